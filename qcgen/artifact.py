@@ -1,0 +1,37 @@
+"""What a compilation yields: the files, the report, and the way to run them on the host."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from qcgen.build import LoadedModel, build
+from qcgen.ir.plan import Plan
+from qcgen.ir.program import Program
+from qcgen.report import Report, report
+from qcgen.write import write_files
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A compiled model: ``files`` by name, with the Program and the Plan that they come from."""
+
+    program: Program
+    plan: Plan
+    files: Mapping[str, str]
+
+    @cached_property
+    def report(self) -> Report:
+        """Sizes, kernels and certificates."""
+        return report(self.plan)
+
+    def write(self, folder: str | os.PathLike[str]) -> None:
+        """Writes the files into a folder, which is made if it is missing: all of them or none."""
+        write_files(Path(folder), self.files)
+
+    def load(self, flags: tuple[str, ...] = ("-O2",)) -> LoadedModel:
+        """Builds the files with the host's C compiler and loads them; ToolMissing if there is no compiler."""
+        return LoadedModel(self.plan, build(self.files, flags))

@@ -1,0 +1,89 @@
+"""Generated files to a callable: built with the host's C compiler, loaded through cffi."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from cffi import FFI
+
+from qcgen.errors import ToolMissing
+from qcgen.ir.plan import Plan
+from qcgen.ir.types import Array
+
+STRICT_FLAGS = (
+    "-std=c99 -pedantic -Wall -Wextra -Wshadow -Wconversion -Wcast-align -Wvla -Werror".split()
+)
+"""Flags under which generated code compiles without a warning, with gcc and clang."""
+
+
+def host_compiler() -> list[str]:
+    """The host's C compiler as a command: $CC, else cc, gcc or clang; ToolMissing if there is none."""
+    chosen = os.environ.get("CC")
+    if chosen:
+        return shlex.split(chosen)
+    for name in ("cc", "gcc", "clang"):
+        if shutil.which(name):
+            return [name]
+    raise ToolMissing("no C compiler found: install gcc (Debian: apt-get install gcc) or set CC")
+
+
+def build(files: Mapping[str, str], flags: Sequence[str] = ("-O2",), folder: Path | None = None) -> Path:
+    """A shared library of the generated files, in ``folder`` or a new temporary one; ToolMissing if cc fails."""
+    folder = Path(tempfile.mkdtemp(prefix="qcgen-")) if folder is None else folder
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    sources = [name for name in files if name.endswith(".c")]
+    library = Path(sources[0]).with_suffix(".so")
+    command = [*host_compiler(), *STRICT_FLAGS, *flags, "-shared", "-fPIC", *sources, "-lm", "-o", str(library)]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise ToolMissing(f"{command[0]} failed on the generated code:\n{result.stderr}")
+    return folder / library
+
+
+class LoadedModel:
+    """Generated C as a Python object with the interface of onnxruntime.InferenceSession's ``run``."""
+
+    def __init__(self, plan: Plan, library: Path) -> None:
+        """Loads a library built from ``plan``'s files."""
+        self._plan = plan
+        self._ffi = FFI()
+        parameters = [f"const {port.tensor.dtype.c} *{port.symbol}" for port in plan.inputs]
+        parameters += [f"{port.tensor.dtype.c} *{port.symbol}" for port in plan.outputs]
+        self._ffi.cdef(f"void {plan.prefix}_run({', '.join(parameters)}, void *arena);")
+        self._library = self._ffi.dlopen(str(library))
+        self._function = getattr(self._library, f"{plan.prefix}_run")
+
+    def run(self, output_names: Sequence[str] | None, feeds: Mapping[str, Array]) -> list[Array]:
+        """The outputs named (all if None) for inputs by name, in the shapes of the C function's boundary.
+
+        Raises ValueError for unknown names and for arrays of another type or shape.
+        """
+        outputs = {port.tensor.name: np.zeros(port.shape, port.tensor.dtype.numpy) for port in self._plan.outputs}
+        unknown = [name for name in output_names or () if name not in outputs]
+        unknown += [name for name in feeds if name not in {port.tensor.name for port in self._plan.inputs}]
+        if unknown:
+            raise ValueError(f"no tensor of this model is called {', '.join(unknown)}")
+        inputs = [self._input(port.tensor.name, port.tensor.dtype.numpy, port.shape, feeds) for port in self._plan.inputs]
+        arena = np.zeros(self._plan.arena_bytes + self._plan.arena_align, np.uint8)
+        skip = -arena.ctypes.data % self._plan.arena_align
+        arrays = [*inputs, *outputs.values(), arena[skip:]]
+        types = [f"{port.tensor.dtype.c} *" for port in (*self._plan.inputs, *self._plan.outputs)] + ["void *"]
+        self._function(*(self._ffi.cast(c, a.ctypes.data) for c, a in zip(types, arrays, strict=True)))
+        return [outputs[name] for name in (output_names if output_names is not None else outputs)]
+
+    @staticmethod
+    def _input(name: str, dtype: np.dtype[np.generic], shape: tuple[int, ...], feeds: Mapping[str, Array]) -> Array:
+        if name not in feeds:
+            raise ValueError(f"input {name} is missing")
+        array = np.asarray(feeds[name])
+        if array.dtype != dtype or array.shape != shape:
+            raise ValueError(f"input {name} must be {dtype} {list(shape)}, not {array.dtype} {list(array.shape)}")
+        return np.ascontiguousarray(array)

@@ -1,0 +1,172 @@
+"""Rules for the attributes of convolutions and for the windows that they describe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isnan, prod
+
+import numpy as np
+
+from qcgen.check.model import MAX_ELEMENTS
+from qcgen.check.operands import MAX_NUMBER, Operands
+from qcgen.convolutions import ACTIVATIONS, layout_of
+from qcgen.errors import Problem
+from qcgen.geometry import AUTO_PADS, window_of
+from qcgen.ir.graph import Attribute
+from qcgen.ir.types import Layout
+
+KINDS: dict[str, str] = {
+    "activation": "a string",
+    "activation_params": "a list of numbers",
+    "auto_pad": "a string",
+    "channels_last": "an integer",
+    "dilations": "a list of integers",
+    "group": "an integer",
+    "kernel_shape": "a list of integers",
+    "pads": "a list of integers",
+    "strides": "a list of integers",
+}
+"""What the attributes of convolutions must be."""
+
+
+def attribute_problems(it: Operands) -> Iterator[Problem]:
+    """Attributes that are unknown, of a wrong kind, or have values without a meaning."""
+    known = it.spelling.attributes
+    for name, value in it.node.attributes.items():
+        if name not in known:
+            hint = f"remove it; {it.node.op_type} has {', '.join(known)}"
+            yield it.problem(f"the attribute {name!r} is unknown", hint)
+        elif not _fits(name, value):
+            yield it.problem(f"{name} is {kind_of(value)}, but must be {KINDS[name]}", f"correct {name}")
+    yield from _auto_pad(it)
+    yield from _numbers(it)
+    yield from _kernel_shape(it)
+    if it.spelling.activations:
+        yield from _activation(it)
+
+
+def kind_of(value: Attribute) -> str:
+    """What an attribute is, in words."""
+    match value:
+        case int():
+            return "an integer"
+        case float():
+            return "a number"
+        case str():
+            return "a string"
+        case bytes():
+            return "a string that is no text"
+        case np.ndarray():
+            return "a tensor"
+        case tuple():
+            names = {int: "integers", float: "numbers", str: "strings"}
+            return f"a list of {names[type(value[0])]}" if value else "an empty list"
+    return "neither a number nor text"
+
+
+def _fits(name: str, value: Attribute) -> bool:
+    match KINDS[name]:
+        case "a string":
+            return isinstance(value, str)
+        case "an integer":
+            return isinstance(value, int)
+        case "a list of numbers":
+            return isinstance(value, tuple) and all(isinstance(item, float) for item in value)
+    return isinstance(value, tuple) and all(isinstance(item, int) for item in value)
+
+
+def _integers(it: Operands, name: str) -> tuple[int, ...] | None:
+    """A list of integers, None if the attribute is absent or something else."""
+    value = it.node.attributes.get(name)
+    return tuple(int(item) for item in value) if isinstance(value, tuple) and _fits(name, value) else None
+
+
+def group_of(it: Operands) -> int | None:
+    """The attribute group, None if it is malformed."""
+    group = it.node.attributes.get("group", 1)
+    return group if isinstance(group, int) and group >= 1 else None
+
+
+def _auto_pad(it: Operands) -> Iterator[Problem]:
+    value = it.node.attributes.get("auto_pad", "NOTSET")
+    if not isinstance(value, str):
+        return
+    if value not in AUTO_PADS:
+        meant = value.strip().upper()
+        hint = f"write {meant}" if meant in AUTO_PADS else f"use one of {', '.join(AUTO_PADS)}"
+        yield it.problem(f"auto_pad is {value!r}, which does not exist", hint)
+    elif value != "NOTSET" and "pads" in it.node.attributes:
+        yield it.problem(f"it has pads and auto_pad {value}", "give one of them")
+
+
+def _numbers(it: Operands) -> Iterator[Problem]:
+    """Lengths, signs and sizes of the numbers."""
+    group, last = it.node.attributes.get("group"), it.node.attributes.get("channels_last")
+    if isinstance(group, int) and not 1 <= group <= MAX_NUMBER:
+        yield it.problem(f"group is {group}, but must be at least 1", "correct group")
+    if it.spelling.channels_last is None and isinstance(last, int) and last not in (0, 1):
+        yield it.problem(f"channels_last is {last}, but must be 0 or 1", "correct channels_last")
+    rank = len(it.kernel) if it.kernel is not None else None
+    for name, least, per_axis in (("strides", 1, 1), ("dilations", 1, 1), ("pads", 0, 2)):
+        values = _integers(it, name)
+        if values is None:
+            continue
+        if rank is not None and len(values) != rank * per_axis:
+            axes = f"{rank} spatial ax{'is' if rank == 1 else 'es'}"
+            what = f"{name} has {len(values)} numbers, but {it.title('w')} has {axes}"
+            yield it.problem(what, f"give {rank * per_axis} numbers")
+        if not all(least <= value <= MAX_NUMBER for value in values):
+            bound = f"at least {least}" if min(values) < least else f"at most {MAX_NUMBER}"
+            yield it.problem(f"{name} is {values}, but every number must be {bound}", f"correct {name}")
+
+
+def _kernel_shape(it: Operands) -> Iterator[Problem]:
+    values, kernel = _integers(it, "kernel_shape"), it.kernel
+    if values is not None and kernel is not None and values != kernel:
+        what = f"kernel_shape is {values}, but the kernel in {it.title('w')} is {kernel}"
+        yield it.problem(what, "remove kernel_shape, or correct it")
+
+
+def _activation(it: Operands) -> Iterator[Problem]:
+    kind, params = it.node.attributes.get("activation", ""), it.node.attributes.get("activation_params", ())
+    if not isinstance(kind, str) or not isinstance(params, tuple) or not _fits("activation_params", params) or not kind:
+        return
+    if kind not in ACTIVATIONS:
+        yield it.problem(f"the activation {kind!r} is unknown", f"use one of {', '.join(ACTIVATIONS)}")
+        return
+    names = ACTIVATIONS[kind]
+    if names and len(params) != len(names):
+        what = f"the activation {kind} has {len(params)} parameters, but needs {len(names)}"
+        yield it.problem(what, f"give {' and '.join(names)} in activation_params")
+    elif any(isinstance(value, float) and isnan(value) for value in params):
+        yield it.problem("activation_params holds NaN", "export the model again")
+
+
+def window_problems(it: Operands) -> Iterator[Problem]:
+    """Kernels larger than the padded image, and images too large to be indexed."""
+    x, kernel, channels = it.shape("x"), it.kernel, it.channels
+    if x is None or kernel is None or len(x) != len(kernel) + 2 or min(kernel) < 1:
+        return
+    try:
+        window = window_of(it.node, kernel)
+    except (TypeError, ValueError):
+        return  # an attribute is malformed, which is reported elsewhere
+    if window.why_not() is not None:
+        return
+    sizes = x[1:-1] if layout_of(it.node, it.spelling) is Layout.CHANNELS_LAST else x[2:]
+    outputs = []
+    for index, size in enumerate(sizes):
+        if not isinstance(size, int) or size < 1:
+            return
+        axis = window.axis(index, size)
+        outputs.append(axis.output)
+        extent, padded = (kernel[index] - 1) * window.dilations[index] + 1, axis.pad_begin + size + axis.pad_end
+        if axis.output < 1:
+            image = f"the padded {it.title('x')} has {padded}"
+            what = f"the kernel covers {extent} elements of spatial axis {index}, but {image}"
+            yield it.problem(what, "use a smaller kernel or dilation, or more padding")
+        elif max(extent, padded) > MAX_NUMBER:
+            yield it.problem(f"spatial axis {index} with its padding has {padded} elements", "use less padding")
+    total = prod([x[0] if isinstance(x[0], int) else 1, channels or 1, *outputs])
+    if total > MAX_ELEMENTS:
+        yield it.problem(f"the result has {total} elements, more than {MAX_ELEMENTS}", "use less padding")

@@ -1,0 +1,194 @@
+"""Rules for convolutions: what inputs there are, of which types and shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+import numpy as np
+
+from qcgen.check.attributes import attribute_problems, group_of, window_problems
+from qcgen.check.model import MAX_ELEMENTS, shape_text
+from qcgen.check.operands import Operands
+from qcgen.check.scales import scale_problems
+from qcgen.convolutions import CONVOLUTIONS, ConvKind, layout_of
+from qcgen.errors import Problem
+from qcgen.ir.graph import Graph, Node
+from qcgen.ir.types import DType, Layout
+
+Q8 = (DType.INT8, DType.UINT8)
+
+TYPES: dict[ConvKind, dict[str, tuple[DType, ...]]] = {
+    ConvKind.QUANTIZED: {
+        "x": Q8,
+        "x_scale": (DType.FLOAT32,),
+        "x_zero_point": Q8,
+        "w": Q8,
+        "w_scale": (DType.FLOAT32,),
+        "w_zero_point": Q8,
+        "y_scale": (DType.FLOAT32,),
+        "y_zero_point": Q8,
+        "B": (DType.INT32,),
+    },
+    ConvKind.INTEGER: {"x": Q8, "w": Q8, "x_zero_point": Q8, "w_zero_point": Q8},
+    ConvKind.FLOAT: {"X": (DType.FLOAT32,), "W": (DType.FLOAT32,), "B": (DType.FLOAT32,)},
+}
+"""The element types that each operand may have."""
+
+PER_TENSOR = ("x_scale", "x_zero_point", "y_scale", "y_zero_point")
+PER_CHANNEL = ("w_scale", "w_zero_point")
+
+
+def check_conv(graph: Graph, node: Node) -> Iterator[Problem]:
+    """Everything that is wrong with a convolution of any spelling."""
+    it = Operands(graph, node, CONVOLUTIONS[node.domain, node.op_type])
+    yield from _arity(it)
+    yield from _constants(it)
+    yield from _types(it)
+    yield from attribute_problems(it)
+    yield from _image(it)
+    yield from _weights(it)
+    yield from _parameters(it)
+    yield from window_problems(it)
+    if it.is_quantized:
+        yield from scale_problems(it)
+    if it.is_float:
+        yield from _finite(it)
+
+
+def _arity(it: Operands) -> Iterator[Problem]:
+    names = it.spelling.inputs
+    for index, name in enumerate(names[: it.spelling.required]):
+        if not it.node.input(index):
+            yield it.problem(
+                f"input {name} is missing", f"{it.node.op_type} needs {', '.join(names[: it.spelling.required])}"
+            )
+    if len(it.node.inputs) > len(names):
+        what = f"it has {len(it.node.inputs)} inputs, but {it.node.op_type} takes at most {len(names)}"
+        yield it.problem(what, f"the inputs are {', '.join(names)}")
+    for name in it.spelling.refused:
+        if it.tensor(name):
+            what = f"input {name}, which is added to the result, is not supported"
+            yield it.problem(what, "save the model without fusing the addition into the convolution")
+    outputs = len([name for name in it.node.outputs if name])
+    if outputs != 1:
+        yield it.problem(f"it has {outputs} outputs, but must have one", "export the model again")
+
+
+def _constants(it: Operands) -> Iterator[Problem]:
+    """x is computed at run time; everything else is known when the code is generated."""
+    producers = {name: node for node in it.graph.nodes for name in node.outputs}
+    for role in it.spelling.inputs:
+        name = it.tensor(role)
+        if not name or role in it.spelling.refused:
+            continue
+        if role.lower() == "x":
+            if name in it.graph.constants:
+                what = f"{role} is constant, so there is nothing to compute at run time"
+                yield it.problem(what, "replace the node by its result")
+        elif name not in it.graph.constants:
+            node = producers.get(name)
+            source = (
+                f"node {node.name!r} ({node.operator}) computes it" if node else f"it is the model's input {name!r}"
+            )
+            yield it.problem(f"{role} is not constant: {source}", "store its values in the model as an initializer")
+
+
+def _types(it: Operands) -> Iterator[Problem]:
+    for role, allowed in TYPES[it.spelling.kind].items():
+        dtype = it.dtype(role)
+        if dtype is not None and dtype not in allowed:
+            must = " or ".join(kind.value for kind in allowed)
+            yield it.problem(f"{role} is {dtype.value}, but must be {must}", f"export the model with {role} as {must}")
+    for role in () if it.is_float else ("x", "w"):
+        dtype, zero_point = it.dtype(role), it.dtype(f"{role}_zero_point")
+        if dtype in Q8 and zero_point in Q8 and dtype is not zero_point and dtype and zero_point:
+            what = f"{role}_zero_point is {zero_point.value}, but {role} is {dtype.value}"
+            yield it.problem(what, f"give {role}_zero_point the type of {role}")
+
+
+def _image(it: Operands) -> Iterator[Problem]:
+    """The rank and the size of x, its channels against w and the group."""
+    x, title = it.shape("x"), it.title("x")
+    if x is None:
+        return
+    if not 3 <= len(x) <= 6:
+        what = f"{title} has shape {shape_text(x)}: {len(x)} dimensions, but must have 3 to 6"
+        yield it.problem(what, "a convolution works on batch, channels and 1 to 4 spatial axes")
+        return
+    sizes = [dim for dim in x if isinstance(dim, int)]
+    if prod(sizes) > MAX_ELEMENTS:
+        yield it.problem(f"{title} has {prod(sizes)} elements, more than {MAX_ELEMENTS}", "use smaller images")
+    w, group = it.shape("w"), group_of(it)
+    if w is None or group is None or len(w) < 2:
+        return
+    channels = x[-1] if layout_of(it.node, it.spelling) is Layout.CHANNELS_LAST else x[1]
+    if isinstance(channels, int) and isinstance(w[1], int) and channels != w[1] * group:
+        groups = f"{group} groups of {w[1]}" if group > 1 else f"{w[1]}"
+        what = f"{title} has {channels} channels, but {it.title('w')} needs {groups}"
+        yield it.problem(what, "correct the weights or the attribute group")
+
+
+def _weights(it: Operands) -> Iterator[Problem]:
+    """The rank of w and its output channels against the group."""
+    w, x, title = it.shape("w"), it.shape("x"), it.title("w")
+    if w is None:
+        return
+    if x is not None and len(x) != len(w) and 3 <= len(x) <= 6:
+        what = f"{title} has shape {shape_text(w)}: {len(w)} dimensions, but {it.title('x')} has {len(x)}"
+        yield it.problem(what, "weights are stored as (M, C/group, kernel), with one kernel axis per spatial axis")
+    elif not 3 <= len(w) <= 6:
+        what = f"{title} has shape {shape_text(w)}: {len(w)} dimensions, but must have 3 to 6"
+        yield it.problem(what, "weights are stored as (M, C/group, kernel)")
+    elif any(isinstance(dim, int) and dim < 1 for dim in w):
+        what = f"{title} has shape {shape_text(w)}; every dimension must be at least 1"
+        yield it.problem(what, "export the model again")
+    group, channels = group_of(it), it.channels
+    if group is not None and channels is not None and channels % group:
+        what = f"{title} has {channels} output channels, which cannot be divided into {group} groups"
+        yield it.problem(what, "correct the weights or the attribute group")
+
+
+def _parameters(it: Operands) -> Iterator[Problem]:
+    """Scales, zero points and the bias: one element, or one for every output channel."""
+    channels, w = it.channels, it.title("w")
+    for role in it.spelling.inputs:
+        shape = it.shape(role)
+        if shape is None or any(not isinstance(dim, int) for dim in shape):
+            continue
+        count, per_channel = prod(dim for dim in shape if isinstance(dim, int)), channels is not None
+        if role in PER_TENSOR and (count != 1 or len(shape) > 1):
+            yield it.problem(f"{role} has shape {shape_text(shape)}, but must be one number", f"give one {_kind(role)}")
+        elif role in PER_CHANNEL and len(shape) > 1:
+            what = f"{role} has shape {shape_text(shape)}, but must be a number or a vector"
+            yield it.problem(what, f"give one {_kind(role)}, or one per output channel")
+        elif role in PER_CHANNEL and per_channel and count not in (1, channels):
+            what = f"{role} has {_elements(count)}, but {w} has {channels} output channels"
+            yield it.problem(what, f"give one {_kind(role)}, or one per output channel")
+        elif role == "B" and len(shape) != 1:
+            yield it.problem(
+                f"B has shape {shape_text(shape)}, but must be a vector", "give one bias per output channel"
+            )
+        elif role == "B" and per_channel and count != channels:
+            what = f"B has {_elements(count)}, but {w} has {channels} output channels"
+            yield it.problem(what, "give one bias per output channel")
+
+
+def _kind(role: str) -> str:
+    return "scale" if role.endswith("scale") else "zero point"
+
+
+def _elements(count: int) -> str:
+    return f"{count} element{'' if count == 1 else 's'}"
+
+
+def _finite(it: Operands) -> Iterator[Problem]:
+    """Float weights and biases are written into C as numbers."""
+    for role in ("W", "B"):
+        array = it.array(role)
+        if array is None or array.dtype != np.float32:
+            continue
+        broken = int(np.count_nonzero(~np.isfinite(array)))
+        if broken:
+            what = f"{_elements(broken)} of {role} {'is' if broken == 1 else 'are'} not finite"
+            yield it.problem(what, "train or export the model again")

@@ -1,0 +1,139 @@
+"""Rules for the model as a whole: its inputs and outputs, its operators, what it declares."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from qcgen.convolutions import NHWC_DOMAIN, spelling_of
+from qcgen.errors import Problem
+from qcgen.infer import computed_values
+from qcgen.infer.facts import Shape
+from qcgen.ir.graph import Graph, Node, Value
+from qcgen.ir.types import DType
+
+DOMAINS = ("", "com.microsoft", NHWC_DOMAIN)
+"""The domains that have operators we know."""
+
+MAX_ELEMENTS = 2**31 - 1
+"""The largest number of elements of a tensor, so that every index fits the C type int32_t."""
+
+
+def node_place(node: Node) -> str:
+    """How a problem names a node."""
+    return f"node {node.name!r} ({node.operator})"
+
+
+def boundary_problems(graph: Graph) -> Iterator[Problem]:
+    """Inputs without a type or a fixed shape, and outputs that no node computes."""
+    for name in graph.inputs:
+        yield from _input_problems(graph.value(name))
+    if not graph.nodes:
+        what = "nothing is left to compile: no output depends on an input"
+        yield Problem("model", what, "check that the right model was exported")
+    elif not graph.outputs:
+        yield Problem("model", "it has no output", "declare the tensors that it computes as outputs of the graph")
+    computed = {name for node in graph.nodes for name in node.outputs}
+    for name in graph.outputs:
+        if graph.nodes and name not in computed:
+            kind = "is constant" if name in graph.constants else "is an input handed through"
+            yield Problem(f"output {name!r}", f"it {kind}", "remove it from the model's outputs")
+
+
+def _input_problems(value: Value) -> Iterator[Problem]:
+    where = f"input {value.name!r}"
+    if value.dtype is None:
+        yield Problem(where, "its element type is unknown", "declare the type of the model's inputs")
+    elif value.dtype is DType.OTHER:
+        what = "it is no tensor, or its elements are of a type that is not supported"
+        yield Problem(where, what, "use tensors of int8, uint8 or float")
+    shape, fixed = value.shape, value.fixed_shape
+    if shape is None:
+        yield Problem(where, "its shape is unknown", "export the model with fixed shapes")
+    elif fixed is None:
+        what = f"its shape is {shape_text(shape)}; every dimension must be a known number"
+        yield Problem(where, what, _dim_hint(shape))
+    elif min(fixed, default=1) < 1:
+        what = f"its shape is {shape_text(shape)}; every dimension must be at least 1"
+        yield Problem(where, what, "export the model with the shape that it is used with")
+
+
+def _dim_hint(shape: Shape) -> str:
+    """The options that fix the symbolic dimensions; a leading one is the batch, mostly 1."""
+    options = {dim: "1" if axis == 0 else "SIZE" for axis, dim in reversed(list(enumerate(shape))) if dim is not None}
+    named = [f"--dim {dim}={size}" for dim, size in reversed(options.items()) if isinstance(dim, str)]
+    if None in shape or not named:
+        return " ".join(["export the model with fixed shapes", *(["and add", *named] if named else [])])
+    return f"add {' '.join(named)}"
+
+
+def shape_text(shape: Shape) -> str:
+    """A shape for a message: (N, 3, ?, 32)."""
+    dims = ["?" if dim is None else str(dim) for dim in shape]
+    return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"
+
+
+def unsupported_problems(graph: Graph, supported: Collection[tuple[str, str]]) -> Iterator[Problem]:
+    """One problem for every operator that cannot be compiled, with the nodes that need it."""
+    needed: dict[tuple[str, str], list[Node]] = {}
+    for node in graph.nodes:
+        key = (node.domain, node.op_type)
+        if key not in supported:
+            needed.setdefault(key, []).append(node)
+    if not needed:
+        return
+    hint = _node_hint([node for node in graph.nodes if spelling_of(node) is not None])
+    for (domain, op_type), nodes in needed.items():
+        names = ", ".join(repr(node.name) for node in nodes)
+        where = f"node{'s' if len(nodes) > 1 else ''} {names} ({nodes[0].operator})"
+        if domain in DOMAINS:
+            yield Problem(where, f"the operator {op_type} is not supported", hint)
+        else:
+            yield Problem(where, f"the domain {domain!r} is unknown", hint)
+
+
+def _node_hint(convolutions: Sequence[Node]) -> str:
+    if not convolutions:
+        return "the operators that can be compiled are listed by: qcgen ops"
+    names = ", ".join(repr(node.name) for node in convolutions)
+    return f"compile one of the convolutions alone with --node NAME: {names}"
+
+
+def import_problems(graph: Graph) -> Iterator[Problem]:
+    """Domains that are used and not imported, and convolutions that are newer than the version imported."""
+    for domain in dict.fromkeys(node.domain for node in graph.nodes):
+        if domain in DOMAINS and domain not in graph.opsets:
+            name = domain or "ai.onnx"
+            what = f"it uses operators of {name} and does not import this domain"
+            yield Problem("model", what, f"add {name} to the model's opset_import")
+    for node in graph.nodes:
+        spelling, version = spelling_of(node), graph.opsets.get(node.domain)
+        if spelling is not None and version is not None and version < spelling.since:
+            name = node.domain or "ai.onnx"
+            what = f"{node.op_type} needs opset {spelling.since} of {name}; the model imports {version}"
+            yield Problem(node_place(node), what, f"export the model with opset {spelling.since} or newer")
+
+
+def contradictions(graph: Graph) -> Iterator[Problem]:
+    """Tensors that the model declares with another type or shape than their node computes."""
+    computed = computed_values(graph)
+    for node in graph.nodes:
+        for name in filter(None, node.outputs):
+            differences = _differences(graph.value(name), computed[name])
+            if differences is not None:
+                declared, result = differences
+                what = f"the model declares it as {declared}, but {node_place(node)} computes {result}"
+                yield Problem(f"tensor {name!r}", what, "correct the declaration or remove it: it is not needed")
+
+
+def _differences(declared: Value, computed: Value) -> tuple[str, str] | None:
+    """In what a declaration differs from the computed tensor, None if it does not."""
+    if declared.dtype and computed.dtype and declared.dtype is not computed.dtype:
+        return declared.dtype.value, computed.dtype.value
+    if declared.shape is None or computed.shape is None:
+        return None
+    pairs = zip(declared.shape, computed.shape, strict=False)
+    differs = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)
+    possible = all(dim >= 1 for dim in computed.shape if isinstance(dim, int))
+    if possible and (differs or len(declared.shape) != len(computed.shape)):
+        return shape_text(declared.shape), shape_text(computed.shape)
+    return None

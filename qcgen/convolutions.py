@@ -1,0 +1,121 @@
+"""How every supported convolution operator is spelt: its inputs in order, its types, its layout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from qcgen.ir.graph import Graph, Node
+from qcgen.ir.types import Array, Layout
+
+NHWC_DOMAIN = "com.ms.internal.nhwc"
+
+
+class ConvKind(Enum):
+    """What a convolution computes with."""
+
+    QUANTIZED = "quantized"
+    INTEGER = "integer"
+    FLOAT = "float"
+
+
+@dataclass(frozen=True)
+class ConvSpelling:
+    """One operator: ``inputs`` in ONNX's order, the first ``required`` of which must be there.
+
+    ``since`` is the lowest version of the operator's domain that has it. ``channels_last`` says that x and y are
+    (N, spatial axes, C); None if the attribute channels_last of the node says so. Weights are (M, C/group, k...) in
+    every spelling. ``activations`` is whether activation and activation_params are attributes. An input in ``refused``
+    has no meaning here.
+    """
+
+    kind: ConvKind
+    inputs: tuple[str, ...]
+    required: int
+    since: int
+    channels_last: bool | None = False
+    activations: bool = False
+    refused: tuple[str, ...] = ()
+
+    @property
+    def attributes(self) -> Mapping[str, type]:
+        """The attributes of the operator with their types; a tuple is a list of integers, or of numbers in params."""
+        own: dict[str, type] = {
+            "auto_pad": str,
+            "dilations": tuple,
+            "group": int,
+            "kernel_shape": tuple,
+            "pads": tuple,
+            "strides": tuple,
+        }
+        if self.channels_last is None:
+            own["channels_last"] = int
+        if self.activations:
+            own |= {"activation": str, "activation_params": tuple}
+        return own
+
+
+_QLINEAR = ("x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point", "B")
+_FUSED = ("X", "W", "B", "Z")
+
+CONVOLUTIONS: dict[tuple[str, str], ConvSpelling] = {
+    ("", "Conv"): ConvSpelling(ConvKind.FLOAT, ("X", "W", "B"), required=2, since=1),
+    ("", "ConvInteger"): ConvSpelling(
+        ConvKind.INTEGER, ("x", "w", "x_zero_point", "w_zero_point"), required=2, since=10
+    ),
+    ("", "QLinearConv"): ConvSpelling(ConvKind.QUANTIZED, _QLINEAR, required=8, since=10),
+    ("com.microsoft", "QLinearConv"): ConvSpelling(
+        ConvKind.QUANTIZED, _QLINEAR, required=8, since=1, channels_last=None
+    ),
+    ("com.microsoft", "FusedConv"): ConvSpelling(
+        ConvKind.FLOAT, _FUSED, required=2, since=1, activations=True, refused=("Z",)
+    ),
+    ("com.microsoft", "NhwcFusedConv"): ConvSpelling(
+        ConvKind.FLOAT, _FUSED, required=2, since=1, channels_last=True, activations=True, refused=("Z",)
+    ),
+    # This domain has no published versions: writers import whatever number they like.
+    (NHWC_DOMAIN, "Conv"): ConvSpelling(
+        ConvKind.FLOAT, ("X", "W", "B"), required=2, since=1, channels_last=True, activations=True
+    ),
+    (NHWC_DOMAIN, "QLinearConv"): ConvSpelling(ConvKind.QUANTIZED, _QLINEAR, required=8, since=1, channels_last=True),
+}
+"""Every convolution that can be compiled, by (domain, op_type)."""
+
+
+ACTIVATIONS: dict[str, tuple[str, ...]] = {
+    "Clip": ("min", "max"),
+    "HardSigmoid": ("alpha", "beta"),
+    "HardSwish": (),
+    "LeakyRelu": ("alpha",),
+    "Relu": (),
+    "Sigmoid": (),
+    "Tanh": (),
+}
+"""The activations of fused float convolutions with their parameters; those without any ignore what is given."""
+
+
+def spelling_of(node: Node) -> ConvSpelling | None:
+    """How this node spells a convolution, None if it is none."""
+    return CONVOLUTIONS.get((node.domain, node.op_type))
+
+
+def layout_of(node: Node, spelling: ConvSpelling) -> Layout:
+    """Where the channels of this convolution's x and y are."""
+    last = spelling.channels_last
+    if last is None:
+        last = node.attributes.get("channels_last", 0) == 1
+    return Layout.CHANNELS_LAST if last else Layout.CHANNELS_FIRST
+
+
+def operand(node: Node, spelling: ConvSpelling, role: str) -> str:
+    """The name of the tensor that plays a role (letters of either case: "x" is "X"), "" if it is absent."""
+    for index, name in enumerate(spelling.inputs):
+        if name.lower() == role.lower():
+            return node.input(index)
+    return ""
+
+
+def constant_operand(graph: Graph, node: Node, spelling: ConvSpelling, role: str) -> Array | None:
+    """The elements of the tensor that plays a role, None if it is absent or not constant."""
+    return graph.constants.get(operand(node, spelling, role))

@@ -1,0 +1,103 @@
+"""The geometry of sliding windows: attributes of convolutions and poolings resolved to explicit numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qcgen.ir.graph import Node
+
+AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+"""The values of auto_pad, exactly as they are spelt."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One spatial axis: padding before and after the image, and the number of windows.
+
+    ``output`` is zero or negative where the window does not fit into the padded image.
+    """
+
+    pad_begin: int
+    pad_end: int
+    output: int
+
+
+@dataclass(frozen=True)
+class Window:
+    """What a node says of its window, one entry per spatial axis; absent attributes have their defaults."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads_begin: tuple[int, ...]
+    pads_end: tuple[int, ...]
+    auto_pad: str
+    ceil_mode: bool = False
+
+    def why_not(self) -> str | None:
+        """Why no output size can be computed, None if one can."""
+        rank = len(self.kernel)
+        if any(len(part) != rank for part in (self.strides, self.dilations, self.pads_begin, self.pads_end)):
+            return "kernel, strides, dilations and pads have different lengths"
+        if self.auto_pad not in AUTO_PADS:
+            return f"auto_pad is {self.auto_pad!r}"
+        if min(self.kernel + self.strides + self.dilations, default=1) < 1:
+            return "kernel, strides and dilations must be positive"
+        if min(self.pads_begin + self.pads_end, default=0) < 0:
+            return "pads must not be negative"
+        return None
+
+    def axis(self, index: int, size: int) -> Axis:
+        """The explicit geometry of one axis of an image of this size; only if ``why_not()`` is None.
+
+        Source: the operator documents of Conv and MaxPool. SAME never pads by a negative number.
+        """
+        stride = self.strides[index]
+        extent = (self.kernel[index] - 1) * self.dilations[index] + 1
+        match self.auto_pad:
+            case "SAME_UPPER" | "SAME_LOWER":
+                output = -(-size // stride)
+                need = max(0, (output - 1) * stride + extent - size)
+                begin = (need + 1) // 2 if self.auto_pad == "SAME_LOWER" else need // 2
+                return Axis(begin, need - begin, output)
+            case "VALID":
+                begin, end = 0, 0
+            case _:
+                begin, end = self.pads_begin[index], self.pads_end[index]
+        return Axis(begin, end, self._windows(size, begin, end, extent, stride))
+
+    def _windows(self, size: int, begin: int, end: int, extent: int, stride: int) -> int:
+        """The number of windows; with ceil_mode the last one may reach out, but must not start in the end padding."""
+        room = size + begin + end - extent
+        if not self.ceil_mode:
+            return room // stride + 1
+        windows = -(-room // stride) + 1
+        return windows - 1 if (windows - 1) * stride >= size + begin else windows
+
+
+def window_of(node: Node, kernel: tuple[int, ...]) -> Window:
+    """The window that the node's attributes describe, for a kernel of this shape.
+
+    Attributes of a wrong type raise ValueError or TypeError; wrong lengths and values are kept for ``why_not()``.
+    """
+    rank = len(kernel)
+    pads = _integers(node, "pads", (0,) * (2 * rank))
+    if len(pads) % 2:
+        raise ValueError(f"pads has {len(pads)} elements")
+    half = len(pads) // 2
+    return Window(
+        kernel,
+        strides=_integers(node, "strides", (1,) * rank),
+        dilations=_integers(node, "dilations", (1,) * rank),
+        pads_begin=pads[:half],
+        pads_end=pads[half:],
+        auto_pad=str(node.attributes.get("auto_pad", "NOTSET")),
+        ceil_mode=node.attributes.get("ceil_mode", 0) == 1,
+    )
+
+
+def _integers(node: Node, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
+    value = node.attributes.get(name, default)
+    if not isinstance(value, tuple):
+        raise TypeError(f"{name} is no list of integers")
+    return tuple(int(number) for number in value)

@@ -1,0 +1,146 @@
+"""Types and shapes of every tensor, from the operators' definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from qcgen.convolutions import NHWC_DOMAIN
+from qcgen.infer import linear, pointwise, shape, window
+from qcgen.infer.facts import Facts, Shape, TensorType
+from qcgen.ir.graph import Dim, Graph, Node, Value
+from qcgen.ir.types import DType
+
+Rule = Callable[[Facts], tuple[TensorType, ...]]
+"""From what is known of a node's inputs to the types of its outputs, as many as the rule knows."""
+
+RULES: dict[tuple[str, str], Rule] = {
+    ("", "Add"): pointwise.binary,
+    ("", "AveragePool"): window.pooling,
+    ("", "Cast"): pointwise.cast,
+    ("", "Clip"): pointwise.unary,
+    ("", "Concat"): shape.concat,
+    ("", "Constant"): pointwise.constant,
+    ("", "ConstantOfShape"): pointwise.constant_of_shape,
+    ("", "Conv"): window.convolution,
+    ("", "ConvInteger"): window.convolution,
+    ("", "DequantizeLinear"): pointwise.dequantize,
+    ("", "Div"): pointwise.binary,
+    ("", "Dropout"): pointwise.dropout,
+    ("", "DynamicQuantizeLinear"): pointwise.dynamic_quantize,
+    ("", "Expand"): shape.expand,
+    ("", "Flatten"): shape.flatten,
+    ("", "Gather"): shape.gather,
+    ("", "Gemm"): linear.gemm,
+    ("", "GlobalAveragePool"): window.global_pooling,
+    ("", "GlobalMaxPool"): window.global_pooling,
+    ("", "HardSigmoid"): pointwise.unary,
+    ("", "HardSwish"): pointwise.unary,
+    ("", "Identity"): pointwise.unary,
+    ("", "LeakyRelu"): pointwise.unary,
+    ("", "MatMul"): linear.matmul,
+    ("", "MatMulInteger"): linear.matmul_integer,
+    ("", "MaxPool"): window.pooling,
+    ("", "Mul"): pointwise.binary,
+    ("", "Neg"): pointwise.unary,
+    ("", "Pad"): shape.pad,
+    ("", "QLinearConv"): window.convolution,
+    ("", "QLinearMatMul"): linear.quantized_matmul,
+    ("", "QuantizeLinear"): pointwise.quantize,
+    ("", "ReduceMean"): shape.reduce_mean,
+    ("", "Relu"): pointwise.unary,
+    ("", "Reshape"): shape.reshape,
+    ("", "Resize"): shape.resize,
+    ("", "Shape"): shape.shape,
+    ("", "Sigmoid"): pointwise.unary,
+    ("", "Slice"): shape.slice_,
+    ("", "Softmax"): pointwise.unary,
+    ("", "Split"): shape.split,
+    ("", "Squeeze"): shape.squeeze,
+    ("", "Sub"): pointwise.binary,
+    ("", "Tanh"): pointwise.unary,
+    ("", "Transpose"): shape.transpose,
+    ("", "Unsqueeze"): shape.unsqueeze,
+    ("com.microsoft", "DequantizeLinear"): pointwise.dequantize,
+    ("com.microsoft", "FusedConv"): window.convolution,
+    ("com.microsoft", "NhwcFusedConv"): window.convolution,
+    ("com.microsoft", "NhwcMaxPool"): window.pooling,
+    ("com.microsoft", "QGemm"): linear.quantized_gemm,
+    ("com.microsoft", "QLinearAdd"): pointwise.quantized_binary,
+    ("com.microsoft", "QLinearAveragePool"): window.quantized_pooling,
+    ("com.microsoft", "QLinearConcat"): shape.quantized_concat,
+    ("com.microsoft", "QLinearConv"): window.convolution,
+    ("com.microsoft", "QLinearGlobalAveragePool"): window.quantized_global_pooling,
+    ("com.microsoft", "QLinearLeakyRelu"): pointwise.unary,
+    ("com.microsoft", "QLinearMul"): pointwise.quantized_binary,
+    ("com.microsoft", "QLinearSigmoid"): pointwise.unary,
+    ("com.microsoft", "QLinearSoftmax"): pointwise.unary,
+    ("com.microsoft", "QuantizeLinear"): pointwise.quantize,
+    (NHWC_DOMAIN, "AveragePool"): window.pooling,
+    (NHWC_DOMAIN, "Conv"): window.convolution,
+    (NHWC_DOMAIN, "GlobalAveragePool"): window.global_pooling,
+    (NHWC_DOMAIN, "GlobalMaxPool"): window.global_pooling,
+    (NHWC_DOMAIN, "MaxPool"): window.pooling,
+    (NHWC_DOMAIN, "QLinearConv"): window.convolution,
+}
+"""How the outputs of every known operator follow from its inputs, by (domain, op_type)."""
+
+
+def infer(graph: Graph) -> Graph:
+    """The graph with a type and a shape for every tensor for which they can be found.
+
+    What the model declares is kept, even where it contradicts the operators: ``check`` reports that.
+    """
+    computed = computed_values(graph)
+    values = {name: _merged(graph.value(name), value) for name, value in computed.items()}
+    return replace(graph, values={**graph.values, **values})
+
+
+def computed_values(graph: Graph) -> Mapping[str, Value]:
+    """Every tensor with the type and shape that its producer gives it, declarations filling the gaps."""
+    values = dict(graph.values)
+    for name, array in graph.constants.items():
+        values[name] = Value(name, DType.of(array), tuple(array.shape))
+    for node in graph.nodes:
+        types = _types(graph, node, values)
+        for index, name in enumerate(node.outputs):
+            declared = graph.value(name)
+            if index < len(types) and name:
+                values[name] = _merged(Value(name, *types[index]), declared)
+            elif name:
+                values[name] = declared
+    return values
+
+
+def _types(graph: Graph, node: Node, values: Mapping[str, Value]) -> tuple[TensorType, ...]:
+    rule = RULES.get((node.domain, node.op_type))
+    if rule is None:
+        return ()
+    facts = Facts(
+        node,
+        inputs=tuple(values.get(name, Value(name, None, None)) for name in node.inputs),
+        constants=tuple(graph.constants.get(name) for name in node.inputs),
+        opset=graph.opsets.get(node.domain, 1),
+    )
+    try:
+        return rule(facts)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError):
+        # Rules are written for well-formed nodes. What a malformed one gives is unknown; check says why.
+        return ()
+
+
+def _merged(first: Value, second: Value) -> Value:
+    """What either knows; the first one has precedence where both know something."""
+    return Value(first.name, first.dtype or second.dtype, _merged_shape(first.shape, second.shape))
+
+
+def _merged_shape(first: Shape | None, second: Shape | None) -> Shape | None:
+    if first is None or second is None or len(first) != len(second):
+        return second if first is None else first
+    return tuple(_merged_dim(a, b) for a, b in zip(first, second, strict=True))
+
+
+def _merged_dim(first: Dim, second: Dim) -> Dim:
+    if isinstance(first, int) or second is None:
+        return first
+    return second if isinstance(second, int) or first is None else first

@@ -1,0 +1,114 @@
+"""What a rule of inference is told about one node, and the form of its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from qcgen.ir.graph import Dim, Node, Value
+from qcgen.ir.types import Array, DType
+
+Shape = tuple[Dim, ...]
+
+
+class TensorType(NamedTuple):
+    """The type and the shape of a tensor, None where they are unknown."""
+
+    dtype: DType | None
+    shape: Shape | None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One node with what is known of its inputs; ``opset`` is the version of the node's domain."""
+
+    node: Node
+    inputs: tuple[Value, ...]
+    constants: tuple[Array | None, ...]
+    opset: int
+
+    def has(self, index: int) -> bool:
+        """Whether the input is there."""
+        return self.node.input(index) != ""
+
+    def dtype(self, index: int) -> DType | None:
+        """The element type of an input."""
+        return self.inputs[index].dtype if index < len(self.inputs) else None
+
+    def shape(self, index: int) -> Shape | None:
+        """The shape of an input."""
+        return self.inputs[index].shape if index < len(self.inputs) else None
+
+    def constant(self, index: int) -> Array | None:
+        """The elements of an input, None if it is absent or not constant."""
+        return self.constants[index] if index < len(self.constants) else None
+
+    def same(self, index: int = 0) -> TensorType:
+        """The type and shape of an input."""
+        return TensorType(self.dtype(index), self.shape(index))
+
+    def integer(self, name: str, default: int) -> int:
+        """An integer attribute."""
+        value = self.node.attributes.get(name, default)
+        if not isinstance(value, int):
+            raise TypeError(f"{name} is no integer")
+        return value
+
+    def integers(self, name: str) -> tuple[int, ...] | None:
+        """An attribute that is a list of integers, None if it is absent."""
+        value = self.node.attributes.get(name)
+        return None if value is None else integers(value)
+
+    def integers_at(self, index: int, name: str) -> tuple[int, ...] | None:
+        """A list of integers that older opsets have as an attribute and newer ones as a constant input."""
+        if self.has(index):
+            array = self.constant(index)
+            return None if array is None else integers(array)
+        return self.integers(name)
+
+
+def integers(values: object) -> tuple[int, ...]:
+    """The elements of a list or one-dimensional array of integers; anything else raises TypeError."""
+    flat = np.asarray(values)
+    if flat.size and flat.dtype.kind not in "iu":
+        raise TypeError("integers are expected")
+    return tuple(int(value) for value in flat.reshape(-1))
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """A possibly negative axis as a number from 0; one that is out of range raises ValueError."""
+    if not -rank <= axis < rank:
+        raise ValueError(f"axis {axis} of a tensor with {rank} axes")
+    return axis % rank
+
+
+def product(dims: Sequence[Dim]) -> int | None:
+    """The product of dimensions, None if one of them is not known."""
+    total = 1
+    for dim in dims:
+        if not isinstance(dim, int):
+            return None
+        total *= dim
+    return total
+
+
+def broadcast(first: Shape | None, second: Shape | None) -> Shape | None:
+    """The shape of an element by element result, as in numpy; shapes that do not agree raise ValueError."""
+    if first is None or second is None:
+        return None
+    rank = max(len(first), len(second))
+    pairs = zip((1,) * (rank - len(first)) + first, (1,) * (rank - len(second)) + second, strict=True)
+    return tuple(_broadcast_dim(a, b) for a, b in pairs)
+
+
+def _broadcast_dim(a: Dim, b: Dim) -> Dim:
+    if a == b or b == 1:
+        return a
+    if a == 1:
+        return b
+    if isinstance(a, int) and isinstance(b, int):
+        raise ValueError(f"dimensions {a} and {b} do not agree")
+    return a if isinstance(a, int) else b if isinstance(b, int) else None

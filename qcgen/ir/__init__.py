@@ -1,0 +1,1 @@
+"""The three representations a model passes through: Graph, Program, Plan."""

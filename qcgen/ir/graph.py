@@ -1,0 +1,75 @@
+"""The Graph: what the ONNX model said, free of protobuf."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from qcgen.ir.types import Array, DType
+
+Dim = int | str | None
+"""A dimension: known, symbolic (its name), or unknown."""
+
+Attribute = int | float | str | bytes | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | Array | None
+"""The value of a node's attribute; None for kinds that no supported operator has (subgraphs, sparse tensors)."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor of the graph; ``dtype`` and ``shape`` are None while they are unknown."""
+
+    name: str
+    dtype: DType | None
+    shape: tuple[Dim, ...] | None
+
+    @property
+    def fixed_shape(self) -> tuple[int, ...] | None:
+        """The shape if every dimension is a known number."""
+        if self.shape is None:
+            return None
+        known = tuple(dim for dim in self.shape if isinstance(dim, int))
+        return known if len(known) == len(self.shape) else None
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node. ``name`` is never empty and unique; ``domain`` is "" for ai.onnx; an absent input is ""."""
+
+    name: str
+    op_type: str
+    domain: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Attribute]
+
+    @property
+    def operator(self) -> str:
+        """The operator with its domain, as a user would write it: "Conv", "com.microsoft.QLinearAdd"."""
+        return f"{self.domain}.{self.op_type}" if self.domain else self.op_type
+
+    def input(self, index: int) -> str:
+        """The name of an input, "" if it is absent."""
+        return self.inputs[index] if index < len(self.inputs) else ""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A model: ``nodes`` in an order in which every input is computed before it is used.
+
+    ``inputs`` and ``outputs`` name the tensors at the model's boundary (initializers are no inputs); ``values`` knows
+    every tensor by name; ``constants`` the tensors whose elements are known; ``opsets`` the version of every imported
+    domain; ``sha256`` identifies the model's bytes.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    values: Mapping[str, Value]
+    constants: Mapping[str, Array]
+    opsets: Mapping[str, int]
+    sha256: str
+
+    def value(self, name: str) -> Value:
+        """What is known of a tensor; an unknown one has neither type nor shape."""
+        return self.values.get(name, Value(name, None, None))

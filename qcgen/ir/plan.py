@@ -1,0 +1,151 @@
+"""The Plan: what the generated C will do, every decision taken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from qcgen.ir.program import Operator, Tensor
+from qcgen.ir.types import Array
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a compilation, spelt as on the command line."""
+
+    target: str = "portable"
+    layout: str = "model"
+    numerics: str = "onnxruntime"
+    optimize: str = "size"
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A tensor that the caller passes: ``symbol`` is the parameter's name in C."""
+
+    symbol: str
+
+
+@dataclass(frozen=True)
+class InArena:
+    """A tensor or scratch buffer in the arena, ``offset`` bytes from its start."""
+
+    offset: int
+
+
+Place = Argument | InArena
+
+
+@dataclass(frozen=True)
+class Port:
+    """A tensor at the boundary of the C function; ``shape`` is in the order in which the caller holds it in memory."""
+
+    tensor: Tensor
+    symbol: str
+    shape: tuple[int, ...]
+    layout: str
+    direction: Literal["input", "output"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A constant array: ``values`` in C order (its shape is shown in the declaration), ``meaning`` for the comment.
+
+    ``role`` is what the kernel calls it, ``symbol`` its name in C.
+    """
+
+    role: str
+    symbol: str
+    c_type: str
+    values: Array
+    meaning: str
+
+    @property
+    def bytes(self) -> int:
+        """The size in flash."""
+        return int(self.values.size) * C_BYTES[self.c_type]
+
+
+C_BYTES = {
+    "int8_t": 1,
+    "uint8_t": 1,
+    "int16_t": 2,
+    "uint16_t": 2,
+    "int32_t": 4,
+    "uint32_t": 4,
+    "int64_t": 8,
+    "float": 4,
+}
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is proved of a node: the accumulator interval, whether it wraps, and channels per requantization form.
+
+    ``accumulator`` is None for float operators; ``requantize`` is empty where there is no requantization;
+    ``comparisons`` counts the points at which the fixed-point arithmetic was compared with the formula.
+    """
+
+    accumulator: tuple[int, int] | None = None
+    wraps: bool = False
+    requantize: Mapping[str, int] | None = None
+    comparisons: int = 0
+
+
+@dataclass(frozen=True)
+class PassedOver:
+    """A kernel that stands before the chosen one in the list, and why it does not serve."""
+
+    kernel: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """One operator as one C function: ``symbol`` its name, ``template`` its text, ``context`` what the text needs.
+
+    ``arguments`` are C expressions in the order x, y, scratch (where the kernel has any).
+    """
+
+    op: Operator
+    symbol: str
+    kernel: str
+    template: str
+    tables: tuple[Table, ...]
+    context: Mapping[str, object]
+    support: tuple[str, ...]
+    arguments: tuple[Place, ...]
+    scratch_bytes: int
+    certificate: Certificate
+    passed_over: tuple[PassedOver, ...]
+
+    @property
+    def constant_bytes(self) -> int:
+        """The size of the constant tables in flash."""
+        return sum(table.bytes for table in self.tables)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that rendering needs. ``prefix`` starts every symbol; ``model`` is the source's name in comments."""
+
+    prefix: str
+    model: str
+    sha256: str
+    node: str | None
+    options: Options
+    ports: tuple[Port, ...]
+    calls: Sequence[Call]
+    arena_bytes: int
+    arena_align: int
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """The inputs in the model's order."""
+        return tuple(port for port in self.ports if port.direction == "input")
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """The outputs in the model's order."""
+        return tuple(port for port in self.ports if port.direction == "output")

@@ -1,0 +1,72 @@
+"""Element types and layouts that all representations share."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+class DType(Enum):
+    """The element type of a tensor; the value is its ONNX name, as in ``tensor(int8)``."""
+
+    INT8 = "int8"
+    UINT8 = "uint8"
+    INT16 = "int16"
+    UINT16 = "uint16"
+    INT32 = "int32"
+    UINT32 = "uint32"
+    INT64 = "int64"
+    UINT64 = "uint64"
+    FLOAT16 = "float16"
+    FLOAT32 = "float"
+    FLOAT64 = "double"
+    BOOL = "bool"
+    OTHER = "other"  # a type that qcgen has no use for: strings, bfloat16, 4-bit and 8-bit floats, complex
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The numpy type with the same values; not for OTHER."""
+        return np.dtype({"float": "float32", "double": "float64"}.get(self.value, self.value))
+
+    @property
+    def c(self) -> str:
+        """The C99 type with the same values."""
+        return {"float": "float", "double": "double"}.get(self.value, f"{self.value}_t")
+
+    @property
+    def bytes(self) -> int:
+        """The size of one element in bytes."""
+        return self.numpy.itemsize
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether this is one of the two types of quantized activations and weights."""
+        return self in (DType.INT8, DType.UINT8)
+
+    @property
+    def low(self) -> int:
+        """The smallest value of an integer type."""
+        return int(np.iinfo(self.numpy).min)
+
+    @property
+    def high(self) -> int:
+        """The largest value of an integer type."""
+        return int(np.iinfo(self.numpy).max)
+
+    @classmethod
+    def of(cls, array: Array) -> DType:
+        """The type of a numpy array's elements."""
+        name = {"float32": "float", "float64": "double"}.get(array.dtype.name, array.dtype.name)
+        return cls(name) if name in cls._value2member_map_ else cls.OTHER
+
+
+class Layout(Enum):
+    """The order of the axes of an image tensor in memory: N, C, spatial axes; or N, spatial axes, C."""
+
+    CHANNELS_FIRST = "nchw"
+    CHANNELS_LAST = "nhwc"

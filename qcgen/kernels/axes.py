@@ -1,0 +1,65 @@
+"""The spatial axes of a convolution under the names that the generated C gives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from qcgen.ir.program import ConvGeometry
+from qcgen.ir.types import Layout
+
+INDENT = "    "
+
+_NAMES = (("t", "TIME"), ("z", "DEPTH"), ("y", "HEIGHT"), ("x", "WIDTH"))
+"""Letter and label of up to four axes; an image of fewer axes uses the last ones."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One spatial axis: ``letter`` as in oy, ``label`` as in IN_HEIGHT; ``indent`` is the depth of its loop in C.
+
+    Output positions ``inside_begin`` <= o < ``inside_end`` have windows that lie wholly within the image; there are
+    none if the two are equal. ``step`` is the distance in memory between neighbours on the axis, ``position`` the C
+    expression of the output position, given ``pixel``.
+    """
+
+    letter: str
+    label: str
+    indent: str
+    input: int
+    output: int
+    kernel: int
+    stride: int
+    dilation: int
+    pad: int
+    inside_begin: int
+    inside_end: int
+    step: int
+    position: str
+
+
+def axes(geometry: ConvGeometry, layout: Layout) -> tuple[Axis, ...]:
+    """The axes of a geometry, outermost first, for an input image in ``layout``."""
+    return tuple(_axis(geometry, layout, index) for index in range(geometry.rank))
+
+
+def _axis(geometry: ConvGeometry, layout: Layout, index: int) -> Axis:
+    letter, label = _NAMES[-geometry.rank :][index]
+    size, count = geometry.input[index], geometry.output[index]
+    kernel, stride = geometry.kernel[index], geometry.strides[index]
+    dilation, pad = geometry.dilations[index], geometry.pads_begin[index]
+    begin = min(-(-pad // stride), count)
+    last = (size - 1 - (kernel - 1) * dilation + pad) // stride
+    end = min(max(last + 1, begin), count)
+    step = prod(geometry.input[index + 1 :]) * (geometry.in_channels if layout is Layout.CHANNELS_LAST else 1)
+    depth = index + (1 if layout is Layout.CHANNELS_LAST else 2)  # channels first: a loop over channels around it
+    position = _position(geometry, index)
+    return Axis(letter, label, INDENT * depth, size, count, kernel, stride, dilation, pad, begin, end, step, position)
+
+
+def _position(geometry: ConvGeometry, index: int) -> str:
+    """The C expression of the output position on one axis, given ``pixel``, which counts through all of them."""
+    labels = [label for _, label in _NAMES[-geometry.rank :]]
+    inner = [f"OUT_{label}" for label in labels[index + 1 :]]
+    divided = "pixel" + (f" / {inner[0]}" if len(inner) == 1 else f" / ({' * '.join(inner)})" if inner else "")
+    return f"{divided} % OUT_{labels[index]}" if index else divided

@@ -1,0 +1,139 @@
+"""What follows the accumulator of an integer convolution: its tables, the names its template needs, its certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+import numpy as np
+
+from qcgen import requantize
+from qcgen.intervals import Reach
+from qcgen.ir.plan import Certificate
+from qcgen.ir.program import Conv, FloatActivation, Int64s, RawAccumulator, Requantize
+from qcgen.kernels.kernel import Constants
+from qcgen.requantize import FixedPoint
+from qcgen.requantize.emulate import decompose
+
+Number = int | None
+"""A parameter that is the same for every channel, or None where there is a table."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What the templates of ``templates/epilogue`` need to know.
+
+    ``kind`` is "raw" or the arithmetic of FixedPoint; parameters are numbers where all channels share them, else None
+    and there is a table of that name. ``is_per_channel``: the C function reads a table and so needs the channel.
+    """
+
+    kind: str
+    c_type: str
+    low: int
+    high: int
+    zero_point: int
+    shift: int
+    prescale: int
+    is_per_channel: bool
+    is_guarded: bool
+    emulates: bool
+    clamps_accumulator: bool
+    multiplier: Number
+    offset: Number
+    fraction_mask: int
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """The output step of one operator; ``addend`` (M,) joins the value at which each accumulator starts."""
+
+    output: Output
+    constants: tuple[Constants, ...]
+    addend: Int64s
+    support: tuple[str, ...]
+    certificate: Certificate
+
+
+def prepare_epilogue(op: Conv, reach: Reach, features: frozenset[str]) -> Epilogue:
+    """Chooses and certifies the output step of an integer convolution whose accumulators reach ``reach``."""
+    match op.epilogue:
+        case RawAccumulator():
+            return _raw(op, reach)
+        case Requantize():
+            stairs = requantize.staircase(op.epilogue, reach.lo, reach.hi)
+            fixed = requantize.choose(stairs, narrow="no-wide-product" in features)
+            return _fixed(op, op.epilogue, reach, fixed)
+        case FloatActivation():
+            raise AssertionError("a float convolution has no integer epilogue")
+        case _:
+            assert_never(op.epilogue)
+
+
+def _raw(op: Conv, reach: Reach) -> Epilogue:
+    output = Output("raw", op.y.dtype.c, 0, 0, 0, 0, 0, False, False, False, False, None, None, 0)
+    return Epilogue(output, (), np.zeros_like(reach.lo), (), Certificate(reach.bounds, reach.wraps, {}, 0))
+
+
+def _fixed(op: Conv, meaning: Requantize, reach: Reach, fixed: FixedPoint) -> Epilogue:
+    emulates = fixed.is_guarded or fixed.arithmetic == "emulated"
+    constants = _line_constants(fixed) + (_emulation_constants(fixed, meaning) if emulates else ())
+    output = Output(
+        kind=fixed.arithmetic,
+        c_type=op.y.dtype.c,
+        low=meaning.low,
+        high=meaning.high,
+        zero_point=meaning.zero_point,
+        shift=fixed.shift,
+        prescale=fixed.prescale,
+        is_per_channel=bool(constants),
+        is_guarded=fixed.is_guarded,
+        emulates=emulates,
+        clamps_accumulator=fixed.arithmetic == "narrow",
+        multiplier=_shared(fixed.multiplier),
+        offset=_shared(fixed.offset),
+        fraction_mask=(1 << fixed.shift) - 1,
+    )
+    certificate = Certificate(reach.bounds, reach.wraps, fixed.forms, fixed.comparisons)
+    return Epilogue(output, constants, fixed.addend, _support(fixed, emulates), certificate)
+
+
+def _support(fixed: FixedPoint, emulates: bool) -> tuple[str, ...]:
+    names = {"high word": ("right_shift", "multiply_high"), "wide": ("right_shift",), "narrow": ("right_shift",), "emulated": ()}
+    return names[fixed.arithmetic] + (("emulate",) if emulates else ())
+
+
+def _shared(values: Int64s) -> Number:
+    return int(values[0]) if (values == values[0]).all() else None
+
+
+def _line_constants(fixed: FixedPoint) -> tuple[Constants, ...]:
+    if fixed.arithmetic == "emulated":
+        return ()
+    unit = fixed.shift + fixed.prescale + (32 if fixed.arithmetic == "high word" else 0)
+    wide = fixed.arithmetic == "wide"
+    constants = []
+    if _shared(fixed.multiplier) is None:
+        meaning = f"x_scale * w_scale / y_scale in units of 2^-{unit}."
+        constants.append(Constants("multiplier", "int32_t", fixed.multiplier, meaning))
+    if _shared(fixed.offset) is None:
+        place = fixed.shift + (fixed.prescale if wide else 0)
+        meaning = f"y_zero_point and rounding, in units of 2^-{place}."
+        constants.append(Constants("offset", "int64_t" if wide else "int32_t", fixed.offset, meaning))
+    if fixed.arithmetic == "narrow":
+        meaning = "below this accumulator the output no longer changes."
+        constants.append(Constants("limit_low", "int32_t", fixed.clamp_low, meaning))
+        constants.append(Constants("limit_high", "int32_t", fixed.clamp_high, meaning.replace("below", "above")))
+    return tuple(constants)
+
+
+def _emulation_constants(fixed: FixedPoint, meaning: Requantize) -> tuple[Constants, ...]:
+    mantissa, exponent = decompose(meaning.scale)
+    constants = [
+        Constants("scale_mantissa", "int32_t", mantissa, "the scale in float32 is scale_mantissa * 2^scale_exponent."),
+        Constants("scale_exponent", "int16_t", exponent, "see scale_mantissa."),
+    ]
+    if fixed.is_guarded:
+        text = f"half width of each channel's tie window, in units of 2^-{fixed.shift}; 0: the line is exact."
+        c_type = "uint16_t" if fixed.guard.max() < 2**16 else "uint32_t"
+        constants.append(Constants("window", c_type, fixed.guard, text))
+    return tuple(constants)

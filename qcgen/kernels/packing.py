@@ -1,0 +1,95 @@
+"""Weights in the order and range in which integer kernels read them, with all zero points folded away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from qcgen.intervals import INT32_MAX, INT32_MIN, reach, weight_differences
+from qcgen.ir.plan import Certificate
+from qcgen.ir.program import Conv, Int64s
+from qcgen.kernels.epilogue import Epilogue, prepare_epilogue
+from qcgen.kernels.kernel import Constants
+
+
+@dataclass(frozen=True)
+class Packed:
+    """acc = start[m] + sum of tap * weight + correction[m] * sum of taps, for taps x + x_shift.
+
+    ``weights`` (M, taps) int64 fit int8 and stand in ONNX order; ``start`` (M,) holds the bias, the share of all zero
+    points and the epilogue's addend; ``correction`` (M,) is zero unless the weights less their zero point need more
+    than eight bits. ``padding`` is the tap that padding contributes. ``wraps``: sums may leave int32, so the kernel
+    must add modulo 2^32.
+    """
+
+    weights: Int64s
+    start: Int64s
+    correction: Int64s
+    padding: int
+    x_shift: int
+    wraps: bool
+    has_zero_points: bool
+    epilogue: Epilogue
+
+    @property
+    def is_corrected(self) -> bool:
+        """Whether the kernel must sum the taps of each window."""
+        return bool(self.correction.any())
+
+    @property
+    def certificate(self) -> Certificate:
+        """What is proved of the node."""
+        return self.epilogue.certificate
+
+    @property
+    def support(self) -> tuple[str, ...]:
+        """The shared C functions that the sum and the output step call."""
+        return self.epilogue.support + (("to_int32",) if self.wraps else ())
+
+    @property
+    def weights_remark(self) -> str:
+        """How the table differs from the model's weights, for its comment."""
+        if self.is_corrected:
+            return ", shifted into int8"
+        return ", less their zero point" if self.has_zero_points else ""
+
+    def constants(self) -> tuple[Constants, ...]:
+        """The tables besides the weights: where accumulators start, corrections, and those of the output step."""
+        addend = " plus an offset of the requantization" if self.epilogue.addend.any() else ""
+        share = ", less the zero points' share" if self.padding or self.is_corrected else ""
+        text = f"where each accumulator starts: the bias{share}{addend}."
+        constants = [Constants("start", "int32_t", self.start, text)]
+        if self.is_corrected:
+            text = "times the sum of a window's taps: what the shifted weights leave out."
+            constants.append(Constants("correction", "int16_t", self.correction, text))
+        return (*constants, *self.epilogue.constants)
+
+
+def pack(op: Conv, features: frozenset[str], x_shift: int) -> Packed:
+    """Equation (7): sum (x - z)(w - v) = sum t*s - (z + h) sum s + (c - v)(sum t - K (z + h)), t = x + h, s = w - c.
+
+    h is ``x_shift``, z and v are the zero points, K the number of taps; c is v where w - v fits int8, else the middle
+    of the weights' type. Padded taps must hold z + h, so that they contribute nothing.
+    """
+    difference = weight_differences(op)
+    fits = (difference.min(axis=1) >= -128) & (difference.max(axis=1) <= 127)
+    zero_point = op.w_zero_point.astype(np.int64)
+    center = np.where(fits, zero_point, 0 if op.weights.dtype == np.int8 else 128)
+    stored = difference + (zero_point - center)[:, None]
+    correction = center - zero_point
+    padding = op.x_zero_point + x_shift
+    reached = reach(op)
+    epilogue = prepare_epilogue(op, reached, features)
+    start = op.bias.astype(np.int64) - padding * stored.sum(axis=1) - correction * padding * stored.shape[1]
+    start = start + epilogue.addend
+    tap_high = max(abs(op.x.dtype.low + x_shift), abs(op.x.dtype.high + x_shift))
+    wraps = reached.wraps or _may_overflow(stored, start, correction, tap_high)
+    start = (start - INT32_MIN) % 2**32 + INT32_MIN
+    return Packed(stored, start, correction, padding, x_shift, wraps, bool(zero_point.any()), epilogue)
+
+
+def _may_overflow(stored: Int64s, start: Int64s, correction: Int64s, tap_high: int) -> bool:
+    """Whether some partial sum, in whatever order it is taken, could leave int32."""
+    sums = np.abs(stored).sum(axis=1) + np.abs(correction) * stored.shape[1]
+    return bool((np.abs(start) + tap_high * sums).max() > INT32_MAX)

@@ -1,0 +1,1 @@
+"""Kernels in plain C99 for every target."""

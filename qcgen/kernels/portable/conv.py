@@ -1,0 +1,83 @@
+"""portable/conv: any integer convolution; the windows of a block of outputs are copied, then summed."""
+
+from __future__ import annotations
+
+from qcgen.ir.program import Conv, ConvGeometry, Operator
+from qcgen.ir.types import Layout
+from qcgen.kernels.axes import INDENT, Axis, axes
+from qcgen.kernels.kernel import Kernel, Prepared, Setting
+from qcgen.kernels.packing import pack
+from qcgen.kernels.portable.window_sums import (
+    Loop,
+    block_size,
+    sum_context,
+    tap_shift,
+    taps_scratch,
+    weight_table,
+    why_no_integer_conv,
+)
+
+
+def why_not(op: Operator, _setting: Setting) -> str | None:
+    """Serves every integer convolution."""
+    return why_no_integer_conv(op)
+
+
+def prepare(op: Operator, setting: Setting) -> Prepared:
+    """Weights [M][taps] in the order in which a window is copied, taps shifted to 0..255."""
+    assert isinstance(op, Conv)
+    g = op.geometry
+    packed = pack(op, setting.features, tap_shift(op))
+    spatial = axes(g, setting.x_layout)
+    loops = _copy_loops(g, spatial, setting.x_layout)
+    context = sum_context(op, packed, setting) | {
+        "axes": spatial,
+        "axes_indent": spatial[-1].indent + INDENT,
+        "loops": loops,
+        "loops_indent": INDENT * (len(loops) + 1),
+        "run": _run(g, setting.x_layout),
+        "channels_last": setting.x_layout is Layout.CHANNELS_LAST,
+        "shift_text": f" + {packed.x_shift}" if packed.x_shift else "",
+        "padding": packed.padding,
+        "wide_taps": setting.optimize == "speed",
+        "has_inside": all(axis.inside_begin < axis.inside_end for axis in spatial),
+        "has_border": any(axis.inside_begin > 0 or axis.inside_end < axis.output for axis in spatial),
+        "has_scratch": True,
+    }
+    scratch = taps_scratch(g, block_size(g), setting)
+    return Prepared(
+        (weight_table(op, packed, setting.x_layout), *packed.constants()),
+        context,
+        scratch.bytes,
+        scratch.align,
+        packed.support,
+        packed.certificate,
+    )
+
+
+def _row_is_contiguous(g: ConvGeometry, layout: Layout) -> bool:
+    """Whether the taps of one row of a window lie side by side in memory."""
+    return g.dilations[-1] == 1 and (layout is Layout.CHANNELS_FIRST or g.group == 1)
+
+
+def _run(g: ConvGeometry, layout: Layout) -> int:
+    """How many elements of a window are copied in one go."""
+    pixel = g.group_in if layout is Layout.CHANNELS_LAST else 1
+    return pixel * (g.kernel[-1] if _row_is_contiguous(g, layout) else 1)
+
+
+def _copy_loops(g: ConvGeometry, spatial: tuple[Axis, ...], layout: Layout) -> tuple[Loop, ...]:
+    """The loops around a run, outermost first."""
+    loops = []
+    if layout is Layout.CHANNELS_FIRST:
+        plane = spatial[0].step * spatial[0].input
+        count = "GROUP_IN" if g.group > 1 else "IN_CHANNELS"
+        loops.append(Loop("c", count, g.group_in, "STEP_CHANNEL", plane, INDENT))
+    walked = spatial[:-1] if _row_is_contiguous(g, layout) else spatial
+    for axis in walked:
+        indent, step = INDENT * (len(loops) + 1), axis.step * axis.dilation
+        loops.append(Loop(f"k{axis.letter}", f"KERNEL_{axis.label}", axis.kernel, f"STEP_{axis.label}", step, indent))
+    return tuple(loops)
+
+
+CONV = Kernel("portable/conv", "kernels/portable/conv.c.jinja", frozenset(), why_not, prepare)

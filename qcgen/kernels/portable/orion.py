@@ -1,0 +1,141 @@
+"""portable/orion_conv: a convolution in Orion's fixed point, one window at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from qcgen.ir.plan import Certificate
+from qcgen.ir.program import Int64s, Operator, OrionConv
+from qcgen.ir.types import Layout
+from qcgen.kernels.axes import INDENT, Axis, axes
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
+from qcgen.orion_staircase import INT32_MAX, certify, fits_int32, reachable, thresholds
+
+
+@dataclass(frozen=True)
+class EvenSpacing:
+    """Dequantized values as the integers they come from: value = (code - zero_point) * unit, codes fit int8."""
+
+    codes: Int64s
+    zero_point: int
+    unit: int
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A counting loop of the generated C."""
+
+    variable: str
+    count_name: str
+    indent: str
+
+
+def why_not(op: Operator, _setting: Setting) -> str | None:
+    """Serves every convolution of Orion's arithmetic."""
+    return None if isinstance(op, OrionConv) else f"{op.op_type} is not in Orion's arithmetic"
+
+
+def prepare(op: Operator, setting: Setting) -> Prepared:
+    """Weights [M][taps] in the order of a window; as int8 codes, or dequantized with --optimize speed."""
+    assert isinstance(op, OrionConv)
+    g = op.geometry
+    steps = thresholds(op)
+    sum_type = "int32_t" if fits_int32(op) else "int64_t"
+    tap_type = "int32_t" if _largest_operand(op) <= INT32_MAX else "int64_t"
+    tap_bytes = 4 if tap_type == "int32_t" else 8
+    weights = _window_order(op, setting.x_layout)
+    codes = evenly_spaced(weights) if setting.optimize == "size" else None
+    weight_type, values, remark = (tap_type, weights, ", dequantized") if codes is None else ("int8_t", codes.codes, "")
+    constants = (
+        Constants("weights", weight_type, values, _meaning(op, setting.x_layout, remark)),
+        Constants("bias", sum_type, op.bias, f"the bias in units of 2^-{op.fraction_bits}, where each sum starts."),
+        Constants("thresholds", sum_type, steps, "the smallest sums whose codes are -127, -126, ..., 127."),
+    )
+    context = _geometry_names(op, setting) | {
+        "sum_type": sum_type,
+        "tap_type": tap_type,
+        "fraction_bits": op.fraction_bits,
+        "is_coded": codes is not None,
+        "weight_type": weight_type,
+        "x_codes": _spacing_of_x(op),
+        "w_codes": codes,
+    }
+    certificate = Certificate(reachable(op), False, {"staircase": g.out_channels}, certify(op, steps))
+    return Prepared(constants, context, g.taps * tap_bytes, tap_bytes, (), certificate)
+
+
+def evenly_spaced(values: Int64s) -> EvenSpacing | None:
+    """Values as int8 codes times a unit, None if their range has more than 256 places."""
+    unit = max(1, int(np.gcd.reduce(values, axis=None)))
+    multiples = values // unit
+    low, high = int(multiples.min()), int(multiples.max())
+    if high - low > 255:
+        return None
+    zero_point = 0 if low >= -128 and high <= 127 else -128 - low
+    return EvenSpacing(multiples + zero_point, zero_point, unit)
+
+
+def _spacing_of_x(op: OrionConv) -> EvenSpacing:
+    """x_values as a function of the code itself."""
+    codes = np.arange(-128, 128, dtype=np.int64)
+    unit = int(op.x_values[1] - op.x_values[0])
+    zero_point = -128 - int(op.x_values[0]) // unit
+    assert np.array_equal((codes - zero_point) * unit, op.x_values), "an int8 zero point makes all values multiples"
+    return EvenSpacing(codes, zero_point, unit)
+
+
+def _largest_operand(op: OrionConv) -> int:
+    return max(int(np.abs(op.x_values).max()), int(np.abs(op.weights).max()))
+
+
+def _window_order(op: OrionConv, layout: Layout) -> Int64s:
+    """The dequantized weights (M, taps) in the order in which a window is copied."""
+    weights = op.weights
+    if layout is Layout.CHANNELS_LAST:
+        weights = weights.transpose(0, *range(2, weights.ndim), 1)
+    return weights.reshape(op.geometry.out_channels, op.geometry.taps)
+
+
+def _meaning(op: OrionConv, layout: Layout, remark: str) -> str:
+    kernel = "x".join(str(size) for size in op.geometry.kernel)
+    window = f"[{op.geometry.group_in} input channels][{kernel} kernel]"
+    if layout is Layout.CHANNELS_LAST:
+        window = f"[{kernel} kernel][{op.geometry.group_in} input channels]"
+    return f"weights [{op.geometry.out_channels} channels]{window}{remark}."
+
+
+def _geometry_names(op: OrionConv, setting: Setting) -> dict[str, object]:
+    """The names that describe how images and windows lie in memory."""
+    g = op.geometry
+    spatial = axes(g, setting.x_layout)
+    loops = _window_loops(spatial, setting.x_layout)
+    in_pixels, pixels = prod(g.input), prod(g.output)
+    x_is_last, y_is_last = (layout is Layout.CHANNELS_LAST for layout in (setting.x_layout, setting.y_layout))
+    return {
+        "g": g,
+        "axes": spatial,
+        "loops": loops,
+        "loops_indent": INDENT * (len(loops) + 1),
+        "has_border": any(axis.inside_begin > 0 or axis.inside_end < axis.output for axis in spatial),
+        "pixels": pixels,
+        "channel_step": 1 if x_is_last else in_pixels,
+        "x_image": g.in_channels * in_pixels,
+        "x_group": g.group_in * (1 if x_is_last else in_pixels),
+        "y_image": g.out_channels * pixels,
+        "y_pixel": g.out_channels if y_is_last else 1,
+        "y_channel": 1 if y_is_last else pixels,
+    }
+
+
+def _window_loops(spatial: tuple[Axis, ...], layout: Layout) -> tuple[Loop, ...]:
+    """The loops over a window, outermost first, so that the innermost one walks through memory."""
+    names = [(f"k{axis.letter}", f"KERNEL_{axis.label}") for axis in spatial]
+    channel = ("c", "GROUP_IN")
+    names = [*names, channel] if layout is Layout.CHANNELS_LAST else [channel, *names]
+    return tuple(Loop(variable, count, INDENT * (depth + 1)) for depth, (variable, count) in enumerate(names))
+
+
+ORION_CONV = Kernel("portable/orion_conv", "kernels/portable/orion_conv.c.jinja", frozenset(), why_not, prepare)

@@ -1,0 +1,118 @@
+"""What the integer kernels share that sum windows of taps against one output channel after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from qcgen.ir.program import Conv, ConvGeometry, FloatActivation, Operator
+from qcgen.ir.types import DType, Layout
+from qcgen.kernels.kernel import Constants, Setting
+from qcgen.kernels.packing import Packed
+
+MAX_BLOCK = 4  # with more windows at a time compilers run out of registers on every target tried
+_SPATIAL_NAMES = ("frames", "planes", "rows", "columns")
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A counting loop of the generated C: for ``variable`` < ``count_name``, ``step`` elements apart."""
+
+    variable: str
+    count_name: str
+    count: int
+    step_name: str
+    step: int
+    indent: str
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """A buffer in the arena."""
+
+    bytes: int
+    align: int
+
+
+def why_no_integer_conv(op: Operator) -> str | None:
+    """The reason why an operator is no integer convolution in onnxruntime's arithmetic."""
+    if not isinstance(op, Conv):
+        return f"{op.op_type} is no convolution in onnxruntime's arithmetic"
+    if isinstance(op.epilogue, FloatActivation):
+        return "the convolution is in float32"
+    return None
+
+
+def tap_shift(op: Conv) -> int:
+    """What brings the input's codes to 0..255: products of uint8 and int8 are what x86 multiplies fastest."""
+    return 128 if op.x.dtype is DType.INT8 else 0
+
+
+def block_size(g: ConvGeometry) -> int:
+    """How many windows share each weight that is read: 1, 2 or 4."""
+    pixels = prod(g.output)
+    return MAX_BLOCK if pixels >= MAX_BLOCK else min(pixels, 2)
+
+
+def taps_scratch(g: ConvGeometry, block: int, setting: Setting) -> Scratch:
+    """The buffer of a block's copied taps: bytes, or int16 with --optimize speed."""
+    size = 2 if setting.optimize == "speed" else 1
+    return Scratch(block * g.taps * size, size)
+
+
+def weight_table(op: Conv, packed: Packed, layout: Layout) -> Constants:
+    """The weights in the order of a copied window: [M][k...][C/group] for channels last, else [M][C/group][k...]."""
+    g = op.geometry
+    weights = packed.weights.reshape(g.out_channels, g.group_in, *g.kernel)
+    names = ["channels", "input channels", *_SPATIAL_NAMES[-g.rank :]]
+    if layout is Layout.CHANNELS_LAST:
+        weights = weights.transpose(0, *range(2, weights.ndim), 1)
+        names = [names[0], *names[2:], names[1]]
+    shape = "".join(f"[{count} {name}]" for count, name in zip(weights.shape, names, strict=True))
+    meaning = f"weights {shape}{packed.weights_remark}."
+    return Constants("weights", "int8_t", weights.reshape(g.out_channels, g.taps), meaning)
+
+
+def sum_context(op: Conv, packed: Packed, setting: Setting) -> dict[str, object]:
+    """The names that templates/kernels/portable/window_sums.c.jinja uses."""
+    g = op.geometry
+    pixels, block = prod(g.output), block_size(g)
+    y_is_last = setting.y_layout is Layout.CHANNELS_LAST
+    x_is_last = setting.x_layout is Layout.CHANNELS_LAST
+    return {
+        "g": g,
+        "description": describe(op),
+        "x_type": op.x.dtype.c,
+        "y_type": op.y.dtype.c,
+        "pixels": pixels,
+        "in_pixels": prod(g.input),
+        "block": block,
+        "lanes": range(block),
+        "has_overlap": pixels % block != 0,
+        "is_split": g.batch > 1 or g.group > 1,
+        "wraps": packed.wraps,
+        "is_corrected": packed.is_corrected,
+        "output": packed.epilogue.output,
+        "y_pixel": g.out_channels if y_is_last else 1,
+        "y_channel": 1 if y_is_last else pixels,
+        "x_image": g.in_channels * prod(g.input),
+        "y_image": g.out_channels * pixels,
+        "x_group": g.group_in * (1 if x_is_last else prod(g.input)),
+    }
+
+
+def describe(op: Conv) -> str:
+    """One line for the comment above a node's function."""
+    g = op.geometry
+    parts = [f"{op.name}: {op.op_type}, kernel {_by(g.kernel)}, stride {_by(g.strides)}"]
+    if g.is_padded:
+        parts.append(f"padding {_by(g.pads_begin)}" + (f" to {_by(g.pads_end)}" if g.pads_end != g.pads_begin else ""))
+    if set(g.dilations) != {1}:
+        parts.append(f"dilation {_by(g.dilations)}")
+    if g.group > 1:
+        parts.append(f"{g.group} groups")
+    return ", ".join(parts) + "."
+
+
+def _by(sizes: tuple[int, ...]) -> str:
+    return "x".join(str(size) for size in sizes)

@@ -1,0 +1,244 @@
+"""A model's file, bytes or protobuf becomes a Graph."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf ships no types
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
+
+from qcgen.element_types import element_type
+from qcgen.errors import ModelRejected, Problem
+from qcgen.external_data import UnreadableError, external_bytes
+from qcgen.ir.graph import Attribute, Dim, Graph, Node, Value
+from qcgen.ir.types import Array, DType
+from qcgen.ordering import DUPLICATE, order_problems, sorted_nodes, unique_names
+
+Model = str | os.PathLike[str] | bytes | ModelProto
+
+AGAIN = "export the model again"
+
+
+def load(model: Model, *, dims: Mapping[str, int] | None = None) -> Graph:
+    """The graph of a model given as a path, as bytes or as a ModelProto; ``dims`` fixes symbolic dimensions.
+
+    Raises ModelRejected with every reason why it is no well-formed model.
+    """
+    proto, digest, folder = _parsed(model)
+    problems = list(_model_problems(proto))
+    if not proto.HasField("graph"):
+        raise ModelRejected([*problems, Problem("model", "it has no graph", AGAIN)])
+    reader = _GraphReader(proto.graph, folder, dims or {})
+    graph = reader.graph(_opsets(proto), digest)
+    if problems or reader.problems:
+        raise ModelRejected([*problems, *reader.problems])
+    return graph
+
+
+def _parsed(model: Model) -> tuple[ModelProto, str, Path | None]:
+    """The protobuf, the sha256 of its bytes and the folder that its external data is in."""
+    if isinstance(model, ModelProto):
+        return model, hashlib.sha256(model.SerializeToString(deterministic=True)).hexdigest(), None
+    if isinstance(model, bytes):
+        return _decoded(model, "model"), hashlib.sha256(model).hexdigest(), None
+    where = f"file {os.fspath(model)!r}"
+    try:
+        content = Path(model).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ModelRejected([Problem(where, f"it cannot be read: {reason}", "give the path of a .onnx file")]) from None
+    return _decoded(content, where), hashlib.sha256(content).hexdigest(), Path(model).parent
+
+
+def _decoded(content: bytes, where: str) -> ModelProto:
+    if not content:
+        raise ModelRejected([Problem(where, "it is empty", "give an ONNX model")])
+    try:
+        proto = ModelProto()
+        proto.ParseFromString(content)
+    except DecodeError:
+        what = "it is no ONNX model, or only a part of one"
+        raise ModelRejected([Problem(where, what, "export or download the model again")]) from None
+    return proto
+
+
+def _domain(name: str) -> str:
+    return "" if name == "ai.onnx" else name
+
+
+def _opsets(proto: ModelProto) -> dict[str, int]:
+    if not proto.opset_import and proto.ir_version < 3:
+        return {"": 1}  # models of that age import nothing
+    return {_domain(entry.domain): entry.version for entry in proto.opset_import}
+
+
+def _model_problems(proto: ModelProto) -> Iterator[Problem]:
+    """What is wrong with the model around its graph."""
+    if proto.ir_version < 1:
+        yield Problem("model", "it states no IR version, so it is no ONNX model", AGAIN)
+    if proto.ir_version > onnx.IR_VERSION:
+        what = f"its IR version is {proto.ir_version}; the newest that is known is {onnx.IR_VERSION}"
+        yield Problem("model", what, "update the onnx package, or export the model with an older IR version")
+    newest = onnx.defs.onnx_opset_version()
+    imported = _opsets(proto).get("", 1)
+    if not 1 <= imported <= newest and any(_domain(node.domain) == "" for node in proto.graph.node):
+        what = f"it imports opset {imported} of ai.onnx; opsets 1 to {newest} are known"
+        yield Problem("model", what, "export the model with one of these opsets, or update the onnx package")
+    functions = {(_domain(function.domain), function.name) for function in proto.functions}
+    for node in proto.graph.node:
+        if (_domain(node.domain), node.op_type) in functions:
+            yield Problem(
+                f"node {node.name!r} ({node.op_type})",
+                "it calls a function that the model itself defines",
+                "inline the model's functions first: onnx.inliner.inline_local_functions(model)",
+            )
+
+
+class _GraphReader:
+    """Reads a GraphProto and keeps every problem met on the way."""
+
+    def __init__(self, proto: GraphProto, folder: Path | None, dims: Mapping[str, int]) -> None:
+        self.proto = proto
+        self.folder = folder
+        self.dims = dims
+        self.symbols: set[str] = set()
+        self.problems: list[Problem] = []
+
+    def graph(self, opsets: Mapping[str, int], digest: str) -> Graph:
+        """The graph; only to be used if there are no problems."""
+        constants = self._constants()
+        values = self._values(constants)
+        self._check_dims()
+        declared = tuple(info.name for info in self.proto.input)
+        outputs = tuple(info.name for info in self.proto.output)
+        nodes = self._nodes()
+        self.problems += order_problems(nodes, declared, outputs, constants)
+        return Graph(
+            name=self.proto.name,
+            nodes=sorted_nodes(nodes, {*declared, *constants}),
+            inputs=tuple(name for name in declared if name not in constants),
+            outputs=outputs,
+            values=values,
+            constants=constants,
+            opsets=opsets,
+            sha256=digest,
+        )
+
+    def _problem(self, where: str, what: str, hint: str = AGAIN) -> None:
+        self.problems.append(Problem(where, what, hint))
+
+    def _constants(self) -> dict[str, Array]:
+        constants: dict[str, Array] = {}
+        for tensor in self.proto.initializer:
+            where = f"tensor {tensor.name!r}"
+            if tensor.name in constants:
+                self._problem(where, "two initializers have this name", DUPLICATE)
+            constants[tensor.name] = self._array(tensor, where)
+        for sparse in self.proto.sparse_initializer:
+            name = sparse.values.name
+            self._problem(f"tensor {name!r}", "it is a sparse initializer", "store the tensor densely")
+            constants[name] = np.zeros(0, np.float32)
+        return constants
+
+    def _array(self, tensor: TensorProto, where: str) -> Array:
+        """The elements of a tensor; an empty array, and a problem, if they cannot be read."""
+        try:
+            if tensor.data_location == TensorProto.EXTERNAL:
+                data = external_bytes({entry.key: entry.value for entry in tensor.external_data}, self.folder)
+                tensor = TensorProto(dims=tensor.dims, data_type=tensor.data_type, raw_data=data)
+            if any(dim < 0 for dim in tensor.dims):
+                raise ValueError("negative dimension")
+            array: Array = numpy_helper.to_array(tensor)
+            return array
+        except UnreadableError as error:
+            self._problem(where, error.what, error.hint)
+        except (ArithmeticError, LookupError, MemoryError, NotImplementedError, TypeError, ValueError):
+            shape = tuple(tensor.dims)
+            self._problem(where, f"its data cannot be read as {_type_name(tensor.data_type)} of shape {shape}")
+        return np.zeros(0, np.float32)
+
+    def _values(self, constants: Mapping[str, Array]) -> dict[str, Value]:
+        infos = [*self.proto.value_info, *self.proto.output, *self.proto.input]
+        values = {info.name: self._value(info) for info in infos}
+        for name, array in constants.items():
+            # Up to IR version 3 initializers are declared as inputs, too.
+            declared = values[name].fixed_shape if name in values else None
+            if declared is not None and declared != array.shape:
+                what = f"it is declared with shape {declared}, but its initializer has shape {array.shape}"
+                self._problem(f"tensor {name!r}", what)
+            values[name] = Value(name, DType.of(array), tuple(array.shape))
+        return values
+
+    def _value(self, info: ValueInfoProto) -> Value:
+        kind = info.type.WhichOneof("value")
+        if kind != "tensor_type":
+            return Value(info.name, None if kind is None else DType.OTHER, None)
+        tensor = info.type.tensor_type
+        shape = tuple(self._dim(dim) for dim in tensor.shape.dim) if tensor.HasField("shape") else None
+        return Value(info.name, element_type(tensor.elem_type), shape)
+
+    def _dim(self, dim: onnx.TensorShapeProto.Dimension) -> Dim:
+        if dim.HasField("dim_value"):
+            return int(dim.dim_value)
+        if not dim.dim_param:
+            return None
+        self.symbols.add(dim.dim_param)
+        return self.dims.get(dim.dim_param, dim.dim_param)
+
+    def _check_dims(self) -> None:
+        for name, size in self.dims.items():
+            if name not in self.symbols:
+                have = ", ".join(repr(symbol) for symbol in sorted(self.symbols)) or "none"
+                what = f"the model has no symbolic dimension of this name (it has: {have})"
+                self._problem(f"dimension {name!r}", what, "name one of the model's symbolic dimensions")
+            if size < 1:
+                self._problem(f"dimension {name!r}", f"it is set to {size}", "set it to a positive number")
+
+    def _nodes(self) -> tuple[Node, ...]:
+        names = unique_names([(proto.name, proto.op_type) for proto in self.proto.node])
+        return tuple(self._node(proto, name) for proto, name in zip(self.proto.node, names, strict=True))
+
+    def _node(self, proto: NodeProto, name: str) -> Node:
+        attributes: dict[str, Attribute] = {}
+        where = f"node {name!r} ({proto.op_type})"
+        for attribute in proto.attribute:
+            if attribute.name in attributes:
+                self._problem(where, f"attribute {attribute.name} is given twice", "give it once")
+            attributes[attribute.name] = self._attribute(attribute, f"{where}, attribute {attribute.name}")
+        return Node(name, proto.op_type, _domain(proto.domain), tuple(proto.input), tuple(proto.output), attributes)
+
+    def _attribute(self, attribute: AttributeProto, where: str) -> Attribute:
+        match attribute.type:
+            case AttributeProto.INT:
+                return int(attribute.i)
+            case AttributeProto.FLOAT:
+                return float(attribute.f)
+            case AttributeProto.STRING:
+                return _text(attribute.s)
+            case AttributeProto.INTS:
+                return tuple(attribute.ints)
+            case AttributeProto.FLOATS:
+                return tuple(attribute.floats)
+            case AttributeProto.STRINGS:
+                return tuple(text.decode(errors="replace") for text in attribute.strings)
+            case AttributeProto.TENSOR:
+                return self._array(attribute.t, where)
+        return None
+
+
+def _text(content: bytes) -> str | bytes:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return content
+
+
+def _type_name(number: int) -> str:
+    """The name of an element type in the words of onnx: "int8", "float", "bfloat16"."""
+    known: dict[int, str] = {value: name.lower() for name, value in TensorProto.DataType.items()}
+    return known.get(number, f"element type {number}")

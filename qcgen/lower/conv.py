@@ -1,0 +1,171 @@
+"""Convolutions in all their spellings become the one convolution of the Program."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from qcgen.arithmetic import multiplier_scale
+from qcgen.convolutions import ACTIVATIONS, CONVOLUTIONS, ConvSpelling, constant_operand, layout_of, operand
+from qcgen.geometry import window_of
+from qcgen.ir.graph import Graph, Node
+from qcgen.ir.program import Conv, ConvGeometry, FloatActivation, RawAccumulator, Requantize, Tensor
+from qcgen.ir.types import Array, DType, Layout
+
+# The functions below are for nodes that check has accepted: assertions, not problems.
+
+
+def lower_qlinear_conv(node: Node, graph: Graph) -> Conv:
+    """QLinearConv of any domain."""
+    source = _Source(node, graph)
+    channels = source.geometry.out_channels
+    x_scale, y_scale = (np.float32(source.constant(role).reshape(())) for role in ("x_scale", "y_scale"))
+    w_scale = _per_channel(source.constant("w_scale"), channels)
+    y_zero_point = source.constant("y_zero_point")
+    y_type = DType.of(y_zero_point)
+    return Conv(
+        name=node.name,
+        op_type=node.op_type,
+        x=source.x(scale=float(x_scale), zero_point=source.scalar("x_zero_point")),
+        y=source.y(y_type, scale=float(y_scale), zero_point=int(y_zero_point.reshape(()))),
+        geometry=source.geometry,
+        x_zero_point=source.scalar("x_zero_point"),
+        weights=source.constant("w"),
+        w_zero_point=source.w_zero_point(),
+        bias=source.bias(np.dtype(np.int32)),
+        epilogue=Requantize(
+            scale=multiplier_scale(np.asarray(x_scale), w_scale, np.asarray(y_scale)),
+            zero_point=int(y_zero_point.reshape(())),
+            low=y_type.low,
+            high=y_type.high,
+        ),
+    )
+
+
+def lower_conv_integer(node: Node, graph: Graph) -> Conv:
+    """ConvInteger: the accumulators themselves."""
+    source = _Source(node, graph)
+    return Conv(
+        name=node.name,
+        op_type=node.op_type,
+        x=source.x(zero_point=source.scalar("x_zero_point")),
+        y=source.y(DType.INT32),
+        geometry=source.geometry,
+        x_zero_point=source.scalar("x_zero_point"),
+        weights=source.constant("w"),
+        w_zero_point=source.w_zero_point(),
+        bias=np.zeros(source.geometry.out_channels, np.int32),
+        epilogue=RawAccumulator(),
+    )
+
+
+def lower_float_conv(node: Node, graph: Graph) -> Conv:
+    """Float convolutions: Conv, FusedConv and NhwcFusedConv."""
+    source = _Source(node, graph)
+    return Conv(
+        name=node.name,
+        op_type=node.op_type,
+        x=source.x(),
+        y=source.y(DType.FLOAT32),
+        geometry=source.geometry,
+        x_zero_point=0,
+        weights=source.constant("w"),
+        w_zero_point=np.zeros(source.geometry.out_channels, np.int32),
+        bias=source.bias(np.dtype(np.float32)),
+        epilogue=_activation(node),
+    )
+
+
+def conv_geometry(node: Node, graph: Graph) -> ConvGeometry:
+    """The explicit geometry of any convolution: attributes resolved, channels and images separated."""
+    spelling = CONVOLUTIONS[node.domain, node.op_type]
+    x = graph.value(operand(node, spelling, "x")).fixed_shape
+    w = graph.value(operand(node, spelling, "w")).fixed_shape
+    assert x is not None, f"the shape of x of {node.name!r} is not known"
+    assert w is not None, f"the shape of w of {node.name!r} is not known"
+    last = layout_of(node, spelling) is Layout.CHANNELS_LAST
+    image = x[1:-1] if last else x[2:]
+    window = window_of(node, w[2:])
+    assert window.why_not() is None, window.why_not()
+    axes = [window.axis(index, size) for index, size in enumerate(image)]
+    group = node.attributes.get("group", 1)
+    assert isinstance(group, int), "group is no integer"
+    return ConvGeometry(
+        batch=x[0],
+        group=group,
+        in_channels=x[-1] if last else x[1],
+        out_channels=w[0],
+        input=image,
+        kernel=w[2:],
+        strides=window.strides,
+        dilations=window.dilations,
+        pads_begin=tuple(axis.pad_begin for axis in axes),
+        pads_end=tuple(axis.pad_end for axis in axes),
+        output=tuple(axis.output for axis in axes),
+    )
+
+
+class _Source:
+    """A convolution node with its operands by role; absent ones have become their defaults."""
+
+    def __init__(self, node: Node, graph: Graph) -> None:
+        self.node = node
+        self.graph = graph
+        self.spelling: ConvSpelling = CONVOLUTIONS[node.domain, node.op_type]
+        self.geometry = conv_geometry(node, graph)
+
+    def constant(self, role: str) -> Array:
+        """The elements of an operand that must be there."""
+        array = constant_operand(self.graph, self.node, self.spelling, role)
+        assert array is not None, f"{role} of {self.node.name!r} is no constant"
+        return array
+
+    def scalar(self, role: str) -> int:
+        """A zero point of one element, 0 if it is absent."""
+        array = constant_operand(self.graph, self.node, self.spelling, role)
+        return 0 if array is None else int(array.reshape(()))
+
+    def w_zero_point(self) -> Array:
+        """(M,) int32, one for each output channel."""
+        array = constant_operand(self.graph, self.node, self.spelling, "w_zero_point")
+        zero = np.zeros((), np.int32) if array is None else array.astype(np.int32)
+        return _per_channel(zero, self.geometry.out_channels)
+
+    def bias(self, dtype: np.dtype[np.int32] | np.dtype[np.float32]) -> Array:
+        """(M,), zeros if it is absent."""
+        array = constant_operand(self.graph, self.node, self.spelling, "B")
+        return np.zeros(self.geometry.out_channels, dtype) if array is None else array
+
+    def x(self, scale: float | None = None, zero_point: int | None = None) -> Tensor:
+        """The image that comes in."""
+        value = self.graph.value(operand(self.node, self.spelling, "x"))
+        assert value.dtype is not None, f"the type of {value.name!r} is not known"
+        assert value.fixed_shape is not None, f"the shape of {value.name!r} is not known"
+        return Tensor(value.name, value.dtype, value.fixed_shape, self._layout, scale, zero_point)
+
+    def y(self, dtype: DType, scale: float | None = None, zero_point: int | None = None) -> Tensor:
+        """The image that goes out."""
+        g = self.geometry
+        last = self._layout is Layout.CHANNELS_LAST
+        shape = (g.batch, *g.output, g.out_channels) if last else (g.batch, g.out_channels, *g.output)
+        return Tensor(self.node.outputs[0], dtype, shape, self._layout, scale, zero_point)
+
+    @property
+    def _layout(self) -> Layout:
+        return layout_of(self.node, self.spelling)
+
+
+def _per_channel(array: Array, channels: int) -> Array:
+    """A scalar, a vector of one element or one of each channel, as (M,)."""
+    return np.array(np.broadcast_to(array.reshape(-1), (channels,)))
+
+
+def _activation(node: Node) -> FloatActivation:
+    """The activation of a fused convolution; a Relu with two parameters clips, as XNNPACK's pass writes it."""
+    kind = node.attributes.get("activation", "")
+    values = node.attributes.get("activation_params", ())
+    assert isinstance(kind, str), "activation is no string"
+    assert isinstance(values, tuple), "activation_params is no list"
+    params = tuple(float(value) for value in values)
+    if kind == "Relu" and len(params) == 2:
+        return FloatActivation("Clip", params)
+    return FloatActivation(kind, params if ACTIVATIONS.get(kind) else ())

@@ -1,0 +1,75 @@
+"""C symbols for models, tensors and nodes; nothing else makes symbols."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+MAX_LENGTH = 40  # of one part, so that whole symbols stay within the 63 characters that C99 promises to tell apart
+
+SUPPORT_NAMES = ("run", "right_shift", "multiply_high", "to_int32", "emulate", "round_half_even")
+"""What the generated file itself defines under the model's prefix."""
+
+_RESERVED = frozenset(
+    """
+    auto break case char const continue default do double else enum extern float for goto if inline int long register
+    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
+    alignas alignof and asm bool catch class compl concept constexpr delete explicit export false friend mutable
+    namespace new noexcept not nullptr operator or private protected public requires template this throw true try
+    typeid typename using virtual xor wchar_t char8_t char16_t char32_t co_await co_return co_yield consteval constinit
+    const_cast decltype dynamic_cast reinterpret_cast static_assert static_cast thread_local and_eq bitand bitor not_eq
+    or_eq xor_eq final override
+    NULL EOF errno stdin stdout stderr assert linux unix arena
+    """.split()
+)
+"""Words that cannot be parameters: keywords of C and C++, macros of the standard library and of common compilers."""
+
+
+def identifier(text: str, fallback: str) -> str:
+    """``text`` as a part of a C symbol: letters, digits and single underscores; ``fallback`` if nothing is left."""
+    parts = re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")[:MAX_LENGTH].strip("_")
+    return parts or fallback
+
+
+def prefix_of(text: str) -> str:
+    """A model's prefix: an identifier that does not start with a digit and is no reserved word."""
+    name = identifier(text, "model")
+    return f"model_{name}" if name[0].isdigit() or name in _RESERVED else name
+
+
+def is_prefix(text: str) -> bool:
+    """Whether a prefix that the user chose can start C symbols."""
+    return re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", text) is not None and text not in _RESERVED and not text.endswith("_")
+
+
+def parameter_names(tensors: Iterable[str]) -> tuple[str, ...]:
+    """Parameters of the C function, one per tensor: unique even in capitals, which the macros are written in."""
+    names: list[str] = []
+    for tensor in tensors:
+        base = identifier(tensor, "tensor")
+        base = f"t{base}" if base[0].isdigit() else base
+        base = f"{base}_" if base in _RESERVED else base
+        name, number = base, 2
+        while name.upper() in (taken.upper() for taken in names):
+            name, number = f"{base}_{number}", number + 1
+        names.append(name)
+    return tuple(names)
+
+
+def node_names(nodes: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Parts of symbols for nodes, given as (name, operator).
+
+    A node's tables and functions extend its own symbol by an underscore and a word, so no name may begin like another
+    one that is extended: such a name gets the node's number in front.
+    """
+    names: list[str] = []
+    for index, (node, operator) in enumerate(nodes):
+        name = identifier(node, operator.lower())
+        if any(_collide(name, other) for other in (*SUPPORT_NAMES, *names)):
+            name = f"n{index}_{name}"
+        names.append(name)
+    return tuple(names)
+
+
+def _collide(one: str, other: str) -> bool:
+    return f"{one}_".startswith(f"{other}_") or f"{other}_".startswith(f"{one}_")

@@ -1,0 +1,34 @@
+"""The kernel of each operator: the first in the list that serves it on the target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from qcgen.ir.plan import PassedOver
+from qcgen.ir.program import Operator
+from qcgen.kernels import Kernel, Setting
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The chosen kernel, and why each one before it in the list was not."""
+
+    kernel: Kernel
+    passed_over: tuple[PassedOver, ...]
+
+
+def select(op: Operator, setting: Setting, kernels: Sequence[Kernel]) -> Selection:
+    """The first kernel whose needs the target meets and that finds no reason against the operator.
+
+    Kernels that need other features than the target has are not mentioned: nothing can be done about them.
+    """
+    passed_over = []
+    for kernel in kernels:
+        if not kernel.needs <= setting.features:
+            continue
+        reason = kernel.why_not(op, setting)
+        if reason is None:
+            return Selection(kernel, tuple(passed_over))
+        passed_over.append(PassedOver(kernel.name, reason))
+    raise AssertionError(f"no kernel accepts {op.name}")

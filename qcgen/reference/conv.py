@@ -1,0 +1,66 @@
+"""Convolutions as ONNX and onnxruntime mean them, tap by tap."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import assert_never
+
+import numpy as np
+
+from qcgen import arithmetic
+from qcgen.intervals import INT32_MIN
+from qcgen.ir.program import Conv, ConvGeometry, FloatActivation, RawAccumulator, Requantize
+from qcgen.ir.types import Array, Layout
+from qcgen.reference.activations import activate
+
+
+def evaluate_conv(op: Conv, x: Array) -> Array:
+    """y for x in the model's own shapes and layouts; float convolutions are computed in float64, then rounded."""
+    image = np.moveaxis(x, -1, 1) if op.x.layout is Layout.CHANNELS_LAST else x
+    is_float = isinstance(op.epilogue, FloatActivation)
+    wide = np.float64 if is_float else np.int64
+    taps = image.astype(wide) - op.x_zero_point
+    zero_points = op.w_zero_point.reshape((-1,) + (1,) * (op.geometry.rank + 1))
+    weights = op.weights.astype(wide) - zero_points
+    acc = convolve(op.geometry, taps, weights) + op.bias.astype(wide).reshape((-1,) + (1,) * op.geometry.rank)
+    y = _finish(op, acc)
+    return np.moveaxis(y, 1, -1) if op.y.layout is Layout.CHANNELS_LAST else y
+
+
+def convolve(g: ConvGeometry, x: Array, weights: Array) -> Array:
+    """Sums of products (N, M, out...) of x (N, C, in...) and weights (M, C/group, k...), padding with zeros.
+
+    Works in the type of its arguments; the caller sees to it that nothing overflows.
+    """
+    window = [(k - 1) * d + 1 for k, d in zip(g.kernel, g.dilations, strict=True)]
+    reach = [(o - 1) * s + w for o, s, w in zip(g.output, g.strides, window, strict=True)]
+    after = [max(r - p - i, 0) for r, p, i in zip(reach, g.pads_begin, g.input, strict=True)]
+    padded = np.pad(x, [(0, 0), (0, 0), *zip(g.pads_begin, after, strict=True)])
+    grouped = weights.reshape(g.group, g.group_out, g.group_in, *g.kernel)
+    acc = np.zeros((g.batch, g.group, g.group_out, *g.output), x.dtype)
+    for tap in product(*(range(k) for k in g.kernel)):
+        places = tuple(
+            slice(t * d, t * d + (o - 1) * s + 1, s)
+            for t, d, o, s in zip(tap, g.dilations, g.output, g.strides, strict=True)
+        )
+        part = padded[(slice(None), slice(None), *places)].reshape(g.batch, g.group, g.group_in, *g.output)
+        acc += np.einsum("ngc...,gmc->ngm...", part, grouped[(..., *tap)])
+    return acc.reshape(g.batch, g.out_channels, *g.output)
+
+
+def _finish(op: Conv, acc: Array) -> Array:
+    match op.epilogue:
+        case Requantize(scale=scale, zero_point=zero_point, low=low, high=high):
+            per_channel = scale.reshape((-1,) + (1,) * op.geometry.rank)
+            return arithmetic.requantize(_wrap(acc), per_channel, zero_point, low, high).astype(op.y.dtype.numpy)
+        case RawAccumulator():
+            return _wrap(acc).astype(np.int32)
+        case FloatActivation():
+            return activate(op.epilogue, acc).astype(np.float32)
+        case _:
+            assert_never(op.epilogue)
+
+
+def _wrap(acc: Array) -> Array:
+    """The int32 number that equals acc modulo 2^32."""
+    return (acc - INT32_MIN) % 2**32 + INT32_MIN

@@ -1,0 +1,77 @@
+"""Figures of a compiled model: flash, RAM, multiply-accumulates, kernels and certificates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from qcgen.ir.plan import Call, Plan
+
+
+@dataclass(frozen=True)
+class NodeReport:
+    """One node. ``accumulator`` [lo, hi] over all channels, None for float; ``requantize`` channels by form."""
+
+    name: str
+    op: str
+    kernel: str
+    macs: int
+    constant_bytes: int
+    scratch_bytes: int
+    accumulator: tuple[int, int] | None
+    requantize: Mapping[str, int]
+    passed_over: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Report:
+    """A model. ``weights_bytes``: constant tables in flash; ``flash_bytes``: the same (code depends on the compiler).
+
+    ``arena_bytes``: what the caller must lend.
+    """
+
+    name: str
+    model: str
+    sha256: str
+    options: Mapping[str, str]
+    macs: int
+    weights_bytes: int
+    flash_bytes: int
+    arena_bytes: int
+    nodes: tuple[NodeReport, ...]
+
+    def to_json(self) -> str:
+        """The report as a JSON object, keys in the order above."""
+        return json.dumps(asdict(self), indent=2)
+
+
+def report(plan: Plan) -> Report:
+    """The figures of a plan."""
+    nodes = tuple(_node(call) for call in plan.calls)
+    constants = sum(node.constant_bytes for node in nodes)
+    return Report(
+        name=plan.prefix,
+        model=plan.model,
+        sha256=plan.sha256,
+        options=asdict(plan.options),
+        macs=sum(node.macs for node in nodes),
+        weights_bytes=constants,
+        flash_bytes=constants,
+        arena_bytes=plan.arena_bytes,
+        nodes=nodes,
+    )
+
+
+def _node(call: Call) -> NodeReport:
+    return NodeReport(
+        name=call.op.name,
+        op=call.op.op_type,
+        kernel=call.kernel,
+        macs=call.op.geometry.macs,
+        constant_bytes=call.constant_bytes,
+        scratch_bytes=call.scratch_bytes,
+        accumulator=call.certificate.accumulator,
+        requantize=dict(call.certificate.requantize or {}),
+        passed_over={passed.kernel: passed.reason for passed in call.passed_over},
+    )

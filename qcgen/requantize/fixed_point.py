@@ -1,0 +1,147 @@
+"""A layer's requantization in integer arithmetic, as the generated C computes it, with its certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from qcgen.intervals import INT32_MAX, INT32_MIN
+from qcgen.ir.program import Int64s
+from qcgen.requantize.emulate import emulate
+from qcgen.requantize.staircase import Staircase
+
+Arithmetic = Literal["high word", "wide", "narrow", "emulated"]
+FORMS = ("constant", "narrow", "high word", "wide", "tie window", "emulated")
+"""How a single channel is requantized, cheapest first."""
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """Equation (5): the requantization of one layer, M channels.
+
+    With a = acc + addend[m] (the addend joins the value at which the accumulator starts):
+
+    * high word: h = ((a * multiplier[m]) >> 32) + offset[m]
+    * wide: h = (a * multiplier[m] + offset[m]) >> prescale
+    * narrow: h = a * multiplier[m] + offset[m], all in int32, a first clamped to [clamp_low[m], clamp_high[m]]
+    * emulated: no h
+
+    y = clamp(h >> shift, low, high), with floor shifts. Where ``guard[m]`` is not 0 and h comes within guard[m] units
+    of 2^-shift of the next step of the staircase, both roundings are emulated instead (the "tie window"); a guard of
+    half the steps' distance emulates always. ``multiplier`` is in [0, 2^31), ``shift`` in [0, 30], ``prescale`` in
+    [0, 62]. ``forms`` counts channels by form; ``comparisons`` is the number of points at which the certificate was
+    checked.
+    """
+
+    arithmetic: Arithmetic
+    multiplier: Int64s
+    addend: Int64s
+    offset: Int64s
+    shift: int
+    prescale: int
+    guard: Int64s
+    clamp_low: Int64s
+    clamp_high: Int64s
+    forms: Mapping[str, int]
+    comparisons: int
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether any channel has a tie window."""
+        return bool(self.guard.any())
+
+
+def scaled(fixed: FixedPoint, acc: Int64s) -> Int64s:
+    """h of equation (5) for accumulators (M, ...)."""
+    multiplier, addend, offset, clamp_low, clamp_high = (
+        part.reshape((-1,) + (1,) * (acc.ndim - 1))
+        for part in (fixed.multiplier, fixed.addend, fixed.offset, fixed.clamp_low, fixed.clamp_high)
+    )
+    a = acc + addend
+    match fixed.arithmetic:
+        case "high word":
+            return ((a * multiplier) >> 32) + offset
+        case "wide":
+            return (a * multiplier + offset) >> fixed.prescale
+        case "narrow":
+            return np.clip(a, clamp_low, clamp_high) * multiplier + offset
+        case "emulated":
+            raise ValueError("the emulated form has no line")
+
+
+def in_window(fixed: FixedPoint, h: Int64s) -> Int64s:
+    """Whether the C code leaves the line at h (M, ...) and emulates the roundings."""
+    guard = fixed.guard.reshape((-1,) + (1,) * (h.ndim - 1))
+    inside: Int64s = ((h + guard) & ((1 << fixed.shift) - 1)) < 2 * guard
+    return inside
+
+
+def evaluate(fixed: FixedPoint, stairs: Staircase, acc: Int64s) -> Int64s:
+    """y for accumulators (M, ...), exactly as the generated C computes it."""
+    requantize = stairs.requantize
+    if fixed.arithmetic == "emulated":
+        return emulate(acc, requantize)
+    h = scaled(fixed, acc)
+    line = np.clip(h >> fixed.shift, requantize.low, requantize.high)
+    if not fixed.is_guarded:
+        return line
+    return np.where(in_window(fixed, h), emulate(acc, requantize), line)
+
+
+def certify(fixed: FixedPoint, stairs: Staircase) -> int:
+    """The certificate: y of the C equals equation (1) for every reachable accumulator; returns the points compared.
+
+    Both never decrease (inside a tie window the C emulates; it is monotone because the emulation equals equation (1)
+    and the line outside equals it too). So they agree everywhere if they agree on both sides of every threshold and at
+    both ends of the interval. No intermediate leaves its C type, which for a line need only be seen at the ends.
+    """
+    lo, hi = stairs.lo[:, None], stairs.hi[:, None]
+    sides = np.concatenate([lo, hi, stairs.thresholds, stairs.thresholds - 1], axis=1)
+    points = np.clip(sides, lo, hi)
+    assert np.array_equal(evaluate(fixed, stairs, points), stairs.at(points)), "the requantization is not exact"
+    if fixed.is_guarded:
+        _certify_windows(fixed, stairs)
+    if fixed.arithmetic != "emulated":
+        _certify_ranges(fixed, np.concatenate([lo, hi], axis=1))
+    return int(points.size)
+
+
+def _certify_windows(fixed: FixedPoint, stairs: Staircase) -> None:
+    """Between a corner of the staircase and the place where the line crosses it, every accumulator is in the window.
+
+    h never decreases, so it is enough that h at the corner is within guard of the crossing: then so is h at everything
+    between the two.
+    """
+    always = fixed.guard >= windows_that_never_close(fixed.shift)
+    assert ((window_needed(fixed, stairs) <= fixed.guard) | always).all(), "a tie window is too narrow"
+
+
+def windows_that_never_close(shift: int) -> int:
+    """The guard at which the window covers everything: half a step, and at least 1."""
+    return max(1, 1 << max(shift - 1, 0))
+
+
+def window_needed(fixed: FixedPoint, stairs: Staircase) -> Int64s:
+    """(M,): the smallest guard that covers every corner that the line misses; 0 where it misses none."""
+    corners = stairs.corners
+    short = (corners.reach_code << fixed.shift) - scaled(fixed, corners.reach_acc)
+    beyond = scaled(fixed, corners.miss_acc) - (corners.miss_code << fixed.shift) + 1
+    missed = np.maximum(np.where(corners.reach_counts, short, 0), np.where(corners.miss_counts, beyond, 0))
+    needed: Int64s = np.maximum(missed.max(axis=1), 0)
+    return needed
+
+
+def _certify_ranges(fixed: FixedPoint, ends: Int64s) -> None:
+    """The C variables hold what they must: a and h in int32, the wide product in int64 (checked in exact integers)."""
+    a = ends + fixed.addend[:, None]
+    h = scaled(fixed, ends)
+    assert a.min() >= INT32_MIN and a.max() <= INT32_MAX, "the accumulator leaves int32"
+    assert h.min() >= INT32_MIN and h.max() + int(fixed.guard.max()) <= INT32_MAX, "the scaled value leaves int32"
+    assert fixed.multiplier.min() >= 0 and fixed.multiplier.max() <= INT32_MAX, "a multiplier leaves int32"
+    if fixed.arithmetic == "wide":
+        for column in range(2):
+            exact = [int(x) * int(m) + int(b) for x, m, b in zip(a[:, column], fixed.multiplier, fixed.offset, strict=True)]
+            assert min(exact) >= -(2**63) and max(exact) < 2**63, "the wide product leaves int64"

@@ -36,16 +36,24 @@ def host_compiler() -> list[str]:
 
 def build(files: Mapping[str, str], flags: Sequence[str] = ("-O2",), folder: Path | None = None) -> Path:
     """A shared library of the generated files, in ``folder`` or a new temporary one; ToolMissing if cc fails."""
+    command = build_command(files, flags)
     folder = Path(tempfile.mkdtemp(prefix="qcgen-")) if folder is None else folder
     for name, text in files.items():
         (folder / name).write_text(text)
-    sources = [name for name in files if name.endswith(".c")]
-    library = Path(sources[0]).with_suffix(".so")
-    command = [*host_compiler(), *STRICT_FLAGS, *flags, "-shared", "-fPIC", *sources, "-lm", "-o", str(library)]
-    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    try:
+        result = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
+    except OSError as error:
+        raise ToolMissing(f"the C compiler {command[0]} cannot be run: {error.strerror}; install it or set CC") from None
     if result.returncode:
         raise ToolMissing(f"{command[0]} failed on the generated code:\n{result.stderr}")
-    return folder / library
+    return folder / command[-1]
+
+
+def build_command(files: Mapping[str, str], flags: Sequence[str]) -> list[str]:
+    """The command that builds the files where they lie; its last word is the library's name."""
+    sources = [name for name in files if name.endswith(".c")]
+    library = str(Path(sources[0]).with_suffix(".so"))
+    return [*host_compiler(), *STRICT_FLAGS, *flags, "-shared", "-fPIC", *sources, "-lm", "-o", library]
 
 
 class LoadedModel:

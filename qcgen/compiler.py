@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING
 
 from qcgen.artifact import Artifact
 from qcgen.check import check
+from qcgen.errors import ModelRejected, Problem
 from qcgen.infer import infer
+from qcgen.ir.graph import Graph
 from qcgen.ir.plan import Options
+from qcgen.ir.program import Program
 from qcgen.load import load
-from qcgen.lower import lower
+from qcgen.lower import NUMERICS, lower
 from qcgen.plan import plan
-from qcgen.plan.names import prefix_of
+from qcgen.plan.names import is_prefix, prefix_of
 from qcgen.render import render
 from qcgen.rewrite import rewrite
 from qcgen.select_node import select_node
+from qcgen.targets import TARGETS
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -40,11 +44,53 @@ def compile(
     not exist.
     """
     options = Options(target=target, layout=layout, numerics=numerics, optimize=optimize)
-    graph = infer(rewrite(infer(load(model, dims=dims))))
-    if node is not None:
-        graph = select_node(graph, node)
-    program = lower(check(graph), numerics=numerics)
+    _require_known(options, name)
+    graph = read(model, dims)
     source = Path(model).name if isinstance(model, str | os.PathLike) else f"{graph.name}.onnx"
     prefix = prefix_of(Path(source).stem) if name is None else name
+    return compile_graph(graph, options, prefix, source, node)
+
+
+def read(model: str | os.PathLike[str] | bytes | ModelProto, dims: Mapping[str, int] | None = None) -> Graph:
+    """A model's graph with every type and shape that can be known, its constant parts folded."""
+    return infer(rewrite(infer(load(model, dims=dims))))
+
+
+def compile_graph(graph: Graph, options: Options, prefix: str, source: str, node: str | None = None) -> Artifact:
+    """Compiles a graph that ``read`` gave, or one of its nodes; ``source`` is the model's name in comments."""
+    program = lower(check(graph if node is None else select_node(graph, node)), numerics=options.numerics)
+    _require_boundary(program)
     planned = plan(program, options, prefix, source, node)
     return Artifact(program, planned, render(planned))
+
+
+def _require_known(options: Options, name: str | None) -> None:
+    known: dict[str, tuple[str, tuple[str, ...]]] = {
+        "target": (options.target, tuple(TARGETS)),
+        "layout": (options.layout, ("model", "nhwc", "nchw")),
+        "numerics": (options.numerics, tuple(NUMERICS)),
+        "optimize": (options.optimize, ("size", "speed")),
+    }
+    for option, (value, values) in known.items():
+        if value not in values:
+            raise ValueError(f"{option} must be one of {', '.join(values)}, not {value!r}")
+    if name is not None and not is_prefix(name):
+        raise ValueError(f"name must be a C identifier that can start symbols, not {name!r}")
+
+
+def _require_boundary(program: Program) -> None:
+    """Refuses operators whose tensors are not all at the boundary: the arena has no room for them yet."""
+    outer = {tensor.name for tensor in (*program.inputs, *program.outputs)}
+    names = ", ".join(repr(op.name) for op in program.operators)
+    problems = [
+        Problem(
+            f"node {op.name!r} ({op.op_type})",
+            f"its tensor {tensor.name!r} is inside the model, and models of several nodes cannot be compiled yet",
+            f"compile the nodes alone with --node NAME: {names}",
+        )
+        for op in program.operators
+        for tensor in (op.x, op.y)
+        if tensor.name not in outer
+    ]
+    if problems:
+        raise ModelRejected(problems)

@@ -84,6 +84,8 @@ def _model_problems(proto: ModelProto) -> Iterator[Problem]:
     if proto.ir_version > onnx.IR_VERSION:
         what = f"its IR version is {proto.ir_version}; the newest that is known is {onnx.IR_VERSION}"
         yield Problem("model", what, "update the onnx package, or export the model with an older IR version")
+    if not _opsets(proto):
+        yield Problem("model", "it imports no opset, so it is no ONNX model, or only a part of one", AGAIN)
     newest = onnx.defs.onnx_opset_version()
     imported = _opsets(proto).get("", 1)
     if not 1 <= imported <= newest and any(_domain(node.domain) == "" for node in proto.graph.node):

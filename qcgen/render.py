@@ -58,7 +58,7 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
         autoescape=False,  # C, not HTML
     )
-    environment.filters.update(comment=comment, int32=int32, rows=rows, extent=extent, thousands=thousands, place=place)
+    environment.filters.update(comment=comment, int32=int32, int64=int64, rows=rows, extent=extent, thousands=thousands, place=place)
     environment.filters.update(one_line=_one_line, real=real)
     return environment
 
@@ -112,6 +112,15 @@ def int32(value: int) -> str:
     if value == -(2**31):
         return "(-2147483647 - 1)"
     return f"({value})" if value < 0 else str(value)
+
+
+def int64(value: int) -> str:
+    """A number above -2^63 as a C expression of type int64_t.
+
+    >>> int64(-5)
+    'INT64_C(-5)'
+    """
+    return f"INT64_C({value})"
 
 
 def real(value: float) -> str:
@@ -181,7 +190,7 @@ def _literal(value: float, c_type: str) -> str:
         case "float":
             return real(value)
         case "int64_t":
-            return f"INT64_C({int(value)})"
+            return int64(int(value))
         case "int32_t":
             return int32(int(value)).strip("()") if value != -(2**31) else int32(int(value))
         case _:

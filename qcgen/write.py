@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
+from errno import EISDIR
 from pathlib import Path
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
     """Writes all files beside their destinations first, then moves them into place; OSError leaves nothing half-done."""
     folder.mkdir(parents=True, exist_ok=True)
+    for name in files:
+        if (folder / name).is_dir():
+            raise IsADirectoryError(EISDIR, "a folder has the name of a file to be written", name)
     staged: list[tuple[str, Path]] = []
     try:
         for name, text in files.items():
@@ -21,7 +25,7 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
             os.chmod(temporary, 0o644)
         for temporary, destination in staged:
             os.replace(temporary, destination)
-    except OSError:
+    except BaseException:  # an interruption must not leave anything either
         for temporary, _ in staged:
             Path(temporary).unlink(missing_ok=True)
         raise

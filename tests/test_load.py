@@ -202,6 +202,12 @@ def test_the_opset_of_a_domain_that_no_node_uses_does_not_matter():
     assert load(model).opsets["made.up"] == 7
 
 
+def test_a_model_that_imports_nothing_is_refused():
+    model = graph_model([relu()], X, Y)
+    model.ClearField("opset_import")
+    assert problems(model) == [("model", "it imports no opset, so it is no ONNX model, or only a part of one")]
+
+
 def test_oldest_models_import_nothing():
     model = graph_model([relu()], X, Y, ir_version=2)
     model.ClearField("opset_import")
@@ -219,7 +225,7 @@ def test_every_problem_of_the_order_is_found_at_once():
     nodes = [
         relu("nowhere", "y", "n1"),
         relu("x", "y", "n2"),
-        relu("x", "x", "n3"),
+        relu("c", "x", "n3"),
         relu("q", "p", "n4"),
         relu("p", "q", "n5"),
     ]
@@ -234,7 +240,7 @@ def test_every_problem_of_the_order_is_found_at_once():
         ("node 'n3' (Relu)", f"it computes tensor 'x', {taken}"),
         ("node 'n1' (Relu)", "it reads tensor 'nowhere', which is no input, no initializer and no node's output"),
         ("output 'z'", "no node computes it"),
-        ("nodes 'n4', 'n5'", "each needs the output of the one before it, in a circle"),
+        ("nodes 'n5', 'n4'", "each needs the output of the one before it, in a circle"),
     ]
 
 

@@ -1,8 +1,11 @@
 """The kernels, in the order in which they are preferred; the first that serves an operator computes it."""
 
-from qcgen.kernels.kernel import COMMON_NAMES, Constants, Kernel, Prepared, Setting
+from qcgen.kernels.kernel import COMMON_NAMES, Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.portable.conv import CONV
+from qcgen.kernels.portable.depthwise import DEPTHWISE_NCHW, DEPTHWISE_NHWC
+from qcgen.kernels.portable.orion import ORION_CONV
+from qcgen.kernels.portable.pointwise import POINTWISE
 
-KERNELS: tuple[Kernel, ...] = (CONV,)
+KERNELS: tuple[Kernel, ...] = (POINTWISE, DEPTHWISE_NHWC, DEPTHWISE_NCHW, CONV, ORION_CONV)
 
-__all__ = ["COMMON_NAMES", "KERNELS", "Constants", "Kernel", "Prepared", "Setting"]
+__all__ = ["COMMON_NAMES", "KERNELS", "Constants", "Kernel", "Prepared", "Scratch", "Setting"]

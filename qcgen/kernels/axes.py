@@ -37,6 +37,16 @@ class Axis:
     step: int
     position: str
 
+    @property
+    def tap_step(self) -> int:
+        """The distance in memory between two taps of a window on this axis."""
+        return self.step * self.dilation
+
+    @property
+    def stride_step(self) -> int:
+        """The distance in memory between the windows of neighbouring outputs on this axis."""
+        return self.step * self.stride
+
 
 def axes(geometry: ConvGeometry, layout: Layout) -> tuple[Axis, ...]:
     """The axes of a geometry, outermost first, for an input image in ``layout``."""

@@ -135,5 +135,5 @@ def _emulation_constants(fixed: FixedPoint, meaning: Requantize) -> tuple[Consta
     if fixed.is_guarded:
         text = f"half width of each channel's tie window, in units of 2^-{fixed.shift}; 0: the line is exact."
         c_type = "uint16_t" if fixed.guard.max() < 2**16 else "uint32_t"
-        constants.append(Constants("window", c_type, fixed.guard, text))
+        constants.append(Constants("tie_window", c_type, fixed.guard, text))
     return tuple(constants)

@@ -31,17 +31,25 @@ class Constants:
 
 
 @dataclass(frozen=True)
+class Scratch:
+    """A buffer in the arena for the duration of a call, ``align`` a power of two."""
+
+    bytes: int
+    align: int
+
+
+@dataclass(frozen=True)
 class Prepared:
     """An operator packed for a kernel.
 
     ``context`` holds every name that the template uses, besides those that every template gets (COMMON_NAMES);
-    ``scratch_bytes`` of arena at ``scratch_align``; ``support`` names the shared C functions that the text calls.
+    ``scratch`` are the buffers that the C function takes after x and y; ``support`` names the shared C functions that
+    the text calls.
     """
 
     constants: tuple[Constants, ...]
     context: Mapping[str, object]
-    scratch_bytes: int
-    scratch_align: int
+    scratch: tuple[Scratch, ...]
     support: tuple[str, ...]
     certificate: Certificate
 

@@ -66,14 +66,14 @@ class Packed:
         return (*constants, *self.epilogue.constants)
 
 
-def pack(op: Conv, features: frozenset[str], x_shift: int) -> Packed:
+def pack(op: Conv, features: frozenset[str], x_shift: int, *, whole_weights: bool = False) -> Packed:
     """Equation (7): sum (x - z)(w - v) = sum t*s - (z + h) sum s + (c - v)(sum t - K (z + h)), t = x + h, s = w - c.
 
     h is ``x_shift``, z and v are the zero points, K the number of taps; c is v where w - v fits int8, else the middle
-    of the weights' type. Padded taps must hold z + h, so that they contribute nothing.
+    of the weights' type, or v always with ``whole_weights``, for kernels that can read int16. Padded taps must hold z + h, so that they contribute nothing.
     """
     difference = weight_differences(op)
-    fits = (difference.min(axis=1) >= -128) & (difference.max(axis=1) <= 127)
+    fits = (difference.min(axis=1) >= -128) & (difference.max(axis=1) <= 127) | whole_weights
     zero_point = op.w_zero_point.astype(np.int64)
     center = np.where(fits, zero_point, 0 if op.weights.dtype == np.int8 else 128)
     stored = difference + (zero_point - center)[:, None]

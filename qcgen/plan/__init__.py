@@ -9,6 +9,7 @@ from qcgen.ir.program import Operator, Program, Tensor
 from qcgen.ir.types import Layout
 from qcgen.kernels import KERNELS, Prepared, Setting
 from qcgen.plan.layout import boundary_layout, boundary_shape, layout_text
+from qcgen.plan.memory import stack
 from qcgen.plan.names import node_names, parameter_names
 from qcgen.plan.select import Selection, select
 from qcgen.targets import TARGETS
@@ -27,7 +28,7 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
         selection = select(op, setting, KERNELS)
         prepared = selection.kernel.prepare(op, setting)
         calls.append(_call(op, f"{prefix}_{symbol}", selection, prepared, places))
-        align = max(align, prepared.scratch_align)
+        align = max([align, *(buffer.align for buffer in prepared.scratch)])
     arena = max((call.scratch_bytes for call in calls), default=0)
     return Plan(prefix, model, program.sha256, node, options, ports, tuple(calls), arena, align)
 
@@ -55,7 +56,7 @@ def _call(op: Operator, symbol: str, selection: Selection, prepared: Prepared, p
         Table(constants.role, f"{symbol}_{constants.role}", constants.c_type, constants.values, constants.meaning)
         for constants in prepared.constants
     )
-    scratch: tuple[Place, ...] = (InArena(0),) if prepared.scratch_bytes else ()
+    offsets, scratch_bytes = stack(prepared.scratch)
     return Call(
         op=op,
         symbol=symbol,
@@ -64,8 +65,8 @@ def _call(op: Operator, symbol: str, selection: Selection, prepared: Prepared, p
         tables=tables,
         context=prepared.context,
         support=prepared.support,
-        arguments=(places[op.x.name], places[op.y.name], *scratch),
-        scratch_bytes=prepared.scratch_bytes,
+        arguments=(places[op.x.name], places[op.y.name], *(InArena(offset) for offset in offsets)),
+        scratch_bytes=scratch_bytes,
         certificate=prepared.certificate,
         passed_over=selection.passed_over,
     )

@@ -10,6 +10,7 @@ from qcgen.kernels.packing import pack
 from qcgen.kernels.portable.window_sums import (
     Loop,
     block_size,
+    shift_text,
     sum_context,
     tap_shift,
     taps_scratch,
@@ -37,22 +38,16 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "loops_indent": INDENT * (len(loops) + 1),
         "run": _run(g, setting.x_layout),
         "channels_last": setting.x_layout is Layout.CHANNELS_LAST,
-        "shift_text": f" + {packed.x_shift}" if packed.x_shift else "",
+        "shift_text": shift_text(packed),
         "padding": packed.padding,
         "wide_taps": setting.optimize == "speed",
         "has_inside": all(axis.inside_begin < axis.inside_end for axis in spatial),
         "has_border": any(axis.inside_begin > 0 or axis.inside_end < axis.output for axis in spatial),
         "has_scratch": True,
     }
+    constants = (weight_table(op, packed, setting.x_layout), *packed.constants())
     scratch = taps_scratch(g, block_size(g), setting)
-    return Prepared(
-        (weight_table(op, packed, setting.x_layout), *packed.constants()),
-        context,
-        scratch.bytes,
-        scratch.align,
-        packed.support,
-        packed.certificate,
-    )
+    return Prepared(constants, context, (scratch,), packed.support, packed.certificate)
 
 
 def _row_is_contiguous(g: ConvGeometry, layout: Layout) -> bool:

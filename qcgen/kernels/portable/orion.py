@@ -11,7 +11,7 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Int64s, Operator, OrionConv
 from qcgen.ir.types import Layout
 from qcgen.kernels.axes import INDENT, Axis, axes
-from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.orion_staircase import INT32_MAX, certify, fits_int32, reachable, thresholds
 
 
@@ -64,7 +64,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "w_codes": codes,
     }
     certificate = Certificate(reachable(op), False, {"staircase": g.out_channels}, certify(op, steps))
-    return Prepared(constants, context, g.taps * tap_bytes, tap_bytes, (), certificate)
+    scratch = Scratch(g.taps * tap_bytes, tap_bytes)
+    return Prepared(constants, context, (scratch,), (), certificate)
 
 
 def evenly_spaced(values: Int64s) -> EvenSpacing | None:

@@ -7,7 +7,7 @@ from math import prod
 
 from qcgen.ir.program import Conv, ConvGeometry, FloatActivation, Operator
 from qcgen.ir.types import DType, Layout
-from qcgen.kernels.kernel import Constants, Setting
+from qcgen.kernels.kernel import Constants, Scratch, Setting
 from qcgen.kernels.packing import Packed
 
 MAX_BLOCK = 4  # with more windows at a time compilers run out of registers on every target tried
@@ -24,14 +24,6 @@ class Loop:
     step_name: str
     step: int
     indent: str
-
-
-@dataclass(frozen=True)
-class Scratch:
-    """A buffer in the arena."""
-
-    bytes: int
-    align: int
 
 
 def why_no_integer_conv(op: Operator) -> str | None:
@@ -58,6 +50,11 @@ def taps_scratch(g: ConvGeometry, block: int, setting: Setting) -> Scratch:
     """The buffer of a block's copied taps: bytes, or int16 with --optimize speed."""
     size = 2 if setting.optimize == "speed" else 1
     return Scratch(block * g.taps * size, size)
+
+
+def shift_text(packed: Packed) -> str:
+    """What a copied tap is the element plus, in C."""
+    return f" + {packed.x_shift}" if packed.x_shift else ""
 
 
 def weight_table(op: Conv, packed: Packed, layout: Layout) -> Constants:

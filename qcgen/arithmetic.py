@@ -25,5 +25,6 @@ def requantize(acc: Int64s, scale: Float32s, zero_point: int, low: int, high: in
 def multiplier_scale(x_scale: Float32s, w_scale: Float32s, y_scale: Float32s) -> Float32s:
     """Equation (2): fl32(fl32(x_scale * w_scale[m]) / y_scale), in float32, the product first."""
     with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-        scale: Float32s = (x_scale.astype(np.float32) * w_scale.astype(np.float32)) / y_scale.astype(np.float32)
+        product = x_scale.astype(np.float32) * w_scale.astype(np.float32)
+        scale: Float32s = np.divide(product, y_scale.astype(np.float32), dtype=np.float32)
     return scale

@@ -18,7 +18,15 @@ from qcgen.ir.plan import Plan
 from qcgen.ir.types import Array
 
 STRICT_FLAGS = (
-    "-std=c99 -pedantic -Wall -Wextra -Wshadow -Wconversion -Wcast-align -Wvla -Werror".split()
+    "-std=c99",
+    "-pedantic",
+    "-Wall",
+    "-Wextra",
+    "-Wshadow",
+    "-Wconversion",
+    "-Wcast-align",
+    "-Wvla",
+    "-Werror",
 )
 """Flags under which generated code compiles without a warning, with gcc and clang."""
 
@@ -43,7 +51,9 @@ def build(files: Mapping[str, str], flags: Sequence[str] = ("-O2",), folder: Pat
     try:
         result = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
     except OSError as error:
-        raise ToolMissing(f"the C compiler {command[0]} cannot be run: {error.strerror}; install it or set CC") from None
+        raise ToolMissing(
+            f"the C compiler {command[0]} cannot be run: {error.strerror}; install it or set CC"
+        ) from None
     if result.returncode:
         raise ToolMissing(f"{command[0]} failed on the generated code:\n{result.stderr}")
     return folder / command[-1]
@@ -79,7 +89,9 @@ class LoadedModel:
         unknown += [name for name in feeds if name not in {port.tensor.name for port in self._plan.inputs}]
         if unknown:
             raise ValueError(f"no tensor of this model is called {', '.join(unknown)}")
-        inputs = [self._input(port.tensor.name, port.tensor.dtype.numpy, port.shape, feeds) for port in self._plan.inputs]
+        inputs = [
+            self._input(port.tensor.name, port.tensor.dtype.numpy, port.shape, feeds) for port in self._plan.inputs
+        ]
         arena = np.zeros(self._plan.arena_bytes + self._plan.arena_align, np.uint8)
         skip = -arena.ctypes.data % self._plan.arena_align
         arrays = [*inputs, *outputs.values(), arena[skip:]]

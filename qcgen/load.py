@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf ships no types
+from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]  # protobuf ships no types
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
 
 from qcgen.element_types import element_type
@@ -30,6 +30,9 @@ def load(model: Model, *, dims: Mapping[str, int] | None = None) -> Graph:
     Raises ModelRejected with every reason why it is no well-formed model.
     """
     proto, digest, folder = _parsed(model)
+    if _has_broken_text(proto):
+        what = "a name in it is not UTF-8 text, so it is no ONNX model, or a damaged one"
+        raise ModelRejected([Problem("model", what, AGAIN)])
     problems = list(_model_problems(proto))
     if not proto.HasField("graph"):
         raise ModelRejected([*problems, Problem("model", "it has no graph", AGAIN)])
@@ -65,6 +68,17 @@ def _decoded(content: bytes, where: str) -> ModelProto:
         what = "it is no ONNX model, or only a part of one"
         raise ModelRejected([Problem(where, what, "export or download the model again")]) from None
     return proto
+
+
+def _has_broken_text(message: Message) -> bool:
+    """Whether some string in a message is not UTF-8; protobuf hands out such strings as bytes."""
+    for field, value in message.ListFields():
+        items = [value] if isinstance(value, str | bytes | Message) else value
+        if field.type == field.TYPE_STRING and any(isinstance(item, bytes) for item in items):
+            return True
+        if field.type == field.TYPE_MESSAGE and any(_has_broken_text(item) for item in items):
+            return True
+    return False
 
 
 def _domain(name: str) -> str:

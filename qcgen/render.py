@@ -43,9 +43,7 @@ def render(plan: Plan) -> dict[str, str]:
 def options_text(plan: Plan) -> str:
     """The options as the user would write them."""
     options = plan.options
-    text = (
-        f"--target {options.target} --layout {options.layout} --optimize {options.optimize} --numerics {options.numerics}"
-    )
+    text = f"--target {options.target} --layout {options.layout} --optimize {options.optimize} --numerics {options.numerics}"
     return f"{text} --node {_one_line(plan.node)}" if plan.node else text
 
 
@@ -58,7 +56,9 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
         autoescape=False,  # C, not HTML
     )
-    environment.filters.update(comment=comment, int32=int32, int64=int64, rows=rows, extent=extent, thousands=thousands, place=place)
+    environment.filters.update(
+        comment=comment, int32=int32, int64=int64, rows=rows, extent=extent, thousands=thousands, place=place
+    )
     environment.filters.update(one_line=_one_line, real=real)
     return environment
 
@@ -124,15 +124,18 @@ def int64(value: int) -> str:
 
 
 def real(value: float) -> str:
-    """A float32 as a C literal that reads back to the same number.
+    """A float32 as a C expression that reads back to the same number; infinity is in <math.h>.
 
     >>> real(0.5), real(3.0), real(1e-20)
     ('0.5f', '3.0f', '1e-20f')
     """
     import numpy as np
 
-    text = str(np.float32(value))
-    return f"{text}f" if any(c in text for c in ".en") else f"{text}.0f"
+    number = np.float32(value)
+    if np.isinf(number):
+        return "INFINITY" if number > 0 else "-INFINITY"
+    text = str(number)
+    return f"{text}f" if any(c in text for c in ".e") else f"{text}.0f"
 
 
 def thousands(value: int) -> str:
@@ -202,7 +205,11 @@ def _summary(plan: Plan) -> list[str]:
     head = ("node", "operator", "kernel", "multiply-adds", "constants", "scratch")
     lines = [head]
     for call in plan.calls:
-        sizes = (thousands(call.op.geometry.macs), f"{thousands(call.constant_bytes)} B", f"{thousands(call.scratch_bytes)} B")
+        sizes = (
+            thousands(call.op.geometry.macs),
+            f"{thousands(call.constant_bytes)} B",
+            f"{thousands(call.scratch_bytes)} B",
+        )
         lines.append((_one_line(call.op.name), call.op.op_type, call.kernel, *sizes))
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     return [
@@ -234,9 +241,7 @@ def _certificate(call: Call) -> dict[str, object]:
             f" (compared at {thousands(certificate.comparisons)} points: both sides of every step)"
         )
         sentences.append(("requantize", text))
-    wrapped = [
-        (label, textwrap.wrap(text, WIDTH - 19, break_long_words=False)) for label, text in sentences
-    ]
+    wrapped = [(label, textwrap.wrap(text, WIDTH - 19, break_long_words=False)) for label, text in sentences]
     return {"node": _one_line(call.op.name), "sentences": wrapped}
 
 

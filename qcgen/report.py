@@ -11,7 +11,11 @@ from qcgen.ir.plan import Call, Plan
 
 @dataclass(frozen=True)
 class NodeReport:
-    """One node. ``accumulator`` [lo, hi] over all channels, None for float; ``requantize`` channels by form."""
+    """One node. ``accumulator`` [lo, hi] over all channels, None for float; ``requantize`` channels by form.
+
+    ``wraps``: some sum can leave int32; ``comparisons``: points at which the requantization was compared with the
+    formula; ``passed_over``: faster kernels, each with the reason against it.
+    """
 
     name: str
     op: str
@@ -20,7 +24,9 @@ class NodeReport:
     constant_bytes: int
     scratch_bytes: int
     accumulator: tuple[int, int] | None
+    wraps: bool
     requantize: Mapping[str, int]
+    comparisons: int
     passed_over: Mapping[str, str]
 
 
@@ -72,6 +78,8 @@ def _node(call: Call) -> NodeReport:
         constant_bytes=call.constant_bytes,
         scratch_bytes=call.scratch_bytes,
         accumulator=call.certificate.accumulator,
+        wraps=call.certificate.wraps,
         requantize=dict(call.certificate.requantize or {}),
+        comparisons=call.certificate.comparisons,
         passed_over={passed.kernel: passed.reason for passed in call.passed_over},
     )

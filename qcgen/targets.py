@@ -18,7 +18,11 @@ class Target:
 
 def _cortex_m(name: str, core: str, flags: str, features: str = "") -> Target:
     return Target(
-        name, f"Arm {core}", frozenset(features.split()), "arm-none-eabi-gcc", (f"-mcpu={name}", "-mthumb", *flags.split())
+        name,
+        f"Arm {core}",
+        frozenset(features.split()),
+        "arm-none-eabi-gcc",
+        (f"-mcpu={name}", "-mthumb", *flags.split()),
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Writes all files beside their destinations first, then moves them into place; OSError leaves nothing half-done."""
+    """Writes all files beside their destinations, then moves them into place; OSError leaves nothing half-done."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in files:
         if (folder / name).is_dir():

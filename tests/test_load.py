@@ -178,6 +178,13 @@ def test_a_model_cut_off_anywhere_is_refused():
         assert problems(content[:end])
 
 
+def test_names_that_are_no_text_are_refused():
+    content = graph_model([relu(name="name-of-node")], X, Y).SerializeToString()
+    broken = content.replace(b"name-of-node", b"name\xff\xfe\xfd\xfcnode")
+    what = "a name in it is not UTF-8 text, so it is no ONNX model, or a damaged one"
+    assert problems(broken) == [("model", what)]
+
+
 def test_a_model_without_a_graph_is_refused():
     model = graph_model([relu()], X, Y)
     model.ClearField("graph")

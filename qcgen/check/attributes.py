@@ -8,7 +8,7 @@ from math import isnan, prod
 import numpy as np
 
 from qcgen.check.model import MAX_ELEMENTS
-from qcgen.check.operands import MAX_NUMBER, Operands
+from qcgen.check.operands import MAX_NUMBER, Operands, counted
 from qcgen.convolutions import ACTIVATIONS, layout_of
 from qcgen.errors import Problem
 from qcgen.geometry import AUTO_PADS, window_of
@@ -113,8 +113,8 @@ def _numbers(it: Operands) -> Iterator[Problem]:
             continue
         if rank is not None and len(values) != rank * per_axis:
             axes = f"{rank} spatial ax{'is' if rank == 1 else 'es'}"
-            what = f"{name} has {len(values)} numbers, but {it.title('w')} has {axes}"
-            yield it.problem(what, f"give {rank * per_axis} numbers")
+            what = f"{name} has {counted(len(values), 'number')}, but {it.title('w')} has {axes}"
+            yield it.problem(what, f"give {counted(rank * per_axis, 'number')}")
         if not all(least <= value <= MAX_NUMBER for value in values):
             bound = f"at least {least}" if min(values) < least else f"at most {MAX_NUMBER}"
             yield it.problem(f"{name} is {values}, but every number must be {bound}", f"correct {name}")
@@ -136,7 +136,7 @@ def _activation(it: Operands) -> Iterator[Problem]:
         return
     names = ACTIVATIONS[kind]
     if names and len(params) != len(names):
-        what = f"the activation {kind} has {len(params)} parameters, but needs {len(names)}"
+        what = f"the activation {kind} has {counted(len(params), 'parameter')}, but needs {len(names)}"
         yield it.problem(what, f"give {' and '.join(names)} in activation_params")
     elif any(isinstance(value, float) and isnan(value) for value in params):
         yield it.problem("activation_params holds NaN", "export the model again")

@@ -9,7 +9,7 @@ import numpy as np
 
 from qcgen.check.attributes import attribute_problems, group_of, window_problems
 from qcgen.check.model import MAX_ELEMENTS, shape_text
-from qcgen.check.operands import Operands
+from qcgen.check.operands import Operands, counted
 from qcgen.check.scales import scale_problems
 from qcgen.convolutions import CONVOLUTIONS, ConvKind, layout_of
 from qcgen.errors import Problem
@@ -64,7 +64,7 @@ def _arity(it: Operands) -> Iterator[Problem]:
                 f"input {name} is missing", f"{it.node.op_type} needs {', '.join(names[: it.spelling.required])}"
             )
     if len(it.node.inputs) > len(names):
-        what = f"it has {len(it.node.inputs)} inputs, but {it.node.op_type} takes at most {len(names)}"
+        what = f"it has {counted(len(it.node.inputs), 'input')}, but {it.node.op_type} takes at most {len(names)}"
         yield it.problem(what, f"the inputs are {', '.join(names)}")
     for name in it.spelling.refused:
         if it.tensor(name):
@@ -72,7 +72,7 @@ def _arity(it: Operands) -> Iterator[Problem]:
             yield it.problem(what, "save the model without fusing the addition into the convolution")
     outputs = len([name for name in it.node.outputs if name])
     if outputs != 1:
-        yield it.problem(f"it has {outputs} outputs, but must have one", "export the model again")
+        yield it.problem(f"it has {counted(outputs, 'output')}, but must have one", "export the model again")
 
 
 def _constants(it: Operands) -> Iterator[Problem]:
@@ -113,7 +113,7 @@ def _image(it: Operands) -> Iterator[Problem]:
     if x is None:
         return
     if not 3 <= len(x) <= 6:
-        what = f"{title} has shape {shape_text(x)}: {len(x)} dimensions, but must have 3 to 6"
+        what = f"{title} has shape {shape_text(x)}: {counted(len(x), 'dimension')}, but must have 3 to 6"
         yield it.problem(what, "a convolution works on batch, channels and 1 to 4 spatial axes")
         return
     sizes = [dim for dim in x if isinstance(dim, int)]
@@ -135,10 +135,10 @@ def _weights(it: Operands) -> Iterator[Problem]:
     if w is None:
         return
     if x is not None and len(x) != len(w) and 3 <= len(x) <= 6:
-        what = f"{title} has shape {shape_text(w)}: {len(w)} dimensions, but {it.title('x')} has {len(x)}"
+        what = f"{title} has shape {shape_text(w)}: {counted(len(w), 'dimension')}, but {it.title('x')} has {len(x)}"
         yield it.problem(what, "weights are stored as (M, C/group, kernel), with one kernel axis per spatial axis")
-    elif not 3 <= len(w) <= 6:
-        what = f"{title} has shape {shape_text(w)}: {len(w)} dimensions, but must have 3 to 6"
+    elif x is None and not 3 <= len(w) <= 6:
+        what = f"{title} has shape {shape_text(w)}: {counted(len(w), 'dimension')}, but must have 3 to 6"
         yield it.problem(what, "weights are stored as (M, C/group, kernel)")
     elif any(isinstance(dim, int) and dim < 1 for dim in w):
         what = f"{title} has shape {shape_text(w)}; every dimension must be at least 1"
@@ -163,23 +163,19 @@ def _parameters(it: Operands) -> Iterator[Problem]:
             what = f"{role} has shape {shape_text(shape)}, but must be a number or a vector"
             yield it.problem(what, f"give one {_kind(role)}, or one per output channel")
         elif role in PER_CHANNEL and per_channel and count not in (1, channels):
-            what = f"{role} has {_elements(count)}, but {w} has {channels} output channels"
+            what = f"{role} has {counted(count, 'element')}, but {w} has {channels} output channels"
             yield it.problem(what, f"give one {_kind(role)}, or one per output channel")
         elif role == "B" and len(shape) != 1:
             yield it.problem(
                 f"B has shape {shape_text(shape)}, but must be a vector", "give one bias per output channel"
             )
         elif role == "B" and per_channel and count != channels:
-            what = f"B has {_elements(count)}, but {w} has {channels} output channels"
+            what = f"B has {counted(count, 'element')}, but {w} has {channels} output channels"
             yield it.problem(what, "give one bias per output channel")
 
 
 def _kind(role: str) -> str:
     return "scale" if role.endswith("scale") else "zero point"
-
-
-def _elements(count: int) -> str:
-    return f"{count} element{'' if count == 1 else 's'}"
 
 
 def _finite(it: Operands) -> Iterator[Problem]:
@@ -190,5 +186,5 @@ def _finite(it: Operands) -> Iterator[Problem]:
             continue
         broken = int(np.count_nonzero(~np.isfinite(array)))
         if broken:
-            what = f"{_elements(broken)} of {role} {'is' if broken == 1 else 'are'} not finite"
+            what = f"{counted(broken, 'element')} of {role} {'is' if broken == 1 else 'are'} not finite"
             yield it.problem(what, "train or export the model again")

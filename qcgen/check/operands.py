@@ -15,6 +15,11 @@ MAX_NUMBER = 2**31 - 1
 """The largest size, stride, dilation or pad, so that all of them fit the C type int32_t."""
 
 
+def counted(count: int, noun: str) -> str:
+    """A number with its noun: "1 element", "3 elements"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 @dataclass(frozen=True)
 class Operands:
     """One convolution node in its graph, of a known spelling."""

@@ -37,7 +37,6 @@ class Output:
     is_per_channel: bool
     is_guarded: bool
     emulates: bool
-    clamps_accumulator: bool
     multiplier: Number
     offset: Number
     fraction_mask: int
@@ -45,13 +44,24 @@ class Output:
 
 @dataclass(frozen=True)
 class Epilogue:
-    """The output step of one operator; ``addend`` (M,) joins the value at which each accumulator starts."""
+    """The output step of one operator.
+
+    ``addend`` (M,) joins the value at which each accumulator starts; ``guarded`` are the channels with a tie window.
+    """
 
     output: Output
     constants: tuple[Constants, ...]
     addend: Int64s
+    guarded: Int64s
     support: tuple[str, ...]
     certificate: Certificate
+
+
+def guarded_channels(epilogue: Epilogue) -> tuple[Constants, ...]:
+    """The table of the channels with a tie window, for kernels that requantize these after all others."""
+    if not epilogue.guarded.size:
+        return ()
+    return (Constants("guarded", "uint16_t", epilogue.guarded, "the channels that have a tie window."),)
 
 
 def prepare_epilogue(op: Conv, reach: Reach, features: frozenset[str]) -> Epilogue:
@@ -70,8 +80,10 @@ def prepare_epilogue(op: Conv, reach: Reach, features: frozenset[str]) -> Epilog
 
 
 def _raw(op: Conv, reach: Reach) -> Epilogue:
-    output = Output("raw", op.y.dtype.c, 0, 0, 0, 0, 0, False, False, False, False, None, None, 0)
-    return Epilogue(output, (), np.zeros_like(reach.lo), (), Certificate(reach.bounds, reach.wraps, {}, 0))
+    output = Output("raw", op.y.dtype.c, 0, 0, 0, 0, 0, False, False, False, None, None, 0)
+    return Epilogue(
+        output, (), np.zeros_like(reach.lo), np.zeros(0, np.int64), (), Certificate(reach.bounds, reach.wraps, {}, 0)
+    )
 
 
 def _fixed(op: Conv, meaning: Requantize, reach: Reach, fixed: FixedPoint) -> Epilogue:
@@ -88,17 +100,22 @@ def _fixed(op: Conv, meaning: Requantize, reach: Reach, fixed: FixedPoint) -> Ep
         is_per_channel=bool(constants),
         is_guarded=fixed.is_guarded,
         emulates=emulates,
-        clamps_accumulator=fixed.arithmetic == "narrow",
         multiplier=_shared(fixed.multiplier),
         offset=_shared(fixed.offset),
         fraction_mask=(1 << fixed.shift) - 1,
     )
     certificate = Certificate(reach.bounds, reach.wraps, fixed.forms, fixed.comparisons)
-    return Epilogue(output, constants, fixed.addend, _support(fixed, emulates), certificate)
+    guarded = np.flatnonzero(fixed.guard)
+    return Epilogue(output, constants, fixed.addend, guarded, _support(fixed, emulates), certificate)
 
 
 def _support(fixed: FixedPoint, emulates: bool) -> tuple[str, ...]:
-    names = {"high word": ("right_shift", "multiply_high"), "wide": ("right_shift",), "narrow": ("right_shift",), "emulated": ()}
+    names = {
+        "high word": ("right_shift", "multiply_high"),
+        "wide": ("right_shift",),
+        "narrow": ("right_shift",),
+        "emulated": (),
+    }
     return names[fixed.arithmetic] + (("emulate",) if emulates else ())
 
 

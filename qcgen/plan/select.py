@@ -23,7 +23,7 @@ def select(op: Operator, setting: Setting, kernels: Sequence[Kernel]) -> Selecti
 
     Kernels that need other features than the target has are not mentioned: nothing can be done about them.
     """
-    passed_over = []
+    passed_over: list[PassedOver] = []
     for kernel in kernels:
         if not kernel.needs <= setting.features:
             continue

@@ -44,7 +44,7 @@ def convolve(g: ConvGeometry, x: Array, weights: Array) -> Array:
             for t, d, o, s in zip(tap, g.dilations, g.output, g.strides, strict=True)
         )
         part = padded[(slice(None), slice(None), *places)].reshape(g.batch, g.group, g.group_in, *g.output)
-        acc += np.einsum("ngc...,gmc->ngm...", part, grouped[(..., *tap)])
+        acc += np.einsum("ngc...,gmc->ngm...", part, np.moveaxis(grouped, (0, 1, 2), (-3, -2, -1))[tap])
     return acc.reshape(g.batch, g.out_channels, *g.output)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from qcgen.intervals import INT32_MAX, INT32_MIN
 from qcgen.ir.program import Int64s
 from qcgen.requantize.emulate import emulate
-from qcgen.requantize.staircase import Staircase
+from qcgen.requantize.staircase import Bools, Staircase
 
 Arithmetic = Literal["high word", "wide", "narrow", "emulated"]
 FORMS = ("constant", "narrow", "high word", "wide", "tie window", "emulated")
@@ -61,21 +61,23 @@ def scaled(fixed: FixedPoint, acc: Int64s) -> Int64s:
         for part in (fixed.multiplier, fixed.addend, fixed.offset, fixed.clamp_low, fixed.clamp_high)
     )
     a = acc + addend
+    h: Int64s
     match fixed.arithmetic:
         case "high word":
-            return ((a * multiplier) >> 32) + offset
+            h = ((a * multiplier) >> 32) + offset
         case "wide":
-            return (a * multiplier + offset) >> fixed.prescale
+            h = (a * multiplier + offset) >> fixed.prescale
         case "narrow":
-            return np.clip(a, clamp_low, clamp_high) * multiplier + offset
+            h = np.clip(a, clamp_low, clamp_high) * multiplier + offset
         case "emulated":
             raise ValueError("the emulated form has no line")
+    return h
 
 
-def in_window(fixed: FixedPoint, h: Int64s) -> Int64s:
+def in_window(fixed: FixedPoint, h: Int64s) -> Bools:
     """Whether the C code leaves the line at h (M, ...) and emulates the roundings."""
     guard = fixed.guard.reshape((-1,) + (1,) * (h.ndim - 1))
-    inside: Int64s = ((h + guard) & ((1 << fixed.shift) - 1)) < 2 * guard
+    inside: Bools = ((h + guard) & ((1 << fixed.shift) - 1)) < 2 * guard
     return inside
 
 
@@ -85,7 +87,7 @@ def evaluate(fixed: FixedPoint, stairs: Staircase, acc: Int64s) -> Int64s:
     if fixed.arithmetic == "emulated":
         return emulate(acc, requantize)
     h = scaled(fixed, acc)
-    line = np.clip(h >> fixed.shift, requantize.low, requantize.high)
+    line: Int64s = np.clip(h >> fixed.shift, requantize.low, requantize.high)
     if not fixed.is_guarded:
         return line
     return np.where(in_window(fixed, h), emulate(acc, requantize), line)
@@ -143,5 +145,7 @@ def _certify_ranges(fixed: FixedPoint, ends: Int64s) -> None:
     assert fixed.multiplier.min() >= 0 and fixed.multiplier.max() <= INT32_MAX, "a multiplier leaves int32"
     if fixed.arithmetic == "wide":
         for column in range(2):
-            exact = [int(x) * int(m) + int(b) for x, m, b in zip(a[:, column], fixed.multiplier, fixed.offset, strict=True)]
+            exact = [
+                int(x) * int(m) + int(b) for x, m, b in zip(a[:, column], fixed.multiplier, fixed.offset, strict=True)
+            ]
             assert min(exact) >= -(2**63) and max(exact) < 2**63, "the wide product leaves int64"

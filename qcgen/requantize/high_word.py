@@ -1,8 +1,8 @@
 """Lines that need only the upper half of a 64-bit product: h = ((acc + d) * m >> 32) + C.
 
-Two floors in a row are one, so this is the line of equation (6) at shift 32 + S with the constant d * m + C * 2^32. For
-given m and C at most one d fits, because a band is narrower than m; the search varies m and C. d costs nothing (it joins
-the value at which the accumulator starts), and a C that is the same for the whole layer costs no table.
+Two floors in a row are one, so this is the line of equation (6) at shift 32 + S with the constant d * m + C * 2^32.
+For given m and C at most one d fits, because a band is narrower than m; the search varies m and C. d costs nothing (it
+joins the value at which the accumulator starts), and a C that is the same for the whole layer costs no table.
 """
 
 from __future__ import annotations
@@ -95,9 +95,7 @@ def _addend(
 
 def _put(found: Lines, channels: Int64s, m: Int64s, addend: Int64s, offset: Int64s, exact: Bools) -> Lines:
     """The same lines with those of some channels replaced; what is not exact gets no addend."""
-    multiplier, addends, offsets, exacts = (
-        part.copy() for part in (found.multiplier, found.addend, found.offset, found.exact)
-    )
-    multiplier[channels], addends[channels] = m, np.where(exact, addend, 0)
-    offsets[channels], exacts[channels] = offset, exact
-    return Lines(multiplier, addends, offsets, exacts)
+    new = Lines(found.multiplier.copy(), found.addend.copy(), found.offset.copy(), found.exact.copy())
+    new.multiplier[channels], new.addend[channels] = m, np.where(exact, addend, 0)
+    new.offset[channels], new.exact[channels] = offset, exact
+    return new

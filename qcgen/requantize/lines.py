@@ -34,7 +34,7 @@ class Problem:
     @property
     def size(self) -> int:
         """The number of channels."""
-        return self.reach.shape[0]
+        return len(self.reach)
 
     def take(self, channels: Int64s) -> Problem:
         """The same for some of the channels; a channel may be repeated."""

@@ -29,25 +29,33 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, Conv)
     g = op.geometry
     packed = pack(op, setting.features, tap_shift(op))
-    spatial = axes(g, setting.x_layout)
-    loops = _copy_loops(g, spatial, setting.x_layout)
-    context = sum_context(op, packed, setting) | {
-        "axes": spatial,
-        "axes_indent": spatial[-1].indent + INDENT,
-        "loops": loops,
-        "loops_indent": INDENT * (len(loops) + 1),
-        "run": _run(g, setting.x_layout),
-        "channels_last": setting.x_layout is Layout.CHANNELS_LAST,
+    context = {
+        **sum_context(op, packed, setting),
+        **copy_context(g, setting.x_layout),
         "shift_text": shift_text(packed),
         "padding": packed.padding,
         "wide_taps": setting.optimize == "speed",
-        "has_inside": all(axis.inside_begin < axis.inside_end for axis in spatial),
-        "has_border": any(axis.inside_begin > 0 or axis.inside_end < axis.output for axis in spatial),
         "has_scratch": True,
     }
     constants = (weight_table(op, packed, setting.x_layout), *packed.constants())
     scratch = taps_scratch(g, block_size(g), setting)
     return Prepared(constants, context, (scratch,), packed.support, packed.certificate)
+
+
+def copy_context(g: ConvGeometry, layout: Layout) -> dict[str, object]:
+    """The names that templates/kernels/portable/copy_window.c.jinja uses, besides g, in_pixels and x_type."""
+    spatial = axes(g, layout)
+    loops = _copy_loops(g, spatial, layout)
+    return {
+        "axes": spatial,
+        "axes_indent": spatial[-1].indent + INDENT,
+        "loops": loops,
+        "loops_indent": INDENT * (len(loops) + 1),
+        "run": _run(g, layout),
+        "channels_last": layout is Layout.CHANNELS_LAST,
+        "has_inside": all(axis.inside_begin < axis.inside_end for axis in spatial),
+        "has_border": any(axis.inside_begin > 0 or axis.inside_end < axis.output for axis in spatial),
+    }
 
 
 def _row_is_contiguous(g: ConvGeometry, layout: Layout) -> bool:

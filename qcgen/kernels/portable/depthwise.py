@@ -10,7 +10,8 @@ import numpy as np
 
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import Layout
-from qcgen.kernels.axes import INDENT, axes
+from qcgen.kernels.axes import INDENT, Axis, axes
+from qcgen.kernels.epilogue import guarded_channels
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed, pack
 from qcgen.kernels.portable.window_sums import describe, why_no_integer_conv
@@ -24,6 +25,13 @@ class Tap:
 
     y: int
     x: int
+
+
+@dataclass(frozen=True)
+class PixelTap:
+    """Where a tap lies in a window of a channels-last image: a C expression that a channel is added to."""
+
+    offset: str
 
 
 @dataclass(frozen=True)
@@ -83,15 +91,26 @@ def prepare_nhwc(op: Operator, setting: Setting) -> Prepared:
         values = np.full(g.in_channels, op.x_zero_point)
         constants.append(Constants("padding", op.x.dtype.c, values, "a pixel outside the image."))
     context = _context(op, packed, setting) | {
-        "taps": range(len(weights)),
+        "taps": _pixel_taps(spatial),
+        "guarded": packed.epilogue.guarded.size,
         "axes": spatial,
         "axes_indent": spatial[-1].indent + INDENT,
         "has_border": has_border,
         "has_inside": all(axis.inside_begin < axis.inside_end for axis in spatial),
         "x_image": g.in_channels * prod(g.input),
     }
-    scratch = (Scratch(4 * g.out_channels, 4),) if context["in_two_passes"] else ()
-    return Prepared((*constants, *packed.constants()), context, scratch, packed.support, packed.certificate)
+    scratch = (Scratch(4 * g.out_channels, 4),) if packed.epilogue.output.is_guarded else ()
+    constants += [*packed.constants(), *guarded_channels(packed.epilogue)]
+    return Prepared(tuple(constants), context, scratch, packed.support, packed.certificate)
+
+
+def _pixel_taps(spatial: tuple[Axis, ...]) -> tuple[PixelTap, ...]:
+    """The taps of a window in the order of the weights."""
+    taps = []
+    for place in product(*(range(axis.kernel) for axis in spatial)):
+        steps = [f"{k} * STEP_{axis.label} + " for k, axis in zip(place, spatial, strict=True) if k]
+        taps.append(PixelTap("".join(steps)))
+    return tuple(taps)
 
 
 def prepare_nchw(op: Operator, setting: Setting) -> Prepared:
@@ -114,17 +133,16 @@ def prepare_nchw(op: Operator, setting: Setting) -> Prepared:
         "in_pixels": prod(g.input),
         "uses_string": is_copied,
     }
-    scratch = (Scratch(height.plane * width.plane, 1),) if is_copied else ()
-    scratch += (Scratch(4 * width.output, 4),) if context["in_two_passes"] else ()
+    scratch = [Scratch(height.plane * width.plane, 1)] if is_copied else []
+    if packed.epilogue.output.is_guarded:
+        scratch.append(Scratch(4 * width.output, 4))
     weights = Constants("weights", _weight_type(packed), packed.weights, meaning)
-    return Prepared((weights, *packed.constants()), context, scratch, packed.support, packed.certificate)
+    return Prepared((weights, *packed.constants()), context, tuple(scratch), packed.support, packed.certificate)
 
 
 def _plane_axes(g: ConvGeometry) -> tuple[PlaneAxis, PlaneAxis]:
     found = []
-    for size, out, k, s, d, pad in zip(
-        g.input, g.output, g.kernel, g.strides, g.dilations, g.pads_begin, strict=True
-    ):
+    for size, out, k, s, d, pad in zip(g.input, g.output, g.kernel, g.strides, g.dilations, g.pads_begin, strict=True):
         plane = (out - 1) * s + (k - 1) * d + 1
         # Without padding the plane is the image itself, read where it is, so rows keep their length.
         plane = plane if g.is_padded else size
@@ -152,8 +170,6 @@ def _context(op: Conv, packed: Packed, setting: Setting) -> dict[str, object]:
         "y_image": g.out_channels * pixels,
         "y_pixel": g.out_channels if is_last else 1,
         "y_channel": 1 if is_last else pixels,
-        # The branch into the emulation would keep compilers from vectorising the sums beside it.
-        "in_two_passes": output.emulates,
     }
 
 

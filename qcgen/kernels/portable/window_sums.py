@@ -57,16 +57,20 @@ def shift_text(packed: Packed) -> str:
     return f" + {packed.x_shift}" if packed.x_shift else ""
 
 
+def window_shape(g: ConvGeometry, layout: Layout) -> str:
+    """The order of a copied window's taps, for comments: [rows][columns][input channels] with their numbers."""
+    spatial = "".join(f"[{count} {name}]" for count, name in zip(g.kernel, _SPATIAL_NAMES[-g.rank :], strict=True))
+    channels = f"[{g.group_in} input channels]"
+    return spatial + channels if layout is Layout.CHANNELS_LAST else channels + spatial
+
+
 def weight_table(op: Conv, packed: Packed, layout: Layout) -> Constants:
     """The weights in the order of a copied window: [M][k...][C/group] for channels last, else [M][C/group][k...]."""
     g = op.geometry
     weights = packed.weights.reshape(g.out_channels, g.group_in, *g.kernel)
-    names = ["channels", "input channels", *_SPATIAL_NAMES[-g.rank :]]
     if layout is Layout.CHANNELS_LAST:
         weights = weights.transpose(0, *range(2, weights.ndim), 1)
-        names = [names[0], *names[2:], names[1]]
-    shape = "".join(f"[{count} {name}]" for count, name in zip(weights.shape, names, strict=True))
-    meaning = f"weights {shape}{packed.weights_remark}."
+    meaning = f"weights [{g.out_channels} channels]{window_shape(g, layout)}{packed.weights_remark}."
     return Constants("weights", "int8_t", weights.reshape(g.out_channels, g.taps), meaning)
 
 

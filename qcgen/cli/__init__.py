@@ -1,0 +1,93 @@
+"""The command line: arguments in, text and an exit status out, never a traceback."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import Protocol
+
+from qcgen.cli import compile, inspect, ops, targets, verify
+from qcgen.cli.options import joined
+from qcgen.errors import ToolMissing
+from qcgen.version import __version__
+
+FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
+
+
+class Command(Protocol):
+    """A module of this package that is a command."""
+
+    SUMMARY: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser, /) -> None:
+        """Declares the command's arguments."""
+
+    def run(self, args: argparse.Namespace, /) -> int:
+        """Runs the command; returns the exit status."""
+
+
+COMMANDS: dict[str, Command] = {
+    "compile": compile,
+    "inspect": inspect,
+    "verify": verify,
+    "ops": ops,
+    "targets": targets,
+}
+"""Every command by its name."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command line; returns 0, 1 for a rejected model or failed verification, 2 for wrong usage."""
+    _tolerate_any_name()
+    try:
+        args = _parser().parse_args(joined(sys.argv[1:] if argv is None else argv))
+        status = int(args.run(args))
+        sys.stdout.flush()
+        return status
+    except SystemExit as exit_:  # argparse has printed what there is to say
+        return exit_.code if isinstance(exit_.code, int) else FAILED
+    except KeyboardInterrupt:
+        return _failure("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output has gone; keep Python from failing again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except ToolMissing as missing:
+        return _failure(str(missing))
+    except OSError as error:
+        return _failure(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except Exception as error:  # the last resort: a defect of ours must not look like one of the user's
+        if os.environ.get("QCGEN_TRACEBACK"):
+            raise
+        what = f"internal error: {type(error).__name__}: {error}"
+        return _failure(f"{what}\n    this is a defect of qcgen: please report it; QCGEN_TRACEBACK=1 shows where it is")
+
+
+def _failure(text: str, status: int = FAILED) -> int:
+    print(f"qcgen: {text}", file=sys.stderr)
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="qcgen",
+        description="Compiles quantized ONNX models to standalone C for microcontrollers, bit for bit.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"qcgen {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, command in COMMANDS.items():
+        sub = commands.add_parser(name, help=command.SUMMARY, description=command.__doc__, allow_abbrev=False)
+        command.add_arguments(sub)
+        sub.set_defaults(run=command.run, usage_error=sub.error)
+    return parser
+
+
+def _tolerate_any_name() -> None:
+    """Names of models and files may hold characters that the terminal's encoding does not."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

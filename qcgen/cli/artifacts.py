@@ -1,0 +1,67 @@
+"""A model's file and the options of a command become compiled artifacts."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from qcgen.artifact import Artifact
+from qcgen.cli.options import compile_options, dimensions
+from qcgen.cli.table import counted
+from qcgen.compiler import compile_graph, read
+from qcgen.errors import ModelRejected, Problem
+from qcgen.ir.graph import Graph
+from qcgen.plan.names import node_names, prefix_of
+
+
+def read_model(args: argparse.Namespace, model: str) -> Graph:
+    """The model's graph, symbolic dimensions fixed; raises ModelRejected."""
+    return read(model, dimensions(args))
+
+
+def compiled(args: argparse.Namespace, model: str, graph: Graph) -> list[Artifact]:
+    """The whole model, or its nodes that --node names, each once; raises ModelRejected with the problems of all."""
+    nodes = list(dict.fromkeys(args.nodes))
+    if len(nodes) > 1:
+        return _each(args, model, graph, nodes)
+    node = nodes[0] if nodes else None
+    return [compile_graph(graph, compile_options(args), _prefix(args, model), Path(model).name, node)]
+
+
+def compiled_singly(args: argparse.Namespace, model: str, graph: Graph, node: str) -> Artifact:
+    """One node of a model of which every node is looked at by itself; raises ModelRejected."""
+    prefix = _node_prefixes(args, model, graph, [node])[0]
+    return compile_graph(graph, compile_options(args), prefix, Path(model).name, node)
+
+
+def _each(args: argparse.Namespace, model: str, graph: Graph, nodes: Sequence[str]) -> list[Artifact]:
+    artifacts: list[Artifact] = []
+    problems: list[Problem] = []
+    for node, prefix in zip(nodes, _node_prefixes(args, model, graph, nodes), strict=True):
+        try:
+            artifacts.append(compile_graph(graph, compile_options(args), prefix, Path(model).name, node))
+        except ModelRejected as rejection:
+            problems += rejection.problems
+    if problems:
+        raise ModelRejected(dict.fromkeys(problems))
+    return artifacts
+
+
+def _prefix(args: argparse.Namespace, model: str) -> str:
+    return args.name or prefix_of(Path(model).stem)
+
+
+def _node_prefixes(args: argparse.Namespace, model: str, graph: Graph, nodes: Sequence[str]) -> list[str]:
+    """PREFIX_NODE for each node, all of them different."""
+    operators = {node.name: node.op_type for node in graph.nodes}
+    parts = node_names((node, operators.get(node, "node")) for node in nodes)
+    return [f"{_prefix(args, model)}_{part}" for part in parts]
+
+
+def print_rejection(model: str, rejection: ModelRejected) -> None:
+    """All problems, on standard error."""
+    print(f"{model} cannot be compiled: {counted(len(rejection.problems), 'problem')}", file=sys.stderr)
+    for problem in rejection.problems:
+        print(problem, file=sys.stderr)

@@ -1,0 +1,58 @@
+"""Compiles a model, or some of its nodes, to C; prints sizes, kernels and certificates."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from qcgen.cli.options import add_compile_options
+from qcgen.errors import ModelRejected
+
+if TYPE_CHECKING:
+    from qcgen.artifact import Artifact
+
+SUMMARY = "turn a model into C"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument("model", metavar="MODEL.onnx")
+    add_compile_options(parser)
+    parser.add_argument("--report", action="store_true", help="write the report to PREFIX_report.json, too")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Writes the files of all nodes together, then prints the report; returns the exit status."""
+    from qcgen.cli.artifacts import compiled, print_rejection, read_model
+    from qcgen.write import write_files
+
+    try:
+        artifacts = compiled(args, args.model, read_model(args, args.model))
+    except ModelRejected as rejection:
+        print_rejection(args.model, rejection)
+        return 1
+    files = {name: text for artifact in artifacts for name, text in _files(artifact, args.report).items()}
+    write_files(args.output, files)
+    print(_json(artifacts) if args.json else _text(args, artifacts))
+    return 0
+
+
+def _files(artifact: Artifact, with_report: bool) -> dict[str, str]:
+    report = {f"{artifact.plan.prefix}_report.json": artifact.report.to_json() + "\n"} if with_report else {}
+    return {**artifact.files, **report}
+
+
+def _json(artifacts: list[Artifact]) -> str:
+    texts = [artifact.report.to_json() for artifact in artifacts]
+    return texts[0] if len(texts) == 1 else "[" + ",\n".join(texts) + "]"
+
+
+def _text(args: argparse.Namespace, artifacts: list[Artifact]) -> str:
+    from qcgen.cli.report_text import node_table, summary
+    from qcgen.cli.table import printable
+
+    lines = [node_table([node for artifact in artifacts for node in artifact.report.nodes]), ""]
+    for artifact in artifacts:
+        written = ", ".join(printable(str(args.output / name)) for name in _files(artifact, args.report))
+        lines.append(f"{written}: {summary(artifact.report)}")
+    return "\n".join(lines)

@@ -1,0 +1,61 @@
+"""Lists the operators that can be compiled."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from qcgen.convolutions import ConvSpelling
+
+SUMMARY = "list the supported operators"
+
+
+def add_arguments(_parser: argparse.ArgumentParser) -> None:
+    """The command has no arguments."""
+
+
+def run(_args: argparse.Namespace) -> int:
+    """Prints the table; returns the exit status."""
+    from qcgen.cli.table import table
+
+    print(table(("domain", "operator", "since", "image layout", "computes"), operators()))
+    print()
+    print("--numerics orion-fp16x16 and orion-fp8x23 compile the QLinearConv of ai.onnx.")
+    return 0
+
+
+def operators() -> list[tuple[str, str, str, str, str]]:
+    """The rows: everything that can be lowered."""
+    from qcgen.convolutions import CONVOLUTIONS
+    from qcgen.lower import LOWERINGS
+
+    rows = []
+    for (domain, op_type), lowering in LOWERINGS.items():
+        spelling = CONVOLUTIONS.get((domain, op_type))
+        if spelling is None:
+            facts = ("", "", (lowering.__doc__ or "").split("\n")[0])
+        else:
+            facts = (f"opset {spelling.since}", _layout(spelling), _notes(spelling))
+        rows.append((domain or "ai.onnx", op_type, *facts))
+    return rows
+
+
+def _layout(spelling: ConvSpelling) -> str:
+    return {True: "channels last", False: "channels first", None: "attribute channels_last"}[spelling.channels_last]
+
+
+def _notes(spelling: ConvSpelling) -> str:
+    from qcgen.convolutions import ACTIVATIONS, ConvKind
+
+    kinds = {
+        ConvKind.QUANTIZED: "int8 or uint8 to int8 or uint8, requantized per tensor or per output channel",
+        ConvKind.INTEGER: "int8 or uint8 to int32, modulo 2^32",
+        ConvKind.FLOAT: "float32",
+    }
+    parts = [kinds[spelling.kind]]
+    if spelling.activations:
+        parts.append(f"activation {', '.join(ACTIVATIONS)}")
+    if spelling.refused:
+        parts.append(f"without input {', '.join(spelling.refused)}")
+    return "; ".join(parts)

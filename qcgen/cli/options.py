@@ -1,0 +1,110 @@
+"""The options that every command that compiles shares."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from qcgen.ir.plan import Options
+from qcgen.targets import TARGETS
+
+LAYOUTS = ("model", "nhwc", "nchw")
+NUMERICS = ("onnxruntime", "orion-fp16x16", "orion-fp8x23")  # qcgen.lower's, without importing it; a test compares
+OPTIMIZE = ("size", "speed")
+
+
+def add_compile_options(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of design's command-line table."""
+    default = Options()
+    add = parser.add_argument
+    add("-o", dest="output", metavar="DIR", type=Path, default=Path(), help="where compile writes (default: here)")
+    add("--name", type=_prefix, help="prefix of files and C symbols (default: from the file's name)")
+    add("--target", choices=tuple(TARGETS), default=default.target, help="core to compile for (default: %(default)s)")
+    add(
+        "--layout",
+        choices=LAYOUTS,
+        default=default.layout,
+        help="order of axes of images at the C function's boundary (default: the model's own)",
+    )
+    add("--numerics", choices=NUMERICS, default=default.numerics, help="the arithmetic meant (default: %(default)s)")
+    add(
+        "--optimize",
+        choices=OPTIMIZE,
+        default=default.optimize,
+        help="size: weights keep their 8 bits in flash; speed: more flash, fewer instructions (default: %(default)s)",
+    )
+    add(
+        "--node",
+        dest="nodes",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="only this node, as a function of its own; may be repeated: then each becomes files PREFIX_NODE.c and .h",
+    )
+    add(
+        "--dim",
+        dest="dims",
+        metavar="NAME=VALUE",
+        type=_dimension,
+        action="append",
+        default=[],
+        help="fix a symbolic dimension; may be repeated",
+    )
+    add("--json", action="store_true", help="print a machine-readable report instead of text")
+
+
+def compile_options(args: argparse.Namespace) -> Options:
+    """The options that the code depends on."""
+    return Options(target=args.target, layout=args.layout, numerics=args.numerics, optimize=args.optimize)
+
+
+def dimensions(args: argparse.Namespace) -> dict[str, int]:
+    """The dimensions fixed; ends with a usage error if one has two values."""
+    fixed: dict[str, int] = {}
+    for name, value in args.dims:
+        if fixed.setdefault(name, value) != value:
+            args.usage_error(f"argument --dim: {name} is set to {fixed[name]} and to {value}")
+    return fixed
+
+
+def joined(argv: Sequence[str]) -> list[str]:
+    """The same arguments with the value of --cflags attached: alone, argparse takes "-O3" for an option."""
+    words, result = iter(argv), []
+    for word in words:
+        value = next(words, None) if word == "--cflags" else None
+        result.append(word if value is None else f"{word}={value}")
+    return result
+
+
+def compiler_flags(text: str) -> tuple[str, ...]:
+    """The words of --cflags."""
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+
+
+def count(text: str) -> int:
+    """A number that is not negative."""
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to 999999999")
+    return int(text)
+
+
+def _prefix(text: str) -> str:
+    from qcgen.plan.names import is_prefix
+
+    if not is_prefix(text):
+        what = "is no C identifier that starts with a letter, does not end in '_' and is no reserved word"
+        raise argparse.ArgumentTypeError(f"{text!r} {what}")
+    return text
+
+
+def _dimension(text: str) -> tuple[str, int]:
+    name, equals, value = text.rpartition("=")
+    digits = value.isascii() and value.isdigit() and len(value) < 10
+    if not (name and equals and digits and int(value)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE with a positive number")
+    return name, int(value)

@@ -1,0 +1,72 @@
+"""Reports as text for people."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from qcgen.cli.table import counted, number, percent, printable, size, table
+from qcgen.report import NodeReport, Report
+from qcgen.requantize import FORMS
+
+_HEAD = ("node", "operator", "kernel", "multiply-adds", "constants", "scratch", "accumulator", "requantization")
+_RIGHT = ("multiply-adds", "constants", "scratch")
+
+
+def node_table(nodes: Sequence[NodeReport]) -> str:
+    """One line for each node; a last line adds up several (scratch is shared: the largest counts)."""
+    rows = [_row(node) for node in nodes]
+    if len(nodes) > 1:
+        macs, constants = sum(node.macs for node in nodes), sum(node.constant_bytes for node in nodes)
+        scratch = max(node.scratch_bytes for node in nodes)
+        rows.append(("all", "", "", number(macs), size(constants), size(scratch), "", forms_text(forms(nodes))))
+    return table(_HEAD, rows, _RIGHT)
+
+
+def _row(node: NodeReport) -> tuple[str, ...]:
+    sizes = (number(node.macs), size(node.constant_bytes), size(node.scratch_bytes))
+    return (node.name, node.op, node.kernel, *sizes, _interval(node), forms_text(node.requantize) or "-")
+
+
+def _interval(node: NodeReport) -> str:
+    if node.accumulator is None:
+        return "float32"
+    if node.wraps:
+        return "modulo 2^32"
+    low, high = node.accumulator
+    return f"[{number(low)}, {number(high)}]"
+
+
+def passed_over(nodes: Sequence[NodeReport]) -> str:
+    """Which faster kernels do not serve which nodes, and why; one line for each kernel and reason."""
+    concerned: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for node in nodes:
+        for why in node.passed_over.items():
+            concerned[why].append(printable(node.name))
+    if not concerned:
+        return "no faster kernel was passed over"
+    return "\n".join(
+        f"{kernel} was passed over, because {reason}: {', '.join(names)}"
+        for (kernel, reason), names in concerned.items()
+    )
+
+
+def summary(report: Report) -> str:
+    """Flash, RAM and multiply-accumulates of a model in one line."""
+    flash, arena = size(report.flash_bytes), size(report.arena_bytes)
+    return f"flash {flash} of constants, arena {arena}, {counted(report.macs, 'multiply-add')}"
+
+
+def forms(nodes: Iterable[NodeReport]) -> dict[str, int]:
+    """Channels by requantization form, added up over nodes, cheapest form first."""
+    counts: Counter[str] = Counter()
+    for node in nodes:
+        counts.update(node.requantize)
+    order = [*(form for form in FORMS if form in counts), *(form for form in counts if form not in FORMS)]
+    return {form: counts[form] for form in order}
+
+
+def forms_text(counts: Mapping[str, int]) -> str:
+    """Channels by form: "high word 15 (93.8 %), tie window 1 (6.3 %)"."""
+    total = sum(counts.values())
+    return ", ".join(f"{form} {number(count)} ({percent(count, total)})" for form, count in counts.items())

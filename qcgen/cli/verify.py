@@ -1,0 +1,163 @@
+"""Builds the C for this machine and compares it with the reference.
+
+The inputs are random ones, extremes, those that drive accumulators to both ends of their intervals, and with --data
+recorded ones. Of a model of several nodes that --node does not choose from, every convolution is verified by itself.
+Code for every target is verified in its portable meaning.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qcgen.cli.options import add_compile_options, compiler_flags, count
+from qcgen.errors import ModelRejected
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from qcgen.artifact import Artifact
+    from qcgen.ir.graph import Graph
+    from qcgen.report import NodeReport
+    from qcgen.verify import Verification
+
+SUMMARY = "compare the generated C with the reference"
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A function that was verified: a whole model, or one of its nodes."""
+
+    model: str
+    node: str
+    reports: tuple[NodeReport, ...]
+    verification: Verification
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument("models", metavar="MODEL.onnx", nargs="+")
+    add_compile_options(parser)
+    add = parser.add_argument
+    add("--seed", type=count, default=0, help="of the random inputs (default: %(default)s)")
+    add("--cases", type=count, default=10, help="number of random inputs (default: %(default)s)")
+    add(
+        "--cflags",
+        type=compiler_flags,
+        default=("-O2",),
+        metavar="FLAGS",
+        help="flags for the C compiler, in one argument (default: -O2); CC names another compiler",
+    )
+    add(
+        "--data",
+        type=Path,
+        metavar="FILE.npz",
+        help="compare with recordings, too: arrays in<k>.INPUT and out<k>.OUTPUT or node<k>.NODE.x and .y, shaped as in"
+        " the model",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Verifies every model, prints as it goes; returns the exit status."""
+    if len(args.models) > 1 and (args.data or args.name or args.nodes):
+        args.usage_error("--data, --name and --node are for a single model")
+    verified: list[Verified] = []
+    rejected: list[str] = []
+    for model in args.models:
+        try:
+            artifacts, rejections = _subjects(args, model)
+        except ModelRejected as rejection:
+            artifacts, rejections = [], [rejection]
+        verified += _verify_all(args, model, artifacts)
+        rejected += [model] * len(rejections)
+        _print_rejections(model, rejections)
+    passed = not rejected and not any(subject.verification.differing for subject in verified)
+    if args.json:
+        print(_json(verified, rejected, passed))
+    elif verified:
+        print(_totals(verified))
+    return 0 if passed else 1
+
+
+def _subjects(args: argparse.Namespace, model: str) -> tuple[list[Artifact], list[ModelRejected]]:
+    """What is to be verified of a model, and the convolutions among it that cannot be compiled."""
+    from qcgen.cli.artifacts import compiled, read_model
+    from qcgen.convolutions import spelling_of
+
+    graph = read_model(args, model)
+    convolutions = [node.name for node in graph.nodes if spelling_of(node) is not None]
+    if args.nodes or len(graph.nodes) < 2 or not convolutions:
+        return compiled(args, model, graph), []
+    return _singly(args, model, graph, convolutions)
+
+
+def _singly(
+    args: argparse.Namespace, model: str, graph: Graph, nodes: list[str]
+) -> tuple[list[Artifact], list[ModelRejected]]:
+    from qcgen.cli.artifacts import compiled_singly
+
+    artifacts, rejections = [], []
+    for node in nodes:
+        try:
+            artifacts.append(compiled_singly(args, model, graph, node))
+        except ModelRejected as rejection:
+            rejections.append(rejection)
+    return artifacts, rejections
+
+
+def _print_rejections(model: str, rejections: list[ModelRejected]) -> None:
+    from qcgen.cli.artifacts import print_rejection
+
+    if rejections:
+        sys.stdout.flush()
+        print_rejection(model, ModelRejected(dict.fromkeys(p for rejection in rejections for p in rejection.problems)))
+
+
+def _verify_all(args: argparse.Namespace, model: str, artifacts: list[Artifact]) -> Iterator[Verified]:
+    from qcgen.cli.table import printable
+    from qcgen.cli.verify_text import detail, line
+    from qcgen.verify import verify
+
+    is_alone = len(args.models) == 1 and len(artifacts) == 1
+    width = max((len(printable(op.name)) for artifact in artifacts for op in artifact.program.operators), default=0)
+    if artifacts and not is_alone and not args.json:
+        print(f"{printable(model)}:")
+    for artifact in artifacts:
+        result = verify(artifact, seed=args.seed, cases=args.cases, data=args.data, flags=args.cflags)
+        name = ", ".join(op.name for op in artifact.program.operators)
+        subject = Verified(model, name, artifact.report.nodes, result)
+        if not args.json:
+            print(detail(model, subject) if is_alone else line(subject, width), flush=True)
+        yield subject
+
+
+def _totals(verified: list[Verified]) -> str:
+    from qcgen.cli.verify_text import totals
+
+    return totals(verified)
+
+
+def _json(verified: list[Verified], rejected: list[str], passed: bool) -> str:
+    from qcgen.cli.report_text import forms
+
+    nodes = [
+        {
+            "model": subject.model,
+            "node": subject.node,
+            "cases": subject.verification.cases,
+            "outputs": subject.verification.outputs,
+            "differing": subject.verification.differing,
+            "requantize": forms(subject.reports),
+            **asdict(subject.verification),
+        }
+        for subject in verified
+    ]
+    every = [node for subject in verified for node in subject.reports]
+    totals = {key: sum(getattr(s.verification, key) for s in verified) for key in ("cases", "outputs", "differing")}
+    return json.dumps(
+        {"passed": passed, **totals, "requantize": forms(every), "rejected": rejected, "nodes": nodes}, indent=2
+    )

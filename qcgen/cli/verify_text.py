@@ -1,0 +1,78 @@
+"""Verifications as text for people."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from qcgen.cli.report_text import forms, forms_text
+from qcgen.cli.table import counted, number, printable, table
+
+if TYPE_CHECKING:
+    from qcgen.cli.verify import Verified
+    from qcgen.verify import Outcome, Verification
+
+
+def line(subject: Verified, width: int) -> str:
+    """One node in one line, names padded to ``width``; a second line if outputs differ."""
+    verification = subject.verification
+    text = f"  {printable(subject.node).ljust(width)}  {_differ(verification)}  ({counted(verification.cases, 'case')})"
+    return text + _first(verification, "\n    ")
+
+
+def detail(model: str, subject: Verified) -> str:
+    """One function with its criterion, the compiler's command and every group of cases."""
+    verification = subject.verification
+    reached = verification.reached
+    outcomes = [_outcome_row(outcome) for outcome in verification.outcomes]
+    parts = [
+        f"{printable(model)}, {printable(subject.node)}",
+        f"criterion: {verification.criterion}",
+        f"built with: {shlex.join(verification.command)}",
+        table(("inputs", "cases", "result"), outcomes, right=("cases",)),
+        _reached(reached.channels, reached.of),
+    ]
+    return "\n".join(parts) + _first(verification, "\n")
+
+
+def _outcome_row(outcome: Outcome) -> tuple[str, str, str]:
+    return outcome.group, number(outcome.cases), _differ(outcome)
+
+
+def _differ(result: Outcome | Verification) -> str:
+    return f"{number(result.differing)} of {number(result.outputs)} outputs differ"
+
+
+def _first(verification: Verification, before: str) -> str:
+    first = verification.first
+    return "" if first is None else f"{before}first difference: {printable(str(first))}"
+
+
+def totals(verified: Sequence[Verified]) -> str:
+    """All outputs together, and the channels by requantization form."""
+    results = [subject.verification for subject in verified]
+    outputs = sum(result.outputs for result in results)
+    differing = sum(result.differing for result in results)
+    cases = sum(result.cases for result in results)
+    nodes = [node for subject in verified for node in subject.reports]
+    work = f"{counted(len(nodes), 'node')}, {counted(cases, 'case')}"
+    lines = [] if len(results) == 1 else _common(results)
+    lines.append(f"total: {number(differing)} of {number(outputs)} outputs differ ({work})")
+    counts = forms(nodes)
+    if counts:
+        lines.append(f"requantization of {counted(sum(counts.values()), 'channel')}: {forms_text(counts)}")
+    return "\n".join(lines)
+
+
+def _common(results: Sequence[Verification]) -> list[str]:
+    """What is the same for several functions: criteria, the first one's command, the ends reached by all together."""
+    return [
+        *(f"criterion: {criterion}" for criterion in dict.fromkeys(result.criterion for result in results)),
+        f"built with: {shlex.join(results[0].command)}, and so on",
+        _reached(sum(result.reached.channels for result in results), sum(result.reached.of for result in results)),
+    ]
+
+
+def _reached(channels: int, of: int) -> str:
+    return f"both ends of the accumulator's interval reached: {number(channels)} of {number(of)} channels"

@@ -1,0 +1,163 @@
+"""portable/conv_float: any float32 convolution; the windows of two outputs against all channels of a group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, isinf, isqrt, prod
+
+import numpy as np
+
+from qcgen.ir.plan import Certificate
+from qcgen.ir.program import Conv, ConvGeometry, Float32s, FloatActivation, Operator
+from qcgen.ir.types import Layout
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.portable.conv import copy_context
+from qcgen.kernels.portable.window_sums import describe, window_shape
+
+FLOAT_BYTES = 4
+STEP = 4  # taps that share one load and store of a sum
+MAX_BLOCK = 2  # windows that share each weight that is read; more need more than 16 vector registers
+WHOLE = 64  # up to so many taps are summed in one chain of additions
+MATH_KINDS = ("Tanh", "Sigmoid")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a sum is clipped to, None where there is no bound."""
+
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """How ``taps`` products are summed: ``full`` of them in steps of STEP, the ``rest`` (less than STEP) at the end.
+
+    Rounding errors grow with the number of additions that a product passes through, ``depth`` at most. Where there are
+    many, chunks of ``size`` taps are summed by themselves: that makes it about the square root of the taps.
+    """
+
+    full: int
+    rest: int
+    size: int
+
+    @property
+    def is_chunked(self) -> bool:
+        """Whether there is more than one chunk."""
+        return self.size < self.full
+
+    @property
+    def is_even(self) -> bool:
+        """Whether all chunks have the same size."""
+        return self.full % self.size == 0
+
+    @property
+    def depth(self) -> int:
+        """Additions on the longest way of a product into its sum."""
+        chunk = STEP - 1 + min(self.size, self.full) // STEP
+        return chunk + (ceil(self.full / self.size) if self.is_chunked else 0) + min(self.rest, 1)
+
+
+def chunks(taps: int) -> Chunks:
+    """The chunks of a sum of ``taps`` products: as many as each has steps."""
+    steps, rest = divmod(taps, STEP)
+    if taps <= WHOLE:
+        return Chunks(steps * STEP, rest, max(steps, 1) * STEP)
+    return Chunks(steps * STEP, rest, ceil(steps / isqrt(steps)) * STEP)
+
+
+def bounds(activation: FloatActivation) -> Bounds:
+    """Those of Relu and Clip; infinite ones only where every output is infinite. A maximum below the minimum wins."""
+    match activation.kind:
+        case "Relu":
+            return Bounds(0.0, None)
+        case "Clip":
+            high = activation.params[1]
+            low = min(activation.params[0], high)
+            return Bounds(None if low == -np.inf else low, None if high == np.inf else high)
+        case _:
+            return Bounds(None, None)
+
+
+def why_not(op: Operator, _setting: Setting) -> str | None:
+    """Serves every float convolution."""
+    if isinstance(op, Conv) and isinstance(op.epilogue, FloatActivation):
+        return None
+    return "the convolution is not in float32"
+
+
+def prepare(op: Operator, setting: Setting) -> Prepared:
+    """Weights [groups][taps][channels of the group], so that a step's weights of all channels lie side by side."""
+    assert isinstance(op, Conv)
+    assert isinstance(op.epilogue, FloatActivation)
+    g = op.geometry
+    has_bias = bool(op.bias.any())
+    constants = (_weights(op, setting.x_layout),)
+    if has_bias:
+        constants += (Constants("bias", "float", op.bias, "where the sum of each channel starts."),)
+    sums = chunks(g.taps)
+    copies = not _is_in_place(g, setting.x_layout)
+    context = {
+        **_geometry_names(op, setting),
+        **copy_context(g, setting.x_layout),
+        "chunks": sums,
+        "copies": copies,
+        "has_bias": has_bias,
+        "activation": op.epilogue,
+        "bounds": bounds(op.epilogue),
+        "uses_math": op.epilogue.kind in MATH_KINDS or any(isinf(value) for value in op.epilogue.params),
+    }
+    return Prepared(constants, context, _scratch(g, sums, copies), (), Certificate())
+
+
+def _is_in_place(g: ConvGeometry, layout: Layout) -> bool:
+    """Whether the taps of every output lie side by side in the image: 1x1, channels last."""
+    return layout is Layout.CHANNELS_LAST and {*g.kernel, *g.strides} == {1} and not g.is_padded
+
+
+def _weights(op: Conv, layout: Layout) -> Constants:
+    g = op.geometry
+    weights: Float32s = op.weights
+    if layout is Layout.CHANNELS_LAST:
+        weights = weights.transpose(0, *range(2, weights.ndim), 1)
+    table = weights.reshape(g.group, g.group_out, g.taps).swapaxes(1, 2).reshape(g.group * g.taps, g.group_out)
+    groups = f"[{g.group} groups]" if g.group > 1 else ""
+    meaning = f"weights {groups}{window_shape(g, layout)}[{g.group_out} channels]."
+    return Constants("weights", "float", table, meaning)
+
+
+def _block(g: ConvGeometry) -> int:
+    return min(MAX_BLOCK, prod(g.output))
+
+
+def _scratch(g: ConvGeometry, sums: Chunks, copies: bool) -> tuple[Scratch, ...]:
+    """Copied windows, the sums of all channels, and the sums of a chunk."""
+    windows = Scratch(_block(g) * g.taps * FLOAT_BYTES, FLOAT_BYTES)
+    channels = Scratch(_block(g) * g.group_out * FLOAT_BYTES, FLOAT_BYTES)
+    return (windows,) * copies + (channels,) * (2 if sums.is_chunked else 1)
+
+
+def _geometry_names(op: Conv, setting: Setting) -> dict[str, object]:
+    g = op.geometry
+    pixels, in_pixels = prod(g.output), prod(g.input)
+    x_is_last, y_is_last = (layout is Layout.CHANNELS_LAST for layout in (setting.x_layout, setting.y_layout))
+    return {
+        "g": g,
+        "description": describe(op),
+        "x_type": op.x.dtype.c,
+        "pixels": pixels,
+        "in_pixels": in_pixels,
+        "block": _block(g),
+        "lanes": range(_block(g)),
+        "has_overlap": pixels % _block(g) != 0,
+        "is_split": g.batch > 1 or g.group > 1,
+        "is_grouped": g.group > 1,
+        "y_pixel": g.out_channels if y_is_last else 1,
+        "y_channel": 1 if y_is_last else pixels,
+        "x_image": g.in_channels * in_pixels,
+        "y_image": g.out_channels * pixels,
+        "x_group": g.group_in * (1 if x_is_last else in_pixels),
+    }
+
+
+CONV_FLOAT = Kernel("portable/conv_float", "kernels/portable/conv_float.c.jinja", frozenset(), why_not, prepare)

@@ -1,0 +1,148 @@
+"""Generated code, built for the host and held against the reference and against recorded outputs."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from qcgen.artifact import Artifact
+from qcgen.build import LoadedModel, build, build_command
+from qcgen.ir.plan import Port
+from qcgen.ir.program import FloatActivation, OrionConv, Program
+from qcgen.ir.types import Array, DType, Layout
+from qcgen.plan.layout import boundary_layout
+from qcgen.reference import evaluate_operator
+from qcgen.reference.tolerance import tolerance
+from qcgen.verify.compare import Difference, Outcome, add
+from qcgen.verify.inputs import Case, Reached, end_cases, generated_cases
+from qcgen.verify.recordings import RecordingError, recorded_cases
+
+__all__ = ["Difference", "Outcome", "RecordingError", "Verification", "verify"]
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was compared, by which ``criterion``, of code built with ``command``, and what came of it.
+
+    ``outcomes`` one for each group of cases; ``reached`` the channels driven to both ends of their accumulator.
+    """
+
+    criterion: str
+    command: tuple[str, ...]
+    outcomes: tuple[Outcome, ...]
+    reached: Reached
+
+    @property
+    def cases(self) -> int:
+        """The number of inputs tried."""
+        return sum(outcome.cases for outcome in self.outcomes)
+
+    @property
+    def outputs(self) -> int:
+        """The number of outputs compared."""
+        return sum(outcome.outputs for outcome in self.outcomes)
+
+    @property
+    def differing(self) -> int:
+        """The number of outputs that differ from what they must be."""
+        return sum(outcome.differing for outcome in self.outcomes)
+
+    @property
+    def first(self) -> Difference | None:
+        """The first difference, None if there is none."""
+        return next((outcome.first for outcome in self.outcomes if outcome.first), None)
+
+
+def verify(
+    artifact: Artifact,
+    *,
+    seed: int = 0,
+    cases: int = 10,
+    data: Path | None = None,
+    flags: Sequence[str] = ("-O2",),
+) -> Verification:
+    """Builds the code for the host and compares it on ``cases`` random inputs, extremes, and recordings in ``data``.
+
+    Raises ToolMissing without a C compiler or if it fails, RecordingError for recordings that do not fit the model.
+    """
+    recorded = [] if data is None else recorded_cases(data, artifact.program)
+    driven, reached = end_cases(artifact.program)
+    every = [*generated_cases(artifact.program, seed, cases), *driven, *recorded]
+    with tempfile.TemporaryDirectory(prefix="qcgen-") as folder:
+        loaded = LoadedModel(artifact.plan, build(artifact.files, flags, Path(folder)))
+        outcomes: dict[str, Outcome] = {}
+        for case, got in _runs(artifact, loaded, every):
+            expected, tolerances = _judgement(artifact.program, case)
+            outcomes[case.group] = add(outcomes.get(case.group, Outcome(case.group)), expected, got, tolerances)
+    command = tuple(build_command(artifact.files, flags))
+    return Verification(_criterion(artifact.program), command, tuple(outcomes.values()), reached)
+
+
+def _runs(artifact: Artifact, loaded: LoadedModel, cases: Sequence[Case]) -> Iterator[tuple[Case, Mapping[str, Array]]]:
+    """Every case with the outputs of the generated code, in the model's own shapes."""
+    plan = artifact.plan
+    for case in cases:
+        feeds = {
+            port.tensor.name: _to_boundary(port, case.feeds[port.tensor.name], plan.options.layout)
+            for port in plan.inputs
+        }
+        results = loaded.run(None, feeds)
+        yield (
+            case,
+            {
+                port.tensor.name: _from_boundary(port, result, plan.options.layout)
+                for port, result in zip(plan.outputs, results, strict=True)
+            },
+        )
+
+
+def _to_boundary(port: Port, array: Array, option: str) -> Array:
+    """An array in the model's own shape as the C function takes it."""
+    wanted = boundary_layout(port.tensor, option)
+    if wanted is port.tensor.layout:
+        return array
+    return np.ascontiguousarray(
+        np.moveaxis(array, 1, -1) if wanted is Layout.CHANNELS_LAST else np.moveaxis(array, -1, 1)
+    )
+
+
+def _from_boundary(port: Port, array: Array, option: str) -> Array:
+    """An array that the C function gave in the model's own shape."""
+    held = boundary_layout(port.tensor, option)
+    if held is port.tensor.layout:
+        return array
+    return np.moveaxis(array, -1, 1) if held is Layout.CHANNELS_LAST else np.moveaxis(array, 1, -1)
+
+
+def _judgement(program: Program, case: Case) -> tuple[dict[str, Array], dict[str, Array]]:
+    """The outputs that are expected, and how far each may be missed."""
+    values: dict[str, Array] = dict(case.feeds)
+    allowed: dict[str, Array] = {}
+    for op in program.operators:
+        values[op.y.name] = evaluate_operator(op, values[op.x.name])
+        allowed[op.y.name] = tolerance(op, values[op.x.name], values[op.y.name])
+    names = [tensor.name for tensor in program.outputs]
+    if case.expected is None:
+        return {name: values[name] for name in names}, allowed
+    # Recorded float outputs have rounding errors of their own.
+    return {name: case.expected[name] for name in names}, {name: 2 * allowed[name] for name in names}
+
+
+def _criterion(program: Program) -> str:
+    if any(tensor.dtype is DType.FLOAT32 for tensor in program.outputs):
+        kinds = {
+            op.epilogue.kind
+            for op in program.operators
+            if not isinstance(op, OrionConv)
+            if isinstance(op.epilogue, FloatActivation)
+        }
+        slope = "slope * " if kinds - {""} else ""
+        return (
+            f"|y - reference| <= 2e-6 * max({slope}(sum |x| |w| + |bias|), |reference|), the reference in float64;"
+            " twice that for recorded outputs"
+        )
+    return "every output equals the reference, bit for bit"

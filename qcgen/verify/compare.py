@@ -1,0 +1,61 @@
+"""Outputs of generated code against what they must be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from qcgen.ir.types import Array
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first output that differs: ``index`` in the model's own shape of ``output``; ``case`` counts from 0."""
+
+    group: str
+    case: int
+    output: str
+    index: tuple[int, ...]
+    expected: float
+    got: float
+
+    def __str__(self) -> str:
+        where = f"{self.output}{list(self.index)} of {self.group} case {self.case}"
+        return f"{where}: expected {self.expected!r}, got {self.got!r}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the cases of one group gave: ``outputs`` compared, ``differing`` among them, the first of these."""
+
+    group: str
+    cases: int = 0
+    outputs: int = 0
+    differing: int = 0
+    first: Difference | None = None
+
+
+def differences(expected: Array, got: Array, tolerance: Array) -> Array:
+    """Where |got - expected| > tolerance (same shapes), NaN counting as different; equal infinities are equal."""
+    with np.errstate(invalid="ignore"):
+        near = np.abs(got.astype(np.float64) - expected.astype(np.float64)) <= tolerance
+    different: Array = ~(near | (got == expected))
+    return different
+
+
+def add(
+    outcome: Outcome, expected: Mapping[str, Array], got: Mapping[str, Array], tolerances: Mapping[str, Array]
+) -> Outcome:
+    """The outcome with one more case."""
+    outputs, differing, first = outcome.outputs, outcome.differing, outcome.first
+    for name, wanted in expected.items():
+        different = differences(wanted, got[name], tolerances[name])
+        outputs += different.size
+        differing += int(different.sum())
+        if first is None and different.any():
+            index = tuple(int(i) for i in np.unravel_index(int(different.argmax()), different.shape))
+            pair = wanted[index].item(), got[name][index].item()
+            first = Difference(outcome.group, outcome.cases, name, index, *pair)
+    return replace(outcome, cases=outcome.cases + 1, outputs=outputs, differing=differing, first=first)

@@ -43,7 +43,8 @@ def render(plan: Plan) -> dict[str, str]:
 def options_text(plan: Plan) -> str:
     """The options as the user would write them."""
     options = plan.options
-    text = f"--target {options.target} --layout {options.layout} --optimize {options.optimize} --numerics {options.numerics}"
+    text = f"--target {options.target} --layout {options.layout} --optimize {options.optimize}"
+    text += f" --numerics {options.numerics}"
     return f"{text} --node {_one_line(plan.node)}" if plan.node else text
 
 

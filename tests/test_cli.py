@@ -1,5 +1,6 @@
 """The command line: what it prints and writes, its exit statuses, and that it never shows a traceback."""
 
+import argparse
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ import qcgen
 from qcgen import cli
 from qcgen.cli import main, options
 from qcgen.convolutions import CONVOLUTIONS
+from qcgen.ir.types import Layout
 from qcgen.lower import LOWERINGS, NUMERICS
 from qcgen.targets import TARGETS
 
@@ -260,6 +262,13 @@ def test_the_commands_that_compile_have_the_same_options(outcome):
 
 def test_the_values_offered_are_those_that_exist():
     assert tuple(NUMERICS) == options.NUMERICS
+    assert [layout.value for layout in Layout] == [*reversed(options.LAYOUTS[1:])]
+
+
+def test_the_defaults_are_those_of_the_python_interface(model):
+    parser = argparse.ArgumentParser()
+    options.add_compile_options(parser)
+    assert options.compile_options(parser.parse_args([])) == qcgen.compile(model).plan.options
 
 
 @pytest.mark.parametrize(
@@ -300,7 +309,7 @@ def test_names_that_the_terminal_cannot_show_do_no_harm(tmp_path):
     assert "\x1b" not in result.stdout
 
 
-def test_a_reader_that_goes_away_causes_no_traceback(tmp_path):
+def test_a_reader_that_goes_away_causes_no_traceback():
     command = f"{sys.executable} -m qcgen inspect {DIGITS / 'digits_qop_s8.onnx'} | true"
     folder = Path(qcgen.__file__).parents[1]
     result = subprocess.run(["sh", "-c", command], cwd=folder, capture_output=True, text=True, check=False)

@@ -6,33 +6,36 @@ import argparse
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from qcgen.ir.plan import Options
 from qcgen.targets import TARGETS
 
+if TYPE_CHECKING:
+    from qcgen.ir.plan import Options
+
+# The first value of each is the default. They repeat what other modules say, which would import numpy; a test compares.
 LAYOUTS = ("model", "nhwc", "nchw")
-NUMERICS = ("onnxruntime", "orion-fp16x16", "orion-fp8x23")  # qcgen.lower's, without importing it; a test compares
+NUMERICS = ("onnxruntime", "orion-fp16x16", "orion-fp8x23")
 OPTIMIZE = ("size", "speed")
 
 
 def add_compile_options(parser: argparse.ArgumentParser) -> None:
     """Declares the options of design's command-line table."""
-    default = Options()
     add = parser.add_argument
     add("-o", dest="output", metavar="DIR", type=Path, default=Path(), help="where compile writes (default: here)")
     add("--name", type=_prefix, help="prefix of files and C symbols (default: from the file's name)")
-    add("--target", choices=tuple(TARGETS), default=default.target, help="core to compile for (default: %(default)s)")
+    add("--target", choices=tuple(TARGETS), default="portable", help="core to compile for (default: %(default)s)")
     add(
         "--layout",
         choices=LAYOUTS,
-        default=default.layout,
+        default=LAYOUTS[0],
         help="order of axes of images at the C function's boundary (default: the model's own)",
     )
-    add("--numerics", choices=NUMERICS, default=default.numerics, help="the arithmetic meant (default: %(default)s)")
+    add("--numerics", choices=NUMERICS, default=NUMERICS[0], help="the arithmetic meant (default: %(default)s)")
     add(
         "--optimize",
         choices=OPTIMIZE,
-        default=default.optimize,
+        default=OPTIMIZE[0],
         help="size: weights keep their 8 bits in flash; speed: more flash, fewer instructions (default: %(default)s)",
     )
     add(
@@ -57,6 +60,8 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
 
 def compile_options(args: argparse.Namespace) -> Options:
     """The options that the code depends on."""
+    from qcgen.ir.plan import Options
+
     return Options(target=args.target, layout=args.layout, numerics=args.numerics, optimize=args.optimize)
 
 

@@ -65,6 +65,16 @@ def run(args: argparse.Namespace) -> int:
     """Verifies every model, prints as it goes; returns the exit status."""
     if len(args.models) > 1 and (args.data or args.name or args.nodes):
         args.usage_error("--data, --name and --node are for a single model")
+    from qcgen.verify import RecordingError
+
+    try:
+        return _run(args)
+    except RecordingError as error:
+        print(f"qcgen: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(args: argparse.Namespace) -> int:
     verified: list[Verified] = []
     rejected: list[str] = []
     for model in args.models:

@@ -24,14 +24,13 @@ def line(subject: Verified, width: int) -> str:
 def detail(model: str, subject: Verified) -> str:
     """One function with its criterion, the compiler's command and every group of cases."""
     verification = subject.verification
-    reached = verification.reached
     outcomes = [_outcome_row(outcome) for outcome in verification.outcomes]
     parts = [
         f"{printable(model)}, {printable(subject.node)}",
         f"criterion: {verification.criterion}",
         f"built with: {shlex.join(verification.command)}",
         table(("inputs", "cases", "result"), outcomes, right=("cases",)),
-        _reached(reached.channels, reached.of),
+        *_reached([verification]),
     ]
     return "\n".join(parts) + _first(verification, "\n")
 
@@ -70,9 +69,13 @@ def _common(results: Sequence[Verification]) -> list[str]:
     return [
         *(f"criterion: {criterion}" for criterion in dict.fromkeys(result.criterion for result in results)),
         f"built with: {shlex.join(results[0].command)}, and so on",
-        _reached(sum(result.reached.channels for result in results), sum(result.reached.of for result in results)),
+        *_reached(results),
     ]
 
 
-def _reached(channels: int, of: int) -> str:
-    return f"both ends of the accumulator's interval reached: {number(channels)} of {number(of)} channels"
+def _reached(results: Sequence[Verification]) -> list[str]:
+    channels = sum(result.reached.channels for result in results)
+    of = sum(result.reached.of for result in results)
+    if not of:
+        return []
+    return [f"both ends of the accumulator's interval reached: {number(channels)} of {number(of)} channels"]

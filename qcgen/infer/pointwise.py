@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from qcgen.element_types import element_type
 from qcgen.infer.facts import Facts, TensorType, broadcast, integers
+from qcgen.ir.element_types import element_type
 from qcgen.ir.types import DType
 
 

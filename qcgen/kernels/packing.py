@@ -70,7 +70,8 @@ def pack(op: Conv, features: frozenset[str], x_shift: int, *, whole_weights: boo
     """Equation (7): sum (x - z)(w - v) = sum t*s - (z + h) sum s + (c - v)(sum t - K (z + h)), t = x + h, s = w - c.
 
     h is ``x_shift``, z and v are the zero points, K the number of taps; c is v where w - v fits int8, else the middle
-    of the weights' type, or v always with ``whole_weights``, for kernels that can read int16. Padded taps must hold z + h, so that they contribute nothing.
+    of the weights' type, or v always with ``whole_weights``, for kernels that can read int16. Padded taps must hold
+    z + h, so that they contribute nothing.
     """
     difference = weight_differences(op)
     fits = (difference.min(axis=1) >= -128) & (difference.max(axis=1) <= 127) | whole_weights

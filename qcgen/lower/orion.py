@@ -11,7 +11,7 @@ from qcgen.ir.types import DType, Layout
 from qcgen.lower.conv import conv_geometry
 from qcgen.lower.orion_magnitudes import FORMATS, overflows
 from qcgen.lower.orion_operands import Operands
-from qcgen.orion_arithmetic import multiply
+from qcgen.orion.arithmetic import multiply
 
 
 def lower_orion(node: Node, graph: Graph, fraction_bits: int) -> OrionConv:

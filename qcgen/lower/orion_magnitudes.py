@@ -9,8 +9,8 @@ import numpy as np
 
 from qcgen.errors import Problem
 from qcgen.ir.program import Int64s, OrionConv
-from qcgen.orion_arithmetic import MAGNITUDE_MAX, divide
-from qcgen.orion_intervals import sum_intervals
+from qcgen.orion.arithmetic import MAGNITUDE_MAX, divide
+from qcgen.orion.intervals import sum_intervals
 
 FORMATS = {16: "FP16x16", 23: "FP8x23"}
 """Orion's formats with 32-bit magnitudes, by their fraction bits."""

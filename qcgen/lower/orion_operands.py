@@ -11,7 +11,7 @@ from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import Int64s
 from qcgen.ir.types import Array, DType
 from qcgen.lower.orion_magnitudes import FORMATS, Magnitude
-from qcgen.orion_arithmetic import MAGNITUDE_MAX
+from qcgen.orion.arithmetic import MAGNITUDE_MAX
 
 INPUTS = ("x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point", "B")
 """QLinearConv's inputs in their order, by ONNX's names."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from qcgen.ir.program import Int64s, OrionConv
 from qcgen.ir.types import Array
-from qcgen.orion_arithmetic import multiply
-from qcgen.orion_arithmetic import requantize_orion as requantize_orion
+from qcgen.orion.arithmetic import multiply
+from qcgen.orion.arithmetic import requantize_orion as requantize_orion
 
 
 def evaluate_orion_conv(op: OrionConv, x: Array) -> Array:

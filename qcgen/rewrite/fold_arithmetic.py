@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qcgen.element_types import element_type
+from qcgen.ir.element_types import element_type
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.operands import Operands
 

@@ -12,11 +12,11 @@ import numpy as np
 from qcgen.artifact import Artifact
 from qcgen.build import LoadedModel, build, build_command
 from qcgen.ir.plan import Port
-from qcgen.ir.program import FloatActivation, OrionConv, Program
+from qcgen.ir.program import Conv, FloatActivation, Program
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.plan.layout import boundary_layout
 from qcgen.reference import evaluate_operator
-from qcgen.reference.tolerance import tolerance
+from qcgen.reference.tolerance import RELATIVE, tolerance
 from qcgen.verify.compare import Difference, Outcome, add
 from qcgen.verify.inputs import Case, Reached, end_cases, generated_cases
 from qcgen.verify.recordings import RecordingError, recorded_cases
@@ -133,16 +133,11 @@ def _judgement(program: Program, case: Case) -> tuple[dict[str, Array], dict[str
 
 
 def _criterion(program: Program) -> str:
-    if any(tensor.dtype is DType.FLOAT32 for tensor in program.outputs):
-        kinds = {
-            op.epilogue.kind
-            for op in program.operators
-            if not isinstance(op, OrionConv)
-            if isinstance(op.epilogue, FloatActivation)
-        }
-        slope = "slope * " if kinds - {""} else ""
-        return (
-            f"|y - reference| <= 2e-6 * max({slope}(sum |x| |w| + |bias|), |reference|), the reference in float64;"
-            " twice that for recorded outputs"
-        )
-    return "every output equals the reference, bit for bit"
+    if all(tensor.dtype is not DType.FLOAT32 for tensor in program.outputs):
+        return "every output equals the reference, bit for bit"
+    epilogues = [op.epilogue for op in program.operators if isinstance(op, Conv)]
+    is_plain = all(not isinstance(epilogue, FloatActivation) or not epilogue.kind for epilogue in epilogues)
+    terms = "sum |x| |w| + |bias|" if is_plain else "slope of the activation * (sum |x| |w| + |bias|)"
+    relative = np.format_float_scientific(RELATIVE, trim="-", exp_digits=1)
+    bound = f"|y - reference| <= {relative} * max({terms}, |reference|)"
+    return f"{bound}, the reference in float64; twice that for recorded outputs"

@@ -67,7 +67,10 @@ def chunks(taps: int) -> Chunks:
 
 
 def bounds(activation: FloatActivation) -> Bounds:
-    """Those of Relu and Clip; infinite ones only where every output is infinite. A maximum below the minimum wins."""
+    """Those of Relu and Clip; infinite ones only where every output is infinite.
+
+    A maximum below the minimum wins, as in onnxruntime: min(max(x, low), high).
+    """
     match activation.kind:
         case "Relu":
             return Bounds(0.0, None)
@@ -77,6 +80,19 @@ def bounds(activation: FloatActivation) -> Bounds:
             return Bounds(None if low == -np.inf else low, None if high == np.inf else high)
         case _:
             return Bounds(None, None)
+
+
+def output_step(activation: FloatActivation) -> FloatActivation:
+    """The activation, none where it is a Clip without bounds."""
+    clips = activation.kind == "Clip"
+    return FloatActivation() if clips and bounds(activation) == Bounds(None, None) else activation
+
+
+def uses_math(activation: FloatActivation) -> bool:
+    """Whether the C text needs <math.h>: for functions, or to write infinity."""
+    limits = bounds(activation)
+    written = (limits.low, limits.high) if activation.kind in ("Relu", "Clip") else activation.params
+    return activation.kind in MATH_KINDS or any(value is not None and isinf(value) for value in written)
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
@@ -92,9 +108,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op.epilogue, FloatActivation)
     g = op.geometry
     has_bias = bool(op.bias.any())
-    constants = (_weights(op, setting.x_layout),)
-    if has_bias:
-        constants += (Constants("bias", "float", op.bias, "where the sum of each channel starts."),)
+    bias = Constants("bias", "float", op.bias, "where the sum of each channel starts.")
     sums = chunks(g.taps)
     copies = not _is_in_place(g, setting.x_layout)
     context = {
@@ -103,11 +117,13 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "chunks": sums,
         "copies": copies,
         "has_bias": has_bias,
-        "activation": op.epilogue,
+        "activation": output_step(op.epilogue),
         "bounds": bounds(op.epilogue),
-        "uses_math": op.epilogue.kind in MATH_KINDS or any(isinf(value) for value in op.epilogue.params),
+        "uses_math": uses_math(op.epilogue),
     }
-    return Prepared(constants, context, _scratch(g, sums, copies), (), Certificate())
+    return Prepared(
+        (_weights(op, setting.x_layout), *[bias] * has_bias), context, _scratch(g, sums, copies), (), Certificate()
+    )
 
 
 def _is_in_place(g: ConvGeometry, layout: Layout) -> bool:

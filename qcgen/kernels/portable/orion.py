@@ -12,7 +12,7 @@ from qcgen.ir.program import Int64s, Operator, OrionConv
 from qcgen.ir.types import Layout
 from qcgen.kernels.axes import INDENT, Axis, axes
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.orion_staircase import INT32_MAX, certify, fits_int32, reachable, thresholds
+from qcgen.orion.staircase import INT32_MAX, certify, fits_int32, reachable, thresholds
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ import onnx
 from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]  # protobuf ships no types
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
 
-from qcgen.element_types import element_type
 from qcgen.errors import ModelRejected, Problem
-from qcgen.external_data import UnreadableError, external_bytes
+from qcgen.ir.element_types import element_type
 from qcgen.ir.graph import Attribute, Dim, Graph, Node, Value
 from qcgen.ir.types import Array, DType
-from qcgen.ordering import DUPLICATE, order_problems, sorted_nodes, unique_names
+from qcgen.load.external_data import UnreadableError, external_bytes
+from qcgen.load.ordering import DUPLICATE, order_problems, sorted_nodes, unique_names
 
 Model = str | os.PathLike[str] | bytes | ModelProto
 

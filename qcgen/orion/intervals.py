@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qcgen.ir.program import Int64s, OrionConv
-from qcgen.orion_arithmetic import multiply
+from qcgen.orion.arithmetic import multiply
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from qcgen.ir.program import Int64s, OrionConv
-from qcgen.orion_arithmetic import HIGHEST, LOWEST, requantize_orion
-from qcgen.orion_intervals import reachable as reachable
-from qcgen.orion_intervals import sum_intervals
+from qcgen.orion.arithmetic import HIGHEST, LOWEST, requantize_orion
+from qcgen.orion.intervals import reachable as reachable
+from qcgen.orion.intervals import sum_intervals
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 

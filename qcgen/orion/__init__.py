@@ -1,0 +1,1 @@
+"""Orion's sign-magnitude fixed-point arithmetic: its operations, its intervals, its staircase."""

@@ -1,0 +1,104 @@
+"""Reports: the figures of a plan, as an object, as JSON and as text."""
+
+import json
+
+import pytest
+from models import conv_integer, float_conv, qlinear_conv, random_weights
+
+import qcgen
+from qcgen.cli.report_text import forms, forms_text, node_table, passed_over, summary
+from qcgen.cli.table import counted, number, table
+
+
+@pytest.fixture(scope="module")
+def artifact():
+    return qcgen.compile(qlinear_conv((2, 2, 6, 7), random_weights((4, 2, 3, 3)), bias=[0, 1, 2, 3]), name="small")
+
+
+def test_json_has_the_fields_that_others_build_on(artifact):
+    report = json.loads(artifact.report.to_json())
+    assert {"macs", "weights_bytes", "flash_bytes", "arena_bytes", "nodes"} <= set(report)
+    [node] = report["nodes"]
+    assert {"name", "op", "kernel", "macs", "scratch_bytes", "accumulator", "requantize"} <= set(node)
+    assert (node["name"], node["op"]) == ("conv1", "QLinearConv")
+
+
+def test_macs_count_every_product_of_every_image(artifact):
+    assert artifact.report.macs == 2 * 4 * (4 * 5) * (2 * 3 * 3)
+
+
+def test_the_sizes_are_those_of_the_plan(artifact):
+    report = artifact.report
+    assert report.weights_bytes == sum(table.bytes for call in artifact.plan.calls for table in call.tables)
+    assert report.weights_bytes >= 4 * 18 + 4 * 4  # weights and bias at least
+    assert report.arena_bytes == artifact.plan.arena_bytes
+    assert f"#define SMALL_ARENA_BYTES {report.arena_bytes}" in artifact.files["small.h"]
+
+
+def test_every_channel_is_counted_in_one_form(artifact):
+    [node] = artifact.report.nodes
+    assert sum(node.requantize.values()) == 4
+    assert node.comparisons > 0
+
+
+def test_the_accumulator_interval_spans_all_channels(artifact):
+    [node] = artifact.report.nodes
+    weights = random_weights((4, 2, 3, 3)).reshape(4, -1).astype(int)
+    lows, highs = weights.clip(max=0).sum(axis=1) * 255 + range(4), weights.clip(min=0).sum(axis=1) * 255 + range(4)
+    assert node.accumulator == (lows.min(), highs.max())
+    assert not node.wraps
+
+
+def test_raw_accumulators_and_floats_have_no_requantization():
+    [integer] = qcgen.compile(conv_integer((1, 2, 6, 6), random_weights((3, 2, 3, 3)))).report.nodes
+    assert (integer.requantize, integer.accumulator is not None) == ({}, True)
+    [real] = qcgen.compile(float_conv((1, 2, 6, 6), random_weights((3, 2, 3, 3), "float32"))).report.nodes
+    assert (real.requantize, real.accumulator) == ({}, None)
+    assert node_table([real]).split()[-2:] == ["float32", "-"]
+
+
+def test_the_table_adds_up_several_nodes(artifact):
+    nodes = artifact.report.nodes * 3
+    assert len(node_table(artifact.report.nodes).splitlines()) == 2
+    rows = node_table(nodes).splitlines()
+    assert len(rows) == 5
+    assert rows[-1].startswith("all ")
+    assert number(3 * artifact.report.macs) in rows[-1]
+
+
+def test_the_summary_tells_flash_arena_and_macs(artifact):
+    report = artifact.report
+    assert summary(report) == (
+        f"flash {number(report.flash_bytes)} B of constants, arena {number(report.arena_bytes)} B, 2 880 multiply-adds"
+    )
+
+
+def test_kernels_are_passed_over_with_a_reason_and_the_nodes_concerned(artifact):
+    [node] = artifact.report.nodes
+    assert node.passed_over
+    lines = passed_over([node, node]).splitlines()
+    assert len(lines) == len(node.passed_over)
+    for line, (kernel, reason) in zip(lines, node.passed_over.items(), strict=True):
+        assert line == f"{kernel} was passed over, because {reason}: conv1, conv1"
+    assert passed_over([]) == "no faster kernel was passed over"
+
+
+def test_forms_are_counted_cheapest_first_with_shares():
+    class Node:
+        def __init__(self, requantize):
+            self.requantize = requantize
+
+    counts = forms([Node({"tie window": 1, "staircase": 2}), Node({"constant": 3}), Node({"tie window": 2})])
+    assert list(counts.items()) == [("constant", 3), ("tie window", 3), ("staircase", 2)]
+    assert forms_text(counts) == "constant 3 (37.5 %), tie window 3 (37.5 %), staircase 2 (25.0 %)"
+    assert forms_text({}) == ""
+
+
+def test_tables_keep_a_name_on_its_line():
+    text = table(("name", "size"), [("two\nlines", "1"), ("b", "20")], right=("size",))
+    assert text.splitlines() == ["name        size", "two\\nlines     1", "b             20"]
+
+
+def test_numbers_have_their_digits_in_threes():
+    assert number(1234567) == "1 234 567"
+    assert (counted(1, "node"), counted(1000, "node")) == ("1 node", "1 000 nodes")

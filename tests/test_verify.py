@@ -1,0 +1,307 @@
+"""Verification: the inputs it tries, the recordings it reads, and that it finds what is wrong."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from models import MICROSOFT, NHWC, conv_integer, float_conv, qlinear_conv, random_weights
+
+import qcgen
+from qcgen.intervals import reach
+from qcgen.ir.program import RawAccumulator
+from qcgen.reference import evaluate_operator
+from qcgen.reference.tolerance import magnitude, tolerance
+from qcgen.verify import RecordingError, verify
+from qcgen.verify.compare import Outcome, add, differences
+from qcgen.verify.inputs import end_cases, generated_cases
+from qcgen.verify.recordings import recorded_cases
+
+
+def small(**options):
+    weights = random_weights((4, 2, 3, 3), seed=5)
+    return qcgen.compile(qlinear_conv((1, 2, 6, 7), weights, y_zero_point=100, **options))
+
+
+# --- the inputs
+
+GEOMETRIES = {
+    "plain": ((1, 3, 8, 9), (5, 3, 3, 3), {}),
+    "padded, strided": ((1, 3, 8, 9), (5, 3, 3, 3), {"pads": [1, 1, 1, 1], "strides": [2, 2]}),
+    "dilated": ((1, 2, 9, 9), (3, 2, 2, 3), {"dilations": [3, 2]}),
+    "grouped": ((1, 6, 7, 5), (9, 2, 3, 2), {"group": 3}),
+    "depthwise": ((1, 8, 6, 6), (8, 1, 3, 3), {"group": 8, "auto_pad": "SAME_UPPER"}),
+    "batch": ((3, 2, 4, 4), (7, 2, 4, 4), {}),
+    "one axis": ((1, 4, 30), (6, 4, 5), {}),
+    "three axes": ((1, 2, 4, 5, 6), (3, 2, 2, 3, 2), {}),
+    "more channels than windows": ((1, 2, 3, 3), (12, 2, 3, 3), {}),
+}
+
+
+@pytest.mark.parametrize(("x_shape", "w_shape", "attributes"), GEOMETRIES.values(), ids=GEOMETRIES.keys())
+@pytest.mark.parametrize("types", ["int8", "uint8"])
+def test_both_ends_of_every_accumulator_are_reached(x_shape, w_shape, attributes, types):
+    zero_points = np.arange(w_shape[0], dtype=types) * 3
+    weights = random_weights(w_shape, types, seed=1)
+    model = qlinear_conv(
+        x_shape,
+        weights,
+        x_type=types,
+        x_zero_point=7,
+        w_zero_point=zero_points,
+        w_scale=[0.01] * w_shape[0],
+        bias=list(range(w_shape[0])),
+        **attributes,
+    )
+    program = qcgen.compile(model).program
+    [op] = program.operators
+    raw = replace(op, epilogue=RawAccumulator())
+    cases, reached = end_cases(program)
+    axes = (0, *range(2, len(x_shape)))
+    sums = [evaluate_operator(raw, case.feeds["x"]) for case in cases]
+    interval = reach(op)
+    assert np.array_equal(np.min([y.min(axis=axes) for y in sums], axis=0), interval.lo)
+    assert np.array_equal(np.max([y.max(axis=axes) for y in sums], axis=0), interval.hi)
+    assert (reached.channels, reached.of) == (w_shape[0], w_shape[0])
+
+
+def test_a_convolution_whose_windows_are_all_padded_claims_no_ends():
+    model = qlinear_conv((1, 2, 2, 2), random_weights((3, 2, 3, 3)), pads=[1, 1, 1, 1])
+    cases, reached = end_cases(qcgen.compile(model).program)
+    assert cases
+    assert (reached.channels, reached.of) == (0, 3)
+
+
+def test_windows_that_lie_wholly_in_padding_do_no_harm():
+    model = qlinear_conv((1, 1, 2, 2), random_weights((1, 1, 2, 2)), pads=[5, 5, 5, 5], strides=[4, 4])
+    assert verify(qcgen.compile(model), cases=2).differing == 0
+
+
+def test_channels_last_images_are_driven_in_their_own_layout():
+    options = {"channels_last": 1, "domain": MICROSOFT}
+    program = qcgen.compile(qlinear_conv((1, 6, 7, 2), random_weights((4, 2, 3, 3)), **options)).program
+    [op] = program.operators
+    cases, _ = end_cases(program)
+    raw = replace(op, epilogue=RawAccumulator())
+    sums = [evaluate_operator(raw, case.feeds["x"]) for case in cases]
+    assert np.array_equal(np.max([y.max(axis=(0, 1, 2)) for y in sums], axis=0), reach(op).hi)
+
+
+def test_the_extremes_are_all_low_all_high_and_all_zero_points():
+    program = small(x_type="int8", x_zero_point=-3).program
+    cases = {case.group: case.feeds["x"] for case in generated_cases(program, seed=0, cases=0)}
+    assert {group: set(np.unique(x)) for group, x in cases.items()} == {
+        "all low": {-128},
+        "all high": {127},
+        "all zero points": {-3},
+    }
+
+
+def test_the_same_seed_gives_the_same_inputs():
+    program = small().program
+
+    def inputs(seed):
+        return np.stack([case.feeds["x"] for case in generated_cases(program, seed, cases=4)])
+
+    assert np.array_equal(inputs(1), inputs(1))
+    assert not np.array_equal(inputs(1), inputs(2))
+
+
+# --- what it finds
+
+VERIFIABLE = {
+    "int8": qlinear_conv((2, 3, 6, 5), random_weights((4, 3, 3, 3)), x_type="int8", y_type="int8", pads=[1, 0, 2, 1]),
+    "integer": conv_integer((1, 2, 6, 6), random_weights((3, 2, 3, 3), "uint8"), x_zero_point=9, w_zero_point=128),
+    "channels last": qlinear_conv(
+        (1, 6, 7, 2), random_weights((4, 2, 3, 3)), channels_last=1, domain=MICROSOFT, group=1
+    ),
+    "float": float_conv((1, 2, 6, 6), random_weights((3, 2, 3, 3), "float32"), np.float32([1, -2, 3])),
+    "float, channels last, Sigmoid": float_conv(
+        (1, 6, 6, 2), random_weights((3, 2, 3, 3), "float32"), domain=NHWC, activation="Sigmoid"
+    ),
+}
+
+
+@pytest.mark.parametrize("model", VERIFIABLE.values(), ids=VERIFIABLE.keys())
+@pytest.mark.parametrize("layout", ["model", "nhwc", "nchw"])
+def test_generated_code_passes_in_every_layout(model, layout):
+    result = verify(qcgen.compile(model, layout=layout), cases=2)
+    assert result.first is None
+    assert result.differing == 0
+    assert result.outputs == result.cases * qcgen.compile(model).program.outputs[0].size
+
+
+@pytest.mark.parametrize("numerics", ["orion-fp16x16", "orion-fp8x23"])
+def test_code_in_orions_arithmetic_passes_and_reaches_both_ends(numerics):
+    weights = random_weights((3, 2, 2, 2))
+    model = qlinear_conv((1, 2, 5, 5), weights, x_type="int8", y_type="int8", x_scale=0.01, w_scale=0.01, y_scale=0.1)
+    result = verify(qcgen.compile(model, numerics=numerics), cases=4)
+    assert result.differing == 0
+    assert (result.reached.channels, result.reached.of) == (3, 3)
+
+
+@pytest.mark.parametrize("layout", ["model", "nhwc"])
+def test_one_wrong_channel_is_found_at_its_place(layout):
+    artifact = qcgen.compile(qlinear_conv((1, 2, 6, 7), random_weights((4, 2, 3, 3)), y_zero_point=100), layout=layout)
+    [op] = artifact.program.operators
+    wrong = replace(op, bias=op.bias + np.array([0, 0, 20000, 0], np.int32))
+    result = verify(replace(artifact, program=replace(artifact.program, operators=(wrong,))), cases=3)
+    assert result.differing > 0
+    assert result.first.index[1] == 2
+    assert result.first.output == "y"
+    assert result.first.expected > result.first.got
+    assert all(outcome.differing <= outcome.outputs / 4 for outcome in result.outcomes)
+
+
+def test_a_defect_that_only_an_end_of_an_interval_shows_is_found():
+    artifact = small(x_scale=0.001)
+    [op] = artifact.program.operators
+    requantize = op.epilogue
+    acc = reach(op).hi.max()
+    top = int(np.rint(np.float32(acc) * requantize.scale[0])) + requantize.zero_point
+    wrong = replace(op, epilogue=replace(requantize, high=top - 1))
+    result = verify(replace(artifact, program=replace(artifact.program, operators=(wrong,))), cases=4)
+    assert [outcome.group for outcome in result.outcomes if outcome.differing] == ["accumulator ends"]
+
+
+def test_a_float_error_beyond_rounding_is_found():
+    artifact = qcgen.compile(VERIFIABLE["float"])
+    [op] = artifact.program.operators
+    wrong = replace(op, bias=op.bias + np.float32([0, 0, 1e-3]))
+    result = verify(replace(artifact, program=replace(artifact.program, operators=(wrong,))), cases=1)
+    assert result.first.index[1] == 2
+
+
+# --- the comparison
+
+
+def test_differences_are_those_beyond_the_tolerance():
+    expected = np.array([0.0, 1.0, np.nan, np.inf, np.inf, 2.0])
+    got = np.array([0.5, 1.5, np.nan, np.inf, -np.inf, np.nan])
+    allowed = np.array([0.5, 0.4, 9.0, 0.0, 9.0, 9.0])
+    assert differences(expected, got, allowed).tolist() == [False, True, True, False, True, True]
+
+
+def test_an_outcome_counts_and_keeps_the_first_difference():
+    outcome = Outcome("random")
+    zero = {"y": np.zeros((2, 2))}
+    right = {"y": np.array([[1, 2], [3, 4]], np.int8)}
+    for got in (right["y"], np.array([[1, 2], [9, 9]], np.int8), np.zeros((2, 2), np.int8)):
+        outcome = add(outcome, right, {"y": got}, zero)
+    assert (outcome.cases, outcome.outputs, outcome.differing) == (3, 12, 6)
+    assert str(outcome.first) == "y[1, 0] of random case 1: expected 3, got 9"
+
+
+# --- the tolerance
+
+
+def test_the_magnitude_is_the_sum_of_absolute_products_and_bias():
+    weights = random_weights((3, 2, 2, 2), "float32", seed=3)
+    [op] = qcgen.compile(float_conv((1, 2, 3, 3), weights, np.float32([1, -2, 0]))).program.operators
+    x = np.random.default_rng(0).standard_normal((1, 2, 3, 3)).astype(np.float32)
+    total = magnitude(op, x)
+    assert total.shape == (1, 3, 2, 2)
+    expected = np.abs(x[0, :, 1:3, 0:2].astype(float) * weights[1]).sum() + 2
+    assert total[0, 1, 1, 0] == pytest.approx(expected, rel=1e-12)
+
+
+def test_integers_have_no_tolerance():
+    [op] = small().program.operators
+    assert not tolerance(op, np.zeros((1, 2, 6, 7), np.uint8), np.ones((1, 4, 4, 5), np.uint8)).any()
+
+
+def test_an_activation_scales_the_tolerance_by_its_slope():
+    weights, x = random_weights((1, 1, 1), "float32", seed=3), np.ones((1, 1, 4), np.float32)
+
+    def allowed(**attributes):
+        model = float_conv((1, 1, 4), weights, op_type="FusedConv", domain=MICROSOFT, **attributes)
+        [op] = qcgen.compile(model).program.operators
+        return tolerance(op, x, np.zeros(x.shape))[0, 0, 0]
+
+    assert allowed() == pytest.approx(2e-6 * abs(weights.item()))
+    assert allowed(activation="LeakyRelu", activation_params=[3.0]) == pytest.approx(3 * allowed())
+    assert allowed(activation="HardSigmoid", activation_params=[0.5, 1.0]) == pytest.approx(allowed() / 2 + 2e-6)
+
+
+# --- recordings
+
+
+def arrays(artifact, count=2):
+    """Random inputs and the reference's outputs."""
+    [op] = artifact.program.operators
+    xs = [np.random.default_rng(k).integers(0, 256, op.x.shape).astype(np.uint8) for k in range(count)]
+    return [(x, evaluate_operator(op, x)) for x in xs]
+
+
+@pytest.fixture
+def artifact():
+    return small()
+
+
+@pytest.mark.parametrize("form", ["in{k}.x out{k}.y", "node{k}.conv1.x node{k}.conv1.y"])
+def test_recordings_are_found_by_tensor_and_by_node(artifact, tmp_path, form):
+    x_key, y_key = form.split()
+    recorded = {}
+    for k, (x, y) in enumerate(arrays(artifact)):
+        recorded |= {x_key.format(k=k): x, y_key.format(k=k): y}
+    np.savez(tmp_path / "r.npz", **recorded)
+    cases = recorded_cases(tmp_path / "r.npz", artifact.program)
+    assert len(cases) == 2
+    for case, (x, y) in zip(cases, arrays(artifact), strict=True):
+        np.testing.assert_array_equal(case.feeds["x"], x)
+        np.testing.assert_array_equal(case.expected["y"], y)
+    result = verify(artifact, cases=0, data=tmp_path / "r.npz")
+    assert result.differing == 0
+    assert result.outcomes[-1].cases == 2
+
+
+def test_plain_names_are_a_single_case(artifact, tmp_path):
+    [(x, y)] = arrays(artifact, 1)
+    np.savez(tmp_path / "r.npz", x=x, y=y)
+    [case] = recorded_cases(tmp_path / "r.npz", artifact.program)
+    np.testing.assert_array_equal(case.expected["y"], y)
+
+
+def test_recordings_of_other_nodes_and_other_arithmetic_are_passed_by(artifact, tmp_path):
+    [(x, y)] = arrays(artifact, 1)
+    other = {"node0.conv2.x": x, "node0.conv2.y": y, "out0.y.noopt": y + 1}
+    np.savez(tmp_path / "r.npz", **{"in0.x": x, "out0.y": y}, **other)
+    assert len(recorded_cases(tmp_path / "r.npz", artifact.program)) == 1
+
+
+X, Y = np.zeros((1, 2, 6, 7), np.uint8), np.zeros((1, 4, 4, 5), np.uint8)
+
+UNFIT = {
+    "no input": ({"out0.y": Y}, "case 0 has no recording of tensor 'x'"),
+    "no output": ({"in0.x": X, "in1.x": X, "out1.y": Y}, "case 0 has no recording of tensor 'y'"),
+    "unknown": ({"in0.x": X, "out0.y": Y, "in0.z": X}, "unknown key 'in0.z'; expected are in<k>.x, out<k>.y"),
+    "output as input": ({"in0.y": X}, "unknown key 'in0.y'"),
+    "shape": ({"x": X[:, :1], "y": Y}, r"it has tensor 'x' as uint8 \[1, 1, 6, 7\], not uint8 \[1, 2, 6, 7\]"),
+    "type": ({"in7.x": X, "out7.y": Y.astype(np.int8)}, "case 7 has tensor 'y' as int8"),
+    "other node only": ({"node0.conv2.x": X, "node0.conv2.y": Y}, "it holds no recordings of in<k>.x"),
+    "objects": ({"x": np.array([None, {}])}, "it is no .npz file of plain arrays"),
+    "nothing": ({}, "it holds no recordings"),
+}
+
+
+@pytest.mark.parametrize(("recorded", "message"), UNFIT.values(), ids=UNFIT.keys())
+def test_recordings_that_do_not_fit_are_refused(artifact, tmp_path, recorded, message):
+    np.savez(tmp_path / "r.npz", **recorded)
+    with pytest.raises(RecordingError, match=message):
+        recorded_cases(tmp_path / "r.npz", artifact.program)
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"", b"text", b"PK\x03\x04broken"], ids=["missing", "empty", "text", "broken"]
+)
+def test_a_file_that_is_no_npz_is_refused(artifact, tmp_path, content):
+    if content is not None:
+        (tmp_path / "r.npz").write_bytes(content)
+    with pytest.raises(RecordingError, match=r"r\.npz: it "):
+        recorded_cases(tmp_path / "r.npz", artifact.program)
+
+
+def test_a_single_array_is_no_recording(artifact, tmp_path):
+    np.save(tmp_path / "r.npy", X)
+    with pytest.raises(RecordingError, match=r"no \.npz file"):
+        recorded_cases(Path(tmp_path / "r.npy"), artifact.program)

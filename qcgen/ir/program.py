@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -167,15 +168,262 @@ class OrionConv:
     y_zero_point: int
 
 
-Operator = Conv | OrionConv
+@dataclass(frozen=True)
+class Lookup:
+    """y = table[x]: any function of a single quantized number.
+
+    ``table`` (256,) int64 holds the output code of each input code, from the smallest of x's type to the largest.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    table: Int64s
+
+
+@dataclass(frozen=True)
+class QuantizedBinary:
+    """y = a + b or a * b of quantized tensors, with numpy's broadcasting, by arithmetic.add or arithmetic.multiply.
+
+    Scales and zero points are those of the tensors. An operand may be a constant of the program.
+    """
+
+    name: str
+    op_type: str
+    kind: Literal["add", "mul"]
+    a: Tensor
+    b: Tensor
+    y: Tensor
+
+
+@dataclass(frozen=True)
+class MaxPool:
+    """The largest code under each window; padding never wins. Channels in ``geometry`` are groups of one."""
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    geometry: ConvGeometry
+
+
+@dataclass(frozen=True)
+class AveragePool:
+    """The mean of each window in onnxruntime's float arithmetic (arithmetic.average), quantized or float32 throughout.
+
+    ``count_include_pad`` divides by the size of the kernel also where the window reaches beyond the image.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    geometry: ConvGeometry
+    count_include_pad: bool
+
+
+@dataclass(frozen=True)
+class GlobalAveragePool:
+    """The mean of each channel over all pixels.
+
+    Quantized: the sum of (x - x_zero_point), requantized as ``requantize`` says; None for float32: the mean in float32.
+    ``channel_axis`` is x's; ``pixels`` is the product of the averaged axes' sizes.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    channel_axis: int
+    pixels: int
+    requantize: Requantize | None
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """Softmax of quantized numbers over the last axis (arithmetic.softmax): exponentials from a table, in float32.
+
+    ``table`` (256,) float32 holds the exponential of each distance 255, 254, ... 0 below the largest number of a row;
+    ``factor`` is what onnxruntime multiplies by instead of dividing by y_scale.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    table: Float32s
+    factor: float
+
+
+@dataclass(frozen=True)
+class Quantize:
+    """y = clamp(round_half_even(x / y_scale) + y_zero_point), x float32 (QuantizeLinear, per tensor)."""
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+
+
+@dataclass(frozen=True)
+class Dequantize:
+    """y = (x - x_zero_point) * x_scale in float32 (DequantizeLinear, per tensor); x is int8, uint8 or int32."""
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+
+
+@dataclass(frozen=True)
+class Transpose:
+    """Axis i of y is axis ``perm[i]`` of x."""
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    perm: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Reshape:
+    """The same elements in the same order under another shape (Reshape, Flatten, Squeeze, Unsqueeze, Identity)."""
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+
+
+@dataclass(frozen=True)
+class Concat:
+    """The inputs one after the other along ``axis``; all of y's type, scale and zero point."""
+
+    name: str
+    op_type: str
+    xs: tuple[Tensor, ...]
+    y: Tensor
+    axis: int
+
+
+@dataclass(frozen=True)
+class Slice:
+    """y[i, j, ...] = x[starts[0] + i * steps[0], ...], one entry per axis; steps may be negative (Slice, Split)."""
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    starts: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Pad:
+    """x with ``before[i]`` elements of ``value`` (a code, or a float) in front on axis i, the rest of y behind."""
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    before: tuple[int, ...]
+    value: float
+
+
+@dataclass(frozen=True)
+class Resize:
+    """y[i, j, ...] = x[places[0][i], places[1][j], ...]: nearest-neighbour resizing, one tuple of places per axis."""
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    places: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class FloatUnary:
+    """An activation of float32 numbers, element by element."""
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    activation: FloatActivation
+
+
+@dataclass(frozen=True)
+class FloatBinary:
+    """a + b, a - b, a * b or a / b in float32, with numpy's broadcasting; an operand may be a program's constant."""
+
+    name: str
+    op_type: str
+    kind: Literal["add", "sub", "mul", "div"]
+    a: Tensor
+    b: Tensor
+    y: Tensor
+
+
+@dataclass(frozen=True)
+class FloatSoftmax:
+    """Softmax of float32 numbers over the last axis."""
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+
+
+Spatial = Conv | OrionConv | MaxPool | AveragePool
+"""The operators with windows."""
+
+Movement = Transpose | Reshape | Concat | Slice | Pad | Resize
+"""The operators that only move elements."""
+
+Operator = (
+    Spatial
+    | Movement
+    | Lookup
+    | QuantizedBinary
+    | GlobalAveragePool
+    | Softmax
+    | Quantize
+    | Dequantize
+    | FloatUnary
+    | FloatBinary
+    | FloatSoftmax
+)
+
+
+def inputs_of(op: Operator) -> tuple[Tensor, ...]:
+    """The tensors that an operator reads, constants of the program included, in order."""
+    match op:
+        case Concat():
+            return op.xs
+        case QuantizedBinary() | FloatBinary():
+            return (op.a, op.b)
+        case _:
+            return (op.x,)
+
+
+def macs_of(op: Operator) -> int:
+    """Multiply-accumulates by the convention of the field: convolutions and products of matrices have them."""
+    return op.geometry.macs if isinstance(op, Conv | OrionConv) else 0
 
 
 @dataclass(frozen=True)
 class Program:
-    """Operators in execution order; ``inputs`` and ``outputs`` are the caller's tensors in the model's order."""
+    """Operators in execution order, every one with a single output, ``y``.
+
+    ``inputs`` and ``outputs`` are the caller's tensors in the model's order; ``constants`` holds the elements of
+    operands that are known, by the tensor's name, in the tensor's shape.
+    """
 
     name: str
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     operators: Sequence[Operator]
     sha256: str
+    constants: Mapping[str, Array] = field(default_factory=dict)

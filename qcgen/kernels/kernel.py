@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Operator
 from qcgen.ir.types import Array, Layout
 
 
+Order = tuple[int, ...]
+"""How a tensor lies in memory: its axes, as the program numbers them, outermost first."""
+
+
 @dataclass(frozen=True)
 class Setting:
-    """What a kernel knows besides its operator: the order of axes in memory, the aim, the target's features."""
+    """What a kernel knows besides its operator: the order of axes in memory, the aim, the target's features.
+
+    ``xs`` are the orders of the operator's inputs (``inputs_of``), ``y`` that of its output; ``x_layout`` and
+    ``y_layout`` say the same for images in the words of convolutions. ``constants`` holds the elements of inputs that
+    are constants of the program, by the tensor's name, in the tensor's shape.
+    """
 
     x_layout: Layout
     y_layout: Layout
     optimize: str
     features: frozenset[str]
+    xs: tuple[Order, ...] = ()
+    y: Order = ()
+    constants: Mapping[str, Array] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -43,7 +55,8 @@ class Prepared:
     """An operator packed for a kernel.
 
     ``context`` holds every name that the template uses, besides those that every template gets (COMMON_NAMES);
-    ``scratch`` are the buffers that the C function takes after x and y; ``support`` names the shared C functions that
+    The C function takes the inputs that are not constants, then the output, then the ``scratch`` buffers; the output
+    may lie where the inputs with the numbers in ``in_place`` do, if they have its size in bytes. ``support`` names the shared C functions that
     the text calls.
     """
 
@@ -52,6 +65,7 @@ class Prepared:
     scratch: tuple[Scratch, ...]
     support: tuple[str, ...]
     certificate: Certificate
+    in_place: tuple[int, ...] = ()
 
 
 COMMON_NAMES = frozenset({"prefix", "symbol", "tables", "op"})

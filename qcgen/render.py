@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -48,6 +49,7 @@ def options_text(plan: Plan) -> str:
     return f"{text} --node {_one_line(plan.node)}" if plan.node else text
 
 
+@cache  # it keeps the templates that it has read
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(templates()),

@@ -320,7 +320,14 @@ REQUANTIZATIONS = (
         bias=[4, 0, 1, 5, 2, 4],
     ),
     quantized(
-        "ties_u8", (1, 1, 16, 16), (6, 1, 1, 1), U8S8, w=np.int8(ONE).reshape(6, 1, 1, 1), scale=2.0**-1, y_zero_point=7
+        "ties_u8",
+        (1, 1, 16, 16),
+        (6, 1, 1, 1),
+        U8S8,
+        w=np.int8(ONE).reshape(6, 1, 1, 1),
+        scale=2.0**-1,
+        bias=[1, 2, 3, 4, 5, 6],
+        y_zero_point=7,
     ),
     quantized(
         "ties_in_windows", (1, 2, 6, 6), (4, 2, 3, 3), S8, scale=[2.0**-8, 2.0**-9, 2.0**-8, 0.003], pads=[1, 1, 1, 1]
@@ -351,6 +358,7 @@ REQUANTIZATIONS = (
         (3, 1, 1, 2),
         S8,
         w=np.int8([[1, -1], [1, 1], [0, 2]]).reshape(3, 1, 1, 2),
+        bias=[10, -7, 0],
         scale=[0.73, 0.51, 1.9],
     ),
     quantized("scale_2_1", (1, 2, 5, 5), (3, 2, 2, 2), S8, scale=2.1),

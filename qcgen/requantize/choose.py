@@ -14,6 +14,7 @@ from qcgen.requantize.fixed_point import (
     Arithmetic,
     FixedPoint,
     certify,
+    fits,
     window_needed,
     windows_that_never_close,
 )
@@ -23,19 +24,37 @@ WINDOW_BITS = 12  # fraction bits that a wide line keeps where it has tie window
 NARROW_MAX_SHIFT = 22  # 256 codes * 2^22 stay within int32
 
 
+LINE_COST: dict[Arithmetic, int] = {"narrow": 3, "high word": 4, "wide": 8, "emulated": 60}
+"""Instructions for one output code, roughly, of a 32-bit core: only their proportions matter."""
+WINDOW_COST = 20  # of requantizing a channel once more, with the compare, after the loop over all channels
+
+
 def choose(stairs: Staircase, *, narrow: bool = False) -> FixedPoint:
     """The requantization of a layer, certified.
 
-    The first of *narrow* (only if asked for, for cores without a wide multiplication), *high word* and *wide* that
-    serves every channel; else the one of the last two that leaves fewer channels over. Those get a tie window, or are
-    emulated where no window of less than a step would do.
+    *narrow*, if asked for (for cores without a wide multiplication) and if it serves every channel; else the cheapest
+    of *high word*, *wide* and *emulated*. Channels without an exact line get a tie window, or are emulated where no
+    window of less than a step would do; the price of that counts, so a few of them do not move a layer to slower lines.
     """
     fixed = _narrow(stairs) if narrow else None
     if fixed is None:
-        candidates = [candidate for candidate in (_high_word(stairs), _wide(stairs)) if candidate is not None]
-        # min keeps the first, that is the cheaper, of those that leave equally few channels over.
-        fixed = min(candidates, key=lambda candidate: int((candidate.guard != 0).sum()), default=_emulated(stairs))
+        fixed = _cheapest(stairs)
     return replace(fixed, forms=_count_forms(fixed, stairs), comparisons=certify(fixed, stairs))
+
+
+def _cheapest(stairs: Staircase) -> FixedPoint:
+    fixed = _high_word(stairs)
+    if fixed is not None and _cost(fixed) <= LINE_COST["wide"] * stairs.lo.size:
+        return fixed
+    candidates = (fixed, _wide(stairs), _emulated(stairs))
+    return min((candidate for candidate in candidates if candidate is not None), key=_cost)
+
+
+def _cost(fixed: FixedPoint) -> float:
+    """Instructions for one output code of every channel, if accumulators spread evenly over the steps."""
+    emulated = np.minimum(1.0, 2 * fixed.guard / 2**fixed.shift).sum()
+    windows = WINDOW_COST * (fixed.guard != 0).sum() + LINE_COST["emulated"] * emulated
+    return float(LINE_COST[fixed.arithmetic] * fixed.guard.size + windows)
 
 
 def _count_forms(fixed: FixedPoint, stairs: Staircase) -> dict[str, int]:
@@ -57,41 +76,64 @@ def _high_word(stairs: Staircase) -> FixedPoint | None:
 
 
 def _wide(stairs: Staircase) -> FixedPoint | None:
-    """h = (acc * m + b) >> s in 64 bits, with any b, at the layer's s."""
+    """h = (acc * m + b) >> s in 64 bits, with any b, at the layer's s.
+
+    A channel whose h leaves int32 (a scale near 1 and more, with an interval that reaches far beyond all codes) gets the
+    line 0 and a window that never closes.
+    """
     shift = min(_layer_shift(stairs), lines.MAX_SHIFT)
     if shift < 0:
         return None
     task = lines.problem(stairs, shift)
     best = lines.best_multiplier(task)
     band = lines.band(task, best)
-    exact = band.admits
     half = np.int64(1) << max(shift - 1, 0)
-    constant = np.where(exact, np.clip(half, band.lowest, band.highest), half)
-    kept = 0 if exact.all() else min(WINDOW_BITS, shift)
-    offset = constant + (stairs.requantize.zero_point << shift)
-    return _guarded(_fixed("wide", best, offset, kept, shift - kept), stairs, exact)
+    constant = np.where(band.admits, np.clip(half, band.lowest, band.highest), half)
+    fixed = _fixed("wide", best, constant + (stairs.requantize.zero_point << shift), 0, shift)
+    if (band.admits & fits(fixed, stairs)).all():
+        return fixed
+    kept = min(WINDOW_BITS, shift)
+    fixed = replace(fixed, shift=kept, prescale=shift - kept)
+    holds = fits(fixed, stairs)
+    fixed = replace(fixed, multiplier=np.where(holds, best, 0), offset=np.where(holds, fixed.offset, 0))
+    return _guarded(fixed, stairs, band.admits & holds)
 
 
 def _narrow(stairs: Staircase) -> FixedPoint | None:
     """h = clamp(acc) * m + b, all of it in 32 bits, at the largest shift that serves every channel, if there is one.
 
-    Clamping the accumulator to the staircase's own extent, [t_first - 1, t_last], leaves more bits to m.
+    Clamping the accumulator to the staircase's own extent, [t_first - 1, t_last], leaves more bits to m. A constant
+    channel's is clamped to 0.
     """
-    moving = stairs.steps.any(axis=1)
-    low = np.where(moving, np.where(stairs.steps, stairs.thresholds, INT32_MAX).min(axis=1) - 1, stairs.lo)
-    high = np.where(moving, np.where(stairs.steps, stairs.thresholds, INT32_MIN).max(axis=1), stairs.lo)
-    inside = replace(stairs, lo=np.maximum(low, stairs.lo), hi=np.minimum(high, stairs.hi))
-    extent = np.maximum(np.abs(inside.lo), np.abs(inside.hi))
-    for shift in range(NARROW_MAX_SHIFT, 0, -1):
+    inside = _extent(stairs)
+    for shift in range(_narrow_shift(inside), 0, -1):
         task = lines.problem(inside, shift)
         best = lines.best_multiplier(task)
         if not lines.band(task, best).admits.all():
-            continue
+            return None  # nor does any smaller shift: its lines are among those of this one
         m = lines.admitting(task, best)[0]
-        offset = lines.band(task, m).lowest + (stairs.requantize.zero_point << shift)
-        if (extent * m + np.abs(offset) <= INT32_MAX).all():
-            return replace(_fixed("narrow", m, offset, shift, 0), clamp_low=inside.lo, clamp_high=inside.hi)
+        band = lines.band(task, m)
+        half = np.int64(1) << (shift - 1)
+        offset = np.clip(half, band.lowest, band.highest) + (stairs.requantize.zero_point << shift)
+        fixed = replace(_fixed("narrow", m, offset, shift, 0), clamp_low=inside.lo, clamp_high=inside.hi)
+        if fits(fixed, stairs).all():
+            return fixed
     return None
+
+
+def _extent(stairs: Staircase) -> Staircase:
+    """The part of each staircase that has steps, from one below the first to the last."""
+    moving = stairs.steps.any(axis=1)
+    low = np.where(stairs.steps, stairs.thresholds, INT32_MAX).min(axis=1, initial=INT32_MAX) - 1
+    high = np.where(stairs.steps, stairs.thresholds, INT32_MIN).max(axis=1, initial=INT32_MIN)
+    return replace(stairs, lo=np.where(moving, low, 0), hi=np.where(moving, high, 0))
+
+
+def _narrow_shift(inside: Staircase) -> int:
+    """The largest shift at which products may fit int32: no exact line rises by less than one step fewer than there are."""
+    rise = np.maximum(inside.last - inside.first - 1, 0) / (inside.hi - inside.lo + 1)
+    largest = float((np.maximum(np.abs(inside.lo), np.abs(inside.hi)) * rise).max(initial=1.0))
+    return min(NARROW_MAX_SHIFT, 32 - int(np.frexp(largest)[1]))
 
 
 def _emulated(stairs: Staircase) -> FixedPoint:

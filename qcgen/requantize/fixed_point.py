@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, assert_never
 
 import numpy as np
+import numpy.typing as npt
 
-from qcgen.intervals import INT32_MAX, INT32_MIN
+from qcgen.intervals import INT32_MAX
 from qcgen.ir.program import Int64s
 from qcgen.requantize.emulate import emulate
 from qcgen.requantize.staircase import Bools, Staircase
@@ -84,13 +85,17 @@ def in_window(fixed: FixedPoint, h: Int64s) -> Bools:
 def evaluate(fixed: FixedPoint, stairs: Staircase, acc: Int64s) -> Int64s:
     """y for accumulators (M, ...), exactly as the generated C computes it."""
     requantize = stairs.requantize
+    # What the C emulates is the accumulator that it has, the addend included: a channel with a window must have none.
+    a = acc + fixed.addend.reshape((-1,) + (1,) * (acc.ndim - 1))
     if fixed.arithmetic == "emulated":
-        return emulate(acc, requantize)
+        return emulate(a, requantize)
     h = scaled(fixed, acc)
-    line: Int64s = np.clip(h >> fixed.shift, requantize.low, requantize.high)
-    if not fixed.is_guarded:
-        return line
-    return np.where(in_window(fixed, h), emulate(acc, requantize), line)
+    codes: Int64s = np.clip(h >> fixed.shift, requantize.low, requantize.high)
+    rows = np.flatnonzero(fixed.guard)
+    if rows.size:
+        exact = emulate(a[rows], replace(requantize, scale=requantize.scale[rows]))
+        codes[rows] = np.where(in_window(fixed, h)[rows], exact, codes[rows])
+    return codes
 
 
 def certify(fixed: FixedPoint, stairs: Staircase) -> int:
@@ -98,7 +103,7 @@ def certify(fixed: FixedPoint, stairs: Staircase) -> int:
 
     Both never decrease (inside a tie window the C emulates; it is monotone because the emulation equals equation (1)
     and the line outside equals it too). So they agree everywhere if they agree on both sides of every threshold and at
-    both ends of the interval. No intermediate leaves its C type, which for a line need only be seen at the ends.
+    both ends of the interval. No variable leaves its C type, which for a line need only be seen at the ends.
     """
     lo, hi = stairs.lo[:, None], stairs.hi[:, None]
     sides = np.concatenate([lo, hi, stairs.thresholds, stairs.thresholds - 1], axis=1)
@@ -106,8 +111,7 @@ def certify(fixed: FixedPoint, stairs: Staircase) -> int:
     assert np.array_equal(evaluate(fixed, stairs, points), stairs.at(points)), "the requantization is not exact"
     if fixed.is_guarded:
         _certify_windows(fixed, stairs)
-    if fixed.arithmetic != "emulated":
-        _certify_ranges(fixed, np.concatenate([lo, hi], axis=1))
+    assert fits(fixed, stairs).all(), "a variable leaves its C type"
     return int(points.size)
 
 
@@ -136,16 +140,33 @@ def window_needed(fixed: FixedPoint, stairs: Staircase) -> Int64s:
     return needed
 
 
-def _certify_ranges(fixed: FixedPoint, ends: Int64s) -> None:
-    """The C variables hold what they must: a and h in int32, the wide product in int64 (checked in exact integers)."""
+def fits(fixed: FixedPoint, stairs: Staircase) -> Bools:
+    """(M,): the C variables hold what they must: a, h, narrow's product in int32, the wide one in int64; exactly.
+
+    The tables too: multipliers in [0, 2^31), offsets in int32 but for *wide*.
+    """
+    ends = np.stack([stairs.lo, stairs.hi], axis=1)
     a = ends + fixed.addend[:, None]
-    h = scaled(fixed, ends)
-    assert a.min() >= INT32_MIN and a.max() <= INT32_MAX, "the accumulator leaves int32"
-    assert h.min() >= INT32_MIN and h.max() + int(fixed.guard.max()) <= INT32_MAX, "the scaled value leaves int32"
-    assert fixed.multiplier.min() >= 0 and fixed.multiplier.max() <= INT32_MAX, "a multiplier leaves int32"
-    if fixed.arithmetic == "wide":
-        for column in range(2):
-            exact = [
-                int(x) * int(m) + int(b) for x, m, b in zip(a[:, column], fixed.multiplier, fixed.offset, strict=True)
-            ]
-            assert min(exact) >= -(2**63) and max(exact) < 2**63, "the wide product leaves int64"
+    holds = _within(a, 32) & (fixed.multiplier >= 0) & (fixed.multiplier <= INT32_MAX)
+    if fixed.arithmetic == "emulated":
+        return holds
+    if fixed.arithmetic == "narrow":
+        a = np.clip(a, fixed.clamp_low[:, None], fixed.clamp_high[:, None])
+    # Python's own integers: this is the place that must see an overflow of int64.
+    product = a.astype(object) * fixed.multiplier.astype(object)[:, None]
+    total = product + fixed.offset.astype(object)[:, None]
+    match fixed.arithmetic:
+        case "wide":
+            return holds & _within(total, 64) & _within(total >> fixed.prescale, 32)
+        case "narrow":
+            return holds & _within(product, 32) & _within(total, 32) & _within(fixed.offset[:, None], 32)
+        case "high word":
+            return holds & _within(scaled(fixed, ends), 32) & _within(fixed.offset[:, None], 32)
+        case _:
+            assert_never(fixed.arithmetic)
+
+
+def _within(values: npt.NDArray[Any], bits: int) -> Bools:
+    """(M,): whether all numbers (M, ...) of a row fit a signed integer of so many bits."""
+    inside: Bools = ((values >= -(2 ** (bits - 1))) & (values < 2 ** (bits - 1))).astype(bool).all(axis=1)
+    return inside

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from qcgen.intervals import INT32_MAX, INT32_MIN
 from qcgen.ir.program import Int64s
@@ -39,16 +40,19 @@ def search(stairs: Staircase, shift: int) -> Lines:
     """
     task = lines.problem(stairs, 32 + shift)
     layer_offset = 1 << (shift - 1) if shift else 0
-    nearest = np.rint(stairs.requantize.scale.astype(np.float64) * 2.0 ** (32 + shift)).astype(np.int64)
-    nearest = np.clip(nearest, 1, 2**lines.MULTIPLIER_BITS - 1)
+    nearest = np.rint(stairs.requantize.scale.astype(np.float64) * 2.0 ** (32 + shift))
+    nearest = np.clip(nearest, 1, 2**lines.MULTIPLIER_BITS - 1).astype(np.int64)
     offset = np.full(task.size, layer_offset, np.int64)
     addend, exact = _addend(stairs, lines.band(task, nearest), nearest, offset)
     found = Lines(nearest, addend, offset, exact)
     left = np.flatnonzero(~exact)
     if left.size:
         found = _search_best(stairs, task, found, left)
-    for channel in np.flatnonzero(~found.exact):
-        found = _search_channel(stairs, task, found, int(channel))
+    left = np.flatnonzero(~found.exact)
+    left = left[lines.band(task.take(left), found.multiplier[left]).admits]
+    ends = lines.admitting(task.take(left), found.multiplier[left])
+    for channel, smallest, largest in zip(left, *ends, strict=True):
+        found = _search_channel(stairs, task, found, int(channel), np.linspace(smallest, largest, MULTIPLIERS))
     return found
 
 
@@ -59,15 +63,12 @@ def _search_best(stairs: Staircase, task: Problem, found: Lines, left: Int64s) -
     return _put(found, left, best, addend, found.offset[left], exact)
 
 
-def _search_channel(stairs: Staircase, task: Problem, found: Lines, channel: int) -> Lines:
-    """Many multipliers around the best one, each with many offsets; the nearest offset that succeeds wins."""
-    row = np.array([channel])
-    best = found.multiplier[row]
-    if not lines.band(task.take(row), best).admits[0]:
-        return found
-    smallest, largest = (int(end[0]) for end in lines.admitting(task.take(row), best))
-    m = np.unique(np.linspace(smallest, largest, MULTIPLIERS).astype(np.int64))
-    rows = np.full(m.size, channel)
+def _search_channel(
+    stairs: Staircase, task: Problem, found: Lines, channel: int, multipliers: npt.NDArray[np.float64]
+) -> Lines:
+    """Many multipliers that admit a line, each with many offsets; the nearest offset that succeeds wins."""
+    m = np.unique(multipliers.astype(np.int64))
+    row, rows = np.array([channel]), np.full(m.size, channel)
     band = lines.band(task.take(rows), m)
     away = np.array(sorted(range(-OFFSETS, OFFSETS + 1), key=abs))[:, None]
     offset = found.offset[row] + away

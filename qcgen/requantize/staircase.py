@@ -99,12 +99,13 @@ def staircase(requantize: Requantize, lo: Int64s, hi: Int64s) -> Staircase:
     codes = np.arange(requantize.low + 1, requantize.high + 1, dtype=np.int64)
     scale = requantize.scale[:, None]
     below, above = _brackets(requantize, codes, lo, hi)
-    while int((above - below).max()) > 1:
+    while int((above - below).max(initial=0)) > 1:
         middle = (below + above) >> 1
         reached = _codes(middle, scale, requantize) >= codes
         below, above = np.where(reached, below, middle), np.where(reached, middle, above)
     first, last = (_codes(end, requantize.scale, requantize) for end in (lo, hi))
-    return Staircase(requantize, lo, hi, first, last, codes, above)
+    # Where y(lo - 1) reaches a code already, bisection has left the interval by one.
+    return Staircase(requantize, lo, hi, first, last, codes, np.maximum(above, lo[:, None]))
 
 
 def _brackets(requantize: Requantize, codes: Int64s, lo: Int64s, hi: Int64s) -> tuple[Int64s, Int64s]:

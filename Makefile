@@ -1,0 +1,64 @@
+# Everything runs in .venv, which the first command makes.
+# Needed: make, Python 3.11 or later with venv, a C compiler. Debian: apt-get install make python3-venv gcc
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench generated exhaustive clean c-compiler
+
+help:
+	@echo "make demo        compile the convolutions of a small network, verify the C on this machine, print the report"
+	@echo "make test        set up .venv, then lint, type checks, import contracts and all tests"
+	@echo "make exhaustive  the tests that walk through all 2^32 accumulators (minutes)"
+	@echo "make bench       time per layer on this machine, and how long compiling takes"
+	@echo "make generated   rewrite the gallery in generated/"
+	@echo "make clean       remove .venv and everything else that was made"
+
+demo: c-compiler .venv/runtime
+	@$(BIN)/python tests/demo.py
+
+test: c-compiler .venv/dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m pytest
+
+exhaustive: c-compiler .venv/dev
+	$(BIN)/python -m pytest --exhaustive
+
+bench: c-compiler .venv/runtime
+	@$(BIN)/python -m tests.bench.host
+
+generated: .venv/runtime
+	@$(BIN)/python tests/gallery.py
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find qcgen tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamps: a virtual environment with what qcgen needs at run time, and one with what its tests need besides.
+
+.venv/runtime: pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { \
+	    echo "There is no $(PYTHON). Install Python 3.11 or later (Debian: apt-get install python3-venv)" \
+	         "or name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "$$($(PYTHON) --version) is too old: qcgen needs 3.11 or later. Name another one:" \
+	         "make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	    echo "$(PYTHON) cannot make virtual environments. Debian: apt-get install python3-venv" >&2; exit 1; }
+	@$(BIN)/python -c '' 2>/dev/null || { echo "Making the virtual environment .venv"; $(PYTHON) -m venv --clear .venv; }
+	@echo "Installing qcgen and what it needs into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+.venv/dev: .venv/runtime
+	@echo "Installing what the tests need into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+c-compiler:
+	@test -n "$$CC" || command -v cc gcc clang >/dev/null || { \
+	    echo "There is no C compiler. Install one (Debian: apt-get install gcc) or name it: CC=... make ..." >&2; exit 1; }

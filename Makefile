@@ -12,7 +12,7 @@ help:
 	@echo "make test        set up .venv, then lint, type checks, import contracts and all tests"
 	@echo "make exhaustive  the tests that walk through all 2^32 accumulators (minutes)"
 	@echo "make bench       time per layer on this machine, and how long compiling takes"
-	@echo "make generated   rewrite the gallery in generated/"
+	@echo "make generated   rewrite the gallery in generated/ and what commands print in README.md and docs/"
 	@echo "make clean       remove .venv and everything else that was made"
 
 demo: c-compiler .venv/runtime
@@ -33,9 +33,10 @@ bench: c-compiler .venv/runtime
 
 generated: .venv/runtime
 	@$(BIN)/python tests/gallery.py
+	@$(BIN)/python tests/documents.py
 
 clean:
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .grimp_cache
 	find qcgen tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps: a virtual environment with what qcgen needs at run time, and one with what its tests need besides.

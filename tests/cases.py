@@ -207,7 +207,7 @@ POINTWISES = (
 )
 
 BLOCKS = tuple(
-    quantized(f"{pixels}_output_pixels_{kernel}", (1, 5, 1, pixels + kernel - 1), (7, 5, 1, kernel), types)
+    quantized(f"output_pixels_{pixels}_kernel_{kernel}", (1, 5, 1, pixels + kernel - 1), (7, 5, 1, kernel), types)
     for pixels in (1, 2, 3, 5)
     for kernel, types in ((1, S8), (3, U8S8))
 )
@@ -425,6 +425,15 @@ REQUANTIZATIONS = (
             ("pointwise", (1, 9, 3, 3), (3, 9, 1, 1), U8S8, 1, [0, 0, 0, 0]),
             ("depthwise", (1, 3, 5, 4), (3, 1, 3, 3), U8, 3, [1, 1, 1, 1]),
         )
+    ),
+    quantized(
+        "corrected_pointwise_and_wraps",
+        (1, 9, 2, 3),
+        (3, 9, 1, 1),
+        ("int8", "uint8", "int8"),
+        w_zero_point=[0, 255, 3],
+        scale=6e-8,
+        bias=[2**31 - 1, -(2**31), 2**31 - 9000],
     ),
     quantized(
         "corrected_and_wraps",

@@ -1,55 +1,15 @@
-"""What holds for every test: which run only on demand, and which may be skipped."""
-
-from __future__ import annotations
-
-import os
-from collections.abc import Generator
+"""Options of the test suite."""
 
 import pytest
 
-NO_SKIPS = os.environ.get("QCGEN_NO_SKIPS", "") not in ("", "0")
-"""Set where every tool is installed: there a test that is skipped has lost something, and fails."""
-
-EXHAUSTIVE = "walks through all 2^32 accumulators: runs with --exhaustive (make exhaustive)"
-ALLOWED = (EXHAUSTIVE, "beside the repository")
-"""Words of the reasons that remain allowed: material that is not part of the repository, and what another command runs."""
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--exhaustive", action="store_true", help="run the tests marked exhaustive, and no others")
+    parser.addoption("--exhaustive", action="store_true", help="run the tests that walk through all 2^32 accumulators")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With --exhaustive only the exhaustive tests run, without it all others."""
     if config.getoption("--exhaustive"):
-        others = [item for item in items if "exhaustive" not in item.keywords]
-        items[:] = [item for item in items if "exhaustive" in item.keywords]
-        config.hook.pytest_deselected(items=others)
         return
     for item in items:
-        if "exhaustive" in item.keywords:
-            item.add_marker(pytest.mark.skip(reason=EXHAUSTIVE))
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
-    if not hasattr(report, "wasxfail"):
-        _refuse_skip(report)
-    return report
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    report = yield
-    _refuse_skip(report)
-    return report
-
-
-def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
-    """Turns a skip into a failure where QCGEN_NO_SKIPS is set and the reason is none of the allowed ones."""
-    if not (NO_SKIPS and report.skipped) or any(words in str(report.longrepr) for words in ALLOWED):
-        return
-    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-    report.outcome = "failed"
-    report.longrepr = f"{report.nodeid} must not be skipped here (QCGEN_NO_SKIPS is set). {reason}"
+        if item.get_closest_marker("exhaustive"):
+            item.add_marker(pytest.mark.skip(reason="runs with --exhaustive"))

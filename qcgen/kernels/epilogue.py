@@ -41,6 +41,11 @@ class Output:
     offset: Number
     fraction_mask: int
 
+    @property
+    def is_line_per_channel(self) -> bool:
+        """Whether the line alone, without tie windows, needs the channel."""
+        return self.multiplier is None or self.offset is None or self.kind in ("narrow", "emulated")
+
 
 @dataclass(frozen=True)
 class Epilogue:

@@ -24,6 +24,14 @@ _RESERVED = frozenset(
 )
 """Words that cannot be parameters: keywords of C and C++, macros of the standard library and of common compilers."""
 
+_STANDARD = re.compile(r"u?int\w*_t|U?INT\w*(_MIN|_MAX|_C)|(PTRDIFF|SIG_ATOMIC|SIZE|WCHAR|WINT)_(MIN|MAX)|size_t|ptrdiff_t")
+"""What <stdint.h> and <stddef.h> define."""
+
+
+def is_reserved(text: str) -> bool:
+    """Whether an identifier has a meaning in C, C++ or the headers that generated code includes."""
+    return text in _RESERVED or _STANDARD.fullmatch(text) is not None
+
 
 def identifier(text: str, fallback: str) -> str:
     """``text`` as a part of a C symbol: letters, digits and single underscores; ``fallback`` if nothing is left."""
@@ -34,12 +42,12 @@ def identifier(text: str, fallback: str) -> str:
 def prefix_of(text: str) -> str:
     """A model's prefix: an identifier that does not start with a digit and is no reserved word."""
     name = identifier(text, "model")
-    return f"model_{name}" if name[0].isdigit() or name in _RESERVED else name
+    return f"model_{name}" if name[0].isdigit() or is_reserved(name) else name
 
 
 def is_prefix(text: str) -> bool:
     """Whether a prefix that the user chose can start C symbols."""
-    return re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", text) is not None and text not in _RESERVED and not text.endswith("_")
+    return re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", text) is not None and not is_reserved(text) and not text.endswith("_")
 
 
 def parameter_names(tensors: Iterable[str]) -> tuple[str, ...]:
@@ -48,7 +56,7 @@ def parameter_names(tensors: Iterable[str]) -> tuple[str, ...]:
     for tensor in tensors:
         base = identifier(tensor, "tensor")
         base = f"t{base}" if base[0].isdigit() else base
-        base = f"{base}_" if base in _RESERVED else base
+        base = f"{base}_" if is_reserved(base) else base
         name, number = base, 2
         while name.upper() in (taken.upper() for taken in names):
             name, number = f"{base}_{number}", number + 1

@@ -20,7 +20,7 @@ from qcgen.requantize.fixed_point import (
 )
 from qcgen.requantize.staircase import Bools, Staircase
 
-WINDOW_BITS = 12  # fraction bits that a wide line keeps where it has tie windows
+WINDOW_BITS = (0, 6, 12)  # fraction bits that a wide line may keep: more make tie windows smaller and h larger
 NARROW_MAX_SHIFT = 22  # 256 codes * 2^22 stay within int32
 
 
@@ -34,7 +34,8 @@ def choose(stairs: Staircase, *, narrow: bool = False) -> FixedPoint:
 
     *narrow*, if asked for (for cores without a wide multiplication) and if it serves every channel; else the cheapest
     of *high word*, *wide* and *emulated*. Channels without an exact line get a tie window, or are emulated where no
-    window of less than a step would do; the price of that counts, so a few of them do not move a layer to slower lines.
+    window of less than a step would do. As few as possible are emulated; a few windows do not move a layer to slower
+    lines.
     """
     fixed = _narrow(stairs) if narrow else None
     if fixed is None:
@@ -44,17 +45,19 @@ def choose(stairs: Staircase, *, narrow: bool = False) -> FixedPoint:
 
 def _cheapest(stairs: Staircase) -> FixedPoint:
     fixed = _high_word(stairs)
-    if fixed is not None and _cost(fixed) <= LINE_COST["wide"] * stairs.lo.size:
+    if fixed is not None and _rank(fixed) <= (0, LINE_COST["wide"] * stairs.lo.size):
         return fixed
     candidates = (fixed, _wide(stairs), _emulated(stairs))
-    return min((candidate for candidate in candidates if candidate is not None), key=_cost)
+    return min((candidate for candidate in candidates if candidate is not None), key=_rank)
 
 
-def _cost(fixed: FixedPoint) -> float:
-    """Instructions for one output code of every channel, if accumulators spread evenly over the steps."""
+def _rank(fixed: FixedPoint) -> tuple[int, float]:
+    """Channels that are always emulated; then instructions for one code of each channel, accumulators spread evenly."""
+    size, always = fixed.guard.size, fixed.guard >= windows_that_never_close(fixed.shift)
     emulated = np.minimum(1.0, 2 * fixed.guard / 2**fixed.shift).sum()
     windows = WINDOW_COST * (fixed.guard != 0).sum() + LINE_COST["emulated"] * emulated
-    return float(LINE_COST[fixed.arithmetic] * fixed.guard.size + windows)
+    count = size if fixed.arithmetic == "emulated" else int(always.sum())
+    return count, float(LINE_COST[fixed.arithmetic] * size + windows)
 
 
 def _count_forms(fixed: FixedPoint, stairs: Staircase) -> dict[str, int]:
@@ -76,27 +79,27 @@ def _high_word(stairs: Staircase) -> FixedPoint | None:
 
 
 def _wide(stairs: Staircase) -> FixedPoint | None:
-    """h = (acc * m + b) >> s in 64 bits, with any b, at the layer's s.
-
-    A channel whose h leaves int32 (a scale near 1 and more, with an interval that reaches far beyond all codes) gets the
-    line 0 and a window that never closes.
-    """
+    """h = (acc * m + b) >> s in 64 bits, with any b, at the layer's s."""
     shift = min(_layer_shift(stairs), lines.MAX_SHIFT)
     if shift < 0:
         return None
     task = lines.problem(stairs, shift)
     best = lines.best_multiplier(task)
     band = lines.band(task, best)
-    half = np.int64(1) << max(shift - 1, 0)
+    half = np.full_like(best, 1 << max(shift - 1, 0))
     constant = np.where(band.admits, np.clip(half, band.lowest, band.highest), half)
-    fixed = _fixed("wide", best, constant + (stairs.requantize.zero_point << shift), 0, shift)
-    if (band.admits & fits(fixed, stairs)).all():
-        return fixed
-    kept = min(WINDOW_BITS, shift)
-    fixed = replace(fixed, shift=kept, prescale=shift - kept)
+    offset = constant + (stairs.requantize.zero_point << shift)
+    splits = (_fixed("wide", best, offset, kept, shift - kept) for kept in WINDOW_BITS if kept <= shift)
+    return min((_guarded(_without_misfits(fixed, stairs), stairs, band.admits) for fixed in splits), key=_rank)
+
+
+def _without_misfits(fixed: FixedPoint, stairs: Staircase) -> FixedPoint:
+    """The same, with the line 0 for channels whose h would leave int32; a window that never closes will cover it.
+
+    They have a scale near 1 or more, and an interval that reaches far beyond all codes.
+    """
     holds = fits(fixed, stairs)
-    fixed = replace(fixed, multiplier=np.where(holds, best, 0), offset=np.where(holds, fixed.offset, 0))
-    return _guarded(fixed, stairs, band.admits & holds)
+    return replace(fixed, multiplier=np.where(holds, fixed.multiplier, 0), offset=np.where(holds, fixed.offset, 0))
 
 
 def _narrow(stairs: Staircase) -> FixedPoint | None:
@@ -113,7 +116,7 @@ def _narrow(stairs: Staircase) -> FixedPoint | None:
             return None  # nor does any smaller shift: its lines are among those of this one
         m = lines.admitting(task, best)[0]
         band = lines.band(task, m)
-        half = np.int64(1) << (shift - 1)
+        half = np.full_like(m, 1 << (shift - 1))
         offset = np.clip(half, band.lowest, band.highest) + (stairs.requantize.zero_point << shift)
         fixed = replace(_fixed("narrow", m, offset, shift, 0), clamp_low=inside.lo, clamp_high=inside.hi)
         if fits(fixed, stairs).all():
@@ -130,7 +133,7 @@ def _extent(stairs: Staircase) -> Staircase:
 
 
 def _narrow_shift(inside: Staircase) -> int:
-    """The largest shift at which products may fit int32: no exact line rises by less than one step fewer than there are."""
+    """The largest shift at which products may fit int32: an exact line rises by more than its steps less one."""
     rise = np.maximum(inside.last - inside.first - 1, 0) / (inside.hi - inside.lo + 1)
     largest = float((np.maximum(np.abs(inside.lo), np.abs(inside.hi)) * rise).max(initial=1.0))
     return min(NARROW_MAX_SHIFT, 32 - int(np.frexp(largest)[1]))
@@ -155,8 +158,10 @@ def _fixed(arithmetic: Arithmetic, multiplier: Int64s, offset: Int64s, shift: in
 
 
 def _guarded(fixed: FixedPoint, stairs: Staircase, exact: Bools) -> FixedPoint:
-    """The same with tie windows on the channels that have no exact line, each just as wide as it must be."""
-    if exact.all():
-        return fixed
-    needed = np.clip(window_needed(fixed, stairs), 1, windows_that_never_close(fixed.shift))
-    return replace(fixed, guard=np.where(exact, 0, needed))
+    """The same with tie windows on the channels that have no exact line, each just as wide as it must be.
+
+    ``exact`` (M,) says which were found to have one; those whose line was taken away have none any more.
+    """
+    needed = window_needed(fixed, stairs)
+    exact = exact & (needed == 0)
+    return replace(fixed, guard=np.where(exact, 0, np.clip(needed, 1, windows_that_never_close(fixed.shift))))

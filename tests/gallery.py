@@ -1,0 +1,260 @@
+"""The gallery of generated C in ``generated/``: small models, chosen to be read; ``make generated`` rewrites it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from models import NHWC, conv_integer, float_conv, qlinear_conv
+from onnx import ModelProto
+
+import qcgen
+from qcgen.artifact import Artifact
+
+GENERATED = Path(__file__).resolve().parents[1] / "generated"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One model: ``shows`` is what to look for in its C; ``options`` are those of qcgen.compile."""
+
+    name: str
+    shows: str
+    model: Callable[[], ModelProto]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def compile(self) -> Artifact:
+        """The C of this entry."""
+        model = self.model()
+        model.graph.name = self.name
+        return qcgen.compile(model.SerializeToString(deterministic=True), name=self.name, **self.options)
+
+
+def weights(shape: tuple[int, ...], dtype: str = "int8", seed: int = 1) -> np.ndarray:
+    """Weights like those of trained layers: most of them small, a few at the ends of the type."""
+    # RandomState's numbers are the same in every version of numpy, which default_rng does not promise.
+    values = np.random.RandomState(seed).laplace(0, 0.18, shape)
+    if dtype == "float32":
+        return np.round(values, 4).astype(np.float32)
+    bounds = np.iinfo(dtype)
+    middle = (int(bounds.min) + int(bounds.max) + 1) // 2
+    return np.clip(np.rint(values * 127) + middle, bounds.min, bounds.max).astype(dtype)
+
+
+def bias(channels: int, reach: int = 3000, seed: int = 2) -> np.ndarray:
+    """An int32 bias within ``reach`` of 0."""
+    return np.random.RandomState(seed).randint(-reach, reach + 1, channels).astype(np.int32)
+
+
+def scales(channels: int, about: float, seed: int = 3) -> np.ndarray:
+    """Weight scales of output channels, within a factor of two of each other."""
+    return (about * np.random.RandomState(seed).uniform(0.7, 1.4, channels)).astype(np.float32)
+
+
+def conv3x3() -> ModelProto:
+    return qlinear_conv(
+        (1, 4, 8, 8), weights((8, 4, 3, 3)), x_type="int8", y_type="int8", x_scale=0.024, x_zero_point=-12,
+        w_scale=scales(8, 0.008), w_zero_point=np.zeros(8), y_scale=0.031, y_zero_point=5, bias=bias(8),
+        pads=[1, 1, 1, 1],
+    )  # fmt: skip
+
+
+def conv_uint8() -> ModelProto:
+    return qlinear_conv(
+        (1, 3, 9, 7), weights((6, 3, 3, 2), "uint8"), x_scale=0.018, x_zero_point=117, w_scale=0.011,
+        w_zero_point=131, y_scale=0.042, y_zero_point=64, bias=bias(6), strides=[2, 1], pads=[0, 1, 1, 0],
+    )  # fmt: skip
+
+
+def depthwise(x_type: str = "int8") -> ModelProto:
+    low = -128 if x_type == "int8" else 0
+    return qlinear_conv(
+        (1, 8, 10, 10), weights((8, 1, 3, 3), seed=4), x_type=x_type, y_type=x_type, x_scale=0.023,
+        x_zero_point=low, w_scale=scales(8, 0.009), w_zero_point=np.zeros(8), y_scale=0.017, y_zero_point=low,
+        bias=bias(8), group=8, auto_pad="SAME_UPPER", strides=[2, 2],
+    )  # fmt: skip
+
+
+def pointwise() -> ModelProto:
+    return qlinear_conv(
+        (1, 16, 5, 5), weights((8, 16, 1, 1), seed=5), x_type="int8", y_type="int8", x_scale=0.02, x_zero_point=-128,
+        w_scale=scales(8, 0.006), w_zero_point=np.zeros(8), y_scale=0.025, y_zero_point=-3, bias=bias(8),
+    )  # fmt: skip
+
+
+def grouped_integer() -> ModelProto:
+    return conv_integer(
+        (2, 4, 6, 6), weights((4, 2, 3, 3), seed=6), x_type="uint8", x_zero_point=100, w_zero_point=[0, 1, -2, 0],
+        group=2, dilations=[2, 2],
+    )  # fmt: skip
+
+
+def float_nhwc() -> ModelProto:
+    bias = np.array([0.5, -0.25, 0.125, 0.0], np.float32)
+    return float_conv(
+        (1, 6, 6, 3), weights((4, 3, 3, 3), "float32", seed=7), bias, domain=NHWC, pads=[1, 1, 1, 1],
+        activation="HardSigmoid", activation_params=[0.2, 0.5],
+    )  # fmt: skip
+
+
+def orion() -> ModelProto:
+    return qlinear_conv(
+        (1, 2, 5, 5), weights((3, 2, 3, 3), seed=8), x_type="int8", y_type="int8", x_scale=0.03, x_zero_point=4,
+        w_scale=0.01, w_zero_point=0, y_scale=0.05, y_zero_point=-7, bias=bias(3, 300),
+    )  # fmt: skip
+
+
+def conv1d() -> ModelProto:
+    return qlinear_conv(
+        (1, 4, 24), weights((6, 4, 3), seed=9), x_type="int8", y_type="int8", x_scale=0.02, x_zero_point=3,
+        w_scale=scales(6, 0.008), w_zero_point=np.zeros(6), y_scale=0.03, y_zero_point=-9, bias=bias(6),
+        dilations=[4], pads=[8, 0],
+    )  # fmt: skip
+
+
+def conv3d() -> ModelProto:
+    return qlinear_conv(
+        (1, 2, 4, 5, 6), weights((3, 2, 2, 3, 3), seed=10), x_type="uint8", y_type="int8", x_scale=0.02,
+        x_zero_point=128, w_scale=scales(3, 0.01), w_zero_point=np.zeros(3), y_scale=0.04, y_zero_point=0,
+        pads=[0, 1, 1, 1, 1, 1],
+    )  # fmt: skip
+
+
+def tie_window() -> ModelProto:
+    return qlinear_conv(
+        (1, 8, 4, 4), weights((4, 8, 1, 1), seed=11), x_type="int8", y_type="int8", x_scale=2.0**-5, x_zero_point=0,
+        w_scale=2.0**-np.array([7.0, 8.0, 6.0, 7.0]), w_zero_point=np.zeros(4), y_scale=2.0**-4, y_zero_point=0,
+        bias=bias(4),
+    )  # fmt: skip
+
+
+def wide() -> ModelProto:
+    w = np.clip(weights((4, 8, 1, 1), seed=12), -12, 12)
+    return qlinear_conv(
+        (1, 8, 4, 4), w, x_type="int8", y_type="int8", x_scale=0.05, x_zero_point=-1, w_scale=scales(4, 0.9),
+        w_zero_point=np.zeros(4), y_scale=0.06, y_zero_point=2, bias=bias(4, 40),
+    )  # fmt: skip
+
+
+def narrow() -> ModelProto:
+    return qlinear_conv(
+        (1, 4, 4, 4), weights((4, 4, 1, 1), seed=13), x_type="int8", y_type="int8", x_scale=0.1, x_zero_point=-128,
+        w_scale=scales(4, 0.02), w_zero_point=np.zeros(4), y_scale=0.02, y_zero_point=-128, bias=bias(4, 50),
+    )  # fmt: skip
+
+
+NHWC_LAYOUT = {"layout": "nhwc"}
+
+ENTRIES = (
+    Entry(
+        "conv3x3_int8",
+        "QLinearConv, int8, weights per channel, channels last: windows copied four at a time, border and interior"
+        " apart, the *high word* output step",
+        conv3x3,
+        NHWC_LAYOUT,
+    ),
+    Entry(
+        "conv_uint8_nchw",
+        "QLinearConv, uint8, channels first, both zero points in the middle: weights shifted into int8 with a"
+        " correction by the sum of the window's taps; pads and strides differ per axis",
+        conv_uint8,
+    ),
+    Entry(
+        "depthwise_nhwc",
+        "depthwise 3x3, channels last, stride 2, SAME: all channels of a pixel in one loop, every tap written out; a"
+        " pixel of zero points stands for the border",
+        depthwise,
+        NHWC_LAYOUT,
+    ),
+    Entry(
+        "depthwise_nchw",
+        "the same layer for uint8 images with channels first: one padded plane after the other",
+        lambda: depthwise("uint8"),
+    ),
+    Entry("pointwise_nhwc", "1x1 convolution, channels last: nothing is copied, no scratch", pointwise, NHWC_LAYOUT),
+    Entry(
+        "pointwise_speed",
+        "the same for `--optimize speed`, channels first: the pixels of a block are transposed into int16",
+        pointwise,
+        {"optimize": "speed"},
+    ),
+    Entry(
+        "conv_integer",
+        "ConvInteger: two images, two groups, dilation 2, zero points per channel, the int32 sums as they are",
+        grouped_integer,
+    ),
+    Entry("float_nhwc", "com.ms.internal.nhwc Conv in float32 with a fused HardSigmoid", float_nhwc),
+    Entry(
+        "orion_fp16x16",
+        "QLinearConv in Orion's arithmetic: truncated products, an output step that searches a table of thresholds",
+        orion,
+        {"numerics": "orion-fp16x16"},
+    ),
+    Entry(
+        "conv1d_causal",
+        "one spatial axis, channels last: taps 4 apart, padding on one side only (a causal filter)",
+        conv1d,
+        NHWC_LAYOUT,
+    ),
+    Entry("conv3d", "three spatial axes, uint8 in, int8 out, no bias, padding that differs per axis", conv3d),
+    Entry(
+        "tie_window",
+        "scales that are powers of two, so that accumulators hit exact ties: the line, the *tie window* around the"
+        " steps and the emulation of float32 inside it",
+        tie_window,
+        NHWC_LAYOUT,
+    ),
+    Entry("wide", "scales above 1/2: the *wide* output step, a 64-bit product and one shift", wide, NHWC_LAYOUT),
+    Entry(
+        "narrow_cortex_m0",
+        "`--target cortex-m0`, a core without a 64-bit product: the *narrow* output step, all of it in 32 bits",
+        narrow,
+        {"layout": "nhwc", "target": "cortex-m0"},
+    ),
+)
+"""What the gallery holds, in the order in which its README lists it."""
+
+
+def readme(artifacts: Mapping[str, Artifact]) -> str:
+    """The README of the gallery."""
+    lines = [
+        "# Generated C, to be read",
+        "",
+        "Written by `make generated` from the small models in `tests/gallery.py`; a test compares every byte. A change"
+        " that moves",
+        "these files says in its commit why.",
+        "",
+        "| file | kernel | what it shows |",
+        "|---|---|---|",
+    ]
+    for entry in ENTRIES:
+        kernel = artifacts[entry.name].report.nodes[0].kernel
+        lines.append(f"| [`{entry.name}.c`]({entry.name}.c) | `{kernel}` | {entry.shows} |")
+    return "\n".join(lines) + "\n"
+
+
+def gallery() -> dict[str, str]:
+    """Every file of ``generated/`` by name."""
+    artifacts = {entry.name: entry.compile() for entry in ENTRIES}
+    files = {name: text for artifact in artifacts.values() for name, text in artifact.files.items()}
+    return {"README.md": readme(artifacts), **files}
+
+
+def main() -> int:
+    """Rewrites ``generated/``; files that no entry makes any more are removed."""
+    files = gallery()
+    for old in GENERATED.glob("*"):
+        if old.name not in files:
+            old.unlink()
+    for name, text in files.items():
+        GENERATED.joinpath(name).write_text(text)
+    print(f"{len(files)} files in {GENERATED.name}/")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""What the documents say is so: their commands print what is shown, their links lead somewhere."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from documents import ROOT, documents, run
+
+DOCUMENTS = [ROOT / "README.md", *sorted(ROOT.joinpath("docs").rglob("*.md")), ROOT / "generated" / "README.md"]
+NUMBERED = re.compile(r"[Ee]quations? \((\d+)\)")
+
+
+def name_of(path):
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", documents(), ids=name_of)
+def test_the_commands_of_a_document_print_what_it_shows(path, tmp_path):
+    for tool, package in (("bash", "bash"), ("cc", "gcc")):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed (Debian: apt-get install {package})")
+    count = 0
+    for command, output in run(path, tmp_path):
+        assert output == command.prints, f"{command.line}: if this is right, run python tests/documents.py"
+        count += 1
+    assert count
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_the_links_of_a_document_lead_to_files(path):
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text())
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_the_files_that_a_document_names_exist(path):
+    named = re.findall(r"`((?:qcgen|templates|tests|docs|generated)/[\w./-]+\.\w+)`", path.read_text())
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_every_equation_that_the_code_cites_is_in_the_document():
+    defined = set(re.findall(r"^\((\d+)\)", ROOT.joinpath("docs", "quantization.md").read_text(), re.MULTILINE))
+    sources = [*ROOT.joinpath("qcgen").rglob("*.py"), *ROOT.joinpath("templates").rglob("*.jinja")]
+    cited = {number for path in sources for number in NUMBERED.findall(Path(path).read_text())}
+    assert cited
+    assert cited <= defined

@@ -1,0 +1,57 @@
+"""The gallery in generated/ is what the compiler makes today, and it is right."""
+
+import gallery
+import pytest
+from gallery import ENTRIES, GENERATED
+
+from qcgen.build import host_compiler
+from qcgen.errors import ToolMissing
+from qcgen.kernels import KERNELS
+from qcgen.requantize import FORMS
+from qcgen.verify import verify
+
+LONGEST = 400  # lines that one reads in a sitting
+
+
+@pytest.fixture(scope="module")
+def files():
+    return gallery.gallery()
+
+
+@pytest.fixture(scope="module")
+def reports():
+    return {entry.name: entry.compile().report for entry in ENTRIES}
+
+
+def test_the_folder_holds_the_generated_files_and_no_others(files):
+    assert {path.name for path in GENERATED.iterdir()} == set(files)
+
+
+@pytest.mark.parametrize("name", ["README.md", *(f"{entry.name}.{end}" for entry in ENTRIES for end in "hc")])
+def test_a_file_is_what_the_compiler_makes_today(files, name):
+    committed = GENERATED.joinpath(name).read_bytes()
+    assert committed.decode() == files[name], "if the change is meant: make generated, and say why in the commit"
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_an_entry_computes_what_the_reference_computes(entry):
+    try:
+        host_compiler()
+    except ToolMissing as missing:
+        pytest.skip(str(missing))
+    verification = verify(entry.compile(), cases=4)
+    assert verification.differing == 0, verification.first
+
+
+def test_every_kernel_is_shown(reports):
+    shown = {node.kernel for report in reports.values() for node in report.nodes}
+    assert shown == {kernel.name for kernel in KERNELS}
+
+
+def test_every_form_of_a_line_is_shown(reports):
+    shown = {form for report in reports.values() for node in report.nodes for form in node.requantize}
+    assert shown >= set(FORMS) - {"constant", "emulated"}
+
+
+def test_files_stay_short_enough_to_be_read(files):
+    assert max(text.count("\n") for text in files.values()) < LONGEST

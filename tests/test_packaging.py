@@ -1,0 +1,107 @@
+"""What users install: the source archive and the wheel hold all that qcgen needs, and nothing else is needed."""
+
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import venv
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from qcgen.version import __version__
+
+ROOT = Path(__file__).resolve().parents[1]
+MODEL = ROOT / "tests" / "data" / "digits" / "digits_qop_s8.onnx"
+TEMPLATES = {str(path.relative_to(ROOT / "templates")) for path in ROOT.joinpath("templates").rglob("*.jinja")}
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory):
+    """The source archive, and the wheel made from nothing but it."""
+    for name in ("build", "hatchling"):
+        pytest.importorskip(name, reason=f"{name} is not installed (pip install {name})")
+    folder = tmp_path_factory.mktemp("dist")
+    # Without isolation: the build backend is among the packages for development, and no registry is asked.
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    [sdist], [wheel] = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    return sdist, wheel
+
+
+@pytest.fixture(scope="module")
+def installed(archives, tmp_path_factory):
+    """The folder of programs of an environment with the wheel and what the wheel says that it needs."""
+    folder = tmp_path_factory.mktemp("bare")
+    venv.create(folder, with_pip=False)
+    packages = folder / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
+    for distribution in needed_by(archives[1]):
+        link(distribution, packages)
+    programs = folder / "bin"
+    install = [sys.executable, "-m", "pip", "--python", programs / "python", "install", "--quiet", "--no-deps"]
+    subprocess.run([*install, "--no-index", "--disable-pip-version-check", archives[1]], check=True)
+    return programs
+
+
+def needed_by(wheel):
+    """The distributions that a wheel needs at run time, and those that they need, from this environment."""
+    [name] = [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".dist-info/METADATA")]
+    requirements = metadata.PathDistribution(zipfile.Path(wheel, name.removesuffix("METADATA"))).requires or []
+    found, left = {}, [Requirement(text) for text in requirements]
+    while left:
+        requirement = left.pop()
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        if requirement.name.lower() not in found:
+            distribution = metadata.distribution(requirement.name)
+            assert requirement.specifier.contains(distribution.version, prereleases=True)
+            found[requirement.name.lower()] = distribution
+            left += [Requirement(text) for text in distribution.requires or []]
+    return found.values()
+
+
+def link(distribution, packages):
+    """Makes a distribution of this environment importable from another one, by links to its files."""
+    for top in {file.parts[0] for file in distribution.files}:
+        if top not in ("..", "__pycache__") and not packages.joinpath(top).exists():
+            packages.joinpath(top).symlink_to(distribution.locate_file(top))
+
+
+def test_the_wheel_holds_the_templates_inside_the_package(archives):
+    names = set(zipfile.ZipFile(archives[1]).namelist())
+    assert {f"qcgen/_templates/{name}" for name in TEMPLATES} <= names
+
+
+def test_the_wheel_holds_nothing_but_the_package_and_its_licence(archives):
+    names = zipfile.ZipFile(archives[1]).namelist()
+    assert {name.split("/")[0] for name in names} == {"qcgen", f"qcgen-{__version__}.dist-info"}
+    assert f"qcgen-{__version__}.dist-info/licenses/LICENSE" in names
+
+
+def test_the_source_archive_holds_the_templates_and_the_licence(archives):
+    names = set(tarfile.open(archives[0]).getnames())
+    root = f"qcgen-{__version__}"
+    assert {f"{root}/templates/{name}" for name in TEMPLATES} | {f"{root}/LICENSE", f"{root}/README.md"} <= names
+
+
+def test_the_bare_environment_has_no_package_for_development(installed):
+    result = subprocess.run([installed / "python", "-c", "import pytest"], capture_output=True, text=True, check=False)
+    assert "No module named 'pytest'" in result.stderr
+
+
+def test_the_installed_command_tells_the_version(installed):
+    result = subprocess.run([installed / "qcgen", "--version"], capture_output=True, text=True, check=True)
+    assert result.stdout == f"qcgen {__version__}\n"
+
+
+def test_the_installed_command_compiles_a_model_as_the_checkout_does(installed, tmp_path):
+    import qcgen
+
+    command = [installed / "qcgen", "compile", MODEL, "--node", "conv1_quant", "--name", "conv1"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    expected = qcgen.compile(MODEL, node="conv1_quant", name="conv1").files
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == expected

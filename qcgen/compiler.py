@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 
 from qcgen.artifact import Artifact
 from qcgen.check import check
-from qcgen.errors import ModelRejected, Problem
 from qcgen.infer import infer
 from qcgen.ir.graph import Graph
 from qcgen.ir.plan import Options
-from qcgen.ir.program import Program
 from qcgen.load import load
 from qcgen.lower import NUMERICS, lower
 from qcgen.plan import plan
@@ -59,7 +57,6 @@ def read(model: str | os.PathLike[str] | bytes | ModelProto, dims: Mapping[str, 
 def compile_graph(graph: Graph, options: Options, prefix: str, source: str, node: str | None = None) -> Artifact:
     """Compiles a graph that ``read`` gave, or one of its nodes; ``source`` is the model's name in comments."""
     program = lower(check(graph if node is None else select_node(graph, node)), numerics=options.numerics)
-    _require_boundary(program)
     planned = plan(program, options, prefix, source, node)
     return Artifact(program, planned, render(planned))
 
@@ -76,21 +73,3 @@ def _require_known(options: Options, name: str | None) -> None:
             raise ValueError(f"{option} must be one of {', '.join(values)}, not {value!r}")
     if name is not None and not is_prefix(name):
         raise ValueError(f"name must be a C identifier that can start symbols, not {name!r}")
-
-
-def _require_boundary(program: Program) -> None:
-    """Refuses operators whose tensors are not all at the boundary: the arena has no room for them yet."""
-    outer = {tensor.name for tensor in (*program.inputs, *program.outputs)}
-    names = ", ".join(repr(op.name) for op in program.operators)
-    problems = [
-        Problem(
-            f"node {op.name!r} ({op.op_type})",
-            f"its tensor {tensor.name!r} is inside the model, and models of several nodes cannot be compiled yet",
-            f"compile the nodes alone with --node NAME: {names}",
-        )
-        for op in program.operators
-        for tensor in (op.x, op.y)
-        if tensor.name not in outer
-    ]
-    if problems:
-        raise ModelRejected(problems)

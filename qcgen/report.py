@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from qcgen.ir.plan import Call, Plan
+from qcgen.ir.plan import Call, Plan, View
+from qcgen.ir.program import macs_of
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class NodeReport:
 class Report:
     """A model. ``weights_bytes``: constant tables in flash; ``flash_bytes``: the same (code depends on the compiler).
 
-    ``arena_bytes``: what the caller must lend.
+    ``arena_bytes``: what the caller must lend, ``arena_lower_bound_bytes``: what no placement of its parts undercuts.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Report:
     weights_bytes: int
     flash_bytes: int
     arena_bytes: int
+    arena_lower_bound_bytes: int
     nodes: tuple[NodeReport, ...]
 
     def to_json(self) -> str:
@@ -54,7 +56,7 @@ class Report:
 
 def report(plan: Plan) -> Report:
     """The figures of a plan."""
-    nodes = tuple(_node(call) for call in plan.calls)
+    nodes = tuple(_node(step) if isinstance(step, Call) else _view(step) for step in plan.steps)
     constants = sum(node.constant_bytes for node in nodes)
     return Report(
         name=plan.prefix,
@@ -65,6 +67,7 @@ def report(plan: Plan) -> Report:
         weights_bytes=constants,
         flash_bytes=constants,
         arena_bytes=plan.arena_bytes,
+        arena_lower_bound_bytes=plan.arena_lower_bound,
         nodes=nodes,
     )
 
@@ -74,7 +77,7 @@ def _node(call: Call) -> NodeReport:
         name=call.op.name,
         op=call.op.op_type,
         kernel=call.kernel,
-        macs=call.op.geometry.macs,
+        macs=macs_of(call.op),
         constant_bytes=call.constant_bytes,
         scratch_bytes=call.scratch_bytes,
         accumulator=call.certificate.accumulator,
@@ -83,3 +86,8 @@ def _node(call: Call) -> NodeReport:
         comparisons=call.certificate.comparisons,
         passed_over={passed.kernel: passed.reason for passed in call.passed_over},
     )
+
+
+def _view(view: View) -> NodeReport:
+    """A node that needs no code."""
+    return NodeReport(view.op.name, view.op.op_type, "none", 0, 0, 0, None, False, {}, 0, {})

@@ -22,9 +22,10 @@ class Options:
 
 @dataclass(frozen=True)
 class Argument:
-    """A tensor that the caller passes: ``symbol`` is the parameter's name in C."""
+    """A tensor that the caller passes, ``offset`` bytes into it: ``symbol`` is the parameter's name in C."""
 
     symbol: str
+    offset: int = 0
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class PassedOver:
 class Call:
     """One operator as one C function: ``symbol`` its name, ``template`` its text, ``context`` what the text needs.
 
-    ``arguments`` are C expressions in the order x, y, scratch (where the kernel has any).
+    ``arguments`` are in the order of the C function's parameters: inputs, output, scratch.
     """
 
     op: Operator
@@ -127,8 +128,21 @@ class Call:
 
 
 @dataclass(frozen=True)
+class View:
+    """An operator that needs no code: its output is its input's memory, read in another way."""
+
+    op: Operator
+
+
+Step = Call | View
+
+
+@dataclass(frozen=True)
 class Plan:
-    """Everything that rendering needs. ``prefix`` starts every symbol; ``model`` is the source's name in comments."""
+    """Everything that rendering needs. ``prefix`` starts every symbol; ``model`` is the source's name in comments.
+
+    ``arena_lower_bound`` is the largest sum of the bytes that are alive at the same time: no placement needs less.
+    """
 
     prefix: str
     model: str
@@ -136,9 +150,15 @@ class Plan:
     node: str | None
     options: Options
     ports: tuple[Port, ...]
-    calls: Sequence[Call]
+    steps: Sequence[Step]
     arena_bytes: int
+    arena_lower_bound: int
     arena_align: int
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The operators that have code, in execution order."""
+        return tuple(step for step in self.steps if isinstance(step, Call))
 
     @property
     def inputs(self) -> tuple[Port, ...]:

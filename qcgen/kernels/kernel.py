@@ -54,10 +54,10 @@ class Scratch:
 class Prepared:
     """An operator packed for a kernel.
 
-    ``context`` holds every name that the template uses, besides those that every template gets (COMMON_NAMES);
-    The C function takes the inputs that are not constants, then the output, then the ``scratch`` buffers; the output
-    may lie where the inputs with the numbers in ``in_place`` do, if they have its size in bytes. ``support`` names the shared C functions that
-    the text calls.
+    ``context`` holds every name that the template uses, besides those that every template gets (COMMON_NAMES). The C
+    function takes the inputs that are not constants, then the output, then the ``scratch`` buffers; the output may lie
+    where the inputs with the numbers in ``in_place`` do, if they have its size in bytes. ``support`` names the shared C
+    functions that the text calls.
     """
 
     constants: tuple[Constants, ...]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
-from qcgen.ir.plan import Argument, Call, InArena, Options, Place, Plan, Port, Table
-from qcgen.ir.program import Operator, Program, Tensor
+from qcgen.ir.plan import Call, Options, Place, Plan, Port, Step, Table, View
+from qcgen.ir.program import Program, inputs_of
 from qcgen.ir.types import Layout
 from qcgen.kernels import KERNELS, Prepared, Setting
+from qcgen.plan.arrange import Arranged, arrange
 from qcgen.plan.layout import boundary_layout, boundary_shape, layout_text
-from qcgen.plan.memory import stack
 from qcgen.plan.names import node_names, parameter_names
+from qcgen.plan.orders import layout_of
 from qcgen.plan.select import Selection, select
+from qcgen.plan.storage import store
 from qcgen.targets import TARGETS
 
 __all__ = ["plan"]
@@ -20,17 +22,39 @@ __all__ = ["plan"]
 def plan(program: Program, options: Options, prefix: str, model: str, node: str | None = None) -> Plan:
     """What the C will do. ``model`` is the file's name for comments, ``node`` the one that --node chose."""
     ports = _ports(program, options)
-    symbols = node_names((op.name, op.op_type) for op in program.operators)
-    places = {port.tensor.name: Argument(port.symbol) for port in ports}
-    calls, align = [], 1
-    for op, symbol in zip(program.operators, symbols, strict=True):
-        setting = _setting(op, options)
-        selection = select(op, setting, KERNELS)
-        prepared = selection.kernel.prepare(op, setting)
-        calls.append(_call(op, f"{prefix}_{symbol}", selection, prepared, places))
-        align = max([align, *(buffer.align for buffer in prepared.scratch)])
-    arena = max((call.scratch_bytes for call in calls), default=0)
-    return Plan(prefix, model, program.sha256, node, options, ports, tuple(calls), arena, align)
+    steps = arrange(program, options.layout)
+    settings = [_setting(step, program, options) for step in steps]
+    selections = [
+        None if step.is_view else select(step.op, setting, KERNELS)
+        for step, setting in zip(steps, settings, strict=True)
+    ]
+    prepared = [
+        None if selection is None else selection.kernel.prepare(step.op, setting)
+        for step, setting, selection in zip(steps, settings, selections, strict=True)
+    ]
+    stored = store(steps, prepared, ports)
+    symbols = node_names((step.op.name, step.op.op_type) for step in steps)
+    planned: list[Step] = []
+    for index, (step, selection, packed) in enumerate(zip(steps, selections, prepared, strict=True)):
+        if selection is None or packed is None or index in stored.done:
+            planned.append(View(step.op))
+            continue
+        inputs = [x.name for x in inputs_of(step.op) if x.name not in program.constants]
+        places = [*(stored.places[name] for name in (*inputs, step.op.y.name)), *stored.scratch[index]]
+        planned.append(_call(step, f"{prefix}_{symbols[index]}", selection, packed, places))
+    placement = stored.placement
+    return Plan(
+        prefix,
+        model,
+        program.sha256,
+        node,
+        options,
+        ports,
+        tuple(planned),
+        placement.bytes,
+        placement.lower_bound,
+        stored.align,
+    )
 
 
 def _ports(program: Program, options: Options) -> tuple[Port, ...]:
@@ -44,29 +68,35 @@ def _ports(program: Program, options: Options) -> tuple[Port, ...]:
     return tuple(ports)
 
 
-def _setting(op: Operator, options: Options) -> Setting:
-    def layout(tensor: Tensor) -> Layout:
-        return boundary_layout(tensor, options.layout) or Layout.CHANNELS_FIRST
+def _setting(step: Arranged, program: Program, options: Options) -> Setting:
+    x, y = inputs_of(step.op)[0], step.op.y
+    constants = {t.name: program.constants[t.name] for t in inputs_of(step.op) if t.name in program.constants}
+    return Setting(
+        x_layout=layout_of(x, step.xs[0]) or Layout.CHANNELS_LAST,
+        y_layout=layout_of(y, step.y) or Layout.CHANNELS_LAST,
+        optimize=options.optimize,
+        features=TARGETS[options.target].features,
+        xs=step.xs,
+        y=step.y,
+        constants=constants,
+    )
 
-    return Setting(layout(op.x), layout(op.y), options.optimize, TARGETS[options.target].features)
 
-
-def _call(op: Operator, symbol: str, selection: Selection, prepared: Prepared, places: Mapping[str, Place]) -> Call:
+def _call(step: Arranged, symbol: str, selection: Selection, prepared: Prepared, places: Sequence[Place]) -> Call:
     tables = tuple(
         Table(constants.role, f"{symbol}_{constants.role}", constants.c_type, constants.values, constants.meaning)
         for constants in prepared.constants
     )
-    offsets, scratch_bytes = stack(prepared.scratch)
     return Call(
-        op=op,
+        op=step.op,
         symbol=symbol,
         kernel=selection.kernel.name,
         template=selection.kernel.template,
         tables=tables,
         context=prepared.context,
         support=prepared.support,
-        arguments=(places[op.x.name], places[op.y.name], *(InArena(offset) for offset in offsets)),
-        scratch_bytes=scratch_bytes,
+        arguments=tuple(places),
+        scratch_bytes=sum(buffer.bytes for buffer in prepared.scratch),
         certificate=prepared.certificate,
         passed_over=selection.passed_over,
     )

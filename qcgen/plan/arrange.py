@@ -1,0 +1,174 @@
+"""The order in memory of every tensor, and the copies that are needed where two operators want different ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from qcgen.ir.program import (
+    AveragePool,
+    Concat,
+    Conv,
+    FloatBinary,
+    FloatSoftmax,
+    MaxPool,
+    Operator,
+    OrionConv,
+    Program,
+    QuantizedBinary,
+    Reshape,
+    Softmax,
+    Tensor,
+    Transpose,
+    inputs_of,
+)
+from qcgen.ir.types import Layout
+from qcgen.kernels.kernel import Order
+from qcgen.plan.layout import boundary_layout
+from qcgen.plan.orders import layout_of, row_major, same, stored, transposed
+
+
+@dataclass(frozen=True)
+class Arranged:
+    """An operator with the orders of its inputs and its output; a view's output is its input's memory."""
+
+    op: Operator
+    xs: tuple[Order, ...]
+    y: Order
+    is_view: bool = False
+
+
+def arrange(program: Program, option: str) -> tuple[Arranged, ...]:
+    """The operators with the order of every tensor, and copies between them where orders must change.
+
+    Images are channels last inside, where kernels are fastest; inputs and outputs are as --layout says. An operator
+    that can read or write the order at the boundary does, so that most networks need no copy at all.
+    """
+    return _Arrangement(program, option).run()
+
+
+class _Arrangement:
+    """The state of one walk through the operators."""
+
+    def __init__(self, program: Program, option: str) -> None:
+        self._program = program
+        self._orders = {tensor.name: stored(tensor, boundary_layout(tensor, option)) for tensor in program.inputs}
+        self._orders |= {name: tuple(range(values.ndim)) for name, values in program.constants.items()}
+        self._wanted = {tensor.name: stored(tensor, boundary_layout(tensor, option)) for tensor in program.outputs}
+        self._steps: list[Arranged] = []
+        self._copies: dict[tuple[str, Order], Tensor] = {}
+        # What can lend its memory to a view that is an output: everything that is neither input nor output itself.
+        self._lendable: set[str] = set()
+
+    def run(self) -> tuple[Arranged, ...]:
+        """All operators, arranged."""
+        for op in self._program.operators:
+            self._arrange(op)
+        return tuple(self._steps)
+
+    def _arrange(self, op: Operator) -> None:
+        op = self._with_suitable_inputs(op)
+        xs = tuple(self._orders[tensor.name] for tensor in inputs_of(op))
+        natural = _natural_output(op, xs)
+        wanted = self._wanted.get(op.y.name)
+        if wanted is None or _writes_any_layout(op) or same(natural, wanted, op.y.shape):
+            y = natural if wanted is None else wanted
+            self._add(Arranged(op, xs, y, self._is_view(op, xs, y)))
+            return
+        inner = replace(op.y, name=f"{op.y.name} as computed")
+        self._add(Arranged(replace(op, y=inner), xs, natural, self._is_view(op, xs, natural, inner)))
+        self._add(Arranged(_copy(inner, op.y), (natural,), wanted))
+
+    def _add(self, step: Arranged) -> None:
+        self._steps.append(step)
+        name = step.op.y.name
+        self._orders[name] = step.y
+        source = inputs_of(step.op)[0].name
+        if step.is_view:
+            # The source's memory now belongs to the view as well; only one output can live in it.
+            lends = source in self._lendable
+            self._lendable.discard(source)
+            if lends and name not in self._wanted:
+                self._lendable.add(name)
+        elif name not in self._wanted:
+            self._lendable.add(name)
+
+    def _is_view(self, op: Operator, xs: Sequence[Order], y: Order, target: Tensor | None = None) -> bool:
+        """Whether an operator only reads its input's memory in another way."""
+        match op:
+            case Reshape():
+                in_place = same(y, row_major(op.y), op.y.shape)
+            case Transpose():
+                in_place = same(y, transposed(xs[0], op.perm), op.y.shape)
+            case _:
+                return False
+        name = (target or op.y).name
+        return in_place and (name not in self._wanted or op.x.name in self._lendable)
+
+    def _with_suitable_inputs(self, op: Operator) -> Operator:
+        """The operator on inputs in orders that it can read, copied where they are not."""
+        match op:
+            case Conv() | OrionConv() | MaxPool() | AveragePool():
+                if op.x.layout is None or layout_of(op.x, self._orders[op.x.name]) is not None:
+                    return op
+                return replace(op, x=self._copied(op.x, stored(op.x, Layout.CHANNELS_LAST)))
+            case Reshape() | Softmax() | FloatSoftmax():
+                return replace(op, x=self._copied(op.x, row_major(op.x)))
+            case Concat():
+                order = self._orders[op.xs[0].name]
+                return replace(op, xs=tuple(self._copied(x, order) for x in op.xs))
+            case QuantizedBinary() | FloatBinary():
+                return self._with_equal_operands(op)
+            case _:
+                return op
+
+    def _with_equal_operands(self, op: QuantizedBinary | FloatBinary) -> Operator:
+        """Both operands in one order, where neither is a constant and both have the output's shape."""
+        if op.a.name in self._program.constants or op.b.name in self._program.constants:
+            return op
+        if op.a.shape == op.b.shape:
+            return replace(op, b=self._copied(op.b, self._orders[op.a.name]))
+        return replace(op, a=self._copied(op.a, row_major(op.a)), b=self._copied(op.b, row_major(op.b)))
+
+    def _copied(self, x: Tensor, order: Order) -> Tensor:
+        """The tensor itself if it lies in ``order``, else a copy that does, made once."""
+        if same(self._orders[x.name], order, x.shape):
+            return x
+        if (x.name, order) not in self._copies:
+            copy = replace(x, name=f"{x.name} reordered {len(self._copies) + 1}")
+            self._copies[x.name, order] = copy
+            self._add(Arranged(_copy(x, copy), (self._orders[x.name],), order))
+        return self._copies[x.name, order]
+
+
+def _copy(x: Tensor, y: Tensor) -> Transpose:
+    """The same tensor, axis by axis; only the order in memory changes."""
+    return Transpose(f"{x.name} to memory order", "Transpose", x, y, row_major(x))
+
+
+def _writes_any_layout(op: Operator) -> bool:
+    """Whether the operator's kernels write channels first as well as channels last."""
+    return isinstance(op, Conv | OrionConv | MaxPool | AveragePool)
+
+
+def _natural_output(op: Operator, xs: Sequence[Order]) -> Order:
+    """The order that the output has by itself."""
+    match op:
+        case Conv() | OrionConv() | MaxPool() | AveragePool():
+            return stored(op.y, Layout.CHANNELS_LAST)
+        case Transpose():
+            return transposed(xs[0], op.perm)
+        case QuantizedBinary() | FloatBinary():
+            return _of_operands(op, xs)
+        case _ if len(xs[0]) == len(op.y.shape) and not isinstance(op, Reshape):
+            return xs[0]
+        case _:
+            return row_major(op.y)
+
+
+def _of_operands(op: QuantizedBinary | FloatBinary, xs: Sequence[Order]) -> Order:
+    """The order of an operand that has the output's shape; row-major if the operands are broadcast to each other."""
+    for operand, order in zip((op.a, op.b), xs, strict=True):
+        if operand.shape == op.y.shape:
+            return order
+    return row_major(op.y)

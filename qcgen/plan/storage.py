@@ -1,0 +1,176 @@
+"""Which tensors share memory: views, outputs written over inputs, parts written into the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from qcgen.ir.plan import Argument, InArena, Place, Port
+from qcgen.ir.program import Concat, Operator, Tensor, inputs_of
+from qcgen.kernels import Prepared
+from qcgen.plan.arrange import Arranged
+from qcgen.plan.memory import Buffer, Placement, place
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where a tensor lives: ``offset`` bytes into the memory of the tensor ``root``."""
+
+    root: str
+    offset: int
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The place of every tensor and of every step's scratch buffers; ``done`` are the steps with nothing left to do."""
+
+    places: Mapping[str, Place]
+    scratch: Sequence[tuple[Place, ...]]
+    placement: Placement
+    align: int
+    done: frozenset[int]
+
+
+def bytes_of(tensor: Tensor) -> int:
+    """The size of a tensor in memory."""
+    return tensor.size * tensor.dtype.bytes
+
+
+def store(steps: Sequence[Arranged], prepared: Sequence[Prepared | None], ports: Sequence[Port]) -> Stored:
+    """A place for every tensor that ``steps`` compute and for the scratch buffers of their kernels."""
+    uses = _last_uses(steps, ports)
+    homes = _homes(steps, prepared, ports, uses)
+    owners = _owners(homes, ports)
+    tensors = {step.op.y.name: step.op.y for step in steps}
+    buffers = [
+        buffer for buffer in _tensor_buffers(steps, homes, uses, tensors) if buffer.name not in owners
+    ] + _scratch_buffers(prepared)
+    placement = place(buffers)
+    places: dict[str, Place] = {port.tensor.name: Argument(port.symbol) for port in ports}
+    for name, home in homes.items():
+        if home.root in owners:
+            places[name] = Argument(owners[home.root], home.offset)
+        else:
+            places[name] = InArena(placement.offsets[home.root] + home.offset)
+    scratch = [
+        tuple(InArena(placement.offsets[_scratch_name(index, number)]) for number in range(len(packed.scratch)))
+        if packed
+        else ()
+        for index, packed in enumerate(prepared)
+    ]
+    done = frozenset(index for index, step in enumerate(steps) if _is_done(step, homes))
+    return Stored(places, scratch, placement, max((buffer.align for buffer in buffers), default=1), done)
+
+
+def _last_uses(steps: Sequence[Arranged], ports: Sequence[Port]) -> dict[str, int]:
+    """The last step that reads or writes each tensor; outputs are read after all of them."""
+    uses: dict[str, int] = {}
+    for index, step in enumerate(steps):
+        uses[step.op.y.name] = index
+        uses |= {x.name: index for x in inputs_of(step.op)}
+    return uses | {port.tensor.name: len(steps) for port in ports}
+
+
+def _homes(
+    steps: Sequence[Arranged], prepared: Sequence[Prepared | None], ports: Sequence[Port], uses: Mapping[str, int]
+) -> dict[str, Home]:
+    """The home of every computed tensor."""
+    homes = _parts_of_concats(steps, ports)
+    at_boundary = {port.tensor.name for port in ports}
+    for index, (step, packed) in enumerate(zip(steps, prepared, strict=True)):
+        y = step.op.y
+        if y.name in homes:
+            continue
+        if step.is_view:
+            source = inputs_of(step.op)[0].name
+            homes[y.name] = homes.get(source, Home(source, 0))
+            continue
+        free = {name: home for name, home in homes.items() if home.root not in at_boundary}
+        over = None if packed is None or y.name in at_boundary else _overwritten(step.op, packed, index, free, uses)
+        homes[y.name] = over or Home(y.name, 0)
+    return homes
+
+
+def _overwritten(
+    op: Operator, packed: Prepared, index: int, homes: Mapping[str, Home], uses: Mapping[str, int]
+) -> Home | None:
+    """The home of an input that the output may overwrite, because nothing reads that memory afterwards."""
+    for number in packed.in_place:
+        x = inputs_of(op)[number]
+        home = homes.get(x.name)
+        if home is None or bytes_of(x) != bytes_of(op.y):
+            continue
+        sharing = [name for name, other in homes.items() if other.root == home.root]
+        if home == Home(home.root, 0) and all(uses[name] <= index for name in sharing):
+            return home
+    return None
+
+
+def _parts_of_concats(steps: Sequence[Arranged], ports: Sequence[Port]) -> dict[str, Home]:
+    """The homes of tensors that are computed right where a Concat wants them, and nowhere else."""
+    homes: dict[str, Home] = {}
+    computed = {step.op.y.name for step in steps if not step.is_view} - {port.tensor.name for port in ports}
+    for step in steps:
+        if not isinstance(step.op, Concat) or not _is_outermost(step.op, step.y):
+            continue
+        names = [x.name for x in step.op.xs]
+        if len(set(names)) < len(names) or not computed.issuperset(names) or any(name in homes for name in names):
+            continue
+        offset = 0
+        for x in step.op.xs:
+            homes[x.name] = Home(step.op.y.name, offset)
+            offset += bytes_of(x)
+    return homes
+
+
+def _is_done(step: Arranged, homes: Mapping[str, Home]) -> bool:
+    """Whether all parts of a Concat were computed where it wants them."""
+    if not isinstance(step.op, Concat):
+        return False
+    return all(x.name in homes and homes[x.name].root == step.op.y.name for x in step.op.xs)
+
+
+def _is_outermost(op: Concat, order: tuple[int, ...]) -> bool:
+    """Whether the parts lie one behind the other in memory."""
+    outer = order[: order.index(op.axis)]
+    return all(op.y.shape[axis] == 1 for axis in outer)
+
+
+def _owners(homes: Mapping[str, Home], ports: Iterable[Port]) -> dict[str, str]:
+    """The parameters that hold a root: inputs and outputs themselves, and what an output is a view of."""
+    owners = {port.tensor.name: port.symbol for port in ports}
+    for port in ports:
+        if port.direction == "output" and port.tensor.name in homes:
+            owners[homes[port.tensor.name].root] = port.symbol
+    return owners
+
+
+def _tensor_buffers(
+    steps: Sequence[Arranged], homes: Mapping[str, Home], uses: Mapping[str, int], tensors: Mapping[str, Tensor]
+) -> list[Buffer]:
+    """One buffer per root, alive from the first tensor that is written in it to the last use of any."""
+    buffers: dict[str, Buffer] = {}
+    for index, step in enumerate(steps):
+        name = step.op.y.name
+        home = homes[name]
+        if home.root not in tensors:
+            continue  # an input's memory
+        root = tensors[home.root]
+        grown = buffers.get(home.root, Buffer(home.root, bytes_of(root), root.dtype.bytes, index, index))
+        align = max(grown.align, tensors[name].dtype.bytes)
+        buffers[home.root] = replace(grown, align=align, last=max(grown.last, uses[name], index))
+    return list(buffers.values())
+
+
+def _scratch_buffers(prepared: Sequence[Prepared | None]) -> list[Buffer]:
+    return [
+        Buffer(_scratch_name(index, number), scratch.bytes, scratch.align, index, index)
+        for index, packed in enumerate(prepared)
+        if packed
+        for number, scratch in enumerate(packed.scratch)
+    ]
+
+
+def _scratch_name(index: int, number: int) -> str:
+    """No tensor is called like this: names of tensors hold no line feed here."""
+    return f"\n{index} {number}"

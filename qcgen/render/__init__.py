@@ -1,0 +1,84 @@
+"""Plan to text: the templates, filled in."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import jinja2
+
+from qcgen.ir.plan import Call, InArena, Plan
+from qcgen.plan.names import SUPPORT_NAMES
+from qcgen.render.filters import comment, extent, int32, int64, one_line, place, real, rows, thousands
+from qcgen.render.head import certificate, memory, summary
+from qcgen.version import __version__
+
+
+def render(plan: Plan) -> dict[str, str]:
+    """The generated files by name: NAME.h and NAME.c. Same plan, same bytes."""
+    environment = _environment()
+    support = [name for name in SUPPORT_NAMES if any(name in call.support for call in plan.calls)]
+    context = {
+        "plan": plan,
+        "prefix": plan.prefix,
+        "PREFIX": plan.prefix.upper(),
+        "version": __version__,
+        "options": options_text(plan),
+        "bodies": [_body(environment, plan, call) for call in plan.calls],
+        "support": support,
+        "summary": summary(plan),
+        "memory": memory(plan),
+        "certificates": [certificate(call) for call in plan.calls],
+        "uses_arena": plan.arena_bytes > 0,
+        "uses_offsets": any(isinstance(p, InArena) and p.offset for call in plan.calls for p in call.arguments),
+        "uses_string": any(call.context.get("uses_string") for call in plan.calls),
+        "uses_math": any(call.context.get("uses_math") for call in plan.calls),
+    }
+    return {
+        f"{plan.prefix}.h": environment.get_template("model.h.jinja").render(context),
+        f"{plan.prefix}.c": environment.get_template("model.c.jinja").render(context),
+    }
+
+
+def options_text(plan: Plan) -> str:
+    """The options as the user would write them."""
+    options = plan.options
+    text = f"--target {options.target} --layout {options.layout} --optimize {options.optimize}"
+    text += f" --numerics {options.numerics}"
+    return f"{text} --node {one_line(plan.node)}" if plan.node else text
+
+
+@cache  # it keeps the templates that it has read
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(templates()),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # C, not HTML
+    )
+    environment.filters.update(
+        comment=comment, int32=int32, int64=int64, rows=rows, extent=extent, thousands=thousands, place=place
+    )
+    environment.filters.update(one_line=one_line, real=real)
+    return environment
+
+
+def templates() -> Path:
+    """The folder of the templates: inside the installed package, or beside it in a checkout."""
+    package = Path(str(files("qcgen")))
+    installed = package / "_templates"
+    return installed if installed.is_dir() else package.parent / "templates"
+
+
+def _body(environment: jinja2.Environment, plan: Plan, call: Call) -> str:
+    """A node's functions, without its tables."""
+    return environment.get_template(call.template).render(
+        call.context,
+        prefix=plan.prefix,
+        symbol=call.symbol,
+        tables={table.role: table.symbol for table in call.tables},
+        op=call.op,
+    )

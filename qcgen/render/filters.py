@@ -1,0 +1,132 @@
+"""How values are written in C."""
+
+from __future__ import annotations
+
+import textwrap
+
+import numpy as np
+
+from qcgen.ir.plan import InArena, Place, Table
+
+WIDTH = 118  # of a line of generated C
+
+
+def comment(text: str) -> str:
+    """A C comment, one line or several.
+
+    >>> comment("Adds.")
+    '/* Adds. */'
+    """
+    text = one_line(text)
+    if len(text) <= WIDTH - 6:
+        return f"/* {text} */"
+    return "\n".join(["/*", *(f" * {line}" for line in textwrap.wrap(text, WIDTH - 3)), " */"])
+
+
+def one_line(text: str) -> str:
+    """Text that cannot end a comment, a line or a preprocessor directive, whatever a model's names hold.
+
+    >>> one_line('a*/b')
+    'a* /b'
+    """
+    printable = "".join(c if c.isprintable() and c.isascii() else "?" for c in text)
+    return printable.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?").rstrip("\\")
+
+
+def int32(value: int) -> str:
+    """A number as a C expression of type int32_t; C has no literal for the smallest one.
+
+    >>> int32(-2147483648), int32(-5), int32(7)
+    ('(-2147483647 - 1)', '(-5)', '7')
+    """
+    if value == -(2**31):
+        return "(-2147483647 - 1)"
+    return f"({value})" if value < 0 else str(value)
+
+
+def int64(value: int) -> str:
+    """A number above -2^63 as a C expression of type int64_t.
+
+    >>> int64(-5)
+    'INT64_C(-5)'
+    """
+    return f"INT64_C({value})"
+
+
+def real(value: float) -> str:
+    """A float32 as a C expression that reads back to the same number; infinity is in <math.h>.
+
+    >>> real(0.5), real(3.0), real(1e-20)
+    ('0.5f', '3.0f', '1e-20f')
+    """
+    number = np.float32(value)
+    if np.isinf(number):
+        return "INFINITY" if number > 0 else "-INFINITY"
+    text = str(number)
+    return f"{text}f" if any(c in text for c in ".e") else f"{text}.0f"
+
+
+def thousands(value: int) -> str:
+    """A number with its digits in threes.
+
+    >>> thousands(1234567)
+    '1 234 567'
+    """
+    return f"{value:,}".replace(",", " ")
+
+
+def place(where: Place) -> str:
+    """The C expression of a place: a parameter, or somewhere in the arena.
+
+    >>> place(Argument("x")), place(InArena(0)), place(InArena(64))
+    ('x', 'arena', '(void *)(bytes + 64)')
+    """
+    if isinstance(where, InArena):
+        return f"(void *)(bytes + {where.offset})" if where.offset else "arena"
+    return f"(void *)((uint8_t *){where.symbol} + {where.offset})" if where.offset else where.symbol
+
+
+def extent(table: Table) -> str:
+    """The size of a table's declaration, its dimensions kept apart.
+
+    >>> import numpy as np
+    >>> extent(Table("w", "w", "int8_t", np.zeros((8, 36)), ""))
+    '8 * 36'
+    """
+    return " * ".join(str(size) for size in table.values.shape)
+
+
+def rows(table: Table) -> str:
+    """The numbers of a table in lines; a blank line after each row of a table of two dimensions."""
+    values = table.values.reshape(table.values.shape[0], -1) if table.values.ndim > 1 else table.values.reshape(1, -1)
+    flat = [[_literal(value, table.c_type) for value in row] for row in values.tolist()]
+    column = max(len(text) for row in flat for text in row)
+    per_line = max(1, (WIDTH - 4) // (column + 2))
+    if values.shape[0] > 1 and values.shape[1] > per_line:
+        per_line = _even(values.shape[1], per_line)
+    short = values.shape[0] > 1 and values.shape[1] <= per_line
+    blocks = [
+        "\n".join(
+            "    " + ", ".join(text.rjust(column) for text in row[start : start + per_line]) + ","
+            for start in range(0, len(row), per_line)
+        )
+        for row in flat
+    ]
+    return ("\n" if short else "\n\n").join(blocks)
+
+
+def _even(length: int, most: int) -> int:
+    """The largest divisor of a row's length that is at most ``most`` and more than half of it, else ``most``."""
+    return next((n for n in range(most, most // 2, -1) if length % n == 0), most)
+
+
+def _literal(value: float, c_type: str) -> str:
+    match c_type:
+        case "float":
+            return real(value)
+        case "int64_t":
+            return int64(int(value))
+        case "int32_t":
+            return int32(int(value)).strip("()") if value != -(2**31) else int32(int(value))
+        case _:
+            return str(int(value))

@@ -36,7 +36,7 @@ def place(buffers: Sequence[Buffer]) -> Placement:
     life. Several plain orders are tried, then seeded shuffles of the best, until the lower bound is met.
     """
     bound = lower_bound(buffers)
-    orders: tuple[Callable[[Buffer], object], ...] = (
+    orders: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
         lambda b: (-b.bytes, b.first),
         lambda b: (-b.bytes * (b.last - b.first + 1), b.first),
         lambda b: (-(b.last - b.first), -b.bytes),

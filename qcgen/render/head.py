@@ -35,9 +35,9 @@ def memory(plan: Plan) -> list[str]:
     if len(plan.calls) < 2:
         return []
     bound = plan.arena_lower_bound
-    fit = (
-        "no placement needs less" if bound == plan.arena_bytes else f"no placement needs less than {thousands(bound)} B"
-    )
+    fit = "no placement needs less"
+    if bound < plan.arena_bytes:
+        fit += f" than {thousands(bound)} B"
     return [f"arena    {thousands(plan.arena_bytes)} B for tensors between nodes and for scratch; {fit}"]
 
 

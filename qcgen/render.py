@@ -19,7 +19,6 @@ WIDTH = 118  # of a line of generated C
 
 def render(plan: Plan) -> dict[str, str]:
     """The generated files by name: NAME.h and NAME.c. Same plan, same bytes."""
-    environment = _environment()
     support = [name for name in SUPPORT_NAMES if any(name in call.support for call in plan.calls)]
     context = {
         "plan": plan,
@@ -27,7 +26,7 @@ def render(plan: Plan) -> dict[str, str]:
         "PREFIX": plan.prefix.upper(),
         "version": __version__,
         "options": options_text(plan),
-        "bodies": [_body(environment, plan, call) for call in plan.calls],
+        "bodies": [_body(plan, call) for call in plan.calls],
         "support": support,
         "summary": _summary(plan),
         "certificates": [_certificate(call) for call in plan.calls],
@@ -36,8 +35,8 @@ def render(plan: Plan) -> dict[str, str]:
         "uses_math": any(call.context.get("uses_math") for call in plan.calls),
     }
     return {
-        f"{plan.prefix}.h": environment.get_template("model.h.jinja").render(context),
-        f"{plan.prefix}.c": environment.get_template("model.c.jinja").render(context),
+        f"{plan.prefix}.h": environment().get_template("model.h.jinja").render(context),
+        f"{plan.prefix}.c": environment().get_template("model.c.jinja").render(context),
     }
 
 
@@ -50,8 +49,9 @@ def options_text(plan: Plan) -> str:
 
 
 @cache  # it keeps the templates that it has read
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
+def environment() -> jinja2.Environment:
+    """The template engine: names that are not given are errors, values reach C through the filters below."""
+    engine = jinja2.Environment(
         loader=jinja2.FileSystemLoader(templates()),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -59,11 +59,11 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
         autoescape=False,  # C, not HTML
     )
-    environment.filters.update(
+    engine.filters.update(
         comment=comment, int32=int32, int64=int64, rows=rows, extent=extent, thousands=thousands, place=place
     )
-    environment.filters.update(one_line=_one_line, real=real)
-    return environment
+    engine.filters.update(one_line=_one_line, real=real)
+    return engine
 
 
 def templates() -> Path:
@@ -73,9 +73,10 @@ def templates() -> Path:
     return installed if installed.is_dir() else package.parent / "templates"
 
 
-def _body(environment: jinja2.Environment, plan: Plan, call: Call) -> str:
+def _body(plan: Plan, call: Call) -> str:
     """A node's functions, without its tables."""
-    return environment.get_template(call.template).render(
+    template = environment().get_template(call.template)
+    return template.render(
         call.context,
         prefix=plan.prefix,
         symbol=call.symbol,

@@ -24,7 +24,9 @@ _RESERVED = frozenset(
 )
 """Words that cannot be parameters: keywords of C and C++, macros of the standard library and of common compilers."""
 
-_STANDARD = re.compile(r"u?int\w*_t|U?INT\w*(_MIN|_MAX|_C)|(PTRDIFF|SIG_ATOMIC|SIZE|WCHAR|WINT)_(MIN|MAX)|size_t|ptrdiff_t")
+_STANDARD = re.compile(
+    r"u?int\w*_t|U?INT\w*(_MIN|_MAX|_C)|(PTRDIFF|SIG_ATOMIC|SIZE|WCHAR|WINT)_(MIN|MAX)|size_t|ptrdiff_t"
+)
 """What <stdint.h> and <stddef.h> define."""
 
 

@@ -26,7 +26,7 @@ test: c-compiler .venv/dev
 	$(BIN)/python -m pytest
 
 exhaustive: c-compiler .venv/dev
-	$(BIN)/python -m pytest --exhaustive
+	$(BIN)/python -m pytest --exhaustive -m exhaustive
 
 bench: c-compiler .venv/runtime
 	@$(BIN)/python -m tests.bench.host

@@ -38,7 +38,7 @@ static uint64_t tie_window_round_half_even(uint64_t value, int32_t shift)
 
 /*
  * round_half_even(fl32(fl32(acc) * scale)) with scale = mantissa * 2^exponent, mantissa in [2^23, 2^24): what float32
- * arithmetic gives, in integers. Magnitudes of 2^24 and more, beyond every code, are returned as 2^24.
+ * arithmetic gives, in integers. Magnitudes of 2^23 and more, beyond every code, are returned as 2^23 or 2^24.
  */
 static int32_t tie_window_emulate(int32_t acc, int32_t mantissa, int32_t exponent)
 {

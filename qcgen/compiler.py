@@ -14,6 +14,7 @@ from qcgen.ir.graph import Graph
 from qcgen.ir.plan import Options
 from qcgen.load import load
 from qcgen.lower import NUMERICS, lower
+from qcgen.lower.quantized_io import quantized_io
 from qcgen.plan import plan
 from qcgen.plan.names import is_prefix, prefix_of
 from qcgen.render import render
@@ -33,15 +34,19 @@ def compile(
     layout: str = "model",
     numerics: str = "onnxruntime",
     optimize: str = "size",
+    io: str = "model",
+    simplify: bool = True,
     node: str | None = None,
     dims: Mapping[str, int] | None = None,
 ) -> Artifact:
     """Compiles a model, given as a path, bytes or ModelProto, to C; the options are those of ``qcgen compile``.
 
+    ``io`` is "model" or "quantized" (without the conversions from and to float at the rims); ``simplify=False`` keeps
+    what is proved to be without effect, for comparison.
     Raises ModelRejected with every problem found if the model cannot be compiled, ValueError for an option that does
     not exist.
     """
-    options = Options(target=target, layout=layout, numerics=numerics, optimize=optimize)
+    options = Options(target=target, layout=layout, numerics=numerics, optimize=optimize, io=io, simplify=simplify)
     _require_known(options, name)
     graph = read(model, dims)
     source = Path(model).name if isinstance(model, str | os.PathLike) else f"{graph.name}.onnx"
@@ -57,6 +62,8 @@ def read(model: str | os.PathLike[str] | bytes | ModelProto, dims: Mapping[str, 
 def compile_graph(graph: Graph, options: Options, prefix: str, source: str, node: str | None = None) -> Artifact:
     """Compiles a graph that ``read`` gave, or one of its nodes; ``source`` is the model's name in comments."""
     program = lower(check(graph if node is None else select_node(graph, node)), numerics=options.numerics)
+    if options.io == "quantized":
+        program = quantized_io(program)
     planned = plan(program, options, prefix, source, node)
     return Artifact(program, planned, render(planned))
 
@@ -67,6 +74,7 @@ def _require_known(options: Options, name: str | None) -> None:
         "layout": (options.layout, ("model", "nhwc", "nchw")),
         "numerics": (options.numerics, tuple(NUMERICS)),
         "optimize": (options.optimize, ("size", "speed")),
+        "io": (options.io, ("model", "quantized")),
     }
     for option, (value, values) in known.items():
         if value not in values:

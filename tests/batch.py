@@ -165,7 +165,7 @@ def driven(op: Operator, ends: Array, channels: int) -> Array:
     positions = list(product(*(range(o) for o in g.output)))
     middle = max(positions, key=lambda position: len(_window(op, position)))
     images = []
-    for m in sorted({*range(0, g.out_channels, -(-g.out_channels // channels)), g.out_channels - 1}):
+    for m in np.linspace(0, g.out_channels - 1, min(channels, g.out_channels)).astype(int).tolist():
         image = np.full((2, g.batch, g.in_channels, *g.input), ends[1])
         first = m // g.group_out * g.group_in
         for tap, pixel in _window(op, middle):

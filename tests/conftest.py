@@ -1,6 +1,16 @@
-"""Options of the test suite."""
+"""Options of the test suite, and which of its tests may be skipped."""
+
+import os
+from collections.abc import Generator
 
 import pytest
+
+NO_SKIPS = os.environ.get("QCGEN_NO_SKIPS", "") not in ("", "0")
+"""Set where every tool is installed: there a test that is skipped has lost something, and fails."""
+
+EXHAUSTIVE = "runs with --exhaustive"
+ALLOWED = (EXHAUSTIVE, "beside the repository")
+"""Words of the reasons that stay allowed: what another command runs, and material that is no part of the repository."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -12,4 +22,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     for item in items:
         if item.get_closest_marker("exhaustive"):
-            item.add_marker(pytest.mark.skip(reason="runs with --exhaustive"))
+            item.add_marker(pytest.mark.skip(reason=EXHAUSTIVE))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if not hasattr(report, "wasxfail"):
+        _refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    _refuse_skip(report)
+    return report
+
+
+def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Turns a skip into a failure where QCGEN_NO_SKIPS is set and the reason is none of the allowed ones."""
+    if not (NO_SKIPS and report.skipped) or any(words in str(report.longrepr) for words in ALLOWED):
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    report.outcome = "failed"
+    report.longrepr = f"{report.nodeid} must not be skipped here (QCGEN_NO_SKIPS is set). {reason}"

@@ -1,8 +1,8 @@
 """Documents that can run, run: commands in README.md and docs/ are executed, and what they print is compared.
 
 In a ``console`` block a line that starts with "$ " is a command, the lines below it are what it prints. Another block
-whose fence names a file (``c main.c``) is that file, for the commands below it. The blocks of a document share a folder,
-in which the repository's ``tests`` can be reached. Run as a program, this rewrites what the commands print.
+whose fence names a file (``c main.c``) is that file, for the commands below it. The blocks of a document share one
+folder, in which the repository's ``tests`` can be reached. Run as a program, this rewrites what the commands print.
 """
 
 from __future__ import annotations

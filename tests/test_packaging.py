@@ -83,7 +83,8 @@ def test_the_wheel_holds_nothing_but_the_package_and_its_licence(archives):
 
 
 def test_the_source_archive_holds_the_templates_and_the_licence(archives):
-    names = set(tarfile.open(archives[0]).getnames())
+    with tarfile.open(archives[0]) as archive:
+        names = set(archive.getnames())
     root = f"qcgen-{__version__}"
     assert {f"{root}/templates/{name}" for name in TEMPLATES} | {f"{root}/LICENSE", f"{root}/README.md"} <= names
 

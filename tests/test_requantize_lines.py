@@ -10,7 +10,7 @@ SHIFT = 9
 
 
 def small_stairs(seed: int):
-    """Twelve channels with scales such that multipliers at 2^-SHIFT are below 600; some are constant, some step once."""
+    """Twelve channels whose multipliers are small numbers at SHIFT; some are constant, some step once."""
     rng = np.random.default_rng(seed)
     lo = rng.integers(-300, 300, 12)
     hi = lo + rng.integers(0, 400, 12)
@@ -29,14 +29,14 @@ def is_exact(stairs, m: int, slope: int, constant) -> np.ndarray:
 
 def test_the_band_holds_exactly_the_constants_that_make_a_line_exact():
     admitted = refused = 0
-    for seed in range(6):
+    for seed in range(4):
         stairs = small_stairs(seed)
         task = lines.problem(stairs, SHIFT)
         for slope in (1, 2, 3, 17, 64, 200, 333, 512):
             band = lines.band(task, np.full(12, slope))
             for m in range(12):
                 reach = 2**SHIFT * 40 + slope * 700  # no constant beyond it could matter, unless clamps hold the line
-                constant = np.arange(-reach, reach, 1 + reach // 20000)
+                constant = np.arange(-reach, reach, 1 + reach // 5000)
                 expected = (constant >= band.lowest[m]) & (constant <= band.highest[m])
                 assert np.array_equal(is_exact(stairs, m, slope, constant), expected)
                 for edge in (int(band.lowest[m]), int(band.highest[m])):
@@ -89,12 +89,16 @@ def test_bands_at_the_largest_shift_do_not_overflow():
         for m in range(4):
             lower = [
                 ((int(k) - 127) << lines.MAX_SHIFT) - int(acc) * slope
-                for acc, k, counts in zip(corners.reach_acc[m], corners.reach_code[m], corners.reach_counts[m], strict=True)
+                for acc, k, counts in zip(
+                    corners.reach_acc[m], corners.reach_code[m], corners.reach_counts[m], strict=True
+                )
                 if counts
             ]
             upper = [
                 ((int(k) - 127) << lines.MAX_SHIFT) - int(acc) * slope - 1
-                for acc, k, counts in zip(corners.miss_acc[m], corners.miss_code[m], corners.miss_counts[m], strict=True)
+                for acc, k, counts in zip(
+                    corners.miss_acc[m], corners.miss_code[m], corners.miss_counts[m], strict=True
+                )
                 if counts
             ]
             # What stands for "no bound" may only make the band narrower, never wider.

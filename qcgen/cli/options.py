@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 LAYOUTS = ("model", "nhwc", "nchw")
 NUMERICS = ("onnxruntime", "orion-fp16x16", "orion-fp8x23")
 OPTIMIZE = ("size", "speed")
+IO = ("model", "quantized")
 
 
 def add_compile_options(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +56,14 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="fix a symbolic dimension; may be repeated",
     )
+    add(
+        "--io",
+        choices=IO,
+        default=IO[0],
+        help="quantized: without the conversions from and to float at the rims of a network; the C function takes and"
+        " gives the integers, and the header their scales (default: %(default)s)",
+    )
+    add("--no-simplify", dest="simplify", action="store_false", help="keep what is proved to be without effect")
     add("--json", action="store_true", help="print a machine-readable report instead of text")
 
 
@@ -62,7 +71,14 @@ def compile_options(args: argparse.Namespace) -> Options:
     """The options that the code depends on."""
     from qcgen.ir.plan import Options
 
-    return Options(target=args.target, layout=args.layout, numerics=args.numerics, optimize=args.optimize)
+    return Options(
+        target=args.target,
+        layout=args.layout,
+        numerics=args.numerics,
+        optimize=args.optimize,
+        io=args.io,
+        simplify=args.simplify,
+    )
 
 
 def dimensions(args: argparse.Namespace) -> dict[str, int]:

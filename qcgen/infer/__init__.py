@@ -8,6 +8,7 @@ from dataclasses import replace
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.infer import linear, pointwise, shape, window
 from qcgen.infer.facts import Facts, Shape, TensorType
+from qcgen.infer.lookup import LOOKUP, lookup
 from qcgen.ir.graph import Dim, Graph, Node, Value
 from qcgen.ir.types import DType
 
@@ -82,6 +83,7 @@ RULES: dict[tuple[str, str], Rule] = {
     (NHWC_DOMAIN, "GlobalMaxPool"): window.global_pooling,
     (NHWC_DOMAIN, "MaxPool"): window.pooling,
     (NHWC_DOMAIN, "QLinearConv"): window.convolution,
+    LOOKUP: lookup,
 }
 """How the outputs of every known operator follow from its inputs, by (domain, op_type)."""
 

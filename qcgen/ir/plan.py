@@ -18,6 +18,8 @@ class Options:
     layout: str = "model"
     numerics: str = "onnxruntime"
     optimize: str = "size"
+    io: str = "model"
+    simplify: bool = True
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,8 @@ class Conv:
 
     Integer (x, weights int8 or uint8; int32 accumulator that wraps modulo 2^32) or float32 throughout, then all zero
     points are 0. ``weights`` (M, C/group, k...) in ONNX order; ``w_zero_point`` (M,) int32; ``bias`` (M,) int32 or
-    float32, zeros if the model has none. Padding contributes nothing to the sum.
+    float32, zeros if the model has none. Padding contributes nothing to the sum. ``accumulator_range`` (lo, hi), each
+    (M,) int64, bounds the accumulators within the program where that has been proved; None: for every x of its type.
     """
 
     name: str
@@ -141,6 +142,7 @@ class Conv:
     w_zero_point: Int32s
     bias: Array
     epilogue: Epilogue
+    accumulator_range: tuple[Int64s, Int64s] | None = None
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,74 @@ from collections.abc import Callable, Iterable
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.errors import ModelRejected, Problem
 from qcgen.ir.graph import Graph, Node
-from qcgen.ir.program import Operator, Program, Tensor
+from qcgen.ir.program import Operator, Program, Tensor, inputs_of
+from qcgen.lower import elementwise, linear, movement, pool, softmax
 from qcgen.lower.conv import lower_conv_integer, lower_float_conv, lower_qlinear_conv
 from qcgen.lower.orion import lower_orion
+from qcgen.lower.source import tensor_of
+from qcgen.lower.spread import spread
 
-LOWERINGS: dict[tuple[str, str], Callable[[Node, Graph], Operator]] = {
+Lowering = Callable[[Node, Graph], Operator | tuple[Operator, ...]]
+"""From a node to what it means, in execution order."""
+
+LOWERINGS: dict[tuple[str, str], Lowering] = {
+    ("", "Add"): elementwise.lower_float_binary,
+    ("", "AveragePool"): pool.lower_average_pool,
+    ("", "Cast"): elementwise.lower_same,
+    ("", "Clip"): elementwise.lower_activation,
+    ("", "Concat"): movement.lower_concat,
     ("", "Conv"): lower_float_conv,
     ("", "ConvInteger"): lower_conv_integer,
+    ("", "DequantizeLinear"): elementwise.lower_dequantize,
+    ("", "Div"): elementwise.lower_float_binary,
+    ("", "Dropout"): elementwise.lower_same,
+    ("", "Flatten"): movement.lower_reshape,
+    ("", "Gemm"): linear.lower_gemm,
+    ("", "GlobalAveragePool"): pool.lower_global_average_pool,
+    ("", "HardSigmoid"): elementwise.lower_activation,
+    ("", "HardSwish"): elementwise.lower_activation,
+    ("", "Identity"): elementwise.lower_same,
+    ("", "LeakyRelu"): elementwise.lower_activation,
+    ("", "MatMul"): linear.lower_matmul,
+    ("", "MatMulInteger"): linear.lower_matmul_integer,
+    ("", "MaxPool"): pool.lower_max_pool,
+    ("", "Mul"): elementwise.lower_float_binary,
+    ("", "Pad"): movement.lower_pad,
     ("", "QLinearConv"): lower_qlinear_conv,
+    ("", "QLinearMatMul"): linear.lower_qlinear_matmul,
+    ("", "QuantizeLinear"): elementwise.lower_quantize,
+    ("", "ReduceMean"): pool.lower_reduce_mean,
+    ("", "Relu"): elementwise.lower_activation,
+    ("", "Reshape"): movement.lower_reshape,
+    ("", "Resize"): movement.lower_resize,
+    ("", "Sigmoid"): elementwise.lower_activation,
+    ("", "Slice"): movement.lower_slice,
+    ("", "Softmax"): softmax.lower_softmax,
+    ("", "Split"): movement.lower_split,
+    ("", "Squeeze"): movement.lower_reshape,
+    ("", "Sub"): elementwise.lower_float_binary,
+    ("", "Tanh"): elementwise.lower_activation,
+    ("", "Transpose"): movement.lower_transpose,
+    ("", "Unsqueeze"): movement.lower_reshape,
+    ("com.microsoft", "DequantizeLinear"): elementwise.lower_dequantize,
     ("com.microsoft", "FusedConv"): lower_float_conv,
     ("com.microsoft", "NhwcFusedConv"): lower_float_conv,
+    ("com.microsoft", "NhwcMaxPool"): pool.lower_max_pool,
+    ("com.microsoft", "QGemm"): linear.lower_qgemm,
+    ("com.microsoft", "QLinearAdd"): elementwise.lower_qlinear_add,
+    ("com.microsoft", "QLinearAveragePool"): pool.lower_qlinear_average_pool,
+    ("com.microsoft", "QLinearConcat"): movement.lower_qlinear_concat,
     ("com.microsoft", "QLinearConv"): lower_qlinear_conv,
+    ("com.microsoft", "QLinearGlobalAveragePool"): pool.lower_qlinear_global_average_pool,
+    ("com.microsoft", "QLinearLeakyRelu"): elementwise.lower_qlinear_leaky_relu,
+    ("com.microsoft", "QLinearMul"): elementwise.lower_qlinear_mul,
+    ("com.microsoft", "QLinearSigmoid"): elementwise.lower_qlinear_sigmoid,
+    ("com.microsoft", "QLinearSoftmax"): softmax.lower_qlinear_softmax,
+    ("com.microsoft", "QuantizeLinear"): elementwise.lower_quantize,
+    (NHWC_DOMAIN, "AveragePool"): pool.lower_average_pool,
     (NHWC_DOMAIN, "Conv"): lower_float_conv,
+    (NHWC_DOMAIN, "GlobalAveragePool"): pool.lower_global_average_pool,
+    (NHWC_DOMAIN, "MaxPool"): pool.lower_max_pool,
     (NHWC_DOMAIN, "QLinearConv"): lower_qlinear_conv,
 }
 """The supported operators by (domain, op_type), each with what it means in onnxruntime's arithmetic."""
@@ -35,19 +91,26 @@ def lower(graph: Graph, *, numerics: str = "onnxruntime") -> Program:
     if numerics not in NUMERICS:
         raise ValueError(f"numerics must be one of {', '.join(NUMERICS)}, not {numerics!r}")
     bits = NUMERICS[numerics]
-    if bits is None:
-        operators = [LOWERINGS[node.domain, node.op_type](node, graph) for node in graph.nodes]
-    else:
-        operators = _lower_orion_nodes(graph, bits, numerics)
-    consumed = _by_name(op.x for op in operators)
+    lowered = _lower_nodes(graph) if bits is None else _lower_orion_nodes(graph, bits, numerics)
+    operators = spread(lowered, graph.constants)
+    consumed = _by_name(x for op in operators for x in inputs_of(op))
     produced = _by_name(op.y for op in operators)
     return Program(
         name=graph.name,
-        inputs=tuple(consumed.get(name) or _unused(graph, name) for name in graph.inputs),
+        inputs=tuple(consumed.get(name) or tensor_of(graph, name) for name in graph.inputs),
         outputs=tuple(produced[name] for name in graph.outputs),
-        operators=tuple(operators),
+        operators=operators,
         sha256=graph.sha256,
+        constants={name: graph.constants[name] for name in consumed if name in graph.constants},
     )
+
+
+def _lower_nodes(graph: Graph) -> list[Operator]:
+    operators: list[Operator] = []
+    for node in graph.nodes:
+        lowered = LOWERINGS[node.domain, node.op_type](node, graph)
+        operators += lowered if isinstance(lowered, tuple) else (lowered,)
+    return operators
 
 
 def _lower_orion_nodes(graph: Graph, bits: int, numerics: str) -> list[Operator]:
@@ -75,10 +138,3 @@ def _by_name(tensors: Iterable[Tensor]) -> dict[str, Tensor]:
         named.setdefault(tensor.name, tensor)
     return named
 
-
-def _unused(graph: Graph, name: str) -> Tensor:
-    """An input of the model that no node reads."""
-    value = graph.value(name)
-    assert value.dtype is not None, f"the type of input {name!r} is not known"
-    assert value.fixed_shape is not None, f"the shape of input {name!r} is not known"
-    return Tensor(name, value.dtype, value.fixed_shape)

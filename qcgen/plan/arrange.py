@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
 
 from qcgen.ir.program import (
     AveragePool,
@@ -11,6 +14,7 @@ from qcgen.ir.program import (
     Conv,
     FloatBinary,
     FloatSoftmax,
+    Int64s,
     MaxPool,
     Operator,
     OrionConv,
@@ -57,6 +61,8 @@ class _Arrangement:
         self._wanted = {tensor.name: stored(tensor, boundary_layout(tensor, option)) for tensor in program.outputs}
         self._steps: list[Arranged] = []
         self._copies: dict[tuple[str, Order], Tensor] = {}
+        # Matrices whose columns lie in another order than the model's: an image, flattened as it is in memory.
+        self._columns: dict[str, Int64s] = {}
         # What can lend its memory to a view that is an output: everything that is neither input nor output itself.
         self._lendable: set[str] = set()
 
@@ -67,6 +73,10 @@ class _Arrangement:
         return tuple(self._steps)
 
     def _arrange(self, op: Operator) -> None:
+        if isinstance(op, Reshape) and self._flattens_for_products(op):
+            self._columns[op.y.name] = _columns_in_memory(op.x, self._orders[op.x.name])
+            self._add(Arranged(op, (self._orders[op.x.name],), row_major(op.y), is_view=True))
+            return
         op = self._with_suitable_inputs(op)
         xs = tuple(self._orders[tensor.name] for tensor in inputs_of(op))
         natural = _natural_output(op, xs)
@@ -105,9 +115,27 @@ class _Arrangement:
         name = (target or op.y).name
         return in_place and (name not in self._wanted or op.x.name in self._lendable)
 
+    def _flattens_for_products(self, op: Reshape) -> bool:
+        """Whether a flattened image need not be copied, because weights can be reordered instead.
+
+        True if it does not lie row-major and only products of matrices read it, row by row.
+        """
+        order = self._orders[op.x.name]
+        readers = [reader for reader in self._program.operators if op.y in inputs_of(reader)]
+        return (
+            not same(order, row_major(op.x), op.x.shape)
+            and op.y.name not in self._wanted
+            and len(op.y.shape) == 2
+            and order[0] == 0
+            and op.y.shape[0] == op.x.shape[0]
+            and all(isinstance(reader, Conv) and reader.x.layout is None for reader in readers)
+        )
+
     def _with_suitable_inputs(self, op: Operator) -> Operator:
         """The operator on inputs in orders that it can read, copied where they are not."""
         match op:
+            case Conv() if op.x.name in self._columns:
+                return replace(op, weights=op.weights[:, self._columns[op.x.name]])
             case Conv() | OrionConv() | MaxPool() | AveragePool():
                 if op.x.layout is None or layout_of(op.x, self._orders[op.x.name]) is not None:
                     return op
@@ -144,6 +172,12 @@ class _Arrangement:
 def _copy(x: Tensor, y: Tensor) -> Transpose:
     """The same tensor, axis by axis; only the order in memory changes."""
     return Transpose(f"{x.name} to memory order", "Transpose", x, y, row_major(x))
+
+
+def _columns_in_memory(image: Tensor, order: Order) -> Int64s:
+    """For each column of the flattened image, in the order in memory, its number in the model's order."""
+    numbers = np.arange(prod(image.shape[1:])).reshape(1, *image.shape[1:])
+    return numbers.transpose(order).reshape(-1)
 
 
 def _writes_any_layout(op: Operator) -> bool:

@@ -5,28 +5,82 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
-from qcgen.ir.program import Conv, Operator, OrionConv, Program
+from qcgen.ir.program import (
+    AveragePool,
+    Concat,
+    Conv,
+    Dequantize,
+    FloatBinary,
+    FloatSoftmax,
+    FloatUnary,
+    GlobalAveragePool,
+    Lookup,
+    MaxPool,
+    Operator,
+    OrionConv,
+    Pad,
+    Program,
+    Quantize,
+    QuantizedBinary,
+    Reshape,
+    Resize,
+    Slice,
+    Softmax,
+    Transpose,
+    inputs_of,
+)
 from qcgen.ir.types import Array
+from qcgen.reference import elementwise, movement, pool, softmax
 from qcgen.reference.conv import evaluate_conv
 from qcgen.reference.orion import evaluate_orion_conv
 
-__all__ = ["evaluate", "evaluate_operator"]
+__all__ = ["evaluate", "evaluate_all", "evaluate_operator"]
 
 
 def evaluate(program: Program, feeds: Mapping[str, Array]) -> dict[str, Array]:
     """The outputs by name, for inputs by name; all of them in the shapes and layouts of the model."""
-    values = dict(feeds)
-    for op in program.operators:
-        values[op.y.name] = evaluate_operator(op, values[op.x.name])
+    values = evaluate_all(program, feeds)
     return {tensor.name: values[tensor.name] for tensor in program.outputs}
 
 
-def evaluate_operator(op: Operator, x: Array) -> Array:
-    """One operator's output."""
+def evaluate_all(program: Program, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """Every tensor of the program by name, for inputs by name."""
+    values = {**program.constants, **feeds}
+    for op in program.operators:
+        values[op.y.name] = evaluate_operator(op, *(values[x.name] for x in inputs_of(op)))
+    return values
+
+
+def evaluate_operator(op: Operator, *inputs: Array) -> Array:
+    """One operator's output, for its inputs in the order of ``inputs_of``."""
     match op:
         case Conv():
-            return evaluate_conv(op, x)
+            return evaluate_conv(op, *inputs)
         case OrionConv():
-            return evaluate_orion_conv(op, x)
+            return evaluate_orion_conv(op, *inputs)
+        case MaxPool():
+            return pool.evaluate_max_pool(op, *inputs)
+        case AveragePool():
+            return pool.evaluate_average_pool(op, *inputs)
+        case GlobalAveragePool():
+            return pool.evaluate_global_average_pool(op, *inputs)
+        case Lookup():
+            return elementwise.evaluate_lookup(op, *inputs)
+        case QuantizedBinary():
+            return elementwise.evaluate_quantized_binary(op, *inputs)
+        case Quantize():
+            return elementwise.evaluate_quantize(op, *inputs)
+        case Dequantize():
+            return elementwise.evaluate_dequantize(op, *inputs)
+        case FloatUnary():
+            return elementwise.evaluate_float_unary(op, *inputs)
+        case FloatBinary():
+            return elementwise.evaluate_float_binary(op, *inputs)
+        case Softmax():
+            return softmax.evaluate_softmax(op, *inputs)
+        case FloatSoftmax():
+            return softmax.evaluate_float_softmax(op, *inputs)
+        case Transpose() | Reshape() | Concat() | Slice() | Pad() | Resize():
+            return movement.evaluate_movement(op, *inputs)
         case _:
             assert_never(op)

@@ -15,8 +15,13 @@ from qcgen.reference.activations import activate
 
 
 def evaluate_conv(op: Conv, x: Array) -> Array:
-    """y for x in the model's own shapes and layouts; float convolutions are computed in float64, then rounded."""
-    image = np.moveaxis(x, -1, 1) if op.x.layout is Layout.CHANNELS_LAST else x
+    """y for x in the model's own shapes and layouts; float convolutions are computed in float64, then rounded.
+
+    A tensor without a layout is a matrix: rows of channels.
+    """
+    g = op.geometry
+    rows = x.reshape(g.batch, *g.input, g.in_channels) if op.x.layout is None else x
+    image = rows if op.x.layout is Layout.CHANNELS_FIRST else np.moveaxis(rows, -1, 1)
     is_float = isinstance(op.epilogue, FloatActivation)
     wide = np.float64 if is_float else np.int64
     taps = image.astype(wide) - op.x_zero_point
@@ -24,7 +29,7 @@ def evaluate_conv(op: Conv, x: Array) -> Array:
     weights = op.weights.astype(wide) - zero_points
     acc = convolve(op.geometry, taps, weights) + op.bias.astype(wide).reshape((-1,) + (1,) * op.geometry.rank)
     y = _finish(op, acc)
-    return np.moveaxis(y, 1, -1) if op.y.layout is Layout.CHANNELS_LAST else y
+    return y if op.y.layout is Layout.CHANNELS_FIRST else np.moveaxis(y, 1, -1).reshape(op.y.shape)
 
 
 def convolve(g: ConvGeometry, x: Array, weights: Array) -> Array:

@@ -17,7 +17,6 @@ from qcgen.version import __version__
 
 def render(plan: Plan) -> dict[str, str]:
     """The generated files by name: NAME.h and NAME.c. Same plan, same bytes."""
-    environment = _environment()
     support = [name for name in SUPPORT_NAMES if any(name in call.support for call in plan.calls)]
     context = {
         "plan": plan,
@@ -25,7 +24,7 @@ def render(plan: Plan) -> dict[str, str]:
         "PREFIX": plan.prefix.upper(),
         "version": __version__,
         "options": options_text(plan),
-        "bodies": [_body(environment, plan, call) for call in plan.calls],
+        "bodies": [_body(plan, call) for call in plan.calls],
         "support": support,
         "summary": summary(plan),
         "memory": memory(plan),
@@ -36,8 +35,8 @@ def render(plan: Plan) -> dict[str, str]:
         "uses_math": any(call.context.get("uses_math") for call in plan.calls),
     }
     return {
-        f"{plan.prefix}.h": environment.get_template("model.h.jinja").render(context),
-        f"{plan.prefix}.c": environment.get_template("model.c.jinja").render(context),
+        f"{plan.prefix}.h": environment().get_template("model.h.jinja").render(context),
+        f"{plan.prefix}.c": environment().get_template("model.c.jinja").render(context),
     }
 
 
@@ -46,12 +45,17 @@ def options_text(plan: Plan) -> str:
     options = plan.options
     text = f"--target {options.target} --layout {options.layout} --optimize {options.optimize}"
     text += f" --numerics {options.numerics}"
+    if options.io != "model":
+        text += f" --io {options.io}"
+    if not options.simplify:
+        text += " --no-simplify"
     return f"{text} --node {one_line(plan.node)}" if plan.node else text
 
 
 @cache  # it keeps the templates that it has read
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
+def environment() -> jinja2.Environment:
+    """The template engine: names that are not given are errors, values reach C through the filters below."""
+    engine = jinja2.Environment(
         loader=jinja2.FileSystemLoader(templates()),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -59,11 +63,11 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
         autoescape=False,  # C, not HTML
     )
-    environment.filters.update(
+    engine.filters.update(
         comment=comment, int32=int32, int64=int64, rows=rows, extent=extent, thousands=thousands, place=place
     )
-    environment.filters.update(one_line=one_line, real=real)
-    return environment
+    engine.filters.update(one_line=one_line, real=real)
+    return engine
 
 
 def templates() -> Path:
@@ -73,9 +77,10 @@ def templates() -> Path:
     return installed if installed.is_dir() else package.parent / "templates"
 
 
-def _body(environment: jinja2.Environment, plan: Plan, call: Call) -> str:
+def _body(plan: Plan, call: Call) -> str:
     """A node's functions, without its tables."""
-    return environment.get_template(call.template).render(
+    template = environment().get_template(call.template)
+    return template.render(
         call.context,
         prefix=plan.prefix,
         symbol=call.symbol,

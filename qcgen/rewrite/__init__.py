@@ -2,19 +2,89 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from qcgen.infer import infer
 from qcgen.ir.graph import Graph
-from qcgen.rewrite.fold_constants import fold_constants
+from qcgen.rewrite.dequantize_later import dequantize_later
+from qcgen.rewrite.drop_clamps import drop_clamps
+from qcgen.rewrite.fold_constants import FOLDS, Fold, fold_constants
+from qcgen.rewrite.fuse_binary import fuse_binary
+from qcgen.rewrite.fuse_convolution import fuse_convolution
+from qcgen.rewrite.fuse_float_gemm import fuse_float_gemm
+from qcgen.rewrite.fuse_gemm import fuse_gemm
+from qcgen.rewrite.fuse_matmul import fuse_matmul
+from qcgen.rewrite.fuse_table import fuse_table
+from qcgen.rewrite.fuse_unary import fuse_unary
+from qcgen.rewrite.join_matmul_add import join_matmul_add
+from qcgen.rewrite.join_pairs import join_pairs
+from qcgen.rewrite.merge_duplicates import merge_duplicates
+from qcgen.rewrite.name_means import name_means
+from qcgen.rewrite.quantize_earlier import quantize_earlier
+from qcgen.rewrite.remove_identities import remove_identities
+from qcgen.rewrite.wiring import Pattern, apply, without_unused
+
+PATTERNS: tuple[Pattern, ...] = (
+    remove_identities,
+    merge_duplicates,
+    name_means,
+    join_matmul_add,
+    fuse_convolution,
+    fuse_gemm,
+    fuse_matmul,
+    fuse_binary,
+    fuse_unary,
+    fuse_table,
+    join_pairs,
+    drop_clamps,
+    quantize_earlier,
+    dequantize_later,
+    fuse_float_gemm,
+)
+"""What is looked for, in this order: after each change the search starts again from the top.
+
+Quantization moves forward before dequantization moves back, so that a Relu between two quantizations becomes part of
+one table.
+"""
+
+FOLDS_BEFORE_FUSION: Mapping[tuple[str, str], Fold] = {
+    key: fold for key, fold in FOLDS.items() if key[1] != "DequantizeLinear"
+}
+"""Weights and biases stay behind their DequantizeLinear until the operators around them have been fused."""
 
 
 def rewrite(graph: Graph) -> Graph:
-    """The graph with everything computed that does not depend on an input; its types and shapes inferred.
+    """The graph with quantized operators fused to integer ones and with everything computed that does not depend on an
+    input; its types and shapes inferred.
+    """
+    graph = _folded(graph, FOLDS_BEFORE_FUSION)
+    if any(node.op_type in ("QuantizeLinear", "DequantizeLinear") for node in graph.nodes):
+        graph = _fused(graph)
+    return _importing(_folded(graph, FOLDS))
 
-    Folding and inference help each other (the shape of a Reshape may be computed, Shape needs shapes), so they take
+
+def _folded(graph: Graph, folds: Mapping[tuple[str, str], Fold]) -> Graph:
+    """Folding and inference help each other (the shape of a Reshape may be computed, Shape needs shapes), so they take
     turns until no node is folded.
     """
     while True:
-        folded = fold_constants(infer(graph))
+        folded = fold_constants(infer(graph), folds)
         if len(folded.nodes) == len(graph.nodes):
             return folded
         graph = folded
+
+
+def _fused(graph: Graph) -> Graph:
+    """The graph in which no pattern is left."""
+    while True:
+        changed = next((new for pattern in PATTERNS if (new := apply(graph, pattern)) is not graph), None)
+        if changed is None:
+            return graph
+        graph = _folded(without_unused(changed), FOLDS_BEFORE_FUSION)
+
+
+def _importing(graph: Graph) -> Graph:
+    """The graph with version 1 of every domain that rewriting brought in."""
+    new = {node.domain: 1 for node in graph.nodes if node.domain not in graph.opsets}
+    return replace(graph, opsets={**graph.opsets, **new})

@@ -93,6 +93,7 @@ def prepare_nhwc(op: Operator, setting: Setting) -> Prepared:
     context = _context(op, packed, setting) | {
         "taps": _pixel_taps(spatial),
         "guarded": packed.epilogue.guarded.size,
+        "pixels": prod(g.output),
         "axes": spatial,
         "axes_indent": spatial[-1].indent + INDENT,
         "has_border": has_border,
@@ -166,7 +167,6 @@ def _context(op: Conv, packed: Packed, setting: Setting) -> dict[str, object]:
         "y_type": op.y.dtype.c,
         "weight_type": _weight_type(packed),
         "output": output,
-        "pixels": pixels,
         "y_image": g.out_channels * pixels,
         "y_pixel": g.out_channels if is_last else 1,
         "y_channel": 1 if is_last else pixels,

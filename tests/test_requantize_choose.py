@@ -1,0 +1,276 @@
+"""The choice of fixed-point arithmetic and its certificate, against equation (1)."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from requantization_layers import KINDS, probes, random_layer, stairs_of
+
+from qcgen.intervals import INT32_MAX, INT32_MIN
+from qcgen.requantize import FORMS, choose
+from qcgen.requantize.fixed_point import certify, evaluate, in_window, scaled, windows_that_never_close
+
+MISFIT = 2.0**-8  # exact ties at every other step: no line serves it
+PI, E = 0.0031415926, 0.0027182818  # no accumulator comes next to a tie: lines serve them
+
+
+def always_emulated(fixed):
+    """(M,): the channels whose window never closes."""
+    return (fixed.guard >= windows_that_never_close(fixed.shift)) | (fixed.arithmetic == "emulated")
+
+
+def whole_interval(stairs):
+    """(M, N): every accumulator of every channel, the highest repeated where an interval is shorter than others."""
+    count = int((stairs.hi - stairs.lo).max()) + 1
+    return np.minimum(stairs.lo[:, None] + np.arange(count), stairs.hi[:, None])
+
+
+def is_equal(fixed, stairs, acc) -> bool:
+    return np.array_equal(evaluate(fixed, stairs, acc), stairs.at(acc))
+
+
+@pytest.mark.parametrize("narrow", [False, True], ids=["", "narrow"])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_the_chosen_arithmetic_equals_float32_at_every_step_and_at_random(kind, narrow):
+    rng = np.random.default_rng(4)
+    for channels in (1, 2, 8, 40):
+        for _ in range(4):
+            stairs = random_layer(rng, kind, channels)
+            fixed = choose(stairs, narrow=narrow)
+            assert is_equal(fixed, stairs, probes(rng, stairs, 100_000 // channels))
+            assert fixed.multiplier.shape == fixed.guard.shape == fixed.addend.shape == (channels,)
+            assert sum(fixed.forms.values()) == channels
+            assert set(fixed.forms) <= set(FORMS)
+
+
+@pytest.mark.parametrize("narrow", [False, True], ids=["", "narrow"])
+def test_the_chosen_arithmetic_equals_float32_on_every_accumulator_of_small_intervals(narrow):
+    rng = np.random.default_rng(5)
+    for kind in KINDS:
+        stairs = random_layer(rng, replace(kind, width=(2, 14), has_extremes=False), 12)
+        assert is_equal(choose(stairs, narrow=narrow), stairs, whole_interval(stairs))
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    exponents=st.lists(st.floats(-160, 100), min_size=1, max_size=6),
+    ends=st.tuples(st.integers(INT32_MIN, INT32_MAX), st.integers(INT32_MIN, INT32_MAX)),
+    codes=st.tuples(st.integers(-128, 127), st.integers(-128, 127), st.integers(-128, 127)),
+    narrow=st.booleans(),
+)
+def test_any_layer_gets_an_arithmetic_that_equals_float32(exponents, ends, codes, narrow):
+    low, zero_point, high = sorted(codes)
+    scale = np.maximum(np.exp2(np.array(exponents)), 2.0**-149)
+    stairs = stairs_of(scale, [min(ends)] * len(scale), max(ends), zero_point, low, high)
+    fixed = choose(stairs, narrow=narrow)
+    assert is_equal(fixed, stairs, probes(np.random.default_rng(6), stairs, 200))
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(
+    exponents=st.lists(st.one_of(st.floats(-14, -0.01), st.integers(-14, -1)), min_size=1, max_size=20),
+    width=st.integers(4, 2**24 - 1),
+    center=st.floats(-1, 1),
+    zero_point=st.integers(-128, 127),
+)
+def test_nothing_is_emulated_while_accumulators_stay_below_2_to_24(exponents, width, center, zero_point):
+    middle = int(center * (2**24 - 1 - width))
+    count = len(exponents)
+    stairs = stairs_of(np.exp2(np.array(exponents, float)), [middle - width] * count, middle + width, zero_point)
+    assert "emulated" not in choose(stairs).forms
+
+
+def test_a_layer_whose_channels_all_admit_it_gets_the_high_word():
+    scale = np.random.default_rng(71).uniform(0.001, 0.01, 64)
+    fixed = choose(stairs_of(scale, [-30_000] * 64, 30_000))
+    assert (fixed.arithmetic, fixed.forms) == ("high word", {"high word": 64})
+    assert fixed.shift == 5  # 0.01 is below 2^-6, so multipliers in units of 2^-37 are below 2^31
+
+
+def test_one_misfit_channel_gets_a_window_and_leaves_the_layer_in_the_high_word():
+    scale = np.random.default_rng(71).uniform(0.001, 0.01, 64)
+    scale[17] = MISFIT
+    fixed = choose(stairs_of(scale, [-30_000] * 64, 30_000))
+    assert (fixed.arithmetic, fixed.forms) == ("high word", {"high word": 63, "tie window": 1})
+    assert np.flatnonzero(fixed.guard).tolist() == [17]
+
+
+def test_a_window_covers_few_accumulators():
+    stairs = stairs_of([MISFIT, 0.003, 0.005, 0.001] * 4, [-30_000] * 16, 30_000)
+    fixed = choose(stairs)
+    share = in_window(fixed, scaled(fixed, whole_interval(stairs)))[fixed.guard > 0].mean()
+    assert 0 < share < 0.1
+
+
+def test_a_channel_beyond_int32_is_emulated_and_leaves_the_others_on_their_lines():
+    scale = np.random.default_rng(72).uniform(0.5, 0.9, 8)
+    fixed = choose(stairs_of([*scale, 2.0], [*[-500] * 8, INT32_MIN], [*[500] * 8, INT32_MAX]))
+    assert fixed.arithmetic == "wide"
+    assert fixed.forms == {"wide": 8, "emulated": 1}
+
+
+def test_a_layer_that_has_no_lines_at_all_is_emulated():
+    fixed = choose(stairs_of([3e9, 1e30], [-5, -5], 5))
+    assert (fixed.arithmetic, fixed.forms) == ("emulated", {"emulated": 2})
+
+
+def test_dead_channels_are_counted_as_constant_next_to_the_ends_of_int32():
+    ends = [INT32_MIN, INT32_MIN + 1, INT32_MAX - 1, INT32_MAX]
+    for narrow in (False, True):
+        for scale in (3.7e-12, 0.003, 300.0):
+            stairs = stairs_of([PI, E, *[scale] * 4], [-9000, -9000, *ends], [9000, 9000, *ends])
+            fixed = choose(stairs, narrow=narrow)
+            assert fixed.forms["constant"] == 4
+            assert not fixed.guard.any()
+
+
+def test_forms_count_each_channel_once_in_order_of_their_cost():
+    stairs = stairs_of([PI, PI, MISFIT, MISFIT, *[E] * 28], [-9000, 5, *[-9000] * 30], [9000, 5, *[9000] * 30])
+    forms = choose(stairs).forms
+    assert forms == {"constant": 1, "high word": 29, "tie window": 2}
+    assert list(forms) == [form for form in FORMS if form in forms]
+
+
+# narrow
+
+
+def narrow_c(fixed, acc: int, m: int, low: int, high: int) -> int:
+    """The C function of the narrow form in Python's own integers; fails where an int32 overflows."""
+    inside = min(max(acc, int(fixed.clamp_low[m])), int(fixed.clamp_high[m]))
+    product = inside * int(fixed.multiplier[m])
+    total = product + int(fixed.offset[m])
+    for value in (inside, product, total, int(fixed.multiplier[m]), int(fixed.offset[m])):
+        assert INT32_MIN <= value <= INT32_MAX
+    return min(max(total >> fixed.shift, low), high)
+
+
+def test_narrow_stays_in_int32_and_equals_float32_on_every_accumulator():
+    rng = np.random.default_rng(9)
+    served = 0
+    for _ in range(60):
+        channels = int(rng.integers(1, 4))
+        lo = rng.integers(-4000, 0, channels)
+        stairs = stairs_of(rng.uniform(0.02, 0.9, channels), lo, lo + rng.integers(0, 6000, channels), 3)
+        fixed = choose(stairs, narrow=True)
+        if fixed.arithmetic != "narrow":
+            continue
+        served += 1
+        acc = whole_interval(stairs)
+        expected = stairs.at(acc)
+        for m in range(channels):
+            assert [narrow_c(fixed, int(a), m, -128, 127) for a in acc[m]] == expected[m].tolist()
+    assert served > 20
+
+
+def test_narrow_serves_long_intervals_because_it_clamps_to_the_steps():
+    stairs = stairs_of([100 * PI, 100 * E, 0.1], [INT32_MIN, -(2**20), INT32_MAX], [INT32_MAX, 2**20, INT32_MAX])
+    fixed = choose(stairs, narrow=True)
+    assert fixed.forms == {"constant": 1, "narrow": 2}
+    assert is_equal(fixed, stairs, probes(np.random.default_rng(10), stairs, 10_000))
+
+
+def test_narrow_gives_way_where_a_channel_does_not_admit_it():
+    stairs = stairs_of([100 * PI, 0.25], [-2000, -2000], 2000)
+    assert choose(stairs, narrow=True).arithmetic != "narrow"
+    assert choose(stairs_of([100 * PI], [-2000], 2000), narrow=True).arithmetic == "narrow"
+
+
+def test_narrow_is_chosen_only_where_it_is_asked_for():
+    assert choose(stairs_of([100 * PI], [-2000], 2000)).arithmetic == "high word"
+
+
+# the certificate
+
+
+def certified_layers():
+    """Layers of every arithmetic, with and without windows, whose intervals can be walked through."""
+    rng = np.random.default_rng(11)
+    high, wide = rng.uniform(0.002, 0.03, 8), rng.uniform(0.2, 0.9, 8)
+    return {
+        "high word": (stairs_of(high, [-9000] * 8, 9000), False),
+        "wide": (stairs_of(wide, [-500] * 8, 500, 5), False),
+        "narrow": (stairs_of(wide, [-500] * 8, 500, -7), True),
+        "high word with windows": (stairs_of([*high, MISFIT, MISFIT], [-9000] * 10, 9000), False),
+        "wide with windows": (stairs_of([*wide, 0.5, 0.25], [-500] * 10, 500), False),
+    }
+
+
+LAYERS = certified_layers()
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_the_certified_layers_are_what_their_names_say(name):
+    stairs, narrow = LAYERS[name]
+    fixed = choose(stairs, narrow=narrow)
+    assert (fixed.arithmetic, fixed.is_guarded) == (name.removesuffix(" with windows"), name.endswith("windows"))
+    assert not always_emulated(fixed).any()
+
+
+def mutations(fixed, rng):
+    """The same requantization with one number of one channel changed."""
+    step = 1 << (fixed.shift + fixed.prescale)
+    sizes = {
+        "multiplier": [1, 2, -1, -2, 1000, int(fixed.multiplier.max()) // 64],
+        "addend": [1, -1, 2, -50],
+        "offset": [1, -1, step // 4, -step // 2, step],
+        "guard": [-1, 1, -1000],
+        "clamp_low": [1, 2, -40],
+        "clamp_high": [-1, -2, 40],
+    }
+    for field, differences in sizes.items():
+        for difference in differences:
+            for channel in rng.choice(fixed.guard.size, 4, replace=False):
+                values = getattr(fixed, field).copy()
+                values[channel] += difference
+                if field in ("guard", "multiplier") or field.startswith("clamp"):
+                    values = np.clip(values, 0 if field in ("guard", "multiplier") else INT32_MIN, INT32_MAX)
+                if not np.array_equal(values, getattr(fixed, field)):
+                    yield replace(fixed, **{field: values})
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_the_certificate_fails_wherever_a_changed_number_changes_some_code(name):
+    stairs, narrow = LAYERS[name]
+    fixed = choose(stairs, narrow=narrow)
+    assert certify(fixed, stairs) == fixed.comparisons
+    acc = whole_interval(stairs)
+    accepted = wrong = 0
+    for mutant in mutations(fixed, np.random.default_rng(12)):
+        equal = is_equal(mutant, stairs, acc)
+        try:
+            certify(mutant, stairs)
+        except AssertionError:
+            wrong += not equal
+        else:
+            assert equal
+            accepted += 1
+    assert accepted > 0
+    assert wrong > 10
+
+
+@pytest.mark.parametrize("name", ["high word with windows", "wide with windows"])
+def test_the_certificate_fails_without_its_windows(name):
+    stairs, _ = LAYERS[name]
+    fixed = choose(stairs)
+    with pytest.raises(AssertionError):
+        certify(replace(fixed, guard=np.zeros_like(fixed.guard)), stairs)
+
+
+def test_the_certificate_fails_where_a_channel_with_a_window_has_an_addend():
+    stairs = stairs_of([0.5], [-500], 500)
+    fixed = choose(stairs)
+    shifted = replace(fixed, addend=fixed.addend + 1, offset=fixed.offset - fixed.multiplier)
+    assert np.array_equal(scaled(shifted, stairs.lo[:, None]), scaled(fixed, stairs.lo[:, None]))
+    with pytest.raises(AssertionError, match="not exact"):
+        certify(shifted, stairs)
+
+
+def test_the_certificate_fails_where_a_variable_leaves_its_type():
+    stairs = stairs_of([0.003], [INT32_MIN], INT32_MAX, 0, 0, 255)
+    fixed = choose(stairs)
+    with pytest.raises(AssertionError):
+        certify(replace(fixed, addend=np.array([1])), stairs)
+    with pytest.raises(AssertionError, match="C type"):
+        certify(replace(fixed, offset=fixed.offset + 2**31, guard=fixed.guard * 0 + 2**fixed.shift), stairs)

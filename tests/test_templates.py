@@ -1,0 +1,167 @@
+"""Templates show what kernels decided: they use every name they are given, no other, and compute nothing."""
+
+import re
+from pathlib import Path
+
+import jinja2
+import pytest
+from batch import unit
+from cases import CASES
+from jinja2 import meta, nodes
+
+from qcgen.kernels import COMMON_NAMES, KERNELS
+from qcgen.render import environment, templates
+
+RENDER_NAMES = {"uses_string", "uses_math"}
+"""Names in a kernel's context that tell render which headers to include."""
+
+ARITHMETIC = (
+    nodes.Add,
+    nodes.Sub,
+    nodes.Mul,
+    nodes.Div,
+    nodes.FloorDiv,
+    nodes.Mod,
+    nodes.Pow,
+    nodes.Neg,
+    nodes.Pos,
+)
+FILTERS = {
+    # C from values
+    "comment",
+    "extent",
+    "int32",
+    "int64",
+    "one_line",
+    "place",
+    "real",
+    "rows",
+    # text and order
+    "format",
+    "join",
+    "length",
+    "map",
+    "reverse",
+    "upper",
+}
+TEMPLATES = sorted(path.relative_to(templates()).as_posix() for path in templates().rglob("*.jinja"))
+KERNEL_CALLS = [
+    (call, unit(case, layout, optimize).artifact.plan)
+    for case in CASES
+    for layout in ("nhwc", "nchw")
+    for optimize in ("size", "speed")
+    for call in unit(case, layout, optimize).artifact.plan.calls
+]
+
+every_template = pytest.mark.parametrize("name", TEMPLATES)
+every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+
+
+def source(name: str) -> str:
+    return (templates() / name).read_text()
+
+
+def tree(name: str) -> nodes.Template:
+    return environment().parse(source(name))
+
+
+def closure(name: str) -> set[str]:
+    """The template and everything that it extends, includes or imports."""
+    found, waiting = set(), [name]
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found.add(each)
+            referred = list(meta.find_referenced_templates(tree(each)))
+            assert None not in referred, f"{each} computes the name of a template"
+            waiting += [other for other in referred if other]
+    return found
+
+
+def names_used(name: str) -> set[str]:
+    """Names that must be given, less those that templates set or import for each other."""
+    used: set[str] = set()
+    made: set[str] = set()
+    for each in closure(name):
+        ast = tree(each)
+        used |= meta.find_undeclared_variables(ast)
+        for node in ast.body:
+            if isinstance(node, nodes.Assign):
+                made |= {name.name for name in node.target.find_all(nodes.Name)} | {getattr(node.target, "name", "")}
+            elif isinstance(node, nodes.Macro):
+                made.add(node.name)
+            elif isinstance(node, nodes.FromImport):
+                made |= {name if isinstance(name, str) else name[1] for name in node.names}
+    return used - made
+
+
+def calls_of(kernel):
+    return [(call, plan) for call, plan in KERNEL_CALLS if call.kernel == kernel.name]
+
+
+@every_kernel
+def test_a_kernel_gives_its_template_the_names_it_uses_and_no_other(kernel):
+    calls = calls_of(kernel)
+    assert calls
+    used = names_used(kernel.template) - COMMON_NAMES
+    for call, _ in calls:
+        assert set(call.context) - RENDER_NAMES == used, call.op.name
+
+
+@every_kernel
+def test_a_name_that_is_missing_is_an_error(kernel):
+    call, plan = calls_of(kernel)[0]
+    template = environment().get_template(call.template)
+    common = {
+        "prefix": plan.prefix,
+        "symbol": call.symbol,
+        "tables": {table.role: table.symbol for table in call.tables},
+        "op": call.op,
+    }
+    assert set(common) == COMMON_NAMES
+    context = {**call.context, **common}
+    assert template.render(context)
+    with pytest.raises(jinja2.UndefinedError):
+        template.render({name: value for name, value in context.items() if name != "g"})
+    with pytest.raises(jinja2.UndefinedError):
+        template.render({name: value for name, value in context.items() if name != "symbol"})
+
+
+@every_template
+def test_a_template_computes_nothing(name):
+    found = [f"line {node.lineno}: {type(node).__name__}" for node in tree(name).find_all(ARITHMETIC)]
+    assert not found, found
+
+
+@every_template
+def test_a_template_decides_no_defaults(name):
+    ast = tree(name)
+    assert not [node.lineno for node in ast.find_all(nodes.Test) if node.name in ("defined", "undefined")]
+    assert {node.name for node in ast.find_all(nodes.Filter)} <= FILTERS
+
+
+@every_template
+def test_control_lines_stand_in_column_0(name):
+    lines = source(name).splitlines()
+    assert not [line for line in lines if re.fullmatch(r"\s+\{[%#].*[%#]\}\s*", line)]
+
+
+@every_template
+def test_a_template_is_tidy_text(name):
+    text = source(name)
+    assert text.isascii()
+    assert text.endswith("\n")
+    assert "\t" not in text
+    assert not re.search(r"[ \t]+$", text, re.MULTILINE)
+
+
+def test_every_template_is_used_by_a_kernel_or_by_the_file():
+    reached = {"model.c.jinja", "model.h.jinja"}
+    reached |= {name for name in TEMPLATES if name.startswith("support/")}  # model.c.jinja includes these by name
+    for kernel in KERNELS:
+        reached |= closure(kernel.template)
+    assert reached == set(TEMPLATES)
+
+
+def test_templates_are_found_beside_the_package_or_in_it():
+    assert (Path(templates()) / "model.c.jinja").is_file()

@@ -127,14 +127,16 @@ def multiply(
 
 
 def global_average_scale(x_scale: float, y_scale: float, pixels: int) -> Float32:
-    """Equation (14): what a sum of (x - x_zero_point) is requantized by, see (1): fl32(x_scale / fl32(y_scale * pixels)).
+    """Equation (14): the scale of (1) for a sum of (x - x_zero_point): fl32(x_scale / fl32(y_scale * pixels)).
 
     Source: MlasQLinearGlobalAveragePool, which refuses scales outside [2^-32, 256).
     """
     return np.float32(np.float32(x_scale) / np.float32(np.float32(y_scale) * np.float32(pixels)))
 
 
-def average(taps: Array, inside: Array, count: Array, x_by: Quantization, y_by: Quantization, low: int, high: int) -> Int64s:
+def average(
+    taps: Array, inside: Array, count: Array, x_by: Quantization, y_by: Quantization, low: int, high: int
+) -> Int64s:
     """Equation (15): the code of the mean of a window's codes, in float32 and in the order of the taps.
 
     s = fl32(... fl32(fl32(0 + d_0) + d_1) ...), d_t = fl32(x_scale * (x_t - x_zero)) for every tap inside the image
@@ -147,7 +149,8 @@ def average(taps: Array, inside: Array, count: Array, x_by: Quantization, y_by: 
     total = np.zeros(values.shape[1:], np.float32)
     for value in values:
         total = total + value
-    return quantize_mean(total / np.asarray(count, np.float32), y_by, low, high)
+    mean: Float32s = np.divide(total, count, dtype=np.float32)
+    return quantize_mean(mean, y_by, low, high)
 
 
 def quantize_mean(mean: Float32s, y_by: Quantization, low: int, high: int) -> Int64s:
@@ -189,12 +192,18 @@ def softmax(x: Array, table: Float32s, factor: float, zero_point: int, low: int,
     total = np.zeros(powers.shape[:-1], np.float32)
     for j in range(powers.shape[-1]):
         total = total + powers[..., j]
-    value = powers * np.float32(factor) / total[..., None]
+    value = powers * np.float32(factor) / total[..., None]  # finite: check refuses factors that overflow
     result: Int64s = np.clip(np.rint(value).astype(np.int64) + zero_point, low, high)
     return result
 
 
-_LOGISTIC_P = (4.37031012579801e-11, 1.15627324459942e-07, 6.08574864600143e-05, 8.51377133304701e-03, 2.48287947061529e-01)
+_LOGISTIC_P = (
+    4.37031012579801e-11,
+    1.15627324459942e-07,
+    6.08574864600143e-05,
+    8.51377133304701e-03,
+    2.48287947061529e-01,
+)
 _LOGISTIC_Q = (
     *(6.10247389755681e-13, 5.76102136993427e-09, 6.29106785017040e-06),
     *(1.70198817374094e-03, 1.16817656904453e-01, 9.93151921023180e-01),

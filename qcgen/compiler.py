@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from qcgen.artifact import Artifact
 from qcgen.check import check
 from qcgen.infer import infer
+from qcgen.intervals import annotate
 from qcgen.ir.graph import Graph
 from qcgen.ir.plan import Options
 from qcgen.load import load
@@ -20,6 +21,7 @@ from qcgen.plan.names import is_prefix, prefix_of
 from qcgen.render import render
 from qcgen.rewrite import rewrite
 from qcgen.select_node import select_node
+from qcgen.simplify import simplify
 from qcgen.targets import TARGETS
 
 if TYPE_CHECKING:
@@ -64,7 +66,8 @@ def compile_graph(graph: Graph, options: Options, prefix: str, source: str, node
     program = lower(check(graph if node is None else select_node(graph, node)), numerics=options.numerics)
     if options.io == "quantized":
         program = quantized_io(program)
-    planned = plan(program, options, prefix, source, node)
+    improved = annotate(simplify(program)) if options.simplify else program
+    planned = plan(improved, options, prefix, source, node)
     return Artifact(program, planned, render(planned))
 
 

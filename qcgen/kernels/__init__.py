@@ -3,10 +3,37 @@
 from qcgen.kernels.kernel import COMMON_NAMES, Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.portable.conv import CONV
 from qcgen.kernels.portable.conv_float import CONV_FLOAT
+from qcgen.kernels.portable.copy import COPY
 from qcgen.kernels.portable.depthwise import DEPTHWISE_NCHW, DEPTHWISE_NHWC
+from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_UNARY
+from qcgen.kernels.portable.global_average_pool import GLOBAL_AVERAGE_POOL
+from qcgen.kernels.portable.lookup import LOOKUP
 from qcgen.kernels.portable.orion import ORION_CONV
 from qcgen.kernels.portable.pointwise import POINTWISE
+from qcgen.kernels.portable.pool import AVERAGE_POOL, MAX_POOL
+from qcgen.kernels.portable.quantize import DEQUANTIZE, QUANTIZE
+from qcgen.kernels.portable.quantized_binary import QUANTIZED_BINARY
+from qcgen.kernels.portable.softmax import FLOAT_SOFTMAX, SOFTMAX
 
-KERNELS: tuple[Kernel, ...] = (POINTWISE, DEPTHWISE_NHWC, DEPTHWISE_NCHW, CONV, CONV_FLOAT, ORION_CONV)
+KERNELS: tuple[Kernel, ...] = (
+    POINTWISE,
+    DEPTHWISE_NHWC,
+    DEPTHWISE_NCHW,
+    CONV,
+    CONV_FLOAT,
+    ORION_CONV,
+    MAX_POOL,
+    AVERAGE_POOL,
+    GLOBAL_AVERAGE_POOL,
+    LOOKUP,
+    QUANTIZED_BINARY,
+    SOFTMAX,
+    QUANTIZE,
+    DEQUANTIZE,
+    COPY,
+    FLOAT_UNARY,
+    FLOAT_BINARY,
+    FLOAT_SOFTMAX,
+)
 
 __all__ = ["COMMON_NAMES", "KERNELS", "Constants", "Kernel", "Prepared", "Scratch", "Setting"]

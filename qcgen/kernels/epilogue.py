@@ -75,13 +75,18 @@ def prepare_epilogue(op: Conv, reach: Reach, features: frozenset[str]) -> Epilog
         case RawAccumulator():
             return _raw(op, reach)
         case Requantize():
-            stairs = requantize.staircase(op.epilogue, reach.lo, reach.hi)
-            fixed = requantize.choose(stairs, narrow="no-wide-product" in features)
-            return _fixed(op, op.epilogue, reach, fixed)
+            return prepare_requantize(op.epilogue, op.y.dtype.c, reach, features)
         case FloatActivation():
             raise AssertionError("a float convolution has no integer epilogue")
         case _:
             assert_never(op.epilogue)
+
+
+def prepare_requantize(meaning: Requantize, c_type: str, reach: Reach, features: frozenset[str]) -> Epilogue:
+    """The same for any operator whose accumulators, one per scale of ``meaning``, become codes of type ``c_type``."""
+    stairs = requantize.staircase(meaning, reach.lo, reach.hi)
+    fixed = requantize.choose(stairs, narrow="no-wide-product" in features)
+    return _fixed(c_type, meaning, reach, fixed)
 
 
 def _raw(op: Conv, reach: Reach) -> Epilogue:
@@ -91,12 +96,12 @@ def _raw(op: Conv, reach: Reach) -> Epilogue:
     )
 
 
-def _fixed(op: Conv, meaning: Requantize, reach: Reach, fixed: FixedPoint) -> Epilogue:
+def _fixed(c_type: str, meaning: Requantize, reach: Reach, fixed: FixedPoint) -> Epilogue:
     emulates = fixed.is_guarded or fixed.arithmetic == "emulated"
     constants = _line_constants(fixed) + (_emulation_constants(fixed, meaning) if emulates else ())
     output = Output(
         kind=fixed.arithmetic,
-        c_type=op.y.dtype.c,
+        c_type=c_type,
         low=meaning.low,
         high=meaning.high,
         zero_point=meaning.zero_point,

@@ -137,4 +137,3 @@ def _by_name(tensors: Iterable[Tensor]) -> dict[str, Tensor]:
     for tensor in tensors:
         named.setdefault(tensor.name, tensor)
     return named
-

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 MAX_LENGTH = 40  # of one part, so that whole symbols stay within the 63 characters that C99 promises to tell apart
 
-SUPPORT_NAMES = ("run", "right_shift", "multiply_high", "to_int32", "emulate", "round_half_even")
+SUPPORT_NAMES = ("run", "right_shift", "multiply_high", "to_int32", "emulate", "round_half_even", "soft_float")
 """What the generated file itself defines under the model's prefix."""
 
 _RESERVED = frozenset(

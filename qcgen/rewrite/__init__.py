@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from qcgen.infer import infer
 from qcgen.ir.graph import Graph
+from qcgen.rewrite.clamp_earlier import clamp_earlier
 from qcgen.rewrite.dequantize_later import dequantize_later
 from qcgen.rewrite.drop_clamps import drop_clamps
 from qcgen.rewrite.fold_constants import FOLDS, Fold, fold_constants
@@ -38,6 +39,7 @@ PATTERNS: tuple[Pattern, ...] = (
     fuse_table,
     join_pairs,
     drop_clamps,
+    clamp_earlier,
     quantize_earlier,
     dequantize_later,
     fuse_float_gemm,

@@ -1,0 +1,88 @@
+"""Rules for what flows between nodes: float numbers in a quantized network, scales that are computed at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from qcgen.check.model import node_place
+from qcgen.errors import Problem
+from qcgen.ir.graph import Graph, Node
+from qcgen.ir.types import DType
+
+MOVEMENT = frozenset(
+    "Concat Dropout Flatten Identity Pad Reshape Resize Slice Split Squeeze Transpose Unsqueeze".split()
+)
+"""Operators that hand numbers on as they are."""
+
+CLAMPS = frozenset(("Clip", "Relu"))
+"""Operators that the QuantizeLinear behind them absorbs."""
+
+BORDERS = frozenset(("DequantizeLinear", "QuantizeLinear"))
+
+
+def dynamic_nodes(graph: Graph) -> frozenset[str]:
+    """The names of nodes whose scales a DynamicQuantizeLinear computes: its own and all that depend on it."""
+    found: set[str] = set()
+    tensors: set[str] = set()
+    for node in graph.nodes:
+        if node.op_type == "DynamicQuantizeLinear" or tensors & set(node.inputs):
+            found.add(node.name)
+            tensors |= set(node.outputs)
+    return frozenset(found)
+
+
+def dynamic_problems(graph: Graph) -> Iterator[Problem]:
+    """One problem for a model that was quantized dynamically."""
+    names = [repr(node.name) for node in graph.nodes if node.op_type == "DynamicQuantizeLinear"]
+    if names:
+        where = f"node{'s' if len(names) > 1 else ''} {', '.join(names)} (DynamicQuantizeLinear)"
+        hint = "quantize the model statically, with calibration data (onnxruntime: quantize_static)"
+        yield Problem(where, "scales are computed anew for every input, which needs float arithmetic", hint)
+
+
+def float_problems(graph: Graph) -> Iterator[Problem]:
+    """Float tensors from one computation to the next with quantized tensors before and behind them."""
+    makers = {name: node for node in graph.nodes for name in node.outputs if name}
+    before, behind = _reached(graph, makers)
+    for node in graph.nodes:
+        if not _computes(graph, node) or node.op_type in CLAMPS or node.name not in behind:
+            continue
+        for name in dict.fromkeys(node.inputs):
+            maker = _maker(name, makers)
+            if maker is not None and maker.name in before and _computes(graph, maker) and _is_float(graph, name):
+                what = f"its input {name!r}, which {node_place(maker)} computes, is float inside the quantized network"
+                hint = "a QuantizeLinear and a DequantizeLinear are missing between the two: quantize this tensor, too"
+                yield Problem(node_place(node), what, hint)
+
+
+def _reached(graph: Graph, makers: Mapping[str, Node]) -> tuple[set[str], set[str]]:
+    """The nodes that depend on a DequantizeLinear, and those on which a QuantizeLinear depends."""
+    before: set[str] = set()
+    for node in graph.nodes:
+        inputs = [makers[name].name for name in node.inputs if name in makers]
+        if node.op_type == "DequantizeLinear" or before.intersection(inputs):
+            before.add(node.name)
+    behind: set[str] = set()
+    for node in reversed(graph.nodes):
+        if node.op_type == "QuantizeLinear" or node.name in behind:
+            behind |= {makers[name].name for name in node.inputs if name in makers}
+    return before, behind
+
+
+def _maker(name: str, makers: Mapping[str, Node]) -> Node | None:
+    """The node that computes a tensor; those that only move or clamp it are passed by."""
+    node = makers.get(name)
+    while node is not None and node.op_type in MOVEMENT | CLAMPS:
+        node = makers.get(node.input(0))
+    return node
+
+
+def _computes(graph: Graph, node: Node) -> bool:
+    """Whether a node computes float numbers from float numbers."""
+    if node.op_type in MOVEMENT | BORDERS:
+        return False
+    return any(_is_float(graph, name) for name in node.outputs) and any(_is_float(graph, name) for name in node.inputs)
+
+
+def _is_float(graph: Graph, name: str) -> bool:
+    return name not in graph.constants and graph.value(name).dtype is DType.FLOAT32

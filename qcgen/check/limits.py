@@ -1,0 +1,148 @@
+"""Rules for single attributes and inputs: values that are not supported, shapes that do not agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from qcgen.check.model import shape_text
+from qcgen.check.node import Q8, Extra, View
+from qcgen.check.operands import counted
+from qcgen.errors import Problem
+from qcgen.infer.facts import broadcast
+from qcgen.ir.types import DType
+
+
+def broadcasts(first: int, second: int) -> Extra:
+    """A rule: the shapes of two inputs agree as in numpy."""
+
+    def rule(view: View) -> Iterator[Problem]:
+        a, b = view.shape(first), view.shape(second)
+        try:
+            broadcast(a, b)
+        except ValueError:
+            assert a is not None, "unknown shapes agree"
+            assert b is not None, "unknown shapes agree"
+            what = f"the shapes {shape_text(a)} and {shape_text(b)} cannot be broadcast"
+            yield view.problem(what, "correct the shapes of the operands")
+
+    return rule
+
+
+def flag(name: str, *values: int) -> Extra:
+    """A rule: an integer attribute has one of these values, the first of them if it is absent."""
+
+    def rule(view: View) -> Iterator[Problem]:
+        value = view.integer(name, values[0])
+        if value not in values:
+            yield view.problem(f"{name} is {value}, but must be {' or '.join(map(str, values))}", f"correct {name}")
+
+    return rule
+
+
+def one_of(name: str, *values: str) -> Extra:
+    """A rule: a string attribute has one of these values, the first of them if it is absent."""
+
+    def rule(view: View) -> Iterator[Problem]:
+        value = view.node.attributes.get(name, values[0])
+        if isinstance(value, str) and value not in values:
+            yield view.problem(f"{name} {value!r} is not supported", f"use one of {', '.join(values)}")
+
+    return rule
+
+
+def finite_constants(view: View) -> Iterator[Problem]:
+    """Float constants are written into C as numbers."""
+    for index in range(len(view.node.inputs)):
+        array = view.array(index)
+        if array is not None and array.dtype == np.float32 and not np.isfinite(array).all():
+            yield view.problem(f"input {view.node.input(index)!r} holds numbers that are not finite", "export it again")
+
+
+def axis_exists(default: int) -> Extra:
+    """A rule: the attribute axis names an axis of the first tensor."""
+
+    def rule(view: View) -> Iterator[Problem]:
+        shape, axis = view.shape(0), view.integer("axis", default)
+        if shape is not None and not -len(shape) <= axis < max(len(shape), 1):
+            what = f"axis is {axis}, but its input has {counted(len(shape), 'dimension')}"
+            yield view.problem(what, "correct axis")
+
+    return rule
+
+
+def same_types(view: View) -> Iterator[Problem]:
+    """Tensors that are joined have one type."""
+    dtypes = {dtype for index in range(len(view.node.inputs)) if (dtype := view.dtype(index)) is not None}
+    if len(dtypes) > 1:
+        names = ", ".join(sorted(dtype.value for dtype in dtypes))
+        yield view.problem(f"its inputs have different types: {names}", "give them one type")
+
+
+def no_change_of_type(view: View) -> Iterator[Problem]:
+    """A Cast is accepted where it does nothing."""
+    before, after = view.dtype(0), view.graph.value(view.node.outputs[0]).dtype
+    if before is not None and after is not None and before is not after:
+        what = f"it converts {before.value} to {after.value}"
+        yield view.problem(what, "conversions other than QuantizeLinear and DequantizeLinear are not supported")
+
+
+def quantized_result(view: View) -> Iterator[Problem]:
+    """QuantizeLinear gives int8 or uint8."""
+    dtype = view.graph.value(view.node.outputs[0]).dtype
+    if dtype is not None and dtype not in Q8:
+        yield view.problem(f"its result is {dtype.value}, but must be int8 or uint8", "quantize to 8 bits")
+
+
+def zero_point_is_zero(view: View) -> Iterator[Problem]:
+    """int32 numbers are dequantized without a zero point."""
+    array = view.array(2)
+    if view.dtype(0) is DType.INT32 and array is not None and (array != 0).any():
+        yield view.problem("x is int32, but x_zero_point is not 0", "use 0, or leave x_zero_point out")
+
+
+def pads_forward(view: View) -> Iterator[Problem]:
+    """Pad makes tensors larger; the modes that repeat elements need enough of them."""
+    pads, x = view.array(1), view.fixed_shape(0)
+    numbers = view.integers("pads") or view.integers("paddings") if pads is None else pads.reshape(-1).tolist()
+    if numbers is None:
+        if not view.has(1):
+            yield view.problem("it has no pads", "give the pads of every axis")
+        return
+    if min(numbers, default=0) < 0:
+        yield view.problem("its pads are negative", "use Slice to remove elements")
+    value = view.array(2)
+    if value is not None and value.size != 1:
+        yield view.problem(f"constant_value has {counted(value.size, 'element')}", "give one number")
+    mode = view.node.attributes.get("mode", "constant")
+    if mode == "reflect" and x is not None and len(numbers) == 2 * len(x):
+        for axis, size in enumerate(x):
+            if max(numbers[axis], numbers[axis + len(x)]) >= size:
+                yield view.problem(f"it reflects more than the {size} elements of axis {axis}", "use smaller pads")
+
+
+def is_nearest(view: View) -> Iterator[Problem]:
+    """Resize takes the nearest element; nothing is interpolated, nothing extrapolated."""
+    for index, name in ((1, "roi"), (2, "scales"), (3, "sizes")):
+        if view.opset >= 11 and view.has(index) and view.array(index) is None:
+            yield view.problem(f"{name} is not constant: {view.source(index)}", "store it as an initializer")
+    if view.opset < 11 and view.array(1) is None:
+        yield view.problem("scales is not constant", "store it as an initializer")
+    for name, meant in (("antialias", 0), ("exclude_outside", 0)):
+        if view.integer(name, meant) != meant:
+            yield view.problem(f"{name} is not supported", f"remove {name}")
+
+
+def not_training(view: View) -> Iterator[Problem]:
+    """Dropout does nothing in inference."""
+    mode = view.array(2)
+    if (view.has(2) and mode is None) or (mode is not None and mode.any()):
+        yield view.problem("it drops elements at random", "export the model for inference")
+
+
+def groups_of_three(view: View) -> Iterator[Problem]:
+    """The inputs of QLinearConcat that are joined are computed at run time."""
+    for index in range(2, len(view.node.inputs), 3):
+        if view.array(index) is not None:
+            yield view.problem(f"{view.node.inputs[index]!r} is constant", "join constants before quantizing")

@@ -1,0 +1,77 @@
+"""Rules for products of matrices: shapes, columns, what is added."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from qcgen.check.model import shape_text
+from qcgen.check.node import Extra, View
+from qcgen.check.operands import counted
+from qcgen.errors import Problem
+
+
+def matrices(a: int, b: int) -> Extra:
+    """A rule: input ``b`` is a matrix whose rows fit the columns of ``a``, transposed as transA and transB say."""
+
+    def rule(view: View) -> Iterator[Problem]:
+        first, second = view.shape(a), view.shape(b)
+        if second is not None and len(second) != 2:
+            what = f"the second operand has shape {shape_text(second)}, but must be a matrix"
+            yield view.problem(what, "use a convolution, or split the product")
+            return
+        is_gemm = "Gemm" in view.node.op_type
+        if first is not None and (len(first) != 2 if is_gemm else not first):
+            yield view.problem(f"the first operand has shape {shape_text(first)}", "give a matrix")
+            return
+        if first is None or second is None:
+            return
+        inner = first[0] if is_gemm and view.integer("transA", 0) else first[-1]
+        rows = second[1] if view.integer("transB", 0) else second[0]
+        if isinstance(inner, int) and isinstance(rows, int) and inner != rows:
+            yield view.problem(f"the first operand has {inner} columns, the second {rows} rows", "correct the weights")
+
+    return rule
+
+
+def columns(b: int, roles: tuple[tuple[str, int], ...]) -> Extra:
+    """A rule: these inputs have one element, or one for every column of the product with input ``b``."""
+
+    def rule(view: View) -> Iterator[Problem]:
+        shape = view.fixed_shape(b)
+        if shape is None or len(shape) != 2:
+            return
+        count = shape[0] if view.integer("transB", 0) else shape[1]
+        for role, index in roles:
+            array = view.array(index)
+            if array is not None and (array.size not in (1, count) or array.size != max(array.shape, default=1)):
+                what = f"{role} has shape {shape_text(array.shape)}, but the product has {counted(count, 'column')}"
+                yield view.problem(what, "give one number, or one for every column")
+
+    return rule
+
+
+def bias_of_columns(c: int, b: int) -> Extra:
+    """A rule: the matrix that is added is the same in every row."""
+
+    def rule(view: View) -> Iterator[Problem]:
+        array, shape = view.array(c), view.fixed_shape(b)
+        if array is None or shape is None or len(shape) != 2:
+            return
+        count = shape[0] if view.integer("transB", 0) else shape[1]
+        rows = array if array.ndim == 2 else array.reshape(1, -1)
+        if array.ndim > 2 or array.shape[-1:] not in ((), (1,), (count,)):
+            what = f"C has shape {shape_text(array.shape)}, but the product has {counted(count, 'column')}"
+            yield view.problem(what, "give one bias for every column")
+        elif (rows != rows[:1]).any():
+            yield view.problem("C differs from row to row", "add it in a node of its own")
+
+    return rule
+
+
+def quantized_once(view: View) -> Iterator[Problem]:
+    """QGemm without y_scale gives floats; with it, it needs y_zero_point, which tells the type."""
+    if view.has(7) and not view.has(8):
+        yield view.problem("it has y_scale, but no y_zero_point", "give both, or none of them")
+    weights = view.array(4)
+    if not view.has(7) and weights is not None and weights.size != 1:
+        yield view.problem("its result is float, but b_scale has one number for every column", "give it a y_scale")

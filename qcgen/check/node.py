@@ -1,0 +1,256 @@
+"""A node as its rules look at it, and what an operator's document says of its inputs and attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from qcgen.check.attributes import kind_of
+from qcgen.check.model import MAX_ELEMENTS, node_place, shape_text
+from qcgen.check.operands import counted
+from qcgen.errors import Problem
+from qcgen.infer.facts import Shape
+from qcgen.ir.graph import Attribute, Graph, Node
+from qcgen.ir.types import Array, DType
+
+Types = tuple[DType, ...]
+
+Q8: Types = (DType.INT8, DType.UINT8)
+FLOAT: Types = (DType.FLOAT32,)
+Q8_OR_FLOAT: Types = (*Q8, *FLOAT)
+
+INTEGER, INTEGERS, NUMBER, TEXT = "an integer", "a list of integers", "a number", "a string"
+
+
+@dataclass(frozen=True)
+class View:
+    """One node in its graph."""
+
+    graph: Graph
+    node: Node
+
+    def problem(self, what: str, hint: str) -> Problem:
+        """A problem of this node."""
+        return Problem(node_place(self.node), what, hint)
+
+    @property
+    def opset(self) -> int:
+        """The version of the node's domain."""
+        return self.graph.opsets.get(self.node.domain, 1)
+
+    def has(self, index: int) -> bool:
+        """Whether an input is there."""
+        return self.node.input(index) != ""
+
+    def array(self, index: int) -> Array | None:
+        """The elements of an input, None if it is absent or not constant."""
+        return self.graph.constants.get(self.node.input(index))
+
+    def dtype(self, index: int) -> DType | None:
+        """The type of an input, None if it is absent or not known."""
+        array = self.array(index)
+        return DType.of(array) if array is not None else self.graph.value(self.node.input(index)).dtype
+
+    def shape(self, index: int) -> Shape | None:
+        """The shape of an input, None if it is absent or not known."""
+        array = self.array(index)
+        return tuple(array.shape) if array is not None else self.graph.value(self.node.input(index)).shape
+
+    def fixed_shape(self, index: int) -> tuple[int, ...] | None:
+        """The shape of an input whose dimensions are all known numbers."""
+        shape = self.shape(index) or ()
+        known = tuple(dim for dim in shape if isinstance(dim, int))
+        return known if self.shape(index) is not None and len(known) == len(shape) else None
+
+    def integer(self, name: str, default: int) -> int:
+        """An integer attribute; the default if it is absent or malformed."""
+        value = self.node.attributes.get(name, default)
+        return value if isinstance(value, int) else default
+
+    def integers(self, name: str) -> tuple[int, ...] | None:
+        """An attribute that is a list of integers, None if it is absent or malformed."""
+        value = self.node.attributes.get(name)
+        if not isinstance(value, tuple):
+            return None
+        numbers = tuple(item for item in value if isinstance(item, int))
+        return numbers if len(numbers) == len(value) else None
+
+    def source(self, index: int) -> str:
+        """Where an input that should be constant comes from."""
+        name = self.node.input(index)
+        maker = next((node for node in self.graph.nodes if name in node.outputs), None)
+        return f"{node_place(maker)} computes it" if maker else f"it is the model's input {name!r}"
+
+
+Extra = Callable[[View], Iterator[Problem]]
+"""What is to be checked beyond a Spec."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is accepted of an operator.
+
+    ``inputs`` names them in order, ``required`` of them must be there; with ``repeated`` the last so many may come
+    again and again. ``types`` of inputs that have some; ``constant`` inputs must be known, ``numbers`` must have one
+    element, ``scales`` must be positive and finite. ``same`` pairs an input with the one whose type it must have.
+    ``attributes`` with their kinds; ``since`` is the version of the domain that has the operator.
+    """
+
+    inputs: tuple[str, ...]
+    required: int
+    types: Mapping[str, Types] = field(default_factory=dict)
+    constant: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    scales: tuple[str, ...] = ()
+    same: tuple[tuple[str, str], ...] = ()
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    since: int = 1
+    repeated: int = 0
+    extra: tuple[Extra, ...] = ()
+
+    def role(self, index: int) -> str:
+        """The name of an input."""
+        if index < len(self.inputs) or not self.repeated:
+            return self.inputs[index] if index < len(self.inputs) else f"input {index}"
+        start = len(self.inputs) - self.repeated
+        return self.inputs[start + (index - start) % self.repeated]
+
+    def roles(self, view: View) -> Iterator[tuple[int, str]]:
+        """The inputs that are there, with their names."""
+        for index, name in enumerate(view.node.inputs):
+            if name:
+                yield index, self.role(index)
+
+
+def spec_problems(view: View, spec: Spec) -> Iterator[Problem]:
+    """Everything that is wrong with a node by its Spec."""
+    yield from _arity(view, spec)
+    yield from _constants(view, spec)
+    yield from _types(view, spec)
+    yield from _numbers(view, spec)
+    yield from _attributes(view, spec)
+    yield from _shapes(view)
+    for extra in spec.extra:
+        yield from extra(view)
+
+
+def _arity(view: View, spec: Spec) -> Iterator[Problem]:
+    node = view.node
+    for index in range(spec.required):
+        if not view.has(index):
+            needed = ", ".join(spec.inputs[: spec.required])
+            yield view.problem(f"input {spec.role(index)} is missing", f"{node.op_type} needs {needed}")
+    if spec.repeated:
+        rest = len(node.inputs) - len(spec.inputs)
+        if rest > 0 and rest % spec.repeated:
+            group = ", ".join(spec.inputs[-spec.repeated :])
+            yield view.problem(f"it has {counted(len(node.inputs), 'input')}", f"every input is a group: {group}")
+    elif len(node.inputs) > len(spec.inputs):
+        what = f"it has {counted(len(node.inputs), 'input')}, but {node.op_type} takes at most {len(spec.inputs)}"
+        yield view.problem(what, f"the inputs are {', '.join(spec.inputs)}")
+    version = view.graph.opsets.get(node.domain)
+    if version is not None and version < spec.since:
+        name = node.domain or "ai.onnx"
+        what = f"{node.op_type} needs opset {spec.since} of {name}; the model imports {version}"
+        yield view.problem(what, f"export the model with opset {spec.since} or newer")
+    if node.op_type != "Split":
+        yield from _single_output(view)
+
+
+def _single_output(view: View) -> Iterator[Problem]:
+    used = {name for node in view.graph.nodes for name in node.inputs} | set(view.graph.outputs)
+    if not view.node.outputs or not view.node.outputs[0]:
+        yield view.problem("it has no output", "export the model again")
+    for name in view.node.outputs[1:]:
+        if name in used:
+            yield view.problem(f"its further output {name!r} is used", "only the first output is supported")
+
+
+def _constants(view: View, spec: Spec) -> Iterator[Problem]:
+    known = [view.node.input(index) in view.graph.constants for index, _ in spec.roles(view)]
+    if known and all(known):
+        yield view.problem("all its inputs are constant", "replace the node by its result")
+        return
+    for index, role in spec.roles(view):
+        if role in spec.constant and view.array(index) is None:
+            hint = "store its values in the model as an initializer"
+            yield view.problem(f"{role} is not constant: {view.source(index)}", hint)
+
+
+def _types(view: View, spec: Spec) -> Iterator[Problem]:
+    named: dict[str, DType] = {}
+    for index, role in spec.roles(view):
+        dtype, allowed = view.dtype(index), spec.types.get(role)
+        if dtype is not None:
+            named[role] = dtype
+        if dtype is None and allowed:
+            yield view.problem(f"the type of {role} is unknown", "declare it in the model's value_info")
+        if dtype is not None and allowed and dtype not in allowed:
+            must = " or ".join(kind.value for kind in allowed)
+            yield view.problem(
+                f"{role} is {dtype.value}, but must be {must}", f"export the model with {role} as {must}"
+            )
+            continue
+        for role_of, like in spec.same:
+            other = named.get(like)
+            if role == role_of and dtype and other and dtype is not other and other in spec.types.get(like, (other,)):
+                what = f"{role} is {dtype.value}, but {like} is {other.value}"
+                yield view.problem(what, f"give {role} the type of {like}")
+
+
+def _numbers(view: View, spec: Spec) -> Iterator[Problem]:
+    """Parameters that must be one number, and scales that must be positive and finite."""
+    for index, role in spec.roles(view):
+        array = view.array(index)
+        if array is None:
+            continue
+        kind = "scale" if role in spec.scales else "number"
+        if role in spec.numbers and (array.size != 1 or array.ndim > 1):
+            what = f"{role} has shape {shape_text(array.shape)}, but must be one number"
+            yield view.problem(what, f"give one {kind}")
+        elif role in spec.scales and array.dtype == np.float32:
+            wrong = array.reshape(-1)[~(np.isfinite(array) & (array > 0)).reshape(-1)]
+            if wrong.size:
+                what = f"{role} is {wrong[0]}; a scale must be positive and finite"
+                yield view.problem(what, "quantize the model again, with data that makes every tensor differ from zero")
+
+
+def _attributes(view: View, spec: Spec) -> Iterator[Problem]:
+    for name, value in view.node.attributes.items():
+        kind = spec.attributes.get(name)
+        if kind is None:
+            known = ", ".join(spec.attributes) or "no attributes"
+            yield view.problem(f"the attribute {name!r} is unknown", f"remove it; {view.node.op_type} has {known}")
+        elif not _fits(kind, value):
+            yield view.problem(f"{name} is {kind_of(value)}, but must be {kind}", f"correct {name}")
+
+
+def _fits(kind: str, value: Attribute) -> bool:
+    match kind:
+        case "an integer":
+            return isinstance(value, int)
+        case "a number":
+            return isinstance(value, float | int)
+        case "a string":
+            return isinstance(value, str)
+    return isinstance(value, tuple) and all(isinstance(item, int) for item in value)
+
+
+def _shapes(view: View) -> Iterator[Problem]:
+    """Inputs and the result must have known sizes, none of them 0."""
+    names = [name for name in view.node.inputs if name and name not in view.graph.constants]
+    for name in dict.fromkeys([*names, *filter(None, view.node.outputs[:1])]):
+        value = view.graph.value(name)
+        known = value.fixed_shape
+        if known is None:
+            text = "unknown" if value.shape is None else shape_text(value.shape)
+            hint = "check the node's inputs and attributes, and give every dimension a size"
+            yield view.problem(f"the shape of {name!r} is {text}", hint)
+        elif min(known, default=1) < 1:
+            yield view.problem(f"{name!r} has shape {shape_text(known)}: it is empty", "export the model again")
+        elif prod(known) > MAX_ELEMENTS:
+            what = f"{name!r} has {prod(known)} elements, more than {MAX_ELEMENTS}"
+            yield view.problem(what, "use smaller tensors")

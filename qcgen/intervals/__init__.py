@@ -1,0 +1,23 @@
+"""What every accumulator and every tensor channel can be, propagated from the inputs through the Program."""
+
+from __future__ import annotations
+
+from qcgen.intervals.accumulators import INT32_MAX, INT32_MIN, Reach, accumulators, reach, weight_differences
+from qcgen.intervals.annotate import annotate
+from qcgen.intervals.propagate import channel_ranges
+from qcgen.intervals.ranges import Range
+from qcgen.intervals.windows import image_channel_axis, window_patterns
+
+__all__ = [
+    "INT32_MAX",
+    "INT32_MIN",
+    "Range",
+    "Reach",
+    "accumulators",
+    "annotate",
+    "channel_ranges",
+    "image_channel_axis",
+    "reach",
+    "weight_differences",
+    "window_patterns",
+]

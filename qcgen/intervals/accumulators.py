@@ -1,0 +1,87 @@
+"""The interval that every accumulator can reach, computed from weights, bias, zero points and the input's range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from qcgen.intervals.windows import window_patterns
+from qcgen.ir.program import Conv, GlobalAveragePool, Int64s
+
+INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The accumulators of each output channel: ``lo`` and ``hi`` (M,) int64.
+
+    Both are reached by some input if the input's channels are free of each other. ``wraps`` says that some sum leaves
+    int32; then the accumulator is taken modulo 2^32, as onnxruntime does, and the interval of every channel concerned
+    is all of int32.
+    """
+
+    lo: Int64s
+    hi: Int64s
+    wraps: bool
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The smallest and the largest accumulator of all channels."""
+        return int(self.lo.min()), int(self.hi.max())
+
+
+def weight_differences(op: Conv) -> Int64s:
+    """The weights less their zero points, (M, taps) int64 in [-255, 255]."""
+    flat = op.weights.reshape(op.weights.shape[0], -1).astype(np.int64)
+    return flat - op.w_zero_point.astype(np.int64)[:, None]
+
+
+def reach(op: Conv, x_range: tuple[Int64s, Int64s] | None = None) -> Reach:
+    """The reachable accumulators of an integer convolution.
+
+    ``x_range`` bounds the codes of each input channel, two arrays (C,). Without it the answer is what has been proved
+    of the operator within its program (``Conv.accumulator_range``), or else holds for every x of its type.
+    """
+    if x_range is not None:
+        return accumulators(op, *x_range)
+    if op.accumulator_range is not None:
+        lo, hi = op.accumulator_range
+        return Reach(lo, hi, bool(((lo == INT32_MIN) & (hi == INT32_MAX)).any()))
+    channels = op.geometry.in_channels
+    return accumulators(op, np.full(channels, op.x.dtype.low), np.full(channels, op.x.dtype.high))
+
+
+def accumulators(op: Conv, x_lo: Int64s, x_hi: Int64s) -> Reach:
+    """Equation (3): the reachable accumulators for codes of each input channel in [x_lo, x_hi], both (C,).
+
+    lo = bias + least over the windows of sum of max(w, 0) * lowest + min(w, 0) * highest, and hi the other way round,
+    where [lowest, highest] is the range of x - x_zero_point, and 0 for a tap on padding. The bounds are exact because
+    the taps of one window are independent inputs.
+    """
+    g = op.geometry
+    w = weight_differences(op).reshape(g.group, g.group_out, g.group_in, -1)
+    lowest, highest = ((codes - op.x_zero_point).reshape(g.group, g.group_in) for codes in (x_lo, x_hi))
+    positive, negative = np.maximum(w, 0), np.minimum(w, 0)
+    inside = window_patterns(g).T.astype(np.int64)
+    low_taps = _weighted(positive, lowest) + _weighted(negative, highest)
+    high_taps = _weighted(positive, highest) + _weighted(negative, lowest)
+    bias = op.bias.astype(np.int64)
+    return _within_int32(bias + (low_taps @ inside).min(axis=1), bias + (high_taps @ inside).max(axis=1))
+
+
+def pixel_sums(op: GlobalAveragePool, x_lo: Int64s, x_hi: Int64s) -> Reach:
+    """The reachable sums of (x - x_zero_point) over all pixels, for codes of each channel in [x_lo, x_hi]."""
+    zero_point = op.x.zero_point or 0
+    return _within_int32((x_lo - zero_point) * op.pixels, (x_hi - zero_point) * op.pixels)
+
+
+def _weighted(w: Int64s, x: Int64s) -> Int64s:
+    """The sum over the input channels of w (group, M/group, C/group, K) * x (group, C/group), as (M, K)."""
+    sums: Int64s = np.einsum("gmck,gc->gmk", w, x, optimize=False).reshape(-1, w.shape[-1])
+    return sums
+
+
+def _within_int32(lo: Int64s, hi: Int64s) -> Reach:
+    outside = (lo < INT32_MIN) | (hi > INT32_MAX)
+    return Reach(np.where(outside, INT32_MIN, lo), np.where(outside, INT32_MAX, hi), bool(outside.any()))

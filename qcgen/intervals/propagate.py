@@ -1,0 +1,180 @@
+"""The range of every tensor's codes, from the inputs' types through every operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+import numpy as np
+
+from qcgen import arithmetic
+from qcgen.arithmetic import Quantization
+from qcgen.intervals.accumulators import Reach, accumulators, pixel_sums
+from qcgen.intervals.movement import move
+from qcgen.intervals.ranges import Range, full, has_range, tightest
+from qcgen.intervals.windows import image_channel_axis, window_patterns
+from qcgen.ir.program import (
+    AveragePool,
+    Concat,
+    Conv,
+    Dequantize,
+    FloatActivation,
+    FloatBinary,
+    FloatSoftmax,
+    FloatUnary,
+    GlobalAveragePool,
+    Int64s,
+    Lookup,
+    MaxPool,
+    Movement,
+    Operator,
+    OrionConv,
+    Pad,
+    Program,
+    Quantize,
+    QuantizedBinary,
+    RawAccumulator,
+    Requantize,
+    Reshape,
+    Resize,
+    Slice,
+    Softmax,
+    Tensor,
+    Transpose,
+    inputs_of,
+)
+
+Ranges = Mapping[str, Range]
+
+
+def channel_ranges(program: Program) -> Ranges:
+    """For every tensor of integers, by name, bounds of its elements for every input of the model."""
+    ranges = {tensor.name: full(tensor.dtype) for tensor in program.inputs if has_range(tensor)}
+    for name, values in program.constants.items():
+        if np.issubdtype(values.dtype, np.integer):
+            ranges[name] = tightest(values, values)
+    for op in program.operators:
+        if has_range(op.y):
+            ranges[op.y.name] = _range_of(op, ranges)
+    return ranges
+
+
+def _range_of(op: Operator, ranges: Ranges) -> Range:
+    """The range of the codes that an operator writes."""
+    match op:
+        case Conv():
+            return _conv(op, ranges)
+        case Lookup():
+            return _lookup(op, ranges[op.x.name])
+        case QuantizedBinary():
+            return _binary(op, ranges)
+        case MaxPool():
+            return _max_pool(op, ranges[op.x.name])
+        case AveragePool():
+            return _average_pool(op, ranges[op.x.name])
+        case GlobalAveragePool():
+            return _global_average_pool(op, ranges[op.x.name])
+        case Softmax():
+            lowest = min(max(op.y.zero_point or 0, op.y.dtype.low), op.y.dtype.high)
+            return Range(None, np.array([lowest], np.int64), np.array([op.y.dtype.high], np.int64))
+        case Transpose() | Reshape() | Concat() | Slice() | Pad() | Resize():
+            return _moved(op, ranges)
+        case OrionConv() | Quantize() | Dequantize() | FloatUnary() | FloatBinary() | FloatSoftmax():
+            return full(op.y.dtype)
+        case _:
+            assert_never(op)
+
+
+def _conv(op: Conv, ranges: Ranges) -> Range:
+    x_axis, y_axis = image_channel_axis(op.x), image_channel_axis(op.y)
+    reached = accumulators(op, *ranges[op.x.name].along(x_axis, op.geometry.in_channels))
+    match op.epilogue:
+        case Requantize():
+            return _requantized(op.epilogue, reached, y_axis)
+        case RawAccumulator():
+            return Range(y_axis, reached.lo, reached.hi)
+        case FloatActivation():
+            raise AssertionError("a float convolution writes no codes")
+        case _:
+            assert_never(op.epilogue)
+
+
+def _requantized(by: Requantize, reached: Reach, axis: int) -> Range:
+    """The codes at both ends: the output never decreases with the accumulator, because scales are positive."""
+    lo, hi = (arithmetic.requantize(acc, by.scale, by.zero_point, by.low, by.high) for acc in (reached.lo, reached.hi))
+    return Range(axis, lo, hi)
+
+
+def _lookup(op: Lookup, x: Range) -> Range:
+    codes = np.arange(op.x.dtype.low, op.x.dtype.high + 1)
+    reachable = (codes >= x.lo[:, None]) & (codes <= x.hi[:, None])
+    lo = np.where(reachable, op.table, op.y.dtype.high).min(axis=1)
+    hi = np.where(reachable, op.table, op.y.dtype.low).max(axis=1)
+    return Range(x.axis, lo, hi)
+
+
+def _binary(op: QuantizedBinary, ranges: Ranges) -> Range:
+    """The codes at the corners: sums rise with both operands, products are extreme where both operands are."""
+    rank = len(op.y.shape)
+    axis = _shared_axis(op, ranges)
+    size = 1 if axis is None else op.y.shape[axis]
+    a, b = (_aligned(ranges[x.name], x, rank, axis, size) for x in (op.a, op.b))
+    by = (_quantization(op.a), _quantization(op.b), _quantization(op.y), op.y.dtype.low, op.y.dtype.high)
+    if op.kind == "add":
+        return Range(axis, arithmetic.add(a[0], b[0], *by), arithmetic.add(a[1], b[1], *by))
+    corners = np.stack([arithmetic.multiply(one, other, *by) for one in a for other in b])
+    return Range(axis, corners.min(axis=0), corners.max(axis=0))
+
+
+def _shared_axis(op: QuantizedBinary, ranges: Ranges) -> int | None:
+    """The axis of y on which an operand's channels lie, that of a if there are two."""
+    for x in (op.a, op.b):
+        axis = ranges[x.name].axis
+        if axis is not None and x.shape[axis] > 1:
+            return axis + len(op.y.shape) - len(x.shape)
+    return None
+
+
+def _aligned(range_: Range, x: Tensor, rank: int, axis: int | None, size: int) -> tuple[Int64s, Int64s]:
+    """The bounds of an operand at each place of y's ``axis``, to which it is broadcast."""
+    own = -1 if axis is None else axis - (rank - len(x.shape))
+    if own >= 0 and x.shape[own] == size:
+        return range_.along(own, size)
+    return range_.along(-1, size)
+
+
+def _max_pool(op: MaxPool, x: Range) -> Range:
+    """x's own range; what a window that lies wholly in padding writes is left open."""
+    return x if window_patterns(op.geometry).any(axis=1).all() else full(op.y.dtype)
+
+
+def _average_pool(op: AveragePool, x: Range) -> Range:
+    """The means of windows full of the lowest code, and of the highest: the mean never decreases with any tap."""
+    inside = window_patterns(op.geometry)
+    if not inside.any(axis=1).all():
+        return full(op.y.dtype)
+    counts = np.full(len(inside), inside.shape[1]) if op.count_include_pad else inside.sum(axis=1)
+    by = (_quantization(op.x), _quantization(op.y), op.y.dtype.low, op.y.dtype.high)
+    spread = np.ones((*inside.T.shape, x.lo.size), np.int64)
+    lo, hi = (arithmetic.average(spread * codes, inside.T[:, :, None], counts[:, None], *by) for codes in (x.lo, x.hi))
+    return Range(x.axis, lo.min(axis=0), hi.max(axis=0))
+
+
+def _global_average_pool(op: GlobalAveragePool, x: Range) -> Range:
+    assert op.requantize is not None, "a pool of floats writes no codes"
+    size = op.x.shape[op.channel_axis]
+    reached = pixel_sums(op, *x.along(op.channel_axis, size))
+    kept = len(op.y.shape) == len(op.x.shape)
+    return _requantized(op.requantize, reached, op.channel_axis if kept else 1)
+
+
+def _moved(op: Movement, ranges: Ranges) -> Range:
+    bounds = [ranges[x.name].elements(x.shape) for x in inputs_of(op)]
+    value = op.value if isinstance(op, Pad) else 0
+    return tightest(*(move(op, [both[end] for both in bounds], value) for end in (0, 1)))
+
+
+def _quantization(tensor: Tensor) -> Quantization:
+    assert tensor.scale is not None, f"the scale of {tensor.name!r} is not known"
+    assert tensor.zero_point is not None, f"the zero point of {tensor.name!r} is not known"
+    return Quantization(tensor.scale, tensor.zero_point)

@@ -1,0 +1,27 @@
+"""portable/lookup: a table of 256 codes."""
+
+from __future__ import annotations
+
+from qcgen.ir.plan import Certificate
+from qcgen.ir.program import Lookup, Operator
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
+from qcgen.kernels.portable.walk import Placed, elementwise
+
+
+def why_not(op: Operator, _setting: Setting) -> str | None:
+    """Serves every lookup."""
+    return None if isinstance(op, Lookup) else f"{op.op_type} is no function of a single code"
+
+
+def prepare(op: Operator, setting: Setting) -> Prepared:
+    """The table is the program's; y may lie over x."""
+    assert isinstance(op, Lookup)
+    walk = elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y))
+    low, high = op.x.dtype.low, op.x.dtype.high
+    constants = Constants("table", op.y.dtype.c, op.table, f"the output's code for each of the input's, {low} to {high}.")
+    context = {"walk": walk, "x_type": op.x.dtype.c, "y_type": op.y.dtype.c, "first_code": -low}
+    in_place = (0,) if "x" in walk.same_places else ()
+    return Prepared((constants,), context, (), (), Certificate(), in_place)
+
+
+LOOKUP = Kernel("portable/lookup", "kernels/portable/lookup.c.jinja", frozenset(), why_not, prepare)

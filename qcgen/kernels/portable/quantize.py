@@ -1,0 +1,63 @@
+"""portable/quantize and dequantize: between float32 and integers, in onnxruntime's float32 arithmetic."""
+
+from __future__ import annotations
+
+from qcgen.ir.plan import Certificate
+from qcgen.ir.program import Dequantize, Operator, Quantize
+from qcgen.ir.types import DType
+from qcgen.kernels.kernel import Kernel, Prepared, Setting
+from qcgen.kernels.portable.walk import Placed, elementwise
+
+
+
+def why_not_quantize(op: Operator, _setting: Setting) -> str | None:
+    """Serves every quantization."""
+    return None if isinstance(op, Quantize) else f"{op.op_type} does not quantize float32 numbers"
+
+
+def why_not_dequantize(op: Operator, _setting: Setting) -> str | None:
+    """Serves every dequantization."""
+    return None if isinstance(op, Dequantize) else f"{op.op_type} does not dequantize"
+
+
+def prepare_quantize(op: Operator, setting: Setting) -> Prepared:
+    """A division per element; y cannot lie over x, whose elements are larger."""
+    assert isinstance(op, Quantize)
+    scale, zero_point = _parameters(op.y.scale, op.y.zero_point)
+    context = {
+        "walk": elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y)),
+        "y_type": op.y.dtype.c,
+        "scale": scale,
+        "zero_point": zero_point,
+        "low": op.y.dtype.low - zero_point,
+        "high": op.y.dtype.high - zero_point,
+        "uses_math": True,
+    }
+    return Prepared((), context, (), (), Certificate())
+
+
+def prepare_dequantize(op: Operator, setting: Setting) -> Prepared:
+    """A difference, a conversion that rounds if the difference is large, and a product."""
+    assert isinstance(op, Dequantize)
+    scale, zero_point = _parameters(op.x.scale, op.x.zero_point)
+    context = {
+        "walk": elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y)),
+        "x_type": op.x.dtype.c,
+        "scale": scale,
+        "zero_point": zero_point,
+        "is_wide": op.x.dtype is DType.INT32 and zero_point != 0,
+    }
+    return Prepared((), context, (), (), Certificate())
+
+
+def _parameters(scale: float | None, zero_point: int | None) -> tuple[float, int]:
+    assert scale is not None, "the tensor is quantized"
+    return scale, zero_point or 0
+
+
+QUANTIZE = Kernel(
+    "portable/quantize", "kernels/portable/quantize.c.jinja", frozenset(), why_not_quantize, prepare_quantize
+)
+DEQUANTIZE = Kernel(
+    "portable/dequantize", "kernels/portable/dequantize.c.jinja", frozenset(), why_not_dequantize, prepare_dequantize
+)

@@ -1,0 +1,75 @@
+"""portable/softmax and float_softmax: softmax over the last axis, of codes in integers alone, or of float32 numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from qcgen.ir.plan import Certificate
+from qcgen.ir.program import FloatSoftmax, Operator, Softmax, Tensor
+from qcgen.ir.types import Array
+from qcgen.kernels.kernel import Constants, Kernel, Order, Prepared, Setting
+from qcgen.kernels.portable.walk import Dimension, strides, walk
+
+
+def why_not(op: Operator, _setting: Setting) -> str | None:
+    """Serves every softmax of codes."""
+    return None if isinstance(op, Softmax) else f"{op.op_type} is no softmax of quantized numbers"
+
+
+def why_not_float(op: Operator, _setting: Setting) -> str | None:
+    """Serves every softmax of float32 numbers."""
+    return None if isinstance(op, FloatSoftmax) else f"{op.op_type} is no softmax of float32 numbers"
+
+
+def prepare(op: Operator, setting: Setting) -> Prepared:
+    """Tables of the exponentials and of their products with the factor, as the words of float32 numbers."""
+    assert isinstance(op, Softmax)
+    products = op.table * np.float32(op.factor)
+    assert np.isfinite(products).all(), "check refuses factors that overflow"
+    constants = (
+        Constants("exponentials", "uint32_t", _words(op.table), "exponentials of x - max x = -255, ..., 0, as float32."),
+        Constants("numerators", "uint32_t", _words(products), "the same times the factor for y's scale, in float32."),
+    )
+    context = _rows(op.x, op.y, setting.xs[0], setting.y) | {
+        "x_type": op.x.dtype.c,
+        "y_type": op.y.dtype.c,
+        "zero_point": op.y.zero_point or 0,
+        "high": op.y.dtype.high,
+    }
+    return Prepared(constants, context, (), ("soft_float",), Certificate(), _in_place(op.x, setting))
+
+
+def prepare_float(op: Operator, setting: Setting) -> Prepared:
+    """No constants."""
+    assert isinstance(op, FloatSoftmax)
+    context = _rows(op.x, op.y, setting.xs[0], setting.y) | {"uses_math": True}
+    return Prepared((), context, (), (), Certificate(), _in_place(op.x, setting))
+
+
+def _words(values: Array) -> Array:
+    return values.astype(np.float32).view(np.uint32).astype(np.int64)
+
+
+def _rows(x: Tensor, y: Tensor, x_order: Order, y_order: Order) -> dict[str, object]:
+    """The loops over the rows, and the distances between neighbours of a row."""
+    x_steps, y_steps = strides(x.shape, x_order), strides(y.shape, y_order)
+    dimensions = [
+        Dimension(size, {"x": i, "y": o}) for size, i, o in zip(x.shape[:-1], x_steps, y_steps, strict=False)
+    ]
+    return {
+        "walk": walk(dimensions, ("x", "y"), {}),
+        "length": x.shape[-1],
+        "x_along": x_steps[-1],
+        "y_along": y_steps[-1],
+    }
+
+
+def _in_place(x: Tensor, setting: Setting) -> tuple[int, ...]:
+    """A row is read to its end before the first element of it is written, and each element before it is."""
+    return (0,) if strides(x.shape, setting.xs[0]) == strides(x.shape, setting.y) else ()
+
+
+SOFTMAX = Kernel("portable/softmax", "kernels/portable/softmax.c.jinja", frozenset(), why_not, prepare)
+FLOAT_SOFTMAX = Kernel(
+    "portable/float_softmax", "kernels/portable/float_softmax.c.jinja", frozenset(), why_not_float, prepare_float
+)

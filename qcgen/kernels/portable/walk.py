@@ -1,0 +1,218 @@
+"""A loop nest over all elements of an output, and where the operands' elements lie under it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from qcgen.ir.types import Array
+from qcgen.kernels.axes import INDENT
+from qcgen.kernels.kernel import Order
+
+Step = int | str
+"""The distance between neighbours in elements, or the role of a table that holds the distance of each from the first."""
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One axis of the output: ``size`` elements, and each tensor's step by its name in C; y's step is a number."""
+
+    size: int
+    steps: Mapping[str, Step]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A tensor's shape and the order of its axes in memory."""
+
+    shape: tuple[int, ...]
+    order: Order
+
+
+@dataclass(frozen=True)
+class Number:
+    """An enumerator of the generated C."""
+
+    name: str
+    value: int
+
+
+@dataclass(frozen=True)
+class OuterLoop:
+    """A loop around the innermost one; ``numbers`` are its enumerators, its count the first of them."""
+
+    variable: str
+    numbers: tuple[Number, ...]
+    indent: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """A pointer to the first element of an innermost loop: ``name`` in C, and what is added to ``tensor`` for it."""
+
+    tensor: str
+    name: str
+    terms: tuple[Term, ...]
+
+
+@dataclass(frozen=True)
+class Term:
+    """What a loop adds to a pointer: variable times ``step``, or the entry of a table with the role ``table``."""
+
+    variable: str
+    step: str
+    table: str
+
+
+@dataclass(frozen=True)
+class Element:
+    """An operand in the innermost loop: ``pointer`` [ ``term`` ]; no term where it is always the first element."""
+
+    pointer: str
+    term: Term | None
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Loops in the order of the output's memory, outermost first, as few as possible.
+
+    ``numbers`` are the enumerators besides those of the outer loops: COUNT elements in the innermost loop, steps other
+    than 1. ``contiguous``: in the innermost loop all tensors advance by one element.
+    """
+
+    outer: tuple[OuterLoop, ...]
+    runs: tuple[Run, ...]
+    elements: Mapping[str, Element]
+    numbers: tuple[Number, ...]
+    indent: str
+    contiguous: bool
+    count: int
+    same_places: frozenset[str]
+
+    @property
+    def size(self) -> int:
+        """The number of elements of the output."""
+        return self.count * prod(loop.numbers[0].value for loop in self.outer)
+
+
+def strides(shape: Sequence[int], order: Order) -> tuple[int, ...]:
+    """The distance in memory between neighbours on each axis, for axes that lie in ``order``."""
+    steps, step = [0] * len(shape), 1
+    for axis in reversed(order):
+        steps[axis] = step
+        step *= shape[axis]
+    return tuple(steps)
+
+
+def broadcast_strides(shape: Sequence[int], order: Order, target: Sequence[int]) -> tuple[int, ...]:
+    """The same under the axes of ``target`` by numpy's broadcasting: 0 where one element serves all."""
+    steps = strides(shape, order)
+    missing = len(target) - len(shape)
+    aligned = [0 if size == 1 else step for size, step in zip(shape, steps, strict=True)]
+    return (*(0,) * missing, *aligned)
+
+
+def ordered(values: Array, order: Order, rank: int) -> Array:
+    """A constant with its elements in the order of an output of ``rank`` axes, flat: see ``constant_order``."""
+    return values.transpose(constant_order(values.ndim, order, rank)).reshape(-1)
+
+
+def constant_order(own_rank: int, order: Order, rank: int) -> Order:
+    """The order of a constant operand's axes that follows the output's ``order``."""
+    missing = rank - own_rank
+    return tuple(axis - missing for axis in order if axis >= missing)
+
+
+def elementwise(operands: Mapping[str, Placed], y: Placed) -> Walk:
+    """The loop nest over the elements of y, operands broadcast against it."""
+    steps = {name: broadcast_strides(placed.shape, placed.order, y.shape) for name, placed in operands.items()}
+    steps["y"] = strides(y.shape, y.order)
+    axes = range(len(y.shape))
+    dimensions = [Dimension(y.shape[axis], {name: steps[name][axis] for name in steps}) for axis in axes]
+    return walk(dimensions, tuple(steps), {})
+
+
+def walk(dimensions: Sequence[Dimension], names: Sequence[str], offsets: Mapping[str, int], depth: int = 0) -> Walk:
+    """The loop nest over ``dimensions``, whose steps are those of the tensors ``names``, "y" among them.
+
+    ``offsets`` are the places of the first elements where they are not 0; ``depth`` of braces around the nest.
+    """
+    merged = _merge(dimensions, names)
+    *around, last = merged
+    outer = tuple(_outer(index, dimension, INDENT * (depth + 1 + index)) for index, dimension in enumerate(around))
+    elements = {name: _element(name, last, bool(around or offsets.get(name))) for name in names}
+    runs = tuple(_run(name, around, offsets.get(name, 0)) for name in names if around or offsets.get(name))
+    numbers = [Number("COUNT", last.size)]
+    numbers += [Number(f"{name.upper()}_STEP", step) for name in names if _is_named(step := last.steps[name])]
+    numbers += [Number(f"{name.upper()}_FIRST", offset) for name, offset in offsets.items() if offset]
+    y_steps = [dimension.steps["y"] for dimension in merged]
+    same = {
+        name
+        for name in names
+        if [dimension.steps[name] for dimension in merged] == y_steps and offsets.get(name, 0) == offsets.get("y", 0)
+    }
+    contiguous = all(step == 1 for step in last.steps.values())
+    indent = INDENT * (depth + 1 + len(outer))
+    return Walk(outer, runs, elements, tuple(numbers), indent, contiguous, last.size, frozenset(same - {"y"}))
+
+
+def _is_named(step: Step) -> bool:
+    return not isinstance(step, str) and step not in (0, 1)
+
+
+def _merge(dimensions: Sequence[Dimension], names: Sequence[str]) -> list[Dimension]:
+    """The dimensions that matter, in the order of y's memory, those made one that all tensors pass through as one."""
+    moving = [dimension for dimension in dimensions if dimension.size != 1 or _tables(dimension)]
+    moving.sort(key=lambda dimension: -_number(dimension.steps["y"]))
+    merged: list[Dimension] = []
+    for inner in moving:
+        if merged and _continues(merged[-1], inner):
+            merged[-1] = Dimension(merged[-1].size * inner.size, inner.steps)
+        else:
+            merged.append(inner)
+    return merged or [Dimension(1, dict.fromkeys(names, 1))]
+
+
+def _tables(dimension: Dimension) -> bool:
+    return any(isinstance(step, str) for step in dimension.steps.values())
+
+
+def _number(step: Step) -> int:
+    assert isinstance(step, int), "y's steps are numbers"
+    return step
+
+
+def _continues(outer: Dimension, inner: Dimension) -> bool:
+    """Whether every tensor steps on from the end of the inner dimension to the next of the outer one."""
+    if _tables(outer) or _tables(inner):
+        return False
+    return all(outer.steps[name] == _number(step) * inner.size for name, step in inner.steps.items())
+
+
+def _outer(index: int, dimension: Dimension, indent: str) -> OuterLoop:
+    steps = {name: step for name, step in dimension.steps.items() if not isinstance(step, str) and step != 0}
+    numbers = [Number(f"COUNT_{index}", dimension.size)]
+    numbers += [Number(f"{name.upper()}_STEP_{index}", step) for name, step in steps.items()]
+    return OuterLoop(f"i{index}", tuple(numbers), indent)
+
+
+def _run(name: str, around: Sequence[Dimension], offset: int) -> Run:
+    terms = [Term("", f"{name.upper()}_FIRST", "")] if offset else []
+    for index, dimension in enumerate(around):
+        step = dimension.steps[name]
+        if isinstance(step, str):
+            terms.append(Term(f"i{index}", "", step))
+        elif step:
+            terms.append(Term(f"i{index}", f"{name.upper()}_STEP_{index}", ""))
+    return Run(name, f"{name}_run", tuple(terms))
+
+
+def _element(name: str, last: Dimension, has_run: bool) -> Element:
+    pointer = f"{name}_run" if has_run else name
+    step = last.steps[name]
+    if isinstance(step, str):
+        return Element(pointer, Term("i", "", step))
+    if step == 0:
+        return Element(pointer, None)
+    return Element(pointer, Term("i", "" if step == 1 else f"{name.upper()}_STEP", ""))

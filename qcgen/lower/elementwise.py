@@ -1,0 +1,152 @@
+"""Operators that work element by element, quantized and float."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+
+from qcgen import arithmetic
+from qcgen.arithmetic import Quantization
+from qcgen.ir.graph import Graph, Node
+from qcgen.ir.program import (
+    Dequantize,
+    Float32s,
+    FloatActivation,
+    FloatBinary,
+    FloatUnary,
+    Lookup,
+    Operator,
+    Quantize,
+    QuantizedBinary,
+    Reshape,
+    Tensor,
+)
+from qcgen.ir.types import DType
+from qcgen.lower.source import Source
+
+
+def lower_quantize(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """QuantizeLinear, per tensor: (x, y_scale, y_zero_point)."""
+    source = Source(node, graph)
+    return (Quantize(node.name, node.op_type, source.tensor(0), source.result(source.quantization(1, 2))),)
+
+
+def lower_dequantize(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """DequantizeLinear, per tensor: (x, x_scale, x_zero_point)."""
+    source = Source(node, graph)
+    return (Dequantize(node.name, node.op_type, source.tensor(0, source.quantization(1, 2)), source.result()),)
+
+
+def lower_qlinear_add(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """QLinearAdd: (A, scale, zero point, B, scale, zero point, C_scale, C_zero_point).
+
+    onnxruntime takes an operand that is repeated along the innermost axis for the second one, whichever comes first;
+    the order of the additions depends on it.
+    """
+    a, b, y = _operands(Source(node, graph))
+    if _repeats_innermost(a, b):
+        a, b = b, a
+    return (QuantizedBinary(node.name, node.op_type, "add", a, b, y),)
+
+
+def lower_qlinear_mul(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """QLinearMul: inputs as of QLinearAdd."""
+    return (QuantizedBinary(node.name, node.op_type, "mul", *_operands(Source(node, graph))),)
+
+
+def _operands(source: Source) -> tuple[Tensor, Tensor, Tensor]:
+    a, b = (source.tensor(index, source.quantization(index + 1, index + 2)) for index in (0, 3))
+    return a, b, source.result(source.quantization(6, 7))
+
+
+def _repeats_innermost(a: Tensor, b: Tensor) -> bool:
+    """Whether a has size 1 on the innermost axis on which either has more."""
+    rank = max(len(a.shape), len(b.shape))
+    sizes = zip(*((1,) * (rank - len(t.shape)) + t.shape for t in (a, b)), strict=True)
+    inner = [pair for pair in sizes if max(pair) > 1][-1:]
+    return any(first == 1 for first, _ in inner)
+
+
+def lower_qlinear_sigmoid(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """QLinearSigmoid: (X, scale, zero point, Y_scale, Y_zero_point)."""
+    return _table(Source(node, graph), arithmetic.logistic)
+
+
+def lower_qlinear_leaky_relu(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """QLinearLeakyRelu: inputs as of QLinearSigmoid."""
+    source = Source(node, graph)
+    alpha = source.real("alpha", 0.01)
+    return _table(source, lambda x: arithmetic.leaky_relu(x, alpha))
+
+
+def _table(source: Source, function: Callable[[Float32s], Float32s]) -> tuple[Operator, ...]:
+    x, y = source.tensor(0, source.quantization(1, 2)), source.result(source.quantization(3, 4))
+    return (lookup(source, x, y, function),)
+
+
+def lookup(source: Source, x: Tensor, y: Tensor, function: Callable[[Float32s], Float32s]) -> Lookup:
+    """The table of a float function between two quantized tensors that say what their codes mean."""
+    x_by, y_by = quantization_of(x), quantization_of(y)
+    codes = np.arange(x.dtype.low, x.dtype.high + 1)
+    values = function(arithmetic.dequantize(codes, x_by.scale, x_by.zero_point))
+    table = arithmetic.quantize(values, y_by.scale, y_by.zero_point, y.dtype.low, y.dtype.high)
+    return Lookup(source.node.name, source.node.op_type, x, y, table)
+
+
+def quantization_of(tensor: Tensor) -> Quantization:
+    """What the codes of a quantized tensor mean."""
+    assert tensor.scale is not None, f"the scale of {tensor.name!r} is not known"
+    assert tensor.zero_point is not None, f"the zero point of {tensor.name!r} is not known"
+    return Quantization(tensor.scale, tensor.zero_point)
+
+
+def lower_same(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """Operators that change nothing: Identity, Dropout, Cast to the type that is there."""
+    source = Source(node, graph)
+    return (Reshape(node.name, node.op_type, source.tensor(0), source.result()),)
+
+
+def lower_activation(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """Relu, Clip and the other activations of ai.onnx; of 8-bit codes, Relu and Clip compare the codes themselves."""
+    source = Source(node, graph)
+    x, y = source.tensor(0), source.result()
+    activation = _ACTIVATIONS[node.op_type](source)
+    if x.dtype is DType.FLOAT32:
+        return (FloatUnary(node.name, node.op_type, x, y, activation),)
+    low, high = activation.params if activation.kind == "Clip" else (0, x.dtype.high)
+    codes = np.arange(x.dtype.low, x.dtype.high + 1)
+    table = np.minimum(np.maximum(codes, int(max(low, x.dtype.low))), int(min(high, x.dtype.high)))
+    return (Lookup(node.name, node.op_type, x, y, table),)
+
+
+def _clip(source: Source) -> FloatActivation:
+    """The bounds are attributes before opset 11; an absent one is the end of the type."""
+    if source.opset < 11:
+        largest = float(np.finfo(np.float32).max)
+        return FloatActivation("Clip", (source.real("min", -largest), source.real("max", largest)))
+    dtype = source.tensor(0).dtype
+    ends = (dtype.low, dtype.high) if dtype.is_quantized else (float("-inf"), float("inf"))
+    return FloatActivation("Clip", (source.number(1, ends[0]), source.number(2, ends[1])))
+
+
+_ACTIVATIONS: dict[str, Callable[[Source], FloatActivation]] = {
+    "Clip": _clip,
+    "HardSigmoid": lambda s: FloatActivation("HardSigmoid", (s.real("alpha", 0.2), s.real("beta", 0.5))),
+    "HardSwish": lambda _: FloatActivation("HardSwish"),
+    "LeakyRelu": lambda s: FloatActivation("LeakyRelu", (s.real("alpha", 0.01),)),
+    "Relu": lambda _: FloatActivation("Relu"),
+    "Sigmoid": lambda _: FloatActivation("Sigmoid"),
+    "Tanh": lambda _: FloatActivation("Tanh"),
+}
+"""The activations of ai.onnx, with their parameters."""
+
+_BINARIES: dict[str, Literal["add", "sub", "mul", "div"]] = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div"}
+
+
+def lower_float_binary(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """Add, Sub, Mul and Div of float32 tensors."""
+    source = Source(node, graph)
+    kind = _BINARIES[node.op_type]
+    return (FloatBinary(node.name, node.op_type, kind, source.tensor(0), source.tensor(1), source.result()),)

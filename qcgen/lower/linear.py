@@ -1,0 +1,152 @@
+"""Products with a constant matrix become convolutions of one tap, whose pixels are the rows."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from qcgen.arithmetic import Quantization, multiplier_scale
+from qcgen.ir.graph import Graph, Node
+from qcgen.ir.program import (
+    Conv,
+    ConvGeometry,
+    Dequantize,
+    Epilogue,
+    FloatActivation,
+    Operator,
+    RawAccumulator,
+    Requantize,
+    Tensor,
+    Transpose,
+)
+from qcgen.ir.types import Array, DType
+from qcgen.lower.source import Source
+
+
+def row_geometry(x: Tensor, columns: int) -> ConvGeometry:
+    """x (..., K) times a matrix (K, columns): an image of one axis, the rows, with K channels, channels last."""
+    rows, channels = prod(x.shape[:-1]), x.shape[-1]
+    one, none = (1,), (0,)
+    return ConvGeometry(1, 1, channels, columns, (rows,), one, one, one, none, none, (rows,))
+
+
+def _product(source: Source, x: Tensor, y: Tensor, x_zero_point: int, b: Matrix, epilogue: Epilogue) -> Conv:
+    return Conv(
+        name=source.node.name,
+        op_type=source.node.op_type,
+        x=x,
+        y=y,
+        geometry=row_geometry(x, b.weights.shape[0]),
+        x_zero_point=x_zero_point,
+        weights=b.weights,
+        w_zero_point=b.zero_point,
+        bias=b.bias,
+        epilogue=epilogue,
+    )
+
+
+class Matrix:
+    """The constant operand: ``weights`` (N, K, 1), ``zero_point`` (N,) int32, ``bias`` (N,)."""
+
+    def __init__(self, matrix: Array, zero_point: Array | None = None, bias: Array | None = None) -> None:
+        columns = matrix.shape[1]
+        self.weights = np.ascontiguousarray(matrix.T)[:, :, None]
+        self.zero_point = per_column(np.zeros((), np.int32) if zero_point is None else zero_point, columns, np.int32)
+        absent = np.zeros((), np.float32 if matrix.dtype == np.float32 else np.int32)
+        self.bias = per_column(absent if bias is None else bias, columns, absent.dtype.type)
+
+
+def per_column(array: Array, columns: int, dtype: type[np.int32] | type[np.float32] | type[np.generic]) -> Array:
+    """One number, or one of each column, as (columns,)."""
+    return np.array(np.broadcast_to(array.reshape(-1), (columns,)).astype(dtype))
+
+
+def _requantize(x: Quantization, w_scale: Array, y: Quantization, y_type: DType, columns: int) -> Requantize:
+    scales = per_column(w_scale, columns, np.float32)
+    scale = multiplier_scale(np.asarray(np.float32(x.scale)), scales, np.asarray(np.float32(y.scale)))
+    return Requantize(scale, y.zero_point, y_type.low, y_type.high)
+
+
+def lower_qlinear_matmul(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """QLinearMatMul: (a, scale, zero point, b, scale, zero point, y_scale, y_zero_point), b constant."""
+    source = Source(node, graph)
+    a_by, y_by = source.quantization(1, 2), source.quantization(6, 7)
+    y = source.result(y_by)
+    b = Matrix(source.array(3), source.array(5))
+    epilogue = _requantize(a_by, source.array(4), y_by, y.dtype, b.weights.shape[0])
+    return (_product(source, source.tensor(0, a_by), y, a_by.zero_point, b, epilogue),)
+
+
+def lower_matmul_integer(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """MatMulInteger: (A, B, a_zero_point, b_zero_point), the accumulators themselves."""
+    source = Source(node, graph)
+    zero_point = int(source.number(2, 0))
+    b = Matrix(source.array(1), source.array(3) if source.has(3) else None)
+    return (_product(source, source.tensor(0), source.result(), zero_point, b, RawAccumulator()),)
+
+
+def lower_qgemm(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """QGemm: (A, scale, zero point, B, scale, zero point, C, y_scale, y_zero_point); float without y_scale.
+
+    Source: QGemm computes fl32(fl32(alpha * a_scale) * b_scale), divided by y_scale if there is one; C is int32 and is
+    not multiplied by anything.
+    """
+    source = Source(node, graph)
+    a_by = source.quantization(1, 2)
+    matrix = source.array(3).T if source.integer("transB", 0) else source.array(3)
+    columns = matrix.shape[1]
+    bias = _bias_row(source.array(6), columns) if source.has(6) else None
+    b = Matrix(matrix, source.array(5), bias)
+    x, before = _rows(source, a_by)
+    scaled = Quantization(float(np.float32(source.real("alpha", 1.0)) * np.float32(a_by.scale)), a_by.zero_point)
+    if source.has(7):
+        y_by = source.quantization(7, 8)
+        y = source.result(y_by)
+        epilogue = _requantize(scaled, source.array(4), y_by, y.dtype, columns)
+        return (*before, _product(source, x, y, a_by.zero_point, b, epilogue))
+    return (*before, *_dequantized(source, x, a_by.zero_point, b, scaled.scale))
+
+
+def _dequantized(source: Source, x: Tensor, x_zero_point: int, b: Matrix, scale: float) -> tuple[Operator, ...]:
+    """The accumulators and what they stand for: fl32(fl32(acc) * fl32(scale * b_scale))."""
+    y = source.result()
+    with np.errstate(over="ignore", under="ignore"):
+        product = float(np.float32(scale) * source.array(4).astype(np.float32).reshape(()))
+    acc = source.inner("accumulators", DType.INT32, y.shape, Quantization(product, 0))
+    raw = _product(source, x, acc, x_zero_point, b, RawAccumulator())
+    return (raw, Dequantize(source.node.name, source.node.op_type, acc, y))
+
+
+def _rows(source: Source, by: Quantization | None) -> tuple[Tensor, tuple[Operator, ...]]:
+    """A with its rows outermost, and the transposition that this needs."""
+    a = source.tensor(0, by)
+    if not source.integer("transA", 0):
+        return a, ()
+    x = source.inner("transposed", a.dtype, a.shape[::-1], by)
+    return x, (Transpose(source.node.name, source.node.op_type, a, x, (1, 0)),)
+
+
+def _bias_row(c: Array, columns: int) -> Array:
+    """C (), (1,), (N,), (1, N), or (M, N) with equal rows, as (N,)."""
+    if c.ndim == 2 and c.shape[1] == 1:
+        return np.asarray(c[0])
+    row: Array = c[0] if c.ndim == 2 else np.broadcast_to(c, (columns,))
+    return row
+
+
+def lower_gemm(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """Gemm: alpha * A * B + beta * C in float32, alpha and beta multiplied into the constants."""
+    source = Source(node, graph)
+    matrix = source.array(1).T if source.integer("transB", 0) else source.array(1)
+    alpha, beta = np.float32(source.real("alpha", 1.0)), np.float32(source.real("beta", 1.0))
+    bias = _bias_row(source.array(2), matrix.shape[1]) * beta if source.has(2) else None
+    b = Matrix(matrix * alpha, bias=bias)
+    x, before = _rows(source, None)
+    return (*before, _product(source, x, source.result(), 0, b, FloatActivation()))
+
+
+def lower_matmul(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """MatMul in float32 with a constant second operand."""
+    source = Source(node, graph)
+    return (_product(source, source.tensor(0), source.result(), 0, Matrix(source.array(1)), FloatActivation()),)

@@ -1,0 +1,139 @@
+"""Poolings: windows, and means of whole images."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from qcgen import arithmetic
+from qcgen.arithmetic import Quantization
+from qcgen.convolutions import NHWC_DOMAIN
+from qcgen.geometry import window_of
+from qcgen.ir.graph import Graph, Node
+from qcgen.ir.program import (
+    AveragePool,
+    ConvGeometry,
+    GlobalAveragePool,
+    MaxPool,
+    Operator,
+    Requantize,
+    Tensor,
+)
+from qcgen.ir.types import Layout
+from qcgen.lower.source import Source, last_layout
+
+
+def lower_max_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """MaxPool of any domain, quantized or float."""
+    source = Source(node, graph)
+    layout = last_layout(node.domain == NHWC_DOMAIN or node.op_type == "NhwcMaxPool")
+    x, y = source.tensor(0, layout=layout), source.result(layout=layout)
+    return (MaxPool(node.name, node.op_type, x, y, pool_geometry(source, x)),)
+
+
+def lower_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """AveragePool in float32."""
+    source = Source(node, graph)
+    layout = last_layout(node.domain == NHWC_DOMAIN)
+    x, y = source.tensor(0, layout=layout), source.result(layout=layout)
+    counts_padding = source.integer("count_include_pad", 0) != 0
+    return (AveragePool(node.name, node.op_type, x, y, pool_geometry(source, x), counts_padding),)
+
+
+def lower_qlinear_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """QLinearAveragePool; one whose window is the whole image computes as QLinearGlobalAveragePool does."""
+    source = Source(node, graph)
+    x, y = _images(source)
+    geometry = pool_geometry(source, x)
+    if geometry.kernel == geometry.input and not geometry.is_padded:
+        return (_quantized_mean(source, x, y),)
+    counts_padding = source.integer("count_include_pad", 0) != 0
+    return (AveragePool(node.name, node.op_type, x, y, geometry, counts_padding),)
+
+
+def lower_qlinear_global_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """QLinearGlobalAveragePool: (X, scale, zero point, y_scale, y_zero_point)."""
+    source = Source(node, graph)
+    return (_quantized_mean(source, *_images(source)),)
+
+
+def lower_global_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """GlobalAveragePool in float32."""
+    source = Source(node, graph)
+    layout = last_layout(node.domain == NHWC_DOMAIN)
+    return (_mean(source, source.tensor(0, layout=layout), source.result(layout=layout), None),)
+
+
+def lower_reduce_mean(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """ReduceMean over all spatial axes in float32; without keepdims the result has lost them."""
+    source = Source(node, graph)
+    rank = len(source.tensor(0).shape)
+    axes = source.integers(1, "axes")
+    assert axes is not None, "all axes are averaged"
+    layout = mean_layout(axes, rank)
+    assert layout is not None, "the averaged axes are not the spatial ones"
+    y = source.result(layout=layout if source.integer("keepdims", 1) else None)
+    return (_mean(source, source.tensor(0, layout=layout), y, None),)
+
+
+def mean_layout(axes: tuple[int, ...], rank: int) -> Layout | None:
+    """The layout in which these axes of an image are the spatial ones, None if there is none."""
+    averaged = {axis % rank for axis in axes}
+    if rank < 3:
+        return None
+    if averaged == set(range(2, rank)):
+        return Layout.CHANNELS_FIRST
+    return Layout.CHANNELS_LAST if averaged == set(range(1, rank - 1)) else None
+
+
+def _images(source: Source) -> tuple[Tensor, Tensor]:
+    layout = last_layout(source.integer("channels_last", 0) == 1)
+    x_by, y_by = source.quantization(1, 2), source.quantization(3, 4)
+    return source.tensor(0, x_by, layout), source.result(y_by, layout)
+
+
+def _quantized_mean(source: Source, x: Tensor, y: Tensor) -> GlobalAveragePool:
+    x_by, y_by = source.quantization(1, 2), source.quantization(3, 4)
+    scale = global_scale(x_by, y_by, prod(spatial(x)))
+    return _mean(source, x, y, Requantize(scale, y_by.zero_point, y.dtype.low, y.dtype.high))
+
+
+def global_scale(x_by: Quantization, y_by: Quantization, pixels: int) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    """What the sums are requantized by, (1,)."""
+    return np.array([arithmetic.global_average_scale(x_by.scale, y_by.scale, pixels)], np.float32)
+
+
+def _mean(source: Source, x: Tensor, y: Tensor, requantize: Requantize | None) -> GlobalAveragePool:
+    axis = len(x.shape) - 1 if x.layout is Layout.CHANNELS_LAST else 1
+    node = source.node
+    return GlobalAveragePool(node.name, node.op_type, x, y, axis, prod(spatial(x)), requantize)
+
+
+def spatial(x: Tensor) -> tuple[int, ...]:
+    """The sizes of the spatial axes of an image whose layout is known."""
+    return x.shape[1:-1] if x.layout is Layout.CHANNELS_LAST else x.shape[2:]
+
+
+def pool_geometry(source: Source, x: Tensor) -> ConvGeometry:
+    """The explicit geometry of a pooling: every channel is a group of its own."""
+    kernel = source.attribute_integers("kernel_shape")
+    assert kernel is not None, "a pooling has a kernel_shape"
+    window = window_of(source.node, kernel)
+    assert window.why_not() is None, window.why_not()
+    image = spatial(x)
+    channels = x.shape[-1] if x.layout is Layout.CHANNELS_LAST else x.shape[1]
+    axes = [window.axis(index, size) for index, size in enumerate(image)]
+    return ConvGeometry(
+        batch=x.shape[0],
+        group=channels,
+        in_channels=channels,
+        out_channels=channels,
+        input=image,
+        kernel=kernel,
+        strides=window.strides,
+        dilations=window.dilations,
+        pads_begin=tuple(axis.pad_begin for axis in axes),
+        pads_end=tuple(axis.pad_end for axis in axes),
+        output=tuple(axis.output for axis in axes),
+    )

@@ -1,0 +1,116 @@
+"""What a lowering reads of a node: its operands by position, its attributes, its tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from qcgen.arithmetic import Quantization
+from qcgen.ir.graph import Graph, Node
+from qcgen.ir.program import Tensor
+from qcgen.ir.types import Array, DType, Layout
+
+
+@dataclass(frozen=True)
+class Source:
+    """A node that check has accepted, in its graph: assertions here, not problems."""
+
+    node: Node
+    graph: Graph
+
+    @property
+    def opset(self) -> int:
+        """The version of the node's domain."""
+        return self.graph.opsets.get(self.node.domain, 1)
+
+    def has(self, index: int) -> bool:
+        """Whether an input is there."""
+        return self.node.input(index) != ""
+
+    def array(self, index: int) -> Array:
+        """The elements of a constant input."""
+        array = self.graph.constants.get(self.node.input(index))
+        assert array is not None, f"input {index} of {self.node.name!r} is no constant"
+        return array
+
+    def is_constant(self, index: int) -> bool:
+        """Whether the elements of an input are known."""
+        return self.node.input(index) in self.graph.constants
+
+    def number(self, index: int, default: float | None = None) -> float:
+        """A constant of one element, or the default of an absent one; a scale as a float holds its float32 exactly."""
+        if not self.has(index):
+            assert default is not None, f"input {index} of {self.node.name!r} is absent"
+            return default
+        return float(self.array(index).reshape(()))
+
+    def quantization(self, scale: int, zero_point: int) -> Quantization:
+        """Per-tensor scale and zero point at two inputs; an absent zero point is 0."""
+        return Quantization(self.number(scale), int(self.number(zero_point, 0)))
+
+    def integers(self, index: int, name: str) -> tuple[int, ...] | None:
+        """A list of integers: an input in newer opsets, an attribute in older ones; None if absent."""
+        if self.has(index):
+            return tuple(int(value) for value in self.array(index).reshape(-1))
+        return self.attribute_integers(name)
+
+    def attribute_integers(self, name: str) -> tuple[int, ...] | None:
+        """An attribute that is a list of integers, None if it is absent."""
+        value = self.node.attributes.get(name)
+        return tuple(int(item) for item in value) if isinstance(value, tuple) else None
+
+    def integer(self, name: str, default: int) -> int:
+        """An integer attribute."""
+        value = self.node.attributes.get(name, default)
+        assert isinstance(value, int), f"{name} is no integer"
+        return value
+
+    def real(self, name: str, default: float) -> float:
+        """A float attribute, as the float32 that it is."""
+        value = self.node.attributes.get(name, default)
+        assert isinstance(value, int | float), f"{name} is no number"
+        return float(np.float32(value))
+
+    def text(self, name: str, default: str) -> str:
+        """An attribute that is text."""
+        value = self.node.attributes.get(name, default)
+        assert isinstance(value, str), f"{name} is no text"
+        return value
+
+    def tensor(self, index: int, by: Quantization | None = None, layout: Layout | None = None) -> Tensor:
+        """An input; ``by`` says what its codes mean here."""
+        return tensor_of(self.graph, self.node.input(index), by, layout)
+
+    def result(self, by: Quantization | None = None, layout: Layout | None = None, index: int = 0) -> Tensor:
+        """An output."""
+        return tensor_of(self.graph, self.node.outputs[index], by, layout)
+
+    def inner(self, suffix: str, dtype: DType, shape: tuple[int, ...], by: Quantization | None = None) -> Tensor:
+        """A tensor between two operators that one node becomes; its name is no other tensor's."""
+        name = f"{self.node.outputs[0]}.{suffix}"
+        while name in self.graph.values or name in self.graph.constants:
+            name += "_"
+        return _quantized(Tensor(name, dtype, shape), by)
+
+
+def tensor_of(graph: Graph, name: str, by: Quantization | None = None, layout: Layout | None = None) -> Tensor:
+    """A tensor of the graph, whose type and shape are known."""
+    array = graph.constants.get(name)
+    if array is not None:
+        return _quantized(Tensor(name, DType.of(array), tuple(array.shape), layout), by)
+    value = graph.value(name)
+    assert value.dtype is not None, f"the type of {name!r} is not known"
+    assert value.fixed_shape is not None, f"the shape of {name!r} is not known"
+    return _quantized(Tensor(name, value.dtype, value.fixed_shape, layout), by)
+
+
+def _quantized(tensor: Tensor, by: Quantization | None) -> Tensor:
+    if by is None:
+        return tensor
+    return Tensor(tensor.name, tensor.dtype, tensor.shape, tensor.layout, by.scale, by.zero_point)
+
+
+def last_layout(is_last: bool) -> Layout:
+    """The layout that channels_last, or its absence, means."""
+    return Layout.CHANNELS_LAST if is_last else Layout.CHANNELS_FIRST

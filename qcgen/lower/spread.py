@@ -1,0 +1,186 @@
+"""What an operator says of its tensors becomes known wherever they are used: scales, zero points and layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from qcgen.ir.program import (
+    AveragePool,
+    Concat,
+    Conv,
+    Dequantize,
+    FloatBinary,
+    FloatSoftmax,
+    FloatUnary,
+    GlobalAveragePool,
+    Lookup,
+    MaxPool,
+    Movement,
+    Operator,
+    OrionConv,
+    Pad,
+    Quantize,
+    QuantizedBinary,
+    Reshape,
+    Resize,
+    Slice,
+    Softmax,
+    Tensor,
+    Transpose,
+    inputs_of,
+)
+from qcgen.ir.types import Layout
+
+
+def spread(operators: Sequence[Operator], constants: Iterable[str]) -> tuple[Operator, ...]:
+    """The operators with every tensor the same wherever it is mentioned.
+
+    The first mention that knows a scale or a layout decides. An operator that reads the codes or the axes of a tensor
+    in another way gets a view of its own: a Reshape to the same shape.
+    """
+    seen = _Facts()
+    while seen.learn(operators):
+        pass
+    return tuple(_rewritten(operators, seen, set(constants)))
+
+
+class _Facts:
+    """What is known so far, by the tensors' names."""
+
+    def __init__(self) -> None:
+        self.meaning: dict[str, tuple[float | None, int | None]] = {}
+        self.layout: dict[str, Layout] = {}
+
+    def learn(self, operators: Sequence[Operator]) -> bool:
+        """Goes through all operators once; whether anything was found."""
+        before = len(self.meaning), len(self.layout)
+        for op in operators:
+            for tensor in (op.y, *inputs_of(op)):
+                self._note(tensor)
+            self._pass_meaning(op)
+            self._pass_layout(op)
+        return before != (len(self.meaning), len(self.layout))
+
+    def _note(self, tensor: Tensor) -> None:
+        if tensor.zero_point is not None:
+            self.meaning.setdefault(tensor.name, (tensor.scale, tensor.zero_point))
+        if tensor.layout is not None:
+            self.layout.setdefault(tensor.name, tensor.layout)
+
+    def _pass_meaning(self, op: Operator) -> None:
+        """Operators that hand codes on hand on what they mean, in both directions."""
+        if not keeps_codes(op):
+            return
+        names = [op.y.name, *(x.name for x in inputs_of(op))]
+        known = [self.meaning[name] for name in names if name in self.meaning]
+        for name in names if known else ():
+            self.meaning.setdefault(name, known[0])
+
+    def _pass_layout(self, op: Operator) -> None:
+        """Operators that keep the axes, or exchange them, hand the layout on, in both directions."""
+        for x in inputs_of(op):
+            if len(x.shape) != len(op.y.shape) or len(x.shape) < 3:
+                continue
+            forth = _after(op)
+            if forth is None:
+                continue
+            for one, other, change in ((x.name, op.y.name, forth), (op.y.name, x.name, _inverse(forth))):
+                layout = self.layout.get(one)
+                if layout is not None and layout in change:
+                    self.layout.setdefault(other, change[layout])
+
+
+Change = dict[Layout, Layout]
+_KEPT: Change = {layout: layout for layout in Layout}
+
+
+def _inverse(change: Change) -> Change:
+    return {after: before for before, after in change.items()}
+
+
+def keeps_codes(op: Operator) -> bool:
+    """Whether y holds codes of x, so that they mean the same."""
+    if isinstance(op, Lookup):  # Relu and Clip of codes; the others say what x and y mean
+        return op.x.zero_point is None and op.y.zero_point is None
+    return isinstance(op, MaxPool | Movement)
+
+
+def _after(op: Operator) -> Change | None:
+    """The layout of y for each layout of x; None if nothing can be said."""
+    match op:
+        case Transpose():
+            rank = len(op.perm)
+            to_last = (0, *range(2, rank), 1)
+            to_first = (0, rank - 1, *range(1, rank - 1))
+            if op.perm == to_last:
+                return {Layout.CHANNELS_FIRST: Layout.CHANNELS_LAST}
+            return {Layout.CHANNELS_LAST: Layout.CHANNELS_FIRST} if op.perm == to_first else None
+        case Reshape():
+            return _KEPT if op.x.shape == op.y.shape else None
+        case (
+            Concat()
+            | Slice()
+            | Pad()
+            | Resize()
+            | Lookup()
+            | QuantizedBinary()
+            | Quantize()
+            | Dequantize()
+            | FloatUnary()
+            | FloatBinary()
+            | Softmax()
+            | FloatSoftmax()
+            | GlobalAveragePool()
+        ):
+            return _KEPT
+        case _:
+            return None
+
+
+def _rewritten(operators: Sequence[Operator], seen: _Facts, constants: set[str]) -> Iterable[Operator]:
+    names = {tensor.name for op in operators for tensor in (op.y, *inputs_of(op))}
+    for op in operators:
+        views: list[Operator] = []
+        inputs: dict[str, Tensor] = {}
+        for x in inputs_of(op):
+            known = _known(x, seen)
+            if x.name not in constants and _reads_otherwise(op, x, known):
+                view = replace(x, name=_fresh(f"{x.name} for {op.y.name}", names))
+                views.append(Reshape(op.name, "Reshape", known, view))
+                inputs[x.name] = view
+            else:
+                inputs[x.name] = x if x.name in constants else known
+        yield from views
+        yield _replaced(op, inputs.__getitem__, _known(op.y, seen))
+
+
+def _known(tensor: Tensor, seen: _Facts) -> Tensor:
+    scale, zero_point = seen.meaning.get(tensor.name, (None, None))
+    return replace(tensor, scale=scale, zero_point=zero_point, layout=seen.layout.get(tensor.name))
+
+
+def _reads_otherwise(op: Operator, x: Tensor, known: Tensor) -> bool:
+    """Whether the operator's meaning rests on something that the tensor's maker sees in another way."""
+    if isinstance(op, Conv | OrionConv | MaxPool | AveragePool) and x.layout is not known.layout:
+        return True
+    if not isinstance(op, QuantizedBinary | AveragePool | GlobalAveragePool | Dequantize):
+        return False
+    return x.zero_point is not None and (x.scale, x.zero_point) != (known.scale, known.zero_point)
+
+
+def _fresh(name: str, names: set[str]) -> str:
+    while name in names:
+        name += "_"
+    names.add(name)
+    return name
+
+
+def _replaced(op: Operator, of: Callable[[str], Tensor], y: Tensor) -> Operator:
+    match op:
+        case Concat():
+            return replace(op, xs=tuple(of(x.name) for x in op.xs), y=y)
+        case QuantizedBinary() | FloatBinary():
+            return replace(op, a=of(op.a.name), b=of(op.b.name), y=y)
+        case _:
+            return replace(op, x=of(op.x.name), y=y)

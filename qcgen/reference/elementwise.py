@@ -1,0 +1,73 @@
+"""Operators that work element by element."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import numpy as np
+
+from qcgen import arithmetic
+from qcgen.arithmetic import Quantization
+from qcgen.ir.program import Dequantize, FloatBinary, FloatUnary, Lookup, Quantize, QuantizedBinary, Tensor
+from qcgen.ir.types import Array
+from qcgen.reference.activations import activate
+
+
+def evaluate_lookup(op: Lookup, x: Array) -> Array:
+    """y = table[x]."""
+    return op.table[x.astype(np.int64) - op.x.dtype.low].astype(op.y.dtype.numpy)
+
+
+def evaluate_quantized_binary(op: QuantizedBinary, a: Array, b: Array) -> Array:
+    """Equation (12) or (13)."""
+    a_by, b_by, y_by = (quantization_of(tensor) for tensor in (op.a, op.b, op.y))
+    low, high = op.y.dtype.low, op.y.dtype.high
+    match op.kind:
+        case "add":
+            codes = arithmetic.add(a, b, a_by, b_by, y_by, low, high)
+        case "mul":
+            codes = arithmetic.multiply(a, b, a_by, b_by, y_by, low, high)
+        case _:
+            assert_never(op.kind)
+    return codes.astype(op.y.dtype.numpy)
+
+
+def quantization_of(tensor: Tensor) -> Quantization:
+    """What the codes of a quantized tensor mean."""
+    assert tensor.scale is not None, f"the scale of {tensor.name!r} is not known"
+    assert tensor.zero_point is not None, f"the zero point of {tensor.name!r} is not known"
+    return Quantization(tensor.scale, tensor.zero_point)
+
+
+def evaluate_quantize(op: Quantize, x: Array) -> Array:
+    """Equation (9)."""
+    by = quantization_of(op.y)
+    codes = arithmetic.quantize(x, by.scale, by.zero_point, op.y.dtype.low, op.y.dtype.high)
+    return codes.astype(op.y.dtype.numpy)
+
+
+def evaluate_dequantize(op: Dequantize, x: Array) -> Array:
+    """Equation (10)."""
+    by = quantization_of(op.x)
+    return arithmetic.dequantize(x, by.scale, by.zero_point)
+
+
+def evaluate_float_unary(op: FloatUnary, x: Array) -> Array:
+    """An activation in float64, rounded."""
+    return activate(op.activation, x.astype(np.float64)).astype(np.float32)
+
+
+def evaluate_float_binary(op: FloatBinary, a: Array, b: Array) -> Array:
+    """One operation in float32."""
+    with np.errstate(all="ignore"):
+        match op.kind:
+            case "add":
+                return np.asarray(np.add(a, b))
+            case "sub":
+                return np.asarray(np.subtract(a, b))
+            case "mul":
+                return np.asarray(np.multiply(a, b))
+            case "div":
+                return np.asarray(np.divide(a, b))
+            case _:
+                assert_never(op.kind)

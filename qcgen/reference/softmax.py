@@ -1,0 +1,22 @@
+"""Softmax over the last axis."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from qcgen import arithmetic
+from qcgen.ir.program import FloatSoftmax, Softmax
+from qcgen.ir.types import Array
+
+
+def evaluate_softmax(op: Softmax, x: Array) -> Array:
+    """Equation (18)."""
+    assert op.y.zero_point is not None, "the result of a softmax is quantized"
+    low, high = op.y.dtype.low, op.y.dtype.high
+    return arithmetic.softmax(x, op.table, op.factor, op.y.zero_point, low, high).astype(op.y.dtype.numpy)
+
+
+def evaluate_float_softmax(op: FloatSoftmax, x: Array) -> Array:
+    """In float64, rounded."""
+    powers = np.exp(x.astype(np.float64) - x.max(axis=-1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=-1, keepdims=True)).astype(op.y.dtype.numpy)

@@ -1,0 +1,82 @@
+"""Dequantization moves behind operators that commute with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from qcgen.ir.graph import Node
+from qcgen.ir.types import Array
+from qcgen.rewrite.clamps import clamp_of
+from qcgen.rewrite.movement import data_inputs, is_movement, on_codes, pad_value
+from qcgen.rewrite.quantization import Dequantized, Quantization, dequantized, named
+from qcgen.rewrite.wiring import Change, Wiring
+
+
+def dequantize_later(wiring: Wiring, node: Node) -> Change | None:
+    """A movement, MaxPool, Relu or Clip whose data are all dequantized alike works on the codes instead.
+
+    Only where the values stay what they were, to the last bit: bounds and the constant of a Pad must be values of
+    codes, or bounds beyond all of them.
+    """
+    if not (is_movement(node) or clamp_of(wiring, node) is not None):
+        return None
+    sources = [dequantized(wiring, name) for name in data_inputs(node)]
+    first = sources[0] if sources else None
+    if first is None or not all(source and source.quantization.same_as(first.quantization) for source in sources):
+        return None
+    after = _meaning_after(wiring, node, first)
+    if after is None:
+        return None
+    codes = tuple(wiring.fresh(f"{name}_quantized") if name else "" for name in node.outputs)
+    inputs = tuple(source.codes for source in sources if source is not None)
+    moved = on_codes(wiring, node, inputs, codes, first.quantization)
+    if moved is None:
+        return None
+    meaning, constants = named(wiring, after, codes[0])
+    later = tuple(
+        _dequantize(wiring, source, name, meaning) for source, name in zip(codes, node.outputs, strict=True) if name
+    )
+    return Change(node, (moved[0], *later), constants={**constants, **moved[1]})
+
+
+def _dequantize(wiring: Wiring, codes: str, output: str, meaning: Quantization) -> Node:
+    attributes: Mapping[str, int] = {} if meaning.axis is None else {"axis": meaning.axis}
+    name = wiring.fresh(f"{output}_dequantize")
+    return Node(name, "DequantizeLinear", "", (codes, *meaning.names), (output,), attributes)
+
+
+def _meaning_after(wiring: Wiring, node: Node, source: Dequantized) -> Quantization | None:
+    """What the codes mean behind the node; None if a value would change."""
+    quantization = source.quantization
+    if quantization.axis is not None:
+        return _transposed(wiring, node, source)
+    if not quantization.dtype.is_quantized:
+        return quantization if node.op_type in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose") else None
+    clamp = clamp_of(wiring, node)
+    if clamp is not None:
+        codes = quantization.all_codes()
+        clamped = np.minimum(np.maximum(codes, clamp.codes(quantization)[0]), clamp.codes(quantization)[1])
+        same = np.array_equal(quantization.real_values(clamped), clamp.of(quantization.real_values(codes)))
+        return quantization if same else None
+    if node.op_type == "Pad" and node.attributes.get("mode", "constant") == "constant":
+        value = pad_value(wiring, node)
+        return quantization if value is not None and _is_value(quantization, np.array(value, np.float32)) else None
+    return quantization
+
+
+def _is_value(quantization: Quantization, value: Array) -> bool:
+    return not np.isnan(value) and bool(quantization.real_values(quantization.codes(value)) == value)
+
+
+def _transposed(wiring: Wiring, node: Node, source: Dequantized) -> Quantization | None:
+    """Scales along an axis survive a Transpose of constants, and nothing else."""
+    codes, axis = wiring.constant(source.codes), source.quantization.axis
+    if node.op_type != "Transpose" or codes is None or axis is None:
+        return None
+    perm = node.attributes.get("perm", tuple(reversed(range(codes.ndim))))
+    if not isinstance(perm, tuple) or axis not in perm:
+        return None
+    return replace(source.quantization, axis=perm.index(axis))

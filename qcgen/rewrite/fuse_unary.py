@@ -1,0 +1,46 @@
+"""A dequantized tensor, an operator that has an integer form of one input, QuantizeLinear: that form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from qcgen.ir.graph import Attribute, Node
+from qcgen.rewrite.one_type import operand_of_type
+from qcgen.rewrite.quantization import activation, named, quantizer
+from qcgen.rewrite.wiring import Change, Wiring
+
+FUSED = {
+    ("", "AveragePool"): "QLinearAveragePool",
+    ("", "GlobalAveragePool"): "QLinearGlobalAveragePool",
+    ("", "LeakyRelu"): "QLinearLeakyRelu",
+    ("", "Sigmoid"): "QLinearSigmoid",
+    ("", "Softmax"): "QLinearSoftmax",
+}
+"""The operators of com.microsoft, by the operator that they compute."""
+
+
+def fuse_unary(wiring: Wiring, node: Node) -> Change | None:
+    """AveragePool, GlobalAveragePool, LeakyRelu, Sigmoid or Softmax on 8-bit codes; all codes get the output's type."""
+    op_type = FUSED.get((node.domain, node.op_type))
+    if op_type is None:
+        return None
+    x, y = activation(wiring, node.input(0)), quantizer(wiring, node.outputs[0])
+    if x is None or y is None:
+        return None
+    operand = operand_of_type(wiring, x, y.quantization.dtype, node, "x")
+    meaning, constants = named(wiring, y.quantization, y.output)
+    attributes = _attributes(wiring, node)
+    fused = Node(node.name, op_type, "com.microsoft", (*operand.names, *meaning.names), (y.output,), attributes)
+    constants = {**operand.constants, **constants}
+    return Change(y.node, (*operand.nodes, fused), remove=(node,), constants=constants)
+
+
+def _attributes(wiring: Wiring, node: Node) -> Mapping[str, Attribute]:
+    """The node's attributes and those that only the integer form has."""
+    match node.op_type:
+        case "GlobalAveragePool" | "AveragePool":
+            return {**node.attributes, "channels_last": 0}
+        case "Softmax":
+            opset = wiring.graph.opsets.get("", 1)
+            return {"axis": -1 if opset >= 13 else 1, **node.attributes, "opset": opset}
+    return node.attributes

@@ -1,0 +1,183 @@
+"""What QuantizeLinear and DequantizeLinear nodes say about the tensors around them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from qcgen.ir.element_types import element_type
+from qcgen.ir.graph import Node
+from qcgen.ir.types import Array, DType
+from qcgen.rewrite.wiring import Wiring
+
+DOMAINS = ("", "com.microsoft")
+"""The domains in which QuantizeLinear and DequantizeLinear mean the same."""
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """real value = (code - zero_point) * scale.
+
+    ``scale`` float32, positive and finite; ``zero_point`` in the codes' type ``dtype``. Both are scalars where ``axis``
+    is None (per tensor), else (n,) along that axis. The names are those of the constants; ``zero_point_name`` is ""
+    where the model leaves it out.
+    """
+
+    dtype: DType
+    scale: Array
+    zero_point: Array
+    axis: int | None
+    scale_name: str
+    zero_point_name: str
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Scale and zero point as operands of a node."""
+        return (self.scale_name, self.zero_point_name)
+
+    def same_as(self, other: Quantization) -> bool:
+        """Whether the codes mean the same, however the constants are called."""
+        return (
+            self.dtype is other.dtype
+            and self.axis == other.axis
+            and np.array_equal(self.scale, other.scale)
+            and np.array_equal(self.zero_point, other.zero_point)
+        )
+
+    @property
+    def is_8_bit_per_tensor(self) -> bool:
+        """Whether this is how activations of integer operators are quantized."""
+        return self.dtype.is_quantized and self.axis is None
+
+    def real_values(self, codes: Array) -> Array:
+        """The float32 values of codes, as DequantizeLinear computes them; per tensor."""
+        difference = codes.astype(np.int64) - int(self.zero_point)
+        return np.asarray(difference.astype(np.float32) * np.float32(self.scale), np.float32)
+
+    def codes(self, values: Array) -> Array:
+        """The codes of float32 values that are no NaN, as QuantizeLinear computes them; per tensor.
+
+        saturate(round_half_even(x / scale) + zero_point); onnxruntime clamps before it rounds, which is the same.
+        """
+        zero = int(self.zero_point)
+        with np.errstate(over="ignore"):
+            quotient = values.astype(np.float32) / np.float32(self.scale)
+        clamped = np.clip(quotient, np.float32(self.dtype.low - zero), np.float32(self.dtype.high - zero))
+        return np.asarray((np.rint(clamped).astype(np.int64) + zero).astype(self.dtype.numpy))
+
+    def all_codes(self) -> Array:
+        """Every code of the type, from the smallest on."""
+        return np.arange(self.dtype.low, self.dtype.high + 1).astype(self.dtype.numpy)
+
+
+@dataclass(frozen=True)
+class Dequantized:
+    """A float tensor that DequantizeLinear makes of ``codes``."""
+
+    codes: str
+    quantization: Quantization
+
+
+def is_quantize(node: Node) -> bool:
+    """Whether this is a QuantizeLinear."""
+    return node.op_type == "QuantizeLinear" and node.domain in DOMAINS
+
+
+def is_dequantize(node: Node) -> bool:
+    """Whether this is a DequantizeLinear."""
+    return node.op_type == "DequantizeLinear" and node.domain in DOMAINS
+
+
+def quantization_of(wiring: Wiring, node: Node) -> Quantization | None:
+    """The parameters of a QuantizeLinear or DequantizeLinear; None unless they are constant and well-formed."""
+    scale, zero_point = wiring.constant(node.input(1)), wiring.constant(node.input(2))
+    if scale is None or scale.dtype != np.float32 or scale.ndim > 1 or node.attributes.get("block_size"):
+        return None
+    if not np.all(np.isfinite(scale) & (scale > 0)) or (node.input(2) and zero_point is None):
+        return None
+    if zero_point is None:
+        dtype = _type_without_zero_point(wiring, node)
+        if dtype is None or dtype is DType.OTHER:
+            return None
+        zero_point = np.zeros(scale.shape, dtype.numpy)
+    if zero_point.dtype.kind not in "iu" or zero_point.size != scale.size or zero_point.ndim > 1:
+        return None
+    axis = node.attributes.get("axis", 1)
+    if not isinstance(axis, int):
+        return None
+    one = scale.size == 1
+    return Quantization(
+        DType.of(zero_point),
+        scale.reshape(()) if one else scale,
+        zero_point.reshape(()) if one else zero_point,
+        None if one else _axis(wiring, node, axis),
+        node.input(1),
+        node.input(2),
+    )
+
+
+def _type_without_zero_point(wiring: Wiring, node: Node) -> DType | None:
+    if is_dequantize(node):
+        dtype = wiring.graph.value(node.input(0)).dtype
+        constant = wiring.constant(node.input(0))
+        return dtype if constant is None else DType.of(constant)
+    output_dtype = node.attributes.get("output_dtype", 0)
+    return (element_type(output_dtype) if isinstance(output_dtype, int) else None) or DType.UINT8
+
+
+def _axis(wiring: Wiring, node: Node, axis: int) -> int:
+    constant, shape = wiring.constant(node.input(0)), wiring.graph.value(node.input(0)).shape
+    rank = constant.ndim if constant is not None else None if shape is None else len(shape)
+    return axis + rank if axis < 0 and rank is not None else axis
+
+
+def dequantized(wiring: Wiring, tensor: str) -> Dequantized | None:
+    """How a tensor is dequantized, None if it comes from anything but a well-formed DequantizeLinear."""
+    node = wiring.producers.get(tensor)
+    if node is None or not is_dequantize(node):
+        return None
+    quantization = quantization_of(wiring, node)
+    return None if quantization is None else Dequantized(node.input(0), quantization)
+
+
+def activation(wiring: Wiring, tensor: str) -> Dequantized | None:
+    """How a tensor is dequantized if it is 8 bits wide and has one scale and zero point."""
+    found = dequantized(wiring, tensor)
+    return found if found is not None and found.quantization.is_8_bit_per_tensor else None
+
+
+@dataclass(frozen=True)
+class Quantizer:
+    """The QuantizeLinear behind a tensor."""
+
+    node: Node
+    quantization: Quantization
+
+    @property
+    def output(self) -> str:
+        """The tensor of codes."""
+        return self.node.outputs[0]
+
+
+def quantizer(wiring: Wiring, tensor: str) -> Quantizer | None:
+    """The QuantizeLinear, 8 bits wide and per tensor, that alone reads a tensor."""
+    node = wiring.only_reader(tensor)
+    if node is None or not is_quantize(node) or node.input(0) != tensor:
+        return None
+    quantization = quantization_of(wiring, node)
+    if quantization is None or not quantization.is_8_bit_per_tensor:
+        return None
+    return Quantizer(node, quantization)
+
+
+def named(wiring: Wiring, quantization: Quantization, tensor: str) -> tuple[Quantization, Mapping[str, Array]]:
+    """The same quantization with a name for its zero point, and the constants still to be made.
+
+    A zero point that the model leaves out is named after ``tensor``.
+    """
+    if quantization.zero_point_name:
+        return quantization, {}
+    name = wiring.fresh(f"{tensor}_zero_point")
+    return replace(quantization, zero_point_name=name), {name: quantization.zero_point}

@@ -1,0 +1,41 @@
+"""Quantization moves in front of operators that commute with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from qcgen.ir.graph import Node
+from qcgen.rewrite.clamps import clamp_of
+from qcgen.rewrite.movement import data_inputs, is_movement, on_codes
+from qcgen.rewrite.quantization import named, quantizer
+from qcgen.rewrite.wiring import Change, Wiring
+
+
+def quantize_earlier(wiring: Wiring, node: Node) -> Change | None:
+    """A movement, MaxPool, Relu or Clip that QuantizeLinear alone reads works on the codes instead.
+
+    Split is left out: it has several readers.
+    """
+    if not (is_movement(node) or clamp_of(wiring, node) is not None) or len(node.outputs) != 1:
+        return None
+    found = quantizer(wiring, node.outputs[0])
+    if found is None:
+        return None
+    sources = data_inputs(node)
+    codes = tuple(wiring.fresh(f"{source}_quantized") for source in dict.fromkeys(sources))
+    by_source = dict(zip(dict.fromkeys(sources), codes, strict=True))
+    inputs = tuple(by_source[source] for source in sources)
+    moved = on_codes(wiring, node, inputs, (found.output,), found.quantization)
+    if moved is None:
+        return None
+    meaning, constants = named(wiring, found.quantization, found.output)
+    earlier = tuple(
+        replace(
+            found.node,
+            name=found.node.name if index == 0 else wiring.fresh(f"{found.node.name}_of_{source}"),
+            inputs=(source, *meaning.names),
+            outputs=(by_source[source],),
+        )
+        for index, source in enumerate(by_source)
+    )
+    return Change(node, (*earlier, moved[0]), remove=(found.node,), constants={**constants, **moved[1]})

@@ -1,0 +1,38 @@
+"""The Program made smaller without a change of any output, as far as intervals prove it: one pass a module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from qcgen.ir.program import Program
+from qcgen.simplify.fold_clamps import fold_clamps
+from qcgen.simplify.fold_pads import fold_pads
+from qcgen.simplify.join_movement import join_movement
+from qcgen.simplify.remove_channels import remove_channels
+from qcgen.simplify.remove_dead import remove_dead
+from qcgen.simplify.remove_identities import remove_identities
+
+__all__ = ["PASSES", "simplify"]
+
+PASSES: tuple[Callable[[Program], Program], ...] = (
+    remove_dead,
+    join_movement,
+    remove_identities,
+    fold_clamps,
+    fold_pads,
+    remove_channels,
+)
+"""The passes in the order in which they take turns; each returns the very program that it cannot improve."""
+
+
+def simplify(program: Program) -> Program:
+    """The program that no pass can improve any more; its inputs and outputs are the same, bit for bit.
+
+    What intervals have proved of single operators (``annotate``) must be proved anew.
+    """
+    while True:
+        before = program
+        for improve in PASSES:
+            program = improve(program)
+        if program is before:
+            return program

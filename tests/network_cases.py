@@ -1,0 +1,385 @@
+"""The units of tests/test_kernels_networks.py: one table of operators with their inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+from network_units import Unit
+
+from qcgen import arithmetic
+from qcgen.ir.program import (
+    AveragePool,
+    Concat,
+    ConvGeometry,
+    Dequantize,
+    FloatActivation,
+    FloatBinary,
+    FloatSoftmax,
+    FloatUnary,
+    GlobalAveragePool,
+    Lookup,
+    MaxPool,
+    Pad,
+    Quantize,
+    QuantizedBinary,
+    Requantize,
+    Reshape,
+    Resize,
+    Slice,
+    Softmax,
+    Tensor,
+    Transpose,
+)
+from qcgen.ir.types import Array, DType, Layout
+
+NHWC, NCHW = Layout.CHANNELS_LAST, Layout.CHANNELS_FIRST
+TYPES = (DType.INT8, DType.UINT8)
+MOVED = (DType.INT8, DType.FLOAT32, DType.INT16)
+
+
+def codes(shape: tuple[int, ...], dtype: DType, seed: int = 0) -> Array:
+    """Codes over the whole range of a type, both ends among them."""
+    rng = np.random.default_rng(seed)
+    values = rng.integers(dtype.low, dtype.high + 1, shape)
+    if values.size > 1:
+        values.reshape(-1)[0], values.reshape(-1)[-1] = dtype.low, dtype.high
+    return values.astype(dtype.numpy)
+
+
+def numbers(shape: tuple[int, ...], seed: int = 0, spread: float = 4.0) -> Array:
+    return np.random.default_rng(seed).normal(0, spread, shape).astype(np.float32)
+
+
+def elements(shape: tuple[int, ...], dtype: DType, seed: int = 0) -> Array:
+    return numbers(shape, seed) if dtype is DType.FLOAT32 else codes(shape, dtype, seed)
+
+
+def short(dtype: DType) -> str:
+    return {DType.INT8: "s8", DType.UINT8: "u8", DType.FLOAT32: "f32", DType.INT16: "s16", DType.INT32: "s32"}[dtype]
+
+
+def quantized(name: str, dtype: DType, shape: tuple[int, ...], scale: float, zero: int, layout: Layout | None = None) -> Tensor:
+    return Tensor(name, dtype, shape, layout, float(np.float32(scale)), zero)
+
+
+def lookups() -> Iterator[Unit]:
+    rng = np.random.default_rng(1)
+    for x, y in product(TYPES, TYPES):
+        table = rng.integers(y.low, y.high + 1, 256)
+        every = np.arange(x.low, x.high + 1).astype(x.numpy).reshape(2, 2, 8, 8)
+        op = Lookup("lookup", "Sigmoid", Tensor("x", x, every.shape), Tensor("y", y, every.shape), table)
+        yield Unit(f"lookup_{short(x)}_{short(y)}", op, (every,))
+        yield Unit(f"lookup_reordered_{short(x)}_{short(y)}", op, (every,), ((0, 2, 3, 1),), (0, 1, 2, 3))
+
+
+BINARY_SCALES = {
+    "general": (0.0213, 0.0347, 0.0512),
+    "ties": (0.5, 0.25, 1.0),
+    "halves": (0.02, 0.02, 0.04),
+    "wide": (0.9, 0.0001, 0.01),
+    "coarse": (1.5, 7.0, 0.01),
+    "fine": (0.001, 0.0007, 2.0),
+}
+
+
+def pairs(dtype: DType) -> tuple[Array, Array]:
+    every = np.arange(dtype.low, dtype.high + 1).astype(dtype.numpy)
+    a, b = np.meshgrid(every, every, indexing="ij")
+    return a.copy(), b.copy()
+
+
+def binaries() -> Iterator[Unit]:
+    """Every pair of codes for each choice of scales."""
+    for kind, dtype, (label, scales) in product(("add", "mul"), TYPES, BINARY_SCALES.items()):
+        a, b = pairs(dtype)
+        zeros = (3, -7, 11) if dtype is DType.INT8 else (128, 3, 250)
+        ta, tb, ty = (
+            quantized(name, dtype, a.shape, scale, zero)
+            for name, scale, zero in zip("aby", scales, zeros, strict=True)
+        )
+        op = QuantizedBinary("binary", "QLinearAdd", kind, ta, tb, ty)
+        yield Unit(f"{kind}_{short(dtype)}_{label}", op, (a, b))
+
+
+SHAPES = {
+    "rows": ((2, 3, 4, 5), (2, 3, 4, 5)),
+    "channel": ((2, 3, 4, 5), (3, 1, 1)),
+    "scalar": ((2, 3, 4, 5), ()),
+    "first": ((1, 3, 1, 5), (2, 3, 4, 5)),
+    "both": ((2, 1, 4, 1), (3, 1, 5)),
+}
+
+
+def broadcasts() -> Iterator[Unit]:
+    """Operands of other shapes, constants, orders in memory."""
+    scales = (0.0213, 0.0347, 0.0512)
+    for (label, shapes), is_constant, last in product(SHAPES.items(), (False, True), (False, True)):
+        shape = np.broadcast_shapes(*shapes)
+        a, b = codes(shapes[0], DType.UINT8, 1), codes(shapes[1], DType.UINT8, 2)
+        fa, fb = numbers(shapes[0], 1), numbers(shapes[1], 2)
+        order = (0, 2, 3, 1) if last else (0, 1, 2, 3)
+        xs = tuple(order if len(s) == 4 else tuple(range(len(s))) for s in shapes)
+        name = f"{label}_{'constant' if is_constant else 'given'}_{'last' if last else 'first'}"
+        ta, tb, ty = (
+            quantized(n, DType.UINT8, s, scale, 100)
+            for n, s, scale in zip("aby", (*shapes, shape), scales, strict=True)
+        )
+        op = QuantizedBinary("binary", "QLinearAdd", "add", ta, tb, ty)
+        yield Unit(f"add_{name}", op, (a, b), xs, order, {"b": b} if is_constant else {})
+        fx, fw, fy = (Tensor(n, DType.FLOAT32, s) for n, s in zip("aby", (*shapes, shape), strict=True))
+        float_op = FloatBinary("binary", "Sub", "sub", fx, fw, fy)
+        yield Unit(f"sub_{name}", float_op, (fa, fb), xs, order, {"b": fb} if is_constant else {})
+    for kind in ("add", "mul", "div"):
+        t = [Tensor(name, DType.FLOAT32, (5, 7)) for name in "aby"]
+        yield Unit(f"float_{kind}", FloatBinary("b", "B", kind, *t), (numbers((5, 7), 3), numbers((5, 7), 4)))
+
+
+def twice() -> Iterator[Unit]:
+    """The same tensor on both sides."""
+    x = codes((4, 9), DType.INT8)
+    tx, ty = quantized("x", DType.INT8, x.shape, 0.1, 3), quantized("y", DType.INT8, x.shape, 0.17, -4)
+    yield Unit("add_to_itself", QuantizedBinary("twice", "QLinearAdd", "add", tx, tx, ty), (x, x))
+
+
+GEOMETRIES = {
+    # label: input, kernel, strides, dilations, pads_begin, pads_end
+    "line": ((11,), (3,), (2,), (1,), (1,), (1,)),
+    "square": ((6, 8), (2, 2), (2, 2), (1, 1), (0, 0), (0, 0)),
+    "padded": ((7, 9), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1)),
+    "uneven": ((7, 6), (3, 2), (2, 3), (1, 1), (0, 1), (2, 0)),
+    "dilated": ((9, 11), (3, 3), (1, 2), (2, 3), (2, 0), (0, 2)),
+    "volume": ((4, 5, 6), (2, 3, 2), (1, 2, 2), (1, 1, 1), (1, 1, 0), (0, 1, 1)),
+    "large": ((9, 9), (9, 8), (1, 1), (1, 1), (1, 0), (0, 0)),
+    "tall": ((12, 1), (4, 1), (4, 1), (1, 1), (0, 0), (0, 0)),
+    "four": ((2, 3, 4, 5), (2, 2, 2, 2), (1, 1, 2, 2), (1, 1, 1, 1), (0, 1, 0, 0), (0, 0, 0, 1)),
+}
+
+
+def geometry(label: str, batch: int, channels: int) -> ConvGeometry:
+    size, kernel, strides, dilations, before, after = GEOMETRIES[label]
+    output = tuple(
+        (i + b + a - (k - 1) * d - 1) // s + 1
+        for i, k, s, d, b, a in zip(size, kernel, strides, dilations, before, after, strict=True)
+    )
+    return ConvGeometry(batch, channels, channels, channels, size, kernel, strides, dilations, before, after, output)
+
+
+def image_order(rank: int, last: bool) -> tuple[int, ...]:
+    """The order of an image that the model stores channels first."""
+    return (0, *range(2, rank + 2), 1) if last else tuple(range(rank + 2))
+
+
+def pools() -> Iterator[Unit]:
+    for label, dtype, (x_last, y_last) in product(
+        GEOMETRIES, (*TYPES, DType.FLOAT32), ((False, False), (True, True), (True, False), (False, True))
+    ):
+        g = geometry(label, 2, 5)
+        x = elements((2, 5, *g.input), dtype, 5)
+        tx = Tensor("x", dtype, x.shape, NCHW)
+        ty = Tensor("y", dtype, (2, 5, *g.output), NCHW)
+        orders = image_order(g.rank, x_last), image_order(g.rank, y_last)
+        name = f"{label}_{short(dtype)}_{'last' if x_last else 'first'}_{'last' if y_last else 'first'}"
+        yield Unit(f"max_{name}", MaxPool("pool", "MaxPool", tx, ty, g), (x,), (orders[0],), orders[1])
+    # An image that the model itself stores channels last.
+    g = geometry("padded", 1, 3)
+    x = codes((1, *g.input, 3), DType.INT8, 6)
+    op = MaxPool("pool", "MaxPool", Tensor("x", DType.INT8, x.shape, NHWC), Tensor("y", DType.INT8, x.shape, NHWC), g)
+    yield Unit("max_nhwc_model", op, (x,))
+
+
+AVERAGES = {"ties": (0.02, 0.02), "exact": (0.25, 0.125), "general": (0.0371, 0.0293), "coarse": (0.9, 0.0031)}
+
+
+def averages() -> Iterator[Unit]:
+    for label, dtype, last, counted in product(
+        ("line", "square", "padded", "dilated", "volume", "large", "four"), (*TYPES, DType.FLOAT32), (False, True), (False, True)
+    ):
+        g = geometry(label, 2, 5)
+        x = elements((2, 5, *g.input), dtype, 7)
+        order = image_order(g.rank, last)
+        for scales_label, scales in AVERAGES.items():
+            if dtype is DType.FLOAT32 and scales_label != "ties" or label == "large" and scales_label != "general":
+                continue
+            zeros = (0, 0) if dtype is DType.FLOAT32 else (dtype.low + 100, dtype.low + 131)
+            tx = quantized("x", dtype, x.shape, scales[0], zeros[0], NCHW)
+            ty = quantized("y", dtype, (2, 5, *g.output), scales[1], zeros[1], NCHW)
+            name = f"average_{label}_{short(dtype)}_{'last' if last else 'first'}_{int(counted)}_{scales_label}"
+            yield Unit(name, AveragePool("pool", "AveragePool", tx, ty, g, counted), (x,), (order,), order)
+
+
+def global_averages() -> Iterator[Unit]:
+    for dtype, channels, last, scales in product((*TYPES, DType.FLOAT32), (1, 6), (False, True), ((0.02, 0.02), (0.031, 0.0077))):
+        if dtype is DType.FLOAT32 and scales[0] == 0.02:
+            continue
+        x = elements((3, channels, 5, 4), dtype, 8)
+        x[1] = x.max()
+        x[2] = x.min()
+        zeros = (0, 0) if dtype is DType.FLOAT32 else (dtype.low + 100, dtype.low + 131)
+        tx = quantized("x", dtype, x.shape, scales[0], zeros[0], NCHW)
+        requantize = None
+        if dtype is not DType.FLOAT32:
+            scale = arithmetic.global_average_scale(float(np.float32(scales[0])), float(np.float32(scales[1])), 20)
+            requantize = Requantize(np.array([scale], np.float32), zeros[1], dtype.low, dtype.high)
+        label = f"{short(dtype)}_{channels}_{'last' if last else 'first'}_{'tie' if scales[0] == 0.02 else 'other'}"
+        for shape in ((3, channels, 1, 1), (3, channels)):
+            ty = quantized("y", dtype, shape, scales[1], zeros[1])
+            op = GlobalAveragePool("mean", "GlobalAveragePool", tx, ty, 1, 20, requantize)
+            name = f"mean_{label}_rank{len(shape)}"
+            yield Unit(name, op, (x,), (image_order(2, last),), tuple(range(len(shape))))
+    # Channels between the spatial axes, as a transposed view has them.
+    x = codes((2, 3, 4, 5), DType.INT8, 9)
+    scale = np.array([arithmetic.global_average_scale(0.5, 0.25, 20)], np.float32)
+    ty = quantized("y", DType.INT8, (2, 3, 1, 1), 0.25, 0)
+    tx = quantized("x", DType.INT8, x.shape, 0.5, 0, NCHW)
+    op = GlobalAveragePool("mean", "GlobalAveragePool", tx, ty, 1, 20, Requantize(scale, 0, -128, 127))
+    yield Unit("mean_between", op, (x,), ((0, 3, 1, 2),), (0, 1, 2, 3))
+
+
+def softmaxes() -> Iterator[Unit]:
+    for dtype, scale, length in product(TYPES, (0.003, 0.1, 1.0, 20.0), (1, 2, 10, 300)):
+        x = codes((40, length), dtype, 10)
+        x[0], x[1] = dtype.high, dtype.low
+        x[2] = np.resize([dtype.low, dtype.high], length)
+        x[3:20] = np.clip(x[3:20] // 8 + 40, dtype.low, dtype.high)
+        for y_scale in (1 / 256, 1 / 500):
+            tx = quantized("x", dtype, x.shape, scale, 0)
+            ty = quantized("y", dtype, x.shape, y_scale, dtype.low)
+            table = arithmetic.softmax_table(scale, length)
+            if float(table[-1]) / y_scale > np.finfo(np.float32).max:
+                continue  # refused by check
+            op = Softmax("softmax", "QLinearSoftmax", tx, ty, table, arithmetic.softmax_factor(y_scale))
+            label = f"{str(scale).replace('.', '_')}_{length}_{round(1 / y_scale)}"
+            yield Unit(f"softmax_{short(dtype)}_{label}", op, (x,))
+    x = numbers((6, 50), 11)
+    x[0], x[1] = 1e30, -1e30
+    x[2, 7] = 200.0
+    t = Tensor("x", DType.FLOAT32, x.shape), Tensor("y", DType.FLOAT32, x.shape)
+    yield Unit("softmax_f32", FloatSoftmax("softmax", "Softmax", *t), (x,))
+    yield Unit("softmax_f32_columns", FloatSoftmax("softmax", "Softmax", *t), (x,), ((1, 0),), (1, 0))
+
+
+def quantizations() -> Iterator[Unit]:
+    for dtype, scale in product(TYPES, (0.5, 0.0371, 1e-30)):
+        x = np.concatenate(
+            [
+                (np.arange(-600, 600) * np.float32(scale) / 2).astype(np.float32),
+                np.float32([np.inf, -np.inf, 3e38, -3e38, 1e-40, -0.0]),
+                numbers((994,), 12, 100 * scale),
+            ]
+        ).reshape(2, 2, 55, 10)
+        for zero in (dtype.low, dtype.low + 131):
+            ty = quantized("y", dtype, x.shape, scale, zero)
+            op = Quantize("quantize", "QuantizeLinear", Tensor("x", DType.FLOAT32, x.shape), ty)
+            label = f"{short(dtype)}_{'tiny' if scale < 1e-9 else str(scale).replace('.', '_')}_{zero - dtype.low}"
+            yield Unit(f"quantize_{label}", op, (x,))
+            yield Unit(f"quantize_reordered_{label}", op, (x,), ((0, 2, 3, 1),), (0, 1, 2, 3))
+    for dtype, zero in ((DType.INT8, -5), (DType.UINT8, 200), (DType.INT32, 0), (DType.INT32, 77)):
+        x = codes((3, 5, 40), dtype, 13)
+        tx = quantized("x", dtype, x.shape, 0.0371, zero)
+        op = Dequantize("dequantize", "DequantizeLinear", tx, Tensor("y", DType.FLOAT32, x.shape))
+        yield Unit(f"dequantize_{short(dtype)}_{zero + 5}", op, (x,))
+        yield Unit(f"dequantize_reordered_{short(dtype)}_{zero + 5}", op, (x,), ((2, 0, 1),), (0, 1, 2))
+
+
+ACTIVATIONS = {
+    "relu": FloatActivation("Relu"),
+    "clip": FloatActivation("Clip", (0.0, 6.0)),
+    "unbounded": FloatActivation("Clip", (-np.inf, np.inf)),
+    "tanh": FloatActivation("Tanh"),
+    "sigmoid": FloatActivation("Sigmoid"),
+    "hard_swish": FloatActivation("HardSwish"),
+    "leaky": FloatActivation("LeakyRelu", (0.1,)),
+    "hard_sigmoid": FloatActivation("HardSigmoid", (0.2, 0.5)),
+}
+
+
+def activations() -> Iterator[Unit]:
+    for label, activation in ACTIVATIONS.items():
+        x = numbers((2, 3, 4, 5), 14)
+        x.reshape(-1)[:4] = 90.0, -90.0, 0.0, -3.0
+        op = FloatUnary(label, activation.kind, *(Tensor(n, DType.FLOAT32, x.shape) for n in "xy"), activation)
+        yield Unit(f"unary_{label}", op, (x,))
+        yield Unit(f"unary_reordered_{label}", op, (x,), ((0, 2, 3, 1),), (0, 1, 2, 3))
+
+
+def moved(label: str, make, x: Array, y_shape: tuple[int, ...], xs=((),), y=()) -> Iterator[Unit]:  # noqa: ANN001
+    dtype = DType.of(x)
+    op = make(Tensor("x", dtype, x.shape), Tensor("y", dtype, y_shape))
+    yield Unit(f"{label}_{short(dtype)}", op, (x,), tuple(o or tuple(range(x.ndim)) for o in xs), y)
+
+
+def movements() -> Iterator[Unit]:
+    for dtype in MOVED:
+        x = elements((2, 3, 4, 5), dtype, 15)
+        last = (0, 2, 3, 1)
+        for number, perm in enumerate(((0, 2, 3, 1), (3, 2, 1, 0), (0, 1, 2, 3), (1, 0, 2, 3))):
+            shape = tuple(x.shape[axis] for axis in perm)
+            make = lambda tx, ty, perm=perm: Transpose("t", "Transpose", tx, ty, perm)  # noqa: E731
+            yield from moved(f"transpose{number}", make, x, shape)
+            yield from moved(f"transpose{number}_last", make, x, shape, (last,), (1, 0, 3, 2))
+        reshape = lambda tx, ty: Reshape("r", "Reshape", tx, ty)  # noqa: E731
+        for number, shape in enumerate(((2, 60), (6, 20), (2, 3, 2, 2, 5), (120,), (8, 15), (1, 2, 3, 4, 5))):
+            yield from moved(f"reshape{number}", reshape, x, shape)
+            yield from moved(f"reshape{number}_last", reshape, x, shape, (last,))
+        yield from moved("reshape_back", reshape, x, (2, 3, 20), (last,), (0, 2, 1))
+        slices = {
+            "inner": ((0, 1, 1, 0), (1, 1, 1, 1), (2, 2, 3, 5)),
+            "backwards": ((1, 2, 3, 4), (-1, -1, -2, -3), (2, 3, 2, 2)),
+            "sparse": ((0, 0, 1, 1), (1, 2, 2, 3), (2, 2, 2, 2)),
+            "one": ((1, 2, 3, 4), (1, 1, 1, 1), (1, 1, 1, 1)),
+        }
+        for label, (starts, steps, shape) in slices.items():
+            make = lambda tx, ty, a=starts, s=steps: Slice("s", "Slice", tx, ty, a, s)  # noqa: E731
+            yield from moved(f"slice_{label}", make, x, shape)
+            yield from moved(f"slice_{label}_last", make, x, shape, (last,), last)
+        for label, value in (("zero", 0.0), ("value", -3.0), *((("infinite", -np.inf),) * (dtype is DType.FLOAT32))):
+            make = lambda tx, ty, v=value: Pad("p", "Pad", tx, ty, (0, 1, 2, 0), v)  # noqa: E731
+            yield from moved(f"pad_{label}", make, x, (2, 5, 6, 6))
+            yield from moved(f"pad_{label}_last", make, x, (2, 5, 6, 6), (last,), last)
+        places = {
+            "double": ((0, 1), (0, 1, 2), (0, 0, 1, 1, 2, 2, 3, 3), (0, 0, 1, 1, 2, 2, 3, 3, 4, 4)),
+            "odd": ((0, 1), (0, 1, 2), (0, 0, 1, 2, 2, 3, 3), (0, 1, 1, 2, 3, 3, 4)),
+            "half": ((0, 1), (2,), (0, 2), (0, 2, 4)),
+        }
+        for label, rule in places.items():
+            make = lambda tx, ty, r=rule: Resize("r", "Resize", tx, ty, r)  # noqa: E731
+            shape = tuple(len(part) for part in rule)
+            yield from moved(f"resize_{label}", make, x, shape)
+            yield from moved(f"resize_{label}_last", make, x, shape, (last,), last)
+
+
+def concats() -> Iterator[Unit]:
+    for dtype, axis, last in product(MOVED, (0, 1, 3), (False, True)):
+        sizes = (2, 1, 3)
+        parts = [elements(tuple(n if a == axis else 4 for a in range(4)), dtype, n) for n in sizes]
+        shape = tuple(6 if a == axis else 4 for a in range(4))
+        names = [f"x{i}" for i in range(3)]
+        tensors = tuple(Tensor(name, dtype, part.shape) for name, part in zip(names, parts, strict=True))
+        op = Concat("c", "Concat", tensors, Tensor("y", dtype, shape), axis)
+        order = (0, 2, 3, 1) if last else (0, 1, 2, 3)
+        label = f"concat_{short(dtype)}_{axis}_{'last' if last else 'first'}"
+        yield Unit(label, op, tuple(parts), (order, (0, 1, 2, 3), order), order)
+        constant = {"x1": parts[1]}
+        yield Unit(f"{label}_constant", op, tuple(parts), (order, (0, 1, 2, 3), order), order, constant)
+
+
+UNITS = tuple(
+    unit
+    for make in (
+        lookups,
+        binaries,
+        broadcasts,
+        twice,
+        pools,
+        averages,
+        global_averages,
+        softmaxes,
+        quantizations,
+        activations,
+        movements,
+        concats,
+    )
+    for unit in make()
+)

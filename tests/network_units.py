@@ -1,0 +1,167 @@
+"""Operators of whole networks, each with inputs and orders in memory, and many of their kernels in one library."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from cffi import FFI
+
+from qcgen.build import STRICT_FLAGS
+from qcgen.ir.plan import Table
+from qcgen.ir.program import Operator, Tensor, inputs_of
+from qcgen.ir.types import Array, Layout
+from qcgen.kernels import KERNELS, Kernel, Prepared, Setting
+from qcgen.kernels.kernel import Order
+from qcgen.plan.names import SUPPORT_NAMES
+from qcgen.plan.orders import layout_of
+from qcgen.reference import evaluate_operator
+from qcgen.render import environment
+
+PREFIX = "net"
+GUARD = 64  # bytes around every buffer that no kernel may touch
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One operator on given inputs; ``xs`` and ``y`` are orders in memory, row-major if empty."""
+
+    name: str
+    op: Operator
+    feeds: tuple[Array, ...]
+    xs: tuple[Order, ...] = ()
+    y: Order = ()
+    constants: Mapping[str, Array] = field(default_factory=dict)
+    optimize: str = "size"
+    features: frozenset[str] = frozenset()
+
+    @property
+    def setting(self) -> Setting:
+        inputs = inputs_of(self.op)
+        xs = self.xs or tuple(tuple(range(len(x.shape))) for x in inputs)
+        y = self.y or tuple(range(len(self.op.y.shape)))
+        layouts = (layout_of(inputs[0], xs[0]), layout_of(self.op.y, y))
+        x_layout, y_layout = (layout or Layout.CHANNELS_LAST for layout in layouts)
+        return Setting(x_layout, y_layout, self.optimize, self.features, xs, y, self.constants)
+
+    @property
+    def kernel(self) -> Kernel:
+        return next(kernel for kernel in KERNELS if kernel.why_not(self.op, self.setting) is None)
+
+    @property
+    def expected(self) -> Array:
+        """The reference's output in the model's order."""
+        return np.asarray(evaluate_operator(self.op, *self.feeds))
+
+
+@dataclass(frozen=True)
+class Built:
+    """A unit's packed operator, and its text in C."""
+
+    unit: Unit
+    prepared: Prepared
+    symbol: str
+    text: str
+    wrapper: str
+
+
+def render(unit: Unit) -> Built:
+    """The unit's tables and functions, and a function with a uniform signature that calls it."""
+    kernel, setting = unit.kernel, unit.setting
+    prepared = kernel.prepare(unit.op, setting)
+    symbol = f"{PREFIX}_{unit.name}"
+    tables = [Table(c.role, f"{symbol}_{c.role}", c.c_type, c.values, c.meaning) for c in prepared.constants]
+    declare = environment().from_string(
+        "static const {{ t.c_type }} {{ t.symbol }}[{{ t | extent }}] = {\n{{ t | rows }}\n};\n"
+    )
+    roles = {table.role: table.symbol for table in tables}
+    body = environment().get_template(kernel.template)
+    text = "".join(declare.render(t=table) for table in tables)
+    text += body.render(prepared.context, prefix=PREFIX, symbol=symbol, tables=roles, op=unit.op)
+    given = [x for x in inputs_of(unit.op) if x.name not in unit.constants]
+    arguments = [f"inputs[{i}]" for i in range(len(given))] + ["y"]
+    arguments += [f"scratch[{i}]" for i in range(len(prepared.scratch))]
+    unused = "(void)inputs; (void)scratch;"
+    head = f"void run_{unit.name}(const void *const *inputs, void *y, void *const *scratch)"
+    wrapper = f"{head};\n{head}\n{{\n    {unused}\n    {symbol}({', '.join(arguments)});\n}}\n"
+    return Built(unit, prepared, symbol, text, wrapper)
+
+
+def source(built: Sequence[Built]) -> str:
+    """One C file of all units."""
+    parts = ["#include <stdint.h>\n"]
+    if any(b.prepared.context.get("uses_math") for b in built):
+        parts.append("#include <math.h>\n")
+    if any(b.prepared.context.get("uses_string") for b in built):
+        parts.append("#include <string.h>\n")
+    wanted = {name for b in built for name in b.prepared.support}
+    for name in SUPPORT_NAMES:
+        if name in wanted:
+            parts.append(environment().get_template(f"support/{name}.c.jinja").render(prefix=PREFIX))
+    return "".join(parts) + "\n".join(b.text + b.wrapper for b in built)
+
+
+class Library:
+    """The kernels of many units, built with the strict flags and loaded."""
+
+    def __init__(self, folder: Path, units: Iterable[Unit], compiler: str, flags: Sequence[str]) -> None:
+        self.built = {unit.name: render(unit) for unit in units}
+        (folder / "units.c").write_text(source(list(self.built.values())))
+        command = [compiler, *STRICT_FLAGS, *flags, "-shared", "-fPIC", "units.c", "-lm", "-o", "units.so"]
+        result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr[:3000]
+        self._ffi = FFI()
+        for name in self.built:
+            self._ffi.cdef(f"void run_{name}(const void *const *inputs, void *y, void *const *scratch);")
+        self._library = self._ffi.dlopen(str(folder / "units.so"))
+
+    def run(self, name: str, over: int | None = None) -> Array:
+        """The unit's output in the model's order; computed over the input number ``over`` if that is asked for."""
+        built = self.built[name]
+        unit, setting = built.unit, built.unit.setting
+        inputs = inputs_of(unit.op)
+        held: dict[str, Array] = {}
+        pointers = []
+        for x, values, order in zip(inputs, unit.feeds, setting.xs, strict=True):
+            if x.name not in unit.constants:
+                held.setdefault(x.name, _guarded(values.transpose(order)))
+                pointers.append(self._address(held[x.name]))
+        y = unit.op.y
+        memory = _guarded(np.full([y.shape[axis] for axis in setting.y], 77).astype(y.dtype.numpy))
+        out = memory if over is None else held[inputs[over].name]
+        scratch = [_guarded(np.full(s.bytes, 0xA5, np.uint8)) for s in built.prepared.scratch]
+        before = {key: array.copy() for key, array in held.items()}
+        ffi = self._ffi
+        call = getattr(self._library, f"run_{name}")
+        call(
+            ffi.new("const void *[]", [*pointers, ffi.NULL]),
+            self._address(out),
+            ffi.new("void *[]", [*map(self._address, scratch), ffi.NULL]),
+        )
+        for array in (*held.values(), out, *scratch):
+            edges = np.concatenate([array[:GUARD], array[-GUARD:]])
+            assert (edges == 0x5A).all(), f"{name} writes beyond a buffer"
+        for key, array in held.items():
+            assert array is out or np.array_equal(array, before[key]), f"{name} changes its input {key}"
+        shape = [y.shape[axis] for axis in setting.y]
+        values = out[GUARD:-GUARD].copy().view(y.dtype.numpy).reshape(shape)
+        return values.transpose(np.argsort(setting.y)) if shape else values
+
+    def _address(self, array: Array) -> object:
+        return self._ffi.cast("void *", array.ctypes.data + GUARD)
+
+
+def _guarded(values: Array) -> Array:
+    """The bytes of an array with a guard on either side."""
+    guard = np.full(GUARD, 0x5A, np.uint8)
+    return np.concatenate([guard, np.ascontiguousarray(values).reshape(-1).view(np.uint8), guard])
+
+
+def tensor(name: str, values: Array, **options: object) -> Tensor:
+    """The tensor that an array is a value of."""
+    from qcgen.ir.types import DType
+
+    return Tensor(name, DType.of(values), values.shape, **options)  # type: ignore[arg-type]  # any keyword of Tensor

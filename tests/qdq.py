@@ -1,0 +1,93 @@
+"""Small QDQ models for the tests of rewriting: chains of nodes between QuantizeLinear and DequantizeLinear."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from models import graph_model
+from onnx import ModelProto, NodeProto, helper
+
+from qcgen.ir.graph import Graph, Node
+from qcgen.load import load
+from qcgen.rewrite import rewrite
+
+Meaning = tuple[Any, Any]
+"""Scale and zero point; the zero point's numpy type is the codes' type."""
+
+A: Meaning = (0.02, np.uint8(3))
+B: Meaning = (0.05, np.uint8(60))
+C: Meaning = (0.04, np.int8(-20))
+
+
+class Chain:
+    """Nodes and constants of a model, added one after the other; ``x`` is its float input, ``y`` its output."""
+
+    def __init__(self) -> None:
+        self.nodes: list[NodeProto] = []
+        self.constants: dict[str, np.ndarray] = {}
+
+    def constant(self, name: str, value: Any) -> str:
+        self.constants[name] = np.asarray(value)
+        return name
+
+    def node(self, op_type: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
+        """Adds a node that is called after its output, and gives the output's name."""
+        output = output or f"{op_type.lower()}{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op_type, list(inputs), [output], name=f"{output}_node", **attributes))
+        return output
+
+    def fresh(self, name: str) -> str:
+        """The name, with a prime where a node has it already."""
+        return name if all(name not in node.output for node in self.nodes) else self.fresh(f"{name}'")
+
+    def parameters(self, tensor: str, meaning: Meaning) -> list[str]:
+        scale, zero_point = meaning
+        names = [self.constant(f"{tensor}_scale", np.asarray(scale, np.float32))]
+        return names if zero_point is None else [*names, self.constant(f"{tensor}_zp", zero_point)]
+
+    def quantize(self, tensor: str, meaning: Meaning, output: str = "") -> str:
+        output = output or self.fresh(f"{tensor}_q")
+        return self.node("QuantizeLinear", [tensor, *self.parameters(output, meaning)], output)
+
+    def dequantize(self, tensor: str, meaning: Meaning, output: str = "", **attributes: Any) -> str:
+        output = output or self.fresh(f"{tensor}_dq")
+        return self.node("DequantizeLinear", [tensor, *self.parameters(output, meaning)], output, **attributes)
+
+    def through(self, tensor: str, meaning: Meaning, output: str = "") -> str:
+        """Quantized and dequantized again."""
+        return self.dequantize(self.quantize(tensor, meaning), meaning, output)
+
+    def weights(self, name: str, codes: np.ndarray, meaning: Meaning, axis: int = 0) -> str:
+        """Constant codes and their DequantizeLinear."""
+        return self.dequantize(self.constant(name, codes), meaning, axis=axis)
+
+    def model(
+        self, x_shape: Sequence[int | str], outputs: Sequence[str] = ("y",), opset: int = 13, x_type: str = "float"
+    ) -> ModelProto:
+        return graph_model(self.nodes, {"x": (x_type, x_shape)}, dict.fromkeys(outputs), self.constants, opset=opset)
+
+    def rewritten(self, x_shape: Sequence[int | str], outputs: Sequence[str] = ("y",), opset: int = 13) -> Graph:
+        return rewrite(load(self.model(x_shape, outputs, opset)))
+
+
+def operators(graph: Graph) -> list[str]:
+    """The operators in order, without the domain com.microsoft."""
+    return [node.operator.removeprefix("com.microsoft.") for node in graph.nodes]
+
+
+def only(graph: Graph, op_type: str) -> Node:
+    """The one node with this operator."""
+    [node] = [node for node in graph.nodes if node.op_type == op_type]
+    return node
+
+
+def operand(graph: Graph, op_type: str, index: int) -> np.ndarray:
+    """The elements of a constant input of the one node with this operator."""
+    return graph.constants[only(graph, op_type).inputs[index]]
+
+
+def attributes_of(graph: Graph, op_type: str) -> Mapping[str, object]:
+    """The attributes of the one node with this operator."""
+    return only(graph, op_type).attributes

@@ -4,29 +4,44 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from qcgen.build import LoadedModel, build
+from qcgen.intervals import annotate
 from qcgen.ir.plan import Plan
 from qcgen.ir.program import Program
+from qcgen.plan import plan
 from qcgen.report import Report, report
+from qcgen.simplify import simplify
 from qcgen.write import write_files
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """A compiled model: ``files`` by name, with the Program and the Plan that they come from."""
+    """A compiled model: ``files`` by name, rendered from ``plan``.
+
+    ``program`` is what the model means, before simplification: it judges the code, and simplification with it.
+    """
 
     program: Program
     plan: Plan
     files: Mapping[str, str]
 
     @cached_property
+    def planned(self) -> Program:
+        """The Program that was planned: simplified, unless the options forbid it."""
+        return annotate(simplify(self.program)) if self.plan.options.simplify else self.program
+
+    @cached_property
     def report(self) -> Report:
-        """Sizes, kernels and certificates."""
-        return report(self.plan)
+        """Sizes, kernels and certificates, also without simplification: for that the program is planned once more."""
+        own = self.plan
+        if not own.options.simplify:
+            return report(own)
+        options = replace(own.options, simplify=False)
+        return report(own, plan(self.program, options, own.prefix, own.model, own.node))
 
     def write(self, folder: str | os.PathLike[str]) -> None:
         """Writes the files into a folder, which is made if it is missing: all of them or none."""

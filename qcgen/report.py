@@ -7,20 +7,24 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from qcgen.ir.plan import Call, Plan, View
-from qcgen.ir.program import macs_of
+from qcgen.ir.program import Conv, Operator, OrionConv, inputs_of, macs_of
+from qcgen.ir.types import DType
 
 
 @dataclass(frozen=True)
 class NodeReport:
-    """One node. ``accumulator`` [lo, hi] over all channels, None for float; ``requantize`` channels by form.
+    """One node; ``kernel`` is "none" if it needs no code because its output is its input's memory.
 
-    ``wraps``: some sum can leave int32; ``comparisons``: points at which the requantization was compared with the
-    formula; ``passed_over``: faster kernels, each with the reason against it.
+    ``arithmetic`` is "float32" if a tensor that it reads or writes is, else "integer". ``accumulator`` [lo, hi] over
+    all channels, None where there is none; ``requantize`` channels by form; ``wraps``: some sum can leave int32;
+    ``comparisons``: points at which the requantization was compared with the formula; ``passed_over``: faster kernels
+    for the same kind of operator, each with the reason against it.
     """
 
     name: str
     op: str
     kernel: str
+    arithmetic: str
     macs: int
     constant_bytes: int
     scratch_bytes: int
@@ -32,44 +36,65 @@ class NodeReport:
 
 
 @dataclass(frozen=True)
+class Figures:
+    """What a model costs: multiply-accumulates, bytes of constant tables, bytes that the caller must lend."""
+
+    macs: int
+    weights_bytes: int
+    arena_bytes: int
+
+
+@dataclass(frozen=True)
 class Report:
     """A model. ``weights_bytes``: constant tables in flash; ``flash_bytes``: the same (code depends on the compiler).
 
     ``arena_bytes``: what the caller must lend, ``arena_lower_bound_bytes``: what no placement of its parts undercuts.
+    ``unsimplified``: what the model would cost if what is proved to be without effect were kept.
     """
 
     name: str
     model: str
     sha256: str
-    options: Mapping[str, str]
+    options: Mapping[str, object]
     macs: int
     weights_bytes: int
     flash_bytes: int
     arena_bytes: int
     arena_lower_bound_bytes: int
+    unsimplified: Figures
     nodes: tuple[NodeReport, ...]
+
+    @property
+    def figures(self) -> Figures:
+        """What the model costs as it is compiled."""
+        return Figures(self.macs, self.weights_bytes, self.arena_bytes)
 
     def to_json(self) -> str:
         """The report as a JSON object, keys in the order above."""
         return json.dumps(asdict(self), indent=2)
 
 
-def report(plan: Plan) -> Report:
-    """The figures of a plan."""
-    nodes = tuple(_node(step) if isinstance(step, Call) else _view(step) for step in plan.steps)
-    constants = sum(node.constant_bytes for node in nodes)
+def report(plan: Plan, unsimplified: Plan | None = None) -> Report:
+    """The figures of a plan, beside those of the same model's plan without simplification (None: the same plan)."""
+    own = _figures(plan)
     return Report(
         name=plan.prefix,
         model=plan.model,
         sha256=plan.sha256,
         options=asdict(plan.options),
-        macs=sum(node.macs for node in nodes),
-        weights_bytes=constants,
-        flash_bytes=constants,
-        arena_bytes=plan.arena_bytes,
+        macs=own.macs,
+        weights_bytes=own.weights_bytes,
+        flash_bytes=own.weights_bytes,
+        arena_bytes=own.arena_bytes,
         arena_lower_bound_bytes=plan.arena_lower_bound,
-        nodes=nodes,
+        unsimplified=own if unsimplified is None else _figures(unsimplified),
+        nodes=tuple(_node(step) if isinstance(step, Call) else _view(step) for step in plan.steps),
     )
+
+
+def _figures(plan: Plan) -> Figures:
+    macs = sum(macs_of(step.op) for step in plan.steps)
+    return Figures(macs, sum(call.constant_bytes for call in plan.calls), plan.arena_bytes)
 
 
 def _node(call: Call) -> NodeReport:
@@ -77,6 +102,7 @@ def _node(call: Call) -> NodeReport:
         name=call.op.name,
         op=call.op.op_type,
         kernel=call.kernel,
+        arithmetic=_arithmetic(call.op),
         macs=macs_of(call.op),
         constant_bytes=call.constant_bytes,
         scratch_bytes=call.scratch_bytes,
@@ -84,10 +110,21 @@ def _node(call: Call) -> NodeReport:
         wraps=call.certificate.wraps,
         requantize=dict(call.certificate.requantize or {}),
         comparisons=call.certificate.comparisons,
-        passed_over={passed.kernel: passed.reason for passed in call.passed_over},
+        passed_over=_passed_over(call),
     )
 
 
 def _view(view: View) -> NodeReport:
     """A node that needs no code."""
-    return NodeReport(view.op.name, view.op.op_type, "none", 0, 0, 0, None, False, {}, 0, {})
+    return NodeReport(view.op.name, view.op.op_type, "none", _arithmetic(view.op), 0, 0, 0, None, False, {}, 0, {})
+
+
+def _arithmetic(op: Operator) -> str:
+    return "float32" if any(t.dtype is DType.FLOAT32 for t in (*inputs_of(op), op.y)) else "integer"
+
+
+def _passed_over(call: Call) -> dict[str, str]:
+    """Only convolutions have several kernels: that those do not serve other operators is no news."""
+    if not isinstance(call.op, Conv | OrionConv):
+        return {}
+    return {passed.kernel: passed.reason for passed in call.passed_over}

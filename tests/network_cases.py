@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from typing import Any
 
 import numpy as np
 from network_units import Unit
@@ -60,7 +61,9 @@ def short(dtype: DType) -> str:
     return {DType.INT8: "s8", DType.UINT8: "u8", DType.FLOAT32: "f32", DType.INT16: "s16", DType.INT32: "s32"}[dtype]
 
 
-def quantized(name: str, dtype: DType, shape: tuple[int, ...], scale: float, zero: int, layout: Layout | None = None) -> Tensor:
+def quantized(
+    name: str, dtype: DType, shape: tuple[int, ...], scale: float, zero: int, layout: Layout | None = None
+) -> Tensor:
     return Tensor(name, dtype, shape, layout, float(np.float32(scale)), zero)
 
 
@@ -81,6 +84,8 @@ BINARY_SCALES = {
     "wide": (0.9, 0.0001, 0.01),
     "coarse": (1.5, 7.0, 0.01),
     "fine": (0.001, 0.0007, 2.0),
+    "products": (0.0213, 0.0347, 0.0739),
+    "huge": (1e6, 1e6, 1e-4),
 }
 
 
@@ -96,11 +101,10 @@ def binaries() -> Iterator[Unit]:
         a, b = pairs(dtype)
         zeros = (3, -7, 11) if dtype is DType.INT8 else (128, 3, 250)
         ta, tb, ty = (
-            quantized(name, dtype, a.shape, scale, zero)
-            for name, scale, zero in zip("aby", scales, zeros, strict=True)
+            quantized(name, dtype, a.shape, scale, zero) for name, scale, zero in zip("aby", scales, zeros, strict=True)
         )
         op = QuantizedBinary("binary", "QLinearAdd", kind, ta, tb, ty)
-        yield Unit(f"{kind}_{short(dtype)}_{label}", op, (a, b))
+        yield Unit(f"{kind}_{short(dtype)}_{label.replace(' ', '_')}", op, (a, b))
 
 
 SHAPES = {
@@ -194,13 +198,16 @@ AVERAGES = {"ties": (0.02, 0.02), "exact": (0.25, 0.125), "general": (0.0371, 0.
 
 def averages() -> Iterator[Unit]:
     for label, dtype, last, counted in product(
-        ("line", "square", "padded", "dilated", "volume", "large", "four"), (*TYPES, DType.FLOAT32), (False, True), (False, True)
+        ("line", "square", "padded", "dilated", "volume", "large", "four"),
+        (*TYPES, DType.FLOAT32),
+        (False, True),
+        (False, True),
     ):
         g = geometry(label, 2, 5)
         x = elements((2, 5, *g.input), dtype, 7)
         order = image_order(g.rank, last)
         for scales_label, scales in AVERAGES.items():
-            if dtype is DType.FLOAT32 and scales_label != "ties" or label == "large" and scales_label != "general":
+            if (dtype is DType.FLOAT32 and scales_label != "ties") or (label == "large" and scales_label != "general"):
                 continue
             zeros = (0, 0) if dtype is DType.FLOAT32 else (dtype.low + 100, dtype.low + 131)
             tx = quantized("x", dtype, x.shape, scales[0], zeros[0], NCHW)
@@ -210,7 +217,9 @@ def averages() -> Iterator[Unit]:
 
 
 def global_averages() -> Iterator[Unit]:
-    for dtype, channels, last, scales in product((*TYPES, DType.FLOAT32), (1, 6), (False, True), ((0.02, 0.02), (0.031, 0.0077))):
+    for dtype, channels, last, scales in product(
+        (*TYPES, DType.FLOAT32), (1, 6), (False, True), ((0.02, 0.02), (0.031, 0.0077))
+    ):
         if dtype is DType.FLOAT32 and scales[0] == 0.02:
             continue
         x = elements((3, channels, 5, 4), dtype, 8)
@@ -247,7 +256,7 @@ def softmaxes() -> Iterator[Unit]:
             tx = quantized("x", dtype, x.shape, scale, 0)
             ty = quantized("y", dtype, x.shape, y_scale, dtype.low)
             table = arithmetic.softmax_table(scale, length)
-            if float(table[-1]) / y_scale > np.finfo(np.float32).max:
+            if float(table[-1]) / y_scale > float(np.finfo(np.float32).max):
                 continue  # refused by check
             op = Softmax("softmax", "QLinearSoftmax", tx, ty, table, arithmetic.softmax_factor(y_scale))
             label = f"{str(scale).replace('.', '_')}_{length}_{round(1 / y_scale)}"
@@ -304,50 +313,49 @@ def activations() -> Iterator[Unit]:
         yield Unit(f"unary_reordered_{label}", op, (x,), ((0, 2, 3, 1),), (0, 1, 2, 3))
 
 
-def moved(label: str, make, x: Array, y_shape: tuple[int, ...], xs=((),), y=()) -> Iterator[Unit]:  # noqa: ANN001
+def moved(label: str, operator: type, x: Array, y_shape: tuple[int, ...], *details: Any) -> Iterator[Unit]:
+    """The operator on an image that lies channels first, on one that lies channels last, and into another order."""
     dtype = DType.of(x)
-    op = make(Tensor("x", dtype, x.shape), Tensor("y", dtype, y_shape))
-    yield Unit(f"{label}_{short(dtype)}", op, (x,), tuple(o or tuple(range(x.ndim)) for o in xs), y)
+    op = operator(label, operator.__name__, Tensor("x", dtype, x.shape), Tensor("y", dtype, y_shape), *details)
+    last = (0, 2, 3, 1)
+    name = f"{label}_{short(dtype)}"
+    yield Unit(name, op, (x,))
+    yield Unit(f"{name}_from_last", op, (x,), (last,))
+    if len(y_shape) == 4:
+        yield Unit(f"{name}_last", op, (x,), (last,), last)
+        yield Unit(f"{name}_swapped", op, (x,), (last,), (1, 0, 3, 2))
+
+
+SLICES = {
+    "inner": ((0, 1, 1, 0), (1, 1, 1, 1), (2, 2, 3, 5)),
+    "backwards": ((1, 2, 3, 4), (-1, -1, -2, -3), (2, 3, 2, 2)),
+    "sparse": ((0, 0, 1, 1), (1, 2, 2, 3), (2, 2, 2, 2)),
+    "one": ((1, 2, 3, 4), (1, 1, 1, 1), (1, 1, 1, 1)),
+}
+PLACES = {
+    "double": ((0, 1), (0, 1, 2), (0, 0, 1, 1, 2, 2, 3, 3), (0, 0, 1, 1, 2, 2, 3, 3, 4, 4)),
+    "odd": ((0, 1), (0, 1, 2), (0, 0, 1, 2, 2, 3, 3), (0, 1, 1, 2, 3, 3, 4)),
+    "half": ((0, 1), (2,), (0, 2), (0, 2, 4)),
+}
 
 
 def movements() -> Iterator[Unit]:
+    """Every kind of movement of elements of 1, 2 and 4 bytes."""
     for dtype in MOVED:
         x = elements((2, 3, 4, 5), dtype, 15)
-        last = (0, 2, 3, 1)
         for number, perm in enumerate(((0, 2, 3, 1), (3, 2, 1, 0), (0, 1, 2, 3), (1, 0, 2, 3))):
-            shape = tuple(x.shape[axis] for axis in perm)
-            make = lambda tx, ty, perm=perm: Transpose("t", "Transpose", tx, ty, perm)  # noqa: E731
-            yield from moved(f"transpose{number}", make, x, shape)
-            yield from moved(f"transpose{number}_last", make, x, shape, (last,), (1, 0, 3, 2))
-        reshape = lambda tx, ty: Reshape("r", "Reshape", tx, ty)  # noqa: E731
-        for number, shape in enumerate(((2, 60), (6, 20), (2, 3, 2, 2, 5), (120,), (8, 15), (1, 2, 3, 4, 5))):
-            yield from moved(f"reshape{number}", reshape, x, shape)
-            yield from moved(f"reshape{number}_last", reshape, x, shape, (last,))
-        yield from moved("reshape_back", reshape, x, (2, 3, 20), (last,), (0, 2, 1))
-        slices = {
-            "inner": ((0, 1, 1, 0), (1, 1, 1, 1), (2, 2, 3, 5)),
-            "backwards": ((1, 2, 3, 4), (-1, -1, -2, -3), (2, 3, 2, 2)),
-            "sparse": ((0, 0, 1, 1), (1, 2, 2, 3), (2, 2, 2, 2)),
-            "one": ((1, 2, 3, 4), (1, 1, 1, 1), (1, 1, 1, 1)),
-        }
-        for label, (starts, steps, shape) in slices.items():
-            make = lambda tx, ty, a=starts, s=steps: Slice("s", "Slice", tx, ty, a, s)  # noqa: E731
-            yield from moved(f"slice_{label}", make, x, shape)
-            yield from moved(f"slice_{label}_last", make, x, shape, (last,), last)
-        for label, value in (("zero", 0.0), ("value", -3.0), *((("infinite", -np.inf),) * (dtype is DType.FLOAT32))):
-            make = lambda tx, ty, v=value: Pad("p", "Pad", tx, ty, (0, 1, 2, 0), v)  # noqa: E731
-            yield from moved(f"pad_{label}", make, x, (2, 5, 6, 6))
-            yield from moved(f"pad_{label}_last", make, x, (2, 5, 6, 6), (last,), last)
-        places = {
-            "double": ((0, 1), (0, 1, 2), (0, 0, 1, 1, 2, 2, 3, 3), (0, 0, 1, 1, 2, 2, 3, 3, 4, 4)),
-            "odd": ((0, 1), (0, 1, 2), (0, 0, 1, 2, 2, 3, 3), (0, 1, 1, 2, 3, 3, 4)),
-            "half": ((0, 1), (2,), (0, 2), (0, 2, 4)),
-        }
-        for label, rule in places.items():
-            make = lambda tx, ty, r=rule: Resize("r", "Resize", tx, ty, r)  # noqa: E731
-            shape = tuple(len(part) for part in rule)
-            yield from moved(f"resize_{label}", make, x, shape)
-            yield from moved(f"resize_{label}_last", make, x, shape, (last,), last)
+            yield from moved(f"transpose{number}", Transpose, x, tuple(x.shape[axis] for axis in perm), perm)
+        for number, shape in enumerate(
+            ((2, 60), (6, 20), (2, 3, 2, 2, 5), (120,), (8, 15), (1, 2, 3, 4, 5), (4, 3, 2, 5))
+        ):
+            yield from moved(f"reshape{number}", Reshape, x, shape)
+        for label, (starts, steps, shape) in SLICES.items():
+            yield from moved(f"slice_{label}", Slice, x, shape, starts, steps)
+        yield from moved("pad_zero", Pad, x, (2, 5, 6, 6), (0, 1, 2, 0), 0.0)
+        yield from moved("pad_value", Pad, x, (2, 5, 6, 6), (0, 1, 2, 0), -3.0)
+        for label, places in PLACES.items():
+            yield from moved(f"resize_{label}", Resize, x, tuple(len(part) for part in places), places)
+    yield from moved("pad_infinite", Pad, numbers((2, 3, 4, 5), 15), (2, 3, 4, 6), (0, 0, 0, 1), -np.inf)
 
 
 def concats() -> Iterator[Unit]:

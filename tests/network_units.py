@@ -12,7 +12,7 @@ from cffi import FFI
 
 from qcgen.build import STRICT_FLAGS
 from qcgen.ir.plan import Table
-from qcgen.ir.program import Operator, Tensor, inputs_of
+from qcgen.ir.program import Operator, inputs_of
 from qcgen.ir.types import Array, Layout
 from qcgen.kernels import KERNELS, Kernel, Prepared, Setting
 from qcgen.kernels.kernel import Order
@@ -158,10 +158,3 @@ def _guarded(values: Array) -> Array:
     """The bytes of an array with a guard on either side."""
     guard = np.full(GUARD, 0x5A, np.uint8)
     return np.concatenate([guard, np.ascontiguousarray(values).reshape(-1).view(np.uint8), guard])
-
-
-def tensor(name: str, values: Array, **options: object) -> Tensor:
-    """The tensor that an array is a value of."""
-    from qcgen.ir.types import DType
-
-    return Tensor(name, DType.of(values), values.shape, **options)  # type: ignore[arg-type]  # any keyword of Tensor

@@ -198,8 +198,8 @@ def conv_op(x_shape, w, pads=0, zero_point=3, raw=True) -> Conv:
 @pytest.mark.parametrize(("pads", "image"), [(0, 2), (1, 1), (1, 2)])
 def test_the_interval_of_one_convolution_is_exactly_what_all_its_inputs_reach(pads, image):
     op = conv_op((1, 1, image, image), weights(3, 1, 2, 2), pads)
-    lo, hi = np.array([2]), np.array([5])  # none of these codes is the zero point's neighbour on both sides
-    op = replace(op, x_zero_point=1)
+    lo, hi = np.array([2]), np.array([5])
+    op = replace(op, x_zero_point=1)  # so that padding is none of the image's codes
     seen = []
     for codes in product(range(2, 6), repeat=image * image):
         x = np.array(codes, np.uint8).reshape(1, 1, image, image)
@@ -249,7 +249,7 @@ def test_annotated_convolutions_know_what_their_neighbours_allow():
     net, y = narrow_net()
     z = net.conv(y, np.ones((2, 4, 1, 1), np.int8), [0, 0], raw=True)
     alone = reach(net.operators[1])
-    within = [op for op in annotate(net.program(z)).operators if op.y.name == z.name][0]
+    within = next(op for op in annotate(net.program(z)).operators if op.y.name == z.name)
     assert alone.bounds == (0, 4 * 255)
     assert reach(within).bounds == (40, 40 + 2 * 255)
     assert reach(within, (np.zeros(4, np.int64), np.full(4, 255))).bounds == alone.bounds
@@ -287,17 +287,24 @@ def movements(net: Net, y: Tensor) -> dict[str, Tensor]:
 
 
 CONSTANT_CHANNELS = {
-    **{"lookup": [0, 1], "max pool": [0, 1], "average pool": [0, 1], "average pool with padding counted": [0]},
-    **{
-        "global average": [0, 1],
-        "transpose": [0, 1],
-        "flatten": list(range(32)),
-        "pad": [],
-        "pad channels": [0, 1, 2, 5],
-    },
-    **{"slice": [1], "resize": [0, 1], "concat": [0, 1, 4, 5], "concat of rows": [0, 1], "add": [0, 1]},
-    **{"mul": [0, 1], "mul by a row": [0]},
+    "lookup": [0, 1],
+    "max pool": [0, 1],
+    "average pool": [0, 1],
+    "average pool with padding counted": [0],
+    "global average": [0, 1],
+    "transpose": [0, 1],
+    "flatten": list(range(32)),
+    "pad": [],
+    "pad channels": [0, 1, 2, 5],
+    "slice": [1],
+    "resize": [0, 1],
+    "concat": [0, 1, 4, 5],
+    "concat of rows": [0, 1],
+    "add": [0, 1],
+    "mul": [0, 1],
+    "mul by a row": [0],  # of the columns
 }
+"""The channels that are constant behind each operator, of those of ``narrow_net``."""
 
 
 @pytest.mark.parametrize("name", CONSTANT_CHANNELS)
@@ -305,9 +312,6 @@ def test_constant_channels_stay_known_behind(name):
     net, y = narrow_net()
     z = movements(net, y)[name]
     found = channel_ranges(net.program(z))[z.name]
-    if name == "mul by a row":  # the channels of y against columns: only where the row holds 0 is nothing left
-        assert found.lo.size == 4
-        return
     assert np.flatnonzero(found.lo == found.hi).tolist() == CONSTANT_CHANNELS[name]
 
 
@@ -315,6 +319,27 @@ def test_no_value_of_any_operator_leaves_its_range():
     net, y = narrow_net()
     outputs = movements(net, y)
     assert_sound(net.program(*outputs.values()), tried_inputs(net.program(y), 20))
+
+
+@pytest.mark.parametrize("kind", [MaxPool, AveragePool])
+def test_windows_that_mix_rows_of_different_ranges_have_no_range_per_row(kind):
+    net = Net()
+    x = net.input((1, 2, 4, 4))
+    padded = net.moved(Pad, x, (1, 2, 5, 4), before=(0, 0, 1, 0), value=9)
+    options = {} if kind is MaxPool else {"count_include_pad": False}
+    y = net.pool(padded, kind, 2, 1, **options)
+    program = net.program(y)
+    assert channel_ranges(program)[padded.name].axis == 2
+    assert channel_ranges(program)[y.name].axis == 1
+    assert_sound(program, tried_inputs(program))
+
+
+def test_a_window_of_nothing_but_padding_can_be_below_every_code_of_the_image():
+    net = Net()
+    x = net.conv(net.input((1, 1, 3, 3)), np.zeros((1, 1, 1, 1), np.int8), [5000])
+    program = net.program(net.pool(x, MaxPool, 2, 2))
+    assert channel_ranges(program)[x.name].lo.tolist() == [50]
+    assert_sound(program, tried_inputs(program, 1))
 
 
 def test_a_softmax_is_at_least_its_zero_point():

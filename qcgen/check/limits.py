@@ -146,3 +146,12 @@ def groups_of_three(view: View) -> Iterator[Problem]:
     for index in range(2, len(view.node.inputs), 3):
         if view.array(index) is not None:
             yield view.problem(f"{view.node.inputs[index]!r} is constant", "join constants before quantizing")
+
+
+def has_a_code_each(view: View) -> Iterator[Problem]:
+    """A table has a code for every code."""
+    table = view.array(5)
+    if table is not None and table.shape != (256,):
+        yield view.problem(
+            f"table has shape {shape_text(table.shape)}, but must have 256 elements", "correct the table"
+        )

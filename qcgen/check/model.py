@@ -8,10 +8,11 @@ from qcgen.convolutions import NHWC_DOMAIN, spelling_of
 from qcgen.errors import Problem
 from qcgen.infer import computed_values
 from qcgen.infer.facts import Shape
+from qcgen.infer.lookup import LOOKUP
 from qcgen.ir.graph import Graph, Node, Value
 from qcgen.ir.types import DType
 
-DOMAINS = ("", "com.microsoft", NHWC_DOMAIN)
+DOMAINS = ("", "com.microsoft", NHWC_DOMAIN, LOOKUP[0])
 """The domains that have operators we know."""
 
 MAX_ELEMENTS = 2**31 - 1

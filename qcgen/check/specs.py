@@ -9,6 +9,7 @@ from qcgen.check.limits import axis_exists, flag, one_of
 from qcgen.check.node import FLOAT, INTEGER, INTEGERS, NUMBER, Q8, Q8_OR_FLOAT, TEXT, Spec, Types
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.geometry import AUTO_PADS
+from qcgen.infer.lookup import LOOKUP
 from qcgen.ir.types import DType
 
 INT32: Types = (DType.INT32,)
@@ -284,5 +285,15 @@ SPECS: dict[tuple[str, str], Spec] = {
     (NHWC_DOMAIN, "AveragePool"): _AVERAGE_POOL,
     (NHWC_DOMAIN, "GlobalAveragePool"): _GLOBAL_POOL,
     (NHWC_DOMAIN, "MaxPool"): _MAX_POOL,
+    LOOKUP: Spec(
+        (*_ONE, "table"),
+        6,
+        {**_UNARY.types, "table": Q8},
+        constant=(*_ONE[1:], "table"),
+        numbers=_ONE[1:],
+        scales=_UNARY.scales,
+        same=(("X_zero_point", "X"), ("Y_zero_point", "table")),
+        extra=(limits.has_a_code_each,),
+    ),
 }
 """What is accepted, by (domain, op_type)."""

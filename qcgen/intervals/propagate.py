@@ -69,9 +69,9 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
         case QuantizedBinary():
             return _binary(op, ranges)
         case MaxPool():
-            return _max_pool(op, ranges[op.x.name])
+            return _max_pool(op, _pooled(op, ranges))
         case AveragePool():
-            return _average_pool(op, ranges[op.x.name])
+            return _average_pool(op, _pooled(op, ranges))
         case GlobalAveragePool():
             return _global_average_pool(op, ranges[op.x.name])
         case Softmax():
@@ -141,6 +141,12 @@ def _aligned(range_: Range, x: Tensor, rank: int, axis: int | None, size: int) -
     if own >= 0 and x.shape[own] == size:
         return range_.along(own, size)
     return range_.along(-1, size)
+
+
+def _pooled(op: MaxPool | AveragePool, ranges: Ranges) -> Range:
+    """What each channel of a pooling's input can be; pixels are not told apart, because windows mix them."""
+    axis = image_channel_axis(op.x)
+    return Range(axis, *ranges[op.x.name].along(axis, op.geometry.in_channels))
 
 
 def _max_pool(op: MaxPool, x: Range) -> Range:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.errors import ModelRejected, Problem
+from qcgen.infer.lookup import LOOKUP
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import Operator, Program, Tensor, inputs_of
 from qcgen.lower import elementwise, linear, movement, pool, softmax
@@ -76,6 +77,7 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     (NHWC_DOMAIN, "GlobalAveragePool"): pool.lower_global_average_pool,
     (NHWC_DOMAIN, "MaxPool"): pool.lower_max_pool,
     (NHWC_DOMAIN, "QLinearConv"): lower_qlinear_conv,
+    LOOKUP: elementwise.lower_lookup,
 }
 """The supported operators by (domain, op_type), each with what it means in onnxruntime's arithmetic."""
 

@@ -86,6 +86,13 @@ def _table(source: Source, function: Callable[[Float32s], Float32s]) -> tuple[Op
     return (lookup(source, x, y, function),)
 
 
+def lower_lookup(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """qcgen's own Lookup: (x, x_scale, x_zero_point, y_scale, y_zero_point, table)."""
+    source = Source(node, graph)
+    x, y = source.tensor(0, source.quantization(1, 2)), source.result(source.quantization(3, 4))
+    return (Lookup(node.name, node.op_type, x, y, source.array(5).astype(np.int64)),)
+
+
 def lookup(source: Source, x: Tensor, y: Tensor, function: Callable[[Float32s], Float32s]) -> Lookup:
     """The table of a float function between two quantized tensors that say what their codes mean."""
     x_by, y_by = quantization_of(x), quantization_of(y)

@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from qcgen.ir.program import Conv, FloatActivation, Operator
-from qcgen.ir.types import Array, Layout
+from qcgen.ir.program import (
+    Concat,
+    Conv,
+    Dequantize,
+    FloatActivation,
+    FloatBinary,
+    Operator,
+    Pad,
+    Program,
+    Reshape,
+    Resize,
+    Slice,
+    Tensor,
+    Transpose,
+    inputs_of,
+)
+from qcgen.ir.types import Array, DType, Layout
 from qcgen.reference.conv import convolve
 
 RELATIVE = 2e-6
-"""The error allowed for each unit of magnitude: 33 half units of the last place of a float32."""
+"""The error allowed of a single operator for each unit of magnitude: 33 half units of the last place of a float32."""
+
+NETWORK = 1e-5
+"""The error allowed of operators in a row for each unit of magnitude, which is at least 1."""
 
 
 def magnitude(op: Conv, x: Array) -> Array:
     """sum |x| |w| + |bias| of every output, float64 in y's own shape and layout: what cancellation cannot hide."""
-    image = np.moveaxis(x, -1, 1) if op.x.layout is Layout.CHANNELS_LAST else x
+    rows = x.reshape(op.geometry.batch, *op.geometry.input, -1) if op.x.layout is None else x
+    image = rows if op.x.layout is Layout.CHANNELS_FIRST else np.moveaxis(rows, -1, 1)
     sums = convolve(op.geometry, np.abs(image.astype(np.float64)), np.abs(op.weights.astype(np.float64)))
     sums += np.abs(op.bias.astype(np.float64)).reshape((-1,) + (1,) * op.geometry.rank)
-    return np.moveaxis(sums, 1, -1) if op.y.layout is Layout.CHANNELS_LAST else sums
+    return sums if op.y.layout is Layout.CHANNELS_FIRST else np.moveaxis(sums, 1, -1).reshape(op.y.shape)
 
 
 def tolerance(op: Operator, x: Array, y: Array) -> Array:
@@ -29,9 +50,68 @@ def tolerance(op: Operator, x: Array, y: Array) -> Array:
     """
     if not isinstance(op, Conv) or not isinstance(op.epilogue, FloatActivation):
         return np.zeros(y.shape)
+    return RELATIVE * _reach(op, x, y)
+
+
+def tolerances(program: Program, values: Mapping[str, Array]) -> dict[str, Array]:
+    """The largest |error| of every tensor that is computed, where ``values`` are the reference's.
+
+    0 for those in ``exact``. A program of one operator has that operator's ``tolerance``; in longer ones it is 1e-5
+    times what the numbers were made of, or times 1 if that is more.
+    """
+    known = exact(program)
+    is_alone = len(program.operators) == 1
+    allowed: dict[str, Array] = {}
+    for op in program.operators:
+        xs, y = [values[x.name] for x in inputs_of(op)], values[op.y.name]
+        if op.y.name in known:
+            allowed[op.y.name] = np.zeros(y.shape)
+        elif is_alone and isinstance(op, Conv):
+            allowed[op.y.name] = tolerance(op, xs[0], y)
+        else:
+            allowed[op.y.name] = NETWORK * np.maximum(1.0, _scale(op, xs, y))
+    return allowed
+
+
+def exact(program: Program) -> frozenset[str]:
+    """The tensors that must be equal bit for bit: inputs, integers, dequantized integers, and these moved about."""
+    known = {tensor.name for tensor in program.inputs} | program.constants.keys()
+    for op in program.operators:
+        if _is_exact(op.y) or isinstance(op, Dequantize) or (_moves(op) and known.issuperset(_names(op))):
+            known.add(op.y.name)
+    return frozenset(known)
+
+
+def _is_exact(tensor: Tensor) -> bool:
+    return tensor.dtype is not DType.FLOAT32
+
+
+def _moves(op: Operator) -> bool:
+    return isinstance(op, Transpose | Reshape | Concat | Slice | Pad | Resize)
+
+
+def _names(op: Operator) -> list[str]:
+    return [x.name for x in inputs_of(op)]
+
+
+def _scale(op: Operator, xs: list[Array], y: Array) -> Array:
+    """The magnitude of what each float output was made of."""
+    own: Array = np.abs(y.astype(np.float64))
+    match op:
+        case Conv():
+            return _reach(op, xs[0], y)
+        case FloatBinary(kind="add" | "sub"):
+            a, b = (np.abs(x.astype(np.float64)) for x in xs)
+            return np.maximum(own, np.maximum(a, b))
+        case _:
+            return own
+
+
+def _reach(op: Conv, x: Array, y: Array) -> Array:
+    """max(slope * (sum |x| |w| + |bias|) + offset, |y|)."""
+    assert isinstance(op.epilogue, FloatActivation), "only float convolutions have an error"
     slope, offset = _steepness(op.epilogue)
-    bound: Array = RELATIVE * np.maximum(slope * magnitude(op, x) + offset, np.abs(y.astype(np.float64)))
-    return bound
+    return np.maximum(slope * magnitude(op, x) + offset, np.abs(y.astype(np.float64)))
 
 
 def _steepness(activation: FloatActivation) -> tuple[float, float]:

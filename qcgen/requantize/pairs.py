@@ -63,8 +63,7 @@ def fit(pairs: Pairs) -> PairLine:
     """The cheapest exact form, certified at every pair."""
     found = _search(pairs)
     if found is None:
-        line = PairLine("table", (), 0, (), 0, 0, 0, None, np.zeros(0, np.int64), 0, pairs.codes.size)
-        return line
+        return PairLine("table", (), 0, (), 0, 0, 0, None, np.zeros(0, np.int64), 0, pairs.codes.size)
     wrong = np.flatnonzero(evaluate(found, pairs) != pairs.codes)
     assert np.array_equal(wrong, found.exceptions), "the exceptions are all the pairs that differ"
     return replace(found, comparisons=pairs.codes.size)
@@ -81,11 +80,12 @@ def evaluate(line: PairLine, pairs: Pairs) -> Int64s:
     """The codes by equation (22), exceptions left out, exactly as the generated C computes them."""
     h = scaled(line, pairs.terms)
     if line.window is None:
-        return np.clip(h >> line.shift, pairs.low, pairs.high)
+        codes: Int64s = np.clip(h >> line.shift, pairs.low, pairs.high)
+        return codes
     moved = h + line.window
     code = moved >> line.shift
     code = code - (code & ((moved & ((1 << line.shift) - 1)) <= 2 * line.window))
-    return np.clip(code, pairs.low, pairs.high)
+    return np.asarray(np.clip(code, pairs.low, pairs.high))
 
 
 def _search(pairs: Pairs) -> PairLine | None:
@@ -120,7 +120,9 @@ def _line(pairs: Pairs, shift: int, fine: int) -> PairLine | None:
     lower = np.where(pairs.codes > pairs.low, (pairs.codes << places) - value, -(2**62))
     upper = np.where(pairs.codes < pairs.high, ((pairs.codes + 1) << places) - 1 - value, 2**62)
     radii = [max(2, ceil(2.0 ** (places - FLOAT_BITS) / _largest(t))) for t in pairs.terms]
-    margin = 2 * sum(r * _largest(t) for r, t in zip(radii, pairs.terms, strict=True)) + 2 ** max(places - FLOAT_BITS, 0)
+    margin = 2 * sum(r * _largest(t) for r, t in zip(radii, pairs.terms, strict=True)) + 2 ** max(
+        places - FLOAT_BITS, 0
+    )
     near = np.flatnonzero((lower > offset - margin) | (upper < offset + margin))
     if near.size:
         width, moves = _widest(lower[near], upper[near], [t[near] for t in pairs.terms], radii)
@@ -172,7 +174,8 @@ def _distance(line: PairLine, pairs: Pairs) -> Int64s:
     """How far h is from the nearest step, in units of 2^-shift."""
     half = 1 << (line.shift - 1)
     h = scaled(line, pairs.terms)
-    return np.abs(((h + half) & ((1 << line.shift) - 1)) - half)
+    apart: Int64s = np.abs(((h + half) & ((1 << line.shift) - 1)) - half)
+    return apart
 
 
 def _excepted(pairs: Pairs, shift: int, fine: int) -> PairLine | None:

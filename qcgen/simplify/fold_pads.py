@@ -48,11 +48,11 @@ def _padding(op: Operator, pad: Pad, lowest: int) -> Operator | None:
 
 
 def _padded(g: ConvGeometry, pad: Pad, channel_axis: int) -> ConvGeometry | None:
-    """The geometry on the image without the Pad; None if it cuts, or pads the batch or the channels."""
+    """The geometry on the image without the Pad; None if it pads the batch or the channels."""
     shapes = zip(pad.before, pad.x.shape, pad.y.shape, strict=True)
     sides = [(before, after - before - size) for before, size, after in shapes]
     spatial = [axis for axis in range(1, len(sides)) if axis != channel_axis]
-    if len(spatial) != g.rank or any(sides[0]) or any(sides[channel_axis]) or min(map(min, sides)) < 0:
+    if len(spatial) != g.rank or any(sides[0]) or any(sides[channel_axis]):
         return None
     return replace(
         g,

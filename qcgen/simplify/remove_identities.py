@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from qcgen.ir.program import Lookup, Operator, Program, Reshape, Slice, Tensor, Transpose
-from qcgen.simplify.wiring import inner_names, producers_of, reading
+from qcgen.ir.program import Lookup, Operator, Pad, Program, Reshape, Resize, Slice, Tensor, Transpose
+from qcgen.simplify.wiring import inner_names, reading
 
 
 def remove_identities(program: Program) -> Program:
@@ -16,15 +16,15 @@ def remove_identities(program: Program) -> Program:
     Who read the output reads the input. Where the output is the program's, the input's producer writes it; only if
     that is not possible either, because both are the caller's tensors, the operator stays.
     """
+    inner = inner_names(program)
     for op in program.operators:
         x = identical_input(op)
         if x is None:
             continue
-        inner = inner_names(program)
         if op.y.name in inner:
-            program = _renamed(program, op, op.y.name, x.name)
-        elif x.name in inner and x.layout is op.y.layout:
-            program = _renamed(program, op, x.name, op.y.name)
+            return remove_identities(_without(program, op, op.y.name, x.name))
+        if x.name in inner and x.layout is op.y.layout:
+            return remove_identities(_without(program, op, x.name, op.y.name))
     return program
 
 
@@ -41,6 +41,10 @@ def identical_input(op: Operator) -> Tensor | None:
             same = op.x.shape == op.y.shape and moving == sorted(moving)
         case Slice():
             same = op.x.shape == op.y.shape and not any(op.starts) and all(step == 1 for step in op.steps)
+        case Pad():
+            same = op.x.shape == op.y.shape
+        case Resize():
+            same = op.places == tuple(tuple(range(size)) for size in op.x.shape)
         case _:
             return None
     return op.x if same else None
@@ -50,15 +54,11 @@ def _means_the_same(x: Tensor, y: Tensor) -> bool:
     return (x.dtype, x.scale, x.zero_point) == (y.dtype, y.scale, y.zero_point)
 
 
-def _renamed(program: Program, removed: Operator, old: str, new: str) -> Program:
+def _without(program: Program, identity: Operator, old: str, new: str) -> Program:
     """The program without an operator, the tensor ``old`` called ``new`` wherever it is read or written."""
-    producers = producers_of(program)
     operators: list[Operator] = []
-    # Another identity may have been removed since: the operator is known by its output.
-    gone = producers.get(removed.y.name)
     for op in program.operators:
-        if op is gone:
-            continue
-        kept = reading(op, {old: new})
-        operators.append(replace(kept, y=replace(kept.y, name=new)) if kept.y.name == old else kept)
+        if op is not identity:
+            kept = reading(op, {old: new})
+            operators.append(replace(kept, y=replace(kept.y, name=new)) if kept.y.name == old else kept)
     return replace(program, operators=tuple(operators))

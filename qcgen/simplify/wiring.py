@@ -17,11 +17,6 @@ def readers_of(program: Program) -> Mapping[str, tuple[Operator, ...]]:
     return {name: tuple(ops) for name, ops in readers.items()}
 
 
-def producers_of(program: Program) -> Mapping[str, Operator]:
-    """The operator that writes each tensor, by the tensor's name."""
-    return {op.y.name: op for op in program.operators}
-
-
 def inner_names(program: Program) -> set[str]:
     """The tensors that operators write and that are no outputs of the program: their shape is ours to choose."""
     return {op.y.name for op in program.operators} - {tensor.name for tensor in program.outputs}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,30 +11,32 @@ import numpy as np
 
 from qcgen.artifact import Artifact
 from qcgen.build import LoadedModel, build, build_command
-from qcgen.ir.plan import Port
 from qcgen.ir.program import Conv, FloatActivation, Program
-from qcgen.ir.types import Array, DType, Layout
-from qcgen.plan.layout import boundary_layout
-from qcgen.reference import evaluate_operator
-from qcgen.reference.tolerance import RELATIVE, tolerance
+from qcgen.ir.types import Array
+from qcgen.reference import evaluate_all
+from qcgen.reference.tolerance import NETWORK, RELATIVE, exact, tolerances
+from qcgen.verify.boundary import run
 from qcgen.verify.compare import Difference, Outcome, add
 from qcgen.verify.inputs import Case, Reached, end_cases, generated_cases
+from qcgen.verify.locate import Cause, locate
 from qcgen.verify.recordings import RecordingError, recorded_cases
 
-__all__ = ["Difference", "Outcome", "RecordingError", "Verification", "verify"]
+__all__ = ["Cause", "Difference", "Outcome", "RecordingError", "Verification", "verify"]
 
 
 @dataclass(frozen=True)
 class Verification:
     """What was compared, by which ``criterion``, of code built with ``command``, and what came of it.
 
-    ``outcomes`` one for each group of cases; ``reached`` the channels driven to both ends of their accumulator.
+    ``outcomes`` one for each group of cases; ``reached`` the channels driven to both ends of their accumulator;
+    ``cause`` of the first difference, None if there is none.
     """
 
     criterion: str
     command: tuple[str, ...]
     outcomes: tuple[Outcome, ...]
     reached: Reached
+    cause: Cause | None
 
     @property
     def cases(self) -> int:
@@ -72,72 +74,45 @@ def verify(
     recorded = [] if data is None else recorded_cases(data, artifact.program)
     driven, reached = end_cases(artifact.program)
     every = [*generated_cases(artifact.program, seed, cases), *driven, *recorded]
+    outcomes: dict[str, Outcome] = {}
+    cause = None
     with tempfile.TemporaryDirectory(prefix="qcgen-") as folder:
         loaded = LoadedModel(artifact.plan, build(artifact.files, flags, Path(folder)))
-        outcomes: dict[str, Outcome] = {}
-        for case, got in _runs(artifact, loaded, every):
-            expected, tolerances = _judgement(artifact.program, case)
-            outcomes[case.group] = add(outcomes.get(case.group, Outcome(case.group)), expected, got, tolerances)
+        for case in every:
+            got = run(artifact.plan, loaded, case.feeds)
+            before = outcomes.get(case.group, Outcome(case.group))
+            after = outcomes[case.group] = _compared(before, artifact.program, case, got)
+            if cause is None and after.differing:
+                probe = Path(folder, "probe")
+                probe.mkdir()
+                cause = locate(artifact, case, got, flags, probe)
     command = tuple(build_command(artifact.files, flags))
-    return Verification(_criterion(artifact.program), command, tuple(outcomes.values()), reached)
+    return Verification(_criterion(artifact.program), command, tuple(outcomes.values()), reached, cause)
 
 
-def _runs(artifact: Artifact, loaded: LoadedModel, cases: Sequence[Case]) -> Iterator[tuple[Case, Mapping[str, Array]]]:
-    """Every case with the outputs of the generated code, in the model's own shapes."""
-    plan = artifact.plan
-    for case in cases:
-        feeds = {
-            port.tensor.name: _to_boundary(port, case.feeds[port.tensor.name], plan.options.layout)
-            for port in plan.inputs
-        }
-        results = loaded.run(None, feeds)
-        yield (
-            case,
-            {
-                port.tensor.name: _from_boundary(port, result, plan.options.layout)
-                for port, result in zip(plan.outputs, results, strict=True)
-            },
-        )
-
-
-def _to_boundary(port: Port, array: Array, option: str) -> Array:
-    """An array in the model's own shape as the C function takes it."""
-    wanted = boundary_layout(port.tensor, option)
-    if wanted is port.tensor.layout:
-        return array
-    return np.ascontiguousarray(
-        np.moveaxis(array, 1, -1) if wanted is Layout.CHANNELS_LAST else np.moveaxis(array, -1, 1)
-    )
-
-
-def _from_boundary(port: Port, array: Array, option: str) -> Array:
-    """An array that the C function gave in the model's own shape."""
-    held = boundary_layout(port.tensor, option)
-    if held is port.tensor.layout:
-        return array
-    return np.moveaxis(array, -1, 1) if held is Layout.CHANNELS_LAST else np.moveaxis(array, 1, -1)
-
-
-def _judgement(program: Program, case: Case) -> tuple[dict[str, Array], dict[str, Array]]:
-    """The outputs that are expected, and how far each may be missed."""
-    values: dict[str, Array] = dict(case.feeds)
-    allowed: dict[str, Array] = {}
-    for op in program.operators:
-        values[op.y.name] = evaluate_operator(op, values[op.x.name])
-        allowed[op.y.name] = tolerance(op, values[op.x.name], values[op.y.name])
+def _compared(outcome: Outcome, program: Program, case: Case, got: Mapping[str, Array]) -> Outcome:
+    """The outcome with one more case, judged by the reference or by what was recorded."""
+    values = evaluate_all(program, case.feeds)
+    allowed = tolerances(program, values)
     names = [tensor.name for tensor in program.outputs]
     if case.expected is None:
-        return {name: values[name] for name in names}, allowed
+        return add(outcome, {name: values[name] for name in names}, got, allowed)
     # Recorded float outputs have rounding errors of their own.
-    return {name: case.expected[name] for name in names}, {name: 2 * allowed[name] for name in names}
+    return add(outcome, case.expected, got, {name: 2 * allowed[name] for name in names})
 
 
 def _criterion(program: Program) -> str:
-    if all(tensor.dtype is not DType.FLOAT32 for tensor in program.outputs):
+    if exact(program).issuperset(tensor.name for tensor in program.outputs):
         return "every output equals the reference, bit for bit"
-    epilogues = [op.epilogue for op in program.operators if isinstance(op, Conv)]
-    is_plain = all(not isinstance(epilogue, FloatActivation) or not epilogue.kind for epilogue in epilogues)
+    if len(program.operators) > 1 or not isinstance(program.operators[0], Conv):
+        bound = f"{_text(NETWORK)} * max(1, |reference|, |terms of a sum|)"
+        return f"|y - reference| <= {bound} for outputs that are computed in float32; all others bit for bit"
+    epilogue = program.operators[0].epilogue
+    is_plain = not isinstance(epilogue, FloatActivation) or not epilogue.kind
     terms = "sum |x| |w| + |bias|" if is_plain else "slope of the activation * (sum |x| |w| + |bias|)"
-    relative = np.format_float_scientific(RELATIVE, trim="-", exp_digits=1)
-    bound = f"|y - reference| <= {relative} * max({terms}, |reference|)"
+    bound = f"|y - reference| <= {_text(RELATIVE)} * max({terms}, |reference|)"
     return f"{bound}, the reference in float64; twice that for recorded outputs"
+
+
+def _text(bound: float) -> str:
+    return np.format_float_scientific(bound, trim="-", exp_digits=1)

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from qcgen.intervals import weight_differences
-from qcgen.ir.program import Conv, ConvGeometry, Operator
+from qcgen.ir.program import Conv, ConvGeometry, OrionConv
 from qcgen.ir.types import Array, Layout
 
 MAX_INPUTS = 64
@@ -33,7 +33,7 @@ class _Spot:
     taps: slice
 
 
-def driving_inputs(op: Operator, low: float, zero: float, high: float) -> Driven:
+def driving_inputs(op: Conv | OrionConv, low: float, zero: float, high: float) -> Driven:
     """For each output channel the input that is ``high`` where its weight is positive, else ``low``; and the opposite.
 
     One input serves many channels, each in a window of its own; channels of different groups share a window. The ends
@@ -56,7 +56,7 @@ def driving_inputs(op: Operator, low: float, zero: float, high: float) -> Driven
     return Driven(tuple(inputs), len(chosen) * g.group if is_interior else 0)
 
 
-def _differences(op: Operator) -> Array:
+def _differences(op: Conv | OrionConv) -> Array:
     """Numbers with the signs of the weights' effects, (group, M/group, C/group, k...)."""
     g = op.geometry
     signs = weight_differences(op) if isinstance(op, Conv) and op.x.dtype.is_quantized else op.weights
@@ -69,7 +69,7 @@ def _channels(weights: Array, room: int) -> list[int]:
     return [int(channel) for channel in np.argsort(-weight, kind="stable")[: max(room, 1)]]
 
 
-def _patterns(op: Operator, channels: list[int], low: float, high: float) -> list[Array]:
+def _patterns(op: Conv | OrionConv, channels: list[int], low: float, high: float) -> list[Array]:
     """What windows must hold: for each channel its highest accumulator, then its lowest; (group, C/group, k...)."""
     weights = _differences(op)
     patterns = []
@@ -104,7 +104,8 @@ def _spot(g: ConvGeometry, axis: int, start: int) -> _Spot:
     return _Spot(slice(start + first * dilation, start + last * dilation + 1, dilation), slice(first, last + 1))
 
 
-def _in_layout(op: Operator, image: Array) -> Array:
-    """(N, group, C/group, ...) as the model holds it."""
+def _in_layout(op: Conv | OrionConv, image: Array) -> Array:
+    """(N, group, C/group, ...) as the model holds it; a matrix has the channels in its rows."""
     first = image.reshape(op.geometry.batch, op.geometry.in_channels, *op.geometry.input)
-    return np.ascontiguousarray(np.moveaxis(first, 1, -1) if op.x.layout is Layout.CHANNELS_LAST else first)
+    is_first = op.x.layout is Layout.CHANNELS_FIRST
+    return np.ascontiguousarray(first if is_first else np.moveaxis(first, 1, -1)).reshape(op.x.shape)

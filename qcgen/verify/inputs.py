@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qcgen.ir.program import Program, Tensor
+from qcgen.ir.program import Conv, OrionConv, Program, Quantize, Tensor
 from qcgen.ir.types import Array, DType
 from qcgen.verify.ends import driving_inputs
-
-FLOAT_REACH = 4.0
-"""The extremes tried for float inputs are -4 and 4: beyond the bends of every activation."""
+from qcgen.verify.spans import Span, span_of
 
 
 @dataclass(frozen=True)
@@ -33,55 +31,82 @@ class Reached:
 
 
 def generated_cases(program: Program, seed: int, cases: int) -> Iterator[Case]:
-    """``cases`` random inputs, half of them of extremes only, then the extremes; the same for the same seed."""
+    """``cases`` random inputs, half of them of extremes only, then the extremes; the same for the same seed.
+
+    Float inputs that are quantized get one more case: numbers halfway between codes, where rounding decides.
+    """
     generator = np.random.default_rng(seed)
+    spans = {tensor: span_of(program, tensor) for tensor in program.inputs}
     for index in range(cases):
         pick = _random_ends if index % 2 else _random
         group = "random extremes" if index % 2 else "random"
-        yield Case(group, {tensor.name: pick(tensor, generator) for tensor in program.inputs})
-    for group, value in (("all low", _low), ("all high", _high), ("all zero points", _zero)):
-        yield Case(group, {tensor.name: _filled(tensor, value(tensor)) for tensor in program.inputs})
+        yield Case(group, {tensor.name: pick(tensor, span, generator) for tensor, span in spans.items()})
+    for group, value in (("all low", "low"), ("all high", "high"), ("all zero points", "zero")):
+        yield Case(group, {tensor.name: _filled(tensor, getattr(span, value)) for tensor, span in spans.items()})
+    if any(span.quantized is not None for span in spans.values()):
+        feeds = {tensor.name: _halfway(tensor, span, generator) for tensor, span in spans.items()}
+        yield Case("halfway between codes", feeds)
 
 
 def end_cases(program: Program) -> tuple[list[Case], Reached]:
-    """Inputs that drive the accumulators of every operator that reads an input of the model to both ends."""
-    named = {tensor.name: tensor for tensor in program.inputs}
+    """Inputs that drive the accumulators of every convolution that reads an input of the model to both ends.
+
+    An input that is quantized first counts as read: it gets the numbers that the codes stand for.
+    """
+    spans = {tensor: span_of(program, tensor) for tensor in program.inputs}
+    rest = {tensor.name: _filled(tensor, span.zero) for tensor, span in spans.items()}
+    sources = _sources(program)
     cases, reached, channels = [], 0, 0
     for op in program.operators:
-        if op.x.name not in named:
+        if not isinstance(op, Conv | OrionConv) or op.x.name not in sources:
             continue
-        rest = {name: _filled(tensor, _zero(tensor)) for name, tensor in named.items()}
-        driven = driving_inputs(op, _low(op.x), _zero(op.x), _high(op.x))
-        cases += [Case("accumulator ends", rest | {op.x.name: x}) for x in driven.inputs]
+        source = sources[op.x.name]
+        span = span_of(program, op.x)
+        driven = driving_inputs(op, span.low, span.zero, span.high)
+        for x in driven.inputs:
+            feed = x if source.name == op.x.name else _decoded(op.x, x)
+            cases.append(Case("accumulator ends", rest | {source.name: feed}))
         if op.x.dtype is not DType.FLOAT32:
             reached += driven.reached
             channels += op.geometry.out_channels
     return cases, Reached(reached, channels)
 
 
-def _random(tensor: Tensor, generator: np.random.Generator) -> Array:
-    if tensor.dtype is DType.FLOAT32:
+def _sources(program: Program) -> dict[str, Tensor]:
+    """The inputs, by their own names and by those of what they are quantized to."""
+    named = {tensor.name: tensor for tensor in program.inputs}
+    quantizers = [op for op in program.operators if isinstance(op, Quantize) and op.x.name in named]
+    return named | {op.y.name: named[op.x.name] for op in quantizers}
+
+
+def _decoded(tensor: Tensor, codes: Array) -> Array:
+    """The float numbers that codes stand for; to quantize them gives the codes again."""
+    return ((codes.astype(np.int64) - (tensor.zero_point or 0)) * np.float32(tensor.scale or 1)).astype(np.float32)
+
+
+def _random(tensor: Tensor, span: Span, generator: np.random.Generator) -> Array:
+    if tensor.dtype is not DType.FLOAT32:
+        return generator.integers(tensor.dtype.low, tensor.dtype.high + 1, tensor.shape).astype(tensor.dtype.numpy)
+    if span.quantized is None:
         return generator.standard_normal(tensor.shape).astype(np.float32)
-    return generator.integers(tensor.dtype.low, tensor.dtype.high + 1, tensor.shape).astype(tensor.dtype.numpy)
+    return generator.uniform(span.low, span.high, tensor.shape).astype(np.float32)
 
 
-def _random_ends(tensor: Tensor, generator: np.random.Generator) -> Array:
-    ends = np.array([_low(tensor), _zero(tensor), _high(tensor)]).astype(tensor.dtype.numpy)
+def _random_ends(tensor: Tensor, span: Span, generator: np.random.Generator) -> Array:
+    ends = np.array([span.low, span.zero, span.high]).astype(tensor.dtype.numpy)
     chosen: Array = ends[generator.integers(0, 3, tensor.shape)]
     return chosen
 
 
+def _halfway(tensor: Tensor, span: Span, generator: np.random.Generator) -> Array:
+    """(code + 1/2 - zero_point) * scale for codes of the whole range, and one beyond at either end."""
+    to = span.quantized
+    if to is None:
+        return _random(tensor, span, generator)
+    assert to.zero_point is not None, "what is quantized has a zero point"
+    codes = generator.integers(to.dtype.low - 1, to.dtype.high + 1, tensor.shape) - to.zero_point
+    return ((codes + 0.5) * np.float32(to.scale or 1)).astype(np.float32)
+
+
 def _filled(tensor: Tensor, value: float) -> Array:
     return np.full(tensor.shape, value, tensor.dtype.numpy)
-
-
-def _low(tensor: Tensor) -> float:
-    return -FLOAT_REACH if tensor.dtype is DType.FLOAT32 else tensor.dtype.low
-
-
-def _high(tensor: Tensor) -> float:
-    return FLOAT_REACH if tensor.dtype is DType.FLOAT32 else tensor.dtype.high
-
-
-def _zero(tensor: Tensor) -> float:
-    return tensor.zero_point or 0

@@ -96,18 +96,21 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "is_single": is_single,
         "is_whole": is_whole,
         "size": op.y.size,
-        "uses_string": is_whole or any(copy.is_block for copy in copies) or (fill is not None and fill.byte is not None),
+        "uses_string": is_whole
+        or any(copy.is_block for copy in copies)
+        or (fill is not None and fill.byte is not None),
         "uses_math": fill is not None and isinf(fill.value),
     }
     return Prepared(tuple(tables), context, (), (), Certificate(), (0,) if is_whole else ())
 
 
 def _moves_nothing(copies: Sequence[Copy], op: Operator) -> bool:
-    return all(not copy.walk.outer and copy.is_block and copy.walk.count == op.y.size for copy in copies)
+    whole = inputs_of(op)[0].size == op.y.size
+    return whole and all(not c.walk.outer and c.is_block and "x" in c.walk.same_places for c in copies)
 
 
 def _fill(op: Movement) -> Fill | None:
-    if not isinstance(op, Pad) or op.x.shape == op.y.shape and not any(op.before):
+    if not isinstance(op, Pad) or (op.x.shape == op.y.shape and not any(op.before)):
         return None
     value = np.asarray(op.value).astype(op.y.dtype.numpy)
     found = set(value.tobytes())

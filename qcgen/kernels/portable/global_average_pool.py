@@ -36,7 +36,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
 def reach_of(op: GlobalAveragePool, requantize: Requantize) -> Reach:
     """The interval of the sums of (x - x_zero_point), one for each scale."""
     zero_point = op.x.zero_point or 0
-    lo, hi = (np.full(requantize.scale.shape, op.pixels * (end - zero_point)) for end in (op.x.dtype.low, op.x.dtype.high))
+    lo, hi = (
+        np.full(requantize.scale.shape, op.pixels * (end - zero_point)) for end in (op.x.dtype.low, op.x.dtype.high)
+    )
     return Reach(lo, hi, False)
 
 
@@ -48,7 +50,9 @@ def _names(op: GlobalAveragePool, setting: Setting) -> dict[str, object]:
     x, y = strides(op.x.shape, setting.xs[0]), strides(op.y.shape, setting.y)
     averaged = [axis for axis in range(1, len(op.x.shape)) if axis != op.channel_axis]
     # Pixels are walked through in the order of x's memory; nothing is written there.
-    pixels = walk([Dimension(op.x.shape[axis], {"x": x[axis], "y": x[axis]}) for axis in averaged], ("x", "y"), {}, depth=2)
+    pixels = walk(
+        [Dimension(op.x.shape[axis], {"x": x[axis], "y": x[axis]}) for axis in averaged], ("x", "y"), {}, depth=2
+    )
     y_channel_axis = op.channel_axis if len(op.y.shape) == len(op.x.shape) else 1
     channels = _channels(op)
     return {

@@ -18,7 +18,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, Lookup)
     walk = elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y))
     low, high = op.x.dtype.low, op.x.dtype.high
-    constants = Constants("table", op.y.dtype.c, op.table, f"the output's code for each of the input's, {low} to {high}.")
+    constants = Constants(
+        "table", op.y.dtype.c, op.table, f"the output's code for each of the input's, {low} to {high}."
+    )
     context = {"walk": walk, "x_type": op.x.dtype.c, "y_type": op.y.dtype.c, "first_code": -low}
     in_place = (0,) if "x" in walk.same_places else ()
     return Prepared((constants,), context, (), (), Certificate(), in_place)

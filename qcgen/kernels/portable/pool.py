@@ -19,7 +19,6 @@ from qcgen.requantize import window_mean
 MAX_TAPS = 64  # written out one by one; larger windows are walked through tap by tap
 
 
-
 @dataclass(frozen=True)
 class Nested:
     """The loop over one axis, with its depth in C."""
@@ -42,7 +41,7 @@ def prepare_max(op: Operator, setting: Setting) -> Prepared:
     """No constants; outputs are kept where they belong while a window is walked through."""
     assert isinstance(op, MaxPool)
     lowest = "-INFINITY" if op.x.dtype is DType.FLOAT32 else str(op.x.dtype.low)
-    names = _names(op.geometry, op.x, op.y, setting)
+    names = _names(op.geometry, op.x, setting)
     del names["tap_count"]
     context = names | {"is_guarded": False, "lowest": lowest, "uses_math": op.x.dtype is DType.FLOAT32}
     return Prepared((), context, (), (), Certificate())
@@ -51,7 +50,7 @@ def prepare_max(op: Operator, setting: Setting) -> Prepared:
 def prepare_average(op: Operator, setting: Setting) -> Prepared:
     """Quantized: sums in int32 against one line; where the order of float32 additions matters they are emulated."""
     assert isinstance(op, AveragePool)
-    names = _names(op.geometry, op.x, op.y, setting) | {"counts_padding": op.count_include_pad}
+    names = _names(op.geometry, op.x, setting) | {"counts_padding": op.count_include_pad}
     if op.x.dtype is DType.FLOAT32:
         unused = ("line", "counts_taps", "lowest_code", "start", "low", "high", "fraction_mask")
         flags = {"is_float": True, "is_guarded": False, "emulates": False}
@@ -129,7 +128,7 @@ def _run(g: ConvGeometry, setting: Setting) -> int:
     return across.inside_end - across.inside_begin
 
 
-def _names(g: ConvGeometry, x: Tensor, y: Tensor, setting: Setting) -> dict[str, object]:
+def _names(g: ConvGeometry, x: Tensor, setting: Setting) -> dict[str, object]:
     """The names that templates/kernels/portable/pool.c.jinja and those that extend it use."""
     x_last, y_last = (layout is Layout.CHANNELS_LAST for layout in (setting.x_layout, setting.y_layout))
     spatial = axes(g, setting.x_layout)

@@ -9,7 +9,6 @@ from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.portable.walk import Placed, elementwise
 
 
-
 def why_not_quantize(op: Operator, _setting: Setting) -> str | None:
     """Serves every quantization."""
     return None if isinstance(op, Quantize) else f"{op.op_type} does not quantize float32 numbers"

@@ -1,4 +1,4 @@
-"""portable/quantized_binary: sums and products of quantized tensors, as integer lines proved for every pair of codes."""
+"""portable/quantized_binary: sums and products of quantized tensors, as integer lines proved for all pairs."""
 
 from __future__ import annotations
 
@@ -110,7 +110,9 @@ def in_place_operands(a: Tensor, b: Tensor, walk: Walk, setting: Setting) -> tup
     )
 
 
-def _line_tables(line: PairLine, op: QuantizedBinary, pairs: Pairs, a_codes: Int64s, b_codes: Int64s) -> list[Constants]:
+def _line_tables(
+    line: PairLine, op: QuantizedBinary, pairs: Pairs, a_codes: Int64s, b_codes: Int64s
+) -> list[Constants]:
     """The tables of the forms that are no pure lines; pairs are numbered 256 * (a - lowest a) + b - lowest b."""
     keys = ((a_codes - op.a.dtype.low)[:, None] * 256 + (b_codes - op.b.dtype.low)[None, :]).reshape(-1)
     if line.form == "table":
@@ -121,7 +123,9 @@ def _line_tables(line: PairLine, op: QuantizedBinary, pairs: Pairs, a_codes: Int
         return []
     order = f"256 * (a + {-op.a.dtype.low}) + b + {-op.b.dtype.low}"
     return [
-        Constants("pairs", "uint16_t", keys[line.exceptions], f"pairs of codes beside the line, as {order}, ascending."),
+        Constants(
+            "pairs", "uint16_t", keys[line.exceptions], f"pairs of codes beside the line, as {order}, ascending."
+        ),
         Constants("pair_codes", op.y.dtype.c, pairs.codes[line.exceptions], "the output's codes for these pairs."),
     ]
 

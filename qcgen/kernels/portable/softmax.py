@@ -27,7 +27,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     products = op.table * np.float32(op.factor)
     assert np.isfinite(products).all(), "check refuses factors that overflow"
     constants = (
-        Constants("exponentials", "uint32_t", _words(op.table), "exponentials of x - max x = -255, ..., 0, as float32."),
+        Constants(
+            "exponentials", "uint32_t", _words(op.table), "exponentials of x - max x = -255, ..., 0, as float32."
+        ),
         Constants("numerators", "uint32_t", _words(products), "the same times the factor for y's scale, in float32."),
     )
     context = _rows(op.x, op.y, setting.xs[0], setting.y) | {
@@ -53,9 +55,7 @@ def _words(values: Array) -> Array:
 def _rows(x: Tensor, y: Tensor, x_order: Order, y_order: Order) -> dict[str, object]:
     """The loops over the rows, and the distances between neighbours of a row."""
     x_steps, y_steps = strides(x.shape, x_order), strides(y.shape, y_order)
-    dimensions = [
-        Dimension(size, {"x": i, "y": o}) for size, i, o in zip(x.shape[:-1], x_steps, y_steps, strict=False)
-    ]
+    dimensions = [Dimension(size, {"x": i, "y": o}) for size, i, o in zip(x.shape[:-1], x_steps, y_steps, strict=False)]
     return {
         "walk": walk(dimensions, ("x", "y"), {}),
         "length": x.shape[-1],

@@ -11,7 +11,7 @@ from qcgen.kernels.axes import INDENT
 from qcgen.kernels.kernel import Order
 
 Step = int | str
-"""The distance between neighbours in elements, or the role of a table that holds the distance of each from the first."""
+"""The distance between neighbours in elements, or the role of a table of distances from the first."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,11 @@ def walk(dimensions: Sequence[Dimension], names: Sequence[str], offsets: Mapping
     elements = {name: _element(name, last, bool(around or offsets.get(name))) for name in names}
     runs = tuple(_run(name, around, offsets.get(name, 0)) for name in names if around or offsets.get(name))
     numbers = [Number("COUNT", last.size)]
-    numbers += [Number(f"{name.upper()}_STEP", step) for name in names if _is_named(step := last.steps[name])]
+    numbers += [
+        Number(f"{name.upper()}_STEP", step)
+        for name, step in last.steps.items()
+        if not isinstance(step, str) and step not in (0, 1)
+    ]
     numbers += [Number(f"{name.upper()}_FIRST", offset) for name, offset in offsets.items() if offset]
     y_steps = [dimension.steps["y"] for dimension in merged]
     same = {
@@ -155,10 +159,6 @@ def walk(dimensions: Sequence[Dimension], names: Sequence[str], offsets: Mapping
     contiguous = all(step == 1 for step in last.steps.values())
     indent = INDENT * (depth + 1 + len(outer))
     return Walk(outer, runs, elements, tuple(numbers), indent, contiguous, last.size, frozenset(same - {"y"}))
-
-
-def _is_named(step: Step) -> bool:
-    return not isinstance(step, str) and step not in (0, 1)
 
 
 def _merge(dimensions: Sequence[Dimension], names: Sequence[str]) -> list[Dimension]:

@@ -1,0 +1,217 @@
+"""Checking of whole networks: what is refused, where, in which words, and all of it at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from models import MICROSOFT, graph_model, node_model, random_weights
+from onnx import helper
+
+from qcgen.check import check
+from qcgen.errors import ModelRejected
+from qcgen.infer import infer
+from qcgen.load import load
+
+F32 = np.float32
+IMAGE = (1, 2, 6, 6)
+
+
+def problems(model):
+    with pytest.raises(ModelRejected) as rejection:
+        check(infer(load(model)))
+    return rejection.value.problems
+
+
+def scale(value):
+    return np.asarray(value, F32)
+
+
+def zero(value=0, dtype="uint8"):
+    return np.asarray(value, dtype)
+
+
+def pair(op_type="QLinearAdd", **other):
+    operands = {"A": ("uint8", (2, 3)), "A_scale": scale(1), "A_zero_point": zero(), "B": ("uint8", (2, 3))}
+    operands |= {"B_scale": scale(1), "B_zero_point": zero(), "C_scale": scale(1), "C_zero_point": zero()}
+    return node_model(op_type, operands | other, domain=MICROSOFT)
+
+
+def one(op_type, shape=IMAGE, *, attributes=None, **other):
+    operands = {"X": ("uint8", shape), "X_scale": scale(0.1), "X_zero_point": zero(), "Y_scale": scale(0.1)}
+    return node_model(op_type, operands | {"Y_zero_point": zero()} | other, domain=MICROSOFT, **(attributes or {}))
+
+
+def softmax(opset=13, **other):
+    model = one("QLinearSoftmax", (1, 2), **other)
+    model.graph.node[0].attribute.append(helper.make_attribute("opset", opset))
+    return model
+
+
+def matmul(**other):
+    operands = {"a": ("uint8", (2, 3)), "a_scale": scale(1), "a_zero_point": zero(), "b": random_weights((3, 4))}
+    operands |= {"b_scale": scale(1), "b_zero_point": zero(0, "int8"), "y_scale": scale(1), "y_zero_point": zero()}
+    return node_model("QLinearMatMul", operands | other)
+
+
+def pool(**attributes):
+    return one("QLinearAveragePool", attributes={"kernel_shape": [2, 2], **attributes})
+
+
+def image(op_type, dtype="float", shape=IMAGE, *, opset=13, **attributes):
+    return node_model(op_type, {"X": (dtype, shape)}, opset=opset, **attributes)
+
+
+BAD = {
+    "a scale of zero": (pair(A_scale=scale(0)), "A_scale is 0.0; a scale must be positive and finite"),
+    "a scale that is infinite": (pair(C_scale=scale(np.inf)), "C_scale is inf; a scale must be positive and finite"),
+    "a scale for each element": (pair(B_scale=scale([1, 1])), "B_scale has shape (2,), but must be one number"),
+    "a scale that is computed": (
+        pair(A_scale=("float", ())),
+        "A_scale is not constant: it is the model's input 'A_scale'",
+    ),
+    "operands of two types": (pair(B=("int8", (2, 3))), "B is int8, but A is uint8"),
+    "a zero point of another type": (pair(A_zero_point=zero(0, "int8")), "A_zero_point is int8, but A is uint8"),
+    "float operands": (pair(A=("float", (2, 3))), "A is float, but must be int8 or uint8"),
+    "a missing scale": (pair(B_scale=None), "input B_scale is missing"),
+    "shapes that do not agree": (pair(B=("uint8", (4,))), "the shapes (2, 3) and (4,) cannot be broadcast"),
+    "a product out of range": (pair("QLinearMul", C_scale=scale(1e-6)), "A_scale * B_scale / C_scale is 1e+06"),
+    "a sum out of range": (pair(C_scale=scale(1e-8)), "(A_scale + B_scale) / C_scale is 2e+08"),
+    "a mean out of range": (
+        one("QLinearGlobalAveragePool", X_scale=scale(1e6)),
+        "x_scale / (y_scale * 36 pixels) is 277778",
+    ),
+    "a softmax that overflows": (
+        softmax(Y_scale=scale(0.001)),
+        "with y_scale 0.001 and rows of 2 numbers its float32 arithmetic overflows",
+    ),
+    "a softmax without opset": (one("QLinearSoftmax", (1, 2)), "it has no attribute opset"),
+    "an unknown attribute": (one("QLinearSigmoid", attributes={"alpha": 1.0}), "the attribute 'alpha' is unknown"),
+    "an attribute of a wrong kind": (pool(strides=2), "strides is an integer, but must be a list of integers"),
+    "a window without its size": (one("QLinearAveragePool"), "it has no kernel_shape"),
+    "a window of too few axes": (pool(kernel_shape=[2]), "kernel_shape has 1 number, but its input has 2 spatial"),
+    "a window that does not fit": (
+        pool(kernel_shape=[9, 2]),
+        "its window does not fit into spatial axis 0, which has 6 elements",
+    ),
+    "padding as large as the window": (
+        pool(pads=[2, 0, 0, 0]),
+        "spatial axis 0 is padded by 2 and 0, but its kernel is 2",
+    ),
+    "an auto_pad that does not exist": (pool(auto_pad="same"), "auto_pad 'same' is not supported"),
+    "a mode of padding that does not exist": (
+        node_model("Pad", {"data": ("int8", (1, 3)), "pads": np.array([0, 1, 0, 1])}, mode="mirror"),
+        "mode 'mirror' is not supported",
+    ),
+    "negative padding": (
+        node_model("Pad", {"data": ("int8", (1, 3)), "pads": np.array([0, -1, 0, 0])}),
+        "its pads are negative",
+    ),
+    "linear interpolation": (
+        node_model("Resize", {"X": ("int8", IMAGE), "r": None, "s": scale([1, 1, 2, 2])}, mode="linear"),
+        "mode 'linear' is not supported",
+    ),
+    "a mean over channels": (image("ReduceMean", axes=[1]), "it averages axes (1,) of a tensor with 4 dimensions"),
+    "a conversion of types": (image("Cast", to=7), "it converts float to int64"),
+    "a float pooling of codes": (image("AveragePool", "int8", kernel_shape=[2, 2]), "X is int8, but must be float"),
+    "rows that do not fit": (matmul(b=random_weights((4, 4))), "the first operand has 3 columns, the second 4 rows"),
+    "a matrix that is computed": (matmul(b=("int8", (3, 4))), "b is not constant: it is the model's input 'b'"),
+    "too few scales of columns": (
+        matmul(b_scale=scale([1, 1])),
+        "b_scale has shape (2,), but the product has 4 columns",
+    ),
+    "scales too far apart": (
+        matmul(a_scale=scale(1e-30), b_scale=scale(1e-30)),
+        "the product of its scales is 0.0 in float32",
+    ),
+    "a node of constants": (
+        node_model("Mul", {"A": scale([1, 2]), "B": scale([3, 4])}),
+        "all its inputs are constant",
+    ),
+    "an operator newer than the opset": (
+        image("HardSwish"),
+        "HardSwish needs opset 14 of ai.onnx; the model imports 13",
+    ),
+    "int16": (
+        node_model("DequantizeLinear", {"x": ("int16", (3,)), "s": scale(1)}),
+        "x is int16, but must be int8 or uint8 or int32",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_this_is_refused_in_these_words(name):
+    model, what = BAD[name]
+    found = problems(model)
+    assert what in [problem.what for problem in found]
+    assert all(problem.hint for problem in found)
+    assert next(problem.where for problem in found if problem.what == what).startswith("node 'node' (")
+
+
+def test_all_problems_of_all_nodes_are_told_at_once():
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["a"], name="first", kernel_shape=[9, 9]),
+        helper.make_node("Strange", ["a"], ["b"], name="second"),
+        helper.make_node("Strange", ["b"], ["c"], name="third"),
+        helper.make_node("Softmax", ["x"], ["y"], name="fourth", axis=7),
+    ]
+    found = problems(graph_model(nodes, {"x": ("float", IMAGE)}, {"y": None, "c": None}))
+    places = [problem.where for problem in found]
+    assert "node 'first' (MaxPool)" in places
+    assert places.count("nodes 'second', 'third' (Strange)") == 1
+    assert "node 'fourth' (Softmax)" in places
+
+
+def test_a_dynamically_quantized_model_is_refused_once_with_what_to_do():
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"], name="dynamic"),
+        helper.make_node("ConvInteger", ["q", "w", "z"], ["i"], name="conv"),
+        helper.make_node("Cast", ["i"], ["f"], name="cast", to=1),
+        helper.make_node("Mul", ["f", "s"], ["y"], name="mul"),
+    ]
+    model = graph_model(nodes, {"x": ("float", IMAGE)}, {"y": None}, {"w": random_weights((3, 2, 3, 3))})
+    [problem] = problems(model)
+    assert problem.where == "node 'dynamic' (DynamicQuantizeLinear)"
+    assert "quantize the model statically" in problem.hint
+
+
+def middle(*between):
+    """x -> Q -> DQ -> Sigmoid -> ... -> Tanh -> Q -> DQ -> y."""
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        helper.make_node("Sigmoid", ["d"], ["a"], name="before"),
+    ]
+    last = "a"
+    for index, op_type in enumerate(between):
+        extra = ["s", "z"] if op_type.endswith("Linear") else []
+        nodes.append(helper.make_node(op_type, [last, *extra], [f"t{index}"]))
+        last = f"t{index}"
+    nodes += [
+        helper.make_node("Tanh", [last], ["b"], name="behind"),
+        helper.make_node("QuantizeLinear", ["b", "s", "z"], ["c"]),
+        helper.make_node("DequantizeLinear", ["c", "s", "z"], ["y"]),
+    ]
+    return graph_model(nodes, {"x": ("float", (2, 3))}, {"y": None}, {"s": scale(0.1), "z": zero()})
+
+
+@pytest.mark.parametrize("between", [(), ("Identity",), ("Relu",)])
+def test_float_numbers_inside_a_quantized_network_are_refused_with_what_is_missing(between):
+    [problem] = problems(middle(*between))
+    assert problem.where == "node 'behind' (Tanh)"
+    assert "which node 'before' (Sigmoid) computes, is float inside the quantized network" in problem.what
+    assert "a QuantizeLinear and a DequantizeLinear are missing between the two" in problem.hint
+
+
+def test_float_numbers_between_the_two_conversions_are_accepted():
+    graph = infer(load(middle("QuantizeLinear", "DequantizeLinear")))
+    assert check(graph) is graph
+
+
+def test_a_float_tail_is_accepted():
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "s", "z"], ["a"]),
+        helper.make_node("Sigmoid", ["a"], ["b"]),
+        helper.make_node("Softmax", ["b"], ["y"]),
+    ]
+    graph = infer(load(graph_model(nodes, {"x": ("uint8", (2, 3))}, {"y": None}, {"s": scale(0.1), "z": zero()})))
+    assert check(graph) is graph

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from qcgen.ir.plan import Argument, Call, InArena, Options, Place, Plan, Port, Table
 from qcgen.ir.program import Operator, Program, Tensor
@@ -19,23 +19,23 @@ __all__ = ["plan"]
 
 def plan(program: Program, options: Options, prefix: str, model: str, node: str | None = None) -> Plan:
     """What the C will do. ``model`` is the file's name for comments, ``node`` the one that --node chose."""
-    ports = _ports(program, options)
-    symbols = node_names((op.name, op.op_type) for op in program.operators)
+    symbols = [f"{prefix}_{name}" for name in node_names((op.name, op.op_type) for op in program.operators)]
+    ports = _ports(program, options, symbols)
     places = {port.tensor.name: Argument(port.symbol) for port in ports}
     calls, align = [], 1
     for op, symbol in zip(program.operators, symbols, strict=True):
         setting = _setting(op, options)
         selection = select(op, setting, KERNELS)
         prepared = selection.kernel.prepare(op, setting)
-        calls.append(_call(op, f"{prefix}_{symbol}", selection, prepared, places))
+        calls.append(_call(op, symbol, selection, prepared, places))
         align = max([align, *(buffer.align for buffer in prepared.scratch)])
     arena = max((call.scratch_bytes for call in calls), default=0)
     return Plan(prefix, model, program.sha256, node, options, ports, tuple(calls), arena, align)
 
 
-def _ports(program: Program, options: Options) -> tuple[Port, ...]:
+def _ports(program: Program, options: Options, node_symbols: Collection[str]) -> tuple[Port, ...]:
     tensors = [*program.inputs, *program.outputs]
-    symbols = parameter_names(tensor.name for tensor in tensors)
+    symbols = parameter_names((tensor.name for tensor in tensors), node_symbols)
     ports = []
     for index, (tensor, symbol) in enumerate(zip(tensors, symbols, strict=True)):
         layout = boundary_layout(tensor, options.layout)

@@ -107,7 +107,8 @@ static void conv1d_causal_conv1_window(const int8_t *x, int32_t pixel, conv1d_ca
     const int32_t ox = pixel;
 
     if (ox >= INSIDE_WIDTH && ox < BEYOND_WIDTH) {
-        conv1d_causal_conv1_inside(x + (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH, taps);
+        x += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
+        conv1d_causal_conv1_inside(x, taps);
     } else {
         conv1d_causal_conv1_border(x, ox, taps);
     }

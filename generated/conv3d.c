@@ -131,7 +131,10 @@ static void conv3d_conv1_window(const uint8_t *x, int32_t pixel, conv3d_conv1_ta
     const int32_t ox = pixel % OUT_WIDTH;
 
     if (oz >= INSIDE_DEPTH && oz < BEYOND_DEPTH && oy >= INSIDE_HEIGHT && oy < BEYOND_HEIGHT && ox >= INSIDE_WIDTH && ox < BEYOND_WIDTH) {
-        conv3d_conv1_inside(x + (oz * STRIDE_DEPTH - PAD_DEPTH) * STEP_DEPTH + (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT + (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH, taps);
+        x += (oz * STRIDE_DEPTH - PAD_DEPTH) * STEP_DEPTH;
+        x += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
+        x += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
+        conv3d_conv1_inside(x, taps);
     } else {
         conv3d_conv1_border(x, oz, oy, ox, taps);
     }

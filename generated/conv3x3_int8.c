@@ -132,7 +132,9 @@ static void conv3x3_int8_conv1_window(const int8_t *x, int32_t pixel, conv3x3_in
     const int32_t ox = pixel % OUT_WIDTH;
 
     if (oy >= INSIDE_HEIGHT && oy < BEYOND_HEIGHT && ox >= INSIDE_WIDTH && ox < BEYOND_WIDTH) {
-        conv3x3_int8_conv1_inside(x + (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT + (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH, taps);
+        x += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
+        x += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
+        conv3x3_int8_conv1_inside(x, taps);
     } else {
         conv3x3_int8_conv1_border(x, oy, ox, taps);
     }

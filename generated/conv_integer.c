@@ -64,7 +64,9 @@ static void conv_integer_conv1_window(const uint8_t *x, int32_t pixel, conv_inte
     const int32_t oy = pixel / OUT_WIDTH;
     const int32_t ox = pixel % OUT_WIDTH;
 
-    conv_integer_conv1_inside(x + (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT + (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH, taps);
+    x += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
+    x += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
+    conv_integer_conv1_inside(x, taps);
 }
 
 /* conv1: ConvInteger, kernel 3x3, stride 1x1, dilation 2x2, 2 groups. */

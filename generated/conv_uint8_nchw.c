@@ -118,7 +118,9 @@ static void conv_uint8_nchw_conv1_window(const uint8_t *x, int32_t pixel, conv_u
     const int32_t ox = pixel % OUT_WIDTH;
 
     if (oy >= INSIDE_HEIGHT && oy < BEYOND_HEIGHT && ox >= INSIDE_WIDTH && ox < BEYOND_WIDTH) {
-        conv_uint8_nchw_conv1_inside(x + (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT + (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH, taps);
+        x += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
+        x += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
+        conv_uint8_nchw_conv1_inside(x, taps);
     } else {
         conv_uint8_nchw_conv1_border(x, oy, ox, taps);
     }

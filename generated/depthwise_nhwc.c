@@ -97,7 +97,7 @@ static void depthwise_nhwc_conv1_inside(const int8_t *restrict x, int8_t *restri
     }
 }
 
-/* The same for any output: where the window reaches beyond the image, a pixel of zero points stands for what it finds. */
+/* The same for any output: a pixel of zero points stands for what the window finds beyond the image. */
 static void depthwise_nhwc_conv1_border(const int8_t *restrict x, int32_t oy, int32_t ox, int8_t *restrict out)
 {
     enum {
@@ -156,7 +156,9 @@ static void depthwise_nhwc_conv1(const int8_t *restrict x, int8_t *restrict y)
             const int32_t ox = pixel % OUT_WIDTH;
 
             if (oy >= INSIDE_HEIGHT && oy < BEYOND_HEIGHT && ox >= INSIDE_WIDTH && ox < BEYOND_WIDTH) {
-                depthwise_nhwc_conv1_inside(image + (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT + (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH, out);
+                image += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
+                image += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
+                depthwise_nhwc_conv1_inside(image, out);
             } else {
                 depthwise_nhwc_conv1_border(image, oy, ox, out);
             }

@@ -110,7 +110,9 @@ static void float_nhwc_conv1_window(const float *x, int32_t pixel, float *taps)
     const int32_t ox = pixel % OUT_WIDTH;
 
     if (oy >= INSIDE_HEIGHT && oy < BEYOND_HEIGHT && ox >= INSIDE_WIDTH && ox < BEYOND_WIDTH) {
-        float_nhwc_conv1_inside(x + (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT + (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH, taps);
+        x += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
+        x += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
+        float_nhwc_conv1_inside(x, taps);
     } else {
         float_nhwc_conv1_border(x, oy, ox, taps);
     }

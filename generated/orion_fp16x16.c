@@ -84,8 +84,10 @@ static int32_t orion_fp16x16_conv1_multiply(orion_fp16x16_conv1_tap a, orion_fp1
 static void orion_fp16x16_conv1_window(const int8_t *x, int32_t pixel, orion_fp16x16_conv1_tap *taps)
 {
     enum {
-        IN_HEIGHT = 5, OUT_HEIGHT = 3, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1, PAD_HEIGHT = 0, STEP_HEIGHT = 5,
-        IN_WIDTH = 5, OUT_WIDTH = 3, KERNEL_WIDTH = 3, STRIDE_WIDTH = 1, DILATION_WIDTH = 1, PAD_WIDTH = 0, STEP_WIDTH = 1,
+        IN_HEIGHT = 5, OUT_HEIGHT = 3, KERNEL_HEIGHT = 3,
+        STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1, PAD_HEIGHT = 0, STEP_HEIGHT = 5,
+        IN_WIDTH = 5, OUT_WIDTH = 3, KERNEL_WIDTH = 3,
+        STRIDE_WIDTH = 1, DILATION_WIDTH = 1, PAD_WIDTH = 0, STEP_WIDTH = 1,
         GROUP_IN = 2, STEP_CHANNEL = 25,
         ZERO_POINT = 4
     };

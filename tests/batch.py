@@ -93,7 +93,7 @@ def unit(case: Case, layout: str, optimize: str) -> Unit:
     """The case compiled with these options."""
     name = f"{case.name}_{layout}_{optimize}"
     options = Options(layout=layout, optimize=optimize, numerics=case.numerics)
-    return Unit(name, case, compile_graph(case.graph, options, name, f"{case.name}.onnx"))
+    return Unit(name, case, compile_graph(case.graph, options, name, f"{case.name}.onnx", case.node))
 
 
 def build(folder: Path, units: Iterable[Unit], compiler: str, flags: Sequence[str]) -> Image:

@@ -26,11 +26,12 @@ Y_ZERO_POINT = {"int8": 3, "uint8": 131}
 
 @dataclass(frozen=True)
 class Case:
-    """A model of one convolution; ``name`` is an identifier that no other case has."""
+    """A model of one convolution, or one ``node`` of a model; ``name`` is an identifier that no other case has."""
 
     name: str
     build: Callable[[], ModelProto]
     numerics: str = "onnxruntime"
+    node: str | None = None
 
     @property
     def graph(self) -> Graph:
@@ -449,6 +450,33 @@ REQUANTIZATIONS = (
     ),
 )
 
+
+def just_within_int32(
+    name: str,
+    x_shape: Sequence[int],
+    w_shape: Sequence[int],
+    w_zero_point: int = 0,
+    w_type: str = "int8",
+    **options: Any,
+) -> Case:
+    """Two channels whose biases put one end of their interval at an end of int32, so that partial sums may leave it."""
+    w = random_weights(w_shape, w_type, seed=crc32(name.encode()))
+    flat = w.reshape(2, -1).astype(np.int64) - w_zero_point
+    x_low, x_high = -128 - X_ZERO_POINT["int8"], 127 - X_ZERO_POINT["int8"]
+    most = (np.maximum(flat, 0) * x_high + np.minimum(flat, 0) * x_low).sum(axis=1)
+    least = (np.maximum(flat, 0) * x_low + np.minimum(flat, 0) * x_high).sum(axis=1)
+    given = {"w": w, "scale": [6e-8, 5e-8], "bias": [2**31 - 1 - int(most[0]), -(2**31) - int(least[1])]}
+    return quantized(name, x_shape, w_shape, ("int8", w_type, "int8"), w_zero_point=w_zero_point, **given, **options)
+
+
+BRINKS = (
+    just_within_int32("window_just_within_int32", (1, 3, 5, 4), (2, 3, 3, 3), pads=[1, 1, 1, 1]),
+    just_within_int32("pointwise_just_within_int32", (1, 9, 3, 3), (2, 9, 1, 1)),
+    just_within_int32("corrected_low_just_within_int32", (1, 3, 5, 4), (2, 3, 3, 3), 255, "uint8", pads=[1, 1, 1, 1]),
+    just_within_int32("corrected_high_just_within_int32", (1, 9, 3, 3), (2, 9, 1, 1), 0, "uint8"),
+    just_within_int32("depthwise_just_within_int32", (1, 2, 5, 4), (2, 1, 3, 3), group=2, pads=[1, 1, 1, 1]),
+)
+
 INTEGERS = (
     *(
         integer(f"integer_{SHORT[x]}_{SHORT[w]}", (1, 3, 5, 4), (5, 3, 3, 3), (x, w), pads=[1, 1, 1, 1])
@@ -595,6 +623,7 @@ CASES: tuple[Case, ...] = (
     *TYPES,
     *ZERO_POINTS,
     *REQUANTIZATIONS,
+    *BRINKS,
     *INTEGERS,
     *SPELLINGS,
     *FLOATS,

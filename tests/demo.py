@@ -43,9 +43,9 @@ LOOK = f"""\
 What to look at now
   {OUTPUT}/digits_conv1_quant.h   the function, its sizes, scales and zero points
   {OUTPUT}/digits_conv1_quant.c   the code; its head says what is proved of it
-  README.md                       from an .onnx file to a C program, step by step
+  README.md                         from an .onnx file to a C program, step by step
   .venv/bin/qcgen inspect {MODEL}
-                                  what else the network holds, and why each kernel was chosen"""
+                                    what else the network holds, and why each kernel was chosen"""
 
 
 def demo() -> int:

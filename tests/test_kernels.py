@@ -142,7 +142,7 @@ def test_most_outputs_are_not_clamped():
         if is_integer(case) and not case.name.startswith(("integer", "scale", "dead"))
         if len(np.unique(expected(case)[0])) < 8
     ]
-    assert len(dull) <= 12, dull
+    assert len(dull) <= len(CASES) // 10, dull
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from qcgen.ir.plan import Call, Options, Place, Plan, Port, Step, Table, View
 from qcgen.ir.program import Program, inputs_of
@@ -21,8 +21,9 @@ __all__ = ["plan"]
 
 def plan(program: Program, options: Options, prefix: str, model: str, node: str | None = None) -> Plan:
     """What the C will do. ``model`` is the file's name for comments, ``node`` the one that --node chose."""
-    ports = _ports(program, options)
     steps = arrange(program, options.layout)
+    symbols = [f"{prefix}_{name}" for name in node_names((step.op.name, step.op.op_type) for step in steps)]
+    ports = _ports(program, options, symbols)
     settings = [_setting(step, program, options) for step in steps]
     selections = [
         None if step.is_view else select(step.op, setting, KERNELS)
@@ -33,7 +34,6 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
         for step, setting, selection in zip(steps, settings, selections, strict=True)
     ]
     stored = store(steps, prepared, ports)
-    symbols = node_names((step.op.name, step.op.op_type) for step in steps)
     planned: list[Step] = []
     for index, (step, selection, packed) in enumerate(zip(steps, selections, prepared, strict=True)):
         if selection is None or packed is None or index in stored.done:
@@ -41,7 +41,7 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
             continue
         inputs = [x.name for x in inputs_of(step.op) if x.name not in program.constants]
         places = [*(stored.places[name] for name in (*inputs, step.op.y.name)), *stored.scratch[index]]
-        planned.append(_call(step, f"{prefix}_{symbols[index]}", selection, packed, places))
+        planned.append(_call(step, symbols[index], selection, packed, places))
     placement = stored.placement
     return Plan(
         prefix,
@@ -57,9 +57,9 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
     )
 
 
-def _ports(program: Program, options: Options) -> tuple[Port, ...]:
+def _ports(program: Program, options: Options, node_symbols: Collection[str]) -> tuple[Port, ...]:
     tensors = [*program.inputs, *program.outputs]
-    symbols = parameter_names(tensor.name for tensor in tensors)
+    symbols = parameter_names((tensor.name for tensor in tensors), node_symbols)
     ports = []
     for index, (tensor, symbol) in enumerate(zip(tensors, symbols, strict=True)):
         layout = boundary_layout(tensor, options.layout)

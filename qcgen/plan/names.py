@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 MAX_LENGTH = 40  # of one part, so that whole symbols stay within the 63 characters that C99 promises to tell apart
 
@@ -52,13 +52,17 @@ def is_prefix(text: str) -> bool:
     return re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", text) is not None and not is_reserved(text) and not text.endswith("_")
 
 
-def parameter_names(tensors: Iterable[str]) -> tuple[str, ...]:
-    """Parameters of the C function, one per tensor: unique even in capitals, which the macros are written in."""
+def parameter_names(tensors: Iterable[str], symbols: Collection[str] = ()) -> tuple[str, ...]:
+    """Parameters of the C function, one per tensor: unique even in capitals, which the macros are written in.
+
+    ``symbols`` are those of nodes: a parameter must not hide one, nor a table or function that extends it.
+    """
     names: list[str] = []
     for tensor in tensors:
         base = identifier(tensor, "tensor")
         base = f"t{base}" if base[0].isdigit() else base
         base = f"{base}_" if is_reserved(base) else base
+        base = f"tensor_{base}" if any(f"{base}_".startswith(f"{symbol}_") for symbol in symbols) else base
         name, number = base, 2
         while name.upper() in (taken.upper() for taken in names):
             name, number = f"{base}_{number}", number + 1

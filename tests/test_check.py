@@ -628,11 +628,11 @@ def test_all_problems_are_told_at_once(name):
 
 
 def network(**options):
-    """x -> conv_a -> relu_a -> relu_b -> strange -> conv_b -> y."""
+    """x -> conv_a -> elu_a -> elu_b -> strange -> conv_b -> y."""
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["a"], name="conv_a", pads=[1, 1, 1, 1]),
-        helper.make_node("Relu", ["a"], ["b"], name="relu_a"),
-        helper.make_node("Relu", ["b"], ["c"], name="relu_b"),
+        helper.make_node("Elu", ["a"], ["b"], name="elu_a"),
+        helper.make_node("Elu", ["b"], ["c"], name="elu_b"),
         helper.make_node("Strange", ["c"], ["d"], name="strange", domain="made.up"),
         helper.make_node("Conv", ["d", "w"], ["y"], name="conv_b"),
     ]
@@ -644,7 +644,7 @@ def test_operators_that_are_not_supported_are_listed_with_their_nodes():
     hint = "compile one of the convolutions alone with --node NAME: 'conv_a', 'conv_b'"
     found = [(problem.where, problem.what, problem.hint) for problem in problems(network())]
     assert found == [
-        ("nodes 'relu_a', 'relu_b' (Relu)", "the operator Relu is not supported", hint),
+        ("nodes 'elu_a', 'elu_b' (Elu)", "the operator Elu is not supported", hint),
         ("node 'strange' (made.up.Strange)", "the domain 'made.up' is unknown", hint),
     ]
 
@@ -762,8 +762,9 @@ def test_weights_and_parameters_behind_foldable_nodes_are_constant():
     assert check(graph) is graph
 
 
-def test_every_convolution_is_checked_and_lowered():
-    assert set(RULES) == set(LOWERINGS) == set(CONVOLUTIONS)
+def test_every_operator_that_is_lowered_is_checked_and_the_other_way_round():
+    assert set(RULES) == set(LOWERINGS)
+    assert set(RULES) >= set(CONVOLUTIONS)
 
 
 def odd_values(rng):

@@ -174,8 +174,8 @@ def test_a_dynamically_quantized_model_is_refused_once_with_what_to_do():
     assert "quantize the model statically" in problem.hint
 
 
-def middle(*between):
-    """x -> Q -> DQ -> Sigmoid -> ... -> Tanh -> Q -> DQ -> y."""
+def middle(*between, behind="Conv"):
+    """x -> Q -> DQ -> Sigmoid -> ... -> Conv or another operator -> Q -> DQ -> y."""
     nodes = [
         helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
         helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
@@ -187,19 +187,28 @@ def middle(*between):
         nodes.append(helper.make_node(op_type, [last, *extra], [f"t{index}"]))
         last = f"t{index}"
     nodes += [
-        helper.make_node("Tanh", [last], ["b"], name="behind"),
+        helper.make_node(behind, [last, "w"] if behind == "Conv" else [last], ["b"], name="behind"),
         helper.make_node("QuantizeLinear", ["b", "s", "z"], ["c"]),
         helper.make_node("DequantizeLinear", ["c", "s", "z"], ["y"]),
     ]
-    return graph_model(nodes, {"x": ("float", (2, 3))}, {"y": None}, {"s": scale(0.1), "z": zero()})
+    constants = {"s": scale(0.1), "z": zero()}
+    if behind == "Conv":
+        constants["w"] = np.ones((3, 2, 1, 1), np.float32)
+    return graph_model(nodes, {"x": ("float", (1, 2, 4, 4))}, {"y": None}, constants)
 
 
 @pytest.mark.parametrize("between", [(), ("Identity",), ("Relu",)])
 def test_float_numbers_inside_a_quantized_network_are_refused_with_what_is_missing(between):
     [problem] = problems(middle(*between))
-    assert problem.where == "node 'behind' (Tanh)"
+    assert problem.where == "node 'behind' (Conv)"
     assert "which node 'before' (Sigmoid) computes, is float inside the quantized network" in problem.what
     assert "a QuantizeLinear and a DequantizeLinear are missing between the two" in problem.hint
+
+
+def test_activations_and_means_that_quantizers_leave_in_float_are_accepted():
+    for behind in ("Tanh", "GlobalAveragePool"):
+        graph = infer(load(middle(behind=behind)))
+        assert check(graph) is graph
 
 
 def test_float_numbers_between_the_two_conversions_are_accepted():

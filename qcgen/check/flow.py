@@ -17,6 +17,11 @@ MOVEMENT = frozenset(
 CLAMPS = frozenset(("Clip", "Relu"))
 """Operators that the QuantizeLinear behind them absorbs."""
 
+PRODUCTS = frozenset(("Conv", "Gemm", "MatMul"))
+"""Operators that every quantizer surrounds; what lies between, such as means, residuals and activations, many leave
+in float up to the next QuantizeLinear, and so does the C.
+"""
+
 BORDERS = frozenset(("DequantizeLinear", "QuantizeLinear"))
 
 
@@ -41,11 +46,11 @@ def dynamic_problems(graph: Graph) -> Iterator[Problem]:
 
 
 def float_problems(graph: Graph) -> Iterator[Problem]:
-    """Float tensors from one computation to the next with quantized tensors before and behind them."""
+    """Float tensors from one computation into a product, with quantized tensors before and behind them."""
     makers = {name: node for node in graph.nodes for name in node.outputs if name}
     before, behind = _reached(graph, makers)
     for node in graph.nodes:
-        if not _computes(graph, node) or node.op_type in CLAMPS or node.name not in behind:
+        if node.op_type not in PRODUCTS or not _computes(graph, node) or node.name not in behind:
             continue
         for name in dict.fromkeys(node.inputs):
             maker = _maker(name, makers)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from math import prod
 from typing import TYPE_CHECKING
@@ -18,22 +19,33 @@ from qcgen.errors import ModelRejected, Problem
 
 if TYPE_CHECKING:
     from qcgen.ir.graph import Graph, Node, Value
-    from qcgen.report import NodeReport
+    from qcgen.report import Figures, NodeReport, Report
 
 SUMMARY = "show what a model holds and what its nodes become"
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """``nodes`` that can be compiled; ``refused`` the others with all their problems.
+    """``reports`` of what can be compiled; ``refused`` the other nodes with all their problems.
 
-    ``is_whole``: the nodes are compiled together; otherwise each by itself, and ``arena_bytes`` is the largest of them.
+    ``is_whole``: the model is compiled as one function; otherwise each node by itself, unless --node chose, because of
+    the ``problems`` of the whole.
     """
 
     is_whole: bool
-    arena_bytes: int
-    nodes: tuple[NodeReport, ...]
+    reports: tuple[Report, ...]
     refused: tuple[tuple[Node, tuple[Problem, ...]], ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[NodeReport, ...]:
+        """All that can be compiled."""
+        return tuple(node for report in self.reports for node in report.nodes)
+
+    @property
+    def arena_lower_bound(self) -> int:
+        """Of the function that needs the most."""
+        return max(report.arena_lower_bound_bytes for report in self.reports)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,39 +74,46 @@ def _inspect(args: argparse.Namespace, graph: Graph) -> Inspection:
 
     try:
         artifacts = compiled(args, args.model, graph)
-    except ModelRejected:
+    except ModelRejected as rejection:
         if args.nodes or len(graph.nodes) < 2:
             raise
-        found = _singly(args, graph)
-        if not found.nodes:
+        found = _singly(args, graph, rejection.problems)
+        if not found.reports:
             raise
         return found
-    arena = max(artifact.report.arena_bytes for artifact in artifacts)
-    return Inspection(not args.nodes, arena, tuple(node for artifact in artifacts for node in artifact.report.nodes))
+    return Inspection(not args.nodes, tuple(artifact.report for artifact in artifacts))
 
 
-def _singly(args: argparse.Namespace, graph: Graph) -> Inspection:
+def _singly(args: argparse.Namespace, graph: Graph, problems: tuple[Problem, ...]) -> Inspection:
     from qcgen.cli.artifacts import compiled_singly
 
-    nodes: list[NodeReport] = []
+    reports: list[Report] = []
     refused: list[tuple[Node, tuple[Problem, ...]]] = []
-    arena = 0
     for node in graph.nodes:
         try:
-            report = compiled_singly(args, args.model, graph, node.name).report
+            reports.append(compiled_singly(args, args.model, graph, node.name).report)
         except ModelRejected as rejection:
             refused.append((node, rejection.problems))
-        else:
-            nodes += report.nodes
-            arena = max(arena, report.arena_bytes)
-    return Inspection(False, arena, tuple(nodes), tuple(refused))
+    return Inspection(False, tuple(reports), tuple(refused), problems)
+
+
+def _total(each: Iterable[Figures]) -> Figures:
+    """Functions together: the arena is shared, so the largest counts."""
+    from qcgen.report import Figures
+
+    every = list(each)
+    arena = max(figures.arena_bytes for figures in every)
+    return Figures(sum(f.macs for f in every), sum(f.weights_bytes for f in every), arena)
 
 
 def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
     from qcgen.cli.report_text import node_table, passed_over
-    from qcgen.cli.table import counted, printable, size, table
+    from qcgen.cli.table import counted, printable, table
 
     parts = [f"{printable(args.model)}, sha256 {graph.sha256}", _holdings(graph)]
+    if found.problems:
+        count = counted(len(found.problems), "problem")
+        parts.append("\n".join([f"it cannot be compiled as a whole: {count}", *map(str, found.problems)]))
     if not found.is_whole:
         parts.append(f"{counted(len(found.nodes), 'node')} compiled, each by itself (compile takes them with --node):")
     parts.append(node_table(found.nodes))
@@ -103,10 +122,19 @@ def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
         head = f"{counted(len(found.refused), 'node')} that cannot be compiled:\n"
         rows = [(node.name, node.operator, _reason(problems)) for node, problems in found.refused]
         parts.append(head + table(("node", "operator", "reason"), rows))
-    flash = sum(node.constant_bytes for node in found.nodes)
-    macs = counted(sum(node.macs for node in found.nodes), "multiply-add")
-    parts.append(f"total: flash {size(flash)} of constants, RAM {size(found.arena_bytes)} of arena, {macs}")
+    parts.append(_totals(found))
     return "\n\n".join(parts)
+
+
+def _totals(found: Inspection) -> str:
+    """All figures, with and without simplification."""
+    from qcgen.cli.report_text import bound, figures, saved
+
+    lines = [f"total: {figures(_total(report.figures for report in found.reports))}"]
+    if found.is_whole and len(found.nodes) > 1:
+        [report] = found.reports
+        lines += filter(None, [bound(report), saved(report) or "without simplification: the same"])
+    return "\n".join(lines)
 
 
 def _reason(problems: tuple[Problem, ...]) -> str:
@@ -142,7 +170,7 @@ def _json(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
     """The figures of a report, and what the model holds."""
     from qcgen.cli.options import compile_options
 
-    flash = sum(node.constant_bytes for node in found.nodes)
+    own = _total(report.figures for report in found.reports)
     return json.dumps(
         {
             "model": args.model,
@@ -152,15 +180,18 @@ def _json(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
             "outputs": [_tensor_json(graph.value(name)) for name in graph.outputs],
             "options": asdict(compile_options(args)),
             "whole": found.is_whole,
-            "macs": sum(node.macs for node in found.nodes),
-            "weights_bytes": flash,
-            "flash_bytes": flash,
-            "arena_bytes": found.arena_bytes,
+            "macs": own.macs,
+            "weights_bytes": own.weights_bytes,
+            "flash_bytes": own.weights_bytes,
+            "arena_bytes": own.arena_bytes,
+            "arena_lower_bound_bytes": found.arena_lower_bound,
+            "unsimplified": asdict(_total(report.unsimplified for report in found.reports)),
             "nodes": [asdict(node) for node in found.nodes],
             "refused": [
                 {"name": node.name, "op": node.operator, "problems": [asdict(problem) for problem in problems]}
                 for node, problems in found.refused
             ],
+            "problems": [asdict(problem) for problem in found.problems],
         },
         indent=2,
     )

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from qcgen.cli.table import counted, number, percent, printable, size, table
-from qcgen.report import NodeReport, Report
+from qcgen.report import Figures, NodeReport, Report
 from qcgen.requantize import FORMS
 
 _HEAD = ("node", "operator", "kernel", "multiply-adds", "constants", "scratch", "accumulator", "requantization")
@@ -30,7 +30,7 @@ def _row(node: NodeReport) -> tuple[str, ...]:
 
 def _interval(node: NodeReport) -> str:
     if node.accumulator is None:
-        return "float32"
+        return "float32" if node.arithmetic == "float32" else "-"
     if node.wraps:
         return "modulo 2^32"
     low, high = node.accumulator
@@ -53,8 +53,28 @@ def passed_over(nodes: Sequence[NodeReport]) -> str:
 
 def summary(report: Report) -> str:
     """Flash, RAM and multiply-accumulates of a model in one line."""
-    flash, arena = size(report.flash_bytes), size(report.arena_bytes)
-    return f"flash {flash} of constants, arena {arena}, {counted(report.macs, 'multiply-add')}"
+    return figures(report.figures)
+
+
+def bound(report: Report) -> str | None:
+    """How good the placement of a network's tensors in the arena is; None for single nodes."""
+    if len(report.nodes) < 2:
+        return None
+    least = size(report.arena_lower_bound_bytes)
+    return f"arena: no placement of these tensors needs less than {least}"
+
+
+def saved(report: Report) -> str | None:
+    """What the same model costs without simplification; None if that is the same."""
+    if report.unsimplified == report.figures:
+        return None
+    return f"without simplification: {figures(report.unsimplified)}"
+
+
+def figures(costs: Figures) -> str:
+    """Flash, RAM and multiply-accumulates in a few words."""
+    flash, arena = size(costs.weights_bytes), size(costs.arena_bytes)
+    return f"flash {flash} of constants, arena {arena}, {counted(costs.macs, 'multiply-add')}"
 
 
 def forms(nodes: Iterable[NodeReport]) -> dict[str, int]:

@@ -48,7 +48,7 @@ def number(value: int) -> str:
     >>> number(-1234567)
     '-1 234 567'
     """
-    from qcgen.render import thousands
+    from qcgen.render.filters import thousands
 
     return thousands(value)
 

@@ -1,8 +1,9 @@
 """Builds the C for this machine and compares it with the reference.
 
 The inputs are random ones, extremes, those that drive accumulators to both ends of their intervals, and with --data
-recorded ones. Of a model of several nodes that --node does not choose from, every convolution is verified by itself.
-Code for every target is verified in its portable meaning.
+recorded ones. A model is verified as a whole; with --each every convolution of it is, by itself. Code for every target
+is verified in its portable meaning. The reference is not simplified. If outputs differ, the first node that does is
+named.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ SUMMARY = "compare the generated C with the reference"
 
 @dataclass(frozen=True)
 class Verified:
-    """A function that was verified: a whole model, or one of its nodes."""
+    """A function that was verified: a whole model (``node`` is None), or one of its nodes."""
 
     model: str
-    node: str
+    node: str | None
     reports: tuple[NodeReport, ...]
     verification: Verification
 
@@ -43,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("models", metavar="MODEL.onnx", nargs="+")
     add_compile_options(parser)
     add = parser.add_argument
+    add("--each", action="store_true", help="verify every convolution of the model by itself")
     add("--seed", type=count, default=0, help="of the random inputs (default: %(default)s)")
     add("--cases", type=count, default=10, help="number of random inputs (default: %(default)s)")
     add(
@@ -65,6 +67,8 @@ def run(args: argparse.Namespace) -> int:
     """Verifies every model, prints as it goes; returns the exit status."""
     if len(args.models) > 1 and (args.data or args.name or args.nodes):
         args.usage_error("--data, --name and --node are for a single model")
+    if args.each and args.nodes:
+        args.usage_error("--each takes all convolutions, --node some: give one of the two")
     from qcgen.verify import RecordingError
 
     try:
@@ -100,9 +104,9 @@ def _subjects(args: argparse.Namespace, model: str) -> tuple[list[Artifact], lis
 
     graph = read_model(args, model)
     convolutions = [node.name for node in graph.nodes if spelling_of(node) is not None]
-    if args.nodes or len(graph.nodes) < 2 or not convolutions:
-        return compiled(args, model, graph), []
-    return _singly(args, model, graph, convolutions)
+    if args.each and convolutions:
+        return _singly(args, model, graph, convolutions)
+    return compiled(args, model, graph), []
 
 
 def _singly(
@@ -129,20 +133,24 @@ def _print_rejections(model: str, rejections: list[ModelRejected]) -> None:
 
 def _verify_all(args: argparse.Namespace, model: str, artifacts: list[Artifact]) -> Iterator[Verified]:
     from qcgen.cli.table import printable
-    from qcgen.cli.verify_text import detail, line
+    from qcgen.cli.verify_text import detail, line, title
     from qcgen.verify import verify
 
     is_alone = len(args.models) == 1 and len(artifacts) == 1
-    width = max((len(printable(op.name)) for artifact in artifacts for op in artifact.program.operators), default=0)
+    width = max((len(title(_node(artifact), artifact.report.nodes)) for artifact in artifacts), default=0)
     if artifacts and not is_alone and not args.json:
         print(f"{printable(model)}:")
     for artifact in artifacts:
         result = verify(artifact, seed=args.seed, cases=args.cases, data=args.data, flags=args.cflags)
-        name = ", ".join(op.name for op in artifact.program.operators)
-        subject = Verified(model, name, artifact.report.nodes, result)
+        subject = Verified(model, _node(artifact), artifact.report.nodes, result)
         if not args.json:
-            print(detail(model, subject) if is_alone else line(subject, width), flush=True)
+            print(detail(subject) if is_alone else line(subject, width), flush=True)
         yield subject
+
+
+def _node(artifact: Artifact) -> str | None:
+    """The node that an artifact is of; None for a network."""
+    return artifact.program.operators[0].name if len(artifact.program.operators) == 1 else None
 
 
 def _totals(verified: list[Verified]) -> str:

@@ -11,22 +11,29 @@ from qcgen.cli.table import counted, number, printable, table
 
 if TYPE_CHECKING:
     from qcgen.cli.verify import Verified
+    from qcgen.report import NodeReport
     from qcgen.verify import Outcome, Verification
 
 
+def title(node: str | None, nodes: Sequence[NodeReport]) -> str:
+    """What a function is called: its node, or the number of its nodes if it is a network."""
+    return f"the whole network, {counted(len(nodes), 'node')}" if node is None else printable(node)
+
+
 def line(subject: Verified, width: int) -> str:
-    """One node in one line, names padded to ``width``; a second line if outputs differ."""
+    """One function in one line, titles padded to ``width``; further lines if outputs differ."""
     verification = subject.verification
-    text = f"  {printable(subject.node).ljust(width)}  {_differ(verification)}  ({counted(verification.cases, 'case')})"
+    name = title(subject.node, subject.reports).ljust(width)
+    text = f"  {name}  {_differ(verification)}  ({counted(verification.cases, 'case')})"
     return text + _first(verification, "\n    ")
 
 
-def detail(model: str, subject: Verified) -> str:
+def detail(subject: Verified) -> str:
     """One function with its criterion, the compiler's command and every group of cases."""
     verification = subject.verification
     outcomes = [_outcome_row(outcome) for outcome in verification.outcomes]
     parts = [
-        f"{printable(model)}, {printable(subject.node)}",
+        f"{printable(subject.model)}, {title(subject.node, subject.reports)}",
         f"criterion: {verification.criterion}",
         f"built with: {shlex.join(verification.command)}",
         table(("inputs", "cases", "result"), outcomes, right=("cases",)),
@@ -44,8 +51,12 @@ def _differ(result: Outcome | Verification) -> str:
 
 
 def _first(verification: Verification, before: str) -> str:
-    first = verification.first
-    return "" if first is None else f"{before}first difference: {printable(str(first))}"
+    """Where outputs differ first, and why: "" if none do."""
+    first, cause = verification.first, verification.cause
+    if first is None or cause is None:
+        return ""
+    text = f"{before}first difference: {printable(str(first))}{before}cause: {printable(cause.text)}"
+    return text if cause.first is None else f"{text}: {printable(str(cause.first))}"
 
 
 def totals(verified: Sequence[Verified]) -> str:
@@ -78,4 +89,5 @@ def _reached(results: Sequence[Verification]) -> list[str]:
     of = sum(result.reached.of for result in results)
     if not of:
         return []
-    return [f"both ends of the accumulator's interval reached: {number(channels)} of {number(of)} channels"]
+    of_these = " of convolutions that read the input" if any(result.is_network for result in results) else ""
+    return [f"both ends of the accumulator's interval reached: {number(channels)} of {number(of)} channels{of_these}"]

@@ -9,7 +9,6 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Operator
 from qcgen.ir.types import Array, Layout
 
-
 Order = tuple[int, ...]
 """How a tensor lies in memory: its axes, as the program numbers them, outermost first."""
 

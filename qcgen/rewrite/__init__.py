@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from qcgen.infer import infer
@@ -60,10 +60,11 @@ def rewrite(graph: Graph) -> Graph:
     """The graph with quantized operators fused to integer ones and with everything computed that does not depend on an
     input; its types and shapes inferred.
     """
+    own_domains = frozenset(node.domain for node in graph.nodes)
     graph = _folded(graph, FOLDS_BEFORE_FUSION)
     if any(node.op_type in ("QuantizeLinear", "DequantizeLinear") for node in graph.nodes):
         graph = _fused(graph)
-    return _importing(_folded(graph, FOLDS))
+    return _importing(_folded(graph, FOLDS), own_domains)
 
 
 def _folded(graph: Graph, folds: Mapping[tuple[str, str], Fold]) -> Graph:
@@ -86,7 +87,7 @@ def _fused(graph: Graph) -> Graph:
         graph = _folded(without_unused(changed), FOLDS_BEFORE_FUSION)
 
 
-def _importing(graph: Graph) -> Graph:
-    """The graph with version 1 of every domain that rewriting brought in."""
-    new = {node.domain: 1 for node in graph.nodes if node.domain not in graph.opsets}
+def _importing(graph: Graph, own_domains: Collection[str]) -> Graph:
+    """The graph with version 1 of every domain that rewriting brought in; those of the model it must import itself."""
+    new = {node.domain: 1 for node in graph.nodes if node.domain not in {*graph.opsets, *own_domains}}
     return replace(graph, opsets={**graph.opsets, **new})

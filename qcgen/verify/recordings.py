@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from qcgen.ir.program import Program, Tensor
+from qcgen.ir.program import Program, Tensor, inputs_of
 from qcgen.ir.types import Array
 from qcgen.verify.inputs import Case
 
@@ -21,6 +21,9 @@ class RecordingError(Exception):
 
 _NUMBERED = re.compile(r"(?P<port>in|out)(?P<case>[0-9]+)\.(?P<tensor>.+)", re.DOTALL)
 _OF_NODE = re.compile(r"node(?P<case>[0-9]+)\.(?P<node>.+)\.(?P<role>[xy])", re.DOTALL)
+
+NO_TENSORS = frozenset(("labels",))
+"""Keys that come with recordings and are none: the right answers."""
 
 NOT_OPTIMIZED = ".noopt"
 """Ends the keys of outputs recorded with onnxruntime's optimizations off, which mean another arithmetic: not used."""
@@ -78,15 +81,15 @@ def _place(key: str, program: Program) -> tuple[str, str] | None:
     match = _OF_NODE.fullmatch(key)
     if match and len(program.operators) == 1 and match["node"] == program.operators[0].name:
         op = program.operators[0]
-        return match["case"], op.x.name if match["role"] == "x" else op.y.name
+        return match["case"], inputs_of(op)[0].name if match["role"] == "x" else op.y.name
     return None
 
 
 def _is_foreign(key: str, program: Program) -> bool:
-    """Whether a key is a recording that is rightly passed by: of another node, or of another arithmetic."""
+    """Whether a key is rightly passed by: a recording of another node or of another arithmetic, or the labels."""
     if key.endswith(NOT_OPTIMIZED):
         return _place(key.removesuffix(NOT_OPTIMIZED), program) is not None
-    return _OF_NODE.fullmatch(key) is not None
+    return key in NO_TENSORS or _OF_NODE.fullmatch(key) is not None
 
 
 def _order(case: str) -> int:

@@ -18,7 +18,7 @@ BEYOND = 0.25
 
 @dataclass(frozen=True)
 class Span:
-    """``low`` and ``high`` are the extremes to try, ``zero`` stands for 0; ``quantized`` is what a float input becomes."""
+    """``low`` and ``high`` are the extremes to try, ``zero`` is 0; ``quantized`` is what a float input becomes."""
 
     low: float
     zero: float

@@ -1,0 +1,42 @@
+"""What the reference expects, where float32 rounding leaves a choice: after the choice that the C has made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from qcgen.ir.program import Program, Quantize, inputs_of
+from qcgen.ir.types import Array
+from qcgen.reference import evaluate_all, evaluate_operator
+from qcgen.reference.tolerance import exact, tolerances
+
+
+def leaves_a_choice(program: Program) -> bool:
+    """Whether numbers that are computed in float32 are quantized: near the middle of two codes either one is right."""
+    return bool(_choices(program))
+
+
+def followed(program: Program, feeds: Mapping[str, Array], computed: Mapping[str, Array]) -> dict[str, Array]:
+    """Every tensor by name, evaluated from the codes in ``computed`` wherever those are as right as the reference's.
+
+    They are right if a number within the tolerance of the reference's has that code.
+    """
+    allowed = tolerances(program, evaluate_all(program, feeds))
+    choices = _choices(program)
+    values = {**program.constants, **feeds}
+    for op in program.operators:
+        xs = [values[x.name] for x in inputs_of(op)]
+        y = evaluate_operator(op, *xs)
+        got = computed.get(op.y.name)
+        if op.y.name in choices and got is not None and got.shape == y.shape:
+            error = allowed[op.x.name].astype(xs[0].dtype) if isinstance(op, Quantize) else 0
+            low, high = evaluate_operator(op, xs[0] - error), evaluate_operator(op, xs[0] + error)
+            is_right = (low <= got) & (got <= high)
+            y[is_right] = got[is_right]
+        values[op.y.name] = y
+    return values
+
+
+def _choices(program: Program) -> frozenset[str]:
+    """The names of quantized tensors that come from inexact ones."""
+    known = exact(program)
+    return frozenset(op.y.name for op in program.operators if isinstance(op, Quantize) and op.x.name not in known)

@@ -30,7 +30,8 @@ extern "C" {
 #define CONV1D_CAUSAL_Y_ZERO_POINT (-9)
 
 /*
- * Computes y from x. Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
+ * Computes y from x.
+ * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap; arena holds CONV1D_CAUSAL_ARENA_BYTES bytes, aligned to CONV1D_CAUSAL_ARENA_ALIGN.
  */
 void conv1d_causal_run(const int8_t *x, int8_t *y, void *arena);

@@ -30,7 +30,8 @@ extern "C" {
 #define CONV3D_Y_ZERO_POINT 0
 
 /*
- * Computes y from x. Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
+ * Computes y from x.
+ * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap; arena holds CONV3D_ARENA_BYTES bytes, aligned to CONV3D_ARENA_ALIGN.
  */
 void conv3d_run(const uint8_t *x, int8_t *y, void *arena);

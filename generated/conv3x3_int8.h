@@ -30,7 +30,8 @@ extern "C" {
 #define CONV3X3_INT8_Y_ZERO_POINT 5
 
 /*
- * Computes y from x. Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
+ * Computes y from x.
+ * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap; arena holds CONV3X3_INT8_ARENA_BYTES bytes, aligned to CONV3X3_INT8_ARENA_ALIGN.
  */
 void conv3x3_int8_run(const int8_t *x, int8_t *y, void *arena);

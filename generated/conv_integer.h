@@ -25,7 +25,8 @@ extern "C" {
 #define CONV_INTEGER_Y_SIZE 32
 
 /*
- * Computes y from x. Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
+ * Computes y from x.
+ * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap; arena holds CONV_INTEGER_ARENA_BYTES bytes, aligned to CONV_INTEGER_ARENA_ALIGN.
  */
 void conv_integer_run(const uint8_t *x, int32_t *y, void *arena);

@@ -30,7 +30,8 @@ extern "C" {
 #define CONV_UINT8_NCHW_Y_ZERO_POINT 64
 
 /*
- * Computes y from x. Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
+ * Computes y from x.
+ * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap; arena holds CONV_UINT8_NCHW_ARENA_BYTES bytes, aligned to CONV_UINT8_NCHW_ARENA_ALIGN.
  */
 void conv_uint8_nchw_run(const uint8_t *x, uint8_t *y, void *arena);

@@ -30,7 +30,8 @@ extern "C" {
 #define DEPTHWISE_NCHW_Y_ZERO_POINT 0
 
 /*
- * Computes y from x. Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
+ * Computes y from x.
+ * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap; arena holds DEPTHWISE_NCHW_ARENA_BYTES bytes, aligned to DEPTHWISE_NCHW_ARENA_ALIGN.
  */
 void depthwise_nchw_run(const uint8_t *x, uint8_t *y, void *arena);

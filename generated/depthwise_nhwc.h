@@ -30,7 +30,8 @@ extern "C" {
 #define DEPTHWISE_NHWC_Y_ZERO_POINT (-128)
 
 /*
- * Computes y from x. Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
+ * Computes y from x.
+ * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap; arena holds DEPTHWISE_NHWC_ARENA_BYTES bytes, aligned to DEPTHWISE_NHWC_ARENA_ALIGN.
  */
 void depthwise_nhwc_run(const int8_t *x, int8_t *y, void *arena);

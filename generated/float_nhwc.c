@@ -186,5 +186,7 @@ static void float_nhwc_conv1(const float *restrict x, float *restrict y, float *
 
 void float_nhwc_run(const float *X, float *y, void *arena)
 {
-    float_nhwc_conv1(X, y, arena, (void *)((uint8_t *)arena + 216));
+    uint8_t *const bytes = arena;
+
+    float_nhwc_conv1(X, y, arena, (void *)(bytes + 216));
 }

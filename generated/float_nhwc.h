@@ -24,7 +24,8 @@ extern "C" {
 #define FLOAT_NHWC_Y_SIZE 144
 
 /*
- * Computes y from X. Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
+ * Computes y from X.
+ * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap; arena holds FLOAT_NHWC_ARENA_BYTES bytes, aligned to FLOAT_NHWC_ARENA_ALIGN.
  */
 void float_nhwc_run(const float *X, float *y, void *arena);

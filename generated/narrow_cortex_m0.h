@@ -30,7 +30,8 @@ extern "C" {
 #define NARROW_CORTEX_M0_Y_ZERO_POINT (-128)
 
 /*
- * Computes y from x. Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
+ * Computes y from x.
+ * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap; arena holds NARROW_CORTEX_M0_ARENA_BYTES bytes, aligned to NARROW_CORTEX_M0_ARENA_ALIGN.
  */
 void narrow_cortex_m0_run(const int8_t *x, int8_t *y, void *arena);

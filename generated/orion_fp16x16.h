@@ -30,7 +30,8 @@ extern "C" {
 #define ORION_FP16X16_Y_ZERO_POINT (-7)
 
 /*
- * Computes y from x. Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
+ * Computes y from x.
+ * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap; arena holds ORION_FP16X16_ARENA_BYTES bytes, aligned to ORION_FP16X16_ARENA_ALIGN.
  */
 void orion_fp16x16_run(const int8_t *x, int8_t *y, void *arena);

@@ -30,7 +30,8 @@ extern "C" {
 #define POINTWISE_SPEED_Y_ZERO_POINT (-3)
 
 /*
- * Computes y from x. Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
+ * Computes y from x.
+ * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap; arena holds POINTWISE_SPEED_ARENA_BYTES bytes, aligned to POINTWISE_SPEED_ARENA_ALIGN.
  */
 void pointwise_speed_run(const int8_t *x, int8_t *y, void *arena);

@@ -30,7 +30,8 @@ extern "C" {
 #define TIE_WINDOW_Y_ZERO_POINT 0
 
 /*
- * Computes y from x. Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
+ * Computes y from x.
+ * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap; arena holds TIE_WINDOW_ARENA_BYTES bytes, aligned to TIE_WINDOW_ARENA_ALIGN.
  */
 void tie_window_run(const int8_t *x, int8_t *y, void *arena);

@@ -30,7 +30,8 @@ extern "C" {
 #define WIDE_Y_ZERO_POINT 2
 
 /*
- * Computes y from x. Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
+ * Computes y from x.
+ * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap; arena holds WIDE_ARENA_BYTES bytes, aligned to WIDE_ARENA_ALIGN.
  */
 void wide_run(const int8_t *x, int8_t *y, void *arena);

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gallery_networks import float_tail, network_qdq, network_qop
 from models import NHWC, conv_integer, float_conv, qlinear_conv
 from onnx import ModelProto
 
@@ -149,7 +150,7 @@ def narrow() -> ModelProto:
 
 NHWC_LAYOUT = {"layout": "nhwc"}
 
-ENTRIES = (
+LAYERS = (
     Entry(
         "conv3x3_int8",
         "QLinearConv, int8, weights per channel, channels last: windows copied four at a time, border and interior"
@@ -216,6 +217,35 @@ ENTRIES = (
         {"layout": "nhwc", "target": "cortex-m0"},
     ),
 )
+"""Single layers."""
+
+NETWORKS = (
+    Entry(
+        "network_qop",
+        "a whole network of QOperator nodes, int8: convolutions with a residual sum, pooling, mean, dense layer; the"
+        " arena, a sum written over its operand, a flattened image that is not copied; softmax without floating point",
+        network_qop,
+        NHWC_LAYOUT,
+    ),
+    Entry(
+        "network_qdq",
+        "a whole network of QDQ nodes, uint8, fused to integer operators: a Clip inside the convolution's clamp, a"
+        " sigmoid as a table, a product proved for all pairs of codes, both poolings, Concat, Resize, Pad; a Transpose"
+        " that costs nothing; float input and a float Softmax at the rims",
+        network_qdq,
+        NHWC_LAYOUT,
+    ),
+    Entry(
+        "float_tail",
+        "an integer layer whose result goes on in float: dequantized, Tanh in place, a product with a constant per"
+        " channel, a sum",
+        float_tail,
+        NHWC_LAYOUT,
+    ),
+)
+"""Whole networks."""
+
+ENTRIES = (*LAYERS, *NETWORKS)
 """What the gallery holds, in the order in which its README lists it."""
 
 
@@ -228,13 +258,23 @@ def readme(artifacts: Mapping[str, Artifact]) -> str:
         " that moves",
         "these files says in its commit why.",
         "",
+        "## Whole networks",
+        "",
+        "| file | what it shows |",
+        "|---|---|",
+        *(f"| {_link(entry)} | {entry.shows} |" for entry in NETWORKS),
+        "",
+        "## Single layers",
+        "",
         "| file | kernel | what it shows |",
         "|---|---|---|",
+        *(f"| {_link(entry)} | `{artifacts[entry.name].plan.calls[0].kernel}` | {entry.shows} |" for entry in LAYERS),
     ]
-    for entry in ENTRIES:
-        kernel = artifacts[entry.name].report.nodes[0].kernel
-        lines.append(f"| [`{entry.name}.c`]({entry.name}.c) | `{kernel}` | {entry.shows} |")
     return "\n".join(lines) + "\n"
+
+
+def _link(entry: Entry) -> str:
+    return f"[`{entry.name}.c`]({entry.name}.c)"
 
 
 def gallery() -> dict[str, str]:

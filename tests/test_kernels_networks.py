@@ -5,11 +5,10 @@ import pytest
 from batch import require
 from network_cases import UNITS
 from network_units import Library, Unit, render
-from test_templates import RENDER_NAMES, names_used
 
 from qcgen.ir.program import Conv, OrionConv
 from qcgen.ir.types import DType
-from qcgen.kernels import COMMON_NAMES, KERNELS
+from qcgen.kernels import KERNELS
 
 COMPILERS = {"gcc": ("-O1",), "clang": ("-O1",)}
 FLOAT_TOLERANCE = 1e-6  # relative; float operators are allowed 1e-5
@@ -42,14 +41,6 @@ def test_a_kernel_gives_the_outputs_of_the_reference(unit, library):
 def test_an_output_that_may_lie_over_an_input_does(unit, library):
     for number in library.built[unit.name].prepared.in_place:
         assert_equal(unit, library.run(unit.name, over=number))
-
-
-@pytest.mark.parametrize("name", sorted({unit.kernel.name for unit in UNITS}))
-def test_a_kernel_gives_its_template_the_names_it_uses_and_no_other(name):
-    for unit in UNITS:
-        if unit.kernel.name == name:
-            names = set(render(unit).prepared.context) - RENDER_NAMES
-            assert names == names_used(unit.kernel.template) - COMMON_NAMES, unit.name
 
 
 def test_every_operator_is_served_by_one_kernel_and_refused_by_all_others_with_a_reason():

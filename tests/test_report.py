@@ -1,13 +1,15 @@
 """Reports: the figures of a plan, as an object, as JSON and as text."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from models import conv_integer, float_conv, qlinear_conv, random_weights
 
 import qcgen
-from qcgen.cli.report_text import forms, forms_text, node_table, passed_over, summary
+from qcgen.cli.report_text import bound, forms, forms_text, node_table, passed_over, saved, summary
 from qcgen.cli.table import counted, number, table
+from qcgen.report import Figures
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +19,8 @@ def artifact():
 
 def test_json_has_the_fields_that_others_build_on(artifact):
     report = json.loads(artifact.report.to_json())
-    assert {"macs", "weights_bytes", "flash_bytes", "arena_bytes", "nodes"} <= set(report)
+    assert {"macs", "weights_bytes", "flash_bytes", "arena_bytes", "arena_lower_bound_bytes", "nodes"} <= set(report)
+    assert set(report["unsimplified"]) == {"macs", "weights_bytes", "arena_bytes"}
     [node] = report["nodes"]
     assert {"name", "op", "kernel", "macs", "scratch_bytes", "accumulator", "requantize"} <= set(node)
     assert (node["name"], node["op"]) == ("conv1", "QLinearConv")
@@ -64,6 +67,27 @@ def test_the_table_adds_up_several_nodes(artifact):
     assert len(rows) == 5
     assert rows[-1].startswith("all ")
     assert number(3 * artifact.report.macs) in rows[-1]
+
+
+def test_simplification_is_told_only_if_it_saves_something(artifact):
+    report = artifact.report
+    assert saved(report) is None
+    costly = replace(report, unsimplified=Figures(report.macs + 1000, 5000, report.arena_bytes))
+    arena = number(report.arena_bytes)
+    assert saved(costly) == f"without simplification: flash 5 000 B of constants, arena {arena} B, 3 880 multiply-adds"
+
+
+def test_the_lower_bound_of_the_arena_is_told_of_networks(artifact):
+    report = artifact.report
+    assert bound(report) is None
+    network = replace(report, nodes=report.nodes * 2, arena_lower_bound_bytes=1234)
+    assert bound(network) == "arena: no placement of these tensors needs less than 1 234 B"
+
+
+def test_nodes_without_an_accumulator_have_a_dash_unless_they_are_float(artifact):
+    [node] = artifact.report.nodes
+    assert node.arithmetic == "integer"
+    assert node_table([replace(node, accumulator=None, requantize={})]).split()[-2:] == ["-", "-"]
 
 
 def test_the_summary_tells_flash_arena_and_macs(artifact):

@@ -1,15 +1,20 @@
 """Templates show what kernels decided: they use every name they are given, no other, and compute nothing."""
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import jinja2
+import network_units
 import pytest
 from batch import unit
 from cases import CASES
 from jinja2 import meta, nodes
+from network_cases import UNITS
 
-from qcgen.kernels import COMMON_NAMES, KERNELS
+from qcgen.kernels import COMMON_NAMES, KERNELS, Kernel
 from qcgen.render import environment, templates
 
 RENDER_NAMES = {"uses_string", "uses_math"}
@@ -45,14 +50,6 @@ FILTERS = {
     "upper",
 }
 TEMPLATES = sorted(path.relative_to(templates()).as_posix() for path in templates().rglob("*.jinja"))
-KERNEL_CALLS = [
-    (call, unit(case, layout, optimize).artifact.plan)
-    for case in CASES
-    for layout in ("nhwc", "nchw")
-    for optimize in ("size", "speed")
-    for call in unit(case, layout, optimize).artifact.plan.calls
-]
-
 every_template = pytest.mark.parametrize("name", TEMPLATES)
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 
@@ -95,34 +92,55 @@ def names_used(name: str) -> set[str]:
     return used - made
 
 
-def calls_of(kernel):
-    return [(call, plan) for call, plan in KERNEL_CALLS if call.kernel == kernel.name]
+@dataclass(frozen=True)
+class Use:
+    """A template filled in for an operator: what its kernel gave, and what every template gets."""
+
+    name: str
+    context: Mapping[str, object]
+    common: Mapping[str, object]
+
+
+def common(op, prefix, symbol, tables):
+    """The names that every template gets; ``tables`` have roles."""
+    return {"prefix": prefix, "symbol": symbol, "tables": {t.role: f"{symbol}_{t.role}" for t in tables}, "op": op}
+
+
+@cache
+def uses() -> dict[str, list[Use]]:
+    """All cases of convolutions in both layouts and for both aims, and all units of other operators, by kernel."""
+    found: dict[str, list[Use]] = {kernel.name: [] for kernel in KERNELS}
+    for case in CASES:
+        for layout in ("nhwc", "nchw"):
+            for optimize in ("size", "speed"):
+                plan = unit(case, layout, optimize).artifact.plan
+                for call in plan.calls:
+                    names = common(call.op, plan.prefix, call.symbol, call.tables)
+                    found[call.kernel].append(Use(case.name, call.context, names))
+    for each in UNITS:
+        packed = each.kernel.prepare(each.op, each.setting)
+        names = common(each.op, network_units.PREFIX, each.name, packed.constants)
+        found[each.kernel.name].append(Use(each.name, packed.context, names))
+    return found
 
 
 @every_kernel
-def test_a_kernel_gives_its_template_the_names_it_uses_and_no_other(kernel):
-    calls = calls_of(kernel)
-    assert calls
+def test_a_kernel_gives_its_template_the_names_it_uses_and_no_other(kernel: Kernel):
     used = names_used(kernel.template) - COMMON_NAMES
-    for call, _ in calls:
-        assert set(call.context) - RENDER_NAMES == used, call.op.name
+    assert uses()[kernel.name]
+    for use in uses()[kernel.name]:
+        assert set(use.context) - RENDER_NAMES == used, use.name
+        assert set(use.common) == COMMON_NAMES
 
 
 @every_kernel
-def test_a_name_that_is_missing_is_an_error(kernel):
-    call, plan = calls_of(kernel)[0]
-    template = environment().get_template(call.template)
-    common = {
-        "prefix": plan.prefix,
-        "symbol": call.symbol,
-        "tables": {table.role: table.symbol for table in call.tables},
-        "op": call.op,
-    }
-    assert set(common) == COMMON_NAMES
-    context = {**call.context, **common}
+def test_a_name_that_is_missing_is_an_error(kernel: Kernel):
+    use = uses()[kernel.name][0]
+    template = environment().get_template(kernel.template)
+    context = {**use.context, **use.common}
     assert template.render(context)
     with pytest.raises(jinja2.UndefinedError):
-        template.render({name: value for name, value in context.items() if name != "g"})
+        template.render(use.common)
     with pytest.raises(jinja2.UndefinedError):
         template.render({name: value for name, value in context.items() if name != "symbol"})
 

@@ -5,17 +5,27 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from models import MICROSOFT, NHWC, conv_integer, float_conv, qlinear_conv, random_weights
+from models import MICROSOFT, NHWC, conv_integer, float_conv, graph_model, qlinear_conv, random_weights
+from onnx import helper
 
 import qcgen
+import qcgen.artifact
+import qcgen.compiler
+import qcgen.plan
 from qcgen.intervals import reach
-from qcgen.ir.program import RawAccumulator
-from qcgen.reference import evaluate_operator
-from qcgen.reference.tolerance import magnitude, tolerance
+from qcgen.ir.program import Conv, RawAccumulator
+from qcgen.kernels import KERNELS
+from qcgen.reference import evaluate_all, evaluate_operator
+from qcgen.reference.tolerance import NETWORK, exact, magnitude, tolerance, tolerances
 from qcgen.verify import RecordingError, verify
 from qcgen.verify.compare import Outcome, add, differences
-from qcgen.verify.inputs import end_cases, generated_cases
+from qcgen.verify.inputs import Case, end_cases, generated_cases
+from qcgen.verify.judge import followed, leaves_a_choice
+from qcgen.verify.locate import RECORDING, SHARING, SIMPLIFICATION, locate
+from qcgen.verify.probe import Probe, probed
 from qcgen.verify.recordings import recorded_cases
+
+DIGITS = Path(__file__).parent / "data" / "digits"
 
 
 def small(**options):
@@ -107,6 +117,100 @@ def test_the_same_seed_gives_the_same_inputs():
     assert not np.array_equal(inputs(1), inputs(2))
 
 
+# --- float inputs
+
+
+def chain(*nodes, weights=((1.0,),), shape=(1, 1, 1, 6)):
+    """A model of nodes given as (operator, further inputs), from x to y; s, z are 0.5 and uint8 10, w the weights."""
+    names = ["x", *(f"t{i}" for i in range(1, len(nodes))), "y"]
+    made = [
+        helper.make_node(op, [names[i], *inputs], [names[i + 1]], name=f"node{i}")
+        for i, (op, inputs) in enumerate(nodes)
+    ]
+    w = np.float32(weights).reshape(len(weights), -1, 1, 1)
+    constants = {"s": np.float32(0.5), "z": np.uint8(10), "w": w}
+    return graph_model(made, {"x": ("float", shape)}, {"y": None}, constants)
+
+
+Q, DQ = ("QuantizeLinear", ["s", "z"]), ("DequantizeLinear", ["s", "z"])
+COVERED = (-5.0, 122.5)
+"""What the codes of Q stand for: (0 - 10) / 2 and (255 - 10) / 2."""
+
+
+def test_random_floats_cover_what_the_first_quantize_covers_and_go_beyond():
+    program = qcgen.compile(chain(Q, DQ, shape=(1, 1, 50, 50))).program
+    for case in generated_cases(program, seed=0, cases=2):
+        x = case.feeds["x"]
+        assert x.dtype == np.float32
+        if case.group == "all zero points":
+            assert not x.any()
+        elif case.group == "all low":
+            assert x.max() < COVERED[0]
+        elif case.group == "all high":
+            assert x.min() > COVERED[1]
+        elif case.group == "halfway between codes":
+            assert set(np.unique(x / 0.5 % 1)) == {0.5}
+            assert x.min() < COVERED[0]
+            assert x.max() > COVERED[1]
+            assert np.unique(x).size > 250
+        else:
+            assert x.min() < COVERED[0]
+            assert x.max() > COVERED[1]
+            assert x.max() < 200
+
+
+def test_floats_that_nothing_quantizes_reach_beyond_the_bends_of_activations():
+    program = qcgen.compile(VERIFIABLE["float"]).program
+    groups = {case.group: next(iter(case.feeds.values())) for case in generated_cases(program, seed=0, cases=2)}
+    assert "halfway between codes" not in groups
+    assert set(np.unique(groups["random extremes"])) == {-4, 0, 4}
+
+
+@pytest.mark.parametrize("name", ["digits_qop_s8", "digits_qop_u8", "digits_qdq_s8", "digits_qdq_u8"])
+def test_ends_are_reached_through_a_quantize(name):
+    program = qcgen.compile(DIGITS / f"{name}.onnx").program
+    op = next(op for op in program.operators if isinstance(op, Conv))
+    raw = replace(op, epilogue=RawAccumulator())
+    cases, reached = end_cases(program)
+    sums = [evaluate_operator(raw, evaluate_all(program, case.feeds)[op.x.name]) for case in cases]
+    interval = reach(op)
+    assert np.array_equal(np.min([y.min(axis=(0, 2, 3)) for y in sums], axis=0), interval.lo)
+    assert np.array_equal(np.max([y.max(axis=(0, 2, 3)) for y in sums], axis=0), interval.hi)
+    assert (reached.channels, reached.of) == (16, 16)
+
+
+# --- numbers computed in float and then quantized
+
+
+def test_either_code_is_right_next_to_a_tie_and_no_other():
+    program = qcgen.compile(chain(("Conv", ["w"]), Q)).program
+    assert leaves_a_choice(program)
+    x = np.float32([0.75, 0.75, 0.75, 0.75, 0.7, 0.7]).reshape(1, 1, 1, 6)
+    computed = {"y": np.uint8([11, 12, 13, 10, 11, 12]).reshape(1, 1, 1, 6)}
+    values = followed(program, {"x": x}, computed)
+    assert values["y"].ravel().tolist() == [11, 12, 12, 12, 11, 11]
+
+
+def test_what_follows_a_choice_follows_the_code_that_was_chosen():
+    program = qcgen.compile(chain(("Conv", ["w"]), Q, DQ)).program
+    x = np.full((1, 1, 1, 6), 0.75, np.float32)
+    [name] = [op.y.name for op in program.operators if op.op_type == "QuantizeLinear"]
+    values = followed(program, {"x": x}, {name: np.full(x.shape, 11, np.uint8)})
+    assert set(np.unique(values["y"])) == {0.5}
+
+
+def test_an_input_that_is_quantized_leaves_no_choice():
+    assert not leaves_a_choice(qcgen.compile(chain(Q, DQ)).program)
+    assert not leaves_a_choice(qcgen.compile(DIGITS / "digits_qdq_s8.onnx").program)
+
+
+def test_a_network_with_a_choice_verifies_and_says_so():
+    model = chain(("Conv", ["w"]), Q, DQ, weights=np.random.default_rng(0).standard_normal((8, 3)), shape=(1, 3, 9, 9))
+    result = verify(qcgen.compile(model), cases=6)
+    assert result.differing == 0
+    assert result.criterion.endswith("either code next to a tie is right")
+
+
 # --- what it finds
 
 VERIFIABLE = {
@@ -172,6 +276,89 @@ def test_a_float_error_beyond_rounding_is_found():
     assert result.first.index[1] == 2
 
 
+# --- why
+
+
+@pytest.fixture
+def digits():
+    return qcgen.compile(DIGITS / "digits_qop_s8.onnx")
+
+
+def defective(kernel_name, node_name):
+    """The kernels, one of them with a wrong bias for one node."""
+
+    def with_defect(kernel):
+        def prepare(op, setting):
+            if op.name == node_name:
+                op = replace(op, bias=op.bias + np.int32(900))
+            return kernel.prepare(op, setting)
+
+        return replace(kernel, prepare=prepare) if kernel.name == kernel_name else kernel
+
+    return tuple(map(with_defect, KERNELS))
+
+
+DEFECTS = {
+    "portable/depthwise_nhwc": "depthwise2_quant",
+    "portable/pointwise": "pointwise3_quant",
+    "portable/conv": "conv5_quant",
+}
+
+
+@pytest.mark.parametrize(("kernel", "node"), DEFECTS.items())
+@pytest.mark.parametrize("layout", ["model", "nhwc"])
+def test_the_first_node_that_differs_is_named(kernel, node, layout, monkeypatch):
+    monkeypatch.setattr(qcgen.plan, "KERNELS", defective(kernel, node))
+    result = verify(qcgen.compile(DIGITS / "digits_qop_s8.onnx", layout=layout), cases=2)
+    assert result.differing > 0
+    assert result.first.output == "probabilities"
+    assert result.cause.node == node
+    assert result.cause.text == f"node {node} (QLinearConv) is the first that differs"
+    assert result.cause.first.output == f"{node.removesuffix('_quant')}_out_quantized"
+    assert len(result.cause.first.index) == 4
+    assert (result.cause.first.group, result.cause.first.case) == (result.first.group, result.first.case)
+
+
+def test_a_simplification_that_changes_outputs_is_named(monkeypatch):
+    def wrong(program):
+        *others, softmax, last = program.operators
+        gemm = next(op for op in others if op.op_type == "QGemm")
+        others[others.index(gemm)] = replace(gemm, bias=gemm.bias + np.int32(900))
+        return replace(program, operators=(*others, softmax, last))
+
+    for module in (qcgen.artifact, qcgen.compiler):
+        monkeypatch.setattr(module, "simplify", wrong)
+    result = verify(qcgen.compile(DIGITS / "digits_qop_s8.onnx"), cases=2)
+    assert result.cause.text == SIMPLIFICATION
+
+
+def test_outputs_that_no_node_explains_are_blamed_on_shared_memory(digits, tmp_path):
+    feeds = {"image": np.zeros((1, 1, 8, 8), np.float32)}
+    probe = Probe(digits, ("-O1",), tmp_path / "probe")
+    got = {"probabilities": np.ones((1, 10), np.float32)}
+    assert locate(digits, Case("random", feeds), 0, got, probe).text == SHARING
+
+
+def test_a_recording_that_differs_from_c_and_reference_is_blamed_itself(digits, tmp_path):
+    with np.load(DIGITS / "digits_qop_s8.npz") as arrays:
+        recorded = {"image": arrays["in0.image"], "probabilities": arrays["out0.probabilities"].copy()}
+    recorded["probabilities"][0, 3] += 0.5
+    np.savez(tmp_path / "r.npz", **recorded)
+    result = verify(digits, cases=1, data=tmp_path / "r.npz")
+    assert result.differing == 1
+    assert result.cause.text == RECORDING
+
+
+def test_every_tensor_is_probed_and_none_gets_another_kernel(digits):
+    program = probed(digits.planned)
+    inner = [op for op in digits.planned.operators if op.y.name != "probabilities" and op.op_type != "Flatten"]
+    assert len(program.outputs) == 1 + len(inner)
+    options = digits.plan.options
+    probe = qcgen.plan.plan(program, options, "digits", "digits.onnx")
+    kernels = {call.op.name: call.kernel for call in probe.calls}
+    assert [kernels[call.op.name] for call in digits.plan.calls] == [call.kernel for call in digits.plan.calls]
+
+
 # --- the comparison
 
 
@@ -221,6 +408,25 @@ def test_an_activation_scales_the_tolerance_by_its_slope():
     assert allowed() == pytest.approx(2e-6 * abs(weights.item()))
     assert allowed(activation="LeakyRelu", activation_params=[3.0]) == pytest.approx(3 * allowed())
     assert allowed(activation="HardSigmoid", activation_params=[0.5, 1.0]) == pytest.approx(allowed() / 2 + 2e-6)
+
+
+def test_in_a_network_integers_and_what_is_dequantized_are_exact_and_the_rest_nearly():
+    program = qcgen.compile(chain(Q, DQ, ("Sigmoid", []))).program
+    x = np.linspace(-6, 130, 6, dtype=np.float32).reshape(1, 1, 1, 6)
+    values = evaluate_all(program, {"x": x})
+    allowed = tolerances(program, values)
+    assert [op.op_type for op in program.operators if op.y.name not in exact(program)] == ["Sigmoid"]
+    for op in program.operators:
+        assert set(np.unique(allowed[op.y.name])) == ({0.0} if op.y.name != "y" else {NETWORK})
+
+
+def test_the_tolerance_of_a_product_of_matrices_grows_with_its_terms():
+    model = chain(Q, DQ, ("Conv", ["w"]), weights=[[3.0, -3.0]], shape=(1, 2, 1, 1))
+    program = qcgen.compile(model).program
+    x = np.full((1, 2, 1, 1), 100.0, np.float32)
+    values = evaluate_all(program, {"x": x})
+    assert not values["y"].any()
+    assert tolerances(program, values)["y"].item() == pytest.approx(600 * NETWORK)
 
 
 # --- recordings

@@ -29,7 +29,10 @@ def evaluate_conv(op: Conv, x: Array) -> Array:
     weights = op.weights.astype(wide) - zero_points
     acc = convolve(op.geometry, taps, weights) + op.bias.astype(wide).reshape((-1,) + (1,) * op.geometry.rank)
     y = _finish(op, acc)
-    return y if op.y.layout is Layout.CHANNELS_FIRST else np.moveaxis(y, 1, -1).reshape(op.y.shape)
+    if op.y.layout is Layout.CHANNELS_FIRST:
+        return y
+    last = np.moveaxis(y, 1, -1)
+    return last.reshape(op.y.shape) if op.y.layout is None else last
 
 
 def convolve(g: ConvGeometry, x: Array, weights: Array) -> Array:

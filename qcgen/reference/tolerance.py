@@ -38,7 +38,10 @@ def magnitude(op: Conv, x: Array) -> Array:
     image = rows if op.x.layout is Layout.CHANNELS_FIRST else np.moveaxis(rows, -1, 1)
     sums = convolve(op.geometry, np.abs(image.astype(np.float64)), np.abs(op.weights.astype(np.float64)))
     sums += np.abs(op.bias.astype(np.float64)).reshape((-1,) + (1,) * op.geometry.rank)
-    return sums if op.y.layout is Layout.CHANNELS_FIRST else np.moveaxis(sums, 1, -1).reshape(op.y.shape)
+    if op.y.layout is Layout.CHANNELS_FIRST:
+        return sums
+    last = np.moveaxis(sums, 1, -1)
+    return last.reshape(op.y.shape) if op.y.layout is None else last
 
 
 def tolerance(op: Operator, x: Array, y: Array) -> Array:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator
 
 from qcgen.ir.plan import Call, Plan
-from qcgen.ir.program import OrionConv, macs_of
+from qcgen.ir.program import AveragePool, GlobalAveragePool, OrionConv, QuantizedBinary, Softmax, macs_of
 from qcgen.render.filters import WIDTH, one_line, thousands
 
 
@@ -41,29 +42,71 @@ def memory(plan: Plan) -> list[str]:
     return [f"arena    {thousands(plan.arena_bytes)} B for tensors between nodes and for scratch; {fit}"]
 
 
+PAIR_FORMS = {
+    "line": "an integer line",
+    "split line": "an integer line in two parts",
+    "even window": "an integer line, and the even code next to a step",
+    "split even window": "an integer line in two parts, and the even code next to a step",
+    "exceptions": "an integer line, and a table of the pairs that are not on it",
+    "table": "a table of all pairs",
+}
+"""How the output of two codes is found, by the form in the certificate."""
+
+MEAN_FORMS = {
+    "line": "an integer line over the sum of a window's codes",
+    "tie window": "an integer line over the sum of a window's codes, and next to a step float32 arithmetic in integers",
+    "emulated": "float32 arithmetic in integers, tap by tap",
+}
+"""How the mean of a window is found, by the form in the certificate."""
+
+
 def certificate(call: Call) -> dict[str, object]:
     """What is proved of a node, in sentences."""
-    certificate = call.certificate
-    sentences = []
-    if certificate.accumulator is not None:
-        low, high = certificate.accumulator
-        if certificate.wraps:
-            sentences.append(("accumulator", "some input exceeds int32: sums wrap modulo 2^32, as onnxruntime's do"))
-        else:
-            sentences.append(
-                ("accumulator", f"within [{low}, {high}] for every input: int32 cannot overflow"),
-            )
-    if certificate.requantize:
-        total = sum(certificate.requantize.values())
-        forms = ", ".join(f"{form} {count} of {total}" for form, count in certificate.requantize.items())
-        text = (
-            f"{forms} channels: equal to {_judge(call)} for every reachable accumulator"
-            f" (compared at {thousands(certificate.comparisons)} points: both sides of every step)"
-        )
-        sentences.append(("requantize", text))
+    sentences = [*_sums(call), *_outputs(call)]
     wrapped = [(label, textwrap.wrap(text, WIDTH - 19, break_long_words=False)) for label, text in sentences]
     return {"node": one_line(call.op.name), "sentences": wrapped}
 
 
-def _judge(call: Call) -> str:
-    return "Orion's fixed-point arithmetic" if isinstance(call.op, OrionConv) else "onnxruntime's float32 arithmetic"
+def _sums(call: Call) -> Iterator[tuple[str, str]]:
+    """What is proved of the sums that a node takes."""
+    if call.certificate.accumulator is None:
+        return
+    low, high = call.certificate.accumulator
+    if call.certificate.wraps:
+        yield "accumulator", "some input exceeds int32: sums wrap modulo 2^32, as onnxruntime's do"
+    else:
+        label = "sum" if isinstance(call.op, AveragePool | GlobalAveragePool) else "accumulator"
+        yield label, f"within [{low}, {high}] for every input: int32 cannot overflow"
+
+
+def _outputs(call: Call) -> Iterator[tuple[str, str]]:
+    """Why a node's outputs are right."""
+    forms = call.certificate.requantize
+    points = thousands(call.certificate.comparisons)
+    match call.op:
+        case Softmax():
+            yield "output", "the float32 operations of onnxruntime, one after the other, in integers"
+        case QuantizedBinary() if forms:
+            how = PAIR_FORMS[next(iter(forms))]
+            yield "output", f"{how}: equal to {JUDGE} for all {points} pairs of codes that can occur"
+        case AveragePool() if forms:
+            form = next(iter(forms))
+            text = f"{MEAN_FORMS[form]}: equal to {JUDGE} for every window"
+            if form != "emulated":
+                text += f" (compared for all {points} sums)"
+                text += "; at the border as float32 arithmetic in integers" if call.context["has_border"] else ""
+            yield "output", text
+        case GlobalAveragePool() if forms:
+            yield "requantize", f"{next(iter(forms))}: {_equal(JUDGE, 'sum', points)}"
+        case _ if forms:
+            total = sum(forms.values())
+            counts = ", ".join(f"{form} {count} of {total}" for form, count in forms.items())
+            judge = "Orion's fixed-point arithmetic" if isinstance(call.op, OrionConv) else JUDGE
+            yield "requantize", f"{counts} channels: {_equal(judge, 'accumulator', points)}"
+
+
+JUDGE = "onnxruntime's float32 arithmetic"
+
+
+def _equal(judge: str, argument: str, points: str) -> str:
+    return f"equal to {judge} for every reachable {argument} (compared at {points} points: both sides of every step)"

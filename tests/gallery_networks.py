@@ -1,0 +1,118 @@
+"""The networks of the gallery: small ones that between them need every kernel of whole networks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from models import MICROSOFT, graph_model
+from onnx import ModelProto
+from qdq import Chain, Meaning
+
+STATE = np.random.RandomState  # its numbers are the same in every version of numpy, which default_rng does not promise
+
+
+class Network(Chain):
+    """A chain whose weights are drawn like those of trained layers, and that may have operators of com.microsoft."""
+
+    def node(self, op_type: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
+        """A node that is called like its output."""
+        output = super().node(op_type, inputs, output, **attributes)
+        self.nodes[-1].name = output
+        return output
+
+    def codes(self, name: str, shape: Sequence[int], seed: int) -> str:
+        values = np.clip(np.rint(STATE(seed).laplace(0, 25, shape)), -128, 127)
+        return self.constant(name, values.astype(np.int8))
+
+    def bias(self, name: str, channels: int, seed: int) -> str:
+        return self.constant(name, STATE(seed).randint(-2000, 2001, channels).astype(np.int32))
+
+    def qlinear_conv(self, x: str, by: Meaning, name: str, w: Sequence[int], y_by: Meaning, **attributes: Any) -> str:
+        """A QLinearConv that is called ``name``, with weights and bias drawn by it."""
+        seed = len(self.nodes)
+        scales = (0.006 * STATE(seed).uniform(0.7, 1.4, w[0])).astype(np.float32)
+        operands = [x, *self.parameters(x, by), self.codes(f"{name}_w", w, seed)]
+        operands += self.parameters(f"{name}_w", (scales, np.zeros(w[0], np.int8)))
+        operands += [*self.parameters(name, y_by), self.bias(f"{name}_b", w[0], seed)]
+        return self.node("QLinearConv", operands, name, **attributes)
+
+    def network(self, x: tuple[str, Sequence[int]]) -> ModelProto:
+        """The model from x to y, of QOperator nodes."""
+        return graph_model(self.nodes, {"x": x}, {"y": None}, self.constants, opsets={MICROSOFT: 1}, opset=13)
+
+
+INPUT: Meaning = (0.02, np.int8(-5))
+STEM: Meaning = (0.025, np.int8(-128))
+BRANCH: Meaning = (0.03, np.int8(7))
+SUM: Meaning = (0.033, np.int8(-20))
+MEAN: Meaning = (0.021, np.int8(-31))
+LOGIT: Meaning = (0.11, np.int8(4))
+SHARE: Meaning = (1 / 256, np.int8(-128))
+
+
+def network_qop() -> ModelProto:
+    """A residual block and a classifier, as QOperator nodes."""
+    n = Network()
+    same = {"pads": [1, 1, 1, 1]}
+    stem = n.qlinear_conv("x", INPUT, "stem", (4, 2, 3, 3), STEM, **same)
+    branch = n.qlinear_conv(stem, STEM, "branch", (4, 4, 3, 3), BRANCH, **same)
+    both = [stem, *n.parameters(stem, STEM), branch, *n.parameters(branch, BRANCH), *n.parameters("sum", SUM)]
+    total = n.node("QLinearAdd", both, "sum", domain=MICROSOFT)
+    pooled = n.node("MaxPool", [total], "pooled", kernel_shape=[2, 2], strides=[2, 2])
+    means = [pooled, *n.parameters(pooled, SUM), *n.parameters("mean", MEAN)]
+    mean = n.node("QLinearGlobalAveragePool", means, "mean", domain=MICROSOFT)
+    flat = n.node("Flatten", [mean], "flat")
+    dense = [
+        flat,
+        *n.parameters(flat, MEAN),
+        n.codes("dense_w", (3, 4), 9),
+        *n.parameters("dense_w", (0.008, np.int8(0))),
+    ]
+    dense += [n.bias("dense_b", 3, 9), *n.parameters("dense", LOGIT)]
+    logits = n.node("QGemm", dense, "dense", domain=MICROSOFT, transB=1)
+    shares = [logits, *n.parameters(logits, LOGIT), *n.parameters("y", SHARE)]
+    n.node("QLinearSoftmax", shares, "y", domain=MICROSOFT, opset=13, axis=-1)
+    return n.network(("int8", (1, 2, 8, 8)))
+
+
+PIXEL: Meaning = (0.0173, np.uint8(120))
+CLIPPED: Meaning = (6 / 255, np.uint8(0))
+GATE: Meaning = (1 / 256, np.uint8(0))
+GATED: Meaning = (0.019, np.uint8(0))
+
+
+def network_qdq() -> ModelProto:
+    """A gated layer, two poolings side by side and a change of size, as QDQ nodes; float at both ends."""
+    n = Network()
+    scales = np.float32([0.006, 0.008, 0.005])
+    conv = [n.through("x", PIXEL), n.dequantize(n.codes("w", (3, 2, 3, 3), 21), (scales, None), axis=0)]
+    conv.append(n.dequantize(n.bias("b", 3, 22), (np.float32(PIXEL[0]) * scales, None), axis=0))
+    bounds = [n.constant("low", np.float32(0)), n.constant("high", np.float32(6))]
+    clip = n.node("Clip", [n.node("Conv", conv, "conv", pads=[1, 1, 1, 1]), *bounds], "clip")
+    layer = n.through(clip, CLIPPED)
+    gate = n.through(n.node("Sigmoid", [layer], "gate"), GATE)
+    gated = n.through(n.node("Mul", [layer, gate], "gated"), GATED)
+    average = n.node("AveragePool", [gated], "average", kernel_shape=[3, 3], strides=[2, 2], pads=[0, 0, 1, 1])
+    largest = n.node("MaxPool", [gated], "largest", kernel_shape=[2, 2], strides=[2, 2])
+    both = n.node("Concat", [n.through(average, GATED), n.through(largest, GATED)], "both", axis=1)
+    factors = n.constant("factors", np.float32([1, 1, 1, 2]))
+    how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    resized = n.node("Resize", [n.through(both, GATED), "", factors], "resized", **how)
+    pads = n.constant("pads", np.int64([0, 0, 1, 0, 0, 0, 1, 0]))
+    padded = n.node("Pad", [n.through(resized, GATED), pads], "padded")
+    by_pixel = n.node("Transpose", [n.through(padded, GATED)], "by_pixel", perm=[0, 2, 3, 1])
+    n.node("Softmax", [n.through(by_pixel, GATED)], "y", axis=-1)
+    return n.model((1, 2, 8, 8))
+
+
+def float_tail() -> ModelProto:
+    """An integer layer whose result goes on in float32, as detectors do with their boxes."""
+    n = Network()
+    conv = n.qlinear_conv("x", INPUT, "conv", (4, 3, 1, 1), BRANCH)
+    squashed = n.node("Tanh", [n.dequantize(conv, BRANCH, "real")], "squashed")
+    sizes = n.constant("sizes", np.float32([0.5, 2.0, 1.5, 0.25]).reshape(4, 1, 1))
+    scaled = n.node("Mul", [squashed, sizes], "scaled")
+    n.node("Add", [scaled, squashed], "y")
+    return n.network(("int8", (1, 3, 4, 4)))

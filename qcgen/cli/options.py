@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 LAYOUTS = ("model", "nhwc", "nchw")
 NUMERICS = ("onnxruntime", "orion-fp16x16", "orion-fp8x23")
 OPTIMIZE = ("size", "speed")
+COMPILERS = ("gcc", "clang")
 
 
 def add_compile_options(parser: argparse.ArgumentParser) -> None:

@@ -1,9 +1,9 @@
-"""Generated code, built for the host and held against the reference and against recorded outputs."""
+"""Generated code, run on the host or on an emulated core, held against the reference and against recorded outputs."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from qcgen.artifact import Artifact
 from qcgen.build import LoadedModel, build, build_command
+from qcgen.emulate import Trial, cross_build, emulate
 from qcgen.ir.plan import Port
 from qcgen.ir.program import Conv, FloatActivation, Program
 from qcgen.ir.types import Array, DType, Layout
@@ -28,13 +29,15 @@ __all__ = ["Difference", "Outcome", "RecordingError", "Verification", "verify"]
 class Verification:
     """What was compared, by which ``criterion``, of code built with ``command``, and what came of it.
 
-    ``outcomes`` one for each group of cases; ``reached`` the channels driven to both ends of their accumulator.
+    ``outcomes`` one for each group of cases; ``reached`` the channels driven to both ends of their accumulator;
+    ``core`` the emulated core that the code ran on, None if it ran on this machine.
     """
 
     criterion: str
     command: tuple[str, ...]
     outcomes: tuple[Outcome, ...]
     reached: Reached
+    core: str | None = None
 
     @property
     def cases(self) -> int:
@@ -64,40 +67,66 @@ def verify(
     cases: int = 10,
     data: Path | None = None,
     flags: Sequence[str] = ("-O2",),
+    emulated: bool = False,
+    compiler: str = "gcc",
 ) -> Verification:
-    """Builds the code for the host and compares it on ``cases`` random inputs, extremes, and recordings in ``data``.
+    """Builds the code and compares it on ``cases`` random inputs, extremes, and recordings in ``data``.
 
-    Raises ToolMissing without a C compiler or if it fails, RecordingError for recordings that do not fit the model.
+    It runs on this machine or, if ``emulated``, on its target's emulated core, built with ``compiler``, gcc or clang.
+    Raises ToolMissing without a C compiler or if it fails, RecordingError for recordings that do not fit the model,
+    EmulationFailed if the code does not come to its end on the core.
     """
     recorded = [] if data is None else recorded_cases(data, artifact.program)
     driven, reached = end_cases(artifact.program)
     every = [*generated_cases(artifact.program, seed, cases), *driven, *recorded]
+    feeds = [_boundary_feeds(artifact, case) for case in every]
     with tempfile.TemporaryDirectory(prefix="qcgen-") as folder:
-        loaded = LoadedModel(artifact.plan, build(artifact.files, flags, Path(folder)))
-        outcomes: dict[str, Outcome] = {}
-        for case, got in _runs(artifact, loaded, every):
-            expected, tolerances = _judgement(artifact.program, case)
-            outcomes[case.group] = add(outcomes.get(case.group, Outcome(case.group)), expected, got, tolerances)
-    command = tuple(build_command(artifact.files, flags))
-    return Verification(_criterion(artifact.program), command, tuple(outcomes.values()), reached)
+        if emulated:
+            command, results = _run_on_core(artifact, feeds, flags, Path(folder), compiler)
+        else:
+            command, results = _run_here(artifact, feeds, flags, Path(folder))
+    outcomes: dict[str, Outcome] = {}
+    for case, result in zip(every, results, strict=True):
+        expected, tolerances = _judgement(artifact.program, case)
+        got = _model_outputs(artifact, result)
+        outcomes[case.group] = add(outcomes.get(case.group, Outcome(case.group)), expected, got, tolerances)
+    core = artifact.plan.options.target if emulated else None
+    return Verification(_criterion(artifact.program), command, tuple(outcomes.values()), reached, core)
 
 
-def _runs(artifact: Artifact, loaded: LoadedModel, cases: Sequence[Case]) -> Iterator[tuple[Case, Mapping[str, Array]]]:
-    """Every case with the outputs of the generated code, in the model's own shapes."""
-    plan = artifact.plan
-    for case in cases:
-        feeds = {
-            port.tensor.name: _to_boundary(port, case.feeds[port.tensor.name], plan.options.layout)
-            for port in plan.inputs
-        }
-        results = loaded.run(None, feeds)
-        yield (
-            case,
-            {
-                port.tensor.name: _from_boundary(port, result, plan.options.layout)
-                for port, result in zip(plan.outputs, results, strict=True)
-            },
-        )
+Results = list[Mapping[str, Array]]
+"""For each case its outputs by tensor name, in the shapes of the C function's boundary."""
+
+
+def _run_here(
+    artifact: Artifact, feeds: Sequence[Mapping[str, Array]], flags: Sequence[str], folder: Path
+) -> tuple[tuple[str, ...], Results]:
+    """The command that built the code for this machine, and what it gives."""
+    loaded = LoadedModel(artifact.plan, build(artifact.files, flags, folder))
+    names = [port.tensor.name for port in artifact.plan.outputs]
+    results: Results = [dict(zip(names, loaded.run(names, each), strict=True)) for each in feeds]
+    return tuple(build_command(artifact.files, flags)), results
+
+
+def _run_on_core(
+    artifact: Artifact, feeds: Sequence[Mapping[str, Array]], flags: Sequence[str], folder: Path, compiler: str
+) -> tuple[tuple[str, ...], Results]:
+    """The same for the target's emulated core; buffers are aligned well and badly by turns."""
+    image = cross_build(artifact.plan.options.target, [artifact], flags, folder, compiler)
+    trials = [Trial(each, is_shifted=index % 2 == 1, garbage=index % 256) for index, each in enumerate(feeds)]
+    return image.command, [outcome.outputs for outcome in emulate(image, trials)]
+
+
+def _boundary_feeds(artifact: Artifact, case: Case) -> Mapping[str, Array]:
+    """The inputs of a case as the C function takes them."""
+    layout = artifact.plan.options.layout
+    return {port.tensor.name: _to_boundary(port, case.feeds[port.tensor.name], layout) for port in artifact.plan.inputs}
+
+
+def _model_outputs(artifact: Artifact, outputs: Mapping[str, Array]) -> Mapping[str, Array]:
+    """What the C function gave, in the model's own shapes."""
+    layout = artifact.plan.options.layout
+    return {port.tensor.name: _from_boundary(port, outputs[port.tensor.name], layout) for port in artifact.plan.outputs}
 
 
 def _to_boundary(port: Port, array: Array, option: str) -> Array:

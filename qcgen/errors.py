@@ -36,3 +36,7 @@ class ModelRejected(Exception):
 
 class ToolMissing(Exception):
     """A tool outside Python, such as a C compiler, is needed and was not found, or failed."""
+
+
+class EmulationFailed(Exception):
+    """Code on an emulated core faulted, did not end in time, or wrote where it must not; the text says which."""

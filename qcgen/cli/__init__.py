@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 from typing import Protocol
 
-from qcgen.cli import compile, inspect, ops, targets, verify
+from qcgen.cli import bench, compile, inspect, ops, targets, verify
 from qcgen.cli.options import joined
-from qcgen.errors import ToolMissing
+from qcgen.errors import EmulationFailed, ToolMissing
 from qcgen.version import __version__
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
@@ -33,6 +33,7 @@ COMMANDS: dict[str, Command] = {
     "compile": compile,
     "inspect": inspect,
     "verify": verify,
+    "bench": bench,
     "ops": ops,
     "targets": targets,
 }
@@ -55,8 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read our output has gone; keep Python from failing again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except ToolMissing as missing:
-        return _failure(str(missing))
+    except (ToolMissing, EmulationFailed) as failure:
+        return _failure(str(failure))
     except OSError as error:
         return _failure(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except Exception as error:  # the last resort: a defect of ours must not look like one of the user's

@@ -18,6 +18,7 @@ LAYOUTS = ("model", "nhwc", "nchw")
 NUMERICS = ("onnxruntime", "orion-fp16x16", "orion-fp8x23")
 OPTIMIZE = ("size", "speed")
 IO = ("model", "quantized")
+COMPILERS = ("gcc", "clang")
 
 
 def add_compile_options(parser: argparse.ArgumentParser) -> None:

@@ -1,9 +1,11 @@
-"""Builds the C for this machine and compares it with the reference.
+"""Builds the C, runs it and compares it with the reference.
+
+Code for the portable target runs on this machine, code for another one on its emulated core; with --host, on this
+machine, too, in its portable meaning.
 
 The inputs are random ones, extremes, those that drive accumulators to both ends of their intervals, and with --data
-recorded ones. A model is verified as a whole; with --each every convolution of it is, by itself. Code for every target
-is verified in its portable meaning. The reference is not simplified. If outputs differ, the first node that does is
-named.
+recorded ones. A model is verified as a whole; with --each every convolution of it is, by itself. The reference is not
+simplified. If outputs differ, the first node that does is named.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qcgen.cli.options import add_compile_options, compiler_flags, count
+from qcgen.cli.options import COMPILERS, add_compile_options, compiler_flags, count
 from qcgen.errors import ModelRejected
+from qcgen.targets import EMULATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,6 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FLAGS",
         help="flags for the C compiler, in one argument (default: -O2); CC names another compiler",
     )
+    add("--compiler", choices=COMPILERS, default=COMPILERS[0], help="for an emulated core (default: %(default)s)")
+    add("--host", action="store_true", help="run code for any target on this machine, in its portable meaning")
     add(
         "--data",
         type=Path,
@@ -140,8 +145,10 @@ def _verify_all(args: argparse.Namespace, model: str, artifacts: list[Artifact])
     width = max((len(title(_node(artifact), artifact.report.nodes)) for artifact in artifacts), default=0)
     if artifacts and not is_alone and not args.json:
         print(f"{printable(model)}:")
+    options = {"seed": args.seed, "cases": args.cases, "data": args.data, "flags": args.cflags}
+    options |= {"emulated": args.target in EMULATED and not args.host, "compiler": args.compiler}
     for artifact in artifacts:
-        result = verify(artifact, seed=args.seed, cases=args.cases, data=args.data, flags=args.cflags)
+        result = verify(artifact, **options)
         subject = Verified(model, _node(artifact), artifact.report.nodes, result)
         if not args.json:
             print(detail(subject) if is_alone else line(subject, width), flush=True)

@@ -36,6 +36,7 @@ def detail(subject: Verified) -> str:
         f"{printable(subject.model)}, {title(subject.node, subject.reports)}",
         f"criterion: {verification.criterion}",
         f"built with: {shlex.join(verification.command)}",
+        *_core([verification]),
         table(("inputs", "cases", "result"), outcomes, right=("cases",)),
         *_reached([verification]),
     ]
@@ -80,8 +81,14 @@ def _common(results: Sequence[Verification]) -> list[str]:
     return [
         *(f"criterion: {criterion}" for criterion in dict.fromkeys(result.criterion for result in results)),
         f"built with: {shlex.join(results[0].command)}, and so on",
+        *_core(results),
         *_reached(results),
     ]
+
+
+def _core(results: Sequence[Verification]) -> list[str]:
+    """Where the code ran, if not on this machine."""
+    return [f"run on: an emulated {core}" for core in dict.fromkeys(result.core for result in results) if core]
 
 
 def _reached(results: Sequence[Verification]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Generated code, built for the host and held against the reference and against recorded outputs."""
+"""Generated code, run on the host or on an emulated core, held against the reference and against recorded outputs."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from pathlib import Path
 import numpy as np
 
 from qcgen.artifact import Artifact
-from qcgen.build import LoadedModel, build, build_command
 from qcgen.ir.program import Conv, FloatActivation, Program
 from qcgen.ir.types import Array
 from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import NETWORK, RELATIVE, exact, tolerances
-from qcgen.verify.boundary import run
 from qcgen.verify.compare import Difference, Outcome, add
 from qcgen.verify.inputs import Case, Reached, end_cases, generated_cases
 from qcgen.verify.judge import followed, leaves_a_choice
 from qcgen.verify.locate import Cause, locate
 from qcgen.verify.probe import Probe
 from qcgen.verify.recordings import RecordingError, recorded_cases
+from qcgen.verify.running import run_here, run_on_core
 
 __all__ = ["Cause", "Difference", "Outcome", "RecordingError", "Verification", "verify"]
 
@@ -32,6 +31,7 @@ class Verification:
 
     ``outcomes`` one for each group of cases; ``reached`` the channels driven to both ends of their accumulator;
     ``cause`` of the first difference, None if there is none; ``is_network``: there are several operators.
+    ``core`` the emulated core that the code ran on, None if it ran on this machine.
     """
 
     criterion: str
@@ -40,6 +40,7 @@ class Verification:
     reached: Reached
     cause: Cause | None
     is_network: bool
+    core: str | None = None
 
     @property
     def cases(self) -> int:
@@ -69,28 +70,35 @@ def verify(
     cases: int = 10,
     data: Path | None = None,
     flags: Sequence[str] = ("-O2",),
+    emulated: bool = False,
+    compiler: str = "gcc",
 ) -> Verification:
-    """Builds the code for the host and compares it on ``cases`` random inputs, extremes, and recordings in ``data``.
+    """Builds the code and compares it on ``cases`` random inputs, extremes, and recordings in ``data``.
 
-    Raises ToolMissing without a C compiler or if it fails, RecordingError for recordings that do not fit the model.
+    It runs on this machine or, if ``emulated``, on its target's emulated core, built with ``compiler``, gcc or clang.
+    Raises ToolMissing without a C compiler or if it fails, RecordingError for recordings that do not fit the model,
+    EmulationFailed if the code does not come to its end on the core.
     """
     recorded = [] if data is None else recorded_cases(data, artifact.program)
     driven, reached = end_cases(artifact.program)
     every = [*generated_cases(artifact.program, seed, cases), *driven, *recorded]
+    emulated_core = artifact.plan.options.target if emulated else None
     outcomes: dict[str, Outcome] = {}
     cause = None
     with tempfile.TemporaryDirectory(prefix="qcgen-") as folder:
-        loaded = LoadedModel(artifact.plan, build(artifact.files, flags, Path(folder)))
-        probe = Probe(artifact, flags, Path(folder, "probe"))
-        for case in every:
-            got = run(artifact.plan, loaded, case.feeds)
+        feeds = [case.feeds for case in every]
+        if emulated:
+            command, results = run_on_core(artifact, feeds, flags, Path(folder), compiler)
+        else:
+            command, results = run_here(artifact, feeds, flags, Path(folder))
+        probe = Probe(artifact, ("-O2",) if emulated else flags, Path(folder, "probe"))
+        for case, got in zip(every, results, strict=True):
             before = outcomes.get(case.group, Outcome(case.group))
             after = outcomes[case.group] = _compared(before, artifact.program, case, got, probe)
             if cause is None and after.differing:
                 cause = locate(artifact, case, before.cases, got, probe)
-    command = tuple(build_command(artifact.files, flags))
     criterion, is_network = _criterion(artifact.program), len(artifact.program.operators) > 1
-    return Verification(criterion, command, tuple(outcomes.values()), reached, cause, is_network)
+    return Verification(criterion, command, tuple(outcomes.values()), reached, cause, is_network, emulated_core)
 
 
 def _compared(before: Outcome, program: Program, case: Case, got: Mapping[str, Array], probe: Probe) -> Outcome:

@@ -14,13 +14,18 @@ from qcgen.plan.layout import boundary_layout
 
 def run(plan: Plan, loaded: LoadedModel, feeds: Mapping[str, Array]) -> dict[str, Array]:
     """The outputs of the generated code by name, for inputs by name; all of them in the model's own shapes."""
-    option = plan.options.layout
-    given = {port.tensor.name: _to_boundary(port, feeds[port.tensor.name], option) for port in plan.inputs}
-    results = loaded.run(None, given)
-    return {
-        port.tensor.name: _from_boundary(port, result, option)
-        for port, result in zip(plan.outputs, results, strict=True)
-    }
+    names = [port.tensor.name for port in plan.outputs]
+    return from_boundary(plan, dict(zip(names, loaded.run(names, to_boundary(plan, feeds)), strict=True)))
+
+
+def to_boundary(plan: Plan, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """The inputs by name as the C function takes them."""
+    return {p.tensor.name: _to_boundary(p, feeds[p.tensor.name], plan.options.layout) for p in plan.inputs}
+
+
+def from_boundary(plan: Plan, outputs: Mapping[str, Array]) -> dict[str, Array]:
+    """What the C function gave, by name, in the model's own shapes."""
+    return {p.tensor.name: _from_boundary(p, outputs[p.tensor.name], plan.options.layout) for p in plan.outputs}
 
 
 def _to_boundary(port: Port, array: Array, option: str) -> Array:

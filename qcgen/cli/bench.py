@@ -1,0 +1,88 @@
+"""Builds the C for a core, runs it on the emulated core and counts its instructions, node by node.
+
+The counts are exact and the same each time; cycles are estimated from a table. A model that cannot be compiled as a
+whole is measured node by node, each that can be compiled alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from qcgen.cli.options import COMPILERS, add_compile_options, compiler_flags, count
+from qcgen.errors import ModelRejected
+from qcgen.targets import EMULATED
+
+if TYPE_CHECKING:
+    from qcgen.artifact import Artifact
+
+SUMMARY = "count instructions on an emulated core"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument("model", metavar="MODEL.onnx")
+    add_compile_options(parser)
+    add = parser.add_argument
+    add("--seed", type=count, default=0, help="of the random input (default: %(default)s)")
+    add("--compiler", choices=COMPILERS, default=COMPILERS[0], help="which compiles the C (default: %(default)s)")
+    add(
+        "--cflags",
+        type=compiler_flags,
+        default=("-O3",),
+        metavar="FLAGS",
+        help="flags for the C compiler, in one argument (default: -O3)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measures everything, then prints it; returns the exit status."""
+    if args.target not in EMULATED:
+        args.usage_error(f"argument --target: there is no emulated core for {args.target}: use {', '.join(EMULATED)}")
+    from qcgen.cli.artifacts import print_rejection
+    from qcgen.cli.bench_text import as_json, as_text
+    from qcgen.emulate import measure, random_feeds
+
+    try:
+        artifacts = _subjects(args)
+    except ModelRejected as rejection:
+        print_rejection(args.model, rejection)
+        return 1
+    measurements = [
+        measure(artifact, random_feeds(artifact.plan, args.seed), flags=args.cflags, compiler=args.compiler)
+        for artifact in artifacts
+    ]
+    print(as_json(args.model, measurements) if args.json else as_text(args.model, measurements))
+    return 0
+
+
+def _subjects(args: argparse.Namespace) -> list[Artifact]:
+    """The whole model, the nodes that --node names, or every node that can be compiled alone; at least one."""
+    from qcgen.cli.artifacts import compiled, read_model
+
+    graph = read_model(args, args.model)
+    try:
+        return compiled(args, args.model, graph)
+    except ModelRejected:
+        if args.nodes or len(graph.nodes) < 2:
+            raise
+        alone = _singly(args)
+        if not alone:
+            raise
+        what = f"measured are {len(alone)} of {len(graph.nodes)} nodes, each by itself"
+        print(f"{args.model} cannot be compiled as a whole: {what}", file=sys.stderr)
+        return alone
+
+
+def _singly(args: argparse.Namespace) -> list[Artifact]:
+    from qcgen.cli.artifacts import compiled_singly, read_model
+
+    graph = read_model(args, args.model)
+    artifacts = []
+    for node in graph.nodes:
+        try:
+            artifacts.append(compiled_singly(args, args.model, graph, node.name))
+        except ModelRejected:
+            continue
+    return artifacts

@@ -1,0 +1,136 @@
+"""Measurements on emulated cores as text for people and as JSON."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from qcgen.cli.table import counted, number, percent, printable, size, table
+
+if TYPE_CHECKING:
+    from qcgen.emulate import Measurement, NodeCost
+
+_HEAD = (
+    "node", "operator", "kernel", "multiply-adds", "instructions", "per MAC", "share", "est. cycles", "code",
+    "constants", "scratch",
+)  # fmt: skip
+_RIGHT = _HEAD[3:]
+
+
+def as_text(model: str, measurements: Sequence[Measurement]) -> str:
+    """One line for each node, one for what is no node's, and one for all."""
+    from qcgen.emulate import CYCLES
+
+    first = measurements[0]
+    return "\n".join(
+        [
+            f"{printable(model)} on an emulated {first.target}, built with: {shlex.join(first.command)}",
+            "",
+            table(_HEAD, _rows(measurements), _RIGHT),
+            "",
+            _total(measurements),
+            f"cycles: an estimate for memory without wait states; source: {CYCLES[first.target].source}",
+        ]
+    )
+
+
+def _rows(measurements: Sequence[Measurement]) -> list[tuple[str, ...]]:
+    total = sum(measurement.instructions for measurement in measurements)
+    nodes = [node for measurement in measurements for node in measurement.nodes]
+    rows = [_row(node, total) for node in nodes]
+    outside = [measurement.outside for measurement in measurements]
+    instructions, cycles = sum(o.instructions for o in outside), sum(o.cycles for o in outside)
+    share = percent(instructions, total)
+    code = size(sum(o.code_bytes for o in outside))
+    rows.append(("calls", "", "", "", number(instructions), "", share, number(cycles), code, "", ""))
+    library = sum(measurement.library_bytes for measurement in measurements)
+    if library:
+        rows.append(("shared code", "", "", "", "", "", "", "", size(library), "", ""))
+    return rows
+
+
+def _row(node: NodeCost, total: int) -> tuple[str, ...]:
+    return (
+        node.name,
+        node.op,
+        node.kernel,
+        number(node.macs),
+        number(node.instructions),
+        per_mac(node.instructions, node.macs),
+        percent(node.instructions, total),
+        number(node.cycles),
+        size(node.code_bytes),
+        size(node.constant_bytes),
+        size(node.scratch_bytes),
+    )
+
+
+def per_mac(count: int, macs: int) -> str:
+    """Instructions or cycles for each multiply-accumulate.
+
+    >>> per_mac(10, 3), per_mac(10, 0)
+    ('3.33', '-')
+    """
+    return f"{count / macs:.2f}" if macs else "-"
+
+
+def _total(measurements: Sequence[Measurement]) -> str:
+    instructions, cycles = sum(m.instructions for m in measurements), sum(m.cycles for m in measurements)
+    macs = sum(m.macs for m in measurements)
+    flash = sum(m.flash_bytes for m in measurements)
+    arena, stack = max(m.arena_bytes for m in measurements), max(m.outcome.stack_bytes for m in measurements)
+    return (
+        f"total: {counted(instructions, 'instruction')} ({per_mac(instructions, macs)} per MAC),"
+        f" about {counted(cycles, 'cycle')}; flash {size(flash)}, arena {size(arena)}, stack {size(stack)}"
+    )
+
+
+def as_json(model: str, measurements: Sequence[Measurement]) -> str:
+    """All figures; ``functions`` has one entry, or one for each node that was measured by itself."""
+    from qcgen.emulate import CYCLES
+
+    first = measurements[0]
+    document = {
+        "model": model,
+        "target": first.target,
+        "cycles_source": CYCLES[first.target].source,
+        "instructions": sum(m.instructions for m in measurements),
+        "estimated_cycles": sum(m.cycles for m in measurements),
+        "macs": sum(m.macs for m in measurements),
+        "functions": [_function(m) for m in measurements],
+    }
+    return json.dumps(document, indent=2)
+
+
+def _function(measurement: Measurement) -> dict[str, object]:
+    return {
+        "command": shlex.join(measurement.command),
+        "instructions": measurement.instructions,
+        "estimated_cycles": measurement.cycles,
+        "macs": measurement.macs,
+        "flash_bytes": measurement.flash_bytes,
+        "shared_code_bytes": measurement.library_bytes,
+        "arena_bytes": measurement.arena_bytes,
+        "stack_bytes": measurement.outcome.stack_bytes,
+        "call_instructions": measurement.outside.instructions,
+        "nodes": [_node(node, measurement.instructions) for node in measurement.nodes],
+    }
+
+
+def _node(node: NodeCost, total: int) -> dict[str, object]:
+    return {
+        "name": node.name,
+        "op": node.op,
+        "kernel": node.kernel,
+        "macs": node.macs,
+        "instructions": node.instructions,
+        "instructions_per_mac": node.instructions / node.macs if node.macs else None,
+        "share": node.instructions / total,
+        "estimated_cycles": node.cycles,
+        "code_bytes": node.code_bytes,
+        "constant_bytes": node.constant_bytes,
+        "flash_bytes": node.flash_bytes,
+        "scratch_bytes": node.scratch_bytes,
+    }

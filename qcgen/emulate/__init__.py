@@ -1,0 +1,24 @@
+"""Generated code on an emulated core: cross-compiled, run under QEMU, its instructions counted."""
+
+from qcgen.emulate.counts import Cost, Measurement, NodeCost, measure
+from qcgen.emulate.cycles import CYCLES
+from qcgen.emulate.image import Image, cross_build
+from qcgen.emulate.machine import Outcome, Trial, emulate, random_feeds
+from qcgen.emulate.tools import COMPILERS, missing_tools, temporary_folder
+
+__all__ = [
+    "COMPILERS",
+    "CYCLES",
+    "Cost",
+    "Image",
+    "Measurement",
+    "NodeCost",
+    "Outcome",
+    "Trial",
+    "cross_build",
+    "emulate",
+    "measure",
+    "missing_tools",
+    "random_feeds",
+    "temporary_folder",
+]

@@ -1,0 +1,202 @@
+"""Exact counts of the instructions that a model executes on an emulated core, node by node, with estimated cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+
+from qcgen.artifact import Artifact
+from qcgen.emulate.cycles import CYCLES, CycleTable, block_cycles
+from qcgen.emulate.image import Image, cross_build
+from qcgen.emulate.listing import OUTSIDE, SHARED, Instruction, Listing, listing
+from qcgen.emulate.machine import Outcome, Trial, emulate
+from qcgen.emulate.plugin import plugin
+from qcgen.emulate.tools import machine_of, require_tools, temporary_folder
+from qcgen.ir.types import Array
+from qcgen.report import report
+from qcgen.targets import TARGETS
+
+BEGIN, END = "_measure_begin", "_measure_end"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A straight run of instructions from the address ``first`` on, run ``runs`` times for ``owner``.
+
+    After ``jumps`` of the runs the core did not go on behind it.
+    """
+
+    first: int
+    instructions: int
+    owner: int
+    runs: int
+    jumps: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Executed ``instructions``, estimated ``cycles``, and ``code_bytes`` in flash."""
+
+    instructions: int
+    cycles: int
+    code_bytes: int
+
+
+@dataclass(frozen=True)
+class NodeCost(Cost):
+    """One node: library code that it calls is counted in ``instructions`` and ``cycles``, not in ``code_bytes``."""
+
+    name: str
+    op: str
+    kernel: str
+    macs: int
+    constant_bytes: int
+    scratch_bytes: int
+
+    @property
+    def flash_bytes(self) -> int:
+        """The node's own code and constants."""
+        return self.code_bytes + self.constant_bytes
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One call of a model on a core, built with ``command``, with ``outcome``.
+
+    ``outside``: the call itself and NAME_run between its nodes. ``library_bytes``: code that several nodes or the C
+    library share. ``flash_bytes``: all code and constants that the model brings into an image.
+    """
+
+    target: str
+    command: tuple[str, ...]
+    nodes: tuple[NodeCost, ...]
+    outside: Cost
+    library_bytes: int
+    flash_bytes: int
+    arena_bytes: int
+    outcome: Outcome
+
+    @cached_property
+    def instructions(self) -> int:
+        """From the call of NAME_run to its return."""
+        return self.outside.instructions + sum(node.instructions for node in self.nodes)
+
+    @cached_property
+    def cycles(self) -> int:
+        """The estimate for all instructions."""
+        return self.outside.cycles + sum(node.cycles for node in self.nodes)
+
+    @cached_property
+    def macs(self) -> int:
+        """Multiply-accumulates of all nodes."""
+        return sum(node.macs for node in self.nodes)
+
+
+def measure(
+    artifact: Artifact,
+    feeds: Mapping[str, Array],
+    *,
+    flags: Sequence[str] = ("-O3",),
+    compiler: str = "gcc",
+    timeout: float | None = None,
+) -> Measurement:
+    """Builds a model for its target and counts one call with ``feeds``, in the shapes of the C function.
+
+    Raises ToolMissing, and EmulationFailed if the code faults or does not end.
+    """
+    name = artifact.plan.options.target
+    require_tools(TARGETS[name], compiler, counting=True)
+    with temporary_folder() as folder:
+        image = cross_build(name, [artifact], flags, Path(folder), compiler)
+        listed = listing(image, artifact.plan)
+        [outcome] = emulate(image, [Trial(feeds)], plugin=_counting(image, listed), timeout=timeout)
+        blocks = _read_blocks((image.folder / "counts.txt").read_text())
+        return _measurement(artifact, image, listed, blocks, outcome)
+
+
+def _counting(image: Image, listed: Listing) -> list[str]:
+    """The emulator's arguments that load the plugin."""
+    code = listed.instructions.values()
+    lines = [f"{each.address:x} {each.bytes} {listed.owners[each.address]}\n" for each in code]
+    (image.folder / "code.txt").write_text("".join(lines))
+    library = plugin(machine_of(image.target).emulator)
+    options = {
+        "begin": f"{listed.symbols[BEGIN].address:x}",
+        "end": f"{listed.symbols[END].address:x}",
+        "code": "code.txt",
+        "out": "counts.txt",
+    }
+    return [
+        "-plugin",
+        ",".join([str(library).replace(",", ",,"), *(f"{key}={value}" for key, value in options.items())]),
+    ]
+
+
+def _read_blocks(text: str) -> list[Block]:
+    blocks = []
+    for line in text.splitlines():
+        first, *numbers = line.split()
+        blocks.append(Block(int(first, 16), *(int(number) for number in numbers)))
+    return blocks
+
+
+def _measurement(
+    artifact: Artifact, image: Image, listed: Listing, blocks: Sequence[Block], outcome: Outcome
+) -> Measurement:
+    plan = artifact.plan
+    table = CYCLES[image.target.name]
+    instructions, cycles = [0] * (len(plan.calls) + 1), [0] * (len(plan.calls) + 1)
+    for block in blocks:
+        for owner, (executed, taken) in _shares(table, listed, block).items():
+            instructions[owner] += executed
+            cycles[owner] += taken
+    nodes = tuple(
+        NodeCost(
+            instructions=instructions[index],
+            cycles=cycles[index],
+            code_bytes=listed.code_bytes(index),
+            name=node.name,
+            op=node.op,
+            kernel=node.kernel,
+            macs=node.macs,
+            constant_bytes=listed.constant_bytes(call.symbol),
+            scratch_bytes=node.scratch_bytes,
+        )
+        for index, (call, node) in enumerate(zip(plan.calls, report(plan).nodes, strict=True), start=1)
+    )
+    return Measurement(
+        target=image.target.name,
+        command=image.command,
+        nodes=nodes,
+        outside=Cost(instructions[OUTSIDE], cycles[OUTSIDE], listed.code_bytes(OUTSIDE)),
+        library_bytes=listed.code_bytes(SHARED),
+        flash_bytes=listed.flash_bytes,
+        arena_bytes=plan.arena_bytes,
+        outcome=outcome,
+    )
+
+
+def _shares(table: CycleTable, listed: Listing, block: Block) -> dict[int, tuple[int, int]]:
+    """Instructions and cycles of a block by owner; code that is shared counts for whom it ran."""
+    run = _instructions(listed, block)
+    costs = zip(run, block_cycles(table, run), strict=True)
+    owned = [(listed.owners[instruction.address], cost) for instruction, cost in costs]
+    charged = [(block.owner if owner == SHARED else owner, cost) for owner, cost in owned]
+    shares: dict[int, tuple[int, int]] = {}
+    for owner, items in groupby(sorted(charged), key=lambda item: item[0]):
+        each = [cost for _, cost in items]
+        shares[owner] = (block.runs * len(each), block.runs * sum(each))
+    executed, taken = shares[charged[-1][0]]
+    shares[charged[-1][0]] = (executed, taken + block.jumps * table.jump)
+    return shares
+
+
+def _instructions(listed: Listing, block: Block) -> list[Instruction]:
+    found, address = [], block.first
+    for _ in range(block.instructions):
+        found.append(listed.instructions[address])
+        address += found[-1].bytes
+    return found

@@ -1,0 +1,144 @@
+"""Estimated cycles: instructions sorted into classes, and a table of cycles per class for each core.
+
+An estimate for memory without wait states, from the cores' manuals where they tell; it was not checked on hardware.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from qcgen.emulate.listing import Instruction
+
+
+@dataclass(frozen=True)
+class CycleTable:
+    """Cycles per class of instruction; ``source`` says where they are from and what they leave out.
+
+    ``load`` and ``store`` move one register; such a load costs ``load_in_row`` if a load or store stands before it.
+    ``transfer_start`` + ``transfer_each`` per register: LDM, STM, PUSH, POP, LDRD, STRD and the like. ``jump`` is
+    added whenever a branch is taken, a function called or left.
+    """
+
+    source: str
+    plain: int = 1
+    load: int = 2
+    load_in_row: int = 1
+    store: int = 1
+    transfer_start: int = 1
+    transfer_each: int = 1
+    multiply: int = 1
+    accumulate: int = 1
+    long_multiply: int = 1
+    long_accumulate: int = 1
+    divide: int = 6
+    root: int = 14
+    vector: int = 1
+    jump: int = 2
+
+
+_M4 = "Cortex-M4 Technical Reference Manual; every address is assumed ready, divisions take 6 cycles"
+
+CYCLES = {
+    "cortex-m0": CycleTable(
+        "Cortex-M0 Technical Reference Manual, with the one-cycle multiplier", load_in_row=2, store=2
+    ),
+    "cortex-m3": CycleTable(
+        "Cortex-M3 Technical Reference Manual; long products in the middle of their range",
+        accumulate=2,
+        long_multiply=4,
+        long_accumulate=6,
+    ),
+    "cortex-m4": CycleTable(_M4),
+    "cortex-m7": CycleTable("not published: the Cortex-M4's, an upper bound, since a Cortex-M7 issues two at a time"),
+    "cortex-m33": CycleTable("not published: the Cortex-M4's"),
+    "cortex-m55": CycleTable(
+        "not published: the Cortex-M4's, and two cycles per Helium instruction, an upper bound, since they overlap",
+        vector=2,
+    ),
+    "rv32imc": CycleTable(
+        "as documented for Ibex with three pipeline stages and the one-cycle multiplier",
+        load_in_row=2,
+        store=2,
+        long_multiply=2,
+        divide=37,
+        jump=1,
+    ),
+}
+"""The table of each emulated target."""
+
+_CONDITION = "(eq|ne|cs|cc|mi|pl|vs|vc|hi|ls|ge|lt|gt|le|al|hs|lo)?"
+
+_CLASSES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (name, re.compile(f"({pattern}){_CONDITION}(\\.[a-z0-9.]+)?"))
+    for name, pattern in (
+        ("transfer", "ldm(ia|db|fd|ea)?|stm(ia|db|fd|ea)?|push|pop|ldrd|strd|vldm(ia|db)?|vstm(ia|db)?|vpush|vpop"),
+        ("load", "ldr(b|h|sb|sh|t|bt|ht|ex)?|vldr|lw|lh|lhu|lb|lbu|flw"),
+        ("store", "str(b|h|t|bt|ht|ex)?|vstr|sw|sh|sb|fsw"),
+        ("long_accumulate", "smlal|umlal|umaal"),
+        ("long_multiply", "smull|umull|mulh|mulhu|mulhsu"),
+        ("accumulate", "mla|mls"),
+        ("multiply", "mul|muls"),
+        ("divide", "sdiv|udiv|div|divu|rem|remu"),
+        ("root", "vdiv|vsqrt"),
+    )
+)
+"""Tried in this order; what fits none is plain. SMLAD and its like are plain on every core that has them."""
+
+_VECTOR_REGISTER = re.compile(r"\bq[0-7]\b")
+_REGISTER_NUMBERS = {"sb": 9, "sl": 10, "fp": 11, "ip": 12, "sp": 13, "lr": 14, "pc": 15}
+
+
+def class_of(instruction: Instruction) -> str:
+    """The class of an instruction, a field of CycleTable or "transfer".
+
+    >>> class_of(Instruction(0, 4, "ldrd", "r0, r1, [r2]", "f", ".text"))
+    'transfer'
+    >>> class_of(Instruction(0, 2, "ldrsb.w", "r0, [r2]", "f", ".text"))
+    'load'
+    """
+    if instruction.mnemonic.startswith("v") and _VECTOR_REGISTER.search(instruction.operands):
+        return "vector"
+    for name, pattern in _CLASSES:
+        if pattern.fullmatch(instruction.mnemonic):
+            return name
+    return "plain"
+
+
+def block_cycles(table: CycleTable, block: Sequence[Instruction]) -> list[int]:
+    """The cycles of each instruction of a straight run of instructions, without what jumps add."""
+    cycles, before = [], ""
+    for instruction in block:
+        kind = class_of(instruction)
+        if kind == "transfer":
+            cost = table.transfer_start + table.transfer_each * registers(instruction)
+        elif kind == "load" and before in ("load", "store"):
+            cost = table.load_in_row
+        else:
+            cost = int(getattr(table, kind))
+        cycles.append(cost)
+        before = kind
+    return cycles
+
+
+def registers(instruction: Instruction) -> int:
+    """How many registers a transfer moves.
+
+    >>> registers(Instruction(0, 4, "ldmia.w", "r0!, {r1, r4-r6, sl, lr}", "f", ".text"))
+    6
+    >>> registers(Instruction(0, 4, "ldrd", "r0, r1, [r2]", "f", ".text"))
+    2
+    """
+    listed = re.search(r"\{(.*)\}", instruction.operands)
+    if not listed:
+        return 2
+    count = 0
+    for item in listed[1].split(","):
+        ends = [_number(name.strip()) for name in item.split("-")]
+        count += ends[-1] - ends[0] + 1
+    return count
+
+
+def _number(register: str) -> int:
+    return _REGISTER_NUMBERS.get(register) or int(register.lstrip("rsd"))

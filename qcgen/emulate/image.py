@@ -1,0 +1,118 @@
+"""Generated code, cross-compiled and linked with a driver into the image of an emulated machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from qcgen.artifact import Artifact
+from qcgen.build import STRICT_FLAGS
+from qcgen.emulate.tools import machine_of, require_tools, run, succeed
+from qcgen.errors import ToolMissing
+from qcgen.ir.plan import Plan
+from qcgen.render import templates
+from qcgen.targets import TARGETS, Machine, Target
+
+ELF = "image.elf"
+STARTUP, DRIVER, MODELS = "_startup.o", "_driver.o", "_models.h"  # no model's prefix starts with an underscore
+
+# The driver's loops must not become calls of memset: only what the model needs may be linked from the C library.
+_DRIVER_FLAGS = ("-std=gnu99", "-O2", "-Wall", "-Wextra", "-fno-tree-loop-distribute-patterns", "-fno-common")
+
+_INCLUDE_PATHS = re.compile(r"#include <\.\.\.> search starts here:\n(.*?)End of search list", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Image:
+    """``image.elf`` in ``folder`` with these models; ``command`` compiled the first of them."""
+
+    folder: Path
+    target: Target
+    artifacts: tuple[Artifact, ...]
+    command: tuple[str, ...]
+
+
+def cross_build(
+    target_name: str, artifacts: Sequence[Artifact], flags: Sequence[str], folder: Path, compiler: str = "gcc"
+) -> Image:
+    """Builds the models, whose prefixes differ, for a target; ToolMissing if a tool is missing or fails.
+
+    ``compiler`` is gcc or clang; ``flags`` are added to those of the target.
+    """
+    target = TARGETS[target_name]
+    require_tools(target, compiler)
+    for artifact in artifacts:
+        artifact.write(folder)
+    command = compile_command(target, flags, compiler)
+    sources = [f"{artifact.plan.prefix}.c" for artifact in artifacts]
+    succeed([*command, *_c_library(target, compiler), *sources], folder)
+    _link(target, [artifact.plan for artifact in artifacts], folder)
+    return Image(folder, target, tuple(artifacts), (*command, sources[0]))
+
+
+def compile_command(target: Target, flags: Sequence[str], compiler: str) -> tuple[str, ...]:
+    """The command to which the names of generated files are added; debugging information does not change the code."""
+    start = ("clang", *target.clang) if compiler == "clang" else (target.compiler, *target.flags)
+    return (*start, *STRICT_FLAGS, "-g", *flags, "-c")
+
+
+def _link(target: Target, plans: Sequence[Plan], folder: Path) -> None:
+    machine = machine_of(target)
+    (folder / MODELS).write_text(models_header(plans))
+    sources = templates() / "emulate"
+    for source, name in ((machine.startup, STARTUP), ("driver.c", DRIVER)):
+        command = [target.compiler, *target.flags, *_DRIVER_FLAGS, "-I.", f"-I{sources}", "-c", str(sources / source)]
+        succeed([*command, "-o", name], folder)
+    objects = [STARTUP, DRIVER, *(f"{plan.prefix}.o" for plan in plans)]
+    script = ["-nostartfiles", "-T", str(sources / "memory.ld"), *_memory_symbols(machine)]
+    succeed([target.compiler, *target.flags, *script, *objects, "-lm", "-o", ELF], folder)
+
+
+def _memory_symbols(machine: Machine) -> list[str]:
+    rom, ram = machine.rom, machine.ram
+    values = {"ROM_BEGIN": rom.begin, "ROM_BYTES": rom.bytes, "RAM_BEGIN": ram.begin, "RAM_BYTES": ram.bytes}
+    return [f"-Wl,--defsym={name}={value:#x}" for name, value in values.items()]
+
+
+def models_header(plans: Sequence[Plan]) -> str:
+    """The text that the driver includes: the type of a model, and the table of all."""
+    lines = [f'#include "{plan.prefix}.h"' for plan in plans]
+    lines += ["struct port { uint32_t bytes, align; int is_output; };"]
+    lines += ["struct model {", "    const char *name;", "    void (*call)(void *const *tensors, void *arena);"]
+    lines += ["    const struct port *port;", "    uint32_t ports, arena_bytes, arena_align;", "};"]
+    for index, plan in enumerate(plans):
+        tensors = [f"tensors[{port}]" for port in range(len(plan.ports))]
+        call = f"{plan.prefix}_run({', '.join([*tensors, 'arena'])});"
+        lines.append(f"static void call_{index}(void *const *tensors, void *arena) {{ {call} }}")
+        lines.append(f"static const struct port ports_{index}[] = {{ {', '.join(_ports(plan))} }};")
+    lines.append("static const struct model MODELS[] = {")
+    for index, plan in enumerate(plans):
+        macro = plan.prefix.upper()
+        sizes = f"{len(plan.ports)}, {macro}_ARENA_BYTES, {macro}_ARENA_ALIGN"
+        lines.append(f'    {{ "{plan.prefix}", call_{index}, ports_{index}, {sizes} }},')
+    return "\n".join([*lines, "};", ""])
+
+
+def _ports(plan: Plan) -> list[str]:
+    """Inputs, then outputs, as the function takes them."""
+    rows = []
+    for port in (*plan.inputs, *plan.outputs):
+        size = f"{plan.prefix.upper()}_{port.symbol.upper()}_SIZE * {port.tensor.dtype.bytes}"
+        rows.append(f"{{ {size}, {port.tensor.dtype.bytes}, {int(port.direction == 'output')} }}")
+    return rows
+
+
+def _c_library(target: Target, compiler: str) -> list[str]:
+    """Where clang finds the headers of the C library: where gcc does."""
+    return [f"-isystem{path}" for path in _headers(target)] if compiler == "clang" else []
+
+
+def _headers(target: Target) -> tuple[str, ...]:
+    result = run([target.compiler, *target.flags, "-xc", "-E", "-v", "-"], Path(), timeout=60, text="")
+    found = _INCLUDE_PATHS.search(result.stderr)
+    if result.returncode or not found:
+        raise ToolMissing(f"{target.compiler} does not tell where its headers are:\n{result.stderr.strip()}")
+    # clang brings its own counterparts of the headers that belong to gcc.
+    return tuple(path for path in found[1].split() if "/gcc/" not in path or "/../" in path)

@@ -1,0 +1,452 @@
+"""Emulated cores: outputs, exact counts and to whom they belong, and what is said when something fails."""
+
+import json
+import os
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from batch import Unit, difference, from_boundary, inputs, to_boundary
+from cases import CASES
+from models import qlinear_conv, random_weights
+
+import qcgen
+from qcgen.cli import main
+from qcgen.compiler import compile_graph
+from qcgen.emulate import CYCLES, Trial, cross_build, emulate, measure, missing_tools, random_feeds
+from qcgen.emulate.cycles import block_cycles
+from qcgen.emulate.listing import Instruction
+from qcgen.errors import EmulationFailed
+from qcgen.ir.plan import Options
+from qcgen.targets import EMULATED, TARGETS
+
+HANDFUL = CASES[:: len(CASES) // 12]
+ARMS = tuple(core for core in EMULATED if core.startswith("cortex"))
+
+
+def require(core, compiler="gcc"):
+    """Skips the test if a tool for the core is missing, naming the package."""
+    missing = missing_tools(TARGETS[core], compiler, counting=True)
+    if missing:
+        packages = " ".join(dict.fromkeys(TARGETS[core].machine.packages[tool] for tool in missing))
+        pytest.skip(f"{', '.join(missing)} is missing: apt-get install {packages}")
+
+
+def small(core, **options):
+    """A small convolution for a core."""
+    content = qlinear_conv((1, 4, 6, 5), random_weights((8, 4, 3, 3)), x_type="int8", y_type="int8")
+    return qcgen.compile(content, name="m", target=core, **options)
+
+
+def written(core, body):
+    """The small convolution, its C file replaced by another one."""
+    artifact = small(core)
+    return replace(artifact, files={"m.h": artifact.files["m.h"], "m.c": f'#include "m.h"\n{body}\n'})
+
+
+RUN = "void m_run(const int8_t *x, int8_t *y, void *arena)"
+UNUSED = "(void)x; (void)y; (void)arena;"
+
+
+# --- outputs
+
+
+def outputs_of(core, cases, folder, compiler="gcc"):
+    """Fails with the cases whose outputs on the core are not the reference's; both layouts and aims by turns."""
+    units = []
+    for index, case in enumerate(cases):
+        layout, optimize = ("nhwc", "nchw")[index % 2], ("size", "speed")[index // 2 % 2]
+        options = Options(target=core, layout=layout, optimize=optimize, numerics=case.numerics)
+        name = f"{case.name}_{layout}"
+        units.append(Unit(name, case, compile_graph(case.graph, options, name, f"{case.name}.onnx")))
+    image = cross_build(core, [unit.artifact for unit in units], ("-O2",), folder, compiler)
+    trials = []
+    for index, unit in enumerate(units):
+        [port] = unit.artifact.plan.inputs
+        for number, x in enumerate(to_boundary(unit, inputs(unit.case))):
+            trials.append(Trial({port.tensor.name: x}, index, is_shifted=number % 2 == 1, garbage=number))
+    results = iter(emulate(image, trials))
+    wrong = []
+    for unit in units:
+        [port] = unit.artifact.plan.outputs
+        arrays = [next(results).outputs[port.tensor.name] for _ in inputs(unit.case)]
+        stacked = from_boundary(unit, np.stack(arrays))
+        wrong += [text] if (text := difference(unit, stacked)) else []
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("core", EMULATED)
+def test_outputs_on_the_emulated_core_equal_the_reference(core, tmp_path):
+    require(core)
+    outputs_of(core, HANDFUL, tmp_path)
+
+
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55", "rv32imc"])
+def test_outputs_of_code_that_clang_compiled_equal_the_reference(core, tmp_path):
+    require(core, "clang")
+    outputs_of(core, HANDFUL[::4], tmp_path, "clang")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("core", EMULATED)
+def test_every_case_gives_the_references_outputs_on_the_emulated_core(core, part, tmp_path):
+    require(core)
+    outputs_of(core, CASES[part::4], tmp_path)
+
+
+@pytest.mark.parametrize("core", EMULATED)
+def test_verify_runs_on_the_emulated_core_of_the_target(core, tmp_path, capsys):
+    require(core)
+    onnx.save(qlinear_conv((1, 4, 6, 5), random_weights((8, 4, 3, 3))), tmp_path / "m.onnx")
+    assert main(["verify", str(tmp_path / "m.onnx"), "--target", core]) == 0
+    out = capsys.readouterr().out
+    assert f"built with: {TARGETS[core].compiler} " in out
+    assert f"run on: an emulated {core}" in out
+    assert "total: 0 of " in out
+
+
+def test_verify_with_host_runs_code_for_a_core_on_this_machine(tmp_path, capsys, monkeypatch):
+    onnx.save(qlinear_conv((1, 2, 4, 4), random_weights((3, 2, 3, 3))), tmp_path / "m.onnx")
+    monkeypatch.setenv("CC", "gcc")
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is missing: apt-get install gcc")
+    assert main(["verify", str(tmp_path / "m.onnx"), "--target", "cortex-m4", "--host"]) == 0
+    out = capsys.readouterr().out
+    assert "built with: gcc " in out
+    assert "run on" not in out
+
+
+def test_verify_finds_outputs_that_differ_on_the_core(tmp_path, capsys, monkeypatch):
+    require("cortex-m4")
+    wrong = written("cortex-m4", f"{RUN} {{ (void)x; (void)arena; for (int i = 0; i < M_Y_SIZE; i++) y[i] = 1; }}")
+    monkeypatch.setattr("qcgen.cli.artifacts.compile_graph", lambda *_: wrong)
+    onnx.save(qlinear_conv((1, 4, 6, 5), random_weights((8, 4, 3, 3))), tmp_path / "m.onnx")
+    assert main(["verify", str(tmp_path / "m.onnx"), "--target", "cortex-m4"]) == 1
+    assert "got 1" in capsys.readouterr().out
+
+
+# --- counts
+
+LOOPS = {
+    **dict.fromkeys(ARMS, ".syntax unified\\n movs r3, #100\\n 1: subs r3, #1\\n bne 1b\\n bx lr"),
+    "rv32imc": "li t0, 100\\n 1: addi t0, t0, -1\\n bnez t0, 1b\\n ret",
+}
+"""One instruction, 100 times two, and the return: 202; 99 of the branches and the return jump."""
+
+
+def counted(core, body, **changes):
+    """The measurement of a C file with the symbols of the small convolution."""
+    artifact = written(core, body)
+    plan = replace(artifact.plan, **changes)
+    return measure(replace(artifact, plan=plan), random_feeds(plan, 0))
+
+
+def node_of(core):
+    """The symbol of the small convolution's node."""
+    return small(core).plan.calls[0].symbol
+
+
+def loop(core, symbol, attributes="naked, noinline"):
+    return f'__attribute__(({attributes})) static void {symbol}(void) {{ __asm__ volatile("{LOOPS[core]}"); }}'
+
+
+@pytest.mark.parametrize("core", EMULATED)
+def test_a_loop_of_known_length_is_counted_exactly(core):
+    require(core)
+    symbol = node_of(core)
+    found = counted(core, f"{loop(core, symbol)}\n{RUN} {{ {UNUSED} {symbol}(); }}")
+    [node] = found.nodes
+    assert node.instructions == 202
+    assert node.cycles == 202 + 100 * CYCLES[core].jump
+    assert found.instructions == node.instructions + found.outside.instructions
+    assert found.outside.instructions < 60
+
+
+@pytest.mark.parametrize("core", EMULATED)
+def test_what_was_inlined_into_the_public_function_belongs_to_its_node(core):
+    require(core)
+    symbol = node_of(core)
+    text = LOOPS[core].rsplit("\\n", 1)[0]  # without the return
+    clobbers = '"t0"' if core == "rv32imc" else '"r3", "cc"'
+    node = f"static inline __attribute__((always_inline)) void {symbol}(void)"
+    body = f'{node} {{ __asm__ volatile("{text}" ::: {clobbers}); }}\n{RUN} {{ {UNUSED} {symbol}(); }}'
+    found = counted(core, body)
+    assert found.nodes[0].instructions == 201
+    assert found.nodes[0].code_bytes > 0
+
+
+ARM_SUPPORT = ".syntax unified\\n 1: subs r0, #1\\n bne 1b\\n bx lr"
+ARM_CALLER = "push {lr}\\n movs r0, #COUNT\\n bl m_support\\n pop {pc}"
+RISCV_SUPPORT = "1: addi a0, a0, -1\\n bnez a0, 1b\\n ret"
+RISCV_CALLER = "mv t1, ra\\n li a0, COUNT\\n call m_support\\n jr t1"
+SUPPORT = {**dict.fromkeys(ARMS, (ARM_SUPPORT, ARM_CALLER)), "rv32imc": (RISCV_SUPPORT, RISCV_CALLER)}
+"""A function of the generated file that several nodes call, two instructions COUNT times and the return; a node."""
+
+
+@pytest.mark.parametrize("core", EMULATED)
+def test_shared_code_counts_for_the_node_that_calls_it(core):
+    require(core)
+    support, caller = SUPPORT[core]
+    [call] = small(core).plan.calls
+    calls = (call, replace(call, symbol="m_second"))
+    functions = [("m_support", support), (call.symbol, caller.replace("COUNT", "10"))]
+    functions.append(("m_second", caller.replace("COUNT", "20")))
+    head = "__attribute__((naked, noinline, used)) static void"
+    texts = [f'{head} {name}(void) {{ __asm__ volatile("{text}"); }}' for name, text in functions]
+    found = counted(core, "\n".join([*texts, f"{RUN} {{ {UNUSED} {call.symbol}(); m_second(); }}"]), calls=calls)
+    assert [node.instructions for node in found.nodes] == [4 + 21, 4 + 41]
+    assert found.library_bytes > 0
+
+
+@pytest.mark.parametrize("core", EMULATED)
+def test_counts_are_the_same_each_time(core):
+    require(core)
+    artifact = small(core, layout="nhwc")
+    first, second = (measure(artifact, random_feeds(artifact.plan, 3)) for _ in range(2))
+    assert first.nodes == second.nodes
+    assert (first.outside, first.flash_bytes) == (second.outside, second.flash_bytes)
+    assert first.outcome.stack_bytes == second.outcome.stack_bytes > 0
+
+
+def test_optimization_flags_reach_the_compiler():
+    require("cortex-m4")
+    artifact = small("cortex-m4")
+    feeds = random_feeds(artifact.plan, 0)
+    assert measure(artifact, feeds, flags=("-O0",)).instructions > 2 * measure(artifact, feeds).instructions
+
+
+def test_the_stack_that_the_code_uses_is_measured():
+    require("cortex-m4")
+    body = f"{RUN} {{ volatile int8_t big[3000]; {UNUSED} (void)big; for (int i = 0; i < 3000; i++) big[i] = 0; }}"
+    assert 3000 <= counted("cortex-m4", body).outcome.stack_bytes < 3100
+
+
+def test_bench_prints_nodes_and_totals(tmp_path, capsys):
+    require("cortex-m4")
+    onnx.save(qlinear_conv((1, 4, 6, 5), random_weights((8, 4, 3, 3))), tmp_path / "m.onnx")
+    assert main(["bench", str(tmp_path / "m.onnx"), "--target", "cortex-m4"]) == 0
+    text = capsys.readouterr().out
+    assert "conv1  QLinearConv" in text
+    assert "an estimate for memory without wait states" in text
+    assert main(["bench", str(tmp_path / "m.onnx"), "--target", "cortex-m4", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    [function] = report["functions"]
+    [node] = function["nodes"]
+    assert node["instructions"] + function["call_instructions"] == function["instructions"] == report["instructions"]
+    assert node["instructions_per_mac"] == node["instructions"] / (8 * 4 * 3 * 36)
+    assert node["flash_bytes"] <= function["flash_bytes"]
+    assert f"{node['instructions']:,}".replace(",", " ") in text
+
+
+def test_bench_measures_the_nodes_of_a_model_that_is_no_whole(capsys):
+    require("cortex-m4")
+    model = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"
+    nodes = ["--node", "conv1_quant", "--node", "pointwise3_quant"]
+    assert main(["bench", str(model), "--target", "cortex-m4", *nodes]) == 0
+    out = capsys.readouterr().out
+    assert "conv1_quant " in out
+    assert "pointwise3_quant " in out
+
+
+# --- cycles
+
+
+def cycles(core, *lines):
+    """The cycles of a straight run of instructions, given as "mnemonic operands"."""
+    block = [Instruction(0, 2, *(*line.split(" ", 1), "")[:2], "f", ".text") for line in lines]
+    return block_cycles(CYCLES[core], block)
+
+
+def test_loads_in_a_row_overlap_on_a_cortex_m4_but_not_on_a_cortex_m0():
+    run = ("ldr r0, [r1, #0]", "ldr.w r2, [r1, #4]", "adds r0, r0, r2", "ldrsb.w r0, [r3], #1", "str r0, [r1, #8]")
+    assert cycles("cortex-m4", *run) == [2, 1, 1, 2, 1]
+    assert cycles("cortex-m0", *run) == [2, 2, 1, 2, 2]
+
+
+def test_ldrd_and_ldm_cost_a_cycle_for_each_register():
+    run = ("ldrd r0, r1, [r2]", "ldmia.w r0!, {r1, r4-r6}", "push {r4, r5, lr}", "vldmia r0, {s0-s3}")
+    assert cycles("cortex-m4", *run) == [3, 5, 4, 5]
+
+
+def test_long_products_are_dear_on_a_cortex_m3_only():
+    run = ("smull r0, r1, r2, r3", "mla r0, r1, r2, r3", "smlal r0, r1, r2, r3", "smlad r0, r1, r2, r3")
+    assert cycles("cortex-m3", *run) == [4, 2, 6, 1]
+    assert cycles("cortex-m4", *run) == [1, 1, 1, 1]
+
+
+def test_helium_instructions_take_two_cycles():
+    run = ("vmladava.s8 r0, q0, q1", "vldrb.8 q0, [r1], #16", "vldr s0, [r0]", "vmov r0, s0")
+    assert cycles("cortex-m55", *run) == [2, 2, 2, 1]
+
+
+# --- failures
+
+
+def fail(core, body, tmp_path, timeout=None):
+    """What is said of code that does not come to a good end."""
+    require(core)
+    artifact = written(core, body)
+    image = cross_build(core, [artifact], ("-O2", "-Wno-error"), tmp_path)
+    with pytest.raises(EmulationFailed) as failure:
+        emulate(image, [Trial(random_feeds(artifact.plan, 0))], timeout=timeout)
+    return str(failure.value)
+
+
+@pytest.mark.parametrize("core", EMULATED)
+def test_a_fault_is_reported_with_the_function(core, tmp_path):
+    text = fail(core, f"{RUN} {{ {UNUSED} __builtin_trap(); }}", tmp_path)
+    assert text.startswith(f"the code faulted on the emulated {core}: exception ")
+    assert text.endswith(" in m_run") or core == "cortex-m0"  # there __builtin_trap is abort of the C library
+
+
+@pytest.mark.parametrize("core", ["cortex-m3", "rv32imc"])
+def test_code_that_hangs_is_stopped(core, tmp_path):
+    text = fail(core, f'{RUN} {{ {UNUSED} for (;;) __asm__ volatile(""); }}', tmp_path, timeout=2)
+    assert "had not come to its end after 2 s" in text
+
+
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m33", "rv32imc"])
+def test_a_write_beside_a_buffer_is_reported(core, tmp_path):
+    text = fail(core, f"{RUN} {{ (void)x; (void)arena; y[M_Y_SIZE] = 0; }}", tmp_path)
+    assert "a write beside a buffer, in m" in text
+
+
+@pytest.mark.parametrize("core", ["cortex-m33", "cortex-m55", "rv32imc"])
+def test_a_stack_that_overflows_is_reported(core, tmp_path):
+    deep = (
+        "static __attribute__((noinline)) int deep(volatile int *n) { volatile int m = *n + 1; return deep(&m) + m; }"
+    )
+    text = fail(core, f"{deep}\n{RUN} {{ {UNUSED} volatile int n = 0; deep(&n); }}", tmp_path)
+    assert f"on the emulated {core}" in text
+
+
+UNALIGNED = f"{RUN} {{ (void)arena; y[0] = (int8_t)*(volatile const uint32_t *)(const void *)(x + 1); }}"
+
+
+def test_an_unaligned_word_faults_on_a_cortex_m0(tmp_path):
+    assert "faulted on the emulated cortex-m0" in fail("cortex-m0", UNALIGNED, tmp_path)
+
+
+def test_an_unaligned_word_is_read_on_a_cortex_m4(tmp_path):
+    require("cortex-m4")
+    artifact = written("cortex-m4", UNALIGNED)
+    image = cross_build("cortex-m4", [artifact], ("-O2",), tmp_path)
+    feeds = random_feeds(artifact.plan, 0)
+    [outcome] = emulate(image, [Trial(feeds)])
+    assert next(iter(outcome.outputs.values())).reshape(-1)[0] == next(iter(feeds.values())).reshape(-1)[1]
+
+
+def test_a_fault_ends_the_command_with_status_1(tmp_path, capsys, monkeypatch):
+    require("cortex-m4")
+    wrong = written("cortex-m4", f"{RUN} {{ {UNUSED} __builtin_trap(); }}")
+    monkeypatch.setattr("qcgen.cli.artifacts.compile_graph", lambda *_: wrong)
+    onnx.save(qlinear_conv((1, 4, 6, 5), random_weights((8, 4, 3, 3))), tmp_path / "m.onnx")
+    for command in ("bench", "verify"):
+        assert main([command, str(tmp_path / "m.onnx"), "--target", "cortex-m4"]) == 1
+        assert "qcgen: the code faulted on the emulated cortex-m4: exception" in capsys.readouterr().err
+
+
+# --- missing tools
+
+
+@pytest.fixture
+def programs(tmp_path, monkeypatch):
+    """The only folder of programs; the model m.onnx in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    onnx.save(qlinear_conv((1, 2, 4, 4), random_weights((3, 2, 3, 3))), "m.onnx")
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+def put(folder, name, text="exit 0"):
+    folder.joinpath(name).write_text(f"#!/bin/sh\n{text}\n")
+    folder.joinpath(name).chmod(0o755)
+
+
+MISSING = {
+    "cortex-m4": (
+        "cortex-m4 needs tools that were not found: arm-none-eabi-gcc, qemu-system-arm, arm-none-eabi-objdump,"
+        " arm-none-eabi-addr2line (Debian: apt-get install gcc-arm-none-eabi qemu-system-arm binutils-arm-none-eabi)"
+    ),
+    "rv32imc": (
+        "rv32imc needs tools that were not found: riscv64-unknown-elf-gcc, qemu-system-riscv32,"
+        " riscv64-unknown-elf-objdump, riscv64-unknown-elf-addr2line"
+        " (Debian: apt-get install gcc-riscv64-unknown-elf qemu-system-misc binutils-riscv64-unknown-elf)"
+    ),
+}
+
+
+@pytest.mark.parametrize("core", MISSING)
+@pytest.mark.usefixtures("programs")
+def test_bench_names_the_tools_that_are_missing_and_their_packages(core, capsys):
+    assert main(["bench", "m.onnx", "--target", core]) == 1
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", f"qcgen: {MISSING[core]}\n")
+
+
+def test_verify_names_only_what_it_needs(programs, capsys):
+    put(programs, "qemu-system-arm")
+    assert main(["verify", "m.onnx", "--target", "cortex-m0"]) == 1
+    expected = (
+        "cortex-m0 needs tools that were not found: arm-none-eabi-gcc (Debian: apt-get install gcc-arm-none-eabi)"
+    )
+    assert capsys.readouterr().err == f"qcgen: {expected}\n"
+
+
+def test_a_missing_clang_is_named(programs, capsys):
+    put(programs, "qemu-system-arm")
+    put(programs, "arm-none-eabi-gcc", "echo /lib/libc.a")
+    assert main(["verify", "m.onnx", "--target", "cortex-m0", "--compiler", "clang"]) == 1
+    assert "not found: clang (Debian: apt-get install clang)" in capsys.readouterr().err
+
+
+def test_a_missing_c_library_is_named(programs, capsys):
+    put(programs, "qemu-system-arm")
+    put(programs, "arm-none-eabi-gcc", "echo libc.a")  # what gcc says of a file that it does not find
+    assert main(["verify", "m.onnx", "--target", "cortex-m3"]) == 1
+    assert "not found: libc.a (Debian: apt-get install libnewlib-arm-none-eabi)" in capsys.readouterr().err
+
+
+def test_the_messages_of_a_compiler_that_fails_are_shown(programs, capsys):
+    put(programs, "qemu-system-arm")
+    put(programs, "arm-none-eabi-gcc", 'case "$*" in -print*) echo /lib/libc.a;; *) echo broken >&2; exit 1;; esac')
+    assert main(["verify", "m.onnx", "--target", "cortex-m3"]) == 1
+    assert "arm-none-eabi-gcc failed:\nbroken" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("programs")
+def test_bench_refuses_a_target_without_an_emulated_core(capsys):
+    assert main(["bench", "m.onnx"]) == 2
+    assert "there is no emulated core for portable: use cortex-m0, " in capsys.readouterr().err
+
+
+def test_every_tool_of_every_emulated_target_has_a_package():
+    for name in EMULATED:
+        target = TARGETS[name]
+        tools = [target.compiler, target.machine.emulator, target.machine.library, "clang"]
+        tools += [f"{target.tools}objdump", f"{target.tools}addr2line"]
+        assert [tool for tool in tools if tool not in target.machine.packages] == []
+        assert name in CYCLES
+
+
+def test_the_plugin_is_built_once_into_the_users_cache(tmp_path, monkeypatch):
+    require("cortex-m4")
+    from qcgen.emulate.plugin import plugin
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    plugin.cache_clear()
+    first = plugin("qemu-system-arm")
+    built = first.stat()
+    plugin.cache_clear()
+    assert plugin("qemu-system-arm") == first
+    assert os.listdir(tmp_path / "qcgen") == [first.name]
+    assert first.stat().st_mtime_ns == built.st_mtime_ns
+    plugin.cache_clear()
+    assert sys.modules["qcgen.emulate.plugin"].SOURCE == "count_blocks.c"

@@ -15,8 +15,8 @@ from qcgen.emulate.listing import OUTSIDE, SHARED, Instruction, Listing, listing
 from qcgen.emulate.machine import Outcome, Trial, emulate
 from qcgen.emulate.plugin import plugin
 from qcgen.emulate.tools import machine_of, require_tools, temporary_folder
+from qcgen.ir.program import macs_of
 from qcgen.ir.types import Array
-from qcgen.report import report
 from qcgen.targets import TARGETS
 
 BEGIN, END = "_measure_begin", "_measure_end"
@@ -158,14 +158,14 @@ def _measurement(
             instructions=instructions[index],
             cycles=cycles[index],
             code_bytes=listed.code_bytes(index),
-            name=node.name,
-            op=node.op,
-            kernel=node.kernel,
-            macs=node.macs,
+            name=call.op.name,
+            op=call.op.op_type,
+            kernel=call.kernel,
+            macs=macs_of(call.op),
             constant_bytes=listed.constant_bytes(call.symbol),
-            scratch_bytes=node.scratch_bytes,
+            scratch_bytes=call.scratch_bytes,
         )
-        for index, (call, node) in enumerate(zip(plan.calls, report(plan).nodes, strict=True), start=1)
+        for index, call in enumerate(plan.calls, start=1)
     )
     return Measurement(
         target=image.target.name,

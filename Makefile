@@ -5,13 +5,15 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench generated exhaustive clean c-compiler
+.PHONY: help demo test bench bench-cortex networks generated exhaustive clean c-compiler
 
 help:
-	@echo "make demo        compile the convolutions of a small network, verify the C on this machine, print the report"
+	@echo "make demo        compile a small network, verify the C on this machine, recognize handwritten digits with it"
 	@echo "make test        set up .venv, then lint, type checks, import contracts and all tests"
 	@echo "make exhaustive  the tests that walk through all 2^32 accumulators (minutes)"
 	@echo "make bench       time per layer on this machine, and how long compiling takes"
+	@echo "make bench-cortex  instructions on emulated cores beside CMSIS-NN, written to docs/benchmarks.md"
+	@echo "make networks    whole networks against outputs recorded from onnxruntime; memory, sizes, compilers"
 	@echo "make generated   rewrite the gallery in generated/ and what commands print in README.md and docs/"
 	@echo "make clean       remove .venv and everything else that was made"
 
@@ -30,6 +32,12 @@ exhaustive: c-compiler .venv/dev
 
 bench: c-compiler .venv/runtime
 	@$(BIN)/python -m tests.bench.host
+
+bench-cortex: c-compiler .venv/runtime
+	@$(BIN)/python -m tests.bench.cortex --write
+
+networks: c-compiler .venv/runtime
+	@$(BIN)/python -m tests.bench.networks
 
 generated: .venv/runtime
 	@$(BIN)/python tests/gallery.py

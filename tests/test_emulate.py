@@ -198,7 +198,7 @@ def test_shared_code_counts_for_the_node_that_calls_it(core):
     functions.append(("m_second", caller.replace("COUNT", "20")))
     head = "__attribute__((naked, noinline, used)) static void"
     texts = [f'{head} {name}(void) {{ __asm__ volatile("{text}"); }}' for name, text in functions]
-    found = counted(core, "\n".join([*texts, f"{RUN} {{ {UNUSED} {call.symbol}(); m_second(); }}"]), calls=calls)
+    found = counted(core, "\n".join([*texts, f"{RUN} {{ {UNUSED} {call.symbol}(); m_second(); }}"]), steps=calls)
     assert [node.instructions for node in found.nodes] == [4 + 21, 4 + 41]
     assert found.library_bytes > 0
 

@@ -9,6 +9,7 @@ import onnx
 import pytest
 from batch import DRIVEN, build, difference, expected, inputs, require, unit
 from cases import CASES, Case
+from network_cases import UNITS
 
 import qcgen
 from qcgen.compiler import compile_graph
@@ -71,8 +72,9 @@ def _lines(artifact):
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_some_case_uses_the_kernel(kernel):
+    """A case here, or a unit of test_kernels_networks.py."""
     used = {call.kernel for case in CASES for each in units_of(case) for call in each.artifact.plan.calls}
-    assert kernel.name in used
+    assert kernel.name in used | {each.kernel.name for each in UNITS}
 
 
 @pytest.mark.parametrize("form", ["constant", "high word", "wide", "tie window", "emulated", "staircase"])

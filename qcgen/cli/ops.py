@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from qcgen.convolutions import ConvSpelling
 
+INTERNAL = "qcgen"
+"""The domain of operators that rewriting makes; no model has them."""
+
 SUMMARY = "list the supported operators"
 
 
@@ -32,6 +35,8 @@ def operators() -> list[tuple[str, str, str, str, str]]:
 
     rows = []
     for (domain, op_type), lowering in LOWERINGS.items():
+        if domain == INTERNAL:
+            continue
         spelling = CONVOLUTIONS.get((domain, op_type))
         if spelling is None:
             facts = ("", "", (lowering.__doc__ or "").split("\n")[0])

@@ -78,8 +78,8 @@ def thousands(value: int) -> str:
 def place(where: Place) -> str:
     """The C expression of a place: a parameter, or somewhere in the arena.
 
-    >>> place(Argument("x")), place(InArena(0)), place(InArena(64))
-    ('x', 'arena', '(void *)(bytes + 64)')
+    >>> place(InArena(0)), place(InArena(64))
+    ('arena', '(void *)(bytes + 64)')
     """
     if isinstance(where, InArena):
         return f"(void *)(bytes + {where.offset})" if where.offset else "arena"

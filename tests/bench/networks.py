@@ -75,11 +75,18 @@ class Recorded:
         return "both" if len(names) == 2 else names[0]
 
 
+LEFT_IN_FLOAT = {"ic_resnet8_tfl_qdq": ("ic_resnet8_tfl_qop", 4)}
+"""Models of which onnxruntime leaves a part in float that is integers here (docs/decisions/0008): the same network as
+a QOperator model, whose recordings the integers meet, and how many of its own recorded outputs differ.
+"""
+
+
 @dataclass
 class Totals:
-    """What is counted over all models; ``failed`` in words."""
+    """What is counted over all models; ``failed`` and ``explained`` in words."""
 
     failed: list[str] = field(default_factory=list)
+    explained: list[str] = field(default_factory=list)
     built: dict[str, int] = field(default_factory=dict)
 
 
@@ -100,6 +107,7 @@ def main() -> int:
     print("\noutputs computed in float32 differ if they are further from the recording than qcgen verify allows")
     _print_accuracies(models, totals)
     _print_strict(artifacts, totals)
+    print("\n".join(["", *totals.explained]))
     print("\n".join(["", *totals.failed]) if totals.failed else "\neverything is as it must be")
     return 1 if totals.failed else 0
 
@@ -114,7 +122,11 @@ def _row(model: Path, totals: Totals) -> tuple[tuple[str, ...], Artifact | None]
         return (model.stem, form, "rejected", *[""] * (len(HEAD) - 3)), None
     seconds = time.perf_counter() - start
     report, recorded = artifact.report, _against_recordings(artifact, model.with_suffix(".npz"))
-    if recorded.meets == "neither":
+    if recorded.meets == "neither" and LEFT_IN_FLOAT.get(model.stem, ("", 0))[1] == recorded.differ:
+        twin = LEFT_IN_FLOAT[model.stem][0]
+        what = f"{recorded.differ} of {recorded.outputs} recorded outputs differ"
+        totals.explained.append(f"{model.stem}: {what}, because onnxruntime leaves its residuals in float; see {twin}")
+    elif recorded.meets == "neither":
         totals.failed.append(f"{model.stem}: {recorded.differ} of {recorded.outputs} recorded outputs differ")
     if seconds > MAX_SECONDS:
         totals.failed.append(f"{model.stem}: compiling takes {seconds:.1f} s")

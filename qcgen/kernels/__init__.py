@@ -1,5 +1,9 @@
 """The kernels, in the order in which they are preferred; the first that serves an operator computes it."""
 
+from qcgen.kernels.arm_dsp.conv import CONV as DSP_CONV
+from qcgen.kernels.arm_dsp.dense import DENSE as DSP_DENSE
+from qcgen.kernels.arm_dsp.depthwise import DEPTHWISE as DSP_DEPTHWISE
+from qcgen.kernels.arm_dsp.winograd import WINOGRAD as DSP_WINOGRAD
 from qcgen.kernels.kernel import COMMON_NAMES, Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.portable.conv import CONV
 from qcgen.kernels.portable.conv_float import CONV_FLOAT
@@ -7,6 +11,8 @@ from qcgen.kernels.portable.depthwise import DEPTHWISE_NCHW, DEPTHWISE_NHWC
 from qcgen.kernels.portable.orion import ORION_CONV
 from qcgen.kernels.portable.pointwise import POINTWISE
 
-KERNELS: tuple[Kernel, ...] = (POINTWISE, DEPTHWISE_NHWC, DEPTHWISE_NCHW, CONV, CONV_FLOAT, ORION_CONV)
+ARM_DSP: tuple[Kernel, ...] = (DSP_DEPTHWISE, DSP_DENSE, DSP_WINOGRAD, DSP_CONV)
+PORTABLE: tuple[Kernel, ...] = (POINTWISE, DEPTHWISE_NHWC, DEPTHWISE_NCHW, CONV, CONV_FLOAT, ORION_CONV)
+KERNELS: tuple[Kernel, ...] = (*ARM_DSP, *PORTABLE)
 
 __all__ = ["COMMON_NAMES", "KERNELS", "Constants", "Kernel", "Prepared", "Scratch", "Setting"]

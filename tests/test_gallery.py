@@ -10,7 +10,7 @@ from qcgen.kernels import KERNELS
 from qcgen.requantize import FORMS
 from qcgen.verify import verify
 
-LONGEST = 400  # lines that one reads in a sitting
+LONGEST = 500  # lines that one reads in a sitting
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import jinja2
 import pytest
 from batch import unit
 from cases import CASES
+from cases_arm_dsp import SHAPES
 from jinja2 import meta, nodes
 
 from qcgen.kernels import COMMON_NAMES, KERNELS
@@ -38,6 +39,7 @@ FILTERS = {
     "rows",
     # text and order
     "format",
+    "indent",
     "join",
     "length",
     "map",
@@ -51,6 +53,11 @@ KERNEL_CALLS = [
     for layout in ("nhwc", "nchw")
     for optimize in ("size", "speed")
     for call in unit(case, layout, optimize).artifact.plan.calls
+] + [
+    (call, unit(case, "nhwc", optimize, "cortex-m4").artifact.plan)
+    for case in (*CASES, *SHAPES)
+    for optimize in ("size", "speed")
+    for call in unit(case, "nhwc", optimize, "cortex-m4").artifact.plan.calls
 ]
 
 every_template = pytest.mark.parametrize("name", TEMPLATES)

@@ -15,4 +15,4 @@ ARM_DSP: tuple[Kernel, ...] = (DSP_DEPTHWISE, DSP_DENSE, DSP_WINOGRAD, DSP_CONV)
 PORTABLE: tuple[Kernel, ...] = (POINTWISE, DEPTHWISE_NHWC, DEPTHWISE_NCHW, CONV, CONV_FLOAT, ORION_CONV)
 KERNELS: tuple[Kernel, ...] = (*ARM_DSP, *PORTABLE)
 
-__all__ = ["COMMON_NAMES", "KERNELS", "Constants", "Kernel", "Prepared", "Scratch", "Setting"]
+__all__ = ["ARM_DSP", "COMMON_NAMES", "KERNELS", "PORTABLE", "Constants", "Kernel", "Prepared", "Scratch", "Setting"]

@@ -89,10 +89,10 @@ def require(*tools: str) -> None:
 
 
 @cache
-def unit(case: Case, layout: str, optimize: str) -> Unit:
+def unit(case: Case, layout: str, optimize: str, target: str = "portable") -> Unit:
     """The case compiled with these options."""
-    name = f"{case.name}_{layout}_{optimize}"
-    options = Options(layout=layout, optimize=optimize, numerics=case.numerics)
+    name = f"{case.name}_{layout}_{optimize}" + ("" if target == "portable" else f"_{target.replace('-', '_')}")
+    options = Options(target=target, layout=layout, optimize=optimize, numerics=case.numerics)
     return Unit(name, case, compile_graph(case.graph, options, name, f"{case.name}.onnx", case.node))
 
 

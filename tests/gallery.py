@@ -148,7 +148,31 @@ def narrow() -> ModelProto:
     )  # fmt: skip
 
 
+def dense() -> ModelProto:
+    return qlinear_conv(
+        (1, 11, 1, 1), np.maximum(weights((8, 11, 1, 1), seed=14), -127), x_type="int8", y_type="int8", x_scale=0.02,
+        x_zero_point=-128, w_scale=scales(8, 0.006), w_zero_point=np.zeros(8), y_scale=0.025, y_zero_point=-3,
+        bias=bias(8),
+    )  # fmt: skip
+
+
+def conv2x2() -> ModelProto:
+    return qlinear_conv(
+        (1, 3, 8, 8), np.maximum(weights((4, 3, 2, 2), seed=15), -127), x_type="int8", y_type="int8", x_scale=0.024,
+        x_zero_point=-12, w_scale=scales(4, 0.008), w_zero_point=np.zeros(4), y_scale=0.02, y_zero_point=5,
+        bias=bias(4), pads=[1, 1, 1, 1], strides=[2, 2],
+    )  # fmt: skip
+
+
+def conv3x3_of_8() -> ModelProto:
+    return qlinear_conv(
+        (1, 8, 8, 8), weights((2, 8, 3, 3), seed=16), x_type="int8", y_type="int8", x_scale=0.024, x_zero_point=-12,
+        w_scale=scales(2, 0.008), w_zero_point=np.zeros(2), y_scale=0.05, y_zero_point=5, bias=bias(2),
+    )  # fmt: skip
+
+
 NHWC_LAYOUT = {"layout": "nhwc"}
+CORTEX_M4 = {"layout": "nhwc", "target": "cortex-m4"}
 
 LAYERS = (
     Entry(
@@ -215,6 +239,31 @@ LAYERS = (
         "`--target cortex-m0`, a core without a 64-bit product: the *narrow* output step, all of it in 32 bits",
         narrow,
         {"layout": "nhwc", "target": "cortex-m0"},
+    ),
+    Entry(
+        "conv_cortex_m4",
+        "`--target cortex-m4`, a core with the DSP extension: two windows are widened to pairs of 16 bits; a word holds"
+        " four weights, two of each of two channels",
+        conv2x2,
+        CORTEX_M4,
+    ),
+    Entry(
+        "dense_cortex_m4",
+        "the same core, a matrix times a vector: eight channels at a time, no scratch",
+        dense,
+        CORTEX_M4,
+    ),
+    Entry(
+        "depthwise_cortex_m4",
+        "the same core: four channels parted into padded planes of 16 bits, then one channel after the other",
+        depthwise,
+        CORTEX_M4,
+    ),
+    Entry(
+        "winograd_cortex_m4",
+        "the same core, `--optimize speed`: Winograd's F(2x2, 3x3), exact in integers",
+        conv3x3_of_8,
+        CORTEX_M4 | {"optimize": "speed"},
     ),
 )
 """Single layers."""

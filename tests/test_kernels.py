@@ -17,7 +17,7 @@ from qcgen.intervals import reach
 from qcgen.ir.plan import Options
 from qcgen.ir.program import Conv, FloatActivation, RawAccumulator
 from qcgen.ir.types import DType
-from qcgen.kernels import KERNELS
+from qcgen.kernels import PORTABLE
 from qcgen.reference import evaluate_operator
 
 LAYOUTS, AIMS = ("nhwc", "nchw"), ("size", "speed")
@@ -70,7 +70,7 @@ def _lines(artifact):
     return [line for text in artifact.files.values() for line in text.splitlines() if "--layout" not in line]
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", PORTABLE, ids=lambda kernel: kernel.name)
 def test_some_case_uses_the_kernel(kernel):
     """A case here, or a unit of test_kernels_networks.py."""
     used = {call.kernel for case in CASES for each in units_of(case) for call in each.artifact.plan.calls}

@@ -11,6 +11,7 @@ import network_units
 import pytest
 from batch import unit
 from cases import CASES
+from cases_arm_dsp import SHAPES
 from jinja2 import meta, nodes
 from network_cases import UNITS
 
@@ -43,6 +44,7 @@ FILTERS = {
     "rows",
     # text and order
     "format",
+    "indent",
     "join",
     "length",
     "map",
@@ -110,13 +112,14 @@ def common(op, prefix, symbol, tables):
 def uses() -> dict[str, list[Use]]:
     """All cases of convolutions in both layouts and for both aims, and all units of other operators, by kernel."""
     found: dict[str, list[Use]] = {kernel.name: [] for kernel in KERNELS}
-    for case in CASES:
-        for layout in ("nhwc", "nchw"):
-            for optimize in ("size", "speed"):
-                plan = unit(case, layout, optimize).artifact.plan
-                for call in plan.calls:
-                    names = common(call.op, plan.prefix, call.symbol, call.tables)
-                    found[call.kernel].append(Use(case.name, call.context, names))
+    settings = [(case, layout, "portable") for case in CASES for layout in ("nhwc", "nchw")]
+    settings += [(case, "nhwc", "cortex-m4") for case in (*CASES, *SHAPES)]
+    for case, layout, target in settings:
+        for optimize in ("size", "speed"):
+            plan = unit(case, layout, optimize, target).artifact.plan
+            for call in plan.calls:
+                names = common(call.op, plan.prefix, call.symbol, call.tables)
+                found[call.kernel].append(Use(case.name, call.context, names))
     for each in UNITS:
         packed = each.kernel.prepare(each.op, each.setting)
         names = common(each.op, network_units.PREFIX, each.name, packed.constants)

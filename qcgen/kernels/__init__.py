@@ -1,5 +1,9 @@
 """The kernels, in the order in which they are preferred; the first that serves an operator computes it."""
 
+from qcgen.kernels.arm_dsp.conv import CONV as DSP_CONV
+from qcgen.kernels.arm_dsp.dense import DENSE as DSP_DENSE
+from qcgen.kernels.arm_dsp.depthwise import DEPTHWISE as DSP_DEPTHWISE
+from qcgen.kernels.arm_dsp.winograd import WINOGRAD as DSP_WINOGRAD
 from qcgen.kernels.kernel import COMMON_NAMES, Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.portable.conv import CONV
 from qcgen.kernels.portable.conv_float import CONV_FLOAT
@@ -15,7 +19,8 @@ from qcgen.kernels.portable.quantize import DEQUANTIZE, QUANTIZE
 from qcgen.kernels.portable.quantized_binary import QUANTIZED_BINARY
 from qcgen.kernels.portable.softmax import FLOAT_SOFTMAX, SOFTMAX
 
-KERNELS: tuple[Kernel, ...] = (
+ARM_DSP: tuple[Kernel, ...] = (DSP_DEPTHWISE, DSP_DENSE, DSP_WINOGRAD, DSP_CONV)
+PORTABLE: tuple[Kernel, ...] = (
     POINTWISE,
     DEPTHWISE_NHWC,
     DEPTHWISE_NCHW,
@@ -35,5 +40,6 @@ KERNELS: tuple[Kernel, ...] = (
     FLOAT_BINARY,
     FLOAT_SOFTMAX,
 )
+KERNELS: tuple[Kernel, ...] = (*ARM_DSP, *PORTABLE)
 
-__all__ = ["COMMON_NAMES", "KERNELS", "Constants", "Kernel", "Prepared", "Scratch", "Setting"]
+__all__ = ["ARM_DSP", "COMMON_NAMES", "KERNELS", "PORTABLE", "Constants", "Kernel", "Prepared", "Scratch", "Setting"]

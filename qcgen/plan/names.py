@@ -7,7 +7,40 @@ from collections.abc import Collection, Iterable
 
 MAX_LENGTH = 40  # of one part, so that whole symbols stay within the 63 characters that C99 promises to tell apart
 
-SUPPORT_NAMES = ("run", "right_shift", "multiply_high", "to_int32", "emulate", "round_half_even", "soft_float")
+DSP_NAMES = (
+    "dsp",
+    "dsp_load_word",
+    "dsp_load_two",
+    "dsp_two_at",
+    "dsp_even_s8",
+    "dsp_odd_s8",
+    "dsp_even_u8",
+    "dsp_odd_u8",
+    "dsp_pair",
+    "dsp_pair_high",
+    "dsp_add",
+    "dsp_sub",
+    "dsp_product",
+    "dsp_dot",
+    "dsp_low_by_high",
+    "dsp_high_by_low",
+    "dsp_upper",
+    "dsp_scale",
+    "dsp_saturate_s8",
+    "dsp_saturate_u8",
+)
+"""Instructions of Arm's DSP extension, each under its feature macro."""
+
+SUPPORT_NAMES = (
+    "run",
+    "right_shift",
+    "multiply_high",
+    "to_int32",
+    "emulate",
+    "round_half_even",
+    "soft_float",
+    *DSP_NAMES,
+)
 """What the generated file itself defines under the model's prefix."""
 
 _RESERVED = frozenset(

@@ -1,0 +1,139 @@
+"""arm_dsp/conv: convolutions of channels-last images, two windows at a time against blocks of output channels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from qcgen.ir.program import Conv, Operator
+from qcgen.ir.types import DType, Layout
+from qcgen.kernels.arm_dsp.output import dsp_output, exact_constants, output_support, output_tail
+from qcgen.kernels.arm_dsp.weights import LANES, Stream, stream
+from qcgen.kernels.arm_dsp.window import MAX_LONE, lone_elements, window
+from qcgen.kernels.axes import INDENT, axes
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.packing import pack
+from qcgen.kernels.portable.window_sums import describe, why_no_integer_conv
+
+WIDTHS = (4, 2, 1)  # output channels at a time: two windows of four have eight sums, and 14 registers are all
+
+
+def why_no_dsp(op: Operator, setting: Setting) -> str | None:
+    """What no DSP kernel serves."""
+    reason = why_no_integer_conv(op)
+    if reason is not None:
+        return reason
+    assert isinstance(op, Conv)
+    if Layout.CHANNELS_FIRST in (setting.x_layout, setting.y_layout):
+        return "the channels of a pixel do not lie side by side"
+    if pack(op, setting.features, 0).is_corrected:
+        return "weights less their zero point need more than eight bits"
+    return None
+
+
+def why_not(op: Operator, setting: Setting) -> str | None:
+    """Serves convolutions without groups."""
+    reason = why_no_dsp(op, setting)
+    if reason is not None:
+        return reason
+    assert isinstance(op, Conv)
+    g = op.geometry
+    if g.group > 1:
+        return f"there are {g.group} groups of channels"
+    lone = lone_elements(g, has_border=_has_border(op, setting))
+    if lone > MAX_LONE:
+        return f"words of four leave {lone} elements of a window over, more than the {MAX_LONE} that are written out"
+    return None
+
+
+def _has_border(op: Conv, setting: Setting) -> bool:
+    return any(axis.inside_begin > 0 or axis.inside_end < axis.output for axis in axes(op.geometry, setting.x_layout))
+
+
+def prepare(op: Operator, setting: Setting) -> Prepared:
+    """Weights as words in the order of the widened pairs; two windows of pairs as scratch."""
+    assert isinstance(op, Conv)
+    g = op.geometry
+    packed = pack(op, setting.features, 0)
+    spatial = axes(g, setting.x_layout)
+    has_border = _has_border(op, setting)
+    planned = window(g, has_border=has_border)
+    words = stream(op, packed, planned.order, output_tail(packed), WIDTHS, wide=setting.optimize == "speed")
+    is_rows = planned.runs == prod(g.kernel[:-1]) and planned.run == g.in_channels * g.kernel[-1]
+    walked = tuple(replace(axis, indent=INDENT * i) for i, axis in enumerate(spatial[:-1] if is_rows else spatial))
+    is_walked = prod(g.kernel) > 1 or g.is_padded or set(g.strides) != {1}
+    pixels = prod(g.output)
+    context = {
+        "g": g,
+        "description": describe(op),
+        "x_type": op.x.dtype.c,
+        "x_kind": x_kind(op),
+        "y_type": op.y.dtype.c,
+        "output": packed.epilogue.output,
+        "dsp": dsp_output(op, packed),
+        "window": planned,
+        "is_walked": is_walked,
+        "is_rows": is_rows,
+        "axes": spatial,
+        "row": spatial[-1],
+        "row_label": spatial[-1].label if is_rows else "",
+        "walked": walked,
+        "walked_indent": INDENT * len(walked),
+        "has_border": has_border,
+        "has_inside": all(axis.inside_begin < axis.inside_end for axis in spatial),
+        "padding_byte": packed.padding,
+        "pixels": pixels,
+        "is_odd": pixels % 2 == 1,
+        "is_split": g.batch > 1,
+        "x_image": g.in_channels * prod(g.input),
+        "y_image": g.out_channels * pixels,
+        "segments": words.segments,
+        "lanes": LANES,
+        "uses_string": True,
+    }
+    constants = [stream_constants(words)]
+    if has_border and not planned.is_gathered:
+        constants.append(Constants("padding", op.x.dtype.c, np.full(planned.run, packed.padding), "a tap outside."))
+    constants += exact_constants(packed)
+    widening = (f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_load_word") if planned.words.total else ()
+    support = ("dsp", "dsp_load_two", *widening, *(("dsp_pair",) if planned.lone else ()), *stream_support(words))
+    support += output_support(op, packed)
+    scratch = Scratch(2 * 4 * planned.pairs, 4)
+    return Prepared(tuple(constants), context, (scratch,), support, packed.certificate)
+
+
+def x_kind(op: Conv) -> str:
+    """How the names of instructions end that widen the image's elements."""
+    return "u8" if op.x.dtype is DType.UINT8 else "s8"
+
+
+def stream_constants(words: Stream) -> Constants:
+    """The table of the constants of all blocks."""
+    texts = {
+        "int16": "two of a channel in a word",
+        "shared": "four in a word, 256 * upper channel + lower channel in each half",
+        "bytes": "four of a channel in a word",
+    }
+    parts = ["where sums start" + (" (for two channels 256 * upper + lower, lower)" if words.form == "shared" else "")]
+    parts.append(f"weights, {texts[words.form]}")
+    tail = words.segments[0].tail
+    parts += ["multipliers"] if tail.has_multipliers else []
+    parts += ["offsets"] if tail.has_offsets else []
+    parts += ["the first channel, -1 if its output step needs none"] if tail.has_channel else []
+    return Constants("constants", "int32_t", words.words, f"of each block of channels: {'; '.join(parts)}.")
+
+
+def stream_support(words: Stream) -> tuple[str, ...]:
+    """The C functions that sums of these words call."""
+    forms = {segment.form for segment in words.segments}
+    needed = {"dsp_dot"}
+    if "shared" in forms:
+        needed |= {"dsp_even_s8", "dsp_upper"}
+    if "bytes" in forms:
+        needed |= {"dsp_even_s8", "dsp_odd_s8"}
+    return tuple(sorted(needed))
+
+
+CONV = Kernel("arm_dsp/conv", "kernels/arm_dsp/conv.c.jinja", frozenset({"dsp"}), why_not, prepare)

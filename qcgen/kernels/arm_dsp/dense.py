@@ -1,0 +1,87 @@
+"""arm_dsp/dense: convolutions with a single window, the whole image; a matrix times a vector."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from qcgen.ir.program import Conv, ConvGeometry, Operator
+from qcgen.kernels.arm_dsp.conv import stream_constants, stream_support, why_no_dsp, x_kind
+from qcgen.kernels.arm_dsp.output import dsp_output, exact_constants, output_support, output_tail
+from qcgen.kernels.arm_dsp.weights import ONE_LANE, stream
+from qcgen.kernels.arm_dsp.window import run_of, unrolled
+from qcgen.kernels.kernel import Kernel, Prepared, Setting
+from qcgen.kernels.packing import pack
+from qcgen.kernels.portable.window_sums import describe
+
+WIDTHS = (8, 4, 2, 1)  # output channels at a time: eight sums, and 14 registers are all
+MAX_UNROLL = {"size": 4, "speed": 8}  # steps of four elements, each 30 instructions with eight channels
+
+
+@dataclass(frozen=True)
+class Lone:
+    """Elements behind the last whole word that make a pair; ``high`` is None if there is no second one."""
+
+    low: int
+    high: int | None
+
+
+def why_not(op: Operator, setting: Setting) -> str | None:
+    """Serves kernels that are as large as the image, without padding."""
+    reason = why_no_dsp(op, setting)
+    if reason is not None:
+        return reason
+    assert isinstance(op, Conv)
+    g = op.geometry
+    if g.group > 1:
+        return f"there are {g.group} groups of channels"
+    if not _is_whole(g):
+        return "a window is not the whole image"
+    return None
+
+
+def _is_whole(g: ConvGeometry) -> bool:
+    is_dense = all(k == 1 or d == 1 for k, d in zip(g.kernel, g.dilations, strict=True))
+    return g.kernel == g.input and prod(g.output) == 1 and not g.is_padded and is_dense
+
+
+def prepare(op: Operator, setting: Setting) -> Prepared:
+    """Weights as words in the order in which the image's words are unpacked; no scratch."""
+    assert isinstance(op, Conv)
+    g = op.geometry
+    packed = pack(op, setting.features, 0)
+    planned = run_of(g.taps)
+    words = stream(
+        op, packed, planned.order, output_tail(packed), WIDTHS, wide=setting.optimize == "speed", most_bytes=4
+    )
+    segments = tuple(replace(segment, is_apart=True) for segment in words.segments)
+    steps = unrolled(g.taps // 4, MAX_UNROLL[setting.optimize])
+    whole = g.taps // 4 * 4
+    offsets = range(g.taps - whole)
+    lone = tuple(Lone(i, i + 1 if i + 1 in offsets else None) for i in offsets if i % 2 == 0)
+    context = {
+        "g": g,
+        "description": describe(op),
+        "x_type": op.x.dtype.c,
+        "x_kind": x_kind(op),
+        "y_type": op.y.dtype.c,
+        "output": packed.epilogue.output,
+        "dsp": dsp_output(op, packed),
+        "segments": segments,
+        "lanes": ONE_LANE,
+        "words": steps,
+        "words_round": 4 * steps.unroll,
+        "lone": lone,
+        "has_zero_pair": planned.has_zero_pair,
+        "uses_string": True,
+    }
+    constants = (stream_constants(words), *exact_constants(packed))
+    widening = (f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_load_word") if steps.total else ()
+    paired = [s.form for s in words.segments if s.word_twos]
+    loads = {"dsp_two_at" for form in paired if form != "bytes" and steps.total}
+    loads |= {"dsp_load_two" for form in paired if form == "bytes" or lone}
+    support = ("dsp", *sorted(loads), *widening, *(("dsp_pair",) if lone else ()), *stream_support(words))
+    return Prepared(constants, context, (), support + output_support(op, packed), packed.certificate)
+
+
+DENSE = Kernel("arm_dsp/dense", "kernels/arm_dsp/dense.c.jinja", frozenset({"dsp"}), why_not, prepare)

@@ -1,0 +1,259 @@
+"""The constants of blocks of output channels as one stream of words, in the order in which kernels read them.
+
+Weights meet pairs of 16-bit elements as one of these:
+
+* "int16": a word holds two weights of one channel.
+* "shared": a word holds two weights of each of two channels, 256 * high + low in each half. Its products give
+  256 * sum(high) + sum(low); those of its low bytes alone, sign-extended, give sum(low). One instruction unpacks four
+  weights of one byte each, where "bytes" needs two. sum(high) is known modulo 2^24, so it must fit 24 bits.
+* "bytes": a word holds four weights of one channel, unpacked like the elements of the image.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from qcgen.intervals import INT32_MIN, reach
+from qcgen.ir.program import Conv, Int64s
+from qcgen.kernels.arm_dsp.window import MAX_UNROLL, ZERO, Unrolled, unrolled
+from qcgen.kernels.packing import Packed
+
+APART_PAIRS = 12  # pairs of a window from which on sums are computed apart
+SPEED_UNROLL = 20  # copies of a loop's body where flash may be spent
+
+Form = Literal["int16", "shared", "bytes"]
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What follows the weights of a block: what the output step needs, unless all channels share it.
+
+    ``multiplier`` and ``offset`` (M,) as in Equation (5). ``channel`` (M,): the number of the block's first channel
+    for output steps that need it, -1 for blocks that do not.
+    """
+
+    multiplier: Int64s | None
+    offset: Int64s | None
+    channel: Int64s | None
+
+    @property
+    def has_multipliers(self) -> bool:
+        """Whether each channel has a multiplier of its own."""
+        return self.multiplier is not None
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether each channel has an offset of its own."""
+        return self.offset is not None
+
+    @property
+    def has_channel(self) -> bool:
+        """Whether some block's channels must be known."""
+        return self.channel is not None
+
+    def words(self, first: int, beyond: int, width: int) -> Int64s:
+        """(blocks, words) of the tails of some blocks."""
+        parts = [v[first:beyond].reshape(-1, width) for v in (self.multiplier, self.offset) if v is not None]
+        if self.channel is not None:
+            channel = self.channel[first:beyond].reshape(-1, width)
+            known = np.arange(first, beyond, width)[:, None]
+            parts.append(np.where(channel.max(axis=1, keepdims=True) >= 0, known, -1))
+        return np.concatenate([np.zeros(((beyond - first) // width, 0), np.int64), *parts], axis=1)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Blocks of ``width`` output channels, from ``first`` on and before ``beyond``, summed at the same time.
+
+    ``steps``: the loop over the window; a step is one pair, or two where a word holds four weights of a channel.
+    A block's constants are ``width`` start values, its weights and its ``tail``; those of all blocks follow each other
+    from word ``offset`` on. ``is_apart``: a function of its own computes the sums, so that its loop has all registers
+    to itself; for short windows the call would cost more than it gains.
+    """
+
+    width: int
+    first: int
+    beyond: int
+    form: Form
+    steps: Unrolled
+    offset: int
+    tail: Tail
+    is_apart: bool
+
+    @property
+    def size(self) -> int:
+        """How many channels there are."""
+        return self.beyond - self.first
+
+    @property
+    def sums(self) -> int:
+        """Sums of a block: those of two windows."""
+        return 2 * self.width
+
+    @property
+    def offsets_at(self) -> int:
+        """Where in the tail offsets are."""
+        return self.width if self.tail.has_multipliers else 0
+
+    @property
+    def channel_at(self) -> int:
+        """Where in the tail the channel is."""
+        return self.offsets_at + (self.width if self.tail.has_offsets else 0)
+
+    @property
+    def tail_words(self) -> int:
+        """The words of the tail."""
+        return self.channel_at + (1 if self.tail.has_channel else 0)
+
+    @property
+    def last(self) -> int:
+        """The last channel."""
+        return self.beyond - 1
+
+    @property
+    def xs_round(self) -> int:
+        """How many words of two windows one round of the loop reads."""
+        return self.steps.unroll * (4 if self.form == "bytes" else 2)
+
+    @property
+    def channels(self) -> range:
+        """The channels of a block, counted from its first."""
+        return range(self.width)
+
+    @property
+    def words(self) -> range:
+        """The words of weights that a step needs."""
+        return range(self.width // 2 if self.form == "shared" else self.width)
+
+    @property
+    def word_twos(self) -> tuple[tuple[int, int], ...]:
+        """These words two by two, as they are loaded."""
+        return tuple((w, w + 1) for w in range(0, len(self.words) - 1, 2))
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether one word is left over by twos."""
+        return len(self.words) % 2 == 1
+
+    @property
+    def last_word(self) -> int:
+        """The number of the last word."""
+        return self.words[-1]
+
+    @property
+    def upper(self) -> tuple[int, ...]:
+        """The upper channel of each word that holds two."""
+        return tuple(2 * w for w in self.words)
+
+    @property
+    def lower(self) -> tuple[int, ...]:
+        """The lower channel of each word that holds two."""
+        return tuple(2 * w + 1 for w in self.words)
+
+    @property
+    def below(self) -> tuple[int, ...]:
+        """For each channel the lower one of its word."""
+        return tuple(c | 1 for c in self.channels)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The constants of all blocks, (n,) int32, and how they are divided."""
+
+    words: Int64s
+    segments: tuple[Segment, ...]
+    form: Form
+
+
+def stream(
+    op: Conv, packed: Packed, order: Int64s, tail: Tail, widths: tuple[int, ...], *, wide: bool, most_bytes: int = 2
+) -> Stream:
+    """The constants of a layer; ``order`` (slots,) says which weight [k...][channel] each half pair multiplies.
+
+    ``widths`` are the widths of blocks, largest first; ``wide`` asks for int16; blocks of "bytes" are no wider than
+    ``most_bytes``.
+    """
+    g = op.geometry
+    flat = packed.weights.reshape(g.out_channels, g.group_in, -1).transpose(0, 2, 1).reshape(g.out_channels, -1)
+    slots = np.where(order[None, :] == ZERO, 0, flat[:, order])
+    form: Form = "int16" if wide else "shared" if _may_share(op, packed) else "bytes"
+    if form == "bytes":
+        widths = tuple(width for width in widths if width <= most_bytes)
+    words, segments, first = [np.zeros(0, np.int64)], [], 0
+    for width in widths:
+        beyond = first + (g.out_channels - first) // width * width
+        if beyond == first:
+            continue
+        own: Form = "bytes" if form == "shared" and width == 1 else form
+        pairs = order.size // 2
+        steps = unrolled(pairs // 2 if own == "bytes" else pairs, SPEED_UNROLL if wide else MAX_UNROLL)
+        offset = sum(part.size for part in words)
+        segments.append(Segment(width, first, beyond, own, steps, offset, tail, pairs >= APART_PAIRS))
+        blocks = _pack(slots[first:beyond].reshape(-1, width, order.size), own)
+        start = _starts(packed.start[first:beyond], own).reshape(-1, width)
+        words.append(np.concatenate([start, blocks, tail.words(first, beyond, width)], axis=1).reshape(-1))
+        first = beyond
+    return Stream(np.concatenate(words), tuple(segments), form)
+
+
+def _may_share(op: Conv, packed: Packed) -> bool:
+    """Whether two channels may lie in one word: sums fit 24 bits, and 256 * high + low fits int16."""
+    if packed.wraps:
+        return False
+    bounds = reach(op)
+    addend = packed.epilogue.addend
+    fits = (bounds.lo + addend >= -(2**23)) & (bounds.hi + addend < 2**23)
+    return bool(fits[0::2].all() and packed.weights[0::2].min() > -128)
+
+
+def _pack(blocks: Int64s, form: Form) -> Int64s:
+    """(blocks, width, slots) to words (blocks, n) in the order of steps and the words of a step."""
+    count, width, slots = blocks.shape
+    match form:
+        case "int16":
+            halves = blocks.reshape(count, width, slots // 2, 2)
+            words = _pair(halves[..., 0], halves[..., 1])
+        case "shared":
+            both = 256 * blocks[:, 0::2] + blocks[:, 1::2]
+            halves = both.reshape(count, width // 2, slots // 2, 2)
+            words = _pair(halves[..., 0], halves[..., 1])
+        case "bytes":
+            # The word's even bytes are its first pair, the odd ones its second.
+            b = blocks.reshape(count, width, slots // 4, 4) & 0xFF
+            words = _int32(b[..., 0] | b[..., 2] << 8 | b[..., 1] << 16 | b[..., 3] << 24)
+    return words.transpose(0, 2, 1).reshape(count, -1)
+
+
+def _pair(low: Int64s, high: Int64s) -> Int64s:
+    return _int32((low & 0xFFFF) | (high & 0xFFFF) << 16)
+
+
+def _starts(start: Int64s, form: Form) -> Int64s:
+    """Where sums start: for two channels in one word, first that of 256 * high + low, then that of low."""
+    if form != "shared":
+        return start
+    both = start.copy()
+    both[0::2] = _int32(256 * start[0::2] + start[1::2])
+    return both
+
+
+def _int32(value: Int64s) -> Int64s:
+    """Modulo 2^32, as int32."""
+    return (value - INT32_MIN) % 2**32 + INT32_MIN
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A window of those that are summed at the same time: the names of its sums, pairs and outputs in C."""
+
+    sum: str
+    pair: str
+    out: str
+    is_second: bool
+
+
+LANES = (Lane("a", "x", "out_a", False), Lane("b", "z", "out_b", True))
+ONE_LANE = (Lane("a", "x", "out", False),)

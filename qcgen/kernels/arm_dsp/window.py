@@ -1,0 +1,118 @@
+"""The order in which the elements of a window are widened to pairs of 16 bits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from qcgen.ir.program import ConvGeometry, Int64s
+
+MAX_GATHERED = 256  # elements of a window at the border that the C function collects on its stack
+MAX_LONE = 48  # elements left over by whole words that are written out pair by pair
+MAX_UNROLL = 10  # copies of a loop's body: the loop itself then costs 3 instructions in 120
+
+ZERO = -1
+"""In an order: a half of a pair that no element fills; its weights are zero."""
+
+
+@dataclass(frozen=True)
+class Element:
+    """An element of a window: which run of neighbours in the image, and where in it."""
+
+    run: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class LonePair:
+    """Two elements that are left over by whole words; ``high`` is None if there is no second one."""
+
+    low: Element
+    high: Element | None
+
+
+@dataclass(frozen=True)
+class Unrolled:
+    """A loop of ``count`` rounds of ``unroll`` copies, then ``rest`` more copies."""
+
+    total: int
+    unroll: int
+    count: int
+    rest: int
+
+    @property
+    def copies(self) -> range:
+        """The copies in the loop."""
+        return range(self.unroll)
+
+    @property
+    def rest_copies(self) -> range:
+        """The copies behind the loop."""
+        return range(self.rest)
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window as ``runs`` of ``run`` elements that lie side by side in the image, each widened word by word.
+
+    ``words`` are the whole words of a run, ``lone`` what they leave over, ``order`` (slots,) the element of each half
+    pair, counted through all runs. ``is_gathered``: at the border, rows that leave the image are collected on the
+    stack; otherwise runs are single taps, which leave the image as a whole.
+    """
+
+    runs: int
+    run: int
+    words: Unrolled
+    lone: tuple[LonePair, ...]
+    order: Int64s
+    is_gathered: bool
+    has_zero_pair: bool
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of one window; an even number."""
+        return self.order.size // 2
+
+
+def unrolled(total: int, most: int = MAX_UNROLL) -> Unrolled:
+    """How a loop of ``total`` rounds is written: in copies that divide it, if there are enough of these."""
+    if total <= most:
+        return Unrolled(total, total, 1 if total else 0, 0)
+    unroll = max((n for n in range(most // 2, most + 1) if total % n == 0), default=most)
+    return Unrolled(total, unroll, total // unroll, total % unroll)
+
+
+def window(g: ConvGeometry, *, has_border: bool) -> Window:
+    """The window of a channels-last image, in rows of taps where that serves, else tap by tap."""
+    is_row = g.dilations[-1] == 1 and g.group == 1
+    is_gathered = is_row and has_border and g.taps <= MAX_GATHERED and (g.group_in % 4 != 0 or g.group_in < 16)
+    if is_row and (is_gathered or not has_border):
+        return _window(prod(g.kernel[:-1]), g.group_in * g.kernel[-1], is_gathered)
+    return _window(prod(g.kernel), g.group_in, False)
+
+
+def run_of(elements: int) -> Window:
+    """A window that lies in the image without a gap."""
+    return _window(1, elements, False)
+
+
+def lone_elements(g: ConvGeometry, *, has_border: bool) -> int:
+    """How many elements whole words leave over."""
+    planned = window(g, has_border=has_border)
+    return planned.runs * (planned.run % 4)
+
+
+def _window(runs: int, run: int, is_gathered: bool) -> Window:
+    whole = run // 4 * 4
+    words = np.arange(whole).reshape(-1, 2, 2).transpose(0, 2, 1).reshape(-1)  # 0, 2 and 1, 3 of each word
+    order = (np.arange(runs)[:, None] * run + words[None, :]).reshape(-1)
+    left = [Element(r, offset) for r in range(runs) for offset in range(whole, run)]
+    lone = tuple(LonePair(left[i], left[i + 1] if i + 1 < len(left) else None) for i in range(0, len(left), 2))
+    tail = [ZERO if e is None else e.run * run + e.offset for pair in lone for e in (pair.low, pair.high)]
+    order = np.concatenate([order, np.array(tail, np.int64)])
+    has_zero_pair = order.size % 4 != 0
+    if has_zero_pair:
+        order = np.concatenate([order, np.full(2, ZERO)])
+    return Window(runs, run, unrolled(whole // 4, 4), lone, order.astype(np.int64), is_gathered, has_zero_pair)

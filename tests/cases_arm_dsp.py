@@ -1,0 +1,91 @@
+"""More convolutions for the kernels of Arm's DSP extension: weights and sums at their ends, every kind of rest."""
+
+from __future__ import annotations
+
+import numpy as np
+from cases import S8, U8, U8S8, integer, quantized
+
+
+def full(shape, value):
+    """Weights that are all the same."""
+    return np.full(shape, value, np.int8)
+
+
+def edge(shape, seed):
+    """Weights at the ends of int8 only, -128 among them."""
+    return np.random.default_rng(seed).choice(np.int8([-128, 127]), shape)
+
+
+EXTREMES = (
+    quantized("dsp_all_minus_128", (1, 9, 6, 6), (6, 9, 3, 3), S8, w=full((6, 9, 3, 3), -128), pads=[1, 1, 1, 1]),
+    quantized("dsp_all_minus_128_u8", (1, 9, 6, 6), (6, 9, 3, 3), U8S8, w=full((6, 9, 3, 3), -128)),
+    quantized("dsp_all_minus_127", (1, 8, 6, 6), (8, 8, 3, 3), S8, w=full((8, 8, 3, 3), -127), pads=[1, 1, 1, 1]),
+    quantized("dsp_all_127_u8", (1, 12, 6, 6), (7, 12, 3, 3), U8S8, w=full((7, 12, 3, 3), 127), pads=[1, 1, 1, 1]),
+    quantized("dsp_ends_of_int8", (1, 16, 7, 6), (12, 16, 3, 3), U8S8, w=edge((12, 16, 3, 3), 5), pads=[1, 0, 1, 1]),
+    quantized("dsp_ends_pointwise", (1, 33, 3, 3), (9, 33, 1, 1), S8, w=edge((9, 33, 1, 1), 6)),
+    quantized("dsp_depthwise_minus_128", (1, 8, 6, 7), (8, 1, 3, 3), S8, w=full((8, 1, 3, 3), -128), group=8),
+    quantized("dsp_depthwise_ends", (1, 9, 7, 7), (9, 1, 3, 3), U8S8, w=edge((9, 1, 3, 3), 7), group=9, pads=[1] * 4),
+    quantized("dsp_dense_ends", (1, 67, 1, 1), (13, 67, 1, 1), U8S8, w=edge((13, 67, 1, 1), 8)),
+    quantized("dsp_sums_beyond_24_bits", (1, 700, 2, 2), (5, 700, 1, 1), S8, w=full((5, 700, 1, 1), 127)),
+    quantized("dsp_dense_beyond_24_bits", (1, 700, 1, 1), (6, 700, 1, 1), U8S8, w=full((6, 700, 1, 1), 127)),
+)
+
+
+def even(shape, seed):
+    """Weights within -127..127, as quantizers make them: two channels may share a word."""
+    return np.random.default_rng(seed).integers(-127, 128, shape, np.int8)
+
+
+SHAPES = (
+    *(
+        quantized(f"dsp_even_{c}_in_{m}_out", (1, c, 5, 5), (m, c, 3, 3), S8, w=even((m, c, 3, 3), m), pads=[1] * 4)
+        for c, m in ((1, 2), (2, 3), (4, 4), (5, 9), (9, 6), (16, 7), (20, 11))
+    ),
+    *(
+        quantized(f"dsp_even_dense_{c}_in_{m}_out", (1, c, 1, 1), (m, c, 1, 1), U8S8, w=even((m, c, 1, 1), m))
+        for c, m in ((1, 8), (2, 10), (3, 15), (40, 12), (61, 31))
+    ),
+    *(
+        quantized(f"dsp_{c}_channels_in_{m}_out", (1, c, 4, 5), (m, c, 3, 3), U8S8, pads=[1, 1, 1, 1])
+        for c, m in ((1, 1), (2, 3), (4, 4), (5, 9), (6, 7), (8, 8), (11, 5), (15, 6), (16, 16), (20, 11), (32, 8))
+    ),
+    *(
+        quantized(f"dsp_pointwise_{c}_in_{m}_out", (1, c, 3, 3), (m, c, 1, 1), S8)
+        for c, m in ((1, 5), (2, 2), (3, 8), (4, 6), (7, 1), (34, 10), (64, 4))
+    ),
+    *(
+        quantized(f"dsp_dense_{c}_in_{m}_out", (2, c, 1, 1), (m, c, 1, 1), S8)
+        for c, m in ((1, 1), (2, 9), (3, 15), (4, 8), (5, 12), (46, 10), (80, 11))
+    ),
+    *(quantized(f"dsp_line_{k}_taps", (1, 12, 9), (5, 12, k), U8, pads=[k // 2, k // 2]) for k in (2, 5, 8)),
+    *(
+        quantized(
+            f"dsp_depthwise_{k}_by_{k}_stride_{s}",
+            (1, 10, 13, 11),
+            (10, 1, k, k),
+            S8,
+            group=10,
+            strides=[s, s],
+            pads=[k // 2] * 4,
+        )
+        for k in (1, 2, 3, 4, 5, 7)
+        for s in (1, 2, 3)
+    ),
+    *(
+        quantized(f"dsp_depthwise_row_of_{w}", (1, 4, 3, w), (4, 1, 3, 3), U8, group=4, pads=[1, 1, 1, 1])
+        for w in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13)
+    ),
+    quantized("dsp_depthwise_in_bands", (1, 5, 40, 50), (5, 1, 3, 3), U8S8, group=5, pads=[1, 1, 1, 1]),
+    quantized("dsp_depthwise_dilated", (1, 8, 11, 12), (8, 1, 3, 3), S8, group=8, pads=[2, 3, 2, 3], dilations=[2, 3]),
+    quantized("dsp_dilated_in_tiles", (1, 8, 9, 13), (8, 8, 3, 3), S8, pads=[2, 3, 2, 3], dilations=[2, 3]),
+    *(
+        quantized(f"dsp_tiles_{h}_by_{w}", (1, 8, h, w), (6, 8, 3, 3), U8S8, pads=[1, 1, 1, 1])
+        for h, w in ((2, 4), (3, 5), (2, 7), (8, 9), (1, 8), (5, 3))
+    ),
+    quantized("dsp_tiles_without_padding", (2, 16, 7, 9), (9, 16, 3, 3), U8),
+    quantized("dsp_kernel_10_by_4", (1, 1, 25, 10), (8, 1, 10, 4), S8, pads=[4, 1, 5, 1], strides=[2, 2]),
+    quantized("dsp_kernel_7_by_7", (1, 3, 14, 12), (9, 3, 7, 7), U8, pads=[3, 3, 3, 3], strides=[2, 2]),
+    quantized("dsp_relu_tighter_than_the_type", (1, 8, 5, 5), (8, 8, 3, 3), U8, y_zero_point=0, pads=[1, 1, 1, 1]),
+    integer("dsp_integer", (1, 9, 5, 4), (7, 9, 3, 3), ("int8", "int8"), pads=[1, 1, 1, 1]),
+    integer("dsp_integer_dense", (1, 21, 1, 1), (11, 21, 1, 1), ("uint8", "int8")),
+)

@@ -1,0 +1,98 @@
+"""The kernels for Arm's DSP extension, built for the host, where each instruction has its portable meaning."""
+
+from __future__ import annotations
+
+import pytest
+from batch import Image, Unit, build, difference, require, unit
+from cases import CASES, Case
+from cases_arm_dsp import EXTREMES, SHAPES
+
+from qcgen.kernels.arm_dsp.weights import Segment
+
+AIMS = ("size", "speed")
+
+
+DSP_CASES = (*CASES, *EXTREMES, *SHAPES)
+
+
+def dsp_unit(case: Case, optimize: str) -> Unit:
+    """The case compiled for a Cortex-M4, channels last."""
+    return unit(case, "nhwc", optimize, "cortex-m4")
+
+
+def kernel_of(case: Case, optimize: str) -> str:
+    [call] = dsp_unit(case, optimize).artifact.plan.calls
+    return call.kernel
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory) -> Image:
+    """All cases that a DSP kernel serves in one program."""
+    require("gcc")
+    units = [dsp_unit(case, aim) for case in DSP_CASES for aim in AIMS if kernel_of(case, aim).startswith("arm_dsp")]
+    return build(tmp_path_factory.mktemp("dsp"), units, "gcc", ("-O1",))
+
+
+@pytest.fixture(scope="module")
+def outputs(image):
+    return image.run()
+
+
+@pytest.mark.parametrize("case", DSP_CASES, ids=lambda case: case.name)
+def test_the_portable_meaning_equals_the_reference(case, outputs):
+    units = [dsp_unit(case, aim) for aim in AIMS]
+    wrong = [text for each in units if each.name in outputs and (text := difference(each, outputs[each.name]))]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("fill", [0, 255])
+def test_buffers_at_odd_addresses_are_enough_and_nothing_beside_them_is_written(image, fill):
+    image.assert_equals_reference("guarded", fill)
+
+
+def test_nothing_is_read_beside_the_buffers_and_no_behaviour_is_undefined(tmp_path):
+    require("gcc")
+    # Dense and pointwise kernels read their input word by word, the others find their windows in it.
+    units = [dsp_unit(case, aim) for case in (*EXTREMES, *SHAPES) for aim in AIMS]
+    units = [each for each in units if each.artifact.plan.calls[0].kernel.startswith("arm_dsp")]
+    build(tmp_path, units, "gcc", ("-O1", "-fsanitize=address,undefined")).assert_equals_reference()
+
+
+@pytest.mark.parametrize("kernel", ["conv", "depthwise", "dense", "winograd"])
+def test_some_case_uses_the_kernel(kernel):
+    assert any(kernel_of(case, aim) == f"arm_dsp/{kernel}" for case in DSP_CASES for aim in AIMS)
+
+
+@pytest.mark.parametrize("form", ["int16", "shared", "bytes"])
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_some_case_has_blocks_of_each_width_in_each_form(form, width):
+    if (form, width) in {("shared", 1), ("bytes", 8)}:
+        return  # one channel shares its words with none; bytes of eight channels would need 16 registers and more
+    assert any(
+        segment.form == form and segment.width == width
+        for case in DSP_CASES
+        for aim in AIMS
+        for segment in dsp_unit(case, aim).artifact.plan.calls[0].context.get("segments", ())
+        if isinstance(segment, Segment)
+    )
+
+
+@pytest.mark.parametrize("optimize", AIMS)
+def test_weights_at_minus_128_do_not_share_words(optimize):
+    [case] = [case for case in EXTREMES if case.name == "dsp_all_minus_128"]
+    [call] = dsp_unit(case, optimize).artifact.plan.calls
+    forms = {s.form for s in call.context["segments"] if isinstance(s, Segment)}
+    assert "shared" not in forms
+
+
+def test_weights_keep_their_size_in_flash_with_optimize_size():
+    for case in SHAPES:
+        each = dsp_unit(case, "size")
+        [call] = each.artifact.plan.calls
+        if not call.kernel.startswith("arm_dsp"):
+            continue
+        [table] = [table for table in call.tables if table.role in ("weights", "constants")]
+        g = each.op.geometry
+        others = 4 * 4 if table.role == "constants" else 0  # start, multiplier, offset, channel
+        lone = g.taps if g.taps < 4 else -g.taps % 4  # elements that fill half a pair, or half a word
+        assert table.bytes <= g.out_channels * (g.taps + lone + 4 + others), case.name

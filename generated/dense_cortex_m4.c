@@ -68,7 +68,9 @@ static inline void dense_cortex_m4_dsp_load_two(const int32_t **words, int32_t *
 static inline void dense_cortex_m4_dsp_two_at(const int32_t *words, int32_t *first, int32_t *second)
 {
 #if defined(__ARM_FEATURE_SIMD32) && !defined(__clang__)
-    const struct { int32_t first, second; } *const two = (const void *)words;
+    /* As one number of 64 bits, so that the compiler keeps to the offsets that LDRD has. */
+    typedef int64_t two_words __attribute__((may_alias));
+    const two_words *const two = (const void *)words;
 
     __asm__ volatile("ldrd %0, %1, %2" : "=r"(*first), "=r"(*second) : "m"(*two) : "memory");
 #else

@@ -9,12 +9,10 @@ from functools import cached_property
 from pathlib import Path
 
 from qcgen.build import LoadedModel, build
-from qcgen.intervals import annotate
 from qcgen.ir.plan import Plan
 from qcgen.ir.program import Program
 from qcgen.plan import plan
 from qcgen.report import Report, report
-from qcgen.simplify import simplify
 from qcgen.write import write_files
 
 
@@ -23,16 +21,13 @@ class Artifact:
     """A compiled model: ``files`` by name, rendered from ``plan``.
 
     ``program`` is what the model means, before simplification: it judges the code, and simplification with it.
+    ``planned`` is the program that was planned: simplified, unless the options forbid it.
     """
 
     program: Program
+    planned: Program
     plan: Plan
     files: Mapping[str, str]
-
-    @cached_property
-    def planned(self) -> Program:
-        """The Program that was planned: simplified, unless the options forbid it."""
-        return annotate(simplify(self.program)) if self.plan.options.simplify else self.program
 
     @cached_property
     def report(self) -> Report:

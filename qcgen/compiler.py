@@ -66,9 +66,9 @@ def compile_graph(graph: Graph, options: Options, prefix: str, source: str, node
     program = lower(check(graph if node is None else select_node(graph, node)), numerics=options.numerics)
     if options.io == "quantized":
         program = quantized_io(program)
-    improved = annotate(simplify(program)) if options.simplify else program
-    planned = plan(improved, options, prefix, source, node)
-    return Artifact(program, planned, render(planned))
+    planned = annotate(simplify(program)) if options.simplify else program
+    own = plan(planned, options, prefix, source, node)
+    return Artifact(program, planned, own, render(own))
 
 
 def _require_known(options: Options, name: str | None) -> None:

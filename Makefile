@@ -3,16 +3,21 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+# One process per core; the tests of a file share what they compile.
+PYTEST = $(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-cortex networks generated exhaustive clean c-compiler
+.PHONY: help demo test emulated exhaustive costs bench bench-networks bench-cortex networks generated clean c-compiler
 
 help:
 	@echo "make demo        compile a small network, verify the C on this machine, recognize handwritten digits with it"
 	@echo "make test        set up .venv, then lint, type checks, import contracts and all tests"
+	@echo "make emulated    every case on every emulated core, on a big-endian machine and on an AVR (minutes)"
 	@echo "make exhaustive  the tests that walk through all 2^32 accumulators (minutes)"
+	@echo "make costs       predicted beside measured instructions of many layers, for every kernel and core (minutes)"
 	@echo "make bench       time per layer on this machine, and how long compiling takes"
-	@echo "make bench-cortex  instructions on emulated cores beside CMSIS-NN, written to docs/benchmarks.md"
+	@echo "make bench-networks  time of whole networks on this machine beside onnxruntime, if it is installed"
+	@echo "make bench-cortex    instructions on emulated cores beside CMSIS-NN, written to docs/benchmarks.md"
 	@echo "make networks    whole networks against outputs recorded from onnxruntime; memory, sizes, compilers"
 	@echo "make generated   rewrite the gallery in generated/ and what commands print in README.md and docs/"
 	@echo "make clean       remove .venv and everything else that was made"
@@ -25,13 +30,22 @@ test: c-compiler .venv/dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/python -m pytest
+	$(PYTEST)
+
+emulated: c-compiler .venv/dev
+	$(PYTEST) --emulated -m emulated
 
 exhaustive: c-compiler .venv/dev
-	$(BIN)/python -m pytest --exhaustive -m exhaustive
+	$(PYTEST) --exhaustive -m exhaustive
+
+costs: c-compiler .venv/dev
+	$(PYTEST) --costs -m costs
 
 bench: c-compiler .venv/runtime
 	@$(BIN)/python -m tests.bench.host
+
+bench-networks: c-compiler .venv/runtime
+	@$(BIN)/python -m tests.bench.host_networks
 
 bench-cortex: c-compiler .venv/runtime
 	@$(BIN)/python -m tests.bench.cortex --write

@@ -31,9 +31,11 @@ typedef char conv_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1
 
 #if defined(__GNUC__)
 #define CONV_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#define CONV_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
 #define CONV_CORTEX_M4_RARELY(condition) __builtin_expect(condition, 0)
 #else
 #define CONV_CORTEX_M4_NOINLINE
+#define CONV_CORTEX_M4_INLINE inline
 #define CONV_CORTEX_M4_RARELY(condition) (condition)
 #endif
 
@@ -170,7 +172,7 @@ static void conv_cortex_m4_conv1_window(const int8_t *x, int32_t pixel, const in
         IN_HEIGHT = 8, INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 4,
         STEP_WIDTH = 3, OUT_WIDTH = 5, STRIDE_WIDTH = 2, PAD_WIDTH = 1,
         IN_WIDTH = 8, INSIDE_WIDTH = 1, BEYOND_WIDTH = 4,
-        KERNEL_WIDTH = 2, IN_CHANNELS = 3,
+        KERNEL_WIDTH = 2,
         RUN = 6
     };
     const int32_t oy = pixel / OUT_WIDTH;
@@ -189,7 +191,7 @@ static void conv_cortex_m4_conv1_window(const int8_t *x, int32_t pixel, const in
             const int32_t iy = begin_y + ky * DILATION_HEIGHT;
             if (iy >= 0 && iy < IN_HEIGHT && beyond > first) {
                 const int8_t *const row = x + iy * STEP_HEIGHT + (begin_x + first) * STEP_WIDTH;
-                memcpy(gathered + first * IN_CHANNELS, row, (size_t)((beyond - first) * IN_CHANNELS));
+                memcpy(gathered + first * STEP_WIDTH, row, (size_t)((beyond - first) * STEP_WIDTH));
             }
             *runs++ = gathered;
             gathered += RUN;
@@ -230,134 +232,77 @@ static void conv_cortex_m4_conv1_widen(const int8_t *const *a, const int8_t *con
     *pairs++ = conv_cortex_m4_dsp_pair(b[1][4], b[1][5]);
 }
 
-/* Output channels 0 to 3 of two pixels, a and b, 4 at a time. */
-CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_channels4(const int32_t *pairs, int8_t *out_a, int8_t *out_b)
+/* conv_cortex_m4_conv1: stores the outputs of two pixels in a channel. */
+static inline void conv_cortex_m4_conv1_two_codes(int32_t a, int32_t b, int32_t multiplier, int8_t *out)
+{
+    enum { NEXT = 4 }; /* the second pixel's output */
+
+    out[0] = conv_cortex_m4_conv1_code(a, multiplier);
+    out[NEXT] = conv_cortex_m4_conv1_code(b, multiplier);
+}
+
+/* The next two elements of two windows meet 4 channels. */
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_step4(const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
+{
+    int32_t x0, z0, w0, w1;
+
+    conv_cortex_m4_dsp_load_two(xs, &x0, &z0);
+    conv_cortex_m4_dsp_load_two(constants, &w0, &w1);
+    a[0] = conv_cortex_m4_dsp_dot(x0, w0, a[0]);
+    b[0] = conv_cortex_m4_dsp_dot(z0, w0, b[0]);
+    w0 = conv_cortex_m4_dsp_even_s8(w0);
+    a[1] = conv_cortex_m4_dsp_dot(x0, w0, a[1]);
+    b[1] = conv_cortex_m4_dsp_dot(z0, w0, b[1]);
+    a[2] = conv_cortex_m4_dsp_dot(x0, w1, a[2]);
+    b[2] = conv_cortex_m4_dsp_dot(z0, w1, b[2]);
+    w1 = conv_cortex_m4_dsp_even_s8(w1);
+    a[3] = conv_cortex_m4_dsp_dot(x0, w1, a[3]);
+    b[3] = conv_cortex_m4_dsp_dot(z0, w1, b[3]);
+}
+
+/* Output channels 0 to 3 of two pixels, 4 at a time. */
+CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_channels4(const int32_t *pairs, int8_t *out)
 {
     const int32_t *constants = conv_cortex_m4_conv1_constants;
-    int8_t *const out_end = out_a + 4;
+    int8_t *const out_end = out + 4;
 
     do {
         const int32_t *xs = pairs;
-        int32_t a0 = constants[0];
-        int32_t a1 = constants[1];
-        int32_t a2 = constants[2];
-        int32_t a3 = constants[3];
-        int32_t b0 = a0;
-        int32_t b1 = a1;
-        int32_t b2 = a2;
-        int32_t b3 = a3;
-        int32_t x0, z0, w0, w1;
+        int32_t a[] = { constants[0], constants[1], constants[2], constants[3] };
+        int32_t b[] = { constants[0], constants[1], constants[2], constants[3] };
 
         constants += 4;
-        conv_cortex_m4_dsp_load_two(&xs, &x0, &z0);
-        conv_cortex_m4_dsp_load_two(&constants, &w0, &w1);
-        a0 = conv_cortex_m4_dsp_dot(x0, w0, a0);
-        b0 = conv_cortex_m4_dsp_dot(z0, w0, b0);
-        w0 = conv_cortex_m4_dsp_even_s8(w0);
-        a1 = conv_cortex_m4_dsp_dot(x0, w0, a1);
-        b1 = conv_cortex_m4_dsp_dot(z0, w0, b1);
-        a2 = conv_cortex_m4_dsp_dot(x0, w1, a2);
-        b2 = conv_cortex_m4_dsp_dot(z0, w1, b2);
-        w1 = conv_cortex_m4_dsp_even_s8(w1);
-        a3 = conv_cortex_m4_dsp_dot(x0, w1, a3);
-        b3 = conv_cortex_m4_dsp_dot(z0, w1, b3);
-        conv_cortex_m4_dsp_load_two(&xs, &x0, &z0);
-        conv_cortex_m4_dsp_load_two(&constants, &w0, &w1);
-        a0 = conv_cortex_m4_dsp_dot(x0, w0, a0);
-        b0 = conv_cortex_m4_dsp_dot(z0, w0, b0);
-        w0 = conv_cortex_m4_dsp_even_s8(w0);
-        a1 = conv_cortex_m4_dsp_dot(x0, w0, a1);
-        b1 = conv_cortex_m4_dsp_dot(z0, w0, b1);
-        a2 = conv_cortex_m4_dsp_dot(x0, w1, a2);
-        b2 = conv_cortex_m4_dsp_dot(z0, w1, b2);
-        w1 = conv_cortex_m4_dsp_even_s8(w1);
-        a3 = conv_cortex_m4_dsp_dot(x0, w1, a3);
-        b3 = conv_cortex_m4_dsp_dot(z0, w1, b3);
-        conv_cortex_m4_dsp_load_two(&xs, &x0, &z0);
-        conv_cortex_m4_dsp_load_two(&constants, &w0, &w1);
-        a0 = conv_cortex_m4_dsp_dot(x0, w0, a0);
-        b0 = conv_cortex_m4_dsp_dot(z0, w0, b0);
-        w0 = conv_cortex_m4_dsp_even_s8(w0);
-        a1 = conv_cortex_m4_dsp_dot(x0, w0, a1);
-        b1 = conv_cortex_m4_dsp_dot(z0, w0, b1);
-        a2 = conv_cortex_m4_dsp_dot(x0, w1, a2);
-        b2 = conv_cortex_m4_dsp_dot(z0, w1, b2);
-        w1 = conv_cortex_m4_dsp_even_s8(w1);
-        a3 = conv_cortex_m4_dsp_dot(x0, w1, a3);
-        b3 = conv_cortex_m4_dsp_dot(z0, w1, b3);
-        conv_cortex_m4_dsp_load_two(&xs, &x0, &z0);
-        conv_cortex_m4_dsp_load_two(&constants, &w0, &w1);
-        a0 = conv_cortex_m4_dsp_dot(x0, w0, a0);
-        b0 = conv_cortex_m4_dsp_dot(z0, w0, b0);
-        w0 = conv_cortex_m4_dsp_even_s8(w0);
-        a1 = conv_cortex_m4_dsp_dot(x0, w0, a1);
-        b1 = conv_cortex_m4_dsp_dot(z0, w0, b1);
-        a2 = conv_cortex_m4_dsp_dot(x0, w1, a2);
-        b2 = conv_cortex_m4_dsp_dot(z0, w1, b2);
-        w1 = conv_cortex_m4_dsp_even_s8(w1);
-        a3 = conv_cortex_m4_dsp_dot(x0, w1, a3);
-        b3 = conv_cortex_m4_dsp_dot(z0, w1, b3);
-        conv_cortex_m4_dsp_load_two(&xs, &x0, &z0);
-        conv_cortex_m4_dsp_load_two(&constants, &w0, &w1);
-        a0 = conv_cortex_m4_dsp_dot(x0, w0, a0);
-        b0 = conv_cortex_m4_dsp_dot(z0, w0, b0);
-        w0 = conv_cortex_m4_dsp_even_s8(w0);
-        a1 = conv_cortex_m4_dsp_dot(x0, w0, a1);
-        b1 = conv_cortex_m4_dsp_dot(z0, w0, b1);
-        a2 = conv_cortex_m4_dsp_dot(x0, w1, a2);
-        b2 = conv_cortex_m4_dsp_dot(z0, w1, b2);
-        w1 = conv_cortex_m4_dsp_even_s8(w1);
-        a3 = conv_cortex_m4_dsp_dot(x0, w1, a3);
-        b3 = conv_cortex_m4_dsp_dot(z0, w1, b3);
-        conv_cortex_m4_dsp_load_two(&xs, &x0, &z0);
-        conv_cortex_m4_dsp_load_two(&constants, &w0, &w1);
-        a0 = conv_cortex_m4_dsp_dot(x0, w0, a0);
-        b0 = conv_cortex_m4_dsp_dot(z0, w0, b0);
-        w0 = conv_cortex_m4_dsp_even_s8(w0);
-        a1 = conv_cortex_m4_dsp_dot(x0, w0, a1);
-        b1 = conv_cortex_m4_dsp_dot(z0, w0, b1);
-        a2 = conv_cortex_m4_dsp_dot(x0, w1, a2);
-        b2 = conv_cortex_m4_dsp_dot(z0, w1, b2);
-        w1 = conv_cortex_m4_dsp_even_s8(w1);
-        a3 = conv_cortex_m4_dsp_dot(x0, w1, a3);
-        b3 = conv_cortex_m4_dsp_dot(z0, w1, b3);
-        const int32_t multiplier0 = constants[0];
-        const int32_t multiplier1 = constants[1];
-        const int32_t multiplier2 = constants[2];
-        const int32_t multiplier3 = constants[3];
-
-        out_a[0] = conv_cortex_m4_conv1_code(conv_cortex_m4_dsp_upper(a0, a1), multiplier0);
-        out_b[0] = conv_cortex_m4_conv1_code(conv_cortex_m4_dsp_upper(b0, b1), multiplier0);
-        out_a[1] = conv_cortex_m4_conv1_code(a1, multiplier1);
-        out_b[1] = conv_cortex_m4_conv1_code(b1, multiplier1);
-        out_a[2] = conv_cortex_m4_conv1_code(conv_cortex_m4_dsp_upper(a2, a3), multiplier2);
-        out_b[2] = conv_cortex_m4_conv1_code(conv_cortex_m4_dsp_upper(b2, b3), multiplier2);
-        out_a[3] = conv_cortex_m4_conv1_code(a3, multiplier3);
-        out_b[3] = conv_cortex_m4_conv1_code(b3, multiplier3);
+        conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
+        conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
+        conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
+        conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
+        conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
+        conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
+        conv_cortex_m4_conv1_two_codes(conv_cortex_m4_dsp_upper(a[0], a[1]), conv_cortex_m4_dsp_upper(b[0], b[1]), constants[0], out);
+        conv_cortex_m4_conv1_two_codes(a[1], b[1], constants[1], out + 1);
+        conv_cortex_m4_conv1_two_codes(conv_cortex_m4_dsp_upper(a[2], a[3]), conv_cortex_m4_dsp_upper(b[2], b[3]), constants[2], out + 2);
+        conv_cortex_m4_conv1_two_codes(a[3], b[3], constants[3], out + 3);
         constants += 4;
-        out_a += 4;
-        out_b += 4;
-    } while (out_a != out_end);
+        out += 4;
+    } while (out != out_end);
 }
 
 /* conv1: QLinearConv, kernel 2x2, stride 2x2, padding 1x1. */
 static void conv_cortex_m4_conv1(const int8_t *x, int8_t *y, int32_t *pairs)
 {
-    enum {
-        OUT_PIXELS = 25, OUT_CHANNELS = 4
-    };
+    enum { OUT_PIXELS = 25, Y_PIXEL = 4 };
 
-    for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += 2) {
-        const int32_t next = pixel + 1 < OUT_PIXELS ? pixel + 1 : pixel;
+    for (int32_t i = 0; i < OUT_PIXELS; i += 2) {
+        const int32_t pixel = i < OUT_PIXELS - 1 ? i : OUT_PIXELS - 2; /* the last two compute one a second time */
         const int8_t *runs_a[2];
         const int8_t *runs_b[2];
         int8_t gathered_a[12];
         int8_t gathered_b[12];
 
         conv_cortex_m4_conv1_window(x, pixel, runs_a, gathered_a);
-        conv_cortex_m4_conv1_window(x, next, runs_b, gathered_b);
+        conv_cortex_m4_conv1_window(x, pixel + 1, runs_b, gathered_b);
         conv_cortex_m4_conv1_widen(runs_a, runs_b, pairs);
-        conv_cortex_m4_conv1_channels4(pairs, y + pixel * OUT_CHANNELS, y + next * OUT_CHANNELS);
+        conv_cortex_m4_conv1_channels4(pairs, y + pixel * Y_PIXEL);
     }
 }
 

@@ -31,9 +31,11 @@ typedef char dense_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -
 
 #if defined(__GNUC__)
 #define DENSE_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#define DENSE_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
 #define DENSE_CORTEX_M4_RARELY(condition) __builtin_expect(condition, 0)
 #else
 #define DENSE_CORTEX_M4_NOINLINE
+#define DENSE_CORTEX_M4_INLINE inline
 #define DENSE_CORTEX_M4_RARELY(condition) (condition)
 #endif
 
@@ -61,21 +63,6 @@ static inline void dense_cortex_m4_dsp_load_two(const int32_t **words, int32_t *
     *first = (*words)[0];
     *second = (*words)[1];
     *words += 2;
-#endif
-}
-
-/* Loads two words that lie side by side (LDRD, which gcc seldom finds and clang does). */
-static inline void dense_cortex_m4_dsp_two_at(const int32_t *words, int32_t *first, int32_t *second)
-{
-#if defined(__ARM_FEATURE_SIMD32) && !defined(__clang__)
-    /* As one number of 64 bits, so that the compiler keeps to the offsets that LDRD has. */
-    typedef int64_t two_words __attribute__((may_alias));
-    const two_words *const two = (const void *)words;
-
-    __asm__ volatile("ldrd %0, %1, %2" : "=r"(*first), "=r"(*second) : "m"(*two) : "memory");
-#else
-    *first = words[0];
-    *second = words[1];
 #endif
 }
 
@@ -179,125 +166,56 @@ static inline int8_t dense_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
     return (int8_t)code;
 }
 
+/* A pair of elements meets 8 channels. */
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_pair8(int32_t x0, const int32_t **constants, int32_t *a)
+{
+    int32_t w0, w1, w2, w3;
+
+    dense_cortex_m4_dsp_load_two(constants, &w0, &w1);
+    a[0] = dense_cortex_m4_dsp_dot(x0, w0, a[0]);
+    w0 = dense_cortex_m4_dsp_even_s8(w0);
+    a[1] = dense_cortex_m4_dsp_dot(x0, w0, a[1]);
+    a[2] = dense_cortex_m4_dsp_dot(x0, w1, a[2]);
+    w1 = dense_cortex_m4_dsp_even_s8(w1);
+    a[3] = dense_cortex_m4_dsp_dot(x0, w1, a[3]);
+    dense_cortex_m4_dsp_load_two(constants, &w2, &w3);
+    a[4] = dense_cortex_m4_dsp_dot(x0, w2, a[4]);
+    w2 = dense_cortex_m4_dsp_even_s8(w2);
+    a[5] = dense_cortex_m4_dsp_dot(x0, w2, a[5]);
+    a[6] = dense_cortex_m4_dsp_dot(x0, w3, a[6]);
+    w3 = dense_cortex_m4_dsp_even_s8(w3);
+    a[7] = dense_cortex_m4_dsp_dot(x0, w3, a[7]);
+}
+
+/* The next four elements meet 8 channels. */
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_step8(const int8_t **xs, const int32_t **constants, int32_t *a)
+{
+    const int32_t word = dense_cortex_m4_dsp_load_word(*xs);
+
+    *xs += 4;
+    dense_cortex_m4_conv1_pair8(dense_cortex_m4_dsp_even_s8(word), constants, a);
+    dense_cortex_m4_conv1_pair8(dense_cortex_m4_dsp_odd_s8(word), constants, a);
+}
+
 /* Sums of a block of 8 output channels; returns the block's tail. */
 DENSE_CORTEX_M4_NOINLINE static const int32_t *dense_cortex_m4_conv1_sums8(const int8_t *xs, const int32_t *constants, int32_t *sums)
 {
-    int32_t a0 = constants[0];
-    int32_t a1 = constants[1];
-    int32_t a2 = constants[2];
-    int32_t a3 = constants[3];
-    int32_t a4 = constants[4];
-    int32_t a5 = constants[5];
-    int32_t a6 = constants[6];
-    int32_t a7 = constants[7];
-    int32_t x0, w0, w1, w2, w3;
+    int32_t a[] = { constants[0], constants[1], constants[2], constants[3], constants[4], constants[5], constants[6], constants[7] };
 
     constants += 8;
-    x0 = dense_cortex_m4_dsp_even_s8(dense_cortex_m4_dsp_load_word(xs));
-    dense_cortex_m4_dsp_two_at(constants + 0 + 0, &w0, &w1);
-    a0 = dense_cortex_m4_dsp_dot(x0, w0, a0);
-    w0 = dense_cortex_m4_dsp_even_s8(w0);
-    a1 = dense_cortex_m4_dsp_dot(x0, w0, a1);
-    a2 = dense_cortex_m4_dsp_dot(x0, w1, a2);
-    w1 = dense_cortex_m4_dsp_even_s8(w1);
-    a3 = dense_cortex_m4_dsp_dot(x0, w1, a3);
-    dense_cortex_m4_dsp_two_at(constants + 0 + 2, &w2, &w3);
-    a4 = dense_cortex_m4_dsp_dot(x0, w2, a4);
-    w2 = dense_cortex_m4_dsp_even_s8(w2);
-    a5 = dense_cortex_m4_dsp_dot(x0, w2, a5);
-    a6 = dense_cortex_m4_dsp_dot(x0, w3, a6);
-    w3 = dense_cortex_m4_dsp_even_s8(w3);
-    a7 = dense_cortex_m4_dsp_dot(x0, w3, a7);
-    x0 = dense_cortex_m4_dsp_odd_s8(dense_cortex_m4_dsp_load_word(xs));
-    dense_cortex_m4_dsp_two_at(constants + 4 + 0, &w0, &w1);
-    a0 = dense_cortex_m4_dsp_dot(x0, w0, a0);
-    w0 = dense_cortex_m4_dsp_even_s8(w0);
-    a1 = dense_cortex_m4_dsp_dot(x0, w0, a1);
-    a2 = dense_cortex_m4_dsp_dot(x0, w1, a2);
-    w1 = dense_cortex_m4_dsp_even_s8(w1);
-    a3 = dense_cortex_m4_dsp_dot(x0, w1, a3);
-    dense_cortex_m4_dsp_two_at(constants + 4 + 2, &w2, &w3);
-    a4 = dense_cortex_m4_dsp_dot(x0, w2, a4);
-    w2 = dense_cortex_m4_dsp_even_s8(w2);
-    a5 = dense_cortex_m4_dsp_dot(x0, w2, a5);
-    a6 = dense_cortex_m4_dsp_dot(x0, w3, a6);
-    w3 = dense_cortex_m4_dsp_even_s8(w3);
-    a7 = dense_cortex_m4_dsp_dot(x0, w3, a7);
-    constants += 2 * 4;
-
-    xs += 4;
-    x0 = dense_cortex_m4_dsp_even_s8(dense_cortex_m4_dsp_load_word(xs));
-    dense_cortex_m4_dsp_two_at(constants + 0 + 0, &w0, &w1);
-    a0 = dense_cortex_m4_dsp_dot(x0, w0, a0);
-    w0 = dense_cortex_m4_dsp_even_s8(w0);
-    a1 = dense_cortex_m4_dsp_dot(x0, w0, a1);
-    a2 = dense_cortex_m4_dsp_dot(x0, w1, a2);
-    w1 = dense_cortex_m4_dsp_even_s8(w1);
-    a3 = dense_cortex_m4_dsp_dot(x0, w1, a3);
-    dense_cortex_m4_dsp_two_at(constants + 0 + 2, &w2, &w3);
-    a4 = dense_cortex_m4_dsp_dot(x0, w2, a4);
-    w2 = dense_cortex_m4_dsp_even_s8(w2);
-    a5 = dense_cortex_m4_dsp_dot(x0, w2, a5);
-    a6 = dense_cortex_m4_dsp_dot(x0, w3, a6);
-    w3 = dense_cortex_m4_dsp_even_s8(w3);
-    a7 = dense_cortex_m4_dsp_dot(x0, w3, a7);
-    x0 = dense_cortex_m4_dsp_odd_s8(dense_cortex_m4_dsp_load_word(xs));
-    dense_cortex_m4_dsp_two_at(constants + 4 + 0, &w0, &w1);
-    a0 = dense_cortex_m4_dsp_dot(x0, w0, a0);
-    w0 = dense_cortex_m4_dsp_even_s8(w0);
-    a1 = dense_cortex_m4_dsp_dot(x0, w0, a1);
-    a2 = dense_cortex_m4_dsp_dot(x0, w1, a2);
-    w1 = dense_cortex_m4_dsp_even_s8(w1);
-    a3 = dense_cortex_m4_dsp_dot(x0, w1, a3);
-    dense_cortex_m4_dsp_two_at(constants + 4 + 2, &w2, &w3);
-    a4 = dense_cortex_m4_dsp_dot(x0, w2, a4);
-    w2 = dense_cortex_m4_dsp_even_s8(w2);
-    a5 = dense_cortex_m4_dsp_dot(x0, w2, a5);
-    a6 = dense_cortex_m4_dsp_dot(x0, w3, a6);
-    w3 = dense_cortex_m4_dsp_even_s8(w3);
-    a7 = dense_cortex_m4_dsp_dot(x0, w3, a7);
-    constants += 2 * 4;
-
-    xs += 4;
+    dense_cortex_m4_conv1_step8(&xs, &constants, a);
+    dense_cortex_m4_conv1_step8(&xs, &constants, a);
     /* What words of four leave over. */
-    x0 = dense_cortex_m4_dsp_pair(xs[0], xs[1]);
-    dense_cortex_m4_dsp_load_two(&constants, &w0, &w1);
-    a0 = dense_cortex_m4_dsp_dot(x0, w0, a0);
-    w0 = dense_cortex_m4_dsp_even_s8(w0);
-    a1 = dense_cortex_m4_dsp_dot(x0, w0, a1);
-    a2 = dense_cortex_m4_dsp_dot(x0, w1, a2);
-    w1 = dense_cortex_m4_dsp_even_s8(w1);
-    a3 = dense_cortex_m4_dsp_dot(x0, w1, a3);
-    dense_cortex_m4_dsp_load_two(&constants, &w2, &w3);
-    a4 = dense_cortex_m4_dsp_dot(x0, w2, a4);
-    w2 = dense_cortex_m4_dsp_even_s8(w2);
-    a5 = dense_cortex_m4_dsp_dot(x0, w2, a5);
-    a6 = dense_cortex_m4_dsp_dot(x0, w3, a6);
-    w3 = dense_cortex_m4_dsp_even_s8(w3);
-    a7 = dense_cortex_m4_dsp_dot(x0, w3, a7);
-    x0 = dense_cortex_m4_dsp_pair(xs[2], 0);
-    dense_cortex_m4_dsp_load_two(&constants, &w0, &w1);
-    a0 = dense_cortex_m4_dsp_dot(x0, w0, a0);
-    w0 = dense_cortex_m4_dsp_even_s8(w0);
-    a1 = dense_cortex_m4_dsp_dot(x0, w0, a1);
-    a2 = dense_cortex_m4_dsp_dot(x0, w1, a2);
-    w1 = dense_cortex_m4_dsp_even_s8(w1);
-    a3 = dense_cortex_m4_dsp_dot(x0, w1, a3);
-    dense_cortex_m4_dsp_load_two(&constants, &w2, &w3);
-    a4 = dense_cortex_m4_dsp_dot(x0, w2, a4);
-    w2 = dense_cortex_m4_dsp_even_s8(w2);
-    a5 = dense_cortex_m4_dsp_dot(x0, w2, a5);
-    a6 = dense_cortex_m4_dsp_dot(x0, w3, a6);
-    w3 = dense_cortex_m4_dsp_even_s8(w3);
-    a7 = dense_cortex_m4_dsp_dot(x0, w3, a7);
-    *sums++ = dense_cortex_m4_dsp_upper(a0, a1);
-    *sums++ = a1;
-    *sums++ = dense_cortex_m4_dsp_upper(a2, a3);
-    *sums++ = a3;
-    *sums++ = dense_cortex_m4_dsp_upper(a4, a5);
-    *sums++ = a5;
-    *sums++ = dense_cortex_m4_dsp_upper(a6, a7);
-    *sums++ = a7;
+    dense_cortex_m4_conv1_pair8(dense_cortex_m4_dsp_pair(xs[0], xs[1]), &constants, a);
+    dense_cortex_m4_conv1_pair8(dense_cortex_m4_dsp_pair(xs[2], 0), &constants, a);
+    *sums++ = dense_cortex_m4_dsp_upper(a[0], a[1]);
+    *sums++ = a[1];
+    *sums++ = dense_cortex_m4_dsp_upper(a[2], a[3]);
+    *sums++ = a[3];
+    *sums++ = dense_cortex_m4_dsp_upper(a[4], a[5]);
+    *sums++ = a[5];
+    *sums++ = dense_cortex_m4_dsp_upper(a[6], a[7]);
+    *sums++ = a[7];
     return constants;
 }
 
@@ -311,23 +229,14 @@ static void dense_cortex_m4_conv1_channels8(const int8_t *x, int8_t *out)
         int32_t sums[8];
 
         constants = dense_cortex_m4_conv1_sums8(x, constants, sums);
-        const int32_t multiplier0 = constants[0];
-        const int32_t multiplier1 = constants[1];
-        const int32_t multiplier2 = constants[2];
-        const int32_t multiplier3 = constants[3];
-        const int32_t multiplier4 = constants[4];
-        const int32_t multiplier5 = constants[5];
-        const int32_t multiplier6 = constants[6];
-        const int32_t multiplier7 = constants[7];
-
-        out[0] = dense_cortex_m4_conv1_code(sums[0], multiplier0);
-        out[1] = dense_cortex_m4_conv1_code(sums[1], multiplier1);
-        out[2] = dense_cortex_m4_conv1_code(sums[2], multiplier2);
-        out[3] = dense_cortex_m4_conv1_code(sums[3], multiplier3);
-        out[4] = dense_cortex_m4_conv1_code(sums[4], multiplier4);
-        out[5] = dense_cortex_m4_conv1_code(sums[5], multiplier5);
-        out[6] = dense_cortex_m4_conv1_code(sums[6], multiplier6);
-        out[7] = dense_cortex_m4_conv1_code(sums[7], multiplier7);
+        out[0] = dense_cortex_m4_conv1_code(sums[0], constants[0]);
+        out[1] = dense_cortex_m4_conv1_code(sums[1], constants[1]);
+        out[2] = dense_cortex_m4_conv1_code(sums[2], constants[2]);
+        out[3] = dense_cortex_m4_conv1_code(sums[3], constants[3]);
+        out[4] = dense_cortex_m4_conv1_code(sums[4], constants[4]);
+        out[5] = dense_cortex_m4_conv1_code(sums[5], constants[5]);
+        out[6] = dense_cortex_m4_conv1_code(sums[6], constants[6]);
+        out[7] = dense_cortex_m4_conv1_code(sums[7], constants[7]);
         constants += 8;
         out += 8;
     } while (out != out_end);

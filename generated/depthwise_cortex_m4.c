@@ -31,9 +31,11 @@ typedef char depthwise_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1
 
 #if defined(__GNUC__)
 #define DEPTHWISE_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#define DEPTHWISE_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
 #define DEPTHWISE_CORTEX_M4_RARELY(condition) __builtin_expect(condition, 0)
 #else
 #define DEPTHWISE_CORTEX_M4_NOINLINE
+#define DEPTHWISE_CORTEX_M4_INLINE inline
 #define DEPTHWISE_CORTEX_M4_RARELY(condition) (condition)
 #endif
 
@@ -192,7 +194,7 @@ static inline int8_t depthwise_cortex_m4_conv1_code(int32_t acc, int32_t multipl
 enum { depthwise_cortex_m4_conv1_PLANE = 66, depthwise_cortex_m4_conv1_ROW = 6 }; /* words of a plane, of one of its rows */
 
 /* Puts two neighbours of four channels into the planes. */
-static inline void depthwise_cortex_m4_conv1_part(int32_t first, int32_t second, int32_t *planes)
+static inline void depthwise_cortex_m4_conv1_put(int32_t first, int32_t second, int32_t *planes)
 {
     const int32_t even_first = depthwise_cortex_m4_dsp_even_s8(first);
     const int32_t even_second = depthwise_cortex_m4_dsp_even_s8(second);
@@ -205,7 +207,15 @@ static inline void depthwise_cortex_m4_conv1_part(int32_t first, int32_t second,
     planes[3 * depthwise_cortex_m4_conv1_PLANE] = depthwise_cortex_m4_dsp_pair_high(odd_first, odd_second);
 }
 
-/* Four channels of the pixel in column ``column``, which may lie outside the image. */
+/* The same for two pixels that lie side by side on the image. */
+static inline void depthwise_cortex_m4_conv1_part(const int8_t *pixels, int32_t *planes)
+{
+    enum { IN_CHANNELS = 8 };
+
+    depthwise_cortex_m4_conv1_put(depthwise_cortex_m4_dsp_load_word(pixels), depthwise_cortex_m4_dsp_load_word(pixels + IN_CHANNELS), planes);
+}
+
+/* Four channels of the pixel in column `column`, which may lie outside the image. */
 static inline int32_t depthwise_cortex_m4_conv1_pixel(const int8_t *row, int32_t column)
 {
     enum { IN_WIDTH = 10, IN_CHANNELS = 8 };
@@ -216,7 +226,7 @@ static inline int32_t depthwise_cortex_m4_conv1_pixel(const int8_t *row, int32_t
     return depthwise_cortex_m4_dsp_load_word(row + column * IN_CHANNELS);
 }
 
-/* Fills the planes of four channels with the image's rows from ``begin`` on; x is the first of the four. */
+/* Fills the planes of four channels with the image's rows from `begin` on; x is the first of the four. */
 DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_planes(const int8_t *x, int32_t begin, int32_t rows, int32_t *planes)
 {
     enum {
@@ -230,24 +240,26 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_planes(const 
 
         if (y < 0 || y >= IN_HEIGHT) {
             for (int32_t i = 0; i < ROW; i++) {
-                depthwise_cortex_m4_conv1_part((-2139062144), (-2139062144), planes + i);
+                depthwise_cortex_m4_conv1_put((-2139062144), (-2139062144), planes + i);
             }
         } else {
             const int8_t *pixels = row + (2 * FIRST - PAD) * IN_CHANNELS;
 
-            for (int32_t i = FIRST; i < BEYOND; i++) {
-                depthwise_cortex_m4_conv1_part(depthwise_cortex_m4_dsp_load_word(pixels), depthwise_cortex_m4_dsp_load_word(pixels + IN_CHANNELS), planes + i);
-                pixels += 2 * IN_CHANNELS;
+            for (int32_t i = FIRST; i < FIRST + 4; i += 2) {
+                depthwise_cortex_m4_conv1_part(pixels, planes + i);
+                depthwise_cortex_m4_conv1_part(pixels + 2 * IN_CHANNELS, planes + i + 1);
+                pixels += 4 * IN_CHANNELS;
             }
+            depthwise_cortex_m4_conv1_part(pixels, planes + BEYOND - 1);
             for (int32_t i = BEYOND; i < ROW; i++) {
-                depthwise_cortex_m4_conv1_part(depthwise_cortex_m4_conv1_pixel(row, 2 * i - PAD), depthwise_cortex_m4_conv1_pixel(row, 2 * i + 1 - PAD), planes + i);
+                depthwise_cortex_m4_conv1_put(depthwise_cortex_m4_conv1_pixel(row, 2 * i - PAD), depthwise_cortex_m4_conv1_pixel(row, 2 * i + 1 - PAD), planes + i);
             }
         }
         planes += ROW;
     }
 }
 
-/* One channel of ``rows`` rows of outputs. */
+/* One channel of `rows` rows of outputs. */
 DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const int32_t *row, int8_t *out, int32_t m, int32_t rows)
 {
     enum { CHANNELS = 8, OUT_WIDTH = 5 };
@@ -262,12 +274,12 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
 
     for (int32_t i = 0; i < rows; i++) {
         {
+            int32_t word0, word1;
             int32_t sum0 = start;
             int32_t sum1 = start;
             int32_t sum2 = start;
             int32_t sum3 = start;
             int32_t sum4 = start;
-            int32_t word0, word1;
 
             depthwise_cortex_m4_dsp_two_at(row + 0, &word0, &word1);
             sum0 = depthwise_cortex_m4_dsp_dot(word0, w0_0, sum0);

@@ -109,9 +109,10 @@ static void float_tail_conv(const int8_t *restrict x, int8_t *restrict y)
 static void float_tail_real(const int8_t *restrict x, float *restrict y)
 {
     enum { COUNT = 64, ZERO_POINT = 7 };
+    const float scale = 0.03f;
 
     for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = (float)(x[i] - ZERO_POINT) * 0.03f;
+        y[i] = (float)(x[i] - ZERO_POINT) * scale;
     }
 }
 

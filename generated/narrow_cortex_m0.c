@@ -4,8 +4,8 @@
  * model    narrow_cortex_m0.onnx, sha256 28992443514455de5e255d3a73bd034722d0be5939f996378d2734fcdf2d4575
  * options  --target cortex-m0 --layout nhwc --optimize size --numerics onnxruntime
  *
- * node   operator     kernel              multiply-adds  constants  scratch
- * conv1  QLinearConv  portable/pointwise            256       96 B      0 B
+ * node   operator     kernel       multiply-adds  constants  scratch
+ * conv1  QLinearConv  scalar/conv            256       96 B     32 B
  *
  * conv1
  *   accumulator   within [-18593, 26510] for every input: int32 cannot overflow
@@ -21,15 +21,132 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char narrow_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
+#if defined(__GNUC__)
+#define NARROW_CORTEX_M0_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#define NARROW_CORTEX_M0_RARELY(condition) __builtin_expect(condition, 0)
+#define NARROW_CORTEX_M0_FENCE __asm__ volatile("" ::: "memory") /* no load from below it before those above */
+#else
+#define NARROW_CORTEX_M0_NOINLINE
+#define NARROW_CORTEX_M0_RARELY(condition) (condition)
+#define NARROW_CORTEX_M0_FENCE
+#endif
+
+/*
+ * Two products in one: a word holds two numbers, low + high * 2^16, and times a weight it is the products of both.
+ * Words are added as long as the sums of both halves stay within 16 bits, which is proved for groups of elements; then
+ * they join these sums, modulo 2^32: `total` of whole words, `high` of their upper halves. Each group starts at HALF,
+ * so that its lower half does not borrow from the upper one.
+ */
+typedef struct {
+    uint32_t total_a, high_a; /* of the first word of each element, */
+    uint32_t total_b, high_b; /* and of the second */
+} narrow_cortex_m0_scalar_sums;
+
+enum { NARROW_CORTEX_M0_SCALAR_HALF = 0x8000 };
+
+/* Adds a group of 4 elements: two words each, times a weight. Both pointers step behind what is read. */
+static inline void narrow_cortex_m0_scalar_group4(
+    const int32_t **pairs, const int8_t **weights, narrow_cortex_m0_scalar_sums *sums)
+{
+#if defined(__ARM_ARCH_7M__)
+    int32_t w; /* LDM, and MLA that starts at HALF: compilers find neither */
+
+    __asm__ volatile(
+        "ldmia %[pairs]!, {r8, r9, r10, r11}\n\t"
+        "ldrsb %[w], [%[weights]], #1\n\t"
+        "mla r8, r8, %[w], %[half]\n\t"
+        "mla r9, r9, %[w], %[half]\n\t"
+        "ldrsb %[w], [%[weights]], #1\n\t"
+        "mla r8, r10, %[w], r8\n\t"
+        "mla r9, r11, %[w], r9\n\t"
+        "ldmia %[pairs]!, {r10, r11}\n\t"
+        "ldrsb %[w], [%[weights]], #1\n\t"
+        "mla r8, r10, %[w], r8\n\t"
+        "mla r9, r11, %[w], r9\n\t"
+        "ldmia %[pairs]!, {r10, r11}\n\t"
+        "ldrsb %[w], [%[weights]], #1\n\t"
+        "mla r8, r10, %[w], r8\n\t"
+        "mla r9, r11, %[w], r9\n\t"
+        "add %[total_a], %[total_a], r8\n\t"
+        "add %[high_a], %[high_a], r8, asr #16\n\t"
+        "add %[total_b], %[total_b], r9\n\t"
+        "add %[high_b], %[high_b], r9, asr #16"
+        : [pairs] "+r"(*pairs), [weights] "+r"(*weights), [w] "=&r"(w), [total_a] "+r"(sums->total_a),
+          [high_a] "+r"(sums->high_a), [total_b] "+r"(sums->total_b), [high_b] "+r"(sums->high_b)
+        : [half] "r"(NARROW_CORTEX_M0_SCALAR_HALF)
+        : "r8", "r9", "r10", "r11", "memory");
+#elif defined(__ARM_ARCH_6M__)
+    int32_t w; /* LDM, and sums in the upper registers, which compilers use for little but moves */
+
+    __asm__ volatile(
+        ".syntax unified\n\t"
+        "ldmia %[pairs]!, {r2, r3, r4, r5}\n\t"
+        "ldrb %[w], [%[weights], #0]\n\t"
+        "sxtb %[w], %[w]\n\t"
+        "muls r2, %[w], r2\n\t"
+        "muls r3, %[w], r3\n\t"
+        "ldrb %[w], [%[weights], #1]\n\t"
+        "sxtb %[w], %[w]\n\t"
+        "muls r4, %[w], r4\n\t"
+        "muls r5, %[w], r5\n\t"
+        "adds r2, r2, r4\n\t"
+        "adds r3, r3, r5\n\t"
+        "ldmia %[pairs]!, {r4, r5}\n\t"
+        "ldrb %[w], [%[weights], #2]\n\t"
+        "sxtb %[w], %[w]\n\t"
+        "muls r4, %[w], r4\n\t"
+        "muls r5, %[w], r5\n\t"
+        "adds r2, r2, r4\n\t"
+        "adds r3, r3, r5\n\t"
+        "ldmia %[pairs]!, {r4, r5}\n\t"
+        "ldrb %[w], [%[weights], #3]\n\t"
+        "sxtb %[w], %[w]\n\t"
+        "muls r4, %[w], r4\n\t"
+        "muls r5, %[w], r5\n\t"
+        "adds r2, r2, r4\n\t"
+        "adds r3, r3, r5\n\t"
+        "add r2, %[half]\n\t"
+        "add %[total_a], r2\n\t"
+        "asrs r2, r2, #16\n\t"
+        "add %[high_a], r2\n\t"
+        "add r3, %[half]\n\t"
+        "add %[total_b], r3\n\t"
+        "asrs r3, r3, #16\n\t"
+        "add %[high_b], r3\n\t"
+        "adds %[weights], %[weights], #4"
+        : [pairs] "+l"(*pairs), [weights] "+l"(*weights), [w] "=&l"(w), [total_a] "+h"(sums->total_a),
+          [high_a] "+h"(sums->high_a), [total_b] "+h"(sums->total_b), [high_b] "+h"(sums->high_b)
+        : [half] "h"(NARROW_CORTEX_M0_SCALAR_HALF)
+        : "r2", "r3", "r4", "r5", "cc", "memory");
+#else
+    const int32_t *const p = *pairs;
+    const int8_t *const w = *weights;
+    int32_t a;
+    int32_t b;
+
+    a = NARROW_CORTEX_M0_SCALAR_HALF + p[2 * 0] * w[0];
+    b = NARROW_CORTEX_M0_SCALAR_HALF + p[2 * 0 + 1] * w[0];
+    a += p[2 * 1] * w[1];
+    b += p[2 * 1 + 1] * w[1];
+    a += p[2 * 2] * w[2];
+    b += p[2 * 2 + 1] * w[2];
+    a += p[2 * 3] * w[3];
+    b += p[2 * 3 + 1] * w[3];
+    sums->total_a += (uint32_t)a;
+    sums->high_a += (uint32_t)(a >> 16);
+    sums->total_b += (uint32_t)b;
+    sums->high_b += (uint32_t)(b >> 16);
+    *pairs = p + 2 * 4;
+    *weights = w + 4;
+#endif
+}
+
 /* narrow_cortex_m0_conv1: weights [4 channels][1 rows][1 columns][4 input channels]. */
-NARROW_CORTEX_M0_CONST_ATTR static const int8_t narrow_cortex_m0_conv1_weights[4 * 4] = {
-     19, -17,  24,  61,
-     66,  -2,   6,  18,
-      8,  13, -61, -12,
-    -49,  29,  -7,  10,
+NARROW_CORTEX_M0_CONST_ATTR static const int8_t narrow_cortex_m0_conv1_weights[16] = {
+     19, -17,  24,  61,  66,  -2,   6,  18,   8,  13, -61, -12, -49,  29,  -7,  10,
 };
 
-/* narrow_cortex_m0_conv1: where each accumulator starts: the bias, less the zero points' share. */
+/* narrow_cortex_m0_conv1: where each accumulator starts. */
 NARROW_CORTEX_M0_CONST_ATTR static const int32_t narrow_cortex_m0_conv1_start[4] = {
     11126, 11229, -6634, -2204,
 };
@@ -68,48 +185,92 @@ static int8_t narrow_cortex_m0_conv1_requantize(int32_t acc, int32_t m)
     return (int8_t)code;
 }
 
-/* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void narrow_cortex_m0_conv1(const int8_t *restrict x, int8_t *restrict y)
+/* Widens the windows of two pixels to words, which become every second one of `pairs`. */
+NARROW_CORTEX_M0_NOINLINE static void narrow_cortex_m0_conv1_widen(
+    const int8_t *const *first, const int8_t *const *second, int32_t *pairs)
 {
-    enum {
-        OUT_CHANNELS = 4, OUT_PIXELS = 16,
-        TAPS = 4, /* of one window */
-        BLOCK = 4, /* windows that share each weight that is read */
-        Y_PIXEL = 4, Y_CHANNEL = 1
-    };
+    enum { RUNS = 1, RUN = 4 };
+
+    for (int32_t r = 0; r < RUNS; r++) {
+        const int8_t *a = first[r];
+        const int8_t *b = second[r];
+
+        for (int32_t k = 0; k < RUN; k++) {
+            *pairs = a[k] + b[k] * 0x10000;
+            pairs += 2;
+        }
+    }
+}
+
+/*
+ * The sums of blocks of 1 output channel for four pixels, until `beyond`; returns where the next weights are.
+ * The products of 4 elements add up to -15471 to 15384, whatever the input is: within 16 bits.
+ */
+NARROW_CORTEX_M0_NOINLINE static const int8_t *narrow_cortex_m0_conv1_sums1(
+    const int32_t *pairs, const int8_t *weights,
+    narrow_cortex_m0_scalar_sums *sums, const narrow_cortex_m0_scalar_sums *beyond)
+{
+    do {
+        const int32_t *p = pairs;
+        narrow_cortex_m0_scalar_sums s0 = { 0u - 1u * 0x8000u, 0, 0u - 1u * 0x8000u, 0 };
+
+        narrow_cortex_m0_scalar_group4(&p, &weights, &s0);
+        sums[0] = s0;
+        sums += 1;
+    } while (sums != beyond);
+    return weights;
+}
+
+/* Output channels 0 to 3 of 4 pixels. */
+static void narrow_cortex_m0_conv1_channels1(const int32_t *pairs, int8_t *out)
+{
+    enum { OUT_CHANNELS = 4, CHUNK = 4 /* channels whose sums are kept */ };
+    const int8_t *weights = narrow_cortex_m0_conv1_weights;
+
+    for (int32_t first = 0; first < 4; first += CHUNK) {
+        const int32_t beyond = first + CHUNK;
+        narrow_cortex_m0_scalar_sums chunk[CHUNK];
+        const narrow_cortex_m0_scalar_sums *sums = chunk;
+
+        weights = narrow_cortex_m0_conv1_sums1(
+            pairs, weights, chunk, chunk + (beyond - first));
+        for (int32_t m = first; m < beyond; m++) {
+            const uint32_t start = (uint32_t)narrow_cortex_m0_conv1_start[m];
+            const int32_t acc_a = (int32_t)(start + sums->total_a - (sums->high_a << 16));
+            const int32_t acc_b = (int32_t)(start + sums->high_a);
+            const int32_t acc_c = (int32_t)(start + sums->total_b - (sums->high_b << 16));
+            const int32_t acc_d = (int32_t)(start + sums->high_b);
+
+            *(out) = narrow_cortex_m0_conv1_requantize(acc_a, m);
+            *(out + OUT_CHANNELS) = narrow_cortex_m0_conv1_requantize(acc_b, m);
+            *(out + 2 * OUT_CHANNELS) = narrow_cortex_m0_conv1_requantize(acc_c, m);
+            *(out + 3 * OUT_CHANNELS) = narrow_cortex_m0_conv1_requantize(acc_d, m);
+            sums++;
+            out++;
+        }
+    }
+}
+
+/* conv1: QLinearConv, kernel 1x1, stride 1x1. */
+static void narrow_cortex_m0_conv1(
+    const int8_t *x, int8_t *y, int32_t *pairs)
+{
+    enum { OUT_PIXELS = 16, OUT_CHANNELS = 4, BLOCK = 4, RUNS = 1, IN_CHANNELS = 4 };
 
     for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
+        const int8_t *runs[BLOCK * RUNS];
         const int32_t pixel = next;
-        const int8_t *weights = narrow_cortex_m0_conv1_weights;
-        const int8_t *const taps0 = x + pixel * 4;
-        const int8_t *const taps1 = x + (pixel + 1) * 4;
-        const int8_t *const taps2 = x + (pixel + 2) * 4;
-        const int8_t *const taps3 = x + (pixel + 3) * 4;
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = narrow_cortex_m0_conv1_start[m];
-            int32_t acc1 = narrow_cortex_m0_conv1_start[m];
-            int32_t acc2 = narrow_cortex_m0_conv1_start[m];
-            int32_t acc3 = narrow_cortex_m0_conv1_start[m];
-
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += taps0[k] * weights[k];
-                acc1 += taps1[k] * weights[k];
-                acc2 += taps2[k] * weights[k];
-                acc3 += taps3[k] * weights[k];
-            }
-            weights += TAPS;
-            out[0] = narrow_cortex_m0_conv1_requantize(acc0, m);
-            out[1 * Y_PIXEL] = narrow_cortex_m0_conv1_requantize(acc1, m);
-            out[2 * Y_PIXEL] = narrow_cortex_m0_conv1_requantize(acc2, m);
-            out[3 * Y_PIXEL] = narrow_cortex_m0_conv1_requantize(acc3, m);
+        for (int32_t i = 0; i < BLOCK; i++) {
+            runs[i] = x + (pixel + i) * IN_CHANNELS;
         }
+        narrow_cortex_m0_conv1_widen(runs, runs + 1 * RUNS, pairs);
+        narrow_cortex_m0_conv1_widen(runs + 2 * RUNS, runs + 3 * RUNS, pairs + 1);
+        narrow_cortex_m0_conv1_channels1(pairs, y + pixel * OUT_CHANNELS);
     }
 }
 
 void narrow_cortex_m0_run(const int8_t *x, int8_t *y, void *arena)
 {
-    (void)arena;
-    narrow_cortex_m0_conv1(x, y);
+    narrow_cortex_m0_conv1(x, y, arena);
 }

@@ -13,9 +13,9 @@
 extern "C" {
 #endif
 
-/* Scratch memory that the caller lends to narrow_cortex_m0_run for the duration of the call: none, NULL will do. */
-#define NARROW_CORTEX_M0_ARENA_BYTES 0
-#define NARROW_CORTEX_M0_ARENA_ALIGN 1
+/* Scratch memory that the caller lends to narrow_cortex_m0_run for the duration of the call. */
+#define NARROW_CORTEX_M0_ARENA_BYTES 32
+#define NARROW_CORTEX_M0_ARENA_ALIGN 4
 
 /* Input x: int8 [1, 4, 4, 4], channels last;
    real value = (x - NARROW_CORTEX_M0_X_ZERO_POINT) * NARROW_CORTEX_M0_X_SCALE. */

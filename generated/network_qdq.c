@@ -189,8 +189,10 @@ static void network_qdq_x_q(const float *restrict x, uint8_t *restrict y)
 {
     /* LOW and HIGH are the limits of the type, less the zero point. */
     enum { COUNT = 128, ZERO_POINT = 120, LOW = -120, HIGH = 135 };
+    const float scale = 0.0173f;
+
     for (int32_t i = 0; i < COUNT; i++) {
-        const float quotient = x[i] / 0.0173f;
+        const float quotient = x[i] / scale;
         const float above = quotient > (float)LOW ? quotient : (float)LOW;
         const float inside = above < (float)HIGH ? above : (float)HIGH;
 
@@ -375,8 +377,8 @@ static uint8_t network_qdq_gated_code(int32_t a_code, int32_t b_code)
 {
     enum { LOW = 0, HIGH = 255, SHIFT = 21, FINE_SHIFT = 12 };
     const int32_t product = a_code * b_code;
-    const int32_t fine = (product * 3652 + 2144) >> FINE_SHIFT;
-    const int32_t scaled = product * 10144 + 1048577 + fine;
+    const int32_t fine = (2144 + product * 3652) >> FINE_SHIFT;
+    const int32_t scaled = 1048577 + product * 10144 + fine;
     int32_t code = scaled >> SHIFT;
 
     code = code < LOW ? LOW : code;
@@ -679,9 +681,10 @@ static void network_qdq_padded(const uint8_t *restrict x, uint8_t *restrict y)
 static void network_qdq_n10_by_pixel_q_dq(const uint8_t *restrict x, float *restrict y)
 {
     enum { COUNT = 288 };
+    const float scale = 0.019f;
 
     for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = (float)x[i] * 0.019f;
+        y[i] = (float)x[i] * scale;
     }
 }
 

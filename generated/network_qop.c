@@ -528,7 +528,7 @@ static void network_qop_branch(const int8_t *restrict x, int8_t *restrict y, net
 static int8_t network_qop_sum_code(int32_t a_code, int32_t b_code)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 21 };
-    const int32_t scaled = a_code * 1588752 + b_code * 1906502 + 149120224;
+    const int32_t scaled = 149120224 + a_code * 1588752 + b_code * 1906502;
     int32_t code = scaled >> SHIFT;
 
     code = code < LOW ? LOW : code;

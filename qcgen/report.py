@@ -17,8 +17,10 @@ class NodeReport:
 
     ``arithmetic`` is "float32" if a tensor that it reads or writes is, else "integer". ``accumulator`` [lo, hi] over
     all channels, None where there is none; ``requantize`` channels by form; ``wraps``: some sum can leave int32;
-    ``comparisons``: points at which the requantization was compared with the formula; ``passed_over``: faster kernels
-    for the same kind of operator, each with the reason against it.
+    ``comparisons``: points at which the requantization was compared with the formula; ``passed_over``: other kernels
+    for the same kind of operator, each with the reason against it; ``slower``: those of them that could serve, with the
+    instructions that they would take; ``instructions``: what one call on the target is expected to execute (compiled by
+    gcc -O3), None where that is not known.
     """
 
     name: str
@@ -33,6 +35,8 @@ class NodeReport:
     requantize: Mapping[str, int]
     comparisons: int
     passed_over: Mapping[str, str]
+    slower: Mapping[str, int]
+    instructions: int | None
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,8 @@ class Report:
     """A model. ``weights_bytes``: constant tables in flash; ``flash_bytes``: the same (code depends on the compiler).
 
     ``arena_bytes``: what the caller must lend, ``arena_lower_bound_bytes``: what no placement of its parts undercuts.
-    ``unsimplified``: what the model would cost if what is proved to be without effect were kept.
+    ``unsimplified``: what the model would cost if what is proved to be without effect were kept. ``instructions``: the
+    sum over the nodes for which it is known, None if there is none.
     """
 
     name: str
@@ -63,6 +68,7 @@ class Report:
     arena_lower_bound_bytes: int
     unsimplified: Figures
     nodes: tuple[NodeReport, ...]
+    instructions: int | None
 
     @property
     def figures(self) -> Figures:
@@ -77,6 +83,7 @@ class Report:
 def report(plan: Plan, unsimplified: Plan | None = None) -> Report:
     """The figures of a plan, beside those of the same model's plan without simplification (None: the same plan)."""
     own = _figures(plan)
+    known = [call.cost for call in plan.calls if call.cost is not None]
     return Report(
         name=plan.prefix,
         model=plan.model,
@@ -89,6 +96,7 @@ def report(plan: Plan, unsimplified: Plan | None = None) -> Report:
         arena_lower_bound_bytes=plan.arena_lower_bound,
         unsimplified=own if unsimplified is None else _figures(unsimplified),
         nodes=tuple(_node(step) if isinstance(step, Call) else _view(step) for step in plan.steps),
+        instructions=sum(known) if known else None,
     )
 
 
@@ -111,12 +119,15 @@ def _node(call: Call) -> NodeReport:
         requantize=dict(call.certificate.requantize or {}),
         comparisons=call.certificate.comparisons,
         passed_over=_passed_over(call),
+        slower={passed.kernel: passed.cost for passed in call.passed_over if passed.cost is not None},
+        instructions=call.cost,
     )
 
 
 def _view(view: View) -> NodeReport:
     """A node that needs no code."""
-    return NodeReport(view.op.name, view.op.op_type, "none", _arithmetic(view.op), 0, 0, 0, None, False, {}, 0, {})
+    op = view.op
+    return NodeReport(op.name, op.op_type, "none", _arithmetic(op), 0, 0, 0, None, False, {}, 0, {}, {}, None)
 
 
 def _arithmetic(op: Operator) -> str:

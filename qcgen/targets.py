@@ -35,6 +35,10 @@ class Machine:
 class Target:
     """A core: ``features`` that kernels ask for, ``compiler`` and ``flags`` that build for it.
 
+    Features: "dsp" and "mve" are Arm's extensions for two and sixteen bytes at a time. A "scalar" core computes one
+    product at a time, so that two in the halves of a word pay; "multiply-add" says that it adds in the same
+    instruction. "no-wide-product": products of 64 bits are function calls.
+
     ``clang`` are the flags for clang, which then replaces the compiler, but not the linker. ``machine`` is None where
     no emulator is needed.
     """
@@ -98,15 +102,15 @@ _VIRT = Machine(
 
 def _cortex_m(name: str, core: str, machine: Machine, flags: str, features: str = "") -> Target:
     own = (f"-mcpu={name}", "-mthumb", *flags.split())
-    # Bare-metal clang avoids unaligned words, which these cores can read, unless it is told.
-    unaligned = () if name == "cortex-m0" else ("-munaligned-access",)
+    # Bare-metal clang avoids unaligned words, which these cores can read, and keeps r7 for frames, unless it is told.
+    told = ("-fomit-frame-pointer", *(() if name == "cortex-m0" else ("-munaligned-access",)))
     return Target(
         name,
         f"Arm {core}",
         frozenset(features.split()),
         "arm-none-eabi-gcc",
         own,
-        ("--target=arm-none-eabi", *own, *unaligned),
+        ("--target=arm-none-eabi", *own, *told),
         machine,
     )
 
@@ -115,8 +119,8 @@ TARGETS = {
     target.name: target
     for target in (
         Target("portable", "any core, C99", frozenset(), "cc", ()),
-        _cortex_m("cortex-m0", "Cortex-M0", _AN385, "-mfloat-abi=soft", "no-wide-product"),
-        _cortex_m("cortex-m3", "Cortex-M3", _AN385, "-mfloat-abi=soft"),
+        _cortex_m("cortex-m0", "Cortex-M0", _AN385, "-mfloat-abi=soft", "scalar no-wide-product"),
+        _cortex_m("cortex-m3", "Cortex-M3", _AN385, "-mfloat-abi=soft", "scalar multiply-add"),
         _cortex_m("cortex-m4", "Cortex-M4", _AN386, "-mfloat-abi=hard -mfpu=fpv4-sp-d16", "dsp"),
         _cortex_m("cortex-m7", "Cortex-M7", _AN500, "-mfloat-abi=hard -mfpu=fpv5-sp-d16", "dsp"),
         _cortex_m("cortex-m33", "Cortex-M33", _AN505, "-mfloat-abi=hard -mfpu=fpv5-sp-d16", "dsp"),
@@ -124,7 +128,7 @@ TARGETS = {
         Target(
             "rv32imc",
             "RISC-V RV32IMC",
-            frozenset(),
+            frozenset({"scalar"}),
             "riscv64-unknown-elf-gcc",
             ("-march=rv32imc", "-misa-spec=2.2", "-mabi=ilp32", "--specs=picolibc.specs"),
             ("--target=riscv32-unknown-elf", "-march=rv32imc", "-mabi=ilp32"),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -19,14 +21,16 @@ from cases import Case
 from qcgen.artifact import Artifact
 from qcgen.build import STRICT_FLAGS
 from qcgen.compiler import compile_graph
+from qcgen.emulate.image import models_header
 from qcgen.intervals import weight_differences
 from qcgen.ir.plan import Options
 from qcgen.ir.program import Conv, Operator
 from qcgen.ir.types import Array, DType, Layout
+from qcgen.kernels import KERNELS
 from qcgen.reference import evaluate_operator
 from qcgen.reference.tolerance import tolerance
 
-DRIVER = Path(__file__).parent / "driver.c"
+STREAMS = Path(__file__).parent / "streams"
 DEBIAN = {"gcc": "gcc", "g++": "g++", "clang": "clang", "clang++": "clang", "nm": "binutils"}
 DRIVEN = 6  # output channels of each case whose accumulators are driven to both ends
 
@@ -46,39 +50,92 @@ class Unit:
 
 
 @dataclass(frozen=True)
+class Machine:
+    """How a program is built and run: ``prefix`` comes before its name, ``order`` is numpy's for its bytes."""
+
+    flags: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()
+    order: str = "="
+
+
+HOST = Machine()
+
+
+@dataclass(frozen=True)
 class Image:
     """A program in ``folder``, made of the driver and the object files of all units."""
 
     folder: Path
     units: tuple[Unit, ...]
+    machine: Machine = HOST
 
     def object_of(self, unit: Unit) -> Path:
         return self.folder / f"{unit.name}.o"
 
+    def call(self, calls: Iterable[Call], mode: str = "exact", fill: int = 0) -> list[dict[str, Array]]:
+        """The outputs by tensor name of each call, as the C functions give them."""
+        calls = list(calls)
+        records = record(self.units, calls, self.machine.order, mode, fill)
+        command = [*self.machine.prefix, str(self.folder / "driver")]
+        result = subprocess.run(command, input=records, capture_output=True, check=False)
+        assert result.returncode == 0, result.stderr.decode(errors="replace")[-3000:]
+        return outputs_of(calls, result.stdout, self.machine.order)
+
     def run(self, mode: str = "exact", fill: int = 0) -> dict[str, Array]:
         """The outputs of each unit for its case's inputs, (count, *shape) in the model's own layout."""
-        records = []
-        for index, unit in enumerate(self.units):
-            head = np.uint32(index).tobytes()
-            records += [head + x.tobytes() for x in to_boundary(unit, inputs(unit.case))]
-        result = subprocess.run(
-            [str(self.folder / "driver"), mode, str(fill)], input=b"".join(records), capture_output=True, check=False
-        )
-        assert result.returncode == 0, result.stderr.decode(errors="replace")[-3000:]
-        outputs, start = {}, 0
-        for unit in self.units:
-            [port], count = unit.artifact.plan.outputs, len(inputs(unit.case))
-            end = start + count * port.tensor.size * port.tensor.dtype.bytes
-            array = np.frombuffer(result.stdout[start:end], port.tensor.dtype.numpy).reshape(count, *port.shape)
-            outputs[unit.name], start = from_boundary(unit, array), end
-        assert start == len(result.stdout)
-        return outputs
+        found = iter(self.call(calls_of(self.units), mode, fill))
+        return {unit.name: stacked(unit, [next(found) for _ in inputs(unit.case)]) for unit in self.units}
 
     def assert_equals_reference(self, mode: str = "exact", fill: int = 0) -> None:
         """Fails with every unit whose outputs are not those of the reference."""
         outputs = self.run(mode, fill)
         wrong = [text for unit in self.units if (text := difference(unit, outputs[unit.name]))]
         assert not wrong, f"{len(wrong)} of {len(self.units)} models are wrong:\n" + "\n".join(wrong)
+
+
+Call = tuple[Unit, Mapping[str, Array]]
+"""A unit, or anything else with a name and an artifact, and its inputs by tensor name as the C function takes them."""
+
+
+def calls_of(units: Iterable[Unit]) -> list[Call]:
+    """Every unit with each of its case's inputs."""
+    calls = []
+    for unit in units:
+        [port] = unit.artifact.plan.inputs
+        calls += [(unit, {port.tensor.name: x}) for x in to_boundary(unit, inputs(unit.case))]
+    return calls
+
+
+def stacked(unit: Unit, found: Sequence[Mapping[str, Array]]) -> Array:
+    """The outputs of a unit's calls, (count, *shape) in the model's own layout."""
+    [port] = unit.artifact.plan.outputs
+    return from_boundary(unit, np.stack([arrays[port.tensor.name] for arrays in found]))
+
+
+def record(units: Sequence[Unit], calls: Iterable[Call], order: str, mode: str, fill: int) -> bytes:
+    """The calls as the driver reads them."""
+    indices = {unit.name: index for index, unit in enumerate(units)}
+    parts = []
+    for unit, feeds in calls:
+        parts.append(np.array([indices[unit.name], mode == "guarded", fill], f"{order}u4").tobytes())
+        for port in unit.artifact.plan.inputs:
+            parts.append(feeds[port.tensor.name].astype(port.tensor.dtype.numpy.newbyteorder(order)).tobytes())
+    return b"".join(parts)
+
+
+def outputs_of(calls: Iterable[Call], data: bytes, order: str) -> list[dict[str, Array]]:
+    """What the driver wrote: the outputs by tensor name of each call."""
+    found, start = [], 0
+    for unit, _ in calls:
+        arrays = {}
+        for port in unit.artifact.plan.outputs:
+            dtype = port.tensor.dtype.numpy
+            end = start + port.tensor.size * dtype.itemsize
+            held = np.frombuffer(data[start:end], dtype.newbyteorder(order))
+            arrays[port.tensor.name], start = held.astype(dtype).reshape(port.shape), end
+        found.append(arrays)
+    assert start == len(data), f"{len(data)} bytes of outputs instead of {start}"
+    return found
 
 
 def require(*tools: str) -> None:
@@ -96,45 +153,42 @@ def unit(case: Case, layout: str, optimize: str, target: str = "portable") -> Un
     return Unit(name, case, compile_graph(case.graph, options, name, f"{case.name}.onnx", case.node))
 
 
-def build(folder: Path, units: Iterable[Unit], compiler: str, flags: Sequence[str]) -> Image:
+@cache
+def family_unit(case: Case, optimize: str, target: str, family: str) -> Unit:
+    """The case channels last, by the first kernel of a family that serves it, whatever it costs, or a portable one."""
+    kernels = [kernel for kernel in KERNELS if kernel.name.startswith((f"{family}/", "portable/"))]
+    in_order = mock.patch.object(sys.modules["qcgen.plan.select"], "_costs", return_value={})
+    with mock.patch("qcgen.plan.KERNELS", kernels), in_order:
+        return unit.__wrapped__(case, "nhwc", optimize, target)
+
+
+def build(folder: Path, units: Iterable[Unit], compiler: str, flags: Sequence[str], machine: Machine = HOST) -> Image:
     """Compiles every unit with the strict flags besides ``flags`` and links them, as many processes as processors."""
     units = tuple(units)
+    compile_units(folder, units, [compiler, *machine.flags, *flags])
+    sources = [*(f"{each.name}.o" for each in units), *(str(STREAMS / name) for name in ("driver.c", "stdio.c"))]
+    call([compiler, "-std=c99", *machine.flags, *flags, "-I.", "-o", "driver", *sources, "-lm"], folder)
+    return Image(folder, units, machine)
+
+
+def compile_units(folder: Path, units: Sequence[Unit], command: Sequence[str]) -> None:
+    """An object file of each unit in ``folder``, and models.h for the driver."""
     for each in units:
         each.artifact.write(folder)
-    (folder / "models.h").write_text(_table(units))
+    (folder / "models.h").write_text(models_header([each.artifact.plan for each in units]))
     # Neighbours in the table of cases differ in cost less than distant ones: deal them out.
     workers = os.cpu_count() or 1
-    shares = [[each.name for each in units[start :: 2 * workers]] for start in range(2 * workers)]
-    command = [compiler, *STRICT_FLAGS, *flags, "-c"]
+    shares = [[f"{each.name}.c" for each in units[start :: 2 * workers]] for start in range(2 * workers)]
+    command = [*command, *STRICT_FLAGS, "-c"]
     with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(lambda share: _call(folder, [*command, *(f"{name}.c" for name in share)]), filter(None, shares)))
-    sources = [*(f"{each.name}.o" for each in units), str(DRIVER)]
-    _call(folder, [compiler, "-std=c99", *flags, "-I.", "-o", "driver", *sources, "-lm"])
-    return Image(folder, units)
+        list(pool.map(lambda share: call([*command, *share], folder), filter(None, shares)))
 
 
-def _call(folder: Path, command: list[str]) -> None:
+def call(command: Sequence[str], folder: Path) -> None:
+    """Runs a command that must succeed and say nothing."""
     result = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
     assert result.returncode == 0, f"{' '.join(command[:20])} failed:\n{result.stderr[:3000]}"
     assert not result.stderr, result.stderr[:3000]
-
-
-def _table(units: Sequence[Unit]) -> str:
-    """The text that the driver includes: a wrapper for each unit and the table of all."""
-    lines = [f'#include "{each.name}.h"' for each in units]
-    for each in units:
-        wrapper = f"static void call_{each.name}(const void *x, void *y, void *arena)"
-        lines.append(f"{wrapper} {{ {each.name}_run(x, y, arena); }}")
-    lines.append("static const struct model MODELS[] = {")
-    for each in units:
-        plan, prefix = each.artifact.plan, each.name.upper()
-        sizes = []
-        for port in plan.ports:
-            bytes_ = port.tensor.dtype.bytes
-            sizes.append(f"{prefix}_{port.symbol.upper()}_SIZE * {bytes_}, {bytes_}")
-        arena = f"{prefix}_ARENA_BYTES, {prefix}_ARENA_ALIGN"
-        lines.append(f'    {{ "{each.name}", call_{each.name}, {", ".join(sizes)}, {arena} }},')
-    return "\n".join([*lines, "};", ""])
 
 
 @cache

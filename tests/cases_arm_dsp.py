@@ -51,7 +51,20 @@ SHAPES = (
     ),
     *(
         quantized(f"dsp_pointwise_{c}_in_{m}_out", (1, c, 3, 3), (m, c, 1, 1), S8)
-        for c, m in ((1, 5), (2, 2), (3, 8), (4, 6), (7, 1), (34, 10), (64, 4))
+        for c, m in (
+            (1, 5),
+            (2, 2),
+            (3, 8),
+            (4, 6),
+            (5, 3),
+            (6, 9),
+            (7, 1),
+            (8, 7),
+            (9, 2),
+            (34, 10),
+            (64, 4),
+            (173, 7),
+        )
     ),
     *(
         quantized(f"dsp_dense_{c}_in_{m}_out", (2, c, 1, 1), (m, c, 1, 1), S8)
@@ -89,3 +102,21 @@ SHAPES = (
     integer("dsp_integer", (1, 9, 5, 4), (7, 9, 3, 3), ("int8", "int8"), pads=[1, 1, 1, 1]),
     integer("dsp_integer_dense", (1, 21, 1, 1), (11, 21, 1, 1), ("uint8", "int8")),
 )
+
+
+PLANES = (
+    quantized("dsp_planes_of_3_channels", (1, 3, 9, 8), (8, 3, 3, 3), S8, pads=[0, 0, 1, 1], strides=[2, 2]),
+    quantized("dsp_planes_in_2_images", (2, 3, 5, 7), (5, 3, 3, 3), U8, pads=[1, 1, 1, 1]),
+    quantized("dsp_planes_5_by_5", (1, 3, 8, 9), (6, 3, 5, 5), U8S8, pads=[2, 2, 2, 2]),
+    quantized("dsp_planes_7_by_7", (1, 2, 15, 13), (9, 2, 7, 7), S8, pads=[3, 3, 3, 3], strides=[2, 2]),
+    quantized("dsp_planes_without_padding", (1, 4, 6, 6), (7, 4, 2, 3), S8),
+    quantized("dsp_planes_dilated", (1, 3, 9, 9), (4, 3, 3, 3), U8S8, pads=[2, 2, 2, 2], dilations=[2, 2]),
+    quantized("dsp_planes_pointwise", (1, 9, 3, 5), (5, 9, 1, 1), S8),
+    quantized("dsp_planes_of_one_pixel", (1, 3, 4, 4), (6, 3, 3, 3), S8, strides=[2, 2]),
+    quantized("dsp_planes_on_a_line", (1, 5, 11), (3, 5, 4), U8, pads=[1, 2]),
+    quantized("dsp_planes_of_the_whole_image", (2, 6, 3, 5), (9, 6, 3, 5), S8),
+    quantized("dsp_planes_far_beyond_the_image", (1, 3, 2, 2), (4, 3, 3, 3), S8, pads=[4, 4, 4, 4]),
+    quantized("dsp_planes_at_the_ends", (1, 3, 6, 6), (4, 3, 3, 3), S8, w=edge((4, 3, 3, 3), 9), pads=[1, 1, 1, 1]),
+    integer("dsp_planes_integer", (1, 3, 5, 4), (7, 3, 3, 3), ("uint8", "int8"), pads=[1, 1, 1, 1]),
+)
+"""Images with channels first."""

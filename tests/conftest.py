@@ -8,21 +8,30 @@ import pytest
 NO_SKIPS = os.environ.get("QCGEN_NO_SKIPS", "") not in ("", "0")
 """Set where every tool is installed: there a test that is skipped has lost something, and fails."""
 
-EXHAUSTIVE = "runs with --exhaustive"
-ALLOWED = (EXHAUSTIVE, "beside the repository")
+OPTIONS = {
+    "exhaustive": "run the tests that walk through all 2^32 accumulators",
+    "emulated": "run every case on every emulated machine",
+    "costs": "compare predicted with measured instructions of many layers, for every kernel and core",
+}
+"""The marks of tests that run only with an option called like them."""
+
+RUNS_WITH = "runs with --"
+ALLOWED = (RUNS_WITH, "beside the repository")
 """Words of the reasons that stay allowed: what another command runs, and material that is no part of the repository."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--exhaustive", action="store_true", help="run the tests that walk through all 2^32 accumulators")
+    for name, text in OPTIONS.items():
+        parser.addoption(f"--{name}", action="store_true", help=text)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--exhaustive"):
-        return
-    for item in items:
-        if item.get_closest_marker("exhaustive"):
-            item.add_marker(pytest.mark.skip(reason=EXHAUSTIVE))
+    for name in OPTIONS:
+        if config.getoption(f"--{name}"):
+            continue
+        for item in items:
+            if item.get_closest_marker(name):
+                item.add_marker(pytest.mark.skip(reason=f"{RUNS_WITH}{name}"))
 
 
 @pytest.hookimpl(wrapper=True)

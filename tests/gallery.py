@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gallery_networks import float_tail, network_qdq, network_qop
+from gallery_networks import float_tail, network_qdq, network_qop, sum_and_mean
 from models import NHWC, conv_integer, float_conv, qlinear_conv
 from onnx import ModelProto
 
@@ -164,15 +164,34 @@ def conv2x2() -> ModelProto:
     )  # fmt: skip
 
 
-def conv3x3_of_8() -> ModelProto:
+def conv2x2_of_large_weights() -> ModelProto:
+    w = np.clip(4 * weights((4, 3, 2, 2), seed=15).astype(np.int32), -127, 127).astype(np.int8)
     return qlinear_conv(
-        (1, 8, 8, 8), weights((2, 8, 3, 3), seed=16), x_type="int8", y_type="int8", x_scale=0.024, x_zero_point=-12,
-        w_scale=scales(2, 0.008), w_zero_point=np.zeros(2), y_scale=0.05, y_zero_point=5, bias=bias(2),
+        (1, 3, 8, 8), w, x_type="int8", y_type="int8", x_scale=0.024, x_zero_point=-12, w_scale=scales(4, 0.002),
+        w_zero_point=np.zeros(4), y_scale=0.02, y_zero_point=5, bias=bias(4), pads=[1, 1, 1, 1], strides=[2, 2],
+    )  # fmt: skip
+
+
+def pointwise_of_two_kinds() -> ModelProto:
+    w = weights((6, 16, 1, 1), seed=17)
+    w[1::3, 5:7] = 127
+    return qlinear_conv(
+        (1, 16, 3, 3), w, x_type="uint8", y_type="uint8", x_scale=0.02, x_zero_point=3, w_scale=scales(6, 0.006),
+        w_zero_point=np.zeros(6), y_scale=0.025, y_zero_point=0, bias=bias(6),
+    )  # fmt: skip
+
+
+def conv3x3_in_tiles() -> ModelProto:
+    return qlinear_conv(
+        (1, 4, 10, 10), weights((4, 4, 3, 3), seed=16), x_type="int8", y_type="int8", x_scale=0.024, x_zero_point=-12,
+        w_scale=scales(4, 0.008), w_zero_point=np.zeros(4), y_scale=0.05, y_zero_point=5, bias=bias(4),
     )  # fmt: skip
 
 
 NHWC_LAYOUT = {"layout": "nhwc"}
 CORTEX_M4 = {"layout": "nhwc", "target": "cortex-m4"}
+CORTEX_M55 = {"layout": "nhwc", "target": "cortex-m55"}
+CORTEX_M3 = {"layout": "nhwc", "target": "cortex-m3"}
 
 LAYERS = (
     Entry(
@@ -261,9 +280,68 @@ LAYERS = (
     ),
     Entry(
         "winograd_cortex_m4",
-        "the same core, `--optimize speed`: Winograd's F(2x2, 3x3), exact in integers",
-        conv3x3_of_8,
+        "the same core, `--optimize speed`: tiles of outputs by the algorithms of Toom-Cook and Winograd, in integers",
+        conv3x3_in_tiles,
         CORTEX_M4 | {"optimize": "speed"},
+    ),
+    Entry(
+        "depthwise_cortex_m0",
+        "`--target cortex-m0`, a core with eight registers: one channel copied into a padded plane, four outputs at a"
+        " time; the *split* output step, two products of 32 bits in place of one of 64",
+        depthwise,
+        {"layout": "nhwc", "target": "cortex-m0"},
+    ),
+    Entry(
+        "depthwise_cortex_m3",
+        "`--target cortex-m3`, which multiplies and adds one product at a time: four channels copied, a whole row of"
+        " one of them at a time",
+        depthwise,
+        CORTEX_M3,
+    ),
+    Entry(
+        "winograd_cortex_m3",
+        "the same core, `--optimize speed`: Winograd's F(2x2, 3x3), exact in integers",
+        conv3x3_in_tiles,
+        CORTEX_M3 | {"optimize": "speed"},
+    ),
+    Entry(
+        "conv_cortex_m3",
+        "`--target cortex-m3`, a core without SIMD: two pixels in the halves of a word, so that one product makes two;"
+        " how many may be added before they are taken apart follows from the weights",
+        conv2x2_of_large_weights,
+        {"layout": "nhwc", "target": "cortex-m3"},
+    ),
+    Entry(
+        "conv_cortex_m0",
+        "`--target cortex-m0`, the same; some channels admit larger groups than the others",
+        pointwise_of_two_kinds,
+        {"layout": "nhwc", "target": "cortex-m0"},
+    ),
+    Entry(
+        "dense_rv32imc",
+        "`--target rv32imc`, a matrix times a vector: two output channels in the halves of a word, parted from bytes",
+        dense,
+        {"layout": "nhwc", "target": "rv32imc"},
+    ),
+    Entry(
+        "depthwise_cortex_m55",
+        "`--target cortex-m55`, a core with Helium: four rows are interleaved, so one product of sixteen bytes sums"
+        " the window of a channel",
+        depthwise,
+        CORTEX_M55 | {"optimize": "speed"},
+    ),
+    Entry(
+        "conv_cortex_m55",
+        "the same core: windows are copied by a tail-predicated loop; two of them meet four channels, 16 bytes at a"
+        " time; four output codes at once",
+        conv3x3,
+        CORTEX_M55,
+    ),
+    Entry(
+        "dense_cortex_m55",
+        "the same core, a matrix times a vector: the same loop with one window",
+        dense,
+        CORTEX_M55,
     ),
 )
 """Single layers."""
@@ -275,6 +353,13 @@ NETWORKS = (
         " arena, a sum written over its operand, a flattened image that is not copied; softmax without floating point",
         network_qop,
         NHWC_LAYOUT,
+    ),
+    Entry(
+        "sum_and_mean_cortex_m4",
+        "`--target cortex-m4`: a sum, four elements at a time with a saturating step; means of four channels at a time,"
+        " summed in pairs of 16 bits",
+        sum_and_mean,
+        CORTEX_M4,
     ),
     Entry(
         "network_qdq",

@@ -77,6 +77,17 @@ def network_qop() -> ModelProto:
     return n.network(("int8", (1, 2, 8, 8)))
 
 
+def sum_and_mean() -> ModelProto:
+    """What a residual network has besides its convolutions, as QOperator nodes."""
+    n = Network()
+    largest = n.node("MaxPool", ["x"], "largest", kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    both = ["x", *n.parameters("x", INPUT), largest, *n.parameters(largest, BRANCH), *n.parameters("sum", SUM)]
+    total = n.node("QLinearAdd", both, "sum", domain=MICROSOFT)
+    means = [total, *n.parameters(total, SUM), *n.parameters("y", MEAN)]
+    n.node("QLinearGlobalAveragePool", means, "y", domain=MICROSOFT)
+    return n.network(("int8", (1, 6, 5, 7)))
+
+
 PIXEL: Meaning = (0.0173, np.uint8(120))
 CLIPPED: Meaning = (6 / 255, np.uint8(0))
 GATE: Meaning = (1 / 256, np.uint8(0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -246,6 +247,21 @@ def global_averages() -> Iterator[Unit]:
     yield Unit("mean_between", op, (x,), ((0, 3, 1, 2),), (0, 1, 2, 3))
 
 
+def large_global_averages() -> Iterator[Unit]:
+    """More pixels than sums of 16 bits hold, and all of them at the ends of the type."""
+    for dtype, channels, (height, width) in product(TYPES, (4, 7), ((1, 3), (16, 16), (17, 31))):
+        x = elements((4, channels, height, width), dtype, 11)
+        x[1], x[2] = dtype.high, dtype.low
+        tx = quantized("x", dtype, x.shape, 0.02, dtype.low + 100, NCHW)
+        ty = quantized("y", dtype, (4, channels, 1, 1), 0.02, dtype.low + 131)
+        ratio = float(np.float32(0.02))
+        scale = np.array([arithmetic.global_average_scale(ratio, ratio, height * width)], np.float32)
+        requantize = Requantize(scale, dtype.low + 131, dtype.low, dtype.high)
+        op = GlobalAveragePool("mean", "GlobalAveragePool", tx, ty, 1, height * width, requantize)
+        name = f"mean_{short(dtype)}_{channels}_of_{height}_by_{width}"
+        yield Unit(name, op, (x,), (image_order(2, True),), (0, 1, 2, 3))
+
+
 def softmaxes() -> Iterator[Unit]:
     for dtype, scale, length in product(TYPES, (0.003, 0.1, 1.0, 20.0), (1, 2, 10, 300)):
         x = codes((40, length), dtype, 10)
@@ -373,7 +389,7 @@ def concats() -> Iterator[Unit]:
         yield Unit(f"{label}_constant", op, tuple(parts), (order, (0, 1, 2, 3), order), order, constant)
 
 
-UNITS = tuple(
+PORTABLE = tuple(
     unit
     for make in (
         lookups,
@@ -383,6 +399,7 @@ UNITS = tuple(
         pools,
         averages,
         global_averages,
+        large_global_averages,
         softmaxes,
         quantizations,
         activations,
@@ -390,4 +407,12 @@ UNITS = tuple(
         concats,
     )
     for unit in make()
+)
+UNITS = (
+    *PORTABLE,
+    *(
+        replace(unit, name=f"dsp_{unit.name}", target="cortex-m4")
+        for unit in PORTABLE
+        if isinstance(unit.op, QuantizedBinary | GlobalAveragePool) and unit.op.y.dtype.is_quantized
+    ),
 )

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 from cffi import FFI
 
+from qcgen.artifact import Artifact
 from qcgen.build import STRICT_FLAGS
-from qcgen.ir.plan import Table
-from qcgen.ir.program import Operator, inputs_of
+from qcgen.ir.plan import Argument, Call, InArena, Options, Plan, Port, Table
+from qcgen.ir.program import Operator, Program, Quantize, QuantizedBinary, Softmax, Tensor, inputs_of
 from qcgen.ir.types import Array, Layout
 from qcgen.kernels import KERNELS, Kernel, Prepared, Setting
 from qcgen.kernels.kernel import Order
-from qcgen.plan.names import SUPPORT_NAMES
+from qcgen.plan.memory import Buffer, place
+from qcgen.plan.names import SUPPORT_NAMES, parameter_names
 from qcgen.plan.orders import layout_of
+from qcgen.plan.select import select
 from qcgen.reference import evaluate_operator
 from qcgen.render import environment
+from qcgen.render import render as render_files
+from qcgen.targets import TARGETS
 
 PREFIX = "net"
+FLOAT_TOLERANCE = 1e-6  # relative; float operators are allowed 1e-5
+EXACT_IN_FLOAT = ("max", "dequantize", "transpose", "pad")  # how the names of their units start
 GUARD = 64  # bytes around every buffer that no kernel may touch
 
 
@@ -36,7 +43,7 @@ class Unit:
     y: Order = ()
     constants: Mapping[str, Array] = field(default_factory=dict)
     optimize: str = "size"
-    features: frozenset[str] = frozenset()
+    target: str = "portable"
 
     @property
     def setting(self) -> Setting:
@@ -45,11 +52,18 @@ class Unit:
         y = self.y or tuple(range(len(self.op.y.shape)))
         layouts = (layout_of(inputs[0], xs[0]), layout_of(self.op.y, y))
         x_layout, y_layout = (layout or Layout.CHANNELS_LAST for layout in layouts)
-        return Setting(x_layout, y_layout, self.optimize, self.features, xs, y, self.constants)
+        features = TARGETS[self.target].features
+        return Setting(x_layout, y_layout, self.optimize, features, xs, y, self.constants, self.target)
 
     @property
     def kernel(self) -> Kernel:
-        return next(kernel for kernel in KERNELS if kernel.why_not(self.op, self.setting) is None)
+        return select(self.op, self.setting, KERNELS).kernel
+
+    @property
+    def held(self) -> dict[str, Array]:
+        """The inputs that are no constants, as they lie in memory."""
+        given = zip(inputs_of(self.op), self.feeds, self.setting.xs, strict=True)
+        return {x.name: values.transpose(order) for x, values, order in given if x.name not in self.constants}
 
     @property
     def expected(self) -> Array:
@@ -102,6 +116,79 @@ def source(built: Sequence[Built]) -> str:
         if name in wanted:
             parts.append(environment().get_template(f"support/{name}.c.jinja").render(prefix=PREFIX))
     return "".join(parts) + "\n".join(b.text + b.wrapper for b in built)
+
+
+def difference(unit: Unit, found: Array) -> str:
+    """How an output in the model's order differs from the reference's, "" if it does not."""
+    wanted = unit.expected
+    if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+        return f"{unit.name}: {found.dtype} {found.shape} instead of {wanted.dtype} {wanted.shape}"
+    if wanted.dtype != np.float32 or unit.name.startswith(EXACT_IN_FLOAT):
+        right = found == wanted
+    else:
+        right = np.isclose(found, wanted, rtol=FLOAT_TOLERANCE, atol=FLOAT_TOLERANCE)
+    if right.all():
+        return ""
+    first = tuple(int(i) for i in np.argwhere(~right)[0])
+    return f"{unit.name}: {int((~right).sum())} outputs differ, at {first} {found[first]} instead of {wanted[first]}"
+
+
+def thinned(unit: Unit) -> Unit:
+    """The unit on evenly spread elements of its tensors, or on fewer rows of a softmax; other units as they are."""
+    match unit.op:
+        case QuantizedBinary() | Quantize():
+            most, axes = 32, len(unit.op.y.shape)
+        case Softmax():
+            most, axes = 6, len(unit.op.y.shape) - 1
+        case _:
+            return unit
+    chosen = [np.unique(np.linspace(0, size - 1, min(size, most)).astype(int)) for size in unit.op.y.shape[:axes]]
+    chosen += [np.arange(size) for size in unit.op.y.shape[axes:]]
+    shape = tuple(len(indices) for indices in chosen)
+    tensors = {key: value for key, value in vars(unit.op).items() if isinstance(value, Tensor)}
+    op = replace(unit.op, **{key: replace(tensor, shape=shape) for key, tensor in tensors.items()})
+    return replace(unit, op=op, feeds=tuple(values[np.ix_(*chosen)] for values in unit.feeds))
+
+
+def artifact(unit: Unit) -> Artifact:
+    """The unit as a generated function of its own, for suites that run whole models."""
+    kernel, setting, op = unit.kernel, unit.setting, unit.op
+    prepared = kernel.prepare(op, setting)
+    names = list(unit.held)
+    tensors = {tensor.name: tensor for tensor in (*inputs_of(op), op.y)}
+    orders = dict(zip((x.name for x in inputs_of(op)), setting.xs, strict=True)) | {op.y.name: setting.y}
+    symbol = f"{unit.name}_node"
+    symbols = parameter_names([*names, op.y.name], [symbol])
+    ports = tuple(
+        Port(tensors[name], parameter, tuple(tensors[name].shape[axis] for axis in orders[name]), "", direction)
+        for name, parameter, direction in zip(
+            [*names, op.y.name], symbols, ["input"] * len(names) + ["output"], strict=True
+        )
+    )
+    arguments = {port.tensor.name: Argument(port.symbol) for port in ports}
+    buffers = [Buffer(str(i), scratch.bytes, scratch.align, 0, 0) for i, scratch in enumerate(prepared.scratch)]
+    placement = place(buffers)
+    places = [arguments[x.name] for x in inputs_of(op) if x.name not in unit.constants] + [arguments[op.y.name]]
+    call = Call(
+        op,
+        symbol,
+        kernel.name,
+        kernel.template,
+        tuple(Table(c.role, f"{symbol}_{c.role}", c.c_type, c.values, c.meaning) for c in prepared.constants),
+        prepared.context,
+        prepared.support,
+        (*places, *(InArena(placement.offsets[buffer.name]) for buffer in buffers)),
+        sum(buffer.bytes for buffer in buffers),
+        prepared.certificate,
+        (),
+    )
+    align = max((buffer.align for buffer in buffers), default=1)
+    options = Options(unit.target, optimize=unit.optimize, simplify=False)
+    sizes = placement.bytes, placement.lower_bound, align
+    plan = Plan(unit.name, f"{unit.name}.onnx", "", None, options, ports, (call,), *sizes)
+    inputs = tuple(port.tensor for port in plan.inputs)
+    program = Program(unit.name, inputs, (op.y,), (op,), "", unit.constants)
+    return Artifact(program, program, plan, render_files(plan))
 
 
 class Library:

@@ -193,6 +193,7 @@ def certified_layers():
         "wide": (stairs_of(wide, [-500] * 8, 500, 5), False),
         "narrow": (stairs_of(wide, [-500] * 8, 500, -7), True),
         "high word with windows": (stairs_of([*high, MISFIT, MISFIT], [-9000] * 10, 9000), False),
+        "split with windows": (stairs_of([*high, MISFIT, MISFIT], [-9000] * 10, 9000), True),
         "wide with windows": (stairs_of([*wide, 0.5, 0.25], [-500] * 10, 500), False),
     }
 
@@ -265,6 +266,25 @@ def test_the_certificate_fails_where_a_channel_with_a_window_has_an_addend():
     assert np.array_equal(scaled(shifted, stairs.lo[:, None]), scaled(fixed, stairs.lo[:, None]))
     with pytest.raises(AssertionError, match="not exact"):
         certify(shifted, stairs)
+
+
+SPLIT_SCALES = (0.002610005, 0.002829781, 0.001943862)
+
+
+def test_split_serves_accumulators_that_leave_narrow_too_few_bits():
+    stairs = stairs_of(SPLIT_SCALES, [-120000] * 3, 120000)
+    fixed = choose(stairs, narrow=True)
+    assert fixed.forms == {"split": 3}
+    assert (np.abs(stairs.hi + fixed.addend) * ((1 << fixed.word) - 1) < 2**31).all()
+
+
+def test_the_certificate_fails_where_a_part_of_a_split_product_leaves_its_type():
+    stairs = stairs_of(SPLIT_SCALES, [-120000] * 3, 120000)
+    fixed = choose(stairs, narrow=True)
+    longer = replace(fixed, word=fixed.word + 2, multiplier=4 * fixed.multiplier)
+    assert np.array_equal(scaled(longer, stairs.lo[:, None]), scaled(fixed, stairs.lo[:, None]))
+    with pytest.raises(AssertionError, match="C type"):
+        certify(longer, stairs)
 
 
 def test_the_certificate_fails_where_a_variable_leaves_its_type():

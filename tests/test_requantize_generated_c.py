@@ -215,10 +215,20 @@ def test_the_walk_notices_a_wrong_scale(emulate_program):
         walk(emulate_program, [[INT32_MIN, INT32_MAX, 65537, scale, mantissa + 1, exponent]])
 
 
+def call_of(layer: Layer) -> str:
+    """The call that requantizes the accumulator of channel m.
+
+    Its arguments behind the accumulator are the channel or, in code made for a core, what the tables hold for it.
+    """
+    function = re.search(rf" ({layer.symbol}_(?:requantize|code))\(int32_t acc([^)]*)\)", layer.text)
+    names = re.findall(r", int32_t (\w+)", function[2])
+    arguments = ["m" if name == "m" else f"{layer.symbol}_{name}[m]" for name in names]
+    return f"{function[1]}({', '.join(['(int32_t)(acc + addend[m])', *arguments])})"
+
+
 def layer_program(folder, layer: Layer):
     """The program that walks through the whole interval of each channel of a layer."""
     meaning = layer.stairs.requantize
-    takes_channel = re.search(rf"{layer.symbol}_requantize\(int32_t acc, int32_t m\)", layer.text)
     fills = {
         "lo": ", ".join(f"INT64_C({value})" for value in layer.stairs.lo),
         "hi": ", ".join(f"INT64_C({value})" for value in layer.stairs.hi),
@@ -228,7 +238,7 @@ def layer_program(folder, layer: Layer):
         "high": meaning.high,
         "zero_point": meaning.zero_point,
         "channels": meaning.scale.size,
-        "call": f"{layer.symbol}_requantize((int32_t)(acc + addend[m]){', m' if takes_channel else ''})",
+        "call": call_of(layer),
     }
     text = LAYER_PROGRAM
     for name, value in fills.items():
@@ -266,7 +276,11 @@ CASES = (
     Case("wide, tie windows", "wide", ("wide", "tie window"), (0.5, 0.9), taps=1, powers_of_two=3),
     Case("wide, scales above one", "wide", ("wide",), (1.5, 9.0), taps=1),
     Case("narrow", "narrow", ("narrow",), (0.3, 2.0), taps=1, target="cortex-m0"),
+    Case("split", "split", ("split",), (0.002, 0.02), target="cortex-m0"),
+    Case("split, tie windows", "split", ("split", "tie window"), (0.0002, 0.002), taps=100, target="cortex-m0"),
     Case("emulated", "emulated", ("emulated",), (3e9, 4e9), taps=1),
+    Case("high word, cortex-m3", "high word", ("high word",), (0.002, 0.02), target="cortex-m3"),
+    Case("high word, rv32imc", "high word", ("high word",), (0.002, 0.02), target="rv32imc"),
 )
 
 
@@ -277,7 +291,7 @@ def layer_of(case: Case) -> Layer:
     scale[: case.powers_of_two] = np.float32(2.0) ** -np.ceil(-np.log2(scale[: case.powers_of_two]))
     weights = rng.integers(-128, 128, (case.channels, case.taps)).astype(np.int8)
     weights[weights == 0] = 1
-    if case.name == "wide, scales above one" or case.target == "cortex-m0":
+    if case.name == "wide, scales above one" or case.name == "narrow":
         weights = np.sign(weights).astype(np.int8) * 5
     return compile_layer(scale, weights, rng.integers(-200, 200, case.channels), case.target)
 

@@ -16,6 +16,7 @@ from qcgen.ir.program import (
     MaxPool,
     Pad,
     Program,
+    Quantize,
     Requantize,
     Reshape,
     Resize,
@@ -125,6 +126,20 @@ def test_a_bias_that_leaves_int32_wraps_as_the_accumulator_does():
     result = simplified(z, net=net)
     assert channels_of(result) == [(1, 1), (1, 1)]
     assert result.operators[1].bias.tolist() == [2**31 - 100 + 25500 - 2**32]
+
+
+def test_a_convolution_behind_a_quantized_float_loses_output_channels():
+    net = Net()
+    real = net.input((1, 2, 6, 6), dtype=DType.FLOAT32)
+    codes = net.add(Quantize("q", "QuantizeLinear", real, net.tensor((1, 2, 6, 6))))
+    w = weights(5, 2, 3, 3)
+    w[1] = 0
+    y = net.conv(codes, w, [0, DEAD, 0, 0, 0])
+    z = net.conv(y, weights(3, 5, 3, 3), [1, 2, 3], pads=1)
+    program = net.program(z)
+    result = simplify(program)
+    assert channels_of(result) == [(2, 4), (4, 3)]
+    assert_same(program, result, [{real.name: np.linspace(-200, 200, 72, dtype=np.float32).reshape(1, 2, 6, 6)}])
 
 
 def test_a_chain_of_depthwise_convolutions_loses_a_channel_from_end_to_end():

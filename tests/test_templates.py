@@ -12,6 +12,10 @@ import pytest
 from batch import unit
 from cases import CASES
 from cases_arm_dsp import SHAPES
+from cases_arm_mve import CONVOLUTIONS, DENSES
+from cases_mve_depthwise import DEPTHWISE
+from cases_scalar import SHAPES as SCALAR_SHAPES
+from cases_tiles import TILES
 from jinja2 import meta, nodes
 from network_cases import UNITS
 
@@ -113,7 +117,10 @@ def uses() -> dict[str, list[Use]]:
     """All cases of convolutions in both layouts and for both aims, and all units of other operators, by kernel."""
     found: dict[str, list[Use]] = {kernel.name: [] for kernel in KERNELS}
     settings = [(case, layout, "portable") for case in CASES for layout in ("nhwc", "nchw")]
-    settings += [(case, "nhwc", "cortex-m4") for case in (*CASES, *SHAPES)]
+    settings += [(case, "nhwc", "cortex-m55") for case in (*DEPTHWISE, *CONVOLUTIONS, *DENSES)]
+    settings += [(case, "nhwc", "cortex-m4") for case in (*CASES, *SHAPES, *TILES)]
+    settings += [(case, "nhwc", core) for core in ("cortex-m0", "cortex-m3") for case in CASES]
+    settings += [(case, "nhwc", core) for case in SCALAR_SHAPES for core in ("cortex-m3", "rv32imc")]
     for case, layout, target in settings:
         for optimize in ("size", "speed"):
             plan = unit(case, layout, optimize, target).artifact.plan

@@ -47,7 +47,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class NodeCost(Cost):
-    """One node: library code that it calls is counted in ``instructions`` and ``cycles``, not in ``code_bytes``."""
+    """One node: library code that it calls is counted in ``instructions`` and ``cycles``, not in ``code_bytes``.
+
+    ``expected``: the instructions that its kernel predicted, None where it has no figures for the core.
+    """
 
     name: str
     op: str
@@ -55,6 +58,7 @@ class NodeCost(Cost):
     macs: int
     constant_bytes: int
     scratch_bytes: int
+    expected: int | None
 
     @property
     def flash_bytes(self) -> int:
@@ -95,6 +99,10 @@ class Measurement:
         return sum(node.macs for node in self.nodes)
 
 
+_APART = {"gcc": ("-fno-ipa-icf",), "clang": ()}
+"""Flags by the compiler's name: gcc would make one of two functions that are alike, and count it for one node."""
+
+
 def measure(
     artifact: Artifact,
     feeds: Mapping[str, Array],
@@ -110,7 +118,7 @@ def measure(
     name = artifact.plan.options.target
     require_tools(TARGETS[name], compiler, counting=True)
     with temporary_folder() as folder:
-        image = cross_build(name, [artifact], flags, Path(folder), compiler)
+        image = cross_build(name, [artifact], (*flags, *_APART[compiler]), Path(folder), compiler)
         listed = listing(image, artifact.plan)
         [outcome] = emulate(image, [Trial(feeds)], plugin=_counting(image, listed), timeout=timeout)
         blocks = _read_blocks((image.folder / "counts.txt").read_text())
@@ -164,6 +172,7 @@ def _measurement(
             macs=macs_of(call.op),
             constant_bytes=listed.constant_bytes(call.symbol),
             scratch_bytes=call.scratch_bytes,
+            expected=call.cost,
         )
         for index, call in enumerate(plan.calls, start=1)
     )

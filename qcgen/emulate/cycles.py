@@ -16,9 +16,10 @@ from qcgen.emulate.listing import Instruction
 class CycleTable:
     """Cycles per class of instruction; ``source`` says where they are from and what they leave out.
 
-    ``load`` and ``store`` move one register; such a load costs ``load_in_row`` if a load or store stands before it.
-    ``transfer_start`` + ``transfer_each`` per register: LDM, STM, PUSH, POP, LDRD, STRD and the like. ``jump`` is
-    added whenever a branch is taken, a function called or left.
+    ``load`` and ``store`` move one register; such a load costs ``load_in_row`` behind another whose result it does not
+    take as an address. ``late_address`` is added to what addresses memory by the result of the instruction before, if
+    that does not access memory itself. ``transfer_start`` + ``transfer_each`` per register: LDM, STM, PUSH, POP, LDRD,
+    STRD and the like. ``jump`` is added whenever a branch is taken, a function called or left.
     """
 
     source: str
@@ -26,6 +27,7 @@ class CycleTable:
     load: int = 2
     load_in_row: int = 1
     store: int = 1
+    late_address: int = 1
     transfer_start: int = 1
     transfer_each: int = 1
     multiply: int = 1
@@ -38,11 +40,14 @@ class CycleTable:
     jump: int = 2
 
 
-_M4 = "Cortex-M4 Technical Reference Manual; every address is assumed ready, divisions take 6 cycles"
+_M4 = "Cortex-M4 Technical Reference Manual, load/store timings; addresses count as aligned, divisions take 6 cycles"
 
 CYCLES = {
     "cortex-m0": CycleTable(
-        "Cortex-M0 Technical Reference Manual, with the one-cycle multiplier", load_in_row=2, store=2
+        "Cortex-M0 Technical Reference Manual, with the one-cycle multiplier",
+        load_in_row=2,
+        store=2,
+        late_address=0,
     ),
     "cortex-m3": CycleTable(
         "Cortex-M3 Technical Reference Manual; long products in the middle of their range",
@@ -61,6 +66,7 @@ CYCLES = {
         "as documented for Ibex with three pipeline stages and the one-cycle multiplier",
         load_in_row=2,
         store=2,
+        late_address=0,
         long_multiply=2,
         divide=37,
         jump=1,
@@ -108,18 +114,40 @@ def class_of(instruction: Instruction) -> str:
 
 def block_cycles(table: CycleTable, block: Sequence[Instruction]) -> list[int]:
     """The cycles of each instruction of a straight run of instructions, without what jumps add."""
-    cycles, before = [], ""
-    for instruction in block:
-        kind = class_of(instruction)
+    kinds = [class_of(instruction) for instruction in block]
+    cycles = []
+    for i, (instruction, kind) in enumerate(zip(block, kinds, strict=True)):
+        before = kinds[i - 1] if i else ""
+        waits = i > 0 and kind in _MEMORY and not _results(block[i - 1], before).isdisjoint(_address(instruction))
         if kind == "transfer":
             cost = table.transfer_start + table.transfer_each * registers(instruction)
-        elif kind == "load" and before in ("load", "store"):
+        elif kind == "load" and before == "load" and not waits:
             cost = table.load_in_row
         else:
             cost = int(getattr(table, kind))
-        cycles.append(cost)
-        before = kind
+        cycles.append(cost + (table.late_address if waits and before not in _MEMORY else 0))
     return cycles
+
+
+_MEMORY = ("load", "store", "transfer")
+_REGISTER = re.compile(r"\b(r\d+|s[blp]|fp|ip|lr)\b")
+_WITHOUT_RESULT = re.compile(r"cmp|cmn|tst|teq|cbn?z|it|nop|b(l|x|lx)?")
+
+
+def _address(instruction: Instruction) -> set[str]:
+    """The registers that an Arm instruction's address is made of."""
+    if instruction.mnemonic.startswith(("push", "pop")):
+        return {"sp"}
+    inside = re.search(r"\[(.*?)\]", instruction.operands)
+    return set(_REGISTER.findall(inside[1] if inside else instruction.operands.split(",")[0]))
+
+
+def _results(instruction: Instruction, kind: str) -> set[str]:
+    """The registers that a single load or an instruction on data writes, the address of a load left out."""
+    if kind in ("store", "transfer") or _WITHOUT_RESULT.fullmatch(instruction.mnemonic.partition(".")[0]):
+        return set()
+    written = instruction.operands.split(",")[: 2 if kind.startswith("long") else 1]
+    return set(_REGISTER.findall(",".join(written)))
 
 
 def registers(instruction: Instruction) -> int:

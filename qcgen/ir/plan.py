@@ -98,17 +98,22 @@ class Certificate:
 
 @dataclass(frozen=True)
 class PassedOver:
-    """A kernel that stands before the chosen one in the list, and why it does not serve."""
+    """A kernel that was not chosen, and why: it stands before the chosen one and does not serve, or it is slower.
+
+    ``cost``: the instructions that it would take, if that is why.
+    """
 
     kernel: str
     reason: str
+    cost: int | None = None
 
 
 @dataclass(frozen=True)
 class Call:
     """One operator as one C function: ``symbol`` its name, ``template`` its text, ``context`` what the text needs.
 
-    ``arguments`` are in the order of the C function's parameters: inputs, output, scratch.
+    ``arguments`` are in the order of the C function's parameters: inputs, output, scratch. ``cost``: the instructions
+    that one call is expected to take on the target, None where the kernel has no figures for it.
     """
 
     op: Operator
@@ -122,6 +127,7 @@ class Call:
     scratch_bytes: int
     certificate: Certificate
     passed_over: tuple[PassedOver, ...]
+    cost: int | None = None
 
     @property
     def constant_bytes(self) -> int:

@@ -3,7 +3,12 @@
 from qcgen.kernels.arm_dsp.conv import CONV as DSP_CONV
 from qcgen.kernels.arm_dsp.dense import DENSE as DSP_DENSE
 from qcgen.kernels.arm_dsp.depthwise import DEPTHWISE as DSP_DEPTHWISE
+from qcgen.kernels.arm_dsp.global_average_pool import GLOBAL_AVERAGE_POOL as DSP_GLOBAL_AVERAGE_POOL
+from qcgen.kernels.arm_dsp.quantized_binary import QUANTIZED_BINARY as DSP_QUANTIZED_BINARY
 from qcgen.kernels.arm_dsp.winograd import WINOGRAD as DSP_WINOGRAD
+from qcgen.kernels.arm_mve.conv import CONV as MVE_CONV
+from qcgen.kernels.arm_mve.dense import DENSE as MVE_DENSE
+from qcgen.kernels.arm_mve.depthwise import DEPTHWISE as MVE_DEPTHWISE
 from qcgen.kernels.kernel import COMMON_NAMES, Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.portable.conv import CONV
 from qcgen.kernels.portable.conv_float import CONV_FLOAT
@@ -18,8 +23,21 @@ from qcgen.kernels.portable.pool import AVERAGE_POOL, MAX_POOL
 from qcgen.kernels.portable.quantize import DEQUANTIZE, QUANTIZE
 from qcgen.kernels.portable.quantized_binary import QUANTIZED_BINARY
 from qcgen.kernels.portable.softmax import FLOAT_SOFTMAX, SOFTMAX
+from qcgen.kernels.scalar.conv import CONV as SCALAR_CONV
+from qcgen.kernels.scalar.dense import DENSE as SCALAR_DENSE
+from qcgen.kernels.scalar.depthwise import DEPTHWISE as SCALAR_DEPTHWISE
+from qcgen.kernels.scalar.winograd import WINOGRAD as SCALAR_WINOGRAD
 
-ARM_DSP: tuple[Kernel, ...] = (DSP_DEPTHWISE, DSP_DENSE, DSP_WINOGRAD, DSP_CONV)
+ARM_MVE: tuple[Kernel, ...] = (MVE_DEPTHWISE, MVE_DENSE, MVE_CONV)
+ARM_DSP: tuple[Kernel, ...] = (
+    DSP_DEPTHWISE,
+    DSP_DENSE,
+    DSP_WINOGRAD,
+    DSP_CONV,
+    DSP_QUANTIZED_BINARY,
+    DSP_GLOBAL_AVERAGE_POOL,
+)
+SCALAR: tuple[Kernel, ...] = (SCALAR_DEPTHWISE, SCALAR_DENSE, SCALAR_WINOGRAD, SCALAR_CONV)
 PORTABLE: tuple[Kernel, ...] = (
     POINTWISE,
     DEPTHWISE_NHWC,
@@ -40,6 +58,18 @@ PORTABLE: tuple[Kernel, ...] = (
     FLOAT_BINARY,
     FLOAT_SOFTMAX,
 )
-KERNELS: tuple[Kernel, ...] = (*ARM_DSP, *PORTABLE)
+KERNELS: tuple[Kernel, ...] = (*ARM_MVE, *ARM_DSP, *SCALAR, *PORTABLE)
 
-__all__ = ["ARM_DSP", "COMMON_NAMES", "KERNELS", "PORTABLE", "Constants", "Kernel", "Prepared", "Scratch", "Setting"]
+__all__ = [
+    "ARM_DSP",
+    "ARM_MVE",
+    "COMMON_NAMES",
+    "KERNELS",
+    "PORTABLE",
+    "SCALAR",
+    "Constants",
+    "Kernel",
+    "Prepared",
+    "Scratch",
+    "Setting",
+]

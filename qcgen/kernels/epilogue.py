@@ -14,6 +14,7 @@ from qcgen.ir.program import Conv, FloatActivation, Int64s, RawAccumulator, Requ
 from qcgen.kernels.kernel import Constants
 from qcgen.requantize import FixedPoint
 from qcgen.requantize.emulate import decompose
+from qcgen.requantize.fixed_point import split
 
 Number = int | None
 """A parameter that is the same for every channel, or None where there is a table."""
@@ -23,8 +24,9 @@ Number = int | None
 class Output:
     """What the templates of ``templates/epilogue`` need to know.
 
-    ``kind`` is "raw" or the arithmetic of FixedPoint; parameters are numbers where all channels share them, else None
-    and there is a table of that name. ``is_per_channel``: the C function reads a table and so needs the channel.
+    ``kind`` is "raw" or the arithmetic of FixedPoint, ``word`` the latter's; parameters are numbers where all channels
+    share them, else None and there is a table of that name. ``is_per_channel``: the C function reads a table and so
+    needs the channel.
     """
 
     kind: str
@@ -40,6 +42,7 @@ class Output:
     multiplier: Number
     offset: Number
     fraction_mask: int
+    word: int
 
     @property
     def is_line_per_channel(self) -> bool:
@@ -90,7 +93,7 @@ def prepare_requantize(meaning: Requantize, c_type: str, reach: Reach, features:
 
 
 def _raw(op: Conv, reach: Reach) -> Epilogue:
-    output = Output("raw", op.y.dtype.c, 0, 0, 0, 0, 0, False, False, False, None, None, 0)
+    output = Output("raw", op.y.dtype.c, 0, 0, 0, 0, 0, False, False, False, None, None, 0, 0)
     return Epilogue(
         output, (), np.zeros_like(reach.lo), np.zeros(0, np.int64), (), Certificate(reach.bounds, reach.wraps, {}, 0)
     )
@@ -110,9 +113,10 @@ def _fixed(c_type: str, meaning: Requantize, reach: Reach, fixed: FixedPoint) ->
         is_per_channel=bool(constants),
         is_guarded=fixed.is_guarded,
         emulates=emulates,
-        multiplier=_shared(fixed.multiplier),
+        multiplier=_shared(_multiplier(fixed)),
         offset=_shared(fixed.offset),
         fraction_mask=(1 << fixed.shift) - 1,
+        word=fixed.word,
     )
     certificate = Certificate(reach.bounds, reach.wraps, fixed.forms, fixed.comparisons)
     guarded = np.flatnonzero(fixed.guard)
@@ -122,11 +126,20 @@ def _fixed(c_type: str, meaning: Requantize, reach: Reach, fixed: FixedPoint) ->
 def _support(fixed: FixedPoint, emulates: bool) -> tuple[str, ...]:
     names = {
         "high word": ("right_shift", "multiply_high"),
+        "split": ("right_shift",),
         "wide": ("right_shift",),
         "narrow": ("right_shift",),
         "emulated": (),
     }
     return names[fixed.arithmetic] + (("emulate",) if emulates else ())
+
+
+def _multiplier(fixed: FixedPoint) -> Int64s:
+    """The multipliers (M,) as the C has them: those of *split* in two halves."""
+    if fixed.arithmetic != "split":
+        return fixed.multiplier
+    upper, lower = split(fixed)
+    return upper << 16 | lower
 
 
 def _shared(values: Int64s) -> Number:
@@ -136,12 +149,17 @@ def _shared(values: Int64s) -> Number:
 def _line_constants(fixed: FixedPoint) -> tuple[Constants, ...]:
     if fixed.arithmetic == "emulated":
         return ()
-    unit = fixed.shift + fixed.prescale + (32 if fixed.arithmetic == "high word" else 0)
+    unit = fixed.shift + fixed.prescale + (fixed.word if fixed.arithmetic in ("high word", "split") else 0)
     wide = fixed.arithmetic == "wide"
     constants = []
     if _shared(fixed.multiplier) is None:
-        meaning = f"x_scale * w_scale / y_scale in units of 2^-{unit}."
-        constants.append(Constants("multiplier", "int32_t", fixed.multiplier, meaning))
+        parts = (
+            f", from bit {fixed.word} on in the upper half, the rest in the lower one"
+            if fixed.arithmetic == "split"
+            else ""
+        )
+        meaning = f"x_scale * w_scale / y_scale in units of 2^-{unit}{parts}."
+        constants.append(Constants("multiplier", "int32_t", _multiplier(fixed), meaning))
     if _shared(fixed.offset) is None:
         place = fixed.shift + (fixed.prescale if wide else 0)
         meaning = f"y_zero_point and rounding, in units of 2^-{place}."

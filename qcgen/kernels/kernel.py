@@ -15,11 +15,11 @@ Order = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Setting:
-    """What a kernel knows besides its operator: the order of axes in memory, the aim, the target's features.
+    """What a kernel knows besides its operator: the order of axes in memory, the aim, the target and its features.
 
     ``xs`` are the orders of the operator's inputs (``inputs_of``), ``y`` that of its output; ``x_layout`` and
     ``y_layout`` say the same for images in the words of convolutions. ``constants`` holds the elements of inputs that
-    are constants of the program, by the tensor's name, in the tensor's shape.
+    are constants of the program, by the tensor's name, in the tensor's shape. ``core`` is the target's name.
     """
 
     x_layout: Layout
@@ -29,6 +29,7 @@ class Setting:
     xs: tuple[Order, ...] = ()
     y: Order = ()
     constants: Mapping[str, Array] = field(default_factory=dict)
+    core: str = "portable"
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,19 @@ COMMON_NAMES = frozenset({"prefix", "symbol", "tables", "op"})
 """What every kernel template gets: the model's prefix, the node's symbol, its tables' symbols by role, the operator."""
 
 
+def no_figures(_op: Operator, _setting: Setting) -> float | None:
+    """The cost of a kernel that nobody has measured."""
+    return None
+
+
 @dataclass(frozen=True)
 class Kernel:
     """A way to compute one operator.
 
     ``why_not`` answers None if the kernel can serve, else the reason in the user's words; ``needs`` are features that
-    the target must have; ``prepare`` packs an operator that ``why_not`` accepted.
+    the target must have; ``prepare`` packs an operator that ``why_not`` accepted. ``cost`` estimates the instructions
+    of one call on ``setting.core``, compiled by gcc -O3, for an operator that ``why_not`` accepted; None where the
+    kernel has no figures for the core.
     """
 
     name: str
@@ -84,3 +92,4 @@ class Kernel:
     needs: frozenset[str]
     why_not: Callable[[Operator, Setting], str | None]
     prepare: Callable[[Operator, Setting], Prepared]
+    cost: Callable[[Operator, Setting], float | None] = no_figures

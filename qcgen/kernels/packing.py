@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -81,13 +82,32 @@ def pack(op: Conv, features: frozenset[str], x_shift: int, *, whole_weights: boo
     correction = center - zero_point
     padding = op.x_zero_point + x_shift
     reached = reach(op)
-    epilogue = prepare_epilogue(op, reached, features)
+    epilogue = _epilogue(_Same(op), features)
     start = op.bias.astype(np.int64) - padding * stored.sum(axis=1) - correction * padding * stored.shape[1]
     start = start + epilogue.addend
     tap_high = max(abs(op.x.dtype.low + x_shift), abs(op.x.dtype.high + x_shift))
     wraps = reached.wraps or _may_overflow(stored, start, correction, tap_high)
     start = (start - INT32_MIN) % 2**32 + INT32_MIN
     return Packed(stored, start, correction, padding, x_shift, wraps, bool(zero_point.any()), epilogue)
+
+
+class _Same:
+    """An operator as the key of a cache: equal to itself alone."""
+
+    def __init__(self, op: Conv) -> None:
+        self.op = op
+
+    def __hash__(self) -> int:
+        return id(self.op)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.op is other.op
+
+
+@lru_cache(maxsize=4)
+def _epilogue(same: _Same, features: frozenset[str]) -> Epilogue:
+    """The output step: proving it takes long, and each kernel that is considered for an operator asks for the same."""
+    return prepare_epilogue(same.op, reach(same.op), features)
 
 
 def _may_overflow(stored: Int64s, start: Int64s, correction: Int64s, tap_high: int) -> bool:

@@ -79,6 +79,7 @@ def _setting(step: Arranged, program: Program, options: Options) -> Setting:
         xs=step.xs,
         y=step.y,
         constants=constants,
+        core=options.target,
     )
 
 
@@ -99,4 +100,5 @@ def _call(step: Arranged, symbol: str, selection: Selection, prepared: Prepared,
         scratch_bytes=sum(buffer.bytes for buffer in prepared.scratch),
         certificate=prepared.certificate,
         passed_over=selection.passed_over,
+        cost=selection.cost,
     )

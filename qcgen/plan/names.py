@@ -11,14 +11,18 @@ DSP_NAMES = (
     "dsp",
     "dsp_load_word",
     "dsp_load_two",
+    "dsp_load_four",
     "dsp_two_at",
     "dsp_even_s8",
     "dsp_odd_s8",
     "dsp_even_u8",
     "dsp_odd_u8",
+    "dsp_add_even_s8",
+    "dsp_add_odd_s8",
+    "dsp_add_even_u8",
+    "dsp_add_odd_u8",
     "dsp_pair",
     "dsp_pair_high",
-    "dsp_add",
     "dsp_sub",
     "dsp_product",
     "dsp_dot",
@@ -31,6 +35,67 @@ DSP_NAMES = (
 )
 """Instructions of Arm's DSP extension, each under its feature macro."""
 
+MVE_NAMES = (
+    "mve",
+    "mve_load",
+    "mve_store",
+    "mve_copy_s8",
+    "mve_copy_u8",
+    "mve_fill",
+    "mve_sums",
+    "mve_sums_one",
+    "mve_sums_two",
+    "mve_add",
+    "mve_add_all",
+    "mve_scale",
+    "mve_at_least",
+    "mve_at_most",
+    "mve_left",
+    "mve_largest",
+    "mve_round",
+    "mve_shift",
+    "mve_saturate_s8",
+    "mve_saturate_u8",
+    "mve_store_bytes",
+    "mve_store_some",
+    "mve_s8",
+    "mve_load_s8",
+    "mve_load_part",
+    "mve_store_s8",
+    "mve_signed",
+    "mve_interleave",
+    "mve_gather",
+    "mve_ahead",
+    "mve_dot",
+    "mve_windows",
+    "mve_four",
+    "mve_lower",
+    "mve_and",
+)
+"""Instructions of Helium, Arm's M-profile vector extension, each under its feature macro."""
+
+SCALAR_NAMES = (
+    "scalar",
+    "scalar_multiply_add",
+    "scalar_sums",
+    "scalar_group1",
+    "scalar_group2",
+    "scalar_two_groups2",
+    "scalar_group4",
+    "scalar_group8",
+    "scalar_channel1",
+    "scalar_channel2",
+    "scalar_channel4",
+    "scalar_packed1",
+    "scalar_packed2",
+    "scalar_scale",
+    "scalar_scale_split",
+    "scalar_saturate_s8",
+    "scalar_saturate_u8",
+)
+"""What kernels for cores without SIMD call."""
+
+
 SUPPORT_NAMES = (
     "run",
     "right_shift",
@@ -40,6 +105,8 @@ SUPPORT_NAMES = (
     "round_half_even",
     "soft_float",
     *DSP_NAMES,
+    *MVE_NAMES,
+    *SCALAR_NAMES,
 )
 """What the generated file itself defines under the model's prefix."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -21,25 +22,29 @@ from qcgen.requantize.fixed_point import (
 from qcgen.requantize.staircase import Bools, Staircase
 
 WINDOW_BITS = (0, 6, 12)  # fraction bits that a wide line may keep: more make tie windows smaller and h larger
+SPLIT_MAX_WORD = 16  # both parts of a multiplier lie in one word of the table
+MAX_ADDEND = 256  # of *split*: what is searched lies far below
 NARROW_MAX_SHIFT = 22  # 256 codes * 2^22 stay within int32
 
 
-LINE_COST: dict[Arithmetic, int] = {"narrow": 3, "high word": 4, "wide": 8, "emulated": 60}
+LINE_COST: dict[Arithmetic, int] = {"narrow": 3, "split": 6, "high word": 4, "wide": 8, "emulated": 60}
 """Instructions for one output code, roughly, of a 32-bit core: only their proportions matter."""
+NARROW_LINE_COST: dict[Arithmetic, int] = {"narrow": 8, "split": 6, "high word": 20, "wide": 50, "emulated": 200}
+"""The same where a product of 64 bits is a function call."""
 WINDOW_COST = 20  # of requantizing a channel once more, with the compare, after the loop over all channels
 
 
 def choose(stairs: Staircase, *, narrow: bool = False) -> FixedPoint:
     """The requantization of a layer, certified.
 
-    *narrow*, if asked for (for cores without a wide multiplication) and if it serves every channel; else the cheapest
-    of *high word*, *wide* and *emulated*. Channels without an exact line get a tie window, or are emulated where no
-    window of less than a step would do. As few as possible are emulated; a few windows do not move a layer to slower
-    lines.
+    With ``narrow``, for cores without a wide multiplication, *narrow* if it serves every channel; else the cheapest of
+    *split* (with ``narrow``), *high word*, *wide* and *emulated*. Channels without an exact line get a tie window, or
+    are emulated where no window of less than a step would do. As few as possible are emulated; a few windows do not
+    move a layer to slower lines.
     """
     fixed = _narrow(stairs) if narrow else None
     if fixed is None:
-        fixed = _cheapest(stairs)
+        fixed = _cheapest_narrow(stairs) if narrow else _cheapest(stairs)
     return replace(fixed, forms=_count_forms(fixed, stairs), comparisons=certify(fixed, stairs))
 
 
@@ -51,13 +56,21 @@ def _cheapest(stairs: Staircase) -> FixedPoint:
     return min((candidate for candidate in candidates if candidate is not None), key=_rank)
 
 
-def _rank(fixed: FixedPoint) -> tuple[int, float]:
+def _cheapest_narrow(stairs: Staircase) -> FixedPoint:
+    candidates = (_split(stairs), _cheapest(stairs))
+    return min(
+        (candidate for candidate in candidates if candidate is not None),
+        key=lambda fixed: _rank(fixed, NARROW_LINE_COST),
+    )
+
+
+def _rank(fixed: FixedPoint, line_cost: Mapping[Arithmetic, int] = LINE_COST) -> tuple[int, float]:
     """Channels that are always emulated; then instructions for one code of each channel, accumulators spread evenly."""
     size, always = fixed.guard.size, fixed.guard >= windows_that_never_close(fixed.shift)
     emulated = np.minimum(1.0, 2 * fixed.guard / 2**fixed.shift).sum()
-    windows = WINDOW_COST * (fixed.guard != 0).sum() + LINE_COST["emulated"] * emulated
+    windows = WINDOW_COST * (fixed.guard != 0).sum() + line_cost["emulated"] * emulated
     count = size if fixed.arithmetic == "emulated" else int(always.sum())
-    return count, float(LINE_COST[fixed.arithmetic] * size + windows)
+    return count, float(line_cost[fixed.arithmetic] * size + windows)
 
 
 def _count_forms(fixed: FixedPoint, stairs: Staircase) -> dict[str, int]:
@@ -76,6 +89,23 @@ def _high_word(stairs: Staircase) -> FixedPoint | None:
     offset = found.offset + (stairs.requantize.zero_point << shift)
     fixed = _fixed("high word", found.multiplier, offset, shift, 0)
     return _guarded(replace(fixed, addend=found.addend), stairs, found.exact)
+
+
+def _split(stairs: Staircase) -> FixedPoint | None:
+    """The same with a word so short that int32 holds the products with both parts of m; None if there is none."""
+    largest = int(max(np.abs(stairs.lo).max(), np.abs(stairs.hi).max())) + MAX_ADDEND
+    word = min(31 - largest.bit_length(), SPLIT_MAX_WORD)
+    for shift in range(min(_layer_shift(stairs), lines.MAX_SHIFT) - word, -1, -1) if word > 0 else ():
+        nearest = float(stairs.requantize.scale.max()) * 2.0 ** (shift + word)
+        if nearest * largest >= 2.0 ** (31 + word) or nearest >= 2.0 ** (15 + word):
+            continue
+        found = high_word.search(stairs, shift, word)
+        offset = found.offset + (stairs.requantize.zero_point << shift)
+        fixed = replace(_fixed("split", found.multiplier, offset, shift, 0), addend=found.addend, word=word)
+        fixed = _guarded(fixed, stairs, found.exact)
+        if fits(fixed, stairs).all():
+            return fixed
+    return None
 
 
 def _wide(stairs: Staircase) -> FixedPoint | None:

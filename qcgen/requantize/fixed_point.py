@@ -14,8 +14,8 @@ from qcgen.ir.program import Int64s
 from qcgen.requantize.emulate import emulate
 from qcgen.requantize.staircase import Bools, Staircase
 
-Arithmetic = Literal["high word", "wide", "narrow", "emulated"]
-FORMS = ("constant", "narrow", "high word", "wide", "tie window", "emulated")
+Arithmetic = Literal["high word", "split", "wide", "narrow", "emulated"]
+FORMS = ("constant", "narrow", "split", "high word", "wide", "tie window", "emulated")
 """How a single channel is requantized, cheapest first."""
 
 
@@ -25,7 +25,9 @@ class FixedPoint:
 
     With a = acc + addend[m] (the addend joins the value at which the accumulator starts):
 
-    * high word: h = ((a * multiplier[m]) >> 32) + offset[m]
+    * high word: h = ((a * multiplier[m]) >> word) + offset[m] with a word of 32 bits
+    * split: the same with a word of 16 bits at most, so short that int32 holds both parts of the product:
+      h = a * (multiplier[m] >> word) + (a * (multiplier[m] mod 2^word) >> word) + offset[m]
     * wide: h = (a * multiplier[m] + offset[m]) >> prescale
     * narrow: h = a * multiplier[m] + offset[m], all in int32, a first clamped to [clamp_low[m], clamp_high[m]]
     * emulated: no h
@@ -48,6 +50,7 @@ class FixedPoint:
     clamp_high: Int64s
     forms: Mapping[str, int]
     comparisons: int
+    word: int = 32
 
     @property
     def is_guarded(self) -> bool:
@@ -64,8 +67,8 @@ def scaled(fixed: FixedPoint, acc: Int64s) -> Int64s:
     a = acc + addend
     h: Int64s
     match fixed.arithmetic:
-        case "high word":
-            h = ((a * multiplier) >> 32) + offset
+        case "high word" | "split":
+            h = ((a * multiplier) >> fixed.word) + offset
         case "wide":
             h = (a * multiplier + offset) >> fixed.prescale
         case "narrow":
@@ -162,8 +165,22 @@ def fits(fixed: FixedPoint, stairs: Staircase) -> Bools:
             return holds & _within(product, 32) & _within(total, 32) & _within(fixed.offset[:, None], 32)
         case "high word":
             return holds & _within(scaled(fixed, ends), 32) & _within(fixed.offset[:, None], 32)
+        case "split":
+            upper, lower = (part[:, None] for part in split(fixed))
+            parts = (
+                _within(a * upper, 32)
+                & _within(a * lower, 32)
+                & _within((a * fixed.multiplier[:, None]) >> fixed.word, 32)
+            )
+            parts &= _within(upper, 16) & (fixed.word <= 16)
+            return holds & parts & _within(scaled(fixed, ends), 32) & _within(fixed.offset[:, None], 32)
         case _:
             assert_never(fixed.arithmetic)
+
+
+def split(fixed: FixedPoint) -> tuple[Int64s, Int64s]:
+    """The upper and the lower part of *split*'s multipliers, (M,) each: above and within the word."""
+    return fixed.multiplier >> fixed.word, fixed.multiplier & ((1 << fixed.word) - 1)
 
 
 def _within(values: npt.NDArray[Any], bits: int) -> Bools:

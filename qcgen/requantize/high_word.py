@@ -1,6 +1,6 @@
-"""Lines that need only the upper half of a 64-bit product: h = ((acc + d) * m >> 32) + C.
+"""Lines that need only the upper part of a product: h = ((acc + d) * m >> word) + C, for a word of 32 bits or less.
 
-Two floors in a row are one, so this is the line of equation (6) at shift 32 + S with the constant d * m + C * 2^32.
+Two floors in a row are one, so this is the line of equation (6) at shift word + S with the constant d * m + C * 2^word.
 For given m and C at most one d fits, because a band is narrower than m; the search varies m and C. d costs nothing (it
 joins the value at which the accumulator starts), and a C that is the same for the whole layer costs no table.
 """
@@ -32,39 +32,40 @@ class Lines:
     exact: Bools
 
 
-def search(stairs: Staircase, shift: int) -> Lines:
+def search(stairs: Staircase, shift: int, word: int = 32) -> Lines:
     """The lines of a layer at S = ``shift``, each channel by the cheapest attempt that succeeds.
 
     First the multiplier next to the scale, then the one with the widest band, both with the layer's offset; then many
     multipliers and offsets. A channel without any line keeps the widest band's multiplier and no addend.
     """
-    task = lines.problem(stairs, 32 + shift)
+    task = lines.problem(stairs, word + shift)
     layer_offset = 1 << (shift - 1) if shift else 0
-    nearest = np.rint(stairs.requantize.scale.astype(np.float64) * 2.0 ** (32 + shift))
+    nearest = np.rint(stairs.requantize.scale.astype(np.float64) * 2.0 ** (word + shift))
     nearest = np.clip(nearest, 1, 2**lines.MULTIPLIER_BITS - 1).astype(np.int64)
     offset = np.full(task.size, layer_offset, np.int64)
-    addend, exact = _addend(stairs, lines.band(task, nearest), nearest, offset)
+    addend, exact = _addend(stairs, lines.band(task, nearest), nearest, offset << word)
     found = Lines(nearest, addend, offset, exact)
     left = np.flatnonzero(~exact)
     if left.size:
-        found = _search_best(stairs, task, found, left)
+        found = _search_best(stairs, task, found, left, word)
     left = np.flatnonzero(~found.exact)
     left = left[lines.band(task.take(left), found.multiplier[left]).admits]
     ends = lines.admitting(task.take(left), found.multiplier[left])
     for channel, smallest, largest in zip(left, *ends, strict=True):
-        found = _search_channel(stairs, task, found, int(channel), np.linspace(smallest, largest, MULTIPLIERS))
+        multipliers = np.linspace(smallest, largest, MULTIPLIERS)
+        found = _search_channel(stairs, task, found, int(channel), multipliers, word)
     return found
 
 
-def _search_best(stairs: Staircase, task: Problem, found: Lines, left: Int64s) -> Lines:
+def _search_best(stairs: Staircase, task: Problem, found: Lines, left: Int64s, word: int) -> Lines:
     part = task.take(left)
     best = lines.best_multiplier(part)
-    addend, exact = _addend(stairs, lines.band(part, best), best, found.offset[left], left)
+    addend, exact = _addend(stairs, lines.band(part, best), best, found.offset[left] << word, left)
     return _put(found, left, best, addend, found.offset[left], exact)
 
 
 def _search_channel(
-    stairs: Staircase, task: Problem, found: Lines, channel: int, multipliers: npt.NDArray[np.float64]
+    stairs: Staircase, task: Problem, found: Lines, channel: int, multipliers: npt.NDArray[np.float64], word: int
 ) -> Lines:
     """Many multipliers that admit a line, each with many offsets; the nearest offset that succeeds wins."""
     m = np.unique(multipliers.astype(np.int64))
@@ -72,7 +73,7 @@ def _search_channel(
     band = lines.band(task.take(rows), m)
     away = np.array(sorted(range(-OFFSETS, OFFSETS + 1), key=abs))[:, None]
     offset = found.offset[row] + away
-    addend, exact = _addend(stairs, band, m[None, :], offset, rows)
+    addend, exact = _addend(stairs, band, m[None, :], offset << word, rows)
     hits = np.argwhere(exact)
     if not hits.size:
         return found
@@ -81,10 +82,9 @@ def _search_channel(
 
 
 def _addend(
-    stairs: Staircase, band: Band, m: Int64s, offset: Int64s, channels: Int64s | slice = slice(None)
+    stairs: Staircase, band: Band, m: Int64s, constant: Int64s, channels: Int64s | slice = slice(None)
 ) -> tuple[Int64s, Bools]:
-    """The d nearest to 0 that brings d * m + offset * 2^32 into the band, and whether it does and stays in int32."""
-    constant = offset << 32
+    """The d nearest to 0 that brings d * m + ``constant`` into the band, and whether it does and stays in int32."""
     up = -((constant - band.lowest) // m)  # the smallest d that reaches the lowest b
     down = (band.highest - constant) // m  # the largest d that stays within the highest
     addend = np.where(band.lowest > constant, up, np.where(band.highest < constant, down, 0))

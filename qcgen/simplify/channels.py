@@ -75,6 +75,8 @@ class Channels:
         match op:
             case Conv() if op.x.dtype.is_quantized and self._lies(op.x, image_channel_axis(op.x)):
                 yield from _dense(op, self) if op.geometry.group == 1 else _grouped(op)
+            case Conv() if op.x.dtype.is_quantized and op.geometry.group == 1:
+                yield op.x  # as a whole; each output channel stands alone
             case Lookup() if op.x.name in self.axes:
                 yield from _both(op.x.name, op.y.name, np.arange(op.x.shape[self.axes[op.x.name]]))
             case MaxPool() | AveragePool() if self._lies(op.x, image_channel_axis(op.x)):

@@ -51,7 +51,7 @@ static void fill(uint8_t *data, uint32_t bytes, uint32_t byte)
 
 static uint8_t *next; /* the part of the pool that is still free starts here */
 
-/* A buffer between two guard zones, aligned to WIDEST, or exactly to ``align``. */
+/* A buffer between two guard zones, aligned to WIDEST, or exactly to `align`. */
 static uint8_t *lend(const char *name, uint32_t bytes, uint32_t align, uint32_t is_shifted)
 {
     uint8_t *data = next + GUARD;

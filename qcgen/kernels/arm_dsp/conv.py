@@ -7,16 +7,21 @@ from math import prod
 
 import numpy as np
 
-from qcgen.ir.program import Conv, Operator
+from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import DType, Layout
+from qcgen.kernels.arm_dsp.cost import conv_terms
+from qcgen.kernels.arm_dsp.figures import FIGURES
+from qcgen.kernels.arm_dsp.lanes import LANES, Outputs
 from qcgen.kernels.arm_dsp.output import dsp_output, exact_constants, output_support, output_tail
-from qcgen.kernels.arm_dsp.weights import LANES, Stream, stream
-from qcgen.kernels.arm_dsp.window import MAX_LONE, lone_elements, window
+from qcgen.kernels.arm_dsp.weights import Stream, stream
+from qcgen.kernels.arm_dsp.window import MAX_LONE, Window, lone_elements, window
 from qcgen.kernels.axes import INDENT, axes
+from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import pack
 from qcgen.kernels.portable.window_sums import describe, why_no_integer_conv
 
+ALONE_PAIRS = 8  # up to which int16 weights are faster: shared words save a cycle a pair, and cost 8 to part the sums
 WIDTHS = (4, 2, 1)  # output channels at a time: two windows of four have eight sums, and 14 registers are all
 
 
@@ -26,15 +31,13 @@ def why_no_dsp(op: Operator, setting: Setting) -> str | None:
     if reason is not None:
         return reason
     assert isinstance(op, Conv)
-    if Layout.CHANNELS_FIRST in (setting.x_layout, setting.y_layout):
-        return "the channels of a pixel do not lie side by side"
     if pack(op, setting.features, 0).is_corrected:
         return "weights less their zero point need more than eight bits"
     return None
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
-    """Serves convolutions without groups."""
+    """Serves convolutions without groups, and with channels first those of few channels."""
     reason = why_no_dsp(op, setting)
     if reason is not None:
         return reason
@@ -42,7 +45,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     g = op.geometry
     if g.group > 1:
         return f"there are {g.group} groups of channels"
-    lone = lone_elements(g, has_border=_has_border(op, setting))
+    lone = lone_elements(g, setting.x_layout, has_border=_has_border(op, setting))
     if lone > MAX_LONE:
         return f"words of four leave {lone} elements of a window over, more than the {MAX_LONE} that are written out"
     return None
@@ -55,43 +58,26 @@ def _has_border(op: Conv, setting: Setting) -> bool:
 def prepare(op: Operator, setting: Setting) -> Prepared:
     """Weights as words in the order of the widened pairs; two windows of pairs as scratch."""
     assert isinstance(op, Conv)
-    g = op.geometry
     packed = pack(op, setting.features, 0)
-    spatial = axes(g, setting.x_layout)
     has_border = _has_border(op, setting)
-    planned = window(g, has_border=has_border)
-    words = stream(op, packed, planned.order, output_tail(packed), WIDTHS, wide=setting.optimize == "speed")
-    is_rows = planned.runs == prod(g.kernel[:-1]) and planned.run == g.in_channels * g.kernel[-1]
-    walked = tuple(replace(axis, indent=INDENT * i) for i, axis in enumerate(spatial[:-1] if is_rows else spatial))
-    is_walked = prod(g.kernel) > 1 or g.is_padded or set(g.strides) != {1}
-    pixels = prod(g.output)
+    planned = window(op.geometry, setting.x_layout, has_border=has_border)
+    wide = setting.optimize == "speed"
+    shares = not wide or planned.pairs > ALONE_PAIRS
+    words = stream(op, packed, planned.order, output_tail(packed), WIDTHS, wide=wide, shares=shares)
     context = {
-        "g": g,
+        "g": op.geometry,
         "description": describe(op),
         "x_type": op.x.dtype.c,
         "x_kind": x_kind(op),
-        "y_type": op.y.dtype.c,
         "output": packed.epilogue.output,
         "dsp": dsp_output(op, packed),
-        "window": planned,
-        "is_walked": is_walked,
-        "is_rows": is_rows,
-        "axes": spatial,
-        "row": spatial[-1],
-        "row_label": spatial[-1].label if is_rows else "",
-        "walked": walked,
-        "walked_indent": INDENT * len(walked),
         "has_border": has_border,
-        "has_inside": all(axis.inside_begin < axis.inside_end for axis in spatial),
         "padding_byte": packed.padding,
-        "pixels": pixels,
-        "is_odd": pixels % 2 == 1,
-        "is_split": g.batch > 1,
-        "x_image": g.in_channels * prod(g.input),
-        "y_image": g.out_channels * pixels,
         "segments": words.segments,
         "lanes": LANES,
         "uses_string": True,
+        **_window_context(op.geometry, setting, planned),
+        **_image_context(op, setting),
     }
     constants = [stream_constants(words)]
     if has_border and not planned.is_gathered:
@@ -102,6 +88,45 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     support += output_support(op, packed)
     scratch = Scratch(2 * 4 * planned.pairs, 4)
     return Prepared(tuple(constants), context, (scratch,), support, packed.certificate)
+
+
+def _window_context(g: ConvGeometry, setting: Setting, planned: Window) -> dict[str, object]:
+    """The names for finding the runs of a window."""
+    is_planar = setting.x_layout is Layout.CHANNELS_FIRST
+    spatial = axes(g, setting.x_layout)
+    walked = spatial[:-1] if planned.is_rows else spatial
+    depth = 1 if is_planar else 0
+    return {
+        "window": planned,
+        "is_walked": prod(g.kernel) > 1 or g.is_padded or set(g.strides) != {1} or is_planar,
+        "is_planar": is_planar,
+        "plane": prod(g.input),
+        "axes": spatial,
+        "row": spatial[-1],
+        "row_label": spatial[-1].label if planned.is_rows else "",
+        "walked": tuple(replace(axis, indent=INDENT * (depth + i)) for i, axis in enumerate(walked)),
+        "walked_indent": INDENT * (depth + len(walked)),
+        "has_inside": all(axis.inside_begin < axis.inside_end for axis in spatial),
+    }
+
+
+def _image_context(op: Conv, setting: Setting) -> dict[str, object]:
+    """The names for the walk through the pixels of the output, two at a time."""
+    g = op.geometry
+    pixels = prod(g.output)
+    is_planar = setting.y_layout is Layout.CHANNELS_FIRST
+    step = 1 if is_planar else g.out_channels
+    y = Outputs(op.y.dtype.c, pixels if is_planar else 1, 0 if pixels == 1 else step)
+    return {
+        "y": y,
+        "y_pixel": step,
+        "pixels": pixels,
+        "is_single": pixels == 1,
+        "overlaps": pixels % 2 == 1 and pixels > 1,
+        "is_split": g.batch > 1,
+        "x_image": g.in_channels * prod(g.input),
+        "y_image": g.out_channels * pixels,
+    }
 
 
 def x_kind(op: Conv) -> str:
@@ -136,4 +161,5 @@ def stream_support(words: Stream) -> tuple[str, ...]:
     return tuple(sorted(needed))
 
 
-CONV = Kernel("arm_dsp/conv", "kernels/arm_dsp/conv.c.jinja", frozenset({"dsp"}), why_not, prepare)
+CONV_COST = Estimate(prepare, conv_terms, FIGURES["arm_dsp/conv"])
+CONV = Kernel("arm_dsp/conv", "kernels/arm_dsp/conv.c.jinja", frozenset({"dsp"}), why_not, prepare, CONV_COST)

@@ -7,15 +7,19 @@ from math import prod
 
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.kernels.arm_dsp.conv import stream_constants, stream_support, why_no_dsp, x_kind
+from qcgen.kernels.arm_dsp.cost import dense_terms
+from qcgen.kernels.arm_dsp.figures import FIGURES
+from qcgen.kernels.arm_dsp.lanes import ONE_LANE, Outputs
 from qcgen.kernels.arm_dsp.output import dsp_output, exact_constants, output_support, output_tail
-from qcgen.kernels.arm_dsp.weights import ONE_LANE, stream
-from qcgen.kernels.arm_dsp.window import run_of, unrolled
+from qcgen.kernels.arm_dsp.weights import stream
+from qcgen.kernels.arm_dsp.window import unrolled, whole_image
+from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.packing import pack
 from qcgen.kernels.portable.window_sums import describe
 
-WIDTHS = (8, 4, 2, 1)  # output channels at a time: eight sums, and 14 registers are all
-MAX_UNROLL = {"size": 4, "speed": 8}  # steps of four elements, each 30 instructions with eight channels
+WIDTHS = {"size": (8, 4, 2, 1), "speed": (4, 2, 1)}  # output channels at a time; four load their weights at once
+MAX_UNROLL = {"size": 4, "speed": 32}  # steps of four elements, of 31 instructions with eight channels, 13 with four
 
 
 @dataclass(frozen=True)
@@ -50,11 +54,19 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, Conv)
     g = op.geometry
     packed = pack(op, setting.features, 0)
-    planned = run_of(g.taps)
+    planned = whole_image(g, setting.x_layout)
+    wide = setting.optimize == "speed"
     words = stream(
-        op, packed, planned.order, output_tail(packed), WIDTHS, wide=setting.optimize == "speed", most_bytes=4
+        op,
+        packed,
+        planned.order,
+        output_tail(packed),
+        WIDTHS[setting.optimize],
+        shares=setting.optimize == "size",
+        wide=wide,
+        most_bytes=4,
     )
-    segments = tuple(replace(segment, is_apart=True) for segment in words.segments)
+    segments = tuple(replace(segment, is_apart=not wide) for segment in words.segments)
     steps = unrolled(g.taps // 4, MAX_UNROLL[setting.optimize])
     whole = g.taps // 4 * 4
     offsets = range(g.taps - whole)
@@ -64,7 +76,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "description": describe(op),
         "x_type": op.x.dtype.c,
         "x_kind": x_kind(op),
-        "y_type": op.y.dtype.c,
+        "y": Outputs(op.y.dtype.c, 1, None),
         "output": packed.epilogue.output,
         "dsp": dsp_output(op, packed),
         "segments": segments,
@@ -77,11 +89,10 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     }
     constants = (stream_constants(words), *exact_constants(packed))
     widening = (f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_load_word") if steps.total else ()
-    paired = [s.form for s in words.segments if s.word_twos]
-    loads = {"dsp_two_at" for form in paired if form != "bytes" and steps.total}
-    loads |= {"dsp_load_two" for form in paired if form == "bytes" or lone}
+    loads = {"dsp_load_four" if s.loads_four else "dsp_load_two" for s in segments if s.word_twos}
     support = ("dsp", *sorted(loads), *widening, *(("dsp_pair",) if lone else ()), *stream_support(words))
     return Prepared(constants, context, (), support + output_support(op, packed), packed.certificate)
 
 
-DENSE = Kernel("arm_dsp/dense", "kernels/arm_dsp/dense.c.jinja", frozenset({"dsp"}), why_not, prepare)
+DENSE_COST = Estimate(prepare, dense_terms, FIGURES["arm_dsp/dense"])
+DENSE = Kernel("arm_dsp/dense", "kernels/arm_dsp/dense.c.jinja", frozenset({"dsp"}), why_not, prepare, DENSE_COST)

@@ -18,11 +18,10 @@ import numpy as np
 
 from qcgen.intervals import INT32_MIN, reach
 from qcgen.ir.program import Conv, Int64s
-from qcgen.kernels.arm_dsp.window import MAX_UNROLL, ZERO, Unrolled, unrolled
+from qcgen.kernels.arm_dsp.window import MAX_UNROLL, MAX_WHOLE, ZERO, Unrolled, unrolled
 from qcgen.kernels.packing import Packed
 
-APART_PAIRS = 12  # pairs of a window from which on sums are computed apart
-SPEED_UNROLL = 20  # copies of a loop's body where flash may be spent
+SPEED_UNROLL = 40  # copies of a loop's body, 11 instructions each, where flash may be spent
 
 Form = Literal["int16", "shared", "bytes"]
 
@@ -71,7 +70,7 @@ class Segment:
     ``steps``: the loop over the window; a step is one pair, or two where a word holds four weights of a channel.
     A block's constants are ``width`` start values, its weights and its ``tail``; those of all blocks follow each other
     from word ``offset`` on. ``is_apart``: a function of its own computes the sums, so that its loop has all registers
-    to itself; for short windows the call would cost more than it gains.
+    to itself; without a loop the call would cost more than it gains.
     """
 
     width: int
@@ -134,6 +133,11 @@ class Segment:
         return tuple((w, w + 1) for w in range(0, len(self.words) - 1, 2))
 
     @property
+    def loads_four(self) -> bool:
+        """Whether the words are four, which one instruction loads where there are registers for them."""
+        return self.form == "int16" and self.width == 4
+
+    @property
     def is_odd(self) -> bool:
         """Whether one word is left over by twos."""
         return len(self.words) % 2 == 1
@@ -169,17 +173,25 @@ class Stream:
 
 
 def stream(
-    op: Conv, packed: Packed, order: Int64s, tail: Tail, widths: tuple[int, ...], *, wide: bool, most_bytes: int = 2
+    op: Conv,
+    packed: Packed,
+    order: Int64s,
+    tail: Tail,
+    widths: tuple[int, ...],
+    *,
+    wide: bool,
+    shares: bool = True,
+    most_bytes: int = 2,
 ) -> Stream:
-    """The constants of a layer; ``order`` (slots,) says which weight [k...][channel] each half pair multiplies.
+    """The constants of a layer; ``order`` (slots,) says which weight, as ONNX counts them, each half pair multiplies.
 
-    ``widths`` are the widths of blocks, largest first; ``wide`` asks for int16; blocks of "bytes" are no wider than
-    ``most_bytes``.
+    ``widths`` are the widths of blocks, largest first. ``shares``: two channels may share words; what does not is
+    int16 if ``wide``, else bytes, in blocks no wider than ``most_bytes``.
     """
     g = op.geometry
-    flat = packed.weights.reshape(g.out_channels, g.group_in, -1).transpose(0, 2, 1).reshape(g.out_channels, -1)
-    slots = np.where(order[None, :] == ZERO, 0, flat[:, order])
-    form: Form = "int16" if wide else "shared" if _may_share(op, packed) else "bytes"
+    slots = np.where(order[None, :] == ZERO, 0, packed.weights[:, order])
+    alone: Form = "int16" if wide else "bytes"
+    form: Form = "shared" if shares and _may_share(op, packed) else alone
     if form == "bytes":
         widths = tuple(width for width in widths if width <= most_bytes)
     words, segments, first = [np.zeros(0, np.int64)], [], 0
@@ -187,11 +199,11 @@ def stream(
         beyond = first + (g.out_channels - first) // width * width
         if beyond == first:
             continue
-        own: Form = "bytes" if form == "shared" and width == 1 else form
+        own = alone if width == 1 else form
         pairs = order.size // 2
-        steps = unrolled(pairs // 2 if own == "bytes" else pairs, SPEED_UNROLL if wide else MAX_UNROLL)
+        steps = unrolled(pairs // 2 if own == "bytes" else pairs, SPEED_UNROLL if wide else MAX_UNROLL, MAX_WHOLE)
         offset = sum(part.size for part in words)
-        segments.append(Segment(width, first, beyond, own, steps, offset, tail, pairs >= APART_PAIRS))
+        segments.append(Segment(width, first, beyond, own, steps, offset, tail, is_apart=steps.count > 1))
         blocks = _pack(slots[first:beyond].reshape(-1, width, order.size), own)
         start = _starts(packed.start[first:beyond], own).reshape(-1, width)
         words.append(np.concatenate([start, blocks, tail.words(first, beyond, width)], axis=1).reshape(-1))
@@ -243,17 +255,3 @@ def _starts(start: Int64s, form: Form) -> Int64s:
 def _int32(value: Int64s) -> Int64s:
     """Modulo 2^32, as int32."""
     return (value - INT32_MIN) % 2**32 + INT32_MIN
-
-
-@dataclass(frozen=True)
-class Lane:
-    """A window of those that are summed at the same time: the names of its sums, pairs and outputs in C."""
-
-    sum: str
-    pair: str
-    out: str
-    is_second: bool
-
-
-LANES = (Lane("a", "x", "out_a", False), Lane("b", "z", "out_b", True))
-ONE_LANE = (Lane("a", "x", "out", False),)

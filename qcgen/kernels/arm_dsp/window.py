@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
 from qcgen.ir.program import ConvGeometry, Int64s
+from qcgen.ir.types import Layout
 
 MAX_GATHERED = 256  # elements of a window at the border that the C function collects on its stack
-MAX_LONE = 48  # elements left over by whole words that are written out pair by pair
+MAX_LONE = 64  # elements left over by whole words that are written out pair by pair
 MAX_UNROLL = 10  # copies of a loop's body: the loop itself then costs 3 instructions in 120
+MAX_WHOLE = 16  # copies where there is no loop then
 
 ZERO = -1
 """In an order: a half of a pair that no element fills; its weights are zero."""
@@ -57,9 +59,9 @@ class Unrolled:
 class Window:
     """A window as ``runs`` of ``run`` elements that lie side by side in the image, each widened word by word.
 
-    ``words`` are the whole words of a run, ``lone`` what they leave over, ``order`` (slots,) the element of each half
-    pair, counted through all runs. ``is_gathered``: at the border, rows that leave the image are collected on the
-    stack; otherwise runs are single taps, which leave the image as a whole.
+    ``words`` are the whole words of a run, ``lone`` what they leave over, ``order`` (slots,) which weight of a channel,
+    as ONNX counts them, belongs to each half pair. ``is_rows``: runs are rows of taps, else single taps.
+    ``is_gathered``: at the border, rows that leave the image are collected on the stack; taps leave it as a whole.
     """
 
     runs: int
@@ -67,6 +69,7 @@ class Window:
     words: Unrolled
     lone: tuple[LonePair, ...]
     order: Int64s
+    is_rows: bool
     is_gathered: bool
     has_zero_pair: bool
 
@@ -76,35 +79,54 @@ class Window:
         return self.order.size // 2
 
 
-def unrolled(total: int, most: int = MAX_UNROLL) -> Unrolled:
-    """How a loop of ``total`` rounds is written: in copies that divide it, if there are enough of these."""
-    if total <= most:
+def unrolled(total: int, most: int = MAX_UNROLL, whole: int = 0) -> Unrolled:
+    """How a loop of ``total`` rounds is written: in copies that divide it, if there are enough of these.
+
+    There are at most ``most`` copies in a loop, and up to ``whole`` if that saves it.
+    """
+    if total <= max(most, whole):
         return Unrolled(total, total, 1 if total else 0, 0)
     unroll = max((n for n in range(most // 2, most + 1) if total % n == 0), default=most)
     return Unrolled(total, unroll, total // unroll, total % unroll)
 
 
-def window(g: ConvGeometry, *, has_border: bool) -> Window:
-    """The window of a channels-last image, in rows of taps where that serves, else tap by tap."""
+def window(g: ConvGeometry, layout: Layout, *, has_border: bool) -> Window:
+    """The window of an image in rows of taps where that serves, else tap by tap.
+
+    With channels first a window has rows in the plane of every channel, and a tap is one element.
+    """
+    pixel = g.in_channels if layout is Layout.CHANNELS_LAST else 1
+    planes = g.in_channels // pixel
     is_row = g.dilations[-1] == 1 and g.group == 1
-    is_gathered = is_row and has_border and g.taps <= MAX_GATHERED and (g.group_in % 4 != 0 or g.group_in < 16)
-    if is_row and (is_gathered or not has_border):
-        return _window(prod(g.kernel[:-1]), g.group_in * g.kernel[-1], is_gathered)
-    return _window(prod(g.kernel), g.group_in, False)
+    is_gathered = is_row and has_border and g.taps <= MAX_GATHERED and (pixel % 4 != 0 or pixel < 16)
+    is_rows = is_row and (is_gathered or not has_border)
+    if is_rows:
+        found = _window(planes * prod(g.kernel[:-1]), pixel * g.kernel[-1])
+    else:
+        found = _window(planes * prod(g.kernel), pixel)
+    return replace(found, order=_weights_of(found.order, g, layout), is_rows=is_rows, is_gathered=is_gathered)
 
 
-def run_of(elements: int) -> Window:
+def whole_image(g: ConvGeometry, layout: Layout) -> Window:
     """A window that lies in the image without a gap."""
-    return _window(1, elements, False)
+    found = _window(1, g.taps)
+    return replace(found, order=_weights_of(found.order, g, layout))
 
 
-def lone_elements(g: ConvGeometry, *, has_border: bool) -> int:
+def lone_elements(g: ConvGeometry, layout: Layout, *, has_border: bool) -> int:
     """How many elements whole words leave over."""
-    planned = window(g, has_border=has_border)
+    planned = window(g, layout, has_border=has_border)
     return planned.runs * (planned.run % 4)
 
 
-def _window(runs: int, run: int, is_gathered: bool) -> Window:
+def _weights_of(order: Int64s, g: ConvGeometry, layout: Layout) -> Int64s:
+    """The weights of elements that are counted as they lie in the image; ONNX counts [channel][k...]."""
+    if layout is Layout.CHANNELS_FIRST:
+        return order
+    return np.where(order == ZERO, ZERO, order % g.in_channels * prod(g.kernel) + order // g.in_channels)
+
+
+def _window(runs: int, run: int) -> Window:
     whole = run // 4 * 4
     words = np.arange(whole).reshape(-1, 2, 2).transpose(0, 2, 1).reshape(-1)  # 0, 2 and 1, 3 of each word
     order = (np.arange(runs)[:, None] * run + words[None, :]).reshape(-1)
@@ -115,4 +137,5 @@ def _window(runs: int, run: int, is_gathered: bool) -> Window:
     has_zero_pair = order.size % 4 != 0
     if has_zero_pair:
         order = np.concatenate([order, np.full(2, ZERO)])
-    return Window(runs, run, unrolled(whole // 4, 4), lone, order.astype(np.int64), is_gathered, has_zero_pair)
+    words_of_run = unrolled(whole // 4, 4)
+    return Window(runs, run, words_of_run, lone, order.astype(np.int64), False, False, has_zero_pair)

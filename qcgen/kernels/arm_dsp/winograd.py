@@ -1,4 +1,4 @@
-"""arm_dsp/winograd: 3x3 convolutions of stride 1 by Winograd's F(2x2, 3x3), exact in integers."""
+"""arm_dsp/winograd: convolutions of stride 1 tile by tile, by the algorithms of Toom-Cook and Winograd."""
 
 from __future__ import annotations
 
@@ -8,33 +8,23 @@ from math import prod
 import numpy as np
 
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
-from qcgen.kernels.arm_dsp.conv import why_no_dsp, x_kind
+from qcgen.ir.types import DType, Layout
+from qcgen.kernels.arm_dsp.conv import x_kind
+from qcgen.kernels.arm_dsp.cost_tiles import winograd_terms
+from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.output import dsp_output, output_constants, output_support
-from qcgen.kernels.arm_dsp.weights import LANES
+from qcgen.kernels.arm_dsp.plane import plane_axes
+from qcgen.kernels.arm_dsp.tile import ELEMENT_HIGH, Tile, tiles
 from qcgen.kernels.arm_dsp.window import Unrolled, unrolled
+from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed, pack
-from qcgen.kernels.portable.window_sums import describe
+from qcgen.kernels.portable.window_sums import describe, why_no_integer_conv
 
 WIDTHS = (4, 2, 1)
+LANES = (("a", "x"), ("b", "z"))  # of two tiles the names of sums and pairs in C
+LEAST_GAIN = 1.1  # in cycles over arm_dsp/conv: what flash and scratch for tiles must be paid with at the least
 MAX_UNROLL = 15  # of the sums over input channels, besides the first product
-
-G2 = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]], np.int64)
-"""Twice Winograd's G, so that it is whole; weights become four times G g Gt."""
-
-
-TILE_CODES = tuple(
-    (f"start + ({place}_{tile} >> 2)", f"y + {offset}" if offset else "y")
-    for tile, right in (("a", ""), ("b", "2 * COLUMN"))
-    for place, below in (
-        ("upper_left", ""),
-        ("upper_right", "COLUMN"),
-        ("lower_left", "ROW"),
-        ("lower_right", "ROW + COLUMN"),
-    )
-    for offset in (" + ".join(filter(None, (right, below))),)
-)
-"""The accumulators of two tiles and where their codes go, in C."""
 
 
 @dataclass(frozen=True)
@@ -63,55 +53,101 @@ class Block:
 
     @property
     def sums(self) -> int:
-        """Sums of one position: those of two tiles."""
+        """Sums of one product: those of two tiles."""
         return 2 * self.width
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
-    """Serves 3x3 kernels of stride 1 without groups on images of two axes, for --optimize speed."""
-    reason = why_no_dsp(op, setting)
+    """Serves kernels of 2 to 5 taps along an axis, stride 1, without groups, for --optimize speed.
+
+    Which kernel takes fewer instructions is for their costs to say. Tiles take several times the flash and scratch as
+    well, which costs do not count: what gains less than LEAST_GAIN in cycles is refused here.
+    """
+    reason = why_no_integer_conv(op)
     if reason is not None:
         return reason
     assert isinstance(op, Conv)
     g = op.geometry
-    if g.kernel != (3, 3) or set(g.strides) != {1}:
-        return "not a 3x3 kernel of stride 1"
+    if setting.y_layout is Layout.CHANNELS_FIRST:
+        return "the channels of an output pixel do not lie side by side"
+    if g.rank > 2:
+        return f"the image has {g.rank} axes"
+    if max(g.kernel) > 5 or max(g.kernel) == 1 or set(g.strides) != {1}:
+        return "not a kernel of 2 to 5 taps along an axis, of stride 1"
     if g.group > 1:
         return f"there are {g.group} groups of channels"
     if setting.optimize != "speed":
-        return "its weights take 3.6 times the flash, which --optimize speed allows"
-    if g.output[0] < 2 * g.dilations[0] or g.output[1] < 4 * g.dilations[1]:
-        return f"{g.output[0]}x{g.output[1]} outputs are less than two tiles of 2x2"
-    if _cost(g) > _direct_cost(g):
+        return "its weights take several times the flash, which --optimize speed allows"
+    packed = _pack(op, setting)
+    if packed.wraps:
+        return "its sums may leave int32"
+    tile = _tile(op, packed)
+    if tile is None:
+        return "no tile of its outputs fits the image and its weights 16 bits"
+    if LEAST_GAIN * _cost(g, tile) > _direct_cost(g, setting.x_layout):
         return f"{g.in_channels} and {g.out_channels} channels are too few to pay for the transforms"
-    packed = pack(op, setting.features, 0)
-    # Elements of Bt d B are at most 510 in magnitude; an output takes 9 of the 16 positions.
-    if packed.wraps or 9 * 510 * np.abs(_transformed(packed, g)).sum(axis=2).max() >= 2**31:
-        return "the sums of its transformed weights may leave int32"
     return None
 
 
-def _cost(g: ConvGeometry) -> float:
-    """Instructions for two tiles, roughly: both transforms and the products."""
-    quads = -(-g.in_channels // 4)
-    return 400 * quads + 16 * g.out_channels / 4 * (2 * quads * 11.5 + 16) + 130 * g.out_channels
+def _pack(op: Conv, setting: Setting) -> Packed:
+    """Taps are 0 to ELEMENT_HIGH."""
+    return pack(op, setting.features, 0 if op.x.dtype is DType.UINT8 else 128, whole_weights=True)
 
 
-def _direct_cost(g: ConvGeometry) -> float:
+def _tile(op: Conv, packed: Packed) -> Tile | None:
+    """The cheapest tile that serves."""
+    found = [tile for tile in tiles(*plane_axes(op.geometry)) if _serves(tile, op.geometry, packed)]
+    return min(found, key=lambda tile: _cost(op.geometry, tile), default=None)
+
+
+def _serves(tile: Tile, g: ConvGeometry, packed: Packed) -> bool:
+    """Whether there are two tiles at least, weights fit int16, and multiples of sums fit int32.
+
+    All but the last steps are exact modulo 2^32; the last divides 2^shift times a sum by 2^shift.
+    """
+    largest = ELEMENT_HIGH * int(np.abs(packed.weights).sum(axis=1).max())
+    transformed = tile.weights(_taps(packed, g))
+    return (
+        g.batch * tile.count(*plane_axes(g)) >= 2
+        and transformed.min() >= -(2**15)
+        and transformed.max() < 2**15
+        and largest << tile.shift < 2**31
+    )
+
+
+def _taps(packed: Packed, g: ConvGeometry) -> Int64s:
+    height, width = plane_axes(g)
+    return packed.weights.reshape(g.out_channels, g.in_channels, height.kernel, width.kernel)
+
+
+def _cost(g: ConvGeometry, tile: Tile) -> float:
+    """Cycles, roughly; two tiles at a time, their pixels collected one by one if not row by row."""
+    count = g.batch * tile.count(*plane_axes(g))
+    collected = 0 if g.in_channels % 4 == 0 and g.dilations[-1] == 1 else 16 * tile.products
+    return -(-count // 2) * 2 * (tile.cost(g.in_channels, g.out_channels) + collected)
+
+
+def _direct_cost(g: ConvGeometry, x_layout: Layout) -> float:
     """The same outputs from arm_dsp/conv."""
-    return 8 * g.out_channels * (9 * g.in_channels * 0.71 + 8) + 8 * 9 * g.in_channels * 1.3
+    window = 2 if x_layout is Layout.CHANNELS_LAST else 7
+    return g.batch * prod(g.output) * (g.out_channels * (1.14 * g.taps + 12) + window * g.taps)
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:
-    """Weights [blocks of channels][16 positions][pairs of input channels][channels of a block], int16 in pairs."""
+    """Weights [blocks of channels][products][pairs of input channels][channels of a block], int16 in pairs."""
     assert isinstance(op, Conv)
     g = op.geometry
-    packed = pack(op, setting.features, 0)
+    packed = _pack(op, setting)
+    tile = _tile(op, packed)
+    assert tile is not None, "why_not accepted the operator"
+    height, width = plane_axes(g)
     channels = -(-g.in_channels // 4) * 4
-    position = channels  # words: pairs of two tiles
-    gathers_all = g.in_channels % 4 != 0 or set(g.dilations) != {1}
+    x_is_last = setting.x_layout is not Layout.CHANNELS_FIRST
+    is_run = x_is_last and channels == g.in_channels and width.dilation == 1
+    gathers_all = not is_run or height.dilation != 1
     gathers = gathers_all or g.is_padded
     blocks = _blocks(g.out_channels, channels // 2)
+    dsp = dsp_output(op, packed)
     context = {
         "g": g,
         "description": describe(op),
@@ -119,46 +155,53 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "x_kind": x_kind(op),
         "y_type": op.y.dtype.c,
         "output": packed.epilogue.output,
-        "dsp": dsp_output(op, packed),
+        "dsp": dsp,
+        "tile": tile,
+        "last_axis": tile.axes[-1],
+        "has_two_axes": len(tile.axes) == 2,
+        "takes_row": not tile.height.is_trivial,
+        "pixel_distance": "row" if tile.width.is_trivial else "STEP",
+        "half_words": (0, 2),
+        "codes": _codes(tile),
+        "height": height,
+        "width": width,
         "channels": channels,
-        "pixel_step": channels if gathers_all else g.in_channels,
-        "position": position,
-        "padding": packed.padding,
+        "pair_offset": packed.x_shift * 0x10001,
+        "padding": op.x_zero_point,
+        "is_run": is_run,
+        "x_is_last": x_is_last,
         "gathers": gathers,
         "gathers_all": gathers_all,
+        "is_dilated": set(g.dilations) != {1},
+        "is_odd": g.batch * tile.count(height, width) % 2 == 1,
         "segments": blocks,
         "lanes": LANES,
         "loop_word": (0, 1, 0, 1),
-        "positions": tuple(tuple(range(4 * i, 4 * i + 4)) for i in range(4)),
-        "tile_codes": TILE_CODES,
-        "out_column": g.out_channels * g.dilations[1],
-        "out_row": g.out_channels * g.output[1] * g.dilations[0],
+        "out_column": g.out_channels * width.dilation,
+        "out_row": g.out_channels * width.output * height.dilation,
         "x_image": g.in_channels * prod(g.input),
         "y_image": g.out_channels * prod(g.output),
         "uses_string": True,
     }
-    meaning = "four times G g Gt [16 positions], two input channels in a word, in the order of the loops."
+    meaning = f"at {tile.products} points, two input channels in a word, in the order of the loops."
     constants = [
-        Constants("weights", "int32_t", _weights(packed, g, channels, blocks), meaning),
+        Constants("weights", "int32_t", _weights(tile.weights(_taps(packed, g)), channels, blocks), meaning),
         Constants("start", "int32_t", packed.start, "where each accumulator starts."),
         *output_constants(packed),
     ]
-    scratch = [Scratch(4 * 16 * position, 4), Scratch(4 * 16 * blocks[0].sums, 4)]
+    scratch = [Scratch(4 * tile.products * channels, 4), Scratch(4 * tile.products * blocks[0].sums, 4)]
     if gathers:
-        scratch.append(Scratch(24 * channels, 1))
-    names = (
-        "load_word",
-        "load_two",
-        "two_at",
-        f"even_{x_kind(op)}",
-        f"odd_{x_kind(op)}",
-        "add",
-        "sub",
-        "product",
-        "dot",
-    )
-    support = ("dsp", *(f"dsp_{name}" for name in names), *output_support(op, packed))
+        scratch.append(Scratch(tile.products * channels, 1))
+    kind = x_kind(op)
+    names = ("load_word", "load_two", f"add_even_{kind}", f"add_odd_{kind}", "sub", "product", "dot")
+    support = ("dsp", *(f"dsp_{name}" for name in names), "right_shift", *output_support(op, packed))
     return Prepared(tuple(constants), context, tuple(scratch), support, packed.certificate)
+
+
+def _codes(tile: Tile) -> tuple[tuple[str, str], ...]:
+    """The accumulators of the last axis's outputs and where their codes go, in C."""
+    step = "ROW" if tile.width.is_trivial else "COLUMN"
+    return tuple((f"acc{i}", f"y + {i} * {step}" if i else "y") for i in tile.axes[-1].numbers)
 
 
 def _blocks(out_channels: int, pairs: int) -> tuple[Block, ...]:
@@ -171,27 +214,23 @@ def _blocks(out_channels: int, pairs: int) -> tuple[Block, ...]:
     return tuple(found)
 
 
-def _transformed(packed: Packed, g: ConvGeometry) -> Int64s:
-    """(16, M, C): 4 G g Gt, at most 1152 in magnitude."""
-    taps = packed.weights.reshape(g.out_channels, g.in_channels, 3, 3)
-    transformed: Int64s = np.einsum("ia,mcab,jb->ijmc", G2, taps, G2).reshape(16, g.out_channels, g.in_channels)
-    return transformed
-
-
-def _weights(packed: Packed, g: ConvGeometry, channels: int, blocks: tuple[Block, ...]) -> Int64s:
+def _weights(transformed: Int64s, channels: int, blocks: tuple[Block, ...]) -> Int64s:
     """(n,) int32: pairs in the order of the loops."""
-    transformed = _transformed(packed, g)
-    padded = np.zeros((16, g.out_channels, channels), np.int64)
-    padded[:, :, : g.in_channels] = transformed
-    quads = padded.reshape(16, g.out_channels, channels // 4, 4)
-    order = quads[..., [0, 2, 1, 3]].reshape(16, g.out_channels, channels // 2, 2)
+    products, outputs, inputs = transformed.shape
+    padded = np.zeros((products, outputs, channels), np.int64)
+    padded[:, :, :inputs] = transformed
+    quads = padded.reshape(products, outputs, channels // 4, 4)
+    order = quads[..., [0, 2, 1, 3]].reshape(products, outputs, channels // 2, 2)
     words = (order[..., 0] & 0xFFFF) | (order[..., 1] & 0xFFFF) << 16
     words = (words + 2**31) % 2**32 - 2**31
     parts = []
     for block in blocks:
-        part = words[:, block.first : block.beyond].reshape(16, -1, block.width, channels // 2)
+        part = words[:, block.first : block.beyond].reshape(products, -1, block.width, channels // 2)
         parts.append(part.transpose(1, 0, 3, 2).reshape(-1))
     return np.concatenate(parts)
 
 
-WINOGRAD = Kernel("arm_dsp/winograd", "kernels/arm_dsp/winograd.c.jinja", frozenset({"dsp"}), why_not, prepare)
+WINOGRAD_COST = Estimate(prepare, winograd_terms, FIGURES["arm_dsp/winograd"])
+WINOGRAD = Kernel(
+    "arm_dsp/winograd", "kernels/arm_dsp/winograd.c.jinja", frozenset({"dsp"}), why_not, prepare, WINOGRAD_COST
+)

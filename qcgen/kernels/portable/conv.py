@@ -5,8 +5,11 @@ from __future__ import annotations
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.axes import INDENT, Axis, axes
+from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.packing import pack
+from qcgen.kernels.portable.cost import conv_terms
+from qcgen.kernels.portable.figures import FIGURES
 from qcgen.kernels.portable.window_sums import (
     Loop,
     block_size,
@@ -83,4 +86,5 @@ def _copy_loops(g: ConvGeometry, spatial: tuple[Axis, ...], layout: Layout) -> t
     return tuple(loops)
 
 
-CONV = Kernel("portable/conv", "kernels/portable/conv.c.jinja", frozenset(), why_not, prepare)
+CONV_COST = Estimate(prepare, conv_terms, FIGURES["portable/conv"])
+CONV = Kernel("portable/conv", "kernels/portable/conv.c.jinja", frozenset(), why_not, prepare, CONV_COST)

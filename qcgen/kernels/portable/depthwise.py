@@ -11,9 +11,12 @@ import numpy as np
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.axes import INDENT, Axis, axes
+from qcgen.kernels.cost import Estimate
 from qcgen.kernels.epilogue import guarded_channels
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed, pack
+from qcgen.kernels.portable.cost import depthwise_nchw_terms, depthwise_nhwc_terms
+from qcgen.kernels.portable.figures import FIGURES
 from qcgen.kernels.portable.window_sums import describe, why_no_integer_conv
 
 MAX_TAPS = 64  # written out one by one; larger kernels are rare and served by portable/conv
@@ -166,6 +169,8 @@ def _context(op: Conv, packed: Packed, setting: Setting) -> dict[str, object]:
         "x_type": op.x.dtype.c,
         "y_type": op.y.dtype.c,
         "weight_type": _weight_type(packed),
+        # Products of bytes fit an int of 16 bits, too.
+        "cast": "(int32_t)" if _weight_type(packed) == "int16_t" else "",
         "output": output,
         "y_image": g.out_channels * pixels,
         "y_pixel": g.out_channels if is_last else 1,
@@ -174,5 +179,7 @@ def _context(op: Conv, packed: Packed, setting: Setting) -> dict[str, object]:
 
 
 _NHWC, _NCHW = "kernels/portable/depthwise_nhwc.c.jinja", "kernels/portable/depthwise_nchw.c.jinja"
-DEPTHWISE_NHWC = Kernel("portable/depthwise_nhwc", _NHWC, frozenset(), why_not_nhwc, prepare_nhwc)
-DEPTHWISE_NCHW = Kernel("portable/depthwise_nchw", _NCHW, frozenset(), why_not_nchw, prepare_nchw)
+DEPTHWISE_NHWC_COST = Estimate(prepare_nhwc, depthwise_nhwc_terms, FIGURES["portable/depthwise_nhwc"])
+DEPTHWISE_NHWC = Kernel("portable/depthwise_nhwc", _NHWC, frozenset(), why_not_nhwc, prepare_nhwc, DEPTHWISE_NHWC_COST)
+DEPTHWISE_NCHW_COST = Estimate(prepare_nchw, depthwise_nchw_terms, FIGURES["portable/depthwise_nchw"])
+DEPTHWISE_NCHW = Kernel("portable/depthwise_nchw", _NCHW, frozenset(), why_not_nchw, prepare_nchw, DEPTHWISE_NCHW_COST)

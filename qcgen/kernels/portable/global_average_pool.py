@@ -7,8 +7,11 @@ import numpy as np
 from qcgen.intervals import INT32_MAX, Reach
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import GlobalAveragePool, Operator, Requantize
+from qcgen.kernels.cost import Estimate
 from qcgen.kernels.epilogue import prepare_requantize
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.portable.cost import global_average_terms
+from qcgen.kernels.portable.figures import FIGURES
 from qcgen.kernels.portable.walk import Dimension, strides, walk
 
 
@@ -20,7 +23,7 @@ def why_not(op: Operator, _setting: Setting) -> str | None:
 def prepare(op: Operator, setting: Setting) -> Prepared:
     """Channels last: all sums at once, in the arena if they are integers. Else one channel after the other."""
     assert isinstance(op, GlobalAveragePool)
-    names = _names(op, setting)
+    names = names_of(op, setting)
     if op.requantize is None:
         return Prepared((), names | {"is_float": True, "start": 0, "output": None}, (), (), Certificate())
     reach = reach_of(op, op.requantize)
@@ -46,7 +49,8 @@ def _channels(op: GlobalAveragePool) -> int:
     return op.x.shape[op.channel_axis]
 
 
-def _names(op: GlobalAveragePool, setting: Setting) -> dict[str, object]:
+def names_of(op: GlobalAveragePool, setting: Setting) -> dict[str, object]:
+    """What templates need to know of the image and of where means go."""
     x, y = strides(op.x.shape, setting.xs[0]), strides(op.y.shape, setting.y)
     averaged = [axis for axis in range(1, len(op.x.shape)) if axis != op.channel_axis]
     # Pixels are walked through in the order of x's memory; nothing is written there.
@@ -69,6 +73,12 @@ def _names(op: GlobalAveragePool, setting: Setting) -> dict[str, object]:
     }
 
 
+GLOBAL_AVERAGE_POOL_COST = Estimate(prepare, global_average_terms, FIGURES["portable/global_average_pool"])
 GLOBAL_AVERAGE_POOL = Kernel(
-    "portable/global_average_pool", "kernels/portable/global_average_pool.c.jinja", frozenset(), why_not, prepare
+    "portable/global_average_pool",
+    "kernels/portable/global_average_pool.c.jinja",
+    frozenset(),
+    why_not,
+    prepare,
+    GLOBAL_AVERAGE_POOL_COST,
 )

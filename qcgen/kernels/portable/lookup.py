@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Lookup, Operator
+from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
+from qcgen.kernels.portable.cost import elementwise_terms
+from qcgen.kernels.portable.figures import FIGURES
 from qcgen.kernels.portable.walk import Placed, elementwise
 
 
@@ -26,4 +29,5 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return Prepared((constants,), context, (), (), Certificate(), in_place)
 
 
-LOOKUP = Kernel("portable/lookup", "kernels/portable/lookup.c.jinja", frozenset(), why_not, prepare)
+LOOKUP_COST = Estimate(prepare, elementwise_terms, FIGURES["portable/lookup"])
+LOOKUP = Kernel("portable/lookup", "kernels/portable/lookup.c.jinja", frozenset(), why_not, prepare, LOOKUP_COST)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from qcgen.ir.program import Conv, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.axes import axes
+from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.packing import pack
+from qcgen.kernels.portable.cost import pointwise_terms
+from qcgen.kernels.portable.figures import FIGURES
 from qcgen.kernels.portable.window_sums import (
     block_size,
     shift_text,
@@ -53,4 +56,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return Prepared(constants, context, scratch, packed.support, packed.certificate)
 
 
-POINTWISE = Kernel("portable/pointwise", "kernels/portable/pointwise.c.jinja", frozenset(), why_not, prepare)
+POINTWISE_COST = Estimate(prepare, pointwise_terms, FIGURES["portable/pointwise"])
+POINTWISE = Kernel(
+    "portable/pointwise", "kernels/portable/pointwise.c.jinja", frozenset(), why_not, prepare, POINTWISE_COST
+)

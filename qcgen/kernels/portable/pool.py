@@ -13,7 +13,10 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import AveragePool, ConvGeometry, MaxPool, Operator, Tensor
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.kernels.axes import INDENT, Axis, axes
+from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.portable.cost import pool_terms
+from qcgen.kernels.portable.figures import FIGURES
 from qcgen.requantize import window_mean
 
 MAX_TAPS = 64  # written out one by one; larger windows are walked through tap by tap
@@ -179,7 +182,16 @@ def _taps(spatial: tuple[Axis, ...]) -> tuple[int, ...]:
     return tuple(sum(k * axis.tap_step for k, axis in zip(place, spatial, strict=True)) for place in places)
 
 
-MAX_POOL = Kernel("portable/max_pool", "kernels/portable/max_pool.c.jinja", frozenset(), why_not_max, prepare_max)
+MAX_POOL_COST = Estimate(prepare_max, pool_terms, FIGURES["portable/max_pool"])
+MAX_POOL = Kernel(
+    "portable/max_pool", "kernels/portable/max_pool.c.jinja", frozenset(), why_not_max, prepare_max, MAX_POOL_COST
+)
+AVERAGE_POOL_COST = Estimate(prepare_average, pool_terms, FIGURES["portable/average_pool"])
 AVERAGE_POOL = Kernel(
-    "portable/average_pool", "kernels/portable/average_pool.c.jinja", frozenset(), why_not_average, prepare_average
+    "portable/average_pool",
+    "kernels/portable/average_pool.c.jinja",
+    frozenset(),
+    why_not_average,
+    prepare_average,
+    AVERAGE_POOL_COST,
 )

@@ -12,7 +12,10 @@ from qcgen.arithmetic import Quantization
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Int64s, Operator, QuantizedBinary, Tensor
 from qcgen.ir.types import Array
+from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
+from qcgen.kernels.portable.cost import binary_terms
+from qcgen.kernels.portable.figures import FIGURES
 from qcgen.kernels.portable.walk import Placed, Walk, constant_order, elementwise, ordered
 from qcgen.requantize.pairs import PairLine, Pairs, fit
 
@@ -130,6 +133,12 @@ def _line_tables(
     ]
 
 
+QUANTIZED_BINARY_COST = Estimate(prepare, binary_terms, FIGURES["portable/quantized_binary"])
 QUANTIZED_BINARY = Kernel(
-    "portable/quantized_binary", "kernels/portable/quantized_binary.c.jinja", frozenset(), why_not, prepare
+    "portable/quantized_binary",
+    "kernels/portable/quantized_binary.c.jinja",
+    frozenset(),
+    why_not,
+    prepare,
+    QUANTIZED_BINARY_COST,
 )

@@ -1,0 +1,97 @@
+"""The Program: what the model means, independent of any machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from qcgen.ir.program.elementwise import Dequantize, FloatBinary, FloatUnary, Lookup, Quantize, QuantizedBinary
+from qcgen.ir.program.epilogue import Epilogue, FloatActivation, RawAccumulator, Requantize
+from qcgen.ir.program.movement import Concat, Movement, Pad, Reshape, Resize, Slice, Transpose
+from qcgen.ir.program.reduction import FloatSoftmax, GlobalAveragePool, Softmax
+from qcgen.ir.program.spatial import AveragePool, Conv, ConvGeometry, MaxPool, OrionConv, Spatial
+from qcgen.ir.program.tensor import Float32s, Int32s, Int64s, Tensor
+from qcgen.ir.types import Array
+
+__all__ = [
+    "AveragePool",
+    "Concat",
+    "Conv",
+    "ConvGeometry",
+    "Dequantize",
+    "Epilogue",
+    "Float32s",
+    "FloatActivation",
+    "FloatBinary",
+    "FloatSoftmax",
+    "FloatUnary",
+    "GlobalAveragePool",
+    "Int32s",
+    "Int64s",
+    "Lookup",
+    "MaxPool",
+    "Movement",
+    "Operator",
+    "OrionConv",
+    "Pad",
+    "Program",
+    "Quantize",
+    "QuantizedBinary",
+    "RawAccumulator",
+    "Requantize",
+    "Reshape",
+    "Resize",
+    "Slice",
+    "Softmax",
+    "Spatial",
+    "Tensor",
+    "Transpose",
+    "inputs_of",
+    "macs_of",
+]
+
+Operator = (
+    Spatial
+    | Movement
+    | Lookup
+    | QuantizedBinary
+    | GlobalAveragePool
+    | Softmax
+    | Quantize
+    | Dequantize
+    | FloatUnary
+    | FloatBinary
+    | FloatSoftmax
+)
+
+
+def inputs_of(op: Operator) -> tuple[Tensor, ...]:
+    """The tensors that an operator reads, constants of the program included, in order."""
+    match op:
+        case Concat():
+            return op.xs
+        case QuantizedBinary() | FloatBinary():
+            return (op.a, op.b)
+        case _:
+            return (op.x,)
+
+
+def macs_of(op: Operator) -> int:
+    """Multiply-accumulates by the convention of the field: convolutions and products of matrices have them."""
+    return op.geometry.macs if isinstance(op, Conv | OrionConv) else 0
+
+
+@dataclass(frozen=True)
+class Program:
+    """Operators in execution order, every one with a single output, ``y``.
+
+    ``inputs`` and ``outputs`` are the caller's tensors in the model's order; ``constants`` holds the elements of
+    operands that are known, by the tensor's name, in the tensor's shape.
+    """
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    operators: Sequence[Operator]
+    sha256: str
+    constants: Mapping[str, Array] = field(default_factory=dict)

@@ -1,0 +1,81 @@
+"""Operators that work element by element."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from qcgen.ir.program.epilogue import FloatActivation
+from qcgen.ir.program.tensor import Int64s, Tensor
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """y = table[x]: any function of a single quantized number.
+
+    ``table`` (256,) int64 holds the output code of each input code, from the smallest of x's type to the largest.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    table: Int64s
+
+
+@dataclass(frozen=True)
+class QuantizedBinary:
+    """y = a + b or a * b of quantized tensors, with numpy's broadcasting, by arithmetic.add or arithmetic.multiply.
+
+    Scales and zero points are those of the tensors. An operand may be a constant of the program.
+    """
+
+    name: str
+    op_type: str
+    kind: Literal["add", "mul"]
+    a: Tensor
+    b: Tensor
+    y: Tensor
+
+
+@dataclass(frozen=True)
+class Quantize:
+    """y = clamp(round_half_even(x / y_scale) + y_zero_point), x float32 (QuantizeLinear, per tensor)."""
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+
+
+@dataclass(frozen=True)
+class Dequantize:
+    """y = (x - x_zero_point) * x_scale in float32 (DequantizeLinear, per tensor); x is int8, uint8 or int32."""
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+
+
+@dataclass(frozen=True)
+class FloatUnary:
+    """An activation of float32 numbers, element by element."""
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    activation: FloatActivation
+
+
+@dataclass(frozen=True)
+class FloatBinary:
+    """a + b, a - b, a * b or a / b in float32, with numpy's broadcasting; an operand may be a program's constant."""
+
+    name: str
+    op_type: str
+    kind: Literal["add", "sub", "mul", "div"]
+    a: Tensor
+    b: Tensor
+    y: Tensor

@@ -1,0 +1,78 @@
+"""Operators that only move elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qcgen.ir.program.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Transpose:
+    """Axis i of y is axis ``perm[i]`` of x."""
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    perm: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Reshape:
+    """The same elements in the same order under another shape (Reshape, Flatten, Squeeze, Unsqueeze, Identity)."""
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+
+
+@dataclass(frozen=True)
+class Concat:
+    """The inputs one after the other along ``axis``; all of y's type, scale and zero point."""
+
+    name: str
+    op_type: str
+    xs: tuple[Tensor, ...]
+    y: Tensor
+    axis: int
+
+
+@dataclass(frozen=True)
+class Slice:
+    """y[i, j, ...] = x[starts[0] + i * steps[0], ...], one entry per axis; steps may be negative (Slice, Split)."""
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    starts: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Pad:
+    """x with ``before[i]`` elements of ``value`` (a code, or a float) in front on axis i, the rest of y behind."""
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    before: tuple[int, ...]
+    value: float
+
+
+@dataclass(frozen=True)
+class Resize:
+    """y[i, j, ...] = x[places[0][i], places[1][j], ...]: nearest-neighbour resizing, one tuple of places per axis."""
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    places: tuple[tuple[int, ...], ...]
+
+
+Movement = Transpose | Reshape | Concat | Slice | Pad | Resize
+"""The operators that only move elements."""

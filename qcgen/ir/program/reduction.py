@@ -1,0 +1,51 @@
+"""Operators that gather a whole axis or image."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qcgen.ir.program.epilogue import Requantize
+from qcgen.ir.program.tensor import Float32s, Tensor
+
+
+@dataclass(frozen=True)
+class GlobalAveragePool:
+    """The mean of each channel over all pixels.
+
+    Quantized: the sum of (x - x_zero_point), requantized as ``requantize`` says; None for float32: the mean in float32.
+    ``channel_axis`` is x's; ``pixels`` is the product of the averaged axes' sizes.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    channel_axis: int
+    pixels: int
+    requantize: Requantize | None
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """Softmax of quantized numbers over the last axis (arithmetic.softmax): exponentials from a table, in float32.
+
+    ``table`` (256,) float32 holds the exponential of each distance 255, 254, ... 0 below the largest number of a row;
+    ``factor`` is what onnxruntime multiplies by instead of dividing by y_scale.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    table: Float32s
+    factor: float
+
+
+@dataclass(frozen=True)
+class FloatSoftmax:
+    """Softmax of float32 numbers over the last axis."""
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor

@@ -1,0 +1,33 @@
+"""The two axes of an image as kernels that compute planes or tiles see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qcgen.ir.program import ConvGeometry
+
+
+@dataclass(frozen=True)
+class PlaneAxis:
+    """One axis of the image; rank 1 has a height of one."""
+
+    input: int
+    output: int
+    kernel: int
+    stride: int
+    dilation: int
+    pad: int
+
+    @property
+    def span(self) -> int:
+        """Elements from a window's first to its last."""
+        return (self.kernel - 1) * self.dilation + 1
+
+
+def plane_axes(g: ConvGeometry) -> tuple[PlaneAxis, PlaneAxis]:
+    """Height and width of an image of one or two axes."""
+    found = [
+        PlaneAxis(*sizes)
+        for sizes in zip(g.input, g.output, g.kernel, g.strides, g.dilations, g.pads_begin, strict=True)
+    ]
+    return (found[0], found[1]) if len(found) == 2 else (PlaneAxis(1, 1, 1, 1, 1, 0), found[0])

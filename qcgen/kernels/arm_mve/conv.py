@@ -1,0 +1,102 @@
+"""arm_mve/conv: convolutions of channels-last images, two windows at a time against blocks of four output channels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from qcgen.ir.program import Conv, Operator
+from qcgen.ir.types import DType, Layout
+from qcgen.kernels.arm_dsp.conv import why_no_dsp, x_kind
+from qcgen.kernels.arm_dsp.output import exact_constants
+from qcgen.kernels.arm_mve.blocks import ONE, TWO, blocks, blocks_support, has_last, stream
+from qcgen.kernels.arm_mve.cost import instructions
+from qcgen.kernels.arm_mve.output import mve_output, output_support
+from qcgen.kernels.arm_mve.window import Window, window
+from qcgen.kernels.axes import INDENT, axes
+from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.packing import pack
+from qcgen.kernels.portable.window_sums import describe
+
+CORE = "cortex-m55"  # whose instructions were counted
+
+
+def x_shift(op: Conv) -> int:
+    """What brings the image's elements to int8: VMLADAV multiplies signed numbers with signed ones only."""
+    return -128 if op.x.dtype is DType.UINT8 else 0
+
+
+def why_not(op: Operator, setting: Setting) -> str | None:
+    """Serves convolutions without groups."""
+    reason = why_no_dsp(op, setting)
+    if reason is not None:
+        return reason
+    assert isinstance(op, Conv)
+    if Layout.CHANNELS_FIRST in (setting.x_layout, setting.y_layout):
+        return "the channels of a pixel do not lie side by side"
+    if op.geometry.group > 1:
+        return f"there are {op.geometry.group} groups of channels"
+    return None
+
+
+def prepare(op: Operator, setting: Setting) -> Prepared:
+    """Weights as words in steps of 16 elements; two windows as scratch, if they are copied."""
+    assert isinstance(op, Conv)
+    g = op.geometry
+    packed = pack(op, setting.features, x_shift(op))
+    planned = window(op)
+    spatial = axes(g, Layout.CHANNELS_LAST)
+    walked = tuple(replace(axis, indent=INDENT * i) for i, axis in enumerate(spatial))
+    pixels = prod(g.output)
+    is_odd = pixels % 2 == 1 and not has_last(pixels)
+    windows = ((TWO,) if pixels > 1 else ()) + ((ONE,) if has_last(pixels) else ())
+    is_flat = not g.is_padded and set(g.kernel) == {1} and set(g.strides) == {1}
+    runs = () if is_flat else walked[:-1] if planned.is_rows else walked
+    context = {
+        "g": g,
+        "description": describe(op),
+        "x_type": op.x.dtype.c,
+        "x_kind": x_kind(op),
+        "y_type": op.y.dtype.c,
+        "output": packed.epilogue.output,
+        "mve": mve_output(op, packed),
+        "blocks": blocks(op, packed),
+        "windows": windows,
+        "planned": planned,
+        "spills": planned.bytes > g.taps,
+        "is_flat": is_flat,
+        "is_called": planned.copies or not is_flat,
+        "axes": walked,
+        "runs": runs,
+        "walks": planned.has_border or (not planned.is_in_place and bool(runs)),
+        "runs_indent": INDENT * len(runs),
+        "row": walked[-1],
+        "padding": packed.padding,
+        "pixels": pixels,
+        "is_odd": is_odd,
+        "pair": "first" if is_odd else "pixel",
+        "has_last": has_last(pixels),
+        "is_split": g.batch > 1,
+        "x_image": g.in_channels * prod(g.input),
+        "y_image": g.out_channels * pixels,
+        "uses_string": True,
+    }
+    constants = (stream(op, packed), *exact_constants(packed))
+    scratch = (Scratch(min(pixels, 2) * planned.bytes, 4),) if planned.copies else ()
+    support = (*output_support(op, packed), *blocks_support(op, packed, windows), *_copy_support(op, planned))
+    return Prepared(constants, context, scratch, support, packed.certificate)
+
+
+def _copy_support(op: Conv, planned: Window) -> tuple[str, ...]:
+    """The C functions that copy runs."""
+    names = [f"mve_copy_{x_kind(op)}"] if planned.has_border or planned.copies_inside else []
+    return (*names, *(["mve_fill"] if planned.has_border else []))
+
+
+def cost(op: Operator, setting: Setting) -> float | None:
+    """Instructions of one call on a Cortex-M55; None for other cores."""
+    assert isinstance(op, Conv)
+    return instructions(op, pack(op, setting.features, x_shift(op))) if setting.core == CORE else None
+
+
+CONV = Kernel("arm_mve/conv", "kernels/arm_mve/conv.c.jinja", frozenset({"mve"}), why_not, prepare, cost)

@@ -1,0 +1,46 @@
+"""arm_mve/dense: convolutions with a single window, the whole image; a matrix times a vector."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from qcgen.ir.program import Conv, ConvGeometry, Operator
+from qcgen.ir.types import Layout
+from qcgen.kernels.arm_dsp.dense import why_not as why_no_dense
+from qcgen.kernels.arm_mve import conv
+from qcgen.kernels.kernel import Kernel, Prepared, Setting
+from qcgen.kernels.portable.window_sums import describe
+
+
+def why_not(op: Operator, setting: Setting) -> str | None:
+    """Serves kernels that are as large as the image, without padding."""
+    if Layout.CHANNELS_FIRST in (setting.x_layout, setting.y_layout):
+        return "the channels of a pixel do not lie side by side"
+    return why_no_dense(op, setting)
+
+
+def prepare(op: Operator, setting: Setting) -> Prepared:
+    """As the 1x1 convolution of one row: each image of the batch is a pixel."""
+    assert isinstance(op, Conv)
+    prepared = conv.prepare(_as_row(op), setting)
+    return replace(prepared, context={**prepared.context, "description": describe(op)})
+
+
+def cost(op: Operator, setting: Setting) -> float | None:
+    """Instructions of one call on a Cortex-M55; None for other cores."""
+    assert isinstance(op, Conv)
+    return conv.cost(_as_row(op), setting)
+
+
+def _as_row(op: Conv) -> Conv:
+    """The same operator, the elements of an image its channels; weights are in the order of channels-last images."""
+    g = op.geometry
+    weights = (
+        op.weights.reshape(g.out_channels, g.in_channels, -1).transpose(0, 2, 1).reshape(g.out_channels, g.taps, 1)
+    )
+    one = (1,)
+    row = ConvGeometry(1, 1, g.taps, g.out_channels, (g.batch,), one, one, one, (0,), (0,), (g.batch,))
+    return replace(op, geometry=row, weights=weights)
+
+
+DENSE = Kernel("arm_mve/dense", "kernels/arm_mve/conv.c.jinja", frozenset({"mve"}), why_not, prepare, cost)

@@ -1,0 +1,245 @@
+"""arm_mve/depthwise: one filter per channel, on rows that are interleaved so that one product sums 4 x 4 taps."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from qcgen.ir.program import Conv, Int64s, Operator
+from qcgen.ir.types import DType, Layout
+from qcgen.kernels.arm_dsp.output import exact_constants
+from qcgen.kernels.arm_mve.columns import BLOCK, QUAD, Columns, columns_of
+from qcgen.kernels.arm_mve.depthwise_cost import Work, instructions
+from qcgen.kernels.arm_mve.output import MveOutput, mve_output, output_support, parameters
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.packing import Packed, pack
+from qcgen.kernels.portable.window_sums import describe, why_no_integer_conv
+
+MAX_OFFSET = 508  # bytes that a load of words from a vector of addresses can move on
+MAX_SCRATCH = 16384  # bytes that the interleaved rows may take
+
+
+def why_not(op: Operator, setting: Setting) -> str | None:
+    """Serves depthwise convolutions of channels-last images of one or two axes."""
+    reason = why_no_integer_conv(op)
+    if reason is not None:
+        return reason
+    assert isinstance(op, Conv)
+    g = op.geometry
+    if Layout.CHANNELS_FIRST in (setting.x_layout, setting.y_layout):
+        return "the channels of a pixel do not lie side by side"
+    if not g.group == g.in_channels == g.out_channels:
+        return f"not depthwise: {g.group} groups, {g.in_channels} input and {g.out_channels} output channels"
+    if g.rank > 2:
+        return f"the image has {g.rank} axes"
+    columns = columns_of(g)
+    scratch = columns.scratch + (columns.line.bytes if columns.line else 0)
+    if scratch > MAX_SCRATCH:
+        return f"its interleaved rows would take {scratch} bytes, more than {MAX_SCRATCH}"
+    if _pack(op, setting).is_corrected:
+        return "its weights less their zero point do not fit int8"
+    return None
+
+
+def _pack(op: Conv, setting: Setting) -> Packed:
+    """Taps are signed bytes: uint8 less 128."""
+    return pack(op, setting.features, -128 if op.x.dtype is DType.UINT8 else 0)
+
+
+def _by_quads(values: Int64s) -> Int64s:
+    """(quads, 4, ...) of values (M, ...): the last four channels end with the pixel; zeros where there are none."""
+    count = len(values)
+    first = np.minimum(np.arange(0, count, QUAD), max(count - QUAD, 0))
+    padded = np.concatenate([values, np.zeros((QUAD, *values.shape[1:]), np.int64)])
+    quads: Int64s = padded[first[:, None] + np.arange(QUAD)]
+    return quads
+
+
+def _taps(packed: Packed, columns: Columns) -> Int64s:
+    """(M, taps): the weights, on lines with zeros that fill up the last row of four taps."""
+    taps = columns.height.kernel * columns.width.kernel
+    filled: Int64s = np.pad(packed.weights, ((0, 0), (0, taps - packed.weights.shape[1])))
+    return filled
+
+
+def _vectors(packed: Packed, columns: Columns) -> Int64s:
+    """(quads, bytes): sixteen taps of each of four channels, columns of four rows, in the order of the loops."""
+    height, width = columns.height, columns.width
+    taps = _taps(packed, columns).reshape(-1, height.kernel, width.kernel)
+    padded = np.zeros((len(taps), QUAD * columns.groups, QUAD * columns.parts), np.int64)
+    padded[:, : height.kernel, : width.kernel] = taps
+    parts = padded.reshape(-1, columns.groups, QUAD, columns.parts, QUAD).transpose(0, 1, 3, 4, 2)
+    quads = _by_quads(parts.reshape(-1, columns.groups * columns.parts, QUAD * QUAD))
+    return quads.transpose(0, 2, 1, 3).reshape(len(quads), -1)
+
+
+def _has_window(packed: Packed, mve: MveOutput) -> Int64s:
+    """(M,): 1 for channels with a tie window, which the fast output step may miss."""
+    has_window = np.zeros(packed.start.size, np.int64)
+    has_window[packed.epilogue.guarded if mve.has_windows else []] = 1
+    return has_window
+
+
+def _windows(packed: Packed) -> Int64s:
+    """(M,): half the width of each channel's tie window, 0 for channels without."""
+    found = [constants.values for constants in packed.epilogue.constants if constants.role == "tie_window"]
+    return found[0].astype(np.int64) if found else np.zeros(packed.start.size, np.int64)
+
+
+def _parameters(op: Conv, packed: Packed, mve: MveOutput) -> Constants:
+    """Where the sums of four channels start, and what the output step reads."""
+    found, meaning = [packed.start], "where each accumulator starts"
+    if mve.is_fast:
+        output = parameters(op, packed)
+        found.append(output.multiplier)
+        meaning += ", multiplier"
+        if output.offset is not None:
+            found.append(output.offset)
+            meaning += ", offset"
+        if mve.limit:
+            found.append(-_has_window(packed, mve))
+            meaning += ", -1 for those with a tie window"
+    values = np.concatenate([_by_quads(each) for each in found], axis=1)
+    return Constants("parameters", "int32_t", values, f"of each four channels: {meaning}.")
+
+
+def _constants(op: Conv, packed: Packed, mve: MveOutput, columns: Columns, is_packed: bool) -> tuple[Constants, ...]:
+    if is_packed:
+        text = "weights [four channels][channel][column][4 rows], with zeros behind the kernel's rows and columns."
+        found = [Constants("weights", "int8_t", _vectors(packed, columns), text)]
+    else:
+        taps = _taps(packed, columns)
+        text = f"weights [{taps.shape[1]} taps][{columns.channels} channels]{packed.weights_remark}."
+        found = [Constants("weights", "int8_t", taps.T, text)]
+    found.append(_parameters(op, packed, mve))
+    if not all(columns.inside):
+        padding = np.full(BLOCK, op.x_zero_point)
+        found.append(Constants("padding", op.x.dtype.c, padding, "channels of a pixel outside the image."))
+    if mve.has_windows:
+        has_window = _by_quads(_has_window(packed, mve)).max(axis=1)
+        found.append(Constants("has_window", "uint8_t", has_window, "1 where one of four channels has a tie window."))
+    return (*found, *exact_constants(packed))
+
+
+def prepare(op: Operator, setting: Setting) -> Prepared:
+    """Interleaved rows as scratch; weights in the order of the loops or, to save flash, [taps][channels]."""
+    assert isinstance(op, Conv)
+    columns, packed = columns_of(op.geometry), _pack(op, setting)
+    mve = mve_output(op, packed)
+    is_packed = setting.optimize == "speed"
+    constants = _constants(op, packed, mve, columns, is_packed)
+    scratch = [Scratch(columns.scratch, 4)]
+    if columns.line:
+        scratch.append(Scratch(columns.line.bytes, 1))
+    if not is_packed:
+        quads = -(-columns.column // QUAD)
+        scratch += [Scratch(4 * columns.groups * columns.kernel_words, 4), Scratch(quads * columns.quad_bytes, 1)]
+    context = {
+        "output": packed.epilogue.output,
+        "mve": mve,
+        "padding": packed.padding,
+        "parameter_words": constants[1].values.shape[1],
+        "guarded_words": constants[1].values.shape[1] - QUAD,
+        **_image_context(op, columns),
+        **_weights_context(op, columns, is_packed),
+    }
+    return Prepared(constants, context, tuple(scratch), _support(op, packed, context), packed.certificate)
+
+
+def _image_context(op: Conv, columns: Columns) -> dict[str, object]:
+    """What the template needs to know of the image and of how it is interleaved."""
+    g, stride = op.geometry, columns.width.stride * columns.column
+    return {
+        "g": g,
+        "description": describe(op),
+        "x_type": op.x.dtype.c,
+        "y_type": op.y.dtype.c,
+        "x_image": g.in_channels * prod(g.input),
+        "y_image": g.out_channels * prod(g.output),
+        "line": columns.line,
+        "height": columns.height,
+        "width": columns.width,
+        "columns": columns,
+        "four": range(QUAD),
+        "later_rows": tuple(min(r, columns.rows_below) for r in range(1, QUAD)),
+        "group_rows": QUAD * columns.height.dilation,
+        "stride": stride,
+        "stride_bytes": 4 * stride,
+        "moves_in_load": 4 * stride <= MAX_OFFSET,
+        "outside": (op.x_zero_point + 128) % 256 - 128,
+        "is_flipped": op.x.dtype is DType.UINT8,
+        "is_narrow": g.in_channels < QUAD,
+        "lanes": min(QUAD, g.in_channels),
+        "has_inside": any(columns.inside),
+        "has_border": not all(columns.inside),
+        "is_blocked": g.in_channels > BLOCK,
+        "has_image_rest": columns.bytes % BLOCK > 0,
+        "has_odd_block": g.in_channels > BLOCK and g.in_channels % BLOCK > 0,
+        "has_odd_band": columns.height.output % columns.band > 0,
+        "has_odd_quad": g.in_channels > QUAD and g.in_channels % QUAD > 0,
+        "uses_string": True,
+    }
+
+
+def _weights_context(op: Conv, columns: Columns, is_packed: bool) -> dict[str, object]:
+    """What it needs to know of the weights, which are interleaved like the image unless they are so in flash."""
+    has_rest = not is_packed and columns.kernel_bytes % BLOCK > 0
+    has_own_weights = not is_packed and op.x.dtype is DType.UINT8
+    return {
+        "is_packed": is_packed,
+        "has_rest": has_rest or columns.bytes % BLOCK > 0,
+        "has_own_weights": has_own_weights,
+        "needs_interleave": not all(columns.inside) or not (is_packed or has_own_weights),
+        "kernel_scratch": 4 * columns.groups * columns.kernel_words,
+    }
+
+
+def _support(op: Conv, packed: Packed, context: dict[str, object]) -> tuple[str, ...]:
+    """The C functions that the text calls."""
+    columns = context["columns"]
+    assert isinstance(columns, Columns)
+    names = ["mve", "mve_s8", "mve_load_s8", "mve_interleave", "mve_gather", "mve_dot", "mve_load", "mve_add"]
+    names += ["mve_windows", "mve_four"] if columns.is_large else []
+    names += ["mve_lower"] if columns.band > 1 else []
+    names += ["mve_ahead"] if _moves(context, columns) else []
+    names += ["mve_load_part"] if context["has_rest"] else []
+    names += ["mve_signed"] if context["is_flipped"] else []
+    names += [] if context["is_packed"] and not _copies_vectors(columns) else ["mve_store_s8"]
+    names += ["mve_and"] if mve_output(op, packed).limit else []
+    if mve_output(op, packed).is_fast:
+        names.append("mve_store_some" if context["is_narrow"] else "mve_store_bytes")
+    return (*names, *output_support(op, packed))
+
+
+def _copies_vectors(columns: Columns) -> bool:
+    """Whether a line is copied vector by vector."""
+    return columns.line is not None and columns.channels > BLOCK
+
+
+def _moves(context: dict[str, object], columns: Columns) -> bool:
+    """Whether vectors of addresses are moved on by themselves."""
+    return bool(columns.is_large or columns.band > 1 or not context["is_packed"] or not context["moves_in_load"])
+
+
+def cost(op: Operator, setting: Setting) -> float | None:
+    """Instructions of one call on a Cortex-M55, built with gcc -O3; None for other cores."""
+    if setting.core != "cortex-m55":
+        return None
+    assert isinstance(op, Conv)
+    packed = _pack(op, setting)
+    mve, columns = mve_output(op, packed), columns_of(op.geometry)
+    work = Work(
+        columns,
+        op.geometry.batch,
+        packed.epilogue.output.kind,
+        mve,
+        tested=_by_quads(_has_window(packed, mve)).sum(axis=1),
+        near=np.minimum(_by_quads(_windows(packed)) * 2 / 2**packed.epilogue.output.shift, 1).sum(axis=1),
+        is_packed=setting.optimize == "speed",
+        is_flipped=op.x.dtype is DType.UINT8,
+    )
+    return instructions(work)
+
+
+DEPTHWISE = Kernel("arm_mve/depthwise", "kernels/arm_mve/depthwise.c.jinja", frozenset({"mve"}), why_not, prepare, cost)

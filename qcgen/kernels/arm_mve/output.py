@@ -1,0 +1,132 @@
+"""The output step of the Helium kernels: four sums at once where *high word* serves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from qcgen.intervals import INT32_MAX, INT32_MIN, reach
+from qcgen.ir.program import Conv, Int64s
+from qcgen.ir.types import DType
+from qcgen.kernels.epilogue import Number
+from qcgen.kernels.fast_output import RARE
+from qcgen.kernels.packing import Packed
+
+LANES = 4  # int32 in a vector
+MAX_ROUNDED = 16  # the largest shift that VQRSHRNB has
+
+
+@dataclass(frozen=True)
+class MveOutput:
+    """How sums become output codes.
+
+    ``is_fast``: by VMULH and a saturating shift. That shift rounds (``rounds``) wherever VQRSHRNB can do it: then the
+    offsets are less by half a step, which it adds. ``offset`` is None where each channel has its own.
+    ``low`` and ``high`` are the activation's bounds for the number that is shifted, None where the type's are as tight.
+    ``has_windows``: some channels have a tie window; blocks that hold one take the exact function, or first test if a
+    sum comes near a tie: then the number that is shifted, less whole steps and as a signed number in units of 2^-32
+    steps, has a magnitude of ``limit`` or more. ``limit`` is 0 where the test does not serve.
+    """
+
+    is_fast: bool
+    has_windows: bool
+    is_exact_used: bool
+    rounds: bool
+    shift: int
+    offset: Number
+    low: Number
+    high: Number
+    saturate: str
+    limit: int
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What the output step needs of each channel, (M,); ``offset`` is None where all channels share it.
+
+    ``channel`` holds the channel's number, or -1 if it has no tie window; None where no channel has one.
+    """
+
+    multiplier: Int64s
+    offset: Int64s | None
+    channel: Int64s | None
+
+
+def mve_output(op: Conv, packed: Packed) -> MveOutput:
+    """What the templates need to know of the output step, besides ``Epilogue.output``."""
+    output = packed.epilogue.output
+    is_fast = output.kind == "high word"
+    rounds = is_fast and _may_round(op, packed)
+    half = 1 << (output.shift - 1) if rounds else 0
+    return MveOutput(
+        is_fast=is_fast,
+        has_windows=is_fast and output.is_guarded,
+        is_exact_used=output.kind != "raw" and (not is_fast or output.is_guarded),
+        rounds=rounds,
+        shift=output.shift,
+        offset=None if output.offset is None else output.offset - half,
+        low=_bound((output.low << output.shift) - half) if output.low != op.y.dtype.low else None,
+        high=_bound(((output.high + 1) << output.shift) - 1 - half) if output.high != op.y.dtype.high else None,
+        saturate="mve_saturate_u8" if op.y.dtype is DType.UINT8 else "mve_saturate_s8",
+        limit=_limit(packed) if rounds and output.is_guarded else 0,
+    )
+
+
+def _limit(packed: Packed) -> int:
+    """2^31 less the widest tie window, in units of 2^-32 steps; 0 if windows cover too much of a step."""
+    shift = packed.epilogue.output.shift
+    widest = int(_table(packed, "tie_window").max())
+    return 2**31 - (widest << (32 - shift)) if 2 * widest << RARE <= 1 << shift else 0
+
+
+def _bound(value: int) -> Number:
+    """A bound of an int32, None if no int32 is beyond it."""
+    return value if INT32_MIN < value < INT32_MAX else None
+
+
+def _may_round(op: Conv, packed: Packed) -> bool:
+    """Whether the line less half a step, which VQRSHRNB adds without overflow, stays in int32 for every sum."""
+    shift = packed.epilogue.output.shift
+    if not 1 <= shift <= MAX_ROUNDED:
+        return False
+    bounds, addend = reach(op), packed.epilogue.addend
+    lowest = ((bounds.lo + addend) * _table(packed, "multiplier") >> 32) + _table(packed, "offset")
+    return int(lowest.min()) - (1 << (shift - 1)) >= INT32_MIN
+
+
+def parameters(op: Conv, packed: Packed) -> Parameters:
+    """What a stream of constants holds of each channel for the fast output step."""
+    output, guarded = mve_output(op, packed), packed.epilogue.guarded
+    half = 1 << (output.shift - 1) if output.rounds else 0
+    channels = np.arange(packed.start.size)
+    return Parameters(
+        multiplier=_table(packed, "multiplier"),
+        offset=_table(packed, "offset") - half if output.offset is None else None,
+        channel=np.where(np.isin(channels, guarded), channels, -1) if output.has_windows else None,
+    )
+
+
+def _table(packed: Packed, role: str) -> Int64s:
+    """A parameter of every channel, (M,), whether it has a table or not."""
+    for constants in packed.epilogue.constants:
+        if constants.role == role:
+            return constants.values.astype(np.int64)
+    number = {"multiplier": packed.epilogue.output.multiplier, "offset": packed.epilogue.output.offset}[role]
+    assert number is not None
+    return np.full(packed.start.size, number, np.int64)
+
+
+def output_support(op: Conv, packed: Packed) -> tuple[str, ...]:
+    """The C functions that the output step calls."""
+    mve = mve_output(op, packed)
+    names = ["mve", *(packed.epilogue.support if mve.is_exact_used else ())]
+    if mve.is_exact_used or not mve.is_fast:
+        names.append("mve_store")
+    if mve.is_fast:
+        names += ["right_shift", "mve_scale", "mve_add" if mve.offset is None else "mve_add_all"]
+        names += ["mve_at_least"] if mve.low is not None else []
+        names += ["mve_at_most"] if mve.high is not None else []
+        names += ["mve_left", "mve_largest"] if mve.limit else []
+        names += ["mve_round" if mve.rounds else "mve_shift", mve.saturate]
+    return tuple(names)

@@ -1,0 +1,117 @@
+"""The output step of kernels for one machine: one multiplication and one saturation where *high word* serves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from qcgen.intervals import INT32_MAX, INT32_MIN, reach
+from qcgen.ir.program import Conv, Int64s
+from qcgen.ir.types import DType
+from qcgen.kernels.kernel import Constants
+from qcgen.kernels.packing import Packed
+
+Scale = Mapping[str, str]
+"""The primitive that scales, by the arithmetic (``Output.kind``) that it serves; other arithmetics are a function's."""
+
+FAST = ("high word", "split")
+"""The arithmetics that a primitive may serve: their parameters may stand elsewhere than in tables."""
+
+RARE = 4  # a tie window of this or more bits less than a step is tested; wider ones take the exact function always
+TESTED_BITS = 8  # that one TST instruction compares
+
+
+@dataclass(frozen=True)
+class FastOutput:
+    """How sums become output codes.
+
+    ``is_fast``: by the primitives ``scale``, (acc * multiplier >> word) + offset, and ``saturate``, to the output type.
+    ``is_split``: ``scale`` takes the word, which is not 32 bits, and the multiplier in two halves.
+    ``has_windows``: some channels have a tie window; then blocks that hold one test whether the line comes within
+    ``near`` units of a step: it has done so if, with ``near`` added, the bits ``mask`` are all 0. ``near`` is 0 if such
+    blocks always take the exact function.
+    ``clamps_low`` and ``clamps_high`` say whether the activation's bounds are tighter than the type's.
+    """
+
+    is_fast: bool
+    is_split: bool
+    has_windows: bool
+    is_exact_used: bool
+    near: int
+    mask: int
+    scale: str
+    saturate: str
+    clamps_low: bool
+    clamps_high: bool
+
+
+def fast_output(op: Conv, packed: Packed, scale: Scale, saturate: str) -> FastOutput:
+    """What the templates need to know of the output step, besides ``Epilogue.output``.
+
+    ``scale`` names the primitive for each arithmetic; ``saturate``, the other one, goes on with the output's type.
+    """
+    output = packed.epilogue.output
+    is_fast = output.kind in scale
+    has_windows = is_fast and output.is_guarded
+    near = _near(op, packed) if has_windows else 0
+    return FastOutput(
+        is_fast=is_fast,
+        is_split=output.kind == "split",
+        has_windows=has_windows,
+        is_exact_used=output.kind != "raw" and (not is_fast or output.is_guarded),
+        near=near,
+        mask=((1 << output.shift) - 1) & ~(2 * near - 1) if near else 0,
+        scale=scale.get(output.kind, ""),
+        saturate=f"{saturate}_{'u8' if op.y.dtype is DType.UINT8 else 's8'}",
+        clamps_low=output.low != op.y.dtype.low,
+        clamps_high=output.high != op.y.dtype.high,
+    )
+
+
+def _near(op: Conv, packed: Packed) -> int:
+    """A power of two that no tie window exceeds, 0 if it would cover too much of a step or leave int32."""
+    shift, word = packed.epilogue.output.shift, packed.epilogue.output.word
+    widest = int(parameter(packed, "tie_window").max())
+    near = max(1 << max(widest - 1, 0).bit_length(), 1 << max(shift - TESTED_BITS - 1, 0))
+    if 2 * near << RARE > 1 << shift:
+        return 0
+    bounds, addend = reach(op), packed.epilogue.addend
+    multiplier, offset = parameter(packed, "multiplier"), parameter(packed, "offset")
+    if packed.epilogue.output.kind == "split":
+        multiplier = (multiplier >> 16 << word) + (multiplier & 0xFFFF)
+    ends = [((end + addend) * multiplier >> word) + offset + near for end in (bounds.lo, bounds.hi)]
+    return near if min(e.min() for e in ends) >= INT32_MIN and max(e.max() for e in ends) <= INT32_MAX else 0
+
+
+def parameter(packed: Packed, role: str) -> Int64s:
+    """A parameter of every channel, (M,), whether it has a table or not."""
+    for constants in packed.epilogue.constants:
+        if constants.role == role:
+            return constants.values.astype(np.int64)
+    number = {"multiplier": packed.epilogue.output.multiplier, "offset": packed.epilogue.output.offset}[role]
+    assert number is not None
+    return np.full(packed.start.size, number, np.int64)
+
+
+def fast_support(packed: Packed, fast: FastOutput) -> tuple[str, ...]:
+    """The C functions that the output step calls."""
+    exact = packed.epilogue.support if fast.is_exact_used else ()
+    return exact + (("right_shift", fast.scale, fast.saturate) if fast.is_fast else ())
+
+
+def exact_constants(packed: Packed) -> tuple[Constants, ...]:
+    """The tables of the exact function, for kernels whose streams hold what the fast one needs."""
+    is_fast = packed.epilogue.output.kind in FAST
+    return () if is_fast and not packed.epilogue.guarded.size else packed.epilogue.constants
+
+
+def output_constants(packed: Packed) -> tuple[Constants, ...]:
+    """The tables of the output step for kernels that compute one channel after the other."""
+    constants = packed.epilogue.constants
+    if not packed.epilogue.guarded.size or packed.epilogue.output.kind not in FAST:
+        return constants
+    has_window = np.isin(np.arange(packed.start.size), packed.epilogue.guarded)
+    text = "1 where a channel has a tie window."
+    return (*constants, Constants("has_window", "uint8_t", has_window.astype(np.int64), text))

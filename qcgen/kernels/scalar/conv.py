@@ -1,0 +1,180 @@
+"""scalar/conv: convolutions of channels-last images, the windows of two pixels in the halves of words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
+from qcgen.ir.types import DType, Layout
+from qcgen.kernels.arm_dsp.output import output_constants
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.packing import Packed, pack
+from qcgen.kernels.portable.window_sums import describe, why_no_integer_conv, window_shape
+from qcgen.kernels.scalar.cost import CONV as COSTS
+from qcgen.kernels.scalar.cost import Work, conv_work, estimate, loop_instructions
+from qcgen.kernels.scalar.output import output_support, scalar_output
+from qcgen.kernels.scalar.sums import Segment, core_of, large_groups, segments, sums_support, table
+from qcgen.kernels.scalar.window import window
+
+BLOCK = 4  # pixels at a time: two words of two
+MAX_CHUNK = 16  # channels whose sums are kept on the stack, 16 bytes each
+
+
+def why_no_scalar(op: Operator, setting: Setting) -> str | None:
+    """What no scalar kernel serves."""
+    reason = why_no_integer_conv(op)
+    if reason is not None:
+        return reason
+    assert isinstance(op, Conv)
+    if Layout.CHANNELS_FIRST in (setting.x_layout, setting.y_layout):
+        return "the channels of a pixel do not lie side by side"
+    if pack(op, setting.features, 0).is_corrected:
+        return "weights less their zero point need more than eight bits"
+    return None
+
+
+def why_not(op: Operator, setting: Setting) -> str | None:
+    """Serves convolutions without groups."""
+    reason = why_no_scalar(op, setting)
+    if reason is not None:
+        return reason
+    assert isinstance(op, Conv)
+    if op.geometry.group > 1:
+        return f"there are {op.geometry.group} groups of channels"
+    return None
+
+
+def x_shift(op: Conv) -> int:
+    """What brings the input's codes to int8, so that a product takes 15 bits and its sign."""
+    return -128 if op.x.dtype is DType.UINT8 else 0
+
+
+def ordered(op: Conv, packed: Packed) -> Int64s:
+    """The weights (M, taps) in the order in which a window of a channels-last image lies."""
+    g = op.geometry
+    return packed.weights.reshape(g.out_channels, g.in_channels, -1).transpose(0, 2, 1).reshape(g.out_channels, -1)
+
+
+def prepare(op: Operator, setting: Setting) -> Prepared:
+    """Weights [M][taps]; the widened windows of four pixels as scratch."""
+    assert isinstance(op, Conv)
+    g = op.geometry
+    packed = pack(op, setting.features, x_shift(op))
+    weights = ordered(op, packed)
+    core = core_of(setting.core)
+    planned = window(g, core.widen)
+    blocks = segments(weights, core, -128, 127)
+    pixels = prod(g.output)
+    context = {
+        "g": g,
+        "description": describe(op),
+        "x_type": op.x.dtype.c,
+        "y_type": op.y.dtype.c,
+        "output": packed.epilogue.output,
+        "dsp": scalar_output(op, packed),
+        "window": planned,
+        "segments": tuple(block(s, g.taps) for s in blocks),
+        "sum_names": ACCUMULATORS[:pixels],
+        "codes": tuple((acc, place) for (acc, _), place in zip(ACCUMULATORS, PLACES, strict=True))[:pixels],
+        "padding_byte": packed.padding - packed.x_shift,
+        "pixels": pixels,
+        "lanes": min(pixels, BLOCK),
+        # An image of fewer pixels than a block has repeats the last one.
+        "widened": tuple((min(i, pixels - 1), min(i + 1, pixels - 1)) for i in (0, 2)),
+        "has_overlap": pixels > BLOCK and pixels % BLOCK != 0,
+        "last": last_block(g),
+        "is_split": g.batch > 1,
+        "x_image": g.in_channels * prod(g.input),
+        "y_image": g.out_channels * pixels,
+        "shift_text": f" - {-packed.x_shift * 0x10001}" if packed.x_shift else "",
+        "uses_string": planned.is_gathered,
+    }
+    text = f"weights [{g.out_channels} channels]{window_shape(g, Layout.CHANNELS_LAST)}{packed.weights_remark}."
+    constants = [Constants("weights", "int8_t", table(weights, blocks), text)]
+    constants.append(Constants("start", "int32_t", packed.start, "where each accumulator starts."))
+    if planned.has_border and not planned.is_gathered:
+        code = packed.padding - packed.x_shift
+        constants.append(Constants("padding", op.x.dtype.c, np.full(planned.run, code), "a tap outside."))
+    if any(s.is_mixed for s in blocks):
+        text = f"1 where groups of {blocks[0].loops[0].grouping.size} elements are safe."
+        constants.append(Constants("is_large", "uint8_t", large_groups(weights, blocks[0]), text))
+    constants += output_constants(packed)
+    scratch = [Scratch(2 * 4 * g.taps, 4)]
+    if planned.is_gathered:
+        scratch.append(Scratch(min(pixels, BLOCK) * g.taps, 1))
+    support = ("scalar", "scalar_sums", *sums_support(blocks), "right_shift")
+    return Prepared(tuple(constants), context, tuple(scratch), support + output_support(op, packed), packed.certificate)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Blocks of channels, and how many channels' sums are kept at a time; ``is_ragged``: fewer the last time.
+
+    Their weights begin ``offset`` elements behind the first of all.
+    """
+
+    sums: Segment
+    offset: int
+    chunk: int
+    is_ragged: bool
+
+
+def block(s: Segment, taps: int) -> Block:
+    """Chunks that divide the channels evenly, if there are any that are large enough."""
+    blocks = (s.beyond - s.first) // s.width
+    most = min(MAX_CHUNK // s.width, blocks)
+    chunk = max((n for n in range(most // 2, most + 1) if n and blocks % n == 0), default=most)
+    return Block(s, s.first * taps, chunk * s.width, blocks % chunk != 0)
+
+
+ACCUMULATORS = (
+    ("acc_a", "sums->total_a - (sums->high_a << 16)"),
+    ("acc_b", "sums->high_a"),
+    ("acc_c", "sums->total_b - (sums->high_b << 16)"),
+    ("acc_d", "sums->high_b"),
+)
+"""The accumulators of four pixels, less where they start, in C."""
+
+PLACES = ("out", "out + OUT_CHANNELS", "out + 2 * OUT_CHANNELS", "out + 3 * OUT_CHANNELS")
+
+
+def last_block(g: ConvGeometry) -> tuple[int, ...]:
+    """The position of the first pixel of the last block."""
+    return tuple(int(i) for i in np.unravel_index(max(prod(g.output) - BLOCK, 0), g.output))
+
+
+def cost(op: Operator, setting: Setting) -> float | None:
+    """Instructions of one call on ``setting.core``; None where there are no figures."""
+    assert isinstance(op, Conv)
+    each = COSTS.get(setting.core)
+    if each is None:
+        return None
+    work, loops, kind = features(op, setting)
+    return estimate(work, each, loops, kind)
+
+
+def features(op: Conv, setting: Setting) -> tuple[Work, float, str]:
+    """What a call does, the instructions of its loops over words, and its arithmetic of outputs."""
+    g = op.geometry
+    packed = pack(op, setting.features, x_shift(op))
+    core = core_of(setting.core)
+    blocks = segments(ordered(op, packed), core, -128, 127)
+    work = conv_work(op, packed, window(g, core.widen), BLOCK)
+    loops = sum((s.beyond - s.first) / s.width * mean_loop(setting.core, s, ordered(op, packed)) for s in blocks)
+    loops *= g.batch * -(-prod(g.output) // BLOCK)
+    return work, loops, packed.epilogue.output.kind
+
+
+def mean_loop(core: str, s: Segment, weights: Int64s) -> float:
+    """Instructions of a pass of one of a segment's blocks over a window, on average."""
+    each = [loop_instructions(core, loop, s.width) for loop in s.loops]
+    if not s.is_mixed:
+        return each[0]
+    share = float(large_groups(weights, s).mean())
+    return share * each[0] + (1 - share) * each[1]
+
+
+CONV = Kernel("scalar/conv", "kernels/scalar/conv.c.jinja", frozenset({"scalar"}), why_not, prepare, cost)

@@ -1,0 +1,173 @@
+"""scalar/depthwise: one filter per channel, on a copy of few channels of the image that has padding around it."""
+
+from __future__ import annotations
+
+from math import prod
+
+from qcgen.ir.program import Conv, Operator
+from qcgen.ir.types import DType, Layout
+from qcgen.kernels.arm_dsp.window import unrolled
+from qcgen.kernels.fast_output import output_constants
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.packing import Packed, pack
+from qcgen.kernels.portable.window_sums import describe, why_no_integer_conv
+from qcgen.kernels.scalar.output import output_support, scalar_output
+from qcgen.kernels.scalar.planes import Group, Plane, PlaneAxis, core, plane_axes, plane_of, row_groups
+
+MAX_TAPS = 64  # written out one by one
+MAX_COPIES = 16  # pixels of a row that are copied without a loop
+LOOP_COPIES = 8  # at most, else, in each of at least two rounds
+MANY_TAPS, MANY_FAR = 32, 2
+NEAR_BYTES = 24  # of the 31 that a load's instruction can hold, those that a row of the plane may begin at
+
+
+def why_not(op: Operator, setting: Setting) -> str | None:
+    """Serves depthwise convolutions of images of one or two axes."""
+    reason = why_no_integer_conv(op)
+    if reason is not None:
+        return reason
+    assert isinstance(op, Conv)
+    g = op.geometry
+    if Layout.CHANNELS_FIRST in (setting.x_layout, setting.y_layout):
+        return "the channels of a pixel do not lie side by side"
+    if not g.group == g.in_channels == g.out_channels:
+        return f"not depthwise: {g.group} groups, {g.in_channels} input and {g.out_channels} output channels"
+    if g.rank > 2:
+        return f"the image has {g.rank} axes"
+    if prod(g.kernel) > MAX_TAPS:
+        return f"{prod(g.kernel)} taps are more than the {MAX_TAPS} that are written out"
+    if _packed(op, setting).wraps:
+        return "its sums may leave int32"
+    return None
+
+
+def _packed(op: Conv, setting: Setting) -> Packed:
+    shift = 128 if core(setting).is_unsigned and op.x.dtype is DType.INT8 else 0
+    return pack(op, setting.features, shift, whole_weights=True)
+
+
+def prepare(op: Operator, setting: Setting) -> Prepared:
+    """A plane as scratch; weights [channels][taps]."""
+    assert isinstance(op, Conv)
+    g = op.geometry
+    how = core(setting)
+    packed = _packed(op, setting)
+    height, width = plane_axes(g, how)
+    lanes = min(how.lanes, g.in_channels)
+    groups = row_groups(height, width, how, lanes)
+    plane = plane_of(height, width, lanes, sum(group.count for group in groups))
+    fast = scalar_output(op, packed)
+    context = {
+        "g": g,
+        "description": describe(op),
+        "x_type": op.x.dtype.c,
+        "y_type": op.y.dtype.c,
+        "weight_type": _weight_type(packed),
+        "tap_type": "uint8_t" if how.is_unsigned else op.x.dtype.c,
+        "output": packed.epilogue.output,
+        "fast": fast,
+        "reloads": how.reloads,
+        "height": height,
+        "width": width,
+        "groups": groups,
+        "is_row": sum(group.count for group in groups) == 1,
+        "weights": _used(groups, packed.padding),
+        "is_fenced": how.is_fenced,
+        "taps": prod(g.kernel),
+        "copies": unrolled(width.copied, MAX_COPIES if width.copied <= MAX_COPIES else LOOP_COPIES),
+        "shift": packed.x_shift,
+        "padding": packed.padding,
+        "is_padded": g.is_padded,
+        "has_rest": g.in_channels % lanes != 0,
+        "has_skipped": packed.padding != 0 and any(any(group.skipped) for group in groups),
+        "rows_left": height.stride * plane.row - sum(group.step * group.count for group in groups),
+        "plane": plane,
+        "x_image": g.in_channels * prod(g.input),
+        "y_image": g.out_channels * prod(g.output),
+        "uses_string": True,
+    }
+    taps = packed.weights.reshape(g.out_channels, *g.kernel)
+    weights = taps.transpose(0, 2, 1) if width.is_first else taps
+    meaning = f"weights [{g.out_channels} channels][{prod(g.kernel)} taps]{packed.weights_remark}."
+    constants = (
+        Constants("weights", _weight_type(packed), weights.reshape(g.out_channels, -1), meaning),
+        Constants("start", "int32_t", packed.start, "where each accumulator starts."),
+        *output_constants(packed),
+    )
+    multiply = ("scalar_multiply_add",) if how.reloads else ()
+    scratch = Scratch(plane.bytes, 1)
+    return Prepared(
+        constants, context, (scratch,), ("scalar", *multiply, *output_support(op, packed)), packed.certificate
+    )
+
+
+COST = {
+    "cortex-m0": (0.3, 4.21, 48.7, 1.51, 1.13, 24.1, 4.8),
+    "cortex-m3": (0.3, 0.22, 19.3, 1.29, 0, 3.51, 15.7),
+    "rv32imc": (0.3, 1.68, 52.4, 1.54, 0, 5.55, 19.7),
+}
+"""Instructions for each of what ``_work`` counts, fitted to measurements with gcc -O3."""
+
+EXACT = {"raw": -5, "narrow": 6, "wide": 12, "emulated": 100}
+"""Instructions for an output that is not requantized by the fast output step, beyond those of one that is."""
+
+
+def cost(op: Operator, setting: Setting) -> float | None:
+    """Instructions of one call with gcc -O3; None for cores that were not measured."""
+    if setting.core not in COST:
+        return None
+    assert isinstance(op, Conv)
+    packed = _packed(op, setting)
+    exact = EXACT.get(packed.epilogue.output.kind, 0) * prod(op.y.shape)
+    return exact + sum(each * count for each, count in zip(COST[setting.core], _work(op, packed, setting), strict=True))
+
+
+def _work(op: Conv, packed: Packed, setting: Setting) -> tuple[float, ...]:
+    """Bytes cleared, pixels copied, calls for a channel, loads and multiply-adds, loads that are far away, outputs.
+
+    Far away is what a Cortex-M0 reaches only through another register. Last the outputs of channels with tie windows.
+    """
+    g, how = op.geometry, core(setting)
+    height, width = plane_axes(g, how)
+    lanes = min(how.lanes, g.in_channels)
+    groups = row_groups(height, width, how, lanes)
+    plane = plane_of(height, width, lanes, sum(group.count for group in groups))
+    quads = g.batch * -(-g.in_channels // lanes)
+    bands = -(-height.output // plane.band)
+    rows = min(height.input, height.reached) + (bands - 1) * max(height.span - height.stride, 0)
+    lines = quads * lanes * height.output
+    products = sum(group.count * sum(len(tap.places) for tap in group.taps) for group in groups)
+    places = sum(group.count * len({place for tap in group.taps for _, place in tap.places}) for group in groups)
+    weights = sum(group.count * len(group.taps) for group in groups)
+    return (
+        g.batch * bands * plane.bytes * g.is_padded,
+        quads * rows * (width.copied + 2),
+        quads * lanes * bands,
+        lines * (products + weights + (products if how.reloads else places)),
+        lines * products * _far(height, width, plane),
+        lines * width.output,
+        lines * width.output * packed.epilogue.guarded.size / g.out_channels,
+    )
+
+
+def _far(height: PlaneAxis, width: PlaneAxis, plane: Plane) -> float:
+    """The part of a kernel's rows that begin farther from the first than an instruction can say; more if there are many
+    taps, whose weights and addresses then take turns in the registers."""
+    far = sum(r * height.dilation * plane.row > NEAR_BYTES for r in range(height.kernel)) / height.kernel
+    return far + MANY_FAR * (height.kernel * width.kernel > MANY_TAPS)
+
+
+def _used(groups: tuple[Group, ...], padding: int) -> tuple[tuple[int, str], ...]:
+    """The weights that the C reads, each with its number."""
+    taps = groups[0].taps
+    return tuple((i, tap.weight) for i, tap in enumerate(taps) if tap.places or padding)
+
+
+def _weight_type(packed: Packed) -> str:
+    """int16 where weights less their zero point need it."""
+    return "int8_t" if packed.weights.min() >= -128 and packed.weights.max() <= 127 else "int16_t"
+
+
+DEPTHWISE = Kernel(
+    "scalar/depthwise", "kernels/scalar/depthwise.c.jinja", frozenset({"scalar"}), why_not, prepare, cost
+)

@@ -1,0 +1,19 @@
+"""The output step of the scalar kernels: the upper word of a product, an offset, a shift, one or two comparisons."""
+
+from __future__ import annotations
+
+from qcgen.ir.program import Conv
+from qcgen.kernels.fast_output import FastOutput, fast_output, fast_support
+from qcgen.kernels.packing import Packed
+
+SCALE = {"high word": "scalar_scale", "split": "scalar_scale_split"}
+
+
+def scalar_output(op: Conv, packed: Packed) -> FastOutput:
+    """What ``templates/kernels/arm_dsp/output.c.jinja`` needs to know of the output step on cores without SIMD."""
+    return fast_output(op, packed, SCALE, "scalar_saturate")
+
+
+def output_support(op: Conv, packed: Packed) -> tuple[str, ...]:
+    """The C functions that the output step calls."""
+    return fast_support(packed, scalar_output(op, packed))

@@ -1,0 +1,206 @@
+"""How the outputs of a depthwise convolution are grouped, and how the channels that they read lie in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from qcgen.ir.program import ConvGeometry
+from qcgen.kernels.kernel import Setting
+
+PLANE_BYTES = 2048  # scratch that a band of rows may take, if more than one row fits
+
+
+@dataclass(frozen=True)
+class Core:
+    """How the sums of a core are written.
+
+    At most ``group`` outputs are summed at the same time, and those of at most ``columns`` elements of a row: what its
+    registers hold. ``reloads``: an element is loaded again for each weight, because there is no register to keep it in.
+    ``is_fenced``: the compiler must be kept from loading everything at first. ``is_unsigned``: the core extends bytes
+    without sign when it loads them, so codes of int8 are moved to 0..255. ``lanes`` channels are copied at a time.
+    """
+
+    group: int
+    columns: int
+    reloads: bool
+    is_fenced: bool
+    is_unsigned: bool
+    lanes: int
+
+
+@dataclass(frozen=True)
+class PlaneAxis:
+    """One axis of the image; ``x_step`` and ``y_step`` are the distances in memory between neighbours on it.
+
+    ``is_first``: the first of two axes.
+    """
+
+    input: int
+    output: int
+    kernel: int
+    stride: int
+    dilation: int
+    pad: int
+    x_step: int
+    y_step: int
+    is_first: bool
+
+    @property
+    def span(self) -> int:
+        """Elements from a window's first to its last."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    @property
+    def reached(self) -> int:
+        """Elements that windows reach, padding included."""
+        return (self.output - 1) * self.stride + self.span
+
+    @property
+    def copied(self) -> int:
+        """Elements of the image that windows reach."""
+        return max(min(self.input, self.reached - self.pad), 0)
+
+
+@dataclass(frozen=True)
+class Tap:
+    """A tap of a group of windows: the name of its weight, and for some outputs the place of the element in the plane.
+
+    ``is_last``: the last of a row of the kernel.
+    """
+
+    weight: str
+    places: tuple[tuple[int, str], ...]
+    is_last: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """``outputs`` neighbours of a row, summed at the same time; ``count`` such groups, each ``step`` bytes on.
+
+    ``skipped`` is the sum, in C, of the weights of each output's taps that lie on padding in every row: these are left
+    out.
+    """
+
+    outputs: int
+    count: int
+    step: int
+    taps: tuple[Tap, ...]
+    skipped: tuple[str, ...]
+
+    @property
+    def range(self) -> range:
+        """The outputs."""
+        return range(self.outputs)
+
+    @property
+    def sums(self) -> tuple[tuple[str, str], ...]:
+        """Each sum and where its code goes, in C."""
+        return tuple((f"sum{i}", f"out + {i} * COLUMN" if i else "out") for i in self.range)
+
+
+def core(setting: Setting) -> Core:
+    """What is known of the core: registers first of all, 8, 13 or 26 of them."""
+    if "no-wide-product" in setting.features:
+        return Core(group=4, columns=16, reloads=True, is_fenced=False, is_unsigned=True, lanes=1)
+    if "multiply-add" in setting.features:
+        return Core(group=6, columns=13, reloads=False, is_fenced=False, is_unsigned=False, lanes=4)
+    return Core(group=3, columns=12, reloads=False, is_fenced=True, is_unsigned=False, lanes=1)
+
+
+def plane_axes(g: ConvGeometry, how: Core) -> tuple[PlaneAxis, PlaneAxis]:
+    """The axes of the plane, rows first: its rows run along that axis of the image which leaves fewer loads."""
+    found = [_axis(g, index) for index in range(g.rank)]
+    if len(found) == 1:
+        return PlaneAxis(1, 1, 1, 1, 1, 0, 0, 0, is_first=True), found[0]
+    height, width = found
+    loads = [
+        _row_loads(along, _sizes(along, how)) / along.output * across.kernel
+        for along, across in ((width, height), (height, width))
+    ]
+    return (height, width) if loads[0] <= loads[1] else (width, height)
+
+
+def _axis(g: ConvGeometry, index: int) -> PlaneAxis:
+    return PlaneAxis(
+        input=g.input[index],
+        output=g.output[index],
+        kernel=g.kernel[index],
+        stride=g.strides[index],
+        dilation=g.dilations[index],
+        pad=g.pads_begin[index],
+        x_step=g.in_channels * prod(g.input[index + 1 :]),
+        y_step=g.out_channels * prod(g.output[index + 1 :]),
+        is_first=index + 1 < g.rank,
+    )
+
+
+def _sizes(width: PlaneAxis, how: Core) -> tuple[int, ...]:
+    """The outputs of a row in groups: equal ones and perhaps a smaller last one, those that take the fewest loads."""
+    choices = []
+    for size in range(1, how.group + 1):
+        if size == 1 or (size - 1) * width.stride + width.span <= how.columns:
+            count, rest = divmod(width.output, size)
+            choices.append((size,) * count + ((rest,) if rest else ()))
+    return min(choices, key=lambda sizes: (_row_loads(width, sizes), len(set(sizes))))
+
+
+def _row_loads(width: PlaneAxis, sizes: tuple[int, ...]) -> int:
+    """Elements and weights that are loaded for the outputs of a row and one row of the kernel."""
+    return sum((size - 1) * width.stride + width.span + width.kernel for size in sizes)
+
+
+@dataclass(frozen=True)
+class Plane:
+    """How ``lanes`` channels lie in memory: rows of ``row`` bytes, which begin with ``pad`` bytes of padding.
+
+    A row that is one group of outputs has none: its taps beyond the image are left out.
+    """
+
+    lanes: int
+    row: int
+    pad: int
+    band: int
+    bytes: int
+
+
+def plane_of(height: PlaneAxis, width: PlaneAxis, lanes: int, groups: int) -> Plane:
+    """With as many rows as PLANE_BYTES admit: a ``band`` of rows of outputs is computed from one filling."""
+    row = lanes * (max(width.copied, 1) if groups == 1 else width.reached)
+    rows = (PLANE_BYTES // row - height.span) // height.stride + 1
+    band = min(height.output, max(1, rows))
+    pad = 0 if groups == 1 else lanes * width.pad
+    return Plane(lanes, row, pad, band, row * ((band - 1) * height.stride + height.span))
+
+
+def row_groups(height: PlaneAxis, width: PlaneAxis, how: Core, lanes: int) -> tuple[Group, ...]:
+    """The outputs of a row in groups of one size or two; a row that is one group leaves out what lies on padding."""
+    sizes = _sizes(width, how)
+    if len(sizes) == 1:
+        return (_group(height, width, lanes, sizes[0], 1, is_row=True),)
+    return tuple(_group(height, width, lanes, size, sizes.count(size), is_row=False) for size in dict.fromkeys(sizes))
+
+
+def _group(height: PlaneAxis, width: PlaneAxis, lanes: int, outputs: int, count: int, *, is_row: bool) -> Group:
+    taps: list[Tap] = []
+    skipped: list[list[str]] = [[] for _ in range(outputs)]
+    for r, k in product(range(height.kernel), range(width.kernel)):
+        weight = f"w{r}_{k}"
+        places = []
+        for i in range(outputs):
+            column = i * width.stride + k * width.dilation - (width.pad if is_row else 0)
+            if is_row and not 0 <= column < width.copied:
+                skipped[i].append(weight)
+            else:
+                places.append((i, _place(r * height.dilation, lanes * column)))
+        taps.append(Tap(weight, tuple(places), is_last=k == width.kernel - 1 and r < height.kernel - 1))
+    return Group(
+        outputs, count, lanes * outputs * width.stride, tuple(taps), tuple(" + ".join(names) for names in skipped)
+    )
+
+
+def _place(row: int, offset: int) -> str:
+    """An element of the plane, counted from where a group begins, in C."""
+    rows = {0: [], 1: ["ROW"]}.get(row, [f"{row} * ROW"])
+    return " + ".join(rows + ([str(offset)] if offset or not row else []))

@@ -1,0 +1,203 @@
+"""The loops over the elements of a window, and how many output channels they serve at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from qcgen.ir.program import Int64s
+from qcgen.kernels.arm_dsp.window import Unrolled, unrolled
+from qcgen.kernels.scalar.groups import SIZES, Grouping, grouping
+
+WORTH = 0.03  # products per element that a second loop must save
+MAX_ELEMENTS = 32  # in a round of the loop: as many bytes as a Cortex-M0 reaches from one pointer
+
+
+@dataclass(frozen=True)
+class Core:
+    """What a core's registers admit: output channels at a time, and elements of a group with them, most first.
+
+    ``by_channel``: a group's words are kept in registers for all channels of a block; otherwise blocks have one
+    channel, and words are loaded as they are multiplied. ``unroll`` are elements of a round of the loop; ``widen``
+    those that are widened in one.
+    """
+
+    widths: tuple[int, ...]
+    most: tuple[int, ...]
+    by_channel: bool
+    unroll: int
+    widen: int
+
+
+ARM = Core((1,), (8,), by_channel=False, unroll=MAX_ELEMENTS, widen=4)
+FEW_REGISTERS = Core((1,), (8,), by_channel=False, unroll=MAX_ELEMENTS, widen=1)
+MANY_REGISTERS = Core((4, 2, 1), (2, 4, 4), by_channel=True, unroll=8, widen=4)
+
+CORES = {"cortex-m0": FEW_REGISTERS, "cortex-m3": ARM}
+
+
+def core_of(name: str) -> Core:
+    """How to use the registers of a target."""
+    return CORES.get(name, MANY_REGISTERS)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Groups of ``size`` elements, ``elements`` in all, that lie ``offset`` elements behind the pointers."""
+
+    size: int
+    offset: int
+    elements: int
+
+    @property
+    def name(self) -> str:
+        """The C function that adds it to the sums of one channel."""
+        return f"group{self.size}" if self.elements == self.size else f"two_groups{self.size}"
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The loop over the elements of a window: ``steps`` of ``step`` elements each, then ``rest`` groups."""
+
+    grouping: Grouping
+    step: int
+    steps: Unrolled
+    rest: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        """Elements of a round."""
+        return self.steps.unroll * self.step
+
+    @property
+    def copies(self) -> tuple[Group, ...]:
+        """The groups of a round."""
+        return tuple(Group(self.grouping.size, copy * self.step, self.step) for copy in self.steps.copies)
+
+    @property
+    def rest_groups(self) -> tuple[Group, ...]:
+        """The groups behind the last round."""
+        starts = np.cumsum([0, *self.rest])[:-1].tolist()
+        return tuple(Group(size, start, size) for size, start in zip(self.rest, starts, strict=True))
+
+    @property
+    def rest_elements(self) -> int:
+        """Elements behind the last round."""
+        return sum(self.rest)
+
+    @property
+    def groups(self) -> int:
+        """All groups of a window."""
+        return self.steps.count * self.elements // self.grouping.size + len(self.rest)
+
+    @property
+    def less_halves(self) -> str:
+        """Where totals start, in C."""
+        return less_halves(self.groups)
+
+
+def loop_of(taps: int, found: Grouping, core: Core) -> Loop:
+    """The loop over ``taps`` elements; what whole steps leave over are groups, the last ones smaller: of 4, 2, 1."""
+    size = found.size
+    step = 2 * size if size == 2 and not core.by_channel else size
+    steps = unrolled(taps // step, core.unroll // step)
+    left = taps - steps.count * steps.unroll * step
+    rest = [size] * (left // size)
+    left %= size
+    while left:
+        size //= 2
+        rest += [size] * (left // size)
+        left %= size
+    return Loop(found, step, steps, tuple(rest))
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Blocks of ``width`` output channels from ``first`` on, before ``beyond``.
+
+    Their weights are [block][element][channel]. There are two ``loops`` where many channels admit larger groups than
+    the others; the first one is theirs.
+    """
+
+    width: int
+    first: int
+    beyond: int
+    by_channel: bool
+    loops: tuple[Loop, ...]
+
+    @property
+    def channels(self) -> range:
+        """The channels of a block."""
+        return range(self.width)
+
+    @property
+    def last(self) -> int:
+        """The last channel."""
+        return self.beyond - 1
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether each channel has its size of groups."""
+        return len(self.loops) > 1
+
+
+def less_halves(groups: int) -> str:
+    """What makes up for the halves at which groups start, modulo 2^32, in C."""
+    return f"0u - {groups}u * 0x8000u"
+
+
+def segments(weights: Int64s, core: Core, x_low: int, x_high: int) -> tuple[Segment, ...]:
+    """The blocks of all channels of ``weights`` (M, elements), widest first."""
+    found, first = [], 0
+    common = grouping(weights, x_low, x_high).size
+    for width, most in zip(core.widths, core.most, strict=True):
+        if most < min(common, core.most[-1]) and width != core.widths[-1]:
+            continue  # larger groups save more than wider blocks
+        beyond = first + (len(weights) - first) // width * width
+        if beyond > first:
+            loops = _loops(weights[first:beyond], core, most, x_low, x_high)
+            found.append(Segment(width, first, beyond, core.by_channel, loops))
+        first = beyond
+    return tuple(found)
+
+
+def _loops(weights: Int64s, core: Core, most: int, x_low: int, x_high: int) -> tuple[Loop, ...]:
+    """One loop for all channels, or one for many and another for the rest."""
+    safe = grouping(weights, x_low, x_high, most)
+    loops = [loop_of(weights.shape[1], safe, core)]
+    if core.by_channel:
+        return tuple(loops)
+    own = np.array([grouping(row[None], x_low, x_high, most).size for row in weights])
+    # Taking groups apart costs as much as one product: what is saved is the difference of 1 / size.
+    saved = {size: float((own >= size).mean()) * (1 / safe.size - 1 / size) for size in SIZES if size > safe.size}
+    best = max(saved, key=lambda size: saved[size], default=safe.size)
+    if saved.get(best, 0.0) >= WORTH:
+        large = grouping(weights[own >= best], x_low, x_high, best)
+        loops.insert(0, loop_of(weights.shape[1], large, core))
+    return tuple(loops)
+
+
+def large_groups(weights: Int64s, segment: Segment, x_low: int = -128, x_high: int = 127) -> Int64s:
+    """(M,) 1 for the channels of the first of two loops."""
+    size = segment.loops[0].grouping.size
+    return np.array([int(grouping(row[None], x_low, x_high, size).size == size) for row in weights])
+
+
+def table(weights: Int64s, found: tuple[Segment, ...]) -> Int64s:
+    """The weights (n,) in the order in which the loops read them."""
+    parts = [
+        weights[s.first : s.beyond].reshape(-1, s.width, weights.shape[1]).transpose(0, 2, 1).reshape(-1) for s in found
+    ]
+    return np.concatenate(parts)
+
+
+def sums_support(found: tuple[Segment, ...]) -> tuple[str, ...]:
+    """The C functions that the loops call."""
+    called = {
+        f"channel{group.size}" if s.by_channel else group.name
+        for s in found
+        for loop in s.loops
+        for group in (*loop.copies, *loop.rest_groups)
+    }
+    return tuple(f"scalar_{name}" for name in sorted(called))

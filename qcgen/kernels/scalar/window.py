@@ -1,0 +1,81 @@
+"""How the windows of a convolution lie in a channels-last image, and how the generated C walks through them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from qcgen.ir.program import ConvGeometry
+from qcgen.ir.types import Layout
+from qcgen.kernels.arm_dsp.window import Unrolled, unrolled
+from qcgen.kernels.axes import INDENT, Axis, axes
+
+MAX_GATHERED = 256  # elements of a window at the border that are collected beforehand
+FEW_CHANNELS = 16  # up to which a tap is too short to be widened by itself
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window as ``runs`` of ``run`` elements that lie side by side in the image.
+
+    ``is_gathered``: at the border, rows of taps that leave the image are collected beforehand; otherwise runs there
+    are single taps, which leave the image as a whole. ``is_rows``: a run is a row of taps. ``walked`` are the axes that
+    a loop over the runs has; ``inner`` is the indent within. ``steps`` widen a run.
+    """
+
+    runs: int
+    run: int
+    axes: tuple[Axis, ...]
+    walked: tuple[Axis, ...]
+    is_walked: bool
+    is_rows: bool
+    is_gathered: bool
+    has_border: bool
+    has_inside: bool
+    steps: Unrolled
+
+    @property
+    def inner(self) -> str:
+        """The indent within the loops over the runs."""
+        return INDENT * len(self.walked)
+
+    @property
+    def row(self) -> Axis:
+        """The innermost axis."""
+        return self.axes[-1]
+
+    @property
+    def wrapping(self) -> tuple[Axis, ...]:
+        """The axes on which the next pixel may be the first again, innermost first."""
+        return tuple(replace(axis, indent=INDENT * i) for i, axis in enumerate(self.axes[:0:-1]))
+
+    @property
+    def wrapped(self) -> str:
+        """The indent within all of them."""
+        return INDENT * (len(self.axes) - 1)
+
+
+def window(g: ConvGeometry, unroll: int) -> Window:
+    """The window of a channels-last image without groups, in rows of taps where that serves, else tap by tap.
+
+    ``unroll`` elements are widened in a round of the loop.
+    """
+    spatial = axes(g, Layout.CHANNELS_LAST)
+    has_border = any(axis.inside_begin > 0 or axis.inside_end < axis.output for axis in spatial)
+    is_row = g.dilations[-1] == 1 or g.kernel[-1] == 1
+    is_gathered = is_row and has_border and g.taps <= MAX_GATHERED and g.in_channels < FEW_CHANNELS
+    is_rows = is_row and (is_gathered or not has_border)
+    run = g.in_channels * (g.kernel[-1] if is_rows else 1)
+    around = spatial[:-1] if is_rows else spatial
+    return Window(
+        runs=g.taps // run,
+        run=run,
+        axes=spatial,
+        walked=tuple(replace(axis, indent=INDENT * i) for i, axis in enumerate(around)),
+        is_walked=prod(g.kernel) > 1 or g.is_padded or set(g.strides) != {1},
+        is_rows=is_rows,
+        is_gathered=is_gathered,
+        has_border=has_border,
+        has_inside=all(axis.inside_begin < axis.inside_end for axis in spatial),
+        steps=Unrolled(run, 1, run, 0) if unroll == 1 else unrolled(run, unroll),
+    )

@@ -1,0 +1,146 @@
+"""The tables of ``make bench-cortex``, and docs/benchmarks.md."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from qcgen.cli.table import number, table
+from qcgen.emulate import CYCLES
+from qcgen.targets import TARGETS
+from tests.bench.layers import Layer
+
+CMSIS_NN = json.loads(Path(__file__).with_name("cmsis_nn.json").read_text())
+OPTIMIZE = ("size", "speed")
+
+DSP_CORES = ("cortex-m4", "cortex-m7", "cortex-m33")
+"""CMSIS-NN takes the same path on them: its scratch was recorded for the first."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What was measured; ``wrong`` outputs differ from the reference."""
+
+    kernel: str
+    instructions: int
+    cycles: int
+    flash: int
+    scratch: int
+    wrong: int
+
+
+Results = dict[tuple[str, str, str], Figures]
+"""By core, layer and --optimize."""
+
+
+_HEAD = (
+    "layer", "MAC", "CMSIS-NN", "size", "i/MAC", "ratio", "speed", "i/MAC ", "ratio ", "cycles size", "cycles speed",
+    "scratch: CMSIS-NN", "size ", "speed ", "flash: CMSIS-NN", "size  ", "speed  ",
+)  # fmt: skip
+
+
+def section(core: str, layers: Sequence[Layer], results: Results) -> str:
+    """One core's table."""
+    rows = [_row(core, layer, results) for layer in layers]
+    means = {optimize: _ratios(core, layers, results, optimize) for optimize in OPTIMIZE}
+    for title, of in (("geometric mean", _geometric_mean), ("lowest", min)):
+        size, speed = (f"{of(means[optimize]):.2f}" for optimize in OPTIMIZE)
+        rows.append((title, "", "", "", "", size, "", "", speed, *[""] * 8))
+    kernels = [
+        f"{layer.name}: {', '.join(dict.fromkeys(results[core, layer.name, o].kernel for o in OPTIMIZE))}"
+        for layer in layers
+    ]
+    return table(_HEAD, rows, right=_HEAD[1:]) + "\n\n" + "\n".join(kernels)
+
+
+def _row(core: str, layer: Layer, results: Results) -> tuple[str, ...]:
+    theirs = CMSIS_NN["instructions"][layer.name][core]
+    size, speed = (results[core, layer.name, optimize] for optimize in OPTIMIZE)
+    cells = [layer.name, number(layer.macs), number(theirs)]
+    for figures in (size, speed):
+        mark = " WRONG" if figures.wrong else ""
+        ratio = f"{theirs / figures.instructions:.2f}{mark}"
+        cells += [number(figures.instructions), f"{figures.instructions / layer.macs:.3f}", ratio]
+    cells += [number(size.cycles), number(speed.cycles)]
+    cells += [_their_scratch(core, layer), number(size.scratch), number(speed.scratch)]
+    cells += [number(_their_constants(layer)), number(size.flash), number(speed.flash)]
+    return tuple(cells)
+
+
+def _their_scratch(core: str, layer: Layer) -> str:
+    recorded = CMSIS_NN["scratch_bytes"][layer.name].get("cortex-m4" if core in DSP_CORES else core)
+    return "-" if recorded is None else number(recorded)
+
+
+def _their_constants(layer: Layer) -> int:
+    """Weights, and the bias, multiplier and shift of each channel; CMSIS-NN's code comes on top."""
+    channels = 1 if layer.depthwise else layer.image[2]
+    return layer.out_channels * (channels * layer.kernel[0] * layer.kernel[1] + 12)
+
+
+def _ratios(core: str, layers: Sequence[Layer], results: Results, optimize: str) -> list[float]:
+    return [
+        CMSIS_NN["instructions"][layer.name][core] / results[core, layer.name, optimize].instructions
+        for layer in layers
+    ]
+
+
+def _geometric_mean(values: Sequence[float]) -> float:
+    return math.exp(sum(math.log(value) for value in values) / len(values))
+
+
+def summary(cores: Sequence[str], layers: Sequence[Layer], results: Results) -> str:
+    rows = []
+    for core in cores:
+        size, speed = (_ratios(core, layers, results, optimize) for optimize in OPTIMIZE)
+        means = [f"{value:.2f}" for value in (_geometric_mean(size), min(size), _geometric_mean(speed), min(speed))]
+        rows.append((core, *means))
+    head = ("CMSIS-NN / qcgen", "size: geometric mean", "lowest", "speed: geometric mean", "lowest ")
+    return table(head, rows, right=head[1:])
+
+
+def document(cores: Sequence[str], sections: Sequence[str], total: str, networks: str) -> str:
+    """The text of docs/benchmarks.md."""
+    compilers = [_version(compiler) for compiler in dict.fromkeys(TARGETS[core].compiler for core in cores)]
+    emulators = [TARGETS[core].machine for core in cores]
+    versions = [*compilers, *(_version(name) for name in dict.fromkeys(m.emulator for m in emulators if m))]
+    flags = CMSIS_NN["flags"].removesuffix(" and those of the core, below")
+    parts = [
+        "# Instructions on emulated cores, beside CMSIS-NN",
+        "",
+        "Written by `make bench-cortex`. Instruction counts are exact: they come from a QEMU plugin and are the same",
+        "on every machine with the same compiler. Cycles are estimates for memory without wait states, from a table",
+        "for each core; none was checked on hardware. Every output was compared with the reference, bit for bit.",
+        "",
+        "Layers: int8, channels last, weight scales per channel, padding SAME, random weights and inputs. qcgen's C",
+        f"was built with `-O3`. Tools: {'; '.join(versions)}.",
+        "",
+        f"CMSIS-NN: {CMSIS_NN['library']} {CMSIS_NN['version']}, commit `{CMSIS_NN['commit']}`,",
+        f"{CMSIS_NN['compiler']}, flags `{flags}`;",
+        f"{CMSIS_NN['count']}.",
+        "Its scratch is the buffer that it asks the caller for (recorded on Cortex-M4, which stands for M7 and M33,",
+        "and on Cortex-M55); its flash is weights, bias, multipliers and shifts without its code. qcgen's flash is",
+        "code and constants together.",
+        "",
+        "`size` and `speed` are `--optimize`; a ratio is CMSIS-NN's instructions through qcgen's.",
+        "",
+        "```text",
+        total,
+        "```",
+        "",
+        networks,
+    ]
+    for core, section in zip(cores, sections, strict=True):
+        target = TARGETS[core]
+        flags = " ".join(target.flags)
+        parts += ["", f"## {target.description}", "", f"`{flags}`. Cycles: {CYCLES[core].source}.", ""]
+        parts += ["```text", section, "```"]
+    return "\n".join(parts) + "\n"
+
+
+def _version(tool: str) -> str:
+    return subprocess.run([tool, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]

@@ -1,0 +1,124 @@
+"""Predicted instructions beside measured ones, on emulated cores."""
+
+from itertools import pairwise
+
+import pytest
+from test_emulate import require
+
+import qcgen
+from qcgen.kernels import KERNELS
+from qcgen.kernels.cost import Estimate
+from qcgen.targets import EMULATED, TARGETS
+from tests.bench.cost_layers import FAMILIES, operators
+from tests.bench.costs import SMALL, samples
+
+SEED = 3  # the figures were fitted to layers of other seeds
+TOLERANCE = 0.15
+SMALL_ALLOWED = 1000  # instructions, for layers of less than SMALL: of one with 4,214 the prediction is 19 % off
+
+LOOSE = {
+    "arm_dsp/quantized_binary": 0.25,
+    "portable/conv": 0.35,
+    "portable/pointwise": 0.45,
+    "portable/depthwise_nhwc": 0.35,
+    "portable/depthwise_nchw": 0.40,
+    "portable/max_pool": 0.40,
+    "portable/average_pool": 0.40,
+    "portable/global_average_pool": 0.35,
+    "portable/quantized_binary": 0.30,
+    "portable/lookup": 0.20,
+    "portable/copy": 0.45,
+}
+"""Loops whose registers gcc shares out in one way or another, for reasons that are not to be seen in the layer."""
+
+ESTIMATED = {kernel.name: kernel for kernel in KERNELS if isinstance(kernel.cost, Estimate)}
+PAIRS = [
+    (core, name)
+    for core in EMULATED
+    for name, kernel in ESTIMATED.items()
+    if kernel.needs <= TARGETS[core].features and kernel.cost.figures.get(core)
+]
+FAST = [(core, name) for core, name in PAIRS if core == "cortex-m4" and name not in LOOSE]
+
+
+def assert_predicted(core, name, count):
+    """Fails with the layers whose prediction is off; small layers may be off by as much as one that is not."""
+    require(core)
+    kernel, bound = ESTIMATED[name], LOOSE.get(name, TOLERANCE)
+    ops = operators(name, SEED, count)
+    found = [each for i, aim in enumerate(("size", "speed")) for each in samples(core, kernel, aim, ops[i::2])]
+    assert found, "the kernel refuses all layers"
+    wrong = []
+    for sample in found:
+        predicted = kernel.cost(sample.op, sample.setting)
+        allowed = bound * sample.measured
+        if sample.measured < SMALL:
+            allowed = max(bound * SMALL, SMALL_ALLOWED)
+        if predicted is None or abs(predicted - sample.measured) > allowed:
+            wrong.append(f"{sample.op.name}: predicted {predicted}, measured {sample.measured}")
+    assert not wrong, f"{len(wrong)} of {len(found)}: {wrong}"
+
+
+@pytest.mark.parametrize(("core", "name"), FAST)
+def test_instructions_are_predicted(core, name):
+    assert_predicted(core, name, 6)
+
+
+@pytest.mark.costs
+@pytest.mark.parametrize(("core", "name"), PAIRS)
+def test_instructions_are_predicted_for_many_layers(core, name):
+    assert_predicted(core, name, 12)
+
+
+def test_every_kernel_with_figures_has_layers_to_measure():
+    assert ESTIMATED.keys() <= FAMILIES.keys()
+
+
+def test_the_same_seed_gives_the_same_layers():
+    first, second = (operators("portable/max_pool", 1, 5) for _ in range(2))
+    assert first == second
+    assert len({op.geometry for op in first}) > 1
+
+
+@pytest.mark.parametrize("name", ESTIMATED)
+def test_all_work_of_a_kernel_has_a_figure_on_every_core_that_has_any(name):
+    kernel = ESTIMATED[name]
+    for core, figures in kernel.cost.figures.items():
+        assert figures, f"an empty column for {core}"
+        assert all(figure >= 0 for figure in figures.values())
+    for one, other in pairwise(kernel.cost.figures.values()):
+        assert one.keys() == other.keys()
+
+
+@pytest.mark.parametrize("core", ["cortex-m4"])
+def test_the_chosen_kernel_of_two_is_the_faster_one(core):
+    require(core)
+    direct, winograd = ESTIMATED["arm_dsp/conv"], ESTIMATED["arm_dsp/winograd"]
+    ops = operators("arm_dsp/winograd", SEED, 10)
+    by_name = {each.op.name: each for each in samples(core, direct, "speed", ops)}
+    found = samples(core, winograd, "speed", ops)
+    assert found
+    for one in found:
+        other = by_name[one.op.name]
+        chosen, left = sorted((one, other), key=lambda s: ESTIMATED[s.kernel].cost(s.op, s.setting))
+        assert chosen.measured <= 1.05 * left.measured, chosen.op.geometry
+
+
+def test_targets_without_an_emulated_core_have_no_figures():
+    assert all("portable" not in kernel.cost.figures for kernel in ESTIMATED.values())
+
+
+def test_a_network_shows_what_each_node_is_expected_to_take():
+    report = qcgen.compile("tests/data/digits/digits_qop_s8.onnx", target="cortex-m4", layout="nhwc").report
+    known = [node.instructions for node in report.nodes if node.kernel != "none"]
+    assert all(count is not None and count > 0 for count in known)
+    assert report.instructions == sum(known)
+    convolution = next(node for node in report.nodes if node.kernel == "arm_dsp/conv")
+    assert convolution.slower["portable/conv"] > convolution.instructions
+    assert "about" in convolution.passed_over["portable/conv"]
+
+
+def test_the_portable_target_expects_nothing():
+    report = qcgen.compile("tests/data/digits/digits_qop_s8.onnx").report
+    assert report.instructions is None
+    assert all(node.instructions is None and not node.slower for node in report.nodes)

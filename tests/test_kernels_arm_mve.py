@@ -1,0 +1,146 @@
+"""The kernels for Helium: their portable meaning on the host, the instructions themselves on an emulated core."""
+
+from __future__ import annotations
+
+import pytest
+from batch import Image, Unit, build, difference, family_unit, require
+from cases import CASES, S8, U8, U8S8, Case, integer, quantized
+from cases_arm_dsp import EXTREMES, SHAPES
+from cases_arm_mve import CONVOLUTIONS, DENSES
+from emulated import assert_equals_reference
+
+from qcgen.emulate import measure, missing_tools, random_feeds
+from qcgen.ir.types import Layout
+from qcgen.kernels import Setting
+from qcgen.kernels.arm_mve import conv, dense
+from qcgen.kernels.arm_mve.blocks import ONE, TWO
+from qcgen.targets import TARGETS
+
+CORE = "cortex-m55"
+KERNELS = ("arm_mve/conv", "arm_mve/dense")
+OWN = (*CONVOLUTIONS, *DENSES)
+
+
+def mve_unit(case: Case) -> Unit:
+    """The case compiled for a Cortex-M55, channels last; --optimize makes no difference to these kernels."""
+    return family_unit(case, "size", CORE, "arm_mve")
+
+
+def kernel_of(case: Case) -> str:
+    [call] = mve_unit(case).artifact.plan.calls
+    return call.kernel
+
+
+def context_of(case: Case):
+    [call] = mve_unit(case).artifact.plan.calls
+    return call.context
+
+
+SERVED = tuple(case for case in (*CASES, *EXTREMES, *SHAPES, *OWN) if kernel_of(case) in KERNELS)
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory) -> Image:
+    """All cases that the kernels serve in one program."""
+    require("gcc")
+    return build(tmp_path_factory.mktemp("mve"), [mve_unit(case) for case in SERVED], "gcc", ("-O1",))
+
+
+@pytest.fixture(scope="module")
+def outputs(image):
+    return image.run()
+
+
+def test_the_kernels_serve_the_cases_made_for_them():
+    assert {kernel_of(case) for case in CONVOLUTIONS} == {"arm_mve/conv"}
+    assert {kernel_of(case) for case in DENSES} == {"arm_mve/dense"}
+
+
+@pytest.mark.parametrize("case", SERVED, ids=lambda case: case.name)
+def test_the_portable_meaning_equals_the_reference(case, outputs):
+    each = mve_unit(case)
+    text = difference(each, outputs[each.name])
+    assert not text, text
+
+
+def test_speed_and_size_are_the_same_code():
+    for case in OWN:
+        [fast] = family_unit(case, "speed", CORE, "arm_mve").artifact.plan.calls
+        [small] = mve_unit(case).artifact.plan.calls
+        assert [table.bytes for table in fast.tables] == [table.bytes for table in small.tables]
+
+
+@pytest.mark.parametrize("fill", [0, 255])
+def test_buffers_at_odd_addresses_are_enough_and_nothing_beside_them_is_written(image, fill):
+    image.assert_equals_reference("guarded", fill)
+
+
+def test_nothing_is_read_beside_the_buffers_and_no_behaviour_is_undefined(tmp_path):
+    require("gcc")
+    units = [mve_unit(case) for case in OWN]
+    build(tmp_path, units, "gcc", ("-O1", "-fsanitize=address,undefined")).assert_equals_reference()
+
+
+def test_outputs_on_the_emulated_core_equal_the_reference(tmp_path):
+    assert_equals_reference(CORE, [mve_unit(case) for case in OWN[::3]], tmp_path)
+
+
+@pytest.mark.parametrize(("compiler", "flags"), [("clang", "-O2"), ("gcc", "-O0"), ("gcc", "-O1"), ("gcc", "-Os")])
+def test_other_compilers_and_flags_give_the_same_outputs(compiler, flags, tmp_path):
+    assert_equals_reference(CORE, [mve_unit(case) for case in OWN[1::6]], tmp_path, compiler, (flags,))
+
+
+@pytest.mark.emulated
+@pytest.mark.parametrize("part", range(6))
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_every_case_gives_the_references_outputs_on_the_emulated_core(compiler, part, tmp_path):
+    assert_equals_reference(CORE, [mve_unit(case) for case in SERVED[part::6]], tmp_path, compiler)
+
+
+@pytest.mark.parametrize("windows", [(TWO,), (ONE,), (TWO, ONE)], ids=["pairs", "one", "pairs and a last one"])
+def test_some_case_sums_so_many_windows_at_a_time(windows):
+    assert any(context_of(case)["windows"] == windows for case in OWN)
+
+
+def test_some_case_repeats_a_pixel_to_make_a_pair():
+    assert any(context_of(case)["is_odd"] for case in OWN)
+
+
+@pytest.mark.parametrize("last", [True, False], ids=["but the last", "all"])
+def test_some_case_reads_windows_in_place(last):
+    planned = [context_of(case)["planned"] for case in OWN]
+    assert any(each.is_in_place and (each.last_in_place is not None) == last for each in planned)
+
+
+def test_weights_keep_their_size_in_flash():
+    for case in OWN:
+        each = mve_unit(case)
+        [call] = each.artifact.plan.calls
+        [table] = [table for table in call.tables if table.role == "constants"]
+        g = each.op.geometry
+        channels, taps = -(-g.out_channels // 4) * 4, -(-g.taps // 16) * 16
+        assert table.bytes <= channels * (taps + 5 * 4), case.name  # at most five words besides
+
+
+SETTING = Setting(Layout.CHANNELS_LAST, Layout.CHANNELS_LAST, "size", TARGETS[CORE].features, core=CORE)
+COUNTED = (
+    quantized("mve_cost_pointwise", (1, 64, 9, 5), (64, 64, 1, 1), S8),
+    quantized("mve_cost_few_channels", (1, 3, 24, 24), (8, 3, 3, 3), S8, pads=[1] * 4, strides=[2, 2]),
+    quantized("mve_cost_many_channels", (1, 64, 6, 6), (24, 64, 3, 3), S8, pads=[1] * 4),
+    quantized("mve_cost_5_by_5", (1, 24, 9, 9), (10, 24, 5, 5), U8S8, pads=[2] * 4),
+    quantized("mve_cost_dilated", (1, 16, 12, 12), (16, 16, 3, 3), S8, pads=[2] * 4, dilations=[2, 2]),
+    quantized("mve_cost_line", (1, 32, 100), (20, 32, 5), U8, pads=[2, 2]),
+    quantized("mve_cost_wide", (1, 16, 12, 12), (16, 16, 1, 1), S8, scale=0.6),
+    quantized("mve_cost_dense", (1, 320, 1, 1), (64, 320, 1, 1), S8),
+    integer("mve_cost_integer", (1, 17, 9, 8), (7, 17, 3, 3), ("int8", "int8"), pads=[1] * 4),
+)
+
+
+@pytest.mark.parametrize("case", COUNTED, ids=lambda case: case.name)
+def test_the_estimated_cost_is_within_15_percent_of_the_measured_one(case):
+    if missing := missing_tools(TARGETS[CORE], "gcc", counting=True):
+        pytest.skip(f"{', '.join(missing)} is missing")
+    each = mve_unit(case)
+    estimate = (dense if kernel_of(case) == "arm_mve/dense" else conv).cost(each.op, SETTING)
+    measured = measure(each.artifact, random_feeds(each.artifact.plan, seed=1)).nodes[0].instructions
+    assert abs(estimate / measured - 1) < 0.15, f"{estimate:.0f} estimated, {measured} measured"

@@ -1,0 +1,180 @@
+"""The kernels for cores without SIMD: their portable meaning on the host, and what the emulated cores compute."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from batch import Image, Unit, build, difference, require, unit
+from cases import CASES, S8, U8S8, Case, quantized
+from cases_scalar import EXTREMES, SHAPES, small
+from subjects import on_core
+from test_emulate import require as require_core
+from test_emulate import wrong_outputs
+
+from qcgen.emulate import measure, random_feeds
+from qcgen.ir.types import Layout
+from qcgen.kernels import Setting
+from qcgen.kernels.scalar import conv, dense, groups, winograd
+from qcgen.kernels.scalar.groups import grouping, sums
+from qcgen.targets import TARGETS
+
+AIMS = ("size", "speed")
+CORES = ("cortex-m0", "cortex-m3", "rv32imc")
+
+SCALAR_CASES = (*CASES, *EXTREMES, *SHAPES)
+
+
+def scalar_unit(case: Case, core: str, optimize: str) -> Unit:
+    """The case compiled for a core, channels last."""
+    return unit(case, "nhwc", optimize, core)
+
+
+def kernel_of(each: Unit) -> str:
+    [call] = each.artifact.plan.calls
+    return call.kernel
+
+
+def units_of(case: Case) -> list[Unit]:
+    """The case for both aims: extremes for every core, others by turns for one of those that load as they multiply."""
+    turn = SCALAR_CASES.index(case)
+    cores = CORES if case in EXTREMES else (CORES[turn % 2], "rv32imc") if case in SHAPES else (CORES[turn % 3],)
+    units = [scalar_unit(case, core, aim) for core in cores for aim in AIMS]
+    return [each for each in units if kernel_of(each).startswith("scalar")]
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory) -> Image:
+    """All cases that a scalar kernel serves in one program."""
+    require("gcc")
+    units = [each for case in SCALAR_CASES for each in units_of(case)]
+    return build(tmp_path_factory.mktemp("scalar"), units, "gcc", ("-O1",))
+
+
+@pytest.fixture(scope="module")
+def outputs(image):
+    return image.run()
+
+
+@pytest.mark.parametrize("case", SCALAR_CASES, ids=lambda case: case.name)
+def test_the_portable_meaning_equals_the_reference(case, outputs):
+    wrong = [text for each in units_of(case) if (text := difference(each, outputs[each.name]))]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("fill", [0, 255])
+def test_buffers_at_odd_addresses_are_enough_and_nothing_beside_them_is_written(image, fill):
+    image.assert_equals_reference("guarded", fill)
+
+
+def test_nothing_is_read_beside_the_buffers_and_no_behaviour_is_undefined(tmp_path):
+    require("gcc")
+    units = [each for case in (*EXTREMES, *SHAPES) for each in units_of(case)]
+    # Every fifth: cores and aims by turns.
+    build(tmp_path, units[::5], "gcc", ("-O1", "-fsanitize=address,undefined")).assert_equals_reference()
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_extremes_on_the_emulated_core_equal_the_reference(core, tmp_path):
+    require_core(core)
+    assert not wrong_outputs(core, on_core(EXTREMES, core), tmp_path)
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_clang_has_registers_enough_for_the_inline_assembly(core, tmp_path):
+    require_core(core, "clang")
+    assert not wrong_outputs(core, on_core(EXTREMES[::4], core), tmp_path, "clang")
+
+
+@pytest.mark.emulated
+@pytest.mark.parametrize("core", CORES)
+def test_every_shape_on_the_emulated_core_equals_the_reference(core, tmp_path):
+    require_core(core)
+    assert not wrong_outputs(core, on_core(SHAPES, core), tmp_path)
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("kernel", ["conv", "dense"])
+def test_some_case_uses_the_kernel(kernel, core):
+    assert any(kernel_of(scalar_unit(case, core, aim)) == f"scalar/{kernel}" for case in SHAPES for aim in AIMS)
+
+
+BOUNDS = {
+    "two weights of 127": ((127, 127), 2),
+    "255 below zero: 128 times that is the highest number": ((-128, -127), 2),
+    "256 below zero is one too many": ((-128, -128), 1),
+    "256 above zero: 128 times that is the lowest number": ((64, 64, 64, 64), 4),
+    "257 above zero is too many": ((64, 64, 64, 65), 2),
+    "both signs count": ((100, -100, 50, -7), 2),
+    "both signs at the end": ((100, -100, 50, -5), 4),
+    "eight small weights": ((31, -31) * 4, 8),
+    "fewer elements than a group": ((1, 2, 3), 2),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_groups_are_as_large_as_every_input_allows(name):
+    weights, size = BOUNDS[name]
+    assert grouping(np.array([weights]), -128, 127).size == size
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_bounds_of_a_group_are_reached_and_not_exceeded(seed):
+    rng = np.random.default_rng(seed)
+    weights = rng.integers(-128, 128, (3, 11))
+    for size in groups.SIZES:
+        low, high = sums(weights, size, -128, 127)
+        reached = [
+            (np.where(part > 0, -128, 127) @ part, np.where(part > 0, 127, -128) @ part)
+            for row in weights
+            for part in (row[start : start + size] for start in range(0, 11, size))
+        ]
+        assert low == min(least for least, _ in reached)
+        assert high == max(most for _, most in reached)
+
+
+def test_one_channel_with_large_weights_makes_groups_smaller():
+    weights = np.full((4, 16), 10)
+    assert grouping(weights, -128, 127).size == 8
+    weights[2, 9] = 127
+    weights[2, 10] = -127
+    assert grouping(weights, -128, 127).size == 2
+
+
+def test_a_bound_that_is_off_by_one_gives_wrong_outputs(monkeypatch, tmp_path):
+    require("gcc")
+    [case] = [case for case in EXTREMES if case.name == "scalar_groups_of_4_beyond_the_high_end"]
+    monkeypatch.setattr(groups, "LANE_HIGH", groups.LANE_HIGH + 1)
+    unit.cache_clear()
+    wrong = [scalar_unit(case, core, "size") for core in CORES]
+    unit.cache_clear()
+    found = build(tmp_path, wrong, "gcc", ("-O1",)).run()
+    assert all(difference(each, found[each.name]) for each in wrong)
+
+
+COSTS = {
+    "pointwise": quantized("cost_pointwise", (1, 24, 6, 6), (20, 24, 1, 1), S8),
+    "3x3 at the border": quantized("cost_border", (1, 5, 7, 7), (9, 5, 3, 3), S8, pads=[1, 1, 1, 1]),
+    "5x5 of many channels": quantized("cost_5x5", (1, 16, 7, 7), (8, 16, 5, 5), U8S8, pads=[2, 2, 2, 2]),
+    "3x3 of small weights": quantized("cost_small", (1, 12, 8, 8), (8, 12, 3, 3), S8, w=small((8, 12, 3, 3), 31, 1)),
+    "dense": quantized("cost_dense", (1, 90, 1, 1), (30, 90, 1, 1), S8),
+}
+
+
+@pytest.mark.parametrize("aim", AIMS)
+@pytest.mark.parametrize("name", COSTS)
+@pytest.mark.parametrize("core", CORES)
+def test_the_cost_is_what_the_core_takes_within_15_percent(core, name, aim):
+    require_core(core)
+    artifact = scalar_unit(COSTS[name], core, aim).artifact
+    [op] = artifact.program.operators
+    module = {"scalar/conv": conv, "scalar/dense": dense, "scalar/winograd": winograd}[artifact.plan.calls[0].kernel]
+    last = Layout.CHANNELS_LAST
+    setting = Setting(last, last, aim, TARGETS[core].features, core=core)
+    taken = measure(artifact, random_feeds(artifact.plan, seed=1), flags=("-O3",)).instructions
+    assert module.cost(op, setting) == pytest.approx(taken, rel=0.15)
+
+
+def test_other_cores_have_no_cost():
+    [op] = scalar_unit(COSTS["pointwise"], "cortex-m3", "size").artifact.program.operators
+    last = Layout.CHANNELS_LAST
+    assert conv.cost(op, Setting(last, last, "size", frozenset({"scalar"}), core="another")) is None

@@ -1,0 +1,163 @@
+"""scalar/depthwise and scalar/winograd, built for the host and run on the emulated cores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from batch import Image, Unit, build, difference, family_unit, from_boundary, inputs, require, to_boundary, unit
+from cases import CASES, S8, Case, quantized
+from cases_arm_dsp import full
+from cases_scalar_planes import DEPTHWISE_EXTREMES, DEPTHWISE_SHAPES, WINOGRAD
+
+from qcgen.emulate import Trial, cross_build, emulate, measure, missing_tools, random_feeds
+from qcgen.ir.types import Layout
+from qcgen.kernels import Setting
+from qcgen.kernels.scalar import depthwise, winograd
+from qcgen.targets import TARGETS
+
+CORES = ("cortex-m0", "cortex-m3", "rv32imc")
+AIMS = ("size", "speed")
+KERNELS = ("scalar/depthwise", "scalar/winograd")
+OWN = (*DEPTHWISE_EXTREMES, *DEPTHWISE_SHAPES, *WINOGRAD)
+ALL = (*CASES, *OWN)
+
+
+def units_of(case: Case, core: str) -> list[Unit]:
+    """The case compiled for a core, channels last, if one of these kernels serves it; once if both aims agree."""
+    served = [family_unit(case, aim, core, "scalar") for aim in AIMS]
+    served = [each for each in served if each.artifact.plan.calls[0].kernel in KERNELS]
+    return served[:1] if len(served) == 2 and len({bare(each) for each in served}) == 1 else served
+
+
+def bare(each: Unit) -> str:
+    """The C without what repeats the options and the name."""
+    lines = each.artifact.files[f"{each.name}.c"].replace(each.name, "m").replace(each.name.upper(), "M").splitlines()
+    return "\n".join(line for line in lines if "--optimize" not in line)
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory) -> Image:
+    """All cases that one of these kernels serves in one program."""
+    require("gcc")
+    units = [each for case in ALL for core in CORES for each in units_of(case, core)]
+    return build(tmp_path_factory.mktemp("planes"), units, "gcc", ("-O1",))
+
+
+@pytest.fixture(scope="module")
+def outputs(image):
+    return image.run()
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_the_portable_meaning_equals_the_reference(core, outputs):
+    units = [each for case in ALL for each in units_of(case, core)]
+    wrong = [text for each in units if (text := difference(each, outputs[each.name]))]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("fill", [0, 255])
+def test_buffers_at_odd_addresses_are_enough_and_nothing_beside_them_is_written(image, fill):
+    image.assert_equals_reference("guarded", fill)
+
+
+def test_nothing_is_read_beside_the_buffers_and_no_behaviour_is_undefined(tmp_path):
+    require("gcc")
+    units = [each for case in OWN for core in CORES for each in units_of(case, core)]
+    build(tmp_path, units, "gcc", ("-O1", "-fsanitize=address,undefined")).assert_equals_reference()
+
+
+def test_clang_takes_the_strict_flags(tmp_path):
+    require("clang")
+    units = [each for case in OWN[::7] for core in CORES for each in units_of(case, core)]
+    build(tmp_path, units, "clang", ("-O1",)).assert_equals_reference()
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_every_own_case_uses_one_of_these_kernels(core):
+    # A Cortex-M0 has too few registers for winograd to pay.
+    cases = OWN[: -len(WINOGRAD)] if core == "cortex-m0" else OWN
+    assert not [case.name for case in cases if not units_of(case, core)]
+
+
+def magnitude(fill: int, channels: int) -> int:
+    """The bound that winograd takes for sums: nine positions of elements up to 510, weights all ``fill``."""
+    return 9 * 510 * 9 * abs(fill) * channels
+
+
+@pytest.mark.parametrize(("channels", "serves"), [(406, True), (407, False)])
+def test_winograd_declines_sums_that_may_leave_int32(channels, serves):
+    """With weights of -128 the largest transformed one is 9 * 128; 407 channels are one too many."""
+    case = quantized("tall", (1, channels, 4, 6), (1, channels, 3, 3), S8, w=full((1, channels, 3, 3), -128))
+    assert (magnitude(-128, channels) < 2**31) == serves
+    [call] = unit(case, "nhwc", "speed", "cortex-m3").artifact.plan.calls
+    assert (call.kernel == "scalar/winograd") == serves
+
+
+COSTS = {"scalar/depthwise": depthwise.cost, "scalar/winograd": winograd.cost}
+COUNTED = (
+    quantized("counted_dw", (1, 12, 19, 14), (12, 1, 3, 3), S8, group=12, pads=[1, 1, 1, 1]),
+    quantized("counted_dw_5x5", (1, 6, 15, 15), (6, 1, 5, 5), S8, group=6, pads=[2, 2, 2, 2], strides=[2, 2]),
+    quantized("counted_line", (1, 10, 90), (10, 1, 7), S8, group=10, pads=[3, 3]),
+    quantized("counted_tiles", (1, 18, 10, 14), (22, 18, 3, 3), S8, pads=[1, 1, 1, 1]),
+)
+
+
+# A Cortex-M0 has no winograd.
+COUNTED_ON = [(case, core) for case in COUNTED for core in CORES if (case, core) != (COUNTED[-1], "cortex-m0")]
+
+
+@pytest.mark.parametrize(("case", "core"), COUNTED_ON, ids=lambda value: getattr(value, "name", value))
+def test_the_cost_is_near_the_measured_count(case, core):
+    require_core(core)
+    artifact = unit(case, "nhwc", "speed", core).artifact
+    [call] = artifact.plan.calls
+    channels_last = Layout.CHANNELS_LAST
+    setting = Setting(channels_last, channels_last, "speed", TARGETS[core].features, core=core)
+    [node] = measure(artifact, random_feeds(artifact.plan, 1), flags=("-O3",)).nodes
+    assert COSTS[call.kernel](call.op, setting) == pytest.approx(node.instructions, rel=0.15)
+
+
+def on_core(core: str, cases, folder, compiler: str = "gcc") -> None:
+    """Fails with the cases whose outputs on the emulated core are not the reference's."""
+    units = [each for case in cases for each in units_of(case, core)]
+    program = cross_build(core, [each.artifact for each in units], ("-O3",), folder, compiler)
+    trials = []
+    for index, each in enumerate(units):
+        [port] = each.artifact.plan.inputs
+        for number, x in enumerate(to_boundary(each, inputs(each.case))):
+            trials.append(Trial({port.tensor.name: x}, index, is_shifted=number % 2 == 1, garbage=number))
+    results = iter(emulate(program, trials))
+    wrong = []
+    for each in units:
+        [port] = each.artifact.plan.outputs
+        arrays = [next(results).outputs[port.tensor.name] for _ in inputs(each.case)]
+        text = difference(each, from_boundary(each, np.stack(arrays)))
+        wrong += [text] if text else []
+    assert not wrong, "\n".join(wrong)
+
+
+def require_core(core: str, compiler: str = "gcc") -> None:
+    """Skips the test if a tool for the core is missing, naming the package."""
+    missing = missing_tools(TARGETS[core], compiler, counting=True)
+    if missing:
+        packages = " ".join(dict.fromkeys(TARGETS[core].machine.packages[tool] for tool in missing))
+        pytest.skip(f"{', '.join(missing)} is missing: apt-get install {packages}")
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_outputs_on_the_emulated_core_equal_the_reference(core, tmp_path):
+    require_core(core)
+    on_core(core, OWN[::9], tmp_path)
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_outputs_of_code_that_clang_compiled_equal_the_reference(core, tmp_path):
+    require_core(core, "clang")
+    on_core(core, OWN[4::18], tmp_path, "clang")
+
+
+@pytest.mark.emulated
+@pytest.mark.parametrize("core", CORES)
+def test_every_case_gives_the_references_outputs_on_the_emulated_core(core, tmp_path):
+    require_core(core)
+    on_core(core, OWN, tmp_path)

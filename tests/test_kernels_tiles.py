@@ -1,0 +1,132 @@
+"""arm_dsp/winograd, built for the host: every tile gives the reference's outputs and nothing beside them."""
+
+from __future__ import annotations
+
+from functools import cache
+from unittest import mock
+
+import numpy as np
+import pytest
+from batch import Image, Unit, build, difference, from_boundary, inputs, require, to_boundary, unit
+from cases import S8, Case, quantized
+from cases_tiles import TILES, small
+from gallery_networks import BRANCH, INPUT, STEM, Network
+
+import qcgen
+from qcgen.emulate import missing_tools
+from qcgen.emulate.image import cross_build
+from qcgen.emulate.machine import Trial, emulate
+from qcgen.kernels import PORTABLE
+from qcgen.kernels.arm_dsp import winograd
+from qcgen.kernels.arm_dsp.toom_cook import POINTS
+from qcgen.kernels.cost import Estimate
+from qcgen.reference import evaluate
+from qcgen.targets import TARGETS
+
+
+@cache
+def tiles_unit(case: Case) -> Unit:
+    """The case in tiles, whether that pays or not."""
+    with (
+        mock.patch.object(winograd, "_direct_cost", return_value=float("inf")),
+        mock.patch("qcgen.plan.KERNELS", (winograd.WINOGRAD, *PORTABLE)),
+        mock.patch.object(Estimate, "__call__", return_value=None),
+    ):
+        found = unit.__wrapped__(case, "nhwc", "speed", "cortex-m4")  # not the one that other tests compiled
+    assert found.artifact.plan.calls[0].kernel == "arm_dsp/winograd", case.name
+    return found
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory) -> Image:
+    require("gcc")
+    return build(
+        tmp_path_factory.mktemp("tiles"), [tiles_unit(c) for c in TILES], "gcc", ("-O1", "-fsanitize=address,undefined")
+    )
+
+
+@pytest.fixture(scope="module")
+def outputs(image):
+    return image.run()
+
+
+@pytest.mark.parametrize("case", TILES, ids=lambda case: case.name)
+def test_tiles_give_the_outputs_of_the_reference(case, outputs):
+    each = tiles_unit(case)
+    assert not difference(each, outputs[each.name])
+
+
+@pytest.mark.parametrize("fill", [0, 255])
+def test_what_the_buffers_held_before_makes_no_difference(image, fill):
+    image.assert_equals_reference("guarded", fill)
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_tiles_give_the_same_outputs_on_the_emulated_core(compiler, tmp_path):
+    missing = missing_tools(TARGETS["cortex-m4"], compiler)
+    if missing:
+        pytest.skip(f"missing: {', '.join(missing)}")
+    units = [tiles_unit(case) for case in TILES]
+    image = cross_build("cortex-m4", [each.artifact for each in units], ("-O2",), tmp_path, compiler)
+    trials = []
+    for index, each in enumerate(units):
+        [x] = each.artifact.plan.inputs
+        images = to_boundary(each, inputs(each.case))
+        trials += [Trial({x.tensor.name: image}, index, garbage=number) for number, image in enumerate(images)]
+    results = iter(emulate(image, trials))
+    for each in units:
+        [y] = each.artifact.plan.outputs
+        found = np.stack([next(results).outputs[y.tensor.name] for _ in inputs(each.case)])
+        assert not difference(each, from_boundary(each, found))
+
+
+def test_tiles_of_every_number_of_points_occur():
+    tiles = [tiles_unit(case).artifact.plan.calls[0].context["tile"] for case in TILES]
+    sizes = {(tile.height.size, tile.width.size) for tile in tiles}
+    assert sizes == {(h, w) for h in POINTS for w in POINTS} - {(1, 1)}
+
+
+def test_odd_and_even_numbers_of_tiles_occur():
+    odd = {tiles_unit(case).artifact.plan.calls[0].context["is_odd"] for case in TILES}
+    assert odd == {False, True}
+
+
+def reason(case: Case, optimize: str = "speed") -> str:
+    [call] = unit(case, "nhwc", optimize, "cortex-m4").artifact.plan.calls
+    [found] = [each.reason for each in call.passed_over if each.kernel == "arm_dsp/winograd"]
+    return found
+
+
+def test_weights_keep_their_size_in_flash_with_optimize_size():
+    [case] = [case for case in TILES if case.name == "tiles_without_padding"]
+    assert reason(case, "size") == "its weights take several times the flash, which --optimize speed allows"
+
+
+def test_weights_whose_values_leave_16_bits_are_refused():
+    w = np.full((8, 16, 5, 5), 127, np.int8)
+    case = quantized("tiles_of_large_values", (1, 16, 9, 9), (8, 16, 5, 5), S8, w=w)
+    assert reason(case) == "no tile of its outputs fits the image and its weights 16 bits"
+
+
+def test_layers_of_few_channels_are_left_to_other_kernels():
+    case = quantized("tiles_of_few_channels", (1, 1, 9, 9), (1, 1, 3, 3), S8)
+    assert reason(case) == "1 and 1 channels are too few to pay for the transforms"
+
+
+def test_a_single_tile_is_refused():
+    case = quantized("tiles_alone", (1, 16, 5), (8, 16, 4), S8, w=small((8, 16, 4), 1))
+    assert reason(case) == "no tile of its outputs fits the image and its weights 16 bits"
+
+
+def test_an_image_with_channels_first_is_collected_tile_by_tile():
+    n = Network()
+    stem = n.qlinear_conv("x", INPUT, "stem", (16, 4, 3, 3), STEM, pads=[1, 1, 1, 1])
+    n.qlinear_conv(stem, STEM, "y", (8, 16, 1, 1), BRANCH)
+    artifact = qcgen.compile(n.network(("int8", (1, 4, 12, 12))), target="cortex-m4", optimize="speed")
+    [first, *_] = artifact.plan.calls
+    assert first.kernel == "arm_dsp/winograd"
+    assert not first.context["x_is_last"]
+    x = np.random.default_rng(3).integers(-128, 128, (1, 4, 12, 12)).astype(np.int8)
+    x[..., :6] = np.where(x[..., :6] < 0, -128, 127)
+    [y] = artifact.load().run(None, {"x": x})
+    assert np.array_equal(y, evaluate(artifact.program, {"x": x})["y"])

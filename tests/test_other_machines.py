@@ -1,0 +1,157 @@
+"""Portable code where bytes lie the other way round, and where an int has 16 bits.
+
+A big-endian machine runs everything, the portable meanings of Arm's DSP instructions included. An AVR copies
+constants to its 8 KiB of RAM: what does not fit is left out, and a test below says what that is.
+"""
+
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import avr
+import pytest
+from batch import Machine, build
+from cases import CASES
+from every_case import own_cases
+from gallery_networks import network_qop
+from network_cases import PORTABLE, UNITS
+from network_units import thinned
+from subjects import SETTINGS, Subject, compiled, convolution, convolutions, network, operator, problems
+
+DIGITS = Path(__file__).parent / "data" / "digits"
+NETWORKS = ("digits_qop_s8", "digits_qop_u8", "digits_qdq_s8", "digits_qdq_u8")
+
+S390X = Machine(("-static",), ("qemu-s390x",), ">")
+PACKAGES = {
+    "s390x-linux-gnu-gcc": "gcc-s390x-linux-gnu libc6-dev-s390x-cross",
+    "qemu-s390x": "qemu-user",
+    "avr-gcc": "gcc-avr avr-libc",
+    "simavr": "simavr",
+}
+
+DSP_CORE = "cortex-m4"
+PLANE = convolution(next(case for case in CASES if case.name == "plane"), "nhwc", "size")
+HANDFUL = [PLANE, *convolutions(CASES[1::16])] + [operator(each) for each in UNITS[:: len(UNITS) // 12]]
+
+
+def require(*tools):
+    """Skips the test if a tool is missing, naming its packages."""
+    for tool in tools:
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is missing: apt-get install {PACKAGES[tool]}")
+
+
+def wrong_on_s390x(subjects, folder):
+    """What is wrong with the outputs; buffers are guarded, and aligned to no more than they must be."""
+    require("s390x-linux-gnu-gcc", "qemu-s390x")
+    image = build(folder, subjects, "s390x-linux-gnu-gcc", ("-O1",), S390X)
+    return problems(subjects, image.call([call for each in subjects for call in each.calls], "guarded", 0xEE))
+
+
+def wrong_on_avr(subjects, folder):
+    """What is wrong with the outputs of those that fit; buffers are guarded."""
+    require("avr-gcc", "simavr")
+    fitting = [each for each in subjects if avr.fits(each)]
+    return problems(fitting, avr.run(fitting, folder))
+
+
+@pytest.mark.parametrize("wrong", [wrong_on_s390x, wrong_on_avr])
+def test_a_handful_of_operators_gives_the_references_outputs(wrong, tmp_path):
+    assert not wrong(HANDFUL, tmp_path)
+
+
+@pytest.mark.parametrize("wrong", [wrong_on_s390x, wrong_on_avr])
+def test_a_wrong_output_is_found(wrong, tmp_path):
+    text = PLANE.artifact.files[f"{PLANE.name}.c"]
+    assert "HIGH = 255" in text
+    [found] = wrong([with_text(text.replace("HIGH = 255", "HIGH = 200"))], tmp_path)
+    assert "outputs differ" in found
+
+
+def with_text(text):
+    """PLANE with another C file."""
+    files = {**PLANE.artifact.files, f"{PLANE.name}.c": text}
+    return replace(PLANE, artifact=replace(PLANE.artifact, files=files))
+
+
+@pytest.mark.parametrize("wrong", [wrong_on_s390x, wrong_on_avr])
+@pytest.mark.parametrize(
+    ("statement", "complaint"),
+    [("y[PLANE_NHWC_SIZE_Y_SIZE] = 0;", "a write beside a buffer, in plane"), ("*(uint8_t *)x ^= 1;", "an input is")],
+)
+def test_a_write_where_none_may_be_is_found(wrong, statement, complaint, tmp_path):
+    head = f'#include "{PLANE.name}.h"\nvoid {PLANE.name}_run(const uint8_t *x, uint8_t *y, void *arena)\n'
+    with pytest.raises(AssertionError, match=complaint):
+        wrong([with_text(f"{head}{{\n    (void)x;\n    (void)y;\n    (void)arena;\n    {statement}\n}}\n")], tmp_path)
+
+
+@pytest.mark.parametrize("model", NETWORKS)
+def test_a_whole_network_gives_what_onnxruntime_gave_on_a_big_endian_machine(model, tmp_path):
+    assert not wrong_on_s390x([network(DIGITS / f"{model}.onnx")], tmp_path)
+
+
+@pytest.mark.parametrize("wrong", [wrong_on_s390x, wrong_on_avr])
+def test_a_small_network_gives_the_references_outputs(wrong, tmp_path):
+    assert avr.fits(small_network())
+    assert not wrong([small_network()], tmp_path)
+
+
+def small_network() -> Subject:
+    """Convolutions, a sum, poolings, a product of matrices and a softmax: all within 8 KiB."""
+    return compiled("network_qop", network_qop())
+
+
+@pytest.mark.emulated
+def test_every_convolution_gives_the_references_outputs_on_a_big_endian_machine(tmp_path):
+    assert not wrong_on_s390x(convolutions(CASES), tmp_path)
+
+
+@pytest.mark.emulated
+def test_dsp_instructions_in_portable_c_give_the_references_outputs_on_a_big_endian_machine(tmp_path):
+    subjects = convolutions((*CASES, *own_cases(DSP_CORE)), DSP_CORE)
+    assert not wrong_on_s390x([each for each in subjects if "arm_dsp" in kernel_of(each)], tmp_path)
+
+
+@pytest.mark.emulated
+def test_every_other_operator_gives_the_references_outputs_on_a_big_endian_machine(tmp_path):
+    assert not wrong_on_s390x([operator(each) for each in UNITS], tmp_path)
+
+
+@pytest.mark.emulated
+def test_every_convolution_that_fits_gives_the_references_outputs_on_an_avr(tmp_path):
+    assert not wrong_on_avr(convolutions(CASES), tmp_path)
+
+
+@pytest.mark.emulated
+def test_every_other_operator_that_fits_gives_the_references_outputs_on_an_avr(tmp_path):
+    assert not wrong_on_avr(small_operators(), tmp_path)
+
+
+def small_operators() -> list[Subject]:
+    """Every unit of other operators; of tensors that do not fit into the RAM, evenly spread elements."""
+    return [each if avr.fits(each := operator(unit)) else operator(thinned(unit)) for unit in PORTABLE]
+
+
+TOO_LARGE_FOR_AVR = {
+    "integer_wraps_pointwise",  # 33,100 channels
+    "integer_wraps_window",  # 16,600 channels
+    "taps_700",
+    "add_s8_huge",  # tables of all pairs
+    "add_u8_huge",
+    "mul_s8_huge",
+    "mul_u8_huge",
+    *(f"mean_{kind}_{size}" for kind in ("s8", "u8") for size in ("7_of_16_by_16", "4_of_17_by_31", "7_of_17_by_31")),
+}
+
+
+def test_what_is_left_out_on_an_avr_has_tensors_or_constants_beyond_its_ram():
+    left_out = [each.name for each in (*convolutions(CASES), *small_operators()) if not avr.fits(each)]
+    endings = tuple(f"_{layout}_{optimize}" for layout, optimize in SETTINGS)
+    assert {re.sub(f"({'|'.join(endings)})$", "", name) for name in left_out} == TOO_LARGE_FOR_AVR
+    assert sum(avr.fits(each) for each in convolutions(CASES)) > 0.9 * len(CASES)
+
+
+def kernel_of(each: Subject) -> str:
+    [call] = each.artifact.plan.calls
+    return call.kernel

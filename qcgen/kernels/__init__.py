@@ -1,4 +1,7 @@
-"""The kernels, in the order in which they are preferred; the first that serves an operator computes it."""
+"""The kernels; the one with the lowest cost of those that serve an operator computes it (``qcgen.plan.select``).
+
+Their order decides where costs do not: the first that serves is used if it has no figures for the core.
+"""
 
 from qcgen.kernels.arm_dsp.conv import CONV as DSP_CONV
 from qcgen.kernels.arm_dsp.dense import DENSE as DSP_DENSE

@@ -73,3 +73,13 @@ def _position(geometry: ConvGeometry, index: int) -> str:
     inner = [f"OUT_{label}" for label in labels[index + 1 :]]
     divided = "pixel" + (f" / {inner[0]}" if len(inner) == 1 else f" / ({' * '.join(inner)})" if inner else "")
     return f"{divided} % OUT_{labels[index]}" if index else divided
+
+
+def any_at_border(spatial: tuple[Axis, ...]) -> bool:
+    """Whether some window reaches beyond the image."""
+    return any(axis.inside_begin > 0 or axis.inside_end < axis.output for axis in spatial)
+
+
+def any_inside(spatial: tuple[Axis, ...]) -> bool:
+    """Whether some window lies wholly within the image."""
+    return all(axis.inside_begin < axis.inside_end for axis in spatial)

@@ -66,3 +66,23 @@ def near_ties(prepared: Prepared, guard_role: str = "tie_window") -> float:
         if table.role == guard_role:
             return float(np.minimum(1.0, 2 * table.values / 2.0 ** names["output"].shift).mean())
     return 0.0
+
+
+def count_kinds(terms: Terms, names: Names, outputs: float) -> None:
+    """Output steps by their arithmetic."""
+    for kind in ("raw", "high word", "wide", "narrow", "emulated"):
+        terms[f"{kind} output"] += outputs * (names["output"].kind == kind)
+    terms["emulation"] += outputs * (names["output"].kind == "emulated")
+
+
+def count_pair_lines(terms: Terms, names: Names, elements: float) -> None:
+    """The codes of a sum or product by their line's form."""
+    line = names["line"]
+    terms[f"{names['kind']} by {'a table' if line.form == 'table' else 'a line'}"] = elements
+    terms["signed code"] = elements * (names["low"] < 0)
+    terms["fine slope"] = elements * bool(line.fine_shift)
+    terms["tie window"] = elements * (line.window is not None)
+    if names["exceptions"]:
+        terms["exception test"] = elements
+        near = (2 * line.exception_window + 1) / (names["fraction_mask"] + 1)
+        terms["search step"] = elements * min(1.0, near) * names["exceptions"].bit_length()

@@ -10,6 +10,7 @@ import numpy as np
 from qcgen.intervals import INT32_MAX, INT32_MIN, reach, weight_differences
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, Int64s
+from qcgen.ir.types import DType
 from qcgen.kernels.epilogue import Epilogue, prepare_epilogue
 from qcgen.kernels.kernel import Constants
 
@@ -55,6 +56,11 @@ class Packed:
             return ", shifted into int8"
         return ", less their zero point" if self.has_zero_points else ""
 
+    @property
+    def weights_type(self) -> str:
+        """The C type of the table: int16 where weights less their zero point need it."""
+        return "int8_t" if self.weights.min() >= -128 and self.weights.max() <= 127 else "int16_t"
+
     def constants(self) -> tuple[Constants, ...]:
         """The tables besides the weights: where accumulators start, corrections, and those of the output step."""
         addend = " plus an offset of the requantization" if self.epilogue.addend.any() else ""
@@ -65,6 +71,16 @@ class Packed:
             text = "times the sum of a window's taps: what the shifted weights leave out."
             constants.append(Constants("correction", "int16_t", self.correction, text))
         return (*constants, *self.epilogue.constants)
+
+
+def signed_shift(op: Conv) -> int:
+    """What brings the input's codes to int8."""
+    return -128 if op.x.dtype is DType.UINT8 else 0
+
+
+def unsigned_shift(op: Conv) -> int:
+    """What brings the input's codes to 0..255."""
+    return 128 if op.x.dtype is DType.INT8 else 0
 
 
 def pack(op: Conv, features: frozenset[str], x_shift: int, *, whole_weights: bool = False) -> Packed:

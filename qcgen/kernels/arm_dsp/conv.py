@@ -8,43 +8,34 @@ from math import prod
 import numpy as np
 
 from qcgen.ir.program import Conv, ConvGeometry, Operator
-from qcgen.ir.types import DType, Layout
+from qcgen.ir.types import Layout
 from qcgen.kernels.arm_dsp.cost import conv_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.lanes import LANES, Outputs
-from qcgen.kernels.arm_dsp.output import dsp_output, exact_constants, output_support, output_tail
+from qcgen.kernels.arm_dsp.output import dsp_output, output_support, output_tail
 from qcgen.kernels.arm_dsp.weights import Stream, stream
 from qcgen.kernels.arm_dsp.window import MAX_LONE, Window, lone_elements, window
-from qcgen.kernels.axes import INDENT, axes
+from qcgen.kernels.axes import INDENT, any_at_border, any_inside, axes
 from qcgen.kernels.cost import Estimate
+from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import pack
-from qcgen.kernels.portable.window_sums import describe, why_no_integer_conv
+from qcgen.kernels.reasons import why_groups, why_no_byte_conv
+from qcgen.kernels.text import describe, x_kind
 
 ALONE_PAIRS = 8  # up to which int16 weights are faster: shared words save a cycle a pair, and cost 8 to part the sums
 WIDTHS = (4, 2, 1)  # output channels at a time: two windows of four have eight sums, and 14 registers are all
 
 
-def why_no_dsp(op: Operator, setting: Setting) -> str | None:
-    """What no DSP kernel serves."""
-    reason = why_no_integer_conv(op)
-    if reason is not None:
-        return reason
-    assert isinstance(op, Conv)
-    if pack(op, setting.features, 0).is_corrected:
-        return "weights less their zero point need more than eight bits"
-    return None
-
-
 def why_not(op: Operator, setting: Setting) -> str | None:
     """Serves convolutions without groups, and with channels first those of few channels."""
-    reason = why_no_dsp(op, setting)
+    reason = why_no_byte_conv(op, setting)
     if reason is not None:
         return reason
     assert isinstance(op, Conv)
     g = op.geometry
     if g.group > 1:
-        return f"there are {g.group} groups of channels"
+        return why_groups(g)
     lone = lone_elements(g, setting.x_layout, has_border=_has_border(op, setting))
     if lone > MAX_LONE:
         return f"words of four leave {lone} elements of a window over, more than the {MAX_LONE} that are written out"
@@ -52,7 +43,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
 
 
 def _has_border(op: Conv, setting: Setting) -> bool:
-    return any(axis.inside_begin > 0 or axis.inside_end < axis.output for axis in axes(op.geometry, setting.x_layout))
+    return any_at_border(axes(op.geometry, setting.x_layout))
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:
@@ -106,7 +97,7 @@ def _window_context(g: ConvGeometry, setting: Setting, planned: Window) -> dict[
         "row_label": spatial[-1].label if planned.is_rows else "",
         "walked": tuple(replace(axis, indent=INDENT * (depth + i)) for i, axis in enumerate(walked)),
         "walked_indent": INDENT * (depth + len(walked)),
-        "has_inside": all(axis.inside_begin < axis.inside_end for axis in spatial),
+        "has_inside": any_inside(spatial),
     }
 
 
@@ -127,11 +118,6 @@ def _image_context(op: Conv, setting: Setting) -> dict[str, object]:
         "x_image": g.in_channels * prod(g.input),
         "y_image": g.out_channels * pixels,
     }
-
-
-def x_kind(op: Conv) -> str:
-    """How the names of instructions end that widen the image's elements."""
-    return "u8" if op.x.dtype is DType.UINT8 else "s8"
 
 
 def stream_constants(words: Stream) -> Constants:

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from qcgen.ir.program import Conv, Operator
-from qcgen.kernels.cost import Names, Terms, near_ties, new_terms
+from qcgen.kernels.cost import Names, Terms, count_kinds, count_pair_lines, near_ties, new_terms
 from qcgen.kernels.kernel import Prepared
-from qcgen.kernels.portable.cost import count_kinds, count_pair_lines
 
 REGISTERS = 9  # words of weights that a loop keeps besides its sums and pointers
 

@@ -6,11 +6,11 @@ from math import ceil
 
 from qcgen.ir.program import Conv, Operator
 from qcgen.kernels.arm_dsp.cost import count_outputs, weight_instructions, windowed_channels
-from qcgen.kernels.arm_dsp.plane import PlaneAxis
 from qcgen.kernels.arm_dsp.tile import Tile
 from qcgen.kernels.arm_dsp.toom_cook import ToomCook
 from qcgen.kernels.cost import Names, Terms, new_terms
 from qcgen.kernels.kernel import Prepared
+from qcgen.kernels.plane import PlaneAxis
 
 
 def winograd_terms(op: Operator, prepared: Prepared) -> Terms:

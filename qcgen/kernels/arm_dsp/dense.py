@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import prod
 
-from qcgen.ir.program import Conv, ConvGeometry, Operator
-from qcgen.kernels.arm_dsp.conv import stream_constants, stream_support, why_no_dsp, x_kind
+from qcgen.ir.program import Conv, Operator
+from qcgen.kernels.arm_dsp.conv import stream_constants, stream_support
 from qcgen.kernels.arm_dsp.cost import dense_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.lanes import ONE_LANE, Outputs
-from qcgen.kernels.arm_dsp.output import dsp_output, exact_constants, output_support, output_tail
+from qcgen.kernels.arm_dsp.output import dsp_output, output_support, output_tail
 from qcgen.kernels.arm_dsp.weights import stream
-from qcgen.kernels.arm_dsp.window import unrolled, whole_image
+from qcgen.kernels.arm_dsp.window import whole_image
 from qcgen.kernels.cost import Estimate
+from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.packing import pack
-from qcgen.kernels.portable.window_sums import describe
+from qcgen.kernels.reasons import why_no_dense
+from qcgen.kernels.text import describe, x_kind
+from qcgen.kernels.unroll import unrolled
 
 WIDTHS = {"size": (8, 4, 2, 1), "speed": (4, 2, 1)}  # output channels at a time; four load their weights at once
 MAX_UNROLL = {"size": 4, "speed": 32}  # steps of four elements, of 31 instructions with eight channels, 13 with four
@@ -32,21 +34,7 @@ class Lone:
 
 def why_not(op: Operator, setting: Setting) -> str | None:
     """Serves kernels that are as large as the image, without padding."""
-    reason = why_no_dsp(op, setting)
-    if reason is not None:
-        return reason
-    assert isinstance(op, Conv)
-    g = op.geometry
-    if g.group > 1:
-        return f"there are {g.group} groups of channels"
-    if not _is_whole(g):
-        return "a window is not the whole image"
-    return None
-
-
-def _is_whole(g: ConvGeometry) -> bool:
-    is_dense = all(k == 1 or d == 1 for k, d in zip(g.kernel, g.dilations, strict=True))
-    return g.kernel == g.input and prod(g.output) == 1 and not g.is_padded and is_dense
+    return why_no_dense(op, setting)
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:

@@ -7,17 +7,17 @@ from math import prod
 import numpy as np
 
 from qcgen.ir.program import Conv, Int64s, Operator
-from qcgen.ir.types import Layout
-from qcgen.kernels.arm_dsp.conv import x_kind
 from qcgen.kernels.arm_dsp.cost import depthwise_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
-from qcgen.kernels.arm_dsp.output import dsp_output, output_constants, output_support
-from qcgen.kernels.arm_dsp.plane import PlaneAxis, plane_axes
+from qcgen.kernels.arm_dsp.output import dsp_output, output_support
 from qcgen.kernels.arm_dsp.plane_rows import Group, RowWeights, groups_of, row_weights, row_words_of
 from qcgen.kernels.cost import Estimate
+from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed, pack
-from qcgen.kernels.portable.window_sums import describe, why_no_integer_conv
+from qcgen.kernels.plane import PlaneAxis, plane_axes
+from qcgen.kernels.reasons import why_no_depthwise, why_taps, why_wraps
+from qcgen.kernels.text import describe, x_kind
 
 QUAD = 4  # channels in a word of the image
 MAX_TAPS = 64  # written out one by one
@@ -26,25 +26,16 @@ PLANES_BYTES = 2048  # scratch that a band of rows may take, if more than one ro
 
 def why_not(op: Operator, setting: Setting) -> str | None:
     """Serves depthwise convolutions of images of one or two axes with four channels or more."""
-    reason = why_no_integer_conv(op)
+    reason = why_no_depthwise(op, setting)
     if reason is not None:
         return reason
     assert isinstance(op, Conv)
     g = op.geometry
-    if Layout.CHANNELS_FIRST in (setting.x_layout, setting.y_layout):
-        return "the channels of a pixel do not lie side by side"
-    if not g.group == g.in_channels == g.out_channels:
-        return f"not depthwise: {g.group} groups, {g.in_channels} input and {g.out_channels} output channels"
     if g.in_channels < QUAD:
         return f"{g.in_channels} channels do not fill a word"
-    if g.rank > 2:
-        return f"the image has {g.rank} axes"
-    _, width = plane_axes(g)
-    if prod(g.kernel[:-1]) * width.span > MAX_TAPS:
-        return f"{prod(g.kernel[:-1]) * width.span} taps are more than the {MAX_TAPS} that are written out"
-    if pack(op, setting.features, 0, whole_weights=True).wraps:
-        return "its sums may leave int32"
-    return None
+    height, width = plane_axes(g)
+    too_many = why_taps(height.kernel * width.span, MAX_TAPS)
+    return too_many or why_wraps(pack(op, setting.features, 0, whole_weights=True))
 
 
 def _band(height: PlaneAxis, row_words: int) -> int:
@@ -91,7 +82,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "is_packed": is_packed,
         "taps": prod(g.kernel),
         "kernel_rows": range(height.kernel),
-        "weight_type": _byte_type(packed),
+        "weight_type": packed.weights_type,
         "groups": groups,
         "row_words": row_words,
         "plane_words": plane_rows * row_words,
@@ -117,7 +108,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         weights = Constants("weights", "int32_t", words, f"weights [{g.out_channels} channels], two taps in a word.")
     else:
         meaning = f"weights [{g.out_channels} channels][{prod(g.kernel)} taps]{packed.weights_remark}."
-        weights = Constants("weights", _byte_type(packed), packed.weights, meaning)
+        weights = Constants("weights", packed.weights_type, packed.weights, meaning)
     start = Constants("start", "int32_t", packed.start, "where each accumulator starts.")
     constants = (weights, start, *output_constants(packed))
     scratch = Scratch(4 * QUAD * plane_rows * row_words, 4)
@@ -137,11 +128,6 @@ def _four(padding: int) -> int:
     """A word of four elements that are padding, as int32."""
     word = (padding & 0xFF) * 0x01010101
     return word - 2**32 if word >= 2**31 else word
-
-
-def _byte_type(packed: Packed) -> str:
-    """int16 where weights less their zero point need it."""
-    return "int8_t" if packed.weights.min() >= -128 and packed.weights.max() <= 127 else "int16_t"
 
 
 DEPTHWISE_COST = Estimate(prepare, depthwise_terms, FIGURES["arm_dsp/depthwise"])

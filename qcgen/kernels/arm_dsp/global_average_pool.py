@@ -10,7 +10,7 @@ from qcgen.kernels.arm_dsp.cost import global_average_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
-from qcgen.kernels.portable import global_average_pool as portable
+from qcgen.kernels.mean import names_of, prepare_mean, why_no_mean
 
 QUAD = 4  # channels in a word, and pixels at a time
 RUN = 64  # times four pixels, whose sums fit 16 bits: 256 times -128 or 255
@@ -18,13 +18,13 @@ RUN = 64  # times four pixels, whose sums fit 16 bits: 256 times -128 or 255
 
 def why_not(op: Operator, setting: Setting) -> str | None:
     """Serves codes whose channels lie side by side, four or more."""
-    reason = portable.why_not(op, setting)
+    reason = why_no_mean(op)
     if reason is not None:
         return reason
     assert isinstance(op, GlobalAveragePool)
     if op.requantize is None:
         return "its numbers are float32"
-    names = portable.names_of(op, setting)
+    names = names_of(op, setting)
     if not names["channels_last"]:
         return "the channels of a pixel do not lie side by side"
     channels = op.x.shape[op.channel_axis]
@@ -32,9 +32,9 @@ def why_not(op: Operator, setting: Setting) -> str | None:
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:
-    """The portable kernel's sums and output step, without its scratch."""
+    """The sums and the output step, without scratch for sums."""
     assert isinstance(op, GlobalAveragePool)
-    prepared = portable.prepare(op, setting)
+    prepared = prepare_mean(op, setting)
     is_unsigned = op.x.dtype is DType.UINT8
     kind = "u8" if is_unsigned else "s8"
     others = ("is_float", "channels_last", "pixels_walk", "x_channel")

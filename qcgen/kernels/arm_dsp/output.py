@@ -6,18 +6,8 @@ import numpy as np
 
 from qcgen.ir.program import Conv
 from qcgen.kernels.arm_dsp.weights import Tail
-from qcgen.kernels.fast_output import (
-    FAST,
-    FastOutput,
-    exact_constants,
-    fast_output,
-    fast_support,
-    output_constants,
-    parameter,
-)
+from qcgen.kernels.fast_output import FAST, FastOutput, fast_output, fast_support, parameter
 from qcgen.kernels.packing import Packed
-
-__all__ = ["dsp_output", "exact_constants", "output_constants", "output_support", "output_tail"]
 
 
 def dsp_output(op: Conv, packed: Packed) -> FastOutput:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from qcgen.kernels.arm_dsp.plane import PlaneAxis
+from qcgen.kernels.plane import PlaneAxis
 
 MAX_ALONE = 6  # outputs of a row that are summed at the same time if there are no more in the row
 PART = 4  # else so many at a time, an even number,

@@ -8,28 +8,28 @@ from qcgen.ir.program import Operator, QuantizedBinary
 from qcgen.ir.types import DType
 from qcgen.kernels.arm_dsp.cost import binary_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
+from qcgen.kernels.binary import binary_walk, prepare_binary, why_no_binary
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
-from qcgen.kernels.portable import quantized_binary as portable
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
     """Serves operands that neither are broadcast nor lie in another order than the output."""
-    reason = portable.why_not(op, setting)
+    reason = why_no_binary(op)
     if reason is not None:
         return reason
     assert isinstance(op, QuantizedBinary)
-    walk, _ = portable.binary_walk(op.a, op.b, op.y, setting)
+    walk, _ = binary_walk(op.a, op.b, op.y, setting)
     if walk.outer or not walk.contiguous:
         return "an operand is broadcast or lies in another order"
     return None
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:
-    """The portable kernel's line and tables."""
+    """The line and its tables, without a walk."""
     assert isinstance(op, QuantizedBinary)
-    prepared = portable.prepare(op, setting)
-    walk, _ = portable.binary_walk(op.a, op.b, op.y, setting)
+    prepared = prepare_binary(op, setting)
+    walk, _ = binary_walk(op.a, op.b, op.y, setting)
     is_table = "table" in (prepared.certificate.requantize or {})
     saturate = "dsp_saturate_u8" if op.y.dtype is DType.UINT8 else "dsp_saturate_s8"
     context = {name: value for name, value in prepared.context.items() if name not in ("walk", "is_in_place")}

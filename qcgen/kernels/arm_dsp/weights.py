@@ -18,8 +18,9 @@ import numpy as np
 
 from qcgen.intervals import INT32_MIN, reach
 from qcgen.ir.program import Conv, Int64s
-from qcgen.kernels.arm_dsp.window import MAX_UNROLL, MAX_WHOLE, ZERO, Unrolled, unrolled
+from qcgen.kernels.arm_dsp.window import MAX_UNROLL, MAX_WHOLE, ZERO
 from qcgen.kernels.packing import Packed
+from qcgen.kernels.unroll import Unrolled, unrolled
 
 SPEED_UNROLL = 40  # copies of a loop's body, 11 instructions each, where flash may be spent
 

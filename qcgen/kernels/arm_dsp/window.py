@@ -9,6 +9,7 @@ import numpy as np
 
 from qcgen.ir.program import ConvGeometry, Int64s
 from qcgen.ir.types import Layout
+from qcgen.kernels.unroll import Unrolled, unrolled
 
 MAX_GATHERED = 256  # elements of a window at the border that the C function collects on its stack
 MAX_LONE = 64  # elements left over by whole words that are written out pair by pair
@@ -36,26 +37,6 @@ class LonePair:
 
 
 @dataclass(frozen=True)
-class Unrolled:
-    """A loop of ``count`` rounds of ``unroll`` copies, then ``rest`` more copies."""
-
-    total: int
-    unroll: int
-    count: int
-    rest: int
-
-    @property
-    def copies(self) -> range:
-        """The copies in the loop."""
-        return range(self.unroll)
-
-    @property
-    def rest_copies(self) -> range:
-        """The copies behind the loop."""
-        return range(self.rest)
-
-
-@dataclass(frozen=True)
 class Window:
     """A window as ``runs`` of ``run`` elements that lie side by side in the image, each widened word by word.
 
@@ -77,17 +58,6 @@ class Window:
     def pairs(self) -> int:
         """Pairs of one window; an even number."""
         return self.order.size // 2
-
-
-def unrolled(total: int, most: int = MAX_UNROLL, whole: int = 0) -> Unrolled:
-    """How a loop of ``total`` rounds is written: in copies that divide it, if there are enough of these.
-
-    There are at most ``most`` copies in a loop, and up to ``whole`` if that saves it.
-    """
-    if total <= max(most, whole):
-        return Unrolled(total, total, 1 if total else 0, 0)
-    unroll = max((n for n in range(most // 2, most + 1) if total % n == 0), default=most)
-    return Unrolled(total, unroll, total // unroll, total % unroll)
 
 
 def window(g: ConvGeometry, layout: Layout, *, has_border: bool) -> Window:

@@ -8,18 +8,19 @@ from math import prod
 import numpy as np
 
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
-from qcgen.ir.types import DType, Layout
-from qcgen.kernels.arm_dsp.conv import x_kind
+from qcgen.ir.types import Layout
 from qcgen.kernels.arm_dsp.cost_tiles import winograd_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
-from qcgen.kernels.arm_dsp.output import dsp_output, output_constants, output_support
-from qcgen.kernels.arm_dsp.plane import plane_axes
+from qcgen.kernels.arm_dsp.output import dsp_output, output_support
 from qcgen.kernels.arm_dsp.tile import ELEMENT_HIGH, Tile, tiles
-from qcgen.kernels.arm_dsp.window import Unrolled, unrolled
 from qcgen.kernels.cost import Estimate
+from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import Packed, pack
-from qcgen.kernels.portable.window_sums import describe, why_no_integer_conv
+from qcgen.kernels.packing import Packed, pack, unsigned_shift
+from qcgen.kernels.plane import plane_axes
+from qcgen.kernels.reasons import why_axes, why_groups, why_no_integer_conv, why_wraps
+from qcgen.kernels.text import describe, x_kind
+from qcgen.kernels.unroll import Unrolled, unrolled
 
 WIDTHS = (4, 2, 1)
 LANES = (("a", "x"), ("b", "z"))  # of two tiles the names of sums and pairs in C
@@ -71,16 +72,16 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     if setting.y_layout is Layout.CHANNELS_FIRST:
         return "the channels of an output pixel do not lie side by side"
     if g.rank > 2:
-        return f"the image has {g.rank} axes"
+        return why_axes(g)
     if max(g.kernel) > 5 or max(g.kernel) == 1 or set(g.strides) != {1}:
         return "not a kernel of 2 to 5 taps along an axis, of stride 1"
     if g.group > 1:
-        return f"there are {g.group} groups of channels"
+        return why_groups(g)
     if setting.optimize != "speed":
         return "its weights take several times the flash, which --optimize speed allows"
     packed = _pack(op, setting)
     if packed.wraps:
-        return "its sums may leave int32"
+        return why_wraps(packed)
     tile = _tile(op, packed)
     if tile is None:
         return "no tile of its outputs fits the image and its weights 16 bits"
@@ -91,7 +92,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
 
 def _pack(op: Conv, setting: Setting) -> Packed:
     """Taps are 0 to ELEMENT_HIGH."""
-    return pack(op, setting.features, 0 if op.x.dtype is DType.UINT8 else 128, whole_weights=True)
+    return pack(op, setting.features, unsigned_shift(op), whole_weights=True)
 
 
 def _tile(op: Conv, packed: Packed) -> Tile | None:

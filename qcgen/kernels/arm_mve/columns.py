@@ -5,26 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from qcgen.ir.program import ConvGeometry
+from qcgen.kernels.plane import PlaneAxis, plane_axes
 
 QUAD = 4  # channels in a vector of sums; rows in a word; taps of a row in a vector
 BLOCK = 16  # bytes in a vector; channels that are interleaved at a time
-
-
-@dataclass(frozen=True)
-class ImageAxis:
-    """One axis of the image; rank 1 has a height of one."""
-
-    input: int
-    output: int
-    kernel: int
-    stride: int
-    dilation: int
-    pad: int
-
-    @property
-    def parts(self) -> int:
-        """How many vectors the kernel needs on this axis."""
-        return -(-self.kernel // QUAD)
 
 
 @dataclass(frozen=True)
@@ -53,8 +37,8 @@ class Columns:
     the axes are those of the image that it is cut into.
     """
 
-    height: ImageAxis
-    width: ImageAxis
+    height: PlaneAxis
+    width: PlaneAxis
     channels: int
     column: int
     band: int
@@ -70,12 +54,12 @@ class Columns:
     @property
     def groups(self) -> int:
         """Groups of four rows that a window reaches."""
-        return self.height.parts
+        return vectors(self.height)
 
     @property
     def parts(self) -> int:
         """Vectors of four columns that a window needs of a group."""
-        return self.width.parts
+        return vectors(self.width)
 
     @property
     def is_large(self) -> bool:
@@ -108,39 +92,42 @@ class Columns:
         return QUAD * BLOCK * self.groups * self.parts
 
 
+def vectors(axis: PlaneAxis) -> int:
+    """How many vectors the kernel needs on an axis."""
+    return -(-axis.kernel // QUAD)
+
+
 def columns_of(g: ConvGeometry) -> Columns:
     """How an image of one or two axes is interleaved."""
-    image_height, image_width = _axes(g)
-    is_line = image_height.input == image_height.output == 1 and image_height.kernel == 1 and image_width.parts > 1
+    image_height, image_width = plane_axes(g)
+    is_line = image_height.input == image_height.output == 1 and image_height.kernel == 1 and vectors(image_width) > 1
     return _line(g, image_width) if is_line else _image(g, image_height, image_width)
 
 
-def _line(g: ConvGeometry, width: ImageAxis) -> Columns:
+def _line(g: ConvGeometry, width: PlaneAxis) -> Columns:
     """One row and more than four taps: an image whose rows are the line, each from four taps further on."""
-    rows, shift = width.parts, QUAD * width.dilation
+    rows, shift = vectors(width), QUAD * width.dilation
     read = (width.output - 1) * width.stride + (QUAD - 1) * width.dilation + 1
-    height = ImageAxis(rows, 1, rows, 1, 1, 0)
-    found = _image(g, height, ImageAxis(read, width.output, QUAD, width.stride, width.dilation, 0))
-    pixels = read + (QUAD * height.parts - 1) * shift
+    height = PlaneAxis(rows, 1, rows, 1, 1, 0)
+    found = _image(g, height, PlaneAxis(read, width.output, QUAD, width.stride, width.dilation, 0))
+    pixels = read + (QUAD * vectors(height) - 1) * shift
     line = Line(
         left=found.column * min(width.pad, pixels),
         pixels=max(0, min(width.input, pixels - width.pad)),
         bytes=found.column * pixels,
     )
-    return replace(found, row=found.column * shift, step=BLOCK, inside=(True,) * height.parts, line=line)
+    return replace(found, row=found.column * shift, step=BLOCK, inside=(True,) * vectors(height), line=line)
 
 
-def _image(g: ConvGeometry, height: ImageAxis, width: ImageAxis) -> Columns:
-    is_large = height.parts * width.parts > 1
+def _image(g: ConvGeometry, height: PlaneAxis, width: PlaneAxis) -> Columns:
+    is_large = vectors(height) * vectors(width) > 1
     # The next row of windows is found in the same words if it is as many rows lower as there are left in them.
     band = 1 if is_large or height.dilation > 1 else (QUAD - height.kernel) // height.stride + 1
     band = min(band, height.output)
     rows_below = QUAD - 1 if is_large else height.kernel + (band - 1) * height.stride - 1
     column = min(g.in_channels, BLOCK)
-    first_to_last = (width.output - 1) * width.stride + 1
-    reached = first_to_last + (width.kernel - 1) * width.dilation
-    read = first_to_last + (QUAD * width.parts - 1) * width.dilation
-    copied = column * max(0, min(width.input, reached - width.pad))
+    read = (width.output - 1) * width.stride + 1 + (QUAD * vectors(width) - 1) * width.dilation
+    copied = column * width.copied
     left = column * min(width.pad, read)
     return Columns(
         height,
@@ -159,19 +146,11 @@ def _image(g: ConvGeometry, height: ImageAxis, width: ImageAxis) -> Columns:
     )
 
 
-def _axes(g: ConvGeometry) -> tuple[ImageAxis, ImageAxis]:
-    found = [
-        ImageAxis(*sizes)
-        for sizes in zip(g.input, g.output, g.kernel, g.strides, g.dilations, g.pads_begin, strict=True)
-    ]
-    return (found[0], found[1]) if len(found) == 2 else (ImageAxis(1, 1, 1, 1, 1, 0), found[0])
-
-
-def _inside(height: ImageAxis, band: int, rows_below: int) -> tuple[bool, ...]:
+def _inside(height: PlaneAxis, band: int, rows_below: int) -> tuple[bool, ...]:
     tops = [
         oy * height.stride - height.pad + QUAD * group * height.dilation
         for oy in range(0, height.output, band)
-        for group in range(height.parts)
+        for group in range(vectors(height))
     ]
     return tuple(top >= 0 and top + rows_below * height.dilation < height.input for top in tops)
 

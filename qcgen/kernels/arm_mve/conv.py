@@ -6,44 +6,40 @@ from dataclasses import replace
 from math import prod
 
 from qcgen.ir.program import Conv, Operator
-from qcgen.ir.types import DType, Layout
-from qcgen.kernels.arm_dsp.conv import why_no_dsp, x_kind
-from qcgen.kernels.arm_dsp.output import exact_constants
+from qcgen.ir.types import Layout
 from qcgen.kernels.arm_mve.blocks import ONE, TWO, blocks, blocks_support, has_last, stream
 from qcgen.kernels.arm_mve.cost import instructions
 from qcgen.kernels.arm_mve.output import mve_output, output_support
 from qcgen.kernels.arm_mve.window import Window, window
 from qcgen.kernels.axes import INDENT, axes
+from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import pack
-from qcgen.kernels.portable.window_sums import describe
+from qcgen.kernels.packing import Packed, pack, signed_shift
+from qcgen.kernels.reasons import why_channels_apart, why_groups, why_no_byte_conv
+from qcgen.kernels.text import describe, x_kind
 
 CORE = "cortex-m55"  # whose instructions were counted
 
 
-def x_shift(op: Conv) -> int:
-    """What brings the image's elements to int8: VMLADAV multiplies signed numbers with signed ones only."""
-    return -128 if op.x.dtype is DType.UINT8 else 0
-
-
 def why_not(op: Operator, setting: Setting) -> str | None:
     """Serves convolutions without groups."""
-    reason = why_no_dsp(op, setting)
+    reason = why_no_byte_conv(op, setting)
     if reason is not None:
         return reason
     assert isinstance(op, Conv)
-    if Layout.CHANNELS_FIRST in (setting.x_layout, setting.y_layout):
-        return "the channels of a pixel do not lie side by side"
-    if op.geometry.group > 1:
-        return f"there are {op.geometry.group} groups of channels"
-    return None
+    return why_channels_apart(setting.x_layout, setting.y_layout) or why_groups(op.geometry)
+
+
+def _pack(op: Conv, setting: Setting) -> Packed:
+    """Taps are int8: VMLADAV multiplies signed numbers with signed ones only."""
+    return pack(op, setting.features, signed_shift(op))
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:
     """Weights as words in steps of 16 elements; two windows as scratch, if they are copied."""
     assert isinstance(op, Conv)
     g = op.geometry
-    packed = pack(op, setting.features, x_shift(op))
+    packed = _pack(op, setting)
     planned = window(op)
     spatial = axes(g, Layout.CHANNELS_LAST)
     walked = tuple(replace(axis, indent=INDENT * i) for i, axis in enumerate(spatial))
@@ -96,7 +92,7 @@ def _copy_support(op: Conv, planned: Window) -> tuple[str, ...]:
 def cost(op: Operator, setting: Setting) -> float | None:
     """Instructions of one call on a Cortex-M55; None for other cores."""
     assert isinstance(op, Conv)
-    return instructions(op, pack(op, setting.features, x_shift(op))) if setting.core == CORE else None
+    return instructions(op, _pack(op, setting)) if setting.core == CORE else None
 
 
 CONV = Kernel("arm_mve/conv", "kernels/arm_mve/conv.c.jinja", frozenset({"mve"}), why_not, prepare, cost)

@@ -5,18 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from qcgen.ir.program import Conv, ConvGeometry, Operator
-from qcgen.ir.types import Layout
-from qcgen.kernels.arm_dsp.dense import why_not as why_no_dense
 from qcgen.kernels.arm_mve import conv
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
-from qcgen.kernels.portable.window_sums import describe
+from qcgen.kernels.reasons import why_channels_apart, why_no_dense
+from qcgen.kernels.text import describe
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
     """Serves kernels that are as large as the image, without padding."""
-    if Layout.CHANNELS_FIRST in (setting.x_layout, setting.y_layout):
-        return "the channels of a pixel do not lie side by side"
-    return why_no_dense(op, setting)
+    return why_channels_apart(setting.x_layout, setting.y_layout) or why_no_dense(op, setting)
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:

@@ -7,14 +7,15 @@ from math import prod
 import numpy as np
 
 from qcgen.ir.program import Conv, Int64s, Operator
-from qcgen.ir.types import DType, Layout
-from qcgen.kernels.arm_dsp.output import exact_constants
+from qcgen.ir.types import DType
 from qcgen.kernels.arm_mve.columns import BLOCK, QUAD, Columns, columns_of
 from qcgen.kernels.arm_mve.depthwise_cost import Work, instructions
 from qcgen.kernels.arm_mve.output import MveOutput, mve_output, output_support, parameters
+from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import Packed, pack
-from qcgen.kernels.portable.window_sums import describe, why_no_integer_conv
+from qcgen.kernels.packing import Packed, pack, signed_shift
+from qcgen.kernels.reasons import why_corrected, why_no_depthwise
+from qcgen.kernels.text import describe
 
 MAX_OFFSET = 508  # bytes that a load of words from a vector of addresses can move on
 MAX_SCRATCH = 16384  # bytes that the interleaved rows may take
@@ -22,29 +23,20 @@ MAX_SCRATCH = 16384  # bytes that the interleaved rows may take
 
 def why_not(op: Operator, setting: Setting) -> str | None:
     """Serves depthwise convolutions of channels-last images of one or two axes."""
-    reason = why_no_integer_conv(op)
+    reason = why_no_depthwise(op, setting)
     if reason is not None:
         return reason
     assert isinstance(op, Conv)
-    g = op.geometry
-    if Layout.CHANNELS_FIRST in (setting.x_layout, setting.y_layout):
-        return "the channels of a pixel do not lie side by side"
-    if not g.group == g.in_channels == g.out_channels:
-        return f"not depthwise: {g.group} groups, {g.in_channels} input and {g.out_channels} output channels"
-    if g.rank > 2:
-        return f"the image has {g.rank} axes"
-    columns = columns_of(g)
+    columns = columns_of(op.geometry)
     scratch = columns.scratch + (columns.line.bytes if columns.line else 0)
     if scratch > MAX_SCRATCH:
         return f"its interleaved rows would take {scratch} bytes, more than {MAX_SCRATCH}"
-    if _pack(op, setting).is_corrected:
-        return "its weights less their zero point do not fit int8"
-    return None
+    return why_corrected(_pack(op, setting))
 
 
 def _pack(op: Conv, setting: Setting) -> Packed:
     """Taps are signed bytes: uint8 less 128."""
-    return pack(op, setting.features, -128 if op.x.dtype is DType.UINT8 else 0)
+    return pack(op, setting.features, signed_shift(op))
 
 
 def _by_quads(values: Int64s) -> Int64s:

@@ -10,7 +10,7 @@ from qcgen.intervals import INT32_MAX, INT32_MIN, reach
 from qcgen.ir.program import Conv, Int64s
 from qcgen.ir.types import DType
 from qcgen.kernels.epilogue import Number
-from qcgen.kernels.fast_output import RARE
+from qcgen.kernels.fast_output import RARE, parameter
 from qcgen.kernels.packing import Packed
 
 LANES = 4  # int32 in a vector
@@ -76,7 +76,7 @@ def mve_output(op: Conv, packed: Packed) -> MveOutput:
 def _limit(packed: Packed) -> int:
     """2^31 less the widest tie window, in units of 2^-32 steps; 0 if windows cover too much of a step."""
     shift = packed.epilogue.output.shift
-    widest = int(_table(packed, "tie_window").max())
+    widest = int(parameter(packed, "tie_window").max())
     return 2**31 - (widest << (32 - shift)) if 2 * widest << RARE <= 1 << shift else 0
 
 
@@ -91,7 +91,7 @@ def _may_round(op: Conv, packed: Packed) -> bool:
     if not 1 <= shift <= MAX_ROUNDED:
         return False
     bounds, addend = reach(op), packed.epilogue.addend
-    lowest = ((bounds.lo + addend) * _table(packed, "multiplier") >> 32) + _table(packed, "offset")
+    lowest = ((bounds.lo + addend) * parameter(packed, "multiplier") >> 32) + parameter(packed, "offset")
     return int(lowest.min()) - (1 << (shift - 1)) >= INT32_MIN
 
 
@@ -101,20 +101,10 @@ def parameters(op: Conv, packed: Packed) -> Parameters:
     half = 1 << (output.shift - 1) if output.rounds else 0
     channels = np.arange(packed.start.size)
     return Parameters(
-        multiplier=_table(packed, "multiplier"),
-        offset=_table(packed, "offset") - half if output.offset is None else None,
+        multiplier=parameter(packed, "multiplier"),
+        offset=parameter(packed, "offset") - half if output.offset is None else None,
         channel=np.where(np.isin(channels, guarded), channels, -1) if output.has_windows else None,
     )
-
-
-def _table(packed: Packed, role: str) -> Int64s:
-    """A parameter of every channel, (M,), whether it has a table or not."""
-    for constants in packed.epilogue.constants:
-        if constants.role == role:
-            return constants.values.astype(np.int64)
-    number = {"multiplier": packed.epilogue.output.multiplier, "offset": packed.epilogue.output.offset}[role]
-    assert number is not None
-    return np.full(packed.start.size, number, np.int64)
 
 
 def output_support(op: Conv, packed: Packed) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from math import prod
 from qcgen.ir.program import Conv
 from qcgen.ir.types import DType, Layout
 from qcgen.kernels.arm_mve.blocks import BYTES
-from qcgen.kernels.axes import axes
+from qcgen.kernels.axes import any_at_border, any_inside, axes
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,7 @@ def window(op: Conv) -> Window:
     """The windows of a channels-last image."""
     g = op.geometry
     spatial = axes(g, Layout.CHANNELS_LAST)
-    has_border = any(axis.inside_begin > 0 or axis.inside_end < axis.output for axis in spatial)
-    has_inside = all(axis.inside_begin < axis.inside_end for axis in spatial)
+    has_border, has_inside = any_at_border(spatial), any_inside(spatial)
     is_rows = g.kernel[-1] == 1 or g.dilations[-1] == 1
     spill = -g.taps % BYTES
     last = g.in_channels * prod(g.input) - g.taps - spill

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import Layout
-from qcgen.kernels.axes import INDENT, Axis, axes
+from qcgen.kernels.axes import INDENT, Axis, any_at_border, any_inside, axes
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
-from qcgen.kernels.packing import pack
+from qcgen.kernels.packing import pack, unsigned_shift
 from qcgen.kernels.portable.cost import conv_terms
 from qcgen.kernels.portable.figures import FIGURES
 from qcgen.kernels.portable.window_sums import (
@@ -15,11 +15,10 @@ from qcgen.kernels.portable.window_sums import (
     block_size,
     shift_text,
     sum_context,
-    tap_shift,
     taps_scratch,
     weight_table,
-    why_no_integer_conv,
 )
+from qcgen.kernels.reasons import why_no_integer_conv
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
@@ -31,7 +30,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     """Weights [M][taps] in the order in which a window is copied, taps shifted to 0..255."""
     assert isinstance(op, Conv)
     g = op.geometry
-    packed = pack(op, setting.features, tap_shift(op))
+    packed = pack(op, setting.features, unsigned_shift(op))
     context = {
         **sum_context(op, packed, setting),
         **copy_context(g, setting.x_layout),
@@ -56,8 +55,8 @@ def copy_context(g: ConvGeometry, layout: Layout) -> dict[str, object]:
         "loops_indent": INDENT * (len(loops) + 1),
         "run": _run(g, layout),
         "channels_last": layout is Layout.CHANNELS_LAST,
-        "has_inside": all(axis.inside_begin < axis.inside_end for axis in spatial),
-        "has_border": any(axis.inside_begin > 0 or axis.inside_end < axis.output for axis in spatial),
+        "has_inside": any_inside(spatial),
+        "has_border": any_at_border(spatial),
     }
 
 

@@ -12,7 +12,7 @@ from qcgen.ir.program import Conv, ConvGeometry, Float32s, FloatActivation, Oper
 from qcgen.ir.types import Layout
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.portable.conv import copy_context
-from qcgen.kernels.portable.window_sums import describe, window_shape
+from qcgen.kernels.text import describe, window_shape
 
 FLOAT_BYTES = 4
 STEP = 4  # taps that share one load and store of a sum

@@ -16,7 +16,7 @@ from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Constants, Kernel, Order, Prepared, Setting
 from qcgen.kernels.portable.cost import copy_terms
 from qcgen.kernels.portable.figures import FIGURES
-from qcgen.kernels.portable.walk import Dimension, Step, Walk, ordered, strides, walk
+from qcgen.kernels.walk import Dimension, Step, Walk, ordered, strides, walk
 
 NAMES = ("x", "y")
 

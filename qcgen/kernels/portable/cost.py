@@ -7,9 +7,9 @@ from math import prod
 from typing import Any
 
 from qcgen.ir.program import AveragePool, Conv, MaxPool, Operator, Softmax
-from qcgen.kernels.cost import Names, Terms, near_ties, new_terms
+from qcgen.kernels.cost import Names, Terms, count_kinds, count_pair_lines, near_ties, new_terms
 from qcgen.kernels.kernel import Prepared
-from qcgen.kernels.portable.walk import Walk
+from qcgen.kernels.walk import Walk
 
 PEELED = 16
 """Up to so many rounds of a loop compilers write out, if the body is short."""
@@ -31,13 +31,6 @@ def _count_outputs(terms: Terms, prepared: Prepared, outputs: float) -> None:
     count_kinds(terms, names, outputs)
     terms["window test"] += outputs * names["output"].is_guarded
     terms["emulation"] += outputs * near_ties(prepared)
-
-
-def count_kinds(terms: Terms, names: Names, outputs: float) -> None:
-    """Output steps by their arithmetic."""
-    for kind in ("raw", "high word", "wide", "narrow", "emulated"):
-        terms[f"{kind} output"] += outputs * (names["output"].kind == kind)
-    terms["emulation"] += outputs * (names["output"].kind == "emulated")
 
 
 def window_sums_terms(op: Operator, prepared: Prepared) -> Terms:
@@ -257,19 +250,6 @@ def binary_terms(_op: Operator, prepared: Prepared) -> Terms:
     terms["element" if walk.contiguous else "element with steps"] = walk.size
     count_pair_lines(terms, names, walk.size)
     return terms
-
-
-def count_pair_lines(terms: Terms, names: Names, elements: float) -> None:
-    """The codes of a sum or product by their line's form."""
-    line = names["line"]
-    terms[f"{names['kind']} by {'a table' if line.form == 'table' else 'a line'}"] = elements
-    terms["signed code"] = elements * (names["low"] < 0)
-    terms["fine slope"] = elements * bool(line.fine_shift)
-    terms["tie window"] = elements * (line.window is not None)
-    if names["exceptions"]:
-        terms["exception test"] = elements
-        near = (2 * line.exception_window + 1) / (names["fraction_mask"] + 1)
-        terms["search step"] = elements * min(1.0, near) * names["exceptions"].bit_length()
 
 
 def softmax_terms(op: Operator, prepared: Prepared) -> Terms:

@@ -6,10 +6,10 @@ import numpy as np
 
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import FloatBinary, FloatUnary, Operator
+from qcgen.kernels.binary import binary_walk, in_place_operands
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.portable.conv_float import bounds, output_step, uses_math
-from qcgen.kernels.portable.quantized_binary import binary_walk, in_place_operands
-from qcgen.kernels.portable.walk import Placed, elementwise
+from qcgen.kernels.walk import Placed, elementwise
 
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 

@@ -8,7 +8,7 @@ from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.portable.cost import elementwise_terms
 from qcgen.kernels.portable.figures import FIGURES
-from qcgen.kernels.portable.walk import Placed, elementwise
+from qcgen.kernels.walk import Placed, elementwise
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:

@@ -10,7 +10,7 @@ import numpy as np
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Int64s, Operator, OrionConv
 from qcgen.ir.types import Layout
-from qcgen.kernels.axes import INDENT, Axis, axes
+from qcgen.kernels.axes import INDENT, Axis, any_at_border, axes
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.orion.staircase import INT32_MAX, certify, fits_int32, reachable, thresholds
 
@@ -120,7 +120,7 @@ def _geometry_names(op: OrionConv, setting: Setting) -> dict[str, object]:
         "axes": spatial,
         "loops": loops,
         "loops_indent": INDENT * (len(loops) + 1),
-        "has_border": any(axis.inside_begin > 0 or axis.inside_end < axis.output for axis in spatial),
+        "has_border": any_at_border(spatial),
         "pixels": pixels,
         "channel_step": 1 if x_is_last else in_pixels,
         "x_image": g.in_channels * in_pixels,

@@ -7,18 +7,17 @@ from qcgen.ir.types import Layout
 from qcgen.kernels.axes import axes
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
-from qcgen.kernels.packing import pack
+from qcgen.kernels.packing import pack, unsigned_shift
 from qcgen.kernels.portable.cost import pointwise_terms
 from qcgen.kernels.portable.figures import FIGURES
 from qcgen.kernels.portable.window_sums import (
     block_size,
     shift_text,
     sum_context,
-    tap_shift,
     taps_scratch,
     weight_table,
-    why_no_integer_conv,
 )
+from qcgen.kernels.reasons import why_no_integer_conv
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -42,7 +41,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, Conv)
     g = op.geometry
     is_last = setting.x_layout is Layout.CHANNELS_LAST
-    packed = pack(op, setting.features, 0 if is_last else tap_shift(op))
+    packed = pack(op, setting.features, 0 if is_last else unsigned_shift(op))
     context = sum_context(op, packed, setting) | {
         "channels_last": is_last,
         "is_strided": set(g.strides) != {1},

@@ -11,7 +11,7 @@ from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Constants, Kernel, Order, Prepared, Setting
 from qcgen.kernels.portable.cost import softmax_terms
 from qcgen.kernels.portable.figures import FIGURES
-from qcgen.kernels.portable.walk import Dimension, strides, walk
+from qcgen.kernels.walk import Dimension, strides, walk
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from qcgen.ir.program import Conv, ConvGeometry, FloatActivation, Operator
-from qcgen.ir.types import DType, Layout
+from qcgen.ir.program import Conv, ConvGeometry
+from qcgen.ir.types import Layout
 from qcgen.kernels.kernel import Constants, Scratch, Setting
 from qcgen.kernels.packing import Packed
+from qcgen.kernels.text import describe, window_shape
 
 MAX_BLOCK = 4  # with more windows at a time compilers run out of registers on every target tried
-_SPATIAL_NAMES = ("frames", "planes", "rows", "columns")
 
 
 @dataclass(frozen=True)
@@ -24,20 +24,6 @@ class Loop:
     step_name: str
     step: int
     indent: str
-
-
-def why_no_integer_conv(op: Operator) -> str | None:
-    """The reason why an operator is no integer convolution in onnxruntime's arithmetic."""
-    if not isinstance(op, Conv):
-        return f"{op.op_type} is no convolution in onnxruntime's arithmetic"
-    if isinstance(op.epilogue, FloatActivation):
-        return "the convolution is in float32"
-    return None
-
-
-def tap_shift(op: Conv) -> int:
-    """What brings the input's codes to 0..255: products of uint8 and int8 are what x86 multiplies fastest."""
-    return 128 if op.x.dtype is DType.INT8 else 0
 
 
 def block_size(g: ConvGeometry) -> int:
@@ -55,13 +41,6 @@ def taps_scratch(g: ConvGeometry, block: int, setting: Setting) -> Scratch:
 def shift_text(packed: Packed) -> str:
     """What a copied tap is the element plus, in C."""
     return f" + {packed.x_shift}" if packed.x_shift else ""
-
-
-def window_shape(g: ConvGeometry, layout: Layout) -> str:
-    """The order of a copied window's taps, for comments: [rows][columns][input channels] with their numbers."""
-    spatial = "".join(f"[{count} {name}]" for count, name in zip(g.kernel, _SPATIAL_NAMES[-g.rank :], strict=True))
-    channels = f"[{g.group_in} input channels]"
-    return spatial + channels if layout is Layout.CHANNELS_LAST else channels + spatial
 
 
 def weight_table(op: Conv, packed: Packed, layout: Layout) -> Constants:
@@ -100,20 +79,3 @@ def sum_context(op: Conv, packed: Packed, setting: Setting) -> dict[str, object]
         "y_image": g.out_channels * pixels,
         "x_group": g.group_in * (1 if x_is_last else prod(g.input)),
     }
-
-
-def describe(op: Conv) -> str:
-    """One line for the comment above a node's function."""
-    g = op.geometry
-    parts = [f"{op.name}: {op.op_type}, kernel {_by(g.kernel)}, stride {_by(g.strides)}"]
-    if g.is_padded:
-        parts.append(f"padding {_by(g.pads_begin)}" + (f" to {_by(g.pads_end)}" if g.pads_end != g.pads_begin else ""))
-    if set(g.dilations) != {1}:
-        parts.append(f"dilation {_by(g.dilations)}")
-    if g.group > 1:
-        parts.append(f"{g.group} groups")
-    return ", ".join(parts) + "."
-
-
-def _by(sizes: tuple[int, ...]) -> str:
-    return "x".join(str(size) for size in sizes)

@@ -8,48 +8,34 @@ from math import prod
 import numpy as np
 
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
-from qcgen.ir.types import DType, Layout
-from qcgen.kernels.arm_dsp.output import output_constants
+from qcgen.ir.types import Layout
+from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import Packed, pack
-from qcgen.kernels.portable.window_sums import describe, why_no_integer_conv, window_shape
+from qcgen.kernels.packing import Packed, pack, signed_shift
+from qcgen.kernels.reasons import why_channels_apart, why_groups, why_no_byte_conv
 from qcgen.kernels.scalar.cost import CONV as COSTS
 from qcgen.kernels.scalar.cost import Work, conv_work, estimate, loop_instructions
 from qcgen.kernels.scalar.output import output_support, scalar_output
 from qcgen.kernels.scalar.sums import Segment, core_of, large_groups, segments, sums_support, table
 from qcgen.kernels.scalar.window import window
+from qcgen.kernels.text import describe, window_shape
 
 BLOCK = 4  # pixels at a time: two words of two
 MAX_CHUNK = 16  # channels whose sums are kept on the stack, 16 bytes each
 
 
-def why_no_scalar(op: Operator, setting: Setting) -> str | None:
-    """What no scalar kernel serves."""
-    reason = why_no_integer_conv(op)
-    if reason is not None:
-        return reason
-    assert isinstance(op, Conv)
-    if Layout.CHANNELS_FIRST in (setting.x_layout, setting.y_layout):
-        return "the channels of a pixel do not lie side by side"
-    if pack(op, setting.features, 0).is_corrected:
-        return "weights less their zero point need more than eight bits"
-    return None
-
-
 def why_not(op: Operator, setting: Setting) -> str | None:
     """Serves convolutions without groups."""
-    reason = why_no_scalar(op, setting)
+    reason = why_no_byte_conv(op, setting)
     if reason is not None:
         return reason
     assert isinstance(op, Conv)
-    if op.geometry.group > 1:
-        return f"there are {op.geometry.group} groups of channels"
-    return None
+    return why_channels_apart(setting.x_layout, setting.y_layout) or why_groups(op.geometry)
 
 
-def x_shift(op: Conv) -> int:
-    """What brings the input's codes to int8, so that a product takes 15 bits and its sign."""
-    return -128 if op.x.dtype is DType.UINT8 else 0
+def packed_bytes(op: Conv, setting: Setting) -> Packed:
+    """Taps and weights are int8, so that a product takes 15 bits and its sign."""
+    return pack(op, setting.features, signed_shift(op))
 
 
 def ordered(op: Conv, packed: Packed) -> Int64s:
@@ -62,7 +48,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     """Weights [M][taps]; the widened windows of four pixels as scratch."""
     assert isinstance(op, Conv)
     g = op.geometry
-    packed = pack(op, setting.features, x_shift(op))
+    packed = packed_bytes(op, setting)
     weights = ordered(op, packed)
     core = core_of(setting.core)
     planned = window(g, core.widen)
@@ -159,7 +145,7 @@ def cost(op: Operator, setting: Setting) -> float | None:
 def features(op: Conv, setting: Setting) -> tuple[Work, float, str]:
     """What a call does, the instructions of its loops over words, and its arithmetic of outputs."""
     g = op.geometry
-    packed = pack(op, setting.features, x_shift(op))
+    packed = packed_bytes(op, setting)
     core = core_of(setting.core)
     blocks = segments(ordered(op, packed), core, -128, 127)
     work = conv_work(op, packed, window(g, core.widen), BLOCK)

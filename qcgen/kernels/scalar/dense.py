@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 
-from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
+from qcgen.ir.program import Conv, Int64s, Operator
 from qcgen.ir.types import DType
-from qcgen.kernels.arm_dsp.output import output_constants
-from qcgen.kernels.arm_dsp.window import unrolled
+from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import Packed, pack
-from qcgen.kernels.portable.window_sums import describe
-from qcgen.kernels.scalar.conv import ordered, why_no_scalar, x_shift
+from qcgen.kernels.packing import Packed
+from qcgen.kernels.reasons import why_channels_apart, why_no_dense
+from qcgen.kernels.scalar.conv import ordered, packed_bytes
 from qcgen.kernels.scalar.cost import DENSE as COSTS
 from qcgen.kernels.scalar.cost import loop_instructions, output_instructions
 from qcgen.kernels.scalar.groups import grouping
 from qcgen.kernels.scalar.output import output_support, scalar_output
 from qcgen.kernels.scalar.sums import Core, Loop, Segment, core_of, less_halves, loop_of, sums_support
+from qcgen.kernels.text import describe
+from qcgen.kernels.unroll import unrolled
 
 BLOCK = 4  # channels at a time: two words of two
 STEPS = 8  # of two elements in a round of the loop over bytes
@@ -28,28 +28,14 @@ BYTE_OFFSET = 128  # brings weights to 0..255, so that a mask parts the bytes of
 
 def why_not(op: Operator, setting: Setting) -> str | None:
     """Serves kernels that are as large as the image, without padding."""
-    reason = why_no_scalar(op, setting)
-    if reason is not None:
-        return reason
-    assert isinstance(op, Conv)
-    g = op.geometry
-    if g.group > 1:
-        return f"there are {g.group} groups of channels"
-    if not _is_whole(g):
-        return "a window is not the whole image"
-    return None
-
-
-def _is_whole(g: ConvGeometry) -> bool:
-    is_dense = all(k == 1 or d == 1 for k, d in zip(g.kernel, g.dilations, strict=True))
-    return g.kernel == g.input and prod(g.output) == 1 and not g.is_padded and is_dense
+    return why_channels_apart(setting.x_layout, setting.y_layout) or why_no_dense(op, setting)
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:
     """Weights of four channels in two words: two of 16 bits for an element, or four bytes for two of them."""
     assert isinstance(op, Conv)
     g = op.geometry
-    packed = pack(op, setting.features, x_shift(op))
+    packed = packed_bytes(op, setting)
     weights = padded(op, packed)
     wide = setting.optimize == "speed"
     core = core_of(setting.core)
@@ -146,7 +132,7 @@ def cost(op: Operator, setting: Setting) -> float | None:
     if each is None:
         return None
     g = op.geometry
-    packed = pack(op, setting.features, x_shift(op))
+    packed = packed_bytes(op, setting)
     weights, core = padded(op, packed), core_of(setting.core)
     if setting.optimize == "speed":
         loop = loop_of(g.taps, grouping(weights, -128, 127, core.most[-1]), core)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from math import prod
 
 from qcgen.ir.program import Conv, Operator
-from qcgen.ir.types import DType, Layout
-from qcgen.kernels.arm_dsp.window import unrolled
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import Packed, pack
-from qcgen.kernels.portable.window_sums import describe, why_no_integer_conv
+from qcgen.kernels.packing import Packed, pack, unsigned_shift
+from qcgen.kernels.reasons import why_no_depthwise, why_taps, why_wraps
 from qcgen.kernels.scalar.output import output_support, scalar_output
-from qcgen.kernels.scalar.planes import Group, Plane, PlaneAxis, core, plane_axes, plane_of, row_groups
+from qcgen.kernels.scalar.planes import Group, Plane, SteppedAxis, core, plane_of, row_groups, stepped_axes
+from qcgen.kernels.text import describe
+from qcgen.kernels.unroll import unrolled
 
 MAX_TAPS = 64  # written out one by one
 MAX_COPIES = 16  # pixels of a row that are copied without a loop
@@ -23,26 +23,15 @@ NEAR_BYTES = 24  # of the 31 that a load's instruction can hold, those that a ro
 
 def why_not(op: Operator, setting: Setting) -> str | None:
     """Serves depthwise convolutions of images of one or two axes."""
-    reason = why_no_integer_conv(op)
+    reason = why_no_depthwise(op, setting)
     if reason is not None:
         return reason
     assert isinstance(op, Conv)
-    g = op.geometry
-    if Layout.CHANNELS_FIRST in (setting.x_layout, setting.y_layout):
-        return "the channels of a pixel do not lie side by side"
-    if not g.group == g.in_channels == g.out_channels:
-        return f"not depthwise: {g.group} groups, {g.in_channels} input and {g.out_channels} output channels"
-    if g.rank > 2:
-        return f"the image has {g.rank} axes"
-    if prod(g.kernel) > MAX_TAPS:
-        return f"{prod(g.kernel)} taps are more than the {MAX_TAPS} that are written out"
-    if _packed(op, setting).wraps:
-        return "its sums may leave int32"
-    return None
+    return why_taps(prod(op.geometry.kernel), MAX_TAPS) or why_wraps(_packed(op, setting))
 
 
 def _packed(op: Conv, setting: Setting) -> Packed:
-    shift = 128 if core(setting).is_unsigned and op.x.dtype is DType.INT8 else 0
+    shift = unsigned_shift(op) if core(setting).is_unsigned else 0
     return pack(op, setting.features, shift, whole_weights=True)
 
 
@@ -52,7 +41,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     g = op.geometry
     how = core(setting)
     packed = _packed(op, setting)
-    height, width = plane_axes(g, how)
+    height, width = stepped_axes(g, how)
     lanes = min(how.lanes, g.in_channels)
     groups = row_groups(height, width, how, lanes)
     plane = plane_of(height, width, lanes, sum(group.count for group in groups))
@@ -62,7 +51,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "description": describe(op),
         "x_type": op.x.dtype.c,
         "y_type": op.y.dtype.c,
-        "weight_type": _weight_type(packed),
+        "weight_type": packed.weights_type,
         "tap_type": "uint8_t" if how.is_unsigned else op.x.dtype.c,
         "output": packed.epilogue.output,
         "fast": fast,
@@ -90,7 +79,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     weights = taps.transpose(0, 2, 1) if width.is_first else taps
     meaning = f"weights [{g.out_channels} channels][{prod(g.kernel)} taps]{packed.weights_remark}."
     constants = (
-        Constants("weights", _weight_type(packed), weights.reshape(g.out_channels, -1), meaning),
+        Constants("weights", packed.weights_type, weights.reshape(g.out_channels, -1), meaning),
         Constants("start", "int32_t", packed.start, "where each accumulator starts."),
         *output_constants(packed),
     )
@@ -128,7 +117,7 @@ def _work(op: Conv, packed: Packed, setting: Setting) -> tuple[float, ...]:
     Far away is what a Cortex-M0 reaches only through another register. Last the outputs of channels with tie windows.
     """
     g, how = op.geometry, core(setting)
-    height, width = plane_axes(g, how)
+    height, width = stepped_axes(g, how)
     lanes = min(how.lanes, g.in_channels)
     groups = row_groups(height, width, how, lanes)
     plane = plane_of(height, width, lanes, sum(group.count for group in groups))
@@ -150,7 +139,7 @@ def _work(op: Conv, packed: Packed, setting: Setting) -> tuple[float, ...]:
     )
 
 
-def _far(height: PlaneAxis, width: PlaneAxis, plane: Plane) -> float:
+def _far(height: SteppedAxis, width: SteppedAxis, plane: Plane) -> float:
     """The part of a kernel's rows that begin farther from the first than an instruction can say; more if there are many
     taps, whose weights and addresses then take turns in the registers."""
     far = sum(r * height.dilation * plane.row > NEAR_BYTES for r in range(height.kernel)) / height.kernel
@@ -161,11 +150,6 @@ def _used(groups: tuple[Group, ...], padding: int) -> tuple[tuple[int, str], ...
     """The weights that the C reads, each with its number."""
     taps = groups[0].taps
     return tuple((i, tap.weight) for i, tap in enumerate(taps) if tap.places or padding)
-
-
-def _weight_type(packed: Packed) -> str:
-    """int16 where weights less their zero point need it."""
-    return "int8_t" if packed.weights.min() >= -128 and packed.weights.max() <= 127 else "int16_t"
 
 
 DEPTHWISE = Kernel(

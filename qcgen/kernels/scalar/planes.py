@@ -8,6 +8,7 @@ from math import prod
 
 from qcgen.ir.program import ConvGeometry
 from qcgen.kernels.kernel import Setting
+from qcgen.kernels.plane import PlaneAxis
 
 PLANE_BYTES = 2048  # scratch that a band of rows may take, if more than one row fits
 
@@ -31,36 +32,15 @@ class Core:
 
 
 @dataclass(frozen=True)
-class PlaneAxis:
-    """One axis of the image; ``x_step`` and ``y_step`` are the distances in memory between neighbours on it.
+class SteppedAxis(PlaneAxis):
+    """``x_step`` and ``y_step`` are the distances in memory between neighbours on the axis.
 
     ``is_first``: the first of two axes.
     """
 
-    input: int
-    output: int
-    kernel: int
-    stride: int
-    dilation: int
-    pad: int
     x_step: int
     y_step: int
     is_first: bool
-
-    @property
-    def span(self) -> int:
-        """Elements from a window's first to its last."""
-        return (self.kernel - 1) * self.dilation + 1
-
-    @property
-    def reached(self) -> int:
-        """Elements that windows reach, padding included."""
-        return (self.output - 1) * self.stride + self.span
-
-    @property
-    def copied(self) -> int:
-        """Elements of the image that windows reach."""
-        return max(min(self.input, self.reached - self.pad), 0)
 
 
 @dataclass(frozen=True)
@@ -109,11 +89,11 @@ def core(setting: Setting) -> Core:
     return Core(group=3, columns=12, reloads=False, is_fenced=True, is_unsigned=False, lanes=1)
 
 
-def plane_axes(g: ConvGeometry, how: Core) -> tuple[PlaneAxis, PlaneAxis]:
+def stepped_axes(g: ConvGeometry, how: Core) -> tuple[SteppedAxis, SteppedAxis]:
     """The axes of the plane, rows first: its rows run along that axis of the image which leaves fewer loads."""
     found = [_axis(g, index) for index in range(g.rank)]
     if len(found) == 1:
-        return PlaneAxis(1, 1, 1, 1, 1, 0, 0, 0, is_first=True), found[0]
+        return SteppedAxis(1, 1, 1, 1, 1, 0, 0, 0, is_first=True), found[0]
     height, width = found
     loads = [
         _row_loads(along, _sizes(along, how)) / along.output * across.kernel
@@ -122,8 +102,8 @@ def plane_axes(g: ConvGeometry, how: Core) -> tuple[PlaneAxis, PlaneAxis]:
     return (height, width) if loads[0] <= loads[1] else (width, height)
 
 
-def _axis(g: ConvGeometry, index: int) -> PlaneAxis:
-    return PlaneAxis(
+def _axis(g: ConvGeometry, index: int) -> SteppedAxis:
+    return SteppedAxis(
         input=g.input[index],
         output=g.output[index],
         kernel=g.kernel[index],
@@ -136,7 +116,7 @@ def _axis(g: ConvGeometry, index: int) -> PlaneAxis:
     )
 
 
-def _sizes(width: PlaneAxis, how: Core) -> tuple[int, ...]:
+def _sizes(width: SteppedAxis, how: Core) -> tuple[int, ...]:
     """The outputs of a row in groups: equal ones and perhaps a smaller last one, those that take the fewest loads."""
     choices = []
     for size in range(1, how.group + 1):
@@ -146,7 +126,7 @@ def _sizes(width: PlaneAxis, how: Core) -> tuple[int, ...]:
     return min(choices, key=lambda sizes: (_row_loads(width, sizes), len(set(sizes))))
 
 
-def _row_loads(width: PlaneAxis, sizes: tuple[int, ...]) -> int:
+def _row_loads(width: SteppedAxis, sizes: tuple[int, ...]) -> int:
     """Elements and weights that are loaded for the outputs of a row and one row of the kernel."""
     return sum((size - 1) * width.stride + width.span + width.kernel for size in sizes)
 
@@ -165,7 +145,7 @@ class Plane:
     bytes: int
 
 
-def plane_of(height: PlaneAxis, width: PlaneAxis, lanes: int, groups: int) -> Plane:
+def plane_of(height: SteppedAxis, width: SteppedAxis, lanes: int, groups: int) -> Plane:
     """With as many rows as PLANE_BYTES admit: a ``band`` of rows of outputs is computed from one filling."""
     row = lanes * (max(width.copied, 1) if groups == 1 else width.reached)
     rows = (PLANE_BYTES // row - height.span) // height.stride + 1
@@ -174,7 +154,7 @@ def plane_of(height: PlaneAxis, width: PlaneAxis, lanes: int, groups: int) -> Pl
     return Plane(lanes, row, pad, band, row * ((band - 1) * height.stride + height.span))
 
 
-def row_groups(height: PlaneAxis, width: PlaneAxis, how: Core, lanes: int) -> tuple[Group, ...]:
+def row_groups(height: SteppedAxis, width: SteppedAxis, how: Core, lanes: int) -> tuple[Group, ...]:
     """The outputs of a row in groups of one size or two; a row that is one group leaves out what lies on padding."""
     sizes = _sizes(width, how)
     if len(sizes) == 1:
@@ -182,7 +162,7 @@ def row_groups(height: PlaneAxis, width: PlaneAxis, how: Core, lanes: int) -> tu
     return tuple(_group(height, width, lanes, size, sizes.count(size), is_row=False) for size in dict.fromkeys(sizes))
 
 
-def _group(height: PlaneAxis, width: PlaneAxis, lanes: int, outputs: int, count: int, *, is_row: bool) -> Group:
+def _group(height: SteppedAxis, width: SteppedAxis, lanes: int, outputs: int, count: int, *, is_row: bool) -> Group:
     taps: list[Tap] = []
     skipped: list[list[str]] = [[] for _ in range(outputs)]
     for r, k in product(range(height.kernel), range(width.kernel)):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from qcgen.ir.program import Int64s
-from qcgen.kernels.arm_dsp.window import Unrolled, unrolled
 from qcgen.kernels.scalar.groups import SIZES, Grouping, grouping
+from qcgen.kernels.unroll import Unrolled, unrolled
 
 WORTH = 0.03  # products per element that a second loop must save
 MAX_ELEMENTS = 32  # in a round of the loop: as many bytes as a Cortex-M0 reaches from one pointer

@@ -7,8 +7,8 @@ from math import prod
 
 from qcgen.ir.program import ConvGeometry
 from qcgen.ir.types import Layout
-from qcgen.kernels.arm_dsp.window import Unrolled, unrolled
-from qcgen.kernels.axes import INDENT, Axis, axes
+from qcgen.kernels.axes import INDENT, Axis, any_at_border, any_inside, axes
+from qcgen.kernels.unroll import Unrolled, unrolled
 
 MAX_GATHERED = 256  # elements of a window at the border that are collected beforehand
 FEW_CHANNELS = 16  # up to which a tap is too short to be widened by itself
@@ -61,7 +61,7 @@ def window(g: ConvGeometry, unroll: int) -> Window:
     ``unroll`` elements are widened in a round of the loop.
     """
     spatial = axes(g, Layout.CHANNELS_LAST)
-    has_border = any(axis.inside_begin > 0 or axis.inside_end < axis.output for axis in spatial)
+    has_border = any_at_border(spatial)
     is_row = g.dilations[-1] == 1 or g.kernel[-1] == 1
     is_gathered = is_row and has_border and g.taps <= MAX_GATHERED and g.in_channels < FEW_CHANNELS
     is_rows = is_row and (is_gathered or not has_border)
@@ -76,6 +76,6 @@ def window(g: ConvGeometry, unroll: int) -> Window:
         is_rows=is_rows,
         is_gathered=is_gathered,
         has_border=has_border,
-        has_inside=all(axis.inside_begin < axis.inside_end for axis in spatial),
+        has_inside=any_inside(spatial),
         steps=Unrolled(run, 1, run, 0) if unroll == 1 else unrolled(run, unroll),
     )

@@ -8,13 +8,13 @@ from math import prod
 import numpy as np
 
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
-from qcgen.ir.types import Layout
-from qcgen.kernels.arm_dsp.window import Unrolled, unrolled
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed, pack
-from qcgen.kernels.portable.window_sums import describe, why_no_integer_conv
+from qcgen.kernels.reasons import why_channels_apart, why_groups, why_no_integer_conv
 from qcgen.kernels.scalar.output import output_support, scalar_output
+from qcgen.kernels.text import describe
+from qcgen.kernels.unroll import Unrolled, unrolled
 
 WIDTHS = (4, 2, 1)  # output channels at a time, each with the sums of two tiles
 ARM_UNROLL = 16  # copies of a step of the sums over input channels, at most
@@ -59,17 +59,15 @@ class Block:
 
 def why_not(op: Operator, setting: Setting) -> str | None:
     """Serves 3x3 kernels of stride 1 without groups on images of two axes, for --optimize speed."""
-    reason = why_no_integer_conv(op)
+    reason = why_no_integer_conv(op) or why_channels_apart(setting.x_layout, setting.y_layout)
     if reason is not None:
         return reason
     assert isinstance(op, Conv)
     g = op.geometry
-    if Layout.CHANNELS_FIRST in (setting.x_layout, setting.y_layout):
-        return "the channels of a pixel do not lie side by side"
     if g.kernel != (3, 3) or set(g.strides) != {1}:
         return "not a 3x3 kernel of stride 1"
     if g.group > 1:
-        return f"there are {g.group} groups of channels"
+        return why_groups(g)
     if setting.optimize != "speed":
         return "its weights take 3.6 times the flash, which --optimize speed allows"
     if "no-wide-product" in setting.features:

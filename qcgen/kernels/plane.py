@@ -1,4 +1,4 @@
-"""The two axes of an image as kernels that compute planes or tiles see them."""
+"""The two axes of an image as kernels see them that compute planes, tiles or columns."""
 
 from __future__ import annotations
 
@@ -22,6 +22,16 @@ class PlaneAxis:
     def span(self) -> int:
         """Elements from a window's first to its last."""
         return (self.kernel - 1) * self.dilation + 1
+
+    @property
+    def reached(self) -> int:
+        """Elements that windows reach, padding included."""
+        return (self.output - 1) * self.stride + self.span
+
+    @property
+    def copied(self) -> int:
+        """Elements of the image that windows reach."""
+        return max(min(self.input, self.reached - self.pad), 0)
 
 
 def plane_axes(g: ConvGeometry) -> tuple[PlaneAxis, PlaneAxis]:

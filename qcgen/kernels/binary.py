@@ -1,0 +1,130 @@
+"""Sums and products of quantized tensors: the integer line that is proved for all pairs, its tables and its walk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+import numpy as np
+
+from qcgen import arithmetic
+from qcgen.arithmetic import Quantization
+from qcgen.ir.plan import Certificate
+from qcgen.ir.program import Int64s, Operator, QuantizedBinary, Tensor
+from qcgen.ir.types import Array
+from qcgen.kernels.kernel import Constants, Prepared, Setting
+from qcgen.kernels.walk import Placed, Walk, constant_order, elementwise, ordered
+from qcgen.requantize.pairs import PairLine, Pairs, fit
+
+
+def why_no_binary(op: Operator) -> str | None:
+    """The operator is no sum or product of quantized tensors."""
+    return None if isinstance(op, QuantizedBinary) else f"{op.op_type} is no sum or product of quantized tensors"
+
+
+def prepare_binary(op: Operator, setting: Setting) -> Prepared:
+    """Constant operands become tables in the order of y; y may lie over an operand that is not broadcast."""
+    assert isinstance(op, QuantizedBinary)
+    a_codes, b_codes = reachable_codes(op.a, setting.constants), reachable_codes(op.b, setting.constants)
+    pairs = pairs_of(op, a_codes, b_codes)
+    line = fit(pairs)
+    walk, tables = binary_walk(op.a, op.b, op.y, setting)
+    in_place = in_place_operands(op.a, op.b, walk, setting)
+    context = {
+        "kind": op.kind,
+        "walk": walk,
+        "types": {"a": op.a.dtype.c, "b": op.b.dtype.c, "y": op.y.dtype.c},
+        "given": [name for name in ("a", "b") if name not in tables],
+        "constant": sorted(tables),
+        "is_in_place": bool(in_place),
+        "line": line,
+        "a_first": -op.a.dtype.low,
+        "b_first": -op.b.dtype.low,
+        "a_zero_point": op.a.zero_point or 0,
+        "b_zero_point": op.b.zero_point or 0,
+        "low": op.y.dtype.low,
+        "high": op.y.dtype.high,
+        "fraction_mask": (1 << line.shift) - 1,
+        "exceptions": len(line.exceptions),
+    }
+    constants = [*tables.values(), *_line_tables(line, op, pairs, a_codes, b_codes)]
+    support = () if line.form == "table" else ("right_shift",)
+    certificate = Certificate(None, False, {line.form: 1}, line.comparisons)
+    return Prepared(tuple(constants), context, (), support, certificate, in_place)
+
+
+def reachable_codes(tensor: Tensor, constants: Mapping[str, Array]) -> Int64s:
+    """The codes that an operand can have, ascending: all of its type, or those of a constant."""
+    if tensor.name in constants:
+        return np.unique(constants[tensor.name]).astype(np.int64)
+    return np.arange(tensor.dtype.low, tensor.dtype.high + 1)
+
+
+def pairs_of(op: QuantizedBinary, a_codes: Int64s, b_codes: Int64s) -> Pairs:
+    """The operator at every pair of codes, a's codes outermost."""
+    a, b = (grid.reshape(-1) for grid in np.meshgrid(a_codes, b_codes, indexing="ij"))
+    a_by, b_by, y_by = (_quantization(tensor) for tensor in (op.a, op.b, op.y))
+    low, high = op.y.dtype.low, op.y.dtype.high
+    match op.kind:
+        case "add":
+            a_ratio, b_ratio, constant = arithmetic.add_terms(a_by, b_by, y_by)
+            codes = arithmetic.add(a, b, a_by, b_by, y_by, low, high)
+            return Pairs(codes, (a, b), (float(a_ratio), float(b_ratio)), float(constant), low, high)
+        case "mul":
+            scales = (np.asarray(by.scale, np.float32) for by in (a_by, b_by, y_by))
+            ratio = arithmetic.multiplier_scale(*scales)
+            codes = arithmetic.multiply(a, b, a_by, b_by, y_by, low, high)
+            product = (a - a_by.zero_point) * (b - b_by.zero_point)
+            return Pairs(codes, (product,), (float(ratio),), float(y_by.zero_point), low, high)
+        case _:
+            assert_never(op.kind)
+
+
+def _quantization(tensor: Tensor) -> Quantization:
+    assert tensor.scale is not None, "the tensor is quantized"
+    return Quantization(tensor.scale, tensor.zero_point or 0)
+
+
+def binary_walk(a: Tensor, b: Tensor, y: Tensor, setting: Setting) -> tuple[Walk, dict[str, Constants]]:
+    """The loops over y, and the tables of the operands that are constants, by their name in C."""
+    placed: dict[str, Placed] = {}
+    tables: dict[str, Constants] = {}
+    for name, tensor, order in zip(("a", "b"), (a, b), setting.xs, strict=True):
+        values = setting.constants.get(tensor.name)
+        if values is None:
+            placed[name] = Placed(tensor.shape, order)
+            continue
+        rank = len(y.shape)
+        placed[name] = Placed(tensor.shape, constant_order(values.ndim, setting.y, rank))
+        table = ordered(values, setting.y, rank)
+        tables[name] = Constants(name, tensor.dtype.c, table, f"the operand {tensor.name}, a constant.")
+    return elementwise(placed, Placed(y.shape, setting.y)), tables
+
+
+def in_place_operands(a: Tensor, b: Tensor, walk: Walk, setting: Setting) -> tuple[int, ...]:
+    """The operands that y may overwrite: read element by element in the places where y is written."""
+    return tuple(
+        number
+        for number, (name, tensor) in enumerate((("a", a), ("b", b)))
+        if name in walk.same_places and tensor.name not in setting.constants
+    )
+
+
+def _line_tables(
+    line: PairLine, op: QuantizedBinary, pairs: Pairs, a_codes: Int64s, b_codes: Int64s
+) -> list[Constants]:
+    """The tables of the forms that are no pure lines; pairs are numbered 256 * (a - lowest a) + b - lowest b."""
+    keys = ((a_codes - op.a.dtype.low)[:, None] * 256 + (b_codes - op.b.dtype.low)[None, :]).reshape(-1)
+    if line.form == "table":
+        codes = np.zeros(65536, np.int64)
+        codes[keys] = pairs.codes
+        return [Constants("codes", op.y.dtype.c, codes.reshape(256, 256), "the output's code for every pair of codes.")]
+    if not len(line.exceptions):
+        return []
+    order = f"256 * (a + {-op.a.dtype.low}) + b + {-op.b.dtype.low}"
+    return [
+        Constants(
+            "pairs", "uint16_t", keys[line.exceptions], f"pairs of codes beside the line, as {order}, ascending."
+        ),
+        Constants("pair_codes", op.y.dtype.c, pairs.codes[line.exceptions], "the output's codes for these pairs."),
+    ]

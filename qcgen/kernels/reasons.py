@@ -1,0 +1,94 @@
+"""Why a kernel does not serve a convolution: the reasons that several families give, in the user's words.
+
+Each answers None where it is no reason, so that ``or`` makes a list of them.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from qcgen.ir.program import Conv, ConvGeometry, FloatActivation, Operator
+from qcgen.ir.types import Layout
+from qcgen.kernels.kernel import Setting
+from qcgen.kernels.packing import Packed, pack
+
+
+def why_no_integer_conv(op: Operator) -> str | None:
+    """The operator is no integer convolution in onnxruntime's arithmetic."""
+    if not isinstance(op, Conv):
+        return f"{op.op_type} is no convolution in onnxruntime's arithmetic"
+    if isinstance(op.epilogue, FloatActivation):
+        return "the convolution is in float32"
+    return None
+
+
+def why_no_byte_conv(op: Operator, setting: Setting) -> str | None:
+    """It is none, or one whose weights less their zero point do not fit int8."""
+    reason = why_no_integer_conv(op)
+    if reason is not None:
+        return reason
+    assert isinstance(op, Conv)
+    return why_corrected(pack(op, setting.features, 0))
+
+
+def why_no_dense(op: Operator, setting: Setting) -> str | None:
+    """It is no such convolution, or it has more than one window: the whole image, without padding."""
+    reason = why_no_byte_conv(op, setting)
+    if reason is not None:
+        return reason
+    assert isinstance(op, Conv)
+    return why_groups(op.geometry) or why_not_whole_image(op.geometry)
+
+
+def why_no_depthwise(op: Operator, setting: Setting) -> str | None:
+    """It is no depthwise convolution of channels-last images of one or two axes."""
+    reason = why_no_integer_conv(op)
+    if reason is not None:
+        return reason
+    assert isinstance(op, Conv)
+    g = op.geometry
+    return why_channels_apart(setting.x_layout, setting.y_layout) or why_not_depthwise(g) or why_axes(g)
+
+
+def why_corrected(packed: Packed) -> str | None:
+    """The taps of each window would have to be summed as well."""
+    return "weights less their zero point need more than eight bits" if packed.is_corrected else None
+
+
+def why_wraps(packed: Packed) -> str | None:
+    """Sums would have to be taken modulo 2^32."""
+    return "its sums may leave int32" if packed.wraps else None
+
+
+def why_channels_apart(*layouts: Layout) -> str | None:
+    """An image is channels first."""
+    return "the channels of a pixel do not lie side by side" if Layout.CHANNELS_FIRST in layouts else None
+
+
+def why_groups(g: ConvGeometry) -> str | None:
+    """Not every output channel is computed from every input channel."""
+    return f"there are {g.group} groups of channels" if g.group > 1 else None
+
+
+def why_not_depthwise(g: ConvGeometry) -> str | None:
+    """An output channel is not computed from the one input channel with its number."""
+    if g.group == g.in_channels == g.out_channels:
+        return None
+    return f"not depthwise: {g.group} groups, {g.in_channels} input and {g.out_channels} output channels"
+
+
+def why_not_whole_image(g: ConvGeometry) -> str | None:
+    """There is more than one window, or one that has padding or leaves elements of the image out."""
+    is_dense = all(k == 1 or d == 1 for k, d in zip(g.kernel, g.dilations, strict=True))
+    is_whole = g.kernel == g.input and prod(g.output) == 1 and not g.is_padded and is_dense
+    return None if is_whole else "a window is not the whole image"
+
+
+def why_axes(g: ConvGeometry) -> str | None:
+    """The image has more axes than a plane."""
+    return f"the image has {g.rank} axes" if g.rank > 2 else None
+
+
+def why_taps(taps: int, most: int) -> str | None:
+    """There are too many taps for code without a loop over them."""
+    return f"{taps} taps are more than the {most} that are written out" if taps > most else None

@@ -1,0 +1,37 @@
+"""How the generated C of several families speaks of a convolution: comments, and endings of names."""
+
+from __future__ import annotations
+
+from qcgen.ir.program import Conv, ConvGeometry
+from qcgen.ir.types import DType, Layout
+
+_SPATIAL_NAMES = ("frames", "planes", "rows", "columns")
+
+
+def describe(op: Conv) -> str:
+    """One line for the comment above a node's function."""
+    g = op.geometry
+    parts = [f"{op.name}: {op.op_type}, kernel {_by(g.kernel)}, stride {_by(g.strides)}"]
+    if g.is_padded:
+        parts.append(f"padding {_by(g.pads_begin)}" + (f" to {_by(g.pads_end)}" if g.pads_end != g.pads_begin else ""))
+    if set(g.dilations) != {1}:
+        parts.append(f"dilation {_by(g.dilations)}")
+    if g.group > 1:
+        parts.append(f"{g.group} groups")
+    return ", ".join(parts) + "."
+
+
+def _by(sizes: tuple[int, ...]) -> str:
+    return "x".join(str(size) for size in sizes)
+
+
+def window_shape(g: ConvGeometry, layout: Layout) -> str:
+    """The order of a window's taps, for comments: [rows][columns][input channels] with their numbers."""
+    spatial = "".join(f"[{count} {name}]" for count, name in zip(g.kernel, _SPATIAL_NAMES[-g.rank :], strict=True))
+    channels = f"[{g.group_in} input channels]"
+    return spatial + channels if layout is Layout.CHANNELS_LAST else channels + spatial
+
+
+def x_kind(op: Conv) -> str:
+    """How the names of instructions end that read the image's elements."""
+    return "u8" if op.x.dtype is DType.UINT8 else "s8"

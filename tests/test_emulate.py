@@ -9,11 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from cases import CASES
 from every_case import own_cases
-from models import qlinear_conv, random_weights
+from models import graph_model, qlinear_conv, random_weights
 from network_cases import UNITS
 from subjects import convolution, convolutions, network, on_core, operator, problems
 
@@ -85,6 +86,19 @@ def test_outputs_on_the_emulated_core_equal_the_reference(core, tmp_path):
 def test_outputs_of_code_that_clang_compiled_equal_the_reference(core, tmp_path):
     require(core, "clang")
     assert not wrong_outputs(core, some(core)[::4], tmp_path, "clang")
+
+
+def test_a_model_may_have_more_tensors_than_64(tmp_path):
+    require("cortex-m3")
+    ports = range(150)
+    nodes = [onnx.helper.make_node("Transpose", [f"x{i}"], [f"y{i}"], perm=[1, 0]) for i in ports]
+    xs, ys = ({f"{name}{i}": ("int8", shape) for i in ports} for name, shape in (("x", (2, 3)), ("y", (3, 2))))
+    artifact = qcgen.compile(graph_model(nodes, xs, ys), name="m", target="cortex-m3")
+    image = cross_build("cortex-m3", [artifact], ("-O1",), tmp_path)
+    feeds = random_feeds(artifact.plan, 0)
+    [outcome] = emulate(image, [Trial(feeds)])
+    assert len(feeds) + len(outcome.outputs) == 300
+    assert all(np.array_equal(outcome.outputs[f"y{i}"], feeds[f"x{i}"].T) for i in ports)
 
 
 def test_a_wrong_output_on_the_emulated_core_is_found(tmp_path):

@@ -77,7 +77,7 @@ def _memory_symbols(machine: Machine) -> list[str]:
 
 
 def models_header(plans: Sequence[Plan]) -> str:
-    """The text that the driver includes: the type of a model, and the table of all."""
+    """The text that the driver includes: the type of a model, the table of all, the most tensors that one has."""
     lines = [f'#include "{plan.prefix}.h"' for plan in plans]
     lines += ["struct port { uint32_t bytes, align; int is_output; };"]
     lines += ["struct model {", "    const char *name;", "    void (*call)(void *const *tensors, void *arena);"]
@@ -92,7 +92,8 @@ def models_header(plans: Sequence[Plan]) -> str:
         macro = plan.prefix.upper()
         sizes = f"{len(plan.ports)}, {macro}_ARENA_BYTES, {macro}_ARENA_ALIGN"
         lines.append(f'    {{ "{plan.prefix}", call_{index}, ports_{index}, {sizes} }},')
-    return "\n".join([*lines, "};", ""])
+    most = max(len(plan.ports) for plan in plans)
+    return "\n".join([*lines, "};", f"enum {{ MAX_PORTS = {most} }};", ""])
 
 
 def _ports(plan: Plan) -> list[str]:

@@ -7,10 +7,10 @@
  * model has to write is filled with garbage before.
  */
 #include "machine.h"
-#include "_models.h" /* MODELS */
+#include "_models.h" /* MODELS, MAX_PORTS */
 
 enum { SYS_OPEN = 0x01, SYS_WRITE = 0x05, SYS_READ = 0x06, READ_BINARY = 1, WRITE_BINARY = 5 };
-enum { GUARD = 32, GUARD_BYTE = 0xA5, WIDEST = 16, PAINT = 0x5A, MAX_PORTS = 64 };
+enum { GUARD = 32, GUARD_BYTE = 0xA5, WIDEST = 16, PAINT = 0x5A };
 enum { BROKEN_FILE = 2, WROTE_BESIDE = 3, NO_ROOM = 4 };
 
 struct call {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import Literal
 
 import numpy as np
 
@@ -246,11 +247,12 @@ def lookup(rng: Random, name: str) -> Operator:
 
 
 def binary(rng: Random, name: str) -> Operator:
-    dtype, kind, shape = code_type(rng), str(rng.choice(["add", "mul"])), shape_of(rng)
+    kinds: tuple[Literal["add", "mul"], ...] = ("add", "mul")
+    dtype, kind, shape = code_type(rng), kinds[pick(rng, 0, 1)], shape_of(rng)
     a, b, y = (tensor(f"{name}_{end}", rng, shape, dtype) for end in "aby")
     if rng.random() < 0.2:
         b = tensor(f"{name}_b", rng, (1, shape[1], 1, 1), dtype)
-    return QuantizedBinary(name, "QLinearAdd", kind, a, b, y)  # type: ignore[arg-type]
+    return QuantizedBinary(name, "QLinearAdd", kind, a, b, y)
 
 
 def softmax(rng: Random, name: str) -> Operator:

@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FIT_SEED, CHECK_SEED = 1, 2
 FIT_LAYERS, CHECK_LAYERS = 40, 12
 MORE_OF = {"arm_dsp/winograd": 4}  # times as many layers: it refuses all that are for --optimize size, and more
-IMAGE_OPERATORS = 20  # three tensors each: the driver of the emulated machines takes 64
+IMAGE_OPERATORS = 20  # three tensors each, which the memory holds at the same time
 IMAGE_BYTES = 150_000  # of constants: what fits the smallest memory of the emulated machines, code included
 SMALL = 5000  # instructions below which a few more or less matter to nobody
 
@@ -198,9 +198,8 @@ def _least_squares(rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     return found
 
 
-def error(sample: Sample) -> float:
+def error(kernel: Kernel, sample: Sample) -> float:
     """Predicted through measured, less 1."""
-    kernel = next(kernel for kernel in KERNELS if kernel.name == sample.kernel)
     predicted = kernel.cost(sample.op, sample.setting)
     return float("nan") if predicted is None else predicted / sample.measured - 1
 
@@ -208,15 +207,15 @@ def error(sample: Sample) -> float:
 _HEAD = ("kernel", "layers", "mean error", "largest", "within 15 %", "of", "largest above 5 000", "layer of that")
 
 
-def summary(name: str, found: Sequence[Sample]) -> tuple[str, ...]:
+def summary(kernel: Kernel, found: Sequence[Sample]) -> tuple[str, ...]:
     """One kernel's row."""
-    errors = np.array([error(sample) for sample in found])
-    large = [(abs(error(sample)), sample) for sample in found if sample.measured >= SMALL]
+    errors = np.array([error(kernel, sample) for sample in found])
+    large = [(abs(error(kernel, sample)), sample) for sample in found if sample.measured >= SMALL]
     worst, at = max(large, key=lambda pair: pair[0], default=(0.0, None))
     good = sum(each <= 0.15 for each, _ in large)
     means = (f"{100 * value:.1f} %" for value in (np.abs(errors).mean(), np.abs(errors).max()))
     what = f"{at.op.name}, {number(at.measured)} instructions" if at else ""
-    return name, str(len(found)), *means, str(good), str(len(large)), f"{100 * worst:.1f} %", what
+    return kernel.name, str(len(found)), *means, str(good), str(len(large)), f"{100 * worst:.1f} %", what
 
 
 def table_text(family: str, figures: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
@@ -274,11 +273,12 @@ def main() -> int:
             continue
         rows = []
         for kernel in _kernels(core, args.only):
-            if args.write and isinstance(kernel.cost, Estimate):
-                found = fitted(kernel.cost, measured(core, kernel, FIT_SEED, FIT_LAYERS))
+            cost = kernel.cost
+            if args.write and isinstance(cost, Estimate):
+                found = fitted(cost, measured(core, kernel, FIT_SEED, FIT_LAYERS))
                 new.setdefault(kernel.name, {})[core] = found
-                kernel.cost.figures[core] = found  # type: ignore[index]
-            rows.append(summary(kernel.name, measured(core, kernel, CHECK_SEED, CHECK_LAYERS)))
+                cost = replace(cost, figures={**cost.figures, core: found})
+            rows.append(summary(replace(kernel, cost=cost), measured(core, kernel, CHECK_SEED, CHECK_LAYERS)))
         print(f"{core}\n\n{table(_HEAD, rows, _HEAD[1:-1])}\n", flush=True)
     if new:
         write(KERNELS, new)

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models.h" /* MODELS */
+#include "models.h" /* MODELS, MAX_PORTS */
 #include "streams.h"
 
-enum { GUARD = 32, GUARD_BYTE = 0xA5, MAX_PORTS = 8 };
+enum { GUARD = 32, GUARD_BYTE = 0xA5 };
 
 struct call {
     uint32_t model;

@@ -14,7 +14,7 @@ from qcgen.ir.program import Concat, Movement, Operator, Pad, Reshape, Resize, S
 from qcgen.ir.types import Array, DType
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Constants, Kernel, Order, Prepared, Setting
-from qcgen.kernels.portable.cost import copy_terms
+from qcgen.kernels.portable.cost_elements import copy_terms
 from qcgen.kernels.portable.figures import FIGURES
 from qcgen.kernels.walk import Dimension, Step, Walk, ordered, strides, walk
 

@@ -6,7 +6,7 @@ from qcgen.ir.program import Operator
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Kernel, Setting
 from qcgen.kernels.mean import prepare_mean, why_no_mean
-from qcgen.kernels.portable.cost import global_average_terms
+from qcgen.kernels.portable.cost_pool import global_average_terms
 from qcgen.kernels.portable.figures import FIGURES
 
 

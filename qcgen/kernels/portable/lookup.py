@@ -6,7 +6,7 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Lookup, Operator
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
-from qcgen.kernels.portable.cost import elementwise_terms
+from qcgen.kernels.portable.cost_elements import elementwise_terms
 from qcgen.kernels.portable.figures import FIGURES
 from qcgen.kernels.walk import Placed, elementwise
 

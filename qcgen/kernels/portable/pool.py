@@ -15,7 +15,7 @@ from qcgen.ir.types import Array, DType, Layout
 from qcgen.kernels.axes import INDENT, Axis, axes
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.portable.cost import pool_terms
+from qcgen.kernels.portable.cost_pool import pool_terms
 from qcgen.kernels.portable.figures import FIGURES
 from qcgen.requantize import window_mean
 

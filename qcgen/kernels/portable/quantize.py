@@ -7,7 +7,7 @@ from qcgen.ir.program import Dequantize, Operator, Quantize
 from qcgen.ir.types import DType
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
-from qcgen.kernels.portable.cost import elementwise_terms
+from qcgen.kernels.portable.cost_elements import elementwise_terms
 from qcgen.kernels.portable.figures import FIGURES
 from qcgen.kernels.walk import Placed, elementwise
 

@@ -6,7 +6,7 @@ from qcgen.ir.program import Operator
 from qcgen.kernels.binary import prepare_binary, why_no_binary
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Kernel, Setting
-from qcgen.kernels.portable.cost import binary_terms
+from qcgen.kernels.portable.cost_elements import binary_terms
 from qcgen.kernels.portable.figures import FIGURES
 
 

@@ -9,7 +9,7 @@ from qcgen.ir.program import FloatSoftmax, Operator, Softmax, Tensor
 from qcgen.ir.types import Array
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Constants, Kernel, Order, Prepared, Setting
-from qcgen.kernels.portable.cost import softmax_terms
+from qcgen.kernels.portable.cost_elements import softmax_terms
 from qcgen.kernels.portable.figures import FIGURES
 from qcgen.kernels.walk import Dimension, strides, walk
 

@@ -23,6 +23,19 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char conv_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
+/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+#if defined(__GNUC__)
+#define CONV_CORTEX_M55_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#define CONV_CORTEX_M55_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#define CONV_CORTEX_M55_RARELY(condition) __builtin_expect(condition, 0)
+#define CONV_CORTEX_M55_FENCE __asm__ volatile("" ::: "memory") /* no load from below it before those above */
+#else
+#define CONV_CORTEX_M55_NOINLINE
+#define CONV_CORTEX_M55_INLINE inline
+#define CONV_CORTEX_M55_RARELY(condition) (condition)
+#define CONV_CORTEX_M55_FENCE
+#endif
+
 /* Helium, Arm's M-profile vector extension, computes on 16 bytes at once; for other machines the same in portable C,
    lane by lane, which takes conversions to signed types modulo 2^n. */
 #if defined(__ARM_FEATURE_MVE)
@@ -32,14 +45,6 @@ typedef int32x4_t conv_cortex_m55_mve_s32; /* four int32 */
 typedef struct {
     int32_t lane[4];
 } conv_cortex_m55_mve_s32;
-#endif
-
-#if defined(__GNUC__)
-#define CONV_CORTEX_M55_MVE_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define CONV_CORTEX_M55_MVE_RARELY(condition) __builtin_expect(condition, 0)
-#else
-#define CONV_CORTEX_M55_MVE_NOINLINE
-#define CONV_CORTEX_M55_MVE_RARELY(condition) (condition)
 #endif
 
 /* Loads four int32. */
@@ -346,7 +351,7 @@ static inline const int32_t *conv_cortex_m55_conv1_sums_two(
 }
 
 /* The outputs of two windows, which lie side by side. */
-CONV_CORTEX_M55_MVE_NOINLINE static void conv_cortex_m55_conv1_channels_two(
+CONV_CORTEX_M55_NOINLINE static void conv_cortex_m55_conv1_channels_two(
     const int8_t *a, const int8_t *b, int8_t *out)
 {
     enum {

@@ -23,20 +23,23 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char dense_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once; for
-   other machines the same in portable C, which takes conversions to signed types modulo 2^n and bytes in any order. */
-#if defined(__ARM_FEATURE_SIMD32)
-#include <arm_acle.h>
-#endif
-
+/* Advice to the compiler, for which C99 has no words; none where it takes none. */
 #if defined(__GNUC__)
 #define DENSE_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #define DENSE_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
 #define DENSE_CORTEX_M4_RARELY(condition) __builtin_expect(condition, 0)
+#define DENSE_CORTEX_M4_FENCE __asm__ volatile("" ::: "memory") /* no load from below it before those above */
 #else
 #define DENSE_CORTEX_M4_NOINLINE
 #define DENSE_CORTEX_M4_INLINE inline
 #define DENSE_CORTEX_M4_RARELY(condition) (condition)
+#define DENSE_CORTEX_M4_FENCE
+#endif
+
+/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once; for
+   other machines the same in portable C, which takes conversions to signed types modulo 2^n and bytes in any order. */
+#if defined(__ARM_FEATURE_SIMD32)
+#include <arm_acle.h>
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */

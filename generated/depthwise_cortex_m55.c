@@ -23,6 +23,19 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char depthwise_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
+/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+#if defined(__GNUC__)
+#define DEPTHWISE_CORTEX_M55_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#define DEPTHWISE_CORTEX_M55_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#define DEPTHWISE_CORTEX_M55_RARELY(condition) __builtin_expect(condition, 0)
+#define DEPTHWISE_CORTEX_M55_FENCE __asm__ volatile("" ::: "memory") /* no load from below it before those above */
+#else
+#define DEPTHWISE_CORTEX_M55_NOINLINE
+#define DEPTHWISE_CORTEX_M55_INLINE inline
+#define DEPTHWISE_CORTEX_M55_RARELY(condition) (condition)
+#define DEPTHWISE_CORTEX_M55_FENCE
+#endif
+
 /* Helium, Arm's M-profile vector extension, computes on 16 bytes at once; for other machines the same in portable C,
    lane by lane, which takes conversions to signed types modulo 2^n. */
 #if defined(__ARM_FEATURE_MVE)
@@ -32,14 +45,6 @@ typedef int32x4_t depthwise_cortex_m55_mve_s32; /* four int32 */
 typedef struct {
     int32_t lane[4];
 } depthwise_cortex_m55_mve_s32;
-#endif
-
-#if defined(__GNUC__)
-#define DEPTHWISE_CORTEX_M55_MVE_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define DEPTHWISE_CORTEX_M55_MVE_RARELY(condition) __builtin_expect(condition, 0)
-#else
-#define DEPTHWISE_CORTEX_M55_MVE_NOINLINE
-#define DEPTHWISE_CORTEX_M55_MVE_RARELY(condition) (condition)
 #endif
 
 /* Loads four int32. */
@@ -267,7 +272,7 @@ static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_conv1_codes(dept
 }
 
 /* Interleaves `bytes` bytes of four rows, each of which goes on `step` bytes behind any sixteen. */
-DEPTHWISE_CORTEX_M55_MVE_NOINLINE static void depthwise_cortex_m55_conv1_interleave(
+DEPTHWISE_CORTEX_M55_NOINLINE static void depthwise_cortex_m55_conv1_interleave(
     const int8_t *const rows[4], const int32_t steps[4], uint32_t bytes, int8_t *to)
 {
     const int8_t *row0 = rows[0];
@@ -295,7 +300,7 @@ DEPTHWISE_CORTEX_M55_MVE_NOINLINE static void depthwise_cortex_m55_conv1_interle
 }
 
 /* Interleaves four rows of the image. */
-DEPTHWISE_CORTEX_M55_MVE_NOINLINE static void depthwise_cortex_m55_conv1_inside(
+DEPTHWISE_CORTEX_M55_NOINLINE static void depthwise_cortex_m55_conv1_inside(
     const int8_t *row0, int8_t *to)
 {
     enum { ROW = 80 * 1, STEP = 16, BYTES = 80 };

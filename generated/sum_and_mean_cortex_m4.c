@@ -43,16 +43,6 @@ static int32_t sum_and_mean_cortex_m4_multiply_high(int32_t a, int32_t b)
 #include <arm_acle.h>
 #endif
 
-#if defined(__GNUC__)
-#define SUM_AND_MEAN_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define SUM_AND_MEAN_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
-#define SUM_AND_MEAN_CORTEX_M4_RARELY(condition) __builtin_expect(condition, 0)
-#else
-#define SUM_AND_MEAN_CORTEX_M4_NOINLINE
-#define SUM_AND_MEAN_CORTEX_M4_INLINE inline
-#define SUM_AND_MEAN_CORTEX_M4_RARELY(condition) (condition)
-#endif
-
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
 static inline int32_t sum_and_mean_cortex_m4_dsp_load_word(const void *bytes)
 {

@@ -96,9 +96,9 @@ def parameter(packed: Packed, role: str) -> Int64s:
 
 
 def fast_support(packed: Packed, fast: FastOutput) -> tuple[str, ...]:
-    """The C functions that the output step calls."""
+    """What the output step calls, and the macros that it and the loops around it are written with."""
     exact = packed.epilogue.support if fast.is_exact_used else ()
-    return exact + (("right_shift", fast.scale, fast.saturate) if fast.is_fast else ())
+    return ("compiler",) + exact + (("right_shift", fast.scale, fast.saturate) if fast.is_fast else ())
 
 
 def exact_constants(packed: Packed) -> tuple[Constants, ...]:

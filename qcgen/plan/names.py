@@ -75,7 +75,6 @@ MVE_NAMES = (
 """Instructions of Helium, Arm's M-profile vector extension, each under its feature macro."""
 
 SCALAR_NAMES = (
-    "scalar",
     "scalar_multiply_add",
     "scalar_sums",
     "scalar_group1",
@@ -104,6 +103,7 @@ SUPPORT_NAMES = (
     "emulate",
     "round_half_even",
     "soft_float",
+    "compiler",
     *DSP_NAMES,
     *MVE_NAMES,
     *SCALAR_NAMES,

@@ -108,9 +108,9 @@ def parameters(op: Conv, packed: Packed) -> Parameters:
 
 
 def output_support(op: Conv, packed: Packed) -> tuple[str, ...]:
-    """The C functions that the output step calls."""
+    """What the output step calls, and the macros that it and the loops around it are written with."""
     mve = mve_output(op, packed)
-    names = ["mve", *(packed.epilogue.support if mve.is_exact_used else ())]
+    names = ["compiler", "mve", *(packed.epilogue.support if mve.is_exact_used else ())]
     if mve.is_exact_used or not mve.is_fast:
         names.append("mve_store")
     if mve.is_fast:

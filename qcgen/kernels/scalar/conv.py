@@ -91,7 +91,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     scratch = [Scratch(2 * 4 * g.taps, 4)]
     if planned.is_gathered:
         scratch.append(Scratch(min(pixels, BLOCK) * g.taps, 1))
-    support = ("scalar", "scalar_sums", *sums_support(blocks), "right_shift")
+    support = ("scalar_sums", *sums_support(blocks), "right_shift")
     return Prepared(tuple(constants), context, tuple(scratch), support + output_support(op, packed), packed.certificate)
 
 

@@ -77,7 +77,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     )
     scratch = Scratch(4 * steps.total * (4 if is_one else 3), 4) if not wide else Scratch(g.taps, 1)
     called = sums_support((_segment(core, loop),)) if wide else (f"scalar_packed{1 if is_one else 2}",)
-    support = ("scalar", "scalar_sums", *called, "right_shift", *output_support(op, packed))
+    support = ("scalar_sums", *called, "right_shift", *output_support(op, packed))
     return Prepared(constants, context, (scratch,) if is_shifted or not wide else (), support, packed.certificate)
 
 

@@ -85,9 +85,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     )
     multiply = ("scalar_multiply_add",) if how.reloads else ()
     scratch = Scratch(plane.bytes, 1)
-    return Prepared(
-        constants, context, (scratch,), ("scalar", *multiply, *output_support(op, packed)), packed.certificate
-    )
+    return Prepared(constants, context, (scratch,), (*multiply, *output_support(op, packed)), packed.certificate)
 
 
 COST = {

@@ -122,8 +122,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     scratch = [Scratch(2 * 16 * 2 * g.in_channels, 2), Scratch(4 * 16 * blocks[0].sums, 4)]
     if gathers:
         scratch.append(Scratch(24 * g.in_channels, 1))
-    support = ("scalar", *output_support(op, packed))
-    return Prepared(constants, context, tuple(scratch), support, packed.certificate)
+    return Prepared(constants, context, tuple(scratch), output_support(op, packed), packed.certificate)
 
 
 COST = {

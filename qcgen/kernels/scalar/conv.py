@@ -17,7 +17,7 @@ from qcgen.kernels.scalar.cost import CONV as COSTS
 from qcgen.kernels.scalar.cost import Work, conv_work, estimate, loop_instructions
 from qcgen.kernels.scalar.output import output_support, scalar_output
 from qcgen.kernels.scalar.sums import Segment, core_of, large_groups, segments, sums_support, table
-from qcgen.kernels.scalar.window import window
+from qcgen.kernels.scalar.window import Window, window
 from qcgen.kernels.text import describe, window_shape
 
 BLOCK = 4  # pixels at a time: two words of two
@@ -53,19 +53,32 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     core = core_of(setting.core)
     planned = window(g, core.widen)
     blocks = segments(weights, core, -128, 127)
-    pixels = prod(g.output)
-    context = {
-        "g": g,
-        "description": describe(op),
-        "x_type": op.x.dtype.c,
-        "y_type": op.y.dtype.c,
+    context = _image_context(op) | {
         "output": packed.epilogue.output,
         "dsp": scalar_output(op, packed),
         "window": planned,
         "segments": tuple(block(s, g.taps) for s in blocks),
-        "sum_names": ACCUMULATORS[:pixels],
-        "codes": tuple((acc, place) for (acc, _), place in zip(ACCUMULATORS, PLACES, strict=True))[:pixels],
         "padding_byte": packed.padding - packed.x_shift,
+        "shift_text": f" - {-packed.x_shift * 0x10001}" if packed.x_shift else "",
+        "uses_string": planned.is_gathered,
+    }
+    constants = _constants(op, packed, weights, blocks, planned)
+    scratch = [Scratch(2 * 4 * g.taps, 4)]
+    if planned.is_gathered:
+        scratch.append(Scratch(min(prod(g.output), BLOCK) * g.taps, 1))
+    support = ("scalar_sums", *sums_support(blocks), "right_shift", *output_support(op, packed))
+    return Prepared(constants, context, tuple(scratch), support, packed.certificate)
+
+
+def _image_context(op: Conv) -> dict[str, object]:
+    """The names for the walk through the pixels of the output, four at a time."""
+    g = op.geometry
+    pixels = prod(g.output)
+    return {
+        "g": g,
+        "description": describe(op),
+        "x_type": op.x.dtype.c,
+        "y_type": op.y.dtype.c,
         "pixels": pixels,
         "lanes": min(pixels, BLOCK),
         # An image of fewer pixels than a block has repeats the last one.
@@ -75,9 +88,14 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "is_split": g.batch > 1,
         "x_image": g.in_channels * prod(g.input),
         "y_image": g.out_channels * pixels,
-        "shift_text": f" - {-packed.x_shift * 0x10001}" if packed.x_shift else "",
-        "uses_string": planned.is_gathered,
     }
+
+
+def _constants(
+    op: Conv, packed: Packed, weights: Int64s, blocks: tuple[Segment, ...], planned: Window
+) -> tuple[Constants, ...]:
+    """The weights, where sums start, a tap outside, which channels have larger groups; the output step's tables."""
+    g = op.geometry
     text = f"weights [{g.out_channels} channels]{window_shape(g, Layout.CHANNELS_LAST)}{packed.weights_remark}."
     constants = [Constants("weights", "int8_t", table(weights, blocks), text)]
     constants.append(Constants("start", "int32_t", packed.start, "where each accumulator starts."))
@@ -87,12 +105,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     if any(s.is_mixed for s in blocks):
         text = f"1 where groups of {blocks[0].loops[0].grouping.size} elements are safe."
         constants.append(Constants("is_large", "uint8_t", large_groups(weights, blocks[0]), text))
-    constants += output_constants(packed)
-    scratch = [Scratch(2 * 4 * g.taps, 4)]
-    if planned.is_gathered:
-        scratch.append(Scratch(min(pixels, BLOCK) * g.taps, 1))
-    support = ("scalar_sums", *sums_support(blocks), "right_shift")
-    return Prepared(tuple(constants), context, tuple(scratch), support + output_support(op, packed), packed.certificate)
+    return (*constants, *output_constants(packed))
 
 
 @dataclass(frozen=True)
@@ -114,17 +127,6 @@ def block(s: Segment, taps: int) -> Block:
     most = min(MAX_CHUNK // s.width, blocks)
     chunk = max((n for n in range(most // 2, most + 1) if n and blocks % n == 0), default=most)
     return Block(s, s.first * taps, chunk * s.width, blocks % chunk != 0)
-
-
-ACCUMULATORS = (
-    ("acc_a", "sums->total_a - (sums->high_a << 16)"),
-    ("acc_b", "sums->high_a"),
-    ("acc_c", "sums->total_b - (sums->high_b << 16)"),
-    ("acc_d", "sums->high_b"),
-)
-"""The accumulators of four pixels, less where they start, in C."""
-
-PLACES = ("out", "out + OUT_CHANNELS", "out + 2 * OUT_CHANNELS", "out + 3 * OUT_CHANNELS")
 
 
 def last_block(g: ConvGeometry) -> tuple[int, ...]:

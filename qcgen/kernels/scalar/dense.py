@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from qcgen.ir.program import Conv, Int64s, Operator
@@ -17,9 +15,9 @@ from qcgen.kernels.scalar.cost import DENSE as COSTS
 from qcgen.kernels.scalar.cost import loop_instructions, output_instructions
 from qcgen.kernels.scalar.groups import grouping
 from qcgen.kernels.scalar.output import output_support, scalar_output
-from qcgen.kernels.scalar.sums import Core, Loop, Segment, core_of, less_halves, loop_of, sums_support
+from qcgen.kernels.scalar.sums import Core, Loop, Segment, core_of, loop_of, sums_support
 from qcgen.kernels.text import describe
-from qcgen.kernels.unroll import unrolled
+from qcgen.kernels.unroll import Unrolled, unrolled
 
 BLOCK = 4  # channels at a time: two words of two
 STEPS = 8  # of two elements in a round of the loop over bytes
@@ -40,10 +38,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     wide = setting.optimize == "speed"
     core = core_of(setting.core)
     loop = loop_of(g.taps, grouping(weights, -128, 127, core.most[-1] if wide else 2), core)
-    found = loop.grouping
-    steps = unrolled(-(-g.taps // 2), STEPS)
-    is_one = found.size == 1
-    groups = loop.groups if wide else steps.total * (2 if is_one else 1)
     is_shifted = wide and op.x.dtype is DType.UINT8
     context = {
         "g": g,
@@ -52,33 +46,65 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "y_type": op.y.dtype.c,
         "output": packed.epilogue.output,
         "dsp": scalar_output(op, packed),
-        "is_wide": wide,
         "is_shifted": is_shifted,
-        "sums_of": _segment(core, loop) if wide else None,
-        "grouping": found,
-        "steps": steps,
-        "is_one": is_one,
-        "element_words": 4 if is_one else 3,
-        "block_words": 2 * g.taps if wide else 2 * steps.total,
-        "less_halves": less_halves(groups),
-        "lanes": LANES,
-        "rest": LANES[: g.out_channels % BLOCK],
+        "rest": g.out_channels % BLOCK,
         "whole": g.out_channels // BLOCK * BLOCK,
         "odd": g.taps % 2 == 1,
         "shift_text": f" - {-packed.x_shift}" if packed.x_shift else "",
+        **(_wide_context(g.taps, core, loop) if wide else _byte_context(g.taps, loop)),
     }
+    called = sums_support((_segment(core, loop),)) if wide else (f"scalar_packed{min(loop.grouping.size, 2)}",)
+    support = ("scalar_sums", *called, "right_shift", *output_support(op, packed))
+    shifted = (Scratch(g.taps, 1),) if is_shifted else ()
+    scratch = shifted if wide else (Scratch(4 * _steps(g.taps).total * _element_words(loop), 4),)
+    return Prepared(_constants(packed, weights, wide), context, scratch, support, packed.certificate)
+
+
+def _wide_context(taps: int, core: Core, loop: Loop) -> dict[str, object]:
+    """The names for sums over words of two weights each."""
+    return _byte_context(taps, loop) | {
+        "is_wide": True,
+        "sums_of": _segment(core, loop),
+        "block_words": 2 * taps,
+        "halves": loop.groups,
+    }
+
+
+def _byte_context(taps: int, loop: Loop) -> dict[str, object]:
+    """The names for sums over words of four weights each."""
+    steps, is_one = _steps(taps), loop.grouping.size == 1
+    return {
+        "is_wide": False,
+        "sums_of": None,
+        "grouping": loop.grouping,
+        "steps": steps,
+        "is_one": is_one,
+        "element_words": _element_words(loop),
+        "block_words": 2 * steps.total,
+        "halves": steps.total * (2 if is_one else 1),
+    }
+
+
+def _steps(taps: int) -> Unrolled:
+    """The loop over words of four weights: two elements in a step."""
+    return unrolled(-(-taps // 2), STEPS)
+
+
+def _element_words(loop: Loop) -> int:
+    """The words of two elements that such a loop reads: each by itself, and where a group starts."""
+    return 4 if loop.grouping.size == 1 else 3
+
+
+def _constants(packed: Packed, weights: Int64s, wide: bool) -> tuple[Constants, ...]:
+    """The weights for the fewest instructions (``wide``) or the least flash, where sums start, the output step's."""
     text = "weights of blocks of four channels, a, b, c, d: for each element a + b * 2^16, c + d * 2^16."
     if not wide:
         text = "weights plus 128 of blocks of four channels, a, b, c, d: for two elements bytes a a b b, c c d d."
-    constants = (
+    return (
         Constants("weights", "int32_t", _pairs(weights) if wide else _bytes(weights), text),
         Constants("start", "int32_t", packed.start, "where each accumulator starts."),
         *output_constants(packed),
     )
-    scratch = Scratch(4 * steps.total * (4 if is_one else 3), 4) if not wide else Scratch(g.taps, 1)
-    called = sums_support((_segment(core, loop),)) if wide else (f"scalar_packed{1 if is_one else 2}",)
-    support = ("scalar_sums", *called, "right_shift", *output_support(op, packed))
-    return Prepared(constants, context, (scratch,) if is_shifted or not wide else (), support, packed.certificate)
 
 
 def padded(op: Conv, packed: Packed) -> Int64s:
@@ -89,24 +115,6 @@ def padded(op: Conv, packed: Packed) -> Int64s:
 
 def _segment(core: Core, loop: Loop) -> Segment:
     return Segment(1, 0, 0, core.by_channel, (loop,))
-
-
-@dataclass(frozen=True)
-class Lane:
-    """A channel of a block, all in C: its number, the name of its accumulator, its sum, where its output is."""
-
-    m: str
-    acc: str
-    sum: str
-    out: str
-
-
-LANES = (
-    Lane("m", "acc_a", "sums.total_a - (sums.high_a << 16)", "y + m"),
-    Lane("m + 1", "acc_b", "sums.high_a", "y + m + 1"),
-    Lane("m + 2", "acc_c", "sums.total_b - (sums.high_b << 16)", "y + m + 2"),
-    Lane("m + 3", "acc_d", "sums.high_b", "y + m + 3"),
-)
 
 
 def _pairs(weights: Int64s) -> Int64s:

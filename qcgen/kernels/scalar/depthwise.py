@@ -10,7 +10,7 @@ from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed, pack, unsigned_shift
 from qcgen.kernels.reasons import why_no_depthwise, why_taps, why_wraps
 from qcgen.kernels.scalar.output import output_support, scalar_output
-from qcgen.kernels.scalar.planes import Group, Plane, SteppedAxis, core, plane_of, row_groups, stepped_axes
+from qcgen.kernels.scalar.planes import Group, Plane, Rows, SteppedAxis, core, rows_of
 from qcgen.kernels.text import describe
 from qcgen.kernels.unroll import unrolled
 
@@ -38,54 +38,64 @@ def _packed(op: Conv, setting: Setting) -> Packed:
 def prepare(op: Operator, setting: Setting) -> Prepared:
     """A plane as scratch; weights [channels][taps]."""
     assert isinstance(op, Conv)
-    g = op.geometry
-    how = core(setting)
-    packed = _packed(op, setting)
-    height, width = stepped_axes(g, how)
-    lanes = min(how.lanes, g.in_channels)
-    groups = row_groups(height, width, how, lanes)
-    plane = plane_of(height, width, lanes, sum(group.count for group in groups))
-    fast = scalar_output(op, packed)
-    context = {
+    packed, planned = _packed(op, setting), rows_of(op.geometry, core(setting))
+    context = _image_context(op, planned) | {
+        "weight_type": packed.weights_type,
+        "weights": _used(planned.groups, packed.padding),
+        "taps": prod(op.geometry.kernel),
+        "output": packed.epilogue.output,
+        "fast": scalar_output(op, packed),
+        "shift": packed.x_shift,
+        "padding": packed.padding,
+        "has_skipped": packed.padding != 0 and any(any(group.skipped) for group in planned.groups),
+    }
+    multiply = ("scalar_multiply_add",) if planned.how.reloads else ()
+    return Prepared(
+        _constants(op, packed, planned),
+        context,
+        (Scratch(planned.plane.bytes, 1),),
+        (*multiply, *output_support(op, packed)),
+        packed.certificate,
+    )
+
+
+def _image_context(op: Conv, planned: Rows) -> dict[str, object]:
+    """What the template needs to know of the image, of its copy and of how outputs are grouped."""
+    g, how, width = op.geometry, planned.how, planned.width
+    return {
         "g": g,
         "description": describe(op),
         "x_type": op.x.dtype.c,
         "y_type": op.y.dtype.c,
-        "weight_type": packed.weights_type,
         "tap_type": "uint8_t" if how.is_unsigned else op.x.dtype.c,
-        "output": packed.epilogue.output,
-        "fast": fast,
         "reloads": how.reloads,
-        "height": height,
-        "width": width,
-        "groups": groups,
-        "is_row": sum(group.count for group in groups) == 1,
-        "weights": _used(groups, packed.padding),
         "is_fenced": how.is_fenced,
-        "taps": prod(g.kernel),
+        "height": planned.height,
+        "width": width,
+        "groups": planned.groups,
+        "plane": planned.plane,
+        "is_row": planned.count == 1,
+        "rows_left": planned.rows_left,
         "copies": unrolled(width.copied, MAX_COPIES if width.copied <= MAX_COPIES else LOOP_COPIES),
-        "shift": packed.x_shift,
-        "padding": packed.padding,
         "is_padded": g.is_padded,
-        "has_rest": g.in_channels % lanes != 0,
-        "has_skipped": packed.padding != 0 and any(any(group.skipped) for group in groups),
-        "rows_left": height.stride * plane.row - sum(group.step * group.count for group in groups),
-        "plane": plane,
+        "has_rest": g.in_channels % planned.plane.lanes != 0,
         "x_image": g.in_channels * prod(g.input),
         "y_image": g.out_channels * prod(g.output),
         "uses_string": True,
     }
+
+
+def _constants(op: Conv, packed: Packed, planned: Rows) -> tuple[Constants, ...]:
+    """The weights in the order of the plane's rows, where sums start, and the tables of the output step."""
+    g = op.geometry
     taps = packed.weights.reshape(g.out_channels, *g.kernel)
-    weights = taps.transpose(0, 2, 1) if width.is_first else taps
+    weights = taps.transpose(0, 2, 1) if planned.width.is_first else taps
     meaning = f"weights [{g.out_channels} channels][{prod(g.kernel)} taps]{packed.weights_remark}."
-    constants = (
+    return (
         Constants("weights", packed.weights_type, weights.reshape(g.out_channels, -1), meaning),
         Constants("start", "int32_t", packed.start, "where each accumulator starts."),
         *output_constants(packed),
     )
-    multiply = ("scalar_multiply_add",) if how.reloads else ()
-    scratch = Scratch(plane.bytes, 1)
-    return Prepared(constants, context, (scratch,), (*multiply, *output_support(op, packed)), packed.certificate)
 
 
 COST = {
@@ -114,11 +124,9 @@ def _work(op: Conv, packed: Packed, setting: Setting) -> tuple[float, ...]:
 
     Far away is what a Cortex-M0 reaches only through another register. Last the outputs of channels with tie windows.
     """
-    g, how = op.geometry, core(setting)
-    height, width = stepped_axes(g, how)
-    lanes = min(how.lanes, g.in_channels)
-    groups = row_groups(height, width, how, lanes)
-    plane = plane_of(height, width, lanes, sum(group.count for group in groups))
+    g, planned = op.geometry, rows_of(op.geometry, core(setting))
+    height, width, groups, plane = planned.height, planned.width, planned.groups, planned.plane
+    lanes = plane.lanes
     quads = g.batch * -(-g.in_channels // lanes)
     bands = -(-height.output // plane.band)
     rows = min(height.input, height.reached) + (bands - 1) * max(height.span - height.stride, 0)
@@ -130,7 +138,7 @@ def _work(op: Conv, packed: Packed, setting: Setting) -> tuple[float, ...]:
         g.batch * bands * plane.bytes * g.is_padded,
         quads * rows * (width.copied + 2),
         quads * lanes * bands,
-        lines * (products + weights + (products if how.reloads else places)),
+        lines * (products + weights + (products if planned.how.reloads else places)),
         lines * products * _far(height, width, plane),
         lines * width.output,
         lines * width.output * packed.epilogue.guarded.size / g.out_channels,

@@ -145,6 +145,36 @@ class Plane:
     bytes: int
 
 
+@dataclass(frozen=True)
+class Rows:
+    """How the core ``how`` computes a depthwise convolution: ``groups`` of outputs, from rows of ``plane``."""
+
+    how: Core
+    height: SteppedAxis
+    width: SteppedAxis
+    groups: tuple[Group, ...]
+    plane: Plane
+
+    @property
+    def count(self) -> int:
+        """The groups of a row."""
+        return sum(group.count for group in self.groups)
+
+    @property
+    def rows_left(self) -> int:
+        """Bytes from behind a row's last group to the next row of windows."""
+        return self.height.stride * self.plane.row - sum(group.step * group.count for group in self.groups)
+
+
+def rows_of(g: ConvGeometry, how: Core) -> Rows:
+    """The rows of an image of one or two axes."""
+    height, width = stepped_axes(g, how)
+    lanes = min(how.lanes, g.in_channels)
+    groups = row_groups(height, width, how, lanes)
+    plane = plane_of(height, width, lanes, sum(group.count for group in groups))
+    return Rows(how, height, width, groups, plane)
+
+
 def plane_of(height: SteppedAxis, width: SteppedAxis, lanes: int, groups: int) -> Plane:
     """With as many rows as PLANE_BYTES admit: a ``band`` of rows of outputs is computed from one filling."""
     row = lanes * (max(width.copied, 1) if groups == 1 else width.reached)

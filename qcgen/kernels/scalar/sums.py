@@ -91,11 +91,6 @@ class Loop:
         """All groups of a window."""
         return self.steps.count * self.elements // self.grouping.size + len(self.rest)
 
-    @property
-    def less_halves(self) -> str:
-        """Where totals start, in C."""
-        return less_halves(self.groups)
-
 
 def loop_of(taps: int, found: Grouping, core: Core) -> Loop:
     """The loop over ``taps`` elements; what whole steps leave over are groups, the last ones smaller: of 4, 2, 1."""
@@ -140,11 +135,6 @@ class Segment:
     def is_mixed(self) -> bool:
         """Whether each channel has its size of groups."""
         return len(self.loops) > 1
-
-
-def less_halves(groups: int) -> str:
-    """What makes up for the halves at which groups start, modulo 2^32, in C."""
-    return f"0u - {groups}u * 0x8000u"
 
 
 def segments(weights: Int64s, core: Core, x_low: int, x_high: int) -> tuple[Segment, ...]:

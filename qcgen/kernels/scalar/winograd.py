@@ -26,17 +26,6 @@ G2 = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]], np.int64)
 ELEMENT_HIGH = 510
 """The largest magnitude of an element of Bt d B; an output takes 9 of the 16."""
 
-CODES = tuple(
-    (f"start + ({place} >> 2)", f"out + {offset}" if offset else "out")
-    for place, offset in (
-        ("upper_left", ""),
-        ("upper_right", "COLUMN"),
-        ("lower_left", "ROW"),
-        ("lower_right", "ROW + COLUMN"),
-    )
-)
-"""The accumulators of a tile and where their codes go, in C."""
-
 
 @dataclass(frozen=True)
 class Block:
@@ -106,7 +95,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "blocks": blocks,
         "steps": _steps(g, setting),
         "positions": tuple(tuple(range(4 * i, 4 * i + 4)) for i in range(4)),
-        "codes": CODES,
         "out_column": g.out_channels * g.dilations[1],
         "out_row": g.out_channels * g.output[1] * g.dilations[0],
         "x_image": g.in_channels * prod(g.input),

@@ -13,6 +13,7 @@ from qcgen.ir.program import Conv, Int64s
 from qcgen.ir.types import DType
 from qcgen.kernels.epilogue import Epilogue, prepare_epilogue
 from qcgen.kernels.kernel import Constants
+from qcgen.kernels.text import describe
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,17 @@ def pack(op: Conv, features: frozenset[str], x_shift: int, *, whole_weights: boo
     wraps = reached.wraps or _may_overflow(stored, start, correction, tap_high)
     start = (start - INT32_MIN) % 2**32 + INT32_MIN
     return Packed(stored, start, correction, padding, x_shift, wraps, bool(zero_point.any()), epilogue)
+
+
+def names_of_conv(op: Conv, packed: Packed) -> dict[str, object]:
+    """The names that the templates of integer convolutions have in common."""
+    return {
+        "g": op.geometry,
+        "description": describe(op),
+        "x_type": op.x.dtype.c,
+        "y_type": op.y.dtype.c,
+        "output": packed.epilogue.output,
+    }
 
 
 class _Same:

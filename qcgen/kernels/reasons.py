@@ -31,6 +31,15 @@ def why_no_byte_conv(op: Operator, setting: Setting) -> str | None:
     return why_corrected(pack(op, setting.features, 0))
 
 
+def why_not_plain(op: Operator, setting: Setting) -> str | None:
+    """It is no such convolution of channels-last images without groups."""
+    reason = why_no_byte_conv(op, setting)
+    if reason is not None:
+        return reason
+    assert isinstance(op, Conv)
+    return why_channels_apart(setting.x_layout, setting.y_layout) or why_groups(op.geometry)
+
+
 def why_no_dense(op: Operator, setting: Setting) -> str | None:
     """It is no such convolution, or it has more than one window: the whole image, without padding."""
     reason = why_no_byte_conv(op, setting)

@@ -14,20 +14,16 @@ from qcgen.kernels.arm_mve.window import Window, window
 from qcgen.kernels.axes import INDENT, axes
 from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import Packed, pack, signed_shift
-from qcgen.kernels.reasons import why_channels_apart, why_groups, why_no_byte_conv
-from qcgen.kernels.text import describe, x_kind
+from qcgen.kernels.packing import Packed, names_of_conv, pack, signed_shift
+from qcgen.kernels.reasons import why_not_plain
+from qcgen.kernels.text import x_kind
 
 CORE = "cortex-m55"  # whose instructions were counted
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
-    """Serves convolutions without groups."""
-    reason = why_no_byte_conv(op, setting)
-    if reason is not None:
-        return reason
-    assert isinstance(op, Conv)
-    return why_channels_apart(setting.x_layout, setting.y_layout) or why_groups(op.geometry)
+    """Serves convolutions of channels-last images without groups."""
+    return why_not_plain(op, setting)
 
 
 def _pack(op: Conv, setting: Setting) -> Packed:
@@ -38,26 +34,32 @@ def _pack(op: Conv, setting: Setting) -> Packed:
 def prepare(op: Operator, setting: Setting) -> Prepared:
     """Weights as words in steps of 16 elements; two windows as scratch, if they are copied."""
     assert isinstance(op, Conv)
-    g = op.geometry
-    packed = _pack(op, setting)
-    planned = window(op)
-    spatial = axes(g, Layout.CHANNELS_LAST)
-    walked = tuple(replace(axis, indent=INDENT * i) for i, axis in enumerate(spatial))
-    pixels = prod(g.output)
-    is_odd = pixels % 2 == 1 and not has_last(pixels)
+    packed, planned = _pack(op, setting), window(op)
+    pixels = prod(op.geometry.output)
     windows = ((TWO,) if pixels > 1 else ()) + ((ONE,) if has_last(pixels) else ())
-    is_flat = not g.is_padded and set(g.kernel) == {1} and set(g.strides) == {1}
-    runs = () if is_flat else walked[:-1] if planned.is_rows else walked
     context = {
-        "g": g,
-        "description": describe(op),
-        "x_type": op.x.dtype.c,
-        "x_kind": x_kind(op),
-        "y_type": op.y.dtype.c,
-        "output": packed.epilogue.output,
+        **names_of_conv(op, packed),
+        **_window_context(op, planned),
+        **_image_context(op),
         "mve": mve_output(op, packed),
         "blocks": blocks(op, packed),
         "windows": windows,
+        "padding": packed.padding,
+        "uses_string": True,
+    }
+    constants = (stream(op, packed), *exact_constants(packed))
+    scratch = (Scratch(min(pixels, 2) * planned.bytes, 4),) if planned.copies else ()
+    support = (*output_support(op, packed), *blocks_support(op, packed, windows), *_copy_support(op, planned))
+    return Prepared(constants, context, scratch, support, packed.certificate)
+
+
+def _window_context(op: Conv, planned: Window) -> dict[str, object]:
+    """The names for finding the runs of a window."""
+    g = op.geometry
+    walked = tuple(replace(axis, indent=INDENT * i) for i, axis in enumerate(axes(g, Layout.CHANNELS_LAST)))
+    is_flat = not g.is_padded and set(g.kernel) == {1} and set(g.strides) == {1}
+    runs = () if is_flat else walked[:-1] if planned.is_rows else walked
+    return {
         "planned": planned,
         "spills": planned.bytes > g.taps,
         "is_flat": is_flat,
@@ -67,7 +69,16 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "walks": planned.has_border or (not planned.is_in_place and bool(runs)),
         "runs_indent": INDENT * len(runs),
         "row": walked[-1],
-        "padding": packed.padding,
+    }
+
+
+def _image_context(op: Conv) -> dict[str, object]:
+    """The names for the walk through the pixels of the output, two at a time."""
+    g = op.geometry
+    pixels = prod(g.output)
+    is_odd = pixels % 2 == 1 and not has_last(pixels)
+    return {
+        "x_kind": x_kind(op),
         "pixels": pixels,
         "is_odd": is_odd,
         "pair": "first" if is_odd else "pixel",
@@ -75,12 +86,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "is_split": g.batch > 1,
         "x_image": g.in_channels * prod(g.input),
         "y_image": g.out_channels * pixels,
-        "uses_string": True,
     }
-    constants = (stream(op, packed), *exact_constants(packed))
-    scratch = (Scratch(min(pixels, 2) * planned.bytes, 4),) if planned.copies else ()
-    support = (*output_support(op, packed), *blocks_support(op, packed, windows), *_copy_support(op, planned))
-    return Prepared(constants, context, scratch, support, packed.certificate)
 
 
 def _copy_support(op: Conv, planned: Window) -> tuple[str, ...]:

@@ -13,9 +13,8 @@ from qcgen.kernels.arm_mve.depthwise_cost import Work, instructions
 from qcgen.kernels.arm_mve.output import MveOutput, mve_output, output_support, parameters
 from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import Packed, pack, signed_shift
+from qcgen.kernels.packing import Packed, names_of_conv, pack, signed_shift
 from qcgen.kernels.reasons import why_corrected, why_no_depthwise
-from qcgen.kernels.text import describe
 
 MAX_OFFSET = 508  # bytes that a load of words from a vector of addresses can move on
 MAX_SCRATCH = 16384  # bytes that the interleaved rows may take
@@ -128,7 +127,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         quads = -(-columns.column // QUAD)
         scratch += [Scratch(4 * columns.groups * columns.kernel_words, 4), Scratch(quads * columns.quad_bytes, 1)]
     context = {
-        "output": packed.epilogue.output,
+        **names_of_conv(op, packed),
         "mve": mve,
         "padding": packed.padding,
         "parameter_words": constants[1].values.shape[1],
@@ -143,10 +142,6 @@ def _image_context(op: Conv, columns: Columns) -> dict[str, object]:
     """What the template needs to know of the image and of how it is interleaved."""
     g, stride = op.geometry, columns.width.stride * columns.column
     return {
-        "g": g,
-        "description": describe(op),
-        "x_type": op.x.dtype.c,
-        "y_type": op.y.dtype.c,
         "x_image": g.in_channels * prod(g.input),
         "y_image": g.out_channels * prod(g.output),
         "line": columns.line,

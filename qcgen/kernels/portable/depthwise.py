@@ -14,7 +14,7 @@ from qcgen.kernels.axes import INDENT, Axis, any_at_border, any_inside, axes
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.epilogue import guarded_channels
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import Packed, pack
+from qcgen.kernels.packing import Packed, names_of_conv, pack
 from qcgen.kernels.plane import plane_axes
 from qcgen.kernels.portable.cost import depthwise_nchw_terms, depthwise_nhwc_terms
 from qcgen.kernels.portable.figures import FIGURES
@@ -26,7 +26,6 @@ from qcgen.kernels.reasons import (
     why_taps,
     why_wraps,
 )
-from qcgen.kernels.text import describe
 
 MAX_TAPS = 64  # written out one by one; larger kernels are rare and served by portable/conv
 
@@ -135,18 +134,14 @@ def prepare_nchw(op: Operator, setting: Setting) -> Prepared:
 
 
 def _context(op: Conv, packed: Packed, setting: Setting) -> dict[str, object]:
-    g, output = op.geometry, packed.epilogue.output
+    g = op.geometry
     pixels = prod(g.output)
     is_last = setting.y_layout is Layout.CHANNELS_LAST
     return {
-        "g": g,
-        "description": describe(op),
-        "x_type": op.x.dtype.c,
-        "y_type": op.y.dtype.c,
+        **names_of_conv(op, packed),
         "weight_type": packed.weights_type,
         # Products of bytes fit an int of 16 bits, too.
         "cast": "(int32_t)" if packed.weights_type == "int16_t" else "",
-        "output": output,
         "y_image": g.out_channels * pixels,
         "y_pixel": g.out_channels if is_last else 1,
         "y_channel": 1 if is_last else pixels,

@@ -8,8 +8,8 @@ from math import prod
 from qcgen.ir.program import Conv, ConvGeometry
 from qcgen.ir.types import Layout
 from qcgen.kernels.kernel import Constants, Scratch, Setting
-from qcgen.kernels.packing import Packed
-from qcgen.kernels.text import describe, window_shape
+from qcgen.kernels.packing import Packed, names_of_conv
+from qcgen.kernels.text import window_shape
 
 MAX_BLOCK = 4  # with more windows at a time compilers run out of registers on every target tried
 
@@ -60,10 +60,7 @@ def sum_context(op: Conv, packed: Packed, setting: Setting) -> dict[str, object]
     y_is_last = setting.y_layout is Layout.CHANNELS_LAST
     x_is_last = setting.x_layout is Layout.CHANNELS_LAST
     return {
-        "g": g,
-        "description": describe(op),
-        "x_type": op.x.dtype.c,
-        "y_type": op.y.dtype.c,
+        **names_of_conv(op, packed),
         "pixels": pixels,
         "in_pixels": prod(g.input),
         "block": block,
@@ -72,7 +69,6 @@ def sum_context(op: Conv, packed: Packed, setting: Setting) -> dict[str, object]
         "is_split": g.batch > 1 or g.group > 1,
         "wraps": packed.wraps,
         "is_corrected": packed.is_corrected,
-        "output": packed.epilogue.output,
         "y_pixel": g.out_channels if y_is_last else 1,
         "y_channel": 1 if y_is_last else pixels,
         "x_image": g.in_channels * prod(g.input),

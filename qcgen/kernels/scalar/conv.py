@@ -11,26 +11,22 @@ from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import Packed, pack, signed_shift
-from qcgen.kernels.reasons import why_channels_apart, why_groups, why_no_byte_conv
+from qcgen.kernels.packing import Packed, names_of_conv, pack, signed_shift
+from qcgen.kernels.reasons import why_not_plain
 from qcgen.kernels.scalar.cost import CONV as COSTS
 from qcgen.kernels.scalar.cost import Work, conv_work, estimate, loop_instructions
 from qcgen.kernels.scalar.output import output_support, scalar_output
 from qcgen.kernels.scalar.sums import Segment, core_of, large_groups, segments, sums_support, table
 from qcgen.kernels.scalar.window import Window, window
-from qcgen.kernels.text import describe, window_shape
+from qcgen.kernels.text import window_shape
 
 BLOCK = 4  # pixels at a time: two words of two
 MAX_CHUNK = 16  # channels whose sums are kept on the stack, 16 bytes each
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
-    """Serves convolutions without groups."""
-    reason = why_no_byte_conv(op, setting)
-    if reason is not None:
-        return reason
-    assert isinstance(op, Conv)
-    return why_channels_apart(setting.x_layout, setting.y_layout) or why_groups(op.geometry)
+    """Serves convolutions of channels-last images without groups."""
+    return why_not_plain(op, setting)
 
 
 def packed_bytes(op: Conv, setting: Setting) -> Packed:
@@ -53,8 +49,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     core = core_of(setting.core)
     planned = window(g, core.widen)
     blocks = segments(weights, core, -128, 127)
-    context = _image_context(op) | {
-        "output": packed.epilogue.output,
+    context = {
+        **names_of_conv(op, packed),
+        **_image_context(g),
         "dsp": scalar_output(op, packed),
         "window": planned,
         "segments": tuple(block(s, g.taps) for s in blocks),
@@ -70,15 +67,10 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return Prepared(constants, context, tuple(scratch), support, packed.certificate)
 
 
-def _image_context(op: Conv) -> dict[str, object]:
+def _image_context(g: ConvGeometry) -> dict[str, object]:
     """The names for the walk through the pixels of the output, four at a time."""
-    g = op.geometry
     pixels = prod(g.output)
     return {
-        "g": g,
-        "description": describe(op),
-        "x_type": op.x.dtype.c,
-        "y_type": op.y.dtype.c,
         "pixels": pixels,
         "lanes": min(pixels, BLOCK),
         # An image of fewer pixels than a block has repeats the last one.

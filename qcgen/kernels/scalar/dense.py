@@ -8,7 +8,7 @@ from qcgen.ir.program import Conv, Int64s, Operator
 from qcgen.ir.types import DType
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import Packed
+from qcgen.kernels.packing import Packed, names_of_conv
 from qcgen.kernels.reasons import why_channels_apart, why_no_dense
 from qcgen.kernels.scalar.conv import ordered, packed_bytes
 from qcgen.kernels.scalar.cost import DENSE as COSTS
@@ -16,7 +16,6 @@ from qcgen.kernels.scalar.cost import loop_instructions, output_instructions
 from qcgen.kernels.scalar.groups import grouping
 from qcgen.kernels.scalar.output import output_support, scalar_output
 from qcgen.kernels.scalar.sums import Core, Loop, Segment, core_of, loop_of, sums_support
-from qcgen.kernels.text import describe
 from qcgen.kernels.unroll import Unrolled, unrolled
 
 BLOCK = 4  # channels at a time: two words of two
@@ -40,11 +39,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     loop = loop_of(g.taps, grouping(weights, -128, 127, core.most[-1] if wide else 2), core)
     is_shifted = wide and op.x.dtype is DType.UINT8
     context = {
-        "g": g,
-        "description": describe(op),
-        "x_type": op.x.dtype.c,
-        "y_type": op.y.dtype.c,
-        "output": packed.epilogue.output,
+        **names_of_conv(op, packed),
         "dsp": scalar_output(op, packed),
         "is_shifted": is_shifted,
         "rest": g.out_channels % BLOCK,

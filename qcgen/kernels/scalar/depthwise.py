@@ -7,11 +7,10 @@ from math import prod
 from qcgen.ir.program import Conv, Operator
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import Packed, pack, unsigned_shift
+from qcgen.kernels.packing import Packed, names_of_conv, pack, unsigned_shift
 from qcgen.kernels.reasons import why_no_depthwise, why_taps, why_wraps
 from qcgen.kernels.scalar.output import output_support, scalar_output
 from qcgen.kernels.scalar.planes import Group, Plane, Rows, SteppedAxis, core, rows_of
-from qcgen.kernels.text import describe
 from qcgen.kernels.unroll import unrolled
 
 MAX_TAPS = 64  # written out one by one
@@ -39,11 +38,12 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     """A plane as scratch; weights [channels][taps]."""
     assert isinstance(op, Conv)
     packed, planned = _packed(op, setting), rows_of(op.geometry, core(setting))
-    context = _image_context(op, planned) | {
+    context = {
+        **names_of_conv(op, packed),
+        **_image_context(op, planned),
         "weight_type": packed.weights_type,
         "weights": _used(planned.groups, packed.padding),
         "taps": prod(op.geometry.kernel),
-        "output": packed.epilogue.output,
         "fast": scalar_output(op, packed),
         "shift": packed.x_shift,
         "padding": packed.padding,
@@ -63,10 +63,6 @@ def _image_context(op: Conv, planned: Rows) -> dict[str, object]:
     """What the template needs to know of the image, of its copy and of how outputs are grouped."""
     g, how, width = op.geometry, planned.how, planned.width
     return {
-        "g": g,
-        "description": describe(op),
-        "x_type": op.x.dtype.c,
-        "y_type": op.y.dtype.c,
         "tap_type": "uint8_t" if how.is_unsigned else op.x.dtype.c,
         "reloads": how.reloads,
         "is_fenced": how.is_fenced,

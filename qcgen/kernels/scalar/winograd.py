@@ -10,10 +10,9 @@ import numpy as np
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import Packed, pack
+from qcgen.kernels.packing import Packed, names_of_conv, pack
 from qcgen.kernels.reasons import why_channels_apart, why_groups, why_no_integer_conv
 from qcgen.kernels.scalar.output import output_support, scalar_output
-from qcgen.kernels.text import describe
 from qcgen.kernels.unroll import Unrolled, unrolled
 
 WIDTHS = (4, 2, 1)  # output channels at a time, each with the sums of two tiles
@@ -82,11 +81,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     gathers = gathers_all or g.is_padded
     blocks = _blocks(g.out_channels)
     context = {
-        "g": g,
-        "description": describe(op),
-        "x_type": op.x.dtype.c,
-        "y_type": op.y.dtype.c,
-        "output": packed.epilogue.output,
+        **names_of_conv(op, packed),
         "fast": scalar_output(op, packed),
         "position": 2 * g.in_channels,
         "padding": packed.padding,

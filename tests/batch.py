@@ -59,6 +59,7 @@ class Machine:
 
 
 HOST = Machine()
+SANITIZED = ("-O1", "-fsanitize=address,undefined")
 
 
 @dataclass(frozen=True)
@@ -182,6 +183,18 @@ def compile_units(folder: Path, units: Sequence[Unit], command: Sequence[str]) -
     command = [*command, *STRICT_FLAGS, "-c"]
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(lambda share: call([*command, *share], folder), filter(None, shares)))
+
+
+def assert_sanitized(folder: Path, units: Iterable[Unit]) -> None:
+    """Fails if a unit reads or writes beside its buffers, does what C leaves undefined, or gives wrong outputs."""
+    require("gcc")
+    build(folder, units, "gcc", SANITIZED).assert_equals_reference()
+
+
+def assert_right(units: Iterable[Unit], outputs: Mapping[str, Array]) -> None:
+    """Fails with every unit whose outputs, by its name, are not those of the reference."""
+    wrong = [text for each in units if (text := difference(each, outputs[each.name]))]
+    assert not wrong, "\n".join(wrong)
 
 
 def call(command: Sequence[str], folder: Path) -> None:

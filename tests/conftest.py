@@ -34,6 +34,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason=f"{RUNS_WITH}{name}"))
 
 
+@pytest.fixture(scope="module")
+def outputs(image):
+    """What the program of a file's fixture ``image`` (``batch.Image``) gives, by the units' names."""
+    return image.run()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield

@@ -10,7 +10,7 @@ from zlib import crc32
 
 import network_units
 import numpy as np
-from batch import calls_of, difference, stacked, unit
+from batch import Unit, calls_of, difference, stacked, unit
 from cases import Case
 from onnx import ModelProto
 
@@ -43,7 +43,11 @@ class Subject:
 
 def convolution(case: Case, layout: str, optimize: str, target: str = "portable") -> Subject:
     """A case of the common table."""
-    each = unit(case, layout, optimize, target)
+    return of_unit(unit(case, layout, optimize, target))
+
+
+def of_unit(each: Unit) -> Subject:
+    """A case that is compiled."""
     feeds = tuple(feeds for _, feeds in calls_of([each]))
     return Subject(each.name, each.artifact, feeds, lambda found: difference(each, stacked(each, found)))
 

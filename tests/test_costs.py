@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from test_emulate import require
+from emulated import require_core
 
 import qcgen
 from qcgen.kernels import KERNELS
@@ -43,7 +43,7 @@ FAST = [(core, name) for core, name in PAIRS if core == "cortex-m4" and name not
 
 def assert_predicted(core, name, count):
     """Fails with the layers whose prediction is off; small layers may be off by as much as one that is not."""
-    require(core)
+    require_core(core)
     kernel, bound = ESTIMATED[name], LOOSE.get(name, TOLERANCE)
     ops = operators(name, SEED, count)
     found = [each for i, aim in enumerate(("size", "speed")) for each in samples(core, kernel, aim, ops[i::2])]
@@ -92,7 +92,7 @@ def test_all_work_of_a_kernel_has_a_figure_on_every_core_that_has_any(name):
 
 @pytest.mark.parametrize("core", ["cortex-m4"])
 def test_the_chosen_kernel_of_two_is_the_faster_one(core):
-    require(core)
+    require_core(core)
     direct, winograd = ESTIMATED["arm_dsp/conv"], ESTIMATED["arm_dsp/winograd"]
     ops = operators("arm_dsp/winograd", SEED, 10)
     by_name = {each.op.name: each for each in samples(core, direct, "speed", ops)}

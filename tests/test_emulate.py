@@ -13,14 +13,15 @@ import numpy as np
 import onnx
 import pytest
 from cases import CASES
+from emulated import require_core, wrong_outputs
 from every_case import own_cases
 from models import graph_model, qlinear_conv, random_weights
 from network_cases import UNITS
-from subjects import convolution, convolutions, network, on_core, operator, problems
+from subjects import convolution, convolutions, network, on_core, operator
 
 import qcgen
 from qcgen.cli import main
-from qcgen.emulate import CYCLES, Trial, cross_build, emulate, measure, missing_tools, random_feeds
+from qcgen.emulate import CYCLES, Trial, cross_build, emulate, measure, random_feeds
 from qcgen.emulate.cycles import block_cycles
 from qcgen.emulate.listing import Instruction
 from qcgen.errors import EmulationFailed
@@ -30,14 +31,6 @@ DIGITS = Path(__file__).parent / "data" / "digits"
 NETWORKS = ("digits_qop_s8", "digits_qop_u8", "digits_qdq_s8", "digits_qdq_u8")
 HANDFUL = CASES[:: len(CASES) // 12]
 ARMS = tuple(core for core in EMULATED if core.startswith("cortex"))
-
-
-def require(core, compiler="gcc"):
-    """Skips the test if a tool for the core is missing, naming the package."""
-    missing = missing_tools(TARGETS[core], compiler, counting=True)
-    if missing:
-        packages = " ".join(dict.fromkeys(TARGETS[core].machine.packages[tool] for tool in missing))
-        pytest.skip(f"{', '.join(missing)} is missing: apt-get install {packages}")
 
 
 def small(core, **options):
@@ -59,18 +52,6 @@ UNUSED = "(void)x; (void)y; (void)arena;"
 # --- outputs
 
 
-def wrong_outputs(core, subjects, folder, compiler="gcc"):
-    """What is wrong with the outputs on the core; buffers are aligned to no more than they must be by turns."""
-    folder.mkdir(exist_ok=True)
-    image = cross_build(core, [each.artifact for each in subjects], ("-O1",), folder, compiler)
-    trials = [
-        Trial(feeds, index, is_shifted=number % 2 == 1, garbage=number)
-        for index, each in enumerate(subjects)
-        for number, feeds in enumerate(each.feeds)
-    ]
-    return problems(subjects, [outcome.outputs for outcome in emulate(image, trials)])
-
-
 def some(core):
     """A handful of convolutions and of other operators for the core."""
     return on_core(HANDFUL, core) + [operator(each, core) for each in UNITS[:: len(UNITS) // 12]]
@@ -78,18 +59,18 @@ def some(core):
 
 @pytest.mark.parametrize("core", EMULATED)
 def test_outputs_on_the_emulated_core_equal_the_reference(core, tmp_path):
-    require(core)
+    require_core(core)
     assert not wrong_outputs(core, some(core), tmp_path)
 
 
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55", "rv32imc"])
 def test_outputs_of_code_that_clang_compiled_equal_the_reference(core, tmp_path):
-    require(core, "clang")
+    require_core(core, "clang")
     assert not wrong_outputs(core, some(core)[::4], tmp_path, "clang")
 
 
 def test_a_model_may_have_more_tensors_than_64(tmp_path):
-    require("cortex-m3")
+    require_core("cortex-m3")
     ports = range(150)
     nodes = [onnx.helper.make_node("Transpose", [f"x{i}"], [f"y{i}"], perm=[1, 0]) for i in ports]
     xs, ys = ({f"{name}{i}": ("int8", shape) for i in ports} for name, shape in (("x", (2, 3)), ("y", (3, 2))))
@@ -102,7 +83,7 @@ def test_a_model_may_have_more_tensors_than_64(tmp_path):
 
 
 def test_a_wrong_output_on_the_emulated_core_is_found(tmp_path):
-    require("cortex-m4")
+    require_core("cortex-m4")
     each = convolution(HANDFUL[0], "nhwc", "size")  # portable code, which runs on every core
     name = f"{each.name}.c"
     assert "HIGH = 127" in each.artifact.files[name]
@@ -139,7 +120,7 @@ def dealt(subjects, rom):
 @pytest.mark.emulated
 @pytest.mark.parametrize("core", EMULATED)
 def test_every_case_gives_the_references_outputs_on_the_emulated_core(core, tmp_path):
-    require(core)
+    require_core(core)
     parts = dealt(chosen(core), TARGETS[core].machine.rom)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         results = pool.map(lambda item: wrong_outputs(core, item[1], tmp_path / str(item[0])), enumerate(parts))
@@ -149,7 +130,7 @@ def test_every_case_gives_the_references_outputs_on_the_emulated_core(core, tmp_
 
 @pytest.mark.parametrize("core", EMULATED)
 def test_verify_runs_on_the_emulated_core_of_the_target(core, tmp_path, capsys):
-    require(core)
+    require_core(core)
     onnx.save(qlinear_conv((1, 4, 6, 5), random_weights((8, 4, 3, 3))), tmp_path / "m.onnx")
     assert main(["verify", str(tmp_path / "m.onnx"), "--target", core]) == 0
     out = capsys.readouterr().out
@@ -170,7 +151,7 @@ def test_verify_with_host_runs_code_for_a_core_on_this_machine(tmp_path, capsys,
 
 
 def test_verify_finds_outputs_that_differ_on_the_core(tmp_path, capsys, monkeypatch):
-    require("cortex-m4")
+    require_core("cortex-m4")
     wrong = written("cortex-m4", f"{RUN} {{ (void)x; (void)arena; for (int i = 0; i < M_Y_SIZE; i++) y[i] = 1; }}")
     monkeypatch.setattr("qcgen.cli.artifacts.compile_graph", lambda *_: wrong)
     onnx.save(qlinear_conv((1, 4, 6, 5), random_weights((8, 4, 3, 3))), tmp_path / "m.onnx")
@@ -205,7 +186,7 @@ def loop(core, symbol, attributes="naked, noinline"):
 
 @pytest.mark.parametrize("core", EMULATED)
 def test_a_loop_of_known_length_is_counted_exactly(core):
-    require(core)
+    require_core(core)
     symbol = node_of(core)
     found = counted(core, f"{loop(core, symbol)}\n{RUN} {{ {UNUSED} {symbol}(); }}")
     [node] = found.nodes
@@ -217,7 +198,7 @@ def test_a_loop_of_known_length_is_counted_exactly(core):
 
 @pytest.mark.parametrize("core", EMULATED)
 def test_what_was_inlined_into_the_public_function_belongs_to_its_node(core):
-    require(core)
+    require_core(core)
     symbol = node_of(core)
     text = LOOPS[core].rsplit("\\n", 1)[0]  # without the return
     clobbers = '"t0"' if core == "rv32imc" else '"r3", "cc"'
@@ -238,7 +219,7 @@ SUPPORT = {**dict.fromkeys(ARMS, (ARM_SUPPORT, ARM_CALLER)), "rv32imc": (RISCV_S
 
 @pytest.mark.parametrize("core", EMULATED)
 def test_shared_code_counts_for_the_node_that_calls_it(core):
-    require(core)
+    require_core(core)
     support, caller = SUPPORT[core]
     [call] = small(core).plan.calls
     calls = (call, replace(call, symbol="m_second"))
@@ -253,7 +234,7 @@ def test_shared_code_counts_for_the_node_that_calls_it(core):
 
 @pytest.mark.parametrize("core", EMULATED)
 def test_counts_are_the_same_each_time(core):
-    require(core)
+    require_core(core)
     artifact = small(core, layout="nhwc")
     first, second = (measure(artifact, random_feeds(artifact.plan, 3)) for _ in range(2))
     assert first.nodes == second.nodes
@@ -262,20 +243,20 @@ def test_counts_are_the_same_each_time(core):
 
 
 def test_optimization_flags_reach_the_compiler():
-    require("cortex-m4")
+    require_core("cortex-m4")
     artifact = small("cortex-m4")
     feeds = random_feeds(artifact.plan, 0)
     assert measure(artifact, feeds, flags=("-O0",)).instructions > 2 * measure(artifact, feeds).instructions
 
 
 def test_the_stack_that_the_code_uses_is_measured():
-    require("cortex-m4")
+    require_core("cortex-m4")
     body = f"{RUN} {{ volatile int8_t big[3000]; {UNUSED} (void)big; for (int i = 0; i < 3000; i++) big[i] = 0; }}"
     assert 3000 <= counted("cortex-m4", body).outcome.stack_bytes < 3100
 
 
 def test_bench_prints_nodes_and_totals(tmp_path, capsys):
-    require("cortex-m4")
+    require_core("cortex-m4")
     onnx.save(qlinear_conv((1, 4, 6, 5), random_weights((8, 4, 3, 3))), tmp_path / "m.onnx")
     assert main(["bench", str(tmp_path / "m.onnx"), "--target", "cortex-m4"]) == 0
     text = capsys.readouterr().out
@@ -292,7 +273,7 @@ def test_bench_prints_nodes_and_totals(tmp_path, capsys):
 
 
 def test_bench_measures_the_nodes_of_a_model_that_is_no_whole(capsys):
-    require("cortex-m4")
+    require_core("cortex-m4")
     model = DIGITS / "digits_qop_s8.onnx"
     nodes = ["--node", "conv1_quant", "--node", "pointwise3_quant"]
     assert main(["bench", str(model), "--target", "cortex-m4", *nodes]) == 0
@@ -357,7 +338,7 @@ def test_helium_instructions_take_two_cycles():
 
 def fail(core, body, tmp_path, timeout=None):
     """What is said of code that does not come to a good end."""
-    require(core)
+    require_core(core)
     artifact = written(core, body)
     image = cross_build(core, [artifact], ("-O2", "-Wno-error"), tmp_path)
     with pytest.raises(EmulationFailed) as failure:
@@ -401,7 +382,7 @@ def test_an_unaligned_word_faults_on_a_cortex_m0(tmp_path):
 
 
 def test_an_unaligned_word_is_read_on_a_cortex_m4(tmp_path):
-    require("cortex-m4")
+    require_core("cortex-m4")
     artifact = written("cortex-m4", UNALIGNED)
     image = cross_build("cortex-m4", [artifact], ("-O2",), tmp_path)
     feeds = random_feeds(artifact.plan, 0)
@@ -410,7 +391,7 @@ def test_an_unaligned_word_is_read_on_a_cortex_m4(tmp_path):
 
 
 def test_a_fault_ends_the_command_with_status_1(tmp_path, capsys, monkeypatch):
-    require("cortex-m4")
+    require_core("cortex-m4")
     wrong = written("cortex-m4", f"{RUN} {{ {UNUSED} __builtin_trap(); }}")
     monkeypatch.setattr("qcgen.cli.artifacts.compile_graph", lambda *_: wrong)
     onnx.save(qlinear_conv((1, 4, 6, 5), random_weights((8, 4, 3, 3))), tmp_path / "m.onnx")
@@ -505,7 +486,7 @@ def test_every_tool_of_every_emulated_target_has_a_package():
 
 
 def test_the_plugin_is_built_once_into_the_users_cache(tmp_path, monkeypatch):
-    require("cortex-m4")
+    require_core("cortex-m4")
     from qcgen.emulate.plugin import plugin
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

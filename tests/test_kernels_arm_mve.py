@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from batch import Image, Unit, build, difference, family_unit, require
+from batch import Image, Unit, assert_right, assert_sanitized, build, family_unit, require
 from cases import CASES, S8, U8, U8S8, Case, integer, quantized
 from cases_arm_dsp import EXTREMES, SHAPES
 from cases_arm_mve import CONVOLUTIONS, DENSES
-from emulated import assert_equals_reference
+from emulated import assert_cost_is_near, assert_equals_reference
 
-from qcgen.emulate import measure, missing_tools, random_feeds
-from qcgen.ir.types import Layout
-from qcgen.kernels import Setting
 from qcgen.kernels.arm_mve import conv, dense
 from qcgen.kernels.arm_mve.blocks import ONE, TWO
-from qcgen.targets import TARGETS
 
 CORE = "cortex-m55"
 KERNELS = ("arm_mve/conv", "arm_mve/dense")
@@ -46,11 +42,6 @@ def image(tmp_path_factory) -> Image:
     return build(tmp_path_factory.mktemp("mve"), [mve_unit(case) for case in SERVED], "gcc", ("-O1",))
 
 
-@pytest.fixture(scope="module")
-def outputs(image):
-    return image.run()
-
-
 def test_the_kernels_serve_the_cases_made_for_them():
     assert {kernel_of(case) for case in CONVOLUTIONS} == {"arm_mve/conv"}
     assert {kernel_of(case) for case in DENSES} == {"arm_mve/dense"}
@@ -58,9 +49,7 @@ def test_the_kernels_serve_the_cases_made_for_them():
 
 @pytest.mark.parametrize("case", SERVED, ids=lambda case: case.name)
 def test_the_portable_meaning_equals_the_reference(case, outputs):
-    each = mve_unit(case)
-    text = difference(each, outputs[each.name])
-    assert not text, text
+    assert_right([mve_unit(case)], outputs)
 
 
 def test_speed_and_size_are_the_same_code():
@@ -76,9 +65,7 @@ def test_buffers_at_odd_addresses_are_enough_and_nothing_beside_them_is_written(
 
 
 def test_nothing_is_read_beside_the_buffers_and_no_behaviour_is_undefined(tmp_path):
-    require("gcc")
-    units = [mve_unit(case) for case in OWN]
-    build(tmp_path, units, "gcc", ("-O1", "-fsanitize=address,undefined")).assert_equals_reference()
+    assert_sanitized(tmp_path, [mve_unit(case) for case in OWN])
 
 
 def test_outputs_on_the_emulated_core_equal_the_reference(tmp_path):
@@ -122,7 +109,6 @@ def test_weights_keep_their_size_in_flash():
         assert table.bytes <= channels * (taps + 5 * 4), case.name  # at most five words besides
 
 
-SETTING = Setting(Layout.CHANNELS_LAST, Layout.CHANNELS_LAST, "size", TARGETS[CORE].features, core=CORE)
 COUNTED = (
     quantized("mve_cost_pointwise", (1, 64, 9, 5), (64, 64, 1, 1), S8),
     quantized("mve_cost_few_channels", (1, 3, 24, 24), (8, 3, 3, 3), S8, pads=[1] * 4, strides=[2, 2]),
@@ -138,9 +124,5 @@ COUNTED = (
 
 @pytest.mark.parametrize("case", COUNTED, ids=lambda case: case.name)
 def test_the_estimated_cost_is_within_15_percent_of_the_measured_one(case):
-    if missing := missing_tools(TARGETS[CORE], "gcc", counting=True):
-        pytest.skip(f"{', '.join(missing)} is missing")
-    each = mve_unit(case)
-    estimate = (dense if kernel_of(case) == "arm_mve/dense" else conv).cost(each.op, SETTING)
-    measured = measure(each.artifact, random_feeds(each.artifact.plan, seed=1)).nodes[0].instructions
-    assert abs(estimate / measured - 1) < 0.15, f"{estimate:.0f} estimated, {measured} measured"
+    cost = (dense if kernel_of(case) == "arm_mve/dense" else conv).cost
+    assert_cost_is_near(cost, mve_unit(case), CORE, "size", 0.15)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from batch import Image, Unit, build, difference, family_unit, require
+from batch import Image, Unit, assert_right, assert_sanitized, build, family_unit, require
 from cases import CASES, Case
 from cases_arm_dsp import EXTREMES, SHAPES
 from cases_mve_depthwise import DEPTHWISE
-from emulated import assert_equals_reference
+from emulated import assert_cost_is_near, assert_equals_reference, channels_last
 
-from qcgen.emulate import measure, missing_tools, random_feeds
 from qcgen.ir.program import Conv
-from qcgen.ir.types import Layout
 from qcgen.kernels.arm_mve.depthwise import cost
-from qcgen.kernels.kernel import Setting
-from qcgen.targets import TARGETS
 
 AIMS = ("size", "speed")
 CORE = "cortex-m55"
@@ -42,19 +40,13 @@ def image(tmp_path_factory) -> Image:
     return build(tmp_path_factory.mktemp("mve"), [mve_unit(c, aim) for c in SERVED for aim in AIMS], "gcc", ("-O1",))
 
 
-@pytest.fixture(scope="module")
-def outputs(image):
-    return image.run()
-
-
 def test_the_kernel_serves_every_depthwise_case_of_its_own():
     assert [case.name for case in DEPTHWISE if not is_served(case)] == []
 
 
 @pytest.mark.parametrize("case", SERVED, ids=lambda case: case.name)
 def test_the_portable_meaning_equals_the_reference(case, outputs):
-    wrong = [text for aim in AIMS if (text := difference(mve_unit(case, aim), outputs[mve_unit(case, aim).name]))]
-    assert not wrong, "\n".join(wrong)
+    assert_right([mve_unit(case, aim) for aim in AIMS], outputs)
 
 
 @pytest.mark.parametrize("fill", [0, 255])
@@ -63,9 +55,7 @@ def test_buffers_at_odd_addresses_are_enough_and_nothing_beside_them_is_written(
 
 
 def test_nothing_is_read_beside_the_buffers_and_no_behaviour_is_undefined(tmp_path):
-    require("gcc")
-    units = [mve_unit(case, aim) for case in DEPTHWISE for aim in AIMS]
-    build(tmp_path, units, "gcc", ("-O1", "-fsanitize=address,undefined")).assert_equals_reference()
+    assert_sanitized(tmp_path, [mve_unit(case, aim) for case in DEPTHWISE for aim in AIMS])
 
 
 def on_the_core(cases, optimize, folder, compiler="gcc", flags=("-O3",)):
@@ -113,18 +103,10 @@ COUNTED = (
 
 @pytest.mark.parametrize("case", COUNTED, ids=lambda case: case.name)
 def test_the_cost_is_near_the_count(case):
-    if missing := missing_tools(TARGETS[CORE], counting=True):
-        pytest.skip(f"{', '.join(missing)} is missing")
     for aim in AIMS:
-        each = mve_unit(case, aim)
-        setting = Setting(Layout.CHANNELS_LAST, Layout.CHANNELS_LAST, aim, TARGETS[CORE].features, core=CORE)
-        [node] = measure(each.artifact, random_feeds(each.artifact.plan, seed=1)).nodes
-        estimated = cost(each.op, setting)
-        assert estimated is not None
-        assert abs(estimated / node.instructions - 1) < 0.2, (aim, estimated, node.instructions)
+        assert_cost_is_near(cost, mve_unit(case, aim), CORE, aim, 0.2)
 
 
 def test_there_is_no_cost_on_other_cores():
     each = mve_unit(DEPTHWISE[0], "size")
-    setting = Setting(Layout.CHANNELS_LAST, Layout.CHANNELS_LAST, "size", frozenset({"mve"}), core="cortex-m85")
-    assert cost(each.op, setting) is None
+    assert cost(each.op, replace(channels_last(CORE, "size"), core="cortex-m85")) is None

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from batch import Image, Unit, build, difference, require, unit
+from batch import Image, Unit, assert_right, assert_sanitized, build, difference, require, unit
 from cases import CASES, S8, U8S8, Case, quantized
 from cases_scalar import EXTREMES, SHAPES, small
+from emulated import assert_cost_is_near, channels_last, require_core, wrong_outputs
 from subjects import on_core
-from test_emulate import require as require_core
-from test_emulate import wrong_outputs
 
-from qcgen.emulate import measure, random_feeds
-from qcgen.ir.types import Layout
-from qcgen.kernels import Setting
 from qcgen.kernels.scalar import conv, dense, groups, winograd
 from qcgen.kernels.scalar.groups import grouping, sums
-from qcgen.targets import TARGETS
 
 AIMS = ("size", "speed")
 CORES = ("cortex-m0", "cortex-m3", "rv32imc")
@@ -50,15 +47,9 @@ def image(tmp_path_factory) -> Image:
     return build(tmp_path_factory.mktemp("scalar"), units, "gcc", ("-O1",))
 
 
-@pytest.fixture(scope="module")
-def outputs(image):
-    return image.run()
-
-
 @pytest.mark.parametrize("case", SCALAR_CASES, ids=lambda case: case.name)
 def test_the_portable_meaning_equals_the_reference(case, outputs):
-    wrong = [text for each in units_of(case) if (text := difference(each, outputs[each.name]))]
-    assert not wrong, "\n".join(wrong)
+    assert_right(units_of(case), outputs)
 
 
 @pytest.mark.parametrize("fill", [0, 255])
@@ -67,10 +58,8 @@ def test_buffers_at_odd_addresses_are_enough_and_nothing_beside_them_is_written(
 
 
 def test_nothing_is_read_beside_the_buffers_and_no_behaviour_is_undefined(tmp_path):
-    require("gcc")
     units = [each for case in (*EXTREMES, *SHAPES) for each in units_of(case)]
-    # Every fifth: cores and aims by turns.
-    build(tmp_path, units[::5], "gcc", ("-O1", "-fsanitize=address,undefined")).assert_equals_reference()
+    assert_sanitized(tmp_path, units[::5])  # every fifth: cores and aims by turns
 
 
 @pytest.mark.parametrize("core", CORES)
@@ -164,17 +153,11 @@ COSTS = {
 @pytest.mark.parametrize("name", COSTS)
 @pytest.mark.parametrize("core", CORES)
 def test_the_cost_is_what_the_core_takes_within_15_percent(core, name, aim):
-    require_core(core)
-    artifact = scalar_unit(COSTS[name], core, aim).artifact
-    [op] = artifact.program.operators
-    module = {"scalar/conv": conv, "scalar/dense": dense, "scalar/winograd": winograd}[artifact.plan.calls[0].kernel]
-    last = Layout.CHANNELS_LAST
-    setting = Setting(last, last, aim, TARGETS[core].features, core=core)
-    taken = measure(artifact, random_feeds(artifact.plan, seed=1), flags=("-O3",)).instructions
-    assert module.cost(op, setting) == pytest.approx(taken, rel=0.15)
+    each = scalar_unit(COSTS[name], core, aim)
+    module = {"scalar/conv": conv, "scalar/dense": dense, "scalar/winograd": winograd}[kernel_of(each)]
+    assert_cost_is_near(module.cost, each, core, aim, 0.15)
 
 
 def test_other_cores_have_no_cost():
-    [op] = scalar_unit(COSTS["pointwise"], "cortex-m3", "size").artifact.program.operators
-    last = Layout.CHANNELS_LAST
-    assert conv.cost(op, Setting(last, last, "size", frozenset({"scalar"}), core="another")) is None
+    each = scalar_unit(COSTS["pointwise"], "cortex-m3", "size")
+    assert conv.cost(each.op, replace(channels_last("cortex-m3", "size"), core="another")) is None

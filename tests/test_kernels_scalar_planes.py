@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from batch import Image, Unit, build, difference, family_unit, from_boundary, inputs, require, to_boundary, unit
+from batch import Image, Unit, assert_right, assert_sanitized, build, family_unit, require, unit
 from cases import CASES, S8, Case, quantized
 from cases_arm_dsp import full
 from cases_scalar_planes import DEPTHWISE_EXTREMES, DEPTHWISE_SHAPES, WINOGRAD
+from emulated import assert_cost_is_near, assert_equals_reference
 
-from qcgen.emulate import Trial, cross_build, emulate, measure, missing_tools, random_feeds
-from qcgen.ir.types import Layout
-from qcgen.kernels import Setting
 from qcgen.kernels.scalar import depthwise, winograd
-from qcgen.targets import TARGETS
 
 CORES = ("cortex-m0", "cortex-m3", "rv32imc")
 AIMS = ("size", "speed")
@@ -43,16 +39,9 @@ def image(tmp_path_factory) -> Image:
     return build(tmp_path_factory.mktemp("planes"), units, "gcc", ("-O1",))
 
 
-@pytest.fixture(scope="module")
-def outputs(image):
-    return image.run()
-
-
 @pytest.mark.parametrize("core", CORES)
 def test_the_portable_meaning_equals_the_reference(core, outputs):
-    units = [each for case in ALL for each in units_of(case, core)]
-    wrong = [text for each in units if (text := difference(each, outputs[each.name]))]
-    assert not wrong, "\n".join(wrong)
+    assert_right([each for case in ALL for each in units_of(case, core)], outputs)
 
 
 @pytest.mark.parametrize("fill", [0, 255])
@@ -61,9 +50,7 @@ def test_buffers_at_odd_addresses_are_enough_and_nothing_beside_them_is_written(
 
 
 def test_nothing_is_read_beside_the_buffers_and_no_behaviour_is_undefined(tmp_path):
-    require("gcc")
-    units = [each for case in OWN for core in CORES for each in units_of(case, core)]
-    build(tmp_path, units, "gcc", ("-O1", "-fsanitize=address,undefined")).assert_equals_reference()
+    assert_sanitized(tmp_path, [each for case in OWN for core in CORES for each in units_of(case, core)])
 
 
 def test_clang_takes_the_strict_flags(tmp_path):
@@ -108,56 +95,26 @@ COUNTED_ON = [(case, core) for case in COUNTED for core in CORES if (case, core)
 
 @pytest.mark.parametrize(("case", "core"), COUNTED_ON, ids=lambda value: getattr(value, "name", value))
 def test_the_cost_is_near_the_measured_count(case, core):
-    require_core(core)
-    artifact = unit(case, "nhwc", "speed", core).artifact
-    [call] = artifact.plan.calls
-    channels_last = Layout.CHANNELS_LAST
-    setting = Setting(channels_last, channels_last, "speed", TARGETS[core].features, core=core)
-    [node] = measure(artifact, random_feeds(artifact.plan, 1), flags=("-O3",)).nodes
-    assert COSTS[call.kernel](call.op, setting) == pytest.approx(node.instructions, rel=0.15)
+    each = unit(case, "nhwc", "speed", core)
+    [call] = each.artifact.plan.calls
+    assert_cost_is_near(COSTS[call.kernel], each, core, "speed", 0.15)
 
 
-def on_core(core: str, cases, folder, compiler: str = "gcc") -> None:
-    """Fails with the cases whose outputs on the emulated core are not the reference's."""
-    units = [each for case in cases for each in units_of(case, core)]
-    program = cross_build(core, [each.artifact for each in units], ("-O3",), folder, compiler)
-    trials = []
-    for index, each in enumerate(units):
-        [port] = each.artifact.plan.inputs
-        for number, x in enumerate(to_boundary(each, inputs(each.case))):
-            trials.append(Trial({port.tensor.name: x}, index, is_shifted=number % 2 == 1, garbage=number))
-    results = iter(emulate(program, trials))
-    wrong = []
-    for each in units:
-        [port] = each.artifact.plan.outputs
-        arrays = [next(results).outputs[port.tensor.name] for _ in inputs(each.case)]
-        text = difference(each, from_boundary(each, np.stack(arrays)))
-        wrong += [text] if text else []
-    assert not wrong, "\n".join(wrong)
-
-
-def require_core(core: str, compiler: str = "gcc") -> None:
-    """Skips the test if a tool for the core is missing, naming the package."""
-    missing = missing_tools(TARGETS[core], compiler, counting=True)
-    if missing:
-        packages = " ".join(dict.fromkeys(TARGETS[core].machine.packages[tool] for tool in missing))
-        pytest.skip(f"{', '.join(missing)} is missing: apt-get install {packages}")
+def on_the_core(core: str, cases, folder, compiler: str = "gcc") -> None:
+    assert_equals_reference(core, [each for case in cases for each in units_of(case, core)], folder, compiler)
 
 
 @pytest.mark.parametrize("core", CORES)
 def test_outputs_on_the_emulated_core_equal_the_reference(core, tmp_path):
-    require_core(core)
-    on_core(core, OWN[::9], tmp_path)
+    on_the_core(core, OWN[::9], tmp_path)
 
 
 @pytest.mark.parametrize("core", CORES)
 def test_outputs_of_code_that_clang_compiled_equal_the_reference(core, tmp_path):
-    require_core(core, "clang")
-    on_core(core, OWN[4::18], tmp_path, "clang")
+    on_the_core(core, OWN[4::18], tmp_path, "clang")
 
 
 @pytest.mark.emulated
 @pytest.mark.parametrize("core", CORES)
 def test_every_case_gives_the_references_outputs_on_the_emulated_core(core, tmp_path):
-    require_core(core)
-    on_core(core, OWN, tmp_path)
+    on_the_core(core, OWN, tmp_path)

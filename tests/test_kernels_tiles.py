@@ -7,21 +7,18 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from batch import Image, Unit, build, difference, from_boundary, inputs, require, to_boundary, unit
+from batch import SANITIZED, Image, Unit, assert_right, build, require, unit
 from cases import S8, Case, quantized
 from cases_tiles import TILES, small
+from emulated import assert_equals_reference
 from gallery_networks import BRANCH, INPUT, STEM, Network
 
 import qcgen
-from qcgen.emulate import missing_tools
-from qcgen.emulate.image import cross_build
-from qcgen.emulate.machine import Trial, emulate
 from qcgen.kernels import PORTABLE
 from qcgen.kernels.arm_dsp import winograd
 from qcgen.kernels.arm_dsp.toom_cook import POINTS
 from qcgen.kernels.cost import Estimate
 from qcgen.reference import evaluate
-from qcgen.targets import TARGETS
 
 
 @cache
@@ -40,20 +37,12 @@ def tiles_unit(case: Case) -> Unit:
 @pytest.fixture(scope="module")
 def image(tmp_path_factory) -> Image:
     require("gcc")
-    return build(
-        tmp_path_factory.mktemp("tiles"), [tiles_unit(c) for c in TILES], "gcc", ("-O1", "-fsanitize=address,undefined")
-    )
-
-
-@pytest.fixture(scope="module")
-def outputs(image):
-    return image.run()
+    return build(tmp_path_factory.mktemp("tiles"), [tiles_unit(case) for case in TILES], "gcc", SANITIZED)
 
 
 @pytest.mark.parametrize("case", TILES, ids=lambda case: case.name)
 def test_tiles_give_the_outputs_of_the_reference(case, outputs):
-    each = tiles_unit(case)
-    assert not difference(each, outputs[each.name])
+    assert_right([tiles_unit(case)], outputs)
 
 
 @pytest.mark.parametrize("fill", [0, 255])
@@ -63,21 +52,7 @@ def test_what_the_buffers_held_before_makes_no_difference(image, fill):
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_tiles_give_the_same_outputs_on_the_emulated_core(compiler, tmp_path):
-    missing = missing_tools(TARGETS["cortex-m4"], compiler)
-    if missing:
-        pytest.skip(f"missing: {', '.join(missing)}")
-    units = [tiles_unit(case) for case in TILES]
-    image = cross_build("cortex-m4", [each.artifact for each in units], ("-O2",), tmp_path, compiler)
-    trials = []
-    for index, each in enumerate(units):
-        [x] = each.artifact.plan.inputs
-        images = to_boundary(each, inputs(each.case))
-        trials += [Trial({x.tensor.name: image}, index, garbage=number) for number, image in enumerate(images)]
-    results = iter(emulate(image, trials))
-    for each in units:
-        [y] = each.artifact.plan.outputs
-        found = np.stack([next(results).outputs[y.tensor.name] for _ in inputs(each.case)])
-        assert not difference(each, from_boundary(each, found))
+    assert_equals_reference("cortex-m4", [tiles_unit(case) for case in TILES], tmp_path, compiler, ("-O2",))
 
 
 def test_tiles_of_every_number_of_points_occur():

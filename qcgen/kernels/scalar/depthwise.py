@@ -10,7 +10,7 @@ from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed, names_of_conv, pack, unsigned_shift
 from qcgen.kernels.reasons import why_no_depthwise, why_taps, why_wraps
 from qcgen.kernels.scalar.output import output_support, scalar_output
-from qcgen.kernels.scalar.planes import Group, Plane, Rows, SteppedAxis, core, rows_of
+from qcgen.kernels.scalar.planes import Group, Plane, Rows, SteppedAxis, Weight, core, rows_of
 from qcgen.kernels.unroll import unrolled
 
 MAX_TAPS = 64  # written out one by one
@@ -148,7 +148,7 @@ def _far(height: SteppedAxis, width: SteppedAxis, plane: Plane) -> float:
     return far + MANY_FAR * (height.kernel * width.kernel > MANY_TAPS)
 
 
-def _used(groups: tuple[Group, ...], padding: int) -> tuple[tuple[int, str], ...]:
+def _used(groups: tuple[Group, ...], padding: int) -> tuple[tuple[int, Weight], ...]:
     """The weights that the C reads, each with its number."""
     taps = groups[0].taps
     return tuple((i, tap.weight) for i, tap in enumerate(taps) if tap.places or padding)

@@ -44,14 +44,30 @@ class SteppedAxis(PlaneAxis):
 
 
 @dataclass(frozen=True)
+class Weight:
+    """A weight by its row and column in the kernel."""
+
+    row: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """An element of the plane, counted from where a group begins: rows, and bytes in the row."""
+
+    row: int
+    offset: int
+
+
+@dataclass(frozen=True)
 class Tap:
-    """A tap of a group of windows: the name of its weight, and for some outputs the place of the element in the plane.
+    """A tap of a group of windows: its weight, and for some outputs the place of the element in the plane.
 
     ``is_last``: the last of a row of the kernel.
     """
 
-    weight: str
-    places: tuple[tuple[int, str], ...]
+    weight: Weight
+    places: tuple[tuple[int, Place], ...]
     is_last: bool
 
 
@@ -59,15 +75,14 @@ class Tap:
 class Group:
     """``outputs`` neighbours of a row, summed at the same time; ``count`` such groups, each ``step`` bytes on.
 
-    ``skipped`` is the sum, in C, of the weights of each output's taps that lie on padding in every row: these are left
-    out.
+    ``skipped`` are the weights of each output's taps that lie on padding in every row: these are left out.
     """
 
     outputs: int
     count: int
     step: int
     taps: tuple[Tap, ...]
-    skipped: tuple[str, ...]
+    skipped: tuple[tuple[Weight, ...], ...]
 
     @property
     def range(self) -> range:
@@ -76,7 +91,7 @@ class Group:
 
     @property
     def sums(self) -> tuple[tuple[str, str], ...]:
-        """Each sum and where its code goes, in C."""
+        """Each sum and where its code goes, in C: as many as outputs, which a template cannot collect in a list."""
         return tuple((f"sum{i}", f"out + {i} * COLUMN" if i else "out") for i in self.range)
 
 
@@ -194,23 +209,15 @@ def row_groups(height: SteppedAxis, width: SteppedAxis, how: Core, lanes: int) -
 
 def _group(height: SteppedAxis, width: SteppedAxis, lanes: int, outputs: int, count: int, *, is_row: bool) -> Group:
     taps: list[Tap] = []
-    skipped: list[list[str]] = [[] for _ in range(outputs)]
+    skipped: list[list[Weight]] = [[] for _ in range(outputs)]
     for r, k in product(range(height.kernel), range(width.kernel)):
-        weight = f"w{r}_{k}"
+        weight = Weight(r, k)
         places = []
         for i in range(outputs):
             column = i * width.stride + k * width.dilation - (width.pad if is_row else 0)
             if is_row and not 0 <= column < width.copied:
                 skipped[i].append(weight)
             else:
-                places.append((i, _place(r * height.dilation, lanes * column)))
+                places.append((i, Place(r * height.dilation, lanes * column)))
         taps.append(Tap(weight, tuple(places), is_last=k == width.kernel - 1 and r < height.kernel - 1))
-    return Group(
-        outputs, count, lanes * outputs * width.stride, tuple(taps), tuple(" + ".join(names) for names in skipped)
-    )
-
-
-def _place(row: int, offset: int) -> str:
-    """An element of the plane, counted from where a group begins, in C."""
-    rows = {0: [], 1: ["ROW"]}.get(row, [f"{row} * ROW"])
-    return " + ".join(rows + ([str(offset)] if offset or not row else []))
+    return Group(outputs, count, lanes * outputs * width.stride, tuple(taps), tuple(map(tuple, skipped)))

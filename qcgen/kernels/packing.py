@@ -74,16 +74,6 @@ class Packed:
         return (*constants, *self.epilogue.constants)
 
 
-def signed_shift(op: Conv) -> int:
-    """What brings the input's codes to int8."""
-    return -128 if op.x.dtype is DType.UINT8 else 0
-
-
-def unsigned_shift(op: Conv) -> int:
-    """What brings the input's codes to 0..255."""
-    return 128 if op.x.dtype is DType.INT8 else 0
-
-
 def pack(op: Conv, features: frozenset[str], x_shift: int, *, whole_weights: bool = False) -> Packed:
     """Equation (7): sum (x - z)(w - v) = sum t*s - (z + h) sum s + (c - v)(sum t - K (z + h)), t = x + h, s = w - c.
 
@@ -106,17 +96,6 @@ def pack(op: Conv, features: frozenset[str], x_shift: int, *, whole_weights: boo
     wraps = reached.wraps or _may_overflow(stored, start, correction, tap_high)
     start = (start - INT32_MIN) % 2**32 + INT32_MIN
     return Packed(stored, start, correction, padding, x_shift, wraps, bool(zero_point.any()), epilogue)
-
-
-def names_of_conv(op: Conv, packed: Packed) -> dict[str, object]:
-    """The names that the templates of integer convolutions have in common."""
-    return {
-        "g": op.geometry,
-        "description": describe(op),
-        "x_type": op.x.dtype.c,
-        "y_type": op.y.dtype.c,
-        "output": packed.epilogue.output,
-    }
 
 
 class _Same:
@@ -142,3 +121,24 @@ def _may_overflow(stored: Int64s, start: Int64s, correction: Int64s, tap_high: i
     """Whether some partial sum, in whatever order it is taken, could leave int32."""
     sums = np.abs(stored).sum(axis=1) + np.abs(correction) * stored.shape[1]
     return bool((np.abs(start) + tap_high * sums).max() > INT32_MAX)
+
+
+def signed_shift(op: Conv) -> int:
+    """What brings the input's codes to int8."""
+    return -128 if op.x.dtype is DType.UINT8 else 0
+
+
+def unsigned_shift(op: Conv) -> int:
+    """What brings the input's codes to 0..255."""
+    return 128 if op.x.dtype is DType.INT8 else 0
+
+
+def names_of_conv(op: Conv, packed: Packed) -> dict[str, object]:
+    """The names that the templates of integer convolutions have in common."""
+    return {
+        "g": op.geometry,
+        "description": describe(op),
+        "x_type": op.x.dtype.c,
+        "y_type": op.y.dtype.c,
+        "output": packed.epilogue.output,
+    }

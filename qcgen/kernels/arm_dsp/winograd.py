@@ -16,10 +16,10 @@ from qcgen.kernels.arm_dsp.tile import ELEMENT_HIGH, Tile, tiles
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import Packed, pack, unsigned_shift
+from qcgen.kernels.packing import Packed, names_of_conv, pack, unsigned_shift
 from qcgen.kernels.plane import plane_axes
 from qcgen.kernels.reasons import why_axes, why_groups, why_no_integer_conv, why_wraps
-from qcgen.kernels.text import describe, x_kind
+from qcgen.kernels.text import x_kind
 from qcgen.kernels.unroll import Unrolled, unrolled
 
 WIDTHS = (4, 2, 1)
@@ -141,22 +141,47 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     packed = _pack(op, setting)
     tile = _tile(op, packed)
     assert tile is not None, "why_not accepted the operator"
-    height, width = plane_axes(g)
-    channels = -(-g.in_channels // 4) * 4
-    x_is_last = setting.x_layout is not Layout.CHANNELS_FIRST
-    is_run = x_is_last and channels == g.in_channels and width.dilation == 1
-    gathers_all = not is_run or height.dilation != 1
-    gathers = gathers_all or g.is_padded
+    channels = _padded_channels(g)
     blocks = _blocks(g.out_channels, channels // 2)
-    dsp = dsp_output(op, packed)
+    reading = _reading_context(g, setting)
     context = {
-        "g": g,
-        "description": describe(op),
-        "x_type": op.x.dtype.c,
+        **names_of_conv(op, packed),
+        **_tile_context(tile),
+        **_image_context(g, tile),
+        **reading,
         "x_kind": x_kind(op),
-        "y_type": op.y.dtype.c,
-        "output": packed.epilogue.output,
-        "dsp": dsp,
+        "dsp": dsp_output(op, packed),
+        "channels": channels,
+        "pair_offset": packed.x_shift * 0x10001,
+        "padding": op.x_zero_point,
+        "segments": blocks,
+        "lanes": LANES,
+        "loop_word": (0, 1, 0, 1),
+        "uses_string": True,
+    }
+    meaning = f"at {tile.products} points, two input channels in a word, in the order of the loops."
+    constants = (
+        Constants("weights", "int32_t", _weights(tile.weights(_taps(packed, g)), channels, blocks), meaning),
+        Constants("start", "int32_t", packed.start, "where each accumulator starts."),
+        *output_constants(packed),
+    )
+    scratch = [Scratch(4 * tile.products * channels, 4), Scratch(4 * tile.products * blocks[0].sums, 4)]
+    if reading["gathers"]:
+        scratch.append(Scratch(tile.products * channels, 1))
+    kind = x_kind(op)
+    names = ("load_word", "load_two", f"add_even_{kind}", f"add_odd_{kind}", "sub", "product", "dot")
+    support = ("dsp", *(f"dsp_{name}" for name in names), "right_shift", *output_support(op, packed))
+    return Prepared(constants, context, tuple(scratch), support, packed.certificate)
+
+
+def _padded_channels(g: ConvGeometry) -> int:
+    """Input channels up to a whole number of words."""
+    return -(-g.in_channels // 4) * 4
+
+
+def _tile_context(tile: Tile) -> dict[str, object]:
+    """The names for the algorithms of a tile."""
+    return {
         "tile": tile,
         "last_axis": tile.axes[-1],
         "has_two_axes": len(tile.axes) == 2,
@@ -164,39 +189,36 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "pixel_distance": "row" if tile.width.is_trivial else "STEP",
         "half_words": (0, 2),
         "codes": _codes(tile),
+    }
+
+
+def _image_context(g: ConvGeometry, tile: Tile) -> dict[str, object]:
+    """The names for the walk through the tiles of the output."""
+    height, width = plane_axes(g)
+    return {
         "height": height,
         "width": width,
-        "channels": channels,
-        "pair_offset": packed.x_shift * 0x10001,
-        "padding": op.x_zero_point,
-        "is_run": is_run,
-        "x_is_last": x_is_last,
-        "gathers": gathers,
-        "gathers_all": gathers_all,
         "is_dilated": set(g.dilations) != {1},
         "is_odd": g.batch * tile.count(height, width) % 2 == 1,
-        "segments": blocks,
-        "lanes": LANES,
-        "loop_word": (0, 1, 0, 1),
         "out_column": g.out_channels * width.dilation,
         "out_row": g.out_channels * width.output * height.dilation,
         "x_image": g.in_channels * prod(g.input),
         "y_image": g.out_channels * prod(g.output),
-        "uses_string": True,
     }
-    meaning = f"at {tile.products} points, two input channels in a word, in the order of the loops."
-    constants = [
-        Constants("weights", "int32_t", _weights(tile.weights(_taps(packed, g)), channels, blocks), meaning),
-        Constants("start", "int32_t", packed.start, "where each accumulator starts."),
-        *output_constants(packed),
-    ]
-    scratch = [Scratch(4 * tile.products * channels, 4), Scratch(4 * tile.products * blocks[0].sums, 4)]
-    if gathers:
-        scratch.append(Scratch(tile.products * channels, 1))
-    kind = x_kind(op)
-    names = ("load_word", "load_two", f"add_even_{kind}", f"add_odd_{kind}", "sub", "product", "dot")
-    support = ("dsp", *(f"dsp_{name}" for name in names), "right_shift", *output_support(op, packed))
-    return Prepared(tuple(constants), context, tuple(scratch), support, packed.certificate)
+
+
+def _reading_context(g: ConvGeometry, setting: Setting) -> dict[str, object]:
+    """The names for reading pixels: where they are, or collected where no run of bytes holds the row of a tile."""
+    height, width = plane_axes(g)
+    x_is_last = setting.x_layout is not Layout.CHANNELS_FIRST
+    is_run = x_is_last and _padded_channels(g) == g.in_channels and width.dilation == 1
+    gathers_all = not is_run or height.dilation != 1
+    return {
+        "x_is_last": x_is_last,
+        "is_run": is_run,
+        "gathers_all": gathers_all,
+        "gathers": gathers_all or g.is_padded,
+    }
 
 
 def _codes(tile: Tile) -> tuple[tuple[str, str], ...]:

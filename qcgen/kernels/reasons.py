@@ -12,6 +12,8 @@ from qcgen.ir.types import Layout
 from qcgen.kernels.kernel import Setting
 from qcgen.kernels.packing import Packed, pack
 
+CHANNELS_APART = "the channels of a pixel do not lie side by side"
+
 
 def why_no_integer_conv(op: Operator) -> str | None:
     """The operator is no integer convolution in onnxruntime's arithmetic."""
@@ -71,7 +73,7 @@ def why_wraps(packed: Packed) -> str | None:
 
 def why_channels_apart(*layouts: Layout) -> str | None:
     """An image is channels first."""
-    return "the channels of a pixel do not lie side by side" if Layout.CHANNELS_FIRST in layouts else None
+    return CHANNELS_APART if Layout.CHANNELS_FIRST in layouts else None
 
 
 def why_groups(g: ConvGeometry) -> str | None:

@@ -11,6 +11,7 @@ from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.mean import names_of, prepare_mean, why_no_mean
+from qcgen.kernels.reasons import CHANNELS_APART
 
 QUAD = 4  # channels in a word, and pixels at a time
 RUN = 64  # times four pixels, whose sums fit 16 bits: 256 times -128 or 255
@@ -26,7 +27,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
         return "its numbers are float32"
     names = names_of(op, setting)
     if not names["channels_last"]:
-        return "the channels of a pixel do not lie side by side"
+        return CHANNELS_APART
     channels = op.x.shape[op.channel_axis]
     return None if channels >= QUAD else f"{channels} channels do not fill a word"
 

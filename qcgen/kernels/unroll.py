@@ -1,7 +1,8 @@
-"""How loops are written: in copies of their body."""
+"""How loops are written: in copies of their body, in blocks of several widths."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 
@@ -34,3 +35,17 @@ def unrolled(total: int, most: int, whole: int = 0) -> Unrolled:
         return Unrolled(total, total, 1 if total else 0, 0)
     unroll = max((n for n in range(most // 2, most + 1) if total % n == 0), default=most)
     return Unrolled(total, unroll, total // unroll, total % unroll)
+
+
+def divided(total: int, widths: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """``total`` in blocks of these widths, the largest first: each width with where its blocks begin and end.
+
+    >>> list(divided(7, (4, 2, 1)))
+    [(4, 0, 4), (2, 4, 6), (1, 6, 7)]
+    """
+    first = 0
+    for width in widths:
+        beyond = first + (total - first) // width * width
+        if beyond > first:
+            yield width, first, beyond
+        first = beyond

@@ -20,7 +20,7 @@ from qcgen.kernels.packing import Packed, names_of_conv, pack, unsigned_shift
 from qcgen.kernels.plane import plane_axes
 from qcgen.kernels.reasons import why_axes, why_groups, why_no_integer_conv, why_wraps
 from qcgen.kernels.text import x_kind
-from qcgen.kernels.unroll import Unrolled, unrolled
+from qcgen.kernels.unroll import Unrolled, divided, unrolled
 
 WIDTHS = (4, 2, 1)
 LANES = (("a", "x"), ("b", "z"))  # of two tiles the names of sums and pairs in C
@@ -228,13 +228,8 @@ def _codes(tile: Tile) -> tuple[tuple[str, str], ...]:
 
 
 def _blocks(out_channels: int, pairs: int) -> tuple[Block, ...]:
-    found, first = [], 0
-    for width in WIDTHS:
-        beyond = first + (out_channels - first) // width * width
-        if beyond > first:
-            found.append(Block(width, first, beyond, unrolled(pairs - 1, MAX_UNROLL)))
-        first = beyond
-    return tuple(found)
+    steps = unrolled(pairs - 1, MAX_UNROLL)
+    return tuple(Block(*place, steps) for place in divided(out_channels, WIDTHS))
 
 
 def _weights(transformed: Int64s, channels: int, blocks: tuple[Block, ...]) -> Int64s:

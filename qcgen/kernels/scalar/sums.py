@@ -8,7 +8,7 @@ import numpy as np
 
 from qcgen.ir.program import Int64s
 from qcgen.kernels.scalar.groups import SIZES, Grouping, grouping
-from qcgen.kernels.unroll import Unrolled, unrolled
+from qcgen.kernels.unroll import Unrolled, divided, unrolled
 
 WORTH = 0.03  # products per element that a second loop must save
 MAX_ELEMENTS = 32  # in a round of the loop: as many bytes as a Cortex-M0 reaches from one pointer
@@ -139,17 +139,17 @@ class Segment:
 
 def segments(weights: Int64s, core: Core, x_low: int, x_high: int) -> tuple[Segment, ...]:
     """The blocks of all channels of ``weights`` (M, elements), widest first."""
-    found, first = [], 0
     common = grouping(weights, x_low, x_high).size
-    for width, most in zip(core.widths, core.most, strict=True):
-        if most < min(common, core.most[-1]) and width != core.widths[-1]:
-            continue  # larger groups save more than wider blocks
-        beyond = first + (len(weights) - first) // width * width
-        if beyond > first:
-            loops = _loops(weights[first:beyond], core, most, x_low, x_high)
-            found.append(Segment(width, first, beyond, core.by_channel, loops))
-        first = beyond
-    return tuple(found)
+    # Larger groups save more than wider blocks.
+    most = {
+        width: most
+        for width, most in zip(core.widths, core.most, strict=True)
+        if most >= min(common, core.most[-1]) or width == core.widths[-1]
+    }
+    return tuple(
+        Segment(width, first, beyond, core.by_channel, _loops(weights[first:beyond], core, most[width], x_low, x_high))
+        for width, first, beyond in divided(len(weights), tuple(most))
+    )
 
 
 def _loops(weights: Int64s, core: Core, most: int, x_low: int, x_high: int) -> tuple[Loop, ...]:

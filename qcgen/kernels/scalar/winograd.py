@@ -13,7 +13,7 @@ from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed, names_of_conv, pack
 from qcgen.kernels.reasons import why_channels_apart, why_groups, why_no_integer_conv
 from qcgen.kernels.scalar.output import output_support, scalar_output
-from qcgen.kernels.unroll import Unrolled, unrolled
+from qcgen.kernels.unroll import Unrolled, divided, unrolled
 
 WIDTHS = (4, 2, 1)  # output channels at a time, each with the sums of two tiles
 ARM_UNROLL = 16  # copies of a step of the sums over input channels, at most
@@ -168,13 +168,7 @@ def _steps(g: ConvGeometry, setting: Setting) -> Unrolled:
 
 
 def _blocks(out_channels: int) -> tuple[Block, ...]:
-    found, first = [], 0
-    for width in WIDTHS:
-        beyond = first + (out_channels - first) // width * width
-        if beyond > first:
-            found.append(Block(width, first, beyond))
-        first = beyond
-    return tuple(found)
+    return tuple(Block(*place) for place in divided(out_channels, WIDTHS))
 
 
 def _transformed(packed: Packed, g: ConvGeometry) -> Int64s:

@@ -17,7 +17,7 @@ from emulated import require_core, wrong_outputs
 from every_case import own_cases
 from models import graph_model, qlinear_conv, random_weights
 from network_cases import UNITS
-from subjects import convolution, convolutions, network, on_core, operator
+from subjects import convolution, network, on_core, operator
 
 import qcgen
 from qcgen.cli import main
@@ -96,6 +96,9 @@ WHOLE = ("cortex-m0", "cortex-m4")
 """The core that takes no unaligned word and the one that most have: they run every unit of other operators, the rest
 one in ten of those whose kernel is portable."""
 
+LIKE_M4 = {"cortex-m7": 1, "cortex-m33": 3}
+"""Cores with the features of Cortex-M4, and so with its C: each runs one in four of the common table, from here on."""
+
 
 def chosen(core):
     """The common table and the cases of the core's families, by the kernels chosen; other operators; networks."""
@@ -105,7 +108,8 @@ def chosen(core):
         for i, each in enumerate(units)
         if core in WHOLE or i % 10 == 0 or not each.kernel.name.startswith("portable/")
     ]
-    convolved = convolutions(CASES, core) + on_core(own_cases(core), core)
+    cases = CASES[LIKE_M4[core] :: 4] if core in LIKE_M4 else CASES
+    convolved = on_core((*cases, *own_cases(core)), core)
     return convolved + others + [network(DIGITS / f"{model}.onnx", core) for model in NETWORKS]
 
 

@@ -81,6 +81,23 @@ def _widen(terms: Terms, pairs: int, names: Names) -> None:
     terms["lone pair"] += pairs * len(window.lone)
 
 
+def short_window_terms(op: Operator, prepared: Prepared) -> Terms:
+    """arm_dsp/short_window: windows widened to registers, then channel by channel."""
+    assert isinstance(op, Conv)
+    g = op.geometry
+    names: Names = prepared.context
+    terms = new_terms()
+    twos = g.batch * ceil(prod(g.output) / 2)
+    terms["two windows"] = twos
+    terms["window found"] = 2 * twos * names["is_walked"]
+    terms["widened word"] = 2 * twos * len(names["words"])
+    terms["lone pair"] = 2 * twos * len(names["lone"])
+    terms["multiply"] = twos * g.out_channels * (len(names["loads"]) + 2 * len(names["pairs"]))
+    terms["round"] = twos * names["channels"].count * (names["channels"].count > 1)
+    count_outputs(terms, prepared, 2 * twos * g.out_channels, 0.0, 2)
+    return terms
+
+
 def _count_block_outputs(terms: Terms, prepared: Prepared, s: Any, blocks: float, lanes: int) -> None:
     """The output steps of blocks of a segment: some blocks may hold a channel with a tie window."""
     names: Names = prepared.context

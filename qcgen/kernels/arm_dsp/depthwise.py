@@ -21,7 +21,7 @@ from qcgen.kernels.portable.window_sums import describe, why_no_integer_conv
 
 QUAD = 4  # channels in a word of the image
 MAX_TAPS = 64  # written out one by one
-PLANES_BYTES = 2048  # scratch that a band of rows may take, if more than one row fits
+PLANES_BYTES = {"size": 2048, "speed": 4096}  # scratch that a band of rows may take, if more than one row fits
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -47,9 +47,9 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     return None
 
 
-def _band(height: PlaneAxis, row_words: int) -> int:
+def _band(height: PlaneAxis, row_words: int, most_bytes: int) -> int:
     """How many rows of outputs are computed from one filling of the planes."""
-    rows = PLANES_BYTES // (4 * QUAD * row_words)
+    rows = most_bytes // (4 * QUAD * row_words)
     return min(height.output, max(1, (rows - height.span) // height.stride + 1))
 
 
@@ -71,7 +71,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     height, width = plane_axes(g)
     row, groups = row_weights(width), groups_of(width)
     row_words = row_words_of(groups)
-    band = _band(height, row_words)
+    band = _band(height, row_words, PLANES_BYTES[setting.optimize])
     plane_rows = (band - 1) * height.stride + height.span
     first = min(-(-width.pad // 2), row_words)
     beyond = max(min((width.input + width.pad) // 2, row_words), first)
@@ -110,6 +110,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "outside": _four(packed.padding),
         "x_image": g.in_channels * prod(g.input),
         "y_image": g.out_channels * prod(g.output),
+        "keeps_own": dsp.is_fast and packed.epilogue.output.multiplier is None,
         "uses_string": True,
     }
     words = _words(packed, height, width, row)

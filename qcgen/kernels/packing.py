@@ -68,9 +68,7 @@ class Packed:
         return (*constants, *self.epilogue.constants)
 
 
-def pack(
-    op: Conv, features: frozenset[str], x_shift: int, *, whole_weights: bool = False, bits: int = 0
-) -> Packed:
+def pack(op: Conv, features: frozenset[str], x_shift: int, *, whole_weights: bool = False, bits: int = 0) -> Packed:
     """Equation (7): sum (x - z)(w - v) = sum t*s - (z + h) sum s + (c - v)(sum t - K (z + h)), t = x + h, s = w - c.
 
     h is ``x_shift``, z and v are the zero points, K the number of taps; c is v where w - v fits int8, else the middle

@@ -19,7 +19,7 @@ from qcgen.kernels.arm_dsp.window import MAX_LONE, Window, lone_elements, unroll
 from qcgen.kernels.axes import INDENT, axes
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import pack
+from qcgen.kernels.packing import Packed, pack
 from qcgen.kernels.portable.window_sums import describe, why_no_integer_conv
 
 ALONE_PAIRS = 8  # up to which int16 weights are faster: shared words save a cycle a pair, and cost 8 to part the sums
@@ -86,8 +86,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         constants.append(Constants("padding", op.x.dtype.c, np.full(planned.run, packed.padding), "a tap outside."))
     constants += exact_constants(packed)
     widening = (f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_load_word") if planned.words.total else ()
-    support = ("dsp", "dsp_load_two", "dsp_two_at", *widening, *(("dsp_pair",) if planned.lone else ()), *stream_support(words))
-    support += output_support(op, packed)
+    support = ("dsp", "dsp_load_two", *widening, *(("dsp_pair",) if planned.lone else ()), *stream_support(words))
+    support += _tail_support(op, packed, words) + output_support(op, packed)
     scratch = Scratch(2 * 4 * planned.pairs, 4)
     return Prepared(tuple(constants), context, (scratch,), support, packed.certificate)
 
@@ -168,6 +168,13 @@ def stream_support(words: Stream) -> tuple[str, ...]:
     if "bytes" in forms:
         needed |= {"dsp_even_s8", "dsp_odd_s8"}
     return tuple(sorted(needed))
+
+
+def _tail_support(op: Conv, packed: Packed, words: Stream) -> tuple[str, ...]:
+    """What loads multipliers and offsets of two channels of a block."""
+    output = packed.epilogue.output
+    is_own = dsp_output(op, packed).is_fast and (output.multiplier is None or output.offset is None)
+    return ("dsp_two_at",) if is_own and any(s.channel_twos and not s.is_apart for s in words.segments) else ()
 
 
 CONV_COST = Estimate(prepare, conv_terms, FIGURES["arm_dsp/conv"])

@@ -12,6 +12,13 @@ from qcgen.kernels.cost import Names, Terms, near_ties, new_terms
 from qcgen.kernels.kernel import Prepared
 from qcgen.kernels.portable.cost import count_kinds, count_pair_lines
 
+WINDOW_KINDS = (
+    *("found window", "border window apart", "gathered row apart", "gathered byte apart"),
+    *("run of one window", "word of one window", "lone pair"),
+    *("inside window", "inside run", "border window", "border run", "gathered window", "gathered row", "gathered byte"),
+    *("widened run", "widened word", "widened round"),
+)
+"""What may be done to find and widen windows: some layers do some of it, and each kind has a figure."""
 REGISTERS = 9  # words of weights that a loop keeps besides its sums and pointers
 
 
@@ -20,6 +27,7 @@ def conv_terms(op: Operator, prepared: Prepared) -> Terms:
     assert isinstance(op, Conv)
     names: Names = prepared.context
     terms = new_terms()
+    terms.update(dict.fromkeys(WINDOW_KINDS, 0.0))
     pairs = op.geometry.batch * ceil(prod(op.geometry.output) / 2)
     terms["two windows"] = pairs
     _find_windows(terms, op, names)
@@ -60,6 +68,12 @@ def _find_windows(terms: Terms, op: Conv, names: Names) -> None:
     window = names["window"]
     inside = op.geometry.batch * prod(max(0, axis.inside_end - axis.inside_begin) for axis in names["axes"])
     border = op.geometry.batch * prod(op.geometry.output) - inside
+    if names["is_regular"]:
+        terms["found window"] += inside
+        terms["border window apart"] += border
+        terms["gathered row apart"] += border * window.runs
+        terms["gathered byte apart"] += border * window.runs * window.run
+        return
     terms["inside window"] += inside
     terms["inside run"] += inside * window.runs
     if window.is_gathered:
@@ -74,6 +88,11 @@ def _find_windows(terms: Terms, op: Conv, names: Names) -> None:
 def _widen(terms: Terms, pairs: int, names: Names) -> None:
     window = names["window"]
     runs = pairs * window.runs
+    if names["is_regular"]:
+        terms["run of one window"] += 2 * runs
+        terms["word of one window"] += 2 * runs * window.words.total
+        terms["lone pair"] += pairs * len(window.lone)
+        return
     if window.words.total:
         terms["widened run"] += runs
         terms["widened word"] += runs * window.words.total
@@ -88,6 +107,7 @@ def short_window_terms(op: Operator, prepared: Prepared) -> Terms:
     names: Names = prepared.context
     terms = new_terms()
     twos = g.batch * ceil(prod(g.output) / 2)
+    terms["call"] = 1
     terms["two windows"] = twos
     terms["window found"] = 2 * twos * names["is_walked"]
     terms["widened word"] = 2 * twos * len(names["words"])
@@ -102,22 +122,25 @@ def _count_block_outputs(terms: Terms, prepared: Prepared, s: Any, blocks: float
     """The output steps of blocks of a segment: some blocks may hold a channel with a tie window."""
     names: Names = prepared.context
     width, tail = s.width, s.tail
-    share = 0.0
+    share, tested = 0.0, width
     if names["dsp"].has_windows:
         channel = tail.channel[s.first : s.beyond].reshape(-1, width)
         share = float((channel.max(axis=1) >= 0).mean())
+        tested = len(s.tested) if names["dsp"].near else width
     terms["own multipliers"] += blocks * width * tail.has_multipliers
     terms["own offsets"] += blocks * width * tail.has_offsets
     terms["window test"] += blocks * tail.has_channel
     outputs = blocks * lanes * width
     terms["upper sum"] += outputs / 2 * (s.form == "shared")
-    count_outputs(terms, prepared, outputs, share, lanes * width)
+    count_outputs(terms, prepared, outputs, share * tested / width, lanes * tested, again=width / max(tested, 1))
 
 
-def count_outputs(terms: Terms, prepared: Prepared, outputs: float, share: float, together: int) -> None:
-    """Outputs by the way in which their codes are found, ``share`` of them in company of a tie window.
+def count_outputs(
+    terms: Terms, prepared: Prepared, outputs: float, share: float, together: int, again: float = 1
+) -> None:
+    """Outputs by the way in which their codes are found, ``share`` of them tested for being near a tie.
 
-    So many ``together`` are tested for being near a tie; if one is, all of them are found once more.
+    So many ``together`` are tested; if one is near, they are found once more, and others too: ``again`` for each.
     """
     names: Names = prepared.context
     dsp, output = names["dsp"], names["output"]
@@ -127,7 +150,7 @@ def count_outputs(terms: Terms, prepared: Prepared, outputs: float, share: float
     near = 2 * dsp.near / 2.0**output.shift
     terms["output"] += fast * (1 - share)
     terms["output near a tie"] += fast * share * bool(dsp.near)
-    terms["repeated output"] += fast * share * (1 - (1 - near) ** together)
+    terms["repeated output"] += fast * share * again * (1 - (1 - near) ** together)
     terms["always exact output"] += fast * share * (not dsp.near)
     terms["clamp"] += outputs * (dsp.clamps_low + dsp.clamps_high) * (output.kind != "raw")
     terms["emulation"] += outputs * (1.0 if output.kind == "emulated" else near_ties(prepared))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -76,14 +77,18 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     first = min(-(-width.pad // 2), row_words)
     beyond = max(min((width.input + width.pad) // 2, row_words), first)
     is_packed = setting.optimize == "speed"
-    dsp = dsp_output(op, packed)
+    dsp, output = dsp_output(op, packed), packed.epilogue.output
+    keeps_own = dsp.is_fast and output.multiplier is None
+    shared_offset = output.offset if keeps_own and not dsp.has_windows else None
+    if shared_offset is not None:
+        output = replace(output, offset=None)
     context = {
         "g": g,
         "description": describe(op),
         "x_type": op.x.dtype.c,
         "x_kind": x_kind(op),
         "y_type": op.y.dtype.c,
-        "output": packed.epilogue.output,
+        "output": output,
         "dsp": dsp,
         "height": height,
         "width": width,
@@ -110,7 +115,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "outside": _four(packed.padding),
         "x_image": g.in_channels * prod(g.input),
         "y_image": g.out_channels * prod(g.output),
-        "keeps_own": dsp.is_fast and packed.epilogue.output.multiplier is None,
+        "keeps_own": keeps_own,
+        "keeps_offset": keeps_own and output.offset is None,
+        "shared_offset": shared_offset,
         "uses_string": True,
     }
     words = _words(packed, height, width, row)

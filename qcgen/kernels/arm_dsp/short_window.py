@@ -124,7 +124,7 @@ def _constants(packed: Packed, order: Int64s, tail: Tail) -> Constants:
     return Constants("constants", "int32_t", words.reshape(-1), f"of each channel: {'; '.join(parts)}.")
 
 
-SHORT_WINDOW_COST = Estimate(prepare, short_window_terms, FIGURES.get("arm_dsp/short_window", {}))
+SHORT_WINDOW_COST = Estimate(prepare, short_window_terms, FIGURES["arm_dsp/short_window"])
 SHORT_WINDOW = Kernel(
     "arm_dsp/short_window",
     "kernels/arm_dsp/short_window.c.jinja",

@@ -215,6 +215,7 @@ def depthwise_terms(op: Operator, prepared: Prepared) -> Terms:
             terms["multiply"] += times * (products + taps * len(part.twos))
             terms["weight not in a register"] += times * products * max(0, 1 - REGISTERS / words)
             terms["part"] += times
+            terms["sum beyond four"] += times * max(0, len(part.outputs) - 4)
             terms["own multipliers"] += times * (names["output"].multiplier is None)
             count_outputs(terms, prepared, times * len(part.outputs), share, len(part.outputs))
         terms["group"] += times

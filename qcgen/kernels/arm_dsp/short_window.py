@@ -89,7 +89,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "lone": planned.lone,
         "pairs": range(order.size // 2),
         "loads": _loads(order.size // 2, tail),
-        "channels": unrolled(g.out_channels, MAX_UNROLL, MAX_UNROLL),
+        "channel_walk": unrolled(g.out_channels, MAX_UNROLL, MAX_UNROLL),
         "axes": axes(g, setting.x_layout),
         "is_walked": set(g.strides) != {1} or g.kernel[-1] > 1,
         "pixels": pixels,

@@ -69,6 +69,21 @@ static inline void conv_cortex_m4_dsp_load_two(const int32_t **words, int32_t *f
 #endif
 }
 
+/* Loads two words that lie side by side (LDRD, which gcc seldom finds and clang does). */
+static inline void conv_cortex_m4_dsp_two_at(const int32_t *words, int32_t *first, int32_t *second)
+{
+#if defined(__ARM_FEATURE_SIMD32) && !defined(__clang__)
+    /* As one number of 64 bits, so that the compiler keeps to the offsets that LDRD has. */
+    typedef int64_t two_words __attribute__((may_alias));
+    const two_words *const two = (const void *)words;
+
+    __asm__ volatile("ldrd %0, %1, %2" : "=r"(*first), "=r"(*second) : "m"(*two) : "memory");
+#else
+    *first = words[0];
+    *second = words[1];
+#endif
+}
+
 /* Bytes 0 and 2 of a word, each sign-extended to 16 bits: a pair. */
 static inline int32_t conv_cortex_m4_dsp_even_s8(int32_t word)
 {
@@ -167,72 +182,71 @@ static inline int8_t conv_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
     return (int8_t)code;
 }
 
-/* Finds the 2 rows of an output pixel's window, 6 elements each. */
-static void conv_cortex_m4_conv1_window(const int8_t *x, int32_t pixel, const int8_t **runs, int8_t *gathered)
-{
-    enum {
-        STEP_HEIGHT = 24, OUT_HEIGHT = 5, STRIDE_HEIGHT = 2, PAD_HEIGHT = 1, KERNEL_HEIGHT = 2, DILATION_HEIGHT = 1,
-        IN_HEIGHT = 8, INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 4,
-        STEP_WIDTH = 3, OUT_WIDTH = 5, STRIDE_WIDTH = 2, PAD_WIDTH = 1,
-        IN_WIDTH = 8, INSIDE_WIDTH = 1, BEYOND_WIDTH = 4,
-        KERNEL_WIDTH = 2,
-        RUN = 6
-    };
-    const int32_t oy = pixel / OUT_WIDTH;
-    const int32_t begin_y = oy * STRIDE_HEIGHT - PAD_HEIGHT;
-    const int32_t ox = pixel % OUT_WIDTH;
-    const int32_t begin_x = ox * STRIDE_WIDTH - PAD_WIDTH;
-
-    if (oy < INSIDE_HEIGHT || oy >= BEYOND_HEIGHT || ox < INSIDE_WIDTH || ox >= BEYOND_WIDTH) {
-        /* Columns from the first that lies on the image on, and before the first beyond it. */
-        const int32_t first = begin_x < 0 ? (-begin_x < KERNEL_WIDTH ? -begin_x : KERNEL_WIDTH) : 0;
-        const int32_t left = IN_WIDTH - begin_x;
-        const int32_t beyond = left > KERNEL_WIDTH ? KERNEL_WIDTH : left > first ? left : first;
-
-        memset(gathered, -12, 2 * RUN);
-        for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-            const int32_t iy = begin_y + ky * DILATION_HEIGHT;
-            if (iy >= 0 && iy < IN_HEIGHT && beyond > first) {
-                const int8_t *const row = x + iy * STEP_HEIGHT + (begin_x + first) * STEP_WIDTH;
-                memcpy(gathered + first * STEP_WIDTH, row, (size_t)((beyond - first) * STEP_WIDTH));
-            }
-            *runs++ = gathered;
-            gathered += RUN;
-        }
-        return;
-    }
-
-    x += begin_y * STEP_HEIGHT + begin_x * STEP_WIDTH;
-    for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        *runs++ = x + ky * DILATION_HEIGHT * STEP_HEIGHT;
-    }
-}
-
-/* Widens two windows to pairs; those of the first and of the second alternate. */
-static void conv_cortex_m4_conv1_widen(const int8_t *const *a, const int8_t *const *b, int32_t *pairs)
+/* Widens a window to every other pair of `pairs`; between lie those of another window. Its rows are 6 elements each, `distance` apart. */
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_widen(const int8_t *x, int32_t distance, int32_t *pairs)
 {
     enum { RUNS = 2 };
 
     for (int32_t r = 0; r < RUNS; r++) {
-        const int8_t *first = a[r];
-        const int8_t *second = b[r];
+        const int8_t *row = x + r * distance;
+        const int32_t word0 = conv_cortex_m4_dsp_load_word(row);
 
-        int32_t word_a, word_b;
-
-        word_a = conv_cortex_m4_dsp_load_word(first);
-        word_b = conv_cortex_m4_dsp_load_word(second);
-        first += 4;
-        second += 4;
-        pairs[0] = conv_cortex_m4_dsp_even_s8(word_a);
-        pairs[1] = conv_cortex_m4_dsp_even_s8(word_b);
-        pairs[2] = conv_cortex_m4_dsp_odd_s8(word_a);
-        pairs[3] = conv_cortex_m4_dsp_odd_s8(word_b);
-        pairs += 4;
+        pairs[0] = conv_cortex_m4_dsp_even_s8(word0);
+        pairs[2] = conv_cortex_m4_dsp_odd_s8(word0);
+        row += 4 * 1;
+        pairs += 4 * 1;
     }
-    *pairs++ = conv_cortex_m4_dsp_pair(a[0][4], a[0][5]);
-    *pairs++ = conv_cortex_m4_dsp_pair(b[0][4], b[0][5]);
-    *pairs++ = conv_cortex_m4_dsp_pair(a[1][4], a[1][5]);
-    *pairs++ = conv_cortex_m4_dsp_pair(b[1][4], b[1][5]);
+    *pairs = conv_cortex_m4_dsp_pair(x[4], x[5]);
+    pairs += 2;
+    *pairs = conv_cortex_m4_dsp_pair(x[1 * distance + 4], x[1 * distance + 5]);
+    pairs += 2;
+}
+
+/* The same for a window that leaves the image: what lies outside is the zero point. */
+CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_widen_border(const int8_t *x, int32_t begin_y, int32_t begin_x, int32_t *pairs)
+{
+    enum {
+        STEP_HEIGHT = 24, IN_HEIGHT = 8, KERNEL_HEIGHT = 2, DILATION_HEIGHT = 1,
+        STEP_WIDTH = 3, IN_WIDTH = 8, KERNEL_WIDTH = 2,
+        RUN = 6
+    };
+    /* Columns from the first that lies on the image on, and before the first beyond it. */
+    const int32_t first = begin_x < 0 ? (-begin_x < KERNEL_WIDTH ? -begin_x : KERNEL_WIDTH) : 0;
+    const int32_t left = IN_WIDTH - begin_x;
+    const int32_t beyond = left > KERNEL_WIDTH ? KERNEL_WIDTH : left > first ? left : first;
+    int8_t gathered[12];
+    int8_t *to = gathered;
+
+    memset(gathered, -12, sizeof gathered);
+    for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
+        const int32_t iy = begin_y + ky * DILATION_HEIGHT;
+        if (iy >= 0 && iy < IN_HEIGHT && beyond > first) {
+            const int8_t *const row = x + iy * STEP_HEIGHT + (begin_x + first) * STEP_WIDTH;
+            memcpy(to + first * STEP_WIDTH, row, (size_t)((beyond - first) * STEP_WIDTH));
+        }
+        to += RUN;
+    }
+    conv_cortex_m4_conv1_widen(gathered, RUN, pairs);
+}
+
+/* Widens the window of an output pixel. */
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_window(const int8_t *x, uint32_t pixel, int32_t *pairs)
+{
+    enum {
+        STEP_HEIGHT = 24, OUT_HEIGHT = 5, STRIDE_HEIGHT = 2, PAD_HEIGHT = 1, INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 4,
+        STEP_WIDTH = 3, OUT_WIDTH = 5, STRIDE_WIDTH = 2, PAD_WIDTH = 1, INSIDE_WIDTH = 1, BEYOND_WIDTH = 4,
+        DISTANCE = 24
+    };
+    const int32_t oy = (int32_t)(pixel / OUT_WIDTH);
+    const int32_t begin_y = oy * STRIDE_HEIGHT - PAD_HEIGHT;
+    const int32_t ox = (int32_t)(pixel % OUT_WIDTH);
+    const int32_t begin_x = ox * STRIDE_WIDTH - PAD_WIDTH;
+
+    if (oy < INSIDE_HEIGHT || oy >= BEYOND_HEIGHT || ox < INSIDE_WIDTH || ox >= BEYOND_WIDTH) {
+        conv_cortex_m4_conv1_widen_border(x, begin_y, begin_x, pairs);
+    } else {
+        conv_cortex_m4_conv1_widen(x + begin_y * STEP_HEIGHT + begin_x * STEP_WIDTH, DISTANCE, pairs);
+    }
 }
 
 /* conv_cortex_m4_conv1: stores the outputs of two pixels in a channel. */
@@ -271,20 +285,33 @@ CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_channels4(const int32_t
 
     do {
         const int32_t *xs = pairs;
-        int32_t a[] = { constants[0], constants[1], constants[2], constants[3] };
-        int32_t b[] = { constants[0], constants[1], constants[2], constants[3] };
+        int32_t start0, start1, start2, start3;
 
-        constants += 4;
+        conv_cortex_m4_dsp_load_two(&constants, &start0, &start1);
+        conv_cortex_m4_dsp_load_two(&constants, &start2, &start3);
+        int32_t a[] = { start0, start1, start2, start3 };
+        int32_t b[] = { start0, start1, start2, start3 };
+
         conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
         conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
         conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
         conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
         conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
         conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
-        conv_cortex_m4_conv1_two_codes(conv_cortex_m4_dsp_upper(a[0], a[1]), conv_cortex_m4_dsp_upper(b[0], b[1]), constants[0], out);
-        conv_cortex_m4_conv1_two_codes(a[1], b[1], constants[1], out + 1);
-        conv_cortex_m4_conv1_two_codes(conv_cortex_m4_dsp_upper(a[2], a[3]), conv_cortex_m4_dsp_upper(b[2], b[3]), constants[2], out + 2);
-        conv_cortex_m4_conv1_two_codes(a[3], b[3], constants[3], out + 3);
+        {
+            int32_t multiplier0, multiplier1;
+
+            conv_cortex_m4_dsp_two_at(constants + 0, &multiplier0, &multiplier1);
+            conv_cortex_m4_conv1_two_codes(conv_cortex_m4_dsp_upper(a[0], a[1]), conv_cortex_m4_dsp_upper(b[0], b[1]), multiplier0, out);
+            conv_cortex_m4_conv1_two_codes(a[1], b[1], multiplier1, out + 1);
+        }
+        {
+            int32_t multiplier2, multiplier3;
+
+            conv_cortex_m4_dsp_two_at(constants + 2, &multiplier2, &multiplier3);
+            conv_cortex_m4_conv1_two_codes(conv_cortex_m4_dsp_upper(a[2], a[3]), conv_cortex_m4_dsp_upper(b[2], b[3]), multiplier2, out + 2);
+            conv_cortex_m4_conv1_two_codes(a[3], b[3], multiplier3, out + 3);
+        }
         constants += 4;
         out += 4;
     } while (out != out_end);
@@ -297,14 +324,8 @@ static void conv_cortex_m4_conv1(const int8_t *x, int8_t *y, int32_t *pairs)
 
     for (int32_t i = 0; i < OUT_PIXELS; i += 2) {
         const int32_t pixel = i < OUT_PIXELS - 1 ? i : OUT_PIXELS - 2; /* the last two compute one a second time */
-        const int8_t *runs_a[2];
-        const int8_t *runs_b[2];
-        int8_t gathered_a[12];
-        int8_t gathered_b[12];
-
-        conv_cortex_m4_conv1_window(x, pixel, runs_a, gathered_a);
-        conv_cortex_m4_conv1_window(x, pixel + 1, runs_b, gathered_b);
-        conv_cortex_m4_conv1_widen(runs_a, runs_b, pairs);
+        conv_cortex_m4_conv1_window(x, (uint32_t)pixel, pairs);
+        conv_cortex_m4_conv1_window(x, (uint32_t)pixel + 1, pairs + 1);
         conv_cortex_m4_conv1_channels4(pairs, y + pixel * Y_PIXEL);
     }
 }

@@ -199,15 +199,14 @@ enum { depthwise_cortex_m4_conv1_PLANE = 66, depthwise_cortex_m4_conv1_ROW = 6 }
 /* Puts two neighbours of four channels into the planes. */
 static inline void depthwise_cortex_m4_conv1_put(int32_t first, int32_t second, int32_t *planes)
 {
-    const int32_t even_first = depthwise_cortex_m4_dsp_even_s8(first);
-    const int32_t even_second = depthwise_cortex_m4_dsp_even_s8(second);
-    const int32_t odd_first = depthwise_cortex_m4_dsp_odd_s8(first);
-    const int32_t odd_second = depthwise_cortex_m4_dsp_odd_s8(second);
+    /* Two channels of both: those of the first in the lower half, those of the second in the upper one. */
+    const int32_t lower = depthwise_cortex_m4_dsp_pair(first, second);
+    const int32_t upper = depthwise_cortex_m4_dsp_pair_high(first, second);
 
-    planes[0] = depthwise_cortex_m4_dsp_pair(even_first, even_second);
-    planes[depthwise_cortex_m4_conv1_PLANE] = depthwise_cortex_m4_dsp_pair(odd_first, odd_second);
-    planes[2 * depthwise_cortex_m4_conv1_PLANE] = depthwise_cortex_m4_dsp_pair_high(even_first, even_second);
-    planes[3 * depthwise_cortex_m4_conv1_PLANE] = depthwise_cortex_m4_dsp_pair_high(odd_first, odd_second);
+    planes[0] = depthwise_cortex_m4_dsp_even_s8(lower);
+    planes[depthwise_cortex_m4_conv1_PLANE] = depthwise_cortex_m4_dsp_odd_s8(lower);
+    planes[2 * depthwise_cortex_m4_conv1_PLANE] = depthwise_cortex_m4_dsp_even_s8(upper);
+    planes[3 * depthwise_cortex_m4_conv1_PLANE] = depthwise_cortex_m4_dsp_odd_s8(upper);
 }
 
 /* The same for two pixels that lie side by side on the image. */
@@ -273,16 +272,19 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
     const int32_t w1_1 = depthwise_cortex_m4_dsp_pair(weights[3 + 2], 0);
     const int32_t w2_0 = depthwise_cortex_m4_dsp_pair(weights[6 + 0], weights[6 + 1]);
     const int32_t w2_1 = depthwise_cortex_m4_dsp_pair(weights[6 + 2], 0);
-    const int32_t start = depthwise_cortex_m4_conv1_start[m];
+    /* What is read once in a while stays in memory, by `volatile`: registers are for the weights. */
+    const volatile int32_t start = depthwise_cortex_m4_conv1_start[m];
+    const volatile int32_t own_multiplier = depthwise_cortex_m4_conv1_multiplier[m];
+    const volatile int32_t own_offset = depthwise_cortex_m4_conv1_offset[m];
 
     for (int32_t i = 0; i < rows; i++) {
         {
             int32_t word0, word1;
             int32_t sum0 = start;
-            int32_t sum1 = start;
-            int32_t sum2 = start;
-            int32_t sum3 = start;
-            int32_t sum4 = start;
+            int32_t sum1 = sum0;
+            int32_t sum2 = sum0;
+            int32_t sum3 = sum0;
+            int32_t sum4 = sum0;
 
             depthwise_cortex_m4_dsp_two_at(row + 0, &word0, &word1);
             sum0 = depthwise_cortex_m4_dsp_dot(word0, w0_0, sum0);
@@ -323,11 +325,16 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
             sum3 = depthwise_cortex_m4_dsp_dot(word0, w2_1, sum3);
             sum4 = depthwise_cortex_m4_dsp_dot(word0, w2_0, sum4);
             sum4 = depthwise_cortex_m4_dsp_dot(word1, w2_1, sum4);
-            *(out) = depthwise_cortex_m4_conv1_code(sum0, depthwise_cortex_m4_conv1_multiplier[m], depthwise_cortex_m4_conv1_offset[m]);
-            *(out + 1 * CHANNELS) = depthwise_cortex_m4_conv1_code(sum1, depthwise_cortex_m4_conv1_multiplier[m], depthwise_cortex_m4_conv1_offset[m]);
-            *(out + 2 * CHANNELS) = depthwise_cortex_m4_conv1_code(sum2, depthwise_cortex_m4_conv1_multiplier[m], depthwise_cortex_m4_conv1_offset[m]);
-            *(out + 3 * CHANNELS) = depthwise_cortex_m4_conv1_code(sum3, depthwise_cortex_m4_conv1_multiplier[m], depthwise_cortex_m4_conv1_offset[m]);
-            *(out + 4 * CHANNELS) = depthwise_cortex_m4_conv1_code(sum4, depthwise_cortex_m4_conv1_multiplier[m], depthwise_cortex_m4_conv1_offset[m]);
+            {
+                const int32_t multiplier = own_multiplier;
+                const int32_t offset = own_offset;
+
+                *(out) = depthwise_cortex_m4_conv1_code(sum0, multiplier, offset);
+                *(out + 1 * CHANNELS) = depthwise_cortex_m4_conv1_code(sum1, multiplier, offset);
+                *(out + 2 * CHANNELS) = depthwise_cortex_m4_conv1_code(sum2, multiplier, offset);
+                *(out + 3 * CHANNELS) = depthwise_cortex_m4_conv1_code(sum3, multiplier, offset);
+                *(out + 4 * CHANNELS) = depthwise_cortex_m4_conv1_code(sum4, multiplier, offset);
+            }
             row += 5;
             out += 5 * CHANNELS;
         }

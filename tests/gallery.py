@@ -87,6 +87,13 @@ def pointwise() -> ModelProto:
     )  # fmt: skip
 
 
+def pointwise_of_few() -> ModelProto:
+    return qlinear_conv(
+        (1, 6, 5, 4), weights((8, 6, 1, 1), seed=5), x_type="int8", y_type="int8", x_scale=0.02, x_zero_point=-128,
+        w_scale=scales(8, 0.006), w_zero_point=np.zeros(8), y_scale=0.025, y_zero_point=-3, bias=bias(8),
+    )  # fmt: skip
+
+
 def grouped_integer() -> ModelProto:
     return conv_integer(
         (2, 4, 6, 6), weights((4, 2, 3, 3), seed=6), x_type="uint8", x_zero_point=100, w_zero_point=[0, 1, -2, 0],
@@ -271,6 +278,12 @@ LAYERS = (
         "the same core, a matrix times a vector: eight channels at a time, no scratch",
         dense,
         CORTEX_M4,
+    ),
+    Entry(
+        "short_window_cortex_m4",
+        "the same core, `--optimize speed`: the pairs of two pixels stay in registers, and the channels pass by",
+        pointwise_of_few,
+        CORTEX_M4 | {"optimize": "speed"},
     ),
     Entry(
         "depthwise_cortex_m4",

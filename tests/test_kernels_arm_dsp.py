@@ -51,7 +51,7 @@ def test_nothing_is_read_beside_the_buffers_and_no_behaviour_is_undefined(tmp_pa
     assert_sanitized(tmp_path, units)
 
 
-@pytest.mark.parametrize("kernel", ["conv", "depthwise", "dense", "winograd"])
+@pytest.mark.parametrize("kernel", ["conv", "depthwise", "dense", "short_window", "winograd"])
 def test_some_case_uses_the_kernel(kernel):
     assert any(kernel_of(case, aim) == f"arm_dsp/{kernel}" for case in DSP_CASES for aim in AIMS)
 
@@ -81,6 +81,28 @@ def test_some_case_has_blocks_of_each_width_in_each_form(form, width):
         for segment in dsp_unit(case, aim).artifact.plan.calls[0].context.get("segments", ())
         if isinstance(segment, Segment)
     )
+
+
+def test_sums_are_scaled_up_where_that_keeps_lines_away_from_ties():
+    [case] = [case for case in SHAPES if case.name == "dsp_ties_in_some_blocks"]
+    dsp = {aim: dsp_unit(case, aim).artifact.plan.calls[0].context for aim in AIMS}
+    rate = {aim: 2 * names["dsp"].near / 2 ** names["output"].shift for aim, names in dsp.items()}
+    assert 0 < 4 * rate["speed"] <= rate["size"]
+
+
+def test_only_channels_that_have_a_tie_window_in_some_block_are_tested():
+    [case] = [case for case in SHAPES if case.name == "dsp_even_9_in_6_out"]
+    [call] = dsp_unit(case, "speed").artifact.plan.calls
+    [windows] = [table.values for table in call.tables if table.role == "tie_window"]
+    assert [m for m, window in enumerate(windows) if window] == [0, 5]
+    assert [(s.first, s.tested) for s in call.context["segments"]] == [(0, (0,)), (4, (1,))]
+
+
+def test_windows_of_more_elements_than_registers_hold_are_left_to_the_general_kernel():
+    case = quantized("dsp_pointwise_of_9_channels", (1, 9, 4, 4), (8, 9, 1, 1), S8)
+    [call] = unit(case, "nhwc", "speed", "cortex-m4").artifact.plan.calls
+    [reason] = [each.reason for each in call.passed_over if each.kernel == "arm_dsp/short_window"]
+    assert reason == "a window has 9 elements, more than the 8 that stay in registers"
 
 
 @pytest.mark.parametrize("optimize", AIMS)

@@ -8,6 +8,7 @@ from qcgen.kernels.arm_dsp.dense import DENSE as DSP_DENSE
 from qcgen.kernels.arm_dsp.depthwise import DEPTHWISE as DSP_DEPTHWISE
 from qcgen.kernels.arm_dsp.global_average_pool import GLOBAL_AVERAGE_POOL as DSP_GLOBAL_AVERAGE_POOL
 from qcgen.kernels.arm_dsp.quantized_binary import QUANTIZED_BINARY as DSP_QUANTIZED_BINARY
+from qcgen.kernels.arm_dsp.short_window import SHORT_WINDOW as DSP_SHORT_WINDOW
 from qcgen.kernels.arm_dsp.winograd import WINOGRAD as DSP_WINOGRAD
 from qcgen.kernels.arm_mve.conv import CONV as MVE_CONV
 from qcgen.kernels.arm_mve.dense import DENSE as MVE_DENSE
@@ -35,6 +36,7 @@ ARM_MVE: tuple[Kernel, ...] = (MVE_DEPTHWISE, MVE_DENSE, MVE_CONV)
 ARM_DSP: tuple[Kernel, ...] = (
     DSP_DEPTHWISE,
     DSP_DENSE,
+    DSP_SHORT_WINDOW,
     DSP_WINOGRAD,
     DSP_CONV,
     DSP_QUANTIZED_BINARY,

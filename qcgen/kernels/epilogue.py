@@ -72,23 +72,28 @@ def guarded_channels(epilogue: Epilogue) -> tuple[Constants, ...]:
     return (Constants("guarded", "uint16_t", epilogue.guarded, "the channels that have a tie window."),)
 
 
-def prepare_epilogue(op: Conv, reach: Reach, features: frozenset[str]) -> Epilogue:
-    """Chooses and certifies the output step of an integer convolution whose accumulators reach ``reach``."""
+def prepare_epilogue(op: Conv, reach: Reach, features: frozenset[str], bits: int = 0) -> Epilogue:
+    """Chooses and certifies the output step of an integer convolution whose accumulators reach ``reach``.
+
+    ``bits``: if the arithmetic is *high word*, the kernel has accumulators times 2^bits.
+    """
     match op.epilogue:
         case RawAccumulator():
             return _raw(op, reach)
         case Requantize():
-            return prepare_requantize(op.epilogue, op.y.dtype.c, reach, features)
+            return prepare_requantize(op.epilogue, op.y.dtype.c, reach, features, bits)
         case FloatActivation():
             raise AssertionError("a float convolution has no integer epilogue")
         case _:
             assert_never(op.epilogue)
 
 
-def prepare_requantize(meaning: Requantize, c_type: str, reach: Reach, features: frozenset[str]) -> Epilogue:
+def prepare_requantize(
+    meaning: Requantize, c_type: str, reach: Reach, features: frozenset[str], bits: int = 0
+) -> Epilogue:
     """The same for any operator whose accumulators, one per scale of ``meaning``, become codes of type ``c_type``."""
     stairs = requantize.staircase(meaning, reach.lo, reach.hi)
-    fixed = requantize.choose(stairs, narrow="no-wide-product" in features)
+    fixed = requantize.choose(stairs, narrow="no-wide-product" in features, bits=bits)
     return _fixed(c_type, meaning, reach, fixed)
 
 
@@ -173,9 +178,11 @@ def _line_constants(fixed: FixedPoint) -> tuple[Constants, ...]:
 
 def _emulation_constants(fixed: FixedPoint, meaning: Requantize) -> tuple[Constants, ...]:
     mantissa, exponent = decompose(meaning.scale)
+    bits = 32 - fixed.word if fixed.arithmetic == "high word" else 0
+    what = f"the scale in float32, of sums times {2**bits}," if bits else "the scale in float32"
     constants = [
-        Constants("scale_mantissa", "int32_t", mantissa, "the scale in float32 is scale_mantissa * 2^scale_exponent."),
-        Constants("scale_exponent", "int16_t", exponent, "see scale_mantissa."),
+        Constants("scale_mantissa", "int32_t", mantissa, f"{what} is scale_mantissa * 2^scale_exponent."),
+        Constants("scale_exponent", "int16_t", exponent - bits, "see scale_mantissa."),
     ]
     if fixed.is_guarded:
         text = f"half width of each channel's tie window, in units of 2^-{fixed.shift}; 0: the line is exact."

@@ -23,7 +23,7 @@ class Packed:
     ``weights`` (M, taps) int64 fit int8 and stand in ONNX order; ``start`` (M,) holds the bias, the share of all zero
     points and the epilogue's addend; ``correction`` (M,) is zero unless the weights less their zero point need more
     than eight bits. ``padding`` is the tap that padding contributes. ``wraps``: sums may leave int32, so the kernel
-    must add modulo 2^32.
+    must add modulo 2^32. Weights, starts and so accumulators are ``2^bits`` times the operator's.
     """
 
     weights: Int64s
@@ -34,6 +34,7 @@ class Packed:
     wraps: bool
     has_zero_points: bool
     epilogue: Epilogue
+    bits: int = 0
 
     @property
     def is_corrected(self) -> bool:
@@ -74,12 +75,13 @@ class Packed:
         return (*constants, *self.epilogue.constants)
 
 
-def pack(op: Conv, features: frozenset[str], x_shift: int, *, whole_weights: bool = False) -> Packed:
+def pack(op: Conv, features: frozenset[str], x_shift: int, *, whole_weights: bool = False, bits: int = 0) -> Packed:
     """Equation (7): sum (x - z)(w - v) = sum t*s - (z + h) sum s + (c - v)(sum t - K (z + h)), t = x + h, s = w - c.
 
     h is ``x_shift``, z and v are the zero points, K the number of taps; c is v where w - v fits int8, else the middle
     of the weights' type, or v always with ``whole_weights``, for kernels that can read int16. Padded taps must hold
-    z + h, so that they contribute nothing.
+    z + h, so that they contribute nothing. ``bits``: accumulators are wanted times 2^bits, for weights that are read
+    as int16; they are so if that fits and the output step is *high word*.
     """
     difference = weight_differences(op)
     fits = (difference.min(axis=1) >= -128) & (difference.max(axis=1) <= 127) | whole_weights
@@ -89,13 +91,17 @@ def pack(op: Conv, features: frozenset[str], x_shift: int, *, whole_weights: boo
     correction = center - zero_point
     padding = op.x_zero_point + x_shift
     reached = reach(op)
-    epilogue = _epilogue(_Same(op), features)
+    epilogue = _epilogue(_Same(op), features, bits)
     start = op.bias.astype(np.int64) - padding * stored.sum(axis=1) - correction * padding * stored.shape[1]
     start = start + epilogue.addend
     tap_high = max(abs(op.x.dtype.low + x_shift), abs(op.x.dtype.high + x_shift))
+    if bits and epilogue.output.word != 32:
+        stored, start = stored << bits, start << bits
+    elif bits:
+        bits = 0
     wraps = reached.wraps or _may_overflow(stored, start, correction, tap_high)
     start = (start - INT32_MIN) % 2**32 + INT32_MIN
-    return Packed(stored, start, correction, padding, x_shift, wraps, bool(zero_point.any()), epilogue)
+    return Packed(stored, start, correction, padding, x_shift, wraps, bool(zero_point.any()), epilogue, bits)
 
 
 class _Same:
@@ -112,9 +118,9 @@ class _Same:
 
 
 @lru_cache(maxsize=4)
-def _epilogue(same: _Same, features: frozenset[str]) -> Epilogue:
+def _epilogue(same: _Same, features: frozenset[str], bits: int) -> Epilogue:
     """The output step: proving it takes long, and each kernel that is considered for an operator asks for the same."""
-    return prepare_epilogue(same.op, reach(same.op), features)
+    return prepare_epilogue(same.op, reach(same.op), features, bits)
 
 
 def _may_overflow(stored: Int64s, start: Int64s, correction: Int64s, tap_high: int) -> bool:

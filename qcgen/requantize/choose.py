@@ -34,22 +34,23 @@ NARROW_LINE_COST: dict[Arithmetic, int] = {"narrow": 8, "split": 6, "high word":
 WINDOW_COST = 20  # of requantizing a channel once more, with the compare, after the loop over all channels
 
 
-def choose(stairs: Staircase, *, narrow: bool = False) -> FixedPoint:
+def choose(stairs: Staircase, *, narrow: bool = False, bits: int = 0) -> FixedPoint:
     """The requantization of a layer, certified.
 
     With ``narrow``, for cores without a wide multiplication, *narrow* if it serves every channel; else the cheapest of
     *split* (with ``narrow``), *high word*, *wide* and *emulated*. Channels without an exact line get a tie window, or
     are emulated where no window of less than a step would do. As few as possible are emulated; a few windows do not
-    move a layer to slower lines.
+    move a layer to slower lines. ``bits``: *high word* is wanted of accumulators times 2^bits, 0 to 8, which kernels
+    sum at no cost: its line is that much finer, and its tie windows that much narrower.
     """
     fixed = _narrow(stairs) if narrow else None
     if fixed is None:
-        fixed = _cheapest_narrow(stairs) if narrow else _cheapest(stairs)
+        fixed = _cheapest_narrow(stairs) if narrow else _cheapest(stairs, bits)
     return replace(fixed, forms=_count_forms(fixed, stairs), comparisons=certify(fixed, stairs))
 
 
-def _cheapest(stairs: Staircase) -> FixedPoint:
-    fixed = _high_word(stairs)
+def _cheapest(stairs: Staircase, bits: int = 0) -> FixedPoint:
+    fixed = _high_word(stairs, 32 - bits)
     if fixed is not None and _rank(fixed) <= (0, LINE_COST["wide"] * stairs.lo.size):
         return fixed
     candidates = (fixed, _wide(stairs), _emulated(stairs))
@@ -80,15 +81,15 @@ def _count_forms(fixed: FixedPoint, stairs: Staircase) -> dict[str, int]:
     return {name: count for name in FORMS if (count := int((form == name).sum()))}
 
 
-def _high_word(stairs: Staircase) -> FixedPoint | None:
-    """h = ((acc + d) * m >> 32) + C at the layer's S; None if some scale is 1/2 or more."""
-    shift = min(_layer_shift(stairs), lines.MAX_SHIFT) - 32
+def _high_word(stairs: Staircase, word: int = 32) -> FixedPoint | None:
+    """h = ((acc + d) * m >> word) + C at the layer's S; None if some scale is too large."""
+    shift = min(_layer_shift(stairs), lines.MAX_SHIFT) - word
     if shift < 0:
         return None
-    found = high_word.search(stairs, shift)
+    found = high_word.search(stairs, shift, word)
     offset = found.offset + (stairs.requantize.zero_point << shift)
     fixed = _fixed("high word", found.multiplier, offset, shift, 0)
-    return _guarded(replace(fixed, addend=found.addend), stairs, found.exact)
+    return _guarded(replace(fixed, addend=found.addend, word=word), stairs, found.exact)
 
 
 def _split(stairs: Staircase) -> FixedPoint | None:

@@ -25,7 +25,8 @@ class FixedPoint:
 
     With a = acc + addend[m] (the addend joins the value at which the accumulator starts):
 
-    * high word: h = ((a * multiplier[m]) >> word) + offset[m] with a word of 32 bits
+    * high word: h = ((a * multiplier[m]) >> word) + offset[m] with a word of 24 to 32 bits: the upper 32 bits of the
+      product with a * 2^(32 - word), which is what a kernel has then
     * split: the same with a word of 16 bits at most, so short that int32 holds both parts of the product:
       h = a * (multiplier[m] >> word) + (a * (multiplier[m] mod 2^word) >> word) + offset[m]
     * wide: h = (a * multiplier[m] + offset[m]) >> prescale
@@ -164,6 +165,7 @@ def fits(fixed: FixedPoint, stairs: Staircase) -> Bools:
         case "narrow":
             return holds & _within(product, 32) & _within(total, 32) & _within(fixed.offset[:, None], 32)
         case "high word":
+            holds &= _within(a << 32 - fixed.word, 32)
             return holds & _within(scaled(fixed, ends), 32) & _within(fixed.offset[:, None], 32)
         case "split":
             upper, lower = (part[:, None] for part in split(fixed))

@@ -183,6 +183,25 @@ def one_by_one(layout: Layout) -> Callable[[Random, str], Operator]:
     return make
 
 
+def short_windows(rng: Random, name: str) -> Operator:
+    """Windows of up to eight elements side by side, scales without ties for the most part."""
+    if rng.random() < 0.7:
+        kernels, ranks, both = (1,), (2, 2, 1), (pick(rng, 1, 2, 3, 4, 5, 6, 7, 8, 8, 8), channels(rng))
+    else:
+        kernels, ranks, both = (2, 3, 4), (1,), (pick(rng, 1, 2), channels(rng))
+    g = geometry(
+        rng,
+        channels=both,
+        kernels=kernels,
+        sizes=(4, 6, 9, 12, 25),
+        ranks=ranks,
+        strides=(1, 1, 2),
+        dilations=(1,),
+        padded=0,
+    )
+    return conv(rng, name, g, NHWC, plain=rng.random() < 0.7)
+
+
 def dense(rng: Random, name: str) -> Operator:
     """One window that is the whole image."""
     batch = pick(rng, 1, 1, 1, 3)
@@ -333,6 +352,7 @@ FAMILIES: dict[str, Callable[[Random, str], Operator]] = {
     "arm_dsp/conv": either(0.2, mixed_layouts, either(0.35, one_by_one(NHWC), any_conv(NHWC, plain=True))),
     "arm_dsp/dense": dense,
     "arm_dsp/depthwise": depthwise(NHWC),
+    "arm_dsp/short_window": short_windows,
     "arm_dsp/winograd": tiled,
     "arm_dsp/quantized_binary": binary,
     "arm_dsp/global_average_pool": global_average(NHWC, (1, 3, 5, 8, 12, 19)),

@@ -33,7 +33,8 @@ from tests.bench.cost_layers import FAMILIES, operators
 ROOT = Path(__file__).resolve().parents[2]
 FIT_SEED, CHECK_SEED = 1, 2
 FIT_LAYERS, CHECK_LAYERS = 40, 12
-MORE_OF = {"arm_dsp/winograd": 4}  # times as many layers: it refuses all that are for --optimize size, and more
+MORE_OF = {"arm_dsp/winograd": 4, "arm_dsp/short_window": 4}
+"""Times as many layers: they refuse all that are for --optimize size, and more."""
 IMAGE_OPERATORS = 20  # three tensors each, which the memory holds at the same time
 IMAGE_BYTES = 150_000  # of constants: what fits the smallest memory of the emulated machines, code included
 SMALL = 5000  # instructions below which a few more or less matter to nobody
@@ -58,6 +59,11 @@ TYPICAL = {
     "two windows": 25.0,
     "border window": 40.0,
     "gathered row": 25.0,
+    "found window": 12.0,
+    "border window apart": 40.0,
+    "gathered row apart": 25.0,
+    "gathered byte apart": 1.0,
+    "word of one window": 6.0,
     "parted word": 15.0,
     "parted border word": 15.0,
     "parted outside word": 10.0,

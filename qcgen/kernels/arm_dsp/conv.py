@@ -13,17 +13,20 @@ from qcgen.kernels.arm_dsp.cost import conv_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.lanes import LANES, Outputs
 from qcgen.kernels.arm_dsp.output import dsp_output, output_support, output_tail
+from qcgen.kernels.arm_dsp.scaled import pack_finely
 from qcgen.kernels.arm_dsp.weights import Stream, stream
 from qcgen.kernels.arm_dsp.window import MAX_LONE, Window, lone_elements, window
 from qcgen.kernels.axes import INDENT, any_at_border, any_inside, axes
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import pack
+from qcgen.kernels.packing import Packed, pack
 from qcgen.kernels.reasons import why_groups, why_no_byte_conv
 from qcgen.kernels.text import describe, x_kind
+from qcgen.kernels.unroll import unrolled
 
 ALONE_PAIRS = 8  # up to which int16 weights are faster: shared words save a cycle a pair, and cost 8 to part the sums
+LONE_WORDS = 8  # of one window, widened in a round of a loop
 WIDTHS = (4, 2, 1)  # output channels at a time: two windows of four have eight sums, and 14 registers are all
 
 
@@ -49,11 +52,11 @@ def _has_border(op: Conv, setting: Setting) -> bool:
 def prepare(op: Operator, setting: Setting) -> Prepared:
     """Weights as words in the order of the widened pairs; two windows of pairs as scratch."""
     assert isinstance(op, Conv)
-    packed = pack(op, setting.features, 0)
     has_border = _has_border(op, setting)
     planned = window(op.geometry, setting.x_layout, has_border=has_border)
     wide = setting.optimize == "speed"
-    shares = not wide or planned.pairs > ALONE_PAIRS
+    packed = pack_finely(op, setting.features, planned.pairs) if wide else pack(op, setting.features, 0)
+    shares = not wide or (planned.pairs > ALONE_PAIRS and not packed.bits)
     words = stream(op, packed, planned.order, output_tail(packed), WIDTHS, wide=wide, shares=shares)
     context = {
         "g": op.geometry,
@@ -67,7 +70,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "segments": words.segments,
         "lanes": LANES,
         "uses_string": True,
-        **_window_context(op.geometry, setting, planned),
+        **_window_context(op.geometry, setting, planned, has_border=has_border),
         **_image_context(op, setting),
     }
     constants = [stream_constants(words)]
@@ -76,20 +79,27 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     constants += exact_constants(packed)
     widening = (f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_load_word") if planned.words.total else ()
     support = ("dsp", "dsp_load_two", *widening, *(("dsp_pair",) if planned.lone else ()), *stream_support(words))
-    support += output_support(op, packed)
+    support += _tail_support(op, packed, words) + output_support(op, packed)
     scratch = Scratch(2 * 4 * planned.pairs, 4)
     return Prepared(tuple(constants), context, (scratch,), support, packed.certificate)
 
 
-def _window_context(g: ConvGeometry, setting: Setting, planned: Window) -> dict[str, object]:
+def _window_context(g: ConvGeometry, setting: Setting, planned: Window, *, has_border: bool) -> dict[str, object]:
     """The names for finding the runs of a window."""
     is_planar = setting.x_layout is Layout.CHANNELS_FIRST
     spatial = axes(g, setting.x_layout)
     walked = spatial[:-1] if planned.is_rows else spatial
     depth = 1 if is_planar else 0
+    # Rows of which each lies as far from the one before it need no list of where they are.
+    is_lone = planned.runs == 1 or (planned.is_rows and len(walked) == 1)
+    is_regular = is_lone and not is_planar and (planned.is_gathered or not has_border)
+    is_walked = prod(g.kernel) > 1 or g.is_padded or set(g.strides) != {1} or is_planar
+    is_regular &= is_walked or planned.words.total <= LONE_WORDS  # else both windows share the loop over words
     return {
-        "window": planned,
-        "is_walked": prod(g.kernel) > 1 or g.is_padded or set(g.strides) != {1} or is_planar,
+        "window": replace(planned, words=unrolled(planned.words.total, LONE_WORDS)) if is_regular else planned,
+        "is_regular": is_regular,
+        "distance": 0 if len(walked) != 1 else walked[0].tap_step,
+        "is_walked": is_walked,
         "is_planar": is_planar,
         "plane": prod(g.input),
         "axes": spatial,
@@ -145,6 +155,13 @@ def stream_support(words: Stream) -> tuple[str, ...]:
     if "bytes" in forms:
         needed |= {"dsp_even_s8", "dsp_odd_s8"}
     return tuple(sorted(needed))
+
+
+def _tail_support(op: Conv, packed: Packed, words: Stream) -> tuple[str, ...]:
+    """What loads multipliers and offsets of two channels of a block."""
+    output = packed.epilogue.output
+    is_own = dsp_output(op, packed).is_fast and (output.multiplier is None or output.offset is None)
+    return ("dsp_two_at",) if is_own and any(s.channel_twos and not s.is_apart for s in words.segments) else ()
 
 
 CONV_COST = Estimate(prepare, conv_terms, FIGURES["arm_dsp/conv"])

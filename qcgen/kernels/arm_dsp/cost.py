@@ -11,6 +11,13 @@ from qcgen.ir.program import Conv, Operator
 from qcgen.kernels.cost import Names, Terms, count_kinds, count_pair_lines, near_ties, new_terms
 from qcgen.kernels.kernel import Prepared
 
+WINDOW_KINDS = (
+    *("found window", "border window apart", "gathered row apart", "gathered byte apart"),
+    *("run of one window", "word of one window", "lone pair"),
+    *("inside window", "inside run", "border window", "border run", "gathered window", "gathered row", "gathered byte"),
+    *("widened run", "widened word", "widened round"),
+)
+"""What may be done to find and widen windows: some layers do some of it, and each kind has a figure."""
 REGISTERS = 9  # words of weights that a loop keeps besides its sums and pointers
 
 
@@ -19,6 +26,7 @@ def conv_terms(op: Operator, prepared: Prepared) -> Terms:
     assert isinstance(op, Conv)
     names: Names = prepared.context
     terms = new_terms()
+    terms.update(dict.fromkeys(WINDOW_KINDS, 0.0))
     pairs = op.geometry.batch * ceil(prod(op.geometry.output) / 2)
     terms["two windows"] = pairs
     _find_windows(terms, op, names)
@@ -59,6 +67,12 @@ def _find_windows(terms: Terms, op: Conv, names: Names) -> None:
     window = names["window"]
     inside = op.geometry.batch * prod(max(0, axis.inside_end - axis.inside_begin) for axis in names["axes"])
     border = op.geometry.batch * prod(op.geometry.output) - inside
+    if names["is_regular"]:
+        terms["found window"] += inside
+        terms["border window apart"] += border
+        terms["gathered row apart"] += border * window.runs
+        terms["gathered byte apart"] += border * window.runs * window.run
+        return
     terms["inside window"] += inside
     terms["inside run"] += inside * window.runs
     if window.is_gathered:
@@ -73,6 +87,11 @@ def _find_windows(terms: Terms, op: Conv, names: Names) -> None:
 def _widen(terms: Terms, pairs: int, names: Names) -> None:
     window = names["window"]
     runs = pairs * window.runs
+    if names["is_regular"]:
+        terms["run of one window"] += 2 * runs
+        terms["word of one window"] += 2 * runs * window.words.total
+        terms["lone pair"] += pairs * len(window.lone)
+        return
     if window.words.total:
         terms["widened run"] += runs
         terms["widened word"] += runs * window.words.total
@@ -80,26 +99,47 @@ def _widen(terms: Terms, pairs: int, names: Names) -> None:
     terms["lone pair"] += pairs * len(window.lone)
 
 
+def short_window_terms(op: Operator, prepared: Prepared) -> Terms:
+    """arm_dsp/short_window: windows widened to registers, then channel by channel."""
+    assert isinstance(op, Conv)
+    g = op.geometry
+    names: Names = prepared.context
+    terms = new_terms()
+    twos = g.batch * ceil(prod(g.output) / 2)
+    terms["call"] = 1
+    terms["two windows"] = twos
+    terms["window found"] = 2 * twos * names["is_walked"]
+    terms["widened word"] = 2 * twos * len(names["words"])
+    terms["lone pair"] = 2 * twos * len(names["lone"])
+    terms["multiply"] = twos * g.out_channels * (len(names["loads"]) + 2 * len(names["pairs"]))
+    terms["round"] = twos * names["channel_walk"].count * (names["channel_walk"].count > 1)
+    count_outputs(terms, prepared, 2 * twos * g.out_channels, 0.0, 2)
+    return terms
+
+
 def _count_block_outputs(terms: Terms, prepared: Prepared, s: Any, blocks: float, lanes: int) -> None:
     """The output steps of blocks of a segment: some blocks may hold a channel with a tie window."""
     names: Names = prepared.context
     width, tail = s.width, s.tail
-    share = 0.0
+    share, tested = 0.0, width
     if names["dsp"].has_windows:
         channel = tail.channel[s.first : s.beyond].reshape(-1, width)
         share = float((channel.max(axis=1) >= 0).mean())
+        tested = len(s.tested) if names["dsp"].near else width
     terms["own multipliers"] += blocks * width * tail.has_multipliers
     terms["own offsets"] += blocks * width * tail.has_offsets
     terms["window test"] += blocks * tail.has_channel
     outputs = blocks * lanes * width
     terms["upper sum"] += outputs / 2 * (s.form == "shared")
-    count_outputs(terms, prepared, outputs, share, lanes * width)
+    count_outputs(terms, prepared, outputs, share * tested / width, lanes * tested, again=width / max(tested, 1))
 
 
-def count_outputs(terms: Terms, prepared: Prepared, outputs: float, share: float, together: int) -> None:
-    """Outputs by the way in which their codes are found, ``share`` of them in company of a tie window.
+def count_outputs(
+    terms: Terms, prepared: Prepared, outputs: float, share: float, together: int, again: float = 1
+) -> None:
+    """Outputs by the way in which their codes are found, ``share`` of them tested for being near a tie.
 
-    So many ``together`` are tested for being near a tie; if one is, all of them are found once more.
+    So many ``together`` are tested; if one is near, they are found once more, and others too: ``again`` for each.
     """
     names: Names = prepared.context
     dsp, output = names["dsp"], names["output"]
@@ -109,7 +149,7 @@ def count_outputs(terms: Terms, prepared: Prepared, outputs: float, share: float
     near = 2 * dsp.near / 2.0**output.shift
     terms["output"] += fast * (1 - share)
     terms["output near a tie"] += fast * share * bool(dsp.near)
-    terms["repeated output"] += fast * share * (1 - (1 - near) ** together)
+    terms["repeated output"] += fast * share * again * (1 - (1 - near) ** together)
     terms["always exact output"] += fast * share * (not dsp.near)
     terms["clamp"] += outputs * (dsp.clamps_low + dsp.clamps_high) * (output.kind != "raw")
     terms["emulation"] += outputs * (1.0 if output.kind == "emulated" else near_ties(prepared))
@@ -174,6 +214,7 @@ def depthwise_terms(op: Operator, prepared: Prepared) -> Terms:
             terms["multiply"] += times * (products + taps * len(part.twos))
             terms["weight not in a register"] += times * products * max(0, 1 - REGISTERS / words)
             terms["part"] += times
+            terms["sum beyond four"] += times * max(0, len(part.outputs) - 4)
             terms["own multipliers"] += times * (names["output"].multiplier is None)
             count_outputs(terms, prepared, times * len(part.outputs), share, len(part.outputs))
         terms["group"] += times

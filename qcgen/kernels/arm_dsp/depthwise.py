@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -21,7 +22,7 @@ from qcgen.kernels.text import describe, x_kind
 
 QUAD = 4  # channels in a word of the image
 MAX_TAPS = 64  # written out one by one
-PLANES_BYTES = 2048  # scratch that a band of rows may take, if more than one row fits
+PLANES_BYTES = {"size": 2048, "speed": 4096}  # scratch that a band of rows may take, if more than one row fits
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -38,9 +39,9 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     return too_many or why_wraps(pack(op, setting.features, 0, whole_weights=True))
 
 
-def _band(height: PlaneAxis, row_words: int) -> int:
+def _band(height: PlaneAxis, row_words: int, most_bytes: int) -> int:
     """How many rows of outputs are computed from one filling of the planes."""
-    rows = PLANES_BYTES // (4 * QUAD * row_words)
+    rows = most_bytes // (4 * QUAD * row_words)
     return min(height.output, max(1, (rows - height.span) // height.stride + 1))
 
 
@@ -62,19 +63,23 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     height, width = plane_axes(g)
     row, groups = row_weights(width), groups_of(width)
     row_words = row_words_of(groups)
-    band = _band(height, row_words)
+    band = _band(height, row_words, PLANES_BYTES[setting.optimize])
     plane_rows = (band - 1) * height.stride + height.span
     first = min(-(-width.pad // 2), row_words)
     beyond = max(min((width.input + width.pad) // 2, row_words), first)
     is_packed = setting.optimize == "speed"
-    dsp = dsp_output(op, packed)
+    dsp, output = dsp_output(op, packed), packed.epilogue.output
+    keeps_own = dsp.is_fast and output.multiplier is None
+    shared_offset = output.offset if keeps_own and not dsp.has_windows else None
+    if shared_offset is not None:
+        output = replace(output, offset=None)
     context = {
         "g": g,
         "description": describe(op),
         "x_type": op.x.dtype.c,
         "x_kind": x_kind(op),
         "y_type": op.y.dtype.c,
-        "output": packed.epilogue.output,
+        "output": output,
         "dsp": dsp,
         "height": height,
         "width": width,
@@ -101,6 +106,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "outside": _four(packed.padding),
         "x_image": g.in_channels * prod(g.input),
         "y_image": g.out_channels * prod(g.output),
+        "keeps_own": keeps_own,
+        "keeps_offset": keeps_own and output.offset is None,
+        "shared_offset": shared_offset,
         "uses_string": True,
     }
     words = _words(packed, height, width, row)

@@ -124,6 +124,24 @@ class Segment:
         return range(self.width)
 
     @property
+    def tested(self) -> tuple[int, ...]:
+        """Which channels of a block have a tie window in some block."""
+        if self.tail.channel is None:
+            return ()
+        windows = self.tail.channel[self.first : self.beyond].reshape(-1, self.width).max(axis=0)
+        return tuple(int(c) for c in np.flatnonzero(windows >= 0))
+
+    @property
+    def untested(self) -> tuple[int, ...]:
+        """The other channels of a block."""
+        return tuple(c for c in self.channels if c not in self.tested)
+
+    @property
+    def channel_twos(self) -> tuple[tuple[int, int], ...]:
+        """The channels of a block two by two, as what they have for themselves is loaded."""
+        return tuple((c, c + 1) for c in range(0, self.width - 1, 2))
+
+    @property
     def words(self) -> range:
         """The words of weights that a step needs."""
         return range(self.width // 2 if self.form == "shared" else self.width)
@@ -228,11 +246,11 @@ def _pack(blocks: Int64s, form: Form) -> Int64s:
     match form:
         case "int16":
             halves = blocks.reshape(count, width, slots // 2, 2)
-            words = _pair(halves[..., 0], halves[..., 1])
+            words = pair(halves[..., 0], halves[..., 1])
         case "shared":
             both = 256 * blocks[:, 0::2] + blocks[:, 1::2]
             halves = both.reshape(count, width // 2, slots // 2, 2)
-            words = _pair(halves[..., 0], halves[..., 1])
+            words = pair(halves[..., 0], halves[..., 1])
         case "bytes":
             # The word's even bytes are its first pair, the odd ones its second.
             b = blocks.reshape(count, width, slots // 4, 4) & 0xFF
@@ -240,7 +258,8 @@ def _pack(blocks: Int64s, form: Form) -> Int64s:
     return words.transpose(0, 2, 1).reshape(count, -1)
 
 
-def _pair(low: Int64s, high: Int64s) -> Int64s:
+def pair(low: Int64s, high: Int64s) -> Int64s:
+    """Words of two halves of 16 bits."""
     return _int32((low & 0xFFFF) | (high & 0xFFFF) << 16)
 
 

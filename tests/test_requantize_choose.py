@@ -53,6 +53,33 @@ def test_the_chosen_arithmetic_equals_float32_on_every_accumulator_of_small_inte
         assert is_equal(choose(stairs, narrow=narrow), stairs, whole_interval(stairs))
 
 
+@pytest.mark.parametrize("bits", [1, 5, 8])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_a_finer_line_equals_float32_at_every_step_and_at_random(kind, bits):
+    rng = np.random.default_rng(8)
+    for channels in (1, 9, 40):
+        stairs = random_layer(rng, kind, channels)
+        fixed = choose(stairs, bits=bits)
+        assert is_equal(fixed, stairs, probes(rng, stairs, 100_000 // channels))
+        if fixed.arithmetic == "high word" and fixed.word != 32:
+            assert fixed.word == 32 - bits
+            assert all(np.abs(end + fixed.addend).max() << bits <= INT32_MAX for end in (stairs.lo, stairs.hi))
+
+
+def test_a_line_is_no_finer_than_int32_has_room_for():
+    stairs = stairs_of([0.0253153, 0.021], [-2_000_000, -9_000], 2_000_000)
+    assert [choose(stairs, bits=bits).word for bits in (0, 8, 9, 10, 11)] == [32, 24, 23, 22, 32]
+
+
+def test_a_finer_line_comes_near_a_tie_less_often():
+    stairs = stairs_of([MISFIT, 0.003, 0.005, 0.001] * 4, [-30_000] * 16, 30_000)
+    plain, fine = (choose(stairs, bits=bits) for bits in (0, 6))
+    acc = whole_interval(stairs)
+    shares = [in_window(fixed, scaled(fixed, acc))[fixed.guard > 0].mean() for fixed in (plain, fine)]
+    assert fine.shift == plain.shift + 6
+    assert 0 < shares[1] <= shares[0] / 4
+
+
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     exponents=st.lists(st.floats(-160, 100), min_size=1, max_size=6),

@@ -51,6 +51,8 @@ def choose(stairs: Staircase, *, narrow: bool = False, bits: int = 0) -> FixedPo
 
 def _cheapest(stairs: Staircase, bits: int = 0) -> FixedPoint:
     fixed = _high_word(stairs, 32 - bits)
+    if bits and fixed is not None and not fits(fixed, stairs).all():
+        fixed = _high_word(stairs)
     if fixed is not None and _rank(fixed) <= (0, LINE_COST["wide"] * stairs.lo.size):
         return fixed
     candidates = (fixed, _wide(stairs), _emulated(stairs))

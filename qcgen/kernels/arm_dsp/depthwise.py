@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from qcgen.ir.program import Conv, Int64s, Operator
+from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.arm_dsp.cost import depthwise_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.output import dsp_output, output_support
@@ -64,39 +64,55 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     row, groups = row_weights(width), groups_of(width)
     row_words = row_words_of(groups)
     band = _band(height, row_words, PLANES_BYTES[setting.optimize])
-    plane_rows = (band - 1) * height.stride + height.span
-    first = min(-(-width.pad // 2), row_words)
-    beyond = max(min((width.input + width.pad) // 2, row_words), first)
-    is_packed = setting.optimize == "speed"
-    dsp, output = dsp_output(op, packed), packed.epilogue.output
-    keeps_own = dsp.is_fast and output.multiplier is None
-    shared_offset = output.offset if keeps_own and not dsp.has_windows else None
-    if shared_offset is not None:
-        output = replace(output, offset=None)
+    plane_words = ((band - 1) * height.stride + height.span) * row_words
     context = {
         "g": g,
         "description": describe(op),
         "x_type": op.x.dtype.c,
         "x_kind": x_kind(op),
         "y_type": op.y.dtype.c,
-        "output": output,
-        "dsp": dsp,
         "height": height,
         "width": width,
-        "row_weights": row.words,
-        "is_packed": is_packed,
-        "taps": prod(g.kernel),
-        "kernel_rows": range(height.kernel),
+        "is_packed": setting.optimize == "speed",
         "weight_type": packed.weights_type,
         "groups": groups,
         "row_words": row_words,
-        "plane_words": plane_rows * row_words,
-        "kernel_words": height.kernel * len(row.words),
-        "tap_rows": tuple(r * height.dilation * row_words for r in range(height.kernel)),
-        "tap_weights": tuple(r * width.kernel for r in range(height.kernel)),
-        "word_weights": tuple(r * len(row.words) for r in range(height.kernel)),
+        "plane_words": plane_words,
         "rows_left": height.stride * row_words - sum(group.step * group.count for group in groups),
         "band": band,
+        "x_image": g.in_channels * prod(g.input),
+        "y_image": g.out_channels * prod(g.output),
+        "uses_string": True,
+        **_taps_context(height, width, row, row_words),
+        **_planes_context(g, width, packed, row_words),
+        **_output_context(op, packed),
+    }
+    start = Constants("start", "int32_t", packed.start, "where each accumulator starts.")
+    weights = _weights(g, packed, _words(packed, height, width, row) if setting.optimize == "speed" else None)
+    scratch = Scratch(4 * QUAD * plane_words, 4)
+    constants = (weights, start, *output_constants(packed))
+    return Prepared(constants, context, (scratch,), _support(op, packed, groups), packed.certificate)
+
+
+def _taps_context(height: PlaneAxis, width: PlaneAxis, row: RowWeights, row_words: int) -> dict[str, object]:
+    """The names for the rows of a window: where each lies in a plane, and where its weights are."""
+    rows = range(height.kernel)
+    return {
+        "taps": height.kernel * width.kernel,
+        "row_weights": row.words,
+        "kernel_rows": rows,
+        "kernel_words": height.kernel * len(row.words),
+        "tap_rows": tuple(r * height.dilation * row_words for r in rows),
+        "tap_weights": tuple(r * width.kernel for r in rows),
+        "word_weights": tuple(r * len(row.words) for r in rows),
+    }
+
+
+def _planes_context(g: ConvGeometry, width: PlaneAxis, packed: Packed, row_words: int) -> dict[str, object]:
+    """The names for filling the planes: the words of a row that lie wholly on the image, and what lies outside."""
+    first = min(-(-width.pad // 2), row_words)
+    beyond = max(min((width.input + width.pad) // 2, row_words), first)
+    return {
         "has_odd_channels": g.in_channels % QUAD != 0,
         "first_whole": first,
         "beyond_whole": beyond,
@@ -104,23 +120,31 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "whole_twos": (beyond - first) // 2 * 2,
         "is_whole_odd": (beyond - first) % 2 == 1,
         "outside": _four(packed.padding),
-        "x_image": g.in_channels * prod(g.input),
-        "y_image": g.out_channels * prod(g.output),
+    }
+
+
+def _output_context(op: Conv, packed: Packed) -> dict[str, object]:
+    """The names for the output step, and which of its numbers stay in registers for a channel's whole plane."""
+    dsp, output = dsp_output(op, packed), packed.epilogue.output
+    keeps_own = dsp.is_fast and output.multiplier is None
+    shared_offset = output.offset if keeps_own and not dsp.has_windows else None
+    if shared_offset is not None:
+        output = replace(output, offset=None)
+    return {
+        "output": output,
+        "dsp": dsp,
         "keeps_own": keeps_own,
         "keeps_offset": keeps_own and output.offset is None,
         "shared_offset": shared_offset,
-        "uses_string": True,
     }
-    words = _words(packed, height, width, row)
-    if is_packed:
-        weights = Constants("weights", "int32_t", words, f"weights [{g.out_channels} channels], two taps in a word.")
-    else:
-        meaning = f"weights [{g.out_channels} channels][{prod(g.kernel)} taps]{packed.weights_remark}."
-        weights = Constants("weights", packed.weights_type, packed.weights, meaning)
-    start = Constants("start", "int32_t", packed.start, "where each accumulator starts.")
-    constants = (weights, start, *output_constants(packed))
-    scratch = Scratch(4 * QUAD * plane_rows * row_words, 4)
-    return Prepared(constants, context, (scratch,), _support(op, packed, groups), packed.certificate)
+
+
+def _weights(g: ConvGeometry, packed: Packed, words: Int64s | None) -> Constants:
+    """The table of weights: as words of pairs or, without them, as they are."""
+    if words is not None:
+        return Constants("weights", "int32_t", words, f"weights [{g.out_channels} channels], two taps in a word.")
+    meaning = f"weights [{g.out_channels} channels][{prod(g.kernel)} taps]{packed.weights_remark}."
+    return Constants("weights", packed.weights_type, packed.weights, meaning)
 
 
 def _support(op: Conv, packed: Packed, groups: tuple[Group, ...]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ SCALE = {"high word": "scalar_scale", "split": "scalar_scale_split"}
 
 
 def scalar_output(op: Conv, packed: Packed) -> FastOutput:
-    """What ``templates/kernels/arm_dsp/output.c.jinja`` needs to know of the output step on cores without SIMD."""
+    """What ``templates/kernels/fast_output.c.jinja`` needs to know of the output step on cores without SIMD."""
     return fast_output(op, packed, SCALE, "scalar_saturate")
 
 

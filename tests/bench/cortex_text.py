@@ -117,7 +117,7 @@ def document(cores: Sequence[str], sections: Sequence[str], total: str, networks
         "for each core; none was checked on hardware. Every output was compared with the reference, bit for bit.",
         "",
         "Layers: int8, channels last, weight scales per channel, padding SAME, random weights and inputs. qcgen's C",
-        f"was built with `-O3`. Tools: {'; '.join(versions)}.",
+        f"was built with `-O3`. Tools: {'; '.join(dict.fromkeys(versions))}.",
         "",
         f"CMSIS-NN: {CMSIS_NN['library']} {CMSIS_NN['version']}, commit `{CMSIS_NN['commit']}`,",
         f"{CMSIS_NN['compiler']}, flags `{flags}`;",

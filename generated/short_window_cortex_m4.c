@@ -23,6 +23,12 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char short_window_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
+/* The upper 32 bits of the 64-bit product, rounded down. */
+static int32_t short_window_cortex_m4_multiply_high(int32_t a, int32_t b)
+{
+    return (int32_t)(((int64_t)a * b) >> 32);
+}
+
 /* Advice to the compiler, for which C99 has no words; none where it takes none. */
 #if defined(__GNUC__)
 #define SHORT_WINDOW_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
@@ -118,19 +124,6 @@ static inline int32_t short_window_cortex_m4_dsp_dot(int32_t a, int32_t b, int32
 #endif
 }
 
-/* The upper 32 bits of the 64-bit product, rounded down, plus an offset (SMMLA, which the compilers do not offer). */
-static inline int32_t short_window_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
-{
-#if defined(__ARM_FEATURE_SIMD32)
-    int32_t result;
-
-    __asm__("smmla %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"(b), "r"(offset));
-    return result;
-#else
-    return (int32_t)(((int64_t)a * b) >> 32) + offset;
-#endif
-}
-
 /* The int8 that is nearest to a number (SSAT, which takes the shift before it for nothing). */
 static inline int32_t short_window_cortex_m4_dsp_saturate_s8(int32_t value)
 {
@@ -141,20 +134,23 @@ static inline int32_t short_window_cortex_m4_dsp_saturate_s8(int32_t value)
 #endif
 }
 
-/* short_window_cortex_m4_conv1: of each channel: where its sum starts; weights, two in a word; multiplier. */
+/*
+ * short_window_cortex_m4_conv1: of each channel: where its sum starts; weights, two in a word, times 256, as sums
+ * are; multiplier.
+ */
 SHORT_WINDOW_CORTEX_M4_CONST_ATTR static const int32_t short_window_cortex_m4_conv1_constants[40] = {
-          4439,   -1245203,    2687007,     458751, 1432300928,      -2800,    -786415,   -1441791,    1048534,
-    1577627776,      -2722,    2228221,    -851994,    -720900, 1192266368,      -3942,     327687,    -917500,
-       -983053, 1395384960,       2323,   -1572874,    3997668,   -1441734, 1748306560,     -15537,     851899,
-       1310700,     327610, 1751396992,      -2454,     524160,    5308417,    1441777, 1039579008,       -135,
-      -8126433,     -65493,    -327605, 1114997120,
+        1013559,  -335483648,   687873792,   100728576,  1432300928,     -828310,  -201322240,  -369098496,
+      251713024,  1577627776,     -844383,   553712896,  -234822144,  -201262080,  1192264976,    -1135225,
+       83887872,  -234880000,  -268373248,  1395384960,      494064,  -419367424,  1006691328,  -369083904,
+     1748306100,    -4077918,   201374464,   318827520,    67156480,  1751396992,     -797448,   117473280,
+     1358954752,   352383232,  1039578497,     -192338, -2080366848,   -16766208,   -83866880,  1114997120,
 };
 
 /* short_window_cortex_m4_conv1: the output code of an accumulator. */
 static inline int8_t short_window_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { SHIFT = 6 };
-    const int32_t scaled = short_window_cortex_m4_dsp_scale(acc, multiplier, (-160));
+    enum { SHIFT = 14 };
+    const int32_t scaled = short_window_cortex_m4_multiply_high(acc, multiplier);
     const int32_t code = short_window_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 
     return (int8_t)code;

@@ -69,7 +69,14 @@ SHAPES = (
     quantized("dsp_short_strided", (2, 5, 7, 6), (20, 5, 1, 1), U8S8, strides=[2, 2]),
     quantized("dsp_short_row_of_8", (1, 2, 19), (37, 2, 4), S8),
     quantized("dsp_short_row_of_7", (1, 1, 20), (16, 1, 7), S8, strides=[3]),
-    quantized("dsp_ties_in_some_blocks", (1, 8, 6, 6), (10, 8, 3, 3), S8, scale=[0.002] * 5 + [2.0**-9] + [0.003] * 4),
+    quantized(
+        "dsp_ties_in_some_blocks",
+        (1, 8, 9, 9),
+        (10, 8, 3, 3),
+        S8,
+        strides=[2, 2],
+        scale=[0.002] * 5 + [2.0**-9] + [0.003] * 4,
+    ),
     quantized("dsp_ties_of_many_channels", (1, 40, 6, 6), (9, 40, 1, 1), S8, scale=[0.002] * 8 + [2.0**-10]),
     *(
         quantized(f"dsp_dense_{c}_in_{m}_out", (2, c, 1, 1), (m, c, 1, 1), S8)

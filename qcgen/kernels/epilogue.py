@@ -24,9 +24,9 @@ Number = int | None
 class Output:
     """What the templates of ``templates/epilogue`` need to know.
 
-    ``kind`` is "raw" or the arithmetic of FixedPoint, ``word`` the latter's; parameters are numbers where all channels
-    share them, else None and there is a table of that name. ``is_per_channel``: the C function reads a table and so
-    needs the channel.
+    ``kind`` is "raw" or the arithmetic of FixedPoint, ``word`` and ``subtracts`` the latter's; parameters are numbers
+    where all channels share them, else None and there is a table of that name. ``is_per_channel``: the C function reads
+    a table and so needs the channel.
     """
 
     kind: str
@@ -39,6 +39,7 @@ class Output:
     is_per_channel: bool
     is_guarded: bool
     emulates: bool
+    subtracts: bool
     multiplier: Number
     offset: Number
     fraction_mask: int
@@ -54,7 +55,8 @@ class Output:
 class Epilogue:
     """The output step of one operator.
 
-    ``addend`` (M,) joins the value at which each accumulator starts; ``guarded`` are the channels with a tie window.
+    ``addend`` (M,) joins the value at which each accumulator starts, in the latter's unit; ``guarded`` are the channels
+    with a tie window.
     """
 
     output: Output
@@ -98,7 +100,7 @@ def prepare_requantize(
 
 
 def _raw(op: Conv, reach: Reach) -> Epilogue:
-    output = Output("raw", op.y.dtype.c, 0, 0, 0, 0, 0, False, False, False, None, None, 0, 0)
+    output = Output("raw", op.y.dtype.c, 0, 0, 0, 0, 0, False, False, False, False, None, None, 0, 0)
     return Epilogue(
         output, (), np.zeros_like(reach.lo), np.zeros(0, np.int64), (), Certificate(reach.bounds, reach.wraps, {}, 0)
     )
@@ -118,6 +120,7 @@ def _fixed(c_type: str, meaning: Requantize, reach: Reach, fixed: FixedPoint) ->
         is_per_channel=bool(constants),
         is_guarded=fixed.is_guarded,
         emulates=emulates,
+        subtracts=fixed.subtracts,
         multiplier=_shared(_multiplier(fixed)),
         offset=_shared(fixed.offset),
         fraction_mask=(1 << fixed.shift) - 1,
@@ -178,14 +181,16 @@ def _line_constants(fixed: FixedPoint) -> tuple[Constants, ...]:
 
 def _emulation_constants(fixed: FixedPoint, meaning: Requantize) -> tuple[Constants, ...]:
     mantissa, exponent = decompose(meaning.scale)
-    bits = 32 - fixed.word if fixed.arithmetic == "high word" else 0
-    what = f"the scale in float32, of sums times {2**bits}," if bits else "the scale in float32"
+    what = f"the scale in float32, of sums times {2**fixed.bits}," if fixed.bits else "the scale in float32"
     constants = [
         Constants("scale_mantissa", "int32_t", mantissa, f"{what} is scale_mantissa * 2^scale_exponent."),
-        Constants("scale_exponent", "int16_t", exponent - bits, "see scale_mantissa."),
+        Constants("scale_exponent", "int16_t", exponent - fixed.bits, "see scale_mantissa."),
     ]
     if fixed.is_guarded:
         text = f"half width of each channel's tie window, in units of 2^-{fixed.shift}; 0: the line is exact."
         c_type = "uint16_t" if fixed.guard.max() < 2**16 else "uint32_t"
         constants.append(Constants("tie_window", c_type, fixed.guard, text))
+    if fixed.subtracts:
+        text = "what each accumulator holds besides its sum, for the output step."
+        constants.append(Constants("addend", "int32_t", fixed.addend, text))
     return tuple(constants)

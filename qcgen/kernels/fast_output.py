@@ -72,7 +72,8 @@ def fast_output(op: Conv, packed: Packed, scale: Scale, saturate: str) -> FastOu
 
 def _near(op: Conv, packed: Packed) -> int:
     """A power of two that no tie window exceeds, 0 if it would cover too much of a step or leave int32."""
-    shift, word = packed.epilogue.output.shift, packed.epilogue.output.word
+    shift = packed.epilogue.output.shift
+    word = packed.epilogue.output.word if packed.epilogue.output.kind == "split" else 32
     widest = int(parameter(packed, "tie_window").max())
     near = max(1 << max(widest - 1, 0).bit_length(), 1 << max(shift - TESTED_BITS - 1, 0))
     if 2 * near << RARE > 1 << shift:
@@ -81,7 +82,7 @@ def _near(op: Conv, packed: Packed) -> int:
     multiplier, offset = parameter(packed, "multiplier"), parameter(packed, "offset")
     if packed.epilogue.output.kind == "split":
         multiplier = (multiplier >> 16 << word) + (multiplier & 0xFFFF)
-    ends = [((end + addend) * multiplier >> word) + offset + near for end in (bounds.lo, bounds.hi)]
+    ends = [(((end << packed.bits) + addend) * multiplier >> word) + offset + near for end in (bounds.lo, bounds.hi)]
     return near if min(e.min() for e in ends) >= INT32_MIN and max(e.max() for e in ends) <= INT32_MAX else 0
 
 
@@ -98,7 +99,13 @@ def parameter(packed: Packed, role: str) -> Int64s:
 def fast_support(packed: Packed, fast: FastOutput) -> tuple[str, ...]:
     """What the output step calls, and the macros that it and the loops around it are written with."""
     exact = packed.epilogue.support if fast.is_exact_used else ()
-    return ("compiler",) + exact + (("right_shift", fast.scale, fast.saturate) if fast.is_fast else ())
+    if not fast.is_fast:
+        return ("compiler", *exact)
+    upper_half_alone = packed.epilogue.output.offset == 0 and not fast.is_split
+    scales = (("multiply_high",) if upper_half_alone else ()) + (
+        (fast.scale,) if fast.near or not upper_half_alone else ()
+    )
+    return ("compiler", *exact, "right_shift", *scales, fast.saturate)
 
 
 def exact_constants(packed: Packed) -> tuple[Constants, ...]:

@@ -93,12 +93,12 @@ def pack(op: Conv, features: frozenset[str], x_shift: int, *, whole_weights: boo
     reached = reach(op)
     epilogue = _epilogue(_Same(op), features, bits)
     start = op.bias.astype(np.int64) - padding * stored.sum(axis=1) - correction * padding * stored.shape[1]
-    start = start + epilogue.addend
     tap_high = max(abs(op.x.dtype.low + x_shift), abs(op.x.dtype.high + x_shift))
     if bits and epilogue.output.kind == "high word" and epilogue.output.word == 32 - bits:
         stored, start = stored << bits, start << bits
     else:
         bits = 0
+    start = start + epilogue.addend
     wraps = reached.wraps or _may_overflow(stored, start, correction, tap_high)
     start = (start - INT32_MIN) % 2**32 + INT32_MIN
     return Packed(stored, start, correction, padding, x_shift, wraps, bool(zero_point.any()), epilogue, bits)

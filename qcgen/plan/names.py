@@ -12,6 +12,7 @@ DSP_NAMES = (
     "dsp_load_word",
     "dsp_load_two",
     "dsp_load_four",
+    "dsp_load_twos",
     "dsp_two_at",
     "dsp_even_s8",
     "dsp_odd_s8",

@@ -41,22 +41,33 @@ def choose(stairs: Staircase, *, narrow: bool = False, bits: int = 0) -> FixedPo
     *split* (with ``narrow``), *high word*, *wide* and *emulated*. Channels without an exact line get a tie window, or
     are emulated where no window of less than a step would do. As few as possible are emulated; a few windows do not
     move a layer to slower lines. ``bits``: *high word* is wanted of accumulators times 2^bits, 0 to 8, which kernels
-    sum at no cost: its line is that much finer, and its tie windows that much narrower.
+    sum at no cost: its line is that much finer, its tie windows that much narrower, and mostly it needs no offset.
     """
     fixed = _narrow(stairs) if narrow else None
     if fixed is None:
         fixed = _cheapest_narrow(stairs) if narrow else _cheapest(stairs, bits)
+    if fixed.bits:
+        fixed = _without_offset(fixed, stairs)
     return replace(fixed, forms=_count_forms(fixed, stairs), comparisons=certify(fixed, stairs))
 
 
 def _cheapest(stairs: Staircase, bits: int = 0) -> FixedPoint:
-    fixed = _high_word(stairs, 32 - bits)
+    fixed = _high_word(stairs, bits)
     if bits and fixed is not None and not fits(fixed, stairs).all():
         fixed = _high_word(stairs)
     if fixed is not None and _rank(fixed) <= (0, LINE_COST["wide"] * stairs.lo.size):
         return fixed
     candidates = (fixed, _wide(stairs), _emulated(stairs))
     return min((candidate for candidate in candidates if candidate is not None), key=_rank)
+
+
+def _without_offset(fixed: FixedPoint, stairs: Staircase) -> FixedPoint:
+    """The same *high word* with addends that make up for its offset; as it is if that takes a tie window more."""
+    found = _high_word(stairs, fixed.bits, absorbs=True)
+    if found is None or not fits(found, stairs).all():
+        return fixed
+    counts = [((f.guard != 0).sum(), (f.guard >= windows_that_never_close(f.shift)).sum()) for f in (found, fixed)]
+    return found if all(own <= other for own, other in zip(*counts, strict=True)) else fixed
 
 
 def _cheapest_narrow(stairs: Staircase) -> FixedPoint:
@@ -83,13 +94,18 @@ def _count_forms(fixed: FixedPoint, stairs: Staircase) -> dict[str, int]:
     return {name: count for name in FORMS if (count := int((form == name).sum()))}
 
 
-def _high_word(stairs: Staircase, word: int = 32) -> FixedPoint | None:
-    """h = ((acc + d) * m >> word) + C at the layer's S; None if some scale is too large."""
+def _high_word(stairs: Staircase, bits: int = 0, *, absorbs: bool = False) -> FixedPoint | None:
+    """h = ((acc * 2^bits + d) * m >> 32) + C at the layer's S, without C if it ``absorbs``.
+
+    None if a scale is too large.
+    """
+    word = 32 - bits
     shift = min(_layer_shift(stairs), lines.MAX_SHIFT) - word
     if shift < 0:
         return None
-    found = high_word.search(stairs, shift, word)
-    offset = found.offset + (stairs.requantize.zero_point << shift)
+    zero_point = stairs.requantize.zero_point << shift
+    found = high_word.search(stairs, shift, word, bits, offset=-zero_point if absorbs else None)
+    offset = found.offset + zero_point
     fixed = _fixed("high word", found.multiplier, offset, shift, 0)
     return _guarded(replace(fixed, addend=found.addend, word=word), stairs, found.exact)
 

@@ -23,21 +23,21 @@ FORMS = ("constant", "narrow", "split", "high word", "wide", "tie window", "emul
 class FixedPoint:
     """Equation (5): the requantization of one layer, M channels.
 
-    With a = acc + addend[m] (the addend joins the value at which the accumulator starts):
+    With a = acc * 2^bits + addend[m] (the addend joins the value at which the accumulator starts; kernels that have
+    accumulators times 2^bits, 0 to 8, get a word of 32 - bits, all others 32):
 
-    * high word: h = ((a * multiplier[m]) >> word) + offset[m] with a word of 24 to 32 bits: the upper 32 bits of the
-      product with a * 2^(32 - word), which is what a kernel has then
-    * split: the same with a word of 16 bits at most, so short that int32 holds both parts of the product:
-      h = a * (multiplier[m] >> word) + (a * (multiplier[m] mod 2^word) >> word) + offset[m]
+    * high word: h = ((a * multiplier[m]) >> 32) + offset[m]
+    * split: h = ((a * multiplier[m]) >> word) + offset[m] with a word of 16 bits at most, so short that int32 holds
+      both parts of the product: h = a * (multiplier[m] >> word) + (a * (multiplier[m] mod 2^word) >> word) + offset[m]
     * wide: h = (a * multiplier[m] + offset[m]) >> prescale
     * narrow: h = a * multiplier[m] + offset[m], all in int32, a first clamped to [clamp_low[m], clamp_high[m]]
     * emulated: no h
 
     y = clamp(h >> shift, low, high), with floor shifts. Where ``guard[m]`` is not 0 and h comes within guard[m] units
-    of 2^-shift of the next step of the staircase, both roundings are emulated instead (the "tie window"); a guard of
-    half the steps' distance emulates always. ``multiplier`` is in [0, 2^31), ``shift`` in [0, 30], ``prescale`` in
-    [0, 62]. ``forms`` counts channels by form; ``comparisons`` is the number of points at which the certificate was
-    checked.
+    of 2^-shift of the next step of the staircase, both roundings are emulated instead (the "tie window"), of a less the
+    addend; a guard of half the steps' distance emulates always. ``multiplier`` is in [0, 2^31), ``shift`` in [0, 30],
+    ``prescale`` in [0, 62]. ``forms`` counts channels by form; ``comparisons`` is the number of points at which the
+    certificate was checked.
     """
 
     arithmetic: Arithmetic
@@ -54,9 +54,19 @@ class FixedPoint:
     word: int = 32
 
     @property
+    def bits(self) -> int:
+        """Accumulators are wanted times 2^bits."""
+        return 32 - self.word if self.arithmetic == "high word" else 0
+
+    @property
     def is_guarded(self) -> bool:
         """Whether any channel has a tie window."""
         return bool(self.guard.any())
+
+    @property
+    def subtracts(self) -> bool:
+        """Whether what is emulated must be freed of an addend."""
+        return bool(self.addend[self.guard != 0].any())
 
 
 def scaled(fixed: FixedPoint, acc: Int64s) -> Int64s:
@@ -65,10 +75,12 @@ def scaled(fixed: FixedPoint, acc: Int64s) -> Int64s:
         part.reshape((-1,) + (1,) * (acc.ndim - 1))
         for part in (fixed.multiplier, fixed.addend, fixed.offset, fixed.clamp_low, fixed.clamp_high)
     )
-    a = acc + addend
+    a = (acc << fixed.bits) + addend
     h: Int64s
     match fixed.arithmetic:
-        case "high word" | "split":
+        case "high word":
+            h = ((a * multiplier) >> 32) + offset
+        case "split":
             h = ((a * multiplier) >> fixed.word) + offset
         case "wide":
             h = (a * multiplier + offset) >> fixed.prescale
@@ -89,15 +101,14 @@ def in_window(fixed: FixedPoint, h: Int64s) -> Bools:
 def evaluate(fixed: FixedPoint, stairs: Staircase, acc: Int64s) -> Int64s:
     """y for accumulators (M, ...), exactly as the generated C computes it."""
     requantize = stairs.requantize
-    # What the C emulates is the accumulator that it has, the addend included: a channel with a window must have none.
-    a = acc + fixed.addend.reshape((-1,) + (1,) * (acc.ndim - 1))
+    # What the C emulates is the accumulator that it has, less the addend if some channel with a window has one.
     if fixed.arithmetic == "emulated":
-        return emulate(a, requantize)
+        return emulate(acc, requantize)
     h = scaled(fixed, acc)
     codes: Int64s = np.clip(h >> fixed.shift, requantize.low, requantize.high)
     rows = np.flatnonzero(fixed.guard)
     if rows.size:
-        exact = emulate(a[rows], replace(requantize, scale=requantize.scale[rows]))
+        exact = emulate(acc[rows], replace(requantize, scale=requantize.scale[rows]))
         codes[rows] = np.where(in_window(fixed, h)[rows], exact, codes[rows])
     return codes
 
@@ -150,7 +161,7 @@ def fits(fixed: FixedPoint, stairs: Staircase) -> Bools:
     The tables too: multipliers in [0, 2^31), offsets in int32 but for *wide*.
     """
     ends = np.stack([stairs.lo, stairs.hi], axis=1)
-    a = ends + fixed.addend[:, None]
+    a = (ends << fixed.bits) + fixed.addend[:, None]
     holds = _within(a, 32) & (fixed.multiplier >= 0) & (fixed.multiplier <= INT32_MAX)
     if fixed.arithmetic == "emulated":
         return holds
@@ -165,7 +176,6 @@ def fits(fixed: FixedPoint, stairs: Staircase) -> Bools:
         case "narrow":
             return holds & _within(product, 32) & _within(total, 32) & _within(fixed.offset[:, None], 32)
         case "high word":
-            holds &= _within(a << 32 - fixed.word, 32)
             return holds & _within(scaled(fixed, ends), 32) & _within(fixed.offset[:, None], 32)
         case "split":
             upper, lower = (part[:, None] for part in split(fixed))

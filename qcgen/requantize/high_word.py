@@ -1,13 +1,15 @@
-"""Lines that need only the upper part of a product: h = ((acc + d) * m >> word) + C, for a word of 32 bits or less.
+"""Lines that need only the upper part of a product: h = ((acc * 2^k + d) * m >> (word + k)) + C.
 
-Two floors in a row are one, so this is the line of equation (6) at shift word + S with the constant d * m + C * 2^word.
-For given m and C at most one d fits, because a band is narrower than m; the search varies m and C. d costs nothing (it
-joins the value at which the accumulator starts), and a C that is the same for the whole layer costs no table.
+Two floors in a row are one, so this is the line of equation (6) at shift word + S with the constant
+(d * m >> k) + C * 2^word. For k = 0 and given m and C at most one d fits, because a band is narrower than m; the search
+varies m and C. d costs nothing (it joins the value at which the accumulator starts), and a C that is the same for the
+whole layer costs no table. For k > 0, kernels' accumulators being multiples, d is finer: then it mostly fits any C, and
+C = -zero_point * 2^S leaves nothing to be added.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -32,48 +34,63 @@ class Lines:
     exact: Bools
 
 
-def search(stairs: Staircase, shift: int, word: int = 32) -> Lines:
-    """The lines of a layer at S = ``shift``, each channel by the cheapest attempt that succeeds.
+@dataclass(frozen=True)
+class _Layer:
+    """What is searched: lines of ``task``, at S + ``word``, for accumulators times 2^``bits``."""
+
+    stairs: Staircase
+    task: Problem
+    word: int
+    bits: int
+
+
+def search(stairs: Staircase, shift: int, word: int = 32, bits: int = 0, *, offset: int | None = None) -> Lines:
+    """The lines of a layer at S = ``shift`` and k = ``bits``, each channel by the cheapest attempt that succeeds.
 
     First the multiplier next to the scale, then the one with the widest band, both with the layer's offset; then many
-    multipliers and offsets. A channel without any line keeps the widest band's multiplier and no addend.
+    multipliers and offsets. A channel without any line keeps the widest band's multiplier and no addend. A given
+    ``offset`` is that of all channels, and one without a line has the addend that comes nearest to it.
     """
-    task = lines.problem(stairs, word + shift)
-    layer_offset = 1 << (shift - 1) if shift else 0
+    layer = _Layer(stairs, lines.problem(stairs, word + shift), word, bits)
+    half = 1 << (shift - 1) if shift else 0
     nearest = np.rint(stairs.requantize.scale.astype(np.float64) * 2.0 ** (word + shift))
     nearest = np.clip(nearest, 1, 2**lines.MULTIPLIER_BITS - 1).astype(np.int64)
-    offset = np.full(task.size, layer_offset, np.int64)
-    addend, exact = _addend(stairs, lines.band(task, nearest), nearest, offset << word)
-    found = Lines(nearest, addend, offset, exact)
+    offsets = np.full(nearest.size, half if offset is None else offset, np.int64)
+    addend, exact = _addend(layer, lines.band(layer.task, nearest), nearest, offsets)
+    found = Lines(nearest, addend, offsets, exact)
     left = np.flatnonzero(~exact)
     if left.size:
-        found = _search_best(stairs, task, found, left, word)
+        found = _search_best(layer, found, left)
     left = np.flatnonzero(~found.exact)
-    left = left[lines.band(task.take(left), found.multiplier[left]).admits]
-    ends = lines.admitting(task.take(left), found.multiplier[left])
+    part = layer.task.take(left)
+    left = left[lines.band(part, found.multiplier[left]).admits]
+    ends = lines.admitting(layer.task.take(left), found.multiplier[left])
     for channel, smallest, largest in zip(left, *ends, strict=True):
         multipliers = np.linspace(smallest, largest, MULTIPLIERS)
-        found = _search_channel(stairs, task, found, int(channel), multipliers, word)
+        found = _search_channel(layer, found, int(channel), multipliers, OFFSETS if offset is None else 0)
+    if offset is not None:
+        nearest = np.rint((half - offset) * 2.0 ** (word + bits) / found.multiplier).astype(np.int64)
+        found = replace(found, addend=np.where(found.exact, found.addend, nearest))
     return found
 
 
-def _search_best(stairs: Staircase, task: Problem, found: Lines, left: Int64s, word: int) -> Lines:
-    part = task.take(left)
+def _search_best(layer: _Layer, found: Lines, left: Int64s) -> Lines:
+    part = layer.task.take(left)
     best = lines.best_multiplier(part)
-    addend, exact = _addend(stairs, lines.band(part, best), best, found.offset[left] << word, left)
+    addend, exact = _addend(layer, lines.band(part, best), best, found.offset[left], left)
     return _put(found, left, best, addend, found.offset[left], exact)
 
 
 def _search_channel(
-    stairs: Staircase, task: Problem, found: Lines, channel: int, multipliers: npt.NDArray[np.float64], word: int
+    layer: _Layer, found: Lines, channel: int, multipliers: npt.NDArray[np.float64], offsets: int
 ) -> Lines:
-    """Many multipliers that admit a line, each with many offsets; the nearest offset that succeeds wins."""
+    """Many multipliers that admit a line, each with offsets on either side; the nearest offset that succeeds wins."""
     m = np.unique(multipliers.astype(np.int64))
     row, rows = np.array([channel]), np.full(m.size, channel)
-    band = lines.band(task.take(rows), m)
-    away = np.array(sorted(range(-OFFSETS, OFFSETS + 1), key=abs))[:, None]
+    band = lines.band(layer.task.take(rows), m)
+    away = np.array(sorted(range(-offsets, offsets + 1), key=abs))[:, None]
     offset = found.offset[row] + away
-    addend, exact = _addend(stairs, band, m[None, :], offset << word, rows)
+    addend, exact = _addend(layer, band, m[None, :], offset, rows)
     hits = np.argwhere(exact)
     if not hits.size:
         return found
@@ -82,15 +99,20 @@ def _search_channel(
 
 
 def _addend(
-    stairs: Staircase, band: Band, m: Int64s, constant: Int64s, channels: Int64s | slice = slice(None)
+    layer: _Layer, band: Band, m: Int64s, offset: Int64s, channels: Int64s | slice = slice(None)
 ) -> tuple[Int64s, Bools]:
-    """The d nearest to 0 that brings d * m + ``constant`` into the band, and whether it does and stays in int32."""
-    up = -((constant - band.lowest) // m)  # the smallest d that reaches the lowest b
-    down = (band.highest - constant) // m  # the largest d that stays within the highest
-    addend = np.where(band.lowest > constant, up, np.where(band.highest < constant, down, 0))
-    line = addend * m + constant
-    exact = (line >= band.lowest) & (line <= band.highest)
-    exact &= (stairs.lo[channels] + addend >= INT32_MIN) & (stairs.hi[channels] + addend <= INT32_MAX)
+    """The d nearest to 0 that brings the line into the band, and whether it does and accumulators stay in int32.
+
+    (d * m >> k) + C * 2^word is at least the lowest b if d * m is at least the difference times 2^k, and at most the
+    highest b if d * m is less than the next difference times 2^k.
+    """
+    constant = offset << layer.word
+    up = -(((constant - band.lowest) << layer.bits) // m)
+    down = (((band.highest - constant + 1) << layer.bits) - 1) // m
+    addend = np.where(up > 0, up, np.where(down < 0, down, 0))
+    exact = (up <= addend) & (addend <= down)
+    exact &= (layer.stairs.lo[channels] << layer.bits) + addend >= INT32_MIN
+    exact &= (layer.stairs.hi[channels] << layer.bits) + addend <= INT32_MAX
     return addend, exact
 
 

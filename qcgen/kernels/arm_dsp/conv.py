@@ -13,7 +13,7 @@ from qcgen.kernels.arm_dsp.cost import conv_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.lanes import LANES, Outputs
 from qcgen.kernels.arm_dsp.output import dsp_output, output_support, output_tail
-from qcgen.kernels.arm_dsp.scaled import pack_finely
+from qcgen.kernels.arm_dsp.scaled import pack_finely, times
 from qcgen.kernels.arm_dsp.weights import Stream, stream
 from qcgen.kernels.arm_dsp.window import MAX_LONE, Window, lone_elements, window
 from qcgen.kernels.axes import INDENT, any_at_border, any_inside, axes
@@ -57,7 +57,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     wide = setting.optimize == "speed"
     packed = pack_finely(op, setting.features, planned.pairs) if wide else pack(op, setting.features, 0)
     shares = not wide or (planned.pairs > ALONE_PAIRS and not packed.bits)
-    words = stream(op, packed, planned.order, output_tail(packed), WIDTHS, wide=wide, shares=shares)
+    words = stream(op, packed, planned.order, output_tail(packed), WIDTHS, wide=wide, shares=shares, hurries=wide)
     context = {
         "g": op.geometry,
         "description": describe(op),
@@ -73,12 +73,14 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         **_window_context(op.geometry, setting, planned, has_border=has_border),
         **_image_context(op, setting),
     }
-    constants = [stream_constants(words)]
+    constants = [stream_constants(words, packed.bits)]
     if has_border and not planned.is_gathered:
         constants.append(Constants("padding", op.x.dtype.c, np.full(planned.run, packed.padding), "a tap outside."))
     constants += exact_constants(packed)
     widening = (f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_load_word") if planned.words.total else ()
-    support = ("dsp", "dsp_load_two", *widening, *(("dsp_pair",) if planned.lone else ()), *stream_support(words))
+    rows = ("dsp_load_twos",) if any(segment.loads_in_row for segment in words.segments) else ()
+    support = ("dsp", "dsp_load_two", *rows, *widening, *(("dsp_pair",) if planned.lone else ()))
+    support += stream_support(words)
     support += _tail_support(op, packed, words) + output_support(op, packed)
     scratch = Scratch(2 * 4 * planned.pairs, 4)
     return Prepared(tuple(constants), context, (scratch,), support, packed.certificate)
@@ -130,15 +132,15 @@ def _image_context(op: Conv, setting: Setting) -> dict[str, object]:
     }
 
 
-def stream_constants(words: Stream) -> Constants:
-    """The table of the constants of all blocks."""
+def stream_constants(words: Stream, bits: int = 0) -> Constants:
+    """The table of the constants of all blocks; those that make sums are times 2^``bits``."""
     texts = {
         "int16": "two of a channel in a word",
         "shared": "four in a word, 256 * upper channel + lower channel in each half",
         "bytes": "four of a channel in a word",
     }
     parts = ["where sums start" + (" (for two channels 256 * upper + lower, lower)" if words.form == "shared" else "")]
-    parts.append(f"weights, {texts[words.form]}")
+    parts.append(f"weights, {texts[words.form]}" + times(bits))
     tail = words.segments[0].tail
     parts += ["multipliers"] if tail.has_multipliers else []
     parts += ["offsets"] if tail.has_offsets else []

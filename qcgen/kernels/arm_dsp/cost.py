@@ -35,7 +35,7 @@ def conv_terms(op: Operator, prepared: Prepared) -> Terms:
         blocks = pairs * segment.size // segment.width
         terms["segment"] += pairs
         loads = 2 if segment.form == "bytes" else 1
-        step = loads + weight_instructions(segment.form, segment.width, 2)
+        step = loads + 2 * segment.loads_in_row + weight_instructions(segment.form, segment.width, 2)
         terms["multiply"] += blocks * segment.steps.total * step
         terms["round"] += blocks * segment.steps.count * (segment.steps.count > 1)
         place = "apart" if segment.is_apart else "in place"

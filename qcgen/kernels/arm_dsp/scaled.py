@@ -1,4 +1,4 @@
-"""Sums that are scaled up, so that their output codes are seldom near a tie and are then found on the short way."""
+"""Sums that are scaled up: their output codes need no offset, and are seldom near a tie."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from qcgen.kernels.packing import Packed, pack
 MAX_BITS = 8  # weights of eight bits times 2^8 fit int16
 TOGETHER, WIDTH = 8, 4  # outputs that are found once more if one of them is near a tie, and their channels
 EXACT_CYCLES = 30  # of an output that is found once more
-UPPER_CYCLES = 1  # of parting sums of channels that share words, which saves SHARED_CYCLES a pair
-SHARED_CYCLES = 1 / 8
+UPPER_CYCLES = 1.5  # of parting the sums of channels that share words and adding an offset, which saves SHARED_CYCLES
+SHARED_CYCLES = 1 / 8  # a pair
 
 
 def pack_finely(op: Conv, features: frozenset[str], pairs: int) -> Packed:
@@ -23,16 +23,23 @@ def pack_finely(op: Conv, features: frozenset[str], pairs: int) -> Packed:
     must be worth more than sharing them.
     """
     packed = pack(op, features, 0)
-    dsp = dsp_output(op, packed)
+    if packed.epilogue.output.kind != "high word" or packed.wraps or packed.is_corrected:
+        return packed
+    if _near_ties(op, packed) * EXACT_CYCLES + UPPER_CYCLES < SHARED_CYCLES * pairs:
+        return packed
     bits = free_bits(op, packed)
-    if packed.epilogue.output.kind != "high word" or not dsp.near or packed.wraps or packed.is_corrected or not bits:
-        return packed
+    for fewer in (0, 1):  # the addend of the finer line may take one
+        found = pack(op, features, 0, bits=max(bits - fewer, 0))
+        if found.bits and not found.wraps:
+            return found
+    return packed
+
+
+def _near_ties(op: Conv, packed: Packed) -> float:
+    """The share of outputs that are found once more because they or their neighbours are near a tie."""
+    near, shift = dsp_output(op, packed).near, packed.epilogue.output.shift
     blocks = np.unique(packed.epilogue.guarded // WIDTH).size / -(-op.geometry.out_channels // WIDTH)
-    near = 1 - (1 - 2 * dsp.near / 2.0**packed.epilogue.output.shift) ** TOGETHER
-    if blocks * near * EXACT_CYCLES < max(0, SHARED_CYCLES * pairs - UPPER_CYCLES):
-        return packed
-    found = pack(op, features, 0, bits=bits)
-    return found if found.bits and not found.wraps else packed
+    return float(blocks * (1 - (1 - 2 * near / 2.0**shift) ** TOGETHER))
 
 
 def free_bits(op: Conv, packed: Packed) -> int:
@@ -40,3 +47,8 @@ def free_bits(op: Conv, packed: Packed) -> int:
     tap = max(abs(op.x.dtype.low), abs(op.x.dtype.high))
     largest = int((np.abs(packed.start) + tap * np.abs(packed.weights).sum(axis=1)).max())
     return max(0, min(MAX_BITS, INT32_MAX.bit_length() - largest.bit_length()))
+
+
+def times(bits: int) -> str:
+    """What comments say of weights that are scaled up with their sums."""
+    return f", times {2**bits}, as sums are" if bits else ""

@@ -12,7 +12,7 @@ from qcgen.kernels.arm_dsp.cost import short_window_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.lanes import LANES, Outputs
 from qcgen.kernels.arm_dsp.output import dsp_output, output_support, output_tail
-from qcgen.kernels.arm_dsp.scaled import pack_finely
+from qcgen.kernels.arm_dsp.scaled import pack_finely, times
 from qcgen.kernels.arm_dsp.weights import Tail, pair
 from qcgen.kernels.arm_dsp.window import ZERO, window
 from qcgen.kernels.axes import any_at_border, axes
@@ -68,7 +68,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     planned = window(g, setting.x_layout, has_border=False)
     order = planned.order[: -2 if planned.has_zero_pair else None]
     output, tail = packed.epilogue.output, output_tail(packed)
-    if order.size // 2 > KEPT_PAIRS:
+    if output.offset != 0 and order.size // 2 > KEPT_PAIRS:
         # No register is left for an offset that all channels share: it comes with each channel's constants.
         output, tail = replace(output, offset=None), replace(tail, offset=parameter(packed, "offset"))
     pixels = prod(g.output)
@@ -114,7 +114,7 @@ def _constants(packed: Packed, order: Int64s, tail: Tail) -> Constants:
     slots = np.where(order == ZERO, 0, packed.weights[:, order])
     weights = pair(slots[:, 0::2], slots[:, 1::2])
     words = np.concatenate([packed.start[:, None], weights, tail.words(0, channels, 1)], axis=1)
-    parts = ["where its sum starts", "weights, two in a word"]
+    parts = ["where its sum starts", "weights, two in a word" + times(packed.bits)]
     parts += ["multiplier"] if tail.has_multipliers else []
     parts += ["offset"] if tail.has_offsets else []
     return Constants("constants", "int32_t", words.reshape(-1), f"of each channel: {'; '.join(parts)}.")

@@ -71,7 +71,7 @@ class Segment:
     ``steps``: the loop over the window; a step is one pair, or two where a word holds four weights of a channel.
     A block's constants are ``width`` start values, its weights and its ``tail``; those of all blocks follow each other
     from word ``offset`` on. ``is_apart``: a function of its own computes the sums, so that its loop has all registers
-    to itself; without a loop the call would cost more than it gains.
+    to itself; without a loop the call would cost more than it gains. ``hurries``: cycles count more than instructions.
     """
 
     width: int
@@ -82,6 +82,7 @@ class Segment:
     offset: int
     tail: Tail
     is_apart: bool
+    hurries: bool
 
     @property
     def size(self) -> int:
@@ -157,6 +158,11 @@ class Segment:
         return self.form == "int16" and self.width == 4
 
     @property
+    def loads_in_row(self) -> bool:
+        """Whether a step loads its pair and its first two words one by one: two instructions more, a cycle less."""
+        return self.hurries and self.form != "bytes" and len(self.words) > 1
+
+    @property
     def is_odd(self) -> bool:
         """Whether one word is left over by twos."""
         return len(self.words) % 2 == 1
@@ -201,11 +207,12 @@ def stream(
     wide: bool,
     shares: bool = True,
     most_bytes: int = 2,
+    hurries: bool = False,
 ) -> Stream:
     """The constants of a layer; ``order`` (slots,) says which weight, as ONNX counts them, each half pair multiplies.
 
     ``widths`` are the widths of blocks, largest first. ``shares``: two channels may share words; what does not is
-    int16 if ``wide``, else bytes, in blocks no wider than ``most_bytes``.
+    int16 if ``wide``, else bytes, in blocks no wider than ``most_bytes``. ``hurries``: as in Segment, without a loop.
     """
     g = op.geometry
     slots = np.where(order[None, :] == ZERO, 0, packed.weights[:, order])
@@ -222,7 +229,10 @@ def stream(
         pairs = order.size // 2
         steps = unrolled(pairs // 2 if own == "bytes" else pairs, SPEED_UNROLL if wide else MAX_UNROLL, MAX_WHOLE)
         offset = sum(part.size for part in words)
-        segments.append(Segment(width, first, beyond, own, steps, offset, tail, is_apart=steps.count > 1))
+        is_apart = steps.count > 1
+        segments.append(
+            Segment(width, first, beyond, own, steps, offset, tail, is_apart=is_apart, hurries=hurries and not is_apart)
+        )
         blocks = _pack(slots[first:beyond].reshape(-1, width, order.size), own)
         start = _starts(packed.start[first:beyond], own).reshape(-1, width)
         words.append(np.concatenate([start, blocks, tail.words(first, beyond, width)], axis=1).reshape(-1))

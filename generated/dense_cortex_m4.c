@@ -27,13 +27,9 @@ typedef char dense_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -
 #if defined(__GNUC__)
 #define DENSE_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #define DENSE_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
-#define DENSE_CORTEX_M4_RARELY(condition) __builtin_expect(condition, 0)
-#define DENSE_CORTEX_M4_FENCE __asm__ volatile("" ::: "memory") /* no load from below it before those above */
 #else
 #define DENSE_CORTEX_M4_NOINLINE
 #define DENSE_CORTEX_M4_INLINE inline
-#define DENSE_CORTEX_M4_RARELY(condition) (condition)
-#define DENSE_CORTEX_M4_FENCE
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once; for

@@ -26,14 +26,8 @@ typedef char dense_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : 
 /* Advice to the compiler, for which C99 has no words; none where it takes none. */
 #if defined(__GNUC__)
 #define DENSE_CORTEX_M55_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define DENSE_CORTEX_M55_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
-#define DENSE_CORTEX_M55_RARELY(condition) __builtin_expect(condition, 0)
-#define DENSE_CORTEX_M55_FENCE __asm__ volatile("" ::: "memory") /* no load from below it before those above */
 #else
 #define DENSE_CORTEX_M55_NOINLINE
-#define DENSE_CORTEX_M55_INLINE inline
-#define DENSE_CORTEX_M55_RARELY(condition) (condition)
-#define DENSE_CORTEX_M55_FENCE
 #endif
 
 /* Helium, Arm's M-profile vector extension, computes on 16 bytes at once; for other machines the same in portable C,

@@ -24,14 +24,8 @@ typedef char dense_rv32imc_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1]
 /* Advice to the compiler, for which C99 has no words; none where it takes none. */
 #if defined(__GNUC__)
 #define DENSE_RV32IMC_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define DENSE_RV32IMC_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
-#define DENSE_RV32IMC_RARELY(condition) __builtin_expect(condition, 0)
-#define DENSE_RV32IMC_FENCE __asm__ volatile("" ::: "memory") /* no load from below it before those above */
 #else
 #define DENSE_RV32IMC_NOINLINE
-#define DENSE_RV32IMC_INLINE inline
-#define DENSE_RV32IMC_RARELY(condition) (condition)
-#define DENSE_RV32IMC_FENCE
 #endif
 
 /*

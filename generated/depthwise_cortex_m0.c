@@ -26,14 +26,8 @@ typedef char depthwise_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1
 /* Advice to the compiler, for which C99 has no words; none where it takes none. */
 #if defined(__GNUC__)
 #define DEPTHWISE_CORTEX_M0_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define DEPTHWISE_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
-#define DEPTHWISE_CORTEX_M0_RARELY(condition) __builtin_expect(condition, 0)
-#define DEPTHWISE_CORTEX_M0_FENCE __asm__ volatile("" ::: "memory") /* no load from below it before those above */
 #else
 #define DEPTHWISE_CORTEX_M0_NOINLINE
-#define DEPTHWISE_CORTEX_M0_INLINE inline
-#define DEPTHWISE_CORTEX_M0_RARELY(condition) (condition)
-#define DEPTHWISE_CORTEX_M0_FENCE
 #endif
 
 /* sum + a * b. Compilers for the Cortex-M0 keep some sums in registers that its additions reach only by a move. */

@@ -24,14 +24,8 @@ typedef char narrow_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : 
 /* Advice to the compiler, for which C99 has no words; none where it takes none. */
 #if defined(__GNUC__)
 #define NARROW_CORTEX_M0_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define NARROW_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
-#define NARROW_CORTEX_M0_RARELY(condition) __builtin_expect(condition, 0)
-#define NARROW_CORTEX_M0_FENCE __asm__ volatile("" ::: "memory") /* no load from below it before those above */
 #else
 #define NARROW_CORTEX_M0_NOINLINE
-#define NARROW_CORTEX_M0_INLINE inline
-#define NARROW_CORTEX_M0_RARELY(condition) (condition)
-#define NARROW_CORTEX_M0_FENCE
 #endif
 
 /*

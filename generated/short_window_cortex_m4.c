@@ -31,15 +31,9 @@ static int32_t short_window_cortex_m4_multiply_high(int32_t a, int32_t b)
 
 /* Advice to the compiler, for which C99 has no words; none where it takes none. */
 #if defined(__GNUC__)
-#define SHORT_WINDOW_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #define SHORT_WINDOW_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
-#define SHORT_WINDOW_CORTEX_M4_RARELY(condition) __builtin_expect(condition, 0)
-#define SHORT_WINDOW_CORTEX_M4_FENCE __asm__ volatile("" ::: "memory") /* no load from below it before those above */
 #else
-#define SHORT_WINDOW_CORTEX_M4_NOINLINE
 #define SHORT_WINDOW_CORTEX_M4_INLINE inline
-#define SHORT_WINDOW_CORTEX_M4_RARELY(condition) (condition)
-#define SHORT_WINDOW_CORTEX_M4_FENCE
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once; for

@@ -24,14 +24,8 @@ typedef char winograd_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 
 /* Advice to the compiler, for which C99 has no words; none where it takes none. */
 #if defined(__GNUC__)
 #define WINOGRAD_CORTEX_M3_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define WINOGRAD_CORTEX_M3_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
-#define WINOGRAD_CORTEX_M3_RARELY(condition) __builtin_expect(condition, 0)
-#define WINOGRAD_CORTEX_M3_FENCE __asm__ volatile("" ::: "memory") /* no load from below it before those above */
 #else
 #define WINOGRAD_CORTEX_M3_NOINLINE
-#define WINOGRAD_CORTEX_M3_INLINE inline
-#define WINOGRAD_CORTEX_M3_RARELY(condition) (condition)
-#define WINOGRAD_CORTEX_M3_FENCE
 #endif
 
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset. */

@@ -26,14 +26,8 @@ typedef char winograd_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 
 /* Advice to the compiler, for which C99 has no words; none where it takes none. */
 #if defined(__GNUC__)
 #define WINOGRAD_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define WINOGRAD_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
-#define WINOGRAD_CORTEX_M4_RARELY(condition) __builtin_expect(condition, 0)
-#define WINOGRAD_CORTEX_M4_FENCE __asm__ volatile("" ::: "memory") /* no load from below it before those above */
 #else
 #define WINOGRAD_CORTEX_M4_NOINLINE
-#define WINOGRAD_CORTEX_M4_INLINE inline
-#define WINOGRAD_CORTEX_M4_RARELY(condition) (condition)
-#define WINOGRAD_CORTEX_M4_FENCE
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once; for

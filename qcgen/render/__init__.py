@@ -14,17 +14,24 @@ from qcgen.render.filters import comment, extent, int32, int64, one_line, place,
 from qcgen.render.head import certificate, memory, summary
 from qcgen.version import __version__
 
+ADVICE = ("NOINLINE", "INLINE", "RARELY", "FENCE")
+"""Macros of support/compiler.c.jinja: a file has those that its functions use."""
+
 
 def render(plan: Plan) -> dict[str, str]:
     """The generated files by name: NAME.h and NAME.c. Same plan, same bytes."""
-    support = [name for name in SUPPORT_NAMES if any(name in call.support for call in plan.calls)]
+    bodies = [_body(plan, call) for call in plan.calls]
+    advice = [name for name in ADVICE if any(f"{plan.prefix.upper()}_{name}" in body for body in bodies)]
+    called = {name for call in plan.calls for name in call.support} - ({"compiler"} if not advice else set())
+    support = [name for name in SUPPORT_NAMES if name in called]
     context = {
         "plan": plan,
         "prefix": plan.prefix,
         "PREFIX": plan.prefix.upper(),
         "version": __version__,
         "options": options_text(plan),
-        "bodies": [_body(plan, call) for call in plan.calls],
+        "bodies": bodies,
+        "advice": advice,
         "support": support,
         "summary": summary(plan),
         "memory": memory(plan),

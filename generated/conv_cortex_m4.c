@@ -273,44 +273,45 @@ static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_step4(const int32_t **xs,
     b[3] = conv_cortex_m4_dsp_dot(z0, w1, b[3]);
 }
 
-/* Output channels 0 to 3 of two pixels, 4 at a time. */
-CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_channels4(const int32_t *pairs, int8_t *out)
+/* Two pixels in a block of 4 output channels; returns the constants of the next block. */
+static CONV_CORTEX_M4_INLINE const int32_t *conv_cortex_m4_conv1_block4(const int32_t *xs, const int32_t *constants, int8_t *out)
 {
-    const int32_t *constants = conv_cortex_m4_conv1_constants;
-    int8_t *const out_end = out + 4;
+    int32_t start0, start1, start2, start3;
 
-    do {
-        const int32_t *xs = pairs;
-        int32_t start0, start1, start2, start3;
+    conv_cortex_m4_dsp_load_two(&constants, &start0, &start1);
+    conv_cortex_m4_dsp_load_two(&constants, &start2, &start3);
+    int32_t a[] = { start0, start1, start2, start3 };
+    int32_t b[] = { start0, start1, start2, start3 };
 
-        conv_cortex_m4_dsp_load_two(&constants, &start0, &start1);
-        conv_cortex_m4_dsp_load_two(&constants, &start2, &start3);
-        int32_t a[] = { start0, start1, start2, start3 };
-        int32_t b[] = { start0, start1, start2, start3 };
+    conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
+    conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
+    conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
+    conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
+    conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
+    conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
+    {
+        int32_t multiplier0, multiplier1;
 
-        conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
-        conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
-        conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
-        conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
-        conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
-        conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
-        {
-            int32_t multiplier0, multiplier1;
+        conv_cortex_m4_dsp_two_at(constants + 0, &multiplier0, &multiplier1);
+        conv_cortex_m4_conv1_two_codes(conv_cortex_m4_dsp_upper(a[0], a[1]), conv_cortex_m4_dsp_upper(b[0], b[1]), multiplier0, out);
+        conv_cortex_m4_conv1_two_codes(a[1], b[1], multiplier1, out + 1);
+    }
+    {
+        int32_t multiplier2, multiplier3;
 
-            conv_cortex_m4_dsp_two_at(constants + 0, &multiplier0, &multiplier1);
-            conv_cortex_m4_conv1_two_codes(conv_cortex_m4_dsp_upper(a[0], a[1]), conv_cortex_m4_dsp_upper(b[0], b[1]), multiplier0, out);
-            conv_cortex_m4_conv1_two_codes(a[1], b[1], multiplier1, out + 1);
-        }
-        {
-            int32_t multiplier2, multiplier3;
+        conv_cortex_m4_dsp_two_at(constants + 2, &multiplier2, &multiplier3);
+        conv_cortex_m4_conv1_two_codes(conv_cortex_m4_dsp_upper(a[2], a[3]), conv_cortex_m4_dsp_upper(b[2], b[3]), multiplier2, out + 2);
+        conv_cortex_m4_conv1_two_codes(a[3], b[3], multiplier3, out + 3);
+    }
+    constants += 4;
+    return constants;
+}
 
-            conv_cortex_m4_dsp_two_at(constants + 2, &multiplier2, &multiplier3);
-            conv_cortex_m4_conv1_two_codes(conv_cortex_m4_dsp_upper(a[2], a[3]), conv_cortex_m4_dsp_upper(b[2], b[3]), multiplier2, out + 2);
-            conv_cortex_m4_conv1_two_codes(a[3], b[3], multiplier3, out + 3);
-        }
-        constants += 4;
-        out += 4;
-    } while (out != out_end);
+/* Output channels 0 to 3 of two pixels, 4 at a time. The constants are an argument: a literal, their
+   address would lie amid the loop, which would have to jump over it. */
+CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_channels4(const int32_t *pairs, const int32_t *constants, int8_t *out)
+{
+    conv_cortex_m4_conv1_block4(pairs, constants, out);
 }
 
 /* conv1: QLinearConv, kernel 2x2, stride 2x2, padding 1x1. */
@@ -322,7 +323,7 @@ static void conv_cortex_m4_conv1(const int8_t *x, int8_t *y, int32_t *pairs)
         const int32_t pixel = i < OUT_PIXELS - 1 ? i : OUT_PIXELS - 2; /* the last two compute one a second time */
         conv_cortex_m4_conv1_window(x, (uint32_t)pixel, pairs);
         conv_cortex_m4_conv1_window(x, (uint32_t)pixel + 1, pairs + 1);
-        conv_cortex_m4_conv1_channels4(pairs, y + pixel * Y_PIXEL);
+        conv_cortex_m4_conv1_channels4(pairs, conv_cortex_m4_conv1_constants, y + pixel * Y_PIXEL);
     }
 }
 

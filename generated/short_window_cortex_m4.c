@@ -23,12 +23,6 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char short_window_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t short_window_cortex_m4_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* Advice to the compiler, for which C99 has no words; none where it takes none. */
 #if defined(__GNUC__)
 #define SHORT_WINDOW_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
@@ -118,6 +112,19 @@ static inline int32_t short_window_cortex_m4_dsp_dot(int32_t a, int32_t b, int32
 #endif
 }
 
+/* The upper 32 bits of the 64-bit product, rounded down (SMMUL; compilers may take SMULL and lose a register). */
+static inline int32_t short_window_cortex_m4_dsp_high(int32_t a, int32_t b)
+{
+#if defined(__ARM_FEATURE_SIMD32)
+    int32_t high;
+
+    __asm__("smmul %0, %1, %2" : "=r"(high) : "r"(a), "r"(b));
+    return high;
+#else
+    return (int32_t)(((int64_t)a * b) >> 32);
+#endif
+}
+
 /* The int8 that is nearest to a number (SSAT, which takes the shift before it for nothing). */
 static inline int32_t short_window_cortex_m4_dsp_saturate_s8(int32_t value)
 {
@@ -144,7 +151,7 @@ SHORT_WINDOW_CORTEX_M4_CONST_ATTR static const int32_t short_window_cortex_m4_co
 static inline int8_t short_window_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
 {
     enum { SHIFT = 14 };
-    const int32_t scaled = short_window_cortex_m4_multiply_high(acc, multiplier);
+    const int32_t scaled = short_window_cortex_m4_dsp_high(acc, multiplier);
     const int32_t code = short_window_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 
     return (int8_t)code;

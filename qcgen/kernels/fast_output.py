@@ -28,6 +28,7 @@ class FastOutput:
     """How sums become output codes.
 
     ``is_fast``: by the primitives ``scale``, (acc * multiplier >> word) + offset, and ``saturate``, to the output type.
+    ``bare``: the primitive for (acc * multiplier >> 32) where no offset is left, else "".
     ``is_split``: ``scale`` takes the word, which is not 32 bits, and the multiplier in two halves.
     ``has_windows``: some channels have a tie window; then blocks that hold one test whether the line comes within
     ``near`` units of a step: it has done so if, with ``near`` added, the bits ``mask`` are all 0. ``near`` is 0 if such
@@ -42,15 +43,17 @@ class FastOutput:
     near: int
     mask: int
     scale: str
+    bare: str
     saturate: str
     clamps_low: bool
     clamps_high: bool
 
 
-def fast_output(op: Conv, packed: Packed, scale: Scale, saturate: str) -> FastOutput:
+def fast_output(op: Conv, packed: Packed, scale: Scale, saturate: str, bare: str = "") -> FastOutput:
     """What the templates need to know of the output step, besides ``Epilogue.output``.
 
-    ``scale`` names the primitive for each arithmetic; ``saturate``, the other one, goes on with the output's type.
+    ``scale`` names the primitive for each arithmetic, ``bare`` the one for *high word* without an offset if there is
+    one; ``saturate``, the last one, goes on with the output's type.
     """
     output = packed.epilogue.output
     is_fast = output.kind in scale
@@ -64,6 +67,7 @@ def fast_output(op: Conv, packed: Packed, scale: Scale, saturate: str) -> FastOu
         near=near,
         mask=((1 << output.shift) - 1) & ~(2 * near - 1) if near else 0,
         scale=scale.get(output.kind, ""),
+        bare=bare if output.kind == "high word" and output.offset == 0 else "",
         saturate=f"{saturate}_{'u8' if op.y.dtype is DType.UINT8 else 's8'}",
         clamps_low=output.low != op.y.dtype.low,
         clamps_high=output.high != op.y.dtype.high,
@@ -101,10 +105,7 @@ def fast_support(packed: Packed, fast: FastOutput) -> tuple[str, ...]:
     exact = packed.epilogue.support if fast.is_exact_used else ()
     if not fast.is_fast:
         return ("compiler", *exact)
-    upper_half_alone = packed.epilogue.output.offset == 0 and not fast.is_split
-    scales = (("multiply_high",) if upper_half_alone else ()) + (
-        (fast.scale,) if fast.near or not upper_half_alone else ()
-    )
+    scales = ((fast.bare,) if fast.bare else ()) + ((fast.scale,) if fast.near or not fast.bare else ())
     return ("compiler", *exact, "right_shift", *scales, fast.saturate)
 
 

@@ -33,7 +33,7 @@ def unrolled(total: int, most: int, whole: int = 0) -> Unrolled:
     """
     if total <= max(most, whole):
         return Unrolled(total, total, 1 if total else 0, 0)
-    unroll = max((n for n in range(most // 2, most + 1) if total % n == 0), default=most)
+    unroll = max((n for n in range(max(1, most // 2), most + 1) if total % n == 0), default=most)
     return Unrolled(total, unroll, total // unroll, total % unroll)
 
 

@@ -30,6 +30,7 @@ DSP_NAMES = (
     "dsp_low_by_high",
     "dsp_high_by_low",
     "dsp_upper",
+    "dsp_high",
     "dsp_scale",
     "dsp_saturate_s8",
     "dsp_saturate_u8",

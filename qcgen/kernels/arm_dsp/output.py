@@ -11,8 +11,8 @@ from qcgen.kernels.packing import Packed
 
 
 def dsp_output(op: Conv, packed: Packed) -> FastOutput:
-    """What the templates need to know of the output step: SMMLA and a saturating shift."""
-    return fast_output(op, packed, {"high word": "dsp_scale"}, "dsp_saturate")
+    """What the templates need to know of the output step: SMMUL or, with an offset, SMMLA; and a saturating shift."""
+    return fast_output(op, packed, {"high word": "dsp_scale"}, "dsp_saturate", "dsp_high")
 
 
 def output_support(op: Conv, packed: Packed) -> tuple[str, ...]:

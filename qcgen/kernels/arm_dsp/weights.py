@@ -22,7 +22,7 @@ from qcgen.kernels.arm_dsp.window import MAX_UNROLL, MAX_WHOLE, ZERO
 from qcgen.kernels.packing import Packed
 from qcgen.kernels.unroll import Unrolled, unrolled
 
-SPEED_UNROLL = 40  # copies of a loop's body, 11 instructions each, where flash may be spent
+SPEED_UNROLL = 56  # copies of a loop's body, 13 instructions each, where flash may be spent
 
 Form = Literal["int16", "shared", "bytes"]
 
@@ -72,6 +72,7 @@ class Segment:
     A block's constants are ``width`` start values, its weights and its ``tail``; those of all blocks follow each other
     from word ``offset`` on. ``is_apart``: a function of its own computes the sums, so that its loop has all registers
     to itself; without a loop the call would cost more than it gains. ``hurries``: cycles count more than instructions.
+    ``blocks``: the loop over the blocks.
     """
 
     width: int
@@ -83,11 +84,32 @@ class Segment:
     tail: Tail
     is_apart: bool
     hurries: bool
+    blocks: Unrolled
 
     @property
     def size(self) -> int:
         """How many channels there are."""
         return self.beyond - self.first
+
+    @property
+    def round_channels(self) -> int:
+        """Channels in a round of the loop over the blocks."""
+        return self.blocks.unroll * self.width
+
+    @property
+    def loop_channels(self) -> int:
+        """Channels in the loop over the blocks."""
+        return self.blocks.count * self.round_channels
+
+    @property
+    def round_firsts(self) -> range:
+        """The first channel of each block in a round, counted from the round's first."""
+        return range(0, self.round_channels, self.width)
+
+    @property
+    def rest_firsts(self) -> range:
+        """The first channel of each block behind the loop, counted from the loop's end."""
+        return range(0, self.blocks.rest * self.width, self.width)
 
     @property
     def sums(self) -> int:
@@ -229,13 +251,16 @@ def stream(
         pairs = order.size // 2
         steps = unrolled(pairs // 2 if own == "bytes" else pairs, SPEED_UNROLL if wide else MAX_UNROLL, MAX_WHOLE)
         offset = sum(part.size for part in words)
-        is_apart = steps.count > 1
+        apart = steps.count > 1
+        hurried = hurries and not apart
+        copies = max(1, SPEED_UNROLL // max(1, steps.total)) if hurried else 1
+        blocks = unrolled((beyond - first) // width, copies)
         segments.append(
-            Segment(width, first, beyond, own, steps, offset, tail, is_apart=is_apart, hurries=hurries and not is_apart)
+            Segment(width, first, beyond, own, steps, offset, tail, is_apart=apart, hurries=hurried, blocks=blocks)
         )
-        blocks = _pack(slots[first:beyond].reshape(-1, width, order.size), own)
+        packed_blocks = _pack(slots[first:beyond].reshape(-1, width, order.size), own)
         start = _starts(packed.start[first:beyond], own).reshape(-1, width)
-        words.append(np.concatenate([start, blocks, tail.words(first, beyond, width)], axis=1).reshape(-1))
+        words.append(np.concatenate([start, packed_blocks, tail.words(first, beyond, width)], axis=1).reshape(-1))
         first = beyond
     return Stream(np.concatenate(words), tuple(segments), form)
 

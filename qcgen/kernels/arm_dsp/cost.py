@@ -161,11 +161,12 @@ def dense_terms(op: Operator, prepared: Prepared) -> Terms:
     names: Names = prepared.context
     terms = new_terms()
     lone = len(names["lone"])
-    terms["crossed word"] = op.geometry.batch * names["words"].total
+    terms["crossed word"] = op.geometry.batch * names["words"].total * names["crosses_apart"]
     for segment in names["segments"]:
         blocks = op.geometry.batch * segment.size // segment.width
         # What the pairs of four elements take: loads of weights, products and unpacking of them.
         quad = ceil(segment.width / 4) + segment.width * (5 / 2 if segment.form == "shared" else 3)
+        quad += segment.finds_crossed
         terms["multiply"] += blocks * (names["words"].total * (3 + quad) + bool(lone) * quad)
         terms["round"] += blocks * segment.steps.count * (segment.steps.count > 1)
         terms["lone pair"] += blocks * lone

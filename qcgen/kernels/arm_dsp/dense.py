@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from qcgen.ir.program import Conv, Operator
 from qcgen.kernels.arm_dsp.conv import stream_constants
@@ -11,7 +11,7 @@ from qcgen.kernels.arm_dsp.dense_weights import DenseSegment, dense_stream
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.lanes import ONE_LANE, Outputs
 from qcgen.kernels.arm_dsp.output import dsp_output, output_support, output_tail
-from qcgen.kernels.arm_dsp.weights import Segment
+from qcgen.kernels.arm_dsp.weights import Segment, Stream
 from qcgen.kernels.arm_dsp.window import whole_image
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.fast_output import exact_constants
@@ -65,25 +65,29 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "lone": lone,
         "uses_string": True,
     }
-    constants = (stream_constants(words), *exact_constants(packed))
+    table = stream_constants(words)
+    table = replace(table, meaning=table.meaning.replace("sums start", "sums start, less products of weights", 1))
     kind = x_kind(op)
     widening = (f"dsp_even_{kind}", f"dsp_odd_{kind}", "dsp_load_word") if total else ()
-    products = sorted({name for segment in words.segments for name in _products(segment)})
-    lone_support = ("dsp_pair",) if lone else ()
-    support = ("compiler", "dsp", "dsp_dot", "dsp_difference", "dsp_crossed", *products, *widening, *lone_support)
-    return Prepared(constants, context, (), support + output_support(op, packed), packed.certificate)
+    support = (*_products(words), *widening, *(("dsp_pair",) if lone else ()), *output_support(op, packed))
+    return Prepared((table, *exact_constants(packed)), context, (), support, packed.certificate)
 
 
-def _products(segment: Segment) -> tuple[str, ...]:
+def _products(words: Stream) -> tuple[str, ...]:
     """The functions that load weights, multiply and add, and part sums of channels that share words."""
+    needed = {name for segment in words.segments for name in _products_of(segment)}
+    return ("compiler", "dsp", "dsp_dot", "dsp_difference", "dsp_crossed", *sorted(needed))
+
+
+def _products_of(segment: Segment) -> tuple[str, ...]:
     assert isinstance(segment, DenseSegment)
     quad = {
-        ("shared", 6): ("dsp_load_four", "dsp_load_two", "dsp_cross_two"),
-        ("shared", 4): ("dsp_load_four", "dsp_cross_two"),
+        ("shared", 6): ("dsp_cross_four", "dsp_load_two", "dsp_cross_two"),
+        ("shared", 4): ("dsp_cross_four",),
         ("shared", 2): ("dsp_load_two", "dsp_cross_two"),
-        ("bytes", 4): ("dsp_cross_four",),
-        ("bytes", 2): ("dsp_load_two", "dsp_cross"),
-        ("bytes", 1): ("dsp_cross",),
+        ("bytes", 4): ("dsp_cross_four_bytes",),
+        ("bytes", 2): ("dsp_load_two", "dsp_cross_bytes"),
+        ("bytes", 1): ("dsp_cross_bytes",),
     }
     needed = quad[segment.form, segment.width] if segment.has_quad else ()
     if segment.step_words == 2 and segment.steps.total:

@@ -83,6 +83,14 @@ def test_some_case_has_blocks_of_each_width_in_each_form(form, width):
     )
 
 
+@pytest.mark.parametrize("form", ["shared", "bytes"])
+@pytest.mark.parametrize("apart", [True, False])
+def test_what_dense_channels_share_is_found_in_a_narrow_block_by_some_case_and_apart_by_some(form, apart):
+    dense = [dsp_unit(case, "speed").artifact.plan.calls[0] for case in SHAPES if "dense" in case.name]
+    names = [call.context for call in dense if call.kernel == "arm_dsp/dense"]
+    assert any(each["crosses_apart"] == apart and each["segments"][0].form == form for each in names)
+
+
 def test_sums_are_scaled_up_where_that_keeps_lines_away_from_ties():
     [case] = [case for case in SHAPES if case.name == "dsp_ties_in_some_blocks"]
     dsp = {aim: dsp_unit(case, aim).artifact.plan.calls[0].context for aim in AIMS}

@@ -114,6 +114,215 @@ static inline int32_t dense_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 #endif
 }
 
+/* a - b modulo 2^32. */
+static inline int32_t dense_cortex_m4_dsp_difference(int32_t a, int32_t b)
+{
+    return (int32_t)((uint32_t)a - (uint32_t)b);
+}
+
+#if !defined(__ARM_FEATURE_SIMD32)
+/* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes of the
+   halves of two words of weights, u for the even pair and v for the odd one. */
+static inline int32_t dense_cortex_m4_dsp_crossed(int32_t even, int32_t odd, int32_t even_weights, int32_t odd_weights, int32_t sum)
+{
+    const int32_t low = ((int16_t)even + (int8_t)odd_weights) * ((int16_t)odd + (int8_t)even_weights);
+    const int32_t high = ((int16_t)(even >> 16) + (int8_t)(odd_weights >> 16)) * ((int16_t)(odd >> 16) + (int8_t)(even_weights >> 16));
+
+    return (int32_t)((uint32_t)sum + (uint32_t)low + (uint32_t)high);
+}
+#endif
+
+/* Four elements, a pair of even and a pair of odd ones, meet two channels, which share a word of weights for each
+   pair, 256 * upper + lower in each half: even * weights + odd * weights joins the sum of both, (even + odd weights)
+   * (odd + even weights) that of the lower one. In one statement, because compilers that are free to do so spread it
+   until registers are short. */
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_two(int32_t even, int32_t odd, int32_t even_weights, int32_t odd_weights, int32_t *both, int32_t *lower)
+{
+#if defined(__ARM_FEATURE_SIMD32)
+    __asm__("smlad %0, %4, %2, %0\n\t"
+            "smlad %0, %5, %3, %0\n\t"
+            "sxtab16 %2, %5, %2\n\t"
+            "sxtab16 %3, %4, %3\n\t"
+            "smlad %1, %2, %3, %1"
+            : "+r"(*both), "+r"(*lower), "+r"(even_weights), "+r"(odd_weights)
+            : "r"(even), "r"(odd));
+#else
+    *both = dense_cortex_m4_dsp_dot(odd, odd_weights, dense_cortex_m4_dsp_dot(even, even_weights, *both));
+    *lower = dense_cortex_m4_dsp_crossed(even, odd, even_weights, odd_weights, *lower);
+#endif
+}
+
+/* Four elements, a pair of even and a pair of odd ones, meet four channels. Channels 0 and 1, 2 and 3 share words of
+   weights, one for each pair, 256 * even channel + odd channel in each half: even * weights + odd * weights joins
+   the sum of both, (even + odd weights) * (odd + even weights) that of the odd channel. Registers are named, because
+   LDM needs them in order and compilers move sums about between them otherwise; r7 may be the frame pointer. */
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_four(int32_t even, int32_t odd, const int32_t **words, int32_t *a)
+{
+#if defined(__ARM_FEATURE_SIMD32)
+    register const int32_t *next __asm__("r11") = *words;
+    register int32_t a0 __asm__("r0") = a[0];
+    register int32_t a1 __asm__("r1") = a[1];
+    register int32_t a2 __asm__("r2") = a[2];
+    register int32_t a3 __asm__("r8") = a[3];
+    register int32_t w0 __asm__("r3");
+    register int32_t w1 __asm__("r4");
+    register int32_t w2 __asm__("r5");
+    register int32_t w3 __asm__("r6");
+    register int32_t x0 __asm__("r12") = even;
+    register int32_t x1 __asm__("r14") = odd;
+
+    __asm__ volatile("ldmia %8!, { %4, %5, %6, %7 }\n\t"
+                     "smlad %0, %9, %4, %0\n\t"
+                     "smlad %0, %10, %5, %0\n\t"
+                     "sxtab16 %4, %10, %4\n\t"
+                     "sxtab16 %5, %9, %5\n\t"
+                     "smlad %1, %4, %5, %1\n\t"
+                     "smlad %2, %9, %6, %2\n\t"
+                     "smlad %2, %10, %7, %2\n\t"
+                     "sxtab16 %6, %10, %6\n\t"
+                     "sxtab16 %7, %9, %7\n\t"
+                     "smlad %3, %6, %7, %3"
+                     : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3), "=&r"(w0), "=&r"(w1), "=&r"(w2), "=&r"(w3), "+r"(next)
+                     : "r"(x0), "r"(x1)
+                     : "memory");
+    a[0] = a0;
+    a[1] = a1;
+    a[2] = a2;
+    a[3] = a3;
+    *words = next;
+#else
+    const int32_t *const w = *words;
+
+    for (int32_t c = 0; c < 4; c += 2) {
+        a[c] = dense_cortex_m4_dsp_dot(odd, w[c + 1], dense_cortex_m4_dsp_dot(even, w[c], a[c]));
+        a[c + 1] = dense_cortex_m4_dsp_crossed(even, odd, w[c], w[c + 1], a[c + 1]);
+    }
+    *words += 4;
+#endif
+}
+
+/* Four elements, a pair of even and a pair of odd ones, meet six channels. Channels 0 and 1, 2 and 3, 4 and 5 share
+   words of weights, one for each pair, 256 * even channel + odd channel in each half: even * weights + odd * weights
+   joins the sum of both, (even + odd weights) * (odd + even weights) that of the odd channel. LDM loads four words
+   at a time: two of the twelve that eight elements meet are handed over to the next four. Registers are named,
+   because LDM needs them in order and compilers move sums about between them otherwise; r7 may be the frame pointer. */
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_six(int32_t even, int32_t odd, const int32_t **words, int32_t *a, int32_t *even_rest, int32_t *odd_rest)
+{
+#if defined(__ARM_FEATURE_SIMD32)
+    register const int32_t *next __asm__("r11") = *words;
+    register int32_t a0 __asm__("r0") = a[0];
+    register int32_t a1 __asm__("r1") = a[1];
+    register int32_t a2 __asm__("r2") = a[2];
+    register int32_t a3 __asm__("r8") = a[3];
+    register int32_t a4 __asm__("r9") = a[4];
+    register int32_t a5 __asm__("r10") = a[5];
+    register int32_t w0 __asm__("r3");
+    register int32_t w1 __asm__("r4");
+    register int32_t w2 __asm__("r5");
+    register int32_t w3 __asm__("r6");
+    register int32_t x0 __asm__("r12") = even;
+    register int32_t x1 __asm__("r14") = odd;
+
+    __asm__ volatile("ldmia %10!, { %6, %7, %8, %9 }\n\t"
+                     "smlad %0, %11, %6, %0\n\t"
+                     "smlad %0, %12, %7, %0\n\t"
+                     "sxtab16 %6, %12, %6\n\t"
+                     "sxtab16 %7, %11, %7\n\t"
+                     "smlad %1, %6, %7, %1\n\t"
+                     "smlad %2, %11, %8, %2\n\t"
+                     "smlad %2, %12, %9, %2\n\t"
+                     "sxtab16 %8, %12, %8\n\t"
+                     "sxtab16 %9, %11, %9\n\t"
+                     "smlad %3, %8, %9, %3\n\t"
+                     "ldmia %10!, { %6, %7, %8, %9 }\n\t"
+                     "smlad %4, %11, %6, %4\n\t"
+                     "smlad %4, %12, %7, %4\n\t"
+                     "sxtab16 %6, %12, %6\n\t"
+                     "sxtab16 %7, %11, %7\n\t"
+                     "smlad %5, %6, %7, %5"
+                     : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3), "+r"(a4), "+r"(a5), "=&r"(w0), "=&r"(w1), "=&r"(w2),
+                       "=&r"(w3), "+r"(next)
+                     : "r"(x0), "r"(x1)
+                     : "memory");
+    a[0] = a0;
+    a[1] = a1;
+    a[2] = a2;
+    a[3] = a3;
+    a[4] = a4;
+    a[5] = a5;
+    *even_rest = w2;
+    *odd_rest = w3;
+    *words = next;
+#else
+    const int32_t *const w = *words;
+
+    for (int32_t c = 0; c < 6; c += 2) {
+        a[c] = dense_cortex_m4_dsp_dot(odd, w[c + 1], dense_cortex_m4_dsp_dot(even, w[c], a[c]));
+        a[c + 1] = dense_cortex_m4_dsp_crossed(even, odd, w[c], w[c + 1], a[c + 1]);
+    }
+    *even_rest = w[6];
+    *odd_rest = w[7];
+    *words += 8;
+#endif
+}
+
+/* The next four elements meet the six channels: the first two by the words that were handed over, the others by the
+   last four of the twelve. */
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_six_rest(int32_t even, int32_t odd, const int32_t **words, int32_t *a, int32_t even_rest, int32_t odd_rest)
+{
+#if defined(__ARM_FEATURE_SIMD32)
+    register const int32_t *next __asm__("r11") = *words;
+    register int32_t a0 __asm__("r0") = a[0];
+    register int32_t a1 __asm__("r1") = a[1];
+    register int32_t a2 __asm__("r2") = a[2];
+    register int32_t a3 __asm__("r8") = a[3];
+    register int32_t a4 __asm__("r9") = a[4];
+    register int32_t a5 __asm__("r10") = a[5];
+    register int32_t w0 __asm__("r3");
+    register int32_t w1 __asm__("r4");
+    register int32_t w2 __asm__("r5") = even_rest;
+    register int32_t w3 __asm__("r6") = odd_rest;
+    register int32_t x0 __asm__("r12") = even;
+    register int32_t x1 __asm__("r14") = odd;
+
+    __asm__ volatile("smlad %0, %11, %8, %0\n\t"
+                     "smlad %0, %12, %9, %0\n\t"
+                     "sxtab16 %8, %12, %8\n\t"
+                     "sxtab16 %9, %11, %9\n\t"
+                     "smlad %1, %8, %9, %1\n\t"
+                     "ldmia %10!, { %6, %7, %8, %9 }\n\t"
+                     "smlad %2, %11, %6, %2\n\t"
+                     "smlad %2, %12, %7, %2\n\t"
+                     "sxtab16 %6, %12, %6\n\t"
+                     "sxtab16 %7, %11, %7\n\t"
+                     "smlad %3, %6, %7, %3\n\t"
+                     "smlad %4, %11, %8, %4\n\t"
+                     "smlad %4, %12, %9, %4\n\t"
+                     "sxtab16 %8, %12, %8\n\t"
+                     "sxtab16 %9, %11, %9\n\t"
+                     "smlad %5, %8, %9, %5"
+                     : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3), "+r"(a4), "+r"(a5), "=&r"(w0), "=&r"(w1), "+r"(w2),
+                       "+r"(w3), "+r"(next)
+                     : "r"(x0), "r"(x1)
+                     : "memory");
+    a[0] = a0;
+    a[1] = a1;
+    a[2] = a2;
+    a[3] = a3;
+    a[4] = a4;
+    a[5] = a5;
+    *words = next;
+#else
+    const int32_t w[] = { even_rest, odd_rest, (*words)[0], (*words)[1], (*words)[2], (*words)[3] };
+
+    for (int32_t c = 0; c < 6; c += 2) {
+        a[c] = dense_cortex_m4_dsp_dot(odd, w[c + 1], dense_cortex_m4_dsp_dot(even, w[c], a[c]));
+        a[c + 1] = dense_cortex_m4_dsp_crossed(even, odd, w[c], w[c + 1], a[c + 1]);
+    }
+    *words += 4;
+#endif
+}
+
 /* The sum of the upper channel of words that hold two: both = 256 * upper + low modulo 2^32, upper fits 24 bits. */
 static inline int32_t dense_cortex_m4_dsp_upper(int32_t both, int32_t low)
 {
@@ -144,15 +353,15 @@ static inline int32_t dense_cortex_m4_dsp_saturate_s8(int32_t value)
 }
 
 /*
- * dense_cortex_m4_conv1: of each block of channels: where sums start (for two channels 256 * upper + lower, lower);
- * weights, four in a word, 256 * upper channel + lower channel in each half; multipliers.
+ * dense_cortex_m4_conv1: of each block of channels: where sums start, less products of weights (for two channels 256
+ * * upper + lower, lower); weights, four in a word, 256 * upper channel + lower channel in each half; multipliers.
  */
 DENSE_CORTEX_M4_CONST_ATTR static const int32_t dense_cortex_m4_conv1_constants[40] = {
-        -210928,       -3824,     -534758,       -1766,     5463119,      -14001,    -2350727,      -18567,
-      513409271,   168817616,  -218040848,   235142654, -1576398334,  -251920626,   -33653027,  -739312425,
-       16381164,  -387314595,  -402256114,    -2755900,  -166709202,  -168294146,  -337300986,    68085564,
-     -316734959,  -688381427,  -337649150,  -321321216,        5597,        4044,       27877,       64513,
-     1432300928,  1577627776,  1192266368,  1395384960,  1748306560,  1751396992,  1039579008,  1114997120,
+        -210928,       -1159,   513409271, -1576398334,    16381164,  -166709202,  -316734959,        5597,
+     1432300928,  1577627776,     -534758,        -333,     5463119,      -14429,    -2350727,      -14393,
+      168817616,  -251920626,  -218040848,   -33653027,   235142654,  -739312425,  -387314595,  -168294146,
+     -402256114,  -337300986,    -2755900,    68085564,  -688381427,        4044,  -337649150,       27877,
+     -321321216,       64513,  1192266368,  1395384960,  1748306560,  1751396992,  1039579008,  1114997120,
 };
 
 /* dense_cortex_m4_conv1: the output code of an accumulator. */
@@ -165,79 +374,89 @@ static inline int8_t dense_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
     return (int8_t)code;
 }
 
-/* A pair of elements meets 8 channels. */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_pair8(int32_t x0, const int32_t **constants, int32_t *a)
+/* dense_cortex_m4_conv1: four elements are a pair of even and a pair of odd ones. Instead of even * even weights + odd * odd weights
+   these functions sum (even + odd weights) * (odd + even weights), which is more by even * odd, the same for all channels
+   ("crossed"), and by even weights * odd weights, which sums start without (Winograd's identity for inner products). */
+/* The pairs of four elements meet 2 channels. */
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_quad2(int32_t even, int32_t odd, const int32_t **constants, int32_t *a, int32_t *crossed)
 {
-    int32_t w0, w1, w2, w3;
+    int32_t w0, w1;
 
     dense_cortex_m4_dsp_load_two(constants, &w0, &w1);
-    a[0] = dense_cortex_m4_dsp_dot(x0, w0, a[0]);
-    w0 = dense_cortex_m4_dsp_even_s8(w0);
-    a[1] = dense_cortex_m4_dsp_dot(x0, w0, a[1]);
-    a[2] = dense_cortex_m4_dsp_dot(x0, w1, a[2]);
-    w1 = dense_cortex_m4_dsp_even_s8(w1);
-    a[3] = dense_cortex_m4_dsp_dot(x0, w1, a[3]);
-    dense_cortex_m4_dsp_load_two(constants, &w2, &w3);
-    a[4] = dense_cortex_m4_dsp_dot(x0, w2, a[4]);
-    w2 = dense_cortex_m4_dsp_even_s8(w2);
-    a[5] = dense_cortex_m4_dsp_dot(x0, w2, a[5]);
-    a[6] = dense_cortex_m4_dsp_dot(x0, w3, a[6]);
-    w3 = dense_cortex_m4_dsp_even_s8(w3);
-    a[7] = dense_cortex_m4_dsp_dot(x0, w3, a[7]);
+    dense_cortex_m4_dsp_cross_two(even, odd, w0, w1, &a[0], &a[1]);
+    *crossed = dense_cortex_m4_dsp_dot(even, odd, *crossed);
 }
 
-/* The next four elements meet 8 channels. */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_step8(const int8_t **xs, const int32_t **constants, int32_t *a)
+/* The next four elements meet 2 channels. */
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_word2(const int8_t **xs, const int32_t **constants, int32_t *a, int32_t *crossed)
 {
     const int32_t word = dense_cortex_m4_dsp_load_word(*xs);
 
     *xs += 4;
-    dense_cortex_m4_conv1_pair8(dense_cortex_m4_dsp_even_s8(word), constants, a);
-    dense_cortex_m4_conv1_pair8(dense_cortex_m4_dsp_odd_s8(word), constants, a);
+    dense_cortex_m4_conv1_quad2(dense_cortex_m4_dsp_even_s8(word), dense_cortex_m4_dsp_odd_s8(word), constants, a, crossed);
 }
 
-/* Sums of a block of 8 output channels; returns the block's tail. */
-DENSE_CORTEX_M4_NOINLINE static const int32_t *dense_cortex_m4_conv1_sums8(const int8_t *xs, const int32_t *constants, int32_t *sums)
-{
-    int32_t a[] = { constants[0], constants[1], constants[2], constants[3], constants[4], constants[5], constants[6], constants[7] };
-
-    constants += 8;
-    dense_cortex_m4_conv1_step8(&xs, &constants, a);
-    dense_cortex_m4_conv1_step8(&xs, &constants, a);
-    /* What words of four leave over. */
-    dense_cortex_m4_conv1_pair8(dense_cortex_m4_dsp_pair(xs[0], xs[1]), &constants, a);
-    dense_cortex_m4_conv1_pair8(dense_cortex_m4_dsp_pair(xs[2], 0), &constants, a);
-    *sums++ = dense_cortex_m4_dsp_upper(a[0], a[1]);
-    *sums++ = a[1];
-    *sums++ = dense_cortex_m4_dsp_upper(a[2], a[3]);
-    *sums++ = a[3];
-    *sums++ = dense_cortex_m4_dsp_upper(a[4], a[5]);
-    *sums++ = a[5];
-    *sums++ = dense_cortex_m4_dsp_upper(a[6], a[7]);
-    *sums++ = a[7];
-    return constants;
-}
-
-/* Output channels 0 to 7, 8 at a time. */
-static void dense_cortex_m4_conv1_channels8(const int8_t *x, int8_t *out)
+/* Output channels 0 to 1; returns the sum of even * odd. */
+DENSE_CORTEX_M4_NOINLINE static int32_t dense_cortex_m4_conv1_channels2(const int8_t *xs, int8_t *out)
 {
     const int32_t *constants = dense_cortex_m4_conv1_constants;
-    int8_t *const out_end = out + 8;
+    int32_t crossed = 0;
+    int32_t a[] = { constants[0], constants[1] };
+
+    constants += 2;
+    dense_cortex_m4_conv1_word2(&xs, &constants, a, &crossed);
+    dense_cortex_m4_conv1_word2(&xs, &constants, a, &crossed);
+    dense_cortex_m4_conv1_quad2(dense_cortex_m4_dsp_pair(xs[0], xs[1]), dense_cortex_m4_dsp_pair(xs[2], 0), &constants, a, &crossed); /* what words of four leave over */
+    a[1] = dense_cortex_m4_dsp_difference(a[1], crossed);
+    out[0] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[0], a[1]), constants[0]);
+    out[1] = dense_cortex_m4_conv1_code(a[1], constants[1]);
+    constants += 2;
+    return crossed;
+}
+
+/* The pairs of four elements meet 6 channels. */
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_quad6(int32_t even, int32_t odd, const int32_t **constants, int32_t *a)
+{
+    int32_t w0, w1;
+
+    dense_cortex_m4_dsp_cross_four(even, odd, constants, a);
+    dense_cortex_m4_dsp_load_two(constants, &w0, &w1);
+    dense_cortex_m4_dsp_cross_two(even, odd, w0, w1, &a[4], &a[5]);
+}
+
+/* The next eight elements meet 6 channels. */
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_words6(const int8_t **xs, const int32_t **constants, int32_t *a)
+{
+    const int32_t first = dense_cortex_m4_dsp_load_word(*xs);
+    int32_t even_rest, odd_rest, second;
+
+    dense_cortex_m4_dsp_cross_six(dense_cortex_m4_dsp_even_s8(first), dense_cortex_m4_dsp_odd_s8(first), constants, a, &even_rest, &odd_rest);
+    second = dense_cortex_m4_dsp_load_word(*xs + 4);
+    dense_cortex_m4_dsp_cross_six_rest(dense_cortex_m4_dsp_even_s8(second), dense_cortex_m4_dsp_odd_s8(second), constants, a, even_rest, odd_rest);
+    *xs += 8;
+}
+
+/* Output channels 2 to 7, 6 at a time. */
+DENSE_CORTEX_M4_NOINLINE static void dense_cortex_m4_conv1_channels6(const int8_t *x, int32_t crossed, int8_t *out)
+{
+    const int32_t *constants = dense_cortex_m4_conv1_constants + 10;
+    int8_t *const out_end = out + 6;
 
     do {
-        int32_t sums[8];
+        const int8_t *xs = x;
+        int32_t a[] = { constants[0], dense_cortex_m4_dsp_difference(constants[1], crossed), constants[2], dense_cortex_m4_dsp_difference(constants[3], crossed), constants[4], dense_cortex_m4_dsp_difference(constants[5], crossed) };
 
-        constants = dense_cortex_m4_conv1_sums8(x, constants, sums);
-        out[0] = dense_cortex_m4_conv1_code(sums[0], constants[0]);
-        out[1] = dense_cortex_m4_conv1_code(sums[1], constants[1]);
-        out[2] = dense_cortex_m4_conv1_code(sums[2], constants[2]);
-        out[3] = dense_cortex_m4_conv1_code(sums[3], constants[3]);
-        out[4] = dense_cortex_m4_conv1_code(sums[4], constants[4]);
-        out[5] = dense_cortex_m4_conv1_code(sums[5], constants[5]);
-        out[6] = dense_cortex_m4_conv1_code(sums[6], constants[6]);
-        out[7] = dense_cortex_m4_conv1_code(sums[7], constants[7]);
-        constants += 8;
-        out += 8;
+        constants += 6;
+        dense_cortex_m4_conv1_words6(&xs, &constants, a);
+        dense_cortex_m4_conv1_quad6(dense_cortex_m4_dsp_pair(xs[0], xs[1]), dense_cortex_m4_dsp_pair(xs[2], 0), &constants, a); /* what words of four leave over */
+        out[0] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[0], a[1]), constants[0]);
+        out[1] = dense_cortex_m4_conv1_code(a[1], constants[1]);
+        out[2] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[2], a[3]), constants[2]);
+        out[3] = dense_cortex_m4_conv1_code(a[3], constants[3]);
+        out[4] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[4], a[5]), constants[4]);
+        out[5] = dense_cortex_m4_conv1_code(a[5], constants[5]);
+        constants += 6;
+        out += 6;
     } while (out != out_end);
 }
 
@@ -247,7 +466,9 @@ static void dense_cortex_m4_conv1(const int8_t *x, int8_t *y)
     enum { BATCH = 1, IN_ELEMENTS = 11, OUT_CHANNELS = 8 };
 
     for (int32_t n = 0; n < BATCH; n++) {
-        dense_cortex_m4_conv1_channels8(x + n * IN_ELEMENTS, y + n * OUT_CHANNELS);
+        const int32_t crossed = dense_cortex_m4_conv1_channels2(x + n * IN_ELEMENTS, y + n * OUT_CHANNELS);
+
+        dense_cortex_m4_conv1_channels6(x + n * IN_ELEMENTS, crossed, y + n * OUT_CHANNELS + 2);
     }
 }
 

@@ -27,6 +27,9 @@ EXTREMES = (
     quantized("dsp_depthwise_ends", (1, 9, 7, 7), (9, 1, 3, 3), U8S8, w=edge((9, 1, 3, 3), 7), group=9, pads=[1] * 4),
     quantized("dsp_dense_ends", (1, 67, 1, 1), (13, 67, 1, 1), U8S8, w=edge((13, 67, 1, 1), 8)),
     quantized("dsp_sums_beyond_24_bits", (1, 700, 2, 2), (5, 700, 1, 1), S8, w=full((5, 700, 1, 1), 127)),
+    quantized("dsp_dense_all_minus_127", (1, 66, 1, 1), (14, 66, 1, 1), S8, w=full((14, 66, 1, 1), -127)),
+    quantized("dsp_dense_all_127_u8", (1, 63, 1, 1), (9, 63, 1, 1), U8S8, w=full((9, 63, 1, 1), 127)),
+    quantized("dsp_dense_all_minus_128", (1, 21, 1, 1), (7, 21, 1, 1), S8, w=full((7, 21, 1, 1), -128)),
     quantized("dsp_dense_beyond_24_bits", (1, 700, 1, 1), (6, 700, 1, 1), U8S8, w=full((6, 700, 1, 1), 127)),
 )
 
@@ -43,7 +46,7 @@ SHAPES = (
     ),
     *(
         quantized(f"dsp_even_dense_{c}_in_{m}_out", (1, c, 1, 1), (m, c, 1, 1), U8S8, w=even((m, c, 1, 1), m))
-        for c, m in ((1, 8), (2, 10), (3, 15), (40, 12), (61, 31))
+        for c, m in ((1, 8), (2, 10), (3, 15), (40, 12), (61, 31), (130, 20), (301, 9))
     ),
     *(
         quantized(f"dsp_{c}_channels_in_{m}_out", (1, c, 4, 5), (m, c, 3, 3), U8S8, pads=[1, 1, 1, 1])
@@ -80,7 +83,15 @@ SHAPES = (
     quantized("dsp_ties_of_many_channels", (1, 40, 6, 6), (9, 40, 1, 1), S8, scale=[0.002] * 8 + [2.0**-10]),
     *(
         quantized(f"dsp_dense_{c}_in_{m}_out", (2, c, 1, 1), (m, c, 1, 1), S8)
-        for c, m in ((1, 1), (2, 9), (3, 15), (4, 8), (5, 12), (46, 10), (80, 11))
+        for c, m in ((1, 1), (2, 9), (3, 15), (4, 8), (5, 12), (46, 10), (80, 11), (150, 8), (34, 4), (29, 2))
+    ),
+    quantized(
+        "dsp_dense_ties_in_some_blocks",
+        (1, 48, 1, 1),
+        (17, 48, 1, 1),
+        S8,
+        w=even((17, 48, 1, 1), 17),
+        scale=[0.002] * 5 + [2.0**-9] + [0.003] * 9 + [2.0**-8] * 2,
     ),
     *(quantized(f"dsp_line_{k}_taps", (1, 12, 9), (5, 12, k), U8, pads=[k // 2, k // 2]) for k in (2, 5, 8)),
     *(

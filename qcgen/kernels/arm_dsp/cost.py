@@ -160,20 +160,19 @@ def dense_terms(op: Operator, prepared: Prepared) -> Terms:
     assert isinstance(op, Conv)
     names: Names = prepared.context
     terms = new_terms()
-    words, lone = names["words"], names["lone"]
+    lone = len(names["lone"])
+    terms["crossed word"] = op.geometry.batch * names["words"].total * names["crosses_apart"]
     for segment in names["segments"]:
         blocks = op.geometry.batch * segment.size // segment.width
-        step = 1 + segment.width if segment.loads_four else weight_instructions(segment.form, segment.width, 1)
-        # A word of the image is loaded and unpacked twice; weights in bytes serve both pairs of it.
-        is_bytes = segment.form == "bytes"
-        terms["multiply"] += blocks * words.total * (3 + (step if is_bytes else 2 * step))
-        terms["round"] += blocks * words.count * (words.count > 1)
-        terms["multiply"] += blocks * (bool(lone) if is_bytes else len(lone)) * step
-        terms["lone pair"] += blocks * len(lone)
+        # What the pairs of four elements take: loads of weights, products and unpacking of them.
+        quad = ceil(segment.width / 4) + segment.width * (5 / 2 if segment.form == "shared" else 3)
+        quad += segment.finds_crossed
+        terms["multiply"] += blocks * (names["words"].total * (3 + quad) + bool(lone) * quad)
+        terms["round"] += blocks * segment.steps.count * (segment.steps.count > 1)
+        terms["lone pair"] += blocks * lone
         terms["segment"] += op.geometry.batch
-        place = "apart" if segment.is_apart else "in place"
-        terms[f"block {place}"] += blocks
-        terms[f"sum {place}"] += blocks * segment.width
+        terms["block"] += blocks
+        terms["sum"] += blocks * segment.width
         _count_block_outputs(terms, prepared, segment, blocks, 1)
     terms["call"] = 1
     return terms

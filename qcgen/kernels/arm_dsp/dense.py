@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from qcgen.ir.program import Conv, Operator
-from qcgen.kernels.arm_dsp.conv import stream_constants, stream_support
+from qcgen.kernels.arm_dsp.conv import stream_constants
 from qcgen.kernels.arm_dsp.cost import dense_terms
+from qcgen.kernels.arm_dsp.dense_weights import DenseSegment, dense_stream
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.lanes import ONE_LANE, Outputs
 from qcgen.kernels.arm_dsp.output import dsp_output, output_support, output_tail
-from qcgen.kernels.arm_dsp.weights import stream
+from qcgen.kernels.arm_dsp.weights import Segment, Stream
 from qcgen.kernels.arm_dsp.window import whole_image
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.fast_output import exact_constants
@@ -20,8 +21,8 @@ from qcgen.kernels.reasons import why_no_dense
 from qcgen.kernels.text import describe, x_kind
 from qcgen.kernels.unroll import unrolled
 
-WIDTHS = {"size": (8, 4, 2, 1), "speed": (4, 2, 1)}  # output channels at a time; four load their weights at once
-MAX_UNROLL = {"size": 4, "speed": 32}  # steps of four elements, of 31 instructions with eight channels, 13 with four
+CROSSED_UNROLL = 8  # words whose pairs are multiplied with each other
+MAX_UNROLL = {"size": 8, "speed": 32}  # words of the image, of 20 instructions with six channels
 
 
 @dataclass(frozen=True)
@@ -43,21 +44,10 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     g = op.geometry
     packed = pack(op, setting.features, 0)
     planned = whole_image(g, setting.x_layout)
-    wide = setting.optimize == "speed"
-    words = stream(
-        op,
-        packed,
-        planned.order,
-        output_tail(packed),
-        WIDTHS[setting.optimize],
-        shares=setting.optimize == "size",
-        wide=wide,
-        most_bytes=4,
-    )
-    segments = tuple(replace(segment, is_apart=not wide) for segment in words.segments)
-    steps = unrolled(g.taps // 4, MAX_UNROLL[setting.optimize])
-    whole = g.taps // 4 * 4
-    offsets = range(g.taps - whole)
+    words = dense_stream(op, packed, planned.order, output_tail(packed), MAX_UNROLL[setting.optimize])
+    total = g.taps // 4
+    crossed = unrolled(total, CROSSED_UNROLL)
+    offsets = range(g.taps - 4 * total)
     lone = tuple(Lone(i, i + 1 if i + 1 in offsets else None) for i in offsets if i % 2 == 0)
     context = {
         "g": g,
@@ -67,19 +57,42 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "y": Outputs(op.y.dtype.c, 1, None),
         "output": packed.epilogue.output,
         "dsp": dsp_output(op, packed),
-        "segments": segments,
+        "segments": words.segments,
         "lanes": ONE_LANE,
-        "words": steps,
-        "words_round": 4 * steps.unroll,
+        "crosses_apart": not any(s.finds_crossed for s in words.segments if isinstance(s, DenseSegment)),
+        "words": crossed,
+        "words_round": 4 * crossed.unroll,
         "lone": lone,
-        "has_zero_pair": planned.has_zero_pair,
         "uses_string": True,
     }
-    constants = (stream_constants(words), *exact_constants(packed))
-    widening = (f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_load_word") if steps.total else ()
-    loads = {"dsp_load_four" if s.loads_four else "dsp_load_two" for s in segments if s.word_twos}
-    support = ("dsp", *sorted(loads), *widening, *(("dsp_pair",) if lone else ()), *stream_support(words))
-    return Prepared(constants, context, (), support + output_support(op, packed), packed.certificate)
+    table = stream_constants(words)
+    table = replace(table, meaning=table.meaning.replace("sums start", "sums start, less products of weights", 1))
+    kind = x_kind(op)
+    widening = (f"dsp_even_{kind}", f"dsp_odd_{kind}", "dsp_load_word") if total else ()
+    support = (*_products(words), *widening, *(("dsp_pair",) if lone else ()), *output_support(op, packed))
+    return Prepared((table, *exact_constants(packed)), context, (), support, packed.certificate)
+
+
+def _products(words: Stream) -> tuple[str, ...]:
+    """The functions that load weights, multiply and add, and part sums of channels that share words."""
+    needed = {name for segment in words.segments for name in _products_of(segment)}
+    return ("compiler", "dsp", "dsp_dot", "dsp_difference", "dsp_crossed", *sorted(needed))
+
+
+def _products_of(segment: Segment) -> tuple[str, ...]:
+    assert isinstance(segment, DenseSegment)
+    quad = {
+        ("shared", 6): ("dsp_cross_four", "dsp_load_two", "dsp_cross_two"),
+        ("shared", 4): ("dsp_cross_four",),
+        ("shared", 2): ("dsp_load_two", "dsp_cross_two"),
+        ("bytes", 4): ("dsp_cross_four_bytes",),
+        ("bytes", 2): ("dsp_load_two", "dsp_cross_bytes"),
+        ("bytes", 1): ("dsp_cross_bytes",),
+    }
+    needed = quad[segment.form, segment.width] if segment.has_quad else ()
+    if segment.step_words == 2 and segment.steps.total:
+        needed += ("dsp_cross_six", "dsp_cross_six_rest")
+    return needed + (("dsp_upper",) if segment.form == "shared" else ())
 
 
 DENSE_COST = Estimate(prepare, dense_terms, FIGURES["arm_dsp/dense"])

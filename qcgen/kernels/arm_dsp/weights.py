@@ -22,6 +22,7 @@ from qcgen.kernels.arm_dsp.window import MAX_UNROLL, MAX_WHOLE, ZERO
 from qcgen.kernels.packing import Packed
 from qcgen.kernels.unroll import Unrolled, unrolled
 
+MOST_BYTES = 2  # channels at a time whose words hold four weights
 SPEED_UNROLL = 56  # copies of a loop's body, 13 instructions each, where flash may be spent
 
 Form = Literal["int16", "shared", "bytes"]
@@ -175,11 +176,6 @@ class Segment:
         return tuple((w, w + 1) for w in range(0, len(self.words) - 1, 2))
 
     @property
-    def loads_four(self) -> bool:
-        """Whether the words are four, which one instruction loads where there are registers for them."""
-        return self.form == "int16" and self.width == 4
-
-    @property
     def loads_in_row(self) -> bool:
         """Whether a step loads its pair and its first two words one by one: two instructions more, a cycle less."""
         return self.hurries and self.form != "bytes" and len(self.words) > 1
@@ -228,20 +224,19 @@ def stream(
     *,
     wide: bool,
     shares: bool = True,
-    most_bytes: int = 2,
     hurries: bool = False,
 ) -> Stream:
     """The constants of a layer; ``order`` (slots,) says which weight, as ONNX counts them, each half pair multiplies.
 
     ``widths`` are the widths of blocks, largest first. ``shares``: two channels may share words; what does not is
-    int16 if ``wide``, else bytes, in blocks no wider than ``most_bytes``. ``hurries``: as in Segment, without a loop.
+    int16 if ``wide``, else bytes, in blocks of at most two channels. ``hurries``: as in Segment, without a loop.
     """
     g = op.geometry
     slots = np.where(order[None, :] == ZERO, 0, packed.weights[:, order])
     alone: Form = "int16" if wide else "bytes"
-    form: Form = "shared" if shares and _may_share(op, packed) else alone
+    form: Form = "shared" if shares and may_share(op, packed) else alone
     if form == "bytes":
-        widths = tuple(width for width in widths if width <= most_bytes)
+        widths = tuple(width for width in widths if width <= MOST_BYTES)
     words, segments, first = [np.zeros(0, np.int64)], [], 0
     for width in widths:
         beyond = first + (g.out_channels - first) // width * width
@@ -258,14 +253,14 @@ def stream(
         segments.append(
             Segment(width, first, beyond, own, steps, offset, tail, is_apart=apart, hurries=hurried, blocks=blocks)
         )
-        packed_blocks = _pack(slots[first:beyond].reshape(-1, width, order.size), own)
-        start = _starts(packed.start[first:beyond], own).reshape(-1, width)
+        packed_blocks = pack_weights(slots[first:beyond].reshape(-1, width, order.size), own)
+        start = starts(packed.start[first:beyond], own).reshape(-1, width)
         words.append(np.concatenate([start, packed_blocks, tail.words(first, beyond, width)], axis=1).reshape(-1))
         first = beyond
     return Stream(np.concatenate(words), tuple(segments), form)
 
 
-def _may_share(op: Conv, packed: Packed) -> bool:
+def may_share(op: Conv, packed: Packed) -> bool:
     """Whether two channels may lie in one word: sums fit 24 bits, and 256 * high + low fits int16."""
     if packed.wraps:
         return False
@@ -275,7 +270,7 @@ def _may_share(op: Conv, packed: Packed) -> bool:
     return bool(fits[0::2].all() and packed.weights[0::2].min() > -128)
 
 
-def _pack(blocks: Int64s, form: Form) -> Int64s:
+def pack_weights(blocks: Int64s, form: Form) -> Int64s:
     """(blocks, width, slots) to words (blocks, n) in the order of steps and the words of a step."""
     count, width, slots = blocks.shape
     match form:
@@ -289,24 +284,24 @@ def _pack(blocks: Int64s, form: Form) -> Int64s:
         case "bytes":
             # The word's even bytes are its first pair, the odd ones its second.
             b = blocks.reshape(count, width, slots // 4, 4) & 0xFF
-            words = _int32(b[..., 0] | b[..., 2] << 8 | b[..., 1] << 16 | b[..., 3] << 24)
+            words = int32(b[..., 0] | b[..., 2] << 8 | b[..., 1] << 16 | b[..., 3] << 24)
     return words.transpose(0, 2, 1).reshape(count, -1)
 
 
 def pair(low: Int64s, high: Int64s) -> Int64s:
     """Words of two halves of 16 bits."""
-    return _int32((low & 0xFFFF) | (high & 0xFFFF) << 16)
+    return int32((low & 0xFFFF) | (high & 0xFFFF) << 16)
 
 
-def _starts(start: Int64s, form: Form) -> Int64s:
+def starts(start: Int64s, form: Form) -> Int64s:
     """Where sums start: for two channels in one word, first that of 256 * high + low, then that of low."""
     if form != "shared":
         return start
     both = start.copy()
-    both[0::2] = _int32(256 * start[0::2] + start[1::2])
+    both[0::2] = int32(256 * start[0::2] + start[1::2])
     return both
 
 
-def _int32(value: Int64s) -> Int64s:
+def int32(value: Int64s) -> Int64s:
     """Modulo 2^32, as int32."""
     return (value - INT32_MIN) % 2**32 + INT32_MIN

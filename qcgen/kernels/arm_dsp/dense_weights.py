@@ -1,0 +1,137 @@
+"""The constants of matrices times a vector, whose products are formed by Winograd's identity for inner products (1968).
+
+A word of the image is two pairs, even and odd, the weights of a channel for it are too. With pairs as vectors of two,
+
+    even * w_even + odd * w_odd = (even + w_odd) * (odd + w_even) - even * odd - w_even * w_odd
+
+where even * odd is the same for all channels, and w_even * w_odd is known: sums start that much lower. One instruction
+adds two bytes to a pair, so that three instructions multiply and add four weights of one byte that lie in one word:
+
+* "bytes": a word holds the four weights of one channel for a word of the image.
+* "shared": a word holds the weights of two channels for a pair, 256 * upper + lower in each half. Its products with the
+  pair need no unpacking and give 256 * sum(upper) + sum(lower); the identity gives sum(lower). Two words take five
+  instructions for eight weights.
+
+For each word of the image there is one word of weights for each channel in both forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from qcgen.ir.program import Conv, Int64s
+from qcgen.kernels.arm_dsp.weights import Form, Segment, Stream, Tail, int32, may_share, pack_weights, starts
+from qcgen.kernels.arm_dsp.window import ZERO
+from qcgen.kernels.packing import Packed
+from qcgen.kernels.unroll import unrolled
+
+
+@dataclass(frozen=True)
+class DenseSegment(Segment):
+    """Blocks of channels; the loop's ``steps`` take ``step_words`` words of the image each; one more may be left.
+
+    ``finds_crossed``: the only block also sums even * odd, which the blocks behind it need too. ``has_lone``: words of
+    the image leave some elements over.
+    """
+
+    step_words: int
+    is_word_left: bool
+    has_lone: bool
+    finds_crossed: bool
+
+    @property
+    def round_elements(self) -> int:
+        """How many elements of the image one round of the loop reads."""
+        return 4 * self.step_words * self.steps.unroll
+
+    @property
+    def crossed(self) -> tuple[int, ...]:
+        """The channels of a block whose sums are found by the identity."""
+        return self.lower if self.form == "shared" else tuple(self.channels)
+
+    @property
+    def has_word(self) -> bool:
+        """Whether some step takes one word."""
+        return self.is_word_left or (self.step_words == 1 and self.steps.total > 0)
+
+    @property
+    def has_quad(self) -> bool:
+        """Whether some step takes the pairs of four elements."""
+        return self.has_word or self.has_lone
+
+
+def dense_stream(op: Conv, packed: Packed, order: Int64s, tail: Tail, most: int) -> Stream:
+    """The constants of a layer; ``order`` (slots,) says which weight each half pair multiplies, slots in fours.
+
+    ``most``: how many words of the image the copies of a loop's body take at most.
+    """
+    g = op.geometry
+    slots = np.where(order[None, :] == ZERO, 0, packed.weights[:, order])
+    form: Form = "shared" if may_share(op, packed) else "bytes"
+    words, segments, offset = [], [], 0
+    for width, first, beyond in _divided(g.out_channels, form):
+        own: Form = "bytes" if width == 1 else form
+        blocks = _blocks(slots[first:beyond], width, own)
+        start = _starts(packed.start[first:beyond], slots[first:beyond], own).reshape(-1, width)
+        words.append(np.concatenate([start, blocks, tail.words(first, beyond, width)], axis=1).reshape(-1))
+        segments.append(_segment((width, first, beyond), own, offset, tail, g.taps, most))
+        offset += words[-1].size
+    return Stream(np.concatenate(words), tuple(segments), form)
+
+
+def _divided(channels: int, form: Form) -> Iterator[tuple[int, int, int]]:
+    """Blocks as wide as registers allow, behind a narrower one: each width with where its blocks begin and end.
+
+    >>> list(_divided(17, "shared")), list(_divided(6, "bytes"))
+    ([(4, 0, 4), (6, 4, 16), (1, 16, 17)], [(2, 0, 2), (4, 2, 6)])
+    """
+    widest = 6 if form == "shared" else 4
+    pairs = channels // 2 * 2
+    narrow = pairs % widest
+    if narrow:
+        yield narrow, 0, narrow
+    if pairs > narrow:
+        yield widest, narrow, pairs
+    if channels > pairs:
+        yield 1, pairs, channels
+
+
+def _segment(place: tuple[int, int, int], form: Form, offset: int, tail: Tail, taps: int, most: int) -> DenseSegment:
+    width, first, beyond = place
+    step_words = 2 if width == 6 else 1
+    total = taps // 4
+    return DenseSegment(
+        *place,
+        form,
+        steps=unrolled(total // step_words, most // step_words),
+        offset=offset,
+        tail=tail,
+        is_apart=False,
+        hurries=False,
+        blocks=unrolled((beyond - first) // width, 1),
+        step_words=step_words,
+        is_word_left=total % step_words == 1,
+        has_lone=taps % 4 != 0,
+        finds_crossed=first == 0 and beyond == width and width < 6,
+    )
+
+
+def _blocks(slots: Int64s, width: int, form: Form) -> Int64s:
+    """(channels, slots) to words (blocks, n): those for a word of the image side by side, channel by channel."""
+    words = pack_weights(slots.reshape(-1, width, slots.shape[1]), form)
+    if form != "shared":
+        return words
+    by_pairs = words.reshape(words.shape[0], -1, 2, width // 2)
+    return by_pairs.transpose(0, 1, 3, 2).reshape(words.shape)
+
+
+def _starts(start: Int64s, slots: Int64s, form: Form) -> Int64s:
+    """Where sums start: less the products of the weights with each other, where the identity gives the sum."""
+    even, odd = slots.reshape(slots.shape[0], -1, 2, 2).transpose(2, 0, 1, 3)
+    crossed = (even * odd).sum(axis=(1, 2))
+    if form == "shared":
+        crossed[0::2] = 0
+    return int32(starts(start, form) - crossed)

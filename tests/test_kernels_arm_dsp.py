@@ -7,7 +7,7 @@ from batch import Image, Unit, assert_right, assert_sanitized, build, require, u
 from cases import CASES, S8, Case, quantized
 from cases_arm_dsp import EXTREMES, PLANES, SHAPES
 
-from qcgen.kernels.arm_dsp.weights import Segment
+from qcgen.kernels.arm_dsp.segment import Segment
 
 AIMS = ("size", "speed")
 

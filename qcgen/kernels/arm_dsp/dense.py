@@ -11,7 +11,8 @@ from qcgen.kernels.arm_dsp.dense_weights import DenseSegment, dense_stream
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.lanes import ONE_LANE, Outputs
 from qcgen.kernels.arm_dsp.output import dsp_output, output_support, output_tail
-from qcgen.kernels.arm_dsp.weights import Segment, Stream
+from qcgen.kernels.arm_dsp.segment import Segment
+from qcgen.kernels.arm_dsp.weights import Stream
 from qcgen.kernels.arm_dsp.window import whole_image
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.fast_output import exact_constants

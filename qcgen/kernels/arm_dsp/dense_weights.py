@@ -23,7 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from qcgen.ir.program import Conv, Int64s
-from qcgen.kernels.arm_dsp.weights import Form, Segment, Stream, Tail, int32, may_share, pack_weights, starts
+from qcgen.kernels.arm_dsp.segment import Form, Segment, Tail
+from qcgen.kernels.arm_dsp.weights import Stream, int32, may_share, pack_weights, starts
 from qcgen.kernels.arm_dsp.window import ZERO
 from qcgen.kernels.packing import Packed
 from qcgen.kernels.unroll import unrolled

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qcgen.ir.program import Conv
-from qcgen.kernels.arm_dsp.weights import Tail
+from qcgen.kernels.arm_dsp.segment import Tail
 from qcgen.kernels.fast_output import FAST, FastOutput, fast_output, fast_support, parameter
 from qcgen.kernels.packing import Packed
 

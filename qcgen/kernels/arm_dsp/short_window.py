@@ -13,7 +13,8 @@ from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.lanes import LANES, Outputs
 from qcgen.kernels.arm_dsp.output import dsp_output, output_support, output_tail
 from qcgen.kernels.arm_dsp.scaled import pack_finely, times
-from qcgen.kernels.arm_dsp.weights import Tail, pair
+from qcgen.kernels.arm_dsp.segment import Tail
+from qcgen.kernels.arm_dsp.weights import pair
 from qcgen.kernels.arm_dsp.window import ZERO, window
 from qcgen.kernels.axes import any_at_border, axes
 from qcgen.kernels.cost import Estimate

@@ -1,0 +1,192 @@
+"""Blocks of output channels that are summed at the same time: how their constants are divided, their loops written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from qcgen.ir.program import Int64s
+from qcgen.kernels.unroll import Unrolled
+
+Form = Literal["int16", "shared", "bytes"]
+"""How weights lie in words; see ``arm_dsp/weights.py``."""
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What follows the weights of a block: what the output step needs, unless all channels share it.
+
+    ``multiplier`` and ``offset`` (M,) as in Equation (5). ``channel`` (M,): the number of the block's first channel
+    for output steps that need it, -1 for blocks that do not.
+    """
+
+    multiplier: Int64s | None
+    offset: Int64s | None
+    channel: Int64s | None
+
+    @property
+    def has_multipliers(self) -> bool:
+        """Whether each channel has a multiplier of its own."""
+        return self.multiplier is not None
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether each channel has an offset of its own."""
+        return self.offset is not None
+
+    @property
+    def has_channel(self) -> bool:
+        """Whether some block's channels must be known."""
+        return self.channel is not None
+
+    def words(self, first: int, beyond: int, width: int) -> Int64s:
+        """(blocks, words) of the tails of some blocks."""
+        parts = [v[first:beyond].reshape(-1, width) for v in (self.multiplier, self.offset) if v is not None]
+        if self.channel is not None:
+            channel = self.channel[first:beyond].reshape(-1, width)
+            known = np.arange(first, beyond, width)[:, None]
+            parts.append(np.where(channel.max(axis=1, keepdims=True) >= 0, known, -1))
+        return np.concatenate([np.zeros(((beyond - first) // width, 0), np.int64), *parts], axis=1)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Blocks of ``width`` output channels, from ``first`` on and before ``beyond``, summed at the same time.
+
+    ``steps``: the loop over the window; a step is one pair, or two where a word holds four weights of a channel.
+    A block's constants are ``width`` start values, its weights and its ``tail``; those of all blocks follow each other
+    from word ``offset`` on. ``is_apart``: a function of its own computes the sums, so that its loop has all registers
+    to itself; without a loop the call would cost more than it gains. ``hurries``: cycles count more than instructions.
+    ``blocks``: the loop over the blocks.
+    """
+
+    width: int
+    first: int
+    beyond: int
+    form: Form
+    steps: Unrolled
+    offset: int
+    tail: Tail
+    is_apart: bool
+    hurries: bool
+    blocks: Unrolled
+
+    @property
+    def size(self) -> int:
+        """How many channels there are."""
+        return self.beyond - self.first
+
+    @property
+    def round_channels(self) -> int:
+        """Channels in a round of the loop over the blocks."""
+        return self.blocks.unroll * self.width
+
+    @property
+    def loop_channels(self) -> int:
+        """Channels in the loop over the blocks."""
+        return self.blocks.count * self.round_channels
+
+    @property
+    def round_firsts(self) -> range:
+        """The first channel of each block in a round, counted from the round's first."""
+        return range(0, self.round_channels, self.width)
+
+    @property
+    def rest_firsts(self) -> range:
+        """The first channel of each block behind the loop, counted from the loop's end."""
+        return range(0, self.blocks.rest * self.width, self.width)
+
+    @property
+    def sums(self) -> int:
+        """Sums of a block: those of two windows."""
+        return 2 * self.width
+
+    @property
+    def offsets_at(self) -> int:
+        """Where in the tail offsets are."""
+        return self.width if self.tail.has_multipliers else 0
+
+    @property
+    def channel_at(self) -> int:
+        """Where in the tail the channel is."""
+        return self.offsets_at + (self.width if self.tail.has_offsets else 0)
+
+    @property
+    def tail_words(self) -> int:
+        """The words of the tail."""
+        return self.channel_at + (1 if self.tail.has_channel else 0)
+
+    @property
+    def last(self) -> int:
+        """The last channel."""
+        return self.beyond - 1
+
+    @property
+    def xs_round(self) -> int:
+        """How many words of two windows one round of the loop reads."""
+        return self.steps.unroll * (4 if self.form == "bytes" else 2)
+
+    @property
+    def channels(self) -> range:
+        """The channels of a block, counted from its first."""
+        return range(self.width)
+
+    @property
+    def tested(self) -> tuple[int, ...]:
+        """Which channels of a block have a tie window in some block."""
+        if self.tail.channel is None:
+            return ()
+        windows = self.tail.channel[self.first : self.beyond].reshape(-1, self.width).max(axis=0)
+        return tuple(int(c) for c in np.flatnonzero(windows >= 0))
+
+    @property
+    def untested(self) -> tuple[int, ...]:
+        """The other channels of a block."""
+        return tuple(c for c in self.channels if c not in self.tested)
+
+    @property
+    def channel_twos(self) -> tuple[tuple[int, int], ...]:
+        """The channels of a block two by two, as what they have for themselves is loaded."""
+        return tuple((c, c + 1) for c in range(0, self.width - 1, 2))
+
+    @property
+    def words(self) -> range:
+        """The words of weights that a step needs."""
+        return range(self.width // 2 if self.form == "shared" else self.width)
+
+    @property
+    def word_twos(self) -> tuple[tuple[int, int], ...]:
+        """These words two by two, as they are loaded."""
+        return tuple((w, w + 1) for w in range(0, len(self.words) - 1, 2))
+
+    @property
+    def loads_in_row(self) -> bool:
+        """Whether a step loads its pair and its first two words one by one: two instructions more, a cycle less."""
+        return self.hurries and self.form != "bytes" and len(self.words) > 1
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether one word is left over by twos."""
+        return len(self.words) % 2 == 1
+
+    @property
+    def last_word(self) -> int:
+        """The number of the last word."""
+        return self.words[-1]
+
+    @property
+    def upper(self) -> tuple[int, ...]:
+        """The upper channel of each word that holds two."""
+        return tuple(2 * w for w in self.words)
+
+    @property
+    def lower(self) -> tuple[int, ...]:
+        """The lower channel of each word that holds two."""
+        return tuple(2 * w + 1 for w in self.words)
+
+    @property
+    def below(self) -> tuple[int, ...]:
+        """For each channel the lower one of its word."""
+        return tuple(c | 1 for c in self.channels)

@@ -26,6 +26,7 @@ DSP_NAMES = (
     "dsp_sub",
     "dsp_product",
     "dsp_dot",
+    "dsp_low_by_low",
     "dsp_low_by_high",
     "dsp_high_by_low",
     "dsp_upper",

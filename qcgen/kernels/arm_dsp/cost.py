@@ -20,7 +20,7 @@ WINDOW_KINDS = (
     *("widened run", "widened word", "widened round"),
 )
 """What may be done to find and widen windows: some layers do some of it, and each kind has a figure."""
-REGISTERS = 9  # words of weights that a loop keeps besides its sums and pointers
+REGISTERS = 10  # for words of weights and sums, besides two words of the image and pointers
 
 
 def conv_terms(op: Operator, prepared: Prepared) -> Terms:
@@ -227,12 +227,12 @@ def _count_walk(terms: Terms, prepared: Prepared, walk: Walk, times: float, near
         for part in group.parts:
             often, outputs = times * group.count, len(part.sums)
             terms["multiply"] += often * (part.products + len(part.loads))
-            terms["weight not in a register"] += often * part.products * max(0, 1 - REGISTERS / words)
+            terms["weight not in a register"] += often * max(0, words + outputs - REGISTERS)
             terms["part"] += often
             terms["sum beyond four"] += often * max(0, outputs - 4)
             terms["own multipliers"] += often * (names["output"].multiplier is None)
             count_outputs(terms, prepared, often * outputs, near, outputs)
-        terms["group"] += times * group.count
+        terms["round"] += times * group.count * (group.count > 1)
 
 
 def windowed_channels(prepared: Prepared) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import ceil, prod
 
 import numpy as np
@@ -21,12 +21,24 @@ from qcgen.kernels.packing import Packed, pack
 from qcgen.kernels.plane import PlaneAxis, plane_axes
 from qcgen.kernels.reasons import why_no_depthwise, why_taps, why_wraps
 from qcgen.kernels.text import describe, x_kind
-from qcgen.kernels.unroll import Unrolled, unrolled
 
 QUAD = 4  # channels in a word of the image
 MAX_TAPS = 64  # written out one by one
 FILLED = {"size": 2, "speed": 4}  # words of a row that are parted in one round
 PLANES_BYTES = {"size": 2048, "speed": 4096}  # scratch that a band of rows may take, if more than one row fits
+
+
+@dataclass(frozen=True)
+class Parting:
+    """Words of a plane's row from ``word`` on that the C function ``by`` fills."""
+
+    word: int
+    by: str
+
+    @property
+    def pixel(self) -> int:
+        """Where the pixels of the word lie on the image."""
+        return 2 * self.word
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -73,7 +85,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     height, width = plane_axes(g)
     planes = Planes(kernel_words(height, width), height, width, ceil(width.reached / 2))
     dsp, output = dsp_output(op, packed), packed.epilogue.output
-    band, walks, near_walk = _walks(planes, dsp, setting.optimize)
+    has_calls = not dsp.is_fast and output.kind != "raw"
+    band, walks, near_walk = _walks(planes, has_calls, setting.optimize)
     plane_words = ((band - 1) * height.stride + height.span) * planes.row_words
     context = {
         "g": g,
@@ -87,7 +100,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "weight_type": packed.weights_type,
         "taps": height.kernel * width.kernel,
         "words": _word_halves(planes),
-        "keeps_start": len(planes.kernel.words) < MAX_WORDS,
+        "keeps_start": len(planes.kernel.words) <= MAX_WORDS - 1,
+        "keeps_multiplier": len(planes.kernel.words) <= MAX_WORDS - 2,
         "row_words": planes.row_words,
         "plane_words": plane_words,
         "band": band,
@@ -121,9 +135,9 @@ def _word_halves(planes: Planes) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(half(tap) for tap in pair) for pair in planes.kernel.words)
 
 
-def _walks(planes: Planes, dsp: FastOutput, optimize: str) -> tuple[int, tuple[Walk, ...], Walk]:
+def _walks(planes: Planes, has_calls: bool, optimize: str) -> tuple[int, tuple[Walk, ...], Walk]:
     """The rows of a band, how they are walked through, and how where each code takes a call or a test: one by one."""
-    lines = lines_of(planes) if dsp.is_fast else 1
+    lines = 1 if has_calls else lines_of(planes)
     band = _band(planes, lines, PLANES_BYTES[optimize])
     single = walk_of(planes, 1, optimize)
     if lines == 1 or band == 1:
@@ -144,29 +158,29 @@ def _planes_context(
         "first_whole": first,
         "beyond_whole": beyond,
         "has_whole": beyond > first,
-        **_whole_context(unrolled(beyond - first, FILLED[optimize])),
+        **_whole_context(beyond - first, FILLED[optimize]),
         "outside": _four(packed.padding),
     }
 
 
-def _whole_context(loop: Unrolled) -> dict[str, object]:
+def _whole_context(words: int, most: int) -> dict[str, object]:
     """The names for parting a row's words that lie wholly on the image: a loop of copies, and what it leaves over."""
-    rest = loop.rest if loop.count > 1 else loop.total
-    copies = _copies(loop.unroll) if loop.count > 1 else ()
-    found = {by for _, by in (*copies, *_copies(rest))}
+    rounds = words // most if words > most else 0
+    copies, rest = _partings(most if rounds else 0), _partings(words - rounds * most)
+    found = {copy.by for copy in (*copies, *rest)}
     return {
-        "whole_rounds": loop.count if copies else 0,
-        "whole_step": loop.unroll,
+        "whole_rounds": rounds,
+        "whole_step": Parting(most, ""),
         "whole_copies": copies,
-        "whole_rest": _copies(rest),
+        "whole_rest": rest,
         "parts_single": "part" in found,
         "parts_two": "part_two" in found,
     }
 
 
-def _copies(words: int) -> tuple[tuple[int, str], ...]:
-    """Words of a row from ``word`` on and the C function that parts them, two by two."""
-    return tuple((word, "part_two" if word + 1 < words else "part") for word in range(0, words, 2))
+def _partings(words: int) -> tuple[Parting, ...]:
+    """Words two by two, and a single one."""
+    return tuple(Parting(word, "part_two" if word + 1 < words else "part") for word in range(0, words, 2))
 
 
 def _output_context(output: Output, dsp: FastOutput) -> dict[str, object]:

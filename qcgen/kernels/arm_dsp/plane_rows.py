@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from qcgen.kernels.arm_dsp.kernel_words import KernelWords
 from qcgen.kernels.plane import PlaneAxis
 
-MAX_ALONE = 6  # outputs of one row that are summed at the same time if there are no more in the row
-COLUMNS = {1: 4, 2: 2}  # else so many columns at a time, if so many rows of outputs are summed together
-MAX_PARTS = {"size": 2, "speed": 4}  # and this up to so many times in a loop,
-WHOLE_PARTS = {"size": 3, "speed": 6}  # or up to so many times if that saves the loop;
-SPILLED_PARTS = 2  # so many at most if not all weights stay in registers:
-MAX_WORDS = 6  # words of weights fit them besides four sums, two words of the image and pointers
-LOAD_TIME = {1: 2, 2: 3}  # cycles of one word and of two side by side
+MAX_WORDS = 6  # words of weights that registers hold besides four sums, two words of the image and pointers
+COLUMNS = {1: 4, 2: 2}  # columns that are summed at the same time, by how many rows are: four sums,
+SPILLED_SUMS = 6  # or more sums where weights are loaded for each of their uses anyway
+MAX_PARTS = {"size": 3, "speed": 4}  # up to so many times in a loop,
+WHOLE_PARTS = {"size": 4, "speed": 8}  # or up to so many times if that saves the loop;
+SPILLED_PARTS = 2  # so many at most if not all weights stay in registers
+LOAD_COST = {1: 3, 2: 4}  # cycles and instructions of one word and of two side by side
 
 
 @dataclass(frozen=True)
@@ -84,29 +84,30 @@ class Planes:
 
 
 def lines_of(planes: Planes) -> int:
-    """Two rows of outputs are summed at the same time if they share rows of the image and that saves time for loads.
+    """Two rows of outputs are summed at the same time if that saves more than a tenth of the loads.
 
-    It does for strides of 1. Weights are needed at two places then, so they have to stay in registers.
+    It does where they share two rows of the image, in strides of 1. Weights are needed at two places then, so they have
+    to stay in registers.
     """
     if planes.height.output == 1 or len(planes.kernel.words) > MAX_WORDS:
         return 1
-    return 2 if _load_time(planes, 2) < _load_time(planes, 1) else 1
+    return 2 if _load_cost(planes, 2) < 0.9 * _load_cost(planes, 1) else 1
 
 
-def _load_time(planes: Planes, lines: int) -> float:
-    """Cycles for each output."""
+def _load_cost(planes: Planes, lines: int) -> float:
+    """What loading words of the image takes for each output."""
     part = _part(planes, lines, range(min(COLUMNS[lines], planes.width.output)))
-    return sum(LOAD_TIME[len(load.words)] for load in part.loads) / len(part.sums)
+    return sum(LOAD_COST[len(load.words)] for load in part.loads) / len(part.sums)
 
 
 def walk_of(planes: Planes, lines: int, optimize: str) -> Walk:
     """The outputs of ``lines`` rows: all at once if they are few, else in groups and what these leave over."""
-    columns, outputs = COLUMNS[lines], planes.width.output
+    outputs = planes.width.output
     if len(planes.kernel.words) <= MAX_WORDS:
-        divided = _divided(outputs, columns, MAX_PARTS[optimize], WHOLE_PARTS[optimize])
+        divided = _divided(outputs, COLUMNS[lines], MAX_PARTS[optimize], WHOLE_PARTS[optimize])
     else:
-        columns = outputs if outputs <= MAX_ALONE else columns
-        divided = _divided(outputs, columns, SPILLED_PARTS, SPILLED_PARTS)
+        has_more = planes.width.stride == 1 or outputs <= SPILLED_SUMS
+        divided = _divided(outputs, SPILLED_SUMS if has_more else COLUMNS[lines], SPILLED_PARTS, SPILLED_PARTS)
     groups = tuple(_group(planes, lines, columns, count) for columns, count in divided)
     read = sum(group.step * group.count for group in groups)
     return Walk(lines, groups, lines * planes.height.stride * planes.row_words - read)
@@ -130,10 +131,10 @@ def _group(planes: Planes, lines: int, sizes: list[int], count: int) -> Group:
 def _part(planes: Planes, lines: int, columns: range) -> Part:
     height, width = planes.height, planes.width
     words: dict[tuple[int, int], list[Product]] = {}
-    sums = []
+    sums: list[tuple[str, str]] = []
     for line in range(lines):
         for column in columns:
-            name = f"sum{column * lines + line}"
+            name = f"sum{lines * columns.start + len(sums)}"
             sums.append((name, _place(line, column)))
             for row in range(height.kernel):
                 y = line * height.stride + row * height.dilation

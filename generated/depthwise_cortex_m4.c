@@ -128,6 +128,26 @@ static inline int32_t depthwise_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t 
 #endif
 }
 
+/* sum + a.low * b.low (SMLABB). */
+static inline int32_t depthwise_cortex_m4_dsp_low_by_low(int32_t a, int32_t b, int32_t sum)
+{
+#if defined(__ARM_FEATURE_SIMD32)
+    return __smlabb(a, b, sum);
+#else
+    return sum + (int16_t)a * (int16_t)b;
+#endif
+}
+
+/* sum + a.low * b.high (SMLABT). */
+static inline int32_t depthwise_cortex_m4_dsp_low_by_high(int32_t a, int32_t b, int32_t sum)
+{
+#if defined(__ARM_FEATURE_SIMD32)
+    return __smlabt(a, b, sum);
+#else
+    return sum + (int16_t)a * (int16_t)(b >> 16);
+#endif
+}
+
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset (SMMLA, which the compilers do not offer). */
 static inline int32_t depthwise_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
 {
@@ -211,6 +231,19 @@ static inline void depthwise_cortex_m4_conv1_part(const int8_t *pixels, int32_t 
     depthwise_cortex_m4_conv1_put(depthwise_cortex_m4_dsp_load_word(pixels), depthwise_cortex_m4_dsp_load_word(pixels + IN_CHANNELS), planes);
 }
 
+/* The same for four pixels in a row, which are all loaded before any is stored: loads in a row take less time. */
+static inline void depthwise_cortex_m4_conv1_part_two(const int8_t *pixels, int32_t *planes)
+{
+    enum { IN_CHANNELS = 8 };
+    const int32_t first = depthwise_cortex_m4_dsp_load_word(pixels);
+    const int32_t second = depthwise_cortex_m4_dsp_load_word(pixels + IN_CHANNELS);
+    const int32_t third = depthwise_cortex_m4_dsp_load_word(pixels + 2 * IN_CHANNELS);
+    const int32_t fourth = depthwise_cortex_m4_dsp_load_word(pixels + 3 * IN_CHANNELS);
+
+    depthwise_cortex_m4_conv1_put(first, second, planes);
+    depthwise_cortex_m4_conv1_put(third, fourth, planes + 1);
+}
+
 /* Four channels of the pixel in column `column`, which may lie outside the image. */
 static inline int32_t depthwise_cortex_m4_conv1_pixel(const int8_t *row, int32_t column)
 {
@@ -240,13 +273,14 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_planes(const 
             }
         } else {
             const int8_t *pixels = row + (2 * FIRST - PAD) * IN_CHANNELS;
+            int32_t *to = planes + FIRST;
 
-            for (int32_t i = FIRST; i < FIRST + 4; i += 2) {
-                depthwise_cortex_m4_conv1_part(pixels, planes + i);
-                depthwise_cortex_m4_conv1_part(pixels + 2 * IN_CHANNELS, planes + i + 1);
+            for (int32_t i = 0; i < 2; i++) {
+                depthwise_cortex_m4_conv1_part_two(pixels, to);
                 pixels += 4 * IN_CHANNELS;
+                to += 2;
             }
-            depthwise_cortex_m4_conv1_part(pixels, planes + BEYOND - 1);
+            depthwise_cortex_m4_conv1_part(pixels, to);
             for (int32_t i = BEYOND; i < ROW; i++) {
                 depthwise_cortex_m4_conv1_put(depthwise_cortex_m4_conv1_pixel(row, 2 * i - PAD), depthwise_cortex_m4_conv1_pixel(row, 2 * i + 1 - PAD), planes + i);
             }
@@ -258,67 +292,59 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_planes(const 
 /* One channel of `rows` rows of outputs. */
 DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const int32_t *row, int8_t *out, int32_t m, int32_t rows)
 {
-    enum { CHANNELS = 8, OUT_WIDTH = 5 };
+    enum { CHANNELS = 8 };
     const int8_t *const weights = depthwise_cortex_m4_conv1_weights + 9 * m;
-    const int32_t w0_0 = depthwise_cortex_m4_dsp_pair(weights[0 + 0], weights[0 + 1]);
-    const int32_t w0_1 = depthwise_cortex_m4_dsp_pair(weights[0 + 2], 0);
-    const int32_t w1_0 = depthwise_cortex_m4_dsp_pair(weights[3 + 0], weights[3 + 1]);
-    const int32_t w1_1 = depthwise_cortex_m4_dsp_pair(weights[3 + 2], 0);
-    const int32_t w2_0 = depthwise_cortex_m4_dsp_pair(weights[6 + 0], weights[6 + 1]);
-    const int32_t w2_1 = depthwise_cortex_m4_dsp_pair(weights[6 + 2], 0);
-    /* What is read once in a while stays in memory, by `volatile`: registers are for the weights. */
-    const volatile int32_t start = depthwise_cortex_m4_conv1_start[m];
+    const int32_t w0 = depthwise_cortex_m4_dsp_pair(weights[0], weights[1]);
+    const int32_t w1 = depthwise_cortex_m4_dsp_pair(weights[3], weights[4]);
+    const int32_t w2 = depthwise_cortex_m4_dsp_pair(weights[6], weights[7]);
+    const int32_t w3 = depthwise_cortex_m4_dsp_pair(weights[2], weights[5]);
+    const int32_t w4 = depthwise_cortex_m4_dsp_pair(weights[8], 0);
+    /* What `volatile` keeps in memory is read once in a while: registers are for the weights. */
+    const int32_t start = depthwise_cortex_m4_conv1_start[m];
     const volatile int32_t own_multiplier = depthwise_cortex_m4_conv1_multiplier[m];
     const volatile int32_t own_offset = depthwise_cortex_m4_conv1_offset[m];
 
-    for (int32_t i = 0; i < rows; i++) {
+    for (; rows != 0; rows--) {
         {
             int32_t word0, word1;
             int32_t sum0 = start;
             int32_t sum1 = sum0;
             int32_t sum2 = sum0;
             int32_t sum3 = sum0;
-            int32_t sum4 = sum0;
 
             depthwise_cortex_m4_dsp_two_at(row + 0, &word0, &word1);
-            sum0 = depthwise_cortex_m4_dsp_dot(word0, w0_0, sum0);
-            sum0 = depthwise_cortex_m4_dsp_dot(word1, w0_1, sum0);
-            sum1 = depthwise_cortex_m4_dsp_dot(word1, w0_0, sum1);
+            sum0 = depthwise_cortex_m4_dsp_dot(word0, w0, sum0);
+            sum0 = depthwise_cortex_m4_dsp_low_by_low(word1, w3, sum0);
+            sum1 = depthwise_cortex_m4_dsp_dot(word1, w0, sum1);
             depthwise_cortex_m4_dsp_two_at(row + 2, &word0, &word1);
-            sum1 = depthwise_cortex_m4_dsp_dot(word0, w0_1, sum1);
-            sum2 = depthwise_cortex_m4_dsp_dot(word0, w0_0, sum2);
-            sum2 = depthwise_cortex_m4_dsp_dot(word1, w0_1, sum2);
-            sum3 = depthwise_cortex_m4_dsp_dot(word1, w0_0, sum3);
-            depthwise_cortex_m4_dsp_two_at(row + 4, &word0, &word1);
-            sum3 = depthwise_cortex_m4_dsp_dot(word0, w0_1, sum3);
-            sum4 = depthwise_cortex_m4_dsp_dot(word0, w0_0, sum4);
-            sum4 = depthwise_cortex_m4_dsp_dot(word1, w0_1, sum4);
+            sum1 = depthwise_cortex_m4_dsp_low_by_low(word0, w3, sum1);
+            sum2 = depthwise_cortex_m4_dsp_dot(word0, w0, sum2);
+            sum2 = depthwise_cortex_m4_dsp_low_by_low(word1, w3, sum2);
+            sum3 = depthwise_cortex_m4_dsp_dot(word1, w0, sum3);
+            word0 = row[4];
+            sum3 = depthwise_cortex_m4_dsp_low_by_low(word0, w3, sum3);
             depthwise_cortex_m4_dsp_two_at(row + 6 + 0, &word0, &word1);
-            sum0 = depthwise_cortex_m4_dsp_dot(word0, w1_0, sum0);
-            sum0 = depthwise_cortex_m4_dsp_dot(word1, w1_1, sum0);
-            sum1 = depthwise_cortex_m4_dsp_dot(word1, w1_0, sum1);
+            sum0 = depthwise_cortex_m4_dsp_dot(word0, w1, sum0);
+            sum0 = depthwise_cortex_m4_dsp_low_by_high(word1, w3, sum0);
+            sum1 = depthwise_cortex_m4_dsp_dot(word1, w1, sum1);
             depthwise_cortex_m4_dsp_two_at(row + 6 + 2, &word0, &word1);
-            sum1 = depthwise_cortex_m4_dsp_dot(word0, w1_1, sum1);
-            sum2 = depthwise_cortex_m4_dsp_dot(word0, w1_0, sum2);
-            sum2 = depthwise_cortex_m4_dsp_dot(word1, w1_1, sum2);
-            sum3 = depthwise_cortex_m4_dsp_dot(word1, w1_0, sum3);
-            depthwise_cortex_m4_dsp_two_at(row + 6 + 4, &word0, &word1);
-            sum3 = depthwise_cortex_m4_dsp_dot(word0, w1_1, sum3);
-            sum4 = depthwise_cortex_m4_dsp_dot(word0, w1_0, sum4);
-            sum4 = depthwise_cortex_m4_dsp_dot(word1, w1_1, sum4);
+            sum1 = depthwise_cortex_m4_dsp_low_by_high(word0, w3, sum1);
+            sum2 = depthwise_cortex_m4_dsp_dot(word0, w1, sum2);
+            sum2 = depthwise_cortex_m4_dsp_low_by_high(word1, w3, sum2);
+            sum3 = depthwise_cortex_m4_dsp_dot(word1, w1, sum3);
+            word0 = row[6 + 4];
+            sum3 = depthwise_cortex_m4_dsp_low_by_high(word0, w3, sum3);
             depthwise_cortex_m4_dsp_two_at(row + 12 + 0, &word0, &word1);
-            sum0 = depthwise_cortex_m4_dsp_dot(word0, w2_0, sum0);
-            sum0 = depthwise_cortex_m4_dsp_dot(word1, w2_1, sum0);
-            sum1 = depthwise_cortex_m4_dsp_dot(word1, w2_0, sum1);
+            sum0 = depthwise_cortex_m4_dsp_dot(word0, w2, sum0);
+            sum0 = depthwise_cortex_m4_dsp_low_by_low(word1, w4, sum0);
+            sum1 = depthwise_cortex_m4_dsp_dot(word1, w2, sum1);
             depthwise_cortex_m4_dsp_two_at(row + 12 + 2, &word0, &word1);
-            sum1 = depthwise_cortex_m4_dsp_dot(word0, w2_1, sum1);
-            sum2 = depthwise_cortex_m4_dsp_dot(word0, w2_0, sum2);
-            sum2 = depthwise_cortex_m4_dsp_dot(word1, w2_1, sum2);
-            sum3 = depthwise_cortex_m4_dsp_dot(word1, w2_0, sum3);
-            depthwise_cortex_m4_dsp_two_at(row + 12 + 4, &word0, &word1);
-            sum3 = depthwise_cortex_m4_dsp_dot(word0, w2_1, sum3);
-            sum4 = depthwise_cortex_m4_dsp_dot(word0, w2_0, sum4);
-            sum4 = depthwise_cortex_m4_dsp_dot(word1, w2_1, sum4);
+            sum1 = depthwise_cortex_m4_dsp_low_by_low(word0, w4, sum1);
+            sum2 = depthwise_cortex_m4_dsp_dot(word0, w2, sum2);
+            sum2 = depthwise_cortex_m4_dsp_low_by_low(word1, w4, sum2);
+            sum3 = depthwise_cortex_m4_dsp_dot(word1, w2, sum3);
+            word0 = row[12 + 4];
+            sum3 = depthwise_cortex_m4_dsp_low_by_low(word0, w4, sum3);
             {
                 const int32_t multiplier = own_multiplier;
                 const int32_t offset = own_offset;
@@ -327,6 +353,23 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
                 *(out + 1 * CHANNELS) = depthwise_cortex_m4_conv1_code(sum1, multiplier, offset);
                 *(out + 2 * CHANNELS) = depthwise_cortex_m4_conv1_code(sum2, multiplier, offset);
                 *(out + 3 * CHANNELS) = depthwise_cortex_m4_conv1_code(sum3, multiplier, offset);
+            }
+
+            int32_t sum4 = start;
+
+            depthwise_cortex_m4_dsp_two_at(row + 4, &word0, &word1);
+            sum4 = depthwise_cortex_m4_dsp_dot(word0, w0, sum4);
+            sum4 = depthwise_cortex_m4_dsp_low_by_low(word1, w3, sum4);
+            depthwise_cortex_m4_dsp_two_at(row + 6 + 4, &word0, &word1);
+            sum4 = depthwise_cortex_m4_dsp_dot(word0, w1, sum4);
+            sum4 = depthwise_cortex_m4_dsp_low_by_high(word1, w3, sum4);
+            depthwise_cortex_m4_dsp_two_at(row + 12 + 4, &word0, &word1);
+            sum4 = depthwise_cortex_m4_dsp_dot(word0, w2, sum4);
+            sum4 = depthwise_cortex_m4_dsp_low_by_low(word1, w4, sum4);
+            {
+                const int32_t multiplier = own_multiplier;
+                const int32_t offset = own_offset;
+
                 *(out + 4 * CHANNELS) = depthwise_cortex_m4_conv1_code(sum4, multiplier, offset);
             }
             row += 5;

@@ -127,6 +127,68 @@ SHAPES = (
 )
 
 
+DEPTHWISE = (
+    *(
+        quantized(f"dsp_depthwise_{h}_by_{w}", (1, 4, h, w), (4, 1, 3, 3), x, group=4, pads=[1, 1, 1, 1])
+        for h, w, x in ((2, 24, S8), (5, 19, U8), (7, 40, U8S8), (3, 49, S8), (25, 5, S8))
+    ),
+    *(
+        quantized(
+            f"dsp_depthwise_{h}_by_{w}_taps_stride_{v}_by_{u}",
+            (2, 7, 9, 18),
+            (7, 1, h, w),
+            U8S8,
+            group=7,
+            strides=[v, u],
+            pads=[h // 2, w // 2, h // 2, w // 2],
+        )
+        for h, w in ((1, 3), (2, 3), (3, 1), (3, 2), (3, 3), (3, 5))
+        for v, u in ((1, 1), (1, 2), (2, 1), (2, 2))
+    ),
+    *(
+        quantized(f"dsp_depthwise_{k}_by_{k}_on_30", (1, 5, 6, 30), (5, 1, k, k), S8, group=5, pads=[k // 2] * 4)
+        for k in (4, 5, 7)
+    ),
+    *(
+        quantized(
+            f"dsp_depthwise_dilated_{d}_by_{e}",
+            (1, 6, 9, 14),
+            (6, 1, 3, 3),
+            U8,
+            group=6,
+            pads=[d, e, d, e],
+            dilations=[d, e],
+        )
+        for d, e in ((1, 2), (2, 1))
+    ),
+    quantized(
+        "dsp_depthwise_ties_in_two_rows",
+        (1, 6, 15, 26),
+        (6, 1, 3, 3),
+        S8,
+        group=6,
+        scale=[2.0**-7, 0.003, 2.0**-8, 0.002, 0.004, 2.0**-9],
+        pads=[1, 1, 1, 1],
+    ),
+    quantized("dsp_depthwise_one_scale", (1, 8, 9, 12), (8, 1, 3, 3), U8, group=8, scale=0.003, pads=[1, 1, 1, 1]),
+    quantized("dsp_depthwise_relu", (1, 5, 8, 9), (5, 1, 3, 3), U8, group=5, y_zero_point=0, pads=[1, 1, 1, 1]),
+    quantized(
+        "dsp_depthwise_minus_128_in_two_rows", (1, 4, 6, 14), (4, 1, 3, 3), S8, w=full((4, 1, 3, 3), -128), group=4
+    ),
+    quantized(
+        "dsp_depthwise_ends_strided",
+        (1, 4, 9, 17),
+        (4, 1, 3, 3),
+        U8S8,
+        w=edge((4, 1, 3, 3), 8),
+        group=4,
+        strides=[2, 2],
+    ),
+    integer("dsp_depthwise_integer", (1, 6, 7, 11), (6, 1, 3, 3), ("int8", "int8"), group=6, pads=[1, 1, 1, 1]),
+)
+"""Depthwise convolutions: rows of outputs one by one and two by two, in loops and written out, and what these leave."""
+
+
 PLANES = (
     quantized("dsp_planes_of_3_channels", (1, 3, 9, 8), (8, 3, 3, 3), S8, pads=[0, 0, 1, 1], strides=[2, 2]),
     quantized("dsp_planes_in_2_images", (2, 3, 5, 7), (5, 3, 3, 3), U8, pads=[1, 1, 1, 1]),

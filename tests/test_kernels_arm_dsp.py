@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 from batch import Image, Unit, assert_right, assert_sanitized, build, require, unit
 from cases import CASES, S8, Case, quantized
-from cases_arm_dsp import EXTREMES, PLANES, SHAPES
+from cases_arm_dsp import DEPTHWISE, EXTREMES, PLANES, SHAPES
 
+from qcgen.kernels.arm_dsp.depthwise import PLANES_BYTES
 from qcgen.kernels.arm_dsp.segment import Segment
 
 AIMS = ("size", "speed")
 
 
-DSP_CASES = (*CASES, *EXTREMES, *SHAPES, *PLANES)
+DSP_CASES = (*CASES, *EXTREMES, *SHAPES, *DEPTHWISE, *PLANES)
 
 
 def dsp_unit(case: Case, optimize: str) -> Unit:
@@ -46,7 +47,7 @@ def test_buffers_at_odd_addresses_are_enough_and_nothing_beside_them_is_written(
 
 def test_nothing_is_read_beside_the_buffers_and_no_behaviour_is_undefined(tmp_path):
     # Dense and pointwise kernels read their input word by word, the others find their windows in it.
-    units = [dsp_unit(case, aim) for case in (*EXTREMES, *SHAPES, *PLANES) for aim in AIMS]
+    units = [dsp_unit(case, aim) for case in (*EXTREMES, *SHAPES, *DEPTHWISE, *PLANES) for aim in AIMS]
     units = [each for each in units if each.artifact.plan.calls[0].kernel.startswith("arm_dsp")]
     assert_sanitized(tmp_path, units)
 
@@ -91,6 +92,37 @@ def test_what_dense_channels_share_is_found_in_a_narrow_block_by_some_case_and_a
     assert any(each["crosses_apart"] == apart and each["segments"][0].form == form for each in names)
 
 
+def depthwise_contexts() -> list[dict[str, object]]:
+    calls = [call for case in DSP_CASES for aim in AIMS for call in dsp_unit(case, aim).artifact.plan.calls]
+    return [call.context for call in calls if call.kernel == "arm_dsp/depthwise"]
+
+
+@pytest.mark.parametrize("has_windows", [False, True])
+@pytest.mark.parametrize("lines", [(1,), (2,), (2, 1)])
+def test_some_case_sums_rows_of_planes_in_each_way(lines, has_windows):
+    assert any(
+        tuple(walk.lines for walk in names["walks"]) == lines and names["dsp"].has_windows == has_windows
+        for names in depthwise_contexts()
+    )
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("is_looped", [False, True])
+@pytest.mark.parametrize("lines", [1, 2])
+def test_some_case_has_loops_along_rows_and_some_has_none(lines, is_looped, is_packed):
+    assert any(
+        walk.lines == lines and names["is_packed"] == is_packed and any(g.count > 1 for g in walk.groups) == is_looped
+        for names in depthwise_contexts()
+        for walk in names["walks"]
+    )
+
+
+def test_planes_of_a_channel_stay_within_their_memory_if_more_than_one_row_fits():
+    for names in depthwise_contexts():
+        most = PLANES_BYTES["speed" if names["is_packed"] else "size"]
+        assert 16 * names["plane_words"] <= most or names["band"] == 1
+
+
 def test_sums_are_scaled_up_where_that_keeps_lines_away_from_ties():
     [case] = [case for case in SHAPES if case.name == "dsp_ties_in_some_blocks"]
     dsp = {aim: dsp_unit(case, aim).artifact.plan.calls[0].context for aim in AIMS}
@@ -122,7 +154,7 @@ def test_weights_at_minus_128_do_not_share_words(optimize):
 
 
 def test_weights_keep_their_size_in_flash_with_optimize_size():
-    for case in SHAPES:
+    for case in (*SHAPES, *DEPTHWISE):
         each = dsp_unit(case, "size")
         [call] = each.artifact.plan.calls
         if not call.kernel.startswith("arm_dsp"):

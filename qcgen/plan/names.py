@@ -34,6 +34,7 @@ DSP_NAMES = (
     "dsp_cross_four",
     "dsp_cross_six",
     "dsp_cross_six_rest",
+    "dsp_low_by_low",
     "dsp_low_by_high",
     "dsp_high_by_low",
     "dsp_upper",

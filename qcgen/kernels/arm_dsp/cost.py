@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil, prod
 from typing import Any
 
 import numpy as np
 
 from qcgen.ir.program import Conv, Operator
+from qcgen.kernels.arm_dsp.plane_rows import Walk
 from qcgen.kernels.cost import Names, Terms, count_kinds, count_pair_lines, near_ties, new_terms
 from qcgen.kernels.kernel import Prepared
 
@@ -18,7 +20,7 @@ WINDOW_KINDS = (
     *("widened run", "widened word", "widened round"),
 )
 """What may be done to find and widen windows: some layers do some of it, and each kind has a figure."""
-REGISTERS = 9  # words of weights that a loop keeps besides its sums and pointers
+REGISTERS = 10  # for words of weights and sums, besides two words of the image and pointers
 
 
 def conv_terms(op: Operator, prepared: Prepared) -> Terms:
@@ -200,24 +202,36 @@ def depthwise_terms(op: Operator, prepared: Prepared) -> Terms:
         terms["parted outside word"] += quads * (len(filled) - inside) * names["row_words"]
     channels = 4 * quads * len(bands)
     terms["channel" + alone] = channels
-    words = names["kernel_words"]
-    terms["packed weight" if names["is_packed"] else "paired weight"] = channels * words
-    rows = 4 * quads * height.output
-    terms["row"] = rows
-    taps = len(names["kernel_rows"])
+    terms["packed weight" if names["is_packed"] else "paired weight"] = channels * len(names["words"])
     share = windowed_channels(prepared)
-    for group in names["groups"]:
-        times = rows * group.count
-        for part in group.parts:
-            products = taps * sum(len(word.products) for word in part.words)
-            terms["multiply"] += times * (products + taps * len(part.twos))
-            terms["weight not in a register"] += times * products * max(0, 1 - REGISTERS / words)
-            terms["part"] += times
-            terms["sum beyond four"] += times * max(0, len(part.outputs) - 4)
-            terms["own multipliers"] += times * (names["output"].multiplier is None)
-            count_outputs(terms, prepared, times * len(part.outputs), share, len(part.outputs))
-        terms["group"] += times
+    walks = [(walk, 4 * quads * (1 - share) * n, 0.0) for walk, n in _rounds(names["walks"], bands)]
+    walks += [(walk, 4 * quads * share * n, 1.0) for walk, n in _rounds(names["near_walks"], bands)]
+    for walk, times, near in walks:
+        _count_walk(terms, prepared, walk, times, near)
     return terms
+
+
+def _rounds(walks: Sequence[Walk], bands: Sequence[tuple[int, int]]) -> list[tuple[Walk, int]]:
+    """How often a channel walks through rows of outputs in each way: all bands together."""
+    found = [(walks[0], sum(rows // walks[0].lines for _, rows in bands))]
+    return found + [(rest, sum(rows % walks[0].lines for _, rows in bands)) for rest in walks[1:]]
+
+
+def _count_walk(terms: Terms, prepared: Prepared, walk: Walk, times: float, near: float) -> None:
+    """One way through rows of outputs, ``times`` times; ``near`` is the share of channels that have a tie window."""
+    names: Names = prepared.context
+    words = len(names["words"])
+    terms["row"] += times
+    for group in walk.groups:
+        for part in group.parts:
+            often, outputs = times * group.count, len(part.sums)
+            terms["multiply"] += often * (part.products + len(part.loads))
+            terms["weight not in a register"] += often * max(0, words + outputs - REGISTERS)
+            terms["part"] += often
+            terms["sum beyond four"] += often * max(0, outputs - 4)
+            terms["own multipliers"] += often * (names["output"].multiplier is None)
+            count_outputs(terms, prepared, often * outputs, near, outputs)
+        terms["round"] += times * group.count * (group.count > 1)
 
 
 def windowed_channels(prepared: Prepared) -> float:

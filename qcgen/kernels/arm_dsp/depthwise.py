@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from math import prod
+from dataclasses import dataclass, replace
+from math import ceil, prod
 
 import numpy as np
 
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.arm_dsp.cost import depthwise_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
+from qcgen.kernels.arm_dsp.kernel_words import KernelWords, Tap, kernel_words
 from qcgen.kernels.arm_dsp.output import dsp_output, output_support
-from qcgen.kernels.arm_dsp.plane_rows import Group, RowWeights, groups_of, row_weights, row_words_of
+from qcgen.kernels.arm_dsp.plane_rows import MAX_WORDS, Planes, Walk, lines_of, walk_of
 from qcgen.kernels.cost import Estimate
-from qcgen.kernels.fast_output import output_constants
+from qcgen.kernels.epilogue import Output
+from qcgen.kernels.fast_output import FastOutput, output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed, pack
 from qcgen.kernels.plane import PlaneAxis, plane_axes
@@ -22,7 +24,21 @@ from qcgen.kernels.text import describe, x_kind
 
 QUAD = 4  # channels in a word of the image
 MAX_TAPS = 64  # written out one by one
+FILLED = {"size": 2, "speed": 4}  # words of a row that are parted in one round
 PLANES_BYTES = {"size": 2048, "speed": 4096}  # scratch that a band of rows may take, if more than one row fits
+
+
+@dataclass(frozen=True)
+class Parting:
+    """Words of a plane's row from ``word`` on that the C function ``by`` fills."""
+
+    word: int
+    by: str
+
+    @property
+    def pixel(self) -> int:
+        """Where the pixels of the word lie on the image."""
+        return 2 * self.word
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -39,20 +55,26 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     return too_many or why_wraps(pack(op, setting.features, 0, whole_weights=True))
 
 
-def _band(height: PlaneAxis, row_words: int, most_bytes: int) -> int:
-    """How many rows of outputs are computed from one filling of the planes."""
-    rows = most_bytes // (4 * QUAD * row_words)
-    return min(height.output, max(1, (rows - height.span) // height.stride + 1))
+def _band(planes: Planes, lines: int, most_bytes: int) -> int:
+    """How many rows of outputs are computed from one filling of the planes: bands of one size, if they can be."""
+    height = planes.height
+    rows = most_bytes // (4 * QUAD * planes.row_words)
+    most = min(height.output, max(1, (rows - height.span) // height.stride + 1))
+    if lines == 2 and 4 <= most < height.output:
+        most -= most % 2  # a single row at the end of each band takes longer
+    band = ceil(height.output / ceil(height.output / most))
+    return band + band % 2 if lines == 2 and band < most else band
 
 
-def _words(packed: Packed, height: PlaneAxis, width: PlaneAxis, row: RowWeights) -> Int64s:
+def _words(packed: Packed, height: PlaneAxis, width: PlaneAxis, kernel: KernelWords) -> Int64s:
     """(M, words) int32: the weights of a channel as pairs."""
     taps = packed.weights.reshape(-1, height.kernel, width.kernel)
-    zero = np.zeros_like(taps[:, :, 0])
-    pairs = [[zero if t is None else taps[:, :, t] for t in word] for word in row.words]
-    values = [(low & 0xFFFF) | (high & 0xFFFF) << 16 for low, high in pairs]
-    stacked = np.stack(values, axis=-1).reshape(packed.weights.shape[0], -1)
-    return (stacked + 2**31) % 2**32 - 2**31
+
+    def half(tap: Tap | None) -> Int64s:
+        return np.zeros_like(taps[:, 0, 0]) if tap is None else taps[:, tap[0], tap[1]]
+
+    values = [(half(low) & 0xFFFF) | (half(high) & 0xFFFF) << 16 for low, high in kernel.words]
+    return (np.stack(values, axis=-1) + 2**31) % 2**32 - 2**31
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:
@@ -61,10 +83,11 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     g = op.geometry
     packed = pack(op, setting.features, 0, whole_weights=True)
     height, width = plane_axes(g)
-    row, groups = row_weights(width), groups_of(width)
-    row_words = row_words_of(groups)
-    band = _band(height, row_words, PLANES_BYTES[setting.optimize])
-    plane_words = ((band - 1) * height.stride + height.span) * row_words
+    planes = Planes(kernel_words(height, width), height, width, ceil(width.reached / 2))
+    dsp, output = dsp_output(op, packed), packed.epilogue.output
+    has_calls = not dsp.is_fast and output.kind != "raw"
+    band, walks, near_walk = _walks(planes, has_calls, setting.optimize)
+    plane_words = ((band - 1) * height.stride + height.span) * planes.row_words
     context = {
         "g": g,
         "description": describe(op),
@@ -75,40 +98,58 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "width": width,
         "is_packed": setting.optimize == "speed",
         "weight_type": packed.weights_type,
-        "groups": groups,
-        "row_words": row_words,
+        "taps": height.kernel * width.kernel,
+        "words": _word_halves(planes),
+        "keeps_start": len(planes.kernel.words) <= MAX_WORDS - 1,
+        "keeps_multiplier": len(planes.kernel.words) <= MAX_WORDS - 2,
+        "row_words": planes.row_words,
         "plane_words": plane_words,
-        "rows_left": height.stride * row_words - sum(group.step * group.count for group in groups),
         "band": band,
         "x_image": g.in_channels * prod(g.input),
         "y_image": g.out_channels * prod(g.output),
         "uses_string": True,
-        **_taps_context(height, width, row, row_words),
-        **_planes_context(g, width, packed, row_words),
-        **_output_context(op, packed),
+        "walks": walks,
+        "near_walks": (near_walk,),
+        **_planes_context(g, width, packed, planes.row_words, setting.optimize),
+        **_output_context(output, dsp),
     }
     start = Constants("start", "int32_t", packed.start, "where each accumulator starts.")
-    weights = _weights(g, packed, _words(packed, height, width, row) if setting.optimize == "speed" else None)
+    weights = _weights(g, packed, _words(packed, height, width, planes.kernel) if setting.optimize == "speed" else None)
     scratch = Scratch(4 * QUAD * plane_words, 4)
     constants = (weights, start, *output_constants(packed))
-    return Prepared(constants, context, (scratch,), _support(op, packed, groups), packed.certificate)
+    return Prepared(
+        constants,
+        context,
+        (scratch,),
+        _support(op, packed, (*walks, *([near_walk] if dsp.has_windows else []))),
+        packed.certificate,
+    )
 
 
-def _taps_context(height: PlaneAxis, width: PlaneAxis, row: RowWeights, row_words: int) -> dict[str, object]:
-    """The names for the rows of a window: where each lies in a plane, and where its weights are."""
-    rows = range(height.kernel)
-    return {
-        "taps": height.kernel * width.kernel,
-        "row_weights": row.words,
-        "kernel_rows": rows,
-        "kernel_words": height.kernel * len(row.words),
-        "tap_rows": tuple(r * height.dilation * row_words for r in rows),
-        "tap_weights": tuple(r * width.kernel for r in rows),
-        "word_weights": tuple(r * len(row.words) for r in rows),
-    }
+def _word_halves(planes: Planes) -> tuple[tuple[str, ...], ...]:
+    """The taps of each word of the kernel, in C."""
+
+    def half(tap: Tap | None) -> str:
+        return "0" if tap is None else f"weights[{tap[0] * planes.width.kernel + tap[1]}]"
+
+    return tuple(tuple(half(tap) for tap in pair) for pair in planes.kernel.words)
 
 
-def _planes_context(g: ConvGeometry, width: PlaneAxis, packed: Packed, row_words: int) -> dict[str, object]:
+def _walks(planes: Planes, has_calls: bool, optimize: str) -> tuple[int, tuple[Walk, ...], Walk]:
+    """The rows of a band, how they are walked through, and how where each code takes a call or a test: one by one."""
+    lines = 1 if has_calls else lines_of(planes)
+    band = _band(planes, lines, PLANES_BYTES[optimize])
+    single = walk_of(planes, 1, optimize)
+    if lines == 1 or band == 1:
+        return band, (single,), single
+    has_rest = band % 2 == 1 or planes.height.output % 2 == 1
+    pairs = walk_of(planes, lines, optimize)
+    return band, (pairs, single) if has_rest else (pairs,), single
+
+
+def _planes_context(
+    g: ConvGeometry, width: PlaneAxis, packed: Packed, row_words: int, optimize: str
+) -> dict[str, object]:
     """The names for filling the planes: the words of a row that lie wholly on the image, and what lies outside."""
     first = min(-(-width.pad // 2), row_words)
     beyond = max(min((width.input + width.pad) // 2, row_words), first)
@@ -117,15 +158,33 @@ def _planes_context(g: ConvGeometry, width: PlaneAxis, packed: Packed, row_words
         "first_whole": first,
         "beyond_whole": beyond,
         "has_whole": beyond > first,
-        "whole_twos": (beyond - first) // 2 * 2,
-        "is_whole_odd": (beyond - first) % 2 == 1,
+        **_whole_context(beyond - first, FILLED[optimize]),
         "outside": _four(packed.padding),
     }
 
 
-def _output_context(op: Conv, packed: Packed) -> dict[str, object]:
+def _whole_context(words: int, most: int) -> dict[str, object]:
+    """The names for parting a row's words that lie wholly on the image: a loop of copies, and what it leaves over."""
+    rounds = words // most if words > most else 0
+    copies, rest = _partings(most if rounds else 0), _partings(words - rounds * most)
+    found = {copy.by for copy in (*copies, *rest)}
+    return {
+        "whole_rounds": rounds,
+        "whole_step": Parting(most, ""),
+        "whole_copies": copies,
+        "whole_rest": rest,
+        "parts_single": "part" in found,
+        "parts_two": "part_two" in found,
+    }
+
+
+def _partings(words: int) -> tuple[Parting, ...]:
+    """Words two by two, and a single one."""
+    return tuple(Parting(word, "part_two" if word + 1 < words else "part") for word in range(0, words, 2))
+
+
+def _output_context(output: Output, dsp: FastOutput) -> dict[str, object]:
     """The names for the output step, and which of its numbers stay in registers for a channel's whole plane."""
-    dsp, output = dsp_output(op, packed), packed.epilogue.output
     keeps_own = dsp.is_fast and output.multiplier is None
     shared_offset = output.offset if keeps_own and not dsp.has_windows else None
     if shared_offset is not None:
@@ -147,11 +206,11 @@ def _weights(g: ConvGeometry, packed: Packed, words: Int64s | None) -> Constants
     return Constants("weights", packed.weights_type, packed.weights, meaning)
 
 
-def _support(op: Conv, packed: Packed, groups: tuple[Group, ...]) -> tuple[str, ...]:
+def _support(op: Conv, packed: Packed, walks: tuple[Walk, ...]) -> tuple[str, ...]:
     """The C functions that the text calls."""
-    parts = [part for group in groups for part in group.parts]
-    products = {f"dsp_{product.by}" for part in parts for word in part.words for product in word.products}
-    loads = {"dsp_two_at" for part in parts for two in part.twos if len(two) == 2}
+    found = [load for walk in walks for group in walk.groups for part in group.parts for load in part.loads]
+    products = {f"dsp_{product.by}" for load in found for word in load.words for product in word}
+    loads = {"dsp_two_at" for load in found if len(load.words) == 2}
     parting = {"dsp_load_word", f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_pair", "dsp_pair_high"}
     return ("dsp", *sorted(products | loads | parting), *output_support(op, packed))
 

@@ -11,7 +11,7 @@ from qcgen.kernels.plane import PlaneAxis
 MAX_WORDS = 6  # words of weights that registers hold besides four sums, two words of the image and pointers
 COLUMNS = {1: 4, 2: 2}  # columns that are summed at the same time, by how many rows are: four sums,
 SPILLED_SUMS = 6  # or more sums where weights are loaded for each of their uses anyway
-MAX_PARTS = {"size": 3, "speed": 4}  # up to so many times in a loop,
+MAX_PARTS = {"size": 2, "speed": 4}  # up to so many times in a loop,
 WHOLE_PARTS = {"size": 4, "speed": 8}  # or up to so many times if that saves the loop;
 SPILLED_PARTS = 2  # so many at most if not all weights stay in registers
 LOAD_COST = {1: 3, 2: 4}  # cycles and instructions of one word and of two side by side

@@ -307,10 +307,11 @@ static CONV_CORTEX_M4_INLINE const int32_t *conv_cortex_m4_conv1_block4(const in
     return constants;
 }
 
-/* Output channels 0 to 3 of two pixels, 4 at a time. The constants are an argument: a literal, their
-   address would lie amid the loop, which would have to jump over it. */
-CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_channels4(const int32_t *pairs, const int32_t *constants, int8_t *out)
+/* Output channels 0 to 3 of two pixels, 4 at a time. */
+CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_channels4(const int32_t *pairs, int8_t *out)
 {
+    const int32_t *constants = conv_cortex_m4_conv1_constants;
+
     conv_cortex_m4_conv1_block4(pairs, constants, out);
 }
 
@@ -323,7 +324,7 @@ static void conv_cortex_m4_conv1(const int8_t *x, int8_t *y, int32_t *pairs)
         const int32_t pixel = i < OUT_PIXELS - 1 ? i : OUT_PIXELS - 2; /* the last two compute one a second time */
         conv_cortex_m4_conv1_window(x, (uint32_t)pixel, pairs);
         conv_cortex_m4_conv1_window(x, (uint32_t)pixel + 1, pairs + 1);
-        conv_cortex_m4_conv1_channels4(pairs, conv_cortex_m4_conv1_constants, y + pixel * Y_PIXEL);
+        conv_cortex_m4_conv1_channels4(pairs, y + pixel * Y_PIXEL);
     }
 }
 

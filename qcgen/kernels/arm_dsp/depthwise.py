@@ -13,6 +13,7 @@ from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.kernel_words import KernelWords, Tap, kernel_words
 from qcgen.kernels.arm_dsp.output import dsp_output, output_support
 from qcgen.kernels.arm_dsp.plane_rows import MAX_WORDS, Planes, Walk, lines_of, walk_of
+from qcgen.kernels.arm_dsp.scaled import pack_finely, times
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.fast_output import FastOutput, output_constants
@@ -52,7 +53,14 @@ def why_not(op: Operator, setting: Setting) -> str | None:
         return f"{g.in_channels} channels do not fill a word"
     height, width = plane_axes(g)
     too_many = why_taps(height.kernel * width.span, MAX_TAPS)
-    return too_many or why_wraps(pack(op, setting.features, 0, whole_weights=True))
+    return too_many or why_wraps(_pack(op, setting))
+
+
+def _pack(op: Conv, setting: Setting) -> Packed:
+    """Weights as int8 or, as words of pairs, times 2^bits."""
+    if setting.optimize == "speed":
+        return pack_finely(op, setting.features, 0, whole_weights=True)
+    return pack(op, setting.features, 0, whole_weights=True)
 
 
 def _band(planes: Planes, lines: int, most_bytes: int) -> int:
@@ -81,7 +89,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     """Planes of four channels as scratch; weights [channels][words] or, to save flash, [channels][taps]."""
     assert isinstance(op, Conv)
     g = op.geometry
-    packed = pack(op, setting.features, 0, whole_weights=True)
+    packed = _pack(op, setting)
     height, width = plane_axes(g)
     planes = Planes(kernel_words(height, width), height, width, ceil(width.reached / 2))
     dsp, output = dsp_output(op, packed), packed.epilogue.output
@@ -186,7 +194,7 @@ def _partings(words: int) -> tuple[Parting, ...]:
 def _output_context(output: Output, dsp: FastOutput) -> dict[str, object]:
     """The names for the output step, and which of its numbers stay in registers for a channel's whole plane."""
     keeps_own = dsp.is_fast and output.multiplier is None
-    shared_offset = output.offset if keeps_own and not dsp.has_windows else None
+    shared_offset = output.offset if keeps_own and not dsp.has_windows and not dsp.bare else None
     if shared_offset is not None:
         output = replace(output, offset=None)
     return {
@@ -201,7 +209,9 @@ def _output_context(output: Output, dsp: FastOutput) -> dict[str, object]:
 def _weights(g: ConvGeometry, packed: Packed, words: Int64s | None) -> Constants:
     """The table of weights: as words of pairs or, without them, as they are."""
     if words is not None:
-        return Constants("weights", "int32_t", words, f"weights [{g.out_channels} channels], two taps in a word.")
+        return Constants(
+            "weights", "int32_t", words, f"weights [{g.out_channels} channels], two taps in a word{times(packed.bits)}."
+        )
     meaning = f"weights [{g.out_channels} channels][{prod(g.kernel)} taps]{packed.weights_remark}."
     return Constants("weights", packed.weights_type, packed.weights, meaning)
 

@@ -9,27 +9,27 @@ from qcgen.ir.program import Conv
 from qcgen.kernels.arm_dsp.output import dsp_output
 from qcgen.kernels.packing import Packed, pack
 
-MAX_BITS = 8  # weights of eight bits times 2^8 fit int16
+MAX_BITS = 8
 TOGETHER, WIDTH = 8, 4  # outputs that are found once more if one of them is near a tie, and their channels
 EXACT_CYCLES = 30  # of an output that is found once more
 UPPER_CYCLES = 1.5  # of parting the sums of channels that share words and adding an offset, which saves SHARED_CYCLES
 SHARED_CYCLES = 1 / 8  # a pair
 
 
-def pack_finely(op: Conv, features: frozenset[str], pairs: int) -> Packed:
+def pack_finely(op: Conv, features: frozenset[str], pairs: int, *, whole_weights: bool = False) -> Packed:
     """``pack`` for weights in words of int16, sums of so many ``pairs``; with ``bits`` where that saves cycles.
 
     A line that keeps more bits below its codes comes near a tie less often. Where channels would share words else, that
     must be worth more than sharing them.
     """
-    packed = pack(op, features, 0)
+    packed = pack(op, features, 0, whole_weights=whole_weights)
     if packed.epilogue.output.kind != "high word" or packed.wraps or packed.is_corrected:
         return packed
     if _near_ties(op, packed) * EXACT_CYCLES + UPPER_CYCLES < SHARED_CYCLES * pairs:
         return packed
     bits = free_bits(op, packed)
     for fewer in (0, 1):  # the addend of the finer line may take one
-        found = pack(op, features, 0, bits=max(bits - fewer, 0))
+        found = pack(op, features, 0, whole_weights=whole_weights, bits=max(bits - fewer, 0))
         if found.bits and not found.wraps:
             return found
     return packed
@@ -43,10 +43,11 @@ def _near_ties(op: Conv, packed: Packed) -> float:
 
 
 def free_bits(op: Conv, packed: Packed) -> int:
-    """How often sums may be doubled before some partial sum could leave int32, at most MAX_BITS."""
+    """How often sums may be doubled before a weight could leave int16 or some partial sum int32, at most MAX_BITS."""
     tap = max(abs(op.x.dtype.low), abs(op.x.dtype.high))
     largest = int((np.abs(packed.start) + tap * np.abs(packed.weights).sum(axis=1)).max())
-    return max(0, min(MAX_BITS, INT32_MAX.bit_length() - largest.bit_length()))
+    weight_bits = max(int(packed.weights.max()), -1 - int(packed.weights.min())).bit_length()
+    return max(0, min(MAX_BITS, 15 - weight_bits, INT32_MAX.bit_length() - largest.bit_length()))
 
 
 def times(bits: int) -> str:

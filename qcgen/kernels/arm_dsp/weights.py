@@ -23,6 +23,7 @@ from qcgen.kernels.packing import Packed
 from qcgen.kernels.unroll import unrolled
 
 MOST_BYTES = 2  # channels at a time whose words hold four weights
+MAX_BLOCKS = 4  # written out one after the other, each with the ways of its output step
 SPEED_UNROLL = 56  # copies of a loop's body, 13 instructions each, where flash may be spent
 
 
@@ -68,7 +69,7 @@ def stream(
         offset = sum(part.size for part in words)
         apart = steps.count > 1
         hurried = hurries and not apart
-        copies = max(1, SPEED_UNROLL // max(1, steps.total)) if hurried else 1
+        copies = min(MAX_BLOCKS, max(1, SPEED_UNROLL // max(1, steps.total))) if hurried else 1
         blocks = unrolled((beyond - first) // width, copies)
         segments.append(
             Segment(width, first, beyond, own, steps, offset, tail, is_apart=apart, hurries=hurried, blocks=blocks)

@@ -80,6 +80,7 @@ SHAPES = (
         strides=[2, 2],
         scale=[0.002] * 5 + [2.0**-9] + [0.003] * 4,
     ),
+    *(quantized(f"dsp_{m}_channels_in_blocks", (1, 12, 3, 2), (m, 12, 1, 1), S8) for m in (24, 29, 45, 64)),
     quantized("dsp_ties_of_many_channels", (1, 40, 6, 6), (9, 40, 1, 1), S8, scale=[0.002] * 8 + [2.0**-10]),
     *(
         quantized(f"dsp_dense_{c}_in_{m}_out", (2, c, 1, 1), (m, c, 1, 1), S8)

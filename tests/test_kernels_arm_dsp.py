@@ -123,6 +123,16 @@ def test_planes_of_a_channel_stay_within_their_memory_if_more_than_one_row_fits(
         assert 16 * names["plane_words"] <= most or names["band"] == 1
 
 
+@pytest.mark.parametrize(("has_loop", "has_rest"), [(True, True), (True, False), (False, True), (False, False)])
+def test_some_case_writes_several_blocks_out_in_each_way(has_loop, has_rest):
+    assert any(
+        (segment.blocks.count > 1, segment.blocks.rest > 0) == (has_loop, has_rest) and segment.blocks.unroll > 1
+        for case in DSP_CASES
+        for segment in dsp_unit(case, "speed").artifact.plan.calls[0].context.get("segments", ())
+        if isinstance(segment, Segment)
+    )
+
+
 def test_sums_are_scaled_up_where_that_keeps_lines_away_from_ties():
     [case] = [case for case in SHAPES if case.name == "dsp_ties_in_some_blocks"]
     dsp = {aim: dsp_unit(case, aim).artifact.plan.calls[0].context for aim in AIMS}

@@ -90,13 +90,13 @@ class Segment:
 
     @property
     def round_firsts(self) -> range:
-        """The first channel of each block in a round, counted from the round's first."""
-        return range(0, self.round_channels, self.width)
+        """The first channel of each block in a round, counted from the round's first; all blocks without a loop."""
+        return range(0, self.round_channels if self.blocks.count > 1 else self.size, self.width)
 
     @property
     def rest_firsts(self) -> range:
         """The first channel of each block behind the loop, counted from the loop's end."""
-        return range(0, self.blocks.rest * self.width, self.width)
+        return range(0, self.size - self.loop_channels if self.blocks.count > 1 else 0, self.width)
 
     @property
     def sums(self) -> int:

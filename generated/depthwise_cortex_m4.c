@@ -299,8 +299,8 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
     const int32_t w2 = depthwise_cortex_m4_dsp_pair(weights[6], weights[7]);
     const int32_t w3 = depthwise_cortex_m4_dsp_pair(weights[2], weights[5]);
     const int32_t w4 = depthwise_cortex_m4_dsp_pair(weights[8], 0);
-    /* What `volatile` keeps in memory is read once in a while: registers are for the weights. */
     const int32_t start = depthwise_cortex_m4_conv1_start[m];
+    /* What `volatile` keeps in memory is read once in a while: registers are for the weights. */
     const volatile int32_t own_multiplier = depthwise_cortex_m4_conv1_multiplier[m];
     const volatile int32_t own_offset = depthwise_cortex_m4_conv1_offset[m];
 

@@ -145,6 +145,7 @@ DEPTHWISE = (
         )
         for h, w in ((1, 3), (2, 3), (3, 1), (3, 2), (3, 3), (3, 5))
         for v, u in ((1, 1), (1, 2), (2, 1), (2, 2))
+        if v == u or h == w
     ),
     *(
         quantized(f"dsp_depthwise_{k}_by_{k}_on_30", (1, 5, 6, 30), (5, 1, k, k), S8, group=5, pads=[k // 2] * 4)

@@ -101,9 +101,9 @@ def in_window(fixed: FixedPoint, h: Int64s) -> Bools:
 def evaluate(fixed: FixedPoint, stairs: Staircase, acc: Int64s) -> Int64s:
     """y for accumulators (M, ...), exactly as the generated C computes it."""
     requantize = stairs.requantize
-    # What the C emulates is the accumulator that it has, less the addend if some channel with a window has one.
+    # Where every accumulator is emulated, it is the one that the C has; a tie window takes the addend away first.
     if fixed.arithmetic == "emulated":
-        return emulate(acc, requantize)
+        return emulate(acc + fixed.addend.reshape((-1,) + (1,) * (acc.ndim - 1)), requantize)
     h = scaled(fixed, acc)
     codes: Int64s = np.clip(h >> fixed.shift, requantize.low, requantize.high)
     rows = np.flatnonzero(fixed.guard)

@@ -132,14 +132,14 @@ def _image_context(op: Conv, setting: Setting) -> dict[str, object]:
     }
 
 
-def stream_constants(words: Stream, bits: int = 0) -> Constants:
-    """The table of the constants of all blocks; those that make sums are times 2^``bits``."""
+def stream_constants(words: Stream, bits: int = 0, starts: str = "where sums start") -> Constants:
+    """The table of the constants of all blocks, sums times 2^``bits``; ``starts`` is what its comment says of these."""
     texts = {
         "int16": "two of a channel in a word",
         "shared": "four in a word, 256 * upper channel + lower channel in each half",
         "bytes": "four of a channel in a word",
     }
-    parts = ["where sums start" + (" (for two channels 256 * upper + lower, lower)" if words.form == "shared" else "")]
+    parts = [starts + (" (for two channels 256 * upper + lower, lower)" if words.form == "shared" else "")]
     parts.append(f"weights, {texts[words.form]}" + times(bits))
     tail = words.segments[0].tail
     parts += ["multipliers"] if tail.has_multipliers else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from qcgen.ir.program import Conv, Operator
 from qcgen.kernels.arm_dsp.conv import stream_constants
@@ -66,8 +66,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "lone": lone,
         "uses_string": True,
     }
-    table = stream_constants(words)
-    table = replace(table, meaning=table.meaning.replace("sums start", "sums start, less products of weights", 1))
+    table = stream_constants(words, starts="where sums start, less products of weights")
     kind = x_kind(op)
     widening = (f"dsp_even_{kind}", f"dsp_odd_{kind}", "dsp_load_word") if total else ()
     support = (*_products(words), *widening, *(("dsp_pair",) if lone else ()), *output_support(op, packed))

@@ -95,6 +95,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     dsp, output = dsp_output(op, packed), packed.epilogue.output
     has_calls = not dsp.is_fast and output.kind != "raw"
     band, walks, near_walk = _walks(planes, has_calls, setting.optimize)
+    is_packed = setting.optimize == "speed"
     plane_words = ((band - 1) * height.stride + height.span) * planes.row_words
     context = {
         "g": g,
@@ -104,13 +105,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "y_type": op.y.dtype.c,
         "height": height,
         "width": width,
-        "is_packed": setting.optimize == "speed",
+        "is_packed": is_packed,
         "weight_type": packed.weights_type,
-        "taps": height.kernel * width.kernel,
-        "words": _word_halves(planes),
-        "keeps_start": len(planes.kernel.words) <= MAX_WORDS - 1,
-        "keeps_multiplier": len(planes.kernel.words) <= MAX_WORDS - 2,
-        "row_words": planes.row_words,
         "plane_words": plane_words,
         "band": band,
         "x_image": g.in_channels * prod(g.input),
@@ -118,20 +114,27 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "uses_string": True,
         "walks": walks,
         "near_walks": (near_walk,),
+        **_kernel_context(planes),
         **_planes_context(g, width, packed, planes.row_words, setting.optimize),
         **_output_context(output, dsp),
     }
     start = Constants("start", "int32_t", packed.start, "where each accumulator starts.")
-    weights = _weights(g, packed, _words(packed, height, width, planes.kernel) if setting.optimize == "speed" else None)
-    scratch = Scratch(4 * QUAD * plane_words, 4)
+    weights = _weights(g, packed, _words(packed, height, width, planes.kernel) if is_packed else None)
     constants = (weights, start, *output_constants(packed))
-    return Prepared(
-        constants,
-        context,
-        (scratch,),
-        _support(op, packed, (*walks, *([near_walk] if dsp.has_windows else []))),
-        packed.certificate,
-    )
+    support = _support(op, packed, (*walks, near_walk) if dsp.has_windows else walks)
+    return Prepared(constants, context, (Scratch(4 * QUAD * plane_words, 4),), support, packed.certificate)
+
+
+def _kernel_context(planes: Planes) -> dict[str, object]:
+    """The names for the words of a kernel, and what has a register besides them."""
+    words = len(planes.kernel.words)
+    return {
+        "taps": planes.height.kernel * planes.width.kernel,
+        "words": _word_halves(planes),
+        "keeps_start": words <= MAX_WORDS - 1,
+        "keeps_multiplier": words <= MAX_WORDS - 2,
+        "row_words": planes.row_words,
+    }
 
 
 def _word_halves(planes: Planes) -> tuple[tuple[str, ...], ...]:

@@ -70,6 +70,8 @@ SHAPES = (
         )
     ),
     quantized("dsp_short_strided", (2, 5, 7, 6), (20, 5, 1, 1), U8S8, strides=[2, 2]),
+    quantized("dsp_pointwise_strided", (2, 40, 5, 3), (13, 40, 1, 1), U8S8, w=even((13, 40, 1, 1), 3), strides=[2, 1]),
+    quantized("dsp_pointwise_strided_row", (1, 13, 8), (6, 13, 1), S8, strides=[3]),
     quantized("dsp_short_row_of_8", (1, 2, 19), (37, 2, 4), S8),
     quantized("dsp_short_row_of_7", (1, 1, 20), (16, 1, 7), S8, strides=[3]),
     quantized(

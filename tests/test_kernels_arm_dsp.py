@@ -52,7 +52,7 @@ def test_nothing_is_read_beside_the_buffers_and_no_behaviour_is_undefined(tmp_pa
     assert_sanitized(tmp_path, units)
 
 
-@pytest.mark.parametrize("kernel", ["conv", "depthwise", "dense", "short_window", "winograd"])
+@pytest.mark.parametrize("kernel", ["conv", "depthwise", "dense", "pointwise", "short_window", "winograd"])
 def test_some_case_uses_the_kernel(kernel):
     assert any(kernel_of(case, aim) == f"arm_dsp/{kernel}" for case in DSP_CASES for aim in AIMS)
 

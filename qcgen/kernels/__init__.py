@@ -5,6 +5,7 @@ Their order decides where costs do not: the first that serves is used if it has 
 
 from qcgen.kernels.arm_dsp.conv import CONV as DSP_CONV
 from qcgen.kernels.arm_dsp.dense import DENSE as DSP_DENSE
+from qcgen.kernels.arm_dsp.dense import POINTWISE as DSP_POINTWISE
 from qcgen.kernels.arm_dsp.depthwise import DEPTHWISE as DSP_DEPTHWISE
 from qcgen.kernels.arm_dsp.global_average_pool import GLOBAL_AVERAGE_POOL as DSP_GLOBAL_AVERAGE_POOL
 from qcgen.kernels.arm_dsp.quantized_binary import QUANTIZED_BINARY as DSP_QUANTIZED_BINARY
@@ -36,6 +37,7 @@ ARM_MVE: tuple[Kernel, ...] = (MVE_DEPTHWISE, MVE_DENSE, MVE_CONV)
 ARM_DSP: tuple[Kernel, ...] = (
     DSP_DEPTHWISE,
     DSP_DENSE,
+    DSP_POINTWISE,
     DSP_SHORT_WINDOW,
     DSP_WINOGRAD,
     DSP_CONV,

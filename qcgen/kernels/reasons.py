@@ -9,6 +9,7 @@ from math import prod
 
 from qcgen.ir.program import Conv, ConvGeometry, FloatActivation, Operator
 from qcgen.ir.types import Layout
+from qcgen.kernels.axes import any_at_border, axes
 from qcgen.kernels.kernel import Setting
 from qcgen.kernels.packing import Packed, pack
 
@@ -49,6 +50,18 @@ def why_no_dense(op: Operator, setting: Setting) -> str | None:
         return reason
     assert isinstance(op, Conv)
     return why_groups(op.geometry) or why_not_whole_image(op.geometry)
+
+
+def why_no_pointwise(op: Operator, setting: Setting) -> str | None:
+    """It is no such convolution of channels-last images without groups whose windows are one pixel of the image."""
+    reason = why_not_plain(op, setting)
+    if reason is not None:
+        return reason
+    assert isinstance(op, Conv)
+    g = op.geometry
+    if prod(g.kernel) > 1:
+        return f"a window has {prod(g.kernel)} pixels"
+    return "windows leave the image" if any_at_border(axes(g, setting.x_layout)) else None
 
 
 def why_no_depthwise(op: Operator, setting: Setting) -> str | None:

@@ -21,7 +21,7 @@ from qcgen.kernels.cost import Estimate
 from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed, pack
-from qcgen.kernels.reasons import why_groups, why_no_byte_conv
+from qcgen.kernels.reasons import why_groups, why_no_byte_conv, why_no_pointwise
 from qcgen.kernels.text import describe, x_kind
 from qcgen.kernels.unroll import unrolled
 
@@ -39,6 +39,8 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     g = op.geometry
     if g.group > 1:
         return why_groups(g)
+    if setting.optimize == "size" and why_no_pointwise(op, setting) is None:
+        return "it widens pixels to scratch, which arm_dsp/pointwise does without"
     lone = lone_elements(g, setting.x_layout, has_border=_has_border(op, setting))
     if lone > MAX_LONE:
         return f"words of four leave {lone} elements of a window over, more than the {MAX_LONE} that are written out"

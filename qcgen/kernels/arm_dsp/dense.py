@@ -1,10 +1,11 @@
-"""arm_dsp/dense: convolutions with a single window, the whole image; a matrix times a vector."""
+"""arm_dsp/dense and arm_dsp/pointwise: convolutions whose windows are vectors without a gap, met by a matrix."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
-from qcgen.ir.program import Conv, Operator
+from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.kernels.arm_dsp.conv import stream_constants
 from qcgen.kernels.arm_dsp.cost import dense_terms
 from qcgen.kernels.arm_dsp.dense_weights import DenseSegment, dense_stream
@@ -14,11 +15,12 @@ from qcgen.kernels.arm_dsp.output import dsp_output, output_support, output_tail
 from qcgen.kernels.arm_dsp.segment import Segment
 from qcgen.kernels.arm_dsp.weights import Stream
 from qcgen.kernels.arm_dsp.window import whole_image
+from qcgen.kernels.axes import INDENT, axes
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.packing import pack
-from qcgen.kernels.reasons import why_no_dense
+from qcgen.kernels.reasons import why_no_dense, why_no_pointwise
 from qcgen.kernels.text import describe, x_kind
 from qcgen.kernels.unroll import unrolled
 
@@ -37,6 +39,13 @@ class Lone:
 def why_not(op: Operator, setting: Setting) -> str | None:
     """Serves kernels that are as large as the image, without padding."""
     return why_no_dense(op, setting)
+
+
+def why_not_pointwise(op: Operator, setting: Setting) -> str | None:
+    """Serves kernels of one pixel, for --optimize size."""
+    if setting.optimize != "size":
+        return "it unpacks a pixel for every block of channels, which takes more cycles than to widen it once"
+    return why_no_pointwise(op, setting)
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:
@@ -65,12 +74,24 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "words_round": 4 * crossed.unroll,
         "lone": lone,
         "uses_string": True,
+        **_walk_context(g, setting),
     }
     table = stream_constants(words, starts="where sums start, less products of weights")
     kind = x_kind(op)
     widening = (f"dsp_even_{kind}", f"dsp_odd_{kind}", "dsp_load_word") if total else ()
     support = (*_products(words), *widening, *(("dsp_pair",) if lone else ()), *output_support(op, packed))
     return Prepared((table, *exact_constants(packed)), context, (), support, packed.certificate)
+
+
+def _walk_context(g: ConvGeometry, setting: Setting) -> dict[str, object]:
+    """The names for the walk through the vectors: one behind the other, or strides apart along the image's axes."""
+    is_strided = prod(g.kernel) == 1 and g.input != g.output
+    return {
+        "vectors": g.batch * prod(g.output),
+        "axes": axes(g, setting.x_layout) if is_strided else (),
+        "inner_indent": INDENT * (1 + g.rank),
+        "x_image": g.in_channels * prod(g.input),
+    }
 
 
 def _products(words: Stream) -> tuple[str, ...]:
@@ -96,4 +117,8 @@ def _products_of(segment: Segment) -> tuple[str, ...]:
 
 
 DENSE_COST = Estimate(prepare, dense_terms, FIGURES["arm_dsp/dense"])
+POINTWISE_COST = Estimate(prepare, dense_terms, FIGURES["arm_dsp/pointwise"])
 DENSE = Kernel("arm_dsp/dense", "kernels/arm_dsp/dense.c.jinja", frozenset({"dsp"}), why_not, prepare, DENSE_COST)
+POINTWISE = Kernel(
+    "arm_dsp/pointwise", "kernels/arm_dsp/dense.c.jinja", frozenset({"dsp"}), why_not_pointwise, prepare, POINTWISE_COST
+)

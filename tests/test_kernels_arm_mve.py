@@ -104,6 +104,17 @@ def test_some_case_reads_windows_in_place(last):
     assert any(each.is_in_place and (each.last_in_place is not None) == last for each in planned)
 
 
+@pytest.mark.parametrize("in_place", [True, False])
+def test_some_case_copies_two_windows_as_one(in_place):
+    assert any(each.step and each.is_in_place == in_place for each in (context_of(case)["planned"] for case in OWN))
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_some_case_copies_windows_of_one_vector_to_the_stack(in_place):
+    planned = [context_of(case)["planned"] for case in OWN]
+    assert any(each.on_stack and each.is_in_place == in_place for each in planned)
+
+
 def test_weights_keep_their_size_in_flash():
     for case in OWN:
         each = mve_unit(case)

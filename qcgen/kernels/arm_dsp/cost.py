@@ -158,20 +158,22 @@ def count_outputs(
 
 
 def dense_terms(op: Operator, prepared: Prepared) -> Terms:
-    """arm_dsp/dense: each word of the image is unpacked for every block."""
+    """arm_dsp/dense and arm_dsp/pointwise: each word of a vector is unpacked for every block."""
+    assert isinstance(op, Conv)
+    vectors = op.geometry.batch * prod(op.geometry.output)
     names: Names = prepared.context
     terms = new_terms()
     lone = len(names["lone"])
-    terms["crossed word"] = names["vectors"] * names["words"].total * names["crosses_apart"]
+    terms["crossed word"] = vectors * names["words"].total * names["crosses_apart"]
     for segment in names["segments"]:
-        blocks = names["vectors"] * segment.size // segment.width
+        blocks = vectors * segment.size // segment.width
         # What the pairs of four elements take: loads of weights, products and unpacking of them.
         quad = ceil(segment.width / 4) + segment.width * (5 / 2 if segment.form == "shared" else 3)
         quad += segment.finds_crossed
         terms["multiply"] += blocks * (names["words"].total * (3 + quad) + bool(lone) * quad)
         terms["round"] += blocks * segment.steps.count * (segment.steps.count > 1)
         terms["lone pair"] += blocks * lone
-        terms["segment"] += names["vectors"]
+        terms["segment"] += vectors
         terms["block"] += blocks
         terms["sum"] += blocks * segment.width
         _count_block_outputs(terms, prepared, segment, blocks, 1)

@@ -6,12 +6,11 @@ from dataclasses import replace
 from math import prod
 
 from qcgen.ir.program import Conv, Operator
-from qcgen.ir.types import Layout
 from qcgen.kernels.arm_mve.blocks import ONE, TWO, blocks, blocks_support, has_last, stream
 from qcgen.kernels.arm_mve.cost import instructions
 from qcgen.kernels.arm_mve.output import mve_output, output_support
-from qcgen.kernels.arm_mve.window import Window, window
-from qcgen.kernels.axes import INDENT, axes
+from qcgen.kernels.arm_mve.window import Window, window, window_axes
+from qcgen.kernels.axes import INDENT
 from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed, names_of_conv, pack, signed_shift
@@ -48,7 +47,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "uses_string": True,
     }
     constants = (stream(op, packed), *exact_constants(packed))
-    scratch = (Scratch(min(pixels, 2) * planned.bytes, 4),) if planned.copies else ()
+    size = planned.all_bytes if pixels > 1 else planned.bytes
+    scratch = (Scratch(size, 4),) if planned.copies and not planned.on_stack else ()
     support = (*output_support(op, packed), *blocks_support(op, packed, windows), *_copy_support(op, planned))
     return Prepared(constants, context, scratch, support, packed.certificate)
 
@@ -56,12 +56,13 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
 def _window_context(op: Conv, planned: Window) -> dict[str, object]:
     """The names for finding the runs of a window."""
     g = op.geometry
-    walked = tuple(replace(axis, indent=INDENT * i) for i, axis in enumerate(axes(g, Layout.CHANNELS_LAST)))
+    walked = tuple(replace(axis, indent=INDENT * i) for i, axis in enumerate(window_axes(g)))
     is_flat = not g.is_padded and set(g.kernel) == {1} and set(g.strides) == {1}
     runs = () if is_flat else walked[:-1] if planned.is_rows else walked
     return {
         "planned": planned,
-        "spills": planned.bytes > g.taps,
+        "takes_copies": planned.copies and not planned.on_stack,
+        "spills": planned.bytes > g.taps + planned.step,
         "is_flat": is_flat,
         "is_called": planned.copies or not is_flat,
         "axes": walked,

@@ -7,11 +7,9 @@ from math import prod
 import numpy as np
 
 from qcgen.ir.program import Conv
-from qcgen.ir.types import Layout
 from qcgen.kernels.arm_mve.blocks import BYTES, blocks, guarded, has_last
 from qcgen.kernels.arm_mve.output import LANES, mve_output
-from qcgen.kernels.arm_mve.window import Window, window
-from qcgen.kernels.axes import axes
+from qcgen.kernels.arm_mve.window import Window, window, window_axes
 from qcgen.kernels.packing import Packed
 
 STEP = {1: 9, 2: 14}
@@ -38,7 +36,8 @@ def instructions(op: Conv, packed: Packed) -> float:
     pixels = prod(g.output)
     ones = 1 if has_last(pixels) else 0
     twos = (pixels - ones + 1) // 2
-    finding = (2 * twos + ones) / pixels * _windows(op, window(op))
+    planned = window(op)
+    finding = ((1 if planned.step else 2) * twos + ones) / pixels * _windows(op, planned)
     return g.batch * (twos * _channels(op, packed, 2) + ones * _channels(op, packed, 1) + finding)
 
 
@@ -65,8 +64,8 @@ def _windows(op: Conv, planned: Window) -> float:
     pixels = prod(g.output)
     if g.taps == g.in_channels and not g.is_padded and set(g.strides) == {1}:
         return pixels * (COPY + PIECE * -(-planned.run // BYTES)) if not planned.is_in_place else 0
-    runs = g.taps / planned.run
+    runs = (g.taps + planned.step) / planned.run
     copied = runs * (COPY + PIECE * -(-planned.run // BYTES))
-    inside = prod(axis.inside_end - axis.inside_begin for axis in axes(g, Layout.CHANNELS_LAST))
+    inside = prod(axis.inside_end - axis.inside_begin for axis in window_axes(g))
     border = BORDER + copied + runs * (2 * COPY if planned.is_rows else COPY / 2)
     return inside * (WINDOW + (0 if planned.is_in_place else copied)) + (pixels - inside) * border

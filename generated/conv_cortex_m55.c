@@ -377,8 +377,8 @@ CONV_CORTEX_M55_NOINLINE static void conv_cortex_m55_conv1_channels_two(
 static void conv_cortex_m55_conv1(const int8_t *x, int8_t *y, int8_t *copies)
 {
     enum {
-        OUT_PIXELS = 64, OUT_CHANNELS = 8,
-        COPY = 48 /* bytes of a window's copy; what is behind its elements meets weights of 0 */
+        COPY = 48, /* bytes of a copy; what is behind its elements meets weights of 0 */
+        OUT_PIXELS = 64, OUT_CHANNELS = 8
     };
 
     for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += 2) {

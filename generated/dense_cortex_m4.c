@@ -463,13 +463,9 @@ DENSE_CORTEX_M4_NOINLINE static void dense_cortex_m4_conv1_channels6(const int8_
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
 static void dense_cortex_m4_conv1(const int8_t *x, int8_t *y)
 {
-    enum { BATCH = 1, IN_ELEMENTS = 11, OUT_CHANNELS = 8 };
+    const int32_t crossed = dense_cortex_m4_conv1_channels2(x, y);
 
-    for (int32_t n = 0; n < BATCH; n++) {
-        const int32_t crossed = dense_cortex_m4_conv1_channels2(x + n * IN_ELEMENTS, y + n * OUT_CHANNELS);
-
-        dense_cortex_m4_conv1_channels6(x + n * IN_ELEMENTS, crossed, y + n * OUT_CHANNELS + 2);
-    }
+    dense_cortex_m4_conv1_channels6(x, crossed, y + 2);
 }
 
 void dense_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)

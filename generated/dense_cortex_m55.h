@@ -13,9 +13,9 @@
 extern "C" {
 #endif
 
-/* Scratch memory that the caller lends to dense_cortex_m55_run for the duration of the call. */
-#define DENSE_CORTEX_M55_ARENA_BYTES 16
-#define DENSE_CORTEX_M55_ARENA_ALIGN 4
+/* Scratch memory that the caller lends to dense_cortex_m55_run for the duration of the call: none, NULL will do. */
+#define DENSE_CORTEX_M55_ARENA_BYTES 0
+#define DENSE_CORTEX_M55_ARENA_ALIGN 1
 
 /* Input x: int8 [1, 1, 1, 11], channels last;
    real value = (x - DENSE_CORTEX_M55_X_ZERO_POINT) * DENSE_CORTEX_M55_X_SCALE. */

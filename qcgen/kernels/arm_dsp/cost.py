@@ -114,6 +114,7 @@ def short_window_terms(op: Operator, prepared: Prepared) -> Terms:
     terms["widened word"] = 2 * twos * len(names["words"])
     terms["lone pair"] = 2 * twos * len(names["lone"])
     terms["multiply"] = twos * g.out_channels * (len(names["loads"]) + 2 * len(names["pairs"]))
+    terms["unpacked pair"] = twos * g.out_channels * len(names["pairs"]) * names["is_unpacked"]
     terms["round"] = twos * names["channel_walk"].count * (names["channel_walk"].count > 1)
     count_outputs(terms, prepared, 2 * twos * g.out_channels, 0.0, 2)
     return terms

@@ -14,32 +14,42 @@ from qcgen.kernels.arm_dsp.lanes import LANES, Outputs
 from qcgen.kernels.arm_dsp.output import dsp_output, output_support, output_tail
 from qcgen.kernels.arm_dsp.scaled import pack_finely, times
 from qcgen.kernels.arm_dsp.segment import Tail
-from qcgen.kernels.arm_dsp.weights import pair
+from qcgen.kernels.arm_dsp.weights import pack_weights
 from qcgen.kernels.arm_dsp.window import ZERO, window
 from qcgen.kernels.axes import any_at_border, axes
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.fast_output import parameter
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
-from qcgen.kernels.packing import Packed
+from qcgen.kernels.packing import Packed, pack
 from qcgen.kernels.reasons import why_not_plain
 from qcgen.kernels.text import describe, x_kind
 from qcgen.kernels.unroll import unrolled
 
 MAX_ELEMENTS = 8  # of a window: the pairs of two are then eight words, and six registers are left
-KEPT_PAIRS = 3  # of a window, besides which there is a register for a number that all channels share
-MAX_UNROLL = 16  # channels written out one after the other, of 22 instructions each
+KEPT_PAIRS = {"size": 2, "speed": 3}
+"""Of a window, besides which there is a register for a number that all channels share; unpacked weights take one."""
+MAX_UNROLL = {"size": 8, "speed": 16}  # channels written out one after the other, of 22 instructions each
+
+
+@dataclass(frozen=True)
+class Product:
+    """Weights that meet a pair: a ``word`` of two, or the bytes of one that the function ``by`` widens to two."""
+
+    pair: int
+    word: str
+    by: str | None
 
 
 @dataclass(frozen=True)
 class Load:
-    """One or two words of a channel's constants, by their names in C, and the ``pairs`` that meet them."""
+    """One or two words of a channel's constants, by their names in C, and the products of those that hold weights."""
 
     names: tuple[str, ...]
-    pairs: tuple[int, ...]
+    products: tuple[Product, ...]
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
-    """Serves windows of up to eight elements side by side, wholly on the image, for --optimize speed."""
+    """Serves windows of up to eight elements side by side, wholly on the image."""
     reason = why_not_plain(op, setting)
     if reason is not None:
         return reason
@@ -53,23 +63,27 @@ def why_not(op: Operator, setting: Setting) -> str | None:
         return "windows leave the image"
     if prod(g.output) == 1:
         return "there is one output pixel, and two are computed at a time"
-    if setting.optimize != "speed":
-        return "its weights take twice the flash, which --optimize speed allows"
-    dsp = dsp_output(op, pack_finely(op, setting.features, 0))
+    dsp = dsp_output(op, _pack(op, setting))
     if not dsp.is_fast or dsp.has_windows:
         return "some output step needs more than a multiplication and a saturation"
     return None
+
+
+def _pack(op: Conv, setting: Setting) -> Packed:
+    """Weights as int8 or, as words of two, times 2^bits."""
+    return pack_finely(op, setting.features, 0) if setting.optimize == "speed" else pack(op, setting.features, 0)
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:
     """The constants of all channels as one stream of words, in the order in which they are loaded two by two."""
     assert isinstance(op, Conv)
     g = op.geometry
-    packed = pack_finely(op, setting.features, 0)
+    packed = _pack(op, setting)
+    is_wide, most = setting.optimize == "speed", MAX_UNROLL[setting.optimize]
     planned = window(g, setting.x_layout, has_border=False)
     order = planned.order[: -2 if planned.has_zero_pair else None]
     output, tail = packed.epilogue.output, output_tail(packed)
-    if output.offset != 0 and order.size // 2 > KEPT_PAIRS:
+    if output.offset != 0 and order.size // 2 > KEPT_PAIRS[setting.optimize]:
         # No register is left for an offset that all channels share: it comes with each channel's constants.
         output, tail = replace(output, offset=None), replace(tail, offset=parameter(packed, "offset"))
     pixels = prod(g.output)
@@ -82,11 +96,12 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "output": output,
         "dsp": dsp_output(op, packed),
         "lanes": LANES,
+        "is_unpacked": not is_wide,
         "words": planned.words.copies,
         "lone": planned.lone,
         "pairs": range(order.size // 2),
-        "loads": _loads(order.size // 2, tail),
-        "channel_walk": unrolled(g.out_channels, MAX_UNROLL, MAX_UNROLL),
+        "loads": _loads(order.size // 2, tail, is_wide=is_wide),
+        "channel_walk": unrolled(g.out_channels, most, most),
         "axes": axes(g, setting.x_layout),
         "is_walked": set(g.strides) != {1} or g.kernel[-1] > 1,
         "pixels": pixels,
@@ -98,24 +113,30 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     }
     widening = (f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_load_word") if planned.words.total else ()
     lone = ("dsp_pair",) if planned.lone else ()
-    support = ("dsp", "dsp_dot", "dsp_load_two", *widening, *lone, *output_support(op, packed))
-    return Prepared((_constants(packed, order, tail),), context, (), support, packed.certificate)
+    unpacking = () if is_wide else ("dsp_even_s8", "dsp_odd_s8")
+    support = ("dsp", "dsp_dot", "dsp_load_two", *widening, *unpacking, *lone, *output_support(op, packed))
+    constants = _constants(packed, planned.order if not is_wide else order, tail, is_wide=is_wide)
+    return Prepared((constants,), context, (), support, packed.certificate)
 
 
-def _loads(pairs: int, tail: Tail) -> tuple[Load, ...]:
-    names = ["start", *(f"w{i}" for i in range(pairs))]
+def _loads(pairs: int, tail: Tail, *, is_wide: bool) -> tuple[Load, ...]:
+    products = [Product(i, f"w{i}", None) for i in range(pairs)]
+    if not is_wide:
+        products = [Product(i, f"w{i // 2}", "dsp_odd_s8" if i % 2 else "dsp_even_s8") for i in range(pairs)]
+    names = ["start", *dict.fromkeys(product.word for product in products)]
     names += ["multiplier"] if tail.has_multipliers else []
     names += ["offset"] if tail.has_offsets else []
     twos = (tuple(names[i : i + 2]) for i in range(0, len(names), 2))
-    return tuple(Load(two, tuple(int(name[1:]) for name in two if name.startswith("w"))) for two in twos)
+    return tuple(Load(two, tuple(product for product in products if product.word in two)) for two in twos)
 
 
-def _constants(packed: Packed, order: Int64s, tail: Tail) -> Constants:
+def _constants(packed: Packed, order: Int64s, tail: Tail, *, is_wide: bool) -> Constants:
     channels = packed.start.size
     slots = np.where(order == ZERO, 0, packed.weights[:, order])
-    weights = pair(slots[:, 0::2], slots[:, 1::2])
+    weights = pack_weights(slots[:, None, :], "int16" if is_wide else "bytes")
     words = np.concatenate([packed.start[:, None], weights, tail.words(0, channels, 1)], axis=1)
-    parts = ["where its sum starts", "weights, two in a word" + times(packed.bits)]
+    parts = ["where its sum starts"]
+    parts.append("weights, two in a word" + times(packed.bits) if is_wide else "weights, four in a word")
     parts += ["multiplier"] if tail.has_multipliers else []
     parts += ["offset"] if tail.has_offsets else []
     return Constants("constants", "int32_t", words.reshape(-1), f"of each channel: {'; '.join(parts)}.")

@@ -69,6 +69,7 @@ SHAPES = (
             (173, 7),
         )
     ),
+    *(quantized(f"dsp_short_{m}_out", (1, 5, 3, 4), (m, 5, 1, 1), S8) for m in (9, 17, 23, 31)),
     quantized("dsp_short_strided", (2, 5, 7, 6), (20, 5, 1, 1), U8S8, strides=[2, 2]),
     quantized("dsp_pointwise_strided", (2, 40, 5, 3), (13, 40, 1, 1), U8S8, w=even((13, 40, 1, 1), 3), strides=[2, 1]),
     quantized("dsp_pointwise_strided_row", (1, 13, 8), (6, 13, 1), S8, strides=[3]),

@@ -280,6 +280,12 @@ LAYERS = (
         CORTEX_M4,
     ),
     Entry(
+        "pointwise_cortex_m4",
+        "the same core, a matrix times each pixel: the same sums, no scratch",
+        pointwise,
+        CORTEX_M4,
+    ),
+    Entry(
         "short_window_cortex_m4",
         "the same core, `--optimize speed`: the pairs of two pixels stay in registers, and the channels pass by",
         pointwise_of_few,

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from qcgen.ir.program import Conv, Int64s, Operator
+from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.arm_dsp.cost import short_window_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.lanes import LANES, Outputs
@@ -79,14 +79,14 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, Conv)
     g = op.geometry
     packed = _pack(op, setting)
-    is_wide, most = setting.optimize == "speed", MAX_UNROLL[setting.optimize]
+    is_wide = setting.optimize == "speed"
     planned = window(g, setting.x_layout, has_border=False)
     order = planned.order[: -2 if planned.has_zero_pair else None]
     output, tail = packed.epilogue.output, output_tail(packed)
     if output.offset != 0 and order.size // 2 > KEPT_PAIRS[setting.optimize]:
         # No register is left for an offset that all channels share: it comes with each channel's constants.
         output, tail = replace(output, offset=None), replace(tail, offset=parameter(packed, "offset"))
-    pixels = prod(g.output)
+    loads = _loads(order.size // 2, tail, is_wide=is_wide)
     context = {
         "g": g,
         "description": describe(op),
@@ -100,8 +100,25 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "words": planned.words.copies,
         "lone": planned.lone,
         "pairs": range(order.size // 2),
-        "loads": _loads(order.size // 2, tail, is_wide=is_wide),
-        "channel_walk": unrolled(g.out_channels, most, most),
+        "loads": loads,
+        "uses_string": True,
+        **_walk_context(g, setting, MAX_UNROLL[setting.optimize]),
+    }
+    widening = (f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_load_word") if planned.words.total else ()
+    lone = ("dsp_pair",) if planned.lone else ()
+    unpacking = {product.by for load in loads for product in load.products if product.by}
+    support = ("dsp", "dsp_dot", "dsp_load_two", *widening, *sorted(unpacking), *lone, *output_support(op, packed))
+    constants = _constants(packed, order if is_wide else planned.order, tail, is_wide=is_wide)
+    return Prepared((constants,), context, (), support, packed.certificate)
+
+
+def _walk_context(g: ConvGeometry, setting: Setting, most: int) -> dict[str, object]:
+    """The names for the walks through the pixels, two at a time, and through the channels."""
+    pixels, walk = prod(g.output), unrolled(g.out_channels, most, most)
+    first_rest = walk.unroll if walk.count == 1 else 0  # behind a loop, the place of the outputs has moved on
+    return {
+        "channel_walk": walk,
+        "rest_channels": range(first_rest, first_rest + walk.rest),
         "axes": axes(g, setting.x_layout),
         "is_walked": set(g.strides) != {1} or g.kernel[-1] > 1,
         "pixels": pixels,
@@ -109,14 +126,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "is_split": g.batch > 1,
         "x_image": g.in_channels * prod(g.input),
         "y_image": g.out_channels * pixels,
-        "uses_string": True,
     }
-    widening = (f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_load_word") if planned.words.total else ()
-    lone = ("dsp_pair",) if planned.lone else ()
-    unpacking = () if is_wide else ("dsp_even_s8", "dsp_odd_s8")
-    support = ("dsp", "dsp_dot", "dsp_load_two", *widening, *unpacking, *lone, *output_support(op, packed))
-    constants = _constants(packed, planned.order if not is_wide else order, tail, is_wide=is_wide)
-    return Prepared((constants,), context, (), support, packed.certificate)
 
 
 def _loads(pairs: int, tail: Tail, *, is_wide: bool) -> tuple[Load, ...]:

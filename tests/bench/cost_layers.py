@@ -352,6 +352,8 @@ FAMILIES: dict[str, Callable[[Random, str], Operator]] = {
     "arm_dsp/conv": either(0.2, mixed_layouts, either(0.35, one_by_one(NHWC), any_conv(NHWC, plain=True))),
     "arm_dsp/dense": dense,
     "arm_dsp/depthwise": depthwise(NHWC),
+    "arm_dsp/depthwise_direct": depthwise(NHWC),
+    "arm_dsp/depthwise_rows": depthwise(NHWC),
     "arm_dsp/short_window": short_windows,
     "arm_dsp/winograd": tiled,
     "arm_dsp/quantized_binary": binary,

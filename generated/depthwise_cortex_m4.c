@@ -169,7 +169,7 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
             sum0 = depthwise_cortex_m4_dsp_low_by_low(x1, w4, sum0);
             sum1 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
             sum1 = depthwise_cortex_m4_dsp_low_by_low(x1, w3, sum1);
-            *(out) = depthwise_cortex_m4_conv1_code(sum0, multiplier);
+            out[0] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
             x0 = depthwise_cortex_m4_dsp_pair(in[3 * CHANNELS], in[3 * CHANNELS + 1 * IN_ROW]);
             x1 = in[3 * CHANNELS + 2 * IN_ROW];
             sum1 = depthwise_cortex_m4_dsp_dot(x0, w1, sum1);
@@ -180,7 +180,7 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
             sum1 = depthwise_cortex_m4_dsp_low_by_low(x1, w4, sum1);
             sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
             sum0 = depthwise_cortex_m4_dsp_low_by_low(x1, w3, sum0);
-            *(out + 1 * CHANNELS) = depthwise_cortex_m4_conv1_code(sum1, multiplier);
+            out[1 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum1, multiplier);
             x0 = depthwise_cortex_m4_dsp_pair(in[5 * CHANNELS], in[5 * CHANNELS + 1 * IN_ROW]);
             x1 = in[5 * CHANNELS + 2 * IN_ROW];
             sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
@@ -191,7 +191,7 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
             sum0 = depthwise_cortex_m4_dsp_low_by_low(x1, w4, sum0);
             sum1 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
             sum1 = depthwise_cortex_m4_dsp_low_by_low(x1, w3, sum1);
-            *(out + 2 * CHANNELS) = depthwise_cortex_m4_conv1_code(sum0, multiplier);
+            out[2 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
             x0 = depthwise_cortex_m4_dsp_pair(in[7 * CHANNELS], in[7 * CHANNELS + 1 * IN_ROW]);
             x1 = in[7 * CHANNELS + 2 * IN_ROW];
             sum1 = depthwise_cortex_m4_dsp_dot(x0, w1, sum1);
@@ -202,14 +202,14 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
             sum1 = depthwise_cortex_m4_dsp_low_by_low(x1, w4, sum1);
             sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
             sum0 = depthwise_cortex_m4_dsp_low_by_low(x1, w3, sum0);
-            *(out + 3 * CHANNELS) = depthwise_cortex_m4_conv1_code(sum1, multiplier);
+            out[3 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum1, multiplier);
             x0 = depthwise_cortex_m4_dsp_pair(in[9 * CHANNELS], in[9 * CHANNELS + 1 * IN_ROW]);
             x1 = in[9 * CHANNELS + 2 * IN_ROW];
             sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
             sum0 = depthwise_cortex_m4_dsp_low_by_high(x1, w3, sum0);
             sum0 = depthwise_cortex_m4_dsp_dot(ZERO_POINT, w2, sum0);
             sum0 = depthwise_cortex_m4_dsp_low_by_low(ZERO_POINT, w4, sum0);
-            *(out + 4 * CHANNELS) = depthwise_cortex_m4_conv1_code(sum0, multiplier);
+            out[4 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
             y += OUT_ROW;
         }
     }
@@ -218,7 +218,7 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
 
         start = depthwise_cortex_m4_dsp_dot(ZERO_POINT, w3, start);
         start = depthwise_cortex_m4_dsp_low_by_low(ZERO_POINT, w4, start);
-        const int8_t *const in = x + (8) * IN_ROW;
+        const int8_t *const in = x + 8 * IN_ROW;
         int8_t *const out = y;
 
         x0 = depthwise_cortex_m4_dsp_pair(in[0], in[1 * IN_ROW]);
@@ -228,29 +228,29 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
         x0 = depthwise_cortex_m4_dsp_pair(in[2 * CHANNELS], in[2 * CHANNELS + 1 * IN_ROW]);
         sum0 = depthwise_cortex_m4_dsp_dot(x0, w2, sum0);
         sum1 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
-        *(out) = depthwise_cortex_m4_conv1_code(sum0, multiplier);
+        out[0] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
         x0 = depthwise_cortex_m4_dsp_pair(in[3 * CHANNELS], in[3 * CHANNELS + 1 * IN_ROW]);
         sum1 = depthwise_cortex_m4_dsp_dot(x0, w1, sum1);
         x0 = depthwise_cortex_m4_dsp_pair(in[4 * CHANNELS], in[4 * CHANNELS + 1 * IN_ROW]);
         sum1 = depthwise_cortex_m4_dsp_dot(x0, w2, sum1);
         sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
-        *(out + 1 * CHANNELS) = depthwise_cortex_m4_conv1_code(sum1, multiplier);
+        out[1 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum1, multiplier);
         x0 = depthwise_cortex_m4_dsp_pair(in[5 * CHANNELS], in[5 * CHANNELS + 1 * IN_ROW]);
         sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
         x0 = depthwise_cortex_m4_dsp_pair(in[6 * CHANNELS], in[6 * CHANNELS + 1 * IN_ROW]);
         sum0 = depthwise_cortex_m4_dsp_dot(x0, w2, sum0);
         sum1 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
-        *(out + 2 * CHANNELS) = depthwise_cortex_m4_conv1_code(sum0, multiplier);
+        out[2 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
         x0 = depthwise_cortex_m4_dsp_pair(in[7 * CHANNELS], in[7 * CHANNELS + 1 * IN_ROW]);
         sum1 = depthwise_cortex_m4_dsp_dot(x0, w1, sum1);
         x0 = depthwise_cortex_m4_dsp_pair(in[8 * CHANNELS], in[8 * CHANNELS + 1 * IN_ROW]);
         sum1 = depthwise_cortex_m4_dsp_dot(x0, w2, sum1);
         sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
-        *(out + 3 * CHANNELS) = depthwise_cortex_m4_conv1_code(sum1, multiplier);
+        out[3 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum1, multiplier);
         x0 = depthwise_cortex_m4_dsp_pair(in[9 * CHANNELS], in[9 * CHANNELS + 1 * IN_ROW]);
         sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
         sum0 = depthwise_cortex_m4_dsp_dot(ZERO_POINT, w2, sum0);
-        *(out + 4 * CHANNELS) = depthwise_cortex_m4_conv1_code(sum0, multiplier);
+        out[4 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
         y += OUT_ROW;
     }
 }

@@ -132,7 +132,7 @@ DEPTHWISE_ROWS_CORTEX_M4_NOINLINE static void depthwise_rows_cortex_m4_conv1_cha
         {
             int32_t sum0 = start, sum1 = start, sum2 = start, sum3 = start;
             const int8_t *w = weights + top * KERNEL_WIDTH;
-            const int8_t *in = x + (first * IN_ROW + (0) * CHANNELS);
+            const int8_t *in = x + (first * IN_ROW + 0 * CHANNELS);
 
             for (int32_t ky = top; ky < bottom; ky++) {
                 const int32_t w0 = w[0];
@@ -169,16 +169,16 @@ DEPTHWISE_ROWS_CORTEX_M4_NOINLINE static void depthwise_rows_cortex_m4_conv1_cha
                 w += KERNEL_WIDTH;
                 in += STEP_Y * IN_ROW;
             }
-            *(out) = depthwise_rows_cortex_m4_conv1_code(sum0, multiplier, offset);
-            *(out + 1 * CHANNELS) = depthwise_rows_cortex_m4_conv1_code(sum1, multiplier, offset);
-            *(out + 2 * CHANNELS) = depthwise_rows_cortex_m4_conv1_code(sum2, multiplier, offset);
-            *(out + 3 * CHANNELS) = depthwise_rows_cortex_m4_conv1_code(sum3, multiplier, offset);
+            out[0] = depthwise_rows_cortex_m4_conv1_code(sum0, multiplier, offset);
+            out[1 * CHANNELS] = depthwise_rows_cortex_m4_conv1_code(sum1, multiplier, offset);
+            out[2 * CHANNELS] = depthwise_rows_cortex_m4_conv1_code(sum2, multiplier, offset);
+            out[3 * CHANNELS] = depthwise_rows_cortex_m4_conv1_code(sum3, multiplier, offset);
             out += 4 * CHANNELS;
         }
         {
             int32_t sum0 = start, sum1 = start, sum2 = start, sum3 = start;
             const int8_t *w = weights + top * KERNEL_WIDTH;
-            const int8_t *in = x + (first * IN_ROW + (2) * CHANNELS);
+            const int8_t *in = x + (first * IN_ROW + 2 * CHANNELS);
 
             for (int32_t ky = top; ky < bottom; ky++) {
                 const int32_t w0 = w[0];
@@ -217,16 +217,16 @@ DEPTHWISE_ROWS_CORTEX_M4_NOINLINE static void depthwise_rows_cortex_m4_conv1_cha
                 w += KERNEL_WIDTH;
                 in += STEP_Y * IN_ROW;
             }
-            *(out) = depthwise_rows_cortex_m4_conv1_code(sum0, multiplier, offset);
-            *(out + 1 * CHANNELS) = depthwise_rows_cortex_m4_conv1_code(sum1, multiplier, offset);
-            *(out + 2 * CHANNELS) = depthwise_rows_cortex_m4_conv1_code(sum2, multiplier, offset);
-            *(out + 3 * CHANNELS) = depthwise_rows_cortex_m4_conv1_code(sum3, multiplier, offset);
+            out[0] = depthwise_rows_cortex_m4_conv1_code(sum0, multiplier, offset);
+            out[1 * CHANNELS] = depthwise_rows_cortex_m4_conv1_code(sum1, multiplier, offset);
+            out[2 * CHANNELS] = depthwise_rows_cortex_m4_conv1_code(sum2, multiplier, offset);
+            out[3 * CHANNELS] = depthwise_rows_cortex_m4_conv1_code(sum3, multiplier, offset);
             out += 4 * CHANNELS;
         }
         {
             int32_t sum0 = start, sum1 = start, sum2 = start, sum3 = start;
             const int8_t *w = weights + top * KERNEL_WIDTH;
-            const int8_t *in = x + (first * IN_ROW + (6) * CHANNELS);
+            const int8_t *in = x + (first * IN_ROW + 6 * CHANNELS);
 
             for (int32_t ky = top; ky < bottom; ky++) {
                 const int32_t w0 = w[0];
@@ -263,10 +263,10 @@ DEPTHWISE_ROWS_CORTEX_M4_NOINLINE static void depthwise_rows_cortex_m4_conv1_cha
                 w += KERNEL_WIDTH;
                 in += STEP_Y * IN_ROW;
             }
-            *(out) = depthwise_rows_cortex_m4_conv1_code(sum0, multiplier, offset);
-            *(out + 1 * CHANNELS) = depthwise_rows_cortex_m4_conv1_code(sum1, multiplier, offset);
-            *(out + 2 * CHANNELS) = depthwise_rows_cortex_m4_conv1_code(sum2, multiplier, offset);
-            *(out + 3 * CHANNELS) = depthwise_rows_cortex_m4_conv1_code(sum3, multiplier, offset);
+            out[0] = depthwise_rows_cortex_m4_conv1_code(sum0, multiplier, offset);
+            out[1 * CHANNELS] = depthwise_rows_cortex_m4_conv1_code(sum1, multiplier, offset);
+            out[2 * CHANNELS] = depthwise_rows_cortex_m4_conv1_code(sum2, multiplier, offset);
+            out[3 * CHANNELS] = depthwise_rows_cortex_m4_conv1_code(sum3, multiplier, offset);
             out += 4 * CHANNELS;
         }
     }

@@ -82,9 +82,9 @@ def depthwise(x_type: str = "int8") -> ModelProto:
 
 def depthwise_of_many_taps() -> ModelProto:
     return qlinear_conv(
-        (1, 8, 12, 12), weights((8, 1, 5, 5), seed=4), x_type="int8", y_type="int8", x_scale=0.023, x_zero_point=-7,
+        (1, 8, 9, 8), weights((8, 1, 5, 5), seed=4), x_type="int8", y_type="int8", x_scale=0.023, x_zero_point=-7,
         w_scale=scales(8, 0.009), w_zero_point=np.zeros(8), y_scale=0.05, y_zero_point=4, bias=bias(8), group=8,
-        pads=[2, 2, 2, 2],
+        pads=[2, 2, 2, 2], strides=[2, 2],
     )  # fmt: skip
 
 

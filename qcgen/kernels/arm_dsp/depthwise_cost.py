@@ -11,6 +11,7 @@ from qcgen.kernels.cost import Names, Terms, new_terms
 from qcgen.kernels.kernel import Prepared
 from qcgen.kernels.plane import beyond_taps, first_taps
 
+WRITTEN = 40  # statements of all rows of outputs that the compiler writes out, borders included
 REGISTERS = 9  # for words of weights and sums, besides what is read of the image and pointers
 
 
@@ -45,11 +46,13 @@ def depthwise_rows_terms(op: Operator, prepared: Prepared) -> Terms:
     channels = g.batch * g.out_channels
     taps = [max(0, end - first) for first, end in zip(first_taps(height), beyond_taps(height), strict=True)]
     terms["channel"] = channels
-    # A loop over all rows of the kernel is one that the compiler writes out.
-    loop = "" if min(taps) < height.kernel else " of all"
+    # A loop over all rows of the kernel is one that the compiler writes out, and one over few rows of outputs.
+    statements = height.output * sum(len(group.statements) for group in names["groups"])
+    is_cut = min(taps) < height.kernel and statements > WRITTEN
+    loop = "" if is_cut else " of all"
     terms["row"] = channels * height.output
-    terms["cut row"] = channels * sum(n < height.kernel for n in taps)
-    terms["lost tap"] = channels * names["width"].kernel * sum(height.kernel - n for n in taps)
+    terms["cut row"] = is_cut * channels * sum(n < height.kernel for n in taps)
+    terms["lost tap"] = is_cut * channels * names["width"].kernel * sum(height.kernel - n for n in taps)
     for group in names["groups"]:
         times = channels * group.count
         terms["group" + loop] += times * height.output

@@ -4,8 +4,8 @@
  * model    depthwise_cortex_m4.onnx, sha256 89740b5cc9f813de92291caf6e2a974d5d1634bdc0bd857aef2e49c1d5929bfb
  * options  --target cortex-m4 --layout nhwc --optimize size --numerics onnxruntime
  *
- * node   operator     kernel             multiply-adds  constants  scratch
- * conv1  QLinearConv  arm_dsp/depthwise          1 800      168 B  1 056 B
+ * node   operator     kernel                    multiply-adds  constants  scratch
+ * conv1  QLinearConv  arm_dsp/depthwise_direct          1 800      136 B      0 B
  *
  * conv1
  *   accumulator   within [-35036, 56950] for every input: int32 cannot overflow
@@ -13,8 +13,6 @@
  *                 accumulator (compared at 4 096 points: both sides of every step)
  */
 #include "depthwise_cortex_m4.h"
-
-#include <string.h>
 
 #ifndef DEPTHWISE_CORTEX_M4_CONST_ATTR
 #define DEPTHWISE_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
@@ -36,59 +34,6 @@ typedef char depthwise_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1
 #include <arm_acle.h>
 #endif
 
-/* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
-static inline int32_t depthwise_cortex_m4_dsp_load_word(const void *bytes)
-{
-#if defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_BIG_ENDIAN)
-    int32_t word;
-
-    memcpy(&word, bytes, sizeof word);
-    return word;
-#else
-    const uint8_t *const b = (const uint8_t *)bytes;
-
-    return (int32_t)(b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24);
-#endif
-}
-
-/* Loads two words that lie side by side (LDRD, which gcc seldom finds and clang does). */
-static inline void depthwise_cortex_m4_dsp_two_at(const int32_t *words, int32_t *first, int32_t *second)
-{
-#if defined(__ARM_FEATURE_SIMD32) && !defined(__clang__)
-    /* As one number of 64 bits, so that the compiler keeps to the offsets that LDRD has. */
-    typedef int64_t two_words __attribute__((may_alias));
-    const two_words *const two = (const void *)words;
-
-    __asm__ volatile("ldrd %0, %1, %2" : "=r"(*first), "=r"(*second) : "m"(*two) : "memory");
-#else
-    *first = words[0];
-    *second = words[1];
-#endif
-}
-
-/* Bytes 0 and 2 of a word, each sign-extended to 16 bits: a pair. */
-static inline int32_t depthwise_cortex_m4_dsp_even_s8(int32_t word)
-{
-#if defined(__ARM_FEATURE_SIMD32)
-    return __sxtb16(word);
-#else
-    return (int32_t)(((uint32_t)(int8_t)(word) & 0xffffu) | (uint32_t)(int8_t)(word >> 16) << 16);
-#endif
-}
-
-/* Bytes 1 and 3 of a word, each sign-extended to 16 bits: a pair. */
-static inline int32_t depthwise_cortex_m4_dsp_odd_s8(int32_t word)
-{
-#if defined(__ARM_FEATURE_SIMD32)
-    int32_t pair;
-
-    __asm__("sxtb16 %0, %1, ror #8" : "=r"(pair) : "r"(word)); /* compilers do not fold the rotation */
-    return pair;
-#else
-    return (int32_t)(((uint32_t)(int8_t)(word >> 8) & 0xffffu) | (uint32_t)(int8_t)(word >> 24) << 16);
-#endif
-}
-
 /* The pair of the lower halves of two words (PKHBT, which gcc 12 does not find). */
 static inline int32_t depthwise_cortex_m4_dsp_pair(int32_t low, int32_t high)
 {
@@ -99,19 +44,6 @@ static inline int32_t depthwise_cortex_m4_dsp_pair(int32_t low, int32_t high)
     return pair;
 #else
     return (int32_t)(((uint32_t)low & 0xffffu) | (uint32_t)high << 16);
-#endif
-}
-
-/* The pair of the upper halves of two words (PKHTB). */
-static inline int32_t depthwise_cortex_m4_dsp_pair_high(int32_t low, int32_t high)
-{
-#if defined(__ARM_FEATURE_SIMD32)
-    int32_t pair;
-
-    __asm__("pkhtb %0, %1, %2, asr #16" : "=r"(pair) : "r"(high), "r"(low));
-    return pair;
-#else
-    return (int32_t)((uint32_t)low >> 16 | ((uint32_t)high & 0xffff0000u));
 #endif
 }
 
@@ -148,16 +80,16 @@ static inline int32_t depthwise_cortex_m4_dsp_low_by_high(int32_t a, int32_t b, 
 #endif
 }
 
-/* The upper 32 bits of the 64-bit product, rounded down, plus an offset (SMMLA, which the compilers do not offer). */
-static inline int32_t depthwise_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
+/* The upper 32 bits of the 64-bit product, rounded down (SMMUL; compilers may take SMULL and lose a register). */
+static inline int32_t depthwise_cortex_m4_dsp_high(int32_t a, int32_t b)
 {
 #if defined(__ARM_FEATURE_SIMD32)
-    int32_t result;
+    int32_t high;
 
-    __asm__("smmla %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"(b), "r"(offset));
-    return result;
+    __asm__("smmul %0, %1, %2" : "=r"(high) : "r"(a), "r"(b));
+    return high;
 #else
-    return (int32_t)(((int64_t)a * b) >> 32) + offset;
+    return (int32_t)(((int64_t)a * b) >> 32);
 #endif
 }
 
@@ -185,227 +117,158 @@ DEPTHWISE_CORTEX_M4_CONST_ATTR static const int8_t depthwise_cortex_m4_conv1_wei
 
 /* depthwise_cortex_m4_conv1: where each accumulator starts. */
 DEPTHWISE_CORTEX_M4_CONST_ATTR static const int32_t depthwise_cortex_m4_conv1_start[8] = {
-    11095,   656,  5342, -3686, -1901,  2767,  9222,  5497,
+      371011, -2073907, -1598895, -3478254, -2509639, -1311062,  -982940, -1764783,
 };
 
 /* depthwise_cortex_m4_conv1: x_scale * w_scale / y_scale in units of 2^-36. */
 DEPTHWISE_CORTEX_M4_CONST_ATTR static const int32_t depthwise_cortex_m4_conv1_multiplier[8] = {
-     908352576, 1000517568,  756124800,  884940736, 1108760576, 1110720384,  659291315,  707121372,
-};
-
-/* depthwise_cortex_m4_conv1: y_zero_point and rounding, in units of 2^-4. */
-DEPTHWISE_CORTEX_M4_CONST_ATTR static const int32_t depthwise_cortex_m4_conv1_offset[8] = {
-    -2040, -2040, -2040, -2040, -2040, -2040, -2005, -2040,
+     908352271, 1000517568,  756124800,  884940736, 1108760576, 1110720384,  659291423,  707119970,
 };
 
 /* depthwise_cortex_m4_conv1: the output code of an accumulator. */
-static inline int8_t depthwise_cortex_m4_conv1_code(int32_t acc, int32_t multiplier, int32_t offset)
+static inline int8_t depthwise_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { SHIFT = 4 };
-    const int32_t scaled = depthwise_cortex_m4_dsp_scale(acc, multiplier, offset);
+    enum { SHIFT = 12 };
+    const int32_t scaled = depthwise_cortex_m4_dsp_high(acc, multiplier);
     const int32_t code = depthwise_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 
     return (int8_t)code;
 }
 
-enum { depthwise_cortex_m4_conv1_PLANE = 66, depthwise_cortex_m4_conv1_ROW = 6 }; /* words of a plane, of one of its rows */
-
-/* Puts two neighbours of four channels into the planes. */
-static inline void depthwise_cortex_m4_conv1_put(int32_t first, int32_t second, int32_t *planes)
+/* All outputs of one channel; x and y are its first elements. */
+DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const int8_t *x, int8_t *y, int32_t m)
 {
-    /* Two channels of both: those of the first in the lower half, those of the second in the upper one. */
-    const int32_t lower = depthwise_cortex_m4_dsp_pair(first, second);
-    const int32_t upper = depthwise_cortex_m4_dsp_pair_high(first, second);
-
-    planes[0] = depthwise_cortex_m4_dsp_even_s8(lower);
-    planes[depthwise_cortex_m4_conv1_PLANE] = depthwise_cortex_m4_dsp_odd_s8(lower);
-    planes[2 * depthwise_cortex_m4_conv1_PLANE] = depthwise_cortex_m4_dsp_even_s8(upper);
-    planes[3 * depthwise_cortex_m4_conv1_PLANE] = depthwise_cortex_m4_dsp_odd_s8(upper);
-}
-
-/* The same for two pixels that lie side by side on the image. */
-static inline void depthwise_cortex_m4_conv1_part(const int8_t *pixels, int32_t *planes)
-{
-    enum { IN_CHANNELS = 8 };
-
-    depthwise_cortex_m4_conv1_put(depthwise_cortex_m4_dsp_load_word(pixels), depthwise_cortex_m4_dsp_load_word(pixels + IN_CHANNELS), planes);
-}
-
-/* The same for four pixels in a row, which are all loaded before any is stored: loads in a row take less time. */
-static inline void depthwise_cortex_m4_conv1_part_two(const int8_t *pixels, int32_t *planes)
-{
-    enum { IN_CHANNELS = 8 };
-    const int32_t first = depthwise_cortex_m4_dsp_load_word(pixels);
-    const int32_t second = depthwise_cortex_m4_dsp_load_word(pixels + IN_CHANNELS);
-    const int32_t third = depthwise_cortex_m4_dsp_load_word(pixels + 2 * IN_CHANNELS);
-    const int32_t fourth = depthwise_cortex_m4_dsp_load_word(pixels + 3 * IN_CHANNELS);
-
-    depthwise_cortex_m4_conv1_put(first, second, planes);
-    depthwise_cortex_m4_conv1_put(third, fourth, planes + 1);
-}
-
-/* Four channels of the pixel in column `column`, which may lie outside the image. */
-static inline int32_t depthwise_cortex_m4_conv1_pixel(const int8_t *row, int32_t column)
-{
-    enum { IN_WIDTH = 10, IN_CHANNELS = 8 };
-
-    if (column < 0 || column >= IN_WIDTH) {
-        return (-2139062144); /* four times the zero point */
-    }
-    return depthwise_cortex_m4_dsp_load_word(row + column * IN_CHANNELS);
-}
-
-/* Fills the planes of four channels with the image's rows from `begin` on; x is the first of the four. */
-DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_planes(const int8_t *x, int32_t begin, int32_t rows, int32_t *planes)
-{
-    enum {
-        IN_HEIGHT = 10, IN_CHANNELS = 8, IN_ROW = 10 * IN_CHANNELS,
-        PAD = 0, ROW = depthwise_cortex_m4_conv1_ROW,
-        FIRST = 0, BEYOND = 5 /* words that lie wholly on the image */
-    };
-
-    for (int32_t y = begin; y < begin + rows; y++) {
-        const int8_t *const row = x + y * IN_ROW;
-
-        if (y < 0 || y >= IN_HEIGHT) {
-            for (int32_t i = 0; i < ROW; i++) {
-                depthwise_cortex_m4_conv1_put((-2139062144), (-2139062144), planes + i);
-            }
-        } else {
-            const int8_t *pixels = row + (2 * FIRST - PAD) * IN_CHANNELS;
-            int32_t *to = planes + FIRST;
-
-            for (int32_t i = 0; i < 2; i++) {
-                depthwise_cortex_m4_conv1_part_two(pixels, to);
-                pixels += 4 * IN_CHANNELS;
-                to += 2;
-            }
-            depthwise_cortex_m4_conv1_part(pixels, to);
-            for (int32_t i = BEYOND; i < ROW; i++) {
-                depthwise_cortex_m4_conv1_put(depthwise_cortex_m4_conv1_pixel(row, 2 * i - PAD), depthwise_cortex_m4_conv1_pixel(row, 2 * i + 1 - PAD), planes + i);
-            }
-        }
-        planes += ROW;
-    }
-}
-
-/* One channel of `rows` rows of outputs. */
-DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const int32_t *row, int8_t *out, int32_t m, int32_t rows)
-{
-    enum { CHANNELS = 8 };
+    enum { CHANNELS = 8, IN_ROW = 10 * CHANNELS, OUT_ROW = 5 * CHANNELS, ZERO_POINT = (-8323200) };
     const int8_t *const weights = depthwise_cortex_m4_conv1_weights + 9 * m;
-    const int32_t w0 = depthwise_cortex_m4_dsp_pair(weights[0], weights[1]);
-    const int32_t w1 = depthwise_cortex_m4_dsp_pair(weights[3], weights[4]);
-    const int32_t w2 = depthwise_cortex_m4_dsp_pair(weights[6], weights[7]);
-    const int32_t w3 = depthwise_cortex_m4_dsp_pair(weights[2], weights[5]);
-    const int32_t w4 = depthwise_cortex_m4_dsp_pair(weights[8], 0);
-    const int32_t start = depthwise_cortex_m4_conv1_start[m];
-    /* What `volatile` keeps in memory is read once in a while: registers are for the weights. */
-    const volatile int32_t own_multiplier = depthwise_cortex_m4_conv1_multiplier[m];
-    const volatile int32_t own_offset = depthwise_cortex_m4_conv1_offset[m];
+    const int32_t w0 = depthwise_cortex_m4_dsp_pair(weights[0] * 256, weights[3] * 256);
+    const int32_t w1 = depthwise_cortex_m4_dsp_pair(weights[1] * 256, weights[4] * 256);
+    const int32_t w2 = depthwise_cortex_m4_dsp_pair(weights[2] * 256, weights[5] * 256);
+    const int32_t w3 = depthwise_cortex_m4_dsp_pair(weights[6] * 256, weights[7] * 256);
+    const int32_t w4 = depthwise_cortex_m4_dsp_pair(weights[8] * 256, 0);
+    const int32_t multiplier = depthwise_cortex_m4_conv1_multiplier[m];
+    int32_t sum0, sum1, x0, x1;
 
-    for (; rows != 0; rows--) {
-        {
-            int32_t word0, word1;
-            int32_t sum0 = start;
-            int32_t sum1 = sum0;
-            int32_t sum2 = sum0;
-            int32_t sum3 = sum0;
+    {
+        const int32_t start = depthwise_cortex_m4_conv1_start[m];
 
-            depthwise_cortex_m4_dsp_two_at(row + 0, &word0, &word1);
-            sum0 = depthwise_cortex_m4_dsp_dot(word0, w0, sum0);
-            sum0 = depthwise_cortex_m4_dsp_low_by_low(word1, w3, sum0);
-            sum1 = depthwise_cortex_m4_dsp_dot(word1, w0, sum1);
-            depthwise_cortex_m4_dsp_two_at(row + 2, &word0, &word1);
-            sum1 = depthwise_cortex_m4_dsp_low_by_low(word0, w3, sum1);
-            sum2 = depthwise_cortex_m4_dsp_dot(word0, w0, sum2);
-            sum2 = depthwise_cortex_m4_dsp_low_by_low(word1, w3, sum2);
-            sum3 = depthwise_cortex_m4_dsp_dot(word1, w0, sum3);
-            word0 = row[4];
-            sum3 = depthwise_cortex_m4_dsp_low_by_low(word0, w3, sum3);
-            depthwise_cortex_m4_dsp_two_at(row + 6 + 0, &word0, &word1);
-            sum0 = depthwise_cortex_m4_dsp_dot(word0, w1, sum0);
-            sum0 = depthwise_cortex_m4_dsp_low_by_high(word1, w3, sum0);
-            sum1 = depthwise_cortex_m4_dsp_dot(word1, w1, sum1);
-            depthwise_cortex_m4_dsp_two_at(row + 6 + 2, &word0, &word1);
-            sum1 = depthwise_cortex_m4_dsp_low_by_high(word0, w3, sum1);
-            sum2 = depthwise_cortex_m4_dsp_dot(word0, w1, sum2);
-            sum2 = depthwise_cortex_m4_dsp_low_by_high(word1, w3, sum2);
-            sum3 = depthwise_cortex_m4_dsp_dot(word1, w1, sum3);
-            word0 = row[6 + 4];
-            sum3 = depthwise_cortex_m4_dsp_low_by_high(word0, w3, sum3);
-            depthwise_cortex_m4_dsp_two_at(row + 12 + 0, &word0, &word1);
-            sum0 = depthwise_cortex_m4_dsp_dot(word0, w2, sum0);
-            sum0 = depthwise_cortex_m4_dsp_low_by_low(word1, w4, sum0);
-            sum1 = depthwise_cortex_m4_dsp_dot(word1, w2, sum1);
-            depthwise_cortex_m4_dsp_two_at(row + 12 + 2, &word0, &word1);
-            sum1 = depthwise_cortex_m4_dsp_low_by_low(word0, w4, sum1);
-            sum2 = depthwise_cortex_m4_dsp_dot(word0, w2, sum2);
-            sum2 = depthwise_cortex_m4_dsp_low_by_low(word1, w4, sum2);
-            sum3 = depthwise_cortex_m4_dsp_dot(word1, w2, sum3);
-            word0 = row[12 + 4];
-            sum3 = depthwise_cortex_m4_dsp_low_by_low(word0, w4, sum3);
-            {
-                const int32_t multiplier = own_multiplier;
-                const int32_t offset = own_offset;
+        for (int32_t row = 0; row < 4; row++) {
+            const int8_t *const in = x + (0 + row * 2) * IN_ROW;
+            int8_t *const out = y;
 
-                *(out) = depthwise_cortex_m4_conv1_code(sum0, multiplier, offset);
-                *(out + 1 * CHANNELS) = depthwise_cortex_m4_conv1_code(sum1, multiplier, offset);
-                *(out + 2 * CHANNELS) = depthwise_cortex_m4_conv1_code(sum2, multiplier, offset);
-                *(out + 3 * CHANNELS) = depthwise_cortex_m4_conv1_code(sum3, multiplier, offset);
-            }
-
-            int32_t sum4 = start;
-
-            depthwise_cortex_m4_dsp_two_at(row + 4, &word0, &word1);
-            sum4 = depthwise_cortex_m4_dsp_dot(word0, w0, sum4);
-            sum4 = depthwise_cortex_m4_dsp_low_by_low(word1, w3, sum4);
-            depthwise_cortex_m4_dsp_two_at(row + 6 + 4, &word0, &word1);
-            sum4 = depthwise_cortex_m4_dsp_dot(word0, w1, sum4);
-            sum4 = depthwise_cortex_m4_dsp_low_by_high(word1, w3, sum4);
-            depthwise_cortex_m4_dsp_two_at(row + 12 + 4, &word0, &word1);
-            sum4 = depthwise_cortex_m4_dsp_dot(word0, w2, sum4);
-            sum4 = depthwise_cortex_m4_dsp_low_by_low(word1, w4, sum4);
-            {
-                const int32_t multiplier = own_multiplier;
-                const int32_t offset = own_offset;
-
-                *(out + 4 * CHANNELS) = depthwise_cortex_m4_conv1_code(sum4, multiplier, offset);
-            }
-            row += 5;
-            out += 5 * CHANNELS;
+            x0 = depthwise_cortex_m4_dsp_pair(in[0], in[1 * IN_ROW]);
+            x1 = in[2 * IN_ROW];
+            sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
+            sum0 = depthwise_cortex_m4_dsp_low_by_low(x1, w3, sum0);
+            x0 = depthwise_cortex_m4_dsp_pair(in[1 * CHANNELS], in[1 * CHANNELS + 1 * IN_ROW]);
+            x1 = in[1 * CHANNELS + 2 * IN_ROW];
+            sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
+            sum0 = depthwise_cortex_m4_dsp_low_by_high(x1, w3, sum0);
+            x0 = depthwise_cortex_m4_dsp_pair(in[2 * CHANNELS], in[2 * CHANNELS + 1 * IN_ROW]);
+            x1 = in[2 * CHANNELS + 2 * IN_ROW];
+            sum0 = depthwise_cortex_m4_dsp_dot(x0, w2, sum0);
+            sum0 = depthwise_cortex_m4_dsp_low_by_low(x1, w4, sum0);
+            sum1 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
+            sum1 = depthwise_cortex_m4_dsp_low_by_low(x1, w3, sum1);
+            out[0] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
+            x0 = depthwise_cortex_m4_dsp_pair(in[3 * CHANNELS], in[3 * CHANNELS + 1 * IN_ROW]);
+            x1 = in[3 * CHANNELS + 2 * IN_ROW];
+            sum1 = depthwise_cortex_m4_dsp_dot(x0, w1, sum1);
+            sum1 = depthwise_cortex_m4_dsp_low_by_high(x1, w3, sum1);
+            x0 = depthwise_cortex_m4_dsp_pair(in[4 * CHANNELS], in[4 * CHANNELS + 1 * IN_ROW]);
+            x1 = in[4 * CHANNELS + 2 * IN_ROW];
+            sum1 = depthwise_cortex_m4_dsp_dot(x0, w2, sum1);
+            sum1 = depthwise_cortex_m4_dsp_low_by_low(x1, w4, sum1);
+            sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
+            sum0 = depthwise_cortex_m4_dsp_low_by_low(x1, w3, sum0);
+            out[1 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum1, multiplier);
+            x0 = depthwise_cortex_m4_dsp_pair(in[5 * CHANNELS], in[5 * CHANNELS + 1 * IN_ROW]);
+            x1 = in[5 * CHANNELS + 2 * IN_ROW];
+            sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
+            sum0 = depthwise_cortex_m4_dsp_low_by_high(x1, w3, sum0);
+            x0 = depthwise_cortex_m4_dsp_pair(in[6 * CHANNELS], in[6 * CHANNELS + 1 * IN_ROW]);
+            x1 = in[6 * CHANNELS + 2 * IN_ROW];
+            sum0 = depthwise_cortex_m4_dsp_dot(x0, w2, sum0);
+            sum0 = depthwise_cortex_m4_dsp_low_by_low(x1, w4, sum0);
+            sum1 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
+            sum1 = depthwise_cortex_m4_dsp_low_by_low(x1, w3, sum1);
+            out[2 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
+            x0 = depthwise_cortex_m4_dsp_pair(in[7 * CHANNELS], in[7 * CHANNELS + 1 * IN_ROW]);
+            x1 = in[7 * CHANNELS + 2 * IN_ROW];
+            sum1 = depthwise_cortex_m4_dsp_dot(x0, w1, sum1);
+            sum1 = depthwise_cortex_m4_dsp_low_by_high(x1, w3, sum1);
+            x0 = depthwise_cortex_m4_dsp_pair(in[8 * CHANNELS], in[8 * CHANNELS + 1 * IN_ROW]);
+            x1 = in[8 * CHANNELS + 2 * IN_ROW];
+            sum1 = depthwise_cortex_m4_dsp_dot(x0, w2, sum1);
+            sum1 = depthwise_cortex_m4_dsp_low_by_low(x1, w4, sum1);
+            sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
+            sum0 = depthwise_cortex_m4_dsp_low_by_low(x1, w3, sum0);
+            out[3 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum1, multiplier);
+            x0 = depthwise_cortex_m4_dsp_pair(in[9 * CHANNELS], in[9 * CHANNELS + 1 * IN_ROW]);
+            x1 = in[9 * CHANNELS + 2 * IN_ROW];
+            sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
+            sum0 = depthwise_cortex_m4_dsp_low_by_high(x1, w3, sum0);
+            sum0 = depthwise_cortex_m4_dsp_dot(ZERO_POINT, w2, sum0);
+            sum0 = depthwise_cortex_m4_dsp_low_by_low(ZERO_POINT, w4, sum0);
+            out[4 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
+            y += OUT_ROW;
         }
-        row += 7; /* to the next row of windows */
+    }
+    {
+        int32_t start = depthwise_cortex_m4_conv1_start[m];
+
+        start = depthwise_cortex_m4_dsp_dot(ZERO_POINT, w3, start);
+        start = depthwise_cortex_m4_dsp_low_by_low(ZERO_POINT, w4, start);
+        const int8_t *const in = x + 8 * IN_ROW;
+        int8_t *const out = y;
+
+        x0 = depthwise_cortex_m4_dsp_pair(in[0], in[1 * IN_ROW]);
+        sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
+        x0 = depthwise_cortex_m4_dsp_pair(in[1 * CHANNELS], in[1 * CHANNELS + 1 * IN_ROW]);
+        sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
+        x0 = depthwise_cortex_m4_dsp_pair(in[2 * CHANNELS], in[2 * CHANNELS + 1 * IN_ROW]);
+        sum0 = depthwise_cortex_m4_dsp_dot(x0, w2, sum0);
+        sum1 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
+        out[0] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
+        x0 = depthwise_cortex_m4_dsp_pair(in[3 * CHANNELS], in[3 * CHANNELS + 1 * IN_ROW]);
+        sum1 = depthwise_cortex_m4_dsp_dot(x0, w1, sum1);
+        x0 = depthwise_cortex_m4_dsp_pair(in[4 * CHANNELS], in[4 * CHANNELS + 1 * IN_ROW]);
+        sum1 = depthwise_cortex_m4_dsp_dot(x0, w2, sum1);
+        sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
+        out[1 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum1, multiplier);
+        x0 = depthwise_cortex_m4_dsp_pair(in[5 * CHANNELS], in[5 * CHANNELS + 1 * IN_ROW]);
+        sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
+        x0 = depthwise_cortex_m4_dsp_pair(in[6 * CHANNELS], in[6 * CHANNELS + 1 * IN_ROW]);
+        sum0 = depthwise_cortex_m4_dsp_dot(x0, w2, sum0);
+        sum1 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
+        out[2 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
+        x0 = depthwise_cortex_m4_dsp_pair(in[7 * CHANNELS], in[7 * CHANNELS + 1 * IN_ROW]);
+        sum1 = depthwise_cortex_m4_dsp_dot(x0, w1, sum1);
+        x0 = depthwise_cortex_m4_dsp_pair(in[8 * CHANNELS], in[8 * CHANNELS + 1 * IN_ROW]);
+        sum1 = depthwise_cortex_m4_dsp_dot(x0, w2, sum1);
+        sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
+        out[3 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum1, multiplier);
+        x0 = depthwise_cortex_m4_dsp_pair(in[9 * CHANNELS], in[9 * CHANNELS + 1 * IN_ROW]);
+        sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
+        sum0 = depthwise_cortex_m4_dsp_dot(ZERO_POINT, w2, sum0);
+        out[4 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
+        y += OUT_ROW;
     }
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 2x2, padding 0x0 to 1x1, 8 groups. */
-static void depthwise_cortex_m4_conv1(const int8_t *x, int8_t *y, int32_t *planes)
+static void depthwise_cortex_m4_conv1(const int8_t *x, int8_t *y)
 {
-    enum {
-        BATCH = 1, X_IMAGE = 800, Y_IMAGE = 200, CHANNELS = 8, PLANE = depthwise_cortex_m4_conv1_PLANE,
-        OUT_HEIGHT = 5, OUT_ROW = 5 * CHANNELS, STRIDE = 2, PAD = 0, SPAN = 3,
-        BAND = 5 /* rows of outputs that the planes serve */
-    };
+    enum { BATCH = 1, X_IMAGE = 800, Y_IMAGE = 200, CHANNELS = 8 };
 
     for (int32_t n = 0; n < BATCH; n++) {
-        for (int32_t oy = 0; oy < OUT_HEIGHT; oy += BAND) {
-            const int32_t rows = OUT_HEIGHT - oy < BAND ? OUT_HEIGHT - oy : BAND;
-
-            for (int32_t quad = 0; quad < CHANNELS; quad += 4) {
-                const int32_t m = quad;
-                int8_t *const out = y + n * Y_IMAGE + oy * OUT_ROW + m;
-
-                depthwise_cortex_m4_conv1_planes(x + n * X_IMAGE + m, oy * STRIDE - PAD, (rows - 1) * STRIDE + SPAN, planes);
-                for (int32_t i = 0; i < 4; i++) {
-                    depthwise_cortex_m4_conv1_channel(planes + i * PLANE, out + i, m + i, rows);
-                }
-            }
+        for (int32_t m = 0; m < CHANNELS; m++) {
+            depthwise_cortex_m4_conv1_channel(x + n * X_IMAGE + m, y + n * Y_IMAGE + m, m);
         }
     }
 }
 
 void depthwise_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
 {
-    depthwise_cortex_m4_conv1(x, y, arena);
+    (void)arena;
+    depthwise_cortex_m4_conv1(x, y);
 }

@@ -13,9 +13,9 @@
 extern "C" {
 #endif
 
-/* Scratch memory that the caller lends to depthwise_cortex_m4_run for the duration of the call. */
-#define DEPTHWISE_CORTEX_M4_ARENA_BYTES 1056
-#define DEPTHWISE_CORTEX_M4_ARENA_ALIGN 4
+/* Scratch memory that the caller lends to depthwise_cortex_m4_run for the duration of the call: none, NULL will do. */
+#define DEPTHWISE_CORTEX_M4_ARENA_BYTES 0
+#define DEPTHWISE_CORTEX_M4_ARENA_ALIGN 1
 
 /* Input x: int8 [1, 10, 10, 8], channels last;
    real value = (x - DEPTHWISE_CORTEX_M4_X_ZERO_POINT) * DEPTHWISE_CORTEX_M4_X_SCALE. */

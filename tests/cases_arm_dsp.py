@@ -194,6 +194,61 @@ DEPTHWISE = (
 """Depthwise convolutions: rows of outputs one by one and two by two, in loops and written out, and what these leave."""
 
 
+DIRECT = (
+    *(
+        quantized(f"dsp_planes_of_{h}_rows", (1, 4, h, 50), (4, 1, 3, 3), S8, group=4, pads=[1] * 4, scale=scale)
+        for h, scale in ((12, 2.0**-8), (15, 0.003))
+    ),
+    integer("dsp_planes_raw_of_15_rows", (1, 4, 15, 50), (4, 1, 3, 3), ("int8", "int8"), group=4, pads=[1, 1, 1, 1]),
+    *(
+        quantized(f"dsp_direct_{c}_channels", (1, c, 5, 9), (c, 1, 3, 3), x, group=c, pads=[1, 1, 1, 1])
+        for c, x in ((2, U8S8), (3, S8))
+    ),
+    *(
+        quantized(
+            f"dsp_direct_{k}_taps_stride_{s}_dilated_{d}",
+            (1, 5, 41),
+            (5, 1, k),
+            S8,
+            group=5,
+            strides=[s],
+            dilations=[d],
+            pads=[k // 2 * d, k // 2 * d],
+        )
+        for k, s, d in ((3, 1, 1), (5, 1, 1), (5, 2, 1), (3, 1, 2), (3, 2, 3), (4, 1, 1), (9, 1, 1))
+    ),
+    *(
+        quantized(f"dsp_direct_{k}_rows", (1, 5, 21, 3), (5, 1, k, 1), U8S8, group=5, pads=[k // 2, 0, k // 2, 0])
+        for k in (3, 4, 5, 9)
+    ),
+    quantized("dsp_direct_5_by_5_strided", (1, 6, 14, 15), (6, 1, 5, 5), S8, group=6, pads=[2] * 4, strides=[2, 2]),
+    quantized("dsp_direct_7_by_7_on_4_by_3", (1, 4, 4, 3), (4, 1, 7, 7), U8S8, group=4, pads=[3, 3, 3, 3]),
+    quantized("dsp_direct_pads_exceed_kernel", (1, 4, 2, 3), (4, 1, 2, 2), U8, group=4, pads=[4, 3, 3, 5]),
+    quantized("dsp_direct_zero_point_0", (1, 5, 6, 21), (5, 1, 3, 3), S8, group=5, pads=[1] * 4, x_zero_point=0),
+    quantized("dsp_direct_rows_zero_point_0", (1, 5, 8, 9), (5, 1, 5, 5), S8, group=5, pads=[2] * 4, x_zero_point=0),
+    quantized("dsp_direct_rows_ends", (1, 4, 9, 9), (4, 1, 5, 5), S8, w=full((4, 1, 5, 5), -128), group=4),
+    *(
+        quantized(
+            f"dsp_direct_ties_{w}_pad_{top}_{bottom}",
+            (1, 4, 7, w),
+            (4, 1, 3, 3),
+            S8,
+            group=4,
+            scale=2.0**-8,
+            pads=[top, 1, bottom, 1],
+        )
+        for w in (4, 26)
+        for top, bottom in ((0, 0), (1, 0), (1, 1))
+    ),
+    *(
+        quantized(f"dsp_direct_rows_ties_{w}_uncut", (1, 4, 8, w), (4, 1, 5, 5), S8, group=4, scale=2.0**-8)
+        for w in (9, 17)
+    ),
+    quantized("dsp_direct_rows_ties", (1, 6, 9, 11), (6, 1, 5, 5), S8, group=6, scale=2.0**-8, pads=[2, 2, 2, 2]),
+)
+"""Depthwise convolutions that the kernels without scratch meet at their edges: few channels, long rows, all cut."""
+
+
 PLANES = (
     quantized("dsp_planes_of_3_channels", (1, 3, 9, 8), (8, 3, 3, 3), S8, pads=[0, 0, 1, 1], strides=[2, 2]),
     quantized("dsp_planes_in_2_images", (2, 3, 5, 7), (5, 3, 3, 3), U8, pads=[1, 1, 1, 1]),

@@ -80,6 +80,14 @@ def depthwise(x_type: str = "int8") -> ModelProto:
     )  # fmt: skip
 
 
+def depthwise_of_many_taps() -> ModelProto:
+    return qlinear_conv(
+        (1, 8, 9, 8), weights((8, 1, 5, 5), seed=4), x_type="int8", y_type="int8", x_scale=0.023, x_zero_point=-7,
+        w_scale=scales(8, 0.009), w_zero_point=np.zeros(8), y_scale=0.05, y_zero_point=4, bias=bias(8), group=8,
+        pads=[2, 2, 2, 2], strides=[2, 2],
+    )  # fmt: skip
+
+
 def pointwise() -> ModelProto:
     return qlinear_conv(
         (1, 16, 5, 5), weights((8, 16, 1, 1), seed=5), x_type="int8", y_type="int8", x_scale=0.02, x_zero_point=-128,
@@ -293,9 +301,23 @@ LAYERS = (
     ),
     Entry(
         "depthwise_cortex_m4",
-        "the same core: four channels parted into padded planes of 16 bits, then one channel after the other",
+        "the same core, no scratch: one channel after the other with its weights in registers, each column of the image"
+        " read once for all outputs that it is under",
         depthwise,
         CORTEX_M4,
+    ),
+    Entry(
+        "depthwise_rows_cortex_m4",
+        "the same core, depthwise 5x5, no scratch: four outputs at a time, one row of the kernel after the other",
+        depthwise_of_many_taps,
+        CORTEX_M4,
+    ),
+    Entry(
+        "depthwise_planes_cortex_m4",
+        "the same core, depthwise 5x5, `--optimize speed`: four channels parted into padded planes of 16 bits, then one"
+        " channel after the other",
+        depthwise_of_many_taps,
+        CORTEX_M4 | {"optimize": "speed"},
     ),
     Entry(
         "winograd_cortex_m4",

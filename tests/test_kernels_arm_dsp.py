@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 from batch import Image, Unit, assert_right, assert_sanitized, build, require, unit
 from cases import CASES, S8, Case, quantized
-from cases_arm_dsp import DEPTHWISE, EXTREMES, PLANES, SHAPES
+from cases_arm_dsp import DEPTHWISE, DIRECT, EXTREMES, PLANES, SHAPES
 
+from qcgen.ir.plan import Call
 from qcgen.kernels.arm_dsp.depthwise import PLANES_BYTES
 from qcgen.kernels.arm_dsp.segment import Segment
 
 AIMS = ("size", "speed")
 
 
-DSP_CASES = (*CASES, *EXTREMES, *SHAPES, *DEPTHWISE, *PLANES)
+DSP_CASES = (*CASES, *EXTREMES, *SHAPES, *DEPTHWISE, *DIRECT, *PLANES)
 
 
 def dsp_unit(case: Case, optimize: str) -> Unit:
@@ -47,12 +48,15 @@ def test_buffers_at_odd_addresses_are_enough_and_nothing_beside_them_is_written(
 
 def test_nothing_is_read_beside_the_buffers_and_no_behaviour_is_undefined(tmp_path):
     # Dense and pointwise kernels read their input word by word, the others find their windows in it.
-    units = [dsp_unit(case, aim) for case in (*EXTREMES, *SHAPES, *DEPTHWISE, *PLANES) for aim in AIMS]
+    units = [dsp_unit(case, aim) for case in (*EXTREMES, *SHAPES, *DEPTHWISE, *DIRECT, *PLANES) for aim in AIMS]
     units = [each for each in units if each.artifact.plan.calls[0].kernel.startswith("arm_dsp")]
     assert_sanitized(tmp_path, units)
 
 
-@pytest.mark.parametrize("kernel", ["conv", "depthwise", "dense", "pointwise", "short_window", "winograd"])
+KERNELS = ("conv", "depthwise", "depthwise_direct", "depthwise_rows", "dense", "pointwise", "short_window", "winograd")
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_some_case_uses_the_kernel(kernel):
     assert any(kernel_of(case, aim) == f"arm_dsp/{kernel}" for case in DSP_CASES for aim in AIMS)
 
@@ -106,21 +110,66 @@ def test_some_case_sums_rows_of_planes_in_each_way(lines, has_windows):
     )
 
 
-@pytest.mark.parametrize("is_packed", [False, True])
 @pytest.mark.parametrize("is_looped", [False, True])
 @pytest.mark.parametrize("lines", [1, 2])
-def test_some_case_has_loops_along_rows_and_some_has_none(lines, is_looped, is_packed):
+def test_some_case_has_loops_along_rows_and_some_has_none(lines, is_looped):
     assert any(
-        walk.lines == lines and names["is_packed"] == is_packed and any(g.count > 1 for g in walk.groups) == is_looped
+        walk.lines == lines and any(g.count > 1 for g in walk.groups) == is_looped
         for names in depthwise_contexts()
         for walk in names["walks"]
     )
 
 
+def direct_calls() -> list[Call]:
+    calls = [call for case in DSP_CASES for aim in AIMS for call in dsp_unit(case, aim).artifact.plan.calls]
+    return [call for call in calls if call.kernel in ("arm_dsp/depthwise_direct", "arm_dsp/depthwise_rows")]
+
+
+def test_depthwise_kernels_take_no_scratch_with_optimize_size():
+    calls = [call for case in DSP_CASES for call in dsp_unit(case, "size").artifact.plan.calls]
+    depthwise = [call for call in calls if call.kernel.startswith("arm_dsp/depthwise")]
+    assert depthwise
+    assert all(not call.scratch_bytes for call in depthwise)
+
+
+@pytest.mark.parametrize("has_windows", [False, True])
+@pytest.mark.parametrize("is_looped", [False, True])
+@pytest.mark.parametrize("sections", [1, 2, 3])
+def test_some_case_sums_columns_in_each_way(sections, is_looped, has_windows):
+    assert any(
+        len(call.context["sections"]) == sections
+        and any(section.is_looped for section in call.context["sections"]) == is_looped
+        and call.context["dsp"].has_windows == has_windows
+        for call in direct_calls()
+        if call.kernel == "arm_dsp/depthwise_direct"
+    )
+
+
+@pytest.mark.parametrize("has_windows", [False, True])
+@pytest.mark.parametrize("is_cut", [False, True])
+@pytest.mark.parametrize("is_looped", [False, True])
+def test_some_case_sums_rows_of_the_kernel_in_each_way(is_looped, is_cut, has_windows):
+    assert any(
+        (call.context["is_cut_before"] or call.context["is_cut_behind"]) == is_cut
+        and any(group.count > 1 for group in call.context["groups"]) == is_looped
+        and call.context["dsp"].has_windows == has_windows
+        for call in direct_calls()
+        if call.kernel == "arm_dsp/depthwise_rows"
+    )
+
+
+def test_a_kernel_of_many_weights_leaves_its_rows_to_a_loop():
+    [case] = [case for case in DIRECT if case.name == "dsp_direct_5_by_5_strided"]
+    [call] = dsp_unit(case, "size").artifact.plan.calls
+    reasons = {each.kernel: each.reason for each in call.passed_over}
+    assert call.kernel == "arm_dsp/depthwise_rows"
+    assert reasons["arm_dsp/depthwise"] == "its planes take scratch, which --optimize speed allows"
+    assert reasons["arm_dsp/depthwise_direct"] == "25 taps make 13 words, more than the 8 that registers hold"
+
+
 def test_planes_of_a_channel_stay_within_their_memory_if_more_than_one_row_fits():
     for names in depthwise_contexts():
-        most = PLANES_BYTES["speed" if names["is_packed"] else "size"]
-        assert 16 * names["plane_words"] <= most or names["band"] == 1
+        assert 16 * names["plane_words"] <= PLANES_BYTES or names["band"] == 1
 
 
 @pytest.mark.parametrize(("has_loop", "has_rest"), [(True, True), (True, False), (False, True), (False, False)])

@@ -92,11 +92,10 @@ def expected(walked: Planes, line: int, column: int) -> Counter:
 def test_each_output_sums_each_tap_once(kernel, stride, dilation, lines):
     for output in WIDTHS:
         walked = planes(axis(3, stride), axis(kernel, stride, dilation, output))
-        for optimize in ("size", "speed"):
-            found, end = walk_sums(walked, walk_of(walked, lines, optimize))
-            places = [(line, column) for line in range(lines) for column in range(output)]
-            assert found == {place: expected(walked, *place) for place in places}
-            assert end == lines * stride * walked.row_words
+        found, end = walk_sums(walked, walk_of(walked, lines))
+        places = [(line, column) for line in range(lines) for column in range(output)]
+        assert found == {place: expected(walked, *place) for place in places}
+        assert end == lines * stride * walked.row_words
 
 
 @pytest.mark.parametrize(("kernel", "stride", "dilation"), AXES)
@@ -104,7 +103,7 @@ def test_no_word_beyond_a_row_of_the_plane_is_read(kernel, stride, dilation):
     for output in WIDTHS:
         walked = planes(axis(2), axis(kernel, stride, dilation, output))
         words, start = set(), 0
-        for group in walk_of(walked, 1, "speed").groups:
+        for group in walk_of(walked, 1).groups:
             loads = [load for part in group.parts for load in part.loads]
             last = start + (group.count - 1) * group.step
             words |= {
@@ -144,8 +143,7 @@ def test_two_rows_are_summed_together_where_that_saves_loads(height, width, line
     assert lines == 1 or len(walked.kernel.words) <= MAX_WORDS
 
 
-@pytest.mark.parametrize("optimize", ["size", "speed"])
-def test_few_outputs_take_no_loop_and_many_do(optimize):
-    few, many = (walk_of(planes(axis(3), axis(3, output=n)), 2, optimize) for n in (8, 48))
+def test_few_outputs_take_no_loop_and_many_do():
+    few, many = (walk_of(planes(axis(3), axis(3, output=n)), 2) for n in (8, 48))
     assert [group.count for group in few.groups] == [1]
     assert many.groups[0].count > 1

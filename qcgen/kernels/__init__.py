@@ -7,6 +7,8 @@ from qcgen.kernels.arm_dsp.conv import CONV as DSP_CONV
 from qcgen.kernels.arm_dsp.dense import DENSE as DSP_DENSE
 from qcgen.kernels.arm_dsp.dense import POINTWISE as DSP_POINTWISE
 from qcgen.kernels.arm_dsp.depthwise import DEPTHWISE as DSP_DEPTHWISE
+from qcgen.kernels.arm_dsp.depthwise_direct import DEPTHWISE_DIRECT as DSP_DEPTHWISE_DIRECT
+from qcgen.kernels.arm_dsp.depthwise_rows import DEPTHWISE_ROWS as DSP_DEPTHWISE_ROWS
 from qcgen.kernels.arm_dsp.global_average_pool import GLOBAL_AVERAGE_POOL as DSP_GLOBAL_AVERAGE_POOL
 from qcgen.kernels.arm_dsp.quantized_binary import QUANTIZED_BINARY as DSP_QUANTIZED_BINARY
 from qcgen.kernels.arm_dsp.short_window import SHORT_WINDOW as DSP_SHORT_WINDOW
@@ -36,6 +38,8 @@ from qcgen.kernels.scalar.winograd import WINOGRAD as SCALAR_WINOGRAD
 ARM_MVE: tuple[Kernel, ...] = (MVE_DEPTHWISE, MVE_DENSE, MVE_CONV)
 ARM_DSP: tuple[Kernel, ...] = (
     DSP_DEPTHWISE,
+    DSP_DEPTHWISE_DIRECT,
+    DSP_DEPTHWISE_ROWS,
     DSP_DENSE,
     DSP_POINTWISE,
     DSP_SHORT_WINDOW,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from qcgen.ir.program import ConvGeometry
@@ -41,3 +42,14 @@ def plane_axes(g: ConvGeometry) -> tuple[PlaneAxis, PlaneAxis]:
         for sizes in zip(g.input, g.output, g.kernel, g.strides, g.dilations, g.pads_begin, strict=True)
     ]
     return (found[0], found[1]) if len(found) == 2 else (PlaneAxis(1, 1, 1, 1, 1, 0), found[0])
+
+
+def first_taps(axis: PlaneAxis) -> Iterable[int]:
+    """The first tap on the image of each window along an axis; the kernel's size or more if there is none."""
+    return (max(0, -(-(axis.pad - o * axis.stride) // axis.dilation)) for o in range(axis.output))
+
+
+def beyond_taps(axis: PlaneAxis) -> Iterable[int]:
+    """What follows the last tap on the image; 0 or less if there is none."""
+    ends = (-(-(axis.input + axis.pad - o * axis.stride) // axis.dilation) for o in range(axis.output))
+    return (min(axis.kernel, end) for end in ends)

@@ -108,6 +108,16 @@ def why_not_whole_image(g: ConvGeometry) -> str | None:
     return None if is_whole else "a window is not the whole image"
 
 
+def why_all_outside(g: ConvGeometry) -> str | None:
+    """No window has a tap on the image."""
+    axes = zip(g.input, g.output, g.kernel, g.strides, g.dilations, g.pads_begin, strict=True)
+    inside = (
+        any(0 <= o * stride - pad + k * dilation < size for o in range(count) for k in range(kernel))
+        for size, count, kernel, stride, dilation, pad in axes
+    )
+    return None if all(inside) else "all windows lie in the padding"
+
+
 def why_axes(g: ConvGeometry) -> str | None:
     """The image has more axes than a plane."""
     return f"the image has {g.rank} axes" if g.rank > 2 else None

@@ -353,6 +353,8 @@ FAMILIES: dict[str, Callable[[Random, str], Operator]] = {
     "arm_dsp/dense": dense,
     "arm_dsp/pointwise": one_by_one(NHWC),
     "arm_dsp/depthwise": depthwise(NHWC),
+    "arm_dsp/depthwise_direct": depthwise(NHWC),
+    "arm_dsp/depthwise_rows": depthwise(NHWC),
     "arm_dsp/short_window": short_windows,
     "arm_dsp/winograd": tiled,
     "arm_dsp/quantized_binary": binary,

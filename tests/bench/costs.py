@@ -33,8 +33,15 @@ from tests.bench.cost_layers import FAMILIES, operators
 ROOT = Path(__file__).resolve().parents[2]
 FIT_SEED, CHECK_SEED = 1, 2
 FIT_LAYERS, CHECK_LAYERS = 40, 12
-MORE_OF = {"arm_dsp/winograd": 4, "arm_dsp/short_window": 4, "arm_dsp/depthwise": 3, "arm_dsp/pointwise": 2}
-"""Times as many layers: some refuse all that are for --optimize size, or speed, and more; depthwise has loops of many
+MORE_OF = {
+    "arm_dsp/winograd": 4,
+    "arm_dsp/short_window": 4,
+    "arm_dsp/depthwise": 6,
+    "arm_dsp/depthwise_direct": 3,
+    "arm_dsp/depthwise_rows": 2,
+    "arm_dsp/pointwise": 2,
+}
+"""Times as many layers: some refuse all that are for --optimize size, or speed, and more; some have loops of many
 shapes."""
 IMAGE_OPERATORS = 20  # three tensors each, which the memory holds at the same time
 IMAGE_BYTES = 150_000  # of constants: what fits the smallest memory of the emulated machines, code included

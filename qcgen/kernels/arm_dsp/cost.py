@@ -204,7 +204,7 @@ def depthwise_terms(op: Operator, prepared: Prepared) -> Terms:
         terms["parted outside word"] += quads * (len(filled) - inside) * names["row_words"]
     channels = 4 * quads * len(bands)
     terms["channel" + alone] = channels
-    terms["packed weight" if names["is_packed"] else "paired weight"] = channels * len(names["words"])
+    terms["packed weight"] = channels * len(names["words"])
     share = windowed_channels(prepared)
     walks = [(walk, 4 * quads * (1 - share) * n, 0.0) for walk, n in _rounds(names["walks"], bands)]
     walks += [(walk, 4 * quads * share * n, 1.0) for walk, n in _rounds(names["near_walks"], bands)]

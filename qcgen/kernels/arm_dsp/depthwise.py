@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, prod
 
 import numpy as np
@@ -11,22 +11,21 @@ from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.arm_dsp.cost import depthwise_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.kernel_words import KernelWords, Tap, kernel_words
-from qcgen.kernels.arm_dsp.output import dsp_output, output_support
+from qcgen.kernels.arm_dsp.output import dsp_output, output_context, output_support
 from qcgen.kernels.arm_dsp.plane_rows import MAX_WORDS, Planes, Walk, lines_of, walk_of
 from qcgen.kernels.arm_dsp.scaled import pack_finely, times
 from qcgen.kernels.cost import Estimate
-from qcgen.kernels.epilogue import Output
-from qcgen.kernels.fast_output import FastOutput, output_constants
+from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import Packed, pack
+from qcgen.kernels.packing import Packed
 from qcgen.kernels.plane import PlaneAxis, plane_axes
 from qcgen.kernels.reasons import why_no_depthwise, why_taps, why_wraps
 from qcgen.kernels.text import describe, x_kind
 
 QUAD = 4  # channels in a word of the image
 MAX_TAPS = 64  # written out one by one
-FILLED = {"size": 2, "speed": 4}  # words of a row that are parted in one round
-PLANES_BYTES = {"size": 2048, "speed": 4096}  # scratch that a band of rows may take, if more than one row fits
+FILLED = 4  # words of a row that are parted in one round
+PLANES_BYTES = 4096  # scratch that a band of rows may take, if more than one row fits
 
 
 @dataclass(frozen=True)
@@ -43,10 +42,12 @@ class Parting:
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
-    """Serves depthwise convolutions of images of one or two axes with four channels or more."""
+    """Serves depthwise convolutions of images of one or two axes with four channels or more, for --optimize speed."""
     reason = why_no_depthwise(op, setting)
     if reason is not None:
         return reason
+    if setting.optimize != "speed":
+        return "its planes take scratch, which --optimize speed allows"
     assert isinstance(op, Conv)
     g = op.geometry
     if g.in_channels < QUAD:
@@ -57,16 +58,14 @@ def why_not(op: Operator, setting: Setting) -> str | None:
 
 
 def _pack(op: Conv, setting: Setting) -> Packed:
-    """Weights as int8 or, as words of pairs, times 2^bits."""
-    if setting.optimize == "speed":
-        return pack_finely(op, setting.features, 0, whole_weights=True)
-    return pack(op, setting.features, 0, whole_weights=True)
+    """Weights as words of pairs, times 2^bits."""
+    return pack_finely(op, setting.features, 0, whole_weights=True)
 
 
-def _band(planes: Planes, lines: int, most_bytes: int) -> int:
+def _band(planes: Planes, lines: int) -> int:
     """How many rows of outputs are computed from one filling of the planes: bands of one size, if they can be."""
     height = planes.height
-    rows = most_bytes // (4 * QUAD * planes.row_words)
+    rows = PLANES_BYTES // (4 * QUAD * planes.row_words)
     most = min(height.output, max(1, (rows - height.span) // height.stride + 1))
     if lines == 2 and 4 <= most < height.output:
         most -= most % 2  # a single row at the end of each band takes longer
@@ -86,7 +85,7 @@ def _words(packed: Packed, height: PlaneAxis, width: PlaneAxis, kernel: KernelWo
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:
-    """Planes of four channels as scratch; weights [channels][words] or, to save flash, [channels][taps]."""
+    """Planes of four channels as scratch; weights [channels][words]."""
     assert isinstance(op, Conv)
     g = op.geometry
     packed = _pack(op, setting)
@@ -94,8 +93,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     planes = Planes(kernel_words(height, width), height, width, ceil(width.reached / 2))
     dsp, output = dsp_output(op, packed), packed.epilogue.output
     has_calls = not dsp.is_fast and output.kind != "raw"
-    band, walks, near_walk = _walks(planes, has_calls, setting.optimize)
-    is_packed = setting.optimize == "speed"
+    band, walks, near_walk = _walks(planes, has_calls)
     plane_words = ((band - 1) * height.stride + height.span) * planes.row_words
     context = {
         "g": g,
@@ -105,8 +103,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "y_type": op.y.dtype.c,
         "height": height,
         "width": width,
-        "is_packed": is_packed,
-        "weight_type": packed.weights_type,
         "plane_words": plane_words,
         "band": band,
         "x_image": g.in_channels * prod(g.input),
@@ -115,11 +111,12 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "walks": walks,
         "near_walks": (near_walk,),
         **_kernel_context(planes),
-        **_planes_context(g, width, packed, planes.row_words, setting.optimize),
-        **_output_context(output, dsp),
+        **_planes_context(g, width, packed, planes.row_words),
+        **output_context(output, dsp),
     }
     start = Constants("start", "int32_t", packed.start, "where each accumulator starts.")
-    weights = _weights(g, packed, _words(packed, height, width, planes.kernel) if is_packed else None)
+    meaning = f"weights [{g.out_channels} channels], two taps in a word{times(packed.bits)}."
+    weights = Constants("weights", "int32_t", _words(packed, height, width, planes.kernel), meaning)
     constants = (weights, start, *output_constants(packed))
     support = _support(op, packed, (*walks, near_walk) if dsp.has_windows else walks)
     return Prepared(constants, context, (Scratch(4 * QUAD * plane_words, 4),), support, packed.certificate)
@@ -129,38 +126,26 @@ def _kernel_context(planes: Planes) -> dict[str, object]:
     """The names for the words of a kernel, and what has a register besides them."""
     words = len(planes.kernel.words)
     return {
-        "taps": planes.height.kernel * planes.width.kernel,
-        "words": _word_halves(planes),
+        "words": range(words),
         "keeps_start": words <= MAX_WORDS - 1,
         "keeps_multiplier": words <= MAX_WORDS - 2,
         "row_words": planes.row_words,
     }
 
 
-def _word_halves(planes: Planes) -> tuple[tuple[str, ...], ...]:
-    """The taps of each word of the kernel, in C."""
-
-    def half(tap: Tap | None) -> str:
-        return "0" if tap is None else f"weights[{tap[0] * planes.width.kernel + tap[1]}]"
-
-    return tuple(tuple(half(tap) for tap in pair) for pair in planes.kernel.words)
-
-
-def _walks(planes: Planes, has_calls: bool, optimize: str) -> tuple[int, tuple[Walk, ...], Walk]:
+def _walks(planes: Planes, has_calls: bool) -> tuple[int, tuple[Walk, ...], Walk]:
     """The rows of a band, how they are walked through, and how where each code takes a call or a test: one by one."""
     lines = 1 if has_calls else lines_of(planes)
-    band = _band(planes, lines, PLANES_BYTES[optimize])
-    single = walk_of(planes, 1, optimize)
+    band = _band(planes, lines)
+    single = walk_of(planes, 1)
     if lines == 1 or band == 1:
         return band, (single,), single
     has_rest = band % 2 == 1 or planes.height.output % 2 == 1
-    pairs = walk_of(planes, lines, optimize)
+    pairs = walk_of(planes, lines)
     return band, (pairs, single) if has_rest else (pairs,), single
 
 
-def _planes_context(
-    g: ConvGeometry, width: PlaneAxis, packed: Packed, row_words: int, optimize: str
-) -> dict[str, object]:
+def _planes_context(g: ConvGeometry, width: PlaneAxis, packed: Packed, row_words: int) -> dict[str, object]:
     """The names for filling the planes: the words of a row that lie wholly on the image, and what lies outside."""
     first = min(-(-width.pad // 2), row_words)
     beyond = max(min((width.input + width.pad) // 2, row_words), first)
@@ -169,7 +154,7 @@ def _planes_context(
         "first_whole": first,
         "beyond_whole": beyond,
         "has_whole": beyond > first,
-        **_whole_context(beyond - first, FILLED[optimize]),
+        **_whole_context(beyond - first, FILLED),
         "outside": _four(packed.padding),
     }
 
@@ -192,31 +177,6 @@ def _whole_context(words: int, most: int) -> dict[str, object]:
 def _partings(words: int) -> tuple[Parting, ...]:
     """Words two by two, and a single one."""
     return tuple(Parting(word, "part_two" if word + 1 < words else "part") for word in range(0, words, 2))
-
-
-def _output_context(output: Output, dsp: FastOutput) -> dict[str, object]:
-    """The names for the output step, and which of its numbers stay in registers for a channel's whole plane."""
-    keeps_own = dsp.is_fast and output.multiplier is None
-    shared_offset = output.offset if keeps_own and not dsp.has_windows and not dsp.bare else None
-    if shared_offset is not None:
-        output = replace(output, offset=None)
-    return {
-        "output": output,
-        "dsp": dsp,
-        "keeps_own": keeps_own,
-        "keeps_offset": keeps_own and output.offset is None,
-        "shared_offset": shared_offset,
-    }
-
-
-def _weights(g: ConvGeometry, packed: Packed, words: Int64s | None) -> Constants:
-    """The table of weights: as words of pairs or, without them, as they are."""
-    if words is not None:
-        return Constants(
-            "weights", "int32_t", words, f"weights [{g.out_channels} channels], two taps in a word{times(packed.bits)}."
-        )
-    meaning = f"weights [{g.out_channels} channels][{prod(g.kernel)} taps]{packed.weights_remark}."
-    return Constants("weights", packed.weights_type, packed.weights, meaning)
 
 
 def _support(op: Conv, packed: Packed, walks: tuple[Walk, ...]) -> tuple[str, ...]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from qcgen.ir.program import Conv
 from qcgen.kernels.arm_dsp.segment import Tail
+from qcgen.kernels.epilogue import Output
 from qcgen.kernels.fast_output import FAST, FastOutput, fast_output, fast_support, parameter
 from qcgen.kernels.packing import Packed
 
@@ -33,3 +36,18 @@ def output_tail(packed: Packed) -> Tail:
         offset=parameter(packed, "offset") if output.offset is None else None,
         channel=np.where(np.isin(channels, guarded), channels, -1) if guarded.size else None,
     )
+
+
+def output_context(output: Output, dsp: FastOutput) -> dict[str, object]:
+    """The names for the output step, and which of its numbers stay in registers for a channel's whole plane."""
+    keeps_own = dsp.is_fast and output.multiplier is None
+    shared_offset = output.offset if keeps_own and not dsp.has_windows and not dsp.bare else None
+    if shared_offset is not None:
+        output = replace(output, offset=None)
+    return {
+        "output": output,
+        "dsp": dsp,
+        "keeps_own": keeps_own,
+        "keeps_offset": keeps_own and output.offset is None,
+        "shared_offset": shared_offset,
+    }

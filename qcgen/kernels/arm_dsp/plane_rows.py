@@ -11,8 +11,8 @@ from qcgen.kernels.plane import PlaneAxis
 MAX_WORDS = 6  # words of weights that registers hold besides four sums, two words of the image and pointers
 COLUMNS = {1: 4, 2: 2}  # columns that are summed at the same time, by how many rows are: four sums,
 SPILLED_SUMS = 6  # or more sums where weights are loaded for each of their uses anyway
-MAX_PARTS = {"size": 2, "speed": 4}  # up to so many times in a loop,
-WHOLE_PARTS = {"size": 4, "speed": 8}  # or up to so many times if that saves the loop;
+MAX_PARTS = 4  # up to so many times in a loop,
+WHOLE_PARTS = 8  # or up to so many times if that saves the loop;
 SPILLED_PARTS = 2  # so many at most if not all weights stay in registers
 LOAD_COST = {1: 3, 2: 4}  # cycles and instructions of one word and of two side by side
 
@@ -100,11 +100,11 @@ def _load_cost(planes: Planes, lines: int) -> float:
     return sum(LOAD_COST[len(load.words)] for load in part.loads) / len(part.sums)
 
 
-def walk_of(planes: Planes, lines: int, optimize: str) -> Walk:
+def walk_of(planes: Planes, lines: int) -> Walk:
     """The outputs of ``lines`` rows: all at once if they are few, else in groups and what these leave over."""
     outputs = planes.width.output
     if len(planes.kernel.words) <= MAX_WORDS:
-        divided = _divided(outputs, COLUMNS[lines], MAX_PARTS[optimize], WHOLE_PARTS[optimize])
+        divided = _divided(outputs, COLUMNS[lines], MAX_PARTS, WHOLE_PARTS)
     else:
         has_more = planes.width.stride == 1 or outputs <= SPILLED_SUMS
         divided = _divided(outputs, SPILLED_SUMS if has_more else COLUMNS[lines], SPILLED_PARTS, SPILLED_PARTS)

@@ -1,0 +1,157 @@
+"""arm_dsp/depthwise_direct: one filter per channel, whose weights stay in registers, on the image where it lies."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
+from qcgen.kernels.arm_dsp.column_steps import ColumnWords, Planner, Section, alive, instructions
+from qcgen.kernels.arm_dsp.depthwise_cost import depthwise_direct_terms
+from qcgen.kernels.arm_dsp.figures import FIGURES
+from qcgen.kernels.arm_dsp.output import dsp_output, output_context, output_support
+from qcgen.kernels.arm_dsp.scaled import pack_finely, times
+from qcgen.kernels.cost import Estimate
+from qcgen.kernels.fast_output import output_constants
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
+from qcgen.kernels.packing import Packed, names_of_conv
+from qcgen.kernels.plane import plane_axes
+from qcgen.kernels.reasons import why_all_outside, why_no_depthwise, why_wraps
+
+MAX_WORDS = 8  # of weights: about as many as registers hold besides sums
+MAX_SUMS = 6  # that grow at the same time
+CODE = 3  # instructions of an output code
+MAX_CODE = {"size": 800, "speed": 2400}  # instructions that are written out
+
+
+def why_not(op: Operator, setting: Setting) -> str | None:
+    """Serves depthwise convolutions of images of one or two axes with few taps."""
+    reason = why_no_depthwise(op, setting)
+    if reason is not None:
+        return reason
+    assert isinstance(op, Conv)
+    packed = _pack(op, setting)
+    return (
+        why_all_outside(op.geometry)
+        or _why_not_registers(op.geometry)
+        or why_wraps(packed)
+        or _why_not_code(op, packed, setting)
+    )
+
+
+def _why_not_registers(g: ConvGeometry) -> str | None:
+    height, width = plane_axes(g)
+    words, sums = len(ColumnWords(height.kernel, width.kernel).words), alive(width)
+    if words > MAX_WORDS:
+        return f"{prod(g.kernel)} taps make {words} words, more than the {MAX_WORDS} that registers hold"
+    if sums > MAX_SUMS:
+        return f"a column of the image is part of {sums} sums, more than the {MAX_SUMS} that registers hold"
+    return None
+
+
+def _why_not_code(op: Conv, packed: Packed, setting: Setting) -> str | None:
+    parts = [(section, part) for section in _planner(op, setting).sections() for part in section.parts]
+    count = sum(instructions(section, part) + CODE * len(part.steps) for section, part in parts)
+    count *= 2 if dsp_output(op, packed).has_windows else 1
+    most = MAX_CODE[setting.optimize]
+    return f"its code would take about {count} instructions, more than {most}" if count > most else None
+
+
+def _planner(op: Conv, setting: Setting) -> Planner:
+    height, width = plane_axes(op.geometry)
+    return Planner(height, width, op.x_zero_point != 0, setting.optimize)
+
+
+def _pack(op: Conv, setting: Setting) -> Packed:
+    return pack_finely(op, setting.features, 0, whole_weights=True)
+
+
+def prepare(op: Operator, setting: Setting) -> Prepared:
+    """No scratch; weights [channels][words of two taps] or, to save flash, [channels][taps]."""
+    assert isinstance(op, Conv)
+    g, packed = op.geometry, _pack(op, setting)
+    height, width = plane_axes(g)
+    planner = _planner(op, setting)
+    words, planned = planner.words, planner.sections()
+    is_packed = setting.optimize == "speed"
+    dsp = dsp_output(op, packed)
+    unscaled = packed.weights >> packed.bits
+    context = {
+        **names_of_conv(op, packed),
+        **output_context(packed.epilogue.output, dsp),
+        "is_packed": is_packed,
+        "weight_type": "int8_t" if unscaled.min() >= -128 and unscaled.max() <= 127 else "int16_t",
+        "scale": 2**packed.bits,
+        "taps": prod(g.kernel),
+        "kernel_words": len(words.words),
+        "words": tuple(_tap_numbers(words, weight) for weight in _used_words(planned)),
+        "zero_point": _both(op.x_zero_point),
+        "height": height,
+        "width": width,
+        "sections": planned,
+        "sums": tuple(f"sum{i}" for i in range(alive(width))),
+        "values": max((section.values for section in planned), key=len),
+        "x_image": g.in_channels * prod(g.input),
+        "y_image": g.out_channels * prod(g.output),
+    }
+    start = Constants("start", "int32_t", packed.start, "where each accumulator starts.")
+    constants = (_weights(context, packed, words), start, *output_constants(packed))
+    support = _support(op, packed, planned, is_packed)
+    return Prepared(constants, context, (), support, packed.certificate)
+
+
+def _used_words(planned: tuple[Section, ...]) -> list[int]:
+    """The words of weights that some output needs."""
+    steps = [step for section in planned for part in section.parts for step in part.steps]
+    used = {p.weight for step in steps for column in step.columns for p in column.products if p.by}
+    return sorted(used | {weight for section in planned for _, weight in section.lost})
+
+
+def _tap_numbers(words: ColumnWords, weight: int) -> tuple[int, int, int | None]:
+    """A word of weights, and the numbers of the taps in its lower and in its upper half."""
+    low, high = words.words[weight]
+    return weight, low[0] * words.width + low[1], None if high is None else high[0] * words.width + high[1]
+
+
+def _weights(context: dict[str, object], packed: Packed, words: ColumnWords) -> Constants:
+    channels = packed.start.size
+    if not context["is_packed"]:
+        meaning = f"weights [{channels} channels][{packed.weights.shape[1]} taps]{packed.weights_remark}."
+        return Constants("weights", str(context["weight_type"]), packed.weights >> packed.bits, meaning)
+    taps = packed.weights.reshape(channels, words.height, words.width)
+
+    def half(tap: tuple[int, int] | None) -> Int64s:
+        return np.zeros_like(taps[:, 0, 0]) if tap is None else taps[:, tap[0], tap[1]]
+
+    pairs = [(half(low) & 0xFFFF) | (half(high) & 0xFFFF) << 16 for low, high in words.words]
+    values = (np.stack(pairs, axis=-1) + 2**31) % 2**32 - 2**31
+    meaning = f"weights [{channels} channels], two taps in a word{times(packed.bits)}."
+    return Constants("weights", "int32_t", values, meaning)
+
+
+def _support(op: Conv, packed: Packed, planned: tuple[Section, ...], is_packed: bool) -> tuple[str, ...]:
+    """The C functions that the text calls."""
+    steps = [step for section in planned for part in section.parts for step in part.steps]
+    names = {f"dsp_{p.by}" for step in steps for column in step.columns for p in column.products if p.by}
+    names |= {f"dsp_{by}" for section in planned for by, _ in section.lost}
+    has_pairs = any(len(value.rows) == 2 for section in planned for value in section.values)
+    names |= {"dsp_pair"} if has_pairs or not is_packed else set()
+    return ("dsp", *sorted(names), *output_support(op, packed))
+
+
+def _both(value: int) -> int:
+    """A pair of the same number, as int32."""
+    word = (value & 0xFFFF) * 0x10001
+    return word - 2**32 if word >= 2**31 else word
+
+
+DEPTHWISE_DIRECT_COST = Estimate(prepare, depthwise_direct_terms, FIGURES["arm_dsp/depthwise_direct"])
+DEPTHWISE_DIRECT = Kernel(
+    "arm_dsp/depthwise_direct",
+    "kernels/arm_dsp/depthwise_direct.c.jinja",
+    frozenset({"dsp"}),
+    why_not,
+    prepare,
+    DEPTHWISE_DIRECT_COST,
+)

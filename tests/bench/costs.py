@@ -33,14 +33,24 @@ from tests.bench.cost_layers import FAMILIES, operators
 ROOT = Path(__file__).resolve().parents[2]
 FIT_SEED, CHECK_SEED = 1, 2
 FIT_LAYERS, CHECK_LAYERS = 40, 12
-MORE_OF = {"arm_dsp/winograd": 4, "arm_dsp/short_window": 4, "arm_dsp/depthwise": 3}
-"""Times as many layers: two refuse all that are for --optimize size, and more; the third has loops of many shapes."""
+MORE_OF = {
+    "arm_dsp/winograd": 4,
+    "arm_dsp/short_window": 4,
+    "arm_dsp/depthwise": 3,
+    "portable/copy": 3,
+    "portable/max_pool": 3,
+    "portable/average_pool": 3,
+}
+"""Times as many layers: two refuse all that are for --optimize size, and more; the others have loops of many shapes."""
 IMAGE_OPERATORS = 20  # three tensors each, which the memory holds at the same time
 IMAGE_BYTES = 150_000  # of constants: what fits the smallest memory of the emulated machines, code included
 SMALL = 5000  # instructions below which a few more or less matter to nobody
 
 TYPICAL = {
     "multiply": 1.0,
+    "load": 1.0,
+    "operation": 2.0,
+    "step": 3.0,
     "raw output": 2.0,
     "output": 6.0,
     "high word output": 12.0,

@@ -181,6 +181,19 @@ static int32_t network_qdq_soft_float_round(uint32_t number)
     return number >> 31 ? -(int32_t)integer : (int32_t)integer;
 }
 
+/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+#if defined(__GNUC__)
+#define NETWORK_QDQ_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#if !defined(__clang__) && __GNUC__ >= 8
+#define NETWORK_QDQ_ROLLED _Pragma("GCC unroll 1") /* written out, rounds would not share what they have in common */
+#else
+#define NETWORK_QDQ_ROLLED
+#endif
+#else
+#define NETWORK_QDQ_NOINLINE
+#define NETWORK_QDQ_ROLLED
+#endif
+
 /*
  * x_q: QuantizeLinear. The quotient is rounded to float32, limited to the codes there are (NaN to the lowest,
  * as in onnxruntime), and rounded half to even, which is the rounding that a program starts with.
@@ -363,7 +376,7 @@ NETWORK_QDQ_CONST_ATTR static const uint8_t network_qdq_gate_table[256] = {
 };
 
 /* gate: QLinearSigmoid, a table. */
-static void network_qdq_gate(const uint8_t *x, uint8_t *y)
+NETWORK_QDQ_NOINLINE static void network_qdq_gate(const uint8_t *x, uint8_t *y)
 {
     enum { COUNT = 192 };
 
@@ -375,19 +388,18 @@ static void network_qdq_gate(const uint8_t *x, uint8_t *y)
 /* network_qdq_gated: the output code of a pair of codes, proved for all of them. */
 static uint8_t network_qdq_gated_code(int32_t a_code, int32_t b_code)
 {
-    enum { LOW = 0, HIGH = 255, SHIFT = 21, FINE_SHIFT = 12 };
+    enum { HIGH = 255, SHIFT = 21, FINE_SHIFT = 12 };
     const int32_t product = a_code * b_code;
     const int32_t fine = (2144 + product * 3652) >> FINE_SHIFT;
     const int32_t scaled = 1048577 + product * 10144 + fine;
     int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
     code = code > HIGH ? HIGH : code;
     return (uint8_t)code;
 }
 
 /* gated: QLinearMul. */
-static void network_qdq_gated(const uint8_t *a, const uint8_t *b, uint8_t *y)
+NETWORK_QDQ_NOINLINE static void network_qdq_gated(const uint8_t *a, const uint8_t *b, uint8_t *y)
 {
     enum { COUNT = 192 };
 
@@ -423,6 +435,7 @@ static void network_qdq_largest_row(const uint8_t *restrict image, int32_t oy, u
     const int32_t begin = INSIDE_WIDTH;
     const int32_t end = BEYOND_WIDTH;
 
+    NETWORK_QDQ_ROLLED
     for (int32_t ox = begin; ox < end; ox++) {
         const uint8_t *window = image;
 
@@ -433,7 +446,7 @@ static void network_qdq_largest_row(const uint8_t *restrict image, int32_t oy, u
 }
 
 /* largest: MaxPool, window 2x2, stride 2x2. */
-static void network_qdq_largest(const uint8_t *restrict x, uint8_t *restrict y)
+NETWORK_QDQ_NOINLINE static void network_qdq_largest(const uint8_t *restrict x, uint8_t *restrict y)
 {
     enum {
         BATCH = 1, PLANES = 1, X_IMAGE = 192, X_PLANE = 64, Y_IMAGE = 48, Y_PLANE = 1,
@@ -445,6 +458,7 @@ OUT_HEIGHT = 4, Y_ROW = 12
             const uint8_t *const image = x + (n * X_IMAGE + plane * X_PLANE);
             uint8_t *out = y + (n * Y_IMAGE + plane * Y_PLANE);
 
+            NETWORK_QDQ_ROLLED
             for (int32_t oy = 0; oy < OUT_HEIGHT; oy++) {
                 network_qdq_largest_row(image, oy, out);
                 out += Y_ROW;
@@ -495,7 +509,7 @@ NETWORK_QDQ_CONST_ATTR static const uint32_t network_qdq_average_counts[10] = {
 /* RUN outputs whose windows lie within the image; x is the first element of the first of them. */
 static void network_qdq_average_inside(const uint8_t *restrict x, uint8_t *restrict out)
 {
-    enum { RUN = 3, OUT_STEP = 1, LOW = 0, HIGH = 255, SHIFT = 20 };
+    enum { RUN = 3, OUT_STEP = 1, SHIFT = 20 };
 
     for (int32_t i = 0; i < RUN; i++) {
         int32_t sum = x[i];
@@ -511,8 +525,6 @@ static void network_qdq_average_inside(const uint8_t *restrict x, uint8_t *restr
         sum += x[54 + i];
         sum = sum * 116508 + 524288;
         code = sum >> SHIFT;
-        code = code < LOW ? LOW : code;
-        code = code > HIGH ? HIGH : code;
         out[i * OUT_STEP] = (uint8_t)code;
     }
 }
@@ -522,26 +534,30 @@ static uint8_t network_qdq_average_exact(const uint8_t *x, int32_t oy, int32_t o
 {
     enum {
         FIRST_CODE = 0, LOW = 0, HIGH = 255,
-        IN_HEIGHT = 8, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 2, DILATION_HEIGHT = 1, PAD_HEIGHT = 0, STEP_HEIGHT = 24,
-        IN_WIDTH = 8, KERNEL_WIDTH = 3, STRIDE_WIDTH = 2, DILATION_WIDTH = 1, PAD_WIDTH = 0, STEP_WIDTH = 3
+        IN_HEIGHT = 8, SPAN_HEIGHT = 3, STRIDE_HEIGHT = 2, DILATION_HEIGHT = 1, PAD_HEIGHT = 0, STEP_HEIGHT = 24,
+        IN_WIDTH = 8, SPAN_WIDTH = 3, STRIDE_WIDTH = 2, DILATION_WIDTH = 1, PAD_WIDTH = 0, STEP_WIDTH = 3
     };
+    int32_t first_y = oy * STRIDE_HEIGHT - PAD_HEIGHT;
+    const int32_t beyond_y = first_y < IN_HEIGHT - SPAN_HEIGHT ? first_y + SPAN_HEIGHT : IN_HEIGHT;
+    int32_t first_x = ox * STRIDE_WIDTH - PAD_WIDTH;
+    const int32_t beyond_x = first_x < IN_WIDTH - SPAN_WIDTH ? first_x + SPAN_WIDTH : IN_WIDTH;
     const uint32_t y_scale = UINT32_C(1016833507), y_zero_point = UINT32_C(0); /* words of float32 numbers */
     uint32_t sum = 0;
     int32_t count = 0;
     int32_t code;
 
-    for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
-
-        if (iy < 0 || iy >= IN_HEIGHT) {
-            continue;
-        }
-        for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
-            const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
-
-            if (ix < 0 || ix >= IN_WIDTH) {
-                continue;
-            }
+    NETWORK_QDQ_ROLLED
+    while (first_y < 0) {
+        first_y += DILATION_HEIGHT;
+    }
+    NETWORK_QDQ_ROLLED
+    while (first_x < 0) {
+        first_x += DILATION_WIDTH;
+    }
+    NETWORK_QDQ_ROLLED
+    for (int32_t iy = first_y; iy < beyond_y; iy += DILATION_HEIGHT) {
+        NETWORK_QDQ_ROLLED
+        for (int32_t ix = first_x; ix < beyond_x; ix += DILATION_WIDTH) {
             sum = network_qdq_soft_float_add(sum, network_qdq_average_values[x[iy * STEP_HEIGHT + ix * STEP_WIDTH] - FIRST_CODE]);
             count++;
         }
@@ -555,7 +571,7 @@ static uint8_t network_qdq_average_exact(const uint8_t *x, int32_t oy, int32_t o
 }
 
 /* The outputs of all channels of any window. */
-static void network_qdq_average_border(const uint8_t *restrict x, int32_t oy, int32_t ox, uint8_t *restrict out)
+NETWORK_QDQ_NOINLINE static void network_qdq_average_border(const uint8_t *restrict x, int32_t oy, int32_t ox, uint8_t *restrict out)
 {
     enum { LANES = 3, LANE_STEP = 1 };
 
@@ -580,6 +596,7 @@ static void network_qdq_average_row(const uint8_t *restrict image, int32_t oy, u
     for (int32_t ox = 0; ox < begin; ox++) {
         network_qdq_average_border(image, oy, ox, out + ox * Y_PIXEL);
     }
+    NETWORK_QDQ_ROLLED
     for (int32_t ox = begin; ox < end; ox++) {
         const uint8_t *window = image;
 
@@ -593,7 +610,7 @@ static void network_qdq_average_row(const uint8_t *restrict image, int32_t oy, u
 }
 
 /* average: QLinearAveragePool, window 3x3, stride 2x2. */
-static void network_qdq_average(const uint8_t *restrict x, uint8_t *restrict y)
+NETWORK_QDQ_NOINLINE static void network_qdq_average(const uint8_t *restrict x, uint8_t *restrict y)
 {
     enum {
         BATCH = 1, PLANES = 1, X_IMAGE = 192, X_PLANE = 64, Y_IMAGE = 48, Y_PLANE = 1,
@@ -605,6 +622,7 @@ OUT_HEIGHT = 4, Y_ROW = 12
             const uint8_t *const image = x + (n * X_IMAGE + plane * X_PLANE);
             uint8_t *out = y + (n * Y_IMAGE + plane * Y_PLANE);
 
+            NETWORK_QDQ_ROLLED
             for (int32_t oy = 0; oy < OUT_HEIGHT; oy++) {
                 network_qdq_average_row(image, oy, out);
                 out += Y_ROW;
@@ -614,7 +632,7 @@ OUT_HEIGHT = 4, Y_ROW = 12
 }
 
 /* both: Concat. */
-static void network_qdq_both(const uint8_t *restrict x0, const uint8_t *restrict x1, uint8_t *restrict y)
+NETWORK_QDQ_NOINLINE static void network_qdq_both(const uint8_t *restrict x0, const uint8_t *restrict x1, uint8_t *restrict y)
 {
     {
         enum {
@@ -647,7 +665,7 @@ static void network_qdq_both(const uint8_t *restrict x0, const uint8_t *restrict
 }
 
 /* resized: Resize. */
-static void network_qdq_resized(const uint8_t *restrict x, uint8_t *restrict y)
+NETWORK_QDQ_NOINLINE static void network_qdq_resized(const uint8_t *restrict x, uint8_t *restrict y)
 {
     enum {
         COUNT_0 = 16, X_STEP_0 = 6, Y_STEP_0 = 12,
@@ -666,7 +684,7 @@ static void network_qdq_resized(const uint8_t *restrict x, uint8_t *restrict y)
 }
 
 /* padded: Pad. */
-static void network_qdq_padded(const uint8_t *restrict x, uint8_t *restrict y)
+NETWORK_QDQ_NOINLINE static void network_qdq_padded(const uint8_t *restrict x, uint8_t *restrict y)
 {
     enum { COUNT = 192, Y_FIRST = 48, SIZE = 288 };
 

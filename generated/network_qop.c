@@ -239,6 +239,19 @@ static int32_t network_qop_soft_float_round(uint32_t number)
     return number >> 31 ? -(int32_t)integer : (int32_t)integer;
 }
 
+/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+#if defined(__GNUC__)
+#define NETWORK_QOP_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#if !defined(__clang__) && __GNUC__ >= 8
+#define NETWORK_QOP_ROLLED _Pragma("GCC unroll 1") /* written out, rounds would not share what they have in common */
+#else
+#define NETWORK_QOP_ROLLED
+#endif
+#else
+#define NETWORK_QOP_NOINLINE
+#define NETWORK_QOP_ROLLED
+#endif
+
 /* network_qop_stem: weights [4 channels][3 rows][3 columns][2 input channels]. */
 NETWORK_QOP_CONST_ATTR static const int8_t network_qop_stem_weights[4 * 18] = {
       3,  -7,  14,  22,   6,   1,   2,   4,  -4,  48,   9, -49,  -3, -44,  38, -80,  66,  27,
@@ -537,7 +550,7 @@ static int8_t network_qop_sum_code(int32_t a_code, int32_t b_code)
 }
 
 /* sum: QLinearAdd. */
-static void network_qop_sum(const int8_t *a, const int8_t *b, int8_t *y)
+NETWORK_QOP_NOINLINE static void network_qop_sum(const int8_t *a, const int8_t *b, int8_t *y)
 {
     enum { COUNT = 256 };
 
@@ -573,6 +586,7 @@ static void network_qop_pooled_row(const int8_t *restrict image, int32_t oy, int
     const int32_t begin = INSIDE_WIDTH;
     const int32_t end = BEYOND_WIDTH;
 
+    NETWORK_QOP_ROLLED
     for (int32_t ox = begin; ox < end; ox++) {
         const int8_t *window = image;
 
@@ -583,7 +597,7 @@ static void network_qop_pooled_row(const int8_t *restrict image, int32_t oy, int
 }
 
 /* pooled: MaxPool, window 2x2, stride 2x2. */
-static void network_qop_pooled(const int8_t *restrict x, int8_t *restrict y)
+NETWORK_QOP_NOINLINE static void network_qop_pooled(const int8_t *restrict x, int8_t *restrict y)
 {
     enum {
         BATCH = 1, PLANES = 1, X_IMAGE = 256, X_PLANE = 64, Y_IMAGE = 64, Y_PLANE = 1,
@@ -595,6 +609,7 @@ OUT_HEIGHT = 4, Y_ROW = 16
             const int8_t *const image = x + (n * X_IMAGE + plane * X_PLANE);
             int8_t *out = y + (n * Y_IMAGE + plane * Y_PLANE);
 
+            NETWORK_QOP_ROLLED
             for (int32_t oy = 0; oy < OUT_HEIGHT; oy++) {
                 network_qop_pooled_row(image, oy, out);
                 out += Y_ROW;
@@ -636,7 +651,7 @@ static int8_t network_qop_mean_requantize(int32_t acc, int32_t m)
 }
 
 /* mean: QLinearGlobalAveragePool of 16 pixels. */
-static void network_qop_mean(const int8_t *restrict x, int8_t *restrict y, int32_t *restrict sums)
+NETWORK_QOP_NOINLINE static void network_qop_mean(const int8_t *restrict x, int8_t *restrict y, int32_t *restrict sums)
 {
     enum { BATCH = 1, CHANNELS = 4, PIXELS = 16, X_IMAGE = 64, Y_IMAGE = 4, Y_CHANNEL = 1, START = 320 };
 

@@ -37,6 +37,19 @@ static int32_t sum_and_mean_cortex_m4_multiply_high(int32_t a, int32_t b)
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
+/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+#if defined(__GNUC__)
+#define SUM_AND_MEAN_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#if !defined(__clang__) && __GNUC__ >= 8
+#define SUM_AND_MEAN_CORTEX_M4_ROLLED _Pragma("GCC unroll 1") /* written out, rounds would not share what they have in common */
+#else
+#define SUM_AND_MEAN_CORTEX_M4_ROLLED
+#endif
+#else
+#define SUM_AND_MEAN_CORTEX_M4_NOINLINE
+#define SUM_AND_MEAN_CORTEX_M4_ROLLED
+#endif
+
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once; for
    other machines the same in portable C, which takes conversions to signed types modulo 2^n and bytes in any order. */
 #if defined(__ARM_FEATURE_SIMD32)
@@ -121,29 +134,33 @@ static void sum_and_mean_cortex_m4_largest_inside(const int8_t *restrict x, int8
 }
 
 /* The outputs of all channels of any window. */
-static void sum_and_mean_cortex_m4_largest_border(const int8_t *restrict x, int32_t oy, int32_t ox, int8_t *restrict out)
+SUM_AND_MEAN_CORTEX_M4_NOINLINE static void sum_and_mean_cortex_m4_largest_border(const int8_t *restrict x, int32_t oy, int32_t ox, int8_t *restrict out)
 {
     enum {
         LANES = 6, LANE_STEP = 1,
-        IN_HEIGHT = 5, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 42,
-        IN_WIDTH = 7, KERNEL_WIDTH = 3, STRIDE_WIDTH = 1, DILATION_WIDTH = 1, PAD_WIDTH = 1, STEP_WIDTH = 6
+        IN_HEIGHT = 5, SPAN_HEIGHT = 3, STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 42,
+        IN_WIDTH = 7, SPAN_WIDTH = 3, STRIDE_WIDTH = 1, DILATION_WIDTH = 1, PAD_WIDTH = 1, STEP_WIDTH = 6
     };
+    int32_t first_y = oy * STRIDE_HEIGHT - PAD_HEIGHT;
+    const int32_t beyond_y = first_y < IN_HEIGHT - SPAN_HEIGHT ? first_y + SPAN_HEIGHT : IN_HEIGHT;
+    int32_t first_x = ox * STRIDE_WIDTH - PAD_WIDTH;
+    const int32_t beyond_x = first_x < IN_WIDTH - SPAN_WIDTH ? first_x + SPAN_WIDTH : IN_WIDTH;
 
     for (int32_t i = 0; i < LANES; i++) {
         out[i * LANE_STEP] = -128;
     }
-    for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
-
-        if (iy < 0 || iy >= IN_HEIGHT) {
-            continue;
-        }
-        for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
-            const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
-
-            if (ix < 0 || ix >= IN_WIDTH) {
-                continue;
-            }
+    SUM_AND_MEAN_CORTEX_M4_ROLLED
+    while (first_y < 0) {
+        first_y += DILATION_HEIGHT;
+    }
+    SUM_AND_MEAN_CORTEX_M4_ROLLED
+    while (first_x < 0) {
+        first_x += DILATION_WIDTH;
+    }
+    SUM_AND_MEAN_CORTEX_M4_ROLLED
+    for (int32_t iy = first_y; iy < beyond_y; iy += DILATION_HEIGHT) {
+        SUM_AND_MEAN_CORTEX_M4_ROLLED
+        for (int32_t ix = first_x; ix < beyond_x; ix += DILATION_WIDTH) {
             for (int32_t i = 0; i < LANES; i++) {
                 const int8_t element = x[iy * STEP_HEIGHT + ix * STEP_WIDTH + i];
 
@@ -169,6 +186,7 @@ static void sum_and_mean_cortex_m4_largest_row(const int8_t *restrict image, int
     for (int32_t ox = 0; ox < begin; ox++) {
         sum_and_mean_cortex_m4_largest_border(image, oy, ox, out + ox * Y_PIXEL);
     }
+    SUM_AND_MEAN_CORTEX_M4_ROLLED
     for (int32_t ox = begin; ox < end; ox++) {
         const int8_t *window = image;
 
@@ -182,7 +200,7 @@ static void sum_and_mean_cortex_m4_largest_row(const int8_t *restrict image, int
 }
 
 /* largest: MaxPool, window 3x3, stride 1x1. */
-static void sum_and_mean_cortex_m4_largest(const int8_t *restrict x, int8_t *restrict y)
+SUM_AND_MEAN_CORTEX_M4_NOINLINE static void sum_and_mean_cortex_m4_largest(const int8_t *restrict x, int8_t *restrict y)
 {
     enum {
         BATCH = 1, PLANES = 1, X_IMAGE = 210, X_PLANE = 35, Y_IMAGE = 210, Y_PLANE = 1,
@@ -194,6 +212,7 @@ OUT_HEIGHT = 5, Y_ROW = 42
             const int8_t *const image = x + (n * X_IMAGE + plane * X_PLANE);
             int8_t *out = y + (n * Y_IMAGE + plane * Y_PLANE);
 
+            SUM_AND_MEAN_CORTEX_M4_ROLLED
             for (int32_t oy = 0; oy < OUT_HEIGHT; oy++) {
                 sum_and_mean_cortex_m4_largest_row(image, oy, out);
                 out += Y_ROW;
@@ -214,7 +233,7 @@ static inline int8_t sum_and_mean_cortex_m4_sum_code(int32_t a_code, int32_t b_c
 }
 
 /* sum: QLinearAdd. */
-static void sum_and_mean_cortex_m4_sum(const int8_t *a, const int8_t *b, int8_t *y)
+SUM_AND_MEAN_CORTEX_M4_NOINLINE static void sum_and_mean_cortex_m4_sum(const int8_t *a, const int8_t *b, int8_t *y)
 {
     enum { FOURS = 52 };
 

@@ -22,7 +22,7 @@ from qcgen.plan.names import SUPPORT_NAMES, parameter_names
 from qcgen.plan.orders import layout_of
 from qcgen.plan.select import select
 from qcgen.reference import evaluate_operator
-from qcgen.render import environment
+from qcgen.render import ADVICE, environment
 from qcgen.render import render as render_files
 from qcgen.targets import TARGETS
 
@@ -114,7 +114,7 @@ def source(built: Sequence[Built]) -> str:
     wanted = {name for b in built for name in b.prepared.support}
     for name in SUPPORT_NAMES:
         if name in wanted:
-            parts.append(environment().get_template(f"support/{name}.c.jinja").render(prefix=PREFIX))
+            parts.append(environment().get_template(f"support/{name}.c.jinja").render(prefix=PREFIX, advice=ADVICE))
     return "".join(parts) + "\n".join(b.text + b.wrapper for b in built)
 
 

@@ -17,19 +17,19 @@ TOLERANCE = 0.15
 SMALL_ALLOWED = 1000  # instructions, for layers of less than SMALL: of one with 4,214 the prediction is 19 % off
 
 LOOSE = {
-    "arm_dsp/quantized_binary": 0.25,
     "portable/conv": 0.35,
     "portable/pointwise": 0.45,
     "portable/depthwise_nhwc": 0.35,
     "portable/depthwise_nchw": 0.40,
-    "portable/max_pool": 0.40,
-    "portable/average_pool": 0.40,
-    "portable/global_average_pool": 0.35,
-    "portable/quantized_binary": 0.30,
-    "portable/lookup": 0.20,
-    "portable/copy": 0.45,
 }
 """Loops whose registers gcc shares out in one way or another, for reasons that are not to be seen in the layer."""
+
+LOOSE_ON = {("cortex-m55", "portable/max_pool"): 0.30}
+"""gcc joins neighbouring bytes to vectors where it finds enough of them, in ways that differ by the number of channels.
+
+n3_6, 6 channels with a border, is predicted with 47,177 instructions and takes 36,489; n3_4, planes of 12 x 12, with
+11,916 and takes 14,272.
+"""
 
 ESTIMATED = {kernel.name: kernel for kernel in KERNELS if isinstance(kernel.cost, Estimate)}
 PAIRS = [
@@ -44,7 +44,7 @@ FAST = [(core, name) for core, name in PAIRS if core == "cortex-m4" and name not
 def assert_predicted(core, name, count):
     """Fails with the layers whose prediction is off; small layers may be off by as much as one that is not."""
     require_core(core)
-    kernel, bound = ESTIMATED[name], LOOSE.get(name, TOLERANCE)
+    kernel, bound = ESTIMATED[name], LOOSE_ON.get((core, name), LOOSE.get(name, TOLERANCE))
     ops = operators(name, SEED, count)
     found = [each for i, aim in enumerate(("size", "speed")) for each in samples(core, kernel, aim, ops[i::2])]
     assert found, "the kernel refuses all layers"

@@ -43,6 +43,11 @@ class Axis:
         return self.step * self.dilation
 
     @property
+    def span(self) -> int:
+        """Elements from the first tap of a window to its last one."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    @property
     def stride_step(self) -> int:
         """The distance in memory between the windows of neighbouring outputs on this axis."""
         return self.step * self.stride

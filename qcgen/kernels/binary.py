@@ -14,7 +14,7 @@ from qcgen.ir.program import Int64s, Operator, QuantizedBinary, Tensor
 from qcgen.ir.types import Array
 from qcgen.kernels.kernel import Constants, Prepared, Setting
 from qcgen.kernels.walk import Placed, Walk, constant_order, elementwise, ordered
-from qcgen.requantize.pairs import PairLine, Pairs, fit
+from qcgen.requantize.pairs import PairLine, Pairs, clamps, fit
 
 
 def why_no_binary(op: Operator) -> str | None:
@@ -28,6 +28,7 @@ def prepare_binary(op: Operator, setting: Setting) -> Prepared:
     a_codes, b_codes = reachable_codes(op.a, setting.constants), reachable_codes(op.b, setting.constants)
     pairs = pairs_of(op, a_codes, b_codes)
     line = fit(pairs)
+    clamps_low, clamps_high = clamps(line, pairs)
     walk, tables = binary_walk(op.a, op.b, op.y, setting)
     in_place = in_place_operands(op.a, op.b, walk, setting)
     context = {
@@ -44,11 +45,13 @@ def prepare_binary(op: Operator, setting: Setting) -> Prepared:
         "b_zero_point": op.b.zero_point or 0,
         "low": op.y.dtype.low,
         "high": op.y.dtype.high,
+        "clamps_low": clamps_low,
+        "clamps_high": clamps_high,
         "fraction_mask": (1 << line.shift) - 1,
         "exceptions": len(line.exceptions),
     }
     constants = [*tables.values(), *_line_tables(line, op, pairs, a_codes, b_codes)]
-    support = () if line.form == "table" else ("right_shift",)
+    support = ("compiler",) if line.form == "table" else ("compiler", "right_shift")
     certificate = Certificate(None, False, {line.form: 1}, line.comparisons)
     return Prepared(tuple(constants), context, (), support, certificate, in_place)
 

@@ -22,7 +22,7 @@ def prepare_mean(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, GlobalAveragePool)
     names = names_of(op, setting)
     if op.requantize is None:
-        return Prepared((), names | {"is_float": True, "start": 0, "output": None}, (), (), Certificate())
+        return Prepared((), names | {"is_float": True, "start": 0, "output": None}, (), ("compiler",), Certificate())
     reach = reach_of(op, op.requantize)
     epilogue = prepare_requantize(op.requantize, op.y.dtype.c, reach, setting.features)
     start = epilogue.addend - op.pixels * (op.x.zero_point or 0)
@@ -30,7 +30,7 @@ def prepare_mean(op: Operator, setting: Setting) -> Prepared:
     assert start.size == 1, "all channels have one scale"
     context = names | {"is_float": False, "start": int(start[0]), "output": epilogue.output}
     scratch = (Scratch(4 * _channels(op), 4),) if names["channels_last"] else ()
-    return Prepared(epilogue.constants, context, scratch, epilogue.support, epilogue.certificate)
+    return Prepared(epilogue.constants, context, scratch, ("compiler", *epilogue.support), epilogue.certificate)
 
 
 def reach_of(op: GlobalAveragePool, requantize: Requantize) -> Reach:

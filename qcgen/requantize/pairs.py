@@ -78,14 +78,24 @@ def scaled(line: PairLine, terms: Sequence[Int64s]) -> Int64s:
 
 def evaluate(line: PairLine, pairs: Pairs) -> Int64s:
     """The codes by equation (22), exceptions left out, exactly as the generated C computes them."""
+    return np.asarray(np.clip(_unclamped(line, pairs), pairs.low, pairs.high))
+
+
+def clamps(line: PairLine, pairs: Pairs) -> tuple[bool, bool]:
+    """Whether some pair's code is below the lowest one before it is clamped, and whether one is above the highest."""
+    if line.form == "table":
+        return False, False
+    codes = _unclamped(line, pairs)
+    return bool(codes.min() < pairs.low), bool(codes.max() > pairs.high)
+
+
+def _unclamped(line: PairLine, pairs: Pairs) -> Int64s:
     h = scaled(line, pairs.terms)
     if line.window is None:
-        codes: Int64s = np.clip(h >> line.shift, pairs.low, pairs.high)
-        return codes
+        return h >> line.shift
     moved = h + line.window
     code = moved >> line.shift
-    code = code - (code & ((moved & ((1 << line.shift) - 1)) <= 2 * line.window))
-    return np.asarray(np.clip(code, pairs.low, pairs.high))
+    return np.asarray(code - (code & ((moved & ((1 << line.shift) - 1)) <= 2 * line.window)))
 
 
 def _search(pairs: Pairs) -> PairLine | None:

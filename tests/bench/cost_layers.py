@@ -7,6 +7,7 @@ sizes, strides, padding, dilation, types and output steps vary independently.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Literal
 
@@ -271,6 +272,8 @@ def binary(rng: Random, name: str) -> Operator:
     a, b, y = (tensor(f"{name}_{end}", rng, shape, dtype) for end in "aby")
     if rng.random() < 0.2:
         b = tensor(f"{name}_b", rng, (1, shape[1], 1, 1), dtype)
+    if rng.random() < 0.25:
+        a = replace(a, zero_point=0)
     return QuantizedBinary(name, "QLinearAdd", kind, a, b, y)
 
 

@@ -40,6 +40,9 @@ MORE_OF = {
     "arm_dsp/depthwise_direct": 3,
     "arm_dsp/depthwise_rows": 2,
     "arm_dsp/pointwise": 2,
+    "portable/copy": 3,
+    "portable/max_pool": 3,
+    "portable/average_pool": 3,
 }
 """Times as many layers: some refuse all that are for --optimize size, or speed, and more; some have loops of many
 shapes."""
@@ -49,6 +52,9 @@ SMALL = 5000  # instructions below which a few more or less matter to nobody
 
 TYPICAL = {
     "multiply": 1.0,
+    "load": 1.0,
+    "operation": 2.0,
+    "step": 3.0,
     "raw output": 2.0,
     "output": 6.0,
     "high word output": 12.0,

@@ -253,6 +253,7 @@ def binary_terms(_op: Operator, prepared: Prepared) -> Terms:
     terms["round"] = names["fours"]
     terms["element"] = elements
     count_pair_lines(terms, names, elements)
+    terms["saturation"] = elements * bool(names["saturate"])
     return terms
 
 

@@ -14,7 +14,7 @@ from qcgen.ir.program import Concat, Movement, Operator, Pad, Reshape, Resize, S
 from qcgen.ir.types import Array, DType
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Constants, Kernel, Order, Prepared, Setting
-from qcgen.kernels.portable.cost_elements import copy_terms
+from qcgen.kernels.portable.cost_copy import copy_terms
 from qcgen.kernels.portable.figures import FIGURES
 from qcgen.kernels.walk import Dimension, Step, Walk, ordered, strides, walk
 
@@ -104,7 +104,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         or (fill is not None and fill.byte is not None),
         "uses_math": fill is not None and isinf(fill.value),
     }
-    return Prepared(tuple(tables), context, (), (), Certificate(), (0,) if is_whole else ())
+    return Prepared(tuple(tables), context, (), ("compiler",), Certificate(), (0,) if is_whole else ())
 
 
 def _moves_nothing(copies: Sequence[Copy], op: Operator) -> bool:

@@ -6,7 +6,7 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Lookup, Operator
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
-from qcgen.kernels.portable.cost_elements import elementwise_terms
+from qcgen.kernels.portable.cost_elements import lookup_terms
 from qcgen.kernels.portable.figures import FIGURES
 from qcgen.kernels.walk import Placed, elementwise
 
@@ -26,8 +26,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     )
     context = {"walk": walk, "x_type": op.x.dtype.c, "y_type": op.y.dtype.c, "first_code": -low}
     in_place = (0,) if "x" in walk.same_places else ()
-    return Prepared((constants,), context, (), (), Certificate(), in_place)
+    return Prepared((constants,), context, (), ("compiler",), Certificate(), in_place)
 
 
-LOOKUP_COST = Estimate(prepare, elementwise_terms, FIGURES["portable/lookup"])
+LOOKUP_COST = Estimate(prepare, lookup_terms, FIGURES["portable/lookup"])
 LOOKUP = Kernel("portable/lookup", "kernels/portable/lookup.c.jinja", frozenset(), why_not, prepare, LOOKUP_COST)

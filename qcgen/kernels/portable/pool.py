@@ -47,7 +47,7 @@ def prepare_max(op: Operator, setting: Setting) -> Prepared:
     names = _names(op.geometry, op.x, setting)
     del names["tap_count"]
     context = names | {"is_guarded": False, "lowest": lowest, "uses_math": op.x.dtype is DType.FLOAT32}
-    return Prepared((), context, (), (), Certificate())
+    return Prepared((), context, (), ("compiler",), Certificate())
 
 
 def prepare_average(op: Operator, setting: Setting) -> Prepared:
@@ -55,10 +55,20 @@ def prepare_average(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, AveragePool)
     names = _names(op.geometry, op.x, setting) | {"counts_padding": op.count_include_pad}
     if op.x.dtype is DType.FLOAT32:
-        unused = ("line", "counts_taps", "lowest_code", "start", "low", "high", "fraction_mask")
+        unused = (
+            "line",
+            "counts_taps",
+            "lowest_code",
+            "start",
+            "low",
+            "high",
+            "clamps_low",
+            "clamps_high",
+            "fraction_mask",
+        )
         flags = {"is_float": True, "is_guarded": False, "emulates": False}
         none = dict.fromkeys((*unused, "y_scale", "y_zero", "divisor"))
-        return Prepared((), names | flags | none, (), (), Certificate())
+        return Prepared((), names | flags | none, (), ("compiler",), Certificate())
     return _prepare_quantized(op, names, setting)
 
 
@@ -72,6 +82,7 @@ def _prepare_quantized(op: AveragePool, names: dict[str, object], setting: Setti
     is_guarded = has_inside and line.guard is not None
     emulates = is_guarded or has_border
     counts_taps = bool(names["has_border"]) and not op.count_include_pad
+    ends = tuple(end * line.slope + line.offset for end in line.sums)
     context = names | {
         "is_float": False,
         "has_inside": has_inside,
@@ -85,13 +96,15 @@ def _prepare_quantized(op: AveragePool, names: dict[str, object], setting: Setti
         "start": line.offset - line.slope * taps * x_by.zero_point,
         "low": low,
         "high": high,
+        "clamps_low": has_inside and ends[0] >> line.shift < low,
+        "clamps_high": has_inside and ends[1] >> line.shift > high,
         "fraction_mask": (1 << line.shift) - 1,
         "y_scale": _word(y_by.scale),
         "y_zero": _word(y_by.zero_point),
         "divisor": _word(taps),
     }
     scratch = (Scratch(4 * _run(g, setting), 4),) if is_guarded else ()
-    support = ("right_shift",) * has_inside + ("soft_float",) * emulates
+    support = ("compiler",) + ("right_shift",) * has_inside + ("soft_float",) * emulates
     form = "emulated" if not has_inside else "line" if line.guard is None else "tie window"
     certificate = Certificate(line.sums, False, {form: 1}, line.comparisons)
     constants = _emulation_tables(op, x_by, counts_taps) if emulates else ()
@@ -150,6 +163,7 @@ def _names(g: ConvGeometry, x: Tensor, setting: Setting) -> dict[str, object]:
         "lane_step": y_channel,
         "run": _run(g, setting),
         "run_step": 1 if x_last else across.stride,
+        "is_rolled": not x_last and any(axis.stride < axis.span for axis in spatial),
         "out_step": y_channel if x_last else y_pixel,
         "axes": spatial,
         "rows": spatial[:-1],

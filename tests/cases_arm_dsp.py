@@ -167,7 +167,7 @@ DEPTHWISE = (
         for d, e in ((1, 2), (2, 1))
     ),
     quantized(
-        "dsp_depthwise_ties_in_two_rows",
+        "dsp_depthwise_ties",
         (1, 6, 15, 26),
         (6, 1, 3, 3),
         S8,
@@ -178,7 +178,7 @@ DEPTHWISE = (
     quantized("dsp_depthwise_one_scale", (1, 8, 9, 12), (8, 1, 3, 3), U8, group=8, scale=0.003, pads=[1, 1, 1, 1]),
     quantized("dsp_depthwise_relu", (1, 5, 8, 9), (5, 1, 3, 3), U8, group=5, y_zero_point=0, pads=[1, 1, 1, 1]),
     quantized(
-        "dsp_depthwise_minus_128_in_two_rows", (1, 4, 6, 14), (4, 1, 3, 3), S8, w=full((4, 1, 3, 3), -128), group=4
+        "dsp_depthwise_minus_128_of_6_rows", (1, 4, 6, 14), (4, 1, 3, 3), S8, w=full((4, 1, 3, 3), -128), group=4
     ),
     quantized(
         "dsp_depthwise_ends_strided",
@@ -191,7 +191,57 @@ DEPTHWISE = (
     ),
     integer("dsp_depthwise_integer", (1, 6, 7, 11), (6, 1, 3, 3), ("int8", "int8"), group=6, pads=[1, 1, 1, 1]),
 )
-"""Depthwise convolutions: rows of outputs one by one and two by two, in loops and written out, and what these leave."""
+"""Depthwise convolutions of many shapes."""
+
+
+DEPTHWISE_PLANES = (
+    *(
+        quantized(
+            f"dsp_planes_{h}_by_{w}{'_ties' if scale else ''}",
+            (1, 4, h, w),
+            (4, 1, 3, 3),
+            x,
+            group=4,
+            dilations=[1, 3],
+            pads=[1, 3, 1, 3],
+            **({"scale": scale} if scale else {}),
+        )
+        for h, w, x, scale in (
+            (2, 24, S8, None),
+            (5, 19, U8, None),
+            (7, 40, U8S8, None),
+            (3, 49, S8, 2.0**-8),
+            (6, 12, S8, 2.0**-8),
+            (25, 5, S8, None),
+            (12, 50, S8, 2.0**-8),
+            (15, 50, U8, None),
+        )
+    ),
+    quantized(
+        "dsp_planes_minus_128", (1, 4, 6, 20), (4, 1, 3, 3), S8, w=full((4, 1, 3, 3), -128), group=4, dilations=[1, 3]
+    ),
+    quantized(
+        "dsp_planes_ends_strided",
+        (1, 5, 9, 23),
+        (5, 1, 3, 3),
+        U8S8,
+        w=edge((5, 1, 3, 3), 8),
+        group=5,
+        strides=[2, 1],
+        dilations=[2, 3],
+    ),
+    integer(
+        "dsp_planes_integer",
+        (1, 6, 7, 16),
+        (6, 1, 3, 3),
+        ("int8", "int8"),
+        group=6,
+        dilations=[1, 3],
+        pads=[1, 1, 1, 1],
+    ),
+    quantized("dsp_planes_5_by_5_on_90", (1, 4, 6, 90), (4, 1, 5, 5), S8, group=4, pads=[2, 2, 2, 2]),
+)
+"""Depthwise convolutions for planes: a column of the image is part of seven sums, or taps need more registers."""
 
 
 DIRECT = (

@@ -8,7 +8,7 @@ from math import ceil
 import pytest
 
 from qcgen.kernels.arm_dsp.kernel_words import KernelWords, kernel_words
-from qcgen.kernels.arm_dsp.plane_rows import MAX_WORDS, Group, Planes, Product, Walk, lines_of, walk_of
+from qcgen.kernels.arm_dsp.plane_rows import Group, Planes, Product, Walk, walk_of
 from qcgen.kernels.plane import PlaneAxis
 
 AXES = [
@@ -51,51 +51,43 @@ def group_sums(walked: Planes, group: Group, row: int) -> Iterator[dict[str, Cou
         yield {place: sums[name] for name, place in part.sums}
 
 
-def position(place: str) -> tuple[int, int]:
-    """The row and the column that the C of a place says."""
+def position(place: str) -> int:
+    """The column that the C of a place says."""
     columns = re.search(r"(\d+) \* CHANNELS", place)
-    return int("OUT_ROW" in place), int(columns[1]) if columns else 0
+    return int(columns[1]) if columns else 0
 
 
-def walk_sums(walked: Planes, walk: Walk) -> tuple[dict[tuple[int, int], Counter], int]:
-    """What is summed for each (row, column) of the outputs, and the word behind the walk."""
-    found: dict[tuple[int, int], Counter] = {}
+def walk_sums(walked: Planes, walk: Walk) -> tuple[dict[int, Counter], int]:
+    """What is summed for each column of the outputs, and the word behind the walk."""
+    found: dict[int, Counter] = {}
     row = column = 0
     for group in walk.groups:
         for _ in range(group.count):
             for sums in group_sums(walked, group, row):
                 for place, held in sums.items():
-                    line, offset = position(place)
-                    assert (line, column + offset) not in found
-                    found[line, column + offset] = held
+                    assert column + position(place) not in found
+                    found[column + position(place)] = held
             row += group.step
             column += group.outputs
     return found, row + walk.left
 
 
-def expected(walked: Planes, line: int, column: int) -> Counter:
+def expected(walked: Planes, column: int) -> Counter:
     height, width = walked.height, walked.width
     return Counter(
-        (
-            2 * (line * height.stride + r * height.dilation) * walked.row_words
-            + column * width.stride
-            + t * width.dilation,
-            (r, t),
-        )
+        (2 * r * height.dilation * walked.row_words + column * width.stride + t * width.dilation, (r, t))
         for r in range(height.kernel)
         for t in range(width.kernel)
     )
 
 
 @pytest.mark.parametrize(("kernel", "stride", "dilation"), AXES)
-@pytest.mark.parametrize("lines", [1, 2])
-def test_each_output_sums_each_tap_once(kernel, stride, dilation, lines):
+def test_each_output_sums_each_tap_once(kernel, stride, dilation):
     for output in WIDTHS:
         walked = planes(axis(3, stride), axis(kernel, stride, dilation, output))
-        found, end = walk_sums(walked, walk_of(walked, lines))
-        places = [(line, column) for line in range(lines) for column in range(output)]
-        assert found == {place: expected(walked, *place) for place in places}
-        assert end == lines * stride * walked.row_words
+        found, end = walk_sums(walked, walk_of(walked))
+        assert found == {column: expected(walked, column) for column in range(output)}
+        assert end == stride * walked.row_words
 
 
 @pytest.mark.parametrize(("kernel", "stride", "dilation"), AXES)
@@ -103,7 +95,7 @@ def test_no_word_beyond_a_row_of_the_plane_is_read(kernel, stride, dilation):
     for output in WIDTHS:
         walked = planes(axis(2), axis(kernel, stride, dilation, output))
         words, start = set(), 0
-        for group in walk_of(walked, 1).groups:
+        for group in walk_of(walked).groups:
             loads = [load for part in group.parts for load in part.loads]
             last = start + (group.count - 1) * group.step
             words |= {
@@ -126,24 +118,7 @@ def test_gaps_of_dilation_take_no_word():
     assert kernel_words(axis(1), axis(2, 1, 4)).words == (((0, 0), None), (None, (0, 1)))
 
 
-@pytest.mark.parametrize(
-    ("height", "width", "lines"),
-    [
-        (axis(3), axis(3), 2),
-        (axis(2), axis(2), 2),
-        (axis(3, 2), axis(3, 2), 1),
-        (axis(3, 1, 2), axis(3), 1),
-        (axis(3, output=1), axis(3), 1),
-        (axis(5), axis(5), 1),
-    ],
-)
-def test_two_rows_are_summed_together_where_that_saves_loads(height, width, lines):
-    walked = planes(height, width)
-    assert lines_of(walked) == lines
-    assert lines == 1 or len(walked.kernel.words) <= MAX_WORDS
-
-
 def test_few_outputs_take_no_loop_and_many_do():
-    few, many = (walk_of(planes(axis(3), axis(3, output=n)), 2) for n in (8, 48))
+    few, many = (walk_of(planes(axis(3), axis(3, output=n))) for n in (8, 48))
     assert [group.count for group in few.groups] == [1]
     assert many.groups[0].count > 1

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import ceil, prod
 from typing import Any
 
 import numpy as np
 
 from qcgen.ir.program import Conv, Operator
-from qcgen.kernels.arm_dsp.plane_rows import Walk
 from qcgen.kernels.cost import Names, Terms, count_kinds, count_pair_lines, near_ties, new_terms
 from qcgen.kernels.kernel import Prepared
 
@@ -206,25 +204,18 @@ def depthwise_terms(op: Operator, prepared: Prepared) -> Terms:
     terms["channel" + alone] = channels
     terms["packed weight"] = channels * len(names["words"])
     share = windowed_channels(prepared)
-    walks = [(walk, 4 * quads * (1 - share) * n, 0.0) for walk, n in _rounds(names["walks"], bands)]
-    walks += [(walk, 4 * quads * share * n, 1.0) for walk, n in _rounds(names["near_walks"], bands)]
-    for walk, times, near in walks:
-        _count_walk(terms, prepared, walk, times, near)
+    rows = 4 * quads * height.output
+    _count_walk(terms, prepared, rows * (1 - share), 0.0)
+    _count_walk(terms, prepared, rows * share, 1.0)
     return terms
 
 
-def _rounds(walks: Sequence[Walk], bands: Sequence[tuple[int, int]]) -> list[tuple[Walk, int]]:
-    """How often a channel walks through rows of outputs in each way: all bands together."""
-    found = [(walks[0], sum(rows // walks[0].lines for _, rows in bands))]
-    return found + [(rest, sum(rows % walks[0].lines for _, rows in bands)) for rest in walks[1:]]
-
-
-def _count_walk(terms: Terms, prepared: Prepared, walk: Walk, times: float, near: float) -> None:
-    """One way through rows of outputs, ``times`` times; ``near`` is the share of channels that have a tie window."""
+def _count_walk(terms: Terms, prepared: Prepared, times: float, near: float) -> None:
+    """A row of outputs, ``times`` times; ``near`` is the share of channels that have a tie window."""
     names: Names = prepared.context
     words = len(names["words"])
     terms["row"] += times
-    for group in walk.groups:
+    for group in names["walk"].groups:
         for part in group.parts:
             often, outputs = times * group.count, len(part.sums)
             terms["multiply"] += often * (part.products + len(part.loads))

@@ -8,11 +8,12 @@ from math import ceil, prod
 import numpy as np
 
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
+from qcgen.kernels.arm_dsp import depthwise_direct
 from qcgen.kernels.arm_dsp.cost import depthwise_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.kernel_words import KernelWords, Tap, kernel_words
 from qcgen.kernels.arm_dsp.output import dsp_output, output_context, output_support
-from qcgen.kernels.arm_dsp.plane_rows import MAX_WORDS, Planes, Walk, lines_of, walk_of
+from qcgen.kernels.arm_dsp.plane_rows import MAX_WORDS, Planes, Walk, walk_of
 from qcgen.kernels.arm_dsp.scaled import pack_finely, times
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.fast_output import output_constants
@@ -42,7 +43,7 @@ class Parting:
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
-    """Serves depthwise convolutions of images of one or two axes with four channels or more, for --optimize speed."""
+    """Serves kernels of so many taps that registers do not hold them, for --optimize speed."""
     reason = why_no_depthwise(op, setting)
     if reason is not None:
         return reason
@@ -52,6 +53,8 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     g = op.geometry
     if g.in_channels < QUAD:
         return f"{g.in_channels} channels do not fill a word"
+    if depthwise_direct.why_not(op, setting) is None:
+        return "arm_dsp/depthwise_direct reads the image where it lies, in fewer cycles and without scratch"
     height, width = plane_axes(g)
     too_many = why_taps(height.kernel * width.span, MAX_TAPS)
     return too_many or why_wraps(_pack(op, setting))
@@ -62,15 +65,12 @@ def _pack(op: Conv, setting: Setting) -> Packed:
     return pack_finely(op, setting.features, 0, whole_weights=True)
 
 
-def _band(planes: Planes, lines: int) -> int:
+def _band(planes: Planes) -> int:
     """How many rows of outputs are computed from one filling of the planes: bands of one size, if they can be."""
     height = planes.height
     rows = PLANES_BYTES // (4 * QUAD * planes.row_words)
     most = min(height.output, max(1, (rows - height.span) // height.stride + 1))
-    if lines == 2 and 4 <= most < height.output:
-        most -= most % 2  # a single row at the end of each band takes longer
-    band = ceil(height.output / ceil(height.output / most))
-    return band + band % 2 if lines == 2 and band < most else band
+    return ceil(height.output / ceil(height.output / most))
 
 
 def _words(packed: Packed, height: PlaneAxis, width: PlaneAxis, kernel: KernelWords) -> Int64s:
@@ -92,8 +92,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     height, width = plane_axes(g)
     planes = Planes(kernel_words(height, width), height, width, ceil(width.reached / 2))
     dsp, output = dsp_output(op, packed), packed.epilogue.output
-    has_calls = not dsp.is_fast and output.kind != "raw"
-    band, walks, near_walk = _walks(planes, has_calls)
+    band, walk = _band(planes), walk_of(planes)
     plane_words = ((band - 1) * height.stride + height.span) * planes.row_words
     context = {
         "g": g,
@@ -108,8 +107,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "x_image": g.in_channels * prod(g.input),
         "y_image": g.out_channels * prod(g.output),
         "uses_string": True,
-        "walks": walks,
-        "near_walks": (near_walk,),
+        "walk": walk,
         **_kernel_context(planes),
         **_planes_context(g, width, packed, planes.row_words),
         **output_context(output, dsp),
@@ -118,7 +116,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     meaning = f"weights [{g.out_channels} channels], two taps in a word{times(packed.bits)}."
     weights = Constants("weights", "int32_t", _words(packed, height, width, planes.kernel), meaning)
     constants = (weights, start, *output_constants(packed))
-    support = _support(op, packed, (*walks, near_walk) if dsp.has_windows else walks)
+    support = _support(op, packed, walk)
     return Prepared(constants, context, (Scratch(4 * QUAD * plane_words, 4),), support, packed.certificate)
 
 
@@ -131,18 +129,6 @@ def _kernel_context(planes: Planes) -> dict[str, object]:
         "keeps_multiplier": words <= MAX_WORDS - 2,
         "row_words": planes.row_words,
     }
-
-
-def _walks(planes: Planes, has_calls: bool) -> tuple[int, tuple[Walk, ...], Walk]:
-    """The rows of a band, how they are walked through, and how where each code takes a call or a test: one by one."""
-    lines = 1 if has_calls else lines_of(planes)
-    band = _band(planes, lines)
-    single = walk_of(planes, 1)
-    if lines == 1 or band == 1:
-        return band, (single,), single
-    has_rest = band % 2 == 1 or planes.height.output % 2 == 1
-    pairs = walk_of(planes, lines)
-    return band, (pairs, single) if has_rest else (pairs,), single
 
 
 def _planes_context(g: ConvGeometry, width: PlaneAxis, packed: Packed, row_words: int) -> dict[str, object]:
@@ -179,9 +165,9 @@ def _partings(words: int) -> tuple[Parting, ...]:
     return tuple(Parting(word, "part_two" if word + 1 < words else "part") for word in range(0, words, 2))
 
 
-def _support(op: Conv, packed: Packed, walks: tuple[Walk, ...]) -> tuple[str, ...]:
+def _support(op: Conv, packed: Packed, walk: Walk) -> tuple[str, ...]:
     """The C functions that the text calls."""
-    found = [load for walk in walks for group in walk.groups for part in group.parts for load in part.loads]
+    found = [load for group in walk.groups for part in group.parts for load in part.loads]
     products = {f"dsp_{product.by}" for load in found for word in load.words for product in word}
     loads = {"dsp_two_at" for load in found if len(load.words) == 2}
     parting = {"dsp_load_word", f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_pair", "dsp_pair_high"}

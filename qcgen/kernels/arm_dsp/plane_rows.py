@@ -9,12 +9,11 @@ from qcgen.kernels.arm_dsp.kernel_words import KernelWords
 from qcgen.kernels.plane import PlaneAxis
 
 MAX_WORDS = 6  # words of weights that registers hold besides four sums, two words of the image and pointers
-COLUMNS = {1: 4, 2: 2}  # columns that are summed at the same time, by how many rows are: four sums,
-SPILLED_SUMS = 6  # or more sums where weights are loaded for each of their uses anyway
+SUMS = 4  # outputs that are summed at the same time,
+SPILLED_SUMS = 6  # or more where weights are loaded for each of their uses anyway
 MAX_PARTS = 4  # up to so many times in a loop,
 WHOLE_PARTS = 8  # or up to so many times if that saves the loop;
 SPILLED_PARTS = 2  # so many at most if not all weights stay in registers
-LOAD_COST = {1: 3, 2: 4}  # cycles and instructions of one word and of two side by side
 
 
 @dataclass(frozen=True)
@@ -66,9 +65,8 @@ class Group:
 
 @dataclass(frozen=True)
 class Walk:
-    """``lines`` rows of outputs that are summed together, in ``groups``; ``left`` words are left to the next rows."""
+    """A row of outputs, in ``groups``; ``left`` words are left to the next row of windows."""
 
-    lines: int
     groups: tuple[Group, ...]
     left: int
 
@@ -83,34 +81,17 @@ class Planes:
     row_words: int
 
 
-def lines_of(planes: Planes) -> int:
-    """Two rows of outputs are summed at the same time if that saves more than a tenth of the loads.
-
-    It does where they share two rows of the image, in strides of 1. Weights are needed at two places then, so they have
-    to stay in registers.
-    """
-    if planes.height.output == 1 or len(planes.kernel.words) > MAX_WORDS:
-        return 1
-    return 2 if _load_cost(planes, 2) < 0.9 * _load_cost(planes, 1) else 1
-
-
-def _load_cost(planes: Planes, lines: int) -> float:
-    """What loading words of the image takes for each output."""
-    part = _part(planes, lines, range(min(COLUMNS[lines], planes.width.output)))
-    return sum(LOAD_COST[len(load.words)] for load in part.loads) / len(part.sums)
-
-
-def walk_of(planes: Planes, lines: int) -> Walk:
-    """The outputs of ``lines`` rows: all at once if they are few, else in groups and what these leave over."""
+def walk_of(planes: Planes) -> Walk:
+    """The outputs of a row: all at once if they are few, else in groups and what these leave over."""
     outputs = planes.width.output
     if len(planes.kernel.words) <= MAX_WORDS:
-        divided = _divided(outputs, COLUMNS[lines], MAX_PARTS, WHOLE_PARTS)
+        divided = _divided(outputs, SUMS, MAX_PARTS, WHOLE_PARTS)
     else:
         has_more = planes.width.stride == 1 or outputs <= SPILLED_SUMS
-        divided = _divided(outputs, SPILLED_SUMS if has_more else COLUMNS[lines], SPILLED_PARTS, SPILLED_PARTS)
-    groups = tuple(_group(planes, lines, columns, count) for columns, count in divided)
+        divided = _divided(outputs, SPILLED_SUMS if has_more else SUMS, SPILLED_PARTS, SPILLED_PARTS)
+    groups = tuple(_group(planes, columns, count) for columns, count in divided)
     read = sum(group.step * group.count for group in groups)
-    return Walk(lines, groups, lines * planes.height.stride * planes.row_words - read)
+    return Walk(groups, planes.height.stride * planes.row_words - read)
 
 
 def _divided(outputs: int, columns: int, most: int, whole: int) -> Iterable[tuple[list[int], int]]:
@@ -122,24 +103,21 @@ def _divided(outputs: int, columns: int, most: int, whole: int) -> Iterable[tupl
     return [([columns] * parts, looped)] * (looped > 0) + [(alone, 1)] * (len(alone) > 0)
 
 
-def _group(planes: Planes, lines: int, sizes: list[int], count: int) -> Group:
+def _group(planes: Planes, sizes: list[int], count: int) -> Group:
     firsts = [sum(sizes[:i]) for i in range(len(sizes))]
-    parts = tuple(_part(planes, lines, range(first, first + n)) for first, n in zip(firsts, sizes, strict=True))
+    parts = tuple(_part(planes, range(first, first + n)) for first, n in zip(firsts, sizes, strict=True))
     return Group(sum(sizes), count, sum(sizes) * planes.width.stride // 2, parts)
 
 
-def _part(planes: Planes, lines: int, columns: range) -> Part:
-    height, width = planes.height, planes.width
+def _part(planes: Planes, columns: range) -> Part:
     words: dict[tuple[int, int], list[Product]] = {}
     sums: list[tuple[str, str]] = []
-    for line in range(lines):
-        for column in columns:
-            name = f"sum{lines * columns.start + len(sums)}"
-            sums.append((name, _place(line, column)))
-            for row in range(height.kernel):
-                y = line * height.stride + row * height.dilation
-                for word, by, weight in planes.kernel.products(row, column * width.stride):
-                    words.setdefault((y, word), []).append(Product(name, by, weight))
+    for column in columns:
+        name = f"sum{column}"
+        sums.append((name, f"out + {column} * CHANNELS" if column else "out"))
+        for row in range(planes.height.kernel):
+            for word, by, weight in planes.kernel.products(row, column * planes.width.stride):
+                words.setdefault((row * planes.height.dilation, word), []).append(Product(name, by, weight))
     return Part(tuple(sums), tuple(_loads(planes, words)))
 
 
@@ -149,8 +127,3 @@ def _loads(planes: Planes, words: dict[tuple[int, int], list[Product]]) -> Itera
         y, first = min(words)
         together = [(y, word) for word in (first, first + 1) if (y, word) in words]
         yield Load(y * planes.row_words, first, tuple(tuple(words.pop(key)) for key in together))
-
-
-def _place(line: int, column: int) -> str:
-    terms = ["out", *(["OUT_ROW"] if line else []), *([f"{column} * CHANNELS"] if column else [])]
-    return " + ".join(terms)

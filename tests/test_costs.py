@@ -18,10 +18,7 @@ SMALL_ALLOWED = 1000  # instructions, for layers of less than SMALL: of one with
 
 LOOSE = {
     "arm_dsp/quantized_binary": 0.25,
-    "portable/conv": 0.35,
-    "portable/pointwise": 0.45,
-    "portable/depthwise_nhwc": 0.35,
-    "portable/depthwise_nchw": 0.40,
+    "portable/depthwise_nchw": 0.25,
     "portable/max_pool": 0.40,
     "portable/average_pool": 0.40,
     "portable/global_average_pool": 0.35,
@@ -30,6 +27,25 @@ LOOSE = {
     "portable/copy": 0.45,
 }
 """Loops whose registers gcc shares out in one way or another, for reasons that are not to be seen in the layer."""
+
+# depthwise_nchw: where a row is one block of raw sums, six weights stay in registers for the whole plane, with an output
+# step four: 8 channels of 24x6 outputs and 2x3 taps take 12,707 instructions on a Cortex-M4, where 15,575 are predicted.
+
+LOOSE_ON = {
+    ("cortex-m0", "portable/pointwise"): 0.27,
+    ("cortex-m55", "portable/pointwise"): 0.20,
+    ("rv32imc", "portable/pointwise"): 0.27,
+    ("cortex-m0", "portable/depthwise_nhwc"): 0.30,
+    ("rv32imc", "portable/depthwise_nhwc"): 0.18,
+}
+"""The same where it is some cores alone.
+
+Pointwise: raw sums of few taps, which are written out. Without an output step all taps of four windows stay in
+registers: 3 taps and 48 channels take 8,855 instructions on rv32imc, where 13,692 are predicted; requantized ones are
+spilled. Depthwise: a Cortex-M0 has eight registers for windows of nine rows of weights, and its loads reach 31 bytes:
+how many addresses are kept, built or loaded depends on all distances at once. 64 channels of 3x3 taps with raw sums
+take 389,506 instructions where 521,392 are predicted, 24 channels with codes and a border 902,539 where 602,376 are.
+"""
 
 ESTIMATED = {kernel.name: kernel for kernel in KERNELS if isinstance(kernel.cost, Estimate)}
 PAIRS = [
@@ -44,7 +60,7 @@ FAST = [(core, name) for core, name in PAIRS if core == "cortex-m4" and name not
 def assert_predicted(core, name, count):
     """Fails with the layers whose prediction is off; small layers may be off by as much as one that is not."""
     require_core(core)
-    kernel, bound = ESTIMATED[name], LOOSE.get(name, TOLERANCE)
+    kernel, bound = ESTIMATED[name], LOOSE_ON.get((core, name), LOOSE.get(name, TOLERANCE))
     ops = operators(name, SEED, count)
     found = [each for i, aim in enumerate(("size", "speed")) for each in samples(core, kernel, aim, ops[i::2])]
     assert found, "the kernel refuses all layers"

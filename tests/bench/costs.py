@@ -33,8 +33,16 @@ from tests.bench.cost_layers import FAMILIES, operators
 ROOT = Path(__file__).resolve().parents[2]
 FIT_SEED, CHECK_SEED = 1, 2
 FIT_LAYERS, CHECK_LAYERS = 40, 12
-MORE_OF = {"arm_dsp/winograd": 4, "arm_dsp/short_window": 4, "arm_dsp/depthwise": 3}
-"""Times as many layers: two refuse all that are for --optimize size, and more; the third has loops of many shapes."""
+MORE_OF = {
+    "arm_dsp/winograd": 4,
+    "arm_dsp/short_window": 4,
+    "arm_dsp/depthwise": 3,
+    "portable/conv": 4,
+    "portable/pointwise": 4,
+    "portable/depthwise_nhwc": 3,
+    "portable/depthwise_nchw": 3,
+}
+"""Times as many layers: two refuse all that are for --optimize size, and more; the others have loops of many shapes."""
 IMAGE_OPERATORS = 20  # three tensors each, which the memory holds at the same time
 IMAGE_BYTES = 150_000  # of constants: what fits the smallest memory of the emulated machines, code included
 SMALL = 5000  # instructions below which a few more or less matter to nobody
@@ -87,6 +95,48 @@ TYPICAL = {
     "filled byte": 0.5,
     "moved byte": 0.5,
     "block": 20.0,
+    "product": 1.0,
+    "weight": 1.0,
+    "read element": 1.0,
+    "product beyond 3 windows": 1.0,
+    "split output": 14.0,
+    "tie window": 2.0,
+    "signed code": 3.0,
+    "window": 15.0,
+    "position": 6.0,
+    "tap of 1 in a loop": 5.0,
+    "tap of 2 in a loop": 7.0,
+    "tap of 4 in a loop": 11.0,
+    "tap of 4 in a long loop": 11.0,
+    "signed tap of 1 in a loop": 5.0,
+    "signed tap of 2 in a loop": 7.0,
+    "signed tap of 4 in a loop": 11.0,
+    "signed tap of 4 in a long loop": 11.0,
+    "wide tap of 1 in a loop": 5.0,
+    "wide tap of 2 in a loop": 7.0,
+    "wide tap of 4 in a loop": 11.0,
+    "wide tap of 4 in a long loop": 11.0,
+    "tap of 1 written out": 3.0,
+    "tap of 2 written out": 5.0,
+    "tap of 4 written out": 9.0,
+    "tap of 4 few written out": 9.0,
+    "tap of 4 raw sums written out": 8.0,
+    "division": 5.0,
+    "tap kept for all channels": 1.5,
+    "shifted word in a loop": 5.0,
+    "shifted word written out": 3.0,
+    "shifted byte in a loop": 4.0,
+    "shifted byte written out": 3.0,
+    "widened tap written out": 2.0,
+    "shifted tap": 1.0,
+    "moved word": 2.0,
+    "padded word": 1.0,
+    "padded byte": 1.0,
+    "padded tap written out": 1.0,
+    "run moved by memcpy": 25.0,
+    "run filled by memset": 25.0,
+    "byte moved by memcpy": 0.5,
+    "byte filled by memset": 0.5,
 }
 OTHER = 4.0
 DRAWN = 1e-4

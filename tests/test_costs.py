@@ -28,12 +28,12 @@ LOOSE = {
 }
 """Loops whose registers gcc shares out in one way or another, for reasons that are not to be seen in the layer."""
 
-# depthwise_nchw: where a row is one block of raw sums, six weights stay in registers for the whole plane, with an output
-# step four: 8 channels of 24x6 outputs and 2x3 taps take 12,707 instructions on a Cortex-M4, where 15,575 are predicted.
+# depthwise_nchw: where a row is one block of raw sums, six weights stay in registers for a whole plane, with an output
+# step four: 8 channels of 24x6 outputs, 2x3 taps take 12,707 instructions on a Cortex-M4, where 15,575 are predicted.
 
 LOOSE_ON = {
     ("cortex-m0", "portable/pointwise"): 0.27,
-    ("cortex-m55", "portable/pointwise"): 0.20,
+    ("cortex-m55", "portable/pointwise"): 0.25,
     ("rv32imc", "portable/pointwise"): 0.27,
     ("cortex-m0", "portable/depthwise_nhwc"): 0.30,
     ("rv32imc", "portable/depthwise_nhwc"): 0.18,

@@ -27,6 +27,15 @@ static int32_t conv1d_causal_multiply_high(int32_t a, int32_t b)
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
+/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+#if defined(__GNUC__)
+#define CONV1D_CAUSAL_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#define CONV1D_CAUSAL_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#else
+#define CONV1D_CAUSAL_NOINLINE
+#define CONV1D_CAUSAL_INLINE inline
+#endif
+
 /* conv1d_causal_conv1: weights [6 channels][3 columns][4 input channels]. */
 CONV1D_CAUSAL_CONST_ATTR static const int8_t conv1d_causal_conv1_weights[6 * 12] = {
     -89, -30,  -4,  -8,   0, -29, -16, -25,   0, -19, -41,  32,
@@ -48,7 +57,7 @@ CONV1D_CAUSAL_CONST_ATTR static const int32_t conv1d_causal_conv1_multiplier[6] 
 };
 
 /* conv1d_causal_conv1: the output code of an accumulator. */
-static int8_t conv1d_causal_conv1_requantize(int32_t acc, int32_t m)
+static CONV1D_CAUSAL_INLINE int8_t conv1d_causal_conv1_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 6 };
     const int32_t scaled = conv1d_causal_multiply_high(acc, conv1d_causal_conv1_multiplier[m]) + (-544);
@@ -62,7 +71,7 @@ static int8_t conv1d_causal_conv1_requantize(int32_t acc, int32_t m)
 typedef uint8_t conv1d_causal_conv1_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void conv1d_causal_conv1_inside(const int8_t *x, conv1d_causal_conv1_tap *taps)
+static void conv1d_causal_conv1_inside(const int8_t *restrict x, conv1d_causal_conv1_tap *restrict taps)
 {
     enum {
         KERNEL_WIDTH = 3, STEP_WIDTH = 16,
@@ -78,7 +87,7 @@ static void conv1d_causal_conv1_inside(const int8_t *x, conv1d_causal_conv1_tap 
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void conv1d_causal_conv1_border(const int8_t *x, int32_t ox, conv1d_causal_conv1_tap *taps)
+static void conv1d_causal_conv1_border(const int8_t *restrict x, int32_t ox, conv1d_causal_conv1_tap *restrict taps)
 {
     enum {
         IN_WIDTH = 24, KERNEL_WIDTH = 3, STRIDE_WIDTH = 1, DILATION_WIDTH = 4,
@@ -88,15 +97,21 @@ static void conv1d_causal_conv1_border(const int8_t *x, int32_t ox, conv1d_causa
 
     for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
         const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
-        const int outside = ix < 0 || ix >= IN_WIDTH;
-        for (int32_t c = 0; c < IN_CHANNELS; c++) {
-            *taps++ = (conv1d_causal_conv1_tap)(outside ? PADDING : x[ix * STEP_WIDTH + c] + 128);
+        if (ix < 0 || ix >= IN_WIDTH) {
+            for (int32_t c = 0; c < IN_CHANNELS; c++) {
+                *taps++ = PADDING;
+            }
+        } else {
+            const int8_t *pixel = x + ix * STEP_WIDTH;
+            for (int32_t c = 0; c < IN_CHANNELS; c++) {
+                *taps++ = (conv1d_causal_conv1_tap)(pixel[c] + 128);
+            }
         }
     }
 }
 
 /* Copies the window of one output pixel, in the order of the weights. */
-static void conv1d_causal_conv1_window(const int8_t *x, int32_t pixel, conv1d_causal_conv1_tap *taps)
+CONV1D_CAUSAL_NOINLINE static void conv1d_causal_conv1_window(const int8_t *restrict x, int32_t pixel, conv1d_causal_conv1_tap *restrict taps)
 {
     enum {
         OUT_WIDTH = 24, STRIDE_WIDTH = 1, PAD_WIDTH = 8, STEP_WIDTH = 4,

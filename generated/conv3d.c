@@ -27,6 +27,15 @@ static int32_t conv3d_multiply_high(int32_t a, int32_t b)
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
+/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+#if defined(__GNUC__)
+#define CONV3D_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#define CONV3D_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#else
+#define CONV3D_NOINLINE
+#define CONV3D_INLINE inline
+#endif
+
 /* conv3d_conv1: weights [3 channels][2 input channels][2 planes][3 rows][3 columns]. */
 CONV3D_CONST_ATTR static const int8_t conv3d_conv1_weights[3 * 36] = {
       18,  -73,    7,   16,    0,  -18,  -21,   17,  -25,  -40,   11,   54, -111,    1,   22,    6,   13,  -12,
@@ -50,7 +59,7 @@ CONV3D_CONST_ATTR static const int32_t conv3d_conv1_multiplier[3] = {
 };
 
 /* conv3d_conv1: the output code of an accumulator. */
-static int8_t conv3d_conv1_requantize(int32_t acc, int32_t m)
+static CONV3D_INLINE int8_t conv3d_conv1_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 6 };
     const int32_t scaled = conv3d_multiply_high(acc, conv3d_conv1_multiplier[m]) + 32;
@@ -64,7 +73,7 @@ static int8_t conv3d_conv1_requantize(int32_t acc, int32_t m)
 typedef uint8_t conv3d_conv1_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void conv3d_conv1_inside(const uint8_t *x, conv3d_conv1_tap *taps)
+static void conv3d_conv1_inside(const uint8_t *restrict x, conv3d_conv1_tap *restrict taps)
 {
     enum {
         IN_CHANNELS = 2, STEP_CHANNEL = 120,
@@ -86,7 +95,7 @@ static void conv3d_conv1_inside(const uint8_t *x, conv3d_conv1_tap *taps)
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void conv3d_conv1_border(const uint8_t *x, int32_t oz, int32_t oy, int32_t ox, conv3d_conv1_tap *taps)
+static void conv3d_conv1_border(const uint8_t *restrict x, int32_t oz, int32_t oy, int32_t ox, conv3d_conv1_tap *restrict taps)
 {
     enum {
         IN_DEPTH = 4, KERNEL_DEPTH = 2, STRIDE_DEPTH = 1, DILATION_DEPTH = 1,
@@ -114,7 +123,7 @@ static void conv3d_conv1_border(const uint8_t *x, int32_t oz, int32_t oy, int32_
 }
 
 /* Copies the window of one output pixel, in the order of the weights. */
-static void conv3d_conv1_window(const uint8_t *x, int32_t pixel, conv3d_conv1_tap *taps)
+CONV3D_NOINLINE static void conv3d_conv1_window(const uint8_t *restrict x, int32_t pixel, conv3d_conv1_tap *restrict taps)
 {
     enum {
         OUT_DEPTH = 4, STRIDE_DEPTH = 1, PAD_DEPTH = 0, STEP_DEPTH = 30,

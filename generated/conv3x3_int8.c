@@ -27,6 +27,15 @@ static int32_t conv3x3_int8_multiply_high(int32_t a, int32_t b)
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
+/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+#if defined(__GNUC__)
+#define CONV3X3_INT8_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#define CONV3X3_INT8_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#else
+#define CONV3X3_INT8_NOINLINE
+#define CONV3X3_INT8_INLINE inline
+#endif
+
 /* conv3x3_int8_conv1: weights [8 channels][3 rows][3 columns][4 input channels]. */
 CONV3X3_INT8_CONST_ATTR static const int8_t conv3x3_int8_conv1_weights[8 * 36] = {
       -4,    2,  -29,  -58,   13,   -4,  -21,  -25, -128,   11,   21,   32,  -12,  -20,   63,  -37,  -28,   32,
@@ -65,7 +74,7 @@ CONV3X3_INT8_CONST_ATTR static const int32_t conv3x3_int8_conv1_multiplier[8] = 
 };
 
 /* conv3x3_int8_conv1: the output code of an accumulator. */
-static int8_t conv3x3_int8_conv1_requantize(int32_t acc, int32_t m)
+static CONV3X3_INT8_INLINE int8_t conv3x3_int8_conv1_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 5 };
     const int32_t scaled = conv3x3_int8_multiply_high(acc, conv3x3_int8_conv1_multiplier[m]) + 176;
@@ -79,7 +88,7 @@ static int8_t conv3x3_int8_conv1_requantize(int32_t acc, int32_t m)
 typedef uint8_t conv3x3_int8_conv1_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void conv3x3_int8_conv1_inside(const int8_t *x, conv3x3_int8_conv1_tap *taps)
+static void conv3x3_int8_conv1_inside(const int8_t *restrict x, conv3x3_int8_conv1_tap *restrict taps)
 {
     enum {
         KERNEL_HEIGHT = 3, STEP_HEIGHT = 32,
@@ -95,7 +104,7 @@ static void conv3x3_int8_conv1_inside(const int8_t *x, conv3x3_int8_conv1_tap *t
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void conv3x3_int8_conv1_border(const int8_t *x, int32_t oy, int32_t ox, conv3x3_int8_conv1_tap *taps)
+static void conv3x3_int8_conv1_border(const int8_t *restrict x, int32_t oy, int32_t ox, conv3x3_int8_conv1_tap *restrict taps)
 {
     enum {
         IN_HEIGHT = 8, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1,
@@ -109,16 +118,22 @@ static void conv3x3_int8_conv1_border(const int8_t *x, int32_t oy, int32_t ox, c
         const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
         for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
             const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
-            const int outside = iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH;
-            for (int32_t c = 0; c < IN_CHANNELS; c++) {
-                *taps++ = (conv3x3_int8_conv1_tap)(outside ? PADDING : x[iy * STEP_HEIGHT + ix * STEP_WIDTH + c] + 128);
+            if (iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH) {
+                for (int32_t c = 0; c < IN_CHANNELS; c++) {
+                    *taps++ = PADDING;
+                }
+            } else {
+                const int8_t *pixel = x + iy * STEP_HEIGHT + ix * STEP_WIDTH;
+                for (int32_t c = 0; c < IN_CHANNELS; c++) {
+                    *taps++ = (conv3x3_int8_conv1_tap)(pixel[c] + 128);
+                }
             }
         }
     }
 }
 
 /* Copies the window of one output pixel, in the order of the weights. */
-static void conv3x3_int8_conv1_window(const int8_t *x, int32_t pixel, conv3x3_int8_conv1_tap *taps)
+CONV3X3_INT8_NOINLINE static void conv3x3_int8_conv1_window(const int8_t *restrict x, int32_t pixel, conv3x3_int8_conv1_tap *restrict taps)
 {
     enum {
         OUT_HEIGHT = 8, STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 32,

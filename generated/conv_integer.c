@@ -16,6 +16,13 @@
 #define CONV_INTEGER_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
 
+/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+#if defined(__GNUC__)
+#define CONV_INTEGER_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#else
+#define CONV_INTEGER_NOINLINE
+#endif
+
 /* conv_integer_conv1: weights [4 channels][2 input channels][3 rows][3 columns], less their zero point. */
 CONV_INTEGER_CONST_ATTR static const int8_t conv_integer_conv1_weights[4 * 18] = {
      35,  -9,  24, -57, -35,   5,   1,  -4,  -9,   6,  -3,  15,   1,   4,   8,  90,  23,  -4,
@@ -32,7 +39,7 @@ CONV_INTEGER_CONST_ATTR static const int32_t conv_integer_conv1_start[4] = {
 typedef uint8_t conv_integer_conv1_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void conv_integer_conv1_inside(const uint8_t *x, conv_integer_conv1_tap *taps)
+static void conv_integer_conv1_inside(const uint8_t *restrict x, conv_integer_conv1_tap *restrict taps)
 {
     enum {
         GROUP_IN = 2, STEP_CHANNEL = 36,
@@ -54,7 +61,7 @@ static void conv_integer_conv1_inside(const uint8_t *x, conv_integer_conv1_tap *
 }
 
 /* Copies the window of one output pixel, in the order of the weights. */
-static void conv_integer_conv1_window(const uint8_t *x, int32_t pixel, conv_integer_conv1_tap *taps)
+CONV_INTEGER_NOINLINE static void conv_integer_conv1_window(const uint8_t *restrict x, int32_t pixel, conv_integer_conv1_tap *restrict taps)
 {
     enum {
         OUT_HEIGHT = 2, STRIDE_HEIGHT = 1, PAD_HEIGHT = 0, STEP_HEIGHT = 6,

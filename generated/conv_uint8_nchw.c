@@ -27,6 +27,15 @@ static int32_t conv_uint8_nchw_multiply_high(int32_t a, int32_t b)
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
+/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+#if defined(__GNUC__)
+#define CONV_UINT8_NCHW_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#define CONV_UINT8_NCHW_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#else
+#define CONV_UINT8_NCHW_NOINLINE
+#define CONV_UINT8_NCHW_INLINE inline
+#endif
+
 /* conv_uint8_nchw_conv1: weights [6 channels][3 input channels][3 rows][2 columns], shifted into int8. */
 CONV_UINT8_NCHW_CONST_ATTR static const int8_t conv_uint8_nchw_conv1_weights[6 * 18] = {
       -4,   13, -128,  -12,  -28,  -39,  -23,   -8,   -5,    2,   -4,   11,  -20,   32,  -66,   10,   -4,    3,
@@ -48,7 +57,7 @@ CONV_UINT8_NCHW_CONST_ATTR static const int16_t conv_uint8_nchw_conv1_correction
 };
 
 /* conv_uint8_nchw_conv1: the output code of an accumulator. */
-static uint8_t conv_uint8_nchw_conv1_requantize(int32_t acc)
+static CONV_UINT8_NCHW_INLINE uint8_t conv_uint8_nchw_conv1_requantize(int32_t acc)
 {
     enum { LOW = 0, HIGH = 255, SHIFT = 6 };
     const int32_t scaled = conv_uint8_nchw_multiply_high(acc, 1295852928) + 4128;
@@ -62,7 +71,7 @@ static uint8_t conv_uint8_nchw_conv1_requantize(int32_t acc)
 typedef uint8_t conv_uint8_nchw_conv1_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void conv_uint8_nchw_conv1_inside(const uint8_t *x, conv_uint8_nchw_conv1_tap *taps)
+static void conv_uint8_nchw_conv1_inside(const uint8_t *restrict x, conv_uint8_nchw_conv1_tap *restrict taps)
 {
     enum {
         IN_CHANNELS = 3, STEP_CHANNEL = 63,
@@ -81,7 +90,7 @@ static void conv_uint8_nchw_conv1_inside(const uint8_t *x, conv_uint8_nchw_conv1
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void conv_uint8_nchw_conv1_border(const uint8_t *x, int32_t oy, int32_t ox, conv_uint8_nchw_conv1_tap *taps)
+static void conv_uint8_nchw_conv1_border(const uint8_t *restrict x, int32_t oy, int32_t ox, conv_uint8_nchw_conv1_tap *restrict taps)
 {
     enum {
         IN_HEIGHT = 9, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 2, DILATION_HEIGHT = 1,
@@ -104,7 +113,7 @@ static void conv_uint8_nchw_conv1_border(const uint8_t *x, int32_t oy, int32_t o
 }
 
 /* Copies the window of one output pixel, in the order of the weights. */
-static void conv_uint8_nchw_conv1_window(const uint8_t *x, int32_t pixel, conv_uint8_nchw_conv1_tap *taps)
+CONV_UINT8_NCHW_NOINLINE static void conv_uint8_nchw_conv1_window(const uint8_t *restrict x, int32_t pixel, conv_uint8_nchw_conv1_tap *restrict taps)
 {
     enum {
         OUT_HEIGHT = 4, STRIDE_HEIGHT = 2, PAD_HEIGHT = 0, STEP_HEIGHT = 7,

@@ -72,8 +72,9 @@ static uint8_t depthwise_nchw_conv1_requantize(int32_t acc, int32_t m)
 static void depthwise_nchw_conv1(const uint8_t *restrict x, uint8_t *restrict y, uint8_t *restrict plane)
 {
     enum {
-        BATCH = 1, CHANNELS = 8, TAPS = 9,
-        OUT_HEIGHT = 5, OUT_WIDTH = 5, STRIDE_HEIGHT = 2, STRIDE_WIDTH = 2,
+        BATCH = 1, CHANNELS = 8,
+        TAPS = 9, OUT_HEIGHT = 5, OUT_WIDTH = 5,
+        STRIDE_HEIGHT = 2, STRIDE_WIDTH = 2,
         IN_WIDTH = 10, PAD_HEIGHT = 0, PAD_WIDTH = 0, PADDING = 0,
         COPIED_HEIGHT = 10, COPIED_WIDTH = 10, /* what the windows reach of the image */
         PLANE_HEIGHT = 11, PLANE_WIDTH = 11, /* of the padded plane */

@@ -27,6 +27,13 @@ static int32_t depthwise_nhwc_multiply_high(int32_t a, int32_t b)
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
+/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+#if defined(__GNUC__)
+#define DEPTHWISE_NHWC_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#else
+#define DEPTHWISE_NHWC_INLINE inline
+#endif
+
 /* depthwise_nhwc_conv1: weights [9 taps][8 channels]. */
 DEPTHWISE_NHWC_CONST_ATTR static const int8_t depthwise_nhwc_conv1_weights[9 * 8] = {
       62,   -3,  -55,  -25,    1,    0,    0,    4,
@@ -64,7 +71,7 @@ DEPTHWISE_NHWC_CONST_ATTR static const int32_t depthwise_nhwc_conv1_offset[8] = 
 };
 
 /* depthwise_nhwc_conv1: the output code of an accumulator. */
-static int8_t depthwise_nhwc_conv1_requantize(int32_t acc, int32_t m)
+static DEPTHWISE_NHWC_INLINE int8_t depthwise_nhwc_conv1_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 4 };
     const int32_t scaled = depthwise_nhwc_multiply_high(acc, depthwise_nhwc_conv1_multiplier[m]) + depthwise_nhwc_conv1_offset[m];

@@ -13,6 +13,13 @@
 #define FLOAT_NHWC_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
 
+/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+#if defined(__GNUC__)
+#define FLOAT_NHWC_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#else
+#define FLOAT_NHWC_NOINLINE
+#endif
+
 /* float_nhwc_conv1: weights [3 rows][3 columns][3 input channels][4 channels]. */
 FLOAT_NHWC_CONST_ATTR static const float float_nhwc_conv1_weights[27 * 4] = {
     -0.3384f,  0.1251f, -0.0336f, -0.0336f,
@@ -57,7 +64,7 @@ static float float_nhwc_conv1_activate(float value)
 }
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void float_nhwc_conv1_inside(const float *x, float *taps)
+static void float_nhwc_conv1_inside(const float *restrict x, float *restrict taps)
 {
     enum {
         KERNEL_HEIGHT = 3, STEP_HEIGHT = 18,
@@ -73,7 +80,7 @@ static void float_nhwc_conv1_inside(const float *x, float *taps)
 }
 
 /* Copies a window that reaches beyond the image; there it holds 0.0f. */
-static void float_nhwc_conv1_border(const float *x, int32_t oy, int32_t ox, float *taps)
+static void float_nhwc_conv1_border(const float *restrict x, int32_t oy, int32_t ox, float *restrict taps)
 {
     enum {
         IN_HEIGHT = 6, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1,
@@ -87,16 +94,22 @@ static void float_nhwc_conv1_border(const float *x, int32_t oy, int32_t ox, floa
         const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
         for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
             const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
-            const int outside = iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH;
-            for (int32_t c = 0; c < IN_CHANNELS; c++) {
-                *taps++ = outside ? 0.0f : x[iy * STEP_HEIGHT + ix * STEP_WIDTH + c];
+            if (iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH) {
+                for (int32_t c = 0; c < IN_CHANNELS; c++) {
+                    *taps++ = 0.0f;
+                }
+            } else {
+                const float *pixel = x + iy * STEP_HEIGHT + ix * STEP_WIDTH;
+                for (int32_t c = 0; c < IN_CHANNELS; c++) {
+                    *taps++ = pixel[c];
+                }
             }
         }
     }
 }
 
 /* Copies the window of one output pixel, in the order of the weights. */
-static void float_nhwc_conv1_window(const float *x, int32_t pixel, float *taps)
+FLOAT_NHWC_NOINLINE static void float_nhwc_conv1_window(const float *restrict x, int32_t pixel, float *restrict taps)
 {
     enum {
         OUT_HEIGHT = 6, STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 18,

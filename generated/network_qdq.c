@@ -184,13 +184,14 @@ static int32_t network_qdq_soft_float_round(uint32_t number)
 /* Advice to the compiler, for which C99 has no words; none where it takes none. */
 #if defined(__GNUC__)
 #define NETWORK_QDQ_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#if !defined(__clang__) && __GNUC__ >= 8
-#define NETWORK_QDQ_ROLLED _Pragma("GCC unroll 1") /* written out, rounds would not share what they have in common */
-#else
-#define NETWORK_QDQ_ROLLED
-#endif
+#define NETWORK_QDQ_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
 #else
 #define NETWORK_QDQ_NOINLINE
+#define NETWORK_QDQ_INLINE inline
+#endif
+#if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8
+#define NETWORK_QDQ_ROLLED _Pragma("GCC unroll 1") /* what is worth writing out is written out */
+#else
 #define NETWORK_QDQ_ROLLED
 #endif
 
@@ -239,7 +240,7 @@ NETWORK_QDQ_CONST_ATTR static const int32_t network_qdq_conv_offset[3] = {
 };
 
 /* network_qdq_conv: the output code of an accumulator. */
-static uint8_t network_qdq_conv_requantize(int32_t acc, int32_t m)
+static NETWORK_QDQ_INLINE uint8_t network_qdq_conv_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = 0, HIGH = 255, SHIFT = 6 };
     const int32_t scaled = network_qdq_multiply_high(acc, network_qdq_conv_multiplier[m]) + network_qdq_conv_offset[m];
@@ -253,7 +254,7 @@ static uint8_t network_qdq_conv_requantize(int32_t acc, int32_t m)
 typedef uint8_t network_qdq_conv_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void network_qdq_conv_inside(const uint8_t *x, network_qdq_conv_tap *taps)
+static void network_qdq_conv_inside(const uint8_t *restrict x, network_qdq_conv_tap *restrict taps)
 {
     enum {
         KERNEL_HEIGHT = 3, STEP_HEIGHT = 16,
@@ -269,7 +270,7 @@ static void network_qdq_conv_inside(const uint8_t *x, network_qdq_conv_tap *taps
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void network_qdq_conv_border(const uint8_t *x, int32_t oy, int32_t ox, network_qdq_conv_tap *taps)
+static void network_qdq_conv_border(const uint8_t *restrict x, int32_t oy, int32_t ox, network_qdq_conv_tap *restrict taps)
 {
     enum {
         IN_HEIGHT = 8, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1,
@@ -283,16 +284,22 @@ static void network_qdq_conv_border(const uint8_t *x, int32_t oy, int32_t ox, ne
         const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
         for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
             const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
-            const int outside = iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH;
-            for (int32_t c = 0; c < IN_CHANNELS; c++) {
-                *taps++ = (network_qdq_conv_tap)(outside ? PADDING : x[iy * STEP_HEIGHT + ix * STEP_WIDTH + c]);
+            if (iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH) {
+                for (int32_t c = 0; c < IN_CHANNELS; c++) {
+                    *taps++ = PADDING;
+                }
+            } else {
+                const uint8_t *pixel = x + iy * STEP_HEIGHT + ix * STEP_WIDTH;
+                for (int32_t c = 0; c < IN_CHANNELS; c++) {
+                    *taps++ = (network_qdq_conv_tap)(pixel[c]);
+                }
             }
         }
     }
 }
 
 /* Copies the window of one output pixel, in the order of the weights. */
-static void network_qdq_conv_window(const uint8_t *x, int32_t pixel, network_qdq_conv_tap *taps)
+NETWORK_QDQ_NOINLINE static void network_qdq_conv_window(const uint8_t *restrict x, int32_t pixel, network_qdq_conv_tap *restrict taps)
 {
     enum {
         OUT_HEIGHT = 8, STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 16,

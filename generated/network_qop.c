@@ -242,13 +242,16 @@ static int32_t network_qop_soft_float_round(uint32_t number)
 /* Advice to the compiler, for which C99 has no words; none where it takes none. */
 #if defined(__GNUC__)
 #define NETWORK_QOP_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#if !defined(__clang__) && __GNUC__ >= 8
-#define NETWORK_QOP_ROLLED _Pragma("GCC unroll 1") /* written out, rounds would not share what they have in common */
-#else
-#define NETWORK_QOP_ROLLED
-#endif
+#define NETWORK_QOP_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#define NETWORK_QOP_RARELY(condition) __builtin_expect(condition, 0)
 #else
 #define NETWORK_QOP_NOINLINE
+#define NETWORK_QOP_INLINE inline
+#define NETWORK_QOP_RARELY(condition) (condition)
+#endif
+#if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8
+#define NETWORK_QOP_ROLLED _Pragma("GCC unroll 1") /* what is worth writing out is written out */
+#else
 #define NETWORK_QOP_ROLLED
 #endif
 
@@ -271,7 +274,7 @@ NETWORK_QOP_CONST_ATTR static const int32_t network_qop_stem_multiplier[4] = {
 };
 
 /* network_qop_stem: the output code of an accumulator. */
-static int8_t network_qop_stem_requantize(int32_t acc, int32_t m)
+static NETWORK_QOP_INLINE int8_t network_qop_stem_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 6 };
     const int32_t scaled = network_qop_multiply_high(acc, network_qop_stem_multiplier[m]) + (-8160);
@@ -285,7 +288,7 @@ static int8_t network_qop_stem_requantize(int32_t acc, int32_t m)
 typedef uint8_t network_qop_stem_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void network_qop_stem_inside(const int8_t *x, network_qop_stem_tap *taps)
+static void network_qop_stem_inside(const int8_t *restrict x, network_qop_stem_tap *restrict taps)
 {
     enum {
         KERNEL_HEIGHT = 3, STEP_HEIGHT = 16,
@@ -301,7 +304,7 @@ static void network_qop_stem_inside(const int8_t *x, network_qop_stem_tap *taps)
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void network_qop_stem_border(const int8_t *x, int32_t oy, int32_t ox, network_qop_stem_tap *taps)
+static void network_qop_stem_border(const int8_t *restrict x, int32_t oy, int32_t ox, network_qop_stem_tap *restrict taps)
 {
     enum {
         IN_HEIGHT = 8, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1,
@@ -315,16 +318,22 @@ static void network_qop_stem_border(const int8_t *x, int32_t oy, int32_t ox, net
         const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
         for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
             const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
-            const int outside = iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH;
-            for (int32_t c = 0; c < IN_CHANNELS; c++) {
-                *taps++ = (network_qop_stem_tap)(outside ? PADDING : x[iy * STEP_HEIGHT + ix * STEP_WIDTH + c] + 128);
+            if (iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH) {
+                for (int32_t c = 0; c < IN_CHANNELS; c++) {
+                    *taps++ = PADDING;
+                }
+            } else {
+                const int8_t *pixel = x + iy * STEP_HEIGHT + ix * STEP_WIDTH;
+                for (int32_t c = 0; c < IN_CHANNELS; c++) {
+                    *taps++ = (network_qop_stem_tap)(pixel[c] + 128);
+                }
             }
         }
     }
 }
 
 /* Copies the window of one output pixel, in the order of the weights. */
-static void network_qop_stem_window(const int8_t *x, int32_t pixel, network_qop_stem_tap *taps)
+NETWORK_QOP_NOINLINE static void network_qop_stem_window(const int8_t *restrict x, int32_t pixel, network_qop_stem_tap *restrict taps)
 {
     enum {
         OUT_HEIGHT = 8, STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 16,
@@ -417,7 +426,7 @@ NETWORK_QOP_CONST_ATTR static const int32_t network_qop_branch_multiplier[4] = {
 };
 
 /* network_qop_branch: the output code of an accumulator. */
-static int8_t network_qop_branch_requantize(int32_t acc, int32_t m)
+static NETWORK_QOP_INLINE int8_t network_qop_branch_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 6 };
     const int32_t scaled = network_qop_multiply_high(acc, network_qop_branch_multiplier[m]) + 480;
@@ -431,7 +440,7 @@ static int8_t network_qop_branch_requantize(int32_t acc, int32_t m)
 typedef uint8_t network_qop_branch_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void network_qop_branch_inside(const int8_t *x, network_qop_branch_tap *taps)
+static void network_qop_branch_inside(const int8_t *restrict x, network_qop_branch_tap *restrict taps)
 {
     enum {
         KERNEL_HEIGHT = 3, STEP_HEIGHT = 32,
@@ -447,7 +456,7 @@ static void network_qop_branch_inside(const int8_t *x, network_qop_branch_tap *t
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void network_qop_branch_border(const int8_t *x, int32_t oy, int32_t ox, network_qop_branch_tap *taps)
+static void network_qop_branch_border(const int8_t *restrict x, int32_t oy, int32_t ox, network_qop_branch_tap *restrict taps)
 {
     enum {
         IN_HEIGHT = 8, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1,
@@ -461,16 +470,22 @@ static void network_qop_branch_border(const int8_t *x, int32_t oy, int32_t ox, n
         const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
         for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
             const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
-            const int outside = iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH;
-            for (int32_t c = 0; c < IN_CHANNELS; c++) {
-                *taps++ = (network_qop_branch_tap)(outside ? PADDING : x[iy * STEP_HEIGHT + ix * STEP_WIDTH + c] + 128);
+            if (iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH) {
+                for (int32_t c = 0; c < IN_CHANNELS; c++) {
+                    *taps++ = PADDING;
+                }
+            } else {
+                const int8_t *pixel = x + iy * STEP_HEIGHT + ix * STEP_WIDTH;
+                for (int32_t c = 0; c < IN_CHANNELS; c++) {
+                    *taps++ = (network_qop_branch_tap)(pixel[c] + 128);
+                }
             }
         }
     }
 }
 
 /* Copies the window of one output pixel, in the order of the weights. */
-static void network_qop_branch_window(const int8_t *x, int32_t pixel, network_qop_branch_tap *taps)
+NETWORK_QOP_NOINLINE static void network_qop_branch_window(const int8_t *restrict x, int32_t pixel, network_qop_branch_tap *restrict taps)
 {
     enum {
         OUT_HEIGHT = 8, STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 32,
@@ -706,16 +721,26 @@ NETWORK_QOP_CONST_ATTR static const uint16_t network_qop_dense_tie_window[3] = {
     1, 0, 0,
 };
 
-/* network_qop_dense: the output code of an accumulator. */
-static int8_t network_qop_dense_requantize(int32_t acc, int32_t m)
+/* network_qop_dense: the output code next to a tie, where float32 may round to the other side: both roundings are emulated. */
+NETWORK_QOP_NOINLINE static int8_t network_qop_dense_tie(int32_t acc, int32_t m)
 {
-    enum { ZERO_POINT = 4, LOW = -128, HIGH = 127, SHIFT = 8 };
+    enum { ZERO_POINT = 4, LOW = -128, HIGH = 127 };
+    int32_t code = network_qop_emulate(acc, network_qop_dense_scale_mantissa[m], network_qop_dense_scale_exponent[m]) + ZERO_POINT;
+
+    code = code < LOW ? LOW : code;
+    code = code > HIGH ? HIGH : code;
+    return (int8_t)code;
+}
+
+/* network_qop_dense: the output code of an accumulator. */
+static NETWORK_QOP_INLINE int8_t network_qop_dense_requantize(int32_t acc, int32_t m)
+{
+    enum { LOW = -128, HIGH = 127, SHIFT = 8 };
     const int32_t scaled = network_qop_multiply_high(acc, network_qop_dense_multiplier[m]) + 1152;
     int32_t code = scaled >> SHIFT;
 
-    /* Next to a tie float32 may round to the other side: there both of its roundings are emulated. */
-    if ((((uint32_t)scaled + network_qop_dense_tie_window[m]) & 255u) < UINT32_C(2) * network_qop_dense_tie_window[m]) {
-        code = network_qop_emulate(acc, network_qop_dense_scale_mantissa[m], network_qop_dense_scale_exponent[m]) + ZERO_POINT;
+    if (NETWORK_QOP_RARELY((((uint32_t)scaled + network_qop_dense_tie_window[m]) & 255u) < UINT32_C(2) * network_qop_dense_tie_window[m])) {
+        return network_qop_dense_tie(acc, m);
     }
 
     code = code < LOW ? LOW : code;

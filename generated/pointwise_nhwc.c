@@ -27,6 +27,13 @@ static int32_t pointwise_nhwc_multiply_high(int32_t a, int32_t b)
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
+/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+#if defined(__GNUC__)
+#define POINTWISE_NHWC_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#else
+#define POINTWISE_NHWC_INLINE inline
+#endif
+
 /* pointwise_nhwc_conv1: weights [8 channels][1 rows][1 columns][16 input channels]. */
 POINTWISE_NHWC_CONST_ATTR static const int8_t pointwise_nhwc_conv1_weights[8 * 16] = {
      -19,   31,  -20,   41,   -1,    6,   17,    1,  -12,  -22,  -42,   15,   -3,  -26,   33,  -14,
@@ -50,7 +57,7 @@ POINTWISE_NHWC_CONST_ATTR static const int32_t pointwise_nhwc_conv1_multiplier[8
 };
 
 /* pointwise_nhwc_conv1: the output code of an accumulator. */
-static int8_t pointwise_nhwc_conv1_requantize(int32_t acc, int32_t m)
+static POINTWISE_NHWC_INLINE int8_t pointwise_nhwc_conv1_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 6 };
     const int32_t scaled = pointwise_nhwc_multiply_high(acc, pointwise_nhwc_conv1_multiplier[m]) + (-160);

@@ -40,13 +40,12 @@ static int32_t sum_and_mean_cortex_m4_multiply_high(int32_t a, int32_t b)
 /* Advice to the compiler, for which C99 has no words; none where it takes none. */
 #if defined(__GNUC__)
 #define SUM_AND_MEAN_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#if !defined(__clang__) && __GNUC__ >= 8
-#define SUM_AND_MEAN_CORTEX_M4_ROLLED _Pragma("GCC unroll 1") /* written out, rounds would not share what they have in common */
-#else
-#define SUM_AND_MEAN_CORTEX_M4_ROLLED
-#endif
 #else
 #define SUM_AND_MEAN_CORTEX_M4_NOINLINE
+#endif
+#if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8
+#define SUM_AND_MEAN_CORTEX_M4_ROLLED _Pragma("GCC unroll 1") /* what is worth writing out is written out */
+#else
 #define SUM_AND_MEAN_CORTEX_M4_ROLLED
 #endif
 

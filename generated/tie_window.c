@@ -79,6 +79,17 @@ static int32_t tie_window_emulate(int32_t acc, int32_t mantissa, int32_t exponen
     return acc < 0 ? -steps : steps;
 }
 
+/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+#if defined(__GNUC__)
+#define TIE_WINDOW_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#define TIE_WINDOW_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#define TIE_WINDOW_RARELY(condition) __builtin_expect(condition, 0)
+#else
+#define TIE_WINDOW_NOINLINE
+#define TIE_WINDOW_INLINE inline
+#define TIE_WINDOW_RARELY(condition) (condition)
+#endif
+
 /* tie_window_conv1: weights [4 channels][1 rows][1 columns][8 input channels]. */
 TIE_WINDOW_CONST_ATTR static const int8_t tie_window_conv1_weights[4 * 8] = {
     -23, -74,  -2,  14,  -4,  -1, -84,  -1,
@@ -112,16 +123,26 @@ TIE_WINDOW_CONST_ATTR static const uint16_t tie_window_conv1_tie_window[4] = {
     1, 1, 1, 1,
 };
 
-/* tie_window_conv1: the output code of an accumulator. */
-static int8_t tie_window_conv1_requantize(int32_t acc, int32_t m)
+/* tie_window_conv1: the output code next to a tie, where float32 may round to the other side: both roundings are emulated. */
+TIE_WINDOW_NOINLINE static int8_t tie_window_conv1_tie(int32_t acc, int32_t m)
 {
-    enum { ZERO_POINT = 0, LOW = -128, HIGH = 127, SHIFT = 5 };
+    enum { ZERO_POINT = 0, LOW = -128, HIGH = 127 };
+    int32_t code = tie_window_emulate(acc, tie_window_conv1_scale_mantissa[m], tie_window_conv1_scale_exponent[m]) + ZERO_POINT;
+
+    code = code < LOW ? LOW : code;
+    code = code > HIGH ? HIGH : code;
+    return (int8_t)code;
+}
+
+/* tie_window_conv1: the output code of an accumulator. */
+static TIE_WINDOW_INLINE int8_t tie_window_conv1_requantize(int32_t acc, int32_t m)
+{
+    enum { LOW = -128, HIGH = 127, SHIFT = 5 };
     const int32_t scaled = tie_window_multiply_high(acc, tie_window_conv1_multiplier[m]) + 16;
     int32_t code = scaled >> SHIFT;
 
-    /* Next to a tie float32 may round to the other side: there both of its roundings are emulated. */
-    if ((((uint32_t)scaled + tie_window_conv1_tie_window[m]) & 31u) < UINT32_C(2) * tie_window_conv1_tie_window[m]) {
-        code = tie_window_emulate(acc, tie_window_conv1_scale_mantissa[m], tie_window_conv1_scale_exponent[m]) + ZERO_POINT;
+    if (TIE_WINDOW_RARELY((((uint32_t)scaled + tie_window_conv1_tie_window[m]) & 31u) < UINT32_C(2) * tie_window_conv1_tie_window[m])) {
+        return tie_window_conv1_tie(acc, m);
     }
 
     code = code < LOW ? LOW : code;

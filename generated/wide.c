@@ -21,6 +21,13 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char wide_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
+/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+#if defined(__GNUC__)
+#define WIDE_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#else
+#define WIDE_INLINE inline
+#endif
+
 /* wide_conv1: weights [4 channels][1 rows][1 columns][8 input channels]. */
 WIDE_CONST_ATTR static const int8_t wide_conv1_weights[4 * 8] = {
     -12,  12, -12,   2, -12,  12,  12, -12,
@@ -40,7 +47,7 @@ WIDE_CONST_ATTR static const int32_t wide_conv1_multiplier[4] = {
 };
 
 /* wide_conv1: the output code of an accumulator. */
-static int8_t wide_conv1_requantize(int32_t acc, int32_t m)
+static WIDE_INLINE int8_t wide_conv1_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 0 };
     const int32_t scaled = (int32_t)(((int64_t)acc * wide_conv1_multiplier[m] + INT64_C(5368709120)) >> 31);

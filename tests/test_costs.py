@@ -17,18 +17,33 @@ TOLERANCE = 0.15
 SMALL_ALLOWED = 1000  # instructions, for layers of less than SMALL: of one with 4,214 the prediction is 19 % off
 
 LOOSE = {
-    "portable/conv": 0.35,
-    "portable/pointwise": 0.45,
-    "portable/depthwise_nhwc": 0.35,
-    "portable/depthwise_nchw": 0.40,
+    "portable/depthwise_nchw": 0.25,
 }
-"""Loops whose registers gcc shares out in one way or another, for reasons that are not to be seen in the layer."""
+"""Loops whose registers gcc shares out in ways that are not to be seen in the layer.
 
-LOOSE_ON = {("cortex-m55", "portable/max_pool"): 0.30}
-"""gcc joins neighbouring bytes to vectors where it finds enough of them, in ways that differ by the number of channels.
+Where a row is one block of raw sums, six weights stay in registers for a whole plane, with an output step four: 8
+channels of 24x6 outputs, 2x3 taps take 12,707 instructions on a Cortex-M4, where 15,575 are predicted.
+"""
 
-n3_6, 6 channels with a border, is predicted with 47,177 instructions and takes 36,489; n3_4, planes of 12 x 12, with
-11,916 and takes 14,272.
+LOOSE_ON = {
+    ("cortex-m0", "portable/pointwise"): 0.27,
+    ("cortex-m55", "portable/pointwise"): 0.25,
+    ("rv32imc", "portable/pointwise"): 0.27,
+    ("cortex-m0", "portable/depthwise_nhwc"): 0.30,
+    ("rv32imc", "portable/depthwise_nhwc"): 0.18,
+    ("cortex-m55", "portable/max_pool"): 0.30,
+}
+"""The same where it is some cores alone.
+
+Pointwise: raw sums of few taps, which are written out. Without an output step all taps of four windows stay in
+registers: 3 taps and 48 channels take 8,855 instructions on rv32imc, where 13,692 are predicted; requantized ones are
+spilled. Depthwise: a Cortex-M0 has eight registers for windows of nine rows of weights, and its loads reach 31 bytes:
+how many addresses are kept, built or loaded depends on all distances at once. 64 channels of 3x3 taps with raw sums
+take 389,506 instructions where 521,392 are predicted, 24 channels with codes and a border 902,539 where 602,376 are.
+
+Pooling: on a Cortex-M55 gcc joins neighbouring bytes to vectors where it finds enough of them, in ways that differ by
+the number of channels. 6 channels with a border are predicted with 47,177 instructions and take 36,489; planes of
+12x12 with 11,916 and take 14,272.
 """
 
 ESTIMATED = {kernel.name: kernel for kernel in KERNELS if isinstance(kernel.cost, Estimate)}

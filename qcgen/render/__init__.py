@@ -14,7 +14,7 @@ from qcgen.render.filters import comment, extent, int32, int64, one_line, place,
 from qcgen.render.head import certificate, memory, summary
 from qcgen.version import __version__
 
-ADVICE = ("NOINLINE", "INLINE", "RARELY", "FENCE", "ROLLED")
+ADVICE = ("NOINLINE", "INLINE", "RARELY", "FENCE", "ROLLED", "SUMMED")
 """Macros of support/compiler.c.jinja: a file has those that its functions use."""
 
 

@@ -41,7 +41,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     }
     constants = (weight_table(op, packed, setting.x_layout), *packed.constants())
     scratch = taps_scratch(g, block_size(g), setting)
-    return Prepared(constants, context, (scratch,), packed.support, packed.certificate)
+    return Prepared(constants, context, (scratch,), (*packed.support, "compiler"), packed.certificate)
 
 
 def copy_context(g: ConvGeometry, layout: Layout) -> dict[str, object]:

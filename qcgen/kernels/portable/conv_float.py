@@ -121,8 +121,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "bounds": bounds(op.epilogue),
         "uses_math": uses_math(op.epilogue),
     }
+    support = ("compiler",) if copies else ()
     return Prepared(
-        (_weights(op, setting.x_layout), *[bias] * has_bias), context, _scratch(g, sums, copies), (), Certificate()
+        (_weights(op, setting.x_layout), *[bias] * has_bias), context, _scratch(g, sums, copies), support, Certificate()
     )
 
 

@@ -29,11 +29,14 @@ from qcgen.kernels.reasons import (
 
 MAX_TAPS = 64  # written out one by one; larger kernels are rare and served by portable/conv
 
+MAX_PRODUCTS = 64  # of a block of windows, written out
+
 
 @dataclass(frozen=True)
 class Tap:
-    """Where a tap lies in a window, in rows and elements of the plane."""
+    """Where a tap lies in a window, in rows and elements of the plane; ``number`` is that of its weight."""
 
+    number: int
     y: int
     x: int
 
@@ -92,7 +95,8 @@ def prepare_nhwc(op: Operator, setting: Setting) -> Prepared:
     }
     scratch = (Scratch(4 * g.out_channels, 4),) if packed.epilogue.output.is_guarded else ()
     constants += [*packed.constants(), *guarded_channels(packed.epilogue)]
-    return Prepared(tuple(constants), context, scratch, packed.support, packed.certificate)
+    support = (*packed.support, "compiler")
+    return Prepared(tuple(constants), context, scratch, support, packed.certificate)
 
 
 def _pixel_taps(spatial: tuple[Axis, ...]) -> tuple[PixelTap, ...]:
@@ -113,7 +117,8 @@ def prepare_nchw(op: Operator, setting: Setting) -> Prepared:
     # Without padding the plane is the image itself, read where it is, so rows keep their length.
     rows, columns = (height.reached, width.reached) if g.is_padded else (height.input, width.input)
     places = product(range(height.kernel), range(width.kernel))
-    taps = [Tap(y * height.dilation, x * width.dilation) for y, x in places]
+    taps = [Tap(number, y * height.dilation, x * width.dilation) for number, (y, x) in enumerate(places)]
+    block, is_guarded = _row_block(width.output, len(taps), setting), packed.epilogue.output.is_guarded
     meaning = f"weights [{g.out_channels} channels][{len(taps)} taps]{packed.weights_remark}."
     context = _context(op, packed, setting) | {
         "taps": taps,
@@ -125,12 +130,37 @@ def prepare_nchw(op: Operator, setting: Setting) -> Prepared:
         "padding": op.x_zero_point,
         "in_pixels": prod(g.input),
         "uses_string": g.is_padded,
+        "lanes": range(block),
+        "block_text": f"{block} windows" if block > 1 else "one window",
+        "is_blocked": is_blocked(setting),
+        "has_overlap": width.output % block != 0,
+        "tests_each": is_guarded and is_blocked(setting),
+        "keeps_sums": is_guarded and not is_blocked(setting),
     }
     scratch = [Scratch(rows * columns, 1)] if g.is_padded else []
-    if packed.epilogue.output.is_guarded:
+    if context["keeps_sums"]:
         scratch.append(Scratch(4 * width.output, 4))
     weights = Constants("weights", packed.weights_type, packed.weights, meaning)
-    return Prepared((weights, *packed.constants()), context, tuple(scratch), packed.support, packed.certificate)
+    support = (*packed.support, *["compiler"] * is_blocked(setting))
+    return Prepared((weights, *packed.constants()), context, tuple(scratch), support, packed.certificate)
+
+
+def is_blocked(setting: Setting) -> bool:
+    """Whether windows are summed two or three at a time, not as many as the compiler has vectors for."""
+    return setting.core != "portable"
+
+
+def _row_block(width: int, taps: int, setting: Setting) -> int:
+    """How many windows of a row share each weight that is read: what takes the fewest instructions, about."""
+    if not is_blocked(setting):
+        return 1
+    fitting = [block for block in range(1, min(width, 8) + 1) if block == 1 or block * taps <= MAX_PRODUCTS]
+
+    def rough_cost(block: int) -> int:
+        spilled = max(0, block - 3) * taps
+        return -(-width // block) * (block * (2 * taps + 8) + taps + 8 + spilled)
+
+    return min(fitting, key=rough_cost)
 
 
 def _context(op: Conv, packed: Packed, setting: Setting) -> dict[str, object]:

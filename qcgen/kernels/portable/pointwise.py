@@ -52,7 +52,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     }
     scratch = () if is_last else (taps_scratch(g, block_size(g), setting),)
     constants = (weight_table(op, packed, setting.x_layout), *packed.constants())
-    return Prepared(constants, context, scratch, packed.support, packed.certificate)
+    return Prepared(constants, context, scratch, (*packed.support, "compiler"), packed.certificate)
 
 
 POINTWISE_COST = Estimate(prepare, pointwise_terms, FIGURES["portable/pointwise"])

@@ -11,6 +11,9 @@ from qcgen.kernels.kernel import Constants, Scratch, Setting
 from qcgen.kernels.packing import Packed, names_of_conv
 from qcgen.kernels.text import window_shape
 
+SUMMED = 15
+"""Up to so many products of four windows gcc -O3 writes out in every case; at 16 it depends on their types."""
+
 MAX_BLOCK = 4  # with more windows at a time compilers run out of registers on every target tried
 
 
@@ -65,6 +68,9 @@ def sum_context(op: Conv, packed: Packed, setting: Setting) -> dict[str, object]
         "in_pixels": prod(g.input),
         "block": block,
         "lanes": range(block),
+        "block_text": f"{block} windows" if block > 1 else "a window",
+        # Cores of few registers: compilers for the host sum and requantize several windows side by side, in one piece.
+        "sums_apart": g.taps > SUMMED and setting.core != "portable",
         "has_overlap": pixels % block != 0,
         "is_split": g.batch > 1 or g.group > 1,
         "wraps": packed.wraps,

@@ -135,10 +135,11 @@ static inline int8_t depthwise_cortex_m4_conv1_code(int32_t acc, int32_t multipl
     return (int8_t)code;
 }
 
-/* All outputs of one channel; x and y are its first elements. */
+/* All outputs of one channel; x and y are its first elements. A w is two weights, times 256 as sums are;
+   ZERO_POINTS stands for two elements outside the image. */
 DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const int8_t *x, int8_t *y, int32_t m)
 {
-    enum { CHANNELS = 8, IN_ROW = 10 * CHANNELS, OUT_ROW = 5 * CHANNELS, ZERO_POINT = (-8323200) };
+    enum { CHANNELS = 8, IN_ROW = 10 * CHANNELS, OUT_ROW = 5 * CHANNELS, ZERO_POINTS = -8323200 };
     const int8_t *const weights = depthwise_cortex_m4_conv1_weights + 9 * m;
     const int32_t w0 = depthwise_cortex_m4_dsp_pair(weights[0] * 256, weights[3] * 256);
     const int32_t w1 = depthwise_cortex_m4_dsp_pair(weights[1] * 256, weights[4] * 256);
@@ -152,7 +153,7 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
         const int32_t start = depthwise_cortex_m4_conv1_start[m];
 
         for (int32_t row = 0; row < 4; row++) {
-            const int8_t *const in = x + (0 + row * 2) * IN_ROW;
+            const int8_t *const in = x + row * 2 * IN_ROW;
             int8_t *const out = y;
 
             x0 = depthwise_cortex_m4_dsp_pair(in[0], in[1 * IN_ROW]);
@@ -207,8 +208,8 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
             x1 = in[9 * CHANNELS + 2 * IN_ROW];
             sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
             sum0 = depthwise_cortex_m4_dsp_low_by_high(x1, w3, sum0);
-            sum0 = depthwise_cortex_m4_dsp_dot(ZERO_POINT, w2, sum0);
-            sum0 = depthwise_cortex_m4_dsp_low_by_low(ZERO_POINT, w4, sum0);
+            sum0 = depthwise_cortex_m4_dsp_dot(ZERO_POINTS, w2, sum0);
+            sum0 = depthwise_cortex_m4_dsp_low_by_low(ZERO_POINTS, w4, sum0);
             out[4 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
             y += OUT_ROW;
         }
@@ -216,8 +217,8 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
     {
         int32_t start = depthwise_cortex_m4_conv1_start[m];
 
-        start = depthwise_cortex_m4_dsp_dot(ZERO_POINT, w3, start);
-        start = depthwise_cortex_m4_dsp_low_by_low(ZERO_POINT, w4, start);
+        start = depthwise_cortex_m4_dsp_dot(ZERO_POINTS, w3, start);
+        start = depthwise_cortex_m4_dsp_low_by_low(ZERO_POINTS, w4, start);
         const int8_t *const in = x + 8 * IN_ROW;
         int8_t *const out = y;
 
@@ -249,7 +250,7 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
         out[3 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum1, multiplier);
         x0 = depthwise_cortex_m4_dsp_pair(in[9 * CHANNELS], in[9 * CHANNELS + 1 * IN_ROW]);
         sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
-        sum0 = depthwise_cortex_m4_dsp_dot(ZERO_POINT, w2, sum0);
+        sum0 = depthwise_cortex_m4_dsp_dot(ZERO_POINTS, w2, sum0);
         out[4 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
         y += OUT_ROW;
     }

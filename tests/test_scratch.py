@@ -7,7 +7,7 @@ from qcgen.report import NodeReport
 from tests.bench.cortex_text import CMSIS_NN
 from tests.bench.layers import LAYERS, Layer, model_of
 
-RECORDED = {core: "cortex-m4" for core in ("cortex-m4", "cortex-m7", "cortex-m33")} | {"cortex-m55": "cortex-m55"}
+RECORDED = dict.fromkeys(("cortex-m4", "cortex-m7", "cortex-m33"), "cortex-m4") | {"cortex-m55": "cortex-m55"}
 """Cores, and whose figure stands for them."""
 
 every_layer = pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)

@@ -110,6 +110,12 @@ class Section:
         return any(c.index is not None for part in self.parts for step in part.steps for c in step.columns)
 
     @property
+    def has_outside(self) -> bool:
+        """Whether sums hold products of taps outside the image."""
+        columns = [column for part in self.parts for step in part.steps for column in step.columns]
+        return bool(self.lost) or any(c.index is None and any(p.by for p in c.products) for c in columns)
+
+    @property
     def column_instructions(self) -> int:
         """What loading a column takes."""
         return sum(2 * len(value.rows) - 1 for value in self.values)

@@ -84,8 +84,8 @@ def test_weights_whose_values_leave_16_bits_are_refused():
 
 
 def test_layers_of_few_channels_are_left_to_other_kernels():
-    case = quantized("tiles_of_few_channels", (1, 1, 9, 9), (1, 1, 3, 3), S8)
-    assert reason(case) == "1 and 1 channels are too few to pay for the transforms"
+    case = quantized("tiles_of_few_channels", (1, 2, 9, 9), (1, 2, 3, 3), S8)
+    assert reason(case) == "2 and 1 channels are too few to pay for the transforms"
 
 
 def test_a_single_tile_is_refused():

@@ -211,12 +211,13 @@ def dense(rng: Random, name: str) -> Operator:
     return conv(rng, name, g, NHWC)
 
 
-def depthwise(layout: Layout) -> Callable[[Random, str], Operator]:
+def depthwise(
+    layout: Layout, kernels: Sequence[int] = (1, 2, 3, 3, 3, 3, 4, 5, 7)
+) -> Callable[[Random, str], Operator]:
     """One filter for each channel."""
 
     def make(rng: Random, name: str) -> Operator:
         n = pick(rng, 4, 8, 16, 24, 32, 64) if rng.random() < 0.7 else int(rng.integers(4, 40))
-        kernels = (1, 2, 3, 3, 3, 3, 4, 5, 7)
         sizes = (4, 5, 8, 12, 16, 25)
         g = geometry(rng, channels=(n, n), group=n, kernels=kernels, sizes=sizes, most=60_000)
         return conv(rng, name, g, layout)
@@ -355,7 +356,7 @@ FAMILIES: dict[str, Callable[[Random, str], Operator]] = {
     "arm_dsp/conv": either(0.2, mixed_layouts, either(0.35, one_by_one(NHWC), any_conv(NHWC, plain=True))),
     "arm_dsp/dense": dense,
     "arm_dsp/pointwise": one_by_one(NHWC),
-    "arm_dsp/depthwise": depthwise(NHWC),
+    "arm_dsp/depthwise": depthwise(NHWC, kernels=(3, 5, 5, 5, 7)),
     "arm_dsp/depthwise_direct": depthwise(NHWC),
     "arm_dsp/depthwise_rows": depthwise(NHWC),
     "arm_dsp/short_window": short_windows,

@@ -36,7 +36,7 @@ FIT_LAYERS, CHECK_LAYERS = 40, 12
 MORE_OF = {
     "arm_dsp/winograd": 4,
     "arm_dsp/short_window": 4,
-    "arm_dsp/depthwise": 6,
+    "arm_dsp/depthwise": 4,
     "arm_dsp/depthwise_direct": 3,
     "arm_dsp/depthwise_rows": 2,
     "arm_dsp/pointwise": 2,

@@ -197,7 +197,7 @@ DEPTHWISE = (
 DEPTHWISE_PLANES = (
     *(
         quantized(
-            f"dsp_planes_{h}_by_{w}{'_ties' if scale else ''}",
+            f"dsp_parted_{h}_by_{w}{'_ties' if scale else ''}",
             (1, 4, h, w),
             (4, 1, 3, 3),
             x,
@@ -218,10 +218,10 @@ DEPTHWISE_PLANES = (
         )
     ),
     quantized(
-        "dsp_planes_minus_128", (1, 4, 6, 20), (4, 1, 3, 3), S8, w=full((4, 1, 3, 3), -128), group=4, dilations=[1, 3]
+        "dsp_parted_minus_128", (1, 4, 6, 20), (4, 1, 3, 3), S8, w=full((4, 1, 3, 3), -128), group=4, dilations=[1, 3]
     ),
     quantized(
-        "dsp_planes_ends_strided",
+        "dsp_parted_ends_strided",
         (1, 5, 9, 23),
         (5, 1, 3, 3),
         U8S8,
@@ -231,7 +231,7 @@ DEPTHWISE_PLANES = (
         dilations=[2, 3],
     ),
     integer(
-        "dsp_planes_integer",
+        "dsp_parted_integer",
         (1, 6, 7, 16),
         (6, 1, 3, 3),
         ("int8", "int8"),
@@ -239,7 +239,7 @@ DEPTHWISE_PLANES = (
         dilations=[1, 3],
         pads=[1, 1, 1, 1],
     ),
-    quantized("dsp_planes_5_by_5_on_90", (1, 4, 6, 90), (4, 1, 5, 5), S8, group=4, pads=[2, 2, 2, 2]),
+    quantized("dsp_parted_5_by_5_on_90", (1, 4, 6, 90), (4, 1, 5, 5), S8, group=4, pads=[2, 2, 2, 2]),
 )
 """Depthwise convolutions for planes: a column of the image is part of seven sums, or taps need more registers."""
 

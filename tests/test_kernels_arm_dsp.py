@@ -60,6 +60,10 @@ def test_nothing_is_read_beside_the_buffers_and_no_behaviour_is_undefined(tmp_pa
 KERNELS = ("conv", "depthwise", "depthwise_direct", "depthwise_rows", "dense", "pointwise", "short_window", "winograd")
 
 
+def test_every_case_has_a_name_of_its_own():
+    assert len({case.name for case in DSP_CASES}) == len(DSP_CASES)
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_some_case_uses_the_kernel(kernel):
     assert any(kernel_of(case, aim) == f"arm_dsp/{kernel}" for case in DSP_CASES for aim in AIMS)

@@ -97,12 +97,14 @@ static void conv1d_causal_conv1_border(const int8_t *restrict x, int32_t ox, con
 
     for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
         const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
+
         if (ix < 0 || ix >= IN_WIDTH) {
             for (int32_t c = 0; c < IN_CHANNELS; c++) {
                 *taps++ = PADDING;
             }
         } else {
-            const int8_t *pixel = x + ix * STEP_WIDTH;
+            const int8_t *const pixel = x + ix * STEP_WIDTH;
+
             for (int32_t c = 0; c < IN_CHANNELS; c++) {
                 *taps++ = (conv1d_causal_conv1_tap)(pixel[c] + 128);
             }

@@ -114,6 +114,7 @@ static void conv3d_conv1_border(const uint8_t *restrict x, int32_t oz, int32_t o
                 const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
                 for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
                     const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
+
                     const int outside = iz < 0 || iz >= IN_DEPTH || iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH;
                     *taps++ = (conv3d_conv1_tap)(outside ? PADDING : x[c * STEP_CHANNEL + iz * STEP_DEPTH + iy * STEP_HEIGHT + ix * STEP_WIDTH]);
                 }

@@ -118,12 +118,14 @@ static void conv3x3_int8_conv1_border(const int8_t *restrict x, int32_t oy, int3
         const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
         for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
             const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
+
             if (iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH) {
                 for (int32_t c = 0; c < IN_CHANNELS; c++) {
                     *taps++ = PADDING;
                 }
             } else {
-                const int8_t *pixel = x + iy * STEP_HEIGHT + ix * STEP_WIDTH;
+                const int8_t *const pixel = x + iy * STEP_HEIGHT + ix * STEP_WIDTH;
+
                 for (int32_t c = 0; c < IN_CHANNELS; c++) {
                     *taps++ = (conv3x3_int8_conv1_tap)(pixel[c] + 128);
                 }

@@ -105,6 +105,7 @@ static void conv_uint8_nchw_conv1_border(const uint8_t *restrict x, int32_t oy, 
             const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
             for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
                 const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
+
                 const int outside = iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH;
                 *taps++ = (conv_uint8_nchw_conv1_tap)(outside ? PADDING : x[c * STEP_CHANNEL + iy * STEP_HEIGHT + ix * STEP_WIDTH]);
             }

@@ -94,12 +94,14 @@ static void float_nhwc_conv1_border(const float *restrict x, int32_t oy, int32_t
         const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
         for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
             const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
+
             if (iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH) {
                 for (int32_t c = 0; c < IN_CHANNELS; c++) {
                     *taps++ = 0.0f;
                 }
             } else {
-                const float *pixel = x + iy * STEP_HEIGHT + ix * STEP_WIDTH;
+                const float *const pixel = x + iy * STEP_HEIGHT + ix * STEP_WIDTH;
+
                 for (int32_t c = 0; c < IN_CHANNELS; c++) {
                     *taps++ = pixel[c];
                 }

@@ -284,12 +284,14 @@ static void network_qdq_conv_border(const uint8_t *restrict x, int32_t oy, int32
         const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
         for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
             const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
+
             if (iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH) {
                 for (int32_t c = 0; c < IN_CHANNELS; c++) {
                     *taps++ = PADDING;
                 }
             } else {
-                const uint8_t *pixel = x + iy * STEP_HEIGHT + ix * STEP_WIDTH;
+                const uint8_t *const pixel = x + iy * STEP_HEIGHT + ix * STEP_WIDTH;
+
                 for (int32_t c = 0; c < IN_CHANNELS; c++) {
                     *taps++ = (network_qdq_conv_tap)(pixel[c]);
                 }
@@ -457,7 +459,7 @@ NETWORK_QDQ_NOINLINE static void network_qdq_largest(const uint8_t *restrict x, 
 {
     enum {
         BATCH = 1, PLANES = 1, X_IMAGE = 192, X_PLANE = 64, Y_IMAGE = 48, Y_PLANE = 1,
-OUT_HEIGHT = 4, Y_ROW = 12
+        OUT_HEIGHT = 4, Y_ROW = 12
     };
 
     for (int32_t n = 0; n < BATCH; n++) {
@@ -621,7 +623,7 @@ NETWORK_QDQ_NOINLINE static void network_qdq_average(const uint8_t *restrict x, 
 {
     enum {
         BATCH = 1, PLANES = 1, X_IMAGE = 192, X_PLANE = 64, Y_IMAGE = 48, Y_PLANE = 1,
-OUT_HEIGHT = 4, Y_ROW = 12
+        OUT_HEIGHT = 4, Y_ROW = 12
     };
 
     for (int32_t n = 0; n < BATCH; n++) {

@@ -318,12 +318,14 @@ static void network_qop_stem_border(const int8_t *restrict x, int32_t oy, int32_
         const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
         for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
             const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
+
             if (iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH) {
                 for (int32_t c = 0; c < IN_CHANNELS; c++) {
                     *taps++ = PADDING;
                 }
             } else {
-                const int8_t *pixel = x + iy * STEP_HEIGHT + ix * STEP_WIDTH;
+                const int8_t *const pixel = x + iy * STEP_HEIGHT + ix * STEP_WIDTH;
+
                 for (int32_t c = 0; c < IN_CHANNELS; c++) {
                     *taps++ = (network_qop_stem_tap)(pixel[c] + 128);
                 }
@@ -470,12 +472,14 @@ static void network_qop_branch_border(const int8_t *restrict x, int32_t oy, int3
         const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
         for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
             const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
+
             if (iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH) {
                 for (int32_t c = 0; c < IN_CHANNELS; c++) {
                     *taps++ = PADDING;
                 }
             } else {
-                const int8_t *pixel = x + iy * STEP_HEIGHT + ix * STEP_WIDTH;
+                const int8_t *const pixel = x + iy * STEP_HEIGHT + ix * STEP_WIDTH;
+
                 for (int32_t c = 0; c < IN_CHANNELS; c++) {
                     *taps++ = (network_qop_branch_tap)(pixel[c] + 128);
                 }
@@ -616,7 +620,7 @@ NETWORK_QOP_NOINLINE static void network_qop_pooled(const int8_t *restrict x, in
 {
     enum {
         BATCH = 1, PLANES = 1, X_IMAGE = 256, X_PLANE = 64, Y_IMAGE = 64, Y_PLANE = 1,
-OUT_HEIGHT = 4, Y_ROW = 16
+        OUT_HEIGHT = 4, Y_ROW = 16
     };
 
     for (int32_t n = 0; n < BATCH; n++) {

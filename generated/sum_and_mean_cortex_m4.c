@@ -203,7 +203,7 @@ SUM_AND_MEAN_CORTEX_M4_NOINLINE static void sum_and_mean_cortex_m4_largest(const
 {
     enum {
         BATCH = 1, PLANES = 1, X_IMAGE = 210, X_PLANE = 35, Y_IMAGE = 210, Y_PLANE = 1,
-OUT_HEIGHT = 5, Y_ROW = 42
+        OUT_HEIGHT = 5, Y_ROW = 42
     };
 
     for (int32_t n = 0; n < BATCH; n++) {

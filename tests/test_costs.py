@@ -10,7 +10,7 @@ from qcgen.kernels import KERNELS
 from qcgen.kernels.cost import Estimate
 from qcgen.targets import EMULATED, TARGETS
 from tests.bench.cost_layers import FAMILIES, operators
-from tests.bench.costs import SMALL, samples
+from tests.bench.costs import SMALL, measured, samples
 
 SEED = 3  # the figures were fitted to layers of other seeds
 TOLERANCE = 0.15
@@ -60,8 +60,7 @@ def assert_predicted(core, name, count):
     """Fails with the layers whose prediction is off; small layers may be off by as much as one that is not."""
     require_core(core)
     kernel, bound = ESTIMATED[name], LOOSE_ON.get((core, name), LOOSE.get(name, TOLERANCE))
-    ops = operators(name, SEED, count)
-    found = [each for i, aim in enumerate(("size", "speed")) for each in samples(core, kernel, aim, ops[i::2])]
+    found = measured(core, kernel, SEED, count)
     assert found, "the kernel refuses all layers"
     wrong = []
     for sample in found:

@@ -108,6 +108,8 @@ def short_window_terms(op: Operator, prepared: Prepared) -> Terms:
     twos = g.batch * ceil(prod(g.output) / 2)
     terms["call"] = 1
     terms["two windows"] = twos
+    terms["two windows apart"] = twos * names["is_apart"]
+    terms["division"] = 2 * twos * names["is_walked"] * (len(names["axes"]) - 1)
     terms["window found"] = 2 * twos * names["is_walked"]
     terms["widened word"] = 2 * twos * len(names["words"])
     terms["lone pair"] = 2 * twos * len(names["lone"])

@@ -28,6 +28,8 @@ from qcgen.kernels.unroll import unrolled
 MAX_ELEMENTS = 8  # of a window: the pairs of two are then eight words, and six registers are left
 KEPT_PAIRS = {"size": 2, "speed": 3}
 """Of a window, besides which there is a register for a number that all channels share; unpacked weights take one."""
+APART_CHANNELS = 3
+"""From which a function of its own pays where the pairs take all registers: the loop around it then has its own."""
 MAX_UNROLL = {"size": 8, "speed": 16}  # channels written out one after the other, of 22 instructions each
 
 
@@ -82,11 +84,12 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     is_wide = setting.optimize == "speed"
     planned = window(g, setting.x_layout, has_border=False)
     order = planned.order[: -2 if planned.has_zero_pair else None]
+    pairs = order.size // 2
     output, tail = packed.epilogue.output, output_tail(packed)
-    if output.offset != 0 and order.size // 2 > KEPT_PAIRS[setting.optimize]:
+    if output.offset != 0 and pairs > KEPT_PAIRS[setting.optimize]:
         # No register is left for an offset that all channels share: it comes with each channel's constants.
         output, tail = replace(output, offset=None), replace(tail, offset=parameter(packed, "offset"))
-    loads = _loads(order.size // 2, tail, is_wide=is_wide)
+    loads = _loads(pairs, tail, is_wide=is_wide)
     context = {
         "g": g,
         "description": describe(op),
@@ -99,8 +102,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "is_unpacked": not is_wide,
         "words": planned.words.copies,
         "lone": planned.lone,
-        "pairs": range(order.size // 2),
+        "pairs": range(pairs),
         "loads": loads,
+        "is_apart": g.batch > 1 or (pairs > KEPT_PAIRS[setting.optimize] and g.out_channels >= APART_CHANNELS),
         "uses_string": True,
         **_walk_context(g, setting, MAX_UNROLL[setting.optimize]),
     }

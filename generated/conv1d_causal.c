@@ -113,7 +113,8 @@ static void conv1d_causal_conv1_border(const int8_t *restrict x, int32_t ox, con
 }
 
 /* Copies the window of one output pixel, in the order of the weights. */
-CONV1D_CAUSAL_NOINLINE static void conv1d_causal_conv1_window(const int8_t *restrict x, int32_t pixel, conv1d_causal_conv1_tap *restrict taps)
+CONV1D_CAUSAL_NOINLINE static void conv1d_causal_conv1_window(const int8_t *restrict x, int32_t pixel,
+    conv1d_causal_conv1_tap *restrict taps)
 {
     enum {
         OUT_WIDTH = 24, STRIDE_WIDTH = 1, PAD_WIDTH = 8, STEP_WIDTH = 4,

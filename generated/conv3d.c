@@ -95,7 +95,8 @@ static void conv3d_conv1_inside(const uint8_t *restrict x, conv3d_conv1_tap *res
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void conv3d_conv1_border(const uint8_t *restrict x, int32_t oz, int32_t oy, int32_t ox, conv3d_conv1_tap *restrict taps)
+static void conv3d_conv1_border(const uint8_t *restrict x, int32_t oz, int32_t oy, int32_t ox,
+    conv3d_conv1_tap *restrict taps)
 {
     enum {
         IN_DEPTH = 4, KERNEL_DEPTH = 2, STRIDE_DEPTH = 1, DILATION_DEPTH = 1,
@@ -115,8 +116,10 @@ static void conv3d_conv1_border(const uint8_t *restrict x, int32_t oz, int32_t o
                 for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
                     const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
 
-                    const int outside = iz < 0 || iz >= IN_DEPTH || iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH;
-                    *taps++ = (conv3d_conv1_tap)(outside ? PADDING : x[c * STEP_CHANNEL + iz * STEP_DEPTH + iy * STEP_HEIGHT + ix * STEP_WIDTH]);
+                    const int outside = iz < 0 || iz >= IN_DEPTH || iy < 0 || iy >= IN_HEIGHT || ix < 0
+                        || ix >= IN_WIDTH;
+                    *taps++ = (conv3d_conv1_tap)(outside ? PADDING
+                        : x[c * STEP_CHANNEL + iz * STEP_DEPTH + iy * STEP_HEIGHT + ix * STEP_WIDTH]);
                 }
             }
         }
@@ -124,7 +127,8 @@ static void conv3d_conv1_border(const uint8_t *restrict x, int32_t oz, int32_t o
 }
 
 /* Copies the window of one output pixel, in the order of the weights. */
-CONV3D_NOINLINE static void conv3d_conv1_window(const uint8_t *restrict x, int32_t pixel, conv3d_conv1_tap *restrict taps)
+CONV3D_NOINLINE static void conv3d_conv1_window(const uint8_t *restrict x, int32_t pixel,
+    conv3d_conv1_tap *restrict taps)
 {
     enum {
         OUT_DEPTH = 4, STRIDE_DEPTH = 1, PAD_DEPTH = 0, STEP_DEPTH = 30,
@@ -140,7 +144,8 @@ CONV3D_NOINLINE static void conv3d_conv1_window(const uint8_t *restrict x, int32
     const int32_t oy = pixel / OUT_WIDTH % OUT_HEIGHT;
     const int32_t ox = pixel % OUT_WIDTH;
 
-    if (oz >= INSIDE_DEPTH && oz < BEYOND_DEPTH && oy >= INSIDE_HEIGHT && oy < BEYOND_HEIGHT && ox >= INSIDE_WIDTH && ox < BEYOND_WIDTH) {
+    if (oz >= INSIDE_DEPTH && oz < BEYOND_DEPTH && oy >= INSIDE_HEIGHT && oy < BEYOND_HEIGHT && ox >= INSIDE_WIDTH
+        && ox < BEYOND_WIDTH) {
         x += (oz * STRIDE_DEPTH - PAD_DEPTH) * STEP_DEPTH;
         x += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
         x += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;

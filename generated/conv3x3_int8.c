@@ -104,7 +104,8 @@ static void conv3x3_int8_conv1_inside(const int8_t *restrict x, conv3x3_int8_con
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void conv3x3_int8_conv1_border(const int8_t *restrict x, int32_t oy, int32_t ox, conv3x3_int8_conv1_tap *restrict taps)
+static void conv3x3_int8_conv1_border(const int8_t *restrict x, int32_t oy, int32_t ox,
+    conv3x3_int8_conv1_tap *restrict taps)
 {
     enum {
         IN_HEIGHT = 8, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1,
@@ -135,7 +136,8 @@ static void conv3x3_int8_conv1_border(const int8_t *restrict x, int32_t oy, int3
 }
 
 /* Copies the window of one output pixel, in the order of the weights. */
-CONV3X3_INT8_NOINLINE static void conv3x3_int8_conv1_window(const int8_t *restrict x, int32_t pixel, conv3x3_int8_conv1_tap *restrict taps)
+CONV3X3_INT8_NOINLINE static void conv3x3_int8_conv1_window(const int8_t *restrict x, int32_t pixel,
+    conv3x3_int8_conv1_tap *restrict taps)
 {
     enum {
         OUT_HEIGHT = 8, STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 32,

@@ -178,7 +178,10 @@ static inline int8_t conv_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
     return (int8_t)code;
 }
 
-/* Widens a window to every other pair of `pairs`; between lie those of another window. Its rows are 6 elements each, `distance` apart. */
+/*
+ * Widens a window to every other pair of `pairs`; between lie those of another window. Its rows are 6 elements each,
+ * `distance` apart.
+ */
 static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_widen(const int8_t *x, int32_t distance, int32_t *pairs)
 {
     enum { RUNS = 2 };
@@ -199,7 +202,8 @@ static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_widen(const int8_t *x, in
 }
 
 /* The same for a window that leaves the image: what lies outside is the zero point. */
-CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_widen_border(const int8_t *x, int32_t begin_y, int32_t begin_x, int32_t *pairs)
+CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_widen_border(const int8_t *x, int32_t begin_y, int32_t begin_x,
+    int32_t *pairs)
 {
     enum {
         STEP_HEIGHT = 24, IN_HEIGHT = 8, KERNEL_HEIGHT = 2, DILATION_HEIGHT = 1,
@@ -255,7 +259,8 @@ static inline void conv_cortex_m4_conv1_two_codes(int32_t a, int32_t b, int32_t 
 }
 
 /* The next two elements of two windows meet 4 channels. */
-static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_step4(const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_step4(const int32_t **xs, const int32_t **constants, int32_t *a,
+    int32_t *b)
 {
     int32_t x0, z0, w0, w1;
 
@@ -274,7 +279,8 @@ static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_step4(const int32_t **xs,
 }
 
 /* Two pixels in a block of 4 output channels; returns the constants of the next block. */
-static CONV_CORTEX_M4_INLINE const int32_t *conv_cortex_m4_conv1_block4(const int32_t *xs, const int32_t *constants, int8_t *out)
+static CONV_CORTEX_M4_INLINE const int32_t *conv_cortex_m4_conv1_block4(const int32_t *xs, const int32_t *constants,
+    int8_t *out)
 {
     int32_t start0, start1, start2, start3;
 
@@ -293,14 +299,16 @@ static CONV_CORTEX_M4_INLINE const int32_t *conv_cortex_m4_conv1_block4(const in
         int32_t multiplier0, multiplier1;
 
         conv_cortex_m4_dsp_two_at(constants + 0, &multiplier0, &multiplier1);
-        conv_cortex_m4_conv1_two_codes(conv_cortex_m4_dsp_upper(a[0], a[1]), conv_cortex_m4_dsp_upper(b[0], b[1]), multiplier0, out);
+        conv_cortex_m4_conv1_two_codes(conv_cortex_m4_dsp_upper(a[0], a[1]), conv_cortex_m4_dsp_upper(b[0], b[1]),
+            multiplier0, out);
         conv_cortex_m4_conv1_two_codes(a[1], b[1], multiplier1, out + 1);
     }
     {
         int32_t multiplier2, multiplier3;
 
         conv_cortex_m4_dsp_two_at(constants + 2, &multiplier2, &multiplier3);
-        conv_cortex_m4_conv1_two_codes(conv_cortex_m4_dsp_upper(a[2], a[3]), conv_cortex_m4_dsp_upper(b[2], b[3]), multiplier2, out + 2);
+        conv_cortex_m4_conv1_two_codes(conv_cortex_m4_dsp_upper(a[2], a[3]), conv_cortex_m4_dsp_upper(b[2], b[3]),
+            multiplier2, out + 2);
         conv_cortex_m4_conv1_two_codes(a[3], b[3], multiplier3, out + 3);
     }
     constants += 4;

@@ -61,7 +61,8 @@ static void conv_integer_conv1_inside(const uint8_t *restrict x, conv_integer_co
 }
 
 /* Copies the window of one output pixel, in the order of the weights. */
-CONV_INTEGER_NOINLINE static void conv_integer_conv1_window(const uint8_t *restrict x, int32_t pixel, conv_integer_conv1_tap *restrict taps)
+CONV_INTEGER_NOINLINE static void conv_integer_conv1_window(const uint8_t *restrict x, int32_t pixel,
+    conv_integer_conv1_tap *restrict taps)
 {
     enum {
         OUT_HEIGHT = 2, STRIDE_HEIGHT = 1, PAD_HEIGHT = 0, STEP_HEIGHT = 6,
@@ -77,7 +78,8 @@ CONV_INTEGER_NOINLINE static void conv_integer_conv1_window(const uint8_t *restr
 }
 
 /* conv1: ConvInteger, kernel 3x3, stride 1x1, dilation 2x2, 2 groups. */
-static void conv_integer_conv1_image(const uint8_t *restrict x, int32_t *restrict y, int32_t group, conv_integer_conv1_tap *restrict taps)
+static void conv_integer_conv1_image(const uint8_t *restrict x, int32_t *restrict y, int32_t group,
+    conv_integer_conv1_tap *restrict taps)
 {
     enum {
         GROUP_OUT = 2, OUT_PIXELS = 4,

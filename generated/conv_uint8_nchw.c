@@ -90,7 +90,8 @@ static void conv_uint8_nchw_conv1_inside(const uint8_t *restrict x, conv_uint8_n
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void conv_uint8_nchw_conv1_border(const uint8_t *restrict x, int32_t oy, int32_t ox, conv_uint8_nchw_conv1_tap *restrict taps)
+static void conv_uint8_nchw_conv1_border(const uint8_t *restrict x, int32_t oy, int32_t ox,
+    conv_uint8_nchw_conv1_tap *restrict taps)
 {
     enum {
         IN_HEIGHT = 9, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 2, DILATION_HEIGHT = 1,
@@ -107,14 +108,16 @@ static void conv_uint8_nchw_conv1_border(const uint8_t *restrict x, int32_t oy, 
                 const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
 
                 const int outside = iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH;
-                *taps++ = (conv_uint8_nchw_conv1_tap)(outside ? PADDING : x[c * STEP_CHANNEL + iy * STEP_HEIGHT + ix * STEP_WIDTH]);
+                *taps++ = (conv_uint8_nchw_conv1_tap)(outside ? PADDING
+                    : x[c * STEP_CHANNEL + iy * STEP_HEIGHT + ix * STEP_WIDTH]);
             }
         }
     }
 }
 
 /* Copies the window of one output pixel, in the order of the weights. */
-CONV_UINT8_NCHW_NOINLINE static void conv_uint8_nchw_conv1_window(const uint8_t *restrict x, int32_t pixel, conv_uint8_nchw_conv1_tap *restrict taps)
+CONV_UINT8_NCHW_NOINLINE static void conv_uint8_nchw_conv1_window(const uint8_t *restrict x, int32_t pixel,
+    conv_uint8_nchw_conv1_tap *restrict taps)
 {
     enum {
         OUT_HEIGHT = 4, STRIDE_HEIGHT = 2, PAD_HEIGHT = 0, STEP_HEIGHT = 7,
@@ -137,7 +140,8 @@ CONV_UINT8_NCHW_NOINLINE static void conv_uint8_nchw_conv1_window(const uint8_t 
 }
 
 /* conv1: QLinearConv, kernel 3x2, stride 2x1, padding 0x1 to 1x0. */
-static void conv_uint8_nchw_conv1(const uint8_t *restrict x, uint8_t *restrict y, conv_uint8_nchw_conv1_tap *restrict taps)
+static void conv_uint8_nchw_conv1(const uint8_t *restrict x, uint8_t *restrict y,
+    conv_uint8_nchw_conv1_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 6, OUT_PIXELS = 28,

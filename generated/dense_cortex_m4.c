@@ -123,10 +123,12 @@ static inline int32_t dense_cortex_m4_dsp_difference(int32_t a, int32_t b)
 #if !defined(__ARM_FEATURE_SIMD32)
 /* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes of the
    halves of two words of weights, u for the even pair and v for the odd one. */
-static inline int32_t dense_cortex_m4_dsp_crossed(int32_t even, int32_t odd, int32_t even_weights, int32_t odd_weights, int32_t sum)
+static inline int32_t dense_cortex_m4_dsp_crossed(int32_t even, int32_t odd, int32_t even_weights, int32_t odd_weights,
+    int32_t sum)
 {
     const int32_t low = ((int16_t)even + (int8_t)odd_weights) * ((int16_t)odd + (int8_t)even_weights);
-    const int32_t high = ((int16_t)(even >> 16) + (int8_t)(odd_weights >> 16)) * ((int16_t)(odd >> 16) + (int8_t)(even_weights >> 16));
+    const int32_t high =
+        ((int16_t)(even >> 16) + (int8_t)(odd_weights >> 16)) * ((int16_t)(odd >> 16) + (int8_t)(even_weights >> 16));
 
     return (int32_t)((uint32_t)sum + (uint32_t)low + (uint32_t)high);
 }
@@ -136,7 +138,8 @@ static inline int32_t dense_cortex_m4_dsp_crossed(int32_t even, int32_t odd, int
    pair, 256 * upper + lower in each half: even * weights + odd * weights joins the sum of both, (even + odd weights)
    * (odd + even weights) that of the lower one. In one statement, because compilers that are free to do so spread it
    until registers are short. */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_two(int32_t even, int32_t odd, int32_t even_weights, int32_t odd_weights, int32_t *both, int32_t *lower)
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_two(int32_t even, int32_t odd, int32_t even_weights,
+    int32_t odd_weights, int32_t *both, int32_t *lower)
 {
 #if defined(__ARM_FEATURE_SIMD32)
     __asm__("smlad %0, %4, %2, %0\n\t"
@@ -156,7 +159,8 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_two(int32_t even, i
    weights, one for each pair, 256 * even channel + odd channel in each half: even * weights + odd * weights joins
    the sum of both, (even + odd weights) * (odd + even weights) that of the odd channel. Registers are named, because
    LDM needs them in order and compilers move sums about between them otherwise; r7 may be the frame pointer. */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_four(int32_t even, int32_t odd, const int32_t **words, int32_t *a)
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_four(int32_t even, int32_t odd, const int32_t **words,
+    int32_t *a)
 {
 #if defined(__ARM_FEATURE_SIMD32)
     register const int32_t *next __asm__("r11") = *words;
@@ -206,7 +210,8 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_four(int32_t even, 
    joins the sum of both, (even + odd weights) * (odd + even weights) that of the odd channel. LDM loads four words
    at a time: two of the twelve that eight elements meet are handed over to the next four. Registers are named,
    because LDM needs them in order and compilers move sums about between them otherwise; r7 may be the frame pointer. */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_six(int32_t even, int32_t odd, const int32_t **words, int32_t *a, int32_t *even_rest, int32_t *odd_rest)
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_six(int32_t even, int32_t odd, const int32_t **words,
+    int32_t *a, int32_t *even_rest, int32_t *odd_rest)
 {
 #if defined(__ARM_FEATURE_SIMD32)
     register const int32_t *next __asm__("r11") = *words;
@@ -268,7 +273,8 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_six(int32_t even, i
 
 /* The next four elements meet the six channels: the first two by the words that were handed over, the others by the
    last four of the twelve. */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_six_rest(int32_t even, int32_t odd, const int32_t **words, int32_t *a, int32_t even_rest, int32_t odd_rest)
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_six_rest(int32_t even, int32_t odd, const int32_t **words,
+    int32_t *a, int32_t even_rest, int32_t odd_rest)
 {
 #if defined(__ARM_FEATURE_SIMD32)
     register const int32_t *next __asm__("r11") = *words;
@@ -378,7 +384,8 @@ static inline int8_t dense_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
    these functions sum (even + odd weights) * (odd + even weights), which is more by even * odd, the same for all channels
    ("crossed"), and by even weights * odd weights, which sums start without (Winograd's identity for inner products). */
 /* The pairs of four elements meet 2 channels. */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_quad2(int32_t even, int32_t odd, const int32_t **constants, int32_t *a, int32_t *crossed)
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_quad2(int32_t even, int32_t odd, const int32_t **constants,
+    int32_t *a, int32_t *crossed)
 {
     int32_t w0, w1;
 
@@ -388,12 +395,14 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_quad2(int32_t even, int
 }
 
 /* The next four elements meet 2 channels. */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_word2(const int8_t **xs, const int32_t **constants, int32_t *a, int32_t *crossed)
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_word2(const int8_t **xs, const int32_t **constants, int32_t *a,
+    int32_t *crossed)
 {
     const int32_t word = dense_cortex_m4_dsp_load_word(*xs);
 
     *xs += 4;
-    dense_cortex_m4_conv1_quad2(dense_cortex_m4_dsp_even_s8(word), dense_cortex_m4_dsp_odd_s8(word), constants, a, crossed);
+    dense_cortex_m4_conv1_quad2(dense_cortex_m4_dsp_even_s8(word), dense_cortex_m4_dsp_odd_s8(word), constants, a,
+        crossed);
 }
 
 /* Output channels 0 to 1; returns the sum of even * odd. */
@@ -406,7 +415,9 @@ DENSE_CORTEX_M4_NOINLINE static int32_t dense_cortex_m4_conv1_channels2(const in
     constants += 2;
     dense_cortex_m4_conv1_word2(&xs, &constants, a, &crossed);
     dense_cortex_m4_conv1_word2(&xs, &constants, a, &crossed);
-    dense_cortex_m4_conv1_quad2(dense_cortex_m4_dsp_pair(xs[0], xs[1]), dense_cortex_m4_dsp_pair(xs[2], 0), &constants, a, &crossed); /* what words of four leave over */
+    /* what words of four leave over */
+    dense_cortex_m4_conv1_quad2(dense_cortex_m4_dsp_pair(xs[0], xs[1]), dense_cortex_m4_dsp_pair(xs[2], 0), &constants,
+        a, &crossed);
     a[1] = dense_cortex_m4_dsp_difference(a[1], crossed);
     out[0] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[0], a[1]), constants[0]);
     out[1] = dense_cortex_m4_conv1_code(a[1], constants[1]);
@@ -415,7 +426,8 @@ DENSE_CORTEX_M4_NOINLINE static int32_t dense_cortex_m4_conv1_channels2(const in
 }
 
 /* The pairs of four elements meet 6 channels. */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_quad6(int32_t even, int32_t odd, const int32_t **constants, int32_t *a)
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_quad6(int32_t even, int32_t odd, const int32_t **constants,
+    int32_t *a)
 {
     int32_t w0, w1;
 
@@ -425,14 +437,17 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_quad6(int32_t even, int
 }
 
 /* The next eight elements meet 6 channels. */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_words6(const int8_t **xs, const int32_t **constants, int32_t *a)
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_words6(const int8_t **xs, const int32_t **constants,
+    int32_t *a)
 {
     const int32_t first = dense_cortex_m4_dsp_load_word(*xs);
     int32_t even_rest, odd_rest, second;
 
-    dense_cortex_m4_dsp_cross_six(dense_cortex_m4_dsp_even_s8(first), dense_cortex_m4_dsp_odd_s8(first), constants, a, &even_rest, &odd_rest);
+    dense_cortex_m4_dsp_cross_six(dense_cortex_m4_dsp_even_s8(first), dense_cortex_m4_dsp_odd_s8(first), constants, a,
+        &even_rest, &odd_rest);
     second = dense_cortex_m4_dsp_load_word(*xs + 4);
-    dense_cortex_m4_dsp_cross_six_rest(dense_cortex_m4_dsp_even_s8(second), dense_cortex_m4_dsp_odd_s8(second), constants, a, even_rest, odd_rest);
+    dense_cortex_m4_dsp_cross_six_rest(dense_cortex_m4_dsp_even_s8(second), dense_cortex_m4_dsp_odd_s8(second),
+        constants, a, even_rest, odd_rest);
     *xs += 8;
 }
 
@@ -444,11 +459,15 @@ DENSE_CORTEX_M4_NOINLINE static void dense_cortex_m4_conv1_channels6(const int8_
 
     do {
         const int8_t *xs = x;
-        int32_t a[] = { constants[0], dense_cortex_m4_dsp_difference(constants[1], crossed), constants[2], dense_cortex_m4_dsp_difference(constants[3], crossed), constants[4], dense_cortex_m4_dsp_difference(constants[5], crossed) };
+        int32_t a[] = { constants[0], dense_cortex_m4_dsp_difference(constants[1], crossed), constants[2],
+            dense_cortex_m4_dsp_difference(constants[3], crossed), constants[4],
+            dense_cortex_m4_dsp_difference(constants[5], crossed) };
 
         constants += 6;
         dense_cortex_m4_conv1_words6(&xs, &constants, a);
-        dense_cortex_m4_conv1_quad6(dense_cortex_m4_dsp_pair(xs[0], xs[1]), dense_cortex_m4_dsp_pair(xs[2], 0), &constants, a); /* what words of four leave over */
+        /* what words of four leave over */
+        dense_cortex_m4_conv1_quad6(dense_cortex_m4_dsp_pair(xs[0], xs[1]), dense_cortex_m4_dsp_pair(xs[2], 0),
+            &constants, a);
         out[0] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[0], a[1]), constants[0]);
         out[1] = dense_cortex_m4_conv1_code(a[1], constants[1]);
         out[2] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[2], a[3]), constants[2]);

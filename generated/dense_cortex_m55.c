@@ -148,7 +148,8 @@ static inline dense_cortex_m55_mve_s32 dense_cortex_m55_mve_add_all(dense_cortex
 }
 
 /* The upper 32 bits of the 64-bit products of four int32 and four others, rounded down (VMULH). */
-static inline dense_cortex_m55_mve_s32 dense_cortex_m55_mve_scale(dense_cortex_m55_mve_s32 a, dense_cortex_m55_mve_s32 b)
+static inline dense_cortex_m55_mve_s32 dense_cortex_m55_mve_scale(dense_cortex_m55_mve_s32 a,
+    dense_cortex_m55_mve_s32 b)
 {
 #if defined(__ARM_FEATURE_MVE)
     return vmulhq_s32(a, b);

@@ -297,7 +297,8 @@ static void dense_rv32imc_conv1_image(const int8_t *x, int8_t *y, int32_t *eleme
 
         const int32_t acc_a = (int32_t)((uint32_t)dense_rv32imc_conv1_start[m] + sums.total_a - (sums.high_a << 16));
         const int32_t acc_b = (int32_t)((uint32_t)dense_rv32imc_conv1_start[m + 1] + sums.high_a);
-        const int32_t acc_c = (int32_t)((uint32_t)dense_rv32imc_conv1_start[m + 2] + sums.total_b - (sums.high_b << 16));
+        const int32_t acc_c =
+            (int32_t)((uint32_t)dense_rv32imc_conv1_start[m + 2] + sums.total_b - (sums.high_b << 16));
         const int32_t acc_d = (int32_t)((uint32_t)dense_rv32imc_conv1_start[m + 3] + sums.high_b);
 
         *(y + m) = dense_rv32imc_conv1_code(acc_a, dense_rv32imc_conv1_multiplier[m]);

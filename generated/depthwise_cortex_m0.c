@@ -124,7 +124,8 @@ static void depthwise_cortex_m0_conv1_fill(const int8_t *x, int32_t rows, uint8_
 }
 
 /* One channel of `rows` rows of outputs. */
-DEPTHWISE_CORTEX_M0_NOINLINE static void depthwise_cortex_m0_conv1_channel(const volatile uint8_t *row, int8_t *out, int32_t m, int32_t rows)
+DEPTHWISE_CORTEX_M0_NOINLINE static void depthwise_cortex_m0_conv1_channel(const volatile uint8_t *row, int8_t *out,
+    int32_t m, int32_t rows)
 {
     enum { ROW = depthwise_cortex_m0_conv1_ROW, COLUMN = 8, Y_ROW = 40 };
     const int8_t *const weights = depthwise_cortex_m0_conv1_weights + 9 * m;
@@ -172,9 +173,12 @@ DEPTHWISE_CORTEX_M0_NOINLINE static void depthwise_cortex_m0_conv1_channel(const
             sum0 = depthwise_cortex_m0_scalar_multiply_add(sum0, row[2 * ROW + 2], w2_2);
             sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[2 * ROW + 4], w2_2);
             sum2 = depthwise_cortex_m0_scalar_multiply_add(sum2, row[2 * ROW + 6], w2_2);
-            *(out) = depthwise_cortex_m0_conv1_code(sum0, depthwise_cortex_m0_conv1_multiplier[m], depthwise_cortex_m0_conv1_offset[m]);
-            *(out + 1 * COLUMN) = depthwise_cortex_m0_conv1_code(sum1, depthwise_cortex_m0_conv1_multiplier[m], depthwise_cortex_m0_conv1_offset[m]);
-            *(out + 2 * COLUMN) = depthwise_cortex_m0_conv1_code(sum2, depthwise_cortex_m0_conv1_multiplier[m], depthwise_cortex_m0_conv1_offset[m]);
+            *(out) = depthwise_cortex_m0_conv1_code(sum0, depthwise_cortex_m0_conv1_multiplier[m],
+                depthwise_cortex_m0_conv1_offset[m]);
+            *(out + 1 * COLUMN) = depthwise_cortex_m0_conv1_code(sum1, depthwise_cortex_m0_conv1_multiplier[m],
+                depthwise_cortex_m0_conv1_offset[m]);
+            *(out + 2 * COLUMN) = depthwise_cortex_m0_conv1_code(sum2, depthwise_cortex_m0_conv1_multiplier[m],
+                depthwise_cortex_m0_conv1_offset[m]);
             row += 6;
             out += 3 * COLUMN;
         }
@@ -200,8 +204,10 @@ DEPTHWISE_CORTEX_M0_NOINLINE static void depthwise_cortex_m0_conv1_channel(const
             sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[2 * ROW + 3], w2_1);
             sum0 = depthwise_cortex_m0_scalar_multiply_add(sum0, row[2 * ROW + 2], w2_2);
             sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[2 * ROW + 4], w2_2);
-            *(out) = depthwise_cortex_m0_conv1_code(sum0, depthwise_cortex_m0_conv1_multiplier[m], depthwise_cortex_m0_conv1_offset[m]);
-            *(out + 1 * COLUMN) = depthwise_cortex_m0_conv1_code(sum1, depthwise_cortex_m0_conv1_multiplier[m], depthwise_cortex_m0_conv1_offset[m]);
+            *(out) = depthwise_cortex_m0_conv1_code(sum0, depthwise_cortex_m0_conv1_multiplier[m],
+                depthwise_cortex_m0_conv1_offset[m]);
+            *(out + 1 * COLUMN) = depthwise_cortex_m0_conv1_code(sum1, depthwise_cortex_m0_conv1_multiplier[m],
+                depthwise_cortex_m0_conv1_offset[m]);
             row += 4;
             out += 2 * COLUMN;
         }

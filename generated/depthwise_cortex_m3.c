@@ -119,7 +119,8 @@ static inline int8_t depthwise_cortex_m3_conv1_code(int32_t acc, int32_t multipl
     return (int8_t)code;
 }
 
-enum { depthwise_cortex_m3_conv1_ROW = 40, depthwise_cortex_m3_conv1_LANES = 4 }; /* bytes of a row of the plane, channels in it */
+/* bytes of a row of the plane, channels in it */
+enum { depthwise_cortex_m3_conv1_ROW = 40, depthwise_cortex_m3_conv1_LANES = 4 };
 
 /* Copies `rows` rows of 4 channels into the plane; x is the first element. */
 static void depthwise_cortex_m3_conv1_fill(const int8_t *x, int32_t rows, int8_t *plane)
@@ -143,7 +144,8 @@ static void depthwise_cortex_m3_conv1_fill(const int8_t *x, int32_t rows, int8_t
 }
 
 /* One channel of `rows` rows of outputs. */
-DEPTHWISE_CORTEX_M3_NOINLINE static void depthwise_cortex_m3_conv1_channel(const int8_t *row, int8_t *out, int32_t m, int32_t rows)
+DEPTHWISE_CORTEX_M3_NOINLINE static void depthwise_cortex_m3_conv1_channel(const int8_t *row, int8_t *out, int32_t m,
+    int32_t rows)
 {
     enum { ROW = depthwise_cortex_m3_conv1_ROW, COLUMN = 8, Y_ROW = 40, STRIDE = 2, PADDING = -128 };
     const int8_t *const weights = depthwise_cortex_m3_conv1_weights + 9 * m;
@@ -207,11 +209,16 @@ DEPTHWISE_CORTEX_M3_NOINLINE static void depthwise_cortex_m3_conv1_channel(const
         sum1 += row[2 * ROW + 16] * w2_2;
         sum2 += row[2 * ROW + 24] * w2_2;
         sum3 += row[2 * ROW + 32] * w2_2;
-        *(out) = depthwise_cortex_m3_conv1_code(sum0, depthwise_cortex_m3_conv1_multiplier[m], depthwise_cortex_m3_conv1_offset[m]);
-        *(out + 1 * COLUMN) = depthwise_cortex_m3_conv1_code(sum1, depthwise_cortex_m3_conv1_multiplier[m], depthwise_cortex_m3_conv1_offset[m]);
-        *(out + 2 * COLUMN) = depthwise_cortex_m3_conv1_code(sum2, depthwise_cortex_m3_conv1_multiplier[m], depthwise_cortex_m3_conv1_offset[m]);
-        *(out + 3 * COLUMN) = depthwise_cortex_m3_conv1_code(sum3, depthwise_cortex_m3_conv1_multiplier[m], depthwise_cortex_m3_conv1_offset[m]);
-        *(out + 4 * COLUMN) = depthwise_cortex_m3_conv1_code(sum4, depthwise_cortex_m3_conv1_multiplier[m], depthwise_cortex_m3_conv1_offset[m]);
+        *(out) = depthwise_cortex_m3_conv1_code(sum0, depthwise_cortex_m3_conv1_multiplier[m],
+            depthwise_cortex_m3_conv1_offset[m]);
+        *(out + 1 * COLUMN) = depthwise_cortex_m3_conv1_code(sum1, depthwise_cortex_m3_conv1_multiplier[m],
+            depthwise_cortex_m3_conv1_offset[m]);
+        *(out + 2 * COLUMN) = depthwise_cortex_m3_conv1_code(sum2, depthwise_cortex_m3_conv1_multiplier[m],
+            depthwise_cortex_m3_conv1_offset[m]);
+        *(out + 3 * COLUMN) = depthwise_cortex_m3_conv1_code(sum3, depthwise_cortex_m3_conv1_multiplier[m],
+            depthwise_cortex_m3_conv1_offset[m]);
+        *(out + 4 * COLUMN) = depthwise_cortex_m3_conv1_code(sum4, depthwise_cortex_m3_conv1_multiplier[m],
+            depthwise_cortex_m3_conv1_offset[m]);
         row += STRIDE * ROW;
         out += Y_ROW;
     }
@@ -221,7 +228,8 @@ DEPTHWISE_CORTEX_M3_NOINLINE static void depthwise_cortex_m3_conv1_channel(const
 static void depthwise_cortex_m3_conv1(const int8_t *x, int8_t *y, int8_t *plane)
 {
     enum {
-        BATCH = 1, X_IMAGE = 800, Y_IMAGE = 200, CHANNELS = 8, PLANE = 440, ROW = depthwise_cortex_m3_conv1_ROW, LANES = depthwise_cortex_m3_conv1_LANES,
+        BATCH = 1, X_IMAGE = 800, Y_IMAGE = 200, CHANNELS = 8, PLANE = 440, ROW = depthwise_cortex_m3_conv1_ROW,
+        LANES = depthwise_cortex_m3_conv1_LANES,
         ROWS = 10, X_ROW = 80, OUT_ROWS = 5, Y_ROW = 40,
         STRIDE = 2, PAD_ROWS = 0, PAD_COLUMNS = 0, SPAN = 3,
         BAND = 5 /* rows of outputs that the plane serves */

@@ -55,7 +55,8 @@ static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_load(const i
 }
 
 /* The sums of four int32 and four others, modulo 2^32. */
-static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_add(depthwise_cortex_m55_mve_s32 a, depthwise_cortex_m55_mve_s32 b)
+static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_add(depthwise_cortex_m55_mve_s32 a,
+    depthwise_cortex_m55_mve_s32 b)
 {
 #if defined(__ARM_FEATURE_MVE)
     return vaddq_s32(a, b);
@@ -68,7 +69,8 @@ static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_add(depthwis
 }
 
 /* The upper 32 bits of the 64-bit products of four int32 and four others, rounded down (VMULH). */
-static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_scale(depthwise_cortex_m55_mve_s32 a, depthwise_cortex_m55_mve_s32 b)
+static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_scale(depthwise_cortex_m55_mve_s32 a,
+    depthwise_cortex_m55_mve_s32 b)
 {
 #if defined(__ARM_FEATURE_MVE)
     return vmulhq_s32(a, b);
@@ -148,7 +150,8 @@ static inline depthwise_cortex_m55_mve_s8 depthwise_cortex_m55_mve_load_s8(const
 }
 
 /* Stores bytes 0 of a, b, c and d, then bytes 1 of all four, and so on (VST4). */
-static inline void depthwise_cortex_m55_mve_interleave(void *to, depthwise_cortex_m55_mve_s8 a, depthwise_cortex_m55_mve_s8 b, depthwise_cortex_m55_mve_s8 c, depthwise_cortex_m55_mve_s8 d)
+static inline void depthwise_cortex_m55_mve_interleave(void *to, depthwise_cortex_m55_mve_s8 a,
+    depthwise_cortex_m55_mve_s8 b, depthwise_cortex_m55_mve_s8 c, depthwise_cortex_m55_mve_s8 d)
 {
 #if defined(__ARM_FEATURE_MVE)
     int8x16x4_t all;
@@ -181,7 +184,8 @@ typedef struct {
     int32_t first, step;
 } depthwise_cortex_m55_mve_at;
 #define DEPTHWISE_CORTEX_M55_MVE_GATHER(at, offset) depthwise_cortex_m55_mve_gather(at, offset)
-static inline depthwise_cortex_m55_mve_s8 depthwise_cortex_m55_mve_gather(depthwise_cortex_m55_mve_at at, int32_t offset)
+static inline depthwise_cortex_m55_mve_s8 depthwise_cortex_m55_mve_gather(depthwise_cortex_m55_mve_at at,
+    int32_t offset)
 {
     depthwise_cortex_m55_mve_s8 v;
 
@@ -193,7 +197,8 @@ static inline depthwise_cortex_m55_mve_s8 depthwise_cortex_m55_mve_gather(depthw
 #endif
 
 /* The addresses of four words, `step` words apart, from number `first` on. */
-static inline depthwise_cortex_m55_mve_at depthwise_cortex_m55_mve_addresses(const int32_t *words, int32_t first, int32_t step)
+static inline depthwise_cortex_m55_mve_at depthwise_cortex_m55_mve_addresses(const int32_t *words, int32_t first,
+    int32_t step)
 {
 #if defined(__ARM_FEATURE_MVE)
     const uint32_t base = (uint32_t)(uintptr_t)words + 4 * (uint32_t)first;
@@ -208,7 +213,8 @@ static inline depthwise_cortex_m55_mve_at depthwise_cortex_m55_mve_addresses(con
 
 #if !defined(__ARM_FEATURE_MVE)
 /* sum + the sum of sixteen products, modulo 2^32 (VMLADAVA). */
-static inline int32_t depthwise_cortex_m55_mve_dot(int32_t sum, depthwise_cortex_m55_mve_s8 a, depthwise_cortex_m55_mve_s8 b)
+static inline int32_t depthwise_cortex_m55_mve_dot(int32_t sum, depthwise_cortex_m55_mve_s8 a,
+    depthwise_cortex_m55_mve_s8 b)
 {
     uint32_t total = (uint32_t)sum;
 
@@ -385,7 +391,8 @@ static inline void depthwise_cortex_m55_conv1_quad(
     depthwise_cortex_m55_mve_at at = depthwise_cortex_m55_mve_addresses(columns, -STRIDE, DILATION);
 
     for (int32_t ox = 0; ox < OUT_WIDTH; ox++) {
-        const depthwise_cortex_m55_mve_s32 sums = depthwise_cortex_m55_conv1_next(&at, weights0, weights1, weights2, weights3);
+        const depthwise_cortex_m55_mve_s32 sums =
+            depthwise_cortex_m55_conv1_next(&at, weights0, weights1, weights2, weights3);
         const depthwise_cortex_m55_mve_s32 acc = depthwise_cortex_m55_mve_add(sums, start);
         const depthwise_cortex_m55_mve_s32 multiplier = depthwise_cortex_m55_mve_load(parameters + 4);
         const depthwise_cortex_m55_mve_s32 offset = depthwise_cortex_m55_mve_load(parameters + 8);

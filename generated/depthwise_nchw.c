@@ -60,7 +60,8 @@ DEPTHWISE_NCHW_CONST_ATTR static const int32_t depthwise_nchw_conv1_offset[8] = 
 static uint8_t depthwise_nchw_conv1_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = 0, HIGH = 255, SHIFT = 4 };
-    const int32_t scaled = depthwise_nchw_multiply_high(acc, depthwise_nchw_conv1_multiplier[m]) + depthwise_nchw_conv1_offset[m];
+    const int32_t scaled = depthwise_nchw_multiply_high(acc, depthwise_nchw_conv1_multiplier[m])
+        + depthwise_nchw_conv1_offset[m];
     int32_t code = scaled >> SHIFT;
 
     code = code < LOW ? LOW : code;

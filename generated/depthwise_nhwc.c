@@ -74,7 +74,8 @@ DEPTHWISE_NHWC_CONST_ATTR static const int32_t depthwise_nhwc_conv1_offset[8] = 
 static DEPTHWISE_NHWC_INLINE int8_t depthwise_nhwc_conv1_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 4 };
-    const int32_t scaled = depthwise_nhwc_multiply_high(acc, depthwise_nhwc_conv1_multiplier[m]) + depthwise_nhwc_conv1_offset[m];
+    const int32_t scaled = depthwise_nhwc_multiply_high(acc, depthwise_nhwc_conv1_multiplier[m])
+        + depthwise_nhwc_conv1_offset[m];
     int32_t code = scaled >> SHIFT;
 
     code = code < LOW ? LOW : code;

@@ -218,7 +218,8 @@ static inline int8_t depthwise_planes_cortex_m4_conv1_code(int32_t acc, int32_t 
     return (int8_t)code;
 }
 
-enum { depthwise_planes_cortex_m4_conv1_PLANE = 78, depthwise_planes_cortex_m4_conv1_ROW = 6 }; /* words of a plane, of one of its rows */
+/* words of a plane, of one of its rows */
+enum { depthwise_planes_cortex_m4_conv1_PLANE = 78, depthwise_planes_cortex_m4_conv1_ROW = 6 };
 
 /* Puts two neighbours of four channels into the planes. */
 static inline void depthwise_planes_cortex_m4_conv1_put(int32_t first, int32_t second, int32_t *planes)
@@ -258,7 +259,8 @@ static inline int32_t depthwise_planes_cortex_m4_conv1_pixel(const int8_t *row, 
 }
 
 /* Fills the planes of four channels with the image's rows from `begin` on; x is the first of the four. */
-DEPTHWISE_PLANES_CORTEX_M4_NOINLINE static void depthwise_planes_cortex_m4_conv1_planes(const int8_t *x, int32_t begin, int32_t rows, int32_t *planes)
+DEPTHWISE_PLANES_CORTEX_M4_NOINLINE static void depthwise_planes_cortex_m4_conv1_planes(const int8_t *x, int32_t begin,
+    int32_t rows, int32_t *planes)
 {
     enum {
         IN_HEIGHT = 9, IN_CHANNELS = 8, IN_ROW = 8 * IN_CHANNELS,
@@ -278,12 +280,14 @@ DEPTHWISE_PLANES_CORTEX_M4_NOINLINE static void depthwise_planes_cortex_m4_conv1
             int32_t *const to = planes + FIRST;
 
             for (int32_t i = 0; i < FIRST; i++) {
-                depthwise_planes_cortex_m4_conv1_put(depthwise_planes_cortex_m4_conv1_pixel(row, 2 * i - PAD), depthwise_planes_cortex_m4_conv1_pixel(row, 2 * i + 1 - PAD), planes + i);
+                depthwise_planes_cortex_m4_conv1_put(depthwise_planes_cortex_m4_conv1_pixel(row, 2 * i - PAD),
+                    depthwise_planes_cortex_m4_conv1_pixel(row, 2 * i + 1 - PAD), planes + i);
             }
             depthwise_planes_cortex_m4_conv1_part_two(pixels, to);
             depthwise_planes_cortex_m4_conv1_part_two(pixels + 4 * IN_CHANNELS, to + 2);
             for (int32_t i = BEYOND; i < ROW; i++) {
-                depthwise_planes_cortex_m4_conv1_put(depthwise_planes_cortex_m4_conv1_pixel(row, 2 * i - PAD), depthwise_planes_cortex_m4_conv1_pixel(row, 2 * i + 1 - PAD), planes + i);
+                depthwise_planes_cortex_m4_conv1_put(depthwise_planes_cortex_m4_conv1_pixel(row, 2 * i - PAD),
+                    depthwise_planes_cortex_m4_conv1_pixel(row, 2 * i + 1 - PAD), planes + i);
             }
         }
         planes += ROW;
@@ -291,7 +295,8 @@ DEPTHWISE_PLANES_CORTEX_M4_NOINLINE static void depthwise_planes_cortex_m4_conv1
 }
 
 /* One channel of `rows` rows of outputs. */
-DEPTHWISE_PLANES_CORTEX_M4_NOINLINE static void depthwise_planes_cortex_m4_conv1_channel(const int32_t *row, int8_t *out, int32_t m, int32_t rows)
+DEPTHWISE_PLANES_CORTEX_M4_NOINLINE static void depthwise_planes_cortex_m4_conv1_channel(const int32_t *row,
+    int8_t *out, int32_t m, int32_t rows)
 {
     enum { CHANNELS = 8 };
     const int32_t *const weights = depthwise_planes_cortex_m4_conv1_weights + 13 * m;
@@ -427,7 +432,8 @@ static void depthwise_planes_cortex_m4_conv1(const int8_t *x, int8_t *y, int32_t
                 const int32_t m = quad;
                 int8_t *const out = y + n * Y_IMAGE + oy * OUT_ROW + m;
 
-                depthwise_planes_cortex_m4_conv1_planes(x + n * X_IMAGE + m, oy * STRIDE - PAD, (rows - 1) * STRIDE + SPAN, planes);
+                depthwise_planes_cortex_m4_conv1_planes(x + n * X_IMAGE + m, oy * STRIDE - PAD,
+                    (rows - 1) * STRIDE + SPAN, planes);
                 for (int32_t i = 0; i < 4; i++) {
                     depthwise_planes_cortex_m4_conv1_channel(planes + i * PLANE, out + i, m + i, rows);
                 }

@@ -105,7 +105,8 @@ static inline int8_t depthwise_rows_cortex_m4_conv1_code(int32_t acc, int32_t mu
 }
 
 /* All outputs of one channel; x and y are its first elements. */
-DEPTHWISE_ROWS_CORTEX_M4_NOINLINE static void depthwise_rows_cortex_m4_conv1_channel(const int8_t *x, int8_t *out, int32_t m)
+DEPTHWISE_ROWS_CORTEX_M4_NOINLINE static void depthwise_rows_cortex_m4_conv1_channel(const int8_t *x, int8_t *out,
+    int32_t m)
 {
     enum {
         CHANNELS = 8, IN_HEIGHT = 9, IN_ROW = 8 * CHANNELS, OUT_HEIGHT = 5,
@@ -119,7 +120,8 @@ DEPTHWISE_ROWS_CORTEX_M4_NOINLINE static void depthwise_rows_cortex_m4_conv1_cha
     for (int32_t oy = 0; oy < OUT_HEIGHT; oy++) {
         const int32_t iy = oy * STRIDE_Y - PAD_Y;
         const int32_t top = iy < 0 ? (STEP_Y - 1 - iy) / STEP_Y : 0;
-        const int32_t bottom = iy > IN_HEIGHT - 1 - (KERNEL_HEIGHT - 1) * STEP_Y ? (IN_HEIGHT - 1 - iy + STEP_Y) / STEP_Y : KERNEL_HEIGHT;
+        const int32_t bottom = iy > IN_HEIGHT - 1 - (KERNEL_HEIGHT - 1) * STEP_Y
+            ? (IN_HEIGHT - 1 - iy + STEP_Y) / STEP_Y : KERNEL_HEIGHT;
         const int32_t first = iy + top * STEP_Y; /* the row of the image under the kernel's row `top` */
         int32_t start = depthwise_rows_cortex_m4_conv1_start[m];
 

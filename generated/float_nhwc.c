@@ -137,7 +137,8 @@ FLOAT_NHWC_NOINLINE static void float_nhwc_conv1_window(const float *restrict x,
  * Adds to the sums of all channels. Compilers must not reorder the additions of a float sum, so it is the channels,
  * not the taps, that lie side by side and vectorise.
  */
-static void float_nhwc_conv1_sum(const float *restrict weights, const float *restrict taps0, const float *restrict taps1, float *restrict sums)
+static void float_nhwc_conv1_sum(const float *restrict weights, const float *restrict taps0,
+    const float *restrict taps1, float *restrict sums)
 {
     enum { OUT_CHANNELS = 4, TAPS = 24 };
 
@@ -151,7 +152,8 @@ static void float_nhwc_conv1_sum(const float *restrict weights, const float *res
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             sums[m] += tap00 * weights0[m] + tap01 * weights1[m] + tap02 * weights2[m] + tap03 * weights3[m];
-            sums[OUT_CHANNELS + m] += tap10 * weights0[m] + tap11 * weights1[m] + tap12 * weights2[m] + tap13 * weights3[m];
+            sums[OUT_CHANNELS + m] += tap10 * weights0[m] + tap11 * weights1[m] + tap12 * weights2[m]
+                + tap13 * weights3[m];
         }
     }
 

@@ -270,7 +270,8 @@ static void network_qdq_conv_inside(const uint8_t *restrict x, network_qdq_conv_
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void network_qdq_conv_border(const uint8_t *restrict x, int32_t oy, int32_t ox, network_qdq_conv_tap *restrict taps)
+static void network_qdq_conv_border(const uint8_t *restrict x, int32_t oy, int32_t ox,
+    network_qdq_conv_tap *restrict taps)
 {
     enum {
         IN_HEIGHT = 8, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1,
@@ -301,7 +302,8 @@ static void network_qdq_conv_border(const uint8_t *restrict x, int32_t oy, int32
 }
 
 /* Copies the window of one output pixel, in the order of the weights. */
-NETWORK_QDQ_NOINLINE static void network_qdq_conv_window(const uint8_t *restrict x, int32_t pixel, network_qdq_conv_tap *restrict taps)
+NETWORK_QDQ_NOINLINE static void network_qdq_conv_window(const uint8_t *restrict x, int32_t pixel,
+    network_qdq_conv_tap *restrict taps)
 {
     enum {
         OUT_HEIGHT = 8, STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 16,
@@ -567,7 +569,8 @@ static uint8_t network_qdq_average_exact(const uint8_t *x, int32_t oy, int32_t o
     for (int32_t iy = first_y; iy < beyond_y; iy += DILATION_HEIGHT) {
         NETWORK_QDQ_ROLLED
         for (int32_t ix = first_x; ix < beyond_x; ix += DILATION_WIDTH) {
-            sum = network_qdq_soft_float_add(sum, network_qdq_average_values[x[iy * STEP_HEIGHT + ix * STEP_WIDTH] - FIRST_CODE]);
+            sum = network_qdq_soft_float_add(sum,
+                network_qdq_average_values[x[iy * STEP_HEIGHT + ix * STEP_WIDTH] - FIRST_CODE]);
             count++;
         }
     }
@@ -580,7 +583,8 @@ static uint8_t network_qdq_average_exact(const uint8_t *x, int32_t oy, int32_t o
 }
 
 /* The outputs of all channels of any window. */
-NETWORK_QDQ_NOINLINE static void network_qdq_average_border(const uint8_t *restrict x, int32_t oy, int32_t ox, uint8_t *restrict out)
+NETWORK_QDQ_NOINLINE static void network_qdq_average_border(const uint8_t *restrict x, int32_t oy, int32_t ox,
+    uint8_t *restrict out)
 {
     enum { LANES = 3, LANE_STEP = 1 };
 
@@ -641,7 +645,8 @@ NETWORK_QDQ_NOINLINE static void network_qdq_average(const uint8_t *restrict x, 
 }
 
 /* both: Concat. */
-NETWORK_QDQ_NOINLINE static void network_qdq_both(const uint8_t *restrict x0, const uint8_t *restrict x1, uint8_t *restrict y)
+NETWORK_QDQ_NOINLINE static void network_qdq_both(const uint8_t *restrict x0, const uint8_t *restrict x1,
+    uint8_t *restrict y)
 {
     {
         enum {

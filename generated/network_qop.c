@@ -304,7 +304,8 @@ static void network_qop_stem_inside(const int8_t *restrict x, network_qop_stem_t
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void network_qop_stem_border(const int8_t *restrict x, int32_t oy, int32_t ox, network_qop_stem_tap *restrict taps)
+static void network_qop_stem_border(const int8_t *restrict x, int32_t oy, int32_t ox,
+    network_qop_stem_tap *restrict taps)
 {
     enum {
         IN_HEIGHT = 8, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1,
@@ -335,7 +336,8 @@ static void network_qop_stem_border(const int8_t *restrict x, int32_t oy, int32_
 }
 
 /* Copies the window of one output pixel, in the order of the weights. */
-NETWORK_QOP_NOINLINE static void network_qop_stem_window(const int8_t *restrict x, int32_t pixel, network_qop_stem_tap *restrict taps)
+NETWORK_QOP_NOINLINE static void network_qop_stem_window(const int8_t *restrict x, int32_t pixel,
+    network_qop_stem_tap *restrict taps)
 {
     enum {
         OUT_HEIGHT = 8, STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 16,
@@ -458,7 +460,8 @@ static void network_qop_branch_inside(const int8_t *restrict x, network_qop_bran
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void network_qop_branch_border(const int8_t *restrict x, int32_t oy, int32_t ox, network_qop_branch_tap *restrict taps)
+static void network_qop_branch_border(const int8_t *restrict x, int32_t oy, int32_t ox,
+    network_qop_branch_tap *restrict taps)
 {
     enum {
         IN_HEIGHT = 8, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1,
@@ -489,7 +492,8 @@ static void network_qop_branch_border(const int8_t *restrict x, int32_t oy, int3
 }
 
 /* Copies the window of one output pixel, in the order of the weights. */
-NETWORK_QOP_NOINLINE static void network_qop_branch_window(const int8_t *restrict x, int32_t pixel, network_qop_branch_tap *restrict taps)
+NETWORK_QOP_NOINLINE static void network_qop_branch_window(const int8_t *restrict x, int32_t pixel,
+    network_qop_branch_tap *restrict taps)
 {
     enum {
         OUT_HEIGHT = 8, STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 32,
@@ -661,7 +665,8 @@ static int8_t network_qop_mean_requantize(int32_t acc, int32_t m)
 
     /* Next to a tie float32 may round to the other side: there both of its roundings are emulated. */
     if ((((uint32_t)scaled + network_qop_mean_tie_window[m]) & 4095u) < UINT32_C(2) * network_qop_mean_tie_window[m]) {
-        code = network_qop_emulate(acc, network_qop_mean_scale_mantissa[m], network_qop_mean_scale_exponent[m]) + ZERO_POINT;
+        code = network_qop_emulate(acc, network_qop_mean_scale_mantissa[m], network_qop_mean_scale_exponent[m])
+            + ZERO_POINT;
     }
 
     code = code < LOW ? LOW : code;
@@ -725,11 +730,15 @@ NETWORK_QOP_CONST_ATTR static const uint16_t network_qop_dense_tie_window[3] = {
     1, 0, 0,
 };
 
-/* network_qop_dense: the output code next to a tie, where float32 may round to the other side: both roundings are emulated. */
+/*
+ * network_qop_dense: the output code next to a tie, where float32 may round to the other side: both roundings are
+ * emulated.
+ */
 NETWORK_QOP_NOINLINE static int8_t network_qop_dense_tie(int32_t acc, int32_t m)
 {
     enum { ZERO_POINT = 4, LOW = -128, HIGH = 127 };
-    int32_t code = network_qop_emulate(acc, network_qop_dense_scale_mantissa[m], network_qop_dense_scale_exponent[m]) + ZERO_POINT;
+    int32_t code = network_qop_emulate(acc, network_qop_dense_scale_mantissa[m], network_qop_dense_scale_exponent[m])
+        + ZERO_POINT;
 
     code = code < LOW ? LOW : code;
     code = code > HIGH ? HIGH : code;
@@ -743,7 +752,8 @@ static NETWORK_QOP_INLINE int8_t network_qop_dense_requantize(int32_t acc, int32
     const int32_t scaled = network_qop_multiply_high(acc, network_qop_dense_multiplier[m]) + 1152;
     int32_t code = scaled >> SHIFT;
 
-    if (NETWORK_QOP_RARELY((((uint32_t)scaled + network_qop_dense_tie_window[m]) & 255u) < UINT32_C(2) * network_qop_dense_tie_window[m])) {
+    if (NETWORK_QOP_RARELY((((uint32_t)scaled + network_qop_dense_tie_window[m]) & 255u)
+        < UINT32_C(2) * network_qop_dense_tie_window[m])) {
         return network_qop_dense_tie(acc, m);
     }
 

@@ -98,10 +98,12 @@ static inline int32_t pointwise_cortex_m4_dsp_difference(int32_t a, int32_t b)
 #if !defined(__ARM_FEATURE_SIMD32)
 /* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes of the
    halves of two words of weights, u for the even pair and v for the odd one. */
-static inline int32_t pointwise_cortex_m4_dsp_crossed(int32_t even, int32_t odd, int32_t even_weights, int32_t odd_weights, int32_t sum)
+static inline int32_t pointwise_cortex_m4_dsp_crossed(int32_t even, int32_t odd, int32_t even_weights,
+    int32_t odd_weights, int32_t sum)
 {
     const int32_t low = ((int16_t)even + (int8_t)odd_weights) * ((int16_t)odd + (int8_t)even_weights);
-    const int32_t high = ((int16_t)(even >> 16) + (int8_t)(odd_weights >> 16)) * ((int16_t)(odd >> 16) + (int8_t)(even_weights >> 16));
+    const int32_t high =
+        ((int16_t)(even >> 16) + (int8_t)(odd_weights >> 16)) * ((int16_t)(odd >> 16) + (int8_t)(even_weights >> 16));
 
     return (int32_t)((uint32_t)sum + (uint32_t)low + (uint32_t)high);
 }
@@ -110,7 +112,8 @@ static inline int32_t pointwise_cortex_m4_dsp_crossed(int32_t even, int32_t odd,
 /* Four elements, a pair of even and a pair of odd ones, meet four channels, each of which has its weights for both
    in a word: (even + odd weights) * (odd + even weights) joins its sum. Registers are named, because LDM needs them
    in order and compilers move sums about between them otherwise; r7 may be the frame pointer. */
-static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_cross_four_bytes(int32_t even, int32_t odd, const int32_t **words, int32_t *a)
+static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_cross_four_bytes(int32_t even, int32_t odd,
+    const int32_t **words, int32_t *a)
 {
 #if defined(__ARM_FEATURE_SIMD32)
     register const int32_t *next __asm__("r10") = *words;
@@ -227,29 +230,36 @@ static int32_t pointwise_cortex_m4_conv1_crossed(const int8_t *xs)
 }
 
 /* The pairs of four elements meet 4 channels. */
-static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_conv1_quad4(int32_t even, int32_t odd, const int32_t **constants, int32_t *a)
+static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_conv1_quad4(int32_t even, int32_t odd,
+    const int32_t **constants, int32_t *a)
 {
     pointwise_cortex_m4_dsp_cross_four_bytes(even, odd, constants, a);
 }
 
 /* The next four elements meet 4 channels. */
-static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_conv1_word4(const int8_t **xs, const int32_t **constants, int32_t *a)
+static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_conv1_word4(const int8_t **xs, const int32_t **constants,
+    int32_t *a)
 {
     const int32_t word = pointwise_cortex_m4_dsp_load_word(*xs);
 
     *xs += 4;
-    pointwise_cortex_m4_conv1_quad4(pointwise_cortex_m4_dsp_even_s8(word), pointwise_cortex_m4_dsp_odd_s8(word), constants, a);
+    pointwise_cortex_m4_conv1_quad4(pointwise_cortex_m4_dsp_even_s8(word), pointwise_cortex_m4_dsp_odd_s8(word),
+        constants, a);
 }
 
 /* Output channels 0 to 7, 4 at a time. */
-POINTWISE_CORTEX_M4_NOINLINE static void pointwise_cortex_m4_conv1_channels4(const int8_t *x, int32_t crossed, int8_t *out)
+POINTWISE_CORTEX_M4_NOINLINE static void pointwise_cortex_m4_conv1_channels4(const int8_t *x, int32_t crossed,
+    int8_t *out)
 {
     const int32_t *constants = pointwise_cortex_m4_conv1_constants;
     int8_t *const out_end = out + 8;
 
     do {
         const int8_t *xs = x;
-        int32_t a[] = { pointwise_cortex_m4_dsp_difference(constants[0], crossed), pointwise_cortex_m4_dsp_difference(constants[1], crossed), pointwise_cortex_m4_dsp_difference(constants[2], crossed), pointwise_cortex_m4_dsp_difference(constants[3], crossed) };
+        int32_t a[] = { pointwise_cortex_m4_dsp_difference(constants[0], crossed),
+            pointwise_cortex_m4_dsp_difference(constants[1], crossed),
+            pointwise_cortex_m4_dsp_difference(constants[2], crossed),
+            pointwise_cortex_m4_dsp_difference(constants[3], crossed) };
 
         constants += 4;
         pointwise_cortex_m4_conv1_word4(&xs, &constants, a);

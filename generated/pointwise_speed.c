@@ -90,7 +90,8 @@ static void pointwise_speed_conv1_transpose(const int8_t *x, pointwise_speed_con
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void pointwise_speed_conv1(const int8_t *restrict x, int8_t *restrict y, pointwise_speed_conv1_tap *restrict taps)
+static void pointwise_speed_conv1(const int8_t *restrict x, int8_t *restrict y,
+    pointwise_speed_conv1_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 8, OUT_PIXELS = 25,

@@ -25,7 +25,8 @@ typedef char short_window_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 
 
 /* Advice to the compiler, for which C99 has no words; none where it takes none. */
 #if defined(__GNUC__)
-#define SHORT_WINDOW_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+/* steps of loops: their sums are registers */
+#define SHORT_WINDOW_CORTEX_M4_INLINE inline __attribute__((always_inline))
 #else
 #define SHORT_WINDOW_CORTEX_M4_INLINE inline
 #endif
@@ -177,7 +178,8 @@ static SHORT_WINDOW_CORTEX_M4_INLINE void short_window_cortex_m4_conv1_widen(con
 }
 
 /* The next channel of two pixels: the pairs x of the one's window and z of the other's meet the channel's constants. */
-static SHORT_WINDOW_CORTEX_M4_INLINE void short_window_cortex_m4_conv1_channel(const int32_t *x, const int32_t *z, const int32_t **constants, int8_t *out)
+static SHORT_WINDOW_CORTEX_M4_INLINE void short_window_cortex_m4_conv1_channel(const int32_t *x, const int32_t *z,
+    const int32_t **constants, int8_t *out)
 {
     int32_t a, b, start, w0, w1, w2, multiplier;
 

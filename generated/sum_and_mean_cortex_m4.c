@@ -133,7 +133,8 @@ static void sum_and_mean_cortex_m4_largest_inside(const int8_t *restrict x, int8
 }
 
 /* The outputs of all channels of any window. */
-SUM_AND_MEAN_CORTEX_M4_NOINLINE static void sum_and_mean_cortex_m4_largest_border(const int8_t *restrict x, int32_t oy, int32_t ox, int8_t *restrict out)
+SUM_AND_MEAN_CORTEX_M4_NOINLINE static void sum_and_mean_cortex_m4_largest_border(const int8_t *restrict x, int32_t oy,
+    int32_t ox, int8_t *restrict out)
 {
     enum {
         LANES = 6, LANE_STEP = 1,

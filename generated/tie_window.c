@@ -123,11 +123,15 @@ TIE_WINDOW_CONST_ATTR static const uint16_t tie_window_conv1_tie_window[4] = {
     1, 1, 1, 1,
 };
 
-/* tie_window_conv1: the output code next to a tie, where float32 may round to the other side: both roundings are emulated. */
+/*
+ * tie_window_conv1: the output code next to a tie, where float32 may round to the other side: both roundings are
+ * emulated.
+ */
 TIE_WINDOW_NOINLINE static int8_t tie_window_conv1_tie(int32_t acc, int32_t m)
 {
     enum { ZERO_POINT = 0, LOW = -128, HIGH = 127 };
-    int32_t code = tie_window_emulate(acc, tie_window_conv1_scale_mantissa[m], tie_window_conv1_scale_exponent[m]) + ZERO_POINT;
+    int32_t code = tie_window_emulate(acc, tie_window_conv1_scale_mantissa[m], tie_window_conv1_scale_exponent[m])
+        + ZERO_POINT;
 
     code = code < LOW ? LOW : code;
     code = code > HIGH ? HIGH : code;
@@ -141,7 +145,8 @@ static TIE_WINDOW_INLINE int8_t tie_window_conv1_requantize(int32_t acc, int32_t
     const int32_t scaled = tie_window_multiply_high(acc, tie_window_conv1_multiplier[m]) + 16;
     int32_t code = scaled >> SHIFT;
 
-    if (TIE_WINDOW_RARELY((((uint32_t)scaled + tie_window_conv1_tie_window[m]) & 31u) < UINT32_C(2) * tie_window_conv1_tie_window[m])) {
+    if (TIE_WINDOW_RARELY((((uint32_t)scaled + tie_window_conv1_tie_window[m]) & 31u)
+        < UINT32_C(2) * tie_window_conv1_tie_window[m])) {
         return tie_window_conv1_tie(acc, m);
     }
 

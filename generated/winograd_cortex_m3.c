@@ -118,7 +118,8 @@ static inline int8_t winograd_cortex_m3_conv1_code(int32_t acc, int32_t multipli
     return (int8_t)code;
 }
 
-enum { winograd_cortex_m3_conv1_CHANNELS = 4, winograd_cortex_m3_conv1_POSITION = 8 }; /* input channels; elements of one of the 16 positions */
+/* input channels; elements of one of the 16 positions */
+enum { winograd_cortex_m3_conv1_CHANNELS = 4, winograd_cortex_m3_conv1_POSITION = 8 };
 
 /* Four positions of both tiles, one channel: the difference of two rows of pixels, then Bt's columns. */
 static inline void winograd_cortex_m3_conv1_sub_rows(const int8_t *p, const int8_t *q, int16_t *v)
@@ -179,8 +180,11 @@ WINOGRAD_CORTEX_M3_NOINLINE static void winograd_cortex_m3_conv1_transform(const
     }
 }
 
-/* The products of all 16 positions of two tiles with the weights of 4 output channels, summed over the input channels. */
-WINOGRAD_CORTEX_M3_NOINLINE static const int16_t *winograd_cortex_m3_conv1_multiply4(const int16_t *v, const int16_t *weights, int32_t *sums)
+/*
+ * The products of all 16 positions of two tiles with the weights of 4 output channels, summed over the input channels.
+ */
+WINOGRAD_CORTEX_M3_NOINLINE static const int16_t *winograd_cortex_m3_conv1_multiply4(const int16_t *v,
+    const int16_t *weights, int32_t *sums)
 {
     const int32_t *const end = sums + 16 * 8;
 
@@ -308,15 +312,18 @@ WINOGRAD_CORTEX_M3_NOINLINE static void winograd_cortex_m3_conv1_outputs4(const 
         lower_right -= lower;
 
         *(out) = winograd_cortex_m3_conv1_code(start + (upper_left >> 2), winograd_cortex_m3_conv1_multiplier[c]);
-        *(out + COLUMN) = winograd_cortex_m3_conv1_code(start + (upper_right >> 2), winograd_cortex_m3_conv1_multiplier[c]);
+        *(out + COLUMN) =
+            winograd_cortex_m3_conv1_code(start + (upper_right >> 2), winograd_cortex_m3_conv1_multiplier[c]);
         *(out + ROW) = winograd_cortex_m3_conv1_code(start + (lower_left >> 2), winograd_cortex_m3_conv1_multiplier[c]);
-        *(out + ROW + COLUMN) = winograd_cortex_m3_conv1_code(start + (lower_right >> 2), winograd_cortex_m3_conv1_multiplier[c]);
+        *(out + ROW + COLUMN) =
+            winograd_cortex_m3_conv1_code(start + (lower_right >> 2), winograd_cortex_m3_conv1_multiplier[c]);
         sums++;
     }
 }
 
 /* winograd_cortex_m3_conv1: the outputs of two tiles, the first of which is (oy, ox). */
-static void winograd_cortex_m3_conv1_tiles(const int8_t *x, int8_t *y, int32_t oy, int32_t ox, int16_t *v, int32_t *sums)
+static void winograd_cortex_m3_conv1_tiles(const int8_t *x, int8_t *y, int32_t oy, int32_t ox, int16_t *v,
+    int32_t *sums)
 {
     enum {
         IN_WIDTH = 10, IN_CHANNELS = 4, OUT_WIDTH = 8, OUT_CHANNELS = 4,

@@ -251,9 +251,11 @@ static inline void winograd_cortex_m4_conv1_interpolate6to4(uint32_t *t)
 /* The factors of a tile of pixels, 6x6, for all points. Each word holds two channels: as long as the lower half is
    not negative, sums and multiples of words are those of both halves. So elements are made 0 to 255, and BIAS is added
    to the lower ones of the last four pixels, from where every value gets it once. */
-WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_evaluate(const int8_t *x, int32_t row, uint32_t *halves, int32_t *v)
+WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_evaluate(const int8_t *x, int32_t row,
+    uint32_t *halves, int32_t *v)
 {
-    enum { CHANNELS = 4, STEP = winograd_cortex_m4_conv1_STEP, POINT = winograd_cortex_m4_conv1_POINT, OFFSET = 8388736, BIAS = 12750, ROWS = 6, COLUMNS = 6 };
+    enum { CHANNELS = 4, STEP = winograd_cortex_m4_conv1_STEP, POINT = winograd_cortex_m4_conv1_POINT, OFFSET = 8388736,
+        BIAS = 12750, ROWS = 6, COLUMNS = 6 };
 
     for (int32_t c = 0; c < CHANNELS; c += 4) {
         for (int32_t j = 0; j < COLUMNS; j++) {
@@ -262,11 +264,16 @@ WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_evaluate(const 
             uint32_t d[6];
 
             d[0] = (uint32_t)winograd_cortex_m4_dsp_add_even_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel));
-            d[1] = (uint32_t)winograd_cortex_m4_dsp_add_even_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 1 * row));
-            d[2] = (uint32_t)winograd_cortex_m4_dsp_add_even_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 2 * row));
-            d[3] = (uint32_t)winograd_cortex_m4_dsp_add_even_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 3 * row));
-            d[4] = (uint32_t)winograd_cortex_m4_dsp_add_even_s8(last, winograd_cortex_m4_dsp_load_word(pixel + 4 * row));
-            d[5] = (uint32_t)winograd_cortex_m4_dsp_add_even_s8(last, winograd_cortex_m4_dsp_load_word(pixel + 5 * row));
+            d[1] =
+                (uint32_t)winograd_cortex_m4_dsp_add_even_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 1 * row));
+            d[2] =
+                (uint32_t)winograd_cortex_m4_dsp_add_even_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 2 * row));
+            d[3] =
+                (uint32_t)winograd_cortex_m4_dsp_add_even_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 3 * row));
+            d[4] =
+                (uint32_t)winograd_cortex_m4_dsp_add_even_s8(last, winograd_cortex_m4_dsp_load_word(pixel + 4 * row));
+            d[5] =
+                (uint32_t)winograd_cortex_m4_dsp_add_even_s8(last, winograd_cortex_m4_dsp_load_word(pixel + 5 * row));
             winograd_cortex_m4_conv1_evaluate6(d);
             halves[0 * COLUMNS + j] = d[0];
             halves[1 * COLUMNS + j] = d[1];
@@ -275,9 +282,12 @@ WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_evaluate(const 
             halves[4 * COLUMNS + j] = d[4];
             halves[5 * COLUMNS + j] = d[5];
             d[0] = (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel));
-            d[1] = (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 1 * row));
-            d[2] = (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 2 * row));
-            d[3] = (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 3 * row));
+            d[1] =
+                (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 1 * row));
+            d[2] =
+                (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 2 * row));
+            d[3] =
+                (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 3 * row));
             d[4] = (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(last, winograd_cortex_m4_dsp_load_word(pixel + 4 * row));
             d[5] = (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(last, winograd_cortex_m4_dsp_load_word(pixel + 5 * row));
             winograd_cortex_m4_conv1_evaluate6(d);
@@ -315,7 +325,8 @@ WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_evaluate(const 
 }
 
 /* The products of two tiles with the weights of 4 output channels, summed over the input channels, at each point. */
-WINOGRAD_CORTEX_M4_NOINLINE static const int32_t *winograd_cortex_m4_conv1_multiply4(const int32_t *v, const int32_t *weights, uint32_t *sums)
+WINOGRAD_CORTEX_M4_NOINLINE static const int32_t *winograd_cortex_m4_conv1_multiply4(const int32_t *v,
+    const int32_t *weights, uint32_t *sums)
 {
     enum { WIDTH = 4 };
     const uint32_t *const end = sums + 36 * 2 * WIDTH;
@@ -361,7 +372,8 @@ WINOGRAD_CORTEX_M4_NOINLINE static const int32_t *winograd_cortex_m4_conv1_multi
 }
 
 /* The output codes of two tiles in 4 channels. */
-WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_outputs4(uint32_t *sums, int8_t *const *places, int32_t m)
+WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_outputs4(uint32_t *sums, int8_t *const *places,
+    int32_t m)
 {
     enum { WIDTH = 4, SUMS = 2 * WIDTH, POINTS_ROW = 6 * SUMS, ROW = 32, COLUMN = 4, SHIFT = 6 };
     const uint32_t inverse = UINT32_C(954437177); /* of the divisor's odd part modulo 2^32 */

@@ -35,6 +35,11 @@ def test_a_file_is_what_the_compiler_makes_today(files, name):
     assert committed.decode() == files[name], "if the change is meant: make generated, and say why in the commit"
 
 
+def test_lines_fit_120_columns(files):
+    long = [f"{name}: {line}" for name, text in files.items() for line in text.splitlines() if len(line) > 120]
+    assert [line for line in long if not line.startswith("README.md")] == []
+
+
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 def test_an_entry_computes_what_the_reference_computes(entry):
     try:

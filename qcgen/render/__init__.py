@@ -11,6 +11,7 @@ import jinja2
 from qcgen.ir.plan import Call, InArena, Plan
 from qcgen.plan.names import SUPPORT_NAMES
 from qcgen.render.filters import comment, extent, int32, int64, one_line, place, real, rows, thousands
+from qcgen.render.fold import folded
 from qcgen.render.head import certificate, memory, summary
 from qcgen.version import __version__
 
@@ -42,8 +43,8 @@ def render(plan: Plan) -> dict[str, str]:
         "uses_math": any(call.context.get("uses_math") for call in plan.calls),
     }
     return {
-        f"{plan.prefix}.h": environment().get_template("model.h.jinja").render(context),
-        f"{plan.prefix}.c": environment().get_template("model.c.jinja").render(context),
+        f"{plan.prefix}.{kind}": folded(environment().get_template(f"model.{kind}.jinja").render(context))
+        for kind in ("h", "c")
     }
 
 

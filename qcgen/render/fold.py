@@ -1,0 +1,97 @@
+"""Lines of C that names or numbers of a model made too long, folded to the width of a page."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+
+WIDTH = 120  # columns of a line
+
+_BREAKS = (
+    re.compile(r", |; |(?= (?:\|\||&&|\?|:) )"),
+    re.compile(r"(?<=[ +])= |(?= (?:[-+&<>]|[<>=]=) )"),
+)
+"""Where a line may end: behind a comma or a semicolon, before an operator; if there is none, before those that bind
+more closely."""
+
+_LAST_RESORT = re.compile(r"(?<=\w\()|(?= [\w*])")
+
+_LONE_COMMENT = re.compile(r"( *)/\* (.*) \*/")
+_COMMENT_BEHIND = re.compile(r"(.*[;{,]|#define .*\S) /\* (.*) \*/")
+_INSIDE_COMMENT = re.compile(r"( *\* +)(.*)")
+
+
+def folded(text: str) -> str:
+    """C whose lines fit, where they can be broken: between arguments and operands, as far outside as can be.
+
+    A comment behind code moves in front of it. Macros stay as they are: a model does not make them longer.
+
+    >>> print(folded("static void f(" + "const int8_t *restrict a_long_name_of_a_pointer, " * 3 + "int32_t n)"))
+    static void f(const int8_t *restrict a_long_name_of_a_pointer, const int8_t *restrict a_long_name_of_a_pointer,
+        const int8_t *restrict a_long_name_of_a_pointer, int32_t n)
+    """
+    lines: list[str] = []
+    in_comment = False
+    for line in text.split("\n"):
+        is_macro = line.endswith("\\") or (lines and lines[-1].endswith("\\"))
+        if len(line) <= WIDTH or is_macro:
+            lines.append(line)
+        elif in_comment:
+            lines += _folded_comment_line(line)
+        elif match := _LONE_COMMENT.fullmatch(line):
+            lines += _folded_comment(*match.groups())
+        else:
+            lines += [line] if line.lstrip().startswith("/*") else _folded_code(line)
+        in_comment = line.rfind("/*") > line.rfind("*/") or (in_comment and "*/" not in line)
+    return "\n".join(lines)
+
+
+def _folded_comment(indent: str, text: str) -> list[str]:
+    leader = f"{indent} * "
+    return [f"{indent}/*", *textwrap.wrap(text, WIDTH, initial_indent=leader, subsequent_indent=leader), f"{indent} */"]
+
+
+def _folded_comment_line(line: str) -> list[str]:
+    match = _INSIDE_COMMENT.fullmatch(line)
+    if match is None:
+        return [line]
+    leader, text = match.groups()
+    return textwrap.wrap(text, WIDTH, initial_indent=leader, subsequent_indent=leader, break_long_words=False)
+
+
+def _folded_code(line: str) -> list[str]:
+    lines, rest = [], line
+    indent = len(line) - len(line.lstrip())
+    if match := _COMMENT_BEHIND.fullmatch(line):
+        code, text = match.groups()
+        return folded(f"{' ' * indent}/* {text} */\n{code}").split("\n")
+    if line.startswith("#"):
+        return [line]
+    if line[-1] in ";{)":  # not a line of a list, whose items stay below each other
+        indent += 4
+    while len(rest) > WIDTH and (end := _break(rest, indent)):
+        lines.append(rest[:end].rstrip())
+        rest = " " * indent + rest[end:].lstrip()
+    return [*lines, rest]
+
+
+def _break(line: str, indent: int) -> int | None:
+    """Where to break: of the places within the width that the fewest parentheses enclose, the last one.
+
+    After `=` only if all that follows fits on a line of this indentation.
+    """
+    start = len(line) - len(line.lstrip())
+    found = []
+    for rank, pattern in enumerate(_BREAKS):
+        for match in pattern.finditer(line, start):
+            end = match.end()
+            fits = len(line[:end].rstrip()) <= WIDTH
+            if fits and (match[0] != "= " or indent + len(line) - end <= WIDTH):
+                found.append((_depth(line[:end]), rank, -end))
+    if found:
+        return -min(found)[2]
+    return max((match.end() for match in _LAST_RESORT.finditer(line, start) if match.end() <= WIDTH), default=None)
+
+
+def _depth(text: str) -> int:
+    return sum(text.count(c) for c in "([{") - sum(text.count(c) for c in ")]}")

@@ -1,0 +1,64 @@
+"""Lines of generated C that are too long for a page."""
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qcgen.render.fold import WIDTH, folded
+
+NAMES = st.text(st.sampled_from("abc_"), min_size=1, max_size=50)
+CALLS = st.builds(
+    lambda indent, names: " " * indent + f"y = {names[0]}({', '.join(names)}) + {' + '.join(names)};",
+    st.integers(0, 40),
+    st.lists(NAMES, min_size=1, max_size=12),
+)
+
+
+def tokens(text):
+    return re.findall(r"\w+|\S", text)
+
+
+@given(CALLS)
+def test_code_is_broken_between_tokens_alone(line):
+    assert tokens(folded(line)) == tokens(line)
+
+
+@given(CALLS)
+def test_code_fits(line):
+    assert all(len(each) <= WIDTH for each in folded(line).split("\n"))
+
+
+def test_what_fits_stays_as_it_is():
+    text = "    f(a,   b); /* c */\n#define X 1\n\n"
+    assert folded(text) == text
+
+
+def test_arguments_are_parted_before_those_of_inner_calls():
+    line = "    store(" + "first_value(a, b), " * 6 + "last_value(a, b));"
+    assert all(each.count("(") - each.count(")") in {0, 1, -1} for each in folded(line).split("\n"))
+    assert folded(line).split("\n")[1].startswith("        first_value(a, b)")
+
+
+def test_items_of_a_list_stay_below_each_other():
+    line = "        " + ", ".join(f"A_LONG_NAME_OF_AN_ENUMERATOR_{i} = {i}" for i in range(6)) + ","
+    assert all(each.startswith("        A_LONG") for each in folded(line).split("\n"))
+
+
+def test_a_comment_becomes_one_of_several_lines():
+    assert folded("    /* " + "word " * 40 + "*/").split("\n")[0::3] == ["    /*", "     */"]
+
+
+def test_a_line_of_a_comment_keeps_its_indentation():
+    text = "/*\n *   " + "word " * 40 + "\n */"
+    assert folded(text).split("\n")[2].startswith(" *   word")
+
+
+def test_a_comment_behind_code_moves_before_it():
+    code = "    int32_t " + "a" * 100 + ";"
+    assert folded(f"{code} /* what it is */") == f"    /* what it is */\n{code}"
+
+
+def test_directives_are_never_broken():
+    text = "#define LONG " + "a, " * 60 + "\\\n    " + "b, " * 60
+    assert folded(text) == text

@@ -17,7 +17,7 @@ from qcgen.kernels.scalar.cost import CONV as COSTS
 from qcgen.kernels.scalar.cost import Work, conv_work, estimate, loop_instructions
 from qcgen.kernels.scalar.output import output_support, scalar_output
 from qcgen.kernels.scalar.sums import Segment, core_of, large_groups, segments, sums_support, table
-from qcgen.kernels.scalar.window import Window, window
+from qcgen.kernels.scalar.window import MAX_RUNS, Window, window
 from qcgen.kernels.text import window_shape
 
 BLOCK = 4  # pixels at a time: two words of two
@@ -25,8 +25,13 @@ MAX_CHUNK = 16  # channels whose sums are kept on the stack, 16 bytes each
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
-    """Serves convolutions of channels-last images without groups."""
-    return why_not_plain(op, setting)
+    """Serves convolutions of channels-last images without groups whose windows are in few pieces."""
+    reason = why_not_plain(op, setting)
+    if reason is not None:
+        return reason
+    assert isinstance(op, Conv)
+    runs = window(op.geometry, core_of(setting.core).widen).runs
+    return f"a window is {runs} pieces of the image, more than {MAX_RUNS}" if runs > MAX_RUNS else None
 
 
 def packed_bytes(op: Conv, setting: Setting) -> Packed:
@@ -56,13 +61,13 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "window": planned,
         "segments": tuple(block(s, g.taps) for s in blocks),
         "padding_byte": packed.padding - packed.x_shift,
-        "shift_text": f" - {-packed.x_shift * 0x10001}" if packed.x_shift else "",
+        "shift": -packed.x_shift,
         "uses_string": planned.is_gathered,
     }
     constants = _constants(op, packed, weights, blocks, planned)
     scratch = [Scratch(2 * 4 * g.taps, 4)]
     if planned.is_gathered:
-        scratch.append(Scratch(min(prod(g.output), BLOCK) * g.taps, 1))
+        scratch.append(Scratch(min(prod(g.output), 2) * g.taps, 1))
     support = ("scalar_sums", *sums_support(blocks), "right_shift", *output_support(op, packed))
     return Prepared(constants, context, tuple(scratch), support, packed.certificate)
 
@@ -73,14 +78,39 @@ def _image_context(g: ConvGeometry) -> dict[str, object]:
     return {
         "pixels": pixels,
         "lanes": min(pixels, BLOCK),
-        # An image of fewer pixels than a block has repeats the last one.
-        "widened": tuple((min(i, pixels - 1), min(i + 1, pixels - 1)) for i in (0, 2)),
+        "is_looped": pixels >= BLOCK,
+        "pairs_of_few": _pairs_of_few(pixels) if pixels < BLOCK else (),
         "has_overlap": pixels > BLOCK and pixels % BLOCK != 0,
         "last": last_block(g),
         "is_split": g.batch > 1,
         "x_image": g.in_channels * prod(g.input),
         "y_image": g.out_channels * pixels,
     }
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The windows of two ``pixels``, which are widened together.
+
+    There are two places for runs, 0 and 1: windows are ``found`` for some of them beforehand; then those in ``first``
+    and ``second`` are the pixels'.
+    """
+
+    pixels: tuple[int, int]
+    found: tuple[int, ...]
+    first: int
+    second: int
+
+
+def _pairs_of_few(pixels: int) -> tuple[Pair, Pair]:
+    """The four windows of an image of fewer pixels than a block has, which repeats the last one."""
+    match pixels:
+        case 1:
+            return Pair((0, 0), (0,), 0, 0), Pair((0, 0), (), 0, 0)
+        case 2:
+            return Pair((0, 1), (0, 1), 0, 1), Pair((1, 1), (), 1, 1)
+        case _:
+            return Pair((0, 1), (0, 1), 0, 1), Pair((2, 2), (0,), 0, 0)
 
 
 def _constants(
@@ -104,6 +134,8 @@ def _constants(
 class Block:
     """Blocks of channels, and how many channels' sums are kept at a time; ``is_ragged``: fewer the last time.
 
+    ``is_single``: those of all channels.
+
     Their weights begin ``offset`` elements behind the first of all.
     """
 
@@ -111,6 +143,7 @@ class Block:
     offset: int
     chunk: int
     is_ragged: bool
+    is_single: bool
 
 
 def block(s: Segment, taps: int) -> Block:
@@ -118,7 +151,7 @@ def block(s: Segment, taps: int) -> Block:
     blocks = (s.beyond - s.first) // s.width
     most = min(MAX_CHUNK // s.width, blocks)
     chunk = max((n for n in range(most // 2, most + 1) if n and blocks % n == 0), default=most)
-    return Block(s, s.first * taps, chunk * s.width, blocks % chunk != 0)
+    return Block(s, s.first * taps, chunk * s.width, blocks % chunk != 0, chunk == blocks)
 
 
 def last_block(g: ConvGeometry) -> tuple[int, ...]:

@@ -94,7 +94,10 @@ def _constants(packed: Packed, weights: Int64s, wide: bool) -> tuple[Constants, 
     """The weights for the fewest instructions (``wide``) or the least flash, where sums start, the output step's."""
     text = "weights of blocks of four channels, a, b, c, d: for each element a + b * 2^16, c + d * 2^16."
     if not wide:
-        text = "weights plus 128 of blocks of four channels, a, b, c, d: for two elements bytes a a b b, c c d d."
+        text = (
+            "weights plus 128 of blocks of four channels, a, b, c, d. Two words for two elements: from the lowest byte "
+            "on a of element 0, a of 1, b of 0, b of 1; then the same of c and d."
+        )
     return (
         Constants("weights", "int32_t", _pairs(weights) if wide else _bytes(weights), text),
         Constants("start", "int32_t", packed.start, "where each accumulator starts."),

@@ -73,7 +73,7 @@ def _image_context(op: Conv, planned: Rows) -> dict[str, object]:
         "is_row": planned.count == 1,
         "rows_left": planned.rows_left,
         "copies": unrolled(width.copied, MAX_COPIES if width.copied <= MAX_COPIES else LOOP_COPIES),
-        "is_padded": g.is_padded,
+        "is_padded": planned.has_padding,
         "has_rest": g.in_channels % planned.plane.lanes != 0,
         "x_image": g.in_channels * prod(g.input),
         "y_image": g.out_channels * prod(g.output),
@@ -131,7 +131,7 @@ def _work(op: Conv, packed: Packed, setting: Setting) -> tuple[float, ...]:
     places = sum(group.count * len({place for tap in group.taps for _, place in tap.places}) for group in groups)
     weights = sum(group.count * len(group.taps) for group in groups)
     return (
-        g.batch * bands * plane.bytes * g.is_padded,
+        g.batch * bands * plane.bytes * planned.has_padding,
         quads * rows * (width.copied + 2),
         quads * lanes * bands,
         lines * (products + weights + (products if planned.how.reloads else places)),

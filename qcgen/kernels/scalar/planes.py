@@ -92,7 +92,8 @@ class Group:
     @property
     def sums(self) -> tuple[tuple[str, str], ...]:
         """Each sum and where its code goes, in C: as many as outputs, which a template cannot collect in a list."""
-        return tuple((f"sum{i}", f"out + {i} * COLUMN" if i else "out") for i in self.range)
+        places = ("out", "out + COLUMN", *(f"out + {i} * COLUMN" for i in self.range[2:]))
+        return tuple((f"sum{i}", places[i]) for i in self.range)
 
 
 def core(setting: Setting) -> Core:
@@ -176,9 +177,19 @@ class Rows:
         return sum(group.count for group in self.groups)
 
     @property
+    def has_padding(self) -> bool:
+        """Whether windows meet padding in the plane: above or below, or beside if a row's is not left out."""
+        beside = self.count > 1 and _is_padded(self.width)
+        return beside or _is_padded(self.height)
+
+    @property
     def rows_left(self) -> int:
         """Bytes from behind a row's last group to the next row of windows."""
         return self.height.stride * self.plane.row - sum(group.step * group.count for group in self.groups)
+
+
+def _is_padded(axis: SteppedAxis) -> bool:
+    return axis.pad > 0 or axis.reached - axis.pad > axis.input
 
 
 def rows_of(g: ConvGeometry, how: Core) -> Rows:

@@ -12,6 +12,7 @@ from qcgen.kernels.unroll import Unrolled, unrolled
 
 MAX_GATHERED = 256  # elements of a window at the border that are collected beforehand
 FEW_CHANNELS = 16  # up to which a tap is too short to be widened by itself
+MAX_RUNS = 32  # of a window: the C function keeps pointers to those of two windows on its stack, 4 bytes each
 
 
 @dataclass(frozen=True)
@@ -19,8 +20,9 @@ class Window:
     """A window as ``runs`` of ``run`` elements that lie side by side in the image.
 
     ``is_gathered``: at the border, rows of taps that leave the image are collected beforehand; otherwise runs there
-    are single taps, which leave the image as a whole. ``is_rows``: a run is a row of taps. ``walked`` are the axes that
-    a loop over the runs has; ``inner`` is the indent within. ``steps`` widen a run.
+    are single taps, which leave the image as a whole. ``is_rows``: a run is a
+    row of taps. ``walked`` are the axes that a loop over the runs has; ``inner`` is the indent within. ``steps`` widen
+    a run.
     """
 
     runs: int
@@ -63,7 +65,8 @@ def window(g: ConvGeometry, unroll: int) -> Window:
     spatial = axes(g, Layout.CHANNELS_LAST)
     has_border = any_at_border(spatial)
     is_row = g.dilations[-1] == 1 or g.kernel[-1] == 1
-    is_gathered = is_row and has_border and g.taps <= MAX_GATHERED and g.in_channels < FEW_CHANNELS
+    is_short = g.taps <= MAX_GATHERED and g.in_channels < FEW_CHANNELS
+    is_gathered = is_row and has_border and (is_short or prod(g.kernel) > MAX_RUNS)
     is_rows = is_row and (is_gathered or not has_border)
     run = g.in_channels * (g.kernel[-1] if is_rows else 1)
     around = spatial[:-1] if is_rows else spatial

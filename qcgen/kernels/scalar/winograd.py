@@ -23,7 +23,10 @@ G2 = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]], np.int64)
 """Twice Winograd's G, so that it is whole; weights become four times G g Gt."""
 
 ELEMENT_HIGH = 510
-"""The largest magnitude of an element of Bt d B; an output takes 9 of the 16."""
+"""The largest magnitude of an element of Bt d B, but for the one that is a sum of four pixels: twice as much.
+
+An output takes 9 of the 16, that one among them, which counts as two.
+"""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     if g.output[0] < 2 * g.dilations[0] or g.output[1] < 4 * g.dilations[1]:
         return f"{g.output[0]}x{g.output[1]} outputs are less than two tiles of 2x2"
     packed = _packed(op, setting)
-    if packed.wraps or 9 * ELEMENT_HIGH * np.abs(_transformed(packed, g)).sum(axis=2).max() >= 2**31:
+    if packed.wraps or 10 * ELEMENT_HIGH * np.abs(_transformed(packed, g)).sum(axis=2).max() >= 2**31:
         return "the sums of its transformed weights may leave int32"
     return None
 
@@ -96,7 +99,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "y_image": g.out_channels * prod(g.output),
         "uses_string": gathers,
     }
-    meaning = "four times G g Gt [16 positions][input channels], some output channels side by side."
+    widths = " or ".join(str(block.width) for block in blocks)
+    shape = f"[16 positions][{g.in_channels} input channels][{widths} output channels]"
+    meaning = f"Winograd's 4 (G g Gt), of each block of channels {shape}."
     constants = (
         Constants("weights", "int16_t", _weights(packed, g, blocks), meaning),
         Constants("start", "int32_t", packed.start, "where each accumulator starts."),

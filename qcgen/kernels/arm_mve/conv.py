@@ -62,7 +62,7 @@ def _window_context(op: Conv, planned: Window) -> dict[str, object]:
     return {
         "planned": planned,
         "takes_copies": planned.copies and not planned.on_stack,
-        "spills": planned.bytes > g.taps + planned.step,
+        "spilled": _spilled(planned) if planned.bytes > g.taps + planned.step else "",
         "is_flat": is_flat,
         "is_called": planned.copies or not is_flat,
         "axes": walked,
@@ -71,6 +71,12 @@ def _window_context(op: Conv, planned: Window) -> dict[str, object]:
         "runs_indent": INDENT * len(runs),
         "row": walked[-1],
     }
+
+
+def _spilled(planned: Window) -> str:
+    """What is to be said of the bytes of a copy that fill up its last vector."""
+    state = "stay 0" if planned.on_stack else "are never written"
+    return f"Bytes of a copy behind its elements {state}; they meet weights of 0."
 
 
 def _image_context(op: Conv) -> dict[str, object]:

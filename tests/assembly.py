@@ -1,0 +1,133 @@
+"""Statements of inline assembly in C, read far enough to tell which operands share registers where they must not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+STATEMENT = re.compile(r"__asm__\s*(?:volatile)?\s*\(")
+STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
+OPERAND = re.compile(r'(?:\[(\w+)\]\s*)?"([^"]+)"\s*\(')
+REFERENCE = re.compile(r"%[a-zA-Z]?(?:(\d+)|\[(\w+)\])")
+REGISTER = re.compile(r"\b(?:r\d+|lr)\b")
+LABEL = re.compile(r"(\d+):")
+BACK = re.compile(r"\b(\d+)b$")
+
+WRITES = {
+    **dict.fromkeys("b bne beq cmp subs.w str strb strh strd vstrb.8 wlstp.8 letp".split(), 0),
+    **dict.fromkeys("ldrd".split(), 2),
+    **dict.fromkeys("ldr ldrb ldrsb ldrh ldrsh lb lbu lh lhu lw vldrb.8 vldrw.u32".split(), 1),
+    **dict.fromkeys("add adds sub subs mul muls mla and ands srli srai lsrs asrs mov movs uxth sxtb".split(), 1),
+    **dict.fromkeys("smlad smuad smmul smmla pkhbt pkhtb sxtb16 uxtb16 sxtab16 uxtab16".split(), 1),
+    **dict.fromkeys("veor vmladav.s8 vmladava.s8 vqrshrnb.s32 vqmovnb.s16 vqmovunb.s16".split(), 1),
+    "vmov": 2,  # two lanes, from two registers
+    "ldmia": 1,  # the list, written behind the address
+}
+"""How many operands an instruction writes, the first ones; an address that moves is one more."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand of a statement: its number, name and constraint."""
+
+    number: int
+    name: str
+    constraint: str
+
+    @property
+    def is_input(self) -> bool:
+        return self.constraint[0] not in "=+"
+
+    def may_share(self, other: Operand) -> bool:
+        """Whether a register can hold both: "w" are vectors, and of the general registers "l" those that "h" are not."""
+        banks = {self.constraint[-1], other.constraint[-1]}
+        return banks != {"l", "h"} and (banks == {"w"} or "w" not in banks)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement: its instructions in the order in which they run, loops twice."""
+
+    instructions: tuple[str, ...]
+    operands: tuple[Operand, ...]
+    clobbers: frozenset[str]
+
+    @property
+    def problems(self) -> Iterator[str]:
+        """Operands that are written before an input is read that may be in the same register, and what is not told."""
+        for index, instruction in enumerate(self.instructions):
+            later = {reference for each in self.instructions[index + 1 :] for reference in REFERENCE.findall(each)}
+            waiting = [each for each in self.operands if each.is_input and is_among(each, later)]
+            for each in self.operands:
+                if is_among(each, written(instruction)) and "&" not in each.constraint:
+                    yield from (
+                        f"{instruction}: writes {each.constraint} while {other.name or other.number} waits"
+                        for other in waiting
+                        if each.may_share(other)
+                    )
+            for register in set(REGISTER.findall(instruction)) - self.clobbers:
+                yield f"{instruction}: {register} is not among the clobbered registers"
+
+
+def is_among(operand: Operand, references: set[tuple[str, str]]) -> bool:
+    return (str(operand.number), "") in references or (bool(operand.name) and ("", operand.name) in references)
+
+
+def written(instruction: str) -> set[tuple[str, str]]:
+    """The references to operands that an instruction writes."""
+    mnemonic, _, text = instruction.partition(" ")
+    operands = [each.strip() for each in re.split(r",(?![^\[{]*[\]}])", text)]
+    if mnemonic == "ldmia":
+        return set(REFERENCE.findall(text))
+    found = set(REFERENCE.findall(" ".join(operands[: WRITES[mnemonic]])))
+    for operand, behind in zip(operands, [*operands[1:], ""], strict=True):
+        if operand.startswith("[") and (operand.endswith("!") or behind):
+            found |= set(REFERENCE.findall(operand))
+    return found
+
+
+def statements(code: str) -> Iterator[Statement]:
+    """The statements of a preprocessed C file; not the names of registers in declarations."""
+    for match in STATEMENT.finditer(code):
+        parts = _parts(code[match.end() :])
+        if len(parts) > 1:
+            yield _statement(*parts, *[""] * (4 - len(parts)))
+
+
+def _statement(text: str, outputs: str, inputs: str, clobbers: str) -> Statement:
+    lines = "".join(STRING.findall(text)).replace("\\t", " ").split("\\n")
+    found = [*OPERAND.findall(outputs), *OPERAND.findall(inputs)]
+    operands = tuple(Operand(number, *each) for number, each in enumerate(found))
+    return Statement(tuple(_run(lines)), operands, frozenset(STRING.findall(clobbers)))
+
+
+def _run(lines: list[str]) -> Iterator[str]:
+    """The instructions in the order in which they run; a branch back is taken once."""
+    body: dict[str, list[str]] = {}
+    for line in (line.strip() for line in lines):
+        if not line or line.startswith("."):
+            continue
+        if label := LABEL.fullmatch(line):
+            body[label[1]] = []
+            continue
+        for each in body.values():
+            each.append(line)
+        yield line
+        if back := BACK.search(line):
+            yield from body[back[1]]
+
+
+def _parts(text: str) -> list[str]:
+    """What stands between the colons of a statement, up to the parenthesis that closes it."""
+    parts, depth, is_quoted = [""], 0, False
+    for index, c in enumerate(text):
+        is_quoted ^= c == '"' and text[index - 1] != "\\"
+        depth += 0 if is_quoted else (c == "(") - (c == ")")
+        if depth < 0:
+            break
+        if c == ":" and not is_quoted and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return parts

@@ -1,0 +1,65 @@
+"""Inline assembly tells the compiler what it does: operands that share a register would be read after the other's write.
+
+Whether a compiler makes use of it depends on constants that it finds by chance, so runs on an emulated core rarely show
+such a mistake.
+"""
+
+import subprocess
+
+import pytest
+from assembly import statements
+from batch import require, unit
+from cases import CASES
+from cases_arm_mve import CONVOLUTIONS
+from cases_mve_depthwise import DEPTHWISE
+
+from qcgen.plan.names import SUPPORT_NAMES
+from qcgen.render import ADVICE, environment, templates
+from qcgen.targets import TARGETS
+
+CORES = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55", "rv32imc")
+
+
+def preprocessed(code, core):
+    """A C file as the compiler sees it that builds for the core."""
+    target = TARGETS[core]
+    require(target.compiler)
+    command = [target.compiler, *target.flags, "-std=c99", "-O2", "-E", "-P", "-"]
+    return subprocess.run(command, input=code, capture_output=True, text=True, check=True).stdout
+
+
+def support_code(core):
+    """A C file of all functions that generated files share."""
+    names = [name for name in SUPPORT_NAMES if (templates() / "support" / f"{name}.c.jinja").is_file()]
+    context = {"prefix": "net", "advice": ADVICE}
+    return "".join(environment().get_template(f"support/{name}.c.jinja").render(context) for name in names)
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_what_generated_files_share_reads_no_operand_after_its_register_is_written(core):
+    found = list(statements(preprocessed(support_code(core), core)))
+    assert found
+    assert not [problem for statement in found for problem in statement.problems]
+
+
+def test_kernels_read_no_operand_after_its_register_is_written():
+    units = [unit(case, "nhwc", "speed", "cortex-m55") for case in (*CONVOLUTIONS[::4], *DEPTHWISE[::4], *CASES[::20])]
+    for each in units:
+        code = each.artifact.files[f"{each.name}.c"].replace(f'#include "{each.name}.h"', "#include <stdint.h>")
+        found = list(statements(preprocessed(code, "cortex-m55")))
+        assert not [problem for statement in found for problem in statement.problems], each.name
+
+
+SUM_AND_SHIFT = """
+__asm__("add %0, %0, %2\\n\\t" "asrs %[x], %[x], #1\\n\\t" "add %0, %0, %3" : {} (sum), [x] "+&r"(x) : "r"(a), "r"(b));
+"""
+
+
+def test_a_sum_that_is_written_before_an_operand_is_read_is_found():
+    [statement] = statements(SUM_AND_SHIFT.format('"+r"'))
+    assert list(statement.problems) == ["add %0, %0, %2: writes +r while 3 waits"]
+
+
+def test_a_register_that_is_not_told_is_found():
+    [statement] = statements('__asm__("add r4, %0, #1" : : "r"(a) : "r5");')
+    assert list(statement.problems) == ["add r4, %0, #1: r4 is not among the clobbered registers"]

@@ -40,7 +40,7 @@ class Operand:
         return self.constraint[0] not in "=+"
 
     def may_share(self, other: Operand) -> bool:
-        """Whether a register can hold both: "w" are vectors, and of the general registers "l" those that "h" are not."""
+        """Whether a register can hold both: "w" are vectors, and the general registers "l" are none of "h"."""
         banks = {self.constraint[-1], other.constraint[-1]}
         return banks != {"l", "h"} and (banks == {"w"} or "w" not in banks)
 

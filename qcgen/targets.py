@@ -39,6 +39,9 @@ class Target:
     product at a time, so that two in the halves of a word pay; "multiply-add" says that it adds in the same
     instruction. "no-wide-product": products of 64 bits are function calls.
 
+    ``isa`` is the instruction set of a scalar core, of which its kernels have some assembly: "armv6-m", "armv7-m" or
+    "rv32m"; "" where none has.
+
     ``clang`` are the flags for clang, which then replaces the compiler, but not the linker. ``machine`` is None where
     no emulator is needed.
     """
@@ -50,6 +53,7 @@ class Target:
     flags: tuple[str, ...]
     clang: tuple[str, ...] = ()
     machine: Machine | None = None
+    isa: str = ""
 
     @property
     def tools(self) -> str:
@@ -100,7 +104,7 @@ _VIRT = Machine(
 )
 
 
-def _cortex_m(name: str, core: str, machine: Machine, flags: str, features: str = "") -> Target:
+def _cortex_m(name: str, core: str, machine: Machine, flags: str, features: str = "", isa: str = "") -> Target:
     own = (f"-mcpu={name}", "-mthumb", *flags.split())
     # Bare-metal clang avoids unaligned words, which these cores can read, and keeps r7 for frames, unless it is told.
     told = ("-fomit-frame-pointer", *(() if name == "cortex-m0" else ("-munaligned-access",)))
@@ -112,6 +116,7 @@ def _cortex_m(name: str, core: str, machine: Machine, flags: str, features: str 
         own,
         ("--target=arm-none-eabi", *own, *told),
         machine,
+        isa,
     )
 
 
@@ -119,8 +124,8 @@ TARGETS = {
     target.name: target
     for target in (
         Target("portable", "any core, C99", frozenset(), "cc", ()),
-        _cortex_m("cortex-m0", "Cortex-M0", _AN385, "-mfloat-abi=soft", "scalar no-wide-product"),
-        _cortex_m("cortex-m3", "Cortex-M3", _AN385, "-mfloat-abi=soft", "scalar multiply-add"),
+        _cortex_m("cortex-m0", "Cortex-M0", _AN385, "-mfloat-abi=soft", "scalar no-wide-product", "armv6-m"),
+        _cortex_m("cortex-m3", "Cortex-M3", _AN385, "-mfloat-abi=soft", "scalar multiply-add", "armv7-m"),
         _cortex_m("cortex-m4", "Cortex-M4", _AN386, "-mfloat-abi=hard -mfpu=fpv4-sp-d16", "dsp"),
         _cortex_m("cortex-m7", "Cortex-M7", _AN500, "-mfloat-abi=hard -mfpu=fpv5-sp-d16", "dsp"),
         _cortex_m("cortex-m33", "Cortex-M33", _AN505, "-mfloat-abi=hard -mfpu=fpv5-sp-d16", "dsp"),
@@ -133,6 +138,7 @@ TARGETS = {
             ("-march=rv32imc", "-misa-spec=2.2", "-mabi=ilp32", "--specs=picolibc.specs"),
             ("--target=riscv32-unknown-elf", "-march=rv32imc", "-mabi=ilp32"),
             _VIRT,
+            "rv32m",
         ),
     )
 }

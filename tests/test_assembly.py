@@ -29,16 +29,16 @@ def preprocessed(code, core):
     return subprocess.run(command, input=code, capture_output=True, text=True, check=True).stdout
 
 
-def support_code():
-    """A C file of all functions that generated files share."""
+def support_code(core):
+    """A C file of all functions that generated files for the core may share."""
     names = [name for name in SUPPORT_NAMES if (templates() / "support" / f"{name}.c.jinja").is_file()]
-    context = {"prefix": "net", "advice": ADVICE}
+    context = {"prefix": "net", "advice": ADVICE, "isa": TARGETS[core].isa}
     return "".join(environment().get_template(f"support/{name}.c.jinja").render(context) for name in names)
 
 
 @pytest.mark.parametrize("core", CORES)
 def test_what_generated_files_share_reads_no_operand_after_its_register_is_written(core):
-    found = list(statements(preprocessed(support_code(), core)))
+    found = list(statements(preprocessed(support_code(core), core)))
     assert found
     assert not [problem for statement in found for problem in statement.problems]
 

@@ -13,6 +13,7 @@ from qcgen.plan.names import SUPPORT_NAMES
 from qcgen.render.filters import comment, extent, int32, int64, one_line, place, real, rows, thousands
 from qcgen.render.fold import folded
 from qcgen.render.head import certificate, memory, summary
+from qcgen.targets import TARGETS
 from qcgen.version import __version__
 
 ADVICE = ("NOINLINE", "INLINE", "RARELY", "FENCE", "ROLLED", "SUMMED")
@@ -34,6 +35,7 @@ def render(plan: Plan) -> dict[str, str]:
         "bodies": bodies,
         "advice": advice,
         "support": support,
+        "isa": TARGETS[plan.options.target].isa,
         "summary": summary(plan),
         "memory": memory(plan),
         "certificates": [certificate(call) for call in plan.calls],

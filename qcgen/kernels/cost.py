@@ -59,13 +59,13 @@ def new_terms() -> Terms:
     return defaultdict(float)
 
 
-def near_ties(prepared: Prepared, guard_role: str = "tie_window") -> float:
+def near_ties(prepared: Prepared) -> float:
     """How often an output of each channel, spread evenly, falls into its tie window: the mean over channels."""
     names: Names = prepared.context
-    for table in prepared.constants:
-        if table.role == guard_role:
-            return float(np.minimum(1.0, 2 * table.values / 2.0 ** names["output"].shift).mean())
-    return 0.0
+    output = names["output"]
+    tables = [table.values for table in prepared.constants if table.role == "tie_window"]
+    windows = tables[0] if tables else np.array(output.numbers.get("tie_window", 0))
+    return float(np.minimum(1.0, 2 * windows / 2.0**output.shift).mean())
 
 
 def count_kinds(terms: Terms, names: Names, outputs: float) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import assert_never
 
 import numpy as np
@@ -16,6 +17,12 @@ from qcgen.requantize import FixedPoint
 from qcgen.requantize.emulate import decompose
 from qcgen.requantize.fixed_point import split
 
+CONV_SCALE = "x_scale * w_scale / y_scale"
+"""What sums of products are requantized by."""
+
+SHARED = ("multiplier", "offset")
+"""The parameters that are numbers in the C where all channels share them."""
+
 Number = int | None
 """A parameter that is the same for every channel, or None where there is a table."""
 
@@ -24,9 +31,10 @@ Number = int | None
 class Output:
     """What the templates of ``templates/epilogue`` need to know.
 
-    ``kind`` is "raw" or the arithmetic of FixedPoint, ``word`` and ``subtracts`` the latter's; parameters are numbers
-    where all channels share them, else None and there is a table of that name. ``is_per_channel``: the C function reads
-    a table and so needs the channel.
+    ``kind`` is "raw" or the arithmetic of FixedPoint, ``word`` and ``subtracts`` the latter's; ``meaning`` is
+    the code as a function of the accumulator, in words. Parameters that all channels share are in ``numbers``, by their
+    roles, and ``texts`` says what they are; of all others there are tables, and ``multiplier`` and ``offset`` are None.
+    ``is_per_channel``: the C function reads a table and so needs the channel.
     """
 
     kind: str
@@ -44,11 +52,16 @@ class Output:
     offset: Number
     fraction_mask: int
     word: int
+    meaning: str = ""
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_line_per_channel(self) -> bool:
         """Whether the line alone, without tie windows, needs the channel."""
-        return self.multiplier is None or self.offset is None or self.kind in ("narrow", "emulated")
+        others = {"narrow": ("limit_low", "limit_high"), "emulated": ("scale_mantissa", "scale_exponent")}
+        line = () if self.kind == "emulated" else SHARED
+        return any(role not in self.numbers for role in (*line, *others.get(self.kind, ())))
 
 
 @dataclass(frozen=True)
@@ -91,12 +104,22 @@ def prepare_epilogue(op: Conv, reach: Reach, features: frozenset[str], bits: int
 
 
 def prepare_requantize(
-    meaning: Requantize, c_type: str, reach: Reach, features: frozenset[str], bits: int = 0
+    meaning: Requantize,
+    c_type: str,
+    reach: Reach,
+    features: frozenset[str],
+    bits: int = 0,
+    *,
+    scale: str = CONV_SCALE,
+    is_alone: bool = False,
 ) -> Epilogue:
-    """The same for any operator whose accumulators, one per scale of ``meaning``, become codes of type ``c_type``."""
+    """The same for any operator whose accumulators, one per scale of ``meaning``, become codes of type ``c_type``.
+
+    ``scale`` says in comments what that is. ``is_alone``: all channels have the same one, and no table is needed.
+    """
     stairs = requantize.staircase(meaning, reach.lo, reach.hi)
     fixed = requantize.choose(stairs, narrow="no-wide-product" in features, bits=bits)
-    return _fixed(c_type, meaning, reach, fixed)
+    return _fixed(c_type, meaning, reach, fixed, scale, is_alone)
 
 
 def _raw(op: Conv, reach: Reach) -> Epilogue:
@@ -106,9 +129,11 @@ def _raw(op: Conv, reach: Reach) -> Epilogue:
     )
 
 
-def _fixed(c_type: str, meaning: Requantize, reach: Reach, fixed: FixedPoint) -> Epilogue:
+def _fixed(c_type: str, meaning: Requantize, reach: Reach, fixed: FixedPoint, scale: str, is_alone: bool) -> Epilogue:
     emulates = fixed.is_guarded or fixed.arithmetic == "emulated"
-    constants = _line_constants(fixed) + (_emulation_constants(fixed, meaning) if emulates else ())
+    parameters = _line_constants(fixed, scale) + (_emulation_constants(fixed, meaning) if emulates else ())
+    shared = {p.role for p in parameters if is_alone or (p.role in SHARED and _shared(p.values) is not None)}
+    constants = tuple(p for p in parameters if p.role not in shared)
     output = Output(
         kind=fixed.arithmetic,
         c_type=c_type,
@@ -125,6 +150,9 @@ def _fixed(c_type: str, meaning: Requantize, reach: Reach, fixed: FixedPoint) ->
         offset=_shared(fixed.offset),
         fraction_mask=(1 << fixed.shift) - 1,
         word=fixed.word,
+        meaning=f"acc{f' / {2**fixed.bits}' if fixed.bits else ''} * {scale} + y_zero_point, rounded.",
+        numbers={p.role: int(p.values[0]) for p in parameters if p.role in shared},
+        texts={p.role: p.meaning.removesuffix(".") for p in parameters if p.role in shared},
     )
     certificate = Certificate(reach.bounds, reach.wraps, fixed.forms, fixed.comparisons)
     guarded = np.flatnonzero(fixed.guard)
@@ -154,24 +182,24 @@ def _shared(values: Int64s) -> Number:
     return int(values[0]) if (values == values[0]).all() else None
 
 
-def _line_constants(fixed: FixedPoint) -> tuple[Constants, ...]:
+def _line_constants(fixed: FixedPoint, scale: str) -> tuple[Constants, ...]:
+    """The parameters of the line, all as tables."""
     if fixed.arithmetic == "emulated":
         return ()
     unit = fixed.shift + fixed.prescale + (fixed.word if fixed.arithmetic in ("high word", "split") else 0)
     wide = fixed.arithmetic == "wide"
-    constants = []
-    if _shared(fixed.multiplier) is None:
-        parts = (
-            f", from bit {fixed.word} on in the upper half, the rest in the lower one"
-            if fixed.arithmetic == "split"
-            else ""
-        )
-        meaning = f"x_scale * w_scale / y_scale in units of 2^-{unit}{parts}."
-        constants.append(Constants("multiplier", "int32_t", _multiplier(fixed), meaning))
-    if _shared(fixed.offset) is None:
-        place = fixed.shift + (fixed.prescale if wide else 0)
-        meaning = f"y_zero_point and rounding, in units of 2^-{place}."
-        constants.append(Constants("offset", "int64_t" if wide else "int32_t", fixed.offset, meaning))
+    is_split = fixed.arithmetic == "split"
+    parts = f", from bit {fixed.word} on in the upper half, the rest in the lower one" if is_split else ""
+    place = fixed.shift + (fixed.prescale if wide else 0)
+    constants = [
+        Constants("multiplier", "int32_t", _multiplier(fixed), f"{scale} in units of 2^-{unit}{parts}."),
+        Constants(
+            "offset",
+            "int64_t" if wide else "int32_t",
+            fixed.offset,
+            f"y_zero_point and rounding, in units of 2^-{place}.",
+        ),
+    ]
     if fixed.arithmetic == "narrow":
         meaning = "below this accumulator the output no longer changes."
         constants.append(Constants("limit_low", "int32_t", fixed.clamp_low, meaning))
@@ -184,10 +212,14 @@ def _emulation_constants(fixed: FixedPoint, meaning: Requantize) -> tuple[Consta
     what = f"the scale in float32, of sums times {2**fixed.bits}," if fixed.bits else "the scale in float32"
     constants = [
         Constants("scale_mantissa", "int32_t", mantissa, f"{what} is scale_mantissa * 2^scale_exponent."),
-        Constants("scale_exponent", "int16_t", exponent - fixed.bits, "see scale_mantissa."),
+        Constants(
+            "scale_exponent", "int16_t", exponent - fixed.bits, "the power of two that belongs to scale_mantissa."
+        ),
     ]
     if fixed.is_guarded:
-        text = f"half width of each channel's tie window, in units of 2^-{fixed.shift}; 0: the line is exact."
+        whose = "the" if fixed.guard.size == 1 else "each channel's"
+        exact = "" if fixed.guard.all() else "; 0: the line is exact"
+        text = f"half width of {whose} tie window, in units of 2^-{fixed.shift}{exact}."
         c_type = "uint16_t" if fixed.guard.max() < 2**16 else "uint32_t"
         constants.append(Constants("tie_window", c_type, fixed.guard, text))
     if fixed.subtracts:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from qcgen.intervals import INT32_MAX, Reach
@@ -9,7 +11,7 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import GlobalAveragePool, Operator, Requantize
 from qcgen.kernels.epilogue import prepare_requantize
 from qcgen.kernels.kernel import Prepared, Scratch, Setting
-from qcgen.kernels.walk import Dimension, strides, walk
+from qcgen.kernels.walk import Dimension, Number, Walk, strides, walk
 
 
 def why_no_mean(op: Operator) -> str | None:
@@ -24,10 +26,11 @@ def prepare_mean(op: Operator, setting: Setting) -> Prepared:
     if op.requantize is None:
         return Prepared((), names | {"is_float": True, "start": 0, "output": None}, (), ("compiler",), Certificate())
     reach = reach_of(op, op.requantize)
-    epilogue = prepare_requantize(op.requantize, op.y.dtype.c, reach, setting.features)
+    scale = "x_scale / (pixels * y_scale)"
+    epilogue = prepare_requantize(op.requantize, op.y.dtype.c, reach, setting.features, scale=scale, is_alone=True)
+    assert op.requantize.scale.size == 1, "all channels have one scale"
     start = epilogue.addend - op.pixels * (op.x.zero_point or 0)
     assert abs(start).max() + 255 * op.pixels <= INT32_MAX, "no sum of an image that fits a memory overflows"
-    assert start.size == 1, "all channels have one scale"
     context = names | {"is_float": False, "start": int(start[0]), "output": epilogue.output}
     scratch = (Scratch(4 * _channels(op), 4),) if names["channels_last"] else ()
     return Prepared(epilogue.constants, context, scratch, ("compiler", *epilogue.support), epilogue.certificate)
@@ -42,6 +45,16 @@ def reach_of(op: GlobalAveragePool, requantize: Requantize) -> Reach:
     return Reach(lo, hi, False)
 
 
+def _without_y(pixels: Walk) -> Walk:
+    """The same loops without the steps of y."""
+
+    def of_x(numbers: tuple[Number, ...]) -> tuple[Number, ...]:
+        return tuple(number for number in numbers if not number.name.startswith("Y_"))
+
+    outer = tuple(replace(loop, numbers=of_x(loop.numbers)) for loop in pixels.outer)
+    return replace(pixels, outer=outer, numbers=of_x(pixels.numbers))
+
+
 def _channels(op: GlobalAveragePool) -> int:
     return op.x.shape[op.channel_axis]
 
@@ -51,8 +64,8 @@ def names_of(op: GlobalAveragePool, setting: Setting) -> dict[str, object]:
     x, y = strides(op.x.shape, setting.xs[0]), strides(op.y.shape, setting.y)
     averaged = [axis for axis in range(1, len(op.x.shape)) if axis != op.channel_axis]
     # Pixels are walked through in the order of x's memory; nothing is written there.
-    pixels = walk(
-        [Dimension(op.x.shape[axis], {"x": x[axis], "y": x[axis]}) for axis in averaged], ("x", "y"), {}, depth=2
+    pixels = _without_y(
+        walk([Dimension(op.x.shape[axis], {"x": x[axis], "y": x[axis]}) for axis in averaged], ("x", "y"), {}, depth=2)
     )
     y_channel_axis = op.channel_axis if len(op.y.shape) == len(op.x.shape) else 1
     channels = _channels(op)

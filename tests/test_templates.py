@@ -46,6 +46,7 @@ FILTERS = {
     "place",
     "real",
     "rows",
+    "signature",
     # text and order
     "format",
     "indent",
@@ -57,6 +58,24 @@ FILTERS = {
 }
 TEMPLATES = sorted(path.relative_to(templates()).as_posix() for path in templates().rglob("*.jinja"))
 every_template = pytest.mark.parametrize("name", TEMPLATES)
+TIDY_KERNELS = [
+    kernel
+    for kernel in KERNELS
+    if kernel.name
+    not in (
+        "arm_dsp/conv",
+        "arm_dsp/depthwise_rows",
+        "arm_dsp/short_window",
+        "arm_dsp/winograd",
+        "arm_mve/conv",
+        "arm_mve/dense",
+        "arm_mve/depthwise",
+        "scalar/conv",
+        "scalar/depthwise",
+    )
+]
+"""All but those whose functions still have enumerators that nothing uses, in some cases."""
+
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 
 
@@ -153,6 +172,32 @@ def test_a_name_that_is_missing_is_an_error(kernel: Kernel):
         template.render(use.common)
     with pytest.raises(jinja2.UndefinedError):
         template.render({name: value for name, value in context.items() if name != "symbol"})
+
+
+def functions(text: str) -> list[str]:
+    """The bodies of the functions of a C text without comments."""
+    code = re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL)
+    return re.findall(r"^\{\n(.*?)^\}", code, re.MULTILINE | re.DOTALL)
+
+
+def idle_enumerators(body: str) -> list[str]:
+    """Those that a function defines and does not use."""
+    enums = re.findall(r"\benum \{(.*?)\}", body, re.DOTALL)
+    names = [name for enum in enums for name in re.findall(r"(\w+) =", enum)]
+    return [name for name in names if len(re.findall(rf"\b{name}\b", body)) < 2]
+
+
+def test_an_enumerator_that_nothing_uses_is_found():
+    [body] = functions("void f(void)\n{\n    enum { A = 1, B = 2 * A, /* C */\n        C = 3 };\n    g(B);\n}\n")
+    assert idle_enumerators(body) == ["C"]
+
+
+@pytest.mark.parametrize("kernel", TIDY_KERNELS, ids=lambda kernel: kernel.name)
+def test_every_enumerator_of_a_function_is_used_in_it(kernel: Kernel):
+    template = environment().get_template(kernel.template)
+    texts = {template.render({**use.context, **use.common}) for use in uses()[kernel.name]}
+    idle = {name for text in texts for body in functions(text) for name in idle_enumerators(body)}
+    assert not idle
 
 
 @every_template

@@ -5,7 +5,7 @@ from __future__ import annotations
 from qcgen.ir.program import Conv, ConvGeometry
 from qcgen.ir.types import DType, Layout
 
-_SPATIAL_NAMES = ("frames", "planes", "rows", "columns")
+_SPATIAL_NAMES = ("frame", "plane", "row", "column")
 
 
 def describe(op: Conv) -> str:
@@ -27,9 +27,18 @@ def _by(sizes: tuple[int, ...]) -> str:
 
 def window_shape(g: ConvGeometry, layout: Layout) -> str:
     """The order of a window's taps, for comments: [rows][columns][input channels] with their numbers."""
-    spatial = "".join(f"[{count} {name}]" for count, name in zip(g.kernel, _SPATIAL_NAMES[-g.rank :], strict=True))
-    channels = f"[{g.group_in} input channels]"
+    spatial = "".join(counted(count, name) for count, name in zip(g.kernel, _SPATIAL_NAMES[-g.rank :], strict=True))
+    channels = counted(g.group_in, "input channel")
     return spatial + channels if layout is Layout.CHANNELS_LAST else channels + spatial
+
+
+def counted(count: int, noun: str) -> str:
+    """A dimension of a table, for comments.
+
+    >>> counted(1, "row"), counted(3, "row")
+    ('[1 row]', '[3 rows]')
+    """
+    return f"[{count} {noun}{'' if count == 1 else 's'}]"
 
 
 def x_kind(op: Conv) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import Layout
-from qcgen.kernels.axes import INDENT, Axis, any_at_border, any_inside, axes
+from qcgen.kernels.axes import INDENT, Axis, any_at_border, any_inside, axes, inside_numbers, output_numbers
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.packing import pack, unsigned_shift
@@ -15,6 +15,7 @@ from qcgen.kernels.portable.window_sums import (
     block_size,
     shift_text,
     sum_context,
+    tap_remark,
     taps_scratch,
     weight_table,
 )
@@ -35,6 +36,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         **sum_context(op, packed, setting),
         **copy_context(g, setting.x_layout),
         "shift_text": shift_text(packed),
+        "tap_remark": tap_remark(packed),
         "padding": packed.padding,
         "wide_taps": setting.optimize == "speed",
         "has_scratch": True,
@@ -57,6 +59,8 @@ def copy_context(g: ConvGeometry, layout: Layout) -> dict[str, object]:
         "channels_last": layout is Layout.CHANNELS_LAST,
         "has_inside": any_inside(spatial),
         "has_border": any_at_border(spatial),
+        "output_numbers": output_numbers(spatial),
+        "inside_numbers": inside_numbers(spatial),
     }
 
 
@@ -80,8 +84,9 @@ def _copy_loops(g: ConvGeometry, spatial: tuple[Axis, ...], layout: Layout) -> t
         loops.append(Loop("c", count, g.group_in, "STEP_CHANNEL", plane, INDENT))
     walked = spatial[:-1] if _row_is_contiguous(g, layout) else spatial
     for axis in walked:
-        indent, step = INDENT * (len(loops) + 1), axis.step * axis.dilation
-        loops.append(Loop(f"k{axis.letter}", f"KERNEL_{axis.label}", axis.kernel, f"STEP_{axis.label}", step, indent))
+        variable, label, indent = f"k{axis.letter}", axis.label, INDENT * (len(loops) + 1)
+        remark = "from tap to tap: dilation times the step of the image" if axis is walked[0] else ""
+        loops.append(Loop(variable, f"KERNEL_{label}", axis.kernel, f"TAP_STEP_{label}", axis.tap_step, indent, remark))
     return tuple(loops)
 
 

@@ -12,7 +12,7 @@ from qcgen.ir.program import Conv, ConvGeometry, Float32s, FloatActivation, Oper
 from qcgen.ir.types import Layout
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.portable.conv import copy_context
-from qcgen.kernels.text import describe, window_shape
+from qcgen.kernels.text import counted, describe, window_shape
 
 FLOAT_BYTES = 4
 STEP = 4  # taps that share one load and store of a sum
@@ -138,8 +138,8 @@ def _weights(op: Conv, layout: Layout) -> Constants:
     if layout is Layout.CHANNELS_LAST:
         weights = weights.transpose(0, *range(2, weights.ndim), 1)
     table = weights.reshape(g.group, g.group_out, g.taps).swapaxes(1, 2).reshape(g.group * g.taps, g.group_out)
-    groups = f"[{g.group} groups]" if g.group > 1 else ""
-    meaning = f"weights {groups}{window_shape(g, layout)}[{g.group_out} channels]."
+    groups = counted(g.group, "group") if g.group > 1 else ""
+    meaning = f"weights {groups}{window_shape(g, layout)}{counted(g.group_out, 'channel')}."
     return Constants("weights", "float", table, meaning)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from qcgen.ir.program import Conv, Operator
 from qcgen.ir.types import Layout
-from qcgen.kernels.axes import INDENT, Axis, any_at_border, any_inside, axes
+from qcgen.kernels.axes import INDENT, Axis, any_at_border, any_inside, axes, inside_numbers, output_numbers
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.epilogue import guarded_channels
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
@@ -26,6 +26,7 @@ from qcgen.kernels.reasons import (
     why_taps,
     why_wraps,
 )
+from qcgen.kernels.text import counted
 
 MAX_TAPS = 64  # written out one by one; larger kernels are rare and served by portable/conv
 
@@ -78,7 +79,7 @@ def prepare_nhwc(op: Operator, setting: Setting) -> Prepared:
     spatial = axes(g, setting.x_layout)
     has_border = any_at_border(spatial)
     weights = packed.weights.T
-    meaning = f"weights [{len(weights)} taps][{g.out_channels} channels]{packed.weights_remark}."
+    meaning = f"weights {counted(len(weights), 'tap')}{counted(g.out_channels, 'channel')}{packed.weights_remark}."
     constants = [Constants("weights", packed.weights_type, weights, meaning)]
     if has_border:
         values = np.full(g.in_channels, op.x_zero_point)
@@ -87,6 +88,9 @@ def prepare_nhwc(op: Operator, setting: Setting) -> Prepared:
         "taps": _pixel_taps(spatial),
         "guarded": packed.epilogue.guarded.size,
         "pixels": prod(g.output),
+        "tap_steps": ", ".join(f"TAP_STEP_{axis.label} = {axis.tap_step}" for axis in spatial if axis.kernel > 1),
+        "output_numbers": output_numbers(spatial),
+        "inside_numbers": inside_numbers(spatial),
         "axes": spatial,
         "axes_indent": spatial[-1].indent + INDENT,
         "has_border": has_border,
@@ -103,7 +107,11 @@ def _pixel_taps(spatial: tuple[Axis, ...]) -> tuple[PixelTap, ...]:
     """The taps of a window in the order of the weights."""
     taps = []
     for place in product(*(range(axis.kernel) for axis in spatial)):
-        steps = [f"{k} * STEP_{axis.label} + " for k, axis in zip(place, spatial, strict=True) if k]
+        steps = [
+            f"{'' if k == 1 else f'{k} * '}TAP_STEP_{axis.label} + "
+            for k, axis in zip(place, spatial, strict=True)
+            if k
+        ]
         taps.append(PixelTap("".join(steps)))
     return tuple(taps)
 
@@ -119,7 +127,7 @@ def prepare_nchw(op: Operator, setting: Setting) -> Prepared:
     places = product(range(height.kernel), range(width.kernel))
     taps = [Tap(number, y * height.dilation, x * width.dilation) for number, (y, x) in enumerate(places)]
     block, is_guarded = _row_block(width.output, len(taps), setting), packed.epilogue.output.is_guarded
-    meaning = f"weights [{g.out_channels} channels][{len(taps)} taps]{packed.weights_remark}."
+    meaning = f"weights {counted(g.out_channels, 'channel')}{counted(len(taps), 'tap')}{packed.weights_remark}."
     context = _context(op, packed, setting) | {
         "taps": taps,
         "height": height,

@@ -12,6 +12,7 @@ from qcgen.ir.program import Int64s, Operator, OrionConv
 from qcgen.ir.types import Layout
 from qcgen.kernels.axes import INDENT, Axis, any_at_border, axes
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.text import counted
 from qcgen.orion.staircase import INT32_MAX, certify, fits_int32, reachable, thresholds
 
 
@@ -26,8 +27,9 @@ class EvenSpacing:
 
 @dataclass(frozen=True)
 class Loop:
-    """A counting loop of the generated C."""
+    """A counting loop of the generated C, over channels where there is no ``axis``."""
 
+    axis: Axis | None
     variable: str
     count_name: str
     indent: str
@@ -102,10 +104,9 @@ def _window_order(op: OrionConv, layout: Layout) -> Int64s:
 
 def _meaning(op: OrionConv, layout: Layout, remark: str) -> str:
     kernel = "x".join(str(size) for size in op.geometry.kernel)
-    window = f"[{op.geometry.group_in} input channels][{kernel} kernel]"
-    if layout is Layout.CHANNELS_LAST:
-        window = f"[{kernel} kernel][{op.geometry.group_in} input channels]"
-    return f"weights [{op.geometry.out_channels} channels]{window}{remark}."
+    channels = counted(op.geometry.group_in, "input channel")
+    window = f"[{kernel} kernel]{channels}" if layout is Layout.CHANNELS_LAST else f"{channels}[{kernel} kernel]"
+    return f"weights {counted(op.geometry.out_channels, 'channel')}{window}{remark}."
 
 
 def _geometry_names(op: OrionConv, setting: Setting) -> dict[str, object]:
@@ -133,10 +134,13 @@ def _geometry_names(op: OrionConv, setting: Setting) -> dict[str, object]:
 
 def _window_loops(spatial: tuple[Axis, ...], layout: Layout) -> tuple[Loop, ...]:
     """The loops over a window, outermost first, so that the innermost one walks through memory."""
-    names = [(f"k{axis.letter}", f"KERNEL_{axis.label}") for axis in spatial]
-    channel = ("c", "GROUP_IN")
-    names = [*names, channel] if layout is Layout.CHANNELS_LAST else [channel, *names]
-    return tuple(Loop(variable, count, INDENT * (depth + 1)) for depth, (variable, count) in enumerate(names))
+    walked: tuple[Axis | None, ...] = (*spatial, None) if layout is Layout.CHANNELS_LAST else (None, *spatial)
+    return tuple(
+        Loop(axis, f"k{axis.letter}", f"KERNEL_{axis.label}", INDENT * (depth + 1))
+        if axis
+        else Loop(None, "c", "GROUP_IN", INDENT * (depth + 1))
+        for depth, axis in enumerate(walked)
+    )
 
 
 ORION_CONV = Kernel("portable/orion_conv", "kernels/portable/orion_conv.c.jinja", frozenset(), why_not, prepare)

@@ -14,6 +14,7 @@ from qcgen.kernels.portable.window_sums import (
     block_size,
     shift_text,
     sum_context,
+    tap_remark,
     taps_scratch,
     weight_table,
 )
@@ -49,6 +50,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "axes": axes(g, setting.x_layout),
         "wide_taps": setting.optimize == "speed",
         "shift_text": shift_text(packed),
+        "tap_remark": tap_remark(packed),
     }
     scratch = () if is_last else (taps_scratch(g, block_size(g), setting),)
     constants = (weight_table(op, packed, setting.x_layout), *packed.constants())

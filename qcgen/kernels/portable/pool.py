@@ -13,7 +13,7 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import AveragePool, ConvGeometry, MaxPool, Operator, Tensor
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.kernels.axes import INDENT, Axis, axes
-from qcgen.kernels.cost import Estimate
+from qcgen.kernels.cost import Estimate, Names
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.portable.cost_pool import pool_terms
 from qcgen.kernels.portable.figures import FIGURES
@@ -47,7 +47,7 @@ def prepare_max(op: Operator, setting: Setting) -> Prepared:
     names = _names(op.geometry, op.x, setting)
     del names["tap_count"]
     context = names | {"is_guarded": False, "lowest": lowest, "uses_math": op.x.dtype is DType.FLOAT32}
-    return Prepared((), context, (), ("compiler",), Certificate())
+    return Prepared((), context | _row_enumerators(context), (), ("compiler",), Certificate())
 
 
 def prepare_average(op: Operator, setting: Setting) -> Prepared:
@@ -68,7 +68,8 @@ def prepare_average(op: Operator, setting: Setting) -> Prepared:
         )
         flags = {"is_float": True, "is_guarded": False, "emulates": False}
         none = dict.fromkeys((*unused, "y_scale", "y_zero", "divisor"))
-        return Prepared((), names | flags | none, (), ("compiler",), Certificate())
+        context = names | flags | none
+        return Prepared((), context | _row_enumerators(context), (), ("compiler",), Certificate())
     return _prepare_quantized(op, names, setting)
 
 
@@ -108,7 +109,7 @@ def _prepare_quantized(op: AveragePool, names: dict[str, object], setting: Setti
     form = "emulated" if not has_inside else "line" if line.guard is None else "tie window"
     certificate = Certificate(line.sums, False, {form: 1}, line.comparisons)
     constants = _emulation_tables(op, x_by, counts_taps) if emulates else ()
-    return Prepared(constants, context, scratch, support, certificate)
+    return Prepared(constants, context | _row_enumerators(context), scratch, support, certificate)
 
 
 def _emulation_tables(op: AveragePool, x_by: Quantization, counts_taps: bool) -> tuple[Constants, ...]:
@@ -184,6 +185,23 @@ def _names(g: ConvGeometry, x: Tensor, setting: Setting) -> dict[str, object]:
         "tap_loops": tuple(Nested(axis, INDENT * (1 + depth)) for depth, axis in enumerate(spatial)),
         "tap_indent": INDENT * (1 + len(spatial)),
     }
+
+
+def _row_enumerators(names: Names) -> dict[str, object]:
+    """Those that the function of a row uses, in lines: what parts windows in the image from others, and the rest."""
+    across, is_last, has_border = names["across"], names["channels_last"], names["has_border"]
+    bounds, numbers = [], []
+    for axis in names["axes"] if names["has_inside"] else ():
+        if has_border and (axis is across or names["has_row_border"]):
+            bounds.append(f"INSIDE_{axis.label} = {axis.inside_begin}, BEYOND_{axis.label} = {axis.inside_end}")
+        if is_last or has_border or axis is not across:
+            step = f", STEP_{axis.label} = {axis.step}" if is_last or axis is not across else ""
+            numbers.append(f"STRIDE_{axis.label} = {axis.stride}, PAD_{axis.label} = {axis.pad}{step}")
+    out = [f"OUT_{across.label} = {across.output}"] if is_last or has_border else []
+    out += [f"Y_PIXEL = {names['y_pixel']}"] if is_last or has_border or names["is_guarded"] else []
+    out += [f"RUN = {names['run']}"] if names["is_guarded"] else []
+    out += [f"OUT_STEP = {names['out_step']}"] if names["is_guarded"] and is_last else []
+    return {"row_bounds": tuple(bounds), "row_numbers": (*numbers, ", ".join(out)) if out else tuple(numbers)}
 
 
 def _kind(g: ConvGeometry) -> str:

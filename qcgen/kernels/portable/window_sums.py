@@ -9,7 +9,7 @@ from qcgen.ir.program import Conv, ConvGeometry
 from qcgen.ir.types import Layout
 from qcgen.kernels.kernel import Constants, Scratch, Setting
 from qcgen.kernels.packing import Packed, names_of_conv
-from qcgen.kernels.text import window_shape
+from qcgen.kernels.text import counted, window_shape
 
 SUMMED = 15
 """Up to so many products of four windows gcc -O3 writes out in every case; at 16 it depends on their types."""
@@ -19,7 +19,10 @@ MAX_BLOCK = 4  # with more windows at a time compilers run out of registers on e
 
 @dataclass(frozen=True)
 class Loop:
-    """A counting loop of the generated C: for ``variable`` < ``count_name``, ``step`` elements apart."""
+    """A counting loop of the generated C: for ``variable`` < ``count_name``, ``step`` elements apart.
+
+    ``remark`` is a comment on these steps.
+    """
 
     variable: str
     count_name: str
@@ -27,6 +30,7 @@ class Loop:
     step_name: str
     step: int
     indent: str
+    remark: str = ""
 
 
 def block_size(g: ConvGeometry) -> int:
@@ -46,13 +50,20 @@ def shift_text(packed: Packed) -> str:
     return f" + {packed.x_shift}" if packed.x_shift else ""
 
 
+def tap_remark(packed: Packed) -> str:
+    """What a copied tap is, in words."""
+    if not packed.x_shift:
+        return "A copied element: 0 to 255."
+    return f"A copied element, x + {packed.x_shift}: 0 to 255. The sums' start values take the {packed.x_shift} back."
+
+
 def weight_table(op: Conv, packed: Packed, layout: Layout) -> Constants:
     """The weights in the order of a copied window: [M][k...][C/group] for channels last, else [M][C/group][k...]."""
     g = op.geometry
     weights = packed.weights.reshape(g.out_channels, g.group_in, *g.kernel)
     if layout is Layout.CHANNELS_LAST:
         weights = weights.transpose(0, *range(2, weights.ndim), 1)
-    meaning = f"weights [{g.out_channels} channels]{window_shape(g, layout)}{packed.weights_remark}."
+    meaning = f"weights {counted(g.out_channels, 'channel')}{window_shape(g, layout)}{packed.weights_remark}."
     return Constants("weights", "int8_t", weights.reshape(g.out_channels, g.taps), meaning)
 
 

@@ -178,7 +178,6 @@ def _names(g: ConvGeometry, x: Tensor, setting: Setting) -> dict[str, object]:
         "x_plane": in_pixels,
         "y_image": g.out_channels * pixels,
         "y_channel": y_channel,
-        "y_pixel": y_pixel,
         "y_row": across.output * y_pixel,
         "row_loops": tuple(Nested(axis, INDENT * (3 + depth)) for depth, axis in enumerate(spatial[:-1])),
         "row_indent": INDENT * (2 + len(spatial)),
@@ -198,7 +197,7 @@ def _row_enumerators(names: Names) -> dict[str, object]:
             step = f", STEP_{axis.label} = {axis.step}" if is_last or axis is not across else ""
             numbers.append(f"STRIDE_{axis.label} = {axis.stride}, PAD_{axis.label} = {axis.pad}{step}")
     out = [f"OUT_{across.label} = {across.output}"] if is_last or has_border else []
-    out += [f"Y_PIXEL = {names['y_pixel']}"] if is_last or has_border or names["is_guarded"] else []
+    out += [f"Y_PIXEL = {names['y_row'] // across.output}"] if is_last or has_border or names["is_guarded"] else []
     out += [f"RUN = {names['run']}"] if names["is_guarded"] else []
     out += [f"OUT_STEP = {names['out_step']}"] if names["is_guarded"] and is_last else []
     return {"row_bounds": tuple(bounds), "row_numbers": (*numbers, ", ".join(out)) if out else tuple(numbers)}

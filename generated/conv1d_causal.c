@@ -27,7 +27,7 @@ static int32_t conv1d_causal_multiply_high(int32_t a, int32_t b)
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define CONV1D_CAUSAL_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #define CONV1D_CAUSAL_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
@@ -56,11 +56,13 @@ CONV1D_CAUSAL_CONST_ATTR static const int32_t conv1d_causal_conv1_multiplier[6] 
     1591445632, 1752919936, 1324740480, 1550427648, 1942562688, 1945996544,
 };
 
-/* conv1d_causal_conv1: the output code of an accumulator. */
+/* conv1d_causal_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static CONV1D_CAUSAL_INLINE int8_t conv1d_causal_conv1_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 6 };
-    const int32_t scaled = conv1d_causal_multiply_high(acc, conv1d_causal_conv1_multiplier[m]) + (-544);
+    const int32_t multiplier = conv1d_causal_conv1_multiplier[m];
+    const int32_t offset = -544; /* y_zero_point and rounding, in units of 2^-6 */
+    const int32_t scaled = conv1d_causal_multiply_high(acc, multiplier) + offset;
     int32_t code = scaled >> SHIFT;
 
     code = code < LOW ? LOW : code;
@@ -68,18 +70,20 @@ static CONV1D_CAUSAL_INLINE int8_t conv1d_causal_conv1_requantize(int32_t acc, i
     return (int8_t)code;
 }
 
+/* A copied element, x + 128: 0 to 255. The sums' start values take the 128 back. */
 typedef uint8_t conv1d_causal_conv1_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
 static void conv1d_causal_conv1_inside(const int8_t *restrict x, conv1d_causal_conv1_tap *restrict taps)
 {
     enum {
-        KERNEL_WIDTH = 3, STEP_WIDTH = 16,
+        KERNEL_WIDTH = 3, TAP_STEP_WIDTH = 16, /* from tap to tap: dilation times the step of the image */
         RUN = 4 /* elements that lie side by side in the image */
     };
 
     for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
-        const int8_t *run = x + kx * STEP_WIDTH;
+        const int8_t *run = x + kx * TAP_STEP_WIDTH;
+
         for (int32_t i = 0; i < RUN; i++) {
             *taps++ = (conv1d_causal_conv1_tap)(run[i] + 128);
         }
@@ -117,10 +121,9 @@ CONV1D_CAUSAL_NOINLINE static void conv1d_causal_conv1_window(const int8_t *rest
     conv1d_causal_conv1_tap *restrict taps)
 {
     enum {
-        OUT_WIDTH = 24, STRIDE_WIDTH = 1, PAD_WIDTH = 8, STEP_WIDTH = 4,
+        STRIDE_WIDTH = 1, PAD_WIDTH = 8, STEP_WIDTH = 4,
         /* Outputs from INSIDE on and before BEYOND have windows within the image. */
-        INSIDE_WIDTH = 8, BEYOND_WIDTH = 24,
-        TAPS = 12
+        INSIDE_WIDTH = 8, BEYOND_WIDTH = 24
     };
     const int32_t ox = pixel;
 
@@ -142,11 +145,10 @@ static void conv1d_causal_conv1(const int8_t *restrict x, int8_t *restrict y, co
         Y_PIXEL = 6, Y_CHANNEL = 1
     };
 
-    for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
-        const int32_t pixel = next;
+    for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = conv1d_causal_conv1_weights;
         conv1d_causal_conv1_tap *const taps0 = taps;
-        conv1d_causal_conv1_tap *const taps1 = taps + 1 * TAPS;
+        conv1d_causal_conv1_tap *const taps1 = taps + TAPS;
         conv1d_causal_conv1_tap *const taps2 = taps + 2 * TAPS;
         conv1d_causal_conv1_tap *const taps3 = taps + 3 * TAPS;
 
@@ -170,7 +172,7 @@ static void conv1d_causal_conv1(const int8_t *restrict x, int8_t *restrict y, co
             }
             weights += TAPS;
             out[0] = conv1d_causal_conv1_requantize(acc0, m);
-            out[1 * Y_PIXEL] = conv1d_causal_conv1_requantize(acc1, m);
+            out[Y_PIXEL] = conv1d_causal_conv1_requantize(acc1, m);
             out[2 * Y_PIXEL] = conv1d_causal_conv1_requantize(acc2, m);
             out[3 * Y_PIXEL] = conv1d_causal_conv1_requantize(acc3, m);
         }

@@ -27,7 +27,7 @@ static int32_t conv3d_multiply_high(int32_t a, int32_t b)
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define CONV3D_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #define CONV3D_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
@@ -58,11 +58,13 @@ CONV3D_CONST_ATTR static const int32_t conv3d_conv1_multiplier[3] = {
     1491980288, 1643362304, 1241944192,
 };
 
-/* conv3d_conv1: the output code of an accumulator. */
+/* conv3d_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static CONV3D_INLINE int8_t conv3d_conv1_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 6 };
-    const int32_t scaled = conv3d_multiply_high(acc, conv3d_conv1_multiplier[m]) + 32;
+    const int32_t multiplier = conv3d_conv1_multiplier[m];
+    const int32_t offset = 32; /* y_zero_point and rounding, in units of 2^-6 */
+    const int32_t scaled = conv3d_multiply_high(acc, multiplier) + offset;
     int32_t code = scaled >> SHIFT;
 
     code = code < LOW ? LOW : code;
@@ -70,6 +72,7 @@ static CONV3D_INLINE int8_t conv3d_conv1_requantize(int32_t acc, int32_t m)
     return (int8_t)code;
 }
 
+/* A copied element: 0 to 255. */
 typedef uint8_t conv3d_conv1_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
@@ -77,17 +80,18 @@ static void conv3d_conv1_inside(const uint8_t *restrict x, conv3d_conv1_tap *res
 {
     enum {
         IN_CHANNELS = 2, STEP_CHANNEL = 120,
-        KERNEL_DEPTH = 2, STEP_DEPTH = 30,
-        KERNEL_HEIGHT = 3, STEP_HEIGHT = 6,
+        KERNEL_DEPTH = 2, TAP_STEP_DEPTH = 30, /* from tap to tap: dilation times the step of the image */
+        KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 6,
         RUN = 3 /* elements that lie side by side in the image */
     };
 
     for (int32_t c = 0; c < IN_CHANNELS; c++) {
         for (int32_t kz = 0; kz < KERNEL_DEPTH; kz++) {
             for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-                const uint8_t *run = x + c * STEP_CHANNEL + kz * STEP_DEPTH + ky * STEP_HEIGHT;
+                const uint8_t *run = x + c * STEP_CHANNEL + kz * TAP_STEP_DEPTH + ky * TAP_STEP_HEIGHT;
+
                 for (int32_t i = 0; i < RUN; i++) {
-                    *taps++ = (conv3d_conv1_tap)(run[i]);
+                    *taps++ = run[i];
                 }
             }
         }
@@ -111,15 +115,18 @@ static void conv3d_conv1_border(const uint8_t *restrict x, int32_t oz, int32_t o
     for (int32_t c = 0; c < IN_CHANNELS; c++) {
         for (int32_t kz = 0; kz < KERNEL_DEPTH; kz++) {
             const int32_t iz = oz * STRIDE_DEPTH + kz * DILATION_DEPTH - PAD_DEPTH;
+
             for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
                 const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
+
                 for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
                     const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
+                    const int outside = iz < 0 || iz >= IN_DEPTH
+                        || iy < 0 || iy >= IN_HEIGHT
+                        || ix < 0 || ix >= IN_WIDTH;
+                    const int32_t place = c * STEP_CHANNEL + iz * STEP_DEPTH + iy * STEP_HEIGHT + ix * STEP_WIDTH;
 
-                    const int outside = iz < 0 || iz >= IN_DEPTH || iy < 0 || iy >= IN_HEIGHT || ix < 0
-                        || ix >= IN_WIDTH;
-                    *taps++ = (conv3d_conv1_tap)(outside ? PADDING
-                        : x[c * STEP_CHANNEL + iz * STEP_DEPTH + iy * STEP_HEIGHT + ix * STEP_WIDTH]);
+                    *taps++ = (conv3d_conv1_tap)(outside ? PADDING : x[place]);
                 }
             }
         }
@@ -131,21 +138,21 @@ CONV3D_NOINLINE static void conv3d_conv1_window(const uint8_t *restrict x, int32
     conv3d_conv1_tap *restrict taps)
 {
     enum {
-        OUT_DEPTH = 4, STRIDE_DEPTH = 1, PAD_DEPTH = 0, STEP_DEPTH = 30,
+        STRIDE_DEPTH = 1, PAD_DEPTH = 0, STEP_DEPTH = 30,
         OUT_HEIGHT = 5, STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 6,
         OUT_WIDTH = 6, STRIDE_WIDTH = 1, PAD_WIDTH = 1, STEP_WIDTH = 1,
         /* Outputs from INSIDE on and before BEYOND have windows within the image. */
         INSIDE_DEPTH = 0, BEYOND_DEPTH = 3,
         INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 4,
-        INSIDE_WIDTH = 1, BEYOND_WIDTH = 5,
-        TAPS = 36
+        INSIDE_WIDTH = 1, BEYOND_WIDTH = 5
     };
     const int32_t oz = pixel / (OUT_HEIGHT * OUT_WIDTH);
     const int32_t oy = pixel / OUT_WIDTH % OUT_HEIGHT;
     const int32_t ox = pixel % OUT_WIDTH;
 
-    if (oz >= INSIDE_DEPTH && oz < BEYOND_DEPTH && oy >= INSIDE_HEIGHT && oy < BEYOND_HEIGHT && ox >= INSIDE_WIDTH
-        && ox < BEYOND_WIDTH) {
+    if (oz >= INSIDE_DEPTH && oz < BEYOND_DEPTH
+        && oy >= INSIDE_HEIGHT && oy < BEYOND_HEIGHT
+        && ox >= INSIDE_WIDTH && ox < BEYOND_WIDTH) {
         x += (oz * STRIDE_DEPTH - PAD_DEPTH) * STEP_DEPTH;
         x += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
         x += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
@@ -165,11 +172,10 @@ static void conv3d_conv1(const uint8_t *restrict x, int8_t *restrict y, conv3d_c
         Y_PIXEL = 1, Y_CHANNEL = 120
     };
 
-    for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
-        const int32_t pixel = next;
+    for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = conv3d_conv1_weights;
         conv3d_conv1_tap *const taps0 = taps;
-        conv3d_conv1_tap *const taps1 = taps + 1 * TAPS;
+        conv3d_conv1_tap *const taps1 = taps + TAPS;
         conv3d_conv1_tap *const taps2 = taps + 2 * TAPS;
         conv3d_conv1_tap *const taps3 = taps + 3 * TAPS;
 
@@ -193,7 +199,7 @@ static void conv3d_conv1(const uint8_t *restrict x, int8_t *restrict y, conv3d_c
             }
             weights += TAPS;
             out[0] = conv3d_conv1_requantize(acc0, m);
-            out[1 * Y_PIXEL] = conv3d_conv1_requantize(acc1, m);
+            out[Y_PIXEL] = conv3d_conv1_requantize(acc1, m);
             out[2 * Y_PIXEL] = conv3d_conv1_requantize(acc2, m);
             out[3 * Y_PIXEL] = conv3d_conv1_requantize(acc3, m);
         }

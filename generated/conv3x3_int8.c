@@ -27,7 +27,7 @@ static int32_t conv3x3_int8_multiply_high(int32_t a, int32_t b)
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define CONV3X3_INT8_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #define CONV3X3_INT8_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
@@ -73,11 +73,13 @@ CONV3X3_INT8_CONST_ATTR static const int32_t conv3x3_int8_conv1_multiplier[8] = 
      924065216, 1017824448,  769204160,  900248320, 1127939584, 1129933568,  670696192,  719353024,
 };
 
-/* conv3x3_int8_conv1: the output code of an accumulator. */
+/* conv3x3_int8_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static CONV3X3_INT8_INLINE int8_t conv3x3_int8_conv1_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 5 };
-    const int32_t scaled = conv3x3_int8_multiply_high(acc, conv3x3_int8_conv1_multiplier[m]) + 176;
+    const int32_t multiplier = conv3x3_int8_conv1_multiplier[m];
+    const int32_t offset = 176; /* y_zero_point and rounding, in units of 2^-5 */
+    const int32_t scaled = conv3x3_int8_multiply_high(acc, multiplier) + offset;
     int32_t code = scaled >> SHIFT;
 
     code = code < LOW ? LOW : code;
@@ -85,18 +87,20 @@ static CONV3X3_INT8_INLINE int8_t conv3x3_int8_conv1_requantize(int32_t acc, int
     return (int8_t)code;
 }
 
+/* A copied element, x + 128: 0 to 255. The sums' start values take the 128 back. */
 typedef uint8_t conv3x3_int8_conv1_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
 static void conv3x3_int8_conv1_inside(const int8_t *restrict x, conv3x3_int8_conv1_tap *restrict taps)
 {
     enum {
-        KERNEL_HEIGHT = 3, STEP_HEIGHT = 32,
+        KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 32, /* from tap to tap: dilation times the step of the image */
         RUN = 12 /* elements that lie side by side in the image */
     };
 
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int8_t *run = x + ky * STEP_HEIGHT;
+        const int8_t *run = x + ky * TAP_STEP_HEIGHT;
+
         for (int32_t i = 0; i < RUN; i++) {
             *taps++ = (conv3x3_int8_conv1_tap)(run[i] + 128);
         }
@@ -117,6 +121,7 @@ static void conv3x3_int8_conv1_border(const int8_t *restrict x, int32_t oy, int3
 
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
         const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
+
         for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
             const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
 
@@ -140,12 +145,11 @@ CONV3X3_INT8_NOINLINE static void conv3x3_int8_conv1_window(const int8_t *restri
     conv3x3_int8_conv1_tap *restrict taps)
 {
     enum {
-        OUT_HEIGHT = 8, STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 32,
+        STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 32,
         OUT_WIDTH = 8, STRIDE_WIDTH = 1, PAD_WIDTH = 1, STEP_WIDTH = 4,
         /* Outputs from INSIDE on and before BEYOND have windows within the image. */
         INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 7,
-        INSIDE_WIDTH = 1, BEYOND_WIDTH = 7,
-        TAPS = 36
+        INSIDE_WIDTH = 1, BEYOND_WIDTH = 7
     };
     const int32_t oy = pixel / OUT_WIDTH;
     const int32_t ox = pixel % OUT_WIDTH;
@@ -169,11 +173,10 @@ static void conv3x3_int8_conv1(const int8_t *restrict x, int8_t *restrict y, con
         Y_PIXEL = 8, Y_CHANNEL = 1
     };
 
-    for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
-        const int32_t pixel = next;
+    for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = conv3x3_int8_conv1_weights;
         conv3x3_int8_conv1_tap *const taps0 = taps;
-        conv3x3_int8_conv1_tap *const taps1 = taps + 1 * TAPS;
+        conv3x3_int8_conv1_tap *const taps1 = taps + TAPS;
         conv3x3_int8_conv1_tap *const taps2 = taps + 2 * TAPS;
         conv3x3_int8_conv1_tap *const taps3 = taps + 3 * TAPS;
 
@@ -197,7 +200,7 @@ static void conv3x3_int8_conv1(const int8_t *restrict x, int8_t *restrict y, con
             }
             weights += TAPS;
             out[0] = conv3x3_int8_conv1_requantize(acc0, m);
-            out[1 * Y_PIXEL] = conv3x3_int8_conv1_requantize(acc1, m);
+            out[Y_PIXEL] = conv3x3_int8_conv1_requantize(acc1, m);
             out[2 * Y_PIXEL] = conv3x3_int8_conv1_requantize(acc2, m);
             out[3 * Y_PIXEL] = conv3x3_int8_conv1_requantize(acc3, m);
         }

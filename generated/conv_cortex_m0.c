@@ -21,7 +21,7 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char conv_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define CONV_CORTEX_M0_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #else
@@ -39,45 +39,16 @@ typedef struct {
     uint32_t total_b, high_b; /* and of the second */
 } conv_cortex_m0_scalar_sums;
 
-enum { CONV_CORTEX_M0_SCALAR_HALF = 0x8000 };
+#define CONV_CORTEX_M0_SCALAR_HALF INT32_C(0x8000)
 
 /* Adds two groups of 2 elements: two words each, times a weight. Both pointers step behind what is read. */
 static inline void conv_cortex_m0_scalar_two_groups2(
     const int32_t **pairs, const int8_t **weights, conv_cortex_m0_scalar_sums *sums)
 {
-#if defined(__ARM_ARCH_7M__)
-    int32_t w; /* LDM, and MLA that starts at HALF: compilers find neither */
+#if defined(__GNUC__) && defined(__ARM_ARCH_6M__)
+    int32_t w;
 
-    __asm__ volatile(
-        "ldmia %[pairs]!, {r8, r9, r10, r11}\n\t"
-        "ldrsb %[w], [%[weights]], #1\n\t"
-        "mla r8, r8, %[w], %[half]\n\t"
-        "mla r9, r9, %[w], %[half]\n\t"
-        "ldrsb %[w], [%[weights]], #1\n\t"
-        "mla r8, r10, %[w], r8\n\t"
-        "mla r9, r11, %[w], r9\n\t"
-        "add %[total_a], %[total_a], r8\n\t"
-        "add %[high_a], %[high_a], r8, asr #16\n\t"
-        "add %[total_b], %[total_b], r9\n\t"
-        "add %[high_b], %[high_b], r9, asr #16\n\t"
-        "ldmia %[pairs]!, {r8, r9, r10, r11}\n\t"
-        "ldrsb %[w], [%[weights]], #1\n\t"
-        "mla r8, r8, %[w], %[half]\n\t"
-        "mla r9, r9, %[w], %[half]\n\t"
-        "ldrsb %[w], [%[weights]], #1\n\t"
-        "mla r8, r10, %[w], r8\n\t"
-        "mla r9, r11, %[w], r9\n\t"
-        "add %[total_a], %[total_a], r8\n\t"
-        "add %[high_a], %[high_a], r8, asr #16\n\t"
-        "add %[total_b], %[total_b], r9\n\t"
-        "add %[high_b], %[high_b], r9, asr #16"
-        : [pairs] "+r"(*pairs), [weights] "+r"(*weights), [w] "=&r"(w), [total_a] "+r"(sums->total_a),
-          [high_a] "+r"(sums->high_a), [total_b] "+r"(sums->total_b), [high_b] "+r"(sums->high_b)
-        : [half] "r"(CONV_CORTEX_M0_SCALAR_HALF)
-        : "r8", "r9", "r10", "r11", "memory");
-#elif defined(__ARM_ARCH_6M__)
-    int32_t w; /* LDM, and sums in the upper registers, which compilers use for little but moves */
-
+    /* LDM, and sums in the upper registers, which compilers use for little but moves. */
     __asm__ volatile(
         ".syntax unified\n\t"
         "ldmia %[pairs]!, {r2, r3, r4, r5}\n\t"
@@ -92,10 +63,10 @@ static inline void conv_cortex_m0_scalar_two_groups2(
         "adds r2, r2, r4\n\t"
         "adds r3, r3, r5\n\t"
         "add r2, %[half]\n\t"
+        "add r3, %[half]\n\t"
         "add %[total_a], r2\n\t"
         "asrs r2, r2, #16\n\t"
         "add %[high_a], r2\n\t"
-        "add r3, %[half]\n\t"
         "add %[total_b], r3\n\t"
         "asrs r3, r3, #16\n\t"
         "add %[high_b], r3\n\t"
@@ -111,16 +82,16 @@ static inline void conv_cortex_m0_scalar_two_groups2(
         "adds r2, r2, r4\n\t"
         "adds r3, r3, r5\n\t"
         "add r2, %[half]\n\t"
+        "add r3, %[half]\n\t"
         "add %[total_a], r2\n\t"
         "asrs r2, r2, #16\n\t"
         "add %[high_a], r2\n\t"
-        "add r3, %[half]\n\t"
         "add %[total_b], r3\n\t"
         "asrs r3, r3, #16\n\t"
         "add %[high_b], r3\n\t"
         "adds %[weights], %[weights], #4"
-        : [pairs] "+l"(*pairs), [weights] "+l"(*weights), [w] "=&l"(w), [total_a] "+h"(sums->total_a),
-          [high_a] "+h"(sums->high_a), [total_b] "+h"(sums->total_b), [high_b] "+h"(sums->high_b)
+        : [pairs] "+l"(*pairs), [weights] "+l"(*weights), [w] "=&l"(w), [total_a] "+&h"(sums->total_a),
+          [high_a] "+&h"(sums->high_a), [total_b] "+&h"(sums->total_b), [high_b] "+&h"(sums->high_b)
         : [half] "h"(CONV_CORTEX_M0_SCALAR_HALF)
         : "r2", "r3", "r4", "r5", "cc", "memory");
 #else
@@ -154,36 +125,10 @@ static inline void conv_cortex_m0_scalar_two_groups2(
 static inline void conv_cortex_m0_scalar_group4(
     const int32_t **pairs, const int8_t **weights, conv_cortex_m0_scalar_sums *sums)
 {
-#if defined(__ARM_ARCH_7M__)
-    int32_t w; /* LDM, and MLA that starts at HALF: compilers find neither */
+#if defined(__GNUC__) && defined(__ARM_ARCH_6M__)
+    int32_t w;
 
-    __asm__ volatile(
-        "ldmia %[pairs]!, {r8, r9, r10, r11}\n\t"
-        "ldrsb %[w], [%[weights]], #1\n\t"
-        "mla r8, r8, %[w], %[half]\n\t"
-        "mla r9, r9, %[w], %[half]\n\t"
-        "ldrsb %[w], [%[weights]], #1\n\t"
-        "mla r8, r10, %[w], r8\n\t"
-        "mla r9, r11, %[w], r9\n\t"
-        "ldmia %[pairs]!, {r10, r11}\n\t"
-        "ldrsb %[w], [%[weights]], #1\n\t"
-        "mla r8, r10, %[w], r8\n\t"
-        "mla r9, r11, %[w], r9\n\t"
-        "ldmia %[pairs]!, {r10, r11}\n\t"
-        "ldrsb %[w], [%[weights]], #1\n\t"
-        "mla r8, r10, %[w], r8\n\t"
-        "mla r9, r11, %[w], r9\n\t"
-        "add %[total_a], %[total_a], r8\n\t"
-        "add %[high_a], %[high_a], r8, asr #16\n\t"
-        "add %[total_b], %[total_b], r9\n\t"
-        "add %[high_b], %[high_b], r9, asr #16"
-        : [pairs] "+r"(*pairs), [weights] "+r"(*weights), [w] "=&r"(w), [total_a] "+r"(sums->total_a),
-          [high_a] "+r"(sums->high_a), [total_b] "+r"(sums->total_b), [high_b] "+r"(sums->high_b)
-        : [half] "r"(CONV_CORTEX_M0_SCALAR_HALF)
-        : "r8", "r9", "r10", "r11", "memory");
-#elif defined(__ARM_ARCH_6M__)
-    int32_t w; /* LDM, and sums in the upper registers, which compilers use for little but moves */
-
+    /* LDM, and sums in the upper registers, which compilers use for little but moves. */
     __asm__ volatile(
         ".syntax unified\n\t"
         "ldmia %[pairs]!, {r2, r3, r4, r5}\n\t"
@@ -212,10 +157,10 @@ static inline void conv_cortex_m0_scalar_group4(
         "adds r2, r2, r4\n\t"
         "adds r3, r3, r5\n\t"
         "add r2, %[half]\n\t"
+        "add r3, %[half]\n\t"
         "add %[total_a], r2\n\t"
         "asrs r2, r2, #16\n\t"
         "add %[high_a], r2\n\t"
-        "add r3, %[half]\n\t"
         "add %[total_b], r3\n\t"
         "asrs r3, r3, #16\n\t"
         "add %[high_b], r3\n\t"
@@ -254,19 +199,13 @@ static inline int32_t conv_cortex_m0_scalar_scale_split(int32_t a, int32_t halve
     return a * (halves >> 16) + (a * (halves & 0xffff) >> word) + offset;
 }
 
-/* The uint8 that is nearest to a number (USAT, which takes the shift before it for nothing). */
+/* The uint8 that is nearest to a number. */
 static inline int32_t conv_cortex_m0_scalar_saturate_u8(int32_t value)
 {
-#if defined(__ARM_FEATURE_SAT)
-    return (int32_t)__builtin_arm_usat(value, 8);
-#elif defined(__ARM_ARCH_6M__)
     return (uint8_t)value == value ? value : ~(value >> 31) & 255; /* one comparison, not two */
-#else
-    return value < 0 ? 0 : value > 255 ? 255 : value;
-#endif
 }
 
-/* conv_cortex_m0_conv1: weights [6 channels][1 rows][1 columns][16 input channels]. */
+/* conv_cortex_m0_conv1: weights [6 channels][1 row][1 column][16 input channels]. */
 CONV_CORTEX_M0_CONST_ATTR static const int8_t conv_cortex_m0_conv1_weights[96] = {
     -12,   1, -22, -46,  20,   9,   7,   4, -58,  -8,  51, -48,  30,  32, -52,   8,   2,   5,  -1, -13, -12, 127,
     127,  20,  -4, -28, -27, -50,  13, -12, -21,  25,   3, -41,   2, -26,  10, -33,  -3,  34,  21, -46,  58,   9,
@@ -303,18 +242,24 @@ static inline uint8_t conv_cortex_m0_conv1_code(int32_t acc, int32_t multiplier)
     return (uint8_t)code;
 }
 
-/* Widens the windows of two pixels to words, which become every second one of `pairs`. */
+/*
+ * Four output pixels at a time. Their windows are widened first, to two words an element: the first holds the elements
+ * of pixels 0 and 1, the second those of 2 and 3, as low + high * 2^16. So one multiplication by a weight gives two
+ * products, see conv_cortex_m0_scalar_sums; and all output channels are summed from the same words.
+ */
+
+/* Widens the windows of two pixels to words, one pixel in each half, which become every second one of `pairs`. */
 CONV_CORTEX_M0_NOINLINE static void conv_cortex_m0_conv1_widen(
     const uint8_t *const *first, const uint8_t *const *second, int32_t *pairs)
 {
-    enum { RUNS = 1, RUN = 16 };
+    enum { RUNS = 1, RUN = 16, BOTH = 128 * 0x10001 /* brings both codes to int8 */ };
 
     for (int32_t r = 0; r < RUNS; r++) {
         const uint8_t *a = first[r];
         const uint8_t *b = second[r];
 
         for (int32_t k = 0; k < RUN; k++) {
-            *pairs = a[k] + b[k] * 0x10000 - 8388736;
+            *pairs = a[k] + b[k] * 0x10000 - BOTH;
             pairs += 2;
         }
     }
@@ -322,8 +267,8 @@ CONV_CORTEX_M0_NOINLINE static void conv_cortex_m0_conv1_widen(
 
 /*
  * The sums of blocks of 1 output channel for four pixels, until `beyond`; returns where the next weights are.
- * The products of 4 elements add up to -21006 to 21069, whatever the input is: within 16 bits,
- * The products of 2 elements of other channels add up to -20224 to 20066, whatever the input is: within 16 bits.
+ * Whatever the input is, the products of 4 elements add up to -21006 to 21069 where is_large is 1,
+ * elsewhere those of 2 elements to -20224 to 20066: within 16 bits.
  */
 CONV_CORTEX_M0_NOINLINE static const int8_t *conv_cortex_m0_conv1_sums1(
     const int32_t *pairs, const int8_t *weights, const uint8_t *is_large,
@@ -332,24 +277,25 @@ CONV_CORTEX_M0_NOINLINE static const int8_t *conv_cortex_m0_conv1_sums1(
     do {
         if (*is_large++ != 0) {
             const int32_t *p = pairs;
-            conv_cortex_m0_scalar_sums s0 = { 0u - 4u * 0x8000u, 0, 0u - 4u * 0x8000u, 0 };
+            const uint32_t less = 0u - 4u * CONV_CORTEX_M0_SCALAR_HALF; /* HALF once for each group */
+            conv_cortex_m0_scalar_sums s0 = { less, 0, less, 0 };
 
             conv_cortex_m0_scalar_group4(&p, &weights, &s0);
             conv_cortex_m0_scalar_group4(&p, &weights, &s0);
             conv_cortex_m0_scalar_group4(&p, &weights, &s0);
             conv_cortex_m0_scalar_group4(&p, &weights, &s0);
-            sums[0] = s0;
+            *sums++ = s0;
         } else {
             const int32_t *p = pairs;
-            conv_cortex_m0_scalar_sums s0 = { 0u - 8u * 0x8000u, 0, 0u - 8u * 0x8000u, 0 };
+            const uint32_t less = 0u - 8u * CONV_CORTEX_M0_SCALAR_HALF; /* HALF once for each group */
+            conv_cortex_m0_scalar_sums s0 = { less, 0, less, 0 };
 
             conv_cortex_m0_scalar_two_groups2(&p, &weights, &s0);
             conv_cortex_m0_scalar_two_groups2(&p, &weights, &s0);
             conv_cortex_m0_scalar_two_groups2(&p, &weights, &s0);
             conv_cortex_m0_scalar_two_groups2(&p, &weights, &s0);
-            sums[0] = s0;
+            *sums++ = s0;
         }
-        sums += 1;
     } while (sums != beyond);
     return weights;
 }
@@ -357,49 +303,43 @@ CONV_CORTEX_M0_NOINLINE static const int8_t *conv_cortex_m0_conv1_sums1(
 /* Output channels 0 to 5 of 4 pixels. */
 static void conv_cortex_m0_conv1_channels1(const int32_t *pairs, uint8_t *out)
 {
-    enum { OUT_CHANNELS = 6, CHUNK = 6 /* channels whose sums are kept */ };
-    const int8_t *weights = conv_cortex_m0_conv1_weights;
+    enum { OUT_CHANNELS = 6, FIRST = 0, BEYOND = 6 };
+    conv_cortex_m0_scalar_sums kept[BEYOND - FIRST];
+    const conv_cortex_m0_scalar_sums *sums = kept;
 
-    for (int32_t first = 0; first < 6; first += CHUNK) {
-        const int32_t beyond = first + CHUNK;
-        conv_cortex_m0_scalar_sums chunk[CHUNK];
-        const conv_cortex_m0_scalar_sums *sums = chunk;
+    conv_cortex_m0_conv1_sums1(
+        pairs, conv_cortex_m0_conv1_weights, conv_cortex_m0_conv1_is_large, kept, kept + (BEYOND - FIRST));
+    for (int32_t m = FIRST; m < BEYOND; m++) {
+        const uint32_t start = (uint32_t)conv_cortex_m0_conv1_start[m];
+        const int32_t acc_a = (int32_t)(start + sums->total_a - (sums->high_a << 16));
+        const int32_t acc_b = (int32_t)(start + sums->high_a);
+        const int32_t acc_c = (int32_t)(start + sums->total_b - (sums->high_b << 16));
+        const int32_t acc_d = (int32_t)(start + sums->high_b);
 
-        weights = conv_cortex_m0_conv1_sums1(
-            pairs, weights, conv_cortex_m0_conv1_is_large + first, chunk, chunk + (beyond - first));
-        for (int32_t m = first; m < beyond; m++) {
-            const uint32_t start = (uint32_t)conv_cortex_m0_conv1_start[m];
-            const int32_t acc_a = (int32_t)(start + sums->total_a - (sums->high_a << 16));
-            const int32_t acc_b = (int32_t)(start + sums->high_a);
-            const int32_t acc_c = (int32_t)(start + sums->total_b - (sums->high_b << 16));
-            const int32_t acc_d = (int32_t)(start + sums->high_b);
-
-            *(out) = conv_cortex_m0_conv1_code(acc_a, conv_cortex_m0_conv1_multiplier[m]);
-            *(out + OUT_CHANNELS) = conv_cortex_m0_conv1_code(acc_b, conv_cortex_m0_conv1_multiplier[m]);
-            *(out + 2 * OUT_CHANNELS) = conv_cortex_m0_conv1_code(acc_c, conv_cortex_m0_conv1_multiplier[m]);
-            *(out + 3 * OUT_CHANNELS) = conv_cortex_m0_conv1_code(acc_d, conv_cortex_m0_conv1_multiplier[m]);
-            sums++;
-            out++;
-        }
+        *(out) = conv_cortex_m0_conv1_code(acc_a, conv_cortex_m0_conv1_multiplier[m]);
+        *(out + OUT_CHANNELS) = conv_cortex_m0_conv1_code(acc_b, conv_cortex_m0_conv1_multiplier[m]);
+        *(out + 2 * OUT_CHANNELS) = conv_cortex_m0_conv1_code(acc_c, conv_cortex_m0_conv1_multiplier[m]);
+        *(out + 3 * OUT_CHANNELS) = conv_cortex_m0_conv1_code(acc_d, conv_cortex_m0_conv1_multiplier[m]);
+        sums++;
+        out++;
     }
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void conv_cortex_m0_conv1(
-    const uint8_t *x, uint8_t *y, int32_t *pairs)
+static void conv_cortex_m0_conv1(const uint8_t *x, uint8_t *y, int32_t *pairs)
 {
-    enum { OUT_PIXELS = 9, OUT_CHANNELS = 6, BLOCK = 4, RUNS = 1, IN_CHANNELS = 16 };
+    enum { OUT_PIXELS = 9, OUT_CHANNELS = 6, BLOCK = 4, IN_CHANNELS = 16 };
+    const uint8_t *runs[4]; /* the pixels */
 
     for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
-        const uint8_t *runs[BLOCK * RUNS];
         /* The last block ends with the image; it computes some outputs a second time. */
         const int32_t pixel = next < OUT_PIXELS - BLOCK ? next : OUT_PIXELS - BLOCK;
 
         for (int32_t i = 0; i < BLOCK; i++) {
             runs[i] = x + (pixel + i) * IN_CHANNELS;
         }
-        conv_cortex_m0_conv1_widen(runs, runs + 1 * RUNS, pairs);
-        conv_cortex_m0_conv1_widen(runs + 2 * RUNS, runs + 3 * RUNS, pairs + 1);
+        conv_cortex_m0_conv1_widen(runs, runs + 1, pairs);
+        conv_cortex_m0_conv1_widen(runs + 2, runs + 3, pairs + 1);
         conv_cortex_m0_conv1_channels1(pairs, y + pixel * OUT_CHANNELS);
     }
 }

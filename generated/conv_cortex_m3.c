@@ -5,7 +5,7 @@
  * options  --target cortex-m3 --layout nhwc --optimize size --numerics onnxruntime
  *
  * node   operator     kernel       multiply-adds  constants  scratch
- * conv1  QLinearConv  scalar/conv          1 200       80 B    144 B
+ * conv1  QLinearConv  scalar/conv          1 200       80 B    120 B
  *
  * conv1
  *   accumulator   within [-126526, 129749] for every input: int32 cannot overflow
@@ -23,7 +23,7 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char conv_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define CONV_CORTEX_M3_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #else
@@ -41,15 +41,16 @@ typedef struct {
     uint32_t total_b, high_b; /* and of the second */
 } conv_cortex_m3_scalar_sums;
 
-enum { CONV_CORTEX_M3_SCALAR_HALF = 0x8000 };
+#define CONV_CORTEX_M3_SCALAR_HALF INT32_C(0x8000)
 
 /* Adds two groups of 2 elements: two words each, times a weight. Both pointers step behind what is read. */
 static inline void conv_cortex_m3_scalar_two_groups2(
     const int32_t **pairs, const int8_t **weights, conv_cortex_m3_scalar_sums *sums)
 {
-#if defined(__ARM_ARCH_7M__)
-    int32_t w; /* LDM, and MLA that starts at HALF: compilers find neither */
+#if defined(__GNUC__) && defined(__ARM_ARCH_7M__) && !defined(__ARM_RWPI)
+    int32_t w;
 
+    /* LDM, and MLA that starts at HALF: compilers generate neither here. */
     __asm__ volatile(
         "ldmia %[pairs]!, {r8, r9, r10, r11}\n\t"
         "ldrsb %[w], [%[weights]], #1\n\t"
@@ -73,58 +74,10 @@ static inline void conv_cortex_m3_scalar_two_groups2(
         "add %[high_a], %[high_a], r8, asr #16\n\t"
         "add %[total_b], %[total_b], r9\n\t"
         "add %[high_b], %[high_b], r9, asr #16"
-        : [pairs] "+r"(*pairs), [weights] "+r"(*weights), [w] "=&r"(w), [total_a] "+r"(sums->total_a),
-          [high_a] "+r"(sums->high_a), [total_b] "+r"(sums->total_b), [high_b] "+r"(sums->high_b)
+        : [pairs] "+&r"(*pairs), [weights] "+&r"(*weights), [w] "=&r"(w), [total_a] "+&r"(sums->total_a),
+          [high_a] "+&r"(sums->high_a), [total_b] "+&r"(sums->total_b), [high_b] "+&r"(sums->high_b)
         : [half] "r"(CONV_CORTEX_M3_SCALAR_HALF)
         : "r8", "r9", "r10", "r11", "memory");
-#elif defined(__ARM_ARCH_6M__)
-    int32_t w; /* LDM, and sums in the upper registers, which compilers use for little but moves */
-
-    __asm__ volatile(
-        ".syntax unified\n\t"
-        "ldmia %[pairs]!, {r2, r3, r4, r5}\n\t"
-        "ldrb %[w], [%[weights], #0]\n\t"
-        "sxtb %[w], %[w]\n\t"
-        "muls r2, %[w], r2\n\t"
-        "muls r3, %[w], r3\n\t"
-        "ldrb %[w], [%[weights], #1]\n\t"
-        "sxtb %[w], %[w]\n\t"
-        "muls r4, %[w], r4\n\t"
-        "muls r5, %[w], r5\n\t"
-        "adds r2, r2, r4\n\t"
-        "adds r3, r3, r5\n\t"
-        "add r2, %[half]\n\t"
-        "add %[total_a], r2\n\t"
-        "asrs r2, r2, #16\n\t"
-        "add %[high_a], r2\n\t"
-        "add r3, %[half]\n\t"
-        "add %[total_b], r3\n\t"
-        "asrs r3, r3, #16\n\t"
-        "add %[high_b], r3\n\t"
-        "ldmia %[pairs]!, {r2, r3, r4, r5}\n\t"
-        "ldrb %[w], [%[weights], #2]\n\t"
-        "sxtb %[w], %[w]\n\t"
-        "muls r2, %[w], r2\n\t"
-        "muls r3, %[w], r3\n\t"
-        "ldrb %[w], [%[weights], #3]\n\t"
-        "sxtb %[w], %[w]\n\t"
-        "muls r4, %[w], r4\n\t"
-        "muls r5, %[w], r5\n\t"
-        "adds r2, r2, r4\n\t"
-        "adds r3, r3, r5\n\t"
-        "add r2, %[half]\n\t"
-        "add %[total_a], r2\n\t"
-        "asrs r2, r2, #16\n\t"
-        "add %[high_a], r2\n\t"
-        "add r3, %[half]\n\t"
-        "add %[total_b], r3\n\t"
-        "asrs r3, r3, #16\n\t"
-        "add %[high_b], r3\n\t"
-        "adds %[weights], %[weights], #4"
-        : [pairs] "+l"(*pairs), [weights] "+l"(*weights), [w] "=&l"(w), [total_a] "+h"(sums->total_a),
-          [high_a] "+h"(sums->high_a), [total_b] "+h"(sums->total_b), [high_b] "+h"(sums->high_b)
-        : [half] "h"(CONV_CORTEX_M3_SCALAR_HALF)
-        : "r2", "r3", "r4", "r5", "cc", "memory");
 #else
     const int32_t *const p = *pairs;
     const int8_t *const w = *weights;
@@ -155,50 +108,14 @@ static inline void conv_cortex_m3_scalar_two_groups2(
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset. */
 static inline int32_t conv_cortex_m3_scalar_scale(int32_t a, int32_t b, int32_t offset)
 {
-#if defined(__ARM_ARCH_6M__)
-    /* By halves, because a product of 64 bits would be a function call:
-       middle = high(a) * low(b) + (low(a) * low(b) >> 16), carry = low(a) * high(b) + low(middle),
-       result = high(a) * high(b) + (middle >> 16) + (carry >> 16); none of them leaves 32 bits. */
-    const int32_t b_low = (uint16_t)b;
-    const int32_t b_high = b >> 16;
-    int32_t carry;
-    int32_t middle;
-    int32_t part;
-
-    __asm__(
-        ".syntax unified\n\t"
-        "uxth %[carry], %[a]\n\t"
-        "asrs %[a], %[a], #16\n\t"
-        "movs %[middle], %[carry]\n\t"
-        "muls %[middle], %[b_low], %[middle]\n\t"
-        "lsrs %[middle], %[middle], #16\n\t"
-        "movs %[part], %[a]\n\t"
-        "muls %[part], %[b_low], %[part]\n\t"
-        "adds %[middle], %[middle], %[part]\n\t"
-        "muls %[carry], %[b_high], %[carry]\n\t"
-        "uxth %[part], %[middle]\n\t"
-        "adds %[carry], %[carry], %[part]\n\t"
-        "muls %[a], %[b_high], %[a]\n\t"
-        "asrs %[middle], %[middle], #16\n\t"
-        "asrs %[carry], %[carry], #16\n\t"
-        "adds %[a], %[a], %[middle]\n\t"
-        "adds %[a], %[a], %[carry]"
-        : [a] "+l"(a), [carry] "=&l"(carry), [middle] "=&l"(middle), [part] "=&l"(part)
-        : [b_low] "l"(b_low), [b_high] "l"(b_high)
-        : "cc");
-    return a + offset;
-#else
     return (int32_t)(((int64_t)a * b) >> 32) + offset;
-#endif
 }
 
-/* The int8 that is nearest to a number (SSAT, which takes the shift before it for nothing). */
+/* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
 static inline int32_t conv_cortex_m3_scalar_saturate_s8(int32_t value)
 {
-#if defined(__ARM_FEATURE_SAT)
+#if defined(__GNUC__) && defined(__ARM_FEATURE_SAT)
     return (int32_t)__builtin_arm_ssat(value, 8);
-#elif defined(__ARM_ARCH_6M__)
-    return (int8_t)value == value ? value : (value >> 31) ^ 127; /* one comparison, not two */
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;
 #endif
@@ -241,13 +158,12 @@ static void conv_cortex_m3_conv1_window(
     const int8_t *x, conv_cortex_m3_conv1_place *at, const int8_t **runs, int8_t *gathered)
 {
     enum {
-        STEP_HEIGHT = 24, OUT_HEIGHT = 5, STRIDE_HEIGHT = 2, PAD_HEIGHT = 1,
+        STEP_HEIGHT = 24, STRIDE_HEIGHT = 2, PAD_HEIGHT = 1,
         IN_HEIGHT = 8, INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 4,
         STEP_WIDTH = 3, OUT_WIDTH = 5, STRIDE_WIDTH = 2, PAD_WIDTH = 1,
         IN_WIDTH = 8, INSIDE_WIDTH = 1, BEYOND_WIDTH = 4,
         KERNEL_HEIGHT = 2, DILATION_HEIGHT = 1,
-        KERNEL_WIDTH = 2, IN_CHANNELS = 3,
-        RUN = 6
+        KERNEL_WIDTH = 2, IN_CHANNELS = 3, RUN = 6
     };
     const int32_t oy = at->oy;
     const int32_t begin_y = oy * STRIDE_HEIGHT - PAD_HEIGHT;
@@ -259,11 +175,12 @@ static void conv_cortex_m3_conv1_window(
         at->oy++;
     }
 
+    /* Outputs from INSIDE on and before BEYOND have windows within the image. */
     if (oy < INSIDE_HEIGHT || oy >= BEYOND_HEIGHT || ox < INSIDE_WIDTH || ox >= BEYOND_WIDTH) {
-        /* Columns from the first that lies on the image on, and before the first beyond it. */
+        /* Columns [first, beyond) of the window lie on the image. */
         const int32_t first = begin_x < 0 ? (-begin_x < KERNEL_WIDTH ? -begin_x : KERNEL_WIDTH) : 0;
-        const int32_t left = IN_WIDTH - begin_x;
-        const int32_t beyond = left > KERNEL_WIDTH ? KERNEL_WIDTH : left > first ? left : first;
+        const int32_t remaining = IN_WIDTH - begin_x;
+        const int32_t beyond = remaining > KERNEL_WIDTH ? KERNEL_WIDTH : remaining > first ? remaining : first;
 
         memset(gathered, -12, 2 * RUN);
         for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
@@ -284,7 +201,13 @@ static void conv_cortex_m3_conv1_window(
     }
 }
 
-/* Widens the windows of two pixels to words, which become every second one of `pairs`. */
+/*
+ * Four output pixels at a time. Their windows are widened first, to two words an element: the first holds the elements
+ * of pixels 0 and 1, the second those of 2 and 3, as low + high * 2^16. So one multiplication by a weight gives two
+ * products, see conv_cortex_m3_scalar_sums; and all output channels are summed from the same words.
+ */
+
+/* Widens the windows of two pixels to words, one pixel in each half, which become every second one of `pairs`. */
 CONV_CORTEX_M3_NOINLINE static void conv_cortex_m3_conv1_widen(
     const int8_t *const *first, const int8_t *const *second, int32_t *pairs)
 {
@@ -307,7 +230,7 @@ CONV_CORTEX_M3_NOINLINE static void conv_cortex_m3_conv1_widen(
 
 /*
  * The sums of blocks of 1 output channel for four pixels, until `beyond`; returns where the next weights are.
- * The products of 2 elements add up to -31616 to 31369, whatever the input is: within 16 bits.
+ * Whatever the input is, the products of 2 elements add up to -31616 to 31369: within 16 bits.
  */
 CONV_CORTEX_M3_NOINLINE static const int8_t *conv_cortex_m3_conv1_sums1(
     const int32_t *pairs, const int8_t *weights,
@@ -315,13 +238,13 @@ CONV_CORTEX_M3_NOINLINE static const int8_t *conv_cortex_m3_conv1_sums1(
 {
     do {
         const int32_t *p = pairs;
-        conv_cortex_m3_scalar_sums s0 = { 0u - 6u * 0x8000u, 0, 0u - 6u * 0x8000u, 0 };
+        const uint32_t less = 0u - 6u * CONV_CORTEX_M3_SCALAR_HALF; /* HALF once for each group */
+        conv_cortex_m3_scalar_sums s0 = { less, 0, less, 0 };
 
         conv_cortex_m3_scalar_two_groups2(&p, &weights, &s0);
         conv_cortex_m3_scalar_two_groups2(&p, &weights, &s0);
         conv_cortex_m3_scalar_two_groups2(&p, &weights, &s0);
-        sums[0] = s0;
-        sums += 1;
+        *sums++ = s0;
     } while (sums != beyond);
     return weights;
 }
@@ -329,30 +252,24 @@ CONV_CORTEX_M3_NOINLINE static const int8_t *conv_cortex_m3_conv1_sums1(
 /* Output channels 0 to 3 of 4 pixels. */
 static void conv_cortex_m3_conv1_channels1(const int32_t *pairs, int8_t *out)
 {
-    enum { OUT_CHANNELS = 4, CHUNK = 4 /* channels whose sums are kept */ };
-    const int8_t *weights = conv_cortex_m3_conv1_weights;
+    enum { OUT_CHANNELS = 4, FIRST = 0, BEYOND = 4 };
+    conv_cortex_m3_scalar_sums kept[BEYOND - FIRST];
+    const conv_cortex_m3_scalar_sums *sums = kept;
 
-    for (int32_t first = 0; first < 4; first += CHUNK) {
-        const int32_t beyond = first + CHUNK;
-        conv_cortex_m3_scalar_sums chunk[CHUNK];
-        const conv_cortex_m3_scalar_sums *sums = chunk;
+    conv_cortex_m3_conv1_sums1(pairs, conv_cortex_m3_conv1_weights, kept, kept + (BEYOND - FIRST));
+    for (int32_t m = FIRST; m < BEYOND; m++) {
+        const uint32_t start = (uint32_t)conv_cortex_m3_conv1_start[m];
+        const int32_t acc_a = (int32_t)(start + sums->total_a - (sums->high_a << 16));
+        const int32_t acc_b = (int32_t)(start + sums->high_a);
+        const int32_t acc_c = (int32_t)(start + sums->total_b - (sums->high_b << 16));
+        const int32_t acc_d = (int32_t)(start + sums->high_b);
 
-        weights = conv_cortex_m3_conv1_sums1(
-            pairs, weights, chunk, chunk + (beyond - first));
-        for (int32_t m = first; m < beyond; m++) {
-            const uint32_t start = (uint32_t)conv_cortex_m3_conv1_start[m];
-            const int32_t acc_a = (int32_t)(start + sums->total_a - (sums->high_a << 16));
-            const int32_t acc_b = (int32_t)(start + sums->high_a);
-            const int32_t acc_c = (int32_t)(start + sums->total_b - (sums->high_b << 16));
-            const int32_t acc_d = (int32_t)(start + sums->high_b);
-
-            *(out) = conv_cortex_m3_conv1_code(acc_a, conv_cortex_m3_conv1_multiplier[m]);
-            *(out + OUT_CHANNELS) = conv_cortex_m3_conv1_code(acc_b, conv_cortex_m3_conv1_multiplier[m]);
-            *(out + 2 * OUT_CHANNELS) = conv_cortex_m3_conv1_code(acc_c, conv_cortex_m3_conv1_multiplier[m]);
-            *(out + 3 * OUT_CHANNELS) = conv_cortex_m3_conv1_code(acc_d, conv_cortex_m3_conv1_multiplier[m]);
-            sums++;
-            out++;
-        }
+        *(out) = conv_cortex_m3_conv1_code(acc_a, conv_cortex_m3_conv1_multiplier[m]);
+        *(out + OUT_CHANNELS) = conv_cortex_m3_conv1_code(acc_b, conv_cortex_m3_conv1_multiplier[m]);
+        *(out + 2 * OUT_CHANNELS) = conv_cortex_m3_conv1_code(acc_c, conv_cortex_m3_conv1_multiplier[m]);
+        *(out + 3 * OUT_CHANNELS) = conv_cortex_m3_conv1_code(acc_d, conv_cortex_m3_conv1_multiplier[m]);
+        sums++;
+        out++;
     }
 }
 
@@ -361,22 +278,23 @@ static void conv_cortex_m3_conv1(
     const int8_t *x, int8_t *y, int32_t *pairs, int8_t *gathered)
 {
     enum { OUT_PIXELS = 25, OUT_CHANNELS = 4, BLOCK = 4, RUNS = 2, TAPS = 12 };
+    const int8_t *runs[2 * RUNS]; /* of two windows */
     conv_cortex_m3_conv1_place at = { 0, 0 };
 
     for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
-        const int8_t *runs[BLOCK * RUNS];
         /* The last block ends with the image; it computes some outputs a second time. */
         const int32_t pixel = next < OUT_PIXELS - BLOCK ? next : OUT_PIXELS - BLOCK;
 
-        if (pixel != next) {
+        if (pixel != next) { /* the first pixel of the last block */
             at.oy = 4;
             at.ox = 1;
         }
-        for (int32_t i = 0; i < BLOCK; i++) {
-            conv_cortex_m3_conv1_window(x, &at, runs + i * RUNS, gathered + i * TAPS);
+        for (int32_t i = 0; i < 2; i++) {
+            for (int32_t j = 0; j < 2; j++) {
+                conv_cortex_m3_conv1_window(x, &at, runs + j * RUNS, gathered + j * TAPS);
+            }
+            conv_cortex_m3_conv1_widen(runs, runs + RUNS, pairs + i);
         }
-        conv_cortex_m3_conv1_widen(runs, runs + 1 * RUNS, pairs);
-        conv_cortex_m3_conv1_widen(runs + 2 * RUNS, runs + 3 * RUNS, pairs + 1);
         conv_cortex_m3_conv1_channels1(pairs, y + pixel * OUT_CHANNELS);
     }
 }

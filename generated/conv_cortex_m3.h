@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /* Memory that the caller lends to conv_cortex_m3_run for the time of the call. */
-#define CONV_CORTEX_M3_ARENA_BYTES 144
+#define CONV_CORTEX_M3_ARENA_BYTES 120
 #define CONV_CORTEX_M3_ARENA_ALIGN 4
 
 /*

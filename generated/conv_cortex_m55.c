@@ -23,7 +23,7 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char conv_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define CONV_CORTEX_M55_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #else
@@ -126,24 +126,28 @@ static inline conv_cortex_m55_mve_s32 conv_cortex_m55_mve_sums(
 }
 #endif
 
-/* One step of conv_cortex_m55_mve_sums for the windows at a and b, which share the weights; then the sums as
-   two vectors. The sums of VMLADAV are in even registers: all there are. */
 #if defined(CONV_CORTEX_M55_MVE_LOOPS)
-#define CONV_CORTEX_M55_MVE_STEP_TWO(vmladav) \
+/*
+ * Sixteen elements of the windows at a and b times four channels' weights. `multiply` is "vmladav" in the first step,
+ * which starts the eight sums, and "vmladava" in the others, which adds to them; their registers must be even.
+ */
+#define CONV_CORTEX_M55_MVE_STEP_TWO(multiply) \
     "vldrb.8 %q[x], [%[a]], #16\n" \
     "vldrb.8 %q[u], [%[w]], #16\n" \
-    vmladav ".s8 r0, %q[x], %q[u]\n" \
+    multiply ".s8 r0, %q[x], %q[u]\n" \
     "vldrb.8 %q[z], [%[b]], #16\n" \
-    vmladav ".s8 r8, %q[z], %q[u]\n" \
+    multiply ".s8 r8, %q[z], %q[u]\n" \
     "vldrb.8 %q[v], [%[w]], #16\n" \
-    vmladav ".s8 r2, %q[x], %q[v]\n" \
+    multiply ".s8 r2, %q[x], %q[v]\n" \
     "vldrb.8 %q[u], [%[w]], #16\n" \
-    vmladav ".s8 r10, %q[z], %q[v]\n" \
-    vmladav ".s8 r4, %q[x], %q[u]\n" \
+    multiply ".s8 r10, %q[z], %q[v]\n" \
+    multiply ".s8 r4, %q[x], %q[u]\n" \
     "vldrb.8 %q[v], [%[w]], #16\n" \
-    vmladav ".s8 r12, %q[z], %q[u]\n" \
-    vmladav ".s8 r6, %q[x], %q[v]\n" \
-    vmladav ".s8 lr, %q[z], %q[v]\n"
+    multiply ".s8 r12, %q[z], %q[u]\n" \
+    multiply ".s8 r6, %q[x], %q[v]\n" \
+    multiply ".s8 lr, %q[z], %q[v]\n"
+
+/* The eight sums as two vectors, x of a and z of b. */
 #define CONV_CORTEX_M55_MVE_SUMS_TWO \
     "vmov %q[x][2], %q[x][0], r0, r4\n" \
     "vmov %q[x][3], %q[x][1], r2, r6\n" \
@@ -152,7 +156,8 @@ static inline conv_cortex_m55_mve_s32 conv_cortex_m55_mve_sums(
 #endif
 
 /* The sums of four int32 and four others, modulo 2^32. */
-static inline conv_cortex_m55_mve_s32 conv_cortex_m55_mve_add(conv_cortex_m55_mve_s32 a, conv_cortex_m55_mve_s32 b)
+static inline conv_cortex_m55_mve_s32 conv_cortex_m55_mve_add(
+    conv_cortex_m55_mve_s32 a, conv_cortex_m55_mve_s32 b)
 {
 #if defined(__ARM_FEATURE_MVE)
     return vaddq_s32(a, b);
@@ -178,7 +183,8 @@ static inline conv_cortex_m55_mve_s32 conv_cortex_m55_mve_add_all(conv_cortex_m5
 }
 
 /* The upper 32 bits of the 64-bit products of four int32 and four others, rounded down (VMULH). */
-static inline conv_cortex_m55_mve_s32 conv_cortex_m55_mve_scale(conv_cortex_m55_mve_s32 a, conv_cortex_m55_mve_s32 b)
+static inline conv_cortex_m55_mve_s32 conv_cortex_m55_mve_scale(
+    conv_cortex_m55_mve_s32 a, conv_cortex_m55_mve_s32 b)
 {
 #if defined(__ARM_FEATURE_MVE)
     return vmulhq_s32(a, b);
@@ -270,46 +276,56 @@ static inline conv_cortex_m55_mve_s32 conv_cortex_m55_conv1_codes(conv_cortex_m5
     return conv_cortex_m55_mve_saturate_s8(scaled);
 }
 
+/*
+ * Two output pixels and four output channels at a time: eight sums, to each of which one instruction (VMLADAV) adds
+ * sixteen products. Both pixels meet the same weights, so these are loaded half as often.
+ * For that a window must lie in one piece, with sixteen bytes to every vector: it is copied.
+ * Bytes of a copy behind its elements are never written; they meet weights of 0.
+ */
+
 /* Where the window of an output pixel is read, which may be in a copy. */
 static const int8_t *conv_cortex_m55_conv1_window(const int8_t *x, int32_t pixel, int8_t *copy)
 {
     enum {
-        STEP_HEIGHT = 32, OUT_HEIGHT = 8, STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, KERNEL_HEIGHT = 3, DILATION_HEIGHT = 1,
+        STEP_HEIGHT = 32, STRIDE_HEIGHT = 1, PAD_HEIGHT = 1,
         IN_HEIGHT = 8, INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 7,
-        STEP_WIDTH = 4, OUT_WIDTH = 8, STRIDE_WIDTH = 1, PAD_WIDTH = 1, KERNEL_WIDTH = 3, DILATION_WIDTH = 1,
+        STEP_WIDTH = 4, OUT_WIDTH = 8, STRIDE_WIDTH = 1, PAD_WIDTH = 1,
         IN_WIDTH = 8, INSIDE_WIDTH = 1, BEYOND_WIDTH = 7,
-        RUN = 12, IN_CHANNELS = 4, PADDING = -12
+        KERNEL_HEIGHT = 3, DILATION_HEIGHT = 1,
+        KERNEL_WIDTH = 3, IN_CHANNELS = 4,
+        RUN = 12, PADDING = -12
     };
     const int32_t oy = pixel / OUT_WIDTH;
     const int32_t begin_y = oy * STRIDE_HEIGHT - PAD_HEIGHT;
     const int32_t ox = pixel % OUT_WIDTH;
     const int32_t begin_x = ox * STRIDE_WIDTH - PAD_WIDTH;
-    const int32_t first = begin_y * STEP_HEIGHT + begin_x * STEP_WIDTH;
+    const int32_t origin = begin_y * STEP_HEIGHT + begin_x * STEP_WIDTH;
     int8_t *to = copy;
 
+    /* Outputs from INSIDE on and before BEYOND have windows within the image. */
     if (oy < INSIDE_HEIGHT || oy >= BEYOND_HEIGHT || ox < INSIDE_WIDTH || ox >= BEYOND_WIDTH) {
-        /* Columns from the first that lies on the image on, and before the first beyond it. */
-        const int32_t before = begin_x < 0 ? (-begin_x < KERNEL_WIDTH ? -begin_x : KERNEL_WIDTH) : 0;
-        const int32_t left = IN_WIDTH - begin_x;
-        const int32_t beyond = left > KERNEL_WIDTH ? KERNEL_WIDTH : left > before ? left : before;
+        /* Columns [first, beyond) of the window lie on the image. */
+        const int32_t first = begin_x < 0 ? (-begin_x < KERNEL_WIDTH ? -begin_x : KERNEL_WIDTH) : 0;
+        const int32_t remaining = IN_WIDTH - begin_x;
+        const int32_t beyond = remaining > KERNEL_WIDTH ? KERNEL_WIDTH : remaining > first ? remaining : first;
 
         for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
             const int32_t iy = begin_y + ky * DILATION_HEIGHT;
 
-            if (iy < 0 || iy >= IN_HEIGHT || beyond == before) {
+            if (iy < 0 || iy >= IN_HEIGHT || beyond == first) {
                 to = conv_cortex_m55_mve_fill(to, PADDING, RUN);
             } else {
-                const int8_t *const from = x + iy * STEP_HEIGHT + (begin_x + before) * STEP_WIDTH;
+                const int8_t *const from = x + iy * STEP_HEIGHT + (begin_x + first) * STEP_WIDTH;
 
-                to = conv_cortex_m55_mve_fill(to, PADDING, before * IN_CHANNELS);
-                to = conv_cortex_m55_mve_copy_s8(to, from, (beyond - before) * IN_CHANNELS);
+                to = conv_cortex_m55_mve_fill(to, PADDING, first * IN_CHANNELS);
+                to = conv_cortex_m55_mve_copy_s8(to, from, (beyond - first) * IN_CHANNELS);
                 to = conv_cortex_m55_mve_fill(to, PADDING, RUN - beyond * IN_CHANNELS);
             }
         }
         return copy;
     }
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        to = conv_cortex_m55_mve_copy_s8(to, x + first + ky * DILATION_HEIGHT * STEP_HEIGHT, RUN);
+        to = conv_cortex_m55_mve_copy_s8(to, x + origin + ky * DILATION_HEIGHT * STEP_HEIGHT, RUN);
     }
     return copy;
 }
@@ -377,7 +393,7 @@ CONV_CORTEX_M55_NOINLINE static void conv_cortex_m55_conv1_channels_two(
 static void conv_cortex_m55_conv1(const int8_t *x, int8_t *y, int8_t *copies)
 {
     enum {
-        COPY = 48, /* bytes of a copy; what is behind its elements meets weights of 0 */
+        COPY = 48, /* bytes of a copy */
         OUT_PIXELS = 64, OUT_CHANNELS = 8
     };
 

@@ -16,7 +16,7 @@
 #define CONV_INTEGER_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define CONV_INTEGER_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #else
@@ -36,6 +36,7 @@ CONV_INTEGER_CONST_ATTR static const int32_t conv_integer_conv1_start[4] = {
      -9100, -17800, -12300, -14600,
 };
 
+/* A copied element: 0 to 255. */
 typedef uint8_t conv_integer_conv1_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
@@ -43,17 +44,18 @@ static void conv_integer_conv1_inside(const uint8_t *restrict x, conv_integer_co
 {
     enum {
         GROUP_IN = 2, STEP_CHANNEL = 36,
-        KERNEL_HEIGHT = 3, STEP_HEIGHT = 12,
-        KERNEL_WIDTH = 3, STEP_WIDTH = 2,
+        KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 12, /* from tap to tap: dilation times the step of the image */
+        KERNEL_WIDTH = 3, TAP_STEP_WIDTH = 2,
         RUN = 1 /* elements that lie side by side in the image */
     };
 
     for (int32_t c = 0; c < GROUP_IN; c++) {
         for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
             for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
-                const uint8_t *run = x + c * STEP_CHANNEL + ky * STEP_HEIGHT + kx * STEP_WIDTH;
+                const uint8_t *run = x + c * STEP_CHANNEL + ky * TAP_STEP_HEIGHT + kx * TAP_STEP_WIDTH;
+
                 for (int32_t i = 0; i < RUN; i++) {
-                    *taps++ = (conv_integer_conv1_tap)(run[i]);
+                    *taps++ = run[i];
                 }
             }
         }
@@ -65,9 +67,8 @@ CONV_INTEGER_NOINLINE static void conv_integer_conv1_window(const uint8_t *restr
     conv_integer_conv1_tap *restrict taps)
 {
     enum {
-        OUT_HEIGHT = 2, STRIDE_HEIGHT = 1, PAD_HEIGHT = 0, STEP_HEIGHT = 6,
-        OUT_WIDTH = 2, STRIDE_WIDTH = 1, PAD_WIDTH = 0, STEP_WIDTH = 1,
-        TAPS = 18
+        STRIDE_HEIGHT = 1, PAD_HEIGHT = 0, STEP_HEIGHT = 6,
+        OUT_WIDTH = 2, STRIDE_WIDTH = 1, PAD_WIDTH = 0, STEP_WIDTH = 1
     };
     const int32_t oy = pixel / OUT_WIDTH;
     const int32_t ox = pixel % OUT_WIDTH;
@@ -88,11 +89,10 @@ static void conv_integer_conv1_image(const uint8_t *restrict x, int32_t *restric
         Y_PIXEL = 1, Y_CHANNEL = 4
     };
 
-    for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
-        const int32_t pixel = next;
+    for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = conv_integer_conv1_weights + group * GROUP_OUT * TAPS;
         conv_integer_conv1_tap *const taps0 = taps;
-        conv_integer_conv1_tap *const taps1 = taps + 1 * TAPS;
+        conv_integer_conv1_tap *const taps1 = taps + TAPS;
         conv_integer_conv1_tap *const taps2 = taps + 2 * TAPS;
         conv_integer_conv1_tap *const taps3 = taps + 3 * TAPS;
 
@@ -116,7 +116,7 @@ static void conv_integer_conv1_image(const uint8_t *restrict x, int32_t *restric
             }
             weights += TAPS;
             out[0] = acc0;
-            out[1 * Y_PIXEL] = acc1;
+            out[Y_PIXEL] = acc1;
             out[2 * Y_PIXEL] = acc2;
             out[3 * Y_PIXEL] = acc3;
         }

@@ -27,7 +27,7 @@ static int32_t conv_uint8_nchw_multiply_high(int32_t a, int32_t b)
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define CONV_UINT8_NCHW_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #define CONV_UINT8_NCHW_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
@@ -56,11 +56,13 @@ CONV_UINT8_NCHW_CONST_ATTR static const int16_t conv_uint8_nchw_conv1_correction
     -3,  0,  0,  0,  0,  0,
 };
 
-/* conv_uint8_nchw_conv1: the output code of an accumulator. */
+/* conv_uint8_nchw_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static CONV_UINT8_NCHW_INLINE uint8_t conv_uint8_nchw_conv1_requantize(int32_t acc)
 {
     enum { LOW = 0, HIGH = 255, SHIFT = 6 };
-    const int32_t scaled = conv_uint8_nchw_multiply_high(acc, 1295852928) + 4128;
+    const int32_t multiplier = 1295852928; /* x_scale * w_scale / y_scale in units of 2^-38 */
+    const int32_t offset = 4128; /* y_zero_point and rounding, in units of 2^-6 */
+    const int32_t scaled = conv_uint8_nchw_multiply_high(acc, multiplier) + offset;
     int32_t code = scaled >> SHIFT;
 
     code = code < LOW ? LOW : code;
@@ -68,6 +70,7 @@ static CONV_UINT8_NCHW_INLINE uint8_t conv_uint8_nchw_conv1_requantize(int32_t a
     return (uint8_t)code;
 }
 
+/* A copied element: 0 to 255. */
 typedef uint8_t conv_uint8_nchw_conv1_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
@@ -75,15 +78,16 @@ static void conv_uint8_nchw_conv1_inside(const uint8_t *restrict x, conv_uint8_n
 {
     enum {
         IN_CHANNELS = 3, STEP_CHANNEL = 63,
-        KERNEL_HEIGHT = 3, STEP_HEIGHT = 7,
+        KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 7, /* from tap to tap: dilation times the step of the image */
         RUN = 2 /* elements that lie side by side in the image */
     };
 
     for (int32_t c = 0; c < IN_CHANNELS; c++) {
         for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-            const uint8_t *run = x + c * STEP_CHANNEL + ky * STEP_HEIGHT;
+            const uint8_t *run = x + c * STEP_CHANNEL + ky * TAP_STEP_HEIGHT;
+
             for (int32_t i = 0; i < RUN; i++) {
-                *taps++ = (conv_uint8_nchw_conv1_tap)(run[i]);
+                *taps++ = run[i];
             }
         }
     }
@@ -104,12 +108,13 @@ static void conv_uint8_nchw_conv1_border(const uint8_t *restrict x, int32_t oy, 
     for (int32_t c = 0; c < IN_CHANNELS; c++) {
         for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
             const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
+
             for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
                 const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
-
                 const int outside = iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH;
-                *taps++ = (conv_uint8_nchw_conv1_tap)(outside ? PADDING
-                    : x[c * STEP_CHANNEL + iy * STEP_HEIGHT + ix * STEP_WIDTH]);
+                const int32_t place = c * STEP_CHANNEL + iy * STEP_HEIGHT + ix * STEP_WIDTH;
+
+                *taps++ = (conv_uint8_nchw_conv1_tap)(outside ? PADDING : x[place]);
             }
         }
     }
@@ -120,12 +125,11 @@ CONV_UINT8_NCHW_NOINLINE static void conv_uint8_nchw_conv1_window(const uint8_t 
     conv_uint8_nchw_conv1_tap *restrict taps)
 {
     enum {
-        OUT_HEIGHT = 4, STRIDE_HEIGHT = 2, PAD_HEIGHT = 0, STEP_HEIGHT = 7,
+        STRIDE_HEIGHT = 2, PAD_HEIGHT = 0, STEP_HEIGHT = 7,
         OUT_WIDTH = 7, STRIDE_WIDTH = 1, PAD_WIDTH = 1, STEP_WIDTH = 1,
         /* Outputs from INSIDE on and before BEYOND have windows within the image. */
         INSIDE_HEIGHT = 0, BEYOND_HEIGHT = 4,
-        INSIDE_WIDTH = 1, BEYOND_WIDTH = 7,
-        TAPS = 18
+        INSIDE_WIDTH = 1, BEYOND_WIDTH = 7
     };
     const int32_t oy = pixel / OUT_WIDTH;
     const int32_t ox = pixel % OUT_WIDTH;
@@ -150,11 +154,10 @@ static void conv_uint8_nchw_conv1(const uint8_t *restrict x, uint8_t *restrict y
         Y_PIXEL = 1, Y_CHANNEL = 28
     };
 
-    for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
-        const int32_t pixel = next;
+    for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = conv_uint8_nchw_conv1_weights;
         conv_uint8_nchw_conv1_tap *const taps0 = taps;
-        conv_uint8_nchw_conv1_tap *const taps1 = taps + 1 * TAPS;
+        conv_uint8_nchw_conv1_tap *const taps1 = taps + TAPS;
         conv_uint8_nchw_conv1_tap *const taps2 = taps + 2 * TAPS;
         conv_uint8_nchw_conv1_tap *const taps3 = taps + 3 * TAPS;
 
@@ -189,7 +192,7 @@ static void conv_uint8_nchw_conv1(const uint8_t *restrict x, uint8_t *restrict y
             }
             weights += TAPS;
             out[0] = conv_uint8_nchw_conv1_requantize(acc0);
-            out[1 * Y_PIXEL] = conv_uint8_nchw_conv1_requantize(acc1);
+            out[Y_PIXEL] = conv_uint8_nchw_conv1_requantize(acc1);
             out[2 * Y_PIXEL] = conv_uint8_nchw_conv1_requantize(acc2);
             out[3 * Y_PIXEL] = conv_uint8_nchw_conv1_requantize(acc3);
         }

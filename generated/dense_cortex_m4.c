@@ -23,7 +23,7 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char dense_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DENSE_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #define DENSE_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
@@ -32,10 +32,14 @@ typedef char dense_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -
 #define DENSE_CORTEX_M4_INLINE inline
 #endif
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once; for
-   other machines the same in portable C, which takes conversions to signed types modulo 2^n and bytes in any order. */
-#if defined(__ARM_FEATURE_SIMD32)
+/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
+   compilers that read GNU assembly, and as Thumb-2 has them. Elsewhere portable C does the same, on either byte order;
+   it assumes that conversions to signed types wrap. */
+#if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
+#define DENSE_CORTEX_M4_DSP 1
 #include <arm_acle.h>
+#else
+#define DENSE_CORTEX_M4_DSP 0
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
@@ -56,7 +60,7 @@ static inline int32_t dense_cortex_m4_dsp_load_word(const void *bytes)
 /* Loads two words that lie side by side and steps behind them (LDRD, which gcc seldom finds and clang does). */
 static inline void dense_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first, int32_t *second)
 {
-#if defined(__ARM_FEATURE_SIMD32) && !defined(__clang__)
+#if DENSE_CORTEX_M4_DSP && !defined(__clang__)
     __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*first), "=&r"(*second), "+r"(*words) : : "memory");
 #else
     *first = (*words)[0];
@@ -68,7 +72,7 @@ static inline void dense_cortex_m4_dsp_load_two(const int32_t **words, int32_t *
 /* Bytes 0 and 2 of a word, each sign-extended to 16 bits: a pair. */
 static inline int32_t dense_cortex_m4_dsp_even_s8(int32_t word)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if DENSE_CORTEX_M4_DSP
     return __sxtb16(word);
 #else
     return (int32_t)(((uint32_t)(int8_t)(word) & 0xffffu) | (uint32_t)(int8_t)(word >> 16) << 16);
@@ -78,7 +82,7 @@ static inline int32_t dense_cortex_m4_dsp_even_s8(int32_t word)
 /* Bytes 1 and 3 of a word, each sign-extended to 16 bits: a pair. */
 static inline int32_t dense_cortex_m4_dsp_odd_s8(int32_t word)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if DENSE_CORTEX_M4_DSP
     int32_t pair;
 
     __asm__("sxtb16 %0, %1, ror #8" : "=r"(pair) : "r"(word)); /* compilers do not fold the rotation */
@@ -91,7 +95,7 @@ static inline int32_t dense_cortex_m4_dsp_odd_s8(int32_t word)
 /* The pair of the lower halves of two words (PKHBT, which gcc 12 does not find). */
 static inline int32_t dense_cortex_m4_dsp_pair(int32_t low, int32_t high)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if DENSE_CORTEX_M4_DSP
     int32_t pair;
 
     __asm__("pkhbt %0, %1, %2, lsl #16" : "=r"(pair) : "r"(low), "r"(high));
@@ -104,11 +108,11 @@ static inline int32_t dense_cortex_m4_dsp_pair(int32_t low, int32_t high)
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
 static inline int32_t dense_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if DENSE_CORTEX_M4_DSP
     return __smlad(a, b, sum);
 #else
-    const int32_t low = (int16_t)a * (int16_t)b;
-    const int32_t high = (int16_t)(a >> 16) * (int16_t)(b >> 16);
+    const int32_t low = (int32_t)(int16_t)a * (int16_t)b;
+    const int32_t high = (int32_t)(int16_t)(a >> 16) * (int16_t)(b >> 16);
 
     return (int32_t)((uint32_t)sum + (uint32_t)low + (uint32_t)high);
 #endif
@@ -120,34 +124,34 @@ static inline int32_t dense_cortex_m4_dsp_difference(int32_t a, int32_t b)
     return (int32_t)((uint32_t)a - (uint32_t)b);
 }
 
-#if !defined(__ARM_FEATURE_SIMD32)
+#if !DENSE_CORTEX_M4_DSP
 /* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes of the
    halves of two words of weights, u for the even pair and v for the odd one. */
 static inline int32_t dense_cortex_m4_dsp_crossed(int32_t even, int32_t odd, int32_t even_weights, int32_t odd_weights,
     int32_t sum)
 {
-    const int32_t low = ((int16_t)even + (int8_t)odd_weights) * ((int16_t)odd + (int8_t)even_weights);
-    const int32_t high =
-        ((int16_t)(even >> 16) + (int8_t)(odd_weights >> 16)) * ((int16_t)(odd >> 16) + (int8_t)(even_weights >> 16));
+    const int32_t low = ((int32_t)(int16_t)even + (int8_t)odd_weights) * ((int16_t)odd + (int8_t)even_weights);
+    const int32_t high = ((int32_t)(int16_t)(even >> 16) + (int8_t)(odd_weights >> 16)) *
+                         ((int16_t)(odd >> 16) + (int8_t)(even_weights >> 16));
 
     return (int32_t)((uint32_t)sum + (uint32_t)low + (uint32_t)high);
 }
 #endif
 
 /* Four elements, a pair of even and a pair of odd ones, meet two channels, which share a word of weights for each
-   pair, 256 * upper + lower in each half: even * weights + odd * weights joins the sum of both, (even + odd weights)
-   * (odd + even weights) that of the lower one. In one statement, because compilers that are free to do so spread it
-   until registers are short. */
+   pair, 256 * upper + lower in each half: even * weights + odd * weights joins the sum of both,
+   (even + odd weights) * (odd + even weights) that of the lower one. In one statement, because compilers that are free
+   to do so spread it until registers are short. */
 static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_two(int32_t even, int32_t odd, int32_t even_weights,
     int32_t odd_weights, int32_t *both, int32_t *lower)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if DENSE_CORTEX_M4_DSP
     __asm__("smlad %0, %4, %2, %0\n\t"
             "smlad %0, %5, %3, %0\n\t"
             "sxtab16 %2, %5, %2\n\t"
             "sxtab16 %3, %4, %3\n\t"
             "smlad %1, %2, %3, %1"
-            : "+r"(*both), "+r"(*lower), "+r"(even_weights), "+r"(odd_weights)
+            : "+&r"(*both), "+r"(*lower), "+&r"(even_weights), "+r"(odd_weights)
             : "r"(even), "r"(odd));
 #else
     *both = dense_cortex_m4_dsp_dot(odd, odd_weights, dense_cortex_m4_dsp_dot(even, even_weights, *both));
@@ -162,7 +166,7 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_two(int32_t even, i
 static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_four(int32_t even, int32_t odd, const int32_t **words,
     int32_t *a)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if DENSE_CORTEX_M4_DSP
     register const int32_t *next __asm__("r11") = *words;
     register int32_t a0 __asm__("r0") = a[0];
     register int32_t a1 __asm__("r1") = a[1];
@@ -186,7 +190,8 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_four(int32_t even, 
                      "sxtab16 %6, %10, %6\n\t"
                      "sxtab16 %7, %9, %7\n\t"
                      "smlad %3, %6, %7, %3"
-                     : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3), "=&r"(w0), "=&r"(w1), "=&r"(w2), "=&r"(w3), "+r"(next)
+                     : "+&r"(a0), "+&r"(a1), "+&r"(a2), "+&r"(a3), "=&r"(w0), "=&r"(w1), "=&r"(w2), "=&r"(w3),
+                         "+&r"(next)
                      : "r"(x0), "r"(x1)
                      : "memory");
     a[0] = a0;
@@ -213,7 +218,10 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_four(int32_t even, 
 static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_six(int32_t even, int32_t odd, const int32_t **words,
     int32_t *a, int32_t *even_rest, int32_t *odd_rest)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if DENSE_CORTEX_M4_DSP
+#if defined(__ARM_RWPI) || defined(__FDPIC__)
+#error "the six sums need r9, which is the base of data here"
+#endif
     register const int32_t *next __asm__("r11") = *words;
     register int32_t a0 __asm__("r0") = a[0];
     register int32_t a1 __asm__("r1") = a[1];
@@ -245,8 +253,9 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_six(int32_t even, i
                      "sxtab16 %6, %12, %6\n\t"
                      "sxtab16 %7, %11, %7\n\t"
                      "smlad %5, %6, %7, %5"
-                     : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3), "+r"(a4), "+r"(a5), "=&r"(w0), "=&r"(w1), "=&r"(w2),
-                       "=&r"(w3), "+r"(next)
+                     : "+&r"(a0), "+&r"(a1), "+&r"(a2), "+&r"(a3), "+&r"(a4), "+&r"(a5), "=&r"(w0), "=&r"(w1),
+                     "=&r"(w2),
+                       "=&r"(w3), "+&r"(next)
                      : "r"(x0), "r"(x1)
                      : "memory");
     a[0] = a0;
@@ -276,7 +285,7 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_six(int32_t even, i
 static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_six_rest(int32_t even, int32_t odd, const int32_t **words,
     int32_t *a, int32_t even_rest, int32_t odd_rest)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if DENSE_CORTEX_M4_DSP
     register const int32_t *next __asm__("r11") = *words;
     register int32_t a0 __asm__("r0") = a[0];
     register int32_t a1 __asm__("r1") = a[1];
@@ -307,8 +316,9 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_six_rest(int32_t ev
                      "sxtab16 %8, %12, %8\n\t"
                      "sxtab16 %9, %11, %9\n\t"
                      "smlad %5, %8, %9, %5"
-                     : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3), "+r"(a4), "+r"(a5), "=&r"(w0), "=&r"(w1), "+r"(w2),
-                       "+r"(w3), "+r"(next)
+                     : "+&r"(a0), "+&r"(a1), "+&r"(a2), "+&r"(a3), "+&r"(a4), "+&r"(a5), "=&r"(w0), "=&r"(w1),
+                     "+&r"(w2),
+                       "+&r"(w3), "+&r"(next)
                      : "r"(x0), "r"(x1)
                      : "memory");
     a[0] = a0;
@@ -338,7 +348,7 @@ static inline int32_t dense_cortex_m4_dsp_upper(int32_t both, int32_t low)
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset (SMMLA, which the compilers do not offer). */
 static inline int32_t dense_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if DENSE_CORTEX_M4_DSP
     int32_t result;
 
     __asm__("smmla %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"(b), "r"(offset));
@@ -348,10 +358,10 @@ static inline int32_t dense_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t of
 #endif
 }
 
-/* The int8 that is nearest to a number (SSAT, which takes the shift before it for nothing). */
+/* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
 static inline int32_t dense_cortex_m4_dsp_saturate_s8(int32_t value)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if DENSE_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;

@@ -23,7 +23,7 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char dense_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DENSE_CORTEX_M55_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #else
@@ -103,26 +103,31 @@ static inline dense_cortex_m55_mve_s32 dense_cortex_m55_mve_sums(
 }
 #endif
 
-/* One step of dense_cortex_m55_mve_sums for the window at a; then the sums as a vector. The sums of VMLADAV are in
-   even registers. */
 #if defined(DENSE_CORTEX_M55_MVE_LOOPS)
-#define DENSE_CORTEX_M55_MVE_STEP_ONE(vmladav) \
+/*
+ * Sixteen elements of the window at a times four channels' weights. `multiply` is "vmladav" in the first step, which
+ * starts the four sums, and "vmladava" in the others, which adds to them; their registers must be even.
+ */
+#define DENSE_CORTEX_M55_MVE_STEP_ONE(multiply) \
     "vldrb.8 %q[x], [%[a]], #16\n" \
     "vldrb.8 %q[u], [%[w]], #16\n" \
     "vldrb.8 %q[v], [%[w]], #16\n" \
-    vmladav ".s8 r0, %q[x], %q[u]\n" \
+    multiply ".s8 r0, %q[x], %q[u]\n" \
     "vldrb.8 %q[u], [%[w]], #16\n" \
-    vmladav ".s8 r2, %q[x], %q[v]\n" \
+    multiply ".s8 r2, %q[x], %q[v]\n" \
     "vldrb.8 %q[v], [%[w]], #16\n" \
-    vmladav ".s8 r4, %q[x], %q[u]\n" \
-    vmladav ".s8 r6, %q[x], %q[v]\n"
+    multiply ".s8 r4, %q[x], %q[u]\n" \
+    multiply ".s8 r6, %q[x], %q[v]\n"
+
+/* The four sums as the vector x. */
 #define DENSE_CORTEX_M55_MVE_SUMS_ONE \
     "vmov %q[x][2], %q[x][0], r0, r4\n" \
     "vmov %q[x][3], %q[x][1], r2, r6"
 #endif
 
 /* The sums of four int32 and four others, modulo 2^32. */
-static inline dense_cortex_m55_mve_s32 dense_cortex_m55_mve_add(dense_cortex_m55_mve_s32 a, dense_cortex_m55_mve_s32 b)
+static inline dense_cortex_m55_mve_s32 dense_cortex_m55_mve_add(
+    dense_cortex_m55_mve_s32 a, dense_cortex_m55_mve_s32 b)
 {
 #if defined(__ARM_FEATURE_MVE)
     return vaddq_s32(a, b);
@@ -148,8 +153,8 @@ static inline dense_cortex_m55_mve_s32 dense_cortex_m55_mve_add_all(dense_cortex
 }
 
 /* The upper 32 bits of the 64-bit products of four int32 and four others, rounded down (VMULH). */
-static inline dense_cortex_m55_mve_s32 dense_cortex_m55_mve_scale(dense_cortex_m55_mve_s32 a,
-    dense_cortex_m55_mve_s32 b)
+static inline dense_cortex_m55_mve_s32 dense_cortex_m55_mve_scale(
+    dense_cortex_m55_mve_s32 a, dense_cortex_m55_mve_s32 b)
 {
 #if defined(__ARM_FEATURE_MVE)
     return vmulhq_s32(a, b);
@@ -233,6 +238,13 @@ static inline dense_cortex_m55_mve_s32 dense_cortex_m55_conv1_codes(dense_cortex
     return dense_cortex_m55_mve_saturate_s8(scaled);
 }
 
+/*
+ * The output pixel and four output channels at a time: four sums, to each of which one instruction (VMLADAV) adds
+ * sixteen products.
+ * For that a window must lie in one piece, with sixteen bytes to every vector: it is copied.
+ * Bytes of a copy behind its elements stay 0; they meet weights of 0.
+ */
+
 /* Where the window of an output pixel is read, which may be in a copy. */
 static const int8_t *dense_cortex_m55_conv1_window(const int8_t *x, int32_t pixel, int8_t *copy)
 {
@@ -240,9 +252,9 @@ static const int8_t *dense_cortex_m55_conv1_window(const int8_t *x, int32_t pixe
         STEP = 11,
         RUN = 11
     };
-    const int32_t first = pixel * STEP;
+    const int32_t origin = pixel * STEP;
 
-    dense_cortex_m55_mve_copy_s8(copy, x + first, RUN);
+    dense_cortex_m55_mve_copy_s8(copy, x + origin, RUN);
     return copy;
 }
 
@@ -299,14 +311,9 @@ DENSE_CORTEX_M55_NOINLINE static void dense_cortex_m55_conv1_channels_one(
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
 static void dense_cortex_m55_conv1(const int8_t *x, int8_t *y)
 {
-    enum {
-        COPY = 16, /* bytes of a copy; what is behind its elements meets weights of 0 */
-        OUT_PIXELS = 1, OUT_CHANNELS = 8
-    };
-    int8_t copies[COPY];
+    int8_t copies[16] = { 0 };
 
-    dense_cortex_m55_conv1_channels_one(
-        dense_cortex_m55_conv1_window(x, OUT_PIXELS - 1, copies), y + (OUT_PIXELS - 1) * OUT_CHANNELS);
+    dense_cortex_m55_conv1_channels_one(dense_cortex_m55_conv1_window(x, 0, copies), y);
 }
 
 void dense_cortex_m55_run(const int8_t *x, int8_t *y, void *arena)

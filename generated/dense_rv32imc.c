@@ -21,7 +21,7 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char dense_rv32imc_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DENSE_RV32IMC_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #else
@@ -39,7 +39,7 @@ typedef struct {
     uint32_t total_b, high_b; /* and of the second */
 } dense_rv32imc_scalar_sums;
 
-enum { DENSE_RV32IMC_SCALAR_HALF = 0x8000 };
+#define DENSE_RV32IMC_SCALAR_HALF INT32_C(0x8000)
 
 /*
  * Adds a group of two elements: a start, which makes up for the 128 that is added to
@@ -49,69 +49,14 @@ enum { DENSE_RV32IMC_SCALAR_HALF = 0x8000 };
 static inline void dense_rv32imc_scalar_packed2(
     const int32_t **elements, const int32_t **words, dense_rv32imc_scalar_sums *sums)
 {
-    enum { EVEN_BYTES = 0x00ff00ff };
-#if defined(__ARM_ARCH_7M__)
-    int32_t p; /* LDM and operands that are shifted, all in as many registers as there are */
-
-    __asm__ volatile(
-        "ldmia %[elements]!, {r8, r9, r10}\n\t"
-        "ldmia %[words]!, {r11, r12}\n\t"
-        "and %[p], %[even], r11\n\t"
-        "mla %[p], r9, %[p], r8\n\t"
-        "and r11, %[even], r11, lsr #8\n\t"
-        "mla %[p], r10, r11, %[p]\n\t"
-        "add %[total_a], %[total_a], %[p]\n\t"
-        "add %[high_a], %[high_a], %[p], asr #16\n\t"
-        "and %[p], %[even], r12\n\t"
-        "mla %[p], r9, %[p], r8\n\t"
-        "and r12, %[even], r12, lsr #8\n\t"
-        "mla %[p], r10, r12, %[p]\n\t"
-        "add %[total_b], %[total_b], %[p]\n\t"
-        "add %[high_b], %[high_b], %[p], asr #16"
-        : [elements] "+r"(*elements), [words] "+r"(*words), [p] "=&r"(p), [total_a] "+r"(sums->total_a),
-          [high_a] "+r"(sums->high_a), [total_b] "+r"(sums->total_b), [high_b] "+r"(sums->high_b)
-        : [even] "r"(EVEN_BYTES)
-        : "r8", "r9", "r10", "r11", "r12", "memory");
-#elif defined(__ARM_ARCH_6M__)
-    int32_t p; /* LDM, and sums in the upper registers */
-
-    __asm__ volatile(
-        ".syntax unified\n\t"
-        "ldmia %[elements]!, {r2, r3, r4}\n\t"
-        "ldmia %[words]!, {r5}\n\t"
-        "mov %[p], %[even]\n\t"
-        "ands %[p], %[p], r5\n\t"
-        "subs r5, r5, %[p]\n\t"
-        "lsrs r5, r5, #8\n\t"
-        "muls %[p], r3, %[p]\n\t"
-        "muls r5, r4, r5\n\t"
-        "adds %[p], %[p], r5\n\t"
-        "adds %[p], %[p], r2\n\t"
-        "add %[total_a], %[p]\n\t"
-        "asrs %[p], %[p], #16\n\t"
-        "add %[high_a], %[p]\n\t"
-        "ldmia %[words]!, {r5}\n\t"
-        "mov %[p], %[even]\n\t"
-        "ands %[p], %[p], r5\n\t"
-        "subs r5, r5, %[p]\n\t"
-        "lsrs r5, r5, #8\n\t"
-        "muls %[p], r3, %[p]\n\t"
-        "muls r5, r4, r5\n\t"
-        "adds %[p], %[p], r5\n\t"
-        "adds %[p], %[p], r2\n\t"
-        "add %[total_b], %[p]\n\t"
-        "asrs %[p], %[p], #16\n\t"
-        "add %[high_b], %[p]"
-        : [elements] "+l"(*elements), [words] "+l"(*words), [p] "=&l"(p), [total_a] "+h"(sums->total_a),
-          [high_a] "+h"(sums->high_a), [total_b] "+h"(sums->total_b), [high_b] "+h"(sums->high_b)
-        : [even] "h"(EVEN_BYTES)
-        : "r2", "r3", "r4", "r5", "cc", "memory");
-#elif defined(__riscv_mul) && __riscv_xlen == 32
-    int32_t x0; /* in this order, because compilers start all products at once and run out of registers */
+    const uint32_t even_bytes = 0x00ff00ff;
+#if defined(__GNUC__) && defined(__riscv_mul) && __riscv_xlen == 32
+    int32_t x0;
     int32_t x1;
     int32_t w;
     int32_t p;
 
+    /* In this order, because compilers start all products at once and run out of registers. */
     __asm__(
         "lw %[x0], %[element0]\n\t"
         "lw %[x1], %[element1]\n\t"
@@ -137,10 +82,10 @@ static inline void dense_rv32imc_scalar_packed2(
         "add %[total_b], %[total_b], %[p]\n\t"
         "srai %[p], %[p], 16\n\t"
         "add %[high_b], %[high_b], %[p]"
-        : [x0] "=&r"(x0), [x1] "=&r"(x1), [w] "=&r"(w), [p] "=&r"(p), [total_a] "+r"(sums->total_a),
-          [high_a] "+r"(sums->high_a), [total_b] "+r"(sums->total_b), [high_b] "+r"(sums->high_b)
+        : [x0] "=&r"(x0), [x1] "=&r"(x1), [w] "=&r"(w), [p] "=&r"(p), [total_a] "+&r"(sums->total_a),
+          [high_a] "+&r"(sums->high_a), [total_b] "+r"(sums->total_b), [high_b] "+r"(sums->high_b)
         : [start] "r"((*elements)[0]), [element0] "m"((*elements)[1]), [element1] "m"((*elements)[2]),
-          [word_a] "m"((*words)[0]), [word_b] "m"((*words)[1]), [even] "r"(EVEN_BYTES));
+          [word_a] "m"((*words)[0]), [word_b] "m"((*words)[1]), [even] "r"(even_bytes));
     *elements += 3;
     *words += 2;
 #else
@@ -149,8 +94,8 @@ static inline void dense_rv32imc_scalar_packed2(
     const uint32_t start = (uint32_t)(*elements)[0];
     const uint32_t x0 = (uint32_t)(*elements)[1];
     const uint32_t x1 = (uint32_t)(*elements)[2];
-    const uint32_t sum_a = start + x0 * (a & EVEN_BYTES) + x1 * (a >> 8 & EVEN_BYTES);
-    const uint32_t sum_b = start + x0 * (b & EVEN_BYTES) + x1 * (b >> 8 & EVEN_BYTES);
+    const uint32_t sum_a = start + x0 * (a & even_bytes) + x1 * (a >> 8 & even_bytes);
+    const uint32_t sum_b = start + x0 * (b & even_bytes) + x1 * (b >> 8 & even_bytes);
 
     sums->total_a += sum_a;
     sums->high_a += (uint32_t)((int32_t)sum_a >> 16);
@@ -164,58 +109,18 @@ static inline void dense_rv32imc_scalar_packed2(
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset. */
 static inline int32_t dense_rv32imc_scalar_scale(int32_t a, int32_t b, int32_t offset)
 {
-#if defined(__ARM_ARCH_6M__)
-    /* By halves, because a product of 64 bits would be a function call:
-       middle = high(a) * low(b) + (low(a) * low(b) >> 16), carry = low(a) * high(b) + low(middle),
-       result = high(a) * high(b) + (middle >> 16) + (carry >> 16); none of them leaves 32 bits. */
-    const int32_t b_low = (uint16_t)b;
-    const int32_t b_high = b >> 16;
-    int32_t carry;
-    int32_t middle;
-    int32_t part;
-
-    __asm__(
-        ".syntax unified\n\t"
-        "uxth %[carry], %[a]\n\t"
-        "asrs %[a], %[a], #16\n\t"
-        "movs %[middle], %[carry]\n\t"
-        "muls %[middle], %[b_low], %[middle]\n\t"
-        "lsrs %[middle], %[middle], #16\n\t"
-        "movs %[part], %[a]\n\t"
-        "muls %[part], %[b_low], %[part]\n\t"
-        "adds %[middle], %[middle], %[part]\n\t"
-        "muls %[carry], %[b_high], %[carry]\n\t"
-        "uxth %[part], %[middle]\n\t"
-        "adds %[carry], %[carry], %[part]\n\t"
-        "muls %[a], %[b_high], %[a]\n\t"
-        "asrs %[middle], %[middle], #16\n\t"
-        "asrs %[carry], %[carry], #16\n\t"
-        "adds %[a], %[a], %[middle]\n\t"
-        "adds %[a], %[a], %[carry]"
-        : [a] "+l"(a), [carry] "=&l"(carry), [middle] "=&l"(middle), [part] "=&l"(part)
-        : [b_low] "l"(b_low), [b_high] "l"(b_high)
-        : "cc");
-    return a + offset;
-#else
     return (int32_t)(((int64_t)a * b) >> 32) + offset;
-#endif
 }
 
-/* The int8 that is nearest to a number (SSAT, which takes the shift before it for nothing). */
+/* The int8 that is nearest to a number. */
 static inline int32_t dense_rv32imc_scalar_saturate_s8(int32_t value)
 {
-#if defined(__ARM_FEATURE_SAT)
-    return (int32_t)__builtin_arm_ssat(value, 8);
-#elif defined(__ARM_ARCH_6M__)
-    return (int8_t)value == value ? value : (value >> 31) ^ 127; /* one comparison, not two */
-#else
     return value < -128 ? -128 : value > 127 ? 127 : value;
-#endif
 }
 
 /*
- * dense_rv32imc_conv1: weights plus 128 of blocks of four channels, a, b, c, d: for two elements bytes a a b b, c c d
- * d.
+ * dense_rv32imc_conv1: weights plus 128 of blocks of four channels, a, b, c, d. Two words for two elements: from the
+ * lowest byte on a of element 0, a of 1, b of 0, b of 1; then the same of c and d.
  */
 DENSE_RV32IMC_CONST_ATTR static const int32_t dense_rv32imc_conv1_weights[2 * 12] = {
     -2106092927, -1907327116, -1977998689,  2072998282, -1368606603,  2128447884,
@@ -245,6 +150,13 @@ static inline int8_t dense_rv32imc_conv1_code(int32_t acc, int32_t multiplier)
     return (int8_t)code;
 }
 
+/*
+ * A matrix times a vector, four output channels at a time. A word of the table holds the weights of two channels for
+ * two elements, in bytes. A mask leaves those for one element, low + high * 2^16: times the element it is two products,
+ * see dense_rv32imc_scalar_sums. Weights are stored plus 128, so that the mask leaves whole numbers; what this
+ * adds to the products is subtracted where the element's group starts.
+ */
+
 /* Elements of the image as words, two behind their group's start. */
 static void dense_rv32imc_conv1_widen(const int8_t *x, int32_t *elements)
 {
@@ -266,13 +178,14 @@ static void dense_rv32imc_conv1_widen(const int8_t *x, int32_t *elements)
 }
 
 /*
- * The sums of four output channels. The products of a group add up to -17526 to 17409, whatever
- * the input is: within 16 bits.
+ * The sums of four output channels. Whatever the input is, the products of a group of elements add up to
+ * -17526 to 17409: within 16 bits.
  */
 DENSE_RV32IMC_NOINLINE static void dense_rv32imc_conv1_sums(
     const int32_t *elements, const int32_t *weights, dense_rv32imc_scalar_sums *sums)
 {
-    dense_rv32imc_scalar_sums s = { 0u - 6u * 0x8000u, 0, 0u - 6u * 0x8000u, 0 };
+    const uint32_t less = 0u - 6u * DENSE_RV32IMC_SCALAR_HALF; /* HALF once for each group */
+    dense_rv32imc_scalar_sums s = { less, 0, less, 0 };
 
     dense_rv32imc_scalar_packed2(&elements, &weights, &s);
     dense_rv32imc_scalar_packed2(&elements, &weights, &s);
@@ -284,7 +197,8 @@ DENSE_RV32IMC_NOINLINE static void dense_rv32imc_conv1_sums(
 }
 
 /* dense_rv32imc_conv1: one image. */
-static void dense_rv32imc_conv1_image(const int8_t *x, int8_t *y, int32_t *elements)
+static void dense_rv32imc_conv1_image(
+    const int8_t *x, int8_t *y, int32_t *elements)
 {
     enum { BLOCK_WORDS = 12, WHOLE = 8 };
     const int32_t *weights = dense_rv32imc_conv1_weights;

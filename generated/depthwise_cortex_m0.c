@@ -23,7 +23,7 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char depthwise_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DEPTHWISE_CORTEX_M0_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #else
@@ -33,7 +33,7 @@ typedef char depthwise_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1
 /* sum + a * b. Compilers for the Cortex-M0 keep some sums in registers that its additions reach only by a move. */
 static inline int32_t depthwise_cortex_m0_scalar_multiply_add(int32_t sum, int32_t a, int32_t b)
 {
-#if defined(__ARM_ARCH_6M__)
+#if defined(__GNUC__) && defined(__ARM_ARCH_6M__)
     __asm__(".syntax unified\n\tmuls %1, %2\n\tadds %0, %0, %1" : "+l"(sum), "+l"(a) : "l"(b) : "cc");
     return sum;
 #else
@@ -48,16 +48,10 @@ static inline int32_t depthwise_cortex_m0_scalar_scale_split(int32_t a, int32_t 
     return a * (halves >> 16) + (a * (halves & 0xffff) >> word) + offset;
 }
 
-/* The int8 that is nearest to a number (SSAT, which takes the shift before it for nothing). */
+/* The int8 that is nearest to a number. */
 static inline int32_t depthwise_cortex_m0_scalar_saturate_s8(int32_t value)
 {
-#if defined(__ARM_FEATURE_SAT)
-    return (int32_t)__builtin_arm_ssat(value, 8);
-#elif defined(__ARM_ARCH_6M__)
     return (int8_t)value == value ? value : (value >> 31) ^ 127; /* one comparison, not two */
-#else
-    return value < -128 ? -128 : value > 127 ? 127 : value;
-#endif
 }
 
 /* depthwise_cortex_m0_conv1: weights [8 channels][9 taps]. */
@@ -100,7 +94,15 @@ static inline int8_t depthwise_cortex_m0_conv1_code(int32_t acc, int32_t multipl
     return (int8_t)code;
 }
 
-enum { depthwise_cortex_m0_conv1_ROW = 11 }; /* bytes of a row of the plane */
+/*
+ * One channel at a time is copied from the image to a plane with padding around it, where no tap needs a
+ * test and neighbours are near enough for the offsets of load instructions. Then the windows of some neighbours
+ * are summed at the same time, every tap written out.
+ */
+
+enum {
+    depthwise_cortex_m0_conv1_ROW = 11 /* bytes of a row of the plane */
+};
 
 /* Copies `rows` rows of a channel into the plane; x is the first element. */
 static void depthwise_cortex_m0_conv1_fill(const int8_t *x, int32_t rows, uint8_t *plane)
@@ -109,7 +111,7 @@ static void depthwise_cortex_m0_conv1_fill(const int8_t *x, int32_t rows, uint8_
 
     for (int32_t i = 0; i < rows; i++) {
         plane[0] = (uint8_t)(x[0] + 128);
-        plane[1] = (uint8_t)(x[1 * COLUMN] + 128);
+        plane[1] = (uint8_t)(x[COLUMN] + 128);
         plane[2] = (uint8_t)(x[2 * COLUMN] + 128);
         plane[3] = (uint8_t)(x[3 * COLUMN] + 128);
         plane[4] = (uint8_t)(x[4 * COLUMN] + 128);
@@ -124,8 +126,9 @@ static void depthwise_cortex_m0_conv1_fill(const int8_t *x, int32_t rows, uint8_
 }
 
 /* One channel of `rows` rows of outputs. */
-DEPTHWISE_CORTEX_M0_NOINLINE static void depthwise_cortex_m0_conv1_channel(const volatile uint8_t *row, int8_t *out,
-    int32_t m, int32_t rows)
+/* `volatile`: an element is loaded anew for each weight, because there is no register to keep it in. */
+DEPTHWISE_CORTEX_M0_NOINLINE static void depthwise_cortex_m0_conv1_channel(
+    const volatile uint8_t *row, int8_t *out, int32_t m, int32_t rows)
 {
     enum { ROW = depthwise_cortex_m0_conv1_ROW, COLUMN = 8, Y_ROW = 40 };
     const int8_t *const weights = depthwise_cortex_m0_conv1_weights + 9 * m;
@@ -175,7 +178,7 @@ DEPTHWISE_CORTEX_M0_NOINLINE static void depthwise_cortex_m0_conv1_channel(const
             sum2 = depthwise_cortex_m0_scalar_multiply_add(sum2, row[2 * ROW + 6], w2_2);
             *(out) = depthwise_cortex_m0_conv1_code(sum0, depthwise_cortex_m0_conv1_multiplier[m],
                 depthwise_cortex_m0_conv1_offset[m]);
-            *(out + 1 * COLUMN) = depthwise_cortex_m0_conv1_code(sum1, depthwise_cortex_m0_conv1_multiplier[m],
+            *(out + COLUMN) = depthwise_cortex_m0_conv1_code(sum1, depthwise_cortex_m0_conv1_multiplier[m],
                 depthwise_cortex_m0_conv1_offset[m]);
             *(out + 2 * COLUMN) = depthwise_cortex_m0_conv1_code(sum2, depthwise_cortex_m0_conv1_multiplier[m],
                 depthwise_cortex_m0_conv1_offset[m]);
@@ -206,7 +209,7 @@ DEPTHWISE_CORTEX_M0_NOINLINE static void depthwise_cortex_m0_conv1_channel(const
             sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[2 * ROW + 4], w2_2);
             *(out) = depthwise_cortex_m0_conv1_code(sum0, depthwise_cortex_m0_conv1_multiplier[m],
                 depthwise_cortex_m0_conv1_offset[m]);
-            *(out + 1 * COLUMN) = depthwise_cortex_m0_conv1_code(sum1, depthwise_cortex_m0_conv1_multiplier[m],
+            *(out + COLUMN) = depthwise_cortex_m0_conv1_code(sum1, depthwise_cortex_m0_conv1_multiplier[m],
                 depthwise_cortex_m0_conv1_offset[m]);
             row += 4;
             out += 2 * COLUMN;
@@ -220,7 +223,8 @@ DEPTHWISE_CORTEX_M0_NOINLINE static void depthwise_cortex_m0_conv1_channel(const
 static void depthwise_cortex_m0_conv1(const int8_t *x, int8_t *y, uint8_t *plane)
 {
     enum {
-        BATCH = 1, X_IMAGE = 800, Y_IMAGE = 200, CHANNELS = 8, PLANE = 121, ROW = depthwise_cortex_m0_conv1_ROW,
+        BATCH = 1, X_IMAGE = 800, Y_IMAGE = 200, CHANNELS = 8, PLANE = 121,
+        ROW = depthwise_cortex_m0_conv1_ROW,
         ROWS = 10, X_ROW = 80, OUT_ROWS = 5, Y_ROW = 40,
         STRIDE = 2, PAD_ROWS = 0, PAD_COLUMNS = 0, SPAN = 3,
         BAND = 5 /* rows of outputs that the plane serves */
@@ -237,7 +241,8 @@ static void depthwise_cortex_m0_conv1(const int8_t *x, int8_t *y, uint8_t *plane
             const int8_t *const image = x + n * X_IMAGE + first * X_ROW;
             int8_t *const out = y + n * Y_IMAGE + oy * Y_ROW;
 
-            memset(plane, 0, PLANE); /* which no channel overwrites */
+            /* All of it, once for all channels: what does not lie on the image stays so. */
+            memset(plane, 0, PLANE);
             for (int32_t m = 0; m < CHANNELS; m++) {
                 depthwise_cortex_m0_conv1_fill(image + m, beyond - first, plane + (first - begin) * ROW + PAD_COLUMNS);
                 depthwise_cortex_m0_conv1_channel(plane, out + m, m, rows);

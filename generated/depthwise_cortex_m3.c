@@ -23,7 +23,7 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char depthwise_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DEPTHWISE_CORTEX_M3_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #else
@@ -33,50 +33,14 @@ typedef char depthwise_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset. */
 static inline int32_t depthwise_cortex_m3_scalar_scale(int32_t a, int32_t b, int32_t offset)
 {
-#if defined(__ARM_ARCH_6M__)
-    /* By halves, because a product of 64 bits would be a function call:
-       middle = high(a) * low(b) + (low(a) * low(b) >> 16), carry = low(a) * high(b) + low(middle),
-       result = high(a) * high(b) + (middle >> 16) + (carry >> 16); none of them leaves 32 bits. */
-    const int32_t b_low = (uint16_t)b;
-    const int32_t b_high = b >> 16;
-    int32_t carry;
-    int32_t middle;
-    int32_t part;
-
-    __asm__(
-        ".syntax unified\n\t"
-        "uxth %[carry], %[a]\n\t"
-        "asrs %[a], %[a], #16\n\t"
-        "movs %[middle], %[carry]\n\t"
-        "muls %[middle], %[b_low], %[middle]\n\t"
-        "lsrs %[middle], %[middle], #16\n\t"
-        "movs %[part], %[a]\n\t"
-        "muls %[part], %[b_low], %[part]\n\t"
-        "adds %[middle], %[middle], %[part]\n\t"
-        "muls %[carry], %[b_high], %[carry]\n\t"
-        "uxth %[part], %[middle]\n\t"
-        "adds %[carry], %[carry], %[part]\n\t"
-        "muls %[a], %[b_high], %[a]\n\t"
-        "asrs %[middle], %[middle], #16\n\t"
-        "asrs %[carry], %[carry], #16\n\t"
-        "adds %[a], %[a], %[middle]\n\t"
-        "adds %[a], %[a], %[carry]"
-        : [a] "+l"(a), [carry] "=&l"(carry), [middle] "=&l"(middle), [part] "=&l"(part)
-        : [b_low] "l"(b_low), [b_high] "l"(b_high)
-        : "cc");
-    return a + offset;
-#else
     return (int32_t)(((int64_t)a * b) >> 32) + offset;
-#endif
 }
 
-/* The int8 that is nearest to a number (SSAT, which takes the shift before it for nothing). */
+/* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
 static inline int32_t depthwise_cortex_m3_scalar_saturate_s8(int32_t value)
 {
-#if defined(__ARM_FEATURE_SAT)
+#if defined(__GNUC__) && defined(__ARM_FEATURE_SAT)
     return (int32_t)__builtin_arm_ssat(value, 8);
-#elif defined(__ARM_ARCH_6M__)
-    return (int8_t)value == value ? value : (value >> 31) ^ 127; /* one comparison, not two */
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;
 #endif
@@ -119,8 +83,16 @@ static inline int8_t depthwise_cortex_m3_conv1_code(int32_t acc, int32_t multipl
     return (int8_t)code;
 }
 
-/* bytes of a row of the plane, channels in it */
-enum { depthwise_cortex_m3_conv1_ROW = 40, depthwise_cortex_m3_conv1_LANES = 4 };
+/*
+ * 4 channels at a time are copied from the image to a plane with padding around it, where no tap needs a
+ * test and neighbours are near enough for the offsets of load instructions. Then the windows of a whole row
+ * are summed at the same time, every tap written out. An element that several of them share is loaded once.
+ */
+
+enum {
+    depthwise_cortex_m3_conv1_ROW = 40, /* bytes of a row of the plane */
+    depthwise_cortex_m3_conv1_LANES = 4 /* channels in the plane */
+};
 
 /* Copies `rows` rows of 4 channels into the plane; x is the first element. */
 static void depthwise_cortex_m3_conv1_fill(const int8_t *x, int32_t rows, int8_t *plane)
@@ -129,7 +101,7 @@ static void depthwise_cortex_m3_conv1_fill(const int8_t *x, int32_t rows, int8_t
 
     for (int32_t i = 0; i < rows; i++) {
         memcpy(plane, x, LANES);
-        memcpy(plane + 1 * LANES, x + 1 * COLUMN, LANES);
+        memcpy(plane + LANES, x + COLUMN, LANES);
         memcpy(plane + 2 * LANES, x + 2 * COLUMN, LANES);
         memcpy(plane + 3 * LANES, x + 3 * COLUMN, LANES);
         memcpy(plane + 4 * LANES, x + 4 * COLUMN, LANES);
@@ -144,8 +116,8 @@ static void depthwise_cortex_m3_conv1_fill(const int8_t *x, int32_t rows, int8_t
 }
 
 /* One channel of `rows` rows of outputs. */
-DEPTHWISE_CORTEX_M3_NOINLINE static void depthwise_cortex_m3_conv1_channel(const int8_t *row, int8_t *out, int32_t m,
-    int32_t rows)
+DEPTHWISE_CORTEX_M3_NOINLINE static void depthwise_cortex_m3_conv1_channel(
+    const int8_t *row, int8_t *out, int32_t m, int32_t rows)
 {
     enum { ROW = depthwise_cortex_m3_conv1_ROW, COLUMN = 8, Y_ROW = 40, STRIDE = 2, PADDING = -128 };
     const int8_t *const weights = depthwise_cortex_m3_conv1_weights + 9 * m;
@@ -211,7 +183,7 @@ DEPTHWISE_CORTEX_M3_NOINLINE static void depthwise_cortex_m3_conv1_channel(const
         sum3 += row[2 * ROW + 32] * w2_2;
         *(out) = depthwise_cortex_m3_conv1_code(sum0, depthwise_cortex_m3_conv1_multiplier[m],
             depthwise_cortex_m3_conv1_offset[m]);
-        *(out + 1 * COLUMN) = depthwise_cortex_m3_conv1_code(sum1, depthwise_cortex_m3_conv1_multiplier[m],
+        *(out + COLUMN) = depthwise_cortex_m3_conv1_code(sum1, depthwise_cortex_m3_conv1_multiplier[m],
             depthwise_cortex_m3_conv1_offset[m]);
         *(out + 2 * COLUMN) = depthwise_cortex_m3_conv1_code(sum2, depthwise_cortex_m3_conv1_multiplier[m],
             depthwise_cortex_m3_conv1_offset[m]);
@@ -228,8 +200,8 @@ DEPTHWISE_CORTEX_M3_NOINLINE static void depthwise_cortex_m3_conv1_channel(const
 static void depthwise_cortex_m3_conv1(const int8_t *x, int8_t *y, int8_t *plane)
 {
     enum {
-        BATCH = 1, X_IMAGE = 800, Y_IMAGE = 200, CHANNELS = 8, PLANE = 440, ROW = depthwise_cortex_m3_conv1_ROW,
-        LANES = depthwise_cortex_m3_conv1_LANES,
+        BATCH = 1, X_IMAGE = 800, Y_IMAGE = 200, CHANNELS = 8, PLANE = 440,
+        ROW = depthwise_cortex_m3_conv1_ROW, LANES = depthwise_cortex_m3_conv1_LANES,
         ROWS = 10, X_ROW = 80, OUT_ROWS = 5, Y_ROW = 40,
         STRIDE = 2, PAD_ROWS = 0, PAD_COLUMNS = 0, SPAN = 3,
         BAND = 5 /* rows of outputs that the plane serves */
@@ -246,10 +218,9 @@ static void depthwise_cortex_m3_conv1(const int8_t *x, int8_t *y, int8_t *plane)
             const int8_t *const image = x + n * X_IMAGE + first * X_ROW;
             int8_t *const out = y + n * Y_IMAGE + oy * Y_ROW;
 
-            memset(plane, -128, PLANE); /* which no channel overwrites */
-            for (int32_t lanes = 0; lanes < CHANNELS; lanes += LANES) {
-                const int32_t m = lanes;
-
+            /* All of it, once for all channels: what does not lie on the image stays so. */
+            memset(plane, -128, PLANE);
+            for (int32_t m = 0; m < CHANNELS; m += LANES) {
                 depthwise_cortex_m3_conv1_fill(image + m, beyond - first, plane + (first - begin) * ROW + PAD_COLUMNS);
                 for (int32_t i = 0; i < LANES; i++) {
                     depthwise_cortex_m3_conv1_channel(plane + i, out + m + i, m + i, rows);

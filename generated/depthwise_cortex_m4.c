@@ -21,23 +21,27 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char depthwise_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DEPTHWISE_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #else
 #define DEPTHWISE_CORTEX_M4_NOINLINE
 #endif
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once; for
-   other machines the same in portable C, which takes conversions to signed types modulo 2^n and bytes in any order. */
-#if defined(__ARM_FEATURE_SIMD32)
+/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
+   compilers that read GNU assembly, and as Thumb-2 has them. Elsewhere portable C does the same, on either byte order;
+   it assumes that conversions to signed types wrap. */
+#if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
+#define DEPTHWISE_CORTEX_M4_DSP 1
 #include <arm_acle.h>
+#else
+#define DEPTHWISE_CORTEX_M4_DSP 0
 #endif
 
 /* The pair of the lower halves of two words (PKHBT, which gcc 12 does not find). */
 static inline int32_t depthwise_cortex_m4_dsp_pair(int32_t low, int32_t high)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if DEPTHWISE_CORTEX_M4_DSP
     int32_t pair;
 
     __asm__("pkhbt %0, %1, %2, lsl #16" : "=r"(pair) : "r"(low), "r"(high));
@@ -50,11 +54,11 @@ static inline int32_t depthwise_cortex_m4_dsp_pair(int32_t low, int32_t high)
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
 static inline int32_t depthwise_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if DEPTHWISE_CORTEX_M4_DSP
     return __smlad(a, b, sum);
 #else
-    const int32_t low = (int16_t)a * (int16_t)b;
-    const int32_t high = (int16_t)(a >> 16) * (int16_t)(b >> 16);
+    const int32_t low = (int32_t)(int16_t)a * (int16_t)b;
+    const int32_t high = (int32_t)(int16_t)(a >> 16) * (int16_t)(b >> 16);
 
     return (int32_t)((uint32_t)sum + (uint32_t)low + (uint32_t)high);
 #endif
@@ -63,27 +67,27 @@ static inline int32_t depthwise_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t 
 /* sum + a.low * b.low (SMLABB). */
 static inline int32_t depthwise_cortex_m4_dsp_low_by_low(int32_t a, int32_t b, int32_t sum)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if DEPTHWISE_CORTEX_M4_DSP
     return __smlabb(a, b, sum);
 #else
-    return sum + (int16_t)a * (int16_t)b;
+    return sum + (int32_t)(int16_t)a * (int16_t)b;
 #endif
 }
 
 /* sum + a.low * b.high (SMLABT). */
 static inline int32_t depthwise_cortex_m4_dsp_low_by_high(int32_t a, int32_t b, int32_t sum)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if DEPTHWISE_CORTEX_M4_DSP
     return __smlabt(a, b, sum);
 #else
-    return sum + (int16_t)a * (int16_t)(b >> 16);
+    return sum + (int32_t)(int16_t)a * (int16_t)(b >> 16);
 #endif
 }
 
 /* The upper 32 bits of the 64-bit product, rounded down (SMMUL; compilers may take SMULL and lose a register). */
 static inline int32_t depthwise_cortex_m4_dsp_high(int32_t a, int32_t b)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if DEPTHWISE_CORTEX_M4_DSP
     int32_t high;
 
     __asm__("smmul %0, %1, %2" : "=r"(high) : "r"(a), "r"(b));
@@ -93,10 +97,10 @@ static inline int32_t depthwise_cortex_m4_dsp_high(int32_t a, int32_t b)
 #endif
 }
 
-/* The int8 that is nearest to a number (SSAT, which takes the shift before it for nothing). */
+/* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
 static inline int32_t depthwise_cortex_m4_dsp_saturate_s8(int32_t value)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if DEPTHWISE_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;

@@ -23,7 +23,7 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char depthwise_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DEPTHWISE_CORTEX_M55_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #else
@@ -55,8 +55,8 @@ static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_load(const i
 }
 
 /* The sums of four int32 and four others, modulo 2^32. */
-static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_add(depthwise_cortex_m55_mve_s32 a,
-    depthwise_cortex_m55_mve_s32 b)
+static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_add(
+    depthwise_cortex_m55_mve_s32 a, depthwise_cortex_m55_mve_s32 b)
 {
 #if defined(__ARM_FEATURE_MVE)
     return vaddq_s32(a, b);
@@ -69,8 +69,8 @@ static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_add(depthwis
 }
 
 /* The upper 32 bits of the 64-bit products of four int32 and four others, rounded down (VMULH). */
-static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_scale(depthwise_cortex_m55_mve_s32 a,
-    depthwise_cortex_m55_mve_s32 b)
+static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_scale(
+    depthwise_cortex_m55_mve_s32 a, depthwise_cortex_m55_mve_s32 b)
 {
 #if defined(__ARM_FEATURE_MVE)
     return vmulhq_s32(a, b);
@@ -150,8 +150,9 @@ static inline depthwise_cortex_m55_mve_s8 depthwise_cortex_m55_mve_load_s8(const
 }
 
 /* Stores bytes 0 of a, b, c and d, then bytes 1 of all four, and so on (VST4). */
-static inline void depthwise_cortex_m55_mve_interleave(void *to, depthwise_cortex_m55_mve_s8 a,
-    depthwise_cortex_m55_mve_s8 b, depthwise_cortex_m55_mve_s8 c, depthwise_cortex_m55_mve_s8 d)
+static inline void depthwise_cortex_m55_mve_interleave(
+    void *to, depthwise_cortex_m55_mve_s8 a, depthwise_cortex_m55_mve_s8 b,
+    depthwise_cortex_m55_mve_s8 c, depthwise_cortex_m55_mve_s8 d)
 {
 #if defined(__ARM_FEATURE_MVE)
     int8x16x4_t all;
@@ -184,8 +185,8 @@ typedef struct {
     int32_t first, step;
 } depthwise_cortex_m55_mve_at;
 #define DEPTHWISE_CORTEX_M55_MVE_GATHER(at, offset) depthwise_cortex_m55_mve_gather(at, offset)
-static inline depthwise_cortex_m55_mve_s8 depthwise_cortex_m55_mve_gather(depthwise_cortex_m55_mve_at at,
-    int32_t offset)
+static inline depthwise_cortex_m55_mve_s8 depthwise_cortex_m55_mve_gather(
+    depthwise_cortex_m55_mve_at at, int32_t offset)
 {
     depthwise_cortex_m55_mve_s8 v;
 
@@ -197,8 +198,8 @@ static inline depthwise_cortex_m55_mve_s8 depthwise_cortex_m55_mve_gather(depthw
 #endif
 
 /* The addresses of four words, `step` words apart, from number `first` on. */
-static inline depthwise_cortex_m55_mve_at depthwise_cortex_m55_mve_addresses(const int32_t *words, int32_t first,
-    int32_t step)
+static inline depthwise_cortex_m55_mve_at depthwise_cortex_m55_mve_addresses(
+    const int32_t *words, int32_t first, int32_t step)
 {
 #if defined(__ARM_FEATURE_MVE)
     const uint32_t base = (uint32_t)(uintptr_t)words + 4 * (uint32_t)first;
@@ -213,8 +214,8 @@ static inline depthwise_cortex_m55_mve_at depthwise_cortex_m55_mve_addresses(con
 
 #if !defined(__ARM_FEATURE_MVE)
 /* sum + the sum of sixteen products, modulo 2^32 (VMLADAVA). */
-static inline int32_t depthwise_cortex_m55_mve_dot(int32_t sum, depthwise_cortex_m55_mve_s8 a,
-    depthwise_cortex_m55_mve_s8 b)
+static inline int32_t depthwise_cortex_m55_mve_dot(
+    int32_t sum, depthwise_cortex_m55_mve_s8 a, depthwise_cortex_m55_mve_s8 b)
 {
     uint32_t total = (uint32_t)sum;
 
@@ -270,6 +271,12 @@ static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_conv1_codes(dept
     DEPTHWISE_CORTEX_M55_MVE_ROUND(scaled, depthwise_cortex_m55_conv1_SHIFT);
     return depthwise_cortex_m55_mve_saturate_s8(scaled);
 }
+
+/*
+ * Four rows are interleaved, so that a word of `columns` holds one channel of four pixels, one below the other. Four
+ * such words, of neighbouring pixels, are a window of 4 x 4 taps: gathered into a vector, they are multiplied by
+ * sixteen weights and summed by one instruction (VMLADAV). Rows and columns beyond the kernel meet weights of 0.
+ */
 
 /* Interleaves `bytes` bytes of four rows, each of which goes on `step` bytes behind any sixteen. */
 DEPTHWISE_CORTEX_M55_NOINLINE static void depthwise_cortex_m55_conv1_interleave(
@@ -391,8 +398,8 @@ static inline void depthwise_cortex_m55_conv1_quad(
     depthwise_cortex_m55_mve_at at = depthwise_cortex_m55_mve_addresses(columns, -STRIDE, DILATION);
 
     for (int32_t ox = 0; ox < OUT_WIDTH; ox++) {
-        const depthwise_cortex_m55_mve_s32 sums =
-            depthwise_cortex_m55_conv1_next(&at, weights0, weights1, weights2, weights3);
+        const depthwise_cortex_m55_mve_s32 sums = depthwise_cortex_m55_conv1_next(
+            &at, weights0, weights1, weights2, weights3);
         const depthwise_cortex_m55_mve_s32 acc = depthwise_cortex_m55_mve_add(sums, start);
         const depthwise_cortex_m55_mve_s32 multiplier = depthwise_cortex_m55_mve_load(parameters + 4);
         const depthwise_cortex_m55_mve_s32 offset = depthwise_cortex_m55_mve_load(parameters + 8);
@@ -407,20 +414,20 @@ static inline void depthwise_cortex_m55_conv1_quad(
 static void depthwise_cortex_m55_conv1(const int8_t *x, int8_t *y, int32_t *columns)
 {
     enum {
-        BATCH = 1, X_IMAGE = 800, Y_IMAGE = 200, CHANNELS = 8, OUT_HEIGHT = 5, OUT_ROW = 5 * CHANNELS,
-        STRIDE = 2, PAD = 0,
+        BATCH = 1, X_IMAGE = 800, Y_IMAGE = 200, CHANNELS = 8,
+        OUT_HEIGHT = 5, OUT_ROW = 5 * CHANNELS,
+        STRIDE = 2, PAD = 0, PADDING = -128, SCRATCH = 396,
         BAND = 1 /* rows of outputs that the same columns serve */
     };
 
-    memset(columns, -128, 396); /* what lies beside the image stays so */
+    memset(columns, PADDING, SCRATCH); /* padding beside the rows is never overwritten */
     for (int32_t n = 0; n < BATCH; n++) {
         for (int32_t oy = 0; oy < OUT_HEIGHT; oy += BAND) {
             const int32_t *parameters = depthwise_cortex_m55_conv1_parameters;
             const int8_t *weights = depthwise_cortex_m55_conv1_weights;
 
             depthwise_cortex_m55_conv1_columns(x + n * X_IMAGE, oy * STRIDE - PAD, columns);
-            for (int32_t quad = 0; quad < CHANNELS; quad += 4) {
-                const int32_t m = quad;
+            for (int32_t m = 0; m < CHANNELS; m += 4) {
                 int8_t *const out = y + n * Y_IMAGE + oy * OUT_ROW + m;
 
                 depthwise_cortex_m55_conv1_quad(columns + m, weights, parameters, out);

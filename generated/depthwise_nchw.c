@@ -56,12 +56,13 @@ DEPTHWISE_NCHW_CONST_ATTR static const int32_t depthwise_nchw_conv1_offset[8] = 
      8,  8,  8,  8,  8,  8, 43,  8,
 };
 
-/* depthwise_nchw_conv1: the output code of an accumulator. */
+/* depthwise_nchw_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static uint8_t depthwise_nchw_conv1_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = 0, HIGH = 255, SHIFT = 4 };
-    const int32_t scaled = depthwise_nchw_multiply_high(acc, depthwise_nchw_conv1_multiplier[m])
-        + depthwise_nchw_conv1_offset[m];
+    const int32_t multiplier = depthwise_nchw_conv1_multiplier[m];
+    const int32_t offset = depthwise_nchw_conv1_offset[m];
+    const int32_t scaled = depthwise_nchw_multiply_high(acc, multiplier) + offset;
     int32_t code = scaled >> SHIFT;
 
     code = code < LOW ? LOW : code;
@@ -101,9 +102,9 @@ static void depthwise_nchw_conv1(const uint8_t *restrict x, uint8_t *restrict y,
                     acc += window[0] * weights[0];
                     acc += window[1] * weights[1];
                     acc += window[2] * weights[2];
-                    acc += window[1 * PLANE_WIDTH + 0] * weights[3];
-                    acc += window[1 * PLANE_WIDTH + 1] * weights[4];
-                    acc += window[1 * PLANE_WIDTH + 2] * weights[5];
+                    acc += window[PLANE_WIDTH + 0] * weights[3];
+                    acc += window[PLANE_WIDTH + 1] * weights[4];
+                    acc += window[PLANE_WIDTH + 2] * weights[5];
                     acc += window[2 * PLANE_WIDTH + 0] * weights[6];
                     acc += window[2 * PLANE_WIDTH + 1] * weights[7];
                     acc += window[2 * PLANE_WIDTH + 2] * weights[8];

@@ -27,7 +27,7 @@ static int32_t depthwise_nhwc_multiply_high(int32_t a, int32_t b)
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DEPTHWISE_NHWC_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
 #else
@@ -70,12 +70,13 @@ DEPTHWISE_NHWC_CONST_ATTR static const int32_t depthwise_nhwc_conv1_offset[8] = 
     -2040, -2040, -2040, -2040, -2040, -2040, -2005, -2040,
 };
 
-/* depthwise_nhwc_conv1: the output code of an accumulator. */
+/* depthwise_nhwc_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static DEPTHWISE_NHWC_INLINE int8_t depthwise_nhwc_conv1_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 4 };
-    const int32_t scaled = depthwise_nhwc_multiply_high(acc, depthwise_nhwc_conv1_multiplier[m])
-        + depthwise_nhwc_conv1_offset[m];
+    const int32_t multiplier = depthwise_nhwc_conv1_multiplier[m];
+    const int32_t offset = depthwise_nhwc_conv1_offset[m];
+    const int32_t scaled = depthwise_nhwc_multiply_high(acc, multiplier) + offset;
     int32_t code = scaled >> SHIFT;
 
     code = code < LOW ? LOW : code;
@@ -86,21 +87,24 @@ static DEPTHWISE_NHWC_INLINE int8_t depthwise_nhwc_conv1_requantize(int32_t acc,
 /* All channels of an output whose window lies within the image; x is the window's first pixel. */
 static void depthwise_nhwc_conv1_inside(const int8_t *restrict x, int8_t *restrict out)
 {
-    enum { CHANNELS = 8, Y_CHANNEL = 1, STEP_HEIGHT = 80, STEP_WIDTH = 8 };
+    enum {
+        CHANNELS = 8, Y_CHANNEL = 1,
+        TAP_STEP_HEIGHT = 80, TAP_STEP_WIDTH = 8 /* from tap to tap: dilation times the step of the image */
+    };
     const int8_t *weights = depthwise_nhwc_conv1_weights;
 
     for (int32_t m = 0; m < CHANNELS; m++) {
         int32_t acc = depthwise_nhwc_conv1_start[m];
 
         acc += x[m] * weights[m];
-        acc += x[1 * STEP_WIDTH + m] * weights[1 * CHANNELS + m];
-        acc += x[2 * STEP_WIDTH + m] * weights[2 * CHANNELS + m];
-        acc += x[1 * STEP_HEIGHT + m] * weights[3 * CHANNELS + m];
-        acc += x[1 * STEP_HEIGHT + 1 * STEP_WIDTH + m] * weights[4 * CHANNELS + m];
-        acc += x[1 * STEP_HEIGHT + 2 * STEP_WIDTH + m] * weights[5 * CHANNELS + m];
-        acc += x[2 * STEP_HEIGHT + m] * weights[6 * CHANNELS + m];
-        acc += x[2 * STEP_HEIGHT + 1 * STEP_WIDTH + m] * weights[7 * CHANNELS + m];
-        acc += x[2 * STEP_HEIGHT + 2 * STEP_WIDTH + m] * weights[8 * CHANNELS + m];
+        acc += x[TAP_STEP_WIDTH + m] * weights[CHANNELS + m];
+        acc += x[2 * TAP_STEP_WIDTH + m] * weights[2 * CHANNELS + m];
+        acc += x[TAP_STEP_HEIGHT + m] * weights[3 * CHANNELS + m];
+        acc += x[TAP_STEP_HEIGHT + TAP_STEP_WIDTH + m] * weights[4 * CHANNELS + m];
+        acc += x[TAP_STEP_HEIGHT + 2 * TAP_STEP_WIDTH + m] * weights[5 * CHANNELS + m];
+        acc += x[2 * TAP_STEP_HEIGHT + m] * weights[6 * CHANNELS + m];
+        acc += x[2 * TAP_STEP_HEIGHT + TAP_STEP_WIDTH + m] * weights[7 * CHANNELS + m];
+        acc += x[2 * TAP_STEP_HEIGHT + 2 * TAP_STEP_WIDTH + m] * weights[8 * CHANNELS + m];
         out[m * Y_CHANNEL] = depthwise_nhwc_conv1_requantize(acc, m);
     }
 }
@@ -121,9 +125,11 @@ static void depthwise_nhwc_conv1_border(const int8_t *restrict x, int32_t oy, in
 
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
         const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
+
         for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
             const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
             const int outside = iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH;
+
             taps[k++] = outside ? depthwise_nhwc_conv1_padding : x + iy * STEP_HEIGHT + ix * STEP_WIDTH;
         }
     }
@@ -132,7 +138,7 @@ static void depthwise_nhwc_conv1_border(const int8_t *restrict x, int32_t oy, in
         int32_t acc = depthwise_nhwc_conv1_start[m];
 
         acc += taps[0][m] * weights[m];
-        acc += taps[1][m] * weights[1 * CHANNELS + m];
+        acc += taps[1][m] * weights[CHANNELS + m];
         acc += taps[2][m] * weights[2 * CHANNELS + m];
         acc += taps[3][m] * weights[3 * CHANNELS + m];
         acc += taps[4][m] * weights[4 * CHANNELS + m];
@@ -148,7 +154,7 @@ static void depthwise_nhwc_conv1_border(const int8_t *restrict x, int32_t oy, in
 static void depthwise_nhwc_conv1(const int8_t *restrict x, int8_t *restrict y)
 {
     enum {
-        OUT_HEIGHT = 5, STRIDE_HEIGHT = 2, PAD_HEIGHT = 0, STEP_HEIGHT = 80,
+        STRIDE_HEIGHT = 2, PAD_HEIGHT = 0, STEP_HEIGHT = 80,
         OUT_WIDTH = 5, STRIDE_WIDTH = 2, PAD_WIDTH = 0, STEP_WIDTH = 8,
         /* Outputs from INSIDE on and before BEYOND have windows within the image. */
         INSIDE_HEIGHT = 0, BEYOND_HEIGHT = 4,

@@ -21,23 +21,27 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char depthwise_rows_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DEPTHWISE_ROWS_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #else
 #define DEPTHWISE_ROWS_CORTEX_M4_NOINLINE
 #endif
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once; for
-   other machines the same in portable C, which takes conversions to signed types modulo 2^n and bytes in any order. */
-#if defined(__ARM_FEATURE_SIMD32)
+/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
+   compilers that read GNU assembly, and as Thumb-2 has them. Elsewhere portable C does the same, on either byte order;
+   it assumes that conversions to signed types wrap. */
+#if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
+#define DEPTHWISE_ROWS_CORTEX_M4_DSP 1
 #include <arm_acle.h>
+#else
+#define DEPTHWISE_ROWS_CORTEX_M4_DSP 0
 #endif
 
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset (SMMLA, which the compilers do not offer). */
 static inline int32_t depthwise_rows_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if DEPTHWISE_ROWS_CORTEX_M4_DSP
     int32_t result;
 
     __asm__("smmla %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"(b), "r"(offset));
@@ -47,10 +51,10 @@ static inline int32_t depthwise_rows_cortex_m4_dsp_scale(int32_t a, int32_t b, i
 #endif
 }
 
-/* The int8 that is nearest to a number (SSAT, which takes the shift before it for nothing). */
+/* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
 static inline int32_t depthwise_rows_cortex_m4_dsp_saturate_s8(int32_t value)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if DEPTHWISE_ROWS_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;

@@ -13,7 +13,7 @@
 #define FLOAT_NHWC_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define FLOAT_NHWC_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #else
@@ -67,12 +67,13 @@ static float float_nhwc_conv1_activate(float value)
 static void float_nhwc_conv1_inside(const float *restrict x, float *restrict taps)
 {
     enum {
-        KERNEL_HEIGHT = 3, STEP_HEIGHT = 18,
+        KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 18, /* from tap to tap: dilation times the step of the image */
         RUN = 9 /* elements that lie side by side in the image */
     };
 
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const float *run = x + ky * STEP_HEIGHT;
+        const float *run = x + ky * TAP_STEP_HEIGHT;
+
         for (int32_t i = 0; i < RUN; i++) {
             *taps++ = run[i];
         }
@@ -92,6 +93,7 @@ static void float_nhwc_conv1_border(const float *restrict x, int32_t oy, int32_t
 
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
         const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
+
         for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
             const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
 
@@ -114,12 +116,11 @@ static void float_nhwc_conv1_border(const float *restrict x, int32_t oy, int32_t
 FLOAT_NHWC_NOINLINE static void float_nhwc_conv1_window(const float *restrict x, int32_t pixel, float *restrict taps)
 {
     enum {
-        OUT_HEIGHT = 6, STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 18,
+        STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 18,
         OUT_WIDTH = 6, STRIDE_WIDTH = 1, PAD_WIDTH = 1, STEP_WIDTH = 3,
         /* Outputs from INSIDE on and before BEYOND have windows within the image. */
         INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 5,
-        INSIDE_WIDTH = 1, BEYOND_WIDTH = 5,
-        TAPS = 27
+        INSIDE_WIDTH = 1, BEYOND_WIDTH = 5
     };
     const int32_t oy = pixel / OUT_WIDTH;
     const int32_t ox = pixel % OUT_WIDTH;
@@ -151,9 +152,10 @@ static void float_nhwc_conv1_sum(const float *restrict weights, const float *res
         const float tap10 = taps1[k], tap11 = taps1[k + 1], tap12 = taps1[k + 2], tap13 = taps1[k + 3];
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            sums[m] += tap00 * weights0[m] + tap01 * weights1[m] + tap02 * weights2[m] + tap03 * weights3[m];
-            sums[OUT_CHANNELS + m] += tap10 * weights0[m] + tap11 * weights1[m] + tap12 * weights2[m]
-                + tap13 * weights3[m];
+            sums[m] += tap00 * weights0[m] + tap01 * weights1[m]
+                + tap02 * weights2[m] + tap03 * weights3[m];
+            sums[OUT_CHANNELS + m] += tap10 * weights0[m] + tap11 * weights1[m]
+                + tap12 * weights2[m] + tap13 * weights3[m];
         }
     }
 
@@ -181,8 +183,7 @@ static void float_nhwc_conv1(const float *restrict x, float *restrict y, float *
     const float *const weights = float_nhwc_conv1_weights;
     const float *const bias = float_nhwc_conv1_bias;
 
-    for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
-        const int32_t pixel = next;
+    for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         float *out = y + pixel * Y_PIXEL;
         float *const taps0 = taps;
         float *const taps1 = taps + TAPS;

@@ -35,14 +35,14 @@ static int32_t float_tail_multiply_high(int32_t a, int32_t b)
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define FLOAT_TAIL_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
 #else
 #define FLOAT_TAIL_INLINE inline
 #endif
 
-/* float_tail_conv: weights [4 channels][1 rows][1 columns][3 input channels]. */
+/* float_tail_conv: weights [4 channels][1 row][1 column][3 input channels]. */
 FLOAT_TAIL_CONST_ATTR static const int8_t float_tail_conv_weights[4 * 3] = {
      3, 14,  6,
      2, -4,  9,
@@ -60,11 +60,13 @@ FLOAT_TAIL_CONST_ATTR static const int32_t float_tail_conv_multiplier[4] = {
     1192056960, 1320109440, 1233579904, 1189031936,
 };
 
-/* float_tail_conv: the output code of an accumulator. */
+/* float_tail_conv: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static FLOAT_TAIL_INLINE int8_t float_tail_conv_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 6 };
-    const int32_t scaled = float_tail_multiply_high(acc, float_tail_conv_multiplier[m]) + 480;
+    const int32_t multiplier = float_tail_conv_multiplier[m];
+    const int32_t offset = 480; /* y_zero_point and rounding, in units of 2^-6 */
+    const int32_t scaled = float_tail_multiply_high(acc, multiplier) + offset;
     int32_t code = scaled >> SHIFT;
 
     code = code < LOW ? LOW : code;
@@ -79,16 +81,16 @@ static void float_tail_conv(const int8_t *restrict x, int8_t *restrict y)
         OUT_CHANNELS = 4, OUT_PIXELS = 16,
         TAPS = 3, /* of one window */
         BLOCK = 4, /* windows that share each weight that is read */
+        X_PIXEL = 3,
         Y_PIXEL = 4, Y_CHANNEL = 1
     };
 
-    for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
-        const int32_t pixel = next;
+    for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = float_tail_conv_weights;
-        const int8_t *const taps0 = x + pixel * 3;
-        const int8_t *const taps1 = x + (pixel + 1) * 3;
-        const int8_t *const taps2 = x + (pixel + 2) * 3;
-        const int8_t *const taps3 = x + (pixel + 3) * 3;
+        const int8_t *const taps0 = x + pixel * X_PIXEL;
+        const int8_t *const taps1 = x + (pixel + 1) * X_PIXEL;
+        const int8_t *const taps2 = x + (pixel + 2) * X_PIXEL;
+        const int8_t *const taps3 = x + (pixel + 3) * X_PIXEL;
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
@@ -105,7 +107,7 @@ static void float_tail_conv(const int8_t *restrict x, int8_t *restrict y)
             }
             weights += TAPS;
             out[0] = float_tail_conv_requantize(acc0, m);
-            out[1 * Y_PIXEL] = float_tail_conv_requantize(acc1, m);
+            out[Y_PIXEL] = float_tail_conv_requantize(acc1, m);
             out[2 * Y_PIXEL] = float_tail_conv_requantize(acc2, m);
             out[3 * Y_PIXEL] = float_tail_conv_requantize(acc3, m);
         }

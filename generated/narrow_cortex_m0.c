@@ -21,7 +21,7 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char narrow_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define NARROW_CORTEX_M0_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #else
@@ -39,42 +39,16 @@ typedef struct {
     uint32_t total_b, high_b; /* and of the second */
 } narrow_cortex_m0_scalar_sums;
 
-enum { NARROW_CORTEX_M0_SCALAR_HALF = 0x8000 };
+#define NARROW_CORTEX_M0_SCALAR_HALF INT32_C(0x8000)
 
 /* Adds a group of 4 elements: two words each, times a weight. Both pointers step behind what is read. */
 static inline void narrow_cortex_m0_scalar_group4(
     const int32_t **pairs, const int8_t **weights, narrow_cortex_m0_scalar_sums *sums)
 {
-#if defined(__ARM_ARCH_7M__)
-    int32_t w; /* LDM, and MLA that starts at HALF: compilers find neither */
+#if defined(__GNUC__) && defined(__ARM_ARCH_6M__)
+    int32_t w;
 
-    __asm__ volatile(
-        "ldmia %[pairs]!, {r8, r9, r10, r11}\n\t"
-        "ldrsb %[w], [%[weights]], #1\n\t"
-        "mla r8, r8, %[w], %[half]\n\t"
-        "mla r9, r9, %[w], %[half]\n\t"
-        "ldrsb %[w], [%[weights]], #1\n\t"
-        "mla r8, r10, %[w], r8\n\t"
-        "mla r9, r11, %[w], r9\n\t"
-        "ldmia %[pairs]!, {r10, r11}\n\t"
-        "ldrsb %[w], [%[weights]], #1\n\t"
-        "mla r8, r10, %[w], r8\n\t"
-        "mla r9, r11, %[w], r9\n\t"
-        "ldmia %[pairs]!, {r10, r11}\n\t"
-        "ldrsb %[w], [%[weights]], #1\n\t"
-        "mla r8, r10, %[w], r8\n\t"
-        "mla r9, r11, %[w], r9\n\t"
-        "add %[total_a], %[total_a], r8\n\t"
-        "add %[high_a], %[high_a], r8, asr #16\n\t"
-        "add %[total_b], %[total_b], r9\n\t"
-        "add %[high_b], %[high_b], r9, asr #16"
-        : [pairs] "+r"(*pairs), [weights] "+r"(*weights), [w] "=&r"(w), [total_a] "+r"(sums->total_a),
-          [high_a] "+r"(sums->high_a), [total_b] "+r"(sums->total_b), [high_b] "+r"(sums->high_b)
-        : [half] "r"(NARROW_CORTEX_M0_SCALAR_HALF)
-        : "r8", "r9", "r10", "r11", "memory");
-#elif defined(__ARM_ARCH_6M__)
-    int32_t w; /* LDM, and sums in the upper registers, which compilers use for little but moves */
-
+    /* LDM, and sums in the upper registers, which compilers use for little but moves. */
     __asm__ volatile(
         ".syntax unified\n\t"
         "ldmia %[pairs]!, {r2, r3, r4, r5}\n\t"
@@ -103,10 +77,10 @@ static inline void narrow_cortex_m0_scalar_group4(
         "adds r2, r2, r4\n\t"
         "adds r3, r3, r5\n\t"
         "add r2, %[half]\n\t"
+        "add r3, %[half]\n\t"
         "add %[total_a], r2\n\t"
         "asrs r2, r2, #16\n\t"
         "add %[high_a], r2\n\t"
-        "add r3, %[half]\n\t"
         "add %[total_b], r3\n\t"
         "asrs r3, r3, #16\n\t"
         "add %[high_b], r3\n\t"
@@ -138,7 +112,7 @@ static inline void narrow_cortex_m0_scalar_group4(
 #endif
 }
 
-/* narrow_cortex_m0_conv1: weights [4 channels][1 rows][1 columns][4 input channels]. */
+/* narrow_cortex_m0_conv1: weights [4 channels][1 row][1 column][4 input channels]. */
 NARROW_CORTEX_M0_CONST_ATTR static const int8_t narrow_cortex_m0_conv1_weights[16] = {
      19, -17,  24,  61,  66,  -2,   6,  18,   8,  13, -61, -12, -49,  29,  -7,  10,
 };
@@ -168,21 +142,30 @@ NARROW_CORTEX_M0_CONST_ATTR static const int32_t narrow_cortex_m0_conv1_limit_hi
     2345, 2129, 2817, 2407,
 };
 
-/* narrow_cortex_m0_conv1: the output code of an accumulator. */
+/* narrow_cortex_m0_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static int8_t narrow_cortex_m0_conv1_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 22 };
-    const int32_t low = narrow_cortex_m0_conv1_limit_low[m];
-    const int32_t high = narrow_cortex_m0_conv1_limit_high[m];
-    const int32_t inside = acc < low ? low : acc > high ? high : acc;
-    int32_t code = (inside * narrow_cortex_m0_conv1_multiplier[m] + narrow_cortex_m0_conv1_offset[m]) >> SHIFT;
+    const int32_t multiplier = narrow_cortex_m0_conv1_multiplier[m];
+    const int32_t offset = narrow_cortex_m0_conv1_offset[m];
+    const int32_t limit_low = narrow_cortex_m0_conv1_limit_low[m];
+    const int32_t limit_high = narrow_cortex_m0_conv1_limit_high[m];
+    const int32_t inside = acc < limit_low ? limit_low : acc > limit_high ? limit_high : acc;
+    const int32_t scaled = inside * multiplier + offset;
+    int32_t code = scaled >> SHIFT;
 
     code = code < LOW ? LOW : code;
     code = code > HIGH ? HIGH : code;
     return (int8_t)code;
 }
 
-/* Widens the windows of two pixels to words, which become every second one of `pairs`. */
+/*
+ * Four output pixels at a time. Their windows are widened first, to two words an element: the first holds the elements
+ * of pixels 0 and 1, the second those of 2 and 3, as low + high * 2^16. So one multiplication by a weight gives two
+ * products, see narrow_cortex_m0_scalar_sums; and all output channels are summed from the same words.
+ */
+
+/* Widens the windows of two pixels to words, one pixel in each half, which become every second one of `pairs`. */
 NARROW_CORTEX_M0_NOINLINE static void narrow_cortex_m0_conv1_widen(
     const int8_t *const *first, const int8_t *const *second, int32_t *pairs)
 {
@@ -201,7 +184,7 @@ NARROW_CORTEX_M0_NOINLINE static void narrow_cortex_m0_conv1_widen(
 
 /*
  * The sums of blocks of 1 output channel for four pixels, until `beyond`; returns where the next weights are.
- * The products of 4 elements add up to -15471 to 15384, whatever the input is: within 16 bits.
+ * Whatever the input is, the products of 4 elements add up to -15471 to 15384: within 16 bits.
  */
 NARROW_CORTEX_M0_NOINLINE static const int8_t *narrow_cortex_m0_conv1_sums1(
     const int32_t *pairs, const int8_t *weights,
@@ -209,11 +192,11 @@ NARROW_CORTEX_M0_NOINLINE static const int8_t *narrow_cortex_m0_conv1_sums1(
 {
     do {
         const int32_t *p = pairs;
-        narrow_cortex_m0_scalar_sums s0 = { 0u - 1u * 0x8000u, 0, 0u - 1u * 0x8000u, 0 };
+        const uint32_t less = 0u - NARROW_CORTEX_M0_SCALAR_HALF; /* HALF once for each group */
+        narrow_cortex_m0_scalar_sums s0 = { less, 0, less, 0 };
 
         narrow_cortex_m0_scalar_group4(&p, &weights, &s0);
-        sums[0] = s0;
-        sums += 1;
+        *sums++ = s0;
     } while (sums != beyond);
     return weights;
 }
@@ -221,48 +204,39 @@ NARROW_CORTEX_M0_NOINLINE static const int8_t *narrow_cortex_m0_conv1_sums1(
 /* Output channels 0 to 3 of 4 pixels. */
 static void narrow_cortex_m0_conv1_channels1(const int32_t *pairs, int8_t *out)
 {
-    enum { OUT_CHANNELS = 4, CHUNK = 4 /* channels whose sums are kept */ };
-    const int8_t *weights = narrow_cortex_m0_conv1_weights;
+    enum { OUT_CHANNELS = 4, FIRST = 0, BEYOND = 4 };
+    narrow_cortex_m0_scalar_sums kept[BEYOND - FIRST];
+    const narrow_cortex_m0_scalar_sums *sums = kept;
 
-    for (int32_t first = 0; first < 4; first += CHUNK) {
-        const int32_t beyond = first + CHUNK;
-        narrow_cortex_m0_scalar_sums chunk[CHUNK];
-        const narrow_cortex_m0_scalar_sums *sums = chunk;
+    narrow_cortex_m0_conv1_sums1(pairs, narrow_cortex_m0_conv1_weights, kept, kept + (BEYOND - FIRST));
+    for (int32_t m = FIRST; m < BEYOND; m++) {
+        const uint32_t start = (uint32_t)narrow_cortex_m0_conv1_start[m];
+        const int32_t acc_a = (int32_t)(start + sums->total_a - (sums->high_a << 16));
+        const int32_t acc_b = (int32_t)(start + sums->high_a);
+        const int32_t acc_c = (int32_t)(start + sums->total_b - (sums->high_b << 16));
+        const int32_t acc_d = (int32_t)(start + sums->high_b);
 
-        weights = narrow_cortex_m0_conv1_sums1(
-            pairs, weights, chunk, chunk + (beyond - first));
-        for (int32_t m = first; m < beyond; m++) {
-            const uint32_t start = (uint32_t)narrow_cortex_m0_conv1_start[m];
-            const int32_t acc_a = (int32_t)(start + sums->total_a - (sums->high_a << 16));
-            const int32_t acc_b = (int32_t)(start + sums->high_a);
-            const int32_t acc_c = (int32_t)(start + sums->total_b - (sums->high_b << 16));
-            const int32_t acc_d = (int32_t)(start + sums->high_b);
-
-            *(out) = narrow_cortex_m0_conv1_requantize(acc_a, m);
-            *(out + OUT_CHANNELS) = narrow_cortex_m0_conv1_requantize(acc_b, m);
-            *(out + 2 * OUT_CHANNELS) = narrow_cortex_m0_conv1_requantize(acc_c, m);
-            *(out + 3 * OUT_CHANNELS) = narrow_cortex_m0_conv1_requantize(acc_d, m);
-            sums++;
-            out++;
-        }
+        *(out) = narrow_cortex_m0_conv1_requantize(acc_a, m);
+        *(out + OUT_CHANNELS) = narrow_cortex_m0_conv1_requantize(acc_b, m);
+        *(out + 2 * OUT_CHANNELS) = narrow_cortex_m0_conv1_requantize(acc_c, m);
+        *(out + 3 * OUT_CHANNELS) = narrow_cortex_m0_conv1_requantize(acc_d, m);
+        sums++;
+        out++;
     }
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void narrow_cortex_m0_conv1(
-    const int8_t *x, int8_t *y, int32_t *pairs)
+static void narrow_cortex_m0_conv1(const int8_t *x, int8_t *y, int32_t *pairs)
 {
-    enum { OUT_PIXELS = 16, OUT_CHANNELS = 4, BLOCK = 4, RUNS = 1, IN_CHANNELS = 4 };
+    enum { OUT_PIXELS = 16, OUT_CHANNELS = 4, BLOCK = 4, IN_CHANNELS = 4 };
+    const int8_t *runs[4]; /* the pixels */
 
-    for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
-        const int8_t *runs[BLOCK * RUNS];
-        const int32_t pixel = next;
-
+    for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         for (int32_t i = 0; i < BLOCK; i++) {
             runs[i] = x + (pixel + i) * IN_CHANNELS;
         }
-        narrow_cortex_m0_conv1_widen(runs, runs + 1 * RUNS, pairs);
-        narrow_cortex_m0_conv1_widen(runs + 2 * RUNS, runs + 3 * RUNS, pairs + 1);
+        narrow_cortex_m0_conv1_widen(runs, runs + 1, pairs);
+        narrow_cortex_m0_conv1_widen(runs + 2, runs + 3, pairs + 1);
         narrow_cortex_m0_conv1_channels1(pairs, y + pixel * OUT_CHANNELS);
     }
 }

@@ -123,7 +123,10 @@ static uint32_t network_qdq_soft_float_split(uint32_t number, int32_t *exponent)
     return significand;
 }
 
-/* a / b, half to even, for b > 0; 0 for results below 2^-126, a number above 2^126 for larger ones. */
+/*
+ * a / b, half to even, for b > 0; 0 if the quotient's magnitude is below 2^-126, 2^127 with its sign if that is 2^127
+ * or more.
+ */
 static uint32_t network_qdq_soft_float_divide(uint32_t a, uint32_t b)
 {
     const uint32_t sign = a & ~(UINT32_MAX >> 1);
@@ -159,7 +162,10 @@ static uint32_t network_qdq_soft_float_divide(uint32_t a, uint32_t b)
     return sign + ((uint32_t)(power + 126) << 23) + quotient;
 }
 
-/* The nearest integer, half to even; 2^24 with its sign for magnitudes above. */
+/*
+ * The nearest integer, half to even; 2^24 with the number's sign if its magnitude is 2^23 or more, which is beyond
+ * every code.
+ */
 static int32_t network_qdq_soft_float_round(uint32_t number)
 {
     const int32_t shift = 150 - (int32_t)((number >> 23) & 255);
@@ -181,7 +187,7 @@ static int32_t network_qdq_soft_float_round(uint32_t number)
     return number >> 31 ? -(int32_t)integer : (int32_t)integer;
 }
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define NETWORK_QDQ_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #define NETWORK_QDQ_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
@@ -189,8 +195,9 @@ static int32_t network_qdq_soft_float_round(uint32_t number)
 #define NETWORK_QDQ_NOINLINE
 #define NETWORK_QDQ_INLINE inline
 #endif
+/* Not to be unrolled: the loops worth unrolling are unrolled in the source. */
 #if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8
-#define NETWORK_QDQ_ROLLED _Pragma("GCC unroll 1") /* what is worth writing out is written out */
+#define NETWORK_QDQ_ROLLED _Pragma("GCC unroll 1")
 #else
 #define NETWORK_QDQ_ROLLED
 #endif
@@ -239,11 +246,13 @@ NETWORK_QDQ_CONST_ATTR static const int32_t network_qdq_conv_offset[3] = {
     56, 32, 32,
 };
 
-/* network_qdq_conv: the output code of an accumulator. */
+/* network_qdq_conv: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static NETWORK_QDQ_INLINE uint8_t network_qdq_conv_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = 0, HIGH = 255, SHIFT = 6 };
-    const int32_t scaled = network_qdq_multiply_high(acc, network_qdq_conv_multiplier[m]) + network_qdq_conv_offset[m];
+    const int32_t multiplier = network_qdq_conv_multiplier[m];
+    const int32_t offset = network_qdq_conv_offset[m];
+    const int32_t scaled = network_qdq_multiply_high(acc, multiplier) + offset;
     int32_t code = scaled >> SHIFT;
 
     code = code < LOW ? LOW : code;
@@ -251,20 +260,22 @@ static NETWORK_QDQ_INLINE uint8_t network_qdq_conv_requantize(int32_t acc, int32
     return (uint8_t)code;
 }
 
+/* A copied element: 0 to 255. */
 typedef uint8_t network_qdq_conv_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
 static void network_qdq_conv_inside(const uint8_t *restrict x, network_qdq_conv_tap *restrict taps)
 {
     enum {
-        KERNEL_HEIGHT = 3, STEP_HEIGHT = 16,
+        KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 16, /* from tap to tap: dilation times the step of the image */
         RUN = 6 /* elements that lie side by side in the image */
     };
 
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const uint8_t *run = x + ky * STEP_HEIGHT;
+        const uint8_t *run = x + ky * TAP_STEP_HEIGHT;
+
         for (int32_t i = 0; i < RUN; i++) {
-            *taps++ = (network_qdq_conv_tap)(run[i]);
+            *taps++ = run[i];
         }
     }
 }
@@ -283,6 +294,7 @@ static void network_qdq_conv_border(const uint8_t *restrict x, int32_t oy, int32
 
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
         const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
+
         for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
             const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
 
@@ -294,7 +306,7 @@ static void network_qdq_conv_border(const uint8_t *restrict x, int32_t oy, int32
                 const uint8_t *const pixel = x + iy * STEP_HEIGHT + ix * STEP_WIDTH;
 
                 for (int32_t c = 0; c < IN_CHANNELS; c++) {
-                    *taps++ = (network_qdq_conv_tap)(pixel[c]);
+                    *taps++ = pixel[c];
                 }
             }
         }
@@ -306,12 +318,11 @@ NETWORK_QDQ_NOINLINE static void network_qdq_conv_window(const uint8_t *restrict
     network_qdq_conv_tap *restrict taps)
 {
     enum {
-        OUT_HEIGHT = 8, STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 16,
+        STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 16,
         OUT_WIDTH = 8, STRIDE_WIDTH = 1, PAD_WIDTH = 1, STEP_WIDTH = 2,
         /* Outputs from INSIDE on and before BEYOND have windows within the image. */
         INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 7,
-        INSIDE_WIDTH = 1, BEYOND_WIDTH = 7,
-        TAPS = 18
+        INSIDE_WIDTH = 1, BEYOND_WIDTH = 7
     };
     const int32_t oy = pixel / OUT_WIDTH;
     const int32_t ox = pixel % OUT_WIDTH;
@@ -335,11 +346,10 @@ static void network_qdq_conv(const uint8_t *restrict x, uint8_t *restrict y, net
         Y_PIXEL = 3, Y_CHANNEL = 1
     };
 
-    for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
-        const int32_t pixel = next;
+    for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = network_qdq_conv_weights;
         network_qdq_conv_tap *const taps0 = taps;
-        network_qdq_conv_tap *const taps1 = taps + 1 * TAPS;
+        network_qdq_conv_tap *const taps1 = taps + TAPS;
         network_qdq_conv_tap *const taps2 = taps + 2 * TAPS;
         network_qdq_conv_tap *const taps3 = taps + 3 * TAPS;
 
@@ -363,7 +373,7 @@ static void network_qdq_conv(const uint8_t *restrict x, uint8_t *restrict y, net
             }
             weights += TAPS;
             out[0] = network_qdq_conv_requantize(acc0, m);
-            out[1 * Y_PIXEL] = network_qdq_conv_requantize(acc1, m);
+            out[Y_PIXEL] = network_qdq_conv_requantize(acc1, m);
             out[2 * Y_PIXEL] = network_qdq_conv_requantize(acc2, m);
             out[3 * Y_PIXEL] = network_qdq_conv_requantize(acc3, m);
         }
@@ -438,16 +448,13 @@ static void network_qdq_largest_inside(const uint8_t *restrict x, uint8_t *restr
 static void network_qdq_largest_row(const uint8_t *restrict image, int32_t oy, uint8_t *restrict out)
 {
     enum {
-        /* Outputs from INSIDE on and before BEYOND have windows within the image. */
-        INSIDE_HEIGHT = 0, BEYOND_HEIGHT = 4, STRIDE_HEIGHT = 2, PAD_HEIGHT = 0, STEP_HEIGHT = 24,
-        INSIDE_WIDTH = 0, BEYOND_WIDTH = 4, STRIDE_WIDTH = 2, PAD_WIDTH = 0, STEP_WIDTH = 3,
+        STRIDE_HEIGHT = 2, PAD_HEIGHT = 0, STEP_HEIGHT = 24,
+        STRIDE_WIDTH = 2, PAD_WIDTH = 0, STEP_WIDTH = 3,
         OUT_WIDTH = 4, Y_PIXEL = 3
     };
-    const int32_t begin = INSIDE_WIDTH;
-    const int32_t end = BEYOND_WIDTH;
 
     NETWORK_QDQ_ROLLED
-    for (int32_t ox = begin; ox < end; ox++) {
+    for (int32_t ox = 0; ox < OUT_WIDTH; ox++) {
         const uint8_t *window = image;
 
         window += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
@@ -460,7 +467,8 @@ static void network_qdq_largest_row(const uint8_t *restrict image, int32_t oy, u
 NETWORK_QDQ_NOINLINE static void network_qdq_largest(const uint8_t *restrict x, uint8_t *restrict y)
 {
     enum {
-        BATCH = 1, PLANES = 1, X_IMAGE = 192, X_PLANE = 64, Y_IMAGE = 48, Y_PLANE = 1,
+        BATCH = 1, PLANES = 1,
+        X_IMAGE = 192, X_PLANE = 64, Y_IMAGE = 48, Y_PLANE = 1,
         OUT_HEIGHT = 4, Y_ROW = 12
     };
 
@@ -545,8 +553,10 @@ static uint8_t network_qdq_average_exact(const uint8_t *x, int32_t oy, int32_t o
 {
     enum {
         FIRST_CODE = 0, LOW = 0, HIGH = 255,
-        IN_HEIGHT = 8, SPAN_HEIGHT = 3, STRIDE_HEIGHT = 2, DILATION_HEIGHT = 1, PAD_HEIGHT = 0, STEP_HEIGHT = 24,
-        IN_WIDTH = 8, SPAN_WIDTH = 3, STRIDE_WIDTH = 2, DILATION_WIDTH = 1, PAD_WIDTH = 0, STEP_WIDTH = 3
+        IN_HEIGHT = 8, SPAN_HEIGHT = 3, STRIDE_HEIGHT = 2, DILATION_HEIGHT = 1,
+        PAD_HEIGHT = 0, STEP_HEIGHT = 24,
+        IN_WIDTH = 8, SPAN_WIDTH = 3, STRIDE_WIDTH = 2, DILATION_WIDTH = 1,
+        PAD_WIDTH = 0, STEP_WIDTH = 3
     };
     int32_t first_y = oy * STRIDE_HEIGHT - PAD_HEIGHT;
     const int32_t beyond_y = first_y < IN_HEIGHT - SPAN_HEIGHT ? first_y + SPAN_HEIGHT : IN_HEIGHT;
@@ -569,8 +579,9 @@ static uint8_t network_qdq_average_exact(const uint8_t *x, int32_t oy, int32_t o
     for (int32_t iy = first_y; iy < beyond_y; iy += DILATION_HEIGHT) {
         NETWORK_QDQ_ROLLED
         for (int32_t ix = first_x; ix < beyond_x; ix += DILATION_WIDTH) {
-            sum = network_qdq_soft_float_add(sum,
-                network_qdq_average_values[x[iy * STEP_HEIGHT + ix * STEP_WIDTH] - FIRST_CODE]);
+            const uint32_t value = network_qdq_average_values[x[iy * STEP_HEIGHT + ix * STEP_WIDTH] - FIRST_CODE];
+
+            sum = network_qdq_soft_float_add(sum, value);
             count++;
         }
     }
@@ -598,8 +609,10 @@ static void network_qdq_average_row(const uint8_t *restrict image, int32_t oy, u
 {
     enum {
         /* Outputs from INSIDE on and before BEYOND have windows within the image. */
-        INSIDE_HEIGHT = 0, BEYOND_HEIGHT = 3, STRIDE_HEIGHT = 2, PAD_HEIGHT = 0, STEP_HEIGHT = 24,
-        INSIDE_WIDTH = 0, BEYOND_WIDTH = 3, STRIDE_WIDTH = 2, PAD_WIDTH = 0, STEP_WIDTH = 3,
+        INSIDE_HEIGHT = 0, BEYOND_HEIGHT = 3,
+        INSIDE_WIDTH = 0, BEYOND_WIDTH = 3,
+        STRIDE_HEIGHT = 2, PAD_HEIGHT = 0, STEP_HEIGHT = 24,
+        STRIDE_WIDTH = 2, PAD_WIDTH = 0, STEP_WIDTH = 3,
         OUT_WIDTH = 4, Y_PIXEL = 3
     };
     const int is_inside = oy >= INSIDE_HEIGHT && oy < BEYOND_HEIGHT;
@@ -626,7 +639,8 @@ static void network_qdq_average_row(const uint8_t *restrict image, int32_t oy, u
 NETWORK_QDQ_NOINLINE static void network_qdq_average(const uint8_t *restrict x, uint8_t *restrict y)
 {
     enum {
-        BATCH = 1, PLANES = 1, X_IMAGE = 192, X_PLANE = 64, Y_IMAGE = 48, Y_PLANE = 1,
+        BATCH = 1, PLANES = 1,
+        X_IMAGE = 192, X_PLANE = 64, Y_IMAGE = 48, Y_PLANE = 1,
         OUT_HEIGHT = 4, Y_ROW = 12
     };
 

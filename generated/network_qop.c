@@ -9,7 +9,7 @@
  * branch  QLinearConv               portable/conv                         9 216      176 B    144 B
  * sum     QLinearAdd                portable/quantized_binary                 0        0 B      0 B
  * pooled  MaxPool                   portable/max_pool                         0        0 B      0 B
- * mean    QLinearGlobalAveragePool  portable/global_average_pool              0        8 B     16 B
+ * mean    QLinearGlobalAveragePool  portable/global_average_pool              0        0 B     16 B
  * dense   QGemm                     portable/pointwise                       12       60 B      0 B
  * y       QLinearSoftmax            portable/softmax                          0    2 048 B      0 B
  *
@@ -181,7 +181,10 @@ static uint32_t network_qop_soft_float_split(uint32_t number, int32_t *exponent)
     return significand;
 }
 
-/* a / b, half to even, for b > 0; 0 for results below 2^-126, a number above 2^126 for larger ones. */
+/*
+ * a / b, half to even, for b > 0; 0 if the quotient's magnitude is below 2^-126, 2^127 with its sign if that is 2^127
+ * or more.
+ */
 static uint32_t network_qop_soft_float_divide(uint32_t a, uint32_t b)
 {
     const uint32_t sign = a & ~(UINT32_MAX >> 1);
@@ -217,7 +220,10 @@ static uint32_t network_qop_soft_float_divide(uint32_t a, uint32_t b)
     return sign + ((uint32_t)(power + 126) << 23) + quotient;
 }
 
-/* The nearest integer, half to even; 2^24 with its sign for magnitudes above. */
+/*
+ * The nearest integer, half to even; 2^24 with the number's sign if its magnitude is 2^23 or more, which is beyond
+ * every code.
+ */
 static int32_t network_qop_soft_float_round(uint32_t number)
 {
     const int32_t shift = 150 - (int32_t)((number >> 23) & 255);
@@ -239,7 +245,7 @@ static int32_t network_qop_soft_float_round(uint32_t number)
     return number >> 31 ? -(int32_t)integer : (int32_t)integer;
 }
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define NETWORK_QOP_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #define NETWORK_QOP_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
@@ -249,8 +255,9 @@ static int32_t network_qop_soft_float_round(uint32_t number)
 #define NETWORK_QOP_INLINE inline
 #define NETWORK_QOP_RARELY(condition) (condition)
 #endif
+/* Not to be unrolled: the loops worth unrolling are unrolled in the source. */
 #if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8
-#define NETWORK_QOP_ROLLED _Pragma("GCC unroll 1") /* what is worth writing out is written out */
+#define NETWORK_QOP_ROLLED _Pragma("GCC unroll 1")
 #else
 #define NETWORK_QOP_ROLLED
 #endif
@@ -273,11 +280,13 @@ NETWORK_QOP_CONST_ATTR static const int32_t network_qop_stem_multiplier[4] = {
     1430468028, 1584131126, 1480295808, 1426838272,
 };
 
-/* network_qop_stem: the output code of an accumulator. */
+/* network_qop_stem: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static NETWORK_QOP_INLINE int8_t network_qop_stem_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 6 };
-    const int32_t scaled = network_qop_multiply_high(acc, network_qop_stem_multiplier[m]) + (-8160);
+    const int32_t multiplier = network_qop_stem_multiplier[m];
+    const int32_t offset = -8160; /* y_zero_point and rounding, in units of 2^-6 */
+    const int32_t scaled = network_qop_multiply_high(acc, multiplier) + offset;
     int32_t code = scaled >> SHIFT;
 
     code = code < LOW ? LOW : code;
@@ -285,18 +294,20 @@ static NETWORK_QOP_INLINE int8_t network_qop_stem_requantize(int32_t acc, int32_
     return (int8_t)code;
 }
 
+/* A copied element, x + 128: 0 to 255. The sums' start values take the 128 back. */
 typedef uint8_t network_qop_stem_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
 static void network_qop_stem_inside(const int8_t *restrict x, network_qop_stem_tap *restrict taps)
 {
     enum {
-        KERNEL_HEIGHT = 3, STEP_HEIGHT = 16,
+        KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 16, /* from tap to tap: dilation times the step of the image */
         RUN = 6 /* elements that lie side by side in the image */
     };
 
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int8_t *run = x + ky * STEP_HEIGHT;
+        const int8_t *run = x + ky * TAP_STEP_HEIGHT;
+
         for (int32_t i = 0; i < RUN; i++) {
             *taps++ = (network_qop_stem_tap)(run[i] + 128);
         }
@@ -317,6 +328,7 @@ static void network_qop_stem_border(const int8_t *restrict x, int32_t oy, int32_
 
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
         const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
+
         for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
             const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
 
@@ -340,12 +352,11 @@ NETWORK_QOP_NOINLINE static void network_qop_stem_window(const int8_t *restrict 
     network_qop_stem_tap *restrict taps)
 {
     enum {
-        OUT_HEIGHT = 8, STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 16,
+        STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 16,
         OUT_WIDTH = 8, STRIDE_WIDTH = 1, PAD_WIDTH = 1, STEP_WIDTH = 2,
         /* Outputs from INSIDE on and before BEYOND have windows within the image. */
         INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 7,
-        INSIDE_WIDTH = 1, BEYOND_WIDTH = 7,
-        TAPS = 18
+        INSIDE_WIDTH = 1, BEYOND_WIDTH = 7
     };
     const int32_t oy = pixel / OUT_WIDTH;
     const int32_t ox = pixel % OUT_WIDTH;
@@ -369,11 +380,10 @@ static void network_qop_stem(const int8_t *restrict x, int8_t *restrict y, netwo
         Y_PIXEL = 4, Y_CHANNEL = 1
     };
 
-    for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
-        const int32_t pixel = next;
+    for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = network_qop_stem_weights;
         network_qop_stem_tap *const taps0 = taps;
-        network_qop_stem_tap *const taps1 = taps + 1 * TAPS;
+        network_qop_stem_tap *const taps1 = taps + TAPS;
         network_qop_stem_tap *const taps2 = taps + 2 * TAPS;
         network_qop_stem_tap *const taps3 = taps + 3 * TAPS;
 
@@ -397,7 +407,7 @@ static void network_qop_stem(const int8_t *restrict x, int8_t *restrict y, netwo
             }
             weights += TAPS;
             out[0] = network_qop_stem_requantize(acc0, m);
-            out[1 * Y_PIXEL] = network_qop_stem_requantize(acc1, m);
+            out[Y_PIXEL] = network_qop_stem_requantize(acc1, m);
             out[2 * Y_PIXEL] = network_qop_stem_requantize(acc2, m);
             out[3 * Y_PIXEL] = network_qop_stem_requantize(acc3, m);
         }
@@ -429,11 +439,13 @@ NETWORK_QOP_CONST_ATTR static const int32_t network_qop_branch_multiplier[4] = {
     1363278336, 1655077248,  962182699, 1252938624,
 };
 
-/* network_qop_branch: the output code of an accumulator. */
+/* network_qop_branch: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static NETWORK_QOP_INLINE int8_t network_qop_branch_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 6 };
-    const int32_t scaled = network_qop_multiply_high(acc, network_qop_branch_multiplier[m]) + 480;
+    const int32_t multiplier = network_qop_branch_multiplier[m];
+    const int32_t offset = 480; /* y_zero_point and rounding, in units of 2^-6 */
+    const int32_t scaled = network_qop_multiply_high(acc, multiplier) + offset;
     int32_t code = scaled >> SHIFT;
 
     code = code < LOW ? LOW : code;
@@ -441,18 +453,20 @@ static NETWORK_QOP_INLINE int8_t network_qop_branch_requantize(int32_t acc, int3
     return (int8_t)code;
 }
 
+/* A copied element, x + 128: 0 to 255. The sums' start values take the 128 back. */
 typedef uint8_t network_qop_branch_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
 static void network_qop_branch_inside(const int8_t *restrict x, network_qop_branch_tap *restrict taps)
 {
     enum {
-        KERNEL_HEIGHT = 3, STEP_HEIGHT = 32,
+        KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 32, /* from tap to tap: dilation times the step of the image */
         RUN = 12 /* elements that lie side by side in the image */
     };
 
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int8_t *run = x + ky * STEP_HEIGHT;
+        const int8_t *run = x + ky * TAP_STEP_HEIGHT;
+
         for (int32_t i = 0; i < RUN; i++) {
             *taps++ = (network_qop_branch_tap)(run[i] + 128);
         }
@@ -473,6 +487,7 @@ static void network_qop_branch_border(const int8_t *restrict x, int32_t oy, int3
 
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
         const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
+
         for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
             const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
 
@@ -496,12 +511,11 @@ NETWORK_QOP_NOINLINE static void network_qop_branch_window(const int8_t *restric
     network_qop_branch_tap *restrict taps)
 {
     enum {
-        OUT_HEIGHT = 8, STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 32,
+        STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 32,
         OUT_WIDTH = 8, STRIDE_WIDTH = 1, PAD_WIDTH = 1, STEP_WIDTH = 4,
         /* Outputs from INSIDE on and before BEYOND have windows within the image. */
         INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 7,
-        INSIDE_WIDTH = 1, BEYOND_WIDTH = 7,
-        TAPS = 36
+        INSIDE_WIDTH = 1, BEYOND_WIDTH = 7
     };
     const int32_t oy = pixel / OUT_WIDTH;
     const int32_t ox = pixel % OUT_WIDTH;
@@ -525,11 +539,10 @@ static void network_qop_branch(const int8_t *restrict x, int8_t *restrict y, net
         Y_PIXEL = 4, Y_CHANNEL = 1
     };
 
-    for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
-        const int32_t pixel = next;
+    for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = network_qop_branch_weights;
         network_qop_branch_tap *const taps0 = taps;
-        network_qop_branch_tap *const taps1 = taps + 1 * TAPS;
+        network_qop_branch_tap *const taps1 = taps + TAPS;
         network_qop_branch_tap *const taps2 = taps + 2 * TAPS;
         network_qop_branch_tap *const taps3 = taps + 3 * TAPS;
 
@@ -553,7 +566,7 @@ static void network_qop_branch(const int8_t *restrict x, int8_t *restrict y, net
             }
             weights += TAPS;
             out[0] = network_qop_branch_requantize(acc0, m);
-            out[1 * Y_PIXEL] = network_qop_branch_requantize(acc1, m);
+            out[Y_PIXEL] = network_qop_branch_requantize(acc1, m);
             out[2 * Y_PIXEL] = network_qop_branch_requantize(acc2, m);
             out[3 * Y_PIXEL] = network_qop_branch_requantize(acc3, m);
         }
@@ -601,16 +614,13 @@ static void network_qop_pooled_inside(const int8_t *restrict x, int8_t *restrict
 static void network_qop_pooled_row(const int8_t *restrict image, int32_t oy, int8_t *restrict out)
 {
     enum {
-        /* Outputs from INSIDE on and before BEYOND have windows within the image. */
-        INSIDE_HEIGHT = 0, BEYOND_HEIGHT = 4, STRIDE_HEIGHT = 2, PAD_HEIGHT = 0, STEP_HEIGHT = 32,
-        INSIDE_WIDTH = 0, BEYOND_WIDTH = 4, STRIDE_WIDTH = 2, PAD_WIDTH = 0, STEP_WIDTH = 4,
+        STRIDE_HEIGHT = 2, PAD_HEIGHT = 0, STEP_HEIGHT = 32,
+        STRIDE_WIDTH = 2, PAD_WIDTH = 0, STEP_WIDTH = 4,
         OUT_WIDTH = 4, Y_PIXEL = 4
     };
-    const int32_t begin = INSIDE_WIDTH;
-    const int32_t end = BEYOND_WIDTH;
 
     NETWORK_QOP_ROLLED
-    for (int32_t ox = begin; ox < end; ox++) {
+    for (int32_t ox = 0; ox < OUT_WIDTH; ox++) {
         const int8_t *window = image;
 
         window += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
@@ -623,7 +633,8 @@ static void network_qop_pooled_row(const int8_t *restrict image, int32_t oy, int
 NETWORK_QOP_NOINLINE static void network_qop_pooled(const int8_t *restrict x, int8_t *restrict y)
 {
     enum {
-        BATCH = 1, PLANES = 1, X_IMAGE = 256, X_PLANE = 64, Y_IMAGE = 64, Y_PLANE = 1,
+        BATCH = 1, PLANES = 1,
+        X_IMAGE = 256, X_PLANE = 64, Y_IMAGE = 64, Y_PLANE = 1,
         OUT_HEIGHT = 4, Y_ROW = 16
     };
 
@@ -641,32 +652,22 @@ NETWORK_QOP_NOINLINE static void network_qop_pooled(const int8_t *restrict x, in
     }
 }
 
-/* network_qop_mean: the scale in float32 is scale_mantissa * 2^scale_exponent. */
-NETWORK_QOP_CONST_ATTR static const int32_t network_qop_mean_scale_mantissa[1] = {
-    13182098,
-};
-
-/* network_qop_mean: see scale_mantissa. */
-NETWORK_QOP_CONST_ATTR static const int16_t network_qop_mean_scale_exponent[1] = {
-    -27,
-};
-
-/* network_qop_mean: half width of each channel's tie window, in units of 2^-12; 0: the line is exact. */
-NETWORK_QOP_CONST_ATTR static const uint16_t network_qop_mean_tie_window[1] = {
-    1,
-};
-
-/* network_qop_mean: the output code of an accumulator. */
-static int8_t network_qop_mean_requantize(int32_t acc, int32_t m)
+/* network_qop_mean: the output code, acc * x_scale / (pixels * y_scale) + y_zero_point, rounded. */
+static int8_t network_qop_mean_requantize(int32_t acc)
 {
-    enum { ZERO_POINT = -31, LOW = -128, HIGH = 127, SHIFT = 12 };
-    const int32_t scaled = (int32_t)(((int64_t)acc * 1687308581 + INT64_C(-523986010112)) >> 22);
+    enum { ZERO_POINT = -31, LOW = -128, HIGH = 127, SHIFT = 12, PRESCALE = 22 };
+    const int32_t multiplier = 1687308581; /* x_scale / (pixels * y_scale) in units of 2^-34 */
+    const int64_t offset = INT64_C(-523986010112); /* y_zero_point and rounding, in units of 2^-34 */
+    const uint32_t tie_window = 1; /* half width of the tie window, in units of 2^-12 */
+    const int32_t scaled = (int32_t)(((int64_t)acc * multiplier + offset) >> PRESCALE);
     int32_t code = scaled >> SHIFT;
 
     /* Next to a tie float32 may round to the other side: there both of its roundings are emulated. */
-    if ((((uint32_t)scaled + network_qop_mean_tie_window[m]) & 4095u) < UINT32_C(2) * network_qop_mean_tie_window[m]) {
-        code = network_qop_emulate(acc, network_qop_mean_scale_mantissa[m], network_qop_mean_scale_exponent[m])
-            + ZERO_POINT;
+    if ((((uint32_t)scaled + tie_window) & 4095u) < UINT32_C(2) * tie_window) {
+        const int32_t scale_mantissa = 13182098; /* the scale in float32 is scale_mantissa * 2^scale_exponent */
+        const int32_t scale_exponent = -27; /* the power of two that belongs to scale_mantissa */
+
+        code = network_qop_emulate(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
     }
 
     code = code < LOW ? LOW : code;
@@ -677,7 +678,10 @@ static int8_t network_qop_mean_requantize(int32_t acc, int32_t m)
 /* mean: QLinearGlobalAveragePool of 16 pixels. */
 NETWORK_QOP_NOINLINE static void network_qop_mean(const int8_t *restrict x, int8_t *restrict y, int32_t *restrict sums)
 {
-    enum { BATCH = 1, CHANNELS = 4, PIXELS = 16, X_IMAGE = 64, Y_IMAGE = 4, Y_CHANNEL = 1, START = 320 };
+    enum {
+        BATCH = 1, CHANNELS = 4, PIXELS = 16, START = 320,
+        X_IMAGE = 64, Y_IMAGE = 4, Y_CHANNEL = 1
+    };
 
     for (int32_t n = 0; n < BATCH; n++) {
         const int8_t *pixel = x + n * X_IMAGE;
@@ -693,12 +697,12 @@ NETWORK_QOP_NOINLINE static void network_qop_mean(const int8_t *restrict x, int8
             pixel += CHANNELS;
         }
         for (int32_t c = 0; c < CHANNELS; c++) {
-            out[c * Y_CHANNEL] = network_qop_mean_requantize(sums[c], 0);
+            out[c * Y_CHANNEL] = network_qop_mean_requantize(sums[c]);
         }
     }
 }
 
-/* network_qop_dense: weights [3 channels][1 columns][4 input channels]. */
+/* network_qop_dense: weights [3 channels][1 column][4 input channels]. */
 NETWORK_QOP_CONST_ATTR static const int8_t network_qop_dense_weights[3 * 4] = {
     -97,   0,   0, -33,
     -31, -21,  -4, -18,
@@ -720,7 +724,7 @@ NETWORK_QOP_CONST_ATTR static const int32_t network_qop_dense_scale_mantissa[3] 
     13119173, 13119173, 13119173,
 };
 
-/* network_qop_dense: see scale_mantissa. */
+/* network_qop_dense: the power of two that belongs to scale_mantissa. */
 NETWORK_QOP_CONST_ATTR static const int16_t network_qop_dense_scale_exponent[3] = {
     -33, -33, -33,
 };
@@ -737,23 +741,26 @@ NETWORK_QOP_CONST_ATTR static const uint16_t network_qop_dense_tie_window[3] = {
 NETWORK_QOP_NOINLINE static int8_t network_qop_dense_tie(int32_t acc, int32_t m)
 {
     enum { ZERO_POINT = 4, LOW = -128, HIGH = 127 };
-    int32_t code = network_qop_emulate(acc, network_qop_dense_scale_mantissa[m], network_qop_dense_scale_exponent[m])
-        + ZERO_POINT;
+    const int32_t scale_mantissa = network_qop_dense_scale_mantissa[m];
+    const int32_t scale_exponent = network_qop_dense_scale_exponent[m];
+    int32_t code = network_qop_emulate(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
 
     code = code < LOW ? LOW : code;
     code = code > HIGH ? HIGH : code;
     return (int8_t)code;
 }
 
-/* network_qop_dense: the output code of an accumulator. */
+/* network_qop_dense: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static NETWORK_QOP_INLINE int8_t network_qop_dense_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 8 };
-    const int32_t scaled = network_qop_multiply_high(acc, network_qop_dense_multiplier[m]) + 1152;
+    const int32_t multiplier = network_qop_dense_multiplier[m];
+    const int32_t offset = 1152; /* y_zero_point and rounding, in units of 2^-8 */
+    const uint32_t tie_window = network_qop_dense_tie_window[m];
+    const int32_t scaled = network_qop_multiply_high(acc, multiplier) + offset;
     int32_t code = scaled >> SHIFT;
 
-    if (NETWORK_QOP_RARELY((((uint32_t)scaled + network_qop_dense_tie_window[m]) & 255u)
-        < UINT32_C(2) * network_qop_dense_tie_window[m])) {
+    if (NETWORK_QOP_RARELY((((uint32_t)scaled + tie_window) & 255u) < UINT32_C(2) * tie_window)) {
         return network_qop_dense_tie(acc, m);
     }
 
@@ -769,13 +776,13 @@ static void network_qop_dense(const int8_t *restrict x, int8_t *restrict y)
         OUT_CHANNELS = 3, OUT_PIXELS = 1,
         TAPS = 4, /* of one window */
         BLOCK = 1, /* windows that share each weight that is read */
+        X_PIXEL = 4,
         Y_PIXEL = 3, Y_CHANNEL = 1
     };
 
-    for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
-        const int32_t pixel = next;
+    for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = network_qop_dense_weights;
-        const int8_t *const taps0 = x + pixel * 4;
+        const int8_t *const taps0 = x + pixel * X_PIXEL;
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;

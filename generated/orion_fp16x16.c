@@ -84,9 +84,9 @@ static int32_t orion_fp16x16_conv1_multiply(orion_fp16x16_conv1_tap a, orion_fp1
 static void orion_fp16x16_conv1_window(const int8_t *x, int32_t pixel, orion_fp16x16_conv1_tap *taps)
 {
     enum {
-        IN_HEIGHT = 5, OUT_HEIGHT = 3, KERNEL_HEIGHT = 3,
+        KERNEL_HEIGHT = 3,
         STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1, PAD_HEIGHT = 0, STEP_HEIGHT = 5,
-        IN_WIDTH = 5, OUT_WIDTH = 3, KERNEL_WIDTH = 3,
+        OUT_WIDTH = 3, KERNEL_WIDTH = 3,
         STRIDE_WIDTH = 1, DILATION_WIDTH = 1, PAD_WIDTH = 0, STEP_WIDTH = 1,
         GROUP_IN = 2, STEP_CHANNEL = 25,
         ZERO_POINT = 4
@@ -97,10 +97,13 @@ static void orion_fp16x16_conv1_window(const int8_t *x, int32_t pixel, orion_fp1
 
     for (int32_t c = 0; c < GROUP_IN; c++) {
         for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
+            const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
+
             for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
-                const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
                 const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
-                *taps++ = (x[c * STEP_CHANNEL + iy * STEP_HEIGHT + ix * STEP_WIDTH] - ZERO_POINT) * scale;
+                const int32_t place = c * STEP_CHANNEL + iy * STEP_HEIGHT + ix * STEP_WIDTH;
+
+                *taps++ = (x[place] - ZERO_POINT) * scale;
             }
         }
     }

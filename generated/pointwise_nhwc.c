@@ -27,14 +27,14 @@ static int32_t pointwise_nhwc_multiply_high(int32_t a, int32_t b)
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define POINTWISE_NHWC_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
 #else
 #define POINTWISE_NHWC_INLINE inline
 #endif
 
-/* pointwise_nhwc_conv1: weights [8 channels][1 rows][1 columns][16 input channels]. */
+/* pointwise_nhwc_conv1: weights [8 channels][1 row][1 column][16 input channels]. */
 POINTWISE_NHWC_CONST_ATTR static const int8_t pointwise_nhwc_conv1_weights[8 * 16] = {
      -19,   31,  -20,   41,   -1,    6,   17,    1,  -12,  -22,  -42,   15,   -3,  -26,   33,  -14,
       -4,  -12,    7,    4,    5,  -14,  -13,  -16,  -10,  -28,  -25,   60,   58,  -22,  -69,  -20,
@@ -56,11 +56,13 @@ POINTWISE_NHWC_CONST_ATTR static const int32_t pointwise_nhwc_conv1_multiplier[8
     1432300928, 1577627776, 1192266368, 1395384960, 1748306560, 1751396992, 1039579008, 1114997120,
 };
 
-/* pointwise_nhwc_conv1: the output code of an accumulator. */
+/* pointwise_nhwc_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static POINTWISE_NHWC_INLINE int8_t pointwise_nhwc_conv1_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 6 };
-    const int32_t scaled = pointwise_nhwc_multiply_high(acc, pointwise_nhwc_conv1_multiplier[m]) + (-160);
+    const int32_t multiplier = pointwise_nhwc_conv1_multiplier[m];
+    const int32_t offset = -160; /* y_zero_point and rounding, in units of 2^-6 */
+    const int32_t scaled = pointwise_nhwc_multiply_high(acc, multiplier) + offset;
     int32_t code = scaled >> SHIFT;
 
     code = code < LOW ? LOW : code;
@@ -75,6 +77,7 @@ static void pointwise_nhwc_conv1(const int8_t *restrict x, int8_t *restrict y)
         OUT_CHANNELS = 8, OUT_PIXELS = 25,
         TAPS = 16, /* of one window */
         BLOCK = 4, /* windows that share each weight that is read */
+        X_PIXEL = 16,
         Y_PIXEL = 8, Y_CHANNEL = 1
     };
 
@@ -82,10 +85,10 @@ static void pointwise_nhwc_conv1(const int8_t *restrict x, int8_t *restrict y)
         /* The last block ends with the image; it computes some outputs a second time. */
         const int32_t pixel = next < OUT_PIXELS - BLOCK ? next : OUT_PIXELS - BLOCK;
         const int8_t *weights = pointwise_nhwc_conv1_weights;
-        const int8_t *const taps0 = x + pixel * 16;
-        const int8_t *const taps1 = x + (pixel + 1) * 16;
-        const int8_t *const taps2 = x + (pixel + 2) * 16;
-        const int8_t *const taps3 = x + (pixel + 3) * 16;
+        const int8_t *const taps0 = x + pixel * X_PIXEL;
+        const int8_t *const taps1 = x + (pixel + 1) * X_PIXEL;
+        const int8_t *const taps2 = x + (pixel + 2) * X_PIXEL;
+        const int8_t *const taps3 = x + (pixel + 3) * X_PIXEL;
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
@@ -102,7 +105,7 @@ static void pointwise_nhwc_conv1(const int8_t *restrict x, int8_t *restrict y)
             }
             weights += TAPS;
             out[0] = pointwise_nhwc_conv1_requantize(acc0, m);
-            out[1 * Y_PIXEL] = pointwise_nhwc_conv1_requantize(acc1, m);
+            out[Y_PIXEL] = pointwise_nhwc_conv1_requantize(acc1, m);
             out[2 * Y_PIXEL] = pointwise_nhwc_conv1_requantize(acc2, m);
             out[3 * Y_PIXEL] = pointwise_nhwc_conv1_requantize(acc3, m);
         }

@@ -27,14 +27,14 @@ static int32_t pointwise_speed_multiply_high(int32_t a, int32_t b)
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define POINTWISE_SPEED_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
 #else
 #define POINTWISE_SPEED_INLINE inline
 #endif
 
-/* pointwise_speed_conv1: weights [8 channels][16 input channels][1 rows][1 columns]. */
+/* pointwise_speed_conv1: weights [8 channels][16 input channels][1 row][1 column]. */
 POINTWISE_SPEED_CONST_ATTR static const int8_t pointwise_speed_conv1_weights[8 * 16] = {
      -19,   31,  -20,   41,   -1,    6,   17,    1,  -12,  -22,  -42,   15,   -3,  -26,   33,  -14,
       -4,  -12,    7,    4,    5,  -14,  -13,  -16,  -10,  -28,  -25,   60,   58,  -22,  -69,  -20,
@@ -56,11 +56,13 @@ POINTWISE_SPEED_CONST_ATTR static const int32_t pointwise_speed_conv1_multiplier
     1432300928, 1577627776, 1192266368, 1395384960, 1748306560, 1751396992, 1039579008, 1114997120,
 };
 
-/* pointwise_speed_conv1: the output code of an accumulator. */
+/* pointwise_speed_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static POINTWISE_SPEED_INLINE int8_t pointwise_speed_conv1_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 6 };
-    const int32_t scaled = pointwise_speed_multiply_high(acc, pointwise_speed_conv1_multiplier[m]) + (-160);
+    const int32_t multiplier = pointwise_speed_conv1_multiplier[m];
+    const int32_t offset = -160; /* y_zero_point and rounding, in units of 2^-6 */
+    const int32_t scaled = pointwise_speed_multiply_high(acc, multiplier) + offset;
     int32_t code = scaled >> SHIFT;
 
     code = code < LOW ? LOW : code;
@@ -68,6 +70,7 @@ static POINTWISE_SPEED_INLINE int8_t pointwise_speed_conv1_requantize(int32_t ac
     return (int8_t)code;
 }
 
+/* A copied element, x + 128: 0 to 255. The sums' start values take the 128 back. */
 /* Products of int16 vectorise best, unless the compiler has an instruction that sums products of bytes. */
 #if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
 typedef uint8_t pointwise_speed_conv1_tap;
@@ -82,7 +85,7 @@ static void pointwise_speed_conv1_transpose(const int8_t *x, pointwise_speed_con
 
     for (int32_t c = 0; c < TAPS; c++) {
         taps[c] = (pointwise_speed_conv1_tap)(x[0] + 128);
-        taps[1 * TAPS + c] = (pointwise_speed_conv1_tap)(x[1] + 128);
+        taps[TAPS + c] = (pointwise_speed_conv1_tap)(x[1] + 128);
         taps[2 * TAPS + c] = (pointwise_speed_conv1_tap)(x[2] + 128);
         taps[3 * TAPS + c] = (pointwise_speed_conv1_tap)(x[3] + 128);
         x += IN_PIXELS;
@@ -105,7 +108,7 @@ static void pointwise_speed_conv1(const int8_t *restrict x, int8_t *restrict y,
         const int32_t pixel = next < OUT_PIXELS - BLOCK ? next : OUT_PIXELS - BLOCK;
         const int8_t *weights = pointwise_speed_conv1_weights;
         pointwise_speed_conv1_tap *const taps0 = taps;
-        pointwise_speed_conv1_tap *const taps1 = taps + 1 * TAPS;
+        pointwise_speed_conv1_tap *const taps1 = taps + TAPS;
         pointwise_speed_conv1_tap *const taps2 = taps + 2 * TAPS;
         pointwise_speed_conv1_tap *const taps3 = taps + 3 * TAPS;
 
@@ -126,7 +129,7 @@ static void pointwise_speed_conv1(const int8_t *restrict x, int8_t *restrict y,
             }
             weights += TAPS;
             out[0] = pointwise_speed_conv1_requantize(acc0, m);
-            out[1 * Y_PIXEL] = pointwise_speed_conv1_requantize(acc1, m);
+            out[Y_PIXEL] = pointwise_speed_conv1_requantize(acc1, m);
             out[2 * Y_PIXEL] = pointwise_speed_conv1_requantize(acc2, m);
             out[3 * Y_PIXEL] = pointwise_speed_conv1_requantize(acc3, m);
         }

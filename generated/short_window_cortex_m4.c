@@ -23,7 +23,7 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char short_window_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* steps of loops: their sums are registers */
 #define SHORT_WINDOW_CORTEX_M4_INLINE inline __attribute__((always_inline))
@@ -31,10 +31,14 @@ typedef char short_window_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 
 #define SHORT_WINDOW_CORTEX_M4_INLINE inline
 #endif
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once; for
-   other machines the same in portable C, which takes conversions to signed types modulo 2^n and bytes in any order. */
-#if defined(__ARM_FEATURE_SIMD32)
+/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
+   compilers that read GNU assembly, and as Thumb-2 has them. Elsewhere portable C does the same, on either byte order;
+   it assumes that conversions to signed types wrap. */
+#if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
+#define SHORT_WINDOW_CORTEX_M4_DSP 1
 #include <arm_acle.h>
+#else
+#define SHORT_WINDOW_CORTEX_M4_DSP 0
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
@@ -55,7 +59,7 @@ static inline int32_t short_window_cortex_m4_dsp_load_word(const void *bytes)
 /* Loads two words that lie side by side and steps behind them (LDRD, which gcc seldom finds and clang does). */
 static inline void short_window_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first, int32_t *second)
 {
-#if defined(__ARM_FEATURE_SIMD32) && !defined(__clang__)
+#if SHORT_WINDOW_CORTEX_M4_DSP && !defined(__clang__)
     __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*first), "=&r"(*second), "+r"(*words) : : "memory");
 #else
     *first = (*words)[0];
@@ -67,7 +71,7 @@ static inline void short_window_cortex_m4_dsp_load_two(const int32_t **words, in
 /* Bytes 0 and 2 of a word, each sign-extended to 16 bits: a pair. */
 static inline int32_t short_window_cortex_m4_dsp_even_s8(int32_t word)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if SHORT_WINDOW_CORTEX_M4_DSP
     return __sxtb16(word);
 #else
     return (int32_t)(((uint32_t)(int8_t)(word) & 0xffffu) | (uint32_t)(int8_t)(word >> 16) << 16);
@@ -77,7 +81,7 @@ static inline int32_t short_window_cortex_m4_dsp_even_s8(int32_t word)
 /* Bytes 1 and 3 of a word, each sign-extended to 16 bits: a pair. */
 static inline int32_t short_window_cortex_m4_dsp_odd_s8(int32_t word)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if SHORT_WINDOW_CORTEX_M4_DSP
     int32_t pair;
 
     __asm__("sxtb16 %0, %1, ror #8" : "=r"(pair) : "r"(word)); /* compilers do not fold the rotation */
@@ -90,7 +94,7 @@ static inline int32_t short_window_cortex_m4_dsp_odd_s8(int32_t word)
 /* The pair of the lower halves of two words (PKHBT, which gcc 12 does not find). */
 static inline int32_t short_window_cortex_m4_dsp_pair(int32_t low, int32_t high)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if SHORT_WINDOW_CORTEX_M4_DSP
     int32_t pair;
 
     __asm__("pkhbt %0, %1, %2, lsl #16" : "=r"(pair) : "r"(low), "r"(high));
@@ -103,11 +107,11 @@ static inline int32_t short_window_cortex_m4_dsp_pair(int32_t low, int32_t high)
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
 static inline int32_t short_window_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if SHORT_WINDOW_CORTEX_M4_DSP
     return __smlad(a, b, sum);
 #else
-    const int32_t low = (int16_t)a * (int16_t)b;
-    const int32_t high = (int16_t)(a >> 16) * (int16_t)(b >> 16);
+    const int32_t low = (int32_t)(int16_t)a * (int16_t)b;
+    const int32_t high = (int32_t)(int16_t)(a >> 16) * (int16_t)(b >> 16);
 
     return (int32_t)((uint32_t)sum + (uint32_t)low + (uint32_t)high);
 #endif
@@ -116,7 +120,7 @@ static inline int32_t short_window_cortex_m4_dsp_dot(int32_t a, int32_t b, int32
 /* The upper 32 bits of the 64-bit product, rounded down (SMMUL; compilers may take SMULL and lose a register). */
 static inline int32_t short_window_cortex_m4_dsp_high(int32_t a, int32_t b)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if SHORT_WINDOW_CORTEX_M4_DSP
     int32_t high;
 
     __asm__("smmul %0, %1, %2" : "=r"(high) : "r"(a), "r"(b));
@@ -126,10 +130,10 @@ static inline int32_t short_window_cortex_m4_dsp_high(int32_t a, int32_t b)
 #endif
 }
 
-/* The int8 that is nearest to a number (SSAT, which takes the shift before it for nothing). */
+/* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
 static inline int32_t short_window_cortex_m4_dsp_saturate_s8(int32_t value)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if SHORT_WINDOW_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;

@@ -37,22 +37,27 @@ static int32_t sum_and_mean_cortex_m4_multiply_high(int32_t a, int32_t b)
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define SUM_AND_MEAN_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #else
 #define SUM_AND_MEAN_CORTEX_M4_NOINLINE
 #endif
+/* Not to be unrolled: the loops worth unrolling are unrolled in the source. */
 #if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8
-#define SUM_AND_MEAN_CORTEX_M4_ROLLED _Pragma("GCC unroll 1") /* what is worth writing out is written out */
+#define SUM_AND_MEAN_CORTEX_M4_ROLLED _Pragma("GCC unroll 1")
 #else
 #define SUM_AND_MEAN_CORTEX_M4_ROLLED
 #endif
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once; for
-   other machines the same in portable C, which takes conversions to signed types modulo 2^n and bytes in any order. */
-#if defined(__ARM_FEATURE_SIMD32)
+/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
+   compilers that read GNU assembly, and as Thumb-2 has them. Elsewhere portable C does the same, on either byte order;
+   it assumes that conversions to signed types wrap. */
+#if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
+#define SUM_AND_MEAN_CORTEX_M4_DSP 1
 #include <arm_acle.h>
+#else
+#define SUM_AND_MEAN_CORTEX_M4_DSP 0
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
@@ -73,7 +78,7 @@ static inline int32_t sum_and_mean_cortex_m4_dsp_load_word(const void *bytes)
 /* A pair plus bytes 0 and 2 of a word, each sign-extended to 16 bits, modulo 2^16 (SXTAB16). */
 static inline int32_t sum_and_mean_cortex_m4_dsp_add_even_s8(int32_t pair, int32_t word)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if SUM_AND_MEAN_CORTEX_M4_DSP
     int32_t sum;
 
     __asm__("sxtab16 %0, %1, %2" : "=r"(sum) : "r"(pair), "r"(word)); /* the compilers disagree about its types in C */
@@ -89,7 +94,7 @@ static inline int32_t sum_and_mean_cortex_m4_dsp_add_even_s8(int32_t pair, int32
 /* A pair plus bytes 1 and 3 of a word, each sign-extended to 16 bits, modulo 2^16 (SXTAB16). */
 static inline int32_t sum_and_mean_cortex_m4_dsp_add_odd_s8(int32_t pair, int32_t word)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if SUM_AND_MEAN_CORTEX_M4_DSP
     int32_t sum;
 
     __asm__("sxtab16 %0, %1, %2, ror #8" : "=r"(sum) : "r"(pair), "r"(word)); /* compilers do not fold the rotation */
@@ -102,10 +107,10 @@ static inline int32_t sum_and_mean_cortex_m4_dsp_add_odd_s8(int32_t pair, int32_
 #endif
 }
 
-/* The int8 that is nearest to a number (SSAT, which takes the shift before it for nothing). */
+/* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
 static inline int32_t sum_and_mean_cortex_m4_dsp_saturate_s8(int32_t value)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if SUM_AND_MEAN_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;
@@ -138,8 +143,10 @@ SUM_AND_MEAN_CORTEX_M4_NOINLINE static void sum_and_mean_cortex_m4_largest_borde
 {
     enum {
         LANES = 6, LANE_STEP = 1,
-        IN_HEIGHT = 5, SPAN_HEIGHT = 3, STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 42,
-        IN_WIDTH = 7, SPAN_WIDTH = 3, STRIDE_WIDTH = 1, DILATION_WIDTH = 1, PAD_WIDTH = 1, STEP_WIDTH = 6
+        IN_HEIGHT = 5, SPAN_HEIGHT = 3, STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1,
+        PAD_HEIGHT = 1, STEP_HEIGHT = 42,
+        IN_WIDTH = 7, SPAN_WIDTH = 3, STRIDE_WIDTH = 1, DILATION_WIDTH = 1,
+        PAD_WIDTH = 1, STEP_WIDTH = 6
     };
     int32_t first_y = oy * STRIDE_HEIGHT - PAD_HEIGHT;
     const int32_t beyond_y = first_y < IN_HEIGHT - SPAN_HEIGHT ? first_y + SPAN_HEIGHT : IN_HEIGHT;
@@ -175,8 +182,10 @@ static void sum_and_mean_cortex_m4_largest_row(const int8_t *restrict image, int
 {
     enum {
         /* Outputs from INSIDE on and before BEYOND have windows within the image. */
-        INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 4, STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 42,
-        INSIDE_WIDTH = 1, BEYOND_WIDTH = 6, STRIDE_WIDTH = 1, PAD_WIDTH = 1, STEP_WIDTH = 6,
+        INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 4,
+        INSIDE_WIDTH = 1, BEYOND_WIDTH = 6,
+        STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 42,
+        STRIDE_WIDTH = 1, PAD_WIDTH = 1, STEP_WIDTH = 6,
         OUT_WIDTH = 7, Y_PIXEL = 6
     };
     const int is_inside = oy >= INSIDE_HEIGHT && oy < BEYOND_HEIGHT;
@@ -203,7 +212,8 @@ static void sum_and_mean_cortex_m4_largest_row(const int8_t *restrict image, int
 SUM_AND_MEAN_CORTEX_M4_NOINLINE static void sum_and_mean_cortex_m4_largest(const int8_t *restrict x, int8_t *restrict y)
 {
     enum {
-        BATCH = 1, PLANES = 1, X_IMAGE = 210, X_PLANE = 35, Y_IMAGE = 210, Y_PLANE = 1,
+        BATCH = 1, PLANES = 1,
+        X_IMAGE = 210, X_PLANE = 35, Y_IMAGE = 210, Y_PLANE = 1,
         OUT_HEIGHT = 5, Y_ROW = 42
     };
 
@@ -250,11 +260,13 @@ SUM_AND_MEAN_CORTEX_M4_NOINLINE static void sum_and_mean_cortex_m4_sum(const int
     y[1] = sum_and_mean_cortex_m4_sum_code(a[1], b[1]);
 }
 
-/* sum_and_mean_cortex_m4_y: the output code of an accumulator. */
+/* sum_and_mean_cortex_m4_y: the output code, acc * x_scale / (pixels * y_scale) + y_zero_point, rounded. */
 static int8_t sum_and_mean_cortex_m4_y_requantize(int32_t acc)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 3 };
-    const int32_t scaled = sum_and_mean_cortex_m4_multiply_high(acc, 1542682112) + (-244);
+    const int32_t multiplier = 1542682112; /* x_scale / (pixels * y_scale) in units of 2^-35 */
+    const int32_t offset = -244; /* y_zero_point and rounding, in units of 2^-3 */
+    const int32_t scaled = sum_and_mean_cortex_m4_multiply_high(acc, multiplier) + offset;
     int32_t code = scaled >> SHIFT;
 
     code = code < LOW ? LOW : code;

@@ -79,7 +79,7 @@ static int32_t tie_window_emulate(int32_t acc, int32_t mantissa, int32_t exponen
     return acc < 0 ? -steps : steps;
 }
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define TIE_WINDOW_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #define TIE_WINDOW_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
@@ -90,7 +90,7 @@ static int32_t tie_window_emulate(int32_t acc, int32_t mantissa, int32_t exponen
 #define TIE_WINDOW_RARELY(condition) (condition)
 #endif
 
-/* tie_window_conv1: weights [4 channels][1 rows][1 columns][8 input channels]. */
+/* tie_window_conv1: weights [4 channels][1 row][1 column][8 input channels]. */
 TIE_WINDOW_CONST_ATTR static const int8_t tie_window_conv1_weights[4 * 8] = {
     -23, -74,  -2,  14,  -4,  -1, -84,  -1,
      49,  28,  14, -35,  35,  29, -25,   7,
@@ -113,12 +113,12 @@ TIE_WINDOW_CONST_ATTR static const int32_t tie_window_conv1_scale_mantissa[4] = 
     8388608, 8388608, 8388608, 8388608,
 };
 
-/* tie_window_conv1: see scale_mantissa. */
+/* tie_window_conv1: the power of two that belongs to scale_mantissa. */
 TIE_WINDOW_CONST_ATTR static const int16_t tie_window_conv1_scale_exponent[4] = {
     -31, -32, -30, -31,
 };
 
-/* tie_window_conv1: half width of each channel's tie window, in units of 2^-5; 0: the line is exact. */
+/* tie_window_conv1: half width of each channel's tie window, in units of 2^-5. */
 TIE_WINDOW_CONST_ATTR static const uint16_t tie_window_conv1_tie_window[4] = {
     1, 1, 1, 1,
 };
@@ -130,23 +130,26 @@ TIE_WINDOW_CONST_ATTR static const uint16_t tie_window_conv1_tie_window[4] = {
 TIE_WINDOW_NOINLINE static int8_t tie_window_conv1_tie(int32_t acc, int32_t m)
 {
     enum { ZERO_POINT = 0, LOW = -128, HIGH = 127 };
-    int32_t code = tie_window_emulate(acc, tie_window_conv1_scale_mantissa[m], tie_window_conv1_scale_exponent[m])
-        + ZERO_POINT;
+    const int32_t scale_mantissa = tie_window_conv1_scale_mantissa[m];
+    const int32_t scale_exponent = tie_window_conv1_scale_exponent[m];
+    int32_t code = tie_window_emulate(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
 
     code = code < LOW ? LOW : code;
     code = code > HIGH ? HIGH : code;
     return (int8_t)code;
 }
 
-/* tie_window_conv1: the output code of an accumulator. */
+/* tie_window_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static TIE_WINDOW_INLINE int8_t tie_window_conv1_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 5 };
-    const int32_t scaled = tie_window_multiply_high(acc, tie_window_conv1_multiplier[m]) + 16;
+    const int32_t multiplier = tie_window_conv1_multiplier[m];
+    const int32_t offset = 16; /* y_zero_point and rounding, in units of 2^-5 */
+    const uint32_t tie_window = tie_window_conv1_tie_window[m];
+    const int32_t scaled = tie_window_multiply_high(acc, multiplier) + offset;
     int32_t code = scaled >> SHIFT;
 
-    if (TIE_WINDOW_RARELY((((uint32_t)scaled + tie_window_conv1_tie_window[m]) & 31u)
-        < UINT32_C(2) * tie_window_conv1_tie_window[m])) {
+    if (TIE_WINDOW_RARELY((((uint32_t)scaled + tie_window) & 31u) < UINT32_C(2) * tie_window)) {
         return tie_window_conv1_tie(acc, m);
     }
 
@@ -162,16 +165,16 @@ static void tie_window_conv1(const int8_t *restrict x, int8_t *restrict y)
         OUT_CHANNELS = 4, OUT_PIXELS = 16,
         TAPS = 8, /* of one window */
         BLOCK = 4, /* windows that share each weight that is read */
+        X_PIXEL = 8,
         Y_PIXEL = 4, Y_CHANNEL = 1
     };
 
-    for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
-        const int32_t pixel = next;
+    for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = tie_window_conv1_weights;
-        const int8_t *const taps0 = x + pixel * 8;
-        const int8_t *const taps1 = x + (pixel + 1) * 8;
-        const int8_t *const taps2 = x + (pixel + 2) * 8;
-        const int8_t *const taps3 = x + (pixel + 3) * 8;
+        const int8_t *const taps0 = x + pixel * X_PIXEL;
+        const int8_t *const taps1 = x + (pixel + 1) * X_PIXEL;
+        const int8_t *const taps2 = x + (pixel + 2) * X_PIXEL;
+        const int8_t *const taps3 = x + (pixel + 3) * X_PIXEL;
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
@@ -188,7 +191,7 @@ static void tie_window_conv1(const int8_t *restrict x, int8_t *restrict y)
             }
             weights += TAPS;
             out[0] = tie_window_conv1_requantize(acc0, m);
-            out[1 * Y_PIXEL] = tie_window_conv1_requantize(acc1, m);
+            out[Y_PIXEL] = tie_window_conv1_requantize(acc1, m);
             out[2 * Y_PIXEL] = tie_window_conv1_requantize(acc2, m);
             out[3 * Y_PIXEL] = tie_window_conv1_requantize(acc3, m);
         }

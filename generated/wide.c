@@ -21,14 +21,14 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char wide_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define WIDE_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
 #else
 #define WIDE_INLINE inline
 #endif
 
-/* wide_conv1: weights [4 channels][1 rows][1 columns][8 input channels]. */
+/* wide_conv1: weights [4 channels][1 row][1 column][8 input channels]. */
 WIDE_CONST_ATTR static const int8_t wide_conv1_weights[4 * 8] = {
     -12,  12, -12,   2, -12,  12,  12, -12,
      12, -12, -12,   5,  12,  12, -12,   1,
@@ -46,11 +46,13 @@ WIDE_CONST_ATTR static const int32_t wide_conv1_multiplier[4] = {
     1748393766, 1925807917, 1455403610, 1703176686,
 };
 
-/* wide_conv1: the output code of an accumulator. */
+/* wide_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static WIDE_INLINE int8_t wide_conv1_requantize(int32_t acc, int32_t m)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 0 };
-    const int32_t scaled = (int32_t)(((int64_t)acc * wide_conv1_multiplier[m] + INT64_C(5368709120)) >> 31);
+    enum { LOW = -128, HIGH = 127, SHIFT = 0, PRESCALE = 31 };
+    const int32_t multiplier = wide_conv1_multiplier[m];
+    const int64_t offset = INT64_C(5368709120); /* y_zero_point and rounding, in units of 2^-31 */
+    const int32_t scaled = (int32_t)(((int64_t)acc * multiplier + offset) >> PRESCALE);
     int32_t code = scaled >> SHIFT;
 
     code = code < LOW ? LOW : code;
@@ -65,16 +67,16 @@ static void wide_conv1(const int8_t *restrict x, int8_t *restrict y)
         OUT_CHANNELS = 4, OUT_PIXELS = 16,
         TAPS = 8, /* of one window */
         BLOCK = 4, /* windows that share each weight that is read */
+        X_PIXEL = 8,
         Y_PIXEL = 4, Y_CHANNEL = 1
     };
 
-    for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
-        const int32_t pixel = next;
+    for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = wide_conv1_weights;
-        const int8_t *const taps0 = x + pixel * 8;
-        const int8_t *const taps1 = x + (pixel + 1) * 8;
-        const int8_t *const taps2 = x + (pixel + 2) * 8;
-        const int8_t *const taps3 = x + (pixel + 3) * 8;
+        const int8_t *const taps0 = x + pixel * X_PIXEL;
+        const int8_t *const taps1 = x + (pixel + 1) * X_PIXEL;
+        const int8_t *const taps2 = x + (pixel + 2) * X_PIXEL;
+        const int8_t *const taps3 = x + (pixel + 3) * X_PIXEL;
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
@@ -91,7 +93,7 @@ static void wide_conv1(const int8_t *restrict x, int8_t *restrict y)
             }
             weights += TAPS;
             out[0] = wide_conv1_requantize(acc0, m);
-            out[1 * Y_PIXEL] = wide_conv1_requantize(acc1, m);
+            out[Y_PIXEL] = wide_conv1_requantize(acc1, m);
             out[2 * Y_PIXEL] = wide_conv1_requantize(acc2, m);
             out[3 * Y_PIXEL] = wide_conv1_requantize(acc3, m);
         }

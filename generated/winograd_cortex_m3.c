@@ -21,7 +21,7 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char winograd_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define WINOGRAD_CORTEX_M3_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #else
@@ -31,56 +31,23 @@ typedef char winograd_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset. */
 static inline int32_t winograd_cortex_m3_scalar_scale(int32_t a, int32_t b, int32_t offset)
 {
-#if defined(__ARM_ARCH_6M__)
-    /* By halves, because a product of 64 bits would be a function call:
-       middle = high(a) * low(b) + (low(a) * low(b) >> 16), carry = low(a) * high(b) + low(middle),
-       result = high(a) * high(b) + (middle >> 16) + (carry >> 16); none of them leaves 32 bits. */
-    const int32_t b_low = (uint16_t)b;
-    const int32_t b_high = b >> 16;
-    int32_t carry;
-    int32_t middle;
-    int32_t part;
-
-    __asm__(
-        ".syntax unified\n\t"
-        "uxth %[carry], %[a]\n\t"
-        "asrs %[a], %[a], #16\n\t"
-        "movs %[middle], %[carry]\n\t"
-        "muls %[middle], %[b_low], %[middle]\n\t"
-        "lsrs %[middle], %[middle], #16\n\t"
-        "movs %[part], %[a]\n\t"
-        "muls %[part], %[b_low], %[part]\n\t"
-        "adds %[middle], %[middle], %[part]\n\t"
-        "muls %[carry], %[b_high], %[carry]\n\t"
-        "uxth %[part], %[middle]\n\t"
-        "adds %[carry], %[carry], %[part]\n\t"
-        "muls %[a], %[b_high], %[a]\n\t"
-        "asrs %[middle], %[middle], #16\n\t"
-        "asrs %[carry], %[carry], #16\n\t"
-        "adds %[a], %[a], %[middle]\n\t"
-        "adds %[a], %[a], %[carry]"
-        : [a] "+l"(a), [carry] "=&l"(carry), [middle] "=&l"(middle), [part] "=&l"(part)
-        : [b_low] "l"(b_low), [b_high] "l"(b_high)
-        : "cc");
-    return a + offset;
-#else
     return (int32_t)(((int64_t)a * b) >> 32) + offset;
-#endif
 }
 
-/* The int8 that is nearest to a number (SSAT, which takes the shift before it for nothing). */
+/* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
 static inline int32_t winograd_cortex_m3_scalar_saturate_s8(int32_t value)
 {
-#if defined(__ARM_FEATURE_SAT)
+#if defined(__GNUC__) && defined(__ARM_FEATURE_SAT)
     return (int32_t)__builtin_arm_ssat(value, 8);
-#elif defined(__ARM_ARCH_6M__)
-    return (int8_t)value == value ? value : (value >> 31) ^ 127; /* one comparison, not two */
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;
 #endif
 }
 
-/* winograd_cortex_m3_conv1: four times G g Gt [16 positions][input channels], some output channels side by side. */
+/*
+ * winograd_cortex_m3_conv1: Winograd's 4 (G g Gt), of each block of channels [16 positions][4 input channels][4
+ * output channels].
+ */
 WINOGRAD_CORTEX_M3_CONST_ATTR static const int16_t winograd_cortex_m3_conv1_weights[256] = {
      -72,   36,   52,   28,  196,  -72,  248,  -36,  -76,   60,  192, -248,    8,   56,  156,   72,  -30,   10,   -2,
      -64,   20, -106,  110,   -6, -108,   30,  166, -144,   78,   50,  164,   74,  -34,  -34,   18,   40,    8,  -22,
@@ -118,15 +85,26 @@ static inline int8_t winograd_cortex_m3_conv1_code(int32_t acc, int32_t multipli
     return (int8_t)code;
 }
 
-/* input channels; elements of one of the 16 positions */
-enum { winograd_cortex_m3_conv1_CHANNELS = 4, winograd_cortex_m3_conv1_POSITION = 8 };
+/*
+ * Winograd's F(2x2, 3x3), exact in integers: 16 products give 2x2 outputs, not 36. With d the 4x4 pixels that a tile of
+ * outputs sees, g the 3x3 weights, Bt = [1 0 -1 0; 0 1 1 0; 0 -1 1 0; 0 1 0 -1], At = [1 1 1 0; 0 1 -1 -1] and
+ * G = [2 0 0; 1 1 1; 1 -1 1; 0 0 2] / 2 (B, A and Gt: transposes), the outputs are At [(G g Gt) . (Bt d B)] A, summed
+ * over the input channels, where "." multiplies element by element. The table holds 4 (G g Gt), which are integers, so
+ * that outputs times 4 are computed. Elements of Bt d B are four pixels added or subtracted, and fit int16; no sum
+ * leaves int32. Two tiles side by side are computed at the same time; their elements alternate.
+ */
 
-/* Four positions of both tiles, one channel: the difference of two rows of pixels, then Bt's columns. */
+enum {
+    winograd_cortex_m3_conv1_CHANNELS = 4, /* input channels */
+    winograd_cortex_m3_conv1_POSITION = 8 /* elements of one of the 16 positions in Bt d B: the channels of two tiles */
+};
+
+/* A row of Bt d B of both tiles, one channel: the difference of two rows of pixels, times B. */
 static inline void winograd_cortex_m3_conv1_sub_rows(const int8_t *p, const int8_t *q, int16_t *v)
 {
     enum { STEP = winograd_cortex_m3_conv1_CHANNELS, POSITION = winograd_cortex_m3_conv1_POSITION };
     const int32_t c0 = p[0] - q[0];
-    const int32_t c1 = p[1 * STEP] - q[1 * STEP];
+    const int32_t c1 = p[STEP] - q[STEP];
     const int32_t c2 = p[2 * STEP] - q[2 * STEP];
     const int32_t c3 = p[3 * STEP] - q[3 * STEP];
     const int32_t c4 = p[4 * STEP] - q[4 * STEP];
@@ -142,12 +120,12 @@ static inline void winograd_cortex_m3_conv1_sub_rows(const int8_t *p, const int8
     v[3 * POSITION + 1] = (int16_t)(c3 - c5);
 }
 
-/* Four positions of both tiles, one channel: the sum of two rows of pixels, then Bt's columns. */
+/* A row of Bt d B of both tiles, one channel: the sum of two rows of pixels, times B. */
 static inline void winograd_cortex_m3_conv1_add_rows(const int8_t *p, const int8_t *q, int16_t *v)
 {
     enum { STEP = winograd_cortex_m3_conv1_CHANNELS, POSITION = winograd_cortex_m3_conv1_POSITION };
     const int32_t c0 = p[0] + q[0];
-    const int32_t c1 = p[1 * STEP] + q[1 * STEP];
+    const int32_t c1 = p[STEP] + q[STEP];
     const int32_t c2 = p[2 * STEP] + q[2 * STEP];
     const int32_t c3 = p[3 * STEP] + q[3 * STEP];
     const int32_t c4 = p[4 * STEP] + q[4 * STEP];
@@ -164,7 +142,8 @@ static inline void winograd_cortex_m3_conv1_add_rows(const int8_t *p, const int8
 }
 
 /* Bt d B of two tiles: 4x6 pixels, rows of which are `row` bytes apart. */
-WINOGRAD_CORTEX_M3_NOINLINE static void winograd_cortex_m3_conv1_transform(const int8_t *x, int32_t row, int16_t *v)
+WINOGRAD_CORTEX_M3_NOINLINE static void winograd_cortex_m3_conv1_transform(
+    const int8_t *x, int32_t row, int16_t *v)
 {
     enum { CHANNELS = winograd_cortex_m3_conv1_CHANNELS, POSITION = winograd_cortex_m3_conv1_POSITION };
     const int8_t *x1 = x + row;
@@ -180,11 +159,9 @@ WINOGRAD_CORTEX_M3_NOINLINE static void winograd_cortex_m3_conv1_transform(const
     }
 }
 
-/*
- * The products of all 16 positions of two tiles with the weights of 4 output channels, summed over the input channels.
- */
-WINOGRAD_CORTEX_M3_NOINLINE static const int16_t *winograd_cortex_m3_conv1_multiply4(const int16_t *v,
-    const int16_t *weights, int32_t *sums)
+/* At each of the 16 positions: products with the weights of 4 output channels, summed over the input channels. */
+WINOGRAD_CORTEX_M3_NOINLINE static const int16_t *winograd_cortex_m3_conv1_multiply4(
+    const int16_t *v, const int16_t *weights, int32_t *sums)
 {
     const int32_t *const end = sums + 16 * 8;
 
@@ -263,8 +240,9 @@ WINOGRAD_CORTEX_M3_NOINLINE static const int16_t *winograd_cortex_m3_conv1_multi
     return weights;
 }
 
-/* The output codes of two tiles in 4 channels: At m A of each, a quarter of it, plus the start value. */
-WINOGRAD_CORTEX_M3_NOINLINE static void winograd_cortex_m3_conv1_outputs4(const int32_t *sums, int8_t *y, int32_t m)
+/* The output codes of two tiles in 4 channels: a quarter of At (sums) A, plus the start value. */
+WINOGRAD_CORTEX_M3_NOINLINE static void winograd_cortex_m3_conv1_outputs4(
+    const int32_t *sums, int8_t *y, int32_t m)
 {
     enum { SUMS = 8, COLUMN = 4, ROW = 32 };
 
@@ -322,12 +300,12 @@ WINOGRAD_CORTEX_M3_NOINLINE static void winograd_cortex_m3_conv1_outputs4(const 
 }
 
 /* winograd_cortex_m3_conv1: the outputs of two tiles, the first of which is (oy, ox). */
-static void winograd_cortex_m3_conv1_tiles(const int8_t *x, int8_t *y, int32_t oy, int32_t ox, int16_t *v,
-    int32_t *sums)
+static void winograd_cortex_m3_conv1_tiles(
+    const int8_t *x, int8_t *y, int32_t oy, int32_t ox, int16_t *v, int32_t *sums)
 {
     enum {
-        IN_WIDTH = 10, IN_CHANNELS = 4, OUT_WIDTH = 8, OUT_CHANNELS = 4,
-        PAD_HEIGHT = 0, PAD_WIDTH = 0
+        IN_WIDTH = 10,
+        IN_CHANNELS = 4, OUT_WIDTH = 8, OUT_CHANNELS = 4, PAD_HEIGHT = 0, PAD_WIDTH = 0
     };
     const int32_t iy = oy - PAD_HEIGHT;
     const int32_t ix = ox - PAD_WIDTH;
@@ -345,8 +323,10 @@ static void winograd_cortex_m3_conv1_tiles(const int8_t *x, int8_t *y, int32_t o
 static void winograd_cortex_m3_conv1(const int8_t *x, int8_t *y, int16_t *v, int32_t *sums)
 {
     enum {
-        BATCH = 1, X_IMAGE = 400, Y_IMAGE = 256, OUT_HEIGHT = 8, OUT_WIDTH = 8,
-        DILATION_HEIGHT = 1, DILATION_WIDTH = 1 /* so far apart are the outputs of a tile */
+        BATCH = 1, X_IMAGE = 400, Y_IMAGE = 256,
+        OUT_HEIGHT = 8, OUT_WIDTH = 8,
+        /* So far apart are the outputs of a tile: */
+        DILATION_HEIGHT = 1, DILATION_WIDTH = 1
     };
 
     for (int32_t n = 0; n < BATCH; n++) {

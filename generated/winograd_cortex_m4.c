@@ -23,17 +23,21 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char winograd_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* Advice to the compiler, for which C99 has no words; none where it takes none. */
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define WINOGRAD_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #else
 #define WINOGRAD_CORTEX_M4_NOINLINE
 #endif
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once; for
-   other machines the same in portable C, which takes conversions to signed types modulo 2^n and bytes in any order. */
-#if defined(__ARM_FEATURE_SIMD32)
+/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
+   compilers that read GNU assembly, and as Thumb-2 has them. Elsewhere portable C does the same, on either byte order;
+   it assumes that conversions to signed types wrap. */
+#if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
+#define WINOGRAD_CORTEX_M4_DSP 1
 #include <arm_acle.h>
+#else
+#define WINOGRAD_CORTEX_M4_DSP 0
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
@@ -54,7 +58,7 @@ static inline int32_t winograd_cortex_m4_dsp_load_word(const void *bytes)
 /* Loads two words that lie side by side and steps behind them (LDRD, which gcc seldom finds and clang does). */
 static inline void winograd_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first, int32_t *second)
 {
-#if defined(__ARM_FEATURE_SIMD32) && !defined(__clang__)
+#if WINOGRAD_CORTEX_M4_DSP && !defined(__clang__)
     __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*first), "=&r"(*second), "+r"(*words) : : "memory");
 #else
     *first = (*words)[0];
@@ -66,7 +70,7 @@ static inline void winograd_cortex_m4_dsp_load_two(const int32_t **words, int32_
 /* A pair plus bytes 0 and 2 of a word, each sign-extended to 16 bits, modulo 2^16 (SXTAB16). */
 static inline int32_t winograd_cortex_m4_dsp_add_even_s8(int32_t pair, int32_t word)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if WINOGRAD_CORTEX_M4_DSP
     int32_t sum;
 
     __asm__("sxtab16 %0, %1, %2" : "=r"(sum) : "r"(pair), "r"(word)); /* the compilers disagree about its types in C */
@@ -82,7 +86,7 @@ static inline int32_t winograd_cortex_m4_dsp_add_even_s8(int32_t pair, int32_t w
 /* A pair plus bytes 1 and 3 of a word, each sign-extended to 16 bits, modulo 2^16 (SXTAB16). */
 static inline int32_t winograd_cortex_m4_dsp_add_odd_s8(int32_t pair, int32_t word)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if WINOGRAD_CORTEX_M4_DSP
     int32_t sum;
 
     __asm__("sxtab16 %0, %1, %2, ror #8" : "=r"(sum) : "r"(pair), "r"(word)); /* compilers do not fold the rotation */
@@ -98,7 +102,7 @@ static inline int32_t winograd_cortex_m4_dsp_add_odd_s8(int32_t pair, int32_t wo
 /* The pair of the differences of two pairs, modulo 2^16 (SSUB16). */
 static inline int32_t winograd_cortex_m4_dsp_sub(int32_t a, int32_t b)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if WINOGRAD_CORTEX_M4_DSP
     return __ssub16(a, b);
 #else
     const uint32_t low = (uint32_t)a - (uint32_t)b;
@@ -111,11 +115,11 @@ static inline int32_t winograd_cortex_m4_dsp_sub(int32_t a, int32_t b)
 /* a.low * b.low + a.high * b.high, modulo 2^32 (SMUAD). */
 static inline int32_t winograd_cortex_m4_dsp_product(int32_t a, int32_t b)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if WINOGRAD_CORTEX_M4_DSP
     return __smuad(a, b);
 #else
-    const int32_t low = (int16_t)a * (int16_t)b;
-    const int32_t high = (int16_t)(a >> 16) * (int16_t)(b >> 16);
+    const int32_t low = (int32_t)(int16_t)a * (int16_t)b;
+    const int32_t high = (int32_t)(int16_t)(a >> 16) * (int16_t)(b >> 16);
 
     return (int32_t)((uint32_t)low + (uint32_t)high);
 #endif
@@ -124,11 +128,11 @@ static inline int32_t winograd_cortex_m4_dsp_product(int32_t a, int32_t b)
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
 static inline int32_t winograd_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if WINOGRAD_CORTEX_M4_DSP
     return __smlad(a, b, sum);
 #else
-    const int32_t low = (int16_t)a * (int16_t)b;
-    const int32_t high = (int16_t)(a >> 16) * (int16_t)(b >> 16);
+    const int32_t low = (int32_t)(int16_t)a * (int16_t)b;
+    const int32_t high = (int32_t)(int16_t)(a >> 16) * (int16_t)(b >> 16);
 
     return (int32_t)((uint32_t)sum + (uint32_t)low + (uint32_t)high);
 #endif
@@ -137,7 +141,7 @@ static inline int32_t winograd_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t s
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset (SMMLA, which the compilers do not offer). */
 static inline int32_t winograd_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if WINOGRAD_CORTEX_M4_DSP
     int32_t result;
 
     __asm__("smmla %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"(b), "r"(offset));
@@ -147,10 +151,10 @@ static inline int32_t winograd_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t
 #endif
 }
 
-/* The int8 that is nearest to a number (SSAT, which takes the shift before it for nothing). */
+/* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
 static inline int32_t winograd_cortex_m4_dsp_saturate_s8(int32_t value)
 {
-#if defined(__ARM_FEATURE_SIMD32)
+#if WINOGRAD_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;

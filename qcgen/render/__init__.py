@@ -10,7 +10,7 @@ import jinja2
 
 from qcgen.ir.plan import Call, InArena, Plan
 from qcgen.plan.names import SUPPORT_NAMES
-from qcgen.render.filters import comment, extent, int32, int64, one_line, place, real, rows, signature, thousands
+from qcgen.render.filters import comment, extent, int32, int64, one_line, place, real, rows, thousands
 from qcgen.render.fold import folded
 from qcgen.render.head import certificate, memory, summary
 from qcgen.targets import TARGETS
@@ -76,7 +76,7 @@ def environment() -> jinja2.Environment:
     engine.filters.update(
         comment=comment, int32=int32, int64=int64, rows=rows, extent=extent, thousands=thousands, place=place
     )
-    engine.filters.update(one_line=one_line, real=real, signature=signature)
+    engine.filters.update(one_line=one_line, real=real)
     return engine
 
 

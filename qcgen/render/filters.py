@@ -33,24 +33,6 @@ def one_line(text: str) -> str:
     return printable.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?").rstrip("\\")
 
 
-def signature(line: str) -> str:
-    """The first line of a function, its parameters on lines of their own where it is too long.
-
-    >>> signature("static void sum(int32_t a, int32_t b)")
-    'static void sum(int32_t a, int32_t b)'
-    >>> print(signature("static void " + 100 * "s" + "(int32_t a, int32_t b)").removeprefix("static void " + 100 * "s"))
-    (
-        int32_t a, int32_t b)
-    """
-    line = line.rstrip("\n")
-    if len(line) <= WIDTH:
-        return line
-    name, parameters = line.split("(", 1)
-    kept = ", ".join(parameter.replace(" ", "\0") for parameter in parameters.split(", "))
-    filled = textwrap.fill(kept, WIDTH, initial_indent="    ", subsequent_indent="    ", break_long_words=False)
-    return f"{name}(\n{filled}".replace("\0", " ")
-
-
 def int32(value: int) -> str:
     """A number as a C expression of type int32_t; C has no literal for the smallest one.
 

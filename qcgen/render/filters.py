@@ -9,10 +9,11 @@ import numpy as np
 from qcgen.ir.plan import InArena, Place, Table
 
 WIDTH = 118  # of a line of generated C
+_PRODUCT = "\0*\0"  # a times sign between characters at which no line is broken
 
 
 def comment(text: str) -> str:
-    """A C comment, one line or several.
+    """A C comment, one line or several; a product stays in one of them, since lines start with the same sign.
 
     >>> comment("Adds.")
     '/* Adds. */'
@@ -20,7 +21,8 @@ def comment(text: str) -> str:
     text = one_line(text)
     if len(text) <= WIDTH - 6:
         return f"/* {text} */"
-    return "\n".join(["/*", *(f" * {line}" for line in textwrap.wrap(text, WIDTH - 3)), " */"])
+    lines = textwrap.wrap(text.replace(" * ", _PRODUCT), WIDTH - 3)
+    return "\n".join(["/*", *(f" * {line.replace(_PRODUCT, ' * ')}" for line in lines), " */"])
 
 
 def one_line(text: str) -> str:

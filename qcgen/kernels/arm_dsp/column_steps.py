@@ -87,12 +87,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Section:
-    """``count`` rows of outputs whose windows have the same rows on the image.
+    """``count`` rows of outputs, from row ``number`` on, whose windows have the same rows on the image.
 
     The first of them reads ``values`` from row ``first`` of the image on. ``lost``: primitive and word of weights of
     the products with the zero point that stand for the taps outside.
     """
 
+    number: int
     count: int
     first: int
     values: tuple[Value, ...]
@@ -165,7 +166,7 @@ class Planner:
         values = tuple(replace(v, rows=tuple((y - taps.start) * dilation for y in v.rows)) for v in values)
         first = number * self.height.stride - self.height.pad + taps.start * dilation if taps else 0
         lost = tuple(self._lost(taps)) if self.has_zero_point else ()
-        return Section(count, first, values, lost, tuple(self._parts(self._steps(products))))
+        return Section(number, count, first, values, lost, tuple(self._parts(self._steps(products))))
 
     def _values(self, taps: range) -> tuple[tuple[Value, ...], Products]:
         """What is read of each column, by rows of the kernel, and what it is multiplied with."""

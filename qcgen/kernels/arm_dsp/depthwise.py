@@ -14,7 +14,7 @@ from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.kernel_words import KernelWords, Tap, kernel_words
 from qcgen.kernels.arm_dsp.output import dsp_output, output_context, output_support
 from qcgen.kernels.arm_dsp.plane_rows import MAX_WORDS, Planes, Walk, walk_of
-from qcgen.kernels.arm_dsp.scaled import pack_finely, times
+from qcgen.kernels.arm_dsp.scaled import pack_finely, start_table, times
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
@@ -112,10 +112,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         **_planes_context(g, width, packed, planes.row_words),
         **output_context(output, dsp),
     }
-    start = Constants("start", "int32_t", packed.start, "where each accumulator starts.")
     meaning = f"weights [{g.out_channels} channels], two taps in a word{times(packed.bits)}."
     weights = Constants("weights", "int32_t", _words(packed, height, width, planes.kernel), meaning)
-    constants = (weights, start, *output_constants(packed))
+    constants = (weights, start_table(packed), *output_constants(packed))
     support = _support(op, packed, walk)
     return Prepared(constants, context, (Scratch(4 * QUAD * plane_words, 4),), support, packed.certificate)
 
@@ -174,10 +173,9 @@ def _support(op: Conv, packed: Packed, walk: Walk) -> tuple[str, ...]:
     return ("dsp", *sorted(products | loads | parting), *output_support(op, packed))
 
 
-def _four(padding: int) -> int:
-    """A word of four elements that are padding, as int32."""
-    word = (padding & 0xFF) * 0x01010101
-    return word - 2**32 if word >= 2**31 else word
+def _four(padding: int) -> str:
+    """A word of four elements that are padding, in C."""
+    return f"0x{(padding & 0xFF) * 0x01010101:08x}"
 
 
 DEPTHWISE_COST = Estimate(prepare, depthwise_terms, FIGURES["arm_dsp/depthwise"])

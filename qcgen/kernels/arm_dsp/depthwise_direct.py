@@ -11,7 +11,7 @@ from qcgen.kernels.arm_dsp.column_steps import ColumnWords, Planner, Section, al
 from qcgen.kernels.arm_dsp.depthwise_cost import depthwise_direct_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.output import dsp_output, output_context, output_support
-from qcgen.kernels.arm_dsp.scaled import pack_finely, times
+from qcgen.kernels.arm_dsp.scaled import pack_finely, start_table, times
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
@@ -96,8 +96,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "x_image": g.in_channels * prod(g.input),
         "y_image": g.out_channels * prod(g.output),
     }
-    start = Constants("start", "int32_t", packed.start, "where each accumulator starts.")
-    constants = (_weights(context, packed, words), start, *output_constants(packed))
+    constants = (_weights(context, packed, words), start_table(packed), *output_constants(packed))
     support = _support(op, packed, planned, is_packed)
     return Prepared(constants, context, (), support, packed.certificate)
 
@@ -141,10 +140,9 @@ def _support(op: Conv, packed: Packed, planned: tuple[Section, ...], is_packed: 
     return ("dsp", *sorted(names), *output_support(op, packed))
 
 
-def _both(value: int) -> int:
-    """A pair of the same number, as int32."""
-    word = (value & 0xFFFF) * 0x10001
-    return word - 2**32 if word >= 2**31 else word
+def _both(value: int) -> str:
+    """A pair of the same number, in C."""
+    return f"0x{(value & 0xFFFF) * 0x10001:08x}"
 
 
 DEPTHWISE_DIRECT_COST = Estimate(prepare, depthwise_direct_terms, FIGURES["arm_dsp/depthwise_direct"])

@@ -9,6 +9,7 @@ from qcgen.kernels.arm_dsp.depthwise_cost import depthwise_rows_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.output import dsp_output, output_context, output_support
 from qcgen.kernels.arm_dsp.row_groups import groups
+from qcgen.kernels.arm_dsp.scaled import start_table
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
@@ -55,8 +56,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     }
     meaning = f"weights [{g.out_channels} channels][{prod(g.kernel)} taps]{packed.weights_remark}."
     weights = Constants("weights", packed.weights_type, packed.weights, meaning)
-    start = Constants("start", "int32_t", packed.start, "where each accumulator starts.")
-    constants = (weights, start, *output_constants(packed))
+    constants = (weights, start_table(packed), *output_constants(packed))
     return Prepared(constants, context, (), ("dsp", *output_support(op, packed)), packed.certificate)
 
 

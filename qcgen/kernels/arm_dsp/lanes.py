@@ -34,3 +34,14 @@ class Outputs:
     def is_planar(self) -> bool:
         """Whether other pixels lie between the channels of one."""
         return self.channel != 1
+
+
+def place(base: str, count: int, step: str) -> str:
+    """A pointer ``count`` steps behind ``base``, in C.
+
+    >>> [place("out", i, "CHANNELS") for i in range(3)]
+    ['out', 'out + CHANNELS', 'out + 2 * CHANNELS']
+    """
+    if count == 0:
+        return base
+    return f"{base} + {step}" if count == 1 else f"{base} + {count} * {step}"

@@ -7,6 +7,7 @@ import numpy as np
 from qcgen.intervals import INT32_MAX
 from qcgen.ir.program import Conv
 from qcgen.kernels.arm_dsp.output import dsp_output
+from qcgen.kernels.kernel import Constants
 from qcgen.kernels.packing import Packed, pack
 
 MAX_BITS = 8
@@ -48,6 +49,17 @@ def free_bits(op: Conv, packed: Packed) -> int:
     largest = int((np.abs(packed.start) + tap * np.abs(packed.weights).sum(axis=1)).max())
     weight_bits = max(int(packed.weights.max()), -1 - int(packed.weights.min())).bit_length()
     return max(0, min(MAX_BITS, 15 - weight_bits, INT32_MAX.bit_length() - largest.bit_length()))
+
+
+def start_text(packed: Packed) -> str:
+    """What the numbers are at which sums start, or which are added to them in the end."""
+    [start, *_] = packed.constants()
+    return start.meaning.removeprefix("where each accumulator starts: ").removesuffix(".") + times(packed.bits)
+
+
+def start_table(packed: Packed) -> Constants:
+    """Where the sums of each channel start."""
+    return Constants("start", "int32_t", packed.start, f"where each accumulator starts: {start_text(packed)}.")
 
 
 def times(bits: int) -> str:

@@ -42,15 +42,24 @@ class Tile:
         return tuple(dict.fromkeys(each.size for each in self.axes))
 
     @property
+    def divisor(self) -> int:
+        """Sums are so many times what is wanted: ``odd_divisor`` times 2^``shift``."""
+        return self.height.divisor * self.width.divisor
+
+    @property
     def shift(self) -> int:
-        """Sums are ``2^shift`` times an odd number times what is wanted."""
-        divisor = self.height.divisor * self.width.divisor
-        return (divisor & -divisor).bit_length() - 1
+        """The zeros at the end of the divisor."""
+        return (self.divisor & -self.divisor).bit_length() - 1
+
+    @property
+    def odd_divisor(self) -> int:
+        """What is left of the divisor."""
+        return self.divisor >> self.shift
 
     @property
     def inverse(self) -> int:
         """The inverse of that odd number modulo 2^32; multiplication by it divides exactly."""
-        return pow(self.height.divisor * self.width.divisor >> self.shift, -1, 2**32)
+        return pow(self.odd_divisor, -1, 2**32)
 
     @property
     def _range(self) -> tuple[int, int]:

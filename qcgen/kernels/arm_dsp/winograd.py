@@ -11,7 +11,9 @@ from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.arm_dsp.cost_tiles import winograd_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
+from qcgen.kernels.arm_dsp.lanes import place
 from qcgen.kernels.arm_dsp.output import dsp_output, output_support
+from qcgen.kernels.arm_dsp.scaled import start_text
 from qcgen.kernels.arm_dsp.tile import ELEMENT_HIGH, Tile, tiles
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.fast_output import output_constants
@@ -152,17 +154,18 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "x_kind": x_kind(op),
         "dsp": dsp_output(op, packed),
         "channels": channels,
-        "pair_offset": packed.x_shift * 0x10001,
+        "pair_offset": f"0x{packed.x_shift * 0x10001:08x}" if packed.x_shift else "",
         "padding": op.x_zero_point,
         "segments": blocks,
         "lanes": LANES,
         "loop_word": (0, 1, 0, 1),
         "uses_string": True,
     }
-    meaning = f"at {tile.products} points, two input channels in a word, in the order of the loops."
+    meaning = f"the weights' values at {tile.products} points, two in a word: [blocks of output channels][points]"
+    meaning += "[pairs of input channels: 0 and 2, 1 and 3 of each four][output channels of a block]."
     constants = (
         Constants("weights", "int32_t", _weights(tile.weights(_taps(packed, g)), channels, blocks), meaning),
-        Constants("start", "int32_t", packed.start, "where each accumulator starts."),
+        Constants("start", "int32_t", packed.start, f"added to each sum: {start_text(packed)}."),
         *output_constants(packed),
     )
     scratch = [Scratch(4 * tile.products * channels, 4), Scratch(4 * tile.products * blocks[0].sums, 4)]
@@ -224,7 +227,7 @@ def _reading_context(g: ConvGeometry, setting: Setting) -> dict[str, object]:
 def _codes(tile: Tile) -> tuple[tuple[str, str], ...]:
     """The accumulators of the last axis's outputs and where their codes go, in C."""
     step = "ROW" if tile.width.is_trivial else "COLUMN"
-    return tuple((f"acc{i}", f"y + {i} * {step}" if i else "y") for i in tile.axes[-1].numbers)
+    return tuple((f"acc{i}", place("y", i, step)) for i in tile.axes[-1].numbers)
 
 
 def _blocks(out_channels: int, pairs: int) -> tuple[Block, ...]:

@@ -12,8 +12,8 @@ from qcgen.ir.types import Layout
 from qcgen.kernels.arm_dsp.cost import conv_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.lanes import LANES, Outputs
-from qcgen.kernels.arm_dsp.output import dsp_output, output_support, output_tail
-from qcgen.kernels.arm_dsp.scaled import pack_finely, times
+from qcgen.kernels.arm_dsp.output import dsp_output, output_support, output_tail, parameter_text
+from qcgen.kernels.arm_dsp.scaled import pack_finely, start_text, times
 from qcgen.kernels.arm_dsp.weights import Stream, stream
 from qcgen.kernels.arm_dsp.window import MAX_LONE, Window, lone_elements, window
 from qcgen.kernels.axes import INDENT, any_at_border, any_inside, axes
@@ -75,7 +75,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         **_window_context(op.geometry, setting, planned, has_border=has_border),
         **_image_context(op, setting),
     }
-    constants = [stream_constants(words, packed.bits)]
+    constants = [stream_constants(words, packed)]
     if has_border and not planned.is_gathered:
         constants.append(Constants("padding", op.x.dtype.c, np.full(planned.run, packed.padding), "a tap outside."))
     constants += exact_constants(packed)
@@ -83,7 +83,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     rows = ("dsp_load_twos",) if any(segment.loads_in_row for segment in words.segments) else ()
     support = ("dsp", "dsp_load_two", *rows, *widening, *(("dsp_pair",) if planned.lone else ()))
     support += stream_support(words)
-    support += _tail_support(op, packed, words) + output_support(op, packed)
+    support += tail_support(op, packed, words) + output_support(op, packed)
     scratch = Scratch(2 * 4 * planned.pairs, 4)
     return Prepared(tuple(constants), context, (scratch,), support, packed.certificate)
 
@@ -134,18 +134,19 @@ def _image_context(op: Conv, setting: Setting) -> dict[str, object]:
     }
 
 
-def stream_constants(words: Stream, bits: int = 0, starts: str = "where sums start") -> Constants:
-    """The table of the constants of all blocks, sums times 2^``bits``; ``starts`` is what its comment says of these."""
+def stream_constants(words: Stream, packed: Packed, less: str = "") -> Constants:
+    """The table of the constants of all blocks; ``less`` is what its comment says that sums start without."""
     texts = {
         "int16": "two of a channel in a word",
-        "shared": "four in a word, 256 * upper channel + lower channel in each half",
+        "shared": "four in a word, 256 * upper + lower in each half: those of a channel and of the next one",
         "bytes": "four of a channel in a word",
     }
-    parts = [starts + (" (for two channels 256 * upper + lower, lower)" if words.form == "shared" else "")]
-    parts.append(f"weights, {texts[words.form]}" + times(bits))
+    parts = [f"where sums start, {start_text(packed)}{less}"]
+    parts[0] += " (of two channels that share words 256 * upper + lower, then lower)" if words.form == "shared" else ""
+    parts.append(f"weights, {texts[words.form]}" + times(packed.bits))
     tail = words.segments[0].tail
-    parts += ["multipliers"] if tail.has_multipliers else []
-    parts += ["offsets"] if tail.has_offsets else []
+    parts += [f"multipliers, {parameter_text(packed, 'multiplier')}"] if tail.has_multipliers else []
+    parts += [f"offsets, {parameter_text(packed, 'offset')}"] if tail.has_offsets else []
     parts += ["the first channel, -1 if its output step needs none"] if tail.has_channel else []
     return Constants("constants", "int32_t", words.words, f"of each block of channels: {'; '.join(parts)}.")
 
@@ -161,7 +162,7 @@ def stream_support(words: Stream) -> tuple[str, ...]:
     return tuple(sorted(needed))
 
 
-def _tail_support(op: Conv, packed: Packed, words: Stream) -> tuple[str, ...]:
+def tail_support(op: Conv, packed: Packed, words: Stream) -> tuple[str, ...]:
     """What loads multipliers and offsets of two channels of a block."""
     output = packed.epilogue.output
     is_own = dsp_output(op, packed).is_fast and (output.multiplier is None or output.offset is None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from qcgen.ir.program import Conv, ConvGeometry, Operator
-from qcgen.kernels.arm_dsp.conv import stream_constants
+from qcgen.kernels.arm_dsp.conv import stream_constants, tail_support
 from qcgen.kernels.arm_dsp.cost import dense_terms
 from qcgen.kernels.arm_dsp.dense_weights import DenseSegment, dense_stream
 from qcgen.kernels.arm_dsp.figures import FIGURES
@@ -76,10 +76,11 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "uses_string": True,
         **_walk_context(g, setting),
     }
-    table = stream_constants(words, starts="where sums start, less products of weights")
+    table = stream_constants(words, packed, less=", less the sum of v * w for sums that are found by the identity")
     kind = x_kind(op)
     widening = (f"dsp_even_{kind}", f"dsp_odd_{kind}", "dsp_load_word") if total else ()
-    support = (*_products(words), *widening, *(("dsp_pair",) if lone else ()), *output_support(op, packed))
+    support = (*_products(words), *widening, *(("dsp_pair",) if lone else ()))
+    support += tail_support(op, packed, words) + output_support(op, packed)
     return Prepared((table, *exact_constants(packed)), context, (), support, packed.certificate)
 
 
@@ -103,14 +104,15 @@ def _products(words: Stream) -> tuple[str, ...]:
 def _products_of(segment: Segment) -> tuple[str, ...]:
     assert isinstance(segment, DenseSegment)
     quad = {
-        ("shared", 6): ("dsp_cross_four", "dsp_load_two", "dsp_cross_two"),
+        ("shared", 6): ("dsp_cross_four", "dsp_cross_two"),
         ("shared", 4): ("dsp_cross_four",),
-        ("shared", 2): ("dsp_load_two", "dsp_cross_two"),
+        ("shared", 2): ("dsp_cross_two",),
         ("bytes", 4): ("dsp_cross_four_bytes",),
-        ("bytes", 2): ("dsp_load_two", "dsp_cross_bytes"),
+        ("bytes", 2): ("dsp_cross_bytes",),
         ("bytes", 1): ("dsp_cross_bytes",),
     }
-    needed = quad[segment.form, segment.width] if segment.has_quad else ()
+    needed: tuple[str, ...] = ("dsp_load_two",) if segment.width > 1 else ()
+    needed += quad[segment.form, segment.width] if segment.has_quad else ()
     if segment.step_words == 2 and segment.steps.total:
         needed += ("dsp_cross_six", "dsp_cross_six_rest")
     return needed + (("dsp_upper",) if segment.form == "shared" else ())

@@ -38,6 +38,13 @@ def output_tail(packed: Packed) -> Tail:
     )
 
 
+def parameter_text(packed: Packed, role: str) -> str:
+    """What a parameter of the output step is, and in which unit, for comments."""
+    meanings = [constants.meaning for constants in packed.epilogue.constants if constants.role == role]
+    [meaning] = meanings or [f"y_zero_point and rounding, in units of 2^-{packed.epilogue.output.shift}."]
+    return meaning.removesuffix(".")
+
+
 def output_context(output: Output, dsp: FastOutput) -> dict[str, object]:
     """The names for the output step, and which of its numbers stay in registers for a channel's whole plane."""
     keeps_own = dsp.is_fast and output.multiplier is None

@@ -134,6 +134,12 @@ class Segment:
         return range(self.width)
 
     @property
+    def channel_lines(self) -> tuple[range, ...]:
+        """The channels of a block, as many together as have room in a line of C for their sums."""
+        step = 2 if self.form == "shared" else self.width
+        return tuple(self.channels[c : c + step] for c in self.channels[::step])
+
+    @property
     def tested(self) -> tuple[int, ...]:
         """Which channels of a block have a tie window in some block."""
         if self.tail.channel is None:

@@ -11,8 +11,8 @@ from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.arm_dsp.cost import short_window_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.lanes import LANES, Outputs
-from qcgen.kernels.arm_dsp.output import dsp_output, output_support, output_tail
-from qcgen.kernels.arm_dsp.scaled import pack_finely, times
+from qcgen.kernels.arm_dsp.output import dsp_output, output_support, output_tail, parameter_text
+from qcgen.kernels.arm_dsp.scaled import pack_finely, start_text, times
 from qcgen.kernels.arm_dsp.segment import Tail
 from qcgen.kernels.arm_dsp.weights import pack_weights
 from qcgen.kernels.arm_dsp.window import ZERO, window
@@ -149,10 +149,10 @@ def _constants(packed: Packed, order: Int64s, tail: Tail, *, is_wide: bool) -> C
     slots = np.where(order == ZERO, 0, packed.weights[:, order])
     weights = pack_weights(slots[:, None, :], "int16" if is_wide else "bytes")
     words = np.concatenate([packed.start[:, None], weights, tail.words(0, channels, 1)], axis=1)
-    parts = ["where its sum starts"]
+    parts = [f"where its sum starts, {start_text(packed)}"]
     parts.append("weights, two in a word" + times(packed.bits) if is_wide else "weights, four in a word")
-    parts += ["multiplier"] if tail.has_multipliers else []
-    parts += ["offset"] if tail.has_offsets else []
+    parts += [f"multiplier, {parameter_text(packed, 'multiplier')}"] if tail.has_multipliers else []
+    parts += [f"offset, {parameter_text(packed, 'offset')}"] if tail.has_offsets else []
     return Constants("constants", "int32_t", words.reshape(-1), f"of each channel: {'; '.join(parts)}.")
 
 

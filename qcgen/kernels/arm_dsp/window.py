@@ -59,6 +59,16 @@ class Window:
         """Pairs of one window; an even number."""
         return self.order.size // 2
 
+    @property
+    def lone_places(self) -> range:
+        """Where the ``lone`` pairs are written, behind the whole words of one of two windows whose pairs alternate."""
+        return range(0, 2 * len(self.lone), 2)
+
+    @property
+    def zero_place(self) -> int:
+        """Where the pair of zeros behind them is."""
+        return 2 * len(self.lone)
+
 
 def window(g: ConvGeometry, layout: Layout, *, has_border: bool) -> Window:
     """The window of an image in rows of taps where that serves, else tap by tap.

@@ -32,7 +32,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     walk, _ = binary_walk(op.a, op.b, op.y, setting)
     clamps = prepared.context["clamps_low"] or prepared.context["clamps_high"]
     saturate = ("dsp_saturate_u8" if op.y.dtype is DType.UINT8 else "dsp_saturate_s8") if clamps else ""
-    context = {name: value for name, value in prepared.context.items() if name not in ("walk", "is_in_place")}
+    context = {name: value for name, value in prepared.context.items() if name != "walk"}
     context |= {"fours": walk.count // 4, "rest": range(walk.count % 4), "saturate": saturate}
     support = (*prepared.support, "dsp", saturate) if clamps else prepared.support
     return replace(prepared, context=context, support=support)

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from qcgen.kernels.arm_dsp.kernel_words import KernelWords
-from qcgen.kernels.arm_dsp.lanes import place
 from qcgen.kernels.plane import PlaneAxis
 
 MAX_WORDS = 6  # words of weights that registers hold besides four sums, two words of the image and pointers
@@ -115,7 +114,7 @@ def _part(planes: Planes, columns: range) -> Part:
     sums: list[tuple[str, str]] = []
     for column in columns:
         name = f"sum{column}"
-        sums.append((name, place("out", column, "CHANNELS")))
+        sums.append((name, f"out + {column} * CHANNELS" if column else "out"))
         for row in range(planes.height.kernel):
             for word, by, weight in planes.kernel.products(row, column * planes.width.stride):
                 words.setdefault((row * planes.height.dilation, word), []).append(Product(name, by, weight))

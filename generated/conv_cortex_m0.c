@@ -232,11 +232,13 @@ CONV_CORTEX_M0_CONST_ATTR static const int32_t conv_cortex_m0_conv1_multiplier[6
     716121520, 788796925, 596119888, 697646160, 874127696, 875693648,
 };
 
-/* conv_cortex_m0_conv1: the output code of an accumulator. */
+/*
+ * conv_cortex_m0_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of 2^-SHIFT.
+ */
 static inline uint8_t conv_cortex_m0_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { SHIFT = 21 };
-    const int32_t scaled = conv_cortex_m0_scalar_scale_split(acc, multiplier, 1048576, 14);
+    enum { OFFSET = 1048576, SHIFT = 21 };
+    const int32_t scaled = conv_cortex_m0_scalar_scale_split(acc, multiplier, OFFSET, 14);
     const int32_t code = conv_cortex_m0_scalar_saturate_u8(scaled >> SHIFT);
 
     return (uint8_t)code;
@@ -316,10 +318,10 @@ static void conv_cortex_m0_conv1_channels1(const int32_t *pairs, uint8_t *out)
         const int32_t acc_c = (int32_t)(start + sums->total_b - (sums->high_b << 16));
         const int32_t acc_d = (int32_t)(start + sums->high_b);
 
-        *(out) = conv_cortex_m0_conv1_code(acc_a, conv_cortex_m0_conv1_multiplier[m]);
-        *(out + OUT_CHANNELS) = conv_cortex_m0_conv1_code(acc_b, conv_cortex_m0_conv1_multiplier[m]);
-        *(out + 2 * OUT_CHANNELS) = conv_cortex_m0_conv1_code(acc_c, conv_cortex_m0_conv1_multiplier[m]);
-        *(out + 3 * OUT_CHANNELS) = conv_cortex_m0_conv1_code(acc_d, conv_cortex_m0_conv1_multiplier[m]);
+        out[0] = conv_cortex_m0_conv1_code(acc_a, conv_cortex_m0_conv1_multiplier[m]);
+        out[OUT_CHANNELS] = conv_cortex_m0_conv1_code(acc_b, conv_cortex_m0_conv1_multiplier[m]);
+        out[2 * OUT_CHANNELS] = conv_cortex_m0_conv1_code(acc_c, conv_cortex_m0_conv1_multiplier[m]);
+        out[3 * OUT_CHANNELS] = conv_cortex_m0_conv1_code(acc_d, conv_cortex_m0_conv1_multiplier[m]);
         sums++;
         out++;
     }

@@ -138,11 +138,13 @@ CONV_CORTEX_M3_CONST_ATTR static const int32_t conv_cortex_m3_conv1_multiplier[4
     1432301184, 1577627904, 1192266368, 1395384960,
 };
 
-/* conv_cortex_m3_conv1: the output code of an accumulator. */
+/*
+ * conv_cortex_m3_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of 2^-SHIFT.
+ */
 static inline int8_t conv_cortex_m3_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { SHIFT = 7 };
-    const int32_t scaled = conv_cortex_m3_scalar_scale(acc, multiplier, 704);
+    enum { OFFSET = 704, SHIFT = 7 };
+    const int32_t scaled = conv_cortex_m3_scalar_scale(acc, multiplier, OFFSET);
     const int32_t code = conv_cortex_m3_scalar_saturate_s8(scaled >> SHIFT);
 
     return (int8_t)code;
@@ -264,10 +266,10 @@ static void conv_cortex_m3_conv1_channels1(const int32_t *pairs, int8_t *out)
         const int32_t acc_c = (int32_t)(start + sums->total_b - (sums->high_b << 16));
         const int32_t acc_d = (int32_t)(start + sums->high_b);
 
-        *(out) = conv_cortex_m3_conv1_code(acc_a, conv_cortex_m3_conv1_multiplier[m]);
-        *(out + OUT_CHANNELS) = conv_cortex_m3_conv1_code(acc_b, conv_cortex_m3_conv1_multiplier[m]);
-        *(out + 2 * OUT_CHANNELS) = conv_cortex_m3_conv1_code(acc_c, conv_cortex_m3_conv1_multiplier[m]);
-        *(out + 3 * OUT_CHANNELS) = conv_cortex_m3_conv1_code(acc_d, conv_cortex_m3_conv1_multiplier[m]);
+        out[0] = conv_cortex_m3_conv1_code(acc_a, conv_cortex_m3_conv1_multiplier[m]);
+        out[OUT_CHANNELS] = conv_cortex_m3_conv1_code(acc_b, conv_cortex_m3_conv1_multiplier[m]);
+        out[2 * OUT_CHANNELS] = conv_cortex_m3_conv1_code(acc_c, conv_cortex_m3_conv1_multiplier[m]);
+        out[3 * OUT_CHANNELS] = conv_cortex_m3_conv1_code(acc_d, conv_cortex_m3_conv1_multiplier[m]);
         sums++;
         out++;
     }

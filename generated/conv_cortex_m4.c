@@ -167,8 +167,9 @@ static inline int32_t conv_cortex_m4_dsp_saturate_s8(int32_t value)
 }
 
 /*
- * conv_cortex_m4_conv1: of each block of channels: where sums start (for two channels 256 * upper + lower, lower);
- * weights, four in a word, 256 * upper channel + lower channel in each half; multipliers.
+ * conv_cortex_m4_conv1: of each block of channels: where sums start, the bias, less the zero points' share (of two
+ * channels that share words 256 * upper + lower, then lower); weights, four in a word, 256 * upper + lower in each
+ * half: those of a channel and of the next one; multipliers, x_scale * w_scale / y_scale in units of 2^-37.
  */
 CONV_CORTEX_M4_CONST_ATTR static const int32_t conv_cortex_m4_conv1_constants[20] = {
        -452956,       2980,     126450,      -4110, -562095347,  146800636, -383847961,  838591190,  689032470,
@@ -176,18 +177,20 @@ CONV_CORTEX_M4_CONST_ATTR static const int32_t conv_cortex_m4_conv1_constants[20
     1192266368, 1395384960,
 };
 
-/* conv_cortex_m4_conv1: the output code of an accumulator. */
+/*
+ * conv_cortex_m4_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of 2^-SHIFT.
+ */
 static inline int8_t conv_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { SHIFT = 5 };
-    const int32_t scaled = conv_cortex_m4_dsp_scale(acc, multiplier, 176);
+    enum { OFFSET = 176, SHIFT = 5 };
+    const int32_t scaled = conv_cortex_m4_dsp_scale(acc, multiplier, OFFSET);
     const int32_t code = conv_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 
     return (int8_t)code;
 }
 
 /*
- * Widens a window to every other pair of `pairs`; between lie those of another window. Its rows are 6 elements each,
+ * Widens a window to pairs[0], pairs[2], ...; the other window has the pairs between. Its rows are 6 elements each,
  * `distance` apart.
  */
 static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_widen(const int8_t *x, int32_t distance, int32_t *pairs)
@@ -200,25 +203,22 @@ static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_widen(const int8_t *x, in
 
         pairs[0] = conv_cortex_m4_dsp_even_s8(word0);
         pairs[2] = conv_cortex_m4_dsp_odd_s8(word0);
-        row += 4 * 1;
-        pairs += 4 * 1;
+        pairs += 4;
     }
-    *pairs = conv_cortex_m4_dsp_pair(x[4], x[5]);
-    pairs += 2;
-    *pairs = conv_cortex_m4_dsp_pair(x[1 * distance + 4], x[1 * distance + 5]);
-    pairs += 2;
+    pairs[0] = conv_cortex_m4_dsp_pair(x[4], x[5]);
+    pairs[2] = conv_cortex_m4_dsp_pair(x[distance + 4], x[distance + 5]);
 }
 
 /* The same for a window that leaves the image: what lies outside is the zero point. */
-CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_widen_border(const int8_t *x, int32_t begin_y, int32_t begin_x,
-    int32_t *pairs)
+CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_widen_border(
+    const int8_t *x, int32_t begin_y, int32_t begin_x, int32_t *pairs)
 {
     enum {
         STEP_HEIGHT = 24, IN_HEIGHT = 8, KERNEL_HEIGHT = 2, DILATION_HEIGHT = 1,
         STEP_WIDTH = 3, IN_WIDTH = 8, KERNEL_WIDTH = 2,
         RUN = 6
     };
-    /* Columns from the first that lies on the image on, and before the first beyond it. */
+    /* Columns first to beyond - 1 of the window lie on the image. */
     const int32_t first = begin_x < 0 ? (-begin_x < KERNEL_WIDTH ? -begin_x : KERNEL_WIDTH) : 0;
     const int32_t left = IN_WIDTH - begin_x;
     const int32_t beyond = left > KERNEL_WIDTH ? KERNEL_WIDTH : left > first ? left : first;
@@ -228,8 +228,10 @@ CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_widen_border(const int8
     memset(gathered, -12, sizeof gathered);
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
         const int32_t iy = begin_y + ky * DILATION_HEIGHT;
+
         if (iy >= 0 && iy < IN_HEIGHT && beyond > first) {
             const int8_t *const row = x + iy * STEP_HEIGHT + (begin_x + first) * STEP_WIDTH;
+
             memcpy(to + first * STEP_WIDTH, row, (size_t)((beyond - first) * STEP_WIDTH));
         }
         to += RUN;
@@ -240,7 +242,7 @@ CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_widen_border(const int8
 /* Widens the window of an output pixel. */
 static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_window(const int8_t *x, uint32_t pixel, int32_t *pairs)
 {
-    enum {
+    enum { /* outputs from INSIDE on and before BEYOND have windows within the image */
         STEP_HEIGHT = 24, OUT_HEIGHT = 5, STRIDE_HEIGHT = 2, PAD_HEIGHT = 1, INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 4,
         STEP_WIDTH = 3, OUT_WIDTH = 5, STRIDE_WIDTH = 2, PAD_WIDTH = 1, INSIDE_WIDTH = 1, BEYOND_WIDTH = 4,
         DISTANCE = 24
@@ -266,9 +268,13 @@ static inline void conv_cortex_m4_conv1_two_codes(int32_t a, int32_t b, int32_t 
     out[NEXT] = conv_cortex_m4_conv1_code(b, multiplier);
 }
 
-/* The next two elements of two windows meet 4 channels. */
-static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_step4(const int32_t **xs, const int32_t **constants, int32_t *a,
-    int32_t *b)
+/*
+ * Adds the products of the next two elements of two windows, x0 and z0, with the weights of 4 channels to the sums a
+ * and b. Each half of a word is 256 * upper + lower: a[0] becomes 256 times the sum of the upper channel plus that of
+ * the lower one, a[1]; the word's even bytes are the lower channel's weights alone.
+ */
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_step4(
+    const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
 {
     int32_t x0, z0, w0, w1;
 
@@ -286,17 +292,18 @@ static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_step4(const int32_t **xs,
     b[3] = conv_cortex_m4_dsp_dot(z0, w1, b[3]);
 }
 
-/* Two pixels in a block of 4 output channels; returns the constants of the next block. */
-static CONV_CORTEX_M4_INLINE const int32_t *conv_cortex_m4_conv1_block4(const int32_t *xs, const int32_t *constants,
-    int8_t *out)
+/* Computes 4 output channels of two pixels; returns the constants of the next ones. */
+static CONV_CORTEX_M4_INLINE const int32_t *conv_cortex_m4_conv1_block4(
+    const int32_t *xs, const int32_t *constants, int8_t *out)
 {
-    int32_t start0, start1, start2, start3;
+    int32_t a[4], b[4];
 
-    conv_cortex_m4_dsp_load_two(&constants, &start0, &start1);
-    conv_cortex_m4_dsp_load_two(&constants, &start2, &start3);
-    int32_t a[] = { start0, start1, start2, start3 };
-    int32_t b[] = { start0, start1, start2, start3 };
-
+    conv_cortex_m4_dsp_load_two(&constants, &a[0], &a[1]);
+    conv_cortex_m4_dsp_load_two(&constants, &a[2], &a[3]);
+    b[0] = a[0];
+    b[1] = a[1];
+    b[2] = a[2];
+    b[3] = a[3];
     conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
     conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
     conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
@@ -306,17 +313,17 @@ static CONV_CORTEX_M4_INLINE const int32_t *conv_cortex_m4_conv1_block4(const in
     {
         int32_t multiplier0, multiplier1;
 
-        conv_cortex_m4_dsp_two_at(constants + 0, &multiplier0, &multiplier1);
-        conv_cortex_m4_conv1_two_codes(conv_cortex_m4_dsp_upper(a[0], a[1]), conv_cortex_m4_dsp_upper(b[0], b[1]),
-            multiplier0, out);
+        conv_cortex_m4_dsp_two_at(constants, &multiplier0, &multiplier1);
+        conv_cortex_m4_conv1_two_codes(
+            conv_cortex_m4_dsp_upper(a[0], a[1]), conv_cortex_m4_dsp_upper(b[0], b[1]), multiplier0, out);
         conv_cortex_m4_conv1_two_codes(a[1], b[1], multiplier1, out + 1);
     }
     {
         int32_t multiplier2, multiplier3;
 
         conv_cortex_m4_dsp_two_at(constants + 2, &multiplier2, &multiplier3);
-        conv_cortex_m4_conv1_two_codes(conv_cortex_m4_dsp_upper(a[2], a[3]), conv_cortex_m4_dsp_upper(b[2], b[3]),
-            multiplier2, out + 2);
+        conv_cortex_m4_conv1_two_codes(
+            conv_cortex_m4_dsp_upper(a[2], a[3]), conv_cortex_m4_dsp_upper(b[2], b[3]), multiplier2, out + 2);
         conv_cortex_m4_conv1_two_codes(a[3], b[3], multiplier3, out + 3);
     }
     constants += 4;
@@ -338,6 +345,7 @@ static void conv_cortex_m4_conv1(const int8_t *x, int8_t *y, int32_t *pairs)
 
     for (int32_t i = 0; i < OUT_PIXELS; i += 2) {
         const int32_t pixel = i < OUT_PIXELS - 1 ? i : OUT_PIXELS - 2; /* the last two compute one a second time */
+
         conv_cortex_m4_conv1_window(x, (uint32_t)pixel, pairs);
         conv_cortex_m4_conv1_window(x, (uint32_t)pixel + 1, pairs + 1);
         conv_cortex_m4_conv1_channels4(pairs, y + pixel * Y_PIXEL);

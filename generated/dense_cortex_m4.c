@@ -69,6 +69,25 @@ static inline void dense_cortex_m4_dsp_load_two(const int32_t **words, int32_t *
 #endif
 }
 
+/* Loads two words that lie side by side (LDRD, which gcc seldom finds and clang does). */
+static inline void dense_cortex_m4_dsp_two_at(const int32_t *words, int32_t *first, int32_t *second)
+{
+#if DENSE_CORTEX_M4_DSP && !defined(__clang__)
+    /*
+     * One number of 64 bits, aligned as words are, so that the compiler keeps to the offsets that LDRD has; volatile
+     * and
+     * "memory", so that the load stays where it is written.
+     */
+    typedef int64_t two_words __attribute__((may_alias, aligned(4)));
+    const two_words *const two = (const void *)words;
+
+    __asm__ volatile("ldrd %0, %1, %2" : "=r"(*first), "=r"(*second) : "m"(*two) : "memory");
+#else
+    *first = words[0];
+    *second = words[1];
+#endif
+}
+
 /* Bytes 0 and 2 of a word, each sign-extended to 16 bits: a pair. */
 static inline int32_t dense_cortex_m4_dsp_even_s8(int32_t word)
 {
@@ -369,8 +388,10 @@ static inline int32_t dense_cortex_m4_dsp_saturate_s8(int32_t value)
 }
 
 /*
- * dense_cortex_m4_conv1: of each block of channels: where sums start, less products of weights (for two channels 256
- * * upper + lower, lower); weights, four in a word, 256 * upper channel + lower channel in each half; multipliers.
+ * dense_cortex_m4_conv1: of each block of channels: where sums start, the bias, less the zero points' share, less the
+ * sum of v * w for sums that are found by the identity (of two channels that share words 256 * upper + lower, then
+ * lower); weights, four in a word, 256 * upper + lower in each half: those of a channel and of the next one;
+ * multipliers, x_scale * w_scale / y_scale in units of 2^-38.
  */
 DENSE_CORTEX_M4_CONST_ATTR static const int32_t dense_cortex_m4_conv1_constants[40] = {
         -210928,       -1159,   513409271, -1576398334,    16381164,  -166709202,  -316734959,        5597,
@@ -380,22 +401,29 @@ DENSE_CORTEX_M4_CONST_ATTR static const int32_t dense_cortex_m4_conv1_constants[
      -321321216,       64513,  1192266368,  1395384960,  1748306560,  1751396992,  1039579008,  1114997120,
 };
 
-/* dense_cortex_m4_conv1: the output code of an accumulator. */
+/*
+ * dense_cortex_m4_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
+ * 2^-SHIFT.
+ */
 static inline int8_t dense_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { SHIFT = 6 };
-    const int32_t scaled = dense_cortex_m4_dsp_scale(acc, multiplier, (-160));
+    enum { OFFSET = -160, SHIFT = 6 };
+    const int32_t scaled = dense_cortex_m4_dsp_scale(acc, multiplier, OFFSET);
     const int32_t code = dense_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 
     return (int8_t)code;
 }
 
-/* dense_cortex_m4_conv1: four elements are a pair of even and a pair of odd ones. Instead of even * even weights + odd * odd weights
-   these functions sum (even + odd weights) * (odd + even weights), which is more by even * odd, the same for all channels
-   ("crossed"), and by even weights * odd weights, which sums start without (Winograd's identity for inner products). */
-/* The pairs of four elements meet 2 channels. */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_quad2(int32_t even, int32_t odd, const int32_t **constants,
-    int32_t *a, int32_t *crossed)
+/*
+ * dense_cortex_m4_conv1: Winograd's identity for inner products, with e and o the even and the odd elements, v and w
+ * their weights: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o ("crossed") is the same for all
+ * channels and is subtracted; that of v * w is in the table's starts. Of two channels that share words only the lower
+ * one's sum is found so; that of 256 * upper + lower is plain.
+ */
+
+/* Multiplies the pairs of four elements with the weights of 2 channels. */
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_quad2(
+    int32_t even, int32_t odd, const int32_t **constants, int32_t *a, int32_t *crossed)
 {
     int32_t w0, w1;
 
@@ -404,40 +432,44 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_quad2(int32_t even, int
     *crossed = dense_cortex_m4_dsp_dot(even, odd, *crossed);
 }
 
-/* The next four elements meet 2 channels. */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_word2(const int8_t **xs, const int32_t **constants, int32_t *a,
-    int32_t *crossed)
+/* Multiplies the next four elements with the weights of 2 channels. */
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_word2(
+    const int8_t **xs, const int32_t **constants, int32_t *a, int32_t *crossed)
 {
     const int32_t word = dense_cortex_m4_dsp_load_word(*xs);
 
     *xs += 4;
-    dense_cortex_m4_conv1_quad2(dense_cortex_m4_dsp_even_s8(word), dense_cortex_m4_dsp_odd_s8(word), constants, a,
-        crossed);
+    dense_cortex_m4_conv1_quad2(
+        dense_cortex_m4_dsp_even_s8(word), dense_cortex_m4_dsp_odd_s8(word), constants, a, crossed);
 }
 
-/* Output channels 0 to 1; returns the sum of even * odd. */
+/* Output channels 0 to 1; returns the sum of e * o. */
 DENSE_CORTEX_M4_NOINLINE static int32_t dense_cortex_m4_conv1_channels2(const int8_t *xs, int8_t *out)
 {
     const int32_t *constants = dense_cortex_m4_conv1_constants;
     int32_t crossed = 0;
-    int32_t a[] = { constants[0], constants[1] };
+    int32_t a[2];
 
-    constants += 2;
+    dense_cortex_m4_dsp_load_two(&constants, &a[0], &a[1]);
     dense_cortex_m4_conv1_word2(&xs, &constants, a, &crossed);
     dense_cortex_m4_conv1_word2(&xs, &constants, a, &crossed);
-    /* what words of four leave over */
-    dense_cortex_m4_conv1_quad2(dense_cortex_m4_dsp_pair(xs[0], xs[1]), dense_cortex_m4_dsp_pair(xs[2], 0), &constants,
-        a, &crossed);
+    /* The elements that words of four leave over. */
+    dense_cortex_m4_conv1_quad2(
+        dense_cortex_m4_dsp_pair(xs[0], xs[1]), dense_cortex_m4_dsp_pair(xs[2], 0), &constants, a, &crossed);
     a[1] = dense_cortex_m4_dsp_difference(a[1], crossed);
-    out[0] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[0], a[1]), constants[0]);
-    out[1] = dense_cortex_m4_conv1_code(a[1], constants[1]);
-    constants += 2;
+    {
+        int32_t multiplier0, multiplier1;
+
+        dense_cortex_m4_dsp_two_at(constants, &multiplier0, &multiplier1);
+        out[0] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[0], a[1]), multiplier0);
+        out[1] = dense_cortex_m4_conv1_code(a[1], multiplier1);
+    }
     return crossed;
 }
 
-/* The pairs of four elements meet 6 channels. */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_quad6(int32_t even, int32_t odd, const int32_t **constants,
-    int32_t *a)
+/* Multiplies the pairs of four elements with the weights of 6 channels. */
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_quad6(
+    int32_t even, int32_t odd, const int32_t **constants, int32_t *a)
 {
     int32_t w0, w1;
 
@@ -446,18 +478,18 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_quad6(int32_t even, int
     dense_cortex_m4_dsp_cross_two(even, odd, w0, w1, &a[4], &a[5]);
 }
 
-/* The next eight elements meet 6 channels. */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_words6(const int8_t **xs, const int32_t **constants,
-    int32_t *a)
+/* Multiplies the next eight elements with the weights of 6 channels. */
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_words6(
+    const int8_t **xs, const int32_t **constants, int32_t *a)
 {
     const int32_t first = dense_cortex_m4_dsp_load_word(*xs);
     int32_t even_rest, odd_rest, second;
 
-    dense_cortex_m4_dsp_cross_six(dense_cortex_m4_dsp_even_s8(first), dense_cortex_m4_dsp_odd_s8(first), constants, a,
-        &even_rest, &odd_rest);
+    dense_cortex_m4_dsp_cross_six(
+        dense_cortex_m4_dsp_even_s8(first), dense_cortex_m4_dsp_odd_s8(first), constants, a, &even_rest, &odd_rest);
     second = dense_cortex_m4_dsp_load_word(*xs + 4);
-    dense_cortex_m4_dsp_cross_six_rest(dense_cortex_m4_dsp_even_s8(second), dense_cortex_m4_dsp_odd_s8(second),
-        constants, a, even_rest, odd_rest);
+    dense_cortex_m4_dsp_cross_six_rest(
+        dense_cortex_m4_dsp_even_s8(second), dense_cortex_m4_dsp_odd_s8(second), constants, a, even_rest, odd_rest);
     *xs += 8;
 }
 
@@ -469,21 +501,39 @@ DENSE_CORTEX_M4_NOINLINE static void dense_cortex_m4_conv1_channels6(const int8_
 
     do {
         const int8_t *xs = x;
-        int32_t a[] = { constants[0], dense_cortex_m4_dsp_difference(constants[1], crossed), constants[2],
-            dense_cortex_m4_dsp_difference(constants[3], crossed), constants[4],
-            dense_cortex_m4_dsp_difference(constants[5], crossed) };
+        int32_t a[6];
 
-        constants += 6;
+        dense_cortex_m4_dsp_load_two(&constants, &a[0], &a[1]);
+        dense_cortex_m4_dsp_load_two(&constants, &a[2], &a[3]);
+        dense_cortex_m4_dsp_load_two(&constants, &a[4], &a[5]);
+        a[1] = dense_cortex_m4_dsp_difference(a[1], crossed);
+        a[3] = dense_cortex_m4_dsp_difference(a[3], crossed);
+        a[5] = dense_cortex_m4_dsp_difference(a[5], crossed);
         dense_cortex_m4_conv1_words6(&xs, &constants, a);
-        /* what words of four leave over */
-        dense_cortex_m4_conv1_quad6(dense_cortex_m4_dsp_pair(xs[0], xs[1]), dense_cortex_m4_dsp_pair(xs[2], 0),
-            &constants, a);
-        out[0] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[0], a[1]), constants[0]);
-        out[1] = dense_cortex_m4_conv1_code(a[1], constants[1]);
-        out[2] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[2], a[3]), constants[2]);
-        out[3] = dense_cortex_m4_conv1_code(a[3], constants[3]);
-        out[4] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[4], a[5]), constants[4]);
-        out[5] = dense_cortex_m4_conv1_code(a[5], constants[5]);
+        /* The elements that words of four leave over. */
+        dense_cortex_m4_conv1_quad6(
+            dense_cortex_m4_dsp_pair(xs[0], xs[1]), dense_cortex_m4_dsp_pair(xs[2], 0), &constants, a);
+        {
+            int32_t multiplier0, multiplier1;
+
+            dense_cortex_m4_dsp_two_at(constants, &multiplier0, &multiplier1);
+            out[0] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[0], a[1]), multiplier0);
+            out[1] = dense_cortex_m4_conv1_code(a[1], multiplier1);
+        }
+        {
+            int32_t multiplier2, multiplier3;
+
+            dense_cortex_m4_dsp_two_at(constants + 2, &multiplier2, &multiplier3);
+            out[2] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[2], a[3]), multiplier2);
+            out[3] = dense_cortex_m4_conv1_code(a[3], multiplier3);
+        }
+        {
+            int32_t multiplier4, multiplier5;
+
+            dense_cortex_m4_dsp_two_at(constants + 4, &multiplier4, &multiplier5);
+            out[4] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[4], a[5]), multiplier4);
+            out[5] = dense_cortex_m4_conv1_code(a[5], multiplier5);
+        }
         constants += 6;
         out += 6;
     } while (out != out_end);

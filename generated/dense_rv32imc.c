@@ -140,11 +140,13 @@ DENSE_RV32IMC_CONST_ATTR static const int32_t dense_rv32imc_conv1_multiplier[8] 
     1432300928, 1577627776, 1192266368, 1395384960, 1748306560, 1751396992, 1039579008, 1114997120,
 };
 
-/* dense_rv32imc_conv1: the output code of an accumulator. */
+/*
+ * dense_rv32imc_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of 2^-SHIFT.
+ */
 static inline int8_t dense_rv32imc_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { SHIFT = 6 };
-    const int32_t scaled = dense_rv32imc_scalar_scale(acc, multiplier, (-160));
+    enum { OFFSET = -160, SHIFT = 6 };
+    const int32_t scaled = dense_rv32imc_scalar_scale(acc, multiplier, OFFSET);
     const int32_t code = dense_rv32imc_scalar_saturate_s8(scaled >> SHIFT);
 
     return (int8_t)code;
@@ -215,10 +217,10 @@ static void dense_rv32imc_conv1_image(
             (int32_t)((uint32_t)dense_rv32imc_conv1_start[m + 2] + sums.total_b - (sums.high_b << 16));
         const int32_t acc_d = (int32_t)((uint32_t)dense_rv32imc_conv1_start[m + 3] + sums.high_b);
 
-        *(y + m) = dense_rv32imc_conv1_code(acc_a, dense_rv32imc_conv1_multiplier[m]);
-        *(y + m + 1) = dense_rv32imc_conv1_code(acc_b, dense_rv32imc_conv1_multiplier[m + 1]);
-        *(y + m + 2) = dense_rv32imc_conv1_code(acc_c, dense_rv32imc_conv1_multiplier[m + 2]);
-        *(y + m + 3) = dense_rv32imc_conv1_code(acc_d, dense_rv32imc_conv1_multiplier[m + 3]);
+        y[m] = dense_rv32imc_conv1_code(acc_a, dense_rv32imc_conv1_multiplier[m]);
+        y[m + 1] = dense_rv32imc_conv1_code(acc_b, dense_rv32imc_conv1_multiplier[m + 1]);
+        y[m + 2] = dense_rv32imc_conv1_code(acc_c, dense_rv32imc_conv1_multiplier[m + 2]);
+        y[m + 3] = dense_rv32imc_conv1_code(acc_d, dense_rv32imc_conv1_multiplier[m + 3]);
     }
 }
 

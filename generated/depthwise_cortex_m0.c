@@ -176,12 +176,12 @@ DEPTHWISE_CORTEX_M0_NOINLINE static void depthwise_cortex_m0_conv1_channel(
             sum0 = depthwise_cortex_m0_scalar_multiply_add(sum0, row[2 * ROW + 2], w2_2);
             sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[2 * ROW + 4], w2_2);
             sum2 = depthwise_cortex_m0_scalar_multiply_add(sum2, row[2 * ROW + 6], w2_2);
-            *(out) = depthwise_cortex_m0_conv1_code(sum0, depthwise_cortex_m0_conv1_multiplier[m],
-                depthwise_cortex_m0_conv1_offset[m]);
-            *(out + COLUMN) = depthwise_cortex_m0_conv1_code(sum1, depthwise_cortex_m0_conv1_multiplier[m],
-                depthwise_cortex_m0_conv1_offset[m]);
-            *(out + 2 * COLUMN) = depthwise_cortex_m0_conv1_code(sum2, depthwise_cortex_m0_conv1_multiplier[m],
-                depthwise_cortex_m0_conv1_offset[m]);
+            out[0] = depthwise_cortex_m0_conv1_code(
+                sum0, depthwise_cortex_m0_conv1_multiplier[m], depthwise_cortex_m0_conv1_offset[m]);
+            out[COLUMN] = depthwise_cortex_m0_conv1_code(
+                sum1, depthwise_cortex_m0_conv1_multiplier[m], depthwise_cortex_m0_conv1_offset[m]);
+            out[2 * COLUMN] = depthwise_cortex_m0_conv1_code(
+                sum2, depthwise_cortex_m0_conv1_multiplier[m], depthwise_cortex_m0_conv1_offset[m]);
             row += 6;
             out += 3 * COLUMN;
         }
@@ -207,10 +207,10 @@ DEPTHWISE_CORTEX_M0_NOINLINE static void depthwise_cortex_m0_conv1_channel(
             sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[2 * ROW + 3], w2_1);
             sum0 = depthwise_cortex_m0_scalar_multiply_add(sum0, row[2 * ROW + 2], w2_2);
             sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[2 * ROW + 4], w2_2);
-            *(out) = depthwise_cortex_m0_conv1_code(sum0, depthwise_cortex_m0_conv1_multiplier[m],
-                depthwise_cortex_m0_conv1_offset[m]);
-            *(out + COLUMN) = depthwise_cortex_m0_conv1_code(sum1, depthwise_cortex_m0_conv1_multiplier[m],
-                depthwise_cortex_m0_conv1_offset[m]);
+            out[0] = depthwise_cortex_m0_conv1_code(
+                sum0, depthwise_cortex_m0_conv1_multiplier[m], depthwise_cortex_m0_conv1_offset[m]);
+            out[COLUMN] = depthwise_cortex_m0_conv1_code(
+                sum1, depthwise_cortex_m0_conv1_multiplier[m], depthwise_cortex_m0_conv1_offset[m]);
             row += 4;
             out += 2 * COLUMN;
         }

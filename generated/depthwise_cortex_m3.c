@@ -181,16 +181,16 @@ DEPTHWISE_CORTEX_M3_NOINLINE static void depthwise_cortex_m3_conv1_channel(
         sum1 += row[2 * ROW + 16] * w2_2;
         sum2 += row[2 * ROW + 24] * w2_2;
         sum3 += row[2 * ROW + 32] * w2_2;
-        *(out) = depthwise_cortex_m3_conv1_code(sum0, depthwise_cortex_m3_conv1_multiplier[m],
-            depthwise_cortex_m3_conv1_offset[m]);
-        *(out + COLUMN) = depthwise_cortex_m3_conv1_code(sum1, depthwise_cortex_m3_conv1_multiplier[m],
-            depthwise_cortex_m3_conv1_offset[m]);
-        *(out + 2 * COLUMN) = depthwise_cortex_m3_conv1_code(sum2, depthwise_cortex_m3_conv1_multiplier[m],
-            depthwise_cortex_m3_conv1_offset[m]);
-        *(out + 3 * COLUMN) = depthwise_cortex_m3_conv1_code(sum3, depthwise_cortex_m3_conv1_multiplier[m],
-            depthwise_cortex_m3_conv1_offset[m]);
-        *(out + 4 * COLUMN) = depthwise_cortex_m3_conv1_code(sum4, depthwise_cortex_m3_conv1_multiplier[m],
-            depthwise_cortex_m3_conv1_offset[m]);
+        out[0] = depthwise_cortex_m3_conv1_code(
+            sum0, depthwise_cortex_m3_conv1_multiplier[m], depthwise_cortex_m3_conv1_offset[m]);
+        out[COLUMN] = depthwise_cortex_m3_conv1_code(
+            sum1, depthwise_cortex_m3_conv1_multiplier[m], depthwise_cortex_m3_conv1_offset[m]);
+        out[2 * COLUMN] = depthwise_cortex_m3_conv1_code(
+            sum2, depthwise_cortex_m3_conv1_multiplier[m], depthwise_cortex_m3_conv1_offset[m]);
+        out[3 * COLUMN] = depthwise_cortex_m3_conv1_code(
+            sum3, depthwise_cortex_m3_conv1_multiplier[m], depthwise_cortex_m3_conv1_offset[m]);
+        out[4 * COLUMN] = depthwise_cortex_m3_conv1_code(
+            sum4, depthwise_cortex_m3_conv1_multiplier[m], depthwise_cortex_m3_conv1_offset[m]);
         row += STRIDE * ROW;
         out += Y_ROW;
     }

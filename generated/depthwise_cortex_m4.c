@@ -119,7 +119,10 @@ DEPTHWISE_CORTEX_M4_CONST_ATTR static const int8_t depthwise_cortex_m4_conv1_wei
        4,   27,   29,    5,  -41,    5,  -16,   14,   36,
 };
 
-/* depthwise_cortex_m4_conv1: where each accumulator starts. */
+/*
+ * depthwise_cortex_m4_conv1: where each accumulator starts: the bias, less the zero points' share plus an offset of
+ * the requantization, times 256, as sums are.
+ */
 DEPTHWISE_CORTEX_M4_CONST_ATTR static const int32_t depthwise_cortex_m4_conv1_start[8] = {
       371011, -2073907, -1598895, -3478254, -2509639, -1311062,  -982940, -1764783,
 };
@@ -139,11 +142,11 @@ static inline int8_t depthwise_cortex_m4_conv1_code(int32_t acc, int32_t multipl
     return (int8_t)code;
 }
 
-/* All outputs of one channel; x and y are its first elements. A w is two weights, times 256 as sums are;
-   ZERO_POINTS stands for two elements outside the image. */
+/* All outputs of one channel; x and y are its first elements. A w is two weights, times 256 as sums are. */
 DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const int8_t *x, int8_t *y, int32_t m)
 {
-    enum { CHANNELS = 8, IN_ROW = 10 * CHANNELS, OUT_ROW = 5 * CHANNELS, ZERO_POINTS = -8323200 };
+    enum { CHANNELS = 8, IN_ROW = 10 * CHANNELS, OUT_ROW = 5 * CHANNELS };
+    const int32_t zero_points = (int32_t)0xff80ff80u; /* two elements outside the image */
     const int8_t *const weights = depthwise_cortex_m4_conv1_weights + 9 * m;
     const int32_t w0 = depthwise_cortex_m4_dsp_pair(weights[0] * 256, weights[3] * 256);
     const int32_t w1 = depthwise_cortex_m4_dsp_pair(weights[1] * 256, weights[4] * 256);
@@ -158,105 +161,103 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
 
         for (int32_t row = 0; row < 4; row++) {
             const int8_t *const in = x + row * 2 * IN_ROW;
-            int8_t *const out = y;
+            int8_t *const out = y + row * OUT_ROW;
 
-            x0 = depthwise_cortex_m4_dsp_pair(in[0], in[1 * IN_ROW]);
+            x0 = depthwise_cortex_m4_dsp_pair(in[0], in[IN_ROW]);
             x1 = in[2 * IN_ROW];
             sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
             sum0 = depthwise_cortex_m4_dsp_low_by_low(x1, w3, sum0);
-            x0 = depthwise_cortex_m4_dsp_pair(in[1 * CHANNELS], in[1 * CHANNELS + 1 * IN_ROW]);
-            x1 = in[1 * CHANNELS + 2 * IN_ROW];
+            x0 = depthwise_cortex_m4_dsp_pair(in[CHANNELS], in[CHANNELS + IN_ROW]);
+            x1 = in[CHANNELS + 2 * IN_ROW];
             sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
             sum0 = depthwise_cortex_m4_dsp_low_by_high(x1, w3, sum0);
-            x0 = depthwise_cortex_m4_dsp_pair(in[2 * CHANNELS], in[2 * CHANNELS + 1 * IN_ROW]);
+            x0 = depthwise_cortex_m4_dsp_pair(in[2 * CHANNELS], in[2 * CHANNELS + IN_ROW]);
             x1 = in[2 * CHANNELS + 2 * IN_ROW];
             sum0 = depthwise_cortex_m4_dsp_dot(x0, w2, sum0);
             sum0 = depthwise_cortex_m4_dsp_low_by_low(x1, w4, sum0);
             sum1 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
             sum1 = depthwise_cortex_m4_dsp_low_by_low(x1, w3, sum1);
             out[0] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
-            x0 = depthwise_cortex_m4_dsp_pair(in[3 * CHANNELS], in[3 * CHANNELS + 1 * IN_ROW]);
+            x0 = depthwise_cortex_m4_dsp_pair(in[3 * CHANNELS], in[3 * CHANNELS + IN_ROW]);
             x1 = in[3 * CHANNELS + 2 * IN_ROW];
             sum1 = depthwise_cortex_m4_dsp_dot(x0, w1, sum1);
             sum1 = depthwise_cortex_m4_dsp_low_by_high(x1, w3, sum1);
-            x0 = depthwise_cortex_m4_dsp_pair(in[4 * CHANNELS], in[4 * CHANNELS + 1 * IN_ROW]);
+            x0 = depthwise_cortex_m4_dsp_pair(in[4 * CHANNELS], in[4 * CHANNELS + IN_ROW]);
             x1 = in[4 * CHANNELS + 2 * IN_ROW];
             sum1 = depthwise_cortex_m4_dsp_dot(x0, w2, sum1);
             sum1 = depthwise_cortex_m4_dsp_low_by_low(x1, w4, sum1);
             sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
             sum0 = depthwise_cortex_m4_dsp_low_by_low(x1, w3, sum0);
-            out[1 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum1, multiplier);
-            x0 = depthwise_cortex_m4_dsp_pair(in[5 * CHANNELS], in[5 * CHANNELS + 1 * IN_ROW]);
+            out[CHANNELS] = depthwise_cortex_m4_conv1_code(sum1, multiplier);
+            x0 = depthwise_cortex_m4_dsp_pair(in[5 * CHANNELS], in[5 * CHANNELS + IN_ROW]);
             x1 = in[5 * CHANNELS + 2 * IN_ROW];
             sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
             sum0 = depthwise_cortex_m4_dsp_low_by_high(x1, w3, sum0);
-            x0 = depthwise_cortex_m4_dsp_pair(in[6 * CHANNELS], in[6 * CHANNELS + 1 * IN_ROW]);
+            x0 = depthwise_cortex_m4_dsp_pair(in[6 * CHANNELS], in[6 * CHANNELS + IN_ROW]);
             x1 = in[6 * CHANNELS + 2 * IN_ROW];
             sum0 = depthwise_cortex_m4_dsp_dot(x0, w2, sum0);
             sum0 = depthwise_cortex_m4_dsp_low_by_low(x1, w4, sum0);
             sum1 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
             sum1 = depthwise_cortex_m4_dsp_low_by_low(x1, w3, sum1);
             out[2 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
-            x0 = depthwise_cortex_m4_dsp_pair(in[7 * CHANNELS], in[7 * CHANNELS + 1 * IN_ROW]);
+            x0 = depthwise_cortex_m4_dsp_pair(in[7 * CHANNELS], in[7 * CHANNELS + IN_ROW]);
             x1 = in[7 * CHANNELS + 2 * IN_ROW];
             sum1 = depthwise_cortex_m4_dsp_dot(x0, w1, sum1);
             sum1 = depthwise_cortex_m4_dsp_low_by_high(x1, w3, sum1);
-            x0 = depthwise_cortex_m4_dsp_pair(in[8 * CHANNELS], in[8 * CHANNELS + 1 * IN_ROW]);
+            x0 = depthwise_cortex_m4_dsp_pair(in[8 * CHANNELS], in[8 * CHANNELS + IN_ROW]);
             x1 = in[8 * CHANNELS + 2 * IN_ROW];
             sum1 = depthwise_cortex_m4_dsp_dot(x0, w2, sum1);
             sum1 = depthwise_cortex_m4_dsp_low_by_low(x1, w4, sum1);
             sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
             sum0 = depthwise_cortex_m4_dsp_low_by_low(x1, w3, sum0);
             out[3 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum1, multiplier);
-            x0 = depthwise_cortex_m4_dsp_pair(in[9 * CHANNELS], in[9 * CHANNELS + 1 * IN_ROW]);
+            x0 = depthwise_cortex_m4_dsp_pair(in[9 * CHANNELS], in[9 * CHANNELS + IN_ROW]);
             x1 = in[9 * CHANNELS + 2 * IN_ROW];
             sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
             sum0 = depthwise_cortex_m4_dsp_low_by_high(x1, w3, sum0);
-            sum0 = depthwise_cortex_m4_dsp_dot(ZERO_POINTS, w2, sum0);
-            sum0 = depthwise_cortex_m4_dsp_low_by_low(ZERO_POINTS, w4, sum0);
+            sum0 = depthwise_cortex_m4_dsp_dot(zero_points, w2, sum0);
+            sum0 = depthwise_cortex_m4_dsp_low_by_low(zero_points, w4, sum0);
             out[4 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
-            y += OUT_ROW;
         }
     }
     {
         int32_t start = depthwise_cortex_m4_conv1_start[m];
 
-        start = depthwise_cortex_m4_dsp_dot(ZERO_POINTS, w3, start);
-        start = depthwise_cortex_m4_dsp_low_by_low(ZERO_POINTS, w4, start);
+        start = depthwise_cortex_m4_dsp_dot(zero_points, w3, start);
+        start = depthwise_cortex_m4_dsp_low_by_low(zero_points, w4, start);
         const int8_t *const in = x + 8 * IN_ROW;
-        int8_t *const out = y;
+        int8_t *const out = y + 4 * OUT_ROW;
 
-        x0 = depthwise_cortex_m4_dsp_pair(in[0], in[1 * IN_ROW]);
+        x0 = depthwise_cortex_m4_dsp_pair(in[0], in[IN_ROW]);
         sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
-        x0 = depthwise_cortex_m4_dsp_pair(in[1 * CHANNELS], in[1 * CHANNELS + 1 * IN_ROW]);
+        x0 = depthwise_cortex_m4_dsp_pair(in[CHANNELS], in[CHANNELS + IN_ROW]);
         sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
-        x0 = depthwise_cortex_m4_dsp_pair(in[2 * CHANNELS], in[2 * CHANNELS + 1 * IN_ROW]);
+        x0 = depthwise_cortex_m4_dsp_pair(in[2 * CHANNELS], in[2 * CHANNELS + IN_ROW]);
         sum0 = depthwise_cortex_m4_dsp_dot(x0, w2, sum0);
         sum1 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
         out[0] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
-        x0 = depthwise_cortex_m4_dsp_pair(in[3 * CHANNELS], in[3 * CHANNELS + 1 * IN_ROW]);
+        x0 = depthwise_cortex_m4_dsp_pair(in[3 * CHANNELS], in[3 * CHANNELS + IN_ROW]);
         sum1 = depthwise_cortex_m4_dsp_dot(x0, w1, sum1);
-        x0 = depthwise_cortex_m4_dsp_pair(in[4 * CHANNELS], in[4 * CHANNELS + 1 * IN_ROW]);
+        x0 = depthwise_cortex_m4_dsp_pair(in[4 * CHANNELS], in[4 * CHANNELS + IN_ROW]);
         sum1 = depthwise_cortex_m4_dsp_dot(x0, w2, sum1);
         sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
-        out[1 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum1, multiplier);
-        x0 = depthwise_cortex_m4_dsp_pair(in[5 * CHANNELS], in[5 * CHANNELS + 1 * IN_ROW]);
+        out[CHANNELS] = depthwise_cortex_m4_conv1_code(sum1, multiplier);
+        x0 = depthwise_cortex_m4_dsp_pair(in[5 * CHANNELS], in[5 * CHANNELS + IN_ROW]);
         sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
-        x0 = depthwise_cortex_m4_dsp_pair(in[6 * CHANNELS], in[6 * CHANNELS + 1 * IN_ROW]);
+        x0 = depthwise_cortex_m4_dsp_pair(in[6 * CHANNELS], in[6 * CHANNELS + IN_ROW]);
         sum0 = depthwise_cortex_m4_dsp_dot(x0, w2, sum0);
         sum1 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
         out[2 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
-        x0 = depthwise_cortex_m4_dsp_pair(in[7 * CHANNELS], in[7 * CHANNELS + 1 * IN_ROW]);
+        x0 = depthwise_cortex_m4_dsp_pair(in[7 * CHANNELS], in[7 * CHANNELS + IN_ROW]);
         sum1 = depthwise_cortex_m4_dsp_dot(x0, w1, sum1);
-        x0 = depthwise_cortex_m4_dsp_pair(in[8 * CHANNELS], in[8 * CHANNELS + 1 * IN_ROW]);
+        x0 = depthwise_cortex_m4_dsp_pair(in[8 * CHANNELS], in[8 * CHANNELS + IN_ROW]);
         sum1 = depthwise_cortex_m4_dsp_dot(x0, w2, sum1);
         sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
         out[3 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum1, multiplier);
-        x0 = depthwise_cortex_m4_dsp_pair(in[9 * CHANNELS], in[9 * CHANNELS + 1 * IN_ROW]);
+        x0 = depthwise_cortex_m4_dsp_pair(in[9 * CHANNELS], in[9 * CHANNELS + IN_ROW]);
         sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
-        sum0 = depthwise_cortex_m4_dsp_dot(ZERO_POINTS, w2, sum0);
+        sum0 = depthwise_cortex_m4_dsp_dot(zero_points, w2, sum0);
         out[4 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
-        y += OUT_ROW;
     }
 }
 

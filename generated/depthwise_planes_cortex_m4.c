@@ -206,7 +206,10 @@ DEPTHWISE_PLANES_CORTEX_M4_CONST_ATTR static const int32_t depthwise_planes_cort
      -150991104,   486547968,   855700736,   -83882496,       59136,
 };
 
-/* depthwise_planes_cortex_m4_conv1: where each accumulator starts. */
+/*
+ * depthwise_planes_cortex_m4_conv1: where each accumulator starts: the bias, less the zero points' share plus an
+ * offset of the requantization, times 256, as sums are.
+ */
 DEPTHWISE_PLANES_CORTEX_M4_CONST_ATTR static const int32_t depthwise_planes_cortex_m4_conv1_start[8] = {
      414538,  821005,  635104,   97479,  255566,   71388, 1144971, -313541,
 };
@@ -226,7 +229,7 @@ static inline int8_t depthwise_planes_cortex_m4_conv1_code(int32_t acc, int32_t 
     return (int8_t)code;
 }
 
-/* words of a plane, of one of its rows */
+/* depthwise_planes_cortex_m4_conv1: the words of a plane, and of one of its rows. */
 enum { depthwise_planes_cortex_m4_conv1_PLANE = 78, depthwise_planes_cortex_m4_conv1_ROW = 6 };
 
 /* Puts two neighbours of four channels into the planes. */
@@ -261,14 +264,23 @@ static inline int32_t depthwise_planes_cortex_m4_conv1_pixel(const int8_t *row, 
     enum { IN_WIDTH = 8, IN_CHANNELS = 8 };
 
     if (column < 0 || column >= IN_WIDTH) {
-        return (-101058055); /* four times the zero point */
+        return (int32_t)0xf9f9f9f9u; /* four times the zero point */
     }
     return depthwise_planes_cortex_m4_dsp_load_word(row + column * IN_CHANNELS);
 }
 
+/* Puts the pixels of a word of a plane's row, which may lie outside the image, into the planes. */
+static inline void depthwise_planes_cortex_m4_conv1_put_pixels(const int8_t *row, int32_t column, int32_t *planes)
+{
+    const int32_t first = depthwise_planes_cortex_m4_conv1_pixel(row, column);
+    const int32_t second = depthwise_planes_cortex_m4_conv1_pixel(row, column + 1);
+
+    depthwise_planes_cortex_m4_conv1_put(first, second, planes);
+}
+
 /* Fills the planes of four channels with the image's rows from `begin` on; x is the first of the four. */
-DEPTHWISE_PLANES_CORTEX_M4_NOINLINE static void depthwise_planes_cortex_m4_conv1_planes(const int8_t *x, int32_t begin,
-    int32_t rows, int32_t *planes)
+DEPTHWISE_PLANES_CORTEX_M4_NOINLINE static void depthwise_planes_cortex_m4_conv1_planes(
+    const int8_t *x, int32_t begin, int32_t rows, int32_t *planes)
 {
     enum {
         IN_HEIGHT = 9, IN_CHANNELS = 8, IN_ROW = 8 * IN_CHANNELS,
@@ -277,25 +289,24 @@ DEPTHWISE_PLANES_CORTEX_M4_NOINLINE static void depthwise_planes_cortex_m4_conv1
     };
 
     for (int32_t y = begin; y < begin + rows; y++) {
-        const int8_t *const row = x + y * IN_ROW;
-
         if (y < 0 || y >= IN_HEIGHT) {
+            const int32_t outside = (int32_t)0xf9f9f9f9u; /* four times the zero point */
+
             for (int32_t i = 0; i < ROW; i++) {
-                depthwise_planes_cortex_m4_conv1_put((-101058055), (-101058055), planes + i);
+                depthwise_planes_cortex_m4_conv1_put(outside, outside, planes + i);
             }
         } else {
+            const int8_t *const row = x + y * IN_ROW;
             const int8_t *const pixels = row + (2 * FIRST - PAD) * IN_CHANNELS;
             int32_t *const to = planes + FIRST;
 
             for (int32_t i = 0; i < FIRST; i++) {
-                depthwise_planes_cortex_m4_conv1_put(depthwise_planes_cortex_m4_conv1_pixel(row, 2 * i - PAD),
-                    depthwise_planes_cortex_m4_conv1_pixel(row, 2 * i + 1 - PAD), planes + i);
+                depthwise_planes_cortex_m4_conv1_put_pixels(row, 2 * i - PAD, planes + i);
             }
             depthwise_planes_cortex_m4_conv1_part_two(pixels, to);
             depthwise_planes_cortex_m4_conv1_part_two(pixels + 4 * IN_CHANNELS, to + 2);
             for (int32_t i = BEYOND; i < ROW; i++) {
-                depthwise_planes_cortex_m4_conv1_put(depthwise_planes_cortex_m4_conv1_pixel(row, 2 * i - PAD),
-                    depthwise_planes_cortex_m4_conv1_pixel(row, 2 * i + 1 - PAD), planes + i);
+                depthwise_planes_cortex_m4_conv1_put_pixels(row, 2 * i - PAD, planes + i);
             }
         }
         planes += ROW;
@@ -303,8 +314,8 @@ DEPTHWISE_PLANES_CORTEX_M4_NOINLINE static void depthwise_planes_cortex_m4_conv1
 }
 
 /* One channel of `rows` rows of outputs. */
-DEPTHWISE_PLANES_CORTEX_M4_NOINLINE static void depthwise_planes_cortex_m4_conv1_channel(const int32_t *row,
-    int8_t *out, int32_t m, int32_t rows)
+DEPTHWISE_PLANES_CORTEX_M4_NOINLINE static void depthwise_planes_cortex_m4_conv1_channel(
+    const int32_t *row, int8_t *out, int32_t m, int32_t rows)
 {
     enum { CHANNELS = 8 };
     const int32_t *const weights = depthwise_planes_cortex_m4_conv1_weights + 13 * m;
@@ -321,104 +332,102 @@ DEPTHWISE_PLANES_CORTEX_M4_NOINLINE static void depthwise_planes_cortex_m4_conv1
     const int32_t w10 = weights[10];
     const int32_t w11 = weights[11];
     const int32_t w12 = weights[12];
-    /* What `volatile` keeps in memory is read once in a while: registers are for the weights. */
+    /* volatile keeps these on the stack and the weights in registers; each is read once per group of outputs. */
     const volatile int32_t start = depthwise_planes_cortex_m4_conv1_start[m];
     const volatile int32_t own_multiplier = depthwise_planes_cortex_m4_conv1_multiplier[m];
 
     for (; rows != 0; rows--) {
+        int32_t word0, word1;
+        int32_t sum0 = start;
+        int32_t sum1 = sum0;
+        int32_t sum2 = sum0;
+        int32_t sum3 = sum0;
+
+        depthwise_planes_cortex_m4_dsp_two_at(row, &word0, &word1);
+        sum0 = depthwise_planes_cortex_m4_dsp_dot(word0, w0, sum0);
+        sum0 = depthwise_planes_cortex_m4_dsp_dot(word1, w1, sum0);
+        sum1 = depthwise_planes_cortex_m4_dsp_dot(word1, w0, sum1);
+        depthwise_planes_cortex_m4_dsp_two_at(row + 2, &word0, &word1);
+        sum0 = depthwise_planes_cortex_m4_dsp_low_by_low(word0, w10, sum0);
+        sum1 = depthwise_planes_cortex_m4_dsp_dot(word0, w1, sum1);
+        sum2 = depthwise_planes_cortex_m4_dsp_dot(word0, w0, sum2);
+        sum1 = depthwise_planes_cortex_m4_dsp_low_by_low(word1, w10, sum1);
+        sum2 = depthwise_planes_cortex_m4_dsp_dot(word1, w1, sum2);
+        sum3 = depthwise_planes_cortex_m4_dsp_dot(word1, w0, sum3);
+        depthwise_planes_cortex_m4_dsp_two_at(row + 4, &word0, &word1);
+        sum2 = depthwise_planes_cortex_m4_dsp_low_by_low(word0, w10, sum2);
+        sum3 = depthwise_planes_cortex_m4_dsp_dot(word0, w1, sum3);
+        sum3 = depthwise_planes_cortex_m4_dsp_low_by_low(word1, w10, sum3);
+        depthwise_planes_cortex_m4_dsp_two_at(row + 6, &word0, &word1);
+        sum0 = depthwise_planes_cortex_m4_dsp_dot(word0, w2, sum0);
+        sum0 = depthwise_planes_cortex_m4_dsp_dot(word1, w3, sum0);
+        sum1 = depthwise_planes_cortex_m4_dsp_dot(word1, w2, sum1);
+        depthwise_planes_cortex_m4_dsp_two_at(row + 6 + 2, &word0, &word1);
+        sum0 = depthwise_planes_cortex_m4_dsp_low_by_high(word0, w10, sum0);
+        sum1 = depthwise_planes_cortex_m4_dsp_dot(word0, w3, sum1);
+        sum2 = depthwise_planes_cortex_m4_dsp_dot(word0, w2, sum2);
+        sum1 = depthwise_planes_cortex_m4_dsp_low_by_high(word1, w10, sum1);
+        sum2 = depthwise_planes_cortex_m4_dsp_dot(word1, w3, sum2);
+        sum3 = depthwise_planes_cortex_m4_dsp_dot(word1, w2, sum3);
+        depthwise_planes_cortex_m4_dsp_two_at(row + 6 + 4, &word0, &word1);
+        sum2 = depthwise_planes_cortex_m4_dsp_low_by_high(word0, w10, sum2);
+        sum3 = depthwise_planes_cortex_m4_dsp_dot(word0, w3, sum3);
+        sum3 = depthwise_planes_cortex_m4_dsp_low_by_high(word1, w10, sum3);
+        depthwise_planes_cortex_m4_dsp_two_at(row + 12, &word0, &word1);
+        sum0 = depthwise_planes_cortex_m4_dsp_dot(word0, w4, sum0);
+        sum0 = depthwise_planes_cortex_m4_dsp_dot(word1, w5, sum0);
+        sum1 = depthwise_planes_cortex_m4_dsp_dot(word1, w4, sum1);
+        depthwise_planes_cortex_m4_dsp_two_at(row + 12 + 2, &word0, &word1);
+        sum0 = depthwise_planes_cortex_m4_dsp_low_by_low(word0, w11, sum0);
+        sum1 = depthwise_planes_cortex_m4_dsp_dot(word0, w5, sum1);
+        sum2 = depthwise_planes_cortex_m4_dsp_dot(word0, w4, sum2);
+        sum1 = depthwise_planes_cortex_m4_dsp_low_by_low(word1, w11, sum1);
+        sum2 = depthwise_planes_cortex_m4_dsp_dot(word1, w5, sum2);
+        sum3 = depthwise_planes_cortex_m4_dsp_dot(word1, w4, sum3);
+        depthwise_planes_cortex_m4_dsp_two_at(row + 12 + 4, &word0, &word1);
+        sum2 = depthwise_planes_cortex_m4_dsp_low_by_low(word0, w11, sum2);
+        sum3 = depthwise_planes_cortex_m4_dsp_dot(word0, w5, sum3);
+        sum3 = depthwise_planes_cortex_m4_dsp_low_by_low(word1, w11, sum3);
+        depthwise_planes_cortex_m4_dsp_two_at(row + 18, &word0, &word1);
+        sum0 = depthwise_planes_cortex_m4_dsp_dot(word0, w6, sum0);
+        sum0 = depthwise_planes_cortex_m4_dsp_dot(word1, w7, sum0);
+        sum1 = depthwise_planes_cortex_m4_dsp_dot(word1, w6, sum1);
+        depthwise_planes_cortex_m4_dsp_two_at(row + 18 + 2, &word0, &word1);
+        sum0 = depthwise_planes_cortex_m4_dsp_low_by_high(word0, w11, sum0);
+        sum1 = depthwise_planes_cortex_m4_dsp_dot(word0, w7, sum1);
+        sum2 = depthwise_planes_cortex_m4_dsp_dot(word0, w6, sum2);
+        sum1 = depthwise_planes_cortex_m4_dsp_low_by_high(word1, w11, sum1);
+        sum2 = depthwise_planes_cortex_m4_dsp_dot(word1, w7, sum2);
+        sum3 = depthwise_planes_cortex_m4_dsp_dot(word1, w6, sum3);
+        depthwise_planes_cortex_m4_dsp_two_at(row + 18 + 4, &word0, &word1);
+        sum2 = depthwise_planes_cortex_m4_dsp_low_by_high(word0, w11, sum2);
+        sum3 = depthwise_planes_cortex_m4_dsp_dot(word0, w7, sum3);
+        sum3 = depthwise_planes_cortex_m4_dsp_low_by_high(word1, w11, sum3);
+        depthwise_planes_cortex_m4_dsp_two_at(row + 24, &word0, &word1);
+        sum0 = depthwise_planes_cortex_m4_dsp_dot(word0, w8, sum0);
+        sum0 = depthwise_planes_cortex_m4_dsp_dot(word1, w9, sum0);
+        sum1 = depthwise_planes_cortex_m4_dsp_dot(word1, w8, sum1);
+        depthwise_planes_cortex_m4_dsp_two_at(row + 24 + 2, &word0, &word1);
+        sum0 = depthwise_planes_cortex_m4_dsp_low_by_low(word0, w12, sum0);
+        sum1 = depthwise_planes_cortex_m4_dsp_dot(word0, w9, sum1);
+        sum2 = depthwise_planes_cortex_m4_dsp_dot(word0, w8, sum2);
+        sum1 = depthwise_planes_cortex_m4_dsp_low_by_low(word1, w12, sum1);
+        sum2 = depthwise_planes_cortex_m4_dsp_dot(word1, w9, sum2);
+        sum3 = depthwise_planes_cortex_m4_dsp_dot(word1, w8, sum3);
+        depthwise_planes_cortex_m4_dsp_two_at(row + 24 + 4, &word0, &word1);
+        sum2 = depthwise_planes_cortex_m4_dsp_low_by_low(word0, w12, sum2);
+        sum3 = depthwise_planes_cortex_m4_dsp_dot(word0, w9, sum3);
+        sum3 = depthwise_planes_cortex_m4_dsp_low_by_low(word1, w12, sum3);
         {
-            int32_t word0, word1;
-            int32_t sum0 = start;
-            int32_t sum1 = sum0;
-            int32_t sum2 = sum0;
-            int32_t sum3 = sum0;
+            const int32_t multiplier = own_multiplier;
 
-            depthwise_planes_cortex_m4_dsp_two_at(row + 0, &word0, &word1);
-            sum0 = depthwise_planes_cortex_m4_dsp_dot(word0, w0, sum0);
-            sum0 = depthwise_planes_cortex_m4_dsp_dot(word1, w1, sum0);
-            sum1 = depthwise_planes_cortex_m4_dsp_dot(word1, w0, sum1);
-            depthwise_planes_cortex_m4_dsp_two_at(row + 2, &word0, &word1);
-            sum0 = depthwise_planes_cortex_m4_dsp_low_by_low(word0, w10, sum0);
-            sum1 = depthwise_planes_cortex_m4_dsp_dot(word0, w1, sum1);
-            sum2 = depthwise_planes_cortex_m4_dsp_dot(word0, w0, sum2);
-            sum1 = depthwise_planes_cortex_m4_dsp_low_by_low(word1, w10, sum1);
-            sum2 = depthwise_planes_cortex_m4_dsp_dot(word1, w1, sum2);
-            sum3 = depthwise_planes_cortex_m4_dsp_dot(word1, w0, sum3);
-            depthwise_planes_cortex_m4_dsp_two_at(row + 4, &word0, &word1);
-            sum2 = depthwise_planes_cortex_m4_dsp_low_by_low(word0, w10, sum2);
-            sum3 = depthwise_planes_cortex_m4_dsp_dot(word0, w1, sum3);
-            sum3 = depthwise_planes_cortex_m4_dsp_low_by_low(word1, w10, sum3);
-            depthwise_planes_cortex_m4_dsp_two_at(row + 6 + 0, &word0, &word1);
-            sum0 = depthwise_planes_cortex_m4_dsp_dot(word0, w2, sum0);
-            sum0 = depthwise_planes_cortex_m4_dsp_dot(word1, w3, sum0);
-            sum1 = depthwise_planes_cortex_m4_dsp_dot(word1, w2, sum1);
-            depthwise_planes_cortex_m4_dsp_two_at(row + 6 + 2, &word0, &word1);
-            sum0 = depthwise_planes_cortex_m4_dsp_low_by_high(word0, w10, sum0);
-            sum1 = depthwise_planes_cortex_m4_dsp_dot(word0, w3, sum1);
-            sum2 = depthwise_planes_cortex_m4_dsp_dot(word0, w2, sum2);
-            sum1 = depthwise_planes_cortex_m4_dsp_low_by_high(word1, w10, sum1);
-            sum2 = depthwise_planes_cortex_m4_dsp_dot(word1, w3, sum2);
-            sum3 = depthwise_planes_cortex_m4_dsp_dot(word1, w2, sum3);
-            depthwise_planes_cortex_m4_dsp_two_at(row + 6 + 4, &word0, &word1);
-            sum2 = depthwise_planes_cortex_m4_dsp_low_by_high(word0, w10, sum2);
-            sum3 = depthwise_planes_cortex_m4_dsp_dot(word0, w3, sum3);
-            sum3 = depthwise_planes_cortex_m4_dsp_low_by_high(word1, w10, sum3);
-            depthwise_planes_cortex_m4_dsp_two_at(row + 12 + 0, &word0, &word1);
-            sum0 = depthwise_planes_cortex_m4_dsp_dot(word0, w4, sum0);
-            sum0 = depthwise_planes_cortex_m4_dsp_dot(word1, w5, sum0);
-            sum1 = depthwise_planes_cortex_m4_dsp_dot(word1, w4, sum1);
-            depthwise_planes_cortex_m4_dsp_two_at(row + 12 + 2, &word0, &word1);
-            sum0 = depthwise_planes_cortex_m4_dsp_low_by_low(word0, w11, sum0);
-            sum1 = depthwise_planes_cortex_m4_dsp_dot(word0, w5, sum1);
-            sum2 = depthwise_planes_cortex_m4_dsp_dot(word0, w4, sum2);
-            sum1 = depthwise_planes_cortex_m4_dsp_low_by_low(word1, w11, sum1);
-            sum2 = depthwise_planes_cortex_m4_dsp_dot(word1, w5, sum2);
-            sum3 = depthwise_planes_cortex_m4_dsp_dot(word1, w4, sum3);
-            depthwise_planes_cortex_m4_dsp_two_at(row + 12 + 4, &word0, &word1);
-            sum2 = depthwise_planes_cortex_m4_dsp_low_by_low(word0, w11, sum2);
-            sum3 = depthwise_planes_cortex_m4_dsp_dot(word0, w5, sum3);
-            sum3 = depthwise_planes_cortex_m4_dsp_low_by_low(word1, w11, sum3);
-            depthwise_planes_cortex_m4_dsp_two_at(row + 18 + 0, &word0, &word1);
-            sum0 = depthwise_planes_cortex_m4_dsp_dot(word0, w6, sum0);
-            sum0 = depthwise_planes_cortex_m4_dsp_dot(word1, w7, sum0);
-            sum1 = depthwise_planes_cortex_m4_dsp_dot(word1, w6, sum1);
-            depthwise_planes_cortex_m4_dsp_two_at(row + 18 + 2, &word0, &word1);
-            sum0 = depthwise_planes_cortex_m4_dsp_low_by_high(word0, w11, sum0);
-            sum1 = depthwise_planes_cortex_m4_dsp_dot(word0, w7, sum1);
-            sum2 = depthwise_planes_cortex_m4_dsp_dot(word0, w6, sum2);
-            sum1 = depthwise_planes_cortex_m4_dsp_low_by_high(word1, w11, sum1);
-            sum2 = depthwise_planes_cortex_m4_dsp_dot(word1, w7, sum2);
-            sum3 = depthwise_planes_cortex_m4_dsp_dot(word1, w6, sum3);
-            depthwise_planes_cortex_m4_dsp_two_at(row + 18 + 4, &word0, &word1);
-            sum2 = depthwise_planes_cortex_m4_dsp_low_by_high(word0, w11, sum2);
-            sum3 = depthwise_planes_cortex_m4_dsp_dot(word0, w7, sum3);
-            sum3 = depthwise_planes_cortex_m4_dsp_low_by_high(word1, w11, sum3);
-            depthwise_planes_cortex_m4_dsp_two_at(row + 24 + 0, &word0, &word1);
-            sum0 = depthwise_planes_cortex_m4_dsp_dot(word0, w8, sum0);
-            sum0 = depthwise_planes_cortex_m4_dsp_dot(word1, w9, sum0);
-            sum1 = depthwise_planes_cortex_m4_dsp_dot(word1, w8, sum1);
-            depthwise_planes_cortex_m4_dsp_two_at(row + 24 + 2, &word0, &word1);
-            sum0 = depthwise_planes_cortex_m4_dsp_low_by_low(word0, w12, sum0);
-            sum1 = depthwise_planes_cortex_m4_dsp_dot(word0, w9, sum1);
-            sum2 = depthwise_planes_cortex_m4_dsp_dot(word0, w8, sum2);
-            sum1 = depthwise_planes_cortex_m4_dsp_low_by_low(word1, w12, sum1);
-            sum2 = depthwise_planes_cortex_m4_dsp_dot(word1, w9, sum2);
-            sum3 = depthwise_planes_cortex_m4_dsp_dot(word1, w8, sum3);
-            depthwise_planes_cortex_m4_dsp_two_at(row + 24 + 4, &word0, &word1);
-            sum2 = depthwise_planes_cortex_m4_dsp_low_by_low(word0, w12, sum2);
-            sum3 = depthwise_planes_cortex_m4_dsp_dot(word0, w9, sum3);
-            sum3 = depthwise_planes_cortex_m4_dsp_low_by_low(word1, w12, sum3);
-            {
-                const int32_t multiplier = own_multiplier;
-
-                *(out) = depthwise_planes_cortex_m4_conv1_code(sum0, multiplier);
-                *(out + 1 * CHANNELS) = depthwise_planes_cortex_m4_conv1_code(sum1, multiplier);
-                *(out + 2 * CHANNELS) = depthwise_planes_cortex_m4_conv1_code(sum2, multiplier);
-                *(out + 3 * CHANNELS) = depthwise_planes_cortex_m4_conv1_code(sum3, multiplier);
-            }
-            row += 4;
-            out += 4 * CHANNELS;
+            out[0] = depthwise_planes_cortex_m4_conv1_code(sum0, multiplier);
+            out[CHANNELS] = depthwise_planes_cortex_m4_conv1_code(sum1, multiplier);
+            out[2 * CHANNELS] = depthwise_planes_cortex_m4_conv1_code(sum2, multiplier);
+            out[3 * CHANNELS] = depthwise_planes_cortex_m4_conv1_code(sum3, multiplier);
         }
+        row += 4;
+        out += 4 * CHANNELS;
         row += 8; /* to the next row of windows */
     }
 }
@@ -440,8 +449,8 @@ static void depthwise_planes_cortex_m4_conv1(const int8_t *x, int8_t *y, int32_t
                 const int32_t m = quad;
                 int8_t *const out = y + n * Y_IMAGE + oy * OUT_ROW + m;
 
-                depthwise_planes_cortex_m4_conv1_planes(x + n * X_IMAGE + m, oy * STRIDE - PAD,
-                    (rows - 1) * STRIDE + SPAN, planes);
+                depthwise_planes_cortex_m4_conv1_planes(
+                    x + n * X_IMAGE + m, oy * STRIDE - PAD, (rows - 1) * STRIDE + SPAN, planes);
                 for (int32_t i = 0; i < 4; i++) {
                     depthwise_planes_cortex_m4_conv1_channel(planes + i * PLANE, out + i, m + i, rows);
                 }

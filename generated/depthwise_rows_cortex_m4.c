@@ -88,7 +88,7 @@ DEPTHWISE_ROWS_CORTEX_M4_CONST_ATTR static const int8_t depthwise_rows_cortex_m4
       -5,   15,   -9,   34,   29,  -25,
 };
 
-/* depthwise_rows_cortex_m4_conv1: where each accumulator starts. */
+/* depthwise_rows_cortex_m4_conv1: where each accumulator starts: the bias, less the zero points' share. */
 DEPTHWISE_ROWS_CORTEX_M4_CONST_ATTR static const int32_t depthwise_rows_cortex_m4_conv1_start[8] = {
       618,  2298,  1278,  -647,   178,  -540,  3093, -2511,
 };
@@ -108,25 +108,25 @@ static inline int8_t depthwise_rows_cortex_m4_conv1_code(int32_t acc, int32_t mu
     return (int8_t)code;
 }
 
-/* All outputs of one channel; x and y are its first elements. */
-DEPTHWISE_ROWS_CORTEX_M4_NOINLINE static void depthwise_rows_cortex_m4_conv1_channel(const int8_t *x, int8_t *out,
-    int32_t m)
+/* All outputs of one channel; x and out are its first elements. */
+DEPTHWISE_ROWS_CORTEX_M4_NOINLINE static void depthwise_rows_cortex_m4_conv1_channel(
+    const int8_t *x, int8_t *out, int32_t m)
 {
     enum {
         CHANNELS = 8, IN_HEIGHT = 9, IN_ROW = 8 * CHANNELS, OUT_HEIGHT = 5,
-        STRIDE_Y = 2, PAD_Y = 2, STEP_Y = 1, TAPS = 25,
-        KERNEL_HEIGHT = 5, KERNEL_WIDTH = 5, ZERO_POINT = -7
+        STRIDE_HEIGHT = 2, PAD_HEIGHT = 2, DILATION_HEIGHT = 1, TAPS = 25,
+        KERNEL_HEIGHT = 5, SPAN = 5, KERNEL_WIDTH = 5, ZERO_POINT = -7
     };
     const int8_t *const weights = depthwise_rows_cortex_m4_conv1_weights + TAPS * m;
     const int32_t multiplier = depthwise_rows_cortex_m4_conv1_multiplier[m];
-    const int32_t offset = 288;
+    const int32_t offset = 288; /* y_zero_point and rounding, in units of 2^-6 */
 
     for (int32_t oy = 0; oy < OUT_HEIGHT; oy++) {
-        const int32_t iy = oy * STRIDE_Y - PAD_Y;
-        const int32_t top = iy < 0 ? (STEP_Y - 1 - iy) / STEP_Y : 0;
-        const int32_t bottom = iy > IN_HEIGHT - 1 - (KERNEL_HEIGHT - 1) * STEP_Y
-            ? (IN_HEIGHT - 1 - iy + STEP_Y) / STEP_Y : KERNEL_HEIGHT;
-        const int32_t first = iy + top * STEP_Y; /* the row of the image under the kernel's row `top` */
+        const int32_t iy = oy * STRIDE_HEIGHT - PAD_HEIGHT;
+        const int32_t top = iy < 0 ? (DILATION_HEIGHT - 1 - iy) / DILATION_HEIGHT : 0;
+        const int32_t bottom =
+            iy > IN_HEIGHT - SPAN ? (IN_HEIGHT - 1 - iy + DILATION_HEIGHT) / DILATION_HEIGHT : KERNEL_HEIGHT;
+        const int32_t first = iy + top * DILATION_HEIGHT; /* the row of the image under the kernel's row `top` */
         int32_t start = depthwise_rows_cortex_m4_conv1_start[m];
 
         for (int32_t i = 0; i < top * KERNEL_WIDTH; i++) {
@@ -138,7 +138,7 @@ DEPTHWISE_ROWS_CORTEX_M4_NOINLINE static void depthwise_rows_cortex_m4_conv1_cha
         {
             int32_t sum0 = start, sum1 = start, sum2 = start, sum3 = start;
             const int8_t *w = weights + top * KERNEL_WIDTH;
-            const int8_t *in = x + (first * IN_ROW + 0 * CHANNELS);
+            const int8_t *in = x + first * IN_ROW;
 
             for (int32_t ky = top; ky < bottom; ky++) {
                 const int32_t w0 = w[0];
@@ -150,7 +150,7 @@ DEPTHWISE_ROWS_CORTEX_M4_NOINLINE static void depthwise_rows_cortex_m4_conv1_cha
                 sum0 += x0 * w2;
                 sum1 += x0 * w0;
                 const int32_t w3 = w[3];
-                const int32_t x1 = in[1 * CHANNELS];
+                const int32_t x1 = in[CHANNELS];
                 sum0 += x1 * w3;
                 sum1 += x1 * w1;
                 const int32_t w4 = w[4];
@@ -175,10 +175,10 @@ DEPTHWISE_ROWS_CORTEX_M4_NOINLINE static void depthwise_rows_cortex_m4_conv1_cha
                 sum3 += x7 * w3;
                 sum3 += ZERO_POINT * w4;
                 w += KERNEL_WIDTH;
-                in += STEP_Y * IN_ROW;
+                in += DILATION_HEIGHT * IN_ROW;
             }
             out[0] = depthwise_rows_cortex_m4_conv1_code(sum0, multiplier, offset);
-            out[1 * CHANNELS] = depthwise_rows_cortex_m4_conv1_code(sum1, multiplier, offset);
+            out[CHANNELS] = depthwise_rows_cortex_m4_conv1_code(sum1, multiplier, offset);
             out[2 * CHANNELS] = depthwise_rows_cortex_m4_conv1_code(sum2, multiplier, offset);
             out[3 * CHANNELS] = depthwise_rows_cortex_m4_conv1_code(sum3, multiplier, offset);
             out += 4 * CHANNELS;

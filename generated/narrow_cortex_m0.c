@@ -216,10 +216,10 @@ static void narrow_cortex_m0_conv1_channels1(const int32_t *pairs, int8_t *out)
         const int32_t acc_c = (int32_t)(start + sums->total_b - (sums->high_b << 16));
         const int32_t acc_d = (int32_t)(start + sums->high_b);
 
-        *(out) = narrow_cortex_m0_conv1_requantize(acc_a, m);
-        *(out + OUT_CHANNELS) = narrow_cortex_m0_conv1_requantize(acc_b, m);
-        *(out + 2 * OUT_CHANNELS) = narrow_cortex_m0_conv1_requantize(acc_c, m);
-        *(out + 3 * OUT_CHANNELS) = narrow_cortex_m0_conv1_requantize(acc_d, m);
+        out[0] = narrow_cortex_m0_conv1_requantize(acc_a, m);
+        out[OUT_CHANNELS] = narrow_cortex_m0_conv1_requantize(acc_b, m);
+        out[2 * OUT_CHANNELS] = narrow_cortex_m0_conv1_requantize(acc_c, m);
+        out[3 * OUT_CHANNELS] = narrow_cortex_m0_conv1_requantize(acc_d, m);
         sums++;
         out++;
     }

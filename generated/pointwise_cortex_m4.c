@@ -57,6 +57,37 @@ static inline int32_t pointwise_cortex_m4_dsp_load_word(const void *bytes)
 #endif
 }
 
+/* Loads two words that lie side by side and steps behind them (LDRD, which gcc seldom finds and clang does). */
+static inline void pointwise_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first, int32_t *second)
+{
+#if POINTWISE_CORTEX_M4_DSP && !defined(__clang__)
+    __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*first), "=&r"(*second), "+r"(*words) : : "memory");
+#else
+    *first = (*words)[0];
+    *second = (*words)[1];
+    *words += 2;
+#endif
+}
+
+/* Loads two words that lie side by side (LDRD, which gcc seldom finds and clang does). */
+static inline void pointwise_cortex_m4_dsp_two_at(const int32_t *words, int32_t *first, int32_t *second)
+{
+#if POINTWISE_CORTEX_M4_DSP && !defined(__clang__)
+    /*
+     * One number of 64 bits, aligned as words are, so that the compiler keeps to the offsets that LDRD has; volatile
+     * and
+     * "memory", so that the load stays where it is written.
+     */
+    typedef int64_t two_words __attribute__((may_alias, aligned(4)));
+    const two_words *const two = (const void *)words;
+
+    __asm__ volatile("ldrd %0, %1, %2" : "=r"(*first), "=r"(*second) : "m"(*two) : "memory");
+#else
+    *first = words[0];
+    *second = words[1];
+#endif
+}
+
 /* Bytes 0 and 2 of a word, each sign-extended to 16 bits: a pair. */
 static inline int32_t pointwise_cortex_m4_dsp_even_s8(int32_t word)
 {
@@ -188,8 +219,9 @@ static inline int32_t pointwise_cortex_m4_dsp_saturate_s8(int32_t value)
 }
 
 /*
- * pointwise_cortex_m4_conv1: of each block of channels: where sums start, less products of weights; weights, four of
- * a channel in a word; multipliers.
+ * pointwise_cortex_m4_conv1: of each block of channels: where sums start, the bias, less the zero points' share, less
+ * the sum of v * w for sums that are found by the identity; weights, four of a channel in a word; multipliers,
+ * x_scale * w_scale / y_scale in units of 2^-38.
  */
 POINTWISE_CORTEX_M4_CONST_ATTR static const int32_t pointwise_cortex_m4_conv1_constants[48] = {
           -197,      -9066,      -6820,       5964,  703340525,   67630332,   79303436,  -15597033,   17893119,
@@ -200,87 +232,109 @@ POINTWISE_CORTEX_M4_CONST_ATTR static const int32_t pointwise_cortex_m4_conv1_co
     1751396992, 1039579008, 1114997120,
 };
 
-/* pointwise_cortex_m4_conv1: the output code of an accumulator. */
+/*
+ * pointwise_cortex_m4_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
+ * 2^-SHIFT.
+ */
 static inline int8_t pointwise_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { SHIFT = 6 };
-    const int32_t scaled = pointwise_cortex_m4_dsp_scale(acc, multiplier, (-160));
+    enum { OFFSET = -160, SHIFT = 6 };
+    const int32_t scaled = pointwise_cortex_m4_dsp_scale(acc, multiplier, OFFSET);
     const int32_t code = pointwise_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 
     return (int8_t)code;
 }
 
-/* pointwise_cortex_m4_conv1: four elements are a pair of even and a pair of odd ones. Instead of even * even weights + odd * odd weights
-   these functions sum (even + odd weights) * (odd + even weights), which is more by even * odd, the same for all channels
-   ("crossed"), and by even weights * odd weights, which sums start without (Winograd's identity for inner products). */
-/* The sum of even * odd. */
+/*
+ * pointwise_cortex_m4_conv1: Winograd's identity for inner products, with e and o the even and the odd elements, v
+ * and w their weights: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o ("crossed") is the same
+ * for all channels and is subtracted; that of v * w is in the table's starts.
+ */
+
+/* The sum of e * o. */
 static int32_t pointwise_cortex_m4_conv1_crossed(const int8_t *xs)
 {
     int32_t sum = 0;
     int32_t word;
 
     word = pointwise_cortex_m4_dsp_load_word(xs);
-    sum = pointwise_cortex_m4_dsp_dot(pointwise_cortex_m4_dsp_even_s8(word), pointwise_cortex_m4_dsp_odd_s8(word), sum);
+    sum = pointwise_cortex_m4_dsp_dot(
+        pointwise_cortex_m4_dsp_even_s8(word), pointwise_cortex_m4_dsp_odd_s8(word), sum);
     xs += 4;
     word = pointwise_cortex_m4_dsp_load_word(xs);
-    sum = pointwise_cortex_m4_dsp_dot(pointwise_cortex_m4_dsp_even_s8(word), pointwise_cortex_m4_dsp_odd_s8(word), sum);
+    sum = pointwise_cortex_m4_dsp_dot(
+        pointwise_cortex_m4_dsp_even_s8(word), pointwise_cortex_m4_dsp_odd_s8(word), sum);
     xs += 4;
     word = pointwise_cortex_m4_dsp_load_word(xs);
-    sum = pointwise_cortex_m4_dsp_dot(pointwise_cortex_m4_dsp_even_s8(word), pointwise_cortex_m4_dsp_odd_s8(word), sum);
+    sum = pointwise_cortex_m4_dsp_dot(
+        pointwise_cortex_m4_dsp_even_s8(word), pointwise_cortex_m4_dsp_odd_s8(word), sum);
     xs += 4;
     word = pointwise_cortex_m4_dsp_load_word(xs);
-    sum = pointwise_cortex_m4_dsp_dot(pointwise_cortex_m4_dsp_even_s8(word), pointwise_cortex_m4_dsp_odd_s8(word), sum);
+    sum = pointwise_cortex_m4_dsp_dot(
+        pointwise_cortex_m4_dsp_even_s8(word), pointwise_cortex_m4_dsp_odd_s8(word), sum);
     xs += 4;
     return sum;
 }
 
-/* The pairs of four elements meet 4 channels. */
-static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_conv1_quad4(int32_t even, int32_t odd,
-    const int32_t **constants, int32_t *a)
+/* Multiplies the pairs of four elements with the weights of 4 channels. */
+static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_conv1_quad4(
+    int32_t even, int32_t odd, const int32_t **constants, int32_t *a)
 {
     pointwise_cortex_m4_dsp_cross_four_bytes(even, odd, constants, a);
 }
 
-/* The next four elements meet 4 channels. */
-static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_conv1_word4(const int8_t **xs, const int32_t **constants,
-    int32_t *a)
+/* Multiplies the next four elements with the weights of 4 channels. */
+static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_conv1_word4(
+    const int8_t **xs, const int32_t **constants, int32_t *a)
 {
     const int32_t word = pointwise_cortex_m4_dsp_load_word(*xs);
 
     *xs += 4;
-    pointwise_cortex_m4_conv1_quad4(pointwise_cortex_m4_dsp_even_s8(word), pointwise_cortex_m4_dsp_odd_s8(word),
-        constants, a);
+    pointwise_cortex_m4_conv1_quad4(
+        pointwise_cortex_m4_dsp_even_s8(word), pointwise_cortex_m4_dsp_odd_s8(word), constants, a);
 }
 
 /* Output channels 0 to 7, 4 at a time. */
-POINTWISE_CORTEX_M4_NOINLINE static void pointwise_cortex_m4_conv1_channels4(const int8_t *x, int32_t crossed,
-    int8_t *out)
+POINTWISE_CORTEX_M4_NOINLINE static void pointwise_cortex_m4_conv1_channels4(
+    const int8_t *x, int32_t crossed, int8_t *out)
 {
     const int32_t *constants = pointwise_cortex_m4_conv1_constants;
     int8_t *const out_end = out + 8;
 
     do {
         const int8_t *xs = x;
-        int32_t a[] = { pointwise_cortex_m4_dsp_difference(constants[0], crossed),
-            pointwise_cortex_m4_dsp_difference(constants[1], crossed),
-            pointwise_cortex_m4_dsp_difference(constants[2], crossed),
-            pointwise_cortex_m4_dsp_difference(constants[3], crossed) };
+        int32_t a[4];
 
-        constants += 4;
+        pointwise_cortex_m4_dsp_load_two(&constants, &a[0], &a[1]);
+        pointwise_cortex_m4_dsp_load_two(&constants, &a[2], &a[3]);
+        a[0] = pointwise_cortex_m4_dsp_difference(a[0], crossed);
+        a[1] = pointwise_cortex_m4_dsp_difference(a[1], crossed);
+        a[2] = pointwise_cortex_m4_dsp_difference(a[2], crossed);
+        a[3] = pointwise_cortex_m4_dsp_difference(a[3], crossed);
         pointwise_cortex_m4_conv1_word4(&xs, &constants, a);
         pointwise_cortex_m4_conv1_word4(&xs, &constants, a);
         pointwise_cortex_m4_conv1_word4(&xs, &constants, a);
         pointwise_cortex_m4_conv1_word4(&xs, &constants, a);
-        out[0] = pointwise_cortex_m4_conv1_code(a[0], constants[0]);
-        out[1] = pointwise_cortex_m4_conv1_code(a[1], constants[1]);
-        out[2] = pointwise_cortex_m4_conv1_code(a[2], constants[2]);
-        out[3] = pointwise_cortex_m4_conv1_code(a[3], constants[3]);
+        {
+            int32_t multiplier0, multiplier1;
+
+            pointwise_cortex_m4_dsp_two_at(constants, &multiplier0, &multiplier1);
+            out[0] = pointwise_cortex_m4_conv1_code(a[0], multiplier0);
+            out[1] = pointwise_cortex_m4_conv1_code(a[1], multiplier1);
+        }
+        {
+            int32_t multiplier2, multiplier3;
+
+            pointwise_cortex_m4_dsp_two_at(constants + 2, &multiplier2, &multiplier3);
+            out[2] = pointwise_cortex_m4_conv1_code(a[2], multiplier2);
+            out[3] = pointwise_cortex_m4_conv1_code(a[3], multiplier3);
+        }
         constants += 4;
         out += 4;
     } while (out != out_end);
 }
 
-/* pointwise_cortex_m4_conv1: 16 elements meet 8 channels. */
+/* pointwise_cortex_m4_conv1: multiplies 16 elements with the weights of 8 channels. */
 static void pointwise_cortex_m4_conv1_vector(const int8_t *x, int8_t *y)
 {
     const int32_t crossed = pointwise_cortex_m4_conv1_crossed(x);

@@ -141,8 +141,9 @@ static inline int32_t short_window_cortex_m4_dsp_saturate_s8(int32_t value)
 }
 
 /*
- * short_window_cortex_m4_conv1: of each channel: where its sum starts; weights, two in a word, times 256, as sums
- * are; multiplier.
+ * short_window_cortex_m4_conv1: of each channel: where its sum starts, the bias, less the zero points' share plus an
+ * offset of the requantization, times 256, as sums are; weights, two in a word, times 256, as sums are; multiplier,
+ * x_scale * w_scale / y_scale in units of 2^-38.
  */
 SHORT_WINDOW_CORTEX_M4_CONST_ATTR static const int32_t short_window_cortex_m4_conv1_constants[40] = {
         1013559,  -335483648,   687873792,   100728576,  1432300928,     -828310,  -201322240,  -369098496,
@@ -181,9 +182,9 @@ static SHORT_WINDOW_CORTEX_M4_INLINE void short_window_cortex_m4_conv1_widen(con
     *pairs++ = short_window_cortex_m4_dsp_pair(x[4], x[5]);
 }
 
-/* The next channel of two pixels: the pairs x of the one's window and z of the other's meet the channel's constants. */
-static SHORT_WINDOW_CORTEX_M4_INLINE void short_window_cortex_m4_conv1_channel(const int32_t *x, const int32_t *z,
-    const int32_t **constants, int8_t *out)
+/* The next channel of two pixels: multiplies the pairs of their windows, x and z, with the channel's weights. */
+static SHORT_WINDOW_CORTEX_M4_INLINE void short_window_cortex_m4_conv1_channel(
+    const int32_t *x, const int32_t *z, const int32_t **constants, int8_t *out)
 {
     int32_t a, b, start, w0, w1, w2, multiplier;
 

@@ -242,7 +242,7 @@ static inline int8_t sum_and_mean_cortex_m4_sum_code(int32_t a_code, int32_t b_c
     return (int8_t)code;
 }
 
-/* sum: QLinearAdd. */
+/* sum: QLinearAdd; y may be one of the operands. */
 SUM_AND_MEAN_CORTEX_M4_NOINLINE static void sum_and_mean_cortex_m4_sum(const int8_t *a, const int8_t *b, int8_t *y)
 {
     enum { FOURS = 52 };
@@ -277,7 +277,10 @@ static int8_t sum_and_mean_cortex_m4_y_requantize(int32_t acc)
 /* y: QLinearGlobalAveragePool of 35 pixels. */
 static void sum_and_mean_cortex_m4_y(const int8_t *x, int8_t *y)
 {
-    enum { BATCH = 1, CHANNELS = 6, X_IMAGE = 210, Y_IMAGE = 6, Y_CHANNEL = 1, START = 700, FOURS = 8 };
+    enum {
+        BATCH = 1, CHANNELS = 6, X_IMAGE = 210, Y_IMAGE = 6, Y_CHANNEL = 1,
+        START = 700, FOURS = 8
+    };
 
     for (int32_t n = 0; n < BATCH; n++) {
         for (int32_t quad = 0; quad < CHANNELS; quad += 4) {
@@ -297,7 +300,7 @@ static void sum_and_mean_cortex_m4_y(const int8_t *x, int8_t *y)
                 word = sum_and_mean_cortex_m4_dsp_load_word(pixel);
                 even = sum_and_mean_cortex_m4_dsp_add_even_s8(even, word);
                 odd = sum_and_mean_cortex_m4_dsp_add_odd_s8(odd, word);
-                word = sum_and_mean_cortex_m4_dsp_load_word(pixel + 1 * CHANNELS);
+                word = sum_and_mean_cortex_m4_dsp_load_word(pixel + CHANNELS);
                 even = sum_and_mean_cortex_m4_dsp_add_even_s8(even, word);
                 odd = sum_and_mean_cortex_m4_dsp_add_odd_s8(odd, word);
                 word = sum_and_mean_cortex_m4_dsp_load_word(pixel + 2 * CHANNELS);
@@ -311,7 +314,7 @@ static void sum_and_mean_cortex_m4_y(const int8_t *x, int8_t *y)
             word = sum_and_mean_cortex_m4_dsp_load_word(pixel);
             even = sum_and_mean_cortex_m4_dsp_add_even_s8(even, word);
             odd = sum_and_mean_cortex_m4_dsp_add_odd_s8(odd, word);
-            word = sum_and_mean_cortex_m4_dsp_load_word(pixel + 1 * CHANNELS);
+            word = sum_and_mean_cortex_m4_dsp_load_word(pixel + CHANNELS);
             even = sum_and_mean_cortex_m4_dsp_add_even_s8(even, word);
             odd = sum_and_mean_cortex_m4_dsp_add_odd_s8(odd, word);
             word = sum_and_mean_cortex_m4_dsp_load_word(pixel + 2 * CHANNELS);
@@ -322,7 +325,7 @@ static void sum_and_mean_cortex_m4_y(const int8_t *x, int8_t *y)
             sum2 += (int16_t)(even >> 16);
             sum3 += (int16_t)(odd >> 16);
             out[0] = sum_and_mean_cortex_m4_y_requantize(sum0);
-            out[1 * Y_CHANNEL] = sum_and_mean_cortex_m4_y_requantize(sum1);
+            out[Y_CHANNEL] = sum_and_mean_cortex_m4_y_requantize(sum1);
             out[2 * Y_CHANNEL] = sum_and_mean_cortex_m4_y_requantize(sum2);
             out[3 * Y_CHANNEL] = sum_and_mean_cortex_m4_y_requantize(sum3);
         }

@@ -75,11 +75,14 @@ WINOGRAD_CORTEX_M3_CONST_ATTR static const int32_t winograd_cortex_m3_conv1_mult
     1145840896, 1262102272,  953813120, 1116307840,
 };
 
-/* winograd_cortex_m3_conv1: the output code of an accumulator. */
+/*
+ * winograd_cortex_m3_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
+ * 2^-SHIFT.
+ */
 static inline int8_t winograd_cortex_m3_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { SHIFT = 6 };
-    const int32_t scaled = winograd_cortex_m3_scalar_scale(acc, multiplier, 352);
+    enum { OFFSET = 352, SHIFT = 6 };
+    const int32_t scaled = winograd_cortex_m3_scalar_scale(acc, multiplier, OFFSET);
     const int32_t code = winograd_cortex_m3_scalar_saturate_s8(scaled >> SHIFT);
 
     return (int8_t)code;
@@ -289,12 +292,14 @@ WINOGRAD_CORTEX_M3_NOINLINE static void winograd_cortex_m3_conv1_outputs4(
         upper_right -= upper;
         lower_right -= lower;
 
-        *(out) = winograd_cortex_m3_conv1_code(start + (upper_left >> 2), winograd_cortex_m3_conv1_multiplier[c]);
-        *(out + COLUMN) =
-            winograd_cortex_m3_conv1_code(start + (upper_right >> 2), winograd_cortex_m3_conv1_multiplier[c]);
-        *(out + ROW) = winograd_cortex_m3_conv1_code(start + (lower_left >> 2), winograd_cortex_m3_conv1_multiplier[c]);
-        *(out + ROW + COLUMN) =
-            winograd_cortex_m3_conv1_code(start + (lower_right >> 2), winograd_cortex_m3_conv1_multiplier[c]);
+        out[0] = winograd_cortex_m3_conv1_code(
+            start + (upper_left >> 2), winograd_cortex_m3_conv1_multiplier[c]);
+        out[COLUMN] = winograd_cortex_m3_conv1_code(
+            start + (upper_right >> 2), winograd_cortex_m3_conv1_multiplier[c]);
+        out[ROW] = winograd_cortex_m3_conv1_code(
+            start + (lower_left >> 2), winograd_cortex_m3_conv1_multiplier[c]);
+        out[ROW + COLUMN] = winograd_cortex_m3_conv1_code(
+            start + (lower_right >> 2), winograd_cortex_m3_conv1_multiplier[c]);
         sums++;
     }
 }

@@ -161,7 +161,10 @@ static inline int32_t winograd_cortex_m4_dsp_saturate_s8(int32_t value)
 #endif
 }
 
-/* winograd_cortex_m4_conv1: at 36 points, two input channels in a word, in the order of the loops. */
+/*
+ * winograd_cortex_m4_conv1: the weights' values at 36 points, two in a word: [blocks of output
+ * channels][points][pairs of input channels: 0 and 2, 1 and 3 of each four][output channels of a block].
+ */
 WINOGRAD_CORTEX_M4_CONST_ATTR static const int32_t winograd_cortex_m4_conv1_weights[288] = {
      -44761736,   35389764,  113246676, -146276100,    4720356,   33095032,   92014776,   42532540,   84935016,
      -23527544, -130547688,  113246976,  -61276400,  -39320328, -128910632,  -58195896,   75497880,  -11009640,
@@ -197,7 +200,7 @@ WINOGRAD_CORTEX_M4_CONST_ATTR static const int32_t winograd_cortex_m4_conv1_weig
      -44823156,  151054000, -509543696,  443552112, -198174384,  -18809120, -198117920,  368050896, -292545072,
 };
 
-/* winograd_cortex_m4_conv1: where each accumulator starts. */
+/* winograd_cortex_m4_conv1: added to each sum: the bias, less the zero points' share. */
 WINOGRAD_CORTEX_M4_CONST_ATTR static const int32_t winograd_cortex_m4_conv1_start[4] = {
      32055,   7460, -40690,  11694,
 };
@@ -207,11 +210,14 @@ WINOGRAD_CORTEX_M4_CONST_ATTR static const int32_t winograd_cortex_m4_conv1_mult
     1145840896, 1262102272,  953813120, 1116307840,
 };
 
-/* winograd_cortex_m4_conv1: the output code of an accumulator. */
+/*
+ * winograd_cortex_m4_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
+ * 2^-SHIFT.
+ */
 static inline int8_t winograd_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { SHIFT = 6 };
-    const int32_t scaled = winograd_cortex_m4_dsp_scale(acc, multiplier, 352);
+    enum { OFFSET = 352, SHIFT = 6 };
+    const int32_t scaled = winograd_cortex_m4_dsp_scale(acc, multiplier, OFFSET);
     const int32_t code = winograd_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 
     return (int8_t)code;
@@ -252,14 +258,31 @@ static inline void winograd_cortex_m4_conv1_interpolate6to4(uint32_t *t)
     t[3] = odd1 + (odd2 << 3) + (t[5] << 1);
 }
 
-/* The factors of a tile of pixels, 6x6, for all points. Each word holds two channels: as long as the lower half is
-   not negative, sums and multiples of words are those of both halves. So elements are made 0 to 255, and BIAS is added
-   to the lower ones of the last four pixels, from where every value gets it once. */
-WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_evaluate(const int8_t *x, int32_t row,
-    uint32_t *halves, int32_t *v)
+/* The even ones of four elements, as a pair, plus another pair. */
+static inline uint32_t winograd_cortex_m4_conv1_even(int32_t pair, const int8_t *pixel)
 {
-    enum { CHANNELS = 4, STEP = winograd_cortex_m4_conv1_STEP, POINT = winograd_cortex_m4_conv1_POINT, OFFSET = 8388736,
-        BIAS = 12750, ROWS = 6, COLUMNS = 6 };
+    return (uint32_t)winograd_cortex_m4_dsp_add_even_s8(pair, winograd_cortex_m4_dsp_load_word(pixel));
+}
+
+/* The odd ones of four elements, as a pair, plus another pair. */
+static inline uint32_t winograd_cortex_m4_conv1_odd(int32_t pair, const int8_t *pixel)
+{
+    return (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(pair, winograd_cortex_m4_dsp_load_word(pixel));
+}
+
+/*
+ * The factors of a tile of pixels, 6x6, for all points. A word holds two channels, lower + 65536 * upper: sums and
+ * multiples of words are right for both if the lower half comes out as 0 to 65535, whatever it is on the way. OFFSET
+ * makes elements 0 to 255. BIAS, added to the lower half of the last four pixels, from where every value gets it
+ * once, keeps that from being negative, and is subtracted in the end.
+ */
+WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_evaluate(
+    const int8_t *x, int32_t row, uint32_t *halves, int32_t *v)
+{
+    enum {
+        CHANNELS = 4, STEP = winograd_cortex_m4_conv1_STEP, POINT = winograd_cortex_m4_conv1_POINT,
+        OFFSET = 0x00800080, BIAS = 12750, ROWS = 6, COLUMNS = 6
+    };
 
     for (int32_t c = 0; c < CHANNELS; c += 4) {
         for (int32_t j = 0; j < COLUMNS; j++) {
@@ -267,35 +290,27 @@ WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_evaluate(const 
             const int32_t last = j < COLUMNS - 2 ? OFFSET : OFFSET + BIAS;
             uint32_t d[6];
 
-            d[0] = (uint32_t)winograd_cortex_m4_dsp_add_even_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel));
-            d[1] =
-                (uint32_t)winograd_cortex_m4_dsp_add_even_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 1 * row));
-            d[2] =
-                (uint32_t)winograd_cortex_m4_dsp_add_even_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 2 * row));
-            d[3] =
-                (uint32_t)winograd_cortex_m4_dsp_add_even_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 3 * row));
-            d[4] =
-                (uint32_t)winograd_cortex_m4_dsp_add_even_s8(last, winograd_cortex_m4_dsp_load_word(pixel + 4 * row));
-            d[5] =
-                (uint32_t)winograd_cortex_m4_dsp_add_even_s8(last, winograd_cortex_m4_dsp_load_word(pixel + 5 * row));
+            d[0] = winograd_cortex_m4_conv1_even(OFFSET, pixel);
+            d[1] = winograd_cortex_m4_conv1_even(OFFSET, pixel + row);
+            d[2] = winograd_cortex_m4_conv1_even(OFFSET, pixel + 2 * row);
+            d[3] = winograd_cortex_m4_conv1_even(OFFSET, pixel + 3 * row);
+            d[4] = winograd_cortex_m4_conv1_even(last, pixel + 4 * row);
+            d[5] = winograd_cortex_m4_conv1_even(last, pixel + 5 * row);
             winograd_cortex_m4_conv1_evaluate6(d);
-            halves[0 * COLUMNS + j] = d[0];
-            halves[1 * COLUMNS + j] = d[1];
+            halves[j] = d[0];
+            halves[COLUMNS + j] = d[1];
             halves[2 * COLUMNS + j] = d[2];
             halves[3 * COLUMNS + j] = d[3];
             halves[4 * COLUMNS + j] = d[4];
             halves[5 * COLUMNS + j] = d[5];
-            d[0] = (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel));
-            d[1] =
-                (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 1 * row));
-            d[2] =
-                (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 2 * row));
-            d[3] =
-                (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 3 * row));
-            d[4] = (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(last, winograd_cortex_m4_dsp_load_word(pixel + 4 * row));
-            d[5] = (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(last, winograd_cortex_m4_dsp_load_word(pixel + 5 * row));
+            d[0] = winograd_cortex_m4_conv1_odd(OFFSET, pixel);
+            d[1] = winograd_cortex_m4_conv1_odd(OFFSET, pixel + row);
+            d[2] = winograd_cortex_m4_conv1_odd(OFFSET, pixel + 2 * row);
+            d[3] = winograd_cortex_m4_conv1_odd(OFFSET, pixel + 3 * row);
+            d[4] = winograd_cortex_m4_conv1_odd(last, pixel + 4 * row);
+            d[5] = winograd_cortex_m4_conv1_odd(last, pixel + 5 * row);
             winograd_cortex_m4_conv1_evaluate6(d);
-            halves[(ROWS + 0) * COLUMNS + j] = d[0];
+            halves[ROWS * COLUMNS + j] = d[0];
             halves[(ROWS + 1) * COLUMNS + j] = d[1];
             halves[(ROWS + 2) * COLUMNS + j] = d[2];
             halves[(ROWS + 3) * COLUMNS + j] = d[3];
@@ -315,8 +330,8 @@ WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_evaluate(const 
                 d[4] = row_points[4];
                 d[5] = row_points[5];
                 winograd_cortex_m4_conv1_evaluate6(d);
-                factors[0 * POINT] = winograd_cortex_m4_dsp_sub((int32_t)d[0], BIAS);
-                factors[1 * POINT] = winograd_cortex_m4_dsp_sub((int32_t)d[1], BIAS);
+                factors[0] = winograd_cortex_m4_dsp_sub((int32_t)d[0], BIAS);
+                factors[POINT] = winograd_cortex_m4_dsp_sub((int32_t)d[1], BIAS);
                 factors[2 * POINT] = winograd_cortex_m4_dsp_sub((int32_t)d[2], BIAS);
                 factors[3 * POINT] = winograd_cortex_m4_dsp_sub((int32_t)d[3], BIAS);
                 factors[4 * POINT] = winograd_cortex_m4_dsp_sub((int32_t)d[4], BIAS);
@@ -329,8 +344,8 @@ WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_evaluate(const 
 }
 
 /* The products of two tiles with the weights of 4 output channels, summed over the input channels, at each point. */
-WINOGRAD_CORTEX_M4_NOINLINE static const int32_t *winograd_cortex_m4_conv1_multiply4(const int32_t *v,
-    const int32_t *weights, uint32_t *sums)
+WINOGRAD_CORTEX_M4_NOINLINE static const int32_t *winograd_cortex_m4_conv1_multiply4(
+    const int32_t *v, const int32_t *weights, uint32_t *sums)
 {
     enum { WIDTH = 4 };
     const uint32_t *const end = sums + 36 * 2 * WIDTH;
@@ -363,7 +378,7 @@ WINOGRAD_CORTEX_M4_NOINLINE static const int32_t *winograd_cortex_m4_conv1_multi
         a3 = winograd_cortex_m4_dsp_dot(x0, w1, a3);
         b3 = winograd_cortex_m4_dsp_dot(z0, w1, b3);
         sums[0] = (uint32_t)a0;
-        sums[WIDTH + 0] = (uint32_t)b0;
+        sums[WIDTH] = (uint32_t)b0;
         sums[1] = (uint32_t)a1;
         sums[WIDTH + 1] = (uint32_t)b1;
         sums[2] = (uint32_t)a2;
@@ -376,25 +391,26 @@ WINOGRAD_CORTEX_M4_NOINLINE static const int32_t *winograd_cortex_m4_conv1_multi
 }
 
 /* The output codes of two tiles in 4 channels. */
-WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_outputs4(uint32_t *sums, int8_t *const *places,
-    int32_t m)
+WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_outputs4(
+    uint32_t *sums, int8_t *const *places, int32_t m)
 {
     enum { WIDTH = 4, SUMS = 2 * WIDTH, POINTS_ROW = 6 * SUMS, ROW = 32, COLUMN = 4, SHIFT = 6 };
-    const uint32_t inverse = UINT32_C(954437177); /* of the divisor's odd part modulo 2^32 */
+    /* Sums are 576 = 9 * 2^SHIFT times too large; this is 1 / 9 modulo 2^32. */
+    const uint32_t inverse = UINT32_C(954437177);
 
     for (int32_t i = 0; i < POINTS_ROW; i++) {
         uint32_t *const at = sums + i;
         uint32_t t[6];
 
-        t[0] = at[0 * POINTS_ROW];
-        t[1] = at[1 * POINTS_ROW];
+        t[0] = at[0];
+        t[1] = at[POINTS_ROW];
         t[2] = at[2 * POINTS_ROW];
         t[3] = at[3 * POINTS_ROW];
         t[4] = at[4 * POINTS_ROW];
         t[5] = at[5 * POINTS_ROW];
         winograd_cortex_m4_conv1_interpolate6to4(t);
-        at[0 * POINTS_ROW] = t[0];
-        at[1 * POINTS_ROW] = t[1];
+        at[0] = t[0];
+        at[POINTS_ROW] = t[1];
         at[2 * POINTS_ROW] = t[2];
         at[3 * POINTS_ROW] = t[3];
     }
@@ -402,29 +418,30 @@ WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_outputs4(uint32
         const int32_t start = winograd_cortex_m4_conv1_start[c];
 
         for (int32_t i = 0; i < 2; i++) {
-            const uint32_t *at = sums + i * WIDTH;
-            int8_t *y = places[i] + c;
+            const uint32_t *const points = sums + i * WIDTH;
+            int8_t *const out = places[i] + c;
 
             for (int32_t row = 0; row < 4; row++) {
+                const uint32_t *const at = points + row * POINTS_ROW;
+                int8_t *const y = out + row * ROW;
                 uint32_t t[6];
+                int32_t acc0, acc1, acc2, acc3;
 
-                t[0] = at[0 * SUMS];
-                t[1] = at[1 * SUMS];
+                t[0] = at[0];
+                t[1] = at[SUMS];
                 t[2] = at[2 * SUMS];
                 t[3] = at[3 * SUMS];
                 t[4] = at[4 * SUMS];
                 t[5] = at[5 * SUMS];
                 winograd_cortex_m4_conv1_interpolate6to4(t);
-                const int32_t acc0 = start + ((int32_t)(t[0] * inverse) >> SHIFT);
-                const int32_t acc1 = start + ((int32_t)(t[1] * inverse) >> SHIFT);
-                const int32_t acc2 = start + ((int32_t)(t[2] * inverse) >> SHIFT);
-                const int32_t acc3 = start + ((int32_t)(t[3] * inverse) >> SHIFT);
-                *(y) = winograd_cortex_m4_conv1_code(acc0, winograd_cortex_m4_conv1_multiplier[c]);
-                *(y + 1 * COLUMN) = winograd_cortex_m4_conv1_code(acc1, winograd_cortex_m4_conv1_multiplier[c]);
-                *(y + 2 * COLUMN) = winograd_cortex_m4_conv1_code(acc2, winograd_cortex_m4_conv1_multiplier[c]);
-                *(y + 3 * COLUMN) = winograd_cortex_m4_conv1_code(acc3, winograd_cortex_m4_conv1_multiplier[c]);
-                at += POINTS_ROW;
-                y += ROW;
+                acc0 = start + ((int32_t)(t[0] * inverse) >> SHIFT);
+                acc1 = start + ((int32_t)(t[1] * inverse) >> SHIFT);
+                acc2 = start + ((int32_t)(t[2] * inverse) >> SHIFT);
+                acc3 = start + ((int32_t)(t[3] * inverse) >> SHIFT);
+                y[0] = winograd_cortex_m4_conv1_code(acc0, winograd_cortex_m4_conv1_multiplier[c]);
+                y[COLUMN] = winograd_cortex_m4_conv1_code(acc1, winograd_cortex_m4_conv1_multiplier[c]);
+                y[2 * COLUMN] = winograd_cortex_m4_conv1_code(acc2, winograd_cortex_m4_conv1_multiplier[c]);
+                y[3 * COLUMN] = winograd_cortex_m4_conv1_code(acc3, winograd_cortex_m4_conv1_multiplier[c]);
             }
         }
         sums++;
@@ -459,7 +476,8 @@ static void winograd_cortex_m4_conv1_pair_of_tiles(const int32_t *v, uint32_t *s
 static void winograd_cortex_m4_conv1(const int8_t *x, int8_t *y, int32_t *v, uint32_t *sums)
 {
     enum {
-        BATCH = 1, X_IMAGE = 400, Y_IMAGE = 256, OUT_HEIGHT = 8, OUT_WIDTH = 8, OUT_CHANNELS = 4,
+        BATCH = 1, X_IMAGE = 400, Y_IMAGE = 256,
+        OUT_HEIGHT = 8, OUT_WIDTH = 8, OUT_CHANNELS = 4,
         TILE_HEIGHT = 4, TILE_WIDTH = 4
     };
     int8_t *places[2];

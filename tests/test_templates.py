@@ -46,7 +46,6 @@ FILTERS = {
     "place",
     "real",
     "rows",
-    "signature",
     # text and order
     "format",
     "indent",
@@ -64,6 +63,7 @@ TIDY_KERNELS = [
     if kernel.name
     not in (
         "arm_dsp/conv",
+        "arm_dsp/depthwise_direct",
         "arm_dsp/depthwise_rows",
         "arm_dsp/short_window",
         "arm_dsp/winograd",

@@ -18,12 +18,18 @@ extern "C" {
 #define CONV1D_CAUSAL_ARENA_BYTES 48
 #define CONV1D_CAUSAL_ARENA_ALIGN 1
 
-/* Input x: int8 [1, 24, 4], channels last; real value = (x - CONV1D_CAUSAL_X_ZERO_POINT) * CONV1D_CAUSAL_X_SCALE. */
+/*
+ * Input x: int8 [1, 24, 4], channels last;
+ * real value = (x - CONV1D_CAUSAL_X_ZERO_POINT) * CONV1D_CAUSAL_X_SCALE.
+ */
 #define CONV1D_CAUSAL_X_SIZE 96
 #define CONV1D_CAUSAL_X_SCALE 0.02f
 #define CONV1D_CAUSAL_X_ZERO_POINT 3
 
-/* Output y: int8 [1, 24, 6], channels last; real value = (y - CONV1D_CAUSAL_Y_ZERO_POINT) * CONV1D_CAUSAL_Y_SCALE. */
+/*
+ * Output y: int8 [1, 24, 6], channels last;
+ * real value = (y - CONV1D_CAUSAL_Y_ZERO_POINT) * CONV1D_CAUSAL_Y_SCALE.
+ */
 #define CONV1D_CAUSAL_Y_SIZE 144
 #define CONV1D_CAUSAL_Y_SCALE 0.03f
 #define CONV1D_CAUSAL_Y_ZERO_POINT (-9)

@@ -18,12 +18,18 @@ extern "C" {
 #define CONV3D_ARENA_BYTES 144
 #define CONV3D_ARENA_ALIGN 1
 
-/* Input x: uint8 [1, 2, 4, 5, 6], channels first; real value = (x - CONV3D_X_ZERO_POINT) * CONV3D_X_SCALE. */
+/*
+ * Input x: uint8 [1, 2, 4, 5, 6], channels first;
+ * real value = (x - CONV3D_X_ZERO_POINT) * CONV3D_X_SCALE.
+ */
 #define CONV3D_X_SIZE 240
 #define CONV3D_X_SCALE 0.02f
 #define CONV3D_X_ZERO_POINT 128
 
-/* Output y: int8 [1, 3, 4, 5, 6], channels first; real value = (y - CONV3D_Y_ZERO_POINT) * CONV3D_Y_SCALE. */
+/*
+ * Output y: int8 [1, 3, 4, 5, 6], channels first;
+ * real value = (y - CONV3D_Y_ZERO_POINT) * CONV3D_Y_SCALE.
+ */
 #define CONV3D_Y_SIZE 360
 #define CONV3D_Y_SCALE 0.04f
 #define CONV3D_Y_ZERO_POINT 0

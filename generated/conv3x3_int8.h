@@ -18,12 +18,18 @@ extern "C" {
 #define CONV3X3_INT8_ARENA_BYTES 144
 #define CONV3X3_INT8_ARENA_ALIGN 1
 
-/* Input x: int8 [1, 8, 8, 4], channels last; real value = (x - CONV3X3_INT8_X_ZERO_POINT) * CONV3X3_INT8_X_SCALE. */
+/*
+ * Input x: int8 [1, 8, 8, 4], channels last;
+ * real value = (x - CONV3X3_INT8_X_ZERO_POINT) * CONV3X3_INT8_X_SCALE.
+ */
 #define CONV3X3_INT8_X_SIZE 256
 #define CONV3X3_INT8_X_SCALE 0.024f
 #define CONV3X3_INT8_X_ZERO_POINT (-12)
 
-/* Output y: int8 [1, 8, 8, 8], channels last; real value = (y - CONV3X3_INT8_Y_ZERO_POINT) * CONV3X3_INT8_Y_SCALE. */
+/*
+ * Output y: int8 [1, 8, 8, 8], channels last;
+ * real value = (y - CONV3X3_INT8_Y_ZERO_POINT) * CONV3X3_INT8_Y_SCALE.
+ */
 #define CONV3X3_INT8_Y_SIZE 512
 #define CONV3X3_INT8_Y_SCALE 0.031f
 #define CONV3X3_INT8_Y_ZERO_POINT 5

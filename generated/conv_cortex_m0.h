@@ -19,16 +19,16 @@ extern "C" {
 #define CONV_CORTEX_M0_ARENA_ALIGN 4
 
 /*
- * Input x: uint8 [1, 3, 3, 16], channels last; real value = (x -
- * CONV_CORTEX_M0_X_ZERO_POINT) * CONV_CORTEX_M0_X_SCALE.
+ * Input x: uint8 [1, 3, 3, 16], channels last;
+ * real value = (x - CONV_CORTEX_M0_X_ZERO_POINT) * CONV_CORTEX_M0_X_SCALE.
  */
 #define CONV_CORTEX_M0_X_SIZE 144
 #define CONV_CORTEX_M0_X_SCALE 0.02f
 #define CONV_CORTEX_M0_X_ZERO_POINT 3
 
 /*
- * Output y: uint8 [1, 3, 3, 6], channels last; real value = (y -
- * CONV_CORTEX_M0_Y_ZERO_POINT) * CONV_CORTEX_M0_Y_SCALE.
+ * Output y: uint8 [1, 3, 3, 6], channels last;
+ * real value = (y - CONV_CORTEX_M0_Y_ZERO_POINT) * CONV_CORTEX_M0_Y_SCALE.
  */
 #define CONV_CORTEX_M0_Y_SIZE 54
 #define CONV_CORTEX_M0_Y_SCALE 0.025f

@@ -19,15 +19,16 @@ extern "C" {
 #define CONV_CORTEX_M4_ARENA_ALIGN 4
 
 /*
- * Input x: int8 [1, 8, 8, 3], channels last; real value = (x - CONV_CORTEX_M4_X_ZERO_POINT) * CONV_CORTEX_M4_X_SCALE.
+ * Input x: int8 [1, 8, 8, 3], channels last;
+ * real value = (x - CONV_CORTEX_M4_X_ZERO_POINT) * CONV_CORTEX_M4_X_SCALE.
  */
 #define CONV_CORTEX_M4_X_SIZE 192
 #define CONV_CORTEX_M4_X_SCALE 0.024f
 #define CONV_CORTEX_M4_X_ZERO_POINT (-12)
 
 /*
- * Output y: int8 [1, 5, 5, 4], channels last; real value = (y -
- * CONV_CORTEX_M4_Y_ZERO_POINT) * CONV_CORTEX_M4_Y_SCALE.
+ * Output y: int8 [1, 5, 5, 4], channels last;
+ * real value = (y - CONV_CORTEX_M4_Y_ZERO_POINT) * CONV_CORTEX_M4_Y_SCALE.
  */
 #define CONV_CORTEX_M4_Y_SIZE 100
 #define CONV_CORTEX_M4_Y_SCALE 0.02f

@@ -19,16 +19,16 @@ extern "C" {
 #define CONV_CORTEX_M55_ARENA_ALIGN 4
 
 /*
- * Input x: int8 [1, 8, 8, 4], channels last; real value = (x -
- * CONV_CORTEX_M55_X_ZERO_POINT) * CONV_CORTEX_M55_X_SCALE.
+ * Input x: int8 [1, 8, 8, 4], channels last;
+ * real value = (x - CONV_CORTEX_M55_X_ZERO_POINT) * CONV_CORTEX_M55_X_SCALE.
  */
 #define CONV_CORTEX_M55_X_SIZE 256
 #define CONV_CORTEX_M55_X_SCALE 0.024f
 #define CONV_CORTEX_M55_X_ZERO_POINT (-12)
 
 /*
- * Output y: int8 [1, 8, 8, 8], channels last; real value = (y -
- * CONV_CORTEX_M55_Y_ZERO_POINT) * CONV_CORTEX_M55_Y_SCALE.
+ * Output y: int8 [1, 8, 8, 8], channels last;
+ * real value = (y - CONV_CORTEX_M55_Y_ZERO_POINT) * CONV_CORTEX_M55_Y_SCALE.
  */
 #define CONV_CORTEX_M55_Y_SIZE 512
 #define CONV_CORTEX_M55_Y_SCALE 0.031f

@@ -19,16 +19,16 @@ extern "C" {
 #define CONV_UINT8_NCHW_ARENA_ALIGN 1
 
 /*
- * Input x: uint8 [1, 3, 9, 7], channels first; real value = (x -
- * CONV_UINT8_NCHW_X_ZERO_POINT) * CONV_UINT8_NCHW_X_SCALE.
+ * Input x: uint8 [1, 3, 9, 7], channels first;
+ * real value = (x - CONV_UINT8_NCHW_X_ZERO_POINT) * CONV_UINT8_NCHW_X_SCALE.
  */
 #define CONV_UINT8_NCHW_X_SIZE 189
 #define CONV_UINT8_NCHW_X_SCALE 0.018f
 #define CONV_UINT8_NCHW_X_ZERO_POINT 117
 
 /*
- * Output y: uint8 [1, 6, 4, 7], channels first; real value = (y -
- * CONV_UINT8_NCHW_Y_ZERO_POINT) * CONV_UINT8_NCHW_Y_SCALE.
+ * Output y: uint8 [1, 6, 4, 7], channels first;
+ * real value = (y - CONV_UINT8_NCHW_Y_ZERO_POINT) * CONV_UINT8_NCHW_Y_SCALE.
  */
 #define CONV_UINT8_NCHW_Y_SIZE 168
 #define CONV_UINT8_NCHW_Y_SCALE 0.042f

@@ -209,8 +209,8 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_four(int32_t even, 
                      "sxtab16 %6, %10, %6\n\t"
                      "sxtab16 %7, %9, %7\n\t"
                      "smlad %3, %6, %7, %3"
-                     : "+&r"(a0), "+&r"(a1), "+&r"(a2), "+&r"(a3), "=&r"(w0), "=&r"(w1), "=&r"(w2), "=&r"(w3),
-                         "+&r"(next)
+                     : "+&r"(a0), "+&r"(a1), "+&r"(a2), "+&r"(a3),
+                       "=&r"(w0), "=&r"(w1), "=&r"(w2), "=&r"(w3), "+&r"(next)
                      : "r"(x0), "r"(x1)
                      : "memory");
     a[0] = a0;
@@ -272,9 +272,8 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_six(int32_t even, i
                      "sxtab16 %6, %12, %6\n\t"
                      "sxtab16 %7, %11, %7\n\t"
                      "smlad %5, %6, %7, %5"
-                     : "+&r"(a0), "+&r"(a1), "+&r"(a2), "+&r"(a3), "+&r"(a4), "+&r"(a5), "=&r"(w0), "=&r"(w1),
-                     "=&r"(w2),
-                       "=&r"(w3), "+&r"(next)
+                     : "+&r"(a0), "+&r"(a1), "+&r"(a2), "+&r"(a3), "+&r"(a4), "+&r"(a5),
+                       "=&r"(w0), "=&r"(w1), "=&r"(w2), "=&r"(w3), "+&r"(next)
                      : "r"(x0), "r"(x1)
                      : "memory");
     a[0] = a0;
@@ -335,9 +334,8 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_six_rest(int32_t ev
                      "sxtab16 %8, %12, %8\n\t"
                      "sxtab16 %9, %11, %9\n\t"
                      "smlad %5, %8, %9, %5"
-                     : "+&r"(a0), "+&r"(a1), "+&r"(a2), "+&r"(a3), "+&r"(a4), "+&r"(a5), "=&r"(w0), "=&r"(w1),
-                     "+&r"(w2),
-                       "+&r"(w3), "+&r"(next)
+                     : "+&r"(a0), "+&r"(a1), "+&r"(a2), "+&r"(a3), "+&r"(a4), "+&r"(a5),
+                       "=&r"(w0), "=&r"(w1), "+&r"(w2), "+&r"(w3), "+&r"(next)
                      : "r"(x0), "r"(x1)
                      : "memory");
     a[0] = a0;

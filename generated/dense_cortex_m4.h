@@ -19,16 +19,16 @@ extern "C" {
 #define DENSE_CORTEX_M4_ARENA_ALIGN 1
 
 /*
- * Input x: int8 [1, 1, 1, 11], channels last; real value = (x -
- * DENSE_CORTEX_M4_X_ZERO_POINT) * DENSE_CORTEX_M4_X_SCALE.
+ * Input x: int8 [1, 1, 1, 11], channels last;
+ * real value = (x - DENSE_CORTEX_M4_X_ZERO_POINT) * DENSE_CORTEX_M4_X_SCALE.
  */
 #define DENSE_CORTEX_M4_X_SIZE 11
 #define DENSE_CORTEX_M4_X_SCALE 0.02f
 #define DENSE_CORTEX_M4_X_ZERO_POINT (-128)
 
 /*
- * Output y: int8 [1, 1, 1, 8], channels last; real value = (y -
- * DENSE_CORTEX_M4_Y_ZERO_POINT) * DENSE_CORTEX_M4_Y_SCALE.
+ * Output y: int8 [1, 1, 1, 8], channels last;
+ * real value = (y - DENSE_CORTEX_M4_Y_ZERO_POINT) * DENSE_CORTEX_M4_Y_SCALE.
  */
 #define DENSE_CORTEX_M4_Y_SIZE 8
 #define DENSE_CORTEX_M4_Y_SCALE 0.025f

@@ -19,14 +19,16 @@ extern "C" {
 #define DENSE_RV32IMC_ARENA_ALIGN 4
 
 /*
- * Input x: int8 [1, 1, 1, 11], channels last; real value = (x - DENSE_RV32IMC_X_ZERO_POINT) * DENSE_RV32IMC_X_SCALE.
+ * Input x: int8 [1, 1, 1, 11], channels last;
+ * real value = (x - DENSE_RV32IMC_X_ZERO_POINT) * DENSE_RV32IMC_X_SCALE.
  */
 #define DENSE_RV32IMC_X_SIZE 11
 #define DENSE_RV32IMC_X_SCALE 0.02f
 #define DENSE_RV32IMC_X_ZERO_POINT (-128)
 
 /*
- * Output y: int8 [1, 1, 1, 8], channels last; real value = (y - DENSE_RV32IMC_Y_ZERO_POINT) * DENSE_RV32IMC_Y_SCALE.
+ * Output y: int8 [1, 1, 1, 8], channels last;
+ * real value = (y - DENSE_RV32IMC_Y_ZERO_POINT) * DENSE_RV32IMC_Y_SCALE.
  */
 #define DENSE_RV32IMC_Y_SIZE 8
 #define DENSE_RV32IMC_Y_SCALE 0.025f

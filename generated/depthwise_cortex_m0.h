@@ -19,16 +19,16 @@ extern "C" {
 #define DEPTHWISE_CORTEX_M0_ARENA_ALIGN 1
 
 /*
- * Input x: int8 [1, 10, 10, 8], channels last; real value = (x -
- * DEPTHWISE_CORTEX_M0_X_ZERO_POINT) * DEPTHWISE_CORTEX_M0_X_SCALE.
+ * Input x: int8 [1, 10, 10, 8], channels last;
+ * real value = (x - DEPTHWISE_CORTEX_M0_X_ZERO_POINT) * DEPTHWISE_CORTEX_M0_X_SCALE.
  */
 #define DEPTHWISE_CORTEX_M0_X_SIZE 800
 #define DEPTHWISE_CORTEX_M0_X_SCALE 0.023f
 #define DEPTHWISE_CORTEX_M0_X_ZERO_POINT (-128)
 
 /*
- * Output y: int8 [1, 5, 5, 8], channels last; real value = (y -
- * DEPTHWISE_CORTEX_M0_Y_ZERO_POINT) * DEPTHWISE_CORTEX_M0_Y_SCALE.
+ * Output y: int8 [1, 5, 5, 8], channels last;
+ * real value = (y - DEPTHWISE_CORTEX_M0_Y_ZERO_POINT) * DEPTHWISE_CORTEX_M0_Y_SCALE.
  */
 #define DEPTHWISE_CORTEX_M0_Y_SIZE 200
 #define DEPTHWISE_CORTEX_M0_Y_SCALE 0.017f

@@ -19,16 +19,16 @@ extern "C" {
 #define DEPTHWISE_NCHW_ARENA_ALIGN 1
 
 /*
- * Input x: uint8 [1, 8, 10, 10], channels first; real value = (x -
- * DEPTHWISE_NCHW_X_ZERO_POINT) * DEPTHWISE_NCHW_X_SCALE.
+ * Input x: uint8 [1, 8, 10, 10], channels first;
+ * real value = (x - DEPTHWISE_NCHW_X_ZERO_POINT) * DEPTHWISE_NCHW_X_SCALE.
  */
 #define DEPTHWISE_NCHW_X_SIZE 800
 #define DEPTHWISE_NCHW_X_SCALE 0.023f
 #define DEPTHWISE_NCHW_X_ZERO_POINT 0
 
 /*
- * Output y: uint8 [1, 8, 5, 5], channels first; real value = (y -
- * DEPTHWISE_NCHW_Y_ZERO_POINT) * DEPTHWISE_NCHW_Y_SCALE.
+ * Output y: uint8 [1, 8, 5, 5], channels first;
+ * real value = (y - DEPTHWISE_NCHW_Y_ZERO_POINT) * DEPTHWISE_NCHW_Y_SCALE.
  */
 #define DEPTHWISE_NCHW_Y_SIZE 200
 #define DEPTHWISE_NCHW_Y_SCALE 0.017f

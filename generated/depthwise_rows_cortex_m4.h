@@ -19,16 +19,16 @@ extern "C" {
 #define DEPTHWISE_ROWS_CORTEX_M4_ARENA_ALIGN 1
 
 /*
- * Input x: int8 [1, 9, 8, 8], channels last; real value = (x -
- * DEPTHWISE_ROWS_CORTEX_M4_X_ZERO_POINT) * DEPTHWISE_ROWS_CORTEX_M4_X_SCALE.
+ * Input x: int8 [1, 9, 8, 8], channels last;
+ * real value = (x - DEPTHWISE_ROWS_CORTEX_M4_X_ZERO_POINT) * DEPTHWISE_ROWS_CORTEX_M4_X_SCALE.
  */
 #define DEPTHWISE_ROWS_CORTEX_M4_X_SIZE 576
 #define DEPTHWISE_ROWS_CORTEX_M4_X_SCALE 0.023f
 #define DEPTHWISE_ROWS_CORTEX_M4_X_ZERO_POINT (-7)
 
 /*
- * Output y: int8 [1, 5, 4, 8], channels last; real value = (y -
- * DEPTHWISE_ROWS_CORTEX_M4_Y_ZERO_POINT) * DEPTHWISE_ROWS_CORTEX_M4_Y_SCALE.
+ * Output y: int8 [1, 5, 4, 8], channels last;
+ * real value = (y - DEPTHWISE_ROWS_CORTEX_M4_Y_ZERO_POINT) * DEPTHWISE_ROWS_CORTEX_M4_Y_SCALE.
  */
 #define DEPTHWISE_ROWS_CORTEX_M4_Y_SIZE 160
 #define DEPTHWISE_ROWS_CORTEX_M4_Y_SCALE 0.05f

@@ -18,7 +18,10 @@ extern "C" {
 #define FLOAT_TAIL_ARENA_BYTES 512
 #define FLOAT_TAIL_ARENA_ALIGN 4
 
-/* Input x: int8 [1, 4, 4, 3], channels last; real value = (x - FLOAT_TAIL_X_ZERO_POINT) * FLOAT_TAIL_X_SCALE. */
+/*
+ * Input x: int8 [1, 4, 4, 3], channels last;
+ * real value = (x - FLOAT_TAIL_X_ZERO_POINT) * FLOAT_TAIL_X_SCALE.
+ */
 #define FLOAT_TAIL_X_SIZE 48
 #define FLOAT_TAIL_X_SCALE 0.02f
 #define FLOAT_TAIL_X_ZERO_POINT (-5)

@@ -19,16 +19,16 @@ extern "C" {
 #define NARROW_CORTEX_M0_ARENA_ALIGN 4
 
 /*
- * Input x: int8 [1, 4, 4, 4], channels last; real value = (x -
- * NARROW_CORTEX_M0_X_ZERO_POINT) * NARROW_CORTEX_M0_X_SCALE.
+ * Input x: int8 [1, 4, 4, 4], channels last;
+ * real value = (x - NARROW_CORTEX_M0_X_ZERO_POINT) * NARROW_CORTEX_M0_X_SCALE.
  */
 #define NARROW_CORTEX_M0_X_SIZE 64
 #define NARROW_CORTEX_M0_X_SCALE 0.1f
 #define NARROW_CORTEX_M0_X_ZERO_POINT (-128)
 
 /*
- * Output y: int8 [1, 4, 4, 4], channels last; real value = (y -
- * NARROW_CORTEX_M0_Y_ZERO_POINT) * NARROW_CORTEX_M0_Y_SCALE.
+ * Output y: int8 [1, 4, 4, 4], channels last;
+ * real value = (y - NARROW_CORTEX_M0_Y_ZERO_POINT) * NARROW_CORTEX_M0_Y_SCALE.
  */
 #define NARROW_CORTEX_M0_Y_SIZE 64
 #define NARROW_CORTEX_M0_Y_SCALE 0.02f

@@ -18,12 +18,18 @@ extern "C" {
 #define NETWORK_QOP_ARENA_BYTES 656
 #define NETWORK_QOP_ARENA_ALIGN 4
 
-/* Input x: int8 [1, 8, 8, 2], channels last; real value = (x - NETWORK_QOP_X_ZERO_POINT) * NETWORK_QOP_X_SCALE. */
+/*
+ * Input x: int8 [1, 8, 8, 2], channels last;
+ * real value = (x - NETWORK_QOP_X_ZERO_POINT) * NETWORK_QOP_X_SCALE.
+ */
 #define NETWORK_QOP_X_SIZE 128
 #define NETWORK_QOP_X_SCALE 0.02f
 #define NETWORK_QOP_X_ZERO_POINT (-5)
 
-/* Output y: int8 [1, 3]; real value = (y - NETWORK_QOP_Y_ZERO_POINT) * NETWORK_QOP_Y_SCALE. */
+/*
+ * Output y: int8 [1, 3];
+ * real value = (y - NETWORK_QOP_Y_ZERO_POINT) * NETWORK_QOP_Y_SCALE.
+ */
 #define NETWORK_QOP_Y_SIZE 3
 #define NETWORK_QOP_Y_SCALE 0.00390625f
 #define NETWORK_QOP_Y_ZERO_POINT (-128)

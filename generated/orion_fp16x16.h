@@ -19,14 +19,16 @@ extern "C" {
 #define ORION_FP16X16_ARENA_ALIGN 4
 
 /*
- * Input x: int8 [1, 2, 5, 5], channels first; real value = (x - ORION_FP16X16_X_ZERO_POINT) * ORION_FP16X16_X_SCALE.
+ * Input x: int8 [1, 2, 5, 5], channels first;
+ * real value = (x - ORION_FP16X16_X_ZERO_POINT) * ORION_FP16X16_X_SCALE.
  */
 #define ORION_FP16X16_X_SIZE 50
 #define ORION_FP16X16_X_SCALE 0.03f
 #define ORION_FP16X16_X_ZERO_POINT 4
 
 /*
- * Output y: int8 [1, 3, 3, 3], channels first; real value = (y - ORION_FP16X16_Y_ZERO_POINT) * ORION_FP16X16_Y_SCALE.
+ * Output y: int8 [1, 3, 3, 3], channels first;
+ * real value = (y - ORION_FP16X16_Y_ZERO_POINT) * ORION_FP16X16_Y_SCALE.
  */
 #define ORION_FP16X16_Y_SIZE 27
 #define ORION_FP16X16_Y_SCALE 0.05f

@@ -177,9 +177,8 @@ static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_cross_four_bytes(
                      "sxtab16 %8, %10, %7, ror #8\n\t"
                      "sxtab16 %7, %11, %7\n\t"
                      "smlad %3, %8, %7, %3"
-                     : "+&r"(a0), "+&r"(a1), "+&r"(a2), "+&r"(a3), "=&r"(w0), "=&r"(w1), "=&r"(w2), "=&r"(w3),
-                     "=&r"(other),
-                       "+&r"(next)
+                     : "+&r"(a0), "+&r"(a1), "+&r"(a2), "+&r"(a3),
+                       "=&r"(w0), "=&r"(w1), "=&r"(w2), "=&r"(w3), "=&r"(other), "+&r"(next)
                      : "r"(x0), "r"(x1)
                      : "memory");
     a[0] = a0;

@@ -19,16 +19,16 @@ extern "C" {
 #define POINTWISE_NHWC_ARENA_ALIGN 1
 
 /*
- * Input x: int8 [1, 5, 5, 16], channels last; real value = (x -
- * POINTWISE_NHWC_X_ZERO_POINT) * POINTWISE_NHWC_X_SCALE.
+ * Input x: int8 [1, 5, 5, 16], channels last;
+ * real value = (x - POINTWISE_NHWC_X_ZERO_POINT) * POINTWISE_NHWC_X_SCALE.
  */
 #define POINTWISE_NHWC_X_SIZE 400
 #define POINTWISE_NHWC_X_SCALE 0.02f
 #define POINTWISE_NHWC_X_ZERO_POINT (-128)
 
 /*
- * Output y: int8 [1, 5, 5, 8], channels last; real value = (y -
- * POINTWISE_NHWC_Y_ZERO_POINT) * POINTWISE_NHWC_Y_SCALE.
+ * Output y: int8 [1, 5, 5, 8], channels last;
+ * real value = (y - POINTWISE_NHWC_Y_ZERO_POINT) * POINTWISE_NHWC_Y_SCALE.
  */
 #define POINTWISE_NHWC_Y_SIZE 200
 #define POINTWISE_NHWC_Y_SCALE 0.025f

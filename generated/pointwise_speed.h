@@ -19,16 +19,16 @@ extern "C" {
 #define POINTWISE_SPEED_ARENA_ALIGN 2
 
 /*
- * Input x: int8 [1, 16, 5, 5], channels first; real value = (x -
- * POINTWISE_SPEED_X_ZERO_POINT) * POINTWISE_SPEED_X_SCALE.
+ * Input x: int8 [1, 16, 5, 5], channels first;
+ * real value = (x - POINTWISE_SPEED_X_ZERO_POINT) * POINTWISE_SPEED_X_SCALE.
  */
 #define POINTWISE_SPEED_X_SIZE 400
 #define POINTWISE_SPEED_X_SCALE 0.02f
 #define POINTWISE_SPEED_X_ZERO_POINT (-128)
 
 /*
- * Output y: int8 [1, 8, 5, 5], channels first; real value = (y -
- * POINTWISE_SPEED_Y_ZERO_POINT) * POINTWISE_SPEED_Y_SCALE.
+ * Output y: int8 [1, 8, 5, 5], channels first;
+ * real value = (y - POINTWISE_SPEED_Y_ZERO_POINT) * POINTWISE_SPEED_Y_SCALE.
  */
 #define POINTWISE_SPEED_Y_SIZE 200
 #define POINTWISE_SPEED_Y_SCALE 0.025f

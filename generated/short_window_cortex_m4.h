@@ -19,16 +19,16 @@ extern "C" {
 #define SHORT_WINDOW_CORTEX_M4_ARENA_ALIGN 1
 
 /*
- * Input x: int8 [1, 5, 4, 6], channels last; real value = (x -
- * SHORT_WINDOW_CORTEX_M4_X_ZERO_POINT) * SHORT_WINDOW_CORTEX_M4_X_SCALE.
+ * Input x: int8 [1, 5, 4, 6], channels last;
+ * real value = (x - SHORT_WINDOW_CORTEX_M4_X_ZERO_POINT) * SHORT_WINDOW_CORTEX_M4_X_SCALE.
  */
 #define SHORT_WINDOW_CORTEX_M4_X_SIZE 120
 #define SHORT_WINDOW_CORTEX_M4_X_SCALE 0.02f
 #define SHORT_WINDOW_CORTEX_M4_X_ZERO_POINT (-128)
 
 /*
- * Output y: int8 [1, 5, 4, 8], channels last; real value = (y -
- * SHORT_WINDOW_CORTEX_M4_Y_ZERO_POINT) * SHORT_WINDOW_CORTEX_M4_Y_SCALE.
+ * Output y: int8 [1, 5, 4, 8], channels last;
+ * real value = (y - SHORT_WINDOW_CORTEX_M4_Y_ZERO_POINT) * SHORT_WINDOW_CORTEX_M4_Y_SCALE.
  */
 #define SHORT_WINDOW_CORTEX_M4_Y_SIZE 160
 #define SHORT_WINDOW_CORTEX_M4_Y_SCALE 0.025f

@@ -19,16 +19,16 @@ extern "C" {
 #define SUM_AND_MEAN_CORTEX_M4_ARENA_ALIGN 1
 
 /*
- * Input x: int8 [1, 5, 7, 6], channels last; real value = (x -
- * SUM_AND_MEAN_CORTEX_M4_X_ZERO_POINT) * SUM_AND_MEAN_CORTEX_M4_X_SCALE.
+ * Input x: int8 [1, 5, 7, 6], channels last;
+ * real value = (x - SUM_AND_MEAN_CORTEX_M4_X_ZERO_POINT) * SUM_AND_MEAN_CORTEX_M4_X_SCALE.
  */
 #define SUM_AND_MEAN_CORTEX_M4_X_SIZE 210
 #define SUM_AND_MEAN_CORTEX_M4_X_SCALE 0.02f
 #define SUM_AND_MEAN_CORTEX_M4_X_ZERO_POINT (-5)
 
 /*
- * Output y: int8 [1, 1, 1, 6], channels last; real value = (y -
- * SUM_AND_MEAN_CORTEX_M4_Y_ZERO_POINT) * SUM_AND_MEAN_CORTEX_M4_Y_SCALE.
+ * Output y: int8 [1, 1, 1, 6], channels last;
+ * real value = (y - SUM_AND_MEAN_CORTEX_M4_Y_ZERO_POINT) * SUM_AND_MEAN_CORTEX_M4_Y_SCALE.
  */
 #define SUM_AND_MEAN_CORTEX_M4_Y_SIZE 6
 #define SUM_AND_MEAN_CORTEX_M4_Y_SCALE 0.021f

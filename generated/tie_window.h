@@ -18,12 +18,18 @@ extern "C" {
 #define TIE_WINDOW_ARENA_BYTES 0
 #define TIE_WINDOW_ARENA_ALIGN 1
 
-/* Input x: int8 [1, 4, 4, 8], channels last; real value = (x - TIE_WINDOW_X_ZERO_POINT) * TIE_WINDOW_X_SCALE. */
+/*
+ * Input x: int8 [1, 4, 4, 8], channels last;
+ * real value = (x - TIE_WINDOW_X_ZERO_POINT) * TIE_WINDOW_X_SCALE.
+ */
 #define TIE_WINDOW_X_SIZE 128
 #define TIE_WINDOW_X_SCALE 0.03125f
 #define TIE_WINDOW_X_ZERO_POINT 0
 
-/* Output y: int8 [1, 4, 4, 4], channels last; real value = (y - TIE_WINDOW_Y_ZERO_POINT) * TIE_WINDOW_Y_SCALE. */
+/*
+ * Output y: int8 [1, 4, 4, 4], channels last;
+ * real value = (y - TIE_WINDOW_Y_ZERO_POINT) * TIE_WINDOW_Y_SCALE.
+ */
 #define TIE_WINDOW_Y_SIZE 64
 #define TIE_WINDOW_Y_SCALE 0.0625f
 #define TIE_WINDOW_Y_ZERO_POINT 0

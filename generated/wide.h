@@ -18,12 +18,18 @@ extern "C" {
 #define WIDE_ARENA_BYTES 0
 #define WIDE_ARENA_ALIGN 1
 
-/* Input x: int8 [1, 4, 4, 8], channels last; real value = (x - WIDE_X_ZERO_POINT) * WIDE_X_SCALE. */
+/*
+ * Input x: int8 [1, 4, 4, 8], channels last;
+ * real value = (x - WIDE_X_ZERO_POINT) * WIDE_X_SCALE.
+ */
 #define WIDE_X_SIZE 128
 #define WIDE_X_SCALE 0.05f
 #define WIDE_X_ZERO_POINT (-1)
 
-/* Output y: int8 [1, 4, 4, 4], channels last; real value = (y - WIDE_Y_ZERO_POINT) * WIDE_Y_SCALE. */
+/*
+ * Output y: int8 [1, 4, 4, 4], channels last;
+ * real value = (y - WIDE_Y_ZERO_POINT) * WIDE_Y_SCALE.
+ */
 #define WIDE_Y_SIZE 64
 #define WIDE_Y_SCALE 0.06f
 #define WIDE_Y_ZERO_POINT 2

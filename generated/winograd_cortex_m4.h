@@ -19,16 +19,16 @@ extern "C" {
 #define WINOGRAD_CORTEX_M4_ARENA_ALIGN 4
 
 /*
- * Input x: int8 [1, 10, 10, 4], channels last; real value = (x -
- * WINOGRAD_CORTEX_M4_X_ZERO_POINT) * WINOGRAD_CORTEX_M4_X_SCALE.
+ * Input x: int8 [1, 10, 10, 4], channels last;
+ * real value = (x - WINOGRAD_CORTEX_M4_X_ZERO_POINT) * WINOGRAD_CORTEX_M4_X_SCALE.
  */
 #define WINOGRAD_CORTEX_M4_X_SIZE 400
 #define WINOGRAD_CORTEX_M4_X_SCALE 0.024f
 #define WINOGRAD_CORTEX_M4_X_ZERO_POINT (-12)
 
 /*
- * Output y: int8 [1, 8, 8, 4], channels last; real value = (y -
- * WINOGRAD_CORTEX_M4_Y_ZERO_POINT) * WINOGRAD_CORTEX_M4_Y_SCALE.
+ * Output y: int8 [1, 8, 8, 4], channels last;
+ * real value = (y - WINOGRAD_CORTEX_M4_Y_ZERO_POINT) * WINOGRAD_CORTEX_M4_Y_SCALE.
  */
 #define WINOGRAD_CORTEX_M4_Y_SIZE 256
 #define WINOGRAD_CORTEX_M4_Y_SCALE 0.05f

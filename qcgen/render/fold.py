@@ -24,7 +24,7 @@ _INSIDE_COMMENT = re.compile(r"( *\* +)(.*)")
 def folded(text: str) -> str:
     """C whose lines fit, where they can be broken: between arguments and operands, as far outside as can be.
 
-    A comment behind code moves in front of it. Macros stay as they are: a model does not make them longer.
+    A comment behind code moves in front of it. Macros and assembly stay as they are: a model does not make them longer.
 
     >>> print(folded("static void f(" + "const int8_t *restrict a_long_name_of_a_pointer, " * 3 + "int32_t n)"))
     static void f(const int8_t *restrict a_long_name_of_a_pointer, const int8_t *restrict a_long_name_of_a_pointer,
@@ -65,7 +65,7 @@ def _folded_code(line: str) -> list[str]:
     if match := _COMMENT_BEHIND.fullmatch(line):
         code, text = match.groups()
         return folded(f"{' ' * indent}/* {text} */\n{code}").split("\n")
-    if line.startswith("#"):
+    if line.startswith("#") or '"' in line:  # a string has commas of its own
         return [line]
     if line[-1] in ";{)":  # not a line of a list, whose items stay below each other
         indent += 4

@@ -67,13 +67,13 @@ def test_every_own_case_uses_one_of_these_kernels(core):
 
 
 def magnitude(fill: int, channels: int) -> int:
-    """The bound that winograd takes for sums: nine positions of elements up to 510, weights all ``fill``."""
-    return 9 * 510 * 9 * abs(fill) * channels
+    """The bound of winograd's sums: nine positions of elements up to 510, one up to 1020; weights ``fill``."""
+    return 10 * 510 * 9 * abs(fill) * channels
 
 
-@pytest.mark.parametrize(("channels", "serves"), [(406, True), (407, False)])
+@pytest.mark.parametrize(("channels", "serves"), [(365, True), (366, False)])
 def test_winograd_declines_sums_that_may_leave_int32(channels, serves):
-    """With weights of -128 the largest transformed one is 9 * 128; 407 channels are one too many."""
+    """With weights of -128 the largest transformed one is 9 * 128; 366 channels are one too many."""
     case = quantized("tall", (1, channels, 4, 6), (1, channels, 3, 3), S8, w=full((1, channels, 3, 3), -128))
     assert (magnitude(-128, channels) < 2**31) == serves
     [call] = unit(case, "nhwc", "speed", "cortex-m3").artifact.plan.calls

@@ -123,10 +123,7 @@ static uint32_t network_qdq_soft_float_split(uint32_t number, int32_t *exponent)
     return significand;
 }
 
-/*
- * a / b, half to even, for b > 0; 0 if the quotient's magnitude is below 2^-126, 2^127 with its sign if that is 2^127
- * or more.
- */
+/* a / b, half to even, for b > 0; 0 if that is below 2^-126 in magnitude, 2^127 with its sign from 2^127 on. */
 static uint32_t network_qdq_soft_float_divide(uint32_t a, uint32_t b)
 {
     const uint32_t sign = a & ~(UINT32_MAX >> 1);
@@ -162,10 +159,7 @@ static uint32_t network_qdq_soft_float_divide(uint32_t a, uint32_t b)
     return sign + ((uint32_t)(power + 126) << 23) + quotient;
 }
 
-/*
- * The nearest integer, half to even; 2^24 with the number's sign if its magnitude is 2^23 or more, which is beyond
- * every code.
- */
+/* The nearest integer, half to even; from 2^23 on 2^24 with the number's sign, which is beyond every code. */
 static int32_t network_qdq_soft_float_round(uint32_t number)
 {
     const int32_t shift = 150 - (int32_t)((number >> 23) & 255);
@@ -467,8 +461,7 @@ static void network_qdq_largest_row(const uint8_t *restrict image, int32_t oy, u
 NETWORK_QDQ_NOINLINE static void network_qdq_largest(const uint8_t *restrict x, uint8_t *restrict y)
 {
     enum {
-        BATCH = 1, PLANES = 1,
-        X_IMAGE = 192, X_PLANE = 64, Y_IMAGE = 48, Y_PLANE = 1,
+        BATCH = 1, PLANES = 1, X_IMAGE = 192, X_PLANE = 64, Y_IMAGE = 48, Y_PLANE = 1,
         OUT_HEIGHT = 4, Y_ROW = 12
     };
 
@@ -639,8 +632,7 @@ static void network_qdq_average_row(const uint8_t *restrict image, int32_t oy, u
 NETWORK_QDQ_NOINLINE static void network_qdq_average(const uint8_t *restrict x, uint8_t *restrict y)
 {
     enum {
-        BATCH = 1, PLANES = 1,
-        X_IMAGE = 192, X_PLANE = 64, Y_IMAGE = 48, Y_PLANE = 1,
+        BATCH = 1, PLANES = 1, X_IMAGE = 192, X_PLANE = 64, Y_IMAGE = 48, Y_PLANE = 1,
         OUT_HEIGHT = 4, Y_ROW = 12
     };
 

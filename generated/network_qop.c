@@ -181,10 +181,7 @@ static uint32_t network_qop_soft_float_split(uint32_t number, int32_t *exponent)
     return significand;
 }
 
-/*
- * a / b, half to even, for b > 0; 0 if the quotient's magnitude is below 2^-126, 2^127 with its sign if that is 2^127
- * or more.
- */
+/* a / b, half to even, for b > 0; 0 if that is below 2^-126 in magnitude, 2^127 with its sign from 2^127 on. */
 static uint32_t network_qop_soft_float_divide(uint32_t a, uint32_t b)
 {
     const uint32_t sign = a & ~(UINT32_MAX >> 1);
@@ -220,10 +217,7 @@ static uint32_t network_qop_soft_float_divide(uint32_t a, uint32_t b)
     return sign + ((uint32_t)(power + 126) << 23) + quotient;
 }
 
-/*
- * The nearest integer, half to even; 2^24 with the number's sign if its magnitude is 2^23 or more, which is beyond
- * every code.
- */
+/* The nearest integer, half to even; from 2^23 on 2^24 with the number's sign, which is beyond every code. */
 static int32_t network_qop_soft_float_round(uint32_t number)
 {
     const int32_t shift = 150 - (int32_t)((number >> 23) & 255);
@@ -633,8 +627,7 @@ static void network_qop_pooled_row(const int8_t *restrict image, int32_t oy, int
 NETWORK_QOP_NOINLINE static void network_qop_pooled(const int8_t *restrict x, int8_t *restrict y)
 {
     enum {
-        BATCH = 1, PLANES = 1,
-        X_IMAGE = 256, X_PLANE = 64, Y_IMAGE = 64, Y_PLANE = 1,
+        BATCH = 1, PLANES = 1, X_IMAGE = 256, X_PLANE = 64, Y_IMAGE = 64, Y_PLANE = 1,
         OUT_HEIGHT = 4, Y_ROW = 16
     };
 
@@ -678,10 +671,7 @@ static int8_t network_qop_mean_requantize(int32_t acc)
 /* mean: QLinearGlobalAveragePool of 16 pixels. */
 NETWORK_QOP_NOINLINE static void network_qop_mean(const int8_t *restrict x, int8_t *restrict y, int32_t *restrict sums)
 {
-    enum {
-        BATCH = 1, CHANNELS = 4, PIXELS = 16, START = 320,
-        X_IMAGE = 64, Y_IMAGE = 4, Y_CHANNEL = 1
-    };
+    enum { BATCH = 1, CHANNELS = 4, PIXELS = 16, START = 320, X_IMAGE = 64, Y_IMAGE = 4, Y_CHANNEL = 1 };
 
     for (int32_t n = 0; n < BATCH; n++) {
         const int8_t *pixel = x + n * X_IMAGE;
@@ -734,10 +724,7 @@ NETWORK_QOP_CONST_ATTR static const uint16_t network_qop_dense_tie_window[3] = {
     1, 0, 0,
 };
 
-/*
- * network_qop_dense: the output code next to a tie, where float32 may round to the other side: both roundings are
- * emulated.
- */
+/* network_qop_dense: the output code next to a tie, where both roundings of float32 decide: emulates them. */
 NETWORK_QOP_NOINLINE static int8_t network_qop_dense_tie(int32_t acc, int32_t m)
 {
     enum { ZERO_POINT = 4, LOW = -128, HIGH = 127 };

@@ -212,8 +212,7 @@ static void sum_and_mean_cortex_m4_largest_row(const int8_t *restrict image, int
 SUM_AND_MEAN_CORTEX_M4_NOINLINE static void sum_and_mean_cortex_m4_largest(const int8_t *restrict x, int8_t *restrict y)
 {
     enum {
-        BATCH = 1, PLANES = 1,
-        X_IMAGE = 210, X_PLANE = 35, Y_IMAGE = 210, Y_PLANE = 1,
+        BATCH = 1, PLANES = 1, X_IMAGE = 210, X_PLANE = 35, Y_IMAGE = 210, Y_PLANE = 1,
         OUT_HEIGHT = 5, Y_ROW = 42
     };
 

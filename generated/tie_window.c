@@ -123,10 +123,7 @@ TIE_WINDOW_CONST_ATTR static const uint16_t tie_window_conv1_tie_window[4] = {
     1, 1, 1, 1,
 };
 
-/*
- * tie_window_conv1: the output code next to a tie, where float32 may round to the other side: both roundings are
- * emulated.
- */
+/* tie_window_conv1: the output code next to a tie, where both roundings of float32 decide: emulates them. */
 TIE_WINDOW_NOINLINE static int8_t tie_window_conv1_tie(int32_t acc, int32_t m)
 {
     enum { ZERO_POINT = 0, LOW = -128, HIGH = 127 };

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -163,11 +164,11 @@ def narrow() -> ModelProto:
     )  # fmt: skip
 
 
-def dense() -> ModelProto:
+def dense(inputs: int = 11) -> ModelProto:
     return qlinear_conv(
-        (1, 11, 1, 1), np.maximum(weights((8, 11, 1, 1), seed=14), -127), x_type="int8", y_type="int8", x_scale=0.02,
-        x_zero_point=-128, w_scale=scales(8, 0.006), w_zero_point=np.zeros(8), y_scale=0.025, y_zero_point=-3,
-        bias=bias(8),
+        (1, inputs, 1, 1), np.maximum(weights((8, inputs, 1, 1), seed=14), -127), x_type="int8", y_type="int8",
+        x_scale=0.02, x_zero_point=-128, w_scale=scales(8, 0.006), w_zero_point=np.zeros(8), y_scale=0.025,
+        y_zero_point=-3, bias=bias(8),
     )  # fmt: skip
 
 
@@ -196,10 +197,11 @@ def pointwise_of_two_kinds() -> ModelProto:
     )  # fmt: skip
 
 
-def conv3x3_in_tiles() -> ModelProto:
+def conv3x3_in_tiles(outputs: int = 4) -> ModelProto:
     return qlinear_conv(
-        (1, 4, 10, 10), weights((4, 4, 3, 3), seed=16), x_type="int8", y_type="int8", x_scale=0.024, x_zero_point=-12,
-        w_scale=scales(4, 0.008), w_zero_point=np.zeros(4), y_scale=0.05, y_zero_point=5, bias=bias(4),
+        (1, 4, 10, 10), weights((outputs, 4, 3, 3), seed=16), x_type="int8", y_type="int8", x_scale=0.024,
+        x_zero_point=-12, w_scale=scales(outputs, 0.008), w_zero_point=np.zeros(outputs), y_scale=0.05, y_zero_point=5,
+        bias=bias(outputs),
     )  # fmt: skip
 
 
@@ -284,7 +286,7 @@ LAYERS = (
     Entry(
         "dense_cortex_m4",
         "the same core, a matrix times a vector: eight channels at a time, no scratch",
-        dense,
+        partial(dense, inputs=8),
         CORTEX_M4,
     ),
     Entry(
@@ -322,7 +324,7 @@ LAYERS = (
     Entry(
         "winograd_cortex_m4",
         "the same core, `--optimize speed`: tiles of outputs by the algorithms of Toom-Cook and Winograd, in integers",
-        conv3x3_in_tiles,
+        partial(conv3x3_in_tiles, outputs=2),
         CORTEX_M4 | {"optimize": "speed"},
     ),
     Entry(

@@ -3,6 +3,7 @@
  *
  * model    conv1d_causal.onnx, sha256 1789e2f8f9c07da9fea7d102a6e31e5ed4514053a4dee90e39eab4cc0efddd87
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator     kernel         multiply-adds  constants  scratch
  * conv1  QLinearConv  portable/conv          1 728      120 B     48 B

@@ -4,6 +4,7 @@
  *
  * model    conv1d_causal.onnx, sha256 1789e2f8f9c07da9fea7d102a6e31e5ed4514053a4dee90e39eab4cc0efddd87
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef CONV1D_CAUSAL_H
 #define CONV1D_CAUSAL_H
@@ -38,7 +39,8 @@ extern "C" {
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds CONV1D_CAUSAL_ARENA_BYTES bytes, aligned to CONV1D_CAUSAL_ARENA_ALIGN.
+ * `arena` holds CONV1D_CAUSAL_ARENA_BYTES bytes, aligned to CONV1D_CAUSAL_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void conv1d_causal_run(const int8_t *x, int8_t *y, void *arena);
 

@@ -3,6 +3,7 @@
  *
  * model    conv3d.onnx, sha256 5c0fd4984d8c6331e34a2a726b55dd9871e16378a7e7050a93099fc3f45cbc63
  * options  --target portable --layout model --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator     kernel         multiply-adds  constants  scratch
  * conv1  QLinearConv  portable/conv         12 960      132 B    144 B

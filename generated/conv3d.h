@@ -4,6 +4,7 @@
  *
  * model    conv3d.onnx, sha256 5c0fd4984d8c6331e34a2a726b55dd9871e16378a7e7050a93099fc3f45cbc63
  * options  --target portable --layout model --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef CONV3D_H
 #define CONV3D_H
@@ -38,7 +39,8 @@ extern "C" {
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds CONV3D_ARENA_BYTES bytes, aligned to CONV3D_ARENA_ALIGN.
+ * `arena` holds CONV3D_ARENA_BYTES bytes, aligned to CONV3D_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void conv3d_run(const uint8_t *x, int8_t *y, void *arena);
 

@@ -3,6 +3,7 @@
  *
  * model    conv3x3_int8.onnx, sha256 ac955e49ab70a101e9a4470a8ce68f28ec6c5ced49c78fe44afd0f63ca8a9f14
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator     kernel         multiply-adds  constants  scratch
  * conv1  QLinearConv  portable/conv         18 432      352 B    144 B

@@ -4,6 +4,7 @@
  *
  * model    conv3x3_int8.onnx, sha256 ac955e49ab70a101e9a4470a8ce68f28ec6c5ced49c78fe44afd0f63ca8a9f14
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef CONV3X3_INT8_H
 #define CONV3X3_INT8_H
@@ -38,7 +39,8 @@ extern "C" {
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds CONV3X3_INT8_ARENA_BYTES bytes, aligned to CONV3X3_INT8_ARENA_ALIGN.
+ * `arena` holds CONV3X3_INT8_ARENA_BYTES bytes, aligned to CONV3X3_INT8_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void conv3x3_int8_run(const int8_t *x, int8_t *y, void *arena);
 

@@ -3,6 +3,7 @@
  *
  * model    conv_cortex_m0.onnx, sha256 d2494b3bf95dccae2cbed779baab78cc1ad9678fd4acbae073ef189364e6b34b
  * options  --target cortex-m0 --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator     kernel       multiply-adds  constants  scratch
  * conv1  QLinearConv  scalar/conv            864      150 B    128 B

@@ -4,6 +4,7 @@
  *
  * model    conv_cortex_m0.onnx, sha256 d2494b3bf95dccae2cbed779baab78cc1ad9678fd4acbae073ef189364e6b34b
  * options  --target cortex-m0 --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef CONV_CORTEX_M0_H
 #define CONV_CORTEX_M0_H
@@ -38,7 +39,8 @@ extern "C" {
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds CONV_CORTEX_M0_ARENA_BYTES bytes, aligned to CONV_CORTEX_M0_ARENA_ALIGN.
+ * `arena` holds CONV_CORTEX_M0_ARENA_BYTES bytes, aligned to CONV_CORTEX_M0_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void conv_cortex_m0_run(const uint8_t *x, uint8_t *y, void *arena);
 

@@ -3,6 +3,7 @@
  *
  * model    conv_cortex_m3.onnx, sha256 30a0c02a924b7cff483b6111cd876aa47adb2f6403a7bfd2cfe01d9d77d40873
  * options  --target cortex-m3 --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator     kernel       multiply-adds  constants  scratch
  * conv1  QLinearConv  scalar/conv          1 200       80 B    120 B

@@ -4,6 +4,7 @@
  *
  * model    conv_cortex_m3.onnx, sha256 30a0c02a924b7cff483b6111cd876aa47adb2f6403a7bfd2cfe01d9d77d40873
  * options  --target cortex-m3 --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef CONV_CORTEX_M3_H
 #define CONV_CORTEX_M3_H
@@ -38,7 +39,8 @@ extern "C" {
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds CONV_CORTEX_M3_ARENA_BYTES bytes, aligned to CONV_CORTEX_M3_ARENA_ALIGN.
+ * `arena` holds CONV_CORTEX_M3_ARENA_BYTES bytes, aligned to CONV_CORTEX_M3_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void conv_cortex_m3_run(const int8_t *x, int8_t *y, void *arena);
 

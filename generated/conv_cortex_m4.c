@@ -3,6 +3,7 @@
  *
  * model    conv_cortex_m4.onnx, sha256 08d6448aed52a2a7da7a7a7ef8d832a791ae586df9b5f44e101bb02d07c3fea0
  * options  --target cortex-m4 --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator     kernel        multiply-adds  constants  scratch
  * conv1  QLinearConv  arm_dsp/conv          1 200       80 B     48 B

@@ -4,6 +4,7 @@
  *
  * model    conv_cortex_m4.onnx, sha256 08d6448aed52a2a7da7a7a7ef8d832a791ae586df9b5f44e101bb02d07c3fea0
  * options  --target cortex-m4 --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef CONV_CORTEX_M4_H
 #define CONV_CORTEX_M4_H
@@ -38,7 +39,8 @@ extern "C" {
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds CONV_CORTEX_M4_ARENA_BYTES bytes, aligned to CONV_CORTEX_M4_ARENA_ALIGN.
+ * `arena` holds CONV_CORTEX_M4_ARENA_BYTES bytes, aligned to CONV_CORTEX_M4_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void conv_cortex_m4_run(const int8_t *x, int8_t *y, void *arena);
 

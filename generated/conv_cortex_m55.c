@@ -3,6 +3,7 @@
  *
  * model    conv_cortex_m55.onnx, sha256 8a096056d311432f4322a202ce4d725770c6c6686eb6d83449cc328299591097
  * options  --target cortex-m55 --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator     kernel        multiply-adds  constants  scratch
  * conv1  QLinearConv  arm_mve/conv         18 432      448 B     96 B

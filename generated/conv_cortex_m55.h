@@ -4,6 +4,7 @@
  *
  * model    conv_cortex_m55.onnx, sha256 8a096056d311432f4322a202ce4d725770c6c6686eb6d83449cc328299591097
  * options  --target cortex-m55 --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef CONV_CORTEX_M55_H
 #define CONV_CORTEX_M55_H
@@ -38,7 +39,8 @@ extern "C" {
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds CONV_CORTEX_M55_ARENA_BYTES bytes, aligned to CONV_CORTEX_M55_ARENA_ALIGN.
+ * `arena` holds CONV_CORTEX_M55_ARENA_BYTES bytes, aligned to CONV_CORTEX_M55_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void conv_cortex_m55_run(const int8_t *x, int8_t *y, void *arena);
 

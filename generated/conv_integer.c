@@ -3,6 +3,7 @@
  *
  * model    conv_integer.onnx, sha256 4ca92cf49dff461860432ac36f98a84ae10f1b1525048b6f3fed625be05a0ccf
  * options  --target portable --layout model --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator     kernel         multiply-adds  constants  scratch
  * conv1  ConvInteger  portable/conv            576       88 B     72 B

@@ -4,6 +4,7 @@
  *
  * model    conv_integer.onnx, sha256 4ca92cf49dff461860432ac36f98a84ae10f1b1525048b6f3fed625be05a0ccf
  * options  --target portable --layout model --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef CONV_INTEGER_H
 #define CONV_INTEGER_H
@@ -29,7 +30,8 @@ extern "C" {
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds CONV_INTEGER_ARENA_BYTES bytes, aligned to CONV_INTEGER_ARENA_ALIGN.
+ * `arena` holds CONV_INTEGER_ARENA_BYTES bytes, aligned to CONV_INTEGER_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void conv_integer_run(const uint8_t *x, int32_t *y, void *arena);
 

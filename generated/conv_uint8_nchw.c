@@ -3,6 +3,7 @@
  *
  * model    conv_uint8_nchw.onnx, sha256 4e4695d1ab15cb59d51f41bfe347ec6289a7595b5f728d5d71c9efe16c34f079
  * options  --target portable --layout model --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator     kernel         multiply-adds  constants  scratch
  * conv1  QLinearConv  portable/conv          3 024      144 B     72 B

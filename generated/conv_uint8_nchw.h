@@ -4,6 +4,7 @@
  *
  * model    conv_uint8_nchw.onnx, sha256 4e4695d1ab15cb59d51f41bfe347ec6289a7595b5f728d5d71c9efe16c34f079
  * options  --target portable --layout model --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef CONV_UINT8_NCHW_H
 #define CONV_UINT8_NCHW_H
@@ -38,7 +39,8 @@ extern "C" {
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds CONV_UINT8_NCHW_ARENA_BYTES bytes, aligned to CONV_UINT8_NCHW_ARENA_ALIGN.
+ * `arena` holds CONV_UINT8_NCHW_ARENA_BYTES bytes, aligned to CONV_UINT8_NCHW_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void conv_uint8_nchw_run(const uint8_t *x, uint8_t *y, void *arena);
 

@@ -3,6 +3,7 @@
  *
  * model    dense_cortex_m4.onnx, sha256 69efc53edeb1f466019998b693f4a8acbedf911f97d130e45056437c672225f2
  * options  --target cortex-m4 --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator     kernel         multiply-adds  constants  scratch
  * conv1  QLinearConv  arm_dsp/dense             64      128 B      0 B

@@ -4,6 +4,7 @@
  *
  * model    dense_cortex_m55.onnx, sha256 26fc3c00a816f7015e2c47183cd00e8f77530dc70f619bde496b69de9f6cccab
  * options  --target cortex-m55 --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef DENSE_CORTEX_M55_H
 #define DENSE_CORTEX_M55_H

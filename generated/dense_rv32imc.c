@@ -3,6 +3,7 @@
  *
  * model    dense_rv32imc.onnx, sha256 202f56b99a0773fa162c8bd65ba2eaf1cc25e67e568491c04dbacc5f8e6cb275
  * options  --target rv32imc --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator     kernel        multiply-adds  constants  scratch
  * conv1  QLinearConv  scalar/dense             88      160 B     72 B

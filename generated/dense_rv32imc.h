@@ -4,6 +4,7 @@
  *
  * model    dense_rv32imc.onnx, sha256 202f56b99a0773fa162c8bd65ba2eaf1cc25e67e568491c04dbacc5f8e6cb275
  * options  --target rv32imc --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef DENSE_RV32IMC_H
 #define DENSE_RV32IMC_H
@@ -38,7 +39,8 @@ extern "C" {
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds DENSE_RV32IMC_ARENA_BYTES bytes, aligned to DENSE_RV32IMC_ARENA_ALIGN.
+ * `arena` holds DENSE_RV32IMC_ARENA_BYTES bytes, aligned to DENSE_RV32IMC_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void dense_rv32imc_run(const int8_t *x, int8_t *y, void *arena);
 

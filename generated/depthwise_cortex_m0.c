@@ -3,6 +3,7 @@
  *
  * model    depthwise_cortex_m0.onnx, sha256 cfc05b37ff2703cc7ac3f802649fd377490f4f6255ccb64f4c228eb0781809af
  * options  --target cortex-m0 --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator     kernel            multiply-adds  constants  scratch
  * conv1  QLinearConv  scalar/depthwise          1 800      168 B    121 B

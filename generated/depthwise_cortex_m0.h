@@ -4,6 +4,7 @@
  *
  * model    depthwise_cortex_m0.onnx, sha256 cfc05b37ff2703cc7ac3f802649fd377490f4f6255ccb64f4c228eb0781809af
  * options  --target cortex-m0 --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef DEPTHWISE_CORTEX_M0_H
 #define DEPTHWISE_CORTEX_M0_H
@@ -38,7 +39,8 @@ extern "C" {
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds DEPTHWISE_CORTEX_M0_ARENA_BYTES bytes, aligned to DEPTHWISE_CORTEX_M0_ARENA_ALIGN.
+ * `arena` holds DEPTHWISE_CORTEX_M0_ARENA_BYTES bytes, aligned to DEPTHWISE_CORTEX_M0_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void depthwise_cortex_m0_run(const int8_t *x, int8_t *y, void *arena);
 

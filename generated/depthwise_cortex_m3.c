@@ -3,6 +3,7 @@
  *
  * model    depthwise_cortex_m3.onnx, sha256 d5ae67144159aef1db3522cb6b0174a243eed2eb2280619651f04723445f45c7
  * options  --target cortex-m3 --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator     kernel            multiply-adds  constants  scratch
  * conv1  QLinearConv  scalar/depthwise          1 800      168 B    440 B

@@ -4,6 +4,7 @@
  *
  * model    depthwise_cortex_m3.onnx, sha256 d5ae67144159aef1db3522cb6b0174a243eed2eb2280619651f04723445f45c7
  * options  --target cortex-m3 --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef DEPTHWISE_CORTEX_M3_H
 #define DEPTHWISE_CORTEX_M3_H
@@ -38,7 +39,8 @@ extern "C" {
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds DEPTHWISE_CORTEX_M3_ARENA_BYTES bytes, aligned to DEPTHWISE_CORTEX_M3_ARENA_ALIGN.
+ * `arena` holds DEPTHWISE_CORTEX_M3_ARENA_BYTES bytes, aligned to DEPTHWISE_CORTEX_M3_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void depthwise_cortex_m3_run(const int8_t *x, int8_t *y, void *arena);
 

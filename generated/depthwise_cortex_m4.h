@@ -4,6 +4,7 @@
  *
  * model    depthwise_cortex_m4.onnx, sha256 89740b5cc9f813de92291caf6e2a974d5d1634bdc0bd857aef2e49c1d5929bfb
  * options  --target cortex-m4 --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef DEPTHWISE_CORTEX_M4_H
 #define DEPTHWISE_CORTEX_M4_H

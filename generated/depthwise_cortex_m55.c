@@ -3,6 +3,7 @@
  *
  * model    depthwise_cortex_m55.onnx, sha256 1dfb1984834d84a2d414f92d4cd74507cc40bff05cc70d62c0876a0bd79c65de
  * options  --target cortex-m55 --layout nhwc --optimize speed --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator     kernel             multiply-adds  constants  scratch
  * conv1  QLinearConv  arm_mve/depthwise          1 800      240 B    396 B

@@ -4,6 +4,7 @@
  *
  * model    depthwise_cortex_m55.onnx, sha256 1dfb1984834d84a2d414f92d4cd74507cc40bff05cc70d62c0876a0bd79c65de
  * options  --target cortex-m55 --layout nhwc --optimize speed --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef DEPTHWISE_CORTEX_M55_H
 #define DEPTHWISE_CORTEX_M55_H
@@ -38,7 +39,8 @@ extern "C" {
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds DEPTHWISE_CORTEX_M55_ARENA_BYTES bytes, aligned to DEPTHWISE_CORTEX_M55_ARENA_ALIGN.
+ * `arena` holds DEPTHWISE_CORTEX_M55_ARENA_BYTES bytes, aligned to DEPTHWISE_CORTEX_M55_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void depthwise_cortex_m55_run(const int8_t *x, int8_t *y, void *arena);
 

@@ -3,6 +3,7 @@
  *
  * model    depthwise_nchw.onnx, sha256 74f1885eb310e5c47e3083f667cdb0b9a6371507e0c98c475401a7d1492a5d57
  * options  --target portable --layout model --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator     kernel                   multiply-adds  constants  scratch
  * conv1  QLinearConv  portable/depthwise_nchw          1 800      168 B    121 B

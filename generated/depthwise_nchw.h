@@ -4,6 +4,7 @@
  *
  * model    depthwise_nchw.onnx, sha256 74f1885eb310e5c47e3083f667cdb0b9a6371507e0c98c475401a7d1492a5d57
  * options  --target portable --layout model --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef DEPTHWISE_NCHW_H
 #define DEPTHWISE_NCHW_H
@@ -38,7 +39,8 @@ extern "C" {
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds DEPTHWISE_NCHW_ARENA_BYTES bytes, aligned to DEPTHWISE_NCHW_ARENA_ALIGN.
+ * `arena` holds DEPTHWISE_NCHW_ARENA_BYTES bytes, aligned to DEPTHWISE_NCHW_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void depthwise_nchw_run(const uint8_t *x, uint8_t *y, void *arena);
 

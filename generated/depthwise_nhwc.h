@@ -4,6 +4,7 @@
  *
  * model    depthwise_nhwc.onnx, sha256 639419bf276e5033f6084b5b56f6af4d1fdbe7cd68165158b0908b0a609dbb12
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef DEPTHWISE_NHWC_H
 #define DEPTHWISE_NHWC_H

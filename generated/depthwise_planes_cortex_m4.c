@@ -3,6 +3,7 @@
  *
  * model    depthwise_planes_cortex_m4.onnx, sha256 cd71f5b14c062c60c24050f40b3f3f66aba65677d2460ccf2ac25a4b0118e9cc
  * options  --target cortex-m4 --layout nhwc --optimize speed --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator     kernel             multiply-adds  constants  scratch
  * conv1  QLinearConv  arm_dsp/depthwise          4 000      480 B  1 248 B

@@ -4,6 +4,7 @@
  *
  * model    depthwise_planes_cortex_m4.onnx, sha256 cd71f5b14c062c60c24050f40b3f3f66aba65677d2460ccf2ac25a4b0118e9cc
  * options  --target cortex-m4 --layout nhwc --optimize speed --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef DEPTHWISE_PLANES_CORTEX_M4_H
 #define DEPTHWISE_PLANES_CORTEX_M4_H
@@ -38,7 +39,8 @@ extern "C" {
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds DEPTHWISE_PLANES_CORTEX_M4_ARENA_BYTES bytes, aligned to DEPTHWISE_PLANES_CORTEX_M4_ARENA_ALIGN.
+ * `arena` holds DEPTHWISE_PLANES_CORTEX_M4_ARENA_BYTES bytes, aligned to DEPTHWISE_PLANES_CORTEX_M4_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void depthwise_planes_cortex_m4_run(const int8_t *x, int8_t *y, void *arena);
 

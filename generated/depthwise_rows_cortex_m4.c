@@ -3,6 +3,7 @@
  *
  * model    depthwise_rows_cortex_m4.onnx, sha256 ce6d3bb80919a3eca9530f78638e188dd3b1b8d17986df712120523c1dc91a17
  * options  --target cortex-m4 --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator     kernel                  multiply-adds  constants  scratch
  * conv1  QLinearConv  arm_dsp/depthwise_rows          4 000      264 B      0 B

@@ -3,6 +3,7 @@
  *
  * model    float_nhwc.onnx, sha256 8cfe8a72ad9dfd291353e90d4c27ce2bf8a5d4d7ca1a4b37a868bc3f2a32adc0
  * options  --target portable --layout model --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator  kernel               multiply-adds  constants  scratch
  * conv1  Conv      portable/conv_float          3 888      448 B    248 B

@@ -4,6 +4,7 @@
  *
  * model    float_nhwc.onnx, sha256 8cfe8a72ad9dfd291353e90d4c27ce2bf8a5d4d7ca1a4b37a868bc3f2a32adc0
  * options  --target portable --layout model --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef FLOAT_NHWC_H
 #define FLOAT_NHWC_H
@@ -28,7 +29,8 @@ extern "C" {
  * Computes y from X.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds FLOAT_NHWC_ARENA_BYTES bytes, aligned to FLOAT_NHWC_ARENA_ALIGN.
+ * `arena` holds FLOAT_NHWC_ARENA_BYTES bytes, aligned to FLOAT_NHWC_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void float_nhwc_run(const float *X, float *y, void *arena);
 

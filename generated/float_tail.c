@@ -3,6 +3,7 @@
  *
  * model    float_tail.onnx, sha256 51534c5ea5cf5e92d6baee2032cb4310e19de313d1f4b64bb6db38c213f4e43e
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node      operator          kernel                 multiply-adds  constants  scratch
  * conv      QLinearConv       portable/pointwise               192       44 B      0 B

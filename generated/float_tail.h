@@ -4,6 +4,7 @@
  *
  * model    float_tail.onnx, sha256 51534c5ea5cf5e92d6baee2032cb4310e19de313d1f4b64bb6db38c213f4e43e
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef FLOAT_TAIL_H
 #define FLOAT_TAIL_H
@@ -33,7 +34,8 @@ extern "C" {
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds FLOAT_TAIL_ARENA_BYTES bytes, aligned to FLOAT_TAIL_ARENA_ALIGN.
+ * `arena` holds FLOAT_TAIL_ARENA_BYTES bytes, aligned to FLOAT_TAIL_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void float_tail_run(const int8_t *x, float *y, void *arena);
 

@@ -3,6 +3,7 @@
  *
  * model    narrow_cortex_m0.onnx, sha256 28992443514455de5e255d3a73bd034722d0be5939f996378d2734fcdf2d4575
  * options  --target cortex-m0 --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator     kernel       multiply-adds  constants  scratch
  * conv1  QLinearConv  scalar/conv            256       96 B     32 B

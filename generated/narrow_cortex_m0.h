@@ -4,6 +4,7 @@
  *
  * model    narrow_cortex_m0.onnx, sha256 28992443514455de5e255d3a73bd034722d0be5939f996378d2734fcdf2d4575
  * options  --target cortex-m0 --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef NARROW_CORTEX_M0_H
 #define NARROW_CORTEX_M0_H
@@ -38,7 +39,8 @@ extern "C" {
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds NARROW_CORTEX_M0_ARENA_BYTES bytes, aligned to NARROW_CORTEX_M0_ARENA_ALIGN.
+ * `arena` holds NARROW_CORTEX_M0_ARENA_BYTES bytes, aligned to NARROW_CORTEX_M0_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void narrow_cortex_m0_run(const int8_t *x, int8_t *y, void *arena);
 

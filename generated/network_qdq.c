@@ -3,6 +3,7 @@
  *
  * model    network_qdq.onnx, sha256 c6cb99ac4de46a1672af891e4f92805334acedc79833d34117e93c233c7552d2
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node           operator            kernel                     multiply-adds  constants  scratch
  * x_q            QuantizeLinear      portable/quantize                      0        0 B      0 B

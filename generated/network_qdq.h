@@ -4,6 +4,7 @@
  *
  * model    network_qdq.onnx, sha256 c6cb99ac4de46a1672af891e4f92805334acedc79833d34117e93c233c7552d2
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef NETWORK_QDQ_H
 #define NETWORK_QDQ_H
@@ -28,7 +29,8 @@ extern "C" {
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds NETWORK_QDQ_ARENA_BYTES bytes, aligned to NETWORK_QDQ_ARENA_ALIGN.
+ * `arena` holds NETWORK_QDQ_ARENA_BYTES bytes, aligned to NETWORK_QDQ_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void network_qdq_run(const float *x, float *y, void *arena);
 

@@ -3,6 +3,7 @@
  *
  * model    network_qop.onnx, sha256 17afeb631c981133e36944b00ee8aaf6a0efea820a1fa2410de0050c9c13ee57
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node    operator                  kernel                        multiply-adds  constants  scratch
  * stem    QLinearConv               portable/conv                         4 608      104 B     72 B

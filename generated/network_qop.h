@@ -4,6 +4,7 @@
  *
  * model    network_qop.onnx, sha256 17afeb631c981133e36944b00ee8aaf6a0efea820a1fa2410de0050c9c13ee57
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef NETWORK_QOP_H
 #define NETWORK_QOP_H
@@ -38,7 +39,8 @@ extern "C" {
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds NETWORK_QOP_ARENA_BYTES bytes, aligned to NETWORK_QOP_ARENA_ALIGN.
+ * `arena` holds NETWORK_QOP_ARENA_BYTES bytes, aligned to NETWORK_QOP_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void network_qop_run(const int8_t *x, int8_t *y, void *arena);
 

@@ -3,6 +3,7 @@
  *
  * model    orion_fp16x16.onnx, sha256 8f960704eb9ac04f484d4c45cde3ebe5e5c1c96eb32c3961cfcd12fadd9402e7
  * options  --target portable --layout model --optimize size --numerics orion-fp16x16
+ * numerics Orion's qlinear_conv in FP16X16
  *
  * node   operator     kernel               multiply-adds  constants  scratch
  * conv1  QLinearConv  portable/orion_conv            486    1 086 B     72 B

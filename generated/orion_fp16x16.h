@@ -4,6 +4,7 @@
  *
  * model    orion_fp16x16.onnx, sha256 8f960704eb9ac04f484d4c45cde3ebe5e5c1c96eb32c3961cfcd12fadd9402e7
  * options  --target portable --layout model --optimize size --numerics orion-fp16x16
+ * numerics Orion's qlinear_conv in FP16X16
  */
 #ifndef ORION_FP16X16_H
 #define ORION_FP16X16_H
@@ -38,7 +39,8 @@ extern "C" {
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds ORION_FP16X16_ARENA_BYTES bytes, aligned to ORION_FP16X16_ARENA_ALIGN.
+ * `arena` holds ORION_FP16X16_ARENA_BYTES bytes, aligned to ORION_FP16X16_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void orion_fp16x16_run(const int8_t *x, int8_t *y, void *arena);
 

@@ -4,6 +4,7 @@
  *
  * model    pointwise_cortex_m4.onnx, sha256 d1d0e750197cf41e58d5513d9a6774898b46ec1e1e235647791d76f52a5855bc
  * options  --target cortex-m4 --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef POINTWISE_CORTEX_M4_H
 #define POINTWISE_CORTEX_M4_H

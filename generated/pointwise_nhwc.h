@@ -4,6 +4,7 @@
  *
  * model    pointwise_nhwc.onnx, sha256 1c758de319d42e74e05b0d517581c072658026cf595657014405934fd920d972
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef POINTWISE_NHWC_H
 #define POINTWISE_NHWC_H

@@ -3,6 +3,7 @@
  *
  * model    pointwise_speed.onnx, sha256 ce23dba8b65f88c8f93990bb6e5db5e1608d9d4d68fa83f9032300d7c86426dd
  * options  --target portable --layout model --optimize speed --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator     kernel              multiply-adds  constants  scratch
  * conv1  QLinearConv  portable/pointwise          3 200      192 B    128 B

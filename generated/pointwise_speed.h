@@ -4,6 +4,7 @@
  *
  * model    pointwise_speed.onnx, sha256 ce23dba8b65f88c8f93990bb6e5db5e1608d9d4d68fa83f9032300d7c86426dd
  * options  --target portable --layout model --optimize speed --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef POINTWISE_SPEED_H
 #define POINTWISE_SPEED_H
@@ -38,7 +39,8 @@ extern "C" {
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds POINTWISE_SPEED_ARENA_BYTES bytes, aligned to POINTWISE_SPEED_ARENA_ALIGN.
+ * `arena` holds POINTWISE_SPEED_ARENA_BYTES bytes, aligned to POINTWISE_SPEED_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void pointwise_speed_run(const int8_t *x, int8_t *y, void *arena);
 

@@ -3,6 +3,7 @@
  *
  * model    short_window_cortex_m4.onnx, sha256 a3977bfab70cadc0f3b7481b1ad84ca1f4fd73aaeed661d4459375010911129b
  * options  --target cortex-m4 --layout nhwc --optimize speed --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator     kernel                multiply-adds  constants  scratch
  * conv1  QLinearConv  arm_dsp/short_window            960      160 B      0 B

@@ -3,6 +3,7 @@
  *
  * model    sum_and_mean_cortex_m4.onnx, sha256 5f71e1bf18d541bfd3d2de5ac151a1978676cb69b65e5aa604aba70acd92b0d8
  * options  --target cortex-m4 --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node     operator                  kernel                       multiply-adds  constants  scratch
  * largest  MaxPool                   portable/max_pool                        0        0 B      0 B

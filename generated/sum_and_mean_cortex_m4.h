@@ -4,6 +4,7 @@
  *
  * model    sum_and_mean_cortex_m4.onnx, sha256 5f71e1bf18d541bfd3d2de5ac151a1978676cb69b65e5aa604aba70acd92b0d8
  * options  --target cortex-m4 --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef SUM_AND_MEAN_CORTEX_M4_H
 #define SUM_AND_MEAN_CORTEX_M4_H
@@ -38,7 +39,8 @@ extern "C" {
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds SUM_AND_MEAN_CORTEX_M4_ARENA_BYTES bytes, aligned to SUM_AND_MEAN_CORTEX_M4_ARENA_ALIGN.
+ * `arena` holds SUM_AND_MEAN_CORTEX_M4_ARENA_BYTES bytes, aligned to SUM_AND_MEAN_CORTEX_M4_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void sum_and_mean_cortex_m4_run(const int8_t *x, int8_t *y, void *arena);
 

@@ -3,6 +3,7 @@
  *
  * model    tie_window.onnx, sha256 bc238575a89695be058d677c913a936e334606abbeb72eeac79ff3c5a1430ae4
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator     kernel              multiply-adds  constants  scratch
  * conv1  QLinearConv  portable/pointwise            512       96 B      0 B

@@ -3,6 +3,7 @@
  *
  * model    wide.onnx, sha256 4398294cd41d8092d1ac9bd33a5d247960180c2e23d4f197308eaf0c60fc39a9
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator     kernel              multiply-adds  constants  scratch
  * conv1  QLinearConv  portable/pointwise            512       64 B      0 B

@@ -3,6 +3,7 @@
  *
  * model    winograd_cortex_m3.onnx, sha256 1d0507812de4412ecf36870c2b33a015302be6f198987116fc525268fa749d5f
  * options  --target cortex-m3 --layout nhwc --optimize speed --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator     kernel           multiply-adds  constants  scratch
  * conv1  QLinearConv  scalar/winograd          9 216      544 B    768 B

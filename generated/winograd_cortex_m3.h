@@ -4,6 +4,7 @@
  *
  * model    winograd_cortex_m3.onnx, sha256 1d0507812de4412ecf36870c2b33a015302be6f198987116fc525268fa749d5f
  * options  --target cortex-m3 --layout nhwc --optimize speed --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef WINOGRAD_CORTEX_M3_H
 #define WINOGRAD_CORTEX_M3_H
@@ -38,7 +39,8 @@ extern "C" {
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds WINOGRAD_CORTEX_M3_ARENA_BYTES bytes, aligned to WINOGRAD_CORTEX_M3_ARENA_ALIGN.
+ * `arena` holds WINOGRAD_CORTEX_M3_ARENA_BYTES bytes, aligned to WINOGRAD_CORTEX_M3_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void winograd_cortex_m3_run(const int8_t *x, int8_t *y, void *arena);
 

@@ -3,6 +3,7 @@
  *
  * model    winograd_cortex_m4.onnx, sha256 5ba5334b8312f10f91d94c568ad2bbcc2a8a4cebaca9b681d54c3849f0e3aff0
  * options  --target cortex-m4 --layout nhwc --optimize speed --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node   operator     kernel            multiply-adds  constants  scratch
  * conv1  QLinearConv  arm_dsp/winograd          4 608      592 B  1 152 B

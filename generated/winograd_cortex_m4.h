@@ -4,6 +4,7 @@
  *
  * model    winograd_cortex_m4.onnx, sha256 5ba5334b8312f10f91d94c568ad2bbcc2a8a4cebaca9b681d54c3849f0e3aff0
  * options  --target cortex-m4 --layout nhwc --optimize speed --numerics onnxruntime
+ * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef WINOGRAD_CORTEX_M4_H
 #define WINOGRAD_CORTEX_M4_H
@@ -38,7 +39,8 @@ extern "C" {
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
- * `arena` holds WINOGRAD_CORTEX_M4_ARENA_BYTES bytes, aligned to WINOGRAD_CORTEX_M4_ARENA_ALIGN.
+ * `arena` holds WINOGRAD_CORTEX_M4_ARENA_BYTES bytes, aligned to WINOGRAD_CORTEX_M4_ARENA_ALIGN,
+ * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void winograd_cortex_m4_run(const int8_t *x, int8_t *y, void *arena);
 

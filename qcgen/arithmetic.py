@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import exp, log
 
@@ -11,6 +12,31 @@ from qcgen.ir.program import Float32s, Int64s
 from qcgen.ir.types import Array
 
 Float32 = np.float32
+
+ONNXRUNTIME = "1.32.0"
+"""The onnxruntime that is meant: other versions, and other instruction sets, give some operators other numbers.
+
+This one runs on a processor with fused multiply-add (without it some sums are a code off) and with 8-bit dot products
+(without them products of uint8 and int8 saturate): x86-64 with FMA3 and AVX512-VNNI or AVX-VNNI.
+"""
+
+SESSION: Mapping[str, str] = {"session.qdqisint8allowed": "1"}
+"""The options of its session: int8 stays int8 in QDQ models, as it does on Arm by default."""
+
+
+def meant(numerics: str) -> Mapping[str, object]:
+    """What outputs are equal to, for programs to read; ``numerics`` is the option of that name."""
+    if numerics != "onnxruntime":
+        return {"numerics": numerics}
+    return {"onnxruntime": ONNXRUNTIME, "fma": True, "vnni": True, "session": dict(SESSION)}
+
+
+def meant_text(numerics: str) -> str:
+    """What outputs are equal to, for people."""
+    if numerics != "onnxruntime":
+        return f"Orion's qlinear_conv in {numerics.removeprefix('orion-').upper()}"
+    session = ", ".join(f"{key}={value}" for key, value in SESSION.items())
+    return f"onnxruntime {ONNXRUNTIME} with fused multiply-add and VNNI, {session}"
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from qcgen.arithmetic import meant
 from qcgen.ir.plan import Call, Plan, View
 from qcgen.ir.program import Conv, Operator, OrionConv, inputs_of, macs_of
 from qcgen.ir.types import DType
@@ -53,6 +54,7 @@ class Report:
     """A model. ``weights_bytes``: constant tables in flash; ``flash_bytes``: the same (code depends on the compiler).
 
     ``arena_bytes``: what the caller must lend, ``arena_lower_bound_bytes``: what no placement of its parts undercuts.
+    ``arithmetic``: what the outputs are equal to, which onnxruntime on which processor with which session options.
     ``unsimplified``: what the model would cost if what is proved to be without effect were kept. ``instructions``: the
     sum over the nodes for which it is known, None if there is none.
     """
@@ -61,6 +63,7 @@ class Report:
     model: str
     sha256: str
     options: Mapping[str, object]
+    arithmetic: Mapping[str, object]
     macs: int
     weights_bytes: int
     flash_bytes: int
@@ -89,6 +92,7 @@ def report(plan: Plan, unsimplified: Plan | None = None) -> Report:
         model=plan.model,
         sha256=plan.sha256,
         options=asdict(plan.options),
+        arithmetic=meant(plan.options.numerics),
         macs=own.macs,
         weights_bytes=own.weights_bytes,
         flash_bytes=own.weights_bytes,

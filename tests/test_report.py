@@ -7,6 +7,7 @@ import pytest
 from models import conv_integer, float_conv, qlinear_conv, random_weights
 
 import qcgen
+from qcgen.arithmetic import ONNXRUNTIME, meant, meant_text
 from qcgen.cli.report_text import bound, forms, forms_text, node_table, passed_over, saved, summary
 from qcgen.cli.table import counted, number, table
 from qcgen.report import Figures
@@ -24,6 +25,21 @@ def test_json_has_the_fields_that_others_build_on(artifact):
     [node] = report["nodes"]
     assert {"name", "op", "kernel", "macs", "scratch_bytes", "accumulator", "requantize"} <= set(node)
     assert (node["name"], node["op"]) == ("conv1", "QLinearConv")
+
+
+def test_the_report_and_both_files_name_the_onnxruntime_that_is_meant(artifact):
+    meant = json.loads(artifact.report.to_json())["arithmetic"]
+    session = {"session.qdqisint8allowed": "1"}
+    assert meant == {"onnxruntime": ONNXRUNTIME, "fma": True, "vnni": True, "session": session}
+    for text in artifact.files.values():
+        head, _, _ = text.partition("#")
+        assert f"numerics {meant_text('onnxruntime')}\n" in head
+
+
+def test_orion_s_arithmetic_names_no_onnxruntime():
+    assert meant("orion-fp16x16") == {"numerics": "orion-fp16x16"}
+    assert meant_text("orion-fp16x16") == "Orion's qlinear_conv in FP16X16"
+    assert meant_text("onnxruntime").startswith(f"onnxruntime {ONNXRUNTIME} with fused multiply-add and VNNI, session.")
 
 
 def test_macs_count_every_product_of_every_image(artifact):

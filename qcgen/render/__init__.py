@@ -8,6 +8,7 @@ from pathlib import Path
 
 import jinja2
 
+from qcgen.arithmetic import meant_text
 from qcgen.ir.plan import Call, InArena, Plan
 from qcgen.plan.names import SUPPORT_NAMES
 from qcgen.render.filters import comment, extent, int32, int64, one_line, place, real, rows, thousands
@@ -32,6 +33,7 @@ def render(plan: Plan) -> dict[str, str]:
         "PREFIX": plan.prefix.upper(),
         "version": __version__,
         "options": options_text(plan),
+        "meant": meant_text(plan.options.numerics),
         "bodies": bodies,
         "advice": advice,
         "support": support,

@@ -34,6 +34,16 @@ class ModelRejected(Exception):
         return "\n".join(str(problem) for problem in self.problems)
 
 
+class ProofFailed(Exception):
+    """Numbers that were to go into the C are not what is claimed of them: a defect of qcgen, and nothing is written."""
+
+
+def prove(holds: bool, claim: str) -> None:
+    """Raises ProofFailed unless the claim holds; an ``assert`` would be gone under ``python -O``."""
+    if not holds:
+        raise ProofFailed(f"not proved: {claim}")
+
+
 class ToolMissing(Exception):
     """A tool outside Python, such as a C compiler, is needed and was not found, or failed."""
 

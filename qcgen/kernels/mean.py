@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from qcgen.errors import prove
 from qcgen.intervals import INT32_MAX, Reach
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import GlobalAveragePool, Operator, Requantize
@@ -28,9 +29,9 @@ def prepare_mean(op: Operator, setting: Setting) -> Prepared:
     reach = reach_of(op, op.requantize)
     scale = "x_scale / (pixels * y_scale)"
     epilogue = prepare_requantize(op.requantize, op.y.dtype.c, reach, setting.features, scale=scale, is_alone=True)
-    assert op.requantize.scale.size == 1, "all channels have one scale"
+    prove(op.requantize.scale.size == 1, "all channels have one scale")
     start = epilogue.addend - op.pixels * (op.x.zero_point or 0)
-    assert abs(start).max() + 255 * op.pixels <= INT32_MAX, "no sum of an image that fits a memory overflows"
+    prove(bool(abs(start).max() + 255 * op.pixels <= INT32_MAX), "no sum of an image that fits a memory overflows")
     context = names | {"is_float": False, "start": int(start[0]), "output": epilogue.output}
     scratch = (Scratch(4 * _channels(op), 4),) if names["channels_last"] else ()
     return Prepared(epilogue.constants, context, scratch, ("compiler", *epilogue.support), epilogue.certificate)

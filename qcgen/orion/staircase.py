@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from qcgen.errors import prove
 from qcgen.ir.program import Int64s, OrionConv
 from qcgen.orion.arithmetic import HIGHEST, LOWEST, requantize_orion
 from qcgen.orion.intervals import reachable as reachable
@@ -36,7 +37,7 @@ def certify(op: OrionConv, steps: Int64s) -> int:
     low, high = reachable(op)
     acc = np.unique(np.clip(np.concatenate([[low, high], steps - 1, steps]), low, high))
     codes = np.searchsorted(steps, acc, side="right") + LOWEST
-    assert np.array_equal(codes, requantize_orion(op, acc)), "the staircase is not the formula"
+    prove(np.array_equal(codes, requantize_orion(op, acc)), "the staircase is the formula")
     return int(acc.size)
 
 

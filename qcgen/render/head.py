@@ -55,7 +55,7 @@ PAIR_FORMS = {
 MEAN_FORMS = {
     "line": "an integer line over the sum of a window's codes",
     "tie window": "an integer line over the sum of a window's codes, and next to a step float32 arithmetic in integers",
-    "emulated": "float32 arithmetic in integers, tap by tap",
+    "emulated": "the float32 operations of onnxruntime, tap by tap, in integers",
 }
 """How the mean of a window is found, by the form in the certificate."""
 
@@ -80,25 +80,26 @@ def _sums(call: Call) -> Iterator[tuple[str, str]]:
 
 
 def _outputs(call: Call) -> Iterator[tuple[str, str]]:
-    """Why a node's outputs are right."""
+    """Why a node's outputs are right; nothing is claimed where nothing was compared."""
     forms = call.certificate.requantize
     points = thousands(call.certificate.comparisons)
     match call.op:
         case Softmax():
             yield "output", "the float32 operations of onnxruntime, one after the other, in integers"
-        case QuantizedBinary() if forms:
+        case QuantizedBinary() if forms and call.certificate.comparisons:
             how = PAIR_FORMS[next(iter(forms))]
             yield "output", f"{how}: equal to {JUDGE} for all {points} pairs of codes that can occur"
+        case AveragePool() if forms and not call.certificate.comparisons:
+            yield "output", MEAN_FORMS[next(iter(forms))]
         case AveragePool() if forms:
-            form = next(iter(forms))
-            text = f"{MEAN_FORMS[form]}: equal to {JUDGE} for every window"
-            if form != "emulated":
-                text += f" (compared for all {points} sums)"
-                text += "; at the border as float32 arithmetic in integers" if call.context["has_border"] else ""
+            text = (
+                f"{MEAN_FORMS[next(iter(forms))]}: equal to {JUDGE} for every window (compared for all {points} sums)"
+            )
+            text += "; at the border as float32 arithmetic in integers" if call.context["has_border"] else ""
             yield "output", text
-        case GlobalAveragePool() if forms:
+        case GlobalAveragePool() if forms and call.certificate.comparisons:
             yield "requantize", f"{next(iter(forms))}: {_equal(JUDGE, 'sum', points)}"
-        case _ if forms:
+        case _ if forms and call.certificate.comparisons:
             total = sum(forms.values())
             counts = ", ".join(f"{form} {count} of {total}" for form, count in forms.items())
             judge = "Orion's fixed-point arithmetic" if isinstance(call.op, OrionConv) else JUDGE

@@ -9,6 +9,7 @@ from typing import Any, Literal, assert_never
 import numpy as np
 import numpy.typing as npt
 
+from qcgen.errors import prove
 from qcgen.intervals import INT32_MAX
 from qcgen.ir.program import Int64s
 from qcgen.requantize.emulate import emulate
@@ -116,6 +117,8 @@ def evaluate(fixed: FixedPoint, stairs: Staircase, acc: Int64s) -> Int64s:
 def certify(fixed: FixedPoint, stairs: Staircase) -> int:
     """The certificate: y of the C equals equation (1) for every reachable accumulator; returns the points compared.
 
+    Raises ProofFailed if that is not so.
+
     Both never decrease (inside a tie window the C emulates; it is monotone because the emulation equals equation (1)
     and the line outside equals it too). So they agree everywhere if they agree on both sides of every threshold and at
     both ends of the interval. No variable leaves its C type, which for a line need only be seen at the ends.
@@ -123,10 +126,10 @@ def certify(fixed: FixedPoint, stairs: Staircase) -> int:
     lo, hi = stairs.lo[:, None], stairs.hi[:, None]
     sides = np.concatenate([lo, hi, stairs.thresholds, stairs.thresholds - 1], axis=1)
     points = np.clip(sides, lo, hi)
-    assert np.array_equal(evaluate(fixed, stairs, points), stairs.at(points)), "the requantization is not exact"
+    prove(np.array_equal(evaluate(fixed, stairs, points), stairs.at(points)), "the requantization is exact")
     if fixed.is_guarded:
         _certify_windows(fixed, stairs)
-    assert fits(fixed, stairs).all(), "a variable leaves its C type"
+    prove(bool(fits(fixed, stairs).all()), "every variable stays within its C type")
     return int(points.size)
 
 
@@ -137,7 +140,8 @@ def _certify_windows(fixed: FixedPoint, stairs: Staircase) -> None:
     between the two.
     """
     always = fixed.guard >= windows_that_never_close(fixed.shift)
-    assert ((window_needed(fixed, stairs) <= fixed.guard) | always).all(), "a tie window is too narrow"
+    wide_enough = (window_needed(fixed, stairs) <= fixed.guard) | always
+    prove(bool(wide_enough.all()), "tie windows cover all that their lines miss")
 
 
 def windows_that_never_close(shift: int) -> int:

@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 
+from qcgen.errors import prove
 from qcgen.ir.program import Int64s
 from qcgen.requantize.staircase import Bools
 
@@ -65,7 +66,7 @@ def fit(pairs: Pairs) -> PairLine:
     if found is None:
         return PairLine("table", (), 0, (), 0, 0, 0, None, np.zeros(0, np.int64), 0, pairs.codes.size)
     wrong = np.flatnonzero(evaluate(found, pairs) != pairs.codes)
-    assert np.array_equal(wrong, found.exceptions), "the exceptions are all the pairs that differ"
+    prove(np.array_equal(wrong, found.exceptions), "the exceptions are all the pairs that differ")
     return replace(found, comparisons=pairs.codes.size)
 
 

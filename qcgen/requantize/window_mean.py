@@ -8,6 +8,7 @@ from math import ceil, log2
 import numpy as np
 
 from qcgen.arithmetic import Quantization
+from qcgen.errors import prove
 from qcgen.requantize.average import average_staircase
 from qcgen.requantize.staircase import Bools
 
@@ -54,5 +55,5 @@ def fit(taps: int, x_by: Quantization, y_by: Quantization, x_range: tuple[int, i
     guard = int(apart[wrong].max())
     if 2 * guard >= half:
         return always
-    assert not wrong[apart > guard].any(), "the line is exact outside the window"
+    prove(not wrong[apart > guard].any(), "the line is exact outside the window")
     return MeanLine(slope, offset, shift, guard, False, interval, h.size)

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 
+from qcgen.errors import prove
 from qcgen.ir.program import Int64s
 from qcgen.kernels.arm_dsp.toom_cook import ToomCook, algorithms
 from qcgen.kernels.plane import PlaneAxis
@@ -72,7 +73,7 @@ class Tile:
     def bias(self) -> int:
         """What keeps all values from below zero."""
         low, high = self._range
-        assert high - low < 2**15, "all values fit the half of a word"
+        prove(high - low < 2**15, "all values fit the half of a word")
         return -low
 
     def weights(self, taps: Int64s) -> Int64s:

@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from qcgen.errors import prove
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Int64s, Operator, OrionConv
 from qcgen.ir.types import Layout
@@ -86,7 +87,7 @@ def _spacing_of_x(op: OrionConv) -> EvenSpacing:
     codes = np.arange(-128, 128, dtype=np.int64)
     unit = int(op.x_values[1] - op.x_values[0])
     zero_point = -128 - int(op.x_values[0]) // unit
-    assert np.array_equal((codes - zero_point) * unit, op.x_values), "an int8 zero point makes all values multiples"
+    prove(np.array_equal((codes - zero_point) * unit, op.x_values), "all values of x are multiples of one unit")
     return EvenSpacing(codes, zero_point, unit)
 
 

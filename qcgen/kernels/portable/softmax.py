@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from qcgen.errors import prove
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import FloatSoftmax, Operator, Softmax, Tensor
 from qcgen.ir.types import Array
@@ -28,7 +29,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     """Tables of the exponentials and of their products with the factor, as the words of float32 numbers."""
     assert isinstance(op, Softmax)
     products = op.table * np.float32(op.factor)
-    assert np.isfinite(products).all(), "check refuses factors that overflow"
+    prove(bool(np.isfinite(products).all()), "no product of an exponential and the factor overflows")
     constants = (
         Constants(
             "exponentials", "uint32_t", _words(op.table), "exponentials of x - max x = -255, ..., 0, as float32."

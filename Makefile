@@ -5,13 +5,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 # One process per core; the tests of a file share what they compile.
 PYTEST = $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+# What make fuzz tries.
+COUNT ?= 2000
+SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test emulated exhaustive costs bench bench-networks bench-cortex networks generated clean c-compiler
+.PHONY: help demo test fuzz emulated exhaustive costs bench bench-networks bench-cortex networks generated clean c-compiler
 
 help:
 	@echo "make demo        compile a small network, verify the C on this machine, recognize handwritten digits with it"
 	@echo "make test        set up .venv, then lint, type checks, import contracts and all tests"
+	@echo "make fuzz        COUNT mutated models from SEED: each is rejected, or becomes C that is built and run; ONLY replays one"
 	@echo "make emulated    every case on every emulated core, on a big-endian machine and on an AVR (minutes)"
 	@echo "make exhaustive  the tests that walk through all 2^32 accumulators (minutes)"
 	@echo "make costs       predicted beside measured instructions of many layers, for every kernel and core (minutes)"
@@ -31,6 +35,9 @@ test: c-compiler .venv/dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(PYTEST)
+
+fuzz: c-compiler .venv/dev
+	@PYTHONPATH=tests $(BIN)/python -m fuzz --count $(COUNT) --seed $(SEED) $(if $(ONLY),--only $(ONLY)) --folder build/fuzz
 
 emulated: c-compiler .venv/dev
 	$(PYTEST) --emulated -m emulated

@@ -1,0 +1,1 @@
+"""A structure-aware mutation fuzzer over ONNX models: the only outcomes are right C and ``ModelRejected``."""

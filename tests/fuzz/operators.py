@@ -1,0 +1,192 @@
+"""One small valid model for every operator that can be compiled, by (domain, op_type): what mutation starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from models import MICROSOFT, NHWC, Spec, conv_integer, float_conv, node_model, qlinear_conv, random_weights
+from onnx import ModelProto, helper
+
+from qcgen.infer.lookup import LOOKUP
+
+IMAGE = (1, 2, 4, 5)
+X: Mapping[str, Spec] = {"X": ("float", IMAGE)}
+CODES: Mapping[str, Spec] = {"X": ("int8", IMAGE)}
+
+
+def scale(value: Any = 0.05) -> np.ndarray:
+    return np.asarray(value, np.float32)
+
+
+def zero(value: Any = 3, dtype: str = "uint8") -> np.ndarray:
+    return np.asarray(value, dtype)
+
+
+def ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+ONE: Mapping[str, Spec] = {
+    "X": ("uint8", IMAGE),
+    "X_scale": scale(),
+    "X_zero_point": zero(),
+    "Y_scale": scale(0.07),
+    "Y_zero_point": zero(100),
+}
+TWO: Mapping[str, Spec] = {
+    "A": ("int8", IMAGE),
+    "A_scale": scale(),
+    "A_zero_point": zero(-4, "int8"),
+    "B": ("int8", (2, 1, 5)),
+    "B_scale": scale(0.03),
+    "B_zero_point": zero(9, "int8"),
+    "C_scale": scale(0.06),
+    "C_zero_point": zero(0, "int8"),
+}
+MATMUL: Mapping[str, Spec] = {
+    "a": ("uint8", (2, 5)),
+    "a_scale": scale(0.02),
+    "a_zero_point": zero(),
+    "b": random_weights((5, 4)),
+    "b_scale": scale([0.01, 0.02, 0.015, 0.03]),
+    "b_zero_point": zero([0] * 4, "int8"),
+}
+PARTS: Mapping[str, Spec] = {
+    "Y_scale": scale(),
+    "Y_zero_point": zero(),
+    "a": ("uint8", IMAGE),
+    "a_scale": scale(0.04),
+    "a_zero_point": zero(),
+    "b": ("uint8", IMAGE),
+    "b_scale": scale(0.03),
+    "b_zero_point": zero(7),
+}
+RESIZE: Mapping[str, Spec] = {"X": ("int8", IMAGE), "roi": None, "scales": scale([1, 1, 2, 1.5])}
+SLICE: Mapping[str, Spec] = {
+    "X": ("int8", IMAGE),
+    "starts": ints(0, -1),
+    "ends": ints(2, -9),
+    "axes": ints(2, 3),
+    "steps": ints(1, -2),
+}
+WINDOW = {"kernel_shape": [2, 2], "strides": [2, 1], "pads": [0, 1, 0, 0]}
+Y2 = {"y": None, "z": None}
+
+NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = {
+    ("", "Add"): ({"A": ("float", IMAGE), "B": ("float", (5,))}, {}),
+    ("", "AveragePool"): (X, {**WINDOW, "count_include_pad": 1}),
+    ("", "Cast"): (X, {"to": 1}),
+    ("", "Clip"): ({**X, "min": scale(-1), "max": scale(2)}, {}),
+    ("", "Concat"): ({"a": ("int8", IMAGE), "b": ("int8", (1, 3, 4, 5))}, {"axis": 1}),
+    ("", "DequantizeLinear"): ({**CODES, "s": scale(), "z": zero(1, "int8")}, {}),
+    ("", "Div"): ({**X, "B": scale(3)}, {}),
+    ("", "Dropout"): (X, {}),
+    ("", "Flatten"): (CODES, {"axis": 2}),
+    ("", "Gemm"): (
+        {"A": ("float", (2, 3)), "B": random_weights((4, 3), "float32"), "C": scale([1, 2, 3, 4])},
+        {"transB": 1, "alpha": 0.5},
+    ),
+    ("", "GlobalAveragePool"): (X, {}),
+    ("", "HardSigmoid"): (X, {"alpha": 0.3, "beta": 0.4}),
+    ("", "HardSwish"): (X, {"opset": 14}),
+    ("", "Identity"): (CODES, {}),
+    ("", "LeakyRelu"): (X, {"alpha": 0.1}),
+    ("", "MatMul"): ({"A": ("float", (2, 3)), "B": random_weights((3, 4), "float32")}, {}),
+    ("", "MatMulInteger"): (
+        {"A": ("uint8", (2, 5)), "B": random_weights((5, 4)), "a_zero": zero(9), "b_zero": zero(0, "int8")},
+        {},
+    ),
+    ("", "MaxPool"): (CODES, {**WINDOW, "dilations": [1, 2]}),
+    ("", "Mul"): ({**X, "B": scale([[2], [3], [4], [5]])}, {}),
+    ("", "Pad"): ({**CODES, "pads": ints(0, 0, 1, 0, 0, 0, 0, 2), "value": zero(4, "int8")}, {}),
+    ("", "QLinearMatMul"): ({**MATMUL, "y_scale": scale(), "y_zero_point": zero()}, {}),
+    ("", "QuantizeLinear"): ({**X, "s": scale(), "z": zero()}, {}),
+    ("", "ReduceMean"): (X, {"axes": [2, 3], "keepdims": 0}),
+    ("", "Relu"): (X, {}),
+    ("", "Reshape"): ({**CODES, "shape": ints(0, -1, 5)}, {}),
+    ("", "Resize"): (RESIZE, {"mode": "nearest", "nearest_mode": "floor"}),
+    ("", "Sigmoid"): (X, {}),
+    ("", "Slice"): (SLICE, {}),
+    ("", "Softmax"): (X, {"axis": 1}),
+    ("", "Split"): ({**CODES, "split": ints(3, 2)}, {"axis": 3, "outputs": Y2}),
+    ("", "Squeeze"): ({**CODES, "axes": ints(0)}, {}),
+    ("", "Sub"): ({"A": ("float", IMAGE), "B": ("float", IMAGE)}, {}),
+    ("", "Tanh"): (X, {}),
+    ("", "Transpose"): (CODES, {"perm": [0, 3, 1, 2]}),
+    ("", "Unsqueeze"): ({**CODES, "axes": ints(1)}, {}),
+    (MICROSOFT, "DequantizeLinear"): ({**CODES, "s": scale(), "z": zero(1, "int8")}, {}),
+    (MICROSOFT, "NhwcMaxPool"): (CODES, WINDOW),
+    (MICROSOFT, "QGemm"): (
+        {**MATMUL, "C": np.array([1, -200, 3000, 4], np.int32), "y_scale": scale(), "y_zero_point": zero()},
+        {"alpha": 1.0, "transB": 0},
+    ),
+    (MICROSOFT, "QLinearAdd"): (TWO, {}),
+    (MICROSOFT, "QLinearAveragePool"): (ONE, {**WINDOW, "channels_last": 0}),
+    (MICROSOFT, "QLinearConcat"): (PARTS, {"axis": 1}),
+    (MICROSOFT, "QLinearGlobalAveragePool"): (ONE, {"channels_last": 0}),
+    (MICROSOFT, "QLinearLeakyRelu"): (ONE, {"alpha": 0.1}),
+    (MICROSOFT, "QLinearMul"): (TWO, {}),
+    (MICROSOFT, "QLinearSigmoid"): (ONE, {}),
+    (MICROSOFT, "QLinearSoftmax"): (ONE, {"axis": 1}),
+    (MICROSOFT, "QuantizeLinear"): ({**X, "s": scale(), "z": zero()}, {}),
+    (NHWC, "AveragePool"): (X, WINDOW),
+    (NHWC, "GlobalAveragePool"): (X, {}),
+    (NHWC, "MaxPool"): (CODES, WINDOW),
+    LOOKUP: ({**ONE, "table": np.arange(256).astype(np.uint8)}, {}),
+}
+"""Operands and attributes of every operator that is no convolution."""
+
+FOLDED: Mapping[str, tuple[Mapping[str, Spec], Mapping[str, Any]]] = {
+    "ConstantOfShape": ({"shape": ints(1, 1, 4, 5)}, {}),
+    "Expand": ({"a": scale(2), "shape": ints(1, 1, 4, 5)}, {}),
+    "Gather": ({"a": scale([1, 2, 3]), "indices": ints(2)}, {}),
+    "Neg": ({"a": scale([1, 2, 3, 4, 5])}, {}),
+    "Pad": ({"a": scale([1, 2, 3]), "pads": ints(1, 1)}, {}),
+    "Slice": ({"a": scale([1, 2, 3]), "starts": ints(1), "ends": ints(2)}, {}),
+    "Unsqueeze": ({"a": scale([1, 2, 3, 4, 5]), "axes": ints(0)}, {}),
+}
+"""Operators that are computed when a model is compiled; their result is added to an input."""
+
+_FLOAT_WEIGHTS = random_weights((3, 2, 2, 2), "float32")
+
+CONVOLUTIONS: Mapping[str, Any] = {
+    "QLinearConv": partial(qlinear_conv, IMAGE, random_weights((3, 2, 2, 2)), w_scale=[0.01, 0.02, 0.03],
+                           w_zero_point=[0, 0, 0], bias=[1, 200, -300], pads=[1, 0, 0, 1]),
+    "QLinearConv of uint8 weights": partial(qlinear_conv, IMAGE, random_weights((2, 1, 3, 3), "uint8"), group=2,
+                                            w_zero_point=120, auto_pad="SAME_UPPER"),
+    "NHWC QLinearConv": partial(qlinear_conv, (1, 4, 5, 2), random_weights((3, 2, 2, 2)), domain=NHWC),
+    "microsoft QLinearConv": partial(qlinear_conv, IMAGE, random_weights((3, 2, 2, 2)), domain=MICROSOFT),
+    "ConvInteger": partial(conv_integer, IMAGE, random_weights((3, 2, 2, 2)), x_zero_point=3),
+    "Conv": partial(float_conv, IMAGE, _FLOAT_WEIGHTS, scale([1, 2, 3]), strides=[1, 2]),
+    "FusedConv": partial(float_conv, IMAGE, _FLOAT_WEIGHTS, op_type="FusedConv", domain=MICROSOFT,
+                         activation="HardSigmoid", activation_params=[0.3, 0.4]),
+    "NhwcFusedConv": partial(float_conv, (1, 4, 5, 2), _FLOAT_WEIGHTS, op_type="NhwcFusedConv", domain=MICROSOFT,
+                             activation="Relu"),
+    "NHWC Conv": partial(float_conv, (1, 4, 5, 2), _FLOAT_WEIGHTS, domain=NHWC),
+}  # fmt: skip
+
+
+def operator_models() -> dict[str, ModelProto]:
+    """A model for every operator, by a name that says which."""
+    found = {
+        f"{domain} {op_type}".strip(): node_model(op_type, operands, domain=domain, **attributes)
+        for (domain, op_type), (operands, attributes) in NODES.items()
+    }
+    # node_model takes opset as the model's.
+    found[f"{MICROSOFT} QLinearSoftmax"].graph.node[0].attribute.append(helper.make_attribute("opset", 13))
+    found |= {name: build() for name, build in CONVOLUTIONS.items()}
+    return found | {f"folded {op_type}": _folded(op_type, *rest) for op_type, rest in FOLDED.items()}
+
+
+def _folded(op_type: str, operands: Mapping[str, Spec], attributes: Mapping[str, Any]) -> ModelProto:
+    """The operator's result, which is constant, added to an input."""
+    model = node_model(op_type, operands, **attributes)
+    sum_ = node_model("Add", {"X": ("float", IMAGE), "y": None}, {"sum": None}, node_name="sum")
+    sum_.graph.node[0].input[1] = "y"
+    model.graph.node.append(sum_.graph.node[0])
+    model.graph.input.append(sum_.graph.input[0])
+    model.graph.output[0].name = "sum"
+    return model

@@ -1,0 +1,194 @@
+"""One mutant in a child process: compiled within limits, and, if it is accepted, evaluated by the reference."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import resource
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import qcgen
+from fuzz.mutate import mutant
+from fuzz.seeds import seeds
+from qcgen.artifact import Artifact
+from qcgen.ir.plan import Options, Port
+from qcgen.ir.program import Conv, OrionConv, Program, inputs_of
+from qcgen.ir.types import Array
+from qcgen.reference import evaluate_all
+from qcgen.reference.tolerance import tolerances
+from qcgen.verify.boundary import to_boundary
+from qcgen.verify.inputs import generated_cases
+from qcgen.verify.judge import leaves_a_choice
+
+SECONDS = 10  # of processor time
+ADDRESSES = 2 << 30  # bytes that a child may map besides what it has when it starts
+RESIDENT = 1 << 30  # bytes that it may use
+TEXT = 40_000  # characters of what a user is told
+WORK = 3_000_000  # multiplications or elements up to which the C is run
+LONGEST = 2_000_000  # characters of C up to which it is built
+
+
+@dataclass(frozen=True)
+class Find:
+    """What went wrong: ``kind`` in a few words that are the same for the same cause, and the whole story."""
+
+    number: int
+    kind: str
+    story: str
+
+
+@dataclass(frozen=True)
+class Rejected:
+    number: int
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What building and calling need to know of a plan."""
+
+    prefix: str
+    ports: tuple[Port, ...]
+    options: Options
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        return tuple(port for port in self.ports if port.direction == "input")
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        return tuple(port for port in self.ports if port.direction == "output")
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A mutant that became C; ``feeds`` and ``expected`` by tensor name, one mapping per call.
+
+    ``leaves_a_choice``: where numbers computed in float32 are quantized, either code next to a tie is right.
+    """
+
+    number: int
+    plan: Shown
+    files: Mapping[str, str]
+    feeds: Sequence[Mapping[str, Array]]
+    expected: Sequence[Mapping[str, Array]]
+    allowed: Sequence[Mapping[str, Array]]
+    leaves_a_choice: bool
+
+    @property
+    def name(self) -> str:
+        return self.plan.prefix
+
+    @property
+    def artifact(self) -> Any:
+        """As ``batch.record`` and ``batch.outputs_of`` take units."""
+        return SimpleNamespace(plan=self.plan)
+
+
+Outcome = Find | Rejected | Accepted
+
+
+def mutant_of(seed: int, number: int) -> tuple[bytes, dict[str, Any]]:
+    """A mutant's bytes and options; nothing else decides about them but the seeds' models."""
+    return mutant(seeds(), random.Random(f"{seed} {number}"))
+
+
+def trial(number: int, content: bytes, options: Mapping[str, Any], log: Path) -> Outcome:
+    """The outcome for a mutant; ``log`` is where this process's standard error goes."""
+    written = log.stat().st_size
+    _allow(SECONDS)
+    _forget_peak()
+    try:
+        with warnings.catch_warnings(), _mapped(ADDRESSES):
+            warnings.simplefilter("error")
+            artifact = qcgen.compile(content, name=f"m{number}", **options)
+            outcome = accepted(number, artifact)
+    except qcgen.ModelRejected as rejection:
+        outcome = _told(number, rejection)
+    except BaseException as error:
+        outcome = Find(number, _signature(error), traceback.format_exc())
+    if not isinstance(outcome, Find):
+        if log.stat().st_size > written:
+            return Find(number, "standard error", log.read_text(errors="replace")[written:])
+        if (peak := _peak()) > RESIDENT:
+            return Find(number, "memory", f"{peak >> 20} MiB")
+    return outcome
+
+
+def _told(number: int, rejection: qcgen.ModelRejected) -> Outcome:
+    """What the user reads is text of bounded length without control characters."""
+    text = str(rejection)
+    if len(text) > TEXT:
+        return Find(number, "long text", f"{len(text)} characters:\n{text[:1000]}")
+    if any(not character.isprintable() and character != "\n" for character in text):
+        return Find(number, "control characters", repr(text[:1000]))
+    return Rejected(number)
+
+
+def accepted(number: int, artifact: Artifact) -> Accepted:
+    """What the C must give for a few inputs; none if that would take long."""
+    plan, program = artifact.plan, artifact.program
+    shown = Shown(plan.prefix, plan.ports, plan.options)
+    feeds, expected, allowed = [], [], []
+    if work_of(program) <= WORK and sum(map(len, artifact.files.values())) <= LONGEST:
+        _allow(6 * SECONDS)
+        names = [tensor.name for tensor in program.outputs]
+        for case in generated_cases(program, number, 2):
+            values = evaluate_all(program, case.feeds)
+            feeds.append(to_boundary(plan, case.feeds))
+            expected.append({name: values[name] for name in names})
+            tolerated = tolerances(program, values)
+            allowed.append({name: tolerated[name] for name in names})
+    return Accepted(number, shown, artifact.files, feeds, expected, allowed, leaves_a_choice(program))
+
+
+def work_of(program: Program) -> int:
+    """About how many steps the C takes."""
+    total = 0
+    for op in program.operators:
+        total += prod(op.y.shape) + sum(prod(x.shape) for x in inputs_of(op))
+        window = op.weights.size // max(1, op.geometry.out_channels) if isinstance(op, Conv | OrionConv) else 0
+        kernel = getattr(op, "kernel", None) or getattr(getattr(op, "geometry", None), "kernel", ())
+        total += prod(op.y.shape) * (window or prod(kernel))
+    return total
+
+
+def _signature(error: BaseException) -> str:
+    """The exception and the innermost place of qcgen that raised it."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/qcgen/" in frame.filename]
+    where = f"{Path(frames[-1].filename).parent.name}/{Path(frames[-1].filename).name}" if frames else "?"
+    return f"{type(error).__name__} in {where} {frames[-1].name if frames else ''}"
+
+
+def _allow(seconds: float) -> None:
+    """From now on the process may take so many more seconds of processor time."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + 1 + seconds, resource.RLIM_INFINITY))
+
+
+@contextlib.contextmanager
+def _mapped(more: int) -> Iterator[None]:
+    """Limits the address space to what it is now and ``more`` bytes."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * os.sysconf("SC_PAGE_SIZE") + more, resource.RLIM_INFINITY))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+def _forget_peak() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak() -> int:
+    """The largest number of bytes in memory since ``_forget_peak``."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))

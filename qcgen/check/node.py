@@ -13,7 +13,7 @@ from qcgen.check.model import MAX_ELEMENTS, node_place, shape_text
 from qcgen.check.operands import counted
 from qcgen.errors import Problem
 from qcgen.infer.facts import Shape
-from qcgen.ir.graph import Attribute, Graph, Node
+from qcgen.ir.graph import Attribute, Graph, Node, Value
 from qcgen.ir.types import Array, DType
 
 Types = tuple[DType, ...]
@@ -240,17 +240,21 @@ def _fits(kind: str, value: Attribute) -> bool:
 
 
 def _shapes(view: View) -> Iterator[Problem]:
-    """Inputs and the result must have known sizes, none of them 0."""
-    names = [name for name in view.node.inputs if name and name not in view.graph.constants]
-    for name in dict.fromkeys([*names, *filter(None, view.node.outputs[:1])]):
-        value = view.graph.value(name)
-        known = value.fixed_shape
-        if known is None:
-            text = "unknown" if value.shape is None else shape_text(value.shape)
-            hint = "check the node's inputs and attributes, and give every dimension a size"
-            yield view.problem(f"the shape of {name!r} is {text}", hint)
-        elif min(known, default=1) < 1:
-            yield view.problem(f"{name!r} has shape {shape_text(known)}: it is empty", "export the model again")
-        elif prod(known) > MAX_ELEMENTS:
-            what = f"{name!r} has {prod(known)} elements, more than {MAX_ELEMENTS}"
-            yield view.problem(what, "use smaller tensors")
+    """Inputs must have known sizes."""
+    for name in dict.fromkeys(view.node.inputs):
+        if name and name not in view.graph.constants:
+            yield from size_problems(view, view.graph.value(name))
+
+
+def size_problems(view: View, value: Value) -> Iterator[Problem]:
+    """A tensor without a known size, with none or too many elements."""
+    known = value.fixed_shape
+    if known is None:
+        text = "unknown" if value.shape is None else shape_text(value.shape)
+        hint = "check the node's inputs and attributes, and give every dimension a size"
+        yield view.problem(f"the shape of {value.name!r} is {text}", hint)
+    elif min(known, default=1) < 1:
+        yield view.problem(f"{value.name!r} has shape {shape_text(known)}: it is empty", "export the model again")
+    elif prod(known) > MAX_ELEMENTS:
+        what = f"{value.name!r} has {prod(known)} elements, more than {MAX_ELEMENTS}"
+        yield view.problem(what, "use smaller tensors")

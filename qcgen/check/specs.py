@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qcgen.check import limits, matrices, ranges, windows
+from qcgen.check import limits, matrices, movement, ranges, windows
 from qcgen.check.limits import axis_exists, flag, one_of
 from qcgen.check.node import FLOAT, INTEGER, INTEGERS, NUMBER, Q8, Q8_OR_FLOAT, TEXT, Spec, Types
 from qcgen.convolutions import NHWC_DOMAIN
@@ -13,6 +13,7 @@ from qcgen.infer.lookup import LOOKUP
 from qcgen.ir.types import DType
 
 INT32: Types = (DType.INT32,)
+INDEX: Types = (DType.INT32, DType.INT64)
 
 PAD_MODES = ("constant", "edge", "reflect", "wrap")
 NEAREST_MODES = ("round_prefer_floor", "ceil", "floor", "round_prefer_ceil")
@@ -89,8 +90,13 @@ _DEQUANTIZE = Spec(
 _FLOATS = Spec(("X",), 1, {"X": FLOAT})
 _BINARY_FLOATS = Spec(("A", "B"), 2, {"A": FLOAT, "B": FLOAT}, extra=(limits.broadcasts(0, 1), limits.finite_constants))
 _SAME = Spec(("data",), 1, {"data": Q8_OR_FLOAT})
-_SHAPED = Spec(("data", "shape"), 1, {"data": Q8_OR_FLOAT}, constant=("shape",))
-_AXES = replace(_SHAPED, inputs=("data", "axes"), constant=("axes",), attributes={"axes": INTEGERS})
+_AXES = Spec(
+    ("data", "axes"),
+    1,
+    {"data": Q8_OR_FLOAT, "axes": INDEX},
+    constant=("axes",),
+    attributes={"axes": INTEGERS},
+)
 
 SPECS: dict[tuple[str, str], Spec] = {
     ("", "Add"): _BINARY_FLOATS,
@@ -111,7 +117,7 @@ SPECS: dict[tuple[str, str], Spec] = {
         {"inputs": Q8_OR_FLOAT},
         attributes={"axis": INTEGER},
         repeated=1,
-        extra=(limits.same_types, axis_exists(0)),
+        extra=(limits.same_types, movement.joins_along_an_axis(0, 1)),
     ),
     ("", "DequantizeLinear"): _DEQUANTIZE,
     ("", "Div"): _BINARY_FLOATS,
@@ -121,7 +127,7 @@ SPECS: dict[tuple[str, str], Spec] = {
         attributes={"ratio": NUMBER, "seed": INTEGER},
         extra=(limits.not_training,),
     ),
-    ("", "Flatten"): replace(_SAME, attributes={"axis": INTEGER}),
+    ("", "Flatten"): replace(_SAME, attributes={"axis": INTEGER}, extra=(movement.flattens_at_an_axis,)),
     ("", "Gemm"): Spec(
         ("A", "B", "C"),
         2,
@@ -157,11 +163,11 @@ SPECS: dict[tuple[str, str], Spec] = {
     ("", "Pad"): Spec(
         ("data", "pads", "constant_value", "axes"),
         1,
-        {"data": Q8_OR_FLOAT},
+        {"data": Q8_OR_FLOAT, "pads": INDEX, "axes": INDEX},
         constant=("pads", "constant_value", "axes"),
         same=(("constant_value", "data"),),
         attributes={"mode": TEXT, "pads": INTEGERS, "paddings": INTEGERS, "value": NUMBER},
-        extra=(one_of("mode", *PAD_MODES), limits.pads_forward),
+        extra=(one_of("mode", *PAD_MODES), movement.pads_every_axis, limits.pads_forward),
     ),
     ("", "QLinearMatMul"): Spec(
         _MATMUL,
@@ -188,7 +194,15 @@ SPECS: dict[tuple[str, str], Spec] = {
         extra=(windows.averages_images,),
     ),
     ("", "Relu"): _SAME,
-    ("", "Reshape"): replace(_SHAPED, required=2, attributes={"allowzero": INTEGER}, since=5),
+    ("", "Reshape"): Spec(
+        ("data", "shape"),
+        2,
+        {"data": Q8_OR_FLOAT, "shape": INDEX},
+        constant=("shape",),
+        attributes={"allowzero": INTEGER},
+        since=5,
+        extra=(movement.keeps_elements,),
+    ),
     ("", "Resize"): Spec(
         ("X", "roi", "scales", "sizes"),
         1,
@@ -211,30 +225,32 @@ SPECS: dict[tuple[str, str], Spec] = {
             one_of("nearest_mode", *NEAREST_MODES),
             one_of("keep_aspect_ratio_policy", "stretch"),
             limits.is_nearest,
+            movement.resizes_every_axis,
         ),
     ),
     ("", "Sigmoid"): _FLOATS,
     ("", "Slice"): Spec(
         ("data", "starts", "ends", "axes", "steps"),
         1,
-        {"data": Q8_OR_FLOAT},
+        {"data": Q8_OR_FLOAT, **dict.fromkeys(("starts", "ends", "axes", "steps"), INDEX)},
         constant=("starts", "ends", "axes", "steps"),
         attributes={"axes": INTEGERS, "ends": INTEGERS, "starts": INTEGERS},
+        extra=(movement.cuts_each_axis_once,),
     ),
     ("", "Softmax"): replace(_FLOATS, attributes={"axis": INTEGER}, extra=(axis_exists(-1),)),
     ("", "Split"): Spec(
         ("input", "split"),
         1,
-        {"input": Q8_OR_FLOAT},
+        {"input": Q8_OR_FLOAT, "split": INDEX},
         constant=("split",),
         attributes={"axis": INTEGER, "num_outputs": INTEGER, "split": INTEGERS},
-        extra=(axis_exists(0),),
+        extra=(axis_exists(0), movement.splits_the_whole),
     ),
-    ("", "Squeeze"): _AXES,
+    ("", "Squeeze"): replace(_AXES, extra=(movement.removes_ones,)),
     ("", "Sub"): _BINARY_FLOATS,
     ("", "Tanh"): _FLOATS,
-    ("", "Transpose"): replace(_SAME, attributes={"perm": INTEGERS}),
-    ("", "Unsqueeze"): _AXES,
+    ("", "Transpose"): replace(_SAME, attributes={"perm": INTEGERS}, extra=(movement.permutes_axes,)),
+    ("", "Unsqueeze"): replace(_AXES, extra=(movement.inserts_axes,)),
     ("com.microsoft", "DequantizeLinear"): _DEQUANTIZE,
     ("com.microsoft", "NhwcMaxPool"): _MAX_POOL,
     ("com.microsoft", "QGemm"): Spec(
@@ -270,7 +286,7 @@ SPECS: dict[tuple[str, str], Spec] = {
         same=(("input", "Y_zero_point"), ("zero_point", "Y_zero_point")),
         attributes={"axis": INTEGER},
         repeated=3,
-        extra=(limits.groups_of_three,),
+        extra=(limits.groups_of_three, movement.joins_along_an_axis(2, 3)),
     ),
     ("com.microsoft", "QLinearGlobalAveragePool"): replace(
         _UNARY, attributes={"channels_last": INTEGER}, extra=(ranges.mean_in_range, flag("channels_last", 0, 1))

@@ -99,8 +99,12 @@ def infer(graph: Graph) -> Graph:
 
 
 def computed_values(graph: Graph) -> Mapping[str, Value]:
-    """Every tensor with the type and shape that its producer gives it, declarations filling the gaps."""
+    """Every tensor with what its producer's rule alone says of it; what it needs of inputs may be declared.
+
+    Where there is no rule, and for inputs, this is what the model declares.
+    """
     values = dict(graph.values)
+    results: dict[str, Value] = {}
     for name, array in graph.constants.items():
         values[name] = Value(name, DType.of(array), tuple(array.shape))
     for node in graph.nodes:
@@ -108,10 +112,13 @@ def computed_values(graph: Graph) -> Mapping[str, Value]:
         for index, name in enumerate(node.outputs):
             declared = graph.value(name)
             if index < len(types) and name:
-                values[name] = _merged(Value(name, *types[index]), declared)
+                results[name] = Value(name, *types[index])
+                values[name] = _merged(results[name], declared)
             elif name:
                 values[name] = declared
-    return values
+                failed = not types and (node.domain, node.op_type) in RULES
+                results[name] = Value(name, None, None) if failed else declared
+    return {**values, **results}
 
 
 def _types(graph: Graph, node: Node, values: Mapping[str, Value]) -> tuple[TensorType, ...]:

@@ -150,9 +150,14 @@ def split(facts: Facts) -> tuple[TensorType, ...]:
     if lengths is not None:
         dims = lengths
     elif isinstance(size, int):
-        chunk = -(-size // parts)
-        dims = (chunk,) * (parts - 1) + (size - chunk * (parts - 1),)
+        dims = split_evenly(size, parts)
     return tuple(TensorType(facts.dtype(0), (*x[:axis], dim, *x[axis + 1 :])) for dim in dims)
+
+
+def split_evenly(size: int, parts: int) -> tuple[int, ...]:
+    """The lengths of the parts where a Split gives none: equal ones, the last of which may be shorter."""
+    chunk = -(-size // parts)
+    return (chunk,) * (parts - 1) + (size - chunk * (parts - 1),)
 
 
 def pad(facts: Facts) -> tuple[TensorType, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from qcgen.ir.types import Array, DType
 
@@ -58,7 +58,7 @@ class Graph:
 
     ``inputs`` and ``outputs`` name the tensors at the model's boundary (initializers are no inputs); ``values`` knows
     every tensor by name; ``constants`` the tensors whose elements are known; ``opsets`` the version of every imported
-    domain; ``sha256`` identifies the model's bytes.
+    domain; ``sha256`` identifies the model's bytes; ``fixed_dims`` are the symbolic dimensions that the user fixed.
     """
 
     name: str
@@ -69,6 +69,7 @@ class Graph:
     constants: Mapping[str, Array]
     opsets: Mapping[str, int]
     sha256: str
+    fixed_dims: Mapping[str, int] = field(default_factory=dict)
 
     def value(self, name: str) -> Value:
         """What is known of a tensor; an unknown one has neither type nor shape."""

@@ -143,6 +143,7 @@ class _GraphReader:
             constants=constants,
             opsets=opsets,
             sha256=digest,
+            fixed_dims=self.dims,
         )
 
     def _problem(self, where: str, what: str, hint: str = AGAIN) -> None:

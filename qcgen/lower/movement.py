@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from qcgen.infer.shape import split_evenly
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import Concat, Operator, Pad, Reshape, Resize, Slice, Transpose
 from qcgen.lower.elementwise import lookup
@@ -32,7 +33,7 @@ def lower_concat(node: Node, graph: Graph) -> tuple[Operator, ...]:
     source = Source(node, graph)
     y = source.result()
     xs = tuple(source.tensor(index) for index in range(len(node.inputs)))
-    return (Concat(node.name, node.op_type, xs, y, source.integer("axis", 0) % len(y.shape)),)
+    return (Concat(node.name, node.op_type, xs, y, source.integer("axis", 1) % len(y.shape)),)
 
 
 def lower_qlinear_concat(node: Node, graph: Graph) -> tuple[Operator, ...]:
@@ -53,7 +54,7 @@ def lower_qlinear_concat(node: Node, graph: Graph) -> tuple[Operator, ...]:
             before.append(lookup(source, x, scaled, lambda values: values))
             x = scaled
         xs.append(x)
-    axis = source.integer("axis", 0) % len(y.shape)
+    axis = source.integer("axis", 1) % len(y.shape)
     return (*before, Concat(node.name, node.op_type, tuple(xs), y, axis))
 
 
@@ -77,22 +78,24 @@ def lower_slice(node: Node, graph: Graph) -> tuple[Operator, ...]:
 
 
 def lower_split(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """Split: one Slice for every output that is used."""
+    """Split: one Slice for every output that is there; others take their share, too."""
     source = Source(node, graph)
     x = source.tensor(0)
     rank = len(x.shape)
     axis = source.integer("axis", 0) % rank
+    lengths = source.integers(1, "split") or split_evenly(x.shape[axis], len(node.outputs))
     slices = []
     begin = 0
-    for index, name in enumerate(node.outputs):
+    for index, (name, length) in enumerate(zip(node.outputs, lengths, strict=True)):
         if not name:
+            begin += length
             continue
         y = source.result(index=index)
         starts = tuple(begin if i == axis else 0 for i in range(rank))
         slices.append(
             Slice(f"{node.name}" if index == 0 else f"{node.name}.{index}", node.op_type, x, y, starts, (1,) * rank)
         )
-        begin += y.shape[axis]
+        begin += length
     return tuple(slices)
 
 

@@ -13,6 +13,7 @@ from qcgen.plan.layout import boundary_layout, boundary_shape, layout_text
 from qcgen.plan.names import node_names, parameter_names
 from qcgen.plan.orders import layout_of
 from qcgen.plan.select import Selection, select
+from qcgen.plan.sizes import require_sizes
 from qcgen.plan.storage import store
 from qcgen.targets import TARGETS
 
@@ -21,6 +22,7 @@ __all__ = ["plan"]
 
 def plan(program: Program, options: Options, prefix: str, model: str, node: str | None = None) -> Plan:
     """What the C will do. ``model`` is the file's name for comments, ``node`` the one that --node chose."""
+    require_sizes(program.operators)
     steps = arrange(program, options.layout)
     symbols = [f"{prefix}_{name}" for name in node_names((step.op.name, step.op.op_type) for step in steps)]
     ports = _ports(program, options, symbols)

@@ -40,6 +40,7 @@ def store(steps: Sequence[Arranged], prepared: Sequence[Prepared | None], ports:
     """A place for every tensor that ``steps`` compute and for the scratch buffers of their kernels."""
     uses = _last_uses(steps, ports)
     homes = _homes(steps, prepared, ports, uses)
+    _require_inside(steps, homes)
     owners = _owners(homes, ports)
     tensors = {step.op.y.name: step.op.y for step in steps}
     buffers = [
@@ -60,6 +61,18 @@ def store(steps: Sequence[Arranged], prepared: Sequence[Prepared | None], ports:
     ]
     done = frozenset(index for index, step in enumerate(steps) if _is_done(step, homes))
     return Stored(places, scratch, placement, max((buffer.align for buffer in buffers), default=1), done)
+
+
+def _require_inside(steps: Sequence[Arranged], homes: Mapping[str, Home]) -> None:
+    """Raises AssertionError for a tensor that reaches beyond the memory that it lives in, or a view of another size."""
+    sizes = {tensor.name: bytes_of(tensor) for step in steps for tensor in (*inputs_of(step.op), step.op.y)}
+    for step in steps:
+        name = step.op.y.name
+        home = homes[name]
+        if step.is_view and sizes[name] != sizes[inputs_of(step.op)[0].name]:
+            raise AssertionError(f"{name!r} is a view of a tensor of another size")
+        if not 0 <= home.offset <= sizes[home.root] - sizes[name]:
+            raise AssertionError(f"{name!r} does not lie inside {home.root!r}")
 
 
 def _last_uses(steps: Sequence[Arranged], ports: Sequence[Port]) -> dict[str, int]:

@@ -1,0 +1,219 @@
+"""Rules for operators that move elements: what they say of shapes must agree with the shape of their input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+import numpy as np
+
+from qcgen.check.model import shape_text
+from qcgen.check.node import Extra, View
+from qcgen.check.operands import counted
+from qcgen.errors import Problem
+
+AGAIN = "correct the node, or export the model again"
+
+
+def numbers_of(view: View, index: int, name: str) -> tuple[int, ...] | None:
+    """A list of integers, an input in newer opsets and an attribute in older ones; None if absent or malformed."""
+    array = view.array(index)
+    if array is None:
+        return None if view.has(index) else view.integers(name)
+    return tuple(int(number) for number in array.reshape(-1)) if array.dtype.kind in "iu" else None
+
+
+def another_size(view: View) -> str:
+    """What to do where a constant of the model disagrees with the size of an input."""
+    fixed = " ".join(f"--dim {name}={size}" for name, size in view.graph.fixed_dims.items())
+    if not fixed:
+        return AGAIN
+    what = f"the model was exported for another size than {fixed} gives it"
+    return f"{what}: compile it for that size, or export it with this dimension dynamic here, too"
+
+
+def _axes(count: int) -> str:
+    return f"{count} ax{'is' if count == 1 else 'es'}"
+
+
+def keeps_elements(view: View) -> Iterator[Problem]:
+    """Reshape: the new shape has as many elements as the old one."""
+    x, target = view.fixed_shape(0), numbers_of(view, 1, "shape")
+    if x is None or target is None:
+        return
+    text = shape_text(target)
+    if min(target, default=0) < -1 or target.count(-1) > 1:
+        yield view.problem(f"its new shape is {text}", "use one -1 at most, and no other negative number")
+        return
+    copies = not view.integer("allowzero", 0)
+    if copies and any(dim == 0 and axis >= len(x) for axis, dim in enumerate(target)):
+        what = f"its new shape {text} keeps a dimension that its input, of shape {shape_text(x)}, does not have"
+        yield view.problem(what, AGAIN)
+        return
+    dims = [x[axis] if dim == 0 and copies else dim for axis, dim in enumerate(target)]
+    taken, elements = prod(dim for dim in dims if dim != -1), prod(x)
+    if -1 in dims and (taken == 0 or elements % taken):
+        what = f"its input of shape {shape_text(x)} has {counted(elements, 'element')}, which {text} cannot divide"
+        yield view.problem(what, another_size(view))
+    elif -1 not in dims and taken != elements:
+        what = f"its input of shape {shape_text(x)} has {counted(elements, 'element')}, but the new shape {text}"
+        yield view.problem(f"{what} has {taken}", another_size(view))
+
+
+def _wrong_axes(view: View, axes: Sequence[int], rank: int, subject: str = "input") -> Iterator[Problem]:
+    """Axes that are out of range, or named twice."""
+    for axis in dict.fromkeys(axes):
+        if not -rank <= axis < rank:
+            yield view.problem(f"it names axis {axis}, but its {subject} has {counted(rank, 'dimension')}", AGAIN)
+            return
+    places = [axis % rank for axis in axes]
+    twice = next((axis for axis in places if places.count(axis) > 1), None)
+    if twice is not None:
+        yield view.problem(f"it names axis {twice} twice", "name every axis once")
+
+
+def removes_ones(view: View) -> Iterator[Problem]:
+    """Squeeze removes axes of length 1."""
+    x, axes = view.fixed_shape(0), numbers_of(view, 1, "axes")
+    if x is None or axes is None:
+        return
+    wrong = list(_wrong_axes(view, axes, len(x)))
+    yield from wrong
+    for axis in () if wrong else axes:
+        if x[axis] != 1:
+            what = f"it removes axis {axis} of its input of shape {shape_text(x)}, which has {x[axis]} elements"
+            yield view.problem(what, another_size(view))
+
+
+def inserts_axes(view: View) -> Iterator[Problem]:
+    """Unsqueeze inserts every axis once, in the range of the result."""
+    x, axes = view.shape(0), numbers_of(view, 1, "axes")
+    if axes is None:
+        if not view.has(1) and "axes" not in view.node.attributes:
+            yield view.problem("it has no axes", "name the axes to insert")
+    elif x is not None:
+        yield from _wrong_axes(view, axes, len(x) + len(axes), "result")
+
+
+def flattens_at_an_axis(view: View) -> Iterator[Problem]:
+    """Flatten splits the axes in two at any place, in front of all and behind all included."""
+    x, axis = view.shape(0), view.integer("axis", 1)
+    if x is not None and not -len(x) <= axis <= len(x):
+        yield view.problem(f"axis is {axis}, but its input has {counted(len(x), 'dimension')}", "correct axis")
+
+
+def permutes_axes(view: View) -> Iterator[Problem]:
+    """Transpose names every axis once."""
+    x, perm = view.shape(0), view.integers("perm")
+    if x is not None and perm is not None and sorted(perm) != list(range(len(x))):
+        what = f"perm is {shape_text(perm)}, but its input has {counted(len(x), 'dimension')}"
+        yield view.problem(what, f"name each axis from 0 to {len(x) - 1} once")
+
+
+def joins_along_an_axis(first: int, step: int) -> Extra:
+    """A rule: the inputs from ``first`` on, every ``step``-th, have one shape but along the axis that joins them."""
+
+    def rule(view: View) -> Iterator[Problem]:
+        shapes = [view.fixed_shape(index) for index in range(first, len(view.node.inputs), step)]
+        known = [shape for shape in shapes if shape is not None]
+        if "axis" not in view.node.attributes and (view.node.domain or view.opset >= 4):
+            yield view.problem("it has no axis", "name the axis along which the inputs are joined")
+            return
+        if not known:
+            return
+        axis, rank = view.integer("axis", 1), len(known[0])
+        if not -rank <= axis < rank:
+            yield view.problem(f"axis is {axis}, but its input has {counted(rank, 'dimension')}", "correct axis")
+            return
+        for other in known[1:]:
+            if _but(other, axis) != _but(known[0], axis) or len(other) != rank:
+                what = f"it joins tensors of shapes {shape_text(known[0])} and {shape_text(other)} along axis {axis}"
+                yield view.problem(what, "all other dimensions must be equal")
+                return
+
+    return rule
+
+
+def _but(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    """A shape without one of its axes."""
+    rank = len(shape)
+    return tuple(size for index, size in enumerate(shape) if rank and index != axis % rank)
+
+
+def cuts_each_axis_once(view: View) -> Iterator[Problem]:
+    """Slice has a start and an end for every axis that it names, and names each once."""
+    x = view.fixed_shape(0)
+    starts, ends = numbers_of(view, 1, "starts"), numbers_of(view, 2, "ends")
+    axes, steps = numbers_of(view, 3, "axes"), numbers_of(view, 4, "steps")
+    for index, (name, values) in enumerate((("starts", starts), ("ends", ends)), start=1):
+        if values is None and not view.has(index) and name not in view.node.attributes:
+            yield view.problem(f"it has no {name}", "give starts and ends")
+    if starts is None or ends is None or x is None:
+        return
+    lengths = {len(values) for values in (starts, ends, axes or None, steps or None) if values is not None}
+    if len(lengths) > 1 or (axes is None and len(starts) > len(x)):
+        yield view.problem("starts, ends, axes and steps have different lengths", "give one of each for every axis")
+        return
+    if 0 in (steps or ()):
+        yield view.problem("a step is 0", "correct steps")
+    yield from _wrong_axes(view, axes or range(len(starts)), len(x))
+
+
+def splits_the_whole(view: View) -> Iterator[Problem]:
+    """Split: the parts add up to the axis, one for every output."""
+    x, axis, parts = view.fixed_shape(0), view.integer("axis", 0), len(view.node.outputs)
+    lengths, number = numbers_of(view, 1, "split"), view.node.attributes.get("num_outputs")
+    if isinstance(number, int) and number != parts:
+        yield view.problem(f"num_outputs is {number}, but it has {counted(parts, 'output')}", "correct num_outputs")
+        return
+    if lengths is not None and len(lengths) != parts:
+        what = f"split gives {counted(len(lengths), 'length')}, but it has {counted(parts, 'output')}"
+        yield view.problem(what, "give one length for every output")
+        return
+    if x is None or not -len(x) <= axis < len(x):
+        return
+    size = x[axis]
+    if lengths is None:
+        chunk = -(-size // max(parts, 1))
+        if (size % max(parts, 1) and view.opset < 18) or chunk * (parts - 1) >= size:
+            yield view.problem(f"axis {axis} has {size} elements, which {parts} outputs cannot share", AGAIN)
+    elif min(lengths, default=1) < 1:
+        yield view.problem(f"split is {shape_text(lengths)}", "every length must be at least 1")
+    elif sum(lengths) != size:
+        what = f"split is {shape_text(lengths)}, which adds up to {sum(lengths)}, but axis {axis} has {size} elements"
+        yield view.problem(what, another_size(view))
+
+
+def pads_every_axis(view: View) -> Iterator[Problem]:
+    """Pad has two numbers for every axis that it pads."""
+    x, axes = view.shape(0), numbers_of(view, 3, "")
+    pads = numbers_of(view, 1, "pads")
+    pads = view.integers("paddings") if pads is None and not view.has(1) else pads
+    if x is None or pads is None or (view.has(3) and axes is None):
+        return
+    count = len(x) if axes is None else len(axes)
+    if len(pads) != 2 * count:
+        what = f"it has {counted(len(pads), 'pad')} for {_axes(count)}"
+        yield view.problem(what, "give two numbers for every axis")
+    elif axes is not None:
+        yield from _wrong_axes(view, axes, len(x))
+
+
+def resizes_every_axis(view: View) -> Iterator[Problem]:
+    """Resize has one positive scale, or one size, for every axis that it names."""
+    x, axes = view.shape(0), view.integers("axes")
+    scales, sizes = view.array(2 if view.opset >= 11 else 1), numbers_of(view, 3, "")
+    if x is None:
+        return
+    if axes:
+        yield from _wrong_axes(view, axes, len(x))
+    count = len(axes) if axes else len(x)
+    if sizes is not None and len(sizes) != count:
+        what = f"sizes has {counted(len(sizes), 'number')} for {_axes(count)}"
+        yield view.problem(what, "give one size for every axis")
+    elif sizes is None and scales is not None and scales.size:
+        if scales.size != count:
+            what = f"scales has {counted(scales.size, 'number')} for {_axes(count)}"
+            yield view.problem(what, "give one scale for every axis")
+        elif scales.dtype == np.float32 and not (np.isfinite(scales) & (scales > 0)).all():
+            yield view.problem("a scale is not positive and finite", "correct scales")

@@ -1,0 +1,114 @@
+"""The last guard in front of the C: what the operators say of sizes agrees, so that no index leaves its tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from qcgen.ir.program import (
+    AveragePool,
+    Concat,
+    Conv,
+    FloatBinary,
+    GlobalAveragePool,
+    MaxPool,
+    Operator,
+    OrionConv,
+    Pad,
+    QuantizedBinary,
+    Reshape,
+    Resize,
+    Slice,
+    Tensor,
+    Transpose,
+)
+from qcgen.ir.types import Layout
+
+
+def require_sizes(operators: Iterable[Operator]) -> None:
+    """Raises AssertionError for an operator that would read or write outside of its tensors.
+
+    ``check`` refuses models that lead there, in their own words; this holds for whatever it overlooks.
+    """
+    for op in operators:
+        if not _agrees(op):
+            raise AssertionError(f"the sizes of {op.name!r} ({op.op_type}) contradict each other")
+
+
+def _agrees(op: Operator) -> bool:
+    match op:
+        case Reshape():
+            return op.x.size == op.y.size and op.x.dtype is op.y.dtype
+        case Transpose():
+            return sorted(op.perm) == [*range(len(op.x.shape))] and op.y.shape == tuple(op.x.shape[i] for i in op.perm)
+        case Concat():
+            return _is_joined(op)
+        case Slice():
+            return _reads_inside(op)
+        case Pad():
+            return _holds(op)
+        case Resize():
+            return len(op.places) == len(op.x.shape) == len(op.y.shape) and all(
+                len(places) == length and min(places) >= 0 and max(places) < size
+                for places, length, size in zip(op.places, op.y.shape, op.x.shape, strict=True)
+            )
+        case QuantizedBinary() | FloatBinary():
+            return _broadcast(op.a, op.b) == op.y.shape
+        case Conv() | OrionConv() | MaxPool() | AveragePool():
+            return _slides_inside(op)
+        case GlobalAveragePool():
+            return op.x.size == op.y.size * op.pixels
+        case _:
+            return op.x.shape == op.y.shape
+
+
+def _is_joined(op: Concat) -> bool:
+    """Whether the parts fill the whole, and differ along the axis only."""
+    whole = list(op.y.shape)
+    whole[op.axis] = sum(x.shape[op.axis] for x in op.xs if len(x.shape) == len(whole))
+    rests = {x.shape[: op.axis] + x.shape[op.axis + 1 :] for x in (*op.xs, op.y)}
+    return tuple(whole) == op.y.shape and len(rests) == 1
+
+
+def _reads_inside(op: Slice) -> bool:
+    """Whether the first and the last element of every axis are x's."""
+    if not len(op.x.shape) == len(op.y.shape) == len(op.starts) == len(op.steps):
+        return False
+    axes = zip(op.starts, op.steps, op.y.shape, op.x.shape, strict=True)
+    return all(
+        0 <= place < size for first, step, length, size in axes for place in (first, first + (length - 1) * step)
+    )
+
+
+def _holds(op: Pad) -> bool:
+    """Whether x lies inside y."""
+    if not len(op.x.shape) == len(op.y.shape) == len(op.before):
+        return False
+    axes = zip(op.before, op.x.shape, op.y.shape, strict=True)
+    return all(before >= 0 and before + size <= length for before, size, length in axes)
+
+
+def _broadcast(a: Tensor, b: Tensor) -> tuple[int, ...] | None:
+    try:
+        return np.broadcast_shapes(a.shape, b.shape)
+    except ValueError:
+        return None
+
+
+def _slides_inside(op: Conv | OrionConv | MaxPool | AveragePool) -> bool:
+    """Whether the tensors have the sizes of the geometry, which kernels go by."""
+    g = op.geometry
+    x, y = (g.batch, g.in_channels, *g.input), (g.batch, g.out_channels, *g.output)
+    if isinstance(op, Conv | OrionConv) and op.weights.shape != (g.out_channels, g.group_in, *g.kernel):
+        return False
+    return _is(op.x, x) and _is(op.y, y)
+
+
+def _is(tensor: Tensor, sizes: tuple[int, ...]) -> bool:
+    """Whether an image has these sizes: batch, channels, spatial axes; matrices need only hold as many numbers."""
+    if tensor.layout is None:
+        return tensor.size == int(np.prod(sizes, dtype=object))
+    if tensor.layout is Layout.CHANNELS_LAST:
+        return tensor.shape == (sizes[0], *sizes[2:], sizes[1])
+    return tensor.shape == sizes

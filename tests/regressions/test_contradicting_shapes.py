@@ -1,0 +1,195 @@
+"""Movements that contradict the shape of their input became C that read and wrote outside of its buffers."""
+
+import numpy as np
+import pytest
+from models import graph_model, node_model
+from onnx import helper
+
+import qcgen
+from qcgen.errors import ModelRejected
+from qcgen.ir.plan import Options
+from qcgen.ir.program import Program, Reshape, Slice, Tensor
+from qcgen.ir.types import DType
+from qcgen.plan import plan
+from qcgen.plan.sizes import require_sizes
+
+
+def indices(*values):
+    return np.array(values, np.int64)
+
+
+def movement(op_type, shape, *lists, dtype="float", outputs=("y",), declared=None, opset=13, **attributes):
+    """A node with constant lists of integers behind its data; None is an absent input."""
+    names = ["" if values is None else f"list{index}" for index, values in enumerate(lists)]
+    node = helper.make_node(op_type, ["x", *names], outputs, name="node", **attributes)
+    constants = {name: values for name, values in zip(names, lists, strict=True) if name}
+    declared = (dtype, declared) if declared else None
+    return graph_model([node], {"x": (dtype, shape)}, {y: declared for y in outputs if y}, constants, opset=opset)
+
+
+def joined(*shapes, declared=None, **attributes):
+    names = [f"x{index}" for index in range(len(shapes))]
+    inputs = {name: ("float", shape) for name, shape in zip(names, shapes, strict=True)}
+    node = helper.make_node("Concat", names, ["y"], name="node", **attributes)
+    return graph_model([node], inputs, {"y": ("float", declared) if declared else None})
+
+
+BAD = {
+    "fewer elements": (
+        movement("Reshape", (2, 12), indices(1, 12)),
+        "its input of shape (2, 12) has 24 elements, but the new shape (1, 12) has 12",
+    ),
+    "more elements": (
+        movement("Reshape", (2, 12), indices(4, 0), dtype="int8"),
+        "its input of shape (2, 12) has 24 elements, but the new shape (4, 0) has 48",
+    ),
+    "elements that cannot be divided": (
+        movement("Reshape", (2, 12), indices(-1, 7), declared=(4, 7)),
+        "its input of shape (2, 12) has 24 elements, which (-1, 7) cannot divide",
+    ),
+    "two dimensions left open": (
+        movement("Reshape", (2, 12), indices(-1, -1), declared=(4, 7)),
+        "its new shape is (-1, -1)",
+    ),
+    "negative dimensions": (movement("Reshape", (2, 12), indices(-2, -12)), "its new shape is (-2, -12)"),
+    "a dimension that is not there": (
+        movement("Reshape", (2, 12), indices(2, 12, 0), declared=(2, 12, 3)),
+        "its new shape (2, 12, 0) keeps a dimension that its input, of shape (2, 12), does not have",
+    ),
+    "a squeezed axis that is longer": (
+        movement("Squeeze", (2, 12), indices(0)),
+        "it removes axis 0 of its input of shape (2, 12), which has 2 elements",
+    ),
+    "a squeezed axis that is not there": (
+        movement("Squeeze", (1, 12), indices(5), declared=(12,)),
+        "it names axis 5, but its input has 2 dimensions",
+    ),
+    "an axis inserted twice": (
+        movement("Unsqueeze", (2, 12), indices(0, -4), declared=(7, 1, 2, 12)),
+        "it names axis 0 twice",
+    ),
+    "an axis inserted outside": (
+        movement("Unsqueeze", (2, 12), indices(9), declared=(7, 2, 12)),
+        "it names axis 9, but its result has 3 dimensions",
+    ),
+    "flattened behind the last axis": (
+        movement("Flatten", (2, 12), axis=7),
+        "axis is 7, but its input has 2 dimensions",
+    ),
+    "an axis sliced twice": (
+        movement("Slice", (8, 8), indices(0, 4), indices(8, 8), indices(0, 0)),
+        "it names axis 0 twice",
+    ),
+    "a slice of too few axes": (
+        movement("Slice", (8, 8), indices(0, 4), indices(8, 8), indices(0), declared=(20, 8)),
+        "starts, ends, axes and steps have different lengths",
+    ),
+    "a step of 0": (
+        movement("Slice", (8, 8), indices(0), indices(8), indices(0), indices(0), declared=(20, 8)),
+        "a step is 0",
+    ),
+    "an empty slice that is declared larger": (
+        movement("Slice", (8, 8), indices(8), indices(8), indices(0), declared=(20, 8)),
+        "'y' has shape (0, 8): it is empty",
+    ),
+    "an axis transposed twice": (
+        movement("Transpose", (2, 12), perm=[0, 0], declared=(12, 5)),
+        "perm is (0, 0), but its input has 2 dimensions",
+    ),
+    "too few pads": (movement("Pad", (2, 12), indices(1, 1), declared=(12, 55)), "it has 2 pads for 2 axes"),
+    "parts that do not add up": (
+        movement("Split", (8, 2), indices(3, 9), outputs=("a", "b")),
+        "split is (3, 9), which adds up to 12, but axis 0 has 8 elements",
+    ),
+    "a part of negative length": (movement("Split", (8, 2), indices(-3, 11), outputs=("a", "b")), "split is (-3, 11)"),
+    "more lengths than parts": (
+        movement("Split", (8, 2), indices(4, 2, 2), outputs=("a", "b")),
+        "split gives 3 lengths, but it has 2 outputs",
+    ),
+    "parts that are not equal": (
+        movement("Split", (8, 2), outputs=("a", "b", "c")),
+        "axis 0 has 8 elements, which 3 outputs cannot share",
+    ),
+    "a last part without elements": (
+        movement("Split", (8, 2), outputs=tuple("abcdef"), opset=18, num_outputs=6),
+        "axis 0 has 8 elements, which 6 outputs cannot share",
+    ),
+    "another number of parts": (
+        movement("Split", (9, 2), outputs=("a", "b", "c"), opset=18, num_outputs=2),
+        "num_outputs is 2, but it has 3 outputs",
+    ),
+    "tensors that cannot be joined": (
+        joined((1, 2, 3), (1, 2, 4), axis=1, declared=(1, 4, 4)),
+        "it joins tensors of shapes (1, 2, 3) and (1, 2, 4) along axis 1",
+    ),
+    "joined tensors of several ranks": (
+        joined((1, 2, 3), (1, 2), axis=1, declared=(1, 4, 4)),
+        "it joins tensors of shapes (1, 2, 3) and (1, 2) along axis 1",
+    ),
+    "tensors joined along no axis": (joined((1, 2, 3), (1, 2, 3)), "it has no axis"),
+    "a size without a scale": (
+        node_model("Resize", {"X": ("int8", (1, 2)), "r": None, "scales": np.ones(3, np.float32)}),
+        "scales has 3 numbers for 2 axes",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_this_contradiction_is_refused_as_one_problem(name):
+    model, what = BAD[name]
+    with pytest.raises(ModelRejected) as rejection:
+        qcgen.compile(model)
+    [problem] = rejection.value.problems
+    assert problem.what == what
+    assert problem.where.startswith("node 'node' (")
+
+
+def test_a_dimension_that_does_not_fit_a_constant_shape_is_explained():
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Reshape", ["a", "shape"], ["y"], name="flat"),
+    ]
+    model = graph_model(nodes, {"x": ("int8", ("N", 3, 4))}, {"y": None}, {"shape": indices(1, 12)}, opset=14)
+    assert qcgen.compile(model, dims={"N": 1}).program.outputs[0].shape == (1, 12)
+    with pytest.raises(ModelRejected) as rejection:
+        qcgen.compile(model, dims={"N": 2})
+    [problem] = rejection.value.problems
+    assert str(problem) == (
+        "node 'flat' (Reshape): its input of shape (2, 3, 4) has 24 elements, but the new shape (1, 12) has 12\n"
+        "    the model was exported for another size than --dim N=2 gives it: "
+        "compile it for that size, or export it with this dimension dynamic here, too"
+    )
+
+
+@pytest.mark.parametrize("simplify", [True, False])
+def test_a_skipped_output_of_a_split_takes_its_share(simplify):
+    model = movement("Split", (8, 2), indices(2, 3, 3), outputs=("a", "", "c"))
+    artifact = qcgen.compile(model, simplify=simplify)
+    starts = {op.y.name: op.starts for op in artifact.program.operators}
+    assert starts == {"a": (0, 0), "c": (5, 0)}
+
+
+def test_a_concat_before_opset_4_joins_channels_by_default():
+    node = helper.make_node("Concat", ["x", "z"], ["y"])
+    model = graph_model([node], {"x": ("float", (1, 2, 3)), "z": ("float", (1, 1, 3))}, {"y": None}, opset=3)
+    assert qcgen.compile(model).program.outputs[0].shape == (1, 3, 3)
+
+
+def tensor(name, *shape):
+    return Tensor(name, DType.FLOAT32, shape)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        Reshape("node", "Reshape", tensor("x", 2, 12), tensor("y", 1, 12)),
+        Slice("node", "Split", tensor("x", 8, 2), tensor("y", 4, 2), (5, 0), (1, 1)),
+        Slice("node", "Slice", tensor("x", 8, 2), tensor("y", 4, 2), (2, 0), (-1, 1)),
+    ],
+)
+def test_the_planner_refuses_a_program_that_leaves_its_tensors(op):
+    program = Program("net", (op.x,), (op.y,), (op,), "0")
+    with pytest.raises(AssertionError, match="the sizes of 'node'"):
+        require_sizes(program.operators)
+    with pytest.raises(AssertionError, match="the sizes of 'node'"):
+        plan(program, Options(), "net", "net.onnx")

@@ -341,15 +341,25 @@ static void depthwise_cortex_m55_conv1_columns(const int8_t *x, int32_t top, int
         depthwise_cortex_m55_conv1_inside(x + top * IN_ROW, to);
     } else {
         enum { STEP = 16, BYTES = 80 };
-        const int8_t *rows[4];
-        int32_t steps[4];
+        const int8_t *rows[4] = { depthwise_cortex_m55_conv1_padding, depthwise_cortex_m55_conv1_padding,
+            depthwise_cortex_m55_conv1_padding, depthwise_cortex_m55_conv1_padding };
+        int32_t steps[4] = { 0, 0, 0, 0 };
 
-        for (int32_t i = 0; i < 4; i++) {
-            const int32_t y = top + i * DILATION;
-            const int is_outside = y < 0 || y >= IN_HEIGHT;
-
-            rows[i] = is_outside ? depthwise_cortex_m55_conv1_padding : x + y * IN_ROW;
-            steps[i] = is_outside ? 0 : STEP;
+        if (top >= 0 && top < IN_HEIGHT) {
+            rows[0] = x + top * IN_ROW;
+            steps[0] = STEP;
+        }
+        if (top + DILATION >= 0 && top + DILATION < IN_HEIGHT) {
+            rows[1] = x + (top + DILATION) * IN_ROW;
+            steps[1] = STEP;
+        }
+        if (top + 2 * DILATION >= 0 && top + 2 * DILATION < IN_HEIGHT) {
+            rows[2] = x + (top + 2 * DILATION) * IN_ROW;
+            steps[2] = STEP;
+        }
+        if (top + 3 * DILATION >= 0 && top + 3 * DILATION < IN_HEIGHT) {
+            rows[3] = x + (top + 3 * DILATION) * IN_ROW;
+            steps[3] = STEP;
         }
         depthwise_cortex_m55_conv1_interleave(rows, steps, BYTES, to);
     }

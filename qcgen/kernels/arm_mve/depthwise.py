@@ -178,6 +178,8 @@ def _weights_context(op: Conv, columns: Columns, is_packed: bool) -> dict[str, o
         "has_rest": has_rest or columns.bytes % BLOCK > 0,
         "has_own_weights": has_own_weights,
         "needs_interleave": not all(columns.inside) or not (is_packed or has_own_weights),
+        "kernel_fours": columns.height.kernel // QUAD,
+        "kernel_rest": columns.height.kernel % QUAD,
         "kernel_scratch": 4 * columns.groups * columns.kernel_words,
     }
 

@@ -56,8 +56,9 @@ def _prefix(args: argparse.Namespace, model: str) -> str:
 def _node_prefixes(args: argparse.Namespace, model: str, graph: Graph, nodes: Sequence[str]) -> list[str]:
     """PREFIX_NODE for each node, all of them different."""
     operators = {node.name: node.op_type for node in graph.nodes}
-    parts = node_names((node, operators.get(node, "node")) for node in nodes)
-    return [f"{_prefix(args, model)}_{part}" for part in parts]
+    prefix = _prefix(args, model)
+    parts = node_names(((node, operators.get(node, "node")) for node in nodes), prefix)
+    return [f"{prefix}_{part}" for part in parts]
 
 
 def print_rejection(model: str, rejection: ModelRejected) -> None:

@@ -119,7 +119,7 @@ def _prefix(text: str) -> str:
     from qcgen.plan.names import is_prefix
 
     if not is_prefix(text):
-        what = "is no C identifier that starts with a letter, does not end in '_' and is no reserved word"
+        what = "is no C identifier that starts with a letter, does not end in '_' and is no reserved word or header"
         raise argparse.ArgumentTypeError(f"{text!r} {what}")
     return text
 

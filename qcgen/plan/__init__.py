@@ -24,7 +24,7 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
     """What the C will do. ``model`` is the file's name for comments, ``node`` the one that --node chose."""
     require_sizes(program.operators)
     steps = arrange(program, options.layout)
-    symbols = [f"{prefix}_{name}" for name in node_names((step.op.name, step.op.op_type) for step in steps)]
+    symbols = [f"{prefix}_{name}" for name in node_names(((step.op.name, step.op.op_type) for step in steps), prefix)]
     ports = _ports(program, options, symbols)
     settings = [_setting(step, program, options) for step in steps]
     selections = [

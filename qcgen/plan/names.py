@@ -129,15 +129,33 @@ _RESERVED = frozenset(
     typeid typename using virtual xor wchar_t char8_t char16_t char32_t co_await co_return co_yield consteval constinit
     const_cast decltype dynamic_cast reinterpret_cast static_assert static_cast thread_local and_eq bitand bitor not_eq
     or_eq xor_eq final override
-    NULL EOF errno stdin stdout stderr assert linux unix arena
+    typeof typeof_unqual noreturn reflexpr synchronized atomic_cancel atomic_commit atomic_noexcept
+    errno stdin stdout stderr assert complex imaginary math_errhandling signgam environ timezone daylight tzname
+    offsetof va_arg va_copy va_end va_start setjmp L_tmpnam L_ctermid L_cuserid P_tmpdir fd_set strtodf physadr quad
+    sched_priority sigev_notify_attributes sigev_notify_function linux unix i386 mips sparc sun vax arm avr hpux
+    arena bytes
     """.split()
 )
-"""Words that cannot be parameters: keywords of C and C++, macros of the standard library and of common compilers."""
+"""Words that cannot be parameters: keywords of C and C++, what headers of the standard library and of POSIX define as
+macros or variables, macros of common compilers, and what the C function itself calls its memory.
+"""
 
-_STANDARD = re.compile(
-    r"u?int\w*_t|U?INT\w*(_MIN|_MAX|_C)|(PTRDIFF|SIG_ATOMIC|SIZE|WCHAR|WINT)_(MIN|MAX)|size_t|ptrdiff_t"
+_STANDARD = re.compile(r"u?int\w*_t|U?INT\w*_C|size_t|ptrdiff_t|s[ai]_\w+|(PRI|SCN|M_|SNANF|HUGE_VAL_F|FLT|DBL)\w+")
+"""What <stdint.h>, <stddef.h>, <inttypes.h>, <math.h> and <signal.h> define."""
+
+_HEADERS = frozenset(
+    """
+    assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic
+    stdbit stdbool stdckdint stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype
+    arm_acle arm_mve features alloca endian malloc memory new strings unistd
+    """.split()
 )
-"""What <stdint.h> and <stddef.h> define."""
+"""Headers that a model's own must not be taken for."""
+
+
+def _is_macro(text: str) -> bool:
+    """Whether an identifier is written as macros are: NAN, HUGE_VALF and any that the caller's headers define."""
+    return len(text) > 1 and text == text.upper() and any(c.isalpha() for c in text)
 
 
 def is_reserved(text: str) -> bool:
@@ -152,24 +170,33 @@ def identifier(text: str, fallback: str) -> str:
 
 
 def prefix_of(text: str) -> str:
-    """A model's prefix: an identifier that does not start with a digit and is no reserved word."""
+    """A model's prefix: an identifier that does not start with a digit, no reserved word and no standard header."""
     name = identifier(text, "model")
-    return f"model_{name}" if name[0].isdigit() or is_reserved(name) else name
+    return f"model_{name}" if name[0].isdigit() or is_reserved(name) or _is_header(name) else name
+
+
+def _is_header(name: str) -> bool:
+    """Whether NAME.h is a header of the standard library, on file systems that ignore case as on others."""
+    return name.lower() in _HEADERS
 
 
 def is_prefix(text: str) -> bool:
     """Whether a prefix that the user chose can start C symbols."""
-    return re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", text) is not None and not is_reserved(text) and not text.endswith("_")
+    if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", text) is None or text.endswith("_"):
+        return False
+    return not is_reserved(text) and not _is_header(text)
 
 
 def parameter_names(tensors: Iterable[str], symbols: Collection[str] = ()) -> tuple[str, ...]:
     """Parameters of the C function, one per tensor: unique even in capitals, which the macros are written in.
 
-    ``symbols`` are those of nodes: a parameter must not hide one, nor a table or function that extends it.
+    Names in capitals are written small, since any header may define them. ``symbols`` are those of nodes: a parameter
+    must not hide one, nor a table or function that extends it.
     """
     names: list[str] = []
     for tensor in tensors:
         base = identifier(tensor, "tensor")
+        base = base.lower() if _is_macro(base) or base == "I" else base
         base = f"t{base}" if base[0].isdigit() else base
         base = f"{base}_" if is_reserved(base) else base
         base = f"tensor_{base}" if any(f"{base}_".startswith(f"{symbol}_") for symbol in symbols) else base
@@ -180,16 +207,22 @@ def parameter_names(tensors: Iterable[str], symbols: Collection[str] = ()) -> tu
     return tuple(names)
 
 
-def node_names(nodes: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """Parts of symbols for nodes, given as (name, operator).
+def node_names(nodes: Iterable[tuple[str, str]], prefix: str) -> tuple[str, ...]:
+    """Parts of symbols for nodes, given as (name, operator), that follow ``prefix`` and an underscore.
 
     A node's tables and functions extend its own symbol by an underscore and a word, so no name may begin like another
-    one that is extended: such a name gets the node's number in front.
+    one that is extended: such a name gets the node's number in front. So does one that would make a reserved word of
+    the symbol, or one in capitals, which are the file's own macros: NET_H.
     """
     names: list[str] = []
     for index, (node, operator) in enumerate(nodes):
         name = identifier(node, operator.lower())
-        if any(_collide(name, other) for other in (*SUPPORT_NAMES, *names)):
+        symbol = f"{prefix}_{name}"
+        if (
+            symbol == symbol.upper()
+            or is_reserved(symbol)
+            or any(_collide(name, other) for other in (*SUPPORT_NAMES, *names))
+        ):
             name = f"n{index}_{name}"
         names.append(name)
     return tuple(names)

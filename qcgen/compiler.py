@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from qcgen.artifact import Artifact
 from qcgen.check import check
 from qcgen.infer import infer
@@ -26,6 +28,10 @@ from qcgen.targets import TARGETS
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+
+QUIETLY = np.errstate(all="ignore")
+"""Whatever numbers a model holds, numpy does not warn of them on standard error: rules and proofs judge them."""
 
 
 def compile(
@@ -56,11 +62,13 @@ def compile(
     return compile_graph(graph, options, prefix, source, node)
 
 
+@QUIETLY
 def read(model: str | os.PathLike[str] | bytes | ModelProto, dims: Mapping[str, int] | None = None) -> Graph:
     """A model's graph with every type and shape that can be known, its constant parts folded."""
     return infer(rewrite(infer(load(model, dims=dims))))
 
 
+@QUIETLY
 def compile_graph(graph: Graph, options: Options, prefix: str, source: str, node: str | None = None) -> Artifact:
     """Compiles a graph that ``read`` gave, or one of its nodes; ``source`` is the model's name in comments."""
     program = lower(check(graph if node is None else select_node(graph, node)), numerics=options.numerics)

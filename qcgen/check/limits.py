@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isinf
 
 import numpy as np
 
@@ -58,6 +59,25 @@ def finite_constants(view: View) -> Iterator[Problem]:
         array = view.array(index)
         if array is not None and array.dtype == np.float32 and not np.isfinite(array).all():
             yield view.problem(f"input {view.node.input(index)!r} holds numbers that are not finite", "export it again")
+
+
+def bounds_are_numbers(view: View) -> Iterator[Problem]:
+    """The bounds of a Clip, NaN is neither above nor below anything."""
+    for index, role in ((1, "min"), (2, "max")):
+        array = view.array(index)
+        if array is not None and array.dtype.kind == "f" and np.isnan(array).any():
+            yield view.problem(f"{role} is NaN", f"correct {role}, or export the model again")
+
+
+def finite_number(name: str, default: float) -> Extra:
+    """A rule: a float attribute is finite."""
+
+    def rule(view: View) -> Iterator[Problem]:
+        value = view.node.attributes.get(name, default)
+        if isinstance(value, float | int) and isinf(value):
+            yield view.problem(f"{name} is not finite", f"correct {name}")
+
+    return rule
 
 
 def axis_exists(default: int) -> Extra:

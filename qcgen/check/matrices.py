@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isfinite
+
+import numpy as np
 
 from qcgen.check.model import shape_text
 from qcgen.check.node import Extra, View
@@ -75,3 +78,22 @@ def quantized_once(view: View) -> Iterator[Problem]:
     weights = view.array(4)
     if not view.has(7) and weights is not None and weights.size != 1:
         yield view.problem("its result is float, but b_scale has one number for every column", "give it a y_scale")
+
+
+def finite_factors(view: View) -> Iterator[Problem]:
+    """Gemm: alpha and beta are multiplied into the constants, which are written into C as numbers."""
+    for name, index in (("alpha", 1), ("beta", 2)):
+        factor, array = view.node.attributes.get(name, 1.0), view.array(index)
+        if not isinstance(factor, float | int) or array is None or array.dtype != np.float32:
+            continue
+        with np.errstate(all="ignore"):
+            folded = array * np.float32(factor)
+        if np.isfinite(array).all() and not np.isfinite(folded).all():
+            yield view.problem(f"{name} is {factor:.6g}: its product with a constant is not finite", f"correct {name}")
+
+
+def positive_alpha(view: View) -> Iterator[Problem]:
+    """QGemm: alpha scales the result as the scales do."""
+    alpha = view.node.attributes.get("alpha", 1.0)
+    if isinstance(alpha, float | int) and not (isfinite(alpha) and np.float32(alpha) > 0):
+        yield view.problem(f"alpha is {alpha:.6g}, but must be positive and finite", "correct alpha")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from math import prod
+from math import isnan, prod
 
 import numpy as np
 
@@ -226,6 +226,8 @@ def _attributes(view: View, spec: Spec) -> Iterator[Problem]:
             yield view.problem(f"the attribute {name!r} is unknown", f"remove it; {view.node.op_type} has {known}")
         elif not _fits(kind, value):
             yield view.problem(f"{name} is {kind_of(value)}, but must be {kind}", f"correct {name}")
+        elif isinstance(value, float) and isnan(value):
+            yield view.problem(f"{name} is NaN", f"correct {name}, or export the model again")
 
 
 def _fits(kind: str, value: Attribute) -> bool:

@@ -110,6 +110,7 @@ SPECS: dict[tuple[str, str], Spec] = {
         numbers=("min", "max"),
         same=(("min", "input"), ("max", "input")),
         attributes={"min": NUMBER, "max": NUMBER},
+        extra=(limits.bounds_are_numbers,),
     ),
     ("", "Concat"): Spec(
         ("inputs",),
@@ -134,7 +135,12 @@ SPECS: dict[tuple[str, str], Spec] = {
         {"A": FLOAT, "B": FLOAT, "C": FLOAT},
         constant=("B", "C"),
         attributes=_TRANSPOSES | {"beta": NUMBER},
-        extra=(matrices.matrices(0, 1), matrices.bias_of_columns(2, 1), limits.finite_constants),
+        extra=(
+            matrices.matrices(0, 1),
+            matrices.bias_of_columns(2, 1),
+            matrices.finite_factors,
+            limits.finite_constants,
+        ),
     ),
     ("", "GlobalAveragePool"): _GLOBAL_POOL,
     ("", "HardSigmoid"): replace(_FLOATS, attributes={"alpha": NUMBER, "beta": NUMBER}),
@@ -268,6 +274,7 @@ SPECS: dict[tuple[str, str], Spec] = {
             matrices.bias_of_columns(6, 3),
             ranges.multiplier_in_range(1, 4, 7),
             matrices.quantized_once,
+            matrices.positive_alpha,
         ),
     ),
     ("com.microsoft", "QLinearAdd"): replace(_BINARY, extra=(*_BINARY.extra, ranges.sum_in_range)),
@@ -291,7 +298,9 @@ SPECS: dict[tuple[str, str], Spec] = {
     ("com.microsoft", "QLinearGlobalAveragePool"): replace(
         _UNARY, attributes={"channels_last": INTEGER}, extra=(ranges.mean_in_range, flag("channels_last", 0, 1))
     ),
-    ("com.microsoft", "QLinearLeakyRelu"): replace(_UNARY, attributes={"alpha": NUMBER}),
+    ("com.microsoft", "QLinearLeakyRelu"): replace(
+        _UNARY, attributes={"alpha": NUMBER}, extra=(limits.finite_number("alpha", 0.01),)
+    ),
     ("com.microsoft", "QLinearMul"): replace(_BINARY, extra=(*_BINARY.extra, ranges.product_in_range)),
     ("com.microsoft", "QLinearSigmoid"): _UNARY,
     ("com.microsoft", "QLinearSoftmax"): replace(

@@ -56,12 +56,14 @@ def int64(value: int) -> str:
 
 
 def real(value: float) -> str:
-    """A float32 as a C expression that reads back to the same number; infinity is in <math.h>.
+    """A float32 as a C expression that reads back to the same number; infinity and NaN are in <math.h>.
 
     >>> real(0.5), real(3.0), real(1e-20)
     ('0.5f', '3.0f', '1e-20f')
     """
     number = np.float32(value)
+    if np.isnan(number):
+        return "NAN"
     if np.isinf(number):
         return "INFINITY" if number > 0 else "-INFINITY"
     text = str(number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isinf
+from math import isfinite
 from typing import assert_never
 
 import numpy as np
@@ -102,7 +102,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "uses_string": is_whole
         or any(copy.is_block for copy in copies)
         or (fill is not None and fill.byte is not None),
-        "uses_math": fill is not None and isinf(fill.value),
+        "uses_math": fill is not None and not isfinite(fill.value),
     }
     return Prepared(tuple(tables), context, (), ("compiler",), Certificate(), (0,) if is_whole else ())
 

@@ -1,4 +1,4 @@
-"""gcc 12 for Helium made {1, 1, 1, 1} of a predicate {1, 0, 0, 0}: depthwise kernels of 5 or 6 rows read wrong weights."""
+"""gcc 12 for Helium made {1, 1, 1, 1} of a predicate {1, 0, 0, 0}: depthwise kernels of 5 and 6 rows were wrong."""
 
 from batch import family_unit
 from cases import S8

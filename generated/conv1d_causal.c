@@ -15,6 +15,10 @@
  */
 #include "conv1d_causal.h"
 
+#if CONV1D_CAUSAL_HEADER_ID != 0x020c5c13
+#error "conv1d_causal.h was not generated together with this file"
+#endif
+
 #ifndef CONV1D_CAUSAL_CONST_ATTR
 #define CONV1D_CAUSAL_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif

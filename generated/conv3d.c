@@ -15,6 +15,10 @@
  */
 #include "conv3d.h"
 
+#if CONV3D_HEADER_ID != 0xa7bec431
+#error "conv3d.h was not generated together with this file"
+#endif
+
 #ifndef CONV3D_CONST_ATTR
 #define CONV3D_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif

@@ -15,6 +15,10 @@
  */
 #include "conv3x3_int8.h"
 
+#if CONV3X3_INT8_HEADER_ID != 0xa689d9af
+#error "conv3x3_int8.h was not generated together with this file"
+#endif
+
 #ifndef CONV3X3_INT8_CONST_ATTR
 #define CONV3X3_INT8_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif

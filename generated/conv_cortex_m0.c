@@ -15,6 +15,10 @@
  */
 #include "conv_cortex_m0.h"
 
+#if CONV_CORTEX_M0_HEADER_ID != 0x1788648f
+#error "conv_cortex_m0.h was not generated together with this file"
+#endif
+
 #ifndef CONV_CORTEX_M0_CONST_ATTR
 #define CONV_CORTEX_M0_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif

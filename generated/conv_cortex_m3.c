@@ -15,6 +15,10 @@
  */
 #include "conv_cortex_m3.h"
 
+#if CONV_CORTEX_M3_HEADER_ID != 0xdf2f5f5e
+#error "conv_cortex_m3.h was not generated together with this file"
+#endif
+
 #include <string.h>
 
 #ifndef CONV_CORTEX_M3_CONST_ATTR

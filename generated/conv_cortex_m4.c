@@ -15,6 +15,10 @@
  */
 #include "conv_cortex_m4.h"
 
+#if CONV_CORTEX_M4_HEADER_ID != 0x751585dc
+#error "conv_cortex_m4.h was not generated together with this file"
+#endif
+
 #include <string.h>
 
 #ifndef CONV_CORTEX_M4_CONST_ATTR

@@ -15,6 +15,10 @@
  */
 #include "conv_cortex_m55.h"
 
+#if CONV_CORTEX_M55_HEADER_ID != 0xb1f793ed
+#error "conv_cortex_m55.h was not generated together with this file"
+#endif
+
 #include <string.h>
 
 #ifndef CONV_CORTEX_M55_CONST_ATTR

@@ -13,6 +13,10 @@
  */
 #include "conv_integer.h"
 
+#if CONV_INTEGER_HEADER_ID != 0x94a8c521
+#error "conv_integer.h was not generated together with this file"
+#endif
+
 #ifndef CONV_INTEGER_CONST_ATTR
 #define CONV_INTEGER_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif

@@ -15,6 +15,10 @@
  */
 #include "conv_uint8_nchw.h"
 
+#if CONV_UINT8_NCHW_HEADER_ID != 0xc54899bc
+#error "conv_uint8_nchw.h was not generated together with this file"
+#endif
+
 #ifndef CONV_UINT8_NCHW_CONST_ATTR
 #define CONV_UINT8_NCHW_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif

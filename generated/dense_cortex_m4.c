@@ -15,6 +15,10 @@
  */
 #include "dense_cortex_m4.h"
 
+#if DENSE_CORTEX_M4_HEADER_ID != 0xd6e9e3dc
+#error "dense_cortex_m4.h was not generated together with this file"
+#endif
+
 #include <string.h>
 
 #ifndef DENSE_CORTEX_M4_CONST_ATTR

@@ -15,6 +15,10 @@
  */
 #include "dense_cortex_m55.h"
 
+#if DENSE_CORTEX_M55_HEADER_ID != 0x710734f6
+#error "dense_cortex_m55.h was not generated together with this file"
+#endif
+
 #include <string.h>
 
 #ifndef DENSE_CORTEX_M55_CONST_ATTR

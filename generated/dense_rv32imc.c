@@ -15,6 +15,10 @@
  */
 #include "dense_rv32imc.h"
 
+#if DENSE_RV32IMC_HEADER_ID != 0xec4a8a38
+#error "dense_rv32imc.h was not generated together with this file"
+#endif
+
 #ifndef DENSE_RV32IMC_CONST_ATTR
 #define DENSE_RV32IMC_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif

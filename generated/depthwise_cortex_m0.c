@@ -15,6 +15,10 @@
  */
 #include "depthwise_cortex_m0.h"
 
+#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0xa6530f04
+#error "depthwise_cortex_m0.h was not generated together with this file"
+#endif
+
 #include <string.h>
 
 #ifndef DEPTHWISE_CORTEX_M0_CONST_ATTR

@@ -15,6 +15,10 @@
  */
 #include "depthwise_cortex_m3.h"
 
+#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0xa51ab1ae
+#error "depthwise_cortex_m3.h was not generated together with this file"
+#endif
+
 #include <string.h>
 
 #ifndef DEPTHWISE_CORTEX_M3_CONST_ATTR

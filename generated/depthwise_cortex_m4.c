@@ -15,6 +15,10 @@
  */
 #include "depthwise_cortex_m4.h"
 
+#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x2b7e6636
+#error "depthwise_cortex_m4.h was not generated together with this file"
+#endif
+
 #ifndef DEPTHWISE_CORTEX_M4_CONST_ATTR
 #define DEPTHWISE_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif

@@ -15,6 +15,10 @@
  */
 #include "depthwise_cortex_m55.h"
 
+#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0xf56de489
+#error "depthwise_cortex_m55.h was not generated together with this file"
+#endif
+
 #include <string.h>
 
 #ifndef DEPTHWISE_CORTEX_M55_CONST_ATTR

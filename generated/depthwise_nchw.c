@@ -15,6 +15,10 @@
  */
 #include "depthwise_nchw.h"
 
+#if DEPTHWISE_NCHW_HEADER_ID != 0xb5b0efa7
+#error "depthwise_nchw.h was not generated together with this file"
+#endif
+
 #include <string.h>
 
 #ifndef DEPTHWISE_NCHW_CONST_ATTR

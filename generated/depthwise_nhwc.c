@@ -15,6 +15,10 @@
  */
 #include "depthwise_nhwc.h"
 
+#if DEPTHWISE_NHWC_HEADER_ID != 0x8447d864
+#error "depthwise_nhwc.h was not generated together with this file"
+#endif
+
 #ifndef DEPTHWISE_NHWC_CONST_ATTR
 #define DEPTHWISE_NHWC_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif

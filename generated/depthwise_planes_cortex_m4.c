@@ -15,6 +15,10 @@
  */
 #include "depthwise_planes_cortex_m4.h"
 
+#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0x6d296b55
+#error "depthwise_planes_cortex_m4.h was not generated together with this file"
+#endif
+
 #include <string.h>
 
 #ifndef DEPTHWISE_PLANES_CORTEX_M4_CONST_ATTR

@@ -15,6 +15,10 @@
  */
 #include "depthwise_rows_cortex_m4.h"
 
+#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0xff5eb623
+#error "depthwise_rows_cortex_m4.h was not generated together with this file"
+#endif
+
 #ifndef DEPTHWISE_ROWS_CORTEX_M4_CONST_ATTR
 #define DEPTHWISE_ROWS_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif

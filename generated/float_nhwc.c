@@ -10,6 +10,10 @@
  */
 #include "float_nhwc.h"
 
+#if FLOAT_NHWC_HEADER_ID != 0x04e6177c
+#error "float_nhwc.h was not generated together with this file"
+#endif
+
 #ifndef FLOAT_NHWC_CONST_ATTR
 #define FLOAT_NHWC_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif

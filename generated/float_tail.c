@@ -21,6 +21,10 @@
  */
 #include "float_tail.h"
 
+#if FLOAT_TAIL_HEADER_ID != 0x63e2df67
+#error "float_tail.h was not generated together with this file"
+#endif
+
 #include <math.h>
 
 #ifndef FLOAT_TAIL_CONST_ATTR

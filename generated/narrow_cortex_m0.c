@@ -15,6 +15,10 @@
  */
 #include "narrow_cortex_m0.h"
 
+#if NARROW_CORTEX_M0_HEADER_ID != 0x24515871
+#error "narrow_cortex_m0.h was not generated together with this file"
+#endif
+
 #ifndef NARROW_CORTEX_M0_CONST_ATTR
 #define NARROW_CORTEX_M0_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif

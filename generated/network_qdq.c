@@ -36,6 +36,10 @@
  */
 #include "network_qdq.h"
 
+#if NETWORK_QDQ_HEADER_ID != 0x76e4aa3b
+#error "network_qdq.h was not generated together with this file"
+#endif
+
 #include <math.h>
 #include <string.h>
 

@@ -15,6 +15,10 @@
  */
 #include "orion_fp16x16.h"
 
+#if ORION_FP16X16_HEADER_ID != 0x3f661b63
+#error "orion_fp16x16.h was not generated together with this file"
+#endif
+
 #ifndef ORION_FP16X16_CONST_ATTR
 #define ORION_FP16X16_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif

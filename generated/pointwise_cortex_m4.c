@@ -15,6 +15,10 @@
  */
 #include "pointwise_cortex_m4.h"
 
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0xe9dbbacb
+#error "pointwise_cortex_m4.h was not generated together with this file"
+#endif
+
 #include <string.h>
 
 #ifndef POINTWISE_CORTEX_M4_CONST_ATTR

@@ -15,6 +15,10 @@
  */
 #include "pointwise_nhwc.h"
 
+#if POINTWISE_NHWC_HEADER_ID != 0x2af1d1d8
+#error "pointwise_nhwc.h was not generated together with this file"
+#endif
+
 #ifndef POINTWISE_NHWC_CONST_ATTR
 #define POINTWISE_NHWC_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif

@@ -15,6 +15,10 @@
  */
 #include "pointwise_speed.h"
 
+#if POINTWISE_SPEED_HEADER_ID != 0xb68c8f71
+#error "pointwise_speed.h was not generated together with this file"
+#endif
+
 #ifndef POINTWISE_SPEED_CONST_ATTR
 #define POINTWISE_SPEED_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif

@@ -15,6 +15,10 @@
  */
 #include "short_window_cortex_m4.h"
 
+#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0xa712455c
+#error "short_window_cortex_m4.h was not generated together with this file"
+#endif
+
 #include <string.h>
 
 #ifndef SHORT_WINDOW_CORTEX_M4_CONST_ATTR

@@ -23,6 +23,10 @@
  */
 #include "sum_and_mean_cortex_m4.h"
 
+#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x3b924ab0
+#error "sum_and_mean_cortex_m4.h was not generated together with this file"
+#endif
+
 #include <string.h>
 
 #ifndef SUM_AND_MEAN_CORTEX_M4_CONST_ATTR

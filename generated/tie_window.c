@@ -15,6 +15,10 @@
  */
 #include "tie_window.h"
 
+#if TIE_WINDOW_HEADER_ID != 0x011d003d
+#error "tie_window.h was not generated together with this file"
+#endif
+
 #ifndef TIE_WINDOW_CONST_ATTR
 #define TIE_WINDOW_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif

@@ -15,6 +15,10 @@
  */
 #include "wide.h"
 
+#if WIDE_HEADER_ID != 0xd629fd32
+#error "wide.h was not generated together with this file"
+#endif
+
 #ifndef WIDE_CONST_ATTR
 #define WIDE_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif

@@ -15,6 +15,10 @@
  */
 #include "winograd_cortex_m3.h"
 
+#if WINOGRAD_CORTEX_M3_HEADER_ID != 0x59e8ab3f
+#error "winograd_cortex_m3.h was not generated together with this file"
+#endif
+
 #ifndef WINOGRAD_CORTEX_M3_CONST_ATTR
 #define WINOGRAD_CORTEX_M3_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif

@@ -15,6 +15,10 @@
  */
 #include "winograd_cortex_m4.h"
 
+#if WINOGRAD_CORTEX_M4_HEADER_ID != 0xf00e912a
+#error "winograd_cortex_m4.h was not generated together with this file"
+#endif
+
 #include <string.h>
 
 #ifndef WINOGRAD_CORTEX_M4_CONST_ATTR

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from qcgen.build import LoadedModel, build
+from qcgen.build import LoadedModel, load
 from qcgen.ir.plan import Plan
 from qcgen.ir.program import Program
 from qcgen.plan import plan
@@ -38,10 +38,13 @@ class Artifact:
         options = replace(own.options, simplify=False)
         return report(own, plan(self.program, options, own.prefix, own.model, own.node))
 
-    def write(self, folder: str | os.PathLike[str]) -> None:
-        """Writes the files into a folder, which is made if it is missing: all of them or none."""
-        write_files(Path(folder), self.files)
+    def write(self, folder: str | os.PathLike[str], *, force: bool = False) -> None:
+        """Writes the files into a folder, which is made if it is missing: all of them or none.
+
+        FileExistsError if a file would be overwritten that qcgen did not generate, unless ``force``.
+        """
+        write_files(Path(folder), self.files, force=force)
 
     def load(self, flags: tuple[str, ...] = ("-O2",)) -> LoadedModel:
         """Builds the files with the host's C compiler and loads them; ToolMissing if there is no compiler."""
-        return LoadedModel(self.plan, build(self.files, flags))
+        return load(self.plan, self.files, flags)

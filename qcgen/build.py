@@ -42,10 +42,15 @@ def host_compiler() -> list[str]:
     raise ToolMissing("no C compiler found: install gcc (Debian: apt-get install gcc) or set CC")
 
 
-def build(files: Mapping[str, str], flags: Sequence[str] = ("-O2",), folder: Path | None = None) -> Path:
-    """A shared library of the generated files, in ``folder`` or a new temporary one; ToolMissing if cc fails."""
+def load(plan: Plan, files: Mapping[str, str], flags: Sequence[str] = ("-O2",)) -> LoadedModel:
+    """The generated files of a plan, built and loaded; nothing of it stays on the disk. ToolMissing if cc fails."""
+    with tempfile.TemporaryDirectory(prefix="qcgen-") as folder:
+        return LoadedModel(plan, build(files, flags, Path(folder)))  # what is loaded outlives its file
+
+
+def build(files: Mapping[str, str], flags: Sequence[str], folder: Path) -> Path:
+    """A shared library of the generated files, in ``folder``; ToolMissing if cc fails."""
     command = build_command(files, flags)
-    folder = Path(tempfile.mkdtemp(prefix="qcgen-")) if folder is None else folder
     for name, text in files.items():
         (folder / name).write_text(text)
     try:

@@ -10,6 +10,7 @@ from qcgen.arithmetic import meant
 from qcgen.ir.plan import Call, Plan, View
 from qcgen.ir.program import Conv, Operator, OrionConv, inputs_of, macs_of
 from qcgen.ir.types import DType
+from qcgen.version import __version__
 
 
 @dataclass(frozen=True)
@@ -51,14 +52,16 @@ class Figures:
 
 @dataclass(frozen=True)
 class Report:
-    """A model. ``weights_bytes``: constant tables in flash; ``flash_bytes``: the same (code depends on the compiler).
+    """A model; ``qcgen`` is the version that compiled it.
 
+    ``weights_bytes``: constant tables in flash; ``flash_bytes``: the same (code depends on the compiler).
     ``arena_bytes``: what the caller must lend, ``arena_lower_bound_bytes``: what no placement of its parts undercuts.
     ``arithmetic``: what the outputs are equal to, which onnxruntime on which processor with which session options.
     ``unsimplified``: what the model would cost if what is proved to be without effect were kept. ``instructions``: the
     sum over the nodes for which it is known, None if there is none.
     """
 
+    qcgen: str
     name: str
     model: str
     sha256: str
@@ -88,6 +91,7 @@ def report(plan: Plan, unsimplified: Plan | None = None) -> Report:
     own = _figures(plan)
     known = [call.cost for call in plan.calls if call.cost is not None]
     return Report(
+        qcgen=__version__,
         name=plan.prefix,
         model=plan.model,
         sha256=plan.sha256,

@@ -56,8 +56,8 @@ def network_qop() -> ModelProto:
     """A residual block and a classifier, as QOperator nodes."""
     n = Network()
     same = {"pads": [1, 1, 1, 1]}
-    stem = n.qlinear_conv("x", INPUT, "stem", (4, 2, 3, 3), STEM, **same)
-    branch = n.qlinear_conv(stem, STEM, "branch", (4, 4, 3, 3), BRANCH, **same)
+    stem = n.qlinear_conv("x", INPUT, "stem", (3, 2, 3, 3), STEM, **same)
+    branch = n.qlinear_conv(stem, STEM, "branch", (3, 3, 3, 3), BRANCH, **same)
     both = [stem, *n.parameters(stem, STEM), branch, *n.parameters(branch, BRANCH), *n.parameters("sum", SUM)]
     total = n.node("QLinearAdd", both, "sum", domain=MICROSOFT)
     pooled = n.node("MaxPool", [total], "pooled", kernel_shape=[2, 2], strides=[2, 2])
@@ -67,10 +67,10 @@ def network_qop() -> ModelProto:
     dense = [
         flat,
         *n.parameters(flat, MEAN),
-        n.codes("dense_w", (3, 4), 9),
+        n.codes("dense_w", (3, 3), 11),
         *n.parameters("dense_w", (0.008, np.int8(0))),
     ]
-    dense += [n.bias("dense_b", 3, 9), *n.parameters("dense", LOGIT)]
+    dense += [n.bias("dense_b", 3, 11), *n.parameters("dense", LOGIT)]
     logits = n.node("QGemm", dense, "dense", domain=MICROSOFT, transB=1)
     shares = [logits, *n.parameters(logits, LOGIT), *n.parameters("y", SHARE)]
     n.node("QLinearSoftmax", shares, "y", domain=MICROSOFT, opset=13, axis=-1)

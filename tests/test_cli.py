@@ -319,7 +319,7 @@ def test_a_reader_that_goes_away_causes_no_traceback():
 
 
 def test_an_interruption_causes_no_traceback(model, capsys, monkeypatch):
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("qcgen.write.write_files", interrupted)
@@ -328,7 +328,7 @@ def test_an_interruption_causes_no_traceback(model, capsys, monkeypatch):
 
 
 def test_a_defect_of_qcgen_is_reported_as_such(model, capsys, monkeypatch):
-    def defective(*_):
+    def defective(*_, **__):
         raise ZeroDivisionError("oops")
 
     monkeypatch.delenv("QCGEN_TRACEBACK", raising=False)

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from qcgen.build import LoadedModel, build
+from qcgen.build import load
 from qcgen.ir.plan import Options
 from qcgen.ir.program import Conv, ConvGeometry, FloatActivation, Program, RawAccumulator, Tensor
 from qcgen.ir.types import DType, Layout
@@ -122,7 +122,7 @@ class Built:
         planned = plan(whole, Options(), "m", "m.onnx")
         self.inputs = {op.name: inputs(op.x.shape) for op in operators}
         feeds = {op.x.name: self.inputs[op.name] for op in operators}
-        model = LoadedModel(planned, build(render(planned), flags))
+        model = load(planned, render(planned), flags)
         self.actual = dict(zip(self.operators, model.run([op.y.name for op in operators], feeds), strict=True))
         with np.errstate(all="ignore"):
             expected = evaluate(whole, feeds)

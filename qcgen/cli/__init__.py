@@ -5,8 +5,12 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 from typing import Protocol
 
 from qcgen.cli import bench, compile, inspect, ops, targets, verify
@@ -14,7 +18,7 @@ from qcgen.cli.options import joined
 from qcgen.errors import EmulationFailed, ToolMissing
 from qcgen.version import __version__
 
-FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
+FAILED, WRONG_USAGE, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 
 
 class Command(Protocol):
@@ -41,17 +45,23 @@ COMMANDS: dict[str, Command] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command line; returns 0, 1 for a rejected model or failed verification, 2 for wrong usage."""
+    """Runs a command line; returns 0, 1 for a rejected model or failed verification, 2 for wrong usage.
+
+    130 and 143, as a shell reports them, if SIGINT or SIGTERM ended it; temporary files are removed before.
+    """
     _tolerate_any_name()
     try:
-        args = _parser().parse_args(joined(sys.argv[1:] if argv is None else argv))
-        status = int(args.run(args))
-        sys.stdout.flush()
-        return status
+        with _terminable():
+            args = _parser().parse_args(joined(sys.argv[1:] if argv is None else argv))
+            status = int(args.run(args))
+            sys.stdout.flush()
+            return status
     except SystemExit as exit_:  # argparse has printed what there is to say
         return exit_.code if isinstance(exit_.code, int) else FAILED
     except KeyboardInterrupt:
         return _failure("interrupted", INTERRUPTED)
+    except _Terminated:
+        return _failure("terminated", TERMINATED)
     except BrokenPipeError:
         # Whoever read our output has gone; keep Python from failing again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -65,6 +75,27 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         what = f"internal error: {type(error).__name__}: {error}"
         return _failure(f"{what}\n    this is a defect of qcgen: please report it; QCGEN_TRACEBACK=1 shows where it is")
+
+
+class _Terminated(BaseException):
+    """SIGTERM came; no exception of an operation, like KeyboardInterrupt."""
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM unwinds the stack instead of ending the process at once, unless somebody handles or ignores it."""
+
+    def terminate(_number: int, _frame: FrameType | None) -> None:
+        raise _Terminated
+
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _failure(text: str, status: int = FAILED) -> int:

@@ -19,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL.onnx")
     add_compile_options(parser)
     parser.add_argument("--report", action="store_true", help="write the report to PREFIX_report.json, too")
+    parser.add_argument("--force", action="store_true", help="overwrite files that qcgen did not generate, too")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -32,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
         print_rejection(args.model, rejection)
         return 1
     files = {name: text for artifact in artifacts for name, text in _files(artifact, args.report).items()}
-    write_files(args.output, files)
+    write_files(args.output, files, force=args.force)
     print(_json(artifacts) if args.json else _text(args, artifacts))
     return 0
 

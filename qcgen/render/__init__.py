@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
@@ -21,6 +22,10 @@ ADVICE = ("NOINLINE", "INLINE", "RARELY", "FENCE", "ROLLED", "SUMMED")
 """Macros of support/compiler.c.jinja: a file has those that its functions use."""
 
 
+_ID = "\0"
+"""Stands where the header's id will be; no text of a model holds it."""
+
+
 def render(plan: Plan) -> dict[str, str]:
     """The generated files by name: NAME.h and NAME.c. Same plan, same bytes."""
     bodies = [_body(plan, call) for call in plan.calls]
@@ -32,6 +37,7 @@ def render(plan: Plan) -> dict[str, str]:
         "prefix": plan.prefix,
         "PREFIX": plan.prefix.upper(),
         "version": __version__,
+        "header_id": _ID,
         "options": options_text(plan),
         "meant": meant_text(plan.options.numerics),
         "bodies": bodies,
@@ -46,10 +52,12 @@ def render(plan: Plan) -> dict[str, str]:
         "uses_string": any(call.context.get("uses_string") for call in plan.calls),
         "uses_math": any(call.context.get("uses_math") for call in plan.calls),
     }
-    return {
+    texts = {
         f"{plan.prefix}.{kind}": folded(environment().get_template(f"model.{kind}.jinja").render(context))
         for kind in ("h", "c")
     }
+    header_id = f"0x{sha256(''.join(texts.values()).encode()).hexdigest()[:8]}"
+    return {name: text.replace(_ID, header_id) for name, text in texts.items()}
 
 
 def options_text(plan: Plan) -> str:

@@ -163,7 +163,7 @@ def _against_recordings(artifact: Artifact, path: Path) -> Recorded:
     program = artifact.program
     total = Recorded()
     with tempfile.TemporaryDirectory() as folder:
-        loaded = LoadedModel(artifact.plan, build(artifact.files, folder=Path(folder)))
+        loaded = LoadedModel(artifact.plan, build(artifact.files, ("-O2",), Path(folder)))
         for case in range(len(recorded)):
             feeds = {tensor.name: recorded.get(f"in{case}.{tensor.name}") for tensor in program.inputs}
             if any(array is None for array in feeds.values()):
@@ -199,7 +199,7 @@ def _print_accuracies(models: list[Path], totals: Totals) -> None:
             images, labels = arrays["x_int8_nhwc"], arrays["labels"]
         artifact = qcgen.compile(model, layout="nhwc")
         with tempfile.TemporaryDirectory() as folder:
-            loaded = LoadedModel(artifact.plan, build(artifact.files, folder=Path(folder)))
+            loaded = LoadedModel(artifact.plan, build(artifact.files, ("-O2",), Path(folder)))
             name = artifact.plan.inputs[0].tensor.name
             predicted = [int(loaded.run(None, {name: image[None]})[0].argmax()) for image in images]
         accuracy = float(np.mean(np.array(predicted) == labels))

@@ -87,6 +87,7 @@ MVE_NAMES = (
 SCALAR_NAMES = (
     "scalar_multiply_add",
     "scalar_sums",
+    "scalar_registers",
     "scalar_group1",
     "scalar_group2",
     "scalar_two_groups2",

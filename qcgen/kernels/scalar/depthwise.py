@@ -95,7 +95,7 @@ def _constants(op: Conv, packed: Packed, planned: Rows) -> tuple[Constants, ...]
 
 
 COST = {
-    "cortex-m0": (0.3, 4.21, 48.7, 1.51, 1.13, 24.1, 4.8),
+    "cortex-m0": (0.3, 4.21, 48.7, 1.51, 0.1, 24.1, 4.8),
     "cortex-m3": (0.3, 0.22, 19.3, 1.29, 0, 3.51, 15.7),
     "rv32imc": (0.3, 1.68, 52.4, 1.54, 0, 5.55, 19.7),
 }

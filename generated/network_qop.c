@@ -14,7 +14,7 @@
  * dense   QGemm                     portable/pointwise                        9       57 B      0 B
  * y       QLinearSoftmax            portable/softmax                          0    2 048 B      0 B
  *
- * arena    492 B for tensors between nodes and for scratch; no placement needs less
+ * arena    492 B for tensors between nodes and for scratch; no placement of them needs less
  *
  * stem
  *   accumulator   within [-55817, 57913] for every input: int32 cannot overflow
@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0xf1dd5204
+#if NETWORK_QOP_HEADER_ID != 0x0f12348a
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -369,7 +369,7 @@ NETWORK_QOP_NOINLINE static void network_qop_stem_window(const int8_t *restrict 
 }
 
 /* stem: QLinearConv, kernel 3x3, stride 1x1, padding 1x1. */
-static void network_qop_stem(const int8_t *restrict x, int8_t *restrict y, network_qop_stem_tap *restrict taps)
+static void network_qop_stem(const int8_t *x, int8_t *y, network_qop_stem_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 3, OUT_PIXELS = 64,
@@ -525,7 +525,7 @@ NETWORK_QOP_NOINLINE static void network_qop_branch_window(const int8_t *restric
 }
 
 /* branch: QLinearConv, kernel 3x3, stride 1x1, padding 1x1. */
-static void network_qop_branch(const int8_t *restrict x, int8_t *restrict y, network_qop_branch_tap *restrict taps)
+static void network_qop_branch(const int8_t *x, int8_t *y, network_qop_branch_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 3, OUT_PIXELS = 64,
@@ -758,7 +758,7 @@ static NETWORK_QOP_INLINE int8_t network_qop_dense_requantize(int32_t acc, int32
 }
 
 /* dense: QGemm, kernel 1, stride 1. */
-static void network_qop_dense(const int8_t *restrict x, int8_t *restrict y)
+static void network_qop_dense(const int8_t *x, int8_t *y)
 {
     enum {
         OUT_CHANNELS = 3, OUT_PIXELS = 1,

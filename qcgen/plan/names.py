@@ -113,6 +113,7 @@ SUPPORT_NAMES = (
     "to_int32",
     "emulate",
     "round_half_even",
+    "soft_float_add",
     "soft_float",
     "compiler",
     *DSP_NAMES,

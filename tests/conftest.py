@@ -1,9 +1,12 @@
 """Options of the test suite, and which of its tests may be skipped."""
 
 import os
+import shutil
 from collections.abc import Generator
 
 import pytest
+
+import qcgen.render
 
 NO_SKIPS = os.environ.get("QCGEN_NO_SKIPS", "") not in ("", "0")
 """Set where every tool is installed: there a test that is skipped has lost something, and fails."""
@@ -62,3 +65,22 @@ def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     report.outcome = "failed"
     report.longrepr = f"{report.nodeid} must not be skipped here (QCGEN_NO_SKIPS is set). {reason}"
+
+
+@pytest.fixture
+def mutate(tmp_path, monkeypatch):
+    """Renders with templates of which one is changed."""
+
+    def changed(name, old, new):
+        folder = tmp_path / "templates"
+        shutil.copytree(qcgen.render.templates(), folder)
+        text = (folder / name).read_text()
+        assert old in text
+        (folder / name).write_text(text.replace(old, new))
+        monkeypatch.setattr(qcgen.render, "templates", lambda: folder)
+        qcgen.render.environment.cache_clear()
+
+    qcgen.render.environment.cache_clear()
+    yield changed
+    monkeypatch.undo()
+    qcgen.render.environment.cache_clear()

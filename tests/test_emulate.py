@@ -156,11 +156,28 @@ def test_verify_with_host_runs_code_for_a_core_on_this_machine(tmp_path, capsys,
 
 def test_verify_finds_outputs_that_differ_on_the_core(tmp_path, capsys, monkeypatch):
     require_core("cortex-m4")
-    wrong = written("cortex-m4", f"{RUN} {{ (void)x; (void)arena; for (int i = 0; i < M_Y_SIZE; i++) y[i] = 1; }}")
+    model = qlinear_conv((1, 4, 6, 5), random_weights((8, 4, 3, 3)))
+    right = qcgen.compile(model, name="m", target="cortex-m4")
+    source = right.files["m.c"].removesuffix("}\n") + "    *y ^= 1;\n}\n"
+    wrong = replace(right, files=right.files | {"m.c": source})
     monkeypatch.setattr("qcgen.cli.artifacts.compile_graph", lambda *_: wrong)
-    onnx.save(qlinear_conv((1, 4, 6, 5), random_weights((8, 4, 3, 3))), tmp_path / "m.onnx")
+    onnx.save(model, tmp_path / "m.onnx")
     assert main(["verify", str(tmp_path / "m.onnx"), "--target", "cortex-m4"]) == 1
-    assert "got 1" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "first difference: y[0, 0, 0, 0] of random case 0" in out
+    assert "cause: no node differs when every tensor is an output, nor where each is called by itself" in out
+    assert "sums of 1 layer: 0 wrong" in out
+
+
+def test_verify_names_the_node_that_only_the_core_computes_wrongly(tmp_path, capsys, mutate):
+    require_core("cortex-m4")
+    mutate("support/dsp_dot.c.jinja", "__smlad(a, b, sum)", "__smlad(a, b, sum) + 1")
+    onnx.save(qlinear_conv((1, 4, 6, 5), random_weights((8, 4, 3, 3))), tmp_path / "m.onnx")
+    assert main(["verify", str(tmp_path / "m.onnx"), "--target", "cortex-m4", "--layout", "nhwc"]) == 1
+    out = capsys.readouterr().out
+    assert "cause: node conv1 (QLinearConv) is the first that differs" in out
+    assert "first wrong sum: the sum at " in out
+    assert main(["verify", str(tmp_path / "m.onnx"), "--target", "cortex-m4", "--layout", "nhwc", "--host"]) == 0
 
 
 # --- counts

@@ -21,8 +21,10 @@ from qcgen.verify.compare import Outcome, add, differences
 from qcgen.verify.inputs import Case, end_cases, generated_cases
 from qcgen.verify.judge import followed, leaves_a_choice
 from qcgen.verify.locate import RECORDING, SHARING, SIMPLIFICATION, locate
+from qcgen.verify.nodes import Nodes
 from qcgen.verify.probe import Probe, probed
 from qcgen.verify.recordings import recorded_cases
+from qcgen.verify.running import Builder
 
 DIGITS = Path(__file__).parent / "data" / "digits"
 
@@ -228,7 +230,7 @@ VERIFIABLE = {
 @pytest.mark.parametrize("model", VERIFIABLE.values(), ids=VERIFIABLE.keys())
 @pytest.mark.parametrize("layout", ["model", "nhwc", "nchw"])
 def test_generated_code_passes_in_every_layout(model, layout):
-    result = verify(qcgen.compile(model, layout=layout), cases=2)
+    result = verify(qcgen.compile(model, layout=layout), cases=2, sums=False)
     assert result.first is None
     assert result.differing == 0
     assert result.outputs == result.cases * qcgen.compile(model).program.outputs[0].size
@@ -308,7 +310,7 @@ DEFECTS = {
 @pytest.mark.parametrize("layout", ["model", "nhwc"])
 def test_the_first_node_that_differs_is_named(kernel, node, layout, monkeypatch):
     monkeypatch.setattr(qcgen.plan, "KERNELS", defective(kernel, node))
-    result = verify(qcgen.compile(DIGITS / "digits_qop_s8.onnx", layout=layout), cases=2)
+    result = verify(qcgen.compile(DIGITS / "digits_qop_s8.onnx", layout=layout), cases=2, sums=False)
     assert result.differing > 0
     assert result.first.output == "probabilities"
     assert result.cause.node == node
@@ -326,15 +328,16 @@ def test_a_simplification_that_changes_outputs_is_named(monkeypatch):
         return replace(program, operators=(*others, softmax, last))
 
     monkeypatch.setattr(qcgen.compiler, "simplify", wrong)
-    result = verify(qcgen.compile(DIGITS / "digits_qop_s8.onnx"), cases=2)
+    result = verify(qcgen.compile(DIGITS / "digits_qop_s8.onnx"), cases=2, sums=False)
     assert result.cause.text == SIMPLIFICATION
 
 
 def test_outputs_that_no_node_explains_are_blamed_on_shared_memory(digits, tmp_path):
     feeds = {"image": np.zeros((1, 1, 8, 8), np.float32)}
-    probe = Probe(digits, ("-O1",), tmp_path / "probe")
+    builder = Builder(("-O1",))
+    probe, nodes = Probe(digits, builder, tmp_path / "probe"), Nodes(digits, builder, tmp_path / "nodes")
     got = {"probabilities": np.ones((1, 10), np.float32)}
-    assert locate(digits, Case("random", feeds), 0, got, probe).text == SHARING
+    assert locate(digits, Case("random", feeds), 0, got, probe, nodes).text == SHARING
 
 
 def test_a_recording_that_differs_from_c_and_reference_is_blamed_itself(digits, tmp_path):
@@ -342,7 +345,7 @@ def test_a_recording_that_differs_from_c_and_reference_is_blamed_itself(digits, 
         recorded = {"image": arrays["in0.image"], "probabilities": arrays["out0.probabilities"].copy()}
     recorded["probabilities"][0, 3] += 0.5
     np.savez(tmp_path / "r.npz", **recorded)
-    result = verify(digits, cases=1, data=tmp_path / "r.npz")
+    result = verify(digits, cases=1, data=tmp_path / "r.npz", sums=False)
     assert result.differing == 1
     assert result.cause.text == RECORDING
 

@@ -25,7 +25,7 @@ def line(subject: Verified, width: int) -> str:
     verification = subject.verification
     name = title(subject.node, subject.reports).ljust(width)
     text = f"  {name}  {_differ(verification)}  ({counted(verification.cases, 'case')})"
-    return text + _first(verification, "\n    ")
+    return text + _first(verification, "\n    ") + _wrong_sum(verification, "\n    ")
 
 
 def detail(subject: Verified) -> str:
@@ -39,8 +39,9 @@ def detail(subject: Verified) -> str:
         *_core([verification]),
         table(("inputs", "cases", "result"), outcomes, right=("cases",)),
         *_reached([verification]),
+        *_sums([verification]),
     ]
-    return "\n".join(parts) + _first(verification, "\n")
+    return "\n".join(parts) + _first(verification, "\n") + _wrong_sum(verification, "\n")
 
 
 def _outcome_row(outcome: Outcome) -> tuple[str, str, str]:
@@ -58,6 +59,12 @@ def _first(verification: Verification, before: str) -> str:
         return ""
     text = f"{before}first difference: {printable(str(first))}{before}cause: {printable(cause.text)}"
     return text if cause.first is None else f"{text}: {printable(str(cause.first))}"
+
+
+def _wrong_sum(verification: Verification, before: str) -> str:
+    """The first sum that is wrong: "" if none is."""
+    wrong = verification.sums and verification.sums.wrong
+    return f"{before}first wrong sum: {printable(str(wrong))}" if wrong else ""
 
 
 def totals(verified: Sequence[Verified]) -> str:
@@ -83,6 +90,7 @@ def _common(results: Sequence[Verification]) -> list[str]:
         f"built with: {shlex.join(results[0].command)}, and so on",
         *_core(results),
         *_reached(results),
+        *_sums(results),
     ]
 
 
@@ -98,3 +106,22 @@ def _reached(results: Sequence[Verification]) -> list[str]:
         return []
     of_these = " of convolutions that read the input" if any(result.is_network for result in results) else ""
     return [f"both ends of the accumulator's interval reached: {number(channels)} of {number(of)} channels{of_these}"]
+
+
+def _sums(results: Sequence[Verification]) -> list[str]:
+    """What was measured of the sums of layers."""
+    every = [result.sums for result in results if result.sums and result.sums.layers]
+    if not every:
+        return []
+    coefficients, of, starts, sides, sides_of = (
+        sum(sums.total(what) for sums in every) for what in ("coefficients", "of", "starts", "sides", "sides_of")
+    )
+    layers = [layer for sums in every for layer in sums.layers]
+    wrong = sum(layer.wrong is not None for layer in layers)
+    lines = [
+        f"sums of {counted(len(layers), 'layer')}: {number(wrong)} wrong; measured {number(coefficients)} of"
+        f" {number(of)} coefficients and {number(starts)} starts, in every bit"
+    ]
+    if sides_of:
+        lines.append(f"sums driven to {number(sides)} of {number(sides_of)} sides of the output codes' steps")
+    return lines

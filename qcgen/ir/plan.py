@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from qcgen.ir.access import AccessOrder
 from qcgen.ir.program import Operator, Tensor
 from qcgen.ir.types import Array
 
@@ -84,31 +83,30 @@ C_BYTES = {
 
 
 @dataclass(frozen=True)
+class SumWord:
+    """The int32 that a kernel hands to the output step: 2^bits * acc + addend[m], modulo 2^32.
+
+    ``addend`` has one number for each output channel, or a single one for all.
+    """
+
+    bits: int
+    addend: Array
+
+
+@dataclass(frozen=True)
 class Certificate:
     """What is proved of a node: the accumulator interval, whether it wraps, and channels per requantization form.
 
     ``accumulator`` is None for float operators; ``requantize`` is empty where there is no requantization;
     ``comparisons`` counts the points at which the fixed-point arithmetic was compared with the formula.
+    ``word`` is what the C has where the sum is done, None for operators whose sums are not taken in integers.
     """
 
     accumulator: tuple[int, int] | None = None
     wraps: bool = False
     requantize: Mapping[str, int] | None = None
     comparisons: int = 0
-
-
-@dataclass(frozen=True)
-class Overlap:
-    """The output of a call lies over its first input ``x``, which nothing reads afterwards.
-
-    It begins ``distance`` bytes before x (negative: behind the first bytes of x), and ``least`` is the least distance
-    at which each byte of x is read before it is written; ``units``: the units of work whose order that follows from.
-    """
-
-    x: str
-    distance: int
-    least: int
-    units: int
+    word: SumWord | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -127,10 +125,8 @@ class PassedOver:
 class Call:
     """One operator as one C function: ``symbol`` its name, ``template`` its text, ``context`` what the text needs.
 
-    ``arguments`` are in the order of the C function's parameters: inputs, output, scratch. ``access`` is the order of
-    its reads and writes, None if the kernel tells none; ``is_elementwise``: each element is read before the same one is
-    written, so that the output may take an input's place; ``overlap`` is what the planner made of the order. ``cost``:
-    the instructions that one call is expected to take on the target, None where the kernel has no figures for it.
+    ``arguments`` are in the order of the C function's parameters: inputs, output, scratch. ``cost``: the instructions
+    that one call is expected to take on the target, None where the kernel has no figures for it.
     """
 
     op: Operator
@@ -144,9 +140,6 @@ class Call:
     scratch_bytes: int
     certificate: Certificate
     passed_over: tuple[PassedOver, ...]
-    access: AccessOrder | None = None
-    is_elementwise: bool = False
-    overlap: Overlap | None = None
     cost: int | None = None
 
     @property
@@ -169,8 +162,7 @@ Step = Call | View
 class Plan:
     """Everything that rendering needs. ``prefix`` starts every symbol; ``model`` is the source's name in comments.
 
-    ``arena_lower_bound`` is the largest sum of the bytes that are alive at the same time, less what outputs may share
-    with inputs under them: no placement needs less.
+    ``arena_lower_bound`` is the largest sum of the bytes that are alive at the same time: no placement needs less.
     """
 
     prefix: str

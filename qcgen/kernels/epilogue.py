@@ -10,7 +10,7 @@ import numpy as np
 
 from qcgen import requantize
 from qcgen.intervals import Reach
-from qcgen.ir.plan import Certificate
+from qcgen.ir.plan import Certificate, SumWord
 from qcgen.ir.program import Conv, FloatActivation, Int64s, RawAccumulator, Requantize
 from qcgen.kernels.kernel import Constants
 from qcgen.requantize import FixedPoint
@@ -124,9 +124,9 @@ def prepare_requantize(
 
 def _raw(op: Conv, reach: Reach) -> Epilogue:
     output = Output("raw", op.y.dtype.c, 0, 0, 0, 0, 0, False, False, False, False, None, None, 0, 0)
-    return Epilogue(
-        output, (), np.zeros_like(reach.lo), np.zeros(0, np.int64), (), Certificate(reach.bounds, reach.wraps, {}, 0)
-    )
+    addend = np.zeros_like(reach.lo)
+    certificate = Certificate(reach.bounds, reach.wraps, {}, 0, SumWord(0, addend))
+    return Epilogue(output, (), addend, np.zeros(0, np.int64), (), certificate)
 
 
 def _fixed(c_type: str, meaning: Requantize, reach: Reach, fixed: FixedPoint, scale: str, is_alone: bool) -> Epilogue:
@@ -154,7 +154,8 @@ def _fixed(c_type: str, meaning: Requantize, reach: Reach, fixed: FixedPoint, sc
         numbers={p.role: int(p.values[0]) for p in parameters if p.role in shared},
         texts={p.role: p.meaning.removesuffix(".") for p in parameters if p.role in shared},
     )
-    certificate = Certificate(reach.bounds, reach.wraps, fixed.forms, fixed.comparisons)
+    word = SumWord(fixed.bits, fixed.addend)
+    certificate = Certificate(reach.bounds, reach.wraps, fixed.forms, fixed.comparisons, word)
     guarded = np.flatnonzero(fixed.guard)
     return Epilogue(output, constants, fixed.addend, guarded, _support(fixed, emulates), certificate)
 

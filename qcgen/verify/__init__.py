@@ -18,11 +18,23 @@ from qcgen.verify.compare import Difference, Outcome, add
 from qcgen.verify.inputs import Case, Reached, end_cases, generated_cases
 from qcgen.verify.judge import followed, leaves_a_choice
 from qcgen.verify.locate import Cause, locate
+from qcgen.verify.nodes import Nodes
 from qcgen.verify.probe import Probe
 from qcgen.verify.recordings import RecordingError, recorded_cases
-from qcgen.verify.running import run_here, run_on_core
+from qcgen.verify.running import Builder, Running
+from qcgen.verify.sums import LayerSums, Sums, WrongSum, measure
 
-__all__ = ["Cause", "Difference", "Outcome", "RecordingError", "Verification", "verify"]
+__all__ = [
+    "Cause",
+    "Difference",
+    "LayerSums",
+    "Outcome",
+    "RecordingError",
+    "Sums",
+    "Verification",
+    "WrongSum",
+    "verify",
+]
 
 
 @dataclass(frozen=True)
@@ -31,7 +43,8 @@ class Verification:
 
     ``outcomes`` one for each group of cases; ``reached`` the channels driven to both ends of their accumulator;
     ``cause`` of the first difference, None if there is none; ``is_network``: there are several operators.
-    ``core`` the emulated core that the code ran on, None if it ran on this machine.
+    ``core`` the emulated core that the code ran on, None if it ran on this machine; ``sums`` what was measured of the
+    layers' sums, None if nobody asked for it.
     """
 
     criterion: str
@@ -41,6 +54,12 @@ class Verification:
     cause: Cause | None
     is_network: bool
     core: str | None = None
+    sums: Sums | None = None
+
+    @property
+    def is_right(self) -> bool:
+        """Whether nothing that was looked at is wrong."""
+        return not self.differing and not (self.sums and self.sums.wrong)
 
     @property
     def cases(self) -> int:
@@ -72,12 +91,14 @@ def verify(
     flags: Sequence[str] = ("-O2",),
     emulated: bool = False,
     compiler: str = "gcc",
+    sums: bool = True,
 ) -> Verification:
     """Builds the code and compares it on ``cases`` random inputs, extremes, and recordings in ``data``.
 
-    It runs on this machine or, if ``emulated``, on its target's emulated core, built with ``compiler``, gcc or clang.
-    Raises ToolMissing without a C compiler or if it fails, RecordingError for recordings that do not fit the model,
-    EmulationFailed if the code does not come to its end on the core.
+    With ``sums``, every coefficient of every layer's integer sums is measured besides, in the layer called by itself.
+    The code runs on this machine or, if ``emulated``, on its target's emulated core, built with ``compiler``, gcc or
+    clang. Raises ToolMissing without a C compiler or if it fails, RecordingError for recordings that do not fit the
+    model, EmulationFailed if the code does not come to its end on the core.
     """
     recorded = [] if data is None else recorded_cases(data, artifact.program)
     driven, reached = end_cases(artifact.program)
@@ -86,19 +107,19 @@ def verify(
     outcomes: dict[str, Outcome] = {}
     cause = None
     with tempfile.TemporaryDirectory(prefix="qcgen-") as folder:
-        feeds = [case.feeds for case in every]
-        if emulated:
-            command, results = run_on_core(artifact, feeds, flags, Path(folder), compiler)
-        else:
-            command, results = run_here(artifact, feeds, flags, Path(folder))
-        probe = Probe(artifact, ("-O2",) if emulated else flags, Path(folder, "probe"))
+        builder, places = Builder(flags, emulated_core, compiler), Path(folder)
+        code, probe = Running(artifact, builder, places / "code"), Probe(artifact, builder, places / "probe")
+        nodes = Nodes(artifact, builder, places / "nodes")
+        results = code.run([case.feeds for case in every])
         for case, got in zip(every, results, strict=True):
             before = outcomes.get(case.group, Outcome(case.group))
             after = outcomes[case.group] = _compared(before, artifact.program, case, got, probe)
             if cause is None and after.differing:
-                cause = locate(artifact, case, before.cases, got, probe)
+                cause = locate(artifact, case, before.cases, got, probe, nodes)
+        measured = measure(nodes, Nodes(artifact, builder, places / "words", shows_words=True), seed) if sums else None
     criterion, is_network = _criterion(artifact.program), len(artifact.program.operators) > 1
-    return Verification(criterion, command, tuple(outcomes.values()), reached, cause, is_network, emulated_core)
+    groups = tuple(outcomes.values())
+    return Verification(criterion, code.command, groups, reached, cause, is_network, emulated_core, measured)
 
 
 def _compared(before: Outcome, program: Program, case: Case, got: Mapping[str, Array], probe: Probe) -> Outcome:

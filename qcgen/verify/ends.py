@@ -26,11 +26,12 @@ class Driven:
 
 
 @dataclass(frozen=True)
-class _Spot:
-    """Where a window lies on one axis: the pixels it reads and the taps that read them."""
+class Spot:
+    """Where a window lies on one axis: the pixels it reads, the taps that read them, the ``output`` that is its sum."""
 
     pixels: slice
     taps: slice
+    output: int
 
 
 def driving_inputs(op: Conv | OrionConv, low: float, zero: float, high: float) -> Driven:
@@ -40,7 +41,7 @@ def driving_inputs(op: Conv | OrionConv, low: float, zero: float, high: float) -
     are reached only in windows without padding; if there are none, the least padded window is used.
     """
     g = op.geometry
-    axes = [_spots(g, axis) for axis in range(g.rank)]
+    axes = [axis_spots(g, axis) for axis in range(g.rank)]
     windows = [(n, spots) for n in range(g.batch) for spots in product(*axes)]
     chosen = _channels(_differences(op), MAX_INPUTS * len(windows) // 2)
     patterns = _patterns(op, chosen, low, high)
@@ -79,29 +80,28 @@ def _patterns(op: Conv | OrionConv, channels: list[int], low: float, high: float
     return patterns
 
 
-def _spots(g: ConvGeometry, axis: int) -> list[_Spot]:
+def axis_spots(g: ConvGeometry, axis: int) -> list[Spot]:
     """Windows on one axis that do not overlap and need no padding; the least padded one if there are none."""
     extent = (g.kernel[axis] - 1) * g.dilations[axis] + 1
-    starts = [o * g.strides[axis] - g.pads_begin[axis] for o in range(g.output[axis])]
-    spots: list[_Spot] = []
+    every = [_spot(g, axis, output) for output in range(g.output[axis])]
+    found: list[Spot] = []
     free = 0
-    for start in starts:
+    for spot in every:
+        start = spot.output * g.strides[axis] - g.pads_begin[axis]
         if start >= free and start + extent <= g.input[axis]:
-            spots.append(_spot(g, axis, start))
+            found.append(spot)
             free = start + extent
-    return spots or [
-        max((_spot(g, axis, start) for start in starts), key=lambda spot: spot.taps.stop - spot.taps.start)
-    ]
+    return found or [max(every, key=lambda spot: spot.taps.stop - spot.taps.start)]
 
 
-def _spot(g: ConvGeometry, axis: int, start: int) -> _Spot:
-    """The window that starts at this pixel, which may be negative, less its taps on padding."""
-    dilation = g.dilations[axis]
+def _spot(g: ConvGeometry, axis: int, output: int) -> Spot:
+    """The window of an output, less its taps on padding."""
+    start, dilation = output * g.strides[axis] - g.pads_begin[axis], g.dilations[axis]
     taps = [tap for tap in range(g.kernel[axis]) if 0 <= start + tap * dilation < g.input[axis]]
     if not taps:
-        return _Spot(slice(0, 0), slice(0, 0))
+        return Spot(slice(0, 0), slice(0, 0), output)
     first, last = taps[0], taps[-1]
-    return _Spot(slice(start + first * dilation, start + last * dilation + 1, dilation), slice(first, last + 1))
+    return Spot(slice(start + first * dilation, start + last * dilation + 1, dilation), slice(first, last + 1), output)
 
 
 def _in_layout(op: Conv | OrionConv, image: Array) -> Array:

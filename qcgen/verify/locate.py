@@ -13,6 +13,7 @@ from qcgen.reference.tolerance import tolerances
 from qcgen.verify.compare import Difference, Outcome, add
 from qcgen.verify.inputs import Case
 from qcgen.verify.judge import followed
+from qcgen.verify.nodes import Nodes
 from qcgen.verify.probe import Probe
 
 
@@ -27,11 +28,18 @@ class Cause:
 
 RECORDING = "the C equals the reference: the recording was made with another model or another arithmetic"
 SIMPLIFICATION = "simplification changes the outputs: --no-simplify avoids it"
-SHARING = "no node differs when every tensor is an output: the fault lies in how tensors share memory"
+SHARING = (
+    "no node differs when every tensor is an output, nor where each is called by itself: the fault lies in how"
+    " tensors share memory"
+)
+PROBED = "; it does not if every tensor is an output"
 
 
-def locate(artifact: Artifact, case: Case, number: int, got: Mapping[str, Array], probe: Probe) -> Cause:
-    """Why the code gives ``got`` for a case, the ``number``th of its group, where something else was expected."""
+def locate(artifact: Artifact, case: Case, number: int, got: Mapping[str, Array], probe: Probe, nodes: Nodes) -> Cause:
+    """Why the code gives ``got`` for a case, the ``number``th of its group, where something else was expected.
+
+    ``probe`` and ``nodes`` are the code itself with more outputs, and node by node, built like it for the same machine.
+    """
     values = evaluate_all(artifact.program, case.feeds)
     if case.expected is not None and _agree(artifact.program, values, got):
         return Cause(RECORDING)
@@ -48,7 +56,20 @@ def locate(artifact: Artifact, case: Case, number: int, got: Mapping[str, Array]
         first = add(before, {op.y.name: values[op.y.name]}, computed, allowed).first
         if first is not None:
             return Cause(f"node {op.name} ({op.op_type}) is the first that differs", op.name, first)
-    return Cause(SHARING)
+    return _alone(nodes, case, number) or Cause(SHARING)
+
+
+def _alone(nodes: Nodes, case: Case, number: int) -> Cause | None:
+    """The first node that differs where it is called by itself, on the reference's tensors."""
+    for node, xs, expected, tolerance in nodes.evaluated(case.feeds):
+        [got] = nodes.call(node, [x[None] for x in xs])
+        name = node.op.y.name
+        before = Outcome(case.group, cases=number)
+        first = add(before, {name: expected}, {name: got[0]}, {name: tolerance}).first
+        if first is not None:
+            text = f"node {node.op.name} ({node.op.op_type}) differs where it is called by itself{PROBED}"
+            return Cause(text, node.op.name, first)
+    return None
 
 
 def _agree(program: Program, values: Mapping[str, Array], got: Mapping[str, Array]) -> bool:

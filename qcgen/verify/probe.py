@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from qcgen.artifact import Artifact
-from qcgen.build import LoadedModel, build
-from qcgen.ir.plan import Plan
 from qcgen.ir.program import Conv, Operator, Program, Reshape, Transpose, inputs_of
 from qcgen.ir.types import Array
 from qcgen.plan import plan
 from qcgen.render import render
-from qcgen.verify.boundary import run
+from qcgen.verify.running import Builder, Running
 
 _SUFFIX = "\nprobe"
 """Ends the names of copies; no tensor of a model is called like this."""
@@ -22,25 +20,23 @@ _SUFFIX = "\nprobe"
 
 @dataclass(frozen=True)
 class Probe:
-    """Built with ``flags`` in ``folder``, which is made, when it is first asked."""
+    """Built when it is first asked, in ``folder``, which is made, as the code itself was."""
 
     artifact: Artifact
-    flags: Sequence[str]
+    builder: Builder
     folder: Path
 
     def computed(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Every tensor that the code computes by name, for inputs by name; in the shapes of the planned program."""
-        return {name.removesuffix(_SUFFIX): array for name, array in run(self._plan, self._loaded, feeds).items()}
+        [found] = self._running.run([feeds])
+        return {name.removesuffix(_SUFFIX): array for name, array in found.items()}
 
     @cached_property
-    def _plan(self) -> Plan:
+    def _running(self) -> Running:
         own = self.artifact.plan
-        return plan(probed(self.artifact.planned), own.options, own.prefix, own.model, own.node)
-
-    @cached_property
-    def _loaded(self) -> LoadedModel:
-        self.folder.mkdir()
-        return LoadedModel(self._plan, build(render(self._plan), self.flags, self.folder))
+        program = probed(self.artifact.planned)
+        every = plan(program, own.options, own.prefix, own.model, own.node)
+        return Running(Artifact(program, program, every, render(every)), self.builder, self.folder)
 
 
 def probed(program: Program) -> Program:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from qcgen.artifact import Artifact
 from qcgen.build import LoadedModel, build, build_command
-from qcgen.emulate import Trial, cross_build, emulate
+from qcgen.emulate import Image, Trial, cross_build, emulate
 from qcgen.ir.types import Array
 from qcgen.verify.boundary import from_boundary, run, to_boundary
 
@@ -18,18 +20,48 @@ Results = list[dict[str, Array]]
 """Outputs by name for each case, in the model's own shapes."""
 
 
-def run_here(artifact: Artifact, feeds: Feeds, flags: Sequence[str], folder: Path) -> tuple[tuple[str, ...], Results]:
-    """The command that built the code for this machine, and what it gives."""
-    loaded = LoadedModel(artifact.plan, build(artifact.files, flags, folder))
-    results = [run(artifact.plan, loaded, each) for each in feeds]
-    return tuple(build_command(artifact.files, flags)), results
+@dataclass(frozen=True)
+class Builder:
+    """How code is built: with ``flags``, for this machine or, if ``core`` is one, for it with ``compiler``."""
+
+    flags: Sequence[str]
+    core: str | None = None
+    compiler: str = "gcc"
 
 
-def run_on_core(
-    artifact: Artifact, feeds: Feeds, flags: Sequence[str], folder: Path, compiler: str
-) -> tuple[tuple[str, ...], Results]:
-    """The same for the target's emulated core; buffers are aligned well and badly by turns."""
-    image = cross_build(artifact.plan.options.target, [artifact], flags, folder, compiler)
-    given = [to_boundary(artifact.plan, each) for each in feeds]
-    trials = [Trial(each, is_shifted=index % 2 == 1, garbage=index % 256) for index, each in enumerate(given)]
-    return image.command, [from_boundary(artifact.plan, outcome.outputs) for outcome in emulate(image, trials)]
+@dataclass(frozen=True)
+class Running:
+    """An artifact's code, built in ``folder``, which is made, when it is first asked for."""
+
+    artifact: Artifact
+    builder: Builder
+    folder: Path
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The command that built it."""
+        if isinstance(self._built, Image):
+            return self._built.command
+        return tuple(build_command(self.artifact.files, self.builder.flags))
+
+    def run(self, feeds: Feeds) -> Results:
+        """What the code gives; on an emulated core buffers are aligned well and badly by turns."""
+        plan = self.artifact.plan
+        if isinstance(self._built, LoadedModel):
+            loaded = self._built
+            return [run(plan, loaded, each) for each in feeds]
+        given = [to_boundary(plan, each) for each in feeds]
+        trials = [Trial(each, is_shifted=index % 2 == 1, garbage=index % 256) for index, each in enumerate(given)]
+        return [from_boundary(plan, outcome.outputs) for outcome in emulate(self._built, trials)]
+
+    @cached_property
+    def _built(self) -> LoadedModel | Image:
+        self.folder.mkdir()
+        return built(self.artifact, self.builder, self.folder)
+
+
+def built(artifact: Artifact, builder: Builder, folder: Path) -> LoadedModel | Image:
+    """The code of an artifact, ready to be run."""
+    if builder.core is None:
+        return LoadedModel(artifact.plan, build(artifact.files, builder.flags, folder))
+    return cross_build(builder.core, [artifact], builder.flags, folder, builder.compiler)

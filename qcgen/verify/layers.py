@@ -1,0 +1,202 @@
+"""The layers of a plan whose sums are taken in integers: what their output step is given, as the model means it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from qcgen.artifact import Artifact
+from qcgen.intervals import INT32_MIN, channel_ranges, reach, weight_differences
+from qcgen.ir.plan import SumWord
+from qcgen.ir.program import Conv, ConvGeometry, GlobalAveragePool, Program, Requantize, Reshape, Tensor, Transpose
+from qcgen.ir.types import Array, DType, Layout
+from qcgen.kernels.kernel import Order
+from qcgen.plan.arrange import Arranged, arrange
+from qcgen.requantize import Staircase, staircase
+from qcgen.verify.nodes import Node
+
+EXACT = 2**53
+"""Float64 numbers below this add and multiply like integers."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A convolution, a product of matrices or a mean of images, as a convolution of whatever rank.
+
+    ``weights`` (M, C/group, k...) float64 are those of the model less their zero points, ``bias`` (M,) int64. ``lo``
+    and ``hi``, in the input's shape, are the codes that each element can have in the network.
+    """
+
+    node: Node
+    op: Conv | GlobalAveragePool
+    geometry: ConvGeometry
+    zero_point: int
+    weights: Array
+    bias: Array
+    lo: Array
+    hi: Array
+
+    @property
+    def word(self) -> SumWord:
+        """What the output step is given."""
+        word = self.node.call.certificate.word
+        assert word is not None, "a layer has sums"
+        return word
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether the layer's outputs are its sums."""
+        return self.op.y.dtype is DType.INT32
+
+    @cached_property
+    def base(self) -> Array:
+        """The input of zero points, or of what comes nearest to them in the network."""
+        nearest: Array = np.clip(np.int64(self.zero_point), self.lo, self.hi).astype(self.op.x.dtype.numpy)
+        return nearest
+
+    @cached_property
+    def stairs(self) -> Staircase | None:
+        """The output codes by sums, None if sums are the output."""
+        meaning = self.op.requantize if isinstance(self.op, GlobalAveragePool) else self.op.epilogue
+        if not isinstance(meaning, Requantize):
+            return None
+        if isinstance(self.op, Conv):
+            bounds = reach(self.op)
+            return staircase(meaning, bounds.lo, bounds.hi)
+        ends = (np.array([self.op.pixels * (x - self.zero_point)]) for x in (int(self.lo.min()), int(self.hi.max())))
+        return staircase(meaning, *ends)
+
+    def image(self, x: Array) -> Array:
+        """Inputs (count, ...) as images (count * N, C, in...)."""
+        g = self.geometry
+        first = self._is_first(self.op.x)
+        shape = (g.in_channels, *g.input) if first else (*g.input, g.in_channels)
+        flat = x.reshape(-1, *shape)
+        return flat if first else np.moveaxis(flat, -1, 1)
+
+    def from_image(self, image: Array) -> Array:
+        """Images (count * N, C, in...) as inputs (count, ...)."""
+        moved = image if self._is_first(self.op.x) else np.moveaxis(image, 1, -1)
+        return np.ascontiguousarray(moved).reshape(-1, *self.op.x.shape)
+
+    def outputs(self, sums: Array) -> Array:
+        """Something of each output, (count * N, M, out...), as outputs (count, ...)."""
+        return (sums if self._is_first(self.op.y) else np.moveaxis(sums, 1, -1)).reshape(-1, *self.op.y.shape)
+
+    def image_of_outputs(self, y: Array) -> Array:
+        """The opposite: outputs (count, ...) as (count * N, M, out...)."""
+        g = self.geometry
+        if self._is_first(self.op.y):
+            return y.reshape(-1, g.out_channels, *g.output)
+        return np.moveaxis(y.reshape(-1, *g.output, g.out_channels), -1, 1)
+
+    def _is_first(self, tensor: Tensor) -> bool:
+        """Whether channels come before pixels; where there is one pixel, both are the same."""
+        if isinstance(self.op, GlobalAveragePool):
+            return self.op.channel_axis == 1
+        return tensor.layout is Layout.CHANNELS_FIRST
+
+    def sums(self, x: Array) -> Array:
+        """The sums (count * N, M, out...) int64 for inputs (count, ...), before anything wraps."""
+        image = self.image(x).astype(np.float64) - self.zero_point
+        return windows_sums(self.geometry, image, self.weights) + _column(self.bias, self.geometry)
+
+    def words(self, x: Array) -> Array:
+        """What the output steps must be given, (count, ...) uint32."""
+        words = (self.sums(x) << self.word.bits) + _column(self.word.addend.astype(np.int64), self.geometry)
+        return self.outputs(words % 2**32).astype(np.uint32)
+
+    def codes(self, sums: Array) -> Array:
+        """The output codes (count, ...) for sums (count * N, M, out...)."""
+        assert self.stairs is not None, "sums become codes"
+        wrapped = (sums - INT32_MIN) % 2**32 + INT32_MIN
+        codes = self.stairs.at(np.moveaxis(wrapped, 1, 0))
+        return self.outputs(np.moveaxis(codes, 0, 1)).astype(self.op.y.dtype.numpy)
+
+
+def _column(values: Array, g: ConvGeometry) -> Array:
+    """Numbers of channels, or one for all, to be added to (N, M, out...)."""
+    return values.reshape(-1, *[1] * g.rank)
+
+
+def windows_sums(g: ConvGeometry, image: Array, weights: Array) -> Array:
+    """Sums of products (N, M, out...) int64 of float64 images (N, C, in...) and weights (M, C/group, k...), exactly.
+
+    The reference sums in int64; products of float64 matrices are many times faster.
+    """
+    assert np.abs(image).max(initial=0) * np.abs(weights).reshape(len(weights), -1).sum(axis=1).max() < EXACT
+    window = [(k - 1) * d + 1 for k, d in zip(g.kernel, g.dilations, strict=True)]
+    wanted = [(o - 1) * s + w for o, s, w in zip(g.output, g.strides, window, strict=True)]
+    after = [max(w - p - i, 0) for w, p, i in zip(wanted, g.pads_begin, g.input, strict=True)]
+    padded = np.pad(image, [(0, 0), (0, 0), *zip(g.pads_begin, after, strict=True)])
+    grouped = weights.reshape(g.group, g.group_out, g.group_in, -1)
+    sums = np.zeros((len(image), g.group, g.group_out, prod(g.output)))
+    for index, tap in enumerate(product(*(range(k) for k in g.kernel))):
+        places = tuple(
+            slice(t * d, t * d + (o - 1) * s + 1, s)
+            for t, d, o, s in zip(tap, g.dilations, g.output, g.strides, strict=True)
+        )
+        part = padded[(slice(None), slice(None), *places)].reshape(len(image), g.group, g.group_in, -1)
+        own = grouped[..., index]
+        sums += own * part if g.group_in == g.group_out == 1 else np.matmul(own, part)
+    return sums.reshape(len(image), g.out_channels, *g.output).astype(np.int64)
+
+
+def layers_of(artifact: Artifact, nodes: tuple[Node, ...]) -> Iterator[Layer]:
+    """Every call of the plan whose sums are taken in integers."""
+    steps = arrange(artifact.planned, artifact.plan.options.layout)
+    bounds = _Bounds(artifact.planned, steps)
+    for node in nodes:
+        op = node.op
+        if node.call.certificate.word is None:
+            continue
+        if isinstance(op, Conv):
+            lo, hi = bounds.of(op.x)
+            weights = weight_differences(op).reshape(op.weights.shape).astype(np.float64)
+            yield Layer(node, op, op.geometry, op.x_zero_point, weights, op.bias.astype(np.int64), lo, hi)
+        elif isinstance(op, GlobalAveragePool):
+            lo, hi = bounds.of(op.x)
+            g = _geometry_of_mean(op)
+            weights = np.ones((g.out_channels, 1, *g.kernel))
+            yield Layer(node, op, g, op.x.zero_point or 0, weights, np.zeros(g.out_channels, np.int64), lo, hi)
+
+
+def _geometry_of_mean(op: GlobalAveragePool) -> ConvGeometry:
+    """A mean as a depthwise convolution whose window is the image."""
+    channels = op.x.shape[op.channel_axis]
+    image = tuple(size for axis, size in enumerate(op.x.shape) if axis not in (0, op.channel_axis))
+    one, none = (1,) * len(image), (0,) * len(image)
+    return ConvGeometry(op.x.shape[0], channels, channels, channels, image, image, one, one, none, none, one)
+
+
+class _Bounds:
+    """The codes that the elements of tensors can have, as the arranged operators see these tensors."""
+
+    def __init__(self, program: Program, steps: tuple[Arranged, ...]) -> None:
+        self._ranges = dict(channel_ranges(program))
+        copies = [step.op for step in steps if isinstance(step.op, Transpose)]
+        for copy in copies:
+            for one, other in ((copy.x.name, copy.y.name), (copy.y.name, copy.x.name)):
+                if one in self._ranges and other not in self._ranges:  # what only changes the order in memory
+                    self._ranges[other] = self._ranges[one]
+        # Views that keep the order in memory of what they view, although it is not the model's.
+        self._views = {step.op.y.name: (step.op, step.xs[0]) for step in steps if isinstance(step.op, Reshape)}
+        self._is_view = {step.op.y.name for step in steps if step.is_view}
+
+    def of(self, tensor: Tensor) -> tuple[Array, Array]:
+        """The lowest and the highest code of each element."""
+        view = self._views.get(tensor.name)
+        if tensor.name in self._is_view and view is not None:
+            op, order = view
+            lo, hi = self._ranges[op.x.name].elements(op.x.shape)
+            return _in_memory(lo, order, tensor), _in_memory(hi, order, tensor)
+        return self._ranges[tensor.name].elements(tensor.shape)
+
+
+def _in_memory(elements: Array, order: Order, view: Tensor) -> Array:
+    return elements.transpose(order).reshape(view.shape)

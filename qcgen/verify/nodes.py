@@ -1,0 +1,233 @@
+"""The nodes of a generated file, called one by one, here or on an emulated core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from qcgen.artifact import Artifact
+from qcgen.build import LoadedModel
+from qcgen.emulate import Image, Trial, emulate
+from qcgen.ir.plan import Call, Plan, Port
+from qcgen.ir.program import Operator, Tensor, inputs_of, macs_of
+from qcgen.ir.types import Array, DType
+from qcgen.kernels.kernel import Order
+from qcgen.plan.arrange import Arranged, arrange
+from qcgen.reference import evaluate_all, evaluate_operator
+from qcgen.reference.tolerance import tolerances
+from qcgen.render.nodes import with_nodes
+from qcgen.verify.running import Builder, built
+
+BATCH_BYTES = 2**16
+"""Room for the inputs, and for the outputs, of one call of the C function, if those of a single node fit."""
+
+PATIENCE, SECONDS_PER_MAC = 120.0, 2e-7
+"""Seconds that an emulation may take, and besides for each multiply-accumulate."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What output steps show instead of codes: a byte of the word, by the path for sums away from ties or near them.
+
+    Nothing of this with ``byte`` -1.
+    """
+
+    byte: int = -1
+    is_near: bool = False
+
+
+@dataclass(frozen=True)
+class Node:
+    """A call of the plan: ``index`` among them; ``xs`` are the inputs that are no constants, with their ``orders``."""
+
+    index: int
+    call: Call
+    xs: tuple[Tensor, ...]
+    orders: tuple[Order, ...]
+    y_order: Order
+
+    @property
+    def op(self) -> Operator:
+        """The operator as it was planned."""
+        return self.call.op
+
+    @property
+    def x_bytes(self) -> int:
+        """The size of all inputs."""
+        return sum(x.size * x.dtype.bytes for x in self.xs)
+
+    @property
+    def y_bytes(self) -> int:
+        """The size of the output."""
+        return self.op.y.size * self.op.y.dtype.bytes
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The file of ``artifact``, built in ``folder``, which is made, when a node is first called.
+
+    With ``shows_words``, output steps can show the words that they are given.
+    """
+
+    artifact: Artifact
+    builder: Builder
+    folder: Path
+    shows_words: bool = False
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """Every call of the plan."""
+        arranged_steps = arrange(self.artifact.planned, self.artifact.plan.options.layout)
+        constants = self.artifact.planned.constants
+        found: list[Node] = []
+        for arranged, step in zip(arranged_steps, self.artifact.plan.steps, strict=True):
+            if isinstance(step, Call):
+                held = zip(inputs_of(step.op), arranged.xs, strict=True)
+                given = [(x, order) for x, order in held if x.name not in constants]
+                xs, orders = tuple(x for x, _ in given), tuple(order for _, order in given)
+                found.append(Node(len(found), step, xs, orders, arranged.y))
+        return tuple(found)
+
+    def has_paths(self, node: Node) -> bool:
+        """Whether the output step of a node tests if sums are near ties, and takes another path there."""
+        return node.call.symbol in self._text[1]
+
+    def call(self, node: Node, inputs: Sequence[Array], shown: Sequence[Shown] = (Shown(),)) -> list[Array]:
+        """The outputs (count, ...) of a node for inputs (count, ...) in the model's own shapes, for each of ``shown``.
+
+        Where a byte is shown, the outputs are bytes.
+        """
+        count = len(inputs[0])
+        held = [_held(x, order) for x, order in zip(inputs, node.orders, strict=True)]
+        flat = np.concatenate(held, axis=1)
+        many = max(1, min(self._in_bytes // max(node.x_bytes, 1), self._out_bytes // node.y_bytes))
+        parts = [flat[start : start + many] for start in range(0, count, many)]
+        calls = [(part, each) for each in shown for part in parts]
+        outputs = np.concatenate(list(self._run(node, calls))).reshape(len(shown), count, node.y_bytes)
+        tensor, own = node.op.y, node.op.y.dtype.numpy
+        dtypes = [np.dtype(np.uint8) if each.byte >= 0 else own for each in shown]
+        return [_unheld(tensor, node.y_order, y, dtype) for y, dtype in zip(outputs, dtypes, strict=True)]
+
+    def evaluated(self, feeds: Mapping[str, Array]) -> Iterator[tuple[Node, list[Array], Array, Array]]:
+        """Each node with the reference's inputs and output for inputs of the model, and what the output may be off."""
+        artifact = self.artifact
+        allowed = tolerances(artifact.planned, evaluate_all(artifact.planned, feeds))
+        values = {**artifact.planned.constants, **feeds}
+        nodes = {id(node.call): node for node in self.nodes}
+        steps = arrange(artifact.planned, artifact.plan.options.layout)
+        for arranged, step in zip(steps, artifact.plan.steps, strict=True):
+            xs = [values[x.name] for x in inputs_of(arranged.op)]
+            y = _viewed(arranged, xs[0]) if arranged.is_view else evaluate_operator(arranged.op, *xs)
+            values[arranged.op.y.name] = y
+            if isinstance(step, Call):
+                node = nodes[id(step)]
+                tolerance = allowed.get(arranged.op.y.name, np.zeros(y.shape))
+                yield node, [values[x.name] for x in node.xs], y, tolerance
+
+    def _run(self, node: Node, calls: Sequence[tuple[Array, Shown]]) -> Iterator[Array]:
+        for feeds, count in zip(self._outputs(node, calls), calls, strict=True):
+            yield feeds.view(np.uint8)[: len(count[0]) * node.y_bytes].reshape(len(count[0]), -1)
+
+    def _outputs(self, node: Node, calls: Sequence[tuple[Array, Shown]]) -> Iterator[Array]:
+        """What the C function gives for each call, all of it."""
+        if isinstance(self._built, LoadedModel):
+            for part, shown in calls:
+                yield self._built.run(["out"], self._feeds(node, part, shown))[0]
+            return
+        most = max(1, 2**26 // self._in_bytes)
+        for start in range(0, len(calls), most):
+            some = calls[start : start + most]
+            trials = [
+                Trial(self._feeds(node, part, shown), is_shifted=i % 2 == 1, garbage=i % 256)
+                for i, (part, shown) in enumerate(some)
+            ]
+            work = sum(len(part) for part, _ in some) * (macs_of(node.op) + node.x_bytes + node.y_bytes)
+            for outcome in emulate(self._built, trials, timeout=PATIENCE + SECONDS_PER_MAC * work):
+                yield outcome.outputs["out"]
+
+    def _feeds(self, node: Node, part: Array, shown: Shown) -> dict[str, Array]:
+        given = np.zeros(self._in_bytes, np.uint8)
+        given[: part.size] = part.reshape(-1)
+        what = np.array([node.index, shown.byte, shown.is_near, len(part)], np.int32)
+        return {"what": what, "in": given}
+
+    @cached_property
+    def _in_bytes(self) -> int:
+        return max(BATCH_BYTES, *(node.x_bytes for node in self.nodes))
+
+    @cached_property
+    def _out_bytes(self) -> int:
+        return -(-max(BATCH_BYTES, *(node.y_bytes for node in self.nodes)) // 4) * 4
+
+    @property
+    def _name(self) -> str:
+        return f"{'words' if self.shows_words else 'nodes'}_of_{self.artifact.plan.prefix}"
+
+    @cached_property
+    def _text(self) -> tuple[str, frozenset[str]]:
+        plan = self.artifact.plan
+        source = self.artifact.files[f"{plan.prefix}.c"]
+        inputs = [node.xs for node in self.nodes]
+        return with_nodes(plan, source, inputs, self._name, shows_words=self.shows_words)
+
+    @cached_property
+    def _plan(self) -> Plan:
+        """The function that calls nodes, as a model of its own."""
+        own = self.artifact.plan
+        ports = (
+            _port("what", DType.INT32, 4, "input"),
+            _port("in", DType.UINT8, self._in_bytes, "input"),
+            _port("out", DType.INT32, self._out_bytes // 4, "output"),
+        )
+        return replace(own, prefix=self._name, ports=ports, steps=())
+
+    @cached_property
+    def _built(self) -> LoadedModel | Image:
+        own = self.artifact.plan
+        header = f"{own.prefix}.h"
+        files = {
+            header: self.artifact.files[header],
+            f"{self._name}.h": _header(self._plan),
+            f"{self._name}.c": self._text[0],
+        }
+        self.folder.mkdir()
+        return built(replace(self.artifact, plan=self._plan, files=files), self.builder, self.folder)
+
+
+def _port(name: str, dtype: DType, size: int, direction: str) -> Port:
+    return Port(Tensor(name, dtype, (size,)), name, (size,), "", "input" if direction == "input" else "output")
+
+
+def _header(plan: Plan) -> str:
+    """What the emulated core's driver includes."""
+    macro = plan.prefix.upper()
+    sizes = {f"{port.symbol.upper()}_SIZE": port.tensor.size for port in plan.ports}
+    sizes |= {"ARENA_BYTES": plan.arena_bytes, "ARENA_ALIGN": plan.arena_align}
+    lines = ["#include <stdint.h>", *(f"#define {macro}_{name} {value}" for name, value in sizes.items())]
+    lines.append(f"void {plan.prefix}_run(const int32_t *what, const uint8_t *in, int32_t *out, void *arena);")
+    return "\n".join([*lines, ""])
+
+
+def _held(x: Array, order: Order) -> Array:
+    """Inputs (count, ...) as bytes (count, n) in their order in memory."""
+    moved = np.ascontiguousarray(x.transpose(0, *(axis + 1 for axis in order)))
+    return moved.reshape(len(x), -1).view(np.uint8)
+
+
+def _unheld(tensor: Tensor, order: Order, y: Array, dtype: np.dtype[Any]) -> Array:
+    """Outputs as bytes (count, n) in their order in memory to elements (count, ...) in the model's own shape."""
+    held = y.copy().view(dtype).reshape(len(y), *(tensor.shape[axis] for axis in order))
+    back: Array = held.transpose(0, *(int(axis) + 1 for axis in np.argsort(order)))
+    return back
+
+
+def _viewed(view: Arranged, x: Array) -> Array:
+    """What a view makes of its input: the same memory, read in another way."""
+    y = view.op.y
+    viewed: Array = _unheld(y, view.y, _held(x[None], view.xs[0]), y.dtype.numpy)[0]
+    return viewed

@@ -1,0 +1,267 @@
+"""Every coefficient of every integer sum, measured in the C itself; and the steps of the output codes, from both sides.
+
+The argument is in docs/quantization.md, "The sum".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice, product
+from math import prod
+from typing import TypeVar
+
+import numpy as np
+
+from qcgen.ir.types import Array
+from qcgen.verify.drive import Drive, Wanted, drives
+from qcgen.verify.layers import Layer, layers_of, windows_sums
+from qcgen.verify.nodes import Nodes, Shown
+
+CHUNK_BYTES = 2**22
+"""Inputs that are made at a time."""
+
+MOST_WORK = 2**36
+"""Multiply-accumulates that a layer may take, for its coefficients and for its steps; beyond it, a part is measured."""
+
+RANDOM = 4  # inputs of random codes, and as many of random ends
+BYTES = range(4)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class WrongSum:
+    """The first word or code that is not what it must be: ``index`` in the model's own shape of the node's output.
+
+    ``what`` it is, and under what input; ``expected`` and ``got`` are words as int32, or codes.
+    """
+
+    node: str
+    op_type: str
+    what: str
+    index: tuple[int, ...]
+    expected: int
+    got: int
+
+    def __str__(self) -> str:
+        where = f"{self.what}, of output {list(self.index)} of node {self.node} ({self.op_type})"
+        return f"{where}: expected {self.expected}, got {self.got}"
+
+
+@dataclass(frozen=True)
+class LayerSums:
+    """What was found of a layer.
+
+    ``coefficients`` that were measured, ``of`` those that it has, one for each tap of each output that lies on an
+    element of the image; ``starts`` one for each output. ``inputs`` is how often the node was called to see all of its
+    words. ``sides`` of steps that sums were driven to, ``sides_of`` those that lie within the intervals. ``wrong`` is
+    the first word, or the first code there, that is not what it must be.
+    """
+
+    node: str
+    coefficients: int
+    of: int
+    starts: int
+    inputs: int
+    sides: int
+    sides_of: int
+    wrong: WrongSum | None
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The sums of all layers that have integer ones."""
+
+    layers: tuple[LayerSums, ...]
+
+    @property
+    def wrong(self) -> WrongSum | None:
+        """The first wrong word of all."""
+        return next((layer.wrong for layer in self.layers if layer.wrong), None)
+
+    def total(self, what: str) -> int:
+        """The sum of a number over all layers."""
+        return sum(int(getattr(layer, what)) for layer in self.layers)
+
+
+def measure(codes: Nodes, words: Nodes, seed: int) -> Sums:
+    """Measures every layer of a plan: its sums in ``words``, where output steps show them, its codes in ``codes``."""
+    layers = layers_of(words.artifact, words.nodes)
+    return Sums(tuple(_measured(layer, codes, words, np.random.default_rng(seed)) for layer in layers))
+
+
+def _measured(layer: Layer, codes: Nodes, words: Nodes, generator: np.random.Generator) -> LayerSums:
+    run = _Run(layer, words)
+    changed = np.zeros(layer.op.x.shape, np.bool_)
+    for what, x in chain(_whole_inputs(layer, generator), _ends(layer)):
+        run.compare(what, x)
+    for x in _patterns(layer, _affordable(layer, words), generator):
+        changed |= (x != layer.base).any(axis=0)
+        run.compare("the sum where single elements leave the zero point", x)
+    sides, sides_of = _steps(layer, codes, run)
+    coefficients, of = _coefficients(layer, changed), _coefficients(layer, layer.lo < layer.hi)
+    starts = prod(layer.op.y.shape)
+    return LayerSums(layer.op.name, coefficients, of, starts, run.inputs, sides, sides_of, run.wrong)
+
+
+@dataclass
+class _Run:
+    """Calls of one layer whose words are compared; ``wrong`` is the first that differs."""
+
+    layer: Layer
+    words: Nodes
+    inputs: int = 0
+    wrong: WrongSum | None = None
+
+    @property
+    def shown(self) -> tuple[Shown, ...]:
+        """All bytes of the word, by both paths where there are two."""
+        if self.layer.is_raw:
+            return (Shown(),)
+        paths = (False, True) if self.words.has_paths(self.layer.node) else (False,)
+        return tuple(Shown(byte, path) for path in paths for byte in BYTES)
+
+    def compare(self, what: str, x: Array) -> None:
+        """Calls the node on inputs (count, ...) and compares its words."""
+        shown, expected = self.shown, self.layer.words(x)
+        self.inputs += len(x) * len(shown)
+        got = self.words.call(self.layer.node, [x], shown)
+        if self.layer.is_raw:
+            self.judge(what, expected, got[0].view(np.uint32))
+        for start in range(0, len(got) if not self.layer.is_raw else 0, len(BYTES)):
+            self.judge(what, expected, _joined(got[start : start + len(BYTES)]))
+
+    def judge(self, what: str, expected: Array, got: Array) -> None:
+        """Keeps the first difference between arrays (count, ...)."""
+        if self.wrong is not None or np.array_equal(expected, got):
+            return
+        first = np.unravel_index(int((expected != got).argmax()), got.shape)
+        pair = (int(each[first].astype(np.int32)) for each in (expected, got))
+        index = tuple(int(i) for i in first[1:])
+        self.wrong = WrongSum(self.layer.op.name, self.layer.op.op_type, what, index, *pair)
+
+
+def _joined(parts: Sequence[Array]) -> Array:
+    """Words of their four bytes, the lowest first."""
+    words = np.zeros(parts[0].shape, np.uint32)
+    for byte, part in enumerate(parts):
+        words |= part.astype(np.uint32) << np.uint32(8 * byte)
+    return words
+
+
+def _whole_inputs(layer: Layer, generator: np.random.Generator) -> Iterator[tuple[str, Array]]:
+    """Inputs that change everything: zero points, the lowest and highest codes, random ones."""
+    dtype = layer.op.x.dtype.numpy
+    yield "the sum at zero points", layer.base[None]
+    yield "the sum at the lowest codes", layer.lo.astype(dtype)[None]
+    yield "the sum at the highest codes", layer.hi.astype(dtype)[None]
+    shape = (RANDOM, *layer.op.x.shape)
+    yield "the sum at random codes", generator.integers(layer.lo, layer.hi + 1, shape).astype(dtype)
+    yield "the sum at random ends", np.where(generator.integers(0, 2, shape) == 1, layer.hi, layer.lo).astype(dtype)
+
+
+def _ends(layer: Layer) -> Iterator[tuple[str, Array]]:
+    """Inputs that put every channel's sum at both ends of its interval, and with it every part of the sum."""
+    lo, hi = _reached(layer)
+    channels = np.repeat(np.arange(layer.geometry.out_channels), 2)
+    for some in _chunks(layer, (drive.x for drive in drives(layer, Wanted(channels, np.stack([lo, hi], 1).ravel())))):
+        yield "the sum at an end of its interval", some
+
+
+def _reached(layer: Layer) -> tuple[Array, Array]:
+    """The least and the greatest sum of each channel's widest window, (M,) each."""
+    g, weights = layer.geometry, layer.weights
+    lo, hi = (layer.image(x[None]).astype(np.float64) - layer.zero_point for x in (layer.lo, layer.hi))
+    up, down = np.maximum(weights, 0), np.minimum(weights, 0)
+    pixels = tuple(axis for axis in range(2 + g.rank) if axis != 1)
+    least = (windows_sums(g, lo, up) + windows_sums(g, hi, down)).min(axis=pixels) + layer.bias
+    most = (windows_sums(g, hi, up) + windows_sums(g, lo, down)).max(axis=pixels) + layer.bias
+    return least, most
+
+
+def _patterns(layer: Layer, most: int, generator: np.random.Generator) -> Iterator[Array]:
+    """Inputs with single elements away from the zero point, so far apart that no window holds two, in chunks.
+
+    For each set of such elements there are two inputs: every element of it is at one end of its range in one of them
+    and at the other end in the other, at random which. At ``most`` so many sets are taken, at random.
+    """
+    g = layer.geometry
+    steps = [min((k - 1) * d + 1, i) for k, d, i in zip(g.kernel, g.dilations, g.input, strict=True)]
+    sets = list(product(*(range(step) for step in steps), range(g.group_in)))
+    if len(sets) > most:
+        sets = [sets[int(i)] for i in generator.choice(len(sets), most, replace=False)]
+    lo, hi, base = (layer.image(x[None]) for x in (layer.lo, layer.hi, layer.base))
+
+    def inputs() -> Iterator[Array]:
+        for *firsts, channel in sets:
+            places = (
+                slice(None),
+                slice(channel, None, g.group_in),
+                *(slice(first, None, step) for first, step in zip(firsts, steps, strict=True)),
+            )
+            is_high = generator.integers(0, 2, lo[places].shape) == 1
+            for ends in (is_high, ~is_high):
+                image = base.copy()
+                image[places] = np.where(ends, hi[places], lo[places])
+                yield layer.from_image(image)[0]
+
+    return _chunks(layer, inputs())
+
+
+def _chunks(layer: Layer, inputs: Iterable[Array]) -> Iterator[Array]:
+    """Inputs (...), some at a time, as (count, ...)."""
+    return (np.stack(some) for some in _some(layer, inputs))
+
+
+def _some(layer: Layer, things: Iterable[T]) -> Iterator[list[T]]:
+    """As many at a time as there is memory for inputs and outputs of the layer."""
+    most = max(1, CHUNK_BYTES // max(layer.node.x_bytes, layer.node.y_bytes))
+    rest = iter(things)
+    while some := list(islice(rest, most)):
+        yield some
+
+
+def _affordable(layer: Layer, words: Nodes) -> int:
+    """How many sets of elements may be changed."""
+    calls = 2 * len(_Run(layer, words).shown)
+    return max(1, MOST_WORK // (calls * max(layer.geometry.macs, 1)))
+
+
+def _coefficients(layer: Layer, elements: Array) -> int:
+    """The number of pairs of an output and a tap that lies on one of these elements."""
+    image = layer.image(elements[None]).astype(np.float64)
+    return int(windows_sums(layer.geometry, image, np.ones_like(layer.weights)).sum())
+
+
+def _steps(layer: Layer, codes: Nodes, run: _Run) -> tuple[int, int]:
+    """Drives sums to both sides of every step of the output codes: how many were reached, and how many there are."""
+    wanted = _sides(layer)
+    affordable = islice(drives(layer, wanted), max(1, MOST_WORK // max(layer.geometry.macs, 1)))
+    reached = sum(_driven(layer, codes, run, some) for some in _some(layer, affordable))
+    return reached, len(wanted.sums)
+
+
+def _sides(layer: Layer) -> Wanted:
+    """The sums on both sides of every step."""
+    if layer.stairs is None:
+        return Wanted(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    shape = (layer.geometry.out_channels, layer.stairs.codes.size)
+    channels, steps = np.nonzero(np.broadcast_to(layer.stairs.steps, shape))
+    at = np.broadcast_to(layer.stairs.thresholds, shape)[channels, steps]
+    return Wanted(np.repeat(channels, 2), np.stack([at, at - 1], axis=1).reshape(-1))
+
+
+def _driven(layer: Layer, codes: Nodes, run: _Run, some: Sequence[Drive]) -> int:
+    """How many of the wanted sums these inputs reach; the node's codes are compared."""
+    x = np.stack([drive.x for drive in some])
+    sums = layer.sums(x)
+    [got] = codes.call(layer.node, [x])
+    run.inputs += len(x)
+    run.judge("the code beside a step", layer.codes(sums), got)
+    count = 0
+    for number, drive in enumerate(some):
+        images = number * layer.geometry.batch + drive.places[:, 0]
+        there = sums[(images, drive.wanted.channels, *drive.places[:, 1:].T)]
+        count += int((there == drive.wanted.sums).sum())
+    return count

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m0.h"
 
-#if CONV_CORTEX_M0_HEADER_ID != 0x1788648f
+#if CONV_CORTEX_M0_HEADER_ID != 0x99ee90b3
 #error "conv_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -29,8 +29,10 @@ typedef char conv_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define CONV_CORTEX_M0_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#define CONV_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
 #else
 #define CONV_CORTEX_M0_NOINLINE
+#define CONV_CORTEX_M0_INLINE inline
 #endif
 
 /*
@@ -46,60 +48,84 @@ typedef struct {
 
 #define CONV_CORTEX_M0_SCALAR_HALF INT32_C(0x8000)
 
+#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+/*
+ * Instructions for sums in registers that compilers use for little but moves, or not at all when they optimize for
+ * size: total_a, high_a, total_b and high_b are r8 to r11. HALF or a mask is in r12, in lr where the words end.
+ */
+#define CONV_CORTEX_M0_SCALAR_KEEP /* on the stack: r8 to r11, behind them r2 to r5 */ \
+    "push {r2, r3, r4, r5}\n\t" \
+    "mov r2, r8\n\t" \
+    "mov r3, r9\n\t" \
+    "mov r4, r10\n\t" \
+    "mov r5, r11\n\t" \
+    "push {r2, r3, r4, r5}\n\t"
+#define CONV_CORTEX_M0_SCALAR_RESTORE /* r8 to r11 */ \
+    "pop {r2, r3, r4, r5}\n\t" \
+    "mov r8, r2\n\t" \
+    "mov r9, r3\n\t" \
+    "mov r10, r4\n\t" \
+    "mov r11, r5\n\t" \
+    "add sp, #16\n\t"
+#define CONV_CORTEX_M0_SCALAR_START /* the sums: `total` at r2, `high` at 0 */ \
+    "mov r8, r2\n\t" \
+    "mov r10, r2\n\t" \
+    "movs r3, #0\n\t" \
+    "mov r9, r3\n\t" \
+    "mov r11, r3\n\t"
+#define CONV_CORTEX_M0_SCALAR_SUMS /* to r2 to r5 */ \
+    "mov r2, r8\n\t" \
+    "mov r3, r9\n\t" \
+    "mov r4, r10\n\t" \
+    "mov r5, r11\n\t"
+#endif
+
+#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+/* Adds two groups of 2 elements, whose first weight lies k, a string, behind `bytes`. */
+#define CONV_CORTEX_M0_SCALAR_TWO_GROUPS2(k) \
+    "ldmia %[words]!, {r2, r3, r4, r5}\n\t" \
+    "ldrb %[w], [%[bytes], #" k "]\n\t" \
+    "sxtb %[w], %[w]\n\t" \
+    "muls r2, %[w], r2\n\t" \
+    "muls r3, %[w], r3\n\t" \
+    "ldrb %[w], [%[bytes], #" k " + 1]\n\t" \
+    "sxtb %[w], %[w]\n\t" \
+    "muls r4, %[w], r4\n\t" \
+    "muls r5, %[w], r5\n\t" \
+    "adds r2, r2, r4\n\t" \
+    "adds r3, r3, r5\n\t" \
+    "add r2, r12\n\t" \
+    "add r3, r12\n\t" \
+    "add r8, r2\n\t" \
+    "asrs r2, r2, #16\n\t" \
+    "add r9, r2\n\t" \
+    "add r10, r3\n\t" \
+    "asrs r3, r3, #16\n\t" \
+    "add r11, r3\n\t" \
+    "ldmia %[words]!, {r2, r3, r4, r5}\n\t" \
+    "ldrb %[w], [%[bytes], #" k " + 2]\n\t" \
+    "sxtb %[w], %[w]\n\t" \
+    "muls r2, %[w], r2\n\t" \
+    "muls r3, %[w], r3\n\t" \
+    "ldrb %[w], [%[bytes], #" k " + 3]\n\t" \
+    "sxtb %[w], %[w]\n\t" \
+    "muls r4, %[w], r4\n\t" \
+    "muls r5, %[w], r5\n\t" \
+    "adds r2, r2, r4\n\t" \
+    "adds r3, r3, r5\n\t" \
+    "add r2, r12\n\t" \
+    "add r3, r12\n\t" \
+    "add r8, r2\n\t" \
+    "asrs r2, r2, #16\n\t" \
+    "add r9, r2\n\t" \
+    "add r10, r3\n\t" \
+    "asrs r3, r3, #16\n\t" \
+    "add r11, r3\n\t"
+#else
 /* Adds two groups of 2 elements: two words each, times a weight. Both pointers step behind what is read. */
 static inline void conv_cortex_m0_scalar_two_groups2(
     const int32_t **pairs, const int8_t **weights, conv_cortex_m0_scalar_sums *sums)
 {
-#if defined(__GNUC__) && defined(__ARM_ARCH_6M__)
-    int32_t w;
-
-    /* LDM, and sums in the upper registers, which compilers use for little but moves. */
-    __asm__ volatile(
-        ".syntax unified\n\t"
-        "ldmia %[pairs]!, {r2, r3, r4, r5}\n\t"
-        "ldrb %[w], [%[weights], #0]\n\t"
-        "sxtb %[w], %[w]\n\t"
-        "muls r2, %[w], r2\n\t"
-        "muls r3, %[w], r3\n\t"
-        "ldrb %[w], [%[weights], #1]\n\t"
-        "sxtb %[w], %[w]\n\t"
-        "muls r4, %[w], r4\n\t"
-        "muls r5, %[w], r5\n\t"
-        "adds r2, r2, r4\n\t"
-        "adds r3, r3, r5\n\t"
-        "add r2, %[half]\n\t"
-        "add r3, %[half]\n\t"
-        "add %[total_a], r2\n\t"
-        "asrs r2, r2, #16\n\t"
-        "add %[high_a], r2\n\t"
-        "add %[total_b], r3\n\t"
-        "asrs r3, r3, #16\n\t"
-        "add %[high_b], r3\n\t"
-        "ldmia %[pairs]!, {r2, r3, r4, r5}\n\t"
-        "ldrb %[w], [%[weights], #2]\n\t"
-        "sxtb %[w], %[w]\n\t"
-        "muls r2, %[w], r2\n\t"
-        "muls r3, %[w], r3\n\t"
-        "ldrb %[w], [%[weights], #3]\n\t"
-        "sxtb %[w], %[w]\n\t"
-        "muls r4, %[w], r4\n\t"
-        "muls r5, %[w], r5\n\t"
-        "adds r2, r2, r4\n\t"
-        "adds r3, r3, r5\n\t"
-        "add r2, %[half]\n\t"
-        "add r3, %[half]\n\t"
-        "add %[total_a], r2\n\t"
-        "asrs r2, r2, #16\n\t"
-        "add %[high_a], r2\n\t"
-        "add %[total_b], r3\n\t"
-        "asrs r3, r3, #16\n\t"
-        "add %[high_b], r3\n\t"
-        "adds %[weights], %[weights], #4"
-        : [pairs] "+l"(*pairs), [weights] "+l"(*weights), [w] "=&l"(w), [total_a] "+&h"(sums->total_a),
-          [high_a] "+&h"(sums->high_a), [total_b] "+&h"(sums->total_b), [high_b] "+&h"(sums->high_b)
-        : [half] "h"(CONV_CORTEX_M0_SCALAR_HALF)
-        : "r2", "r3", "r4", "r5", "cc", "memory");
-#else
     const int32_t *const p = *pairs;
     const int8_t *const w = *weights;
     int32_t a;
@@ -123,58 +149,50 @@ static inline void conv_cortex_m0_scalar_two_groups2(
     sums->high_b += (uint32_t)(b >> 16);
     *pairs = p + 2 * 4;
     *weights = w + 4;
-#endif
 }
+#endif
 
+#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+/* Adds a group of 4 elements, whose first weight lies k, a string, behind `bytes`. */
+#define CONV_CORTEX_M0_SCALAR_GROUP4(k) \
+    "ldmia %[words]!, {r2, r3, r4, r5}\n\t" \
+    "ldrb %[w], [%[bytes], #" k "]\n\t" \
+    "sxtb %[w], %[w]\n\t" \
+    "muls r2, %[w], r2\n\t" \
+    "muls r3, %[w], r3\n\t" \
+    "ldrb %[w], [%[bytes], #" k " + 1]\n\t" \
+    "sxtb %[w], %[w]\n\t" \
+    "muls r4, %[w], r4\n\t" \
+    "muls r5, %[w], r5\n\t" \
+    "adds r2, r2, r4\n\t" \
+    "adds r3, r3, r5\n\t" \
+    "ldmia %[words]!, {r4, r5}\n\t" \
+    "ldrb %[w], [%[bytes], #" k " + 2]\n\t" \
+    "sxtb %[w], %[w]\n\t" \
+    "muls r4, %[w], r4\n\t" \
+    "muls r5, %[w], r5\n\t" \
+    "adds r2, r2, r4\n\t" \
+    "adds r3, r3, r5\n\t" \
+    "ldmia %[words]!, {r4, r5}\n\t" \
+    "ldrb %[w], [%[bytes], #" k " + 3]\n\t" \
+    "sxtb %[w], %[w]\n\t" \
+    "muls r4, %[w], r4\n\t" \
+    "muls r5, %[w], r5\n\t" \
+    "adds r2, r2, r4\n\t" \
+    "adds r3, r3, r5\n\t" \
+    "add r2, r12\n\t" \
+    "add r3, r12\n\t" \
+    "add r8, r2\n\t" \
+    "asrs r2, r2, #16\n\t" \
+    "add r9, r2\n\t" \
+    "add r10, r3\n\t" \
+    "asrs r3, r3, #16\n\t" \
+    "add r11, r3\n\t"
+#else
 /* Adds a group of 4 elements: two words each, times a weight. Both pointers step behind what is read. */
 static inline void conv_cortex_m0_scalar_group4(
     const int32_t **pairs, const int8_t **weights, conv_cortex_m0_scalar_sums *sums)
 {
-#if defined(__GNUC__) && defined(__ARM_ARCH_6M__)
-    int32_t w;
-
-    /* LDM, and sums in the upper registers, which compilers use for little but moves. */
-    __asm__ volatile(
-        ".syntax unified\n\t"
-        "ldmia %[pairs]!, {r2, r3, r4, r5}\n\t"
-        "ldrb %[w], [%[weights], #0]\n\t"
-        "sxtb %[w], %[w]\n\t"
-        "muls r2, %[w], r2\n\t"
-        "muls r3, %[w], r3\n\t"
-        "ldrb %[w], [%[weights], #1]\n\t"
-        "sxtb %[w], %[w]\n\t"
-        "muls r4, %[w], r4\n\t"
-        "muls r5, %[w], r5\n\t"
-        "adds r2, r2, r4\n\t"
-        "adds r3, r3, r5\n\t"
-        "ldmia %[pairs]!, {r4, r5}\n\t"
-        "ldrb %[w], [%[weights], #2]\n\t"
-        "sxtb %[w], %[w]\n\t"
-        "muls r4, %[w], r4\n\t"
-        "muls r5, %[w], r5\n\t"
-        "adds r2, r2, r4\n\t"
-        "adds r3, r3, r5\n\t"
-        "ldmia %[pairs]!, {r4, r5}\n\t"
-        "ldrb %[w], [%[weights], #3]\n\t"
-        "sxtb %[w], %[w]\n\t"
-        "muls r4, %[w], r4\n\t"
-        "muls r5, %[w], r5\n\t"
-        "adds r2, r2, r4\n\t"
-        "adds r3, r3, r5\n\t"
-        "add r2, %[half]\n\t"
-        "add r3, %[half]\n\t"
-        "add %[total_a], r2\n\t"
-        "asrs r2, r2, #16\n\t"
-        "add %[high_a], r2\n\t"
-        "add %[total_b], r3\n\t"
-        "asrs r3, r3, #16\n\t"
-        "add %[high_b], r3\n\t"
-        "adds %[weights], %[weights], #4"
-        : [pairs] "+l"(*pairs), [weights] "+l"(*weights), [w] "=&l"(w), [total_a] "+h"(sums->total_a),
-          [high_a] "+h"(sums->high_a), [total_b] "+h"(sums->total_b), [high_b] "+h"(sums->high_b)
-        : [half] "h"(CONV_CORTEX_M0_SCALAR_HALF)
-        : "r2", "r3", "r4", "r5", "cc", "memory");
-#else
     const int32_t *const p = *pairs;
     const int8_t *const w = *weights;
     int32_t a;
@@ -194,18 +212,19 @@ static inline void conv_cortex_m0_scalar_group4(
     sums->high_b += (uint32_t)(b >> 16);
     *pairs = p + 2 * 4;
     *weights = w + 4;
-#endif
 }
+#endif
 
 /* (a * m >> word) + offset for an m whose bits from `word` on are the upper half of `halves`, the rest the lower one;
    a is so small that both products fit. */
-static inline int32_t conv_cortex_m0_scalar_scale_split(int32_t a, int32_t halves, int32_t offset, int32_t word)
+static CONV_CORTEX_M0_INLINE int32_t conv_cortex_m0_scalar_scale_split(int32_t a, int32_t halves, int32_t offset,
+    int32_t word)
 {
     return a * (halves >> 16) + (a * (halves & 0xffff) >> word) + offset;
 }
 
 /* The uint8 that is nearest to a number. */
-static inline int32_t conv_cortex_m0_scalar_saturate_u8(int32_t value)
+static CONV_CORTEX_M0_INLINE int32_t conv_cortex_m0_scalar_saturate_u8(int32_t value)
 {
     return (uint8_t)value == value ? value : ~(value >> 31) & 255; /* one comparison, not two */
 }
@@ -265,9 +284,18 @@ CONV_CORTEX_M0_NOINLINE static void conv_cortex_m0_conv1_widen(
         const uint8_t *a = first[r];
         const uint8_t *b = second[r];
 
-        for (int32_t k = 0; k < RUN; k++) {
-            *pairs = a[k] + b[k] * 0x10000 - BOTH;
-            pairs += 2;
+        for (int32_t k = 0; k < RUN / 8; k++) {
+            pairs[0] = a[0] + b[0] * 0x10000 - BOTH;
+            pairs[2 * 1] = a[1] + b[1] * 0x10000 - BOTH;
+            pairs[2 * 2] = a[2] + b[2] * 0x10000 - BOTH;
+            pairs[2 * 3] = a[3] + b[3] * 0x10000 - BOTH;
+            pairs[2 * 4] = a[4] + b[4] * 0x10000 - BOTH;
+            pairs[2 * 5] = a[5] + b[5] * 0x10000 - BOTH;
+            pairs[2 * 6] = a[6] + b[6] * 0x10000 - BOTH;
+            pairs[2 * 7] = a[7] + b[7] * 0x10000 - BOTH;
+            a += 8;
+            b += 8;
+            pairs += 2 * 8;
         }
     }
 }
@@ -281,6 +309,66 @@ CONV_CORTEX_M0_NOINLINE static const int8_t *conv_cortex_m0_conv1_sums1(
     const int32_t *pairs, const int8_t *weights, const uint8_t *is_large,
     conv_cortex_m0_scalar_sums *sums, const conv_cortex_m0_scalar_sums *beyond)
 {
+#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+    register const int32_t *r2 __asm__("r2") = pairs;
+    register conv_cortex_m0_scalar_sums *r3 __asm__("r3") = sums;
+    register const conv_cortex_m0_scalar_sums *r4 __asm__("r4") = beyond;
+    register const uint8_t *r5 __asm__("r5") = is_large;
+    const int32_t *words;
+    int32_t w;
+
+    /* One statement, because gcc keeps nothing in r8 to r11 for others when it optimizes for size. */
+    __asm__ volatile(
+        ".syntax unified\n\t"
+        CONV_CORTEX_M0_SCALAR_KEEP
+        "movs %[w], #128\n\t"
+        "lsls %[w], %[w], #8\n\t"
+        "mov r12, %[w]\n\t"
+        "b 5f\n"
+        "1:\n\t"
+        "movs r2, #4\n\t"
+        "lsls r2, r2, #15\n\t"
+        "negs r2, r2\n\t" /* less HALF once for each group */
+        CONV_CORTEX_M0_SCALAR_START
+        ".irp k, 0, 4, 8, 12\n\t"
+        CONV_CORTEX_M0_SCALAR_GROUP4("\\k")
+        ".endr\n\t"
+        "adds %[bytes], #16\n\t"
+        "4:\n\t"
+        CONV_CORTEX_M0_SCALAR_SUMS
+        "ldr %[w], [sp, #20]\n\t"
+        "stmia %[w]!, {r2, r3, r4, r5}\n\t"
+        "str %[w], [sp, #20]\n\t"
+        "ldr r2, [sp, #24]\n\t"
+        "cmp %[w], r2\n\t"
+        "bne 5f\n\t"
+        "b 6f\n"
+        "5:\n\t"
+        "ldr %[words], [sp, #16]\n\t"
+        "ldr r2, [sp, #28]\n\t"
+        "ldrb r3, [r2]\n\t"
+        "adds r2, r2, #1\n\t"
+        "str r2, [sp, #28]\n\t"
+        "cmp r3, #0\n\t"
+        "beq 3f\n\t"
+        "b 1b\n"
+        "3:\n\t"
+        "movs r2, #8\n\t"
+        "lsls r2, r2, #15\n\t"
+        "negs r2, r2\n\t" /* less HALF once for each group */
+        CONV_CORTEX_M0_SCALAR_START
+        ".irp k, 0, 4, 8, 12\n\t"
+        CONV_CORTEX_M0_SCALAR_TWO_GROUPS2("\\k")
+        ".endr\n\t"
+        "adds %[bytes], #16\n\t"
+        "b 4b\n"
+        "6:\n\t"
+        CONV_CORTEX_M0_SCALAR_RESTORE
+        : [words] "=&l"(words), [bytes] "+l"(weights), [w] "=&l"(w), "+l"(r2), "+l"(r3), "+l"(r4), "+l"(r5)
+        :
+        : "r12", "lr", "cc", "memory");
+    return weights;
+#else
     do {
         if (*is_large++ != 0) {
             const int32_t *p = pairs;
@@ -305,6 +393,7 @@ CONV_CORTEX_M0_NOINLINE static const int8_t *conv_cortex_m0_conv1_sums1(
         }
     } while (sums != beyond);
     return weights;
+#endif
 }
 
 /* Output channels 0 to 5 of 4 pixels. */

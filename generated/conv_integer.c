@@ -13,7 +13,7 @@
  */
 #include "conv_integer.h"
 
-#if CONV_INTEGER_HEADER_ID != 0x94a8c521
+#if CONV_INTEGER_HEADER_ID != 0xf28f4299
 #error "conv_integer.h was not generated together with this file"
 #endif
 
@@ -84,8 +84,7 @@ CONV_INTEGER_NOINLINE static void conv_integer_conv1_window(const uint8_t *restr
 }
 
 /* conv1: ConvInteger, kernel 3x3, stride 1x1, dilation 2x2, 2 groups. */
-static void conv_integer_conv1_image(const uint8_t *restrict x, int32_t *restrict y, int32_t group,
-    conv_integer_conv1_tap *restrict taps)
+static void conv_integer_conv1_image(const uint8_t *x, int32_t *y, int32_t group, conv_integer_conv1_tap *restrict taps)
 {
     enum {
         GROUP_OUT = 2, OUT_PIXELS = 4,

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* conv_integer.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_INTEGER_HEADER_ID 0x94a8c521
+#define CONV_INTEGER_HEADER_ID 0xf28f4299
 
 #ifdef __cplusplus
 extern "C" {

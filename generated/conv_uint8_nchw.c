@@ -15,7 +15,7 @@
  */
 #include "conv_uint8_nchw.h"
 
-#if CONV_UINT8_NCHW_HEADER_ID != 0xc54899bc
+#if CONV_UINT8_NCHW_HEADER_ID != 0x75a2a693
 #error "conv_uint8_nchw.h was not generated together with this file"
 #endif
 
@@ -149,8 +149,7 @@ CONV_UINT8_NCHW_NOINLINE static void conv_uint8_nchw_conv1_window(const uint8_t 
 }
 
 /* conv1: QLinearConv, kernel 3x2, stride 2x1, padding 0x1 to 1x0. */
-static void conv_uint8_nchw_conv1(const uint8_t *restrict x, uint8_t *restrict y,
-    conv_uint8_nchw_conv1_tap *restrict taps)
+static void conv_uint8_nchw_conv1(const uint8_t *x, uint8_t *y, conv_uint8_nchw_conv1_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 6, OUT_PIXELS = 28,

@@ -15,7 +15,7 @@
  */
 #include "dense_rv32imc.h"
 
-#if DENSE_RV32IMC_HEADER_ID != 0xec4a8a38
+#if DENSE_RV32IMC_HEADER_ID != 0x6f2bc376
 #error "dense_rv32imc.h was not generated together with this file"
 #endif
 
@@ -29,8 +29,10 @@ typedef char dense_rv32imc_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1]
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DENSE_RV32IMC_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#define DENSE_RV32IMC_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
 #else
 #define DENSE_RV32IMC_NOINLINE
+#define DENSE_RV32IMC_INLINE inline
 #endif
 
 /*
@@ -112,13 +114,13 @@ static inline void dense_rv32imc_scalar_packed2(
 }
 
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset. */
-static inline int32_t dense_rv32imc_scalar_scale(int32_t a, int32_t b, int32_t offset)
+static DENSE_RV32IMC_INLINE int32_t dense_rv32imc_scalar_scale(int32_t a, int32_t b, int32_t offset)
 {
     return (int32_t)(((int64_t)a * b) >> 32) + offset;
 }
 
 /* The int8 that is nearest to a number. */
-static inline int32_t dense_rv32imc_scalar_saturate_s8(int32_t value)
+static DENSE_RV32IMC_INLINE int32_t dense_rv32imc_scalar_saturate_s8(int32_t value)
 {
     return value < -128 ? -128 : value > 127 ? 127 : value;
 }

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m0.h"
 
-#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0xa6530f04
+#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0xe6e5c277
 #error "depthwise_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -31,15 +31,17 @@ typedef char depthwise_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DEPTHWISE_CORTEX_M0_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#define DEPTHWISE_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
 #else
 #define DEPTHWISE_CORTEX_M0_NOINLINE
+#define DEPTHWISE_CORTEX_M0_INLINE inline
 #endif
 
 /* sum + a * b. Compilers for the Cortex-M0 keep some sums in registers that its additions reach only by a move. */
 static inline int32_t depthwise_cortex_m0_scalar_multiply_add(int32_t sum, int32_t a, int32_t b)
 {
-#if defined(__GNUC__) && defined(__ARM_ARCH_6M__)
-    __asm__(".syntax unified\n\tmuls %1, %2\n\tadds %0, %0, %1" : "+l"(sum), "+l"(a) : "l"(b) : "cc");
+#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+    __asm__ volatile(".syntax unified\n\tmuls %1, %2\n\tadds %0, %0, %1" : "+l"(sum), "+l"(a) : "l"(b) : "cc");
     return sum;
 #else
     return sum + a * b;
@@ -48,13 +50,14 @@ static inline int32_t depthwise_cortex_m0_scalar_multiply_add(int32_t sum, int32
 
 /* (a * m >> word) + offset for an m whose bits from `word` on are the upper half of `halves`, the rest the lower one;
    a is so small that both products fit. */
-static inline int32_t depthwise_cortex_m0_scalar_scale_split(int32_t a, int32_t halves, int32_t offset, int32_t word)
+static DEPTHWISE_CORTEX_M0_INLINE int32_t depthwise_cortex_m0_scalar_scale_split(int32_t a, int32_t halves,
+    int32_t offset, int32_t word)
 {
     return a * (halves >> 16) + (a * (halves & 0xffff) >> word) + offset;
 }
 
 /* The int8 that is nearest to a number. */
-static inline int32_t depthwise_cortex_m0_scalar_saturate_s8(int32_t value)
+static DEPTHWISE_CORTEX_M0_INLINE int32_t depthwise_cortex_m0_scalar_saturate_s8(int32_t value)
 {
     return (int8_t)value == value ? value : (value >> 31) ^ 127; /* one comparison, not two */
 }
@@ -90,7 +93,7 @@ DEPTHWISE_CORTEX_M0_CONST_ATTR static const int32_t depthwise_cortex_m0_conv1_of
 };
 
 /* depthwise_cortex_m0_conv1: the output code of an accumulator. */
-static inline int8_t depthwise_cortex_m0_conv1_code(int32_t acc, int32_t multiplier, int32_t offset)
+static DEPTHWISE_CORTEX_M0_INLINE int8_t depthwise_cortex_m0_conv1_code(int32_t acc, int32_t multiplier, int32_t offset)
 {
     enum { SHIFT = 20 };
     const int32_t scaled = depthwise_cortex_m0_scalar_scale_split(acc, multiplier, offset, 15);

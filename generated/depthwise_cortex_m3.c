@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m3.h"
 
-#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0xa51ab1ae
+#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0x5906ca14
 #error "depthwise_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -31,18 +31,20 @@ typedef char depthwise_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DEPTHWISE_CORTEX_M3_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#define DEPTHWISE_CORTEX_M3_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
 #else
 #define DEPTHWISE_CORTEX_M3_NOINLINE
+#define DEPTHWISE_CORTEX_M3_INLINE inline
 #endif
 
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset. */
-static inline int32_t depthwise_cortex_m3_scalar_scale(int32_t a, int32_t b, int32_t offset)
+static DEPTHWISE_CORTEX_M3_INLINE int32_t depthwise_cortex_m3_scalar_scale(int32_t a, int32_t b, int32_t offset)
 {
     return (int32_t)(((int64_t)a * b) >> 32) + offset;
 }
 
 /* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
-static inline int32_t depthwise_cortex_m3_scalar_saturate_s8(int32_t value)
+static DEPTHWISE_CORTEX_M3_INLINE int32_t depthwise_cortex_m3_scalar_saturate_s8(int32_t value)
 {
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SAT)
     return (int32_t)__builtin_arm_ssat(value, 8);
@@ -79,7 +81,7 @@ DEPTHWISE_CORTEX_M3_CONST_ATTR static const int32_t depthwise_cortex_m3_conv1_of
 };
 
 /* depthwise_cortex_m3_conv1: the output code of an accumulator. */
-static inline int8_t depthwise_cortex_m3_conv1_code(int32_t acc, int32_t multiplier, int32_t offset)
+static DEPTHWISE_CORTEX_M3_INLINE int8_t depthwise_cortex_m3_conv1_code(int32_t acc, int32_t multiplier, int32_t offset)
 {
     enum { SHIFT = 4 };
     const int32_t scaled = depthwise_cortex_m3_scalar_scale(acc, multiplier, offset);

@@ -15,7 +15,7 @@
  */
 #include "depthwise_nhwc.h"
 
-#if DEPTHWISE_NHWC_HEADER_ID != 0x8447d864
+#if DEPTHWISE_NHWC_HEADER_ID != 0xb7787059
 #error "depthwise_nhwc.h was not generated together with this file"
 #endif
 
@@ -34,8 +34,10 @@ static int32_t depthwise_nhwc_multiply_high(int32_t a, int32_t b)
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
+#define DEPTHWISE_NHWC_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
 #define DEPTHWISE_NHWC_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
 #else
+#define DEPTHWISE_NHWC_NOINLINE
 #define DEPTHWISE_NHWC_INLINE inline
 #endif
 
@@ -90,7 +92,7 @@ static DEPTHWISE_NHWC_INLINE int8_t depthwise_nhwc_conv1_requantize(int32_t acc,
 }
 
 /* All channels of an output whose window lies within the image; x is the window's first pixel. */
-static void depthwise_nhwc_conv1_inside(const int8_t *restrict x, int8_t *restrict out)
+DEPTHWISE_NHWC_NOINLINE static void depthwise_nhwc_conv1_inside(const int8_t *restrict x, int8_t *restrict out)
 {
     enum {
         CHANNELS = 8, Y_CHANNEL = 1,
@@ -115,7 +117,8 @@ static void depthwise_nhwc_conv1_inside(const int8_t *restrict x, int8_t *restri
 }
 
 /* The same for any output: a pixel of zero points stands for what the window finds beyond the image. */
-static void depthwise_nhwc_conv1_border(const int8_t *restrict x, int32_t oy, int32_t ox, int8_t *restrict out)
+DEPTHWISE_NHWC_NOINLINE static void depthwise_nhwc_conv1_border(const int8_t *restrict x, int32_t oy, int32_t ox,
+    int8_t *restrict out)
 {
     enum {
         IN_HEIGHT = 10, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 2, DILATION_HEIGHT = 1,
@@ -156,7 +159,7 @@ static void depthwise_nhwc_conv1_border(const int8_t *restrict x, int32_t oy, in
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 2x2, padding 0x0 to 1x1, 8 groups. */
-static void depthwise_nhwc_conv1(const int8_t *restrict x, int8_t *restrict y)
+static void depthwise_nhwc_conv1(const int8_t *x, int8_t *y)
 {
     enum {
         STRIDE_HEIGHT = 2, PAD_HEIGHT = 0, STEP_HEIGHT = 80,

@@ -12,7 +12,7 @@
  * scaled    Mul               portable/float_binary              0       16 B      0 B
  * y         Add               portable/float_binary              0        0 B      0 B
  *
- * arena    512 B for tensors between nodes and for scratch; no placement needs less
+ * arena    512 B for tensors between nodes and for scratch; no placement of them needs less
  *
  * conv
  *   accumulator   within [-13535, 13750] for every input: int32 cannot overflow
@@ -21,7 +21,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0x63e2df67
+#if FLOAT_TAIL_HEADER_ID != 0xd60c7b85
 #error "float_tail.h was not generated together with this file"
 #endif
 
@@ -80,7 +80,7 @@ static FLOAT_TAIL_INLINE int8_t float_tail_conv_requantize(int32_t acc, int32_t 
 }
 
 /* conv: QLinearConv, kernel 1x1, stride 1x1. */
-static void float_tail_conv(const int8_t *restrict x, int8_t *restrict y)
+static void float_tail_conv(const int8_t *x, int8_t *y)
 {
     enum {
         OUT_CHANNELS = 4, OUT_PIXELS = 16,

@@ -15,7 +15,7 @@
  */
 #include "narrow_cortex_m0.h"
 
-#if NARROW_CORTEX_M0_HEADER_ID != 0x24515871
+#if NARROW_CORTEX_M0_HEADER_ID != 0x238f8368
 #error "narrow_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -46,55 +46,79 @@ typedef struct {
 
 #define NARROW_CORTEX_M0_SCALAR_HALF INT32_C(0x8000)
 
+#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+/*
+ * Instructions for sums in registers that compilers use for little but moves, or not at all when they optimize for
+ * size: total_a, high_a, total_b and high_b are r8 to r11. HALF or a mask is in r12, in lr where the words end.
+ */
+#define NARROW_CORTEX_M0_SCALAR_KEEP /* on the stack: r8 to r11, behind them r2 to r5 */ \
+    "push {r2, r3, r4, r5}\n\t" \
+    "mov r2, r8\n\t" \
+    "mov r3, r9\n\t" \
+    "mov r4, r10\n\t" \
+    "mov r5, r11\n\t" \
+    "push {r2, r3, r4, r5}\n\t"
+#define NARROW_CORTEX_M0_SCALAR_RESTORE /* r8 to r11 */ \
+    "pop {r2, r3, r4, r5}\n\t" \
+    "mov r8, r2\n\t" \
+    "mov r9, r3\n\t" \
+    "mov r10, r4\n\t" \
+    "mov r11, r5\n\t" \
+    "add sp, #16\n\t"
+#define NARROW_CORTEX_M0_SCALAR_START /* the sums: `total` at r2, `high` at 0 */ \
+    "mov r8, r2\n\t" \
+    "mov r10, r2\n\t" \
+    "movs r3, #0\n\t" \
+    "mov r9, r3\n\t" \
+    "mov r11, r3\n\t"
+#define NARROW_CORTEX_M0_SCALAR_SUMS /* to r2 to r5 */ \
+    "mov r2, r8\n\t" \
+    "mov r3, r9\n\t" \
+    "mov r4, r10\n\t" \
+    "mov r5, r11\n\t"
+#endif
+
+#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+/* Adds a group of 4 elements, whose first weight lies k, a string, behind `bytes`. */
+#define NARROW_CORTEX_M0_SCALAR_GROUP4(k) \
+    "ldmia %[words]!, {r2, r3, r4, r5}\n\t" \
+    "ldrb %[w], [%[bytes], #" k "]\n\t" \
+    "sxtb %[w], %[w]\n\t" \
+    "muls r2, %[w], r2\n\t" \
+    "muls r3, %[w], r3\n\t" \
+    "ldrb %[w], [%[bytes], #" k " + 1]\n\t" \
+    "sxtb %[w], %[w]\n\t" \
+    "muls r4, %[w], r4\n\t" \
+    "muls r5, %[w], r5\n\t" \
+    "adds r2, r2, r4\n\t" \
+    "adds r3, r3, r5\n\t" \
+    "ldmia %[words]!, {r4, r5}\n\t" \
+    "ldrb %[w], [%[bytes], #" k " + 2]\n\t" \
+    "sxtb %[w], %[w]\n\t" \
+    "muls r4, %[w], r4\n\t" \
+    "muls r5, %[w], r5\n\t" \
+    "adds r2, r2, r4\n\t" \
+    "adds r3, r3, r5\n\t" \
+    "ldmia %[words]!, {r4, r5}\n\t" \
+    "ldrb %[w], [%[bytes], #" k " + 3]\n\t" \
+    "sxtb %[w], %[w]\n\t" \
+    "muls r4, %[w], r4\n\t" \
+    "muls r5, %[w], r5\n\t" \
+    "adds r2, r2, r4\n\t" \
+    "adds r3, r3, r5\n\t" \
+    "add r2, r12\n\t" \
+    "add r3, r12\n\t" \
+    "add r8, r2\n\t" \
+    "asrs r2, r2, #16\n\t" \
+    "add r9, r2\n\t" \
+    "add r10, r3\n\t" \
+    "asrs r3, r3, #16\n\t" \
+    "add r11, r3\n\t"
+#else
 /* Adds a group of 4 elements: two words each, times a weight. Both pointers step behind what is read. */
 static inline void narrow_cortex_m0_scalar_group4(
     const int32_t **pairs, const int8_t **weights, narrow_cortex_m0_scalar_sums *sums)
 {
-#if defined(__GNUC__) && defined(__ARM_ARCH_6M__)
-    int32_t w;
-
-    /* LDM, and sums in the upper registers, which compilers use for little but moves. */
-    __asm__ volatile(
-        ".syntax unified\n\t"
-        "ldmia %[pairs]!, {r2, r3, r4, r5}\n\t"
-        "ldrb %[w], [%[weights], #0]\n\t"
-        "sxtb %[w], %[w]\n\t"
-        "muls r2, %[w], r2\n\t"
-        "muls r3, %[w], r3\n\t"
-        "ldrb %[w], [%[weights], #1]\n\t"
-        "sxtb %[w], %[w]\n\t"
-        "muls r4, %[w], r4\n\t"
-        "muls r5, %[w], r5\n\t"
-        "adds r2, r2, r4\n\t"
-        "adds r3, r3, r5\n\t"
-        "ldmia %[pairs]!, {r4, r5}\n\t"
-        "ldrb %[w], [%[weights], #2]\n\t"
-        "sxtb %[w], %[w]\n\t"
-        "muls r4, %[w], r4\n\t"
-        "muls r5, %[w], r5\n\t"
-        "adds r2, r2, r4\n\t"
-        "adds r3, r3, r5\n\t"
-        "ldmia %[pairs]!, {r4, r5}\n\t"
-        "ldrb %[w], [%[weights], #3]\n\t"
-        "sxtb %[w], %[w]\n\t"
-        "muls r4, %[w], r4\n\t"
-        "muls r5, %[w], r5\n\t"
-        "adds r2, r2, r4\n\t"
-        "adds r3, r3, r5\n\t"
-        "add r2, %[half]\n\t"
-        "add r3, %[half]\n\t"
-        "add %[total_a], r2\n\t"
-        "asrs r2, r2, #16\n\t"
-        "add %[high_a], r2\n\t"
-        "add %[total_b], r3\n\t"
-        "asrs r3, r3, #16\n\t"
-        "add %[high_b], r3\n\t"
-        "adds %[weights], %[weights], #4"
-        : [pairs] "+l"(*pairs), [weights] "+l"(*weights), [w] "=&l"(w), [total_a] "+h"(sums->total_a),
-          [high_a] "+h"(sums->high_a), [total_b] "+h"(sums->total_b), [high_b] "+h"(sums->high_b)
-        : [half] "h"(NARROW_CORTEX_M0_SCALAR_HALF)
-        : "r2", "r3", "r4", "r5", "cc", "memory");
-#else
     const int32_t *const p = *pairs;
     const int8_t *const w = *weights;
     int32_t a;
@@ -114,8 +138,8 @@ static inline void narrow_cortex_m0_scalar_group4(
     sums->high_b += (uint32_t)(b >> 16);
     *pairs = p + 2 * 4;
     *weights = w + 4;
-#endif
 }
+#endif
 
 /* narrow_cortex_m0_conv1: weights [4 channels][1 row][1 column][4 input channels]. */
 NARROW_CORTEX_M0_CONST_ATTR static const int8_t narrow_cortex_m0_conv1_weights[16] = {
@@ -174,16 +198,19 @@ static int8_t narrow_cortex_m0_conv1_requantize(int32_t acc, int32_t m)
 NARROW_CORTEX_M0_NOINLINE static void narrow_cortex_m0_conv1_widen(
     const int8_t *const *first, const int8_t *const *second, int32_t *pairs)
 {
-    enum { RUNS = 1, RUN = 4 };
+    enum { RUNS = 1 };
 
     for (int32_t r = 0; r < RUNS; r++) {
         const int8_t *a = first[r];
         const int8_t *b = second[r];
 
-        for (int32_t k = 0; k < RUN; k++) {
-            *pairs = a[k] + b[k] * 0x10000;
-            pairs += 2;
-        }
+        pairs[0] = a[0] + b[0] * 0x10000;
+        pairs[2 * 1] = a[1] + b[1] * 0x10000;
+        pairs[2 * 2] = a[2] + b[2] * 0x10000;
+        pairs[2 * 3] = a[3] + b[3] * 0x10000;
+        a += 4;
+        b += 4;
+        pairs += 2 * 4;
     }
 }
 
@@ -195,6 +222,44 @@ NARROW_CORTEX_M0_NOINLINE static const int8_t *narrow_cortex_m0_conv1_sums1(
     const int32_t *pairs, const int8_t *weights,
     narrow_cortex_m0_scalar_sums *sums, const narrow_cortex_m0_scalar_sums *beyond)
 {
+#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+    register const int32_t *r2 __asm__("r2") = pairs;
+    register narrow_cortex_m0_scalar_sums *r3 __asm__("r3") = sums;
+    register const narrow_cortex_m0_scalar_sums *r4 __asm__("r4") = beyond;
+    const int32_t *words;
+    int32_t w;
+
+    /* One statement, because gcc keeps nothing in r8 to r11 for others when it optimizes for size. */
+    __asm__ volatile(
+        ".syntax unified\n\t"
+        NARROW_CORTEX_M0_SCALAR_KEEP
+        "movs %[w], #128\n\t"
+        "lsls %[w], %[w], #8\n\t"
+        "mov r12, %[w]\n\t"
+        "1:\n\t"
+        "ldr %[words], [sp, #16]\n\t"
+        "movs r2, #1\n\t"
+        "lsls r2, r2, #15\n\t"
+        "negs r2, r2\n\t" /* less HALF once for each group */
+        NARROW_CORTEX_M0_SCALAR_START
+        NARROW_CORTEX_M0_SCALAR_GROUP4("0")
+        "adds %[bytes], #4\n\t"
+        "4:\n\t"
+        NARROW_CORTEX_M0_SCALAR_SUMS
+        "ldr %[w], [sp, #20]\n\t"
+        "stmia %[w]!, {r2, r3, r4, r5}\n\t"
+        "str %[w], [sp, #20]\n\t"
+        "ldr r2, [sp, #24]\n\t"
+        "cmp %[w], r2\n\t"
+        "beq 6f\n\t"
+        "b 1b\n"
+        "6:\n\t"
+        NARROW_CORTEX_M0_SCALAR_RESTORE
+        : [words] "=&l"(words), [bytes] "+l"(weights), [w] "=&l"(w), "+l"(r2), "+l"(r3), "+l"(r4)
+        :
+        : "r5", "r12", "lr", "cc", "memory");
+    return weights;
+#else
     do {
         const int32_t *p = pairs;
         const uint32_t less = 0u - NARROW_CORTEX_M0_SCALAR_HALF; /* HALF once for each group */
@@ -204,6 +269,7 @@ NARROW_CORTEX_M0_NOINLINE static const int8_t *narrow_cortex_m0_conv1_sums1(
         *sums++ = s0;
     } while (sums != beyond);
     return weights;
+#endif
 }
 
 /* Output channels 0 to 3 of 4 pixels. */

@@ -18,12 +18,14 @@
  * by_pixel_q_dq  DequantizeLinear    portable/dequantize                    0        0 B      0 B
  * y              Softmax             portable/float_softmax                 0        0 B      0 B
  *
- * arena    1 440 B for tensors between nodes and for scratch; no placement needs less
+ * arena    1 440 B for tensors between nodes and for scratch; no placement of them needs less
  *
  * conv
  *   accumulator   within [-70152, 69333] for every input: int32 cannot overflow
  *   requantize    high word 3 of 3 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 1 536 points: both sides of every step)
+ *   memory        the output begins 80 bytes before the input and lies over it: each byte is read before it is
+ *                 written (in the kernel's order of 16 steps)
  *
  * gated
  *   output        an integer line in two parts: equal to onnxruntime's float32 arithmetic for all 65 536 pairs of
@@ -36,7 +38,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x76e4aa3b
+#if NETWORK_QDQ_HEADER_ID != 0x1255f552
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -336,7 +338,7 @@ NETWORK_QDQ_NOINLINE static void network_qdq_conv_window(const uint8_t *restrict
 }
 
 /* conv: QLinearConv, kernel 3x3, stride 1x1, padding 1x1. */
-static void network_qdq_conv(const uint8_t *restrict x, uint8_t *restrict y, network_qdq_conv_tap *restrict taps)
+static void network_qdq_conv(const uint8_t *x, uint8_t *y, network_qdq_conv_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 3, OUT_PIXELS = 64,
@@ -767,8 +769,8 @@ void network_qdq_run(const float *x, float *y, void *arena)
     uint8_t *const bytes = arena;
 
     /* What lies in the arena, tensors and scratch memory, keeps its place for as long as it is needed. */
-    network_qdq_x_q(x, (void *)(bytes + 192));
-    network_qdq_conv((void *)(bytes + 192), arena, (void *)(bytes + 320));
+    network_qdq_x_q(x, (void *)(bytes + 80));
+    network_qdq_conv((void *)(bytes + 80), arena, (void *)(bytes + 208));
     network_qdq_gate(arena, (void *)(bytes + 192));
     network_qdq_gated(arena, (void *)(bytes + 192), arena);
     network_qdq_largest(arena, (void *)(bytes + 288));

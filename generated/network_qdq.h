@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* network_qdq.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_QDQ_HEADER_ID 0x76e4aa3b
+#define NETWORK_QDQ_HEADER_ID 0x1255f552
 
 #ifdef __cplusplus
 extern "C" {

@@ -15,7 +15,7 @@
  */
 #include "pointwise_nhwc.h"
 
-#if POINTWISE_NHWC_HEADER_ID != 0x2af1d1d8
+#if POINTWISE_NHWC_HEADER_ID != 0x93bef3fe
 #error "pointwise_nhwc.h was not generated together with this file"
 #endif
 
@@ -76,7 +76,7 @@ static POINTWISE_NHWC_INLINE int8_t pointwise_nhwc_conv1_requantize(int32_t acc,
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void pointwise_nhwc_conv1(const int8_t *restrict x, int8_t *restrict y)
+static void pointwise_nhwc_conv1(const int8_t *x, int8_t *y)
 {
     enum {
         OUT_CHANNELS = 8, OUT_PIXELS = 25,

@@ -15,7 +15,7 @@
  */
 #include "pointwise_speed.h"
 
-#if POINTWISE_SPEED_HEADER_ID != 0xb68c8f71
+#if POINTWISE_SPEED_HEADER_ID != 0x49f281f2
 #error "pointwise_speed.h was not generated together with this file"
 #endif
 
@@ -98,8 +98,7 @@ static void pointwise_speed_conv1_transpose(const int8_t *x, pointwise_speed_con
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void pointwise_speed_conv1(const int8_t *restrict x, int8_t *restrict y,
-    pointwise_speed_conv1_tap *restrict taps)
+static void pointwise_speed_conv1(const int8_t *x, int8_t *y, pointwise_speed_conv1_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 8, OUT_PIXELS = 25,

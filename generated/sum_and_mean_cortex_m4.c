@@ -10,7 +10,7 @@
  * sum      QLinearAdd                arm_dsp/quantized_binary                 0        0 B      0 B
  * y        QLinearGlobalAveragePool  arm_dsp/global_average_pool              0        0 B      0 B
  *
- * arena    210 B for tensors between nodes and for scratch; no placement needs less
+ * arena    210 B for tensors between nodes and for scratch; no placement of them needs less
  *
  * sum
  *   output        an integer line: equal to onnxruntime's float32 arithmetic for all 65 536 pairs of codes that can
@@ -23,7 +23,7 @@
  */
 #include "sum_and_mean_cortex_m4.h"
 
-#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x3b924ab0
+#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x4792642e
 #error "sum_and_mean_cortex_m4.h was not generated together with this file"
 #endif
 

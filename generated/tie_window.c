@@ -15,7 +15,7 @@
  */
 #include "tie_window.h"
 
-#if TIE_WINDOW_HEADER_ID != 0x011d003d
+#if TIE_WINDOW_HEADER_ID != 0xb831b4de
 #error "tie_window.h was not generated together with this file"
 #endif
 
@@ -161,7 +161,7 @@ static TIE_WINDOW_INLINE int8_t tie_window_conv1_requantize(int32_t acc, int32_t
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void tie_window_conv1(const int8_t *restrict x, int8_t *restrict y)
+static void tie_window_conv1(const int8_t *x, int8_t *y)
 {
     enum {
         OUT_CHANNELS = 4, OUT_PIXELS = 16,

@@ -15,7 +15,7 @@
  */
 #include "wide.h"
 
-#if WIDE_HEADER_ID != 0xd629fd32
+#if WIDE_HEADER_ID != 0x047d4a39
 #error "wide.h was not generated together with this file"
 #endif
 
@@ -66,7 +66,7 @@ static WIDE_INLINE int8_t wide_conv1_requantize(int32_t acc, int32_t m)
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void wide_conv1(const int8_t *restrict x, int8_t *restrict y)
+static void wide_conv1(const int8_t *x, int8_t *y)
 {
     enum {
         OUT_CHANNELS = 4, OUT_PIXELS = 16,

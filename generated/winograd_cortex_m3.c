@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m3.h"
 
-#if WINOGRAD_CORTEX_M3_HEADER_ID != 0x59e8ab3f
+#if WINOGRAD_CORTEX_M3_HEADER_ID != 0xb9df5f8e
 #error "winograd_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -29,18 +29,20 @@ typedef char winograd_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define WINOGRAD_CORTEX_M3_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#define WINOGRAD_CORTEX_M3_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
 #else
 #define WINOGRAD_CORTEX_M3_NOINLINE
+#define WINOGRAD_CORTEX_M3_INLINE inline
 #endif
 
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset. */
-static inline int32_t winograd_cortex_m3_scalar_scale(int32_t a, int32_t b, int32_t offset)
+static WINOGRAD_CORTEX_M3_INLINE int32_t winograd_cortex_m3_scalar_scale(int32_t a, int32_t b, int32_t offset)
 {
     return (int32_t)(((int64_t)a * b) >> 32) + offset;
 }
 
 /* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
-static inline int32_t winograd_cortex_m3_scalar_saturate_s8(int32_t value)
+static WINOGRAD_CORTEX_M3_INLINE int32_t winograd_cortex_m3_scalar_saturate_s8(int32_t value)
 {
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SAT)
     return (int32_t)__builtin_arm_ssat(value, 8);

@@ -5,18 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+MOST_PROBLEMS = 20
+"""How many problems the text of a rejection holds; the others are counted."""
+
+MOST_CHARACTERS = 500
+"""The length of one line of a problem's text."""
+
+
+def printable(text: str) -> str:
+    """Text of a model that cannot drive a terminal or break a line; of a long one the beginning and the end.
+
+    >>> printable("a\\x1b[2J\\n")
+    'a\\\\x1b[2J\\\\n'
+    """
+    if len(text) > MOST_CHARACTERS:
+        text = f"{text[: MOST_CHARACTERS - 100]} ... {text[-95:]}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
 
 @dataclass(frozen=True)
 class Problem:
     """One reason why a model cannot be compiled, in the model's own names.
 
     ``where`` names the node or tensor ("node 'conv1', input w"), ``what`` says what is wrong there and ``hint`` what
-    the user can do about it.
+    the user can do about it, each on one line: control characters of the model are escaped, long texts cut.
     """
 
     where: str
     what: str
     hint: str
+
+    def __post_init__(self) -> None:
+        for name in ("where", "what", "hint"):
+            object.__setattr__(self, name, printable(getattr(self, name)))
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}\n    {self.hint}"
@@ -31,7 +52,9 @@ class ModelRejected(Exception):
         super().__init__(self.problems)
 
     def __str__(self) -> str:
-        return "\n".join(str(problem) for problem in self.problems)
+        texts = [str(problem) for problem in self.problems[:MOST_PROBLEMS]]
+        more = len(self.problems) - len(texts)
+        return "\n".join([*texts, f"... and {more} more"] if more else texts)
 
 
 class ProofFailed(Exception):

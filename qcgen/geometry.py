@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from qcgen.ir.graph import Node
+from qcgen.ir.graph import Attribute, Node
 
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 """The values of auto_pad, exactly as they are spelt."""
@@ -92,7 +92,7 @@ def window_of(node: Node, kernel: tuple[int, ...]) -> Window:
         pads_begin=pads[:half],
         pads_end=pads[half:],
         auto_pad=str(node.attributes.get("auto_pad", "NOTSET")),
-        ceil_mode=node.attributes.get("ceil_mode", 0) == 1,
+        ceil_mode=_is_one(node.attributes.get("ceil_mode")),
     )
 
 
@@ -101,3 +101,7 @@ def _integers(node: Node, name: str, default: tuple[int, ...]) -> tuple[int, ...
     if not isinstance(value, tuple):
         raise TypeError(f"{name} is no list of integers")
     return tuple(int(number) for number in value)
+
+
+def _is_one(value: Attribute) -> bool:
+    return isinstance(value, int) and value == 1

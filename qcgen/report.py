@@ -21,8 +21,10 @@ class NodeReport:
     all channels, None where there is none; ``requantize`` channels by form; ``wraps``: some sum can leave int32;
     ``comparisons``: points at which the requantization was compared with the formula; ``passed_over``: other kernels
     for the same kind of operator, each with the reason against it; ``slower``: those of them that could serve, with the
-    instructions that they would take; ``instructions``: what one call on the target is expected to execute (compiled by
-    gcc -O3), None where that is not known.
+    instructions that they would take; ``overlap``: the bytes by which the output begins before the first input that it
+    lies over (negative: behind its start), None if it lies over none; ``has_order``: whether the kernel tells in which
+    order it reads and writes, without which there is no overlap; ``instructions``: what one call on the target is
+    expected to execute (compiled by gcc -O3), None where that is not known.
     """
 
     name: str
@@ -38,6 +40,8 @@ class NodeReport:
     comparisons: int
     passed_over: Mapping[str, str]
     slower: Mapping[str, int]
+    overlap: int | None
+    has_order: bool
     instructions: int | None
 
 
@@ -128,6 +132,8 @@ def _node(call: Call) -> NodeReport:
         comparisons=call.certificate.comparisons,
         passed_over=_passed_over(call),
         slower={passed.kernel: passed.cost for passed in call.passed_over if passed.cost is not None},
+        overlap=None if call.overlap is None else call.overlap.distance,
+        has_order=call.access is not None or call.is_elementwise,
         instructions=call.cost,
     )
 
@@ -135,7 +141,8 @@ def _node(call: Call) -> NodeReport:
 def _view(view: View) -> NodeReport:
     """A node that needs no code."""
     op = view.op
-    return NodeReport(op.name, op.op_type, "none", _arithmetic(op), 0, 0, 0, None, False, {}, 0, {}, {}, None)
+    kind = _arithmetic(op)
+    return NodeReport(op.name, op.op_type, "none", kind, 0, 0, 0, None, False, {}, 0, {}, {}, None, False, None)
 
 
 def _arithmetic(op: Operator) -> str:

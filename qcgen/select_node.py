@@ -35,5 +35,7 @@ def _suggestions(graph: Graph, name: str) -> str:
     close = get_close_matches(name, names, n=3)
     convolutions = [repr(node.name) for node in graph.nodes if spelling_of(node) is not None]
     parts = [f"did you mean {' or '.join(map(repr, close))}?"] if close else []
-    parts += [f"the model's convolutions are {', '.join(convolutions)}" if convolutions else "it has no convolutions"]
+    more = f" and {len(convolutions) - 3} more" if len(convolutions) > 3 else ""
+    named = f"the model's convolutions are {', '.join(convolutions[:3])}{more}"
+    parts += [named if convolutions else "it has no convolutions"]
     return " ".join(parts)

@@ -8,32 +8,37 @@ from dataclasses import dataclass
 
 STATEMENT = re.compile(r"__asm__\s*(?:volatile)?\s*\(")
 STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
-OPERAND = re.compile(r'(?:\[(\w+)\]\s*)?"([^"]+)"\s*\(')
+OPERAND = re.compile(r'(?:\[(\w+)\]\s*)?"([^"]+)"\s*\((\w*)')
 REFERENCE = re.compile(r"%[a-zA-Z]?(?:(\d+)|\[(\w+)\])")
 REGISTER = re.compile(r"\b(?:r\d+|lr)\b")
 LABEL = re.compile(r"(\d+):")
 BACK = re.compile(r"\b(\d+)b$")
 
 WRITES = {
-    **dict.fromkeys("b bne beq cmp subs.w str strb strh strd vstrb.8 wlstp.8 letp".split(), 0),
+    **dict.fromkeys("b bne beq cmp subs.w str strb strh strd vstrb.8 wlstp.8 letp push".split(), 0),
     **dict.fromkeys("ldrd".split(), 2),
     **dict.fromkeys("ldr ldrb ldrsb ldrh ldrsh lb lbu lh lhu lw vldrb.8 vldrw.u32".split(), 1),
-    **dict.fromkeys("add adds sub subs mul muls mla and ands srli srai lsrs asrs mov movs uxth sxtb".split(), 1),
+    **dict.fromkeys(
+        "add adds sub subs mul muls mla and ands srli srai lsls lsrs asrs mov movs negs uxth sxtb".split(), 1
+    ),
     **dict.fromkeys("smlad smuad smmul smmla pkhbt pkhtb sxtb16 uxtb16 sxtab16 uxtab16".split(), 1),
     **dict.fromkeys("veor vmladav.s8 vmladava.s8 vqrshrnb.s32 vqmovnb.s16 vqmovunb.s16".split(), 1),
     "vmov": 2,  # two lanes, from two registers
     "ldmia": 1,  # the list, written behind the address
+    "stmia": 1,  # the address, which moves
+    "pop": 1,
 }
 """How many operands an instruction writes, the first ones; an address that moves is one more."""
 
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand of a statement: its number, name and constraint."""
+    """An operand of a statement: its number, name, constraint and variable, which may be called like its register."""
 
     number: int
     name: str
     constraint: str
+    variable: str = ""
 
     @property
     def is_input(self) -> bool:
@@ -54,6 +59,16 @@ class Statement:
     clobbers: frozenset[str]
 
     @property
+    def held(self) -> frozenset[str]:
+        """Registers of variables, and those that are kept on the stack at first and restored at last."""
+        moves = [re.fullmatch(r"mov (r\d+), (r\d+)", each) for each in self.instructions]
+        kept = {match[2] for match in moves[1:5] if match} if self.instructions[0].startswith("push") else set()
+        restored = (
+            {match[1] for match in moves[-5:-1] if match} if self.instructions[-1].startswith("add sp") else set()
+        )
+        return frozenset({each.variable for each in self.operands} | (kept & restored))
+
+    @property
     def problems(self) -> Iterator[str]:
         """Operands that are written before an input is read that may be in the same register, and what is not told."""
         for index, instruction in enumerate(self.instructions):
@@ -66,7 +81,7 @@ class Statement:
                         for other in waiting
                         if each.may_share(other)
                     )
-            for register in set(REGISTER.findall(instruction)) - self.clobbers:
+            for register in set(REGISTER.findall(instruction)) - self.clobbers - self.held:
                 yield f"{instruction}: {register} is not among the clobbered registers"
 
 

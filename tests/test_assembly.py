@@ -13,6 +13,7 @@ from cases import CASES
 from cases_arm_dsp import SHAPES
 from cases_arm_mve import CONVOLUTIONS
 from cases_mve_depthwise import DEPTHWISE
+from cases_scalar import SHAPES as SCALAR_SHAPES
 
 from qcgen.plan.names import SUPPORT_NAMES
 from qcgen.render import ADVICE, environment, templates
@@ -45,10 +46,23 @@ def test_what_generated_files_share_reads_no_operand_after_its_register_is_writt
 
 def test_kernels_read_no_operand_after_its_register_is_written():
     units = [unit(case, "nhwc", "speed", "cortex-m55") for case in (*CONVOLUTIONS[::8], *DEPTHWISE[::8], *CASES[::60])]
+    assert_no_problems(units, "cortex-m55")
+
+
+def test_loops_of_assembly_for_few_registers_tell_the_compiler_what_they_write():
+    units = [unit(case, "nhwc", aim, "cortex-m0") for case in SCALAR_SHAPES[::5] for aim in ("size", "speed")]
+    assert_no_problems(units, "cortex-m0")
+
+
+def assert_no_problems(units, core):
+    """Fails with what is wrong with the statements of a unit, or if no unit has any."""
+    found = {}
     for each in units:
         code = each.artifact.files[f"{each.name}.c"].replace(f'#include "{each.name}.h"', "#include <stdint.h>")
-        found = list(statements(preprocessed(code, "cortex-m55")))
-        assert not [problem for statement in found for problem in statement.problems], each.name
+        found[each.name] = list(statements(preprocessed(code, core)))
+    assert any(found.values())
+    problems = {name: [each for one in own for each in one.problems] for name, own in found.items()}
+    assert not {name: own for name, own in problems.items() if own}
 
 
 ARM_STATE = ["cortex-a7", "cortex-r5"]
@@ -81,3 +95,24 @@ def test_a_sum_that_is_written_before_an_operand_is_read_is_found():
 def test_a_register_that_is_not_told_is_found():
     [statement] = statements('__asm__("add r4, %0, #1" : : "r"(a) : "r5");')
     assert list(statement.problems) == ["add r4, %0, #1: r4 is not among the clobbered registers"]
+
+
+KEPT = [
+    "push {{r2}}",
+    "mov r2, r8",
+    "mov r3, r9",
+    "mov r4, r10",
+    "mov r5, r11",
+    "mov r8, r2",
+    "mov r11, r2",
+    "pop {{r2}}",
+]
+KEPT += ["mov r8, r2", "mov r9, r3", "mov r10, r4", "mov {}, r5", "add sp, #16"]
+KEPT = "__asm__(" + " ".join(f'"{line}\\n\\t"' for line in KEPT) + ' : "+l"(r2) : : "r3", "r4", "r5");'
+
+
+def test_a_register_that_is_kept_but_not_restored_is_found():
+    [statement] = statements(KEPT.format("r11"))
+    assert not list(statement.problems)
+    [statement] = statements(KEPT.format("r5"))
+    assert "mov r11, r2: r11 is not among the clobbered registers" in statement.problems

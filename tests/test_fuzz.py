@@ -79,18 +79,23 @@ def test_a_mutant_that_is_rejected_is_no_find(outcomes):
     assert outcomes(lambda: None) == [Rejected(4), Rejected(5), Rejected(6)]
 
 
+class Wordy(qcgen.ModelRejected):
+    """A rejection that tells a text as it is."""
+
+    def __init__(self, text):
+        super().__init__([qcgen.Problem("model", "it is wrong", "correct it")])
+        self.text = text
+
+    def __str__(self):
+        return self.text
+
+
 BEHAVIOURS = {
     "another exception": (raising(KeyError("x")), "KeyError"),
     "a warning": (lambda: warnings.warn("careful", stacklevel=1), "UserWarning"),
     "words on standard error": (lambda: os.write(2, b"careful"), "standard error"),
-    "control characters": (
-        raising(qcgen.ModelRejected([qcgen.Problem("node '\x1b'", "it is wrong", "correct it")])),
-        "control characters",
-    ),
-    "a flood": (
-        raising(qcgen.ModelRejected([qcgen.Problem("model", "it is wrong", "correct it")] * 10_000)),
-        "long text",
-    ),
+    "control characters": (raising(Wordy("node '\x1b': it is wrong")), "control characters"),
+    "a flood": (raising(Wordy("model: it is wrong\n" * 10_000)), "long text"),
     "too much memory at once": (lambda: bytearray(3 << 30), "MemoryError"),
     "too much memory": (lambda: bytearray(b"x") * (600 << 20), "memory"),
     "the end of the process": (lambda: os.kill(os.getpid(), signal.SIGKILL), "SIGKILL"),

@@ -85,3 +85,13 @@ def test_every_convolution_of_real_networks_can_be_taken_out_and_compiled(path):
             program = lower(check(select_node(graph, node.name)))
             assert program.inputs[0].name == node.inputs[0]
             assert program.outputs[0].shape == graph.value(node.outputs[0]).shape
+
+
+def test_of_many_convolutions_three_are_named():
+    nodes = [helper.make_node("Conv", ["x", "w"], [f"y{i}"], name=f"conv{i}") for i in range(50)]
+    weights = {"w": np.ones((1, 1, 1, 1), np.float32)}
+    model = graph_model(nodes, {"x": ("float", (1, 1, 2, 2))}, {f"y{i}": None for i in range(50)}, weights)
+    with pytest.raises(ModelRejected) as rejection:
+        select_node(load(model), "strange")
+    [problem] = rejection.value.problems
+    assert problem.hint == "the model's convolutions are 'conv0', 'conv1', 'conv2' and 47 more"

@@ -43,7 +43,8 @@ def soft(tmp_path_factory):
     """A function of the C function's name and arrays of words."""
     require("gcc")
     folder, ffi = tmp_path_factory.mktemp("soft_float"), FFI()
-    text = environment().get_template("support/soft_float.c.jinja").render(prefix="t")
+    names = ("soft_float_add", "soft_float")
+    text = "".join(environment().get_template(f"support/{name}.c.jinja").render(prefix="t") for name in names)
     (folder / "soft.c").write_text(f"#include <stdint.h>\n{text}{WRAPPERS}{BODIES}")
     command = ["gcc", *STRICT_FLAGS, "-O2", "-shared", "-fPIC", "soft.c", "-o", "soft.so"]
     subprocess.run(command, cwd=folder, check=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from qcgen.check.conv import check_conv
 from qcgen.check.flow import dynamic_nodes, dynamic_problems, float_problems
@@ -10,6 +10,8 @@ from qcgen.check.model import (
     boundary_problems,
     contradictions,
     import_problems,
+    named_nodes,
+    shape_nodes,
     unsupported_problems,
 )
 from qcgen.check.node import View, size_problems, spec_problems
@@ -18,14 +20,15 @@ from qcgen.convolutions import CONVOLUTIONS
 from qcgen.errors import ModelRejected, Problem
 from qcgen.infer import computed_values
 from qcgen.ir.graph import Graph, Node, Value
+from qcgen.ir.types import DType
 
-Rule = Callable[[Graph, Node], Iterable[Problem]]
-"""From a node to what is wrong with it."""
+Rule = Callable[[Graph, Node, Collection[str]], Iterable[Problem]]
+"""From a node, and the tensors that are blamed on something else already, to what is wrong with it."""
 
 
-def check_operator(graph: Graph, node: Node) -> Iterator[Problem]:
+def check_operator(graph: Graph, node: Node, blamed: Collection[str] = ()) -> Iterator[Problem]:
     """Everything that is wrong with a node that is no convolution, by its Spec."""
-    yield from spec_problems(View(graph, node), SPECS[node.domain, node.op_type])
+    yield from spec_problems(View(graph, node, blamed), SPECS[node.domain, node.op_type])
 
 
 RULES: dict[tuple[str, str], Rule] = {
@@ -51,22 +54,64 @@ def result_problems(view: View, computed: Mapping[str, Value]) -> Iterator[Probl
 def check(graph: Graph) -> Graph:
     """The graph itself if it can be compiled; otherwise ModelRejected with every problem that was found.
 
-    ``graph`` has been inferred; it may be malformed in any way that ``load`` lets through. Of nodes that depend on a
-    DynamicQuantizeLinear nothing more is said: static quantization replaces them.
+    ``graph`` has been inferred; it may be malformed in any way that ``load`` lets through. One cause is one problem:
+    nodes of one operator with the same problem are named together, and nothing is said of what follows from a problem
+    that is named already. Nor is more said of nodes that depend on a DynamicQuantizeLinear: static quantization
+    replaces them.
     """
-    dynamic, computed = dynamic_nodes(graph), computed_values(graph)
-    problems = [
-        *boundary_problems(graph),
-        *dynamic_problems(graph),
-        *unsupported_problems(graph, {*RULES, ("", "DynamicQuantizeLinear")}),
-        *import_problems(graph),
-    ]
-    for node in graph.nodes:
-        rule = RULES.get((node.domain, node.op_type))
-        if rule is not None and node.name not in dynamic:
-            problems += list(rule(graph, node)) or result_problems(View(graph, node), computed)
-    problems += float_problems(graph)
-    problems += contradictions(graph)
+    problems = [*boundary_problems(graph), *dynamic_problems(graph)]
+    nodes = _Nodes(graph)
+    nodes.run()
+    problems += unsupported_problems(nodes.unsupported)
+    problems += import_problems(graph)
+    problems += nodes.problems()
+    problems += float_problems(graph, nodes.blamed)
+    problems += contradictions(graph, nodes.refused)
     if problems:
         raise ModelRejected(dict.fromkeys(problems))
     return graph
+
+
+def _is_unknown(value: Value) -> bool:
+    return value.fixed_shape is None or value.dtype in (None, DType.OTHER)
+
+
+class _Nodes:
+    """One walk through the nodes: what is wrong with each, and what follows from that."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._computed = computed_values(graph)
+        self._found: dict[tuple[str, str, str], list[Node]] = {}
+        self.unsupported: list[Node] = []
+        self.refused: set[str] = set()
+        # Inputs of unknown size, results of nodes that are refused, and all that depends on them.
+        self.blamed = {name for name in graph.inputs if _is_unknown(graph.value(name))}
+
+    def run(self) -> None:
+        """Looks at every node."""
+        dynamic, shapes = dynamic_nodes(self._graph), shape_nodes(self._graph)
+        for node in self._graph.nodes:
+            follows = not self.blamed.isdisjoint(node.inputs)
+            is_silent = node.name in dynamic or (follows and node.name in shapes)
+            if not is_silent and self._is_refused(node):
+                self.refused.add(node.name)
+                follows = True
+            if follows or is_silent:
+                self.blamed.update(filter(None, node.outputs))
+
+    def _is_refused(self, node: Node) -> bool:
+        rule = RULES.get((node.domain, node.op_type))
+        if rule is None:
+            self.unsupported.append(node)
+            return True
+        view = View(self._graph, node, self.blamed)
+        found = list(rule(self._graph, node, self.blamed)) or list(result_problems(view, self._computed))
+        for problem in dict.fromkeys(found):
+            self._found.setdefault((node.operator, problem.what, problem.hint), []).append(node)
+        return bool(found)
+
+    def problems(self) -> Iterator[Problem]:
+        """What is wrong with nodes, nodes of one operator with the same problem together."""
+        for (_, what, hint), nodes in self._found.items():
+            yield Problem(named_nodes(nodes), what, hint)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
-from qcgen.check.model import node_place
+from qcgen.check.model import named_nodes, node_place
 from qcgen.errors import Problem
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.types import DType
@@ -38,21 +38,26 @@ def dynamic_nodes(graph: Graph) -> frozenset[str]:
 
 def dynamic_problems(graph: Graph) -> Iterator[Problem]:
     """One problem for a model that was quantized dynamically."""
-    names = [repr(node.name) for node in graph.nodes if node.op_type == "DynamicQuantizeLinear"]
-    if names:
-        where = f"node{'s' if len(names) > 1 else ''} {', '.join(names)} (DynamicQuantizeLinear)"
+    nodes = [node for node in graph.nodes if node.op_type == "DynamicQuantizeLinear"]
+    if nodes:
+        what = "scales are computed anew for every input, which needs float arithmetic"
         hint = "quantize the model statically, with calibration data (onnxruntime: quantize_static)"
-        yield Problem(where, "scales are computed anew for every input, which needs float arithmetic", hint)
+        yield Problem(named_nodes(nodes), what, hint)
 
 
-def float_problems(graph: Graph) -> Iterator[Problem]:
-    """Float tensors from one computation into a product, with quantized tensors before and behind them."""
+def float_problems(graph: Graph, blamed: Collection[str]) -> Iterator[Problem]:
+    """Float tensors from one computation into a product, with quantized tensors before and behind them.
+
+    Nothing is said of tensors that are ``blamed`` on something else already.
+    """
     makers = {name: node for node in graph.nodes for name in node.outputs if name}
     before, behind = _reached(graph, makers)
     for node in graph.nodes:
         if node.op_type not in PRODUCTS or not _computes(graph, node) or node.name not in behind:
             continue
         for name in dict.fromkeys(node.inputs):
+            if name in blamed:
+                continue
             maker = _maker(name, makers)
             if maker is not None and maker.name in before and _computes(graph, maker) and _is_float(graph, name):
                 what = f"its input {name!r}, which {node_place(maker)} computes, is float inside the quantized network"

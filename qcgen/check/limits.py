@@ -8,7 +8,7 @@ from math import isinf
 import numpy as np
 
 from qcgen.check.model import shape_text
-from qcgen.check.node import Q8, Extra, View
+from qcgen.check.node import EIGHT_BITS, Q8, Extra, View
 from qcgen.check.operands import counted
 from qcgen.errors import Problem
 from qcgen.infer.facts import broadcast
@@ -102,6 +102,8 @@ def same_types(view: View) -> Iterator[Problem]:
 
 def no_change_of_type(view: View) -> Iterator[Problem]:
     """A Cast is accepted where it does nothing."""
+    if "to" not in view.node.attributes:
+        yield view.problem("it has no attribute to", "add to, the type that is meant")
     before, after = view.dtype(0), view.graph.value(view.node.outputs[0]).dtype
     if before is not None and after is not None and before is not after:
         what = f"it converts {before.value} to {after.value}"
@@ -112,7 +114,7 @@ def quantized_result(view: View) -> Iterator[Problem]:
     """QuantizeLinear gives int8 or uint8."""
     dtype = view.graph.value(view.node.outputs[0]).dtype
     if dtype is not None and dtype not in Q8:
-        yield view.problem(f"its result is {dtype.value}, but must be int8 or uint8", "quantize to 8 bits")
+        yield view.problem(f"its result is {dtype.value}, but must be int8 or uint8", EIGHT_BITS)
 
 
 def zero_point_is_zero(view: View) -> Iterator[Problem]:
@@ -136,7 +138,7 @@ def pads_forward(view: View) -> Iterator[Problem]:
     if value is not None and value.size != 1:
         yield view.problem(f"constant_value has {counted(value.size, 'element')}", "give one number")
     mode = view.node.attributes.get("mode", "constant")
-    if mode == "reflect" and x is not None and len(numbers) == 2 * len(x):
+    if isinstance(mode, str) and mode == "reflect" and x is not None and len(numbers) == 2 * len(x):
         for axis, size in enumerate(x):
             if max(numbers[axis], numbers[axis + len(x)]) >= size:
                 yield view.problem(f"it reflects more than the {size} elements of axis {axis}", "use smaller pads")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from qcgen.check.advice import advice
 from qcgen.convolutions import NHWC_DOMAIN, spelling_of
 from qcgen.errors import Problem
 from qcgen.infer import computed_values
@@ -22,6 +23,30 @@ MAX_ELEMENTS = 2**31 - 1
 def node_place(node: Node) -> str:
     """How a problem names a node."""
     return f"node {node.name!r} ({node.operator})"
+
+
+MOST_NAMES = 3
+"""How many nodes a problem names; the others are counted."""
+
+
+def named_nodes(nodes: Sequence[Node]) -> str:
+    """How a problem names nodes of one operator: the first ones, and how many more there are."""
+    if len(nodes) == 1:
+        return node_place(nodes[0])
+    names = ", ".join(repr(node.name) for node in nodes[:MOST_NAMES])
+    more = f" and {len(nodes) - MOST_NAMES} more" if len(nodes) > MOST_NAMES else ""
+    return f"nodes {names}{more} ({nodes[0].operator})"
+
+
+def shape_nodes(graph: Graph) -> frozenset[str]:
+    """The nodes that compute with the shapes of tensors; where these are known, they have been folded."""
+    found: set[str] = set()
+    known = {"", *graph.constants}
+    for node in graph.nodes:
+        inputs = set(node.inputs) - known
+        if (node.domain, node.op_type) == ("", "Shape") or (inputs and inputs <= found):
+            found |= set(node.outputs)
+    return frozenset(node.name for node in graph.nodes if set(node.outputs) & found)
 
 
 def boundary_problems(graph: Graph) -> Iterator[Problem]:
@@ -73,30 +98,17 @@ def shape_text(shape: Shape) -> str:
     return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"
 
 
-def unsupported_problems(graph: Graph, supported: Collection[tuple[str, str]]) -> Iterator[Problem]:
+def unsupported_problems(nodes: Iterable[Node]) -> Iterator[Problem]:
     """One problem for every operator that cannot be compiled, with the nodes that need it."""
     needed: dict[tuple[str, str], list[Node]] = {}
-    for node in graph.nodes:
-        key = (node.domain, node.op_type)
-        if key not in supported:
-            needed.setdefault(key, []).append(node)
-    if not needed:
-        return
-    hint = _node_hint([node for node in graph.nodes if spelling_of(node) is not None])
-    for (domain, op_type), nodes in needed.items():
-        names = ", ".join(repr(node.name) for node in nodes)
-        where = f"node{'s' if len(nodes) > 1 else ''} {names} ({nodes[0].operator})"
+    for node in nodes:
+        needed.setdefault((node.domain, node.op_type), []).append(node)
+    for (domain, op_type), users in needed.items():
+        where, hint = named_nodes(users), advice(op_type)
         if domain in DOMAINS:
             yield Problem(where, f"the operator {op_type} is not supported", hint)
         else:
             yield Problem(where, f"the domain {domain!r} is unknown", hint)
-
-
-def _node_hint(convolutions: Sequence[Node]) -> str:
-    if not convolutions:
-        return "the operators that can be compiled are listed by: qcgen ops"
-    names = ", ".join(repr(node.name) for node in convolutions)
-    return f"compile one of the convolutions alone with --node NAME: {names}"
 
 
 def import_problems(graph: Graph) -> Iterator[Problem]:
@@ -114,11 +126,14 @@ def import_problems(graph: Graph) -> Iterator[Problem]:
             yield Problem(node_place(node), what, f"export the model with opset {spelling.since} or newer")
 
 
-def contradictions(graph: Graph) -> Iterator[Problem]:
-    """Tensors that the model declares with another type or shape than their node computes."""
+def contradictions(graph: Graph, refused: Collection[str]) -> Iterator[Problem]:
+    """Tensors that the model declares with another type or shape than their node computes.
+
+    Of the results of nodes that are ``refused`` by name nothing is said.
+    """
     computed = computed_values(graph)
     for node in graph.nodes:
-        for name in filter(None, node.outputs):
+        for name in filter(None, () if node.name in refused else node.outputs):
             differences = _differences(graph.value(name), computed[name])
             if differences is not None:
                 declared, result = differences

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import prod
 
 import numpy as np
 
 from qcgen.check.model import shape_text
-from qcgen.check.node import Extra, View
+from qcgen.check.node import Q8, Extra, View
 from qcgen.check.operands import counted
 from qcgen.errors import Problem
+from qcgen.ir.types import DType
 
 AGAIN = "correct the node, or export the model again"
 
@@ -66,8 +68,8 @@ def _wrong_axes(view: View, axes: Sequence[int], rank: int, subject: str = "inpu
         if not -rank <= axis < rank:
             yield view.problem(f"it names axis {axis}, but its {subject} has {counted(rank, 'dimension')}", AGAIN)
             return
-    places = [axis % rank for axis in axes]
-    twice = next((axis for axis in places if places.count(axis) > 1), None)
+    counts = Counter(axis % rank for axis in axes)
+    twice = next((axis for axis, count in counts.items() if count > 1), None)
     if twice is not None:
         yield view.problem(f"it names axis {twice} twice", "name every axis once")
 
@@ -197,6 +199,14 @@ def pads_every_axis(view: View) -> Iterator[Problem]:
         yield view.problem(what, "give two numbers for every axis")
     elif axes is not None:
         yield from _wrong_axes(view, axes, len(x))
+    value, dtype = view.node.attributes.get("value", 0.0), view.dtype(0)
+    if dtype in Q8 and dtype and isinstance(value, float | int) and view.opset < 11:
+        yield from _no_code(view, value, dtype)
+
+
+def _no_code(view: View, value: float, dtype: DType) -> Iterator[Problem]:
+    if value != int(np.clip(np.nan_to_num(value), dtype.low, dtype.high)):
+        yield view.problem(f"it fills codes of {dtype.value} with {value:.6g}", "give a code of this type")
 
 
 def resizes_every_axis(view: View) -> Iterator[Problem]:

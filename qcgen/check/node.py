@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isnan, prod
 
@@ -22,15 +22,22 @@ Q8: Types = (DType.INT8, DType.UINT8)
 FLOAT: Types = (DType.FLOAT32,)
 Q8_OR_FLOAT: Types = (*Q8, *FLOAT)
 
+MAX_AXES = 32
+"""The most dimensions of a tensor: as many as arrays of numpy 1 have."""
+
+NARROW_AND_WIDE: Types = (DType.INT16, DType.UINT16, DType.INT32)
+EIGHT_BITS = "quantize weights and activations to 8 bits (onnxruntime's quantize_static: QuantType.QInt8 or QUInt8)"
+
 INTEGER, INTEGERS, NUMBER, TEXT = "an integer", "a list of integers", "a number", "a string"
 
 
 @dataclass(frozen=True)
 class View:
-    """One node in its graph."""
+    """One node in its graph; what is wrong with the tensors in ``blamed`` has been said where they come from."""
 
     graph: Graph
     node: Node
+    blamed: Collection[str] = ()
 
     def problem(self, what: str, hint: str) -> Problem:
         """A problem of this node."""
@@ -127,12 +134,14 @@ class Spec:
 
 def spec_problems(view: View, spec: Spec) -> Iterator[Problem]:
     """Everything that is wrong with a node by its Spec."""
-    yield from _arity(view, spec)
+    found = [*_arity(view, spec), *_types(view, spec)]
+    yield from found
+    if found:
+        return
     yield from _constants(view, spec)
-    yield from _types(view, spec)
     yield from _numbers(view, spec)
     yield from _attributes(view, spec)
-    yield from _shapes(view)
+    yield from _too_large(view)
     for extra in spec.extra:
         yield from extra(view)
 
@@ -175,30 +184,41 @@ def _constants(view: View, spec: Spec) -> Iterator[Problem]:
         yield view.problem("all its inputs are constant", "replace the node by its result")
         return
     for index, role in spec.roles(view):
-        if role in spec.constant and view.array(index) is None:
+        if role in spec.constant and view.array(index) is None and view.node.input(index) not in view.blamed:
             hint = "store its values in the model as an initializer"
             yield view.problem(f"{role} is not constant: {view.source(index)}", hint)
 
 
 def _types(view: View, spec: Spec) -> Iterator[Problem]:
     named: dict[str, DType] = {}
+    wrong: set[str] = set()
     for index, role in spec.roles(view):
         dtype, allowed = view.dtype(index), spec.types.get(role)
         if dtype is not None:
             named[role] = dtype
-        if dtype is None and allowed:
-            yield view.problem(f"the type of {role} is unknown", "declare it in the model's value_info")
         if dtype is not None and allowed and dtype not in allowed:
-            must = " or ".join(kind.value for kind in allowed)
-            yield view.problem(
-                f"{role} is {dtype.value}, but must be {must}", f"export the model with {role} as {must}"
-            )
+            if view.node.input(index) in view.blamed:
+                return
+            if not any(role == second and first in wrong for second, first in spec.same):
+                yield _wrong_type(view, index, role, allowed)
+            wrong.add(role)
             continue
         for role_of, like in spec.same:
             other = named.get(like)
             if role == role_of and dtype and other and dtype is not other and other in spec.types.get(like, (other,)):
                 what = f"{role} is {dtype.value}, but {like} is {other.value}"
                 yield view.problem(what, f"give {role} the type of {like}")
+
+
+def _wrong_type(view: View, index: int, role: str, allowed: Types) -> Problem:
+    """A type that an input must not have; such as numpy has are called by numpy's name for them."""
+    dtype, array, must = view.dtype(index), view.array(index), " or ".join(kind.value for kind in allowed)
+    name = "of a type that is not known" if dtype is None else dtype.value
+    if dtype is DType.OTHER:
+        name = array.dtype.name if array is not None else "of a type that is not supported"
+    is_quantized = set(allowed) & set(Q8) and (dtype in NARROW_AND_WIDE or "int" in name)
+    hint = EIGHT_BITS if is_quantized else f"export the model with {role} as {must}"
+    return view.problem(f"{role} is {name}, but must be {must}", hint)
 
 
 def _numbers(view: View, spec: Spec) -> Iterator[Problem]:
@@ -241,20 +261,25 @@ def _fits(kind: str, value: Attribute) -> bool:
     return isinstance(value, tuple) and all(isinstance(item, int) for item in value)
 
 
-def _shapes(view: View) -> Iterator[Problem]:
-    """Inputs must have known sizes."""
-    for name in dict.fromkeys(view.node.inputs):
-        if name and name not in view.graph.constants:
+def _too_large(view: View) -> Iterator[Problem]:
+    """Inputs of the model with too many elements; nodes are told of their results."""
+    for index, name in enumerate(view.node.inputs):
+        if name in view.graph.inputs and view.fixed_shape(index) is not None:
             yield from size_problems(view, view.graph.value(name))
 
 
 def size_problems(view: View, value: Value) -> Iterator[Problem]:
-    """A tensor without a known size, with none or too many elements."""
+    """A result without a known type or size, with none or too many elements."""
     known = value.fixed_shape
+    if value.dtype is None:
+        yield view.problem(f"the type of {value.name!r} is unknown", "check the node's inputs and attributes")
     if known is None:
         text = "unknown" if value.shape is None else shape_text(value.shape)
         hint = "check the node's inputs and attributes, and give every dimension a size"
         yield view.problem(f"the shape of {value.name!r} is {text}", hint)
+    elif len(known) > MAX_AXES:
+        what = f"{value.name!r} has {len(known)} dimensions, more than {MAX_AXES}"
+        yield view.problem(what, "use tensors of fewer dimensions")
     elif min(known, default=1) < 1:
         yield view.problem(f"{value.name!r} has shape {shape_text(known)}: it is empty", "export the model again")
     elif prod(known) > MAX_ELEMENTS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from qcgen.check.model import node_place
@@ -22,11 +23,12 @@ def counted(count: int, noun: str) -> str:
 
 @dataclass(frozen=True)
 class Operands:
-    """One convolution node in its graph, of a known spelling."""
+    """One convolution node in its graph, of a known spelling; ``blamed`` as in View."""
 
     graph: Graph
     node: Node
     spelling: ConvSpelling
+    blamed: Collection[str] = ()
 
     def problem(self, what: str, hint: str) -> Problem:
         """A problem of this node."""

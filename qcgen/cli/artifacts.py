@@ -11,7 +11,7 @@ from qcgen.artifact import Artifact
 from qcgen.cli.options import compile_options, dimensions
 from qcgen.cli.table import counted
 from qcgen.compiler import compile_graph, read
-from qcgen.errors import ModelRejected, Problem
+from qcgen.errors import ModelRejected, Problem, printable
 from qcgen.ir.graph import Graph
 from qcgen.plan.names import node_names, prefix_of
 
@@ -62,7 +62,6 @@ def _node_prefixes(args: argparse.Namespace, model: str, graph: Graph, nodes: Se
 
 
 def print_rejection(model: str, rejection: ModelRejected) -> None:
-    """All problems, on standard error."""
-    print(f"{model} cannot be compiled: {counted(len(rejection.problems), 'problem')}", file=sys.stderr)
-    for problem in rejection.problems:
-        print(problem, file=sys.stderr)
+    """The problems, on standard error."""
+    print(f"{printable(model)} cannot be compiled: {counted(len(rejection.problems), 'problem')}", file=sys.stderr)
+    print(rejection, file=sys.stderr)

@@ -107,7 +107,7 @@ def _total(each: Iterable[Figures]) -> Figures:
 
 
 def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
-    from qcgen.cli.report_text import node_table, passed_over
+    from qcgen.cli.report_text import node_table, overlaps, passed_over
     from qcgen.cli.table import counted, printable, table
 
     parts = [f"{printable(args.model)}, sha256 {graph.sha256}", _holdings(graph)]
@@ -118,6 +118,8 @@ def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
         parts.append(f"{counted(len(found.nodes), 'node')} compiled, each by itself (compile takes them with --node):")
     parts.append(node_table(found.nodes))
     parts.append(passed_over(found.nodes))
+    if found.is_whole:
+        parts.append(overlaps(found.nodes))
     if found.refused:
         head = f"{counted(len(found.refused), 'node')} that cannot be compiled:\n"
         rows = [(node.name, node.operator, _reason(problems)) for node, problems in found.refused]

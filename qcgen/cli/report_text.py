@@ -74,6 +74,23 @@ def passed_over(nodes: Sequence[NodeReport]) -> str:
     return "\n".join(lines) or "no faster kernel was passed over"
 
 
+def overlaps(nodes: Sequence[NodeReport]) -> str:
+    """Which outputs lie over the inputs they are computed from, and which kernels rule that out."""
+    over = [f"{printable(node.name)} ({_distance(node.overlap)})" for node in nodes if node.overlap is not None]
+    lines = [f"outputs that lie over the input, bytes before its start: {', '.join(over)}"] if over else []
+    without: dict[str, list[str]] = defaultdict(list)
+    for node in nodes:
+        if node.kernel != "none" and not node.has_order:
+            without[node.kernel].append(printable(node.name))
+    text = "tells no order of its reads and writes, so its output lies over no input"
+    lines += [f"{kernel} {text}: {', '.join(names)}" for kernel, names in without.items()]
+    return "\n".join(lines)
+
+
+def _distance(distance: int) -> str:
+    return f"-{number(-distance)}" if distance < 0 else number(distance)
+
+
 def summary(report: Report) -> str:
     """Flash, RAM and multiply-accumulates of a model in one line."""
     return figures(report.figures)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from qcgen.ir.access import AccessOrder
 from qcgen.ir.program import Operator, Tensor
 from qcgen.ir.types import Array
 
@@ -110,6 +111,20 @@ class Certificate:
 
 
 @dataclass(frozen=True)
+class Overlap:
+    """The output of a call lies over its first input ``x``, which nothing reads afterwards.
+
+    It begins ``distance`` bytes before x (negative: behind the first bytes of x), and ``least`` is the least distance
+    at which each byte of x is read before it is written; ``units``: the units of work whose order that follows from.
+    """
+
+    x: str
+    distance: int
+    least: int
+    units: int
+
+
+@dataclass(frozen=True)
 class PassedOver:
     """A kernel that was not chosen, and why: it stands before the chosen one and does not serve, or it is slower.
 
@@ -125,8 +140,10 @@ class PassedOver:
 class Call:
     """One operator as one C function: ``symbol`` its name, ``template`` its text, ``context`` what the text needs.
 
-    ``arguments`` are in the order of the C function's parameters: inputs, output, scratch. ``cost``: the instructions
-    that one call is expected to take on the target, None where the kernel has no figures for it.
+    ``arguments`` are in the order of the C function's parameters: inputs, output, scratch. ``access`` is the order of
+    its reads and writes, None if the kernel tells none; ``is_elementwise``: each element is read before the same one is
+    written, so that the output may take an input's place; ``overlap`` is what the planner made of the order. ``cost``:
+    the instructions that one call is expected to take on the target, None where the kernel has no figures for it.
     """
 
     op: Operator
@@ -140,6 +157,9 @@ class Call:
     scratch_bytes: int
     certificate: Certificate
     passed_over: tuple[PassedOver, ...]
+    access: AccessOrder | None = None
+    is_elementwise: bool = False
+    overlap: Overlap | None = None
     cost: int | None = None
 
     @property
@@ -162,7 +182,8 @@ Step = Call | View
 class Plan:
     """Everything that rendering needs. ``prefix`` starts every symbol; ``model`` is the source's name in comments.
 
-    ``arena_lower_bound`` is the largest sum of the bytes that are alive at the same time: no placement needs less.
+    ``arena_lower_bound`` is the largest sum of the bytes that are alive at the same time, less what outputs may share
+    with inputs under them: no placement needs less.
     """
 
     prefix: str

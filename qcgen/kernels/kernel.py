@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from qcgen.ir.access import AccessOrder
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Operator
 from qcgen.ir.types import Array, Layout
@@ -56,8 +57,9 @@ class Prepared:
 
     ``context`` holds every name that the template uses, besides those that every template gets (COMMON_NAMES). The C
     function takes the inputs that are not constants, then the output, then the ``scratch`` buffers; the output may lie
-    where the inputs with the numbers in ``in_place`` do, if they have its size in bytes. ``support`` names the shared C
-    functions that the text calls.
+    where the inputs with the numbers in ``in_place`` do, if they have its size in bytes, and over the first input at
+    the distance that ``access`` allows; None: not over it at all. ``support`` names the shared C functions that the
+    text calls.
     """
 
     constants: tuple[Constants, ...]
@@ -66,6 +68,7 @@ class Prepared:
     support: tuple[str, ...]
     certificate: Certificate
     in_place: tuple[int, ...] = ()
+    access: AccessOrder | None = None
 
 
 COMMON_NAMES = frozenset({"prefix", "symbol", "tables", "op"})

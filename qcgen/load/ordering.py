@@ -110,8 +110,11 @@ def _cycle(nodes: Sequence[Node]) -> Iterator[Problem]:
         path.append(node)
         node = next(producers[name] for name in node.inputs if name in producers)
     ring = path[path.index(node) :][::-1]
-    names = ", ".join(repr(member.name) for member in ring)
-    yield Problem(f"nodes {names}", "each needs the output of the one before it, in a circle", "export the model again")
+    names = ", ".join(repr(member.name) for member in ring[:3])
+    more = f" and {len(ring) - 3} more" if len(ring) > 3 else ""
+    yield Problem(
+        f"nodes {names}{more}", "each needs the output of the one before it, in a circle", "export the model again"
+    )
 
 
 def _where(node: Node) -> str:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from qcgen import arithmetic
+from qcgen import arithmetic, functions
 from qcgen.arithmetic import Quantization
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
@@ -71,14 +71,14 @@ def _repeats_innermost(a: Tensor, b: Tensor) -> bool:
 
 def lower_qlinear_sigmoid(node: Node, graph: Graph) -> tuple[Operator, ...]:
     """QLinearSigmoid: (X, scale, zero point, Y_scale, Y_zero_point)."""
-    return _table(Source(node, graph), arithmetic.logistic)
+    return _table(Source(node, graph), functions.logistic)
 
 
 def lower_qlinear_leaky_relu(node: Node, graph: Graph) -> tuple[Operator, ...]:
     """QLinearLeakyRelu: inputs as of QLinearSigmoid."""
     source = Source(node, graph)
     alpha = source.real("alpha", 0.01)
-    return _table(source, lambda x: arithmetic.leaky_relu(x, alpha))
+    return _table(source, lambda x: functions.leaky_relu(x, alpha))
 
 
 def _table(source: Source, function: Callable[[Float32s], Float32s]) -> tuple[Operator, ...]:

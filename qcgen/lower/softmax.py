@@ -24,11 +24,11 @@ def lower_softmax(node: Node, graph: Graph) -> tuple[Operator, ...]:
 
 
 def lower_qlinear_softmax(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """QLinearSoftmax: (X, scale, zero point, y_scale, y_zero_point), attributes axis and opset."""
+    """QLinearSoftmax: (X, scale, zero point, y_scale, y_zero_point), attributes axis, -1 if absent, and opset."""
     source = Source(node, graph)
     x_by, y_by = source.quantization(1, 2), source.quantization(3, 4)
     is_flat = source.integer("opset", 13) < 13
-    axis = source.integer("axis", 1 if is_flat else -1)
+    axis = source.integer("axis", -1)
 
     def rows(x: Tensor, y: Tensor) -> Operator:
         table = arithmetic.softmax_table(x_by.scale, x.shape[-1])

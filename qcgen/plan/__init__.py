@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from qcgen.ir.plan import Call, Options, Place, Plan, Port, Step, Table, View
-from qcgen.ir.program import Program, inputs_of
+from qcgen.ir.plan import Call, InArena, Options, Overlap, Place, Plan, Port, Step, Table, View
+from qcgen.ir.program import Operator, Program, inputs_of
 from qcgen.ir.types import Layout
 from qcgen.kernels import KERNELS, Prepared, Setting
 from qcgen.plan.arrange import Arranged, arrange
@@ -14,7 +14,7 @@ from qcgen.plan.names import node_names, parameter_names
 from qcgen.plan.orders import layout_of
 from qcgen.plan.select import Selection, select
 from qcgen.plan.sizes import require_sizes
-from qcgen.plan.storage import store
+from qcgen.plan.storage import bytes_of, store
 from qcgen.targets import TARGETS
 
 __all__ = ["plan"]
@@ -85,6 +85,20 @@ def _setting(step: Arranged, program: Program, options: Options) -> Setting:
     )
 
 
+def _overlap(op: Operator, prepared: Prepared, places: Sequence[Place]) -> Overlap | None:
+    """How the output lies over the first input, if it does."""
+    x, y = inputs_of(op)[0], op.y
+    if prepared.access is None or not isinstance(places[0], InArena):
+        return None
+    y_place = places[len(places) - len(prepared.scratch) - 1]
+    if not isinstance(y_place, InArena):
+        return None
+    distance = places[0].offset - y_place.offset
+    if distance >= bytes_of(y) or -distance >= bytes_of(x):
+        return None
+    return Overlap(x.name, distance, prepared.access.distance, prepared.access.units)
+
+
 def _call(step: Arranged, symbol: str, selection: Selection, prepared: Prepared, places: Sequence[Place]) -> Call:
     tables = tuple(
         Table(constants.role, f"{symbol}_{constants.role}", constants.c_type, constants.values, constants.meaning)
@@ -102,5 +116,8 @@ def _call(step: Arranged, symbol: str, selection: Selection, prepared: Prepared,
         scratch_bytes=sum(buffer.bytes for buffer in prepared.scratch),
         certificate=prepared.certificate,
         passed_over=selection.passed_over,
+        access=prepared.access,
+        is_elementwise=bool(prepared.in_place),
+        overlap=_overlap(step.op, prepared, places),
         cost=selection.cost,
     )

@@ -87,6 +87,7 @@ MVE_NAMES = (
 SCALAR_NAMES = (
     "scalar_multiply_add",
     "scalar_sums",
+    "scalar_registers",
     "scalar_group1",
     "scalar_group2",
     "scalar_two_groups2",
@@ -112,6 +113,7 @@ SUPPORT_NAMES = (
     "to_int32",
     "emulate",
     "round_half_even",
+    "soft_float_add",
     "soft_float",
     "compiler",
     *DSP_NAMES,

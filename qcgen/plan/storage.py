@@ -9,7 +9,7 @@ from qcgen.ir.plan import Argument, InArena, Place, Port
 from qcgen.ir.program import Concat, Operator, Tensor, inputs_of
 from qcgen.kernels import Prepared
 from qcgen.plan.arrange import Arranged
-from qcgen.plan.memory import Buffer, Placement, place
+from qcgen.plan.memory import WORD, Buffer, Over, Placement, place
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,8 @@ def store(steps: Sequence[Arranged], prepared: Sequence[Prepared | None], ports:
     _require_inside(steps, homes)
     owners = _owners(homes, ports)
     tensors = {step.op.y.name: step.op.y for step in steps}
-    buffers = [
-        buffer for buffer in _tensor_buffers(steps, homes, uses, tensors) if buffer.name not in owners
-    ] + _scratch_buffers(prepared)
+    computed = [each for each in _tensor_buffers(steps, homes, uses, tensors) if each.name not in owners]
+    buffers = _with_overlaps(computed, steps, prepared, homes) + _scratch_buffers(prepared)
     placement = place(buffers)
     places: dict[str, Place] = {port.tensor.name: Argument(port.symbol) for port in ports}
     for name, home in homes.items():
@@ -173,6 +172,29 @@ def _tensor_buffers(
         align = max(grown.align, tensors[name].dtype.bytes)
         buffers[home.root] = replace(grown, align=align, last=max(grown.last, uses[name], index))
     return list(buffers.values())
+
+
+def _with_overlaps(
+    buffers: Sequence[Buffer],
+    steps: Sequence[Arranged],
+    prepared: Sequence[Prepared | None],
+    homes: Mapping[str, Home],
+) -> list[Buffer]:
+    """The buffers with what each may lie over: the input of the call that writes it first and reads the input last."""
+    by_name = {buffer.name: buffer for buffer in buffers}
+    for index, (step, packed) in enumerate(zip(steps, prepared, strict=True)):
+        if packed is None or packed.access is None:
+            continue
+        x, y = homes.get(inputs_of(step.op)[0].name), homes[step.op.y.name]
+        if x is None or x.root not in by_name or y.root not in by_name or x.root == y.root:
+            continue
+        read, written = by_name[x.root], by_name[y.root]
+        others = [homes.get(other.name) for other in inputs_of(step.op)[1:]]
+        if read.last == index == written.first and all(other is None or other.root != x.root for other in others):
+            distance, every = packed.access.distance - x.offset + y.offset, packed.access.multiple
+            over = {**written.over, x.root: Over(distance + (-distance % WORD if every == 1 else 0), every)}
+            by_name[y.root] = replace(written, over=over)
+    return list(by_name.values())
 
 
 def _scratch_buffers(prepared: Sequence[Prepared | None]) -> list[Buffer]:

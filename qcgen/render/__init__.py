@@ -18,7 +18,7 @@ from qcgen.render.head import certificate, memory, summary
 from qcgen.targets import TARGETS
 from qcgen.version import __version__
 
-ADVICE = ("NOINLINE", "INLINE", "RARELY", "FENCE", "ROLLED", "SUMMED")
+ADVICE = ("NOINLINE", "INLINE", "RARELY", "FENCE", "ROLLED", "SUMMED", "MOVED")
 """Macros of support/compiler.c.jinja: a file has those that its functions use."""
 
 
@@ -29,9 +29,10 @@ _ID = "\0"
 def render(plan: Plan) -> dict[str, str]:
     """The generated files by name: NAME.h and NAME.c. Same plan, same bytes."""
     bodies = [_body(plan, call) for call in plan.calls]
-    advice = [name for name in ADVICE if any(f"{plan.prefix.upper()}_{name}" in body for body in bodies)]
-    called = {name for call in plan.calls for name in call.support} - ({"compiler"} if not advice else set())
-    support = [name for name in SUPPORT_NAMES if name in called]
+    called = {name for call in plan.calls for name in call.support}
+    written = [*bodies, *(_support(plan, name) for name in called - {"compiler"})]
+    advice = [name for name in ADVICE if any(f"{plan.prefix.upper()}_{name}" in text for text in written)]
+    support = [name for name in SUPPORT_NAMES if name in called and (advice or name != "compiler")]
     context = {
         "plan": plan,
         "prefix": plan.prefix,
@@ -95,6 +96,12 @@ def templates() -> Path:
     package = Path(str(files("qcgen")))
     installed = package / "_templates"
     return installed if installed.is_dir() else package.parent / "templates"
+
+
+def _support(plan: Plan, name: str) -> str:
+    """A shared function."""
+    template = environment().get_template(f"support/{name}.c.jinja")
+    return template.render(prefix=plan.prefix, isa=TARGETS[plan.options.target].isa)
 
 
 def _body(plan: Plan, call: Call) -> str:

@@ -36,7 +36,7 @@ def memory(plan: Plan) -> list[str]:
     if len(plan.calls) < 2:
         return []
     bound = plan.arena_lower_bound
-    fit = "no placement needs less"
+    fit = "no placement of them needs less"
     if bound < plan.arena_bytes:
         fit += f" than {thousands(bound)} B"
     return [f"arena    {thousands(plan.arena_bytes)} B for tensors between nodes and for scratch; {fit}"]
@@ -62,9 +62,23 @@ MEAN_FORMS = {
 
 def certificate(call: Call) -> dict[str, object]:
     """What is proved of a node, in sentences."""
-    sentences = [*_sums(call), *_outputs(call)]
+    sentences = [*_sums(call), *_outputs(call), *_overlap(call)]
     wrapped = [(label, textwrap.wrap(text, WIDTH - 19, break_long_words=False)) for label, text in sentences]
     return {"node": one_line(call.op.name), "sentences": wrapped}
+
+
+def _overlap(call: Call) -> Iterator[tuple[str, str]]:
+    """Why the output may lie over the input."""
+    if call.overlap is not None:
+        text = f"the output begins {overlap_place(call.overlap.distance)} and lies over it: each byte is read before"
+        yield "memory", f"{text} it is written (in the kernel's order of {thousands(call.overlap.units)} steps)"
+
+
+def overlap_place(distance: int) -> str:
+    """Where an output begins that lies over the input."""
+    if distance == 0:
+        return "where the input does"
+    return f"{thousands(abs(distance))} bytes {'before the input' if distance > 0 else 'behind the start of the input'}"
 
 
 def _sums(call: Call) -> Iterator[tuple[str, str]]:

@@ -130,7 +130,7 @@ def _line(pairs: Pairs, shift: int, fine: int) -> PairLine | None:
     # The offset must be at least ``lower`` and at most ``upper`` at every pair that is not clamped there.
     lower = np.where(pairs.codes > pairs.low, (pairs.codes << places) - value, -(2**62))
     upper = np.where(pairs.codes < pairs.high, ((pairs.codes + 1) << places) - 1 - value, 2**62)
-    radii = [max(2, ceil(2.0 ** (places - FLOAT_BITS) / _largest(t))) for t in pairs.terms]
+    radii = [max(2, ceil(2.0 ** (places - FLOAT_BITS) / max(1, _largest(t)))) for t in pairs.terms]
     margin = 2 * sum(r * _largest(t) for r, t in zip(radii, pairs.terms, strict=True)) + 2 ** max(
         places - FLOAT_BITS, 0
     )

@@ -6,27 +6,13 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from qcgen import functions
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array
 from qcgen.rewrite.clamps import clamp_of
 from qcgen.rewrite.wiring import Wiring
 
-Wide = Callable[[Array], Array]
-
-
-def _leaky_relu(node: Node) -> Wide:
-    alpha = _number(node, "alpha", 0.01)
-    return lambda x: np.where(x >= 0, x, x * alpha)
-
-
-def _elu(node: Node) -> Wide:
-    alpha = _number(node, "alpha", 1.0)
-    return lambda x: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0.0)))
-
-
-def _hard_sigmoid(node: Node) -> Wide:
-    alpha, beta = _number(node, "alpha", 0.2), _number(node, "beta", 0.5)
-    return lambda x: np.clip(alpha * x + beta, 0.0, 1.0)
+Function = Callable[[Array], Array]
 
 
 def _number(node: Node, name: str, default: float) -> float:
@@ -37,19 +23,34 @@ def _number(node: Node, name: str, default: float) -> float:
     return float(np.float32(value))
 
 
-UNARY: Mapping[str, Callable[[Node], Wide]] = {
+def _elu(node: Node) -> Function:
+    alpha = _number(node, "alpha", 1.0)
+    return lambda x: functions.elu(x, alpha)
+
+
+def _hard_sigmoid(node: Node) -> Function:
+    alpha, beta = _number(node, "alpha", 0.2), _number(node, "beta", 0.5)
+    return lambda x: functions.hard_sigmoid(x, alpha, beta)
+
+
+def _leaky_relu(node: Node) -> Function:
+    alpha = _number(node, "alpha", 0.01)
+    return lambda x: functions.leaky_relu(x, alpha)
+
+
+UNARY: Mapping[str, Callable[[Node], Function]] = {
     "Abs": lambda _: np.abs,
     "Elu": _elu,
-    "Exp": lambda _: np.exp,
+    "Exp": lambda _: functions.exponential,
     "HardSigmoid": _hard_sigmoid,
-    "HardSwish": lambda _: lambda x: x * np.clip(x / 6.0 + 0.5, 0.0, 1.0),
+    "HardSwish": lambda _: functions.hard_swish,
     "LeakyRelu": _leaky_relu,
     "Neg": lambda _: np.negative,
-    "Sigmoid": lambda _: lambda x: 1.0 / (1.0 + np.exp(-x)),
-    "Softplus": lambda _: lambda x: np.logaddexp(x, 0.0),
-    "Tanh": lambda _: np.tanh,
+    "Sigmoid": lambda _: functions.logistic,
+    "Softplus": lambda _: functions.softplus,
+    "Tanh": lambda _: functions.tanh,
 }
-"""Operators of one input, computed in float64 and then rounded to float32."""
+"""Operators of one input, in float32."""
 
 BINARY: Mapping[str, Callable[[Array, Array], Array]] = {
     "Add": np.add,
@@ -78,5 +79,5 @@ def value(wiring: Wiring, node: Node, inputs: tuple[Array, ...]) -> Array:
         if clamp is not None:
             return clamp.of(inputs[0])
         if node.op_type in UNARY:
-            return np.asarray(UNARY[node.op_type](node)(inputs[0].astype(np.float64)).astype(np.float32))
+            return np.asarray(UNARY[node.op_type](node)(inputs[0]), np.float32)
         return np.asarray(BINARY[node.op_type](*inputs), np.float32)

@@ -9,6 +9,7 @@ import numpy as np
 
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import Layout
+from qcgen.kernels.access import blocks, in_pixels
 from qcgen.kernels.arm_dsp.cost import conv_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.lanes import LANES, Outputs
@@ -85,7 +86,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     support += stream_support(words)
     support += tail_support(op, packed, words) + output_support(op, packed)
     scratch = Scratch(2 * 4 * planned.pairs, 4)
-    return Prepared(tuple(constants), context, (scratch,), support, packed.certificate)
+    access = in_pixels(op, setting, blocks(prod(op.geometry.output), 2), gathers=True)
+    return Prepared(tuple(constants), context, (scratch,), support, packed.certificate, access=access)
 
 
 def _window_context(g: ConvGeometry, setting: Setting, planned: Window, *, has_border: bool) -> dict[str, object]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from qcgen.ir.program import Conv, ConvGeometry, Operator
+from qcgen.kernels.access import blocks, in_blocks_of_channels
 from qcgen.kernels.arm_dsp.conv import stream_constants, tail_support
 from qcgen.kernels.arm_dsp.cost import dense_terms
 from qcgen.kernels.arm_dsp.dense_weights import DenseSegment, dense_stream
@@ -81,7 +82,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     widening = (f"dsp_even_{kind}", f"dsp_odd_{kind}", "dsp_load_word") if total else ()
     support = (*_products(words), *widening, *(("dsp_pair",) if lone else ()))
     support += tail_support(op, packed, words) + output_support(op, packed)
-    return Prepared((table, *exact_constants(packed)), context, (), support, packed.certificate)
+    ends = [end for s in words.segments for end in range(s.first + s.width, s.beyond + 1, s.width)]
+    access = in_blocks_of_channels(op, setting, blocks(prod(g.output), 1), ends)
+    return Prepared((table, *exact_constants(packed)), context, (), support, packed.certificate, access=access)
 
 
 def _walk_context(g: ConvGeometry, setting: Setting) -> dict[str, object]:

@@ -8,6 +8,7 @@ from math import ceil, prod
 import numpy as np
 
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
+from qcgen.kernels.access import bands, channel_by_channel, plane
 from qcgen.kernels.arm_dsp import depthwise_direct
 from qcgen.kernels.arm_dsp.cost import depthwise_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
@@ -116,7 +117,11 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     weights = Constants("weights", "int32_t", _words(packed, height, width, planes.kernel), meaning)
     constants = (weights, start_table(packed), *output_constants(packed))
     support = _support(op, packed, walk)
-    return Prepared(constants, context, (Scratch(4 * QUAD * plane_words, 4),), support, packed.certificate)
+    # The last four channels end with the pixel: some are computed a second time, from the same rows.
+    units = bands(plane(g), band, repeats=2 if g.in_channels % QUAD else 1)
+    access = channel_by_channel(op, setting, units, gathers=True)
+    scratch = (Scratch(4 * QUAD * plane_words, 4),)
+    return Prepared(constants, context, scratch, support, packed.certificate, access=access)
 
 
 def _kernel_context(planes: Planes) -> dict[str, object]:

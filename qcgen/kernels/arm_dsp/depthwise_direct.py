@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 
 import numpy as np
 
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
+from qcgen.kernels.access import output_by_output
 from qcgen.kernels.arm_dsp.column_steps import ColumnWords, Planner, Section, alive, instructions
 from qcgen.kernels.arm_dsp.depthwise_cost import depthwise_direct_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
@@ -16,7 +18,7 @@ from qcgen.kernels.cost import Estimate
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.packing import Packed, names_of_conv
-from qcgen.kernels.plane import plane_axes
+from qcgen.kernels.plane import PlaneAxis, plane_axes
 from qcgen.kernels.reasons import why_all_outside, why_no_depthwise, why_wraps
 
 MAX_WORDS = 8  # of weights: about as many as registers hold besides sums
@@ -98,7 +100,22 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     }
     constants = (_weights(context, packed, words), start_table(packed), *output_constants(packed))
     support = _support(op, packed, planned, is_packed)
-    return Prepared(constants, context, (), support, packed.certificate)
+    access = output_by_output(op, setting, [*_steps(planned, height, width)])
+    return Prepared(constants, context, (), support, packed.certificate, access=access)
+
+
+def _steps(planned: tuple[Section, ...], height: PlaneAxis, width: PlaneAxis) -> Iterator[tuple[int | None, int]]:
+    """Of each output of a channel, in the order of the loops: the first pixel that is read for it, and its number."""
+    for section in planned:
+        for row in range(section.count):
+            first = (section.first + row * height.stride) * width.input
+            column, output = 0, (section.number + row) * width.output
+            for part in section.parts:
+                for _ in range(part.count):
+                    for step in part.steps:
+                        read = [c.index for c in step.columns if c.index is not None]
+                        yield first + column + min(read) if read else None, output + step.output
+                    column, output = column + part.columns, output + part.outputs
 
 
 def _used_words(planned: tuple[Section, ...]) -> list[int]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from math import prod
 
 from qcgen.ir.program import Conv, Operator
+from qcgen.kernels.access import channel_by_channel, parts_of_rows, plane
 from qcgen.kernels.arm_dsp.depthwise_cost import depthwise_rows_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.output import dsp_output, output_context, output_support
-from qcgen.kernels.arm_dsp.row_groups import groups
+from qcgen.kernels.arm_dsp.row_groups import group_size, groups
 from qcgen.kernels.arm_dsp.scaled import start_table
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.fast_output import output_constants
@@ -57,7 +58,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     meaning = f"weights [{g.out_channels} channels][{prod(g.kernel)} taps]{packed.weights_remark}."
     weights = Constants("weights", packed.weights_type, packed.weights, meaning)
     constants = (weights, start_table(packed), *output_constants(packed))
-    return Prepared(constants, context, (), ("dsp", *output_support(op, packed)), packed.certificate)
+    access = channel_by_channel(op, setting, parts_of_rows(plane(g), group_size(width)), gathers=True)
+    support = ("dsp", *output_support(op, packed))
+    return Prepared(constants, context, (), support, packed.certificate, access=access)
 
 
 DEPTHWISE_ROWS_COST = Estimate(prepare, depthwise_rows_terms, FIGURES["arm_dsp/depthwise_rows"])

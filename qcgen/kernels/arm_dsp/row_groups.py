@@ -46,11 +46,16 @@ class Group:
 
 def groups(width: PlaneAxis, has_zero_point: bool) -> tuple[Group, ...]:
     """All outputs of a row; ``has_zero_point``: what lies outside contributes to sums."""
-    most = width.output if width.output <= MAX_OUTPUTS else OUTPUTS
+    most = group_size(width)
     ranges = [range(o, min(o + most, width.output)) for o in range(0, width.output, most)]
     found = [_group(width, outputs, has_zero_point) for outputs in ranges]
     alike = [list(run) for _, run in groupby(found, key=lambda group: (group.outputs, group.statements))]
     return tuple(replace(run[0], count=len(run)) for run in alike)
+
+
+def group_size(width: PlaneAxis) -> int:
+    """How many outputs of a row are summed at the same time; the last ones may be fewer."""
+    return width.output if width.output <= MAX_OUTPUTS else OUTPUTS
 
 
 def _group(width: PlaneAxis, outputs: range, has_zero_point: bool) -> Group:

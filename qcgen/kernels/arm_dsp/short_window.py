@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
+from qcgen.kernels.access import blocks, in_pixels
 from qcgen.kernels.arm_dsp.cost import short_window_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.lanes import LANES, Outputs
@@ -113,7 +114,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     unpacking = {product.by for load in loads for product in load.products if product.by}
     support = ("dsp", "dsp_dot", "dsp_load_two", *widening, *sorted(unpacking), *lone, *output_support(op, packed))
     constants = _constants(packed, order if is_wide else planned.order, tail, is_wide=is_wide)
-    return Prepared((constants,), context, (), support, packed.certificate)
+    access = in_pixels(op, setting, blocks(prod(g.output), 2), gathers=True)
+    return Prepared((constants,), context, (), support, packed.certificate, access=access)
 
 
 def _walk_context(g: ConvGeometry, setting: Setting, most: int) -> dict[str, object]:

@@ -9,6 +9,8 @@ import numpy as np
 
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.ir.types import Layout
+from qcgen.kernels.access import in_pixels
+from qcgen.kernels.access import tiles as tiles_of
 from qcgen.kernels.arm_dsp.cost_tiles import winograd_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.lanes import place
@@ -174,7 +176,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     kind = x_kind(op)
     names = ("load_word", "load_two", f"add_even_{kind}", f"add_odd_{kind}", "sub", "product", "dot")
     support = ("dsp", *(f"dsp_{name}" for name in names), "right_shift", *output_support(op, packed))
-    return Prepared(constants, context, tuple(scratch), support, packed.certificate)
+    sizes = (tile.height.outputs, tile.width.outputs)[-g.rank :]
+    access = in_pixels(op, setting, tiles_of(g, sizes, 2), gathers=True)
+    return Prepared(constants, context, tuple(scratch), support, packed.certificate, access=access)
 
 
 def _padded_channels(g: ConvGeometry) -> int:

@@ -6,9 +6,11 @@ from dataclasses import replace
 from math import prod
 
 from qcgen.ir.program import Conv, Operator
+from qcgen.kernels.access import blocks as blocks_of
+from qcgen.kernels.access import in_blocks_of_channels, in_pixels, parts_of_rows, plane
 from qcgen.kernels.arm_mve.blocks import ONE, TWO, blocks, blocks_support, has_last, stream
 from qcgen.kernels.arm_mve.cost import instructions
-from qcgen.kernels.arm_mve.output import mve_output, output_support
+from qcgen.kernels.arm_mve.output import LANES, mve_output, output_support
 from qcgen.kernels.arm_mve.window import Window, window, window_axes
 from qcgen.kernels.axes import INDENT
 from qcgen.kernels.fast_output import exact_constants
@@ -50,7 +52,14 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     size = planned.all_bytes if pixels > 1 else planned.bytes
     scratch = (Scratch(size, 4),) if planned.copies and not planned.on_stack else ()
     support = (*output_support(op, packed), *blocks_support(op, packed, windows), *_copy_support(op, planned))
-    return Prepared(constants, context, scratch, support, packed.certificate)
+    units = parts_of_rows(plane(op.geometry).reshape(1, -1), 2) if has_last(pixels) else blocks_of(pixels, 2)
+    if planned.copies and not planned.is_in_place:
+        access = in_pixels(op, setting, units, gathers=True)
+    else:
+        access = in_blocks_of_channels(
+            op, setting, units, [*range(LANES, op.geometry.out_channels, LANES), op.geometry.out_channels]
+        )
+    return Prepared(constants, context, scratch, support, packed.certificate, access=access)
 
 
 def _window_context(op: Conv, planned: Window) -> dict[str, object]:

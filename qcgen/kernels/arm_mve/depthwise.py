@@ -6,8 +6,10 @@ from math import prod
 
 import numpy as np
 
+from qcgen.ir.access import AccessOrder
 from qcgen.ir.program import Conv, Int64s, Operator
 from qcgen.ir.types import DType
+from qcgen.kernels.access import bands, channel_by_channel, in_pixels, plane
 from qcgen.kernels.arm_mve.columns import BLOCK, QUAD, Columns, columns_of
 from qcgen.kernels.arm_mve.depthwise_cost import Work, instructions
 from qcgen.kernels.arm_mve.output import MveOutput, mve_output, output_support, parameters
@@ -135,7 +137,20 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         **_image_context(op, columns),
         **_weights_context(op, columns, is_packed),
     }
-    return Prepared(constants, context, tuple(scratch), _support(op, packed, context), packed.certificate)
+    support, access = _support(op, packed, context), _access(op, setting, columns)
+    return Prepared(constants, context, tuple(scratch), support, packed.certificate, access=access)
+
+
+def _access(op: Conv, setting: Setting, columns: Columns) -> AccessOrder | None:
+    """Bands of all channels, or, if there are many channels, bands of sixteen after those of the sixteen before.
+
+    An odd last block begins anew with channels that are done, and reads the whole image of theirs again: None.
+    """
+    g = op.geometry
+    units = plane(g).reshape(1, -1) if columns.line else bands(plane(g), columns.band)
+    if g.in_channels <= BLOCK:
+        return in_pixels(op, setting, units, gathers=True)
+    return None if g.in_channels % BLOCK else channel_by_channel(op, setting, units, gathers=True)
 
 
 def _image_context(op: Conv, columns: Columns) -> dict[str, object]:

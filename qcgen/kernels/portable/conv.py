@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import Layout
+from qcgen.kernels.access import blocks, in_pixels
 from qcgen.kernels.axes import INDENT, Axis, any_at_border, any_inside, axes, inside_numbers, output_numbers
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
@@ -43,7 +46,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     }
     constants = (weight_table(op, packed, setting.x_layout), *packed.constants())
     scratch = taps_scratch(g, block_size(g), setting)
-    return Prepared(constants, context, (scratch,), (*packed.support, "compiler"), packed.certificate)
+    g = op.geometry
+    access = in_pixels(op, setting, blocks(prod(g.output), block_size(g)), gathers=True) if g.group == 1 else None
+    return Prepared(constants, context, (scratch,), (*packed.support, "compiler"), packed.certificate, access=access)
 
 
 def copy_context(g: ConvGeometry, layout: Layout) -> dict[str, object]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from qcgen.ir.program import Conv, Operator
 from qcgen.ir.types import Layout
+from qcgen.kernels.access import blocks, in_pixels
 from qcgen.kernels.axes import INDENT, Axis, any_at_border, any_inside, axes, inside_numbers, output_numbers
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.epilogue import guarded_channels
@@ -100,7 +101,8 @@ def prepare_nhwc(op: Operator, setting: Setting) -> Prepared:
     scratch = (Scratch(4 * g.out_channels, 4),) if packed.epilogue.output.is_guarded else ()
     constants += [*packed.constants(), *guarded_channels(packed.epilogue)]
     support = (*packed.support, "compiler")
-    return Prepared(tuple(constants), context, scratch, support, packed.certificate)
+    access = in_pixels(op, setting, blocks(prod(g.output), 1), gathers=False)
+    return Prepared(tuple(constants), context, scratch, support, packed.certificate, access=access)
 
 
 def _pixel_taps(spatial: tuple[Axis, ...]) -> tuple[PixelTap, ...]:

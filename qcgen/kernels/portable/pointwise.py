@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from qcgen.ir.program import Conv, Operator
 from qcgen.ir.types import Layout
+from qcgen.kernels.access import blocks, in_blocks_of_channels
 from qcgen.kernels.axes import axes
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
@@ -54,7 +57,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     }
     scratch = () if is_last else (taps_scratch(g, block_size(g), setting),)
     constants = (weight_table(op, packed, setting.x_layout), *packed.constants())
-    return Prepared(constants, context, scratch, (*packed.support, "compiler"), packed.certificate)
+    units = blocks(prod(g.output), block_size(g))
+    access = in_blocks_of_channels(op, setting, units, range(1, g.out_channels + 1)) if g.group == 1 else None
+    return Prepared(constants, context, scratch, (*packed.support, "compiler"), packed.certificate, access=access)
 
 
 POINTWISE_COST = Estimate(prepare, pointwise_terms, FIGURES["portable/pointwise"])

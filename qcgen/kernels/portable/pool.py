@@ -105,7 +105,7 @@ def _prepare_quantized(op: AveragePool, names: dict[str, object], setting: Setti
         "divisor": _word(taps),
     }
     scratch = (Scratch(4 * _run(g, setting), 4),) if is_guarded else ()
-    support = ("compiler",) + ("right_shift",) * has_inside + ("soft_float",) * emulates
+    support = ("compiler",) + ("right_shift",) * has_inside + ("soft_float_add", "soft_float") * emulates
     form = "emulated" if not has_inside else "line" if line.guard is None else "tie window"
     certificate = Certificate(line.sums, False, {form: 1}, line.comparisons)
     constants = _emulation_tables(op, x_by, counts_taps) if emulates else ()

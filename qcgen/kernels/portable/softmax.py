@@ -26,23 +26,20 @@ def why_not_float(op: Operator, _setting: Setting) -> str | None:
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:
-    """Tables of the exponentials and of their products with the factor, as the words of float32 numbers."""
+    """A table of the exponentials, as the words of float32 numbers."""
     assert isinstance(op, Softmax)
-    products = op.table * np.float32(op.factor)
-    prove(bool(np.isfinite(products).all()), "no product of an exponential and the factor overflows")
-    constants = (
-        Constants(
-            "exponentials", "uint32_t", _words(op.table), "exponentials of x - max x = -255, ..., 0, as float32."
-        ),
-        Constants("numerators", "uint32_t", _words(products), "the same times the factor for y's scale, in float32."),
-    )
+    prove(op.factor <= 2**24, "float64 rounds no product of an exponential and the factor")
+    meaning = "exponentials of x - max x = -255, ..., 0, as float32."
+    constants = (Constants("exponentials", "uint32_t", _words(op.table), meaning),)
     context = _rows(op.x, op.y, setting.xs[0], setting.y) | {
         "x_type": op.x.dtype.c,
         "y_type": op.y.dtype.c,
         "zero_point": op.y.zero_point or 0,
         "high": op.y.dtype.high,
+        "factor": int(op.factor),
+        "bits": int(op.factor).bit_length(),
     }
-    return Prepared(constants, context, (), ("soft_float",), Certificate(), _in_place(op.x, setting))
+    return Prepared(constants, context, (), ("soft_float_add",), Certificate(), _in_place(op.x, setting))
 
 
 def prepare_float(op: Operator, setting: Setting) -> Prepared:

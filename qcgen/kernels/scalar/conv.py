@@ -9,6 +9,8 @@ import numpy as np
 
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.ir.types import Layout
+from qcgen.kernels.access import blocks as blocks_of
+from qcgen.kernels.access import in_pixels
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed, names_of_conv, pack, signed_shift
@@ -69,7 +71,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     if planned.is_gathered:
         scratch.append(Scratch(min(prod(g.output), 2) * g.taps, 1))
     support = ("scalar_sums", *sums_support(blocks), "right_shift", *output_support(op, packed))
-    return Prepared(constants, context, tuple(scratch), support, packed.certificate)
+    access = in_pixels(op, setting, blocks_of(prod(g.output), BLOCK), gathers=True)
+    return Prepared(constants, context, tuple(scratch), support, packed.certificate, access=access)
 
 
 def _image_context(g: ConvGeometry) -> dict[str, object]:

@@ -15,7 +15,7 @@ from qcgen.kernels.scalar.cost import DENSE as COSTS
 from qcgen.kernels.scalar.cost import loop_instructions, output_instructions
 from qcgen.kernels.scalar.groups import grouping
 from qcgen.kernels.scalar.output import output_support, scalar_output
-from qcgen.kernels.scalar.sums import Core, Loop, Segment, core_of, loop_of, sums_support
+from qcgen.kernels.scalar.sums import Core, Loop, Segment, bytes_of, core_of, loop_of, sums_support
 from qcgen.kernels.unroll import Unrolled, unrolled
 
 BLOCK = 4  # channels at a time: two words of two
@@ -45,10 +45,11 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "rest": g.out_channels % BLOCK,
         "whole": g.out_channels // BLOCK * BLOCK,
         "odd": g.taps % 2 == 1,
+        "is_thumb1_core": core.is_thumb1,
         "shift_text": f" - {-packed.x_shift}" if packed.x_shift else "",
         **(_wide_context(g.taps, core, loop) if wide else _byte_context(g.taps, loop)),
     }
-    called = sums_support((_segment(core, loop),)) if wide else (f"scalar_packed{min(loop.grouping.size, 2)}",)
+    called = sums_support((_segment(core, loop),)) if wide else _packed_support(core, loop)
     support = ("scalar_sums", *called, "right_shift", *output_support(op, packed))
     shifted = (Scratch(g.taps, 1),) if is_shifted else ()
     scratch = shifted if wide else (Scratch(4 * _steps(g.taps).total * _element_words(loop), 4),)
@@ -77,7 +78,15 @@ def _byte_context(taps: int, loop: Loop) -> dict[str, object]:
         "element_words": _element_words(loop),
         "block_words": 2 * steps.total,
         "halves": steps.total * (2 if is_one else 1),
+        "halves_bytes": bytes_of(steps.total),
+        "looped_bytes": bytes_of(steps.count * steps.unroll),
     }
+
+
+def _packed_support(core: Core, loop: Loop) -> tuple[str, ...]:
+    """The C functions that sums over words of four weights call."""
+    size = min(loop.grouping.size, 2)
+    return (*(("scalar_registers",) if core.is_thumb1 and size == 2 else ()), f"scalar_packed{size}")
 
 
 def _steps(taps: int) -> Unrolled:
@@ -112,7 +121,7 @@ def padded(op: Conv, packed: Packed) -> Int64s:
 
 
 def _segment(core: Core, loop: Loop) -> Segment:
-    return Segment(1, 0, 0, core.by_channel, (loop,))
+    return Segment(1, 0, 0, core.by_channel, (loop,), core.is_thumb1)
 
 
 def _pairs(weights: Int64s) -> Int64s:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
@@ -21,6 +21,7 @@ class Core:
     registers hold. ``reloads``: an element is loaded again for each weight, because there is no register to keep it in.
     ``is_fenced``: the compiler must be kept from loading everything at first. ``is_unsigned``: the core extends bytes
     without sign when it loads them, so codes of int8 are moved to 0..255. ``lanes`` channels are copied at a time.
+    ``near`` is the greatest offset that a load's instruction can hold, where that matters.
     """
 
     group: int
@@ -29,6 +30,7 @@ class Core:
     is_fenced: bool
     is_unsigned: bool
     lanes: int
+    near: int | None = None
 
 
 @dataclass(frozen=True)
@@ -63,12 +65,14 @@ class Place:
 class Tap:
     """A tap of a group of windows: its weight, and for some outputs the place of the element in the plane.
 
-    ``is_last``: the last of a row of the kernel.
+    ``is_last``: the last of a row of the kernel. Behind it the pointer to the plane ``moves`` that many rows on; places
+    are counted from where it is.
     """
 
     weight: Weight
     places: tuple[tuple[int, Place], ...]
     is_last: bool
+    moves: int = 0
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,11 @@ class Group:
     skipped: tuple[tuple[Weight, ...], ...]
 
     @property
+    def moved(self) -> int:
+        """The rows that the pointer to the plane has moved on behind the last tap."""
+        return sum(tap.moves for tap in self.taps)
+
+    @property
     def range(self) -> range:
         """The outputs."""
         return range(self.outputs)
@@ -99,7 +108,7 @@ class Group:
 def core(setting: Setting) -> Core:
     """What is known of the core: registers first of all, 8, 13 or 26 of them."""
     if "no-wide-product" in setting.features:
-        return Core(group=4, columns=16, reloads=True, is_fenced=False, is_unsigned=True, lanes=1)
+        return Core(group=4, columns=16, reloads=True, is_fenced=False, is_unsigned=True, lanes=1, near=31)
     if "multiply-add" in setting.features:
         return Core(group=6, columns=13, reloads=False, is_fenced=False, is_unsigned=False, lanes=4)
     return Core(group=3, columns=12, reloads=False, is_fenced=True, is_unsigned=False, lanes=1)
@@ -198,6 +207,8 @@ def rows_of(g: ConvGeometry, how: Core) -> Rows:
     lanes = min(how.lanes, g.in_channels)
     groups = row_groups(height, width, how, lanes)
     plane = plane_of(height, width, lanes, sum(group.count for group in groups))
+    if how.near is not None:
+        groups = tuple(moving(group, plane.row, how.near) for group in groups)
     return Rows(how, height, width, groups, plane)
 
 
@@ -232,3 +243,19 @@ def _group(height: SteppedAxis, width: SteppedAxis, lanes: int, outputs: int, co
                 places.append((i, Place(r * height.dilation, lanes * column)))
         taps.append(Tap(weight, tuple(places), is_last=k == width.kernel - 1 and r < height.kernel - 1))
     return Group(outputs, count, lanes * outputs * width.stride, tuple(taps), tuple(map(tuple, skipped)))
+
+
+def moving(group: Group, row: int, near: int) -> Group:
+    """The group with a pointer that moves on to a row of the kernel some of whose elements are not ``near`` it."""
+    taps, base = list(group.taps), 0
+    for r in sorted({tap.weight.row for tap in taps})[1:]:
+        [last] = [i for i, tap in enumerate(taps) if tap.is_last and tap.weight.row == r - 1]
+        places = [place for tap in taps if tap.weight.row == r for _, place in tap.places]
+        if any((place.row - base) * row + place.offset > near for place in places):
+            taps[last] = replace(taps[last], moves=places[0].row - base)
+            base = places[0].row
+        for i, tap in enumerate(taps):
+            if tap.weight.row == r:
+                moved = tuple((output, replace(place, row=place.row - base)) for output, place in tap.places)
+                taps[i] = replace(tap, places=moved)
+    return replace(group, taps=tuple(taps))

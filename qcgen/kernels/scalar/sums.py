@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -20,7 +21,8 @@ class Core:
 
     ``by_channel``: a group's words are kept in registers for all channels of a block; otherwise blocks have one
     channel, and words are loaded as they are multiplied. ``unroll`` are elements of a round of the loop; ``widen``
-    those that are widened in one.
+    those that are widened in one. ``is_thumb1``: the loops are a statement of assembly for Thumb's first instruction
+    set.
     """
 
     widths: tuple[int, ...]
@@ -28,10 +30,11 @@ class Core:
     by_channel: bool
     unroll: int
     widen: int
+    is_thumb1: bool = False
 
 
 ARM = Core((1,), (8,), by_channel=False, unroll=MAX_ELEMENTS, widen=4)
-FEW_REGISTERS = Core((1,), (8,), by_channel=False, unroll=MAX_ELEMENTS, widen=1)
+FEW_REGISTERS = Core((1,), (8,), by_channel=False, unroll=MAX_ELEMENTS, widen=8, is_thumb1=True)
 MANY_REGISTERS = Core((4, 2, 1), (2, 4, 4), by_channel=True, unroll=8, widen=4)
 
 CORES = {"cortex-m0": FEW_REGISTERS, "cortex-m3": ARM}
@@ -54,6 +57,14 @@ class Group:
     def name(self) -> str:
         """The C function that adds it to the sums of one channel."""
         return f"group{self.size}" if self.elements == self.size else f"two_groups{self.size}"
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """Groups that ``name`` adds, at these ``offsets``."""
+
+    name: str
+    offsets: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -81,6 +92,12 @@ class Loop:
         starts = np.cumsum([0, *self.rest])[:-1].tolist()
         return tuple(Group(size, start, size) for size, start in zip(self.rest, starts, strict=True))
 
+    @staticmethod
+    def repeated(groups: tuple[Group, ...]) -> tuple[Repeated, ...]:
+        """The groups, those of a size that follow each other taken together."""
+        runs = groupby(groups, key=lambda group: group.name)
+        return tuple(Repeated(name, tuple(group.offset for group in run)) for name, run in runs)
+
     @property
     def rest_elements(self) -> int:
         """Elements behind the last round."""
@@ -90,6 +107,25 @@ class Loop:
     def groups(self) -> int:
         """All groups of a window."""
         return self.steps.count * self.elements // self.grouping.size + len(self.rest)
+
+    @property
+    def groups_bytes(self) -> bytes:
+        """Their number as instructions load it."""
+        return bytes_of(self.groups)
+
+    @property
+    def looped_bytes(self) -> bytes:
+        """The number of elements in all rounds as instructions load it."""
+        return bytes_of(self.steps.count * self.elements)
+
+
+def bytes_of(number: int) -> bytes:
+    """A positive number byte by byte, the highest first: as Thumb-1 instructions without a literal load it.
+
+    >>> list(bytes_of(0x1203))
+    [18, 3]
+    """
+    return number.to_bytes((number.bit_length() + 7) // 8, "big")
 
 
 def loop_of(taps: int, found: Grouping, core: Core) -> Loop:
@@ -120,6 +156,7 @@ class Segment:
     beyond: int
     by_channel: bool
     loops: tuple[Loop, ...]
+    is_thumb1: bool = False
 
     @property
     def channels(self) -> range:
@@ -147,7 +184,14 @@ def segments(weights: Int64s, core: Core, x_low: int, x_high: int) -> tuple[Segm
         if most >= min(common, core.most[-1]) or width == core.widths[-1]
     }
     return tuple(
-        Segment(width, first, beyond, core.by_channel, _loops(weights[first:beyond], core, most[width], x_low, x_high))
+        Segment(
+            width,
+            first,
+            beyond,
+            core.by_channel,
+            _loops(weights[first:beyond], core, most[width], x_low, x_high),
+            core.is_thumb1,
+        )
         for width, first, beyond in divided(len(weights), tuple(most))
     )
 
@@ -190,4 +234,5 @@ def sums_support(found: tuple[Segment, ...]) -> tuple[str, ...]:
         for loop in s.loops
         for group in (*loop.copies, *loop.rest_groups)
     }
-    return tuple(f"scalar_{name}" for name in sorted(called))
+    registers = ("scalar_registers",) if any(s.is_thumb1 for s in found) else ()
+    return (*registers, *(f"scalar_{name}" for name in sorted(called)))

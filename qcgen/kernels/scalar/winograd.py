@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
+from qcgen.kernels.access import in_pixels, tiles
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed, names_of_conv, pack
@@ -110,7 +111,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     scratch = [Scratch(2 * 16 * 2 * g.in_channels, 2), Scratch(4 * 16 * blocks[0].sums, 4)]
     if gathers:
         scratch.append(Scratch(24 * g.in_channels, 1))
-    return Prepared(constants, context, tuple(scratch), output_support(op, packed), packed.certificate)
+    access = in_pixels(op, setting, tiles(g, (2, 4), 1), gathers=True)
+    return Prepared(constants, context, tuple(scratch), output_support(op, packed), packed.certificate, access=access)
 
 
 COST = {

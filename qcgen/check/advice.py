@@ -1,0 +1,29 @@
+"""What to do about operators that cannot be compiled."""
+
+from __future__ import annotations
+
+CUT = "cut the model in front of it (onnx.utils.extract_model) and compute it in the firmware"
+FOLD = "if it only computes shapes or constants, export with fixed shapes and do_constant_folding, or run onnxsim"
+UNROLL = "export the step of one time frame, with its state as input and output, and unrolled to supported operators"
+
+ADVICE = {
+    **dict.fromkeys(("ArgMax", "ArgMin", "NonMaxSuppression", "NonZero", "TopK", "Unique"), CUT),
+    **dict.fromkeys(("If", "Loop", "Scan"), FOLD),
+    **dict.fromkeys(("Equal", "Gather", "GatherElements", "GatherND", "Range", "Shape", "Size", "Where"), FOLD),
+    **dict.fromkeys(("ConstantOfShape", "Expand", "ScatterElements", "ScatterND", "Tile"), FOLD),
+    **dict.fromkeys(("GRU", "LSTM", "RNN", "DynamicQuantizeLSTM"), UNROLL),
+    "BatchNormalization": "fuse it into the convolution before it: export in inference mode, or preprocess the model"
+    " (python -m onnxruntime.quantization.preprocess)",
+    "ConvInteger": "quantize the model statically, with calibration data (onnxruntime: quantize_static)",
+}
+"""By the operator's name."""
+
+DEFAULT = (
+    "the operators that can be compiled are listed by: qcgen ops; export the model with these, or cut it there and"
+    " compile the parts, or single nodes with --node"
+)
+
+
+def advice(op_type: str) -> str:
+    """What the user can do about an operator that cannot be compiled."""
+    return ADVICE.get(op_type, DEFAULT)

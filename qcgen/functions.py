@@ -1,0 +1,176 @@
+"""The functions of a float32 number that onnxruntime has, operation by operation: tables are made with them.
+
+They depend on nothing but float32 arithmetic that rounds as IEEE 754 says: not on the host's C library, not on numpy's
+own functions. Equations and checks are those of docs/quantization.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from qcgen.arithmetic import fused
+from qcgen.ir.program import Float32s
+
+_TANH_P = (
+    *(-2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11, 5.12229709037114e-08),
+    *(1.48572235717979e-05, 6.37261928875436e-04, 4.89352455891786e-03),
+)
+_TANH_Q = (1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03, 4.89352518554385e-03)
+
+_LOGISTIC_P = (
+    *(4.37031012579801e-11, 1.15627324459942e-07, 6.08574864600143e-05, 8.51377133304701e-03),
+    *(2.48287947061529e-01,),
+)
+_LOGISTIC_Q = (
+    *(6.10247389755681e-13, 5.76102136993427e-09, 6.29106785017040e-06),
+    *(1.70198817374094e-03, 1.16817656904453e-01, 9.93151921023180e-01),
+)
+
+
+def tanh(x: Float32s) -> Float32s:
+    """Equation (25): x p(x^2) / q(x^2) with x clamped to [-9, 9], p and q by Horner's rule with fma.
+
+    Source: MlasComputeTanh for FMA3. Checked: 0 of 1,500,032 numbers differ from onnxruntime's.
+    """
+    value = np.clip(x, np.float32(-9), np.float32(9))
+    square = value * value
+    result: Float32s = _horner_fused(square, _TANH_P) * value / _horner_fused(square, _TANH_Q)
+    return result
+
+
+def logistic(x: Float32s) -> Float32s:
+    """Equation (19): 1 / (1 + e^-x) as max(x p(x^2) / q(x^2) + 1/2, 0), x clamped to [-18, 18]; above 1 by one ulp.
+
+    p and q by Horner's rule with fma. Source: MlasComputeLogistic for FMA3. Checked: 0 of 76,800 outputs of
+    QLinearSigmoid differ, 300 whole tables, and 0 of 1,500,032 numbers.
+    """
+    value = np.clip(x, np.float32(-18), np.float32(18))
+    square = value * value
+    p, q = _horner_fused(square, _LOGISTIC_P), _horner_fused(square, _LOGISTIC_Q)
+    result: Float32s = np.maximum(p * value / q + np.float32(0.5), np.float32(0))
+    return result
+
+
+LOG2_E = np.float32(1.44269504088896341)
+
+
+def exponential(x: Float32s) -> Float32s:
+    """Equation (26): e^x as 2^m times a polynomial of x - m ln 2, m the integer next to x / ln 2, all with fma.
+
+    x is clamped to [-103.972, 88.776]. Source: MlasComputeExp for FMA3 and AVX512, the kernel of Exp. Checked: 0 of
+    1,500,032 numbers differ.
+    """
+    value = np.clip(x, np.float32(-103.9720840454), np.float32(88.7762626647950))
+    rounding = np.float32(1.5 * 2**23)  # what is added to it is rounded to an integer, half to even
+    m = fused(value, np.asarray(LOG2_E), np.asarray(rounding)) - rounding
+    for part in (-6.93145752e-1, -1.42860677e-6):  # -ln 2 in two parts
+        value = fused(m, np.asarray(np.float32(part)), value)
+    p = _horner_fused(value, [float.fromhex(c) for c in _EXPONENTIAL])
+    return _times_power_of_two(p, m)
+
+
+_EXPONENTIAL = ("0x1.694p-10", "0x1.125edcp-7", "0x1.555b5ap-5", "0x1.55545p-3", "0x1.fffff6p-2", "0x1p0", "0x1p0")
+
+
+def elu(x: Float32s, alpha: float) -> Float32s:
+    """Equation (27): x where it is at least 0, else alpha * (e^x - 1), e^x by Eigen's approximation.
+
+    Source: Elu. Checked: 0 of 1,500,032 numbers differ. Where a tensor, or a thread's part of it, is no multiple of 4
+    long, onnxruntime computes the last numbers by the C library, which gives some of them another last bit.
+    """
+    result: Float32s = np.where(x >= 0, x, np.float32(alpha) * (_eigen_exponential(x) - np.float32(1)))
+    return result
+
+
+def softplus(x: Float32s) -> Float32s:
+    """Equation (28): ln(1 + e^x), x + ln(1 + e^-x) for x > 0, both functions by Eigen's approximations.
+
+    Source: Softplus. Checked: 0 of 1,500,032 numbers differ; the last numbers of a tensor may, as in ``elu``.
+    """
+    result: Float32s = np.where(x > 0, x, np.float32(0)) + _eigen_log1p(_eigen_exponential(-np.abs(x)))
+    return result
+
+
+def leaky_relu(x: Float32s, alpha: float) -> Float32s:
+    """Equation (20): x where it is at least 0, else fl32(alpha * x).
+
+    Source: QLinearLeakyRelu and LeakyRelu. Checked: 0 of 76,800 outputs differ, 300 whole tables.
+    """
+    result: Float32s = np.where(x >= 0, x, np.float32(alpha) * x)
+    return result
+
+
+def hard_sigmoid(x: Float32s, alpha: float, beta: float) -> Float32s:
+    """Equation (29): clamp(fl32(fl32(alpha * x) + beta), 0, 1).
+
+    Source: HardSigmoid. Checked: 0 of 1,500,032 numbers differ.
+    """
+    result: Float32s = np.clip(np.float32(alpha) * x + np.float32(beta), np.float32(0), np.float32(1))
+    return result
+
+
+def hard_swish(x: Float32s) -> Float32s:
+    """Equation (30): x * hard_sigmoid(x) with alpha = fl32(1 / 6) and beta = 1/2: onnxruntime takes it apart so.
+
+    Checked: 0 of 1,500,032 numbers differ.
+    """
+    return x * hard_sigmoid(x, 1 / 6, 0.5)
+
+
+def _horner_fused(x: Float32s, coefficients: Sequence[float]) -> Float32s:
+    """A polynomial, highest power first, each step rounded once."""
+    total = np.full(x.shape, coefficients[0], np.float32)
+    for coefficient in coefficients[1:]:
+        total = fused(total, x, np.asarray(np.float32(coefficient)))
+    return total
+
+
+def _horner(x: Float32s, coefficients: Sequence[float]) -> Float32s:
+    """A polynomial, highest power first, products and sums rounded."""
+    total = np.full(x.shape, coefficients[0], np.float32)
+    for coefficient in coefficients[1:]:
+        total = total * x + np.float32(coefficient)
+    return total
+
+
+def _times_power_of_two(x: Float32s, exponent: Float32s) -> Float32s:
+    """x * 2^exponent for integer exponents, rounded once where it is subnormal."""
+    return np.ldexp(x.astype(np.float64), exponent.astype(np.int64)).astype(np.float32)
+
+
+def _eigen_exponential(x: Float32s) -> Float32s:
+    """e^x for x that is no NaN. Source: Eigen's pexp_float without fma, in the version of onnxruntime."""
+    value = np.clip(x, np.float32(-105), np.float32(88.723))
+    m = np.floor(value * LOG2_E + np.float32(0.5))
+    for part in (-0.693359375, 2.12194440e-4):
+        value = m * np.float32(part) + value
+    square = value * value
+    even = _horner(square, (1.37449637986719608306884765625e-3, 4.166965186595916748046875e-2, 0.499999880790710449))
+    odd = _horner(square, (8.36894474923610687255859375e-3, 0.16666518151760101318359375))
+    p = square * (value * odd + even) + (value + np.float32(1))
+    result: Float32s = np.where(x < np.float32(-104), np.float32(0), np.maximum(_times_power_of_two(p, m), x))
+    return result
+
+
+def _eigen_log1p(x: Float32s) -> Float32s:
+    """ln(1 + x) for 0 <= x <= 1. Source: Eigen's generic_plog1p without fma."""
+    above = x + np.float32(1)
+    logarithm = _eigen_log(above)
+    is_small = above == 1
+    ratio = np.divide(logarithm, above - np.float32(1), where=~is_small, out=np.ones_like(x))
+    result: Float32s = np.where(is_small, x, x * ratio)
+    return result
+
+
+def _eigen_log(x: Float32s) -> Float32s:
+    """ln x for 1 <= x <= 2. Source: Eigen's plog_float without fma."""
+    mantissa, exponent = np.frexp(x)
+    is_low = mantissa < np.float32(0.707106781186547524)
+    e = exponent.astype(np.float32) - np.where(is_low, np.float32(1), np.float32(0))
+    value = (mantissa - np.float32(1)) + np.where(is_low, mantissa, np.float32(0))
+    p = value * _horner(value, (0.18256296349849254, 1.0000000190281063, 1.0000000190281136))
+    q = _horner(value, (0.049616247954120038, 0.59923249590823520, 1.4999999999999927, 1.0))
+    result: Float32s = e * np.float32(0.69314718055994531) + p / q
+    return result

@@ -1,0 +1,132 @@
+"""Refusals were floods: hundreds of lines for one cause, every node named, control characters unescaped."""
+
+import numpy as np
+import pytest
+from models import graph_model
+from onnx import TensorProto, helper
+
+import qcgen
+from qcgen.errors import MOST_PROBLEMS, ModelRejected, Problem
+
+EIGHT_BITS = "quantize weights and activations to 8 bits (onnxruntime's quantize_static: QuantType.QInt8 or QUInt8)"
+FOLD = "if it only computes shapes or constants, export with fixed shapes and do_constant_folding, or run onnxsim"
+
+
+def number(value):
+    return np.array(value, np.float32)
+
+
+def network(activations=np.uint8, layers=6, batch=1, between=None):
+    """Convolutions in QDQ form, ``between`` an operator behind each; then a Reshape to a shape that is computed."""
+    nodes, last = [], "x"
+    constants = {"s": number(0.1), "z": np.zeros((), activations), "ws": number(0.01), "wz": np.zeros((), np.int8)}
+    for i in range(layers):
+        constants |= {f"w{i}": np.ones((2, 2, 1, 1), np.int8), f"b{i}": number([1, 1])}
+        nodes += [
+            helper.make_node("QuantizeLinear", [last, "s", "z"], [f"q{i}"], name=f"Q{i}"),
+            helper.make_node("DequantizeLinear", [f"q{i}", "s", "z"], [f"d{i}"], name=f"DQ{i}"),
+            helper.make_node("DequantizeLinear", [f"w{i}", "ws", "wz"], [f"wd{i}"], name=f"WDQ{i}"),
+            helper.make_node("Conv", [f"d{i}", f"wd{i}", f"b{i}"], [f"c{i}"], name=f"conv{i}"),
+        ]
+        last = f"c{i}"
+        if between is not None:
+            nodes.append(helper.make_node(between, [last], [f"t{i}"], name=f"{between}{i}"))
+            last = f"t{i}"
+    constants |= {"zero": np.array(0), "first": np.array([0]), "rest": np.array([-1])}
+    nodes += [
+        helper.make_node("Shape", [last], ["shape"], name="shape"),
+        helper.make_node("Gather", ["shape", "zero"], ["n"], name="gather"),
+        helper.make_node("Unsqueeze", ["n", "first"], ["rows"], name="unsqueeze"),
+        helper.make_node("Concat", ["rows", "rest"], ["target"], name="concat", axis=0),
+        helper.make_node("Reshape", [last, "target"], ["flat"], name="flatten"),
+        helper.make_node("QuantizeLinear", ["flat", "s", "z"], ["q"], name="Q"),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], name="DQ"),
+    ]
+    inputs = {"x": ("float", (batch, 2, 4, 4))}
+    return graph_model(nodes, inputs, {"y": None}, constants, opset=21, ir_version=10)
+
+
+def with_4_bit_weights():
+    model = network()
+    for tensor in model.graph.initializer:
+        if tensor.name in ("wz", *(f"w{i}" for i in range(6))):
+            ones = [1] * int(np.prod(tensor.dims))
+            tensor.CopyFrom(helper.make_tensor(tensor.name, TensorProto.INT4, tensor.dims, ones))
+    return model
+
+
+CASES = {
+    "16-bit activations": (
+        network(np.int16, 50),
+        "nodes 'Q0', 'Q1', 'Q2' and 48 more (QuantizeLinear): y_zero_point is int16, but must be int8 or uint8\n"
+        f"    {EIGHT_BITS}",
+    ),
+    "4-bit weights": (
+        with_4_bit_weights(),
+        "nodes 'WDQ0', 'WDQ1', 'WDQ2' and 3 more (DequantizeLinear): x is int4, but must be int8 or uint8 or int32\n"
+        f"    {EIGHT_BITS}",
+    ),
+    "a dynamic batch": (
+        network(batch="N"),
+        "input 'x': its shape is (N, 2, 4, 4); every dimension must be a known number\n    add --dim N=1",
+    ),
+    "an operator with advice of its own": (
+        network(between="BatchNormalization"),
+        "nodes 'BatchNormalization0', 'BatchNormalization1', 'BatchNormalization2' and 3 more (BatchNormalization): "
+        "the operator BatchNormalization is not supported\n"
+        "    fuse it into the convolution before it: export in inference mode, or preprocess the model "
+        "(python -m onnxruntime.quantization.preprocess)",
+    ),
+    "control characters": (
+        graph_model(
+            [helper.make_node("Bad\x1b[2J\nOp", ["x"], ["y"], name="n\x1b]0;evil\x07\u202e", domain="d\x1b[31m")],
+            {"x": ("float", ("N\x1b[2J\n", 3))},
+            {"y": None},
+        ),
+        "input 'x': its shape is (N\\x1b[2J\\n, 3); every dimension must be a known number\n"
+        "    add --dim N\\x1b[2J\\n=1\n"
+        "node 'n\\x1b]0;evil\\x07\\u202e' (d\\x1b[31m.Bad\\x1b[2J\\nOp): the domain 'd\\x1b[31m' is unknown\n"
+        "    the operators that can be compiled are listed by: qcgen ops; export the model with these, or cut it there "
+        "and compile the parts, or single nodes with --node",
+    ),
+}
+
+
+def refusal(model):
+    with pytest.raises(ModelRejected) as rejection:
+        qcgen.compile(model)
+    return rejection.value
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_cause_alone_is_told_in_these_words(name):
+    model, text = CASES[name]
+    assert str(refusal(model)) == text
+
+
+def test_the_network_compiles_when_nothing_is_wrong():
+    assert qcgen.compile(network()).plan.calls
+
+
+def test_problems_are_counted_when_there_are_many():
+    nodes = [helper.make_node("Softmax", ["x"], [f"y{i}"], name="n" * 1000 + str(i), axis=9 + i) for i in range(200)]
+    rejected = refusal(graph_model(nodes, {"x": ("float", (1, 3))}, {f"y{i}": None for i in range(200)}))
+    lines = str(rejected).splitlines()
+    assert len(rejected.problems) == 200
+    assert lines[-1] == "... and 180 more"
+    assert len(lines) == 2 * MOST_PROBLEMS + 1
+    assert max(map(len, lines)) < 1100
+
+
+def test_a_problem_is_one_line_of_each():
+    problem = Problem("node 'a\nb'", "x" * 10**6, "do\r\nthis")
+    assert str(problem).count("\n") == 1
+    assert len(str(problem)) < 600
+
+
+@pytest.mark.parametrize("op_type", ["Gather", "Where", "Expand"])
+def test_operators_of_shapes_have_their_own_advice(op_type):
+    inputs = {"x": ("float", (2, 3)), "i": ("int64", (1,))}
+    node = helper.make_node(op_type, ["x", "i"], ["y"], name="node")
+    [problem] = refusal(graph_model([node], inputs, {"y": None})).problems
+    assert problem.hint == FOLD

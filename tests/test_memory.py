@@ -1,0 +1,75 @@
+"""The arena: buffers that are alive together lie apart, or one over the other where the kernel's order allows it."""
+
+import random
+
+import pytest
+
+from qcgen.plan.memory import Buffer, Over, lower_bound, place
+
+
+def violations(buffers, offsets):
+    """Pairs that are alive together, share bytes and may not."""
+    found = []
+    for b in buffers:
+        for other in buffers:
+            together = b.name < other.name and b.first <= other.last and other.first <= b.last
+            begin, end = offsets[b.name], offsets[b.name] + b.bytes
+            if not together or end <= offsets[other.name] or offsets[other.name] + other.bytes <= begin:
+                continue
+            before = offsets[other.name] - begin
+            allowed = _may(b.over.get(other.name), before) or _may(other.over.get(b.name), -before)
+            found += [] if allowed else [(b.name, other.name)]
+    return found
+
+
+def _may(over, before):
+    return over is not None and before >= over.distance and (before - over.distance) % over.step == 0
+
+
+def chain(sizes, distances, step=1):
+    """Tensors, each computed from the one before it."""
+    return [
+        Buffer(str(i), size, 1, i, i + 1, {str(i - 1): Over(distance, step)} if i else {})
+        for i, (size, distance) in enumerate(zip(sizes, distances, strict=True))
+    ]
+
+
+def test_an_output_begins_its_distance_before_the_input():
+    placed = place(chain([1000, 1000], [0, 32]))
+    assert placed.offsets["0"] - placed.offsets["1"] >= 32
+    assert (placed.bytes, placed.lower_bound) == (1032, 1032)
+
+
+def test_an_output_that_runs_behind_may_begin_behind_the_start():
+    placed = place(chain([1000, 1000], [0, -8]))
+    assert placed.bytes == 1000
+
+
+def test_a_larger_output_ends_where_the_input_does():
+    placed = place(chain([500, 1000], [0, 520]))
+    assert placed.bytes == 1020
+
+
+def test_what_is_read_again_later_is_not_overwritten():
+    x, y = Buffer("x", 100, 1, 0, 2), Buffer("y", 100, 1, 1, 2)
+    assert place([x, y]).bytes == 200
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_buffers_lie_apart_or_over_each_other_as_they_may(seed):
+    rng = random.Random(seed)
+    sizes = [rng.choice([16, 64, 100, 256, 1000]) for _ in range(12)]
+    step = rng.choice([1, 4, 15])
+    distances = [rng.randrange(-8, 200) // step * step for _ in sizes]
+    scratch = [Buffer(f"scratch{i}", 4 * rng.randrange(1, 20), 4, i, i) for i in range(0, 12, 3)]
+    buffers = [*chain(sizes, distances, step), *scratch]
+    placed = place(buffers)
+    assert violations(buffers, placed.offsets) == []
+    assert lower_bound(buffers) <= placed.bytes <= sum(b.bytes for b in buffers)
+    assert all(placed.offsets[b.name] % b.align == 0 and placed.offsets[b.name] >= 0 for b in buffers)
+
+
+@pytest.mark.parametrize("distance", [-16, 0, 32, 60])
+def test_tensors_that_shrink_by_half_reach_the_bound(distance):
+    placed = place(chain([1600, 800, 400, 200, 100], [distance] * 5))
+    assert placed.bytes == placed.lower_bound == 1600 + max(distance, 0)

@@ -113,7 +113,7 @@ def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
     parts = [f"{printable(args.model)}, sha256 {graph.sha256}", _holdings(graph)]
     if found.problems:
         count = counted(len(found.problems), "problem")
-        parts.append("\n".join([f"it cannot be compiled as a whole: {count}", *map(str, found.problems)]))
+        parts.append(f"it cannot be compiled as a whole: {count}\n{ModelRejected(found.problems)}")
     if not found.is_whole:
         parts.append(f"{counted(len(found.nodes), 'node')} compiled, each by itself (compile takes them with --node):")
     parts.append(node_table(found.nodes))

@@ -6,6 +6,7 @@ from models import graph_model
 from onnx import TensorProto, helper
 
 import qcgen
+from qcgen.cli import main
 from qcgen.errors import MOST_PROBLEMS, ModelRejected, Problem
 
 EIGHT_BITS = "quantize weights and activations to 8 bits (onnxruntime's quantize_static: QuantType.QInt8 or QUInt8)"
@@ -130,3 +131,15 @@ def test_operators_of_shapes_have_their_own_advice(op_type):
     node = helper.make_node(op_type, ["x", "i"], ["y"], name="node")
     [problem] = refusal(graph_model([node], inputs, {"y": None})).problems
     assert problem.hint == FOLD
+
+
+def test_inspect_prints_as_many_problems_as_compile(tmp_path, capsys):
+    nodes = [helper.make_node("Softmax", ["x"], [f"y{i}"], axis=9 + i) for i in range(50)]
+    nodes.append(helper.make_node("Relu", ["x"], ["y50"]))
+    path = tmp_path / "model.onnx"
+    model = graph_model(nodes, {"x": ("float", (1, 3))}, {f"y{i}": None for i in range(51)})
+    path.write_bytes(model.SerializeToString())
+    assert main(["inspect", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert "it cannot be compiled as a whole: 50 problems\n" in text
+    assert "\n... and 30 more\n" in text

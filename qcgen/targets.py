@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,34 @@ class Machine:
 
 
 @dataclass(frozen=True)
+class CycleTable:
+    """Cycles per class of instruction; ``source`` says where they are from and what they leave out.
+
+    ``load`` and ``store`` move one register; such a load costs ``load_in_row`` behind another whose result it does not
+    take as an address. ``late_address`` is added to what addresses memory by the result of the instruction before, if
+    that does not access memory itself. ``transfer_start`` + ``transfer_each`` per register: LDM, STM, PUSH, POP, LDRD,
+    STRD and the like. ``jump`` is added whenever a branch is taken, a function called or left.
+    """
+
+    source: str
+    plain: int = 1
+    load: int = 2
+    load_in_row: int = 1
+    store: int = 1
+    late_address: int = 1
+    transfer_start: int = 1
+    transfer_each: int = 1
+    multiply: int = 1
+    accumulate: int = 1
+    long_multiply: int = 1
+    long_accumulate: int = 1
+    divide: int = 6
+    root: int = 14
+    vector: int = 1
+    jump: int = 2
+
+
+@dataclass(frozen=True)
 class Target:
     """A core: ``features`` that kernels ask for, ``compiler`` and ``flags`` that build for it.
 
@@ -39,11 +67,12 @@ class Target:
     product at a time, so that two in the halves of a word pay; "multiply-add" says that it adds in the same
     instruction. "no-wide-product": products of 64 bits are function calls.
 
-    ``isa`` is the instruction set of a scalar core, of which its kernels have some assembly: "armv6-m", "armv7-m" or
-    "rv32m"; "" where none has.
+    ``isa`` is the instruction set of a scalar core, of which its kernels have some assembly: "armv6-m" (ARMv8-M
+    baseline, too), "armv7-m" or "rv32m"; "" where none has. ``registers`` are those that its arithmetic takes operands
+    from, less what compilers keep for themselves: kernels choose by it how much they compute at the same time.
 
     ``clang`` are the flags for clang, which then replaces the compiler, but not the linker. ``machine`` is None where
-    no emulator is needed.
+    no emulator is needed; ``cycles`` are those of the core that is emulated.
     """
 
     name: str
@@ -54,6 +83,8 @@ class Target:
     clang: tuple[str, ...] = ()
     machine: Machine | None = None
     isa: str = ""
+    registers: int = 13
+    cycles: CycleTable = CycleTable("not published")
 
     @property
     def tools(self) -> str:
@@ -104,10 +135,60 @@ _VIRT = Machine(
 )
 
 
-def _cortex_m(name: str, core: str, machine: Machine, flags: str, features: str = "", isa: str = "") -> Target:
-    own = (f"-mcpu={name}", "-mthumb", *flags.split())
+_M0_CYCLES = CycleTable(
+    "Cortex-M0 Technical Reference Manual, with the one-cycle multiplier", load_in_row=2, store=2, late_address=0
+)
+_M3_CYCLES = CycleTable(
+    "Cortex-M3 Technical Reference Manual; long products in the middle of their range",
+    accumulate=2,
+    long_multiply=4,
+    long_accumulate=6,
+)
+_M4_CYCLES = CycleTable(
+    "Cortex-M4 Technical Reference Manual, load/store timings; addresses count as aligned, divisions take 6 cycles"
+)
+_M7_CYCLES = CycleTable(
+    "not published: the Cortex-M4's, an upper bound, since a Cortex-M7 issues two at a time",
+)
+_M23_CYCLES = replace(_M0_CYCLES, source="not published: the Cortex-M0's, with the one-cycle multiplier")
+_M33_CYCLES = CycleTable("not published: the Cortex-M4's")
+_M55_CYCLES = CycleTable(
+    "not published: the Cortex-M4's, and two cycles per Helium instruction, an upper bound, since they overlap",
+    vector=2,
+)
+_IBEX_CYCLES = CycleTable(
+    "as documented for Ibex with three pipeline stages and the one-cycle multiplier",
+    load_in_row=2,
+    store=2,
+    late_address=0,
+    long_multiply=2,
+    divide=37,
+    jump=1,
+)
+
+
+def _thumb1(name: str, core: str, machine: Machine, cycles: CycleTable) -> Target:
+    """A core with eight registers: Thumb's first instruction set."""
+    features = frozenset({"scalar", "no-wide-product"})
+    return replace(
+        _cortex_m(name, core, machine, "-mfloat-abi=soft", cycles), features=features, isa="armv6-m", registers=8
+    )
+
+
+def _cortex_m(
+    name: str,
+    core: str,
+    machine: Machine,
+    flags: str,
+    cycles: CycleTable,
+    features: str = "",
+    isa: str = "",
+    cpu: str = "",
+) -> Target:
+    """``cpu`` is what compilers call a core like it, where they do not know its own name."""
+    own = (f"-mcpu={cpu or name}", "-mthumb", *flags.split())
     # Bare-metal clang avoids unaligned words, which these cores can read, and keeps r7 for frames, unless it is told.
-    told = ("-fomit-frame-pointer", *(() if name == "cortex-m0" else ("-munaligned-access",)))
+    told = ("-fomit-frame-pointer", *(("-munaligned-access",) if features or isa else ()))
     return Target(
         name,
         f"Arm {core}",
@@ -117,19 +198,26 @@ def _cortex_m(name: str, core: str, machine: Machine, flags: str, features: str 
         ("--target=arm-none-eabi", *own, *told),
         machine,
         isa,
+        cycles=cycles,
     )
 
+
+_M55 = _cortex_m("cortex-m55", "Cortex-M55", _AN547, "-mfloat-abi=hard", _M55_CYCLES, "dsp mve")
+_M3 = _cortex_m("cortex-m3", "Cortex-M3", _AN385, "-mfloat-abi=soft", _M3_CYCLES, "scalar multiply-add", "armv7-m")
+_HARD, _FPV5 = "-mfloat-abi=hard -mfpu=fpv4-sp-d16", "-mfloat-abi=hard -mfpu=fpv5-sp-d16"
 
 TARGETS = {
     target.name: target
     for target in (
         Target("portable", "any core, C99", frozenset(), "cc", ()),
-        _cortex_m("cortex-m0", "Cortex-M0", _AN385, "-mfloat-abi=soft", "scalar no-wide-product", "armv6-m"),
-        _cortex_m("cortex-m3", "Cortex-M3", _AN385, "-mfloat-abi=soft", "scalar multiply-add", "armv7-m"),
-        _cortex_m("cortex-m4", "Cortex-M4", _AN386, "-mfloat-abi=hard -mfpu=fpv4-sp-d16", "dsp"),
-        _cortex_m("cortex-m7", "Cortex-M7", _AN500, "-mfloat-abi=hard -mfpu=fpv5-sp-d16", "dsp"),
-        _cortex_m("cortex-m33", "Cortex-M33", _AN505, "-mfloat-abi=hard -mfpu=fpv5-sp-d16", "dsp"),
-        _cortex_m("cortex-m55", "Cortex-M55", _AN547, "-mfloat-abi=hard", "dsp mve"),
+        _thumb1("cortex-m0", "Cortex-M0", _AN385, _M0_CYCLES),
+        _thumb1("cortex-m23", "Cortex-M23", _AN505, _M23_CYCLES),
+        _M3,
+        _cortex_m("cortex-m4", "Cortex-M4", _AN386, _HARD, _M4_CYCLES, "dsp"),
+        _cortex_m("cortex-m7", "Cortex-M7", _AN500, _FPV5, _M7_CYCLES, "dsp"),
+        _cortex_m("cortex-m33", "Cortex-M33", _AN505, _FPV5, _M33_CYCLES, "dsp"),
+        _M55,
+        _cortex_m("cortex-m85", "Cortex-M85", _AN547, "-mfloat-abi=hard", _M55_CYCLES, "dsp mve", cpu="cortex-m55"),
         Target(
             "rv32imc",
             "RISC-V RV32IMC",
@@ -139,7 +227,11 @@ TARGETS = {
             ("--target=riscv32-unknown-elf", "-march=rv32imc", "-mabi=ilp32"),
             _VIRT,
             "rv32m",
+            26,
+            _IBEX_CYCLES,
         ),
+        # A Cortex-M3 stands for it: its registers are as few as those of Xtensa and of older Arm cores.
+        replace(_M3, name="scalar32", description="any 32-bit core, C99", features=frozenset({"scalar"}), isa=""),
     )
 }
 """Every target by the name that --target takes."""

@@ -49,7 +49,7 @@ def assert_equals_reference(
 
 def channels_last(core: str, optimize: str) -> Setting:
     """Images channels last on a core."""
-    return Setting(Layout.CHANNELS_LAST, Layout.CHANNELS_LAST, optimize, TARGETS[core].features, core=core)
+    return Setting(Layout.CHANNELS_LAST, Layout.CHANNELS_LAST, optimize, TARGETS[core])
 
 
 def assert_cost_is_near(

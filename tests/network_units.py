@@ -52,8 +52,7 @@ class Unit:
         y = self.y or tuple(range(len(self.op.y.shape)))
         layouts = (layout_of(inputs[0], xs[0]), layout_of(self.op.y, y))
         x_layout, y_layout = (layout or Layout.CHANNELS_LAST for layout in layouts)
-        features = TARGETS[self.target].features
-        return Setting(x_layout, y_layout, self.optimize, features, xs, y, self.constants, self.target)
+        return Setting(x_layout, y_layout, self.optimize, TARGETS[self.target], xs, y, self.constants)
 
     @property
     def kernel(self) -> Kernel:

@@ -18,6 +18,7 @@ from qcgen.plan import plan
 from qcgen.reference import evaluate
 from qcgen.reference.tolerance import tolerance
 from qcgen.render import render
+from qcgen.targets import TARGETS
 
 NONE = FloatActivation()
 FIRST, LAST = Layout.CHANNELS_FIRST, Layout.CHANNELS_LAST
@@ -291,7 +292,7 @@ def test_windows_within_the_image_are_copied_without_bounds_tests():
 
 def test_pointwise_channels_are_read_where_they_are():
     op = conv("c", CASES["pointwise"], LAYOUTS["nhwc"], integers(9))
-    prepared = CONV_FLOAT.prepare(op, Setting(LAST, LAST, "size", frozenset()))
+    prepared = CONV_FLOAT.prepare(op, Setting(LAST, LAST, "size", TARGETS["portable"]))
     assert [buffer.bytes for buffer in prepared.scratch] == [2 * 4 * 4]  # the sums of two pixels of four channels
 
 
@@ -301,4 +302,7 @@ def test_a_bias_of_zeros_takes_no_table():
 
 def test_integer_convolutions_are_left_to_other_kernels():
     op = replace(conv("c", CASES["plane"], LAYOUTS["nchw"], integers(11)), epilogue=RawAccumulator())
-    assert CONV_FLOAT.why_not(op, Setting(FIRST, FIRST, "size", frozenset())) == "the convolution is not in float32"
+    assert (
+        CONV_FLOAT.why_not(op, Setting(FIRST, FIRST, "size", TARGETS["portable"]))
+        == "the convolution is not in float32"
+    )

@@ -19,6 +19,7 @@ from qcgen.lower.orion import lower_orion
 from qcgen.orion.arithmetic import requantize_orion
 from qcgen.orion.staircase import certify, fits_int32, reachable, thresholds
 from qcgen.reference.orion import evaluate_orion_conv
+from qcgen.targets import TARGETS
 
 VECTORS = Path(__file__).resolve().parents[2] / "shared" / "spec" / "orion_vectors.json"
 FRACTION_BITS = {"FP16x16": 16, "FP8x23": 23}
@@ -469,4 +470,4 @@ def test_a_wide_sum_is_summed_in_64_bits():
 
 
 def prepared(op, optimize):
-    return ORION_CONV.prepare(op, Setting(Layout.CHANNELS_FIRST, Layout.CHANNELS_FIRST, optimize, frozenset()))
+    return ORION_CONV.prepare(op, Setting(Layout.CHANNELS_FIRST, Layout.CHANNELS_FIRST, optimize, TARGETS["portable"]))

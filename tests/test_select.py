@@ -7,8 +7,9 @@ from qcgen.ir.types import DType, Layout
 from qcgen.kernels.cost import Estimate, by_core
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.plan.select import select
+from qcgen.targets import TARGETS
 
-SETTING = Setting(Layout.CHANNELS_LAST, Layout.CHANNELS_LAST, "size", frozenset({"dsp"}), core="cortex-m4")
+SETTING = Setting(Layout.CHANNELS_LAST, Layout.CHANNELS_LAST, "size", TARGETS["cortex-m4"])
 X = Tensor("x", DType.INT8, (4,))
 OP = Lookup("lookup", "Sigmoid", X, X, None)
 
@@ -90,7 +91,7 @@ def test_an_estimate_adds_up_work_times_figures_of_the_core():
 def test_an_estimate_is_none_without_figures_for_the_core():
     cost = estimate({"product": 10}, {"product": (2.5, None)})
     assert cost(OP, SETTING) is None
-    assert cost(OP, Setting(**{**vars(SETTING), "core": "portable"})) is None
+    assert cost(OP, Setting(**{**vars(SETTING), "target": TARGETS["portable"]})) is None
 
 
 def test_work_that_is_not_done_needs_no_figure():

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from qcgen.artifact import Artifact
-from qcgen.emulate.cycles import CYCLES, CycleTable, block_cycles
+from qcgen.emulate.cycles import CYCLES, block_cycles
 from qcgen.emulate.image import Image, cross_build
 from qcgen.emulate.listing import OUTSIDE, SHARED, Instruction, Listing, listing
 from qcgen.emulate.machine import Outcome, Trial, emulate
@@ -17,7 +17,7 @@ from qcgen.emulate.plugin import plugin
 from qcgen.emulate.tools import machine_of, require_tools, temporary_folder
 from qcgen.ir.program import macs_of
 from qcgen.ir.types import Array
-from qcgen.targets import TARGETS
+from qcgen.targets import TARGETS, CycleTable
 
 BEGIN, END = "_measure_begin", "_measure_end"
 

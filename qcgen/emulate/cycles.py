@@ -7,71 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from qcgen.emulate.listing import Instruction
+from qcgen.targets import TARGETS, CycleTable
 
-
-@dataclass(frozen=True)
-class CycleTable:
-    """Cycles per class of instruction; ``source`` says where they are from and what they leave out.
-
-    ``load`` and ``store`` move one register; such a load costs ``load_in_row`` behind another whose result it does not
-    take as an address. ``late_address`` is added to what addresses memory by the result of the instruction before, if
-    that does not access memory itself. ``transfer_start`` + ``transfer_each`` per register: LDM, STM, PUSH, POP, LDRD,
-    STRD and the like. ``jump`` is added whenever a branch is taken, a function called or left.
-    """
-
-    source: str
-    plain: int = 1
-    load: int = 2
-    load_in_row: int = 1
-    store: int = 1
-    late_address: int = 1
-    transfer_start: int = 1
-    transfer_each: int = 1
-    multiply: int = 1
-    accumulate: int = 1
-    long_multiply: int = 1
-    long_accumulate: int = 1
-    divide: int = 6
-    root: int = 14
-    vector: int = 1
-    jump: int = 2
-
-
-_M4 = "Cortex-M4 Technical Reference Manual, load/store timings; addresses count as aligned, divisions take 6 cycles"
-
-CYCLES = {
-    "cortex-m0": CycleTable(
-        "Cortex-M0 Technical Reference Manual, with the one-cycle multiplier",
-        load_in_row=2,
-        store=2,
-        late_address=0,
-    ),
-    "cortex-m3": CycleTable(
-        "Cortex-M3 Technical Reference Manual; long products in the middle of their range",
-        accumulate=2,
-        long_multiply=4,
-        long_accumulate=6,
-    ),
-    "cortex-m4": CycleTable(_M4),
-    "cortex-m7": CycleTable("not published: the Cortex-M4's, an upper bound, since a Cortex-M7 issues two at a time"),
-    "cortex-m33": CycleTable("not published: the Cortex-M4's"),
-    "cortex-m55": CycleTable(
-        "not published: the Cortex-M4's, and two cycles per Helium instruction, an upper bound, since they overlap",
-        vector=2,
-    ),
-    "rv32imc": CycleTable(
-        "as documented for Ibex with three pipeline stages and the one-cycle multiplier",
-        load_in_row=2,
-        store=2,
-        late_address=0,
-        long_multiply=2,
-        divide=37,
-        jump=1,
-    ),
-}
+CYCLES = {name: target.cycles for name, target in TARGETS.items() if target.machine}
 """The table of each emulated target."""
 
 _CONDITION = "(eq|ne|cs|cc|mi|pl|vs|vc|hi|ls|ge|lt|gt|le|al|hs|lo)?"

@@ -9,6 +9,7 @@ from qcgen.ir.access import AccessOrder
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Operator
 from qcgen.ir.types import Array, Layout
+from qcgen.targets import Target
 
 Order = tuple[int, ...]
 """How a tensor lies in memory: its axes, as the program numbers them, outermost first."""
@@ -16,21 +17,30 @@ Order = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Setting:
-    """What a kernel knows besides its operator: the order of axes in memory, the aim, the target and its features.
+    """What a kernel knows besides its operator: the order of axes in memory, the aim, the target.
 
     ``xs`` are the orders of the operator's inputs (``inputs_of``), ``y`` that of its output; ``x_layout`` and
     ``y_layout`` say the same for images in the words of convolutions. ``constants`` holds the elements of inputs that
-    are constants of the program, by the tensor's name, in the tensor's shape. ``core`` is the target's name.
+    are constants of the program, by the tensor's name, in the tensor's shape.
     """
 
     x_layout: Layout
     y_layout: Layout
     optimize: str
-    features: frozenset[str]
+    target: Target
     xs: tuple[Order, ...] = ()
     y: Order = ()
     constants: Mapping[str, Array] = field(default_factory=dict)
-    core: str = "portable"
+
+    @property
+    def features(self) -> frozenset[str]:
+        """Those of the target."""
+        return self.target.features
+
+    @property
+    def core(self) -> str:
+        """The target's name, by which figures are found; nothing else depends on it."""
+        return self.target.name
 
 
 @dataclass(frozen=True)

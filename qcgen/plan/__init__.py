@@ -77,11 +77,10 @@ def _setting(step: Arranged, program: Program, options: Options) -> Setting:
         x_layout=layout_of(x, step.xs[0]) or Layout.CHANNELS_LAST,
         y_layout=layout_of(y, step.y) or Layout.CHANNELS_LAST,
         optimize=options.optimize,
-        features=TARGETS[options.target].features,
+        target=TARGETS[options.target],
         xs=step.xs,
         y=step.y,
         constants=constants,
-        core=options.target,
     )
 
 

@@ -157,7 +157,7 @@ def prepare_nchw(op: Operator, setting: Setting) -> Prepared:
 
 def is_blocked(setting: Setting) -> bool:
     """Whether windows are summed two or three at a time, not as many as the compiler has vectors for."""
-    return setting.core != "portable"
+    return bool(setting.features)
 
 
 def _row_block(width: int, taps: int, setting: Setting) -> int:

@@ -81,7 +81,7 @@ def sum_context(op: Conv, packed: Packed, setting: Setting) -> dict[str, object]
         "lanes": range(block),
         "block_text": f"{block} windows" if block > 1 else "a window",
         # Cores of few registers: compilers for the host sum and requantize several windows side by side, in one piece.
-        "sums_apart": g.taps > SUMMED and setting.core != "portable",
+        "sums_apart": g.taps > SUMMED and bool(setting.features),
         "has_overlap": pixels % block != 0,
         "is_split": g.batch > 1 or g.group > 1,
         "wraps": packed.wraps,

@@ -32,7 +32,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     if reason is not None:
         return reason
     assert isinstance(op, Conv)
-    runs = window(op.geometry, core_of(setting.core).widen).runs
+    runs = window(op.geometry, core_of(setting.target).widen).runs
     return f"a window is {runs} pieces of the image, more than {MAX_RUNS}" if runs > MAX_RUNS else None
 
 
@@ -53,7 +53,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     g = op.geometry
     packed = packed_bytes(op, setting)
     weights = ordered(op, packed)
-    core = core_of(setting.core)
+    core = core_of(setting.target)
     planned = window(g, core.widen)
     blocks = segments(weights, core, -128, 127)
     context = {
@@ -176,7 +176,7 @@ def features(op: Conv, setting: Setting) -> tuple[Work, float, str]:
     """What a call does, the instructions of its loops over words, and its arithmetic of outputs."""
     g = op.geometry
     packed = packed_bytes(op, setting)
-    core = core_of(setting.core)
+    core = core_of(setting.target)
     blocks = segments(ordered(op, packed), core, -128, 127)
     work = conv_work(op, packed, window(g, core.widen), BLOCK)
     loops = sum((s.beyond - s.first) / s.width * mean_loop(setting.core, s, ordered(op, packed)) for s in blocks)

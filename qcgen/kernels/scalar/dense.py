@@ -35,7 +35,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     packed = packed_bytes(op, setting)
     weights = padded(op, packed)
     wide = setting.optimize == "speed"
-    core = core_of(setting.core)
+    core = core_of(setting.target)
     loop = loop_of(g.taps, grouping(weights, -128, 127, core.most[-1] if wide else 2), core)
     is_shifted = wide and op.x.dtype is DType.UINT8
     context = {
@@ -148,7 +148,7 @@ def cost(op: Operator, setting: Setting) -> float | None:
         return None
     g = op.geometry
     packed = packed_bytes(op, setting)
-    weights, core = padded(op, packed), core_of(setting.core)
+    weights, core = padded(op, packed), core_of(setting.target)
     if setting.optimize == "speed":
         loop = loop_of(g.taps, grouping(weights, -128, 127, core.most[-1]), core)
         words, elements = loop_instructions(setting.core, loop, 1), 0

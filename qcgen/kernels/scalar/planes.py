@@ -9,6 +9,7 @@ from math import prod
 from qcgen.ir.program import ConvGeometry
 from qcgen.kernels.kernel import Setting
 from qcgen.kernels.plane import PlaneAxis
+from qcgen.kernels.scalar.sums import FEW, SOME
 
 PLANE_BYTES = 2048  # scratch that a band of rows may take, if more than one row fits
 
@@ -106,10 +107,10 @@ class Group:
 
 
 def core(setting: Setting) -> Core:
-    """What is known of the core: registers first of all, 8, 13 or 26 of them."""
-    if "no-wide-product" in setting.features:
+    """What the registers of the core hold."""
+    if setting.target.registers <= FEW:
         return Core(group=4, columns=16, reloads=True, is_fenced=False, is_unsigned=True, lanes=1, near=31)
-    if "multiply-add" in setting.features:
+    if setting.target.registers <= SOME:
         return Core(group=6, columns=13, reloads=False, is_fenced=False, is_unsigned=False, lanes=4)
     return Core(group=3, columns=12, reloads=False, is_fenced=True, is_unsigned=False, lanes=1)
 

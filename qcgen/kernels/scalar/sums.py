@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
@@ -10,6 +10,9 @@ import numpy as np
 from qcgen.ir.program import Int64s
 from qcgen.kernels.scalar.groups import SIZES, Grouping, grouping
 from qcgen.kernels.unroll import Unrolled, divided, unrolled
+from qcgen.targets import Target
+
+FEW, SOME = 8, 16  # registers
 
 WORTH = 0.03  # products per element that a second loop must save
 MAX_ELEMENTS = 32  # in a round of the loop: as many bytes as a Cortex-M0 reaches from one pointer
@@ -34,15 +37,15 @@ class Core:
 
 
 ARM = Core((1,), (8,), by_channel=False, unroll=MAX_ELEMENTS, widen=4)
-FEW_REGISTERS = Core((1,), (8,), by_channel=False, unroll=MAX_ELEMENTS, widen=8, is_thumb1=True)
+FEW_REGISTERS = Core((1,), (8,), by_channel=False, unroll=MAX_ELEMENTS, widen=8)
 MANY_REGISTERS = Core((4, 2, 1), (2, 4, 4), by_channel=True, unroll=8, widen=4)
 
-CORES = {"cortex-m0": FEW_REGISTERS, "cortex-m3": ARM}
 
-
-def core_of(name: str) -> Core:
+def core_of(target: Target) -> Core:
     """How to use the registers of a target."""
-    return CORES.get(name, MANY_REGISTERS)
+    if target.registers <= FEW:
+        return replace(FEW_REGISTERS, is_thumb1=target.isa == "armv6-m")
+    return ARM if target.registers <= SOME else MANY_REGISTERS
 
 
 @dataclass(frozen=True)

@@ -61,3 +61,10 @@ def test_the_head_claims_nothing_that_was_not_compared():
     steps = [replace(call, certificate=replace(call.certificate, comparisons=0)) for call in plan.calls]
     [head] = [text[: text.index("*/")] for text in render(replace(plan, steps=steps)).values() if "accumulator" in text]
     assert "equal to" not in head
+
+
+@pytest.mark.parametrize("family", ["arm_dsp", "arm_mve", "scalar"])
+def test_every_kernel_with_an_output_step_of_its_own_certifies_that(family):
+    """``packed.certificate`` is that of the exact function alone."""
+    for path in (ROOT / "qcgen/kernels" / family).glob("*.py"):
+        assert path.name == "output.py" or "packed.certificate" not in path.read_text(encoding="utf-8"), path

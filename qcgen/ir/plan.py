@@ -99,7 +99,8 @@ class Certificate:
     """What is proved of a node: the accumulator interval, whether it wraps, and channels per requantization form.
 
     ``accumulator`` is None for float operators; ``requantize`` is empty where there is no requantization;
-    ``comparisons`` counts the points at which the fixed-point arithmetic was compared with the formula.
+    ``comparisons`` counts the points at which the fixed-point arithmetic was compared with the formula. ``numbers`` are
+    those that were compared, by the names of docs/certificate.md: numbers, text, arrays, or such a mapping.
     ``word`` is what the C has where the sum is done, None for operators whose sums are not taken in integers.
     """
 
@@ -108,6 +109,7 @@ class Certificate:
     requantize: Mapping[str, int] | None = None
     comparisons: int = 0
     word: SumWord | None = field(default=None, repr=False)
+    numbers: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

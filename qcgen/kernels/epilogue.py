@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 import numpy as np
@@ -13,7 +13,7 @@ from qcgen.intervals import Reach
 from qcgen.ir.plan import Certificate, SumWord
 from qcgen.ir.program import Conv, FloatActivation, Int64s, RawAccumulator, Requantize
 from qcgen.kernels.kernel import Constants
-from qcgen.requantize import FixedPoint
+from qcgen.requantize import FixedPoint, Staircase
 from qcgen.requantize.emulate import decompose
 from qcgen.requantize.fixed_point import split
 
@@ -69,7 +69,7 @@ class Epilogue:
     """The output step of one operator.
 
     ``addend`` (M,) joins the value at which each accumulator starts, in the latter's unit; ``guarded`` are the channels
-    with a tie window.
+    with a tie window. ``stairs`` is what the step was proved to be; None for sums that are not requantized.
     """
 
     output: Output
@@ -78,6 +78,7 @@ class Epilogue:
     guarded: Int64s
     support: tuple[str, ...]
     certificate: Certificate
+    stairs: Staircase | None = None
 
 
 def guarded_channels(epilogue: Epilogue) -> tuple[Constants, ...]:
@@ -119,7 +120,7 @@ def prepare_requantize(
     """
     stairs = requantize.staircase(meaning, reach.lo, reach.hi)
     fixed = requantize.choose(stairs, narrow="no-wide-product" in features, bits=bits)
-    return _fixed(c_type, meaning, reach, fixed, scale, is_alone)
+    return replace(_fixed(c_type, meaning, reach, fixed, scale, is_alone), stairs=stairs)
 
 
 def _raw(op: Conv, reach: Reach) -> Epilogue:
@@ -155,9 +156,32 @@ def _fixed(c_type: str, meaning: Requantize, reach: Reach, fixed: FixedPoint, sc
         texts={p.role: p.meaning.removesuffix(".") for p in parameters if p.role in shared},
     )
     word = SumWord(fixed.bits, fixed.addend)
-    certificate = Certificate(reach.bounds, reach.wraps, fixed.forms, fixed.comparisons, word)
+    numbers = _numbers(fixed, meaning)
+    certificate = Certificate(reach.bounds, reach.wraps, fixed.forms, fixed.comparisons, word, numbers)
     guarded = np.flatnonzero(fixed.guard)
     return Epilogue(output, constants, fixed.addend, guarded, _support(fixed, emulates), certificate)
+
+
+def _numbers(fixed: FixedPoint, meaning: Requantize) -> dict[str, object]:
+    """What the certificate says of the output step, by the names of equation (5)."""
+    line: dict[str, object] = (
+        {}
+        if fixed.arithmetic == "emulated"
+        else {"multiplier": fixed.multiplier, "offset": fixed.offset, "tie_window": fixed.guard}
+    )
+    if fixed.arithmetic == "narrow":
+        line |= {"limit_low": fixed.clamp_low, "limit_high": fixed.clamp_high}
+    return {
+        "form": fixed.arithmetic,
+        "k": fixed.bits,
+        "word": fixed.word,
+        "prescale": fixed.prescale,
+        "shift": fixed.shift,
+        "low": meaning.low,
+        "high": meaning.high,
+        "addend": fixed.addend,
+        **line,
+    }
 
 
 def _support(fixed: FixedPoint, emulates: bool) -> tuple[str, ...]:

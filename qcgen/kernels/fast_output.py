@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from qcgen.intervals import INT32_MAX, INT32_MIN, reach
+from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, Int64s
 from qcgen.ir.types import DType
 from qcgen.kernels.kernel import Constants
 from qcgen.kernels.packing import Packed
+from qcgen.requantize.fast_step import FastStep, certify
+from qcgen.requantize.staircase import Bools
 
 Scale = Mapping[str, str]
 """The primitive that scales, by the arithmetic (``Output.kind``) that it serves; other arithmetics are a function's."""
@@ -90,6 +93,47 @@ def _near(op: Conv, packed: Packed) -> int:
     return near if min(e.min() for e in ends) >= INT32_MIN and max(e.max() for e in ends) <= INT32_MAX else 0
 
 
+def certified(op: Conv, packed: Packed, fast: FastOutput) -> Certificate:
+    """The certificate of a node with this output step: what the templates make of it is proved, too."""
+    if not fast.is_fast:
+        return packed.certificate
+    output = packed.epilogue.output
+    return with_fast_step(
+        packed,
+        FastStep(
+            multiplier=parameter(packed, "multiplier"),
+            addend=packed.epilogue.addend,
+            offset=parameter(packed, "offset"),
+            guarded=guarded(packed),
+            bits=packed.bits,
+            word=output.word,
+            halves=fast.is_split,
+            shift=output.shift,
+            half=0,
+            least=INT32_MIN,
+            most=INT32_MAX,
+            low=max(op.y.dtype.low, output.low if fast.clamps_low else INT32_MIN),
+            high=min(op.y.dtype.high, output.high if fast.clamps_high else INT32_MAX),
+            near=fast.near,
+            mask=fast.mask,
+            limit=0,
+        ),
+    )
+
+
+def guarded(packed: Packed) -> Bools:
+    """(M,): the channels that have a tie window."""
+    return np.isin(np.arange(packed.start.size), packed.epilogue.guarded)
+
+
+def with_fast_step(packed: Packed, step: FastStep) -> Certificate:
+    """The certificate of a node whose kernel has this output step, which is proved here; raises ProofFailed."""
+    stairs = packed.epilogue.stairs
+    assert stairs is not None
+    certify(step, stairs)
+    return replace(packed.certificate, numbers={**packed.certificate.numbers, "fast": asdict(step)})
+
+
 def parameter(packed: Packed, role: str) -> Int64s:
     """A parameter of every channel, (M,), whether it has a table or not."""
     for constants in packed.epilogue.constants:
@@ -120,6 +164,5 @@ def output_constants(packed: Packed) -> tuple[Constants, ...]:
     constants = packed.epilogue.constants
     if not packed.epilogue.guarded.size or packed.epilogue.output.kind not in FAST:
         return constants
-    has_window = np.isin(np.arange(packed.start.size), packed.epilogue.guarded)
     text = "1 where a channel has a tie window."
-    return (*constants, Constants("has_window", "uint8_t", has_window.astype(np.int64), text))
+    return (*constants, Constants("has_window", "uint8_t", guarded(packed).astype(np.int64), text))

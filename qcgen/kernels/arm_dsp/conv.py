@@ -13,7 +13,7 @@ from qcgen.kernels.access import blocks, in_pixels
 from qcgen.kernels.arm_dsp.cost import conv_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.lanes import LANES, Outputs
-from qcgen.kernels.arm_dsp.output import dsp_output, output_support, output_tail, parameter_text
+from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, output_tail, parameter_text
 from qcgen.kernels.arm_dsp.scaled import pack_finely, start_text, times
 from qcgen.kernels.arm_dsp.weights import Stream, stream
 from qcgen.kernels.arm_dsp.window import MAX_LONE, Window, lone_elements, window
@@ -87,7 +87,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     support += tail_support(op, packed, words) + output_support(op, packed)
     scratch = Scratch(2 * 4 * planned.pairs, 4)
     access = in_pixels(op, setting, blocks(prod(op.geometry.output), 2), gathers=True)
-    return Prepared(tuple(constants), context, (scratch,), support, packed.certificate, access=access)
+    return Prepared(tuple(constants), context, (scratch,), support, certified(op, packed), access=access)
 
 
 def _window_context(g: ConvGeometry, setting: Setting, planned: Window, *, has_border: bool) -> dict[str, object]:

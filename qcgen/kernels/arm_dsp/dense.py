@@ -12,7 +12,7 @@ from qcgen.kernels.arm_dsp.cost import dense_terms
 from qcgen.kernels.arm_dsp.dense_weights import DenseSegment, dense_stream
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.lanes import ONE_LANE, Outputs
-from qcgen.kernels.arm_dsp.output import dsp_output, output_support, output_tail
+from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, output_tail
 from qcgen.kernels.arm_dsp.segment import Segment
 from qcgen.kernels.arm_dsp.weights import Stream
 from qcgen.kernels.arm_dsp.window import whole_image
@@ -84,7 +84,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     support += tail_support(op, packed, words) + output_support(op, packed)
     ends = [end for s in words.segments for end in range(s.first + s.width, s.beyond + 1, s.width)]
     access = in_blocks_of_channels(op, setting, blocks(prod(g.output), 1), ends)
-    return Prepared((table, *exact_constants(packed)), context, (), support, packed.certificate, access=access)
+    return Prepared((table, *exact_constants(packed)), context, (), support, certified(op, packed), access=access)
 
 
 def _walk_context(g: ConvGeometry, setting: Setting) -> dict[str, object]:

@@ -13,7 +13,7 @@ from qcgen.kernels.arm_dsp import depthwise_direct
 from qcgen.kernels.arm_dsp.cost import depthwise_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.kernel_words import KernelWords, Tap, kernel_words
-from qcgen.kernels.arm_dsp.output import dsp_output, output_context, output_support
+from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_context, output_support
 from qcgen.kernels.arm_dsp.plane_rows import MAX_WORDS, Planes, Walk, walk_of
 from qcgen.kernels.arm_dsp.scaled import pack_finely, start_table, times
 from qcgen.kernels.cost import Estimate
@@ -121,7 +121,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     units = bands(plane(g), band, repeats=2 if g.in_channels % QUAD else 1)
     access = channel_by_channel(op, setting, units, gathers=True)
     scratch = (Scratch(4 * QUAD * plane_words, 4),)
-    return Prepared(constants, context, scratch, support, packed.certificate, access=access)
+    return Prepared(constants, context, scratch, support, certified(op, packed), access=access)
 
 
 def _kernel_context(planes: Planes) -> dict[str, object]:

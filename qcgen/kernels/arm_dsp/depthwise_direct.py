@@ -12,7 +12,7 @@ from qcgen.kernels.access import output_by_output
 from qcgen.kernels.arm_dsp.column_steps import ColumnWords, Planner, Section, alive, instructions
 from qcgen.kernels.arm_dsp.depthwise_cost import depthwise_direct_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
-from qcgen.kernels.arm_dsp.output import dsp_output, output_context, output_support
+from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_context, output_support
 from qcgen.kernels.arm_dsp.scaled import pack_finely, start_table, times
 from qcgen.kernels.cost import Estimate
 from qcgen.kernels.fast_output import output_constants
@@ -101,7 +101,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     constants = (_weights(context, packed, words), start_table(packed), *output_constants(packed))
     support = _support(op, packed, planned, is_packed)
     access = output_by_output(op, setting, [*_steps(planned, height, width)])
-    return Prepared(constants, context, (), support, packed.certificate, access=access)
+    return Prepared(constants, context, (), support, certified(op, packed), access=access)
 
 
 def _steps(planned: tuple[Section, ...], height: PlaneAxis, width: PlaneAxis) -> Iterator[tuple[int | None, int]]:

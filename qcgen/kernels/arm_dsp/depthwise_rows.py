@@ -8,7 +8,7 @@ from qcgen.ir.program import Conv, Operator
 from qcgen.kernels.access import channel_by_channel, parts_of_rows, plane
 from qcgen.kernels.arm_dsp.depthwise_cost import depthwise_rows_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
-from qcgen.kernels.arm_dsp.output import dsp_output, output_context, output_support
+from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_context, output_support
 from qcgen.kernels.arm_dsp.row_groups import group_size, groups
 from qcgen.kernels.arm_dsp.scaled import start_table
 from qcgen.kernels.cost import Estimate
@@ -60,7 +60,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     constants = (weights, start_table(packed), *output_constants(packed))
     access = channel_by_channel(op, setting, parts_of_rows(plane(g), group_size(width)), gathers=True)
     support = ("dsp", *output_support(op, packed))
-    return Prepared(constants, context, (), support, packed.certificate, access=access)
+    return Prepared(constants, context, (), support, certified(op, packed), access=access)
 
 
 DEPTHWISE_ROWS_COST = Estimate(prepare, depthwise_rows_terms, FIGURES["arm_dsp/depthwise_rows"])

@@ -6,16 +6,23 @@ from dataclasses import replace
 
 import numpy as np
 
+from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv
+from qcgen.kernels import fast_output
 from qcgen.kernels.arm_dsp.segment import Tail
 from qcgen.kernels.epilogue import Output
-from qcgen.kernels.fast_output import FAST, FastOutput, fast_output, fast_support, parameter
+from qcgen.kernels.fast_output import FAST, FastOutput, fast_support, parameter
 from qcgen.kernels.packing import Packed
 
 
 def dsp_output(op: Conv, packed: Packed) -> FastOutput:
     """What the templates need to know of the output step: SMMUL or, with an offset, SMMLA; and a saturating shift."""
-    return fast_output(op, packed, {"high word": "dsp_scale"}, "dsp_saturate", "dsp_high")
+    return fast_output.fast_output(op, packed, {"high word": "dsp_scale"}, "dsp_saturate", "dsp_high")
+
+
+def certified(op: Conv, packed: Packed) -> Certificate:
+    """The certificate of a node with this output step."""
+    return fast_output.certified(op, packed, dsp_output(op, packed))
 
 
 def output_support(op: Conv, packed: Packed) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from qcgen.kernels.access import blocks, in_pixels
 from qcgen.kernels.arm_dsp.cost import short_window_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.lanes import LANES, Outputs
-from qcgen.kernels.arm_dsp.output import dsp_output, output_support, output_tail, parameter_text
+from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, output_tail, parameter_text
 from qcgen.kernels.arm_dsp.scaled import pack_finely, start_text, times
 from qcgen.kernels.arm_dsp.segment import Tail
 from qcgen.kernels.arm_dsp.weights import pack_weights
@@ -115,7 +115,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     support = ("dsp", "dsp_dot", "dsp_load_two", *widening, *sorted(unpacking), *lone, *output_support(op, packed))
     constants = _constants(packed, order if is_wide else planned.order, tail, is_wide=is_wide)
     access = in_pixels(op, setting, blocks(prod(g.output), 2), gathers=True)
-    return Prepared((constants,), context, (), support, packed.certificate, access=access)
+    return Prepared((constants,), context, (), support, certified(op, packed), access=access)
 
 
 def _walk_context(g: ConvGeometry, setting: Setting, most: int) -> dict[str, object]:

@@ -14,7 +14,7 @@ from qcgen.kernels.access import tiles as tiles_of
 from qcgen.kernels.arm_dsp.cost_tiles import winograd_terms
 from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.lanes import place
-from qcgen.kernels.arm_dsp.output import dsp_output, output_support
+from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support
 from qcgen.kernels.arm_dsp.scaled import start_text
 from qcgen.kernels.arm_dsp.tile import ELEMENT_HIGH, Tile, tiles
 from qcgen.kernels.cost import Estimate
@@ -178,7 +178,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     support = ("dsp", *(f"dsp_{name}" for name in names), "right_shift", *output_support(op, packed))
     sizes = (tile.height.outputs, tile.width.outputs)[-g.rank :]
     access = in_pixels(op, setting, tiles_of(g, sizes, 2), gathers=True)
-    return Prepared(constants, context, tuple(scratch), support, packed.certificate, access=access)
+    return Prepared(constants, context, tuple(scratch), support, certified(op, packed), access=access)
 
 
 def _padded_channels(g: ConvGeometry) -> int:

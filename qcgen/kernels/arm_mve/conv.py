@@ -10,7 +10,7 @@ from qcgen.kernels.access import blocks as blocks_of
 from qcgen.kernels.access import in_blocks_of_channels, in_pixels, parts_of_rows, plane
 from qcgen.kernels.arm_mve.blocks import ONE, TWO, blocks, blocks_support, has_last, stream
 from qcgen.kernels.arm_mve.cost import instructions
-from qcgen.kernels.arm_mve.output import LANES, mve_output, output_support
+from qcgen.kernels.arm_mve.output import LANES, certified, mve_output, output_support
 from qcgen.kernels.arm_mve.window import Window, window, window_axes
 from qcgen.kernels.axes import INDENT
 from qcgen.kernels.fast_output import exact_constants
@@ -59,7 +59,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         access = in_blocks_of_channels(
             op, setting, units, [*range(LANES, op.geometry.out_channels, LANES), op.geometry.out_channels]
         )
-    return Prepared(constants, context, scratch, support, packed.certificate, access=access)
+    return Prepared(constants, context, scratch, support, certified(op, packed), access=access)
 
 
 def _window_context(op: Conv, planned: Window) -> dict[str, object]:

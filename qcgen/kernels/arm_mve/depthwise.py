@@ -12,7 +12,7 @@ from qcgen.ir.types import DType
 from qcgen.kernels.access import bands, channel_by_channel, in_pixels, plane
 from qcgen.kernels.arm_mve.columns import BLOCK, QUAD, Columns, columns_of
 from qcgen.kernels.arm_mve.depthwise_cost import Work, instructions
-from qcgen.kernels.arm_mve.output import MveOutput, mve_output, output_support, parameters
+from qcgen.kernels.arm_mve.output import MveOutput, certified, mve_output, output_support, parameters
 from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed, names_of_conv, pack, signed_shift
@@ -138,7 +138,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         **_weights_context(op, columns, is_packed),
     }
     support, access = _support(op, packed, context), _access(op, setting, columns)
-    return Prepared(constants, context, tuple(scratch), support, packed.certificate, access=access)
+    return Prepared(constants, context, tuple(scratch), support, certified(op, packed), access=access)
 
 
 def _access(op: Conv, setting: Setting, columns: Columns) -> AccessOrder | None:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from qcgen.intervals import INT32_MAX, INT32_MIN, reach
+from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, Int64s
 from qcgen.ir.types import DType
 from qcgen.kernels.epilogue import Number
-from qcgen.kernels.fast_output import RARE, parameter
+from qcgen.kernels.fast_output import RARE, guarded, parameter, with_fast_step
 from qcgen.kernels.packing import Packed
+from qcgen.requantize.fast_step import FastStep
 
 LANES = 4  # int32 in a vector
 MAX_ROUNDED = 16  # the largest shift that VQRSHRNB has
@@ -70,6 +72,35 @@ def mve_output(op: Conv, packed: Packed) -> MveOutput:
         high=_bound(((output.high + 1) << output.shift) - 1 - half) if output.high != op.y.dtype.high else None,
         saturate="mve_saturate_u8" if op.y.dtype is DType.UINT8 else "mve_saturate_s8",
         limit=_limit(packed) if rounds and output.is_guarded else 0,
+    )
+
+
+def certified(op: Conv, packed: Packed) -> Certificate:
+    """The certificate of a node with this output step: what the templates make of it is proved, too."""
+    mve = mve_output(op, packed)
+    if not mve.is_fast:
+        return packed.certificate
+    half = 1 << (mve.shift - 1) if mve.rounds else 0
+    return with_fast_step(
+        packed,
+        FastStep(
+            multiplier=parameter(packed, "multiplier"),
+            addend=packed.epilogue.addend,
+            offset=parameter(packed, "offset") - half if mve.offset is None else np.full(packed.start.size, mve.offset),
+            guarded=guarded(packed),
+            bits=packed.bits,
+            word=32,
+            halves=False,
+            shift=mve.shift,
+            half=half,
+            least=INT32_MIN if mve.low is None else mve.low,
+            most=INT32_MAX if mve.high is None else mve.high,
+            low=op.y.dtype.low,
+            high=op.y.dtype.high,
+            near=0,
+            mask=0,
+            limit=mve.limit,
+        ),
     )
 
 

@@ -17,7 +17,7 @@ from qcgen.kernels.packing import Packed, names_of_conv, pack, signed_shift
 from qcgen.kernels.reasons import why_not_plain
 from qcgen.kernels.scalar.cost import CONV as COSTS
 from qcgen.kernels.scalar.cost import Work, conv_work, estimate, loop_instructions
-from qcgen.kernels.scalar.output import output_support, scalar_output
+from qcgen.kernels.scalar.output import certified, output_support, scalar_output
 from qcgen.kernels.scalar.sums import Segment, core_of, large_groups, segments, sums_support, table
 from qcgen.kernels.scalar.window import MAX_RUNS, Window, window
 from qcgen.kernels.text import window_shape
@@ -72,7 +72,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         scratch.append(Scratch(min(prod(g.output), 2) * g.taps, 1))
     support = ("scalar_sums", *sums_support(blocks), "right_shift", *output_support(op, packed))
     access = in_pixels(op, setting, blocks_of(prod(g.output), BLOCK), gathers=True)
-    return Prepared(constants, context, tuple(scratch), support, packed.certificate, access=access)
+    return Prepared(constants, context, tuple(scratch), support, certified(op, packed), access=access)
 
 
 def _image_context(g: ConvGeometry) -> dict[str, object]:

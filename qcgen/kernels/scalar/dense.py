@@ -14,7 +14,7 @@ from qcgen.kernels.scalar.conv import ordered, packed_bytes
 from qcgen.kernels.scalar.cost import DENSE as COSTS
 from qcgen.kernels.scalar.cost import loop_instructions, output_instructions
 from qcgen.kernels.scalar.groups import grouping
-from qcgen.kernels.scalar.output import output_support, scalar_output
+from qcgen.kernels.scalar.output import certified, output_support, scalar_output
 from qcgen.kernels.scalar.sums import Core, Loop, Segment, bytes_of, core_of, loop_of, sums_support
 from qcgen.kernels.unroll import Unrolled, unrolled
 
@@ -53,7 +53,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     support = ("scalar_sums", *called, "right_shift", *output_support(op, packed))
     shifted = (Scratch(g.taps, 1),) if is_shifted else ()
     scratch = shifted if wide else (Scratch(4 * _steps(g.taps).total * _element_words(loop), 4),)
-    return Prepared(_constants(packed, weights, wide), context, scratch, support, packed.certificate)
+    return Prepared(_constants(packed, weights, wide), context, scratch, support, certified(op, packed))
 
 
 def _wide_context(taps: int, core: Core, loop: Loop) -> dict[str, object]:

@@ -10,7 +10,7 @@ from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed, names_of_conv, pack, unsigned_shift
 from qcgen.kernels.reasons import why_no_depthwise, why_taps, why_wraps
-from qcgen.kernels.scalar.output import output_support, scalar_output
+from qcgen.kernels.scalar.output import certified, output_support, scalar_output
 from qcgen.kernels.scalar.planes import Group, Plane, Rows, SteppedAxis, Weight, core, rows_of
 from qcgen.kernels.unroll import unrolled
 
@@ -56,7 +56,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         context,
         (Scratch(planned.plane.bytes, 1),),
         (*multiply, *output_support(op, packed)),
-        packed.certificate,
+        certified(op, packed),
         access=channel_by_channel(op, setting, _units(op.geometry, planned), gathers=True),
     )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv
-from qcgen.kernels.fast_output import FastOutput, fast_output, fast_support
+from qcgen.kernels import fast_output
+from qcgen.kernels.fast_output import FastOutput, fast_support
 from qcgen.kernels.packing import Packed
 
 SCALE = {"high word": "scalar_scale", "split": "scalar_scale_split"}
@@ -11,7 +13,12 @@ SCALE = {"high word": "scalar_scale", "split": "scalar_scale_split"}
 
 def scalar_output(op: Conv, packed: Packed) -> FastOutput:
     """What ``templates/kernels/fast_output.c.jinja`` needs to know of the output step on cores without SIMD."""
-    return fast_output(op, packed, SCALE, "scalar_saturate")
+    return fast_output.fast_output(op, packed, SCALE, "scalar_saturate")
+
+
+def certified(op: Conv, packed: Packed) -> Certificate:
+    """The certificate of a node with this output step."""
+    return fast_output.certified(op, packed, scalar_output(op, packed))
 
 
 def output_support(op: Conv, packed: Packed) -> tuple[str, ...]:

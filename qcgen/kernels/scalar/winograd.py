@@ -13,7 +13,7 @@ from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed, names_of_conv, pack
 from qcgen.kernels.reasons import why_channels_apart, why_groups, why_no_integer_conv
-from qcgen.kernels.scalar.output import output_support, scalar_output
+from qcgen.kernels.scalar.output import certified, output_support, scalar_output
 from qcgen.kernels.unroll import Unrolled, divided, unrolled
 
 WIDTHS = (4, 2, 1)  # output channels at a time, each with the sums of two tiles
@@ -112,7 +112,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     if gathers:
         scratch.append(Scratch(24 * g.in_channels, 1))
     access = in_pixels(op, setting, tiles(g, (2, 4), 1), gathers=True)
-    return Prepared(constants, context, tuple(scratch), output_support(op, packed), packed.certificate, access=access)
+    return Prepared(
+        constants, context, tuple(scratch), output_support(op, packed), certified(op, packed), access=access
+    )
 
 
 COST = {

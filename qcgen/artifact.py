@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from qcgen import certificate
 from qcgen.build import LoadedModel, load
 from qcgen.ir.plan import Plan
 from qcgen.ir.program import Program
@@ -38,12 +39,24 @@ class Artifact:
         options = replace(own.options, simplify=False)
         return report(own, plan(self.program, options, own.prefix, own.model, own.node))
 
-    def write(self, folder: str | os.PathLike[str], *, force: bool = False) -> None:
+    @cached_property
+    def certificate(self) -> str:
+        """The text of NAME.cert.json: every integer that was proved right (docs/certificate.md)."""
+        return certificate.certificate(self.program, self.planned, self.plan, self.files)
+
+    @property
+    def certificate_file(self) -> dict[str, str]:
+        """The certificate by the name of its file."""
+        return {f"{self.plan.prefix}.cert.json": self.certificate}
+
+    def write(self, folder: str | os.PathLike[str], *, certificate: bool = False, force: bool = False) -> None:
         """Writes the files into a folder, which is made if it is missing: all of them or none.
 
-        FileExistsError if a file would be overwritten that qcgen did not generate, unless ``force``.
+        With ``certificate`` NAME.cert.json, too. FileExistsError if a file would be overwritten that qcgen did not
+        generate, unless ``force``.
         """
-        write_files(Path(folder), self.files, force=force)
+        files = {**self.files, **(self.certificate_file if certificate else {})}
+        write_files(Path(folder), files, force=force)
 
     def load(self, flags: tuple[str, ...] = ("-O2",)) -> LoadedModel:
         """Builds the files with the host's C compiler and loads them; ToolMissing if there is no compiler."""

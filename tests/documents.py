@@ -2,7 +2,8 @@
 
 In a ``console`` block a line that starts with "$ " is a command, the lines below it are what it prints. Another block
 whose fence names a file (``c main.c``) is that file, for the commands below it. The blocks of a document share one
-folder, in which the repository's ``tests`` can be reached. Run as a program, this rewrites what the commands print.
+folder, in which the repository's ``tests`` and ``docs`` can be reached. Run as a program, this rewrites what the
+commands print.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def steps(text: str) -> Iterator[Command | File]:
 
 def prepare(folder: Path) -> dict[str, str]:
     """Makes the folder for the commands of a document; returns their environment."""
-    folder.joinpath("tests").symlink_to(ROOT / "tests")
+    for name in ("tests", "docs"):
+        folder.joinpath(name).symlink_to(ROOT / name)
     programs = folder / ".bin"
     programs.mkdir()
     programs.joinpath("qcgen").write_text('#!/bin/sh\nexec python3 -m qcgen "$@"\n')

@@ -18,6 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("model", metavar="MODEL.onnx")
     add_compile_options(parser)
+    parser.add_argument(
+        "--certificate", action="store_true", help="write PREFIX.cert.json, too: what was proved, for others to check"
+    )
     parser.add_argument("--report", action="store_true", help="write the report to PREFIX_report.json, too")
     parser.add_argument("--force", action="store_true", help="overwrite files that qcgen did not generate, too")
 
@@ -32,15 +35,17 @@ def run(args: argparse.Namespace) -> int:
     except ModelRejected as rejection:
         print_rejection(args.model, rejection)
         return 1
-    files = {name: text for artifact in artifacts for name, text in _files(artifact, args.report).items()}
+    files = {name: text for artifact in artifacts for name, text in _files(artifact, args).items()}
     write_files(args.output, files, force=args.force)
     print(_json(artifacts) if args.json else _text(args, artifacts))
     return 0
 
 
-def _files(artifact: Artifact, with_report: bool) -> dict[str, str]:
-    report = {f"{artifact.plan.prefix}_report.json": artifact.report.to_json() + "\n"} if with_report else {}
-    return {**artifact.files, **report}
+def _files(artifact: Artifact, args: argparse.Namespace) -> dict[str, str]:
+    files = dict(artifact.files)
+    if args.report:
+        files[f"{artifact.plan.prefix}_report.json"] = artifact.report.to_json() + "\n"
+    return files | artifact.certificate_file if args.certificate else files
 
 
 def _json(artifacts: list[Artifact]) -> str:
@@ -54,7 +59,7 @@ def _text(args: argparse.Namespace, artifacts: list[Artifact]) -> str:
 
     lines = [node_table([node for artifact in artifacts for node in artifact.report.nodes]), ""]
     for artifact in artifacts:
-        written = ", ".join(printable(str(args.output / name)) for name in _files(artifact, args.report))
+        written = ", ".join(printable(str(args.output / name)) for name in _files(artifact, args))
         lines.append(f"{written}: {summary(artifact.report)}")
         lines += filter(None, [bound(artifact.report), saved(artifact.report)])
     return "\n".join(lines)

@@ -109,7 +109,7 @@ class Certificate:
     requantize: Mapping[str, int] | None = None
     comparisons: int = 0
     word: SumWord | None = field(default=None, repr=False)
-    numbers: Mapping[str, object] = field(default_factory=dict)
+    numbers: Mapping[str, object] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)

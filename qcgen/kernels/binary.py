@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import assert_never
 
 import numpy as np
@@ -52,8 +53,16 @@ def prepare_binary(op: Operator, setting: Setting) -> Prepared:
     }
     constants = [*tables.values(), *_line_tables(line, op, pairs, a_codes, b_codes)]
     support = ("compiler",) if line.form == "table" else ("compiler", "right_shift")
-    certificate = Certificate(None, False, {line.form: 1}, line.comparisons)
+    numbers = _numbers(line, pairs, a_codes, b_codes)
+    certificate = Certificate(None, False, {line.form: 1}, line.comparisons, numbers=numbers)
     return Prepared(tuple(constants), context, (), support, certificate, in_place)
+
+
+def _numbers(line: PairLine, pairs: Pairs, a_codes: Int64s, b_codes: Int64s) -> dict[str, object]:
+    """What the certificate says of the line, by the names of equation (22); a's codes are the outer ones of pairs."""
+    own = {name: value for name, value in asdict(line).items() if name != "comparisons"}
+    values = pairs.codes if line.form == "table" else pairs.codes[line.exceptions]
+    return {"kind": "pairs", "a_codes": a_codes, "b_codes": b_codes, **own, "values": values}
 
 
 def reachable_codes(tensor: Tensor, constants: Mapping[str, Array]) -> Int64s:

@@ -120,7 +120,9 @@ def prepare_requantize(
     """
     stairs = requantize.staircase(meaning, reach.lo, reach.hi)
     fixed = requantize.choose(stairs, narrow="no-wide-product" in features, bits=bits)
-    return replace(_fixed(c_type, meaning, reach, fixed, scale, is_alone), stairs=stairs)
+    epilogue = _fixed(c_type, meaning, reach, fixed, scale, is_alone)
+    certificate = replace(epilogue.certificate, numbers=_numbers(fixed, stairs))
+    return replace(epilogue, stairs=stairs, certificate=certificate)
 
 
 def _raw(op: Conv, reach: Reach) -> Epilogue:
@@ -156,32 +158,34 @@ def _fixed(c_type: str, meaning: Requantize, reach: Reach, fixed: FixedPoint, sc
         texts={p.role: p.meaning.removesuffix(".") for p in parameters if p.role in shared},
     )
     word = SumWord(fixed.bits, fixed.addend)
-    numbers = _numbers(fixed, meaning)
-    certificate = Certificate(reach.bounds, reach.wraps, fixed.forms, fixed.comparisons, word, numbers)
+    certificate = Certificate(reach.bounds, reach.wraps, fixed.forms, fixed.comparisons, word)
     guarded = np.flatnonzero(fixed.guard)
     return Epilogue(output, constants, fixed.addend, guarded, _support(fixed, emulates), certificate)
 
 
-def _numbers(fixed: FixedPoint, meaning: Requantize) -> dict[str, object]:
-    """What the certificate says of the output step, by the names of equation (5)."""
-    line: dict[str, object] = (
-        {}
-        if fixed.arithmetic == "emulated"
-        else {"multiplier": fixed.multiplier, "offset": fixed.offset, "tie_window": fixed.guard}
-    )
-    if fixed.arithmetic == "narrow":
-        line |= {"limit_low": fixed.clamp_low, "limit_high": fixed.clamp_high}
-    return {
+def _numbers(fixed: FixedPoint, stairs: Staircase) -> dict[str, object]:
+    """What the certificate says of the output step, by the names of equations (4) and (5)."""
+    numbers: dict[str, object] = {
+        "kind": "requantize",
+        "accumulator": (stairs.lo, stairs.hi),
+        "y_range": (stairs.first, stairs.last),
         "form": fixed.arithmetic,
         "k": fixed.bits,
         "word": fixed.word,
         "prescale": fixed.prescale,
         "shift": fixed.shift,
-        "low": meaning.low,
-        "high": meaning.high,
+        "low": stairs.requantize.low,
+        "high": stairs.requantize.high,
         "addend": fixed.addend,
-        **line,
     }
+    if fixed.arithmetic != "emulated":
+        numbers |= {"multiplier": fixed.multiplier, "offset": fixed.offset, "tie_window": fixed.guard}
+    if fixed.arithmetic == "narrow":
+        numbers |= {"limit_low": fixed.clamp_low, "limit_high": fixed.clamp_high}
+    if fixed.is_guarded or fixed.arithmetic == "emulated":
+        mantissa, exponent = decompose(stairs.requantize.scale)
+        numbers |= {"mantissa": mantissa, "exponent": exponent - fixed.bits}
+    return numbers
 
 
 def _support(fixed: FixedPoint, emulates: bool) -> tuple[str, ...]:

@@ -34,7 +34,8 @@ def prepare_mean(op: Operator, setting: Setting) -> Prepared:
     prove(bool(abs(start).max() + 255 * op.pixels <= INT32_MAX), "no sum of an image that fits a memory overflows")
     context = names | {"is_float": False, "start": int(start[0]), "output": epilogue.output}
     scratch = (Scratch(4 * _channels(op), 4),) if names["channels_last"] else ()
-    return Prepared(epilogue.constants, context, scratch, ("compiler", *epilogue.support), epilogue.certificate)
+    certificate = replace(epilogue.certificate, numbers={**epilogue.certificate.numbers, "kind": "mean"})
+    return Prepared(epilogue.constants, context, scratch, ("compiler", *epilogue.support), certificate)
 
 
 def reach_of(op: GlobalAveragePool, requantize: Requantize) -> Reach:

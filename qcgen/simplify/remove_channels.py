@@ -51,7 +51,8 @@ def remove_channels(program: Program) -> Program:
     cut = _Cut(channels, keep, dict(program.constants))
     live = (op for op in program.operators if op.y.name not in keep or keep[op.y.name].any())
     operators = tuple(cut.operator(op) for op in live)
-    return replace(program, operators=operators, constants=cut.constants)
+    numbers = {name: program.kept.get(name, np.arange(mask.size))[mask] for name, mask in keep.items()}
+    return replace(program, operators=operators, constants=cut.constants, kept={**program.kept, **numbers})
 
 
 class _Cut:

@@ -86,7 +86,8 @@ class Program:
     """Operators in execution order, every one with a single output, ``y``.
 
     ``inputs`` and ``outputs`` are the caller's tensors in the model's order; ``constants`` holds the elements of
-    operands that are known, by the tensor's name, in the tensor's shape.
+    operands that are known, by the tensor's name, in the tensor's shape. ``kept`` holds, for tensors that have lost
+    channels, those that are left, as the model numbers them, by the tensor's name.
     """
 
     name: str
@@ -95,3 +96,4 @@ class Program:
     operators: Sequence[Operator]
     sha256: str
     constants: Mapping[str, Array] = field(default_factory=dict)
+    kept: Mapping[str, Int64s] = field(default_factory=dict)

@@ -26,7 +26,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     )
     context = {"walk": walk, "x_type": op.x.dtype.c, "y_type": op.y.dtype.c, "first_code": -low}
     in_place = (0,) if "x" in walk.same_places else ()
-    return Prepared((constants,), context, (), ("compiler",), Certificate(), in_place)
+    certificate = Certificate(numbers={"kind": "table", "values": op.table})
+    return Prepared((constants,), context, (), ("compiler",), certificate, in_place)
 
 
 LOOKUP_COST = Estimate(prepare, lookup_terms, FIGURES["portable/lookup"])

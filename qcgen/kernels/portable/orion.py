@@ -66,7 +66,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "x_codes": _spacing_of_x(op),
         "w_codes": codes,
     }
-    certificate = Certificate(reachable(op), False, {"staircase": g.out_channels}, certify(op, steps))
+    numbers = {"kind": "staircase", "accumulator": reachable(op), "thresholds": steps}
+    certificate = Certificate(reachable(op), False, {"staircase": g.out_channels}, certify(op, steps), numbers=numbers)
     scratch = Scratch(g.taps * tap_bytes, tap_bytes)
     return Prepared(constants, context, (scratch,), (), certificate)
 

@@ -107,7 +107,10 @@ def _prepare_quantized(op: AveragePool, names: dict[str, object], setting: Setti
     scratch = (Scratch(4 * _run(g, setting), 4),) if is_guarded else ()
     support = ("compiler",) + ("right_shift",) * has_inside + ("soft_float_add", "soft_float") * emulates
     form = "emulated" if not has_inside else "line" if line.guard is None else "tie window"
-    certificate = Certificate(line.sums, False, {form: 1}, line.comparisons)
+    numbers: dict[str, object] = {"kind": "window mean", "form": form, "accumulator": line.sums}
+    if has_inside:
+        numbers |= {"slope": line.slope, "offset": line.offset, "shift": line.shift, "guard": line.guard}
+    certificate = Certificate(line.sums, False, {form: 1}, line.comparisons, numbers=numbers)
     constants = _emulation_tables(op, x_by, counts_taps) if emulates else ()
     return Prepared(constants, context | _row_enumerators(context), scratch, support, certificate)
 

@@ -39,7 +39,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "factor": int(op.factor),
         "bits": int(op.factor).bit_length(),
     }
-    return Prepared(constants, context, (), ("soft_float_add",), Certificate(), _in_place(op.x, setting))
+    certificate = Certificate(numbers={"kind": "softmax", "exponentials": _words(op.table), "factor": int(op.factor)})
+    return Prepared(constants, context, (), ("soft_float_add",), certificate, _in_place(op.x, setting))
 
 
 def prepare_float(op: Operator, setting: Setting) -> Prepared:

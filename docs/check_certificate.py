@@ -1,0 +1,666 @@
+"""Checks a certificate of qcgen against its model, from the formulas in quantization.md alone.
+
+    python check_certificate.py MODEL.onnx NAME.cert.json [folder of the C files]
+
+Nothing of qcgen is used: this walks through the model, finds what every tensor can hold and what every quantized
+operator computes, and then compares the certificate's integers with that, at both sides of every step. It ends with
+status 0 and the number of points compared, or with status 1 and what is wrong. certificate.md describes the file.
+"""
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+f32, INT32 = np.float32, (-(2**31), 2**31 - 1)
+MOVES = "Reshape Flatten Squeeze Unsqueeze Identity Transpose Concat Slice Split Pad Resize".split()
+
+
+def run(node, inputs):
+    """What a node of ONNX's own makes of arrays, None for what it does not read."""
+    return ReferenceEvaluator(node).run(None, {name: x for name, x in zip(node.input, inputs) if name})
+
+
+def attributes(node):
+    return {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+
+
+class Wrong(Exception):
+    """The certificate, or the model, is not what this program can confirm."""
+
+
+class InFloat(Exception):
+    """An operator between DequantizeLinear and QuantizeLinear is computed in float: any code may come of it."""
+
+
+def need(holds, what):
+    if not np.all(holds):
+        raise Wrong(what)
+
+
+# ---- the formulas ----
+
+
+def requantize(acc, scale, zero, low, high):  # (1)
+    return np.rint(np.clip(acc.astype(f32) * scale, f32(low - zero), f32(high - zero))).astype(np.int64) + zero
+
+
+def quantize(x, scale, zero, low, high):  # (9)
+    return np.rint(np.clip(f32(x) / f32(scale), f32(low - zero), f32(high - zero))).astype(np.int64) + zero
+
+
+def fma(a, b, c):  # (8): the sum is rounded to odd in float64, so that the rounding to float32 is the only one
+    product, c = np.float64(a) * np.float64(b), np.float64(c)
+    total = np.asarray(product + c)
+    part = total - product
+    lost = (product - (total - part)) + (c - part)
+    beside = np.nextafter(total, np.where(lost > 0, np.inf, -np.inf))
+    return np.where((lost != 0) & (total.view(np.int64) % 2 == 0), beside, total).astype(f32)
+
+
+def add(a, b, a_by, b_by, y_by, low, high):  # (11), (12)
+    r_a, r_b = f32(a_by[0]) / f32(y_by[0]), f32(b_by[0]) / f32(y_by[0])
+    constant = f32(y_by[1]) - fma(r_a, a_by[1], r_b * f32(b_by[1]))
+    return np.clip(np.rint(fma(a, r_a, fma(b, r_b, constant))), low, high).astype(np.int64)
+
+
+def multiply(a, b, a_by, b_by, y_by, low, high):  # (13)
+    ratio = f32(a_by[0]) * f32(b_by[0]) / f32(y_by[0])
+    value = f32((a - a_by[1]) * (b - b_by[1])) * ratio + f32(y_by[1])
+    return np.clip(np.rint(value), low, high).astype(np.int64)
+
+
+def mean(total, count, y_by, low, high):  # the end of (15)
+    return np.clip(np.rint(total / f32(count) / f32(y_by[0]) + f32(y_by[1])), low, high).astype(np.int64)
+
+
+def rational(x, bound, p, q):  # x p(x^2) / q(x^2) with x clamped, Horner's rule with fma
+    x = np.clip(x, f32(-bound), f32(bound))
+    top, bottom = np.full_like(x, p[0]), np.full_like(x, q[0])
+    for c in p[1:]:
+        top = fma(top, x * x, f32(c))
+    for c in q[1:]:
+        bottom = fma(bottom, x * x, f32(c))
+    return top * x / bottom
+
+
+def logistic(x):  # (19)
+    p = (4.37031012579801e-11, 1.15627324459942e-07, 6.08574864600143e-05, 8.51377133304701e-03, 2.48287947061529e-01)
+    q = (6.10247389755681e-13, 5.76102136993427e-09, 6.29106785017040e-06, 1.70198817374094e-03, 1.16817656904453e-01)
+    return np.maximum(rational(x, 18, p, (*q, 9.93151921023180e-01)) + f32(0.5), f32(0))
+
+
+def tanh(x):  # (25)
+    p = (-2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11, 5.12229709037114e-08, 1.48572235717979e-05)
+    q = (1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03, 4.89352518554385e-03)
+    return rational(x, 9, (*p, 6.37261928875436e-04, 4.89352455891786e-03), q)
+
+
+def hard_sigmoid(x, a):  # (29)
+    return np.clip(f32(a.get("alpha", 0.2)) * x + f32(a.get("beta", 0.5)), f32(0), f32(1))
+
+
+POINTWISE = {
+    "Relu": lambda x, _: np.maximum(x, f32(0)),
+    "LeakyRelu": lambda x, a: np.where(x >= 0, x, f32(a.get("alpha", 0.01)) * x),  # (20)
+    "Sigmoid": lambda x, _: logistic(x),
+    "Tanh": lambda x, _: tanh(x),
+    "HardSigmoid": hard_sigmoid,
+    "HardSwish": lambda x, _: x * hard_sigmoid(x, {"alpha": 1 / 6}),  # (30)
+}
+
+
+# ---- output steps: equations (5) and (6) ----
+
+
+def check_step(e, scale, zero, lo, hi):
+    """Compares the integers of an output step with (1) at both sides of all its steps; returns the points."""
+    low, high, s = e["low"], e["high"], e["shift"]
+    roles = ("addend", "multiplier", "offset", "tie_window")
+    numbers = {role: np.array(e[role])[:, None] for role in roles if role in e}
+    need([v.shape == (len(lo), 1) for v in numbers.values()], "every channel has its numbers")
+    lo, hi, scale = lo[:, None], hi[:, None], np.asarray(scale, f32).reshape(-1, 1)
+    codes = np.arange(low + 1, high + 1)
+    below, above = lo - 1 + 0 * codes, hi + 1 + 0 * codes
+    while (above - below > 1).any():  # thresholds, by bisection on (1)
+        middle = (below + above) >> 1
+        reached = requantize(middle, scale, zero, low, high) >= codes
+        below, above = np.where(reached, below, middle), np.where(reached, middle, above)
+    points = np.clip(np.concatenate([lo, hi, above, above - 1], axis=1), lo, hi)
+    want = requantize(points, scale, zero, low, high)
+    if "mantissa" in e:
+        exact = np.ldexp(np.float64(e["mantissa"]), np.array(e["exponent"]) + e["k"])
+        need(exact == np.broadcast_to(scale[:, 0], exact.shape), "the scale is mantissa * 2^exponent")
+    need(e["word"] == 32 - e["k"] * (e["form"] == "high word") or e["form"] == "split", "word")
+    need(e["form"] in ("high word", "emulated") or e["k"] == 0, "k")
+    need(e["form"] == "wide" or e["prescale"] == 0, "prescale")
+    a = (points << e["k"]) + numbers["addend"]
+    need((INT32[0] <= a) & (a <= INT32[1]), "accumulators stay within int32")
+    if e["form"] == "emulated":
+        return points.size  # by (4), which is (1)
+    m, offset, window = numbers["multiplier"], numbers["offset"], numbers["tie_window"]
+    product = a.astype(object) * m  # Python's integers: nothing wraps
+    need((m >= 0) & (m < 2**31) & (window >= 0) & (s >= 0) & (s < 31), "the numbers fit their tables")
+    if e["form"] == "high word":
+        h, parts = (product >> 32) + offset, [offset]
+    elif e["form"] == "split":
+        upper, lower = m >> e["word"], m & ((1 << e["word"]) - 1)
+        h, parts = a * upper + (a * lower >> e["word"]) + offset, [a * upper, a * lower, offset]
+    elif e["form"] == "wide":
+        need(np.abs(product + offset) < 2**63, "products stay within int64")
+        h, parts = (product + offset) >> e["prescale"], []
+    else:
+        need(e["form"] == "narrow", "the form is known")
+        product = np.clip(a, np.array(e["limit_low"])[:, None], np.array(e["limit_high"])[:, None]) * m
+        h, parts = product + offset, [product, offset]
+    for part in (h, *parts):
+        need((INT32[0] <= part) & (part <= INT32[1]), "everything stays within int32")
+    h = h.astype(np.int64)
+    # How far h is on the wrong side of the step below its code, or of the one above.
+    short = np.where(want > low, (want << s) - h, 0).max(axis=1, initial=0)
+    beyond = np.where(want < high, h - ((want + 1) << s) + 1, 0).max(axis=1, initial=0)
+    guard = window[:, 0]
+    always = guard >= max(1, 1 << max(s - 1, 0))
+    need((np.maximum(short, beyond) <= guard) | always, "the line is exact outside its tie windows")
+    if "fast" in e:
+        check_fast(e["fast"], e, h - offset, want, guard > 0, short, beyond)
+    return points.size
+
+
+def check_fast(f, e, h, want, guarded, short, beyond):
+    """The same step in the form that kernels for one machine compile."""
+    s = e["shift"]
+    h = h + np.array(f["offset"])[:, None]
+    codes = np.clip((np.clip(h, f["least"], f["most"]) + f["half"]) >> s, f["low"], f["high"])
+
+    def is_near(h):
+        if f["near"]:
+            return ((h + f["near"]) & f["mask"]) == 0
+        return np.abs(((h << (32 - s)) + 2**31) % 2**32 - 2**31) >= f["limit"]
+
+    need((INT32[0] <= h) & (h + f["near"] <= INT32[1]), "the fast step stays within int32")
+    need((codes == want)[~guarded], "the fast step is exact")
+    if guarded.any() and (f["near"] or f["limit"]):
+        need(((codes == want) | is_near(h))[guarded], "the fast step is exact or leaves it to the exact one")
+        missed = np.arange(-short[guarded].max(), beyond[guarded].max()) - f["half"]
+        need(is_near(missed) & (missed.size < 2**s) & (f["mask"] < 2**s), "its test finds all that the line misses")
+
+
+# ---- the model ----
+
+
+class Codes:
+    """What a tensor's elements can be, arrays of its shape, the bounds of its type, and what the codes mean."""
+
+    def __init__(self, lo, hi, bounds, scale=None, zero=0):
+        self.lo, self.hi, self.bounds, self.scale, self.zero = lo, hi, bounds, scale, zero
+
+    def but(self, lo, hi):
+        return Codes(lo, hi, self.bounds, self.scale, self.zero)
+
+    @property
+    def by(self):
+        return self.scale, self.zero
+
+    @property
+    def all(self):
+        return np.unique(self.lo) if self.lo is self.hi else np.arange(self.bounds[0], self.bounds[1] + 1)
+
+
+def taps(x, kernel, a, fill):
+    """What each tap of a window reads of x (N, C, ...), windows in the order of the output."""
+    n, size = len(kernel), x.shape[2:]
+    strides, dilations = a.get("strides", [1] * n), a.get("dilations", [1] * n)
+    extents = [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]
+    pads, auto = list(a.get("pads", [0] * 2 * n)), a.get("auto_pad", b"NOTSET")
+    if auto.startswith(b"SAME"):
+        total = [max(0, (-(-i // s) - 1) * s + e - i) for i, s, e in zip(size, strides, extents)]
+        begin = [(t + (auto == b"SAME_LOWER")) // 2 for t in total]
+        pads = [*begin, *(t - b for t, b in zip(total, begin))]
+    up = a.get("ceil_mode", 0)
+    places = [i + b + e - x for i, b, e, x in zip(size, pads[:n], pads[n:], extents)]
+    out = [min(-(-p // s) if up else p // s, (i + b - 1) // s) + 1 for p, s, i, b in zip(places, strides, size, pads)]
+    ends = [max((o - 1) * s + e - i - b, 0) for o, s, e, i, b in zip(out, strides, extents, size, pads)]
+    x = np.pad(x, [(0, 0), (0, 0), *zip(pads[:n], ends)], constant_values=fill)
+    for tap in np.ndindex(*kernel):
+        first = [t * d for t, d in zip(tap, dilations)]
+        yield x[(slice(None), slice(None), *(slice(f, f + (o - 1) * s + 1, s) for f, o, s in zip(first, out, strides)))]
+
+
+class Model:
+    """Walks through a model, and compares each entry of the certificate with what it finds."""
+
+    def __init__(self, path, entries, in_float):
+        proto, self.in_float = onnx.load(path), set(in_float)
+        self.types = {v.name: v for v in [*onnx.shape_inference.infer_shapes(proto, data_prop=True).graph.value_info]}
+        self.types |= {v.name: v for v in [*proto.graph.input, *proto.graph.output]}
+        self.constants = {i.name: numpy_helper.to_array(i) for i in proto.graph.initializer}
+        self.nodes, self.outputs = proto.graph.node, {v.name for v in proto.graph.output}
+        self.made = {name: node for node in self.nodes for name in node.output}
+        self.read = {name: [n for n in self.nodes if name in n.input] for node in self.nodes for name in node.output}
+        self.names = unique_names(self.nodes)
+        self.entries = {e["node"]: e for e in entries}
+        need(len(self.entries) == len(entries), "every node has one entry")
+        self.codes, self.points = {}, 0
+        for value in proto.graph.input:
+            if value.name not in self.constants and value.type.tensor_type.elem_type in (2, 3):
+                bounds = (0, 255) if value.type.tensor_type.elem_type == 2 else (-128, 127)
+                self.codes[value.name] = Codes(*(np.full(self.shape(value.name), b) for b in bounds), bounds)
+
+    def shape(self, name):
+        return [d.dim_value or 1 for d in self.types[name].type.tensor_type.shape.dim]
+
+    def value(self, node, i, default=None):
+        return self.constants[node.input[i]] if i < len(node.input) and node.input[i] else default
+
+    def coded(self, name, scale=None, zero=None):
+        """The codes of a tensor, constant or not; None if it has none."""
+        if name in self.constants and self.constants[name].dtype.kind in "iu":
+            array = self.constants[name].astype(np.int64)
+            info = np.iinfo(self.constants[name].dtype)
+            self.codes[name] = Codes(array, array, (info.min, info.max))
+        c = self.codes.get(name)
+        return c if c is None or scale is None else Codes(c.lo, c.hi, c.bounds, scale, zero)
+
+    def operand(self, node, i):
+        """The codes of a quantized operator's input, whose scale and zero point follow it."""
+        scale, zero = self.value(node, i + 1), self.value(node, i + 2, np.int64(0))
+        return self.coded(node.input[i], scale.reshape(-1)[0] if scale.size == 1 else scale, int(zero.reshape(-1)[0]))
+
+    def walk(self):
+        for node in self.nodes:
+            a = attributes(node)
+            op, first = node.op_type, node.input[0] if node.input else ""
+            if op == "Constant" or (op != "DequantizeLinear" and all(i in self.constants for i in node.input if i)):
+                self.constants |= zip(node.output, run(node, [self.value(node, i) for i in range(len(node.input))]))
+            elif op == "DequantizeLinear":
+                scale, zero = self.value(node, 1), self.value(node, 2, np.int64(0))
+                self.codes[node.output[0]] = self.coded(first, scale, zero.astype(np.int64))
+            elif op == "QuantizeLinear":
+                self.quantized(node)
+            elif op.startswith("Q"):
+                y = 7 if op == "QGemm" else 6 if len(node.input) > 6 else 3
+                scale, zero = self.value(node, y), self.value(node, y + 1, np.uint8(0)).reshape(-1)[0]
+                bounds = np.iinfo(zero.dtype).min, np.iinfo(zero.dtype).max
+                x = [self.operand(node, i) for i in ((0, 3) if y > 3 else (0,))]
+                bias = self.value(node, 6 if op == "QGemm" else 8) if op in ("QGemm", "QLinearConv") else None
+                zeros = self.value(node, 5).astype(np.int64) if y > 3 else None
+                kind = {"QGemm": "Gemm", "QLinearMatMul": "MatMul"}.get(op, op.removeprefix("QLinear"))
+                by = (f32(scale.reshape(-1)[0]), int(zero), *map(int, bounds))
+                lo, hi = self.operator(node, kind, a, x, zeros, lambda _, b=bias: b, by)
+                self.codes[node.output[0]] = Codes(lo, hi, by[2:])
+            elif first in self.codes and (op in MOVES or op in ("Relu", "Clip", "MaxPool")):
+                self.moved(node, a)
+        for name in self.entries:
+            raise Wrong(f"{name}: the model has no such quantized node")
+
+    def moved(self, node, a):
+        """What only moves codes, or keeps some of them."""
+        x, op = self.codes[node.input[0]], node.op_type
+        if op in ("Relu", "Clip"):
+            low, high = self.clip(node, a, (x.scale, x.zero, *x.bounds))
+            results = [[np.clip(end, low, high)] for end in (x.lo, x.hi)]
+        elif op == "MaxPool":
+            lowest = x.bounds[0]
+            results = [[np.max(list(taps(end, a["kernel_shape"], a, lowest)), axis=0)] for end in (x.lo, x.hi)]
+        else:
+            parts = [self.coded(name) if name and name not in self.constants else None for name in node.input]
+            others = [None if part else self.value(node, i) for i, part in enumerate(parts)]
+            if op == "Pad" and x.scale is not None:
+                fill = quantize(others[2] if others[2:] and others[2] is not None else 0, *x.by, *x.bounds)
+                node.input[2:] = ["filled"]
+                others[2:] = [fill]
+            results = [
+                run(node, [getattr(p, end) if p else o for p, o in zip([*parts, None], others)]) for end in ("lo", "hi")
+            ]
+        for name, lo, hi in zip(node.output, *results):
+            self.codes[name] = x.but(lo, hi)
+
+    def clip(self, node, a, by):
+        """The codes at which Relu or Clip stops, of floats that are quantized so, or of codes."""
+        scale, zero, low, high = by
+        ends = (
+            [0, None]
+            if node.op_type == "Relu"
+            else [self.value(node, 1, a.get("min")), self.value(node, 2, a.get("max"))]
+        )
+        low, high = (
+            b if end is None else int(end) if scale is None else int(quantize(end, scale, zero, *by[2:]))
+            for b, end in zip((low, high), ends)
+        )
+        return low, high
+
+    def function(self, name):
+        """(source, its codes' values): a float tensor as a function of one tensor of codes, element by element."""
+        node = self.made.get(name)
+        if node is not None and (node.op_type in POINTWISE or node.op_type == "Clip"):
+            found = self.function(node.input[0])
+            if found is None:
+                return None
+            if node.op_type == "Clip":
+                ends = self.value(node, 1), self.value(node, 2)
+                return found[0], np.clip(found[1], *ends)
+            return found[0], POINTWISE[node.op_type](found[1], attributes(node))
+        c = self.codes.get(name)
+        if c is None or c.scale is None:
+            return None
+        return c, (np.arange(c.bounds[0], c.bounds[1] + 1) - c.zero).astype(f32) * f32(c.scale)
+
+    def quantized(self, node):
+        """QuantizeLinear: of a function of one tensor, of a quantized operator written in floats, or of floats."""
+        zero = self.value(node, 2, np.uint8(0)).reshape(-1)[0]
+        bounds = int(np.iinfo(zero.dtype).min), int(np.iinfo(zero.dtype).max)
+        by = (f32(self.value(node, 1).reshape(-1)[0]), int(zero), *bounds)
+        made = self.made.get(node.input[0])
+        is_operator = made is not None and made.op_type in ("Sigmoid", "LeakyRelu") and made.input[0] in self.codes
+        found = None if is_operator else self.function(node.input[0])
+        if found:
+            x, table = found[0], quantize(found[1], *by)
+            lo, hi = self.table(node, x, table, x.by == by[:2] and x.bounds == bounds)
+        else:
+            name, path = node.input[0], []
+            while name in self.made and self.made[name].op_type in (*MOVES, "Relu", "Clip"):
+                path.append(self.made[name])
+                name = path[-1].input[0]
+            try:
+                lo, hi = self.fused(name, path[::-1], by)
+            except InFloat:
+                lo, hi = (np.full(self.shape(node.output[0]), b) for b in bounds)
+        self.codes[node.output[0]] = Codes(lo, hi, bounds)
+
+    def fused(self, name, path, by):
+        """The codes behind a quantized operator that is written in floats, and what moves or clamps its output."""
+        node = self.made.get(name)
+        x = [self.coded(i) for i in node.input] if node is not None else []
+        if not x or x[0] is None:
+            raise InFloat
+        for clip in path:
+            if clip.op_type not in MOVES:
+                by = (*by[:2], *self.clip(clip, attributes(clip), by))
+        kind = {"ReduceMean": "GlobalAveragePool"}.get(node.op_type, node.op_type)
+        zeros = x[1].zero if len(x) > 1 and x[1] is not None else None
+        lo, hi = self.operator(node, kind, attributes(node), x, zeros, lambda scale: self.bias(node, scale), by)
+        if node.op_type == "ReduceMean" and not attributes(node).get("keepdims", 1):
+            lo, hi = (v.reshape(v.shape[:2]) for v in (lo, hi))
+        for move in path:
+            if move.op_type in MOVES:
+                others = [self.constants.get(i) for i in move.input[1:]]
+                lo, hi = (run(move, [v, *others])[0] for v in (lo, hi))
+        return lo, hi
+
+    def bias(self, node, scale):
+        """The integer bias of a convolution or product whose bias is given in floats, or in codes of another scale."""
+        if len(node.input) < 3 or not node.input[2]:
+            return None
+        c = self.coded(node.input[2])
+        if c is None:
+            return np.rint(self.constants[node.input[2]] / scale).astype(np.int64)
+        if c.bounds[1] == 2**31 - 1 and np.allclose(c.scale, scale, rtol=1e-2, atol=1e-6):
+            return c.lo
+        return np.rint((c.lo - c.zero) * np.float64(c.scale) / scale.astype(np.float64)).astype(np.int64)
+
+    # ---- operators: the codes that they can write, and the entry of each ----
+
+    def entry(self, node, kind, lo, hi):
+        """The entry of a node; None if it needs none: computed in float, its output constant, or read by nobody."""
+        name = self.names[id(node)]
+        if name in self.in_float:
+            raise InFloat
+        if name not in self.entries:
+            unread = not any(self.read.get(o) or o in self.outputs for o in node.output)
+            need(unread or (lo == hi).all(), f"{name}: an entry is missing")
+            return None
+        e = self.entries.pop(name)
+        need(e["kind"] == kind, f"{name}: its kind is {kind}")
+        return e
+
+    def table(self, node, x, table, may_clamp):
+        first, span = x.bounds[0], np.unique(np.stack([x.lo, x.hi]).reshape(2, -1), axis=1)
+        parts = {(low, high): table[low - first : high - first + 1] for low, high in span.T}
+        ends = {pair: (part.min(), part.max()) for pair, part in parts.items()}
+        pairs = np.array([ends[pair] for pair in zip(x.lo.ravel(), x.hi.ravel())]).T.reshape(2, *x.lo.shape)
+        codes = np.arange(first, x.bounds[1] + 1)
+        if may_clamp and (np.clip(codes, table.min(), table.max()) == table).all():
+            return pairs  # no table: codes are kept, or clamped
+        e = self.entry(node, "table", *pairs)
+        if e:
+            need(np.array_equal(e["values"], table), f"{e['node']}: values are those of the function")
+            self.points += 256
+        return pairs
+
+    def operator(self, node, kind, a, x, w_zero, bias, y):
+        scale, zero, low, high = y
+        if kind in ("Conv", "Gemm", "MatMul"):
+            return self.linear(node, kind, a, *x[:2], w_zero, bias, y)
+        if kind in ("Add", "Mul"):
+            return self.pairs(node, add if kind == "Add" else multiply, *x, y)
+        if kind == "GlobalAveragePool":
+            axis = -1 if a.get("channels_last") else 1
+            axes = tuple(i for i in range(1, x[0].lo.ndim) if i != axis % x[0].lo.ndim)
+            pixels = int(np.prod([x[0].lo.shape[i] for i in axes]))
+            by = f32(x[0].scale) / (f32(scale) * f32(pixels))  # (14)
+            lo, hi = ((v - x[0].zero).sum(axis=axes, keepdims=True) for v in (x[0].lo, x[0].hi))
+            ends = [requantize(v, by, zero, low, high) for v in (lo, hi)]
+            e = self.entry(node, "mean", *ends)
+            if e:
+                self.step(e, np.array([by]), y, np.array([lo.min()]), np.array([hi.max()]))
+            return ends
+        if kind == "AveragePool":
+            return self.window_mean(node, a, x[0], y)
+        if kind == "Softmax":
+            ends = np.full_like(x[0].lo, min(max(zero, low), high)), np.full_like(x[0].lo, high)
+            e = self.entry(node, "softmax", *ends)
+            if e:
+                length, unit = x[0].lo.shape[a.get("axis", -1)], np.float64(x[0].scale)
+                largest = np.float64(np.finfo(f32).max / f32(length))
+                shift = max(0.0, np.float64(f32(np.log(largest))) - 5) / unit
+                table = np.exp((np.arange(-255, 1) + shift) * unit).astype(f32)  # (16)
+                need(np.array_equal(e["exponentials"], table.view(np.uint32)), f"{e['node']}: the exponentials")
+                need(e["factor"] == np.floor(f32(1) / f32(scale)), f"{e['node']}: the factor")  # (17)
+                self.points += 256
+            return ends
+        if kind in ("Sigmoid", "LeakyRelu"):
+            values = (np.arange(x[0].bounds[0], x[0].bounds[1] + 1) - x[0].zero).astype(f32) * f32(x[0].scale)
+            values = POINTWISE[kind](values, a)
+            return self.table(node, x[0], quantize(values, *y), False)
+        raise Wrong(f"{node.op_type}: this program does not know the operator")
+
+    def linear(self, node, kind, a, x, w, w_zero, bias, y):
+        """Convolutions and products of matrices: (2) and (3)."""
+        last = kind != "Conv" or a.get("channels_last")
+        weights, group = w.lo, a.get("group", 1)
+        if kind != "Conv" and not a.get("transB"):
+            weights = weights.T
+        weights = (weights - np.reshape(w_zero, [-1] + [1] * (weights.ndim - 1))).astype(np.float64)
+        x_scale = f32(x.scale) * f32(a["alpha"]) if a.get("alpha", 1.0) != 1.0 else f32(x.scale)
+        unit = x_scale * np.asarray(w.scale, f32).reshape(-1)
+        given, size = bias(unit), len(weights)
+        given = np.zeros(size, np.int64) if given is None else np.broadcast_to(given.reshape(-1), size).astype(np.int64)
+        ends = [np.moveaxis(v - x.zero, -1, 1) if last else v - x.zero for v in (x.lo, x.hi)]
+        if kind != "Conv":
+            ends = [(v.reshape(-1, v.shape[-1]) if v.ndim > 2 else v) for v in (x.lo - x.zero, x.hi - x.zero)]
+        total = [0, 0]
+        split = weights.reshape(group, size // group, weights.shape[1], -1)
+        for t, (low, high) in enumerate(zip(*(taps(v, weights.shape[2:], a, 0) for v in ends))):
+            low, high = (v.reshape(len(v), group, v.shape[1] // group, -1).astype(np.float64) for v in (low, high))
+            up, down = np.maximum(split[..., t], 0), np.minimum(split[..., t], 0)
+            total = [total[0] + up @ low + down @ high, total[1] + up @ high + down @ low]
+        lo, hi = (v.reshape(len(v), size, -1).astype(np.int64) + given[:, None] for v in total)
+        lo, hi = lo.min(axis=(0, 2)), hi.max(axis=(0, 2))
+        outside = (lo < INT32[0]) | (hi > INT32[1])
+        lo, hi = np.where(outside, INT32[0], lo), np.where(outside, INT32[1], hi)
+        scale = np.broadcast_to(unit / f32(y[0]), size)
+        codes = [requantize(v, scale, *y[1:]) for v in (lo, hi)]
+        e = self.entry(node, "requantize", *codes)
+        if e:
+            seen = [np.moveaxis(v, -1 if last else 1, 0).reshape(v.shape[-1 if last else 1], -1) for v in (x.lo, x.hi)]
+            claimed = np.array(e["x_range"])
+            need(claimed.shape == (2, len(seen[0])), f"{e['node']}: x_range has the input's channels")
+            low, high = seen[0].min(axis=1), seen[1].max(axis=1)
+            if any(n.op_type == "Pad" for n in self.nodes):  # it may have become pads, which add nothing to a sum
+                claimed = np.minimum(claimed[0], x.zero), np.maximum(claimed[1], x.zero)
+            need((claimed[0] <= low) & (high <= claimed[1]), f"{e['node']}: x_range")
+            kept = np.array(e["channels"])
+            need((np.diff(kept) > 0).all() and kept[0] >= 0 and kept[-1] < size, f"{e['node']}: channels")
+            self.step(e, scale[kept], y, lo[kept], hi[kept])
+        if kind != "Conv":
+            return [np.broadcast_to(v, (*x.lo.shape[:-1], size)) for v in codes]
+        place = list(next(taps(ends[0][:, :1], weights.shape[2:], a, 0)).shape)
+        place[1] = size
+        spread = [np.broadcast_to(v.reshape(-1, *[1] * (len(place) - 2)), place) for v in codes]
+        return [np.moveaxis(v, 1, -1) if last else v for v in spread]
+
+    def step(self, e, scale, y, lo, hi):
+        """An output step: its interval, its bounds, its integers."""
+        claimed = [np.array(v) for v in e["accumulator"]]
+        need([v.shape == lo.shape for v in claimed], f"{e['node']}: accumulator has the kept channels")
+        need((claimed[0] <= lo) & (hi <= claimed[1]), f"{e['node']}: accumulators lie within the interval")
+        need((e["low"], e["high"]) in (y[2:], self.ahead(e["node"], y)), f"{e['node']}: low and high")
+        ends = [requantize(v, scale, y[1], e["low"], e["high"]) for v in claimed]
+        need(np.array_equal(ends, e["y_range"]), f"{e['node']}: y_range")
+        try:
+            self.points += check_step(e, scale, y[1], *claimed)
+        except Wrong as wrong:
+            raise Wrong(f"{e['node']}: {wrong}") from None
+
+    def ahead(self, name, y):
+        """The bounds of an output that is clamped before anything else is done to it."""
+        [node] = [n for n in self.nodes if self.names[id(n)] == name]
+        low, high, scale = y[2], y[3], None
+        while len(self.read.get(node.output[0], [])) == 1:
+            [node] = self.read[node.output[0]]
+            if node.op_type in ("Relu", "Clip"):
+                a = attributes(node)
+                ends = self.clip(node, a, (scale, *y[1:]))
+                low, high = max(low, ends[0]), min(high, ends[1])
+            elif node.op_type == "DequantizeLinear":
+                scale = y[0]
+            elif node.op_type not in (*MOVES, "QuantizeLinear"):
+                break
+        return low, high
+
+    def pairs(self, node, function, a, b, y):
+        """Sums and products: (22) at every pair of codes."""
+        shapes = [(1,) * (max(a.lo.ndim, b.lo.ndim) - v.lo.ndim) + v.lo.shape for v in (a, b)]
+        inner = [pair for pair in zip(*shapes) if max(pair) > 1][-1:]
+        if inner and inner[0][0] == 1 and function is add:
+            a, b = b, a
+        corners = [function(u, v, a.by, b.by, y[:2], *y[2:]) for u in (a.lo, a.hi) for v in (b.lo, b.hi)]
+        ends = np.minimum.reduce(corners), np.maximum.reduce(corners)
+        e = self.entry(node, "pairs", *ends)
+        if not e:
+            return ends
+        name = e["node"]
+        need(np.isin(a.all, e["a_codes"]).all() and np.isin(b.all, e["b_codes"]).all(), f"{name}: a_codes, b_codes")
+        p, q = (v.ravel() for v in np.meshgrid(e["a_codes"], e["b_codes"], indexing="ij"))
+        want = function(p, q, a.by, b.by, y[:2], *y[2:])
+        self.points += want.size
+        if e["form"] == "table":
+            need(np.array_equal(e["values"], want), f"{name}: values")
+            return ends
+        terms = [p, q] if function is add else [(p - a.zero) * (q - b.zero)]
+        need(len(e["slopes"]) == len(e["fine_slopes"]) == len(terms), f"{name}: slopes")
+        window, s, mask = e["window"] or 0, e["shift"], (1 << e["shift"]) - 1
+        fine = sum(t * m for t, m in zip(terms, e["fine_slopes"])) + e["fine_offset"]
+        h = sum(t * m for t, m in zip(terms, e["slopes"])) + e["offset"] + (fine >> e["fine_shift"]) + window
+        most = sum(np.abs(t).max() * abs(m) for t, m in zip(terms, e["slopes"])) + abs(e["offset"]) + (1 << s)
+        rest = sum(np.abs(t).max() * abs(m) for t, m in zip(terms, e["fine_slopes"])) + abs(e["fine_offset"])
+        most += (rest >> e["fine_shift"]) + 1 + 2 * window
+        need(rest < 2**31 and most < 2**31, f"{name}: int32 holds all sums")
+        codes = h >> s
+        if e["window"] is not None:
+            codes = codes - (codes & 1 & ((h & mask) <= 2 * window))
+        codes = np.clip(codes, *y[2:])
+        apart = np.abs(((h + (1 << s >> 1)) & mask) - (1 << s >> 1))
+        need(apart[e["exceptions"]] <= e["exception_window"], f"{name}: exceptions lie next to a step")
+        need(len(e["exceptions"]) == len(e["values"]), f"{name}: values")
+        codes[e["exceptions"]] = e["values"]
+        need(codes == want, f"{name}: every pair of codes gives the output's code")
+        return ends
+
+    def window_mean(self, node, a, x, y):
+        """Means of windows: (15), (21) and (23)."""
+        last, kernel = a.get("channels_last"), a["kernel_shape"]
+        ends = [np.moveaxis(v, -1, 1) if last else v for v in (x.lo, x.hi)]
+        ones = list(taps(np.ones(ends[0].shape), kernel, a, 1.0 if a.get("count_include_pad") else 0.0))
+        totals = [np.zeros(ones[0].shape, f32) for _ in ends]
+        for parts in zip(*(taps(v - x.zero, kernel, a, 0) for v in ends)):
+            totals = [total + part.astype(f32) * f32(x.scale) for total, part in zip(totals, parts)]
+        codes = [mean(total, sum(ones), y[:2], *y[2:]) for total in totals]
+        codes = [np.moveaxis(v, 1, -1) if last else v for v in codes]
+        e = self.entry(node, "window mean", *codes)
+        if not e or e["form"] == "emulated":
+            return codes  # the C does the additions of (15) one after the other
+        name, n = e["node"], int(np.prod(kernel))
+        values = (x.all - x.zero).astype(f32) * f32(x.scale)
+        least = most = np.zeros(1, f32)
+        for _ in range(n):  # the least and the greatest total of all windows with the same sum of codes
+            size = len(least) + 255
+            low, high = np.full(size, np.inf, f32), np.full(size, -np.inf, f32)
+            for i, v in enumerate(values):
+                low[i : i + len(least)] = np.minimum(low[i : i + len(least)], least + v)
+                high[i : i + len(most)] = np.maximum(high[i : i + len(most)], most + v)
+            least, most = low, high
+        least, most = (mean(v, n, y[:2], *y[2:]) for v in (least, most))
+        first = (x.bounds[0] - x.zero) * n
+        sums, s = np.arange(first, first + len(least)), e["shift"]
+        need(e["accumulator"] == [sums[0], sums[-1]], f"{name}: accumulator")
+        h = sums * e["slope"] + e["offset"]
+        need(np.abs(h).max() + np.abs(x.zero * n * e["slope"]) < 2**31, f"{name}: int32 holds all sums")
+        wrong = (least != most) | (np.clip(h >> s, *y[2:]) != least)
+        apart = np.abs(((h + (1 << s >> 1)) & ((1 << s) - 1)) - (1 << s >> 1))
+        need(apart[wrong] <= (-1 if e["guard"] is None else e["guard"]), f"{name}: exact outside its window")
+        self.points += sums.size
+        return codes
+
+
+def unique_names(nodes):
+    """A name for every node: its own, or the operator's with a number; of equal names the first keeps it."""
+    taken, used, names = {n.name for n in nodes if n.name}, set(), {}
+    for node in nodes:
+        name = node.name
+        if not name or name in used:
+            number = 1 if name else 0
+            while f"{name or node.op_type}_{number}" in taken:
+                number += 1
+            name = f"{name or node.op_type}_{number}"
+            taken.add(name)
+        used.add(name)
+        names[id(node)] = name
+    return names
+
+
+def sha256(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def check(model, certificate, folder=None):
+    """The number of points compared; raises Wrong."""
+    body = json.loads(Path(certificate).read_text())
+    given = body.pop("sha256", None)
+    text = json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
+    need(given == sha256(text), "sha256 is that of the certificate")
+    need(body["schema"] == 1, "the schema is 1")
+    need(
+        body["model"]["sha256"] == hashlib.sha256(Path(model).read_bytes()).hexdigest(),
+        "the model is the certified one",
+    )
+    for name, digest in body["files"].items():
+        file = Path(folder or Path(certificate).parent) / name
+        need(file.is_file() and sha256(file.read_bytes()) == digest, f"{name} is the certified file")
+    need(body["arithmetic"].get("onnxruntime"), "the arithmetic is onnxruntime's: this program knows no other")
+    walked = Model(model, body["nodes"], body["float"])
+    walked.walk()
+    return walked.points
+
+
+if __name__ == "__main__":
+    try:
+        print(f"confirmed: {check(*sys.argv[1:]):,} points")
+    except (Wrong, KeyError, TypeError, ValueError, IndexError) as error:
+        sys.exit(f"not confirmed: {error if isinstance(error, Wrong) else repr(error)}")

@@ -1,0 +1,259 @@
+"""The certificate as a file, and the program in docs/ that confirms it without anything of qcgen."""
+
+import ast
+import copy
+import importlib.util
+import json
+import operator
+from functools import cache, reduce
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from gallery import ENTRIES
+
+import qcgen
+from qcgen.certificate import digest
+from qcgen.cli import main
+
+ROOT = Path(__file__).parents[1]
+CHECKER = ROOT / "docs/check_certificate.py"
+DIGITS = ROOT / "tests/data/digits"
+MODELS = ROOT.parent / "shared/models"
+
+specification = importlib.util.spec_from_file_location("check_certificate", CHECKER)
+checker = importlib.util.module_from_spec(specification)
+specification.loader.exec_module(checker)
+
+
+def confirm(folder, model: bytes, **options) -> int:
+    """Compiles a model with its certificate, and the points that the checker confirms."""
+    path = folder / "model.onnx"
+    path.write_bytes(model)
+    qcgen.compile(model, name="m", **options).write(folder, certificate=True)
+    return checker.check(path, folder / "m.cert.json")
+
+
+def test_the_checker_needs_nothing_of_qcgen():
+    tree = ast.parse(CHECKER.read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in imports if isinstance(node, ast.ImportFrom)}
+    assert names == {"hashlib", "json", "sys", "pathlib", "numpy", "onnx", "onnx.reference"}
+
+
+@pytest.mark.parametrize("target", ["portable", "cortex-m0", "cortex-m4", "cortex-m55"])
+@pytest.mark.parametrize("name", ["digits_qdq_s8", "digits_qdq_u8", "digits_qop_s8", "digits_qop_u8"])
+def test_the_certificates_of_the_digits_networks_are_confirmed(name, target, tmp_path):
+    assert confirm(tmp_path, (DIGITS / f"{name}.onnx").read_bytes(), target=target, layout="nhwc") > 100_000
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_the_certificates_of_the_gallery_are_confirmed(entry, tmp_path):
+    model = entry.model().SerializeToString(deterministic=True)
+    rounds = any(node["kind"] != "staircase" for node in json.loads(entry.compile().certificate)["nodes"])
+    if "orion" in entry.name:
+        with pytest.raises(checker.Wrong, match="this program knows no other"):
+            confirm(tmp_path, model, **entry.options)
+    else:
+        assert (confirm(tmp_path, model, **entry.options) > 0) == rounds
+
+
+@pytest.mark.parametrize("path", sorted(MODELS.glob("*.onnx")) or [MODELS / "none"], ids=lambda path: path.stem)
+def test_the_certificates_of_real_networks_are_confirmed(path, tmp_path):
+    if not path.exists():
+        pytest.skip("the real models are not part of the repository: no directory shared/models beside it")
+    confirm(tmp_path, path.read_bytes(), target="cortex-m4", layout="nhwc")
+
+
+def test_compile_writes_the_certificate_beside_the_files_that_it_names(tmp_path):
+    assert main(["compile", str(DIGITS / "digits_qop_u8.onnx"), "-o", str(tmp_path), "--certificate"]) == 0
+    body = json.loads((tmp_path / "digits_qop_u8.cert.json").read_text())
+    assert body["schema"] == 1
+    assert body["files"] == {path.name: sha256(path.read_bytes()).hexdigest() for path in tmp_path.glob("*.[ch]")}
+    assert checker.check(DIGITS / "digits_qop_u8.onnx", tmp_path / "digits_qop_u8.cert.json") > 100_000
+    assert main(["compile", str(DIGITS / "digits_qop_u8.onnx"), "-o", str(tmp_path), "--certificate"]) == 0
+
+
+# --- certificates with one number changed ---
+
+
+@cache
+def source(name: str) -> tuple[bytes, dict[str, str], str]:
+    """A model, its files and its certificate."""
+    if name.startswith("digits"):
+        model, options = (DIGITS / "digits_qop_s8.onnx").read_bytes(), {"target": name[7:], "layout": "nhwc"}
+    else:
+        entry_name, _, target = name.partition(" ")
+        [entry] = [entry for entry in ENTRIES if entry.name == entry_name]
+        model = entry.model().SerializeToString(deterministic=True)
+        options = {"target": target, "layout": "nhwc"} if target else entry.options
+    artifact = qcgen.compile(model, name="m", **options)
+    return model, dict(artifact.files), artifact.certificate
+
+
+def checked(folder, name: str, body) -> int:
+    model, files, _ = source(name)
+    for file, content in {"model.onnx": model, **{file: text.encode() for file, text in files.items()}}.items():
+        (folder / file).write_bytes(content)
+    (folder / "m.cert.json").write_text(json.dumps(body))
+    return checker.check(folder / "model.onnx", folder / "m.cert.json")
+
+
+def sealed(body):
+    """The certificate with the digest that belongs to its numbers: only the formulas can refuse it."""
+    return {**body, "sha256": digest({key: value for key, value in body.items() if key != "sha256"})}
+
+
+def at(container, path, change):
+    """Changes what stands at a path."""
+    *outer, last = path
+    place = reduce(operator.getitem, outer, container)
+    place[last] = change(place[last])
+
+
+def plus(amount):
+    return lambda value: value + amount
+
+
+def times(factor):
+    return lambda value: int(value * factor)
+
+
+M4, QOP, QDQ, NARROW = "digits cortex-m4", "network_qop", "network_qdq", "narrow_cortex_m0"
+WINDOWED, HELIUM = "tie_window", "tie_window cortex-m55"
+
+MUTATIONS = [
+    (M4, "requantize", ("node",), plus("x")),
+    (M4, "requantize", ("kind",), lambda _: "mean"),
+    (M4, "requantize", ("channels", 0), plus(1)),
+    (M4, "requantize", ("x_range", 0, 0), plus(1)),
+    (M4, "requantize", ("x_range", 1, 0), plus(-1)),
+    (M4, "requantize", ("accumulator", 0, 0), plus(1)),
+    (M4, "requantize", ("accumulator", 1, 0), plus(-1)),
+    (M4, "requantize", ("y_range", 0, 0), plus(1)),
+    (M4, "requantize", ("y_range", 1, 0), plus(-1)),
+    (M4, "requantize", ("form",), lambda _: "wide"),
+    (M4, "requantize", ("k",), plus(1)),
+    (M4, "requantize", ("word",), plus(-1)),
+    (M4, "requantize", ("prescale",), plus(1)),
+    (M4, "requantize", ("shift",), plus(1)),
+    (M4, "requantize", ("low",), plus(1)),
+    (M4, "requantize", ("high",), plus(-1)),
+    (M4, "requantize", ("addend", 0), plus(1_000_000)),
+    (M4, "requantize", ("multiplier", 0), times(1.01)),
+    (M4, "requantize", ("offset", 0), plus(1 << 12)),
+    (NARROW, "requantize", ("limit_low", 0), plus(1000)),
+    (NARROW, "requantize", ("limit_high", 0), plus(-1000)),
+    (WINDOWED, "requantize", ("tie_window",), lambda windows: [0 for _ in windows]),
+    (WINDOWED, "requantize", ("mantissa", 0), plus(1)),
+    (WINDOWED, "requantize", ("exponent", 0), plus(1)),
+    (M4, "requantize", ("fast", "offset", 0), plus(1 << 12)),
+    (M4, "requantize", ("fast", "half"), plus(1 << 9)),
+    (M4, "requantize", ("fast", "least"), lambda _: 0),
+    (M4, "requantize", ("fast", "most"), lambda _: 0),
+    (M4, "requantize", ("fast", "low"), plus(1)),
+    (M4, "requantize", ("fast", "high"), plus(-1)),
+    (M4, "requantize", ("fast", "near"), times(3)),
+    (M4, "requantize", ("fast", "mask"), lambda mask: mask | 255),
+    (HELIUM, "requantize", ("fast", "limit"), lambda _: 2**31 + 1),
+    (QOP, "mean", ("multiplier", 0), times(1.01)),
+    (QOP, "mean", ("accumulator", 0, 0), plus(1)),
+    (QOP, "softmax", ("exponentials", 7), plus(1)),
+    (QOP, "softmax", ("factor",), plus(1)),
+    (QDQ, "table", ("values", 9), plus(1)),
+    (QDQ, "pairs", ("a_codes",), lambda codes: codes[1:]),
+    (QDQ, "pairs", ("b_codes",), lambda codes: codes[1:]),
+    (QDQ, "pairs", ("form",), lambda _: "table"),
+    (QDQ, "pairs", ("slopes", 0), times(1.01)),
+    (QDQ, "pairs", ("offset",), times(1.01)),
+    (QDQ, "pairs", ("shift",), plus(1)),
+    (QDQ, "pairs", ("fine_slopes", 0), plus(1 << 10)),
+    (QDQ, "pairs", ("fine_offset",), plus(1 << 22)),
+    (QDQ, "pairs", ("fine_shift",), plus(-4)),
+    (QDQ, "pairs", ("window",), lambda _: 1 << 10),
+    (QDQ, "pairs", ("exceptions",), lambda _: [0]),
+    (QDQ, "pairs", ("values",), lambda _: [0]),
+    (QDQ, "window mean", ("accumulator", 1), plus(-1)),
+    (QDQ, "window mean", ("slope",), times(1.01)),
+    (QDQ, "window mean", ("offset",), times(3)),
+    (QDQ, "window mean", ("shift",), plus(1)),
+]
+"""What the formulas refuse: source, kind of the entry, path within it, and the change."""
+
+FIELDS = ["-".join([name, kind, *map(str, path)]).replace(" ", "-") for name, kind, path, _ in MUTATIONS]
+
+
+def chosen(body, kind, path):
+    """The entry to be changed: one in which the number is there and not 0, if there is one."""
+    found = []
+    for node in body["nodes"]:
+        if node["kind"] == kind and path[0] in node and (path[0] != "fast" or path[1] in node["fast"]):
+            value = reduce(operator.getitem, [part for part in path if isinstance(part, str)], node)
+            found.append((not value, node))
+    return min(found, key=lambda pair: pair[0])[1]
+
+
+@pytest.mark.parametrize(("name", "kind", "path", "change"), MUTATIONS, ids=FIELDS)
+def test_a_certificate_with_a_wrong_number_is_refused_by_the_formulas(name, kind, path, change, tmp_path):
+    body = json.loads(source(name)[2])
+    assert checked(tmp_path, name, sealed(body)) > 0
+    at(chosen(body, kind, path), path, change)
+    with pytest.raises((checker.Wrong, KeyError, TypeError, ValueError, IndexError)):
+        checked(tmp_path, name, sealed(body))
+
+
+def test_the_wrong_numbers_are_of_every_field():
+    """``symbol`` names the C function; which numbers stand beside an exception needs one."""
+    fields = {(kind, path[0] if path[0] != "fast" else path[1]) for _, kind, path, _ in MUTATIONS}
+    shared = {(kind, field) for kind in ("mean",) for one, field in fields if one == "requantize"}
+    for name in {name for name, *_ in MUTATIONS}:
+        for node in json.loads(source(name)[2])["nodes"]:
+            for field in {*node, *node.get("fast", {})} - {
+                "symbol",
+                "node",
+                "kind",
+                "fast",
+                "exception_window",
+                "guard",
+            }:
+                assert (node["kind"], field) in fields | shared or (node["kind"], field) == ("window mean", "form")
+
+
+def numbers(value, path=()):
+    """The path of one number of every field."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from numbers(part, (*path, key))
+    elif isinstance(value, list) and value:
+        yield from numbers(value[0], (*path, 0))
+    elif isinstance(value, int | float | str):
+        yield path
+
+
+@pytest.mark.parametrize("name", [M4, QOP, QDQ, NARROW, WINDOWED])
+def test_a_certificate_with_any_one_value_changed_is_refused(name, tmp_path):
+    whole = json.loads(source(name)[2])
+    paths = list(numbers({**whole, "nodes": []}))
+    paths += [("nodes", i, *path) for i, node in enumerate(whole["nodes"]) for path in numbers(node)]
+    for path in paths:
+        body = copy.deepcopy(whole)
+        at(body, path, lambda value: value + ("x" if isinstance(value, str) else 1))
+        with pytest.raises(checker.Wrong):
+            checked(tmp_path, name, body)
+
+
+OTHERS = [
+    (("schema",), plus(1)),
+    (("model", "sha256"), plus("0")),
+    (("files", "m.c"), plus("0")),
+    (("nodes",), lambda nodes: nodes[1:]),
+]
+
+
+@pytest.mark.parametrize(("path", "change"), OTHERS, ids=["schema", "model", "file", "entry"])
+def test_a_certificate_of_other_files_or_without_an_entry_is_refused(path, change, tmp_path):
+    body = json.loads(source(M4)[2])
+    at(body, path, change)
+    with pytest.raises(checker.Wrong):
+        checked(tmp_path, M4, sealed(body))

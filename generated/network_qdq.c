@@ -38,7 +38,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x1255f552
+#if NETWORK_QDQ_HEADER_ID != 0x4b126e2e
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -615,22 +615,22 @@ static void network_qdq_average_row(const uint8_t *restrict image, int32_t oy, u
         STRIDE_WIDTH = 2, PAD_WIDTH = 0, STEP_WIDTH = 3,
         OUT_WIDTH = 4, Y_PIXEL = 3
     };
-    const int is_inside = oy >= INSIDE_HEIGHT && oy < BEYOND_HEIGHT;
-    const int32_t begin = is_inside ? INSIDE_WIDTH : OUT_WIDTH;
-    const int32_t end = is_inside ? BEYOND_WIDTH : OUT_WIDTH;
 
-    for (int32_t ox = 0; ox < begin; ox++) {
-        network_qdq_average_border(image, oy, ox, out + ox * Y_PIXEL);
+    if (oy < INSIDE_HEIGHT || oy >= BEYOND_HEIGHT) {
+        for (int32_t ox = 0; ox < OUT_WIDTH; ox++) {
+            network_qdq_average_border(image, oy, ox, out + ox * Y_PIXEL);
+        }
+        return;
     }
     NETWORK_QDQ_ROLLED
-    for (int32_t ox = begin; ox < end; ox++) {
+    for (int32_t ox = INSIDE_WIDTH; ox < BEYOND_WIDTH; ox++) {
         const uint8_t *window = image;
 
         window += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
         window += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
         network_qdq_average_inside(window, out + ox * Y_PIXEL);
     }
-    for (int32_t ox = end; ox < OUT_WIDTH; ox++) {
+    for (int32_t ox = BEYOND_WIDTH; ox < OUT_WIDTH; ox++) {
         network_qdq_average_border(image, oy, ox, out + ox * Y_PIXEL);
     }
 }

@@ -23,7 +23,7 @@
  */
 #include "sum_and_mean_cortex_m4.h"
 
-#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x4792642e
+#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x3845770f
 #error "sum_and_mean_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -193,22 +193,25 @@ static void sum_and_mean_cortex_m4_largest_row(const int8_t *restrict image, int
         STRIDE_WIDTH = 1, PAD_WIDTH = 1, STEP_WIDTH = 6,
         OUT_WIDTH = 7, Y_PIXEL = 6
     };
-    const int is_inside = oy >= INSIDE_HEIGHT && oy < BEYOND_HEIGHT;
-    const int32_t begin = is_inside ? INSIDE_WIDTH : OUT_WIDTH;
-    const int32_t end = is_inside ? BEYOND_WIDTH : OUT_WIDTH;
 
-    for (int32_t ox = 0; ox < begin; ox++) {
+    if (oy < INSIDE_HEIGHT || oy >= BEYOND_HEIGHT) {
+        for (int32_t ox = 0; ox < OUT_WIDTH; ox++) {
+            sum_and_mean_cortex_m4_largest_border(image, oy, ox, out + ox * Y_PIXEL);
+        }
+        return;
+    }
+    for (int32_t ox = 0; ox < INSIDE_WIDTH; ox++) {
         sum_and_mean_cortex_m4_largest_border(image, oy, ox, out + ox * Y_PIXEL);
     }
     SUM_AND_MEAN_CORTEX_M4_ROLLED
-    for (int32_t ox = begin; ox < end; ox++) {
+    for (int32_t ox = INSIDE_WIDTH; ox < BEYOND_WIDTH; ox++) {
         const int8_t *window = image;
 
         window += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
         window += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
         sum_and_mean_cortex_m4_largest_inside(window, out + ox * Y_PIXEL);
     }
-    for (int32_t ox = end; ox < OUT_WIDTH; ox++) {
+    for (int32_t ox = BEYOND_WIDTH; ox < OUT_WIDTH; ox++) {
         sum_and_mean_cortex_m4_largest_border(image, oy, ox, out + ox * Y_PIXEL);
     }
 }

@@ -195,11 +195,14 @@ def _row_enumerators(names: Names) -> dict[str, object]:
     bounds, numbers = [], []
     for axis in names["axes"] if names["has_inside"] else ():
         if has_border and (axis is across or names["has_row_border"]):
-            bounds.append(f"INSIDE_{axis.label} = {axis.inside_begin}, BEYOND_{axis.label} = {axis.inside_end}")
+            ends = axis is not across or is_last or axis.inside_end < axis.output
+            beyond = f", BEYOND_{axis.label} = {axis.inside_end}" if ends else ""
+            bounds.append(f"INSIDE_{axis.label} = {axis.inside_begin}{beyond}")
         if is_last or has_border or axis is not across:
             step = f", STEP_{axis.label} = {axis.step}" if is_last or axis is not across else ""
             numbers.append(f"STRIDE_{axis.label} = {axis.stride}, PAD_{axis.label} = {axis.pad}{step}")
-    out = [f"OUT_{across.label} = {across.output}"] if is_last or has_border else []
+    is_cut_behind = not names["has_inside"] or names["has_row_border"] or across.inside_end < across.output
+    out = [f"OUT_{across.label} = {across.output}"] if is_cut_behind or (is_last and not has_border) else []
     out += [f"Y_PIXEL = {names['y_row'] // across.output}"] if is_last or has_border or names["is_guarded"] else []
     out += [f"RUN = {names['run']}"] if names["is_guarded"] else []
     out += [f"OUT_STEP = {names['out_step']}"] if names["is_guarded"] and is_last else []

@@ -20,11 +20,9 @@ class NodeReport:
     ``arithmetic`` is "float32" if a tensor that it reads or writes is, else "integer". ``accumulator`` [lo, hi] over
     all channels, None where there is none; ``requantize`` channels by form; ``wraps``: some sum can leave int32;
     ``comparisons``: points at which the requantization was compared with the formula; ``passed_over``: other kernels
-    for the same kind of operator, each with the reason against it; ``slower``: those of them that could serve, with the
-    instructions that they would take; ``overlap``: the bytes by which the output begins before the first input that it
-    lies over (negative: behind its start), None if it lies over none; ``has_order``: whether the kernel tells in which
-    order it reads and writes, without which there is no overlap; ``instructions``: what one call on the target is
-    expected to execute (compiled by gcc -O3), None where that is not known.
+    for the same kind of operator, each with the reason against it; ``overlap``: the bytes by which the output begins
+    before the first input that it lies over (negative: behind its start), None if it lies over none; ``has_order``:
+    whether the kernel tells in which order it reads and writes, without which there is no overlap.
     """
 
     name: str
@@ -39,10 +37,8 @@ class NodeReport:
     requantize: Mapping[str, int]
     comparisons: int
     passed_over: Mapping[str, str]
-    slower: Mapping[str, int]
     overlap: int | None
     has_order: bool
-    instructions: int | None
 
 
 @dataclass(frozen=True)
@@ -61,8 +57,7 @@ class Report:
     ``weights_bytes``: constant tables in flash; ``flash_bytes``: the same (code depends on the compiler).
     ``arena_bytes``: what the caller must lend, ``arena_lower_bound_bytes``: what no placement of its parts undercuts.
     ``arithmetic``: what the outputs are equal to, which onnxruntime on which processor with which session options.
-    ``unsimplified``: what the model would cost if what is proved to be without effect were kept. ``instructions``: the
-    sum over the nodes for which it is known, None if there is none.
+    ``unsimplified``: what the model would cost if what is proved to be without effect were kept.
     """
 
     qcgen: str
@@ -78,7 +73,6 @@ class Report:
     arena_lower_bound_bytes: int
     unsimplified: Figures
     nodes: tuple[NodeReport, ...]
-    instructions: int | None
 
     @property
     def figures(self) -> Figures:
@@ -93,7 +87,6 @@ class Report:
 def report(plan: Plan, unsimplified: Plan | None = None) -> Report:
     """The figures of a plan, beside those of the same model's plan without simplification (None: the same plan)."""
     own = _figures(plan)
-    known = [call.cost for call in plan.calls if call.cost is not None]
     return Report(
         qcgen=__version__,
         name=plan.prefix,
@@ -108,7 +101,6 @@ def report(plan: Plan, unsimplified: Plan | None = None) -> Report:
         arena_lower_bound_bytes=plan.arena_lower_bound,
         unsimplified=own if unsimplified is None else _figures(unsimplified),
         nodes=tuple(_node(step) if isinstance(step, Call) else _view(step) for step in plan.steps),
-        instructions=sum(known) if known else None,
     )
 
 
@@ -131,10 +123,8 @@ def _node(call: Call) -> NodeReport:
         requantize=dict(call.certificate.requantize or {}),
         comparisons=call.certificate.comparisons,
         passed_over=_passed_over(call),
-        slower={passed.kernel: passed.cost for passed in call.passed_over if passed.cost is not None},
         overlap=None if call.overlap is None else call.overlap.distance,
         has_order=call.access is not None or call.is_elementwise,
-        instructions=call.cost,
     )
 
 
@@ -142,7 +132,7 @@ def _view(view: View) -> NodeReport:
     """A node that needs no code."""
     op = view.op
     kind = _arithmetic(op)
-    return NodeReport(op.name, op.op_type, "none", kind, 0, 0, 0, None, False, {}, 0, {}, {}, None, False, None)
+    return NodeReport(op.name, op.op_type, "none", kind, 0, 0, 0, None, False, {}, 0, {}, None, False)
 
 
 def _arithmetic(op: Operator) -> str:

@@ -14,7 +14,6 @@ NO_SKIPS = os.environ.get("QCGEN_NO_SKIPS", "") not in ("", "0")
 OPTIONS = {
     "exhaustive": "run the tests that walk through all 2^32 accumulators",
     "emulated": "run every case on every emulated machine",
-    "costs": "compare predicted with measured instructions of many layers, for every kernel and core",
 }
 """The marks of tests that run only with an option called like them."""
 

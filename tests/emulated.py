@@ -1,18 +1,15 @@
-"""Compiled models run on an emulated core, and estimates held against what it counts."""
+"""Compiled models run on an emulated core."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from batch import Unit
 from subjects import Subject, of_unit, problems
 
-from qcgen.emulate import Trial, cross_build, emulate, measure, missing_tools, random_feeds
-from qcgen.ir.program import Operator
-from qcgen.ir.types import Layout
-from qcgen.kernels import Setting
+from qcgen.emulate import Trial, cross_build, emulate, missing_tools
 from qcgen.targets import TARGETS
 
 
@@ -45,19 +42,3 @@ def assert_equals_reference(
     require_core(core, compiler, counting=False)
     wrong = wrong_outputs(core, [of_unit(each) for each in units], folder, compiler, flags)
     assert not wrong, "\n".join(wrong)
-
-
-def channels_last(core: str, optimize: str) -> Setting:
-    """Images channels last on a core."""
-    return Setting(Layout.CHANNELS_LAST, Layout.CHANNELS_LAST, optimize, TARGETS[core])
-
-
-def assert_cost_is_near(
-    cost: Callable[[Operator, Setting], float | None], each: Unit, core: str, optimize: str, tolerance: float
-) -> None:
-    """Fails if the estimate of a unit's only node is farther from the instructions that the core counts."""
-    require_core(core)
-    [call] = each.artifact.plan.calls
-    [node] = measure(each.artifact, random_feeds(each.artifact.plan, seed=1), flags=("-O3",)).nodes
-    estimated = cost(call.op, channels_last(core, optimize))
-    assert estimated == pytest.approx(node.instructions, rel=tolerance)

@@ -8,6 +8,7 @@ from cases import CASES, S8, Case, quantized
 from cases_arm_dsp import DEPTHWISE, DEPTHWISE_PLANES, DIRECT, EXTREMES, PLANES, SHAPES
 
 from qcgen.ir.plan import Call
+from qcgen.kernels import ARM_DSP
 from qcgen.kernels.arm_dsp.depthwise import PLANES_BYTES
 from qcgen.kernels.arm_dsp.segment import Segment
 
@@ -154,6 +155,18 @@ def test_some_case_sums_rows_of_the_kernel_in_each_way(is_looped, is_cut, has_wi
         for call in direct_calls()
         if call.kernel == "arm_dsp/depthwise_rows"
     )
+
+
+def test_one_output_pixel_is_read_where_it_lies():
+    for taps, size, kernel in ((5, 5, "rows"), (5, 6, ""), (3, 3, "rows"), (3, 4, "direct")):
+        case = quantized(f"dsp_{taps}_of_{size}", (1, 8, size, size), (8, 1, taps, taps), S8, group=8)
+        [call] = unit(case, "nhwc", "speed", "cortex-m4").artifact.plan.calls
+        assert call.kernel == f"arm_dsp/depthwise_{kernel}".rstrip("_")
+
+
+def test_short_windows_of_one_pixel_are_not_left_to_pointwise():
+    names = [kernel.name for kernel in ARM_DSP]
+    assert names.index("arm_dsp/short_window") < names.index("arm_dsp/pointwise")
 
 
 def test_a_kernel_of_many_weights_leaves_its_rows_to_a_loop():

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from batch import Image, Unit, assert_right, assert_sanitized, build, family_unit, require
 from cases import CASES, Case
 from cases_arm_dsp import EXTREMES, SHAPES
 from cases_mve_depthwise import DEPTHWISE
-from emulated import assert_cost_is_near, assert_equals_reference, channels_last
+from emulated import assert_equals_reference
 
 from qcgen.ir.program import Conv
-from qcgen.kernels.arm_mve.depthwise import cost
 
 AIMS = ("size", "speed")
 CORE = "cortex-m55"
@@ -88,20 +85,3 @@ def test_weights_keep_their_size_in_flash_with_optimize_size():
         [table] = [table for table in call.tables if table.role == "weights"]
         filled = g.taps + (-g.taps % 4 if call.context["line"] else 0)  # a line has whole rows of four taps
         assert table.bytes == g.out_channels * filled, case.name
-
-
-COUNTED = (
-    *DEPTHWISE[4:60:11],
-    *(case for case in DEPTHWISE if case.name.endswith(("_integer", "_line", "_batch"))),
-)
-
-
-@pytest.mark.parametrize("case", COUNTED, ids=lambda case: case.name)
-def test_the_cost_is_near_the_count(case):
-    for aim in AIMS:
-        assert_cost_is_near(cost, mve_unit(case, aim), CORE, aim, 0.2)
-
-
-def test_there_is_no_cost_on_other_cores():
-    each = mve_unit(DEPTHWISE[0], "size")
-    assert cost(each.op, replace(channels_last(CORE, "size"), core="cortex-m85")) is None

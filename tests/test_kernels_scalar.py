@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from batch import Image, Unit, assert_right, assert_sanitized, build, difference, require, unit
-from cases import CASES, S8, U8S8, Case, quantized
-from cases_scalar import EXTREMES, SHAPES, small
-from emulated import assert_cost_is_near, channels_last, require_core, wrong_outputs
+from cases import CASES, Case
+from cases_scalar import EXTREMES, SHAPES
+from emulated import require_core, wrong_outputs
 from subjects import on_core
 
-from qcgen.kernels.scalar import conv, dense, groups, winograd
+from qcgen.kernels.scalar import groups
 from qcgen.kernels.scalar.groups import grouping, sums
 
 AIMS = ("size", "speed")
@@ -136,26 +136,3 @@ def test_a_bound_that_is_off_by_one_gives_wrong_outputs(monkeypatch, tmp_path):
     unit.cache_clear()
     found = build(tmp_path, wrong, "gcc", ("-O1",)).run()
     assert all(difference(each, found[each.name]) for each in wrong)
-
-
-COSTS = {
-    "pointwise": quantized("cost_pointwise", (1, 24, 6, 6), (20, 24, 1, 1), S8),
-    "3x3 at the border": quantized("cost_border", (1, 5, 7, 7), (9, 5, 3, 3), S8, pads=[1, 1, 1, 1]),
-    "5x5 of many channels": quantized("cost_5x5", (1, 16, 7, 7), (8, 16, 5, 5), U8S8, pads=[2, 2, 2, 2]),
-    "3x3 of small weights": quantized("cost_small", (1, 12, 8, 8), (8, 12, 3, 3), S8, w=small((8, 12, 3, 3), 31, 1)),
-    "dense": quantized("cost_dense", (1, 90, 1, 1), (30, 90, 1, 1), S8),
-}
-
-
-@pytest.mark.parametrize("aim", AIMS)
-@pytest.mark.parametrize("name", COSTS)
-@pytest.mark.parametrize("core", CORES)
-def test_the_cost_is_what_the_core_takes_within_15_percent(core, name, aim):
-    each = scalar_unit(COSTS[name], core, aim)
-    module = {"scalar/conv": conv, "scalar/dense": dense, "scalar/winograd": winograd}[kernel_of(each)]
-    assert_cost_is_near(module.cost, each, core, aim, 0.15)
-
-
-def test_other_cores_have_no_cost():
-    each = scalar_unit(COSTS["pointwise"], "cortex-m3", "size")
-    assert conv.cost(each.op, channels_last("scalar32", "size")) is None

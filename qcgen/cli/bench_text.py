@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from qcgen.emulate import Measurement, NodeCost
 
 _HEAD = (
-    "node", "operator", "kernel", "multiply-adds", "instructions", "expected", "per MAC", "share", "est. cycles",
+    "node", "operator", "kernel", "multiply-adds", "instructions", "per MAC", "share", "est. cycles",
     "code", "constants", "scratch",
 )  # fmt: skip
 _RIGHT = _HEAD[3:]
@@ -44,10 +44,10 @@ def _rows(measurements: Sequence[Measurement]) -> list[tuple[str, ...]]:
     instructions, cycles = sum(o.instructions for o in outside), sum(o.cycles for o in outside)
     share = percent(instructions, total)
     code = size(sum(o.code_bytes for o in outside))
-    rows.append(("calls", "", "", "", number(instructions), "", "", share, number(cycles), code, "", ""))
+    rows.append(("calls", "", "", "", number(instructions), "", share, number(cycles), code, "", ""))
     library = sum(measurement.library_bytes for measurement in measurements)
     if library:
-        rows.append(("shared code", "", "", "", "", "", "", "", "", size(library), "", ""))
+        rows.append(("shared code", "", "", "", "", "", "", "", size(library), "", ""))
     return rows
 
 
@@ -58,7 +58,6 @@ def _row(node: NodeCost, total: int) -> tuple[str, ...]:
         node.kernel,
         number(node.macs),
         number(node.instructions),
-        _expected(node),
         per_mac(node.instructions, node.macs),
         percent(node.instructions, total),
         number(node.cycles),
@@ -66,13 +65,6 @@ def _row(node: NodeCost, total: int) -> tuple[str, ...]:
         size(node.constant_bytes),
         size(node.scratch_bytes),
     )
-
-
-def _expected(node: NodeCost) -> str:
-    """How far the kernel's prediction was off."""
-    if node.expected is None or not node.instructions:
-        return "-"
-    return f"{100 * (node.expected / node.instructions - 1):+.1f} %"
 
 
 def per_mac(count: int, macs: int) -> str:
@@ -134,7 +126,6 @@ def _node(node: NodeCost, total: int) -> dict[str, object]:
         "kernel": node.kernel,
         "macs": node.macs,
         "instructions": node.instructions,
-        "expected_instructions": node.expected,
         "instructions_per_mac": node.instructions / node.macs if node.macs else None,
         "share": node.instructions / total,
         "estimated_cycles": node.cycles,

@@ -130,10 +130,9 @@ def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
 
 def _totals(found: Inspection) -> str:
     """All figures, with and without simplification."""
-    from qcgen.cli.report_text import bound, expected_instructions, figures, saved
+    from qcgen.cli.report_text import bound, figures, saved
 
     lines = [f"total: {figures(_total(report.figures for report in found.reports))}"]
-    lines += filter(None, [expected_instructions(found.nodes)])
     if found.is_whole and len(found.nodes) > 1:
         [report] = found.reports
         lines += filter(None, [bound(report), saved(report) or "without simplification: the same"])
@@ -189,7 +188,6 @@ def _json(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
             "arena_bytes": own.arena_bytes,
             "arena_lower_bound_bytes": found.arena_lower_bound,
             "unsimplified": asdict(_total(report.unsimplified for report in found.reports)),
-            "instructions": _instructions(found),
             "nodes": [asdict(node) for node in found.nodes],
             "refused": [
                 {"name": node.name, "op": node.operator, "problems": [asdict(problem) for problem in problems]}
@@ -199,12 +197,6 @@ def _json(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
         },
         indent=2,
     )
-
-
-def _instructions(found: Inspection) -> int | None:
-    """What is expected of all nodes of which it is known; None if there are none."""
-    known = [report.instructions for report in found.reports if report.instructions is not None]
-    return sum(known) if known else None
 
 
 def _tensor_json(value: Value) -> dict[str, object]:

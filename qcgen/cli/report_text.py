@@ -10,35 +10,17 @@ from qcgen.report import Figures, NodeReport, Report
 from qcgen.requantize import FORMS
 
 _HEAD = ("node", "operator", "kernel", "multiply-adds", "constants", "scratch", "accumulator", "requantization")
-_RIGHT = ("multiply-adds", "constants", "scratch", "instructions")
+_RIGHT = ("multiply-adds", "constants", "scratch")
 
 
 def node_table(nodes: Sequence[NodeReport]) -> str:
-    """One line for each node; a last line adds up several (scratch is shared: the largest counts).
-
-    Expected instructions are a last column, if they are known of any node.
-    """
+    """One line for each node; a last line adds up several (scratch is shared: the largest counts)."""
     rows = [_row(node) for node in nodes]
     if len(nodes) > 1:
         macs, constants = sum(node.macs for node in nodes), sum(node.constant_bytes for node in nodes)
         scratch = max(node.scratch_bytes for node in nodes)
         rows.append(("all", "", "", number(macs), size(constants), size(scratch), "", forms_text(forms(nodes))))
-    known = [node.instructions for node in nodes]
-    if not any(count is not None for count in known):
-        return table(_HEAD, rows, _RIGHT)
-    counts = ["-" if count is None else number(count) for count in known]
-    counts += [number(sum(count or 0 for count in known))] * (len(nodes) > 1)
-    return table((*_HEAD, "instructions"), [(*row, n) for row, n in zip(rows, counts, strict=True)], _RIGHT)
-
-
-def expected_instructions(nodes: Sequence[NodeReport]) -> str | None:
-    """What one call is expected to execute, and how much of that is not known; None if nothing is."""
-    known = [node.instructions for node in nodes if node.instructions is not None]
-    if not known:
-        return None
-    unknown = sum(node.instructions is None and node.kernel != "none" for node in nodes)
-    rest = f", and {counted(unknown, 'node')} without figures" if unknown else ""
-    return f"expected: {counted(sum(known), 'instruction')} of one call, compiled by gcc -O3{rest}"
+    return table(_HEAD, rows, _RIGHT)
 
 
 def _row(node: NodeReport) -> tuple[str, ...]:
@@ -56,21 +38,15 @@ def _interval(node: NodeReport) -> str:
 
 
 def passed_over(nodes: Sequence[NodeReport]) -> str:
-    """Which kernels do not serve which nodes, and why, one line for each kernel and reason; which would be slower."""
+    """Which kernels do not serve which nodes, and why, one line for each kernel and reason."""
     concerned: dict[tuple[str, str], list[str]] = defaultdict(list)
-    slower: dict[str, list[str]] = defaultdict(list)
     for node in nodes:
         for kernel, reason in node.passed_over.items():
-            if kernel in node.slower and node.instructions is not None:
-                counts = f"{number(node.slower[kernel])} instead of {number(node.instructions)}"
-                slower[kernel].append(f"{printable(node.name)} ({counts})")
-            else:
-                concerned[kernel, reason].append(printable(node.name))
+            concerned[kernel, reason].append(printable(node.name))
     lines = [
         f"{kernel} was passed over, because {reason}: {', '.join(names)}"
         for (kernel, reason), names in concerned.items()
     ]
-    lines += [f"{kernel} would take more instructions: {', '.join(names)}" for kernel, names in slower.items()]
     return "\n".join(lines) or "no faster kernel was passed over"
 
 

@@ -47,10 +47,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class NodeCost(Cost):
-    """One node: library code that it calls is counted in ``instructions`` and ``cycles``, not in ``code_bytes``.
-
-    ``expected``: the instructions that its kernel predicted, None where it has no figures for the core.
-    """
+    """One node: library code that it calls is counted in ``instructions`` and ``cycles``, not in ``code_bytes``."""
 
     name: str
     op: str
@@ -58,7 +55,6 @@ class NodeCost(Cost):
     macs: int
     constant_bytes: int
     scratch_bytes: int
-    expected: int | None
 
     @property
     def flash_bytes(self) -> int:
@@ -172,7 +168,6 @@ def _measurement(
             macs=macs_of(call.op),
             constant_bytes=listed.constant_bytes(call.symbol),
             scratch_bytes=call.scratch_bytes,
-            expected=call.cost,
         )
         for index, call in enumerate(plan.calls, start=1)
     )

@@ -128,14 +128,10 @@ class Overlap:
 
 @dataclass(frozen=True)
 class PassedOver:
-    """A kernel that was not chosen, and why: it stands before the chosen one and does not serve, or it is slower.
-
-    ``cost``: the instructions that it would take, if that is why.
-    """
+    """A kernel that stands before the chosen one, and why it does not serve."""
 
     kernel: str
     reason: str
-    cost: int | None = None
 
 
 @dataclass(frozen=True)
@@ -144,8 +140,7 @@ class Call:
 
     ``arguments`` are in the order of the C function's parameters: inputs, output, scratch. ``access`` is the order of
     its reads and writes, None if the kernel tells none; ``is_elementwise``: each element is read before the same one is
-    written, so that the output may take an input's place; ``overlap`` is what the planner made of the order. ``cost``:
-    the instructions that one call is expected to take on the target, None where the kernel has no figures for it.
+    written, so that the output may take an input's place; ``overlap`` is what the planner made of the order.
     """
 
     op: Operator
@@ -162,7 +157,6 @@ class Call:
     access: AccessOrder | None = None
     is_elementwise: bool = False
     overlap: Overlap | None = None
-    cost: int | None = None
 
     @property
     def constant_bytes(self) -> int:

@@ -1,6 +1,6 @@
-"""The kernels; the one with the lowest cost of those that serve an operator computes it (``qcgen.plan.select``).
+"""The kernels, in order of preference: the first that serves an operator computes it (``qcgen.plan.select``).
 
-Their order decides where costs do not: the first that serves is used if it has no figures for the core.
+What a kernel leaves to one behind it, because that one is faster, its ``why_not`` says (docs/decisions/0010).
 """
 
 from qcgen.kernels.arm_dsp.conv import CONV as DSP_CONV
@@ -41,8 +41,8 @@ ARM_DSP: tuple[Kernel, ...] = (
     DSP_DEPTHWISE_DIRECT,
     DSP_DEPTHWISE_ROWS,
     DSP_DENSE,
-    DSP_POINTWISE,
     DSP_SHORT_WINDOW,
+    DSP_POINTWISE,
     DSP_WINOGRAD,
     DSP_CONV,
     DSP_QUANTIZED_BINARY,

@@ -85,19 +85,12 @@ COMMON_NAMES = frozenset({"prefix", "symbol", "tables", "op"})
 """What every kernel template gets: the model's prefix, the node's symbol, its tables' symbols by role, the operator."""
 
 
-def no_figures(_op: Operator, _setting: Setting) -> float | None:
-    """The cost of a kernel that nobody has measured."""
-    return None
-
-
 @dataclass(frozen=True)
 class Kernel:
     """A way to compute one operator.
 
     ``why_not`` answers None if the kernel can serve, else the reason in the user's words; ``needs`` are features that
-    the target must have; ``prepare`` packs an operator that ``why_not`` accepted. ``cost`` estimates the instructions
-    of one call on ``setting.core``, compiled by gcc -O3, for an operator that ``why_not`` accepted; None where the
-    kernel has no figures for the core.
+    the target must have; ``prepare`` packs an operator that ``why_not`` accepted.
     """
 
     name: str
@@ -105,4 +98,3 @@ class Kernel:
     needs: frozenset[str]
     why_not: Callable[[Operator, Setting], str | None]
     prepare: Callable[[Operator, Setting], Prepared]
-    cost: Callable[[Operator, Setting], float | None] = no_figures

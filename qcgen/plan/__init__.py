@@ -118,5 +118,4 @@ def _call(step: Arranged, symbol: str, selection: Selection, prepared: Prepared,
         access=prepared.access,
         is_elementwise=bool(prepared.in_place),
         overlap=_overlap(step.op, prepared, places),
-        cost=selection.cost,
     )

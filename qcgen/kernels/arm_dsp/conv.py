@@ -10,15 +10,12 @@ import numpy as np
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_pixels
-from qcgen.kernels.arm_dsp.cost import conv_terms
-from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.lanes import LANES, Outputs
 from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, output_tail, parameter_text
 from qcgen.kernels.arm_dsp.scaled import pack_finely, start_text, times
 from qcgen.kernels.arm_dsp.weights import Stream, stream
 from qcgen.kernels.arm_dsp.window import MAX_LONE, Window, lone_elements, window
 from qcgen.kernels.axes import INDENT, any_at_border, any_inside, axes
-from qcgen.kernels.cost import Estimate
 from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed, pack
@@ -171,5 +168,4 @@ def tail_support(op: Conv, packed: Packed, words: Stream) -> tuple[str, ...]:
     return ("dsp_two_at",) if is_own and any(s.channel_twos and not s.is_apart for s in words.segments) else ()
 
 
-CONV_COST = Estimate(prepare, conv_terms, FIGURES["arm_dsp/conv"])
-CONV = Kernel("arm_dsp/conv", "kernels/arm_dsp/conv.c.jinja", frozenset({"dsp"}), why_not, prepare, CONV_COST)
+CONV = Kernel("arm_dsp/conv", "kernels/arm_dsp/conv.c.jinja", frozenset({"dsp"}), why_not, prepare)

@@ -8,16 +8,13 @@ from math import prod
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.kernels.access import blocks, in_blocks_of_channels
 from qcgen.kernels.arm_dsp.conv import stream_constants, tail_support
-from qcgen.kernels.arm_dsp.cost import dense_terms
 from qcgen.kernels.arm_dsp.dense_weights import DenseSegment, dense_stream
-from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.lanes import ONE_LANE, Outputs
 from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, output_tail
 from qcgen.kernels.arm_dsp.segment import Segment
 from qcgen.kernels.arm_dsp.weights import Stream
 from qcgen.kernels.arm_dsp.window import whole_image
 from qcgen.kernels.axes import INDENT, axes
-from qcgen.kernels.cost import Estimate
 from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.packing import pack
@@ -121,9 +118,5 @@ def _products_of(segment: Segment) -> tuple[str, ...]:
     return needed + (("dsp_upper",) if segment.form == "shared" else ())
 
 
-DENSE_COST = Estimate(prepare, dense_terms, FIGURES["arm_dsp/dense"])
-POINTWISE_COST = Estimate(prepare, dense_terms, FIGURES["arm_dsp/pointwise"])
-DENSE = Kernel("arm_dsp/dense", "kernels/arm_dsp/dense.c.jinja", frozenset({"dsp"}), why_not, prepare, DENSE_COST)
-POINTWISE = Kernel(
-    "arm_dsp/pointwise", "kernels/arm_dsp/dense.c.jinja", frozenset({"dsp"}), why_not_pointwise, prepare, POINTWISE_COST
-)
+DENSE = Kernel("arm_dsp/dense", "kernels/arm_dsp/dense.c.jinja", frozenset({"dsp"}), why_not, prepare)
+POINTWISE = Kernel("arm_dsp/pointwise", "kernels/arm_dsp/dense.c.jinja", frozenset({"dsp"}), why_not_pointwise, prepare)

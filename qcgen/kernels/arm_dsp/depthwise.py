@@ -10,13 +10,10 @@ import numpy as np
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.access import bands, channel_by_channel, plane
 from qcgen.kernels.arm_dsp import depthwise_direct
-from qcgen.kernels.arm_dsp.cost import depthwise_terms
-from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.kernel_words import KernelWords, Tap, kernel_words
 from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_context, output_support
 from qcgen.kernels.arm_dsp.plane_rows import MAX_WORDS, Planes, Walk, walk_of
 from qcgen.kernels.arm_dsp.scaled import pack_finely, start_table, times
-from qcgen.kernels.cost import Estimate
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed
@@ -56,6 +53,8 @@ def why_not(op: Operator, setting: Setting) -> str | None:
         return f"{g.in_channels} channels do not fill a word"
     if depthwise_direct.why_not(op, setting) is None:
         return "arm_dsp/depthwise_direct reads the image where it lies, in fewer cycles and without scratch"
+    if prod(g.output) == 1:
+        return "there is one output pixel: its window is read as fast where it lies, without a copy"
     height, width = plane_axes(g)
     too_many = why_taps(height.kernel * width.span, MAX_TAPS)
     return too_many or why_wraps(_pack(op, setting))
@@ -183,7 +182,4 @@ def _four(padding: int) -> str:
     return f"0x{(padding & 0xFF) * 0x01010101:08x}"
 
 
-DEPTHWISE_COST = Estimate(prepare, depthwise_terms, FIGURES["arm_dsp/depthwise"])
-DEPTHWISE = Kernel(
-    "arm_dsp/depthwise", "kernels/arm_dsp/depthwise.c.jinja", frozenset({"dsp"}), why_not, prepare, DEPTHWISE_COST
-)
+DEPTHWISE = Kernel("arm_dsp/depthwise", "kernels/arm_dsp/depthwise.c.jinja", frozenset({"dsp"}), why_not, prepare)

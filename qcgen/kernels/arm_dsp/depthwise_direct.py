@@ -10,11 +10,8 @@ import numpy as np
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.access import output_by_output
 from qcgen.kernels.arm_dsp.column_steps import ColumnWords, Planner, Section, alive, instructions
-from qcgen.kernels.arm_dsp.depthwise_cost import depthwise_direct_terms
-from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_context, output_support
 from qcgen.kernels.arm_dsp.scaled import pack_finely, start_table, times
-from qcgen.kernels.cost import Estimate
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.packing import Packed, names_of_conv
@@ -33,6 +30,8 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     if reason is not None:
         return reason
     assert isinstance(op, Conv)
+    if prod(op.geometry.output) == 1:
+        return "there is one output pixel, and the weights that it keeps in registers serve once"
     packed = _pack(op, setting)
     return (
         why_all_outside(op.geometry)
@@ -162,12 +161,6 @@ def _both(value: int) -> str:
     return f"0x{(value & 0xFFFF) * 0x10001:08x}"
 
 
-DEPTHWISE_DIRECT_COST = Estimate(prepare, depthwise_direct_terms, FIGURES["arm_dsp/depthwise_direct"])
 DEPTHWISE_DIRECT = Kernel(
-    "arm_dsp/depthwise_direct",
-    "kernels/arm_dsp/depthwise_direct.c.jinja",
-    frozenset({"dsp"}),
-    why_not,
-    prepare,
-    DEPTHWISE_DIRECT_COST,
+    "arm_dsp/depthwise_direct", "kernels/arm_dsp/depthwise_direct.c.jinja", frozenset({"dsp"}), why_not, prepare
 )

@@ -6,12 +6,9 @@ from math import prod
 
 from qcgen.ir.program import Conv, Operator
 from qcgen.kernels.access import channel_by_channel, parts_of_rows, plane
-from qcgen.kernels.arm_dsp.depthwise_cost import depthwise_rows_terms
-from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_context, output_support
 from qcgen.kernels.arm_dsp.row_groups import group_size, groups
 from qcgen.kernels.arm_dsp.scaled import start_table
-from qcgen.kernels.cost import Estimate
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.packing import Packed, names_of_conv, pack
@@ -63,12 +60,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return Prepared(constants, context, (), support, certified(op, packed), access=access)
 
 
-DEPTHWISE_ROWS_COST = Estimate(prepare, depthwise_rows_terms, FIGURES["arm_dsp/depthwise_rows"])
 DEPTHWISE_ROWS = Kernel(
-    "arm_dsp/depthwise_rows",
-    "kernels/arm_dsp/depthwise_rows.c.jinja",
-    frozenset({"dsp"}),
-    why_not,
-    prepare,
-    DEPTHWISE_ROWS_COST,
+    "arm_dsp/depthwise_rows", "kernels/arm_dsp/depthwise_rows.c.jinja", frozenset({"dsp"}), why_not, prepare
 )

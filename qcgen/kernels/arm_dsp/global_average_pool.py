@@ -6,9 +6,6 @@ from dataclasses import replace
 
 from qcgen.ir.program import GlobalAveragePool, Operator
 from qcgen.ir.types import DType
-from qcgen.kernels.arm_dsp.cost import global_average_terms
-from qcgen.kernels.arm_dsp.figures import FIGURES
-from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.mean import names_of, prepare_mean, why_no_mean
 from qcgen.kernels.reasons import CHANNELS_APART
@@ -55,12 +52,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return replace(prepared, context=context, scratch=(), support=support)
 
 
-GLOBAL_AVERAGE_POOL_COST = Estimate(prepare, global_average_terms, FIGURES["arm_dsp/global_average_pool"])
 GLOBAL_AVERAGE_POOL = Kernel(
-    "arm_dsp/global_average_pool",
-    "kernels/arm_dsp/global_average_pool.c.jinja",
-    frozenset({"dsp"}),
-    why_not,
-    prepare,
-    GLOBAL_AVERAGE_POOL_COST,
+    "arm_dsp/global_average_pool", "kernels/arm_dsp/global_average_pool.c.jinja", frozenset({"dsp"}), why_not, prepare
 )

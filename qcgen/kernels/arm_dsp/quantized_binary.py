@@ -6,10 +6,7 @@ from dataclasses import replace
 
 from qcgen.ir.program import Operator, QuantizedBinary
 from qcgen.ir.types import DType
-from qcgen.kernels.arm_dsp.cost import binary_terms
-from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.binary import binary_walk, prepare_binary, why_no_binary
-from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 
 
@@ -38,12 +35,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return replace(prepared, context=context, support=support)
 
 
-QUANTIZED_BINARY_COST = Estimate(prepare, binary_terms, FIGURES["arm_dsp/quantized_binary"])
 QUANTIZED_BINARY = Kernel(
-    "arm_dsp/quantized_binary",
-    "kernels/arm_dsp/quantized_binary.c.jinja",
-    frozenset({"dsp"}),
-    why_not,
-    prepare,
-    QUANTIZED_BINARY_COST,
+    "arm_dsp/quantized_binary", "kernels/arm_dsp/quantized_binary.c.jinja", frozenset({"dsp"}), why_not, prepare
 )

@@ -9,8 +9,6 @@ import numpy as np
 
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.access import blocks, in_pixels
-from qcgen.kernels.arm_dsp.cost import short_window_terms
-from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.lanes import LANES, Outputs
 from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, output_tail, parameter_text
 from qcgen.kernels.arm_dsp.scaled import pack_finely, start_text, times
@@ -18,7 +16,6 @@ from qcgen.kernels.arm_dsp.segment import Tail
 from qcgen.kernels.arm_dsp.weights import pack_weights
 from qcgen.kernels.arm_dsp.window import ZERO, window
 from qcgen.kernels.axes import any_at_border, axes
-from qcgen.kernels.cost import Estimate
 from qcgen.kernels.fast_output import parameter
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.packing import Packed, pack
@@ -158,12 +155,6 @@ def _constants(packed: Packed, order: Int64s, tail: Tail, *, is_wide: bool) -> C
     return Constants("constants", "int32_t", words.reshape(-1), f"of each channel: {'; '.join(parts)}.")
 
 
-SHORT_WINDOW_COST = Estimate(prepare, short_window_terms, FIGURES["arm_dsp/short_window"])
 SHORT_WINDOW = Kernel(
-    "arm_dsp/short_window",
-    "kernels/arm_dsp/short_window.c.jinja",
-    frozenset({"dsp"}),
-    why_not,
-    prepare,
-    SHORT_WINDOW_COST,
+    "arm_dsp/short_window", "kernels/arm_dsp/short_window.c.jinja", frozenset({"dsp"}), why_not, prepare
 )

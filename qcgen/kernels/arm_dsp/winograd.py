@@ -11,13 +11,10 @@ from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import in_pixels
 from qcgen.kernels.access import tiles as tiles_of
-from qcgen.kernels.arm_dsp.cost_tiles import winograd_terms
-from qcgen.kernels.arm_dsp.figures import FIGURES
 from qcgen.kernels.arm_dsp.lanes import place
 from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support
 from qcgen.kernels.arm_dsp.scaled import start_text
 from qcgen.kernels.arm_dsp.tile import ELEMENT_HIGH, Tile, tiles
-from qcgen.kernels.cost import Estimate
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed, names_of_conv, pack, unsigned_shift
@@ -65,8 +62,8 @@ class Block:
 def why_not(op: Operator, setting: Setting) -> str | None:
     """Serves kernels of 2 to 5 taps along an axis, stride 1, without groups, for --optimize speed.
 
-    Which kernel takes fewer instructions is for their costs to say. Tiles take several times the flash and scratch as
-    well, which costs do not count: what gains less than LEAST_GAIN in cycles is refused here.
+    Tiles take several times the flash and scratch: what gains less than LEAST_GAIN in cycles over arm_dsp/conv, which
+    serves the same layers, is refused.
     """
     reason = why_no_integer_conv(op)
     if reason is not None:
@@ -255,7 +252,4 @@ def _weights(transformed: Int64s, channels: int, blocks: tuple[Block, ...]) -> I
     return np.concatenate(parts)
 
 
-WINOGRAD_COST = Estimate(prepare, winograd_terms, FIGURES["arm_dsp/winograd"])
-WINOGRAD = Kernel(
-    "arm_dsp/winograd", "kernels/arm_dsp/winograd.c.jinja", frozenset({"dsp"}), why_not, prepare, WINOGRAD_COST
-)
+WINOGRAD = Kernel("arm_dsp/winograd", "kernels/arm_dsp/winograd.c.jinja", frozenset({"dsp"}), why_not, prepare)

@@ -9,7 +9,6 @@ from qcgen.ir.program import Conv, Operator
 from qcgen.kernels.access import blocks as blocks_of
 from qcgen.kernels.access import in_blocks_of_channels, in_pixels, parts_of_rows, plane
 from qcgen.kernels.arm_mve.blocks import ONE, TWO, blocks, blocks_support, has_last, stream
-from qcgen.kernels.arm_mve.cost import instructions
 from qcgen.kernels.arm_mve.output import LANES, certified, mve_output, output_support
 from qcgen.kernels.arm_mve.window import Window, window, window_axes
 from qcgen.kernels.axes import INDENT
@@ -18,8 +17,6 @@ from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed, names_of_conv, pack, signed_shift
 from qcgen.kernels.reasons import why_not_plain
 from qcgen.kernels.text import x_kind
-
-CORE = "cortex-m55"  # whose instructions were counted
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -111,10 +108,4 @@ def _copy_support(op: Conv, planned: Window) -> tuple[str, ...]:
     return (*names, *(["mve_fill"] if planned.has_border else []))
 
 
-def cost(op: Operator, setting: Setting) -> float | None:
-    """Instructions of one call on a Cortex-M55; None for other cores."""
-    assert isinstance(op, Conv)
-    return instructions(op, _pack(op, setting)) if setting.core == CORE else None
-
-
-CONV = Kernel("arm_mve/conv", "kernels/arm_mve/conv.c.jinja", frozenset({"mve"}), why_not, prepare, cost)
+CONV = Kernel("arm_mve/conv", "kernels/arm_mve/conv.c.jinja", frozenset({"mve"}), why_not, prepare)

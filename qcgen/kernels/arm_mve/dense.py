@@ -23,12 +23,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return replace(prepared, context={**prepared.context, "description": describe(op)})
 
 
-def cost(op: Operator, setting: Setting) -> float | None:
-    """Instructions of one call on a Cortex-M55; None for other cores."""
-    assert isinstance(op, Conv)
-    return conv.cost(_as_row(op), setting)
-
-
 def _as_row(op: Conv) -> Conv:
     """The same operator, the elements of an image its channels; weights are in the order of channels-last images."""
     g = op.geometry
@@ -40,4 +34,4 @@ def _as_row(op: Conv) -> Conv:
     return replace(op, geometry=row, weights=weights)
 
 
-DENSE = Kernel("arm_mve/dense", "kernels/arm_mve/conv.c.jinja", frozenset({"mve"}), why_not, prepare, cost)
+DENSE = Kernel("arm_mve/dense", "kernels/arm_mve/conv.c.jinja", frozenset({"mve"}), why_not, prepare)

@@ -11,7 +11,6 @@ from qcgen.ir.program import Conv, Int64s, Operator
 from qcgen.ir.types import DType
 from qcgen.kernels.access import bands, channel_by_channel, in_pixels, plane
 from qcgen.kernels.arm_mve.columns import BLOCK, QUAD, Columns, columns_of
-from qcgen.kernels.arm_mve.depthwise_cost import Work, instructions
 from qcgen.kernels.arm_mve.output import MveOutput, certified, mve_output, output_support, parameters
 from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
@@ -226,24 +225,4 @@ def _moves(context: dict[str, object], columns: Columns) -> bool:
     return bool(columns.is_large or columns.band > 1 or not context["is_packed"] or not context["moves_in_load"])
 
 
-def cost(op: Operator, setting: Setting) -> float | None:
-    """Instructions of one call on a Cortex-M55, built with gcc -O3; None for other cores."""
-    if setting.core != "cortex-m55":
-        return None
-    assert isinstance(op, Conv)
-    packed = _pack(op, setting)
-    mve, columns = mve_output(op, packed), columns_of(op.geometry)
-    work = Work(
-        columns,
-        op.geometry.batch,
-        packed.epilogue.output.kind,
-        mve,
-        tested=_by_quads(_has_window(packed, mve)).sum(axis=1),
-        near=np.minimum(_by_quads(_windows(packed)) * 2 / 2**packed.epilogue.output.shift, 1).sum(axis=1),
-        is_packed=setting.optimize == "speed",
-        is_flipped=op.x.dtype is DType.UINT8,
-    )
-    return instructions(work)
-
-
-DEPTHWISE = Kernel("arm_mve/depthwise", "kernels/arm_mve/depthwise.c.jinja", frozenset({"mve"}), why_not, prepare, cost)
+DEPTHWISE = Kernel("arm_mve/depthwise", "kernels/arm_mve/depthwise.c.jinja", frozenset({"mve"}), why_not, prepare)

@@ -8,11 +8,8 @@ from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_pixels
 from qcgen.kernels.axes import INDENT, Axis, any_at_border, any_inside, axes, inside_numbers, output_numbers
-from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.packing import pack, unsigned_shift
-from qcgen.kernels.portable.cost import conv_terms
-from qcgen.kernels.portable.figures import FIGURES
 from qcgen.kernels.portable.window_sums import (
     Loop,
     block_size,
@@ -95,5 +92,4 @@ def _copy_loops(g: ConvGeometry, spatial: tuple[Axis, ...], layout: Layout) -> t
     return tuple(loops)
 
 
-CONV_COST = Estimate(prepare, conv_terms, FIGURES["portable/conv"])
-CONV = Kernel("portable/conv", "kernels/portable/conv.c.jinja", frozenset(), why_not, prepare, CONV_COST)
+CONV = Kernel("portable/conv", "kernels/portable/conv.c.jinja", frozenset(), why_not, prepare)

@@ -12,10 +12,7 @@ import numpy as np
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Concat, Movement, Operator, Pad, Reshape, Resize, Slice, Transpose, inputs_of
 from qcgen.ir.types import Array, DType
-from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Constants, Kernel, Order, Prepared, Setting
-from qcgen.kernels.portable.cost_copy import copy_terms
-from qcgen.kernels.portable.figures import FIGURES
 from qcgen.kernels.walk import Dimension, Step, Walk, ordered, strides, walk
 
 NAMES = ("x", "y")
@@ -239,5 +236,4 @@ def _table(tables: list[Constants], distances: Array, meaning: str) -> str:
     return role
 
 
-COPY_COST = Estimate(prepare, copy_terms, FIGURES["portable/copy"])
-COPY = Kernel("portable/copy", "kernels/portable/copy.c.jinja", frozenset(), why_not, prepare, COPY_COST)
+COPY = Kernel("portable/copy", "kernels/portable/copy.c.jinja", frozenset(), why_not, prepare)

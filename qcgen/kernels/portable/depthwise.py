@@ -12,13 +12,10 @@ from qcgen.ir.program import Conv, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_pixels
 from qcgen.kernels.axes import INDENT, Axis, any_at_border, any_inside, axes, inside_numbers, output_numbers
-from qcgen.kernels.cost import Estimate
 from qcgen.kernels.epilogue import guarded_channels
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed, names_of_conv, pack
 from qcgen.kernels.plane import plane_axes
-from qcgen.kernels.portable.cost import depthwise_nchw_terms, depthwise_nhwc_terms
-from qcgen.kernels.portable.figures import FIGURES
 from qcgen.kernels.reasons import (
     why_axes,
     why_channels_apart,
@@ -189,7 +186,5 @@ def _context(op: Conv, packed: Packed, setting: Setting) -> dict[str, object]:
 
 
 _NHWC, _NCHW = "kernels/portable/depthwise_nhwc.c.jinja", "kernels/portable/depthwise_nchw.c.jinja"
-DEPTHWISE_NHWC_COST = Estimate(prepare_nhwc, depthwise_nhwc_terms, FIGURES["portable/depthwise_nhwc"])
-DEPTHWISE_NHWC = Kernel("portable/depthwise_nhwc", _NHWC, frozenset(), why_not_nhwc, prepare_nhwc, DEPTHWISE_NHWC_COST)
-DEPTHWISE_NCHW_COST = Estimate(prepare_nchw, depthwise_nchw_terms, FIGURES["portable/depthwise_nchw"])
-DEPTHWISE_NCHW = Kernel("portable/depthwise_nchw", _NCHW, frozenset(), why_not_nchw, prepare_nchw, DEPTHWISE_NCHW_COST)
+DEPTHWISE_NHWC = Kernel("portable/depthwise_nhwc", _NHWC, frozenset(), why_not_nhwc, prepare_nhwc)
+DEPTHWISE_NCHW = Kernel("portable/depthwise_nchw", _NCHW, frozenset(), why_not_nchw, prepare_nchw)

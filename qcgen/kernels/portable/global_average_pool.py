@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from qcgen.ir.program import Operator
-from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Kernel, Setting
 from qcgen.kernels.mean import prepare_mean, why_no_mean
-from qcgen.kernels.portable.cost_pool import global_average_terms
-from qcgen.kernels.portable.figures import FIGURES
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
@@ -15,12 +12,6 @@ def why_not(op: Operator, _setting: Setting) -> str | None:
     return why_no_mean(op)
 
 
-GLOBAL_AVERAGE_POOL_COST = Estimate(prepare_mean, global_average_terms, FIGURES["portable/global_average_pool"])
 GLOBAL_AVERAGE_POOL = Kernel(
-    "portable/global_average_pool",
-    "kernels/portable/global_average_pool.c.jinja",
-    frozenset(),
-    why_not,
-    prepare_mean,
-    GLOBAL_AVERAGE_POOL_COST,
+    "portable/global_average_pool", "kernels/portable/global_average_pool.c.jinja", frozenset(), why_not, prepare_mean
 )

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Lookup, Operator
-from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
-from qcgen.kernels.portable.cost_elements import lookup_terms
-from qcgen.kernels.portable.figures import FIGURES
 from qcgen.kernels.walk import Placed, elementwise
 
 
@@ -30,5 +27,4 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return Prepared((constants,), context, (), ("compiler",), certificate, in_place)
 
 
-LOOKUP_COST = Estimate(prepare, lookup_terms, FIGURES["portable/lookup"])
-LOOKUP = Kernel("portable/lookup", "kernels/portable/lookup.c.jinja", frozenset(), why_not, prepare, LOOKUP_COST)
+LOOKUP = Kernel("portable/lookup", "kernels/portable/lookup.c.jinja", frozenset(), why_not, prepare)

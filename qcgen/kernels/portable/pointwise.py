@@ -8,11 +8,8 @@ from qcgen.ir.program import Conv, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_blocks_of_channels
 from qcgen.kernels.axes import axes
-from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.packing import pack, unsigned_shift
-from qcgen.kernels.portable.cost import pointwise_terms
-from qcgen.kernels.portable.figures import FIGURES
 from qcgen.kernels.portable.window_sums import (
     block_size,
     shift_text,
@@ -62,7 +59,4 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return Prepared(constants, context, scratch, (*packed.support, "compiler"), packed.certificate, access=access)
 
 
-POINTWISE_COST = Estimate(prepare, pointwise_terms, FIGURES["portable/pointwise"])
-POINTWISE = Kernel(
-    "portable/pointwise", "kernels/portable/pointwise.c.jinja", frozenset(), why_not, prepare, POINTWISE_COST
-)
+POINTWISE = Kernel("portable/pointwise", "kernels/portable/pointwise.c.jinja", frozenset(), why_not, prepare)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +15,7 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import AveragePool, ConvGeometry, MaxPool, Operator, Tensor
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.kernels.axes import INDENT, Axis, axes
-from qcgen.kernels.cost import Estimate, Names
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.portable.cost_pool import pool_terms
-from qcgen.kernels.portable.figures import FIGURES
 from qcgen.requantize import window_mean
 
 MAX_TAPS = 64  # written out one by one; larger windows are walked through tap by tap
@@ -189,7 +188,7 @@ def _names(g: ConvGeometry, x: Tensor, setting: Setting) -> dict[str, object]:
     }
 
 
-def _row_enumerators(names: Names) -> dict[str, object]:
+def _row_enumerators(names: Mapping[str, Any]) -> dict[str, object]:
     """Those that the function of a row uses, in lines: what parts windows in the image from others, and the rest."""
     across, is_last, has_border = names["across"], names["channels_last"], names["has_border"]
     bounds, numbers = [], []
@@ -219,16 +218,7 @@ def _taps(spatial: tuple[Axis, ...]) -> tuple[int, ...]:
     return tuple(sum(k * axis.tap_step for k, axis in zip(place, spatial, strict=True)) for place in places)
 
 
-MAX_POOL_COST = Estimate(prepare_max, pool_terms, FIGURES["portable/max_pool"])
-MAX_POOL = Kernel(
-    "portable/max_pool", "kernels/portable/max_pool.c.jinja", frozenset(), why_not_max, prepare_max, MAX_POOL_COST
-)
-AVERAGE_POOL_COST = Estimate(prepare_average, pool_terms, FIGURES["portable/average_pool"])
+MAX_POOL = Kernel("portable/max_pool", "kernels/portable/max_pool.c.jinja", frozenset(), why_not_max, prepare_max)
 AVERAGE_POOL = Kernel(
-    "portable/average_pool",
-    "kernels/portable/average_pool.c.jinja",
-    frozenset(),
-    why_not_average,
-    prepare_average,
-    AVERAGE_POOL_COST,
+    "portable/average_pool", "kernels/portable/average_pool.c.jinja", frozenset(), why_not_average, prepare_average
 )

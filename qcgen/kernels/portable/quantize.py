@@ -5,10 +5,7 @@ from __future__ import annotations
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Dequantize, Operator, Quantize
 from qcgen.ir.types import DType
-from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
-from qcgen.kernels.portable.cost_elements import elementwise_terms
-from qcgen.kernels.portable.figures import FIGURES
 from qcgen.kernels.walk import Placed, elementwise
 
 
@@ -57,21 +54,9 @@ def _parameters(scale: float | None, zero_point: int | None) -> tuple[float, int
     return scale, zero_point or 0
 
 
-QUANTIZE_COST = Estimate(prepare_quantize, elementwise_terms, FIGURES["portable/quantize"])
 QUANTIZE = Kernel(
-    "portable/quantize",
-    "kernels/portable/quantize.c.jinja",
-    frozenset(),
-    why_not_quantize,
-    prepare_quantize,
-    QUANTIZE_COST,
+    "portable/quantize", "kernels/portable/quantize.c.jinja", frozenset(), why_not_quantize, prepare_quantize
 )
-DEQUANTIZE_COST = Estimate(prepare_dequantize, elementwise_terms, FIGURES["portable/dequantize"])
 DEQUANTIZE = Kernel(
-    "portable/dequantize",
-    "kernels/portable/dequantize.c.jinja",
-    frozenset(),
-    why_not_dequantize,
-    prepare_dequantize,
-    DEQUANTIZE_COST,
+    "portable/dequantize", "kernels/portable/dequantize.c.jinja", frozenset(), why_not_dequantize, prepare_dequantize
 )

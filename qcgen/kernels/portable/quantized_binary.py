@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from qcgen.ir.program import Operator
 from qcgen.kernels.binary import prepare_binary, why_no_binary
-from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Kernel, Setting
-from qcgen.kernels.portable.cost_elements import binary_terms
-from qcgen.kernels.portable.figures import FIGURES
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
@@ -15,12 +12,6 @@ def why_not(op: Operator, _setting: Setting) -> str | None:
     return why_no_binary(op)
 
 
-QUANTIZED_BINARY_COST = Estimate(prepare_binary, binary_terms, FIGURES["portable/quantized_binary"])
 QUANTIZED_BINARY = Kernel(
-    "portable/quantized_binary",
-    "kernels/portable/quantized_binary.c.jinja",
-    frozenset(),
-    why_not,
-    prepare_binary,
-    QUANTIZED_BINARY_COST,
+    "portable/quantized_binary", "kernels/portable/quantized_binary.c.jinja", frozenset(), why_not, prepare_binary
 )

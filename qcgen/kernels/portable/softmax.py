@@ -8,10 +8,7 @@ from qcgen.errors import prove
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import FloatSoftmax, Operator, Softmax, Tensor
 from qcgen.ir.types import Array
-from qcgen.kernels.cost import Estimate
 from qcgen.kernels.kernel import Constants, Kernel, Order, Prepared, Setting
-from qcgen.kernels.portable.cost_elements import softmax_terms
-from qcgen.kernels.portable.figures import FIGURES
 from qcgen.kernels.walk import Dimension, strides, walk
 
 
@@ -71,8 +68,7 @@ def _in_place(x: Tensor, setting: Setting) -> tuple[int, ...]:
     return (0,) if strides(x.shape, setting.xs[0]) == strides(x.shape, setting.y) else ()
 
 
-SOFTMAX_COST = Estimate(prepare, softmax_terms, FIGURES["portable/softmax"])
-SOFTMAX = Kernel("portable/softmax", "kernels/portable/softmax.c.jinja", frozenset(), why_not, prepare, SOFTMAX_COST)
+SOFTMAX = Kernel("portable/softmax", "kernels/portable/softmax.c.jinja", frozenset(), why_not, prepare)
 FLOAT_SOFTMAX = Kernel(
     "portable/float_softmax", "kernels/portable/float_softmax.c.jinja", frozenset(), why_not_float, prepare_float
 )

@@ -15,8 +15,6 @@ from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed, names_of_conv, pack, signed_shift
 from qcgen.kernels.reasons import why_not_plain
-from qcgen.kernels.scalar.cost import CONV as COSTS
-from qcgen.kernels.scalar.cost import Work, conv_work, estimate, loop_instructions
 from qcgen.kernels.scalar.output import certified, output_support, scalar_output
 from qcgen.kernels.scalar.sums import Segment, core_of, large_groups, segments, sums_support, table
 from qcgen.kernels.scalar.window import MAX_RUNS, Window, window
@@ -162,35 +160,4 @@ def last_block(g: ConvGeometry) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(max(prod(g.output) - BLOCK, 0), g.output))
 
 
-def cost(op: Operator, setting: Setting) -> float | None:
-    """Instructions of one call on ``setting.core``; None where there are no figures."""
-    assert isinstance(op, Conv)
-    each = COSTS.get(setting.core)
-    if each is None:
-        return None
-    work, loops, kind = features(op, setting)
-    return estimate(work, each, loops, kind)
-
-
-def features(op: Conv, setting: Setting) -> tuple[Work, float, str]:
-    """What a call does, the instructions of its loops over words, and its arithmetic of outputs."""
-    g = op.geometry
-    packed = packed_bytes(op, setting)
-    core = core_of(setting.target)
-    blocks = segments(ordered(op, packed), core, -128, 127)
-    work = conv_work(op, packed, window(g, core.widen), BLOCK)
-    loops = sum((s.beyond - s.first) / s.width * mean_loop(setting.core, s, ordered(op, packed)) for s in blocks)
-    loops *= g.batch * -(-prod(g.output) // BLOCK)
-    return work, loops, packed.epilogue.output.kind
-
-
-def mean_loop(core: str, s: Segment, weights: Int64s) -> float:
-    """Instructions of a pass of one of a segment's blocks over a window, on average."""
-    each = [loop_instructions(core, loop, s.width) for loop in s.loops]
-    if not s.is_mixed:
-        return each[0]
-    share = float(large_groups(weights, s).mean())
-    return share * each[0] + (1 - share) * each[1]
-
-
-CONV = Kernel("scalar/conv", "kernels/scalar/conv.c.jinja", frozenset({"scalar"}), why_not, prepare, cost)
+CONV = Kernel("scalar/conv", "kernels/scalar/conv.c.jinja", frozenset({"scalar"}), why_not, prepare)

@@ -11,8 +11,6 @@ from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed, names_of_conv
 from qcgen.kernels.reasons import why_channels_apart, why_no_dense
 from qcgen.kernels.scalar.conv import ordered, packed_bytes
-from qcgen.kernels.scalar.cost import DENSE as COSTS
-from qcgen.kernels.scalar.cost import loop_instructions, output_instructions
 from qcgen.kernels.scalar.groups import grouping
 from qcgen.kernels.scalar.output import certified, output_support, scalar_output
 from qcgen.kernels.scalar.sums import Core, Loop, Segment, bytes_of, core_of, loop_of, sums_support
@@ -140,25 +138,4 @@ def _bytes(weights: Int64s) -> Int64s:
     return words.reshape(-1, 2, words.shape[1]).transpose(0, 2, 1).reshape(len(weights) // BLOCK, -1)
 
 
-def cost(op: Operator, setting: Setting) -> float | None:
-    """Instructions of one call on ``setting.core``; None where there are no figures."""
-    assert isinstance(op, Conv)
-    each = COSTS.get(setting.core)
-    if each is None:
-        return None
-    g = op.geometry
-    packed = packed_bytes(op, setting)
-    weights, core = padded(op, packed), core_of(setting.target)
-    if setting.optimize == "speed":
-        loop = loop_of(g.taps, grouping(weights, -128, 127, core.most[-1]), core)
-        words, elements = loop_instructions(setting.core, loop, 1), 0
-    else:
-        is_one = grouping(weights, -128, 127, 2).size == 1
-        words, elements = each.packed * (1.5 if is_one else 1) * g.taps / 2, g.taps
-    blocks = len(weights) / BLOCK * (words + each.block)
-    outputs = g.out_channels * output_instructions(each.output, packed)
-    windowed = packed.epilogue.guarded.size * each.windowed
-    return float(g.batch * (blocks + elements * each.element + outputs + windowed))
-
-
-DENSE = Kernel("scalar/dense", "kernels/scalar/dense.c.jinja", frozenset({"scalar"}), why_not, prepare, cost)
+DENSE = Kernel("scalar/dense", "kernels/scalar/dense.c.jinja", frozenset({"scalar"}), why_not, prepare)

@@ -63,7 +63,7 @@ def outcomes(monkeypatch, tmp_path):
             raise qcgen.ModelRejected([qcgen.Problem("model", "it is wrong", "correct it")])
 
         monkeypatch.setattr(qcgen, "compile", compile)
-        return list(children(1, [4, 5, 6], tmp_path / "log"))
+        return list(children([4, 5, 6], lambda _: (b"", {}), tmp_path / "log"))
 
     return tried
 

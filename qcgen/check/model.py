@@ -16,8 +16,8 @@ from qcgen.ir.types import DType
 DOMAINS = ("", "com.microsoft", NHWC_DOMAIN, LOOKUP[0])
 """The domains that have operators we know."""
 
-MAX_ELEMENTS = 2**31 - 1
-"""The largest number of elements of a tensor, so that every index fits the C type int32_t."""
+MAX_ELEMENTS = 2**28
+"""The largest number of elements of a tensor, so that every number of bytes fits the C type int32_t."""
 
 
 def node_place(node: Node) -> str:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from qcgen.check.model import shape_text
 from qcgen.check.node import View
 from qcgen.check.operands import MAX_NUMBER, counted
 from qcgen.errors import Problem
 from qcgen.geometry import AUTO_PADS, window_of
+
+MAX_TAPS = 2**14
+"""The most elements of a window of codes that are averaged."""
 
 
 def is_image(view: View) -> Iterator[Problem]:
@@ -66,6 +70,14 @@ def _window(view: View, x: tuple[int, ...], kernel: tuple[int, ...]) -> Iterator
             pads = f"{axis.pad_begin} and {axis.pad_end}"
             what = f"spatial axis {index} is padded by {pads}, but its kernel is {kernel[index]}"
             yield view.problem(what, "padding must be smaller than the kernel")
+
+
+def few_taps(view: View) -> Iterator[Problem]:
+    """The means of all windows are proved, each with all its elements."""
+    taps = prod(view.integers("kernel_shape") or ())
+    if taps > MAX_TAPS:
+        what = f"its window has {taps} elements, more than {MAX_TAPS}"
+        yield view.problem(what, "use QLinearGlobalAveragePool, or smaller windows one after the other")
 
 
 def averages_images(view: View) -> Iterator[Problem]:

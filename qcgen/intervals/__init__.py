@@ -5,8 +5,8 @@ from __future__ import annotations
 from qcgen.intervals.accumulators import INT32_MAX, INT32_MIN, Reach, accumulators, reach, weight_differences
 from qcgen.intervals.annotate import annotate
 from qcgen.intervals.propagate import channel_ranges
-from qcgen.intervals.ranges import Range
-from qcgen.intervals.windows import image_channel_axis, window_patterns
+from qcgen.intervals.ranges import Range, is_large
+from qcgen.intervals.windows import all_meet_image, image_channel_axis, window_kinds, window_patterns
 
 __all__ = [
     "INT32_MAX",
@@ -14,10 +14,13 @@ __all__ = [
     "Range",
     "Reach",
     "accumulators",
+    "all_meet_image",
     "annotate",
     "channel_ranges",
     "image_channel_axis",
+    "is_large",
     "reach",
     "weight_differences",
+    "window_kinds",
     "window_patterns",
 ]

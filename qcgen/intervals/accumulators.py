@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qcgen.intervals.windows import window_patterns
+from qcgen.intervals.windows import window_sums
 from qcgen.ir.program import Conv, GlobalAveragePool, Int64s
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
@@ -63,11 +63,10 @@ def accumulators(op: Conv, x_lo: Int64s, x_hi: Int64s) -> Reach:
     w = weight_differences(op).reshape(g.group, g.group_out, g.group_in, -1)
     lowest, highest = ((codes - op.x_zero_point).reshape(g.group, g.group_in) for codes in (x_lo, x_hi))
     positive, negative = np.maximum(w, 0), np.minimum(w, 0)
-    inside = window_patterns(g).T.astype(np.int64)
     low_taps = _weighted(positive, lowest) + _weighted(negative, highest)
     high_taps = _weighted(positive, highest) + _weighted(negative, lowest)
     bias = op.bias.astype(np.int64)
-    return _within_int32(bias + (low_taps @ inside).min(axis=1), bias + (high_taps @ inside).max(axis=1))
+    return _within_int32(bias + window_sums(g, low_taps).min(axis=1), bias + window_sums(g, high_taps).max(axis=1))
 
 
 def pixel_sums(op: GlobalAveragePool, x_lo: Int64s, x_hi: Int64s) -> Reach:

@@ -11,8 +11,8 @@ from qcgen import arithmetic
 from qcgen.arithmetic import Quantization
 from qcgen.intervals.accumulators import Reach, accumulators, pixel_sums
 from qcgen.intervals.movement import move
-from qcgen.intervals.ranges import Range, full, has_range, tightest
-from qcgen.intervals.windows import image_channel_axis, window_patterns
+from qcgen.intervals.ranges import Range, full, has_range, is_large, tightest, union
+from qcgen.intervals.windows import all_meet_image, image_channel_axis, window_kinds, window_patterns
 from qcgen.ir.program import (
     AveragePool,
     Concat,
@@ -107,6 +107,7 @@ def _requantized(by: Requantize, reached: Reach, axis: int) -> Range:
 
 def _lookup(op: Lookup, x: Range) -> Range:
     codes = np.arange(op.x.dtype.low, op.x.dtype.high + 1)
+    x = x.whole() if is_large(codes.size, x.lo.size) else x
     reachable = (codes >= x.lo[:, None]) & (codes <= x.hi[:, None])
     lo = np.where(reachable, op.table, op.y.dtype.high).min(axis=1)
     hi = np.where(reachable, op.table, op.y.dtype.low).max(axis=1)
@@ -130,7 +131,7 @@ def _shared_axis(op: QuantizedBinary, ranges: Ranges) -> int | None:
     """The axis of y on which an operand's channels lie, that of a if there are two."""
     for x in (op.a, op.b):
         axis = ranges[x.name].axis
-        if axis is not None and x.shape[axis] > 1:
+        if axis is not None and x.shape[axis] > 1 and not is_large(x.shape[axis]):
             return axis + len(op.y.shape) - len(x.shape)
     return None
 
@@ -145,20 +146,20 @@ def _aligned(range_: Range, x: Tensor, rank: int, axis: int | None, size: int) -
 
 def _pooled(op: MaxPool | AveragePool, ranges: Ranges) -> Range:
     """What each channel of a pooling's input can be; pixels are not told apart, because windows mix them."""
-    axis = image_channel_axis(op.x)
-    return Range(axis, *ranges[op.x.name].along(axis, op.geometry.in_channels))
+    axis, channels, x = image_channel_axis(op.x), op.geometry.in_channels, ranges[op.x.name]
+    return x.whole() if is_large(channels) else Range(axis, *x.along(axis, channels))
 
 
 def _max_pool(op: MaxPool, x: Range) -> Range:
     """x's own range; what a window that lies wholly in padding writes is left open."""
-    return x if window_patterns(op.geometry).any(axis=1).all() else full(op.y.dtype)
+    return x if all_meet_image(op.geometry) else full(op.y.dtype)
 
 
 def _average_pool(op: AveragePool, x: Range) -> Range:
     """The means of windows full of the lowest code, and of the highest: the mean never decreases with any tap."""
-    inside = window_patterns(op.geometry)
-    if not inside.any(axis=1).all():
+    if not all_meet_image(op.geometry) or is_large(window_kinds(op.geometry), *op.geometry.kernel, x.lo.size):
         return full(op.y.dtype)
+    inside = window_patterns(op.geometry)
     counts = np.full(len(inside), inside.shape[1]) if op.count_include_pad else inside.sum(axis=1)
     by = (_quantization(op.x), _quantization(op.y), op.y.dtype.low, op.y.dtype.high)
     spread = np.ones((*inside.T.shape, x.lo.size), np.int64)
@@ -169,14 +170,19 @@ def _average_pool(op: AveragePool, x: Range) -> Range:
 def _global_average_pool(op: GlobalAveragePool, x: Range) -> Range:
     assert op.requantize is not None, "a pool of floats writes no codes"
     size = op.x.shape[op.channel_axis]
+    if is_large(size):
+        return full(op.y.dtype)
     reached = pixel_sums(op, *x.along(op.channel_axis, size))
     kept = len(op.y.shape) == len(op.x.shape)
     return _requantized(op.requantize, reached, op.channel_axis if kept else 1)
 
 
 def _moved(op: Movement, ranges: Ranges) -> Range:
+    value = int(op.value) if isinstance(op, Pad) else None
+    if is_large(*op.y.shape):
+        return union([ranges[x.name] for x in inputs_of(op)], value)
     bounds = [ranges[x.name].elements(x.shape) for x in inputs_of(op)]
-    value = op.value if isinstance(op, Pad) else 0
+    value = value or 0
     return tightest(*(move(op, [both[end] for both in bounds], value) for end in (0, 1)))
 
 

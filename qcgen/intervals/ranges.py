@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
 from qcgen.ir.program import Int64s, Tensor
 from qcgen.ir.types import Array, DType
+
+MOST = 2**21  # elements of an array of bounds: 16 MiB
+
+
+def is_large(*sizes: int) -> bool:
+    """Whether an array of these sizes would take much time and memory; then channels are not told apart."""
+    return prod(sizes) > MOST
 
 
 @dataclass(frozen=True)
@@ -23,6 +32,10 @@ class Range:
         if self.axis == axis:
             return self.lo, self.hi
         return np.full(size, self.lo.min()), np.full(size, self.hi.max())
+
+    def whole(self) -> Range:
+        """One range for all channels."""
+        return Range(None, self.lo.min(keepdims=True), self.hi.max(keepdims=True))
 
     def elements(self, shape: tuple[int, ...]) -> tuple[Int64s, Int64s]:
         """The bounds of every element of a tensor of this shape."""
@@ -53,6 +66,13 @@ def tightest(lo: Array, hi: Array) -> Range:
         if width < least or (width == least and best.axis is None and _differs(along)):
             best, least = along, width
     return best
+
+
+def union(ranges: Sequence[Range], value: int | None = None) -> Range:
+    """One range that holds every element of several tensors, and a value besides if one is given."""
+    more = [] if value is None else [np.array([value], np.int64)]
+    lo, hi = (np.concatenate([*(getattr(each, end) for each in ranges), *more]) for end in ("lo", "hi"))
+    return Range(None, lo.min(keepdims=True), hi.max(keepdims=True))
 
 
 def _differs(range_: Range) -> bool:

@@ -24,6 +24,7 @@ from qcgen.rewrite.merge_duplicates import merge_duplicates
 from qcgen.rewrite.name_means import name_means
 from qcgen.rewrite.quantize_earlier import quantize_earlier
 from qcgen.rewrite.remove_identities import remove_identities
+from qcgen.rewrite.sizes import Budget
 from qcgen.rewrite.wiring import Pattern, apply, without_unused
 
 PATTERNS: tuple[Pattern, ...] = (
@@ -61,30 +62,31 @@ def rewrite(graph: Graph) -> Graph:
     input; its types and shapes inferred.
     """
     own_domains = frozenset(node.domain for node in graph.nodes)
-    graph = _folded(graph, FOLDS_BEFORE_FUSION)
+    budget = Budget.of(graph.constants)
+    graph = _folded(graph, FOLDS_BEFORE_FUSION, budget)
     if any(node.op_type in ("QuantizeLinear", "DequantizeLinear") for node in graph.nodes):
-        graph = _fused(graph)
-    return _importing(_folded(graph, FOLDS), own_domains)
+        graph = _fused(graph, budget)
+    return _importing(_folded(graph, FOLDS, budget), own_domains)
 
 
-def _folded(graph: Graph, folds: Mapping[tuple[str, str], Fold]) -> Graph:
+def _folded(graph: Graph, folds: Mapping[tuple[str, str], Fold], budget: Budget) -> Graph:
     """Folding and inference help each other (the shape of a Reshape may be computed, Shape needs shapes), so they take
     turns until no node is folded.
     """
     while True:
-        folded = fold_constants(infer(graph), folds)
+        folded = fold_constants(infer(graph), folds, budget)
         if len(folded.nodes) == len(graph.nodes):
             return folded
         graph = folded
 
 
-def _fused(graph: Graph) -> Graph:
+def _fused(graph: Graph, budget: Budget) -> Graph:
     """The graph in which no pattern is left."""
     while True:
         changed = next((new for pattern in PATTERNS if (new := apply(graph, pattern)) is not graph), None)
         if changed is None:
             return graph
-        graph = _folded(without_unused(changed), FOLDS_BEFORE_FUSION)
+        graph = _folded(without_unused(changed), FOLDS_BEFORE_FUSION, budget)
 
 
 def _importing(graph: Graph, own_domains: Collection[str]) -> Graph:

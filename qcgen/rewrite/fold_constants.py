@@ -11,6 +11,7 @@ from qcgen.ir.graph import Graph, Node, Value
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite import fold_arithmetic, fold_movement
 from qcgen.rewrite.operands import Operands
+from qcgen.rewrite.sizes import Budget
 
 Fold = Callable[[Operands], tuple[Array, ...] | None]
 """From a node's constant inputs to its outputs; None if this form of the operator cannot be folded."""
@@ -45,16 +46,18 @@ FOLDS: dict[tuple[str, str], Fold] = {
 """How the operators that stand in front of weights and parameters are computed, by (domain, op_type)."""
 
 
-def fold_constants(graph: Graph, folds: Mapping[tuple[str, str], Fold] = FOLDS) -> Graph:
+def fold_constants(graph: Graph, folds: Mapping[tuple[str, str], Fold] = FOLDS, budget: Budget | None = None) -> Graph:
     """The graph without the nodes whose inputs are all constant and whose operator is in ``folds``.
 
     Shape is folded wherever the shape of its input is known, constant or not. What depends on an input of the model
-    is never computed.
+    is never computed. Raises ModelRejected for results that are too large for the ``budget``, which without one is
+    that of a model with the graph's constants.
     """
+    budget = budget or Budget.of(graph.constants)
     constants, values = dict(graph.constants), dict(graph.values)
     nodes = []
     for node in graph.nodes:
-        results = _folded(graph, node, constants, folds)
+        results = _folded(graph, node, constants, folds, budget)
         if results is None:
             nodes.append(node)
             continue
@@ -65,7 +68,11 @@ def fold_constants(graph: Graph, folds: Mapping[tuple[str, str], Fold] = FOLDS) 
 
 
 def _folded(
-    graph: Graph, node: Node, constants: Mapping[str, Array], folds: Mapping[tuple[str, str], Fold]
+    graph: Graph,
+    node: Node,
+    constants: Mapping[str, Array],
+    folds: Mapping[tuple[str, str], Fold],
+    budget: Budget,
 ) -> tuple[Array, ...] | None:
     """The outputs of a node that can be folded, each in an array of its own; None for any other."""
     if (node.domain, node.op_type) == ("", "Shape") and len(node.inputs) == 1:
@@ -76,6 +83,7 @@ def _folded(
             return None
         operands = Operands(node, tuple(constants.get(name) for name in node.inputs), graph.opsets.get(node.domain, 1))
         try:
+            budget.spend(node, operands)
             with np.errstate(all="ignore"):
                 results = fold(operands)
         except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError):

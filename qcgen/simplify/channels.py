@@ -9,7 +9,7 @@ from typing import assert_never
 import numpy as np
 import numpy.typing as npt
 
-from qcgen.intervals import Range, channel_ranges, image_channel_axis, weight_differences, window_patterns
+from qcgen.intervals import Range, channel_ranges, image_channel_axis, is_large, weight_differences, window_kinds
 from qcgen.intervals.movement import move
 from qcgen.ir.program import (
     AveragePool,
@@ -63,11 +63,13 @@ class Channels:
         self.ranges: Mapping[str, Range] = channel_ranges(program)
         self.constants = program.constants
         self.axes: dict[str, int] = {
-            tensor.name: image_channel_axis(tensor) for tensor in program.inputs if tensor.layout is not None
+            tensor.name: image_channel_axis(tensor)
+            for tensor in program.inputs
+            if tensor.layout is not None and not is_large(tensor.shape[image_channel_axis(tensor)])
         }
         for op in program.operators:
             axis = self._output_axis(op) if op.y.name in self.ranges else None
-            if axis is not None:
+            if axis is not None and not is_large(op.y.shape[axis]):
                 self.axes[op.y.name] = axis
 
     def demands(self, op: Operator) -> Iterator[Demand]:
@@ -102,6 +104,8 @@ class Channels:
 
     def _labels(self, op: Movement) -> Int64s | None:
         """For every element of y the channel of the inputs that it comes from."""
+        if is_large(*op.y.shape):
+            return None
         first, labels = 0, []
         for x in inputs_of(op):
             if x.name not in self.axes:
@@ -189,7 +193,7 @@ def _dense(op: Conv, channels: Channels) -> Iterator[Demand]:
     g = op.geometry
     weights = weight_differences(op).reshape(g.out_channels, g.in_channels, -1)
     lo, hi = channels.ranges[op.x.name].along(image_channel_axis(op.x), g.in_channels)
-    padding_differs = len(window_patterns(g)) > 1
+    padding_differs = window_kinds(g) > 1
     absorbed = (lo == hi) & ((lo == op.x_zero_point) | (not padding_differs))
     needed = weights.any(axis=2) & ~absorbed
     # A convolution has at least one input channel.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qcgen.intervals import channel_ranges, image_channel_axis, window_patterns
+from qcgen.intervals import all_meet_image, channel_ranges, image_channel_axis
 from qcgen.ir.program import Conv, ConvGeometry, MaxPool, Operator, Pad, Program
 from qcgen.simplify.wiring import inner_names, readers_of
 
@@ -40,7 +40,7 @@ def _padding(op: Operator, pad: Pad, lowest: int) -> Operator | None:
             return None if g is None else replace(op, x=replace(pad.x, layout=op.x.layout), geometry=g)
         case MaxPool() if pad.value <= lowest:
             g = _padded(op.geometry, pad, image_channel_axis(op.x))
-            if g is None or not window_patterns(g).any(axis=1).all():
+            if g is None or not all_meet_image(g):
                 return None
             return replace(op, x=replace(pad.x, layout=op.x.layout), geometry=g)
         case _:

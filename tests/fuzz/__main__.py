@@ -14,8 +14,11 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import qcgen
 from fuzz.judge import judged
@@ -26,6 +29,10 @@ BLOCK = 100  # mutants that one child tries: a process costs more than a mutant
 BATCH = 50  # accepted mutants in one program
 EXAMPLES = 3  # finds of one kind that are written down
 PATIENCE = 300  # seconds without a word from a child
+
+
+Mutant = Callable[[int], tuple[bytes, dict[str, Any]]]
+"""From a number to a model's bytes and the options to compile it with."""
 
 
 class Session:
@@ -51,7 +58,7 @@ class Session:
         print(f"{find.kind}: make fuzz SEED={self.seed} ONLY={find.number}", flush=True)
 
 
-def children(seed: int, numbers: Sequence[int], log: Path) -> Iterator[Outcome]:
+def children(numbers: Sequence[int], mutant: Mutant, log: Path) -> Iterator[Outcome]:
     """The outcomes of mutants, tried in forked children; one that dies takes only the mutant it was at with it."""
     left = list(numbers)
     while left:
@@ -59,7 +66,7 @@ def children(seed: int, numbers: Sequence[int], log: Path) -> Iterator[Outcome]:
         pid = os.fork()
         if pid == 0:
             os.close(read)
-            _be_child(seed, left, write, log)
+            _be_child(left, mutant, write, log)
         os.close(write)
         done = 0
         with os.fdopen(read, "rb") as stream:
@@ -84,17 +91,21 @@ def _death(status: int) -> str:
     return f"more than {SECONDS} s" if number in (signal.SIGXCPU, signal.SIGALRM) else signal.Signals(number).name
 
 
-def _be_child(seed: int, numbers: Sequence[int], write: int, log: Path) -> None:
+def _be_child(numbers: Sequence[int], mutant: Mutant, write: int, log: Path) -> None:
     """Tries the mutants and ends the process."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(errors, 2)
-    with os.fdopen(write, "wb") as stream:
-        for number in numbers:
-            signal.alarm(PATIENCE)
-            content, options = mutant_of(seed, number)
-            pickle.dump(trial(number, content, options, log), stream)
-            stream.flush()
+    try:
+        with os.fdopen(write, "wb") as stream:
+            for number in numbers:
+                signal.alarm(PATIENCE)
+                content, options = mutant(number)
+                pickle.dump(trial(number, content, options, log), stream)
+                stream.flush()
+    except BaseException:
+        os.write(2, traceback.format_exc().encode())
+        os._exit(1)
     os._exit(0)
 
 
@@ -104,7 +115,8 @@ def fuzz(session: Session, numbers: Sequence[int], build: bool) -> None:
     batch: list[Accepted] = []
     with tempfile.TemporaryDirectory(prefix="qcgen-fuzz-") as folder:
         for start in range(0, len(numbers), BLOCK):
-            for outcome in children(session.seed, numbers[start : start + BLOCK], Path(folder, "log")):
+            block = numbers[start : start + BLOCK]
+            for outcome in children(block, partial(mutant_of, session.seed), Path(folder, "log")):
                 session.counts[type(outcome).__name__.lower()] += 1
                 if isinstance(outcome, Find):
                     session.add(outcome)

@@ -77,7 +77,6 @@ def _arity(it: Operands) -> Iterator[Problem]:
 
 def _constants(it: Operands) -> Iterator[Problem]:
     """x is computed at run time; everything else is known when the code is generated."""
-    producers = {name: node for node in it.graph.nodes for name in node.outputs}
     for role in it.spelling.inputs:
         name = it.tensor(role)
         if not name or role in it.spelling.refused:
@@ -87,7 +86,7 @@ def _constants(it: Operands) -> Iterator[Problem]:
                 what = f"{role} is constant, so there is nothing to compute at run time"
                 yield it.problem(what, "replace the node by its result")
         elif name not in it.graph.constants and name not in it.blamed:
-            node = producers.get(name)
+            node = it.graph.producers.get(name)
             source = (
                 f"node {node.name!r} ({node.operator}) computes it" if node else f"it is the model's input {name!r}"
             )

@@ -88,7 +88,7 @@ class View:
     def source(self, index: int) -> str:
         """Where an input that should be constant comes from."""
         name = self.node.input(index)
-        maker = next((node for node in self.graph.nodes if name in node.outputs), None)
+        maker = self.graph.producers.get(name)
         return f"{node_place(maker)} computes it" if maker else f"it is the model's input {name!r}"
 
 
@@ -170,11 +170,10 @@ def _arity(view: View, spec: Spec) -> Iterator[Problem]:
 
 
 def _single_output(view: View) -> Iterator[Problem]:
-    used = {name for node in view.graph.nodes for name in node.inputs} | set(view.graph.outputs)
     if not view.node.outputs or not view.node.outputs[0]:
         yield view.problem("it has no output", "export the model again")
     for name in view.node.outputs[1:]:
-        if name in used:
+        if name in view.graph.used:
             yield view.problem(f"its further output {name!r} is used", "only the first output is supported")
 
 

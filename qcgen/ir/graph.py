@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from qcgen.ir.types import Array, DType
 
@@ -70,6 +71,16 @@ class Graph:
     opsets: Mapping[str, int]
     sha256: str
     fixed_dims: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def used(self) -> frozenset[str]:
+        """The tensors that a node reads or that are outputs."""
+        return frozenset(name for node in self.nodes for name in node.inputs) | frozenset(self.outputs)
+
+    @cached_property
+    def producers(self) -> Mapping[str, Node]:
+        """The node that computes each tensor."""
+        return {name: node for node in reversed(self.nodes) for name in node.outputs}
 
     def value(self, name: str) -> Value:
         """What is known of a tensor; an unknown one has neither type nor shape."""

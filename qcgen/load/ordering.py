@@ -19,12 +19,15 @@ def unique_names(nodes: Sequence[tuple[str, str]]) -> list[str]:
     """
     taken = {name for name, _ in nodes if name}
     used: set[str] = set()
+    numbers: dict[str, int] = {}
     names = []
     for name, op_type in nodes:
         if not name or name in used:
-            stem, number = name or op_type, 1 if name else 0
+            stem = name or op_type
+            number = numbers.get(stem, 1 if name else 0)
             while f"{stem}_{number}" in taken:
                 number += 1
+            numbers[stem] = number + 1
             name = f"{stem}_{number}"
             taken.add(name)
         used.add(name)
@@ -105,11 +108,12 @@ def _cycle(nodes: Sequence[Node]) -> Iterator[Problem]:
     if not producers:
         return
     node = next(iter(producers.values()))
-    path: list[Node] = []
-    while node not in path:
-        path.append(node)
+    path: dict[str, Node] = {}
+    while node.name not in path:
+        path[node.name] = node
         node = next(producers[name] for name in node.inputs if name in producers)
-    ring = path[path.index(node) :][::-1]
+    members = list(path.values())
+    ring = members[list(path).index(node.name) :][::-1]
     names = ", ".join(repr(member.name) for member in ring[:3])
     more = f" and {len(ring) - 3} more" if len(ring) > 3 else ""
     yield Problem(

@@ -40,7 +40,9 @@ def spread(operators: Sequence[Operator], constants: Iterable[str]) -> tuple[Ope
     in another way gets a view of its own: a Reshape to the same shape.
     """
     seen = _Facts()
-    while seen.learn(operators):
+    seen.learn(operators)
+    # What is known of a tensor goes on through all that follows in one walk, and back through all that led to it.
+    while seen.learn(operators[::-1]) or seen.learn(operators):
         pass
     return tuple(_rewritten(operators, seen, set(constants)))
 

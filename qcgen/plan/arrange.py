@@ -59,6 +59,10 @@ class _Arrangement:
         self._orders = {tensor.name: stored(tensor, boundary_layout(tensor, option)) for tensor in program.inputs}
         self._orders |= {name: tuple(range(values.ndim)) for name, values in program.constants.items()}
         self._wanted = {tensor.name: stored(tensor, boundary_layout(tensor, option)) for tensor in program.outputs}
+        self._readers: dict[str, list[Operator]] = {}
+        for op in program.operators:
+            for x in inputs_of(op):
+                self._readers.setdefault(x.name, []).append(op)
         self._steps: list[Arranged] = []
         self._copies: dict[tuple[str, Order], Tensor] = {}
         # Matrices whose columns lie in another order than the model's: an image, flattened as it is in memory.
@@ -121,7 +125,7 @@ class _Arrangement:
         True if it does not lie row-major and only products of matrices read it, row by row.
         """
         order = self._orders[op.x.name]
-        readers = [reader for reader in self._program.operators if op.y in inputs_of(reader)]
+        readers = self._readers.get(op.y.name, [])
         return (
             not same(order, row_major(op.x), op.x.shape)
             and op.y.name not in self._wanted

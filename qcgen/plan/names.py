@@ -196,15 +196,20 @@ def parameter_names(tensors: Iterable[str], symbols: Collection[str] = ()) -> tu
     must not hide one, nor a table or function that extends it.
     """
     names: list[str] = []
+    taken: set[str] = set()
+    numbers: dict[str, int] = {}
+    extended = frozenset(symbols)
     for tensor in tensors:
         base = identifier(tensor, "tensor")
         base = base.lower() if _is_macro(base) or base == "I" else base
         base = f"t{base}" if base[0].isdigit() else base
         base = f"{base}_" if is_reserved(base) else base
-        base = f"tensor_{base}" if any(f"{base}_".startswith(f"{symbol}_") for symbol in symbols) else base
-        name, number = base, 2
-        while name.upper() in (taken.upper() for taken in names):
+        base = f"tensor_{base}" if any(part in extended for part in _beginnings(base)) else base
+        name, number = base, numbers.get(base, 2)
+        while name.upper() in taken:
             name, number = f"{base}_{number}", number + 1
+        numbers[base] = number
+        taken.add(name.upper())
         names.append(name)
     return tuple(names)
 
@@ -217,18 +222,24 @@ def node_names(nodes: Iterable[tuple[str, str]], prefix: str) -> tuple[str, ...]
     the symbol, or one in capitals, which are the file's own macros: NET_H.
     """
     names: list[str] = []
+    taken = set(SUPPORT_NAMES)
+    begun = {part for name in SUPPORT_NAMES for part in _beginnings(name)}
     for index, (node, operator) in enumerate(nodes):
         name = identifier(node, operator.lower())
         symbol = f"{prefix}_{name}"
-        if (
-            symbol == symbol.upper()
-            or is_reserved(symbol)
-            or any(_collide(name, other) for other in (*SUPPORT_NAMES, *names))
-        ):
+        collides = name in begun or any(part in taken for part in _beginnings(name))
+        if symbol == symbol.upper() or is_reserved(symbol) or collides:
             name = f"n{index}_{name}"
+        taken.add(name)
+        begun.update(_beginnings(name))
         names.append(name)
     return tuple(names)
 
 
-def _collide(one: str, other: str) -> bool:
-    return f"{one}_".startswith(f"{other}_") or f"{other}_".startswith(f"{one}_")
+def _beginnings(name: str) -> list[str]:
+    """The names that this one extends by an underscore and more, and itself.
+
+    >>> _beginnings("a_bc_d")
+    ['a', 'a_bc', 'a_bc_d']
+    """
+    return [name[:end] for end in (*(match.start() for match in re.finditer("_", name)), len(name))]

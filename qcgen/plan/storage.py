@@ -89,22 +89,29 @@ def _homes(
     """The home of every computed tensor."""
     homes = _parts_of_concats(steps, ports)
     at_boundary = {port.tensor.name for port in ports}
+    # The last use of any tensor that lives in a root's memory; the caller's is never ours.
+    last = dict.fromkeys(at_boundary, len(steps))
+    for name, home in homes.items():
+        last[home.root] = max(last.get(home.root, 0), uses[name])
     for index, (step, packed) in enumerate(zip(steps, prepared, strict=True)):
         y = step.op.y
         if y.name in homes:
             continue
         if step.is_view:
             source = inputs_of(step.op)[0].name
-            homes[y.name] = homes.get(source, Home(source, 0))
-            continue
-        free = {name: home for name, home in homes.items() if home.root not in at_boundary}
-        over = None if packed is None or y.name in at_boundary else _overwritten(step.op, packed, index, free, uses)
-        homes[y.name] = over or Home(y.name, 0)
+            home = homes.get(source, Home(source, 0))
+        else:
+            over = (
+                None if packed is None or y.name in at_boundary else _overwritten(step.op, packed, index, homes, last)
+            )
+            home = over or Home(y.name, 0)
+        homes[y.name] = home
+        last[home.root] = max(last.get(home.root, 0), uses[y.name])
     return homes
 
 
 def _overwritten(
-    op: Operator, packed: Prepared, index: int, homes: Mapping[str, Home], uses: Mapping[str, int]
+    op: Operator, packed: Prepared, index: int, homes: Mapping[str, Home], last: Mapping[str, int]
 ) -> Home | None:
     """The home of an input that the output may overwrite, because nothing reads that memory afterwards."""
     for number in packed.in_place:
@@ -112,8 +119,7 @@ def _overwritten(
         home = homes.get(x.name)
         if home is None or bytes_of(x) != bytes_of(op.y):
             continue
-        sharing = [name for name, other in homes.items() if other.root == home.root]
-        if home == Home(home.root, 0) and all(uses[name] <= index for name in sharing):
+        if home.offset == 0 and last[home.root] <= index:
             return home
     return None
 

@@ -23,7 +23,7 @@ def drop_clamps(wiring: Wiring, node: Node) -> Change | None:
     maker = wiring.producers.get(node.inputs[0])
     alone = maker is not None and wiring.only_reader(node.inputs[0]) is not None
     if int(low) <= dtype.low and int(high) >= dtype.high:
-        if output not in wiring.graph.outputs:
+        if output not in wiring.outputs:
             return Change(node, rename={output: node.inputs[0]})
         if maker is not None and alone:
             outputs = tuple(output if name == node.inputs[0] else name for name in maker.outputs)

@@ -17,7 +17,7 @@ def join_pairs(wiring: Wiring, node: Node) -> Change | None:
         return None
     output = node.outputs[0]
     if source.quantization.same_as(target):
-        if output in wiring.graph.outputs:
+        if output in wiring.outputs:
             return Change(node, (Node(node.name, "Identity", "", (source.codes,), (output,), {}),))
         return Change(node, rename={output: source.codes})
     if not (source.quantization.is_8_bit_per_tensor and target.is_8_bit_per_tensor):
@@ -29,7 +29,7 @@ def _recoded(wiring: Wiring, node: Node, codes: str, meaning: tuple[Quantization
     """Codes of one meaning turned into codes of the other, at once if they are constant."""
     source, target = meaning
     output, constant = node.outputs[0], wiring.constant(codes)
-    if constant is not None and output not in wiring.graph.outputs:
+    if constant is not None and output not in wiring.outputs:
         name = wiring.fresh(f"{output}_codes")
         return Change(node, constants={name: target.codes(source.real_values(constant))}, rename={output: name})
     table = target.codes(source.real_values(source.all_codes()))

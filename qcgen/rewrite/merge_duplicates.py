@@ -9,7 +9,7 @@ from qcgen.rewrite.wiring import Change, Wiring
 
 def merge_duplicates(wiring: Wiring, node: Node) -> Change | None:
     """Readers of the second of two equal QuantizeLinear or DequantizeLinear read the first."""
-    if not (is_quantize(node) or is_dequantize(node)) or node.outputs[0] in wiring.graph.outputs:
+    if not (is_quantize(node) or is_dequantize(node)) or node.outputs[0] in wiring.outputs:
         return None
     quantization = quantization_of(wiring, node)
     if quantization is None:

@@ -12,7 +12,7 @@ def remove_identities(wiring: Wiring, node: Node) -> Change | None:
     if node.domain or not node.inputs or not _is_identity(wiring, node):
         return None
     output = node.outputs[0]
-    if output in wiring.graph.outputs or any(wiring.readers.get(name) for name in node.outputs[1:]):
+    if output in wiring.outputs or any(wiring.readers.get(name) for name in node.outputs[1:]):
         return None
     return Change(node, rename={output: node.input(0)})
 

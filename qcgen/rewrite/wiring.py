@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from qcgen.ir.graph import Graph, Node
@@ -23,24 +23,83 @@ class Change:
     rename: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
 class Wiring:
-    """A graph with its connections: ``producers`` and ``readers`` by tensor, ``nodes`` by name."""
+    """A graph with its connections: ``producers`` and ``readers`` by tensor, ``nodes`` by name.
 
-    graph: Graph
-    nodes: Mapping[str, Node]
-    producers: Mapping[str, Node]
-    readers: Mapping[str, tuple[Node, ...]]
+    ``make`` changes it in place: of ``graph``, what holds all along are inputs, outputs, values and constants, but not
+    the nodes, which ``changed`` gives in order.
+    """
 
-    @classmethod
-    def of(cls, graph: Graph) -> Wiring:
-        """The connections of a graph."""
-        readers: dict[str, tuple[Node, ...]] = {}
-        for node in graph.nodes:
+    def __init__(self, graph: Graph) -> None:
+        self._constants = dict(graph.constants)
+        self.graph = replace(graph, constants=self._constants)
+        self.outputs = frozenset(graph.outputs)
+        self.nodes: dict[str, Node] = {}
+        self.producers: dict[str, Node] = {}
+        self.readers: dict[str, tuple[Node, ...]] = {}
+        self._inputs = frozenset(graph.inputs)
+        # A list of nodes for each node at the start: what stands in its place now. By name, in which list a node is.
+        self._places: list[list[Node]] = []
+        self._place_of: dict[str, int] = {}
+        for place, node in enumerate(graph.nodes):
+            self._places.append([])
+            self._add(node, place)
             for name in node.inputs:
-                readers[name] = (*readers.get(name, ()), node)
-        producers = {name: node for node in graph.nodes for name in node.outputs if name}
-        return cls(graph, {node.name: node for node in graph.nodes}, producers, readers)
+                self.readers[name] = (*self.readers.get(name, ()), node)
+
+    def _add(self, node: Node, place: int) -> None:
+        self._places[place].append(node)
+        self._place_of[node.name] = place
+        self.nodes[node.name] = node
+        self.producers.update((name, node) for name in node.outputs if name)
+
+    def _read(self, name: str, readers: Iterable[Node]) -> None:
+        """Notes who reads a tensor, in the order of the nodes."""
+        self.readers[name] = tuple(sorted(readers, key=self._position))
+        if not self.readers[name]:
+            del self.readers[name]
+
+    def _position(self, node: Node) -> tuple[int, int]:
+        place = self._place_of[node.name]
+        return place, next(index for index, other in enumerate(self._places[place]) if other is node)
+
+    def _remove(self, node: Node) -> None:
+        for name in dict.fromkeys(node.inputs):
+            self._read(name, [other for other in self.readers[name] if other is not node])
+        place = self._places[self._place_of.pop(node.name)]
+        place[:] = [other for other in place if other is not node]
+        del self.nodes[node.name]
+        for name in node.outputs:
+            if self.producers.get(name) is node:
+                del self.producers[name]
+
+    def make(self, change: Change) -> None:
+        """Does what a pattern proposes."""
+        place = self._place_of[change.anchor.name]
+        for name in dict.fromkeys([change.anchor.name, *(node.name for node in change.remove)]):
+            self._remove(self.nodes[name])
+        for node in change.nodes:
+            self._add(node, place)
+            for name in node.inputs:
+                self._read(name, [*self.readers.get(name, ()), node])
+        self._constants.update(change.constants)
+        for old, new in change.rename.items():
+            for reader in dict.fromkeys(node.name for node in self.readers.get(old, ())):
+                self._rename(self.nodes[reader], old, new)
+
+    def _rename(self, node: Node, old: str, new: str) -> None:
+        """Lets a node read another tensor, at the same place."""
+        renamed = replace(node, inputs=tuple(new if name == old else name for name in node.inputs))
+        place, index = self._position(node)
+        self._places[place][index] = self.nodes[node.name] = renamed
+        for name in dict.fromkeys((*node.inputs, *renamed.inputs)):
+            others = [other for other in self.readers.get(name, ()) if other is not node]
+            self._read(name, [*others, *[renamed] * renamed.inputs.count(name)])
+        self.producers.update((name, renamed) for name in node.outputs if name)
+
+    def changed(self) -> Graph:
+        """The graph with all changes."""
+        return replace(self.graph, nodes=tuple(node for place in self._places for node in place))
 
     def constant(self, name: str) -> Array | None:
         """The elements of a tensor, None if they are not known."""
@@ -49,7 +108,7 @@ class Wiring:
     def only_reader(self, name: str) -> Node | None:
         """The node that reads a tensor if there is exactly one, it does so once, and the caller does not."""
         readers = self.readers.get(name, ())
-        return readers[0] if len(readers) == 1 and name not in self.graph.outputs else None
+        return readers[0] if len(readers) == 1 and name not in self.outputs else None
 
     def fresh(self, base: str) -> str:
         """A name that neither a tensor nor a node has; it starts with ``base``."""
@@ -62,7 +121,7 @@ class Wiring:
     def _is_taken(self, name: str) -> bool:
         graph = self.graph
         taken = (self.nodes, self.producers, self.readers, graph.constants, graph.values)
-        return name in graph.inputs or any(name in names for names in taken)
+        return name in self._inputs or any(name in names for names in taken)
 
 
 Pattern = Callable[[Wiring, Node], Change | None]
@@ -71,13 +130,14 @@ Pattern = Callable[[Wiring, Node], Change | None]
 
 def apply(graph: Graph, pattern: Pattern) -> Graph:
     """The graph with every occurrence of a pattern changed, looked for once at each of the nodes."""
-    wiring = Wiring.of(graph)
+    wiring, is_changed = Wiring(graph), False
     for name in [node.name for node in graph.nodes]:
         node = wiring.nodes.get(name)
         change = None if node is None else _change(wiring, node, pattern)
         if change is not None:
-            wiring = Wiring.of(_changed(wiring.graph, change))
-    return wiring.graph
+            wiring.make(change)
+            is_changed = True
+    return wiring.changed() if is_changed else graph
 
 
 def _change(wiring: Wiring, node: Node, pattern: Pattern) -> Change | None:
@@ -86,19 +146,6 @@ def _change(wiring: Wiring, node: Node, pattern: Pattern) -> Change | None:
         return pattern(wiring, node)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return None
-
-
-def _changed(graph: Graph, change: Change) -> Graph:
-    gone = {node.name for node in change.remove}
-    nodes: list[Node] = []
-    for node in graph.nodes:
-        if node.name == change.anchor.name:
-            nodes += change.nodes
-        elif node.name not in gone:
-            nodes.append(node)
-    if change.rename:
-        nodes = [replace(node, inputs=tuple(change.rename.get(x, x) for x in node.inputs)) for node in nodes]
-    return replace(graph, nodes=tuple(nodes), constants={**graph.constants, **change.constants})
 
 
 def without_unused(graph: Graph) -> Graph:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -11,21 +12,33 @@ from qcgen.simplify.wiring import inner_names, reading
 
 
 def remove_identities(program: Program) -> Program:
-    """The program without them, one after the other.
+    """The program without them.
 
     Who read the output reads the input. Where the output is the program's, the input's producer writes it; only if
     that is not possible either, because both are the caller's tensors, the operator stays.
     """
-    inner = inner_names(program)
+    inner, names = inner_names(program), dict[str, str]()
+    operators: list[Operator] = []
     for op in program.operators:
+        op = reading(op, names)
         x = identical_input(op)
-        if x is None:
-            continue
-        if op.y.name in inner:
-            return remove_identities(_without(program, op, op.y.name, x.name))
-        if x.name in inner and x.layout is op.y.layout:
-            return remove_identities(_without(program, op, x.name, op.y.name))
-    return program
+        if x is not None and op.y.name in inner:
+            names[op.y.name] = x.name
+        elif x is not None and x.name in inner and x.layout is op.y.layout:
+            # Its producer and its other readers learn the name when all operators are seen.
+            names[x.name] = op.y.name
+            inner.discard(x.name)
+        else:
+            operators.append(op)
+    if not names:
+        return program
+    return replace(program, operators=tuple(_renamed(op, names) for op in operators))
+
+
+def _renamed(op: Operator, names: Mapping[str, str]) -> Operator:
+    """The operator with every tensor called as in the end."""
+    op = reading(op, names)
+    return replace(op, y=replace(op.y, name=names[op.y.name])) if op.y.name in names else op
 
 
 def identical_input(op: Operator) -> Tensor | None:
@@ -52,13 +65,3 @@ def identical_input(op: Operator) -> Tensor | None:
 
 def _means_the_same(x: Tensor, y: Tensor) -> bool:
     return (x.dtype, x.scale, x.zero_point) == (y.dtype, y.scale, y.zero_point)
-
-
-def _without(program: Program, identity: Operator, old: str, new: str) -> Program:
-    """The program without an operator, the tensor ``old`` called ``new`` wherever it is read or written."""
-    operators: list[Operator] = []
-    for op in program.operators:
-        if op is not identity:
-            kept = reading(op, {old: new})
-            operators.append(replace(kept, y=replace(kept.y, name=new)) if kept.y.name == old else kept)
-    return replace(program, operators=tuple(operators))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import lru_cache
 from typing import assert_never
 
 import numpy as np
@@ -27,9 +28,7 @@ def prepare_binary(op: Operator, setting: Setting) -> Prepared:
     """Constant operands become tables in the order of y; y may lie over an operand that is not broadcast."""
     assert isinstance(op, QuantizedBinary)
     a_codes, b_codes = reachable_codes(op.a, setting.constants), reachable_codes(op.b, setting.constants)
-    pairs = pairs_of(op, a_codes, b_codes)
-    line = fit(pairs)
-    clamps_low, clamps_high = clamps(line, pairs)
+    pairs, line, (clamps_low, clamps_high) = _fitted(_Pairs(op, a_codes, b_codes))
     walk, tables = binary_walk(op.a, op.b, op.y, setting)
     in_place = in_place_operands(op.a, op.b, walk, setting)
     context = {
@@ -63,6 +62,29 @@ def _numbers(line: PairLine, pairs: Pairs, a_codes: Int64s, b_codes: Int64s) -> 
     own = {name: value for name, value in asdict(line).items() if name != "comparisons"}
     values = pairs.codes if line.form == "table" else pairs.codes[line.exceptions]
     return {"kind": "pairs", "a_codes": a_codes, "b_codes": b_codes, **own, "values": values}
+
+
+class _Pairs:
+    """Which function of which codes: the key of a cache, equal if all numbers are."""
+
+    def __init__(self, op: QuantizedBinary, a_codes: Int64s, b_codes: Int64s) -> None:
+        self.op, self.a_codes, self.b_codes = op, a_codes, b_codes
+        meanings = ((x.scale, x.zero_point) for x in (op.a, op.b, op.y))
+        self._key = (op.kind, op.y.dtype, *meanings, a_codes.tobytes(), b_codes.tobytes())
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Pairs) and self._key == other._key
+
+
+@lru_cache(maxsize=16)
+def _fitted(which: _Pairs) -> tuple[Pairs, PairLine, tuple[bool, bool]]:
+    """All pairs, their line, and what it clamps: each kernel that is considered for an operator asks for the same."""
+    pairs = pairs_of(which.op, which.a_codes, which.b_codes)
+    line = fit(pairs)
+    return pairs, line, clamps(line, pairs)
 
 
 def reachable_codes(tensor: Tensor, constants: Mapping[str, Array]) -> Int64s:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import assert_never
 
 import numpy as np
@@ -118,11 +119,32 @@ def prepare_requantize(
 
     ``scale`` says in comments what that is. ``is_alone``: all channels have the same one, and no table is needed.
     """
-    stairs = requantize.staircase(meaning, reach.lo, reach.hi)
-    fixed = requantize.choose(stairs, narrow="no-wide-product" in features, bits=bits)
+    stairs, fixed = _searched(_Step(meaning, reach), "no-wide-product" in features, bits)
     epilogue = _fixed(c_type, meaning, reach, fixed, scale, is_alone)
     certificate = replace(epilogue.certificate, numbers=_numbers(fixed, stairs))
     return replace(epilogue, stairs=stairs, certificate=certificate)
+
+
+class _Step:
+    """A requantization and the accumulators that reach it, as the key of a cache: equal if all numbers are."""
+
+    def __init__(self, meaning: Requantize, reach: Reach) -> None:
+        self.meaning, self.reach = meaning, reach
+        bounds = (meaning.zero_point, meaning.low, meaning.high)
+        self._key = (*bounds, *(array.tobytes() for array in (meaning.scale, reach.lo, reach.hi)))
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Step) and self._key == other._key
+
+
+@lru_cache(maxsize=64)
+def _searched(step: _Step, narrow: bool, bits: int) -> tuple[Staircase, FixedPoint]:
+    """The line and its certificate: the search takes long, and each kernel that is considered asks for it."""
+    stairs = requantize.staircase(step.meaning, step.reach.lo, step.reach.hi)
+    return stairs, requantize.choose(stairs, narrow=narrow, bits=bits)
 
 
 def _raw(op: Conv, reach: Reach) -> Epilogue:

@@ -26,21 +26,14 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
     steps = arrange(program, options.layout)
     symbols = [f"{prefix}_{name}" for name in node_names(((step.op.name, step.op.op_type) for step in steps), prefix)]
     ports = _ports(program, options, symbols)
-    settings = [_setting(step, program, options) for step in steps]
-    selections = [
-        None if step.is_view else select(step.op, setting, KERNELS)
-        for step, setting in zip(steps, settings, strict=True)
-    ]
-    prepared = [
-        None if selection is None else selection.kernel.prepare(step.op, setting)
-        for step, setting, selection in zip(steps, settings, selections, strict=True)
-    ]
-    stored = store(steps, prepared, ports)
+    chosen = [None if step.is_view else _chosen(step, _setting(step, program, options)) for step in steps]
+    stored = store(steps, [None if choice is None else choice[1] for choice in chosen], ports)
     planned: list[Step] = []
-    for index, (step, selection, packed) in enumerate(zip(steps, selections, prepared, strict=True)):
-        if selection is None or packed is None or index in stored.done:
+    for index, (step, choice) in enumerate(zip(steps, chosen, strict=True)):
+        if choice is None or index in stored.done:
             planned.append(View(step.op))
             continue
+        selection, packed = choice
         inputs = [x.name for x in inputs_of(step.op) if x.name not in program.constants]
         places = [*(stored.places[name] for name in (*inputs, step.op.y.name)), *stored.scratch[index]]
         planned.append(_call(step, symbols[index], selection, packed, places))
@@ -57,6 +50,12 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
         placement.lower_bound,
         stored.align,
     )
+
+
+def _chosen(step: Arranged, setting: Setting) -> tuple[Selection, Prepared]:
+    """The kernel and what it packs, at once: what was proved of the operator to choose is still at hand."""
+    selection = select(step.op, setting, KERNELS)
+    return selection, selection.kernel.prepare(step.op, setting)
 
 
 def _ports(program: Program, options: Options, node_symbols: Collection[str]) -> tuple[Port, ...]:

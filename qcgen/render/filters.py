@@ -7,6 +7,7 @@ import textwrap
 import numpy as np
 
 from qcgen.ir.plan import InArena, Place, Table
+from qcgen.ir.types import Array
 
 WIDTH = 118  # of a line of generated C
 _PRODUCT = "\0*\0"  # a times sign between characters at which no line is broken
@@ -66,8 +67,7 @@ def real(value: float) -> str:
         return "NAN"
     if np.isinf(number):
         return "INFINITY" if number > 0 else "-INFINITY"
-    text = str(number)
-    return f"{text}f" if any(c in text for c in ".e") else f"{text}.0f"
+    return _real(str(number))
 
 
 def thousands(value: int) -> str:
@@ -101,22 +101,23 @@ def extent(table: Table) -> str:
 
 
 def rows(table: Table) -> str:
-    """The numbers of a table in lines; a blank line after each row of a table of two dimensions."""
+    """The numbers of a table in lines; a blank line after each row of a table of two dimensions.
+
+    Each row is written by one format: networks have millions of weights.
+    """
     values = table.values.reshape(table.values.shape[0], -1) if table.values.ndim > 1 else table.values.reshape(1, -1)
-    flat = [[_literal(value, table.c_type) for value in row] for row in values.tolist()]
-    column = max(len(text) for row in flat for text in row)
+    if table.c_type in ("float", "int64_t") or (table.c_type == "int32_t" and values.min() == -(2**31)):
+        cells: list[list[str]] | list[list[int]] = [_literals(row, table.c_type) for row in values]
+        kind, column = "s", max(len(str(text)) for row in cells for text in row)
+    else:
+        cells, kind = values.tolist(), "d"
+        column = max(len(str(int(end))) for end in (values.min(), values.max()))
     per_line = max(1, (WIDTH - 4) // (column + 2))
     if values.shape[0] > 1 and values.shape[1] > per_line:
         per_line = _even(values.shape[1], per_line)
-    short = values.shape[0] > 1 and values.shape[1] <= per_line
-    blocks = [
-        "\n".join(
-            "    " + ", ".join(text.rjust(column) for text in row[start : start + per_line]) + ","
-            for start in range(0, len(row), per_line)
-        )
-        for row in flat
-    ]
-    return ("\n" if short else "\n\n").join(blocks)
+    lines = [per_line] * (values.shape[1] // per_line) + ([rest] if (rest := values.shape[1] % per_line) else [])
+    block = "\n".join("    " + ", ".join([f"%{column}{kind}"] * count) + "," for count in lines)
+    return ("\n" if len(lines) == 1 else "\n\n").join([block % tuple(row) for row in cells])
 
 
 def _even(length: int, most: int) -> int:
@@ -124,13 +125,16 @@ def _even(length: int, most: int) -> int:
     return next((n for n in range(most, most // 2, -1) if length % n == 0), most)
 
 
-def _literal(value: float, c_type: str) -> str:
-    match c_type:
-        case "float":
-            return real(value)
-        case "int64_t":
-            return int64(int(value))
-        case "int32_t":
-            return int32(int(value)).strip("()") if value != -(2**31) else int32(int(value))
-        case _:
-            return str(int(value))
+def _literals(values: Array, c_type: str) -> list[str]:
+    """Numbers that are more than their digits in C."""
+    if c_type == "float":
+        # str of a float32 has the digits that it needs; the rest is as in ``real``.
+        texts = map(str, values.astype(np.float32))
+        return [_real(text) for text in texts] if np.isfinite(values).all() else [real(value) for value in values]
+    if c_type == "int64_t":
+        return [int64(value) for value in values.tolist()]
+    return [int32(value) if value == -(2**31) else str(value) for value in values.tolist()]
+
+
+def _real(text: str) -> str:
+    return f"{text}f" if "." in text or "e" in text else f"{text}.0f"

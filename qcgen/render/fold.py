@@ -30,9 +30,12 @@ def folded(text: str) -> str:
     static void f(const int8_t *restrict a_long_name_of_a_pointer, const int8_t *restrict a_long_name_of_a_pointer,
         const int8_t *restrict a_long_name_of_a_pointer, int32_t n)
     """
+    given = text.split("\n")
+    if max(map(len, given)) <= WIDTH:
+        return text
     lines: list[str] = []
     in_comment = False
-    for line in text.split("\n"):
+    for line in given:
         is_macro = line.endswith("\\") or (lines and lines[-1].endswith("\\"))
         if len(line) <= WIDTH or is_macro:
             lines.append(line)
@@ -42,7 +45,8 @@ def folded(text: str) -> str:
             lines += _folded_comment(*match.groups())
         else:
             lines += [line] if line.lstrip().startswith("/*") else _folded_code(line)
-        in_comment = line.rfind("/*") > line.rfind("*/") or (in_comment and "*/" not in line)
+        if "/*" in line or "*/" in line:
+            in_comment = line.rfind("/*") > line.rfind("*/") or (in_comment and "*/" not in line)
     return "\n".join(lines)
 
 

@@ -46,6 +46,7 @@ exhaustive: c-compiler .venv/dev
 
 bench: c-compiler .venv/runtime
 	@$(BIN)/python -m tests.bench.host
+	@$(BIN)/python -m tests.bench.compiling
 
 bench-networks: c-compiler .venv/runtime
 	@$(BIN)/python -m tests.bench.host_networks

@@ -38,4 +38,7 @@ def quantize_earlier(wiring: Wiring, node: Node) -> Change | None:
         )
         for index, source in enumerate(by_source)
     )
-    return Change(node, (*earlier, moved[0]), remove=(found.node,), constants={**constants, **moved[1]})
+    # On through all movements at once; a clamp may become part of what is in front of it, and waits for that.
+    before = (wiring.producers.get(source) for source in by_source)
+    again = tuple(maker.name for maker in before if maker is not None and is_movement(maker))
+    return Change(node, (*earlier, moved[0]), remove=(found.node,), constants={**constants, **moved[1]}, again=again)

@@ -13,7 +13,8 @@ from qcgen.ir.types import Array
 class Change:
     """``nodes`` take the place of ``anchor``; the nodes in ``remove`` (the anchor need not be named) go.
 
-    ``constants`` are added; every reader of a tensor that is a key of ``rename`` reads its value instead.
+    ``constants`` are added; every reader of a tensor that is a key of ``rename`` reads its value instead. ``again``
+    names nodes at which the pattern can be there now: it is looked for at them before anything else.
     """
 
     anchor: Node
@@ -21,6 +22,7 @@ class Change:
     remove: tuple[Node, ...] = ()
     constants: Mapping[str, Array] = field(default_factory=dict)
     rename: Mapping[str, str] = field(default_factory=dict)
+    again: tuple[str, ...] = ()
 
 
 class Wiring:
@@ -129,13 +131,17 @@ Pattern = Callable[[Wiring, Node], Change | None]
 
 
 def apply(graph: Graph, pattern: Pattern) -> Graph:
-    """The graph with every occurrence of a pattern changed, looked for once at each of the nodes."""
+    """The graph with every occurrence of a pattern changed, looked for once at each of the nodes, and where a change
+    asks for it.
+    """
     wiring, is_changed = Wiring(graph), False
-    for name in [node.name for node in graph.nodes]:
-        node = wiring.nodes.get(name)
+    names = [node.name for node in reversed(graph.nodes)]
+    while names:
+        node = wiring.nodes.get(names.pop())
         change = None if node is None else _change(wiring, node, pattern)
         if change is not None:
             wiring.make(change)
+            names += change.again
             is_changed = True
     return wiring.changed() if is_changed else graph
 

@@ -63,12 +63,14 @@ def compile(
 
 
 @QUIETLY
+@np.errstate(over="ignore")
 def read(model: str | os.PathLike[str] | bytes | ModelProto, dims: Mapping[str, int] | None = None) -> Graph:
     """A model's graph with every type and shape that can be known, its constant parts folded."""
     return infer(rewrite(infer(load(model, dims=dims))))
 
 
 @QUIETLY
+@np.errstate(over="ignore")  # what overflows float32 is infinite, as in onnxruntime
 def compile_graph(graph: Graph, options: Options, prefix: str, source: str, node: str | None = None) -> Artifact:
     """Compiles a graph that ``read`` gave, or one of its nodes; ``source`` is the model's name in comments."""
     program = lower(check(graph if node is None else select_node(graph, node)), numerics=options.numerics)

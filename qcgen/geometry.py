@@ -98,9 +98,10 @@ def window_of(node: Node, kernel: tuple[int, ...]) -> Window:
 
 def _integers(node: Node, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
     value = node.attributes.get(name, default)
-    if not isinstance(value, tuple):
+    numbers = tuple(number for number in value if isinstance(number, int)) if isinstance(value, tuple) else ()
+    if numbers != value:
         raise TypeError(f"{name} is no list of integers")
-    return tuple(int(number) for number in value)
+    return numbers
 
 
 def _is_one(value: Attribute) -> bool:

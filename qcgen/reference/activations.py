@@ -8,6 +8,7 @@ from qcgen.ir.program import FloatActivation
 from qcgen.ir.types import Array
 
 
+@np.errstate(all="ignore")  # infinities and what comes of them are results
 def activate(activation: FloatActivation, x: Array) -> Array:
     """activation(x), element by element; names and parameters as onnxruntime has them."""
     params = activation.params

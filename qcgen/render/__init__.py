@@ -10,7 +10,7 @@ from pathlib import Path
 import jinja2
 
 from qcgen.arithmetic import meant_text
-from qcgen.ir.plan import Call, InArena, Plan
+from qcgen.ir.plan import Argument, Call, InArena, Plan
 from qcgen.plan.names import SUPPORT_NAMES
 from qcgen.render.filters import comment, extent, int32, int64, one_line, place, real, rows, thousands
 from qcgen.render.fold import folded
@@ -48,6 +48,7 @@ def render(plan: Plan) -> dict[str, str]:
         "summary": summary(plan),
         "memory": memory(plan),
         "certificates": [certificate(call) for call in plan.calls],
+        "unread": _unread(plan),
         "uses_arena": plan.arena_bytes > 0,
         "uses_offsets": any(isinstance(p, InArena) and p.offset for call in plan.calls for p in call.arguments),
         "uses_string": any(call.context.get("uses_string") for call in plan.calls),
@@ -59,6 +60,12 @@ def render(plan: Plan) -> dict[str, str]:
     }
     header_id = f"0x{sha256(''.join(texts.values()).encode()).hexdigest()[:8]}"
     return {name: text.replace(_ID, header_id) for name, text in texts.items()}
+
+
+def _unread(plan: Plan) -> list[str]:
+    """The inputs on which no output depends."""
+    read = {place.symbol for call in plan.calls for place in call.arguments if isinstance(place, Argument)}
+    return [port.symbol for port in plan.inputs if port.symbol not in read]
 
 
 def options_text(plan: Plan) -> str:

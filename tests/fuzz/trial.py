@@ -35,6 +35,7 @@ ADDRESSES = 2 << 30  # bytes that a child may map besides what it has when it st
 RESIDENT = 1 << 30  # bytes that it may use
 TEXT = 40_000  # characters of what a user is told
 WORK = 3_000_000  # multiplications or elements up to which the C is run
+SMALLEST = 1e-37  # about the smallest float32 with all its digits
 LONGEST = 2_000_000  # characters of C up to which it is built
 
 
@@ -150,7 +151,7 @@ def accepted(number: int, artifact: Artifact) -> Accepted:
             # Sums of infinities depend on their order.
             judged = [name for name in names if np.isfinite(tolerated[name]).all() and np.isfinite(values[name]).all()]
             expected.append({name: values[name] for name in judged})
-            allowed.append({name: tolerated[name] for name in judged})
+            allowed.append({name: tolerated[name] + SMALLEST for name in judged})
     return Accepted(number, shown, artifact.files, feeds, expected, allowed, leaves_a_choice(program))
 
 

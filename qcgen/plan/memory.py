@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 TRIES = 400  # changes of the best placement that are tried when the plain orders miss the lower bound
+WORK = 10_000_000  # pairs of buffers that are looked at in all these tries: fewer tries for networks of many nodes
 
 
 WORD = 4  # buffers begin at multiples of it where they can: loads of words at other addresses take longer
@@ -56,7 +58,7 @@ def place(buffers: Sequence[Buffer]) -> Placement:
     life, or to the highest below the lower bound, so that an output finds room below its input. Several plain orders
     are tried, then seeded changes of the best, until the lower bound is met.
     """
-    bound = lower_bound(buffers)
+    bound, rivals = lower_bound(buffers), _rivals(buffers)
     keys: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
         lambda b: (-b.bytes, b.first),
         lambda b: (-b.bytes * (b.last - b.first + 1), b.first),
@@ -65,14 +67,14 @@ def place(buffers: Sequence[Buffer]) -> Placement:
         lambda b: (-b.last, -b.bytes),
     )
     starts = [tuple((b, is_high) for b in sorted(buffers, key=key)) for key in keys for is_high in (False, True)]
-    best = min(starts, key=lambda order: _lay(order, bound)[1])
-    offsets, used = _lay(best, bound)
+    best = min(starts, key=lambda order: _lay(order, rivals, bound)[1])
+    offsets, used = _lay(best, rivals, bound)
     shuffler = random.Random(0)
-    for _ in range(TRIES):
+    for _ in range(min(TRIES, WORK // (1 + sum(map(len, rivals.values()))))):
         if used <= bound:
             break
         order = _changed(best, shuffler)
-        found, size = _lay(order, bound)
+        found, size = _lay(order, rivals, bound)
         if size <= used:
             best, offsets, used = order, found, size
     return Placement(offsets, used, bound)
@@ -80,12 +82,18 @@ def place(buffers: Sequence[Buffer]) -> Placement:
 
 def lower_bound(buffers: Sequence[Buffer]) -> int:
     """The largest sum of bytes that are alive at the same time, less what outputs share with the inputs under them."""
-    moments = {buffer.first for buffer in buffers}
-    return max((_alive_at(moment, buffers) for moment in moments), default=0)
+    most, alive = 0, dict[str, Buffer]()
+    for moment, group in groupby(sorted(buffers, key=_first), key=_first):
+        alive = {b.name: b for b in alive.values() if b.last >= moment} | {b.name: b for b in group}
+        most = max(most, _together(alive))
+    return most
 
 
-def _alive_at(moment: int, buffers: Sequence[Buffer]) -> int:
-    alive = {b.name: b for b in buffers if b.first <= moment <= b.last}
+def _first(buffer: Buffer) -> int:
+    return buffer.first
+
+
+def _together(alive: Mapping[str, Buffer]) -> int:
     shared = 0
     for y in alive.values():
         for name, over in y.over.items():
@@ -93,6 +101,19 @@ def _alive_at(moment: int, buffers: Sequence[Buffer]) -> int:
                 x = alive[name]
                 shared += max(0, x.bytes + y.bytes - max(x.bytes + max(over.distance, 0), y.bytes))
     return sum(b.bytes for b in alive.values()) - shared
+
+
+def _rivals(buffers: Sequence[Buffer]) -> dict[str, list[Buffer]]:
+    """The other buffers that are alive at some time together with each, by its name."""
+    rivals: dict[str, list[Buffer]] = {buffer.name: [] for buffer in buffers}
+    alive: list[Buffer] = []
+    for buffer in sorted(buffers, key=_first):
+        alive = [other for other in alive if other.last >= buffer.first]
+        for other in alive:
+            rivals[buffer.name].append(other)
+            rivals[other.name].append(buffer)
+        alive.append(buffer)
+    return rivals
 
 
 def _changed(order: Order, shuffler: random.Random) -> Order:
@@ -104,17 +125,15 @@ def _changed(order: Order, shuffler: random.Random) -> Order:
     return tuple(changed)
 
 
-def _lay(order: Order, bound: int) -> tuple[dict[str, int], int]:
+def _lay(order: Order, rivals: Mapping[str, Sequence[Buffer]], bound: int) -> tuple[dict[str, int], int]:
     """The lowest or highest free place for each buffer in turn."""
     offsets: dict[str, int] = {}
-    laid: list[Buffer] = []
     for buffer, is_high in order:
-        alive = [other for other in laid if other.first <= buffer.last and buffer.first <= other.last]
-        taken = [_taken(buffer, other, offsets[other.name]) for other in alive]
+        laid = [other for other in rivals[buffer.name] if other.name in offsets]
+        taken = [_taken(buffer, other, offsets[other.name]) for other in laid]
         high = _highest(buffer, taken, bound - buffer.bytes) if is_high else None
         offsets[buffer.name] = _lowest(buffer, taken) if high is None else high
-        laid.append(buffer)
-    return offsets, max((offsets[b.name] + b.bytes for b in laid), default=0)
+    return offsets, max((offsets[b.name] + b.bytes for b, _ in order), default=0)
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ test: c-compiler .venv/dev
 	$(PYTEST)
 
 fuzz: c-compiler .venv/dev
-	@PYTHONPATH=tests $(BIN)/python -m fuzz --count $(COUNT) --seed $(SEED) $(if $(ONLY),--only $(ONLY)) --folder build/fuzz
+	@PYTHONPATH=tests $(BIN)/python -m fuzz --count $(COUNT) --seed $(SEED) $(if $(ONLY),--only $(ONLY) --minimize) --folder build/fuzz
 
 emulated: c-compiler .venv/dev
 	$(PYTEST) --emulated -m emulated

@@ -9,15 +9,18 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from batch import require
 from fuzz.__main__ import children
 from fuzz.judge import judged
+from fuzz.minimize import minimized
 from fuzz.mutate import CHANGES
 from fuzz.operators import NODES, operator_models
 from fuzz.seeds import seeds
 from fuzz.trial import Accepted, Find, Rejected, accepted, mutant_of
-from onnx import ModelProto
+from models import graph_model
+from onnx import ModelProto, helper
 
 import qcgen
 from qcgen.check.specs import SPECS
@@ -147,3 +150,17 @@ def test_wrong_c_is_found_among_right_c(old, new, kind, tmp_path: Path):
     [find] = judged(batch, tmp_path)
     assert find.number == 2
     assert find.kind.startswith(kind)
+
+
+def test_a_find_is_made_smaller_as_long_as_it_is_of_its_kind():
+    nodes = [("Relu", "x", "a"), ("Tanh", "a", "b"), ("Neg", "b", "c"), ("Sigmoid", "c", "y")]
+    made = [helper.make_node(op_type, [x], [y], name=y) for op_type, x, y in nodes]
+    model = graph_model(made, {"x": ("float", (2,))}, {"y": None}, {"unused": np.zeros(100, np.float32)})
+
+    def tried(content):
+        has_tanh = any(node.op_type == "Tanh" for node in ModelProto.FromString(content).graph.node)
+        return Find(0, "Tanh", "") if has_tanh else Rejected(0)
+
+    smaller = ModelProto.FromString(minimized(model.SerializeToString(), "Tanh", tried))
+    assert [node.op_type for node in smaller.graph.node] == ["Tanh"]
+    assert not smaller.graph.initializer

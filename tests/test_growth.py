@@ -15,7 +15,7 @@ from qdq import A, B, Chain
 
 import qcgen
 
-FEW, FACTOR = 60, 4
+FEW, FACTOR = 40, 4
 MOST = 1.35 * FACTOR  # a part that grew with the square would make it up to 16
 SHAPE = (1, 2, 4, 4)
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import qcgen
 from fuzz.judge import judged
+from fuzz.minimize import minimized
 from fuzz.trial import SECONDS, Accepted, Find, Outcome, mutant_of, trial
 from qcgen.verify import verify
 
@@ -38,10 +39,15 @@ Mutant = Callable[[int], tuple[bytes, dict[str, Any]]]
 class Session:
     """The finds so far, by kind."""
 
-    def __init__(self, seed: int, folder: Path, skip: str) -> None:
-        self.seed, self.folder, self.skip = seed, folder, skip
+    def __init__(self, seed: int, folder: Path, skip: str, minimize: bool) -> None:
+        self.seed, self.folder, self.skip, self.minimize = seed, folder, skip, minimize
         self.counts: collections.Counter[str] = collections.Counter()
         self.kinds: collections.Counter[str] = collections.Counter()
+
+    def note_progress(self, tried: int, first: int) -> None:
+        """Leaves the counts in a file, for runs of hours."""
+        counts = ", ".join(f"{count} {what}" for what, count in self.counts.items())
+        (self.folder / f"progress-{self.seed}-{first}.txt").write_text(f"{tried} mutants: {counts}\n")
 
     def add(self, find: Find) -> None:
         if self.skip and re.search(self.skip, find.kind + find.story):
@@ -53,9 +59,21 @@ class Session:
         content, options = mutant_of(self.seed, find.number)
         name = f"{self.seed}-{find.number}"
         (self.folder / f"{name}.onnx").write_bytes(content)
+        if self.minimize:
+            (self.folder / f"{name}-small.onnx").write_bytes(_smaller(content, options, find, self.folder))
         text = f"{find.kind}\nseed {self.seed}, number {find.number}, options {options}\n\n{find.story}\n"
         (self.folder / f"{name}.txt").write_text(text)
         print(f"{find.kind}: make fuzz SEED={self.seed} ONLY={find.number}", flush=True)
+
+
+def _smaller(content: bytes, options: dict[str, Any], find: Find, folder: Path) -> bytes:
+    """The mutant without what its find does not need."""
+
+    def tried(candidate: bytes) -> Outcome:
+        [outcome] = children([find.number], lambda _: (candidate, options), folder / "minimize.log")
+        return outcome
+
+    return minimized(content, find.kind, tried)
 
 
 def children(numbers: Sequence[int], mutant: Mutant, log: Path) -> Iterator[Outcome]:
@@ -122,6 +140,7 @@ def fuzz(session: Session, numbers: Sequence[int], build: bool) -> None:
                     session.add(outcome)
                 elif isinstance(outcome, Accepted) and outcome.feeds and build and _is_new(outcome, seen):
                     batch.append(outcome)
+            session.note_progress(start + len(block), numbers[0])
             while len(batch) >= BATCH:
                 _judge(session, batch[:BATCH], Path(folder))
                 batch = batch[BATCH:]
@@ -150,8 +169,8 @@ def _is_confirmed(seed: int, number: int) -> bool:
     return verify(qcgen.compile(content, name=f"m{number}", **options), seed=number, cases=2, sums=False).differing > 0
 
 
-def _share(seed: int, folder: Path, skip: str, numbers: Sequence[int], build: bool) -> Session:
-    session = Session(seed, folder, skip)
+def _share(seed: int, folder: Path, skip: str, minimize: bool, numbers: Sequence[int], build: bool) -> Session:
+    session = Session(seed, folder, skip, minimize)
     fuzz(session, numbers, build)
     return session
 
@@ -165,6 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz"), help="where finds are written")
     parser.add_argument("--skip", default="", help="a regular expression of finds that are known")
+    parser.add_argument("--minimize", action="store_true", help="write a smaller model beside each find")
     parser.add_argument("--no-build", action="store_true", help="do not build the C of mutants that are accepted")
     given = parser.parse_args(arguments)
     given.folder.mkdir(parents=True, exist_ok=True)
@@ -176,7 +196,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _report(given: argparse.Namespace, numbers: Sequence[int]) -> int:
     start = time.monotonic()
     jobs = max(1, min(given.jobs, len(numbers) // BLOCK))
-    shares = [(given.seed, given.folder, given.skip, numbers[job::jobs], not given.no_build) for job in range(jobs)]
+    how = (given.seed, given.folder, given.skip, given.minimize)
+    shares = [(*how, numbers[job::jobs], not given.no_build) for job in range(jobs)]
     if jobs == 1:
         sessions = [_share(*shares[0])]
     else:

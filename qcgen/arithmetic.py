@@ -83,8 +83,9 @@ def fused(a: Array, b: Array, c: Array) -> Float32s:
         part = total - product
         lost = (product - (total - part)) + (addend - part)
         is_even = (total.view(np.int64) & 1) == 0
-        odd = np.where((lost != 0) & is_even, np.nextafter(total, np.where(lost > 0, np.inf, -np.inf)), total)
-        result: Float32s = odd.astype(np.float32)
+        inexact = (lost != 0) & is_even
+        total[inexact] = np.nextafter(total[inexact], np.where(lost[inexact] > 0, np.inf, -np.inf))
+        result: Float32s = total.astype(np.float32)
     return result
 
 

@@ -96,20 +96,22 @@ def reachable_codes(tensor: Tensor, constants: Mapping[str, Array]) -> Int64s:
 
 def pairs_of(op: QuantizedBinary, a_codes: Int64s, b_codes: Int64s) -> Pairs:
     """The operator at every pair of codes, a's codes outermost."""
-    a, b = (grid.reshape(-1) for grid in np.meshgrid(a_codes, b_codes, indexing="ij"))
+    a, b = a_codes[:, None], b_codes[None, :]
+    shape = (len(a_codes), len(b_codes))
     a_by, b_by, y_by = (_quantization(tensor) for tensor in (op.a, op.b, op.y))
     low, high = op.y.dtype.low, op.y.dtype.high
     match op.kind:
         case "add":
             a_ratio, b_ratio, constant = arithmetic.add_terms(a_by, b_by, y_by)
             codes = arithmetic.add(a, b, a_by, b_by, y_by, low, high)
-            return Pairs(codes, (a, b), (float(a_ratio), float(b_ratio)), float(constant), low, high)
+            terms = tuple(np.broadcast_to(term, shape).reshape(-1) for term in (a, b))
+            return Pairs(codes.reshape(-1), terms, (float(a_ratio), float(b_ratio)), float(constant), low, high)
         case "mul":
             scales = (np.asarray(by.scale, np.float32) for by in (a_by, b_by, y_by))
             ratio = arithmetic.multiplier_scale(*scales)
             codes = arithmetic.multiply(a, b, a_by, b_by, y_by, low, high)
             product = (a - a_by.zero_point) * (b - b_by.zero_point)
-            return Pairs(codes, (product,), (float(ratio),), float(y_by.zero_point), low, high)
+            return Pairs(codes.reshape(-1), (product.reshape(-1),), (float(ratio),), float(y_by.zero_point), low, high)
         case _:
             assert_never(op.kind)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
+import numpy as np
+
 from qcgen.ir.program import (
     AveragePool,
     Concat,
@@ -51,6 +53,7 @@ def evaluate_all(program: Program, feeds: Mapping[str, Array]) -> dict[str, Arra
     return values
 
 
+@np.errstate(over="ignore")  # what overflows float32 is infinite
 def evaluate_operator(op: Operator, *inputs: Array) -> Array:
     """One operator's output, for its inputs in the order of ``inputs_of``."""
     match op:

@@ -53,7 +53,7 @@ def evaluate_all(program: Program, feeds: Mapping[str, Array]) -> dict[str, Arra
     return values
 
 
-@np.errstate(over="ignore")  # what overflows float32 is infinite
+@np.errstate(over="ignore", invalid="ignore")  # what overflows float32 is infinite; infinities cancel to NaN
 def evaluate_operator(op: Operator, *inputs: Array) -> Array:
     """One operator's output, for its inputs in the order of ``inputs_of``."""
     match op:

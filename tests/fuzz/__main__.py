@@ -159,14 +159,19 @@ def _judge(session: Session, batch: Sequence[Accepted], folder: Path) -> None:
     session.counts["built"] += len(batch)
     with tempfile.TemporaryDirectory(dir=folder) as place:
         for find in judged(batch, Path(place)):
-            if find.kind != "choice" or _is_confirmed(session.seed, find.number):
-                session.add(find)
+            confirmed = _confirmed(session.seed, find) if find.kind == "choice" else find
+            if confirmed is not None:
+                session.add(confirmed)
 
 
-def _is_confirmed(seed: int, number: int) -> bool:
-    """Whether outputs are wrong even where either code next to a tie is right."""
-    content, options = mutant_of(seed, number)
-    return verify(qcgen.compile(content, name=f"m{number}", **options), seed=number, cases=2, sums=False).differing > 0
+def _confirmed(seed: int, find: Find) -> Find | None:
+    """The find if outputs are wrong even where either code next to a tie is right, or if verifying that fails."""
+    content, options = mutant_of(seed, find.number)
+    artifact = qcgen.compile(content, name=f"m{find.number}", **options)
+    try:
+        return find if verify(artifact, seed=find.number, cases=2, sums=False).differing else None
+    except Exception as error:
+        return Find(find.number, f"{type(error).__name__} in verify", traceback.format_exc())
 
 
 def _share(seed: int, folder: Path, skip: str, minimize: bool, numbers: Sequence[int], build: bool) -> Session:

@@ -140,8 +140,10 @@ class _Arrangement:
         match op:
             case Conv() if op.x.name in self._columns:
                 return replace(op, weights=op.weights[:, self._columns[op.x.name]])
+            case Conv() if op.x.layout is None:
+                return replace(op, x=self._copied(op.x, row_major(op.x)))
             case Conv() | OrionConv() | MaxPool() | AveragePool():
-                if op.x.layout is None or layout_of(op.x, self._orders[op.x.name]) is not None:
+                if layout_of(op.x, self._orders[op.x.name]) is not None:
                     return op
                 return replace(op, x=self._copied(op.x, stored(op.x, Layout.CHANNELS_LAST)))
             case Reshape() | Softmax() | FloatSoftmax():

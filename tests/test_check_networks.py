@@ -80,6 +80,10 @@ BAD = {
         one("QLinearGlobalAveragePool", X_scale=scale(1e6)),
         "x_scale / (y_scale * 36 pixels) is 277778",
     ),
+    "an average out of range": (
+        one("QLinearAveragePool", attributes={"kernel_shape": [2, 2]}, X_scale=scale(1e9)),
+        "x_scale / y_scale is 1e+10",
+    ),
     "a softmax of huge codes": (softmax(Y_scale=scale(5e-8)), "y_scale is 5e-08: every code saturates"),
     "a softmax without opset": (one("QLinearSoftmax", (1, 2)), "it has no attribute opset"),
     "an unknown attribute": (one("QLinearSigmoid", attributes={"alpha": 1.0}), "the attribute 'alpha' is unknown"),

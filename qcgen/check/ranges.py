@@ -43,6 +43,13 @@ def product_in_range(view: View) -> Iterator[Problem]:
         yield view.problem(f"A_scale * B_scale / C_scale is {ratio:.6g}", RESCALE)
 
 
+def average_in_range(view: View) -> Iterator[Problem]:
+    """QLinearAveragePool converts its float mean to int32."""
+    x, y = scale_at(view, 1), scale_at(view, 3)
+    if x is not None and y is not None and x / y * 256 + 256 >= 2**31:
+        yield view.problem(f"x_scale / y_scale is {x / y:.6g}", RESCALE)
+
+
 def mean_in_range(view: View) -> Iterator[Problem]:
     """onnxruntime refuses global means whose multiplier leaves [2^-32, 256)."""
     x, x_scale, y_scale = view.fixed_shape(0), scale_at(view, 1), scale_at(view, 3)

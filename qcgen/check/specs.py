@@ -281,7 +281,7 @@ SPECS: dict[tuple[str, str], Spec] = {
     ("com.microsoft", "QLinearAveragePool"): replace(
         _UNARY,
         attributes=_POOL | {"channels_last": INTEGER, "count_include_pad": INTEGER},
-        extra=(*_WINDOW, windows.few_taps, flag("channels_last", 0, 1)),
+        extra=(*_WINDOW, windows.few_taps, ranges.average_in_range, flag("channels_last", 0, 1)),
     ),
     ("com.microsoft", "QLinearConcat"): Spec(
         ("Y_scale", "Y_zero_point", "input", "scale", "zero_point"),

@@ -6,15 +6,16 @@ import numpy as np
 
 from qcgen.arithmetic import multiplier_scale
 from qcgen.convolutions import ACTIVATIONS, CONVOLUTIONS, ConvSpelling, constant_operand, layout_of, operand
-from qcgen.geometry import window_of
+from qcgen.geometry import Axis, window_of
 from qcgen.ir.graph import Graph, Node
-from qcgen.ir.program import Conv, ConvGeometry, FloatActivation, RawAccumulator, Requantize, Tensor
+from qcgen.ir.program import Conv, ConvGeometry, FloatActivation, Operator, RawAccumulator, Requantize, Tensor
 from qcgen.ir.types import Array, DType, Layout
+from qcgen.lower.crop import cropped
 
 # The functions below are for nodes that check has accepted: assertions, not problems.
 
 
-def lower_qlinear_conv(node: Node, graph: Graph) -> Conv:
+def lower_qlinear_conv(node: Node, graph: Graph) -> tuple[Operator, ...]:
     """QLinearConv of any domain."""
     source = _Source(node, graph)
     channels = source.geometry.out_channels
@@ -22,7 +23,7 @@ def lower_qlinear_conv(node: Node, graph: Graph) -> Conv:
     w_scale = _per_channel(source.constant("w_scale"), channels)
     y_zero_point = source.constant("y_zero_point")
     y_type = DType.of(y_zero_point)
-    return Conv(
+    conv = Conv(
         name=node.name,
         op_type=node.op_type,
         x=source.x(scale=float(x_scale), zero_point=source.scalar("x_zero_point")),
@@ -39,12 +40,13 @@ def lower_qlinear_conv(node: Node, graph: Graph) -> Conv:
             high=y_type.high,
         ),
     )
+    return cropped(conv, source.axes, graph)
 
 
-def lower_conv_integer(node: Node, graph: Graph) -> Conv:
+def lower_conv_integer(node: Node, graph: Graph) -> tuple[Operator, ...]:
     """ConvInteger: the accumulators themselves."""
     source = _Source(node, graph)
-    return Conv(
+    conv = Conv(
         name=node.name,
         op_type=node.op_type,
         x=source.x(zero_point=source.scalar("x_zero_point")),
@@ -56,12 +58,13 @@ def lower_conv_integer(node: Node, graph: Graph) -> Conv:
         bias=np.zeros(source.geometry.out_channels, np.int32),
         epilogue=RawAccumulator(),
     )
+    return cropped(conv, source.axes, graph)
 
 
-def lower_float_conv(node: Node, graph: Graph) -> Conv:
+def lower_float_conv(node: Node, graph: Graph) -> tuple[Operator, ...]:
     """Float convolutions: Conv, FusedConv and NhwcFusedConv."""
     source = _Source(node, graph)
-    return Conv(
+    conv = Conv(
         name=node.name,
         op_type=node.op_type,
         x=source.x(),
@@ -73,10 +76,11 @@ def lower_float_conv(node: Node, graph: Graph) -> Conv:
         bias=source.bias(np.dtype(np.float32)),
         epilogue=_activation(node),
     )
+    return cropped(conv, source.axes, graph)
 
 
-def conv_geometry(node: Node, graph: Graph) -> ConvGeometry:
-    """The explicit geometry of any convolution: attributes resolved, channels and images separated."""
+def conv_geometry(node: Node, graph: Graph) -> tuple[ConvGeometry, tuple[Axis, ...]]:
+    """The explicit geometry of any convolution: attributes resolved, channels and images separated; and its axes."""
     spelling = CONVOLUTIONS[node.domain, node.op_type]
     x = graph.value(operand(node, spelling, "x")).fixed_shape
     w = graph.value(operand(node, spelling, "w")).fixed_shape
@@ -86,10 +90,10 @@ def conv_geometry(node: Node, graph: Graph) -> ConvGeometry:
     image = x[1:-1] if last else x[2:]
     window = window_of(node, w[2:])
     assert window.why_not() is None, window.why_not()
-    axes = [window.axis(index, size) for index, size in enumerate(image)]
+    axes = tuple(window.axis(index, size) for index, size in enumerate(image))
     group = node.attributes.get("group", 1)
     assert isinstance(group, int), "group is no integer"
-    return ConvGeometry(
+    geometry = ConvGeometry(
         batch=x[0],
         group=group,
         in_channels=x[-1] if last else x[1],
@@ -102,6 +106,7 @@ def conv_geometry(node: Node, graph: Graph) -> ConvGeometry:
         pads_end=tuple(axis.pad_end for axis in axes),
         output=tuple(axis.output for axis in axes),
     )
+    return geometry, axes
 
 
 class _Source:
@@ -111,7 +116,7 @@ class _Source:
         self.node = node
         self.graph = graph
         self.spelling: ConvSpelling = CONVOLUTIONS[node.domain, node.op_type]
-        self.geometry = conv_geometry(node, graph)
+        self.geometry, self.axes = conv_geometry(node, graph)
 
     def constant(self, role: str) -> Array:
         """The elements of an operand that must be there."""

@@ -40,7 +40,7 @@ def _assemble(operands: Operands) -> OrionConv | None:
     bias = None if codes is None else operands.bias(codes.shape[0], xs, ws)
     if operands.problems or codes is None or bias is None or x_shape is None:
         return None
-    geometry = conv_geometry(node, operands.graph)
+    geometry, _ = conv_geometry(node, operands.graph)
     y_shape = (geometry.batch, geometry.out_channels, *geometry.output)
     return OrionConv(
         name=node.name,

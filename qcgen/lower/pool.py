@@ -9,7 +9,7 @@ import numpy as np
 from qcgen import arithmetic
 from qcgen.arithmetic import Quantization
 from qcgen.convolutions import NHWC_DOMAIN
-from qcgen.geometry import window_of
+from qcgen.geometry import Axis, window_of
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     AveragePool,
@@ -21,6 +21,7 @@ from qcgen.ir.program import (
     Tensor,
 )
 from qcgen.ir.types import Layout
+from qcgen.lower.crop import cropped
 from qcgen.lower.source import Source, last_layout
 
 
@@ -29,7 +30,8 @@ def lower_max_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
     source = Source(node, graph)
     layout = last_layout(node.domain == NHWC_DOMAIN or node.op_type == "NhwcMaxPool")
     x, y = source.tensor(0, layout=layout), source.result(layout=layout)
-    return (MaxPool(node.name, node.op_type, x, y, pool_geometry(source, x)),)
+    geometry, axes = pool_geometry(source, x)
+    return cropped(MaxPool(node.name, node.op_type, x, y, geometry), axes, graph)
 
 
 def lower_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
@@ -37,19 +39,25 @@ def lower_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
     source = Source(node, graph)
     layout = last_layout(node.domain == NHWC_DOMAIN)
     x, y = source.tensor(0, layout=layout), source.result(layout=layout)
-    counts_padding = source.integer("count_include_pad", 0) != 0
-    return (AveragePool(node.name, node.op_type, x, y, pool_geometry(source, x), counts_padding),)
+    return _average(source, x, y)
 
 
 def lower_qlinear_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
     """QLinearAveragePool; one whose window is the whole image computes as QLinearGlobalAveragePool does."""
     source = Source(node, graph)
     x, y = _images(source)
-    geometry = pool_geometry(source, x)
+    geometry, _ = pool_geometry(source, x)
     if geometry.kernel == geometry.input and not geometry.is_padded:
         return (_quantized_mean(source, x, y),)
+    return _average(source, x, y)
+
+
+def _average(source: Source, x: Tensor, y: Tensor) -> tuple[Operator, ...]:
+    geometry, axes = pool_geometry(source, x)
     counts_padding = source.integer("count_include_pad", 0) != 0
-    return (AveragePool(node.name, node.op_type, x, y, geometry, counts_padding),)
+    return cropped(
+        AveragePool(source.node.name, source.node.op_type, x, y, geometry, counts_padding), axes, source.graph
+    )
 
 
 def lower_qlinear_global_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
@@ -115,16 +123,16 @@ def spatial(x: Tensor) -> tuple[int, ...]:
     return x.shape[1:-1] if x.layout is Layout.CHANNELS_LAST else x.shape[2:]
 
 
-def pool_geometry(source: Source, x: Tensor) -> ConvGeometry:
-    """The explicit geometry of a pooling: every channel is a group of its own."""
+def pool_geometry(source: Source, x: Tensor) -> tuple[ConvGeometry, tuple[Axis, ...]]:
+    """The explicit geometry of a pooling: every channel is a group of its own; and its axes."""
     kernel = source.attribute_integers("kernel_shape")
     assert kernel is not None, "a pooling has a kernel_shape"
     window = window_of(source.node, kernel)
     assert window.why_not() is None, window.why_not()
     image = spatial(x)
     channels = x.shape[-1] if x.layout is Layout.CHANNELS_LAST else x.shape[1]
-    axes = [window.axis(index, size) for index, size in enumerate(image)]
-    return ConvGeometry(
+    axes = tuple(window.axis(index, size) for index, size in enumerate(image))
+    geometry = ConvGeometry(
         batch=x.shape[0],
         group=channels,
         in_channels=channels,
@@ -137,3 +145,4 @@ def pool_geometry(source: Source, x: Tensor) -> ConvGeometry:
         pads_end=tuple(axis.pad_end for axis in axes),
         output=tuple(axis.output for axis in axes),
     )
+    return geometry, axes

@@ -7,7 +7,7 @@ from onnx import helper
 
 from qcgen.check import check
 from qcgen.errors import ModelRejected
-from qcgen.ir.program import Conv, ConvGeometry, FloatActivation, OrionConv, RawAccumulator, Requantize, Tensor
+from qcgen.ir.program import Conv, ConvGeometry, FloatActivation, OrionConv, RawAccumulator, Requantize, Slice, Tensor
 from qcgen.ir.types import DType, Layout
 from qcgen.load import load
 from qcgen.lower import lower
@@ -159,6 +159,13 @@ def test_a_qlinear_conv_of_com_microsoft_is_channels_first_unless_it_says_otherw
     assert op.y.shape == (1, 4, 7, 7)
 
 
+def test_same_pads_that_leave_elements_out_crop_the_image():
+    crop, op = program_of(qlinear_conv((1, 1, 9, 8), W, auto_pad="SAME_UPPER", strides=[8, 8])).operators
+    assert isinstance(crop, Slice)
+    assert (crop.starts, crop.y.shape) == ((0, 0, 0, 2), (1, 1, 9, 6))
+    assert (op.x, op.geometry.input, op.geometry.output) == (crop.y, (9, 6), (2, 1))
+
+
 @pytest.mark.parametrize(
     ("attributes", "begin", "end", "output"),
     [
@@ -168,7 +175,7 @@ def test_a_qlinear_conv_of_com_microsoft_is_channels_first_unless_it_says_otherw
         ({"auto_pad": "SAME_LOWER"}, (1, 1), (1, 0), (9, 8)),
         ({"auto_pad": "SAME_UPPER", "strides": [2, 3]}, (1, 0), (1, 0), (5, 3)),
         ({"auto_pad": "SAME_LOWER", "strides": [4, 5]}, (1, 0), (1, 0), (3, 2)),
-        ({"auto_pad": "SAME_UPPER", "strides": [8, 8]}, (1, 0), (1, 0), (2, 1)),
+        ({"auto_pad": "SAME_UPPER", "strides": [8, 7]}, (1, 0), (1, 1), (2, 2)),
         ({"auto_pad": "SAME_UPPER", "dilations": [3, 3]}, (3, 1), (3, 2), (9, 8)),
         ({"auto_pad": "SAME_LOWER", "dilations": [3, 3]}, (3, 2), (3, 1), (9, 8)),
         ({"pads": [9, 0, 0, 4], "strides": [1, 2]}, (9, 0), (0, 4), (16, 6)),

@@ -41,11 +41,11 @@
  *                 reachable accumulator (compared at 1 536 points: both sides of every step)
  *
  * y
- *   output        the float32 operations of onnxruntime, one after the other, in integers
+ *   output        the float32 sum of onnxruntime, one addition after the other, and exact quotients, in integers
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0x0ea82a32
+#if NETWORK_QOP_HEADER_ID != 0xc128af05
 #error "network_qop.h was not generated together with this file"
 #endif
 

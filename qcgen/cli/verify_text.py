@@ -35,6 +35,7 @@ def detail(subject: Verified) -> str:
     parts = [
         f"{printable(subject.model)}, {title(subject.node, subject.reports)}",
         f"criterion: {verification.criterion}",
+        f"reference: the arithmetic of {verification.reference}",
         f"built with: {shlex.join(verification.command)}",
         *_core([verification]),
         table(("inputs", "cases", "result"), outcomes, right=("cases",)),
@@ -87,6 +88,7 @@ def _common(results: Sequence[Verification]) -> list[str]:
     """What is the same for several functions: criteria, the first one's command, the ends reached by all together."""
     return [
         *(f"criterion: {criterion}" for criterion in dict.fromkeys(result.criterion for result in results)),
+        *(f"reference: the arithmetic of {name}" for name in dict.fromkeys(result.reference for result in results)),
         f"built with: {shlex.join(results[0].command)}, and so on",
         *_core(results),
         *_reached(results),

@@ -99,7 +99,10 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
     points = thousands(call.certificate.comparisons)
     match call.op:
         case Softmax():
-            yield "output", "the float32 operations of onnxruntime, one after the other, in integers"
+            yield (
+                "output",
+                "the float32 sum of onnxruntime, one addition after the other, and exact quotients, in integers",
+            )
         case QuantizedBinary() if forms and call.certificate.comparisons:
             how = PAIR_FORMS[next(iter(forms))]
             yield "output", f"{how}: equal to {JUDGE} for all {points} pairs of codes that can occur"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from qcgen.arithmetic import meant_text
 from qcgen.artifact import Artifact
 from qcgen.ir.program import Conv, FloatActivation, Program
 from qcgen.ir.types import Array
@@ -39,15 +40,16 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Verification:
-    """What was compared, by which ``criterion``, of code built with ``command``, and what came of it.
+    """What was compared with which ``reference``, by which ``criterion``, and what came of it.
 
-    ``outcomes`` one for each group of cases; ``reached`` the channels driven to both ends of their accumulator;
-    ``cause`` of the first difference, None if there is none; ``is_network``: there are several operators.
-    ``core`` the emulated core that the code ran on, None if it ran on this machine; ``sums`` what was measured of the
-    layers' sums, None if nobody asked for it.
+    ``command`` built the code; ``outcomes`` one for each group of cases; ``reached`` the channels driven to both ends
+    of their accumulator; ``cause`` of the first difference, None if there is none; ``is_network``: there are several
+    operators. ``core`` the emulated core that the code ran on, None if it ran on this machine; ``sums`` what was
+    measured of the layers' sums, None if nobody asked for it.
     """
 
     criterion: str
+    reference: str
     command: tuple[str, ...]
     outcomes: tuple[Outcome, ...]
     reached: Reached
@@ -118,8 +120,8 @@ def verify(
                 cause = locate(artifact, case, before.cases, got, probe, nodes)
         measured = measure(nodes, Nodes(artifact, builder, places / "words", shows_words=True), seed) if sums else None
     criterion, is_network = _criterion(artifact.program), len(artifact.program.operators) > 1
-    groups = tuple(outcomes.values())
-    return Verification(criterion, code.command, groups, reached, cause, is_network, emulated_core, measured)
+    reference, groups = meant_text(artifact.plan.options.numerics), tuple(outcomes.values())
+    return Verification(criterion, reference, code.command, groups, reached, cause, is_network, emulated_core, measured)
 
 
 def _compared(before: Outcome, program: Program, case: Case, got: Mapping[str, Array], probe: Probe) -> Outcome:

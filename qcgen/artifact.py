@@ -36,7 +36,8 @@ class Artifact:
         own = self.plan
         if not own.options.simplify:
             return report(own)
-        options = replace(own.options, simplify=False)
+        arena = own.options.arena if own.options.arena == "least" else None  # so many bytes may not be enough
+        options = replace(own.options, simplify=False, arena=arena)
         return report(own, plan(self.program, options, own.prefix, own.model, own.node))
 
     @cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -46,15 +46,19 @@ def compile(
     simplify: bool = True,
     node: str | None = None,
     dims: Mapping[str, int] | None = None,
+    arena: int | Literal["least"] | None = None,
 ) -> Artifact:
     """Compiles a model, given as a path, bytes or ModelProto, to C; the options are those of ``qcgen compile``.
 
     ``io`` is "model" or "quantized" (without the conversions from and to float at the rims); ``simplify=False`` keeps
-    what is proved to be without effect, for comparison.
+    what is proved to be without effect, for comparison. ``arena`` is the number of bytes that the arena may have at
+    most, or "least".
     Raises ModelRejected with every problem found if the model cannot be compiled, ValueError for an option that does
     not exist.
     """
-    options = Options(target=target, layout=layout, numerics=numerics, optimize=optimize, io=io, simplify=simplify)
+    options = Options(
+        target=target, layout=layout, numerics=numerics, optimize=optimize, io=io, simplify=simplify, arena=arena
+    )
     _require_known(options, name)
     graph = read(model, dims)
     source = Path(model).name if isinstance(model, str | os.PathLike) else f"{graph.name}.onnx"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
 from qcgen.arithmetic import meant
-from qcgen.ir.plan import Call, Plan, View
+from qcgen.ir.plan import Call, KeptRows, Plan, Port, Step, Stream, View
 from qcgen.ir.program import Conv, Operator, OrionConv, inputs_of, macs_of
 from qcgen.ir.types import DType
 from qcgen.version import __version__
@@ -56,8 +56,10 @@ class Report:
 
     ``weights_bytes``: constant tables in flash; ``flash_bytes``: the same (code depends on the compiler).
     ``arena_bytes``: what the caller must lend, ``arena_lower_bound_bytes``: what no placement of its parts undercuts.
+    ``ram_bytes``: arena, inputs and outputs together; the stack depends on the compiler.
     ``arithmetic``: what the outputs are equal to, which onnxruntime on which processor with which session options.
-    ``unsimplified``: what the model would cost if what is proved to be without effect were kept.
+    ``rows``: of tensors that are computed row by row, how many rows are kept at a time. ``unsimplified``: what the
+    model would cost if what is proved to be without effect were kept.
     """
 
     qcgen: str
@@ -71,8 +73,12 @@ class Report:
     flash_bytes: int
     arena_bytes: int
     arena_lower_bound_bytes: int
+    input_bytes: int
+    output_bytes: int
+    ram_bytes: int
     unsimplified: Figures
     nodes: tuple[NodeReport, ...]
+    rows: tuple[KeptRows, ...]
 
     @property
     def figures(self) -> Figures:
@@ -99,14 +105,32 @@ def report(plan: Plan, unsimplified: Plan | None = None) -> Report:
         flash_bytes=own.weights_bytes,
         arena_bytes=own.arena_bytes,
         arena_lower_bound_bytes=plan.arena_lower_bound,
+        input_bytes=_bytes(plan.inputs),
+        output_bytes=_bytes(plan.outputs),
+        ram_bytes=plan.arena_bytes + _bytes(plan.inputs) + _bytes(plan.outputs),
         unsimplified=own if unsimplified is None else _figures(unsimplified),
-        nodes=tuple(_node(step) if isinstance(step, Call) else _view(step) for step in plan.steps),
+        nodes=tuple(node for step in plan.steps for node in _nodes(step)),
+        rows=tuple(row for stream in plan.streams for row in stream.kept),
     )
 
 
+def _bytes(ports: Iterable[Port]) -> int:
+    return sum(port.tensor.size * port.tensor.dtype.bytes for port in ports)
+
+
 def _figures(plan: Plan) -> Figures:
-    macs = sum(macs_of(step.op) for step in plan.steps)
+    macs = sum(macs_of(call.op) for call in plan.calls)
     return Figures(macs, sum(call.constant_bytes for call in plan.calls), plan.arena_bytes)
+
+
+def _nodes(step: Step) -> tuple[NodeReport, ...]:
+    match step:
+        case Call():
+            return (_node(step),)
+        case View():
+            return (_view(step),)
+        case Stream():
+            return tuple(_node(call) for call in step.calls)
 
 
 def _node(call: Call) -> NodeReport:

@@ -54,12 +54,13 @@ def _json(artifacts: list[Artifact]) -> str:
 
 
 def _text(args: argparse.Namespace, artifacts: list[Artifact]) -> str:
-    from qcgen.cli.report_text import bound, node_table, saved, summary
+    from qcgen.cli.report_text import bound, memory, node_table, saved, summary
     from qcgen.cli.table import printable
 
     lines = [node_table([node for artifact in artifacts for node in artifact.report.nodes]), ""]
     for artifact in artifacts:
         written = ", ".join(printable(str(args.output / name)) for name in _files(artifact, args))
         lines.append(f"{written}: {summary(artifact.report)}")
+        lines += memory(artifact.report)
         lines += filter(None, [bound(artifact.report), saved(artifact.report)])
     return "\n".join(lines)

@@ -130,11 +130,12 @@ def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
 
 def _totals(found: Inspection) -> str:
     """All figures, with and without simplification."""
-    from qcgen.cli.report_text import bound, figures, saved
+    from qcgen.cli.report_text import bound, figures, memory, saved
 
     lines = [f"total: {figures(_total(report.figures for report in found.reports))}"]
     if found.is_whole and len(found.nodes) > 1:
         [report] = found.reports
+        lines += memory(report)
         lines += filter(None, [bound(report), saved(report) or "without simplification: the same"])
     return "\n".join(lines)
 

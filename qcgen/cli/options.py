@@ -6,7 +6,7 @@ import argparse
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from qcgen.targets import TARGETS
 
@@ -64,6 +64,13 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         help="quantized: without the conversions from and to float at the rims of a network; the C function takes and"
         " gives the integers, and the header their scales (default: %(default)s)",
     )
+    add(
+        "--arena",
+        metavar="BYTES|least",
+        type=_arena,
+        help="fit the arena into so many bytes with as few extra instructions as possible: layers are computed row by"
+        " row; least: as few bytes as can be (default: whole tensors)",
+    )
     add("--no-simplify", dest="simplify", action="store_false", help="keep what is proved to be without effect")
     add("--json", action="store_true", help="print a machine-readable report instead of text")
 
@@ -79,6 +86,7 @@ def compile_options(args: argparse.Namespace) -> Options:
         optimize=args.optimize,
         io=args.io,
         simplify=args.simplify,
+        arena=args.arena,
     )
 
 
@@ -112,6 +120,14 @@ def count(text: str) -> int:
     """A number that is not negative."""
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to 999999999")
+    return int(text)
+
+
+def _arena(text: str) -> int | Literal["least"]:
+    if text == "least":
+        return "least"
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number of bytes from 1 to 999999999 nor 'least'")
     return int(text)
 
 

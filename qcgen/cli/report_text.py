@@ -80,6 +80,16 @@ def bound(report: Report) -> str | None:
     return f"arena: no placement of these tensors needs less than {least}"
 
 
+def memory(report: Report) -> list[str]:
+    """What a network needs of RAM in all, and which tensors are never there as a whole; nothing for single nodes."""
+    if len(report.nodes) < 2:
+        return []
+    parts = f"arena {size(report.arena_bytes)}, inputs {size(report.input_bytes)}, outputs {size(report.output_bytes)}"
+    lines = [f"RAM: {size(report.ram_bytes)} in all: {parts}; the stack comes on top"]
+    rows = [f"{printable(kept.tensor)} {kept.rows} of {kept.of} ({size(kept.bytes)})" for kept in report.rows]
+    return lines + ([f"row by row, rows that are kept: {', '.join(rows)}"] if rows else [])
+
+
 def saved(report: Report) -> str | None:
     """What the same model costs without simplification; None if that is the same."""
     if report.unsimplified == report.figures:

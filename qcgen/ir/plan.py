@@ -21,6 +21,7 @@ class Options:
     optimize: str = "size"
     io: str = "model"
     simplify: bool = True
+    arena: int | Literal["least"] | None = None
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,84 @@ class View:
     op: Operator
 
 
-Step = Call | View
+Row = int | Literal["start", "to"]
+"""The number of a row, or that which an entry of a schedule names."""
+
+
+@dataclass(frozen=True)
+class RowsAt:
+    """A ``row`` of memory that is divided into rows of ``row_bytes`` bytes."""
+
+    place: Place
+    row_bytes: int
+    row: Row
+
+
+@dataclass(frozen=True)
+class Move:
+    """The rows behind the first ``dropped_bytes`` of a buffer, ``kept_bytes`` of them, move to its front."""
+
+    place: InArena
+    dropped_bytes: int
+    kept_bytes: int
+
+
+@dataclass(frozen=True)
+class Fill:
+    """Rows of tensor ``name`` outside the image: ``bytes`` from ``at`` on become ``code``."""
+
+    name: str
+    at: RowsAt
+    bytes: int
+    code: int
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What an entry of a schedule can say: a ``call`` computes its next rows, or a row is copied; then rows ``moves``.
+
+    ``rows``: the C function's arguments that lie in rows, inputs and output; of a copy, from where and to where.
+    """
+
+    call: Call | None
+    rows: tuple[RowsAt, ...]
+    moves: tuple[Move, ...]
+    row_bytes: int
+
+
+@dataclass(frozen=True)
+class KeptRows:
+    """How many rows of a tensor a stream keeps, for reports."""
+
+    tensor: str
+    rows: int
+    of: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Layers that compute their rows as soon as the rows that they need are there, in an order fixed beforehand.
+
+    ``order`` is a table (entries, 3): the number of the turn, the row from which its call reads its first input, the
+    row to which it writes; numbers behind the last turn are those of ``below``, rows of padding below an image.
+    ``above`` is done first: rows of padding above images.
+    """
+
+    symbol: str
+    order: Table
+    turns: tuple[Turn, ...]
+    above: tuple[Fill, ...]
+    below: tuple[Fill, ...]
+    kept: tuple[KeptRows, ...]
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The layers, in the order of the network."""
+        return tuple(turn.call for turn in self.turns if turn.call is not None)
+
+
+Step = Call | View | Stream
 
 
 @dataclass(frozen=True)
@@ -196,7 +274,24 @@ class Plan:
     @property
     def calls(self) -> tuple[Call, ...]:
         """The operators that have code, in execution order."""
+        found: list[Call] = []
+        for step in self.steps:
+            match step:
+                case Call():
+                    found.append(step)
+                case Stream():
+                    found += step.calls
+        return tuple(found)
+
+    @property
+    def whole_calls(self) -> tuple[Call, ...]:
+        """Those that compute a whole tensor at once."""
         return tuple(step for step in self.steps if isinstance(step, Call))
+
+    @property
+    def streams(self) -> tuple[Stream, ...]:
+        """What runs row by row."""
+        return tuple(step for step in self.steps if isinstance(step, Stream))
 
     @property
     def inputs(self) -> tuple[Port, ...]:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
-from qcgen.ir.plan import Call, InArena, Options, Overlap, Place, Plan, Port, Step, Table, View
+from qcgen.ir.plan import Call, InArena, Options, Overlap, Place, Plan, Port, Step, Stream, Table, View
 from qcgen.ir.program import Operator, Program, inputs_of
 from qcgen.ir.types import Layout
 from qcgen.kernels import KERNELS, Prepared, Setting
 from qcgen.plan.arrange import Arranged, arrange
 from qcgen.plan.layout import boundary_layout, boundary_shape, layout_text
-from qcgen.plan.names import node_names, parameter_names
+from qcgen.plan.names import ROWS, node_names, parameter_names
 from qcgen.plan.orders import layout_of
 from qcgen.plan.select import Selection, select
 from qcgen.plan.sizes import require_sizes
-from qcgen.plan.storage import bytes_of, store
+from qcgen.plan.storage import Stored, bytes_of, store
+from qcgen.plan.stream.build import stream_of
+from qcgen.plan.stream.choose import Chain
+from qcgen.plan.stream.fit import alone, fit
+from qcgen.plan.stream.stages import COPY, Stage, rows_of
 from qcgen.targets import TARGETS
 
 __all__ = ["plan"]
@@ -26,17 +31,24 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
     steps = arrange(program, options.layout)
     symbols = [f"{prefix}_{name}" for name in node_names(((step.op.name, step.op.op_type) for step in steps), prefix)]
     ports = _ports(program, options, symbols)
-    chosen = [None if step.is_view else _chosen(step, _setting(step, program, options)) for step in steps]
-    stored = store(steps, [None if choice is None else choice[1] for choice in chosen], ports)
+    works = [_work(step, program, options) for step in steps]
+    prepared = [None if work is None else work.prepared for work in works]
+    rows = _RowWorks(steps, program, options)
+    chains: tuple[Chain, ...] = ()
+    if options.arena is None:
+        stored = store(steps, prepared, ports)
+    else:
+        chains, stored = fit(steps, prepared, ports, options.arena, rows.prepare)
     planned: list[Step] = []
-    for index, (step, choice) in enumerate(zip(steps, chosen, strict=True)):
-        if choice is None or index in stored.done:
+    for index, (step, work) in enumerate(zip(steps, works, strict=True)):
+        chain = next((chain for chain in chains if chain.first <= index <= chain.last), None)
+        if chain is not None:
+            if index == chain.last:
+                planned.append(_stream(chain, steps, symbols, rows, stored, program, prefix, len(planned)))
+        elif work is None or index in stored.done:
             planned.append(View(step.op))
-            continue
-        selection, packed = choice
-        inputs = [x.name for x in inputs_of(step.op) if x.name not in program.constants]
-        places = [*(stored.places[name] for name in (*inputs, step.op.y.name)), *stored.scratch[index]]
-        planned.append(_call(step, symbols[index], selection, packed, places))
+        else:
+            planned.append(_call(step, symbols[index], work, _places(step, index, stored, program)))
     placement = stored.placement
     return Plan(
         prefix,
@@ -52,10 +64,77 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
     )
 
 
-def _chosen(step: Arranged, setting: Setting) -> tuple[Selection, Prepared]:
-    """The kernel and what it packs, at once: what was proved of the operator to choose is still at hand."""
+@dataclass(frozen=True)
+class _Work:
+    """A step's kernel, and the operator packed for it."""
+
+    selection: Selection
+    prepared: Prepared
+
+
+class _RowWorks:
+    """The work of stages, each made once."""
+
+    def __init__(self, steps: Sequence[Arranged], program: Program, options: Options) -> None:
+        self._steps, self._program, self._options = steps, program, options
+        self._works: dict[tuple[int, int], _Work] = {}
+
+    def work(self, stage: Stage) -> _Work:
+        """The kernel of a stage's calls."""
+        key = stage.index, stage.rows
+        if key not in self._works:
+            assert stage.op is not None, "rows are copied without a kernel"
+            step = replace(self._steps[stage.index], op=stage.op)
+            found = _work(step, self._program, self._options)
+            assert found is not None, "a view is no stage"
+            self._works[key] = replace(found, prepared=alone(found.prepared))
+        return self._works[key]
+
+    def prepare(self, stage: Stage) -> Prepared:
+        """The operator of one call, packed."""
+        return self.work(stage).prepared
+
+
+def _work(step: Arranged, program: Program, options: Options) -> _Work | None:
+    """The kernel for a step; None for a view."""
+    if step.is_view:
+        return None
+    setting = _setting(step, program, options)
     selection = select(step.op, setting, KERNELS)
-    return selection, selection.kernel.prepare(step.op, setting)
+    return _Work(selection, selection.kernel.prepare(step.op, setting))
+
+
+def _places(step: Arranged, index: int, stored: Stored, program: Program) -> list[Place]:
+    inputs = [x.name for x in inputs_of(step.op) if x.name not in program.constants]
+    return [*(stored.places[name] for name in (*inputs, step.op.y.name)), *stored.scratch[index]]
+
+
+def _stream(
+    chain: Chain,
+    steps: Sequence[Arranged],
+    symbols: Sequence[str],
+    rows: _RowWorks,
+    stored: Stored,
+    program: Program,
+    prefix: str,
+    number: int,
+) -> Stream:
+    calls = {
+        stage.index: _call(
+            steps[stage.index],
+            symbols[stage.index],
+            rows.work(stage),
+            _places(steps[stage.index], stage.index, stored, program),
+        )
+        for stage in chain.stages
+        if stage.index != COPY
+    }
+    heights = {
+        t.name: rows_of(t, order)
+        for step in steps[chain.first : chain.last + 1]
+        for t, order in ((step.op.y, step.y), *zip(inputs_of(step.op), step.xs, strict=True))
+    }
+    return stream_of(chain, f"{prefix}_{ROWS}_{number}", calls, stored.places, heights)
 
 
 def _ports(program: Program, options: Options, node_symbols: Collection[str]) -> tuple[Port, ...]:
@@ -97,7 +176,8 @@ def _overlap(op: Operator, prepared: Prepared, places: Sequence[Place]) -> Overl
     return Overlap(x.name, distance, prepared.access.distance, prepared.access.units)
 
 
-def _call(step: Arranged, symbol: str, selection: Selection, prepared: Prepared, places: Sequence[Place]) -> Call:
+def _call(step: Arranged, symbol: str, work: _Work, places: Sequence[Place]) -> Call:
+    selection, prepared = work.selection, work.prepared
     tables = tuple(
         Table(constants.role, f"{symbol}_{constants.role}", constants.c_type, constants.values, constants.meaning)
         for constants in prepared.constants

@@ -93,6 +93,11 @@ def _first(buffer: Buffer) -> int:
     return buffer.first
 
 
+def alive_at(moment: int, buffers: Sequence[Buffer]) -> int:
+    """The bytes that are alive at a call, less what outputs share with the inputs under them."""
+    return _together({b.name: b for b in buffers if b.first <= moment <= b.last})
+
+
 def _together(alive: Mapping[str, Buffer]) -> int:
     shared = 0
     for y in alive.values():

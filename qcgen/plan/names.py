@@ -214,6 +214,10 @@ def parameter_names(tensors: Iterable[str], symbols: Collection[str] = ()) -> tu
     return tuple(names)
 
 
+ROWS = "rows"
+"""What follows the prefix in symbols of chains that run row by row, before the chain's number."""
+
+
 def node_names(nodes: Iterable[tuple[str, str]], prefix: str) -> tuple[str, ...]:
     """Parts of symbols for nodes, given as (name, operator), that follow ``prefix`` and an underscore.
 
@@ -222,8 +226,8 @@ def node_names(nodes: Iterable[tuple[str, str]], prefix: str) -> tuple[str, ...]
     the symbol, or one in capitals, which are the file's own macros: NET_H.
     """
     names: list[str] = []
-    taken = set(SUPPORT_NAMES)
-    begun = {part for name in SUPPORT_NAMES for part in _beginnings(name)}
+    taken = {*SUPPORT_NAMES, ROWS}
+    begun = {part for name in taken for part in _beginnings(name)}
     for index, (node, operator) in enumerate(nodes):
         name = identifier(node, operator.lower())
         symbol = f"{prefix}_{name}"

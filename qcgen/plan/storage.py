@@ -21,6 +21,15 @@ class Home:
 
 
 @dataclass(frozen=True)
+class InRows:
+    """Steps ``first`` to ``last``, which run row by row, together: ``bytes`` of the rows of each inner tensor."""
+
+    first: int
+    last: int
+    bytes: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class Stored:
     """The place of every tensor and of every step's scratch buffers; ``done`` are the steps with nothing left to do."""
 
@@ -36,30 +45,72 @@ def bytes_of(tensor: Tensor) -> int:
     return tensor.size * tensor.dtype.bytes
 
 
-def store(steps: Sequence[Arranged], prepared: Sequence[Prepared | None], ports: Sequence[Port]) -> Stored:
+def store(
+    steps: Sequence[Arranged],
+    prepared: Sequence[Prepared | None],
+    ports: Sequence[Port],
+    chains: Sequence[InRows] = (),
+) -> Stored:
     """A place for every tensor that ``steps`` compute and for the scratch buffers of their kernels."""
-    uses = _last_uses(steps, ports)
+    uses = _last_uses(steps, ports, chains)
     homes = _homes(steps, prepared, ports, uses)
     _require_inside(steps, homes)
     owners = _owners(homes, ports)
-    tensors = {step.op.y.name: step.op.y for step in steps}
-    computed = [each for each in _tensor_buffers(steps, homes, uses, tensors) if each.name not in owners]
-    buffers = _with_overlaps(computed, steps, prepared, homes) + _scratch_buffers(prepared)
+    buffers = _buffers(steps, prepared, homes, uses, owners, chains)
     placement = place(buffers)
     places: dict[str, Place] = {port.tensor.name: Argument(port.symbol) for port in ports}
+    rows = {name for chain in chains for name in chain.bytes}
     for name, home in homes.items():
         if home.root in owners:
             places[name] = Argument(owners[home.root], home.offset)
-        else:
+        elif name not in rows:
             places[name] = InArena(placement.offsets[home.root] + home.offset)
-    scratch = [
-        tuple(InArena(placement.offsets[_scratch_name(index, number)]) for number in range(len(packed.scratch)))
-        if packed
-        else ()
-        for index, packed in enumerate(prepared)
-    ]
+    places |= {name: InArena(placement.offsets[name]) for name in rows}
+    scratch = [_scratch_places(index, packed, placement, chains) for index, packed in enumerate(prepared)]
     done = frozenset(index for index, step in enumerate(steps) if _is_done(step, homes))
     return Stored(places, scratch, placement, max((buffer.align for buffer in buffers), default=1), done)
+
+
+def _scratch_places(
+    index: int, packed: Prepared | None, placement: Placement, chains: Sequence[InRows]
+) -> tuple[Place, ...]:
+    first, last = _shared(index, chains)
+    count = len(packed.scratch) if packed else 0
+    return tuple(InArena(placement.offsets[_scratch_name(first, last, number)]) for number in range(count))
+
+
+def whole_buffers(
+    steps: Sequence[Arranged], prepared: Sequence[Prepared | None], ports: Sequence[Port]
+) -> list[Buffer]:
+    """The buffers of steps that are all computed whole."""
+    uses = _last_uses(steps, ports, ())
+    homes = _homes(steps, prepared, ports, uses)
+    return _buffers(steps, prepared, homes, uses, _owners(homes, ports), ())
+
+
+def _buffers(
+    steps: Sequence[Arranged],
+    prepared: Sequence[Prepared | None],
+    homes: Mapping[str, Home],
+    uses: Mapping[str, int],
+    owners: Mapping[str, str],
+    chains: Sequence[InRows],
+) -> list[Buffer]:
+    """What lies in the arena: tensors, the rows that chains keep of theirs, scratch memory."""
+    tensors = {step.op.y.name: step.op.y for step in steps}
+    computed = [each for each in _tensor_buffers(steps, homes, uses, tensors) if each.name not in owners]
+    whole = _with_overlaps(computed, steps, prepared, homes)
+    for chain in chains:
+        whole = [_while_rows_run(buffer, chain) for buffer in whole if buffer.name not in chain.bytes]
+        whole += [Buffer(name, size, WORD, chain.first, chain.last) for name, size in chain.bytes.items()]
+    return whole + _scratch_buffers(prepared, chains)
+
+
+def _while_rows_run(buffer: Buffer, chain: InRows) -> Buffer:
+    """A buffer that is alive at some step of a chain is alive at all of them."""
+    if buffer.last < chain.first or chain.last < buffer.first:
+        return buffer
+    return replace(buffer, first=min(buffer.first, chain.first), last=max(buffer.last, chain.last))
 
 
 def _require_inside(steps: Sequence[Arranged], homes: Mapping[str, Home]) -> None:
@@ -74,12 +125,13 @@ def _require_inside(steps: Sequence[Arranged], homes: Mapping[str, Home]) -> Non
             raise AssertionError(f"{name!r} does not lie inside {home.root!r}")
 
 
-def _last_uses(steps: Sequence[Arranged], ports: Sequence[Port]) -> dict[str, int]:
+def _last_uses(steps: Sequence[Arranged], ports: Sequence[Port], chains: Sequence[InRows]) -> dict[str, int]:
     """The last step that reads or writes each tensor; outputs are read after all of them."""
+    ends = {index: chain.last for chain in chains for index in range(chain.first, chain.last + 1)}
     uses: dict[str, int] = {}
     for index, step in enumerate(steps):
         uses[step.op.y.name] = index
-        uses |= {x.name: index for x in inputs_of(step.op)}
+        uses |= {x.name: ends.get(index, index) for x in inputs_of(step.op)}
     return uses | {port.tensor.name: len(steps) for port in ports}
 
 
@@ -203,15 +255,24 @@ def _with_overlaps(
     return list(by_name.values())
 
 
-def _scratch_buffers(prepared: Sequence[Prepared | None]) -> list[Buffer]:
-    return [
-        Buffer(_scratch_name(index, number), scratch.bytes, scratch.align, index, index)
-        for index, packed in enumerate(prepared)
-        if packed
-        for number, scratch in enumerate(packed.scratch)
-    ]
+def _scratch_buffers(prepared: Sequence[Prepared | None], chains: Sequence[InRows]) -> list[Buffer]:
+    """Those of a chain's steps share memory: one call is made after the other."""
+    buffers: dict[str, Buffer] = {}
+    for index, packed in enumerate(prepared):
+        first, last = _shared(index, chains)
+        for number, scratch in enumerate(packed.scratch if packed else ()):
+            name = _scratch_name(first, last, number)
+            shared = buffers.get(name, Buffer(name, 0, 1, first, last))
+            size, align = max(shared.bytes, scratch.bytes), max(shared.align, scratch.align)
+            buffers[name] = replace(shared, bytes=size, align=align)
+    return list(buffers.values())
 
 
-def _scratch_name(index: int, number: int) -> str:
+def _shared(index: int, chains: Sequence[InRows]) -> tuple[int, int]:
+    """The steps that share scratch memory with a step."""
+    return next(((c.first, c.last) for c in chains if c.first <= index <= c.last), (index, index))
+
+
+def _scratch_name(first: int, last: int, number: int) -> str:
     """No tensor is called like this: names of tensors hold no line feed here."""
-    return f"\n{index} {number}"
+    return f"\n{first} {last} {number}"

@@ -10,9 +10,21 @@ from pathlib import Path
 import jinja2
 
 from qcgen.arithmetic import meant_text
-from qcgen.ir.plan import Argument, Call, InArena, Plan
+from qcgen.ir.plan import Argument, Call, InArena, Plan, Port, Step, Stream, View
 from qcgen.plan.names import SUPPORT_NAMES
-from qcgen.render.filters import comment, extent, int32, int64, one_line, place, real, rows, thousands
+from qcgen.render.filters import (
+    arguments,
+    comment,
+    extent,
+    int32,
+    int64,
+    one_line,
+    place,
+    real,
+    rows,
+    rows_at,
+    thousands,
+)
 from qcgen.render.fold import folded
 from qcgen.render.head import certificate, memory, summary
 from qcgen.targets import TARGETS
@@ -50,8 +62,12 @@ def render(plan: Plan) -> dict[str, str]:
         "certificates": [certificate(call) for call in plan.calls],
         "unread": _unread(plan),
         "uses_arena": plan.arena_bytes > 0,
-        "uses_offsets": any(isinstance(p, InArena) and p.offset for call in plan.calls for p in call.arguments),
-        "uses_string": any(call.context.get("uses_string") for call in plan.calls),
+        "uses_offsets": any(
+            isinstance(p, InArena) and p.offset for step in plan.steps if isinstance(step, Call) for p in step.arguments
+        ),
+        "uses_string": any(call.context.get("uses_string") for call in plan.calls) or bool(plan.streams),
+        "streams": [_stream(plan, stream) for stream in plan.streams],
+        "statements": [statement for step in plan.steps for statement in _statements(plan, step)],
         "uses_math": any(call.context.get("uses_math") for call in plan.calls),
     }
     texts = {
@@ -73,6 +89,8 @@ def options_text(plan: Plan) -> str:
     options = plan.options
     text = f"--target {options.target} --layout {options.layout} --optimize {options.optimize}"
     text += f" --numerics {options.numerics}"
+    if options.arena is not None:
+        text += f" --arena {options.arena}"
     if options.io != "model":
         text += f" --io {options.io}"
     if not options.simplify:
@@ -94,6 +112,7 @@ def environment() -> jinja2.Environment:
     engine.filters.update(
         comment=comment, int32=int32, int64=int64, rows=rows, extent=extent, thousands=thousands, place=place
     )
+    engine.filters.update(rows_at=rows_at, arguments=arguments)
     engine.filters.update(one_line=one_line, real=real)
     return engine
 
@@ -109,6 +128,30 @@ def _support(plan: Plan, name: str) -> str:
     """A shared function."""
     template = environment().get_template(f"support/{name}.c.jinja")
     return template.render(prefix=plan.prefix, isa=TARGETS[plan.options.target].isa)
+
+
+def _statements(plan: Plan, step: Step) -> list[str]:
+    """What NAME_run does for a step."""
+    match step:
+        case Call():
+            return [f"{step.symbol}({', '.join(map(place, step.arguments))})"]
+        case Stream():
+            return [f"{step.symbol}({', '.join([*(port.symbol for port in _ports(plan, step)), 'arena'])})"]
+        case View():
+            return []
+
+
+def _ports(plan: Plan, stream: Stream) -> list[Port]:
+    """The inputs and outputs of the network that a stream reads or writes."""
+    places = [row.place for turn in stream.turns for row in turn.rows]
+    symbols = {place.symbol for place in places if isinstance(place, Argument)}
+    return [port for port in plan.ports if port.symbol in symbols]
+
+
+def _stream(plan: Plan, stream: Stream) -> str:
+    """The function that runs layers row by row."""
+    template = environment().get_template("stream.c.jinja")
+    return template.render(prefix=plan.prefix, PREFIX=plan.prefix.upper(), stream=stream, ports=_ports(plan, stream))
 
 
 def _body(plan: Plan, call: Call) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 
 import numpy as np
 
-from qcgen.ir.plan import InArena, Place, Table
+from qcgen.ir.plan import Argument, InArena, Place, RowsAt, Table, Turn
 from qcgen.ir.types import Array
 
 WIDTH = 118  # of a line of generated C
@@ -88,6 +89,35 @@ def place(where: Place) -> str:
     if isinstance(where, InArena):
         return f"(void *)(bytes + {where.offset})" if where.offset else "arena"
     return f"(void *)((uint8_t *){where.symbol} + {where.offset})" if where.offset else where.symbol
+
+
+def rows_at(where: RowsAt) -> str:
+    """The C expression of a row in memory.
+
+    >>> rows_at(RowsAt(InArena(64), 12, "to")), rows_at(RowsAt(InArena(0), 12, 2))
+    ('(void *)(bytes + 64 + to * 12)', '(void *)(bytes + 24)')
+    >>> rows_at(RowsAt(Argument("x"), 9, "start"))
+    'x + start * 9'
+    """
+    if isinstance(where.row, int):
+        return place(replace(where.place, offset=where.place.offset + where.row * where.row_bytes))
+    step = f"{where.row} * {where.row_bytes}"
+    match where.place:
+        case InArena(0):
+            return f"(void *)(bytes + {step})"
+        case InArena(offset):
+            return f"(void *)(bytes + {offset} + {step})"
+        case Argument(symbol, 0):
+            return f"{symbol} + {step}"
+        case Argument(symbol, offset):
+            return f"(void *)((uint8_t *){symbol} + {offset} + {step})"
+
+
+def arguments(turn: Turn) -> str:
+    """What a turn's call gets: its rows, then scratch memory."""
+    assert turn.call is not None, "a row is copied without a call"
+    scratch = turn.call.arguments[len(turn.rows) :]
+    return ", ".join([*map(rows_at, turn.rows), *map(place, scratch)])
 
 
 def extent(table: Table) -> str:

@@ -47,7 +47,7 @@ def with_nodes(
         source, tested = _showing(plan, source, shown)
         head += f"static int32_t {shown['byte']} = -1, {shown['near']};\n"
     template = environment().get_template("verify/nodes.c.jinja")
-    each = enumerate(zip(plan.calls, inputs, strict=True))
+    each = enumerate(zip(plan.whole_calls, inputs, strict=True))
     nodes = [_node(call, xs, f"{name}_call_{index}") for index, (call, xs) in each]
     text = template.render(name=name, nodes=nodes, shows_words=shows_words, shown=shown)
     return head + source + text, tested

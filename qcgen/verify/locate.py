@@ -32,6 +32,10 @@ SHARING = (
     "no node differs when every tensor is an output, nor where each is called by itself: the fault lies in how"
     " tensors share memory"
 )
+IN_ROWS = (
+    "no node differs when every tensor is an output: the fault lies in how layers run row by row, or in how tensors"
+    " share memory"
+)
 PROBED = "; it does not if every tensor is an output"
 
 
@@ -56,7 +60,7 @@ def locate(artifact: Artifact, case: Case, number: int, got: Mapping[str, Array]
         first = add(before, {op.y.name: values[op.y.name]}, computed, allowed).first
         if first is not None:
             return Cause(f"node {op.name} ({op.op_type}) is the first that differs", op.name, first)
-    return _alone(nodes, case, number) or Cause(SHARING)
+    return _alone(nodes, case, number) or Cause(IN_ROWS if artifact.plan.streams else SHARING)
 
 
 def _alone(nodes: Nodes, case: Case, number: int) -> Cause | None:

@@ -81,17 +81,21 @@ class Nodes:
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
-        """Every call of the plan."""
-        arranged_steps = arrange(self.artifact.planned, self.artifact.plan.options.layout)
+        """Every call of the plan that computes a whole tensor; layers that run row by row are not called alone."""
+        steps = {step.op.y.name: step for step in self._arranged}
         constants = self.artifact.planned.constants
         found: list[Node] = []
-        for arranged, step in zip(arranged_steps, self.artifact.plan.steps, strict=True):
-            if isinstance(step, Call):
-                held = zip(inputs_of(step.op), arranged.xs, strict=True)
-                given = [(x, order) for x, order in held if x.name not in constants]
-                xs, orders = tuple(x for x, _ in given), tuple(order for _, order in given)
-                found.append(Node(len(found), step, xs, orders, arranged.y))
+        for call in self.artifact.plan.whole_calls:
+            arranged = steps[call.op.y.name]
+            held = zip(inputs_of(call.op), arranged.xs, strict=True)
+            given = [(x, order) for x, order in held if x.name not in constants]
+            xs, orders = tuple(x for x, _ in given), tuple(order for _, order in given)
+            found.append(Node(len(found), call, xs, orders, arranged.y))
         return tuple(found)
+
+    @cached_property
+    def _arranged(self) -> tuple[Arranged, ...]:
+        return arrange(self.artifact.planned, self.artifact.plan.options.layout)
 
     def has_paths(self, node: Node) -> bool:
         """Whether the output step of a node tests if sums are near ties, and takes another path there."""
@@ -118,14 +122,13 @@ class Nodes:
         artifact = self.artifact
         allowed = tolerances(artifact.planned, evaluate_all(artifact.planned, feeds))
         values = {**artifact.planned.constants, **feeds}
-        nodes = {id(node.call): node for node in self.nodes}
-        steps = arrange(artifact.planned, artifact.plan.options.layout)
-        for arranged, step in zip(steps, artifact.plan.steps, strict=True):
+        nodes = {node.op.y.name: node for node in self.nodes}
+        for arranged in self._arranged:
             xs = [values[x.name] for x in inputs_of(arranged.op)]
             y = _viewed(arranged, xs[0]) if arranged.is_view else evaluate_operator(arranged.op, *xs)
             values[arranged.op.y.name] = y
-            if isinstance(step, Call):
-                node = nodes[id(step)]
+            if arranged.op.y.name in nodes:
+                node = nodes[arranged.op.y.name]
                 tolerance = allowed.get(arranged.op.y.name, np.zeros(y.shape))
                 yield node, [values[x.name] for x in node.xs], y, tolerance
 

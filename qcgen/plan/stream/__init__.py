@@ -1,0 +1,1 @@
+"""Streams: chains of layers that compute their rows as soon as the rows that they need are there."""

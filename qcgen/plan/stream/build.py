@@ -1,0 +1,77 @@
+"""A chain of layers, their kernels and their places as the stream that the C runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from qcgen.ir.plan import Call, Fill, InArena, KeptRows, Move, Place, Row, RowsAt, Stream, Table, Turn
+from qcgen.plan.stream.choose import Chain
+from qcgen.plan.stream.schedule import Action, dropped_by
+from qcgen.plan.stream.stages import Stage
+
+
+def stream_of(
+    chain: Chain, symbol: str, calls: Mapping[int, Call], places: Mapping[str, Place], heights: Mapping[str, int]
+) -> Stream:
+    """The stream of a chain. ``calls`` by the index of their steps; ``places`` of tensors and of rows that are kept."""
+    kept = chain.schedule.kept
+    tensors = [*kept]
+    padded = [tensor for tensor in tensors if any(action.fills == tensor for action in chain.schedule.actions)]
+    turns = tuple(_turn(chain, number, stage, calls, places) for number, stage in enumerate(chain.stages))
+    above = tuple(_fill(chain, tensor, places, above=True) for tensor in tensors if kept[tensor].above)
+    below = tuple(_fill(chain, tensor, places, above=False) for tensor in padded)
+    entries = np.array([_entry(action, len(turns), padded) for action in chain.schedule.actions])
+    meaning = (
+        f"the order of {len(entries)} turns: which one, from which row of its input on, to which row of its output."
+    )
+    order = Table("order", f"{symbol}_order", "uint8_t" if entries.max() < 256 else "uint16_t", entries, meaning)
+    rows = tuple(
+        KeptRows(tensor.rstrip("\n"), kept[tensor].rows, heights[tensor.rstrip("\n")], chain.kept_bytes[tensor])
+        for tensor in tensors
+    )
+    return Stream(symbol, order, turns, above, below, rows)
+
+
+def _entry(action: Action, turns: int, padded: Sequence[str]) -> tuple[int, int, int]:
+    if action.stage is not None:
+        return action.stage, action.start, action.to
+    assert action.fills is not None
+    return turns + padded.index(action.fills), 0, action.to
+
+
+def _turn(chain: Chain, number: int, stage: Stage, calls: Mapping[int, Call], places: Mapping[str, Place]) -> Turn:
+    first, *others = stage.windows
+    rows = [_at(chain, first.tensor, places, "start")]
+    rows += [
+        _at(chain, window.tensor, places, row)
+        for window, row in zip(others, chain.schedule.starts[number], strict=True)
+    ]
+    rows.append(_at(chain, stage.y, places, "to"))
+    starts = {action.start for action in chain.schedule.actions if action.stage == number}
+    if len(starts) == 1:
+        rows[0] = _at(chain, first.tensor, places, starts.pop())
+    row_bytes = chain.row_bytes[stage.y]
+    return Turn(calls.get(stage.index), tuple(rows), tuple(_moves(chain, number, places)), row_bytes)
+
+
+def _moves(chain: Chain, number: int, places: Mapping[str, Place]) -> list[Move]:
+    found = []
+    for tensor, kept in dropped_by(chain.schedule, number):
+        place, row = places[tensor], chain.row_bytes[tensor]
+        assert isinstance(place, InArena), "rows that are kept lie in the arena"
+        if kept.rows > kept.dropped:
+            found.append(Move(place, kept.dropped * row, (kept.rows - kept.dropped) * row))
+    return found
+
+
+def _at(chain: Chain, tensor: str, places: Mapping[str, Place], row: Row) -> RowsAt:
+    return RowsAt(places[tensor], chain.row_bytes[tensor], row)
+
+
+def _fill(chain: Chain, tensor: str, places: Mapping[str, Place], *, above: bool) -> Fill:
+    kept, row = chain.schedule.kept[tensor], chain.row_bytes[tensor]
+    assert kept.padding is not None, "a tensor without padding is not read outside"
+    at = RowsAt(places[tensor], row, 0 if above else "to")
+    return Fill(tensor.rstrip("\n"), at, kept.above * row if above else row, kept.padding)

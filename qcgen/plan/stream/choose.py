@@ -1,0 +1,203 @@
+"""Which layers run row by row: the least extra work with which a network fits an arena."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from qcgen.ir.program import Conv, inputs_of
+from qcgen.kernels import Prepared
+from qcgen.plan.arrange import Arranged
+from qcgen.plan.memory import Buffer, alive_at
+from qcgen.plan.stream.schedule import Schedule, schedule
+from qcgen.plan.stream.stages import Stage, rows_of, stage_of, with_copied_source
+
+ROWS = (1, 2, 4)  # a call; more rows mean fewer calls and more memory
+CALL = 60  # instructions of a call of a stage: the entry of the schedule, arguments, the head of the kernel
+CHANNEL = 25  # of a depthwise kernel at each call, for each channel: its weights are loaded anew
+MOVED = 0.4  # for each byte of the rows that move to the front of their buffer
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Steps ``first`` to ``last``, which run row by row: they read ``source`` and nothing else that is computed."""
+
+    first: int
+    last: int
+    source: str
+    stages: tuple[Stage, ...]
+    schedule: Schedule
+    row_bytes: Mapping[str, int]
+
+    @property
+    def kept_bytes(self) -> Mapping[str, int]:
+        """Bytes of the rows that are kept of each tensor."""
+        return {tensor: kept.rows * self.row_bytes[tensor] for tensor, kept in self.schedule.kept.items()}
+
+
+class Chooser:
+    """The steps of a program and what each costs, whole or row by row.
+
+    ``prepare`` packs the operator of a stage's call for its kernel; ``buffers`` are those of the steps computed whole.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[Arranged],
+        buffers: Sequence[Buffer],
+        outputs: frozenset[str],
+        prepare: Callable[[Stage], Prepared],
+    ) -> None:
+        self._steps, self._buffers, self._outputs = steps, buffers, outputs
+        self._stages = {rows: [_in_rows(step, i, rows) for i, step in enumerate(steps)] for rows in ROWS}
+        self._scratch = {
+            rows: [_scratch_bytes(None if stage is None else prepare(stage)) for stage in stages]
+            for rows, stages in self._stages.items()
+        }
+        self._whole = [alive_at(index, buffers) for index in range(len(steps))]
+        self._kept: dict[tuple[str, int, int, tuple[int, ...]], int] = {}
+
+    def least(self) -> int:
+        """The least arena that some choice needs, before tensors are given places."""
+        best = [0]
+        for end in range(1, len(self._steps) + 1):
+            pieces = [(piece.first, piece.bytes) for piece in self._pieces.get(end, ())]
+            ways = [max(best[first], needed) for first, needed in [(end - 1, self._whole[end - 1]), *pieces]]
+            best.append(min(ways))
+        return best[-1]
+
+    def choose(self, limit: int) -> tuple[Chain, ...] | None:
+        """The chains with the least extra work of those that fit ``limit`` bytes; None if nothing does."""
+        best: list[tuple[float, tuple[_Piece, ...]] | None] = [(0, ())]
+        for end in range(1, len(self._steps) + 1):
+            before = best[end - 1]
+            ways = [] if before is None or self._whole[end - 1] > limit else [before]
+            for piece in self._pieces.get(end, ()):
+                start = best[piece.first]
+                if start is not None and piece.bytes <= limit:
+                    ways.append((start[0] + piece.extra, (*start[1], piece)))
+            best.append(min(ways, key=lambda way: way[0], default=None))
+        return None if best[-1] is None else tuple(self._chain(piece) for piece in best[-1][1])
+
+    @cached_property
+    def _pieces(self) -> dict[int, list[_Piece]]:
+        """Every run of steps that can be a chain, by its end."""
+        found: dict[int, list[_Piece]] = {}
+        for first in range(len(self._steps)):
+            for end in range(first + 1, len(self._steps) + 1):
+                if self._stages[1][end - 1] is None:
+                    break
+                source = self._source(first, end)
+                if end - first > 1 and source is not None:
+                    found.setdefault(end, []).extend(self._ways(first, end, source))
+        return found
+
+    def _ways(self, first: int, end: int, source: str) -> Iterator[_Piece]:
+        """The same chain with more rows at each call, as long as that saves work."""
+        for rows in ROWS:
+            stages = self._stages_of(first, end, source, rows)
+            yield _Piece(first, end, rows, self._bytes(first, end, stages, rows), self._extra(stages))
+
+    def _source(self, first: int, end: int) -> str | None:
+        """The only tensor that these steps read from outside; None if there are more, or inner ones are read later."""
+        inside = {step.op.y.name for step in self._steps[first:end]}
+        read = {x.name for step in self._steps[first:end] for x in inputs_of(step.op)} - inside
+        later = {x.name for step in self._steps[end:] for x in inputs_of(step.op)} | self._outputs
+        hidden = inside - {self._steps[end - 1].op.y.name}
+        return next(iter(read)) if len(read) == 1 and not hidden & later else None
+
+    def _stages_of(self, first: int, end: int, source: str, rows: int) -> list[Stage]:
+        stages = [stage for stage in self._stages[rows][first:end] if stage is not None]
+        return with_copied_source(stages, source, self._height(source))
+
+    def _tensor(self, name: str) -> tuple[int, int]:
+        """Rows of a tensor and the bytes of one."""
+        for step in self._steps:
+            for tensor, order in ((step.op.y, step.y), *zip(inputs_of(step.op), step.xs, strict=True)):
+                if tensor.name == name:
+                    rows = rows_of(tensor, order)
+                    return rows, tensor.size * tensor.dtype.bytes // rows
+        raise KeyError(name)
+
+    def _height(self, name: str) -> int:
+        return self._tensor(name)[0]
+
+    def _bytes(self, first: int, end: int, stages: Sequence[Stage], rows: int) -> int:
+        """What is alive while a chain runs."""
+        inner = {stage.y for stage in stages[:-1]}
+        kept = sum(self._rows_kept(name, stages) * self._tensor(name.rstrip("\n"))[1] for name in inner)
+        beside = [
+            buffer.bytes
+            for buffer in self._buffers
+            if buffer.first < end and buffer.last >= first and not (first <= buffer.first and buffer.last < end)
+        ]
+        return sum(beside) + kept + max(self._scratch[rows][first:end])
+
+    def _rows_kept(self, name: str, stages: Sequence[Stage]) -> int:
+        """Rows that are kept of a tensor: as many as the stages from its producer to where its readers join need."""
+        first = next(i for i, stage in enumerate(stages) if stage.y == name)
+        part = stages[first : _joined(stages, first) + 1]
+        key = name, part[0].index, part[-1].index, tuple(stage.rows for stage in part)
+        if key not in self._kept:
+            found = schedule(part, self._heights(part))
+            self._kept[key] = self._height(name.rstrip("\n")) if found is None else found.kept[name].rows
+        return self._kept[key]
+
+    def _heights(self, stages: Sequence[Stage]) -> dict[str, int]:
+        return {stage.y: self._height(stage.y.rstrip("\n")) for stage in stages}
+
+    def _extra(self, stages: Sequence[Stage]) -> float:
+        """Instructions that a chain takes beyond those of its layers computed whole."""
+        extra = 0.0
+        for stage in stages:
+            each = float(CALL)
+            for window in stage.windows:
+                each += MOVED * max(0, window.rows - window.step) * self._tensor(window.tensor.rstrip("\n"))[1]
+            if stage.op is None:
+                each += MOVED * self._tensor(stage.y.rstrip("\n"))[1]
+            elif isinstance(stage.op, Conv) and stage.op.geometry.group > 1:
+                each += CHANNEL * stage.op.geometry.out_channels
+            extra += stage.calls * each
+        return extra
+
+    def _chain(self, piece: _Piece) -> Chain:
+        source = self._source(piece.first, piece.end)
+        assert source is not None, "a piece reads one tensor"
+        stages = self._stages_of(piece.first, piece.end, source, piece.rows)
+        found = schedule(stages, self._heights(stages))
+        assert found is not None, "its parts have schedules"
+        names = [stage.y for stage in stages]
+        row_bytes = {name: self._tensor(name.rstrip("\n"))[1] for name in (*names, source)}
+        return Chain(piece.first, piece.end - 1, source, tuple(stages), found, row_bytes)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Steps from ``first`` to before ``end`` as a chain of ``rows`` rows a call: bytes alive, extra instructions."""
+
+    first: int
+    end: int
+    rows: int
+    bytes: int
+    extra: float
+
+
+def _in_rows(step: Arranged, index: int, most: int) -> Stage | None:
+    """The stage with ``most`` rows a call, or as many of a half, a quarter of them as divide the rows of the output."""
+    found = (stage_of(step, index, rows) for rows in ROWS[::-1] if rows <= most)
+    return next((stage for stage in found if stage is not None), None)
+
+
+def _scratch_bytes(prepared: Prepared | None) -> int:
+    return 0 if prepared is None else sum(each.bytes + -each.bytes % each.align for each in prepared.scratch)
+
+
+def _joined(stages: Sequence[Stage], first: int) -> int:
+    """The stage in which all branches from stage ``first`` have come together again, once its output has been read."""
+    last = {w.tensor: number for number, stage in enumerate(stages) for w in stage.windows}
+    number, end = first, last[stages[first].y]
+    while number < end:
+        end = max(end, last.get(stages[number].y, number))
+        number += 1
+    return end

@@ -1,0 +1,176 @@
+"""The static schedule of a stream: which stage computes its next rows when, and how many rows each tensor keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from qcgen.plan.stream.stages import Stage, Window
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The rows of a tensor that a stream keeps, oldest first, in a buffer of ``rows`` rows.
+
+    The first ``above`` hold ``padding`` at the start. After each call of the stage ``reader`` the oldest ``dropped``
+    rows go, and those behind them move to the front.
+    """
+
+    rows: int
+    above: int
+    padding: int | None
+    reader: int
+    dropped: int
+
+
+@dataclass(frozen=True)
+class Action:
+    """What is done next: ``stage`` computes its next rows, or ``fills`` a row of padding below the image.
+
+    ``start`` is the row of its first input's buffer from which it reads, ``to`` the row of its output's buffer to which
+    it writes; of tensors that are there as a whole, rows of the image.
+    """
+
+    stage: int | None
+    fills: str | None
+    start: int
+    to: int
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """``kept`` by tensor; ``starts``: of each stage the rows of its other inputs' buffers, which never change."""
+
+    kept: Mapping[str, Kept]
+    actions: tuple[Action, ...]
+    starts: tuple[tuple[int, ...], ...]
+
+
+def schedule(stages: Sequence[Stage], heights: Mapping[str, int]) -> Schedule | None:
+    """Each row of the last stage as soon as it can be, and nothing before it is needed.
+
+    ``heights``: rows of every tensor. Tensors that no stage computes, and the last one, are there as a whole. None if
+    a tensor's rows cannot be kept in such a buffer: two readers overtake each other, or pad with different codes.
+    """
+    readers = _readers(stages)
+    designated: dict[str, int] = {}
+    for tensor, reading in readers.items():
+        if len({window.padding for _, window in reading if window.padding is not None}) > 1:
+            return None
+        designated[tensor] = reading[-1][0]
+    found = _Simulation(stages, heights, designated, readers)
+    return found.schedule() if found.run() else None
+
+
+def _readers(stages: Sequence[Stage]) -> dict[str, list[tuple[int, Window]]]:
+    """The stages that read each tensor that another stage computes."""
+    computed = {stage.y for stage in stages}
+    readers: dict[str, list[tuple[int, Window]]] = {}
+    for number, stage in enumerate(stages):
+        for window in stage.windows:
+            if window.tensor in computed:
+                readers.setdefault(window.tensor, []).append((number, window))
+    return readers
+
+
+class _Simulation:
+    """A run of the stream in which rows are counted."""
+
+    def __init__(
+        self,
+        stages: Sequence[Stage],
+        heights: Mapping[str, int],
+        designated: Mapping[str, int],
+        readers: Mapping[str, Sequence[tuple[int, Window]]],
+    ) -> None:
+        self._stages, self._heights, self._designated, self._readers = stages, heights, designated, readers
+        self._producers = {stage.y: number for number, stage in enumerate(stages)}
+        self._above = {tensor: max(w.above for _, w in reading) for tensor, reading in readers.items()}
+        self._base = {tensor: -above for tensor, above in self._above.items()}  # the oldest row that is kept
+        self._newest = dict.fromkeys(readers, 0)  # the row behind the newest one
+        self._rows = dict(self._above)
+        self._done = [0] * len(stages)
+        self._actions: list[Action] = []
+        self._starts: list[set[tuple[int, ...]]] = [set() for _ in stages]
+
+    def run(self) -> bool:
+        """Whether every row was there when it was needed."""
+        last = len(self._stages) - 1
+        for _ in range(self._stages[last].calls):
+            if not self._call(last):
+                return False
+        return all(len(starts) <= 1 for starts in self._starts)
+
+    def schedule(self) -> Schedule:
+        """What the run found."""
+        kept = {
+            tensor: Kept(
+                rows=self._rows[tensor],
+                above=self._above[tensor],
+                padding=next((w.padding for _, w in reading if w.padding is not None), None),
+                reader=self._designated[tensor],
+                dropped=next(w.step for number, w in reading if number == self._designated[tensor]),
+            )
+            for tensor, reading in self._readers.items()
+        }
+        starts = tuple(next(iter(starts), ()) for starts in self._starts)
+        return Schedule(kept, tuple(self._actions), starts)
+
+    def _call(self, number: int) -> bool:
+        stage = self._stages[number]
+        starts = [self._done[number] * window.step - window.above for window in stage.windows]
+        ends = {w.tensor: start + w.rows for w, start in zip(stage.windows, starts, strict=True)}
+        # The branch that reads furthest ahead first: the other one may then drop rows that both of them read.
+        for tensor in sorted(ends, key=lambda tensor: -self._reads_ahead(tensor, ends[tensor])):
+            if not self._provide(tensor, ends[tensor]):
+                return False
+        kept = [w.tensor in self._base for w in stage.windows]
+        places = [s - self._base[w.tensor] if k else s for s, w, k in zip(starts, stage.windows, kept, strict=True)]
+        if any(place < 0 and k for place, k in zip(places, kept, strict=True)):
+            return False  # a row that another reader has dropped
+        self._starts[number].add(tuple(place if k else 0 for place, k in zip(places[1:], kept[1:], strict=True)))
+        to = (
+            self._done[number] * stage.rows
+            if stage.y not in self._base
+            else self._newest[stage.y] - self._base[stage.y]
+        )
+        self._actions.append(Action(number, None, places[0], to))
+        self._done[number] += 1
+        if stage.y in self._newest:
+            self._add(stage.y, stage.rows)
+        for window in stage.windows:
+            if self._designated.get(window.tensor) == number:
+                self._base[window.tensor] += window.step
+        return True
+
+    def _provide(self, tensor: str, end: int) -> bool:
+        """Computes rows of a tensor until those before row ``end`` are there."""
+        if tensor not in self._newest:
+            return True
+        while self._newest[tensor] < end:
+            if self._newest[tensor] < self._heights[tensor]:
+                if not self._call(self._producers[tensor]):
+                    return False
+            else:
+                self._actions.append(Action(None, tensor, 0, self._newest[tensor] - self._base[tensor]))
+                self._add(tensor, 1)
+        return True
+
+    def _reads_ahead(self, tensor: str, end: int) -> int:
+        """The rows of what the stream reads that the rows before ``end`` of a tensor need."""
+        if tensor not in self._producers:
+            return end
+        stage = self._stages[self._producers[tensor]]
+        last = -(-min(end, self._heights[tensor]) // stage.rows) - 1
+        return max(self._reads_ahead(w.tensor, last * w.step - w.above + w.rows) for w in stage.windows)
+
+    def _add(self, tensor: str, rows: int) -> None:
+        self._newest[tensor] += rows
+        self._rows[tensor] = max(self._rows[tensor], self._newest[tensor] - self._base[tensor])
+
+
+def dropped_by(found: Schedule, number: int) -> Iterator[tuple[str, Kept]]:
+    """The tensors whose oldest rows go after a call of a stage."""
+    for tensor, kept in found.kept.items():
+        if kept.reader == number:
+            yield tensor, kept

@@ -1,0 +1,159 @@
+"""Operators that can compute their output a few rows at a time, and the operator of such a few rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from qcgen.intervals import reach
+from qcgen.ir.program import Conv, ConvGeometry, Lookup, MaxPool, Operator, QuantizedBinary, Tensor, inputs_of
+from qcgen.ir.types import Layout
+from qcgen.kernels.kernel import Order
+from qcgen.plan.arrange import Arranged
+from qcgen.plan.orders import same, stored
+
+
+@dataclass(frozen=True)
+class Window:
+    """The rows of an input that one call reads: ``rows`` of them, ``step`` further on at each call.
+
+    The first call's begin ``above`` rows above the image. ``padding`` is the code of rows outside the image, None where
+    none is read.
+    """
+
+    tensor: str
+    rows: int
+    step: int
+    above: int
+    padding: int | None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """An operator that computes ``rows`` rows of its output at each of ``calls`` calls.
+
+    ``index`` is its step's; ``op`` the operator of one call: its input holds the rows of a window, without padding. A
+    stage without an operator copies rows of a tensor that is there as a whole, so that rows of padding can stand beside
+    them.
+    """
+
+    index: int
+    op: Operator | None
+    windows: tuple[Window, ...]
+    y: str
+    rows: int
+    calls: int
+
+
+def stage_of(step: Arranged, index: int, rows: int) -> Stage | None:
+    """The operator in calls of ``rows`` rows, None if it cannot run so: rows are those of images of one batch."""
+    op, orders = step.op, [*step.xs, step.y]
+    tensors = [*inputs_of(op), op.y]
+    if step.is_view or any(not _has_rows(t, order) for t, order in zip(tensors, orders, strict=True)):
+        return None
+    height = rows_of(op.y, step.y)
+    if height % rows:
+        return None
+    match op:
+        case Conv() | MaxPool() if op.geometry.rank == 2 and op.geometry.batch == 1 and op.x.dtype.is_quantized:
+            return _window_stage(op, step, index, rows)
+        case QuantizedBinary() | Lookup() if all(t.shape == op.y.shape for t in tensors) and len(set(orders)) == 1:
+            windows = tuple(Window(t.name, rows, rows, 0, None) for t in inputs_of(op))
+            return Stage(index, _elementwise(op, step.y, rows), windows, op.y.name, rows, height // rows)
+        case _:
+            return None
+
+
+def with_copied_source(stages: Sequence[Stage], source: str, height: int) -> list[Stage]:
+    """The stages, with one before them that copies rows of what the stream reads, if its rows cannot be read in place.
+
+    They can where no window leaves the image, and where the source is the first input of who reads it: a schedule names
+    a row of the first input only.
+    """
+    windows = [(stage, window) for stage in stages for window in stage.windows if window.tensor == source]
+    ends = [(stage.calls - 1) * window.step - window.above + window.rows for stage, window in windows]
+    is_first = all(stage.windows[0] == window for stage, window in windows)
+    if is_first and max(ends) <= height and all(window.above == 0 for _, window in windows):
+        return list(stages)
+    copied = copied_name(source)
+    copy = Stage(COPY, None, (Window(source, 1, 1, 0, None),), copied, 1, height)
+    moved = [
+        replace(stage, windows=tuple(replace(w, tensor=copied) if w.tensor == source else w for w in stage.windows))
+        for stage in stages
+    ]
+    return [copy, *moved]
+
+
+COPY = -1
+"""The index of a stage that copies rows."""
+
+
+def copied_name(source: str) -> str:
+    """What the copied rows of a tensor are called; no tensor is called so."""
+    return f"{source}\n"
+
+
+def rows_of(tensor: Tensor, order: Order) -> int:
+    """How many rows an image has that lies channels last."""
+    return tensor.shape[_row_axis(tensor, order)]
+
+
+def _row_axis(tensor: Tensor, order: Order) -> int:
+    """The axis of rows: where the model says so, else the second in memory."""
+    if tensor.layout is None:
+        return order[1]
+    return 1 if tensor.layout is Layout.CHANNELS_LAST else 2
+
+
+def _has_rows(tensor: Tensor, order: Order) -> bool:
+    """Whether this is an image of one batch whose rows lie one behind the other, channels last."""
+    if len(tensor.shape) != 4 or not tensor.dtype.is_quantized:
+        return False
+    if tensor.layout is None:
+        return order[0] == 0 and tensor.shape[0] == 1 and 1 not in tensor.shape[1:]
+    return tensor.shape[0] == 1 and same(order, stored(tensor, Layout.CHANNELS_LAST), tensor.shape)
+
+
+def _short(tensor: Tensor, order: Order, rows: int) -> Tensor:
+    """The tensor with so many rows."""
+    shape = list(tensor.shape)
+    shape[_row_axis(tensor, order)] = rows
+    return replace(tensor, shape=tuple(shape))
+
+
+def _elementwise(op: QuantizedBinary | Lookup, order: Order, rows: int) -> Operator:
+    y = _short(op.y, order, rows)
+    if isinstance(op, QuantizedBinary):
+        return replace(op, a=_short(op.a, order, rows), b=_short(op.b, order, rows), y=y)
+    return replace(op, x=_short(op.x, order, rows), y=y)
+
+
+def _window_stage(op: Conv | MaxPool, step: Arranged, index: int, rows: int) -> Stage | None:
+    g = op.geometry
+    window = (rows - 1) * g.strides[0] + (g.kernel[0] - 1) * g.dilations[0] + 1
+    below = (g.output[0] - 1) * g.strides[0] - g.pads_begin[0] + window - (rows - 1) * g.strides[0] - g.input[0]
+    is_padded = g.pads_begin[0] > 0 or below > 0
+    padding = (op.x_zero_point if isinstance(op, Conv) else op.x.dtype.low) if is_padded else None
+    if g.pads_begin[0] >= window:
+        return None  # a window of padding alone
+    short = replace(
+        op,
+        x=_short(op.x, step.xs[0], window),
+        y=_short(op.y, step.y, rows),
+        geometry=_rows_geometry(g, window, rows),
+    )
+    if isinstance(op, Conv) and isinstance(short, Conv):
+        sums = reach(op)
+        short = replace(short, accumulator_range=(sums.lo, sums.hi))  # proved of the whole: rows outside hold padding
+    windows = (Window(op.x.name, window, rows * g.strides[0], g.pads_begin[0], padding),)
+    return Stage(index, short, windows, op.y.name, rows, g.output[0] // rows)
+
+
+def _rows_geometry(g: ConvGeometry, window: int, rows: int) -> ConvGeometry:
+    return replace(
+        g,
+        input=(window, g.input[1]),
+        output=(rows, g.output[1]),
+        pads_begin=(0, g.pads_begin[1]),
+        pads_end=(0, g.pads_end[1]),
+    )

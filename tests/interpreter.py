@@ -1,0 +1,170 @@
+"""A plan carried out on tags instead of numbers: every byte of memory says which byte of which tensor it holds.
+
+It shares no code with the planner: what a call reads follows from the operator's geometry, what it finds from the
+places, moves and turns of the plan. A byte that holds something else than what is read is an error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from qcgen.ir.plan import Argument, Call, InArena, Plan, RowsAt, Stream, Turn, View
+from qcgen.ir.program import Concat, Conv, MaxPool, Operator, Tensor, inputs_of
+
+NOTHING, PADDING = -1, -2
+SIZE = 1 << 32  # more than any tensor has: byte i of tensor n is n * SIZE + i
+
+
+@dataclass
+class Interpreter:
+    """``memory`` by name, "" for the arena; ``numbers`` of tensors, those of views by the tensors they are views of."""
+
+    plan: Plan
+    memory: dict[str, np.ndarray] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Carries the plan out; fails at the first byte that is read and holds something else."""
+        self.memory[""] = np.full(self.plan.arena_bytes, NOTHING)
+        for port in self.plan.inputs:
+            self.memory[port.symbol] = self.whole(port.tensor)
+        for port in self.plan.outputs:
+            self.memory[port.symbol] = np.full(port.tensor.size * port.tensor.dtype.bytes, NOTHING)
+        for step in self.plan.steps:
+            match step:
+                case View():
+                    self.view(step)
+                case Call():
+                    self.call(step)
+                case Stream():
+                    self.stream(step)
+        for port in self.plan.outputs:
+            self.expect(self.memory[port.symbol], self.whole(port.tensor), f"output {port.symbol}")
+
+    def view(self, step: View) -> None:
+        """The parts of a Concat that were computed in place are now the whole."""
+        xs = inputs_of(step.op)
+        if not isinstance(step.op, Concat):
+            self.sources[step.op.y.name] = self.sources.get(xs[0].name, xs[0].name)
+            return
+        parts, whole = np.concatenate([self.whole(x) for x in xs]), self.whole(step.op.y)
+        for memory in self.memory.values():
+            for start in np.flatnonzero(memory == parts[0]):
+                if np.array_equal(memory[start : start + parts.size], parts):
+                    memory[start : start + parts.size] = whole
+
+    def whole(self, tensor: Tensor) -> np.ndarray:
+        """The tags of a tensor that lies in memory as a whole."""
+        name = self.sources.get(tensor.name, tensor.name)
+        return self.numbers.setdefault(name, len(self.numbers)) * SIZE + np.arange(tensor.size * tensor.dtype.bytes)
+
+    def place(self, where: InArena | Argument) -> tuple[np.ndarray, int]:
+        """A memory, and the offset in it."""
+        return self.memory[where.symbol if isinstance(where, Argument) else ""], where.offset
+
+    def expect(self, found: np.ndarray, wanted: np.ndarray, what: str) -> None:
+        """Fails where bytes are not those that are wanted."""
+        wrong = np.flatnonzero(found != wanted)
+        if wrong.size:
+            first = wrong[0]
+            raise AssertionError(f"{what}: byte {first} of {wanted.size} holds {found[first]}, not {wanted[first]}")
+
+    def call(self, call: Call) -> None:
+        """All inputs are whole before; then the output is. Over its input it is written step by step."""
+        tensors = [x for x in inputs_of(call.op) if x.name not in self.constants]
+        for x, where in zip(tensors, call.arguments, strict=False):
+            memory, offset = self.place(where)
+            self.expect(
+                memory[offset : offset + x.size * x.dtype.bytes], self.whole(x), f"{call.symbol} reads {x.name}"
+            )
+        memory, offset = self.place(call.arguments[len(tensors)])
+        written = self.whole(call.op.y)
+        if call.overlap is None:
+            memory[offset : offset + written.size] = written
+        else:
+            self.overlapped(call, memory, offset, written)
+
+    @property
+    def constants(self) -> set[str]:
+        """Inputs of operators that no step computes and no caller passes."""
+        ops = [step.op for step in self.plan.steps if not isinstance(step, Stream)]
+        ops += [call.op for call in self.plan.calls]
+        known = {op.y.name for op in ops} | {port.tensor.name for port in self.plan.inputs}
+        return {x.name for op in ops for x in inputs_of(op)} - known
+
+    def overlapped(self, call: Call, memory: np.ndarray, offset: int, written: np.ndarray) -> None:
+        """Each step writes up to where the kernel says; what later steps read must still be there."""
+        x, order, done = inputs_of(call.op)[0], call.access, 0
+        assert order is not None
+        _, source = self.place(call.arguments[0])
+        tags = self.whole(x)
+        for unit in range(order.units):
+            end = max(done, int(order.writes[unit]))
+            memory[offset + done : offset + end] = written[done:end]
+            done = end
+            lowest = int(order.reads[unit + 1 if order.gathers else unit :].min(initial=tags.size))
+            found = memory[source + lowest : source + tags.size] if lowest < tags.size else tags[:0]
+            self.expect(found, tags[lowest : lowest + found.size], f"{call.symbol} reads on behind step {unit}")
+        assert done == written.size, f"{call.symbol} writes {done} of {written.size} bytes"
+
+    def stream(self, stream: Stream) -> None:
+        """The turns of a stream, in its order."""
+        for fill in stream.above:
+            self.write(fill.at, 0, np.full(fill.bytes, PADDING))
+        entries = stream.order.values.tolist()
+        calls = {number: sum(entry[0] == number for entry in entries) for number in range(len(stream.turns))}
+        done = [0] * len(stream.turns)
+        for number, start, to in entries:
+            if number >= len(stream.turns):
+                fill = stream.below[number - len(stream.turns)]
+                self.write(fill.at, to, np.full(fill.bytes, PADDING))
+                continue
+            turn = stream.turns[number]
+            if turn.call is None:
+                self.write(turn.rows[1], to, self.read(turn.rows[0], start, turn.row_bytes).copy())
+            else:
+                self.turn(turn, turn.call, (start, to), done[number], calls[number])
+            for move in turn.moves:
+                memory, offset = self.place(move.place)
+                begin = offset + move.dropped_bytes
+                memory[offset : offset + move.kept_bytes] = memory[begin : begin + move.kept_bytes].copy()
+            done[number] += 1
+
+    def turn(self, turn: Turn, call: Call, entry: tuple[int, int], done: int, calls: int) -> None:
+        """One of ``calls`` calls: the rows of its windows must be there, rows outside the image as padding."""
+        start, to = entry
+        out, op = turn.rows[-1], call.op
+        rows = op.y.size * op.y.dtype.bytes // out.row_bytes // calls
+        for index, x in enumerate(inputs_of(op)):
+            at = turn.rows[index]
+            tags = self.whole(x).reshape(-1, at.row_bytes)
+            needed = window(op, done * rows, rows)
+            outside = np.full(at.row_bytes, PADDING)
+            wanted = np.concatenate([tags[row] if 0 <= row < len(tags) else outside for row in needed])
+            found = self.read(at, start if index == 0 else 0, wanted.size)
+            self.expect(found, wanted, f"{call.symbol}, call {done}, reads {x.name} from row {needed[0]} on")
+        begin = done * rows * out.row_bytes
+        self.write(out, to, self.whole(op.y)[begin : begin + rows * out.row_bytes])
+
+    def read(self, at: RowsAt, row: int, size: int) -> np.ndarray:
+        """The bytes of a row, or of several."""
+        memory, offset = self.place(at.place)
+        offset += (at.row if isinstance(at.row, int) else row) * at.row_bytes
+        assert 0 <= offset <= memory.size - size, "a row outside its memory"
+        return memory[offset : offset + size]
+
+    def write(self, at: RowsAt, row: int, tags: np.ndarray) -> None:
+        """The same bytes, written."""
+        self.read(at, row, tags.size)[:] = tags
+
+
+def window(op: Operator, first: int, count: int) -> range:
+    """The rows that ``count`` rows of outputs from ``first`` on read; some may lie outside the image."""
+    if not isinstance(op, Conv | MaxPool):
+        return range(first, first + count)
+    g = op.geometry
+    begin = first * g.strides[0] - g.pads_begin[0]
+    return range(begin, begin + (count - 1) * g.strides[0] + (g.kernel[0] - 1) * g.dilations[0] + 1)

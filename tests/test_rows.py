@@ -1,0 +1,146 @@
+"""Layers row by row: the same outputs in less memory, in an order in which every row is there when it is read."""
+
+import ctypes
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from batch import call, require
+from bench.compiling import Network
+from interpreter import Interpreter
+from onnx import ModelProto
+
+import qcgen
+from qcgen import ModelRejected
+from qcgen.artifact import Artifact
+from qcgen.build import STRICT_FLAGS
+from qcgen.ir.plan import Stream
+
+DIGITS = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"
+TARGETS = ("portable", "cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55", "rv32imc")
+
+
+def residual() -> ModelProto:
+    """Residuals over two convolutions and over a shortcut with stride 2, from 46 rows to 23."""
+    n = Network((1, 3, 46, 10))
+    x = n.conv("x", 8, 3)
+    x = n.sum(x, n.conv(n.conv(x, 8, 3), 8, 3))
+    x = n.sum(n.conv(x, 12, 1, 2), n.conv(n.conv(x, 12, 3, 2), 12, 3))
+    return n.model(n.mean(x))
+
+
+def separable() -> ModelProto:
+    """Depthwise and pointwise layers, a kernel of five rows, a table; rows of the last convolution are the output."""
+    n = Network((1, 3, 48, 8))
+    x = n.conv("x", 8, 3, 2)
+    x = n.conv(n.depthwise(x, 5), 16)
+    x = n.sigmoid(n.conv(n.depthwise(x, 3, 2), 12))
+    return n.model(n.conv(x, 20))
+
+
+NETWORKS = {"residual": residual, "separable": separable, "digits": lambda: DIGITS}
+
+
+@cache
+def artifact(network: str, target: str, arena: int | str | None, aim: str = "size") -> Artifact:
+    name = f"{network}_{target.replace('-', '_')}_{aim}_{arena}"
+    return qcgen.compile(
+        NETWORKS[network](), name=name, target=target, layout="nhwc", io="quantized", optimize=aim, arena=arena
+    )
+
+
+def variants(network: str, target: str, aim: str) -> list[Artifact]:
+    """The network whole, in the least arena, and in one between."""
+    whole, least = artifact(network, target, None, aim), artifact(network, target, "least", aim)
+    between = (whole.plan.arena_bytes + least.plan.arena_bytes) // 2
+    return [whole, least, artifact(network, target, between, aim)]
+
+
+AIMS = [(network, target, "size") for network in NETWORKS for target in TARGETS]
+AIMS += [(network, target, "speed") for network in NETWORKS for target in ("cortex-m4", "cortex-m3")]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """One shared library of all variants."""
+    require("gcc")
+    folder = tmp_path_factory.mktemp("rows")
+    artifacts = {each.plan.prefix: each for aim in AIMS for each in variants(*aim)}
+    for each in artifacts.values():
+        each.write(folder)
+    (folder / "all.c").write_text("".join(f'#include "{name}.c"\n' for name in artifacts))
+    flags = ["-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all", "-shared", "-fPIC"]
+    call(["gcc", *STRICT_FLAGS, *flags, "-o", "all.so", "all.c"], folder)
+    return ctypes.CDLL(str(folder / "all.so"))
+
+
+def run(library, each: Artifact, inputs: list[np.ndarray]) -> list[bytes]:
+    """The outputs, computed in an arena of garbage between guard bytes."""
+    [x_port], [y_port] = each.plan.inputs, each.plan.outputs
+    outputs = []
+    for x in inputs:
+        arena = np.full(each.plan.arena_bytes + 32, 0xA5, np.uint8)
+        offset = 16 + -(arena.ctypes.data + 16) % 8
+        y = np.zeros(y_port.tensor.size, y_port.tensor.dtype.numpy)
+        places = (x.ctypes.data, y.ctypes.data, arena.ctypes.data + offset)
+        getattr(library, f"{each.plan.prefix}_run")(*map(ctypes.c_void_p, places))
+        end = offset + each.plan.arena_bytes
+        assert (arena[:offset] == 0xA5).all()
+        assert (arena[end:] == 0xA5).all()
+        assert x.size == x_port.tensor.size
+        outputs.append(y.tobytes())
+    return outputs
+
+
+@pytest.mark.parametrize(("network", "target", "aim"), AIMS)
+def test_outputs_do_not_depend_on_the_arena(network, target, aim, library):
+    whole, *smaller = variants(network, target, aim)
+    [port] = whole.plan.inputs
+    rng = np.random.default_rng(3)
+    low, high, size = port.tensor.dtype.low, port.tensor.dtype.high, port.tensor.size
+    images = [rng.integers(low, high + 1, size), rng.choice([low, high], size), np.full(size, low), np.full(size, high)]
+    inputs = [image.astype(port.tensor.dtype.numpy) for image in images]
+    expected = run(library, whole, inputs)
+    assert all(run(library, each, inputs) == expected for each in smaller)
+
+
+@pytest.mark.parametrize(("network", "target", "aim"), AIMS)
+def test_every_byte_is_there_when_it_is_read(network, target, aim):
+    for each in variants(network, target, aim):
+        Interpreter(each.plan).run()
+
+
+@pytest.mark.parametrize("network", ["residual", "separable"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_take_less_memory(network, target):
+    whole, least, between = variants(network, target, "size")
+    assert least.plan.arena_bytes < 0.75 * whole.plan.arena_bytes
+    assert least.plan.streams
+    assert between.plan.arena_bytes <= (whole.plan.arena_bytes + least.plan.arena_bytes) // 2
+
+
+def test_a_byte_that_moved_away_is_missed():
+    plan = artifact("residual", "cortex-m4", "least").plan
+    stream = next(step for step in plan.steps if isinstance(step, Stream))
+    values = stream.order.values.copy()
+    values[[len(values) // 2, len(values) // 2 + 1]] = values[[len(values) // 2 + 1, len(values) // 2]]
+    stream.order.values[:] = values
+    try:
+        with pytest.raises(AssertionError, match=r"reads|holds"):
+            Interpreter(plan).run()
+    finally:
+        artifact.cache_clear()
+
+
+def test_an_arena_that_is_too_small_is_refused_with_the_least():
+    least = artifact("residual", "portable", "least").plan.arena_bytes
+    with pytest.raises(ModelRejected, match=f"the least that was reached is {least} bytes"):
+        artifact("residual", "portable", 100)
+
+
+def test_an_arena_that_is_large_enough_changes_nothing():
+    whole = artifact("separable", "portable", None)
+    same = artifact("separable", "portable", whole.plan.arena_bytes)
+    assert not same.plan.streams
+    assert same.plan.arena_bytes == whole.plan.arena_bytes

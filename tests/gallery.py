@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gallery_networks import float_tail, network_qdq, network_qop, sum_and_mean
+from gallery_networks import float_tail, in_rows, network_qdq, network_qop, sum_and_mean
 from models import NHWC, conv_integer, float_conv, qlinear_conv
 from onnx import ModelProto
 
@@ -396,6 +396,12 @@ NETWORKS = (
         " arena, a sum written over its operand, a flattened image that is not copied; softmax without floating point",
         network_qop,
         NHWC_LAYOUT,
+    ),
+    Entry(
+        "network_in_rows",
+        "`--arena least`: layers that run row by row, as a table of turns says, and keep a few rows of each tensor",
+        in_rows,
+        {**NHWC_LAYOUT, "arena": "least"},
     ),
     Entry(
         "sum_and_mean_cortex_m4",

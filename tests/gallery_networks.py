@@ -77,6 +77,18 @@ def network_qop() -> ModelProto:
     return n.network(("int8", (1, 2, 8, 8)))
 
 
+def in_rows() -> ModelProto:
+    """A residual sum behind two convolutions, and a third one with stride 2, on an image of many rows."""
+    n = Network()
+    same = {"pads": [1, 1, 1, 1]}
+    stem = n.qlinear_conv("x", INPUT, "stem", (3, 2, 3, 3), STEM, **same)
+    branch = n.qlinear_conv(stem, STEM, "branch", (3, 3, 3, 3), BRANCH, **same)
+    both = [stem, *n.parameters(stem, STEM), branch, *n.parameters(branch, BRANCH), *n.parameters("sum", SUM)]
+    total = n.node("QLinearAdd", both, "sum", domain=MICROSOFT)
+    n.qlinear_conv(total, SUM, "y", (4, 3, 3, 3), MEAN, strides=[2, 2], **same)
+    return n.network(("int8", (1, 2, 24, 8)))
+
+
 def sum_and_mean() -> ModelProto:
     """What a residual network has besides its convolutions, as QOperator nodes."""
     n = Network()

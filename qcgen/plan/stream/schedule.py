@@ -53,13 +53,20 @@ def schedule(stages: Sequence[Stage], heights: Mapping[str, int]) -> Schedule | 
     a tensor's rows cannot be kept in such a buffer: two readers overtake each other, or pad with different codes.
     """
     readers = _readers(stages)
-    designated: dict[str, int] = {}
-    for tensor, reading in readers.items():
+    for reading in readers.values():
         if len({window.padding for _, window in reading if window.padding is not None}) > 1:
             return None
-        designated[tensor] = reading[-1][0]
-    found = _Simulation(stages, heights, designated, readers)
-    return found.schedule() if found.run() else None
+    # The reader that is furthest behind: mostly the last one in the program. Where it is not, a run tells.
+    behind = dict.fromkeys(readers, -1)
+    while True:
+        designated = {tensor: reading[behind[tensor]][0] for tensor, reading in readers.items()}
+        found = _Simulation(stages, heights, designated, readers)
+        if found.run():
+            return found.schedule()
+        tensor = found.missed
+        if tensor is None or -behind[tensor] == len(readers[tensor]):
+            return None
+        behind[tensor] -= 1
 
 
 def _readers(stages: Sequence[Stage]) -> dict[str, list[tuple[int, Window]]]:
@@ -90,6 +97,7 @@ class _Simulation:
         self._newest = dict.fromkeys(readers, 0)  # the row behind the newest one
         self._rows = dict(self._above)
         self._done = [0] * len(stages)
+        self.missed: str | None = None
         self._actions: list[Action] = []
         self._starts: list[set[tuple[int, ...]]] = [set() for _ in stages]
 
@@ -126,8 +134,10 @@ class _Simulation:
                 return False
         kept = [w.tensor in self._base for w in stage.windows]
         places = [s - self._base[w.tensor] if k else s for s, w, k in zip(starts, stage.windows, kept, strict=True)]
-        if any(place < 0 and k for place, k in zip(places, kept, strict=True)):
-            return False  # a row that another reader has dropped
+        for window, place, is_kept in zip(stage.windows, places, kept, strict=True):
+            if place < 0 and is_kept:
+                self.missed = window.tensor  # a row that another reader has dropped
+                return False
         self._starts[number].add(tuple(place if k else 0 for place, k in zip(places[1:], kept[1:], strict=True)))
         to = (
             self._done[number] * stage.rows

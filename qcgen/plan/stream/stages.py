@@ -52,7 +52,7 @@ def stage_of(step: Arranged, index: int, rows: int) -> Stage | None:
     if step.is_view or any(not _has_rows(t, order) for t, order in zip(tensors, orders, strict=True)):
         return None
     height = rows_of(op.y, step.y)
-    if height % rows:
+    if height % rows or height == rows:
         return None
     match op:
         case Conv() | MaxPool() if op.geometry.rank == 2 and op.geometry.batch == 1 and op.x.dtype.is_quantized:

@@ -1,11 +1,9 @@
 """Emulated cores: outputs, exact counts and to whom they belong, and what is said when something fails."""
 
 import json
-import math
 import os
 import shutil
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +12,9 @@ import onnx
 import pytest
 from cases import CASES
 from emulated import require_core, wrong_outputs
-from every_case import own_cases
 from models import graph_model, qlinear_conv, random_weights
 from network_cases import UNITS
-from subjects import convolution, network, on_core, operator
+from subjects import convolution, on_core, operator
 
 import qcgen
 from qcgen.cli import main
@@ -28,7 +25,6 @@ from qcgen.errors import EmulationFailed
 from qcgen.targets import EMULATED, TARGETS
 
 DIGITS = Path(__file__).parent / "data" / "digits"
-NETWORKS = ("digits_qop_s8", "digits_qop_u8", "digits_qdq_s8", "digits_qdq_u8")
 HANDFUL = CASES[:: len(CASES) // 12]
 ARMS = tuple(core for core in EMULATED if core.startswith("cortex"))
 
@@ -90,46 +86,6 @@ def test_a_wrong_output_on_the_emulated_core_is_found(tmp_path):
     files = {**each.artifact.files, name: each.artifact.files[name].replace("HIGH = 127", "HIGH = 100")}
     [text] = wrong_outputs("cortex-m4", [replace(each, artifact=replace(each.artifact, files=files))], tmp_path)
     assert "outputs differ" in text
-
-
-STRICTEST = "cortex-m0"
-"""The core that takes no unaligned word runs every unit of other operators; the rest run one in ten of those whose
-kernel is portable, which is the same C."""
-
-LIKE_M4 = {"cortex-m7": 1, "cortex-m33": 3}
-"""Cores with the features of Cortex-M4, and so with its C: each runs one in four of the common table, from here on."""
-
-
-def chosen(core):
-    """The common table and the cases of the core's families, by the kernels chosen; other operators; networks."""
-    units = [replace(each, target=core) for each in UNITS]
-    others = [
-        operator(each, core)
-        for i, each in enumerate(units)
-        if core == STRICTEST or i % 10 == 0 or not each.kernel.name.startswith("portable/")
-    ]
-    cases = CASES[LIKE_M4[core] :: 4] if core in LIKE_M4 else CASES
-    convolved = on_core((*cases, *own_cases(core)), core)
-    return convolved + others + [network(DIGITS / f"{model}.onnx", core) for model in NETWORKS]
-
-
-def dealt(subjects, rom):
-    """The subjects in as few images as the memory allows, but one for each processor at least."""
-    code = 4096  # bytes of a model, roughly, besides its constants
-    total = sum(code + sum(call.constant_bytes for call in each.artifact.plan.calls) for each in subjects)
-    parts = max(os.cpu_count() or 1, math.ceil(total / (0.8 * rom.bytes)))
-    return [subjects[start::parts] for start in range(parts)]
-
-
-@pytest.mark.emulated
-@pytest.mark.parametrize("core", EMULATED)
-def test_every_case_gives_the_references_outputs_on_the_emulated_core(core, tmp_path):
-    require_core(core)
-    parts = dealt(chosen(core), TARGETS[core].machine.rom)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = pool.map(lambda item: wrong_outputs(core, item[1], tmp_path / str(item[0])), enumerate(parts))
-        wrong = [text for texts in results for text in texts]
-    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("core", EMULATED)

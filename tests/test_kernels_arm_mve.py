@@ -76,18 +76,6 @@ def test_other_compilers_and_flags_give_the_same_outputs(compiler, flags, tmp_pa
     assert_equals_reference(CORE, [mve_unit(case) for case in OWN[1::6]], tmp_path, compiler, (flags,))
 
 
-@pytest.mark.emulated
-@pytest.mark.parametrize("part", range(6))
-def test_every_case_gives_the_references_outputs_on_the_emulated_core(part, tmp_path):
-    assert_equals_reference(CORE, [mve_unit(case) for case in SERVED[part::6]], tmp_path)
-
-
-@pytest.mark.emulated
-@pytest.mark.parametrize("part", range(2))
-def test_every_third_case_compiled_by_clang_gives_the_references_outputs(part, tmp_path):
-    assert_equals_reference(CORE, [mve_unit(case) for case in SERVED[1::3][part::2]], tmp_path, "clang")
-
-
 @pytest.mark.parametrize("windows", [(TWO,), (ONE,), (TWO, ONE)], ids=["pairs", "one", "pairs and a last one"])
 def test_some_case_sums_so_many_windows_at_a_time(windows):
     assert any(context_of(case)["windows"] == windows for case in OWN)

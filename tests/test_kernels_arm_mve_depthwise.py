@@ -69,13 +69,6 @@ def test_other_compilers_and_flags_give_the_same_outputs(compiler, flags, tmp_pa
     on_the_core(DEPTHWISE[3::12], "size", tmp_path, compiler, (flags,))
 
 
-@pytest.mark.emulated
-@pytest.mark.parametrize("part", range(6))
-@pytest.mark.parametrize("optimize", AIMS)
-def test_every_case_gives_the_references_outputs_on_the_emulated_core(optimize, part, tmp_path):
-    on_the_core(SERVED[part::6], optimize, tmp_path)
-
-
 def test_weights_keep_their_size_in_flash_with_optimize_size():
     for case in DEPTHWISE:
         each = mve_unit(case, "size")

@@ -72,13 +72,6 @@ def test_clang_has_registers_enough_for_the_inline_assembly(core, tmp_path):
     assert not wrong_outputs(core, on_core(EXTREMES[::4], core), tmp_path, "clang")
 
 
-@pytest.mark.emulated
-@pytest.mark.parametrize("core", CORES)
-def test_every_shape_on_the_emulated_core_equals_the_reference(core, tmp_path):
-    require_core(core)
-    assert not wrong_outputs(core, on_core(SHAPES, core), tmp_path)
-
-
 @pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("kernel", ["conv", "dense"])
 def test_some_case_uses_the_kernel(kernel, core):

@@ -105,12 +105,6 @@ def test_outputs_of_code_that_clang_compiled_equal_the_reference(core, tmp_path)
     on_the_core(core, OWN[4::18], tmp_path, "clang")
 
 
-@pytest.mark.emulated
-@pytest.mark.parametrize("core", CORES)
-def test_every_case_gives_the_references_outputs_on_the_emulated_core(core, tmp_path):
-    on_the_core(core, OWN, tmp_path)
-
-
 def test_tiles_that_compute_too_much_beside_the_image_are_left_to_windows():
     for size, kernel in ((8, "winograd"), (9, "conv"), (12, "winograd")):
         case = quantized(f"tiles_of_{size}", (1, 8, size, size), (8, 8, 3, 3), S8, pads=[1, 1, 1, 1])

@@ -47,7 +47,7 @@ def cross_build(
         artifact.write(folder)
     command = compile_command(target, flags, compiler)
     sources = [f"{artifact.plan.prefix}.c" for artifact in artifacts]
-    succeed([*command, *_c_library(target, compiler), *sources], folder)
+    succeed([*command, *c_library(target, compiler), *sources], folder)
     _link(target, [artifact.plan for artifact in artifacts], folder)
     return Image(folder, target, tuple(artifacts), (*command, sources[0]))
 
@@ -105,7 +105,7 @@ def _ports(plan: Plan) -> list[str]:
     return rows
 
 
-def _c_library(target: Target, compiler: str) -> list[str]:
+def c_library(target: Target, compiler: str) -> list[str]:
     """Where clang finds the headers of the C library: where gcc does."""
     return [f"-isystem{path}" for path in _headers(target)] if compiler == "clang" else []
 

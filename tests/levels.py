@@ -1,0 +1,190 @@
+"""What runs on each emulated core at every level of every compiler: all cases at one level, a share at the others."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cache
+from importlib.util import find_spec
+from itertools import product
+from pathlib import Path
+
+import test_kernels_arm_mve as mve
+import test_kernels_arm_mve_depthwise as mve_depthwise
+import test_kernels_scalar_planes as planes
+import test_kernels_tiles as tiles
+from batch import family_unit, unit
+from cases import CASES, S8, U8, U8S8, Case, quantized
+from cases_mve_depthwise import same
+from cases_scalar import SHAPES
+from emulated import wrong_outputs
+from every_case import own_cases
+from network_cases import UNITS
+from subjects import Subject, network, of_unit, on_core, operator
+
+from qcgen.targets import EMULATED, TARGETS
+
+DIGITS = Path(__file__).parent / "data" / "digits"
+NETWORKS = ("digits_qop_s8", "digits_qop_u8", "digits_qdq_s8", "digits_qdq_u8")
+
+LEVELS = ("-O0", "-O1", "-Os", "-O2", "-O3")
+EVERY_CASE = ("gcc", "-O2")
+"""The compiler and the level at which every case runs."""
+
+COMPILERS = ("gcc", "clang", "recent clang")
+"""The recent clang is that of the PyPI package ziglang."""
+
+OTHERS = tuple(pair for pair in product(COMPILERS, LEVELS) if pair != EVERY_CASE)
+"""At these the cases of each kernel run by turns: every case at one of them, and at each of them at least one case."""
+
+STRICTEST = "cortex-m0"
+"""The core that takes no unaligned word runs every unit of other operators; the rest run one in ten of those whose
+kernel is portable, which is the same C."""
+
+LIKE_M4 = {"cortex-m7": 1, "cortex-m33": 3}
+"""Cores with the features of Cortex-M4, and so with its C: each runs one in four cases, from here on."""
+
+SWEEP = tuple(
+    quantized(
+        f"sweep_{h}_by_{w}",
+        (1, (10, 4, 17, 20, 5)[(h + w) % 5], 7 if h != 9 else 3, 9),
+        ((10, 4, 17, 20, 5)[(h + w) % 5], 1, h, w),
+        (S8, U8, U8S8)[(h + 2 * w) % 3],
+        group=(10, 4, 17, 20, 5)[(h + w) % 5],
+        pads=same((h, w)),
+        strides=[1, 1] if (h + w) % 4 else [2, 2],
+    )
+    for h in range(1, 10)
+    for w in range(1, 10)
+)
+"""Depthwise convolutions of all heights and widths of kernels from 1 to 9."""
+
+
+def chosen(core: str) -> list[Subject]:
+    """The common table and the cases of the core's families, by the kernels chosen; other operators; networks."""
+    units = [replace(each, target=core) for each in UNITS]
+    others = [
+        operator(each, core)
+        for i, each in enumerate(units)
+        if core == STRICTEST or i % 10 == 0 or not each.kernel.name.startswith("portable/")
+    ]
+    cases = CASES[LIKE_M4[core] :: 4] if core in LIKE_M4 else CASES
+    convolved = on_core((*cases, *own_cases(core)), core)
+    return convolved + others + [network(DIGITS / f"{model}.onnx", core) for model in NETWORKS]
+
+
+def of_families(core: str) -> list[Subject]:
+    """The cases of families of kernels that one core or some have, whatever they cost beside others."""
+    if core == "cortex-m55":
+        units = [mve.mve_unit(case) for case in mve.SERVED]
+        units += [mve_depthwise.mve_unit(case, aim) for case in mve_depthwise.SERVED for aim in mve_depthwise.AIMS]
+    elif core == "cortex-m4":
+        units = [tiles.tiles_unit(case) for case in tiles.TILES]
+    elif core in planes.CORES:
+        units = [each for case in planes.OWN for each in planes.units_of(case, core)]
+        return [*map(of_unit, units), *on_core(SHAPES, core)]
+    else:
+        units = []
+    return [of_unit(each) for each in units]
+
+
+FAMILIES = dict.fromkeys(planes.CORES, "scalar") | {"cortex-m55": "arm_mve"}
+"""The family that serves the sweep; on the other cores its kernels choose among themselves."""
+
+
+def sweep(core: str) -> list[Subject]:
+    """All sizes of depthwise kernels, by the core's own kernels for both aims and by the portable ones."""
+    cases = SWEEP[LIKE_M4[core] :: 4] if core in LIKE_M4 else SWEEP
+    return [of_unit(each) for case in cases for each in _swept(case, core)]
+
+
+def _swept(case: Case, core: str):
+    for aim in ("size", "speed"):
+        yield family_unit(case, aim, core, FAMILIES[core]) if core in FAMILIES else unit(case, "nhwc", aim, core)
+    yield unit(case, "nchw", "size", core)
+    yield unit(case, "nhwc", "size")
+
+
+@cache
+def groups(core: str) -> tuple[tuple[Subject, ...], ...]:
+    """All subjects of a core, in groups within which names differ; the same C once."""
+    found = []
+    for subjects in (chosen(core), of_families(core), sweep(core)):
+        found.append(tuple({each.name: each for each in subjects}.values()))
+    return tuple(found)
+
+
+def share(subjects: Iterable[Subject], turn: int) -> list[Subject]:
+    """The subjects of each kernel whose turn it is, one at least."""
+    by_kernel: dict[str, list[Subject]] = defaultdict(list)
+    for each in subjects:
+        by_kernel[" ".join(sorted({call.kernel for call in each.artifact.plan.calls}))].append(each)
+    found = []
+    for own in by_kernel.values():
+        found += own[turn :: len(OTHERS)] or [own[turn % len(own)]]
+    return found
+
+
+def at_level(core: str, compiler: str, level: str) -> list[list[Subject]]:
+    """The subjects of each group that run at a compiler's level: all, or those whose turn it is."""
+    if (compiler, level) == EVERY_CASE:
+        return [list(subjects) for subjects in groups(core)]
+    turn = OTHERS.index((compiler, level))
+    return [share(subjects, turn) for subjects in groups(core)]
+
+
+CODE = {"-O0": 12288, "-O3": 8192}
+"""Bytes of a model, roughly, besides its constants; 5120 at other levels."""
+
+
+def dealt(subjects: Sequence[Subject], rom: int, level: str) -> list[Sequence[Subject]]:
+    """The subjects in as few images as a memory of ``rom`` bytes allows, but one for each processor at least."""
+    code = CODE.get(level, 5120)
+    total = sum(code + sum(call.constant_bytes for call in each.artifact.plan.calls) for each in subjects)
+    parts = max(os.cpu_count() or 1, math.ceil(total / (0.8 * rom)))
+    return [part for start in range(parts) if (part := subjects[start::parts])]
+
+
+def wrong_at_level(core: str, compiler: str, level: str, folder: Path) -> list[str]:
+    """What is wrong with the outputs on the core of all subjects that run at the level."""
+    machine = TARGETS[core].machine
+    assert machine is not None
+    parts = [part for each in at_level(core, compiler, level) for part in dealt(each, machine.rom.bytes, level)]
+
+    def wrong(number: int) -> list[str]:
+        return wrong_outputs(core, parts[number], folder / str(number), compiler.split()[-1], (level,))
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [text for texts in pool.map(wrong, range(len(parts))) for text in texts]
+
+
+def recent_clang(folder: Path) -> str:
+    """A folder with a program ``clang`` that is the one of the PyPI package ziglang; "" if that is not installed."""
+    if find_spec("ziglang") is None:
+        return ""
+    headers = Path(find_spec("ziglang").origin or "").parent / "lib" / "include"
+    program = folder / "clang"
+    # Its own command line, not that of "zig cc", which adds sanitizers and a target of its own.
+    zig = headers.parents[1] / "zig"
+    program.write_text(f'#!/bin/sh\nexec "{zig}" clang -isystem "{headers}" "$@"\n')
+    program.chmod(0o755)
+    return str(folder)
+
+
+def main() -> None:
+    """Prints how many cases run on each core at each level."""
+    for core in sys.argv[1:] or EMULATED:
+        counts = {
+            f"{compiler} {level}": sum(map(len, at_level(core, compiler, level)))
+            for compiler, level in (EVERY_CASE, *OTHERS)
+        }
+        print(core, ", ".join(f"{name}: {count}" for name, count in counts.items()))
+
+
+if __name__ == "__main__":
+    main()

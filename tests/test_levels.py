@@ -1,0 +1,108 @@
+"""Every kernel of every core at every level of gcc and clang: right outputs, and no warning under the strict flags."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+import pytest
+from batch import call
+from emulated import require_core
+from gallery import ENTRIES, GENERATED
+from levels import COMPILERS, DIGITS, EVERY_CASE, LEVELS, NETWORKS, OTHERS, groups, recent_clang, share, wrong_at_level
+from subjects import network
+
+from qcgen.emulate.image import c_library, compile_command
+from qcgen.targets import EMULATED, TARGETS
+
+
+@cache
+def files(core: str) -> dict[str, str]:
+    """The files of the gallery that run on the core, and the digits networks compiled for it, by name."""
+    names = [entry.name for entry in ENTRIES if entry.options.get("target", "portable") in ("portable", core)]
+    found = {f"{name}.{end}": (GENERATED / f"{name}.{end}").read_text() for name in names for end in "ch"}
+    for model in NETWORKS:
+        found |= network(DIGITS / f"{model}.onnx", core).artifact.files
+    return found
+
+
+def compile_strictly(core: str, compiler: str, levels, folder: Path, *, at_once: bool = False) -> None:
+    """Fails if the compiler says a word about a file for the core at one of the levels; ``at_once`` as one file."""
+    require_core(core, compiler, counting=False)
+    for name, text in files(core).items():
+        (folder / name).write_text(text)
+    sources = [name for name in files(core) if name.endswith(".c")]
+    if at_once:
+        (folder / "all.c").write_text("".join(f'#include "{name}"\n' for name in sources))
+        sources = ["all.c"]
+    for level in levels:
+        command = compile_command(TARGETS[core], (level,), compiler)
+        call([*command, *c_library(TARGETS[core], compiler), *sources], folder)
+
+
+@pytest.mark.parametrize("core", EMULATED)
+def test_the_gallery_and_the_digits_networks_take_the_strict_flags(core, tmp_path):
+    compile_strictly(core, "gcc", ("-Os", "-O2"), tmp_path, at_once=True)  # less than half the time of files apart
+
+
+@pytest.fixture
+def compiler(request, tmp_path_factory, monkeypatch):
+    """One of COMPILERS, by its name in the command; the recent clang comes first in PATH."""
+    if request.param == "recent clang":
+        folder = recent_clang(tmp_path_factory.mktemp("clang"))
+        if not folder:
+            pytest.skip("ziglang is missing: pip install ziglang")
+        monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return request.param
+
+
+every_compiler = pytest.mark.parametrize("compiler", COMPILERS, indirect=True)
+
+
+def at_all(core: str, compiler: str, folder: Path) -> None:
+    """Compiles at every level, as many at a time as there are processors."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for level in LEVELS:
+            (folder / level).mkdir()
+        list(pool.map(lambda level: compile_strictly(core, compiler, (level,), folder / level), LEVELS))
+
+
+@pytest.mark.emulated
+@every_compiler
+@pytest.mark.parametrize("core", EMULATED)
+def test_they_take_the_strict_flags_at_every_level(core, compiler, tmp_path):
+    at_all(core, compiler.split()[-1], tmp_path)
+
+
+@pytest.mark.emulated
+@pytest.mark.parametrize("core", EMULATED)
+def test_every_case_gives_the_references_outputs_on_the_emulated_core(core, tmp_path):
+    assert_right_at(core, *EVERY_CASE, tmp_path)
+
+
+@pytest.mark.emulated
+@every_compiler
+@pytest.mark.parametrize("core", EMULATED)
+def test_a_share_of_the_cases_does_so_at_every_other_level(core, compiler, tmp_path):
+    for level in (level for name, level in OTHERS if name == compiler):
+        assert_right_at(core, compiler, level, tmp_path)
+
+
+def assert_right_at(core: str, compiler: str, level: str, folder: Path) -> None:
+    require_core(core, compiler.split()[-1], counting=False)
+    own = folder / level
+    own.mkdir()
+    wrong = wrong_at_level(core, compiler, level, own)
+    assert not wrong, f"{core}, {compiler} {level}:\n" + "\n".join(wrong)
+
+
+@pytest.mark.emulated
+def test_every_kernel_of_a_core_has_a_case_at_every_level():
+    for subjects in groups("cortex-m3"):
+        kernels = {call.kernel for each in subjects for call in each.artifact.plan.calls}
+        for turn in range(len(OTHERS)):
+            found = share(subjects, turn)
+            assert {call.kernel for each in found for call in each.artifact.plan.calls} >= kernels
+            assert len(found) <= len(subjects) / len(OTHERS) + 2 * len(kernels)

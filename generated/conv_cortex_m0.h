@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* conv_cortex_m0.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_CORTEX_M0_HEADER_ID 0x99ee90b3
+#define CONV_CORTEX_M0_HEADER_ID 0xf859b8f5
 
 #ifdef __cplusplus
 extern "C" {

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* narrow_cortex_m0.c has the same id, a hash of both files: it does not compile with another header. */
-#define NARROW_CORTEX_M0_HEADER_ID 0x238f8368
+#define NARROW_CORTEX_M0_HEADER_ID 0x107d61f0
 
 #ifdef __cplusplus
 extern "C" {

@@ -169,9 +169,10 @@ def recent_clang(folder: Path) -> str:
         return ""
     headers = Path(find_spec("ziglang").origin or "").parent / "lib" / "include"
     program = folder / "clang"
-    # Its own command line, not that of "zig cc", which adds sanitizers and a target of its own.
+    # Its own command line, not that of "zig cc", which adds sanitizers and a target of its own. The linker of binutils
+    # 2.40 fails over clang 22's debugging information for RISC-V.
     zig = headers.parents[1] / "zig"
-    program.write_text(f'#!/bin/sh\nexec "{zig}" clang -isystem "{headers}" "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec "{zig}" clang -isystem "{headers}" "$@" -g0\n')
     program.chmod(0o755)
     return str(folder)
 

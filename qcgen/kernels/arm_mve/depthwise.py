@@ -205,7 +205,7 @@ def _support(op: Conv, packed: Packed, context: dict[str, object]) -> tuple[str,
     names = ["mve", "mve_s8", "mve_load_s8", "mve_interleave", "mve_gather", "mve_dot", "mve_load", "mve_add"]
     names += ["mve_windows", "mve_four"] if columns.is_large else []
     names += ["mve_lower"] if columns.band > 1 else []
-    names += ["mve_ahead"] if _moves(context, columns) else []
+    names += ["mve_ahead"] if _moves(context, columns, mve_output(op, packed)) else []
     names += ["mve_load_part"] if context["has_rest"] else []
     names += ["mve_signed"] if context["is_flipped"] else []
     names += [] if context["is_packed"] and not _copies_vectors(columns) else ["mve_store_s8"]
@@ -220,9 +220,10 @@ def _copies_vectors(columns: Columns) -> bool:
     return columns.line is not None and columns.channels > BLOCK
 
 
-def _moves(context: dict[str, object], columns: Columns) -> bool:
+def _moves(context: dict[str, object], columns: Columns, mve: MveOutput) -> bool:
     """Whether vectors of addresses are moved on by themselves."""
-    return bool(columns.is_large or columns.band > 1 or not context["is_packed"] or not context["moves_in_load"])
+    has_band = columns.band > 1 and mve.is_fast  # the exact function takes each row by itself
+    return bool(columns.is_large or has_band or not context["is_packed"] or not context["moves_in_load"])
 
 
 DEPTHWISE = Kernel("arm_mve/depthwise", "kernels/arm_mve/depthwise.c.jinja", frozenset({"mve"}), why_not, prepare)

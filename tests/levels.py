@@ -6,7 +6,7 @@ import math
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
@@ -18,7 +18,7 @@ import test_kernels_arm_mve as mve
 import test_kernels_arm_mve_depthwise as mve_depthwise
 import test_kernels_scalar_planes as planes
 import test_kernels_tiles as tiles
-from batch import family_unit, unit
+from batch import Unit, family_unit, unit
 from cases import CASES, S8, U8, U8S8, Case, quantized
 from cases_mve_depthwise import same
 from cases_scalar import SHAPES
@@ -46,8 +46,8 @@ STRICTEST = "cortex-m0"
 """The core that takes no unaligned word runs every unit of other operators; the rest run one in ten of those whose
 kernel is portable, which is the same C."""
 
-LIKE_M4 = {"cortex-m7": 1, "cortex-m33": 3}
-"""Cores with the features of Cortex-M4, and so with its C: each runs one in four cases, from here on."""
+LIKE_OTHERS = {"cortex-m7": 1, "cortex-m33": 3, "cortex-m85": 2, "cortex-m23": 0, "scalar32": 1}
+"""Cores that get the C of another one, or nearly so: each runs one in four cases, from here on."""
 
 SWEEP = tuple(
     quantized(
@@ -73,7 +73,7 @@ def chosen(core: str) -> list[Subject]:
         for i, each in enumerate(units)
         if core == STRICTEST or i % 10 == 0 or not each.kernel.name.startswith("portable/")
     ]
-    cases = CASES[LIKE_M4[core] :: 4] if core in LIKE_M4 else CASES
+    cases = CASES[LIKE_OTHERS[core] :: 4] if core in LIKE_OTHERS else CASES
     convolved = on_core((*cases, *own_cases(core)), core)
     return convolved + others + [network(DIGITS / f"{model}.onnx", core) for model in NETWORKS]
 
@@ -93,19 +93,17 @@ def of_families(core: str) -> list[Subject]:
     return [of_unit(each) for each in units]
 
 
-FAMILIES = dict.fromkeys(planes.CORES, "scalar") | {"cortex-m55": "arm_mve"}
-"""The family that serves the sweep; on the other cores its kernels choose among themselves."""
-
-
 def sweep(core: str) -> list[Subject]:
     """All sizes of depthwise kernels, by the core's own kernels for both aims and by the portable ones."""
-    cases = SWEEP[LIKE_M4[core] :: 4] if core in LIKE_M4 else SWEEP
+    cases = SWEEP[LIKE_OTHERS[core] :: 4] if core in LIKE_OTHERS else SWEEP
     return [of_unit(each) for case in cases for each in _swept(case, core)]
 
 
-def _swept(case: Case, core: str):
+def _swept(case: Case, core: str) -> Iterator[Unit]:
+    family = {"mve": "arm_mve", "scalar": "scalar"}
+    [name] = [own for feature, own in family.items() if feature in TARGETS[core].features] or [""]
     for aim in ("size", "speed"):
-        yield family_unit(case, aim, core, FAMILIES[core]) if core in FAMILIES else unit(case, "nhwc", aim, core)
+        yield family_unit(case, aim, core, name) if name else unit(case, "nhwc", aim, core)
     yield unit(case, "nchw", "size", core)
     yield unit(case, "nhwc", "size")
 

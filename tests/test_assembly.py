@@ -58,7 +58,10 @@ def assert_no_problems(units, core):
     """Fails with what is wrong with the statements of a unit, or if no unit has any."""
     found = {}
     for each in units:
-        code = each.artifact.files[f"{each.name}.c"].replace(f'#include "{each.name}.h"', "#include <stdint.h>")
+        define = next(line for line in each.artifact.files[f"{each.name}.h"].splitlines() if "HEADER_ID 0x" in line)
+        code = each.artifact.files[f"{each.name}.c"].replace(
+            f'#include "{each.name}.h"', f"{define}\n#include <stdint.h>"
+        )
         found[each.name] = list(statements(preprocessed(code, core)))
     assert any(found.values())
     problems = {name: [each for one in own for each in one.problems] for name, own in found.items()}

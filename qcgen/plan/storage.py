@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from qcgen.ir.plan import Argument, InArena, Place, Port
 from qcgen.ir.program import Concat, Operator, Tensor, inputs_of
@@ -54,7 +55,7 @@ def store(
     """A place for every tensor that ``steps`` compute and for the scratch buffers of their kernels."""
     uses = _last_uses(steps, ports, chains)
     homes = _homes(steps, prepared, ports, uses)
-    _require_inside(steps, homes)
+    _require_inside(steps, homes, ports)
     owners = _owners(homes, ports)
     buffers = _buffers(steps, prepared, homes, uses, owners, chains)
     placement = place(buffers)
@@ -113,8 +114,11 @@ def _while_rows_run(buffer: Buffer, chain: InRows) -> Buffer:
     return replace(buffer, first=min(buffer.first, chain.first), last=max(buffer.last, chain.last))
 
 
-def _require_inside(steps: Sequence[Arranged], homes: Mapping[str, Home]) -> None:
-    """Raises AssertionError for a tensor that reaches beyond the memory that it lives in, or a view of another size."""
+def _require_inside(steps: Sequence[Arranged], homes: Mapping[str, Home], ports: Sequence[Port]) -> None:
+    """Raises AssertionError for a tensor that reaches beyond the memory that it lives in, or a view of another size.
+
+    So it does for memory that lies in other memory itself, and for memory that is larger than the output it belongs to.
+    """
     sizes = {tensor.name: bytes_of(tensor) for step in steps for tensor in (*inputs_of(step.op), step.op.y)}
     for step in steps:
         name = step.op.y.name
@@ -123,6 +127,12 @@ def _require_inside(steps: Sequence[Arranged], homes: Mapping[str, Home]) -> Non
             raise AssertionError(f"{name!r} is a view of a tensor of another size")
         if not 0 <= home.offset <= sizes[home.root] - sizes[name]:
             raise AssertionError(f"{name!r} does not lie inside {home.root!r}")
+        if homes.get(home.root, home).root != home.root:
+            raise AssertionError(f"{home.root!r}, in which {name!r} lies, is no memory of its own")
+    for port in ports:
+        name = port.tensor.name
+        if port.direction == "output" and sizes[homes[name].root] > sizes[name]:
+            raise AssertionError(f"{homes[name].root!r} does not fit into the output {name!r}")
 
 
 def _last_uses(steps: Sequence[Arranged], ports: Sequence[Port], chains: Sequence[InRows]) -> dict[str, int]:
@@ -139,7 +149,9 @@ def _homes(
     steps: Sequence[Arranged], prepared: Sequence[Prepared | None], ports: Sequence[Port], uses: Mapping[str, int]
 ) -> dict[str, Home]:
     """The home of every computed tensor."""
-    homes = _parts_of_concats(steps, ports)
+    lent = _lent_to_outputs(steps, ports)
+    homes = _parts_of_concats(steps, ports, lent)
+    sizes = {step.op.y.name: bytes_of(step.op.y) for step in steps}
     at_boundary = {port.tensor.name for port in ports}
     # The last use of any tensor that lives in a root's memory; the caller's is never ours.
     last = dict.fromkeys(at_boundary, len(steps))
@@ -156,6 +168,8 @@ def _homes(
             over = (
                 None if packed is None or y.name in at_boundary else _overwritten(step.op, packed, index, homes, last)
             )
+            if over and y.name in lent and sizes[over.root] > bytes_of(y):
+                over = None  # the output could not hold the whole of which its memory is a part
             home = over or Home(y.name, 0)
         homes[y.name] = home
         last[home.root] = max(last.get(home.root, 0), uses[y.name])
@@ -176,28 +190,48 @@ def _overwritten(
     return None
 
 
-def _parts_of_concats(steps: Sequence[Arranged], ports: Sequence[Port]) -> dict[str, Home]:
+def _lent_to_outputs(steps: Sequence[Arranged], ports: Sequence[Port]) -> set[str]:
+    """The tensors that live in the caller's memory because an output is a view of them."""
+    outputs = {port.tensor.name for port in ports if port.direction == "output"}
+    lent: set[str] = set()
+    for step in reversed(steps):
+        if step.is_view and step.op.y.name in outputs | lent:
+            lent.add(inputs_of(step.op)[0].name)
+    return lent
+
+
+def _parts_of_concats(steps: Sequence[Arranged], ports: Sequence[Port], lent: set[str]) -> dict[str, Home]:
     """The homes of tensors that are computed right where a Concat wants them, and nowhere else."""
     homes: dict[str, Home] = {}
-    computed = {step.op.y.name for step in steps if not step.is_view} - {port.tensor.name for port in ports}
+    elsewhere = {port.tensor.name for port in ports} | lent
+    computed = {step.op.y.name for step in steps if not step.is_view} - elsewhere
     for step in steps:
         if not isinstance(step.op, Concat) or not _is_outermost(step.op, step.y):
             continue
         names = [x.name for x in step.op.xs]
         if len(set(names)) < len(names) or not computed.issuperset(names) or any(name in homes for name in names):
             continue
-        offset = 0
-        for x in step.op.xs:
-            homes[x.name] = Home(step.op.y.name, offset)
-            offset += bytes_of(x)
+        homes |= _side_by_side(step.op, Home(step.op.y.name, 0))
+    # A whole may be a part itself. It comes behind its parts: what it lies in is known first.
+    for name in reversed(homes):
+        whole = homes.get(homes[name].root)
+        if whole is not None:
+            homes[name] = Home(whole.root, whole.offset + homes[name].offset)
     return homes
+
+
+def _side_by_side(op: Concat, whole: Home) -> dict[str, Home]:
+    """The homes of the parts, one behind the other in the whole."""
+    offsets = accumulate((bytes_of(x) for x in op.xs), initial=whole.offset)
+    return {x.name: Home(whole.root, offset) for x, offset in zip(op.xs, offsets, strict=False)}
 
 
 def _is_done(step: Arranged, homes: Mapping[str, Home]) -> bool:
     """Whether all parts of a Concat were computed where it wants them."""
     if not isinstance(step.op, Concat):
         return False
-    return all(x.name in homes and homes[x.name].root == step.op.y.name for x in step.op.xs)
+    wanted = _side_by_side(step.op, homes[step.op.y.name])
+    return len(wanted) == len(step.op.xs) and all(homes.get(name) == home for name, home in wanted.items())
 
 
 def _is_outermost(op: Concat, order: tuple[int, ...]) -> bool:

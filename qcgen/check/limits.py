@@ -85,9 +85,9 @@ def axis_exists(default: int) -> Extra:
 
     def rule(view: View) -> Iterator[Problem]:
         shape, axis = view.shape(0), view.integer("axis", default)
-        if shape is not None and not -len(shape) <= axis < max(len(shape), 1):
+        if shape is not None and not -len(shape) <= axis < len(shape):
             what = f"axis is {axis}, but its input has {counted(len(shape), 'dimension')}"
-            yield view.problem(what, "correct axis")
+            yield view.problem(what, "correct axis" if shape else "give its input a dimension")
 
     return rule
 

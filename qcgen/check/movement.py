@@ -221,7 +221,7 @@ def resizes_every_axis(view: View) -> Iterator[Problem]:
     if sizes is not None and len(sizes) != count:
         what = f"sizes has {counted(len(sizes), 'number')} for {_axes(count)}"
         yield view.problem(what, "give one size for every axis")
-    elif sizes is None and scales is not None and scales.size:
+    elif sizes is None and scales is not None and (scales.size or not view.has(3)):
         if scales.size != count:
             what = f"scales has {counted(scales.size, 'number')} for {_axes(count)}"
             yield view.problem(what, "give one scale for every axis")

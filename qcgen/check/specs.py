@@ -304,7 +304,7 @@ SPECS: dict[tuple[str, str], Spec] = {
     ("com.microsoft", "QLinearMul"): replace(_BINARY, extra=(*_BINARY.extra, ranges.product_in_range)),
     ("com.microsoft", "QLinearSigmoid"): _UNARY,
     ("com.microsoft", "QLinearSoftmax"): replace(
-        _UNARY, attributes={"axis": INTEGER, "opset": INTEGER}, extra=(ranges.softmax_in_range,)
+        _UNARY, attributes={"axis": INTEGER, "opset": INTEGER}, extra=(axis_exists(-1), ranges.softmax_in_range)
     ),
     ("com.microsoft", "QuantizeLinear"): _QUANTIZE,
     (NHWC_DOMAIN, "AveragePool"): _AVERAGE_POOL,

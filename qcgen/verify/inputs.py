@@ -81,7 +81,7 @@ def _sources(program: Program) -> dict[str, Tensor]:
 
 def _decoded(tensor: Tensor, codes: Array) -> Array:
     """The float numbers that codes stand for; to quantize them gives the codes again."""
-    return ((codes.astype(np.int64) - (tensor.zero_point or 0)) * np.float32(tensor.scale or 1)).astype(np.float32)
+    return _finite((codes.astype(np.int64) - (tensor.zero_point or 0)) * float(tensor.scale or 1))
 
 
 def _random(tensor: Tensor, span: Span, generator: np.random.Generator) -> Array:
@@ -105,7 +105,13 @@ def _halfway(tensor: Tensor, span: Span, generator: np.random.Generator) -> Arra
         return _random(tensor, span, generator)
     assert to.zero_point is not None, "what is quantized has a zero point"
     codes = generator.integers(to.dtype.low - 1, to.dtype.high + 1, tensor.shape) - to.zero_point
-    return ((codes + 0.5) * np.float32(to.scale or 1)).astype(np.float32)
+    return _finite((codes + 0.5) * float(to.scale or 1))
+
+
+def _finite(numbers: Array) -> Array:
+    """As float32, the largest one for what is beyond."""
+    limit = np.finfo(np.float32).max
+    return np.clip(numbers, -limit, limit).astype(np.float32)
 
 
 def _filled(tensor: Tensor, value: float) -> Array:

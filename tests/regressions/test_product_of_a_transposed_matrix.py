@@ -1,6 +1,7 @@
 """A product read a transposed matrix as it lay in memory: rows for columns. Its input is copied to rows now.
 
-Only images were copied where their order did not suit; matrices, of QGemm with transA for example, have no layout.
+Only images were copied where their order did not suit; matrices, of QGemm with transA for example, have no layout, nor
+has an image, which lies channels last, as what a product reads.
 """
 
 import numpy as np
@@ -31,3 +32,14 @@ def test_so_do_other_products(op_type):
     model = graph_model([transpose, product], specs, {"y": None}, {"w": W.T.astype(x.dtype).copy()})
     [y] = computed(model, {"x": x})
     assert np.array_equal(y, x.T.astype(int) @ W.T.astype(int))
+
+
+def test_so_does_the_product_of_an_image():
+    from models import graph_model
+
+    x = np.random.default_rng(1).integers(-128, 128, (1, 2, 4, 5)).astype(np.int8)
+    pool = helper.make_node("MaxPool", ["x"], ["image"], kernel_shape=[1, 2])
+    product = helper.make_node("MatMulInteger", ["image", "w"], ["y"])
+    w = np.arange(-6, 6, dtype=np.int8).reshape(4, 3)
+    [y] = computed(graph_model([pool, product], {"x": ("int8", x.shape)}, {"y": None}, {"w": w}), {"x": x})
+    assert np.array_equal(y, np.maximum(x[..., :-1], x[..., 1:]).astype(int) @ w.astype(int))

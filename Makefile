@@ -10,7 +10,7 @@ COUNT ?= 2000
 SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz emulated exhaustive bench bench-networks bench-cortex networks generated clean c-compiler
+.PHONY: help demo test fuzz emulated exhaustive eva bench bench-networks bench-cortex networks generated clean c-compiler
 
 help:
 	@echo "make demo        compile a small network, verify the C on this machine, recognize handwritten digits with it"
@@ -18,6 +18,7 @@ help:
 	@echo "make fuzz        COUNT mutated models from SEED: each is rejected, or becomes C that is built and run; ONLY replays one"
 	@echo "make emulated    every case on every emulated core, on a big-endian machine and on an AVR (minutes)"
 	@echo "make exhaustive  the tests that walk through all 2^32 accumulators (minutes)"
+	@echo "make eva         Frama-C's Eva looks for undefined behaviour in the gallery, for all inputs at once (minutes)"
 	@echo "make bench       time per layer on this machine, and how long compiling takes"
 	@echo "make bench-networks  time of whole networks on this machine beside onnxruntime, if it is installed"
 	@echo "make bench-cortex    instructions on emulated cores beside CMSIS-NN, written to docs/benchmarks.md"
@@ -43,6 +44,9 @@ emulated: c-compiler .venv/dev
 
 exhaustive: c-compiler .venv/dev
 	$(PYTEST) --exhaustive -m exhaustive
+
+eva: c-compiler .venv/dev
+	$(PYTEST) --dist load --eva -m eva
 
 bench: c-compiler .venv/runtime
 	@$(BIN)/python -m tests.bench.host

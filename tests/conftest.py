@@ -14,6 +14,7 @@ NO_SKIPS = os.environ.get("QCGEN_NO_SKIPS", "") not in ("", "0")
 OPTIONS = {
     "exhaustive": "run the tests that walk through all 2^32 accumulators",
     "emulated": "run every case on every emulated machine",
+    "eva": "let Frama-C's Eva go through the gallery",
 }
 """The marks of tests that run only with an option called like them."""
 

@@ -127,7 +127,7 @@ class _Simulation:
     def _call(self, number: int) -> bool:
         stage = self._stages[number]
         starts = [self._done[number] * window.step - window.above for window in stage.windows]
-        ends = {w.tensor: start + w.rows for w, start in zip(stage.windows, starts, strict=True)}
+        ends = {w.tensor: self._end(number, w, start) for w, start in zip(stage.windows, starts, strict=True)}
         # The branch that reads furthest ahead first: the other one may then drop rows that both of them read.
         for tensor in sorted(ends, key=lambda tensor: -self._reads_ahead(tensor, ends[tensor])):
             if not self._provide(tensor, ends[tensor]):
@@ -144,6 +144,8 @@ class _Simulation:
             if stage.y not in self._base
             else self._newest[stage.y] - self._base[stage.y]
         )
+        if to < 0:
+            return False
         self._actions.append(Action(number, None, places[0], to))
         self._done[number] += 1
         if stage.y in self._newest:
@@ -152,6 +154,13 @@ class _Simulation:
             if self._designated.get(window.tensor) == number:
                 self._base[window.tensor] += window.step
         return True
+
+    def _end(self, number: int, window: Window, start: int) -> int:
+        """The row before which all must be there: what the window reads, and what goes with it unread."""
+        end = start + window.rows
+        if self._designated.get(window.tensor) != number:
+            return end
+        return max(end, min(start + window.step, self._heights[window.tensor]))
 
     def _provide(self, tensor: str, end: int) -> bool:
         """Computes rows of a tensor until those before row ``end`` are there."""

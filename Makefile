@@ -10,7 +10,8 @@ COUNT ?= 2000
 SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz emulated exhaustive eva bench bench-networks bench-cortex networks generated clean c-compiler
+.PHONY: help demo test fuzz emulated exhaustive eva \
+    bench bench-networks bench-cortex bench-memory networks generated clean c-compiler
 
 help:
 	@echo "make demo        compile a small network, verify the C on this machine, recognize handwritten digits with it"
@@ -21,6 +22,7 @@ help:
 	@echo "make eva         Frama-C's Eva looks for undefined behaviour in the gallery, for all inputs at once (minutes)"
 	@echo "make bench       time per layer on this machine, and how long compiling takes"
 	@echo "make bench-networks  time of whole networks on this machine beside onnxruntime, if it is installed"
+	@echo "make bench-memory    memory of networks, whole and row by row, and what it costs, written to docs/memory.md"
 	@echo "make bench-cortex    instructions on emulated cores beside CMSIS-NN, written to docs/benchmarks.md"
 	@echo "make networks    whole networks against outputs recorded from onnxruntime; memory, sizes, compilers"
 	@echo "make generated   rewrite the gallery in generated/ and what commands print in README.md and docs/"
@@ -52,7 +54,10 @@ bench: c-compiler .venv/runtime
 	@$(BIN)/python -m tests.bench.host
 	@$(BIN)/python -m tests.bench.compiling
 
-bench-networks: c-compiler .venv/runtime
+bench-bench-memory: c-compiler .venv/runtime
+	@$(BIN)/python -m tests.bench.memory --write
+
+networks: c-compiler .venv/runtime
 	@$(BIN)/python -m tests.bench.host_networks
 
 bench-cortex: c-compiler .venv/runtime

@@ -101,17 +101,24 @@ def keyword_spotting() -> ModelProto:
     return n.model(n.conv(n.mean(x), 12))
 
 
-def mobilenet_v2() -> ModelProto:
-    n = Network((1, 3, 224, 224))
-    x = n.conv("x", 32, 3, 2)
+def mobilenet_v2(width: float = 1, size: int = 224) -> ModelProto:
+    """MobileNetV2 with channels times ``width``, rounded to multiples of 8, on images of ``size`` by ``size``."""
+    n = Network((1, 3, size, size))
+    x = n.conv("x", _eighths(32 * width), 3, 2)
     for expansion, channels, repeats, stride in (
         (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1),
     ):  # fmt: skip
         for index in range(repeats):
             wide = n.conv(x, expansion * n.channels(x)) if expansion > 1 else x
-            y = n.conv(n.depthwise(wide, 3, stride if index == 0 else 1), channels)
-            x = n.sum(x, y) if n.image(x) == n.image(y) else y
-    return n.model(n.conv(n.mean(n.conv(x, 1280)), 1000))
+            y = n.conv(n.depthwise(wide, 3, stride if index == 0 else 1), _eighths(channels * width))
+            x = n.sum(x, y) if n.image(x) == n.image(y) and n.channels(x) == n.channels(y) else y
+    return n.model(n.conv(n.mean(n.conv(x, _eighths(1280 * max(width, 1)))), 1000))
+
+
+def _eighths(channels: float) -> int:
+    """Channels as MobileNetV2 rounds them: to a multiple of 8, not more than a tenth below."""
+    rounded = max(8, int(channels + 4) // 8 * 8)
+    return rounded + 8 if rounded < 0.9 * channels else rounded
 
 
 def efficientnet_b0() -> ModelProto:

@@ -1,0 +1,153 @@
+"""The memory of networks, whole and row by row, and what it costs: ``make bench-memory``.
+
+Instructions and stack are those of one inference on an emulated Cortex-M4, built with gcc -O3; outputs are compared
+with the reference. Networks of more than MOST multiply-adds are placed and not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from onnx import ModelProto
+
+import qcgen
+from qcgen.artifact import Artifact
+from qcgen.cli.table import number, table
+from qcgen.emulate import measure
+from qcgen.reference import evaluate_all
+from qcgen.verify.boundary import from_boundary, to_boundary
+from tests.bench.compiling import mobilenet_v2
+from tests.bench.whole import DIGITS, MLPERF
+
+CORE = "cortex-m4"
+MOST = 15_000_000
+DOCUMENT = Path(__file__).parents[2] / "docs" / "memory.md"
+HEAD = (
+    "network",
+    "--arena",
+    "arena",
+    "RAM in all",
+    "multiply-adds",
+    "instructions",
+    "more",
+    "flash",
+    "stack",
+    "wrong",
+)
+MOBILENETS = {"MobileNetV2-0.5 128x128": (0.5, 128), "MobileNetV2-0.35 96x96": (0.35, 96)}
+MOBILENETS |= {"MobileNetV2-0.35 144x144": (0.35, 144), "MobileNetV2-1.0 224x224": (1.0, 224)}
+CURVE = "visual wake words"  # of which budgets between the ends are shown
+PUBLISHED = """\
+Published figures for scale, on other machines and counted in other ways: for MobileNetV2-0.35 at 144x144 msf-CNN's
+optimizer gives 83,065 B at 1.9 % more multiply-adds, 15,340 B at 38 % and 7,887 B at 68 %; TinyEngine needs 308 kB. Rows
+alone take no multiply-add more."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One network in one arena; what was counted is None where it was not run."""
+
+    title: str
+    arena: int | str | None
+    artifact: Artifact
+    instructions: int | None = None
+    flash: int | None = None
+    stack: int | None = None
+    wrong: int | None = None
+
+
+def models() -> dict[str, Callable[[], Path | ModelProto]]:
+    """The networks that are there, and those with random weights."""
+    known = MLPERF if all(each.path.is_file() for each in MLPERF) else DIGITS
+    found: dict[str, Callable[[], Path | ModelProto]] = {each.title: lambda path=each.path: path for each in known}
+    return found | {title: lambda of=of: mobilenet_v2(*of) for title, of in MOBILENETS.items()}
+
+
+def rows(title: str, model: Path | ModelProto, *, runs: bool) -> Iterator[Row]:
+    """The network as it is, in the least arena, and in some between."""
+    options = {"name": "net", "target": CORE, "layout": "nhwc", "io": "quantized"}
+    whole, least = (qcgen.compile(model, arena=arena, **options) for arena in (None, "least"))
+    yield counted(Row(title, None, whole), runs=runs)
+    if title == CURVE:
+        span = whole.plan.arena_bytes - least.plan.arena_bytes
+        for part in (3, 2, 1):
+            budget = least.plan.arena_bytes + span * part // 4
+            yield counted(Row(title, budget, qcgen.compile(model, arena=budget, **options)), runs=runs)
+    yield counted(Row(title, "least", least), runs=runs)
+
+
+def counted(row: Row, *, runs: bool) -> Row:
+    """The row with what one inference takes."""
+    artifact = row.artifact
+    if not runs or artifact.report.macs > MOST:
+        return row
+    rng = np.random.default_rng(1)
+    feeds = {
+        x.name: rng.integers(x.dtype.low, x.dtype.high + 1, x.shape).astype(x.dtype.numpy)
+        for x in artifact.program.inputs
+    }
+    found = measure(artifact, to_boundary(artifact.plan, feeds), flags=("-O3",), compiler="gcc")
+    values = evaluate_all(artifact.program, feeds)
+    outputs = from_boundary(artifact.plan, found.outcome.outputs)
+    wrong = sum(int((y != values[name]).sum()) for name, y in outputs.items())
+    return Row(row.title, row.arena, artifact, found.instructions, found.flash_bytes, found.outcome.stack_bytes, wrong)
+
+
+def cells(row: Row, first: Row) -> tuple[str, ...]:
+    """A line of the table; ``first`` is the same network as it is."""
+    report = row.artifact.report
+    counts = ("", "", "", "", "")
+    if row.instructions is not None and first.instructions is not None:
+        more = f"{row.instructions / first.instructions - 1:+.1%}" if row is not first else ""
+        counts = (
+            number(row.instructions),
+            more,
+            number(row.flash or 0),
+            number(row.stack or 0),
+            number(row.wrong or 0),
+        )
+    arena = "" if row.arena is None else str(row.arena)
+    return (row.title, arena, number(report.arena_bytes), number(report.ram_bytes), number(report.macs), *counts)
+
+
+def document(lines: list[tuple[str, ...]]) -> str:
+    """docs/memory.md."""
+    parts = [
+        "# Memory",
+        "",
+        "`make bench-memory` writes this page: `--target cortex-m4 --layout nhwc --io quantized --optimize size`, built",
+        "with gcc -O3 and run on an emulated core where there are figures of instructions. RAM in all is arena, inputs",
+        "and outputs. Without `--arena` outputs lie over inputs; with it, layers run row by row. MobileNetV2 has random",
+        "weights.",
+        "",
+        "```text",
+        table(HEAD, lines, right=HEAD[2:]),
+        "```",
+        "",
+        PUBLISHED,
+        "",
+    ]
+    return "\n".join(parts)
+
+
+def main() -> None:
+    """Prints the table; writes it, too."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="write docs/memory.md")
+    parser.add_argument("--no-runs", action="store_true", help="place only")
+    arguments = parser.parse_args()
+    lines = []
+    for title, make in models().items():
+        found = list(rows(title, make(), runs=not arguments.no_runs))
+        lines += [cells(row, found[0]) for row in found]
+        print(table(HEAD, [cells(row, found[0]) for row in found], right=HEAD[2:]), flush=True)
+    if arguments.write:
+        DOCUMENT.write_text(document(lines))
+
+
+if __name__ == "__main__":
+    main()

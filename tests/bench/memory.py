@@ -43,8 +43,8 @@ MOBILENETS |= {"MobileNetV2-0.35 144x144": (0.35, 144), "MobileNetV2-1.0 224x224
 CURVE = "visual wake words"  # of which budgets between the ends are shown
 PUBLISHED = """\
 Published figures for scale, on other machines and counted in other ways: for MobileNetV2-0.35 at 144x144 msf-CNN's
-optimizer gives 83,065 B at 1.9 % more multiply-adds, 15,340 B at 38 % and 7,887 B at 68 %; TinyEngine needs 308 kB. Rows
-alone take no multiply-add more."""
+optimizer gives 83,065 B at 1.9 % more multiply-adds, 15,340 B at 38 % and 7,887 B at 68 %; TinyEngine needs 308 kB.
+Rows alone take no multiply-add more."""
 
 
 @dataclass(frozen=True)
@@ -119,10 +119,10 @@ def document(lines: list[tuple[str, ...]]) -> str:
     parts = [
         "# Memory",
         "",
-        "`make bench-memory` writes this page: `--target cortex-m4 --layout nhwc --io quantized --optimize size`, built",
-        "with gcc -O3 and run on an emulated core where there are figures of instructions. RAM in all is arena, inputs",
-        "and outputs. Without `--arena` outputs lie over inputs; with it, layers run row by row. MobileNetV2 has random",
-        "weights.",
+        "`make bench-memory` writes this page: `--target cortex-m4 --layout nhwc --io quantized --optimize size`,",
+        "built with gcc -O3 and run on an emulated core where there are figures of instructions. RAM in all is arena,",
+        "inputs and outputs. Without `--arena` outputs lie over inputs; with it, layers run row by row. MobileNetV2",
+        "has random weights.",
         "",
         "```text",
         table(HEAD, lines, right=HEAD[2:]),

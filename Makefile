@@ -54,11 +54,11 @@ bench: c-compiler .venv/runtime
 	@$(BIN)/python -m tests.bench.host
 	@$(BIN)/python -m tests.bench.compiling
 
-bench-bench-memory: c-compiler .venv/runtime
-	@$(BIN)/python -m tests.bench.memory --write
-
-networks: c-compiler .venv/runtime
+bench-networks: c-compiler .venv/runtime
 	@$(BIN)/python -m tests.bench.host_networks
+
+bench-memory: c-compiler .venv/runtime
+	@$(BIN)/python -m tests.bench.memory --write
 
 bench-cortex: c-compiler .venv/runtime
 	@$(BIN)/python -m tests.bench.cortex --write

@@ -15,6 +15,7 @@ import qcgen
 from qcgen import ModelRejected
 from qcgen.artifact import Artifact
 from qcgen.build import STRICT_FLAGS
+from qcgen.cli import main
 from qcgen.ir.plan import Stream
 
 DIGITS = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"
@@ -138,6 +139,13 @@ def test_an_arena_that_is_too_small_is_refused_with_the_least():
     least = artifact("residual", "portable", "least").plan.arena_bytes
     with pytest.raises(ModelRejected, match=f"the least that was reached is {least} bytes"):
         artifact("residual", "portable", 100)
+
+
+def test_verify_says_which_sums_it_does_not_measure(capsys):
+    assert main(["verify", str(DIGITS), "--arena", "least", "--cases", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "sums of 3 layers: 0 wrong" in out
+    assert "sums of 4 layers not measured: rows of them are computed at a time" in out
 
 
 def test_an_arena_that_is_large_enough_changes_nothing():

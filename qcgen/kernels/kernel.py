@@ -37,11 +37,6 @@ class Setting:
         """Those of the target."""
         return self.target.features
 
-    @property
-    def core(self) -> str:
-        """The target's name, by which figures are found; nothing else depends on it."""
-        return self.target.name
-
 
 @dataclass(frozen=True)
 class Constants:

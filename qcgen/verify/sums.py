@@ -71,9 +71,10 @@ class LayerSums:
 
 @dataclass(frozen=True)
 class Sums:
-    """The sums of all layers that have integer ones."""
+    """The sums of all layers that have integer ones; ``in_rows`` more layers run row by row and are not measured."""
 
     layers: tuple[LayerSums, ...]
+    in_rows: int = 0
 
     @property
     def wrong(self) -> WrongSum | None:
@@ -88,7 +89,9 @@ class Sums:
 def measure(codes: Nodes, words: Nodes, seed: int) -> Sums:
     """Measures every layer of a plan: its sums in ``words``, where output steps show them, its codes in ``codes``."""
     layers = layers_of(words.artifact, words.nodes)
-    return Sums(tuple(_measured(layer, codes, words, np.random.default_rng(seed)) for layer in layers))
+    measured = tuple(_measured(layer, codes, words, np.random.default_rng(seed)) for layer in layers)
+    streams = words.artifact.plan.streams
+    return Sums(measured, sum(call.certificate.word is not None for stream in streams for call in stream.calls))
 
 
 def _measured(layer: Layer, codes: Nodes, words: Nodes, generator: np.random.Generator) -> LayerSums:

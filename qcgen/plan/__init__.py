@@ -19,7 +19,7 @@ from qcgen.plan.storage import Stored, bytes_of, store
 from qcgen.plan.stream.build import stream_of
 from qcgen.plan.stream.choose import Chain
 from qcgen.plan.stream.fit import alone, fit
-from qcgen.plan.stream.stages import COPY, Stage, rows_of
+from qcgen.plan.stream.stages import COPY, Stage
 from qcgen.targets import TARGETS
 
 __all__ = ["plan"]
@@ -129,12 +129,7 @@ def _stream(
         for stage in chain.stages
         if stage.index != COPY
     }
-    heights = {
-        t.name: rows_of(t, order)
-        for step in steps[chain.first : chain.last + 1]
-        for t, order in ((step.op.y, step.y), *zip(inputs_of(step.op), step.xs, strict=True))
-    }
-    return stream_of(chain, f"{prefix}_{ROWS}_{number}", calls, stored.places, heights)
+    return stream_of(chain, f"{prefix}_{ROWS}_{number}", calls, stored.places)
 
 
 def _ports(program: Program, options: Options, node_symbols: Collection[str]) -> tuple[Port, ...]:

@@ -12,9 +12,7 @@ from qcgen.plan.stream.schedule import Action, dropped_by
 from qcgen.plan.stream.stages import Stage
 
 
-def stream_of(
-    chain: Chain, symbol: str, calls: Mapping[int, Call], places: Mapping[str, Place], heights: Mapping[str, int]
-) -> Stream:
+def stream_of(chain: Chain, symbol: str, calls: Mapping[int, Call], places: Mapping[str, Place]) -> Stream:
     """The stream of a chain. ``calls`` by the index of their steps; ``places`` of tensors and of rows that are kept."""
     kept = chain.schedule.kept
     tensors = [*kept]
@@ -28,8 +26,8 @@ def stream_of(
     )
     order = Table("order", f"{symbol}_order", "uint8_t" if entries.max() < 256 else "uint16_t", entries, meaning)
     rows = tuple(
-        KeptRows(tensor.rstrip("\n"), kept[tensor].rows, heights[tensor.rstrip("\n")], chain.kept_bytes[tensor])
-        for tensor in tensors
+        KeptRows(image.name, kept[tensor].rows, image.rows, chain.kept_bytes[tensor])
+        for tensor, image in ((tensor, chain.images[tensor]) for tensor in tensors)
     )
     return Stream(symbol, order, turns, above, below, rows)
 
@@ -52,14 +50,14 @@ def _turn(chain: Chain, number: int, stage: Stage, calls: Mapping[int, Call], pl
     starts = {action.start for action in chain.schedule.actions if action.stage == number}
     if len(starts) == 1:
         rows[0] = _at(chain, first.tensor, places, starts.pop())
-    row_bytes = chain.row_bytes[stage.y]
+    row_bytes = chain.images[stage.y].row_bytes
     return Turn(calls.get(stage.index), tuple(rows), tuple(_moves(chain, number, places)), row_bytes)
 
 
 def _moves(chain: Chain, number: int, places: Mapping[str, Place]) -> list[Move]:
     found = []
     for tensor, kept in dropped_by(chain.schedule, number):
-        place, row = places[tensor], chain.row_bytes[tensor]
+        place, row = places[tensor], chain.images[tensor].row_bytes
         assert isinstance(place, InArena), "rows that are kept lie in the arena"
         if kept.rows > kept.dropped:
             found.append(Move(place, kept.dropped * row, (kept.rows - kept.dropped) * row))
@@ -67,11 +65,11 @@ def _moves(chain: Chain, number: int, places: Mapping[str, Place]) -> list[Move]
 
 
 def _at(chain: Chain, tensor: str, places: Mapping[str, Place], row: Row) -> RowsAt:
-    return RowsAt(places[tensor], chain.row_bytes[tensor], row)
+    return RowsAt(places[tensor], chain.images[tensor].row_bytes, row)
 
 
 def _fill(chain: Chain, tensor: str, places: Mapping[str, Place], *, above: bool) -> Fill:
-    kept, row = chain.schedule.kept[tensor], chain.row_bytes[tensor]
+    kept, row = chain.schedule.kept[tensor], chain.images[tensor].row_bytes
     assert kept.padding is not None, "a tensor without padding is not read outside"
     at = RowsAt(places[tensor], row, 0 if above else "to")
-    return Fill(tensor.rstrip("\n"), at, kept.above * row if above else row, kept.padding)
+    return Fill(chain.images[tensor].name, at, kept.above * row if above else row, kept.padding)

@@ -11,12 +11,21 @@ from qcgen.kernels import Prepared
 from qcgen.plan.arrange import Arranged
 from qcgen.plan.memory import Buffer, alive_at
 from qcgen.plan.stream.schedule import Schedule, schedule
-from qcgen.plan.stream.stages import Stage, rows_of, stage_of, with_copied_source
+from qcgen.plan.stream.stages import Stage, copied_name, rows_of, stage_of, with_copied_source
 
 ROWS = (1, 2, 4)  # a call; more rows mean fewer calls and more memory
 CALL = 60  # instructions of a call of a stage: the entry of the schedule, arguments, the head of the kernel
 CHANNEL = 25  # of a depthwise kernel at each call, for each channel: its weights are loaded anew
 MOVED = 0.4  # for each byte of the rows that move to the front of their buffer
+
+
+@dataclass(frozen=True)
+class Image:
+    """A tensor that can be computed in rows: how many it has, and the bytes of one; ``name`` is that of the model."""
+
+    name: str
+    rows: int
+    row_bytes: int
 
 
 @dataclass(frozen=True)
@@ -28,12 +37,12 @@ class Chain:
     source: str
     stages: tuple[Stage, ...]
     schedule: Schedule
-    row_bytes: Mapping[str, int]
+    images: Mapping[str, Image]
 
     @property
     def kept_bytes(self) -> Mapping[str, int]:
         """Bytes of the rows that are kept of each tensor."""
-        return {tensor: kept.rows * self.row_bytes[tensor] for tensor, kept in self.schedule.kept.items()}
+        return {tensor: kept.rows * self.images[tensor].row_bytes for tensor, kept in self.schedule.kept.items()}
 
 
 class Chooser:
@@ -54,6 +63,12 @@ class Chooser:
         self._scratch = {
             rows: [_scratch_bytes(None if stage is None else prepare(stage)) for stage in stages]
             for rows, stages in self._stages.items()
+        }
+        self._images = {
+            name: image
+            for step, stage in zip(steps, self._stages[1], strict=True)
+            if stage is not None
+            for name, image in _images_of(step)
         }
         self._whole = [alive_at(index, buffers) for index in range(len(steps))]
         self._kept: dict[tuple[str, int, int, tuple[int, ...]], int] = {}
@@ -109,24 +124,12 @@ class Chooser:
 
     def _stages_of(self, first: int, end: int, source: str, rows: int) -> list[Stage]:
         stages = [stage for stage in self._stages[rows][first:end] if stage is not None]
-        return with_copied_source(stages, source, self._height(source))
-
-    def _tensor(self, name: str) -> tuple[int, int]:
-        """Rows of a tensor and the bytes of one."""
-        for step in self._steps:
-            for tensor, order in ((step.op.y, step.y), *zip(inputs_of(step.op), step.xs, strict=True)):
-                if tensor.name == name:
-                    rows = rows_of(tensor, order)
-                    return rows, tensor.size * tensor.dtype.bytes // rows
-        raise KeyError(name)
-
-    def _height(self, name: str) -> int:
-        return self._tensor(name)[0]
+        return with_copied_source(stages, source, self._images[source].rows)
 
     def _bytes(self, first: int, end: int, stages: Sequence[Stage], rows: int) -> int:
         """What is alive while a chain runs."""
         inner = {stage.y for stage in stages[:-1]}
-        kept = sum(self._rows_kept(name, stages) * self._tensor(name.rstrip("\n"))[1] for name in inner)
+        kept = sum(self._rows_kept(name, stages) * self._images[name].row_bytes for name in inner)
         beside = [
             buffer.bytes
             for buffer in self._buffers
@@ -141,11 +144,11 @@ class Chooser:
         key = name, part[0].index, part[-1].index, tuple(stage.rows for stage in part)
         if key not in self._kept:
             found = schedule(part, self._heights(part))
-            self._kept[key] = self._height(name.rstrip("\n")) if found is None else found.kept[name].rows
+            self._kept[key] = self._images[name].rows if found is None else found.kept[name].rows
         return self._kept[key]
 
     def _heights(self, stages: Sequence[Stage]) -> dict[str, int]:
-        return {stage.y: self._height(stage.y.rstrip("\n")) for stage in stages}
+        return {stage.y: self._images[stage.y].rows for stage in stages}
 
     def _extra(self, stages: Sequence[Stage]) -> float:
         """Instructions that a chain takes beyond those of its layers computed whole."""
@@ -153,9 +156,9 @@ class Chooser:
         for stage in stages:
             each = float(CALL)
             for window in stage.windows:
-                each += MOVED * max(0, window.rows - window.step) * self._tensor(window.tensor.rstrip("\n"))[1]
+                each += MOVED * max(0, window.rows - window.step) * self._images[window.tensor].row_bytes
             if stage.op is None:
-                each += MOVED * self._tensor(stage.y.rstrip("\n"))[1]
+                each += MOVED * self._images[stage.y].row_bytes
             elif isinstance(stage.op, Conv) and stage.op.geometry.group > 1:
                 each += CHANNEL * stage.op.geometry.out_channels
             extra += stage.calls * each
@@ -167,9 +170,8 @@ class Chooser:
         stages = self._stages_of(piece.first, piece.end, source, piece.rows)
         found = schedule(stages, self._heights(stages))
         assert found is not None, "its parts have schedules"
-        names = [stage.y for stage in stages]
-        row_bytes = {name: self._tensor(name.rstrip("\n"))[1] for name in (*names, source)}
-        return Chain(piece.first, piece.end - 1, source, tuple(stages), found, row_bytes)
+        images = {name: self._images[name] for name in (*(stage.y for stage in stages), source)}
+        return Chain(piece.first, piece.end - 1, source, tuple(stages), found, images)
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,15 @@ class _Piece:
     rows: int
     bytes: int
     extra: float
+
+
+def _images_of(step: Arranged) -> Iterator[tuple[str, Image]]:
+    """What a step reads and computes, and the copies of rows of what it reads."""
+    for tensor, order in ((step.op.y, step.y), *zip(inputs_of(step.op), step.xs, strict=True)):
+        rows = rows_of(tensor, order)
+        image = Image(tensor.name, rows, tensor.size * tensor.dtype.bytes // rows)
+        yield tensor.name, image
+        yield copied_name(tensor.name), image
 
 
 def _in_rows(step: Arranged, index: int, most: int) -> Stage | None:

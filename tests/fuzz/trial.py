@@ -112,6 +112,7 @@ def trial(number: int, content: bytes, options: Mapping[str, Any], log: Path) ->
         with warnings.catch_warnings(), _mapped(ADDRESSES):
             warnings.simplefilter("error")
             artifact = qcgen.compile(content, name=f"m{number}", **options)
+            _allow(6 * SECONDS)
             outcome = accepted(number, artifact)
     except qcgen.ModelRejected as rejection:
         outcome = _told(number, rejection)
@@ -141,7 +142,6 @@ def accepted(number: int, artifact: Artifact) -> Accepted:
     shown = Shown(plan.prefix, plan.ports, plan.options)
     feeds, expected, allowed = [], [], []
     if work_of(program) <= WORK and sum(map(len, artifact.files.values())) <= LONGEST:
-        _allow(6 * SECONDS)
         names = [tensor.name for tensor in program.outputs]
         for case in generated_cases(program, number, 2):
             values = evaluate_all(program, case.feeds)

@@ -128,9 +128,9 @@ class Interpreter:
             else:
                 self.turn(turn, turn.call, (start, to), done[number], calls[number])
             for move in turn.moves:
-                memory, offset = self.place(move.place)
-                begin = offset + move.dropped_bytes
-                memory[offset : offset + move.kept_bytes] = memory[begin : begin + move.kept_bytes].copy()
+                memory, front = self.place(move.front)
+                _, kept = self.place(move.kept)
+                memory[front : front + move.bytes] = memory[kept : kept + move.bytes].copy()
             done[number] += 1
 
     def turn(self, turn: Turn, call: Call, entry: tuple[int, int], done: int, calls: int) -> None:

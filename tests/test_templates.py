@@ -38,6 +38,7 @@ ARITHMETIC = (
 )
 FILTERS = {
     # C from values
+    "arguments",
     "comment",
     "extent",
     "int32",
@@ -46,10 +47,12 @@ FILTERS = {
     "place",
     "real",
     "rows",
+    "rows_at",
     # text and order
     "format",
     "indent",
     "join",
+    "last",
     "length",
     "map",
     "reverse",

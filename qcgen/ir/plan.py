@@ -187,11 +187,11 @@ class RowsAt:
 
 @dataclass(frozen=True)
 class Move:
-    """The rows behind the first ``dropped_bytes`` of a buffer, ``kept_bytes`` of them, move to its front."""
+    """The rows ``kept`` behind those that no reader needs any more, ``bytes`` in all, move to a buffer's ``front``."""
 
-    place: InArena
-    dropped_bytes: int
-    kept_bytes: int
+    front: InArena
+    kept: InArena
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -247,6 +247,11 @@ class Stream:
     def calls(self) -> tuple[Call, ...]:
         """The layers, in the order of the network."""
         return tuple(turn.call for turn in self.turns if turn.call is not None)
+
+    @property
+    def numbered_below(self) -> tuple[tuple[int, Fill], ...]:
+        """Rows below images, each with its number in ``order``."""
+        return tuple(enumerate(self.below, len(self.turns)))
 
 
 Step = Call | View | Stream

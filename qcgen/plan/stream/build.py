@@ -60,7 +60,8 @@ def _moves(chain: Chain, number: int, places: Mapping[str, Place]) -> list[Move]
         place, row = places[tensor], chain.images[tensor].row_bytes
         assert isinstance(place, InArena), "rows that are kept lie in the arena"
         if kept.rows > kept.dropped:
-            found.append(Move(place, kept.dropped * row, (kept.rows - kept.dropped) * row))
+            behind = InArena(place.offset + kept.dropped * row)
+            found.append(Move(place, behind, (kept.rows - kept.dropped) * row))
     return found
 
 

@@ -42,6 +42,7 @@ VECTOR = scale(np.zeros(2**10))
 
 CONSTANTS = {
     "ConstantOfShape": constant(("ConstantOfShape", ["s"], ["c"], {}), s=ints(2**20, 2**10)),
+    "a shape beyond int64": constant(("ConstantOfShape", ["s"], ["c"], {}), s=ints(2**40, 2**40)),
     "Expand": constant(("Expand", ["a", "s"], ["c"], {}), a=scale(1), s=ints(2**15, 2**15)),
     "Pad": constant(("Pad", ["a", "p"], ["c"], {}), a=scale([1]), p=ints(2**29, 2**29)),
     "Concat": doubled(30),

@@ -110,6 +110,8 @@ SIGNALLED = """
 import os, signal, sys
 from pathlib import Path
 from qcgen.cli import main
+# A test run in the background of a shell ignores SIGINT, and so do its children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 number, when, *argv = sys.argv[1:]
 write, replace = Path.write_bytes, os.replace
 def signalled_write(path, content):

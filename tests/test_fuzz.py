@@ -35,6 +35,17 @@ def test_the_model_of_an_operator_is_accepted(name):
     assert qcgen.compile(operator_models()[name]).files
 
 
+def test_mutants_are_compiled_with_arenas_of_every_kind():
+    arenas = [mutant_of(1, number)[1]["arena"] for number in range(100)]
+    assert {type(arena) for arena in arenas} == {type(None), str, int}
+
+
+@pytest.mark.parametrize("name", [name for name, _ in seeds().in_rows])
+def test_the_least_arena_lets_this_model_run_row_by_row(name):
+    content = dict(seeds().own)[name]
+    assert qcgen.compile(content, layout="nhwc", arena="least").plan.streams
+
+
 def test_a_mutant_is_the_same_for_the_same_seed_and_number():
     assert mutant_of(3, 14) == mutant_of(3, 14)
     assert mutant_of(3, 14) != mutant_of(3, 15) != mutant_of(4, 15)

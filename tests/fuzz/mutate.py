@@ -35,11 +35,12 @@ TEXTS = (
 
 def mutant(seeds: Seeds, rng: random.Random) -> tuple[bytes, dict[str, Any]]:
     """A changed model and options to compile it with; the same for the same state of ``rng``."""
-    content = rng.choice(seeds.own)[1]
+    options = options_of(rng)
+    is_in_rows = options["arena"] is not None and rng.random() < 0.5
+    content = rng.choice(seeds.in_rows if is_in_rows else seeds.own)[1]
     other = rng.random()
     if seeds.beside and other < 0.1:
         content = seeds.beside[int(other * 10 * len(seeds.beside))][1]
-    options = options_of(rng)
     if rng.random() < 0.06:
         return changed_bytes(content, rng), options
     model = ModelProto()
@@ -55,9 +56,12 @@ def mutant(seeds: Seeds, rng: random.Random) -> tuple[bytes, dict[str, Any]]:
 
 def options_of(rng: random.Random) -> dict[str, Any]:
     """Options of qcgen.compile, mostly the plain ones."""
+    arena = rng.choice((None, None, None, "least", "least", int(2 ** rng.uniform(4, 14))))
+    layouts = ("model", "nhwc", "nchw") if arena is None else ("model", "nhwc", "nhwc", "nchw")
     return {
+        "arena": arena,
         "target": rng.choice(("portable", rng.choice(tuple(TARGETS)))),
-        "layout": rng.choice(("model", "nhwc", "nchw")),
+        "layout": rng.choice(layouts),
         "optimize": rng.choice(("size", "size", "speed")),
         "io": rng.choice(("model", "model", "model", "quantized")),
         "simplify": rng.random() < 0.9,

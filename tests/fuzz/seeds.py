@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from bench.compiling import Network
 from cases import SPELLINGS
 from gallery import ENTRIES
 from onnx import ModelProto
@@ -21,10 +22,12 @@ LARGEST = 40_000  # bytes of a seed from a file: more would only be slow
 class Seeds(NamedTuple):
     """(name, serialized model) each: those of this repository, and those that lie beside it on some machines.
 
-    Most mutants are made of the first, so that they are the same everywhere.
+    Most mutants are made of the first, so that they are the same everywhere. ``in_rows`` are those of them that run row
+    by row in the least arena with layout nhwc.
     """
 
     own: tuple[tuple[str, bytes], ...]
+    in_rows: tuple[tuple[str, bytes], ...]
     beside: tuple[tuple[str, bytes], ...]
 
 
@@ -36,8 +39,9 @@ def seeds() -> Seeds:
     models |= {f"spelling {case.name}": case.build() for case in SPELLINGS}
     models |= {f"chain {name}": build() for name, build in CHAINS.items()}
     built = tuple((name, model.SerializeToString(deterministic=True)) for name, model in models.items())
-    digits = _files(ROOT / "tests/data/digits", "digits_q*.onnx")
-    return Seeds((*built, *digits), _files(ROOT.parent / "shared/models", "*.onnx"))
+    own = (*built, *_files(ROOT / "tests/data/digits", "digits_q*.onnx"))
+    in_rows = tuple(seed for seed in own if seed[0].startswith(IN_ROWS))
+    return Seeds(own, in_rows, _files(ROOT.parent / "shared/models", "*.onnx"))
 
 
 def _files(folder: Path, pattern: str) -> tuple[tuple[str, bytes], ...]:
@@ -87,4 +91,45 @@ def _shape_of_reshape() -> ModelProto:
     return chain.model((1, 2, 4, 4))
 
 
-CHAINS = {"residual": _residual, "dense": _dense, "movements": _movements, "shape": _shape_of_reshape}
+def _blocks() -> ModelProto:
+    """Sums over two convolutions and over a shortcut with stride 2, from 18 rows to 9."""
+    network = Network((1, 2, 18, 4))
+    x = network.conv("x", 4, 3)
+    x = network.sum(x, network.conv(network.conv(x, 4, 3), 4, 3))
+    x = network.sum(network.conv(x, 6, 1, 2), network.conv(network.conv(x, 6, 3, 2), 6, 3))
+    return network.model(network.mean(x))
+
+
+def _separable() -> ModelProto:
+    """Depthwise and pointwise convolutions and a table; rows of the last convolution are the output."""
+    network = Network((1, 2, 20, 7))
+    x = network.conv(network.depthwise(network.conv("x", 4, 3, 2), 5), 6)
+    x = network.sigmoid(network.conv(network.depthwise(x, 3, 2), 5))
+    return network.model(network.conv(x, 7))
+
+
+def _pooled() -> ModelProto:
+    """Convolutions in QDQ form, with a largest of windows and a product of two branches between them."""
+    chain, codes = Chain(), np.arange(-54, 54).reshape(6, 2, 3, 3).astype(np.int8)
+    pads = {"pads": [1, 1, 1, 1]}
+    x = chain.through("x", A)
+    w = chain.weights("w", codes, (0.01, np.int8(0)))
+    x = chain.through(chain.node("Relu", [chain.node("Conv", [x, w], **pads)]), B)
+    x = chain.through(chain.node("MaxPool", [x], kernel_shape=[3, 3], **pads), B)
+    v = chain.weights("v", codes.reshape(3, 6, 3, 2), (0.02, np.int8(0)))
+    x = chain.through(chain.node("Conv", [x, v], pads=[1, 0, 1, 1], strides=[2, 1]), C)
+    gate = chain.through(chain.node("Sigmoid", [x]), A)
+    chain.through(chain.node("Mul", [x, gate]), C, "y")
+    return chain.model((1, 2, 14, 4))
+
+
+CHAINS = {
+    "residual": _residual,
+    "dense": _dense,
+    "movements": _movements,
+    "shape": _shape_of_reshape,
+    "blocks": _blocks,
+    "separable": _separable,
+    "pooled": _pooled,
+}
+IN_ROWS = ("chain blocks", "chain separable", "chain pooled", "gallery network_in_rows", "gallery network_q", "digits")

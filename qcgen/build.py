@@ -78,9 +78,8 @@ class LoadedModel:
         """Loads a library built from ``plan``'s files."""
         self._plan = plan
         self._ffi = FFI()
-        parameters = [f"const {port.tensor.dtype.c} *{port.symbol}" for port in plan.inputs]
-        parameters += [f"{port.tensor.dtype.c} *{port.symbol}" for port in plan.outputs]
-        self._ffi.cdef(f"void {plan.prefix}_run({', '.join(parameters)}, void *arena);")
+        parameters = ["void *"] * (len(plan.arguments) + 1)  # those that are no part of the arena, and the arena
+        self._ffi.cdef(f"void {plan.prefix}_run({', '.join(parameters)});")
         self._library = self._ffi.dlopen(str(library))
         self._function = getattr(self._library, f"{plan.prefix}_run")
 
@@ -97,12 +96,23 @@ class LoadedModel:
         inputs = [
             self._input(port.tensor.name, port.tensor.dtype.numpy, port.shape, feeds) for port in self._plan.inputs
         ]
-        arena = np.zeros(self._plan.arena_bytes + self._plan.arena_align, np.uint8)
-        skip = -arena.ctypes.data % self._plan.arena_align
-        arrays = [*inputs, *outputs.values(), arena[skip:]]
-        types = [f"{port.tensor.dtype.c} *" for port in (*self._plan.inputs, *self._plan.outputs)] + ["void *"]
-        self._function(*(self._ffi.cast(c, a.ctypes.data) for c, a in zip(types, arrays, strict=True)))
+        self._call(inputs, list(outputs.values()))
         return [outputs[name] for name in (output_names if output_names is not None else outputs)]
+
+    def _call(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        """Calls the C function; copies into the arena and out of it what lies there."""
+        arena = np.zeros(self._plan.arena_bytes + self._plan.arena_align, np.uint8)
+        arena = arena[-arena.ctypes.data % self._plan.arena_align :]
+        ports = [*zip(self._plan.inputs, inputs, strict=True), *zip(self._plan.outputs, outputs, strict=True)]
+        parts = [(arena[port.offset :][: port.bytes], port, array) for port, array in ports if port.offset is not None]
+        for part, port, array in parts:
+            if port.direction == "input":
+                part[:] = np.frombuffer(array.tobytes(), np.uint8)
+        arrays = [*(array for port, array in ports if port.offset is None), arena]
+        self._function(*(self._ffi.cast("void *", array.ctypes.data) for array in arrays))
+        for part, port, array in parts:
+            if port.direction == "output":
+                array[...] = part.view(array.dtype).reshape(array.shape)
 
     @staticmethod
     def _input(name: str, dtype: np.dtype[np.generic], shape: tuple[int, ...], feeds: Mapping[str, Array]) -> Array:

@@ -47,17 +47,25 @@ def compile(
     node: str | None = None,
     dims: Mapping[str, int] | None = None,
     arena: int | Literal["least"] | None = None,
+    io_memory: str = "caller",
 ) -> Artifact:
     """Compiles a model, given as a path, bytes or ModelProto, to C; the options are those of ``qcgen compile``.
 
     ``io`` is "model" or "quantized" (without the conversions from and to float at the rims); ``simplify=False`` keeps
     what is proved to be without effect, for comparison. ``arena`` is the number of bytes that the arena may have at
-    most, or "least".
+    most, or "least". ``io_memory`` is "caller" or "arena": inputs and outputs lie in the arena, too.
     Raises ModelRejected with every problem found if the model cannot be compiled, ValueError for an option that does
     not exist.
     """
     options = Options(
-        target=target, layout=layout, numerics=numerics, optimize=optimize, io=io, simplify=simplify, arena=arena
+        target=target,
+        layout=layout,
+        numerics=numerics,
+        optimize=optimize,
+        io=io,
+        simplify=simplify,
+        arena=arena,
+        io_memory=io_memory,
     )
     _require_known(options, name)
     graph = read(model, dims)
@@ -92,6 +100,7 @@ def _require_known(options: Options, name: str | None) -> None:
         "numerics": (options.numerics, tuple(NUMERICS)),
         "optimize": (options.optimize, ("size", "speed")),
         "io": (options.io, ("model", "quantized")),
+        "io_memory": (options.io_memory, ("caller", "arena")),
     }
     for option, (value, values) in known.items():
         if value not in values:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from qcgen.ir.plan import Argument, Call, InArena, Plan, RowsAt, Stream, Turn, View
+from qcgen.ir.plan import Argument, Call, InArena, Plan, Port, RowsAt, Stream, Turn, View
 from qcgen.ir.program import Concat, Conv, MaxPool, Operator, Tensor, inputs_of
 
 NOTHING, PADDING = -1, -2
@@ -29,10 +29,13 @@ class Interpreter:
     def run(self) -> None:
         """Carries the plan out; fails at the first byte that is read and holds something else."""
         self.memory[""] = np.full(self.plan.arena_bytes, NOTHING)
+        for port in self.plan.ports:
+            if port.offset is None:
+                self.memory[port.symbol] = np.full(port.tensor.size * port.tensor.dtype.bytes, NOTHING)
         for port in self.plan.inputs:
-            self.memory[port.symbol] = self.whole(port.tensor)
-        for port in self.plan.outputs:
-            self.memory[port.symbol] = np.full(port.tensor.size * port.tensor.dtype.bytes, NOTHING)
+            self.at(port)[:] = self.whole(port.tensor)
+        for port in self.plan.inputs:
+            self.expect(self.at(port), self.whole(port.tensor), f"input {port.symbol}")
         for step in self.plan.steps:
             match step:
                 case View():
@@ -42,7 +45,13 @@ class Interpreter:
                 case Stream():
                     self.stream(step)
         for port in self.plan.outputs:
-            self.expect(self.memory[port.symbol], self.whole(port.tensor), f"output {port.symbol}")
+            self.expect(self.at(port), self.whole(port.tensor), f"output {port.symbol}")
+
+    def at(self, port: Port) -> np.ndarray:
+        """The bytes of an input or output, in the arena or in memory of its own."""
+        if port.offset is None:
+            return self.memory[port.symbol]
+        return self.memory[""][port.offset : port.offset + port.tensor.size * port.tensor.dtype.bytes]
 
     def view(self, step: View) -> None:
         """The parts of a Concat that were computed in place are now the whole."""

@@ -255,10 +255,10 @@ def test_version_and_help_succeed(outcome):
 
 
 def test_the_commands_that_compile_have_the_same_options(outcome):
-    shared = "-o --name --target --layout --numerics --optimize --node --dim --io --no-simplify --json".split()
+    shared = "-o --name --target --layout --numerics --optimize --node --dim --io --arena --io-memory --no-simplify"
     for command in ("compile", "inspect", "verify"):
         text = outcome(command, "--help")[1]
-        assert [option for option in shared if option not in text] == []
+        assert [option for option in [*shared.split(), "--json"] if option not in text] == []
 
 
 def test_the_values_offered_are_those_that_exist():
@@ -274,7 +274,15 @@ def test_the_defaults_are_those_of_the_python_interface(model):
 
 @pytest.mark.parametrize(
     "option",
-    [{"target": "z80"}, {"layout": "chw"}, {"numerics": "exact"}, {"optimize": "0"}, {"io": "int8"}, {"name": "a-b"}],
+    [
+        {"target": "z80"},
+        {"layout": "chw"},
+        {"numerics": "exact"},
+        {"optimize": "0"},
+        {"io": "int8"},
+        {"io_memory": "heap"},
+        {"name": "a-b"},
+    ],
 )
 def test_the_python_interface_refuses_values_that_do_not_exist(model, option):
     with pytest.raises(ValueError, match=next(iter(option))):

@@ -2,14 +2,12 @@
 
 import ctypes
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 from batch import call, require
-from bench.compiling import Network
 from interpreter import Interpreter
-from onnx import ModelProto
+from row_networks import DIGITS, NETWORKS
 
 import qcgen
 from qcgen import ModelRejected
@@ -18,29 +16,7 @@ from qcgen.build import STRICT_FLAGS
 from qcgen.cli import main
 from qcgen.ir.plan import Stream
 
-DIGITS = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"
 TARGETS = ("portable", "cortex-m0", "cortex-m4", "cortex-m55")
-
-
-def residual() -> ModelProto:
-    """Residuals over two convolutions and over a shortcut with stride 2, from 46 rows to 23."""
-    n = Network((1, 3, 46, 10))
-    x = n.conv("x", 8, 3)
-    x = n.sum(x, n.conv(n.conv(x, 8, 3), 8, 3))
-    x = n.sum(n.conv(x, 12, 1, 2), n.conv(n.conv(x, 12, 3, 2), 12, 3))
-    return n.model(n.mean(x))
-
-
-def separable() -> ModelProto:
-    """Depthwise and pointwise layers, a kernel of five rows, a table; rows of the last convolution are the output."""
-    n = Network((1, 3, 48, 8))
-    x = n.conv("x", 8, 3, 2)
-    x = n.conv(n.depthwise(x, 5), 16)
-    x = n.sigmoid(n.conv(n.depthwise(x, 3, 2), 12))
-    return n.model(n.conv(x, 20))
-
-
-NETWORKS = {"residual": residual, "separable": separable, "digits": lambda: DIGITS}
 
 
 @cache

@@ -18,6 +18,7 @@ LAYOUTS = ("model", "nhwc", "nchw")
 NUMERICS = ("onnxruntime", "orion-fp16x16", "orion-fp8x23")
 OPTIMIZE = ("size", "speed")
 IO = ("model", "quantized")
+IO_MEMORY = ("caller", "arena")
 COMPILERS = ("gcc", "clang")
 
 
@@ -71,6 +72,13 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         help="fit the arena into so many bytes with as few extra instructions as possible: layers are computed row by"
         " row; least: as few bytes as can be (default: whole tensors)",
     )
+    add(
+        "--io-memory",
+        choices=IO_MEMORY,
+        default=IO_MEMORY[0],
+        help="arena: inputs and outputs lie in the arena, and may be overwritten by what is computed; the header tells"
+        " where (default: %(default)s: the C function gets pointers)",
+    )
     add("--no-simplify", dest="simplify", action="store_false", help="keep what is proved to be without effect")
     add("--json", action="store_true", help="print a machine-readable report instead of text")
 
@@ -87,6 +95,7 @@ def compile_options(args: argparse.Namespace) -> Options:
         io=args.io,
         simplify=args.simplify,
         arena=args.arena,
+        io_memory=args.io_memory,
     )
 
 

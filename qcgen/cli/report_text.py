@@ -84,7 +84,9 @@ def memory(report: Report) -> list[str]:
     """What a network needs of RAM in all, and which tensors are never there as a whole; nothing for single nodes."""
     if len(report.nodes) < 2:
         return []
-    parts = f"arena {size(report.arena_bytes)}, inputs {size(report.input_bytes)}, outputs {size(report.output_bytes)}"
+    ports = f"inputs {size(report.input_bytes)}, outputs {size(report.output_bytes)}"
+    in_arena = report.options["io_memory"] == "arena"
+    parts = f"arena {size(report.arena_bytes)}" + (f" with {ports} in it" if in_arena else f", {ports}")
     lines = [f"RAM: {size(report.ram_bytes)} in all: {parts}; the stack comes on top"]
     rows = [f"{printable(kept.tensor)} {kept.rows} of {kept.of} ({size(kept.bytes)})" for kept in report.rows]
     return lines + ([f"row by row, rows that are kept: {', '.join(rows)}"] if rows else [])

@@ -12,7 +12,7 @@ from qcgen.build import STRICT_FLAGS
 from qcgen.emulate.tools import machine_of, require_tools, run, succeed
 from qcgen.errors import ToolMissing
 from qcgen.ir.plan import Plan
-from qcgen.render import templates
+from qcgen.render import accessors, templates
 from qcgen.targets import TARGETS, Machine, Target
 
 ELF = "image.elf"
@@ -78,22 +78,48 @@ def _memory_symbols(machine: Machine) -> list[str]:
 
 def models_header(plans: Sequence[Plan]) -> str:
     """The text that the driver includes: the type of a model, the table of all, the most tensors that one has."""
-    lines = [f'#include "{plan.prefix}.h"' for plan in plans]
+    lines = ["#include <string.h>", *(f'#include "{plan.prefix}.h"' for plan in plans)]
     lines += ["struct port { uint32_t bytes, align; int is_output; };"]
-    lines += ["struct model {", "    const char *name;", "    void (*call)(void *const *tensors, void *arena);"]
+    lines += ["typedef void function(void *const *tensors, void *arena);"]
+    lines += ["struct model {", "    const char *name;", "    function *put, *call, *get;"]
     lines += ["    const struct port *port;", "    uint32_t ports, arena_bytes, arena_align;", "};"]
     for index, plan in enumerate(plans):
-        tensors = [f"tensors[{port}]" for port in range(len(plan.ports))]
-        call = f"{plan.prefix}_run({', '.join([*tensors, 'arena'])});"
-        lines.append(f"static void call_{index}(void *const *tensors, void *arena) {{ {call} }}")
+        for name, statements in (
+            ("put", _copies(plan, "input")),
+            ("call", [_call(plan)]),
+            ("get", _copies(plan, "output")),
+        ):
+            body = " ".join(["(void)tensors;", "(void)arena;", *statements])
+            lines.append(f"static void {name}_{index}(void *const *tensors, void *arena) {{ {body} }}")
         lines.append(f"static const struct port ports_{index}[] = {{ {', '.join(_ports(plan))} }};")
     lines.append("static const struct model MODELS[] = {")
     for index, plan in enumerate(plans):
         macro = plan.prefix.upper()
         sizes = f"{len(plan.ports)}, {macro}_ARENA_BYTES, {macro}_ARENA_ALIGN"
-        lines.append(f'    {{ "{plan.prefix}", call_{index}, ports_{index}, {sizes} }},')
+        functions = f"put_{index}, call_{index}, get_{index}"
+        lines.append(f'    {{ "{plan.prefix}", {functions}, ports_{index}, {sizes} }},')
     most = max(len(plan.ports) for plan in plans)
     return "\n".join([*lines, "};", f"enum {{ MAX_PORTS = {most} }};", ""])
+
+
+def _call(plan: Plan) -> str:
+    """The call of the C function on tensors that do not lie in the arena."""
+    ports = (*plan.inputs, *plan.outputs)
+    tensors = [f"tensors[{index}]" for index, port in enumerate(ports) if port.offset is None]
+    return f"{plan.prefix}_run({', '.join([*tensors, 'arena'])});"
+
+
+def _copies(plan: Plan, direction: str) -> list[str]:
+    """Copies of inputs into the arena, or of outputs out of it, where they lie there."""
+    numbers = {port.symbol: index for index, port in enumerate((*plan.inputs, *plan.outputs))}
+    copies = []
+    for accessor in accessors(plan):
+        port = accessor.port
+        tensor, place = f"tensors[{numbers[port.symbol]}]", f"{accessor.symbol}(arena)"
+        if port.direction == direction:
+            pointers = (place, tensor) if direction == "input" else (tensor, place)
+            copies.append(f"memcpy({', '.join(pointers)}, {port.bytes});")
+    return copies
 
 
 def _ports(plan: Plan) -> list[str]:

@@ -22,6 +22,7 @@ class Options:
     io: str = "model"
     simplify: bool = True
     arena: int | Literal["least"] | None = None
+    io_memory: str = "caller"
 
 
 @dataclass(frozen=True)
@@ -44,13 +45,22 @@ Place = Argument | InArena
 
 @dataclass(frozen=True)
 class Port:
-    """A tensor at the boundary of the C function; ``shape`` is in the order in which the caller holds it in memory."""
+    """A tensor at the boundary of the C function; ``shape`` is in the order in which the caller holds it in memory.
+
+    ``offset``: where in the arena it begins, None if it lies in memory of the caller's.
+    """
 
     tensor: Tensor
     symbol: str
     shape: tuple[int, ...]
     layout: str
     direction: Literal["input", "output"]
+    offset: int | None = None
+
+    @property
+    def bytes(self) -> int:
+        """The size in memory."""
+        return self.tensor.size * self.tensor.dtype.bytes
 
 
 @dataclass(frozen=True)
@@ -307,3 +317,8 @@ class Plan:
     def outputs(self) -> tuple[Port, ...]:
         """The outputs in the model's order."""
         return tuple(port for port in self.ports if port.direction == "output")
+
+    @property
+    def arguments(self) -> tuple[Port, ...]:
+        """The inputs, then the outputs, that the caller passes: those that do not lie in the arena."""
+        return tuple(port for port in (*self.inputs, *self.outputs) if port.offset is None)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from qcgen.ir.plan import Call, InArena, Options, Overlap, Place, Plan, Port, Step, Stream, Table, View
+from qcgen.ir.plan import Argument, Call, InArena, Options, Overlap, Place, Plan, Port, Step, Stream, Table, View
 from qcgen.ir.program import Operator, Program, inputs_of
 from qcgen.ir.types import Layout
 from qcgen.kernels import KERNELS, Prepared, Setting
 from qcgen.plan.arrange import Arranged, arrange
 from qcgen.plan.layout import boundary_layout, boundary_shape, layout_text
-from qcgen.plan.names import ROWS, node_names, parameter_names
+from qcgen.plan.names import ACCESSORS, ROWS, node_names, parameter_names
 from qcgen.plan.orders import layout_of
 from qcgen.plan.select import Selection, select
 from qcgen.plan.sizes import require_sizes
-from qcgen.plan.storage import Stored, bytes_of, store
+from qcgen.plan.storage import Boundary, Stored, bytes_of, store
 from qcgen.plan.stream.build import stream_of
 from qcgen.plan.stream.choose import Chain
 from qcgen.plan.stream.fit import alone, fit
@@ -29,16 +29,19 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
     """What the C will do. ``model`` is the file's name for comments, ``node`` the one that --node chose."""
     require_sizes(program.operators)
     steps = arrange(program, options.layout)
-    symbols = [f"{prefix}_{name}" for name in node_names(((step.op.name, step.op.op_type) for step in steps), prefix)]
+    public = ACCESSORS if options.io_memory == "arena" else ()
+    names = node_names(((step.op.name, step.op.op_type) for step in steps), prefix, public)
+    symbols = [f"{prefix}_{name}" for name in names]
     ports = _ports(program, options, symbols)
     works = [_work(step, program, options) for step in steps]
     prepared = [None if work is None else work.prepared for work in works]
     rows = _RowWorks(steps, program, options)
     chains: tuple[Chain, ...] = ()
+    boundary = Boundary(ports, is_in_arena=options.io_memory == "arena")
     if options.arena is None:
-        stored = store(steps, prepared, ports)
+        stored = store(steps, prepared, boundary)
     else:
-        chains, stored = fit(steps, prepared, ports, options.arena, rows.prepare)
+        chains, stored = fit(steps, prepared, boundary, options.arena, rows.prepare)
     planned: list[Step] = []
     for index, (step, work) in enumerate(zip(steps, works, strict=True)):
         chain = next((chain for chain in chains if chain.first <= index <= chain.last), None)
@@ -56,7 +59,7 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
         program.sha256,
         node,
         options,
-        ports,
+        tuple(_placed(port, stored) for port in ports),
         tuple(planned),
         placement.bytes,
         placement.lower_bound,
@@ -141,6 +144,15 @@ def _ports(program: Program, options: Options, node_symbols: Collection[str]) ->
         shape, text = boundary_shape(tensor, layout), layout_text(layout)
         ports.append(Port(tensor, symbol, shape, text, "input" if index < len(program.inputs) else "output"))
     return tuple(ports)
+
+
+def _placed(port: Port, stored: Stored) -> Port:
+    """The port with its place in the arena, if it lies there."""
+    match stored.places[port.tensor.name]:
+        case InArena(offset):
+            return replace(port, offset=offset)
+        case Argument():
+            return port
 
 
 def _setting(step: Arranged, program: Program, options: Options) -> Setting:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 MAX_LENGTH = 40  # of one part, so that whole symbols stay within the 63 characters that C99 promises to tell apart
 
@@ -218,15 +218,29 @@ ROWS = "rows"
 """What follows the prefix in symbols of chains that run row by row, before the chain's number."""
 
 
-def node_names(nodes: Iterable[tuple[str, str]], prefix: str) -> tuple[str, ...]:
+ACCESSORS = ("input", "output")
+"""What follows the prefix in functions that tell where inputs and outputs lie in the arena."""
+
+
+def accessor_names(symbols: Sequence[str], kind: str) -> tuple[str, ...]:
+    """The functions, less the prefix, that tell where the inputs or the outputs of these symbols lie.
+
+    >>> accessor_names(["x"], "input"), accessor_names(["a", "b"], "output")
+    (('input',), ('output_a', 'output_b'))
+    """
+    return (kind,) if len(symbols) == 1 else tuple(f"{kind}_{symbol}" for symbol in symbols)
+
+
+def node_names(nodes: Iterable[tuple[str, str]], prefix: str, public: Collection[str] = ()) -> tuple[str, ...]:
     """Parts of symbols for nodes, given as (name, operator), that follow ``prefix`` and an underscore.
 
     A node's tables and functions extend its own symbol by an underscore and a word, so no name may begin like another
     one that is extended: such a name gets the node's number in front. So does one that would make a reserved word of
-    the symbol, or one in capitals, which are the file's own macros: NET_H.
+    the symbol, or one in capitals, which are the file's own macros: NET_H. ``public`` are names of functions beside
+    NAME_run that the caller knows.
     """
     names: list[str] = []
-    taken = {*SUPPORT_NAMES, ROWS}
+    taken = {*SUPPORT_NAMES, ROWS, *public}
     begun = {part for name in taken for part in _beginnings(name)}
     for index, (node, operator) in enumerate(nodes):
         name = identifier(node, operator.lower())

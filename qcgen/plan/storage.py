@@ -41,23 +41,46 @@ class Stored:
     done: frozenset[int]
 
 
+BEFORE = -1
+"""The step before the first one, in which the caller writes inputs in the arena."""
+
+
 def bytes_of(tensor: Tensor) -> int:
     """The size of a tensor in memory."""
     return tensor.size * tensor.dtype.bytes
 
 
+@dataclass(frozen=True)
+class Boundary:
+    """The inputs and outputs of the network, and whether they lie in the arena or are the caller's memory."""
+
+    ports: Sequence[Port]
+    is_in_arena: bool
+
+    @property
+    def of_caller(self) -> Sequence[Port]:
+        """Those in memory of the caller's."""
+        return () if self.is_in_arena else self.ports
+
+    @property
+    def inputs_in_arena(self) -> dict[str, Tensor]:
+        """Inputs that lie in the arena, by name: they are there before the first step."""
+        return {p.tensor.name: p.tensor for p in self.ports if self.is_in_arena and p.direction == "input"}
+
+
 def store(
     steps: Sequence[Arranged],
     prepared: Sequence[Prepared | None],
-    ports: Sequence[Port],
+    boundary: Boundary,
     chains: Sequence[InRows] = (),
 ) -> Stored:
     """A place for every tensor that ``steps`` compute and for the scratch buffers of their kernels."""
-    uses = _last_uses(steps, ports, chains)
-    homes = _homes(steps, prepared, ports, uses)
+    ports = boundary.of_caller
+    uses = _last_uses(steps, boundary, chains)
+    homes = _homes(steps, prepared, boundary, uses)
     _require_inside(steps, homes, ports)
     owners = _owners(homes, ports)
-    buffers = _buffers(steps, prepared, homes, uses, owners, chains)
+    buffers = _buffers(steps, prepared, homes, uses, owners, boundary, chains)
     placement = place(buffers)
     places: dict[str, Place] = {port.tensor.name: Argument(port.symbol) for port in ports}
     rows = {name for chain in chains for name in chain.bytes}
@@ -80,13 +103,11 @@ def _scratch_places(
     return tuple(InArena(placement.offsets[_scratch_name(first, last, number)]) for number in range(count))
 
 
-def whole_buffers(
-    steps: Sequence[Arranged], prepared: Sequence[Prepared | None], ports: Sequence[Port]
-) -> list[Buffer]:
+def whole_buffers(steps: Sequence[Arranged], prepared: Sequence[Prepared | None], boundary: Boundary) -> list[Buffer]:
     """The buffers of steps that are all computed whole."""
-    uses = _last_uses(steps, ports, ())
-    homes = _homes(steps, prepared, ports, uses)
-    return _buffers(steps, prepared, homes, uses, _owners(homes, ports), ())
+    uses = _last_uses(steps, boundary, ())
+    homes = _homes(steps, prepared, boundary, uses)
+    return _buffers(steps, prepared, homes, uses, _owners(homes, boundary.of_caller), boundary, ())
 
 
 def _buffers(
@@ -95,11 +116,12 @@ def _buffers(
     homes: Mapping[str, Home],
     uses: Mapping[str, int],
     owners: Mapping[str, str],
+    boundary: Boundary,
     chains: Sequence[InRows],
 ) -> list[Buffer]:
     """What lies in the arena: tensors, the rows that chains keep of theirs, scratch memory."""
-    tensors = {step.op.y.name: step.op.y for step in steps}
-    computed = [each for each in _tensor_buffers(steps, homes, uses, tensors) if each.name not in owners]
+    inputs = boundary.inputs_in_arena
+    computed = [each for each in _tensor_buffers(steps, homes, uses, inputs) if each.name not in owners]
     whole = _with_overlaps(computed, steps, prepared, homes)
     for chain in chains:
         whole = [_while_rows_run(buffer, chain) for buffer in whole if buffer.name not in chain.bytes]
@@ -135,24 +157,26 @@ def _require_inside(steps: Sequence[Arranged], homes: Mapping[str, Home], ports:
             raise AssertionError(f"{homes[name].root!r} does not fit into the output {name!r}")
 
 
-def _last_uses(steps: Sequence[Arranged], ports: Sequence[Port], chains: Sequence[InRows]) -> dict[str, int]:
-    """The last step that reads or writes each tensor; outputs are read after all of them."""
+def _last_uses(steps: Sequence[Arranged], boundary: Boundary, chains: Sequence[InRows]) -> dict[str, int]:
+    """The last step that reads or writes each tensor; outputs, and all that the caller lends, are used after them."""
     ends = {index: chain.last for chain in chains for index in range(chain.first, chain.last + 1)}
-    uses: dict[str, int] = {}
+    inputs = boundary.inputs_in_arena
+    uses = dict.fromkeys(inputs, BEFORE)
     for index, step in enumerate(steps):
         uses[step.op.y.name] = index
         uses |= {x.name: ends.get(index, index) for x in inputs_of(step.op)}
-    return uses | {port.tensor.name: len(steps) for port in ports}
+    return uses | {port.tensor.name: len(steps) for port in boundary.ports if port.tensor.name not in inputs}
 
 
 def _homes(
-    steps: Sequence[Arranged], prepared: Sequence[Prepared | None], ports: Sequence[Port], uses: Mapping[str, int]
+    steps: Sequence[Arranged], prepared: Sequence[Prepared | None], boundary: Boundary, uses: Mapping[str, int]
 ) -> dict[str, Home]:
-    """The home of every computed tensor."""
-    lent = _lent_to_outputs(steps, ports)
-    homes = _parts_of_concats(steps, ports, lent)
-    sizes = {step.op.y.name: bytes_of(step.op.y) for step in steps}
-    at_boundary = {port.tensor.name for port in ports}
+    """The home of every computed tensor, and of inputs in the arena."""
+    lent = _lent_to_outputs(steps, boundary.of_caller)
+    homes = _parts_of_concats(steps, boundary.ports, lent)
+    homes |= {name: Home(name, 0) for name in boundary.inputs_in_arena}
+    sizes = {name: bytes_of(x) for name, x in _tensors(steps, boundary.inputs_in_arena).items()}
+    at_boundary = {port.tensor.name for port in boundary.of_caller}
     # The last use of any tensor that lives in a root's memory; the caller's is never ours.
     last = dict.fromkeys(at_boundary, len(steps))
     for name, home in homes.items():
@@ -249,16 +273,22 @@ def _owners(homes: Mapping[str, Home], ports: Iterable[Port]) -> dict[str, str]:
     return owners
 
 
+def _tensors(steps: Sequence[Arranged], inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What the network computes, and inputs in the arena."""
+    return {**inputs, **{step.op.y.name: step.op.y for step in steps}}
+
+
 def _tensor_buffers(
-    steps: Sequence[Arranged], homes: Mapping[str, Home], uses: Mapping[str, int], tensors: Mapping[str, Tensor]
+    steps: Sequence[Arranged], homes: Mapping[str, Home], uses: Mapping[str, int], inputs: Mapping[str, Tensor]
 ) -> list[Buffer]:
     """One buffer per root, alive from the first tensor that is written in it to the last use of any."""
-    buffers: dict[str, Buffer] = {}
+    tensors = _tensors(steps, inputs)
+    buffers = {name: Buffer(name, bytes_of(x), x.dtype.bytes, BEFORE, uses[name]) for name, x in inputs.items()}
     for index, step in enumerate(steps):
         name = step.op.y.name
         home = homes[name]
         if home.root not in tensors:
-            continue  # an input's memory
+            continue  # the memory of an input of the caller's
         root = tensors[home.root]
         grown = buffers.get(home.root, Buffer(home.root, bytes_of(root), root.dtype.bytes, index, index))
         align = max(grown.align, tensors[name].dtype.bytes)

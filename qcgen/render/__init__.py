@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -11,7 +12,7 @@ import jinja2
 
 from qcgen.arithmetic import meant_text
 from qcgen.ir.plan import Argument, Call, InArena, Plan, Port, Step, Stream, View
-from qcgen.plan.names import SUPPORT_NAMES
+from qcgen.plan.names import SUPPORT_NAMES, accessor_names
 from qcgen.render.filters import (
     arguments,
     comment,
@@ -51,6 +52,8 @@ def render(plan: Plan) -> dict[str, str]:
         "PREFIX": plan.prefix.upper(),
         "version": __version__,
         "header_id": _ID,
+        "parameters": parameters(plan),
+        "accessors": accessors(plan),
         "options": options_text(plan),
         "meant": meant_text(plan.options.numerics),
         "bodies": bodies,
@@ -81,7 +84,30 @@ def render(plan: Plan) -> dict[str, str]:
 def _unread(plan: Plan) -> list[str]:
     """The inputs on which no output depends."""
     read = {place.symbol for call in plan.calls for place in call.arguments if isinstance(place, Argument)}
-    return [port.symbol for port in plan.inputs if port.symbol not in read]
+    return [port.symbol for port in plan.inputs if port.offset is None and port.symbol not in read]
+
+
+def parameters(plan: Plan) -> str:
+    """Those of NAME_run: inputs, then outputs, in the model's order, unless they lie in the arena; then the arena."""
+    ports = [f"{'const ' if p.direction == 'input' else ''}{p.tensor.dtype.c} *{p.symbol}" for p in plan.arguments]
+    return ", ".join([*ports, "void *arena"])
+
+
+@dataclass(frozen=True)
+class Accessor:
+    """The function ``symbol`` of the header tells where ``port`` lies in the arena."""
+
+    symbol: str
+    port: Port
+
+
+def accessors(plan: Plan) -> list[Accessor]:
+    """One for each input and output that lies in the arena."""
+    found = []
+    for kind, ports in (("input", plan.inputs), ("output", plan.outputs)):
+        names = accessor_names([port.symbol for port in ports], kind)
+        found += [Accessor(f"{plan.prefix}_{name}", port) for name, port in zip(names, ports, strict=True)]
+    return [accessor for accessor in found if accessor.port.offset is not None]
 
 
 def options_text(plan: Plan) -> str:
@@ -91,6 +117,8 @@ def options_text(plan: Plan) -> str:
     text += f" --numerics {options.numerics}"
     if options.arena is not None:
         text += f" --arena {options.arena}"
+    if options.io_memory != "caller":
+        text += f" --io-memory {options.io_memory}"
     if options.io != "model":
         text += f" --io {options.io}"
     if not options.simplify:

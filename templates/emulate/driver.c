@@ -126,7 +126,9 @@ static void run(const struct call *call, intptr_t inputs, intptr_t outputs)
     }
     arena = lend(model->name, model->arena_bytes, model->arena_align, call->is_shifted);
     fill(arena, model->arena_bytes, call->garbage);
+    model->put(tensors, arena);
     stack = measured(model, tensors, model->arena_bytes ? arena : 0);
+    model->get(tensors, arena);
     check_guards(model->name, arena, model->arena_bytes);
     for (uint32_t i = 0; i < model->ports; i++) {
         const struct port *port = &model->port[i];

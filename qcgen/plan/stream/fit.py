@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Literal
 
 from qcgen.errors import ModelRejected, Problem
-from qcgen.ir.plan import Port
 from qcgen.kernels import Prepared
 from qcgen.plan.arrange import Arranged
-from qcgen.plan.storage import InRows, Stored, store, whole_buffers
+from qcgen.plan.storage import Boundary, InRows, Stored, store, whole_buffers
 from qcgen.plan.stream.choose import Chain, Chooser
 from qcgen.plan.stream.stages import COPY, Stage
 
@@ -20,7 +19,7 @@ TRIES = 12  # limits that are tried when the places of tensors take more than wh
 def fit(
     steps: Sequence[Arranged],
     prepared: Sequence[Prepared | None],
-    ports: Sequence[Port],
+    boundary: Boundary,
     arena: int | Literal["least"],
     prepare: Callable[[Stage], Prepared],
 ) -> tuple[tuple[Chain, ...], Stored]:
@@ -28,11 +27,13 @@ def fit(
 
     Raises ModelRejected if no choice fits ``arena``, with the least that was reached.
     """
-    whole = store(steps, prepared, ports)
+    whole = store(steps, prepared, boundary)
     if arena != "least" and whole.placement.bytes <= arena:
         return (), whole
-    buffers = whole_buffers(steps, prepared, ports)
-    chooser = Chooser(steps, buffers, frozenset(p.tensor.name for p in ports if p.direction == "output"), prepare)
+    buffers = whole_buffers(steps, prepared, boundary)
+    chooser = Chooser(
+        steps, buffers, frozenset(p.tensor.name for p in boundary.ports if p.direction == "output"), prepare
+    )
     least = chooser.least()
     best: tuple[tuple[Chain, ...], Stored] = ((), whole)
     limit = least if arena == "least" else max(arena, least)
@@ -40,21 +41,21 @@ def fit(
         chains = chooser.choose(limit)
         if chains is None:
             break
-        stored = _stored(steps, prepared, ports, chains, prepare)
+        stored = _stored(steps, prepared, boundary, chains, prepare)
         if stored.placement.bytes < best[1].placement.bytes:
             best = chains, stored
         if arena == "least" or stored.placement.bytes <= arena or limit == least:
             break
         limit = max(least, limit - (stored.placement.bytes - arena))
     if arena != "least" and best[1].placement.bytes > arena:
-        raise _too_small(arena, fit(steps, prepared, ports, "least", prepare)[1])
+        raise _too_small(arena, fit(steps, prepared, boundary, "least", prepare)[1])
     return best
 
 
 def _stored(
     steps: Sequence[Arranged],
     prepared: Sequence[Prepared | None],
-    ports: Sequence[Port],
+    boundary: Boundary,
     chains: Sequence[Chain],
     prepare: Callable[[Stage], Prepared],
 ) -> Stored:
@@ -64,7 +65,7 @@ def _stored(
             if stage.index != COPY:
                 in_rows[stage.index] = prepare(stage)
     rows = [InRows(chain.first, chain.last, chain.kept_bytes) for chain in chains]
-    return store(steps, in_rows, ports, rows)
+    return store(steps, in_rows, boundary, rows)
 
 
 def alone(prepared: Prepared) -> Prepared:

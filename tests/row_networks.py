@@ -1,0 +1,68 @@
+"""Small networks whose layers can run row by row, and networks of several inputs and outputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.compiling import Network
+from onnx import ModelProto, TensorProto, helper
+
+DIGITS = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"
+
+
+def residual() -> ModelProto:
+    """Residuals over two convolutions and over a shortcut with stride 2, from 46 rows to 23."""
+    n = Network((1, 3, 46, 10))
+    x = n.conv("x", 8, 3)
+    x = n.sum(x, n.conv(n.conv(x, 8, 3), 8, 3))
+    x = n.sum(n.conv(x, 12, 1, 2), n.conv(n.conv(x, 12, 3, 2), 12, 3))
+    return n.model(n.mean(x))
+
+
+def separable() -> ModelProto:
+    """Depthwise and pointwise layers, a kernel of five rows, a table; rows of the last convolution are the output."""
+    n = Network((1, 3, 48, 8))
+    x = n.conv("x", 8, 3, 2)
+    x = n.conv(n.depthwise(x, 5), 16)
+    x = n.sigmoid(n.conv(n.depthwise(x, 3, 2), 12))
+    return n.model(n.conv(x, 20))
+
+
+def two_inputs() -> ModelProto:
+    """A sum of an input and of a convolution of the other one, which is an output, too."""
+    n = Network((1, 4, 12, 6))
+    y = n.conv("x", 4, 3)
+    total = n.sum(y, y)
+    model = n.model(n.conv(total, 6, 3))
+    [node] = [node for node in model.graph.node if node.name == total]
+    node.input[3] = "b"
+    model.graph.input.append(helper.make_tensor_value_info("b", TensorProto.INT8, (1, 4, 12, 6)))
+    model.graph.output.append(helper.make_tensor_value_info(y, TensorProto.INT8, (1, 4, 12, 6)))
+    return model
+
+
+def unread_input() -> ModelProto:
+    """An input on which nothing depends."""
+    model = separable()
+    model.graph.input.append(helper.make_tensor_value_info("unread", TensorProto.INT8, (1, 40)))
+    return model
+
+
+def with_a_view() -> ModelProto:
+    """An output that is another view of a tensor, which is read on."""
+    n = Network((1, 3, 12, 6))
+    y = n.conv("x", 4, 3)
+    model = n.model(n.conv(y, 4, 3))
+    model.graph.node.append(helper.make_node("Flatten", [y], ["flat"], name="flat"))
+    model.graph.output.append(helper.make_tensor_value_info("flat", TensorProto.INT8, (1, 4 * 12 * 6)))
+    return model
+
+
+NETWORKS = {
+    "residual": residual,
+    "separable": separable,
+    "digits": lambda: DIGITS,
+    "two_inputs": two_inputs,
+    "unread_input": unread_input,
+    "with_a_view": with_a_view,
+}

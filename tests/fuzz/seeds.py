@@ -132,4 +132,12 @@ CHAINS = {
     "separable": _separable,
     "pooled": _pooled,
 }
-IN_ROWS = ("chain blocks", "chain separable", "chain pooled", "gallery network_in_rows", "gallery network_q", "digits")
+IN_ROWS = (
+    "chain blocks",
+    "chain separable",
+    "chain pooled",
+    "gallery network_in_rows",
+    "gallery network_qop",
+    "digits",
+)
+"""What the names of models begin with that run row by row in the least arena."""

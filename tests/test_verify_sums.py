@@ -100,7 +100,42 @@ def test_every_layer_of_a_network_is_measured_in_the_range_of_its_input(tmp_path
     assert sums.wrong is None
 
 
+def in_rows(**changes):
+    """A network that runs row by row; in its text, ``changes`` of the layer called ``branch``."""
+    artifact = GALLERY["network_in_rows"].compile()
+    text = artifact.files["network_in_rows.c"]
+    for old, new in changes.values():
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    return replace(artifact, files=artifact.files | {"network_in_rows.c": text})
+
+
+def test_layers_that_run_row_by_row_are_measured_in_the_function_that_computes_some_rows(tmp_path):
+    sums = measured(in_rows(), tmp_path)
+    assert [layer.node for layer in sums.layers] == ["stem", "branch", "y"]
+    assert sums.wrong is None
+    # One row of 8 pixels: of columns, the taps of the windows that lie within the image; all three rows.
+    assert [layer.coefficients for layer in sums.layers] == [
+        channels * inputs * 3 * columns for channels, inputs, columns in ((3, 2, 22), (3, 3, 22), (4, 3, 11))
+    ]
+    assert sums.total("coefficients") == sums.total("of")
+
+
+def test_calls_for_some_rows_are_tried_beside_rows_of_padding(tmp_path):
+    artifact = in_rows()
+    layers = layers_of(artifact, nodes_of(artifact, tmp_path).nodes)
+    assert [layer.padded for layer in layers] == [((1, 0), (0, 1)), ((1, 0), (0, 1)), ((1, 0),)]
+
+
 # --- wrong kernels
+
+
+def test_a_wrong_coefficient_in_a_call_for_some_rows_is_found(tmp_path):
+    start = "int32_t acc0 = network_in_rows_branch_start[m]"
+    weight = f"{start} + taps0[5]"
+    wrong = measured(in_rows(sum=(start, weight)), tmp_path).wrong
+    assert wrong is not None
+    assert (wrong.node, wrong.what[:7]) == ("branch", "the sum")
 
 
 MUTANTS = {

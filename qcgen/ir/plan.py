@@ -219,9 +219,11 @@ class Turn:
     """What an entry of a schedule can say: a ``call`` computes its next rows, or a row is copied; then rows ``moves``.
 
     ``rows``: the C function's arguments that lie in rows, inputs and output; of a copy, from where and to where.
+    ``part``: the operator of one call, whose tensors have the rows that it reads and writes.
     """
 
     call: Call | None
+    part: Operator | None
     rows: tuple[RowsAt, ...]
     moves: tuple[Move, ...]
     row_bytes: int

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from qcgen.ir.plan import Argument, Call, InArena, Plan
+from qcgen.ir.plan import Argument, Call, InArena, Place, Plan
 from qcgen.ir.program import Tensor
 from qcgen.render import environment
 from qcgen.render.filters import place
@@ -31,12 +32,22 @@ TESTS = ("near", "closeness")
 """The kinds that test whether a sum is near a tie, where the C takes another path."""
 
 
+@dataclass(frozen=True)
+class Lone:
+    """A call by itself: ``xs`` are the tensors that it reads, ``y`` the one that it writes."""
+
+    call: Call
+    xs: Sequence[Tensor]
+    y: Tensor
+    arguments: Sequence[Place]
+
+
 def with_nodes(
-    plan: Plan, source: str, inputs: Sequence[Sequence[Tensor]], name: str, *, shows_words: bool
+    plan: Plan, source: str, nodes: Sequence[Lone], name: str, *, shows_words: bool
 ) -> tuple[str, frozenset[str]]:
     """``source``, rendered from ``plan``, made callable node by node; and the nodes whose output step tests for ties.
 
-    ``inputs`` are the tensors that each call reads. Lines are added, none is changed: at the end a function
+    Lines are added, none is changed: at the end a function
     ``name``_run, see verify/nodes.c.jinja, and, with ``shows_words``, behind each output function one that takes its
     place from there on. The nodes are given by their symbols.
     """
@@ -47,9 +58,8 @@ def with_nodes(
         source, tested = _showing(plan, source, shown)
         head += f"static int32_t {shown['byte']} = -1, {shown['near']};\n"
     template = environment().get_template("verify/nodes.c.jinja")
-    each = enumerate(zip(plan.whole_calls, inputs, strict=True))
-    nodes = [_node(call, xs, f"{name}_call_{index}") for index, (call, xs) in each]
-    text = template.render(name=name, nodes=nodes, shows_words=shows_words, shown=shown)
+    shown_nodes = [_node(node, f"{name}_call_{index}") for index, node in enumerate(nodes)]
+    text = template.render(name=name, nodes=shown_nodes, shows_words=shows_words, shown=shown)
     return head + source + text, tested
 
 
@@ -87,11 +97,11 @@ def _showing(plan: Plan, source: str, shown: Mapping[str, str]) -> tuple[str, fr
     return changed, frozenset(tested)
 
 
-def _node(call: Call, xs: Sequence[Tensor], function: str) -> dict[str, object]:
+def _node(node: Lone, function: str) -> dict[str, object]:
     """What the template needs to know of a call: its inputs lie one after the other in `in`."""
     offset = 0
     copies, arguments = [], []
-    for x, where in zip(xs, call.arguments, strict=False):
+    for x, where in zip(node.xs, node.arguments, strict=False):
         size = x.size * x.dtype.bytes
         if isinstance(where, Argument):
             arguments.append(f"(const void *)(in + {offset})")
@@ -99,14 +109,14 @@ def _node(call: Call, xs: Sequence[Tensor], function: str) -> dict[str, object]:
             copies.append((place(where), offset, size))
             arguments.append(place(where))
         offset += size
-    y, *scratch = call.arguments[len(xs) :]
+    y, *scratch = node.arguments[len(node.xs) :]
     arguments += [place(y) if isinstance(y, InArena) else "(void *)out", *map(place, scratch)]
     return {
         "function": function,
-        "symbol": call.symbol,
+        "symbol": node.call.symbol,
         "copies": copies,
         "arguments": arguments,
         "y": place(y) if isinstance(y, InArena) else "",
         "x_bytes": offset,
-        "y_bytes": call.op.y.size * call.op.y.dtype.bytes,
+        "y_bytes": node.y.size * node.y.dtype.bytes,
     }

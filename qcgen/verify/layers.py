@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -29,7 +29,8 @@ class Layer:
     """A convolution, a product of matrices or a mean of images, as a convolution of whatever rank.
 
     ``weights`` (M, C/group, k...) float64 are those of the model less their zero points, ``bias`` (M,) int64. ``lo``
-    and ``hi``, in the input's shape, are the codes that each element can have in the network.
+    and ``hi``, in the input's shape, are the codes that each element can have in the network. Where it is a part of a
+    layer that computes some rows, ``padded`` are the numbers of rows above and below the image that its calls read.
     """
 
     node: Node
@@ -40,6 +41,7 @@ class Layer:
     bias: Array
     lo: Array
     hi: Array
+    padded: tuple[tuple[int, int], ...] = ()
 
     @property
     def word(self) -> SumWord:
@@ -156,14 +158,35 @@ def layers_of(artifact: Artifact, nodes: tuple[Node, ...]) -> Iterator[Layer]:
         if node.call.certificate.word is None:
             continue
         if isinstance(op, Conv):
-            lo, hi = bounds.of(op.x)
+            assert isinstance(node.call.op, Conv), "a part of a convolution is one"
+            lo, hi = (
+                _rows(ends, op.x.shape, end)
+                for ends, end in zip(bounds.of(node.call.op.x), (np.min, np.max), strict=True)
+            )
             weights = weight_differences(op).reshape(op.weights.shape).astype(np.float64)
-            yield Layer(node, op, op.geometry, op.x_zero_point, weights, op.bias.astype(np.int64), lo, hi)
+            padded = _padded(node.call.op.geometry, op.geometry)
+            yield Layer(node, op, op.geometry, op.x_zero_point, weights, op.bias.astype(np.int64), lo, hi, padded)
         elif isinstance(op, GlobalAveragePool):
             lo, hi = bounds.of(op.x)
             g = _geometry_of_mean(op)
             weights = np.ones((g.out_channels, 1, *g.kernel))
             yield Layer(node, op, g, op.x.zero_point or 0, weights, np.zeros(g.out_channels, np.int64), lo, hi)
+
+
+def _rows(ends: Array, shape: tuple[int, ...], end: Callable[..., Array]) -> Array:
+    """Ends of all elements as those of some rows, ``shape``: for each, the least or greatest of all rows."""
+    shorter = tuple(axis for axis, (size, part) in enumerate(zip(ends.shape, shape, strict=True)) if size != part)
+    return np.broadcast_to(end(ends, axis=shorter, keepdims=True), shape)
+
+
+def _padded(whole: ConvGeometry, part: ConvGeometry) -> tuple[tuple[int, int], ...]:
+    """How many rows above and below the image the calls of a part read, where they read any."""
+    if part == whole:
+        return ()
+    calls = whole.output[0] // part.output[0]
+    firsts = (call * part.output[0] * whole.strides[0] - whole.pads_begin[0] for call in range(calls))
+    outside = ((max(-first, 0), max(first + part.input[0] - whole.input[0], 0)) for first in firsts)
+    return tuple(dict.fromkeys(pair for pair in outside if any(pair)))
 
 
 def _geometry_of_mean(op: GlobalAveragePool) -> ConvGeometry:

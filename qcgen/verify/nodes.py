@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,14 @@ import numpy as np
 from qcgen.artifact import Artifact
 from qcgen.build import LoadedModel
 from qcgen.emulate import Image, Trial, emulate
-from qcgen.ir.plan import Call, Plan, Port
+from qcgen.ir.plan import Call, Place, Plan, Port, Row, RowsAt, Stream
 from qcgen.ir.program import Operator, Tensor, inputs_of, macs_of
 from qcgen.ir.types import Array, DType
 from qcgen.kernels.kernel import Order
 from qcgen.plan.arrange import Arranged, arrange
 from qcgen.reference import evaluate_all, evaluate_operator
 from qcgen.reference.tolerance import tolerances
-from qcgen.render.nodes import with_nodes
+from qcgen.render.nodes import Lone, with_nodes
 from qcgen.verify.running import Builder, built
 
 BATCH_BYTES = 2**16
@@ -43,18 +44,23 @@ class Shown:
 
 @dataclass(frozen=True)
 class Node:
-    """A call of the plan: ``index`` among them; ``xs`` are the inputs that are no constants, with their ``orders``."""
+    """A call of the plan: ``index`` among them; ``xs`` are the inputs that are no constants, with their ``orders``.
+
+    ``op`` is what one call of the C function computes: the operator as it was planned, or a few rows of it.
+    """
 
     index: int
     call: Call
+    op: Operator
     xs: tuple[Tensor, ...]
     orders: tuple[Order, ...]
     y_order: Order
+    arguments: tuple[Place, ...]
 
     @property
-    def op(self) -> Operator:
-        """The operator as it was planned."""
-        return self.call.op
+    def is_part(self) -> bool:
+        """Whether one call computes some of the rows only."""
+        return self.op is not self.call.op
 
     @property
     def x_bytes(self) -> int:
@@ -81,16 +87,18 @@ class Nodes:
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
-        """Every call of the plan that computes a whole tensor; layers that run row by row are not called alone."""
+        """Every call of the plan; of those in a stream, a call as the stream's order has it first."""
         steps = {step.op.y.name: step for step in self._arranged}
         constants = self.artifact.planned.constants
+        plan = self.artifact.plan
+        whole = [(call, call.op, call.arguments) for call in plan.whole_calls]
         found: list[Node] = []
-        for call in self.artifact.plan.whole_calls:
-            arranged = steps[call.op.y.name]
-            held = zip(inputs_of(call.op), arranged.xs, strict=True)
+        for call, op, arguments in chain(whole, *map(_in_rows, plan.streams)):
+            arranged = steps[op.y.name]
+            held = zip(inputs_of(op), arranged.xs, strict=True)
             given = [(x, order) for x, order in held if x.name not in constants]
             xs, orders = tuple(x for x, _ in given), tuple(order for _, order in given)
-            found.append(Node(len(found), call, xs, orders, arranged.y))
+            found.append(Node(len(found), call, op, xs, orders, arranged.y, arguments))
         return tuple(found)
 
     @cached_property
@@ -118,11 +126,14 @@ class Nodes:
         return [_unheld(tensor, node.y_order, y, dtype) for y, dtype in zip(outputs, dtypes, strict=True)]
 
     def evaluated(self, feeds: Mapping[str, Array]) -> Iterator[tuple[Node, list[Array], Array, Array]]:
-        """Each node with the reference's inputs and output for inputs of the model, and what the output may be off."""
+        """Each node of whole tensors with the reference's inputs and output for inputs of the model.
+
+        And what the output may be off.
+        """
         artifact = self.artifact
         allowed = tolerances(artifact.planned, evaluate_all(artifact.planned, feeds))
         values = {**artifact.planned.constants, **feeds}
-        nodes = {node.op.y.name: node for node in self.nodes}
+        nodes = {node.op.y.name: node for node in self.nodes if not node.is_part}
         for arranged in self._arranged:
             xs = [values[x.name] for x in inputs_of(arranged.op)]
             y = _viewed(arranged, xs[0]) if arranged.is_view else evaluate_operator(arranged.op, *xs)
@@ -175,8 +186,8 @@ class Nodes:
     def _text(self) -> tuple[str, frozenset[str]]:
         plan = self.artifact.plan
         source = self.artifact.files[f"{plan.prefix}.c"]
-        inputs = [node.xs for node in self.nodes]
-        return with_nodes(plan, source, inputs, self._name, shows_words=self.shows_words)
+        lone = [Lone(node.call, node.xs, node.op.y, node.arguments) for node in self.nodes]
+        return with_nodes(plan, source, lone, self._name, shows_words=self.shows_words)
 
     @cached_property
     def _plan(self) -> Plan:
@@ -200,6 +211,23 @@ class Nodes:
         }
         self.folder.mkdir()
         return built(replace(self.artifact, plan=self._plan, files=files), self.builder, self.folder)
+
+
+def _in_rows(stream: Stream) -> Iterator[tuple[Call, Operator, tuple[Place, ...]]]:
+    """The calls of a stream, each with the operator and the arguments of its first turn."""
+    for number, turn in enumerate(stream.turns):
+        if turn.call is None or turn.part is None:
+            continue
+        _, start, to = next(entry for entry in stream.order.values if entry[0] == number)
+        rows: dict[Row, int] = {"start": int(start), "to": int(to)}
+        scratch = turn.call.arguments[len(turn.rows) :]
+        yield turn.call, turn.part, (*(_place(at, rows) for at in turn.rows), *scratch)
+
+
+def _place(at: RowsAt, rows: Mapping[Row, int]) -> Place:
+    """Where a row lies in a turn that names these ``rows``."""
+    row = at.row if isinstance(at.row, int) else rows[at.row]
+    return replace(at.place, offset=at.place.offset + row * at.row_bytes)
 
 
 def _port(name: str, dtype: DType, size: int, direction: str) -> Port:

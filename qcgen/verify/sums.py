@@ -71,10 +71,9 @@ class LayerSums:
 
 @dataclass(frozen=True)
 class Sums:
-    """The sums of all layers that have integer ones; ``in_rows`` more layers run row by row and are not measured."""
+    """The sums of all layers that have integer ones; of those that run row by row, the sums of one call."""
 
     layers: tuple[LayerSums, ...]
-    in_rows: int = 0
 
     @property
     def wrong(self) -> WrongSum | None:
@@ -89,9 +88,7 @@ class Sums:
 def measure(codes: Nodes, words: Nodes, seed: int) -> Sums:
     """Measures every layer of a plan: its sums in ``words``, where output steps show them, its codes in ``codes``."""
     layers = layers_of(words.artifact, words.nodes)
-    measured = tuple(_measured(layer, codes, words, np.random.default_rng(seed)) for layer in layers)
-    streams = words.artifact.plan.streams
-    return Sums(measured, sum(call.certificate.word is not None for stream in streams for call in stream.calls))
+    return Sums(tuple(_measured(layer, codes, words, np.random.default_rng(seed)) for layer in layers))
 
 
 def _measured(layer: Layer, codes: Nodes, words: Nodes, generator: np.random.Generator) -> LayerSums:
@@ -162,6 +159,10 @@ def _whole_inputs(layer: Layer, generator: np.random.Generator) -> Iterator[tupl
     shape = (RANDOM, *layer.op.x.shape)
     yield "the sum at random codes", generator.integers(layer.lo, layer.hi + 1, shape).astype(dtype)
     yield "the sum at random ends", np.where(generator.integers(0, 2, shape) == 1, layer.hi, layer.lo).astype(dtype)
+    for above, below in layer.padded:
+        image = layer.image(generator.integers(layer.lo, layer.hi + 1, shape).astype(dtype))
+        image[:, :, :above] = image[:, :, layer.geometry.input[0] - below :] = layer.zero_point
+        yield "the sum beside rows of padding", layer.from_image(image)
 
 
 def _ends(layer: Layer) -> Iterator[tuple[str, Array]]:

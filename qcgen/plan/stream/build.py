@@ -51,7 +51,7 @@ def _turn(chain: Chain, number: int, stage: Stage, calls: Mapping[int, Call], pl
     if len(starts) == 1:
         rows[0] = _at(chain, first.tensor, places, starts.pop())
     row_bytes = chain.images[stage.y].row_bytes
-    return Turn(calls.get(stage.index), tuple(rows), tuple(_moves(chain, number, places)), row_bytes)
+    return Turn(calls.get(stage.index), stage.op, tuple(rows), tuple(_moves(chain, number, places)), row_bytes)
 
 
 def _moves(chain: Chain, number: int, places: Mapping[str, Place]) -> list[Move]:

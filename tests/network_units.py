@@ -12,6 +12,7 @@ from cffi import FFI
 
 from qcgen.artifact import Artifact
 from qcgen.build import STRICT_FLAGS
+from qcgen.ir.context import names_of
 from qcgen.ir.plan import Argument, Call, InArena, Options, Plan, Port, Table
 from qcgen.ir.program import Operator, Program, Quantize, QuantizedBinary, Softmax, Tensor, inputs_of
 from qcgen.ir.types import Array, Layout
@@ -93,7 +94,7 @@ def render(unit: Unit) -> Built:
     roles = {table.role: table.symbol for table in tables}
     body = environment().get_template(kernel.template)
     text = "".join(declare.render(t=table) for table in tables)
-    text += body.render(prepared.context, prefix=PREFIX, symbol=symbol, tables=roles, op=unit.op)
+    text += body.render(names_of(prepared.context), prefix=PREFIX, symbol=symbol, tables=roles, op=unit.op)
     given = [x for x in inputs_of(unit.op) if x.name not in unit.constants]
     arguments = [f"inputs[{i}]" for i in range(len(given))] + ["y"]
     arguments += [f"scratch[{i}]" for i in range(len(prepared.scratch))]
@@ -106,9 +107,9 @@ def render(unit: Unit) -> Built:
 def source(built: Sequence[Built]) -> str:
     """One C file of all units."""
     parts = ["#include <stdint.h>\n"]
-    if any(b.prepared.context.get("uses_math") for b in built):
+    if any("math.h" in b.prepared.headers for b in built):
         parts.append("#include <math.h>\n")
-    if any(b.prepared.context.get("uses_string") for b in built):
+    if any("string.h" in b.prepared.headers for b in built):
         parts.append("#include <string.h>\n")
     wanted = {name for b in built for name in b.prepared.support}
     for name in SUPPORT_NAMES:
@@ -176,6 +177,7 @@ def artifact(unit: Unit) -> Artifact:
         tuple(Table(c.role, f"{symbol}_{c.role}", c.c_type, c.values, c.meaning) for c in prepared.constants),
         prepared.context,
         prepared.support,
+        prepared.headers,
         (*places, *(InArena(placement.offsets[buffer.name]) for buffer in buffers)),
         sum(buffer.bytes for buffer in buffers),
         prepared.certificate,

@@ -7,6 +7,7 @@ from batch import Image, Unit, assert_right, assert_sanitized, build, require, u
 from cases import CASES, S8, Case, quantized
 from cases_arm_dsp import DEPTHWISE, DEPTHWISE_PLANES, DIRECT, EXTREMES, PLANES, SHAPES
 
+from qcgen.ir.context import names_of
 from qcgen.ir.plan import Call
 from qcgen.kernels import ARM_DSP
 from qcgen.kernels.arm_dsp.depthwise import PLANES_BYTES
@@ -92,7 +93,7 @@ def test_some_case_has_blocks_of_each_width_in_each_form(form, width):
         segment.form == form and segment.width == width
         for case in DSP_CASES
         for aim in AIMS
-        for segment in dsp_unit(case, aim).artifact.plan.calls[0].context.get("segments", ())
+        for segment in names_of(dsp_unit(case, aim).artifact.plan.calls[0].context).get("segments", ())
         if isinstance(segment, Segment)
     )
 
@@ -101,13 +102,13 @@ def test_some_case_has_blocks_of_each_width_in_each_form(form, width):
 @pytest.mark.parametrize("apart", [True, False])
 def test_what_dense_channels_share_is_found_in_a_narrow_block_by_some_case_and_apart_by_some(form, apart):
     dense = [dsp_unit(case, "speed").artifact.plan.calls[0] for case in SHAPES if "dense" in case.name]
-    names = [call.context for call in dense if call.kernel == "arm_dsp/dense"]
+    names = [names_of(call.context) for call in dense if call.kernel == "arm_dsp/dense"]
     assert any(each["crosses_apart"] == apart and each["segments"][0].form == form for each in names)
 
 
 def depthwise_contexts() -> list[dict[str, object]]:
     calls = [call for case in DSP_CASES for aim in AIMS for call in dsp_unit(case, aim).artifact.plan.calls]
-    return [call.context for call in calls if call.kernel == "arm_dsp/depthwise"]
+    return [names_of(call.context) for call in calls if call.kernel == "arm_dsp/depthwise"]
 
 
 @pytest.mark.parametrize("has_windows", [False, True])
@@ -136,9 +137,9 @@ def test_depthwise_kernels_take_no_scratch_with_optimize_size():
 @pytest.mark.parametrize("sections", [1, 2, 3])
 def test_some_case_sums_columns_in_each_way(sections, is_looped, has_windows):
     assert any(
-        len(call.context["sections"]) == sections
-        and any(section.is_looped for section in call.context["sections"]) == is_looped
-        and call.context["dsp"].has_windows == has_windows
+        len(names_of(call.context)["sections"]) == sections
+        and any(section.is_looped for section in names_of(call.context)["sections"]) == is_looped
+        and names_of(call.context)["dsp"].has_windows == has_windows
         for call in direct_calls()
         if call.kernel == "arm_dsp/depthwise_direct"
     )
@@ -149,9 +150,9 @@ def test_some_case_sums_columns_in_each_way(sections, is_looped, has_windows):
 @pytest.mark.parametrize("is_looped", [False, True])
 def test_some_case_sums_rows_of_the_kernel_in_each_way(is_looped, is_cut, has_windows):
     assert any(
-        (call.context["is_cut_before"] or call.context["is_cut_behind"]) == is_cut
-        and any(group.count > 1 for group in call.context["groups"]) == is_looped
-        and call.context["dsp"].has_windows == has_windows
+        (names_of(call.context)["is_cut_before"] or names_of(call.context)["is_cut_behind"]) == is_cut
+        and any(group.count > 1 for group in names_of(call.context)["groups"]) == is_looped
+        and names_of(call.context)["dsp"].has_windows == has_windows
         for call in direct_calls()
         if call.kernel == "arm_dsp/depthwise_rows"
     )
@@ -188,14 +189,14 @@ def test_some_case_writes_several_blocks_out_in_each_way(has_loop, has_rest):
     assert any(
         (segment.blocks.count > 1, segment.blocks.rest > 0) == (has_loop, has_rest) and segment.blocks.unroll > 1
         for case in DSP_CASES
-        for segment in dsp_unit(case, "speed").artifact.plan.calls[0].context.get("segments", ())
+        for segment in names_of(dsp_unit(case, "speed").artifact.plan.calls[0].context).get("segments", ())
         if isinstance(segment, Segment)
     )
 
 
 def test_sums_are_scaled_up_where_that_keeps_lines_away_from_ties():
     [case] = [case for case in SHAPES if case.name == "dsp_ties_in_some_blocks"]
-    dsp = {aim: dsp_unit(case, aim).artifact.plan.calls[0].context for aim in AIMS}
+    dsp = {aim: names_of(dsp_unit(case, aim).artifact.plan.calls[0].context) for aim in AIMS}
     rate = {aim: 2 * names["dsp"].near / 2 ** names["output"].shift for aim, names in dsp.items()}
     assert 0 < 4 * rate["speed"] <= rate["size"]
 
@@ -205,7 +206,7 @@ def test_only_channels_that_have_a_tie_window_in_some_block_are_tested():
     [call] = dsp_unit(case, "speed").artifact.plan.calls
     [windows] = [table.values for table in call.tables if table.role == "tie_window"]
     assert [m for m, window in enumerate(windows) if window] == [0, 5]
-    assert [(s.first, s.tested) for s in call.context["segments"]] == [(0, (0,)), (4, (1,))]
+    assert [(s.first, s.tested) for s in names_of(call.context)["segments"]] == [(0, (0,)), (4, (1,))]
 
 
 def test_windows_of_more_elements_than_registers_hold_are_left_to_the_general_kernel():
@@ -219,7 +220,7 @@ def test_windows_of_more_elements_than_registers_hold_are_left_to_the_general_ke
 def test_weights_at_minus_128_do_not_share_words(optimize):
     [case] = [case for case in EXTREMES if case.name == "dsp_all_minus_128"]
     [call] = dsp_unit(case, optimize).artifact.plan.calls
-    forms = {s.form for s in call.context["segments"] if isinstance(s, Segment)}
+    forms = {s.form for s in names_of(call.context)["segments"] if isinstance(s, Segment)}
     assert "shared" not in forms
 
 

@@ -9,6 +9,7 @@ from cases_arm_dsp import EXTREMES, SHAPES
 from cases_arm_mve import CONVOLUTIONS, DENSES
 from emulated import assert_equals_reference
 
+from qcgen.ir.context import names_of
 from qcgen.kernels.arm_mve.blocks import ONE, TWO
 
 CORE = "cortex-m55"
@@ -28,7 +29,7 @@ def kernel_of(case: Case) -> str:
 
 def context_of(case: Case):
     [call] = mve_unit(case).artifact.plan.calls
-    return call.context
+    return names_of(call.context)
 
 
 SERVED = tuple(case for case in (*CASES, *EXTREMES, *SHAPES, *OWN) if kernel_of(case) in KERNELS)

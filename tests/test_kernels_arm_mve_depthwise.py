@@ -9,6 +9,7 @@ from cases_arm_dsp import EXTREMES, SHAPES
 from cases_mve_depthwise import DEPTHWISE
 from emulated import assert_equals_reference
 
+from qcgen.ir.context import names_of
 from qcgen.ir.program import Conv
 
 AIMS = ("size", "speed")
@@ -76,5 +77,5 @@ def test_weights_keep_their_size_in_flash_with_optimize_size():
         g = each.op.geometry
         [call] = each.artifact.plan.calls
         [table] = [table for table in call.tables if table.role == "weights"]
-        filled = g.taps + (-g.taps % 4 if call.context["line"] else 0)  # a line has whole rows of four taps
+        filled = g.taps + (-g.taps % 4 if names_of(call.context)["line"] else 0)  # a line has whole rows of four taps
         assert table.bytes == g.out_channels * filled, case.name

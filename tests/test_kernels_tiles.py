@@ -14,6 +14,7 @@ from emulated import assert_equals_reference
 from gallery_networks import BRANCH, INPUT, STEM, Network
 
 import qcgen
+from qcgen.ir.context import names_of
 from qcgen.kernels import PORTABLE
 from qcgen.kernels.arm_dsp import winograd
 from qcgen.kernels.arm_dsp.toom_cook import POINTS
@@ -54,13 +55,13 @@ def test_tiles_give_the_same_outputs_on_the_emulated_core(compiler, tmp_path):
 
 
 def test_tiles_of_every_number_of_points_occur():
-    tiles = [tiles_unit(case).artifact.plan.calls[0].context["tile"] for case in TILES]
+    tiles = [names_of(tiles_unit(case).artifact.plan.calls[0].context)["tile"] for case in TILES]
     sizes = {(tile.height.size, tile.width.size) for tile in tiles}
     assert sizes == {(h, w) for h in POINTS for w in POINTS} - {(1, 1)}
 
 
 def test_odd_and_even_numbers_of_tiles_occur():
-    odd = {tiles_unit(case).artifact.plan.calls[0].context["is_odd"] for case in TILES}
+    odd = {names_of(tiles_unit(case).artifact.plan.calls[0].context)["is_odd"] for case in TILES}
     assert odd == {False, True}
 
 
@@ -98,7 +99,7 @@ def test_an_image_with_channels_first_is_collected_tile_by_tile():
     artifact = qcgen.compile(n.network(("int8", (1, 4, 12, 12))), target="cortex-m4", optimize="speed")
     [first, *_] = artifact.plan.calls
     assert first.kernel == "arm_dsp/winograd"
-    assert not first.context["x_is_last"]
+    assert not names_of(first.context)["x_is_last"]
     x = np.random.default_rng(3).integers(-128, 128, (1, 4, 12, 12)).astype(np.int8)
     x[..., :6] = np.where(x[..., :6] < 0, -128, 127)
     [y] = artifact.load().run(None, {"x": x})

@@ -12,6 +12,7 @@ import qcgen
 from qcgen.arithmetic import multiplier_scale
 from qcgen.build import host_compiler
 from qcgen.intervals import INT32_MAX, INT32_MIN, reach
+from qcgen.ir.context import names_of
 from qcgen.requantize import FixedPoint, Staircase, choose, staircase
 from qcgen.requantize.emulate import decompose
 
@@ -156,7 +157,7 @@ def compile_layer(
     )
     reached = reach(op)
     stairs = staircase(op.epilogue, reached.lo, reached.hi)
-    bits = 32 - artifact.plan.calls[0].context["output"].word if optimize == "speed" else 0
+    bits = 32 - names_of(artifact.plan.calls[0].context)["output"].word if optimize == "speed" else 0
     fixed = choose(stairs, narrow=target == "cortex-m0", bits=bits)
     return Layer(artifact.files["e.c"], artifact.files["e.h"], artifact.plan.calls[0].symbol, stairs, fixed)
 

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
+from typing import get_type_hints
 
 import jinja2
 import network_units
@@ -19,11 +20,9 @@ from cases_tiles import TILES
 from jinja2 import meta, nodes
 from network_cases import UNITS
 
+from qcgen.ir.context import Context, names_of
 from qcgen.kernels import COMMON_NAMES, KERNELS, Kernel
 from qcgen.render import environment, templates
-
-RENDER_NAMES = {"uses_string", "uses_math"}
-"""Names in a kernel's context that tell render which headers to include."""
 
 ARITHMETIC = (
     nodes.Add,
@@ -79,6 +78,7 @@ TIDY_KERNELS = [
 ]
 """All but those whose functions still have enumerators that nothing uses, in some cases."""
 
+TYPED_KERNELS = [kernel for kernel in KERNELS if not isinstance(kernel.context, str)]
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 
 
@@ -125,13 +125,27 @@ class Use:
     """A template filled in for an operator: what its kernel gave, and what every template gets."""
 
     name: str
-    context: Mapping[str, object]
+    context: Context
     common: Mapping[str, object]
+
+    @property
+    def names(self) -> dict[str, object]:
+        return {**names_of(self.context), **self.common}
 
 
 def common(op, prefix, symbol, tables):
     """The names that every template gets; ``tables`` have roles."""
     return {"prefix": prefix, "symbol": symbol, "tables": {t.role: f"{symbol}_{t.role}" for t in tables}, "op": op}
+
+
+def declared_names(kind: type[Context]) -> list[str]:
+    """The names that a template may use, by the fields of its context's type and those of its parts."""
+    types = get_type_hints(kind)
+    found = []
+    for field in fields(kind):
+        is_part = isinstance(types[field.name], type) and issubclass(types[field.name], Context)
+        found += declared_names(types[field.name]) if is_part else [field.name]
+    return found
 
 
 @cache
@@ -147,34 +161,38 @@ def uses() -> dict[str, list[Use]]:
         for optimize in ("size", "speed"):
             plan = unit(case, layout, optimize, target).artifact.plan
             for call in plan.calls:
-                names = common(call.op, plan.prefix, call.symbol, call.tables)
-                found[call.kernel].append(Use(case.name, call.context, names))
+                given = common(call.op, plan.prefix, call.symbol, call.tables)
+                found[call.kernel].append(Use(case.name, call.context, given))
     for each in UNITS:
         packed = each.kernel.prepare(each.op, each.setting)
-        names = common(each.op, network_units.PREFIX, each.name, packed.constants)
-        found[each.kernel.name].append(Use(each.name, packed.context, names))
+        given = common(each.op, network_units.PREFIX, each.name, packed.constants)
+        found[each.kernel.name].append(Use(each.name, packed.context, given))
     return found
 
 
-@every_kernel
-def test_a_kernel_gives_its_template_the_names_it_uses_and_no_other(kernel: Kernel):
-    used = names_used(kernel.template) - COMMON_NAMES
+@pytest.mark.parametrize("kernel", TYPED_KERNELS, ids=lambda kernel: kernel.name)
+def test_a_context_declares_the_names_that_its_template_uses_and_no_other(kernel: Kernel):
+    declared = declared_names(kernel.context)
+    assert sorted(declared) == sorted(names_used(kernel.template) - COMMON_NAMES)
+
+
+@pytest.mark.parametrize("kernel", TYPED_KERNELS, ids=lambda kernel: kernel.name)
+def test_a_kernel_gives_its_template_the_names_that_its_context_declares(kernel: Kernel):
     assert uses()[kernel.name]
     for use in uses()[kernel.name]:
-        assert set(use.context) - RENDER_NAMES == used, use.name
-        assert set(use.common) == COMMON_NAMES
+        assert type(use.context) is kernel.context, use.name
+        assert set(use.names) == {*declared_names(kernel.context), *COMMON_NAMES}, use.name
 
 
 @every_kernel
 def test_a_name_that_is_missing_is_an_error(kernel: Kernel):
     use = uses()[kernel.name][0]
     template = environment().get_template(kernel.template)
-    context = {**use.context, **use.common}
-    assert template.render(context)
+    assert template.render(use.names)
     with pytest.raises(jinja2.UndefinedError):
         template.render(use.common)
     with pytest.raises(jinja2.UndefinedError):
-        template.render({name: value for name, value in context.items() if name != "symbol"})
+        template.render({name: value for name, value in use.names.items() if name != "symbol"})
 
 
 def functions(text: str) -> list[str]:
@@ -198,7 +216,7 @@ def test_an_enumerator_that_nothing_uses_is_found():
 @pytest.mark.parametrize("kernel", TIDY_KERNELS, ids=lambda kernel: kernel.name)
 def test_every_enumerator_of_a_function_is_used_in_it(kernel: Kernel):
     template = environment().get_template(kernel.template)
-    texts = {template.render({**use.context, **use.common}) for use in uses()[kernel.name]}
+    texts = {template.render(use.names) for use in uses()[kernel.name]}
     idle = {name for text in texts for body in functions(text) for name in idle_enumerators(body)}
     assert not idle
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from qcgen.ir.access import AccessOrder
+from qcgen.ir.context import Context
 from qcgen.ir.program import Operator, Tensor
 from qcgen.ir.types import Array
 
@@ -147,9 +148,10 @@ class PassedOver:
 
 @dataclass(frozen=True)
 class Call:
-    """One operator as one C function: ``symbol`` its name, ``template`` its text, ``context`` what the text needs.
+    """One operator as one C function: ``symbol`` its name, ``template`` its text, ``context`` what that shows.
 
-    ``arguments`` are in the order of the C function's parameters: inputs, output, scratch. ``access`` is the order of
+    ``support`` names the shared C functions that it calls, ``headers`` the standard headers that it needs besides
+    <stdint.h>. ``arguments`` are in the order of its parameters: inputs, output, scratch. ``access`` is the order of
     its reads and writes, None if the kernel tells none; ``is_elementwise``: each element is read before the same one is
     written, so that the output may take an input's place; ``overlap`` is what the planner made of the order.
     """
@@ -159,8 +161,9 @@ class Call:
     kernel: str
     template: str
     tables: tuple[Table, ...]
-    context: Mapping[str, object]
+    context: Context | Mapping[str, object]
     support: tuple[str, ...]
+    headers: tuple[str, ...]
     arguments: tuple[Place, ...]
     scratch_bytes: int
     certificate: Certificate

@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import assert_never
+from typing import Literal, assert_never
 
 import numpy as np
 
 from qcgen import arithmetic
 from qcgen.arithmetic import Quantization
+from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Int64s, Operator, QuantizedBinary, Tensor
 from qcgen.ir.types import Array
-from qcgen.kernels.kernel import Constants, Prepared, Setting
+from qcgen.kernels.kernel import Constants, Setting
 from qcgen.kernels.walk import Placed, Walk, constant_order, elementwise, ordered
 from qcgen.requantize.pairs import PairLine, Pairs, clamps, fit
+
+
+@dataclass(frozen=True)
+class PairFunction(Context):
+    """The function of two codes (templates/kernels/portable/pair_line.c.jinja), and where the operands are."""
+
+    kind: Literal["add", "mul"]
+    types: Mapping[str, str]  # of C, by "a", "b", "y"
+    given: tuple[str, ...]  # operands that are parameters: "a", "b"
+    constant: tuple[str, ...]  # operands that are tables
+    is_in_place: bool  # y may lie over an operand
+    line: PairLine
+    a_first: int  # what is added to a code for its place in tables of pairs
+    b_first: int
+    a_zero_point: int
+    b_zero_point: int
+    low: int  # limits of y's type
+    high: int
+    clamps_low: bool  # some sum is below the lowest code
+    clamps_high: bool
+    fraction_mask: int  # the bits of a scaled sum below its code
+    exceptions: int  # pairs beside the line
 
 
 def why_no_binary(op: Operator) -> str | None:
@@ -24,37 +47,47 @@ def why_no_binary(op: Operator) -> str | None:
     return None if isinstance(op, QuantizedBinary) else f"{op.op_type} is no sum or product of quantized tensors"
 
 
-def prepare_binary(op: Operator, setting: Setting) -> Prepared:
+@dataclass(frozen=True)
+class Binary:
+    """A sum or product of codes: its function with the tables and shared functions that it needs, its loops over y."""
+
+    function: PairFunction
+    walk: Walk
+    constants: tuple[Constants, ...]
+    support: tuple[str, ...]
+    certificate: Certificate
+    in_place: tuple[int, ...]
+
+
+def prepare_binary(op: QuantizedBinary, setting: Setting) -> Binary:
     """Constant operands become tables in the order of y; y may lie over an operand that is not broadcast."""
-    assert isinstance(op, QuantizedBinary)
     a_codes, b_codes = reachable_codes(op.a, setting.constants), reachable_codes(op.b, setting.constants)
     pairs, line, (clamps_low, clamps_high) = _fitted(_Pairs(op, a_codes, b_codes))
     walk, tables = binary_walk(op.a, op.b, op.y, setting)
     in_place = in_place_operands(op.a, op.b, walk, setting)
-    context = {
-        "kind": op.kind,
-        "walk": walk,
-        "types": {"a": op.a.dtype.c, "b": op.b.dtype.c, "y": op.y.dtype.c},
-        "given": [name for name in ("a", "b") if name not in tables],
-        "constant": sorted(tables),
-        "is_in_place": bool(in_place),
-        "line": line,
-        "a_first": -op.a.dtype.low,
-        "b_first": -op.b.dtype.low,
-        "a_zero_point": op.a.zero_point or 0,
-        "b_zero_point": op.b.zero_point or 0,
-        "low": op.y.dtype.low,
-        "high": op.y.dtype.high,
-        "clamps_low": clamps_low,
-        "clamps_high": clamps_high,
-        "fraction_mask": (1 << line.shift) - 1,
-        "exceptions": len(line.exceptions),
-    }
+    function = PairFunction(
+        kind=op.kind,
+        types={"a": op.a.dtype.c, "b": op.b.dtype.c, "y": op.y.dtype.c},
+        given=tuple(name for name in ("a", "b") if name not in tables),
+        constant=tuple(sorted(tables)),
+        is_in_place=bool(in_place),
+        line=line,
+        a_first=-op.a.dtype.low,
+        b_first=-op.b.dtype.low,
+        a_zero_point=op.a.zero_point or 0,
+        b_zero_point=op.b.zero_point or 0,
+        low=op.y.dtype.low,
+        high=op.y.dtype.high,
+        clamps_low=clamps_low,
+        clamps_high=clamps_high,
+        fraction_mask=(1 << line.shift) - 1,
+        exceptions=len(line.exceptions),
+    )
     constants = [*tables.values(), *_line_tables(line, op, pairs, a_codes, b_codes)]
     support = ("compiler",) if line.form == "table" else ("compiler", "right_shift")
     numbers = _numbers(line, pairs, a_codes, b_codes)
     certificate = Certificate(None, False, {line.form: 1}, line.comparisons, numbers=numbers)
-    return Prepared(tuple(constants), context, (), support, certificate, in_place)
+    return Binary(function, walk, tuple(constants), support, certificate, in_place)
 
 
 def _numbers(line: PairLine, pairs: Pairs, a_codes: Int64s, b_codes: Int64s) -> dict[str, object]:

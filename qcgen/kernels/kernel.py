@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from qcgen.ir.access import AccessOrder
+from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Operator
 from qcgen.ir.types import Array, Layout
@@ -60,20 +61,21 @@ class Scratch:
 class Prepared:
     """An operator packed for a kernel.
 
-    ``context`` holds every name that the template uses, besides those that every template gets (COMMON_NAMES). The C
-    function takes the inputs that are not constants, then the output, then the ``scratch`` buffers; the output may lie
-    where the inputs with the numbers in ``in_place`` do, if they have its size in bytes, and over the first input at
-    the distance that ``access`` allows; None: not over it at all. ``support`` names the shared C functions that the
-    text calls.
+    ``context`` holds every name that the template uses, besides those that every template gets (COMMON_NAMES);
+    ``headers`` are the standard headers that the text needs besides <stdint.h>, ``support`` the shared C functions that
+    it calls. The C function takes the inputs that are not constants, then the output, then the ``scratch`` buffers; the
+    output may lie where the inputs with the numbers in ``in_place`` do, if they have its size in bytes, and over the
+    first input at the distance that ``access`` allows; None: not over it at all.
     """
 
     constants: tuple[Constants, ...]
-    context: Mapping[str, object]
+    context: Context | Mapping[str, object]
     scratch: tuple[Scratch, ...]
     support: tuple[str, ...]
     certificate: Certificate
     in_place: tuple[int, ...] = ()
     access: AccessOrder | None = None
+    headers: tuple[str, ...] = ()
 
 
 COMMON_NAMES = frozenset({"prefix", "symbol", "tables", "op"})
@@ -82,14 +84,19 @@ COMMON_NAMES = frozenset({"prefix", "symbol", "tables", "op"})
 
 @dataclass(frozen=True)
 class Kernel:
-    """A way to compute one operator.
+    """A way to compute one operator; ``context`` is the type of what its template shows.
 
     ``why_not`` answers None if the kernel can serve, else the reason in the user's words; ``needs`` are features that
     the target must have; ``prepare`` packs an operator that ``why_not`` accepted.
     """
 
     name: str
-    template: str
+    context: type[Context] | str
     needs: frozenset[str]
     why_not: Callable[[Operator, Setting], str | None]
     prepare: Callable[[Operator, Setting], Prepared]
+
+    @property
+    def template(self) -> str:
+        """The file below templates/ that is the C function's text."""
+        return self.context if isinstance(self.context, str) else self.context.template

@@ -2,17 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from qcgen.errors import prove
 from qcgen.intervals import INT32_MAX, Reach
+from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import GlobalAveragePool, Operator, Requantize
-from qcgen.kernels.epilogue import prepare_requantize
-from qcgen.kernels.kernel import Prepared, Scratch, Setting
+from qcgen.kernels.epilogue import Epilogue, Output, prepare_requantize
+from qcgen.kernels.kernel import Setting
 from qcgen.kernels.walk import Dimension, Number, Walk, strides, walk
+
+
+@dataclass(frozen=True)
+class MeanImage(Context):
+    """The image and where means go, in elements."""
+
+    types: Mapping[str, str]  # of C, by "x" and "y"
+    batch: int
+    channels: int
+    pixels: int  # of an image
+    x_image: int  # from one image to the next
+    y_image: int
+    y_channel: int  # from one mean to the next
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """How pixels lie: ``is_row`` if one after the other, channels last; ``walk`` through those of a channel."""
+
+    is_row: bool
+    channel_step: int
+    walk: Walk
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The output step of means in integers, and where their sums ``start``, in codes."""
+
+    start: int
+    epilogue: Epilogue
+    certificate: Certificate
+
+    @property
+    def output(self) -> Output:
+        """What templates show of the output step."""
+        return self.epilogue.output
 
 
 def why_no_mean(op: Operator) -> str | None:
@@ -20,22 +58,16 @@ def why_no_mean(op: Operator) -> str | None:
     return None if isinstance(op, GlobalAveragePool) else f"{op.op_type} is no mean of whole images"
 
 
-def prepare_mean(op: Operator, setting: Setting) -> Prepared:
-    """Channels last: all sums at once, in the arena if they are integers. Else one channel after the other."""
-    assert isinstance(op, GlobalAveragePool)
-    names = names_of(op, setting)
-    if op.requantize is None:
-        return Prepared((), names | {"is_float": True, "start": 0, "output": None}, (), ("compiler",), Certificate())
-    reach = reach_of(op, op.requantize)
+def prepare_mean(op: GlobalAveragePool, requantize: Requantize, setting: Setting) -> Mean:
+    """The output step of means of codes, with its certificate."""
+    reach = reach_of(op, requantize)
     scale = "x_scale / (pixels * y_scale)"
-    epilogue = prepare_requantize(op.requantize, op.y.dtype.c, reach, setting.features, scale=scale, is_alone=True)
-    prove(op.requantize.scale.size == 1, "all channels have one scale")
+    epilogue = prepare_requantize(requantize, op.y.dtype.c, reach, setting.features, scale=scale, is_alone=True)
+    prove(requantize.scale.size == 1, "all channels have one scale")
     start = epilogue.addend - op.pixels * (op.x.zero_point or 0)
     prove(bool(abs(start).max() + 255 * op.pixels <= INT32_MAX), "no sum of an image that fits a memory overflows")
-    context = names | {"is_float": False, "start": int(start[0]), "output": epilogue.output}
-    scratch = (Scratch(4 * _channels(op), 4),) if names["channels_last"] else ()
     certificate = replace(epilogue.certificate, numbers={**epilogue.certificate.numbers, "kind": "mean"})
-    return Prepared(epilogue.constants, context, scratch, ("compiler", *epilogue.support), certificate)
+    return Mean(int(start[0]), epilogue, certificate)
 
 
 def reach_of(op: GlobalAveragePool, requantize: Requantize) -> Reach:
@@ -57,29 +89,27 @@ def _without_y(pixels: Walk) -> Walk:
     return replace(pixels, outer=outer, numbers=of_x(pixels.numbers))
 
 
-def _channels(op: GlobalAveragePool) -> int:
-    return op.x.shape[op.channel_axis]
-
-
-def names_of(op: GlobalAveragePool, setting: Setting) -> dict[str, object]:
-    """What templates need to know of the image and of where means go."""
-    x, y = strides(op.x.shape, setting.xs[0]), strides(op.y.shape, setting.y)
+def pixels_of(op: GlobalAveragePool, setting: Setting) -> Pixels:
+    """The walk through the pixels of a channel in the order of x's memory."""
+    x = strides(op.x.shape, setting.xs[0])
     averaged = [axis for axis in range(1, len(op.x.shape)) if axis != op.channel_axis]
-    # Pixels are walked through in the order of x's memory; nothing is written there.
-    pixels = _without_y(
-        walk([Dimension(op.x.shape[axis], {"x": x[axis], "y": x[axis]}) for axis in averaged], ("x", "y"), {}, depth=2)
-    )
+    # Nothing is written in this order: y has the steps of x for the sake of the walk.
+    dimensions = [Dimension(op.x.shape[axis], {"x": x[axis], "y": x[axis]}) for axis in averaged]
+    found = _without_y(walk(dimensions, ("x", "y"), {}, depth=2))
+    step = x[op.channel_axis]
+    return Pixels(op.x.shape[op.channel_axis] > 1 and step == 1 and not found.outer, step, found)
+
+
+def image_of(op: GlobalAveragePool, setting: Setting) -> MeanImage:
+    """The image and where means go."""
+    x, y = strides(op.x.shape, setting.xs[0]), strides(op.y.shape, setting.y)
     y_channel_axis = op.channel_axis if len(op.y.shape) == len(op.x.shape) else 1
-    channels = _channels(op)
-    return {
-        "channels_last": channels > 1 and x[op.channel_axis] == 1 and not pixels.outer,
-        "pixels_walk": pixels,
-        "types": {"x": op.x.dtype.c, "y": op.y.dtype.c},
-        "batch": op.x.shape[0],
-        "channels": channels,
-        "pixels": op.pixels,
-        "x_image": x[0],
-        "x_channel": x[op.channel_axis],
-        "y_image": y[0],
-        "y_channel": y[y_channel_axis],
-    }
+    return MeanImage(
+        types={"x": op.x.dtype.c, "y": op.y.dtype.c},
+        batch=op.x.shape[0],
+        channels=op.x.shape[op.channel_axis],
+        pixels=op.pixels,
+        x_image=x[0],
+        y_image=y[0],
+        y_channel=y[y_channel_axis],
+    )

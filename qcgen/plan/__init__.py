@@ -197,6 +197,7 @@ def _call(step: Arranged, symbol: str, work: _Work, places: Sequence[Place]) -> 
         tables=tables,
         context=prepared.context,
         support=prepared.support,
+        headers=prepared.headers,
         arguments=tuple(places),
         scratch_bytes=sum(buffer.bytes for buffer in prepared.scratch),
         certificate=prepared.certificate,

@@ -11,6 +11,7 @@ from pathlib import Path
 import jinja2
 
 from qcgen.arithmetic import meant_text
+from qcgen.ir.context import names_of
 from qcgen.ir.plan import Argument, Call, InArena, Plan, Port, Step, Stream, View
 from qcgen.plan.names import SUPPORT_NAMES, accessor_names
 from qcgen.render.filters import (
@@ -68,10 +69,10 @@ def render(plan: Plan) -> dict[str, str]:
         "uses_offsets": any(
             isinstance(p, InArena) and p.offset for step in plan.steps if isinstance(step, Call) for p in step.arguments
         ),
-        "uses_string": any(call.context.get("uses_string") for call in plan.calls) or bool(plan.streams),
+        "uses_string": any("string.h" in call.headers for call in plan.calls) or bool(plan.streams),
         "streams": [_stream(plan, stream) for stream in plan.streams],
         "statements": [statement for step in plan.steps for statement in _statements(plan, step)],
-        "uses_math": any(call.context.get("uses_math") for call in plan.calls),
+        "uses_math": any("math.h" in call.headers for call in plan.calls),
     }
     texts = {
         f"{plan.prefix}.{kind}": folded(environment().get_template(f"model.{kind}.jinja").render(context))
@@ -186,7 +187,7 @@ def _body(plan: Plan, call: Call) -> str:
     """A node's functions, without its tables."""
     template = environment().get_template(call.template)
     return template.render(
-        call.context,
+        names_of(call.context),
         prefix=plan.prefix,
         symbol=call.symbol,
         tables={table.role: table.symbol for table in call.tables},

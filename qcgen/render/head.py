@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
+from qcgen.ir.context import names_of
 from qcgen.ir.plan import Call, Plan
 from qcgen.ir.program import AveragePool, GlobalAveragePool, OrionConv, QuantizedBinary, Softmax, macs_of
 from qcgen.render.filters import WIDTH, one_line, thousands
@@ -112,7 +113,7 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
             text = (
                 f"{MEAN_FORMS[next(iter(forms))]}: equal to {JUDGE} for every window (compared for all {points} sums)"
             )
-            text += "; at the border as float32 arithmetic in integers" if call.context["has_border"] else ""
+            text += "; at the border as float32 arithmetic in integers" if names_of(call.context)["has_border"] else ""
             yield "output", text
         case GlobalAveragePool() if forms and call.certificate.comparisons:
             yield "requantize", f"{next(iter(forms))}: {_equal(JUDGE, 'sum', points)}"

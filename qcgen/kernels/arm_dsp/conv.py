@@ -69,7 +69,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "padding_byte": packed.padding,
         "segments": words.segments,
         "lanes": LANES,
-        "uses_string": True,
         **_window_context(op.geometry, setting, planned, has_border=has_border),
         **_image_context(op, setting),
     }
@@ -84,7 +83,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     support += tail_support(op, packed, words) + output_support(op, packed)
     scratch = Scratch(2 * 4 * planned.pairs, 4)
     access = in_pixels(op, setting, blocks(prod(op.geometry.output), 2), gathers=True)
-    return Prepared(tuple(constants), context, (scratch,), support, certified(op, packed), access=access)
+    certificate, headers = certified(op, packed), ("string.h",)
+    return Prepared(tuple(constants), context, (scratch,), support, certificate, access=access, headers=headers)
 
 
 def _window_context(g: ConvGeometry, setting: Setting, planned: Window, *, has_border: bool) -> dict[str, object]:

@@ -71,7 +71,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "words": crossed,
         "words_round": 4 * crossed.unroll,
         "lone": lone,
-        "uses_string": True,
         **_walk_context(g, setting),
     }
     table = stream_constants(words, packed, less=", less the sum of v * w for sums that are found by the identity")
@@ -81,7 +80,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     support += tail_support(op, packed, words) + output_support(op, packed)
     ends = [end for s in words.segments for end in range(s.first + s.width, s.beyond + 1, s.width)]
     access = in_blocks_of_channels(op, setting, blocks(prod(g.output), 1), ends)
-    return Prepared((table, *exact_constants(packed)), context, (), support, certified(op, packed), access=access)
+    constants, headers = (table, *exact_constants(packed)), ("string.h",)
+    return Prepared(constants, context, (), support, certified(op, packed), access=access, headers=headers)
 
 
 def _walk_context(g: ConvGeometry, setting: Setting) -> dict[str, object]:

@@ -106,7 +106,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "band": band,
         "x_image": g.in_channels * prod(g.input),
         "y_image": g.out_channels * prod(g.output),
-        "uses_string": True,
         "walk": walk,
         **_kernel_context(planes),
         **_planes_context(g, width, packed, planes.row_words),
@@ -120,7 +119,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     units = bands(plane(g), band, repeats=2 if g.in_channels % QUAD else 1)
     access = channel_by_channel(op, setting, units, gathers=True)
     scratch = (Scratch(4 * QUAD * plane_words, 4),)
-    return Prepared(constants, context, scratch, support, certified(op, packed), access=access)
+    headers = ("string.h",)
+    return Prepared(constants, context, scratch, support, certified(op, packed), access=access, headers=headers)
 
 
 def _kernel_context(planes: Planes) -> dict[str, object]:

@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
+from typing import ClassVar
 
+from qcgen.ir.context import Context
 from qcgen.ir.program import GlobalAveragePool, Operator
 from qcgen.ir.types import DType
+from qcgen.kernels.epilogue import Output
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
-from qcgen.kernels.mean import names_of, prepare_mean, why_no_mean
+from qcgen.kernels.mean import MeanImage, image_of, pixels_of, prepare_mean, why_no_mean
 from qcgen.kernels.reasons import CHANNELS_APART
 
 QUAD = 4  # channels in a word, and pixels at a time
 RUN = 64  # times four pixels, whose sums fit 16 bits: 256 times -128 or 255
+
+
+@dataclass(frozen=True)
+class GlobalAveragePoolContext(Context):
+    """The means of four channels at a time."""
+
+    template: ClassVar[str] = "kernels/arm_dsp/global_average_pool.c.jinja"
+
+    image: MeanImage
+    start: int  # of a sum of codes
+    output: Output
+    x_kind: str  # how the names of instructions end that read x
+    half_type: str  # of C, of a sum in half a word
+    fours: int  # times four pixels
+    run: int  # times four pixels whose sums fit half a word
+    is_long: bool  # there are more than one such run
+    collects_at_end: bool  # halves hold sums behind the last run
+    rest: range  # pixels behind the fours
+    has_odd_channels: bool  # fours leave channels over
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -22,8 +44,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     assert isinstance(op, GlobalAveragePool)
     if op.requantize is None:
         return "its numbers are float32"
-    names = names_of(op, setting)
-    if not names["channels_last"]:
+    if not pixels_of(op, setting).is_row:
         return CHANNELS_APART
     channels = op.x.shape[op.channel_axis]
     return None if channels >= QUAD else f"{channels} channels do not fill a word"
@@ -32,26 +53,29 @@ def why_not(op: Operator, setting: Setting) -> str | None:
 def prepare(op: Operator, setting: Setting) -> Prepared:
     """The sums and the output step, without scratch for sums."""
     assert isinstance(op, GlobalAveragePool)
-    prepared = prepare_mean(op, setting)
+    assert op.requantize is not None, "why_not refuses float32"
+    mean = prepare_mean(op, op.requantize, setting)
     is_unsigned = op.x.dtype is DType.UINT8
     kind = "u8" if is_unsigned else "s8"
-    others = ("is_float", "channels_last", "pixels_walk", "x_channel")
-    context = {name: value for name, value in prepared.context.items() if name not in others}
-    context |= {
-        "x_kind": kind,
-        "half_type": "uint16_t" if is_unsigned else "int16_t",
-        "fours": op.pixels // QUAD,
-        "run": RUN,
-        "is_long": op.pixels > QUAD * RUN,
-        "collects_at_end": op.pixels <= QUAD * RUN or op.pixels % QUAD != 0,
-        "rest": range(op.pixels % QUAD),
-        "has_odd_channels": op.x.shape[op.channel_axis] % QUAD != 0,
-        "uses_string": True,
-    }
-    support = (*prepared.support, "dsp", "dsp_load_word", f"dsp_add_even_{kind}", f"dsp_add_odd_{kind}")
-    return replace(prepared, context=context, scratch=(), support=support)
+    context = GlobalAveragePoolContext(
+        image=image_of(op, setting),
+        start=mean.start,
+        output=mean.output,
+        x_kind=kind,
+        half_type="uint16_t" if is_unsigned else "int16_t",
+        fours=op.pixels // QUAD,
+        run=RUN,
+        is_long=op.pixels > QUAD * RUN,
+        collects_at_end=op.pixels <= QUAD * RUN or op.pixels % QUAD != 0,
+        rest=range(op.pixels % QUAD),
+        has_odd_channels=op.x.shape[op.channel_axis] % QUAD != 0,
+    )
+    own = ("dsp", "dsp_load_word", f"dsp_add_even_{kind}", f"dsp_add_odd_{kind}")
+    support = ("compiler", *mean.epilogue.support, *own)
+    constants = mean.epilogue.constants
+    return Prepared(constants, context, (), support, mean.certificate, headers=("string.h",))
 
 
 GLOBAL_AVERAGE_POOL = Kernel(
-    "arm_dsp/global_average_pool", "kernels/arm_dsp/global_average_pool.c.jinja", frozenset({"dsp"}), why_not, prepare
+    "arm_dsp/global_average_pool", GlobalAveragePoolContext, frozenset({"dsp"}), why_not, prepare
 )

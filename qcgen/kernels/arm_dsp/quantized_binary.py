@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
+from typing import ClassVar
 
+from qcgen.ir.context import Context
 from qcgen.ir.program import Operator, QuantizedBinary
 from qcgen.ir.types import DType
-from qcgen.kernels.binary import binary_walk, prepare_binary, why_no_binary
+from qcgen.kernels.binary import PairFunction, binary_walk, prepare_binary, why_no_binary
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
+
+
+@dataclass(frozen=True)
+class QuantizedBinaryContext(Context):
+    """A sum or product of codes, four elements in a round of the loop."""
+
+    template: ClassVar[str] = "kernels/arm_dsp/quantized_binary.c.jinja"
+
+    function: PairFunction
+    fours: int  # rounds of the loop
+    rest: range  # elements behind it
+    saturate: str  # the primitive that clamps to the type of y, "" if no sum leaves it
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -25,16 +39,13 @@ def why_not(op: Operator, setting: Setting) -> str | None:
 def prepare(op: Operator, setting: Setting) -> Prepared:
     """The line and its tables, without a walk."""
     assert isinstance(op, QuantizedBinary)
-    prepared = prepare_binary(op, setting)
-    walk, _ = binary_walk(op.a, op.b, op.y, setting)
-    clamps = prepared.context["clamps_low"] or prepared.context["clamps_high"]
+    found = prepare_binary(op, setting)
+    clamps = found.function.clamps_low or found.function.clamps_high
     saturate = ("dsp_saturate_u8" if op.y.dtype is DType.UINT8 else "dsp_saturate_s8") if clamps else ""
-    context = {name: value for name, value in prepared.context.items() if name != "walk"}
-    context |= {"fours": walk.count // 4, "rest": range(walk.count % 4), "saturate": saturate}
-    support = (*prepared.support, "dsp", saturate) if clamps else prepared.support
-    return replace(prepared, context=context, support=support)
+    count = found.walk.count
+    context = QuantizedBinaryContext(found.function, fours=count // 4, rest=range(count % 4), saturate=saturate)
+    support = (*found.support, "dsp", saturate) if clamps else found.support
+    return Prepared(found.constants, context, (), support, found.certificate, found.in_place)
 
 
-QUANTIZED_BINARY = Kernel(
-    "arm_dsp/quantized_binary", "kernels/arm_dsp/quantized_binary.c.jinja", frozenset({"dsp"}), why_not, prepare
-)
+QUANTIZED_BINARY = Kernel("arm_dsp/quantized_binary", QuantizedBinaryContext, frozenset({"dsp"}), why_not, prepare)

@@ -103,7 +103,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "pairs": range(pairs),
         "loads": loads,
         "is_apart": g.batch > 1 or (pairs > KEPT_PAIRS[setting.optimize] and g.out_channels >= APART_CHANNELS),
-        "uses_string": True,
         **_walk_context(g, setting, MAX_UNROLL[setting.optimize]),
     }
     widening = (f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_load_word") if planned.words.total else ()
@@ -112,7 +111,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     support = ("dsp", "dsp_dot", "dsp_load_two", *widening, *sorted(unpacking), *lone, *output_support(op, packed))
     constants = _constants(packed, order if is_wide else planned.order, tail, is_wide=is_wide)
     access = in_pixels(op, setting, blocks(prod(g.output), 2), gathers=True)
-    return Prepared((constants,), context, (), support, certified(op, packed), access=access)
+    headers = ("string.h",)
+    return Prepared((constants,), context, (), support, certified(op, packed), access=access, headers=headers)
 
 
 def _walk_context(g: ConvGeometry, setting: Setting, most: int) -> dict[str, object]:

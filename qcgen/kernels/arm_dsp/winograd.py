@@ -158,7 +158,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "segments": blocks,
         "lanes": LANES,
         "loop_word": (0, 1, 0, 1),
-        "uses_string": True,
     }
     meaning = f"the weights' values at {tile.products} points, two in a word: [blocks of output channels][points]"
     meaning += "[pairs of input channels: 0 and 2, 1 and 3 of each four][output channels of a block]."
@@ -175,7 +174,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     support = ("dsp", *(f"dsp_{name}" for name in names), "right_shift", *output_support(op, packed))
     sizes = (tile.height.outputs, tile.width.outputs)[-g.rank :]
     access = in_pixels(op, setting, tiles_of(g, sizes, 2), gathers=True)
-    return Prepared(constants, context, tuple(scratch), support, certified(op, packed), access=access)
+    headers = ("string.h",)
+    return Prepared(constants, context, tuple(scratch), support, certified(op, packed), access=access, headers=headers)
 
 
 def _padded_channels(g: ConvGeometry) -> int:

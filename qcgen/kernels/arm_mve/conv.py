@@ -43,7 +43,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "blocks": blocks(op, packed),
         "windows": windows,
         "padding": packed.padding,
-        "uses_string": True,
     }
     constants = (stream(op, packed), *exact_constants(packed))
     size = planned.all_bytes if pixels > 1 else planned.bytes
@@ -56,7 +55,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         access = in_blocks_of_channels(
             op, setting, units, [*range(LANES, op.geometry.out_channels, LANES), op.geometry.out_channels]
         )
-    return Prepared(constants, context, scratch, support, certified(op, packed), access=access)
+    headers = ("string.h",)
+    return Prepared(constants, context, scratch, support, certified(op, packed), access=access, headers=headers)
 
 
 def _window_context(op: Conv, planned: Window) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from qcgen.ir.context import names_of
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.kernels.arm_mve import conv
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
@@ -20,7 +21,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     """As the 1x1 convolution of one row: each image of the batch is a pixel."""
     assert isinstance(op, Conv)
     prepared = conv.prepare(_as_row(op), setting)
-    return replace(prepared, context={**prepared.context, "description": describe(op)})
+    return replace(prepared, context={**names_of(prepared.context), "description": describe(op)})
 
 
 def _as_row(op: Conv) -> Conv:

@@ -137,7 +137,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         **_weights_context(op, columns, is_packed),
     }
     support, access = _support(op, packed, context), _access(op, setting, columns)
-    return Prepared(constants, context, tuple(scratch), support, certified(op, packed), access=access)
+    headers = ("string.h",)
+    return Prepared(constants, context, tuple(scratch), support, certified(op, packed), access=access, headers=headers)
 
 
 def _access(op: Conv, setting: Setting, columns: Columns) -> AccessOrder | None:
@@ -179,7 +180,6 @@ def _image_context(op: Conv, columns: Columns) -> dict[str, object]:
         "has_odd_block": g.in_channels > BLOCK and g.in_channels % BLOCK > 0,
         "has_odd_band": columns.height.output % columns.band > 0,
         "has_odd_quad": g.in_channels > QUAD and g.in_channels % QUAD > 0,
-        "uses_string": True,
     }
 
 

@@ -119,12 +119,11 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "has_bias": has_bias,
         "activation": output_step(op.epilogue),
         "bounds": bounds(op.epilogue),
-        "uses_math": uses_math(op.epilogue),
     }
     support = ("compiler",) if copies else ()
-    return Prepared(
-        (_weights(op, setting.x_layout), *[bias] * has_bias), context, _scratch(g, sums, copies), support, Certificate()
-    )
+    constants = (_weights(op, setting.x_layout), *[bias] * has_bias)
+    headers = ("math.h",) if uses_math(op.epilogue) else ()
+    return Prepared(constants, context, _scratch(g, sums, copies), support, Certificate(), headers=headers)
 
 
 def _is_in_place(g: ConvGeometry, layout: Layout) -> bool:

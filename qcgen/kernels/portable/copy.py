@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import assert_never
+from typing import ClassVar, assert_never
 
 import numpy as np
 
+from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Concat, Movement, Operator, Pad, Reshape, Resize, Slice, Transpose, inputs_of
 from qcgen.ir.types import Array, DType
@@ -58,6 +59,22 @@ class Fill:
     byte: int | None
 
 
+@dataclass(frozen=True)
+class CopyContext(Context):
+    """An operator that only moves elements."""
+
+    template: ClassVar[str] = "kernels/portable/copy.c.jinja"
+
+    copies: tuple[Copy, ...]  # one for each input of which something is used
+    parameters: tuple[str, ...]  # inputs that are no constants
+    fill: Fill | None
+    type: str  # of C
+    is_float: bool
+    is_single: bool  # one input, called x
+    is_whole: bool  # the memory as it is
+    size: int  # elements of y
+
+
 def why_not(op: Operator, _setting: Setting) -> str | None:
     """Serves every operator that only moves elements, of any element type."""
     return None if isinstance(op, Movement) else f"{op.op_type} does more than move elements"
@@ -87,21 +104,26 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
             copies.append(Copy(name, table, loops, loops.contiguous))
     fill = _fill(op)
     is_whole = is_single and fill is None and _moves_nothing(copies, op)
-    context = {
-        "copies": copies,
-        "parameters": parameters,
-        "fill": fill,
-        "type": op.y.dtype.c,
-        "is_float": op.y.dtype in (DType.FLOAT32, DType.FLOAT64),
-        "is_single": is_single,
-        "is_whole": is_whole,
-        "size": op.y.size,
-        "uses_string": is_whole
-        or any(copy.is_block for copy in copies)
-        or (fill is not None and fill.byte is not None),
-        "uses_math": fill is not None and not isfinite(fill.value),
-    }
-    return Prepared(tuple(tables), context, (), ("compiler",), Certificate(), (0,) if is_whole else ())
+    context = CopyContext(
+        copies=tuple(copies),
+        parameters=tuple(parameters),
+        fill=fill,
+        type=op.y.dtype.c,
+        is_float=op.y.dtype in (DType.FLOAT32, DType.FLOAT64),
+        is_single=is_single,
+        is_whole=is_whole,
+        size=op.y.size,
+    )
+    in_place = (0,) if is_whole else ()
+    return Prepared(tuple(tables), context, (), ("compiler",), Certificate(), in_place, headers=_headers(context))
+
+
+def _headers(context: CopyContext) -> tuple[str, ...]:
+    """<math.h> for INFINITY and NAN, <string.h> for memcpy, memset and memmove."""
+    fill = context.fill
+    blocks = context.is_whole or any(copy.is_block for copy in context.copies)
+    string = ("string.h",) if blocks or (fill is not None and fill.byte is not None) else ()
+    return (*string, "math.h") if fill is not None and not isfinite(fill.value) else string
 
 
 def _moves_nothing(copies: Sequence[Copy], op: Operator) -> bool:
@@ -236,4 +258,4 @@ def _table(tables: list[Constants], distances: Array, meaning: str) -> str:
     return role
 
 
-COPY = Kernel("portable/copy", "kernels/portable/copy.c.jinja", frozenset(), why_not, prepare)
+COPY = Kernel("portable/copy", CopyContext, frozenset(), why_not, prepare)

@@ -136,7 +136,6 @@ def prepare_nchw(op: Operator, setting: Setting) -> Prepared:
         "is_copied": g.is_padded,
         "padding": op.x_zero_point,
         "in_pixels": prod(g.input),
-        "uses_string": g.is_padded,
         "lanes": range(block),
         "block_text": f"{block} windows" if block > 1 else "one window",
         "is_blocked": is_blocked(setting),
@@ -149,7 +148,9 @@ def prepare_nchw(op: Operator, setting: Setting) -> Prepared:
         scratch.append(Scratch(4 * width.output, 4))
     weights = Constants("weights", packed.weights_type, packed.weights, meaning)
     support = (*packed.support, *["compiler"] * is_blocked(setting))
-    return Prepared((weights, *packed.constants()), context, tuple(scratch), support, packed.certificate)
+    headers = ("string.h",) if g.is_padded else ()
+    constants = (weights, *packed.constants())
+    return Prepared(constants, context, tuple(scratch), support, packed.certificate, headers=headers)
 
 
 def is_blocked(setting: Setting) -> bool:

@@ -2,14 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 
+from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
-from qcgen.ir.program import FloatBinary, FloatUnary, Operator
+from qcgen.ir.program import FloatActivation, FloatBinary, FloatUnary, Operator
 from qcgen.kernels.binary import binary_walk, in_place_operands
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
-from qcgen.kernels.portable.conv_float import bounds, output_step, uses_math
-from qcgen.kernels.walk import Placed, elementwise
+from qcgen.kernels.portable.conv_float import Bounds, bounds, output_step, uses_math
+from qcgen.kernels.walk import Placed, Walk, elementwise
+
+
+@dataclass(frozen=True)
+class UnaryContext(Context):
+    """An activation of float32 numbers."""
+
+    template: ClassVar[str] = "kernels/portable/float_unary.c.jinja"
+
+    walk: Walk  # the loops over the elements of y
+    activation: FloatActivation
+    bounds: Bounds  # those of Relu and Clip
+
+
+@dataclass(frozen=True)
+class BinaryContext(Context):
+    """An arithmetic operation on float32 numbers."""
+
+    template: ClassVar[str] = "kernels/portable/float_binary.c.jinja"
+
+    walk: Walk  # the loops over the elements of y
+    sign: str  # the operator in C
+    given: tuple[str, ...]  # operands that are parameters: "a", "b"
+    constant: tuple[str, ...]  # operands that are tables
+    is_in_place: bool  # y may lie over an operand
+
 
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
@@ -28,13 +57,10 @@ def prepare_unary(op: Operator, setting: Setting) -> Prepared:
     """The activation of convolutions; y may lie over x."""
     assert isinstance(op, FloatUnary)
     walk = elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y))
-    context = {
-        "walk": walk,
-        "activation": output_step(op.activation),
-        "bounds": bounds(op.activation),
-        "uses_math": uses_math(op.activation),
-    }
-    return Prepared((), context, (), (), Certificate(), (0,) if "x" in walk.same_places else ())
+    context = UnaryContext(walk, output_step(op.activation), bounds(op.activation))
+    in_place = (0,) if "x" in walk.same_places else ()
+    headers = ("math.h",) if uses_math(op.activation) else ()
+    return Prepared((), context, (), (), Certificate(), in_place, headers=headers)
 
 
 def prepare_binary(op: Operator, setting: Setting) -> Prepared:
@@ -42,20 +68,16 @@ def prepare_binary(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, FloatBinary)
     walk, tables = binary_walk(op.a, op.b, op.y, setting)
     in_place = in_place_operands(op.a, op.b, walk, setting)
-    context = {
-        "walk": walk,
-        "sign": SIGNS[op.kind],
-        "given": [name for name in ("a", "b") if name not in tables],
-        "constant": sorted(tables),
-        "is_in_place": bool(in_place),
-        "uses_math": any(bool(np.isinf(table.values).any()) for table in tables.values()),
-    }
-    return Prepared(tuple(tables.values()), context, (), (), Certificate(), in_place)
+    context = BinaryContext(
+        walk=walk,
+        sign=SIGNS[op.kind],
+        given=tuple(name for name in ("a", "b") if name not in tables),
+        constant=tuple(sorted(tables)),
+        is_in_place=bool(in_place),
+    )
+    headers = ("math.h",) if any(bool(np.isinf(table.values).any()) for table in tables.values()) else ()
+    return Prepared(tuple(tables.values()), context, (), (), Certificate(), in_place, headers=headers)
 
 
-FLOAT_UNARY = Kernel(
-    "portable/float_unary", "kernels/portable/float_unary.c.jinja", frozenset(), why_not_unary, prepare_unary
-)
-FLOAT_BINARY = Kernel(
-    "portable/float_binary", "kernels/portable/float_binary.c.jinja", frozenset(), why_not_binary, prepare_binary
-)
+FLOAT_UNARY = Kernel("portable/float_unary", UnaryContext, frozenset(), why_not_unary, prepare_unary)
+FLOAT_BINARY = Kernel("portable/float_binary", BinaryContext, frozenset(), why_not_binary, prepare_binary)

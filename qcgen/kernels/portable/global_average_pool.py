@@ -2,9 +2,31 @@
 
 from __future__ import annotations
 
-from qcgen.ir.program import Operator
-from qcgen.kernels.kernel import Kernel, Setting
-from qcgen.kernels.mean import prepare_mean, why_no_mean
+from dataclasses import dataclass
+from typing import ClassVar
+
+from qcgen.ir.context import Context
+from qcgen.ir.plan import Certificate
+from qcgen.ir.program import GlobalAveragePool, Operator
+from qcgen.kernels.epilogue import Output
+from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.mean import MeanImage, image_of, pixels_of, prepare_mean, why_no_mean
+from qcgen.kernels.walk import Walk
+
+
+@dataclass(frozen=True)
+class GlobalAveragePoolContext(Context):
+    """The mean of each channel."""
+
+    template: ClassVar[str] = "kernels/portable/global_average_pool.c.jinja"
+
+    image: MeanImage
+    x_channel: int  # from one channel of x to the next, in elements
+    pixels_walk: Walk  # the loops over the pixels of a channel
+    channels_last: bool  # channels lie side by side, pixels in a row
+    is_float: bool
+    start: int  # of a sum of codes
+    output: Output | None  # None: float32
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
@@ -12,6 +34,24 @@ def why_not(op: Operator, _setting: Setting) -> str | None:
     return why_no_mean(op)
 
 
-GLOBAL_AVERAGE_POOL = Kernel(
-    "portable/global_average_pool", "kernels/portable/global_average_pool.c.jinja", frozenset(), why_not, prepare_mean
-)
+def prepare(op: Operator, setting: Setting) -> Prepared:
+    """Channels last: all sums at once, in the arena if they are integers. Else one channel after the other."""
+    assert isinstance(op, GlobalAveragePool)
+    pixels = pixels_of(op, setting)
+    mean = None if op.requantize is None else prepare_mean(op, op.requantize, setting)
+    context = GlobalAveragePoolContext(
+        image=image_of(op, setting),
+        x_channel=pixels.channel_step,
+        pixels_walk=pixels.walk,
+        channels_last=pixels.is_row,
+        is_float=mean is None,
+        start=mean.start if mean else 0,
+        output=mean.output if mean else None,
+    )
+    if mean is None:
+        return Prepared((), context, (), ("compiler",), Certificate())
+    scratch = (Scratch(4 * op.x.shape[op.channel_axis], 4),) if pixels.is_row else ()
+    return Prepared(mean.epilogue.constants, context, scratch, ("compiler", *mean.epilogue.support), mean.certificate)
+
+
+GLOBAL_AVERAGE_POOL = Kernel("portable/global_average_pool", GlobalAveragePoolContext, frozenset(), why_not, prepare)

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
+from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Lookup, Operator
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
-from qcgen.kernels.walk import Placed, elementwise
+from qcgen.kernels.walk import Placed, Walk, elementwise
+
+
+@dataclass(frozen=True)
+class LookupContext(Context):
+    """A table of codes."""
+
+    template: ClassVar[str] = "kernels/portable/lookup.c.jinja"
+
+    walk: Walk  # the loops over the elements of y
+    x_type: str  # of C
+    y_type: str
+    first_code: int  # what is added to a code of x for its place in the table
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
@@ -21,10 +37,10 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     constants = Constants(
         "table", op.y.dtype.c, op.table, f"the output's code for each of the input's, {low} to {high}."
     )
-    context = {"walk": walk, "x_type": op.x.dtype.c, "y_type": op.y.dtype.c, "first_code": -low}
+    context = LookupContext(walk, op.x.dtype.c, op.y.dtype.c, first_code=-low)
     in_place = (0,) if "x" in walk.same_places else ()
     certificate = Certificate(numbers={"kind": "table", "values": op.table})
     return Prepared((constants,), context, (), ("compiler",), certificate, in_place)
 
 
-LOOKUP = Kernel("portable/lookup", "kernels/portable/lookup.c.jinja", frozenset(), why_not, prepare)
+LOOKUP = Kernel("portable/lookup", LookupContext, frozenset(), why_not, prepare)

@@ -45,8 +45,9 @@ def prepare_max(op: Operator, setting: Setting) -> Prepared:
     lowest = "-INFINITY" if op.x.dtype is DType.FLOAT32 else str(op.x.dtype.low)
     names = _names(op.geometry, op.x, setting)
     del names["tap_count"]
-    context = names | {"is_guarded": False, "lowest": lowest, "uses_math": op.x.dtype is DType.FLOAT32}
-    return Prepared((), context | _row_enumerators(context), (), ("compiler",), Certificate())
+    context = names | {"is_guarded": False, "lowest": lowest}
+    headers = ("math.h",) if op.x.dtype is DType.FLOAT32 else ()
+    return Prepared((), context | _row_enumerators(context), (), ("compiler",), Certificate(), headers=headers)
 
 
 def prepare_average(op: Operator, setting: Setting) -> Prepared:

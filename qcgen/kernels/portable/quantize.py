@@ -2,11 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
+from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Dequantize, Operator, Quantize
 from qcgen.ir.types import DType
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
-from qcgen.kernels.walk import Placed, elementwise
+from qcgen.kernels.walk import Placed, Walk, elementwise
+
+
+@dataclass(frozen=True)
+class QuantizeContext(Context):
+    """From float32 to codes."""
+
+    template: ClassVar[str] = "kernels/portable/quantize.c.jinja"
+
+    walk: Walk  # the loops over the elements of y
+    y_type: str  # of C
+    scale: float
+    zero_point: int
+    low: int  # limits of the type, less the zero point
+    high: int
+
+
+@dataclass(frozen=True)
+class DequantizeContext(Context):
+    """From codes to float32."""
+
+    template: ClassVar[str] = "kernels/portable/dequantize.c.jinja"
+
+    walk: Walk  # the loops over the elements of y
+    x_type: str  # of C
+    scale: float
+    zero_point: int
+    is_wide: bool  # x less its zero point may leave int32
 
 
 def why_not_quantize(op: Operator, _setting: Setting) -> str | None:
@@ -23,29 +54,28 @@ def prepare_quantize(op: Operator, setting: Setting) -> Prepared:
     """A division per element; y cannot lie over x, whose elements are larger."""
     assert isinstance(op, Quantize)
     scale, zero_point = _parameters(op.y.scale, op.y.zero_point)
-    context = {
-        "walk": elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y)),
-        "y_type": op.y.dtype.c,
-        "scale": scale,
-        "zero_point": zero_point,
-        "low": op.y.dtype.low - zero_point,
-        "high": op.y.dtype.high - zero_point,
-        "uses_math": True,
-    }
-    return Prepared((), context, (), (), Certificate())
+    context = QuantizeContext(
+        walk=elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y)),
+        y_type=op.y.dtype.c,
+        scale=scale,
+        zero_point=zero_point,
+        low=op.y.dtype.low - zero_point,
+        high=op.y.dtype.high - zero_point,
+    )
+    return Prepared((), context, (), (), Certificate(), headers=("math.h",))
 
 
 def prepare_dequantize(op: Operator, setting: Setting) -> Prepared:
     """A difference, a conversion that rounds if the difference is large, and a product."""
     assert isinstance(op, Dequantize)
     scale, zero_point = _parameters(op.x.scale, op.x.zero_point)
-    context = {
-        "walk": elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y)),
-        "x_type": op.x.dtype.c,
-        "scale": scale,
-        "zero_point": zero_point,
-        "is_wide": op.x.dtype is DType.INT32 and zero_point != 0,
-    }
+    context = DequantizeContext(
+        walk=elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y)),
+        x_type=op.x.dtype.c,
+        scale=scale,
+        zero_point=zero_point,
+        is_wide=op.x.dtype is DType.INT32 and zero_point != 0,
+    )
     return Prepared((), context, (), (), Certificate())
 
 
@@ -54,9 +84,5 @@ def _parameters(scale: float | None, zero_point: int | None) -> tuple[float, int
     return scale, zero_point or 0
 
 
-QUANTIZE = Kernel(
-    "portable/quantize", "kernels/portable/quantize.c.jinja", frozenset(), why_not_quantize, prepare_quantize
-)
-DEQUANTIZE = Kernel(
-    "portable/dequantize", "kernels/portable/dequantize.c.jinja", frozenset(), why_not_dequantize, prepare_dequantize
-)
+QUANTIZE = Kernel("portable/quantize", QuantizeContext, frozenset(), why_not_quantize, prepare_quantize)
+DEQUANTIZE = Kernel("portable/dequantize", DequantizeContext, frozenset(), why_not_dequantize, prepare_dequantize)

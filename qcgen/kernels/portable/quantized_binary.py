@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from qcgen.ir.program import Operator
-from qcgen.kernels.binary import prepare_binary, why_no_binary
-from qcgen.kernels.kernel import Kernel, Setting
+from dataclasses import dataclass
+from typing import ClassVar
+
+from qcgen.ir.context import Context
+from qcgen.ir.program import Operator, QuantizedBinary
+from qcgen.kernels.binary import PairFunction, prepare_binary, why_no_binary
+from qcgen.kernels.kernel import Kernel, Prepared, Setting
+from qcgen.kernels.walk import Walk
+
+
+@dataclass(frozen=True)
+class QuantizedBinaryContext(Context):
+    """A sum or product of codes."""
+
+    template: ClassVar[str] = "kernels/portable/quantized_binary.c.jinja"
+
+    function: PairFunction
+    walk: Walk  # the loops over the elements of y
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
@@ -12,6 +27,12 @@ def why_not(op: Operator, _setting: Setting) -> str | None:
     return why_no_binary(op)
 
 
-QUANTIZED_BINARY = Kernel(
-    "portable/quantized_binary", "kernels/portable/quantized_binary.c.jinja", frozenset(), why_not, prepare_binary
-)
+def prepare(op: Operator, setting: Setting) -> Prepared:
+    """Constant operands become tables in the order of y; y may lie over an operand that is not broadcast."""
+    assert isinstance(op, QuantizedBinary)
+    found = prepare_binary(op, setting)
+    context = QuantizedBinaryContext(found.function, found.walk)
+    return Prepared(found.constants, context, (), found.support, found.certificate, found.in_place)
+
+
+QUANTIZED_BINARY = Kernel("portable/quantized_binary", QuantizedBinaryContext, frozenset(), why_not, prepare)

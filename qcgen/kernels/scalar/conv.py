@@ -62,7 +62,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "segments": tuple(block(s, g.taps) for s in blocks),
         "padding_byte": packed.padding - packed.x_shift,
         "shift": -packed.x_shift,
-        "uses_string": planned.is_gathered,
     }
     constants = _constants(op, packed, weights, blocks, planned)
     scratch = [Scratch(2 * 4 * g.taps, 4)]
@@ -70,7 +69,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         scratch.append(Scratch(min(prod(g.output), 2) * g.taps, 1))
     support = ("scalar_sums", *sums_support(blocks), "right_shift", *output_support(op, packed))
     access = in_pixels(op, setting, blocks_of(prod(g.output), BLOCK), gathers=True)
-    return Prepared(constants, context, tuple(scratch), support, certified(op, packed), access=access)
+    headers = ("string.h",) if planned.is_gathered else ()
+    return Prepared(constants, context, tuple(scratch), support, certified(op, packed), access=access, headers=headers)
 
 
 def _image_context(g: ConvGeometry) -> dict[str, object]:

@@ -56,6 +56,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         (*multiply, *output_support(op, packed)),
         certified(op, packed),
         access=channel_by_channel(op, setting, _units(op.geometry, planned), gathers=True),
+        headers=("string.h",),
     )
 
 
@@ -86,7 +87,6 @@ def _image_context(op: Conv, planned: Rows) -> dict[str, object]:
         "has_rest": g.in_channels % planned.plane.lanes != 0,
         "x_image": g.in_channels * prod(g.input),
         "y_image": g.out_channels * prod(g.output),
-        "uses_string": True,
     }
 
 

@@ -111,7 +111,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         "out_row": g.out_channels * g.output[1] * g.dilations[0],
         "x_image": g.in_channels * prod(g.input),
         "y_image": g.out_channels * prod(g.output),
-        "uses_string": gathers,
     }
     widths = " or ".join(str(block.width) for block in blocks)
     shape = f"[16 positions][{g.in_channels} input channels][{widths} output channels]"
@@ -125,9 +124,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     if gathers:
         scratch.append(Scratch(24 * g.in_channels, 1))
     access = in_pixels(op, setting, tiles(g, (2, 4), 1), gathers=True)
-    return Prepared(
-        constants, context, tuple(scratch), output_support(op, packed), certified(op, packed), access=access
-    )
+    support, headers = output_support(op, packed), ("string.h",) if gathers else ()
+    return Prepared(constants, context, tuple(scratch), support, certified(op, packed), access=access, headers=headers)
 
 
 def _steps(g: ConvGeometry, setting: Setting) -> Unrolled:

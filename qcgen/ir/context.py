@@ -1,0 +1,29 @@
+"""What a kernel hands to its template: a frozen dataclass whose fields are the names that the template uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+
+@dataclass(frozen=True)
+class Context:
+    """The names of a template, each a field, or a part of them that several templates share.
+
+    A field whose type is a Context is such a part: its fields are names of the template like the others. ``template``
+    is the file below templates/ that uses these names and no other; parts have none.
+    """
+
+    template: ClassVar[str] = ""
+
+
+def names_of(context: Context | Mapping[str, object]) -> dict[str, object]:
+    """The values of all names of a template, those of its parts among them."""
+    if not isinstance(context, Context):
+        return dict(context)
+    found: dict[str, object] = {}
+    for field in fields(context):
+        value = getattr(context, field.name)
+        found |= names_of(value) if isinstance(value, Context) else {field.name: value}
+    return found

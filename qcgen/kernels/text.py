@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, ConvGeometry
 from qcgen.ir.types import DType, Layout
 
 _SPATIAL_NAMES = ("frame", "plane", "row", "column")
+
+
+@dataclass(frozen=True)
+class Described(Context):
+    """A convolution as comments and declarations speak of it."""
+
+    g: ConvGeometry
+    description: str  # the comment above the node's function
+    x_type: str  # of C
+
+
+def described(op: Conv) -> Described:
+    """The names that the templates of all convolutions have in common."""
+    return Described(op.geometry, describe(op), op.x.dtype.c)
 
 
 def describe(op: Conv) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from qcgen.ir.context import names_of
 from qcgen.ir.plan import Call, Plan
 from qcgen.ir.program import AveragePool, GlobalAveragePool, OrionConv, QuantizedBinary, Softmax, macs_of
+from qcgen.kernels.portable.pool import AveragePoolContext
 from qcgen.render.filters import WIDTH, one_line, thousands
 
 
@@ -113,7 +113,7 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
             text = (
                 f"{MEAN_FORMS[next(iter(forms))]}: equal to {JUDGE} for every window (compared for all {points} sums)"
             )
-            text += "; at the border as float32 arithmetic in integers" if names_of(call.context)["has_border"] else ""
+            text += "; at the border as float32 arithmetic in integers" if _has_border(call) else ""
             yield "output", text
         case GlobalAveragePool() if forms and call.certificate.comparisons:
             yield "requantize", f"{next(iter(forms))}: {_equal(JUDGE, 'sum', points)}"
@@ -122,6 +122,12 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
             counts = ", ".join(f"{form} {count} of {total}" for form, count in forms.items())
             judge = "Orion's fixed-point arithmetic" if isinstance(call.op, OrionConv) else JUDGE
             yield "requantize", f"{counts} channels: {_equal(judge, 'accumulator', points)}"
+
+
+def _has_border(call: Call) -> bool:
+    """Whether some window of an average pooling reaches beyond the image."""
+    assert isinstance(call.context, AveragePoolContext)
+    return call.context.pooling.has_border
 
 
 JUDGE = "onnxruntime's float32 arithmetic"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
+from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_pixels
@@ -11,15 +14,45 @@ from qcgen.kernels.axes import INDENT, Axis, any_at_border, any_inside, axes, in
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.packing import pack, unsigned_shift
 from qcgen.kernels.portable.window_sums import (
+    CopiedTaps,
     Loop,
+    WindowSums,
     block_size,
-    shift_text,
-    sum_context,
-    tap_remark,
+    copied_taps,
     taps_scratch,
     weight_table,
+    window_sums,
 )
 from qcgen.kernels.reasons import why_no_integer_conv
+
+
+@dataclass(frozen=True)
+class CopyWindow(Context):
+    """The names that templates/kernels/portable/copy_window.c.jinja uses, besides those of the convolution itself."""
+
+    in_pixels: int  # of an image of x
+    axes: tuple[Axis, ...]  # the spatial ones, outermost first
+    axes_indent: str  # within loops over all of them
+    loops: tuple[Loop, ...]  # around a run
+    loops_indent: str  # within them
+    run: int  # elements of a window that are copied in one go
+    channels_last: bool
+    has_inside: bool  # some window lies wholly within the image
+    has_border: bool  # some window does not
+    output_numbers: tuple[str, ...]  # lines of enumerators: see axes.output_numbers
+    inside_numbers: tuple[str, ...]  # and axes.inside_numbers
+
+
+@dataclass(frozen=True)
+class ConvContext(Context):
+    """An integer convolution whose windows are copied."""
+
+    template: ClassVar[str] = "kernels/portable/conv.c.jinja"
+
+    sums: WindowSums
+    copy: CopyWindow
+    taps: CopiedTaps
+    padding: int  # the tap outside the image
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
@@ -32,38 +65,35 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, Conv)
     g = op.geometry
     packed = pack(op, setting.features, unsigned_shift(op))
-    context = {
-        **sum_context(op, packed, setting),
-        **copy_context(g, setting.x_layout),
-        "shift_text": shift_text(packed),
-        "tap_remark": tap_remark(packed),
-        "padding": packed.padding,
-        "wide_taps": setting.optimize == "speed",
-        "has_scratch": True,
-    }
+    context = ConvContext(
+        sums=window_sums(op, packed, setting, has_scratch=True),
+        copy=copy_window(g, setting.x_layout),
+        taps=copied_taps(packed, setting),
+        padding=packed.padding,
+    )
     constants = (weight_table(op, packed, setting.x_layout), *packed.constants())
     scratch = taps_scratch(g, block_size(g), setting)
-    g = op.geometry
     access = in_pixels(op, setting, blocks(prod(g.output), block_size(g)), gathers=True) if g.group == 1 else None
     return Prepared(constants, context, (scratch,), (*packed.support, "compiler"), packed.certificate, access=access)
 
 
-def copy_context(g: ConvGeometry, layout: Layout) -> dict[str, object]:
-    """The names that templates/kernels/portable/copy_window.c.jinja uses, besides g, in_pixels and x_type."""
+def copy_window(g: ConvGeometry, layout: Layout) -> CopyWindow:
+    """How windows of an image in ``layout`` are copied, in the order of their taps in memory."""
     spatial = axes(g, layout)
     loops = _copy_loops(g, spatial, layout)
-    return {
-        "axes": spatial,
-        "axes_indent": spatial[-1].indent + INDENT,
-        "loops": loops,
-        "loops_indent": INDENT * (len(loops) + 1),
-        "run": _run(g, layout),
-        "channels_last": layout is Layout.CHANNELS_LAST,
-        "has_inside": any_inside(spatial),
-        "has_border": any_at_border(spatial),
-        "output_numbers": output_numbers(spatial),
-        "inside_numbers": inside_numbers(spatial),
-    }
+    return CopyWindow(
+        in_pixels=prod(g.input),
+        axes=spatial,
+        axes_indent=spatial[-1].indent + INDENT,
+        loops=loops,
+        loops_indent=INDENT * (len(loops) + 1),
+        run=_run(g, layout),
+        channels_last=layout is Layout.CHANNELS_LAST,
+        has_inside=any_inside(spatial),
+        has_border=any_at_border(spatial),
+        output_numbers=output_numbers(spatial),
+        inside_numbers=inside_numbers(spatial),
+    )
 
 
 def _row_is_contiguous(g: ConvGeometry, layout: Layout) -> bool:
@@ -92,4 +122,4 @@ def _copy_loops(g: ConvGeometry, spatial: tuple[Axis, ...], layout: Layout) -> t
     return tuple(loops)
 
 
-CONV = Kernel("portable/conv", "kernels/portable/conv.c.jinja", frozenset(), why_not, prepare)
+CONV = Kernel("portable/conv", ConvContext, frozenset(), why_not, prepare)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, isinf, isqrt, prod
+from typing import ClassVar
 
 import numpy as np
 
+from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, ConvGeometry, Float32s, FloatActivation, Operator
 from qcgen.ir.types import Layout
+from qcgen.kernels.images import Images, OutputSteps, images, output_steps
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.portable.conv import copy_context
-from qcgen.kernels.text import counted, describe, window_shape
+from qcgen.kernels.portable.conv import CopyWindow, copy_window
+from qcgen.kernels.text import Described, counted, described, window_shape
 
 FLOAT_BYTES = 4
 STEP = 4  # taps that share one load and store of a sum
@@ -56,6 +59,30 @@ class Chunks:
         """Additions on the longest way of a product into its sum."""
         chunk = STEP - 1 + min(self.size, self.full) // STEP
         return chunk + (ceil(self.full / self.size) if self.is_chunked else 0) + min(self.rest, 1)
+
+
+@dataclass(frozen=True)
+class ConvFloatContext(Context):
+    """A float32 convolution."""
+
+    template: ClassVar[str] = "kernels/portable/conv_float.c.jinja"
+
+    conv: Described
+    copy: CopyWindow
+    images: Images
+    steps: OutputSteps
+    x_group: int  # from one group of channels to the next, in elements of x
+    pixels: int  # of an output image
+    block: int  # windows that share each weight that is read
+    lanes: range  # their numbers
+    has_overlap: bool  # blocks do not divide the pixels: the last one ends with them
+    is_split: bool  # there are several images or groups
+    is_grouped: bool
+    chunks: Chunks  # how products are summed
+    copies: bool  # windows are copied
+    has_bias: bool
+    activation: FloatActivation
+    bounds: Bounds  # those of Relu and Clip
 
 
 def chunks(taps: int) -> Chunks:
@@ -111,15 +138,25 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     bias = Constants("bias", "float", op.bias, "where the sum of each channel starts.")
     sums = chunks(g.taps)
     copies = not _is_in_place(g, setting.x_layout)
-    context = {
-        **_geometry_names(op, setting),
-        **copy_context(g, setting.x_layout),
-        "chunks": sums,
-        "copies": copies,
-        "has_bias": has_bias,
-        "activation": output_step(op.epilogue),
-        "bounds": bounds(op.epilogue),
-    }
+    pixels = prod(g.output)
+    context = ConvFloatContext(
+        conv=described(op),
+        copy=copy_window(g, setting.x_layout),
+        images=images(g),
+        steps=output_steps(g, setting.y_layout),
+        x_group=g.group_in * (1 if setting.x_layout is Layout.CHANNELS_LAST else prod(g.input)),
+        pixels=pixels,
+        block=_block(g),
+        lanes=range(_block(g)),
+        has_overlap=pixels % _block(g) != 0,
+        is_split=g.batch > 1 or g.group > 1,
+        is_grouped=g.group > 1,
+        chunks=sums,
+        copies=copies,
+        has_bias=has_bias,
+        activation=output_step(op.epilogue),
+        bounds=bounds(op.epilogue),
+    )
     support = ("compiler",) if copies else ()
     constants = (_weights(op, setting.x_layout), *[bias] * has_bias)
     headers = ("math.h",) if uses_math(op.epilogue) else ()
@@ -153,27 +190,4 @@ def _scratch(g: ConvGeometry, sums: Chunks, copies: bool) -> tuple[Scratch, ...]
     return (windows,) * copies + (channels,) * (2 if sums.is_chunked else 1)
 
 
-def _geometry_names(op: Conv, setting: Setting) -> dict[str, object]:
-    g = op.geometry
-    pixels, in_pixels = prod(g.output), prod(g.input)
-    x_is_last, y_is_last = (layout is Layout.CHANNELS_LAST for layout in (setting.x_layout, setting.y_layout))
-    return {
-        "g": g,
-        "description": describe(op),
-        "x_type": op.x.dtype.c,
-        "pixels": pixels,
-        "in_pixels": in_pixels,
-        "block": _block(g),
-        "lanes": range(_block(g)),
-        "has_overlap": pixels % _block(g) != 0,
-        "is_split": g.batch > 1 or g.group > 1,
-        "is_grouped": g.group > 1,
-        "y_pixel": g.out_channels if y_is_last else 1,
-        "y_channel": 1 if y_is_last else pixels,
-        "x_image": g.in_channels * in_pixels,
-        "y_image": g.out_channels * pixels,
-        "x_group": g.group_in * (1 if x_is_last else in_pixels),
-    }
-
-
-CONV_FLOAT = Kernel("portable/conv_float", "kernels/portable/conv_float.c.jinja", frozenset(), why_not, prepare)
+CONV_FLOAT = Kernel("portable/conv_float", ConvFloatContext, frozenset(), why_not, prepare)

@@ -5,17 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 
+from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_pixels
 from qcgen.kernels.axes import INDENT, Axis, any_at_border, any_inside, axes, inside_numbers, output_numbers
-from qcgen.kernels.epilogue import guarded_channels
+from qcgen.kernels.epilogue import Output, guarded_channels
+from qcgen.kernels.images import Images, OutputSteps, images, output_steps
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import Packed, names_of_conv, pack
-from qcgen.kernels.plane import plane_axes
+from qcgen.kernels.packing import Packed, pack
+from qcgen.kernels.plane import PlaneAxis, plane_axes
 from qcgen.kernels.reasons import (
     why_axes,
     why_channels_apart,
@@ -24,7 +27,7 @@ from qcgen.kernels.reasons import (
     why_taps,
     why_wraps,
 )
-from qcgen.kernels.text import counted
+from qcgen.kernels.text import Described, counted, described
 
 MAX_TAPS = 64  # written out one by one; larger kernels are rare and served by portable/conv
 
@@ -45,6 +48,62 @@ class PixelTap:
     """Where a tap lies in a window of a channels-last image: a C expression that a channel is added to."""
 
     offset: str
+
+
+@dataclass(frozen=True)
+class Filters(Context):
+    """What the templates of both kernels use."""
+
+    conv: Described
+    steps: OutputSteps
+    y_type: str  # of C
+    weight_type: str
+    cast: str  # before a tap, for products that need more than 16 bits
+    output: Output
+
+
+@dataclass(frozen=True)
+class DepthwiseNhwcContext(Context):
+    """A depthwise convolution, all channels of a pixel in one loop."""
+
+    template: ClassVar[str] = "kernels/portable/depthwise_nhwc.c.jinja"
+
+    filters: Filters
+    images: Images
+    taps: tuple[PixelTap, ...]  # of a window, in the order of the weights
+    guarded: int  # channels with a tie window
+    pixels: int  # of an output image
+    tap_steps: str  # enumerators: the distances between taps
+    output_numbers: tuple[str, ...]  # lines of enumerators: see axes.output_numbers
+    inside_numbers: tuple[str, ...]  # and axes.inside_numbers
+    axes: tuple[Axis, ...]  # the spatial ones, outermost first
+    axes_indent: str  # within loops over all of them
+    has_border: bool  # some window reaches beyond the image
+    has_inside: bool  # some window does not
+
+
+@dataclass(frozen=True)
+class DepthwiseNchwContext(Context):
+    """A depthwise convolution, plane by plane."""
+
+    template: ClassVar[str] = "kernels/portable/depthwise_nchw.c.jinja"
+
+    filters: Filters
+    y_image: int  # from one image to the next, in elements
+    taps: tuple[Tap, ...]  # of a window, in the order of the weights
+    height: PlaneAxis
+    width: PlaneAxis
+    plane_height: int  # rows of the plane that windows walk over
+    plane_width: int  # columns of it
+    is_copied: bool  # it is a copy of the channel with padding around
+    padding: int  # the element that stands there
+    in_pixels: int  # of a channel of x
+    lanes: range  # windows of a row that share each weight that is read
+    block_text: str  # the same in words
+    is_blocked: bool  # they are summed by a function of their own
+    has_overlap: bool  # they do not divide the row: the last ones end with it
+    tests_each: bool  # channels with a tie window requantize each sum exactly
+    keeps_sums: bool  # the same, after a whole row of sums
 
 
 def _why_not(op: Operator, setting: Setting) -> str | None:
@@ -82,19 +141,20 @@ def prepare_nhwc(op: Operator, setting: Setting) -> Prepared:
     if has_border:
         values = np.full(g.in_channels, op.x_zero_point)
         constants.append(Constants("padding", op.x.dtype.c, values, "a pixel outside the image."))
-    context = _context(op, packed, setting) | {
-        "taps": _pixel_taps(spatial),
-        "guarded": packed.epilogue.guarded.size,
-        "pixels": prod(g.output),
-        "tap_steps": ", ".join(f"TAP_STEP_{axis.label} = {axis.tap_step}" for axis in spatial if axis.kernel > 1),
-        "output_numbers": output_numbers(spatial),
-        "inside_numbers": inside_numbers(spatial),
-        "axes": spatial,
-        "axes_indent": spatial[-1].indent + INDENT,
-        "has_border": has_border,
-        "has_inside": any_inside(spatial),
-        "x_image": g.in_channels * prod(g.input),
-    }
+    context = DepthwiseNhwcContext(
+        filters=_filters(op, packed, setting),
+        images=images(g),
+        taps=_pixel_taps(spatial),
+        guarded=packed.epilogue.guarded.size,
+        pixels=prod(g.output),
+        tap_steps=", ".join(f"TAP_STEP_{axis.label} = {axis.tap_step}" for axis in spatial if axis.kernel > 1),
+        output_numbers=output_numbers(spatial),
+        inside_numbers=inside_numbers(spatial),
+        axes=spatial,
+        axes_indent=spatial[-1].indent + INDENT,
+        has_border=has_border,
+        has_inside=any_inside(spatial),
+    )
     scratch = (Scratch(4 * g.out_channels, 4),) if packed.epilogue.output.is_guarded else ()
     constants += [*packed.constants(), *guarded_channels(packed.epilogue)]
     support = (*packed.support, "compiler")
@@ -124,27 +184,29 @@ def prepare_nchw(op: Operator, setting: Setting) -> Prepared:
     # Without padding the plane is the image itself, read where it is, so rows keep their length.
     rows, columns = (height.reached, width.reached) if g.is_padded else (height.input, width.input)
     places = product(range(height.kernel), range(width.kernel))
-    taps = [Tap(number, y * height.dilation, x * width.dilation) for number, (y, x) in enumerate(places)]
+    taps = tuple(Tap(number, y * height.dilation, x * width.dilation) for number, (y, x) in enumerate(places))
     block, is_guarded = _row_block(width.output, len(taps), setting), packed.epilogue.output.is_guarded
     meaning = f"weights {counted(g.out_channels, 'channel')}{counted(len(taps), 'tap')}{packed.weights_remark}."
-    context = _context(op, packed, setting) | {
-        "taps": taps,
-        "height": height,
-        "width": width,
-        "plane_height": rows,
-        "plane_width": columns,
-        "is_copied": g.is_padded,
-        "padding": op.x_zero_point,
-        "in_pixels": prod(g.input),
-        "lanes": range(block),
-        "block_text": f"{block} windows" if block > 1 else "one window",
-        "is_blocked": is_blocked(setting),
-        "has_overlap": width.output % block != 0,
-        "tests_each": is_guarded and is_blocked(setting),
-        "keeps_sums": is_guarded and not is_blocked(setting),
-    }
+    context = DepthwiseNchwContext(
+        filters=_filters(op, packed, setting),
+        y_image=images(g).y_image,
+        taps=taps,
+        height=height,
+        width=width,
+        plane_height=rows,
+        plane_width=columns,
+        is_copied=g.is_padded,
+        padding=op.x_zero_point,
+        in_pixels=prod(g.input),
+        lanes=range(block),
+        block_text=f"{block} windows" if block > 1 else "one window",
+        is_blocked=is_blocked(setting),
+        has_overlap=width.output % block != 0,
+        tests_each=is_guarded and is_blocked(setting),
+        keeps_sums=is_guarded and not is_blocked(setting),
+    )
     scratch = [Scratch(rows * columns, 1)] if g.is_padded else []
-    if context["keeps_sums"]:
+    if context.keeps_sums:
         scratch.append(Scratch(4 * width.output, 4))
     weights = Constants("weights", packed.weights_type, packed.weights, meaning)
     support = (*packed.support, *["compiler"] * is_blocked(setting))
@@ -171,21 +233,17 @@ def _row_block(width: int, taps: int, setting: Setting) -> int:
     return min(fitting, key=rough_cost)
 
 
-def _context(op: Conv, packed: Packed, setting: Setting) -> dict[str, object]:
-    g = op.geometry
-    pixels = prod(g.output)
-    is_last = setting.y_layout is Layout.CHANNELS_LAST
-    return {
-        **names_of_conv(op, packed),
-        "weight_type": packed.weights_type,
+def _filters(op: Conv, packed: Packed, setting: Setting) -> Filters:
+    return Filters(
+        conv=described(op),
+        steps=output_steps(op.geometry, setting.y_layout),
+        y_type=op.y.dtype.c,
+        weight_type=packed.weights_type,
         # Products of bytes fit an int of 16 bits, too.
-        "cast": "(int32_t)" if packed.weights_type == "int16_t" else "",
-        "y_image": g.out_channels * pixels,
-        "y_pixel": g.out_channels if is_last else 1,
-        "y_channel": 1 if is_last else pixels,
-    }
+        cast="(int32_t)" if packed.weights_type == "int16_t" else "",
+        output=packed.epilogue.output,
+    )
 
 
-_NHWC, _NCHW = "kernels/portable/depthwise_nhwc.c.jinja", "kernels/portable/depthwise_nchw.c.jinja"
-DEPTHWISE_NHWC = Kernel("portable/depthwise_nhwc", _NHWC, frozenset(), why_not_nhwc, prepare_nhwc)
-DEPTHWISE_NCHW = Kernel("portable/depthwise_nchw", _NCHW, frozenset(), why_not_nchw, prepare_nchw)
+DEPTHWISE_NHWC = Kernel("portable/depthwise_nhwc", DepthwiseNhwcContext, frozenset(), why_not_nhwc, prepare_nhwc)
+DEPTHWISE_NCHW = Kernel("portable/depthwise_nchw", DepthwiseNchwContext, frozenset(), why_not_nchw, prepare_nchw)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 
 from qcgen.errors import prove
+from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
-from qcgen.ir.program import Int64s, Operator, OrionConv
+from qcgen.ir.program import ConvGeometry, Int64s, Operator, OrionConv
 from qcgen.ir.types import Layout
 from qcgen.kernels.axes import INDENT, Axis, any_at_border, axes
+from qcgen.kernels.images import Images, OutputSteps, images, output_steps
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.text import counted
 from qcgen.orion.staircase import INT32_MAX, certify, fits_int32, reachable, thresholds
@@ -36,6 +39,31 @@ class Loop:
     indent: str
 
 
+@dataclass(frozen=True)
+class OrionConvContext(Context):
+    """A convolution in Orion's fixed point."""
+
+    template: ClassVar[str] = "kernels/portable/orion_conv.c.jinja"
+
+    g: ConvGeometry
+    axes: tuple[Axis, ...]  # the spatial ones, outermost first
+    loops: tuple[Loop, ...]  # over a window
+    loops_indent: str  # within them
+    has_border: bool  # some window reaches beyond the image
+    pixels: int  # of an output image
+    channel_step: int  # from one channel of x to the next, in elements
+    x_group: int  # from one group of channels to the next
+    images: Images
+    steps: OutputSteps
+    sum_type: str  # of C
+    tap_type: str
+    weight_type: str
+    fraction_bits: int  # of every number
+    is_coded: bool  # weights are codes, dequantized as they are read
+    x_codes: EvenSpacing  # what the codes of x stand for
+    w_codes: EvenSpacing | None  # and those of weights
+
+
 def why_not(op: Operator, _setting: Setting) -> str | None:
     """Serves every convolution of Orion's arithmetic."""
     return None if isinstance(op, OrionConv) else f"{op.op_type} is not in Orion's arithmetic"
@@ -57,15 +85,28 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         Constants("bias", sum_type, op.bias, f"the bias in units of 2^-{op.fraction_bits}, where each sum starts."),
         Constants("thresholds", sum_type, steps, "the smallest sums whose codes are -127, -126, ..., 127."),
     )
-    context = _geometry_names(op, setting) | {
-        "sum_type": sum_type,
-        "tap_type": tap_type,
-        "fraction_bits": op.fraction_bits,
-        "is_coded": codes is not None,
-        "weight_type": weight_type,
-        "x_codes": _spacing_of_x(op),
-        "w_codes": codes,
-    }
+    spatial = axes(g, setting.x_layout)
+    loops = _window_loops(spatial, setting.x_layout)
+    channel_step = 1 if setting.x_layout is Layout.CHANNELS_LAST else prod(g.input)
+    context = OrionConvContext(
+        g=g,
+        axes=spatial,
+        loops=loops,
+        loops_indent=INDENT * (len(loops) + 1),
+        has_border=any_at_border(spatial),
+        pixels=prod(g.output),
+        channel_step=channel_step,
+        x_group=g.group_in * channel_step,
+        images=images(g),
+        steps=output_steps(g, setting.y_layout),
+        sum_type=sum_type,
+        tap_type=tap_type,
+        weight_type=weight_type,
+        fraction_bits=op.fraction_bits,
+        is_coded=codes is not None,
+        x_codes=_spacing_of_x(op),
+        w_codes=codes,
+    )
     numbers = {"kind": "staircase", "accumulator": reachable(op), "thresholds": steps}
     certificate = Certificate(reachable(op), False, {"staircase": g.out_channels}, certify(op, steps), numbers=numbers)
     scratch = Scratch(g.taps * tap_bytes, tap_bytes)
@@ -111,29 +152,6 @@ def _meaning(op: OrionConv, layout: Layout, remark: str) -> str:
     return f"weights {counted(op.geometry.out_channels, 'channel')}{window}{remark}."
 
 
-def _geometry_names(op: OrionConv, setting: Setting) -> dict[str, object]:
-    """The names that describe how images and windows lie in memory."""
-    g = op.geometry
-    spatial = axes(g, setting.x_layout)
-    loops = _window_loops(spatial, setting.x_layout)
-    in_pixels, pixels = prod(g.input), prod(g.output)
-    x_is_last, y_is_last = (layout is Layout.CHANNELS_LAST for layout in (setting.x_layout, setting.y_layout))
-    return {
-        "g": g,
-        "axes": spatial,
-        "loops": loops,
-        "loops_indent": INDENT * (len(loops) + 1),
-        "has_border": any_at_border(spatial),
-        "pixels": pixels,
-        "channel_step": 1 if x_is_last else in_pixels,
-        "x_image": g.in_channels * in_pixels,
-        "x_group": g.group_in * (1 if x_is_last else in_pixels),
-        "y_image": g.out_channels * pixels,
-        "y_pixel": g.out_channels if y_is_last else 1,
-        "y_channel": 1 if y_is_last else pixels,
-    }
-
-
 def _window_loops(spatial: tuple[Axis, ...], layout: Layout) -> tuple[Loop, ...]:
     """The loops over a window, outermost first, so that the innermost one walks through memory."""
     walked: tuple[Axis | None, ...] = (*spatial, None) if layout is Layout.CHANNELS_LAST else (None, *spatial)
@@ -145,4 +163,4 @@ def _window_loops(spatial: tuple[Axis, ...], layout: Layout) -> tuple[Loop, ...]
     )
 
 
-ORION_CONV = Kernel("portable/orion_conv", "kernels/portable/orion_conv.c.jinja", frozenset(), why_not, prepare)
+ORION_CONV = Kernel("portable/orion_conv", OrionConvContext, frozenset(), why_not, prepare)

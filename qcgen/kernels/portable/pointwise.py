@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
+from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_blocks_of_channels
-from qcgen.kernels.axes import axes
+from qcgen.kernels.axes import Axis, axes
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.packing import pack, unsigned_shift
 from qcgen.kernels.portable.window_sums import (
+    CopiedTaps,
+    WindowSums,
     block_size,
-    shift_text,
-    sum_context,
-    tap_remark,
+    copied_taps,
     taps_scratch,
     weight_table,
+    window_sums,
 )
 from qcgen.kernels.reasons import why_no_integer_conv
+
+
+@dataclass(frozen=True)
+class PointwiseContext(Context):
+    """A 1x1 convolution."""
+
+    template: ClassVar[str] = "kernels/portable/pointwise.c.jinja"
+
+    sums: WindowSums
+    taps: CopiedTaps
+    channels_last: bool  # pixels are read where they are
+    is_strided: bool
+    in_pixels: int  # of an image of x
+    axes: tuple[Axis, ...]  # the spatial ones, outermost first
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -43,15 +61,14 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     g = op.geometry
     is_last = setting.x_layout is Layout.CHANNELS_LAST
     packed = pack(op, setting.features, 0 if is_last else unsigned_shift(op))
-    context = sum_context(op, packed, setting) | {
-        "channels_last": is_last,
-        "is_strided": set(g.strides) != {1},
-        "has_scratch": not is_last,
-        "axes": axes(g, setting.x_layout),
-        "wide_taps": setting.optimize == "speed",
-        "shift_text": shift_text(packed),
-        "tap_remark": tap_remark(packed),
-    }
+    context = PointwiseContext(
+        sums=window_sums(op, packed, setting, has_scratch=not is_last),
+        taps=copied_taps(packed, setting),
+        channels_last=is_last,
+        is_strided=set(g.strides) != {1},
+        in_pixels=prod(g.input),
+        axes=axes(g, setting.x_layout),
+    )
     scratch = () if is_last else (taps_scratch(g, block_size(g), setting),)
     constants = (weight_table(op, packed, setting.x_layout), *packed.constants())
     units = blocks(prod(g.output), block_size(g))
@@ -59,4 +76,4 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return Prepared(constants, context, scratch, (*packed.support, "compiler"), packed.certificate, access=access)
 
 
-POINTWISE = Kernel("portable/pointwise", "kernels/portable/pointwise.c.jinja", frozenset(), why_not, prepare)
+POINTWISE = Kernel("portable/pointwise", PointwiseContext, frozenset(), why_not, prepare)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
 from qcgen.arithmetic import Quantization, dequantize
+from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import AveragePool, ConvGeometry, MaxPool, Operator, Tensor
 from qcgen.ir.types import Array, DType, Layout
-from qcgen.kernels.axes import INDENT, Axis, axes
+from qcgen.kernels.axes import INDENT, Axis, any_at_border, any_inside, axes
+from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.requantize import window_mean
+from qcgen.requantize.window_mean import MeanLine
 
 MAX_TAPS = 64  # written out one by one; larger windows are walked through tap by tap
 
@@ -27,6 +29,83 @@ class Nested:
 
     axis: Axis
     indent: str
+
+
+@dataclass(frozen=True)
+class Pooling(Context):
+    """What templates/kernels/portable/pool.c.jinja and those that extend it use. A plane is a channel of an image."""
+
+    window: str  # in words
+    type: str  # of C, of both images
+    images: Images
+    batch: int
+    planes: int  # that are walked through one by one: 1 if channels lie side by side
+    channels_last: bool
+    lanes: int  # outputs of a window: the channels if they lie side by side
+    lane_step: int  # from one of them to the next, in elements of y
+    run: int  # outputs that are computed together: the lanes, or what lies within the image of a row
+    run_step: int  # from one window of a run to the next, in elements of x
+    is_rolled: bool  # windows overlap: the compiler must not write out loops over them
+    out_step: int  # from one output of a run to the next
+    axes: tuple[Axis, ...]  # the spatial ones, outermost first
+    rows: tuple[Axis, ...]  # all but the last
+    across: Axis  # the last
+    taps: tuple[int, ...]  # their distances from the first one of a window, if they are written out
+    has_inside: bool  # some window is computed as one wholly within the image
+    has_border: bool  # some window is not
+    has_row_border: bool  # the windows of whole rows are not
+    x_plane: int  # from one plane to the next, in elements
+    y_channel: int
+    y_row: int  # from one row to the next
+    row_loops: tuple[Nested, ...]  # over the rows of the output
+    row_indent: str  # within them
+    row_bounds: tuple[str, ...]  # lines of enumerators of a row: what parts windows in the image from others,
+    row_numbers: tuple[str, ...]  # and the rest
+    tap_loops: tuple[Nested, ...]  # over a window
+    tap_indent: str  # within them
+    is_guarded: bool  # some sums are so near a step that they are taken as at the border
+
+
+@dataclass(frozen=True)
+class MaxPoolContext(Context):
+    """A max pooling."""
+
+    template: ClassVar[str] = "kernels/portable/max_pool.c.jinja"
+
+    pooling: Pooling
+    lowest: str  # what maxima start with, in C
+
+
+@dataclass(frozen=True)
+class MeanStep(Context):
+    """From the sum of a window's codes to the output's code; only float32 has none of it."""
+
+    line: MeanLine | None = None  # None: float32
+    counts_taps: bool = False  # divisors are the taps in the image
+    lowest_code: int = 0  # of x
+    start: int = 0  # of line.slope times a sum of codes
+    low: int = 0  # limits of y's codes
+    high: int = 0
+    clamps_low: bool = False  # some sum is below the lowest code
+    clamps_high: bool = False
+    fraction_mask: int = 0  # the bits of the line below its code
+    y_scale: int = 0  # the words of float32 numbers: of scale and zero point,
+    y_zero: int = 0
+    divisor: int = 0  # and of the number of taps
+
+
+@dataclass(frozen=True)
+class AveragePoolContext(Context):
+    """An average pooling."""
+
+    template: ClassVar[str] = "kernels/portable/average_pool.c.jinja"
+
+    pooling: Pooling
+    mean: MeanStep
+    tap_count: int  # of a window
+    counts_padding: bool  # taps outside the image count
+    is_float: bool
+    emulates: bool  # some outputs are found by float32 arithmetic in integers
 
 
 def why_not_max(op: Operator, _setting: Setting) -> str | None:
@@ -42,77 +121,75 @@ def why_not_average(op: Operator, _setting: Setting) -> str | None:
 def prepare_max(op: Operator, setting: Setting) -> Prepared:
     """No constants; outputs are kept where they belong while a window is walked through."""
     assert isinstance(op, MaxPool)
-    lowest = "-INFINITY" if op.x.dtype is DType.FLOAT32 else str(op.x.dtype.low)
-    names = _names(op.geometry, op.x, setting)
-    del names["tap_count"]
-    context = names | {"is_guarded": False, "lowest": lowest}
-    headers = ("math.h",) if op.x.dtype is DType.FLOAT32 else ()
-    return Prepared((), context | _row_enumerators(context), (), ("compiler",), Certificate(), headers=headers)
+    is_float = op.x.dtype is DType.FLOAT32
+    lowest = "-INFINITY" if is_float else str(op.x.dtype.low)
+    context = MaxPoolContext(_pooling(op.geometry, op.x, setting), lowest)
+    return Prepared((), context, (), ("compiler",), Certificate(), headers=("math.h",) if is_float else ())
 
 
 def prepare_average(op: Operator, setting: Setting) -> Prepared:
     """Quantized: sums in int32 against one line; where the order of float32 additions matters they are emulated."""
     assert isinstance(op, AveragePool)
-    names = _names(op.geometry, op.x, setting) | {"counts_padding": op.count_include_pad}
-    if op.x.dtype is DType.FLOAT32:
-        unused = (
-            "line",
-            "counts_taps",
-            "lowest_code",
-            "start",
-            "low",
-            "high",
-            "clamps_low",
-            "clamps_high",
-            "fraction_mask",
-        )
-        flags = {"is_float": True, "is_guarded": False, "emulates": False}
-        none = dict.fromkeys((*unused, "y_scale", "y_zero", "divisor"))
-        context = names | flags | none
-        return Prepared((), context | _row_enumerators(context), (), ("compiler",), Certificate())
-    return _prepare_quantized(op, names, setting)
+    if op.x.dtype is not DType.FLOAT32:
+        return _prepare_quantized(op, setting)
+    context = AveragePoolContext(
+        pooling=_pooling(op.geometry, op.x, setting),
+        mean=MeanStep(),
+        tap_count=prod(op.geometry.kernel),
+        counts_padding=op.count_include_pad,
+        is_float=True,
+        emulates=False,
+    )
+    return Prepared((), context, (), ("compiler",), Certificate())
 
 
-def _prepare_quantized(op: AveragePool, names: dict[str, object], setting: Setting) -> Prepared:
+def _prepare_quantized(op: AveragePool, setting: Setting) -> Prepared:
     g = op.geometry
     x_by, y_by = _quantization(op.x), _quantization(op.y)
-    low, high, taps = op.y.dtype.low, op.y.dtype.high, prod(g.kernel)
-    line = window_mean.fit(taps, x_by, y_by, (op.x.dtype.low, op.x.dtype.high), low, high)
-    has_inside = bool(names["has_inside"]) and not line.emulates_always
-    has_border = bool(names["has_border"]) or not has_inside
-    is_guarded = has_inside and line.guard is not None
-    emulates = is_guarded or has_border
-    counts_taps = bool(names["has_border"]) and not op.count_include_pad
-    ends = tuple(end * line.slope + line.offset for end in line.sums)
-    context = names | {
-        "is_float": False,
-        "has_inside": has_inside,
-        "has_border": has_border,
-        "line": line,
-        "is_guarded": is_guarded,
-        "emulates": emulates,
-        "counts_taps": counts_taps,
-        "lowest_code": op.x.dtype.low,
-        # The share of the zero point is in every sum of codes.
-        "start": line.offset - line.slope * taps * x_by.zero_point,
-        "low": low,
-        "high": high,
-        "clamps_low": has_inside and ends[0] >> line.shift < low,
-        "clamps_high": has_inside and ends[1] >> line.shift > high,
-        "fraction_mask": (1 << line.shift) - 1,
-        "y_scale": _word(y_by.scale),
-        "y_zero": _word(y_by.zero_point),
-        "divisor": _word(taps),
-    }
-    scratch = (Scratch(4 * _run(g, setting), 4),) if is_guarded else ()
-    support = ("compiler",) + ("right_shift",) * has_inside + ("soft_float_add", "soft_float") * emulates
+    line = window_mean.fit(
+        prod(g.kernel), x_by, y_by, (op.x.dtype.low, op.x.dtype.high), op.y.dtype.low, op.y.dtype.high
+    )
+    pooling = _pooling(g, op.x, setting, has_line=not line.emulates_always, has_guard=line.guard is not None)
+    spatial, has_inside = pooling.axes, pooling.has_inside
+    counts_taps = (any_at_border(spatial) or not _written_out(spatial)) and not op.count_include_pad
+    context = AveragePoolContext(
+        pooling=pooling,
+        mean=_mean_step(op, line, has_inside=has_inside, counts_taps=counts_taps),
+        tap_count=prod(g.kernel),
+        counts_padding=op.count_include_pad,
+        is_float=False,
+        emulates=pooling.is_guarded or pooling.has_border,
+    )
+    scratch = (Scratch(4 * pooling.run, 4),) if pooling.is_guarded else ()
+    support = ("compiler",) + ("right_shift",) * has_inside + ("soft_float_add", "soft_float") * context.emulates
     form = "emulated" if not has_inside else "line" if line.guard is None else "tie window"
     numbers: dict[str, object] = {"kind": "window mean", "form": form, "accumulator": line.sums}
     if has_inside:
         numbers |= {"slope": line.slope, "offset": line.offset, "shift": line.shift, "guard": line.guard}
     certificate = Certificate(line.sums, False, {form: 1}, line.comparisons, numbers=numbers)
-    constants = _emulation_tables(op, x_by, counts_taps) if emulates else ()
-    return Prepared(constants, context | _row_enumerators(context), scratch, support, certificate)
+    constants = _emulation_tables(op, x_by, counts_taps) if context.emulates else ()
+    return Prepared(constants, context, scratch, support, certificate)
+
+
+def _mean_step(op: AveragePool, line: MeanLine, *, has_inside: bool, counts_taps: bool) -> MeanStep:
+    x_by, y_by, taps = _quantization(op.x), _quantization(op.y), prod(op.geometry.kernel)
+    low, high = op.y.dtype.low, op.y.dtype.high
+    ends = tuple(end * line.slope + line.offset for end in line.sums)
+    return MeanStep(
+        line=line,
+        counts_taps=counts_taps,
+        lowest_code=op.x.dtype.low,
+        # The share of the zero point is in every sum of codes.
+        start=line.offset - line.slope * taps * x_by.zero_point,
+        low=low,
+        high=high,
+        clamps_low=has_inside and ends[0] >> line.shift < low,
+        clamps_high=has_inside and ends[1] >> line.shift > high,
+        fraction_mask=(1 << line.shift) - 1,
+        y_scale=_word(y_by.scale),
+        y_zero=_word(y_by.zero_point),
+        divisor=_word(taps),
+    )
 
 
 def _emulation_tables(op: AveragePool, x_by: Quantization, counts_taps: bool) -> tuple[Constants, ...]:
@@ -140,73 +217,114 @@ def _word(value: float) -> int:
     return int(_words(np.asarray(value)))
 
 
-def _run(g: ConvGeometry, setting: Setting) -> int:
-    """How many outputs are computed together: the channels of a pixel, or what lies within the image of a row."""
-    if setting.x_layout is Layout.CHANNELS_LAST:
-        return g.in_channels
-    across = axes(g, setting.x_layout)[-1]
-    return across.inside_end - across.inside_begin
+def _written_out(spatial: tuple[Axis, ...]) -> bool:
+    """Whether there are windows wholly within the image, and few taps: then these are written out."""
+    return prod(axis.kernel for axis in spatial) <= MAX_TAPS and any_inside(spatial)
 
 
-def _names(g: ConvGeometry, x: Tensor, setting: Setting) -> dict[str, object]:
-    """The names that templates/kernels/portable/pool.c.jinja and those that extend it use."""
+def _pooling(
+    g: ConvGeometry, x: Tensor, setting: Setting, *, has_line: bool = True, has_guard: bool = False
+) -> Pooling:
+    """``has_line``: windows in the image may be computed otherwise than at the border, ``has_guard``: not always."""
     x_last, y_last = (layout is Layout.CHANNELS_LAST for layout in (setting.x_layout, setting.y_layout))
     spatial = axes(g, setting.x_layout)
-    pixels, in_pixels = prod(g.output), prod(g.input)
+    *outer, across = spatial
+    pixels = prod(g.output)
     y_pixel, y_channel = (g.out_channels, 1) if y_last else (1, pixels)
-    across = spatial[-1]
-    is_small = prod(g.kernel) <= MAX_TAPS
-    has_inside = is_small and all(axis.inside_begin < axis.inside_end for axis in spatial)
-    return {
-        "window": _kind(g),
-        "type": x.dtype.c,
-        "batch": g.batch,
-        "planes": 1 if x_last else g.in_channels,
-        "channels_last": x_last,
-        "lanes": g.in_channels if x_last else 1,
-        "lane_step": y_channel,
-        "run": _run(g, setting),
-        "run_step": 1 if x_last else across.stride,
-        "is_rolled": not x_last and any(axis.stride < axis.span for axis in spatial),
-        "out_step": y_channel if x_last else y_pixel,
-        "axes": spatial,
-        "rows": spatial[:-1],
-        "across": across,
-        "taps": _taps(spatial) if has_inside else (),
-        "tap_count": prod(g.kernel),
-        "has_inside": has_inside,
-        "has_border": not has_inside or any(a.inside_begin > 0 or a.inside_end < a.output for a in spatial),
-        "has_row_border": any(a.inside_begin > 0 or a.inside_end < a.output for a in spatial[:-1]),
-        "x_image": g.in_channels * in_pixels,
-        "x_plane": in_pixels,
-        "y_image": g.out_channels * pixels,
-        "y_channel": y_channel,
-        "y_row": across.output * y_pixel,
-        "row_loops": tuple(Nested(axis, INDENT * (3 + depth)) for depth, axis in enumerate(spatial[:-1])),
-        "row_indent": INDENT * (2 + len(spatial)),
-        "tap_loops": tuple(Nested(axis, INDENT * (1 + depth)) for depth, axis in enumerate(spatial)),
-        "tap_indent": INDENT * (1 + len(spatial)),
-    }
+    has_inside = has_line and _written_out(spatial)
+    row = _Row(
+        spatial,
+        channels_last=x_last,
+        has_inside=has_inside,
+        has_border=not has_inside or any_at_border(spatial),
+        is_guarded=has_inside and has_guard,
+        run=g.in_channels if x_last else across.inside_end - across.inside_begin,
+        out_step=y_channel if x_last else y_pixel,
+        y_pixel=y_pixel,
+    )
+    return Pooling(
+        window=_kind(g),
+        type=x.dtype.c,
+        images=images(g),
+        batch=g.batch,
+        planes=1 if x_last else g.in_channels,
+        channels_last=x_last,
+        lanes=g.in_channels if x_last else 1,
+        lane_step=y_channel,
+        run=row.run,
+        run_step=1 if x_last else across.stride,
+        is_rolled=not x_last and any(axis.stride < axis.span for axis in spatial),
+        out_step=row.out_step,
+        axes=spatial,
+        rows=tuple(outer),
+        across=across,
+        taps=_taps(spatial) if has_inside else (),
+        has_inside=has_inside,
+        has_border=row.has_border,
+        has_row_border=row.has_row_border,
+        x_plane=prod(g.input),
+        y_channel=y_channel,
+        y_row=across.output * y_pixel,
+        row_loops=tuple(Nested(axis, INDENT * (3 + depth)) for depth, axis in enumerate(outer)),
+        row_indent=INDENT * (2 + len(spatial)),
+        row_bounds=row.bounds,
+        row_numbers=row.numbers,
+        tap_loops=tuple(Nested(axis, INDENT * (1 + depth)) for depth, axis in enumerate(spatial)),
+        tap_indent=INDENT * (1 + len(spatial)),
+        is_guarded=row.is_guarded,
+    )
 
 
-def _row_enumerators(names: Mapping[str, Any]) -> dict[str, object]:
-    """Those that the function of a row uses, in lines: what parts windows in the image from others, and the rest."""
-    across, is_last, has_border = names["across"], names["channels_last"], names["has_border"]
-    bounds, numbers = [], []
-    for axis in names["axes"] if names["has_inside"] else ():
-        if has_border and (axis is across or names["has_row_border"]):
-            ends = axis is not across or is_last or axis.inside_end < axis.output
+@dataclass(frozen=True)
+class _Row:
+    """The enumerators that the function of a row uses, in lines; fields as in Pooling."""
+
+    axes: tuple[Axis, ...]
+    channels_last: bool
+    has_inside: bool
+    has_border: bool
+    is_guarded: bool
+    run: int
+    out_step: int
+    y_pixel: int
+
+    @property
+    def has_row_border(self) -> bool:
+        return any_at_border(self.axes[:-1])
+
+    @property
+    def bounds(self) -> tuple[str, ...]:
+        """What parts windows in the image from others."""
+        *outer, across = self.axes
+        if not (self.has_inside and self.has_border):
+            return ()
+        lines = []
+        for axis in self.axes if self.has_row_border else (across,):
+            ends = axis in outer or self.channels_last or axis.inside_end < axis.output
             beyond = f", BEYOND_{axis.label} = {axis.inside_end}" if ends else ""
-            bounds.append(f"INSIDE_{axis.label} = {axis.inside_begin}{beyond}")
-        if is_last or has_border or axis is not across:
-            step = f", STEP_{axis.label} = {axis.step}" if is_last or axis is not across else ""
-            numbers.append(f"STRIDE_{axis.label} = {axis.stride}, PAD_{axis.label} = {axis.pad}{step}")
-    is_cut_behind = not names["has_inside"] or names["has_row_border"] or across.inside_end < across.output
-    out = [f"OUT_{across.label} = {across.output}"] if is_cut_behind or (is_last and not has_border) else []
-    out += [f"Y_PIXEL = {names['y_row'] // across.output}"] if is_last or has_border or names["is_guarded"] else []
-    out += [f"RUN = {names['run']}"] if names["is_guarded"] else []
-    out += [f"OUT_STEP = {names['out_step']}"] if names["is_guarded"] and is_last else []
-    return {"row_bounds": tuple(bounds), "row_numbers": (*numbers, ", ".join(out)) if out else tuple(numbers)}
+            lines.append(f"INSIDE_{axis.label} = {axis.inside_begin}{beyond}")
+        return tuple(lines)
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The rest."""
+        *outer, across = self.axes
+        lines = []
+        for axis in self.axes if self.has_inside else ():
+            if self.channels_last or self.has_border or axis in outer:
+                step = f", STEP_{axis.label} = {axis.step}" if self.channels_last or axis in outer else ""
+                lines.append(f"STRIDE_{axis.label} = {axis.stride}, PAD_{axis.label} = {axis.pad}{step}")
+        is_cut_behind = not self.has_inside or self.has_row_border or across.inside_end < across.output
+        out = []
+        if is_cut_behind or (self.channels_last and not self.has_border):
+            out.append(f"OUT_{across.label} = {across.output}")
+        if self.channels_last or self.has_border or self.is_guarded:
+            out.append(f"Y_PIXEL = {self.y_pixel}")
+        if self.is_guarded:
+            out.append(f"RUN = {self.run}")
+        if self.is_guarded and self.channels_last:
+            out.append(f"OUT_STEP = {self.out_step}")
+        return (*lines, ", ".join(out)) if out else tuple(lines)
 
 
 def _kind(g: ConvGeometry) -> str:
@@ -219,7 +337,5 @@ def _taps(spatial: tuple[Axis, ...]) -> tuple[int, ...]:
     return tuple(sum(k * axis.tap_step for k, axis in zip(place, spatial, strict=True)) for place in places)
 
 
-MAX_POOL = Kernel("portable/max_pool", "kernels/portable/max_pool.c.jinja", frozenset(), why_not_max, prepare_max)
-AVERAGE_POOL = Kernel(
-    "portable/average_pool", "kernels/portable/average_pool.c.jinja", frozenset(), why_not_average, prepare_average
-)
+MAX_POOL = Kernel("portable/max_pool", MaxPoolContext, frozenset(), why_not_max, prepare_max)
+AVERAGE_POOL = Kernel("portable/average_pool", AveragePoolContext, frozenset(), why_not_average, prepare_average)

@@ -5,16 +5,50 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, ConvGeometry
 from qcgen.ir.types import Layout
+from qcgen.kernels.epilogue import Output
+from qcgen.kernels.images import Images, OutputSteps, images, output_steps
 from qcgen.kernels.kernel import Constants, Scratch, Setting
-from qcgen.kernels.packing import Packed, names_of_conv
-from qcgen.kernels.text import counted, window_shape
+from qcgen.kernels.packing import Packed
+from qcgen.kernels.text import Described, counted, described, window_shape
 
 SUMMED = 15
 """Up to so many products of four windows gcc -O3 writes out in every case; at 16 it depends on their types."""
 
 MAX_BLOCK = 4  # with more windows at a time compilers run out of registers on every target tried
+
+
+@dataclass(frozen=True)
+class WindowSums(Context):
+    """The names that templates/kernels/portable/window_sums.c.jinja uses: blocks of windows against each channel."""
+
+    conv: Described
+    images: Images
+    steps: OutputSteps
+    x_group: int  # from one group of channels to the next, in elements of x
+    y_type: str  # of C
+    output: Output
+    pixels: int  # of an output image
+    block: int  # windows that share each weight that is read
+    lanes: range  # their numbers
+    block_text: str  # the same in words
+    sums_apart: bool  # a function of its own sums a block
+    has_overlap: bool  # blocks do not divide the pixels: the last one ends with them
+    is_split: bool  # there are several images or groups
+    has_scratch: bool  # taps are copied
+    wraps: bool  # sums are taken modulo 2^32
+    is_corrected: bool  # taps are summed, too
+
+
+@dataclass(frozen=True)
+class CopiedTaps(Context):
+    """The taps of windows that are copied: codes made 0 to 255."""
+
+    shift_text: str  # what is added to a code, in C, such as " + 128"
+    tap_remark: str  # the comment on the type of taps
+    wide_taps: bool  # int16, not bytes
 
 
 @dataclass(frozen=True)
@@ -45,12 +79,13 @@ def taps_scratch(g: ConvGeometry, block: int, setting: Setting) -> Scratch:
     return Scratch(block * g.taps * size, size)
 
 
-def shift_text(packed: Packed) -> str:
-    """What a copied tap is the element plus, in C."""
-    return f" + {packed.x_shift}" if packed.x_shift else ""
+def copied_taps(packed: Packed, setting: Setting) -> CopiedTaps:
+    """The type of copied taps and what they are the elements plus."""
+    shift = f" + {packed.x_shift}" if packed.x_shift else ""
+    return CopiedTaps(shift, _tap_remark(packed), setting.optimize == "speed")
 
 
-def tap_remark(packed: Packed) -> str:
+def _tap_remark(packed: Packed) -> str:
     """What a copied tap is, in words."""
     if not packed.x_shift:
         return "A copied element: 0 to 255."
@@ -67,28 +102,26 @@ def weight_table(op: Conv, packed: Packed, layout: Layout) -> Constants:
     return Constants("weights", "int8_t", weights.reshape(g.out_channels, g.taps), meaning)
 
 
-def sum_context(op: Conv, packed: Packed, setting: Setting) -> dict[str, object]:
-    """The names that templates/kernels/portable/window_sums.c.jinja uses."""
+def window_sums(op: Conv, packed: Packed, setting: Setting, *, has_scratch: bool) -> WindowSums:
+    """How the windows of an integer convolution are summed; ``has_scratch``: their taps are copied."""
     g = op.geometry
     pixels, block = prod(g.output), block_size(g)
-    y_is_last = setting.y_layout is Layout.CHANNELS_LAST
-    x_is_last = setting.x_layout is Layout.CHANNELS_LAST
-    return {
-        **names_of_conv(op, packed),
-        "pixels": pixels,
-        "in_pixels": prod(g.input),
-        "block": block,
-        "lanes": range(block),
-        "block_text": f"{block} windows" if block > 1 else "a window",
+    return WindowSums(
+        conv=described(op),
+        images=images(g),
+        steps=output_steps(g, setting.y_layout),
+        x_group=g.group_in * (1 if setting.x_layout is Layout.CHANNELS_LAST else prod(g.input)),
+        y_type=op.y.dtype.c,
+        output=packed.epilogue.output,
+        pixels=pixels,
+        block=block,
+        lanes=range(block),
+        block_text=f"{block} windows" if block > 1 else "a window",
         # Cores of few registers: compilers for the host sum and requantize several windows side by side, in one piece.
-        "sums_apart": g.taps > SUMMED and bool(setting.features),
-        "has_overlap": pixels % block != 0,
-        "is_split": g.batch > 1 or g.group > 1,
-        "wraps": packed.wraps,
-        "is_corrected": packed.is_corrected,
-        "y_pixel": g.out_channels if y_is_last else 1,
-        "y_channel": 1 if y_is_last else pixels,
-        "x_image": g.in_channels * prod(g.input),
-        "y_image": g.out_channels * pixels,
-        "x_group": g.group_in * (1 if x_is_last else prod(g.input)),
-    }
+        sums_apart=g.taps > SUMMED and bool(setting.features),
+        has_overlap=pixels % block != 0,
+        is_split=g.batch > 1 or g.group > 1,
+        has_scratch=has_scratch,
+        wraps=packed.wraps,
+        is_corrected=packed.is_corrected,
+    )

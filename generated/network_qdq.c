@@ -38,7 +38,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x4b126e2e
+#if NETWORK_QDQ_HEADER_ID != 0xe577955f
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -110,15 +110,15 @@ static uint32_t network_qdq_soft_float_add(uint32_t a, uint32_t b)
     return sign + ((exponent - 1) << 23) + sum; /* the hidden bit, and a carry beyond it, count the exponent up */
 }
 
-/* The significand of a number other than 0, in [2^23, 2^24), and its exponent: number = significand * 2^exponent. */
+/* The significand of a number above 0, in [2^23, 2^24), and its exponent: number = significand * 2^exponent. */
 static uint32_t network_qdq_soft_float_split(uint32_t number, int32_t *exponent)
 {
     const uint32_t hidden = UINT32_C(1) << 23;
-    uint32_t significand = number & (hidden - 1);
-    int32_t power = (int32_t)((number >> 23) & 255);
+    uint32_t significand = number;
+    int32_t power = (int32_t)(number >> 23);
 
-    if (power > 0) {
-        significand |= hidden;
+    if (number >= hidden) {
+        significand = (number & (hidden - 1)) | hidden;
     } else {
         power = 1;
         while (significand < hidden) {
@@ -133,15 +133,16 @@ static uint32_t network_qdq_soft_float_split(uint32_t number, int32_t *exponent)
 /* a / b, half to even, for b > 0; 0 if that is below 2^-126 in magnitude, 2^127 with its sign from 2^127 on. */
 static uint32_t network_qdq_soft_float_divide(uint32_t a, uint32_t b)
 {
-    const uint32_t sign = a & ~(UINT32_MAX >> 1);
+    const uint32_t magnitude = a & (UINT32_MAX >> 1);
+    const uint32_t sign = a - magnitude;
     int32_t power, power_of_b;
     uint32_t rest, divisor;
     uint32_t quotient = 0;
 
-    if (a == sign) {
+    if (magnitude == 0) {
         return 0;
     }
-    rest = network_qdq_soft_float_split(a, &power);
+    rest = network_qdq_soft_float_split(magnitude, &power);
     divisor = network_qdq_soft_float_split(b, &power_of_b);
     power -= power_of_b;
     if (rest < divisor) {

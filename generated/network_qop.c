@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0xc128af05
+#if NETWORK_QOP_HEADER_ID != 0xe81d291f
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -81,7 +81,7 @@ static int32_t network_qop_emulate(int32_t acc, int32_t mantissa, int32_t expone
     int32_t drop = 0;
     int32_t steps;
 
-    if (acc == 0) {
+    if (value == 0) {
         return 0;
     }
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* network_qop.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_QOP_HEADER_ID 0xc128af05
+#define NETWORK_QOP_HEADER_ID 0xe81d291f
 
 #ifdef __cplusplus
 extern "C" {

@@ -15,7 +15,7 @@
  */
 #include "tie_window.h"
 
-#if TIE_WINDOW_HEADER_ID != 0xb831b4de
+#if TIE_WINDOW_HEADER_ID != 0xc2a122d5
 #error "tie_window.h was not generated together with this file"
 #endif
 
@@ -51,7 +51,7 @@ static int32_t tie_window_emulate(int32_t acc, int32_t mantissa, int32_t exponen
     int32_t drop = 0;
     int32_t steps;
 
-    if (acc == 0) {
+    if (value == 0) {
         return 0;
     }
 

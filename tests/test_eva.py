@@ -25,7 +25,7 @@ OPTIONS = (
 """Loops of up to 1000 turns are walked through turn by turn, each in one state: branches on data are joined."""
 
 READS_WHOLE_VECTORS = ("conv_cortex_m55",)
-"""Files that read whole vectors, though a copied window ends within one; weights are zero there. Their arena is filled."""
+"""Files that read whole vectors where a copied window ends within one: weights are zero there. Their arena is full."""
 
 HEAD = """\
 #include "{name}.h"

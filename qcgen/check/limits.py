@@ -69,6 +69,14 @@ def bounds_are_numbers(view: View) -> Iterator[Problem]:
             yield view.problem(f"{role} is NaN", f"correct {role}, or export the model again")
 
 
+def bounds_in_order(view: View) -> Iterator[Problem]:
+    """A Clip with bounds as attributes, those before opset 11, is refused by onnxruntime if min is above max."""
+    low, high = (view.node.attributes.get(name) for name in ("min", "max"))
+    if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
+        what = f"its min {low:g} is above its max {high:g}, which onnxruntime refuses before opset 11"
+        yield view.problem(what, "correct the bounds; if the upper one shall win, export with opset 11 or later")
+
+
 def finite_number(name: str, default: float) -> Extra:
     """A rule: a float attribute is finite."""
 

@@ -110,7 +110,7 @@ SPECS: dict[tuple[str, str], Spec] = {
         numbers=("min", "max"),
         same=(("min", "input"), ("max", "input")),
         attributes={"min": NUMBER, "max": NUMBER},
-        extra=(limits.bounds_are_numbers,),
+        extra=(limits.bounds_are_numbers, limits.bounds_in_order),
     ),
     ("", "Concat"): Spec(
         ("inputs",),

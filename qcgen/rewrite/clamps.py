@@ -41,8 +41,14 @@ def clamp_of(wiring: Wiring, node: Node) -> Clamp | None:
         case ("", "Clip"):
             low = _bound(wiring, node, 1, "min", float("-inf"))
             high = _bound(wiring, node, 2, "max", float("inf"))
-            return None if low is None or high is None else Clamp(low, high)
+            return None if low is None or high is None or are_crossed(node) else Clamp(low, high)
     return None
+
+
+def are_crossed(node: Node) -> bool:
+    """Whether a Clip has attributes, those before opset 11, whose min is above its max: onnxruntime refuses that."""
+    low, high = (node.attributes.get(name) for name in ("min", "max"))
+    return isinstance(low, int | float) and isinstance(high, int | float) and low > high
 
 
 def _bound(wiring: Wiring, node: Node, index: int, attribute: str, default: float) -> float | None:

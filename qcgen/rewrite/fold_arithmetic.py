@@ -6,6 +6,7 @@ import numpy as np
 
 from qcgen.ir.element_types import element_type
 from qcgen.ir.types import Array, DType
+from qcgen.rewrite.clamps import are_crossed
 from qcgen.rewrite.operands import Operands
 
 
@@ -64,6 +65,8 @@ def clip(operands: Operands) -> tuple[Array, ...]:
     x = operands[0]
     low = operands[1] if operands.has(1) else operands.attribute("min")
     high = operands[2] if operands.has(2) else operands.attribute("max")
+    if are_crossed(operands.node):
+        raise ValueError("min is above max")
     if low is not None:
         x = np.maximum(x, np.asarray(low).astype(x.dtype).reshape(()))
     if high is not None:

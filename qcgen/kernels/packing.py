@@ -8,12 +8,13 @@ from functools import lru_cache
 import numpy as np
 
 from qcgen.intervals import INT32_MAX, INT32_MIN, reach, weight_differences
+from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, Int64s
 from qcgen.ir.types import DType
-from qcgen.kernels.epilogue import Epilogue, prepare_epilogue
+from qcgen.kernels.epilogue import Epilogue, Output, prepare_epilogue
 from qcgen.kernels.kernel import Constants
-from qcgen.kernels.text import describe
+from qcgen.kernels.text import Described, describe, described
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,20 @@ def signed_shift(op: Conv) -> int:
 def unsigned_shift(op: Conv) -> int:
     """What brings the input's codes to 0..255."""
     return 128 if op.x.dtype is DType.INT8 else 0
+
+
+@dataclass(frozen=True)
+class IntegerConv(Context):
+    """What the templates of integer convolutions have in common."""
+
+    conv: Described
+    y_type: str  # of C
+    output: Output
+
+
+def integer_conv(op: Conv, packed: Packed) -> IntegerConv:
+    """The convolution with its output step."""
+    return IntegerConv(described(op), op.y.dtype.c, packed.epilogue.output)
 
 
 def names_of_conv(op: Conv, packed: Packed) -> dict[str, object]:

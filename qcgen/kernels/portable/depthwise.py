@@ -14,10 +14,10 @@ from qcgen.ir.program import Conv, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_pixels
 from qcgen.kernels.axes import INDENT, Axis, any_at_border, any_inside, axes, inside_numbers, output_numbers
-from qcgen.kernels.epilogue import Output, guarded_channels
+from qcgen.kernels.epilogue import guarded_channels
 from qcgen.kernels.images import Images, OutputSteps, images, output_steps
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import Packed, pack
+from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack
 from qcgen.kernels.plane import PlaneAxis, plane_axes
 from qcgen.kernels.reasons import (
     why_axes,
@@ -27,7 +27,7 @@ from qcgen.kernels.reasons import (
     why_taps,
     why_wraps,
 )
-from qcgen.kernels.text import Described, counted, described
+from qcgen.kernels.text import counted
 
 MAX_TAPS = 64  # written out one by one; larger kernels are rare and served by portable/conv
 
@@ -54,12 +54,10 @@ class PixelTap:
 class Filters(Context):
     """What the templates of both kernels use."""
 
-    conv: Described
+    conv: IntegerConv
     steps: OutputSteps
-    y_type: str  # of C
-    weight_type: str
+    weight_type: str  # of C
     cast: str  # before a tap, for products that need more than 16 bits
-    output: Output
 
 
 @dataclass(frozen=True)
@@ -235,13 +233,11 @@ def _row_block(width: int, taps: int, setting: Setting) -> int:
 
 def _filters(op: Conv, packed: Packed, setting: Setting) -> Filters:
     return Filters(
-        conv=described(op),
+        conv=integer_conv(op, packed),
         steps=output_steps(op.geometry, setting.y_layout),
-        y_type=op.y.dtype.c,
         weight_type=packed.weights_type,
         # Products of bytes fit an int of 16 bits, too.
         cast="(int32_t)" if packed.weights_type == "int16_t" else "",
-        output=packed.epilogue.output,
     )
 
 

@@ -8,11 +8,10 @@ from math import prod
 from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, ConvGeometry
 from qcgen.ir.types import Layout
-from qcgen.kernels.epilogue import Output
 from qcgen.kernels.images import Images, OutputSteps, images, output_steps
 from qcgen.kernels.kernel import Constants, Scratch, Setting
-from qcgen.kernels.packing import Packed
-from qcgen.kernels.text import Described, counted, described, window_shape
+from qcgen.kernels.packing import IntegerConv, Packed, integer_conv
+from qcgen.kernels.text import counted, window_shape
 
 SUMMED = 15
 """Up to so many products of four windows gcc -O3 writes out in every case; at 16 it depends on their types."""
@@ -24,12 +23,10 @@ MAX_BLOCK = 4  # with more windows at a time compilers run out of registers on e
 class WindowSums(Context):
     """The names that templates/kernels/portable/window_sums.c.jinja uses: blocks of windows against each channel."""
 
-    conv: Described
+    conv: IntegerConv
     images: Images
     steps: OutputSteps
     x_group: int  # from one group of channels to the next, in elements of x
-    y_type: str  # of C
-    output: Output
     pixels: int  # of an output image
     block: int  # windows that share each weight that is read
     lanes: range  # their numbers
@@ -107,12 +104,10 @@ def window_sums(op: Conv, packed: Packed, setting: Setting, *, has_scratch: bool
     g = op.geometry
     pixels, block = prod(g.output), block_size(g)
     return WindowSums(
-        conv=described(op),
+        conv=integer_conv(op, packed),
         images=images(g),
         steps=output_steps(g, setting.y_layout),
         x_group=g.group_in * (1 if setting.x_layout is Layout.CHANNELS_LAST else prod(g.input)),
-        y_type=op.y.dtype.c,
-        output=packed.epilogue.output,
         pixels=pixels,
         block=block,
         lanes=range(block),

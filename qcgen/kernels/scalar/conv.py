@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 
+from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks as blocks_of
 from qcgen.kernels.access import in_pixels
-from qcgen.kernels.fast_output import output_constants
+from qcgen.kernels.fast_output import FastOutput, output_constants
+from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import Packed, names_of_conv, pack, signed_shift
+from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, signed_shift
 from qcgen.kernels.reasons import why_not_plain
 from qcgen.kernels.scalar.output import certified, output_support, scalar_output
 from qcgen.kernels.scalar.sums import Segment, core_of, large_groups, segments, sums_support, table
@@ -22,6 +25,65 @@ from qcgen.kernels.text import window_shape
 
 BLOCK = 4  # pixels at a time: two words of two
 MAX_CHUNK = 16  # channels whose sums are kept on the stack, 16 bytes each
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The windows of two ``pixels``, which are widened together.
+
+    There are two places for runs, 0 and 1: windows are ``found`` for some of them beforehand; then those in ``first``
+    and ``second`` are the pixels'.
+    """
+
+    pixels: tuple[int, int]
+    found: tuple[int, ...]
+    first: int
+    second: int
+
+
+@dataclass(frozen=True)
+class ChannelBlocks:
+    """Blocks of channels, and how many channels' sums are kept at a time; ``is_ragged``: fewer the last time.
+
+    ``is_single``: those of all channels.
+
+    Their weights begin ``offset`` elements behind the first of all.
+    """
+
+    sums: Segment
+    offset: int
+    chunk: int
+    is_ragged: bool
+    is_single: bool
+
+
+@dataclass(frozen=True)
+class PixelsByFour(Context):
+    """The walk through the pixels of the output, four at a time."""
+
+    images: Images
+    pixels: int  # of an output image
+    lanes: int  # that are computed at a time, at most
+    is_looped: bool  # there are four or more
+    pairs_of_few: tuple[Pair, ...]  # the windows that are widened together if there are fewer
+    has_overlap: bool  # fours leave pixels over: the last four end with the image
+    last: tuple[int, ...]  # the position of the first of the last four
+    is_split: bool  # there are several images
+
+
+@dataclass(frozen=True)
+class ConvContext(Context):
+    """A convolution of windows widened to words of two pixels."""
+
+    template: ClassVar[str] = "kernels/scalar/conv.c.jinja"
+
+    conv: IntegerConv
+    image: PixelsByFour
+    dsp: FastOutput
+    window: Window
+    segments: tuple[ChannelBlocks, ...]
+    padding_byte: int  # a code outside the image
+    shift: int  # what codes are less when they are widened
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -54,15 +116,15 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     core = core_of(setting.target)
     planned = window(g, core.widen)
     blocks = segments(weights, core, -128, 127)
-    context = {
-        **names_of_conv(op, packed),
-        **_image_context(g),
-        "dsp": scalar_output(op, packed),
-        "window": planned,
-        "segments": tuple(block(s, g.taps) for s in blocks),
-        "padding_byte": packed.padding - packed.x_shift,
-        "shift": -packed.x_shift,
-    }
+    context = ConvContext(
+        conv=integer_conv(op, packed),
+        image=_pixels_by_four(g),
+        dsp=scalar_output(op, packed),
+        window=planned,
+        segments=tuple(channel_blocks(s, g.taps) for s in blocks),
+        padding_byte=packed.padding - packed.x_shift,
+        shift=-packed.x_shift,
+    )
     constants = _constants(op, packed, weights, blocks, planned)
     scratch = [Scratch(2 * 4 * g.taps, 4)]
     if planned.is_gathered:
@@ -73,34 +135,18 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return Prepared(constants, context, tuple(scratch), support, certified(op, packed), access=access, headers=headers)
 
 
-def _image_context(g: ConvGeometry) -> dict[str, object]:
-    """The names for the walk through the pixels of the output, four at a time."""
+def _pixels_by_four(g: ConvGeometry) -> PixelsByFour:
     pixels = prod(g.output)
-    return {
-        "pixels": pixels,
-        "lanes": min(pixels, BLOCK),
-        "is_looped": pixels >= BLOCK,
-        "pairs_of_few": _pairs_of_few(pixels) if pixels < BLOCK else (),
-        "has_overlap": pixels > BLOCK and pixels % BLOCK != 0,
-        "last": last_block(g),
-        "is_split": g.batch > 1,
-        "x_image": g.in_channels * prod(g.input),
-        "y_image": g.out_channels * pixels,
-    }
-
-
-@dataclass(frozen=True)
-class Pair:
-    """The windows of two ``pixels``, which are widened together.
-
-    There are two places for runs, 0 and 1: windows are ``found`` for some of them beforehand; then those in ``first``
-    and ``second`` are the pixels'.
-    """
-
-    pixels: tuple[int, int]
-    found: tuple[int, ...]
-    first: int
-    second: int
+    return PixelsByFour(
+        images=images(g),
+        pixels=pixels,
+        lanes=min(pixels, BLOCK),
+        is_looped=pixels >= BLOCK,
+        pairs_of_few=_pairs_of_few(pixels) if pixels < BLOCK else (),
+        has_overlap=pixels > BLOCK and pixels % BLOCK != 0,
+        last=last_block(g),
+        is_split=g.batch > 1,
+    )
 
 
 def _pairs_of_few(pixels: int) -> tuple[Pair, Pair]:
@@ -131,28 +177,12 @@ def _constants(
     return (*constants, *output_constants(packed))
 
 
-@dataclass(frozen=True)
-class Block:
-    """Blocks of channels, and how many channels' sums are kept at a time; ``is_ragged``: fewer the last time.
-
-    ``is_single``: those of all channels.
-
-    Their weights begin ``offset`` elements behind the first of all.
-    """
-
-    sums: Segment
-    offset: int
-    chunk: int
-    is_ragged: bool
-    is_single: bool
-
-
-def block(s: Segment, taps: int) -> Block:
+def channel_blocks(s: Segment, taps: int) -> ChannelBlocks:
     """Chunks that divide the channels evenly, if there are any that are large enough."""
     blocks = (s.beyond - s.first) // s.width
     most = min(MAX_CHUNK // s.width, blocks)
     chunk = max((n for n in range(most // 2, most + 1) if n and blocks % n == 0), default=most)
-    return Block(s, s.first * taps, chunk * s.width, blocks % chunk != 0, chunk == blocks)
+    return ChannelBlocks(s, s.first * taps, chunk * s.width, blocks % chunk != 0, chunk == blocks)
 
 
 def last_block(g: ConvGeometry) -> tuple[int, ...]:
@@ -160,4 +190,4 @@ def last_block(g: ConvGeometry) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(max(prod(g.output) - BLOCK, 0), g.output))
 
 
-CONV = Kernel("scalar/conv", "kernels/scalar/conv.c.jinja", frozenset({"scalar"}), why_not, prepare)
+CONV = Kernel("scalar/conv", ConvContext, frozenset({"scalar"}), why_not, prepare)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
 import numpy as np
 
+from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, Int64s, Operator
 from qcgen.ir.types import DType
-from qcgen.kernels.fast_output import output_constants
+from qcgen.kernels.fast_output import FastOutput, output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import Packed, names_of_conv
+from qcgen.kernels.packing import IntegerConv, Packed, integer_conv
 from qcgen.kernels.reasons import why_channels_apart, why_no_dense
 from qcgen.kernels.scalar.conv import ordered, packed_bytes
-from qcgen.kernels.scalar.groups import grouping
+from qcgen.kernels.scalar.groups import Grouping, grouping
 from qcgen.kernels.scalar.output import certified, output_support, scalar_output
 from qcgen.kernels.scalar.sums import Core, Loop, Segment, bytes_of, core_of, loop_of, sums_support
 from qcgen.kernels.unroll import Unrolled, unrolled
@@ -19,6 +23,39 @@ from qcgen.kernels.unroll import Unrolled, unrolled
 BLOCK = 4  # channels at a time: two words of two
 STEPS = 8  # of two elements in a round of the loop over bytes
 BYTE_OFFSET = 128  # brings weights to 0..255, so that a mask parts the bytes of a word
+
+
+@dataclass(frozen=True)
+class DenseSums(Context):
+    """The sums of four channels."""
+
+    is_wide: bool  # words hold two weights of 16 bits, else four bytes
+    sums_of: Segment | None  # the loops over the former
+    grouping: Grouping  # how many products are added in a word
+    steps: Unrolled  # the loop over words of four weights
+    is_one: bool  # they are taken apart after each product
+    element_words: int  # words of two elements that such a loop reads
+    block_words: int  # words of the weights of four channels
+    halves: int  # groups, whose borrows the sums start less
+    halves_bytes: bytes  # the number of steps, as instructions load it
+    looped_bytes: bytes  # and that of those in whole rounds
+
+
+@dataclass(frozen=True)
+class DenseContext(Context):
+    """A matrix times a vector."""
+
+    template: ClassVar[str] = "kernels/scalar/dense.c.jinja"
+
+    conv: IntegerConv
+    sums: DenseSums
+    dsp: FastOutput
+    is_shifted: bool  # codes are brought to int8 in a copy
+    rest: int  # channels that fours leave over
+    whole: int  # the others
+    odd: bool  # the elements of the vector are odd in number
+    is_thumb1_core: bool
+    shift_text: str  # what is subtracted from a code, in C, such as " - 128"
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -36,17 +73,17 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     core = core_of(setting.target)
     loop = loop_of(g.taps, grouping(weights, -128, 127, core.most[-1] if wide else 2), core)
     is_shifted = wide and op.x.dtype is DType.UINT8
-    context = {
-        **names_of_conv(op, packed),
-        "dsp": scalar_output(op, packed),
-        "is_shifted": is_shifted,
-        "rest": g.out_channels % BLOCK,
-        "whole": g.out_channels // BLOCK * BLOCK,
-        "odd": g.taps % 2 == 1,
-        "is_thumb1_core": core.is_thumb1,
-        "shift_text": f" - {-packed.x_shift}" if packed.x_shift else "",
-        **(_wide_context(g.taps, core, loop) if wide else _byte_context(g.taps, loop)),
-    }
+    context = DenseContext(
+        conv=integer_conv(op, packed),
+        sums=_wide_sums(g.taps, core, loop) if wide else _byte_sums(g.taps, loop),
+        dsp=scalar_output(op, packed),
+        is_shifted=is_shifted,
+        rest=g.out_channels % BLOCK,
+        whole=g.out_channels // BLOCK * BLOCK,
+        odd=g.taps % 2 == 1,
+        is_thumb1_core=core.is_thumb1,
+        shift_text=f" - {-packed.x_shift}" if packed.x_shift else "",
+    )
     called = sums_support((_segment(core, loop),)) if wide else _packed_support(core, loop)
     support = ("scalar_sums", *called, "right_shift", *output_support(op, packed))
     shifted = (Scratch(g.taps, 1),) if is_shifted else ()
@@ -54,31 +91,27 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return Prepared(_constants(packed, weights, wide), context, scratch, support, certified(op, packed))
 
 
-def _wide_context(taps: int, core: Core, loop: Loop) -> dict[str, object]:
-    """The names for sums over words of two weights each."""
-    return _byte_context(taps, loop) | {
-        "is_wide": True,
-        "sums_of": _segment(core, loop),
-        "block_words": 2 * taps,
-        "halves": loop.groups,
-    }
+def _wide_sums(taps: int, core: Core, loop: Loop) -> DenseSums:
+    """Over words of two weights each."""
+    segment = _segment(core, loop)
+    return replace(_byte_sums(taps, loop), is_wide=True, sums_of=segment, block_words=2 * taps, halves=loop.groups)
 
 
-def _byte_context(taps: int, loop: Loop) -> dict[str, object]:
-    """The names for sums over words of four weights each."""
+def _byte_sums(taps: int, loop: Loop) -> DenseSums:
+    """Over words of four weights each."""
     steps, is_one = _steps(taps), loop.grouping.size == 1
-    return {
-        "is_wide": False,
-        "sums_of": None,
-        "grouping": loop.grouping,
-        "steps": steps,
-        "is_one": is_one,
-        "element_words": _element_words(loop),
-        "block_words": 2 * steps.total,
-        "halves": steps.total * (2 if is_one else 1),
-        "halves_bytes": bytes_of(steps.total),
-        "looped_bytes": bytes_of(steps.count * steps.unroll),
-    }
+    return DenseSums(
+        is_wide=False,
+        sums_of=None,
+        grouping=loop.grouping,
+        steps=steps,
+        is_one=is_one,
+        element_words=_element_words(loop),
+        block_words=2 * steps.total,
+        halves=steps.total * (2 if is_one else 1),
+        halves_bytes=bytes_of(steps.total),
+        looped_bytes=bytes_of(steps.count * steps.unroll),
+    )
 
 
 def _packed_support(core: Core, loop: Loop) -> tuple[str, ...]:
@@ -138,4 +171,4 @@ def _bytes(weights: Int64s) -> Int64s:
     return words.reshape(-1, 2, words.shape[1]).transpose(0, 2, 1).reshape(len(weights) // BLOCK, -1)
 
 
-DENSE = Kernel("scalar/dense", "kernels/scalar/dense.c.jinja", frozenset({"scalar"}), why_not, prepare)
+DENSE = Kernel("scalar/dense", DenseContext, frozenset({"scalar"}), why_not, prepare)

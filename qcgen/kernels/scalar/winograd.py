@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 
+from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.access import in_pixels, tiles
-from qcgen.kernels.fast_output import output_constants
+from qcgen.kernels.fast_output import FastOutput, output_constants
+from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import Packed, names_of_conv, pack
+from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack
 from qcgen.kernels.reasons import why_channels_apart, why_groups, why_no_integer_conv
 from qcgen.kernels.scalar.output import certified, output_support, scalar_output
 from qcgen.kernels.unroll import Unrolled, divided, unrolled
@@ -52,6 +55,26 @@ class Block:
     def sums(self) -> int:
         """Sums of one position: those of two tiles."""
         return 2 * self.width
+
+
+@dataclass(frozen=True)
+class WinogradContext(Context):
+    """A convolution by F(2x2, 3x3)."""
+
+    template: ClassVar[str] = "kernels/scalar/winograd.c.jinja"
+
+    conv: IntegerConv
+    images: Images
+    fast: FastOutput
+    position: int  # elements of one of the 16 positions of Bt d B
+    padding: int  # the element outside the image
+    gathers: bool  # the pixels of some tiles are collected,
+    gathers_all: bool  # of all tiles
+    blocks: tuple[Block, ...]  # of output channels
+    steps: Unrolled  # the loop over input channels
+    positions: tuple[tuple[int, ...], ...]  # the numbers of the 16 positions
+    out_column: int  # from one output of a tile to the next, in elements
+    out_row: int
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -97,21 +120,20 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     gathers_all = set(g.dilations) != {1}
     gathers = gathers_all or g.is_padded
     blocks = _blocks(g.out_channels)
-    context = {
-        **names_of_conv(op, packed),
-        "fast": scalar_output(op, packed),
-        "position": 2 * g.in_channels,
-        "padding": packed.padding,
-        "gathers": gathers,
-        "gathers_all": gathers_all,
-        "blocks": blocks,
-        "steps": _steps(g, setting),
-        "positions": tuple(tuple(range(4 * i, 4 * i + 4)) for i in range(4)),
-        "out_column": g.out_channels * g.dilations[1],
-        "out_row": g.out_channels * g.output[1] * g.dilations[0],
-        "x_image": g.in_channels * prod(g.input),
-        "y_image": g.out_channels * prod(g.output),
-    }
+    context = WinogradContext(
+        conv=integer_conv(op, packed),
+        images=images(g),
+        fast=scalar_output(op, packed),
+        position=2 * g.in_channels,
+        padding=packed.padding,
+        gathers=gathers,
+        gathers_all=gathers_all,
+        blocks=blocks,
+        steps=_steps(g, setting),
+        positions=tuple(tuple(range(4 * i, 4 * i + 4)) for i in range(4)),
+        out_column=g.out_channels * g.dilations[1],
+        out_row=g.out_channels * g.output[1] * g.dilations[0],
+    )
     widths = " or ".join(str(block.width) for block in blocks)
     shape = f"[16 positions][{g.in_channels} input channels][{widths} output channels]"
     meaning = f"Winograd's 4 (G g Gt), of each block of channels {shape}."
@@ -155,4 +177,4 @@ def _weights(packed: Packed, g: ConvGeometry, blocks: tuple[Block, ...]) -> Int6
     return np.concatenate(parts)
 
 
-WINOGRAD = Kernel("scalar/winograd", "kernels/scalar/winograd.c.jinja", frozenset({"scalar"}), why_not, prepare)
+WINOGRAD = Kernel("scalar/winograd", WinogradContext, frozenset({"scalar"}), why_not, prepare)

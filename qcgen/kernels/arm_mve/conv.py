@@ -2,21 +2,68 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
+from typing import ClassVar
 
+from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, Operator
 from qcgen.kernels.access import blocks as blocks_of
 from qcgen.kernels.access import in_blocks_of_channels, in_pixels, parts_of_rows, plane
-from qcgen.kernels.arm_mve.blocks import ONE, TWO, blocks, blocks_support, has_last, stream
-from qcgen.kernels.arm_mve.output import LANES, certified, mve_output, output_support
+from qcgen.kernels.arm_mve.blocks import ONE, TWO, Blocks, Windows, blocks, blocks_support, has_last, stream
+from qcgen.kernels.arm_mve.output import LANES, MveOutput, certified, mve_output, output_support
 from qcgen.kernels.arm_mve.window import Window, window, window_axes
-from qcgen.kernels.axes import INDENT
+from qcgen.kernels.axes import INDENT, Axis
 from qcgen.kernels.fast_output import exact_constants
+from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import Packed, names_of_conv, pack, signed_shift
+from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, signed_shift
 from qcgen.kernels.reasons import why_not_plain
 from qcgen.kernels.text import x_kind
+
+
+@dataclass(frozen=True)
+class FoundWindow(Context):
+    """Finding a window, a run of elements after the other."""
+
+    planned: Window
+    takes_copies: bool  # copies of windows are in the arena
+    spilled: str  # what is said of bytes of a copy behind its elements, "" if there are none
+    is_flat: bool  # a window is a pixel
+    is_called: bool  # a function finds it
+    axes: tuple[Axis, ...]  # the spatial ones, outermost first
+    runs: tuple[Axis, ...]  # those that a loop over the runs has
+    walks: bool  # there is such a loop
+    runs_indent: str  # within it
+    row: Axis  # the last axis
+
+
+@dataclass(frozen=True)
+class PixelsByTwo(Context):
+    """The walk through the pixels of the output, two at a time."""
+
+    images: Images
+    x_kind: str  # how the names of instructions end that read x
+    pixels: int  # of an output image
+    is_odd: bool  # the last two repeat one
+    pair: str  # the first of two, in C
+    has_last: bool  # the last pixel is computed alone
+    is_split: bool  # there are several images
+
+
+@dataclass(frozen=True)
+class ConvContext(Context):
+    """A convolution whose windows are vectors of bytes."""
+
+    template: ClassVar[str] = "kernels/arm_mve/conv.c.jinja"
+
+    conv: IntegerConv
+    window: FoundWindow
+    image: PixelsByTwo
+    mve: MveOutput
+    blocks: Blocks  # of output channels
+    windows: tuple[Windows, ...]  # how many of them are summed at a time
+    padding: int  # the tap outside the image
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -35,15 +82,15 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     packed, planned = _pack(op, setting), window(op)
     pixels = prod(op.geometry.output)
     windows = ((TWO,) if pixels > 1 else ()) + ((ONE,) if has_last(pixels) else ())
-    context = {
-        **names_of_conv(op, packed),
-        **_window_context(op, planned),
-        **_image_context(op),
-        "mve": mve_output(op, packed),
-        "blocks": blocks(op, packed),
-        "windows": windows,
-        "padding": packed.padding,
-    }
+    context = ConvContext(
+        conv=integer_conv(op, packed),
+        window=_found_window(op, planned),
+        image=_pixels_by_two(op),
+        mve=mve_output(op, packed),
+        blocks=blocks(op, packed),
+        windows=windows,
+        padding=packed.padding,
+    )
     constants = (stream(op, packed), *exact_constants(packed))
     size = planned.all_bytes if pixels > 1 else planned.bytes
     scratch = (Scratch(size, 4),) if planned.copies and not planned.on_stack else ()
@@ -59,24 +106,23 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return Prepared(constants, context, scratch, support, certified(op, packed), access=access, headers=headers)
 
 
-def _window_context(op: Conv, planned: Window) -> dict[str, object]:
-    """The names for finding the runs of a window."""
+def _found_window(op: Conv, planned: Window) -> FoundWindow:
     g = op.geometry
     walked = tuple(replace(axis, indent=INDENT * i) for i, axis in enumerate(window_axes(g)))
     is_flat = not g.is_padded and set(g.kernel) == {1} and set(g.strides) == {1}
     runs = () if is_flat else walked[:-1] if planned.is_rows else walked
-    return {
-        "planned": planned,
-        "takes_copies": planned.copies and not planned.on_stack,
-        "spilled": _spilled(planned) if planned.bytes > g.taps + planned.step else "",
-        "is_flat": is_flat,
-        "is_called": planned.copies or not is_flat,
-        "axes": walked,
-        "runs": runs,
-        "walks": planned.has_border or (not planned.is_in_place and bool(runs)),
-        "runs_indent": INDENT * len(runs),
-        "row": walked[-1],
-    }
+    return FoundWindow(
+        planned=planned,
+        takes_copies=planned.copies and not planned.on_stack,
+        spilled=_spilled(planned) if planned.bytes > g.taps + planned.step else "",
+        is_flat=is_flat,
+        is_called=planned.copies or not is_flat,
+        axes=walked,
+        runs=runs,
+        walks=planned.has_border or (not planned.is_in_place and bool(runs)),
+        runs_indent=INDENT * len(runs),
+        row=walked[-1],
+    )
 
 
 def _spilled(planned: Window) -> str:
@@ -85,21 +131,18 @@ def _spilled(planned: Window) -> str:
     return f"Bytes of a copy behind its elements {state}; they meet weights of 0."
 
 
-def _image_context(op: Conv) -> dict[str, object]:
-    """The names for the walk through the pixels of the output, two at a time."""
-    g = op.geometry
-    pixels = prod(g.output)
+def _pixels_by_two(op: Conv) -> PixelsByTwo:
+    pixels = prod(op.geometry.output)
     is_odd = pixels % 2 == 1 and not has_last(pixels)
-    return {
-        "x_kind": x_kind(op),
-        "pixels": pixels,
-        "is_odd": is_odd,
-        "pair": "first" if is_odd else "pixel",
-        "has_last": has_last(pixels),
-        "is_split": g.batch > 1,
-        "x_image": g.in_channels * prod(g.input),
-        "y_image": g.out_channels * pixels,
-    }
+    return PixelsByTwo(
+        images=images(op.geometry),
+        x_kind=x_kind(op),
+        pixels=pixels,
+        is_odd=is_odd,
+        pair="first" if is_odd else "pixel",
+        has_last=has_last(pixels),
+        is_split=op.geometry.batch > 1,
+    )
 
 
 def _copy_support(op: Conv, planned: Window) -> tuple[str, ...]:
@@ -108,4 +151,4 @@ def _copy_support(op: Conv, planned: Window) -> tuple[str, ...]:
     return (*names, *(["mve_fill"] if planned.has_border else []))
 
 
-CONV = Kernel("arm_mve/conv", "kernels/arm_mve/conv.c.jinja", frozenset({"mve"}), why_not, prepare)
+CONV = Kernel("arm_mve/conv", ConvContext, frozenset({"mve"}), why_not, prepare)

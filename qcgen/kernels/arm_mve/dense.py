@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qcgen.ir.context import names_of
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.kernels.arm_mve import conv
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
@@ -21,7 +20,10 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     """As the 1x1 convolution of one row: each image of the batch is a pixel."""
     assert isinstance(op, Conv)
     prepared = conv.prepare(_as_row(op), setting)
-    return replace(prepared, context={**names_of(prepared.context), "description": describe(op)})
+    context = prepared.context
+    assert isinstance(context, conv.ConvContext)
+    described = replace(context.conv.conv, description=describe(op))
+    return replace(prepared, context=replace(context, conv=replace(context.conv, conv=described)))
 
 
 def _as_row(op: Conv) -> Conv:
@@ -35,4 +37,4 @@ def _as_row(op: Conv) -> Conv:
     return replace(op, geometry=row, weights=weights)
 
 
-DENSE = Kernel("arm_mve/dense", "kernels/arm_mve/conv.c.jinja", frozenset({"mve"}), why_not, prepare)
+DENSE = Kernel("arm_mve/dense", conv.ConvContext, frozenset({"mve"}), why_not, prepare)

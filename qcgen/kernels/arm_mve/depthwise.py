@@ -2,23 +2,83 @@
 
 from __future__ import annotations
 
-from math import prod
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from qcgen.ir.access import AccessOrder
+from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, Int64s, Operator
 from qcgen.ir.types import DType
 from qcgen.kernels.access import bands, channel_by_channel, in_pixels, plane
-from qcgen.kernels.arm_mve.columns import BLOCK, QUAD, Columns, columns_of
+from qcgen.kernels.arm_mve.columns import BLOCK, QUAD, Columns, Line, columns_of
 from qcgen.kernels.arm_mve.output import MveOutput, certified, mve_output, output_support, parameters
 from qcgen.kernels.fast_output import exact_constants
+from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import Packed, names_of_conv, pack, signed_shift
+from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, signed_shift
+from qcgen.kernels.plane import PlaneAxis
 from qcgen.kernels.reasons import why_corrected, why_no_depthwise
 
 MAX_OFFSET = 508  # bytes that a load of words from a vector of addresses can move on
 MAX_SCRATCH = 16384  # bytes that the interleaved rows may take
+
+
+@dataclass(frozen=True)
+class InterleavedImage(Context):
+    """The image and how it is interleaved."""
+
+    images: Images
+    line: Line | None  # the copy of an image of one row
+    height: PlaneAxis
+    width: PlaneAxis
+    columns: Columns
+    four: range  # the rows of a word, the channels of a vector
+    later_rows: tuple[int, ...]  # of a word, less those whose weights are always zero
+    group_rows: int  # from one group of four rows to the next
+    stride: int  # words from one window to the next
+    stride_bytes: int
+    moves_in_load: bool  # loads move vectors of addresses on by that
+    outside: int  # the byte outside the image
+    is_flipped: bool  # codes are made int8
+    is_narrow: bool  # fewer channels than four
+    lanes: int  # channels of a vector
+    has_inside: bool  # some group of rows lies wholly on the image
+    has_border: bool  # some group does not
+    is_blocked: bool  # sixteen channels are interleaved at a time
+    has_image_rest: bool  # vectors of sixteen bytes leave some of a row over
+    has_odd_block: bool  # blocks of sixteen leave channels over: the last one ends with them
+    has_odd_band: bool  # bands leave rows over
+    has_odd_quad: bool  # fours leave channels over
+
+
+@dataclass(frozen=True)
+class InterleavedWeights(Context):
+    """The weights, which are interleaved like the image unless they are so in flash."""
+
+    is_packed: bool  # they are so in flash
+    has_rest: bool  # the function that interleaves takes bytes that vectors leave over
+    has_own_weights: bool  # weights and image have different functions
+    needs_interleave: bool  # there is one that takes any four rows
+    kernel_fours: int  # rows of the kernel, four at a time,
+    kernel_rest: int  # and those left over
+    kernel_scratch: int  # bytes of its interleaved rows
+
+
+@dataclass(frozen=True)
+class DepthwiseContext(Context):
+    """A depthwise convolution on interleaved rows."""
+
+    template: ClassVar[str] = "kernels/arm_mve/depthwise.c.jinja"
+
+    conv: IntegerConv
+    image: InterleavedImage
+    weights: InterleavedWeights
+    mve: MveOutput
+    padding: int  # the tap outside the image
+    parameter_words: int  # of four channels
+    guarded_words: int  # where among them the bits of tie windows are
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -127,15 +187,15 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     if not is_packed:
         quads = -(-columns.column // QUAD)
         scratch += [Scratch(4 * columns.groups * columns.kernel_words, 4), Scratch(quads * columns.quad_bytes, 1)]
-    context = {
-        **names_of_conv(op, packed),
-        "mve": mve,
-        "padding": packed.padding,
-        "parameter_words": constants[1].values.shape[1],
-        "guarded_words": constants[1].values.shape[1] - QUAD,
-        **_image_context(op, columns),
-        **_weights_context(op, columns, is_packed),
-    }
+    context = DepthwiseContext(
+        conv=integer_conv(op, packed),
+        image=_interleaved_image(op, columns),
+        weights=_interleaved_weights(op, columns, is_packed),
+        mve=mve,
+        padding=packed.padding,
+        parameter_words=constants[1].values.shape[1],
+        guarded_words=constants[1].values.shape[1] - QUAD,
+    )
     support, access = _support(op, packed, context), _access(op, setting, columns)
     headers = ("string.h",)
     return Prepared(constants, context, tuple(scratch), support, certified(op, packed), access=access, headers=headers)
@@ -153,65 +213,61 @@ def _access(op: Conv, setting: Setting, columns: Columns) -> AccessOrder | None:
     return None if g.in_channels % BLOCK else channel_by_channel(op, setting, units, gathers=True)
 
 
-def _image_context(op: Conv, columns: Columns) -> dict[str, object]:
-    """What the template needs to know of the image and of how it is interleaved."""
+def _interleaved_image(op: Conv, columns: Columns) -> InterleavedImage:
     g, stride = op.geometry, columns.width.stride * columns.column
-    return {
-        "x_image": g.in_channels * prod(g.input),
-        "y_image": g.out_channels * prod(g.output),
-        "line": columns.line,
-        "height": columns.height,
-        "width": columns.width,
-        "columns": columns,
-        "four": range(QUAD),
-        "later_rows": tuple(min(r, columns.rows_below) for r in range(1, QUAD)),
-        "group_rows": QUAD * columns.height.dilation,
-        "stride": stride,
-        "stride_bytes": 4 * stride,
-        "moves_in_load": 4 * stride <= MAX_OFFSET,
-        "outside": (op.x_zero_point + 128) % 256 - 128,
-        "is_flipped": op.x.dtype is DType.UINT8,
-        "is_narrow": g.in_channels < QUAD,
-        "lanes": min(QUAD, g.in_channels),
-        "has_inside": any(columns.inside),
-        "has_border": not all(columns.inside),
-        "is_blocked": g.in_channels > BLOCK,
-        "has_image_rest": columns.bytes % BLOCK > 0,
-        "has_odd_block": g.in_channels > BLOCK and g.in_channels % BLOCK > 0,
-        "has_odd_band": columns.height.output % columns.band > 0,
-        "has_odd_quad": g.in_channels > QUAD and g.in_channels % QUAD > 0,
-    }
+    return InterleavedImage(
+        images=images(g),
+        line=columns.line,
+        height=columns.height,
+        width=columns.width,
+        columns=columns,
+        four=range(QUAD),
+        later_rows=tuple(min(r, columns.rows_below) for r in range(1, QUAD)),
+        group_rows=QUAD * columns.height.dilation,
+        stride=stride,
+        stride_bytes=4 * stride,
+        moves_in_load=4 * stride <= MAX_OFFSET,
+        outside=(op.x_zero_point + 128) % 256 - 128,
+        is_flipped=op.x.dtype is DType.UINT8,
+        is_narrow=g.in_channels < QUAD,
+        lanes=min(QUAD, g.in_channels),
+        has_inside=any(columns.inside),
+        has_border=not all(columns.inside),
+        is_blocked=g.in_channels > BLOCK,
+        has_image_rest=columns.bytes % BLOCK > 0,
+        has_odd_block=g.in_channels > BLOCK and g.in_channels % BLOCK > 0,
+        has_odd_band=columns.height.output % columns.band > 0,
+        has_odd_quad=g.in_channels > QUAD and g.in_channels % QUAD > 0,
+    )
 
 
-def _weights_context(op: Conv, columns: Columns, is_packed: bool) -> dict[str, object]:
-    """What it needs to know of the weights, which are interleaved like the image unless they are so in flash."""
+def _interleaved_weights(op: Conv, columns: Columns, is_packed: bool) -> InterleavedWeights:
     has_rest = not is_packed and columns.kernel_bytes % BLOCK > 0
     has_own_weights = not is_packed and op.x.dtype is DType.UINT8
-    return {
-        "is_packed": is_packed,
-        "has_rest": has_rest or columns.bytes % BLOCK > 0,
-        "has_own_weights": has_own_weights,
-        "needs_interleave": not all(columns.inside) or not (is_packed or has_own_weights),
-        "kernel_fours": columns.height.kernel // QUAD,
-        "kernel_rest": columns.height.kernel % QUAD,
-        "kernel_scratch": 4 * columns.groups * columns.kernel_words,
-    }
+    return InterleavedWeights(
+        is_packed=is_packed,
+        has_rest=has_rest or columns.bytes % BLOCK > 0,
+        has_own_weights=has_own_weights,
+        needs_interleave=not all(columns.inside) or not (is_packed or has_own_weights),
+        kernel_fours=columns.height.kernel // QUAD,
+        kernel_rest=columns.height.kernel % QUAD,
+        kernel_scratch=4 * columns.groups * columns.kernel_words,
+    )
 
 
-def _support(op: Conv, packed: Packed, context: dict[str, object]) -> tuple[str, ...]:
+def _support(op: Conv, packed: Packed, context: DepthwiseContext) -> tuple[str, ...]:
     """The C functions that the text calls."""
-    columns = context["columns"]
-    assert isinstance(columns, Columns)
+    columns, weights, image = context.image.columns, context.weights, context.image
     names = ["mve", "mve_s8", "mve_load_s8", "mve_interleave", "mve_gather", "mve_dot", "mve_load", "mve_add"]
     names += ["mve_windows", "mve_four"] if columns.is_large else []
     names += ["mve_lower"] if columns.band > 1 else []
-    names += ["mve_ahead"] if _moves(context, columns, mve_output(op, packed)) else []
-    names += ["mve_load_part"] if context["has_rest"] else []
-    names += ["mve_signed"] if context["is_flipped"] else []
-    names += [] if context["is_packed"] and not _copies_vectors(columns) else ["mve_store_s8"]
+    names += ["mve_ahead"] if _moves(context) else []
+    names += ["mve_load_part"] if weights.has_rest else []
+    names += ["mve_signed"] if image.is_flipped else []
+    names += [] if weights.is_packed and not _copies_vectors(columns) else ["mve_store_s8"]
     names += ["mve_and"] if mve_output(op, packed).limit else []
     if mve_output(op, packed).is_fast:
-        names.append("mve_store_some" if context["is_narrow"] else "mve_store_bytes")
+        names.append("mve_store_some" if image.is_narrow else "mve_store_bytes")
     return (*names, *output_support(op, packed))
 
 
@@ -220,10 +276,11 @@ def _copies_vectors(columns: Columns) -> bool:
     return columns.line is not None and columns.channels > BLOCK
 
 
-def _moves(context: dict[str, object], columns: Columns, mve: MveOutput) -> bool:
+def _moves(context: DepthwiseContext) -> bool:
     """Whether vectors of addresses are moved on by themselves."""
-    has_band = columns.band > 1 and mve.is_fast  # the exact function takes each row by itself
-    return bool(columns.is_large or has_band or not context["is_packed"] or not context["moves_in_load"])
+    columns = context.image.columns
+    has_band = columns.band > 1 and context.mve.is_fast  # the exact function takes each row by itself
+    return columns.is_large or has_band or not context.weights.is_packed or not context.image.moves_in_load
 
 
-DEPTHWISE = Kernel("arm_mve/depthwise", "kernels/arm_mve/depthwise.c.jinja", frozenset({"mve"}), why_not, prepare)
+DEPTHWISE = Kernel("arm_mve/depthwise", DepthwiseContext, frozenset({"mve"}), why_not, prepare)

@@ -173,7 +173,6 @@ def artifact(unit: Unit) -> Artifact:
         op,
         symbol,
         kernel.name,
-        kernel.template,
         tuple(Table(c.role, f"{symbol}_{c.role}", c.c_type, c.values, c.meaning) for c in prepared.constants),
         prepared.context,
         prepared.support,

@@ -78,7 +78,6 @@ TIDY_KERNELS = [
 ]
 """All but those whose functions still have enumerators that nothing uses, in some cases."""
 
-TYPED_KERNELS = [kernel for kernel in KERNELS if not isinstance(kernel.context, str)]
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 
 
@@ -170,13 +169,13 @@ def uses() -> dict[str, list[Use]]:
     return found
 
 
-@pytest.mark.parametrize("kernel", TYPED_KERNELS, ids=lambda kernel: kernel.name)
+@every_kernel
 def test_a_context_declares_the_names_that_its_template_uses_and_no_other(kernel: Kernel):
     declared = declared_names(kernel.context)
     assert sorted(declared) == sorted(names_used(kernel.template) - COMMON_NAMES)
 
 
-@pytest.mark.parametrize("kernel", TYPED_KERNELS, ids=lambda kernel: kernel.name)
+@every_kernel
 def test_a_kernel_gives_its_template_the_names_that_its_context_declares(kernel: Kernel):
     assert uses()[kernel.name]
     for use in uses()[kernel.name]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
@@ -18,10 +17,8 @@ class Context:
     template: ClassVar[str] = ""
 
 
-def names_of(context: Context | Mapping[str, object]) -> dict[str, object]:
+def names_of(context: Context) -> dict[str, object]:
     """The values of all names of a template, those of its parts among them."""
-    if not isinstance(context, Context):
-        return dict(context)
     found: dict[str, object] = {}
     for field in fields(context):
         value = getattr(context, field.name)

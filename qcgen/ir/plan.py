@@ -148,7 +148,7 @@ class PassedOver:
 
 @dataclass(frozen=True)
 class Call:
-    """One operator as one C function: ``symbol`` its name, ``template`` its text, ``context`` what that shows.
+    """One operator as one C function: ``symbol`` its name, ``context`` what its text shows.
 
     ``support`` names the shared C functions that it calls, ``headers`` the standard headers that it needs besides
     <stdint.h>. ``arguments`` are in the order of its parameters: inputs, output, scratch. ``access`` is the order of
@@ -159,9 +159,8 @@ class Call:
     op: Operator
     symbol: str
     kernel: str
-    template: str
     tables: tuple[Table, ...]
-    context: Context | Mapping[str, object]
+    context: Context
     support: tuple[str, ...]
     headers: tuple[str, ...]
     arguments: tuple[Place, ...]
@@ -171,6 +170,11 @@ class Call:
     access: AccessOrder | None = None
     is_elementwise: bool = False
     overlap: Overlap | None = None
+
+    @property
+    def template(self) -> str:
+        """The file below templates/ that is the function's text."""
+        return self.context.template
 
     @property
     def constant_bytes(self) -> int:

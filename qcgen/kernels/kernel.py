@@ -69,7 +69,7 @@ class Prepared:
     """
 
     constants: tuple[Constants, ...]
-    context: Context | Mapping[str, object]
+    context: Context
     scratch: tuple[Scratch, ...]
     support: tuple[str, ...]
     certificate: Certificate
@@ -91,7 +91,7 @@ class Kernel:
     """
 
     name: str
-    context: type[Context] | str
+    context: type[Context]
     needs: frozenset[str]
     why_not: Callable[[Operator, Setting], str | None]
     prepare: Callable[[Operator, Setting], Prepared]
@@ -99,4 +99,4 @@ class Kernel:
     @property
     def template(self) -> str:
         """The file below templates/ that is the C function's text."""
-        return self.context if isinstance(self.context, str) else self.context.template
+        return self.context.template

@@ -14,7 +14,7 @@ from qcgen.ir.program import Conv, Int64s
 from qcgen.ir.types import DType
 from qcgen.kernels.epilogue import Epilogue, Output, prepare_epilogue
 from qcgen.kernels.kernel import Constants
-from qcgen.kernels.text import Described, describe, described
+from qcgen.kernels.text import Described, described
 
 
 @dataclass(frozen=True)
@@ -152,14 +152,3 @@ class IntegerConv(Context):
 def integer_conv(op: Conv, packed: Packed) -> IntegerConv:
     """The convolution with its output step."""
     return IntegerConv(described(op), op.y.dtype.c, packed.epilogue.output)
-
-
-def names_of_conv(op: Conv, packed: Packed) -> dict[str, object]:
-    """The names that the templates of integer convolutions have in common."""
-    return {
-        "g": op.geometry,
-        "description": describe(op),
-        "x_type": op.x.dtype.c,
-        "y_type": op.y.dtype.c,
-        "output": packed.epilogue.output,
-    }

@@ -193,7 +193,6 @@ def _call(step: Arranged, symbol: str, work: _Work, places: Sequence[Place]) -> 
         op=step.op,
         symbol=symbol,
         kernel=selection.kernel.name,
-        template=selection.kernel.template,
         tables=tables,
         context=prepared.context,
         support=prepared.support,

@@ -2,30 +2,84 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 
+from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_pixels
-from qcgen.kernels.arm_dsp.lanes import LANES, Outputs
+from qcgen.kernels.arm_dsp.lanes import LANES, Lane, Outputs
 from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, output_tail, parameter_text
 from qcgen.kernels.arm_dsp.scaled import pack_finely, start_text, times
+from qcgen.kernels.arm_dsp.segment import Segment
 from qcgen.kernels.arm_dsp.weights import Stream, stream
 from qcgen.kernels.arm_dsp.window import MAX_LONE, Window, lone_elements, window
-from qcgen.kernels.axes import INDENT, any_at_border, any_inside, axes
-from qcgen.kernels.fast_output import exact_constants
+from qcgen.kernels.axes import INDENT, Axis, any_at_border, any_inside, axes
+from qcgen.kernels.epilogue import Output
+from qcgen.kernels.fast_output import FastOutput, exact_constants
+from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed, pack
 from qcgen.kernels.reasons import why_groups, why_no_byte_conv, why_no_pointwise
-from qcgen.kernels.text import describe, x_kind
+from qcgen.kernels.text import Described, described, x_kind
 from qcgen.kernels.unroll import unrolled
 
 ALONE_PAIRS = 8  # up to which int16 weights are faster: shared words save a cycle a pair, and cost 8 to part the sums
 LONE_WORDS = 8  # of one window, widened in a round of a loop
 WIDTHS = (4, 2, 1)  # output channels at a time: two windows of four have eight sums, and 14 registers are all
+
+
+@dataclass(frozen=True)
+class FoundWindow(Context):
+    """Finding the runs of a window."""
+
+    window: Window
+    is_regular: bool  # runs lie at one distance, so that a window is widened where it is found
+    distance: int  # from one run to the next, in elements
+    is_walked: bool  # windows do not follow each other pixel by pixel
+    is_planar: bool  # channels first
+    plane: int  # from one channel to the next, in elements
+    axes: tuple[Axis, ...]  # the spatial ones, outermost first
+    row: Axis  # the last
+    row_label: str  # its label if runs are rows, else ""
+    walked: tuple[Axis, ...]  # the axes that a loop over the runs has
+    walked_indent: str  # within it
+    has_border: bool  # some window reaches beyond the image
+    has_inside: bool  # some window does not
+
+
+@dataclass(frozen=True)
+class PixelsByTwo(Context):
+    """The walk through the pixels of the output, two at a time."""
+
+    images: Images
+    y: Outputs
+    y_pixel: int  # from one pixel to the next, in elements
+    pixels: int  # of an output image
+    is_single: bool  # there is one
+    overlaps: bool  # they are odd in number: the last two compute one a second time
+    is_split: bool  # there are several images
+
+
+@dataclass(frozen=True)
+class ConvContext(Context):
+    """A convolution of windows widened to pairs."""
+
+    template: ClassVar[str] = "kernels/arm_dsp/conv.c.jinja"
+
+    conv: Described
+    found: FoundWindow
+    image: PixelsByTwo
+    x_kind: str  # how the names of instructions end that read x
+    output: Output
+    dsp: FastOutput
+    padding_byte: int  # the element outside the image
+    segments: tuple[Segment, ...]  # blocks of output channels
+    lanes: tuple[Lane, ...]  # the two windows
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -58,20 +112,17 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     packed = pack_finely(op, setting.features, planned.pairs) if wide else pack(op, setting.features, 0)
     shares = not wide or (planned.pairs > ALONE_PAIRS and not packed.bits)
     words = stream(op, packed, planned.order, output_tail(packed), WIDTHS, wide=wide, shares=shares, hurries=wide)
-    context = {
-        "g": op.geometry,
-        "description": describe(op),
-        "x_type": op.x.dtype.c,
-        "x_kind": x_kind(op),
-        "output": packed.epilogue.output,
-        "dsp": dsp_output(op, packed),
-        "has_border": has_border,
-        "padding_byte": packed.padding,
-        "segments": words.segments,
-        "lanes": LANES,
-        **_window_context(op.geometry, setting, planned, has_border=has_border),
-        **_image_context(op, setting),
-    }
+    context = ConvContext(
+        conv=described(op),
+        found=_found_window(op.geometry, setting, planned, has_border=has_border),
+        image=_pixels_by_two(op, setting),
+        x_kind=x_kind(op),
+        output=packed.epilogue.output,
+        dsp=dsp_output(op, packed),
+        padding_byte=packed.padding,
+        segments=words.segments,
+        lanes=LANES,
+    )
     constants = [stream_constants(words, packed)]
     if has_border and not planned.is_gathered:
         constants.append(Constants("padding", op.x.dtype.c, np.full(planned.run, packed.padding), "a tap outside."))
@@ -87,8 +138,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return Prepared(tuple(constants), context, (scratch,), support, certificate, access=access, headers=headers)
 
 
-def _window_context(g: ConvGeometry, setting: Setting, planned: Window, *, has_border: bool) -> dict[str, object]:
-    """The names for finding the runs of a window."""
+def _found_window(g: ConvGeometry, setting: Setting, planned: Window, *, has_border: bool) -> FoundWindow:
     is_planar = setting.x_layout is Layout.CHANNELS_FIRST
     spatial = axes(g, setting.x_layout)
     walked = spatial[:-1] if planned.is_rows else spatial
@@ -98,39 +148,37 @@ def _window_context(g: ConvGeometry, setting: Setting, planned: Window, *, has_b
     is_regular = is_lone and not is_planar and (planned.is_gathered or not has_border)
     is_walked = prod(g.kernel) > 1 or g.is_padded or set(g.strides) != {1} or is_planar
     is_regular &= is_walked or planned.words.total <= LONE_WORDS  # else both windows share the loop over words
-    return {
-        "window": replace(planned, words=unrolled(planned.words.total, LONE_WORDS)) if is_regular else planned,
-        "is_regular": is_regular,
-        "distance": 0 if len(walked) != 1 else walked[0].tap_step,
-        "is_walked": is_walked,
-        "is_planar": is_planar,
-        "plane": prod(g.input),
-        "axes": spatial,
-        "row": spatial[-1],
-        "row_label": spatial[-1].label if planned.is_rows else "",
-        "walked": tuple(replace(axis, indent=INDENT * (depth + i)) for i, axis in enumerate(walked)),
-        "walked_indent": INDENT * (depth + len(walked)),
-        "has_inside": any_inside(spatial),
-    }
+    return FoundWindow(
+        window=replace(planned, words=unrolled(planned.words.total, LONE_WORDS)) if is_regular else planned,
+        is_regular=is_regular,
+        distance=0 if len(walked) != 1 else walked[0].tap_step,
+        is_walked=is_walked,
+        is_planar=is_planar,
+        plane=prod(g.input),
+        axes=spatial,
+        row=spatial[-1],
+        row_label=spatial[-1].label if planned.is_rows else "",
+        walked=tuple(replace(axis, indent=INDENT * (depth + i)) for i, axis in enumerate(walked)),
+        walked_indent=INDENT * (depth + len(walked)),
+        has_border=has_border,
+        has_inside=any_inside(spatial),
+    )
 
 
-def _image_context(op: Conv, setting: Setting) -> dict[str, object]:
-    """The names for the walk through the pixels of the output, two at a time."""
+def _pixels_by_two(op: Conv, setting: Setting) -> PixelsByTwo:
     g = op.geometry
     pixels = prod(g.output)
     is_planar = setting.y_layout is Layout.CHANNELS_FIRST
     step = 1 if is_planar else g.out_channels
-    y = Outputs(op.y.dtype.c, pixels if is_planar else 1, 0 if pixels == 1 else step)
-    return {
-        "y": y,
-        "y_pixel": step,
-        "pixels": pixels,
-        "is_single": pixels == 1,
-        "overlaps": pixels % 2 == 1 and pixels > 1,
-        "is_split": g.batch > 1,
-        "x_image": g.in_channels * prod(g.input),
-        "y_image": g.out_channels * pixels,
-    }
+    return PixelsByTwo(
+        images=images(g),
+        y=Outputs(op.y.dtype.c, pixels if is_planar else 1, 0 if pixels == 1 else step),
+        y_pixel=step,
+        pixels=pixels,
+        is_single=pixels == 1,
+        overlaps=pixels % 2 == 1 and pixels > 1,
+        is_split=g.batch > 1,
+    )
 
 
 def stream_constants(words: Stream, packed: Packed, less: str = "") -> Constants:
@@ -168,4 +216,4 @@ def tail_support(op: Conv, packed: Packed, words: Stream) -> tuple[str, ...]:
     return ("dsp_two_at",) if is_own and any(s.channel_twos and not s.is_apart for s in words.segments) else ()
 
 
-CONV = Kernel("arm_dsp/conv", "kernels/arm_dsp/conv.c.jinja", frozenset({"dsp"}), why_not, prepare)
+CONV = Kernel("arm_dsp/conv", ConvContext, frozenset({"dsp"}), why_not, prepare)

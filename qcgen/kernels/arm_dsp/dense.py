@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
+from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.kernels.access import blocks, in_blocks_of_channels
 from qcgen.kernels.arm_dsp.conv import stream_constants, tail_support
 from qcgen.kernels.arm_dsp.dense_weights import DenseSegment, dense_stream
-from qcgen.kernels.arm_dsp.lanes import ONE_LANE, Outputs
+from qcgen.kernels.arm_dsp.lanes import ONE_LANE, Lane, Outputs
 from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, output_tail
 from qcgen.kernels.arm_dsp.segment import Segment
 from qcgen.kernels.arm_dsp.weights import Stream
 from qcgen.kernels.arm_dsp.window import whole_image
-from qcgen.kernels.axes import INDENT, axes
-from qcgen.kernels.fast_output import exact_constants
+from qcgen.kernels.axes import INDENT, Axis, axes
+from qcgen.kernels.epilogue import Output
+from qcgen.kernels.fast_output import FastOutput, exact_constants
+from qcgen.kernels.images import images
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.packing import pack
 from qcgen.kernels.reasons import why_no_dense, why_no_pointwise
-from qcgen.kernels.text import describe, x_kind
-from qcgen.kernels.unroll import unrolled
+from qcgen.kernels.text import Described, described, x_kind
+from qcgen.kernels.unroll import Unrolled, unrolled
 
 CROSSED_UNROLL = 8  # words whose pairs are multiplied with each other
 MAX_UNROLL = {"size": 8, "speed": 32}  # words of the image, of 20 instructions with six channels
@@ -32,6 +36,36 @@ class Lone:
 
     low: int
     high: int | None
+
+
+@dataclass(frozen=True)
+class VectorWalk(Context):
+    """The walk through the vectors: one behind the other, or strides apart along the image's axes."""
+
+    vectors: int
+    axes: tuple[Axis, ...]  # the spatial ones, outermost first, if they are strides apart
+    inner_indent: str  # within loops over these
+    x_image: int  # from one image to the next, in elements
+
+
+@dataclass(frozen=True)
+class DenseContext(Context):
+    """A matrix times a vector, or several."""
+
+    template: ClassVar[str] = "kernels/arm_dsp/dense.c.jinja"
+
+    conv: Described
+    walk: VectorWalk
+    x_kind: str  # how the names of instructions end that read x
+    y: Outputs
+    output: Output
+    dsp: FastOutput
+    segments: tuple[Segment, ...]  # blocks of output channels
+    lanes: tuple[Lane, ...]  # the vector
+    crosses_apart: bool  # a function of its own finds the products of pairs with each other
+    words: Unrolled  # its loop over the words of the vector
+    words_round: int  # elements of a round of it
+    lone: tuple[Lone, ...]  # pairs behind the last whole word
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -57,22 +91,20 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     crossed = unrolled(total, CROSSED_UNROLL)
     offsets = range(g.taps - 4 * total)
     lone = tuple(Lone(i, i + 1 if i + 1 in offsets else None) for i in offsets if i % 2 == 0)
-    context = {
-        "g": g,
-        "description": describe(op),
-        "x_type": op.x.dtype.c,
-        "x_kind": x_kind(op),
-        "y": Outputs(op.y.dtype.c, 1, None),
-        "output": packed.epilogue.output,
-        "dsp": dsp_output(op, packed),
-        "segments": words.segments,
-        "lanes": ONE_LANE,
-        "crosses_apart": not any(s.finds_crossed for s in words.segments if isinstance(s, DenseSegment)),
-        "words": crossed,
-        "words_round": 4 * crossed.unroll,
-        "lone": lone,
-        **_walk_context(g, setting),
-    }
+    context = DenseContext(
+        conv=described(op),
+        walk=_vector_walk(g, setting),
+        x_kind=x_kind(op),
+        y=Outputs(op.y.dtype.c, 1, None),
+        output=packed.epilogue.output,
+        dsp=dsp_output(op, packed),
+        segments=words.segments,
+        lanes=ONE_LANE,
+        crosses_apart=not any(s.finds_crossed for s in words.segments if isinstance(s, DenseSegment)),
+        words=crossed,
+        words_round=4 * crossed.unroll,
+        lone=lone,
+    )
     table = stream_constants(words, packed, less=", less the sum of v * w for sums that are found by the identity")
     kind = x_kind(op)
     widening = (f"dsp_even_{kind}", f"dsp_odd_{kind}", "dsp_load_word") if total else ()
@@ -84,15 +116,14 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return Prepared(constants, context, (), support, certified(op, packed), access=access, headers=headers)
 
 
-def _walk_context(g: ConvGeometry, setting: Setting) -> dict[str, object]:
-    """The names for the walk through the vectors: one behind the other, or strides apart along the image's axes."""
+def _vector_walk(g: ConvGeometry, setting: Setting) -> VectorWalk:
     is_strided = prod(g.kernel) == 1 and g.input != g.output
-    return {
-        "vectors": g.batch * prod(g.output),
-        "axes": axes(g, setting.x_layout) if is_strided else (),
-        "inner_indent": INDENT * (1 + g.rank),
-        "x_image": g.in_channels * prod(g.input),
-    }
+    return VectorWalk(
+        vectors=g.batch * prod(g.output),
+        axes=axes(g, setting.x_layout) if is_strided else (),
+        inner_indent=INDENT * (1 + g.rank),
+        x_image=images(g).x_image,
+    )
 
 
 def _products(words: Stream) -> tuple[str, ...]:
@@ -118,5 +149,5 @@ def _products_of(segment: Segment) -> tuple[str, ...]:
     return needed + (("dsp_upper",) if segment.form == "shared" else ())
 
 
-DENSE = Kernel("arm_dsp/dense", "kernels/arm_dsp/dense.c.jinja", frozenset({"dsp"}), why_not, prepare)
-POINTWISE = Kernel("arm_dsp/pointwise", "kernels/arm_dsp/dense.c.jinja", frozenset({"dsp"}), why_not_pointwise, prepare)
+DENSE = Kernel("arm_dsp/dense", DenseContext, frozenset({"dsp"}), why_not, prepare)
+POINTWISE = Kernel("arm_dsp/pointwise", DenseContext, frozenset({"dsp"}), why_not_pointwise, prepare)

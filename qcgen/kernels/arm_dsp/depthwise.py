@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, prod
+from typing import ClassVar
 
 import numpy as np
 
+from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.access import bands, channel_by_channel, plane
 from qcgen.kernels.arm_dsp import depthwise_direct
 from qcgen.kernels.arm_dsp.kernel_words import KernelWords, Tap, kernel_words
-from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_context, output_support
+from qcgen.kernels.arm_dsp.output import KeptOutput, certified, dsp_output, kept_output, output_support
 from qcgen.kernels.arm_dsp.plane_rows import MAX_WORDS, Planes, Walk, walk_of
 from qcgen.kernels.arm_dsp.scaled import pack_finely, start_table, times
 from qcgen.kernels.fast_output import output_constants
+from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed
 from qcgen.kernels.plane import PlaneAxis, plane_axes
 from qcgen.kernels.reasons import why_no_depthwise, why_taps, why_wraps
-from qcgen.kernels.text import describe, x_kind
+from qcgen.kernels.text import Described, described, x_kind
 
 QUAD = 4  # channels in a word of the image
 MAX_TAPS = 64  # written out one by one
@@ -38,6 +41,46 @@ class Parting:
     def pixel(self) -> int:
         """Where the pixels of the word lie on the image."""
         return 2 * self.word
+
+
+@dataclass(frozen=True)
+class FilledPlanes(Context):
+    """Filling the planes: the words of a row that lie wholly on the image, and what lies outside."""
+
+    has_odd_channels: bool  # fours leave channels over: the last four end with the pixel
+    first_whole: int  # the first word of a row that does
+    beyond_whole: int  # what follows the last
+    has_whole: bool  # there are some
+    whole_rounds: int  # the loop over them,
+    whole_step: Parting  # what a round of it moves on,
+    whole_copies: tuple[Parting, ...]  # what a round fills,
+    whole_rest: tuple[Parting, ...]  # and what is filled behind it
+    parts_single: bool  # words are filled one by one,
+    parts_two: bool  # or two by two
+    outside: str  # a word of four elements outside the image, in C
+
+
+@dataclass(frozen=True)
+class DepthwiseContext(Context):
+    """A depthwise convolution on planes of pairs."""
+
+    template: ClassVar[str] = "kernels/arm_dsp/depthwise.c.jinja"
+
+    conv: Described
+    images: Images
+    kept: KeptOutput
+    filled: FilledPlanes
+    x_kind: str  # how the names of instructions end that read x
+    y_type: str  # of C
+    height: PlaneAxis
+    width: PlaneAxis
+    plane_words: int  # of one channel
+    row_words: int  # of a row of it
+    band: int  # rows of outputs that the planes serve
+    walk: Walk  # through a row of outputs
+    words: range  # of the kernel of a channel
+    keeps_start: bool  # registers hold where sums start besides them,
+    keeps_multiplier: bool  # and the multiplier
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -91,26 +134,26 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     packed = _pack(op, setting)
     height, width = plane_axes(g)
     planes = Planes(kernel_words(height, width), height, width, ceil(width.reached / 2))
-    dsp, output = dsp_output(op, packed), packed.epilogue.output
     band, walk = _band(planes), walk_of(planes)
     plane_words = ((band - 1) * height.stride + height.span) * planes.row_words
-    context = {
-        "g": g,
-        "description": describe(op),
-        "x_type": op.x.dtype.c,
-        "x_kind": x_kind(op),
-        "y_type": op.y.dtype.c,
-        "height": height,
-        "width": width,
-        "plane_words": plane_words,
-        "band": band,
-        "x_image": g.in_channels * prod(g.input),
-        "y_image": g.out_channels * prod(g.output),
-        "walk": walk,
-        **_kernel_context(planes),
-        **_planes_context(g, width, packed, planes.row_words),
-        **output_context(output, dsp),
-    }
+    words = len(planes.kernel.words)
+    context = DepthwiseContext(
+        conv=described(op),
+        images=images(g),
+        kept=kept_output(packed.epilogue.output, dsp_output(op, packed)),
+        filled=_filled_planes(g, width, packed, planes.row_words),
+        x_kind=x_kind(op),
+        y_type=op.y.dtype.c,
+        height=height,
+        width=width,
+        plane_words=plane_words,
+        row_words=planes.row_words,
+        band=band,
+        walk=walk,
+        words=range(words),
+        keeps_start=words <= MAX_WORDS - 1,
+        keeps_multiplier=words <= MAX_WORDS - 2,
+    )
     meaning = f"weights [{g.out_channels} channels], two taps in a word{times(packed.bits)}."
     weights = Constants("weights", "int32_t", _words(packed, height, width, planes.kernel), meaning)
     constants = (weights, start_table(packed), *output_constants(packed))
@@ -123,44 +166,27 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return Prepared(constants, context, scratch, support, certified(op, packed), access=access, headers=headers)
 
 
-def _kernel_context(planes: Planes) -> dict[str, object]:
-    """The names for the words of a kernel, and what has a register besides them."""
-    words = len(planes.kernel.words)
-    return {
-        "words": range(words),
-        "keeps_start": words <= MAX_WORDS - 1,
-        "keeps_multiplier": words <= MAX_WORDS - 2,
-        "row_words": planes.row_words,
-    }
-
-
-def _planes_context(g: ConvGeometry, width: PlaneAxis, packed: Packed, row_words: int) -> dict[str, object]:
-    """The names for filling the planes: the words of a row that lie wholly on the image, and what lies outside."""
+def _filled_planes(g: ConvGeometry, width: PlaneAxis, packed: Packed, row_words: int) -> FilledPlanes:
+    """The words of a row that lie wholly on the image are filled in a loop of copies, and what it leaves over."""
     first = min(-(-width.pad // 2), row_words)
     beyond = max(min((width.input + width.pad) // 2, row_words), first)
-    return {
-        "has_odd_channels": g.in_channels % QUAD != 0,
-        "first_whole": first,
-        "beyond_whole": beyond,
-        "has_whole": beyond > first,
-        **_whole_context(beyond - first, FILLED),
-        "outside": _four(packed.padding),
-    }
-
-
-def _whole_context(words: int, most: int) -> dict[str, object]:
-    """The names for parting a row's words that lie wholly on the image: a loop of copies, and what it leaves over."""
-    rounds = words // most if words > most else 0
-    copies, rest = _partings(most if rounds else 0), _partings(words - rounds * most)
+    words = beyond - first
+    rounds = words // FILLED if words > FILLED else 0
+    copies, rest = _partings(FILLED if rounds else 0), _partings(words - rounds * FILLED)
     found = {copy.by for copy in (*copies, *rest)}
-    return {
-        "whole_rounds": rounds,
-        "whole_step": Parting(most, ""),
-        "whole_copies": copies,
-        "whole_rest": rest,
-        "parts_single": "part" in found,
-        "parts_two": "part_two" in found,
-    }
+    return FilledPlanes(
+        has_odd_channels=g.in_channels % QUAD != 0,
+        first_whole=first,
+        beyond_whole=beyond,
+        has_whole=words > 0,
+        whole_rounds=rounds,
+        whole_step=Parting(FILLED, ""),
+        whole_copies=copies,
+        whole_rest=rest,
+        parts_single="part" in found,
+        parts_two="part_two" in found,
+        outside=_four(packed.padding),
+    )
 
 
 def _partings(words: int) -> tuple[Parting, ...]:
@@ -182,4 +208,4 @@ def _four(padding: int) -> str:
     return f"0x{(padding & 0xFF) * 0x01010101:08x}"
 
 
-DEPTHWISE = Kernel("arm_dsp/depthwise", "kernels/arm_dsp/depthwise.c.jinja", frozenset({"dsp"}), why_not, prepare)
+DEPTHWISE = Kernel("arm_dsp/depthwise", DepthwiseContext, frozenset({"dsp"}), why_not, prepare)

@@ -3,25 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 
+from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.access import output_by_output
-from qcgen.kernels.arm_dsp.column_steps import ColumnWords, Planner, Section, alive, instructions
-from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_context, output_support
+from qcgen.kernels.arm_dsp.column_steps import ColumnWords, Planner, Section, Value, alive, instructions
+from qcgen.kernels.arm_dsp.output import KeptOutput, certified, dsp_output, kept_output, output_support
 from qcgen.kernels.arm_dsp.scaled import pack_finely, start_table, times
 from qcgen.kernels.fast_output import output_constants
+from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
-from qcgen.kernels.packing import Packed, names_of_conv
+from qcgen.kernels.packing import Packed
 from qcgen.kernels.plane import PlaneAxis, plane_axes
 from qcgen.kernels.reasons import why_all_outside, why_no_depthwise, why_wraps
+from qcgen.kernels.text import Described, described
 
 MAX_WORDS = 8  # of weights: about as many as registers hold besides sums
 MAX_SUMS = 6  # that grow at the same time
 CODE = 3  # instructions of an output code
 MAX_CODE = {"size": 800, "speed": 2400}  # instructions that are written out
+
+
+@dataclass(frozen=True)
+class DepthwiseDirectContext(Context):
+    """A depthwise convolution whose weights stay in registers."""
+
+    template: ClassVar[str] = "kernels/arm_dsp/depthwise_direct.c.jinja"
+
+    conv: Described
+    images: Images
+    kept: KeptOutput
+    y_type: str  # of C
+    is_packed: bool  # weights are words of two in flash
+    weight_type: str  # of C, if they are not
+    scale: int  # times which sums are the operator's
+    taps: int  # weights of a channel
+    kernel_words: int  # words of two of them
+    words: tuple[tuple[int, int, int | None], ...]  # those in use: number, taps in the lower and the upper half
+    zero_points: str  # a pair of them, in C
+    has_outside: bool  # sums hold products of taps outside the image
+    height: PlaneAxis
+    width: PlaneAxis
+    sections: tuple[Section, ...]  # of the rows of the output
+    sums: tuple[str, ...]  # that grow at the same time, in C
+    values: tuple[Value, ...]  # what is read of a column
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -78,25 +108,25 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     is_packed = setting.optimize == "speed"
     dsp = dsp_output(op, packed)
     unscaled = packed.weights >> packed.bits
-    context = {
-        **names_of_conv(op, packed),
-        **output_context(packed.epilogue.output, dsp),
-        "is_packed": is_packed,
-        "weight_type": "int8_t" if unscaled.min() >= -128 and unscaled.max() <= 127 else "int16_t",
-        "scale": 2**packed.bits,
-        "taps": prod(g.kernel),
-        "kernel_words": len(words.words),
-        "words": tuple(_tap_numbers(words, weight) for weight in _used_words(planned)),
-        "zero_points": _both(op.x_zero_point),
-        "has_outside": any(section.has_outside for section in planned),
-        "height": height,
-        "width": width,
-        "sections": planned,
-        "sums": tuple(f"sum{i}" for i in range(alive(width))),
-        "values": max((section.values for section in planned), key=len),
-        "x_image": g.in_channels * prod(g.input),
-        "y_image": g.out_channels * prod(g.output),
-    }
+    context = DepthwiseDirectContext(
+        conv=described(op),
+        images=images(g),
+        kept=kept_output(packed.epilogue.output, dsp),
+        y_type=op.y.dtype.c,
+        is_packed=is_packed,
+        weight_type="int8_t" if unscaled.min() >= -128 and unscaled.max() <= 127 else "int16_t",
+        scale=2**packed.bits,
+        taps=prod(g.kernel),
+        kernel_words=len(words.words),
+        words=tuple(_tap_numbers(words, weight) for weight in _used_words(planned)),
+        zero_points=_both(op.x_zero_point),
+        has_outside=any(section.has_outside for section in planned),
+        height=height,
+        width=width,
+        sections=planned,
+        sums=tuple(f"sum{i}" for i in range(alive(width))),
+        values=max((section.values for section in planned), key=len),
+    )
     constants = (_weights(context, packed, words), start_table(packed), *output_constants(packed))
     support = _support(op, packed, planned, is_packed)
     access = output_by_output(op, setting, [*_steps(planned, height, width)])
@@ -130,11 +160,11 @@ def _tap_numbers(words: ColumnWords, weight: int) -> tuple[int, int, int | None]
     return weight, low[0] * words.width + low[1], None if high is None else high[0] * words.width + high[1]
 
 
-def _weights(context: dict[str, object], packed: Packed, words: ColumnWords) -> Constants:
+def _weights(context: DepthwiseDirectContext, packed: Packed, words: ColumnWords) -> Constants:
     channels = packed.start.size
-    if not context["is_packed"]:
+    if not context.is_packed:
         meaning = f"weights [{channels} channels][{packed.weights.shape[1]} taps]{packed.weights_remark}."
-        return Constants("weights", str(context["weight_type"]), packed.weights >> packed.bits, meaning)
+        return Constants("weights", context.weight_type, packed.weights >> packed.bits, meaning)
     taps = packed.weights.reshape(channels, words.height, words.width)
 
     def half(tap: tuple[int, int] | None) -> Int64s:
@@ -161,6 +191,4 @@ def _both(value: int) -> str:
     return f"0x{(value & 0xFFFF) * 0x10001:08x}"
 
 
-DEPTHWISE_DIRECT = Kernel(
-    "arm_dsp/depthwise_direct", "kernels/arm_dsp/depthwise_direct.c.jinja", frozenset({"dsp"}), why_not, prepare
-)
+DEPTHWISE_DIRECT = Kernel("arm_dsp/depthwise_direct", DepthwiseDirectContext, frozenset({"dsp"}), why_not, prepare)

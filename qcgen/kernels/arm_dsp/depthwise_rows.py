@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
+from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, Operator
 from qcgen.kernels.access import channel_by_channel, parts_of_rows, plane
-from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_context, output_support
-from qcgen.kernels.arm_dsp.row_groups import group_size, groups
+from qcgen.kernels.arm_dsp.output import KeptOutput, certified, dsp_output, kept_output, output_support
+from qcgen.kernels.arm_dsp.row_groups import Group, group_size, groups
 from qcgen.kernels.arm_dsp.scaled import start_table
 from qcgen.kernels.fast_output import output_constants
+from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
-from qcgen.kernels.packing import Packed, names_of_conv, pack
-from qcgen.kernels.plane import beyond_taps, first_taps, plane_axes
+from qcgen.kernels.packing import Packed, pack
+from qcgen.kernels.plane import PlaneAxis, beyond_taps, first_taps, plane_axes
 from qcgen.kernels.reasons import why_all_outside, why_no_depthwise, why_taps, why_wraps
+from qcgen.kernels.text import Described, described
 
 MAX_TAPS = 64
+
+
+@dataclass(frozen=True)
+class DepthwiseRowsContext(Context):
+    """A depthwise convolution, row by row of the kernel."""
+
+    template: ClassVar[str] = "kernels/arm_dsp/depthwise_rows.c.jinja"
+
+    conv: Described
+    images: Images
+    kept: KeptOutput
+    y_type: str  # of C
+    weight_type: str
+    taps: int  # weights of a channel
+    zero_point: int  # of x
+    height: PlaneAxis
+    is_cut_before: bool  # some window begins above the image
+    is_cut_behind: bool  # some window ends below it
+    has_empty: bool  # some window has no row on it
+    width: PlaneAxis
+    groups: tuple[Group, ...]  # of the outputs of a row
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -37,21 +63,21 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     g, packed = op.geometry, _pack(op, setting)
     height, width = plane_axes(g)
     dsp = dsp_output(op, packed)
-    context = {
-        **names_of_conv(op, packed),
-        **output_context(packed.epilogue.output, dsp),
-        "weight_type": packed.weights_type,
-        "taps": prod(g.kernel),
-        "zero_point": op.x_zero_point,
-        "height": height,
-        "is_cut_before": max(first_taps(height)) > 0,
-        "is_cut_behind": min(beyond_taps(height)) < height.kernel,
-        "has_empty": any(a >= b for a, b in zip(first_taps(height), beyond_taps(height), strict=True)),
-        "width": width,
-        "groups": groups(width, op.x_zero_point != 0),
-        "x_image": g.in_channels * prod(g.input),
-        "y_image": g.out_channels * prod(g.output),
-    }
+    context = DepthwiseRowsContext(
+        conv=described(op),
+        images=images(g),
+        kept=kept_output(packed.epilogue.output, dsp),
+        y_type=op.y.dtype.c,
+        weight_type=packed.weights_type,
+        taps=prod(g.kernel),
+        zero_point=op.x_zero_point,
+        height=height,
+        is_cut_before=max(first_taps(height)) > 0,
+        is_cut_behind=min(beyond_taps(height)) < height.kernel,
+        has_empty=any(a >= b for a, b in zip(first_taps(height), beyond_taps(height), strict=True)),
+        width=width,
+        groups=groups(width, op.x_zero_point != 0),
+    )
     meaning = f"weights [{g.out_channels} channels][{prod(g.kernel)} taps]{packed.weights_remark}."
     weights = Constants("weights", packed.weights_type, packed.weights, meaning)
     constants = (weights, start_table(packed), *output_constants(packed))
@@ -60,6 +86,4 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return Prepared(constants, context, (), support, certified(op, packed), access=access)
 
 
-DEPTHWISE_ROWS = Kernel(
-    "arm_dsp/depthwise_rows", "kernels/arm_dsp/depthwise_rows.c.jinja", frozenset({"dsp"}), why_not, prepare
-)
+DEPTHWISE_ROWS = Kernel("arm_dsp/depthwise_rows", DepthwiseRowsContext, frozenset({"dsp"}), why_not, prepare)

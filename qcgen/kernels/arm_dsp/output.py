@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv
 from qcgen.kernels import fast_output
@@ -13,6 +14,17 @@ from qcgen.kernels.arm_dsp.segment import Tail
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.fast_output import FAST, FastOutput, fast_support, parameter
 from qcgen.kernels.packing import Packed
+
+
+@dataclass(frozen=True)
+class KeptOutput(Context):
+    """The output step, and which of its numbers stay in registers for a channel's whole plane."""
+
+    output: Output
+    dsp: FastOutput
+    keeps_own: bool  # the channel's multiplier
+    keeps_offset: bool  # the offset
+    shared_offset: int | None  # that of all channels, if it is kept
 
 
 def dsp_output(op: Conv, packed: Packed) -> FastOutput:
@@ -52,16 +64,10 @@ def parameter_text(packed: Packed, role: str) -> str:
     return meaning.removesuffix(".")
 
 
-def output_context(output: Output, dsp: FastOutput) -> dict[str, object]:
-    """The names for the output step, and which of its numbers stay in registers for a channel's whole plane."""
+def kept_output(output: Output, dsp: FastOutput) -> KeptOutput:
+    """What stays in registers where one channel is computed after the other."""
     keeps_own = dsp.is_fast and output.multiplier is None
     shared_offset = output.offset if keeps_own and not dsp.has_windows and not dsp.bare else None
     if shared_offset is not None:
         output = replace(output, offset=None)
-    return {
-        "output": output,
-        "dsp": dsp,
-        "keeps_own": keeps_own,
-        "keeps_offset": keeps_own and output.offset is None,
-        "shared_offset": shared_offset,
-    }
+    return KeptOutput(output, dsp, keeps_own, keeps_own and output.offset is None, shared_offset)

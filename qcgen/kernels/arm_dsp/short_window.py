@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 
+from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.access import blocks, in_pixels
-from qcgen.kernels.arm_dsp.lanes import LANES, Outputs
+from qcgen.kernels.arm_dsp.lanes import LANES, Lane, Outputs
 from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, output_tail, parameter_text
 from qcgen.kernels.arm_dsp.scaled import pack_finely, start_text, times
 from qcgen.kernels.arm_dsp.segment import Tail
 from qcgen.kernels.arm_dsp.weights import pack_weights
-from qcgen.kernels.arm_dsp.window import ZERO, window
-from qcgen.kernels.axes import any_at_border, axes
-from qcgen.kernels.fast_output import parameter
+from qcgen.kernels.arm_dsp.window import ZERO, LonePair, window
+from qcgen.kernels.axes import Axis, any_at_border, axes
+from qcgen.kernels.epilogue import Output
+from qcgen.kernels.fast_output import FastOutput, parameter
+from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.packing import Packed, pack
 from qcgen.kernels.reasons import why_not_plain
-from qcgen.kernels.text import describe, x_kind
-from qcgen.kernels.unroll import unrolled
+from qcgen.kernels.text import Described, described, x_kind
+from qcgen.kernels.unroll import Unrolled, unrolled
 
 MAX_ELEMENTS = 8  # of a window: the pairs of two are then eight words, and six registers are left
 KEPT_PAIRS = {"size": 2, "speed": 3}
@@ -46,6 +50,41 @@ class Load:
 
     names: tuple[str, ...]
     products: tuple[Product, ...]
+
+
+@dataclass(frozen=True)
+class ShortWalk(Context):
+    """The walks through the pixels, two at a time, and through the channels."""
+
+    images: Images
+    channel_walk: Unrolled  # the loop over the output channels
+    rest_channels: range  # those behind it, counted from where it ends
+    axes: tuple[Axis, ...]  # the spatial ones, outermost first
+    is_walked: bool  # windows do not follow each other pixel by pixel
+    pixels: int  # of an output image
+    overlaps: bool  # they are odd in number: the last two compute one a second time
+    is_split: bool  # there are several images
+
+
+@dataclass(frozen=True)
+class ShortWindowContext(Context):
+    """A convolution of windows of up to eight elements."""
+
+    template: ClassVar[str] = "kernels/arm_dsp/short_window.c.jinja"
+
+    conv: Described
+    walk: ShortWalk
+    x_kind: str  # how the names of instructions end that read x
+    y: Outputs
+    output: Output
+    dsp: FastOutput
+    lanes: tuple[Lane, ...]  # the two windows
+    is_unpacked: bool  # weights are bytes, which are widened
+    words: range  # whole words of a window
+    lone: tuple[LonePair, ...]  # pairs of the elements behind them
+    pairs: range  # all pairs of a window
+    loads: tuple[Load, ...]  # of a channel's constants, with what follows each
+    is_apart: bool  # a function of its own computes two pixels
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -88,23 +127,21 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         # No register is left for an offset that all channels share: it comes with each channel's constants.
         output, tail = replace(output, offset=None), replace(tail, offset=parameter(packed, "offset"))
     loads = _loads(pairs, tail, is_wide=is_wide)
-    context = {
-        "g": g,
-        "description": describe(op),
-        "x_type": op.x.dtype.c,
-        "x_kind": x_kind(op),
-        "y": Outputs(op.y.dtype.c, 1, g.out_channels),
-        "output": output,
-        "dsp": dsp_output(op, packed),
-        "lanes": LANES,
-        "is_unpacked": not is_wide,
-        "words": planned.words.copies,
-        "lone": planned.lone,
-        "pairs": range(pairs),
-        "loads": loads,
-        "is_apart": g.batch > 1 or (pairs > KEPT_PAIRS[setting.optimize] and g.out_channels >= APART_CHANNELS),
-        **_walk_context(g, setting, MAX_UNROLL[setting.optimize]),
-    }
+    context = ShortWindowContext(
+        conv=described(op),
+        walk=_short_walk(g, setting),
+        x_kind=x_kind(op),
+        y=Outputs(op.y.dtype.c, 1, g.out_channels),
+        output=output,
+        dsp=dsp_output(op, packed),
+        lanes=LANES,
+        is_unpacked=not is_wide,
+        words=planned.words.copies,
+        lone=planned.lone,
+        pairs=range(pairs),
+        loads=loads,
+        is_apart=g.batch > 1 or (pairs > KEPT_PAIRS[setting.optimize] and g.out_channels >= APART_CHANNELS),
+    )
     widening = (f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_load_word") if planned.words.total else ()
     lone = ("dsp_pair",) if planned.lone else ()
     unpacking = {product.by for load in loads for product in load.products if product.by}
@@ -115,21 +152,20 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return Prepared((constants,), context, (), support, certified(op, packed), access=access, headers=headers)
 
 
-def _walk_context(g: ConvGeometry, setting: Setting, most: int) -> dict[str, object]:
-    """The names for the walks through the pixels, two at a time, and through the channels."""
+def _short_walk(g: ConvGeometry, setting: Setting) -> ShortWalk:
+    most = MAX_UNROLL[setting.optimize]
     pixels, walk = prod(g.output), unrolled(g.out_channels, most, most)
     first_rest = walk.unroll if walk.count == 1 else 0  # behind a loop, the place of the outputs has moved on
-    return {
-        "channel_walk": walk,
-        "rest_channels": range(first_rest, first_rest + walk.rest),
-        "axes": axes(g, setting.x_layout),
-        "is_walked": set(g.strides) != {1} or g.kernel[-1] > 1,
-        "pixels": pixels,
-        "overlaps": pixels % 2 == 1,
-        "is_split": g.batch > 1,
-        "x_image": g.in_channels * prod(g.input),
-        "y_image": g.out_channels * pixels,
-    }
+    return ShortWalk(
+        images=images(g),
+        channel_walk=walk,
+        rest_channels=range(first_rest, first_rest + walk.rest),
+        axes=axes(g, setting.x_layout),
+        is_walked=set(g.strides) != {1} or g.kernel[-1] > 1,
+        pixels=pixels,
+        overlaps=pixels % 2 == 1,
+        is_split=g.batch > 1,
+    )
 
 
 def _loads(pairs: int, tail: Tail, *, is_wide: bool) -> tuple[Load, ...]:
@@ -155,6 +191,4 @@ def _constants(packed: Packed, order: Int64s, tail: Tail, *, is_wide: bool) -> C
     return Constants("constants", "int32_t", words.reshape(-1), f"of each channel: {'; '.join(parts)}.")
 
 
-SHORT_WINDOW = Kernel(
-    "arm_dsp/short_window", "kernels/arm_dsp/short_window.c.jinja", frozenset({"dsp"}), why_not, prepare
-)
+SHORT_WINDOW = Kernel("arm_dsp/short_window", ShortWindowContext, frozenset({"dsp"}), why_not, prepare)

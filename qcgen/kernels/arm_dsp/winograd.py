@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 
+from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import in_pixels
@@ -15,10 +17,12 @@ from qcgen.kernels.arm_dsp.lanes import place
 from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support
 from qcgen.kernels.arm_dsp.scaled import start_text
 from qcgen.kernels.arm_dsp.tile import ELEMENT_HIGH, Tile, tiles
-from qcgen.kernels.fast_output import output_constants
+from qcgen.kernels.arm_dsp.toom_cook import ToomCook
+from qcgen.kernels.fast_output import FastOutput, output_constants
+from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.packing import Packed, names_of_conv, pack, unsigned_shift
-from qcgen.kernels.plane import plane_axes
+from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, unsigned_shift
+from qcgen.kernels.plane import PlaneAxis, plane_axes
 from qcgen.kernels.reasons import why_axes, why_groups, why_no_integer_conv, why_wraps
 from qcgen.kernels.text import x_kind
 from qcgen.kernels.unroll import Unrolled, divided, unrolled
@@ -57,6 +61,62 @@ class Block:
     def sums(self) -> int:
         """Sums of one product: those of two tiles."""
         return 2 * self.width
+
+
+@dataclass(frozen=True)
+class TileSteps(Context):
+    """The algorithms of a tile."""
+
+    tile: Tile
+    last_axis: ToomCook  # the algorithm of the last axis that has one
+    has_two_axes: bool
+    takes_row: bool  # rows of pixels are combined
+    pixel_distance: str  # between the pixels of that axis, in C
+    half_words: tuple[int, int]  # where the pairs of even and of odd channels are written
+    codes: tuple[tuple[str, str], ...]  # accumulators of its outputs and where their codes go, in C
+
+
+@dataclass(frozen=True)
+class TileWalk(Context):
+    """The walk through the tiles of the output."""
+
+    images: Images
+    height: PlaneAxis
+    width: PlaneAxis
+    is_dilated: bool
+    is_odd: bool  # tiles are odd in number: one is computed a second time
+    out_column: int  # from one output of a tile to the next, in elements
+    out_row: int
+
+
+@dataclass(frozen=True)
+class TileReading(Context):
+    """Reading pixels: where they are, or collected where no run of bytes holds the row of a tile."""
+
+    x_is_last: bool  # channels last
+    is_run: bool  # the pixels of a tile's row lie side by side, in whole words
+    gathers_all: bool  # the pixels of all tiles are collected,
+    gathers: bool  # of some
+
+
+@dataclass(frozen=True)
+class WinogradContext(Context):
+    """A convolution tile by tile."""
+
+    template: ClassVar[str] = "kernels/arm_dsp/winograd.c.jinja"
+
+    conv: IntegerConv
+    steps: TileSteps
+    walk: TileWalk
+    reading: TileReading
+    x_kind: str  # how the names of instructions end that read x
+    dsp: FastOutput
+    channels: int  # input channels up to a whole number of words
+    pair_offset: str  # what makes two codes 0 to 255, in C; "" if they are
+    padding: int  # the element outside the image
+    segments: tuple[Block, ...]  # of output channels
+    lanes: tuple[tuple[str, str], ...]  # of two tiles the names of sums and pairs in C
+    loop_word: tuple[int, ...]  # the word that is loaded for each channel of a block
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -144,21 +204,21 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     assert tile is not None, "why_not accepted the operator"
     channels = _padded_channels(g)
     blocks = _blocks(g.out_channels, channels // 2)
-    reading = _reading_context(g, setting)
-    context = {
-        **names_of_conv(op, packed),
-        **_tile_context(tile),
-        **_image_context(g, tile),
-        **reading,
-        "x_kind": x_kind(op),
-        "dsp": dsp_output(op, packed),
-        "channels": channels,
-        "pair_offset": f"0x{packed.x_shift * 0x10001:08x}" if packed.x_shift else "",
-        "padding": op.x_zero_point,
-        "segments": blocks,
-        "lanes": LANES,
-        "loop_word": (0, 1, 0, 1),
-    }
+    reading = _tile_reading(g, setting)
+    context = WinogradContext(
+        conv=integer_conv(op, packed),
+        steps=_tile_steps(tile),
+        walk=_tile_walk(g, tile),
+        reading=reading,
+        x_kind=x_kind(op),
+        dsp=dsp_output(op, packed),
+        channels=channels,
+        pair_offset=f"0x{packed.x_shift * 0x10001:08x}" if packed.x_shift else "",
+        padding=op.x_zero_point,
+        segments=blocks,
+        lanes=LANES,
+        loop_word=(0, 1, 0, 1),
+    )
     meaning = f"the weights' values at {tile.products} points, two in a word: [blocks of output channels][points]"
     meaning += "[pairs of input channels: 0 and 2, 1 and 3 of each four][output channels of a block]."
     constants = (
@@ -167,7 +227,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         *output_constants(packed),
     )
     scratch = [Scratch(4 * tile.products * channels, 4), Scratch(4 * tile.products * blocks[0].sums, 4)]
-    if reading["gathers"]:
+    if reading.gathers:
         scratch.append(Scratch(tile.products * channels, 1))
     kind = x_kind(op)
     names = ("load_word", "load_two", f"add_even_{kind}", f"add_odd_{kind}", "sub", "product", "dot")
@@ -183,46 +243,37 @@ def _padded_channels(g: ConvGeometry) -> int:
     return -(-g.in_channels // 4) * 4
 
 
-def _tile_context(tile: Tile) -> dict[str, object]:
-    """The names for the algorithms of a tile."""
-    return {
-        "tile": tile,
-        "last_axis": tile.axes[-1],
-        "has_two_axes": len(tile.axes) == 2,
-        "takes_row": not tile.height.is_trivial,
-        "pixel_distance": "row" if tile.width.is_trivial else "STEP",
-        "half_words": (0, 2),
-        "codes": _codes(tile),
-    }
+def _tile_steps(tile: Tile) -> TileSteps:
+    return TileSteps(
+        tile=tile,
+        last_axis=tile.axes[-1],
+        has_two_axes=len(tile.axes) == 2,
+        takes_row=not tile.height.is_trivial,
+        pixel_distance="row" if tile.width.is_trivial else "STEP",
+        half_words=(0, 2),
+        codes=_codes(tile),
+    )
 
 
-def _image_context(g: ConvGeometry, tile: Tile) -> dict[str, object]:
-    """The names for the walk through the tiles of the output."""
+def _tile_walk(g: ConvGeometry, tile: Tile) -> TileWalk:
     height, width = plane_axes(g)
-    return {
-        "height": height,
-        "width": width,
-        "is_dilated": set(g.dilations) != {1},
-        "is_odd": g.batch * tile.count(height, width) % 2 == 1,
-        "out_column": g.out_channels * width.dilation,
-        "out_row": g.out_channels * width.output * height.dilation,
-        "x_image": g.in_channels * prod(g.input),
-        "y_image": g.out_channels * prod(g.output),
-    }
+    return TileWalk(
+        images=images(g),
+        height=height,
+        width=width,
+        is_dilated=set(g.dilations) != {1},
+        is_odd=g.batch * tile.count(height, width) % 2 == 1,
+        out_column=g.out_channels * width.dilation,
+        out_row=g.out_channels * width.output * height.dilation,
+    )
 
 
-def _reading_context(g: ConvGeometry, setting: Setting) -> dict[str, object]:
-    """The names for reading pixels: where they are, or collected where no run of bytes holds the row of a tile."""
+def _tile_reading(g: ConvGeometry, setting: Setting) -> TileReading:
     height, width = plane_axes(g)
     x_is_last = setting.x_layout is not Layout.CHANNELS_FIRST
     is_run = x_is_last and _padded_channels(g) == g.in_channels and width.dilation == 1
     gathers_all = not is_run or height.dilation != 1
-    return {
-        "x_is_last": x_is_last,
-        "is_run": is_run,
-        "gathers_all": gathers_all,
-        "gathers": gathers_all or g.is_padded,
-    }
+    return TileReading(x_is_last, is_run, gathers_all, gathers=gathers_all or g.is_padded)
 
 
 def _codes(tile: Tile) -> tuple[tuple[str, str], ...]:
@@ -252,4 +303,4 @@ def _weights(transformed: Int64s, channels: int, blocks: tuple[Block, ...]) -> I
     return np.concatenate(parts)
 
 
-WINOGRAD = Kernel("arm_dsp/winograd", "kernels/arm_dsp/winograd.c.jinja", frozenset({"dsp"}), why_not, prepare)
+WINOGRAD = Kernel("arm_dsp/winograd", WinogradContext, frozenset({"dsp"}), why_not, prepare)

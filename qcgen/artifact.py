@@ -10,6 +10,7 @@ from pathlib import Path
 
 from qcgen import certificate
 from qcgen.build import LoadedModel, load
+from qcgen.errors import ModelRejected
 from qcgen.ir.plan import Plan
 from qcgen.ir.program import Program
 from qcgen.plan import plan
@@ -38,7 +39,10 @@ class Artifact:
             return report(own)
         arena = own.options.arena if own.options.arena == "least" else None  # so many bytes may not be enough
         options = replace(own.options, simplify=False, arena=arena)
-        return report(own, plan(self.program, options, own.prefix, own.model, own.node))
+        try:
+            return report(own, plan(self.program, options, own.prefix, own.model, own.node))
+        except ModelRejected:  # layers that simplification takes away do not run row by row
+            return report(own)
 
     @cached_property
     def certificate(self) -> str:

@@ -78,10 +78,11 @@ class LoadedModel:
         """Loads a library built from ``plan``'s files."""
         self._plan = plan
         self._ffi = FFI()
-        parameters = ["void *"] * (len(plan.arguments) + 1)  # those that are no part of the arena, and the arena
-        self._ffi.cdef(f"void {plan.prefix}_run({', '.join(parameters)});")
+        whole = len(plan.arguments) + 1  # pointers: those that are no part of the arena, and the arena
+        counts = {"begin": 1, "push_row": 2, "end": whole} if plan.pushed else {"run": whole}
+        for name, count in counts.items():
+            self._ffi.cdef(f"void {plan.prefix}_{name}({', '.join(['void *'] * count)});")
         self._library = self._ffi.dlopen(str(library))
-        self._function = getattr(self._library, f"{plan.prefix}_run")
 
     def run(self, output_names: Sequence[str] | None, feeds: Mapping[str, Array]) -> list[Array]:
         """The outputs named (all if None) for inputs by name, in the shapes of the C function's boundary.
@@ -108,11 +109,22 @@ class LoadedModel:
         for part, port, array in parts:
             if port.direction == "input":
                 part[:] = np.frombuffer(array.tobytes(), np.uint8)
-        arrays = [*(array for port, array in ports if port.offset is None), arena]
-        self._function(*(self._ffi.cast("void *", array.ctypes.data) for array in arrays))
+        arguments = [array for port, array in ports if port in self._plan.arguments]
+        if self._plan.pushed is None:
+            self._invoke("run", *arguments, arena)
+        else:
+            self._invoke("begin", arena)
+            for row in np.split(np.frombuffer(inputs[0].tobytes(), np.uint8), self._plan.pushed.rows or 1):
+                self._invoke("push_row", arena, row)
+            self._invoke("end", arena, *arguments)
         for part, port, array in parts:
             if port.direction == "output":
                 array[...] = part.view(array.dtype).reshape(array.shape)
+
+    def _invoke(self, name: str, *arrays: Array) -> None:
+        """Calls NAME_``name`` with pointers to these arrays."""
+        function = getattr(self._library, f"{self._plan.prefix}_{name}")
+        function(*(self._ffi.cast("void *", array.ctypes.data) for array in arrays))
 
     @staticmethod
     def _input(name: str, dtype: np.dtype[np.generic], shape: tuple[int, ...], feeds: Mapping[str, Array]) -> Array:

@@ -48,12 +48,14 @@ def compile(
     dims: Mapping[str, int] | None = None,
     arena: int | Literal["least"] | None = None,
     io_memory: str = "caller",
+    input: str = "whole",
 ) -> Artifact:
     """Compiles a model, given as a path, bytes or ModelProto, to C; the options are those of ``qcgen compile``.
 
     ``io`` is "model" or "quantized" (without the conversions from and to float at the rims); ``simplify=False`` keeps
     what is proved to be without effect, for comparison. ``arena`` is the number of bytes that the arena may have at
-    most, or "least". ``io_memory`` is "caller" or "arena": inputs and outputs lie in the arena, too.
+    most, or "least". ``io_memory`` is "caller" or "arena": inputs and outputs lie in the arena, too. ``input`` is
+    "whole" or "rows": the caller pushes one row after the other.
     Raises ModelRejected with every problem found if the model cannot be compiled, ValueError for an option that does
     not exist.
     """
@@ -66,6 +68,7 @@ def compile(
         simplify=simplify,
         arena=arena,
         io_memory=io_memory,
+        input=input,
     )
     _require_known(options, name)
     graph = read(model, dims)
@@ -101,6 +104,7 @@ def _require_known(options: Options, name: str | None) -> None:
         "optimize": (options.optimize, ("size", "speed")),
         "io": (options.io, ("model", "quantized")),
         "io_memory": (options.io_memory, ("caller", "arena")),
+        "input": (options.input, ("whole", "rows")),
     }
     for option, (value, values) in known.items():
         if value not in values:

@@ -57,7 +57,7 @@ class Report:
     ``weights_bytes``: constant tables in flash; ``flash_bytes``: the same (code depends on the compiler).
     ``arena_bytes``: what the caller must lend, ``arena_lower_bound_bytes``: what no placement of its parts undercuts.
     ``ram_bytes``: arena, inputs and outputs together; the stack depends on the compiler. With ``--io-memory arena``
-    inputs and outputs are a part of the arena.
+    inputs and outputs are a part of the arena; of an input that comes in rows, one row is counted.
     ``arithmetic``: what the outputs are equal to, which onnxruntime on which processor with which session options.
     ``rows``: of tensors that are computed row by row, how many rows are kept at a time. ``unsimplified``: what the
     model would cost if what is proved to be without effect were kept.
@@ -108,7 +108,7 @@ def report(plan: Plan, unsimplified: Plan | None = None) -> Report:
         arena_lower_bound_bytes=plan.arena_lower_bound,
         input_bytes=_bytes(plan.inputs),
         output_bytes=_bytes(plan.outputs),
-        ram_bytes=plan.arena_bytes + _bytes(plan.arguments),
+        ram_bytes=plan.arena_bytes + _bytes(plan.arguments) + (plan.pushed.row_bytes if plan.pushed else 0),
         unsimplified=own if unsimplified is None else _figures(unsimplified),
         nodes=tuple(node for step in plan.steps for node in _nodes(step)),
         rows=tuple(row for stream in plan.streams for row in stream.kept),

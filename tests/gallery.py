@@ -404,6 +404,13 @@ NETWORKS = (
         {**NHWC_LAYOUT, "arena": "least"},
     ),
     Entry(
+        "network_pushed",
+        "`--input rows --io-memory arena`: the caller pushes rows of an image that is never there as a whole, and finds"
+        " the output in the arena",
+        in_rows,
+        {**NHWC_LAYOUT, "arena": "least", "input": "rows", "io_memory": "arena"},
+    ),
+    Entry(
         "sum_and_mean_cortex_m4",
         "`--target cortex-m4`: a sum, four elements at a time with a saturating step; means of four channels at a time,"
         " summed in pairs of 16 bits",

@@ -6,7 +6,7 @@ places, moves and turns of the plan. A byte that holds something else than what 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class Interpreter:
         """Carries the plan out; fails at the first byte that is read and holds something else."""
         self.memory[""] = np.full(self.plan.arena_bytes, NOTHING)
         for port in self.plan.ports:
-            if port.offset is None:
+            if port.offset is None:  # of an input that comes in rows all are here, and a turn gets one of them
                 self.memory[port.symbol] = np.full(port.tensor.size * port.tensor.dtype.bytes, NOTHING)
         for port in self.plan.inputs:
             self.at(port)[:] = self.whole(port.tensor)
@@ -133,7 +133,10 @@ class Interpreter:
                 continue
             turn = stream.turns[number]
             if turn.call is None:
-                self.write(turn.rows[1], to, self.read(turn.rows[0], start, turn.row_bytes).copy())
+                source = turn.rows[0] if stream.turn is None else replace(turn.rows[0], row=done[number])
+                self.write(turn.rows[1], to, self.read(source, start, turn.row_bytes).copy())
+                if stream.turn is not None:
+                    self.keep(stream.turn)
             else:
                 self.turn(turn, turn.call, (start, to), done[number], calls[number])
             for move in turn.moves:
@@ -141,6 +144,10 @@ class Interpreter:
                 _, kept = self.place(move.kept)
                 memory[front : front + move.bytes] = memory[kept : kept + move.bytes].copy()
             done[number] += 1
+
+    def keep(self, turn: InArena) -> None:
+        """The number of the next turn is written while rows are awaited, over nothing that is needed."""
+        self.memory[""][turn.offset : turn.offset + 4] = NOTHING
 
     def turn(self, turn: Turn, call: Call, entry: tuple[int, int], done: int, calls: int) -> None:
         """One of ``calls`` calls: the rows of its windows must be there, rows outside the image as padding."""

@@ -255,7 +255,9 @@ def test_version_and_help_succeed(outcome):
 
 
 def test_the_commands_that_compile_have_the_same_options(outcome):
-    shared = "-o --name --target --layout --numerics --optimize --node --dim --io --arena --io-memory --no-simplify"
+    shared = (
+        "-o --name --target --layout --numerics --optimize --node --dim --io --arena --io-memory --input --no-simplify"
+    )
     for command in ("compile", "inspect", "verify"):
         text = outcome(command, "--help")[1]
         assert [option for option in [*shared.split(), "--json"] if option not in text] == []
@@ -281,6 +283,7 @@ def test_the_defaults_are_those_of_the_python_interface(model):
         {"optimize": "0"},
         {"io": "int8"},
         {"io_memory": "heap"},
+        {"input": "row"},
         {"name": "a-b"},
     ],
 )

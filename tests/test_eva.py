@@ -51,8 +51,33 @@ Alarm = tuple[str, str]
 pytestmark = pytest.mark.eva
 
 
+PUSH = """\
+    uint32_t arena[{macro}_ARENA_BYTES / 4 + 1];
+    {dtype} row[{size}];
+    {name}_begin(arena);
+    for (int i = 0; i < {rows}; i++) {{
+        Frama_C_make_unknown((char *)row, sizeof row);
+        {name}_push_row(arena, row);
+    }}
+    {name}_end(arena);
+    const {dtype} *const output = {name}_output(arena);
+    for (int i = 0; i < {outputs}; i++) {{ nonzero += output[i] != 0; }}
+"""
+
+
+def pushing(name: str, header: str) -> str:
+    """A main function that pushes rows of any elements, and reads the output in the arena."""
+    size, rows = (re.search(rf"define (\w+_{what})\b", header)[1] for what in ("ROW_SIZE", "ROWS"))
+    outputs = re.findall(r"define (\w+_SIZE) ", header)[-1]
+    dtype = re.search(r"push_row\(void \*arena, const (\w+) ", header)[1]
+    facts = {"macro": name.upper(), "dtype": dtype, "size": size, "rows": rows, "outputs": outputs}
+    return f"{HEAD.format(name=name)}{PUSH.format(name=name, **facts)}{TAIL}"
+
+
 def program(name: str, header: str) -> str:
     """A main function that calls NAME_run on any inputs, in memory of the exact sizes, and reads all outputs."""
+    if f"{name}_push_row(" in header:
+        return pushing(name, header)
     parameters = re.search(rf"void {name}_run\((.*?)\);", header, re.DOTALL)[1].split(",")
     before, after = HEAD.format(name=name), ""
     for const, dtype, port in (re.fullmatch(r"\s*(const )?(\w+) \*(\w+)", each).groups() for each in parameters):

@@ -1,4 +1,4 @@
-"""Inputs and outputs in the arena: where the header says, overwritten where that is safe, and the same outputs."""
+"""Inputs and outputs in the arena, inputs that come row by row: the same outputs, in memory that is there."""
 
 import ctypes
 from functools import cache
@@ -6,24 +6,34 @@ from functools import cache
 import numpy as np
 import pytest
 from batch import call, require
+from bench.compiling import Network
+from gallery_networks import network_qdq
 from interpreter import Interpreter
+from onnx import ModelProto
 from row_networks import NETWORKS
 
 import qcgen
+from qcgen import ModelRejected
 from qcgen.artifact import Artifact
 from qcgen.build import STRICT_FLAGS
 from qcgen.emulate import random_feeds
 from qcgen.emulate.image import models_header
+from qcgen.verify import verify
 
-VARIANTS = [(network, arena) for network in NETWORKS for arena in (None, "least")]
+VARIANTS = [(network, arena, "arena", "whole") for network in NETWORKS for arena in (None, "least")]
+VARIANTS += [
+    (network, arena, io_memory, "rows")
+    for network in ("residual", "separable", "digits")
+    for arena in (None, "least")
+    for io_memory in ("caller", "arena")
+]
 
 
 @cache
-def artifact(network: str, arena: str | None, io_memory: str = "arena") -> Artifact:
-    name = f"{network}_{arena}_{io_memory}"
-    return qcgen.compile(
-        NETWORKS[network](), name=name, layout="nhwc", io="quantized", arena=arena, io_memory=io_memory
-    )
+def artifact(network: str, arena: str | None, io_memory: str = "arena", input: str = "whole") -> Artifact:
+    name = f"{network}_{arena}_{io_memory}" + ("_rows" if input == "rows" else "")
+    options = {"layout": "nhwc", "io": "quantized", "arena": arena, "io_memory": io_memory, "input": input}
+    return qcgen.compile(NETWORKS[network](), name=name, **options)
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +54,9 @@ def library(tmp_path_factory):
     return ctypes.CDLL(str(folder / "all.so"))
 
 
-@pytest.mark.parametrize(("network", "arena"), VARIANTS)
-def test_outputs_do_not_depend_on_where_tensors_lie(network, arena, library):
-    each, model = artifact(network, arena), artifact(network, None, "caller").load(flags=("-O0",))
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_outputs_do_not_depend_on_where_tensors_lie(variant, library):
+    each, model = artifact(*variant), artifact(variant[0], None, "caller").load(flags=("-O0",))
     for seed, garbage in ((1, 0xA5), (2, 0)):
         feeds = random_feeds(each.plan, seed)
         expected = dict(zip((p.tensor.name for p in each.plan.outputs), model.run(None, feeds), strict=True))
@@ -62,9 +72,9 @@ def test_outputs_do_not_depend_on_where_tensors_lie(network, arena, library):
             np.testing.assert_array_equal(arrays[port], expected[port.tensor.name])
 
 
-@pytest.mark.parametrize(("network", "arena"), VARIANTS)
-def test_every_byte_is_there_when_it_is_read(network, arena):
-    Interpreter(artifact(network, arena).plan).run()
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_byte_is_there_when_it_is_read(variant):
+    Interpreter(artifact(*variant).plan).run()
 
 
 def test_an_input_that_is_overwritten_too_soon_is_missed():
@@ -119,3 +129,98 @@ def test_the_ram_is_told_with_inputs_and_outputs_in_it():
     [line] = memory(report)
     assert line.startswith(f"RAM: {report.arena_bytes:,} B in all: arena ".replace(",", " "))
     assert "with inputs 1 152 B, outputs 480 B in it" in line
+
+
+# --- rows
+
+
+def test_of_an_input_that_comes_in_rows_one_row_is_counted():
+    report = artifact("separable", "least", "caller", "rows").report
+    assert report.ram_bytes == report.arena_bytes + 8 * 3 + report.output_bytes
+    assert report.ram_bytes < 0.7 * artifact("separable", "least", "caller").report.ram_bytes
+
+
+def test_the_ram_is_told_with_a_row_of_the_input():
+    from qcgen.cli.report_text import memory
+
+    report = artifact("separable", "least", "caller", "rows").report
+    assert f"arena {report.arena_bytes} B, a row of the input 24 B, outputs 480 B" in memory(report)[0]
+
+
+def test_a_row_may_be_forgotten_or_come_too_often(library):
+    """The outputs are wrong then, but nothing is written beside the arena."""
+    each = artifact("residual", "least", "arena", "rows")
+    name, row = each.plan.prefix, np.zeros(30, np.int8)
+    memory = np.full(each.plan.arena_bytes + 32, 0xA5, np.uint8)
+    begin = 16 + -(memory.ctypes.data + 16) % 8
+    arena = ctypes.c_void_p(memory.ctypes.data + begin)
+    for rows in (0, 10, 100):
+        getattr(library, f"{name}_begin")(arena)
+        for _ in range(rows):
+            getattr(library, f"{name}_push_row")(arena, ctypes.c_void_p(row.ctypes.data))
+        getattr(library, f"{name}_end")(arena)
+        assert (memory[:begin] == 0xA5).all()
+        assert (memory[begin + each.plan.arena_bytes :] == 0xA5).all()
+
+
+def test_a_budget_holds_with_rows_too():
+    least = artifact("residual", "least", "caller", "rows").plan.arena_bytes
+    options = {"layout": "nhwc", "input": "rows"}
+    assert qcgen.compile(NETWORKS["residual"](), arena=least, **options).plan.arena_bytes <= least
+    with pytest.raises(ModelRejected, match=f"the least that was reached is {least} bytes"):
+        qcgen.compile(NETWORKS["residual"](), arena=least - 1, **options)
+
+
+def matrix() -> ModelProto:
+    n = Network((1, 8, 1, 1))
+    return n.model(n.conv("x", 4))
+
+
+def batch() -> ModelProto:
+    n = Network((2, 3, 12, 6))
+    return n.model(n.conv(n.conv("x", 4, 3), 4, 3))
+
+
+def mean_first() -> ModelProto:
+    n = Network((1, 4, 12, 6))
+    return n.model(n.conv(n.mean("x"), 4))
+
+
+def read_from_afar() -> ModelProto:
+    """The input is added behind a mean, which ends every chain."""
+    n = Network((1, 4, 12, 6))
+    y = n.conv("x", 4, 3)
+    total = n.sum(y, y)
+    model = n.model(n.conv(total, 4))
+    [node] = [node for node in model.graph.node if node.name == total]
+    node.input[0] = "x"
+    node.input[3] = n.mean(y)
+    model.graph.node.insert(1, n._nodes[-1])
+    return model
+
+
+REFUSED = {
+    "two_inputs": (NETWORKS["two_inputs"], {}, "it has 2 inputs, and rows are pushed of a single one"),
+    "nchw": (NETWORKS["residual"], {"layout": "nchw"}, "its channels lie first.*use --layout nhwc"),
+    "batch": (batch, {}, r"its shape is \[2, 3, 12, 6\], and rows are those of one image"),
+    "one row": (matrix, {}, "it reads the input and does not run row by row"),
+    "mean": (mean_first, {}, r"it reads the input and does not run row by row"),
+    "from afar": (read_from_afar, {}, "it reads the input, too, and no chain of layers"),
+    "float": (network_qdq, {"io": "model"}, "its elements are float, .*use --io quantized"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_rows_are_refused_with_the_reason(what):
+    model, options, message = REFUSED[what]
+    with pytest.raises(ModelRejected, match=f"(?s){message}"):
+        qcgen.compile(model(), **{"layout": "nhwc", "io": "quantized", "input": "rows", **options})
+
+
+def test_a_single_layer_takes_rows_if_its_output_lies_in_the_arena():
+    n = Network((1, 3, 12, 6))
+    model = n.model(n.conv("x", 4, 3))
+    with pytest.raises(ModelRejected, match=r"(?s)before the caller says where.*use --io-memory arena"):
+        qcgen.compile(model, layout="nhwc", input="rows")
+    artifact = qcgen.compile(model, layout="nhwc", input="rows", io_memory="arena")
+    assert verify(artifact, cases=2, sums=False).is_right

@@ -19,6 +19,7 @@ NUMERICS = ("onnxruntime", "orion-fp16x16", "orion-fp8x23")
 OPTIMIZE = ("size", "speed")
 IO = ("model", "quantized")
 IO_MEMORY = ("caller", "arena")
+INPUT = ("whole", "rows")
 COMPILERS = ("gcc", "clang")
 
 
@@ -79,6 +80,13 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         help="arena: inputs and outputs lie in the arena, and may be overwritten by what is computed; the header tells"
         " where (default: %(default)s: the C function gets pointers)",
     )
+    add(
+        "--input",
+        choices=INPUT,
+        default=INPUT[0],
+        help="rows: the caller pushes one row of the image after the other, which is never there as a whole; the first"
+        " layers must run row by row (default: %(default)s)",
+    )
     add("--no-simplify", dest="simplify", action="store_false", help="keep what is proved to be without effect")
     add("--json", action="store_true", help="print a machine-readable report instead of text")
 
@@ -96,6 +104,7 @@ def compile_options(args: argparse.Namespace) -> Options:
         simplify=args.simplify,
         arena=args.arena,
         io_memory=args.io_memory,
+        input=args.input,
     )
 
 

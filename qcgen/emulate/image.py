@@ -103,9 +103,13 @@ def models_header(plans: Sequence[Plan]) -> str:
 
 
 def _call(plan: Plan) -> str:
-    """The call of the C function on tensors that do not lie in the arena."""
+    """The call of the C function on tensors that do not lie in the arena, or of those for the rows of an input."""
     ports = (*plan.inputs, *plan.outputs)
-    tensors = [f"tensors[{index}]" for index, port in enumerate(ports) if port.offset is None]
+    tensors = [f"tensors[{index}]" for index, port in enumerate(ports) if port in plan.arguments]
+    if plan.pushed is not None:
+        push = f"{plan.prefix}_push_row(arena, (void *)((uint8_t *)tensors[0] + i * {plan.pushed.row_bytes}));"
+        loop = f"for (int32_t i = 0; i < {plan.pushed.rows}; i++) {{ {push} }}"
+        return f"{plan.prefix}_begin(arena); {loop} {plan.prefix}_end({', '.join(['arena', *tensors])});"
     return f"{plan.prefix}_run({', '.join([*tensors, 'arena'])});"
 
 

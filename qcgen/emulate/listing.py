@@ -154,5 +154,6 @@ def _owner(plan: Plan, instruction: Instruction, chain: Sequence[str]) -> int:
         for index, call in enumerate(plan.calls):
             if name == call.symbol or name.startswith(f"{call.symbol}_"):
                 return index + 1
-    is_outside = instruction.section == ".harness" or function == f"{plan.prefix}_run"
+    public = {f"{plan.prefix}_{name}" for name in ("run", "begin", "push_row", "end")}
+    is_outside = instruction.section == ".harness" or function in public
     return OUTSIDE if is_outside else SHARED

@@ -24,6 +24,7 @@ class Options:
     simplify: bool = True
     arena: int | Literal["least"] | None = None
     io_memory: str = "caller"
+    input: str = "whole"
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ Place = Argument | InArena
 class Port:
     """A tensor at the boundary of the C function; ``shape`` is in the order in which the caller holds it in memory.
 
-    ``offset``: where in the arena it begins, None if it lies in memory of the caller's.
+    ``offset``: where in the arena it begins, None if it lies in memory of the caller's. ``rows``: of an input that the
+    caller pushes row by row, how many there are; None if it is there as a whole.
     """
 
     tensor: Tensor
@@ -57,11 +59,18 @@ class Port:
     layout: str
     direction: Literal["input", "output"]
     offset: int | None = None
+    rows: int | None = None
 
     @property
     def bytes(self) -> int:
         """The size in memory."""
         return self.tensor.size * self.tensor.dtype.bytes
+
+    @property
+    def row_bytes(self) -> int:
+        """The size of a row of an input that is pushed."""
+        assert self.rows is not None, "only such an input has rows"
+        return self.bytes // self.rows
 
 
 @dataclass(frozen=True)
@@ -252,7 +261,8 @@ class Stream:
 
     ``order`` is a table (entries, 3): the number of the turn, the row from which its call reads its first input, the
     row to which it writes; numbers behind the last turn are those of ``below``, rows of padding below an image.
-    ``above`` is done first: rows of padding above images.
+    ``above`` is done first: rows of padding above images. ``turn``: where the number of the next entry is kept between
+    rows of the input that the caller pushes; None if the stream runs at once.
     """
 
     symbol: str
@@ -261,11 +271,17 @@ class Stream:
     above: tuple[Fill, ...]
     below: tuple[Fill, ...]
     kept: tuple[KeptRows, ...]
+    turn: InArena | None = None
 
     @property
     def calls(self) -> tuple[Call, ...]:
         """The layers, in the order of the network."""
         return tuple(turn.call for turn in self.turns if turn.call is not None)
+
+    @property
+    def names_start(self) -> bool:
+        """Whether the row from which a call reads depends on the entry for any of them."""
+        return any(at.row == "start" for turn in self.turns for at in turn.rows)
 
     @property
     def numbered_below(self) -> tuple[tuple[int, Fill], ...]:
@@ -329,5 +345,10 @@ class Plan:
 
     @property
     def arguments(self) -> tuple[Port, ...]:
-        """The inputs, then the outputs, that the caller passes: those that do not lie in the arena."""
-        return tuple(port for port in (*self.inputs, *self.outputs) if port.offset is None)
+        """The inputs, then the outputs, that the caller passes whole: those that do not lie in the arena."""
+        return tuple(port for port in (*self.inputs, *self.outputs) if port.offset is None and port is not self.pushed)
+
+    @property
+    def pushed(self) -> Port | None:
+        """The input that the caller pushes row by row, None if all are there as a whole."""
+        return next((port for port in self.inputs if port.rows is not None), None)

@@ -11,14 +11,14 @@ from qcgen.ir.types import Layout
 from qcgen.kernels import KERNELS, Prepared, Setting
 from qcgen.plan.arrange import Arranged, arrange
 from qcgen.plan.layout import boundary_layout, boundary_shape, layout_text
-from qcgen.plan.names import ACCESSORS, ROWS, node_names, parameter_names
+from qcgen.plan.names import ACCESSORS, PUSHING, ROWS, node_names, parameter_names
 from qcgen.plan.orders import layout_of
 from qcgen.plan.select import Selection, select
 from qcgen.plan.sizes import require_sizes
 from qcgen.plan.storage import Boundary, Stored, bytes_of, store
 from qcgen.plan.stream.build import stream_of
 from qcgen.plan.stream.choose import Chain
-from qcgen.plan.stream.fit import alone, fit
+from qcgen.plan.stream.fit import TURN, alone, fit
 from qcgen.plan.stream.stages import COPY, Stage
 from qcgen.targets import TARGETS
 
@@ -29,7 +29,7 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
     """What the C will do. ``model`` is the file's name for comments, ``node`` the one that --node chose."""
     require_sizes(program.operators)
     steps = arrange(program, options.layout)
-    public = ACCESSORS if options.io_memory == "arena" else ()
+    public = (*(ACCESSORS if options.io_memory == "arena" else ()), *(PUSHING if options.input == "rows" else ()))
     names = node_names(((step.op.name, step.op.op_type) for step in steps), prefix, public)
     symbols = [f"{prefix}_{name}" for name in names]
     ports = _ports(program, options, symbols)
@@ -37,8 +37,8 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
     prepared = [None if work is None else work.prepared for work in works]
     rows = _RowWorks(steps, program, options)
     chains: tuple[Chain, ...] = ()
-    boundary = Boundary(ports, is_in_arena=options.io_memory == "arena")
-    if options.arena is None:
+    boundary = Boundary(ports, is_in_arena=options.io_memory == "arena", is_pushed=options.input == "rows")
+    if options.arena is None and not boundary.is_pushed:
         stored = store(steps, prepared, boundary)
     else:
         chains, stored = fit(steps, prepared, boundary, options.arena, rows.prepare)
@@ -59,7 +59,7 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
         program.sha256,
         node,
         options,
-        tuple(_placed(port, stored) for port in ports),
+        tuple(_placed(port, stored, chains[0] if boundary.is_pushed else None) for port in ports),
         tuple(planned),
         placement.bytes,
         placement.lower_bound,
@@ -132,7 +132,9 @@ def _stream(
         for stage in chain.stages
         if stage.index != COPY
     }
-    return stream_of(chain, f"{prefix}_{ROWS}_{number}", calls, stored.places)
+    turn = stored.places.get(TURN) if chain.first == 0 else None
+    assert not isinstance(turn, Argument), "it lies in the arena"
+    return stream_of(chain, f"{prefix}_{ROWS}_{number}", calls, stored.places, turn)
 
 
 def _ports(program: Program, options: Options, node_symbols: Collection[str]) -> tuple[Port, ...]:
@@ -146,8 +148,10 @@ def _ports(program: Program, options: Options, node_symbols: Collection[str]) ->
     return tuple(ports)
 
 
-def _placed(port: Port, stored: Stored) -> Port:
-    """The port with its place in the arena, if it lies there."""
+def _placed(port: Port, stored: Stored, pushed: Chain | None) -> Port:
+    """The port with its place in the arena, if it lies there; an input in rows if a chain takes them."""
+    if pushed is not None and port.direction == "input":
+        return replace(port, rows=pushed.images[port.tensor.name].rows)
     match stored.places[port.tensor.name]:
         case InArena(offset):
             return replace(port, offset=offset)

@@ -222,6 +222,10 @@ ACCESSORS = ("input", "output")
 """What follows the prefix in functions that tell where inputs and outputs lie in the arena."""
 
 
+PUSHING = ("begin", "push_row", "end")
+"""What follows the prefix in the functions of a network that gets its input row by row."""
+
+
 def accessor_names(symbols: Sequence[str], kind: str) -> tuple[str, ...]:
     """The functions, less the prefix, that tell where the inputs or the outputs of these symbols lie.
 

@@ -52,20 +52,27 @@ def bytes_of(tensor: Tensor) -> int:
 
 @dataclass(frozen=True)
 class Boundary:
-    """The inputs and outputs of the network, and whether they lie in the arena or are the caller's memory."""
+    """The inputs and outputs of the network, and whether they lie in the arena or are the caller's memory.
+
+    ``is_pushed``: the only input is there row by row.
+    """
 
     ports: Sequence[Port]
     is_in_arena: bool
+    is_pushed: bool = False
 
     @property
     def of_caller(self) -> Sequence[Port]:
         """Those in memory of the caller's."""
-        return () if self.is_in_arena else self.ports
+        return [port for port in self.ports if not self._is_in_arena(port)]
 
     @property
     def inputs_in_arena(self) -> dict[str, Tensor]:
         """Inputs that lie in the arena, by name: they are there before the first step."""
-        return {p.tensor.name: p.tensor for p in self.ports if self.is_in_arena and p.direction == "input"}
+        return {p.tensor.name: p.tensor for p in self.ports if p.direction == "input" and self._is_in_arena(p)}
+
+    def _is_in_arena(self, port: Port) -> bool:
+        return self.is_in_arena and not (self.is_pushed and port.direction == "input")
 
 
 def store(

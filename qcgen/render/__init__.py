@@ -54,6 +54,7 @@ def render(plan: Plan) -> dict[str, str]:
         "version": __version__,
         "header_id": _ID,
         "parameters": parameters(plan),
+        "pushed": _pushed(plan),
         "accessors": accessors(plan),
         "options": options_text(plan),
         "meant": meant_text(plan.options.numerics),
@@ -85,13 +86,29 @@ def render(plan: Plan) -> dict[str, str]:
 def _unread(plan: Plan) -> list[str]:
     """The inputs on which no output depends."""
     read = {place.symbol for call in plan.calls for place in call.arguments if isinstance(place, Argument)}
-    return [port.symbol for port in plan.inputs if port.offset is None and port.symbol not in read]
+    return [port.symbol for port in plan.inputs if port in plan.arguments and port.symbol not in read]
 
 
 def parameters(plan: Plan) -> str:
-    """Those of NAME_run: inputs, then outputs, in the model's order, unless they lie in the arena; then the arena."""
+    """Those of NAME_run: inputs, then outputs, in the model's order, unless they lie in the arena; then the arena.
+
+    Those of NAME_end start with the arena, as do those of the functions before it.
+    """
     ports = [f"{'const ' if p.direction == 'input' else ''}{p.tensor.dtype.c} *{p.symbol}" for p in plan.arguments]
-    return ", ".join([*ports, "void *arena"])
+    return ", ".join(["void *arena", *ports] if plan.pushed else [*ports, "void *arena"])
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """The input whose rows are pushed, and the stream that takes them."""
+
+    port: Port
+    stream: Stream
+
+
+def _pushed(plan: Plan) -> Pushed | None:
+    port = plan.pushed
+    return None if port is None else Pushed(port, next(each for each in plan.streams if each.turn is not None))
 
 
 @dataclass(frozen=True)
@@ -120,6 +137,8 @@ def options_text(plan: Plan) -> str:
         text += f" --arena {options.arena}"
     if options.io_memory != "caller":
         text += f" --io-memory {options.io_memory}"
+    if options.input != "whole":
+        text += f" --input {options.input}"
     if options.io != "model":
         text += f" --io {options.io}"
     if not options.simplify:
@@ -164,6 +183,8 @@ def _statements(plan: Plan, step: Step) -> list[str]:
     match step:
         case Call():
             return [f"{step.symbol}({', '.join(map(place, step.arguments))})"]
+        case Stream() if step.turn is not None:
+            return []  # it has run when all rows have come
         case Stream():
             return [f"{step.symbol}({', '.join([*(port.symbol for port in _ports(plan, step)), 'arena'])})"]
         case View():
@@ -180,7 +201,13 @@ def _ports(plan: Plan, stream: Stream) -> list[Port]:
 def _stream(plan: Plan, stream: Stream) -> str:
     """The function that runs layers row by row."""
     template = environment().get_template("stream.c.jinja")
-    return template.render(prefix=plan.prefix, PREFIX=plan.prefix.upper(), stream=stream, ports=_ports(plan, stream))
+    return template.render(
+        prefix=plan.prefix,
+        PREFIX=plan.prefix.upper(),
+        stream=stream,
+        ports=_ports(plan, stream),
+        pushed=plan.pushed,
+    )
 
 
 def _body(plan: Plan, call: Call) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,12 +13,20 @@ from qcgen.plan.stream.schedule import Action, dropped_by
 from qcgen.plan.stream.stages import Stage
 
 
-def stream_of(chain: Chain, symbol: str, calls: Mapping[int, Call], places: Mapping[str, Place]) -> Stream:
-    """The stream of a chain. ``calls`` by the index of their steps; ``places`` of tensors and of rows that are kept."""
+def stream_of(
+    chain: Chain, symbol: str, calls: Mapping[int, Call], places: Mapping[str, Place], turn: InArena | None = None
+) -> Stream:
+    """The stream of a chain. ``calls`` by the index of their steps; ``places`` of tensors and of rows that are kept.
+
+    ``turn``: where the number of the next turn lies if rows of what the chain reads are pushed.
+    """
     kept = chain.schedule.kept
     tensors = [*kept]
     padded = [tensor for tensor in tensors if any(action.fills == tensor for action in chain.schedule.actions)]
     turns = tuple(_turn(chain, number, stage, calls, places) for number, stage in enumerate(chain.stages))
+    if turn is not None:  # a pushed row is a tensor of its own
+        copy = turns[0]
+        turns = (replace(copy, rows=(replace(copy.rows[0], row=0), copy.rows[1])), *turns[1:])
     above = tuple(_fill(chain, tensor, places, above=True) for tensor in tensors if kept[tensor].above)
     below = tuple(_fill(chain, tensor, places, above=False) for tensor in padded)
     entries = np.array([_entry(action, len(turns), padded) for action in chain.schedule.actions])
@@ -29,7 +38,7 @@ def stream_of(chain: Chain, symbol: str, calls: Mapping[int, Call], places: Mapp
         KeptRows(image.name, kept[tensor].rows, image.rows, chain.kept_bytes[tensor])
         for tensor, image in ((tensor, chain.images[tensor]) for tensor in tensors)
     )
-    return Stream(symbol, order, turns, above, below, rows)
+    return Stream(symbol, order, turns, above, below, rows, turn)
 
 
 def _entry(action: Action, turns: int, padded: Sequence[str]) -> tuple[int, int, int]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +17,8 @@ from qcgen.plan.stream.stages import Stage, copied_name, rows_of, stage_of, with
 ROWS = (1, 2, 4)  # a call; more rows mean fewer calls and more memory
 CALL = 60  # instructions of a call of a stage: the entry of the schedule, arguments, the head of the kernel
 CHANNEL = 25  # of a depthwise kernel at each call, for each channel: its weights are loaded anew
+IMPOSSIBLE = sys.maxsize  # bytes that no arena has
+TURN_BYTES = 4  # where the number of the next turn is kept between rows that are pushed
 MOVED = 0.4  # for each byte of the rows that move to the front of their buffer
 
 
@@ -48,7 +51,9 @@ class Chain:
 class Chooser:
     """The steps of a program and what each costs, whole or row by row.
 
-    ``prepare`` packs the operator of a stage's call for its kernel; ``buffers`` are those of the steps computed whole.
+    ``prepare`` packs the operator of a stage's call for its kernel; ``buffers`` are those of the steps computed whole;
+    ``outputs`` are tensors that no chain may keep in rows. ``pushed`` is the input that is there row by row: a chain
+    reads it, of one layer or more, and computes none of the outputs ``lent``, whose memory is not known yet.
     """
 
     def __init__(
@@ -57,8 +62,11 @@ class Chooser:
         buffers: Sequence[Buffer],
         outputs: frozenset[str],
         prepare: Callable[[Stage], Prepared],
+        pushed: str | None = None,
+        lent: Collection[str] = (),
     ) -> None:
         self._steps, self._buffers, self._outputs = steps, buffers, outputs
+        self._pushed, self._lent = pushed, lent
         self._stages = {rows: [_in_rows(step, i, rows) for i, step in enumerate(steps)] for rows in ROWS}
         self._scratch = {
             rows: [_scratch_bytes(None if stage is None else prepare(stage)) for stage in stages]
@@ -71,23 +79,25 @@ class Chooser:
             for name, image in _images_of(step)
         }
         self._whole = [alive_at(index, buffers) for index in range(len(steps))]
+        if pushed is not None:
+            self._whole[0] = IMPOSSIBLE
         self._kept: dict[tuple[str, int, int, tuple[int, ...]], int] = {}
 
-    def least(self) -> int:
-        """The least arena that some choice needs, before tensors are given places."""
+    def least(self) -> int | None:
+        """The least arena that some choice needs, before tensors are given places; None if there is no choice."""
         best = [0]
         for end in range(1, len(self._steps) + 1):
             pieces = [(piece.first, piece.bytes) for piece in self._pieces.get(end, ())]
             ways = [max(best[first], needed) for first, needed in [(end - 1, self._whole[end - 1]), *pieces]]
             best.append(min(ways))
-        return best[-1]
+        return best[-1] if best[-1] < IMPOSSIBLE else None
 
     def choose(self, limit: int) -> tuple[Chain, ...] | None:
         """The chains with the least extra work of those that fit ``limit`` bytes; None if nothing does."""
         best: list[tuple[float, tuple[_Piece, ...]] | None] = [(0, ())]
         for end in range(1, len(self._steps) + 1):
             before = best[end - 1]
-            ways = [] if before is None or self._whole[end - 1] > limit else [before]
+            ways = [] if before is None or self._whole[end - 1] > min(limit, IMPOSSIBLE - 1) else [before]
             for piece in self._pieces.get(end, ()):
                 start = best[piece.first]
                 if start is not None and piece.bytes <= limit:
@@ -104,9 +114,15 @@ class Chooser:
                 if self._stages[1][end - 1] is None:
                     break
                 source = self._source(first, end)
-                if end - first > 1 and source is not None:
+                if source is not None and self._is_chain(source, first, end):
                     found.setdefault(end, []).extend(self._ways(first, end, source))
         return found
+
+    def _is_chain(self, source: str, first: int, end: int) -> bool:
+        """Whether steps that read ``source`` alone are worth it, or must run so, and may."""
+        if source == self._pushed:
+            return self._steps[end - 1].op.y.name not in self._lent
+        return end - first > 1
 
     def _ways(self, first: int, end: int, source: str) -> Iterator[_Piece]:
         """The same chain with more rows at each call, as long as that saves work."""
@@ -119,12 +135,13 @@ class Chooser:
         inside = {step.op.y.name for step in self._steps[first:end]}
         read = {x.name for step in self._steps[first:end] for x in inputs_of(step.op)} - inside
         later = {x.name for step in self._steps[end:] for x in inputs_of(step.op)} | self._outputs
-        hidden = inside - {self._steps[end - 1].op.y.name}
+        hidden = inside - {self._steps[end - 1].op.y.name} | {self._pushed}
         return next(iter(read)) if len(read) == 1 and not hidden & later else None
 
     def _stages_of(self, first: int, end: int, source: str, rows: int) -> list[Stage]:
         stages = [stage for stage in self._stages[rows][first:end] if stage is not None]
-        return with_copied_source(stages, source, self._images[source].rows)
+        is_pushed = source == self._pushed
+        return with_copied_source(stages, source, self._images[source].rows, is_pushed=is_pushed)
 
     def _bytes(self, first: int, end: int, stages: Sequence[Stage], rows: int) -> int:
         """What is alive while a chain runs."""
@@ -135,7 +152,8 @@ class Chooser:
             for buffer in self._buffers
             if buffer.first < end and buffer.last >= first and not (first <= buffer.first and buffer.last < end)
         ]
-        return sum(beside) + kept + max(self._scratch[rows][first:end])
+        turn = TURN_BYTES if stages[0].windows[0].tensor == self._pushed else 0
+        return sum(beside) + kept + turn + max(self._scratch[rows][first:end])
 
     def _rows_kept(self, name: str, stages: Sequence[Stage]) -> int:
         """Rows that are kept of a tensor: as many as the stages from its producer to where its readers join need."""

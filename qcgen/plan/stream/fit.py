@@ -10,8 +10,12 @@ from qcgen.errors import ModelRejected, Problem
 from qcgen.kernels import Prepared
 from qcgen.plan.arrange import Arranged
 from qcgen.plan.storage import Boundary, InRows, Stored, store, whole_buffers
-from qcgen.plan.stream.choose import Chain, Chooser
+from qcgen.plan.stream.choose import IMPOSSIBLE, TURN_BYTES, Chain, Chooser
+from qcgen.plan.stream.pushed import require_one_input, why_not_pushed
 from qcgen.plan.stream.stages import COPY, Stage
+
+TURN = "\nturn"
+"""What the number of the next turn is called between rows that are pushed; no tensor is called so."""
 
 TRIES = 12  # limits that are tried when the places of tensors take more than what is alive at once
 
@@ -20,36 +24,56 @@ def fit(
     steps: Sequence[Arranged],
     prepared: Sequence[Prepared | None],
     boundary: Boundary,
-    arena: int | Literal["least"],
+    arena: int | Literal["least"] | None,
     prepare: Callable[[Stage], Prepared],
 ) -> tuple[tuple[Chain, ...], Stored]:
     """The chains that run row by row, none if the network fits as it is, and the places of all tensors.
 
-    Raises ModelRejected if no choice fits ``arena``, with the least that was reached.
+    None as ``arena`` is as many bytes as the cheapest choice needs. Raises ModelRejected if no choice fits ``arena``,
+    with the least that was reached, or if the input cannot be pushed row by row.
     """
-    whole = store(steps, prepared, boundary)
-    if arena != "least" and whole.placement.bytes <= arena:
-        return (), whole
-    buffers = whole_buffers(steps, prepared, boundary)
-    chooser = Chooser(
-        steps, buffers, frozenset(p.tensor.name for p in boundary.ports if p.direction == "output"), prepare
+    if boundary.is_pushed and (problem := require_one_input(boundary.ports)):
+        raise ModelRejected([problem])
+    best: tuple[tuple[Chain, ...], Stored] | None = (
+        None if boundary.is_pushed else ((), store(steps, prepared, boundary))
     )
+    if best is not None and arena != "least" and _fits(best[1], arena):
+        return best
+    chooser = _chooser(steps, prepared, boundary, prepare)
     least = chooser.least()
-    best: tuple[tuple[Chain, ...], Stored] = ((), whole)
-    limit = least if arena == "least" else max(arena, least)
+    if least is None:
+        raise ModelRejected([why_not_pushed(steps, boundary.ports)])
+    limit = least if arena == "least" else max(arena or IMPOSSIBLE, least)
     for _ in range(TRIES):
         chains = chooser.choose(limit)
         if chains is None:
             break
         stored = _stored(steps, prepared, boundary, chains, prepare)
-        if stored.placement.bytes < best[1].placement.bytes:
+        if best is None or stored.placement.bytes < best[1].placement.bytes:
             best = chains, stored
-        if arena == "least" or stored.placement.bytes <= arena or limit == least:
+        if arena is None or arena == "least" or _fits(stored, arena) or limit == least:
             break
         limit = max(least, limit - (stored.placement.bytes - arena))
-    if arena != "least" and best[1].placement.bytes > arena:
+    assert best is not None, "the least arena has a choice"
+    if arena is not None and arena != "least" and not _fits(best[1], arena):
         raise _too_small(arena, fit(steps, prepared, boundary, "least", prepare)[1])
     return best
+
+
+def _fits(stored: Stored, arena: int | None) -> bool:
+    return arena is None or stored.placement.bytes <= arena
+
+
+def _chooser(
+    steps: Sequence[Arranged],
+    prepared: Sequence[Prepared | None],
+    boundary: Boundary,
+    prepare: Callable[[Stage], Prepared],
+) -> Chooser:
+    buffers = whole_buffers(steps, prepared, boundary)
+    outputs = frozenset(port.tensor.name for port in boundary.ports if port.direction == "output")
+    pushed = next((port.tensor.name for port in boundary.ports), None) if boundary.is_pushed else None
+    return Chooser(steps, buffers, outputs, prepare, pushed, () if boundary.is_in_arena else outputs)
 
 
 def _stored(
@@ -65,6 +89,8 @@ def _stored(
             if stage.index != COPY:
                 in_rows[stage.index] = prepare(stage)
     rows = [InRows(chain.first, chain.last, chain.kept_bytes) for chain in chains]
+    if boundary.is_pushed:
+        rows[0] = replace(rows[0], bytes={**rows[0].bytes, TURN: TURN_BYTES})
     return store(steps, in_rows, boundary, rows)
 
 

@@ -64,16 +64,16 @@ def stage_of(step: Arranged, index: int, rows: int) -> Stage | None:
             return None
 
 
-def with_copied_source(stages: Sequence[Stage], source: str, height: int) -> list[Stage]:
+def with_copied_source(stages: Sequence[Stage], source: str, height: int, *, is_pushed: bool = False) -> list[Stage]:
     """The stages, with one before them that copies rows of what the stream reads, if its rows cannot be read in place.
 
-    They can where no window leaves the image, and where the source is the first input of who reads it: a schedule names
-    a row of the first input only.
+    A row that is pushed is gone at the next one. Others can be read in place where no window leaves the image, and
+    where the source is the first input of who reads it: a schedule names a row of the first input only.
     """
     windows = [(stage, window) for stage in stages for window in stage.windows if window.tensor == source]
     ends = [(stage.calls - 1) * window.step - window.above + window.rows for stage, window in windows]
     is_first = all(stage.windows[0] == window for stage, window in windows)
-    if is_first and max(ends) <= height and all(window.above == 0 for _, window in windows):
+    if not is_pushed and is_first and max(ends) <= height and all(window.above == 0 for _, window in windows):
         return list(stages)
     copied = copied_name(source)
     copy = Stage(COPY, None, (Window(source, 1, 1, 0, None),), copied, 1, height)

@@ -1,12 +1,11 @@
 """Checks a certificate of qcgen against its model, from the formulas in quantization.md alone.
 
-    python check_certificate.py MODEL.onnx NAME.cert.json [folder of the C files]
-
 Nothing of qcgen is used: this walks through the model, finds what every tensor can hold and what every quantized
 operator computes, and then compares the certificate's integers with that, at both sides of every step. It ends with
 status 0 and the number of points compared, or with status 1 and what is wrong. certificate.md describes the file.
 """
 
+import argparse
 import hashlib
 import json
 import sys
@@ -101,11 +100,58 @@ def tanh(x):  # (25)
     return rational(x, 9, (*p, 6.37261928875436e-04, 4.89352455891786e-03), q)
 
 
+def horner(x, coefficients, step=lambda total, x, c: total * x + c):
+    total = np.full_like(x, coefficients[0])
+    for c in coefficients[1:]:
+        total = step(total, x, f32(c))
+    return total
+
+
+def power(p, m):  # p * 2^m, rounded once
+    return np.ldexp(np.float64(p), m.astype(np.int64)).astype(f32)
+
+
+def exponential(x):  # (26)
+    x, big = np.clip(x, f32(-103.9720840454), f32(88.7762626647950)), f32(1.5 * 2**23)
+    m = fma(x, f32(1.44269504088896341), big) - big
+    for part in (-6.93145752e-1, -1.42860677e-6):
+        x = fma(m, f32(part), x)
+    c = ("0x1.694p-10", "0x1.125edcp-7", "0x1.555b5ap-5", "0x1.55545p-3", "0x1.fffff6p-2", "0x1p0", "0x1p0")
+    return power(horner(x, [float.fromhex(v) for v in c], fma), m)
+
+
+def eigen_exp(x):  # the exponential of (27) and (28), nothing fused
+    r = np.clip(x, f32(-105), f32(88.723))
+    m = np.floor(r * f32(1.44269504088896341) + f32(0.5))
+    for part in (-0.693359375, 2.12194440e-4):
+        r = m * f32(part) + r
+    even = horner(r * r, (1.37449637986719608306884765625e-3, 4.166965186595916748046875e-2, 0.499999880790710449))
+    odd = horner(r * r, (8.36894474923610687255859375e-3, 0.16666518151760101318359375))
+    p = r * r * (r * odd + even) + (r + f32(1))
+    return np.where(x < -104, f32(0), np.maximum(power(p, m), x))
+
+
+def log1p(x):  # the logarithm of (28), 0 <= x <= 1
+    above = x + f32(1)
+    mantissa, e = np.frexp(above)
+    is_low = mantissa < f32(0.707106781186547524)
+    v = (mantissa - f32(1)) + np.where(is_low, mantissa, f32(0))
+    p = v * horner(v, (0.18256296349849254, 1.0000000190281063, 1.0000000190281136))
+    q = horner(v, (0.049616247954120038, 0.59923249590823520, 1.4999999999999927, 1.0))
+    log = (e - is_low).astype(f32) * f32(0.69314718055994531) + p / q
+    return np.where(above == 1, x, x * (log / np.where(above == 1, f32(1), above - f32(1))))
+
+
 def hard_sigmoid(x, a):  # (29)
     return np.clip(f32(a.get("alpha", 0.2)) * x + f32(a.get("beta", 0.5)), f32(0), f32(1))
 
 
 POINTWISE = {
+    "Abs": lambda x, _: np.abs(x),
+    "Neg": lambda x, _: -x,
+    "Exp": lambda x, _: exponential(x),
+    "Elu": lambda x, a: np.where(x >= 0, x, f32(a.get("alpha", 1.0)) * (eigen_exp(x) - f32(1))),  # (27)
+    "Softplus": lambda x, _: np.maximum(x, f32(0)) + log1p(eigen_exp(-np.abs(x))),  # (28)
     "Relu": lambda x, _: np.maximum(x, f32(0)),
     "LeakyRelu": lambda x, a: np.where(x >= 0, x, f32(a.get("alpha", 0.01)) * x),  # (20)
     "Sigmoid": lambda x, _: logistic(x),
@@ -113,6 +159,7 @@ POINTWISE = {
     "HardSigmoid": hard_sigmoid,
     "HardSwish": lambda x, _: x * hard_sigmoid(x, {"alpha": 1 / 6}),  # (30)
 }
+BINARY = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide}
 
 
 # ---- output steps: equations (5) and (6) ----
@@ -336,20 +383,29 @@ class Model:
         return low, high
 
     def function(self, name):
-        """(source, its codes' values): a float tensor as a function of one tensor of codes, element by element."""
-        node = self.made.get(name)
-        if node is not None and (node.op_type in POINTWISE or node.op_type == "Clip"):
-            found = self.function(node.input[0])
-            if found is None:
-                return None
-            if node.op_type == "Clip":
-                ends = self.value(node, 1), self.value(node, 2)
-                return found[0], np.clip(found[1], *ends)
-            return found[0], POINTWISE[node.op_type](found[1], attributes(node))
-        c = self.codes.get(name)
-        if c is None or c.scale is None:
+        """(name of a tensor of codes, these codes, values): a float tensor as a function of it, element by element.
+
+        The name is "" for a number, which depends on nothing; None for what is no such function.
+        """
+        if name in self.constants:
+            number = self.constants[name]
+            return ("", None, number.reshape(())) if number.size == 1 and number.dtype == f32 else None
+        node, c = self.made.get(name), self.codes.get(name)
+        if c is not None and c.scale is not None and np.size(c.scale) == 1:
+            values = (np.arange(c.bounds[0], c.bounds[1] + 1) - c.zero).astype(f32) * f32(c.scale)
+            return node.input[0], c, values.reshape(-1)
+        if node is None or node.op_type not in (*POINTWISE, *BINARY, "Clip"):
             return None
-        return c, (np.arange(c.bounds[0], c.bounds[1] + 1) - c.zero).astype(f32) * f32(c.scale)
+        parts = [self.function(i) for i in node.input[: 2 if node.op_type in BINARY else 1]]
+        sources = {part and part[0] for part in parts} - {""}
+        if None in sources or len(sources) != 1 or (len(parts) == 2 and all(i in self.codes for i in node.input)):
+            return None
+        values, a = [part[2] for part in parts], attributes(node)
+        if node.op_type == "Clip":
+            values = np.clip(*values, self.value(node, 1, a.get("min")), self.value(node, 2, a.get("max")))
+        else:
+            values = BINARY[node.op_type](*values) if len(parts) == 2 else POINTWISE[node.op_type](*values, a)
+        return (*next(part[:2] for part in parts if part[0]), values.astype(f32))
 
     def quantized(self, node):
         """QuantizeLinear: of a function of one tensor, of a quantized operator written in floats, or of floats."""
@@ -360,7 +416,7 @@ class Model:
         is_operator = made is not None and made.op_type in ("Sigmoid", "LeakyRelu") and made.input[0] in self.codes
         found = None if is_operator else self.function(node.input[0])
         if found:
-            x, table = found[0], quantize(found[1], *by)
+            x, table = found[1], quantize(found[2], *by)
             lo, hi = self.table(node, x, table, x.by == by[:2] and x.bounds == bounds)
         else:
             name, path = node.input[0], []
@@ -619,6 +675,41 @@ class Model:
         return codes
 
 
+def check_orion(model, entries, f):
+    """Convolutions in Orion's fixed point with f fraction bits, every number cut off to f bits, and a sign."""
+
+    def cut(v):
+        return np.sign(v) * (np.abs(v) >> f)
+
+    graph, points = onnx.load(model).graph, 0
+    constants = {i.name: numpy_helper.to_array(i).astype(np.float64) for i in graph.initializer}
+    constants |= {n.output[0]: numpy_helper.to_array(n.attribute[0].t) for n in graph.node if n.op_type == "Constant"}
+    nodes = [node for node in graph.node if node.op_type != "Constant"]
+    names, entries = unique_names(graph.node), {e["node"]: e for e in entries}
+    need({names[id(node)] for node in nodes} == set(entries), "every node has one entry, and no other has")
+    for node in nodes:
+        e, given = entries[names[id(node)]], [constants.get(name) for name in node.input]
+        need(node.op_type == "QLinearConv" and e["kind"] == "staircase", f"{e['node']}: it is a staircase of sums")
+        x_scale, w_scale, y_scale = (int(float(given[i].reshape(())) * 2**f) for i in (1, 4, 6))
+        x_zero, w_zero, y_zero = (int(given[i].reshape(())) for i in (2, 5, 7))
+        x = cut(((np.array([-128, 127]) - x_zero) << f) * x_scale)
+        w = cut(((given[3].astype(np.int64) - w_zero) << f) * w_scale).reshape(len(given[3]), -1)
+        bias = given[8].astype(np.int64) * (x_scale * w_scale >> f) if len(given) > 8 and node.input[8] else 0
+        parts = cut(w * x[0]), cut(w * x[1]), 0 * w  # a tap may lie outside the image
+        lo = int((np.minimum.reduce(parts).sum(axis=1) + bias).min())
+        hi = int((np.maximum.reduce(parts).sum(axis=1) + bias).max())
+        low, high = e["accumulator"]
+        need(low <= lo and hi <= high and max(-low, high) < 2**32, f"{e['node']}: accumulator")
+        steps = np.array(e["thresholds"], np.int64)
+        need(steps.shape == (255,) and (np.diff(steps) >= 0).all(), f"{e['node']}: thresholds of 255 codes, in order")
+        acc = np.clip(np.concatenate([[low, high], steps, steps - 1]), low, high)
+        moved = np.sign(acc) * ((np.abs(acc) << f) // y_scale) + (y_zero << f)
+        codes = cut(np.clip(moved, -128 << f, 127 << f))
+        need((steps[:, None] <= acc).sum(axis=0) - 128 == codes, f"{e['node']}: the thresholds are the formula's")
+        points += acc.size
+    return points
+
+
 def unique_names(nodes):
     """A name for every node: its own, or the operator's with a number; of equal names the first keeps it."""
     taken, used, names = {n.name for n in nodes if n.name}, set(), {}
@@ -653,14 +744,27 @@ def check(model, certificate, folder=None):
     for name, digest in body["files"].items():
         file = Path(folder or Path(certificate).parent) / name
         need(file.is_file() and sha256(file.read_bytes()) == digest, f"{name} is the certified file")
-    need(body["arithmetic"].get("onnxruntime"), "the arithmetic is onnxruntime's: this program knows no other")
+    if body["options"]["numerics"].startswith("orion"):
+        return check_orion(model, body["nodes"], {"fp16x16": 16, "fp8x23": 23}[body["options"]["numerics"][6:]])
+    need(body["arithmetic"].get("onnxruntime"), "the arithmetic is onnxruntime's or Orion's")
     walked = Model(model, body["nodes"], body["float"])
     walked.walk()
     return walked.points
 
 
-if __name__ == "__main__":
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", metavar="MODEL.onnx", help="the model that was compiled, as it was then")
+    parser.add_argument("certificate", metavar="NAME.cert.json", help="what qcgen compile --certificate wrote")
+    parser.add_argument("folder", nargs="?", help="where the C files are (default: beside the certificate)")
+    args = parser.parse_args()
     try:
-        print(f"confirmed: {check(*sys.argv[1:]):,} points")
-    except (Wrong, KeyError, TypeError, ValueError, IndexError) as error:
+        with np.errstate(all="ignore"):
+            points = check(args.model, args.certificate, args.folder)
+    except (Wrong, KeyError, TypeError, ValueError, IndexError, OSError) as error:
         sys.exit(f"not confirmed: {error if isinstance(error, Wrong) else repr(error)}")
+    print(f"confirmed: {points:,} points")
+
+
+if __name__ == "__main__":
+    main()

@@ -168,7 +168,7 @@ BINARY = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divid
 def check_step(e, scale, zero, lo, hi):
     """Compares the integers of an output step with (1) at both sides of all its steps; returns the points."""
     low, high, s = e["low"], e["high"], e["shift"]
-    roles = ("addend", "multiplier", "offset", "tie_window")
+    roles = ("addend", "multiplier", "offset", "guard_band")
     numbers = {role: np.array(e[role])[:, None] for role in roles if role in e}
     need([v.shape == (len(lo), 1) for v in numbers.values()], "every channel has its numbers")
     lo, hi, scale = lo[:, None], hi[:, None], np.asarray(scale, f32).reshape(-1, 1)
@@ -183,17 +183,17 @@ def check_step(e, scale, zero, lo, hi):
     if "mantissa" in e:
         exact = np.ldexp(np.float64(e["mantissa"]), np.array(e["exponent"]) + e["k"])
         need(exact == np.broadcast_to(scale[:, 0], exact.shape), "the scale is mantissa * 2^exponent")
-    need(e["word"] == 32 - e["k"] * (e["form"] == "high word") or e["form"] == "split", "word")
-    need(e["form"] in ("high word", "emulated") or e["k"] == 0, "k")
+    need(e["word"] == 32 - e["k"] * (e["form"] == "multiply-high") or e["form"] == "split", "word")
+    need(e["form"] in ("multiply-high", "soft-float") or e["k"] == 0, "k")
     need(e["form"] == "wide" or e["prescale"] == 0, "prescale")
     a = (points << e["k"]) + numbers["addend"]
     need((INT32[0] <= a) & (a <= INT32[1]), "accumulators stay within int32")
-    if e["form"] == "emulated":
+    if e["form"] == "soft-float":
         return points.size  # by (4), which is (1)
-    m, offset, window = numbers["multiplier"], numbers["offset"], numbers["tie_window"]
+    m, offset, window = numbers["multiplier"], numbers["offset"], numbers["guard_band"]
     product = a.astype(object) * m  # Python's integers: nothing wraps
     need((m >= 0) & (m < 2**31) & (window >= 0) & (s >= 0) & (s < 31), "the numbers fit their tables")
-    if e["form"] == "high word":
+    if e["form"] == "multiply-high":
         h, parts = (product >> 32) + offset, [offset]
     elif e["form"] == "split":
         upper, lower = m >> e["word"], m & ((1 << e["word"]) - 1)
@@ -213,7 +213,7 @@ def check_step(e, scale, zero, lo, hi):
     beyond = np.where(want < high, h - ((want + 1) << s) + 1, 0).max(axis=1, initial=0)
     guard = window[:, 0]
     always = guard >= max(1, 1 << max(s - 1, 0))
-    need((np.maximum(short, beyond) <= guard) | always, "the line is exact outside its tie windows")
+    need((np.maximum(short, beyond) <= guard) | always, "the line is exact outside its guard bands")
     if "fast" in e:
         check_fast(e["fast"], e, h - offset, want, guard > 0, short, beyond)
     return points.size
@@ -650,7 +650,7 @@ class Model:
         codes = [mean(total, sum(ones), y[:2], *y[2:]) for total in totals]
         codes = [np.moveaxis(v, 1, -1) if last else v for v in codes]
         e = self.entry(node, "window mean", *codes)
-        if not e or e["form"] == "emulated":
+        if not e or e["form"] == "soft-float":
             return codes  # the C does the additions of (15) one after the other
         name, n = e["node"], int(np.prod(kernel))
         values = (x.all - x.zero).astype(f32) * f32(x.scale)

@@ -10,12 +10,12 @@
  *
  * conv1
  *   accumulator   within [-50953, 50282] for every input: int32 cannot overflow
- *   requantize    high word 6 of 6 channels: equal to onnxruntime's float32 arithmetic for every reachable
+ *   requantize    multiply-high 6 of 6 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 3 072 points: both sides of every step)
  */
 #include "conv1d_causal.h"
 
-#if CONV1D_CAUSAL_HEADER_ID != 0x09426051
+#if CONV1D_CAUSAL_HEADER_ID != 0xaae07ae4
 #error "conv1d_causal.h was not generated together with this file"
 #endif
 

@@ -10,12 +10,12 @@
  *
  * conv1
  *   accumulator   within [-105920, 105985] for every input: int32 cannot overflow
- *   requantize    high word 3 of 3 channels: equal to onnxruntime's float32 arithmetic for every reachable
+ *   requantize    multiply-high 3 of 3 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 1 536 points: both sides of every step)
  */
 #include "conv3d.h"
 
-#if CONV3D_HEADER_ID != 0xb787a999
+#if CONV3D_HEADER_ID != 0x527e68ab
 #error "conv3d.h was not generated together with this file"
 #endif
 

@@ -10,12 +10,12 @@
  *
  * conv1
  *   accumulator   within [-143021, 139519] for every input: int32 cannot overflow
- *   requantize    high word 8 of 8 channels: equal to onnxruntime's float32 arithmetic for every reachable
+ *   requantize    multiply-high 8 of 8 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 4 096 points: both sides of every step)
  */
 #include "conv3x3_int8.h"
 
-#if CONV3X3_INT8_HEADER_ID != 0x6758503d
+#if CONV3X3_INT8_HEADER_ID != 0x50147577
 #error "conv3x3_int8.h was not generated together with this file"
 #endif
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* conv3x3_int8.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV3X3_INT8_HEADER_ID 0x6758503d
+#define CONV3X3_INT8_HEADER_ID 0x50147577
 
 #ifdef __cplusplus
 extern "C" {

@@ -10,12 +10,12 @@
  *
  * conv1
  *   accumulator   within [-126526, 129749] for every input: int32 cannot overflow
- *   requantize    high word 4 of 4 channels: equal to onnxruntime's float32 arithmetic for every reachable
+ *   requantize    multiply-high 4 of 4 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 2 048 points: both sides of every step)
  */
 #include "conv_cortex_m3.h"
 
-#if CONV_CORTEX_M3_HEADER_ID != 0x298e3c33
+#if CONV_CORTEX_M3_HEADER_ID != 0x5b0c9b81
 #error "conv_cortex_m3.h was not generated together with this file"
 #endif
 

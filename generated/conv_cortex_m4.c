@@ -10,12 +10,12 @@
  *
  * conv1
  *   accumulator   within [-47394, 53331] for every input: int32 cannot overflow
- *   requantize    high word 4 of 4 channels: equal to onnxruntime's float32 arithmetic for every reachable
+ *   requantize    multiply-high 4 of 4 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 2 048 points: both sides of every step)
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0x751585dc
+#if CONV_CORTEX_M4_HEADER_ID != 0x055f0af8
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 

@@ -10,12 +10,12 @@
  *
  * conv1
  *   accumulator   within [-67230, 66574] for every input: int32 cannot overflow
- *   requantize    high word 6 of 6 channels: equal to onnxruntime's float32 arithmetic for every reachable
+ *   requantize    multiply-high 6 of 6 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 3 072 points: both sides of every step)
  */
 #include "conv_uint8_nchw.h"
 
-#if CONV_UINT8_NCHW_HEADER_ID != 0x75a2a693
+#if CONV_UINT8_NCHW_HEADER_ID != 0xc684cc3a
 #error "conv_uint8_nchw.h was not generated together with this file"
 #endif
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* conv_uint8_nchw.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_UINT8_NCHW_HEADER_ID 0x75a2a693
+#define CONV_UINT8_NCHW_HEADER_ID 0xc684cc3a
 
 #ifdef __cplusplus
 extern "C" {

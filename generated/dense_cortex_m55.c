@@ -10,12 +10,12 @@
  *
  * conv1
  *   accumulator   within [-54332, 74854] for every input: int32 cannot overflow
- *   requantize    high word 8 of 8 channels: equal to onnxruntime's float32 arithmetic for every reachable
+ *   requantize    multiply-high 8 of 8 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 4 096 points: both sides of every step)
  */
 #include "dense_cortex_m55.h"
 
-#if DENSE_CORTEX_M55_HEADER_ID != 0x710734f6
+#if DENSE_CORTEX_M55_HEADER_ID != 0xdcea07a0
 #error "dense_cortex_m55.h was not generated together with this file"
 #endif
 

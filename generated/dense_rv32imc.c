@@ -10,12 +10,12 @@
  *
  * conv1
  *   accumulator   within [-54332, 74854] for every input: int32 cannot overflow
- *   requantize    high word 8 of 8 channels: equal to onnxruntime's float32 arithmetic for every reachable
+ *   requantize    multiply-high 8 of 8 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 4 096 points: both sides of every step)
  */
 #include "dense_rv32imc.h"
 
-#if DENSE_RV32IMC_HEADER_ID != 0x6f2bc376
+#if DENSE_RV32IMC_HEADER_ID != 0xbb1d2d99
 #error "dense_rv32imc.h was not generated together with this file"
 #endif
 

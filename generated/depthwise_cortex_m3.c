@@ -10,12 +10,12 @@
  *
  * conv1
  *   accumulator   within [-35036, 56950] for every input: int32 cannot overflow
- *   requantize    high word 8 of 8 channels: equal to onnxruntime's float32 arithmetic for every reachable
+ *   requantize    multiply-high 8 of 8 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 4 096 points: both sides of every step)
  */
 #include "depthwise_cortex_m3.h"
 
-#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0x5906ca14
+#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0x9417959e
 #error "depthwise_cortex_m3.h was not generated together with this file"
 #endif
 

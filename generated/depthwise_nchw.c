@@ -10,12 +10,12 @@
  *
  * conv1
  *   accumulator   within [-35036, 56950] for every input: int32 cannot overflow
- *   requantize    high word 8 of 8 channels: equal to onnxruntime's float32 arithmetic for every reachable
+ *   requantize    multiply-high 8 of 8 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 4 096 points: both sides of every step)
  */
 #include "depthwise_nchw.h"
 
-#if DEPTHWISE_NCHW_HEADER_ID != 0xb5b0efa7
+#if DEPTHWISE_NCHW_HEADER_ID != 0x1ba909f8
 #error "depthwise_nchw.h was not generated together with this file"
 #endif
 

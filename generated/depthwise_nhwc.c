@@ -10,12 +10,12 @@
  *
  * conv1
  *   accumulator   within [-35036, 56950] for every input: int32 cannot overflow
- *   requantize    high word 8 of 8 channels: equal to onnxruntime's float32 arithmetic for every reachable
+ *   requantize    multiply-high 8 of 8 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 4 096 points: both sides of every step)
  */
 #include "depthwise_nhwc.h"
 
-#if DEPTHWISE_NHWC_HEADER_ID != 0xb7787059
+#if DEPTHWISE_NHWC_HEADER_ID != 0x546a0165
 #error "depthwise_nhwc.h was not generated together with this file"
 #endif
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* depthwise_nhwc.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_NHWC_HEADER_ID 0xb7787059
+#define DEPTHWISE_NHWC_HEADER_ID 0x546a0165
 
 #ifdef __cplusplus
 extern "C" {

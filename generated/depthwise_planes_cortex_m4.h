@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* depthwise_planes_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID 0x6d296b55
+#define DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID 0x510dc135
 
 #ifdef __cplusplus
 extern "C" {

@@ -16,12 +16,12 @@
  *
  * conv
  *   accumulator   within [-13535, 13750] for every input: int32 cannot overflow
- *   requantize    high word 4 of 4 channels: equal to onnxruntime's float32 arithmetic for every reachable
+ *   requantize    multiply-high 4 of 4 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 2 048 points: both sides of every step)
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0xd60c7b85
+#if FLOAT_TAIL_HEADER_ID != 0x8e701778
 #error "float_tail.h was not generated together with this file"
 #endif
 

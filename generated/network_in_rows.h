@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* network_in_rows.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_IN_ROWS_HEADER_ID 0x7eb755dc
+#define NETWORK_IN_ROWS_HEADER_ID 0x86a775e1
 
 #ifdef __cplusplus
 extern "C" {

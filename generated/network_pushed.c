@@ -16,26 +16,26 @@
  *
  * stem
  *   accumulator   within [-55817, 57913] for every input: int32 cannot overflow
- *   requantize    high word 3 of 3 channels: equal to onnxruntime's float32 arithmetic for every reachable
+ *   requantize    multiply-high 3 of 3 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 1 536 points: both sides of every step)
  *
  * branch
  *   accumulator   within [-121809, 88760] for every input: int32 cannot overflow
- *   requantize    high word 3 of 3 channels: equal to onnxruntime's float32 arithmetic for every reachable
+ *   requantize    multiply-high 3 of 3 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 1 536 points: both sides of every step)
  *
  * sum
- *   output        an integer line: equal to onnxruntime's float32 arithmetic for all 65 536 pairs of codes that can
- *                 occur
+ *   output        an affine form in integers: equal to onnxruntime's float32 arithmetic for all 65 536 pairs of codes
+ *                 that can occur
  *
  * y
  *   accumulator   within [-71997, 77997] for every input: int32 cannot overflow
- *   requantize    high word 4 of 4 channels: equal to onnxruntime's float32 arithmetic for every reachable
+ *   requantize    multiply-high 4 of 4 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 2 048 points: both sides of every step)
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0xa9ea64d9
+#if NETWORK_PUSHED_HEADER_ID != 0x1cdb8005
 #error "network_pushed.h was not generated together with this file"
 #endif
 

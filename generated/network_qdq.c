@@ -22,23 +22,24 @@
  *
  * conv
  *   accumulator   within [-70152, 69333] for every input: int32 cannot overflow
- *   requantize    high word 3 of 3 channels: equal to onnxruntime's float32 arithmetic for every reachable
+ *   requantize    multiply-high 3 of 3 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 1 536 points: both sides of every step)
  *   memory        the output begins 80 bytes before the input and lies over it: each byte is read before it is
  *                 written (in the kernel's order of 16 steps)
  *
  * gated
- *   output        an integer line in two parts: equal to onnxruntime's float32 arithmetic for all 65 536 pairs of
- *                 codes that can occur
+ *   output        an affine form in integers in two parts: equal to onnxruntime's float32 arithmetic for all 65 536
+ *                 pairs of codes that can occur
  *
  * average
  *   sum           within [0, 2295] for every input: int32 cannot overflow
- *   output        an integer line over the sum of a window's codes: equal to onnxruntime's float32 arithmetic for
- *                 every window (compared for all 2 296 sums); at the border as float32 arithmetic in integers
+ *   output        an affine form in integers over the sum of a window's codes: equal to onnxruntime's float32
+ *                 arithmetic for every window (compared for all 2 296 sums); at the border as float32 arithmetic in
+ *                 integers
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0xe577955f
+#if NETWORK_QDQ_HEADER_ID != 0xf94ab2cb
 #error "network_qdq.h was not generated together with this file"
 #endif
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* network_qdq.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_QDQ_HEADER_ID 0xe577955f
+#define NETWORK_QDQ_HEADER_ID 0xf94ab2cb
 
 #ifdef __cplusplus
 extern "C" {

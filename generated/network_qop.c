@@ -18,34 +18,34 @@
  *
  * stem
  *   accumulator   within [-55817, 57913] for every input: int32 cannot overflow
- *   requantize    high word 3 of 3 channels: equal to onnxruntime's float32 arithmetic for every reachable
+ *   requantize    multiply-high 3 of 3 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 1 536 points: both sides of every step)
  *
  * branch
  *   accumulator   within [-121809, 88760] for every input: int32 cannot overflow
- *   requantize    high word 3 of 3 channels: equal to onnxruntime's float32 arithmetic for every reachable
+ *   requantize    multiply-high 3 of 3 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 1 536 points: both sides of every step)
  *
  * sum
- *   output        an integer line: equal to onnxruntime's float32 arithmetic for all 65 536 pairs of codes that can
- *                 occur
+ *   output        an affine form in integers: equal to onnxruntime's float32 arithmetic for all 65 536 pairs of codes
+ *                 that can occur
  *
  * mean
  *   sum           within [-1728, 2352] for every input: int32 cannot overflow
- *   requantize    tie window: equal to onnxruntime's float32 arithmetic for every reachable sum (compared at 512
+ *   requantize    guard band: equal to onnxruntime's float32 arithmetic for every reachable sum (compared at 512
  *                 points: both sides of every step)
  *
  * dense
  *   accumulator   within [-20828, 16657] for every input: int32 cannot overflow
- *   requantize    high word 2 of 3, tie window 1 of 3 channels: equal to onnxruntime's float32 arithmetic for every
- *                 reachable accumulator (compared at 1 536 points: both sides of every step)
+ *   requantize    multiply-high 2 of 3, guard band 1 of 3 channels: equal to onnxruntime's float32 arithmetic for
+ *                 every reachable accumulator (compared at 1 536 points: both sides of every step)
  *
  * y
  *   output        the float32 sum of onnxruntime, one addition after the other, and exact quotients, in integers
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0xe81d291f
+#if NETWORK_QOP_HEADER_ID != 0xb50c7145
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -75,7 +75,7 @@ static uint64_t network_qop_round_half_even(uint64_t value, int32_t shift)
  * round_half_even(fl32(fl32(acc) * scale)) with scale = mantissa * 2^exponent, mantissa in [2^23, 2^24): what float32
  * arithmetic gives, in integers. Magnitudes of 2^23 and more, beyond every code, are returned as 2^23 or 2^24.
  */
-static int32_t network_qop_emulate(int32_t acc, int32_t mantissa, int32_t exponent)
+static int32_t network_qop_soft_float_code(int32_t acc, int32_t mantissa, int32_t exponent)
 {
     uint64_t value = acc < 0 ? 0u - (uint32_t)acc : (uint32_t)acc;
     int32_t drop = 0;
@@ -574,16 +574,16 @@ static int8_t network_qop_mean_requantize(int32_t acc)
     enum { ZERO_POINT = -31, LOW = -128, HIGH = 127, SHIFT = 12, PRESCALE = 22 };
     const int32_t multiplier = 1687308581; /* x_scale / (pixels * y_scale) in units of 2^-34 */
     const int64_t offset = INT64_C(-523986010112); /* y_zero_point and rounding, in units of 2^-34 */
-    const uint32_t tie_window = 1; /* half width of the tie window, in units of 2^-12 */
+    const uint32_t guard_band = 1; /* half width of the guard band, in units of 2^-12 */
     const int32_t scaled = (int32_t)(((int64_t)acc * multiplier + offset) >> PRESCALE);
     int32_t code = scaled >> SHIFT;
 
-    /* Next to a tie float32 may round to the other side: there both of its roundings are emulated. */
-    if ((((uint32_t)scaled + tie_window) & 4095u) < UINT32_C(2) * tie_window) {
+    /* Next to a tie float32 may round to the other side: there both of its roundings are computed in integers. */
+    if ((((uint32_t)scaled + guard_band) & 4095u) < UINT32_C(2) * guard_band) {
         const int32_t scale_mantissa = 13182098; /* the scale in float32 is scale_mantissa * 2^scale_exponent */
         const int32_t scale_exponent = -27; /* the power of two that belongs to scale_mantissa */
 
-        code = network_qop_emulate(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
+        code = network_qop_soft_float_code(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
     }
 
     code = code < LOW ? LOW : code;
@@ -642,18 +642,21 @@ NETWORK_QOP_CONST_ATTR static const int16_t network_qop_dense_scale_exponent[3] 
     -33, -33, -33,
 };
 
-/* network_qop_dense: half width of each channel's tie window, in units of 2^-8; 0: the line is exact. */
-NETWORK_QOP_CONST_ATTR static const uint16_t network_qop_dense_tie_window[3] = {
+/* network_qop_dense: half width of each channel's guard band, in units of 2^-8; 0: the line is exact. */
+NETWORK_QOP_CONST_ATTR static const uint16_t network_qop_dense_guard_band[3] = {
     0, 0, 1,
 };
 
-/* network_qop_dense: the output code next to a tie, where both roundings of float32 decide: emulates them. */
+/*
+ * network_qop_dense: the output code next to a tie, where both roundings of float32 decide: computes them in
+ * integers.
+ */
 NETWORK_QOP_NOINLINE static int8_t network_qop_dense_tie(int32_t acc, int32_t m)
 {
     enum { ZERO_POINT = 4, LOW = -128, HIGH = 127 };
     const int32_t scale_mantissa = network_qop_dense_scale_mantissa[m];
     const int32_t scale_exponent = network_qop_dense_scale_exponent[m];
-    int32_t code = network_qop_emulate(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
+    int32_t code = network_qop_soft_float_code(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
 
     code = code < LOW ? LOW : code;
     code = code > HIGH ? HIGH : code;
@@ -666,11 +669,11 @@ static NETWORK_QOP_INLINE int8_t network_qop_dense_requantize(int32_t acc, int32
     enum { LOW = -128, HIGH = 127, SHIFT = 8 };
     const int32_t multiplier = network_qop_dense_multiplier[m];
     const int32_t offset = 1152; /* y_zero_point and rounding, in units of 2^-8 */
-    const uint32_t tie_window = network_qop_dense_tie_window[m];
+    const uint32_t guard_band = network_qop_dense_guard_band[m];
     const int32_t scaled = network_qop_multiply_high(acc, multiplier) + offset;
     int32_t code = scaled >> SHIFT;
 
-    if (NETWORK_QOP_RARELY((((uint32_t)scaled + tie_window) & 255u) < UINT32_C(2) * tie_window)) {
+    if (NETWORK_QOP_RARELY((((uint32_t)scaled + guard_band) & 255u) < UINT32_C(2) * guard_band)) {
         return network_qop_dense_tie(acc, m);
     }
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* network_qop.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_QOP_HEADER_ID 0xe81d291f
+#define NETWORK_QOP_HEADER_ID 0xb50c7145
 
 #ifdef __cplusplus
 extern "C" {

@@ -10,12 +10,12 @@
  *
  * conv1
  *   accumulator   within [-86859, 75576] for every input: int32 cannot overflow
- *   requantize    high word 8 of 8 channels: equal to onnxruntime's float32 arithmetic for every reachable
+ *   requantize    multiply-high 8 of 8 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 4 096 points: both sides of every step)
  */
 #include "pointwise_cortex_m4.h"
 
-#if POINTWISE_CORTEX_M4_HEADER_ID != 0xe9dbbacb
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0xa0b4591d
 #error "pointwise_cortex_m4.h was not generated together with this file"
 #endif
 

@@ -10,12 +10,12 @@
  *
  * conv1
  *   accumulator   within [-86859, 75576] for every input: int32 cannot overflow
- *   requantize    high word 8 of 8 channels: equal to onnxruntime's float32 arithmetic for every reachable
+ *   requantize    multiply-high 8 of 8 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 4 096 points: both sides of every step)
  */
 #include "pointwise_nhwc.h"
 
-#if POINTWISE_NHWC_HEADER_ID != 0x93bef3fe
+#if POINTWISE_NHWC_HEADER_ID != 0x5601d873
 #error "pointwise_nhwc.h was not generated together with this file"
 #endif
 

@@ -13,17 +13,17 @@
  * arena    210 B for tensors between nodes and for scratch; no placement of them needs less
  *
  * sum
- *   output        an integer line: equal to onnxruntime's float32 arithmetic for all 65 536 pairs of codes that can
- *                 occur
+ *   output        an affine form in integers: equal to onnxruntime's float32 arithmetic for all 65 536 pairs of codes
+ *                 that can occur
  *
  * y
  *   sum           within [-3780, 5145] for every input: int32 cannot overflow
- *   requantize    high word: equal to onnxruntime's float32 arithmetic for every reachable sum (compared at 512
+ *   requantize    multiply-high: equal to onnxruntime's float32 arithmetic for every reachable sum (compared at 512
  *                 points: both sides of every step)
  */
 #include "sum_and_mean_cortex_m4.h"
 
-#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x3845770f
+#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0xeac52552
 #error "sum_and_mean_cortex_m4.h was not generated together with this file"
 #endif
 

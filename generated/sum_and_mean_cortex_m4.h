@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* sum_and_mean_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define SUM_AND_MEAN_CORTEX_M4_HEADER_ID 0x3845770f
+#define SUM_AND_MEAN_CORTEX_M4_HEADER_ID 0xeac52552
 
 #ifdef __cplusplus
 extern "C" {

@@ -10,12 +10,12 @@
  *
  * conv1
  *   accumulator   within [-110196, 117410] for every input: int32 cannot overflow
- *   requantize    high word 4 of 4 channels: equal to onnxruntime's float32 arithmetic for every reachable
+ *   requantize    multiply-high 4 of 4 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 2 048 points: both sides of every step)
  */
 #include "winograd_cortex_m3.h"
 
-#if WINOGRAD_CORTEX_M3_HEADER_ID != 0xb9df5f8e
+#if WINOGRAD_CORTEX_M3_HEADER_ID != 0x573a7ae5
 #error "winograd_cortex_m3.h was not generated together with this file"
 #endif
 

@@ -10,12 +10,12 @@
  *
  * conv1
  *   accumulator   within [-101680, 106145] for every input: int32 cannot overflow
- *   requantize    high word 2 of 2 channels: equal to onnxruntime's float32 arithmetic for every reachable
+ *   requantize    multiply-high 2 of 2 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 1 024 points: both sides of every step)
  */
 #include "winograd_cortex_m4.h"
 
-#if WINOGRAD_CORTEX_M4_HEADER_ID != 0xf00e912a
+#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x9471c40f
 #error "winograd_cortex_m4.h was not generated together with this file"
 #endif
 

@@ -608,7 +608,7 @@ NAMES = (
     named("named_with_line_breaks", "a\nb", "a\\", "conv\n#error no\\"),
     named("named_with_trigraphs", "a??/", "??/", "??/\n"),
     named("named_with_digits_first", "1", "2", "3"),
-    named("named_like_support", "size", "scale", "emulate", scale=2.1),
+    named("named_like_support", "size", "scale", "soft_float_code", scale=2.1),
     named("named_like_parts", "int8_t", "NULL", "requantize"),
     named("named_nothing", " ", "_", ""),
     named("named_like_locals", "m", "acc", "weights"),

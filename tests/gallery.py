@@ -141,7 +141,7 @@ def conv3d() -> ModelProto:
     )  # fmt: skip
 
 
-def tie_window() -> ModelProto:
+def guard_band() -> ModelProto:
     return qlinear_conv(
         (1, 8, 4, 4), weights((4, 8, 1, 1), seed=11), x_type="int8", y_type="int8", x_scale=2.0**-5, x_zero_point=0,
         w_scale=2.0**-np.array([7.0, 8.0, 6.0, 7.0]), w_zero_point=np.zeros(4), y_scale=2.0**-4, y_zero_point=0,
@@ -214,7 +214,7 @@ LAYERS = (
     Entry(
         "conv3x3_int8",
         "QLinearConv, int8, weights per channel, channels last: windows copied four at a time, border and interior"
-        " apart, the *high word* output step",
+        " apart, the *multiply-high* output step",
         conv3x3,
         NHWC_LAYOUT,
     ),
@@ -263,10 +263,10 @@ LAYERS = (
     ),
     Entry("conv3d", "three spatial axes, uint8 in, int8 out, no bias, padding that differs per axis", conv3d),
     Entry(
-        "tie_window",
-        "scales that are powers of two, so that accumulators hit exact ties: the line, the *tie window* around the"
+        "guard_band",
+        "scales that are powers of two, so that accumulators hit exact ties: the line, the *guard band* around the"
         " steps and the emulation of float32 inside it",
-        tie_window,
+        guard_band,
         NHWC_LAYOUT,
     ),
     Entry("wide", "scales above 1/2: the *wide* output step, a 64-bit product and one shift", wide, NHWC_LAYOUT),

@@ -166,7 +166,7 @@ def times(factor):
 
 
 M4, QOP, QDQ, NARROW = "digits cortex-m4", "network_qop", "network_qdq", "narrow_cortex_m0"
-WINDOWED, HELIUM, ORION = "tie_window", "tie_window cortex-m55", "orion_fp16x16"
+WINDOWED, HELIUM, ORION = "guard_band", "guard_band cortex-m55", "orion_fp16x16"
 
 MUTATIONS = [
     (M4, "requantize", ("node",), plus("x")),
@@ -190,7 +190,7 @@ MUTATIONS = [
     (M4, "requantize", ("offset", 0), plus(1 << 12)),
     (NARROW, "requantize", ("limit_low", 0), plus(1000)),
     (NARROW, "requantize", ("limit_high", 0), plus(-1000)),
-    (WINDOWED, "requantize", ("tie_window",), lambda windows: [0 for _ in windows]),
+    (WINDOWED, "requantize", ("guard_band",), lambda windows: [0 for _ in windows]),
     (WINDOWED, "requantize", ("mantissa", 0), plus(1)),
     (WINDOWED, "requantize", ("exponent", 0), plus(1)),
     (M4, "requantize", ("fast", "offset", 0), plus(1 << 12)),

@@ -78,7 +78,7 @@ def test_some_case_uses_the_kernel(kernel):
     assert kernel.name in used | {each.kernel.name for each in UNITS}
 
 
-@pytest.mark.parametrize("form", ["constant", "high word", "wide", "tie window", "emulated", "staircase"])
+@pytest.mark.parametrize("form", ["constant", "multiply-high", "wide", "guard band", "soft-float", "staircase"])
 def test_some_case_uses_the_requantization(form):
     forms = Counter()
     for case in CASES:

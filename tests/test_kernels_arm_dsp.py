@@ -201,10 +201,10 @@ def test_sums_are_scaled_up_where_that_keeps_lines_away_from_ties():
     assert 0 < 4 * rate["speed"] <= rate["size"]
 
 
-def test_only_channels_that_have_a_tie_window_in_some_block_are_tested():
+def test_only_channels_that_have_a_guard_band_in_some_block_are_tested():
     [case] = [case for case in SHAPES if case.name == "dsp_even_9_in_6_out"]
     [call] = dsp_unit(case, "speed").artifact.plan.calls
-    [windows] = [table.values for table in call.tables if table.role == "tie_window"]
+    [windows] = [table.values for table in call.tables if table.role == "guard_band"]
     assert [m for m, window in enumerate(windows) if window] == [0, 5]
     assert [(s.first, s.tested) for s in names_of(call.context)["segments"]] == [(0, (0,)), (4, (1,))]
 

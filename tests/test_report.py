@@ -128,9 +128,9 @@ def test_forms_are_counted_cheapest_first_with_shares():
         def __init__(self, requantize):
             self.requantize = requantize
 
-    counts = forms([Node({"tie window": 1, "staircase": 2}), Node({"constant": 3}), Node({"tie window": 2})])
-    assert list(counts.items()) == [("constant", 3), ("tie window", 3), ("staircase", 2)]
-    assert forms_text(counts) == "constant 3 (37.5 %), tie window 3 (37.5 %), staircase 2 (25.0 %)"
+    counts = forms([Node({"guard band": 1, "staircase": 2}), Node({"constant": 3}), Node({"guard band": 2})])
+    assert list(counts.items()) == [("constant", 3), ("guard band", 3), ("staircase", 2)]
+    assert forms_text(counts) == "constant 3 (37.5 %), guard band 3 (37.5 %), staircase 2 (25.0 %)"
     assert forms_text({}) == ""
 
 

@@ -19,7 +19,7 @@ PI, E = 0.0031415926, 0.0027182818  # no accumulator comes next to a tie: lines 
 
 def always_emulated(fixed):
     """(M,): the channels whose window never closes."""
-    return (fixed.guard >= windows_that_never_close(fixed.shift)) | (fixed.arithmetic == "emulated")
+    return (fixed.guard >= windows_that_never_close(fixed.shift)) | (fixed.arithmetic == "soft-float")
 
 
 def whole_interval(stairs):
@@ -62,7 +62,7 @@ def test_a_finer_line_equals_float32_at_every_step_and_at_random(kind, bits):
         stairs = random_layer(rng, kind, channels)
         fixed = choose(stairs, bits=bits)
         assert is_equal(fixed, stairs, probes(rng, stairs, 100_000 // channels))
-        if fixed.arithmetic == "high word" and fixed.word != 32:
+        if fixed.arithmetic == "multiply-high" and fixed.word != 32:
             assert fixed.word == 32 - bits
             assert all(np.abs((end << bits) + fixed.addend).max() <= INT32_MAX for end in (stairs.lo, stairs.hi))
 
@@ -114,21 +114,21 @@ def test_nothing_is_emulated_while_accumulators_stay_below_2_to_24(exponents, wi
     middle = int(center * (2**24 - 1 - width))
     count = len(exponents)
     stairs = stairs_of(np.exp2(np.array(exponents, float)), [middle - width] * count, middle + width, zero_point)
-    assert "emulated" not in choose(stairs).forms
+    assert "soft-float" not in choose(stairs).forms
 
 
-def test_a_layer_whose_channels_all_admit_it_gets_the_high_word():
+def test_a_layer_whose_channels_all_admit_it_gets_the_multiply_high():
     scale = np.random.default_rng(71).uniform(0.001, 0.01, 64)
     fixed = choose(stairs_of(scale, [-30_000] * 64, 30_000))
-    assert (fixed.arithmetic, fixed.forms) == ("high word", {"high word": 64})
+    assert (fixed.arithmetic, fixed.forms) == ("multiply-high", {"multiply-high": 64})
     assert fixed.shift == 5  # 0.01 is below 2^-6, so multipliers in units of 2^-37 are below 2^31
 
 
-def test_one_misfit_channel_gets_a_window_and_leaves_the_layer_in_the_high_word():
+def test_one_misfit_channel_gets_a_window_and_leaves_the_layer_in_the_multiply_high():
     scale = np.random.default_rng(71).uniform(0.001, 0.01, 64)
     scale[17] = MISFIT
     fixed = choose(stairs_of(scale, [-30_000] * 64, 30_000))
-    assert (fixed.arithmetic, fixed.forms) == ("high word", {"high word": 63, "tie window": 1})
+    assert (fixed.arithmetic, fixed.forms) == ("multiply-high", {"multiply-high": 63, "guard band": 1})
     assert np.flatnonzero(fixed.guard).tolist() == [17]
 
 
@@ -143,12 +143,12 @@ def test_a_channel_beyond_int32_is_emulated_and_leaves_the_others_on_their_lines
     scale = np.random.default_rng(72).uniform(0.5, 0.9, 8)
     fixed = choose(stairs_of([*scale, 2.0], [*[-500] * 8, INT32_MIN], [*[500] * 8, INT32_MAX]))
     assert fixed.arithmetic == "wide"
-    assert fixed.forms == {"wide": 8, "emulated": 1}
+    assert fixed.forms == {"wide": 8, "soft-float": 1}
 
 
 def test_a_layer_that_has_no_lines_at_all_is_emulated():
     fixed = choose(stairs_of([3e9, 1e30], [-5, -5], 5))
-    assert (fixed.arithmetic, fixed.forms) == ("emulated", {"emulated": 2})
+    assert (fixed.arithmetic, fixed.forms) == ("soft-float", {"soft-float": 2})
 
 
 def test_dead_channels_are_counted_as_constant_next_to_the_ends_of_int32():
@@ -164,7 +164,7 @@ def test_dead_channels_are_counted_as_constant_next_to_the_ends_of_int32():
 def test_forms_count_each_channel_once_in_order_of_their_cost():
     stairs = stairs_of([PI, PI, MISFIT, MISFIT, *[E] * 28], [-9000, 5, *[-9000] * 30], [9000, 5, *[9000] * 30])
     forms = choose(stairs).forms
-    assert forms == {"constant": 1, "high word": 29, "tie window": 2}
+    assert forms == {"constant": 1, "multiply-high": 29, "guard band": 2}
     assert list(forms) == [form for form in FORMS if form in forms]
 
 
@@ -213,7 +213,7 @@ def test_narrow_gives_way_where_a_channel_does_not_admit_it():
 
 
 def test_narrow_is_chosen_only_where_it_is_asked_for():
-    assert choose(stairs_of([100 * PI], [-2000], 2000)).arithmetic == "high word"
+    assert choose(stairs_of([100 * PI], [-2000], 2000)).arithmetic == "multiply-high"
 
 
 # the certificate
@@ -224,10 +224,10 @@ def certified_layers():
     rng = np.random.default_rng(11)
     high, wide = rng.uniform(0.002, 0.03, 8), rng.uniform(0.2, 0.9, 8)
     return {
-        "high word": (stairs_of(high, [-9000] * 8, 9000), False),
+        "multiply-high": (stairs_of(high, [-9000] * 8, 9000), False),
         "wide": (stairs_of(wide, [-500] * 8, 500, 5), False),
         "narrow": (stairs_of(wide, [-500] * 8, 500, -7), True),
-        "high word with windows": (stairs_of([*high, MISFIT, MISFIT], [-9000] * 10, 9000), False),
+        "multiply-high with windows": (stairs_of([*high, MISFIT, MISFIT], [-9000] * 10, 9000), False),
         "split with windows": (stairs_of([*high, MISFIT, MISFIT], [-9000] * 10, 9000), True),
         "wide with windows": (stairs_of([*wide, 0.5, 0.25], [-500] * 10, 500), False),
     }
@@ -286,7 +286,7 @@ def test_the_certificate_fails_wherever_a_changed_number_changes_some_code(name)
     assert wrong > 10
 
 
-@pytest.mark.parametrize("name", ["high word with windows", "wide with windows"])
+@pytest.mark.parametrize("name", ["multiply-high with windows", "wide with windows"])
 def test_the_certificate_fails_without_its_windows(name):
     stairs, _ = LAYERS[name]
     fixed = choose(stairs)

@@ -21,7 +21,7 @@ WINDOW = 3  # odd: the power of two below it is too narrow
 
 
 def wide_windows(fixed, stairs):
-    """The same arithmetic with slopes so far off that the widest tie window is of 3 units."""
+    """The same arithmetic with slopes so far off that the widest guard band is of 3 units."""
     for change in range(1, 1 << 20, 64):
         coarse = replace(fixed, multiplier=fixed.multiplier + change)
         needed = window_needed(coarse, stairs)
@@ -32,7 +32,7 @@ def wide_windows(fixed, stairs):
 
 @pytest.fixture(scope="module")
 def layer():
-    """A staircase whose line has tie windows, and the line."""
+    """A staircase whose line has guard bands, and the line."""
     stairs = stairs_of(SCALES, [-9000] * len(SCALES), 9000, 3)
     return stairs, wide_windows(choose(stairs, bits=4), stairs)
 
@@ -51,7 +51,7 @@ def mve_step(fixed, stairs, widest=WINDOW):
 
 
 def step_of(fixed, stairs, **changes):
-    assert fixed.arithmetic == "high word"
+    assert fixed.arithmetic == "multiply-high"
     step = FastStep(
         fixed.multiplier, fixed.addend, fixed.offset, fixed.guard > 0, fixed.bits, fixed.word, False, fixed.shift, 0,
         INT32_MIN, INT32_MAX, stairs.requantize.low, stairs.requantize.high, 0, 0, 0,

@@ -46,7 +46,7 @@ static void check(int64_t wide, float scale, int32_t mantissa, int32_t exponent)
     const int32_t acc = (int32_t)wide;
     const float value = (float)acc * scale;
     const long expected = lrintf(value > limit ? limit : value < -limit ? -limit : value);
-    int32_t found = e_emulate(acc, mantissa, exponent);
+    int32_t found = e_soft_float_code(acc, mantissa, exponent);
 
     found = found > 8388608 ? 8388608 : found < -8388608 ? -8388608 : found;
     if (found != expected && differences++ < 5) {
@@ -187,7 +187,7 @@ def walk(program, arguments: list[list[object]]) -> int:
 
 @pytest.fixture(scope="module")
 def emulate_program(tmp_path_factory):
-    """The program that walks through the C function emulate, taken from a layer that has it."""
+    """The program that walks through the C function soft_float_code, taken from a layer that has it."""
     layer = compile_layer([2.0**-8], np.ones((1, 4), np.int8))
     return build_program(tmp_path_factory.mktemp("emulate"), layer, EMULATE_PROGRAM)
 
@@ -276,28 +276,30 @@ class Case:
 
 
 CASES = (
-    Case("high word", "high word", ("high word",), (0.002, 0.02)),
-    Case("high word, long intervals", "high word", ("high word", "tie window"), (0.0002, 0.002), taps=100),
-    Case("high word, tie windows", "high word", ("high word", "tie window"), (0.002, 0.02), powers_of_two=2),
-    Case("wide, tie windows only", "wide", ("tie window",), (0.002, 0.02), powers_of_two=12),
+    Case("multiply-high", "multiply-high", ("multiply-high",), (0.002, 0.02)),
+    Case("multiply-high, long intervals", "multiply-high", ("multiply-high", "guard band"), (0.0002, 0.002), taps=100),
+    Case(
+        "multiply-high, guard bands", "multiply-high", ("multiply-high", "guard band"), (0.002, 0.02), powers_of_two=2
+    ),
+    Case("wide, guard bands only", "wide", ("guard band",), (0.002, 0.02), powers_of_two=12),
     Case("wide", "wide", ("wide",), (0.5, 0.9), taps=1),
-    Case("wide, tie windows", "wide", ("wide", "tie window"), (0.5, 0.9), taps=1, powers_of_two=3),
+    Case("wide, guard bands", "wide", ("wide", "guard band"), (0.5, 0.9), taps=1, powers_of_two=3),
     Case("wide, scales above one", "wide", ("wide",), (1.5, 9.0), taps=1),
     Case("narrow", "narrow", ("narrow",), (0.3, 2.0), taps=1, target="cortex-m0"),
     Case("split", "split", ("split",), (0.002, 0.02), target="cortex-m0"),
-    Case("split, tie windows", "split", ("split", "tie window"), (0.0002, 0.002), taps=100, target="cortex-m0"),
-    Case("emulated", "emulated", ("emulated",), (3e9, 4e9), taps=1),
-    Case("high word, cortex-m3", "high word", ("high word",), (0.002, 0.02), target="cortex-m3"),
+    Case("split, guard bands", "split", ("split", "guard band"), (0.0002, 0.002), taps=100, target="cortex-m0"),
+    Case("soft-float", "soft-float", ("soft-float",), (3e9, 4e9), taps=1),
+    Case("multiply-high, cortex-m3", "multiply-high", ("multiply-high",), (0.002, 0.02), target="cortex-m3"),
     Case(
-        "high word, finer sums, tie windows",
-        "high word",
-        ("high word", "tie window"),
+        "multiply-high, finer sums, guard bands",
+        "multiply-high",
+        ("multiply-high", "guard band"),
         (0.002, 0.02),
         powers_of_two=2,
         target="cortex-m4",
         optimize="speed",
     ),
-    Case("high word, rv32imc", "high word", ("high word",), (0.002, 0.02), target="rv32imc"),
+    Case("multiply-high, rv32imc", "multiply-high", ("multiply-high",), (0.002, 0.02), target="rv32imc"),
 )
 
 
@@ -325,7 +327,7 @@ def test_requantize_equals_float32_on_every_reachable_accumulator(case, tmp_path
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("scale", "form"),
-    [(0.0031415926, "high word"), (2.0**-8, "tie window"), (2.0**-24, "tie window"), (0.71731, "wide")],
+    [(0.0031415926, "multiply-high"), (2.0**-8, "guard band"), (2.0**-24, "guard band"), (0.71731, "wide")],
     ids=lambda value: value if isinstance(value, str) else f"{value:.4g}",
 )
 def test_requantize_of_a_sum_that_wraps_equals_float32_on_all_accumulators(scale, form, tmp_path):

@@ -56,8 +56,8 @@ def test_nine_channels_of_ten_have_an_exact_line():
         for case in cases_of(path):
             forms.update(unit(case, "nhwc", "size").artifact.report.nodes[0].requantize)
     total = sum(forms.values())
-    assert forms["constant"] + forms["high word"] + forms["wide"] >= 0.9 * total, forms
-    assert set(forms) <= {"constant", "high word", "wide", "tie window", "emulated"}
+    assert forms["constant"] + forms["multiply-high"] + forms["wide"] >= 0.9 * total, forms
+    assert set(forms) <= {"constant", "multiply-high", "wide", "guard band", "soft-float"}
 
 
 def test_only_sums_that_reach_2_to_24_are_emulated():
@@ -65,6 +65,6 @@ def test_only_sums_that_reach_2_to_24_are_emulated():
     for path in PATHS:
         for case in cases_of(path):
             each = unit(case, "nhwc", "size")
-            emulated = each.artifact.report.nodes[0].requantize.get("emulated", 0)
+            emulated = each.artifact.report.nodes[0].requantize.get("soft-float", 0)
             bounds = reach(each.op)
             assert emulated <= int(((bounds.lo <= -(2**24)) | (bounds.hi >= 2**24)).sum()), (path.stem, case.node)

@@ -128,6 +128,6 @@ def forms(nodes: Iterable[NodeReport]) -> dict[str, int]:
 
 
 def forms_text(counts: Mapping[str, int]) -> str:
-    """Channels by form: "high word 15 (93.8 %), tie window 1 (6.3 %)"."""
+    """Channels by form: "multiply-high 15 (93.8 %), guard band 1 (6.3 %)"."""
     total = sum(counts.values())
     return ", ".join(f"{form} {number(count)} ({percent(count, total)})" for form, count in counts.items())

@@ -59,9 +59,9 @@ class Output:
 
     @property
     def is_line_per_channel(self) -> bool:
-        """Whether the line alone, without tie windows, needs the channel."""
-        others = {"narrow": ("limit_low", "limit_high"), "emulated": ("scale_mantissa", "scale_exponent")}
-        line = () if self.kind == "emulated" else SHARED
+        """Whether the line alone, without guard bands, needs the channel."""
+        others = {"narrow": ("limit_low", "limit_high"), "soft-float": ("scale_mantissa", "scale_exponent")}
+        line = () if self.kind == "soft-float" else SHARED
         return any(role not in self.numbers for role in (*line, *others.get(self.kind, ())))
 
 
@@ -70,7 +70,7 @@ class Epilogue:
     """The output step of one operator.
 
     ``addend`` (M,) joins the value at which each accumulator starts, in the latter's unit; ``guarded`` are the channels
-    with a tie window. ``stairs`` is what the step was proved to be; None for sums that are not requantized.
+    with a guard band. ``stairs`` is what the step was proved to be; None for sums that are not requantized.
     """
 
     output: Output
@@ -83,16 +83,16 @@ class Epilogue:
 
 
 def guarded_channels(epilogue: Epilogue) -> tuple[Constants, ...]:
-    """The table of the channels with a tie window, for kernels that requantize these after all others."""
+    """The table of the channels with a guard band, for kernels that requantize these after all others."""
     if not epilogue.guarded.size:
         return ()
-    return (Constants("guarded", "uint16_t", epilogue.guarded, "the channels that have a tie window."),)
+    return (Constants("guarded", "uint16_t", epilogue.guarded, "the channels that have a guard band."),)
 
 
 def prepare_epilogue(op: Conv, reach: Reach, features: frozenset[str], bits: int = 0) -> Epilogue:
     """Chooses and certifies the output step of an integer convolution whose accumulators reach ``reach``.
 
-    ``bits``: if the arithmetic is *high word*, the kernel has accumulators times 2^bits.
+    ``bits``: if the arithmetic is *multiply-high*, the kernel has accumulators times 2^bits.
     """
     match op.epilogue:
         case RawAccumulator():
@@ -155,7 +155,7 @@ def _raw(op: Conv, reach: Reach) -> Epilogue:
 
 
 def _fixed(c_type: str, meaning: Requantize, reach: Reach, fixed: FixedPoint, scale: str, is_alone: bool) -> Epilogue:
-    emulates = fixed.is_guarded or fixed.arithmetic == "emulated"
+    emulates = fixed.is_guarded or fixed.arithmetic == "soft-float"
     parameters = _line_constants(fixed, scale) + (_emulation_constants(fixed, meaning) if emulates else ())
     shared = {p.role for p in parameters if is_alone or (p.role in SHARED and _shared(p.values) is not None)}
     constants = tuple(p for p in parameters if p.role not in shared)
@@ -200,11 +200,11 @@ def _numbers(fixed: FixedPoint, stairs: Staircase) -> dict[str, object]:
         "high": stairs.requantize.high,
         "addend": fixed.addend,
     }
-    if fixed.arithmetic != "emulated":
-        numbers |= {"multiplier": fixed.multiplier, "offset": fixed.offset, "tie_window": fixed.guard}
+    if fixed.arithmetic != "soft-float":
+        numbers |= {"multiplier": fixed.multiplier, "offset": fixed.offset, "guard_band": fixed.guard}
     if fixed.arithmetic == "narrow":
         numbers |= {"limit_low": fixed.clamp_low, "limit_high": fixed.clamp_high}
-    if fixed.is_guarded or fixed.arithmetic == "emulated":
+    if fixed.is_guarded or fixed.arithmetic == "soft-float":
         mantissa, exponent = decompose(stairs.requantize.scale)
         numbers |= {"mantissa": mantissa, "exponent": exponent - fixed.bits}
     return numbers
@@ -212,13 +212,13 @@ def _numbers(fixed: FixedPoint, stairs: Staircase) -> dict[str, object]:
 
 def _support(fixed: FixedPoint, emulates: bool) -> tuple[str, ...]:
     names = {
-        "high word": ("right_shift", "multiply_high"),
+        "multiply-high": ("right_shift", "multiply_high"),
         "split": ("right_shift",),
         "wide": ("right_shift",),
         "narrow": ("right_shift",),
-        "emulated": (),
+        "soft-float": (),
     }
-    return names[fixed.arithmetic] + (("emulate",) if emulates else ())
+    return names[fixed.arithmetic] + (("soft_float_code",) if emulates else ())
 
 
 def _multiplier(fixed: FixedPoint) -> Int64s:
@@ -235,9 +235,9 @@ def _shared(values: Int64s) -> Number:
 
 def _line_constants(fixed: FixedPoint, scale: str) -> tuple[Constants, ...]:
     """The parameters of the line, all as tables."""
-    if fixed.arithmetic == "emulated":
+    if fixed.arithmetic == "soft-float":
         return ()
-    unit = fixed.shift + fixed.prescale + (fixed.word if fixed.arithmetic in ("high word", "split") else 0)
+    unit = fixed.shift + fixed.prescale + (fixed.word if fixed.arithmetic in ("multiply-high", "split") else 0)
     wide = fixed.arithmetic == "wide"
     is_split = fixed.arithmetic == "split"
     parts = f", from bit {fixed.word} on in the upper half, the rest in the lower one" if is_split else ""
@@ -270,9 +270,9 @@ def _emulation_constants(fixed: FixedPoint, meaning: Requantize) -> tuple[Consta
     if fixed.is_guarded:
         whose = "the" if fixed.guard.size == 1 else "each channel's"
         exact = "" if fixed.guard.all() else "; 0: the line is exact"
-        text = f"half width of {whose} tie window, in units of 2^-{fixed.shift}{exact}."
+        text = f"half width of {whose} guard band, in units of 2^-{fixed.shift}{exact}."
         c_type = "uint16_t" if fixed.guard.max() < 2**16 else "uint32_t"
-        constants.append(Constants("tie_window", c_type, fixed.guard, text))
+        constants.append(Constants("guard_band", c_type, fixed.guard, text))
     if fixed.subtracts:
         text = "what each accumulator holds besides its sum, for the output step."
         constants.append(Constants("addend", "int32_t", fixed.addend, text))

@@ -1,4 +1,4 @@
-"""The output step of kernels for one machine: one multiplication and one saturation where *high word* serves."""
+"""The output step of kernels for one machine: one multiplication and one saturation where *multiply-high* serves."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from qcgen.requantize.staircase import Bools
 Scale = Mapping[str, str]
 """The primitive that scales, by the arithmetic (``Output.kind``) that it serves; other arithmetics are a function's."""
 
-FAST = ("high word", "split")
+FAST = ("multiply-high", "split")
 """The arithmetics that a primitive may serve: their parameters may stand elsewhere than in tables."""
 
-RARE = 4  # a tie window of this or more bits less than a step is tested; wider ones take the exact function always
+RARE = 4  # a guard band of this or more bits less than a step is tested; wider ones take the exact function always
 TESTED_BITS = 8  # that one TST instruction compares
 
 
@@ -33,7 +33,7 @@ class FastOutput:
     ``is_fast``: by the primitives ``scale``, (acc * multiplier >> word) + offset, and ``saturate``, to the output type.
     ``bare``: the primitive for (acc * multiplier >> 32) where no offset is left, else "".
     ``is_split``: ``scale`` takes the word, which is not 32 bits, and the multiplier in two halves.
-    ``has_windows``: some channels have a tie window; then blocks that hold one test whether the line comes within
+    ``has_windows``: some channels have a guard band; then blocks that hold one test whether the line comes within
     ``near`` units of a step: it has done so if, with ``near`` added, the bits ``mask`` are all 0. ``near`` is 0 if such
     blocks always take the exact function.
     ``clamps_low`` and ``clamps_high`` say whether the activation's bounds are tighter than the type's.
@@ -55,8 +55,8 @@ class FastOutput:
 def fast_output(op: Conv, packed: Packed, scale: Scale, saturate: str, bare: str = "") -> FastOutput:
     """What the templates need to know of the output step, besides ``Epilogue.output``.
 
-    ``scale`` names the primitive for each arithmetic, ``bare`` the one for *high word* without an offset if there is
-    one; ``saturate``, the last one, goes on with the output's type.
+    ``scale`` names the primitive for each arithmetic, ``bare`` the one for *multiply-high* without an offset if there
+    is one; ``saturate``, the last one, goes on with the output's type.
     """
     output = packed.epilogue.output
     is_fast = output.kind in scale
@@ -70,7 +70,7 @@ def fast_output(op: Conv, packed: Packed, scale: Scale, saturate: str, bare: str
         near=near,
         mask=((1 << output.shift) - 1) & ~(2 * near - 1) if near else 0,
         scale=scale.get(output.kind, ""),
-        bare=bare if output.kind == "high word" and output.offset == 0 else "",
+        bare=bare if output.kind == "multiply-high" and output.offset == 0 else "",
         saturate=f"{saturate}_{'u8' if op.y.dtype is DType.UINT8 else 's8'}",
         clamps_low=output.low != op.y.dtype.low,
         clamps_high=output.high != op.y.dtype.high,
@@ -78,10 +78,10 @@ def fast_output(op: Conv, packed: Packed, scale: Scale, saturate: str, bare: str
 
 
 def _near(op: Conv, packed: Packed) -> int:
-    """A power of two that no tie window exceeds, 0 if it would cover too much of a step or leave int32."""
+    """A power of two that no guard band exceeds, 0 if it would cover too much of a step or leave int32."""
     shift = packed.epilogue.output.shift
     word = packed.epilogue.output.word if packed.epilogue.output.kind == "split" else 32
-    widest = int(parameter(packed, "tie_window").max())
+    widest = int(parameter(packed, "guard_band").max())
     near = max(1 << max(widest - 1, 0).bit_length(), 1 << max(shift - TESTED_BITS - 1, 0))
     if 2 * near << RARE > 1 << shift:
         return 0
@@ -122,7 +122,7 @@ def certified(op: Conv, packed: Packed, fast: FastOutput) -> Certificate:
 
 
 def guarded(packed: Packed) -> Bools:
-    """(M,): the channels that have a tie window."""
+    """(M,): the channels that have a guard band."""
     return np.isin(np.arange(packed.start.size), packed.epilogue.guarded)
 
 
@@ -170,5 +170,5 @@ def output_constants(packed: Packed) -> tuple[Constants, ...]:
     constants = packed.epilogue.constants
     if not packed.epilogue.guarded.size or packed.epilogue.output.kind not in FAST:
         return constants
-    text = "1 where a channel has a tie window."
+    text = "1 where a channel has a guard band."
     return (*constants, Constants("has_window", "uint8_t", guarded(packed).astype(np.int64), text))

@@ -82,7 +82,7 @@ def pack(op: Conv, features: frozenset[str], x_shift: int, *, whole_weights: boo
     h is ``x_shift``, z and v are the zero points, K the number of taps; c is v where w - v fits int8, else the middle
     of the weights' type, or v always with ``whole_weights``, for kernels that can read int16. Padded taps must hold
     z + h, so that they contribute nothing. ``bits``: accumulators are wanted times 2^bits, for weights that are read
-    as int16; they are so where the output step is *high word* and has room for them.
+    as int16; they are so where the output step is *multiply-high* and has room for them.
     """
     difference = weight_differences(op)
     fits = (difference.min(axis=1) >= -128) & (difference.max(axis=1) <= 127) | whole_weights
@@ -95,7 +95,7 @@ def pack(op: Conv, features: frozenset[str], x_shift: int, *, whole_weights: boo
     epilogue = _epilogue(_Same(op), features, bits)
     start = op.bias.astype(np.int64) - padding * stored.sum(axis=1) - correction * padding * stored.shape[1]
     tap_high = max(abs(op.x.dtype.low + x_shift), abs(op.x.dtype.high + x_shift))
-    if bits and epilogue.output.kind == "high word" and epilogue.output.word == 32 - bits:
+    if bits and epilogue.output.kind == "multiply-high" and epilogue.output.word == 32 - bits:
         stored, start = stored << bits, start << bits
     else:
         bits = 0

@@ -111,7 +111,7 @@ SUPPORT_NAMES = (
     "right_shift",
     "multiply_high",
     "to_int32",
-    "emulate",
+    "soft_float_code",
     "round_half_even",
     "soft_float_add",
     "soft_float",

@@ -44,19 +44,19 @@ def memory(plan: Plan) -> list[str]:
 
 
 PAIR_FORMS = {
-    "line": "an integer line",
-    "split line": "an integer line in two parts",
-    "even window": "an integer line, and the even code next to a step",
-    "split even window": "an integer line in two parts, and the even code next to a step",
-    "exceptions": "an integer line, and a table of the pairs that are not on it",
+    "line": "an affine form in integers",
+    "split line": "an affine form in integers in two parts",
+    "even window": "an affine form in integers, and the even code next to a step",
+    "split even window": "an affine form in integers in two parts, and the even code next to a step",
+    "exceptions": "an affine form in integers, and a table of the pairs that are not on it",
     "table": "a table of all pairs",
 }
 """How the output of two codes is found, by the form in the certificate."""
 
 MEAN_FORMS = {
-    "line": "an integer line over the sum of a window's codes",
-    "tie window": "an integer line over the sum of a window's codes, and next to a step float32 arithmetic in integers",
-    "emulated": "the float32 operations of onnxruntime, tap by tap, in integers",
+    "line": "an affine form in integers over the sum of a window's codes",
+    "guard band": "an affine form in integers over the sum of a window's codes, and float32 arithmetic next to a step",
+    "soft-float": "the float32 operations of onnxruntime, tap by tap, in integers",
 }
 """How the mean of a window is found, by the form in the certificate."""
 

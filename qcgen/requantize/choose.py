@@ -9,7 +9,7 @@ import numpy as np
 
 from qcgen.intervals import INT32_MAX, INT32_MIN
 from qcgen.ir.program import Int64s
-from qcgen.requantize import high_word, lines
+from qcgen.requantize import lines, multiply_high
 from qcgen.requantize.fixed_point import (
     FORMS,
     Arithmetic,
@@ -21,15 +21,15 @@ from qcgen.requantize.fixed_point import (
 )
 from qcgen.requantize.staircase import Bools, Staircase
 
-WINDOW_BITS = (0, 6, 12)  # fraction bits that a wide line may keep: more make tie windows smaller and h larger
+WINDOW_BITS = (0, 6, 12)  # fraction bits that a wide line may keep: more make guard bands smaller and h larger
 SPLIT_MAX_WORD = 16  # both parts of a multiplier lie in one word of the table
 MAX_ADDEND = 256  # of *split*: what is searched lies far below
 NARROW_MAX_SHIFT = 22  # 256 codes * 2^22 stay within int32
 
 
-LINE_COST: dict[Arithmetic, int] = {"narrow": 3, "split": 6, "high word": 4, "wide": 8, "emulated": 60}
+LINE_COST: dict[Arithmetic, int] = {"narrow": 3, "split": 6, "multiply-high": 4, "wide": 8, "soft-float": 60}
 """Instructions for one output code, roughly, of a 32-bit core: only their proportions matter."""
-NARROW_LINE_COST: dict[Arithmetic, int] = {"narrow": 8, "split": 6, "high word": 20, "wide": 50, "emulated": 200}
+NARROW_LINE_COST: dict[Arithmetic, int] = {"narrow": 8, "split": 6, "multiply-high": 20, "wide": 50, "soft-float": 200}
 """The same where a product of 64 bits is a function call."""
 WINDOW_COST = 20  # of requantizing a channel once more, with the compare, after the loop over all channels
 
@@ -38,10 +38,11 @@ def choose(stairs: Staircase, *, narrow: bool = False, bits: int = 0) -> FixedPo
     """The requantization of a layer, certified.
 
     With ``narrow``, for cores without a wide multiplication, *narrow* if it serves every channel; else the cheapest of
-    *split* (with ``narrow``), *high word*, *wide* and *emulated*. Channels without an exact line get a tie window, or
-    are emulated where no window of less than a step would do. As few as possible are emulated; a few windows do not
-    move a layer to slower lines. ``bits``: *high word* is wanted of accumulators times 2^bits, 0 to 8, which kernels
-    sum at no cost: its line is that much finer, its tie windows that much narrower, and mostly it needs no offset.
+    *split* (with ``narrow``), *multiply-high*, *wide* and *soft-float*. Channels without an exact line get a guard
+    band, or take the soft-float fallback where no band of less than a step would do. As few as possible do; a few bands
+    do not move a layer to slower lines. ``bits``: *multiply-high* is wanted of accumulators times 2^bits, 0 to 8, which
+    kernels sum at no cost: its line is that much finer, its guard bands that much narrower, and mostly it needs no
+    offset.
     """
     fixed = _narrow(stairs) if narrow else None
     if fixed is None:
@@ -52,18 +53,18 @@ def choose(stairs: Staircase, *, narrow: bool = False, bits: int = 0) -> FixedPo
 
 
 def _cheapest(stairs: Staircase, bits: int = 0) -> FixedPoint:
-    fixed = _high_word(stairs, bits)
+    fixed = _multiply_high(stairs, bits)
     if bits and fixed is not None and not fits(fixed, stairs).all():
-        fixed = _high_word(stairs)
+        fixed = _multiply_high(stairs)
     if fixed is not None and _rank(fixed) <= (0, LINE_COST["wide"] * stairs.lo.size):
         return fixed
-    candidates = (fixed, _wide(stairs), _emulated(stairs))
+    candidates = (fixed, _wide(stairs), _soft_float(stairs))
     return min((candidate for candidate in candidates if candidate is not None), key=_rank)
 
 
 def _without_offset(fixed: FixedPoint, stairs: Staircase) -> FixedPoint:
-    """The same *high word* with addends that make up for its offset; as it is if that takes a tie window more."""
-    found = _high_word(stairs, fixed.bits, absorbs=True)
+    """The same *multiply-high* with addends that make up for its offset; as it is if that takes a guard band more."""
+    found = _multiply_high(stairs, fixed.bits, absorbs=True)
     if found is None or not fits(found, stairs).all():
         return fixed
     counts = [((f.guard != 0).sum(), (f.guard >= windows_that_never_close(f.shift)).sum()) for f in (found, fixed)]
@@ -79,22 +80,25 @@ def _cheapest_narrow(stairs: Staircase) -> FixedPoint:
 
 
 def _rank(fixed: FixedPoint, line_cost: Mapping[Arithmetic, int] = LINE_COST) -> tuple[int, float]:
-    """Channels that are always emulated; then instructions for one code of each channel, accumulators spread evenly."""
+    """Channels that always take the soft-float fallback; then instructions for one code of each channel.
+
+    Accumulators are taken as spread evenly.
+    """
     size, always = fixed.guard.size, fixed.guard >= windows_that_never_close(fixed.shift)
-    emulated = np.minimum(1.0, 2 * fixed.guard / 2**fixed.shift).sum()
-    windows = WINDOW_COST * (fixed.guard != 0).sum() + line_cost["emulated"] * emulated
-    count = size if fixed.arithmetic == "emulated" else int(always.sum())
+    soft_float = np.minimum(1.0, 2 * fixed.guard / 2**fixed.shift).sum()
+    windows = WINDOW_COST * (fixed.guard != 0).sum() + line_cost["soft-float"] * soft_float
+    count = size if fixed.arithmetic == "soft-float" else int(always.sum())
     return count, float(line_cost[fixed.arithmetic] * size + windows)
 
 
 def _count_forms(fixed: FixedPoint, stairs: Staircase) -> dict[str, int]:
     always = fixed.guard >= windows_that_never_close(fixed.shift)
-    form = np.where(fixed.guard == 0, fixed.arithmetic, np.where(always, "emulated", "tie window"))
+    form = np.where(fixed.guard == 0, fixed.arithmetic, np.where(always, "soft-float", "guard band"))
     form = np.where(stairs.constant & (fixed.guard == 0), "constant", form)
     return {name: count for name in FORMS if (count := int((form == name).sum()))}
 
 
-def _high_word(stairs: Staircase, bits: int = 0, *, absorbs: bool = False) -> FixedPoint | None:
+def _multiply_high(stairs: Staircase, bits: int = 0, *, absorbs: bool = False) -> FixedPoint | None:
     """h = ((acc * 2^bits + d) * m >> 32) + C at the layer's S, without C if it ``absorbs``.
 
     None if a scale is too large.
@@ -104,9 +108,9 @@ def _high_word(stairs: Staircase, bits: int = 0, *, absorbs: bool = False) -> Fi
     if shift < 0:
         return None
     zero_point = stairs.requantize.zero_point << shift
-    found = high_word.search(stairs, shift, word, bits, offset=-zero_point if absorbs else None)
+    found = multiply_high.search(stairs, shift, word, bits, offset=-zero_point if absorbs else None)
     offset = found.offset + zero_point
-    fixed = _fixed("high word", found.multiplier, offset, shift, 0)
+    fixed = _fixed("multiply-high", found.multiplier, offset, shift, 0)
     return _guarded(replace(fixed, addend=found.addend, word=word), stairs, found.exact)
 
 
@@ -118,7 +122,7 @@ def _split(stairs: Staircase) -> FixedPoint | None:
         nearest = float(stairs.requantize.scale.max()) * 2.0 ** (shift + word)
         if nearest * largest >= 2.0 ** (31 + word) or nearest >= 2.0 ** (15 + word):
             continue
-        found = high_word.search(stairs, shift, word)
+        found = multiply_high.search(stairs, shift, word)
         offset = found.offset + (stairs.requantize.zero_point << shift)
         fixed = replace(_fixed("split", found.multiplier, offset, shift, 0), addend=found.addend, word=word)
         fixed = _guarded(fixed, stairs, found.exact)
@@ -188,9 +192,9 @@ def _narrow_shift(inside: Staircase) -> int:
     return min(NARROW_MAX_SHIFT, 32 - int(np.frexp(largest)[1]))
 
 
-def _emulated(stairs: Staircase) -> FixedPoint:
+def _soft_float(stairs: Staircase) -> FixedPoint:
     zeros = np.zeros(stairs.lo.size, np.int64)
-    return _fixed("emulated", zeros, zeros, 0, 0)
+    return _fixed("soft-float", zeros, zeros, 0, 0)
 
 
 def _layer_shift(stairs: Staircase) -> int:
@@ -207,7 +211,7 @@ def _fixed(arithmetic: Arithmetic, multiplier: Int64s, offset: Int64s, shift: in
 
 
 def _guarded(fixed: FixedPoint, stairs: Staircase, exact: Bools) -> FixedPoint:
-    """The same with tie windows on the channels that have no exact line, each just as wide as it must be.
+    """The same with guard bands on the channels that have no exact line, each just as wide as it must be.
 
     ``exact`` (M,) says which were found to have one; those whose line was taken away have none any more.
     """

@@ -21,7 +21,7 @@ class FastStep:
     * h = (a * multiplier[m] >> 32) + offset[m]; with ``halves``, where the upper half of multiplier[m] holds its bits
       from ``word`` on: h = a * (multiplier[m] >> 16) + (a * (multiplier[m] mod 2^16) >> word) + offset[m]
     * y = clamp((clamp(h, least, most) + half) >> s, low, high); ``half`` is half a step where the shift rounds
-    * channels that are ``guarded`` (M,) have a tie window: blocks that hold one call the exact function for sums with
+    * channels that are ``guarded`` (M,) have a guard band: blocks that hold one call the exact function for sums with
       (h + near) & mask = 0, if ``near`` is not 0, or with |h * 2^(32 - s) modulo 2^32, signed| >= limit, if ``limit``
       is not 0; if both are, for every sum.
     """

@@ -15,8 +15,8 @@ from qcgen.ir.program import Int64s
 from qcgen.requantize.emulate import emulate
 from qcgen.requantize.staircase import Bools, Staircase
 
-Arithmetic = Literal["high word", "split", "wide", "narrow", "emulated"]
-FORMS = ("constant", "narrow", "split", "high word", "wide", "tie window", "emulated")
+Arithmetic = Literal["multiply-high", "split", "wide", "narrow", "soft-float"]
+FORMS = ("constant", "narrow", "split", "multiply-high", "wide", "guard band", "soft-float")
 """How a single channel is requantized, cheapest first."""
 
 
@@ -27,15 +27,15 @@ class FixedPoint:
     With a = acc * 2^bits + addend[m] (the addend joins the value at which the accumulator starts; kernels that have
     accumulators times 2^bits, 0 to 8, get a word of 32 - bits, all others 32):
 
-    * high word: h = ((a * multiplier[m]) >> 32) + offset[m]
+    * multiply-high: h = ((a * multiplier[m]) >> 32) + offset[m]
     * split: h = ((a * multiplier[m]) >> word) + offset[m] with a word of 16 bits at most, so short that int32 holds
       both parts of the product: h = a * (multiplier[m] >> word) + (a * (multiplier[m] mod 2^word) >> word) + offset[m]
     * wide: h = (a * multiplier[m] + offset[m]) >> prescale
     * narrow: h = a * multiplier[m] + offset[m], all in int32, a first clamped to [clamp_low[m], clamp_high[m]]
-    * emulated: no h
+    * soft-float: no h
 
     y = clamp(h >> shift, low, high), with floor shifts. Where ``guard[m]`` is not 0 and h comes within guard[m] units
-    of 2^-shift of the next step of the staircase, both roundings are emulated instead (the "tie window"), of a less the
+    of 2^-shift of the next step of the staircase, both roundings are emulated instead (the "guard band"), of a less the
     addend; a guard of half the steps' distance emulates always. ``multiplier`` is in [0, 2^31), ``shift`` in [0, 30],
     ``prescale`` in [0, 62]. ``forms`` counts channels by form; ``comparisons`` is the number of points at which the
     certificate was checked.
@@ -57,11 +57,11 @@ class FixedPoint:
     @property
     def bits(self) -> int:
         """Accumulators are wanted times 2^bits."""
-        return 32 - self.word if self.arithmetic == "high word" else 0
+        return 32 - self.word if self.arithmetic == "multiply-high" else 0
 
     @property
     def is_guarded(self) -> bool:
-        """Whether any channel has a tie window."""
+        """Whether any channel has a guard band."""
         return bool(self.guard.any())
 
     @property
@@ -79,7 +79,7 @@ def scaled(fixed: FixedPoint, acc: Int64s) -> Int64s:
     a = (acc << fixed.bits) + addend
     h: Int64s
     match fixed.arithmetic:
-        case "high word":
+        case "multiply-high":
             h = ((a * multiplier) >> 32) + offset
         case "split":
             h = ((a * multiplier) >> fixed.word) + offset
@@ -87,8 +87,8 @@ def scaled(fixed: FixedPoint, acc: Int64s) -> Int64s:
             h = (a * multiplier + offset) >> fixed.prescale
         case "narrow":
             h = np.clip(a, clamp_low, clamp_high) * multiplier + offset
-        case "emulated":
-            raise ValueError("the emulated form has no line")
+        case "soft-float":
+            raise ValueError("the soft-float form has no line")
     return h
 
 
@@ -102,8 +102,8 @@ def in_window(fixed: FixedPoint, h: Int64s) -> Bools:
 def evaluate(fixed: FixedPoint, stairs: Staircase, acc: Int64s) -> Int64s:
     """y for accumulators (M, ...), exactly as the generated C computes it."""
     requantize = stairs.requantize
-    # Where every accumulator is emulated, it is the one that the C has; a tie window takes the addend away first.
-    if fixed.arithmetic == "emulated":
+    # Where every accumulator is emulated, it is the one that the C has; a guard band takes the addend away first.
+    if fixed.arithmetic == "soft-float":
         return emulate(acc + fixed.addend.reshape((-1,) + (1,) * (acc.ndim - 1)), requantize)
     h = scaled(fixed, acc)
     codes: Int64s = np.clip(h >> fixed.shift, requantize.low, requantize.high)
@@ -119,7 +119,7 @@ def certify(fixed: FixedPoint, stairs: Staircase) -> int:
 
     Raises ProofFailed if that is not so.
 
-    Both never decrease (inside a tie window the C emulates; it is monotone because the emulation equals equation (1)
+    Both never decrease (inside a guard band the C emulates; it is monotone because the emulation equals equation (1)
     and the line outside equals it too). So they agree everywhere if they agree on both sides of every threshold and at
     both ends of the interval. No variable leaves its C type, which for a line need only be seen at the ends.
     """
@@ -141,7 +141,7 @@ def _certify_windows(fixed: FixedPoint, stairs: Staircase) -> None:
     """
     always = fixed.guard >= windows_that_never_close(fixed.shift)
     wide_enough = (window_needed(fixed, stairs) <= fixed.guard) | always
-    prove(bool(wide_enough.all()), "tie windows cover all that their lines miss")
+    prove(bool(wide_enough.all()), "guard bands cover all that their lines miss")
 
 
 def windows_that_never_close(shift: int) -> int:
@@ -167,7 +167,7 @@ def fits(fixed: FixedPoint, stairs: Staircase) -> Bools:
     ends = np.stack([stairs.lo, stairs.hi], axis=1)
     a = (ends << fixed.bits) + fixed.addend[:, None]
     holds = _within(a, 32) & (fixed.multiplier >= 0) & (fixed.multiplier <= INT32_MAX)
-    if fixed.arithmetic == "emulated":
+    if fixed.arithmetic == "soft-float":
         return holds
     if fixed.arithmetic == "narrow":
         a = np.clip(a, fixed.clamp_low[:, None], fixed.clamp_high[:, None])
@@ -179,7 +179,7 @@ def fits(fixed: FixedPoint, stairs: Staircase) -> Bools:
             return holds & _within(total, 64) & _within(total >> fixed.prescale, 32)
         case "narrow":
             return holds & _within(product, 32) & _within(total, 32) & _within(fixed.offset[:, None], 32)
-        case "high word":
+        case "multiply-high":
             return holds & _within(scaled(fixed, ends), 32) & _within(fixed.offset[:, None], 32)
         case "split":
             upper, lower = (part[:, None] for part in split(fixed))

@@ -1,4 +1,4 @@
-"""The output step of the DSP kernels: one multiply-add and one saturating shift where *high word* serves."""
+"""The output step of the DSP kernels: one multiply-add and one saturating shift where *multiply-high* serves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class KeptOutput(Context):
 
 def dsp_output(op: Conv, packed: Packed) -> FastOutput:
     """What the templates need to know of the output step: SMMUL or, with an offset, SMMLA; and a saturating shift."""
-    return fast_output.fast_output(op, packed, {"high word": "dsp_scale"}, "dsp_saturate", "dsp_high")
+    return fast_output.fast_output(op, packed, {"multiply-high": "dsp_scale"}, "dsp_saturate", "dsp_high")
 
 
 def certified(op: Conv, packed: Packed) -> Certificate:

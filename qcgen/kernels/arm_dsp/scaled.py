@@ -24,7 +24,7 @@ def pack_finely(op: Conv, features: frozenset[str], pairs: int, *, whole_weights
     must be worth more than sharing them.
     """
     packed = pack(op, features, 0, whole_weights=whole_weights)
-    if packed.epilogue.output.kind != "high word" or packed.wraps or packed.is_corrected:
+    if packed.epilogue.output.kind != "multiply-high" or packed.wraps or packed.is_corrected:
         return packed
     if _near_ties(op, packed) * EXACT_CYCLES + UPPER_CYCLES < SHARED_CYCLES * pairs:
         return packed

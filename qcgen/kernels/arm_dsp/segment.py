@@ -141,7 +141,7 @@ class Segment:
 
     @property
     def tested(self) -> tuple[int, ...]:
-        """Which channels of a block have a tie window in some block."""
+        """Which channels of a block have a guard band in some block."""
         if self.tail.channel is None:
             return ()
         windows = self.tail.channel[self.first : self.beyond].reshape(-1, self.width).max(axis=0)

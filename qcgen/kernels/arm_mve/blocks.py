@@ -127,10 +127,10 @@ def stream(op: Conv, packed: Packed) -> Constants:
             texts.append("offsets")
         if mve.limit:
             parts.append(-_blocked(guarded(op, packed), count))
-            texts.append("all bits where a channel has a tie window")
+            texts.append("all bits where a channel has a guard band")
     if divided.has_channel:
         parts.append(_first_channels(op, packed, count))
-        texts.append("the first channel" + (", -1 if none has a tie window" if mve.is_fast else ""))
+        texts.append("the first channel" + (", -1 if none has a guard band" if mve.is_fast else ""))
     meaning = f"of each block of four channels: {'; '.join(texts)}."
     return Constants("constants", "int32_t", np.concatenate(parts, axis=1).reshape(-1), meaning)
 
@@ -158,7 +158,7 @@ def _first_channels(op: Conv, packed: Packed, count: int) -> Int64s:
 
 
 def guarded(op: Conv, packed: Packed) -> Int64s:
-    """(M,): 1 where a channel has a tie window, 0 elsewhere."""
+    """(M,): 1 where a channel has a guard band, 0 elsewhere."""
     channel = parameters(op, packed).channel
     return np.zeros(op.geometry.out_channels, np.int64) if channel is None else (channel >= 0).astype(np.int64)
 

@@ -78,7 +78,7 @@ class DepthwiseContext(Context):
     mve: MveOutput
     padding: int  # the tap outside the image
     parameter_words: int  # of four channels
-    guarded_words: int  # where among them the bits of tie windows are
+    guarded_words: int  # where among them the bits of guard bands are
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -127,15 +127,15 @@ def _vectors(packed: Packed, columns: Columns) -> Int64s:
 
 
 def _has_window(packed: Packed, mve: MveOutput) -> Int64s:
-    """(M,): 1 for channels with a tie window, which the fast output step may miss."""
+    """(M,): 1 for channels with a guard band, which the fast output step may miss."""
     has_window = np.zeros(packed.start.size, np.int64)
     has_window[packed.epilogue.guarded if mve.has_windows else []] = 1
     return has_window
 
 
 def _windows(packed: Packed) -> Int64s:
-    """(M,): half the width of each channel's tie window, 0 for channels without."""
-    found = [constants.values for constants in packed.epilogue.constants if constants.role == "tie_window"]
+    """(M,): half the width of each channel's guard band, 0 for channels without."""
+    found = [constants.values for constants in packed.epilogue.constants if constants.role == "guard_band"]
     return found[0].astype(np.int64) if found else np.zeros(packed.start.size, np.int64)
 
 
@@ -151,7 +151,7 @@ def _parameters(op: Conv, packed: Packed, mve: MveOutput) -> Constants:
             meaning += ", offset"
         if mve.limit:
             found.append(-_has_window(packed, mve))
-            meaning += ", -1 for those with a tie window"
+            meaning += ", -1 for those with a guard band"
     values = np.concatenate([_by_quads(each) for each in found], axis=1)
     return Constants("parameters", "int32_t", values, f"of each four channels: {meaning}.")
 
@@ -170,7 +170,7 @@ def _constants(op: Conv, packed: Packed, mve: MveOutput, columns: Columns, is_pa
         found.append(Constants("padding", op.x.dtype.c, padding, "channels of a pixel outside the image."))
     if mve.has_windows:
         has_window = _by_quads(_has_window(packed, mve)).max(axis=1)
-        found.append(Constants("has_window", "uint8_t", has_window, "1 where one of four channels has a tie window."))
+        found.append(Constants("has_window", "uint8_t", has_window, "1 where one of four channels has a guard band."))
     return (*found, *exact_constants(packed))
 
 

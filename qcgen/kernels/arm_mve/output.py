@@ -1,4 +1,4 @@
-"""The output step of the Helium kernels: four sums at once where *high word* serves."""
+"""The output step of the Helium kernels: four sums at once where *multiply-high* serves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MveOutput:
     ``is_fast``: by VMULH and a saturating shift. That shift rounds (``rounds``) wherever VQRSHRNB can do it: then the
     offsets are less by half a step, which it adds. ``offset`` is None where each channel has its own.
     ``low`` and ``high`` are the activation's bounds for the number that is shifted, None where the type's are as tight.
-    ``has_windows``: some channels have a tie window; blocks that hold one take the exact function, or first test if a
+    ``has_windows``: some channels have a guard band; blocks that hold one take the exact function, or first test if a
     sum comes near a tie: then the number that is shifted, less whole steps and as a signed number in units of 2^-32
     steps, has a magnitude of ``limit`` or more. ``limit`` is 0 where the test does not serve.
     """
@@ -47,7 +47,7 @@ class MveOutput:
 class Parameters:
     """What the output step needs of each channel, (M,); ``offset`` is None where all channels share it.
 
-    ``channel`` holds the channel's number, or -1 if it has no tie window; None where no channel has one.
+    ``channel`` holds the channel's number, or -1 if it has no guard band; None where no channel has one.
     """
 
     multiplier: Int64s
@@ -58,7 +58,7 @@ class Parameters:
 def mve_output(op: Conv, packed: Packed) -> MveOutput:
     """What the templates need to know of the output step, besides ``Epilogue.output``."""
     output = packed.epilogue.output
-    is_fast = output.kind == "high word"
+    is_fast = output.kind == "multiply-high"
     rounds = is_fast and _may_round(op, packed)
     half = 1 << (output.shift - 1) if rounds else 0
     return MveOutput(
@@ -105,9 +105,9 @@ def certified(op: Conv, packed: Packed) -> Certificate:
 
 
 def _limit(packed: Packed) -> int:
-    """2^31 less the widest tie window, in units of 2^-32 steps; 0 if windows cover too much of a step."""
+    """2^31 less the widest guard band, in units of 2^-32 steps; 0 if windows cover too much of a step."""
     shift = packed.epilogue.output.shift
-    widest = int(parameter(packed, "tie_window").max())
+    widest = int(parameter(packed, "guard_band").max())
     return 2**31 - (widest << (32 - shift)) if 2 * widest << RARE <= 1 << shift else 0
 
 

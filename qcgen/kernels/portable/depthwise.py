@@ -69,7 +69,7 @@ class DepthwiseNhwcContext(Context):
     filters: Filters
     images: Images
     taps: tuple[PixelTap, ...]  # of a window, in the order of the weights
-    guarded: int  # channels with a tie window
+    guarded: int  # channels with a guard band
     pixels: int  # of an output image
     tap_steps: str  # enumerators: the distances between taps
     output_numbers: tuple[str, ...]  # lines of enumerators: see axes.output_numbers
@@ -100,7 +100,7 @@ class DepthwiseNchwContext(Context):
     block_text: str  # the same in words
     is_blocked: bool  # they are summed by a function of their own
     has_overlap: bool  # they do not divide the row: the last ones end with it
-    tests_each: bool  # channels with a tie window requantize each sum exactly
+    tests_each: bool  # channels with a guard band requantize each sum exactly
     keeps_sums: bool  # the same, after a whole row of sums
 
 

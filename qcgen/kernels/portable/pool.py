@@ -162,7 +162,7 @@ def _prepare_quantized(op: AveragePool, setting: Setting) -> Prepared:
     )
     scratch = (Scratch(4 * pooling.run, 4),) if pooling.is_guarded else ()
     support = ("compiler",) + ("right_shift",) * has_inside + ("soft_float_add", "soft_float") * context.emulates
-    form = "emulated" if not has_inside else "line" if line.guard is None else "tie window"
+    form = "soft-float" if not has_inside else "line" if line.guard is None else "guard band"
     numbers: dict[str, object] = {"kind": "window mean", "form": form, "accumulator": line.sums}
     if has_inside:
         numbers |= {"slope": line.slope, "offset": line.offset, "shift": line.shift, "guard": line.guard}

@@ -8,7 +8,7 @@ from qcgen.kernels import fast_output
 from qcgen.kernels.fast_output import FastOutput, fast_support
 from qcgen.kernels.packing import Packed
 
-SCALE = {"high word": "scalar_scale", "split": "scalar_scale_split"}
+SCALE = {"multiply-high": "scalar_scale", "split": "scalar_scale_split"}
 
 
 def scalar_output(op: Conv, packed: Packed) -> FastOutput:

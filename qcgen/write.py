@@ -41,7 +41,7 @@ def _present(path: Path, force: bool) -> bytes | None:
         raise IsADirectoryError(EISDIR, "a folder has the name of a file to be written", path.name)
     if not path.exists():
         return None
-    content = path.read_bytes()
+    content = path.read_bytes() if path.is_file() else b""  # a pipe would be waited for
     if not (force or _GENERATED.search(content[:_HEAD])):
         raise FileExistsError(EEXIST, _REFUSED, str(path))
     return content

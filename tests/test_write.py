@@ -56,6 +56,13 @@ def test_a_file_that_qcgen_did_not_generate_is_left_alone(tmp_path, text):
     assert written(tmp_path) == NEW
 
 
+def test_a_pipe_in_the_place_of_a_file_is_left_alone_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "kws.c")
+    with pytest.raises(FileExistsError, match="qcgen did not generate"):
+        write_files(tmp_path, NEW)
+    assert [path.name for path in tmp_path.iterdir()] == ["kws.c"]
+
+
 def test_the_command_says_what_to_do_about_a_file_written_by_hand(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     onnx.save(qlinear_conv((1, 2, 6, 6), random_weights((4, 2, 3, 3))), "main.c")  # the model itself

@@ -32,7 +32,7 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
     public = (*(ACCESSORS if options.io_memory == "arena" else ()), *(PUSHING if options.input == "rows" else ()))
     names = node_names(((step.op.name, step.op.op_type) for step in steps), prefix, public)
     symbols = [f"{prefix}_{name}" for name in names]
-    ports = _ports(program, options, symbols)
+    ports = _ports(program, options, [*symbols, f"{prefix}_{ROWS}"])
     works = [_work(step, program, options) for step in steps]
     prepared = [None if work is None else work.prepared for work in works]
     rows = _RowWorks(steps, program, options)
@@ -137,9 +137,9 @@ def _stream(
     return stream_of(chain, f"{prefix}_{ROWS}_{number}", calls, stored.places, turn)
 
 
-def _ports(program: Program, options: Options, node_symbols: Collection[str]) -> tuple[Port, ...]:
+def _ports(program: Program, options: Options, function_symbols: Collection[str]) -> tuple[Port, ...]:
     tensors = [*program.inputs, *program.outputs]
-    symbols = parameter_names((tensor.name for tensor in tensors), node_symbols)
+    symbols = parameter_names((tensor.name for tensor in tensors), function_symbols)
     ports = []
     for index, (tensor, symbol) in enumerate(zip(tensors, symbols, strict=True)):
         layout = boundary_layout(tensor, options.layout)

@@ -142,6 +142,9 @@ _RESERVED = frozenset(
 macros or variables, macros of common compilers, and what the C function itself calls its memory.
 """
 
+_IN_STREAMS = frozenset(("i", "start", "to", "memcpy", "memmove", "memset"))
+"""What functions that run layers row by row call their variables, and what they call: no parameter is named so."""
+
 _STANDARD = re.compile(r"u?int\w*_t|U?INT\w*_C|size_t|ptrdiff_t|s[ai]_\w+|(PRI|SCN|M_|SNANF|HUGE_VAL_F|FLT|DBL)\w+")
 """What <stdint.h>, <stddef.h>, <inttypes.h>, <math.h> and <signal.h> define."""
 
@@ -192,8 +195,8 @@ def is_prefix(text: str) -> bool:
 def parameter_names(tensors: Iterable[str], symbols: Collection[str] = ()) -> tuple[str, ...]:
     """Parameters of the C function, one per tensor: unique even in capitals, which the macros are written in.
 
-    Names in capitals are written small, since any header may define them. ``symbols`` are those of nodes: a parameter
-    must not hide one, nor a table or function that extends it.
+    Names in capitals are written small, since any header may define them. ``symbols`` are those of functions: a
+    parameter must not hide one, nor a table or function that extends it.
     """
     names: list[str] = []
     taken: set[str] = set()
@@ -203,7 +206,7 @@ def parameter_names(tensors: Iterable[str], symbols: Collection[str] = ()) -> tu
         base = identifier(tensor, "tensor")
         base = base.lower() if _is_macro(base) or base == "I" else base
         base = f"t{base}" if base[0].isdigit() else base
-        base = f"{base}_" if is_reserved(base) else base
+        base = f"{base}_" if is_reserved(base) or base in _IN_STREAMS else base
         base = f"tensor_{base}" if any(part in extended for part in _beginnings(base)) else base
         name, number = base, numbers.get(base, 2)
         while name.upper() in taken:

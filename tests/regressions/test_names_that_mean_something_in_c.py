@@ -2,9 +2,11 @@
 
 import re
 import subprocess
+from itertools import permutations
 
 import pytest
 from batch import require
+from bench.compiling import Network
 from models import graph_model
 from onnx import helper
 
@@ -91,7 +93,7 @@ def test_a_node_makes_no_type_of_its_prefix():
 
 
 def test_names_in_capitals_are_parameters_in_small_letters():
-    assert parameter_names(["INPUT", "X", "I", "Input", "HUGE_VALF"]) == ("input", "X", "i", "Input_2", "huge_valf")
+    assert parameter_names(["INPUT", "X", "I", "Input", "HUGE_VALF"]) == ("input", "X", "i_", "Input_2", "huge_valf")
 
 
 @pytest.mark.parametrize("header", ["math", "stdint", "String", "time"])
@@ -104,3 +106,41 @@ def test_symbols_of_all_nasty_names_are_different():
     symbols = [call.symbol for call in qcgen.compile(nasty_model(), name="NET").plan.calls]
     assert len(set(symbols)) == len(symbols)
     assert not any(symbol == symbol.upper() for symbol in symbols)
+
+
+def in_rows(x, y):
+    """Layers that run row by row, from an input called ``x`` to an output called ``y``."""
+    network = Network((1, 2, 18, 4))
+    total = network.conv(network.sum("x", network.conv(network.conv("x", 2, 3), 2, 3)), 3)
+    model = network.model(total)
+    names = {"x": x, total: y}
+    for node in model.graph.node:
+        for tensors in (node.input, node.output):
+            tensors[:] = [names.get(name, name) for name in tensors]
+    model.graph.input[0].name, model.graph.output[0].name = x, y
+    return model
+
+
+IN_ROWS = (
+    "start",
+    "to",
+    "i",
+    "bytes",
+    "TURNS",
+    "memcpy",
+    "memmove",
+    "memset",
+    "rows",
+    "net_rows_0",
+    "net_rows_0_order",
+)
+
+
+@pytest.mark.parametrize(("x", "y"), [(x, y) for x, y in permutations(IN_ROWS, 2) if IN_ROWS.index(y) in (0, 1)])
+def test_functions_that_run_row_by_row_have_no_parameter_like_what_is_in_them(x, y, tmp_path):
+    require("gcc")
+    artifact = qcgen.compile(in_rows(x, y), name="net", layout="nhwc", arena="least")
+    assert artifact.plan.streams
+    for name, text in artifact.files.items():
+        (tmp_path / name).write_text(text)
+    compiled("gcc", [*STRICT_FLAGS], tmp_path / "net.c", tmp_path)

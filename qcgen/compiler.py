@@ -109,5 +109,8 @@ def _require_known(options: Options, name: str | None) -> None:
     for option, (value, values) in known.items():
         if value not in values:
             raise ValueError(f"{option} must be one of {', '.join(values)}, not {value!r}")
+    is_number = isinstance(options.arena, int) and not isinstance(options.arena, bool) and options.arena > 0
+    if options.arena not in (None, "least") and not is_number:
+        raise ValueError(f"arena must be a number of bytes above 0, 'least' or None, not {options.arena!r}")
     if name is not None and not is_prefix(name):
         raise ValueError(f"name must be a C identifier that can start symbols, not {name!r}")

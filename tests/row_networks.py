@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.compiling import Network
-from onnx import ModelProto, TensorProto, helper
+import numpy as np
+from bench.compiling import MICROSOFT, Network
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 DIGITS = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"
 
@@ -58,6 +59,32 @@ def with_a_view() -> ModelProto:
     return model
 
 
+def batch() -> ModelProto:
+    """Two images at once."""
+    n = Network((2, 3, 12, 6))
+    return n.model(n.conv(n.conv("x", 4, 3), 4, 3))
+
+
+def enlarged() -> ModelProto:
+    """A Resize, joined with a shortcut by a Concat, then a Transpose: what no chain contains."""
+    n = Network((1, 3, 24, 6))
+    x = n.conv("x", 4, 3)
+    model = n.model(n.conv(n.conv(x, 4, 3, 2), 4, 3))
+    graph, small = model.graph, model.graph.output[0].name
+    graph.initializer.append(numpy_helper.from_array(np.float32([1, 1, 2, 2]), "twice"))
+    joined = ["s", "z", x, "s", "z", "large", "s", "z"]
+    graph.node.extend(
+        [
+            helper.make_node("Resize", [small, "", "twice"], ["large"], name="large", mode="nearest",
+                             coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+            helper.make_node("QLinearConcat", joined, ["joined"], name="joined", domain=MICROSOFT, axis=1),
+            helper.make_node("Transpose", ["joined"], ["y"], name="y", perm=[0, 2, 1, 3]),
+        ]
+    )  # fmt: skip
+    graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.INT8, (1, 24, 8, 6)))
+    return model
+
+
 NETWORKS = {
     "residual": residual,
     "separable": separable,
@@ -65,4 +92,6 @@ NETWORKS = {
     "two_inputs": two_inputs,
     "unread_input": unread_input,
     "with_a_view": with_a_view,
+    "batch": batch,
+    "enlarged": enlarged,
 }

@@ -176,11 +176,6 @@ def matrix() -> ModelProto:
     return n.model(n.conv("x", 4))
 
 
-def batch() -> ModelProto:
-    n = Network((2, 3, 12, 6))
-    return n.model(n.conv(n.conv("x", 4, 3), 4, 3))
-
-
 def mean_first() -> ModelProto:
     n = Network((1, 4, 12, 6))
     return n.model(n.conv(n.mean("x"), 4))
@@ -202,7 +197,7 @@ def read_from_afar() -> ModelProto:
 REFUSED = {
     "two_inputs": (NETWORKS["two_inputs"], {}, "it has 2 inputs, and rows are pushed of a single one"),
     "nchw": (NETWORKS["residual"], {"layout": "nchw"}, "its channels lie first.*use --layout nhwc"),
-    "batch": (batch, {}, r"its shape is \[2, 3, 12, 6\], and rows are those of one image"),
+    "batch": (NETWORKS["batch"], {}, r"its shape is \[2, 3, 12, 6\], and rows are those of one image"),
     "one row": (matrix, {}, "it reads the input and does not run row by row"),
     "mean": (mean_first, {}, r"it reads the input and does not run row by row"),
     "from afar": (read_from_afar, {}, "it reads the input, too, and no chain of layers"),

@@ -15,6 +15,7 @@ from qcgen.artifact import Artifact
 from qcgen.build import STRICT_FLAGS
 from qcgen.cli import main
 from qcgen.ir.plan import Stream
+from qcgen.verify import verify
 
 TARGETS = ("portable", "cortex-m0", "cortex-m4", "cortex-m55")
 
@@ -120,6 +121,42 @@ def test_an_arena_that_is_too_small_is_refused_with_the_least():
 def test_verify_measures_the_sums_of_layers_that_run_row_by_row_too(capsys):
     assert main(["verify", str(DIGITS), "--arena", "least", "--cases", "1"]) == 0
     assert "sums of 7 layers: 0 wrong; measured " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("network", ["two_inputs", "unread_input", "with_a_view", "batch", "enlarged"])
+def test_networks_that_are_no_chain_are_right_in_the_least_arena(network):
+    whole, least = artifact(network, "portable", None), artifact(network, "portable", "least")
+    assert least.plan.arena_bytes <= whole.plan.arena_bytes
+    Interpreter(least.plan).run()
+    assert verify(least, cases=2, sums=False, flags=("-O0",)).is_right
+
+
+def test_batches_run_whole():
+    assert not artifact("batch", "portable", "least").plan.streams
+
+
+@pytest.mark.parametrize("arena", [0, -1, "most", "12", 1.5, True])
+def test_the_python_interface_refuses_an_arena_that_is_no_number_of_bytes(arena):
+    with pytest.raises(ValueError, match="arena must be a number of bytes above 0, 'least' or None"):
+        qcgen.compile(DIGITS, arena=arena)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "most", "1.5", ""])
+def test_the_command_refuses_an_arena_that_is_no_number_of_bytes(text, capsys):
+    assert main(["compile", str(DIGITS), f"--arena={text}"]) == 2
+    assert "neither a number of bytes from 1 to 999999999 nor 'least'" in capsys.readouterr().err
+
+
+def test_a_single_node_runs_whole_in_the_least_arena():
+    node = qcgen.compile(DIGITS, node="conv4_quant", layout="nhwc", arena="least")
+    assert not node.plan.streams
+    assert verify(node, cases=1, sums=False).is_right
+
+
+def test_a_budget_that_cannot_be_met_writes_nothing(tmp_path, capsys):
+    assert main(["compile", str(DIGITS), "--arena", "100", "-o", str(tmp_path)]) == 1
+    assert "it does not fit an arena of 100 bytes" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_arena_that_is_large_enough_changes_nothing():

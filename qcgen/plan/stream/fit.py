@@ -43,7 +43,7 @@ def fit(
     least = chooser.least()
     if least is None:
         raise ModelRejected([why_not_pushed(steps, boundary.ports)])
-    limit = least if arena == "least" else max(arena or IMPOSSIBLE, least)
+    limit = least if arena == "least" else max(IMPOSSIBLE if arena is None else arena, least)
     for _ in range(TRIES):
         chains = chooser.choose(limit)
         if chains is None:

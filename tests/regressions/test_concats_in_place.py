@@ -32,6 +32,9 @@ MODELS = {
     "an output is a view of the last part": model(
         ("view", "z"), *PARTS, ("Concat", "t s", "w"), VIEW, ("Sigmoid", "w", "z")
     ),
+    "an operator reads a view of the last part": model(
+        ("y", "z"), *PARTS, ("Concat", "t s", "w"), VIEW, ("Sigmoid", "view", "y"), ("Sigmoid", "w", "z")
+    ),
     "the whole is an output, too": model(("view", "w"), *PARTS, VIEW, ("Concat", "s t", "w")),
     "an output is a view of what is written over a part": model(
         ("view", "z"), *PARTS, ("Concat", "s t", "w"), ("Sigmoid", "w", "z"), ("Tanh", "s", "over"),

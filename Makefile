@@ -10,12 +10,13 @@ COUNT ?= 2000
 SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz emulated exhaustive eva \
+.PHONY: help demo test test-all lint fuzz emulated exhaustive eva \
     bench bench-networks bench-cortex bench-memory networks generated clean c-compiler
 
 help:
 	@echo "make demo        compile a small network, verify the C on this machine, recognize handwritten digits with it"
-	@echo "make test        set up .venv, then lint, type checks, import contracts and all tests"
+	@echo "make test        set up .venv, then lint, type checks, import contracts and the tests that take little time"
+	@echo "make test-all    the same with all tests: more compilers, levels and cores, sanitizers, every case (minutes)"
 	@echo "make fuzz        COUNT mutated models from SEED: each is rejected, or becomes C that is built and run; ONLY replays one"
 	@echo "make emulated    every case on every emulated core, on a big-endian machine and on an AVR (minutes)"
 	@echo "make exhaustive  the tests that walk through all 2^32 accumulators (minutes)"
@@ -31,12 +32,17 @@ help:
 demo: c-compiler .venv/runtime
 	@$(BIN)/python tests/demo.py
 
-test: c-compiler .venv/dev
+test: c-compiler .venv/dev lint
+	$(PYTEST)
+
+test-all: c-compiler .venv/dev lint
+	$(PYTEST) --all
+
+lint: .venv/dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(PYTEST)
 
 fuzz: c-compiler .venv/dev
 	@PYTHONPATH=tests $(BIN)/python -m fuzz --count $(COUNT) --seed $(SEED) $(if $(ONLY),--only $(ONLY) --minimize) --folder build/fuzz

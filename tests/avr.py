@@ -90,7 +90,7 @@ def images(subjects: Sequence[Subject]) -> list[Image]:
 
 def run(subjects: Sequence[Subject], folder: Path) -> list[Arrays]:
     """The outputs of all calls of all subjects, each of which fits; buffers are guarded."""
-    compile_units(folder, subjects, COMPILER)
+    compile_units(folder, subjects, COMPILER, apart=True)
     found: dict[str, list[Arrays]] = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for image, outputs in pool.map(lambda item: _run(item[1], folder / str(item[0])), enumerate(images(subjects))):

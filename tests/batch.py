@@ -58,23 +58,26 @@ class Machine:
 
 
 HOST = Machine()
-SANITIZED = ("-O1", "-fsanitize=address,undefined")
+SANITIZED = ("-O0", "-fsanitize=address,undefined")
+"""Not optimized: no access is removed before it is checked, and gcc takes a third of the time of -O1."""
+
+AT_ONCE = 64
+"""Units that the compiler gets as one file at most: half the time of files apart, in memory that any machine has."""
 
 
 @dataclass(frozen=True)
 class Image:
-    """A program in ``folder``, made of the driver and the object files of all units."""
+    """A program in ``folder``, made of the driver and all units."""
 
     folder: Path
     units: tuple[Unit, ...]
     machine: Machine = HOST
 
-    def object_of(self, unit: Unit) -> Path:
-        return self.folder / f"{unit.name}.o"
-
     def call(self, calls: Iterable[Call], mode: str = "exact", fill: int = 0) -> list[dict[str, Array]]:
         """The outputs by tensor name of each call, as the C functions give them."""
         calls = list(calls)
+        if not calls:
+            return []
         records = record(self.units, calls, self.machine.order, mode, fill)
         command = [*self.machine.prefix, str(self.folder / "driver")]
         result = subprocess.run(command, input=records, capture_output=True, check=False)
@@ -161,26 +164,42 @@ def family_unit(case: Case, optimize: str, target: str, family: str) -> Unit:
         return unit.__wrapped__(case, "nhwc", optimize, target)
 
 
-def build(folder: Path, units: Iterable[Unit], compiler: str, flags: Sequence[str], machine: Machine = HOST) -> Image:
-    """Compiles every unit with the strict flags besides ``flags`` and links them, as many processes as processors."""
+def build(
+    folder: Path,
+    units: Iterable[Unit],
+    compiler: str,
+    flags: Sequence[str],
+    machine: Machine = HOST,
+    *,
+    apart: bool = False,
+) -> Image:
+    """Compiles units with the strict flags besides ``flags`` and links them, many as one file or each ``apart``."""
     units = tuple(units)
-    compile_units(folder, units, [compiler, *machine.flags, *flags])
-    sources = [*(f"{each.name}.o" for each in units), *(str(STREAMS / name) for name in ("driver.c", "stdio.c"))]
+    if not units:
+        return Image(folder, units, machine)
+    objects = compile_units(folder, units, [compiler, *machine.flags, *flags], apart=apart)
+    sources = [*objects, *(str(STREAMS / name) for name in ("driver.c", "stdio.c"))]
     call([compiler, "-std=c99", *machine.flags, *flags, "-I.", "-o", "driver", *sources, "-lm"], folder)
     return Image(folder, units, machine)
 
 
-def compile_units(folder: Path, units: Sequence[Unit], command: Sequence[str]) -> None:
-    """An object file of each unit in ``folder``, and models.h for the driver."""
+def compile_units(folder: Path, units: Sequence[Unit], command: Sequence[str], *, apart: bool = False) -> list[str]:
+    """The names of object files in ``folder``, made by as many processes as processors; models.h is for the driver."""
     for each in units:
         each.artifact.write(folder)
     (folder / "models.h").write_text(models_header([each.artifact.plan for each in units]))
-    # Neighbours in the table of cases differ in cost less than distant ones: deal them out.
     workers = os.cpu_count() or 1
-    shares = [[f"{each.name}.c" for each in units[start :: 2 * workers]] for start in range(2 * workers)]
+    parts = max(min(2 * workers, -(-len(units) // 8)), -(-len(units) // AT_ONCE))
+    # Neighbours in the table of cases differ in cost less than distant ones: deal them out.
+    shares = [[f"{each.name}.c" for each in units[start::parts]] for start in range(parts)]
+    if not apart:
+        for number, share in enumerate(shares):
+            (folder / f"units{number}.c").write_text("".join(f'#include "{name}"\n' for name in share))
+        shares = [[f"units{number}.c"] for number in range(len(shares))]
     command = [*command, *STRICT_FLAGS, "-c"]
     with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(lambda share: call([*command, *share], folder), filter(None, shares)))
+        list(pool.map(lambda share: call([*command, *share], folder), shares))
+    return [name.removesuffix("c") + "o" for share in shares for name in share]
 
 
 def assert_sanitized(folder: Path, units: Iterable[Unit]) -> None:

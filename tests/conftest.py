@@ -12,6 +12,7 @@ NO_SKIPS = os.environ.get("QCGEN_NO_SKIPS", "") not in ("", "0")
 """Set where every tool is installed: there a test that is skipped has lost something, and fails."""
 
 OPTIONS = {
+    "all": "run what make test leaves to make test-all: other compilers, levels and cores, sanitizers, every case",
     "exhaustive": "run the tests that walk through all 2^32 accumulators",
     "emulated": "run every case on every emulated machine",
     "eva": "let Frama-C's Eva go through the gallery",
@@ -35,6 +36,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker(name):
                 item.add_marker(pytest.mark.skip(reason=f"{RUNS_WITH}{name}"))
+
+
+@pytest.fixture(scope="session")
+def everything(request) -> bool:
+    """Whether make test-all runs, not make test."""
+    return request.config.getoption("--all")
+
+
+@pytest.fixture(scope="session")
+def level(everything) -> str:
+    """The level at which gcc compiles for the host: the one that takes least time where that counts."""
+    return "-O1" if everything else "-O0"
+
+
+@pytest.fixture(scope="module")
+def selected(request):
+    """Takes a file's cases or units and gives those that the selected tests name, or all."""
+    items = [item for item in request.session.items if item.path == request.path and "selected" in item.fixturenames]
+    parameters = [item.callspec.params if hasattr(item, "callspec") else {} for item in items]
+    named = {_name_of(each.get("case", each.get("unit", each.get("name")))) for each in parameters}
+    return lambda cases: [case for case in cases if None in named or _name_of(case) in named]
+
+
+def _name_of(case):
+    return getattr(case, "name", case)
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import test_kernels_arm_mve as mve
 import test_kernels_arm_mve_depthwise as mve_depthwise
-import test_kernels_scalar_planes as planes
+import test_kernels_scalar_depthwise as planes
 import test_kernels_tiles as tiles
 from batch import Unit, family_unit, unit
 from cases import CASES, S8, U8, U8S8, Case, quantized
@@ -81,8 +81,8 @@ def chosen(core: str) -> list[Subject]:
 def of_families(core: str) -> list[Subject]:
     """The cases of families of kernels that one core or some have, whatever they cost beside others."""
     if core == "cortex-m55":
-        units = [mve.mve_unit(case) for case in mve.SERVED]
-        units += [mve_depthwise.mve_unit(case, aim) for case in mve_depthwise.SERVED for aim in mve_depthwise.AIMS]
+        units = mve.served()
+        units += mve_depthwise.served()
     elif core == "cortex-m4":
         units = [tiles.tiles_unit(case) for case in tiles.TILES]
     elif core in planes.CORES:

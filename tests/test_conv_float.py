@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from marks import some_at_first
 
 from qcgen.build import load
 from qcgen.ir.plan import Options
@@ -144,7 +145,7 @@ def always(value):
     return lambda size: np.full(size, value, np.float32)
 
 
-@pytest.fixture(scope="module", params=BUILDS)
+@pytest.fixture(scope="module", params=some_at_first(BUILDS))
 def compiler(request):
     """Builds with one compiler; the flags are the strict ones of qcgen.build and those that this yields."""
     if shutil.which(request.param) is None:
@@ -161,22 +162,23 @@ def compiler(request):
 NAMES = [f"{case}_{layouts}" for case, layouts in product(CASES, LAYOUTS)]
 
 
-def every_case(numbers):
+def every_case(numbers, names):
     pairs = product(CASES.items(), LAYOUTS.items())
     return [
         conv(f"{name}_{key}", case, layouts, numbers, bias=index % 3 > 0)
         for index, ((name, case), (key, layouts)) in enumerate(pairs)
+        if f"{name}_{key}" in names
     ]
 
 
 @pytest.fixture(scope="module")
-def random_cases(compiler):
-    return Built(every_case(normals(1)), normals(2), compiler)
+def random_cases(compiler, selected):
+    return Built(every_case(normals(1), selected(NAMES)), normals(2), compiler)
 
 
 @pytest.fixture(scope="module")
-def integer_cases(compiler):
-    return Built(every_case(integers(3)), integers(4), compiler)
+def integer_cases(compiler, selected):
+    return Built(every_case(integers(3), selected(NAMES)), integers(4), compiler)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -12,6 +12,7 @@ import onnx
 import pytest
 from cases import CASES
 from emulated import require_core, wrong_outputs
+from marks import some_at_first
 from models import graph_model, qlinear_conv, random_weights
 from network_cases import UNITS
 from subjects import convolution, on_core, operator
@@ -45,6 +46,9 @@ RUN = "void m_run(const int8_t *x, int8_t *y, void *arena)"
 UNUSED = "(void)x; (void)y; (void)arena;"
 
 
+each_core = pytest.mark.parametrize("core", some_at_first(EMULATED, "cortex-m4"))
+
+
 # --- outputs
 
 
@@ -53,12 +57,13 @@ def some(core):
     return on_core(HANDFUL, core) + [operator(each, core) for each in UNITS[:: len(UNITS) // 12]]
 
 
-@pytest.mark.parametrize("core", EMULATED)
+@each_core
 def test_outputs_on_the_emulated_core_equal_the_reference(core, tmp_path):
     require_core(core)
     assert not wrong_outputs(core, some(core), tmp_path)
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55", "rv32imc"])
 def test_outputs_of_code_that_clang_compiled_equal_the_reference(core, tmp_path):
     require_core(core, "clang")
@@ -88,7 +93,7 @@ def test_a_wrong_output_on_the_emulated_core_is_found(tmp_path):
     assert "outputs differ" in text
 
 
-@pytest.mark.parametrize("core", EMULATED)
+@each_core
 def test_verify_runs_on_the_emulated_core_of_the_target(core, tmp_path, capsys):
     require_core(core)
     onnx.save(qlinear_conv((1, 4, 6, 5), random_weights((8, 4, 3, 3))), tmp_path / "m.onnx")
@@ -161,7 +166,7 @@ def loop(core, symbol, attributes="naked, noinline"):
     return f'__attribute__(({attributes})) static void {symbol}(void) {{ __asm__ volatile("{LOOPS[core]}"); }}'
 
 
-@pytest.mark.parametrize("core", EMULATED)
+@each_core
 def test_a_loop_of_known_length_is_counted_exactly(core):
     require_core(core)
     symbol = node_of(core)
@@ -173,7 +178,7 @@ def test_a_loop_of_known_length_is_counted_exactly(core):
     assert found.outside.instructions < 60
 
 
-@pytest.mark.parametrize("core", EMULATED)
+@each_core
 def test_what_was_inlined_into_the_public_function_belongs_to_its_node(core):
     require_core(core)
     symbol = node_of(core)
@@ -194,7 +199,7 @@ SUPPORT = {**dict.fromkeys(ARMS, (ARM_SUPPORT, ARM_CALLER)), "rv32imc": (RISCV_S
 """A function of the generated file that several nodes call, two instructions COUNT times and the return; a node."""
 
 
-@pytest.mark.parametrize("core", EMULATED)
+@each_core
 def test_shared_code_counts_for_the_node_that_calls_it(core):
     require_core(core)
     support, caller = SUPPORT[core]
@@ -209,7 +214,7 @@ def test_shared_code_counts_for_the_node_that_calls_it(core):
     assert found.library_bytes > 0
 
 
-@pytest.mark.parametrize("core", EMULATED)
+@each_core
 def test_counts_are_the_same_each_time(core):
     require_core(core)
     artifact = small(core, layout="nhwc")
@@ -323,26 +328,26 @@ def fail(core, body, tmp_path, timeout=None):
     return str(failure.value)
 
 
-@pytest.mark.parametrize("core", EMULATED)
+@each_core
 def test_a_fault_is_reported_with_the_function(core, tmp_path):
     text = fail(core, f"{RUN} {{ {UNUSED} __builtin_trap(); }}", tmp_path)
     assert text.startswith(f"the code faulted on the emulated {core}: exception ")
     assert text.endswith(" in m_run") or core == "cortex-m0"  # there __builtin_trap is abort of the C library
 
 
-@pytest.mark.parametrize("core", ["cortex-m3", "rv32imc"])
+@pytest.mark.parametrize("core", some_at_first(["cortex-m3", "rv32imc"]))
 def test_code_that_hangs_is_stopped(core, tmp_path):
     text = fail(core, f'{RUN} {{ {UNUSED} for (;;) __asm__ volatile(""); }}', tmp_path, timeout=2)
     assert "had not come to its end after 2 s" in text
 
 
-@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m33", "rv32imc"])
+@pytest.mark.parametrize("core", some_at_first(["cortex-m0", "cortex-m33", "rv32imc"]))
 def test_a_write_beside_a_buffer_is_reported(core, tmp_path):
     text = fail(core, f"{RUN} {{ (void)x; (void)arena; y[M_Y_SIZE] = 0; }}", tmp_path)
     assert "a write beside a buffer, in m" in text
 
 
-@pytest.mark.parametrize("core", ["cortex-m33", "cortex-m55", "rv32imc"])
+@pytest.mark.parametrize("core", some_at_first(["cortex-m33", "cortex-m55", "rv32imc"]))
 def test_a_stack_that_overflows_is_reported(core, tmp_path):
     deep = (
         "static __attribute__((noinline)) int deep(volatile int *n) { volatile int m = *n + 1; return deep(&m) + m; }"

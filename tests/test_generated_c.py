@@ -18,26 +18,45 @@ from qcgen.build import STRICT_FLAGS
 from qcgen.ir.types import DType
 
 SETTINGS = [(layout, optimize) for layout in ("nhwc", "nchw") for optimize in ("size", "speed")]
-UNITS = [unit(case, *SETTINGS[index % len(SETTINGS)]) for index, case in enumerate(CASES)]
+CHOSEN = [(case, *SETTINGS[index % len(SETTINGS)]) for index, case in enumerate(CASES)]
 """Every case once, its layout and aim taken in turn; test_kernels has all combinations."""
 
-OTHER_LAYOUT = [unit(case, *SETTINGS[(index + 2) % len(SETTINGS)]) for index, case in enumerate(CASES)]
-"""Every case in the layout that it does not have in UNITS."""
+OTHER_LAYOUT = [(case, *SETTINGS[(index + 2) % len(SETTINGS)]) for index, case in enumerate(CASES)]
+"""Every case in the layout that it does not have in CHOSEN."""
 
-COMPILERS = [("gcc", "-O0"), ("gcc", "-O3"), ("gcc", "-Os"), ("clang", "-O0"), ("clang", "-O2"), ("clang", "-Os")]
+COMPILERS = [
+    ("gcc", "-O0"),
+    *(
+        pytest.param(pair, marks=pytest.mark.all)
+        for pair in (("gcc", "-O3"), ("gcc", "-Os"), ("clang", "-O0"), ("clang", "-O2"), ("clang", "-Os"))
+    ),
+]
 SANITIZERS = ("-O0", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 LIBRARY = {"memcpy", "memset", "memmove"}
 MATHEMATICS = {"tanhf", "expf"}
 
-each_unit = pytest.mark.parametrize("each", UNITS, ids=lambda each: each.name)
+each_unit = pytest.mark.parametrize(
+    "each", CHOSEN, ids=[f"{case.name}_{layout}_{aim}" for case, layout, aim in CHOSEN], indirect=True
+)
+
+
+def units_of(chosen):
+    return [unit(*each) for each in chosen]
+
+
+@pytest.fixture
+def each(request):
+    """One of CHOSEN, compiled."""
+    return unit(*request.param)
 
 
 @pytest.fixture(scope="module", params=COMPILERS, ids=" ".join)
 def image(request, tmp_path_factory):
-    """All units in one program; the strict flags, with -Werror, are among those of the build."""
+    """Every case in one program, each file compiled by itself; the strict flags are among those of the build."""
     compiler, level = request.param
     require(compiler)
-    return build(tmp_path_factory.mktemp(f"{compiler}{level}"), UNITS, compiler, (level,))
+    folder = tmp_path_factory.mktemp(f"{compiler}{level}")
+    return build(folder, units_of(CHOSEN), compiler, (level,), apart=True)
 
 
 def is_float(each):
@@ -63,7 +82,7 @@ def test_every_compiler_and_level_gives_the_reference_whatever_the_arena_holds(i
 
 def test_only_run_is_external_and_every_symbol_is_prefixed(image):
     require("nm")
-    names = [image.object_of(each).name for each in image.units]
+    names = [f"{each.name}.o" for each in image.units]
     listing = subprocess.run(["nm", "-P", "-A", *names], cwd=image.folder, capture_output=True, text=True, check=True)
     symbols = {each.name: [] for each in image.units}
     for line in listing.stdout.splitlines():
@@ -91,21 +110,23 @@ def symbol_problems(each, symbols):
         yield f"{each.name} does not export its function"
 
 
-@pytest.mark.parametrize(("compiler", "units"), [("gcc", UNITS), ("clang", OTHER_LAYOUT)], ids=["gcc", "clang"])
-def test_sanitizers_find_nothing_in_exact_buffers(compiler, units, tmp_path):
+@pytest.mark.all
+@pytest.mark.parametrize(("compiler", "chosen"), [("gcc", CHOSEN), ("clang", OTHER_LAYOUT)], ids=["gcc", "clang"])
+def test_sanitizers_find_nothing_in_exact_buffers(compiler, chosen, tmp_path):
     require(compiler)
-    build(tmp_path, units, compiler, SANITIZERS).assert_equals_reference("exact", 0xFF)
+    build(tmp_path, units_of(chosen), compiler, SANITIZERS).assert_equals_reference("exact", 0xFF)
 
 
+@pytest.mark.all
 @pytest.mark.parametrize(
-    ("target", "some"),
-    [("thumbv6m-none-eabi", UNITS[::2]), ("riscv32-unknown-elf", UNITS[1::2])],
+    ("target", "chosen"),
+    [("thumbv6m-none-eabi", CHOSEN[::2]), ("riscv32-unknown-elf", CHOSEN[1::2])],
     ids=["thumbv6m", "riscv32"],
 )
-def test_small_cores_need_no_division_of_64_bits_and_no_float(target, some, tmp_path):
+def test_small_cores_need_no_division_of_64_bits_and_no_float(target, chosen, tmp_path):
     """Clang has these targets built in: what the code needs of the compiler's library shows in the symbols."""
     require("clang", "nm")
-    units = [each for each in some if not is_float(each)]
+    units = [each for each in units_of(chosen) if not is_float(each)]
     for each in units:
         each.artifact.write(tmp_path)
     # All of <string.h> that the code may use.
@@ -129,15 +150,15 @@ def test_small_cores_need_no_division_of_64_bits_and_no_float(target, some, tmp_
     assert needed <= LIBRARY | aeabi | shifts | products | divisions_of_32_bits
 
 
-@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+@pytest.mark.parametrize("compiler", ["g++", pytest.param("clang++", marks=pytest.mark.all)])
 def test_headers_are_valid_cpp_and_may_be_included_twice(compiler, tmp_path):
     require(compiler)
-    lines = []
-    for each in UNITS:
+    units, lines = units_of(CHOSEN), []
+    for each in units:
         (tmp_path / f"{each.name}.h").write_text(each.artifact.files[f"{each.name}.h"])
         lines += [f'#include "{each.name}.h"'] * 2
-    lines += [f'static_assert({each.name.upper()}_ARENA_BYTES >= 0, "");' for each in UNITS]
-    lines += ["int main() {", *(f"    (void)&{each.name}_run;" for each in UNITS), "}", ""]
+    lines += [f'static_assert({each.name.upper()}_ARENA_BYTES >= 0, "");' for each in units]
+    lines += ["int main() {", *(f"    (void)&{each.name}_run;" for each in units), "}", ""]
     (tmp_path / "all.cpp").write_text("\n".join(lines))
     flags = ["-std=c++11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"]
     result = subprocess.run([compiler, *flags, "all.cpp"], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -146,7 +167,7 @@ def test_headers_are_valid_cpp_and_may_be_included_twice(compiler, tmp_path):
 
 def test_tables_take_the_attribute_that_the_user_gives(tmp_path):
     require("gcc")
-    each = UNITS[0]
+    each = unit(*CHOSEN[0])
     each.artifact.write(tmp_path)
     macro = f'-D{each.name.upper()}_CONST_ATTR=__attribute__((section(".flash_fast")))'
     subprocess.run(["gcc", *STRICT_FLAGS, macro, "-S", f"{each.name}.c"], cwd=tmp_path, check=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from batch import Image, Unit, assert_right, assert_sanitized, build, require, unit
 from cases import CASES, S8, Case, quantized
@@ -30,11 +32,12 @@ def kernel_of(case: Case, optimize: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def image(tmp_path_factory) -> Image:
+def image(tmp_path_factory, level, selected) -> Image:
     """All cases that a DSP kernel serves in one program."""
     require("gcc")
-    units = [dsp_unit(case, aim) for case in DSP_CASES for aim in AIMS if kernel_of(case, aim).startswith("arm_dsp")]
-    return build(tmp_path_factory.mktemp("dsp"), units, "gcc", ("-O1",))
+    units = [dsp_unit(case, aim) for case in selected(DSP_CASES) for aim in AIMS]
+    units = [each for each in units if each.artifact.plan.calls[0].kernel.startswith("arm_dsp")]
+    return build(tmp_path_factory.mktemp("dsp"), units, "gcc", (level,))
 
 
 @pytest.mark.parametrize("case", DSP_CASES, ids=lambda case: case.name)
@@ -48,6 +51,7 @@ def test_buffers_at_odd_addresses_are_enough_and_nothing_beside_them_is_written(
     image.assert_equals_reference("guarded", fill)
 
 
+@pytest.mark.all
 def test_nothing_is_read_beside_the_buffers_and_no_behaviour_is_undefined(tmp_path):
     # Dense and pointwise kernels read their input word by word, the others find their windows in it.
     units = [
@@ -57,6 +61,18 @@ def test_nothing_is_read_beside_the_buffers_and_no_behaviour_is_undefined(tmp_pa
     ]
     units = [each for each in units if each.artifact.plan.calls[0].kernel.startswith("arm_dsp")]
     assert_sanitized(tmp_path, units)
+
+
+NEAR_TIE = re.compile(r"SHIFT = ([^,]+),\s+NEAR = ([^,]+),\s+MASK = ([^,]+) }")
+
+
+def test_the_bits_that_tell_a_tie_from_the_rest_begin_where_the_widest_window_ends():
+    """The mask was proved together with NEAR: in the C it has all bits below SHIFT from 2 * NEAR on."""
+    cases = [case for case in CASES if case.name.startswith("ties")]
+    texts = [each.artifact.files[f"{each.name}.c"] for case in cases for each in [dsp_unit(case, "size")]]
+    found = [tuple(map(int, numbers)) for text in texts for numbers in NEAR_TIE.findall(text)]
+    assert found
+    assert all(mask == (1 << shift) - 2 * near for shift, near, mask in found)
 
 
 KERNELS = ("conv", "depthwise", "depthwise_direct", "depthwise_rows", "dense", "pointwise", "short_window", "winograd")
@@ -113,7 +129,7 @@ def depthwise_contexts() -> list[dict[str, object]]:
 
 @pytest.mark.parametrize("has_windows", [False, True])
 @pytest.mark.parametrize("is_looped", [False, True])
-def test_some_case_sums_rows_of_planes_in_loops_and_some_without(is_looped, has_windows):
+def test_some_case_sums_rows_in_loops_and_some_without(is_looped, has_windows):
     assert any(
         any(group.count > 1 for group in names["walk"].groups) == is_looped and names["dsp"].has_windows == has_windows
         for names in depthwise_contexts()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 from batch import Image, Unit, assert_right, assert_sanitized, build, family_unit, require
 from cases import CASES, Case
@@ -32,14 +34,19 @@ def context_of(case: Case):
     return names_of(call.context)
 
 
-SERVED = tuple(case for case in (*CASES, *EXTREMES, *SHAPES, *OWN) if kernel_of(case) in KERNELS)
+ALL = (*CASES, *EXTREMES, *SHAPES, *OWN)
+
+
+def served(cases: Iterable[Case] = ALL) -> list[Unit]:
+    """The cases that one of these kernels serves."""
+    return [mve_unit(case) for case in cases if kernel_of(case) in KERNELS]
 
 
 @pytest.fixture(scope="module")
-def image(tmp_path_factory) -> Image:
+def image(tmp_path_factory, level, selected) -> Image:
     """All cases that the kernels serve in one program."""
     require("gcc")
-    return build(tmp_path_factory.mktemp("mve"), [mve_unit(case) for case in SERVED], "gcc", ("-O1",))
+    return build(tmp_path_factory.mktemp("mve"), served(selected(ALL)), "gcc", (level,))
 
 
 def test_the_kernels_serve_the_cases_made_for_them():
@@ -47,9 +54,9 @@ def test_the_kernels_serve_the_cases_made_for_them():
     assert {kernel_of(case) for case in DENSES} == {"arm_mve/dense"}
 
 
-@pytest.mark.parametrize("case", SERVED, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
 def test_the_portable_meaning_equals_the_reference(case, outputs):
-    assert_right([mve_unit(case)], outputs)
+    assert_right(served([case]), outputs)
 
 
 def test_speed_and_size_are_the_same_code():
@@ -64,6 +71,7 @@ def test_buffers_at_odd_addresses_are_enough_and_nothing_beside_them_is_written(
     image.assert_equals_reference("guarded", fill)
 
 
+@pytest.mark.all
 def test_nothing_is_read_beside_the_buffers_and_no_behaviour_is_undefined(tmp_path):
     assert_sanitized(tmp_path, [mve_unit(case) for case in OWN])
 
@@ -72,6 +80,7 @@ def test_outputs_on_the_emulated_core_equal_the_reference(tmp_path):
     assert_equals_reference(CORE, [mve_unit(case) for case in OWN[::3]], tmp_path)
 
 
+@pytest.mark.all
 @pytest.mark.parametrize(("compiler", "flags"), [("clang", "-O2"), ("gcc", "-O0"), ("gcc", "-O1"), ("gcc", "-Os")])
 def test_other_compilers_and_flags_give_the_same_outputs(compiler, flags, tmp_path):
     assert_equals_reference(CORE, [mve_unit(case) for case in OWN[1::6]], tmp_path, compiler, (flags,))

@@ -2,24 +2,24 @@
 
 import pytest
 from batch import require
+from marks import some_at_first
 from network_cases import UNITS
 from network_units import Library, Unit, difference, render
 
 from qcgen.ir.program import Conv, OrionConv
 from qcgen.kernels import KERNELS
 
-COMPILERS = {"gcc": ("-O1",), "clang": ("-O1",)}
 DSP_OPERATORS = {
     "arm_dsp/quantized_binary": ("QLinearAdd", "QLinearMul"),
     "arm_dsp/global_average_pool": ("GlobalAveragePool",),
 }
 
 
-@pytest.fixture(scope="module", params=COMPILERS)
-def library(request, tmp_path_factory):
+@pytest.fixture(scope="module", params=some_at_first(["gcc", "clang"]))
+def library(request, tmp_path_factory, level, selected):
     """All units in one library."""
     require(request.param)
-    return Library(tmp_path_factory.mktemp(request.param), UNITS, request.param, COMPILERS[request.param])
+    return Library(tmp_path_factory.mktemp(request.param), selected(UNITS), request.param, (level,))
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)

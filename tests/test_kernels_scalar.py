@@ -8,6 +8,7 @@ from batch import Image, Unit, assert_right, assert_sanitized, build, difference
 from cases import CASES, Case
 from cases_scalar import EXTREMES, SHAPES
 from emulated import require_core, wrong_outputs
+from marks import some_at_first
 from subjects import on_core
 
 from qcgen.kernels.scalar import groups
@@ -38,11 +39,11 @@ def units_of(case: Case) -> list[Unit]:
 
 
 @pytest.fixture(scope="module")
-def image(tmp_path_factory) -> Image:
+def image(tmp_path_factory, level, selected) -> Image:
     """All cases that a scalar kernel serves in one program."""
     require("gcc")
-    units = [each for case in SCALAR_CASES for each in units_of(case)]
-    return build(tmp_path_factory.mktemp("scalar"), units, "gcc", ("-O1",))
+    units = [each for case in selected(SCALAR_CASES) for each in units_of(case)]
+    return build(tmp_path_factory.mktemp("scalar"), units, "gcc", (level,))
 
 
 @pytest.mark.parametrize("case", SCALAR_CASES, ids=lambda case: case.name)
@@ -55,17 +56,19 @@ def test_buffers_at_odd_addresses_are_enough_and_nothing_beside_them_is_written(
     image.assert_equals_reference("guarded", fill)
 
 
+@pytest.mark.all
 def test_nothing_is_read_beside_the_buffers_and_no_behaviour_is_undefined(tmp_path):
     units = [each for case in (*EXTREMES, *SHAPES) for each in units_of(case)]
     assert_sanitized(tmp_path, units[::5])  # every fifth: cores and aims by turns
 
 
-@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("core", some_at_first(CORES))
 def test_extremes_on_the_emulated_core_equal_the_reference(core, tmp_path):
     require_core(core)
     assert not wrong_outputs(core, on_core(EXTREMES, core), tmp_path)
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("core", CORES)
 def test_clang_has_registers_enough_for_the_inline_assembly(core, tmp_path):
     require_core(core, "clang")

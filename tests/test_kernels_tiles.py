@@ -34,9 +34,9 @@ def tiles_unit(case: Case) -> Unit:
 
 
 @pytest.fixture(scope="module")
-def image(tmp_path_factory) -> Image:
+def image(tmp_path_factory, selected) -> Image:
     require("gcc")
-    return build(tmp_path_factory.mktemp("tiles"), [tiles_unit(case) for case in TILES], "gcc", SANITIZED)
+    return build(tmp_path_factory.mktemp("tiles"), [tiles_unit(case) for case in selected(TILES)], "gcc", SANITIZED)
 
 
 @pytest.mark.parametrize("case", TILES, ids=lambda case: case.name)
@@ -49,6 +49,7 @@ def test_what_the_buffers_held_before_makes_no_difference(image, fill):
     image.assert_equals_reference("guarded", fill)
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_tiles_give_the_same_outputs_on_the_emulated_core(compiler, tmp_path):
     assert_equals_reference("cortex-m4", [tiles_unit(case) for case in TILES], tmp_path, compiler, ("-O2",))

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from marks import some_at_first
 from models import graph_model
 from onnx import helper, numpy_helper
 
@@ -277,7 +278,7 @@ def test_kernels_are_passed_over_only_for_convolutions(outcome):
 # --- verify
 
 
-@each_model
+@pytest.mark.parametrize("name", some_at_first(MODELS))
 def test_verify_takes_the_whole_network_and_its_recordings(name, outcome):
     arguments = ["--data", DIGITS / f"{name}.npz", "--cases", 2, "--json"]
     status, out, err = outcome("verify", DIGITS / f"{name}.onnx", *arguments)
@@ -384,6 +385,7 @@ def test_a_network_that_cannot_be_compiled_is_refused_with_all_its_problems(buil
 # --- the programs around it
 
 
+@pytest.mark.all
 @pytest.mark.parametrize(
     ("arguments", "texts"),
     [

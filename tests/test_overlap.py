@@ -57,7 +57,7 @@ def _bytes(each: Unit, direction: str) -> int:
 
 
 @pytest.fixture(scope="module")
-def library(units, tmp_path_factory):
+def library(units, tmp_path_factory, everything):
     """One shared library of all units."""
     require("gcc")
     folder = tmp_path_factory.mktemp("overlap")
@@ -65,7 +65,7 @@ def library(units, tmp_path_factory):
     for each in built:
         each.artifact.write(folder)
     (folder / "all.c").write_text("".join(f'#include "{each.name}.c"\n' for each in built))
-    call(["gcc", *STRICT_FLAGS, "-O2", "-shared", "-fPIC", "-o", "all.so", "all.c"], folder)
+    call(["gcc", *STRICT_FLAGS, "-O2" if everything else "-O0", "-shared", "-fPIC", "-o", "all.so", "all.c"], folder)
     return ctypes.CDLL(str(folder / "all.so"))
 
 

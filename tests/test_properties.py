@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 from batch import build, inputs, require, unit
 from cases import Case
 from hypothesis import HealthCheck, Phase, given, settings
@@ -122,9 +123,23 @@ def integers(draw):
     return Case("example", lambda: conv_integer(x_shape, w, **given, **attributes))
 
 
-@settings(PROFILE, max_examples=200)
-@given(st.one_of(quantized(), quantized(), integers()))
+convolutions = given(st.one_of(quantized(), quantized(), integers()))
+
+
+@settings(PROFILE, max_examples=20)
+@convolutions
 def test_generated_c_equals_the_reference(case):
+    assert_generated_c_equals_the_reference(case)
+
+
+@pytest.mark.all
+@settings(PROFILE, max_examples=200)
+@convolutions
+def test_generated_c_equals_the_reference_for_many_convolutions(case):
+    assert_generated_c_equals_the_reference(case)
+
+
+def assert_generated_c_equals_the_reference(case):
     require("gcc")
     units = [unit(case, "nhwc", "size"), unit(case, "nchw", "speed")]
     with tempfile.TemporaryDirectory() as folder:
@@ -132,7 +147,7 @@ def test_generated_c_equals_the_reference(case):
 
 
 @settings(PROFILE, max_examples=400)
-@given(st.one_of(quantized(), quantized(), integers()))
+@convolutions
 def test_the_reference_equals_the_formula(case):
     op = unit(case, "model", "size").op
     for x in inputs(case)[[0, -1]]:

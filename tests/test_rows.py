@@ -49,7 +49,7 @@ def library(tmp_path_factory):
     for each in artifacts.values():
         each.write(folder)
     (folder / "all.c").write_text("".join(f'#include "{name}.c"\n' for name in artifacts))
-    flags = ["-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all", "-shared", "-fPIC"]
+    flags = ["-O0", "-fsanitize=undefined", "-fno-sanitize-recover=all", "-shared", "-fPIC"]
     call(["gcc", *STRICT_FLAGS, *flags, "-o", "all.so", "all.c"], folder)
     return ctypes.CDLL(str(folder / "all.so"))
 

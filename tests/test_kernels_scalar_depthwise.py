@@ -12,6 +12,7 @@ from cases import CASES, S8, Case, quantized
 from cases_arm_dsp import full
 from cases_scalar_planes import DEPTHWISE_EXTREMES, DEPTHWISE_SHAPES, WINOGRAD
 from emulated import assert_equals_reference
+from marks import some_at_first
 
 from qcgen.kernels.scalar import winograd
 
@@ -43,16 +44,16 @@ def bare(each: Unit) -> str:
 
 
 @pytest.fixture(scope="module")
-def image(tmp_path_factory) -> Image:
+def image(tmp_path_factory, level, selected) -> Image:
     """All cases that one of these kernels serves in one program."""
     require("gcc")
-    units = [each for case in ALL for core in CORES for each in units_of(case, core)]
-    return build(tmp_path_factory.mktemp("planes"), units, "gcc", ("-O1",))
+    units = [each for case in selected(ALL) for core in CORES for each in units_of(case, core)]
+    return build(tmp_path_factory.mktemp("planes"), units, "gcc", (level,))
 
 
-@pytest.mark.parametrize("core", CORES)
-def test_the_portable_meaning_equals_the_reference(core, outputs):
-    assert_right([each for case in ALL for each in units_of(case, core)], outputs)
+@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
+def test_the_portable_meaning_equals_the_reference(case, outputs):
+    assert_right([each for core in CORES for each in units_of(case, core)], outputs)
 
 
 @pytest.mark.parametrize("fill", [0, 255])
@@ -60,10 +61,12 @@ def test_buffers_at_odd_addresses_are_enough_and_nothing_beside_them_is_written(
     image.assert_equals_reference("guarded", fill)
 
 
+@pytest.mark.all
 def test_nothing_is_read_beside_the_buffers_and_no_behaviour_is_undefined(tmp_path):
     assert_sanitized(tmp_path, [each for case in OWN for core in CORES for each in units_of(case, core)])
 
 
+@pytest.mark.all
 def test_clang_takes_the_strict_flags(tmp_path):
     require("clang")
     units = [each for case in OWN[::7] for core in CORES for each in units_of(case, core)]
@@ -95,11 +98,12 @@ def on_the_core(core: str, cases, folder, compiler: str = "gcc") -> None:
     assert_equals_reference(core, [each for case in cases for each in units_of(case, core)], folder, compiler)
 
 
-@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("core", some_at_first(CORES))
 def test_outputs_on_the_emulated_core_equal_the_reference(core, tmp_path):
     on_the_core(core, OWN[::9], tmp_path)
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("core", CORES)
 def test_outputs_of_code_that_clang_compiled_equal_the_reference(core, tmp_path):
     on_the_core(core, OWN[4::18], tmp_path, "clang")

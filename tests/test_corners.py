@@ -5,10 +5,13 @@ import pytest
 from cases import U8, quantized
 from computed import computed, one_node
 from onnx import helper
+from qdq import A, B, Chain
 
+import qcgen
 from qcgen.compiler import compile_graph
 from qcgen.intervals import reach
 from qcgen.ir.plan import Options
+from qcgen.ir.program import Conv
 
 X = np.arange(-6, 6).reshape(1, 2, 6)
 
@@ -64,3 +67,32 @@ def test_the_sum_of_inputs_that_corrects_the_weights_zero_point_counts_among_par
     [call] = compile_graph(case.graph, Options(), "corrected", "corrected.onnx").plan.calls
     assert not reach(call.op).wraps
     assert ("to_int32" in call.support) == wraps
+
+
+@pytest.mark.parametrize("axes", [(-2, -1), (2, -1), (-3, -2), (1, -2)])
+def test_means_of_negative_axes_are_those_of_images_with_channels_first_or_last(axes):
+    x = np.arange(120, dtype=np.float32).reshape(1, 4, 5, 6) ** 2
+    node = helper.make_node("ReduceMean", ["x", "axes"], ["y"], keepdims=0)
+    [y] = computed(one_node(node, {"x": x}, {"axes": np.array(axes, np.int64)}, opset=18), {"x": x})
+    np.testing.assert_allclose(y, x.mean(axis=axes), rtol=1e-6)
+
+
+def test_scales_of_weights_along_an_axis_from_the_end_are_those_of_that_axis():
+    """Two output channels, and two input channels: a wrong axis would fit, too."""
+    scales = np.array([0.01, 0.3], np.float32), np.zeros(2, np.int8)
+    codes = np.arange(-4, 4, dtype=np.int8).reshape(2, 2, 2, 1)
+    models = []
+    for axis in (0, -4):
+        chain = Chain()
+        y = chain.node("Conv", [chain.through("x", A), chain.weights("w", codes, scales, axis)])
+        chain.through(y, B, "y")
+        models.append(chain.model((1, 2, 3, 3)))
+    first, last = (qcgen.compile(model, name="m") for model in models)
+    assert [call.op.op_type for call in last.plan.calls if isinstance(call.op, Conv)]
+    assert body(first) == body(last)
+
+
+def body(artifact):
+    """The C without its head, which has the hash of the model."""
+    text = artifact.files["m.c"]
+    return text[text.index("M_CONST_ATTR") :]

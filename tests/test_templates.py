@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import cache
 from pathlib import Path
 from typing import get_type_hints
 
@@ -78,6 +77,8 @@ TIDY_KERNELS = [
 ]
 """All but those whose functions still have enumerators that nothing uses, in some cases."""
 
+SHARE = 5  # make test takes one of so many cases of convolutions
+
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 
 
@@ -147,16 +148,16 @@ def declared_names(kind: type[Context]) -> list[str]:
     return found
 
 
-@cache
-def uses() -> dict[str, list[Use]]:
-    """All cases of convolutions in both layouts and for both aims, and all units of other operators, by kernel."""
+@pytest.fixture(scope="module")
+def uses(everything) -> dict[str, list[Use]]:
+    """Cases of convolutions in both layouts and for both aims, and all units of other operators, by kernel."""
     found: dict[str, list[Use]] = {kernel.name: [] for kernel in KERNELS}
     settings = [(case, layout, "portable") for case in CASES for layout in ("nhwc", "nchw")]
     settings += [(case, "nhwc", "cortex-m55") for case in (*DEPTHWISE, *CONVOLUTIONS, *DENSES)]
     settings += [(case, "nhwc", "cortex-m4") for case in (*CASES, *SHAPES, *TILES)]
     settings += [(case, "nhwc", core) for core in ("cortex-m0", "cortex-m3") for case in CASES]
     settings += [(case, "nhwc", core) for case in SCALAR_SHAPES for core in ("cortex-m3", "rv32imc")]
-    for case, layout, target in settings:
+    for case, layout, target in settings if everything else settings[::SHARE]:
         for optimize in ("size", "speed"):
             plan = unit(case, layout, optimize, target).artifact.plan
             for call in plan.calls:
@@ -176,16 +177,16 @@ def test_a_context_declares_the_names_that_its_template_uses_and_no_other(kernel
 
 
 @every_kernel
-def test_a_kernel_gives_its_template_the_names_that_its_context_declares(kernel: Kernel):
-    assert uses()[kernel.name]
-    for use in uses()[kernel.name]:
+def test_a_kernel_gives_its_template_the_names_that_its_context_declares(kernel: Kernel, uses):
+    assert uses[kernel.name]
+    for use in uses[kernel.name]:
         assert type(use.context) is kernel.context, use.name
         assert set(use.names) == {*declared_names(kernel.context), *COMMON_NAMES}, use.name
 
 
 @every_kernel
-def test_a_name_that_is_missing_is_an_error(kernel: Kernel):
-    use = uses()[kernel.name][0]
+def test_a_name_that_is_missing_is_an_error(kernel: Kernel, uses):
+    use = uses[kernel.name][0]
     template = environment().get_template(kernel.template)
     assert template.render(use.names)
     with pytest.raises(jinja2.UndefinedError):
@@ -213,9 +214,9 @@ def test_an_enumerator_that_nothing_uses_is_found():
 
 
 @pytest.mark.parametrize("kernel", TIDY_KERNELS, ids=lambda kernel: kernel.name)
-def test_every_enumerator_of_a_function_is_used_in_it(kernel: Kernel):
+def test_every_enumerator_of_a_function_is_used_in_it(kernel: Kernel, uses):
     template = environment().get_template(kernel.template)
-    texts = {template.render(use.names) for use in uses()[kernel.name]}
+    texts = {template.render(use.names) for use in uses[kernel.name]}
     idle = {name for text in texts for body in functions(text) for name in idle_enumerators(body)}
     assert not idle
 

@@ -3,7 +3,7 @@
  *
  * model    network_pushed.onnx, sha256 0b832d14452f664f98f4671effa6ae0e2225409d6d84a857a1210acf217b7071
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime --arena least --io-memory arena
- * --input rows
+ *          --input rows
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * node    operator     kernel                     multiply-adds  constants  scratch
@@ -35,7 +35,7 @@
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0x1cdb8005
+#if NETWORK_PUSHED_HEADER_ID != 0xd92804cd
 #error "network_pushed.h was not generated together with this file"
 #endif
 

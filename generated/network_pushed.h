@@ -4,7 +4,7 @@
  *
  * model    network_pushed.onnx, sha256 0b832d14452f664f98f4671effa6ae0e2225409d6d84a857a1210acf217b7071
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime --arena least --io-memory arena
- * --input rows
+ *          --input rows
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  */
 #ifndef NETWORK_PUSHED_H
@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 /* network_pushed.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_PUSHED_HEADER_ID 0x1cdb8005
+#define NETWORK_PUSHED_HEADER_ID 0xd92804cd
 
 #ifdef __cplusplus
 extern "C" {

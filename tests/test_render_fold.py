@@ -62,3 +62,9 @@ def test_a_comment_behind_code_moves_before_it():
 def test_directives_are_never_broken():
     text = "#define LONG " + "a, " * 60 + "\\\n    " + "b, " * 60
     assert folded(text) == text
+
+
+def test_what_belongs_to_a_label_stays_under_it():
+    text = "/*\n * options  --target portable " + "--word " * 20 + "\n */"
+    _, first, second, _ = folded(text).split("\n")
+    assert first.index("--target") == second.index("--word")

@@ -19,6 +19,7 @@ _LAST_RESORT = re.compile(r"(?<=\w\()|(?= [\w*])")
 _LONE_COMMENT = re.compile(r"( *)/\* (.*) \*/")
 _COMMENT_BEHIND = re.compile(r"(.*[;{,]|#define .*\S) /\* (.*) \*/")
 _INSIDE_COMMENT = re.compile(r"( *\* +)(.*)")
+_LABEL = re.compile(r"\w+  +(?=\S)")
 
 
 def folded(text: str) -> str:
@@ -60,7 +61,9 @@ def _folded_comment_line(line: str) -> list[str]:
     if match is None:
         return [line]
     leader, text = match.groups()
-    return textwrap.wrap(text, WIDTH, initial_indent=leader, subsequent_indent=leader, break_long_words=False)
+    label = _LABEL.match(text)
+    behind = leader + " " * len(label[0]) if label else leader
+    return textwrap.wrap(text, WIDTH, initial_indent=leader, subsequent_indent=behind, break_long_words=False)
 
 
 def _folded_code(line: str) -> list[str]:

@@ -391,14 +391,16 @@ class Model:
             number = self.constants[name]
             return ("", None, number.reshape(())) if number.size == 1 and number.dtype == f32 else None
         node, c = self.made.get(name), self.codes.get(name)
-        if c is not None and c.scale is not None and np.size(c.scale) == 1:
+        if node is None:
+            return None
+        if node.op_type not in (*POINTWISE, *BINARY, "Clip"):
+            if c is None or c.scale is None or np.size(c.scale) > 1:
+                return None
             values = (np.arange(c.bounds[0], c.bounds[1] + 1) - c.zero).astype(f32) * f32(c.scale)
             return node.input[0], c, values.reshape(-1)
-        if node is None or node.op_type not in (*POINTWISE, *BINARY, "Clip"):
-            return None
         parts = [self.function(i) for i in node.input[: 2 if node.op_type in BINARY else 1]]
         sources = {part and part[0] for part in parts} - {""}
-        if None in sources or len(sources) != 1 or (len(parts) == 2 and all(i in self.codes for i in node.input)):
+        if None in sources or len(sources) != 1 or self.is_pair(node):
             return None
         values, a = [part[2] for part in parts], attributes(node)
         if node.op_type == "Clip":
@@ -406,6 +408,11 @@ class Model:
         else:
             values = BINARY[node.op_type](*values) if len(parts) == 2 else POINTWISE[node.op_type](*values, a)
         return (*next(part[:2] for part in parts if part[0]), values.astype(f32))
+
+    def is_pair(self, node):
+        """Whether this is a sum or product of codes and codes, of which there are pairs."""
+        made = [self.made.get(name) for name in node.input]
+        return node.op_type in BINARY and all(n is not None and n.op_type == "DequantizeLinear" for n in made)
 
     def quantized(self, node):
         """QuantizeLinear: of a function of one tensor, of a quantized operator written in floats, or of floats."""

@@ -37,7 +37,7 @@ def _built(batch: Sequence[Accepted], folder: Path) -> Iterator[Find]:
     for each in batch:
         for name, text in each.files.items():
             (folder / name).write_text(text)
-    (folder / "models.h").write_text(models_header([each.plan for each in batch]))  # type: ignore[arg-type]
+    (folder / "models.h").write_text(models_header([each.plan for each in batch]))
     (folder / "all.c").write_text("".join(f'#include "{each.name}.c"\n' for each in batch))
     command = [*COMPILER, *STRICT_FLAGS, "-c", "all.c"]
     result = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=SECONDS)
@@ -65,7 +65,7 @@ def _blamed(batch: Sequence[Accepted], errors: str) -> Iterator[Find]:
 def _run(batch: Sequence[Accepted], folder: Path) -> Iterator[Find]:
     """Runs every model on its inputs: the first that a sanitizer stops, else all whose outputs are wrong."""
     calls = [(each, feeds) for each in batch for feeds in each.feeds]
-    records = record(batch, calls, "=", "exact", 0xA5)  # type: ignore[arg-type]
+    records = record(batch, calls, "=", "exact", 0xA5)
     try:
         result = subprocess.run([folder / "program"], input=records, capture_output=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
@@ -74,7 +74,7 @@ def _run(batch: Sequence[Accepted], folder: Path) -> Iterator[Find]:
     if result.returncode or result.stderr:
         yield _stopped(batch, result.stderr.decode(errors="replace"))
         return
-    found = iter(outputs_of(calls, result.stdout, "="))  # type: ignore[arg-type]
+    found = iter(outputs_of(calls, result.stdout, "="))
     for each in batch:
         outputs = [next(found) for _ in each.feeds]
         story = _difference(each, outputs)
@@ -97,7 +97,7 @@ def _difference(each: Accepted, outputs: Sequence[dict]) -> str:
     from qcgen.verify.boundary import from_boundary
 
     for case, (got, wanted, allowed) in enumerate(zip(outputs, each.expected, each.allowed, strict=True)):
-        got = from_boundary(each.plan, got)  # type: ignore[arg-type]
+        got = from_boundary(each.plan, got)
         for name, values in wanted.items():
             wrong = differences(values, got[name], allowed[name])
             if wrong.any():

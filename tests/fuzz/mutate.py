@@ -58,8 +58,11 @@ def options_of(rng: random.Random) -> dict[str, Any]:
     """Options of qcgen.compile, mostly the plain ones."""
     arena = rng.choice((None, None, None, "least", "least", int(2 ** rng.uniform(4, 14))))
     layouts = ("model", "nhwc", "nchw") if arena is None else ("model", "nhwc", "nhwc", "nchw")
+    arenas = ("caller", "caller", "caller", "arena")
     return {
         "arena": arena,
+        "io_memory": rng.choice(arenas),
+        "input": "rows" if arena is not None and rng.random() < 0.3 else "whole",
         "target": rng.choice(("portable", rng.choice(tuple(TARGETS)))),
         "layout": rng.choice(layouts),
         "optimize": rng.choice(("size", "size", "speed")),

@@ -9,7 +9,7 @@ import resource
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ import qcgen
 from fuzz.mutate import mutant
 from fuzz.seeds import seeds
 from qcgen.artifact import Artifact
-from qcgen.ir.plan import Options, Port
+from qcgen.ir.plan import Plan
 from qcgen.ir.program import Conv, OrionConv, Program, inputs_of
 from qcgen.ir.types import Array
 from qcgen.reference import evaluate_all
@@ -54,23 +54,6 @@ class Rejected:
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What building and calling need to know of a plan."""
-
-    prefix: str
-    ports: tuple[Port, ...]
-    options: Options
-
-    @property
-    def inputs(self) -> tuple[Port, ...]:
-        return tuple(port for port in self.ports if port.direction == "input")
-
-    @property
-    def outputs(self) -> tuple[Port, ...]:
-        return tuple(port for port in self.ports if port.direction == "output")
-
-
-@dataclass(frozen=True)
 class Accepted:
     """A mutant that became C; ``feeds`` and ``expected`` by tensor name, one mapping per call.
 
@@ -78,7 +61,7 @@ class Accepted:
     """
 
     number: int
-    plan: Shown
+    plan: Plan
     files: Mapping[str, str]
     feeds: Sequence[Mapping[str, Array]]
     expected: Sequence[Mapping[str, Array]]
@@ -139,7 +122,7 @@ def _told(number: int, rejection: qcgen.ModelRejected) -> Outcome:
 def accepted(number: int, artifact: Artifact) -> Accepted:
     """What the C must give for a few inputs; none if that would take long."""
     plan, program = artifact.plan, artifact.program
-    shown = Shown(plan.prefix, plan.ports, plan.options)
+    shown = replace(plan, steps=())  # what building and calling need to know of it
     feeds, expected, allowed = [], [], []
     if work_of(program) <= WORK and sum(map(len, artifact.files.values())) <= LONGEST:
         names = [tensor.name for tensor in program.outputs]

@@ -77,7 +77,7 @@ static void run(const struct call *call)
     const struct model *const model = &MODELS[call->model];
     struct buffer buffers[MAX_PORTS], arena;
     uint32_t sums[MAX_PORTS];
-    void *tensors[MAX_PORTS];
+    void *tensors[MAX_PORTS], *memory;
     uint32_t i;
 
     for (i = 0; i < model->ports; i++) {
@@ -91,7 +91,10 @@ static void run(const struct call *call)
         sums[i] = checksum(buffers[i]);
     }
     arena = lend(call, model->arena_bytes, model->arena_align);
-    model->call(tensors, model->arena_bytes > 0 ? arena.data : NULL);
+    memory = model->arena_bytes > 0 ? arena.data : NULL;
+    model->put(tensors, memory);
+    model->call(tensors, memory);
+    model->get(tensors, memory);
     for (i = 0; i < model->ports; i++) {
         if (model->port[i].is_output) {
             give(tensors[i], model->port[i].bytes);

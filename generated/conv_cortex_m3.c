@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m3.h"
 
-#if CONV_CORTEX_M3_HEADER_ID != 0x5b0c9b81
+#if CONV_CORTEX_M3_HEADER_ID != 0x90c9924d
 #error "conv_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -194,8 +194,10 @@ static void conv_cortex_m3_conv1_window(
         memset(gathered, -12, 2 * RUN);
         for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
             const int32_t iy = begin_y + ky * DILATION_HEIGHT;
+
             if (iy >= 0 && iy < IN_HEIGHT && beyond > first) {
                 const int8_t *const row = x + iy * STEP_HEIGHT + (begin_x + first) * STEP_WIDTH;
+
                 memcpy(gathered + first * IN_CHANNELS, row, (size_t)((beyond - first) * IN_CHANNELS));
             }
             *runs++ = gathered;

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* conv_cortex_m3.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_CORTEX_M3_HEADER_ID 0x5b0c9b81
+#define CONV_CORTEX_M3_HEADER_ID 0x90c9924d
 
 #ifdef __cplusplus
 extern "C" {

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0x055f0af8
+#if CONV_CORTEX_M4_HEADER_ID != 0x55e786b4
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -223,10 +223,10 @@ CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_widen_border(
         STEP_WIDTH = 3, IN_WIDTH = 8, KERNEL_WIDTH = 2,
         RUN = 6
     };
-    /* Columns first to beyond - 1 of the window lie on the image. */
+    /* Columns [first, beyond) of the window lie on the image. */
     const int32_t first = begin_x < 0 ? (-begin_x < KERNEL_WIDTH ? -begin_x : KERNEL_WIDTH) : 0;
-    const int32_t left = IN_WIDTH - begin_x;
-    const int32_t beyond = left > KERNEL_WIDTH ? KERNEL_WIDTH : left > first ? left : first;
+    const int32_t remaining = IN_WIDTH - begin_x;
+    const int32_t beyond = remaining > KERNEL_WIDTH ? KERNEL_WIDTH : remaining > first ? remaining : first;
     int8_t gathered[12];
     int8_t *to = gathered;
 
@@ -248,7 +248,7 @@ CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_widen_border(
 static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_window(const int8_t *x, uint32_t pixel, int32_t *pairs)
 {
     enum { /* outputs from INSIDE on and before BEYOND have windows within the image */
-        STEP_HEIGHT = 24, OUT_HEIGHT = 5, STRIDE_HEIGHT = 2, PAD_HEIGHT = 1, INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 4,
+        STEP_HEIGHT = 24, STRIDE_HEIGHT = 2, PAD_HEIGHT = 1, INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 4,
         STEP_WIDTH = 3, OUT_WIDTH = 5, STRIDE_WIDTH = 2, PAD_WIDTH = 1, INSIDE_WIDTH = 1, BEYOND_WIDTH = 4,
         DISTANCE = 24
     };

@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m4.h"
 
-#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x9471c40f
+#if WINOGRAD_CORTEX_M4_HEADER_ID != 0xeb3947d2
 #error "winograd_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -427,8 +427,7 @@ WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_outputs2(
 static void winograd_cortex_m4_conv1_tile(const int8_t *x, int32_t oy, int32_t ox, uint32_t *halves, int32_t *v)
 {
     enum {
-        IN_WIDTH = 10, IN_CHANNELS = 4, PAD_HEIGHT = 0, PAD_WIDTH = 0,
-        ROWS = 6, COLUMNS = 6
+        IN_WIDTH = 10, IN_CHANNELS = 4, PAD_HEIGHT = 0, PAD_WIDTH = 0
     };
     const int32_t iy = oy - PAD_HEIGHT;
     const int32_t ix = ox - PAD_WIDTH;

@@ -8,7 +8,7 @@ from math import ceil
 import pytest
 
 from qcgen.kernels.arm_dsp.kernel_words import KernelWords, kernel_words
-from qcgen.kernels.arm_dsp.plane_rows import Group, Planes, Product, Walk, walk_of
+from qcgen.kernels.arm_dsp.plane_rows import PartedGroups, Planes, Product, Walk, walk_of
 from qcgen.kernels.plane import PlaneAxis
 
 AXES = [
@@ -39,7 +39,7 @@ def summed(kernel: KernelWords, element: int, product: Product) -> Iterator[tupl
             yield element + mine, tap
 
 
-def group_sums(walked: Planes, group: Group, row: int) -> Iterator[dict[str, Counter]]:
+def group_sums(walked: Planes, group: PartedGroups, row: int) -> Iterator[dict[str, Counter]]:
     """What each sum of a part holds, for a group that begins at word ``row``."""
     for part in group.parts:
         sums = {name: Counter() for name, _ in part.sums}

@@ -58,25 +58,6 @@ FILTERS = {
 }
 TEMPLATES = sorted(path.relative_to(templates()).as_posix() for path in templates().rglob("*.jinja"))
 every_template = pytest.mark.parametrize("name", TEMPLATES)
-TIDY_KERNELS = [
-    kernel
-    for kernel in KERNELS
-    if kernel.name
-    not in (
-        "arm_dsp/conv",
-        "arm_dsp/depthwise_direct",
-        "arm_dsp/depthwise_rows",
-        "arm_dsp/short_window",
-        "arm_dsp/winograd",
-        "arm_mve/conv",
-        "arm_mve/dense",
-        "arm_mve/depthwise",
-        "scalar/conv",
-        "scalar/depthwise",
-    )
-]
-"""All but those whose functions still have enumerators that nothing uses, in some cases."""
-
 SHARE = 5  # make test takes one of so many cases of convolutions
 
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
@@ -213,7 +194,7 @@ def test_an_enumerator_that_nothing_uses_is_found():
     assert idle_enumerators(body) == ["C"]
 
 
-@pytest.mark.parametrize("kernel", TIDY_KERNELS, ids=lambda kernel: kernel.name)
+@every_kernel
 def test_every_enumerator_of_a_function_is_used_in_it(kernel: Kernel, uses):
     template = environment().get_template(kernel.template)
     texts = {template.render(use.names) for use in uses[kernel.name]}

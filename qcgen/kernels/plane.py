@@ -35,6 +35,15 @@ class PlaneAxis:
         return max(min(self.input, self.reached - self.pad), 0)
 
 
+@dataclass(frozen=True)
+class OutputGroups:
+    """``outputs`` of a row that are summed together; ``count`` such groups, each ``step`` further on."""
+
+    outputs: int
+    count: int
+    step: int
+
+
 def plane_axes(g: ConvGeometry) -> tuple[PlaneAxis, PlaneAxis]:
     """Height and width of an image of one or two axes."""
     found = [

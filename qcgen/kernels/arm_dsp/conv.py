@@ -17,8 +17,8 @@ from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, 
 from qcgen.kernels.arm_dsp.scaled import pack_finely, start_text, times
 from qcgen.kernels.arm_dsp.segment import Segment
 from qcgen.kernels.arm_dsp.weights import Stream, stream
-from qcgen.kernels.arm_dsp.window import MAX_LONE, Window, lone_elements, window
-from qcgen.kernels.axes import INDENT, Axis, any_at_border, any_inside, axes
+from qcgen.kernels.arm_dsp.window import MAX_LONE, PairedWindow, lone_elements, window
+from qcgen.kernels.axes import any_at_border, axes
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.fast_output import FastOutput, exact_constants
 from qcgen.kernels.images import Images, images
@@ -27,6 +27,7 @@ from qcgen.kernels.packing import Packed, pack
 from qcgen.kernels.reasons import why_groups, why_no_byte_conv, why_no_pointwise
 from qcgen.kernels.text import Described, described, x_kind
 from qcgen.kernels.unroll import unrolled
+from qcgen.kernels.windows import Runs
 
 ALONE_PAIRS = 8  # up to which int16 weights are faster: shared words save a cycle a pair, and cost 8 to part the sums
 LONE_WORDS = 8  # of one window, widened in a round of a loop
@@ -37,19 +38,13 @@ WIDTHS = (4, 2, 1)  # output channels at a time: two windows of four have eight 
 class FoundWindow(Context):
     """Finding the runs of a window."""
 
-    window: Window
+    found: Runs
+    window: PairedWindow
     is_regular: bool  # runs lie at one distance, so that a window is widened where it is found
     distance: int  # from one run to the next, in elements
     is_walked: bool  # windows do not follow each other pixel by pixel
     is_planar: bool  # channels first
     plane: int  # from one channel to the next, in elements
-    axes: tuple[Axis, ...]  # the spatial ones, outermost first
-    row: Axis  # the last
-    row_label: str  # its label if runs are rows, else ""
-    walked: tuple[Axis, ...]  # the axes that a loop over the runs has
-    walked_indent: str  # within it
-    has_border: bool  # some window reaches beyond the image
-    has_inside: bool  # some window does not
 
 
 @dataclass(frozen=True)
@@ -72,7 +67,7 @@ class ConvContext(Context):
     template: ClassVar[str] = "kernels/arm_dsp/conv.c.jinja"
 
     conv: Described
-    found: FoundWindow
+    windows: FoundWindow
     image: PixelsByTwo
     x_kind: str  # how the names of instructions end that read x
     output: Output
@@ -114,7 +109,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     words = stream(op, packed, planned.order, output_tail(packed), WIDTHS, wide=wide, shares=shares, hurries=wide)
     context = ConvContext(
         conv=described(op),
-        found=_found_window(op.geometry, setting, planned, has_border=has_border),
+        windows=_found_window(op.geometry, setting, planned, has_border=has_border),
         image=_pixels_by_two(op, setting),
         x_kind=x_kind(op),
         output=packed.epilogue.output,
@@ -138,30 +133,23 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return Prepared(tuple(constants), context, (scratch,), support, certificate, access=access, headers=headers)
 
 
-def _found_window(g: ConvGeometry, setting: Setting, planned: Window, *, has_border: bool) -> FoundWindow:
+def _found_window(g: ConvGeometry, setting: Setting, planned: PairedWindow, *, has_border: bool) -> FoundWindow:
     is_planar = setting.x_layout is Layout.CHANNELS_FIRST
-    spatial = axes(g, setting.x_layout)
-    walked = spatial[:-1] if planned.is_rows else spatial
-    depth = 1 if is_planar else 0
+    found = Runs(axes(g, setting.x_layout), planned.is_rows, depth=1 if is_planar else 0)
+    walked = found.walked
     # Rows of which each lies as far from the one before it need no list of where they are.
     is_lone = planned.runs == 1 or (planned.is_rows and len(walked) == 1)
     is_regular = is_lone and not is_planar and (planned.is_gathered or not has_border)
     is_walked = prod(g.kernel) > 1 or g.is_padded or set(g.strides) != {1} or is_planar
     is_regular &= is_walked or planned.words.total <= LONE_WORDS  # else both windows share the loop over words
     return FoundWindow(
+        found=found,
         window=replace(planned, words=unrolled(planned.words.total, LONE_WORDS)) if is_regular else planned,
         is_regular=is_regular,
         distance=0 if len(walked) != 1 else walked[0].tap_step,
         is_walked=is_walked,
         is_planar=is_planar,
         plane=prod(g.input),
-        axes=spatial,
-        row=spatial[-1],
-        row_label=spatial[-1].label if planned.is_rows else "",
-        walked=tuple(replace(axis, indent=INDENT * (depth + i)) for i, axis in enumerate(walked)),
-        walked_indent=INDENT * (depth + len(walked)),
-        has_border=has_border,
-        has_inside=any_inside(spatial),
     )
 
 

@@ -50,6 +50,8 @@ class DepthwiseDirectContext(Context):
     height: PlaneAxis
     width: PlaneAxis
     sections: tuple[Section, ...]  # of the rows of the output
+    reads_rows: bool  # some section reads beyond the first row of the image
+    writes_rows: bool  # there is more than one row of outputs
     sums: tuple[str, ...]  # that grow at the same time, in C
     values: tuple[Value, ...]  # what is read of a column
 
@@ -124,6 +126,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         height=height,
         width=width,
         sections=planned,
+        reads_rows=any(s.reads and (s.count > 1 or s.first or any(any(v.rows) for v in s.values)) for s in planned),
+        writes_rows=height.output > 1,
         sums=tuple(f"sum{i}" for i in range(alive(width))),
         values=max((section.values for section in planned), key=len),
     )

@@ -10,7 +10,7 @@ from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, Operator
 from qcgen.kernels.access import channel_by_channel, parts_of_rows, plane
 from qcgen.kernels.arm_dsp.output import KeptOutput, certified, dsp_output, kept_output, output_support
-from qcgen.kernels.arm_dsp.row_groups import Group, group_size, groups
+from qcgen.kernels.arm_dsp.row_groups import LoadedGroups, group_size, groups
 from qcgen.kernels.arm_dsp.scaled import start_table
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.images import Images, images
@@ -41,7 +41,8 @@ class DepthwiseRowsContext(Context):
     is_cut_behind: bool  # some window ends below it
     has_empty: bool  # some window has no row on it
     width: PlaneAxis
-    groups: tuple[Group, ...]  # of the outputs of a row
+    groups: tuple[LoadedGroups, ...]  # of the outputs of a row
+    has_outside: bool  # sums hold products of taps outside the image
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -62,7 +63,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, Conv)
     g, packed = op.geometry, _pack(op, setting)
     height, width = plane_axes(g)
-    dsp = dsp_output(op, packed)
+    dsp, row_groups = dsp_output(op, packed), groups(width, op.x_zero_point != 0)
+    is_cut_before, is_cut_behind = max(first_taps(height)) > 0, min(beyond_taps(height)) < height.kernel
     context = DepthwiseRowsContext(
         conv=described(op),
         images=images(g),
@@ -72,11 +74,12 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         taps=prod(g.kernel),
         zero_point=op.x_zero_point,
         height=height,
-        is_cut_before=max(first_taps(height)) > 0,
-        is_cut_behind=min(beyond_taps(height)) < height.kernel,
+        is_cut_before=is_cut_before,
+        is_cut_behind=is_cut_behind,
         has_empty=any(a >= b for a, b in zip(first_taps(height), beyond_taps(height), strict=True)),
         width=width,
-        groups=groups(width, op.x_zero_point != 0),
+        groups=row_groups,
+        has_outside=is_cut_before or is_cut_behind or any(group.has_outside for group in row_groups),
     )
     meaning = f"weights [{g.out_channels} channels][{prod(g.kernel)} taps]{packed.weights_remark}."
     weights = Constants("weights", packed.weights_type, packed.weights, meaning)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from qcgen.kernels.arm_dsp.kernel_words import KernelWords
-from qcgen.kernels.plane import PlaneAxis
+from qcgen.kernels.plane import OutputGroups, PlaneAxis
 
 MAX_WORDS = 6  # words of weights that registers hold besides four sums, two words of the image and pointers
 SUMS = 4  # outputs that are summed at the same time,
@@ -48,12 +48,9 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Group:
-    """``outputs`` columns in ``parts``, one after the other; ``count`` groups, each ``step`` words on."""
+class PartedGroups(OutputGroups):
+    """Columns in ``parts``, one after the other; ``step`` is in words."""
 
-    outputs: int
-    count: int
-    step: int
     parts: tuple[Part, ...]
 
     @property
@@ -67,7 +64,7 @@ class Group:
 class Walk:
     """A row of outputs, in ``groups``; ``left`` words are left to the next row of windows."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[PartedGroups, ...]
     left: int
 
 
@@ -103,10 +100,10 @@ def _divided(outputs: int, columns: int, most: int, whole: int) -> Iterable[tupl
     return [([columns] * parts, looped)] * (looped > 0) + [(alone, 1)] * (len(alone) > 0)
 
 
-def _group(planes: Planes, sizes: list[int], count: int) -> Group:
+def _group(planes: Planes, sizes: list[int], count: int) -> PartedGroups:
     firsts = [sum(sizes[:i]) for i in range(len(sizes))]
     parts = tuple(_part(planes, range(first, first + n)) for first, n in zip(firsts, sizes, strict=True))
-    return Group(sum(sizes), count, sum(sizes) * planes.width.stride // 2, parts)
+    return PartedGroups(sum(sizes), count, sum(sizes) * planes.width.stride // 2, parts)
 
 
 def _part(planes: Planes, columns: range) -> Part:

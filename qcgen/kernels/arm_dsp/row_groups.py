@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from qcgen.kernels.plane import PlaneAxis
+from qcgen.kernels.plane import OutputGroups, PlaneAxis
 
 OUTPUTS = 4  # of a row that are summed at the same time
 MAX_OUTPUTS = 6  # or so many if they are the whole row
@@ -26,15 +26,12 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Group:
-    """``outputs`` of a row that are summed together, ``count`` times, each ``step`` columns of the image further on.
+class LoadedGroups(OutputGroups):
+    """Outputs by what is done for each row of the kernel; ``step`` is in columns of the image.
 
     ``first`` is the first column that is read; ``statements`` are what is done for each row of the kernel.
     """
 
-    outputs: int
-    count: int
-    step: int
     first: int
     statements: tuple[Statement, ...]
 
@@ -43,8 +40,13 @@ class Group:
         """Whether anything is read of the image."""
         return any(statement.column is not None for statement in self.statements)
 
+    @property
+    def has_outside(self) -> bool:
+        """Whether sums hold products of columns outside the image."""
+        return any(statement.sum is not None and statement.column is None for statement in self.statements)
 
-def groups(width: PlaneAxis, has_zero_point: bool) -> tuple[Group, ...]:
+
+def groups(width: PlaneAxis, has_zero_point: bool) -> tuple[LoadedGroups, ...]:
     """All outputs of a row; ``has_zero_point``: what lies outside contributes to sums."""
     most = group_size(width)
     ranges = [range(o, min(o + most, width.output)) for o in range(0, width.output, most)]
@@ -58,7 +60,7 @@ def group_size(width: PlaneAxis) -> int:
     return width.output if width.output <= MAX_OUTPUTS else OUTPUTS
 
 
-def _group(width: PlaneAxis, outputs: range, has_zero_point: bool) -> Group:
+def _group(width: PlaneAxis, outputs: range, has_zero_point: bool) -> LoadedGroups:
     """The products in the order of columns, if all weights stay in registers, else in the order of weights."""
 
     def column(output: int, tap: int) -> int:
@@ -70,7 +72,7 @@ def _group(width: PlaneAxis, outputs: range, has_zero_point: bool) -> Group:
     inside = [(i, k, c if 0 <= c < width.input else None) for i, k, c in products]
     first = min((c for _, _, c in inside if c is not None), default=0)
     relative = [(i, k, None if c is None else c - first) for i, k, c in inside if has_zero_point or c is not None]
-    return Group(len(outputs), 1, len(outputs) * width.stride, first, tuple(_statements(relative)))
+    return LoadedGroups(len(outputs), 1, len(outputs) * width.stride, first, tuple(_statements(relative)))
 
 
 def _statements(products: list[tuple[int, int, int | None]]) -> Iterator[Statement]:

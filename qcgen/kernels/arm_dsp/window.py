@@ -37,7 +37,7 @@ class LonePair:
 
 
 @dataclass(frozen=True)
-class Window:
+class PairedWindow:
     """A window as ``runs`` of ``run`` elements that lie side by side in the image, each widened word by word.
 
     ``words`` are the whole words of a run, ``lone`` what they leave over, ``order`` (slots,) which weight of a channel,
@@ -70,7 +70,7 @@ class Window:
         return 2 * len(self.lone)
 
 
-def window(g: ConvGeometry, layout: Layout, *, has_border: bool) -> Window:
+def window(g: ConvGeometry, layout: Layout, *, has_border: bool) -> PairedWindow:
     """The window of an image in rows of taps where that serves, else tap by tap.
 
     With channels first a window has rows in the plane of every channel, and a tap is one element.
@@ -87,7 +87,7 @@ def window(g: ConvGeometry, layout: Layout, *, has_border: bool) -> Window:
     return replace(found, order=_weights_of(found.order, g, layout), is_rows=is_rows, is_gathered=is_gathered)
 
 
-def whole_image(g: ConvGeometry, layout: Layout) -> Window:
+def whole_image(g: ConvGeometry, layout: Layout) -> PairedWindow:
     """A window that lies in the image without a gap."""
     found = _window(1, g.taps)
     return replace(found, order=_weights_of(found.order, g, layout))
@@ -106,7 +106,7 @@ def _weights_of(order: Int64s, g: ConvGeometry, layout: Layout) -> Int64s:
     return np.where(order == ZERO, ZERO, order % g.in_channels * prod(g.kernel) + order // g.in_channels)
 
 
-def _window(runs: int, run: int) -> Window:
+def _window(runs: int, run: int) -> PairedWindow:
     whole = run // 4 * 4
     words = np.arange(whole).reshape(-1, 2, 2).transpose(0, 2, 1).reshape(-1)  # 0, 2 and 1, 3 of each word
     order = (np.arange(runs)[:, None] * run + words[None, :]).reshape(-1)
@@ -118,4 +118,4 @@ def _window(runs: int, run: int) -> Window:
     if has_zero_pair:
         order = np.concatenate([order, np.full(2, ZERO)])
     words_of_run = unrolled(whole // 4, 4)
-    return Window(runs, run, words_of_run, lone, order.astype(np.int64), False, False, has_zero_pair)
+    return PairedWindow(runs, run, words_of_run, lone, order.astype(np.int64), False, False, has_zero_pair)

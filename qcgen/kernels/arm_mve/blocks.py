@@ -53,18 +53,18 @@ class Blocks:
 
     A block's constants are its weights, ``steps`` times 16 bytes of each of its channels, four in a word; then, at so
     many words behind the weights, where sums start (0), the multipliers, offsets (``offset_at``) and the first channel
-    (``channel_at``), as far as the output step needs them: ``tail`` words. Of the steps the first starts the sums; the
-    others are written as ``loop``.
+    (``channel_at``), as far as the output step needs them: ``tail`` words; ``places`` are the enumerators of those that
+    the C uses. Of the steps the first starts the sums; the others are written as ``loop``.
     """
 
     channels: int
     steps: int
     loop: Unrolled
-    multiplier_at: int
     offset_at: int
     guarded_at: int
     channel_at: int
     tail: int
+    places: tuple[str, ...]
 
     @property
     def whole(self) -> int:
@@ -95,7 +95,15 @@ def blocks(op: Conv, packed: Packed) -> Blocks:
     guarded_at = offset_at + (LANES if mve.is_fast and mve.offset is None else 0)
     channel_at = guarded_at + (LANES if mve.limit else 0)
     tail = channel_at + (1 if mve.is_exact_used and packed.epilogue.output.is_per_channel else 0)
-    return Blocks(g.out_channels, steps, _loop(steps - 1), LANES, offset_at, guarded_at, channel_at, tail)
+    places = (
+        (mve.is_fast, f"MULTIPLIERS = {LANES}"),
+        (mve.is_fast and mve.offset is None, f"OFFSETS = {offset_at}"),
+        (mve.limit > 0, f"GUARDED = {guarded_at}"),
+        (tail > channel_at, f"CHANNEL = {channel_at}"),
+        (g.out_channels >= LANES, f"END = {tail}"),
+    )
+    used = tuple(text for is_used, text in places if is_used)
+    return Blocks(g.out_channels, steps, _loop(steps - 1), offset_at, guarded_at, channel_at, tail, used)
 
 
 def _loop(steps: int) -> Unrolled:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
@@ -12,8 +12,7 @@ from qcgen.kernels.access import blocks as blocks_of
 from qcgen.kernels.access import in_blocks_of_channels, in_pixels, parts_of_rows, plane
 from qcgen.kernels.arm_mve.blocks import ONE, TWO, Blocks, Windows, blocks, blocks_support, has_last, stream
 from qcgen.kernels.arm_mve.output import LANES, MveOutput, certified, mve_output, output_support
-from qcgen.kernels.arm_mve.window import Window, window, window_axes
-from qcgen.kernels.axes import INDENT, Axis
+from qcgen.kernels.arm_mve.window import CopiedWindow, window
 from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
@@ -26,16 +25,11 @@ from qcgen.kernels.text import x_kind
 class FoundWindow(Context):
     """Finding a window, a run of elements after the other."""
 
-    planned: Window
+    planned: CopiedWindow
     takes_copies: bool  # copies of windows are in the arena
     spilled: str  # what is said of bytes of a copy behind its elements, "" if there are none
-    is_flat: bool  # a window is a pixel
     is_called: bool  # a function finds it
-    axes: tuple[Axis, ...]  # the spatial ones, outermost first
-    runs: tuple[Axis, ...]  # those that a loop over the runs has
-    walks: bool  # there is such a loop
-    runs_indent: str  # within it
-    row: Axis  # the last axis
+    walks: bool  # there is a loop over the runs
 
 
 @dataclass(frozen=True)
@@ -106,26 +100,17 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return Prepared(constants, context, scratch, support, certified(op, packed), access=access, headers=headers)
 
 
-def _found_window(op: Conv, planned: Window) -> FoundWindow:
-    g = op.geometry
-    walked = tuple(replace(axis, indent=INDENT * i) for i, axis in enumerate(window_axes(g)))
-    is_flat = not g.is_padded and set(g.kernel) == {1} and set(g.strides) == {1}
-    runs = () if is_flat else walked[:-1] if planned.is_rows else walked
+def _found_window(op: Conv, planned: CopiedWindow) -> FoundWindow:
     return FoundWindow(
         planned=planned,
         takes_copies=planned.copies and not planned.on_stack,
-        spilled=_spilled(planned) if planned.bytes > g.taps + planned.step else "",
-        is_flat=is_flat,
-        is_called=planned.copies or not is_flat,
-        axes=walked,
-        runs=runs,
-        walks=planned.has_border or (not planned.is_in_place and bool(runs)),
-        runs_indent=INDENT * len(runs),
-        row=walked[-1],
+        spilled=_spilled(planned) if planned.bytes > op.geometry.taps + planned.step else "",
+        is_called=planned.copies or not planned.is_flat,
+        walks=planned.has_border or (not planned.is_in_place and bool(planned.walked)),
     )
 
 
-def _spilled(planned: Window) -> str:
+def _spilled(planned: CopiedWindow) -> str:
     """What is to be said of the bytes of a copy that fill up its last vector."""
     state = "stay 0" if planned.on_stack else "are never written"
     return f"Bytes of a copy behind its elements {state}; they meet weights of 0."
@@ -145,7 +130,7 @@ def _pixels_by_two(op: Conv) -> PixelsByTwo:
     )
 
 
-def _copy_support(op: Conv, planned: Window) -> tuple[str, ...]:
+def _copy_support(op: Conv, planned: CopiedWindow) -> tuple[str, ...]:
     """The C functions that copy runs."""
     names = [f"mve_copy_{x_kind(op)}"] if planned.has_border or planned.copies_inside else []
     return (*names, *(["mve_fill"] if planned.has_border else []))

@@ -9,30 +9,34 @@ from qcgen.ir.program import Conv, ConvGeometry
 from qcgen.ir.types import DType, Layout
 from qcgen.kernels.arm_mve.blocks import BYTES
 from qcgen.kernels.axes import Axis, any_at_border, any_inside, axes
+from qcgen.kernels.windows import Runs
 
 
 @dataclass(frozen=True)
-class Window:
+class CopiedWindow(Runs):
     """How a window is found.
 
-    ``is_rows``: the taps of a row of the kernel lie side by side in the image; then ``run`` elements are copied at a
-    time, otherwise those of one tap. ``is_in_place``: windows inside the image are a single run, which is read where it
-    lies; but those that begin beyond ``last_in_place`` are copied, because whole vectors would leave the image (None if
-    none does). ``copies`` says whether any window is copied; then ``bytes`` hold one.
+    Where it is copied, ``run`` elements are at a time. ``is_flat``: it is a pixel. ``is_in_place``: windows inside the
+    image are a single run, which is read where it lies; but those that begin beyond ``last_in_place`` are copied,
+    because whole vectors would leave the image (None if none does). ``copies`` says whether any window is copied; then
+    ``bytes`` hold one.
 
     ``step``: windows of an image of one row overlap, so two are found as one, and the second begins so many elements
     behind the first; 0 where each is found by itself.
     """
 
-    is_rows: bool
     run: int
-    has_border: bool
-    has_inside: bool
+    is_flat: bool
     is_in_place: bool
     last_in_place: int | None
     copies: bool
     bytes: int
     step: int
+
+    @property
+    def walked(self) -> tuple[Axis, ...]:
+        """The axes that a loop over the runs has: none if it is a pixel."""
+        return () if self.is_flat else super().walked
 
     @property
     def all_bytes(self) -> int:
@@ -50,30 +54,31 @@ class Window:
         return self.has_inside and (not self.is_in_place or self.last_in_place is not None)
 
 
-def window(op: Conv) -> Window:
+def window(op: Conv) -> CopiedWindow:
     """The windows of a channels-last image."""
     g = op.geometry
     spatial = window_axes(g)
     step = spatial[-1].stride_step if _is_line(g) else 0
-    has_border, has_inside = any_at_border(spatial), any_inside(spatial)
     is_rows = g.kernel[-1] == 1 or g.dilations[-1] == 1
     spill = -g.taps % BYTES
     last = g.in_channels * prod(g.input) - g.taps - step - spill
     is_one_run = is_rows and prod(g.kernel[:-1]) == 1
-    is_in_place = is_one_run and has_inside and op.x.dtype is DType.INT8 and last >= 0
+    is_flat = not g.is_padded and set(g.kernel) == {1} and set(g.strides) == {1}
+    is_in_place = is_one_run and any_inside(spatial) and op.x.dtype is DType.INT8 and last >= 0
     last_in_place = last if is_in_place and spill else None
-    copies = has_border or not is_in_place or last_in_place is not None
+    copies = any_at_border(spatial) or not is_in_place or last_in_place is not None
     run = g.in_channels * g.kernel[-1] if is_rows else g.in_channels
-    return Window(
-        is_rows,
-        run + step,
-        has_border,
-        has_inside,
-        is_in_place,
-        last_in_place,
-        copies,
-        g.taps + step + spill,
-        step,
+    return CopiedWindow(
+        axes=spatial,
+        is_rows=is_rows,
+        depth=0,
+        run=run + step,
+        is_flat=is_flat,
+        is_in_place=is_in_place,
+        last_in_place=last_in_place,
+        copies=copies,
+        bytes=g.taps + step + spill,
+        step=step,
     )
 
 

@@ -20,7 +20,7 @@ from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, signe
 from qcgen.kernels.reasons import why_not_plain
 from qcgen.kernels.scalar.output import certified, output_support, scalar_output
 from qcgen.kernels.scalar.sums import Segment, core_of, large_groups, segments, sums_support, table
-from qcgen.kernels.scalar.window import MAX_RUNS, Window, window
+from qcgen.kernels.scalar.window import MAX_RUNS, WidenedWindow, window
 from qcgen.kernels.text import window_shape
 
 BLOCK = 4  # pixels at a time: two words of two
@@ -42,7 +42,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class ChannelBlocks:
+class KeptBlocks:
     """Blocks of channels, and how many channels' sums are kept at a time; ``is_ragged``: fewer the last time.
 
     ``is_single``: those of all channels.
@@ -80,8 +80,8 @@ class ConvContext(Context):
     conv: IntegerConv
     image: PixelsByFour
     dsp: FastOutput
-    window: Window
-    segments: tuple[ChannelBlocks, ...]
+    window: WidenedWindow
+    segments: tuple[KeptBlocks, ...]
     padding_byte: int  # a code outside the image
     shift: int  # what codes are less when they are widened
 
@@ -121,7 +121,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         image=_pixels_by_four(g),
         dsp=scalar_output(op, packed),
         window=planned,
-        segments=tuple(channel_blocks(s, g.taps) for s in blocks),
+        segments=tuple(kept_blocks(s, g.taps) for s in blocks),
         padding_byte=packed.padding - packed.x_shift,
         shift=-packed.x_shift,
     )
@@ -161,7 +161,7 @@ def _pairs_of_few(pixels: int) -> tuple[Pair, Pair]:
 
 
 def _constants(
-    op: Conv, packed: Packed, weights: Int64s, blocks: tuple[Segment, ...], planned: Window
+    op: Conv, packed: Packed, weights: Int64s, blocks: tuple[Segment, ...], planned: WidenedWindow
 ) -> tuple[Constants, ...]:
     """The weights, where sums start, a tap outside, which channels have larger groups; the output step's tables."""
     g = op.geometry
@@ -177,12 +177,12 @@ def _constants(
     return (*constants, *output_constants(packed))
 
 
-def channel_blocks(s: Segment, taps: int) -> ChannelBlocks:
+def kept_blocks(s: Segment, taps: int) -> KeptBlocks:
     """Chunks that divide the channels evenly, if there are any that are large enough."""
     blocks = (s.beyond - s.first) // s.width
     most = min(MAX_CHUNK // s.width, blocks)
     chunk = max((n for n in range(most // 2, most + 1) if n and blocks % n == 0), default=most)
-    return ChannelBlocks(s, s.first * taps, chunk * s.width, blocks % chunk != 0, chunk == blocks)
+    return KeptBlocks(s, s.first * taps, chunk * s.width, blocks % chunk != 0, chunk == blocks)
 
 
 def last_block(g: ConvGeometry) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, unsigned_shift
 from qcgen.kernels.reasons import why_no_depthwise, why_taps, why_wraps
 from qcgen.kernels.scalar.output import certified, output_support, scalar_output
-from qcgen.kernels.scalar.planes import Group, Plane, Rows, SteppedAxis, Weight, core, rows_of
+from qcgen.kernels.scalar.planes import Plane, RowGroups, Rows, SteppedAxis, Weight, core, rows_of
 from qcgen.kernels.unroll import Unrolled, unrolled
 
 MAX_TAPS = 64  # written out one by one
@@ -33,9 +33,10 @@ class PlaneRows(Context):
     is_fenced: bool  # loads are kept behind the products of the row before
     height: SteppedAxis  # the first axis of the plane
     width: SteppedAxis  # the axis of its rows
-    groups: tuple[Group, ...]  # of the outputs of a row
+    groups: tuple[RowGroups, ...]  # of the outputs of a row
     plane: Plane
     is_row: bool  # a row is one group
+    walks_rows: bool  # sums are taken from more than one row
     rows_left: int  # bytes from behind a row's last group to the next row of windows
     copies: Unrolled  # the loop that copies a row
     is_padded: bool  # the plane has padding
@@ -121,6 +122,7 @@ def _plane_rows(op: Conv, planned: Rows) -> PlaneRows:
         groups=planned.groups,
         plane=planned.plane,
         is_row=planned.count == 1,
+        walks_rows=planned.count == 1 or any(group.has_rows for group in planned.groups),
         rows_left=planned.rows_left,
         copies=unrolled(width.copied, MAX_COPIES if width.copied <= MAX_COPIES else LOOP_COPIES),
         is_padded=planned.has_padding,
@@ -141,7 +143,7 @@ def _constants(op: Conv, packed: Packed, planned: Rows) -> tuple[Constants, ...]
     )
 
 
-def _used(groups: tuple[Group, ...], padding: int) -> tuple[tuple[int, Weight], ...]:
+def _used(groups: tuple[RowGroups, ...], padding: int) -> tuple[tuple[int, Weight], ...]:
     """The weights that the C reads, each with its number."""
     taps = groups[0].taps
     return tuple((i, tap.weight) for i, tap in enumerate(taps) if tap.places or padding)

@@ -8,7 +8,7 @@ from math import prod
 
 from qcgen.ir.program import ConvGeometry
 from qcgen.kernels.kernel import Setting
-from qcgen.kernels.plane import PlaneAxis
+from qcgen.kernels.plane import OutputGroups, PlaneAxis
 from qcgen.kernels.scalar.sums import FEW, SOME
 
 PLANE_BYTES = 2048  # scratch that a band of rows may take, if more than one row fits
@@ -77,15 +77,12 @@ class Tap:
 
 
 @dataclass(frozen=True)
-class Group:
-    """``outputs`` neighbours of a row, summed at the same time; ``count`` such groups, each ``step`` bytes on.
+class RowGroups(OutputGroups):
+    """Neighbours of a row by the taps that are written out for them; ``step`` is in bytes.
 
     ``skipped`` are the weights of each output's taps that lie on padding in every row: these are left out.
     """
 
-    outputs: int
-    count: int
-    step: int
     taps: tuple[Tap, ...]
     skipped: tuple[tuple[Weight, ...], ...]
 
@@ -93,6 +90,11 @@ class Group:
     def moved(self) -> int:
         """The rows that the pointer to the plane has moved on behind the last tap."""
         return sum(tap.moves for tap in self.taps)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether some tap is not in the first row of the plane."""
+        return self.moved > 0 or any(place.row for tap in self.taps for _, place in tap.places)
 
     @property
     def range(self) -> range:
@@ -178,7 +180,7 @@ class Rows:
     how: Core
     height: SteppedAxis
     width: SteppedAxis
-    groups: tuple[Group, ...]
+    groups: tuple[RowGroups, ...]
     plane: Plane
 
     @property
@@ -222,7 +224,7 @@ def plane_of(height: SteppedAxis, width: SteppedAxis, lanes: int, groups: int) -
     return Plane(lanes, row, pad, band, row * ((band - 1) * height.stride + height.span))
 
 
-def row_groups(height: SteppedAxis, width: SteppedAxis, how: Core, lanes: int) -> tuple[Group, ...]:
+def row_groups(height: SteppedAxis, width: SteppedAxis, how: Core, lanes: int) -> tuple[RowGroups, ...]:
     """The outputs of a row in groups of one size or two; a row that is one group leaves out what lies on padding."""
     sizes = _sizes(width, how)
     if len(sizes) == 1:
@@ -230,7 +232,7 @@ def row_groups(height: SteppedAxis, width: SteppedAxis, how: Core, lanes: int) -
     return tuple(_group(height, width, lanes, size, sizes.count(size), is_row=False) for size in dict.fromkeys(sizes))
 
 
-def _group(height: SteppedAxis, width: SteppedAxis, lanes: int, outputs: int, count: int, *, is_row: bool) -> Group:
+def _group(height: SteppedAxis, width: SteppedAxis, lanes: int, outputs: int, count: int, *, is_row: bool) -> RowGroups:
     taps: list[Tap] = []
     skipped: list[list[Weight]] = [[] for _ in range(outputs)]
     for r, k in product(range(height.kernel), range(width.kernel)):
@@ -243,10 +245,10 @@ def _group(height: SteppedAxis, width: SteppedAxis, lanes: int, outputs: int, co
             else:
                 places.append((i, Place(r * height.dilation, lanes * column)))
         taps.append(Tap(weight, tuple(places), is_last=k == width.kernel - 1 and r < height.kernel - 1))
-    return Group(outputs, count, lanes * outputs * width.stride, tuple(taps), tuple(map(tuple, skipped)))
+    return RowGroups(outputs, count, lanes * outputs * width.stride, tuple(taps), tuple(map(tuple, skipped)))
 
 
-def moving(group: Group, row: int, near: int) -> Group:
+def moving(group: RowGroups, row: int, near: int) -> RowGroups:
     """The group with a pointer that moves on to a row of the kernel some of whose elements are not ``near`` it."""
     taps, base = list(group.taps), 0
     for r in sorted({tap.weight.row for tap in taps})[1:]:

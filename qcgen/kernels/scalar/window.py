@@ -7,8 +7,9 @@ from math import prod
 
 from qcgen.ir.program import ConvGeometry
 from qcgen.ir.types import Layout
-from qcgen.kernels.axes import INDENT, Axis, any_at_border, any_inside, axes
+from qcgen.kernels.axes import INDENT, Axis, any_at_border, axes
 from qcgen.kernels.unroll import Unrolled, unrolled
+from qcgen.kernels.windows import Runs
 
 MAX_GATHERED = 256  # elements of a window at the border that are collected beforehand
 FEW_CHANNELS = 16  # up to which a tap is too short to be widened by itself
@@ -16,35 +17,18 @@ MAX_RUNS = 32  # of a window: the C function keeps pointers to those of two wind
 
 
 @dataclass(frozen=True)
-class Window:
-    """A window as ``runs`` of ``run`` elements that lie side by side in the image.
+class WidenedWindow(Runs):
+    """A window as ``runs`` of ``run`` elements, each widened by ``steps``.
 
     ``is_gathered``: at the border, rows of taps that leave the image are collected beforehand; otherwise runs there
-    are single taps, which leave the image as a whole. ``is_rows``: a run is a
-    row of taps. ``walked`` are the axes that a loop over the runs has; ``inner`` is the indent within. ``steps`` widen
-    a run.
+    are single taps, which leave the image as a whole. ``is_walked``: windows do not follow each other pixel by pixel.
     """
 
     runs: int
     run: int
-    axes: tuple[Axis, ...]
-    walked: tuple[Axis, ...]
     is_walked: bool
-    is_rows: bool
     is_gathered: bool
-    has_border: bool
-    has_inside: bool
     steps: Unrolled
-
-    @property
-    def inner(self) -> str:
-        """The indent within the loops over the runs."""
-        return INDENT * len(self.walked)
-
-    @property
-    def row(self) -> Axis:
-        """The innermost axis."""
-        return self.axes[-1]
 
     @property
     def wrapping(self) -> tuple[Axis, ...]:
@@ -57,7 +41,7 @@ class Window:
         return INDENT * (len(self.axes) - 1)
 
 
-def window(g: ConvGeometry, unroll: int) -> Window:
+def window(g: ConvGeometry, unroll: int) -> WidenedWindow:
     """The window of a channels-last image without groups, in rows of taps where that serves, else tap by tap.
 
     ``unroll`` elements are widened in a round of the loop.
@@ -69,16 +53,13 @@ def window(g: ConvGeometry, unroll: int) -> Window:
     is_gathered = is_row and has_border and (is_short or prod(g.kernel) > MAX_RUNS)
     is_rows = is_row and (is_gathered or not has_border)
     run = g.in_channels * (g.kernel[-1] if is_rows else 1)
-    around = spatial[:-1] if is_rows else spatial
-    return Window(
+    return WidenedWindow(
+        axes=spatial,
+        is_rows=is_rows,
+        depth=0,
         runs=g.taps // run,
         run=run,
-        axes=spatial,
-        walked=tuple(replace(axis, indent=INDENT * i) for i, axis in enumerate(around)),
         is_walked=prod(g.kernel) > 1 or g.is_padded or set(g.strides) != {1},
-        is_rows=is_rows,
         is_gathered=is_gathered,
-        has_border=has_border,
-        has_inside=any_inside(spatial),
         steps=Unrolled(run, 1, run, 0) if unroll == 1 else unrolled(run, unroll),
     )

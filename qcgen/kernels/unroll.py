@@ -37,6 +37,30 @@ def unrolled(total: int, most: int, whole: int = 0) -> Unrolled:
     return Unrolled(total, unroll, total // unroll, total % unroll)
 
 
+@dataclass(frozen=True)
+class ChannelBlocks:
+    """Blocks of ``width`` output channels, from ``first`` on and before ``beyond``, summed at the same time."""
+
+    width: int
+    first: int
+    beyond: int
+
+    @property
+    def channels(self) -> range:
+        """The channels of a block, counted from its first."""
+        return range(self.width)
+
+    @property
+    def size(self) -> int:
+        """How many channels there are in all blocks."""
+        return self.beyond - self.first
+
+    @property
+    def last(self) -> int:
+        """The last channel of all."""
+        return self.beyond - 1
+
+
 def divided(total: int, widths: Sequence[int]) -> Iterator[tuple[int, int, int]]:
     """``total`` in blocks of these widths, the largest first: each width with where its blocks begin and end.
 

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from qcgen.ir.program import Int64s
-from qcgen.kernels.unroll import Unrolled
+from qcgen.kernels.unroll import ChannelBlocks, Unrolled
 
 Form = Literal["int16", "shared", "bytes"]
 """How weights lie in words; see ``arm_dsp/weights.py``."""
@@ -52,8 +52,8 @@ class Tail:
 
 
 @dataclass(frozen=True)
-class Segment:
-    """Blocks of ``width`` output channels, from ``first`` on and before ``beyond``, summed at the same time.
+class Segment(ChannelBlocks):
+    """Blocks of channels of one window or two.
 
     ``steps``: the loop over the window; a step is one pair, or two where a word holds four weights of a channel.
     A block's constants are ``width`` start values, its weights and its ``tail``; those of all blocks follow each other
@@ -62,9 +62,6 @@ class Segment:
     ``blocks``: the loop over the blocks.
     """
 
-    width: int
-    first: int
-    beyond: int
     form: Form
     steps: Unrolled
     offset: int
@@ -72,11 +69,6 @@ class Segment:
     is_apart: bool
     hurries: bool
     blocks: Unrolled
-
-    @property
-    def size(self) -> int:
-        """How many channels there are."""
-        return self.beyond - self.first
 
     @property
     def round_channels(self) -> int:
@@ -119,19 +111,9 @@ class Segment:
         return self.channel_at + (1 if self.tail.has_channel else 0)
 
     @property
-    def last(self) -> int:
-        """The last channel."""
-        return self.beyond - 1
-
-    @property
     def xs_round(self) -> int:
         """How many words of two windows one round of the loop reads."""
         return self.steps.unroll * (4 if self.form == "bytes" else 2)
-
-    @property
-    def channels(self) -> range:
-        """The channels of a block, counted from its first."""
-        return range(self.width)
 
     @property
     def channel_lines(self) -> tuple[range, ...]:

@@ -20,7 +20,7 @@ from qcgen.ir.program import Conv, Int64s
 from qcgen.kernels.arm_dsp.segment import Form, Segment, Tail
 from qcgen.kernels.arm_dsp.window import MAX_UNROLL, MAX_WHOLE, ZERO
 from qcgen.kernels.packing import Packed
-from qcgen.kernels.unroll import unrolled
+from qcgen.kernels.unroll import divided, unrolled
 
 MOST_BYTES = 2  # channels at a time whose words hold four weights
 MAX_BLOCKS = 4  # written out one after the other, each with the ways of its output step
@@ -58,11 +58,8 @@ def stream(
     form: Form = "shared" if shares and may_share(op, packed) else alone
     if form == "bytes":
         widths = tuple(width for width in widths if width <= MOST_BYTES)
-    words, segments, first = [np.zeros(0, np.int64)], [], 0
-    for width in widths:
-        beyond = first + (g.out_channels - first) // width * width
-        if beyond == first:
-            continue
+    words, segments = [np.zeros(0, np.int64)], []
+    for width, first, beyond in divided(g.out_channels, widths):
         own = alone if width == 1 else form
         pairs = order.size // 2
         steps = unrolled(pairs // 2 if own == "bytes" else pairs, SPEED_UNROLL if wide else MAX_UNROLL, MAX_WHOLE)
@@ -77,7 +74,6 @@ def stream(
         packed_blocks = pack_weights(slots[first:beyond].reshape(-1, width, order.size), own)
         start = starts(packed.start[first:beyond], own).reshape(-1, width)
         words.append(np.concatenate([start, packed_blocks, tail.words(first, beyond, width)], axis=1).reshape(-1))
-        first = beyond
     return Stream(np.concatenate(words), tuple(segments), form)
 
 

@@ -25,7 +25,7 @@ from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, unsig
 from qcgen.kernels.plane import PlaneAxis, plane_axes
 from qcgen.kernels.reasons import why_axes, why_groups, why_no_integer_conv, why_wraps
 from qcgen.kernels.text import x_kind
-from qcgen.kernels.unroll import Unrolled, divided, unrolled
+from qcgen.kernels.unroll import ChannelBlocks, Unrolled, divided, unrolled
 
 WIDTHS = (4, 2, 1)
 LANES = (("a", "x"), ("b", "z"))  # of two tiles the names of sums and pairs in C
@@ -34,18 +34,10 @@ MAX_UNROLL = 15  # of the sums over input channels, besides the first product
 
 
 @dataclass(frozen=True)
-class Block:
-    """Blocks of ``width`` output channels from ``first`` on, before ``beyond``; ``steps`` after the first product."""
+class TileBlocks(ChannelBlocks):
+    """Blocks of channels of two tiles; ``steps`` after the first product."""
 
-    width: int
-    first: int
-    beyond: int
     steps: Unrolled
-
-    @property
-    def channels(self) -> range:
-        """The channels of a block."""
-        return range(self.width)
 
     @property
     def word_twos(self) -> tuple[tuple[int, int], ...]:
@@ -114,7 +106,7 @@ class WinogradContext(Context):
     channels: int  # input channels up to a whole number of words
     pair_offset: str  # what makes two codes 0 to 255, in C; "" if they are
     padding: int  # the element outside the image
-    segments: tuple[Block, ...]  # of output channels
+    segments: tuple[TileBlocks, ...]  # of output channels
     lanes: tuple[tuple[str, str], ...]  # of two tiles the names of sums and pairs in C
     loop_word: tuple[int, ...]  # the word that is loaded for each channel of a block
 
@@ -282,12 +274,12 @@ def _codes(tile: Tile) -> tuple[tuple[str, str], ...]:
     return tuple((f"acc{i}", place("y", i, step)) for i in tile.axes[-1].numbers)
 
 
-def _blocks(out_channels: int, pairs: int) -> tuple[Block, ...]:
+def _blocks(out_channels: int, pairs: int) -> tuple[TileBlocks, ...]:
     steps = unrolled(pairs - 1, MAX_UNROLL)
-    return tuple(Block(*place, steps) for place in divided(out_channels, WIDTHS))
+    return tuple(TileBlocks(*place, steps) for place in divided(out_channels, WIDTHS))
 
 
-def _weights(transformed: Int64s, channels: int, blocks: tuple[Block, ...]) -> Int64s:
+def _weights(transformed: Int64s, channels: int, blocks: tuple[TileBlocks, ...]) -> Int64s:
     """(n,) int32: pairs in the order of the loops."""
     products, outputs, inputs = transformed.shape
     padded = np.zeros((products, outputs, channels), np.int64)

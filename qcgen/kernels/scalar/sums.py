@@ -9,7 +9,7 @@ import numpy as np
 
 from qcgen.ir.program import Int64s
 from qcgen.kernels.scalar.groups import SIZES, Grouping, grouping
-from qcgen.kernels.unroll import Unrolled, divided, unrolled
+from qcgen.kernels.unroll import ChannelBlocks, Unrolled, divided, unrolled
 from qcgen.targets import Target
 
 FEW, SOME = 8, 16  # registers
@@ -49,7 +49,7 @@ def core_of(target: Target) -> Core:
 
 
 @dataclass(frozen=True)
-class Group:
+class ElementGroup:
     """Groups of ``size`` elements, ``elements`` in all, that lie ``offset`` elements behind the pointers."""
 
     size: int
@@ -85,18 +85,18 @@ class Loop:
         return self.steps.unroll * self.step
 
     @property
-    def copies(self) -> tuple[Group, ...]:
+    def copies(self) -> tuple[ElementGroup, ...]:
         """The groups of a round."""
-        return tuple(Group(self.grouping.size, copy * self.step, self.step) for copy in self.steps.copies)
+        return tuple(ElementGroup(self.grouping.size, copy * self.step, self.step) for copy in self.steps.copies)
 
     @property
-    def rest_groups(self) -> tuple[Group, ...]:
+    def rest_groups(self) -> tuple[ElementGroup, ...]:
         """The groups behind the last round."""
         starts = np.cumsum([0, *self.rest])[:-1].tolist()
-        return tuple(Group(size, start, size) for size, start in zip(self.rest, starts, strict=True))
+        return tuple(ElementGroup(size, start, size) for size, start in zip(self.rest, starts, strict=True))
 
     @staticmethod
-    def repeated(groups: tuple[Group, ...]) -> tuple[Repeated, ...]:
+    def repeated(groups: tuple[ElementGroup, ...]) -> tuple[Repeated, ...]:
         """The groups, those of a size that follow each other taken together."""
         runs = groupby(groups, key=lambda group: group.name)
         return tuple(Repeated(name, tuple(group.offset for group in run)) for name, run in runs)
@@ -147,29 +147,16 @@ def loop_of(taps: int, found: Grouping, core: Core) -> Loop:
 
 
 @dataclass(frozen=True)
-class Segment:
-    """Blocks of ``width`` output channels from ``first`` on, before ``beyond``.
+class Segment(ChannelBlocks):
+    """Blocks of channels of four windows.
 
     Their weights are [block][element][channel]. There are two ``loops`` where many channels admit larger groups than
     the others; the first one is theirs.
     """
 
-    width: int
-    first: int
-    beyond: int
     by_channel: bool
     loops: tuple[Loop, ...]
     is_thumb1: bool = False
-
-    @property
-    def channels(self) -> range:
-        """The channels of a block."""
-        return range(self.width)
-
-    @property
-    def last(self) -> int:
-        """The last channel."""
-        return self.beyond - 1
 
     @property
     def is_mixed(self) -> bool:

@@ -17,7 +17,7 @@ from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack
 from qcgen.kernels.reasons import why_channels_apart, why_groups, why_no_integer_conv
 from qcgen.kernels.scalar.output import certified, output_support, scalar_output
-from qcgen.kernels.unroll import Unrolled, divided, unrolled
+from qcgen.kernels.unroll import ChannelBlocks, Unrolled, divided, unrolled
 
 WIDTHS = (4, 2, 1)  # output channels at a time, each with the sums of two tiles
 ARM_UNROLL = 16  # copies of a step of the sums over input channels, at most
@@ -39,17 +39,8 @@ scalar/conv on Cortex-M3 and rv32imc, 9x9 (1.48) 0.98 to 1.16, 5x5 (1.92) 1.13 t
 
 
 @dataclass(frozen=True)
-class Block:
-    """Blocks of ``width`` output channels from ``first`` on, before ``beyond``."""
-
-    width: int
-    first: int
-    beyond: int
-
-    @property
-    def channels(self) -> range:
-        """The channels of a block."""
-        return range(self.width)
+class TileBlocks(ChannelBlocks):
+    """Blocks of channels of two tiles."""
 
     @property
     def sums(self) -> int:
@@ -70,7 +61,7 @@ class WinogradContext(Context):
     padding: int  # the element outside the image
     gathers: bool  # the pixels of some tiles are collected,
     gathers_all: bool  # of all tiles
-    blocks: tuple[Block, ...]  # of output channels
+    blocks: tuple[TileBlocks, ...]  # of output channels
     steps: Unrolled  # the loop over input channels
     positions: tuple[tuple[int, ...], ...]  # the numbers of the 16 positions
     out_column: int  # from one output of a tile to the next, in elements
@@ -156,8 +147,8 @@ def _steps(g: ConvGeometry, setting: Setting) -> Unrolled:
     return steps if steps.count > 1 or not steps.rest else unrolled(g.in_channels, g.in_channels // 2)
 
 
-def _blocks(out_channels: int) -> tuple[Block, ...]:
-    return tuple(Block(*place) for place in divided(out_channels, WIDTHS))
+def _blocks(out_channels: int) -> tuple[TileBlocks, ...]:
+    return tuple(TileBlocks(*place) for place in divided(out_channels, WIDTHS))
 
 
 def _transformed(packed: Packed, g: ConvGeometry) -> Int64s:
@@ -167,7 +158,7 @@ def _transformed(packed: Packed, g: ConvGeometry) -> Int64s:
     return transformed
 
 
-def _weights(packed: Packed, g: ConvGeometry, blocks: tuple[Block, ...]) -> Int64s:
+def _weights(packed: Packed, g: ConvGeometry, blocks: tuple[TileBlocks, ...]) -> Int64s:
     """(n,): the transformed weights in the order of the loops."""
     transformed = _transformed(packed, g)
     parts = []

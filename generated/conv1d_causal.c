@@ -5,8 +5,8 @@
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node   operator     kernel         multiply-adds  constants  scratch
- * conv1  QLinearConv  portable/conv          1 728      120 B     48 B
+ * no.  node   operator     kernel         multiply-adds  constants  scratch
+ *   0  conv1  QLinearConv  portable/conv          1 728      120 B     48 B
  *
  * conv1
  *   accumulator   within [-50953, 50282] for every input: int32 cannot overflow
@@ -15,13 +15,30 @@
  */
 #include "conv1d_causal.h"
 
-#if CONV1D_CAUSAL_HEADER_ID != 0xaae07ae4
+#if CONV1D_CAUSAL_HEADER_ID != 0x8fd9ae0e
 #error "conv1d_causal.h was not generated together with this file"
 #endif
 
 #ifndef CONV1D_CAUSAL_CONST_ATTR
 #define CONV1D_CAUSAL_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef CONV1D_CAUSAL_HOOK
+#define CONV1D_CAUSAL_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when conv1d_causal_run is called. */
+#ifndef CONV1D_CAUSAL_ASSERT
+#define CONV1D_CAUSAL_ASSERT(condition) ((void)0)
+#endif
+#define CONV1D_CAUSAL_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How conv1d_causal_arena lies behind a byte tells how this compiler aligns it. */
+struct conv1d_causal_arena_behind {
+    uint8_t byte;
+    conv1d_causal_arena arena;
+};
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char conv1d_causal_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -186,5 +203,11 @@ static void conv1d_causal_conv1(const int8_t *x, int8_t *y, conv1d_causal_conv1_
 
 void conv1d_causal_run(const int8_t *x, int8_t *y, void *arena)
 {
+    CONV1D_CAUSAL_ASSERT((uintptr_t)arena % (sizeof(struct conv1d_causal_arena_behind) - sizeof(conv1d_causal_arena))
+        == 0);
+    CONV1D_CAUSAL_ASSERT(CONV1D_CAUSAL_ARE_APART(x, 96, y, 144));
+    CONV1D_CAUSAL_ASSERT(CONV1D_CAUSAL_ARE_APART(x, 96, arena, 48));
+    CONV1D_CAUSAL_ASSERT(CONV1D_CAUSAL_ARE_APART(y, 144, arena, 48));
     conv1d_causal_conv1(x, y, arena);
+    CONV1D_CAUSAL_HOOK(0);
 }

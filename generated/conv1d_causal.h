@@ -12,7 +12,12 @@
 #include <stdint.h>
 
 /* conv1d_causal.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV1D_CAUSAL_HEADER_ID 0xaae07ae4
+#define CONV1D_CAUSAL_HEADER_ID 0x8fd9ae0e
+
+/* What is in an image can be traced by these. */
+#define CONV1D_CAUSAL_QCGEN_VERSION "0.1.0"
+#define CONV1D_CAUSAL_MODEL_SHA256 "1789e2f8f9c07da9fea7d102a6e31e5ed4514053a4dee90e39eab4cc0efddd87"
+#define CONV1D_CAUSAL_NODES 1 /* they have numbers from 0 on, in the order of the table in conv1d_causal.c */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,28 +27,69 @@ extern "C" {
 #define CONV1D_CAUSAL_ARENA_BYTES 48
 #define CONV1D_CAUSAL_ARENA_ALIGN 1
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union conv1d_causal_arena {
+    uint8_t bytes[CONV1D_CAUSAL_ARENA_BYTES];
+    uint32_t align;
+} conv1d_causal_arena;
+
 /*
  * Input x: int8 [1, 24, 4], channels last;
  * real value = (x - CONV1D_CAUSAL_X_ZERO_POINT) * CONV1D_CAUSAL_X_SCALE.
  */
+#define CONV1D_CAUSAL_X_TYPE int8_t
+#define CONV1D_CAUSAL_X_RANK 3
+#define CONV1D_CAUSAL_X_SHAPE {1, 24, 4}
 #define CONV1D_CAUSAL_X_SIZE 96
 #define CONV1D_CAUSAL_X_SCALE 0.02f
 #define CONV1D_CAUSAL_X_ZERO_POINT 3
+
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives -128. */
+static inline int8_t conv1d_causal_quantize_x(float value)
+{
+    const float quotient = value / CONV1D_CAUSAL_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > -131.0f)) {
+        return -128;
+    }
+    if (quotient >= 124.0f) {
+        return 127;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (int8_t)(code + CONV1D_CAUSAL_X_ZERO_POINT);
+}
 
 /*
  * Output y: int8 [1, 24, 6], channels last;
  * real value = (y - CONV1D_CAUSAL_Y_ZERO_POINT) * CONV1D_CAUSAL_Y_SCALE.
  */
+#define CONV1D_CAUSAL_Y_TYPE int8_t
+#define CONV1D_CAUSAL_Y_RANK 3
+#define CONV1D_CAUSAL_Y_SHAPE {1, 24, 6}
 #define CONV1D_CAUSAL_Y_SIZE 144
 #define CONV1D_CAUSAL_Y_SCALE 0.03f
 #define CONV1D_CAUSAL_Y_ZERO_POINT (-9)
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float conv1d_causal_dequantize_y(int8_t code)
+{
+    return (float)(code - CONV1D_CAUSAL_Y_ZERO_POINT) * CONV1D_CAUSAL_Y_SCALE;
+}
 
 /*
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
  * `arena` holds CONV1D_CAUSAL_ARENA_BYTES bytes, aligned to CONV1D_CAUSAL_ARENA_ALIGN,
- * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
+ * for example a conv1d_causal_arena; not an array of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void conv1d_causal_run(const int8_t *x, int8_t *y, void *arena);
 

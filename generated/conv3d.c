@@ -5,8 +5,8 @@
  * options  --target portable --layout model --optimize size --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node   operator     kernel         multiply-adds  constants  scratch
- * conv1  QLinearConv  portable/conv         12 960      132 B    144 B
+ * no.  node   operator     kernel         multiply-adds  constants  scratch
+ *   0  conv1  QLinearConv  portable/conv         12 960      132 B    144 B
  *
  * conv1
  *   accumulator   within [-105920, 105985] for every input: int32 cannot overflow
@@ -15,13 +15,30 @@
  */
 #include "conv3d.h"
 
-#if CONV3D_HEADER_ID != 0x527e68ab
+#if CONV3D_HEADER_ID != 0x4e8b621f
 #error "conv3d.h was not generated together with this file"
 #endif
 
 #ifndef CONV3D_CONST_ATTR
 #define CONV3D_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef CONV3D_HOOK
+#define CONV3D_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when conv3d_run is called. */
+#ifndef CONV3D_ASSERT
+#define CONV3D_ASSERT(condition) ((void)0)
+#endif
+#define CONV3D_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How conv3d_arena lies behind a byte tells how this compiler aligns it. */
+struct conv3d_arena_behind {
+    uint8_t byte;
+    conv3d_arena arena;
+};
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char conv3d_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -213,5 +230,10 @@ static void conv3d_conv1(const uint8_t *x, int8_t *y, conv3d_conv1_tap *restrict
 
 void conv3d_run(const uint8_t *x, int8_t *y, void *arena)
 {
+    CONV3D_ASSERT((uintptr_t)arena % (sizeof(struct conv3d_arena_behind) - sizeof(conv3d_arena)) == 0);
+    CONV3D_ASSERT(CONV3D_ARE_APART(x, 240, y, 360));
+    CONV3D_ASSERT(CONV3D_ARE_APART(x, 240, arena, 144));
+    CONV3D_ASSERT(CONV3D_ARE_APART(y, 360, arena, 144));
     conv3d_conv1(x, y, arena);
+    CONV3D_HOOK(0);
 }

@@ -12,7 +12,12 @@
 #include <stdint.h>
 
 /* conv3d.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV3D_HEADER_ID 0x527e68ab
+#define CONV3D_HEADER_ID 0x4e8b621f
+
+/* What is in an image can be traced by these. */
+#define CONV3D_QCGEN_VERSION "0.1.0"
+#define CONV3D_MODEL_SHA256 "5c0fd4984d8c6331e34a2a726b55dd9871e16378a7e7050a93099fc3f45cbc63"
+#define CONV3D_NODES 1 /* they have numbers from 0 on, in the order of the table in conv3d.c */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,28 +27,69 @@ extern "C" {
 #define CONV3D_ARENA_BYTES 144
 #define CONV3D_ARENA_ALIGN 1
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union conv3d_arena {
+    uint8_t bytes[CONV3D_ARENA_BYTES];
+    uint32_t align;
+} conv3d_arena;
+
 /*
  * Input x: uint8 [1, 2, 4, 5, 6], channels first;
  * real value = (x - CONV3D_X_ZERO_POINT) * CONV3D_X_SCALE.
  */
+#define CONV3D_X_TYPE uint8_t
+#define CONV3D_X_RANK 5
+#define CONV3D_X_SHAPE {1, 2, 4, 5, 6}
 #define CONV3D_X_SIZE 240
 #define CONV3D_X_SCALE 0.02f
 #define CONV3D_X_ZERO_POINT 128
+
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives 0. */
+static inline uint8_t conv3d_quantize_x(float value)
+{
+    const float quotient = value / CONV3D_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > -128.0f)) {
+        return 0;
+    }
+    if (quotient >= 127.0f) {
+        return 255;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (uint8_t)(code + CONV3D_X_ZERO_POINT);
+}
 
 /*
  * Output y: int8 [1, 3, 4, 5, 6], channels first;
  * real value = (y - CONV3D_Y_ZERO_POINT) * CONV3D_Y_SCALE.
  */
+#define CONV3D_Y_TYPE int8_t
+#define CONV3D_Y_RANK 5
+#define CONV3D_Y_SHAPE {1, 3, 4, 5, 6}
 #define CONV3D_Y_SIZE 360
 #define CONV3D_Y_SCALE 0.04f
 #define CONV3D_Y_ZERO_POINT 0
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float conv3d_dequantize_y(int8_t code)
+{
+    return (float)(code - CONV3D_Y_ZERO_POINT) * CONV3D_Y_SCALE;
+}
 
 /*
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
  * `arena` holds CONV3D_ARENA_BYTES bytes, aligned to CONV3D_ARENA_ALIGN,
- * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
+ * for example a conv3d_arena; not an array of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void conv3d_run(const uint8_t *x, int8_t *y, void *arena);
 

@@ -5,8 +5,8 @@
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node   operator     kernel         multiply-adds  constants  scratch
- * conv1  QLinearConv  portable/conv         18 432      352 B    144 B
+ * no.  node   operator     kernel         multiply-adds  constants  scratch
+ *   0  conv1  QLinearConv  portable/conv         18 432      352 B    144 B
  *
  * conv1
  *   accumulator   within [-143021, 139519] for every input: int32 cannot overflow
@@ -15,13 +15,30 @@
  */
 #include "conv3x3_int8.h"
 
-#if CONV3X3_INT8_HEADER_ID != 0x50147577
+#if CONV3X3_INT8_HEADER_ID != 0xd865595d
 #error "conv3x3_int8.h was not generated together with this file"
 #endif
 
 #ifndef CONV3X3_INT8_CONST_ATTR
 #define CONV3X3_INT8_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef CONV3X3_INT8_HOOK
+#define CONV3X3_INT8_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when conv3x3_int8_run is called. */
+#ifndef CONV3X3_INT8_ASSERT
+#define CONV3X3_INT8_ASSERT(condition) ((void)0)
+#endif
+#define CONV3X3_INT8_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How conv3x3_int8_arena lies behind a byte tells how this compiler aligns it. */
+struct conv3x3_int8_arena_behind {
+    uint8_t byte;
+    conv3x3_int8_arena arena;
+};
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char conv3x3_int8_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -214,5 +231,11 @@ static void conv3x3_int8_conv1(const int8_t *x, int8_t *y, conv3x3_int8_conv1_ta
 
 void conv3x3_int8_run(const int8_t *x, int8_t *y, void *arena)
 {
+    CONV3X3_INT8_ASSERT((uintptr_t)arena % (sizeof(struct conv3x3_int8_arena_behind) - sizeof(conv3x3_int8_arena))
+        == 0);
+    CONV3X3_INT8_ASSERT(CONV3X3_INT8_ARE_APART(x, 256, y, 512));
+    CONV3X3_INT8_ASSERT(CONV3X3_INT8_ARE_APART(x, 256, arena, 144));
+    CONV3X3_INT8_ASSERT(CONV3X3_INT8_ARE_APART(y, 512, arena, 144));
     conv3x3_int8_conv1(x, y, arena);
+    CONV3X3_INT8_HOOK(0);
 }

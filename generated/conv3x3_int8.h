@@ -12,7 +12,12 @@
 #include <stdint.h>
 
 /* conv3x3_int8.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV3X3_INT8_HEADER_ID 0x50147577
+#define CONV3X3_INT8_HEADER_ID 0xd865595d
+
+/* What is in an image can be traced by these. */
+#define CONV3X3_INT8_QCGEN_VERSION "0.1.0"
+#define CONV3X3_INT8_MODEL_SHA256 "ac955e49ab70a101e9a4470a8ce68f28ec6c5ced49c78fe44afd0f63ca8a9f14"
+#define CONV3X3_INT8_NODES 1 /* they have numbers from 0 on, in the order of the table in conv3x3_int8.c */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,28 +27,69 @@ extern "C" {
 #define CONV3X3_INT8_ARENA_BYTES 144
 #define CONV3X3_INT8_ARENA_ALIGN 1
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union conv3x3_int8_arena {
+    uint8_t bytes[CONV3X3_INT8_ARENA_BYTES];
+    uint32_t align;
+} conv3x3_int8_arena;
+
 /*
  * Input x: int8 [1, 8, 8, 4], channels last;
  * real value = (x - CONV3X3_INT8_X_ZERO_POINT) * CONV3X3_INT8_X_SCALE.
  */
+#define CONV3X3_INT8_X_TYPE int8_t
+#define CONV3X3_INT8_X_RANK 4
+#define CONV3X3_INT8_X_SHAPE {1, 8, 8, 4}
 #define CONV3X3_INT8_X_SIZE 256
 #define CONV3X3_INT8_X_SCALE 0.024f
 #define CONV3X3_INT8_X_ZERO_POINT (-12)
+
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives -128. */
+static inline int8_t conv3x3_int8_quantize_x(float value)
+{
+    const float quotient = value / CONV3X3_INT8_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > -116.0f)) {
+        return -128;
+    }
+    if (quotient >= 139.0f) {
+        return 127;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (int8_t)(code + CONV3X3_INT8_X_ZERO_POINT);
+}
 
 /*
  * Output y: int8 [1, 8, 8, 8], channels last;
  * real value = (y - CONV3X3_INT8_Y_ZERO_POINT) * CONV3X3_INT8_Y_SCALE.
  */
+#define CONV3X3_INT8_Y_TYPE int8_t
+#define CONV3X3_INT8_Y_RANK 4
+#define CONV3X3_INT8_Y_SHAPE {1, 8, 8, 8}
 #define CONV3X3_INT8_Y_SIZE 512
 #define CONV3X3_INT8_Y_SCALE 0.031f
 #define CONV3X3_INT8_Y_ZERO_POINT 5
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float conv3x3_int8_dequantize_y(int8_t code)
+{
+    return (float)(code - CONV3X3_INT8_Y_ZERO_POINT) * CONV3X3_INT8_Y_SCALE;
+}
 
 /*
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
  * `arena` holds CONV3X3_INT8_ARENA_BYTES bytes, aligned to CONV3X3_INT8_ARENA_ALIGN,
- * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
+ * for example a conv3x3_int8_arena; not an array of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void conv3x3_int8_run(const int8_t *x, int8_t *y, void *arena);
 

@@ -5,8 +5,8 @@
  * options  --target cortex-m0 --layout nhwc --optimize size --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node   operator     kernel       multiply-adds  constants  scratch
- * conv1  QLinearConv  scalar/conv            864      150 B    128 B
+ * no.  node   operator     kernel       multiply-adds  constants  scratch
+ *   0  conv1  QLinearConv  scalar/conv            864      150 B    128 B
  *
  * conv1
  *   accumulator   within [-62903, 108943] for every input: int32 cannot overflow
@@ -15,13 +15,37 @@
  */
 #include "conv_cortex_m0.h"
 
-#if CONV_CORTEX_M0_HEADER_ID != 0xf859b8f5
+#if CONV_CORTEX_M0_HEADER_ID != 0xa5f04c13
 #error "conv_cortex_m0.h was not generated together with this file"
+#endif
+
+/* Define CONV_CORTEX_M0_ANY_CORE to compile this for a core that lacks what it was written for. */
+#ifndef CONV_CORTEX_M0_ANY_CORE
+#if (defined(__AVR__))
+#error "this core lacks instructions of cortex-m0, which this file was generated for"
+#endif
 #endif
 
 #ifndef CONV_CORTEX_M0_CONST_ATTR
 #define CONV_CORTEX_M0_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef CONV_CORTEX_M0_HOOK
+#define CONV_CORTEX_M0_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when conv_cortex_m0_run is called. */
+#ifndef CONV_CORTEX_M0_ASSERT
+#define CONV_CORTEX_M0_ASSERT(condition) ((void)0)
+#endif
+#define CONV_CORTEX_M0_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How conv_cortex_m0_arena lies behind a byte tells how this compiler aligns it. */
+struct conv_cortex_m0_arena_behind {
+    uint8_t byte;
+    conv_cortex_m0_arena arena;
+};
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char conv_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -447,5 +471,11 @@ static void conv_cortex_m0_conv1(const uint8_t *x, uint8_t *y, int32_t *pairs)
 
 void conv_cortex_m0_run(const uint8_t *x, uint8_t *y, void *arena)
 {
+    CONV_CORTEX_M0_ASSERT((uintptr_t)arena % (sizeof(struct conv_cortex_m0_arena_behind) - sizeof(conv_cortex_m0_arena))
+        == 0);
+    CONV_CORTEX_M0_ASSERT(CONV_CORTEX_M0_ARE_APART(x, 144, y, 54));
+    CONV_CORTEX_M0_ASSERT(CONV_CORTEX_M0_ARE_APART(x, 144, arena, 128));
+    CONV_CORTEX_M0_ASSERT(CONV_CORTEX_M0_ARE_APART(y, 54, arena, 128));
     conv_cortex_m0_conv1(x, y, arena);
+    CONV_CORTEX_M0_HOOK(0);
 }

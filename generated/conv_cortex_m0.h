@@ -12,7 +12,12 @@
 #include <stdint.h>
 
 /* conv_cortex_m0.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_CORTEX_M0_HEADER_ID 0xf859b8f5
+#define CONV_CORTEX_M0_HEADER_ID 0xa5f04c13
+
+/* What is in an image can be traced by these. */
+#define CONV_CORTEX_M0_QCGEN_VERSION "0.1.0"
+#define CONV_CORTEX_M0_MODEL_SHA256 "d2494b3bf95dccae2cbed779baab78cc1ad9678fd4acbae073ef189364e6b34b"
+#define CONV_CORTEX_M0_NODES 1 /* they have numbers from 0 on, in the order of the table in conv_cortex_m0.c */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,28 +27,69 @@ extern "C" {
 #define CONV_CORTEX_M0_ARENA_BYTES 128
 #define CONV_CORTEX_M0_ARENA_ALIGN 4
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union conv_cortex_m0_arena {
+    uint8_t bytes[CONV_CORTEX_M0_ARENA_BYTES];
+    uint32_t align;
+} conv_cortex_m0_arena;
+
 /*
  * Input x: uint8 [1, 3, 3, 16], channels last;
  * real value = (x - CONV_CORTEX_M0_X_ZERO_POINT) * CONV_CORTEX_M0_X_SCALE.
  */
+#define CONV_CORTEX_M0_X_TYPE uint8_t
+#define CONV_CORTEX_M0_X_RANK 4
+#define CONV_CORTEX_M0_X_SHAPE {1, 3, 3, 16}
 #define CONV_CORTEX_M0_X_SIZE 144
 #define CONV_CORTEX_M0_X_SCALE 0.02f
 #define CONV_CORTEX_M0_X_ZERO_POINT 3
+
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives 0. */
+static inline uint8_t conv_cortex_m0_quantize_x(float value)
+{
+    const float quotient = value / CONV_CORTEX_M0_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > -3.0f)) {
+        return 0;
+    }
+    if (quotient >= 252.0f) {
+        return 255;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (uint8_t)(code + CONV_CORTEX_M0_X_ZERO_POINT);
+}
 
 /*
  * Output y: uint8 [1, 3, 3, 6], channels last;
  * real value = (y - CONV_CORTEX_M0_Y_ZERO_POINT) * CONV_CORTEX_M0_Y_SCALE.
  */
+#define CONV_CORTEX_M0_Y_TYPE uint8_t
+#define CONV_CORTEX_M0_Y_RANK 4
+#define CONV_CORTEX_M0_Y_SHAPE {1, 3, 3, 6}
 #define CONV_CORTEX_M0_Y_SIZE 54
 #define CONV_CORTEX_M0_Y_SCALE 0.025f
 #define CONV_CORTEX_M0_Y_ZERO_POINT 0
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float conv_cortex_m0_dequantize_y(uint8_t code)
+{
+    return (float)(code - CONV_CORTEX_M0_Y_ZERO_POINT) * CONV_CORTEX_M0_Y_SCALE;
+}
 
 /*
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
  * `arena` holds CONV_CORTEX_M0_ARENA_BYTES bytes, aligned to CONV_CORTEX_M0_ARENA_ALIGN,
- * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
+ * for example a conv_cortex_m0_arena; not an array of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void conv_cortex_m0_run(const uint8_t *x, uint8_t *y, void *arena);
 

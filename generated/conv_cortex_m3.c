@@ -5,8 +5,8 @@
  * options  --target cortex-m3 --layout nhwc --optimize size --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node   operator     kernel       multiply-adds  constants  scratch
- * conv1  QLinearConv  scalar/conv          1 200       80 B    120 B
+ * no.  node   operator     kernel       multiply-adds  constants  scratch
+ *   0  conv1  QLinearConv  scalar/conv          1 200       80 B    120 B
  *
  * conv1
  *   accumulator   within [-126526, 129749] for every input: int32 cannot overflow
@@ -15,8 +15,16 @@
  */
 #include "conv_cortex_m3.h"
 
-#if CONV_CORTEX_M3_HEADER_ID != 0x90c9924d
+#if CONV_CORTEX_M3_HEADER_ID != 0xb286369c
 #error "conv_cortex_m3.h was not generated together with this file"
+#endif
+
+/* Define CONV_CORTEX_M3_ANY_CORE to compile this for a core that lacks what it was written for. */
+#ifndef CONV_CORTEX_M3_ANY_CORE
+#if (defined(__AVR__)) || \
+    (__ARM_ARCH_PROFILE == 'M' && !defined(__thumb2__))
+#error "this core lacks instructions of cortex-m3, which this file was generated for"
+#endif
 #endif
 
 #include <string.h>
@@ -24,6 +32,23 @@
 #ifndef CONV_CORTEX_M3_CONST_ATTR
 #define CONV_CORTEX_M3_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef CONV_CORTEX_M3_HOOK
+#define CONV_CORTEX_M3_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when conv_cortex_m3_run is called. */
+#ifndef CONV_CORTEX_M3_ASSERT
+#define CONV_CORTEX_M3_ASSERT(condition) ((void)0)
+#endif
+#define CONV_CORTEX_M3_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How conv_cortex_m3_arena lies behind a byte tells how this compiler aligns it. */
+struct conv_cortex_m3_arena_behind {
+    uint8_t byte;
+    conv_cortex_m3_arena arena;
+};
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char conv_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -314,5 +339,12 @@ void conv_cortex_m3_run(const int8_t *x, int8_t *y, void *arena)
 {
     uint8_t *const bytes = arena;
 
+    CONV_CORTEX_M3_ASSERT((uintptr_t)arena % (sizeof(struct conv_cortex_m3_arena_behind) - sizeof(conv_cortex_m3_arena))
+        == 0);
+    CONV_CORTEX_M3_ASSERT(CONV_CORTEX_M3_ARE_APART(x, 192, y, 100));
+    CONV_CORTEX_M3_ASSERT(CONV_CORTEX_M3_ARE_APART(x, 192, arena, 120));
+    CONV_CORTEX_M3_ASSERT(CONV_CORTEX_M3_ARE_APART(y, 100, arena, 120));
+    /* What lies in the arena, tensors and scratch memory, keeps its place for as long as it is needed. */
     conv_cortex_m3_conv1(x, y, arena, (void *)(bytes + 96));
+    CONV_CORTEX_M3_HOOK(0);
 }

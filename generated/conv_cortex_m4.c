@@ -5,8 +5,8 @@
  * options  --target cortex-m4 --layout nhwc --optimize size --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node   operator     kernel        multiply-adds  constants  scratch
- * conv1  QLinearConv  arm_dsp/conv          1 200       80 B     48 B
+ * no.  node   operator     kernel        multiply-adds  constants  scratch
+ *   0  conv1  QLinearConv  arm_dsp/conv          1 200       80 B     48 B
  *
  * conv1
  *   accumulator   within [-47394, 53331] for every input: int32 cannot overflow
@@ -15,8 +15,17 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0x55e786b4
+#if CONV_CORTEX_M4_HEADER_ID != 0xc8b0cd56
 #error "conv_cortex_m4.h was not generated together with this file"
+#endif
+
+/* Define CONV_CORTEX_M4_ANY_CORE to compile this for a core that lacks what it was written for. */
+#ifndef CONV_CORTEX_M4_ANY_CORE
+#if (defined(__AVR__)) || \
+    (__ARM_ARCH_PROFILE == 'M' && !defined(__ARM_FEATURE_SIMD32)) || \
+    (defined(__riscv) && __riscv_xlen == 32)
+#error "this core lacks instructions of cortex-m4, which this file was generated for"
+#endif
 #endif
 
 #include <string.h>
@@ -24,6 +33,23 @@
 #ifndef CONV_CORTEX_M4_CONST_ATTR
 #define CONV_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef CONV_CORTEX_M4_HOOK
+#define CONV_CORTEX_M4_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when conv_cortex_m4_run is called. */
+#ifndef CONV_CORTEX_M4_ASSERT
+#define CONV_CORTEX_M4_ASSERT(condition) ((void)0)
+#endif
+#define CONV_CORTEX_M4_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How conv_cortex_m4_arena lies behind a byte tells how this compiler aligns it. */
+struct conv_cortex_m4_arena_behind {
+    uint8_t byte;
+    conv_cortex_m4_arena arena;
+};
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char conv_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -359,5 +385,11 @@ static void conv_cortex_m4_conv1(const int8_t *x, int8_t *y, int32_t *pairs)
 
 void conv_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
 {
+    CONV_CORTEX_M4_ASSERT((uintptr_t)arena % (sizeof(struct conv_cortex_m4_arena_behind) - sizeof(conv_cortex_m4_arena))
+        == 0);
+    CONV_CORTEX_M4_ASSERT(CONV_CORTEX_M4_ARE_APART(x, 192, y, 100));
+    CONV_CORTEX_M4_ASSERT(CONV_CORTEX_M4_ARE_APART(x, 192, arena, 48));
+    CONV_CORTEX_M4_ASSERT(CONV_CORTEX_M4_ARE_APART(y, 100, arena, 48));
     conv_cortex_m4_conv1(x, y, arena);
+    CONV_CORTEX_M4_HOOK(0);
 }

@@ -5,21 +5,38 @@
  * options  --target portable --layout model --optimize size --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node   operator     kernel         multiply-adds  constants  scratch
- * conv1  ConvInteger  portable/conv            576       88 B     72 B
+ * no.  node   operator     kernel         multiply-adds  constants  scratch
+ *   0  conv1  ConvInteger  portable/conv            576       88 B     72 B
  *
  * conv1
  *   accumulator   within [-50185, 59975] for every input: int32 cannot overflow
  */
 #include "conv_integer.h"
 
-#if CONV_INTEGER_HEADER_ID != 0xf28f4299
+#if CONV_INTEGER_HEADER_ID != 0x5abe4d6f
 #error "conv_integer.h was not generated together with this file"
 #endif
 
 #ifndef CONV_INTEGER_CONST_ATTR
 #define CONV_INTEGER_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef CONV_INTEGER_HOOK
+#define CONV_INTEGER_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when conv_integer_run is called. */
+#ifndef CONV_INTEGER_ASSERT
+#define CONV_INTEGER_ASSERT(condition) ((void)0)
+#endif
+#define CONV_INTEGER_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How conv_integer_arena lies behind a byte tells how this compiler aligns it. */
+struct conv_integer_arena_behind {
+    uint8_t byte;
+    conv_integer_arena arena;
+};
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
@@ -144,5 +161,11 @@ static void conv_integer_conv1(const uint8_t *x, int32_t *y, conv_integer_conv1_
 
 void conv_integer_run(const uint8_t *x, int32_t *y, void *arena)
 {
+    CONV_INTEGER_ASSERT((uintptr_t)arena % (sizeof(struct conv_integer_arena_behind) - sizeof(conv_integer_arena))
+        == 0);
+    CONV_INTEGER_ASSERT(CONV_INTEGER_ARE_APART(x, 288, y, 128));
+    CONV_INTEGER_ASSERT(CONV_INTEGER_ARE_APART(x, 288, arena, 72));
+    CONV_INTEGER_ASSERT(CONV_INTEGER_ARE_APART(y, 128, arena, 72));
     conv_integer_conv1(x, y, arena);
+    CONV_INTEGER_HOOK(0);
 }

@@ -12,7 +12,12 @@
 #include <stdint.h>
 
 /* conv_integer.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_INTEGER_HEADER_ID 0xf28f4299
+#define CONV_INTEGER_HEADER_ID 0x5abe4d6f
+
+/* What is in an image can be traced by these. */
+#define CONV_INTEGER_QCGEN_VERSION "0.1.0"
+#define CONV_INTEGER_MODEL_SHA256 "4ca92cf49dff461860432ac36f98a84ae10f1b1525048b6f3fed625be05a0ccf"
+#define CONV_INTEGER_NODES 1 /* they have numbers from 0 on, in the order of the table in conv_integer.c */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,11 +27,23 @@ extern "C" {
 #define CONV_INTEGER_ARENA_BYTES 72
 #define CONV_INTEGER_ARENA_ALIGN 1
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union conv_integer_arena {
+    uint8_t bytes[CONV_INTEGER_ARENA_BYTES];
+    uint32_t align;
+} conv_integer_arena;
+
 /* Input x: uint8 [2, 4, 6, 6], channels first. */
+#define CONV_INTEGER_X_TYPE uint8_t
+#define CONV_INTEGER_X_RANK 4
+#define CONV_INTEGER_X_SHAPE {2, 4, 6, 6}
 #define CONV_INTEGER_X_SIZE 288
 #define CONV_INTEGER_X_ZERO_POINT 100
 
 /* Output y: int32 [2, 4, 2, 2], channels first. */
+#define CONV_INTEGER_Y_TYPE int32_t
+#define CONV_INTEGER_Y_RANK 4
+#define CONV_INTEGER_Y_SHAPE {2, 4, 2, 2}
 #define CONV_INTEGER_Y_SIZE 32
 
 /*
@@ -34,7 +51,7 @@ extern "C" {
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
  * `arena` holds CONV_INTEGER_ARENA_BYTES bytes, aligned to CONV_INTEGER_ARENA_ALIGN,
- * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
+ * for example a conv_integer_arena; not an array of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void conv_integer_run(const uint8_t *x, int32_t *y, void *arena);
 

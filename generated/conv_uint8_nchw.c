@@ -5,8 +5,8 @@
  * options  --target portable --layout model --optimize size --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node   operator     kernel         multiply-adds  constants  scratch
- * conv1  QLinearConv  portable/conv          3 024      144 B     72 B
+ * no.  node   operator     kernel         multiply-adds  constants  scratch
+ *   0  conv1  QLinearConv  portable/conv          3 024      144 B     72 B
  *
  * conv1
  *   accumulator   within [-67230, 66574] for every input: int32 cannot overflow
@@ -15,13 +15,30 @@
  */
 #include "conv_uint8_nchw.h"
 
-#if CONV_UINT8_NCHW_HEADER_ID != 0xc684cc3a
+#if CONV_UINT8_NCHW_HEADER_ID != 0xc9a1cf6b
 #error "conv_uint8_nchw.h was not generated together with this file"
 #endif
 
 #ifndef CONV_UINT8_NCHW_CONST_ATTR
 #define CONV_UINT8_NCHW_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef CONV_UINT8_NCHW_HOOK
+#define CONV_UINT8_NCHW_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when conv_uint8_nchw_run is called. */
+#ifndef CONV_UINT8_NCHW_ASSERT
+#define CONV_UINT8_NCHW_ASSERT(condition) ((void)0)
+#endif
+#define CONV_UINT8_NCHW_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How conv_uint8_nchw_arena lies behind a byte tells how this compiler aligns it. */
+struct conv_uint8_nchw_arena_behind {
+    uint8_t byte;
+    conv_uint8_nchw_arena arena;
+};
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char conv_uint8_nchw_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -205,5 +222,11 @@ static void conv_uint8_nchw_conv1(const uint8_t *x, uint8_t *y, conv_uint8_nchw_
 
 void conv_uint8_nchw_run(const uint8_t *x, uint8_t *y, void *arena)
 {
+    CONV_UINT8_NCHW_ASSERT((uintptr_t)arena % (sizeof(struct conv_uint8_nchw_arena_behind)
+        - sizeof(conv_uint8_nchw_arena)) == 0);
+    CONV_UINT8_NCHW_ASSERT(CONV_UINT8_NCHW_ARE_APART(x, 189, y, 168));
+    CONV_UINT8_NCHW_ASSERT(CONV_UINT8_NCHW_ARE_APART(x, 189, arena, 72));
+    CONV_UINT8_NCHW_ASSERT(CONV_UINT8_NCHW_ARE_APART(y, 168, arena, 72));
     conv_uint8_nchw_conv1(x, y, arena);
+    CONV_UINT8_NCHW_HOOK(0);
 }

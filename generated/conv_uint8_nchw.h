@@ -12,7 +12,12 @@
 #include <stdint.h>
 
 /* conv_uint8_nchw.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_UINT8_NCHW_HEADER_ID 0xc684cc3a
+#define CONV_UINT8_NCHW_HEADER_ID 0xc9a1cf6b
+
+/* What is in an image can be traced by these. */
+#define CONV_UINT8_NCHW_QCGEN_VERSION "0.1.0"
+#define CONV_UINT8_NCHW_MODEL_SHA256 "4e4695d1ab15cb59d51f41bfe347ec6289a7595b5f728d5d71c9efe16c34f079"
+#define CONV_UINT8_NCHW_NODES 1 /* they have numbers from 0 on, in the order of the table in conv_uint8_nchw.c */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,28 +27,69 @@ extern "C" {
 #define CONV_UINT8_NCHW_ARENA_BYTES 72
 #define CONV_UINT8_NCHW_ARENA_ALIGN 1
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union conv_uint8_nchw_arena {
+    uint8_t bytes[CONV_UINT8_NCHW_ARENA_BYTES];
+    uint32_t align;
+} conv_uint8_nchw_arena;
+
 /*
  * Input x: uint8 [1, 3, 9, 7], channels first;
  * real value = (x - CONV_UINT8_NCHW_X_ZERO_POINT) * CONV_UINT8_NCHW_X_SCALE.
  */
+#define CONV_UINT8_NCHW_X_TYPE uint8_t
+#define CONV_UINT8_NCHW_X_RANK 4
+#define CONV_UINT8_NCHW_X_SHAPE {1, 3, 9, 7}
 #define CONV_UINT8_NCHW_X_SIZE 189
 #define CONV_UINT8_NCHW_X_SCALE 0.018f
 #define CONV_UINT8_NCHW_X_ZERO_POINT 117
+
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives 0. */
+static inline uint8_t conv_uint8_nchw_quantize_x(float value)
+{
+    const float quotient = value / CONV_UINT8_NCHW_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > -117.0f)) {
+        return 0;
+    }
+    if (quotient >= 138.0f) {
+        return 255;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (uint8_t)(code + CONV_UINT8_NCHW_X_ZERO_POINT);
+}
 
 /*
  * Output y: uint8 [1, 6, 4, 7], channels first;
  * real value = (y - CONV_UINT8_NCHW_Y_ZERO_POINT) * CONV_UINT8_NCHW_Y_SCALE.
  */
+#define CONV_UINT8_NCHW_Y_TYPE uint8_t
+#define CONV_UINT8_NCHW_Y_RANK 4
+#define CONV_UINT8_NCHW_Y_SHAPE {1, 6, 4, 7}
 #define CONV_UINT8_NCHW_Y_SIZE 168
 #define CONV_UINT8_NCHW_Y_SCALE 0.042f
 #define CONV_UINT8_NCHW_Y_ZERO_POINT 64
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float conv_uint8_nchw_dequantize_y(uint8_t code)
+{
+    return (float)(code - CONV_UINT8_NCHW_Y_ZERO_POINT) * CONV_UINT8_NCHW_Y_SCALE;
+}
 
 /*
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
  * `arena` holds CONV_UINT8_NCHW_ARENA_BYTES bytes, aligned to CONV_UINT8_NCHW_ARENA_ALIGN,
- * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
+ * for example a conv_uint8_nchw_arena; not an array of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void conv_uint8_nchw_run(const uint8_t *x, uint8_t *y, void *arena);
 

@@ -12,7 +12,12 @@
 #include <stdint.h>
 
 /* dense_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_CORTEX_M4_HEADER_ID 0x7f3dc494
+#define DENSE_CORTEX_M4_HEADER_ID 0x7df54877
+
+/* What is in an image can be traced by these. */
+#define DENSE_CORTEX_M4_QCGEN_VERSION "0.1.0"
+#define DENSE_CORTEX_M4_MODEL_SHA256 "69efc53edeb1f466019998b693f4a8acbedf911f97d130e45056437c672225f2"
+#define DENSE_CORTEX_M4_NODES 1 /* they have numbers from 0 on, in the order of the table in dense_cortex_m4.c */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,21 +27,62 @@ extern "C" {
 #define DENSE_CORTEX_M4_ARENA_BYTES 0
 #define DENSE_CORTEX_M4_ARENA_ALIGN 1
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union dense_cortex_m4_arena {
+    uint8_t bytes[1];
+    uint32_t align;
+} dense_cortex_m4_arena;
+
 /*
  * Input x: int8 [1, 1, 1, 8], channels last;
  * real value = (x - DENSE_CORTEX_M4_X_ZERO_POINT) * DENSE_CORTEX_M4_X_SCALE.
  */
+#define DENSE_CORTEX_M4_X_TYPE int8_t
+#define DENSE_CORTEX_M4_X_RANK 4
+#define DENSE_CORTEX_M4_X_SHAPE {1, 1, 1, 8}
 #define DENSE_CORTEX_M4_X_SIZE 8
 #define DENSE_CORTEX_M4_X_SCALE 0.02f
 #define DENSE_CORTEX_M4_X_ZERO_POINT (-128)
+
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives -128. */
+static inline int8_t dense_cortex_m4_quantize_x(float value)
+{
+    const float quotient = value / DENSE_CORTEX_M4_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > 0.0f)) {
+        return -128;
+    }
+    if (quotient >= 255.0f) {
+        return 127;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (int8_t)(code + DENSE_CORTEX_M4_X_ZERO_POINT);
+}
 
 /*
  * Output y: int8 [1, 1, 1, 8], channels last;
  * real value = (y - DENSE_CORTEX_M4_Y_ZERO_POINT) * DENSE_CORTEX_M4_Y_SCALE.
  */
+#define DENSE_CORTEX_M4_Y_TYPE int8_t
+#define DENSE_CORTEX_M4_Y_RANK 4
+#define DENSE_CORTEX_M4_Y_SHAPE {1, 1, 1, 8}
 #define DENSE_CORTEX_M4_Y_SIZE 8
 #define DENSE_CORTEX_M4_Y_SCALE 0.025f
 #define DENSE_CORTEX_M4_Y_ZERO_POINT (-3)
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float dense_cortex_m4_dequantize_y(int8_t code)
+{
+    return (float)(code - DENSE_CORTEX_M4_Y_ZERO_POINT) * DENSE_CORTEX_M4_Y_SCALE;
+}
 
 /*
  * Computes y from x.

@@ -12,7 +12,12 @@
 #include <stdint.h>
 
 /* dense_cortex_m55.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_CORTEX_M55_HEADER_ID 0xdcea07a0
+#define DENSE_CORTEX_M55_HEADER_ID 0xf3517ec6
+
+/* What is in an image can be traced by these. */
+#define DENSE_CORTEX_M55_QCGEN_VERSION "0.1.0"
+#define DENSE_CORTEX_M55_MODEL_SHA256 "26fc3c00a816f7015e2c47183cd00e8f77530dc70f619bde496b69de9f6cccab"
+#define DENSE_CORTEX_M55_NODES 1 /* they have numbers from 0 on, in the order of the table in dense_cortex_m55.c */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,21 +27,62 @@ extern "C" {
 #define DENSE_CORTEX_M55_ARENA_BYTES 0
 #define DENSE_CORTEX_M55_ARENA_ALIGN 1
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union dense_cortex_m55_arena {
+    uint8_t bytes[1];
+    uint32_t align;
+} dense_cortex_m55_arena;
+
 /*
  * Input x: int8 [1, 1, 1, 11], channels last;
  * real value = (x - DENSE_CORTEX_M55_X_ZERO_POINT) * DENSE_CORTEX_M55_X_SCALE.
  */
+#define DENSE_CORTEX_M55_X_TYPE int8_t
+#define DENSE_CORTEX_M55_X_RANK 4
+#define DENSE_CORTEX_M55_X_SHAPE {1, 1, 1, 11}
 #define DENSE_CORTEX_M55_X_SIZE 11
 #define DENSE_CORTEX_M55_X_SCALE 0.02f
 #define DENSE_CORTEX_M55_X_ZERO_POINT (-128)
+
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives -128. */
+static inline int8_t dense_cortex_m55_quantize_x(float value)
+{
+    const float quotient = value / DENSE_CORTEX_M55_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > 0.0f)) {
+        return -128;
+    }
+    if (quotient >= 255.0f) {
+        return 127;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (int8_t)(code + DENSE_CORTEX_M55_X_ZERO_POINT);
+}
 
 /*
  * Output y: int8 [1, 1, 1, 8], channels last;
  * real value = (y - DENSE_CORTEX_M55_Y_ZERO_POINT) * DENSE_CORTEX_M55_Y_SCALE.
  */
+#define DENSE_CORTEX_M55_Y_TYPE int8_t
+#define DENSE_CORTEX_M55_Y_RANK 4
+#define DENSE_CORTEX_M55_Y_SHAPE {1, 1, 1, 8}
 #define DENSE_CORTEX_M55_Y_SIZE 8
 #define DENSE_CORTEX_M55_Y_SCALE 0.025f
 #define DENSE_CORTEX_M55_Y_ZERO_POINT (-3)
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float dense_cortex_m55_dequantize_y(int8_t code)
+{
+    return (float)(code - DENSE_CORTEX_M55_Y_ZERO_POINT) * DENSE_CORTEX_M55_Y_SCALE;
+}
 
 /*
  * Computes y from x.

@@ -5,8 +5,8 @@
  * options  --target rv32imc --layout nhwc --optimize size --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node   operator     kernel        multiply-adds  constants  scratch
- * conv1  QLinearConv  scalar/dense             88      160 B     72 B
+ * no.  node   operator     kernel        multiply-adds  constants  scratch
+ *   0  conv1  QLinearConv  scalar/dense             88      160 B     72 B
  *
  * conv1
  *   accumulator   within [-54332, 74854] for every input: int32 cannot overflow
@@ -15,13 +15,38 @@
  */
 #include "dense_rv32imc.h"
 
-#if DENSE_RV32IMC_HEADER_ID != 0xbb1d2d99
+#if DENSE_RV32IMC_HEADER_ID != 0xd133fc32
 #error "dense_rv32imc.h was not generated together with this file"
+#endif
+
+/* Define DENSE_RV32IMC_ANY_CORE to compile this for a core that lacks what it was written for. */
+#ifndef DENSE_RV32IMC_ANY_CORE
+#if (defined(__AVR__)) || \
+    (defined(__riscv) && !defined(__riscv_mul))
+#error "this core lacks instructions of rv32imc, which this file was generated for"
+#endif
 #endif
 
 #ifndef DENSE_RV32IMC_CONST_ATTR
 #define DENSE_RV32IMC_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef DENSE_RV32IMC_HOOK
+#define DENSE_RV32IMC_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when dense_rv32imc_run is called. */
+#ifndef DENSE_RV32IMC_ASSERT
+#define DENSE_RV32IMC_ASSERT(condition) ((void)0)
+#endif
+#define DENSE_RV32IMC_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How dense_rv32imc_arena lies behind a byte tells how this compiler aligns it. */
+struct dense_rv32imc_arena_behind {
+    uint8_t byte;
+    dense_rv32imc_arena arena;
+};
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char dense_rv32imc_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -243,5 +268,11 @@ static void dense_rv32imc_conv1(const int8_t *x, int8_t *y, int32_t *elements)
 
 void dense_rv32imc_run(const int8_t *x, int8_t *y, void *arena)
 {
+    DENSE_RV32IMC_ASSERT((uintptr_t)arena % (sizeof(struct dense_rv32imc_arena_behind) - sizeof(dense_rv32imc_arena))
+        == 0);
+    DENSE_RV32IMC_ASSERT(DENSE_RV32IMC_ARE_APART(x, 11, y, 8));
+    DENSE_RV32IMC_ASSERT(DENSE_RV32IMC_ARE_APART(x, 11, arena, 72));
+    DENSE_RV32IMC_ASSERT(DENSE_RV32IMC_ARE_APART(y, 8, arena, 72));
     dense_rv32imc_conv1(x, y, arena);
+    DENSE_RV32IMC_HOOK(0);
 }

@@ -12,7 +12,12 @@
 #include <stdint.h>
 
 /* dense_rv32imc.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_RV32IMC_HEADER_ID 0xbb1d2d99
+#define DENSE_RV32IMC_HEADER_ID 0xd133fc32
+
+/* What is in an image can be traced by these. */
+#define DENSE_RV32IMC_QCGEN_VERSION "0.1.0"
+#define DENSE_RV32IMC_MODEL_SHA256 "202f56b99a0773fa162c8bd65ba2eaf1cc25e67e568491c04dbacc5f8e6cb275"
+#define DENSE_RV32IMC_NODES 1 /* they have numbers from 0 on, in the order of the table in dense_rv32imc.c */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,28 +27,69 @@ extern "C" {
 #define DENSE_RV32IMC_ARENA_BYTES 72
 #define DENSE_RV32IMC_ARENA_ALIGN 4
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union dense_rv32imc_arena {
+    uint8_t bytes[DENSE_RV32IMC_ARENA_BYTES];
+    uint32_t align;
+} dense_rv32imc_arena;
+
 /*
  * Input x: int8 [1, 1, 1, 11], channels last;
  * real value = (x - DENSE_RV32IMC_X_ZERO_POINT) * DENSE_RV32IMC_X_SCALE.
  */
+#define DENSE_RV32IMC_X_TYPE int8_t
+#define DENSE_RV32IMC_X_RANK 4
+#define DENSE_RV32IMC_X_SHAPE {1, 1, 1, 11}
 #define DENSE_RV32IMC_X_SIZE 11
 #define DENSE_RV32IMC_X_SCALE 0.02f
 #define DENSE_RV32IMC_X_ZERO_POINT (-128)
+
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives -128. */
+static inline int8_t dense_rv32imc_quantize_x(float value)
+{
+    const float quotient = value / DENSE_RV32IMC_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > 0.0f)) {
+        return -128;
+    }
+    if (quotient >= 255.0f) {
+        return 127;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (int8_t)(code + DENSE_RV32IMC_X_ZERO_POINT);
+}
 
 /*
  * Output y: int8 [1, 1, 1, 8], channels last;
  * real value = (y - DENSE_RV32IMC_Y_ZERO_POINT) * DENSE_RV32IMC_Y_SCALE.
  */
+#define DENSE_RV32IMC_Y_TYPE int8_t
+#define DENSE_RV32IMC_Y_RANK 4
+#define DENSE_RV32IMC_Y_SHAPE {1, 1, 1, 8}
 #define DENSE_RV32IMC_Y_SIZE 8
 #define DENSE_RV32IMC_Y_SCALE 0.025f
 #define DENSE_RV32IMC_Y_ZERO_POINT (-3)
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float dense_rv32imc_dequantize_y(int8_t code)
+{
+    return (float)(code - DENSE_RV32IMC_Y_ZERO_POINT) * DENSE_RV32IMC_Y_SCALE;
+}
 
 /*
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
  * `arena` holds DENSE_RV32IMC_ARENA_BYTES bytes, aligned to DENSE_RV32IMC_ARENA_ALIGN,
- * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
+ * for example a dense_rv32imc_arena; not an array of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void dense_rv32imc_run(const int8_t *x, int8_t *y, void *arena);
 

@@ -5,8 +5,8 @@
  * options  --target cortex-m0 --layout nhwc --optimize size --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node   operator     kernel            multiply-adds  constants  scratch
- * conv1  QLinearConv  scalar/depthwise          1 800      168 B    121 B
+ * no.  node   operator     kernel            multiply-adds  constants  scratch
+ *   0  conv1  QLinearConv  scalar/depthwise          1 800      168 B    121 B
  *
  * conv1
  *   accumulator   within [-35036, 56950] for every input: int32 cannot overflow
@@ -15,8 +15,15 @@
  */
 #include "depthwise_cortex_m0.h"
 
-#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0xe6e5c277
+#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0x63fe9cf1
 #error "depthwise_cortex_m0.h was not generated together with this file"
+#endif
+
+/* Define DEPTHWISE_CORTEX_M0_ANY_CORE to compile this for a core that lacks what it was written for. */
+#ifndef DEPTHWISE_CORTEX_M0_ANY_CORE
+#if (defined(__AVR__))
+#error "this core lacks instructions of cortex-m0, which this file was generated for"
+#endif
 #endif
 
 #include <string.h>
@@ -24,6 +31,23 @@
 #ifndef DEPTHWISE_CORTEX_M0_CONST_ATTR
 #define DEPTHWISE_CORTEX_M0_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef DEPTHWISE_CORTEX_M0_HOOK
+#define DEPTHWISE_CORTEX_M0_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when depthwise_cortex_m0_run is called. */
+#ifndef DEPTHWISE_CORTEX_M0_ASSERT
+#define DEPTHWISE_CORTEX_M0_ASSERT(condition) ((void)0)
+#endif
+#define DEPTHWISE_CORTEX_M0_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How depthwise_cortex_m0_arena lies behind a byte tells how this compiler aligns it. */
+struct depthwise_cortex_m0_arena_behind {
+    uint8_t byte;
+    depthwise_cortex_m0_arena arena;
+};
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char depthwise_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -261,5 +285,11 @@ static void depthwise_cortex_m0_conv1(const int8_t *x, int8_t *y, uint8_t *plane
 
 void depthwise_cortex_m0_run(const int8_t *x, int8_t *y, void *arena)
 {
+    DEPTHWISE_CORTEX_M0_ASSERT((uintptr_t)arena % (sizeof(struct depthwise_cortex_m0_arena_behind)
+        - sizeof(depthwise_cortex_m0_arena)) == 0);
+    DEPTHWISE_CORTEX_M0_ASSERT(DEPTHWISE_CORTEX_M0_ARE_APART(x, 800, y, 200));
+    DEPTHWISE_CORTEX_M0_ASSERT(DEPTHWISE_CORTEX_M0_ARE_APART(x, 800, arena, 121));
+    DEPTHWISE_CORTEX_M0_ASSERT(DEPTHWISE_CORTEX_M0_ARE_APART(y, 200, arena, 121));
     depthwise_cortex_m0_conv1(x, y, arena);
+    DEPTHWISE_CORTEX_M0_HOOK(0);
 }

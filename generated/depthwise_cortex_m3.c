@@ -5,8 +5,8 @@
  * options  --target cortex-m3 --layout nhwc --optimize size --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node   operator     kernel            multiply-adds  constants  scratch
- * conv1  QLinearConv  scalar/depthwise          1 800      168 B    440 B
+ * no.  node   operator     kernel            multiply-adds  constants  scratch
+ *   0  conv1  QLinearConv  scalar/depthwise          1 800      168 B    440 B
  *
  * conv1
  *   accumulator   within [-35036, 56950] for every input: int32 cannot overflow
@@ -15,8 +15,16 @@
  */
 #include "depthwise_cortex_m3.h"
 
-#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0x9417959e
+#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0x18d709f4
 #error "depthwise_cortex_m3.h was not generated together with this file"
+#endif
+
+/* Define DEPTHWISE_CORTEX_M3_ANY_CORE to compile this for a core that lacks what it was written for. */
+#ifndef DEPTHWISE_CORTEX_M3_ANY_CORE
+#if (defined(__AVR__)) || \
+    (__ARM_ARCH_PROFILE == 'M' && !defined(__thumb2__))
+#error "this core lacks instructions of cortex-m3, which this file was generated for"
+#endif
 #endif
 
 #include <string.h>
@@ -24,6 +32,23 @@
 #ifndef DEPTHWISE_CORTEX_M3_CONST_ATTR
 #define DEPTHWISE_CORTEX_M3_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef DEPTHWISE_CORTEX_M3_HOOK
+#define DEPTHWISE_CORTEX_M3_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when depthwise_cortex_m3_run is called. */
+#ifndef DEPTHWISE_CORTEX_M3_ASSERT
+#define DEPTHWISE_CORTEX_M3_ASSERT(condition) ((void)0)
+#endif
+#define DEPTHWISE_CORTEX_M3_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How depthwise_cortex_m3_arena lies behind a byte tells how this compiler aligns it. */
+struct depthwise_cortex_m3_arena_behind {
+    uint8_t byte;
+    depthwise_cortex_m3_arena arena;
+};
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char depthwise_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -239,5 +264,11 @@ static void depthwise_cortex_m3_conv1(const int8_t *x, int8_t *y, int8_t *plane)
 
 void depthwise_cortex_m3_run(const int8_t *x, int8_t *y, void *arena)
 {
+    DEPTHWISE_CORTEX_M3_ASSERT((uintptr_t)arena % (sizeof(struct depthwise_cortex_m3_arena_behind)
+        - sizeof(depthwise_cortex_m3_arena)) == 0);
+    DEPTHWISE_CORTEX_M3_ASSERT(DEPTHWISE_CORTEX_M3_ARE_APART(x, 800, y, 200));
+    DEPTHWISE_CORTEX_M3_ASSERT(DEPTHWISE_CORTEX_M3_ARE_APART(x, 800, arena, 440));
+    DEPTHWISE_CORTEX_M3_ASSERT(DEPTHWISE_CORTEX_M3_ARE_APART(y, 200, arena, 440));
     depthwise_cortex_m3_conv1(x, y, arena);
+    DEPTHWISE_CORTEX_M3_HOOK(0);
 }

@@ -5,8 +5,8 @@
  * options  --target cortex-m4 --layout nhwc --optimize size --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node   operator     kernel                    multiply-adds  constants  scratch
- * conv1  QLinearConv  arm_dsp/depthwise_direct          1 800      136 B      0 B
+ * no.  node   operator     kernel                    multiply-adds  constants  scratch
+ *   0  conv1  QLinearConv  arm_dsp/depthwise_direct          1 800      136 B      0 B
  *
  * conv1
  *   accumulator   within [-35036, 56950] for every input: int32 cannot overflow
@@ -15,13 +15,34 @@
  */
 #include "depthwise_cortex_m4.h"
 
-#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x96910dc2
+#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0xde5c101e
 #error "depthwise_cortex_m4.h was not generated together with this file"
+#endif
+
+/* Define DEPTHWISE_CORTEX_M4_ANY_CORE to compile this for a core that lacks what it was written for. */
+#ifndef DEPTHWISE_CORTEX_M4_ANY_CORE
+#if (defined(__AVR__)) || \
+    (__ARM_ARCH_PROFILE == 'M' && !defined(__ARM_FEATURE_SIMD32)) || \
+    (defined(__riscv) && __riscv_xlen == 32)
+#error "this core lacks instructions of cortex-m4, which this file was generated for"
+#endif
 #endif
 
 #ifndef DEPTHWISE_CORTEX_M4_CONST_ATTR
 #define DEPTHWISE_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef DEPTHWISE_CORTEX_M4_HOOK
+#define DEPTHWISE_CORTEX_M4_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when depthwise_cortex_m4_run is called. */
+#ifndef DEPTHWISE_CORTEX_M4_ASSERT
+#define DEPTHWISE_CORTEX_M4_ASSERT(condition) ((void)0)
+#endif
+#define DEPTHWISE_CORTEX_M4_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char depthwise_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -280,6 +301,8 @@ static void depthwise_cortex_m4_conv1(const int8_t *x, int8_t *y)
 
 void depthwise_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
 {
+    DEPTHWISE_CORTEX_M4_ASSERT(DEPTHWISE_CORTEX_M4_ARE_APART(x, 800, y, 200));
     (void)arena;
     depthwise_cortex_m4_conv1(x, y);
+    DEPTHWISE_CORTEX_M4_HOOK(0);
 }

@@ -5,8 +5,8 @@
  * options  --target cortex-m55 --layout nhwc --optimize speed --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node   operator     kernel             multiply-adds  constants  scratch
- * conv1  QLinearConv  arm_mve/depthwise          1 800      240 B    396 B
+ * no.  node   operator     kernel             multiply-adds  constants  scratch
+ *   0  conv1  QLinearConv  arm_mve/depthwise          1 800      240 B    396 B
  *
  * conv1
  *   accumulator   within [-35036, 56950] for every input: int32 cannot overflow
@@ -15,8 +15,17 @@
  */
 #include "depthwise_cortex_m55.h"
 
-#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x1e734ffa
+#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0xf86d315b
 #error "depthwise_cortex_m55.h was not generated together with this file"
+#endif
+
+/* Define DEPTHWISE_CORTEX_M55_ANY_CORE to compile this for a core that lacks what it was written for. */
+#ifndef DEPTHWISE_CORTEX_M55_ANY_CORE
+#if (defined(__AVR__)) || \
+    (__ARM_ARCH_PROFILE == 'M' && !defined(__ARM_FEATURE_MVE)) || \
+    (defined(__riscv) && __riscv_xlen == 32)
+#error "this core lacks instructions of cortex-m55, which this file was generated for"
+#endif
 #endif
 
 #include <string.h>
@@ -24,6 +33,23 @@
 #ifndef DEPTHWISE_CORTEX_M55_CONST_ATTR
 #define DEPTHWISE_CORTEX_M55_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef DEPTHWISE_CORTEX_M55_HOOK
+#define DEPTHWISE_CORTEX_M55_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when depthwise_cortex_m55_run is called. */
+#ifndef DEPTHWISE_CORTEX_M55_ASSERT
+#define DEPTHWISE_CORTEX_M55_ASSERT(condition) ((void)0)
+#endif
+#define DEPTHWISE_CORTEX_M55_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How depthwise_cortex_m55_arena lies behind a byte tells how this compiler aligns it. */
+struct depthwise_cortex_m55_arena_behind {
+    uint8_t byte;
+    depthwise_cortex_m55_arena arena;
+};
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char depthwise_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -455,5 +481,11 @@ static void depthwise_cortex_m55_conv1(const int8_t *x, int8_t *y, int32_t *colu
 
 void depthwise_cortex_m55_run(const int8_t *x, int8_t *y, void *arena)
 {
+    DEPTHWISE_CORTEX_M55_ASSERT((uintptr_t)arena % (sizeof(struct depthwise_cortex_m55_arena_behind)
+        - sizeof(depthwise_cortex_m55_arena)) == 0);
+    DEPTHWISE_CORTEX_M55_ASSERT(DEPTHWISE_CORTEX_M55_ARE_APART(x, 800, y, 200));
+    DEPTHWISE_CORTEX_M55_ASSERT(DEPTHWISE_CORTEX_M55_ARE_APART(x, 800, arena, 396));
+    DEPTHWISE_CORTEX_M55_ASSERT(DEPTHWISE_CORTEX_M55_ARE_APART(y, 200, arena, 396));
     depthwise_cortex_m55_conv1(x, y, arena);
+    DEPTHWISE_CORTEX_M55_HOOK(0);
 }

@@ -5,8 +5,8 @@
  * options  --target portable --layout model --optimize size --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node   operator     kernel                   multiply-adds  constants  scratch
- * conv1  QLinearConv  portable/depthwise_nchw          1 800      168 B    121 B
+ * no.  node   operator     kernel                   multiply-adds  constants  scratch
+ *   0  conv1  QLinearConv  portable/depthwise_nchw          1 800      168 B    121 B
  *
  * conv1
  *   accumulator   within [-35036, 56950] for every input: int32 cannot overflow
@@ -15,7 +15,7 @@
  */
 #include "depthwise_nchw.h"
 
-#if DEPTHWISE_NCHW_HEADER_ID != 0x1ba909f8
+#if DEPTHWISE_NCHW_HEADER_ID != 0x6c55685c
 #error "depthwise_nchw.h was not generated together with this file"
 #endif
 
@@ -24,6 +24,23 @@
 #ifndef DEPTHWISE_NCHW_CONST_ATTR
 #define DEPTHWISE_NCHW_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef DEPTHWISE_NCHW_HOOK
+#define DEPTHWISE_NCHW_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when depthwise_nchw_run is called. */
+#ifndef DEPTHWISE_NCHW_ASSERT
+#define DEPTHWISE_NCHW_ASSERT(condition) ((void)0)
+#endif
+#define DEPTHWISE_NCHW_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How depthwise_nchw_arena lies behind a byte tells how this compiler aligns it. */
+struct depthwise_nchw_arena_behind {
+    uint8_t byte;
+    depthwise_nchw_arena arena;
+};
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char depthwise_nchw_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -125,5 +142,11 @@ static void depthwise_nchw_conv1(const uint8_t *restrict x, uint8_t *restrict y,
 
 void depthwise_nchw_run(const uint8_t *x, uint8_t *y, void *arena)
 {
+    DEPTHWISE_NCHW_ASSERT((uintptr_t)arena % (sizeof(struct depthwise_nchw_arena_behind) - sizeof(depthwise_nchw_arena))
+        == 0);
+    DEPTHWISE_NCHW_ASSERT(DEPTHWISE_NCHW_ARE_APART(x, 800, y, 200));
+    DEPTHWISE_NCHW_ASSERT(DEPTHWISE_NCHW_ARE_APART(x, 800, arena, 121));
+    DEPTHWISE_NCHW_ASSERT(DEPTHWISE_NCHW_ARE_APART(y, 200, arena, 121));
     depthwise_nchw_conv1(x, y, arena);
+    DEPTHWISE_NCHW_HOOK(0);
 }

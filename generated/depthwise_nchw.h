@@ -12,7 +12,12 @@
 #include <stdint.h>
 
 /* depthwise_nchw.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_NCHW_HEADER_ID 0x1ba909f8
+#define DEPTHWISE_NCHW_HEADER_ID 0x6c55685c
+
+/* What is in an image can be traced by these. */
+#define DEPTHWISE_NCHW_QCGEN_VERSION "0.1.0"
+#define DEPTHWISE_NCHW_MODEL_SHA256 "74f1885eb310e5c47e3083f667cdb0b9a6371507e0c98c475401a7d1492a5d57"
+#define DEPTHWISE_NCHW_NODES 1 /* they have numbers from 0 on, in the order of the table in depthwise_nchw.c */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,28 +27,69 @@ extern "C" {
 #define DEPTHWISE_NCHW_ARENA_BYTES 121
 #define DEPTHWISE_NCHW_ARENA_ALIGN 1
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union depthwise_nchw_arena {
+    uint8_t bytes[DEPTHWISE_NCHW_ARENA_BYTES];
+    uint32_t align;
+} depthwise_nchw_arena;
+
 /*
  * Input x: uint8 [1, 8, 10, 10], channels first;
  * real value = (x - DEPTHWISE_NCHW_X_ZERO_POINT) * DEPTHWISE_NCHW_X_SCALE.
  */
+#define DEPTHWISE_NCHW_X_TYPE uint8_t
+#define DEPTHWISE_NCHW_X_RANK 4
+#define DEPTHWISE_NCHW_X_SHAPE {1, 8, 10, 10}
 #define DEPTHWISE_NCHW_X_SIZE 800
 #define DEPTHWISE_NCHW_X_SCALE 0.023f
 #define DEPTHWISE_NCHW_X_ZERO_POINT 0
+
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives 0. */
+static inline uint8_t depthwise_nchw_quantize_x(float value)
+{
+    const float quotient = value / DEPTHWISE_NCHW_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > 0.0f)) {
+        return 0;
+    }
+    if (quotient >= 255.0f) {
+        return 255;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (uint8_t)(code + DEPTHWISE_NCHW_X_ZERO_POINT);
+}
 
 /*
  * Output y: uint8 [1, 8, 5, 5], channels first;
  * real value = (y - DEPTHWISE_NCHW_Y_ZERO_POINT) * DEPTHWISE_NCHW_Y_SCALE.
  */
+#define DEPTHWISE_NCHW_Y_TYPE uint8_t
+#define DEPTHWISE_NCHW_Y_RANK 4
+#define DEPTHWISE_NCHW_Y_SHAPE {1, 8, 5, 5}
 #define DEPTHWISE_NCHW_Y_SIZE 200
 #define DEPTHWISE_NCHW_Y_SCALE 0.017f
 #define DEPTHWISE_NCHW_Y_ZERO_POINT 0
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float depthwise_nchw_dequantize_y(uint8_t code)
+{
+    return (float)(code - DEPTHWISE_NCHW_Y_ZERO_POINT) * DEPTHWISE_NCHW_Y_SCALE;
+}
 
 /*
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
  * `arena` holds DEPTHWISE_NCHW_ARENA_BYTES bytes, aligned to DEPTHWISE_NCHW_ARENA_ALIGN,
- * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
+ * for example a depthwise_nchw_arena; not an array of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void depthwise_nchw_run(const uint8_t *x, uint8_t *y, void *arena);
 

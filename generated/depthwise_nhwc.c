@@ -5,8 +5,8 @@
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node   operator     kernel                   multiply-adds  constants  scratch
- * conv1  QLinearConv  portable/depthwise_nhwc          1 800      176 B      0 B
+ * no.  node   operator     kernel                   multiply-adds  constants  scratch
+ *   0  conv1  QLinearConv  portable/depthwise_nhwc          1 800      176 B      0 B
  *
  * conv1
  *   accumulator   within [-35036, 56950] for every input: int32 cannot overflow
@@ -15,13 +15,25 @@
  */
 #include "depthwise_nhwc.h"
 
-#if DEPTHWISE_NHWC_HEADER_ID != 0x546a0165
+#if DEPTHWISE_NHWC_HEADER_ID != 0x94c1f692
 #error "depthwise_nhwc.h was not generated together with this file"
 #endif
 
 #ifndef DEPTHWISE_NHWC_CONST_ATTR
 #define DEPTHWISE_NHWC_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef DEPTHWISE_NHWC_HOOK
+#define DEPTHWISE_NHWC_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when depthwise_nhwc_run is called. */
+#ifndef DEPTHWISE_NHWC_ASSERT
+#define DEPTHWISE_NHWC_ASSERT(condition) ((void)0)
+#endif
+#define DEPTHWISE_NHWC_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char depthwise_nhwc_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -190,6 +202,8 @@ static void depthwise_nhwc_conv1(const int8_t *x, int8_t *y)
 
 void depthwise_nhwc_run(const int8_t *x, int8_t *y, void *arena)
 {
+    DEPTHWISE_NHWC_ASSERT(DEPTHWISE_NHWC_ARE_APART(x, 800, y, 200));
     (void)arena;
     depthwise_nhwc_conv1(x, y);
+    DEPTHWISE_NHWC_HOOK(0);
 }

@@ -12,7 +12,12 @@
 #include <stdint.h>
 
 /* depthwise_nhwc.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_NHWC_HEADER_ID 0x546a0165
+#define DEPTHWISE_NHWC_HEADER_ID 0x94c1f692
+
+/* What is in an image can be traced by these. */
+#define DEPTHWISE_NHWC_QCGEN_VERSION "0.1.0"
+#define DEPTHWISE_NHWC_MODEL_SHA256 "639419bf276e5033f6084b5b56f6af4d1fdbe7cd68165158b0908b0a609dbb12"
+#define DEPTHWISE_NHWC_NODES 1 /* they have numbers from 0 on, in the order of the table in depthwise_nhwc.c */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,21 +27,62 @@ extern "C" {
 #define DEPTHWISE_NHWC_ARENA_BYTES 0
 #define DEPTHWISE_NHWC_ARENA_ALIGN 1
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union depthwise_nhwc_arena {
+    uint8_t bytes[1];
+    uint32_t align;
+} depthwise_nhwc_arena;
+
 /*
  * Input x: int8 [1, 10, 10, 8], channels last;
  * real value = (x - DEPTHWISE_NHWC_X_ZERO_POINT) * DEPTHWISE_NHWC_X_SCALE.
  */
+#define DEPTHWISE_NHWC_X_TYPE int8_t
+#define DEPTHWISE_NHWC_X_RANK 4
+#define DEPTHWISE_NHWC_X_SHAPE {1, 10, 10, 8}
 #define DEPTHWISE_NHWC_X_SIZE 800
 #define DEPTHWISE_NHWC_X_SCALE 0.023f
 #define DEPTHWISE_NHWC_X_ZERO_POINT (-128)
+
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives -128. */
+static inline int8_t depthwise_nhwc_quantize_x(float value)
+{
+    const float quotient = value / DEPTHWISE_NHWC_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > 0.0f)) {
+        return -128;
+    }
+    if (quotient >= 255.0f) {
+        return 127;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (int8_t)(code + DEPTHWISE_NHWC_X_ZERO_POINT);
+}
 
 /*
  * Output y: int8 [1, 5, 5, 8], channels last;
  * real value = (y - DEPTHWISE_NHWC_Y_ZERO_POINT) * DEPTHWISE_NHWC_Y_SCALE.
  */
+#define DEPTHWISE_NHWC_Y_TYPE int8_t
+#define DEPTHWISE_NHWC_Y_RANK 4
+#define DEPTHWISE_NHWC_Y_SHAPE {1, 5, 5, 8}
 #define DEPTHWISE_NHWC_Y_SIZE 200
 #define DEPTHWISE_NHWC_Y_SCALE 0.017f
 #define DEPTHWISE_NHWC_Y_ZERO_POINT (-128)
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float depthwise_nhwc_dequantize_y(int8_t code)
+{
+    return (float)(code - DEPTHWISE_NHWC_Y_ZERO_POINT) * DEPTHWISE_NHWC_Y_SCALE;
+}
 
 /*
  * Computes y from x.

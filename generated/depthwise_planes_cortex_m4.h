@@ -12,7 +12,13 @@
 #include <stdint.h>
 
 /* depthwise_planes_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID 0x510dc135
+#define DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID 0xb70dc43f
+
+/* What is in an image can be traced by these. */
+#define DEPTHWISE_PLANES_CORTEX_M4_QCGEN_VERSION "0.1.0"
+#define DEPTHWISE_PLANES_CORTEX_M4_MODEL_SHA256 "cd71f5b14c062c60c24050f40b3f3f66aba65677d2460ccf2ac25a4b0118e9cc"
+/* they have numbers from 0 on, in the order of the table in depthwise_planes_cortex_m4.c */
+#define DEPTHWISE_PLANES_CORTEX_M4_NODES 1
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,28 +28,70 @@ extern "C" {
 #define DEPTHWISE_PLANES_CORTEX_M4_ARENA_BYTES 1248
 #define DEPTHWISE_PLANES_CORTEX_M4_ARENA_ALIGN 4
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union depthwise_planes_cortex_m4_arena {
+    uint8_t bytes[DEPTHWISE_PLANES_CORTEX_M4_ARENA_BYTES];
+    uint32_t align;
+} depthwise_planes_cortex_m4_arena;
+
 /*
  * Input x: int8 [1, 9, 8, 8], channels last;
  * real value = (x - DEPTHWISE_PLANES_CORTEX_M4_X_ZERO_POINT) * DEPTHWISE_PLANES_CORTEX_M4_X_SCALE.
  */
+#define DEPTHWISE_PLANES_CORTEX_M4_X_TYPE int8_t
+#define DEPTHWISE_PLANES_CORTEX_M4_X_RANK 4
+#define DEPTHWISE_PLANES_CORTEX_M4_X_SHAPE {1, 9, 8, 8}
 #define DEPTHWISE_PLANES_CORTEX_M4_X_SIZE 576
 #define DEPTHWISE_PLANES_CORTEX_M4_X_SCALE 0.023f
 #define DEPTHWISE_PLANES_CORTEX_M4_X_ZERO_POINT (-7)
+
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives -128. */
+static inline int8_t depthwise_planes_cortex_m4_quantize_x(float value)
+{
+    const float quotient = value / DEPTHWISE_PLANES_CORTEX_M4_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > -121.0f)) {
+        return -128;
+    }
+    if (quotient >= 134.0f) {
+        return 127;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (int8_t)(code + DEPTHWISE_PLANES_CORTEX_M4_X_ZERO_POINT);
+}
 
 /*
  * Output y: int8 [1, 5, 4, 8], channels last;
  * real value = (y - DEPTHWISE_PLANES_CORTEX_M4_Y_ZERO_POINT) * DEPTHWISE_PLANES_CORTEX_M4_Y_SCALE.
  */
+#define DEPTHWISE_PLANES_CORTEX_M4_Y_TYPE int8_t
+#define DEPTHWISE_PLANES_CORTEX_M4_Y_RANK 4
+#define DEPTHWISE_PLANES_CORTEX_M4_Y_SHAPE {1, 5, 4, 8}
 #define DEPTHWISE_PLANES_CORTEX_M4_Y_SIZE 160
 #define DEPTHWISE_PLANES_CORTEX_M4_Y_SCALE 0.05f
 #define DEPTHWISE_PLANES_CORTEX_M4_Y_ZERO_POINT 4
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float depthwise_planes_cortex_m4_dequantize_y(int8_t code)
+{
+    return (float)(code - DEPTHWISE_PLANES_CORTEX_M4_Y_ZERO_POINT) * DEPTHWISE_PLANES_CORTEX_M4_Y_SCALE;
+}
 
 /*
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
  * `arena` holds DEPTHWISE_PLANES_CORTEX_M4_ARENA_BYTES bytes, aligned to DEPTHWISE_PLANES_CORTEX_M4_ARENA_ALIGN,
- * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
+ * for example a depthwise_planes_cortex_m4_arena; not an array of bytes, which C99 6.5p7 does not let a program read as
+ * words.
  */
 void depthwise_planes_cortex_m4_run(const int8_t *x, int8_t *y, void *arena);
 

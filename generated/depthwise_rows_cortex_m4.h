@@ -12,7 +12,13 @@
 #include <stdint.h>
 
 /* depthwise_rows_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID 0x6a2739e1
+#define DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID 0xd43ab9fb
+
+/* What is in an image can be traced by these. */
+#define DEPTHWISE_ROWS_CORTEX_M4_QCGEN_VERSION "0.1.0"
+#define DEPTHWISE_ROWS_CORTEX_M4_MODEL_SHA256 "ce6d3bb80919a3eca9530f78638e188dd3b1b8d17986df712120523c1dc91a17"
+/* they have numbers from 0 on, in the order of the table in depthwise_rows_cortex_m4.c */
+#define DEPTHWISE_ROWS_CORTEX_M4_NODES 1
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,21 +28,62 @@ extern "C" {
 #define DEPTHWISE_ROWS_CORTEX_M4_ARENA_BYTES 0
 #define DEPTHWISE_ROWS_CORTEX_M4_ARENA_ALIGN 1
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union depthwise_rows_cortex_m4_arena {
+    uint8_t bytes[1];
+    uint32_t align;
+} depthwise_rows_cortex_m4_arena;
+
 /*
  * Input x: int8 [1, 9, 8, 8], channels last;
  * real value = (x - DEPTHWISE_ROWS_CORTEX_M4_X_ZERO_POINT) * DEPTHWISE_ROWS_CORTEX_M4_X_SCALE.
  */
+#define DEPTHWISE_ROWS_CORTEX_M4_X_TYPE int8_t
+#define DEPTHWISE_ROWS_CORTEX_M4_X_RANK 4
+#define DEPTHWISE_ROWS_CORTEX_M4_X_SHAPE {1, 9, 8, 8}
 #define DEPTHWISE_ROWS_CORTEX_M4_X_SIZE 576
 #define DEPTHWISE_ROWS_CORTEX_M4_X_SCALE 0.023f
 #define DEPTHWISE_ROWS_CORTEX_M4_X_ZERO_POINT (-7)
+
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives -128. */
+static inline int8_t depthwise_rows_cortex_m4_quantize_x(float value)
+{
+    const float quotient = value / DEPTHWISE_ROWS_CORTEX_M4_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > -121.0f)) {
+        return -128;
+    }
+    if (quotient >= 134.0f) {
+        return 127;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (int8_t)(code + DEPTHWISE_ROWS_CORTEX_M4_X_ZERO_POINT);
+}
 
 /*
  * Output y: int8 [1, 5, 4, 8], channels last;
  * real value = (y - DEPTHWISE_ROWS_CORTEX_M4_Y_ZERO_POINT) * DEPTHWISE_ROWS_CORTEX_M4_Y_SCALE.
  */
+#define DEPTHWISE_ROWS_CORTEX_M4_Y_TYPE int8_t
+#define DEPTHWISE_ROWS_CORTEX_M4_Y_RANK 4
+#define DEPTHWISE_ROWS_CORTEX_M4_Y_SHAPE {1, 5, 4, 8}
 #define DEPTHWISE_ROWS_CORTEX_M4_Y_SIZE 160
 #define DEPTHWISE_ROWS_CORTEX_M4_Y_SCALE 0.05f
 #define DEPTHWISE_ROWS_CORTEX_M4_Y_ZERO_POINT 4
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float depthwise_rows_cortex_m4_dequantize_y(int8_t code)
+{
+    return (float)(code - DEPTHWISE_ROWS_CORTEX_M4_Y_ZERO_POINT) * DEPTHWISE_ROWS_CORTEX_M4_Y_SCALE;
+}
 
 /*
  * Computes y from x.

@@ -5,18 +5,35 @@
  * options  --target portable --layout model --optimize size --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node   operator  kernel               multiply-adds  constants  scratch
- * conv1  Conv      portable/conv_float          3 888      448 B    248 B
+ * no.  node   operator  kernel               multiply-adds  constants  scratch
+ *   0  conv1  Conv      portable/conv_float          3 888      448 B    248 B
  */
 #include "float_nhwc.h"
 
-#if FLOAT_NHWC_HEADER_ID != 0x04e6177c
+#if FLOAT_NHWC_HEADER_ID != 0x81f63186
 #error "float_nhwc.h was not generated together with this file"
 #endif
 
 #ifndef FLOAT_NHWC_CONST_ATTR
 #define FLOAT_NHWC_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef FLOAT_NHWC_HOOK
+#define FLOAT_NHWC_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when float_nhwc_run is called. */
+#ifndef FLOAT_NHWC_ASSERT
+#define FLOAT_NHWC_ASSERT(condition) ((void)0)
+#endif
+#define FLOAT_NHWC_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How float_nhwc_arena lies behind a byte tells how this compiler aligns it. */
+struct float_nhwc_arena_behind {
+    uint8_t byte;
+    float_nhwc_arena arena;
+};
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
@@ -211,5 +228,11 @@ void float_nhwc_run(const float *X, float *y, void *arena)
 {
     uint8_t *const bytes = arena;
 
+    FLOAT_NHWC_ASSERT((uintptr_t)arena % (sizeof(struct float_nhwc_arena_behind) - sizeof(float_nhwc_arena)) == 0);
+    FLOAT_NHWC_ASSERT(FLOAT_NHWC_ARE_APART(X, 432, y, 576));
+    FLOAT_NHWC_ASSERT(FLOAT_NHWC_ARE_APART(X, 432, arena, 248));
+    FLOAT_NHWC_ASSERT(FLOAT_NHWC_ARE_APART(y, 576, arena, 248));
+    /* What lies in the arena, tensors and scratch memory, keeps its place for as long as it is needed. */
     float_nhwc_conv1(X, y, arena, (void *)(bytes + 216));
+    FLOAT_NHWC_HOOK(0);
 }

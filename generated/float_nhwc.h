@@ -12,7 +12,12 @@
 #include <stdint.h>
 
 /* float_nhwc.c has the same id, a hash of both files: it does not compile with another header. */
-#define FLOAT_NHWC_HEADER_ID 0x04e6177c
+#define FLOAT_NHWC_HEADER_ID 0x81f63186
+
+/* What is in an image can be traced by these. */
+#define FLOAT_NHWC_QCGEN_VERSION "0.1.0"
+#define FLOAT_NHWC_MODEL_SHA256 "8cfe8a72ad9dfd291353e90d4c27ce2bf8a5d4d7ca1a4b37a868bc3f2a32adc0"
+#define FLOAT_NHWC_NODES 1 /* they have numbers from 0 on, in the order of the table in float_nhwc.c */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,10 +27,22 @@ extern "C" {
 #define FLOAT_NHWC_ARENA_BYTES 248
 #define FLOAT_NHWC_ARENA_ALIGN 4
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union float_nhwc_arena {
+    uint8_t bytes[FLOAT_NHWC_ARENA_BYTES];
+    uint32_t align;
+} float_nhwc_arena;
+
 /* Input X: float [1, 6, 6, 3], channels last. */
+#define FLOAT_NHWC_X_TYPE float
+#define FLOAT_NHWC_X_RANK 4
+#define FLOAT_NHWC_X_SHAPE {1, 6, 6, 3}
 #define FLOAT_NHWC_X_SIZE 108
 
 /* Output y: float [1, 6, 6, 4], channels last. */
+#define FLOAT_NHWC_Y_TYPE float
+#define FLOAT_NHWC_Y_RANK 4
+#define FLOAT_NHWC_Y_SHAPE {1, 6, 6, 4}
 #define FLOAT_NHWC_Y_SIZE 144
 
 /*
@@ -33,7 +50,7 @@ extern "C" {
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
  * `arena` holds FLOAT_NHWC_ARENA_BYTES bytes, aligned to FLOAT_NHWC_ARENA_ALIGN,
- * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
+ * for example a float_nhwc_arena; not an array of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void float_nhwc_run(const float *X, float *y, void *arena);
 

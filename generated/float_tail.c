@@ -5,12 +5,12 @@
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node      operator          kernel                 multiply-adds  constants  scratch
- * conv      QLinearConv       portable/pointwise               192       44 B      0 B
- * real      DequantizeLinear  portable/dequantize                0        0 B      0 B
- * squashed  Tanh              portable/float_unary               0        0 B      0 B
- * scaled    Mul               portable/float_binary              0       16 B      0 B
- * y         Add               portable/float_binary              0        0 B      0 B
+ * no.  node      operator          kernel                 multiply-adds  constants  scratch
+ *   0  conv      QLinearConv       portable/pointwise               192       44 B      0 B
+ *   1  real      DequantizeLinear  portable/dequantize                0        0 B      0 B
+ *   2  squashed  Tanh              portable/float_unary               0        0 B      0 B
+ *   3  scaled    Mul               portable/float_binary              0       16 B      0 B
+ *   4  y         Add               portable/float_binary              0        0 B      0 B
  *
  * arena    512 B for tensors between nodes and for scratch; no placement of them needs less
  *
@@ -21,7 +21,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0x8e701778
+#if FLOAT_TAIL_HEADER_ID != 0xa307e5cf
 #error "float_tail.h was not generated together with this file"
 #endif
 
@@ -30,6 +30,23 @@
 #ifndef FLOAT_TAIL_CONST_ATTR
 #define FLOAT_TAIL_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef FLOAT_TAIL_HOOK
+#define FLOAT_TAIL_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when float_tail_run is called. */
+#ifndef FLOAT_TAIL_ASSERT
+#define FLOAT_TAIL_ASSERT(condition) ((void)0)
+#endif
+#define FLOAT_TAIL_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How float_tail_arena lies behind a byte tells how this compiler aligns it. */
+struct float_tail_arena_behind {
+    uint8_t byte;
+    float_tail_arena arena;
+};
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char float_tail_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -185,10 +202,19 @@ void float_tail_run(const int8_t *x, float *y, void *arena)
 {
     uint8_t *const bytes = arena;
 
+    FLOAT_TAIL_ASSERT((uintptr_t)arena % (sizeof(struct float_tail_arena_behind) - sizeof(float_tail_arena)) == 0);
+    FLOAT_TAIL_ASSERT(FLOAT_TAIL_ARE_APART(x, 48, y, 256));
+    FLOAT_TAIL_ASSERT(FLOAT_TAIL_ARE_APART(x, 48, arena, 512));
+    FLOAT_TAIL_ASSERT(FLOAT_TAIL_ARE_APART(y, 256, arena, 512));
     /* What lies in the arena, tensors and scratch memory, keeps its place for as long as it is needed. */
     float_tail_conv(x, (void *)(bytes + 256));
+    FLOAT_TAIL_HOOK(0);
     float_tail_real((void *)(bytes + 256), arena);
+    FLOAT_TAIL_HOOK(1);
     float_tail_squashed(arena, arena);
+    FLOAT_TAIL_HOOK(2);
     float_tail_scaled(arena, (void *)(bytes + 256));
+    FLOAT_TAIL_HOOK(3);
     float_tail_y((void *)(bytes + 256), arena, y);
+    FLOAT_TAIL_HOOK(4);
 }

@@ -12,7 +12,12 @@
 #include <stdint.h>
 
 /* float_tail.c has the same id, a hash of both files: it does not compile with another header. */
-#define FLOAT_TAIL_HEADER_ID 0x8e701778
+#define FLOAT_TAIL_HEADER_ID 0xa307e5cf
+
+/* What is in an image can be traced by these. */
+#define FLOAT_TAIL_QCGEN_VERSION "0.1.0"
+#define FLOAT_TAIL_MODEL_SHA256 "51534c5ea5cf5e92d6baee2032cb4310e19de313d1f4b64bb6db38c213f4e43e"
+#define FLOAT_TAIL_NODES 5 /* they have numbers from 0 on, in the order of the table in float_tail.c */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,15 +27,50 @@ extern "C" {
 #define FLOAT_TAIL_ARENA_BYTES 512
 #define FLOAT_TAIL_ARENA_ALIGN 4
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union float_tail_arena {
+    uint8_t bytes[FLOAT_TAIL_ARENA_BYTES];
+    uint32_t align;
+} float_tail_arena;
+
 /*
  * Input x: int8 [1, 4, 4, 3], channels last;
  * real value = (x - FLOAT_TAIL_X_ZERO_POINT) * FLOAT_TAIL_X_SCALE.
  */
+#define FLOAT_TAIL_X_TYPE int8_t
+#define FLOAT_TAIL_X_RANK 4
+#define FLOAT_TAIL_X_SHAPE {1, 4, 4, 3}
 #define FLOAT_TAIL_X_SIZE 48
 #define FLOAT_TAIL_X_SCALE 0.02f
 #define FLOAT_TAIL_X_ZERO_POINT (-5)
 
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives -128. */
+static inline int8_t float_tail_quantize_x(float value)
+{
+    const float quotient = value / FLOAT_TAIL_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > -123.0f)) {
+        return -128;
+    }
+    if (quotient >= 132.0f) {
+        return 127;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (int8_t)(code + FLOAT_TAIL_X_ZERO_POINT);
+}
+
 /* Output y: float [1, 4, 4, 4], channels last. */
+#define FLOAT_TAIL_Y_TYPE float
+#define FLOAT_TAIL_Y_RANK 4
+#define FLOAT_TAIL_Y_SHAPE {1, 4, 4, 4}
 #define FLOAT_TAIL_Y_SIZE 64
 
 /*
@@ -38,7 +78,7 @@ extern "C" {
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
  * `arena` holds FLOAT_TAIL_ARENA_BYTES bytes, aligned to FLOAT_TAIL_ARENA_ALIGN,
- * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
+ * for example a float_tail_arena; not an array of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void float_tail_run(const int8_t *x, float *y, void *arena);
 

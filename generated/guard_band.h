@@ -12,7 +12,12 @@
 #include <stdint.h>
 
 /* guard_band.c has the same id, a hash of both files: it does not compile with another header. */
-#define GUARD_BAND_HEADER_ID 0x1395cb3b
+#define GUARD_BAND_HEADER_ID 0x6af87adf
+
+/* What is in an image can be traced by these. */
+#define GUARD_BAND_QCGEN_VERSION "0.1.0"
+#define GUARD_BAND_MODEL_SHA256 "5a47b2944c4f9731e44ae1ecdafe2a3d83c064404dfb78342ea374526ffcf259"
+#define GUARD_BAND_NODES 1 /* they have numbers from 0 on, in the order of the table in guard_band.c */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,21 +27,62 @@ extern "C" {
 #define GUARD_BAND_ARENA_BYTES 0
 #define GUARD_BAND_ARENA_ALIGN 1
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union guard_band_arena {
+    uint8_t bytes[1];
+    uint32_t align;
+} guard_band_arena;
+
 /*
  * Input x: int8 [1, 4, 4, 8], channels last;
  * real value = (x - GUARD_BAND_X_ZERO_POINT) * GUARD_BAND_X_SCALE.
  */
+#define GUARD_BAND_X_TYPE int8_t
+#define GUARD_BAND_X_RANK 4
+#define GUARD_BAND_X_SHAPE {1, 4, 4, 8}
 #define GUARD_BAND_X_SIZE 128
 #define GUARD_BAND_X_SCALE 0.03125f
 #define GUARD_BAND_X_ZERO_POINT 0
+
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives -128. */
+static inline int8_t guard_band_quantize_x(float value)
+{
+    const float quotient = value / GUARD_BAND_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > -128.0f)) {
+        return -128;
+    }
+    if (quotient >= 127.0f) {
+        return 127;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (int8_t)(code + GUARD_BAND_X_ZERO_POINT);
+}
 
 /*
  * Output y: int8 [1, 4, 4, 4], channels last;
  * real value = (y - GUARD_BAND_Y_ZERO_POINT) * GUARD_BAND_Y_SCALE.
  */
+#define GUARD_BAND_Y_TYPE int8_t
+#define GUARD_BAND_Y_RANK 4
+#define GUARD_BAND_Y_SHAPE {1, 4, 4, 4}
 #define GUARD_BAND_Y_SIZE 64
 #define GUARD_BAND_Y_SCALE 0.0625f
 #define GUARD_BAND_Y_ZERO_POINT 0
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float guard_band_dequantize_y(int8_t code)
+{
+    return (float)(code - GUARD_BAND_Y_ZERO_POINT) * GUARD_BAND_Y_SCALE;
+}
 
 /*
  * Computes y from x.

@@ -5,8 +5,8 @@
  * options  --target cortex-m0 --layout nhwc --optimize size --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node   operator     kernel       multiply-adds  constants  scratch
- * conv1  QLinearConv  scalar/conv            256       96 B     32 B
+ * no.  node   operator     kernel       multiply-adds  constants  scratch
+ *   0  conv1  QLinearConv  scalar/conv            256       96 B     32 B
  *
  * conv1
  *   accumulator   within [-18593, 26510] for every input: int32 cannot overflow
@@ -15,13 +15,37 @@
  */
 #include "narrow_cortex_m0.h"
 
-#if NARROW_CORTEX_M0_HEADER_ID != 0x107d61f0
+#if NARROW_CORTEX_M0_HEADER_ID != 0x3fbb9a81
 #error "narrow_cortex_m0.h was not generated together with this file"
+#endif
+
+/* Define NARROW_CORTEX_M0_ANY_CORE to compile this for a core that lacks what it was written for. */
+#ifndef NARROW_CORTEX_M0_ANY_CORE
+#if (defined(__AVR__))
+#error "this core lacks instructions of cortex-m0, which this file was generated for"
+#endif
 #endif
 
 #ifndef NARROW_CORTEX_M0_CONST_ATTR
 #define NARROW_CORTEX_M0_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef NARROW_CORTEX_M0_HOOK
+#define NARROW_CORTEX_M0_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when narrow_cortex_m0_run is called. */
+#ifndef NARROW_CORTEX_M0_ASSERT
+#define NARROW_CORTEX_M0_ASSERT(condition) ((void)0)
+#endif
+#define NARROW_CORTEX_M0_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How narrow_cortex_m0_arena lies behind a byte tells how this compiler aligns it. */
+struct narrow_cortex_m0_arena_behind {
+    uint8_t byte;
+    narrow_cortex_m0_arena arena;
+};
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char narrow_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -319,5 +343,11 @@ static void narrow_cortex_m0_conv1(const int8_t *x, int8_t *y, int32_t *pairs)
 
 void narrow_cortex_m0_run(const int8_t *x, int8_t *y, void *arena)
 {
+    NARROW_CORTEX_M0_ASSERT((uintptr_t)arena % (sizeof(struct narrow_cortex_m0_arena_behind)
+        - sizeof(narrow_cortex_m0_arena)) == 0);
+    NARROW_CORTEX_M0_ASSERT(NARROW_CORTEX_M0_ARE_APART(x, 64, y, 64));
+    NARROW_CORTEX_M0_ASSERT(NARROW_CORTEX_M0_ARE_APART(x, 64, arena, 32));
+    NARROW_CORTEX_M0_ASSERT(NARROW_CORTEX_M0_ARE_APART(y, 64, arena, 32));
     narrow_cortex_m0_conv1(x, y, arena);
+    NARROW_CORTEX_M0_HOOK(0);
 }

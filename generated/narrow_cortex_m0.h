@@ -12,7 +12,12 @@
 #include <stdint.h>
 
 /* narrow_cortex_m0.c has the same id, a hash of both files: it does not compile with another header. */
-#define NARROW_CORTEX_M0_HEADER_ID 0x107d61f0
+#define NARROW_CORTEX_M0_HEADER_ID 0x3fbb9a81
+
+/* What is in an image can be traced by these. */
+#define NARROW_CORTEX_M0_QCGEN_VERSION "0.1.0"
+#define NARROW_CORTEX_M0_MODEL_SHA256 "28992443514455de5e255d3a73bd034722d0be5939f996378d2734fcdf2d4575"
+#define NARROW_CORTEX_M0_NODES 1 /* they have numbers from 0 on, in the order of the table in narrow_cortex_m0.c */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,28 +27,69 @@ extern "C" {
 #define NARROW_CORTEX_M0_ARENA_BYTES 32
 #define NARROW_CORTEX_M0_ARENA_ALIGN 4
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union narrow_cortex_m0_arena {
+    uint8_t bytes[NARROW_CORTEX_M0_ARENA_BYTES];
+    uint32_t align;
+} narrow_cortex_m0_arena;
+
 /*
  * Input x: int8 [1, 4, 4, 4], channels last;
  * real value = (x - NARROW_CORTEX_M0_X_ZERO_POINT) * NARROW_CORTEX_M0_X_SCALE.
  */
+#define NARROW_CORTEX_M0_X_TYPE int8_t
+#define NARROW_CORTEX_M0_X_RANK 4
+#define NARROW_CORTEX_M0_X_SHAPE {1, 4, 4, 4}
 #define NARROW_CORTEX_M0_X_SIZE 64
 #define NARROW_CORTEX_M0_X_SCALE 0.1f
 #define NARROW_CORTEX_M0_X_ZERO_POINT (-128)
+
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives -128. */
+static inline int8_t narrow_cortex_m0_quantize_x(float value)
+{
+    const float quotient = value / NARROW_CORTEX_M0_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > 0.0f)) {
+        return -128;
+    }
+    if (quotient >= 255.0f) {
+        return 127;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (int8_t)(code + NARROW_CORTEX_M0_X_ZERO_POINT);
+}
 
 /*
  * Output y: int8 [1, 4, 4, 4], channels last;
  * real value = (y - NARROW_CORTEX_M0_Y_ZERO_POINT) * NARROW_CORTEX_M0_Y_SCALE.
  */
+#define NARROW_CORTEX_M0_Y_TYPE int8_t
+#define NARROW_CORTEX_M0_Y_RANK 4
+#define NARROW_CORTEX_M0_Y_SHAPE {1, 4, 4, 4}
 #define NARROW_CORTEX_M0_Y_SIZE 64
 #define NARROW_CORTEX_M0_Y_SCALE 0.02f
 #define NARROW_CORTEX_M0_Y_ZERO_POINT (-128)
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float narrow_cortex_m0_dequantize_y(int8_t code)
+{
+    return (float)(code - NARROW_CORTEX_M0_Y_ZERO_POINT) * NARROW_CORTEX_M0_Y_SCALE;
+}
 
 /*
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
  * `arena` holds NARROW_CORTEX_M0_ARENA_BYTES bytes, aligned to NARROW_CORTEX_M0_ARENA_ALIGN,
- * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
+ * for example a narrow_cortex_m0_arena; not an array of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void narrow_cortex_m0_run(const int8_t *x, int8_t *y, void *arena);
 

@@ -5,11 +5,11 @@
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime --arena least
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node    operator     kernel                     multiply-adds  constants  scratch
- * stem    QLinearConv  portable/conv                     10 368       78 B     72 B
- * branch  QLinearConv  portable/conv                     15 552      105 B    108 B
- * sum     QLinearAdd   portable/quantized_binary              0        0 B      0 B
- * y       QLinearConv  portable/conv                      5 184      140 B    108 B
+ * no.  node    operator     kernel                     multiply-adds  constants  scratch
+ *   0  stem    QLinearConv  portable/conv                     10 368       78 B     72 B
+ *   1  branch  QLinearConv  portable/conv                     15 552      105 B    108 B
+ *   2  sum     QLinearAdd   portable/quantized_binary              0        0 B      0 B
+ *   3  y       QLinearConv  portable/conv                      5 184      140 B    108 B
  *
  * arena    324 B for tensors between nodes and for scratch; no placement of them needs less
  *
@@ -34,7 +34,7 @@
  */
 #include "network_in_rows.h"
 
-#if NETWORK_IN_ROWS_HEADER_ID != 0x86a775e1
+#if NETWORK_IN_ROWS_HEADER_ID != 0x37097790
 #error "network_in_rows.h was not generated together with this file"
 #endif
 
@@ -43,6 +43,23 @@
 #ifndef NETWORK_IN_ROWS_CONST_ATTR
 #define NETWORK_IN_ROWS_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef NETWORK_IN_ROWS_HOOK
+#define NETWORK_IN_ROWS_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when network_in_rows_run is called. */
+#ifndef NETWORK_IN_ROWS_ASSERT
+#define NETWORK_IN_ROWS_ASSERT(condition) ((void)0)
+#endif
+#define NETWORK_IN_ROWS_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How network_in_rows_arena lies behind a byte tells how this compiler aligns it. */
+struct network_in_rows_arena_behind {
+    uint8_t byte;
+    network_in_rows_arena arena;
+};
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char network_in_rows_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -692,17 +709,21 @@ static void network_in_rows_rows_0(const int8_t *x, int8_t *y, void *arena)
             break;
         case 1:
             network_in_rows_stem((void *)(bytes + 252), (void *)(bytes + 108 + to * 24), arena);
+            NETWORK_IN_ROWS_HOOK(0);
             memmove((void *)(bytes + 252), (void *)(bytes + 268), 32);
             break;
         case 2:
             network_in_rows_branch((void *)(bytes + 108), (void *)(bytes + 300 + to * 24), arena);
+            NETWORK_IN_ROWS_HOOK(1);
             break;
         case 3:
             network_in_rows_sum((void *)(bytes + 132), (void *)(bytes + 300), (void *)(bytes + 180 + to * 24));
+            NETWORK_IN_ROWS_HOOK(2);
             memmove((void *)(bytes + 108), (void *)(bytes + 132), 48);
             break;
         case 4:
             network_in_rows_y((void *)(bytes + 180), y + to * 16, arena);
+            NETWORK_IN_ROWS_HOOK(3);
             memmove((void *)(bytes + 180), (void *)(bytes + 228), 24);
             break;
         case 5: /* below x */
@@ -717,5 +738,10 @@ static void network_in_rows_rows_0(const int8_t *x, int8_t *y, void *arena)
 
 void network_in_rows_run(const int8_t *x, int8_t *y, void *arena)
 {
+    NETWORK_IN_ROWS_ASSERT((uintptr_t)arena % (sizeof(struct network_in_rows_arena_behind)
+        - sizeof(network_in_rows_arena)) == 0);
+    NETWORK_IN_ROWS_ASSERT(NETWORK_IN_ROWS_ARE_APART(x, 384, y, 192));
+    NETWORK_IN_ROWS_ASSERT(NETWORK_IN_ROWS_ARE_APART(x, 384, arena, 324));
+    NETWORK_IN_ROWS_ASSERT(NETWORK_IN_ROWS_ARE_APART(y, 192, arena, 324));
     network_in_rows_rows_0(x, y, arena);
 }

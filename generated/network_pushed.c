@@ -6,11 +6,11 @@
  *          --input rows
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node    operator     kernel                     multiply-adds  constants  scratch
- * stem    QLinearConv  portable/conv                     10 368       78 B     72 B
- * branch  QLinearConv  portable/conv                     15 552      105 B    108 B
- * sum     QLinearAdd   portable/quantized_binary              0        0 B      0 B
- * y       QLinearConv  portable/conv                      5 184      140 B    108 B
+ * no.  node    operator     kernel                     multiply-adds  constants  scratch
+ *   0  stem    QLinearConv  portable/conv                     10 368       78 B     72 B
+ *   1  branch  QLinearConv  portable/conv                     15 552      105 B    108 B
+ *   2  sum     QLinearAdd   portable/quantized_binary              0        0 B      0 B
+ *   3  y       QLinearConv  portable/conv                      5 184      140 B    108 B
  *
  * arena    520 B for tensors between nodes and for scratch; no placement of them needs less
  *
@@ -35,7 +35,7 @@
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0xd92804cd
+#if NETWORK_PUSHED_HEADER_ID != 0xea8d2d5a
 #error "network_pushed.h was not generated together with this file"
 #endif
 
@@ -44,6 +44,23 @@
 #ifndef NETWORK_PUSHED_CONST_ATTR
 #define NETWORK_PUSHED_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef NETWORK_PUSHED_HOOK
+#define NETWORK_PUSHED_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when network_pushed_run is called. */
+#ifndef NETWORK_PUSHED_ASSERT
+#define NETWORK_PUSHED_ASSERT(condition) ((void)0)
+#endif
+#define NETWORK_PUSHED_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How network_pushed_arena lies behind a byte tells how this compiler aligns it. */
+struct network_pushed_arena_behind {
+    uint8_t byte;
+    network_pushed_arena arena;
+};
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char network_pushed_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -696,17 +713,21 @@ static int32_t network_pushed_rows_0(const int8_t *x, int32_t i, void *arena)
             break;
         case 1:
             network_pushed_stem((void *)(bytes + 444), (void *)(bytes + 300 + to * 24), (void *)(bytes + 192));
+            NETWORK_PUSHED_HOOK(0);
             memmove((void *)(bytes + 444), (void *)(bytes + 460), 32);
             break;
         case 2:
             network_pushed_branch((void *)(bytes + 300), (void *)(bytes + 492 + to * 24), (void *)(bytes + 192));
+            NETWORK_PUSHED_HOOK(1);
             break;
         case 3:
             network_pushed_sum((void *)(bytes + 324), (void *)(bytes + 492), (void *)(bytes + 372 + to * 24));
+            NETWORK_PUSHED_HOOK(2);
             memmove((void *)(bytes + 300), (void *)(bytes + 324), 48);
             break;
         case 4:
             network_pushed_y((void *)(bytes + 372), (void *)(bytes + to * 16), (void *)(bytes + 192));
+            NETWORK_PUSHED_HOOK(3);
             memmove((void *)(bytes + 372), (void *)(bytes + 420), 24);
             break;
         case 5: /* below x */
@@ -725,6 +746,8 @@ void network_pushed_begin(void *arena)
     uint8_t *const bytes = arena;
     int32_t *const turn = (void *)(bytes + 516); /* the turn that takes the next row */
 
+    NETWORK_PUSHED_ASSERT((uintptr_t)arena % (sizeof(struct network_pushed_arena_behind) - sizeof(network_pushed_arena))
+        == 0);
     memset((void *)(bytes + 444), -5, 16); /* above x */
     memset((void *)(bytes + 300), -128, 24); /* above stem */
     memset((void *)(bytes + 372), -20, 24); /* above sum */
@@ -741,5 +764,7 @@ void network_pushed_push_row(void *arena, const int8_t *row)
 
 void network_pushed_end(void *arena)
 {
+    NETWORK_PUSHED_ASSERT((uintptr_t)arena % (sizeof(struct network_pushed_arena_behind) - sizeof(network_pushed_arena))
+        == 0);
     (void)arena;
 }

@@ -13,7 +13,12 @@
 #include <stdint.h>
 
 /* network_pushed.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_PUSHED_HEADER_ID 0xd92804cd
+#define NETWORK_PUSHED_HEADER_ID 0xea8d2d5a
+
+/* What is in an image can be traced by these. */
+#define NETWORK_PUSHED_QCGEN_VERSION "0.1.0"
+#define NETWORK_PUSHED_MODEL_SHA256 "0b832d14452f664f98f4671effa6ae0e2225409d6d84a857a1210acf217b7071"
+#define NETWORK_PUSHED_NODES 4 /* they have numbers from 0 on, in the order of the table in network_pushed.c */
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,23 +28,64 @@ extern "C" {
 #define NETWORK_PUSHED_ARENA_BYTES 520
 #define NETWORK_PUSHED_ARENA_ALIGN 4
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union network_pushed_arena {
+    uint8_t bytes[NETWORK_PUSHED_ARENA_BYTES];
+    uint32_t align;
+} network_pushed_arena;
+
 /*
  * Input x: int8 [1, 24, 8, 2], channels last;
  * real value = (x - NETWORK_PUSHED_X_ZERO_POINT) * NETWORK_PUSHED_X_SCALE.
  */
+#define NETWORK_PUSHED_X_TYPE int8_t
+#define NETWORK_PUSHED_X_RANK 4
+#define NETWORK_PUSHED_X_SHAPE {1, 24, 8, 2}
 #define NETWORK_PUSHED_X_SIZE 384
 #define NETWORK_PUSHED_X_ROWS 24
 #define NETWORK_PUSHED_X_ROW_SIZE 16
 #define NETWORK_PUSHED_X_SCALE 0.02f
 #define NETWORK_PUSHED_X_ZERO_POINT (-5)
 
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives -128. */
+static inline int8_t network_pushed_quantize_x(float value)
+{
+    const float quotient = value / NETWORK_PUSHED_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > -123.0f)) {
+        return -128;
+    }
+    if (quotient >= 132.0f) {
+        return 127;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (int8_t)(code + NETWORK_PUSHED_X_ZERO_POINT);
+}
+
 /*
  * Output y: int8 [1, 12, 4, 4], channels last;
  * real value = (y - NETWORK_PUSHED_Y_ZERO_POINT) * NETWORK_PUSHED_Y_SCALE.
  */
+#define NETWORK_PUSHED_Y_TYPE int8_t
+#define NETWORK_PUSHED_Y_RANK 4
+#define NETWORK_PUSHED_Y_SHAPE {1, 12, 4, 4}
 #define NETWORK_PUSHED_Y_SIZE 192
 #define NETWORK_PUSHED_Y_SCALE 0.021f
 #define NETWORK_PUSHED_Y_ZERO_POINT (-31)
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float network_pushed_dequantize_y(int8_t code)
+{
+    return (float)(code - NETWORK_PUSHED_Y_ZERO_POINT) * NETWORK_PUSHED_Y_SCALE;
+}
 
 /* Where y lies in the arena: 192 bytes. */
 static inline int8_t *network_pushed_output(void *arena)
@@ -59,7 +105,7 @@ static inline int8_t *network_pushed_output(void *arena)
  * Outputs lie in the arena when network_pushed_end returns, until it is used again.
  * Reentrant: what is kept between these calls lies in the arena, and only that and the outputs are written.
  * `arena` holds NETWORK_PUSHED_ARENA_BYTES bytes, aligned to NETWORK_PUSHED_ARENA_ALIGN,
- * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
+ * for example a network_pushed_arena; not an array of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void network_pushed_begin(void *arena);
 void network_pushed_push_row(void *arena, const int8_t *row);

@@ -5,18 +5,18 @@
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node           operator            kernel                     multiply-adds  constants  scratch
- * x_q            QuantizeLinear      portable/quantize                      0        0 B      0 B
- * conv           QLinearConv         portable/conv                      3 456       90 B     72 B
- * gate           QLinearSigmoid      portable/lookup                        0      256 B      0 B
- * gated          QLinearMul          portable/quantized_binary              0        0 B      0 B
- * largest        MaxPool             portable/max_pool                      0        0 B      0 B
- * average        QLinearAveragePool  portable/average_pool                  0    1 064 B      0 B
- * both           Concat              portable/copy                          0        0 B      0 B
- * resized        Resize              portable/copy                          0        0 B      0 B
- * padded         Pad                 portable/copy                          0        0 B      0 B
- * by_pixel_q_dq  DequantizeLinear    portable/dequantize                    0        0 B      0 B
- * y              Softmax             portable/float_softmax                 0        0 B      0 B
+ * no.  node           operator            kernel                     multiply-adds  constants  scratch
+ *   0  x_q            QuantizeLinear      portable/quantize                      0        0 B      0 B
+ *   1  conv           QLinearConv         portable/conv                      3 456       90 B     72 B
+ *   2  gate           QLinearSigmoid      portable/lookup                        0      256 B      0 B
+ *   3  gated          QLinearMul          portable/quantized_binary              0        0 B      0 B
+ *   4  largest        MaxPool             portable/max_pool                      0        0 B      0 B
+ *   5  average        QLinearAveragePool  portable/average_pool                  0    1 064 B      0 B
+ *   6  both           Concat              portable/copy                          0        0 B      0 B
+ *   7  resized        Resize              portable/copy                          0        0 B      0 B
+ *   8  padded         Pad                 portable/copy                          0        0 B      0 B
+ *   9  by_pixel_q_dq  DequantizeLinear    portable/dequantize                    0        0 B      0 B
+ *  10  y              Softmax             portable/float_softmax                 0        0 B      0 B
  *
  * arena    1 440 B for tensors between nodes and for scratch; no placement of them needs less
  *
@@ -39,7 +39,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0xf94ab2cb
+#if NETWORK_QDQ_HEADER_ID != 0xdb95c60f
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -49,6 +49,23 @@
 #ifndef NETWORK_QDQ_CONST_ATTR
 #define NETWORK_QDQ_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef NETWORK_QDQ_HOOK
+#define NETWORK_QDQ_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when network_qdq_run is called. */
+#ifndef NETWORK_QDQ_ASSERT
+#define NETWORK_QDQ_ASSERT(condition) ((void)0)
+#endif
+#define NETWORK_QDQ_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How network_qdq_arena lies behind a byte tells how this compiler aligns it. */
+struct network_qdq_arena_behind {
+    uint8_t byte;
+    network_qdq_arena arena;
+};
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char network_qdq_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -770,16 +787,31 @@ void network_qdq_run(const float *x, float *y, void *arena)
 {
     uint8_t *const bytes = arena;
 
+    NETWORK_QDQ_ASSERT((uintptr_t)arena % (sizeof(struct network_qdq_arena_behind) - sizeof(network_qdq_arena)) == 0);
+    NETWORK_QDQ_ASSERT(NETWORK_QDQ_ARE_APART(x, 512, y, 1152));
+    NETWORK_QDQ_ASSERT(NETWORK_QDQ_ARE_APART(x, 512, arena, 1440));
+    NETWORK_QDQ_ASSERT(NETWORK_QDQ_ARE_APART(y, 1152, arena, 1440));
     /* What lies in the arena, tensors and scratch memory, keeps its place for as long as it is needed. */
     network_qdq_x_q(x, (void *)(bytes + 80));
+    NETWORK_QDQ_HOOK(0);
     network_qdq_conv((void *)(bytes + 80), arena, (void *)(bytes + 208));
+    NETWORK_QDQ_HOOK(1);
     network_qdq_gate(arena, (void *)(bytes + 192));
+    NETWORK_QDQ_HOOK(2);
     network_qdq_gated(arena, (void *)(bytes + 192), arena);
+    NETWORK_QDQ_HOOK(3);
     network_qdq_largest(arena, (void *)(bytes + 288));
+    NETWORK_QDQ_HOOK(4);
     network_qdq_average(arena, (void *)(bytes + 336));
+    NETWORK_QDQ_HOOK(5);
     network_qdq_both((void *)(bytes + 336), (void *)(bytes + 288), (void *)(bytes + 192));
+    NETWORK_QDQ_HOOK(6);
     network_qdq_resized((void *)(bytes + 192), arena);
+    NETWORK_QDQ_HOOK(7);
     network_qdq_padded(arena, (void *)(bytes + 1152));
+    NETWORK_QDQ_HOOK(8);
     network_qdq_n10_by_pixel_q_dq((void *)(bytes + 1152), arena);
+    NETWORK_QDQ_HOOK(9);
     network_qdq_y(arena, y);
+    NETWORK_QDQ_HOOK(10);
 }

@@ -12,7 +12,12 @@
 #include <stdint.h>
 
 /* network_qdq.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_QDQ_HEADER_ID 0xf94ab2cb
+#define NETWORK_QDQ_HEADER_ID 0xdb95c60f
+
+/* What is in an image can be traced by these. */
+#define NETWORK_QDQ_QCGEN_VERSION "0.1.0"
+#define NETWORK_QDQ_MODEL_SHA256 "c6cb99ac4de46a1672af891e4f92805334acedc79833d34117e93c233c7552d2"
+#define NETWORK_QDQ_NODES 11 /* they have numbers from 0 on, in the order of the table in network_qdq.c */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,10 +27,22 @@ extern "C" {
 #define NETWORK_QDQ_ARENA_BYTES 1440
 #define NETWORK_QDQ_ARENA_ALIGN 4
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union network_qdq_arena {
+    uint8_t bytes[NETWORK_QDQ_ARENA_BYTES];
+    uint32_t align;
+} network_qdq_arena;
+
 /* Input x: float [1, 8, 8, 2], channels last. */
+#define NETWORK_QDQ_X_TYPE float
+#define NETWORK_QDQ_X_RANK 4
+#define NETWORK_QDQ_X_SHAPE {1, 8, 8, 2}
 #define NETWORK_QDQ_X_SIZE 128
 
 /* Output y: float [1, 6, 8, 6], channels last. */
+#define NETWORK_QDQ_Y_TYPE float
+#define NETWORK_QDQ_Y_RANK 4
+#define NETWORK_QDQ_Y_SHAPE {1, 6, 8, 6}
 #define NETWORK_QDQ_Y_SIZE 288
 
 /*
@@ -33,7 +50,7 @@ extern "C" {
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
  * `arena` holds NETWORK_QDQ_ARENA_BYTES bytes, aligned to NETWORK_QDQ_ARENA_ALIGN,
- * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
+ * for example a network_qdq_arena; not an array of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void network_qdq_run(const float *x, float *y, void *arena);
 

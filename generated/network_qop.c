@@ -5,14 +5,14 @@
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node    operator                  kernel                        multiply-adds  constants  scratch
- * stem    QLinearConv               portable/conv                         3 456       78 B     72 B
- * branch  QLinearConv               portable/conv                         5 184      105 B    108 B
- * sum     QLinearAdd                portable/quantized_binary                 0        0 B      0 B
- * pooled  MaxPool                   portable/max_pool                         0        0 B      0 B
- * mean    QLinearGlobalAveragePool  portable/global_average_pool              0        0 B     12 B
- * dense   QGemm                     portable/pointwise                        9       57 B      0 B
- * y       QLinearSoftmax            portable/softmax                          0    1 024 B      0 B
+ * no.  node    operator                  kernel                        multiply-adds  constants  scratch
+ *   0  stem    QLinearConv               portable/conv                         3 456       78 B     72 B
+ *   1  branch  QLinearConv               portable/conv                         5 184      105 B    108 B
+ *   2  sum     QLinearAdd                portable/quantized_binary                 0        0 B      0 B
+ *   3  pooled  MaxPool                   portable/max_pool                         0        0 B      0 B
+ *   4  mean    QLinearGlobalAveragePool  portable/global_average_pool              0        0 B     12 B
+ *   5  dense   QGemm                     portable/pointwise                        9       57 B      0 B
+ *   6  y       QLinearSoftmax            portable/softmax                          0    1 024 B      0 B
  *
  * arena    492 B for tensors between nodes and for scratch; no placement of them needs less
  *
@@ -45,13 +45,30 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0xb50c7145
+#if NETWORK_QOP_HEADER_ID != 0x139b4dbf
 #error "network_qop.h was not generated together with this file"
 #endif
 
 #ifndef NETWORK_QOP_CONST_ATTR
 #define NETWORK_QOP_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef NETWORK_QOP_HOOK
+#define NETWORK_QOP_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when network_qop_run is called. */
+#ifndef NETWORK_QOP_ASSERT
+#define NETWORK_QOP_ASSERT(condition) ((void)0)
+#endif
+#define NETWORK_QOP_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How network_qop_arena lies behind a byte tells how this compiler aligns it. */
+struct network_qop_arena_behind {
+    uint8_t byte;
+    network_qop_arena arena;
+};
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char network_qop_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -802,12 +819,23 @@ void network_qop_run(const int8_t *x, int8_t *y, void *arena)
 {
     uint8_t *const bytes = arena;
 
+    NETWORK_QOP_ASSERT((uintptr_t)arena % (sizeof(struct network_qop_arena_behind) - sizeof(network_qop_arena)) == 0);
+    NETWORK_QOP_ASSERT(NETWORK_QOP_ARE_APART(x, 128, y, 3));
+    NETWORK_QOP_ASSERT(NETWORK_QOP_ARE_APART(x, 128, arena, 492));
+    NETWORK_QOP_ASSERT(NETWORK_QOP_ARE_APART(y, 3, arena, 492));
     /* What lies in the arena, tensors and scratch memory, keeps its place for as long as it is needed. */
     network_qop_stem(x, arena, (void *)(bytes + 192));
+    NETWORK_QOP_HOOK(0);
     network_qop_branch(arena, (void *)(bytes + 192), (void *)(bytes + 384));
+    NETWORK_QOP_HOOK(1);
     network_qop_sum(arena, (void *)(bytes + 192), arena);
+    NETWORK_QOP_HOOK(2);
     network_qop_pooled(arena, (void *)(bytes + 192));
+    NETWORK_QOP_HOOK(3);
     network_qop_mean((void *)(bytes + 192), (void *)(bytes + 12), arena);
+    NETWORK_QOP_HOOK(4);
     network_qop_dense((void *)(bytes + 12), arena);
+    NETWORK_QOP_HOOK(5);
     network_qop_y(arena, y);
+    NETWORK_QOP_HOOK(6);
 }

@@ -12,7 +12,12 @@
 #include <stdint.h>
 
 /* network_qop.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_QOP_HEADER_ID 0xb50c7145
+#define NETWORK_QOP_HEADER_ID 0x139b4dbf
+
+/* What is in an image can be traced by these. */
+#define NETWORK_QOP_QCGEN_VERSION "0.1.0"
+#define NETWORK_QOP_MODEL_SHA256 "b7b10531c41fe93b075ee3614a0df344c230d8d49fee5bc58905d04648bdb45b"
+#define NETWORK_QOP_NODES 7 /* they have numbers from 0 on, in the order of the table in network_qop.c */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,28 +27,69 @@ extern "C" {
 #define NETWORK_QOP_ARENA_BYTES 492
 #define NETWORK_QOP_ARENA_ALIGN 4
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union network_qop_arena {
+    uint8_t bytes[NETWORK_QOP_ARENA_BYTES];
+    uint32_t align;
+} network_qop_arena;
+
 /*
  * Input x: int8 [1, 8, 8, 2], channels last;
  * real value = (x - NETWORK_QOP_X_ZERO_POINT) * NETWORK_QOP_X_SCALE.
  */
+#define NETWORK_QOP_X_TYPE int8_t
+#define NETWORK_QOP_X_RANK 4
+#define NETWORK_QOP_X_SHAPE {1, 8, 8, 2}
 #define NETWORK_QOP_X_SIZE 128
 #define NETWORK_QOP_X_SCALE 0.02f
 #define NETWORK_QOP_X_ZERO_POINT (-5)
+
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives -128. */
+static inline int8_t network_qop_quantize_x(float value)
+{
+    const float quotient = value / NETWORK_QOP_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > -123.0f)) {
+        return -128;
+    }
+    if (quotient >= 132.0f) {
+        return 127;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (int8_t)(code + NETWORK_QOP_X_ZERO_POINT);
+}
 
 /*
  * Output y: int8 [1, 3];
  * real value = (y - NETWORK_QOP_Y_ZERO_POINT) * NETWORK_QOP_Y_SCALE.
  */
+#define NETWORK_QOP_Y_TYPE int8_t
+#define NETWORK_QOP_Y_RANK 2
+#define NETWORK_QOP_Y_SHAPE {1, 3}
 #define NETWORK_QOP_Y_SIZE 3
 #define NETWORK_QOP_Y_SCALE 0.00390625f
 #define NETWORK_QOP_Y_ZERO_POINT (-128)
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float network_qop_dequantize_y(int8_t code)
+{
+    return (float)(code - NETWORK_QOP_Y_ZERO_POINT) * NETWORK_QOP_Y_SCALE;
+}
 
 /*
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
  * `arena` holds NETWORK_QOP_ARENA_BYTES bytes, aligned to NETWORK_QOP_ARENA_ALIGN,
- * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
+ * for example a network_qop_arena; not an array of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void network_qop_run(const int8_t *x, int8_t *y, void *arena);
 

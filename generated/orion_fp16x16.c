@@ -5,8 +5,8 @@
  * options  --target portable --layout model --optimize size --numerics orion-fp16x16
  * numerics Orion's qlinear_conv in FP16X16
  *
- * node   operator     kernel               multiply-adds  constants  scratch
- * conv1  QLinearConv  portable/orion_conv            486    1 086 B     72 B
+ * no.  node   operator     kernel               multiply-adds  constants  scratch
+ *   0  conv1  QLinearConv  portable/orion_conv            486    1 086 B     72 B
  *
  * conv1
  *   accumulator   within [-1341571, 1354086] for every input: int32 cannot overflow
@@ -15,13 +15,30 @@
  */
 #include "orion_fp16x16.h"
 
-#if ORION_FP16X16_HEADER_ID != 0x3f661b63
+#if ORION_FP16X16_HEADER_ID != 0x0395f325
 #error "orion_fp16x16.h was not generated together with this file"
 #endif
 
 #ifndef ORION_FP16X16_CONST_ATTR
 #define ORION_FP16X16_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef ORION_FP16X16_HOOK
+#define ORION_FP16X16_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when orion_fp16x16_run is called. */
+#ifndef ORION_FP16X16_ASSERT
+#define ORION_FP16X16_ASSERT(condition) ((void)0)
+#endif
+#define ORION_FP16X16_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How orion_fp16x16_arena lies behind a byte tells how this compiler aligns it. */
+struct orion_fp16x16_arena_behind {
+    uint8_t byte;
+    orion_fp16x16_arena arena;
+};
 
 /* orion_fp16x16_conv1: weights [3 channels][2 input channels][3x3 kernel]. */
 ORION_FP16X16_CONST_ATTR static const int8_t orion_fp16x16_conv1_weights[3 * 18] = {
@@ -148,5 +165,11 @@ static void orion_fp16x16_conv1(const int8_t *x, int8_t *y, orion_fp16x16_conv1_
 
 void orion_fp16x16_run(const int8_t *x, int8_t *y, void *arena)
 {
+    ORION_FP16X16_ASSERT((uintptr_t)arena % (sizeof(struct orion_fp16x16_arena_behind) - sizeof(orion_fp16x16_arena))
+        == 0);
+    ORION_FP16X16_ASSERT(ORION_FP16X16_ARE_APART(x, 50, y, 27));
+    ORION_FP16X16_ASSERT(ORION_FP16X16_ARE_APART(x, 50, arena, 72));
+    ORION_FP16X16_ASSERT(ORION_FP16X16_ARE_APART(y, 27, arena, 72));
     orion_fp16x16_conv1(x, y, arena);
+    ORION_FP16X16_HOOK(0);
 }

@@ -12,7 +12,12 @@
 #include <stdint.h>
 
 /* orion_fp16x16.c has the same id, a hash of both files: it does not compile with another header. */
-#define ORION_FP16X16_HEADER_ID 0x3f661b63
+#define ORION_FP16X16_HEADER_ID 0x0395f325
+
+/* What is in an image can be traced by these. */
+#define ORION_FP16X16_QCGEN_VERSION "0.1.0"
+#define ORION_FP16X16_MODEL_SHA256 "8f960704eb9ac04f484d4c45cde3ebe5e5c1c96eb32c3961cfcd12fadd9402e7"
+#define ORION_FP16X16_NODES 1 /* they have numbers from 0 on, in the order of the table in orion_fp16x16.c */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,28 +27,69 @@ extern "C" {
 #define ORION_FP16X16_ARENA_BYTES 72
 #define ORION_FP16X16_ARENA_ALIGN 4
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union orion_fp16x16_arena {
+    uint8_t bytes[ORION_FP16X16_ARENA_BYTES];
+    uint32_t align;
+} orion_fp16x16_arena;
+
 /*
  * Input x: int8 [1, 2, 5, 5], channels first;
  * real value = (x - ORION_FP16X16_X_ZERO_POINT) * ORION_FP16X16_X_SCALE.
  */
+#define ORION_FP16X16_X_TYPE int8_t
+#define ORION_FP16X16_X_RANK 4
+#define ORION_FP16X16_X_SHAPE {1, 2, 5, 5}
 #define ORION_FP16X16_X_SIZE 50
 #define ORION_FP16X16_X_SCALE 0.03f
 #define ORION_FP16X16_X_ZERO_POINT 4
+
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives -128. */
+static inline int8_t orion_fp16x16_quantize_x(float value)
+{
+    const float quotient = value / ORION_FP16X16_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > -132.0f)) {
+        return -128;
+    }
+    if (quotient >= 123.0f) {
+        return 127;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (int8_t)(code + ORION_FP16X16_X_ZERO_POINT);
+}
 
 /*
  * Output y: int8 [1, 3, 3, 3], channels first;
  * real value = (y - ORION_FP16X16_Y_ZERO_POINT) * ORION_FP16X16_Y_SCALE.
  */
+#define ORION_FP16X16_Y_TYPE int8_t
+#define ORION_FP16X16_Y_RANK 4
+#define ORION_FP16X16_Y_SHAPE {1, 3, 3, 3}
 #define ORION_FP16X16_Y_SIZE 27
 #define ORION_FP16X16_Y_SCALE 0.05f
 #define ORION_FP16X16_Y_ZERO_POINT (-7)
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float orion_fp16x16_dequantize_y(int8_t code)
+{
+    return (float)(code - ORION_FP16X16_Y_ZERO_POINT) * ORION_FP16X16_Y_SCALE;
+}
 
 /*
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
  * `arena` holds ORION_FP16X16_ARENA_BYTES bytes, aligned to ORION_FP16X16_ARENA_ALIGN,
- * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
+ * for example a orion_fp16x16_arena; not an array of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void orion_fp16x16_run(const int8_t *x, int8_t *y, void *arena);
 

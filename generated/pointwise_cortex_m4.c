@@ -5,8 +5,8 @@
  * options  --target cortex-m4 --layout nhwc --optimize size --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node   operator     kernel             multiply-adds  constants  scratch
- * conv1  QLinearConv  arm_dsp/pointwise          3 200      192 B      0 B
+ * no.  node   operator     kernel             multiply-adds  constants  scratch
+ *   0  conv1  QLinearConv  arm_dsp/pointwise          3 200      192 B      0 B
  *
  * conv1
  *   accumulator   within [-86859, 75576] for every input: int32 cannot overflow
@@ -15,8 +15,17 @@
  */
 #include "pointwise_cortex_m4.h"
 
-#if POINTWISE_CORTEX_M4_HEADER_ID != 0xa0b4591d
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0x780ab0f6
 #error "pointwise_cortex_m4.h was not generated together with this file"
+#endif
+
+/* Define POINTWISE_CORTEX_M4_ANY_CORE to compile this for a core that lacks what it was written for. */
+#ifndef POINTWISE_CORTEX_M4_ANY_CORE
+#if (defined(__AVR__)) || \
+    (__ARM_ARCH_PROFILE == 'M' && !defined(__ARM_FEATURE_SIMD32)) || \
+    (defined(__riscv) && __riscv_xlen == 32)
+#error "this core lacks instructions of cortex-m4, which this file was generated for"
+#endif
 #endif
 
 #include <string.h>
@@ -24,6 +33,18 @@
 #ifndef POINTWISE_CORTEX_M4_CONST_ATTR
 #define POINTWISE_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef POINTWISE_CORTEX_M4_HOOK
+#define POINTWISE_CORTEX_M4_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when pointwise_cortex_m4_run is called. */
+#ifndef POINTWISE_CORTEX_M4_ASSERT
+#define POINTWISE_CORTEX_M4_ASSERT(condition) ((void)0)
+#endif
+#define POINTWISE_CORTEX_M4_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char pointwise_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -358,6 +379,8 @@ static void pointwise_cortex_m4_conv1(const int8_t *x, int8_t *y)
 
 void pointwise_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
 {
+    POINTWISE_CORTEX_M4_ASSERT(POINTWISE_CORTEX_M4_ARE_APART(x, 400, y, 200));
     (void)arena;
     pointwise_cortex_m4_conv1(x, y);
+    POINTWISE_CORTEX_M4_HOOK(0);
 }

@@ -12,7 +12,13 @@
 #include <stdint.h>
 
 /* pointwise_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define POINTWISE_CORTEX_M4_HEADER_ID 0xa0b4591d
+#define POINTWISE_CORTEX_M4_HEADER_ID 0x780ab0f6
+
+/* What is in an image can be traced by these. */
+#define POINTWISE_CORTEX_M4_QCGEN_VERSION "0.1.0"
+#define POINTWISE_CORTEX_M4_MODEL_SHA256 "d1d0e750197cf41e58d5513d9a6774898b46ec1e1e235647791d76f52a5855bc"
+/* they have numbers from 0 on, in the order of the table in pointwise_cortex_m4.c */
+#define POINTWISE_CORTEX_M4_NODES 1
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,21 +28,62 @@ extern "C" {
 #define POINTWISE_CORTEX_M4_ARENA_BYTES 0
 #define POINTWISE_CORTEX_M4_ARENA_ALIGN 1
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union pointwise_cortex_m4_arena {
+    uint8_t bytes[1];
+    uint32_t align;
+} pointwise_cortex_m4_arena;
+
 /*
  * Input x: int8 [1, 5, 5, 16], channels last;
  * real value = (x - POINTWISE_CORTEX_M4_X_ZERO_POINT) * POINTWISE_CORTEX_M4_X_SCALE.
  */
+#define POINTWISE_CORTEX_M4_X_TYPE int8_t
+#define POINTWISE_CORTEX_M4_X_RANK 4
+#define POINTWISE_CORTEX_M4_X_SHAPE {1, 5, 5, 16}
 #define POINTWISE_CORTEX_M4_X_SIZE 400
 #define POINTWISE_CORTEX_M4_X_SCALE 0.02f
 #define POINTWISE_CORTEX_M4_X_ZERO_POINT (-128)
+
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives -128. */
+static inline int8_t pointwise_cortex_m4_quantize_x(float value)
+{
+    const float quotient = value / POINTWISE_CORTEX_M4_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > 0.0f)) {
+        return -128;
+    }
+    if (quotient >= 255.0f) {
+        return 127;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (int8_t)(code + POINTWISE_CORTEX_M4_X_ZERO_POINT);
+}
 
 /*
  * Output y: int8 [1, 5, 5, 8], channels last;
  * real value = (y - POINTWISE_CORTEX_M4_Y_ZERO_POINT) * POINTWISE_CORTEX_M4_Y_SCALE.
  */
+#define POINTWISE_CORTEX_M4_Y_TYPE int8_t
+#define POINTWISE_CORTEX_M4_Y_RANK 4
+#define POINTWISE_CORTEX_M4_Y_SHAPE {1, 5, 5, 8}
 #define POINTWISE_CORTEX_M4_Y_SIZE 200
 #define POINTWISE_CORTEX_M4_Y_SCALE 0.025f
 #define POINTWISE_CORTEX_M4_Y_ZERO_POINT (-3)
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float pointwise_cortex_m4_dequantize_y(int8_t code)
+{
+    return (float)(code - POINTWISE_CORTEX_M4_Y_ZERO_POINT) * POINTWISE_CORTEX_M4_Y_SCALE;
+}
 
 /*
  * Computes y from x.

@@ -5,8 +5,8 @@
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node   operator     kernel              multiply-adds  constants  scratch
- * conv1  QLinearConv  portable/pointwise          3 200      192 B      0 B
+ * no.  node   operator     kernel              multiply-adds  constants  scratch
+ *   0  conv1  QLinearConv  portable/pointwise          3 200      192 B      0 B
  *
  * conv1
  *   accumulator   within [-86859, 75576] for every input: int32 cannot overflow
@@ -15,13 +15,25 @@
  */
 #include "pointwise_nhwc.h"
 
-#if POINTWISE_NHWC_HEADER_ID != 0x5601d873
+#if POINTWISE_NHWC_HEADER_ID != 0xb132d429
 #error "pointwise_nhwc.h was not generated together with this file"
 #endif
 
 #ifndef POINTWISE_NHWC_CONST_ATTR
 #define POINTWISE_NHWC_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef POINTWISE_NHWC_HOOK
+#define POINTWISE_NHWC_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when pointwise_nhwc_run is called. */
+#ifndef POINTWISE_NHWC_ASSERT
+#define POINTWISE_NHWC_ASSERT(condition) ((void)0)
+#endif
+#define POINTWISE_NHWC_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char pointwise_nhwc_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -119,6 +131,8 @@ static void pointwise_nhwc_conv1(const int8_t *x, int8_t *y)
 
 void pointwise_nhwc_run(const int8_t *x, int8_t *y, void *arena)
 {
+    POINTWISE_NHWC_ASSERT(POINTWISE_NHWC_ARE_APART(x, 400, y, 200));
     (void)arena;
     pointwise_nhwc_conv1(x, y);
+    POINTWISE_NHWC_HOOK(0);
 }

@@ -12,7 +12,12 @@
 #include <stdint.h>
 
 /* pointwise_nhwc.c has the same id, a hash of both files: it does not compile with another header. */
-#define POINTWISE_NHWC_HEADER_ID 0x5601d873
+#define POINTWISE_NHWC_HEADER_ID 0xb132d429
+
+/* What is in an image can be traced by these. */
+#define POINTWISE_NHWC_QCGEN_VERSION "0.1.0"
+#define POINTWISE_NHWC_MODEL_SHA256 "1c758de319d42e74e05b0d517581c072658026cf595657014405934fd920d972"
+#define POINTWISE_NHWC_NODES 1 /* they have numbers from 0 on, in the order of the table in pointwise_nhwc.c */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,21 +27,62 @@ extern "C" {
 #define POINTWISE_NHWC_ARENA_BYTES 0
 #define POINTWISE_NHWC_ARENA_ALIGN 1
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union pointwise_nhwc_arena {
+    uint8_t bytes[1];
+    uint32_t align;
+} pointwise_nhwc_arena;
+
 /*
  * Input x: int8 [1, 5, 5, 16], channels last;
  * real value = (x - POINTWISE_NHWC_X_ZERO_POINT) * POINTWISE_NHWC_X_SCALE.
  */
+#define POINTWISE_NHWC_X_TYPE int8_t
+#define POINTWISE_NHWC_X_RANK 4
+#define POINTWISE_NHWC_X_SHAPE {1, 5, 5, 16}
 #define POINTWISE_NHWC_X_SIZE 400
 #define POINTWISE_NHWC_X_SCALE 0.02f
 #define POINTWISE_NHWC_X_ZERO_POINT (-128)
+
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives -128. */
+static inline int8_t pointwise_nhwc_quantize_x(float value)
+{
+    const float quotient = value / POINTWISE_NHWC_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > 0.0f)) {
+        return -128;
+    }
+    if (quotient >= 255.0f) {
+        return 127;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (int8_t)(code + POINTWISE_NHWC_X_ZERO_POINT);
+}
 
 /*
  * Output y: int8 [1, 5, 5, 8], channels last;
  * real value = (y - POINTWISE_NHWC_Y_ZERO_POINT) * POINTWISE_NHWC_Y_SCALE.
  */
+#define POINTWISE_NHWC_Y_TYPE int8_t
+#define POINTWISE_NHWC_Y_RANK 4
+#define POINTWISE_NHWC_Y_SHAPE {1, 5, 5, 8}
 #define POINTWISE_NHWC_Y_SIZE 200
 #define POINTWISE_NHWC_Y_SCALE 0.025f
 #define POINTWISE_NHWC_Y_ZERO_POINT (-3)
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float pointwise_nhwc_dequantize_y(int8_t code)
+{
+    return (float)(code - POINTWISE_NHWC_Y_ZERO_POINT) * POINTWISE_NHWC_Y_SCALE;
+}
 
 /*
  * Computes y from x.

@@ -5,8 +5,8 @@
  * options  --target portable --layout model --optimize speed --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node   operator     kernel              multiply-adds  constants  scratch
- * conv1  QLinearConv  portable/pointwise          3 200      192 B    128 B
+ * no.  node   operator     kernel              multiply-adds  constants  scratch
+ *   0  conv1  QLinearConv  portable/pointwise          3 200      192 B    128 B
  *
  * conv1
  *   accumulator   within [-86859, 75576] for every input: int32 cannot overflow
@@ -15,13 +15,30 @@
  */
 #include "pointwise_speed.h"
 
-#if POINTWISE_SPEED_HEADER_ID != 0x4153e554
+#if POINTWISE_SPEED_HEADER_ID != 0xd9eda6e6
 #error "pointwise_speed.h was not generated together with this file"
 #endif
 
 #ifndef POINTWISE_SPEED_CONST_ATTR
 #define POINTWISE_SPEED_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef POINTWISE_SPEED_HOOK
+#define POINTWISE_SPEED_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when pointwise_speed_run is called. */
+#ifndef POINTWISE_SPEED_ASSERT
+#define POINTWISE_SPEED_ASSERT(condition) ((void)0)
+#endif
+#define POINTWISE_SPEED_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How pointwise_speed_arena lies behind a byte tells how this compiler aligns it. */
+struct pointwise_speed_arena_behind {
+    uint8_t byte;
+    pointwise_speed_arena arena;
+};
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char pointwise_speed_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -142,5 +159,11 @@ static void pointwise_speed_conv1(const int8_t *x, int8_t *y, pointwise_speed_co
 
 void pointwise_speed_run(const int8_t *x, int8_t *y, void *arena)
 {
+    POINTWISE_SPEED_ASSERT((uintptr_t)arena % (sizeof(struct pointwise_speed_arena_behind)
+        - sizeof(pointwise_speed_arena)) == 0);
+    POINTWISE_SPEED_ASSERT(POINTWISE_SPEED_ARE_APART(x, 400, y, 200));
+    POINTWISE_SPEED_ASSERT(POINTWISE_SPEED_ARE_APART(x, 400, arena, 128));
+    POINTWISE_SPEED_ASSERT(POINTWISE_SPEED_ARE_APART(y, 200, arena, 128));
     pointwise_speed_conv1(x, y, arena);
+    POINTWISE_SPEED_HOOK(0);
 }

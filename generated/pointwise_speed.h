@@ -12,7 +12,12 @@
 #include <stdint.h>
 
 /* pointwise_speed.c has the same id, a hash of both files: it does not compile with another header. */
-#define POINTWISE_SPEED_HEADER_ID 0x4153e554
+#define POINTWISE_SPEED_HEADER_ID 0xd9eda6e6
+
+/* What is in an image can be traced by these. */
+#define POINTWISE_SPEED_QCGEN_VERSION "0.1.0"
+#define POINTWISE_SPEED_MODEL_SHA256 "ce23dba8b65f88c8f93990bb6e5db5e1608d9d4d68fa83f9032300d7c86426dd"
+#define POINTWISE_SPEED_NODES 1 /* they have numbers from 0 on, in the order of the table in pointwise_speed.c */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,28 +27,69 @@ extern "C" {
 #define POINTWISE_SPEED_ARENA_BYTES 128
 #define POINTWISE_SPEED_ARENA_ALIGN 2
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union pointwise_speed_arena {
+    uint8_t bytes[POINTWISE_SPEED_ARENA_BYTES];
+    uint32_t align;
+} pointwise_speed_arena;
+
 /*
  * Input x: int8 [1, 16, 5, 5], channels first;
  * real value = (x - POINTWISE_SPEED_X_ZERO_POINT) * POINTWISE_SPEED_X_SCALE.
  */
+#define POINTWISE_SPEED_X_TYPE int8_t
+#define POINTWISE_SPEED_X_RANK 4
+#define POINTWISE_SPEED_X_SHAPE {1, 16, 5, 5}
 #define POINTWISE_SPEED_X_SIZE 400
 #define POINTWISE_SPEED_X_SCALE 0.02f
 #define POINTWISE_SPEED_X_ZERO_POINT (-128)
+
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives -128. */
+static inline int8_t pointwise_speed_quantize_x(float value)
+{
+    const float quotient = value / POINTWISE_SPEED_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > 0.0f)) {
+        return -128;
+    }
+    if (quotient >= 255.0f) {
+        return 127;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (int8_t)(code + POINTWISE_SPEED_X_ZERO_POINT);
+}
 
 /*
  * Output y: int8 [1, 8, 5, 5], channels first;
  * real value = (y - POINTWISE_SPEED_Y_ZERO_POINT) * POINTWISE_SPEED_Y_SCALE.
  */
+#define POINTWISE_SPEED_Y_TYPE int8_t
+#define POINTWISE_SPEED_Y_RANK 4
+#define POINTWISE_SPEED_Y_SHAPE {1, 8, 5, 5}
 #define POINTWISE_SPEED_Y_SIZE 200
 #define POINTWISE_SPEED_Y_SCALE 0.025f
 #define POINTWISE_SPEED_Y_ZERO_POINT (-3)
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float pointwise_speed_dequantize_y(int8_t code)
+{
+    return (float)(code - POINTWISE_SPEED_Y_ZERO_POINT) * POINTWISE_SPEED_Y_SCALE;
+}
 
 /*
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
  * `arena` holds POINTWISE_SPEED_ARENA_BYTES bytes, aligned to POINTWISE_SPEED_ARENA_ALIGN,
- * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
+ * for example a pointwise_speed_arena; not an array of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void pointwise_speed_run(const int8_t *x, int8_t *y, void *arena);
 

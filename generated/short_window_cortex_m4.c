@@ -5,8 +5,8 @@
  * options  --target cortex-m4 --layout nhwc --optimize speed --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node   operator     kernel                multiply-adds  constants  scratch
- * conv1  QLinearConv  arm_dsp/short_window            960      160 B      0 B
+ * no.  node   operator     kernel                multiply-adds  constants  scratch
+ *   0  conv1  QLinearConv  arm_dsp/short_window            960      160 B      0 B
  *
  * conv1
  *   accumulator   within [-40210, 35428] for every input: int32 cannot overflow
@@ -15,8 +15,17 @@
  */
 #include "short_window_cortex_m4.h"
 
-#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0x27c07b93
+#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0xde703cd3
 #error "short_window_cortex_m4.h was not generated together with this file"
+#endif
+
+/* Define SHORT_WINDOW_CORTEX_M4_ANY_CORE to compile this for a core that lacks what it was written for. */
+#ifndef SHORT_WINDOW_CORTEX_M4_ANY_CORE
+#if (defined(__AVR__)) || \
+    (__ARM_ARCH_PROFILE == 'M' && !defined(__ARM_FEATURE_SIMD32)) || \
+    (defined(__riscv) && __riscv_xlen == 32)
+#error "this core lacks instructions of cortex-m4, which this file was generated for"
+#endif
 #endif
 
 #include <string.h>
@@ -24,6 +33,18 @@
 #ifndef SHORT_WINDOW_CORTEX_M4_CONST_ATTR
 #define SHORT_WINDOW_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef SHORT_WINDOW_CORTEX_M4_HOOK
+#define SHORT_WINDOW_CORTEX_M4_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when short_window_cortex_m4_run is called. */
+#ifndef SHORT_WINDOW_CORTEX_M4_ASSERT
+#define SHORT_WINDOW_CORTEX_M4_ASSERT(condition) ((void)0)
+#endif
+#define SHORT_WINDOW_CORTEX_M4_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char short_window_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -238,6 +259,8 @@ static void short_window_cortex_m4_conv1(const int8_t *x, int8_t *y)
 
 void short_window_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
 {
+    SHORT_WINDOW_CORTEX_M4_ASSERT(SHORT_WINDOW_CORTEX_M4_ARE_APART(x, 120, y, 160));
     (void)arena;
     short_window_cortex_m4_conv1(x, y);
+    SHORT_WINDOW_CORTEX_M4_HOOK(0);
 }

@@ -12,7 +12,13 @@
 #include <stdint.h>
 
 /* short_window_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define SHORT_WINDOW_CORTEX_M4_HEADER_ID 0x27c07b93
+#define SHORT_WINDOW_CORTEX_M4_HEADER_ID 0xde703cd3
+
+/* What is in an image can be traced by these. */
+#define SHORT_WINDOW_CORTEX_M4_QCGEN_VERSION "0.1.0"
+#define SHORT_WINDOW_CORTEX_M4_MODEL_SHA256 "a3977bfab70cadc0f3b7481b1ad84ca1f4fd73aaeed661d4459375010911129b"
+/* they have numbers from 0 on, in the order of the table in short_window_cortex_m4.c */
+#define SHORT_WINDOW_CORTEX_M4_NODES 1
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,21 +28,62 @@ extern "C" {
 #define SHORT_WINDOW_CORTEX_M4_ARENA_BYTES 0
 #define SHORT_WINDOW_CORTEX_M4_ARENA_ALIGN 1
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union short_window_cortex_m4_arena {
+    uint8_t bytes[1];
+    uint32_t align;
+} short_window_cortex_m4_arena;
+
 /*
  * Input x: int8 [1, 5, 4, 6], channels last;
  * real value = (x - SHORT_WINDOW_CORTEX_M4_X_ZERO_POINT) * SHORT_WINDOW_CORTEX_M4_X_SCALE.
  */
+#define SHORT_WINDOW_CORTEX_M4_X_TYPE int8_t
+#define SHORT_WINDOW_CORTEX_M4_X_RANK 4
+#define SHORT_WINDOW_CORTEX_M4_X_SHAPE {1, 5, 4, 6}
 #define SHORT_WINDOW_CORTEX_M4_X_SIZE 120
 #define SHORT_WINDOW_CORTEX_M4_X_SCALE 0.02f
 #define SHORT_WINDOW_CORTEX_M4_X_ZERO_POINT (-128)
+
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives -128. */
+static inline int8_t short_window_cortex_m4_quantize_x(float value)
+{
+    const float quotient = value / SHORT_WINDOW_CORTEX_M4_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > 0.0f)) {
+        return -128;
+    }
+    if (quotient >= 255.0f) {
+        return 127;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (int8_t)(code + SHORT_WINDOW_CORTEX_M4_X_ZERO_POINT);
+}
 
 /*
  * Output y: int8 [1, 5, 4, 8], channels last;
  * real value = (y - SHORT_WINDOW_CORTEX_M4_Y_ZERO_POINT) * SHORT_WINDOW_CORTEX_M4_Y_SCALE.
  */
+#define SHORT_WINDOW_CORTEX_M4_Y_TYPE int8_t
+#define SHORT_WINDOW_CORTEX_M4_Y_RANK 4
+#define SHORT_WINDOW_CORTEX_M4_Y_SHAPE {1, 5, 4, 8}
 #define SHORT_WINDOW_CORTEX_M4_Y_SIZE 160
 #define SHORT_WINDOW_CORTEX_M4_Y_SCALE 0.025f
 #define SHORT_WINDOW_CORTEX_M4_Y_ZERO_POINT (-3)
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float short_window_cortex_m4_dequantize_y(int8_t code)
+{
+    return (float)(code - SHORT_WINDOW_CORTEX_M4_Y_ZERO_POINT) * SHORT_WINDOW_CORTEX_M4_Y_SCALE;
+}
 
 /*
  * Computes y from x.

@@ -5,10 +5,10 @@
  * options  --target cortex-m4 --layout nhwc --optimize size --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node     operator                  kernel                       multiply-adds  constants  scratch
- * largest  MaxPool                   portable/max_pool                        0        0 B      0 B
- * sum      QLinearAdd                arm_dsp/quantized_binary                 0        0 B      0 B
- * y        QLinearGlobalAveragePool  arm_dsp/global_average_pool              0        0 B      0 B
+ * no.  node     operator                  kernel                       multiply-adds  constants  scratch
+ *   0  largest  MaxPool                   portable/max_pool                        0        0 B      0 B
+ *   1  sum      QLinearAdd                arm_dsp/quantized_binary                 0        0 B      0 B
+ *   2  y        QLinearGlobalAveragePool  arm_dsp/global_average_pool              0        0 B      0 B
  *
  * arena    210 B for tensors between nodes and for scratch; no placement of them needs less
  *
@@ -23,8 +23,17 @@
  */
 #include "sum_and_mean_cortex_m4.h"
 
-#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0xeac52552
+#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x40b20d02
 #error "sum_and_mean_cortex_m4.h was not generated together with this file"
+#endif
+
+/* Define SUM_AND_MEAN_CORTEX_M4_ANY_CORE to compile this for a core that lacks what it was written for. */
+#ifndef SUM_AND_MEAN_CORTEX_M4_ANY_CORE
+#if (defined(__AVR__)) || \
+    (__ARM_ARCH_PROFILE == 'M' && !defined(__ARM_FEATURE_SIMD32)) || \
+    (defined(__riscv) && __riscv_xlen == 32)
+#error "this core lacks instructions of cortex-m4, which this file was generated for"
+#endif
 #endif
 
 #include <string.h>
@@ -32,6 +41,23 @@
 #ifndef SUM_AND_MEAN_CORTEX_M4_CONST_ATTR
 #define SUM_AND_MEAN_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef SUM_AND_MEAN_CORTEX_M4_HOOK
+#define SUM_AND_MEAN_CORTEX_M4_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when sum_and_mean_cortex_m4_run is called. */
+#ifndef SUM_AND_MEAN_CORTEX_M4_ASSERT
+#define SUM_AND_MEAN_CORTEX_M4_ASSERT(condition) ((void)0)
+#endif
+#define SUM_AND_MEAN_CORTEX_M4_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How sum_and_mean_cortex_m4_arena lies behind a byte tells how this compiler aligns it. */
+struct sum_and_mean_cortex_m4_arena_behind {
+    uint8_t byte;
+    sum_and_mean_cortex_m4_arena arena;
+};
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char sum_and_mean_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -341,7 +367,15 @@ static void sum_and_mean_cortex_m4_y(const int8_t *x, int8_t *y)
 
 void sum_and_mean_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
 {
+    SUM_AND_MEAN_CORTEX_M4_ASSERT((uintptr_t)arena % (sizeof(struct sum_and_mean_cortex_m4_arena_behind)
+        - sizeof(sum_and_mean_cortex_m4_arena)) == 0);
+    SUM_AND_MEAN_CORTEX_M4_ASSERT(SUM_AND_MEAN_CORTEX_M4_ARE_APART(x, 210, y, 6));
+    SUM_AND_MEAN_CORTEX_M4_ASSERT(SUM_AND_MEAN_CORTEX_M4_ARE_APART(x, 210, arena, 210));
+    SUM_AND_MEAN_CORTEX_M4_ASSERT(SUM_AND_MEAN_CORTEX_M4_ARE_APART(y, 6, arena, 210));
     sum_and_mean_cortex_m4_largest(x, arena);
+    SUM_AND_MEAN_CORTEX_M4_HOOK(0);
     sum_and_mean_cortex_m4_sum(x, arena, arena);
+    SUM_AND_MEAN_CORTEX_M4_HOOK(1);
     sum_and_mean_cortex_m4_y(arena, y);
+    SUM_AND_MEAN_CORTEX_M4_HOOK(2);
 }

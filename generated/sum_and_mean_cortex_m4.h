@@ -12,7 +12,13 @@
 #include <stdint.h>
 
 /* sum_and_mean_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define SUM_AND_MEAN_CORTEX_M4_HEADER_ID 0xeac52552
+#define SUM_AND_MEAN_CORTEX_M4_HEADER_ID 0x40b20d02
+
+/* What is in an image can be traced by these. */
+#define SUM_AND_MEAN_CORTEX_M4_QCGEN_VERSION "0.1.0"
+#define SUM_AND_MEAN_CORTEX_M4_MODEL_SHA256 "5f71e1bf18d541bfd3d2de5ac151a1978676cb69b65e5aa604aba70acd92b0d8"
+/* they have numbers from 0 on, in the order of the table in sum_and_mean_cortex_m4.c */
+#define SUM_AND_MEAN_CORTEX_M4_NODES 3
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,28 +28,70 @@ extern "C" {
 #define SUM_AND_MEAN_CORTEX_M4_ARENA_BYTES 210
 #define SUM_AND_MEAN_CORTEX_M4_ARENA_ALIGN 1
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union sum_and_mean_cortex_m4_arena {
+    uint8_t bytes[SUM_AND_MEAN_CORTEX_M4_ARENA_BYTES];
+    uint32_t align;
+} sum_and_mean_cortex_m4_arena;
+
 /*
  * Input x: int8 [1, 5, 7, 6], channels last;
  * real value = (x - SUM_AND_MEAN_CORTEX_M4_X_ZERO_POINT) * SUM_AND_MEAN_CORTEX_M4_X_SCALE.
  */
+#define SUM_AND_MEAN_CORTEX_M4_X_TYPE int8_t
+#define SUM_AND_MEAN_CORTEX_M4_X_RANK 4
+#define SUM_AND_MEAN_CORTEX_M4_X_SHAPE {1, 5, 7, 6}
 #define SUM_AND_MEAN_CORTEX_M4_X_SIZE 210
 #define SUM_AND_MEAN_CORTEX_M4_X_SCALE 0.02f
 #define SUM_AND_MEAN_CORTEX_M4_X_ZERO_POINT (-5)
+
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives -128. */
+static inline int8_t sum_and_mean_cortex_m4_quantize_x(float value)
+{
+    const float quotient = value / SUM_AND_MEAN_CORTEX_M4_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > -123.0f)) {
+        return -128;
+    }
+    if (quotient >= 132.0f) {
+        return 127;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (int8_t)(code + SUM_AND_MEAN_CORTEX_M4_X_ZERO_POINT);
+}
 
 /*
  * Output y: int8 [1, 1, 1, 6], channels last;
  * real value = (y - SUM_AND_MEAN_CORTEX_M4_Y_ZERO_POINT) * SUM_AND_MEAN_CORTEX_M4_Y_SCALE.
  */
+#define SUM_AND_MEAN_CORTEX_M4_Y_TYPE int8_t
+#define SUM_AND_MEAN_CORTEX_M4_Y_RANK 4
+#define SUM_AND_MEAN_CORTEX_M4_Y_SHAPE {1, 1, 1, 6}
 #define SUM_AND_MEAN_CORTEX_M4_Y_SIZE 6
 #define SUM_AND_MEAN_CORTEX_M4_Y_SCALE 0.021f
 #define SUM_AND_MEAN_CORTEX_M4_Y_ZERO_POINT (-31)
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float sum_and_mean_cortex_m4_dequantize_y(int8_t code)
+{
+    return (float)(code - SUM_AND_MEAN_CORTEX_M4_Y_ZERO_POINT) * SUM_AND_MEAN_CORTEX_M4_Y_SCALE;
+}
 
 /*
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
  * `arena` holds SUM_AND_MEAN_CORTEX_M4_ARENA_BYTES bytes, aligned to SUM_AND_MEAN_CORTEX_M4_ARENA_ALIGN,
- * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
+ * for example a sum_and_mean_cortex_m4_arena; not an array of bytes, which C99 6.5p7 does not let a program read as
+ * words.
  */
 void sum_and_mean_cortex_m4_run(const int8_t *x, int8_t *y, void *arena);
 

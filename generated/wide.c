@@ -5,8 +5,8 @@
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node   operator     kernel              multiply-adds  constants  scratch
- * conv1  QLinearConv  portable/pointwise            512       64 B      0 B
+ * no.  node   operator     kernel              multiply-adds  constants  scratch
+ *   0  conv1  QLinearConv  portable/pointwise            512       64 B      0 B
  *
  * conv1
  *   accumulator   within [-10970, 10960] for every input: int32 cannot overflow
@@ -15,13 +15,25 @@
  */
 #include "wide.h"
 
-#if WIDE_HEADER_ID != 0x047d4a39
+#if WIDE_HEADER_ID != 0x45cbfac1
 #error "wide.h was not generated together with this file"
 #endif
 
 #ifndef WIDE_CONST_ATTR
 #define WIDE_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef WIDE_HOOK
+#define WIDE_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when wide_run is called. */
+#ifndef WIDE_ASSERT
+#define WIDE_ASSERT(condition) ((void)0)
+#endif
+#define WIDE_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char wide_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -107,6 +119,8 @@ static void wide_conv1(const int8_t *x, int8_t *y)
 
 void wide_run(const int8_t *x, int8_t *y, void *arena)
 {
+    WIDE_ASSERT(WIDE_ARE_APART(x, 128, y, 64));
     (void)arena;
     wide_conv1(x, y);
+    WIDE_HOOK(0);
 }

@@ -12,7 +12,12 @@
 #include <stdint.h>
 
 /* wide.c has the same id, a hash of both files: it does not compile with another header. */
-#define WIDE_HEADER_ID 0x047d4a39
+#define WIDE_HEADER_ID 0x45cbfac1
+
+/* What is in an image can be traced by these. */
+#define WIDE_QCGEN_VERSION "0.1.0"
+#define WIDE_MODEL_SHA256 "4398294cd41d8092d1ac9bd33a5d247960180c2e23d4f197308eaf0c60fc39a9"
+#define WIDE_NODES 1 /* they have numbers from 0 on, in the order of the table in wide.c */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,21 +27,62 @@ extern "C" {
 #define WIDE_ARENA_BYTES 0
 #define WIDE_ARENA_ALIGN 1
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union wide_arena {
+    uint8_t bytes[1];
+    uint32_t align;
+} wide_arena;
+
 /*
  * Input x: int8 [1, 4, 4, 8], channels last;
  * real value = (x - WIDE_X_ZERO_POINT) * WIDE_X_SCALE.
  */
+#define WIDE_X_TYPE int8_t
+#define WIDE_X_RANK 4
+#define WIDE_X_SHAPE {1, 4, 4, 8}
 #define WIDE_X_SIZE 128
 #define WIDE_X_SCALE 0.05f
 #define WIDE_X_ZERO_POINT (-1)
+
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives -128. */
+static inline int8_t wide_quantize_x(float value)
+{
+    const float quotient = value / WIDE_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > -127.0f)) {
+        return -128;
+    }
+    if (quotient >= 128.0f) {
+        return 127;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (int8_t)(code + WIDE_X_ZERO_POINT);
+}
 
 /*
  * Output y: int8 [1, 4, 4, 4], channels last;
  * real value = (y - WIDE_Y_ZERO_POINT) * WIDE_Y_SCALE.
  */
+#define WIDE_Y_TYPE int8_t
+#define WIDE_Y_RANK 4
+#define WIDE_Y_SHAPE {1, 4, 4, 4}
 #define WIDE_Y_SIZE 64
 #define WIDE_Y_SCALE 0.06f
 #define WIDE_Y_ZERO_POINT 2
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float wide_dequantize_y(int8_t code)
+{
+    return (float)(code - WIDE_Y_ZERO_POINT) * WIDE_Y_SCALE;
+}
 
 /*
  * Computes y from x.

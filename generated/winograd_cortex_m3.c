@@ -5,8 +5,8 @@
  * options  --target cortex-m3 --layout nhwc --optimize speed --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node   operator     kernel           multiply-adds  constants  scratch
- * conv1  QLinearConv  scalar/winograd          9 216      544 B    768 B
+ * no.  node   operator     kernel           multiply-adds  constants  scratch
+ *   0  conv1  QLinearConv  scalar/winograd          9 216      544 B    768 B
  *
  * conv1
  *   accumulator   within [-110196, 117410] for every input: int32 cannot overflow
@@ -15,13 +15,38 @@
  */
 #include "winograd_cortex_m3.h"
 
-#if WINOGRAD_CORTEX_M3_HEADER_ID != 0x573a7ae5
+#if WINOGRAD_CORTEX_M3_HEADER_ID != 0x777354f7
 #error "winograd_cortex_m3.h was not generated together with this file"
+#endif
+
+/* Define WINOGRAD_CORTEX_M3_ANY_CORE to compile this for a core that lacks what it was written for. */
+#ifndef WINOGRAD_CORTEX_M3_ANY_CORE
+#if (defined(__AVR__)) || \
+    (__ARM_ARCH_PROFILE == 'M' && !defined(__thumb2__))
+#error "this core lacks instructions of cortex-m3, which this file was generated for"
+#endif
 #endif
 
 #ifndef WINOGRAD_CORTEX_M3_CONST_ATTR
 #define WINOGRAD_CORTEX_M3_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef WINOGRAD_CORTEX_M3_HOOK
+#define WINOGRAD_CORTEX_M3_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when winograd_cortex_m3_run is called. */
+#ifndef WINOGRAD_CORTEX_M3_ASSERT
+#define WINOGRAD_CORTEX_M3_ASSERT(condition) ((void)0)
+#endif
+#define WINOGRAD_CORTEX_M3_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How winograd_cortex_m3_arena lies behind a byte tells how this compiler aligns it. */
+struct winograd_cortex_m3_arena_behind {
+    uint8_t byte;
+    winograd_cortex_m3_arena arena;
+};
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char winograd_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -367,5 +392,12 @@ void winograd_cortex_m3_run(const int8_t *x, int8_t *y, void *arena)
 {
     uint8_t *const bytes = arena;
 
+    WINOGRAD_CORTEX_M3_ASSERT((uintptr_t)arena % (sizeof(struct winograd_cortex_m3_arena_behind)
+        - sizeof(winograd_cortex_m3_arena)) == 0);
+    WINOGRAD_CORTEX_M3_ASSERT(WINOGRAD_CORTEX_M3_ARE_APART(x, 400, y, 256));
+    WINOGRAD_CORTEX_M3_ASSERT(WINOGRAD_CORTEX_M3_ARE_APART(x, 400, arena, 768));
+    WINOGRAD_CORTEX_M3_ASSERT(WINOGRAD_CORTEX_M3_ARE_APART(y, 256, arena, 768));
+    /* What lies in the arena, tensors and scratch memory, keeps its place for as long as it is needed. */
     winograd_cortex_m3_conv1(x, y, (void *)(bytes + 512), arena);
+    WINOGRAD_CORTEX_M3_HOOK(0);
 }

@@ -12,7 +12,12 @@
 #include <stdint.h>
 
 /* winograd_cortex_m3.c has the same id, a hash of both files: it does not compile with another header. */
-#define WINOGRAD_CORTEX_M3_HEADER_ID 0x573a7ae5
+#define WINOGRAD_CORTEX_M3_HEADER_ID 0x777354f7
+
+/* What is in an image can be traced by these. */
+#define WINOGRAD_CORTEX_M3_QCGEN_VERSION "0.1.0"
+#define WINOGRAD_CORTEX_M3_MODEL_SHA256 "1d0507812de4412ecf36870c2b33a015302be6f198987116fc525268fa749d5f"
+#define WINOGRAD_CORTEX_M3_NODES 1 /* they have numbers from 0 on, in the order of the table in winograd_cortex_m3.c */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,28 +27,69 @@ extern "C" {
 #define WINOGRAD_CORTEX_M3_ARENA_BYTES 768
 #define WINOGRAD_CORTEX_M3_ARENA_ALIGN 4
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union winograd_cortex_m3_arena {
+    uint8_t bytes[WINOGRAD_CORTEX_M3_ARENA_BYTES];
+    uint32_t align;
+} winograd_cortex_m3_arena;
+
 /*
  * Input x: int8 [1, 10, 10, 4], channels last;
  * real value = (x - WINOGRAD_CORTEX_M3_X_ZERO_POINT) * WINOGRAD_CORTEX_M3_X_SCALE.
  */
+#define WINOGRAD_CORTEX_M3_X_TYPE int8_t
+#define WINOGRAD_CORTEX_M3_X_RANK 4
+#define WINOGRAD_CORTEX_M3_X_SHAPE {1, 10, 10, 4}
 #define WINOGRAD_CORTEX_M3_X_SIZE 400
 #define WINOGRAD_CORTEX_M3_X_SCALE 0.024f
 #define WINOGRAD_CORTEX_M3_X_ZERO_POINT (-12)
+
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives -128. */
+static inline int8_t winograd_cortex_m3_quantize_x(float value)
+{
+    const float quotient = value / WINOGRAD_CORTEX_M3_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > -116.0f)) {
+        return -128;
+    }
+    if (quotient >= 139.0f) {
+        return 127;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (int8_t)(code + WINOGRAD_CORTEX_M3_X_ZERO_POINT);
+}
 
 /*
  * Output y: int8 [1, 8, 8, 4], channels last;
  * real value = (y - WINOGRAD_CORTEX_M3_Y_ZERO_POINT) * WINOGRAD_CORTEX_M3_Y_SCALE.
  */
+#define WINOGRAD_CORTEX_M3_Y_TYPE int8_t
+#define WINOGRAD_CORTEX_M3_Y_RANK 4
+#define WINOGRAD_CORTEX_M3_Y_SHAPE {1, 8, 8, 4}
 #define WINOGRAD_CORTEX_M3_Y_SIZE 256
 #define WINOGRAD_CORTEX_M3_Y_SCALE 0.05f
 #define WINOGRAD_CORTEX_M3_Y_ZERO_POINT 5
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float winograd_cortex_m3_dequantize_y(int8_t code)
+{
+    return (float)(code - WINOGRAD_CORTEX_M3_Y_ZERO_POINT) * WINOGRAD_CORTEX_M3_Y_SCALE;
+}
 
 /*
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
  * `arena` holds WINOGRAD_CORTEX_M3_ARENA_BYTES bytes, aligned to WINOGRAD_CORTEX_M3_ARENA_ALIGN,
- * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
+ * for example a winograd_cortex_m3_arena; not an array of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void winograd_cortex_m3_run(const int8_t *x, int8_t *y, void *arena);
 

@@ -5,8 +5,8 @@
  * options  --target cortex-m4 --layout nhwc --optimize speed --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * node   operator     kernel            multiply-adds  constants  scratch
- * conv1  QLinearConv  arm_dsp/winograd          4 608      592 B  1 152 B
+ * no.  node   operator     kernel            multiply-adds  constants  scratch
+ *   0  conv1  QLinearConv  arm_dsp/winograd          4 608      592 B  1 152 B
  *
  * conv1
  *   accumulator   within [-101680, 106145] for every input: int32 cannot overflow
@@ -15,8 +15,17 @@
  */
 #include "winograd_cortex_m4.h"
 
-#if WINOGRAD_CORTEX_M4_HEADER_ID != 0xeb3947d2
+#if WINOGRAD_CORTEX_M4_HEADER_ID != 0xd0d0043e
 #error "winograd_cortex_m4.h was not generated together with this file"
+#endif
+
+/* Define WINOGRAD_CORTEX_M4_ANY_CORE to compile this for a core that lacks what it was written for. */
+#ifndef WINOGRAD_CORTEX_M4_ANY_CORE
+#if (defined(__AVR__)) || \
+    (__ARM_ARCH_PROFILE == 'M' && !defined(__ARM_FEATURE_SIMD32)) || \
+    (defined(__riscv) && __riscv_xlen == 32)
+#error "this core lacks instructions of cortex-m4, which this file was generated for"
+#endif
 #endif
 
 #include <string.h>
@@ -24,6 +33,23 @@
 #ifndef WINOGRAD_CORTEX_M4_CONST_ATTR
 #define WINOGRAD_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
+
+/* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
+#ifndef WINOGRAD_CORTEX_M4_HOOK
+#define WINOGRAD_CORTEX_M4_HOOK(node) ((void)0)
+#endif
+
+/* Yours to define: what to do with conditions that must hold when winograd_cortex_m4_run is called. */
+#ifndef WINOGRAD_CORTEX_M4_ASSERT
+#define WINOGRAD_CORTEX_M4_ASSERT(condition) ((void)0)
+#endif
+#define WINOGRAD_CORTEX_M4_ARE_APART(a, a_bytes, b, b_bytes) \
+    ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
+/* How winograd_cortex_m4_arena lies behind a byte tells how this compiler aligns it. */
+struct winograd_cortex_m4_arena_behind {
+    uint8_t byte;
+    winograd_cortex_m4_arena arena;
+};
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char winograd_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -481,5 +507,12 @@ void winograd_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
 {
     uint8_t *const bytes = arena;
 
+    WINOGRAD_CORTEX_M4_ASSERT((uintptr_t)arena % (sizeof(struct winograd_cortex_m4_arena_behind)
+        - sizeof(winograd_cortex_m4_arena)) == 0);
+    WINOGRAD_CORTEX_M4_ASSERT(WINOGRAD_CORTEX_M4_ARE_APART(x, 400, y, 128));
+    WINOGRAD_CORTEX_M4_ASSERT(WINOGRAD_CORTEX_M4_ARE_APART(x, 400, arena, 1152));
+    WINOGRAD_CORTEX_M4_ASSERT(WINOGRAD_CORTEX_M4_ARE_APART(y, 128, arena, 1152));
+    /* What lies in the arena, tensors and scratch memory, keeps its place for as long as it is needed. */
     winograd_cortex_m4_conv1(x, y, arena, (void *)(bytes + 576));
+    WINOGRAD_CORTEX_M4_HOOK(0);
 }

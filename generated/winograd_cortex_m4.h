@@ -12,7 +12,12 @@
 #include <stdint.h>
 
 /* winograd_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define WINOGRAD_CORTEX_M4_HEADER_ID 0xeb3947d2
+#define WINOGRAD_CORTEX_M4_HEADER_ID 0xd0d0043e
+
+/* What is in an image can be traced by these. */
+#define WINOGRAD_CORTEX_M4_QCGEN_VERSION "0.1.0"
+#define WINOGRAD_CORTEX_M4_MODEL_SHA256 "5ba5334b8312f10f91d94c568ad2bbcc2a8a4cebaca9b681d54c3849f0e3aff0"
+#define WINOGRAD_CORTEX_M4_NODES 1 /* they have numbers from 0 on, in the order of the table in winograd_cortex_m4.c */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,28 +27,69 @@ extern "C" {
 #define WINOGRAD_CORTEX_M4_ARENA_BYTES 1152
 #define WINOGRAD_CORTEX_M4_ARENA_ALIGN 4
 
+/* The same as a type, for variables and for unions with the arenas of other models. */
+typedef union winograd_cortex_m4_arena {
+    uint8_t bytes[WINOGRAD_CORTEX_M4_ARENA_BYTES];
+    uint32_t align;
+} winograd_cortex_m4_arena;
+
 /*
  * Input x: int8 [1, 10, 10, 4], channels last;
  * real value = (x - WINOGRAD_CORTEX_M4_X_ZERO_POINT) * WINOGRAD_CORTEX_M4_X_SCALE.
  */
+#define WINOGRAD_CORTEX_M4_X_TYPE int8_t
+#define WINOGRAD_CORTEX_M4_X_RANK 4
+#define WINOGRAD_CORTEX_M4_X_SHAPE {1, 10, 10, 4}
 #define WINOGRAD_CORTEX_M4_X_SIZE 400
 #define WINOGRAD_CORTEX_M4_X_SCALE 0.024f
 #define WINOGRAD_CORTEX_M4_X_ZERO_POINT (-12)
+
+/* The code of a number, as QuantizeLinear gives it: value / scale in float32, rounded half to even; NaN gives -128. */
+static inline int8_t winograd_cortex_m4_quantize_x(float value)
+{
+    const float quotient = value / WINOGRAD_CORTEX_M4_X_SCALE;
+    int32_t code;
+    float rest;
+
+    if (!(quotient > -116.0f)) {
+        return -128;
+    }
+    if (quotient >= 139.0f) {
+        return 127;
+    }
+    code = (int32_t)quotient; /* rounded towards zero */
+    rest = quotient - (float)code;
+    if (rest > 0.5f || (rest == 0.5f && code % 2 != 0)) {
+        code++;
+    } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
+        code--;
+    }
+    return (int8_t)(code + WINOGRAD_CORTEX_M4_X_ZERO_POINT);
+}
 
 /*
  * Output y: int8 [1, 8, 8, 2], channels last;
  * real value = (y - WINOGRAD_CORTEX_M4_Y_ZERO_POINT) * WINOGRAD_CORTEX_M4_Y_SCALE.
  */
+#define WINOGRAD_CORTEX_M4_Y_TYPE int8_t
+#define WINOGRAD_CORTEX_M4_Y_RANK 4
+#define WINOGRAD_CORTEX_M4_Y_SHAPE {1, 8, 8, 2}
 #define WINOGRAD_CORTEX_M4_Y_SIZE 128
 #define WINOGRAD_CORTEX_M4_Y_SCALE 0.05f
 #define WINOGRAD_CORTEX_M4_Y_ZERO_POINT 5
+
+/* The number that a code means, as DequantizeLinear gives it. */
+static inline float winograd_cortex_m4_dequantize_y(int8_t code)
+{
+    return (float)(code - WINOGRAD_CORTEX_M4_Y_ZERO_POINT) * WINOGRAD_CORTEX_M4_Y_SCALE;
+}
 
 /*
  * Computes y from x.
  * Reentrant: it keeps nothing between calls and writes only its outputs and the arena.
  * Tensors and arena must not overlap.
  * `arena` holds WINOGRAD_CORTEX_M4_ARENA_BYTES bytes, aligned to WINOGRAD_CORTEX_M4_ARENA_ALIGN,
- * for example an array of uint32_t or uint64_t; not one of bytes, which C99 6.5p7 does not let a program read as words.
+ * for example a winograd_cortex_m4_arena; not an array of bytes, which C99 6.5p7 does not let a program read as words.
  */
 void winograd_cortex_m4_run(const int8_t *x, int8_t *y, void *arena);
 

@@ -87,10 +87,29 @@ class Target:
     cycles: CycleTable = CycleTable("not published")
 
     @property
+    def weaker(self) -> tuple[str, ...]:
+        """Conditions of the preprocessor under which the core compiled for lacks what this one has.
+
+        They hold on microcontrollers only, so that the same file builds on a desktop.
+        """
+        needed = next((feature for feature in ("mve", "dsp") if feature in self.features), self.isa)
+        return (_AVR, *_LACKS.get(needed, ())) if self.features else ()
+
+    @property
     def tools(self) -> str:
         """What the names of the compiler's companions start with: "arm-none-eabi-"."""
         return self.compiler.removesuffix("gcc")
 
+
+_AVR = "defined(__AVR__)"
+_RV32 = "defined(__riscv) && __riscv_xlen == 32"
+_LACKS = {
+    "mve": ("__ARM_ARCH_PROFILE == 'M' && !defined(__ARM_FEATURE_MVE)", _RV32),
+    "dsp": ("__ARM_ARCH_PROFILE == 'M' && !defined(__ARM_FEATURE_SIMD32)", _RV32),
+    "armv7-m": ("__ARM_ARCH_PROFILE == 'M' && !defined(__thumb2__)",),
+    "rv32m": ("defined(__riscv) && !defined(__riscv_mul)",),
+}
+"""Conditions under which a microcontroller lacks a feature or an instruction set."""
 
 MEBI = 2**20
 

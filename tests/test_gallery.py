@@ -12,7 +12,7 @@ from qcgen.kernels import KERNELS
 from qcgen.requantize import FORMS
 from qcgen.verify import verify
 
-LONGEST = {"layer": 500, "network": 900}  # lines that one reads in a sitting, and layer by layer
+LONGEST = {"layer": 530, "network": 900}  # lines that one reads in a sitting, and layer by layer
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,11 @@ CALLS = st.builds(
 )
 
 
+def test_a_long_string_of_a_macro_stands_below_its_name():
+    text = folded(f'#define {"N" * 60} "{"s" * 64}"')
+    assert text == f'#define {"N" * 60} \\\n    "{"s" * 64}"'
+
+
 def tokens(text):
     return re.findall(r"\w+|\S", text)
 

@@ -11,7 +11,7 @@ from qcgen.ir.types import Layout
 from qcgen.kernels import KERNELS, Prepared, Setting
 from qcgen.plan.arrange import Arranged, arrange
 from qcgen.plan.layout import boundary_layout, boundary_shape, layout_text
-from qcgen.plan.names import ACCESSORS, PUSHING, ROWS, node_names, parameter_names
+from qcgen.plan.names import ACCESSORS, PUBLIC, PUSHING, ROWS, node_names, parameter_names
 from qcgen.plan.orders import layout_of
 from qcgen.plan.select import Selection, select
 from qcgen.plan.sizes import require_sizes
@@ -32,7 +32,8 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
     public = (*(ACCESSORS if options.io_memory == "arena" else ()), *(PUSHING if options.input == "rows" else ()))
     names = node_names(((step.op.name, step.op.op_type) for step in steps), prefix, public)
     symbols = [f"{prefix}_{name}" for name in names]
-    ports = _ports(program, options, [*symbols, f"{prefix}_{ROWS}"])
+    functions = [*symbols, *(f"{prefix}_{name}" for name in (ROWS, *PUBLIC))]
+    ports = _ports(program, options, functions)
     works = [_work(step, program, options) for step in steps]
     prepared = [None if work is None else work.prepared for work in works]
     rows = _RowWorks(steps, program, options)

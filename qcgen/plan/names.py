@@ -106,8 +106,11 @@ SCALAR_NAMES = (
 """What kernels for cores without SIMD call."""
 
 
+PUBLIC = ("run", "arena", "quantize", "dequantize")
+"""What the header defines under the model's prefix; the last two go on with a tensor's name."""
+
 SUPPORT_NAMES = (
-    "run",
+    *PUBLIC,
     "right_shift",
     "multiply_high",
     "to_int32",

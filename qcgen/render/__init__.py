@@ -29,6 +29,7 @@ from qcgen.render.filters import (
 )
 from qcgen.render.fold import folded
 from qcgen.render.head import certificate, memory, summary
+from qcgen.render.interface import aligned, arena_word, conditions, converted, numbers
 from qcgen.targets import TARGETS
 from qcgen.version import __version__
 
@@ -65,6 +66,11 @@ def render(plan: Plan) -> dict[str, str]:
         "summary": summary(plan),
         "memory": memory(plan),
         "certificates": [certificate(call) for call in plan.calls],
+        "arena_word": arena_word(plan),
+        "converted": converted(plan),
+        "aligned": aligned(plan),
+        "conditions": list(conditions(plan)),
+        "weaker": TARGETS[plan.options.target].weaker,
         "unread": _unread(plan),
         "uses_arena": plan.arena_bytes > 0,
         "uses_offsets": any(
@@ -182,7 +188,8 @@ def _statements(plan: Plan, step: Step) -> list[str]:
     """What NAME_run does for a step."""
     match step:
         case Call():
-            return [f"{step.symbol}({', '.join(map(place, step.arguments))})"]
+            hook = f"{plan.prefix.upper()}_HOOK({numbers(plan)[step.symbol]})"
+            return [f"{step.symbol}({', '.join(map(place, step.arguments))})", hook]
         case Stream() if step.turn is not None:
             return []  # it has run when all rows have come
         case Stream():
@@ -207,6 +214,7 @@ def _stream(plan: Plan, stream: Stream) -> str:
         stream=stream,
         ports=_ports(plan, stream),
         pushed=plan.pushed,
+        numbers=numbers(plan),
     )
 
 

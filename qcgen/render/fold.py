@@ -18,6 +18,7 @@ _LAST_RESORT = re.compile(r"(?<=\w\()|(?= [\w*])")
 
 _LONE_COMMENT = re.compile(r"( *)/\* (.*) \*/")
 _COMMENT_BEHIND = re.compile(r"(.*[;{,]|#define .*\S) /\* (.*) \*/")
+_MACRO_OF_A_STRING = re.compile(r'(#define \w+) ("\S*")')
 _INSIDE_COMMENT = re.compile(r"( *\* +)(.*)")
 _LABEL = re.compile(r"\w+  +(?=\S)")
 
@@ -72,6 +73,8 @@ def _folded_code(line: str) -> list[str]:
     if match := _COMMENT_BEHIND.fullmatch(line):
         code, text = match.groups()
         return folded(f"{' ' * indent}/* {text} */\n{code}").split("\n")
+    if match := _MACRO_OF_A_STRING.fullmatch(line):
+        return [f"{match[1]} \\", f"    {match[2]}"]
     if line.startswith("#") or '"' in line:  # a string has commas of its own
         return [line]
     if line[-1] in ";{)":  # not a line of a list, whose items stay below each other

@@ -13,19 +13,19 @@ from qcgen.render.filters import WIDTH, one_line, thousands
 
 def summary(plan: Plan) -> list[str]:
     """The table of nodes in the head of the file."""
-    titles = ("node", "operator", "kernel", "multiply-adds", "constants", "scratch")
+    titles = ("no.", "node", "operator", "kernel", "multiply-adds", "constants", "scratch")
     lines = [titles]
-    for call in plan.calls:
+    for number, call in enumerate(plan.calls):
         sizes = (
             thousands(macs_of(call.op)),
             f"{thousands(call.constant_bytes)} B",
             f"{thousands(call.scratch_bytes)} B",
         )
-        lines.append((one_line(call.op.name), call.op.op_type, call.kernel, *sizes))
+        lines.append((str(number), one_line(call.op.name), call.op.op_type, call.kernel, *sizes))
     widths = [max(len(line[column]) for line in lines) for column in range(len(titles))]
     return [
         "  ".join(
-            cell.ljust(width) if column < 3 else cell.rjust(width)
+            cell.ljust(width) if 0 < column < 4 else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines

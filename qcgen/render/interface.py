@@ -1,0 +1,63 @@
+"""What the header offers beside the function, and what the source asks of its surroundings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from qcgen.ir.plan import Plan
+
+
+@dataclass(frozen=True)
+class Quotients:
+    """Numbers divided by their scale that the lowest and the highest code stand for."""
+
+    low: int
+    high: int
+
+
+def converted(plan: Plan) -> dict[str, Quotients]:
+    """The ports whose codes the header converts, by their symbols: those quantized per tensor, by a usable scale."""
+    found = {}
+    for port in plan.ports:
+        tensor = port.tensor
+        if tensor.dtype.is_quantized and tensor.zero_point is not None and _is_usable(tensor.scale):
+            found[port.symbol] = Quotients(tensor.dtype.low - tensor.zero_point, tensor.dtype.high - tensor.zero_point)
+    return found
+
+
+def _is_usable(scale: float | None) -> bool:
+    return scale is not None and bool(np.isfinite(scale)) and scale > 0
+
+
+def arena_word(plan: Plan) -> str:
+    """A type that is aligned as the arena must be."""
+    return "uint64_t" if plan.arena_align > 4 else "uint32_t"
+
+
+def numbers(plan: Plan) -> dict[str, int]:
+    """The numbers of nodes, by their symbols: their places in the table at the head of the source."""
+    return {call.symbol: number for number, call in enumerate(plan.calls)}
+
+
+def aligned(plan: Plan) -> str:
+    """That the arena lies as the compiler aligns its type."""
+    arena = f"{plan.prefix}_arena"
+    return f"(uintptr_t)arena % (sizeof(struct {arena}_behind) - sizeof({arena})) == 0"
+
+
+def conditions(plan: Plan) -> Iterator[str]:
+    """What must hold when the function is called: the arena is aligned, what is written lies apart from the rest."""
+    macro = plan.prefix.upper()
+    sizes = {port.symbol: port.bytes for port in plan.arguments}
+    written = [port.symbol for port in plan.arguments if port.direction == "output"]
+    if plan.arena_bytes:
+        yield aligned(plan)
+        sizes["arena"] = plan.arena_bytes
+        written.append("arena")
+    read = [port.symbol for port in plan.arguments if port.direction == "input"]
+    for index, b in enumerate(written):
+        for a in (*read, *written[:index]):
+            yield f"{macro}_ARE_APART({a}, {sizes[a]}, {b}, {sizes[b]})"

@@ -28,9 +28,9 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Drive:
-    """``x`` (...) an input in the model's shape that aims at ``wanted``, in the outputs at ``places`` (n, 1 + rank).
+    """Inputs ``x`` (count, ...) in the model's shape, aimed at ``wanted``, in the outputs at ``places`` (n, 2 + rank).
 
-    A place is the image's number and the output's position; the channel comes from ``wanted``.
+    A place is the input's number, the image's and the output's position; the channel comes from ``wanted``.
     """
 
     x: Array
@@ -38,10 +38,10 @@ class Drive:
     places: Array
 
 
-def drives(layer: Layer, wanted: Wanted) -> Iterator[Drive]:
+def drives(layer: Layer, wanted: Wanted, most: int) -> Iterator[Drive]:
     """Inputs that aim at these sums, one of them for many: windows that do not overlap, groups that share windows.
 
-    Sums that no attempt reaches are left out.
+    At ``most`` so many inputs come together. Sums that no attempt reaches are left out.
     """
     g = layer.geometry
     axes = [axis_spots(g, axis) for axis in range(g.rank)]
@@ -49,25 +49,32 @@ def drives(layer: Layer, wanted: Wanted) -> Iterator[Drive]:
     taps = tuple(spot.taps for spot in windows[0][1])
     codes, is_reached = _solve(layer, wanted, taps)
     wanted, codes = Wanted(wanted.channels[is_reached], wanted.sums[is_reached]), codes[is_reached]
-    if not is_reached.any():
-        return
-    group, turn = wanted.channels // g.group_out, np.zeros(len(codes), np.int64)
-    for one in range(g.group):
-        turn[group == one] = np.arange((group == one).sum())
-    order = np.argsort(turn, kind="stable")
-    starts = np.arange(0, int(turn.max()) + 1, len(windows))
-    base = layer.image(layer.base[None]).reshape(g.batch, g.group, g.group_in, *g.input)
-    for start, chosen in zip(starts, np.split(order, np.searchsorted(turn[order], starts[1:])), strict=True):
-        image = base.copy()
-        places = np.zeros((len(chosen), 1 + g.rank), np.int64)
-        for row, index in enumerate(chosen):
-            n, window = windows[turn[index] - start]
-            pixels = tuple(spot.pixels for spot in window)
-            part = image[(n, group[index], slice(None), *pixels)]
-            image[(n, group[index], slice(None), *pixels)] = codes[index].reshape(part.shape)
-            places[row] = (n, *(spot.output for spot in window))
+    group = wanted.channels // g.group_out
+    number, window = np.divmod(_turns(group), len(windows))
+    base = layer.image(layer.base[None]).reshape(1, g.batch, g.group, g.group_in, *g.input)
+    for start in range(0, int(number.max(initial=-1)) + 1, most):
+        chosen = np.flatnonzero((number >= start) & (number < start + most))
+        image = np.repeat(base, int(number[chosen].max()) - start + 1, axis=0)
+        places = np.zeros((len(chosen), 2 + g.rank), np.int64)
+        places[:, 0] = number[chosen] - start
+        for one in np.unique(window[chosen]):
+            n, spots = windows[one]
+            here = window[chosen] == one
+            rows = chosen[here]
+            index = (places[here, 0], n, group[rows], slice(None), *(spot.pixels for spot in spots))
+            image[index] = codes[rows].reshape(image[index].shape)
+            places[here, 1:] = (n, *(spot.output for spot in spots))
         some = Wanted(wanted.channels[chosen], wanted.sums[chosen])
-        yield Drive(layer.from_image(image.reshape(g.batch, g.in_channels, *g.input))[0], some, places)
+        yield Drive(layer.from_image(image.reshape(-1, g.in_channels, *g.input)), some, places)
+
+
+def _turns(group: Array) -> Array:
+    """How many earlier ones are of the same group, for each."""
+    order = np.argsort(group, kind="stable")
+    starts = np.searchsorted(group[order], group[order])
+    turns = np.empty(len(group), np.int64)
+    turns[order] = np.arange(len(group)) - starts
+    return turns
 
 
 def _solve(layer: Layer, wanted: Wanted, taps: tuple[slice, ...]) -> tuple[Array, Array]:
@@ -105,42 +112,74 @@ def _greedy(
 
     From the least sum on, the heaviest taps are raised as far as they go without going too far; then lighter ones.
     """
-    lows, highs = lo[channels // group_out], hi[channels // group_out]
     order = np.argsort(-np.abs(weights), axis=1, kind="stable")
-    own = weights[channels]
+    groups = np.arange(len(weights)) // group_out
+    own, lows, highs = (np.take_along_axis(each, order, axis=1) for each in (weights, lo[groups], hi[groups]))
     least = np.where(own > 0, lows, highs)
-    missing = rest - ((least - zero_point) * own).sum(axis=1)
-    room = highs - lows
-    raised, left = _raised(np.abs(own), order[channels], room, missing, None)
+    taps = _Taps(np.abs(own), np.where(own != 0, highs - lows, 0))
+    missing = rest - ((least - zero_point) * own).sum(axis=1)[channels]
+    raised, left = _raised(taps, channels, missing)
     generator = np.random.default_rng(0)
     for _ in range(ATTEMPTS):
         again = np.flatnonzero((left != 0) & (missing >= 0))
         if not again.size:
             break
-        some, some_left = _raised(np.abs(own[again]), order[channels[again]], room[again], missing[again], generator)
-        raised[again], left[again] = some, some_left
-    codes = np.where(own > 0, least + raised, least - raised)
+        raised[again], left[again] = _raised_at_random(taps, channels[again], missing[again], generator)
+    codes = np.empty(raised.shape, np.int16)
+    np.put_along_axis(codes, order[channels], (least[channels] + np.sign(own)[channels] * raised).astype(np.int16), 1)
     return codes, left == 0
 
 
-def _raised(
-    sizes: Array, order: Array, room: Array, missing: Array, generator: np.random.Generator | None
+@dataclass(frozen=True)
+class _Taps:
+    """By how much a step of each tap changes a sum, and how many steps there are: (M, taps), the heaviest first."""
+
+    sizes: Array
+    room: Array
+
+
+def _raised(taps: _Taps, channels: Array, missing: Array) -> tuple[Array, Array]:
+    """By how much each tap (n, taps) is raised, heavy ones first, and what is left of ``missing`` (n,).
+
+    What comes next is looked up: how many taps go all the way, and behind them each time the next one that is not too
+    heavy.
+    """
+    count = taps.sizes.shape[1]
+    all_the_way = np.cumsum(taps.sizes * taps.room, axis=1)
+    unit = int(max(all_the_way.max(), missing.max(initial=0), taps.sizes.max())) + 1
+    rows = unit * np.arange(len(taps.sizes))[:, None]
+    positive = np.maximum(missing, 0)
+    at = np.searchsorted((all_the_way + rows).reshape(-1), positive + unit * channels, side="right") - count * channels
+    raised = np.where(np.arange(count) < at[:, None], taps.room[channels], 0).astype(np.int16)
+    left = missing - np.where(at > 0, all_the_way[channels, np.maximum(at, 1) - 1], 0)
+    lightness = (unit - 1 - taps.sizes + rows).reshape(-1)
+    active = np.flatnonzero((left > 0) & (at < count))
+    while active.size:
+        own, much = channels[active], np.minimum(left[active], unit - 1)
+        fitting = np.searchsorted(lightness, unit - 1 - much + unit * own) - count * own
+        at[active] = np.maximum(at[active], fitting)
+        active = active[at[active] < count]
+        own, tap = channels[active], at[active]
+        sizes = taps.sizes[own, tap]
+        by = np.minimum(left[active] // np.maximum(sizes, 1), taps.room[own, tap])
+        raised[active, tap] = by
+        left[active] -= by * sizes
+        at[active] += 1
+        active = active[(left[active] > 0) & (at[active] < count)]
+    return raised, left
+
+
+def _raised_at_random(
+    taps: _Taps, channels: Array, missing: Array, generator: np.random.Generator
 ) -> tuple[Array, Array]:
-    """By how much each tap (n, taps) is raised, and what is left of ``missing`` (n,)."""
-    rows = np.arange(len(missing))
-    raised, left = np.zeros(sizes.shape, np.int64), missing.copy()
-    for index in order.T:
-        size = np.maximum(sizes[rows, index], 1)
-        by = np.clip(left // size, 0, room[rows, index])
-        if generator is not None:
-            by = np.maximum(by - generator.integers(0, 4, by.shape) * generator.integers(0, 2, by.shape), 0)
-        by[sizes[rows, index] == 0] = 0
-        raised[rows, index], left = by, left - by * sizes[rows, index]
-    if generator is not None:  # what the random taps have left open
-        for index in order.T:
-            size = np.maximum(sizes[rows, index], 1)
-            by = np.clip(left // size, 0, room[rows, index] - raised[rows, index])
-            by[sizes[rows, index] == 0] = 0
-            raised[rows, index] += by
-            left = left - by * sizes[rows, index]
+    """As ``_raised``, but taps are raised by less at random, and what that leaves open is shared out once more."""
+    raised, left = np.zeros((len(channels), taps.sizes.shape[1]), np.int16), missing.copy()
+    for turn in range(2):
+        for tap in range(taps.sizes.shape[1]):
+            sizes = taps.sizes[channels, tap]
+            by = np.minimum(left // np.maximum(sizes, 1), taps.room[channels, tap] - raised[:, tap])
+            if turn == 0:
+                by = np.maximum(by - generator.integers(0, 4, by.shape) * generator.integers(0, 2, by.shape), 0)
+            raised[:, tap] += by.astype(np.int16)
+            left -= by * sizes
     return raised, left

@@ -20,6 +20,9 @@ from qcgen.plan.arrange import Arranged, arrange
 from qcgen.requantize import Staircase, staircase
 from qcgen.verify.nodes import Node
 
+FEW = 32
+"""Fewer columns than this make a product of matrices slow."""
+
 EXACT = 2**53
 """Float64 numbers below this add and multiply like integers."""
 
@@ -145,8 +148,18 @@ def windows_sums(g: ConvGeometry, image: Array, weights: Array) -> Array:
         )
         part = padded[(slice(None), slice(None), *places)].reshape(len(image), g.group, g.group_in, -1)
         own = grouped[..., index]
-        sums += own * part if g.group_in == g.group_out == 1 else np.matmul(own, part)
+        sums += own * part if g.group_in == g.group_out == 1 else _products(own, part)
     return sums.reshape(len(image), g.out_channels, *g.output).astype(np.int64)
+
+
+def _products(weights: Array, part: Array) -> Array:
+    """weights (group, M/group, C/group) times part (count, group, C/group, pixels), as one product for few pixels."""
+    count, group, channels, pixels = part.shape
+    if pixels >= FEW:
+        return np.asarray(np.matmul(weights, part))
+    together = part.transpose(1, 2, 0, 3).reshape(group, channels, count * pixels)
+    products: Array = np.matmul(weights, together)
+    return products.reshape(group, -1, count, pixels).transpose(2, 0, 1, 3)
 
 
 def layers_of(artifact: Artifact, nodes: tuple[Node, ...]) -> Iterator[Layer]:

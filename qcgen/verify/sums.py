@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, product
 from math import prod
-from typing import TypeVar
 
 import numpy as np
 
@@ -26,8 +25,6 @@ MOST_WORK = 2**36
 
 RANDOM = 4  # inputs of random codes, and as many of random ends
 BYTES = range(4)
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -169,8 +166,8 @@ def _ends(layer: Layer) -> Iterator[tuple[str, Array]]:
     """Inputs that put every channel's sum at both ends of its interval, and with it every part of the sum."""
     lo, hi = _reached(layer)
     channels = np.repeat(np.arange(layer.geometry.out_channels), 2)
-    for some in _chunks(layer, (drive.x for drive in drives(layer, Wanted(channels, np.stack([lo, hi], 1).ravel())))):
-        yield "the sum at an end of its interval", some
+    for drive in drives(layer, Wanted(channels, np.stack([lo, hi], 1).ravel()), _together(layer)):
+        yield "the sum at an end of its interval", drive.x
 
 
 def _reached(layer: Layer) -> tuple[Array, Array]:
@@ -215,15 +212,14 @@ def _patterns(layer: Layer, most: int, generator: np.random.Generator) -> Iterat
 
 def _chunks(layer: Layer, inputs: Iterable[Array]) -> Iterator[Array]:
     """Inputs (...), some at a time, as (count, ...)."""
-    return (np.stack(some) for some in _some(layer, inputs))
+    rest = iter(inputs)
+    while some := list(islice(rest, _together(layer))):
+        yield np.stack(some)
 
 
-def _some(layer: Layer, things: Iterable[T]) -> Iterator[list[T]]:
-    """As many at a time as there is memory for inputs and outputs of the layer."""
-    most = max(1, CHUNK_BYTES // max(layer.node.x_bytes, layer.node.y_bytes))
-    rest = iter(things)
-    while some := list(islice(rest, most)):
-        yield some
+def _together(layer: Layer) -> int:
+    """How many inputs and outputs of the layer there is memory for at a time."""
+    return max(1, CHUNK_BYTES // max(layer.node.x_bytes, layer.node.y_bytes))
 
 
 def _affordable(layer: Layer, words: Nodes) -> int:
@@ -241,9 +237,10 @@ def _coefficients(layer: Layer, elements: Array) -> int:
 def _steps(layer: Layer, codes: Nodes, run: _Run) -> tuple[int, int]:
     """Drives sums to both sides of every step of the output codes: how many were reached, and how many there are."""
     wanted = _sides(layer)
-    affordable = islice(drives(layer, wanted), max(1, MOST_WORK // max(layer.geometry.macs, 1)))
-    reached = sum(_driven(layer, codes, run, some) for some in _some(layer, affordable))
-    return reached, len(wanted.sums)
+    affordable = max(1, MOST_WORK // max(layer.geometry.macs, 1))
+    together = min(affordable, _together(layer))
+    some = islice(drives(layer, wanted, together), affordable // together)
+    return sum(_driven(layer, codes, run, drive) for drive in some), len(wanted.sums)
 
 
 def _sides(layer: Layer) -> Wanted:
@@ -256,16 +253,12 @@ def _sides(layer: Layer) -> Wanted:
     return Wanted(np.repeat(channels, 2), np.stack([at, at - 1], axis=1).reshape(-1))
 
 
-def _driven(layer: Layer, codes: Nodes, run: _Run, some: Sequence[Drive]) -> int:
+def _driven(layer: Layer, codes: Nodes, run: _Run, drive: Drive) -> int:
     """How many of the wanted sums these inputs reach; the node's codes are compared."""
-    x = np.stack([drive.x for drive in some])
-    sums = layer.sums(x)
-    [got] = codes.call(layer.node, [x])
-    run.inputs += len(x)
+    sums = layer.sums(drive.x)
+    [got] = codes.call(layer.node, [drive.x])
+    run.inputs += len(drive.x)
     run.judge("the code beside a step", layer.codes(sums), got)
-    count = 0
-    for number, drive in enumerate(some):
-        images = number * layer.geometry.batch + drive.places[:, 0]
-        there = sums[(images, drive.wanted.channels, *drive.places[:, 1:].T)]
-        count += int((there == drive.wanted.sums).sum())
-    return count
+    numbers, images, *position = drive.places.T
+    there = sums[(numbers * layer.geometry.batch + images, drive.wanted.channels, *position)]
+    return int((there == drive.wanted.sums).sum())

@@ -5,12 +5,11 @@ import pytest
 from models import MICROSOFT, NHWC, conv_integer, float_conv, graph_model, qlinear_conv, random_weights
 from onnx import helper, numpy_helper
 
-from qcgen.check import RULES, check
-from qcgen.convolutions import CONVOLUTIONS
+from qcgen.check import check
 from qcgen.errors import ModelRejected
 from qcgen.ir.graph import Graph
 from qcgen.load import load
-from qcgen.lower import LOWERINGS, lower
+from qcgen.lower import lower
 from qcgen.rewrite import rewrite
 
 W = random_weights((4, 2, 3, 3))
@@ -763,11 +762,6 @@ def test_weights_and_parameters_behind_foldable_nodes_are_constant():
     model.graph.node.extend([shape, scale, helper.make_node("Reshape", ["w", "shape"], ["w4"])])
     graph = rewrite(load(model))
     assert check(graph) is graph
-
-
-def test_every_operator_that_is_lowered_is_checked_and_the_other_way_round():
-    assert set(RULES) == set(LOWERINGS)
-    assert set(RULES) >= set(CONVOLUTIONS)
 
 
 def odd_values(rng):

@@ -12,7 +12,7 @@
  *   2  sum     QLinearAdd   portable/quantized_binary              0        0 B      0 B
  *   3  y       QLinearConv  portable/conv                      5 184      140 B    108 B
  *
- * arena    520 B for tensors between nodes and for scratch; no placement of them needs less
+ * arena    496 B for tensors between nodes and for scratch; no placement of them needs less
  *
  * stem
  *   accumulator   within [-55817, 57913] for every input: int32 cannot overflow
@@ -35,7 +35,7 @@
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0xea8d2d5a
+#if NETWORK_PUSHED_HEADER_ID != 0x22cfe127
 #error "network_pushed.h was not generated together with this file"
 #endif
 
@@ -578,109 +578,109 @@ NETWORK_PUSHED_CONST_ATTR static const uint8_t network_pushed_rows_0_order[110 *
      1,  0,  1,
      0,  2,  2,
      1,  0,  2,
-     2,  0,  0,
+     2,  0,  1,
      3,  1,  1,
      0,  3,  2,
      1,  0,  2,
-     2,  0,  0,
+     2,  0,  2,
      3,  1,  2,
      4,  0,  0,
      0,  4,  2,
      1,  0,  2,
-     2,  0,  0,
+     2,  0,  1,
      3,  1,  1,
      0,  5,  2,
      1,  0,  2,
-     2,  0,  0,
+     2,  0,  2,
      3,  1,  2,
      4,  0,  1,
      0,  6,  2,
      1,  0,  2,
-     2,  0,  0,
+     2,  0,  1,
      3,  1,  1,
      0,  7,  2,
      1,  0,  2,
-     2,  0,  0,
+     2,  0,  2,
      3,  1,  2,
      4,  0,  2,
      0,  8,  2,
      1,  0,  2,
-     2,  0,  0,
+     2,  0,  1,
      3,  1,  1,
      0,  9,  2,
      1,  0,  2,
-     2,  0,  0,
+     2,  0,  2,
      3,  1,  2,
      4,  0,  3,
      0, 10,  2,
      1,  0,  2,
-     2,  0,  0,
+     2,  0,  1,
      3,  1,  1,
      0, 11,  2,
      1,  0,  2,
-     2,  0,  0,
+     2,  0,  2,
      3,  1,  2,
      4,  0,  4,
      0, 12,  2,
      1,  0,  2,
-     2,  0,  0,
+     2,  0,  1,
      3,  1,  1,
      0, 13,  2,
      1,  0,  2,
-     2,  0,  0,
+     2,  0,  2,
      3,  1,  2,
      4,  0,  5,
      0, 14,  2,
      1,  0,  2,
-     2,  0,  0,
+     2,  0,  1,
      3,  1,  1,
      0, 15,  2,
      1,  0,  2,
-     2,  0,  0,
+     2,  0,  2,
      3,  1,  2,
      4,  0,  6,
      0, 16,  2,
      1,  0,  2,
-     2,  0,  0,
+     2,  0,  1,
      3,  1,  1,
      0, 17,  2,
      1,  0,  2,
-     2,  0,  0,
+     2,  0,  2,
      3,  1,  2,
      4,  0,  7,
      0, 18,  2,
      1,  0,  2,
-     2,  0,  0,
+     2,  0,  1,
      3,  1,  1,
      0, 19,  2,
      1,  0,  2,
-     2,  0,  0,
+     2,  0,  2,
      3,  1,  2,
      4,  0,  8,
      0, 20,  2,
      1,  0,  2,
-     2,  0,  0,
+     2,  0,  1,
      3,  1,  1,
      0, 21,  2,
      1,  0,  2,
-     2,  0,  0,
+     2,  0,  2,
      3,  1,  2,
      4,  0,  9,
      0, 22,  2,
      1,  0,  2,
-     2,  0,  0,
+     2,  0,  1,
      3,  1,  1,
      0, 23,  2,
      1,  0,  2,
-     2,  0,  0,
+     2,  0,  2,
      3,  1,  2,
      4,  0, 10,
      5,  0,  2,
      1,  0,  2,
-     2,  0,  0,
+     2,  0,  1,
      3,  1,  1,
      6,  0,  2,
-     2,  0,  0,
+     2,  0,  2,
      3,  1,  2,
      4,  0, 11,
 };
@@ -689,7 +689,6 @@ NETWORK_PUSHED_CONST_ATTR static const uint8_t network_pushed_rows_0_order[110 *
  * network_pushed_rows_0: stem to y, row by row. Of these tensors as many rows are kept as their readers still need:
  *   x: 3 of 24 rows, 48 bytes
  *   stem: 3 of 24 rows, 72 bytes
- *   branch: 1 of 24 rows, 24 bytes
  *   sum: 3 of 24 rows, 72 bytes
  *
  * Runs from turn `i` on until one takes a row of x that has not come; returns its number.
@@ -717,11 +716,11 @@ static int32_t network_pushed_rows_0(const int8_t *x, int32_t i, void *arena)
             memmove((void *)(bytes + 444), (void *)(bytes + 460), 32);
             break;
         case 2:
-            network_pushed_branch((void *)(bytes + 300), (void *)(bytes + 492 + to * 24), (void *)(bytes + 192));
+            network_pushed_branch((void *)(bytes + 300), (void *)(bytes + 372 + to * 24), (void *)(bytes + 192));
             NETWORK_PUSHED_HOOK(1);
             break;
         case 3:
-            network_pushed_sum((void *)(bytes + 324), (void *)(bytes + 492), (void *)(bytes + 372 + to * 24));
+            network_pushed_sum((void *)(bytes + 324), (void *)(bytes + 372 + to * 24), (void *)(bytes + 372 + to * 24));
             NETWORK_PUSHED_HOOK(2);
             memmove((void *)(bytes + 300), (void *)(bytes + 324), 48);
             break;
@@ -744,7 +743,7 @@ static int32_t network_pushed_rows_0(const int8_t *x, int32_t i, void *arena)
 void network_pushed_begin(void *arena)
 {
     uint8_t *const bytes = arena;
-    int32_t *const turn = (void *)(bytes + 516); /* the turn that takes the next row */
+    int32_t *const turn = (void *)(bytes + 492); /* the turn that takes the next row */
 
     NETWORK_PUSHED_ASSERT((uintptr_t)arena % (sizeof(struct network_pushed_arena_behind) - sizeof(network_pushed_arena))
         == 0);
@@ -757,7 +756,7 @@ void network_pushed_begin(void *arena)
 void network_pushed_push_row(void *arena, const int8_t *row)
 {
     uint8_t *const bytes = arena;
-    int32_t *const turn = (void *)(bytes + 516);
+    int32_t *const turn = (void *)(bytes + 492);
 
     *turn = network_pushed_rows_0(row, *turn, arena);
 }

@@ -164,3 +164,11 @@ def test_an_arena_that_is_large_enough_changes_nothing():
     same = artifact("separable", "portable", whole.plan.arena_bytes)
     assert not same.plan.streams
     assert same.plan.arena_bytes == whole.plan.arena_bytes
+
+
+def test_a_sum_is_written_over_a_row_that_nothing_else_reads():
+    plan = artifact("residual", "portable", "least").plan
+    turns = [turn for stream in plan.streams for turn in stream.turns if turn.call is not None]
+    sums = [turn for turn in turns if turn.call.op.op_type == "QLinearAdd"]
+    assert len(sums) == 2
+    assert all(turn.rows[-1] in turn.rows[:-1] for turn in sums)

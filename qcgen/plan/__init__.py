@@ -91,7 +91,7 @@ class _RowWorks:
             step = replace(self._steps[stage.index], op=stage.op)
             found = _work(step, self._program, self._options)
             assert found is not None, "a view is no stage"
-            self._works[key] = replace(found, prepared=alone(found.prepared))
+            self._works[key] = found
         return self._works[key]
 
     def prepare(self, stage: Stage) -> Prepared:
@@ -127,11 +127,10 @@ def _stream(
         stage.index: _call(
             steps[stage.index],
             symbols[stage.index],
-            rows.work(stage),
+            replace(work, prepared=alone(work.prepared)),
             _places(steps[stage.index], stage.index, stored, program),
         )
-        for stage in chain.stages
-        if stage.index != COPY
+        for stage, work in ((stage, rows.work(stage)) for stage in chain.stages if stage.index != COPY)
     }
     turn = stored.places.get(TURN) if chain.first == 0 else None
     assert not isinstance(turn, Argument), "it lies in the arena"

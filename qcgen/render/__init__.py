@@ -106,10 +106,23 @@ def parameters(plan: Plan) -> str:
 
 @dataclass(frozen=True)
 class Pushed:
-    """The input whose rows are pushed, and the stream that takes them."""
+    """The input whose rows are pushed, and the stream that takes them.
+
+    The arena's start needs no offset: a function that writes nowhere else does not use ``bytes``.
+    """
 
     port: Port
     stream: Stream
+
+    @property
+    def turn_uses_offset(self) -> bool:
+        """Whether the number of the next turn lies behind the arena's start."""
+        return self.stream.turn is not None and self.stream.turn.offset > 0
+
+    @property
+    def begin_uses_offset(self) -> bool:
+        """Whether anything that NAME_begin writes does."""
+        return self.turn_uses_offset or any(fill.at.place.offset > 0 for fill in self.stream.above)
 
 
 def _pushed(plan: Plan) -> Pushed | None:

@@ -59,6 +59,8 @@ def _turn(chain: Chain, number: int, stage: Stage, calls: Mapping[int, Call], pl
     starts = {action.start for action in chain.schedule.actions if action.stage == number}
     if len(starts) == 1:
         rows[0] = _at(chain, first.tensor, places, starts.pop())
+    if stage.over is not None:
+        rows[stage.over] = rows[-1]
     row_bytes = chain.images[stage.y].row_bytes
     return Turn(calls.get(stage.index), stage.op, tuple(rows), tuple(_moves(chain, number, places)), row_bytes)
 
@@ -75,7 +77,7 @@ def _moves(chain: Chain, number: int, places: Mapping[str, Place]) -> list[Move]
 
 
 def _at(chain: Chain, tensor: str, places: Mapping[str, Place], row: Row) -> RowsAt:
-    return RowsAt(places[tensor], chain.images[tensor].row_bytes, row)
+    return RowsAt(places[chain.schedule.home(tensor)], chain.images[tensor].row_bytes, row)
 
 
 def _fill(chain: Chain, tensor: str, places: Mapping[str, Place], *, above: bool) -> Fill:

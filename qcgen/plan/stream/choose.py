@@ -12,7 +12,7 @@ from qcgen.kernels import Prepared
 from qcgen.plan.arrange import Arranged
 from qcgen.plan.memory import Buffer, alive_at
 from qcgen.plan.stream.schedule import Schedule, schedule
-from qcgen.plan.stream.stages import Stage, copied_name, rows_of, stage_of, with_copied_source
+from qcgen.plan.stream.stages import Stage, copied_name, rows_of, stage_of, with_copied_source, written_over
 
 ROWS = (1, 2, 4)  # a call; more rows mean fewer calls and more memory
 CALL = 60  # instructions of a call of a stage: the entry of the schedule, arguments, the head of the kernel
@@ -44,8 +44,9 @@ class Chain:
 
     @property
     def kept_bytes(self) -> Mapping[str, int]:
-        """Bytes of the rows that are kept of each tensor."""
-        return {tensor: kept.rows * self.images[tensor].row_bytes for tensor, kept in self.schedule.kept.items()}
+        """Bytes of the rows that are kept of each tensor; none of those that lie in another's rows."""
+        kept = {tensor: kept.rows * self.images[tensor].row_bytes for tensor, kept in self.schedule.kept.items()}
+        return dict.fromkeys(self.schedule.homes, 0) | kept
 
 
 class Chooser:
@@ -68,9 +69,16 @@ class Chooser:
         self._steps, self._buffers, self._outputs = steps, buffers, outputs
         self._pushed, self._lent = pushed, lent
         self._stages = {rows: [_in_rows(step, i, rows) for i, step in enumerate(steps)] for rows in ROWS}
-        self._scratch = {
-            rows: [_scratch_bytes(None if stage is None else prepare(stage)) for stage in stages]
+        packed = {
+            rows: [None if stage is None else prepare(stage) for stage in stages]
             for rows, stages in self._stages.items()
+        }
+        self._scratch = {rows: [_scratch_bytes(each) for each in every] for rows, every in packed.items()}
+        self._in_place = {
+            (stage.index, stage.rows): each.in_place
+            for rows, stages in self._stages.items()
+            for stage, each in zip(stages, packed[rows], strict=True)
+            if stage is not None and each is not None
         }
         self._images = {
             name: image
@@ -140,12 +148,13 @@ class Chooser:
 
     def _stages_of(self, first: int, end: int, source: str, rows: int) -> list[Stage]:
         stages = [stage for stage in self._stages[rows][first:end] if stage is not None]
+        stages = written_over(stages, lambda stage: self._in_place[stage.index, stage.rows])
         is_pushed = source == self._pushed
         return with_copied_source(stages, source, self._images[source].rows, is_pushed=is_pushed)
 
     def _bytes(self, first: int, end: int, stages: Sequence[Stage], rows: int) -> int:
         """What is alive while a chain runs."""
-        inner = {stage.y for stage in stages[:-1]}
+        inner = {stage.y for stage in stages[:-1]} - {stage.overwritten for stage in stages}
         kept = sum(self._rows_kept(name, stages) * self._images[name].row_bytes for name in inner)
         beside = [
             buffer.bytes

@@ -87,7 +87,7 @@ def _stored(
     for chain in chains:
         for stage in chain.stages:
             if stage.index != COPY:
-                in_rows[stage.index] = prepare(stage)
+                in_rows[stage.index] = alone(prepare(stage))
     rows = [InRows(chain.first, chain.last, chain.kept_bytes) for chain in chains]
     if boundary.is_pushed:
         rows[0] = replace(rows[0], bytes={**rows[0].bytes, TURN: TURN_BYTES})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from qcgen.intervals import reach
@@ -32,6 +33,7 @@ class Window:
 class Stage:
     """An operator that computes ``rows`` rows of its output at each of ``calls`` calls.
 
+    ``over`` is the number of the input whose rows lie where the output is written, because nothing else reads them.
     ``index`` is its step's; ``op`` the operator of one call: its input holds the rows of a window, without padding. A
     stage without an operator copies rows of a tensor that is there as a whole, so that rows of padding can stand beside
     them.
@@ -43,6 +45,12 @@ class Stage:
     y: str
     rows: int
     calls: int
+    over: int | None = None
+
+    @property
+    def overwritten(self) -> str | None:
+        """The input whose rows lie where the output is written."""
+        return None if self.over is None else self.windows[self.over].tensor
 
 
 def stage_of(step: Arranged, index: int, rows: int) -> Stage | None:
@@ -82,6 +90,21 @@ def with_copied_source(stages: Sequence[Stage], source: str, height: int, *, is_
         for stage in stages
     ]
     return [copy, *moved]
+
+
+def written_over(stages: Sequence[Stage], in_place: Callable[[Stage], Sequence[int]]) -> list[Stage]:
+    """The stages, those that can with their outputs over the rows of an input that nothing else reads.
+
+    ``in_place``: the numbers of inputs whose elements a stage reads right before it writes the same ones.
+    """
+    readers = Counter(window.tensor for stage in stages for window in stage.windows)
+    rows = {stage.y: stage.rows for stage in stages if stage.op is not None}
+    found = []
+    for stage in stages:
+        may = [] if stage.op is None else in_place(stage)
+        over = (n for n in may if readers[(x := stage.windows[n].tensor)] == 1 and rows.get(x) == stage.rows)
+        found.append(replace(stage, over=next(over, None)))
+    return found
 
 
 COPY = -1

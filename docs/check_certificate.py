@@ -345,6 +345,8 @@ class Model:
                 self.moved(node, a)
         for name in self.entries:
             raise Wrong(f"{name}: the model has no such quantized node")
+        for name in self.in_float - set(self.names.values()):
+            raise Wrong(f"{name}: the model has no such node, which is said to be computed in float32")
 
     def moved(self, node, a):
         """What only moves codes, or keeps some of them."""
@@ -352,6 +354,11 @@ class Model:
         if op in ("Relu", "Clip"):
             low, high = self.clip(node, a, (x.scale, x.zero, *x.bounds))
             results = [[np.clip(end, low, high)] for end in (x.lo, x.hi)]
+            e = self.entries.pop(self.names[id(node)], None)
+            if e:
+                table = np.clip(np.arange(x.bounds[0], x.bounds[1] + 1), low, high)
+                need(e["kind"] == "table" and np.array_equal(e["values"], table), f"{e['node']}: values are clamped")
+                self.points += 256
         elif op == "MaxPool":
             lowest = x.bounds[0]
             results = [[np.max(list(taps(end, a["kernel_shape"], a, lowest)), axis=0)] for end in (x.lo, x.hi)]
@@ -473,6 +480,7 @@ class Model:
         """The entry of a node; None if it needs none: computed in float, its output constant, or read by nobody."""
         name = self.names[id(node)]
         if name in self.in_float:
+            need(not node.op_type.startswith("Q"), f"{name}: it is said to be computed in float32, and is quantized")
             raise InFloat
         if name not in self.entries:
             unread = not any(self.read.get(o) or o in self.outputs for o in node.output)
@@ -740,7 +748,7 @@ def sha256(data):
 
 
 def check(model, certificate, folder=None):
-    """The number of points compared; raises Wrong."""
+    """The number of points compared, and the nodes that are said to be computed in float32; raises Wrong."""
     body = json.loads(Path(certificate).read_text())
     given = body.pop("sha256", None)
     text = json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
@@ -754,11 +762,12 @@ def check(model, certificate, folder=None):
         file = Path(folder or Path(certificate).parent) / name
         need(file.is_file() and sha256(file.read_bytes()) == digest, f"{name} is the certified file")
     if body["options"]["numerics"].startswith("orion"):
-        return check_orion(model, body["nodes"], {"fp16x16": 16, "fp8x23": 23}[body["options"]["numerics"][6:]])
+        bits = {"fp16x16": 16, "fp8x23": 23}[body["options"]["numerics"][6:]]
+        return check_orion(model, body["nodes"], bits), []
     need(body["arithmetic"].get("onnxruntime"), "the arithmetic is onnxruntime's or Orion's")
     walked = Model(model, body["nodes"], body["float"])
     walked.walk()
-    return walked.points
+    return walked.points, body["float"]
 
 
 def main():
@@ -769,10 +778,12 @@ def main():
     args = parser.parse_args()
     try:
         with np.errstate(all="ignore"):
-            points = check(args.model, args.certificate, args.folder)
+            points, in_float = check(args.model, args.certificate, args.folder)
     except (Wrong, KeyError, TypeError, ValueError, IndexError, OSError) as error:
         sys.exit(f"not confirmed: {error if isinstance(error, Wrong) else repr(error)}")
     print(f"confirmed: {points:,} points")
+    if in_float:
+        print(f"computed in float32, where there is nothing to confirm: {', '.join(in_float)}")
 
 
 if __name__ == "__main__":

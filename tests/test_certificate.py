@@ -35,7 +35,7 @@ def confirm(folder, model: bytes, **options) -> int:
     path = folder / "model.onnx"
     path.write_bytes(model)
     qcgen.compile(model, name="m", **options).write(folder, certificate=True)
-    return checker.check(path, folder / "m.cert.json")
+    return checker.check(path, folder / "m.cert.json")[0]
 
 
 def test_the_checker_needs_nothing_of_qcgen():
@@ -111,12 +111,35 @@ def test_the_checker_tells_how_it_is_called_and_what_is_wrong(tmp_path):
     assert wrong.stderr.startswith("not confirmed: FileNotFoundError")
 
 
+def test_no_quantized_node_can_be_called_one_of_floats(tmp_path):
+    body = json.loads(source(QOP)[2])
+    named = {**body, "float": [node["node"] for node in body["nodes"]], "nodes": []}
+    with pytest.raises(checker.Wrong, match="is said to be computed in float32, and is quantized"):
+        checked(tmp_path, QOP, sealed(named))
+
+
+def test_nodes_that_are_computed_in_float_are_named(tmp_path):
+    confirm(tmp_path, function(("Tanh", "v", "t"), ("Softmax", "t", "f")))
+    told = run_checker(tmp_path / "model.onnx", tmp_path / "m.cert.json").stdout
+    assert "computed in float32, where there is nothing to confirm: " in told
+    assert "t_node, f_node" in told
+
+
+def test_a_clamp_of_codes_before_an_operator_is_a_table(tmp_path):
+    assert confirm(tmp_path, function(("Relu", "v", "r"), ("Softmax", "r", "f"))) == 512
+    body = json.loads((tmp_path / "m.cert.json").read_text())
+    body["nodes"][0]["values"][0] += 1
+    (tmp_path / "m.cert.json").write_text(json.dumps(sealed(body)))
+    with pytest.raises(checker.Wrong, match="r_node: values are clamped"):
+        checker.check(tmp_path / "model.onnx", tmp_path / "m.cert.json")
+
+
 def test_compile_writes_the_certificate_beside_the_files_that_it_names(tmp_path):
     assert main(["compile", str(DIGITS / "digits_qop_u8.onnx"), "-o", str(tmp_path), "--certificate"]) == 0
     body = json.loads((tmp_path / "digits_qop_u8.cert.json").read_text())
     assert body["schema"] == 1
     assert body["files"] == {path.name: sha256(path.read_bytes()).hexdigest() for path in tmp_path.glob("*.[ch]")}
-    assert checker.check(DIGITS / "digits_qop_u8.onnx", tmp_path / "digits_qop_u8.cert.json") > 100_000
+    assert checker.check(DIGITS / "digits_qop_u8.onnx", tmp_path / "digits_qop_u8.cert.json")[0] > 100_000
     assert main(["compile", str(DIGITS / "digits_qop_u8.onnx"), "-o", str(tmp_path), "--certificate"]) == 0
 
 
@@ -142,7 +165,7 @@ def checked(folder, name: str, body) -> int:
     for file, content in {"model.onnx": model, **{file: text.encode() for file, text in files.items()}}.items():
         (folder / file).write_bytes(content)
     (folder / "m.cert.json").write_text(json.dumps(body))
-    return checker.check(folder / "model.onnx", folder / "m.cert.json")
+    return checker.check(folder / "model.onnx", folder / "m.cert.json")[0]
 
 
 def sealed(body):

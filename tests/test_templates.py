@@ -1,10 +1,12 @@
 """Templates show what kernels decided: they use every name they are given, no other, and compute nothing."""
 
+import inspect
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import get_type_hints
+from types import UnionType
+from typing import get_args, get_type_hints
 
 import jinja2
 import network_units
@@ -155,6 +157,60 @@ def uses(everything) -> dict[str, list[Use]]:
 def test_a_context_declares_the_names_that_its_template_uses_and_no_other(kernel: Kernel):
     declared = declared_names(kernel.context)
     assert sorted(declared) == sorted(names_used(kernel.template) - COMMON_NAMES)
+
+
+def declared_types(kind: type[Context]) -> dict[str, object]:
+    """The type of each name that a template may use."""
+    found: dict[str, object] = {}
+    for name, each in get_type_hints(kind).items():
+        if isinstance(each, type) and issubclass(each, Context):
+            found |= declared_types(each)
+        elif name != "template":
+            found[name] = each
+    return found
+
+
+def members(given: object) -> dict[str, object] | None:
+    """The types of what a value of a type has; None where nothing is known: of mappings, sequences and numbers."""
+    [kind] = [each for each in get_args(given) if each is not type(None)] if isinstance(given, UnionType) else [given]
+    if not is_dataclass(kind):
+        return None
+    properties = {name: each for name, each in inspect.getmembers(kind) if isinstance(each, property)}
+    others = {name: object for name in dir(kind) if not name.startswith("_")}
+    return others | get_type_hints(kind) | {n: get_type_hints(p.fget).get("return") for n, p in properties.items()}
+
+
+def chains(ast: nodes.Template) -> Iterator[tuple[str, ...]]:
+    """The names of attributes that a template follows, such as ("window", "row", "label")."""
+    for node in ast.find_all(nodes.Getattr):
+        chain, at = [node.attr], node.node
+        while isinstance(at, nodes.Getattr):
+            chain, at = [at.attr, *chain], at.node
+        if isinstance(at, nodes.Name):
+            yield (at.name, *chain)
+
+
+def unknown_attributes(kind: type[Context], ast: nodes.Template) -> list[str]:
+    """Attributes in a template that the type of the name which they begin with does not have."""
+    types, found = declared_types(kind), []
+    for first, *rest in chains(ast):
+        known = members(types.get(first))
+        for attribute in rest:
+            if known is not None and attribute not in known:
+                found.append(".".join((first, *rest)))
+            known = None if known is None else members(known.get(attribute))
+    return found
+
+
+@every_kernel
+def test_a_template_follows_attributes_that_their_types_have(kernel: Kernel):
+    assert not [each for name in closure(kernel.template) for each in unknown_attributes(kernel.context, tree(name))]
+
+
+def test_an_attribute_that_its_type_does_not_have_is_found():
+    [conv] = [kernel for kernel in KERNELS if kernel.name == "scalar/conv"]
+    ast = environment().parse("{{ window.row.lable }}{{ window.row.label }}{{ window.rows }}{{ window.steps.count }}")
+    assert unknown_attributes(conv.context, ast) == ["window.row.lable", "window.rows"]
 
 
 @every_kernel

@@ -75,6 +75,8 @@ def quantized_once(view: View) -> Iterator[Problem]:
     """QGemm without y_scale gives floats; with it, it needs y_zero_point, which tells the type."""
     if view.has(7) and not view.has(8):
         yield view.problem("it has y_scale, but no y_zero_point", "give both, or none of them")
+    elif view.has(8) and not view.has(7):
+        yield view.problem("it has y_zero_point, but no y_scale", "give both, or none of them")
     weights = view.array(4)
     if not view.has(7) and weights is not None and weights.size != 1:
         yield view.problem("its result is float, but b_scale has one number for every column", "give it a y_scale")

@@ -14,8 +14,9 @@ from qcgen.plan.layout import boundary_layout, boundary_shape, layout_text
 from qcgen.plan.names import ACCESSORS, PUBLIC, PUSHING, ROWS, node_names, parameter_names
 from qcgen.plan.orders import layout_of
 from qcgen.plan.select import Selection, select
+from qcgen.plan.sharing import Boundary, bytes_of
 from qcgen.plan.sizes import require_sizes
-from qcgen.plan.storage import Boundary, Stored, bytes_of, store
+from qcgen.plan.storage import Stored, store
 from qcgen.plan.stream.build import stream_of
 from qcgen.plan.stream.choose import Chain
 from qcgen.plan.stream.fit import TURN, alone, fit

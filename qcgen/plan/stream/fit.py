@@ -9,7 +9,8 @@ from typing import Literal
 from qcgen.errors import ModelRejected, Problem
 from qcgen.kernels import Prepared
 from qcgen.plan.arrange import Arranged
-from qcgen.plan.storage import Boundary, InRows, Stored, store, whole_buffers
+from qcgen.plan.sharing import Boundary
+from qcgen.plan.storage import InRows, Stored, store, whole_buffers
 from qcgen.plan.stream.choose import IMPOSSIBLE, TURN_BYTES, Chain, Chooser
 from qcgen.plan.stream.pushed import require_one_input, why_not_pushed
 from qcgen.plan.stream.stages import COPY, Stage

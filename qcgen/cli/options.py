@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -24,8 +24,17 @@ COMPILERS = ("gcc", "clang")
 
 
 def add_compile_options(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of design's command-line table."""
+    """Declares the options of all commands that compile, in the order in which --help lists them."""
     add = parser.add_argument
+    _add_target(add)
+    _add_parts_of_model(add)
+    _add_memory(add)
+    add("--no-simplify", dest="simplify", action="store_false", help="keep what is proved to be without effect")
+    add("--json", action="store_true", help="print a machine-readable report instead of text")
+
+
+def _add_target(add: Callable[..., argparse.Action]) -> None:
+    """What the C is called, where it goes, and what it is made for."""
     add("-o", dest="output", metavar="DIR", type=Path, default=Path(), help="where compile writes (default: here)")
     add("--name", type=_prefix, help="prefix of files and C symbols (default: from the file's name)")
     add("--target", choices=tuple(TARGETS), default="portable", help="core to compile for (default: %(default)s)")
@@ -42,6 +51,10 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         default=OPTIMIZE[0],
         help="size: weights keep their 8 bits in flash; speed: more flash, fewer instructions (default: %(default)s)",
     )
+
+
+def _add_parts_of_model(add: Callable[..., argparse.Action]) -> None:
+    """Which nodes of the model are compiled, and for which sizes."""
     add(
         "--node",
         dest="nodes",
@@ -59,6 +72,10 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="fix a symbolic dimension; may be repeated",
     )
+
+
+def _add_memory(add: Callable[..., argparse.Action]) -> None:
+    """What the caller hands over and how, and how much memory there is."""
     add(
         "--io",
         choices=IO,
@@ -87,8 +104,6 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         help="rows: the caller pushes one row of the image after the other, which is never there as a whole; the first"
         " layers must run row by row (default: %(default)s)",
     )
-    add("--no-simplify", dest="simplify", action="store_false", help="keep what is proved to be without effect")
-    add("--json", action="store_true", help="print a machine-readable report instead of text")
 
 
 def compile_options(args: argparse.Namespace) -> Options:

@@ -39,12 +39,14 @@ def test_a_wrong_multiplier_is_refused_whatever_flags_python_has(tmp_path, flags
 
 
 def is_narrowing(condition: ast.expr) -> bool:
-    """Whether a condition tells the type checker what something is: isinstance(...), or ... is not None."""
+    """Whether a condition tells the type checker what something is: isinstance(...), ... is not None, or such."""
     match condition:
         case ast.Call(func=ast.Name(id="isinstance")):
             return True
-        case ast.Compare(ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
+        case ast.Compare(ops=[ast.IsNot() | ast.Is()], comparators=[ast.Constant(value=None)]):
             return True
+        case ast.BoolOp(values=values):
+            return all(map(is_narrowing, values))
     return False
 
 

@@ -41,9 +41,11 @@ RULES: dict[tuple[str, str], Rule] = {
 def result_problems(view: View, computed: Mapping[str, Value]) -> Iterator[Problem]:
     """Results whose size does not follow from the node's inputs and attributes, whatever the model declares of them.
 
-    Where the size of an input is unknown or wrong, that is said where it is declared or computed.
+    Where the size of an input is unknown or wrong, that is said where it is declared or computed. Constants may be
+    empty: a list of no steps.
     """
-    sizes = [view.fixed_shape(index) for index, name in enumerate(view.node.inputs) if name]
+    constants = view.graph.constants
+    sizes = [view.fixed_shape(index) for index, name in enumerate(view.node.inputs) if name and name not in constants]
     if any(size is None or min(size, default=1) < 1 for size in sizes):
         return
     outputs = view.node.outputs if view.node.op_type == "Split" else view.node.outputs[:1]

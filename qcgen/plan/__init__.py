@@ -134,7 +134,7 @@ def _stream(
         for stage, work in ((stage, rows.work(stage)) for stage in chain.stages if stage.index != COPY)
     }
     turn = stored.places.get(TURN) if chain.first == 0 else None
-    assert not isinstance(turn, Argument), "it lies in the arena"
+    assert turn is None or isinstance(turn, InArena), "it lies in the arena"
     return stream_of(chain, f"{prefix}_{ROWS}_{number}", calls, stored.places, turn)
 
 

@@ -175,6 +175,12 @@ def test_a_concat_before_opset_4_joins_channels_by_default():
     assert qcgen.compile(model).program.outputs[0].shape == (1, 3, 3)
 
 
+def test_an_empty_slice_is_refused_although_its_list_of_steps_is_empty():
+    model = movement("Slice", (2, 12), indices(0, -1), indices(2, -20), indices(0, 1), indices(), dtype="int8")
+    with pytest.raises(ModelRejected, match="it is empty"):
+        qcgen.compile(model)
+
+
 def tensor(name, *shape):
     return Tensor(name, DType.FLOAT32, shape)
 

@@ -12,9 +12,9 @@ from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, ConvGeometry, Float32s, FloatActivation, Operator
 from qcgen.ir.types import Layout
-from qcgen.kernels.images import Images, OutputSteps, images, output_steps
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.portable.conv import CopyWindow, copy_window
+from qcgen.kernels.portable.window_sums import PixelBlocks, pixel_blocks
 from qcgen.kernels.text import Described, counted, described, window_shape
 
 FLOAT_BYTES = 4
@@ -69,14 +69,7 @@ class ConvFloatContext(Context):
 
     conv: Described
     copy: CopyWindow
-    images: Images
-    steps: OutputSteps
-    x_group: int  # from one group of channels to the next, in elements of x
-    pixels: int  # of an output image
-    block: int  # windows that share each weight that is read
-    lanes: range  # their numbers
-    has_overlap: bool  # blocks do not divide the pixels: the last one ends with them
-    is_split: bool  # there are several images or groups
+    walk: PixelBlocks
     is_grouped: bool
     chunks: Chunks  # how products are summed
     copies: bool  # windows are copied
@@ -138,18 +131,10 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     bias = Constants("bias", "float", op.bias, "where the sum of each channel starts.")
     sums = chunks(g.taps)
     copies = not _is_in_place(g, setting.x_layout)
-    pixels = prod(g.output)
     context = ConvFloatContext(
         conv=described(op),
         copy=copy_window(g, setting.x_layout),
-        images=images(g),
-        steps=output_steps(g, setting.y_layout),
-        x_group=g.group_in * (1 if setting.x_layout is Layout.CHANNELS_LAST else prod(g.input)),
-        pixels=pixels,
-        block=_block(g),
-        lanes=range(_block(g)),
-        has_overlap=pixels % _block(g) != 0,
-        is_split=g.batch > 1 or g.group > 1,
+        walk=pixel_blocks(g, setting, _block(g)),
         is_grouped=g.group > 1,
         chunks=sums,
         copies=copies,

@@ -20,20 +20,27 @@ MAX_BLOCK = 4  # with more windows at a time compilers run out of registers on e
 
 
 @dataclass(frozen=True)
-class WindowSums(Context):
-    """The names that templates/kernels/portable/window_sums.c.jinja uses: blocks of windows against each channel."""
+class PixelBlocks(Context):
+    """The walk through the pixels of the output, some windows at a time, image by image and group by group."""
 
-    conv: IntegerConv
     images: Images
     steps: OutputSteps
     x_group: int  # from one group of channels to the next, in elements of x
     pixels: int  # of an output image
     block: int  # windows that share each weight that is read
     lanes: range  # their numbers
-    block_text: str  # the same in words
-    sums_apart: bool  # a function of its own sums a block
     has_overlap: bool  # blocks do not divide the pixels: the last one ends with them
     is_split: bool  # there are several images or groups
+
+
+@dataclass(frozen=True)
+class WindowSums(Context):
+    """The names that templates/kernels/portable/window_sums.c.jinja uses: blocks of windows against each channel."""
+
+    conv: IntegerConv
+    walk: PixelBlocks
+    block_text: str  # the windows of a block, in words
+    sums_apart: bool  # a function of its own sums a block
     has_scratch: bool  # taps are copied
     wraps: bool  # sums are taken modulo 2^32
     is_corrected: bool  # taps are summed, too
@@ -99,23 +106,31 @@ def weight_table(op: Conv, packed: Packed, layout: Layout) -> Constants:
     return Constants("weights", "int8_t", weights.reshape(g.out_channels, g.taps), meaning)
 
 
-def window_sums(op: Conv, packed: Packed, setting: Setting, *, has_scratch: bool) -> WindowSums:
-    """How the windows of an integer convolution are summed; ``has_scratch``: their taps are copied."""
-    g = op.geometry
-    pixels, block = prod(g.output), block_size(g)
-    return WindowSums(
-        conv=integer_conv(op, packed),
+def pixel_blocks(g: ConvGeometry, setting: Setting, block: int) -> PixelBlocks:
+    """The walk in blocks of ``block`` windows."""
+    pixels = prod(g.output)
+    return PixelBlocks(
         images=images(g),
         steps=output_steps(g, setting.y_layout),
         x_group=g.group_in * (1 if setting.x_layout is Layout.CHANNELS_LAST else prod(g.input)),
         pixels=pixels,
         block=block,
         lanes=range(block),
+        has_overlap=pixels % block != 0,
+        is_split=g.batch > 1 or g.group > 1,
+    )
+
+
+def window_sums(op: Conv, packed: Packed, setting: Setting, *, has_scratch: bool) -> WindowSums:
+    """How the windows of an integer convolution are summed; ``has_scratch``: their taps are copied."""
+    g = op.geometry
+    block = block_size(g)
+    return WindowSums(
+        conv=integer_conv(op, packed),
+        walk=pixel_blocks(g, setting, block),
         block_text=f"{block} windows" if block > 1 else "a window",
         # Cores of few registers: compilers for the host sum and requantize several windows side by side, in one piece.
         sums_apart=g.taps > SUMMED and bool(setting.features),
-        has_overlap=pixels % block != 0,
-        is_split=g.batch > 1 or g.group > 1,
         has_scratch=has_scratch,
         wraps=packed.wraps,
         is_corrected=packed.is_corrected,

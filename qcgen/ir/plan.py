@@ -67,10 +67,15 @@ class Port:
         return self.tensor.size * self.tensor.dtype.bytes
 
     @property
-    def row_bytes(self) -> int:
-        """The size of a row of an input that is pushed."""
+    def row_size(self) -> int:
+        """The elements of a row of an input that is pushed."""
         assert self.rows is not None, "only such an input has rows"
-        return self.bytes // self.rows
+        return self.tensor.size // self.rows
+
+    @property
+    def row_bytes(self) -> int:
+        """The size of such a row in memory."""
+        return self.row_size * self.tensor.dtype.bytes
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,12 @@ def product_in_range(view: View) -> Iterator[Problem]:
 
 
 def average_in_range(view: View) -> Iterator[Problem]:
-    """QLinearAveragePool converts its float mean to int32."""
+    """QLinearAveragePool adds floats, which is emulated for normal numbers, and converts their mean to int32."""
     x, y = scale_at(view, 1), scale_at(view, 3)
-    if x is not None and y is not None and x / y * 256 + 256 >= 2**31:
+    if x is not None and not 2.0**-100 <= x <= 2.0**100:
+        hint = "quantize the model again, with data of usual size"
+        yield view.problem(f"x_scale is {x:.6g}: float32 does not hold all sums of such numbers", hint)
+    elif x is not None and y is not None and x / y * 256 + 256 >= 2**31:
         yield view.problem(f"x_scale / y_scale is {x / y:.6g}", RESCALE)
 
 

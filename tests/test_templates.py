@@ -23,6 +23,7 @@ from network_cases import UNITS
 
 from qcgen.ir.context import Context, names_of
 from qcgen.kernels import COMMON_NAMES, KERNELS, Kernel
+from qcgen.kernels.axes import Axis
 from qcgen.render import environment, templates
 
 ARITHMETIC = (
@@ -151,6 +152,36 @@ def uses(everything) -> dict[str, list[Use]]:
         given = common(each.op, network_units.PREFIX, each.name, packed.constants)
         found[each.kernel.name].append(Use(each.name, packed.context, given))
     return found
+
+
+def parts_of(kind: type[Context]) -> set[type[Context]]:
+    """The type of a context and those of its parts."""
+    parts = [each for each in get_type_hints(kind).values() if isinstance(each, type) and issubclass(each, Context)]
+    return {kind}.union(*map(parts_of, parts))
+
+
+def fields_without_meaning(source: str, types: Mapping[str, object]) -> list[str]:
+    """Fields of a class without a comment, unless their type tells what they are in a docstring of its own."""
+    found = []
+    for name, rest in re.findall(r"^    (\w+): (.*)$", source, re.MULTILINE):
+        if name in types and "  # " not in rest and members(types[name]) is None and name != "template":
+            found.append(name)
+    return found
+
+
+@every_kernel
+def test_every_field_of_a_context_says_what_it_is(kernel: Kernel):
+    parts = parts_of(kernel.context)
+    assert not [
+        (part.__name__, name)
+        for part in parts
+        for name in fields_without_meaning(inspect.getsource(part), get_type_hints(part))
+    ]
+
+
+def test_a_field_without_meaning_is_found():
+    source = "    axis: Axis\n    size: int\n    count: int  # of all\n"
+    assert fields_without_meaning(source, {"axis": Axis, "size": int, "count": int}) == ["size"]
 
 
 @every_kernel

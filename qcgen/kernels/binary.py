@@ -24,20 +24,20 @@ from qcgen.requantize.pairs import PairLine, Pairs, clamps, fit
 class PairFunction(Context):
     """The function of two codes (templates/kernels/portable/pair_line.c.jinja), and where the operands are."""
 
-    kind: Literal["add", "mul"]
+    kind: Literal["add", "mul"]  # of the function
     types: Mapping[str, str]  # of C, by "a", "b", "y"
     given: tuple[str, ...]  # operands that are parameters: "a", "b"
     constant: tuple[str, ...]  # operands that are tables
     is_in_place: bool  # y may lie over an operand
     line: PairLine
-    a_first: int  # what is added to a code for its place in tables of pairs
-    b_first: int
-    a_zero_point: int
-    b_zero_point: int
-    low: int  # limits of y's type
-    high: int
+    a_first: int  # what is added to a code of a for its place in tables of pairs
+    b_first: int  # the same for b
+    a_zero_point: int  # of a's codes
+    b_zero_point: int  # of b's codes
+    low: int  # the lowest code of y
+    high: int  # the highest code of y
     clamps_low: bool  # some sum is below the lowest code
-    clamps_high: bool
+    clamps_high: bool  # some sum is above the highest code
     fraction_mask: int  # the bits of a scaled sum below its code
     exceptions: int  # pairs beside the line
 

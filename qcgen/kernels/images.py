@@ -14,8 +14,8 @@ from qcgen.ir.types import Layout
 class Images(Context):
     """The distances between the images of a batch, in elements."""
 
-    x_image: int
-    y_image: int
+    x_image: int  # from one image of x to the next
+    y_image: int  # from one image of y to the next
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,11 @@ class MeanImage(Context):
     """The image and where means go, in elements."""
 
     types: Mapping[str, str]  # of C, by "x" and "y"
-    batch: int
-    channels: int
+    batch: int  # images
+    channels: int  # of an image
     pixels: int  # of an image
     x_image: int  # from one image to the next
-    y_image: int
+    y_image: int  # the same of y
     y_channel: int  # from one mean to the next
 
 

@@ -42,7 +42,7 @@ class Lone:
 class VectorWalk(Context):
     """The walk through the vectors: one behind the other, or strides apart along the image's axes."""
 
-    vectors: int
+    vectors: int  # of all images
     axes: tuple[Axis, ...]  # the spatial ones, outermost first, if they are strides apart
     inner_indent: str  # within loops over these
     x_image: int  # from one image to the next, in elements

@@ -33,7 +33,7 @@ class DepthwiseRowsContext(Context):
     images: Images
     kept: KeptOutput
     y_type: str  # of C
-    weight_type: str
+    weight_type: str  # of C
     taps: int  # weights of a channel
     zero_point: int  # of x
     height: PlaneAxis

@@ -61,7 +61,7 @@ class TileSteps(Context):
 
     tile: Tile
     last_axis: ToomCook  # the algorithm of the last axis that has one
-    has_two_axes: bool
+    has_two_axes: bool  # both axes have one that does something
     takes_row: bool  # rows of pixels are combined
     pixel_distance: str  # between the pixels of that axis, in C
     half_words: tuple[int, int]  # where the pairs of even and of odd channels are written
@@ -75,10 +75,10 @@ class TileWalk(Context):
     images: Images
     height: PlaneAxis
     width: PlaneAxis
-    is_dilated: bool
+    is_dilated: bool  # the outputs of a tile are not neighbours
     is_odd: bool  # tiles are odd in number: one is computed a second time
     out_column: int  # from one output of a tile to the next, in elements
-    out_row: int
+    out_row: int  # from one row of a tile's outputs to the next
 
 
 @dataclass(frozen=True)

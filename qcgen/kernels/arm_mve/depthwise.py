@@ -38,7 +38,7 @@ class InterleavedImage(Context):
     later_rows: tuple[int, ...]  # of a word, less those whose weights are always zero
     group_rows: int  # from one group of four rows to the next
     stride: int  # words from one window to the next
-    stride_bytes: int
+    stride_bytes: int  # the same in bytes
     moves_in_load: bool  # loads move vectors of addresses on by that
     outside: int  # the byte outside the image
     is_flipped: bool  # codes are made int8

@@ -36,7 +36,7 @@ class CopyWindow(Context):
     loops: tuple[Loop, ...]  # around a run
     loops_indent: str  # within them
     run: int  # elements of a window that are copied in one go
-    channels_last: bool
+    channels_last: bool  # the channels of a pixel lie side by side
     has_inside: bool  # some window lies wholly within the image
     has_border: bool  # some window does not
     output_numbers: tuple[str, ...]  # lines of enumerators: see axes.output_numbers

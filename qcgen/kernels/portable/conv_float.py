@@ -70,10 +70,10 @@ class ConvFloatContext(Context):
     conv: Described
     copy: CopyWindow
     walk: PixelBlocks
-    is_grouped: bool
+    is_grouped: bool  # there are several groups of channels
     chunks: Chunks  # how products are summed
     copies: bool  # windows are copied
-    has_bias: bool
+    has_bias: bool  # sums start at a bias that is not zero
     activation: FloatActivation
     bounds: Bounds  # those of Relu and Clip
 

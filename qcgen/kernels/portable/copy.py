@@ -67,9 +67,9 @@ class CopyContext(Context):
 
     copies: tuple[Copy, ...]  # one for each input of which something is used
     parameters: tuple[str, ...]  # inputs that are no constants
-    fill: Fill | None
+    fill: Fill | None  # what y is filled with before, None if all of it is copied
     type: str  # of C
-    is_float: bool
+    is_float: bool  # values are written as float
     is_single: bool  # one input, called x
     is_whole: bool  # the memory as it is
     size: int  # elements of y

@@ -24,7 +24,7 @@ class GlobalAveragePoolContext(Context):
     x_channel: int  # from one channel of x to the next, in elements
     pixels_walk: Walk  # the loops over the pixels of a channel
     channels_last: bool  # channels lie side by side, pixels in a row
-    is_float: bool
+    is_float: bool  # float32 throughout
     start: int  # of a sum of codes
     output: Output | None  # None: float32
 

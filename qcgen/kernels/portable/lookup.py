@@ -20,7 +20,7 @@ class LookupContext(Context):
 
     walk: Walk  # the loops over the elements of y
     x_type: str  # of C
-    y_type: str
+    y_type: str  # of C
     first_code: int  # what is added to a code of x for its place in the table
 
 

@@ -56,8 +56,8 @@ class OrionConvContext(Context):
     images: Images
     steps: OutputSteps
     sum_type: str  # of C
-    tap_type: str
-    weight_type: str
+    tap_type: str  # of C, of a dequantized element
+    weight_type: str  # of C, of the table
     fraction_bits: int  # of every number
     is_coded: bool  # weights are codes, dequantized as they are read
     x_codes: EvenSpacing  # what the codes of x stand for

@@ -34,7 +34,7 @@ class PointwiseContext(Context):
     sums: WindowSums
     taps: CopiedTaps
     channels_last: bool  # pixels are read where they are
-    is_strided: bool
+    is_strided: bool  # pixels of x are left out
     in_pixels: int  # of an image of x
     axes: tuple[Axis, ...]  # the spatial ones, outermost first
 

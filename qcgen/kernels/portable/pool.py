@@ -38,9 +38,9 @@ class Pooling(Context):
     window: str  # in words
     type: str  # of C, of both images
     images: Images
-    batch: int
+    batch: int  # images
     planes: int  # that are walked through one by one: 1 if channels lie side by side
-    channels_last: bool
+    channels_last: bool  # the channels of a pixel lie side by side
     lanes: int  # outputs of a window: the channels if they lie side by side
     lane_step: int  # from one of them to the next, in elements of y
     run: int  # outputs that are computed together: the lanes, or what lies within the image of a row
@@ -55,7 +55,7 @@ class Pooling(Context):
     has_border: bool  # some window is not
     has_row_border: bool  # the windows of whole rows are not
     x_plane: int  # from one plane to the next, in elements
-    y_channel: int
+    y_channel: int  # the same of y
     y_row: int  # from one row to the next
     row_loops: tuple[Nested, ...]  # over the rows of the output
     row_indent: str  # within them
@@ -84,14 +84,14 @@ class MeanStep(Context):
     counts_taps: bool = False  # divisors are the taps in the image
     lowest_code: int = 0  # of x
     start: int = 0  # of line.slope times a sum of codes
-    low: int = 0  # limits of y's codes
-    high: int = 0
+    low: int = 0  # the lowest code of y
+    high: int = 0  # the highest code of y
     clamps_low: bool = False  # some sum is below the lowest code
-    clamps_high: bool = False
+    clamps_high: bool = False  # some sum is above the highest code
     fraction_mask: int = 0  # the bits of the line below its code
-    y_scale: int = 0  # the words of float32 numbers: of scale and zero point,
-    y_zero: int = 0
-    divisor: int = 0  # and of the number of taps
+    y_scale: int = 0  # y's scale as the word of a float32 number
+    y_zero: int = 0  # y's zero point as such a word
+    divisor: int = 0  # the number of taps as such a word
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class AveragePoolContext(Context):
     mean: MeanStep
     tap_count: int  # of a window
     counts_padding: bool  # taps outside the image count
-    is_float: bool
+    is_float: bool  # float32 throughout
     emulates: bool  # some outputs are found by float32 arithmetic in integers
 
 

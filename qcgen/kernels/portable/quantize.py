@@ -21,10 +21,10 @@ class QuantizeContext(Context):
 
     walk: Walk  # the loops over the elements of y
     y_type: str  # of C
-    scale: float
-    zero_point: int
-    low: int  # limits of the type, less the zero point
-    high: int
+    scale: float  # of y
+    zero_point: int  # of y
+    low: int  # the lowest code less the zero point
+    high: int  # the highest code less the zero point
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class DequantizeContext(Context):
 
     walk: Walk  # the loops over the elements of y
     x_type: str  # of C
-    scale: float
-    zero_point: int
+    scale: float  # of x
+    zero_point: int  # of x
     is_wide: bool  # x less its zero point may leave int32
 
 

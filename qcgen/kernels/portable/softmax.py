@@ -23,7 +23,7 @@ class Rows(Context):
     walk: Walk  # over the first elements of the rows
     length: int  # elements of a row
     x_along: int  # from one element of a row to the next
-    y_along: int
+    y_along: int  # the same of y
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class SoftmaxContext(Context):
 
     rows: Rows
     x_type: str  # of C
-    y_type: str
+    y_type: str  # of C
     zero_point: int  # of y
     high: int  # the largest code of y
-    factor: int  # what shares of the sum are multiplied by, below 2^bits
-    bits: int
+    factor: int  # what shares of the sum are multiplied by
+    bits: int  # of the factor
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ class ConvContext(Context):
     image: PixelsByFour
     dsp: FastOutput
     window: WidenedWindow
-    segments: tuple[KeptBlocks, ...]
+    segments: tuple[KeptBlocks, ...]  # of output channels
     padding_byte: int  # a code outside the image
     shift: int  # what codes are less when they are widened
 

@@ -54,7 +54,7 @@ class DenseContext(Context):
     rest: int  # channels that fours leave over
     whole: int  # the others
     odd: bool  # the elements of the vector are odd in number
-    is_thumb1_core: bool
+    is_thumb1_core: bool  # sums are assembly of Thumb's first instruction set
     shift_text: str  # what is subtracted from a code, in C, such as " - 128"
 
 

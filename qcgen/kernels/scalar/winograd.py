@@ -65,7 +65,7 @@ class WinogradContext(Context):
     steps: Unrolled  # the loop over input channels
     positions: tuple[tuple[int, ...], ...]  # the numbers of the 16 positions
     out_column: int  # from one output of a tile to the next, in elements
-    out_row: int
+    out_row: int  # from one row of a tile's outputs to the next
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:

@@ -13,8 +13,11 @@ from qcgen.build import LoadedModel, load
 from qcgen.errors import ModelRejected
 from qcgen.ir.plan import Plan
 from qcgen.ir.program import Program
+from qcgen.ir.types import Array
 from qcgen.plan import plan
+from qcgen.render import render
 from qcgen.report import Report, report
+from qcgen.self_test import self_test
 from qcgen.write import write_files
 
 
@@ -30,6 +33,11 @@ class Artifact:
     planned: Program
     plan: Plan
     files: Mapping[str, str]
+
+    def with_self_test(self, feeds: Mapping[str, Array] | None = None) -> Artifact:
+        """The same with NAME_test.h and NAME_test.c, by an input by name in the model's own shapes, or a random one."""
+        own = replace(self.plan, options=replace(self.plan.options, self_test=True))
+        return replace(self, plan=own, files=render(own, self_test(self.planned, own, feeds)))
 
     @cached_property
     def report(self) -> Report:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qcgen.cli.options import add_compile_options
@@ -22,16 +24,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--certificate", action="store_true", help="write PREFIX.cert.json, too: what was proved, for others to check"
     )
     parser.add_argument("--report", action="store_true", help="write the report to PREFIX_report.json, too")
+    parser.add_argument(
+        "--self-test",
+        action="store_true",
+        help="write PREFIX_test.h and PREFIX_test.c, too: a function that says on the core which node computes"
+        " something else than the reference",
+    )
+    parser.add_argument(
+        "--data",
+        metavar="FILE.npz",
+        type=Path,
+        help="the input of --self-test, recorded as for verify (default: random)",
+    )
     parser.add_argument("--force", action="store_true", help="overwrite files that qcgen did not generate, too")
 
 
 def run(args: argparse.Namespace) -> int:
     """Writes the files of all nodes together, then prints the report; returns the exit status."""
     from qcgen.cli.artifacts import compiled, print_rejection, read_model
+    from qcgen.verify.recordings import RecordingError
     from qcgen.write import write_files
 
+    if args.self_test and args.input == "rows":
+        args.usage_error("argument --self-test: not with --input rows, whose caller brings the input")
+    if args.data is not None and not args.self_test:
+        args.usage_error("argument --data: it is the input of --self-test")
     try:
         artifacts = compiled(args, args.model, read_model(args, args.model))
+        if args.self_test:
+            artifacts = [_tested(artifact, args.data) for artifact in artifacts]
+    except RecordingError as error:
+        print(f"qcgen: {error}", file=sys.stderr)
+        return 1
     except ModelRejected as rejection:
         print_rejection(args.model, rejection)
         return 1
@@ -39,6 +63,14 @@ def run(args: argparse.Namespace) -> int:
     write_files(args.output, files, force=args.force)
     print(_json(artifacts) if args.json else _text(args, artifacts))
     return 0
+
+
+def _tested(artifact: Artifact, data: Path | None) -> Artifact:
+    """With a self-test, by the first case that was recorded if there is one."""
+    from qcgen.verify.recordings import recorded_cases
+
+    feeds = None if data is None else recorded_cases(data, artifact.program)[0].feeds
+    return artifact.with_self_test(feeds)
 
 
 def _files(artifact: Artifact, args: argparse.Namespace) -> dict[str, str]:

@@ -23,6 +23,7 @@ class Options:
     io: str = "model"
     simplify: bool = True
     arena: int | Literal["least"] | None = None
+    self_test: bool = False
     io_memory: str = "caller"
     input: str = "whole"
 

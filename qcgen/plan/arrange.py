@@ -31,6 +31,9 @@ from qcgen.kernels.kernel import Order
 from qcgen.plan.layout import boundary_layout
 from qcgen.plan.orders import layout_of, row_major, same, stored, transposed
 
+AS_COMPUTED = " as computed"
+"""Ends the name of an output that is copied to the order that the caller wants."""
+
 
 @dataclass(frozen=True)
 class Arranged:
@@ -89,7 +92,7 @@ class _Arrangement:
             y = natural if wanted is None else wanted
             self._add(Arranged(op, xs, y, self._is_view(op, xs, y)))
             return
-        inner = replace(op.y, name=f"{op.y.name} as computed")
+        inner = replace(op.y, name=f"{op.y.name}{AS_COMPUTED}")
         self._add(Arranged(replace(op, y=inner), xs, natural, self._is_view(op, xs, natural, inner)))
         self._add(Arranged(_copy(inner, op.y), (natural,), wanted))
 

@@ -106,7 +106,7 @@ SCALAR_NAMES = (
 """What kernels for cores without SIMD call."""
 
 
-PUBLIC = ("run", "arena", "quantize", "dequantize")
+PUBLIC = ("run", "arena", "quantize", "dequantize", "test")
 """What the header defines under the model's prefix; the last two go on with a tensor's name."""
 
 SUPPORT_NAMES = (
@@ -138,7 +138,7 @@ _RESERVED = frozenset(
     errno stdin stdout stderr assert complex imaginary math_errhandling signgam environ timezone daylight tzname
     offsetof va_arg va_copy va_end va_start setjmp L_tmpnam L_ctermid L_cuserid P_tmpdir fd_set strtodf physadr quad
     sched_priority sigev_notify_attributes sigev_notify_function linux unix i386 mips sparc sun vax arm avr hpux
-    arena bytes
+    arena bytes hashes
     """.split()
 )
 """Words that cannot be parameters: keywords of C and C++, what headers of the standard library and of POSIX define as

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -13,6 +14,7 @@ import jinja2
 from qcgen.arithmetic import meant_text
 from qcgen.ir.context import names_of
 from qcgen.ir.plan import Argument, Call, InArena, Plan, Port, Step, Stream, View
+from qcgen.ir.self_test import SelfTest
 from qcgen.plan.names import SUPPORT_NAMES, accessor_names
 from qcgen.render.filters import (
     arguments,
@@ -29,7 +31,8 @@ from qcgen.render.filters import (
 )
 from qcgen.render.fold import folded
 from qcgen.render.head import certificate, memory, summary
-from qcgen.render.interface import aligned, arena_word, conditions, converted, numbers
+from qcgen.render.interface import aligned, arena_word, conditions, converted, hashing, numbers
+from qcgen.render.self_test import shown
 from qcgen.targets import TARGETS
 from qcgen.version import __version__
 
@@ -41,13 +44,18 @@ _ID = "\0"
 """Stands where the header's id will be; no text of a model holds it."""
 
 
-def render(plan: Plan) -> dict[str, str]:
-    """The generated files by name: NAME.h and NAME.c. Same plan, same bytes."""
+def render(plan: Plan, test: SelfTest | None = None) -> dict[str, str]:
+    """The generated files by name: NAME.h and NAME.c, and those of a self-test. Same plan, same bytes."""
     bodies = [_body(plan, call) for call in plan.calls]
-    called = {name for call in plan.calls for name in call.support}
+    called = {name for call in plan.calls for name in call.support} | ({"compiler"} if test else set())
     written = [*bodies, *(_support(plan, name) for name in called - {"compiler"})]
-    advice = [name for name in ADVICE if any(f"{plan.prefix.upper()}_{name}" in text for text in written)]
+    advice = [
+        name
+        for name in ADVICE
+        if (name == "NOINLINE" and test) or any(f"{plan.prefix.upper()}_{name}" in text for text in written)
+    ]
     support = [name for name in SUPPORT_NAMES if name in called and (advice or name != "compiler")]
+    hashed = hashing(plan, test)
     context = {
         "plan": plan,
         "prefix": plan.prefix,
@@ -77,14 +85,20 @@ def render(plan: Plan) -> dict[str, str]:
             isinstance(p, InArena) and p.offset for step in plan.steps if isinstance(step, Call) for p in step.arguments
         ),
         "uses_string": any("string.h" in call.headers for call in plan.calls) or bool(plan.streams),
-        "streams": [_stream(plan, stream) for stream in plan.streams],
-        "statements": [statement for step in plan.steps for statement in _statements(plan, step)],
+        "streams": [_stream(plan, stream, hashed) for stream in plan.streams],
+        "statements": [statement for step in plan.steps for statement in _statements(plan, step, hashed)],
+        "test": test,
+        "numbers": numbers(plan),
+        "has_tables": test is not None and any(call.tables for call in plan.calls),
+        "is_small": len(plan.calls) < 2**10 and all(t.bytes < 2**22 for call in plan.calls for t in call.tables),
+        "arguments": ", ".join(port.symbol for port in plan.arguments),
         "uses_math": any("math.h" in call.headers for call in plan.calls),
     }
-    texts = {
-        f"{plan.prefix}.{kind}": folded(environment().get_template(f"model.{kind}.jinja").render(context))
-        for kind in ("h", "c")
-    }
+    names = {f"{plan.prefix}.h": "model.h", f"{plan.prefix}.c": "model.c"}
+    if test is not None:
+        context |= shown(plan, test, {each.port.symbol: each.symbol for each in accessors(plan)})
+        names |= {f"{plan.prefix}_test.h": "test.h", f"{plan.prefix}_test.c": "test.c"}
+    texts = {name: folded(environment().get_template(f"{kind}.jinja").render(context)) for name, kind in names.items()}
     header_id = f"0x{sha256(''.join(texts.values()).encode()).hexdigest()[:8]}"
     return {name: text.replace(_ID, header_id) for name, text in texts.items()}
 
@@ -160,6 +174,8 @@ def options_text(plan: Plan) -> str:
         text += f" --input {options.input}"
     if options.io != "model":
         text += f" --io {options.io}"
+    if options.self_test:
+        text += " --self-test"
     if not options.simplify:
         text += " --no-simplify"
     return f"{text} --node {one_line(plan.node)}" if plan.node else text
@@ -197,16 +213,18 @@ def _support(plan: Plan, name: str) -> str:
     return template.render(prefix=plan.prefix, isa=TARGETS[plan.options.target].isa)
 
 
-def _statements(plan: Plan, step: Step) -> list[str]:
+def _statements(plan: Plan, step: Step, hashed: Mapping[str, str]) -> list[str]:
     """What NAME_run does for a step."""
     match step:
         case Call():
             hook = f"{plan.prefix.upper()}_HOOK({numbers(plan)[step.symbol]})"
-            return [f"{step.symbol}({', '.join(map(place, step.arguments))})", hook]
+            call = f"{step.symbol}({', '.join(map(place, step.arguments))})"
+            return [call, hook, *filter(None, [hashed.get(step.symbol)])]
         case Stream() if step.turn is not None:
             return []  # it has run when all rows have come
         case Stream():
-            return [f"{step.symbol}({', '.join([*(port.symbol for port in _ports(plan, step)), 'arena'])})"]
+            arguments = [*(port.symbol for port in _ports(plan, step)), "arena", *(["hashes"] if hashed else [])]
+            return [f"{step.symbol}({', '.join(arguments)})"]
         case View():
             return []
 
@@ -218,7 +236,7 @@ def _ports(plan: Plan, stream: Stream) -> list[Port]:
     return [port for port in plan.ports if port.symbol in symbols]
 
 
-def _stream(plan: Plan, stream: Stream) -> str:
+def _stream(plan: Plan, stream: Stream, hashed: Mapping[str, str]) -> str:
     """The function that runs layers row by row."""
     template = environment().get_template("stream.c.jinja")
     return template.render(
@@ -228,6 +246,7 @@ def _stream(plan: Plan, stream: Stream) -> str:
         ports=_ports(plan, stream),
         pushed=plan.pushed,
         numbers=numbers(plan),
+        hashed=hashed,
     )
 
 

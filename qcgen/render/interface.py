@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qcgen.ir.plan import Plan
+from qcgen.ir.plan import Plan, RowsAt
+from qcgen.ir.self_test import SelfTest
+from qcgen.render.filters import place, rows_at
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,19 @@ def arena_word(plan: Plan) -> str:
 def numbers(plan: Plan) -> dict[str, int]:
     """The numbers of nodes, by their symbols: their places in the table at the head of the source."""
     return {call.symbol: number for number, call in enumerate(plan.calls)}
+
+
+def hashing(plan: Plan, test: SelfTest | None) -> dict[str, str]:
+    """What the source does behind each call that a self-test checks, by the calls' symbols."""
+    if test is None:
+        return {}
+    found = {}
+    for symbol, number in numbers(plan).items():
+        if symbol in test.written:
+            at, size = test.written[symbol].at, test.written[symbol].bytes
+            text = rows_at(at) if isinstance(at, RowsAt) else place(at)
+            found[symbol] = f"{plan.prefix}_test_hash(hashes, {number}, {text}, {size})"
+    return found
 
 
 def aligned(plan: Plan) -> str:

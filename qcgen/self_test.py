@@ -1,0 +1,169 @@
+"""The self-test of a plan: an input, and hashes of what the nodes write, from the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from qcgen.ir.plan import Call, Plan, Port, Stream, Table
+from qcgen.ir.program import (
+    Concat,
+    Dequantize,
+    Operator,
+    Pad,
+    Program,
+    Quantize,
+    Reshape,
+    Resize,
+    Slice,
+    Transpose,
+    inputs_of,
+)
+from qcgen.ir.self_test import ADDEND, BASIS, FACTOR, PRIME, SEED, SelfTest, TestInput, Written
+from qcgen.ir.types import Array, DType
+from qcgen.plan.arrange import AS_COMPUTED, arrange
+from qcgen.plan.layout import boundary_layout
+from qcgen.plan.orders import stored
+from qcgen.plan.sharing import bytes_of
+from qcgen.reference import evaluate_all
+
+RANDOM_SCALE, RANDOM_ZERO_POINT = 1 / 32, 128
+"""What makes floats from -4 to 4 of random bytes, for float inputs that nothing quantizes."""
+
+
+def self_test(program: Program, plan: Plan, feeds: Mapping[str, Array] | None = None) -> SelfTest:
+    """The test of ``plan``, made from ``program``, by inputs in the model's own shapes, or by random ones."""
+    inputs = _inputs(program, plan, feeds)
+    given = {
+        each.port.tensor.name: array.reshape(each.port.shape).transpose(np.argsort(_order(each.port, plan)))
+        for each, array in zip(inputs, _arrays(inputs), strict=True)
+    }
+    in_memory, origins, exact = _in_memory(program, plan, given), _origins(program, plan), _exact(program)
+    written = {call.symbol: part for call, part in _written(program, plan) if origins[call.op.y.name] in exact}
+    hashes = [fnv(_table_bytes(call) + in_memory[call.op.y.name] * (call.symbol in written)) for call in plan.calls]
+    return SelfTest(inputs, tuple(hashes), written)
+
+
+def _table_bytes(call: Call) -> bytes:
+    """A node's tables as they lie in memory, one behind the other."""
+    tables = ((table.values, np.dtype(table.c_type.removesuffix("_t")).newbyteorder("<")) for table in call.tables)
+    return b"".join(np.ascontiguousarray(values).astype(_single(dtype)).tobytes() for values, dtype in tables)
+
+
+def _single(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """A C type's numpy type; numpy calls double what C calls float."""
+    return np.dtype("<f4") if dtype.kind == "f" else dtype
+
+
+def fnv(data: bytes) -> int:
+    """The hash FNV-1a in 32 bits.
+
+    >>> hex(fnv(b"a"))
+    '0xe40c292c'
+    """
+    value = BASIS
+    for byte in data:
+        value = (value ^ byte) * PRIME % 2**32
+    return value
+
+
+def _inputs(program: Program, plan: Plan, feeds: Mapping[str, Array] | None) -> tuple[TestInput, ...]:
+    found = []
+    for port in plan.inputs:
+        if feeds is not None:
+            values = feeds[port.tensor.name].transpose(_order(port, plan)).reshape(-1)
+            symbol = f"{plan.prefix}_test_{port.symbol}"
+            meaning = f"input {port.tensor.name}, recorded."
+            found.append(TestInput(port, Table("input", symbol, port.tensor.dtype.c, values, meaning)))
+        else:
+            found.append(TestInput(port, None, *_codes(program, port)))
+    return tuple(found)
+
+
+def _codes(program: Program, port: Port) -> tuple[float, int]:
+    """Scale and zero point by which random codes become numbers of a float input."""
+    if port.tensor.dtype is not DType.FLOAT32:
+        return 1.0, 0
+    quantizers = [op.y for op in program.operators if isinstance(op, Quantize) and op.x.name == port.tensor.name]
+    if not quantizers or quantizers[0].scale is None:
+        return RANDOM_SCALE, RANDOM_ZERO_POINT
+    y = quantizers[0]
+    return float(y.scale or 1), (y.zero_point or 0) - (y.dtype.low if y.dtype.low else 0)
+
+
+def _arrays(inputs: tuple[TestInput, ...]) -> Iterator[Array]:
+    """The elements of the inputs; those that are made are so as the C makes them, one after the other."""
+    state = SEED
+    for each in inputs:
+        dtype = each.port.tensor.dtype.numpy
+        if each.table is not None:
+            yield each.table.values
+            continue
+        codes = np.empty(each.port.tensor.size, np.uint8)
+        for index in range(codes.size):
+            state = (state * FACTOR + ADDEND) % 2**32
+            codes[index] = state >> 24
+        if each.port.tensor.dtype is DType.FLOAT32:
+            yield (codes.astype(np.int32) - each.zero_point).astype(np.float32) * np.float32(each.scale)
+        else:
+            yield codes.astype(dtype)
+
+
+def _order(port: Port, plan: Plan) -> tuple[int, ...]:
+    return stored(port.tensor, boundary_layout(port.tensor, plan.options.layout))
+
+
+def _in_memory(program: Program, plan: Plan, feeds: Mapping[str, Array]) -> dict[str, bytes]:
+    """The bytes of every tensor that is computed, as they lie in memory."""
+    values = evaluate_all(program, feeds)
+    origins = _origins(program, plan)
+    found = {}
+    for step in arrange(program, plan.options.layout):
+        array = values[origins[step.op.y.name]].transpose(step.y)
+        found[step.op.y.name] = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes()
+    return found
+
+
+def _origins(program: Program, plan: Plan) -> dict[str, str]:
+    """The tensor of the program that each arranged tensor is, maybe in another order in memory."""
+    known = {op.y.name for op in program.operators} | {tensor.name for tensor in program.inputs}
+    origins = {name: name for name in known}
+    for step in arrange(program, plan.options.layout):
+        name = step.op.y.name
+        if name in known:
+            continue
+        before = name.removesuffix(AS_COMPUTED)
+        origins[name] = before if before in known else origins[inputs_of(step.op)[0].name]
+    return origins
+
+
+def _exact(program: Program) -> frozenset[str]:
+    """The tensors that every core computes alike: integers, float numbers made of them, and these moved about."""
+    known = {tensor.name for tensor in program.inputs} | program.constants.keys()
+    for op in program.operators:
+        if known.issuperset(x.name for x in inputs_of(op)) and _is_exact(op):
+            known.add(op.y.name)
+    return frozenset(known)
+
+
+def _is_exact(op: Operator) -> bool:
+    moves = isinstance(op, Transpose | Reshape | Concat | Slice | Pad | Resize)
+    return op.y.dtype is not DType.FLOAT32 or moves or isinstance(op, Dequantize)
+
+
+def _written(program: Program, plan: Plan) -> Iterator[tuple[Call, Written]]:
+    """What each call writes; for layers in rows, if their calls write each row once."""
+    for step in plan.steps:
+        match step:
+            case Call():
+                inputs = [x for x in inputs_of(step.op) if x.name not in program.constants]
+                yield step, Written(step.arguments[len(inputs)], bytes_of(step.op.y))
+            case Stream():
+                for number, turn in enumerate(step.turns):
+                    if turn.call is None or turn.part is None:
+                        continue
+                    calls = int((step.order.values[:, 0] == number).sum())
+                    if calls * bytes_of(turn.part.y) == bytes_of(turn.call.op.y):
+                        yield turn.call, Written(turn.rows[-1], bytes_of(turn.part.y))

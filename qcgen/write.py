@@ -9,6 +9,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from difflib import unified_diff
 from errno import EEXIST, EISDIR
 from pathlib import Path
 from types import FrameType
@@ -33,6 +34,19 @@ def write_files(folder: Path, files: Mapping[str, str], *, force: bool = False) 
         for name, content in changed.items():
             Path(staging, name).write_bytes(content)
         _move({name: before[name] for name in changed}, Path(staging), folder)
+
+
+def differences(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
+    """How files in a folder differ from these texts, as unified diffs by name; nothing for those that do not."""
+    found = {}
+    for name, text in files.items():
+        path = folder / name
+        present = path.read_bytes() if path.exists() else None
+        if present != text.encode("ascii"):
+            old = "/dev/null" if present is None else str(path)
+            lines = (present or b"").decode("utf-8", "backslashreplace").splitlines()
+            found[name] = "\n".join(unified_diff(lines, text.splitlines(), old, f"{path} as generated", lineterm=""))
+    return found
 
 
 def _present(path: Path, force: bool) -> bytes | None:

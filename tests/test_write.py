@@ -220,3 +220,54 @@ def test_a_loaded_model_leaves_no_temporary_folder(tmp_path, monkeypatch):
     [port] = model.plan.inputs
     [y] = loaded.run(None, {port.tensor.name: random_weights(port.shape)})  # what is loaded still runs
     assert y.shape == (1, 4, 4, 4)
+
+
+# --- what --check says
+
+
+def checked(folder, *options):
+    """The exit status of a check of a model that was compiled into the folder."""
+    (folder / "kws.onnx").write_bytes(small_model())
+    return main(["compile", str(folder / "kws.onnx"), "-o", str(folder / "out"), "--check", *options])
+
+
+def small_model():
+    model = qlinear_conv((1, 2, 6, 6), random_weights((4, 2, 3, 3), seed=1), x_type="int8", y_type="int8")
+    return model.SerializeToString()
+
+
+def test_a_check_of_files_as_they_would_be_written_passes_and_writes_nothing(tmp_path, capsys):
+    assert checked(tmp_path) == 1
+    assert not (tmp_path / "out").exists()
+    assert main(["compile", str(tmp_path / "kws.onnx"), "-o", str(tmp_path / "out")]) == 0
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
+    capsys.readouterr()
+    assert checked(tmp_path) == 0
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("2 of 2 files in ")
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == before
+
+
+@pytest.mark.parametrize("change", [("int8_t", "int16_t"), ("do not edit", "do edit")])
+def test_a_check_shows_what_would_change(change, tmp_path, capsys):
+    checked(tmp_path)
+    main(["compile", str(tmp_path / "kws.onnx"), "-o", str(tmp_path / "out")])
+    header = tmp_path / "out" / "kws.h"
+    changed = header.read_text().replace(*change, 1)
+    header.write_text(changed)
+    capsys.readouterr()
+    assert checked(tmp_path) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == [f"--- {header}", f"+++ {header} as generated"]
+    assert [line[0] for line in lines if line[0] in "-+"][2:] == ["-", "+"]
+    assert header.read_text() == changed
+
+
+def test_a_check_notices_other_line_ends_and_other_options(tmp_path):
+    checked(tmp_path)
+    main(["compile", str(tmp_path / "kws.onnx"), "-o", str(tmp_path / "out")])
+    assert checked(tmp_path, "--optimize", "speed") == 1
+    source = tmp_path / "out" / "kws.c"
+    source.write_bytes(source.read_bytes().replace(b"\n", b"\r\n"))
+    assert checked(tmp_path) == 1

@@ -36,6 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="the input of --self-test, recorded as for verify (default: random)",
     )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing: print how the files that lie there differ from those that would be written, exit with 1 if"
+        " any does; for continuous integration",
+    )
     parser.add_argument("--force", action="store_true", help="overwrite files that qcgen did not generate, too")
 
 
@@ -60,9 +66,24 @@ def run(args: argparse.Namespace) -> int:
         print_rejection(args.model, rejection)
         return 1
     files = {name: text for artifact in artifacts for name, text in _files(artifact, args).items()}
+    if args.check:
+        return _check(args.output, files)
     write_files(args.output, files, force=args.force)
     print(_json(artifacts) if args.json else _text(args, artifacts))
     return 0
+
+
+def _check(folder: Path, files: dict[str, str]) -> int:
+    """Prints what would change in a folder; 1 if anything would."""
+    from qcgen.cli.table import printable
+    from qcgen.write import differences
+
+    changes = differences(folder, files)
+    for text in changes.values():
+        print(*map(printable, text.splitlines()), sep="\n")
+    same = len(files) - len(changes)
+    print(f"{same} of {len(files)} files in {printable(str(folder))} are as they would be written", file=sys.stderr)
+    return 1 if changes else 0
 
 
 def _tested(artifact: Artifact, data: Path | None) -> Artifact:

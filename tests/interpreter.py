@@ -164,7 +164,25 @@ class Interpreter:
             found = self.read(at, row, wanted.size)
             self.expect(found, wanted, f"{call.symbol}, call {done}, reads {x.name} from row {needed[0]} on")
         begin = done * rows * out.row_bytes
-        self.write(out, to, self.whole(op.y)[begin : begin + rows * out.row_bytes])
+        written = self.whole(op.y)[begin : begin + rows * out.row_bytes]
+        if call.overlap is None:
+            self.write(out, to, written)
+        else:
+            self.over_rows(
+                call, wanted, self.read(turn.rows[0], start, wanted.size), self.read(out, to, written.size), written
+            )
+
+    def over_rows(self, call: Call, wanted: np.ndarray, x: np.ndarray, y: np.ndarray, written: np.ndarray) -> None:
+        """Each step writes up to where the kernel says; what later steps read of the rows must still be there."""
+        order, done = call.access, 0
+        assert order is not None
+        for unit in range(order.units):
+            end = max(done, int(order.writes[unit]))
+            y[done:end] = written[done:end]
+            done = end
+            lowest = int(order.reads[unit + 1 if order.gathers else unit :].min(initial=x.size))
+            self.expect(x[lowest:], wanted[lowest:], f"{call.symbol} reads on behind step {unit}")
+        assert done == written.size, f"{call.symbol} writes {done} of {written.size} bytes"
 
     def read(self, at: RowsAt, row: int, size: int) -> np.ndarray:
         """The bytes of a row, or of several."""

@@ -1,6 +1,7 @@
 """Layers row by row: the same outputs in less memory, in an order in which every row is there when it is read."""
 
 import ctypes
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -14,7 +15,7 @@ from qcgen import ModelRejected
 from qcgen.artifact import Artifact
 from qcgen.build import STRICT_FLAGS
 from qcgen.cli import main
-from qcgen.ir.plan import Stream
+from qcgen.ir.plan import InArena, Stream
 from qcgen.verify import verify
 
 TARGETS = ("portable", "cortex-m0", "cortex-m4", "cortex-m55")
@@ -172,3 +173,34 @@ def test_a_sum_is_written_over_a_row_that_nothing_else_reads():
     sums = [turn for turn in turns if turn.call.op.op_type == "QLinearAdd"]
     assert len(sums) == 2
     assert all(turn.rows[-1] in turn.rows[:-1] for turn in sums)
+
+
+def test_an_output_lies_over_the_rows_of_its_input_that_go_next():
+    plan = artifact("separable", "portable", "least").plan
+    [turn] = [turn for stream in plan.streams for turn in stream.turns if turn.call and turn.call.overlap][:1]
+    assert turn.call.overlap.distance >= turn.call.overlap.least
+    source, out = turn.rows[0].place, turn.rows[-1].place
+    assert source.offset - out.offset == turn.call.overlap.distance
+    assert "lies over it: each byte is read before it is written" in "".join(
+        artifact("separable", "portable", "least").files.values()
+    ).replace("\n *                 ", " ")
+
+
+def test_an_output_too_near_to_the_rows_of_its_input_is_missed():
+    plan = artifact("separable", "portable", "least").plan
+    [turn] = [turn for stream in plan.streams for turn in stream.turns if turn.call and turn.call.overlap][:1]
+    out = turn.rows[-1]
+    near = turn.rows[0].place.offset - turn.call.overlap.least + 8
+    object.__setattr__(turn, "rows", (*turn.rows[:-1], replace(out, place=InArena(near))))
+    try:
+        with pytest.raises(AssertionError, match="reads on behind step"):
+            Interpreter(plan).run()
+    finally:
+        artifact.cache_clear()
+
+
+def test_the_output_of_a_chain_lies_over_an_input_in_the_arena():
+    options = {"layout": "nhwc", "io": "quantized", "arena": "least"}
+    outside = qcgen.compile(NETWORKS["residual"](), **options).report
+    inside = qcgen.compile(NETWORKS["residual"](), io_memory="arena", **options).report
+    assert inside.arena_bytes < outside.arena_bytes + outside.input_bytes // 2

@@ -268,7 +268,8 @@ class Stream:
     ``order`` is a table (entries, 3): the number of the turn, the row from which its call reads its first input, the
     row to which it writes; numbers behind the last turn are those of ``below``, rows of padding below an image.
     ``above`` is done first: rows of padding above images. ``turn``: where the number of the next entry is kept between
-    rows of the input that the caller pushes; None if the stream runs at once.
+    rows of the input that the caller pushes; None if the stream runs at once. ``overlap``: how the output
+    lies over what the stream reads, if it does.
     """
 
     symbol: str
@@ -278,6 +279,7 @@ class Stream:
     below: tuple[Fill, ...]
     kept: tuple[KeptRows, ...]
     turn: InArena | None = None
+    overlap: Overlap | None = None
 
     @property
     def calls(self) -> tuple[Call, ...]:

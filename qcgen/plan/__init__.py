@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from qcgen.ir.plan import Argument, Call, InArena, Options, Overlap, Place, Plan, Port, Step, Stream, Table, View
@@ -125,17 +125,43 @@ def _stream(
     number: int,
 ) -> Stream:
     calls = {
-        stage.index: _call(
-            steps[stage.index],
-            symbols[stage.index],
-            replace(work, prepared=alone(work.prepared)),
-            _places(steps[stage.index], stage.index, stored, program),
+        stage.index: _in_stage(
+            stage,
+            work,
+            _call(
+                steps[stage.index],
+                symbols[stage.index],
+                replace(work, prepared=alone(work.prepared)),
+                _places(steps[stage.index], stage.index, stored, program),
+            ),
         )
         for stage, work in ((stage, rows.work(stage)) for stage in chain.stages if stage.index != COPY)
     }
     turn = stored.places.get(TURN) if chain.first == 0 else None
     assert turn is None or isinstance(turn, InArena), "it lies in the arena"
-    return stream_of(chain, f"{prefix}_{ROWS}_{number}", calls, stored.places, turn)
+    stream = stream_of(chain, f"{prefix}_{ROWS}_{number}", calls, stored.places, turn)
+    return replace(stream, overlap=_overlap_of_chain(chain, stored.places))
+
+
+def _overlap_of_chain(chain: Chain, places: Mapping[str, Place]) -> Overlap | None:
+    """How the output of a chain lies over what it reads, if it does."""
+    source, output = chain.images[chain.source], chain.images[chain.stages[-1].y]
+    x, y = places[chain.source], places[chain.stages[-1].y]
+    if not (isinstance(x, InArena) and isinstance(y, InArena)):
+        return None
+    distance = x.offset - y.offset
+    if distance >= output.rows * output.row_bytes or -distance >= source.rows * source.row_bytes:
+        return None
+    return Overlap(source.name, distance, chain.order.distance, chain.order.units)
+
+
+def _in_stage(stage: Stage, work: _Work, call: Call) -> Call:
+    """The call of a stage, with the overlap of its rows if its output lies over those of its input."""
+    order = work.prepared.access
+    if stage.front is None or order is None:
+        return call
+    overlap = Overlap(stage.windows[0].tensor, stage.front, order.distance, order.units)
+    return replace(call, access=order, overlap=overlap)
 
 
 def _ports(program: Program, options: Options, function_symbols: Collection[str]) -> tuple[Port, ...]:

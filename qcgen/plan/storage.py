@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from qcgen.ir.access import AccessOrder
 from qcgen.ir.plan import Argument, InArena, Place
 from qcgen.ir.program import Tensor, inputs_of
 from qcgen.kernels import Prepared
@@ -15,11 +16,17 @@ from qcgen.plan.sharing import Boundary, Home, bytes_of, homes_of, is_done, owne
 
 @dataclass(frozen=True)
 class InRows:
-    """Steps ``first`` to ``last``, which run row by row, together: ``bytes`` of the rows of each inner tensor."""
+    """Steps ``first`` to ``last``, which run row by row, together: ``bytes`` of the rows of each inner tensor.
+
+    They read ``source`` and write ``y`` in this ``order``.
+    """
 
     first: int
     last: int
     bytes: Mapping[str, int]
+    source: str
+    y: str
+    order: AccessOrder
 
 
 @dataclass(frozen=True)
@@ -94,8 +101,23 @@ def _buffers(
     whole = _with_overlaps(computed, steps, prepared, homes)
     for chain in chains:
         whole = [_while_rows_run(buffer, chain) for buffer in whole if buffer.name not in chain.bytes]
+        whole = _with_output_over_source(whole, chain, homes)
         whole += [Buffer(name, size, WORD, chain.first, chain.last) for name, size in chain.bytes.items()]
     return whole + _scratch_buffers(prepared, chains)
+
+
+def _with_output_over_source(buffers: Sequence[Buffer], chain: InRows, homes: Mapping[str, Home]) -> list[Buffer]:
+    """The buffers; that of a chain's output may lie over the one of what the chain reads, if it reads it last."""
+    by_name = {buffer.name: buffer for buffer in buffers}
+    x, y = homes.get(chain.source), homes[chain.y]
+    if x is None or x.root not in by_name or y.root not in by_name or x.root == y.root:
+        return list(buffers)
+    read, written = by_name[x.root], by_name[y.root]
+    if read.last == chain.last and written.first == chain.first:
+        distance = chain.order.distance - x.offset + y.offset
+        over = {**written.over, x.root: Over(distance + -distance % WORD)}
+        by_name[y.root] = replace(written, over=over)
+    return list(by_name.values())
 
 
 def _while_rows_run(buffer: Buffer, chain: InRows) -> Buffer:

@@ -30,7 +30,7 @@ from qcgen.render.filters import (
     thousands,
 )
 from qcgen.render.fold import folded
-from qcgen.render.head import certificate, memory, summary
+from qcgen.render.head import certificate, memory, overlap_place, summary
 from qcgen.render.interface import aligned, arena_word, conditions, converted, hashing, numbers
 from qcgen.render.self_test import shown
 from qcgen.targets import TARGETS
@@ -247,6 +247,7 @@ def _stream(plan: Plan, stream: Stream, hashed: Mapping[str, str]) -> str:
         pushed=plan.pushed,
         numbers=numbers(plan),
         hashed=hashed,
+        overlap=None if stream.overlap is None else overlap_place(stream.overlap.distance),
     )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from qcgen.ir.plan import Call, Fill, InArena, KeptRows, Move, Place, Row, RowsAt, Stream, Table, Turn
 from qcgen.plan.stream.choose import Chain
-from qcgen.plan.stream.schedule import Action, dropped_by
+from qcgen.plan.stream.schedule import Action, Kept, dropped_by
 from qcgen.plan.stream.stages import Stage
 
 
@@ -20,7 +20,8 @@ def stream_of(
 
     ``turn``: where the number of the next turn lies if rows of what the chain reads are pushed.
     """
-    kept = chain.schedule.kept
+    kept = {tensor: rows for tensor, rows in chain.schedule.kept.items() if tensor not in chain.over_old_rows}
+    places = _with_fronts(chain, places)
     tensors = [*kept]
     padded = [tensor for tensor in tensors if any(action.fills == tensor for action in chain.schedule.actions)]
     turns = tuple(_turn(chain, number, stage, calls, places) for number, stage in enumerate(chain.stages))
@@ -39,6 +40,16 @@ def stream_of(
         for tensor, image in ((tensor, chain.images[tensor]) for tensor in tensors)
     )
     return Stream(symbol, order, turns, above, below, rows, turn)
+
+
+def _with_fronts(chain: Chain, places: Mapping[str, Place]) -> dict[str, Place]:
+    """The places, where an output lies over old rows: it at the start of their memory, they ``front`` bytes behind."""
+    found = dict(places)
+    for y, x in chain.over_old_rows.items():
+        start = places[x]
+        assert isinstance(start, InArena), "rows that are kept lie in the arena"
+        found |= {y: start, x: InArena(start.offset + chain.fronts[x])}
+    return found
 
 
 def _entry(action: Action, turns: int, padded: Sequence[str]) -> tuple[int, int, int]:
@@ -67,13 +78,23 @@ def _turn(chain: Chain, number: int, stage: Stage, calls: Mapping[int, Call], pl
 
 def _moves(chain: Chain, number: int, places: Mapping[str, Place]) -> list[Move]:
     found = []
-    for tensor, kept in dropped_by(chain.schedule, number):
+    for tensor, kept in _dropped_after(chain, number):
         place, row = places[tensor], chain.images[tensor].row_bytes
         assert isinstance(place, InArena), "rows that are kept lie in the arena"
         if kept.rows > kept.dropped:
             behind = InArena(place.offset + kept.dropped * row)
             found.append(Move(place, behind, (kept.rows - kept.dropped) * row))
     return found
+
+
+def _dropped_after(chain: Chain, number: int) -> Iterator[tuple[str, Kept]]:
+    """The tensors whose oldest rows go after a call; not while an output lies there that the next call reads."""
+    stage = chain.stages[number]
+    if stage.front is None:
+        yield from dropped_by(chain.schedule, number)
+    over = chain.over_old_rows.get(stage.windows[0].tensor)
+    if over is not None:
+        yield over, chain.schedule.kept[over]
 
 
 def _at(chain: Chain, tensor: str, places: Mapping[str, Place], row: Row) -> RowsAt:

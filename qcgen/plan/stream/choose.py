@@ -7,17 +7,29 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
+from qcgen.ir.access import NOTHING, AccessOrder
 from qcgen.ir.program import Conv, inputs_of
 from qcgen.kernels import Prepared
 from qcgen.plan.arrange import Arranged
 from qcgen.plan.memory import Buffer, alive_at
 from qcgen.plan.stream.schedule import Schedule, schedule
-from qcgen.plan.stream.stages import Stage, copied_name, rows_of, stage_of, with_copied_source, written_over
+from qcgen.plan.stream.stages import (
+    Stage,
+    copied_name,
+    over_old_rows,
+    rows_of,
+    stage_of,
+    with_copied_source,
+    written_over,
+)
 
 ROWS = (1, 2, 4)  # a call; more rows mean fewer calls and more memory
 CALL = 60  # instructions of a call of a stage: the entry of the schedule, arguments, the head of the kernel
 CHANNEL = 25  # of a depthwise kernel at each call, for each channel: its weights are loaded anew
 IMPOSSIBLE = sys.maxsize  # bytes that no arena has
+HARD = 1e9  # instructions; more than any chain takes
 TURN_BYTES = 4  # where the number of the next turn is kept between rows that are pushed
 MOVED = 0.4  # for each byte of the rows that move to the front of their buffer
 
@@ -44,15 +56,44 @@ class Chain:
 
     @property
     def kept_bytes(self) -> Mapping[str, int]:
-        """Bytes of the rows that are kept of each tensor; none of those that lie in another's rows."""
+        """Bytes of the rows that are kept of each tensor; none of those that lie in another's rows.
+
+        Where an output begins before the rows that it lies over, the bytes in front of them are theirs.
+        """
         kept = {tensor: kept.rows * self.images[tensor].row_bytes for tensor, kept in self.schedule.kept.items()}
-        return dict.fromkeys(self.schedule.homes, 0) | kept
+        kept |= {x: kept[x] + front for x, front in self.fronts.items()}
+        return kept | dict.fromkeys((*self.schedule.homes, *self.over_old_rows), 0)
+
+    @property
+    def over_old_rows(self) -> Mapping[str, str]:
+        """Tensors whose rows lie over the oldest ones of another, and that one."""
+        return {stage.y: stage.windows[0].tensor for stage in self.stages if stage.front is not None}
+
+    @property
+    def fronts(self) -> Mapping[str, int]:
+        """By how many bytes these begin before, by the tensor whose rows they lie over."""
+        return {stage.windows[0].tensor: stage.front for stage in self.stages if stage.front is not None}
+
+    @property
+    def order(self) -> AccessOrder:
+        """The order in which the chain reads ``source`` and writes its output, turn by turn."""
+        y = self.stages[-1].y
+        source_row, row = self.images[self.source].row_bytes, self.images[y].row_bytes
+        reads, writes = [], []
+        for action in self.schedule.actions:
+            stage = None if action.stage is None else self.stages[action.stage]
+            is_reader = stage is not None and any(window.tensor == self.source for window in stage.windows)
+            is_writer = stage is not None and self.schedule.home(stage.y) == y
+            reads.append(action.start * source_row if is_reader else NOTHING)
+            writes.append((action.to + stage.rows) * row if is_writer and stage is not None else 0)
+        return AccessOrder(np.array(reads), np.array(writes), gathers=False)
 
 
 class Chooser:
     """The steps of a program and what each costs, whole or row by row.
 
-    ``prepare`` packs the operator of a stage's call for its kernel; ``buffers`` are those of the steps computed whole;
+    ``prepare`` packs the operator of a stage's call for its kernel; ``buffers`` are those of the steps computed whole,
+    ``apart`` the same ones where no output takes an input's place;
     ``outputs`` are tensors that no chain may keep in rows. ``pushed`` is the input that is there row by row: a chain
     reads it, of one layer or more, and computes none of the outputs ``lent``, whose memory is not known yet.
     """
@@ -61,12 +102,13 @@ class Chooser:
         self,
         steps: Sequence[Arranged],
         buffers: Sequence[Buffer],
+        apart: Sequence[Buffer],
         outputs: frozenset[str],
         prepare: Callable[[Stage], Prepared],
         pushed: str | None = None,
         lent: Collection[str] = (),
     ) -> None:
-        self._steps, self._buffers, self._outputs = steps, buffers, outputs
+        self._steps, self._buffers, self._outputs = steps, apart, outputs
         self._pushed, self._lent = pushed, lent
         self._stages = {rows: [_in_rows(step, i, rows) for i, step in enumerate(steps)] for rows in ROWS}
         packed = {
@@ -74,8 +116,8 @@ class Chooser:
             for rows, stages in self._stages.items()
         }
         self._scratch = {rows: [_scratch_bytes(each) for each in every] for rows, every in packed.items()}
-        self._in_place = {
-            (stage.index, stage.rows): each.in_place
+        self._packed = {
+            (stage.index, stage.rows): each
             for rows, stages in self._stages.items()
             for stage, each in zip(stages, packed[rows], strict=True)
             if stage is not None and each is not None
@@ -100,8 +142,12 @@ class Chooser:
             best.append(min(ways))
         return best[-1] if best[-1] < IMPOSSIBLE else None
 
-    def choose(self, limit: int) -> tuple[Chain, ...] | None:
-        """The chains with the least extra work of those that fit ``limit`` bytes; None if nothing does."""
+    def choose(self, limit: int, easy: float) -> tuple[Chain, ...] | None:
+        """The chains with the least extra work of those that fit ``limit`` bytes; None if nothing does.
+
+        Chains that need more than ``easy`` bytes are taken only where nothing else fits: few of them, and the places of
+        all tensors are found more easily.
+        """
         best: list[tuple[float, tuple[_Piece, ...]] | None] = [(0, ())]
         for end in range(1, len(self._steps) + 1):
             before = best[end - 1]
@@ -109,7 +155,8 @@ class Chooser:
             for piece in self._pieces.get(end, ()):
                 start = best[piece.first]
                 if start is not None and piece.bytes <= limit:
-                    ways.append((start[0] + piece.extra, (*start[1], piece)))
+                    extra = piece.extra + (HARD if piece.bytes > easy else 0)
+                    ways.append((start[0] + extra, (*start[1], piece)))
             best.append(min(ways, key=lambda way: way[0], default=None))
         return None if best[-1] is None else tuple(self._chain(piece) for piece in best[-1][1])
 
@@ -148,21 +195,39 @@ class Chooser:
 
     def _stages_of(self, first: int, end: int, source: str, rows: int) -> list[Stage]:
         stages = [stage for stage in self._stages[rows][first:end] if stage is not None]
-        stages = written_over(stages, lambda stage: self._in_place[stage.index, stage.rows])
+        stages = written_over(stages, lambda stage: self._packed[stage.index, stage.rows].in_place)
         is_pushed = source == self._pushed
-        return with_copied_source(stages, source, self._images[source].rows, is_pushed=is_pushed)
+        stages = with_copied_source(stages, source, self._images[source].rows, is_pushed=is_pushed)
+        packed = self._packed
+        return over_old_rows(
+            stages, lambda stage: packed[stage.index, stage.rows].access, lambda name: self._images[name].row_bytes
+        )
 
     def _bytes(self, first: int, end: int, stages: Sequence[Stage], rows: int) -> int:
         """What is alive while a chain runs."""
-        inner = {stage.y for stage in stages[:-1]} - {stage.overwritten for stage in stages}
+        inner = {stage.y for stage in stages[:-1] if stage.front is None} - {stage.overwritten for stage in stages}
+        fronts = sum(stage.front for stage in stages if stage.front is not None)
         kept = sum(self._rows_kept(name, stages) * self._images[name].row_bytes for name in inner)
         beside = [
             buffer.bytes
             for buffer in self._buffers
             if buffer.first < end and buffer.last >= first and not (first <= buffer.first and buffer.last < end)
         ]
+        shared = self._shared(stages[0].windows[0].tensor, stages[-1].y, end)
         turn = TURN_BYTES if stages[0].windows[0].tensor == self._pushed else 0
-        return sum(beside) + kept + turn + max(self._scratch[rows][first:end])
+        return sum(beside) + kept + fronts + turn - shared + max(self._scratch[rows][first:end])
+
+    def _shared(self, source: str, y: str, end: int) -> int:
+        """About as many bytes as the output of a chain shares with what the chain reads, if nothing reads that later.
+
+        The output runs ahead by a row, and by what it is larger. The order of the turns, which takes longer, tells.
+        """
+        by_name = {buffer.name: buffer for buffer in self._buffers if buffer.name in (source, y)}
+        if len(by_name) < 2 or by_name[source].last >= end:
+            return 0
+        x_bytes, y_bytes = by_name[source].bytes, by_name[y].bytes
+        distance = max(y_bytes - x_bytes, 0) + self._images[y].row_bytes
+        return max(0, x_bytes + y_bytes - max(x_bytes + distance, y_bytes))
 
     def _rows_kept(self, name: str, stages: Sequence[Stage]) -> int:
         """Rows that are kept of a tensor: as many as the stages from its producer to where its readers join need."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -18,7 +18,7 @@ from qcgen.plan.stream.stages import COPY, Stage
 TURN = "\nturn"
 """What the number of the next turn is called between rows that are pushed; no tensor is called so."""
 
-TRIES = 12  # limits that are tried when the places of tensors take more than what is alive at once
+SHARES = (1, 0.9, 0.75, 0.6)  # of a limit: chains that need more are avoided where tensors find no places
 
 
 def fit(
@@ -44,21 +44,34 @@ def fit(
     least = chooser.least()
     if least is None:
         raise ModelRejected([why_not_pushed(steps, boundary.ports)])
-    limit = least if arena == "least" else max(IMPOSSIBLE if arena is None else arena, least)
-    for _ in range(TRIES):
-        chains = chooser.choose(limit)
-        if chains is None:
-            break
+    for limit, easy in _limits(least, arena):
+        chains = chooser.choose(limit, easy)
+        assert chains is not None, "the least arena has a choice"
         stored = _stored(steps, prepared, boundary, chains, prepare)
         if best is None or stored.placement.bytes < best[1].placement.bytes:
             best = chains, stored
-        if arena is None or arena == "least" or _fits(stored, arena) or limit == least:
-            break
-        limit = max(least, limit - (stored.placement.bytes - arena))
-    assert best is not None, "the least arena has a choice"
-    if arena is not None and arena != "least" and not _fits(best[1], arena):
-        raise _too_small(arena, fit(steps, prepared, boundary, "least", prepare)[1])
-    return best
+        if arena != "least" and _fits(stored, arena):
+            return best
+    assert best is not None, "there is a limit to try"
+    if arena is None or arena == "least":
+        return best
+    smallest = fit(steps, prepared, boundary, "least", prepare)
+    if not _fits(smallest[1], arena):
+        raise _too_small(arena, smallest[1])
+    return smallest
+
+
+def _limits(least: int, arena: int | Literal["least"] | None) -> Iterator[tuple[int, float]]:
+    """What to choose chains for: the places of tensors may take more than what is alive at once, so less is tried, too.
+
+    The bytes that may be alive, and those beyond which chains are avoided.
+    """
+    if arena is None:
+        yield IMPOSSIBLE, IMPOSSIBLE
+        return
+    most = least if arena == "least" else max(arena, least)
+    yield from ((most, most * share) for share in SHARES)
+    yield from ((limit, limit) for limit in (int(most * share) for share in SHARES[1:]) if limit > least)
 
 
 def _fits(stored: Stored, arena: int | None) -> bool:
@@ -72,9 +85,10 @@ def _chooser(
     prepare: Callable[[Stage], Prepared],
 ) -> Chooser:
     buffers = whole_buffers(steps, prepared, boundary)
+    apart = whole_buffers(steps, [each and replace(each, in_place=()) for each in prepared], boundary)
     outputs = frozenset(port.tensor.name for port in boundary.ports if port.direction == "output")
     pushed = next((port.tensor.name for port in boundary.ports), None) if boundary.is_pushed else None
-    return Chooser(steps, buffers, outputs, prepare, pushed, () if boundary.is_in_arena else outputs)
+    return Chooser(steps, buffers, apart, outputs, prepare, pushed, () if boundary.is_in_arena else outputs)
 
 
 def _stored(
@@ -89,7 +103,10 @@ def _stored(
         for stage in chain.stages:
             if stage.index != COPY:
                 in_rows[stage.index] = alone(prepare(stage))
-    rows = [InRows(chain.first, chain.last, chain.kept_bytes) for chain in chains]
+    rows = [
+        InRows(chain.first, chain.last, chain.kept_bytes, chain.source, chain.stages[-1].y, chain.order)
+        for chain in chains
+    ]
     if boundary.is_pushed:
         rows[0] = replace(rows[0], bytes={**rows[0].bytes, TURN: TURN_BYTES})
     return store(steps, in_rows, boundary, rows)

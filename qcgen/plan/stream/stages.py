@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from qcgen.intervals import reach
+from qcgen.ir.access import AccessOrder
 from qcgen.ir.program import Conv, ConvGeometry, Lookup, MaxPool, Operator, QuantizedBinary, Tensor, inputs_of
 from qcgen.ir.types import Layout
 from qcgen.kernels.kernel import Order
 from qcgen.plan.arrange import Arranged
+from qcgen.plan.memory import WORD
 from qcgen.plan.orders import same, stored
 
 
@@ -34,6 +36,7 @@ class Stage:
     """An operator that computes ``rows`` rows of its output at each of ``calls`` calls.
 
     ``over`` is the number of the input whose rows lie where the output is written, because nothing else reads them.
+    ``front``: the output's rows begin so many bytes before those of the only input and lie over them, if they do.
     ``index`` is its step's; ``op`` the operator of one call: its input holds the rows of a window, without padding. A
     stage without an operator copies rows of a tensor that is there as a whole, so that rows of padding can stand beside
     them.
@@ -46,6 +49,7 @@ class Stage:
     rows: int
     calls: int
     over: int | None = None
+    front: int | None = None
 
     @property
     def overwritten(self) -> str | None:
@@ -105,6 +109,52 @@ def written_over(stages: Sequence[Stage], in_place: Callable[[Stage], Sequence[i
         over = (n for n in may if readers[(x := stage.windows[n].tensor)] == 1 and rows.get(x) == stage.rows)
         found.append(replace(stage, over=next(over, None)))
     return found
+
+
+def over_old_rows(
+    stages: Sequence[Stage],
+    access: Callable[[Stage], AccessOrder | None],
+    row_bytes: Callable[[str], int],
+) -> list[Stage]:
+    """The stages, those that can with their outputs over the oldest rows of their input, which go after the call.
+
+    They can where nothing else reads these rows, where the kernel's order allows it, and where the next call is that of
+    the only stage that reads the output, all of it: the rows go after that one.
+    """
+    readers: dict[str, list[Stage]] = {}
+    for stage in stages:
+        for window in stage.windows:
+            readers.setdefault(window.tensor, []).append(stage)
+    computed = {stage.y for stage in stages}
+    lying = {stage.overwritten for stage in stages}
+    found = []
+    for stage in stages:
+        order = access(stage) if _hands_on(stage, readers) and stage.y not in lying else None
+        window = stage.windows[0]
+        x = window.tensor
+        if order is not None and len(readers[x]) == 1 and x in computed and x not in lying:
+            front = _front(order)
+            if stage.rows * row_bytes(stage.y) <= front + window.step * row_bytes(x):
+                lying.add(stage.y)
+                found.append(replace(stage, front=front))
+                continue
+        found.append(stage)
+    return found
+
+
+def _hands_on(stage: Stage, readers: Mapping[str, Sequence[Stage]]) -> bool:
+    """Whether a stage of one input computes what one other stage of one input reads at each call, and nothing more."""
+    if stage.op is None or len(stage.windows) > 1 or len(readers.get(stage.y, ())) != 1:
+        return False
+    windows = readers[stage.y][0].windows
+    return len(windows) == 1 and windows[0].above == 0 and windows[0].rows == windows[0].step == stage.rows
+
+
+def _front(order: AccessOrder) -> int:
+    """The least distance from the output's start to the input's that is not negative; a multiple of WORD if one is."""
+    least = max(order.distance, order.distance % order.multiple)
+    ways = [least + times * order.multiple for times in range(WORD)]
+    return next((way for way in ways if way % WORD == 0), least)
 
 
 COPY = -1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from qcgen.arithmetic import meant
 from qcgen.ir.plan import Call, KeptRows, Plan, Port, Step, Stream, View
@@ -51,10 +51,33 @@ class Figures:
 
 
 @dataclass(frozen=True)
+class PortReport:
+    """An input or output of the C function: ``shape`` in the order in memory, ``symbol`` its name in C.
+
+    real value = (code - ``zero_point``) * ``scale``, None where it is not quantized.
+    """
+
+    name: str
+    symbol: str
+    type: str
+    shape: tuple[int, ...]
+    layout: str
+    bytes: int
+    scale: float | None
+    zero_point: int | None
+
+
+SCHEMA_VERSION = 1
+"""Grows when a field of the report is renamed, removed or means something else."""
+
+
+@dataclass(frozen=True)
 class Report:
     """A model; ``qcgen`` is the version that compiled it.
 
-    ``weights_bytes``: constant tables in flash; ``flash_bytes``: the same (code depends on the compiler).
+    ``constants_bytes``: constant tables in flash, for long called ``weights_bytes``. ``code_bytes``: the instructions,
+    by the compiler's level of optimization; ``flash_bytes``: constants and code at -O2. Both are None unless a compiler
+    for the target measured it, as ``qcgen compile`` does where one is installed.
     ``arena_bytes``: what the caller must lend, ``arena_lower_bound_bytes``: what no placement of its parts undercuts.
     ``ram_bytes``: arena, inputs and outputs together; the stack depends on the compiler. With ``--io-memory arena``
     inputs and outputs are a part of the arena; of an input that comes in rows, one row is counted.
@@ -63,6 +86,7 @@ class Report:
     model would cost if what is proved to be without effect were kept.
     """
 
+    schema_version: int
     qcgen: str
     name: str
     model: str
@@ -71,12 +95,16 @@ class Report:
     arithmetic: Mapping[str, object]
     macs: int
     weights_bytes: int
-    flash_bytes: int
+    constants_bytes: int
+    code_bytes: Mapping[str, int] | None
+    flash_bytes: int | None
     arena_bytes: int
     arena_lower_bound_bytes: int
     input_bytes: int
     output_bytes: int
     ram_bytes: int
+    inputs: tuple[PortReport, ...]
+    outputs: tuple[PortReport, ...]
     unsimplified: Figures
     nodes: tuple[NodeReport, ...]
     rows: tuple[KeptRows, ...]
@@ -85,6 +113,11 @@ class Report:
     def figures(self) -> Figures:
         """What the model costs as it is compiled."""
         return Figures(self.macs, self.weights_bytes, self.arena_bytes)
+
+    def with_code(self, code_bytes: Mapping[str, int] | None) -> Report:
+        """The same with the code that was measured, by level."""
+        flash = None if code_bytes is None else self.constants_bytes + code_bytes["-O2"]
+        return replace(self, code_bytes=code_bytes, flash_bytes=flash)
 
     def to_json(self) -> str:
         """The report as a JSON object, keys in the order above."""
@@ -95,6 +128,7 @@ def report(plan: Plan, unsimplified: Plan | None = None) -> Report:
     """The figures of a plan, beside those of the same model's plan without simplification (None: the same plan)."""
     own = _figures(plan)
     return Report(
+        schema_version=SCHEMA_VERSION,
         qcgen=__version__,
         name=plan.prefix,
         model=plan.model,
@@ -103,16 +137,28 @@ def report(plan: Plan, unsimplified: Plan | None = None) -> Report:
         arithmetic=meant(plan.options.numerics),
         macs=own.macs,
         weights_bytes=own.weights_bytes,
-        flash_bytes=own.weights_bytes,
+        constants_bytes=own.weights_bytes,
+        code_bytes=None,
+        flash_bytes=None,
         arena_bytes=own.arena_bytes,
         arena_lower_bound_bytes=plan.arena_lower_bound,
         input_bytes=_bytes(plan.inputs),
         output_bytes=_bytes(plan.outputs),
         ram_bytes=plan.arena_bytes + _bytes(plan.arguments) + (plan.pushed.row_bytes if plan.pushed else 0),
+        inputs=tuple(map(_port, plan.inputs)),
+        outputs=tuple(map(_port, plan.outputs)),
         unsimplified=own if unsimplified is None else _figures(unsimplified),
         nodes=tuple(node for step in plan.steps for node in _nodes(step)),
         rows=tuple(row for stream in plan.streams for row in stream.kept),
     )
+
+
+def _port(port: Port) -> PortReport:
+    tensor = port.tensor
+    scale = None if tensor.scale is None else float(tensor.scale)
+    zero_point = None if tensor.zero_point is None else int(tensor.zero_point)
+    shape = tuple(map(int, port.shape))
+    return PortReport(tensor.name, port.symbol, tensor.dtype.value, shape, port.layout, port.bytes, scale, zero_point)
 
 
 def _bytes(ports: Iterable[Port]) -> int:

@@ -4,12 +4,14 @@ import json
 from dataclasses import replace
 
 import pytest
+from batch import require
 from models import conv_integer, float_conv, qlinear_conv, random_weights
 
 import qcgen
 from qcgen.arithmetic import ONNXRUNTIME, meant, meant_text
-from qcgen.cli.report_text import bound, forms, forms_text, node_table, passed_over, saved, summary
+from qcgen.cli.report_text import bound, code, forms, forms_text, node_table, passed_over, saved, summary
 from qcgen.cli.table import counted, number, table
+from qcgen.emulate.code_size import code_bytes, how_to_measure
 from qcgen.report import Figures
 
 
@@ -109,7 +111,8 @@ def test_nodes_without_an_accumulator_have_a_dash_unless_they_are_float(artifact
 def test_the_summary_tells_flash_arena_and_macs(artifact):
     report = artifact.report
     assert summary(report) == (
-        f"flash {number(report.flash_bytes)} B of constants, arena {number(report.arena_bytes)} B, 2 880 multiply-adds"
+        f"flash {number(report.constants_bytes)} B of constants, arena {number(report.arena_bytes)} B,"
+        " 2 880 multiply-adds"
     )
 
 
@@ -142,3 +145,39 @@ def test_tables_keep_a_name_on_its_line():
 def test_numbers_have_their_digits_in_threes():
     assert number(1234567) == "1 234 567"
     assert (counted(1, "node"), counted(1000, "node")) == ("1 node", "1 000 nodes")
+
+
+def test_the_report_describes_what_the_function_takes_and_gives(artifact):
+    report = json.loads(artifact.report.to_json())
+    assert list(report)[:2] == ["schema_version", "qcgen"]
+    [x], [port] = report["inputs"], artifact.plan.inputs
+    assert x == {
+        "name": port.tensor.name, "symbol": port.symbol, "type": "uint8", "shape": [2, 2, 6, 7],
+        "layout": "channels first", "bytes": 168, "scale": port.tensor.scale, "zero_point": port.tensor.zero_point,
+    }  # fmt: skip
+    assert [y["bytes"] for y in report["outputs"]] == [2 * 4 * 4 * 5]
+
+
+def test_flash_is_constants_and_code_where_code_was_measured(artifact):
+    report = artifact.report
+    assert (report.code_bytes, report.flash_bytes) == (None, None)
+    measured = report.with_code({"-Os": 700, "-O2": 900})
+    assert measured.flash_bytes == report.constants_bytes + 900
+    assert code(measured, None).startswith("code: 700 B with -Os, 900 B with -O2; flash in all ")
+    assert code(report, "buy one") == "code: not measured; buy one"
+
+
+def test_code_is_measured_by_a_compiler_for_the_target():
+    require("arm-none-eabi-gcc", "arm-none-eabi-size")
+    model = qlinear_conv((1, 2, 6, 7), random_weights((4, 2, 3, 3)))
+    measured = code_bytes(qcgen.compile(model, name="small", target="cortex-m4"))
+    assert 100 < measured["-Os"] < measured["-O2"] < 3000
+
+
+def test_what_is_missing_to_measure_code_is_named(monkeypatch):
+    model = qlinear_conv((1, 2, 6, 7), random_weights((4, 2, 3, 3)))
+    assert how_to_measure(qcgen.compile(model)) == "it depends on the core; --target names one"
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    artifact = qcgen.compile(model, target="cortex-m4")
+    assert code_bytes(artifact) is None
+    assert "apt-get install gcc-arm-none-eabi" in how_to_measure(artifact)

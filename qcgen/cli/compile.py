@@ -12,6 +12,7 @@ from qcgen.errors import ModelRejected
 
 if TYPE_CHECKING:
     from qcgen.artifact import Artifact
+    from qcgen.report import Report
 
 SUMMARY = "turn a model into C"
 
@@ -48,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Writes the files of all nodes together, then prints the report; returns the exit status."""
     from qcgen.cli.artifacts import compiled, print_rejection, read_model
+    from qcgen.emulate.code_size import code_bytes
     from qcgen.verify.recordings import RecordingError
     from qcgen.write import write_files
 
@@ -65,11 +67,13 @@ def run(args: argparse.Namespace) -> int:
     except ModelRejected as rejection:
         print_rejection(args.model, rejection)
         return 1
-    files = {name: text for artifact in artifacts for name, text in _files(artifact, args).items()}
+    reports = [artifact.report.with_code(code_bytes(artifact)) for artifact in artifacts]
+    each = zip(artifacts, reports, strict=True)
+    files = {name: text for artifact, report in each for name, text in _files(artifact, report, args).items()}
     if args.check:
         return _check(args.output, files)
     write_files(args.output, files, force=args.force)
-    print(_json(artifacts) if args.json else _text(args, artifacts))
+    print(_json(reports) if args.json else _text(args, artifacts, reports))
     return 0
 
 
@@ -94,26 +98,26 @@ def _tested(artifact: Artifact, data: Path | None) -> Artifact:
     return artifact.with_self_test(feeds)
 
 
-def _files(artifact: Artifact, args: argparse.Namespace) -> dict[str, str]:
+def _files(artifact: Artifact, report: Report, args: argparse.Namespace) -> dict[str, str]:
     files = dict(artifact.files)
     if args.report:
-        files[f"{artifact.plan.prefix}_report.json"] = artifact.report.to_json() + "\n"
+        files[f"{artifact.plan.prefix}_report.json"] = report.to_json() + "\n"
     return files | artifact.certificate_file if args.certificate else files
 
 
-def _json(artifacts: list[Artifact]) -> str:
-    texts = [artifact.report.to_json() for artifact in artifacts]
+def _json(reports: list[Report]) -> str:
+    texts = [report.to_json() for report in reports]
     return texts[0] if len(texts) == 1 else "[" + ",\n".join(texts) + "]"
 
 
-def _text(args: argparse.Namespace, artifacts: list[Artifact]) -> str:
-    from qcgen.cli.report_text import bound, memory, node_table, saved, summary
+def _text(args: argparse.Namespace, artifacts: list[Artifact], reports: list[Report]) -> str:
+    from qcgen.cli.report_text import bound, code, memory, node_table, saved, summary
     from qcgen.cli.table import printable
+    from qcgen.emulate.code_size import how_to_measure
 
-    lines = [node_table([node for artifact in artifacts for node in artifact.report.nodes]), ""]
-    for artifact in artifacts:
-        written = ", ".join(printable(str(args.output / name)) for name in _files(artifact, args))
-        lines.append(f"{written}: {summary(artifact.report)}")
-        lines += memory(artifact.report)
-        lines += filter(None, [bound(artifact.report), saved(artifact.report)])
+    lines = [node_table([node for report in reports for node in report.nodes]), ""]
+    for artifact, report in zip(artifacts, reports, strict=True):
+        written = ", ".join(printable(str(args.output / name)) for name in _files(artifact, report, args))
+        lines += [f"{written}: {summary(report)}", code(report, how_to_measure(artifact)), *memory(report)]
+        lines += filter(None, [bound(report), saved(report)])
     return "\n".join(lines)

@@ -185,7 +185,8 @@ def _json(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
             "whole": found.is_whole,
             "macs": own.macs,
             "weights_bytes": own.weights_bytes,
-            "flash_bytes": own.weights_bytes,
+            "constants_bytes": own.weights_bytes,
+            "flash_bytes": None,  # nothing is built
             "arena_bytes": own.arena_bytes,
             "arena_lower_bound_bytes": found.arena_lower_bound,
             "unsimplified": asdict(_total(report.unsimplified for report in found.reports)),

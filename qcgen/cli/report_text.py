@@ -72,6 +72,15 @@ def summary(report: Report) -> str:
     return figures(report.figures)
 
 
+def code(report: Report, how: str | None) -> str:
+    """Code and flash in all, or ``how`` they can be measured."""
+    if report.code_bytes is None:
+        return f"code: not measured; {how}"
+    levels = ", ".join(f"{size(count)} with {level}" for level, count in report.code_bytes.items())
+    flash = ", ".join(size(report.constants_bytes + count) for count in report.code_bytes.values())
+    return f"code: {levels}; flash in all {flash}, the C library's part left out"
+
+
 def bound(report: Report) -> str | None:
     """How good the placement of a network's tensors in the arena is; None for single nodes."""
     if len(report.nodes) < 2:

@@ -73,3 +73,15 @@ def test_random_buffers_lie_apart_or_over_each_other_as_they_may(seed):
 def test_tensors_that_shrink_by_half_reach_the_bound(distance):
     placed = place(chain([1600, 800, 400, 200, 100], [distance] * 5))
     assert placed.bytes == placed.lower_bound == 1600 + max(distance, 0)
+
+
+def test_outputs_over_inputs_find_room_above_the_lower_bound():
+    """Each may begin a little before the one under it: together they need more than any two of them."""
+    sizes, distances = (12, 156, 80, 160, 116), (0, 16, 8, 8, 12)
+    chain = [
+        Buffer(f"b{i}", size, 1, i - 1, i, {f"b{i - 1}": Over(distance)} if i else {})
+        for i, (size, distance) in enumerate(zip(sizes, distances, strict=True))
+    ]
+    found = place([*chain, Buffer("s0", 8, 4, 0, 0), Buffer("s4", 8, 4, 3, 4)])
+    assert found.lower_bound == 180
+    assert found.bytes == 184

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 TRIES = 400  # changes of the best placement that are tried when the plain orders miss the lower bound
+HIGHER = (64, 32, 16, 8, 4)  # parts of the lower bound by which buffers may lie above it where it is missed
 WORK = 10_000_000  # pairs of buffers that are looked at in all these tries: fewer tries for networks of many nodes
 
 
@@ -56,7 +57,8 @@ def place(buffers: Sequence[Buffer]) -> Placement:
 
     Each order of the buffers gives a placement: one after the other goes to the lowest place that is free for its whole
     life, or to the highest below the lower bound, so that an output finds room below its input. Several plain orders
-    are tried, then seeded changes of the best, until the lower bound is met.
+    are tried, then, where outputs over inputs need more room, below higher tops; then seeded changes of the best, until
+    the lower bound is met.
     """
     bound, rivals = lower_bound(buffers), _rivals(buffers)
     keys: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
@@ -67,14 +69,18 @@ def place(buffers: Sequence[Buffer]) -> Placement:
         lambda b: (-b.last, -b.bytes),
     )
     starts = [tuple((b, is_high) for b in sorted(buffers, key=key)) for key in keys for is_high in (False, True)]
-    best = min(starts, key=lambda order: _lay(order, rivals, bound)[1])
-    offsets, used = _lay(best, rivals, bound)
+    best, top = min(((order, bound) for order in starts), key=lambda way: _lay(way[0], rivals, way[1])[1])
+    offsets, used = _lay(best, rivals, top)
+    if used > bound:
+        ways = [(order, bound + bound // part) for part in HIGHER for order in starts]
+        best, top = min([(best, top), *ways], key=lambda way: _lay(way[0], rivals, way[1])[1])
+        offsets, used = _lay(best, rivals, top)
     shuffler = random.Random(0)
     for _ in range(min(TRIES, WORK // (1 + sum(map(len, rivals.values()))))):
         if used <= bound:
             break
         order = _changed(best, shuffler)
-        found, size = _lay(order, rivals, bound)
+        found, size = _lay(order, rivals, top)
         if size <= used:
             best, offsets, used = order, found, size
     return Placement(offsets, used, bound)

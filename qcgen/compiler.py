@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from qcgen.artifact import Artifact
+from qcgen.bake import bake
 from qcgen.check import check
 from qcgen.infer import infer
 from qcgen.intervals import annotate
 from qcgen.ir.graph import Graph
 from qcgen.ir.plan import Options
+from qcgen.ir.types import Array
 from qcgen.load import load
 from qcgen.lower import NUMERICS, lower
 from qcgen.lower.quantized_io import quantized_io
@@ -46,6 +48,7 @@ def compile(
     simplify: bool = True,
     node: str | None = None,
     dims: Mapping[str, int] | None = None,
+    constants: Mapping[str, Array] | None = None,
     arena: int | Literal["least"] | None = None,
     io_memory: str = "caller",
     input: str = "whole",
@@ -56,6 +59,7 @@ def compile(
     what is proved to be without effect, for comparison. ``arena`` is the number of bytes that the arena may have at
     most, or "least". ``io_memory`` is "caller" or "arena": inputs and outputs lie in the arena, too. ``input`` is
     "whole" or "rows": the caller pushes one row after the other.
+    ``constants`` are inputs, by name, that become constants of the model, with their elements.
     Raises ModelRejected with every problem found if the model cannot be compiled, ValueError for an option that does
     not exist.
     """
@@ -71,7 +75,7 @@ def compile(
         input=input,
     )
     _require_known(options, name)
-    graph = read(model, dims)
+    graph = read(model, dims, constants)
     source = Path(model).name if isinstance(model, str | os.PathLike) else f"{graph.name}.onnx"
     prefix = prefix_of(Path(source).stem) if name is None else name
     return compile_graph(graph, options, prefix, source, node)
@@ -79,9 +83,16 @@ def compile(
 
 @QUIETLY
 @np.errstate(over="ignore")
-def read(model: str | os.PathLike[str] | bytes | ModelProto, dims: Mapping[str, int] | None = None) -> Graph:
-    """A model's graph with every type and shape that can be known, its constant parts folded."""
-    return infer(rewrite(infer(load(model, dims=dims))))
+def read(
+    model: str | os.PathLike[str] | bytes | ModelProto,
+    dims: Mapping[str, int] | None = None,
+    constants: Mapping[str, Array] | None = None,
+) -> Graph:
+    """A model's graph with every type and shape that can be known, its constant parts folded.
+
+    ``constants``: inputs by name that are constant, and their elements.
+    """
+    return infer(rewrite(infer(bake(load(model, dims=dims), constants or {}))))
 
 
 @QUIETLY

@@ -12,6 +12,7 @@ from qcgen.targets import TARGETS
 
 if TYPE_CHECKING:
     from qcgen.ir.plan import Options
+    from qcgen.ir.types import Array
 
 # The first value of each is the default. They repeat what other modules say, which would import numpy; a test compares.
 LAYOUTS = ("model", "nhwc", "nchw")
@@ -71,6 +72,15 @@ def _add_parts_of_model(add: Callable[..., argparse.Action]) -> None:
         action="append",
         default=[],
         help="fix a symbolic dimension; may be repeated",
+    )
+    add(
+        "--constant",
+        dest="constants",
+        metavar="NAME=FILE.npy",
+        type=_constant,
+        action="append",
+        default=[],
+        help="make an input a constant of the model, with the elements of an array; may be repeated",
     )
 
 
@@ -171,6 +181,23 @@ def _prefix(text: str) -> str:
         what = "is no C identifier that starts with a letter, does not end in '_' and is no reserved word or header"
         raise argparse.ArgumentTypeError(f"{text!r} {what}")
     return text
+
+
+def _constant(text: str) -> tuple[str, Array]:
+    import numpy as np
+
+    name, equals, path = text.partition("=")
+    if not (name and equals and path):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FILE.npy")
+    try:
+        array = np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{path}: it cannot be read: {error.strerror or error}") from None
+    except (ValueError, EOFError):
+        raise argparse.ArgumentTypeError(f"{path}: it is no .npy file of a plain array") from None
+    if not isinstance(array, np.ndarray):
+        raise argparse.ArgumentTypeError(f"{path}: it holds several arrays")
+    return name, array
 
 
 def _dimension(text: str) -> tuple[str, int]:

@@ -210,11 +210,15 @@ Row = int | Literal["start", "to"]
 
 @dataclass(frozen=True)
 class RowsAt:
-    """A ``row`` of memory that is divided into rows of ``row_bytes`` bytes."""
+    """A ``row`` of memory that is divided into rows of ``row_bytes`` bytes.
+
+    ``is_cast``: the memory is a parameter whose elements have another type than the row's.
+    """
 
     place: Place
     row_bytes: int
     row: Row
+    is_cast: bool = False
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,12 @@ def rows_at(where: RowsAt) -> str:
     ('(void *)(bytes + 64 + to * 12)', '(void *)(bytes + 24)')
     >>> rows_at(RowsAt(Argument("x"), 9, "start"))
     'x + start * 9'
+    >>> rows_at(RowsAt(Argument("y"), 9, "to", is_cast=True))
+    '(void *)(y + to * 9)'
     """
+    if where.is_cast:
+        row = rows_at(replace(where, is_cast=False))
+        return row if row.startswith("(void *)") else f"(void *)({row})"
     if isinstance(where.row, int):
         return place(replace(where.place, offset=where.place.offset + where.row * where.row_bytes))
     step = f"{where.row} * {where.row_bytes}"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from qcgen.ir.plan import Call, Fill, InArena, KeptRows, Move, Place, Row, RowsAt, Stream, Table, Turn
+from qcgen.ir.plan import Argument, Call, Fill, InArena, KeptRows, Move, Place, Row, RowsAt, Stream, Table, Turn
 from qcgen.plan.stream.choose import Chain
 from qcgen.plan.stream.schedule import Action, Kept, dropped_by
 from qcgen.plan.stream.stages import Stage
@@ -70,8 +70,8 @@ def _turn(chain: Chain, number: int, stage: Stage, calls: Mapping[int, Call], pl
     starts = {action.start for action in chain.schedule.actions if action.stage == number}
     if len(starts) == 1:
         rows[0] = _at(chain, first.tensor, places, starts.pop())
-    if stage.over is not None:
-        rows[stage.over] = rows[-1]
+    if stage.over is not None and stage.overwritten is not None:
+        rows[stage.over] = _at(chain, stage.overwritten, places, "to")
     row_bytes = chain.images[stage.y].row_bytes
     return Turn(calls.get(stage.index), stage.op, tuple(rows), tuple(_moves(chain, number, places)), row_bytes)
 
@@ -98,7 +98,9 @@ def _dropped_after(chain: Chain, number: int) -> Iterator[tuple[str, Kept]]:
 
 
 def _at(chain: Chain, tensor: str, places: Mapping[str, Place], row: Row) -> RowsAt:
-    return RowsAt(places[chain.schedule.home(tensor)], chain.images[tensor].row_bytes, row)
+    home, image = chain.schedule.home(tensor), chain.images[tensor]
+    is_cast = isinstance(places[home], Argument) and chain.images[home].dtype is not image.dtype
+    return RowsAt(places[home], image.row_bytes, row, is_cast)
 
 
 def _fill(chain: Chain, tensor: str, places: Mapping[str, Place], *, above: bool) -> Fill:

@@ -11,6 +11,7 @@ import numpy as np
 
 from qcgen.ir.access import NOTHING, AccessOrder
 from qcgen.ir.program import Conv, inputs_of
+from qcgen.ir.types import DType
 from qcgen.kernels import Prepared
 from qcgen.plan.arrange import Arranged
 from qcgen.plan.memory import Buffer, alive_at
@@ -39,6 +40,7 @@ class Image:
     """A tensor that can be computed in rows: how many it has, and the bytes of one; ``name`` is that of the model."""
 
     name: str
+    dtype: DType
     rows: int
     row_bytes: int
 
@@ -281,7 +283,7 @@ def _images_of(step: Arranged) -> Iterator[tuple[str, Image]]:
     """What a step reads and computes, and the copies of rows of what it reads."""
     for tensor, order in ((step.op.y, step.y), *zip(inputs_of(step.op), step.xs, strict=True)):
         rows = rows_of(tensor, order)
-        image = Image(tensor.name, rows, tensor.size * tensor.dtype.bytes // rows)
+        image = Image(tensor.name, tensor.dtype, rows, tensor.size * tensor.dtype.bytes // rows)
         yield tensor.name, image
         yield copied_name(tensor.name), image
 

@@ -50,6 +50,13 @@ def test_all_coefficients_of_all_outputs_are_measured(tmp_path):
     assert layer.wrong is None
 
 
+def test_windows_that_lie_in_padding_alone_have_no_coefficients(tmp_path):
+    model = qlinear_conv((1, 2, 2, 2), random_weights((2, 2, 2, 2)), pads=[4, 4, 4, 4], strides=[9, 9])
+    [layer] = measured(qcgen.compile(model), tmp_path).layers
+    assert layer.wrong is None
+    assert layer.coefficients == layer.of == 0
+
+
 def test_sums_are_driven_to_both_sides_of_the_steps(tmp_path):
     [layer] = measured(qcgen.compile(GALLERY["conv3x3_int8"].model()), tmp_path).layers
     assert layer.sides == layer.sides_of > 500

@@ -81,6 +81,8 @@ def _solve(layer: Layer, wanted: Wanted, taps: tuple[slice, ...]) -> tuple[Array
     """Codes (n, taps) for windows whose sums are wanted, and where they are found, (n,)."""
     g = layer.geometry
     weights = layer.weights[(slice(None), slice(None), *taps)].reshape(g.out_channels, -1).astype(np.int64)
+    if not weights.size:  # windows in padding alone: their sums are the biases
+        return np.zeros((len(wanted.sums), 0), layer.op.x.dtype.numpy), wanted.sums == layer.bias[wanted.channels]
     lo, hi = _code_bounds(layer, weights.shape[1])
     found = np.zeros((len(wanted.sums), weights.shape[1]), layer.op.x.dtype.numpy)
     is_reached = np.zeros(len(wanted.sums), np.bool_)

@@ -31,6 +31,15 @@ SCALES = st.one_of(
 )
 
 
+def is_alone(case: Case) -> bool:
+    """Whether a case becomes its convolution alone.
+
+    Where SAME_* meets a stride beyond the kernel, onnxruntime crops the image first, and so does the program:
+    regressions/test_same_with_stride_beyond_kernel.py.
+    """
+    return len(unit(case, "model", "size").artifact.program.operators) == 1
+
+
 def codes(dtype: str):
     bounds = np.iinfo(dtype)
     return st.integers(int(bounds.min), int(bounds.max))
@@ -123,7 +132,7 @@ def integers(draw):
     return Case("example", lambda: conv_integer(x_shape, w, **given, **attributes))
 
 
-convolutions = given(st.one_of(quantized(), quantized(), integers()))
+convolutions = given(st.one_of(quantized(), quantized(), integers()).filter(is_alone))
 
 
 @settings(PROFILE, max_examples=20)

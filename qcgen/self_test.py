@@ -21,7 +21,7 @@ from qcgen.ir.program import (
     Transpose,
     inputs_of,
 )
-from qcgen.ir.self_test import ADDEND, BASIS, FACTOR, PRIME, SEED, SelfTest, TestInput, Written
+from qcgen.ir.self_test import ADDEND, BASIS, FACTOR, PRIME, SEED, SelfTest, SelfTestInput, Written
 from qcgen.ir.types import Array, DType
 from qcgen.plan.arrange import AS_COMPUTED, arrange
 from qcgen.plan.layout import boundary_layout
@@ -69,16 +69,16 @@ def fnv(data: bytes) -> int:
     return value
 
 
-def _inputs(program: Program, plan: Plan, feeds: Mapping[str, Array] | None) -> tuple[TestInput, ...]:
+def _inputs(program: Program, plan: Plan, feeds: Mapping[str, Array] | None) -> tuple[SelfTestInput, ...]:
     found = []
     for port in plan.inputs:
         if feeds is not None:
             values = feeds[port.tensor.name].transpose(_order(port, plan)).reshape(-1)
             symbol = f"{plan.prefix}_test_{port.symbol}"
             meaning = f"input {port.tensor.name}, recorded."
-            found.append(TestInput(port, Table("input", symbol, port.tensor.dtype.c, values, meaning)))
+            found.append(SelfTestInput(port, Table("input", symbol, port.tensor.dtype.c, values, meaning)))
         else:
-            found.append(TestInput(port, None, *_codes(program, port)))
+            found.append(SelfTestInput(port, None, *_codes(program, port)))
     return tuple(found)
 
 
@@ -93,7 +93,7 @@ def _codes(program: Program, port: Port) -> tuple[float, int]:
     return float(y.scale or 1), (y.zero_point or 0) - (y.dtype.low if y.dtype.low else 0)
 
 
-def _arrays(inputs: tuple[TestInput, ...]) -> Iterator[Array]:
+def _arrays(inputs: tuple[SelfTestInput, ...]) -> Iterator[Array]:
     """The elements of the inputs; those that are made are so as the C makes them, one after the other."""
     state = SEED
     for each in inputs:

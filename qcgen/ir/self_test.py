@@ -15,7 +15,7 @@ SEED, FACTOR, ADDEND = 1, 1664525, 1013904223
 
 
 @dataclass(frozen=True)
-class TestInput:
+class SelfTestInput:
     """An input in the order in which the caller holds it: a ``table``, or None if the test makes it of random codes.
 
     Random codes are given to a float input as (code - ``zero_point``) * ``scale``.
@@ -42,7 +42,7 @@ class SelfTest:
     It lacks nodes whose float numbers may differ from core to core, and what depends on them: only tables are hashed.
     """
 
-    inputs: tuple[TestInput, ...]
+    inputs: tuple[SelfTestInput, ...]
     hashes: tuple[int, ...]
     written: Mapping[str, Written]
 

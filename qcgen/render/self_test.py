@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from qcgen.ir.plan import Plan
-from qcgen.ir.self_test import ADDEND, FACTOR, SEED, SelfTest, TestInput
+from qcgen.ir.self_test import ADDEND, FACTOR, SEED, SelfTest, SelfTestInput
 from qcgen.ir.types import DType
 from qcgen.render.filters import one_line, real
 
@@ -28,7 +28,7 @@ def shown(plan: Plan, test: SelfTest, accessors: Mapping[str, str]) -> dict[str,
     }
 
 
-def _made(each: TestInput) -> str:
+def _made(each: SelfTestInput) -> str:
     """The C expression of the next element of an input."""
     dtype, code = each.port.tensor.dtype, "random >> 24"
     if dtype is not DType.FLOAT32:

@@ -220,6 +220,11 @@ class RowsAt:
     row: Row
     is_cast: bool = False
 
+    @property
+    def begins_the_arena(self) -> bool:
+        """Whether the row always lies at the arena's start."""
+        return self.place == InArena(0) and self.row == 0
+
 
 @dataclass(frozen=True)
 class Move:
@@ -294,6 +299,30 @@ class Stream:
     def names_start(self) -> bool:
         """Whether the row from which a call reads depends on the entry for any of them."""
         return any(at.row == "start" for turn in self.turns for at in turn.rows)
+
+    @property
+    def rows(self) -> tuple[RowsAt, ...]:
+        """All rows that are read or written."""
+        fills = [fill.at for fill in (*self.above, *self.below)]
+        return (*(at for turn in self.turns for at in turn.rows), *fills)
+
+    @property
+    def scratch(self) -> tuple[Place, ...]:
+        """The scratch memory of all calls."""
+        return tuple(
+            place for turn in self.turns if turn.call is not None for place in turn.call.arguments[len(turn.rows) :]
+        )
+
+    @property
+    def uses_arena(self) -> bool:
+        """Whether anything lies in the arena."""
+        return any(isinstance(place, InArena) for place in (*(at.place for at in self.rows), *self.scratch))
+
+    @property
+    def uses_offsets(self) -> bool:
+        """Whether anything lies behind the arena's start."""
+        rows = any(isinstance(at.place, InArena) and not at.begins_the_arena for at in self.rows)
+        return rows or any(isinstance(place, InArena) and place.offset > 0 for place in self.scratch)
 
     @property
     def numbered_below(self) -> tuple[tuple[int, Fill], ...]:

@@ -15,6 +15,8 @@ from qcgen.plan.arrange import Arranged
 from qcgen.plan.memory import WORD
 from qcgen.plan.orders import same, stored
 
+MOST_ROWS = 1024  # of an image that runs row by row: planning walks through all of them, and the order names each
+
 
 @dataclass(frozen=True)
 class Window:
@@ -64,7 +66,7 @@ def stage_of(step: Arranged, index: int, rows: int) -> Stage | None:
     if step.is_view or any(not _has_rows(t, order) for t, order in zip(tensors, orders, strict=True)):
         return None
     height = rows_of(op.y, step.y)
-    if height % rows or height == rows:
+    if height % rows or height == rows or max(map(rows_of, tensors, orders)) > MOST_ROWS:
         return None
     match op:
         case Conv() | MaxPool() if op.geometry.rank == 2 and op.geometry.batch == 1 and op.x.dtype.is_quantized:

@@ -23,7 +23,7 @@ from qcgen.compiler import compile_graph
 from qcgen.emulate.image import models_header
 from qcgen.intervals import weight_differences
 from qcgen.ir.plan import Options
-from qcgen.ir.program import Conv, Operator
+from qcgen.ir.program import Conv, Operator, Slice
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.kernels import KERNELS
 from qcgen.reference import evaluate_operator
@@ -43,9 +43,15 @@ class Unit:
     artifact: Artifact
 
     @property
+    def crops(self) -> list[Operator]:
+        """Where SAME_* meets a stride beyond the kernel, onnxruntime crops the image first, and so does the program."""
+        return [*self.artifact.program.operators[:-1]]
+
+    @property
     def op(self) -> Operator:
-        [op] = self.artifact.program.operators
-        return op
+        """The convolution, which is all there is but for crops."""
+        assert all(isinstance(crop, Slice) for crop in self.crops)
+        return self.artifact.program.operators[-1]
 
 
 @dataclass(frozen=True)
@@ -224,17 +230,27 @@ def call(command: Sequence[str], folder: Path) -> None:
 @cache
 def inputs(case: Case) -> Array:
     """(count, *shape of x): random, random extremes, constant ones, and those that drive channels to their ends."""
-    op = unit(case, "model", "size").op
+    whole = unit(case, "model", "size")
+    op = whole.op
+    [x] = whole.artifact.program.inputs
     rng = np.random.default_rng(1)
-    shape, dtype = (2, *op.x.shape), op.x.dtype.numpy
+    shape, dtype = (2, *x.shape), op.x.dtype.numpy
     if op.x.dtype is DType.FLOAT32:
         ends = np.float32([-4, 0, 4])
         random = rng.standard_normal(shape).astype(dtype)
     else:
         ends = np.array([op.x.dtype.low, op.x.zero_point or 0, op.x.dtype.high], dtype)
         random = rng.integers(op.x.dtype.low, op.x.dtype.high + 1, shape).astype(dtype)
-    constant = np.stack([np.full(op.x.shape, end, dtype) for end in ends])
-    return np.concatenate([random, rng.choice(ends, shape), constant, driven(op, ends, DRIVEN)])
+    constant = np.stack([np.full(x.shape, end, dtype) for end in ends])
+    driving = [] if whole.crops else [driven(op, ends, DRIVEN)]
+    return np.concatenate([random, rng.choice(ends, shape), constant, *driving])
+
+
+def cropped(case: Case, xs: Array) -> Array:
+    """What of some inputs (n, *shape) the convolution reads."""
+    for crop in unit(case, "model", "size").crops:
+        xs = np.stack([evaluate_operator(crop, x) for x in xs])
+    return xs
 
 
 def driven(op: Operator, ends: Array, channels: int) -> Array:
@@ -277,7 +293,7 @@ def _window(op: Operator, position: tuple[int, ...]) -> list[tuple[tuple[int, ..
 def expected(case: Case) -> tuple[Array, Array]:
     """The reference's outputs for the case's inputs, and how far each may be missed."""
     op = unit(case, "model", "size").op
-    xs = inputs(case)
+    xs = cropped(case, inputs(case))
     # One batch of all inputs: the images of a batch do not depend on each other.
     g = replace(op.geometry, batch=op.geometry.batch * len(xs))
     whole = replace(op, geometry=g)

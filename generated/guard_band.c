@@ -15,7 +15,7 @@
  */
 #include "guard_band.h"
 
-#if GUARD_BAND_HEADER_ID != 0x6af87adf
+#if GUARD_BAND_HEADER_ID != 0x66bc3712
 #error "guard_band.h was not generated together with this file"
 #endif
 

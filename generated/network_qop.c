@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0x139b4dbf
+#if NETWORK_QOP_HEADER_ID != 0xfa42a01a
 #error "network_qop.h was not generated together with this file"
 #endif
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, frexp, log
 
 import numpy as np
 
@@ -108,6 +108,12 @@ def dequantize(x: Array, scale: float, zero_point: int) -> Float32s:
         difference = (np.asarray(x).astype(np.int64) - zero_point).astype(np.float32)
         value: Float32s = difference * np.float32(scale)
     return value
+
+
+def is_binary_fraction(scale: float) -> bool:
+    """Whether a scale is 2^-1 to 2^-32: compilers make one fixed-point conversion of an integer's float times it."""
+    mantissa, exponent = frexp(scale)
+    return mantissa == 0.5 and -31 <= exponent <= 0
 
 
 def add_terms(a: Quantization, b: Quantization, y: Quantization) -> tuple[Float32, Float32, Float32]:

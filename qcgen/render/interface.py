@@ -7,31 +7,33 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qcgen.arithmetic import is_binary_fraction
 from qcgen.ir.plan import Plan, RowsAt
 from qcgen.ir.self_test import SelfTest
 from qcgen.render.filters import place, rows_at
 
 
 @dataclass(frozen=True)
-class Quotients:
-    """Numbers divided by their scale that the lowest and the highest code stand for."""
+class Conversion:
+    """How the header converts between a port's numbers and codes."""
 
     low: int
+    """The lowest code less the zero point; high, the highest."""
     high: int
+    is_fraction: bool
+    """The scale is 2^-1 to 2^-32."""
 
 
-def converted(plan: Plan) -> dict[str, Quotients]:
+def converted(plan: Plan) -> dict[str, Conversion]:
     """The ports whose codes the header converts, by their symbols: those quantized per tensor, by a usable scale."""
     found = {}
     for port in plan.ports:
         tensor = port.tensor
-        if tensor.dtype.is_quantized and tensor.zero_point is not None and _is_usable(tensor.scale):
-            found[port.symbol] = Quotients(tensor.dtype.low - tensor.zero_point, tensor.dtype.high - tensor.zero_point)
+        dtype, scale, zero_point = tensor.dtype, tensor.scale, tensor.zero_point
+        if dtype.is_quantized and zero_point is not None and scale is not None and np.isfinite(scale) and scale > 0:
+            low, high = dtype.low - zero_point, dtype.high - zero_point
+            found[port.symbol] = Conversion(low, high, is_binary_fraction(scale))
     return found
-
-
-def _is_usable(scale: float | None) -> bool:
-    return scale is not None and bool(np.isfinite(scale)) and scale > 0
 
 
 def arena_word(plan: Plan) -> str:

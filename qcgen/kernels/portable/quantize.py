@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from qcgen.arithmetic import is_binary_fraction
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Dequantize, Operator, Quantize
@@ -38,6 +39,7 @@ class DequantizeContext(Context):
     scale: float  # of x
     zero_point: int  # of x
     is_wide: bool  # x less its zero point may leave int32
+    is_fraction: bool  # the scale is 2^-1 to 2^-32, which clang hands to Helium's conversion, and may get it wrong
 
 
 def why_not_quantize(op: Operator, _setting: Setting) -> str | None:
@@ -75,6 +77,7 @@ def prepare_dequantize(op: Operator, setting: Setting) -> Prepared:
         scale=scale,
         zero_point=zero_point,
         is_wide=op.x.dtype is DType.INT32 and zero_point != 0,
+        is_fraction=is_binary_fraction(scale),
     )
     return Prepared((), context, (), (), Certificate())
 

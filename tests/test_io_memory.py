@@ -181,6 +181,11 @@ def mean_first() -> ModelProto:
     return n.model(n.conv(n.mean("x"), 4))
 
 
+def many_rows() -> ModelProto:
+    n = Network((1, 4, 1030, 1))
+    return n.model(n.conv("x", 4))
+
+
 def read_from_afar() -> ModelProto:
     """The input is added behind a mean, which ends every chain."""
     n = Network((1, 4, 12, 6))
@@ -198,6 +203,7 @@ REFUSED = {
     "two_inputs": (NETWORKS["two_inputs"], {}, "it has 2 inputs, and rows are pushed of a single one"),
     "nchw": (NETWORKS["residual"], {"layout": "nchw"}, "its channels lie first.*use --layout nhwc"),
     "batch": (NETWORKS["batch"], {}, r"its shape is \[2, 3, 12, 6\], and rows are those of one image"),
+    "rows": (many_rows, {}, "it has 1,030 rows, and images of at most 1,024 run row by row"),
     "one row": (matrix, {}, "it reads the input and does not run row by row"),
     "mean": (mean_first, {}, r"it reads the input and does not run row by row"),
     "from afar": (read_from_afar, {}, "it reads the input, too, and no chain of layers"),

@@ -8,7 +8,7 @@ from qcgen.errors import Problem
 from qcgen.ir.plan import Port
 from qcgen.ir.program import Operator, inputs_of
 from qcgen.plan.arrange import Arranged
-from qcgen.plan.stream.stages import stage_of
+from qcgen.plan.stream.stages import MOST_ROWS, stage_of
 
 WHOLE = "or leave --input rows out"
 
@@ -36,6 +36,9 @@ def why_not_pushed(steps: Sequence[Arranged], ports: Sequence[Port]) -> Problem:
     if "channels first" in x.layout:
         what = "its channels lie first, so that no row lies in one piece"
         return Problem(where, what, f"use --layout nhwc, {WHOLE}")
+    if x.shape[1] > MOST_ROWS:
+        what = f"it has {x.shape[1]:,} rows, and images of at most {MOST_ROWS:,} run row by row"
+        return Problem(where, what, "leave --input rows out")
     if steps[0].is_view or stage_of(steps[0], 0, 1) is None:
         what = "it reads the input and does not run row by row"
         return Problem(_node(first), what, "leave --input rows out")

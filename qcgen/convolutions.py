@@ -104,7 +104,8 @@ def layout_of(node: Node, spelling: ConvSpelling) -> Layout:
     """Where the channels of this convolution's x and y are."""
     last = spelling.channels_last
     if last is None:
-        last = node.attributes.get("channels_last", 0) == 1
+        value = node.attributes.get("channels_last", 0)
+        last = isinstance(value, int) and value == 1
     return Layout.CHANNELS_LAST if last else Layout.CHANNELS_FIRST
 
 

@@ -21,17 +21,36 @@ VALUES = {
     "a tensor": numpy_helper.from_array(np.zeros(3, np.float32)),
     "a graph": helper.make_graph([], "g", [], []),
 }
+HALF, ZERO = np.array(0.5, np.float32), np.array(0, np.int8)
 NAMES = {
     "AveragePool": (IMAGE, "strides pads count_include_pad ceil_mode auto_pad"),
     "Cast": (IMAGE, "to saturate"),
     "Clip": (IMAGE, "min max"),
     "Concat": (IMAGE, "axis"),
     "Conv": ({**IMAGE, "W": np.ones((2, 2, 3, 3), np.float32)}, "kernel_shape strides pads dilations group auto_pad"),
+    "DequantizeLinear": ({**CODES, "scale": np.array(0.5, np.float32)}, "axis block_size output_dtype"),
     "Flatten": (IMAGE, "axis"),
+    "Gemm": (
+        {"X": ("float", (2, 2)), "W": np.ones((2, 2), np.float32), "B": np.ones(2, np.float32)},
+        "transA transB alpha beta",
+    ),
     "LeakyRelu": (IMAGE, "alpha"),
     "MaxPool": (IMAGE, "kernel_shape strides pads dilations ceil_mode auto_pad storage_order"),
     "Pad": (IMAGE, "pads mode value paddings"),
+    "QLinearConv": (
+        {**CODES, "x_scale": HALF, "x_zero_point": ZERO, "W": np.ones((2, 2, 3, 3), np.int8)}
+        | {"w_scale": HALF, "w_zero_point": ZERO, "y_scale": HALF, "y_zero_point": ZERO},
+        "kernel_shape strides pads dilations group auto_pad",
+    ),
+    "QuantizeLinear": (
+        {**IMAGE, "scale": HALF, "zero_point": ZERO},
+        "axis block_size output_dtype saturate precision",
+    ),
     "ReduceMean": (IMAGE, "axes keepdims noop_with_empty_axes"),
+    "Resize": (
+        {**IMAGE, "roi": np.zeros(0, np.float32), "scales": np.array([1, 1, 2, 2], np.float32)},
+        "mode nearest_mode coordinate_transformation_mode keep_aspect_ratio_policy axes antialias exclude_outside",
+    ),
     "Slice": (IMAGE, "starts ends axes"),
     "Softmax": (IMAGE, "axis"),
     "Split": (IMAGE, "axis split num_outputs"),
@@ -76,3 +95,10 @@ def test_this_node_is_refused_in_these_words(what):
 def test_pads_may_be_called_paddings_in_opset_1():
     model = node_model("Pad", IMAGE, opset=1, paddings=[0, 0, 1, 1, 0, 0, 1, 1])
     assert qcgen.compile(model).program.outputs[0].shape == (1, 2, 8, 8)
+
+
+def test_channels_last_of_a_convolution_is_no_tensor():
+    inputs, _ = NAMES["QLinearConv"]
+    model = node_model("QLinearConv", inputs, domain="com.microsoft", channels_last=VALUES["a tensor"])
+    with pytest.raises(ModelRejected, match="channels_last is a tensor, but must be an integer"):
+        qcgen.compile(model)

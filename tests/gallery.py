@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gallery_networks import float_tail, in_rows, network_qdq, network_qop, sum_and_mean
+from gallery_networks import attention, float_tail, in_rows, network_qdq, network_qop, sum_and_mean
 from models import NHWC, conv_integer, float_conv, qlinear_conv
 from onnx import ModelProto
 
@@ -424,6 +424,13 @@ NETWORKS = (
         " that costs nothing; float input and a float Softmax at the rims",
         network_qdq,
         NHWC_LAYOUT,
+    ),
+    Entry(
+        "attention",
+        "self-attention, int8: products of two computed matrices where queries, keys and values lie, so that the"
+        " transpositions around them cost nothing",
+        attention,
+        {"io": "quantized"},
     ),
     Entry(
         "float_tail",

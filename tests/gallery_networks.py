@@ -130,6 +130,31 @@ def network_qdq() -> ModelProto:
     return n.model((1, 2, 8, 8))
 
 
+TOKEN: Meaning = (0.03, np.int8(4))
+HEAD: Meaning = (0.021, np.int8(-9))
+SCORE: Meaning = (0.09, np.int8(11))
+WEIGHT: Meaning = (1 / 255, np.int8(-128))
+
+
+def attention() -> ModelProto:
+    """Two heads of self-attention over five tokens, as QDQ nodes."""
+    n = Network()
+    heads, joined = n.constant("heads", np.int64([1, 5, 2, 4])), n.constant("joined", np.int64([1, 5, 8]))
+    tokens = n.through("x", TOKEN)
+    parts = {}
+    for seed, (part, perm) in enumerate({"query": [0, 2, 1, 3], "key": [0, 2, 3, 1], "value": [0, 2, 1, 3]}.items()):
+        weights = n.dequantize(n.codes(f"{part}_w", (8, 8), 31 + seed), (np.float32(0.007), np.int8(0)))
+        dense = n.through(n.node("MatMul", [tokens, weights], f"{part}_dense"), HEAD)
+        split = n.through(n.node("Reshape", [dense, heads], f"{part}_heads"), HEAD)
+        parts[part] = n.through(n.node("Transpose", [split], part, perm=perm), HEAD)
+    scores = n.through(n.node("MatMul", [parts["query"], parts["key"]], "scores"), SCORE)
+    shares = n.through(n.node("Softmax", [scores], "shares", axis=-1), WEIGHT)
+    mixed = n.through(n.node("MatMul", [shares, parts["value"]], "mixed"), HEAD)
+    by_token = n.through(n.node("Transpose", [mixed], "by_token", perm=[0, 2, 1, 3]), HEAD)
+    n.through(n.node("Reshape", [by_token, joined], "both"), HEAD, "y")
+    return n.model((1, 5, 8))
+
+
 def float_tail() -> ModelProto:
     """An integer layer whose result goes on in float32, as detectors do with their boxes."""
     n = Network()

@@ -22,10 +22,12 @@ from qcgen.ir.program import (
     FloatUnary,
     GlobalAveragePool,
     Lookup,
+    MatMul,
     MaxPool,
     Pad,
     Quantize,
     QuantizedBinary,
+    RawAccumulator,
     Requantize,
     Reshape,
     Resize,
@@ -283,6 +285,42 @@ def softmaxes() -> Iterator[Unit]:
     yield Unit("softmax_f32_columns", FloatSoftmax("softmax", "Softmax", *t), (x,), ((1, 0),), (1, 0))
 
 
+MATRICES = {
+    "one": ((1, 1), (1, 1)),
+    "row": ((1, 9), (9, 5)),
+    "column": ((6, 3), (3, 1)),
+    "even": ((4, 8), (8, 6)),
+    "odd": ((5, 7), (7, 3)),
+    "heads": ((1, 3, 5, 4), (1, 3, 4, 5)),
+    "broadcast": ((2, 1, 3, 4), (5, 4, 2)),
+    "long": ((3, 2, 1000), (1000, 2)),
+}
+
+
+def matmuls() -> Iterator[Unit]:
+    """Shapes, types and orders in memory; the first matrix of each has sums at both ends."""
+    for (label, (a_shape, b_shape)), (ta, tb) in product(MATRICES.items(), product(TYPES, TYPES)):
+        a, b = codes(a_shape, ta, 15), codes(b_shape, tb, 16)
+        a[..., 0, :], b[..., 0] = ta.low, tb.high
+        by = Requantize(np.float32([0.0003 if label == "long" else 0.0117]), -3, -128, 127)
+        shape = np.matmul(a.astype(int), b.astype(int)).shape
+        tensors = (Tensor("a", ta, a.shape), Tensor("b", tb, b.shape), Tensor("y", DType.INT8, shape))
+        op = MatMul("product", "QLinearMatMul", *tensors, ta.low + 130, tb.low + 121, by)
+        name = f"matmul_{label}_{short(ta)}_{short(tb)}"
+        yield Unit(name, op, (a, b))
+        turned = tuple((*range(x.ndim - 2), x.ndim - 1, x.ndim - 2) for x in (a, b))
+        yield Unit(f"{name}_transposed", op, (a, b), turned, (len(shape) - 1, *range(len(shape) - 1)))
+    a, b = codes((2, 3, 7), DType.UINT8, 17), codes((2, 7, 4), DType.INT8, 18)
+    tensors = (Tensor("a", DType.UINT8, a.shape), Tensor("b", DType.INT8, b.shape))
+    by = Requantize(np.float32([0.5]), 100, 90, 250)  # ties, and a clamp
+    ties = MatMul("product", "QLinearMatMul", *tensors, Tensor("y", DType.UINT8, (2, 3, 4)), 0, 127, by)
+    yield Unit("matmul_ties", ties, (a, b))
+    for name, values in (("a", a), ("b", b)):
+        yield Unit(f"matmul_constant_{name}", ties, (a, b), constants={name: values})
+    raw = replace(ties, op_type="MatMulInteger", y=Tensor("y", DType.INT32, (2, 3, 4)), epilogue=RawAccumulator())
+    yield Unit("matmul_sums", raw, (a, b))
+
+
 def quantizations() -> Iterator[Unit]:
     for dtype, scale in product(TYPES, (0.5, 0.0371, 1e-30)):
         x = np.concatenate(
@@ -398,6 +436,7 @@ PORTABLE = tuple(
         averages,
         global_averages,
         large_global_averages,
+        matmuls,
         softmaxes,
         quantizations,
         activations,

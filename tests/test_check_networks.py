@@ -115,7 +115,27 @@ BAD = {
     "a conversion of types": (image("Cast", to=7), "it converts float to int64"),
     "a float pooling of codes": (image("AveragePool", "int8", kernel_shape=[2, 2]), "X is int8, but must be float"),
     "rows that do not fit": (matmul(b=random_weights((4, 4))), "the first operand has 3 columns, the second 4 rows"),
-    "a matrix that is computed": (matmul(b=("int8", (3, 4))), "b is not constant: it is the model's input 'b'"),
+    "computed matrices that do not fit": (
+        matmul(b=("int8", (2, 4, 4))),
+        "the first operand has 3 columns, the second 4 rows",
+    ),
+    "computed matrices of different batches": (
+        matmul(a=("uint8", (2, 2, 3)), b=("int8", (4, 3, 4))),
+        "the shapes (2, 2, 3) and (4, 3, 4) cannot be broadcast",
+    ),
+    "scales of columns that are computed": (
+        matmul(b=("int8", (3, 4)), b_scale=scale([1, 2, 3, 4])),
+        "b_scale has shape (4,), but its operand is no constant matrix",
+    ),
+    "a scale of a computed matrix that is no number": (
+        matmul(b=("int8", (3, 4)), b_scale=scale(np.nan)),
+        "b_scale is nan; a scale must be positive and finite",
+    ),
+    "sums of computed products beyond int32": (
+        matmul(a=("uint8", (1, 70000)), b=("int8", (70000, 1))),
+        "sums of 70000 products of codes can exceed int32",
+    ),
+    "a constant vector": (matmul(a=("uint8", (3,)), b=zero([1, 2, 3], "int8")), "the second operand has shape (3,)"),
     "too few scales of columns": (
         matmul(b_scale=scale([1, 1])),
         "b_scale has shape (2,), but the product has 4 columns",

@@ -21,6 +21,7 @@ from qcgen.ir.program import (
     Epilogue,
     GlobalAveragePool,
     Lookup,
+    MatMul,
     MaxPool,
     Operator,
     Pad,
@@ -348,6 +349,19 @@ def test_a_softmax_is_at_least_its_zero_point():
     y = net.tensor((1, 4), -100, DType.INT8, 1 / 256)
     net.add(Softmax("softmax", "Softmax", x, y, np.ones(256, np.float32), 256.0))
     assert channel_ranges(net.program(y))[y.name].lo.tolist() == [-100]
+
+
+def test_sums_of_a_product_are_bounded_by_what_both_operands_can_be():
+    net = Net()
+    a, b = net.input((2, 3), dtype=DType.INT8), net.input((3, 2), dtype=DType.INT8)
+    low = net.tensor((2, 3), 0, DType.INT8, 1.0)
+    net.add(Lookup("clamp", "Clip", a, low, np.clip(np.arange(-128, 128), -2, 5)))
+    y = net.tensor((2, 2), 0, DType.INT8, 1.0)
+    by = Requantize(np.float32([0.001]), 0, -128, 127)
+    net.add(MatMul("product", "QLinearMatMul", low, b, y, 1, -1, by))
+    program = annotate(net.program(y))
+    assert program.operators[-1].accumulator_range == (-3 * 4 * 127, 3 * 4 * 128)
+    assert_sound(program, tried_inputs(program))
 
 
 REAL = ["vww_mbv1_tfl_qop", "kws_dscnn_ort_qop_u8s8", "ic_resnet8_tfl_qop", "micro_kws_m_static_qoperator"]

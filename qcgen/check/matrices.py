@@ -11,6 +11,8 @@ from qcgen.check.model import shape_text
 from qcgen.check.node import Extra, View
 from qcgen.check.operands import counted
 from qcgen.errors import Problem
+from qcgen.infer.facts import broadcast
+from qcgen.intervals import INT32_MAX
 
 
 def matrices(a: int, b: int) -> Extra:
@@ -34,6 +36,67 @@ def matrices(a: int, b: int) -> Extra:
             yield view.problem(f"the first operand has {inner} columns, the second {rows} rows", "correct the weights")
 
     return rule
+
+
+def is_weights(view: View, b: int) -> bool:
+    """Whether input ``b`` is one constant matrix, whose columns may have scales of their own."""
+    array = view.array(b)
+    return array is not None and array.ndim == 2
+
+
+def products(a: int, b: int, a_zero_point: int, b_roles: tuple[tuple[str, int], ...]) -> Extra:
+    """A rule: inputs ``a`` and ``b`` can be multiplied; b is one constant matrix, or both have leading axes.
+
+    ``b_roles``: b's scale, if it has one, and last its zero point, by name and input; ``a_zero_point``: that of a.
+    """
+    weights, numbers = matrices(a, b), columns(b, b_roles)
+
+    def rule(view: View) -> Iterator[Problem]:
+        if is_weights(view, b):
+            yield from (*weights(view), *numbers(view))
+            return
+        yield from _shapes_fit(view, a, b)
+        for role, index in b_roles:
+            array = view.array(index)
+            if array is not None and array.size != 1:
+                what = f"{role} has shape {shape_text(array.shape)}, but its operand is no constant matrix"
+                yield view.problem(what, "give one number: only weights have scales of columns")
+        yield from _overflows(view, a, ((a, a_zero_point), (b, b_roles[-1][1])))
+
+    return rule
+
+
+def _shapes_fit(view: View, a: int, b: int) -> Iterator[Problem]:
+    """Both operands are matrices with leading axes, or vectors, as numpy multiplies them."""
+    first, second = view.shape(a), view.shape(b)
+    if first is None or second is None:
+        return
+    for place, index, shape in (("first", a, first), ("second", b, second)):
+        if not shape or (len(shape) == 1 and view.array(index) is not None):
+            yield view.problem(f"the {place} operand has shape {shape_text(shape)}", "give a matrix")
+            return
+    inner, rows = first[-1], second[-2] if len(second) > 1 else second[0]
+    if isinstance(inner, int) and isinstance(rows, int) and inner != rows:
+        yield view.problem(f"the first operand has {inner} columns, the second {rows} rows", "correct the operands")
+    try:
+        broadcast(first[:-2], second[:-2])
+    except ValueError:
+        what = f"the shapes {shape_text(first)} and {shape_text(second)} cannot be broadcast"
+        yield view.problem(what, "correct the shapes of the operands")
+
+
+def _overflows(view: View, a: int, operands: tuple[tuple[int, int], ...]) -> Iterator[Problem]:
+    """Sums of products of two computed operands that some codes would take beyond int32."""
+    shape, largest = view.fixed_shape(a), 1
+    for index, zero_point in operands:
+        dtype, array = view.dtype(index), view.array(zero_point)
+        if dtype is None or not dtype.is_quantized or (array is not None and array.size != 1):
+            return
+        zero = 0 if array is None else int(array.reshape(()))
+        largest *= max(dtype.high - zero, zero - dtype.low)
+    if shape and shape[-1] * largest > INT32_MAX:
+        what = f"sums of {shape[-1]} products of codes can exceed int32"
+        yield view.problem(what, f"split the product: {INT32_MAX // largest} terms fit for every input")
 
 
 def columns(b: int, roles: tuple[tuple[str, int], ...]) -> Extra:

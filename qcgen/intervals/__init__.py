@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from qcgen.intervals.accumulators import INT32_MAX, INT32_MIN, Reach, accumulators, reach, weight_differences
+from qcgen.intervals.accumulators import (
+    INT32_MAX,
+    INT32_MIN,
+    Reach,
+    accumulators,
+    partial_sums,
+    reach,
+    weight_differences,
+)
 from qcgen.intervals.annotate import annotate
 from qcgen.intervals.propagate import channel_ranges
 from qcgen.intervals.ranges import Range, is_large
@@ -19,6 +27,7 @@ __all__ = [
     "channel_ranges",
     "image_channel_axis",
     "is_large",
+    "partial_sums",
     "reach",
     "weight_differences",
     "window_kinds",

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qcgen.intervals.ranges import Range, full
 from qcgen.intervals.windows import window_sums
-from qcgen.ir.program import Conv, GlobalAveragePool, Int64s
+from qcgen.ir.program import Conv, GlobalAveragePool, Int64s, MatMul
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 
@@ -73,6 +74,20 @@ def pixel_sums(op: GlobalAveragePool, x_lo: Int64s, x_hi: Int64s) -> Reach:
     """The reachable sums of (x - x_zero_point) over all pixels, for codes of each channel in [x_lo, x_hi]."""
     zero_point = op.x.zero_point or 0
     return _within_int32((x_lo - zero_point) * op.pixels, (x_hi - zero_point) * op.pixels)
+
+
+def partial_sums(op: MatMul, a: Range | None = None, b: Range | None = None) -> tuple[int, int]:
+    """Bounds of what the terms of a product add up to, of the first ones alone too, for codes in these ranges.
+
+    Without ranges, for every code of the types. A term lies between the least and the greatest product of the ends; 0,
+    where sums start, is among the bounds.
+    """
+    a, b = a or full(op.a.dtype), b or full(op.b.dtype)
+    a_ends = [end - op.a_zero_point for end in a.along(len(op.a.shape) - 1, op.terms)]
+    b_ends = [end - op.b_zero_point for end in b.along(len(op.b.shape) - 2, op.terms)]
+    corners = np.stack([one * other for one in a_ends for other in b_ends])
+    lo, hi = np.minimum(corners.min(axis=0), 0), np.maximum(corners.max(axis=0), 0)
+    return int(lo.sum()), int(hi.sum())
 
 
 def _weighted(w: Int64s, x: Int64s) -> Int64s:

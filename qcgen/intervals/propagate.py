@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import assert_never
 
 import numpy as np
 
 from qcgen import arithmetic
 from qcgen.arithmetic import Quantization
-from qcgen.intervals.accumulators import Reach, accumulators, pixel_sums
+from qcgen.intervals.accumulators import Reach, accumulators, partial_sums, pixel_sums
 from qcgen.intervals.movement import move
 from qcgen.intervals.ranges import Range, full, has_range, is_large, tightest, union
 from qcgen.intervals.windows import all_meet_image, image_channel_axis, window_kinds, window_patterns
@@ -25,6 +26,7 @@ from qcgen.ir.program import (
     GlobalAveragePool,
     Int64s,
     Lookup,
+    MatMul,
     MaxPool,
     Movement,
     Operator,
@@ -66,6 +68,8 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
             return _conv(op, ranges)
         case Lookup():
             return _lookup(op, ranges[op.x.name])
+        case MatMul():
+            return _product(op, ranges)
         case QuantizedBinary():
             return _binary(op, ranges)
         case MaxPool():
@@ -125,6 +129,14 @@ def _binary(op: QuantizedBinary, ranges: Ranges) -> Range:
         return Range(axis, arithmetic.add(a[0], b[0], *by), arithmetic.add(a[1], b[1], *by))
     corners = np.stack([arithmetic.multiply(one, other, *by) for one in a for other in b])
     return Range(axis, corners.min(axis=0), corners.max(axis=0))
+
+
+def _product(op: MatMul, ranges: Ranges) -> Range:
+    """The codes at both ends of what the sums can be."""
+    lo, hi = (np.array([end]) for end in partial_sums(op, ranges[op.a.name], ranges[op.b.name]))
+    if isinstance(op.epilogue, RawAccumulator):
+        return Range(None, lo, hi)
+    return replace(_requantized(op.epilogue, Reach(lo, hi, False), 0), axis=None)
 
 
 def _shared_axis(op: QuantizedBinary, ranges: Ranges) -> int | None:

@@ -24,6 +24,7 @@ from qcgen.kernels.portable.depthwise import DEPTHWISE_NCHW, DEPTHWISE_NHWC
 from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_UNARY
 from qcgen.kernels.portable.global_average_pool import GLOBAL_AVERAGE_POOL
 from qcgen.kernels.portable.lookup import LOOKUP
+from qcgen.kernels.portable.matmul import MATMUL
 from qcgen.kernels.portable.orion import ORION_CONV
 from qcgen.kernels.portable.pointwise import POINTWISE
 from qcgen.kernels.portable.pool import AVERAGE_POOL, MAX_POOL
@@ -61,6 +62,7 @@ PORTABLE: tuple[Kernel, ...] = (
     GLOBAL_AVERAGE_POOL,
     LOOKUP,
     QUANTIZED_BINARY,
+    MATMUL,
     SOFTMAX,
     QUANTIZE,
     DEQUANTIZE,

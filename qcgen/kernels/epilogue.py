@@ -96,7 +96,7 @@ def prepare_epilogue(op: Conv, reach: Reach, features: frozenset[str], bits: int
     """
     match op.epilogue:
         case RawAccumulator():
-            return _raw(op, reach)
+            return prepare_raw(op.y.dtype.c, reach)
         case Requantize():
             return prepare_requantize(op.epilogue, op.y.dtype.c, reach, features, bits)
         case FloatActivation():
@@ -147,8 +147,9 @@ def _searched(step: _Step, narrow: bool, bits: int) -> tuple[Staircase, FixedPoi
     return stairs, requantize.choose(stairs, narrow=narrow, bits=bits)
 
 
-def _raw(op: Conv, reach: Reach) -> Epilogue:
-    output = Output("raw", op.y.dtype.c, 0, 0, 0, 0, 0, False, False, False, False, None, None, 0, 0)
+def prepare_raw(c_type: str, reach: Reach) -> Epilogue:
+    """The output step of operators that write the accumulators themselves."""
+    output = Output("raw", c_type, 0, 0, 0, 0, 0, False, False, False, False, None, None, 0, 0)
     addend = np.zeros_like(reach.lo)
     certificate = Certificate(reach.bounds, reach.wraps, {}, 0, SumWord(0, addend))
     return Epilogue(output, (), addend, np.zeros(0, np.int64), (), certificate)

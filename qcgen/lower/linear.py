@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -14,9 +15,11 @@ from qcgen.ir.program import (
     Dequantize,
     Epilogue,
     FloatActivation,
+    MatMul,
     Operator,
     RawAccumulator,
     Requantize,
+    Reshape,
     Tensor,
     Transpose,
 )
@@ -69,19 +72,61 @@ def _requantize(x: Quantization, w_scale: Array, y: Quantization, y_type: DType,
 
 
 def lower_qlinear_matmul(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """QLinearMatMul: (a, scale, zero point, b, scale, zero point, y_scale, y_zero_point), b constant."""
+    """QLinearMatMul: (a, scale, zero point, b, scale, zero point, y_scale, y_zero_point), b constant or computed."""
     source = Source(node, graph)
     a_by, y_by = source.quantization(1, 2), source.quantization(6, 7)
     y = source.result(y_by)
+    if not has_constant_matrix(source, 3):
+        b_by = source.quantization(4, 5)
+        epilogue = _requantize(a_by, source.array(4), y_by, y.dtype, 1)
+        zero_points = (a_by.zero_point, b_by.zero_point)
+        return _computed(source, source.tensor(0, a_by), source.tensor(3, b_by), y, zero_points, epilogue)
     b = Matrix(source.array(3), source.array(5))
     epilogue = _requantize(a_by, source.array(4), y_by, y.dtype, b.weights.shape[0])
     return (_product(source, source.tensor(0, a_by), y, a_by.zero_point, b, epilogue),)
 
 
+def has_constant_matrix(source: Source, index: int) -> bool:
+    """Whether the second operand is one constant matrix, so that the product is a convolution."""
+    return source.is_constant(index) and source.array(index).ndim == 2
+
+
+def _computed(
+    source: Source,
+    a: Tensor,
+    b: Tensor,
+    y: Tensor,
+    zero_points: tuple[int, int],
+    epilogue: Requantize | RawAccumulator,
+) -> tuple[Operator, ...]:
+    """The product of two operands; a that is a vector becomes a row, b a column."""
+    name, op_type = source.node.name, source.node.op_type
+    row, column = ((1, *a.shape) if len(a.shape) == 1 else a.shape), ((*b.shape, 1) if len(b.shape) == 1 else b.shape)
+    first, a_views = _as_matrix(source, a, "row", row)
+    second, b_views = _as_matrix(source, b, "column", column)
+    if not a_views and not b_views:
+        return (MatMul(name, op_type, a, b, y, *zero_points, epilogue),)
+    shape = (*np.broadcast_shapes(row[:-2], column[:-2]), row[-2], column[-1])
+    product = replace(source.inner("matrix", y.dtype, shape), scale=y.scale, zero_point=y.zero_point)
+    matmul = MatMul(name, op_type, first, second, product, *zero_points, epilogue)
+    return (*a_views, *b_views, matmul, Reshape(name, op_type, product, y))
+
+
+def _as_matrix(source: Source, x: Tensor, suffix: str, shape: tuple[int, ...]) -> tuple[Tensor, tuple[Operator, ...]]:
+    """An operand under another shape, and the view that this takes if it is another one."""
+    if x.shape == shape:
+        return x, ()
+    matrix = replace(source.inner(suffix, x.dtype, shape), scale=x.scale, zero_point=x.zero_point)
+    return matrix, (Reshape(source.node.name, source.node.op_type, x, matrix),)
+
+
 def lower_matmul_integer(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """MatMulInteger: (A, B, a_zero_point, b_zero_point), the accumulators themselves."""
+    """MatMulInteger: (A, B, a_zero_point, b_zero_point), the accumulators themselves; B constant or computed."""
     source = Source(node, graph)
     zero_point = int(source.number(2, 0))
+    if not has_constant_matrix(source, 1):
+        zero_points = (zero_point, int(source.number(3, 0)))
+        return _computed(source, source.tensor(0), source.tensor(1), source.result(), zero_points, RawAccumulator())
     b = Matrix(source.array(1), source.array(3) if source.has(3) else None)
     return (_product(source, source.tensor(0), source.result(), zero_point, b, RawAccumulator()),)
 

@@ -15,6 +15,7 @@ from qcgen.ir.program import (
     FloatUnary,
     GlobalAveragePool,
     Lookup,
+    MatMul,
     MaxPool,
     Movement,
     Operator,
@@ -182,7 +183,7 @@ def _replaced(op: Operator, of: Callable[[str], Tensor], y: Tensor) -> Operator:
     match op:
         case Concat():
             return replace(op, xs=tuple(of(x.name) for x in op.xs), y=y)
-        case QuantizedBinary() | FloatBinary():
+        case QuantizedBinary() | FloatBinary() | MatMul():
             return replace(op, a=of(op.a.name), b=of(op.b.name), y=y)
         case _:
             return replace(op, x=of(op.x.name), y=y)

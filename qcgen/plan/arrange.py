@@ -15,6 +15,7 @@ from qcgen.ir.program import (
     FloatBinary,
     FloatSoftmax,
     Int64s,
+    MatMul,
     MaxPool,
     Operator,
     OrionConv,
@@ -86,7 +87,7 @@ class _Arrangement:
             return
         op = self._with_suitable_inputs(op)
         xs = tuple(self._orders[tensor.name] for tensor in inputs_of(op))
-        natural = _natural_output(op, xs)
+        natural = self._product_output(op) if isinstance(op, MatMul) else _natural_output(op, xs)
         wanted = self._wanted.get(op.y.name)
         if wanted is None or _writes_any_layout(op) or same(natural, wanted, op.y.shape):
             y = natural if wanted is None else wanted
@@ -137,6 +138,13 @@ class _Arrangement:
             and op.y.shape[0] == op.x.shape[0]
             and all(isinstance(reader, Conv) and reader.x.layout is None for reader in readers)
         )
+
+    def _product_output(self, op: MatMul) -> Order:
+        """Row-major; or so that a Transpose, if that alone reads the product, leaves it row-major and takes no code."""
+        readers = self._readers.get(op.y.name, [])
+        if len(readers) == 1 and isinstance(readers[0], Transpose) and op.y.name not in self._wanted:
+            return readers[0].perm
+        return row_major(op.y)
 
     def _with_suitable_inputs(self, op: Operator) -> Operator:
         """The operator on inputs in orders that it can read, copied where they are not."""
@@ -190,8 +198,8 @@ def _columns_in_memory(image: Tensor, order: Order) -> Int64s:
 
 
 def _writes_any_layout(op: Operator) -> bool:
-    """Whether the operator's kernels write channels first as well as channels last."""
-    return isinstance(op, Conv | OrionConv | MaxPool | AveragePool)
+    """Whether the operator's kernels write channels first as well as channels last, or any order."""
+    return isinstance(op, Conv | OrionConv | MaxPool | AveragePool | MatMul)
 
 
 def _natural_output(op: Operator, xs: Sequence[Order]) -> Order:

@@ -12,6 +12,7 @@ from qcgen.ir.program import (
     Conv,
     FloatBinary,
     GlobalAveragePool,
+    MatMul,
     MaxPool,
     Operator,
     OrionConv,
@@ -54,7 +55,9 @@ def _agrees(op: Operator) -> bool:
                 for places, length, size in zip(op.places, op.y.shape, op.x.shape, strict=True)
             )
         case QuantizedBinary() | FloatBinary():
-            return _broadcast(op.a, op.b) == op.y.shape
+            return _broadcast(op.a.shape, op.b.shape) == op.y.shape
+        case MatMul():
+            return _is_product(op)
         case Conv() | OrionConv() | MaxPool() | AveragePool():
             return _slides_inside(op)
         case GlobalAveragePool():
@@ -89,11 +92,19 @@ def _holds(op: Pad) -> bool:
     return all(before >= 0 and before + size <= length for before, size, length in axes)
 
 
-def _broadcast(a: Tensor, b: Tensor) -> tuple[int, ...] | None:
+def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
     try:
-        return np.broadcast_shapes(a.shape, b.shape)
+        return np.broadcast_shapes(a, b)
     except ValueError:
         return None
+
+
+def _is_product(op: MatMul) -> bool:
+    """Whether the matrices fit each other and the result."""
+    if min(len(op.a.shape), len(op.b.shape)) < 2 or op.a.shape[-1] != op.b.shape[-2]:
+        return False
+    batch = _broadcast(op.a.shape[:-2], op.b.shape[:-2])
+    return batch is not None and op.y.shape == (*batch, op.a.shape[-2], op.b.shape[-1])
 
 
 def _slides_inside(op: Conv | OrionConv | MaxPool | AveragePool) -> bool:

@@ -17,6 +17,7 @@ from qcgen.ir.program import (
     FloatUnary,
     GlobalAveragePool,
     Lookup,
+    MatMul,
     MaxPool,
     Operator,
     OrionConv,
@@ -32,7 +33,7 @@ from qcgen.ir.program import (
     inputs_of,
 )
 from qcgen.ir.types import Array
-from qcgen.reference import elementwise, movement, pool, softmax
+from qcgen.reference import elementwise, movement, pool, product, softmax
 from qcgen.reference.conv import evaluate_conv
 from qcgen.reference.orion import evaluate_orion_conv
 
@@ -69,6 +70,8 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
             return pool.evaluate_global_average_pool(op, *inputs)
         case Lookup():
             return elementwise.evaluate_lookup(op, *inputs)
+        case MatMul():
+            return product.evaluate_matmul(op, *inputs)
         case QuantizedBinary():
             return elementwise.evaluate_quantized_binary(op, *inputs)
         case Quantize():

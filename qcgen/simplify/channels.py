@@ -22,6 +22,7 @@ from qcgen.ir.program import (
     GlobalAveragePool,
     Int64s,
     Lookup,
+    MatMul,
     MaxPool,
     Movement,
     Operator,
@@ -138,7 +139,7 @@ class Channels:
                 return axes[0] if axes else None
             case Lookup() | Slice() | Pad() | Resize():
                 return self.axes.get(op.x.name)
-            case Softmax() | Quantize() | Dequantize() | FloatUnary() | FloatBinary() | FloatSoftmax():
+            case MatMul() | Softmax() | Quantize() | Dequantize() | FloatUnary() | FloatBinary() | FloatSoftmax():
                 return None
             case _:
                 assert_never(op)

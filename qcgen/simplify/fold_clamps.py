@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from qcgen.ir.program import Conv, GlobalAveragePool, Lookup, Operator, Program, Requantize
+from qcgen.ir.program import Conv, GlobalAveragePool, Lookup, MatMul, Operator, Program, Requantize
 from qcgen.simplify.wiring import inner_names, readers_of
 
 
@@ -40,6 +40,9 @@ def _clamped(op: Operator, lookup: Lookup) -> Operator | None:
         case Conv(epilogue=Requantize() as requantize):
             bounds = _bounds(requantize, lookup)
             return None if bounds is None else replace(op, y=lookup.y, epilogue=bounds, accumulator_range=None)
+        case MatMul(epilogue=Requantize() as requantize):
+            bounds = _bounds(requantize, lookup)
+            return None if bounds is None else replace(op, y=lookup.y, epilogue=bounds)
         case GlobalAveragePool(requantize=Requantize() as requantize):
             bounds = _bounds(requantize, lookup)
             return None if bounds is None else replace(op, y=lookup.y, requantize=bounds)

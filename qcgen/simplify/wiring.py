@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from qcgen.ir.program import Concat, FloatBinary, Operator, Program, QuantizedBinary, Tensor, inputs_of
+from qcgen.ir.program import Concat, FloatBinary, MatMul, Operator, Program, QuantizedBinary, Tensor, inputs_of
 
 
 def readers_of(program: Program) -> Mapping[str, tuple[Operator, ...]]:
@@ -27,7 +27,7 @@ def with_inputs(op: Operator, change: Callable[[Tensor], Tensor]) -> Operator:
     match op:
         case Concat():
             return replace(op, xs=tuple(change(x) for x in op.xs))
-        case QuantizedBinary() | FloatBinary():
+        case QuantizedBinary() | FloatBinary() | MatMul():
             return replace(op, a=change(op.a), b=change(op.b))
         case _:
             return replace(op, x=change(op.x))

@@ -139,6 +139,21 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
 }
 """Operands and attributes of every operator that is no convolution."""
 
+COMPUTED: Mapping[str, tuple[str, Mapping[str, Spec], Mapping[str, Any]]] = {
+    "QLinearMatMul of two inputs": (
+        "QLinearMatMul",
+        {**MATMUL, "a": ("uint8", (2, 3, 5)), "b": ("int8", (2, 5, 4)), "b_scale": scale(0.01),
+         "b_zero_point": zero(7, "int8"), "y_scale": scale(), "y_zero_point": zero()},
+        {},
+    ),
+    "MatMulInteger of two inputs": (
+        "MatMulInteger",
+        {"A": ("int8", (2, 5)), "B": ("uint8", (3, 5, 4)), "a_zero": zero(9, "int8"), "b_zero": zero(3)},
+        {},
+    ),
+}  # fmt: skip
+"""Operators whose operands may be constant or not, with two inputs: op_type, operands, attributes."""
+
 FOLDED: Mapping[str, tuple[Mapping[str, Spec], Mapping[str, Any]]] = {
     "ConstantOfShape": ({"shape": ints(1, 1, 4, 5)}, {}),
     "Expand": ({"a": scale(2), "shape": ints(1, 1, 4, 5)}, {}),
@@ -177,6 +192,7 @@ def operator_models() -> dict[str, ModelProto]:
     }
     # node_model takes opset as the model's.
     found[f"{MICROSOFT} QLinearSoftmax"].graph.node[0].attribute.append(helper.make_attribute("opset", 13))
+    found |= {name: node_model(op_type, operands, **rest) for name, (op_type, operands, rest) in COMPUTED.items()}
     found |= {name: build() for name, build in CONVOLUTIONS.items()}
     return found | {f"folded {op_type}": _folded(op_type, *rest) for op_type, rest in FOLDED.items()}
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from qcgen.ir.program.elementwise import Dequantize, FloatBinary, FloatUnary, Lookup, Quantize, QuantizedBinary
 from qcgen.ir.program.epilogue import Epilogue, FloatActivation, RawAccumulator, Requantize
 from qcgen.ir.program.movement import Concat, Movement, Pad, Reshape, Resize, Slice, Transpose
+from qcgen.ir.program.product import MatMul
 from qcgen.ir.program.reduction import FloatSoftmax, GlobalAveragePool, Softmax
 from qcgen.ir.program.spatial import AveragePool, Conv, ConvGeometry, MaxPool, OrionConv, Spatial
 from qcgen.ir.program.tensor import Float32s, Int32s, Int64s, Tensor
@@ -29,6 +30,7 @@ __all__ = [
     "Int32s",
     "Int64s",
     "Lookup",
+    "MatMul",
     "MaxPool",
     "Movement",
     "Operator",
@@ -54,6 +56,7 @@ Operator = (
     Spatial
     | Movement
     | Lookup
+    | MatMul
     | QuantizedBinary
     | GlobalAveragePool
     | Softmax
@@ -70,7 +73,7 @@ def inputs_of(op: Operator) -> tuple[Tensor, ...]:
     match op:
         case Concat():
             return op.xs
-        case QuantizedBinary() | FloatBinary():
+        case QuantizedBinary() | FloatBinary() | MatMul():
             return (op.a, op.b)
         case _:
             return (op.x,)
@@ -78,7 +81,7 @@ def inputs_of(op: Operator) -> tuple[Tensor, ...]:
 
 def macs_of(op: Operator) -> int:
     """Multiply-accumulates by the convention of the field: convolutions and products of matrices have them."""
-    return op.geometry.macs if isinstance(op, Conv | OrionConv) else 0
+    return op.geometry.macs if isinstance(op, Conv | OrionConv) else op.macs if isinstance(op, MatMul) else 0
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,39 @@
+"""Products of two matrices neither of which need be constant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from qcgen.ir.program.epilogue import RawAccumulator, Requantize
+from qcgen.ir.program.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class MatMul:
+    """acc[..., i, j] = sum over k of (a[..., i, k] - a_zero_point) * (b[..., k, j] - b_zero_point); then the epilogue.
+
+    a (..., M, K) and b (..., K, N) are int8 or uint8; leading axes are broadcast as numpy does. Either may be
+    a constant of the program. No sum leaves int32 (checked when the program was made). ``epilogue`` has one scale.
+    ``accumulator_range`` bounds all partial sums within the program where that has been proved; None: for all codes.
+    """
+
+    name: str
+    op_type: str
+    a: Tensor
+    b: Tensor
+    y: Tensor
+    a_zero_point: int
+    b_zero_point: int
+    epilogue: Requantize | RawAccumulator
+    accumulator_range: tuple[int, int] | None = None
+
+    @property
+    def terms(self) -> int:
+        """K, the products summed for one output."""
+        return self.a.shape[-1]
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates."""
+        return prod(self.y.shape) * self.terms

@@ -1,0 +1,122 @@
+"""Products of two computed matrices: their sums, the output step, and where rows, columns and terms lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from qcgen.errors import prove
+from qcgen.intervals import INT32_MAX, INT32_MIN, Reach, partial_sums
+from qcgen.ir.context import Context
+from qcgen.ir.plan import Certificate
+from qcgen.ir.program import MatMul, Operator, RawAccumulator, Tensor
+from qcgen.kernels.epilogue import Epilogue, Output, prepare_raw, prepare_requantize
+from qcgen.kernels.kernel import Constants, Order, Setting
+from qcgen.kernels.walk import Dimension, Walk, broadcast_strides, strides, walk
+
+PRODUCT_SCALE = "a_scale * b_scale / y_scale"
+"""What the sums are requantized by."""
+
+NAMES = ("a", "b", "y")
+
+
+@dataclass(frozen=True)
+class Matrices(Context):
+    """Two matrices and their product, and the loops over the leading axes, in elements."""
+
+    types: Mapping[str, str]  # of C, by "a", "b" and "y"
+    given: tuple[str, ...]  # the operands that are no constants
+    constant: tuple[str, ...]  # those that are
+    walk: Walk  # over the first elements of the matrices
+    rows: int  # of a and y
+    columns: int  # of b and y
+    terms: int  # the columns of a, the rows of b
+    a_row: int  # from one row of a to the next
+    a_term: int  # from one term of a row to the next
+    b_term: int  # from one term of a column of b to the next
+    b_column: int  # from one column of b to the next
+    y_row: int  # from one row of y to the next
+    y_column: int  # from one column of y to the next
+    a_zero_point: int  # of a, taken from each code
+    b_zero_point: int  # of b
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The output step of the sums, and where they ``start``."""
+
+    start: int
+    epilogue: Epilogue
+    certificate: Certificate
+
+    @property
+    def output(self) -> Output:
+        """What templates show of the output step."""
+        return self.epilogue.output
+
+
+def why_no_product(op: Operator) -> str | None:
+    """The operator is no product of two computed matrices."""
+    return None if isinstance(op, MatMul) else f"{op.op_type} is no product of two computed matrices"
+
+
+def prepare_sums(op: MatMul, setting: Setting) -> Sums:
+    """The output step of the sums, with its certificate."""
+    lo, hi = op.accumulator_range or partial_sums(op)
+    reach = Reach(np.array([lo]), np.array([hi]), False)
+    if isinstance(op.epilogue, RawAccumulator):
+        epilogue = prepare_raw(op.y.dtype.c, reach)
+    else:
+        features = setting.features
+        epilogue = prepare_requantize(op.epilogue, op.y.dtype.c, reach, features, scale=PRODUCT_SCALE, is_alone=True)
+    start = int(epilogue.addend[0])
+    prove(start + lo >= INT32_MIN and start + hi <= INT32_MAX, "no partial sum leaves int32")
+    numbers = {**epilogue.certificate.numbers, "kind": "product"} if epilogue.certificate.numbers else {}
+    return Sums(start, epilogue, replace(epilogue.certificate, word=None, numbers=numbers))
+
+
+def matrices_of(op: MatMul, setting: Setting) -> tuple[Matrices, tuple[Constants, ...]]:
+    """Where the matrices lie, and the tables of the operands that are constants."""
+    tables = tuple(_table(name, x, setting) for name, x in (("a", op.a), ("b", op.b)) if x.name in setting.constants)
+    orders = dict(zip(NAMES, (*setting.xs, setting.y), strict=True))
+    for table in tables:
+        orders[table.role] = tuple(range(table.values.ndim))
+    steps = {name: strides(x.shape, orders[name]) for name, x in zip(NAMES, (op.a, op.b, op.y), strict=True)}
+    constant = tuple(table.role for table in tables)
+    matrices = Matrices(
+        types={"a": op.a.dtype.c, "b": op.b.dtype.c, "y": op.y.dtype.c},
+        given=tuple(name for name in ("a", "b") if name not in constant),
+        constant=constant,
+        walk=_leading(op, orders),
+        rows=op.a.shape[-2],
+        columns=op.b.shape[-1],
+        terms=op.terms,
+        a_row=steps["a"][-2],
+        a_term=steps["a"][-1],
+        b_term=steps["b"][-2],
+        b_column=steps["b"][-1],
+        y_row=steps["y"][-2],
+        y_column=steps["y"][-1],
+        a_zero_point=op.a_zero_point,
+        b_zero_point=op.b_zero_point,
+    )
+    return matrices, tables
+
+
+def _table(name: str, tensor: Tensor, setting: Setting) -> Constants:
+    return Constants(name, tensor.dtype.c, setting.constants[tensor.name], f"the operand {tensor.name}, a constant.")
+
+
+def _leading(op: MatMul, orders: Mapping[str, Order]) -> Walk:
+    """The loops over the matrices: those of y, to which the operands' leading axes are broadcast."""
+    batch = op.y.shape[:-2]
+    found = {}
+    for name, x in zip(NAMES, (op.a, op.b, op.y), strict=True):
+        spread = broadcast_strides(x.shape[:-2], tuple(range(len(x.shape) - 2)), batch)
+        own = strides(x.shape, orders[name])[:-2]
+        missing = len(batch) - len(own)
+        found[name] = tuple(0 if step == 0 else own[axis - missing] for axis, step in enumerate(spread))
+    dimensions = [Dimension(size, {name: found[name][axis] for name in NAMES}) for axis, size in enumerate(batch)]
+    return walk(dimensions, NAMES, {})

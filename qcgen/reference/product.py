@@ -1,0 +1,18 @@
+"""Products of two matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from qcgen import arithmetic
+from qcgen.ir.program import MatMul, Requantize
+from qcgen.ir.types import Array
+
+
+def evaluate_matmul(op: MatMul, a: Array, b: Array) -> Array:
+    """Equation (1) of sums that no int32 overflows, or the sums themselves."""
+    sums = np.matmul(a.astype(np.int64) - op.a_zero_point, b.astype(np.int64) - op.b_zero_point)
+    if isinstance(op.epilogue, Requantize):
+        by = op.epilogue
+        sums = arithmetic.requantize(sums, by.scale, by.zero_point, by.low, by.high)
+    return np.asarray(sums.astype(op.y.dtype.numpy))

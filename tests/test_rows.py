@@ -7,7 +7,9 @@ from functools import cache
 import numpy as np
 import pytest
 from batch import call, require
+from bench.whole import MLPERF
 from interpreter import Interpreter
+from marks import some_at_first
 from row_networks import DIGITS, NETWORKS
 
 import qcgen
@@ -88,6 +90,32 @@ def test_outputs_do_not_depend_on_the_arena(network, target, aim, library):
 @pytest.mark.parametrize(("network", "target", "aim"), AIMS)
 def test_every_byte_is_there_when_it_is_read(network, target, aim):
     for each in variants(network, target, aim):
+        Interpreter(each.plan).run()
+
+
+@pytest.mark.parametrize("target", some_at_first(TARGETS, "cortex-m4"))
+@pytest.mark.parametrize("network", NETWORKS)
+def test_it_is_there_at_three_budgets_in_between(network, target):
+    interpret_at_budgets(*(artifact(network, target, arena) for arena in (None, "least")), NETWORKS[network]())
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("target", ["portable", "cortex-m4", "cortex-m55"])
+@pytest.mark.parametrize("network", MLPERF, ids=lambda network: network.title)
+def test_it_is_there_in_networks_of_mlperf_tiny(network, target):
+    if not network.path.is_file():
+        pytest.skip("the real models are not part of the repository: no directory shared/models beside it")
+    options = {"target": target, "layout": "nhwc", "io": "quantized"}
+    whole, least = (qcgen.compile(network.path, arena=arena, **options) for arena in (None, "least"))
+    interpret_at_budgets(whole, least, network.path)
+
+
+def interpret_at_budgets(whole: Artifact, least: Artifact, model) -> None:
+    """Follows the plans of both, and those of three budgets in between."""
+    span = whole.plan.arena_bytes - least.plan.arena_bytes
+    budgets = [least.plan.arena_bytes + span * part // 4 for part in (1, 2, 3)] if span else []
+    options = {"target": whole.plan.options.target, "layout": "nhwc", "io": "quantized"}
+    for each in (whole, least, *(qcgen.compile(model, arena=budget, **options) for budget in budgets)):
         Interpreter(each.plan).run()
 
 

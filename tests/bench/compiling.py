@@ -115,6 +115,20 @@ def mobilenet_v2(width: float = 1, size: int = 224) -> ModelProto:
     return n.model(n.conv(n.mean(n.conv(x, _eighths(1280 * max(width, 1)))), 1000))
 
 
+def mcunet(height: int = 128, width: int = 160) -> ModelProto:
+    """MCUNet for visual wake words (arXiv 2007.10319), blocks as in TinyEngine's generated code, on larger images."""
+    n = Network((1, 3, height, width))
+    x = n.conv(n.depthwise(n.conv("x", 16, 3, 2)), 8)
+    for kernel, wide, channels, stride in (
+        (3, 48, 16, 2), (3, 48, 16, 1), (3, 48, 16, 1), (7, 48, 24, 2), (3, 144, 24, 1), (5, 120, 24, 1),
+        (7, 144, 40, 2), (7, 240, 40, 1), (3, 240, 48, 1), (3, 192, 48, 1), (5, 240, 96, 2), (3, 480, 96, 1),
+        (3, 384, 96, 1), (7, 288, 160, 1),
+    ):  # fmt: skip
+        y = n.conv(n.depthwise(n.conv(x, wide), kernel, stride), channels)
+        x = n.sum(x, y) if n.image(x) == n.image(y) else y
+    return n.model(n.conv(n.mean(x), 2))
+
+
 def _eighths(channels: float) -> int:
     """Channels as MobileNetV2 rounds them: to a multiple of 8, not more than a tenth below."""
     rounded = max(8, int(channels + 4) // 8 * 8)

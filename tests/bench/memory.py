@@ -20,7 +20,7 @@ from qcgen.cli.table import number, table
 from qcgen.emulate import measure
 from qcgen.reference import evaluate_all
 from qcgen.verify.boundary import from_boundary, to_boundary
-from tests.bench.compiling import mobilenet_v2
+from tests.bench.compiling import mcunet, mobilenet_v2
 from tests.bench.whole import DIGITS, MLPERF
 
 CORE = "cortex-m4"
@@ -65,6 +65,7 @@ def models() -> dict[str, Callable[[], Path | ModelProto]]:
     """The networks that are there, and those with random weights."""
     known = MLPERF if all(each.path.is_file() for each in MLPERF) else DIGITS
     found: dict[str, Callable[[], Path | ModelProto]] = {each.title: lambda path=each.path: path for each in known}
+    found["MCUNet 128x160"] = mcunet
     return found | {title: lambda of=of: mobilenet_v2(*of) for title, of in MOBILENETS.items()}
 
 
@@ -126,7 +127,7 @@ def document(lines: list[tuple[str, ...]]) -> str:
         "built with gcc -O3 and run on an emulated core where there are figures of instructions. RAM in all is arena,",
         "inputs and outputs. Without `--arena` outputs lie over inputs; with it, layers run row by row. `rows` is",
         "`--arena least --input rows --io-memory arena`: the caller pushes rows of the image, of which one counts as",
-        "RAM, and outputs lie in the arena. MobileNetV2 has random weights.",
+        "RAM, and outputs lie in the arena. MCUNet and MobileNetV2 have random weights.",
         "",
         "```text",
         table(HEAD, lines, right=HEAD[2:]),

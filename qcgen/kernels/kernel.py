@@ -22,7 +22,8 @@ class Setting:
 
     ``xs`` are the orders of the operator's inputs (``inputs_of``), ``y`` that of its output; ``x_layout`` and
     ``y_layout`` say the same for images in the words of convolutions. ``constants`` holds the elements of inputs that
-    are constants of the program, by the tensor's name, in the tensor's shape.
+    are constants of the program, by the tensor's name, in the tensor's shape. ``in_rows``: the operator is a few
+    rows of a layer, and what a call loads first is loaded for each of them.
     """
 
     x_layout: Layout
@@ -32,6 +33,7 @@ class Setting:
     xs: tuple[Order, ...] = ()
     y: Order = ()
     constants: Mapping[str, Array] = field(default_factory=dict)
+    in_rows: bool = False
 
     @property
     def features(self) -> frozenset[str]:

@@ -90,7 +90,7 @@ class _RowWorks:
         if key not in self._works:
             assert stage.op is not None, "rows are copied without a kernel"
             step = replace(self._steps[stage.index], op=stage.op)
-            found = _work(step, self._program, self._options)
+            found = _work(step, self._program, self._options, in_rows=True)
             assert found is not None, "a view is no stage"
             self._works[key] = found
         return self._works[key]
@@ -100,11 +100,11 @@ class _RowWorks:
         return self.work(stage).prepared
 
 
-def _work(step: Arranged, program: Program, options: Options) -> _Work | None:
+def _work(step: Arranged, program: Program, options: Options, *, in_rows: bool = False) -> _Work | None:
     """The kernel for a step; None for a view."""
     if step.is_view:
         return None
-    setting = _setting(step, program, options)
+    setting = replace(_setting(step, program, options), in_rows=in_rows)
     selection = select(step.op, setting, KERNELS)
     return _Work(selection, selection.kernel.prepare(step.op, setting))
 

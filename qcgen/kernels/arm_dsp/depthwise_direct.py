@@ -87,13 +87,21 @@ def _why_not_code(op: Conv, packed: Packed, setting: Setting) -> str | None:
     parts = [(section, part) for section in _planner(op, setting).sections() for part in section.parts]
     count = sum(instructions(section, part) + CODE * len(part.steps) for section, part in parts)
     count *= 2 if dsp_output(op, packed).has_windows else 1
-    most = MAX_CODE[setting.optimize]
+    most = MAX_CODE[_aim(setting)]
     return f"its code would take about {count} instructions, more than {most}" if count > most else None
 
 
 def _planner(op: Conv, setting: Setting) -> Planner:
     height, width = plane_axes(op.geometry)
-    return Planner(height, width, op.x_zero_point != 0, setting.optimize)
+    return Planner(height, width, op.x_zero_point != 0, _aim(setting))
+
+
+def _aim(setting: Setting) -> str:
+    """What code and weights are for; those of a few rows, which are read for every row of the image, for speed.
+
+    Visual wake words in the least arena takes 1.2 % more instructions than whole then, 3.3 % else, for 2.4 % of flash.
+    """
+    return "speed" if setting.in_rows else setting.optimize
 
 
 def _pack(op: Conv, setting: Setting) -> Packed:
@@ -107,7 +115,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     height, width = plane_axes(g)
     planner = _planner(op, setting)
     words, planned = planner.words, planner.sections()
-    is_packed = setting.optimize == "speed"
+    is_packed = _aim(setting) == "speed"
     dsp = dsp_output(op, packed)
     unscaled = packed.weights >> packed.bits
     context = DepthwiseDirectContext(

@@ -179,7 +179,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, Conv)
     columns, packed = columns_of(op.geometry), _pack(op, setting)
     mve = mve_output(op, packed)
-    is_packed = setting.optimize == "speed"
+    is_packed = setting.optimize == "speed" or setting.in_rows  # else each row packs them anew
     constants = _constants(op, packed, mve, columns, is_packed)
     scratch = [Scratch(columns.scratch, 4)]
     if columns.line:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import assert_never
 
 import numpy as np
@@ -12,6 +11,7 @@ from qcgen.intervals import INT32_MIN
 from qcgen.ir.program import Conv, ConvGeometry, FloatActivation, RawAccumulator, Requantize
 from qcgen.ir.types import Array, Layout
 from qcgen.reference.activations import activate
+from qcgen.reference.taps import taps
 
 
 def evaluate_conv(op: Conv, x: Array) -> Array:
@@ -24,10 +24,10 @@ def evaluate_conv(op: Conv, x: Array) -> Array:
     image = rows if op.x.layout is Layout.CHANNELS_FIRST else np.moveaxis(rows, -1, 1)
     is_float = isinstance(op.epilogue, FloatActivation)
     wide = np.float64 if is_float else np.int64
-    taps = image.astype(wide) - op.x_zero_point
+    codes = image.astype(wide) - op.x_zero_point
     zero_points = op.w_zero_point.reshape((-1,) + (1,) * (op.geometry.rank + 1))
     weights = op.weights.astype(wide) - zero_points
-    acc = convolve(op.geometry, taps, weights) + op.bias.astype(wide).reshape((-1,) + (1,) * op.geometry.rank)
+    acc = convolve(op.geometry, codes, weights) + op.bias.astype(wide).reshape((-1,) + (1,) * op.geometry.rank)
     y = _finish(op, acc)
     if op.y.layout is Layout.CHANNELS_FIRST:
         return y
@@ -40,19 +40,11 @@ def convolve(g: ConvGeometry, x: Array, weights: Array) -> Array:
 
     Works in the type of its arguments; the caller sees to it that nothing overflows.
     """
-    window = [(k - 1) * d + 1 for k, d in zip(g.kernel, g.dilations, strict=True)]
-    reach = [(o - 1) * s + w for o, s, w in zip(g.output, g.strides, window, strict=True)]
-    after = [max(r - p - i, 0) for r, p, i in zip(reach, g.pads_begin, g.input, strict=True)]
-    padded = np.pad(x, [(0, 0), (0, 0), *zip(g.pads_begin, after, strict=True)])
-    grouped = weights.reshape(g.group, g.group_out, g.group_in, *g.kernel)
+    grouped = weights.reshape(g.group, g.group_out, g.group_in, -1)
     acc = np.zeros((g.batch, g.group, g.group_out, *g.output), x.dtype)
-    for tap in product(*(range(k) for k in g.kernel)):
-        places = tuple(
-            slice(t * d, t * d + (o - 1) * s + 1, s)
-            for t, d, o, s in zip(tap, g.dilations, g.output, g.strides, strict=True)
-        )
-        part = padded[(slice(None), slice(None), *places)].reshape(g.batch, g.group, g.group_in, *g.output)
-        acc += np.einsum("ngc...,gmc->ngm...", part, np.moveaxis(grouped, (0, 1, 2), (-3, -2, -1))[tap])
+    for index, part in enumerate(taps(g, x)):
+        seen = part.reshape(g.batch, g.group, g.group_in, *g.output)
+        acc += np.einsum("ngc...,gmc->ngm...", seen, grouped[..., index])
     return acc.reshape(g.batch, g.out_channels, *g.output)
 
 

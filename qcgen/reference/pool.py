@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 
 from qcgen import arithmetic
 from qcgen.ir.program import AveragePool, ConvGeometry, GlobalAveragePool, MaxPool
 from qcgen.ir.types import Array, Layout
 from qcgen.reference.elementwise import quantization_of
+from qcgen.reference.taps import taps
 
 
 def evaluate_max_pool(op: MaxPool, x: Array) -> Array:
     """The largest number of every window."""
     lowest = op.x.dtype.low if op.x.dtype.is_quantized else -np.inf
     image = _channels_first(x, op.x.layout)
-    return _as_stored(np.asarray(taps(op.geometry, image, lowest).max(axis=0)), op.y.layout)
+    return _as_stored(np.asarray(_stacked(op.geometry, image, lowest).max(axis=0)), op.y.layout)
 
 
 def evaluate_average_pool(op: AveragePool, x: Array) -> Array:
     """Equation (15); of float32 numbers the mean in float64, rounded."""
     image = _channels_first(x, op.x.layout)
     g = op.geometry
-    inside = taps(g, np.ones((1, 1, *g.input), np.bool_), False)
+    inside = _stacked(g, np.ones((1, 1, *g.input), np.bool_), False)
     count = np.prod(g.kernel) if op.count_include_pad else inside.sum(axis=0)
     if op.x.dtype.is_quantized:
         x_by, y_by = quantization_of(op.x), quantization_of(op.y)
         low, high = op.y.dtype.low, op.y.dtype.high
-        y = arithmetic.average(taps(g, image, 0), inside, np.asarray(count), x_by, y_by, low, high)
+        y = arithmetic.average(_stacked(g, image, 0), inside, np.asarray(count), x_by, y_by, low, high)
     else:
-        y = taps(g, image.astype(np.float64), 0.0).sum(axis=0) / count
+        y = _stacked(g, image.astype(np.float64), 0.0).sum(axis=0) / count
     return _as_stored(np.asarray(y, op.y.dtype.numpy), op.y.layout)
 
 
@@ -47,21 +46,9 @@ def evaluate_global_average_pool(op: GlobalAveragePool, x: Array) -> Array:
     return codes.astype(op.y.dtype.numpy).reshape(op.y.shape)
 
 
-def taps(g: ConvGeometry, x: Array, outside: float) -> Array:
-    """What every window sees, tap after tap, rows from top to bottom: (T, N, C, out...) of an image (N, C, in...)."""
-    window = [(k - 1) * d + 1 for k, d in zip(g.kernel, g.dilations, strict=True)]
-    reach = [(o - 1) * s + w for o, s, w in zip(g.output, g.strides, window, strict=True)]
-    after = [max(r - p - i, 0) for r, p, i in zip(reach, g.pads_begin, g.input, strict=True)]
-    pads = [(0, 0), (0, 0), *zip(g.pads_begin, after, strict=True)]
-    padded = np.pad(x, pads, constant_values=outside)
-    seen = []
-    for tap in product(*(range(k) for k in g.kernel)):
-        places = tuple(
-            slice(t * d, t * d + (o - 1) * s + 1, s)
-            for t, d, o, s in zip(tap, g.dilations, g.output, g.strides, strict=True)
-        )
-        seen.append(padded[(slice(None), slice(None), *places)])
-    return np.stack(seen)
+def _stacked(g: ConvGeometry, image: Array, outside: float) -> Array:
+    """What every window sees, tap after tap: (T, N, C, out...)."""
+    return np.stack(list(taps(g, image, outside)))
 
 
 def _channels_first(x: Array, layout: Layout | None) -> Array:

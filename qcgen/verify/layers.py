@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from math import prod
 
 import numpy as np
@@ -17,6 +16,7 @@ from qcgen.ir.program import Conv, ConvGeometry, GlobalAveragePool, Program, Req
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.kernels.kernel import Order
 from qcgen.plan.arrange import Arranged, arrange
+from qcgen.reference.taps import taps
 from qcgen.requantize import Staircase, staircase
 from qcgen.verify.nodes import Node
 
@@ -135,18 +135,10 @@ def windows_sums(g: ConvGeometry, image: Array, weights: Array) -> Array:
     The reference sums in int64; products of float64 matrices are many times faster.
     """
     assert np.abs(image).max(initial=0) * np.abs(weights).reshape(len(weights), -1).sum(axis=1).max() < EXACT
-    window = [(k - 1) * d + 1 for k, d in zip(g.kernel, g.dilations, strict=True)]
-    wanted = [(o - 1) * s + w for o, s, w in zip(g.output, g.strides, window, strict=True)]
-    after = [max(w - p - i, 0) for w, p, i in zip(wanted, g.pads_begin, g.input, strict=True)]
-    padded = np.pad(image, [(0, 0), (0, 0), *zip(g.pads_begin, after, strict=True)])
     grouped = weights.reshape(g.group, g.group_out, g.group_in, -1)
     sums = np.zeros((len(image), g.group, g.group_out, prod(g.output)))
-    for index, tap in enumerate(product(*(range(k) for k in g.kernel))):
-        places = tuple(
-            slice(t * d, t * d + (o - 1) * s + 1, s)
-            for t, d, o, s in zip(tap, g.dilations, g.output, g.strides, strict=True)
-        )
-        part = padded[(slice(None), slice(None), *places)].reshape(len(image), g.group, g.group_in, -1)
+    for index, seen in enumerate(taps(g, image)):
+        part = seen.reshape(len(image), g.group, g.group_in, -1)
         own = grouped[..., index]
         sums += own * part if g.group_in == g.group_out == 1 else _products(own, part)
     return sums.reshape(len(image), g.out_channels, *g.output).astype(np.int64)

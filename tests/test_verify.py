@@ -421,6 +421,13 @@ def test_in_a_network_integers_and_what_is_dequantized_are_exact_and_the_rest_ne
         assert set(np.unique(allowed[op.y.name])) == ({0.0} if op.y.name != "y" else {NETWORK})
 
 
+def test_what_cancellation_loses_goes_on_through_the_next_operators():
+    model = chain(Q, DQ, ("Conv", ["w"]), ("Tanh", []), weights=[[3e4, -3e4]], shape=(1, 2, 1, 1))
+    program = qcgen.compile(model).program
+    values = evaluate_all(program, {"x": np.full((1, 2, 1, 1), 100.0, np.float32)})
+    assert tolerances(program, values)["y"].item() == pytest.approx(6e6 * NETWORK)
+
+
 def test_the_tolerance_of_a_product_of_matrices_grows_with_its_terms():
     model = chain(Q, DQ, ("Conv", ["w"]), weights=[[3.0, -3.0]], shape=(1, 2, 1, 1))
     program = qcgen.compile(model).program

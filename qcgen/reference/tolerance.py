@@ -12,6 +12,7 @@ from qcgen.ir.program import (
     Dequantize,
     FloatActivation,
     FloatBinary,
+    FloatUnary,
     Operator,
     Pad,
     Program,
@@ -60,11 +61,13 @@ def tolerances(program: Program, values: Mapping[str, Array]) -> dict[str, Array
     """The largest |error| of every tensor that is computed, where ``values`` are the reference's.
 
     0 for those in ``exact``. A program of one operator has that operator's ``tolerance``; in longer ones it is 1e-5
-    times what the numbers were made of, or times 1 if that is more.
+    times what the numbers were made of, or times 1 if that is more. Where large terms cancel each other, so that a sum
+    may be off by more than 1, that goes on through the operators that read it.
     """
     known = exact(program)
     is_alone = len(program.operators) == 1
     allowed: dict[str, Array] = {}
+    lost: dict[str, float] = {}
     for op in program.operators:
         xs, y = [values[x.name] for x in inputs_of(op)], values[op.y.name]
         if op.y.name in known:
@@ -72,7 +75,10 @@ def tolerances(program: Program, values: Mapping[str, Array]) -> dict[str, Array
         elif is_alone and isinstance(op, Conv):
             allowed[op.y.name] = tolerance(op, xs[0], y)
         else:
-            allowed[op.y.name] = NETWORK * np.maximum(1.0, _scale(op, xs, y))
+            passed = _passed_on(op, xs, [lost.get(x.name, 0.0) for x in inputs_of(op)])
+            allowed[op.y.name] = NETWORK * np.maximum(1.0, _scale(op, xs, y)) + passed
+            most = float((allowed[op.y.name] - NETWORK * np.abs(y)).max(initial=0.0))
+            lost[op.y.name] = 0.0 if most <= 1 else most
     return allowed
 
 
@@ -108,6 +114,31 @@ def _scale(op: Operator, xs: list[Array], y: Array) -> Array:
             return np.maximum(own, np.maximum(a, b))
         case _:
             return own
+
+
+def _passed_on(op: Operator, xs: list[Array], lost: list[float]) -> float:
+    """How far y may be off at most because its inputs are off by ``lost``."""
+    if not any(lost):
+        return 0.0
+    match op:
+        case Conv(epilogue=FloatActivation() as activation):
+            weights = np.abs(op.weights.astype(np.float64)).reshape(len(op.weights), -1).sum(axis=1)
+            return _slope(activation) * float(weights.max(initial=0.0)) * lost[0]
+        case FloatUnary():
+            return _slope(op.activation) * lost[0]
+        case FloatBinary(kind="add" | "sub"):
+            return sum(lost)
+        case FloatBinary(kind="mul"):
+            a, b = (float(np.abs(x).max(initial=0.0)) for x in xs)
+            return a * lost[1] + b * lost[0] + lost[0] * lost[1]
+        case FloatBinary():
+            return np.inf  # the divisor may be 0
+        case _:
+            return max(lost)  # means, largest elements and Softmax are off by no more than what they are of
+
+
+def _slope(activation: FloatActivation) -> float:
+    return max(1.0, _steepness(activation)[0])
 
 
 def _reach(op: Conv, x: Array, y: Array) -> Array:

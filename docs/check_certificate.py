@@ -508,6 +508,8 @@ class Model:
 
     def operator(self, node, kind, a, x, w_zero, bias, y):
         scale, zero, low, high = y
+        if kind == "MatMul" and not (x[1].lo is x[1].hi and x[1].lo.ndim == 2):
+            return self.product(node, *x[:2], y)
         if kind in ("Conv", "Gemm", "MatMul"):
             return self.linear(node, kind, a, *x[:2], w_zero, bias, y)
         if kind in ("Add", "Mul"):
@@ -587,6 +589,24 @@ class Model:
         place[1] = size
         spread = [np.broadcast_to(v.reshape(-1, *[1] * (len(place) - 2)), place) for v in codes]
         return [np.moveaxis(v, 1, -1) if last else v for v in spread]
+
+    def product(self, node, a, b, y):
+        """Products of two computed matrices: (2) and (41)."""
+        shape = np.matmul(np.zeros(a.lo.shape), np.zeros(b.lo.shape)).shape
+        ends = []
+        for v, axis in ((a, -1), (b, max(-2, -b.lo.ndim))):  # of each term
+            low, high = (np.moveaxis(codes - v.zero, axis, 0) for codes in (v.lo, v.hi))
+            ends.append((low.reshape(len(low), -1).min(axis=1), high.reshape(len(high), -1).max(axis=1)))
+        corners = [p * q for p in ends[0] for q in ends[1]]
+        lo = np.minimum(np.minimum.reduce(corners), 0).sum(keepdims=True)
+        hi = np.maximum(np.maximum.reduce(corners), 0).sum(keepdims=True)
+        need((INT32[0] <= lo) & (hi <= INT32[1]), f"{node.name}: no sum leaves int32")
+        scale = np.reshape(f32(a.scale) * f32(b.scale) / f32(y[0]), 1)
+        codes = [np.broadcast_to(requantize(v, scale, *y[1:]), shape) for v in (lo, hi)]
+        e = self.entry(node, "product", *codes)
+        if e:
+            self.step(e, scale, y, lo, hi)
+        return codes
 
     def step(self, e, scale, y, lo, hi):
         """An output step: its interval, its bounds, its integers."""

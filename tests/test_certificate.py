@@ -227,6 +227,8 @@ MUTATIONS = [
     (HELIUM, "requantize", ("fast", "limit"), lambda _: 2**31 + 1),
     (QOP, "mean", ("multiplier", 0), times(1.01)),
     (QOP, "mean", ("accumulator", 0, 0), plus(1)),
+    ("attention", "product", ("accumulator", 0, 0), plus(200000)),
+    ("attention", "product", ("multiplier", 0), times(1.01)),
     (QOP, "softmax", ("exponentials", 7), plus(1)),
     (QOP, "softmax", ("factor",), plus(1)),
     (ORION, "staircase", ("accumulator", 0), plus(1)),
@@ -277,7 +279,7 @@ def test_a_certificate_with_a_wrong_number_is_refused_by_the_formulas(name, kind
 def test_the_wrong_numbers_are_of_every_field():
     """``symbol`` names the C function; which numbers stand beside an exception needs one."""
     fields = {(kind, path[0] if path[0] != "fast" else path[1]) for _, kind, path, _ in MUTATIONS}
-    shared = {(kind, field) for kind in ("mean",) for one, field in fields if one == "requantize"}
+    shared = {(kind, field) for kind in ("mean", "product") for one, field in fields if one == "requantize"}
     for name in {name for name, *_ in MUTATIONS}:
         for node in json.loads(source(name)[2])["nodes"]:
             for field in {*node, *node.get("fast", {})} - {

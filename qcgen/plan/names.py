@@ -118,6 +118,8 @@ SUPPORT_NAMES = (
     "round_half_even",
     "soft_float_add",
     "soft_float",
+    "soft_float_multiply",
+    "soft_float_root",
     "compiler",
     *DSP_NAMES,
     *MVE_NAMES,

@@ -162,6 +162,11 @@ POINTWISE = {
 BINARY = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide}
 
 
+def words(v):
+    """The bits of float32 numbers."""
+    return np.asarray(v, f32).reshape(-1).view(np.uint32).astype(np.int64)
+
+
 # ---- output steps: equations (5) and (6) ----
 
 
@@ -539,11 +544,29 @@ class Model:
                 need(e["factor"] == np.floor(f32(1) / f32(scale)), f"{e['node']}: the factor")  # (17)
                 self.points += 256
             return ends
+        if kind == "LayerNormalization":
+            ends = np.full_like(x[0].lo, low), np.full_like(x[0].lo, high)
+            e = self.entry(node, "layer norm", *ends)
+            if e:
+                row = x[0].lo.shape[a.get("axis", -1) % x[0].lo.ndim :]
+                for i, role in enumerate(("scale", "bias")[: len(node.input) - 1], start=1):
+                    given = words(np.broadcast_to(self.real(node, i), row))
+                    need(np.array_equal(e[role], given), f"{e['node']}: {role}")
+                    self.points += given.size
+                need(e["epsilon"] == words(a.get("epsilon", 1e-5)), f"{e['node']}: epsilon")
+            return ends
         if kind in ("Sigmoid", "LeakyRelu"):
             values = (np.arange(x[0].bounds[0], x[0].bounds[1] + 1) - x[0].zero).astype(f32) * f32(x[0].scale)
             values = POINTWISE[kind](values, a)
             return self.table(node, x[0], quantize(values, *y), False)
         raise Wrong(f"{node.op_type}: this program does not know the operator")
+
+    def real(self, node, i):
+        """The float32 numbers of a constant input, which may be quantized."""
+        c = self.codes.get(node.input[i])
+        if c is None or node.input[i] in self.constants:
+            return self.constants[node.input[i]]
+        return (c.lo - c.zero).astype(f32) * np.asarray(c.scale, f32)
 
     def linear(self, node, kind, a, x, w, w_zero, bias, y):
         """Convolutions and products of matrices: (2) and (3)."""

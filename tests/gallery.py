@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gallery_networks import attention, float_tail, in_rows, network_qdq, network_qop, sum_and_mean
+from gallery_networks import attention, float_tail, in_rows, layer_norm, network_qdq, network_qop, sum_and_mean
 from models import NHWC, conv_integer, float_conv, qlinear_conv
 from onnx import ModelProto
 
@@ -430,6 +430,12 @@ NETWORKS = (
         "self-attention, int8: products of two computed matrices where queries, keys and values lie, so that the"
         " transpositions around them cost nothing",
         attention,
+        {"io": "quantized"},
+    ),
+    Entry(
+        "layer_norm",
+        "LayerNormalization of codes: onnxruntime's float32 operations, in their order, without floating point",
+        layer_norm,
         {"io": "quantized"},
     ),
     Entry(

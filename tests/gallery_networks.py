@@ -155,6 +155,18 @@ def attention() -> ModelProto:
     return n.model((1, 5, 8))
 
 
+NORMAL: Meaning = (0.024, np.int8(3))
+
+
+def layer_norm() -> ModelProto:
+    """Rows of codes, normalized, as QDQ nodes."""
+    n = Network()
+    values = STATE(41).normal(1, 0.2, 12).astype(np.float32), STATE(42).normal(0, 0.3, 12).astype(np.float32)
+    constants = [n.constant(name, value.round(3)) for name, value in zip(("gamma", "beta"), values, strict=True)]
+    n.quantize(n.node("LayerNormalization", [n.through("x", TOKEN), *constants], "normal"), NORMAL, "y")
+    return n.model((1, 5, 12), opset=17)
+
+
 def float_tail() -> ModelProto:
     """An integer layer whose result goes on in float32, as detectors do with their boxes."""
     n = Network()

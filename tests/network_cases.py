@@ -21,6 +21,7 @@ from qcgen.ir.program import (
     FloatSoftmax,
     FloatUnary,
     GlobalAveragePool,
+    LayerNorm,
     Lookup,
     MatMul,
     MaxPool,
@@ -285,6 +286,25 @@ def softmaxes() -> Iterator[Unit]:
     yield Unit("softmax_f32_columns", FloatSoftmax("softmax", "Softmax", *t), (x,), ((1, 0),), (1, 0))
 
 
+def layer_norms() -> Iterator[Unit]:
+    """Lengths around the lanes; rows that are constant, at both ends, or nearly constant; scales of all sizes."""
+    scales = ((0.0371, 0.031), (2.0**-30, 0.02), (1000.0, 0.5), (0.5, 0.25))
+    for (length, (x_scale, y_scale)), dtype in product(zip((8, 12, 15, 65), scales, strict=True), TYPES):
+        x = codes((12, length), dtype, 19)
+        x[0], x[1], x[2] = dtype.high, dtype.low, dtype.low + 100
+        x[3] = np.resize([dtype.low, dtype.high], length)
+        x[4], x[4, 3] = dtype.low + 7, dtype.low + 8
+        tx = quantized("x", dtype, x.shape, x_scale, dtype.low + 100)
+        ty = quantized("y", dtype, x.shape, y_scale, dtype.low + 120)
+        scale, bias = numbers((length,), 20, 1.0), numbers((length,), 21, 0.4)
+        scale[0], bias[1], scale[2], bias[2] = 0, 0, 1e-39, 1e-39
+        name = f"layer_norm_{short(dtype)}_{length}"
+        for label, added in (("", bias), ("_without_bias", None)):
+            op = LayerNorm("norm", "LayerNormalization", tx, ty, scale, added, float(np.float32(1e-5)))
+            yield Unit(f"{name}{label}", op, (x,))
+        yield Unit(f"{name}_columns", op, (x,), ((1, 0),), (0, 1))
+
+
 MATRICES = {
     "one": ((1, 1), (1, 1)),
     "row": ((1, 9), (9, 5)),
@@ -437,6 +457,7 @@ PORTABLE = tuple(
         global_averages,
         large_global_averages,
         matmuls,
+        layer_norms,
         softmaxes,
         quantizations,
         activations,

@@ -10,6 +10,7 @@ from onnx import helper
 from qcgen.check import check
 from qcgen.errors import ModelRejected
 from qcgen.infer import infer
+from qcgen.infer.normalization import LAYER_NORM
 from qcgen.load import load
 
 F32 = np.float32
@@ -51,6 +52,13 @@ def matmul(**other):
     operands = {"a": ("uint8", (2, 3)), "a_scale": scale(1), "a_zero_point": zero(), "b": random_weights((3, 4))}
     operands |= {"b_scale": scale(1), "b_zero_point": zero(0, "int8"), "y_scale": scale(1), "y_zero_point": zero()}
     return node_model("QLinearMatMul", operands | other)
+
+
+def normalization(shape=(4, 8), Scale=None, X_scale=None, Y_scale=None, **attributes):
+    operands = {"X": ("int8", shape), "X_scale": scale(0.1) if X_scale is None else X_scale, "X_zero": zero(0, "int8")}
+    operands |= {"Y_scale": scale(0.1) if Y_scale is None else Y_scale, "Y_zero": zero(0, "int8")}
+    operands["Scale"] = scale(np.ones(shape[-1])) if Scale is None else Scale
+    return node_model(LAYER_NORM[1], operands, domain=LAYER_NORM[0], **attributes)
 
 
 def pool(**attributes):
@@ -144,6 +152,26 @@ BAD = {
         matmul(a_scale=scale(1e-30), b_scale=scale(1e-30)),
         "the product of its scales is 0.0 in float32",
     ),
+    "a normalization of short rows": (normalization(shape=(4, 7)), "it normalizes rows of 7 elements"),
+    "a normalization along no axis": (normalization(axis=-3), "axis is -3, but its input has 2 dimensions"),
+    "a normalization of rows of another length": (
+        normalization(Scale=scale(np.ones(9))),
+        "Scale has shape (9,), but the rows have shape (8,)",
+    ),
+    "a normalization by infinity": (
+        normalization(Scale=scale([np.inf] * 8)),
+        "Scale holds numbers that are not finite, or beyond 1.07e+09",
+    ),
+    "a normalization without epsilon": (normalization(epsilon=0.0), "epsilon is 0"),
+    "a normalization of tiny numbers": (
+        normalization(X_scale=scale(1e-12)),
+        "X_scale is 1e-12: float32 arithmetic with it is not emulated",
+    ),
+    "a normalization by a scale that is no number": (
+        normalization(Y_scale=scale(np.nan)),
+        "Y_scale is nan; a scale must be positive and finite",
+    ),
+    "a normalization in float64": (normalization(stash_type=11), "stash_type is 11"),
     "a node of constants": (
         node_model("Mul", {"A": scale([1, 2]), "B": scale([3, 4])}),
         "all its inputs are constant",

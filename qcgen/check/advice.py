@@ -14,6 +14,7 @@ ADVICE = {
     **dict.fromkeys(("GRU", "LSTM", "RNN", "DynamicQuantizeLSTM"), UNROLL),
     "BatchNormalization": "fuse it into the convolution before it: export in inference mode, or preprocess the model"
     " (python -m onnxruntime.quantization.preprocess)",
+    "LayerNormalization": "quantize its input and its output (onnxruntime: quantize_static); scale and bias constant",
     "ConvInteger": "quantize the model statically, with calibration data (onnxruntime: quantize_static)",
 }
 """By the operator's name."""

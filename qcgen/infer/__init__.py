@@ -9,6 +9,7 @@ from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.infer import linear, pointwise, shape, window
 from qcgen.infer.facts import Facts, Shape, TensorType
 from qcgen.infer.lookup import LOOKUP, lookup
+from qcgen.infer.normalization import LAYER_NORM, quantized_normalization
 from qcgen.ir.graph import Dim, Graph, Node, Value
 from qcgen.ir.types import DType
 
@@ -38,6 +39,7 @@ RULES: dict[tuple[str, str], Rule] = {
     ("", "HardSigmoid"): pointwise.unary,
     ("", "HardSwish"): pointwise.unary,
     ("", "Identity"): pointwise.unary,
+    ("", "LayerNormalization"): pointwise.unary,
     ("", "LeakyRelu"): pointwise.unary,
     ("", "MatMul"): linear.matmul,
     ("", "MatMulInteger"): linear.matmul_integer,
@@ -84,6 +86,7 @@ RULES: dict[tuple[str, str], Rule] = {
     (NHWC_DOMAIN, "MaxPool"): window.pooling,
     (NHWC_DOMAIN, "QLinearConv"): window.convolution,
     LOOKUP: lookup,
+    LAYER_NORM: quantized_normalization,
 }
 """How the outputs of every known operator follow from its inputs, by (domain, op_type)."""
 

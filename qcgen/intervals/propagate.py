@@ -25,6 +25,7 @@ from qcgen.ir.program import (
     FloatUnary,
     GlobalAveragePool,
     Int64s,
+    LayerNorm,
     Lookup,
     MatMul,
     MaxPool,
@@ -83,7 +84,7 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
             return Range(None, np.array([lowest], np.int64), np.array([op.y.dtype.high], np.int64))
         case Transpose() | Reshape() | Concat() | Slice() | Pad() | Resize():
             return _moved(op, ranges)
-        case OrionConv() | Quantize() | Dequantize() | FloatUnary() | FloatBinary() | FloatSoftmax():
+        case LayerNorm() | OrionConv() | Quantize() | Dequantize() | FloatUnary() | FloatBinary() | FloatSoftmax():
             return full(op.y.dtype)
         case _:
             assert_never(op)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.errors import ModelRejected, Problem
 from qcgen.infer.lookup import LOOKUP
+from qcgen.infer.normalization import LAYER_NORM
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import Operator, Program, Tensor, inputs_of
-from qcgen.lower import elementwise, linear, movement, pool, softmax
+from qcgen.lower import elementwise, linear, movement, normalization, pool, softmax
 from qcgen.lower.conv import lower_conv_integer, lower_float_conv, lower_qlinear_conv
 from qcgen.lower.orion import lower_orion
 from qcgen.lower.source import tensor_of
@@ -78,6 +79,7 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     (NHWC_DOMAIN, "MaxPool"): pool.lower_max_pool,
     (NHWC_DOMAIN, "QLinearConv"): lower_qlinear_conv,
     LOOKUP: elementwise.lower_lookup,
+    LAYER_NORM: normalization.lower_layer_norm,
 }
 """The supported operators by (domain, op_type), each with what it means in onnxruntime's arithmetic."""
 

@@ -14,6 +14,7 @@ from qcgen.ir.program import (
     FloatSoftmax,
     FloatUnary,
     GlobalAveragePool,
+    LayerNorm,
     Lookup,
     MatMul,
     MaxPool,
@@ -133,6 +134,7 @@ def _after(op: Operator) -> Change | None:
             | FloatUnary()
             | FloatBinary()
             | Softmax()
+            | LayerNorm()
             | FloatSoftmax()
             | GlobalAveragePool()
         ):
@@ -167,7 +169,7 @@ def _reads_otherwise(op: Operator, x: Tensor, known: Tensor) -> bool:
     """Whether the operator's meaning rests on something that the tensor's maker sees in another way."""
     if isinstance(op, Conv | OrionConv | MaxPool | AveragePool) and x.layout is not known.layout:
         return True
-    if not isinstance(op, QuantizedBinary | AveragePool | GlobalAveragePool | Dequantize):
+    if not isinstance(op, QuantizedBinary | AveragePool | GlobalAveragePool | LayerNorm | Dequantize):
         return False
     return x.zero_point is not None and (x.scale, x.zero_point) != (known.scale, known.zero_point)
 

@@ -15,6 +15,7 @@ from qcgen.ir.program import (
     FloatBinary,
     FloatSoftmax,
     Int64s,
+    LayerNorm,
     MatMul,
     MaxPool,
     Operator,
@@ -209,6 +210,8 @@ def _natural_output(op: Operator, xs: Sequence[Order]) -> Order:
             return stored(op.y, Layout.CHANNELS_LAST)
         case Transpose():
             return transposed(xs[0], op.perm)
+        case LayerNorm():
+            return row_major(op.y)
         case QuantizedBinary() | FloatBinary():
             return _of_operands(op, xs)
         case _ if len(xs[0]) == len(op.y.shape) and not isinstance(op, Reshape):

@@ -16,6 +16,7 @@ from qcgen.ir.program import (
     FloatSoftmax,
     FloatUnary,
     GlobalAveragePool,
+    LayerNorm,
     Lookup,
     MatMul,
     MaxPool,
@@ -33,7 +34,7 @@ from qcgen.ir.program import (
     inputs_of,
 )
 from qcgen.ir.types import Array
-from qcgen.reference import elementwise, movement, pool, product, softmax
+from qcgen.reference import elementwise, movement, normalization, pool, product, softmax
 from qcgen.reference.conv import evaluate_conv
 from qcgen.reference.orion import evaluate_orion_conv
 
@@ -84,6 +85,8 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
             return elementwise.evaluate_float_binary(op, *inputs)
         case Softmax():
             return softmax.evaluate_softmax(op, *inputs)
+        case LayerNorm():
+            return normalization.evaluate_layer_norm(op, *inputs)
         case FloatSoftmax():
             return softmax.evaluate_float_softmax(op, *inputs)
         case Transpose() | Reshape() | Concat() | Slice() | Pad() | Resize():

@@ -15,6 +15,7 @@ from qcgen.rewrite.fuse_binary import fuse_binary
 from qcgen.rewrite.fuse_convolution import fuse_convolution
 from qcgen.rewrite.fuse_float_gemm import fuse_float_gemm
 from qcgen.rewrite.fuse_gemm import fuse_gemm
+from qcgen.rewrite.fuse_layer_norm import fuse_layer_norm
 from qcgen.rewrite.fuse_matmul import fuse_matmul
 from qcgen.rewrite.fuse_table import fuse_table
 from qcgen.rewrite.fuse_unary import fuse_unary
@@ -35,6 +36,7 @@ PATTERNS: tuple[Pattern, ...] = (
     fuse_convolution,
     fuse_gemm,
     fuse_matmul,
+    fuse_layer_norm,
     fuse_binary,
     fuse_unary,
     fuse_table,

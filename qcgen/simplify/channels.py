@@ -21,6 +21,7 @@ from qcgen.ir.program import (
     FloatUnary,
     GlobalAveragePool,
     Int64s,
+    LayerNorm,
     Lookup,
     MatMul,
     MaxPool,
@@ -139,7 +140,9 @@ class Channels:
                 return axes[0] if axes else None
             case Lookup() | Slice() | Pad() | Resize():
                 return self.axes.get(op.x.name)
-            case MatMul() | Softmax() | Quantize() | Dequantize() | FloatUnary() | FloatBinary() | FloatSoftmax():
+            case MatMul() | Softmax() | LayerNorm() | Quantize() | Dequantize():
+                return None
+            case FloatUnary() | FloatBinary() | FloatSoftmax():
                 return None
             case _:
                 assert_never(op)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from models import MICROSOFT, NHWC, Spec, conv_integer, float_conv, node_model, qlinear_conv, random_weights
 from onnx import ModelProto, helper
+from qdq import A, B, Chain
 
 from qcgen.infer.lookup import LOOKUP
 
@@ -154,6 +155,22 @@ COMPUTED: Mapping[str, tuple[str, Mapping[str, Spec], Mapping[str, Any]]] = {
 }  # fmt: skip
 """Operators whose operands may be constant or not, with two inputs: op_type, operands, attributes."""
 
+
+def layer_norm() -> ModelProto:
+    """A normalization of codes: float between DequantizeLinear and QuantizeLinear."""
+    chain = Chain()
+    constants = [
+        chain.constant("gamma", scale(np.arange(10).reshape(2, 5) / 8 - 0.3)),
+        chain.constant("beta", scale(0.25)),
+    ]
+    normal = chain.node("LayerNormalization", [chain.dequantize("x", A), *constants], "normal", axis=1, epsilon=1e-4)
+    chain.quantize(normal, B, "y")
+    return chain.model((3, 2, 5), opset=17, x_type="uint8")
+
+
+NORMALIZATIONS: Mapping[str, Any] = {"LayerNormalization": layer_norm}
+"""Operators that are known between DequantizeLinear and QuantizeLinear only."""
+
 FOLDED: Mapping[str, tuple[Mapping[str, Spec], Mapping[str, Any]]] = {
     "ConstantOfShape": ({"shape": ints(1, 1, 4, 5)}, {}),
     "Expand": ({"a": scale(2), "shape": ints(1, 1, 4, 5)}, {}),
@@ -193,7 +210,7 @@ def operator_models() -> dict[str, ModelProto]:
     # node_model takes opset as the model's.
     found[f"{MICROSOFT} QLinearSoftmax"].graph.node[0].attribute.append(helper.make_attribute("opset", 13))
     found |= {name: node_model(op_type, operands, **rest) for name, (op_type, operands, rest) in COMPUTED.items()}
-    found |= {name: build() for name, build in CONVOLUTIONS.items()}
+    found |= {name: build() for name, build in {**CONVOLUTIONS, **NORMALIZATIONS}.items()}
     return found | {f"folded {op_type}": _folded(op_type, *rest) for op_type, rest in FOLDED.items()}
 
 

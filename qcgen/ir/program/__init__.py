@@ -9,7 +9,7 @@ from qcgen.ir.program.elementwise import Dequantize, FloatBinary, FloatUnary, Lo
 from qcgen.ir.program.epilogue import Epilogue, FloatActivation, RawAccumulator, Requantize
 from qcgen.ir.program.movement import Concat, Movement, Pad, Reshape, Resize, Slice, Transpose
 from qcgen.ir.program.product import MatMul
-from qcgen.ir.program.reduction import FloatSoftmax, GlobalAveragePool, Softmax
+from qcgen.ir.program.reduction import FloatSoftmax, GlobalAveragePool, LayerNorm, Softmax
 from qcgen.ir.program.spatial import AveragePool, Conv, ConvGeometry, MaxPool, OrionConv, Spatial
 from qcgen.ir.program.tensor import Float32s, Int32s, Int64s, Tensor
 from qcgen.ir.types import Array
@@ -29,6 +29,7 @@ __all__ = [
     "GlobalAveragePool",
     "Int32s",
     "Int64s",
+    "LayerNorm",
     "Lookup",
     "MatMul",
     "MaxPool",
@@ -60,6 +61,7 @@ Operator = (
     | QuantizedBinary
     | GlobalAveragePool
     | Softmax
+    | LayerNorm
     | Quantize
     | Dequantize
     | FloatUnary

@@ -42,6 +42,23 @@ class Softmax:
 
 
 @dataclass(frozen=True)
+class LayerNorm:
+    """Rows of codes, along the last axis, brought to mean 0 and variance 1, times ``scale`` plus ``bias``.
+
+    In onnxruntime's float32 arithmetic (arithmetic.layer_norm) between the meanings of x's and y's codes. ``scale`` and
+    ``bias`` have an element for each of a row; ``bias`` is None where the model has none. ``epsilon`` is above 0.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    scale: Float32s
+    bias: Float32s | None
+    epsilon: float
+
+
+@dataclass(frozen=True)
 class FloatSoftmax:
     """Softmax of float32 numbers over the last axis."""
 

@@ -1,0 +1,60 @@
+"""Rules for normalizations of codes: rows, epsilon, and numbers whose float32 arithmetic can be emulated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+import numpy as np
+
+from qcgen.check.model import shape_text
+from qcgen.check.node import View
+from qcgen.check.operands import counted
+from qcgen.check.ranges import scale_at
+from qcgen.errors import Problem
+
+FEWEST, MOST = 8, 2**20 - 1
+"""How many elements a row may have: onnxruntime computes shorter ones in another order."""
+
+LARGEST = 2.0**30
+"""Scales of codes lie between this and its reciprocal: then nothing leaves the normal float32 numbers."""
+
+
+def row_fits(view: View) -> Iterator[Problem]:
+    """Rows are neither short nor very long; scale and bias fit them, and are numbers that can be emulated."""
+    x = view.fixed_shape(0)
+    axis = view.integer("axis", -1)
+    if x is None or not -len(x) <= axis < len(x):
+        return
+    row = x[axis:]
+    if not FEWEST <= prod(row) <= MOST:
+        what = f"it normalizes rows of {counted(prod(row), 'element')}"
+        yield view.problem(what, f"rows of {FEWEST} to {MOST} elements are supported; compute it in the firmware")
+    for index, role in ((5, "Scale"), (6, "B")):
+        array = view.array(index)
+        if array is None:
+            continue
+        if array.ndim > len(row) or any(a not in (1, b) for a, b in zip(array.shape[::-1], row[::-1], strict=False)):
+            what = f"{role} has shape {shape_text(array.shape)}, but the rows have shape {shape_text(row)}"
+            yield view.problem(what, f"give {role} an element for each of a row")
+        elif not np.isfinite(array).all() or np.abs(array).max(initial=0) > LARGEST:
+            yield view.problem(f"{role} holds numbers that are not finite, or beyond {LARGEST:.3g}", "export it again")
+
+
+def positive_epsilon(view: View) -> Iterator[Problem]:
+    """Rows of equal numbers have the variance 0: without epsilon they would be divided by 0."""
+    value = view.node.attributes.get("epsilon", 1e-5)
+    if isinstance(value, int | float) and not 1 / LARGEST <= value <= LARGEST:
+        hint = f"export it with an epsilon between {1 / LARGEST:.3g} and {LARGEST:.3g}, such as 1e-05"
+        yield view.problem(f"epsilon is {value:g}", hint)
+    if view.integer("stash_type", 1) != 1:
+        yield view.problem(f"stash_type is {view.integer('stash_type', 1)}", "only 1, float32, is supported")
+
+
+def scales_in_range(view: View) -> Iterator[Problem]:
+    """Squares of deviations and quotients stay within the normal float32 numbers."""
+    for index, role in ((1, "X_scale"), (3, "Y_scale")):
+        scale = scale_at(view, index)
+        if scale is not None and not 1 / LARGEST <= scale <= LARGEST:
+            hint = "quantize the model again, with data of usual size"
+            yield view.problem(f"{role} is {scale:.6g}: float32 arithmetic with it is not emulated", hint)

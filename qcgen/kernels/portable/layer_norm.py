@@ -1,0 +1,97 @@
+"""portable/layer_norm: LayerNormalization of codes, its float32 arithmetic in integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from qcgen.errors import prove
+from qcgen.ir.context import Context
+from qcgen.ir.plan import Certificate
+from qcgen.ir.program import LayerNorm, Operator
+from qcgen.ir.types import Array
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.portable.rows import Rows, in_place, rows_of
+from qcgen.requantize.emulate import decompose
+
+LANES = 8  # sums of squares that onnxruntime takes side by side
+
+
+@dataclass(frozen=True)
+class LayerNormContext(Context):
+    """The normalization of rows of codes. Words hold the bits of float32 numbers."""
+
+    template: ClassVar[str] = "kernels/portable/layer_norm.c.jinja"
+
+    rows: Rows
+    x_type: str  # of C
+    y_type: str  # of C
+    x_zero_point: int  # of x
+    x_scale: int  # in units of 2^unit
+    unit: int  # the exponent of the last bit of x's scale
+    whole: int  # elements of a row that are squared and summed in lanes
+    rounded: int  # elements of a row before the last ones, whose squares are not rounded before they are added
+    epsilon: int  # a word
+    count: int  # the length of a row as a word
+    one: int  # the number 1 as a word
+    y_scale: int  # a word
+    y_zero_point: int  # of y
+    low: int  # the lowest code of y
+    high: int  # the highest code of y
+    has_bias: bool  # something is added to each element
+
+
+def why_not(op: Operator, _setting: Setting) -> str | None:
+    """Serves every layer normalization of codes."""
+    return None if isinstance(op, LayerNorm) else f"{op.op_type} is no layer normalization of codes"
+
+
+def prepare(op: Operator, setting: Setting) -> Prepared:
+    """Scale and bias as words; the deviations of a row stay in the arena."""
+    assert isinstance(op, LayerNorm)
+    assert op.x.scale is not None, "x is quantized"
+    assert op.y.scale is not None, "y is quantized"
+    length = op.x.shape[-1]
+    [mantissa], [exponent] = decompose(np.array([op.x.scale], np.float32))
+    prove(length < 2**20, "sums of a row are exact in float64, as in int64")
+    whole = length - length % LANES
+    context = LayerNormContext(
+        rows=rows_of(op.x, op.y, setting.xs[0], setting.y),
+        x_type=op.x.dtype.c,
+        y_type=op.y.dtype.c,
+        x_zero_point=op.x.zero_point or 0,
+        x_scale=int(mantissa),
+        unit=int(exponent),
+        whole=whole,
+        rounded=whole + (length - whole) // 4 * 4,
+        epsilon=_word(op.epsilon),
+        count=_word(length),
+        one=_word(1),
+        y_scale=_word(op.y.scale),
+        y_zero_point=op.y.zero_point or 0,
+        low=op.y.dtype.low,
+        high=op.y.dtype.high,
+        has_bias=op.bias is not None,
+    )
+    constants = [Constants("scale", "uint32_t", _words(op.scale), "what each element of a row is multiplied by.")]
+    if op.bias is not None:
+        constants.append(Constants("bias", "uint32_t", _words(op.bias), "what is added to each element of a row."))
+    words = {constant.role: constant.values for constant in constants}
+    numbers: dict[str, object] = {"kind": "layer norm", "epsilon": context.epsilon, **words}
+    support = ("soft_float_add", "soft_float", "soft_float_multiply", "soft_float_root")
+    certificate = Certificate(numbers=numbers)
+    return Prepared(tuple(constants), context, (Scratch(4 * length, 4),), support, certificate, in_place(op.x, setting))
+
+
+def _words(values: Array) -> Array:
+    """Float32 numbers as the words that hold their bits."""
+    return values.astype(np.float32).view(np.uint32).astype(np.int64)
+
+
+def _word(value: float) -> int:
+    return int(_words(np.asarray(value)))
+
+
+LAYER_NORM = Kernel("portable/layer_norm", LayerNormContext, frozenset(), why_not, prepare)

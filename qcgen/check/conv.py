@@ -73,6 +73,8 @@ def _arity(it: Operands) -> Iterator[Problem]:
     outputs = len([name for name in it.node.outputs if name])
     if outputs != 1:
         yield it.problem(f"it has {counted(outputs, 'output')}, but must have one", "export the model again")
+    elif not it.node.outputs[0]:
+        yield it.problem("its first output has no name, and it has no second one", "export the model again")
 
 
 def _constants(it: Operands) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 
 from qcgen.arithmetic import meant
-from qcgen.ir.plan import Call, KeptRows, Plan, Port, Step, Stream, View
+from qcgen.ir.plan import Call, KeptRows, Plan, Port, Step, Stream, TensorMove, View
 from qcgen.ir.program import Conv, Operator, OrionConv, inputs_of, macs_of
 from qcgen.ir.types import DType
 from qcgen.version import __version__
@@ -176,6 +176,8 @@ def _nodes(step: Step) -> tuple[NodeReport, ...]:
             return (_node(step),)
         case View():
             return (_view(step),)
+        case TensorMove():
+            return ()
         case Stream():
             return tuple(_node(call) for call in step.calls)
 

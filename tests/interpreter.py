@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from qcgen.ir.plan import Argument, Call, InArena, Plan, Port, RowsAt, Stream, Turn, View
+from qcgen.ir.plan import Argument, Call, InArena, Plan, Port, RowsAt, Stream, TensorMove, Turn, View
 from qcgen.ir.program import Concat, Conv, MaxPool, Operator, Tensor, inputs_of
 
 NOTHING, PADDING = -1, -2
@@ -42,6 +42,8 @@ class Interpreter:
                     self.view(step)
                 case Call():
                     self.call(step)
+                case TensorMove():
+                    self.move(step)
                 case Stream():
                     self.stream(step)
         for port in self.plan.outputs:
@@ -52,6 +54,13 @@ class Interpreter:
         if port.offset is None:
             return self.memory[port.symbol]
         return self.memory[""][port.offset : port.offset + port.tensor.size * port.tensor.dtype.bytes]
+
+    def move(self, step: TensorMove) -> None:
+        """The tensor is there, and goes where it is read."""
+        arena = self.memory[""]
+        found = arena[step.source.offset : step.source.offset + step.bytes].copy()
+        self.expect(found, self.whole(step.tensor), f"move of {step.tensor.name}")
+        arena[step.place.offset : step.place.offset + step.bytes] = found
 
     def view(self, step: View) -> None:
         """The parts of a Concat that were computed in place are now the whole."""
@@ -99,7 +108,7 @@ class Interpreter:
     @property
     def constants(self) -> set[str]:
         """Inputs of operators that no step computes and no caller passes."""
-        ops = [step.op for step in self.plan.steps if not isinstance(step, Stream)]
+        ops = [step.op for step in self.plan.steps if not isinstance(step, TensorMove | Stream)]
         ops += [call.op for call in self.plan.calls]
         known = {op.y.name for op in ops} | {port.tensor.name for port in self.plan.inputs}
         return {x.name for op in ops for x in inputs_of(op)} - known

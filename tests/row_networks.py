@@ -29,6 +29,15 @@ def separable() -> ModelProto:
     return n.model(n.conv(x, 20))
 
 
+def wandering() -> ModelProto:
+    """Depthwise and pointwise layers of one size, each of which writes its output some bytes before its input."""
+    n = Network((1, 2, 14, 10))
+    x = n.conv("x", 16, 3, 2)
+    for _ in range(3):
+        x = n.conv(n.depthwise(x), 16)
+    return n.model(n.mean(x))
+
+
 def two_inputs() -> ModelProto:
     """A sum of an input and of a convolution of the other one, which is an output, too."""
     n = Network((1, 4, 12, 6))
@@ -89,6 +98,7 @@ NETWORKS = {
     "residual": residual,
     "separable": separable,
     "digits": lambda: DIGITS,
+    "wandering": wandering,
     "two_inputs": two_inputs,
     "unread_input": unread_input,
     "with_a_view": with_a_view,

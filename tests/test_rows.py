@@ -40,6 +40,7 @@ def variants(network: str, target: str, aim: str) -> list[Artifact]:
 
 AIMS = [(network, target, "size") for network in ("residual", "separable") for target in TARGETS]
 AIMS += [(network, "cortex-m4", "speed") for network in ("residual", "separable")]
+AIMS += [("wandering", target, "size") for target in ("portable", "cortex-m4")]
 AIMS += [("digits", target, "size") for target in ("portable", "cortex-m4")]
 
 
@@ -126,6 +127,31 @@ def test_rows_take_less_memory(network, target):
     assert least.plan.arena_bytes < 0.9 * whole.plan.arena_bytes
     assert least.plan.streams
     assert between.plan.arena_bytes <= (whole.plan.arena_bytes + least.plan.arena_bytes) // 2
+
+
+@pytest.mark.parametrize("target", ["portable", "cortex-m4"])
+def test_a_tensor_that_is_moved_takes_less_memory(target):
+    whole, moved, *_ = variants("wandering", target, "size")
+    assert moved.plan.moves
+    assert not moved.plan.streams
+    assert moved.plan.arena_bytes < whole.plan.arena_bytes
+
+
+def test_a_tensor_that_moves_to_another_place_is_missed():
+    plan = artifact("wandering", "portable", "least").plan
+    [move, *_] = plan.moves
+    object.__setattr__(move, "place", InArena(move.place.offset - 4))
+    try:
+        with pytest.raises(AssertionError, match=r"reads|holds"):
+            Interpreter(plan).run()
+    finally:
+        artifact.cache_clear()
+
+
+def test_a_budget_moves_no_more_tensors_than_it_must():
+    whole, least, between = variants("wandering", "portable", "size")
+    assert not whole.plan.moves
+    assert 0 < len(between.plan.moves) < len(least.plan.moves)
 
 
 def test_a_byte_that_moved_away_is_missed():

@@ -330,7 +330,31 @@ class Stream:
         return tuple(enumerate(self.below, len(self.turns)))
 
 
-Step = Call | View | Stream
+@dataclass(frozen=True)
+class TensorMove:
+    """A tensor goes from ``source``, where it was computed, to ``place``, where it is read."""
+
+    tensor: Tensor
+    source: InArena
+    place: InArena
+
+    @property
+    def bytes(self) -> int:
+        """How many are copied."""
+        return self.tensor.size * self.tensor.dtype.bytes
+
+    @property
+    def by(self) -> int:
+        """How many bytes further on the tensor goes."""
+        return self.place.offset - self.source.offset
+
+    @property
+    def is_up(self) -> bool:
+        """Whether bytes go to higher addresses, so that the last of them must go first."""
+        return self.by > 0
+
+
+Step = Call | View | TensorMove | Stream
 
 
 @dataclass(frozen=True)
@@ -373,6 +397,11 @@ class Plan:
     def streams(self) -> tuple[Stream, ...]:
         """What runs row by row."""
         return tuple(step for step in self.steps if isinstance(step, Stream))
+
+    @property
+    def moves(self) -> tuple[TensorMove, ...]:
+        """The tensors that are moved between two steps."""
+        return tuple(step for step in self.steps if isinstance(step, TensorMove))
 
     @property
     def inputs(self) -> tuple[Port, ...]:

@@ -5,8 +5,22 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from qcgen.ir.plan import Argument, Call, InArena, Options, Overlap, Place, Plan, Port, Step, Stream, Table, View
-from qcgen.ir.program import Operator, Program, inputs_of
+from qcgen.ir.plan import (
+    Argument,
+    Call,
+    InArena,
+    Options,
+    Overlap,
+    Place,
+    Plan,
+    Port,
+    Step,
+    Stream,
+    Table,
+    TensorMove,
+    View,
+)
+from qcgen.ir.program import Operator, Program, Tensor, inputs_of
 from qcgen.ir.types import Layout
 from qcgen.kernels import KERNELS, Prepared, Setting
 from qcgen.plan.arrange import Arranged, arrange
@@ -54,6 +68,7 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
             planned.append(View(step.op))
         else:
             planned.append(_call(step, symbols[index], work, _places(step, index, stored, program)))
+            planned += _moved(step.op.y, stored)
     placement = stored.placement
     return Plan(
         prefix,
@@ -111,7 +126,17 @@ def _work(step: Arranged, program: Program, options: Options, *, in_rows: bool =
 
 def _places(step: Arranged, index: int, stored: Stored, program: Program) -> list[Place]:
     inputs = [x.name for x in inputs_of(step.op) if x.name not in program.constants]
-    return [*(stored.places[name] for name in (*inputs, step.op.y.name)), *stored.scratch[index]]
+    y = stored.computed.get(step.op.y.name, stored.places[step.op.y.name])
+    return [*(stored.places[name] for name in inputs), y, *stored.scratch[index]]
+
+
+def _moved(y: Tensor, stored: Stored) -> list[TensorMove]:
+    """The move of a tensor that has been computed, if it lies elsewhere later."""
+    place = stored.places[y.name]
+    if y.name not in stored.computed:
+        return []
+    assert isinstance(place, InArena), "what is moved lies in the arena"
+    return [TensorMove(y, stored.computed[y.name], place)]
 
 
 def _stream(

@@ -111,6 +111,7 @@ PUBLIC = ("run", "arena", "quantize", "dequantize", "test")
 
 SUPPORT_NAMES = (
     *PUBLIC,
+    "move_up",
     "right_shift",
     "multiply_high",
     "to_int32",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from qcgen.ir.access import AccessOrder
@@ -31,13 +31,17 @@ class InRows:
 
 @dataclass(frozen=True)
 class Stored:
-    """The place of every tensor and of every step's scratch buffers; ``done`` are the steps with nothing left to do."""
+    """The place of every tensor and of every step's scratch buffers; ``done`` are the steps with nothing left to do.
+
+    ``computed``: where tensors are computed that are moved to their places afterwards.
+    """
 
     places: Mapping[str, Place]
     scratch: Sequence[tuple[Place, ...]]
     placement: Placement
     align: int
     done: frozenset[int]
+    computed: Mapping[str, InArena]
 
 
 BEFORE = -1
@@ -49,26 +53,75 @@ def store(
     prepared: Sequence[Prepared | None],
     boundary: Boundary,
     chains: Sequence[InRows] = (),
+    moved: Collection[str] = (),
 ) -> Stored:
-    """A place for every tensor that ``steps`` compute and for the scratch buffers of their kernels."""
+    """A place for every tensor that ``steps`` compute and for the scratch buffers of their kernels.
+
+    Tensors that are ``moved``, of those that ``movable`` names, get one to be computed in, too.
+    """
     ports = boundary.of_caller
     uses = _last_uses(steps, boundary, chains)
     homes = homes_of(steps, prepared, boundary, uses)
     require_inside(steps, homes, ports)
     owners = owners_of(homes, ports)
     buffers = _buffers(steps, prepared, homes, uses, owners, boundary, chains)
-    placement = place(buffers)
+    placement = place(_with_moved(buffers, moved))
     places: dict[str, Place] = {port.tensor.name: Argument(port.symbol) for port in ports}
     rows = {name for chain in chains for name in chain.bytes}
     for name, home in homes.items():
         if home.root in owners:
             places[name] = Argument(owners[home.root], home.offset)
         elif name not in rows:
-            places[name] = InArena(placement.offsets[home.root] + home.offset)
+            root = _moved_name(home.root) if home.root in moved else home.root
+            places[name] = InArena(placement.offsets[root] + home.offset)
     places |= {name: InArena(placement.offsets[name]) for name in rows}
     scratch = [_scratch_places(index, packed, placement, chains) for index, packed in enumerate(prepared)]
     done = frozenset(index for index, step in enumerate(steps) if is_done(step, homes))
-    return Stored(places, scratch, placement, max((buffer.align for buffer in buffers), default=1), done)
+    computed = {name: InArena(placement.offsets[name]) for name in moved}
+    computed = {name: at for name, at in computed.items() if at != places[name]}
+    return Stored(places, scratch, placement, max((buffer.align for buffer in buffers), default=1), done, computed)
+
+
+def movable(steps: Sequence[Arranged], prepared: Sequence[Prepared | None], boundary: Boundary) -> dict[str, int]:
+    """The tensors that can be moved right after they were computed, with their bytes: they begin their memory."""
+    uses = _last_uses(steps, boundary, ())
+    homes = homes_of(steps, prepared, boundary, uses)
+    lasts = {buffer.name: buffer.last for buffer in whole_buffers(steps, prepared, boundary)}
+    first: dict[str, str] = {}
+    for step in steps:
+        first.setdefault(homes[step.op.y.name].root, step.op.y.name)
+    found = {step.op.y.name: bytes_of(step.op.y) for step in steps if not step.is_view}
+    indexes = {step.op.y.name: index for index, step in enumerate(steps)}
+    return {
+        name: size
+        for name, size in found.items()
+        if name in lasts and first.get(name) == name and lasts[name] > indexes[name]
+    }
+
+
+def _with_moved(buffers: Sequence[Buffer], moved: Collection[str]) -> list[Buffer]:
+    """The buffers; those that are moved are two: the first until it has been copied, the second from then on.
+
+    A move comes between two steps, so that steps have even numbers here. Its output may lie anywhere over its input.
+    """
+    if not moved:
+        return list(buffers)
+    found = []
+    for buffer in buffers:
+        first, last = 2 * buffer.first, 2 * buffer.last
+        over = {_moved_name(name) if name in moved else name: how for name, how in buffer.over.items()}
+        if buffer.name in moved:
+            found.append(replace(buffer, first=first, last=first + 1, over=over))
+            anywhere = {buffer.name: Over(-buffer.bytes)}
+            found.append(replace(buffer, name=_moved_name(buffer.name), first=first + 1, last=last, over=anywhere))
+        else:
+            found.append(replace(buffer, first=first, last=last, over=over))
+    return found
+
+
+def _moved_name(name: str) -> str:
+    """No tensor is called like this: names of tensors hold no line feed here."""
+    return f"{name}\nmoved"
 
 
 def _scratch_places(

@@ -13,7 +13,7 @@ import jinja2
 
 from qcgen.arithmetic import meant_text
 from qcgen.ir.context import names_of
-from qcgen.ir.plan import Argument, Call, InArena, Plan, Port, Step, Stream, View
+from qcgen.ir.plan import Argument, Call, InArena, Plan, Port, Step, Stream, TensorMove, View
 from qcgen.ir.self_test import SelfTest
 from qcgen.plan.names import SUPPORT_NAMES, accessor_names
 from qcgen.render.filters import (
@@ -48,6 +48,7 @@ def render(plan: Plan, test: SelfTest | None = None) -> dict[str, str]:
     """The generated files by name: NAME.h and NAME.c, and those of a self-test. Same plan, same bytes."""
     bodies = [_body(plan, call) for call in plan.calls]
     called = {name for call in plan.calls for name in call.support} | ({"compiler"} if test else set())
+    called |= {"move_up"} if any(move.is_up for move in plan.moves) else set()
     written = [*bodies, *(_support(plan, name) for name in called - {"compiler"})]
     advice = [
         name
@@ -84,7 +85,7 @@ def render(plan: Plan, test: SelfTest | None = None) -> dict[str, str]:
         "uses_offsets": any(
             isinstance(p, InArena) and p.offset for step in plan.steps if isinstance(step, Call) for p in step.arguments
         ),
-        "uses_string": any("string.h" in call.headers for call in plan.calls) or bool(plan.streams),
+        "uses_string": any("string.h" in call.headers for call in plan.calls) or bool(plan.streams or plan.moves),
         "streams": [_stream(plan, stream, hashed) for stream in plan.streams],
         "statements": [statement for step in plan.steps for statement in _statements(plan, step, hashed)],
         "test": test,
@@ -225,6 +226,9 @@ def _statements(plan: Plan, step: Step, hashed: Mapping[str, str]) -> list[str]:
         case Stream():
             arguments = [*(port.symbol for port in _ports(plan, step)), "arena", *(["hashes"] if hashed else [])]
             return [f"{step.symbol}({', '.join(arguments)})"]
+        case TensorMove():
+            function = f"{plan.prefix}_move_up" if step.is_up else "memmove"
+            return [f"{function}({place(step.place)}, {place(step.source)}, {step.bytes})"]
         case View():
             return []
 

@@ -40,7 +40,12 @@ def memory(plan: Plan) -> list[str]:
     fit = "no placement of them needs less"
     if bound < plan.arena_bytes:
         fit += f" than {thousands(bound)} B"
-    return [f"arena    {thousands(plan.arena_bytes)} B for tensors between nodes and for scratch; {fit}"]
+    moves = [
+        f"moved    {one_line(move.tensor.name)}, {thousands(move.bytes)} B, {thousands(abs(move.by))} bytes "
+        f"{'up' if move.is_up else 'down'} after it was computed, so that less is needed"
+        for move in plan.moves
+    ]
+    return [f"arena    {thousands(plan.arena_bytes)} B for tensors between nodes and for scratch; {fit}", *moves]
 
 
 PAIR_FORMS = {

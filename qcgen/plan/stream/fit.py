@@ -9,6 +9,7 @@ from typing import Literal
 from qcgen.errors import ModelRejected, Problem
 from qcgen.kernels import Prepared
 from qcgen.plan.arrange import Arranged
+from qcgen.plan.moves import with_moves
 from qcgen.plan.sharing import Boundary
 from qcgen.plan.storage import InRows, Stored, store, whole_buffers
 from qcgen.plan.stream.choose import IMPOSSIBLE, TURN_BYTES, Chain, Chooser
@@ -40,6 +41,11 @@ def fit(
     )
     if best is not None and arena != "least" and _fits(best[1], arena):
         return best
+    moved = None if boundary.is_pushed else with_moves(steps, prepared, boundary, _budget(arena))
+    if moved is not None:
+        best = (), moved
+        if arena != "least":
+            return best
     chooser = _chooser(steps, prepared, boundary, prepare)
     least = chooser.least()
     if least is None:
@@ -72,6 +78,10 @@ def _limits(least: int, arena: int | Literal["least"] | None) -> Iterator[tuple[
     most = least if arena == "least" else max(arena, least)
     yield from ((most, most * share) for share in SHARES)
     yield from ((limit, limit) for limit in (int(most * share) for share in SHARES[1:]) if limit > least)
+
+
+def _budget(arena: int | Literal["least"] | None) -> int | None:
+    return None if arena == "least" else arena
 
 
 def _fits(stored: Stored, arena: int | None) -> bool:

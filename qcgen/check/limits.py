@@ -171,13 +171,6 @@ def not_training(view: View) -> Iterator[Problem]:
         yield view.problem("it drops elements at random", "export the model for inference")
 
 
-def groups_of_three(view: View) -> Iterator[Problem]:
-    """The inputs of QLinearConcat that are joined are computed at run time."""
-    for index in range(2, len(view.node.inputs), 3):
-        if view.array(index) is not None:
-            yield view.problem(f"{view.node.inputs[index]!r} is constant", "join constants before quantizing")
-
-
 def has_a_code_each(view: View) -> Iterator[Problem]:
     """A table has a code for every code."""
     table = view.array(5)

@@ -41,6 +41,14 @@ def row_fits(view: View) -> Iterator[Problem]:
             yield view.problem(f"{role} holds numbers that are not finite, or beyond {LARGEST:.3g}", "export it again")
 
 
+def has_what_it_needs(view: View) -> Iterator[Problem]:
+    """Scale is there, and what y's codes mean, or neither of what says it."""
+    if not view.has(5):
+        yield view.problem("input Scale is missing", "LayerNormalization needs X, Scale")
+    if view.has(3) != view.has(4):
+        yield view.problem("it has only one of Y_scale and Y_zero_point", "give both, or none of them")
+
+
 def positive_epsilon(view: View) -> Iterator[Problem]:
     """Rows of equal numbers have the variance 0: without epsilon they would be divided by 0."""
     value = view.node.attributes.get("epsilon", 1e-5)

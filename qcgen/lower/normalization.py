@@ -14,7 +14,7 @@ from qcgen.lower.source import Source
 def lower_layer_norm(node: Node, graph: Graph) -> tuple[Operator, ...]:
     """qcgen's own LayerNormalization: (x, x_scale, x_zero_point, y_scale, y_zero_point, Scale, B)."""
     source = Source(node, graph)
-    x_by, y_by = source.quantization(1, 2), source.quantization(3, 4)
+    x_by, y_by = source.quantization(1, 2), source.quantization(3, 4) if source.has(3) else None
     x, y = source.tensor(0, x_by), source.result(y_by)
     axis = source.integer("axis", -1) % len(x.shape)
     row = x.shape[axis:]

@@ -161,8 +161,9 @@ class _Arrangement:
             case Reshape() | Softmax() | FloatSoftmax():
                 return replace(op, x=self._copied(op.x, row_major(op.x)))
             case Concat():
-                order = self._orders[op.xs[0].name]
-                return replace(op, xs=tuple(self._copied(x, order) for x in op.xs))
+                computed = [x for x in op.xs if x.name not in self._program.constants]
+                order = self._orders[computed[0].name]
+                return replace(op, xs=tuple(self._copied(x, order) if x in computed else x for x in op.xs))
             case QuantizedBinary() | FloatBinary():
                 return self._with_equal_operands(op)
             case _:

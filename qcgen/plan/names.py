@@ -119,6 +119,7 @@ SUPPORT_NAMES = (
     "round_half_even",
     "soft_float_add",
     "soft_float",
+    "soft_float_round",
     "soft_float_multiply",
     "soft_float_root",
     "compiler",

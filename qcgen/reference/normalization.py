@@ -11,9 +11,12 @@ from qcgen.reference.elementwise import quantization_of
 
 
 def evaluate_layer_norm(op: LayerNorm, x: Array) -> Array:
-    """Equations (42) and (43) between (10) and (9)."""
-    x_by, y_by = quantization_of(op.x), quantization_of(op.y)
+    """Equations (42) and (43) between (10) and, where y are codes, (9)."""
+    x_by = quantization_of(op.x)
     values = arithmetic.dequantize(x, x_by.scale, x_by.zero_point)
     normal = arithmetic.layer_norm(values, op.scale, op.bias, op.epsilon)
+    if not op.y.dtype.is_quantized:
+        return normal
+    y_by = quantization_of(op.y)
     codes = arithmetic.quantize(normal, y_by.scale, y_by.zero_point, op.y.dtype.low, op.y.dtype.high)
     return np.asarray(codes.astype(op.y.dtype.numpy))

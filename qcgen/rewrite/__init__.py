@@ -15,7 +15,7 @@ from qcgen.rewrite.fuse_binary import fuse_binary
 from qcgen.rewrite.fuse_convolution import fuse_convolution
 from qcgen.rewrite.fuse_float_gemm import fuse_float_gemm
 from qcgen.rewrite.fuse_gemm import fuse_gemm
-from qcgen.rewrite.fuse_layer_norm import fuse_layer_norm
+from qcgen.rewrite.fuse_layer_norm import fuse_layer_norm, fuse_layer_norm_to_float
 from qcgen.rewrite.fuse_matmul import fuse_matmul
 from qcgen.rewrite.fuse_table import fuse_table
 from qcgen.rewrite.fuse_unary import fuse_unary
@@ -25,6 +25,7 @@ from qcgen.rewrite.merge_duplicates import merge_duplicates
 from qcgen.rewrite.name_means import name_means
 from qcgen.rewrite.quantize_earlier import quantize_earlier
 from qcgen.rewrite.remove_identities import remove_identities
+from qcgen.rewrite.requantize_constants import CONCAT, requantize_constants
 from qcgen.rewrite.sizes import Budget
 from qcgen.rewrite.wiring import Pattern, apply, without_unused
 
@@ -40,12 +41,14 @@ PATTERNS: tuple[Pattern, ...] = (
     fuse_binary,
     fuse_unary,
     fuse_table,
+    requantize_constants,
     join_pairs,
     drop_clamps,
     clamp_earlier,
     quantize_earlier,
     dequantize_later,
     fuse_float_gemm,
+    fuse_layer_norm_to_float,
 )
 """What is looked for, in this order: after each change the search starts again from the top.
 
@@ -66,7 +69,7 @@ def rewrite(graph: Graph) -> Graph:
     own_domains = frozenset(node.domain for node in graph.nodes)
     budget = Budget.of(graph.constants)
     graph = _folded(graph, FOLDS_BEFORE_FUSION, budget)
-    if any(node.op_type in ("QuantizeLinear", "DequantizeLinear") for node in graph.nodes):
+    if any(node.op_type in ("QuantizeLinear", "DequantizeLinear", CONCAT[1]) for node in graph.nodes):
         graph = _fused(graph, budget)
     return _importing(_folded(graph, FOLDS, budget), own_domains)
 

@@ -1,4 +1,4 @@
-"""A dequantized tensor, LayerNormalization, QuantizeLinear: one normalization of codes."""
+"""A dequantized tensor, LayerNormalization, mostly QuantizeLinear: one normalization of codes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from qcgen.ir.graph import Node
 from qcgen.ir.types import Array
 from qcgen.rewrite.fold_constants import FOLDS
 from qcgen.rewrite.operands import Operands
-from qcgen.rewrite.quantization import activation, named, quantizer
+from qcgen.rewrite.quantization import Quantizer, activation, named, quantizer
 from qcgen.rewrite.wiring import Change, Wiring
 
 
@@ -17,19 +17,35 @@ def fuse_layer_norm(wiring: Wiring, node: Node) -> Change | None:
     """LayerNormalization with constant scale and bias, quantized or not, of an 8-bit tensor; its first output alone."""
     if (node.domain, node.op_type) != ("", "LayerNormalization") or any(node.outputs[1:]):
         return None
-    x, y = activation(wiring, node.input(0)), quantizer(wiring, node.outputs[0])
-    scale = float_constant(wiring, node.input(1))
+    y = quantizer(wiring, node.outputs[0])
+    return None if y is None else _fused(wiring, node, y)
+
+
+def fuse_layer_norm_to_float(wiring: Wiring, node: Node) -> Change | None:
+    """The same where no QuantizeLinear follows: looked for when none can come nearer any more."""
+    if (node.domain, node.op_type) != ("", "LayerNormalization") or any(node.outputs[1:]):
+        return None
+    return _fused(wiring, node, None)
+
+
+def _fused(wiring: Wiring, node: Node, y: Quantizer | None) -> Change | None:
+    x, scale = activation(wiring, node.input(0)), float_constant(wiring, node.input(1))
     bias = float_constant(wiring, node.input(2)) if node.input(2) else None
-    if x is None or y is None or scale is None or (node.input(2) and bias is None):
+    if x is None or scale is None or (node.input(2) and bias is None):
         return None
     x_meaning, x_constants = named(wiring, x.quantization, x.codes)
-    y_meaning, y_constants = named(wiring, y.quantization, y.output)
+    y_names, y_constants = ("", ""), dict[str, Array]()
+    if y is not None:
+        y_meaning, constants_of_y = named(wiring, y.quantization, y.output)
+        y_names, y_constants = y_meaning.names, dict(constants_of_y)
     names = (wiring.fresh(f"{node.name}_scale"), wiring.fresh(f"{node.name}_bias") if bias is not None else "")
     constants = {name: array for name, array in zip(names, (scale, bias), strict=True) if array is not None}
     domain, op_type = LAYER_NORM
-    inputs = (x.codes, *x_meaning.names, *y_meaning.names, *names)
-    fused = Node(node.name, op_type, domain, inputs, (y.output,), node.attributes)
-    return Change(y.node, (fused,), remove=(node,), constants={**x_constants, **y_constants, **constants})
+    inputs = (x.codes, *x_meaning.names, *y_names, *names)
+    outputs = (node.outputs[0] if y is None else y.output,)
+    fused = Node(node.name, op_type, domain, inputs, outputs, node.attributes)
+    constants = {**x_constants, **y_constants, **constants}
+    return Change(node if y is None else y.node, (fused,), remove=(node,), constants=constants)
 
 
 def float_constant(wiring: Wiring, tensor: str) -> Array | None:

@@ -29,7 +29,7 @@ SPECS: dict[tuple[str, str], Spec] = {
     ),
     LAYER_NORM: Spec(
         (*ONE, "Scale", "B"),
-        6,
+        3,
         {**UNARY.types, "Scale": FLOAT, "B": FLOAT},
         constant=(*ONE[1:], "Scale", "B"),
         numbers=ONE[1:],
@@ -38,6 +38,7 @@ SPECS: dict[tuple[str, str], Spec] = {
         attributes={"axis": INTEGER, "epsilon": NUMBER, "stash_type": INTEGER},
         extra=(
             limits.axis_exists(-1),
+            normalization.has_what_it_needs,
             normalization.row_fits,
             normalization.positive_epsilon,
             normalization.scales_in_range,

@@ -57,7 +57,7 @@ MICROSOFT: dict[tuple[str, str], Spec] = {
         same=(("input", "Y_zero_point"), ("zero_point", "Y_zero_point")),
         attributes={"axis": INTEGER},
         repeated=3,
-        extra=(limits.groups_of_three, movement.joins_along_an_axis(2, 3)),
+        extra=(movement.joins_along_an_axis(2, 3),),
     ),
     ("com.microsoft", "QLinearGlobalAveragePool"): replace(
         UNARY, attributes={"channels_last": INTEGER}, extra=(ranges.mean_in_range, flag("channels_last", 0, 1))

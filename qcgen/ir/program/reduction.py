@@ -45,8 +45,9 @@ class Softmax:
 class LayerNorm:
     """Rows of codes, along the last axis, brought to mean 0 and variance 1, times ``scale`` plus ``bias``.
 
-    In onnxruntime's float32 arithmetic (arithmetic.layer_norm) between the meanings of x's and y's codes. ``scale`` and
-    ``bias`` have an element for each of a row; ``bias`` is None where the model has none. ``epsilon`` is above 0.
+    In onnxruntime's float32 arithmetic (arithmetic.layer_norm) of what x's codes mean; y are codes or numbers.
+    ``scale`` and ``bias`` have an element for each of a row; ``bias`` is None where the model has none. ``epsilon`` is
+    above 0.
     """
 
     name: str

@@ -36,6 +36,7 @@ class LayerNormContext(Context):
     epsilon: int  # a word
     count: int  # the length of a row as a word
     one: int  # the number 1 as a word
+    has_codes: bool  # y are codes, else float32 numbers
     y_scale: int  # a word
     y_zero_point: int  # of y
     low: int  # the lowest code of y
@@ -52,11 +53,10 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     """Scale and bias as words; the deviations of a row stay in the arena."""
     assert isinstance(op, LayerNorm)
     assert op.x.scale is not None, "x is quantized"
-    assert op.y.scale is not None, "y is quantized"
     length = op.x.shape[-1]
     [mantissa], [exponent] = decompose(np.array([op.x.scale], np.float32))
     prove(length < 2**20, "sums of a row are exact in float64, as in int64")
-    whole = length - length % LANES
+    whole, has_codes = length - length % LANES, op.y.dtype.is_quantized
     context = LayerNormContext(
         rows=rows_of(op.x, op.y, setting.xs[0], setting.y),
         x_type=op.x.dtype.c,
@@ -69,10 +69,11 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         epsilon=_word(op.epsilon),
         count=_word(length),
         one=_word(1),
-        y_scale=_word(op.y.scale),
+        has_codes=has_codes,
+        y_scale=_word(op.y.scale or 1),
         y_zero_point=op.y.zero_point or 0,
-        low=op.y.dtype.low,
-        high=op.y.dtype.high,
+        low=op.y.dtype.low if has_codes else 0,
+        high=op.y.dtype.high if has_codes else 0,
         has_bias=op.bias is not None,
     )
     constants = [Constants("scale", "uint32_t", _words(op.scale), "what each element of a row is multiplied by.")]
@@ -80,9 +81,19 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         constants.append(Constants("bias", "uint32_t", _words(op.bias), "what is added to each element of a row."))
     words = {constant.role: constant.values for constant in constants}
     numbers: dict[str, object] = {"kind": "layer norm", "epsilon": context.epsilon, **words}
-    support = ("soft_float_add", "soft_float", "soft_float_multiply", "soft_float_root")
-    certificate = Certificate(numbers=numbers)
-    return Prepared(tuple(constants), context, (Scratch(4 * length, 4),), support, certificate, in_place(op.x, setting))
+    support = ("soft_float_add", "soft_float", *(["soft_float_round"] if has_codes else ()))
+    support = (*support, "soft_float_multiply", "soft_float_root")
+    certificate = Certificate(numbers=numbers if has_codes else {})
+    headers = () if has_codes else ("string.h",)
+    return Prepared(
+        tuple(constants),
+        context,
+        (Scratch(4 * length, 4),),
+        support,
+        certificate,
+        in_place(op.x, setting),
+        headers=headers,
+    )
 
 
 def _words(values: Array) -> Array:

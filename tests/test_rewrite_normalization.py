@@ -1,0 +1,74 @@
+"""Normalizations behind DequantizeLinear, and constants of QLinearConcat."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from models import MICROSOFT, node_model
+from qdq import A, B, C, Chain, operand, operators
+
+import qcgen
+from qcgen.infer.normalization import LAYER_NORM
+from qcgen.reference import evaluate
+
+GAMMA = np.linspace(-1, 2, 12).astype(np.float32)
+
+
+def normalized(behind=None, quantized_scale=False):
+    """Rows of 12; ``behind`` adds what reads the normalization."""
+    chain = Chain()
+    gamma = chain.constant("gamma", GAMMA)
+    if quantized_scale:
+        gamma = chain.weights("gamma_codes", np.arange(-6, 6).astype(np.int8), (np.float32(0.25), np.int8(1)))
+    normal = chain.node("LayerNormalization", [chain.through("x", A), gamma], "normal")
+    (behind or (lambda chain, normal: chain.through(normal, B, "y")))(chain, normal)
+    return chain
+
+
+def test_a_normalization_between_codes_is_one_operator():
+    assert operators(normalized().rewritten((2, 12), opset=17)) == [
+        "QuantizeLinear",
+        ".".join(LAYER_NORM),
+        "DequantizeLinear",
+    ]
+
+
+def test_scales_of_a_normalization_may_be_quantized():
+    graph = normalized(quantized_scale=True).rewritten((2, 12), opset=17)
+    assert np.array_equal(operand(graph, LAYER_NORM[1], 5), (np.arange(-6, 6) - 1) * np.float32(0.25))
+
+
+def test_what_moves_codes_stands_behind_a_normalization_of_codes():
+    def behind(chain, normal):
+        chain.through(chain.node("Flatten", [normal], axis=1), B, "y")
+
+    graph = normalized(behind).rewritten((2, 3, 12), opset=17)
+    assert operators(graph)[1:3] == [".".join(LAYER_NORM), "Flatten"]
+
+
+@pytest.mark.parametrize("opset", [17])
+def test_a_normalization_that_floats_follow_is_exact_too(opset):
+    model = normalized(lambda chain, normal: chain.node("Relu", [normal], "y")).model((4, 12), opset=opset)
+    artifact = qcgen.compile(model.SerializeToString(), name="norm")
+    x = np.random.default_rng(1).normal(0, 1, (4, 12)).astype(np.float32)
+    found = artifact.load().run(None, {"x": x})[0]
+    assert found.dtype == np.float32
+    assert np.array_equal(found, evaluate(artifact.program, {"x": x})["y"])
+
+
+def joined(constant: bool):
+    meaning = [np.asarray(C[0], np.float32), C[1], np.asarray(B[0], np.float32), np.array(7, np.int8)]
+    part = np.arange(-100, 140, 20).astype(np.int8).reshape(1, 12)
+    operands = {"y_scale": meaning[0], "y_zero": np.array(meaning[1]), "x": ("int8", (1, 3)), "x_scale": meaning[0]}
+    operands |= {
+        "x_zero": np.array(meaning[1]),
+        "part": part if constant else ("int8", (1, 12)),
+        "part_scale": meaning[2],
+    }
+    model = node_model("QLinearConcat", operands | {"part_zero": meaning[3]}, domain=MICROSOFT, axis=1)
+    feeds = {"x": np.int8([[1, 2, -128]])} | ({} if constant else {"part": part})
+    return qcgen.compile(model.SerializeToString(), name="joined").load().run(None, feeds)[0]
+
+
+def test_constant_codes_are_joined_as_computed_ones_are():
+    assert np.array_equal(joined(constant=True), joined(constant=False))

@@ -284,6 +284,8 @@ def softmaxes() -> Iterator[Unit]:
     t = Tensor("x", DType.FLOAT32, x.shape), Tensor("y", DType.FLOAT32, x.shape)
     yield Unit("softmax_f32", FloatSoftmax("softmax", "Softmax", *t), (x,))
     yield Unit("softmax_f32_columns", FloatSoftmax("softmax", "Softmax", *t), (x,), ((1, 0),), (1, 0))
+    logarithms = FloatSoftmax("softmax", "LogSoftmax", *t, is_log=True)
+    yield Unit("log_softmax_f32", logarithms, (np.clip(x, -1e4, 1e4),))
 
 
 def layer_norms() -> Iterator[Unit]:

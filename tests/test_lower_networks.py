@@ -7,6 +7,7 @@ import pytest
 from models import MICROSOFT, graph_model, node_model, qlinear_conv, random_weights
 from onnx import helper
 
+import qcgen
 from qcgen.check import check
 from qcgen.check.specs.parts import COORDINATES, NEAREST_MODES, PAD_MODES
 from qcgen.compiler import read
@@ -136,6 +137,16 @@ def test_softmax_over_an_inner_axis_is_transposed_to_the_last_and_back():
     assert kinds(program) == [Transpose, Softmax, Transpose]
     assert program.operators[1].x.shape == (2, 4, 3)
     assert program.operators[1].factor == 256
+
+
+@pytest.mark.parametrize("axis", [1, 2, 3])
+def test_softmax_reads_its_rows_where_they_lie(axis):
+    pooled = helper.make_node("MaxPool", ["x"], ["pooled"], name="pool", kernel_shape=[2, 2])
+    softmax = helper.make_node("LogSoftmax", ["pooled"], ["shares"], name="softmax", axis=axis)
+    mean = helper.make_node("GlobalAveragePool", ["shares"], ["y"], name="mean")
+    model = graph_model([pooled, softmax, mean], {"x": ("float", (2, 3, 4, 5))}, {"y": None})
+    plan = qcgen.compile(model.SerializeToString(), layout="nhwc").plan
+    assert [call.op.name for call in plan.calls] == ["pool", "softmax", "mean"]
 
 
 def test_the_mean_over_height_and_width_is_a_global_pooling_with_or_without_the_axes():

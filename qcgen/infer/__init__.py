@@ -41,6 +41,7 @@ RULES: dict[tuple[str, str], Rule] = {
     ("", "Identity"): pointwise.unary,
     ("", "LayerNormalization"): pointwise.unary,
     ("", "LeakyRelu"): pointwise.unary,
+    ("", "LogSoftmax"): pointwise.unary,
     ("", "MatMul"): linear.matmul,
     ("", "MatMulInteger"): linear.matmul_integer,
     ("", "MaxPool"): window.pooling,

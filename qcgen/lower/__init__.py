@@ -37,6 +37,7 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     ("", "HardSwish"): elementwise.lower_activation,
     ("", "Identity"): elementwise.lower_same,
     ("", "LeakyRelu"): elementwise.lower_activation,
+    ("", "LogSoftmax"): softmax.lower_log_softmax,
     ("", "MatMul"): linear.lower_matmul,
     ("", "MatMulInteger"): linear.lower_matmul_integer,
     ("", "MaxPool"): pool.lower_max_pool,

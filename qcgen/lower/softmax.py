@@ -17,10 +17,19 @@ Rows = Callable[[Tensor, Tensor], Operator]
 
 def lower_softmax(node: Node, graph: Graph) -> tuple[Operator, ...]:
     """Softmax in float32."""
-    source = Source(node, graph)
+    return _float_softmax(Source(node, graph), is_log=False)
+
+
+def lower_log_softmax(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """LogSoftmax in float32."""
+    return _float_softmax(Source(node, graph), is_log=True)
+
+
+def _float_softmax(source: Source, *, is_log: bool) -> tuple[Operator, ...]:
+    name, op_type = source.node.name, source.node.op_type
     is_flat = source.opset < 13
     axis = source.integer("axis", 1 if is_flat else -1)
-    return _over_rows(source, None, None, axis, is_flat, lambda x, y: FloatSoftmax(node.name, node.op_type, x, y))
+    return _over_rows(source, None, None, axis, is_flat, lambda x, y: FloatSoftmax(name, op_type, x, y, is_log))
 
 
 def lower_qlinear_softmax(node: Node, graph: Graph) -> tuple[Operator, ...]:

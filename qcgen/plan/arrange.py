@@ -13,7 +13,6 @@ from qcgen.ir.program import (
     Concat,
     Conv,
     FloatBinary,
-    FloatSoftmax,
     Int64s,
     LayerNorm,
     MatMul,
@@ -23,7 +22,6 @@ from qcgen.ir.program import (
     Program,
     QuantizedBinary,
     Reshape,
-    Softmax,
     Tensor,
     Transpose,
     inputs_of,
@@ -158,7 +156,7 @@ class _Arrangement:
                 if layout_of(op.x, self._orders[op.x.name]) is not None:
                     return op
                 return replace(op, x=self._copied(op.x, stored(op.x, Layout.CHANNELS_LAST)))
-            case Reshape() | Softmax() | FloatSoftmax():
+            case Reshape():
                 return replace(op, x=self._copied(op.x, row_major(op.x)))
             case Concat():
                 computed = [x for x in op.xs if x.name not in self._program.constants]

@@ -18,5 +18,7 @@ def evaluate_softmax(op: Softmax, x: Array) -> Array:
 
 def evaluate_float_softmax(op: FloatSoftmax, x: Array) -> Array:
     """In float64, rounded."""
-    powers = np.exp(x.astype(np.float64) - x.max(axis=-1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=-1, keepdims=True)).astype(op.y.dtype.numpy)
+    below = x.astype(np.float64) - x.max(axis=-1, keepdims=True)
+    powers = np.exp(below)
+    total = powers.sum(axis=-1, keepdims=True)
+    return np.asarray(below - np.log(total) if op.is_log else powers / total).astype(op.y.dtype.numpy)

@@ -95,6 +95,7 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
     ("", "HardSwish"): (X, {"opset": 14}),
     ("", "Identity"): (CODES, {}),
     ("", "LeakyRelu"): (X, {"alpha": 0.1}),
+    ("", "LogSoftmax"): (X, {"axis": -2}),
     ("", "MatMul"): ({"A": ("float", (2, 3)), "B": random_weights((3, 4), "float32")}, {}),
     ("", "MatMulInteger"): (
         {"A": ("uint8", (2, 5)), "B": random_weights((5, 4)), "a_zero": zero(9), "b_zero": zero(0, "int8")},

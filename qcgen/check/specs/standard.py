@@ -25,6 +25,8 @@ from qcgen.check.specs.parts import (
     TRANSPOSES,
 )
 
+SOFTMAX = replace(FLOATS, attributes={"axis": INTEGER}, extra=(axis_exists(-1),))
+
 STANDARD: dict[tuple[str, str], Spec] = {
     ("", "Add"): BINARY_FLOATS,
     ("", "AveragePool"): AVERAGE_POOL,
@@ -74,6 +76,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
     ("", "HardSwish"): replace(FLOATS, since=14),
     ("", "Identity"): SAME,
     ("", "LeakyRelu"): replace(FLOATS, attributes={"alpha": NUMBER}),
+    ("", "LogSoftmax"): SOFTMAX,
     ("", "MatMul"): Spec(
         ("A", "B"),
         2,
@@ -169,7 +172,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
         attributes={"axes": INTEGERS, "ends": INTEGERS, "starts": INTEGERS},
         extra=(movement.cuts_each_axis_once,),
     ),
-    ("", "Softmax"): replace(FLOATS, attributes={"axis": INTEGER}, extra=(axis_exists(-1),)),
+    ("", "Softmax"): SOFTMAX,
     ("", "Split"): Spec(
         ("input", "split"),
         1,

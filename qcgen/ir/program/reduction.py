@@ -61,9 +61,10 @@ class LayerNorm:
 
 @dataclass(frozen=True)
 class FloatSoftmax:
-    """Softmax of float32 numbers over the last axis."""
+    """Softmax of float32 numbers over the last axis, or with ``is_log`` its logarithm."""
 
     name: str
     op_type: str
     x: Tensor
     y: Tensor
+    is_log: bool = False

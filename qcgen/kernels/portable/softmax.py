@@ -38,6 +38,7 @@ class FloatSoftmaxContext(Context):
     template: ClassVar[str] = "kernels/portable/float_softmax.c.jinja"
 
     rows: Rows
+    is_log: bool  # the logarithms of the shares
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
@@ -72,7 +73,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
 def prepare_float(op: Operator, setting: Setting) -> Prepared:
     """No constants."""
     assert isinstance(op, FloatSoftmax)
-    context = FloatSoftmaxContext(rows_of(op.x, op.y, setting.xs[0], setting.y))
+    context = FloatSoftmaxContext(rows_of(op.x, op.y, setting.xs[0], setting.y), op.is_log)
     return Prepared((), context, (), (), Certificate(), in_place(op.x, setting), headers=("math.h",))
 
 

@@ -284,6 +284,11 @@ def taps(x, kernel, a, fill):
         yield x[(slice(None), slice(None), *(slice(f, f + (o - 1) * s + 1, s) for f, o, s in zip(first, out, strides)))]
 
 
+def in_8_bits(values):
+    """Weights of 4 bits as numpy's own integers of 8 bits: the same numbers."""
+    return values.astype({"int4": np.int8, "uint4": np.uint8}.get(values.dtype.name, values.dtype))
+
+
 class Model:
     """Walks through a model, and compares each entry of the certificate with what it finds."""
 
@@ -291,7 +296,7 @@ class Model:
         proto, self.in_float = onnx.load(path), set(in_float)
         self.types = {v.name: v for v in [*onnx.shape_inference.infer_shapes(proto, data_prop=True).graph.value_info]}
         self.types |= {v.name: v for v in [*proto.graph.input, *proto.graph.output]}
-        self.constants = {i.name: numpy_helper.to_array(i) for i in proto.graph.initializer}
+        self.constants = {i.name: in_8_bits(numpy_helper.to_array(i)) for i in proto.graph.initializer}
         self.nodes, self.outputs = proto.graph.node, {v.name for v in proto.graph.output}
         self.made = {name: node for node in self.nodes for name in node.output}
         self.read = {name: [n for n in self.nodes if name in n.input] for node in self.nodes for name in node.output}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,9 @@ from qcgen.load.ordering import DUPLICATE, order_problems, sorted_nodes, unique_
 Model = str | os.PathLike[str] | bytes | ModelProto
 
 AGAIN = "export the model again"
+
+CODES_OF_4_BITS = {"int4": np.int8, "uint4": np.uint8}
+"""Types of 4 bits, as numpy knows them by ml_dtypes, and those of 8 bits with the same numbers."""
 
 
 def load(model: Model, *, dims: Mapping[str, int] | None = None) -> Graph:
@@ -91,6 +94,22 @@ def _opsets(proto: ModelProto) -> dict[str, int]:
     return {_domain(entry.domain): entry.version for entry in proto.opset_import}
 
 
+def _with_codes_of_8_bits(
+    constants: Mapping[str, Array], nodes: Iterable[Node], outputs: Collection[str]
+) -> dict[str, Array]:
+    """The constants; codes of 4 bits that are only dequantized have 8 bits, which means the same."""
+    read_otherwise = set(outputs)
+    for node in nodes:
+        if node.op_type != "DequantizeLinear":
+            read_otherwise.update(node.inputs)
+    return {
+        name: array.astype(CODES_OF_4_BITS[array.dtype.name])
+        if array.dtype.name in CODES_OF_4_BITS and name not in read_otherwise
+        else array
+        for name, array in constants.items()
+    }
+
+
 def _model_problems(proto: ModelProto) -> Iterator[Problem]:
     """What is wrong with the model around its graph."""
     if proto.ir_version < 1:
@@ -127,12 +146,12 @@ class _GraphReader:
 
     def graph(self, opsets: Mapping[str, int], digest: str) -> Graph:
         """The graph; only to be used if there are no problems."""
-        constants = self._constants()
-        values = self._values(constants)
-        self._check_dims()
         declared = tuple(info.name for info in self.proto.input)
         outputs = tuple(info.name for info in self.proto.output)
         nodes = self._nodes()
+        constants = _with_codes_of_8_bits(self._constants(), nodes, outputs)
+        values = self._values(constants)
+        self._check_dims()
         self.problems += order_problems(nodes, declared, outputs, constants)
         return Graph(
             name=self.proto.name,

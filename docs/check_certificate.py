@@ -549,6 +549,16 @@ class Model:
                 need(e["factor"] == np.floor(f32(1) / f32(scale)), f"{e['node']}: the factor")  # (17)
                 self.points += 256
             return ends
+        if kind == "InstanceNormalization":
+            ends = np.full_like(x[0].lo, low), np.full_like(x[0].lo, high)
+            e = self.entry(node, "instance norm", *ends)
+            if e:
+                values = (np.arange(x[0].bounds[0], x[0].bounds[1] + 1) - x[0].zero).astype(f32) * f32(x[0].scale)
+                given = {"numbers": values, "scale": self.real(node, 1), "bias": self.real(node, 2)}
+                for role, numbers in {**given, "epsilon": a.get("epsilon", 1e-5)}.items():
+                    need(np.array_equal(np.reshape(e[role], -1), words(numbers)), f"{e['node']}: {role}")
+                self.points += 256
+            return ends
         if kind == "LayerNormalization":
             ends = np.full_like(x[0].lo, low), np.full_like(x[0].lo, high)
             e = self.entry(node, "layer norm", *ends)

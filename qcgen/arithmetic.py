@@ -230,6 +230,45 @@ def _sum_of_squares(values: Float32s) -> Float32s:
     return total
 
 
+def instance_norm(x: Float32s, scale: Float32s, bias: Float32s, epsilon: float) -> Float32s:
+    """Equations (44) and (45): channels (N, C, ...) with mean 0 and variance 1, times scale plus bias, both (C,).
+
+    Source: InstanceNorm, by Eigen's sums of vectors of four, which begin where memory is aligned. Checked: of 305,700
+    numbers, channels of 3 to 100, none differs.
+    """
+    flat = x.reshape(-1, int(np.prod(x.shape[2:])))
+    length, channel = flat.shape[1], np.arange(len(flat)) % x.shape[1]
+    starts = -np.arange(len(flat)) * length % 4
+    mean = np.zeros(len(flat), np.float32)
+    for start in range(4):
+        rows = starts == start
+        mean[rows] = _sum_in_vectors(flat[rows], start) / np.float32(length)
+    deviations = flat - mean[:, None]
+    variance = _sum_in_vectors(deviations * deviations, 0) / np.float32(length)
+    factor = np.float32(1) / np.sqrt(variance + np.float32(epsilon)) * scale[channel]
+    shift = bias[channel] - mean * factor
+    normal: Float32s = flat * factor[:, None] + shift[:, None]
+    return normal.reshape(x.shape)
+
+
+def _sum_in_vectors(values: Float32s, start: int) -> Float32s:
+    """Equation (44): the sums of rows (rows, n), from ``start`` on in two vectors of four, then what is beside them."""
+    length = values.shape[1]
+    start = min(start, length)
+    end = start + (length - start) // 8 * 8
+    lanes = np.zeros((len(values), 8), np.float32)
+    for first in range(start, end, 8):
+        lanes = lanes + values[:, first : first + 8]
+    vector = lanes[:, :4] + lanes[:, 4:]
+    if length - end >= 4:
+        vector, end = vector + values[:, end : end + 4], end + 4
+    pairs = vector[:, :2] + vector[:, 2:]
+    total: Float32s = pairs[:, 0] + pairs[:, 1]
+    for place in (*range(start), *range(end, length)):
+        total = total + values[:, place]
+    return total
+
+
 def softmax_table(x_scale: float, length: int) -> Float32s:
     """Equation (16): the exponentials of all distances below the largest code of a row, 255 first, (256,) float32.
 

@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gallery_networks import attention, float_tail, in_rows, layer_norm, network_qdq, network_qop, sum_and_mean
+from gallery_networks import (
+    attention,
+    float_tail,
+    in_rows,
+    instance_norm,
+    layer_norm,
+    network_qdq,
+    network_qop,
+    sum_and_mean,
+)
 from models import NHWC, conv_integer, float_conv, qlinear_conv
 from onnx import ModelProto
 
@@ -437,6 +446,12 @@ NETWORKS = (
         "LayerNormalization of codes: onnxruntime's float32 operations, in their order, without floating point",
         layer_norm,
         {"io": "quantized"},
+    ),
+    Entry(
+        "instance_norm",
+        "InstanceNormalization of codes, likewise: each code of a channel is squared, and its output found, once",
+        instance_norm,
+        {"io": "quantized", **NHWC_LAYOUT},
     ),
     Entry(
         "float_tail",

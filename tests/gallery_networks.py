@@ -167,6 +167,14 @@ def layer_norm() -> ModelProto:
     return n.model((1, 5, 12), opset=17)
 
 
+def instance_norm() -> ModelProto:
+    """The channels of an image, normalized, as QDQ nodes."""
+    n = Network()
+    constants = [n.constant("gamma", np.float32([0.9, 1.2, -0.7])), n.constant("beta", np.float32([0.1, 0, 0.3]))]
+    n.quantize(n.node("InstanceNormalization", [n.through("x", TOKEN), *constants], "normal"), NORMAL, "y")
+    return n.model((1, 3, 18, 18))
+
+
 def float_tail() -> ModelProto:
     """An integer layer whose result goes on in float32, as detectors do with their boxes."""
     n = Network()

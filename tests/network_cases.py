@@ -21,6 +21,7 @@ from qcgen.ir.program import (
     FloatSoftmax,
     FloatUnary,
     GlobalAveragePool,
+    InstanceNorm,
     LayerNorm,
     Lookup,
     MatMul,
@@ -307,6 +308,20 @@ def layer_norms() -> Iterator[Unit]:
         yield Unit(f"{name}_columns", op, (x,), ((1, 0),), (0, 1))
 
 
+def instance_norms() -> Iterator[Unit]:
+    """Channels of few and of many pixels, which begin at every alignment, in both layouts."""
+    for shape, dtype, last in product(((2, 3, 1, 3), (1, 6, 5, 5), (2, 3, 17, 18)), TYPES, (False, True)):
+        x = codes(shape, dtype, 22)
+        x[0, 0], x[0, 1], x[0, 1, 0, 1] = dtype.high, dtype.low + 30, dtype.low + 31
+        tx = quantized("x", dtype, x.shape, 0.043, dtype.low + 100, NCHW)
+        ty = quantized("y", dtype, x.shape, 0.021, dtype.low + 120, NCHW)
+        scale, bias = numbers((shape[1],), 23, 1.0), numbers((shape[1],), 24, 0.4)
+        op = InstanceNorm("norm", "InstanceNormalization", tx, ty, scale, bias, float(np.float32(1e-5)))
+        order = image_order(2, last)
+        label = f"instance_norm_{short(dtype)}_{shape[2] * shape[3]}_{'last' if last else 'first'}"
+        yield Unit(label, op, (x,), (order,), order)
+
+
 MATRICES = {
     "one": ((1, 1), (1, 1)),
     "row": ((1, 9), (9, 5)),
@@ -460,6 +475,7 @@ PORTABLE = tuple(
         large_global_averages,
         matmuls,
         layer_norms,
+        instance_norms,
         softmaxes,
         quantizations,
         activations,

@@ -10,7 +10,7 @@ from onnx import helper
 from qcgen.check import check
 from qcgen.errors import ModelRejected
 from qcgen.infer import infer
-from qcgen.infer.normalization import LAYER_NORM
+from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM
 from qcgen.load import load
 
 F32 = np.float32
@@ -59,6 +59,12 @@ def normalization(shape=(4, 8), Scale=None, X_scale=None, Y_scale=None, **attrib
     operands |= {"Y_scale": scale(0.1) if Y_scale is None else Y_scale, "Y_zero": zero(0, "int8")}
     operands["Scale"] = scale(np.ones(shape[-1])) if Scale is None else Scale
     return node_model(LAYER_NORM[1], operands, domain=LAYER_NORM[0], **attributes)
+
+
+def channels(shape=IMAGE, Scale=None, **attributes):
+    operands = {"X": ("int8", shape), "X_scale": scale(0.1), "X_zero": zero(0, "int8")}
+    operands |= {"Y_scale": scale(0.1), "Y_zero": zero(0, "int8"), "Scale": scale([1, 2]) if Scale is None else Scale}
+    return node_model(INSTANCE_NORM[1], operands | {"B": scale([1, 2])}, domain=INSTANCE_NORM[0], **attributes)
 
 
 def pool(**attributes):
@@ -172,6 +178,12 @@ BAD = {
         "Y_scale is nan; a scale must be positive and finite",
     ),
     "a normalization in float64": (normalization(stash_type=11), "stash_type is 11"),
+    "a normalization of too few channels": (channels(Scale=scale([1])), "Scale has shape (1,), but x has 2 channels"),
+    "a normalization of vectors": (
+        channels(shape=(4, 2)),
+        "its input has shape (4, 2): 2 dimensions, but must have 3 to 6",
+    ),
+    "a normalization of channels without epsilon": (channels(epsilon=-1.0), "epsilon is -1"),
     "a node of constants": (
         node_model("Mul", {"A": scale([1, 2]), "B": scale([3, 4])}),
         "all its inputs are constant",

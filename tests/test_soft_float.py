@@ -71,6 +71,7 @@ def soft(tmp_path_factory):
     require("gcc")
     folder, ffi = tmp_path_factory.mktemp("soft_float"), FFI()
     names = ("soft_float_add", "soft_float", "soft_float_round", "soft_float_multiply", "soft_float_root")
+    names = (*names, "soft_float_mean")
     text = "".join(environment().get_template(f"support/{name}.c.jinja").render(prefix="t") for name in names)
     (folder / "soft.c").write_text(f"#include <stdint.h>\n{text}{WRAPPERS}{BODIES}")
     command = ["gcc", *STRICT_FLAGS, "-O2", "-shared", "-fPIC", "soft.c", "-o", "soft.so"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 CUT = "cut the model in front of it (onnx.utils.extract_model) and compute it in the firmware"
 FOLD = "if it only computes shapes or constants, export with fixed shapes and do_constant_folding, or run onnxsim"
 UNROLL = "export the step of one time frame, with its state as input and output, and unrolled to supported operators"
+NORMALIZE = "quantize its input and its output (onnxruntime: quantize_static); scale and bias constant"
 
 ADVICE = {
     **dict.fromkeys(("ArgMax", "ArgMin", "NonMaxSuppression", "NonZero", "TopK", "Unique"), CUT),
@@ -14,7 +15,7 @@ ADVICE = {
     **dict.fromkeys(("GRU", "LSTM", "RNN", "DynamicQuantizeLSTM"), UNROLL),
     "BatchNormalization": "fuse it into the convolution before it: export in inference mode, or preprocess the model"
     " (python -m onnxruntime.quantization.preprocess)",
-    "LayerNormalization": "quantize its input and its output (onnxruntime: quantize_static); scale and bias constant",
+    **dict.fromkeys(("InstanceNormalization", "LayerNormalization"), NORMALIZE),
     "ConvInteger": "quantize the model statically, with calibration data (onnxruntime: quantize_static)",
 }
 """By the operator's name."""

@@ -12,6 +12,7 @@ from qcgen.check.node import View
 from qcgen.check.operands import counted
 from qcgen.check.ranges import scale_at
 from qcgen.errors import Problem
+from qcgen.ir.types import Array
 
 FEWEST, MOST = 8, 2**20 - 1
 """How many elements a row may have: onnxruntime computes shorter ones in another order."""
@@ -37,8 +38,30 @@ def row_fits(view: View) -> Iterator[Problem]:
         if array.ndim > len(row) or any(a not in (1, b) for a, b in zip(array.shape[::-1], row[::-1], strict=False)):
             what = f"{role} has shape {shape_text(array.shape)}, but the rows have shape {shape_text(row)}"
             yield view.problem(what, f"give {role} an element for each of a row")
-        elif not np.isfinite(array).all() or np.abs(array).max(initial=0) > LARGEST:
-            yield view.problem(f"{role} holds numbers that are not finite, or beyond {LARGEST:.3g}", "export it again")
+        else:
+            yield from _numbers_problem(view, role, array)
+
+
+def _numbers_problem(view: View, role: str, array: Array) -> Iterator[Problem]:
+    """Numbers that cannot be emulated."""
+    if not np.isfinite(array).all() or np.abs(array).max(initial=0) > LARGEST:
+        yield view.problem(f"{role} holds numbers that are not finite, or beyond {LARGEST:.3g}", "export it again")
+
+
+def channels_fit(view: View) -> Iterator[Problem]:
+    """InstanceNormalization: scale and bias have a number for each channel; images are not very large."""
+    x = view.fixed_shape(0)
+    if x is None or len(x) < 3:
+        return
+    if prod(x[2:]) > MOST:
+        yield view.problem(f"its images have {prod(x[2:])} pixels", f"images of up to {MOST} are supported")
+    for index, role in ((5, "Scale"), (6, "B")):
+        array = view.array(index)
+        if array is not None and array.shape != (x[1],):
+            what = f"{role} has shape {shape_text(array.shape)}, but x has {counted(x[1], 'channel')}"
+            yield view.problem(what, f"give {role} a number for each channel")
+        elif array is not None:
+            yield from _numbers_problem(view, role, array)
 
 
 def has_what_it_needs(view: View) -> Iterator[Problem]:

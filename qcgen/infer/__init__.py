@@ -9,7 +9,7 @@ from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.infer import linear, pointwise, shape, window
 from qcgen.infer.facts import Facts, Shape, TensorType
 from qcgen.infer.lookup import LOOKUP, lookup
-from qcgen.infer.normalization import LAYER_NORM, quantized_normalization
+from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM, quantized_normalization
 from qcgen.ir.graph import Dim, Graph, Node, Value
 from qcgen.ir.types import DType
 
@@ -39,6 +39,7 @@ RULES: dict[tuple[str, str], Rule] = {
     ("", "HardSigmoid"): pointwise.unary,
     ("", "HardSwish"): pointwise.unary,
     ("", "Identity"): pointwise.unary,
+    ("", "InstanceNormalization"): pointwise.unary,
     ("", "LayerNormalization"): pointwise.unary,
     ("", "LeakyRelu"): pointwise.unary,
     ("", "LogSoftmax"): pointwise.unary,
@@ -88,6 +89,7 @@ RULES: dict[tuple[str, str], Rule] = {
     (NHWC_DOMAIN, "QLinearConv"): window.convolution,
     LOOKUP: lookup,
     LAYER_NORM: quantized_normalization,
+    INSTANCE_NORM: quantized_normalization,
 }
 """How the outputs of every known operator follow from its inputs, by (domain, op_type)."""
 

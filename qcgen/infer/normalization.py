@@ -1,4 +1,4 @@
-"""The operator of qcgen's own domain that LayerNormalization of codes becomes."""
+"""The operators of qcgen's own domain that normalizations of codes become."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ LAYER_NORM = ("qcgen", "LayerNormalization")
 Inputs: x, x_scale, x_zero_point, y_scale, y_zero_point, Scale, B; all but x constant, B may be absent. Without y_scale
 and y_zero_point the output is float32. Attributes as of
 LayerNormalization: axis, epsilon, stash_type.
+"""
+
+
+INSTANCE_NORM = ("qcgen", "InstanceNormalization")
+"""(domain, op_type) of ai.onnx's InstanceNormalization between DequantizeLinear and QuantizeLinear.
+
+Inputs as of LAYER_NORM; all are there. Attribute: epsilon.
 """
 
 

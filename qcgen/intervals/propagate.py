@@ -24,6 +24,7 @@ from qcgen.ir.program import (
     FloatSoftmax,
     FloatUnary,
     GlobalAveragePool,
+    InstanceNorm,
     Int64s,
     LayerNorm,
     Lookup,
@@ -84,7 +85,16 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
             return Range(None, np.array([lowest], np.int64), np.array([op.y.dtype.high], np.int64))
         case Transpose() | Reshape() | Concat() | Slice() | Pad() | Resize():
             return _moved(op, ranges)
-        case LayerNorm() | OrionConv() | Quantize() | Dequantize() | FloatUnary() | FloatBinary() | FloatSoftmax():
+        case (
+            LayerNorm()
+            | InstanceNorm()
+            | OrionConv()
+            | Quantize()
+            | Dequantize()
+            | FloatUnary()
+            | FloatBinary()
+            | FloatSoftmax()
+        ):
             return full(op.y.dtype)
         case _:
             assert_never(op)

@@ -23,6 +23,7 @@ from qcgen.kernels.portable.copy import COPY
 from qcgen.kernels.portable.depthwise import DEPTHWISE_NCHW, DEPTHWISE_NHWC
 from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_UNARY
 from qcgen.kernels.portable.global_average_pool import GLOBAL_AVERAGE_POOL
+from qcgen.kernels.portable.instance_norm import INSTANCE_NORM
 from qcgen.kernels.portable.layer_norm import LAYER_NORM
 from qcgen.kernels.portable.lookup import LOOKUP
 from qcgen.kernels.portable.matmul import MATMUL
@@ -66,6 +67,7 @@ PORTABLE: tuple[Kernel, ...] = (
     MATMUL,
     SOFTMAX,
     LAYER_NORM,
+    INSTANCE_NORM,
     QUANTIZE,
     DEQUANTIZE,
     COPY,

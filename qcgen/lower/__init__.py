@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.errors import ModelRejected, Problem
 from qcgen.infer.lookup import LOOKUP
-from qcgen.infer.normalization import LAYER_NORM
+from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import Operator, Program, Tensor, inputs_of
 from qcgen.lower import elementwise, linear, movement, normalization, pool, softmax
@@ -81,6 +81,7 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     (NHWC_DOMAIN, "QLinearConv"): lower_qlinear_conv,
     LOOKUP: elementwise.lower_lookup,
     LAYER_NORM: normalization.lower_layer_norm,
+    INSTANCE_NORM: normalization.lower_instance_norm,
 }
 """The supported operators by (domain, op_type), each with what it means in onnxruntime's arithmetic."""
 

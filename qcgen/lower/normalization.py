@@ -7,7 +7,8 @@ from math import prod
 import numpy as np
 
 from qcgen.ir.graph import Graph, Node
-from qcgen.ir.program import Float32s, LayerNorm, Operator, Reshape
+from qcgen.ir.program import Float32s, InstanceNorm, LayerNorm, Operator, Reshape
+from qcgen.ir.types import Layout
 from qcgen.lower.source import Source
 
 
@@ -30,6 +31,15 @@ def lower_layer_norm(node: Node, graph: Graph) -> tuple[Operator, ...]:
         LayerNorm(node.name, node.op_type, rows, result, scale, bias, epsilon),
         Reshape(node.name, node.op_type, result, y),
     )
+
+
+def lower_instance_norm(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """qcgen's own InstanceNormalization: inputs as of LayerNormalization."""
+    source = Source(node, graph)
+    layout = Layout.CHANNELS_FIRST
+    x, y = source.tensor(0, source.quantization(1, 2), layout), source.result(source.quantization(3, 4), layout)
+    scale, bias = (source.array(index).astype(np.float32).reshape(-1) for index in (5, 6))
+    return (InstanceNorm(node.name, node.op_type, x, y, scale, bias, source.real("epsilon", 1e-5)),)
 
 
 def _spread(source: Source, index: int, row: tuple[int, ...]) -> Float32s:

@@ -14,6 +14,7 @@ from qcgen.ir.program import (
     FloatSoftmax,
     FloatUnary,
     GlobalAveragePool,
+    InstanceNorm,
     LayerNorm,
     Lookup,
     MatMul,
@@ -135,6 +136,7 @@ def _after(op: Operator) -> Change | None:
             | FloatBinary()
             | Softmax()
             | LayerNorm()
+            | InstanceNorm()
             | FloatSoftmax()
             | GlobalAveragePool()
         ):
@@ -167,9 +169,9 @@ def _known(tensor: Tensor, seen: _Facts) -> Tensor:
 
 def _reads_otherwise(op: Operator, x: Tensor, known: Tensor) -> bool:
     """Whether the operator's meaning rests on something that the tensor's maker sees in another way."""
-    if isinstance(op, Conv | OrionConv | MaxPool | AveragePool) and x.layout is not known.layout:
+    if isinstance(op, Conv | OrionConv | MaxPool | AveragePool | InstanceNorm) and x.layout is not known.layout:
         return True
-    if not isinstance(op, QuantizedBinary | AveragePool | GlobalAveragePool | LayerNorm | Dequantize):
+    if not isinstance(op, QuantizedBinary | AveragePool | GlobalAveragePool | LayerNorm | InstanceNorm | Dequantize):
         return False
     return x.zero_point is not None and (x.scale, x.zero_point) != (known.scale, known.zero_point)
 

@@ -13,6 +13,7 @@ from qcgen.ir.program import (
     Concat,
     Conv,
     FloatBinary,
+    InstanceNorm,
     Int64s,
     LayerNorm,
     MatMul,
@@ -156,6 +157,8 @@ class _Arrangement:
                 if layout_of(op.x, self._orders[op.x.name]) is not None:
                     return op
                 return replace(op, x=self._copied(op.x, stored(op.x, Layout.CHANNELS_LAST)))
+            case InstanceNorm() if layout_of(op.x, self._orders[op.x.name]) is None:
+                return replace(op, x=self._copied(op.x, row_major(op.x)))
             case Reshape():
                 return replace(op, x=self._copied(op.x, row_major(op.x)))
             case Concat():

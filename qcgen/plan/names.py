@@ -122,6 +122,7 @@ SUPPORT_NAMES = (
     "soft_float_round",
     "soft_float_multiply",
     "soft_float_root",
+    "soft_float_mean",
     "compiler",
     *DSP_NAMES,
     *MVE_NAMES,

@@ -16,6 +16,7 @@ from qcgen.ir.program import (
     FloatSoftmax,
     FloatUnary,
     GlobalAveragePool,
+    InstanceNorm,
     LayerNorm,
     Lookup,
     MatMul,
@@ -87,6 +88,8 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
             return softmax.evaluate_softmax(op, *inputs)
         case LayerNorm():
             return normalization.evaluate_layer_norm(op, *inputs)
+        case InstanceNorm():
+            return normalization.evaluate_instance_norm(op, *inputs)
         case FloatSoftmax():
             return softmax.evaluate_float_softmax(op, *inputs)
         case Transpose() | Reshape() | Concat() | Slice() | Pad() | Resize():

@@ -6,7 +6,16 @@ import textwrap
 from collections.abc import Iterator
 
 from qcgen.ir.plan import Call, Plan
-from qcgen.ir.program import AveragePool, GlobalAveragePool, LayerNorm, OrionConv, QuantizedBinary, Softmax, macs_of
+from qcgen.ir.program import (
+    AveragePool,
+    GlobalAveragePool,
+    InstanceNorm,
+    LayerNorm,
+    OrionConv,
+    QuantizedBinary,
+    Softmax,
+    macs_of,
+)
 from qcgen.kernels.portable.pool import AveragePoolContext
 from qcgen.render.filters import WIDTH, one_line, thousands
 
@@ -109,7 +118,7 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
                 "output",
                 "the float32 sum of onnxruntime, one addition after the other, and exact quotients, in integers",
             )
-        case LayerNorm():
+        case LayerNorm() | InstanceNorm():
             yield "output", "the float32 operations of onnxruntime, in their order, in integers"
         case QuantizedBinary() if forms and call.certificate.comparisons:
             how = PAIR_FORMS[next(iter(forms))]

@@ -15,8 +15,8 @@ from qcgen.rewrite.fuse_binary import fuse_binary
 from qcgen.rewrite.fuse_convolution import fuse_convolution
 from qcgen.rewrite.fuse_float_gemm import fuse_float_gemm
 from qcgen.rewrite.fuse_gemm import fuse_gemm
-from qcgen.rewrite.fuse_layer_norm import fuse_layer_norm, fuse_layer_norm_to_float
 from qcgen.rewrite.fuse_matmul import fuse_matmul
+from qcgen.rewrite.fuse_normalization import fuse_normalization, fuse_normalization_to_float
 from qcgen.rewrite.fuse_table import fuse_table
 from qcgen.rewrite.fuse_unary import fuse_unary
 from qcgen.rewrite.join_matmul_add import join_matmul_add
@@ -37,7 +37,7 @@ PATTERNS: tuple[Pattern, ...] = (
     fuse_convolution,
     fuse_gemm,
     fuse_matmul,
-    fuse_layer_norm,
+    fuse_normalization,
     fuse_binary,
     fuse_unary,
     fuse_table,
@@ -48,7 +48,7 @@ PATTERNS: tuple[Pattern, ...] = (
     quantize_earlier,
     dequantize_later,
     fuse_float_gemm,
-    fuse_layer_norm_to_float,
+    fuse_normalization_to_float,
 )
 """What is looked for, in this order: after each change the search starts again from the top.
 

@@ -20,6 +20,7 @@ from qcgen.ir.program import (
     FloatSoftmax,
     FloatUnary,
     GlobalAveragePool,
+    InstanceNorm,
     Int64s,
     LayerNorm,
     Lookup,
@@ -140,7 +141,7 @@ class Channels:
                 return axes[0] if axes else None
             case Lookup() | Slice() | Pad() | Resize():
                 return self.axes.get(op.x.name)
-            case MatMul() | Softmax() | LayerNorm() | Quantize() | Dequantize():
+            case MatMul() | Softmax() | LayerNorm() | InstanceNorm() | Quantize() | Dequantize():
                 return None
             case FloatUnary() | FloatBinary() | FloatSoftmax():
                 return None

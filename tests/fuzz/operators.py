@@ -169,7 +169,16 @@ def layer_norm() -> ModelProto:
     return chain.model((3, 2, 5), opset=17, x_type="uint8")
 
 
-NORMALIZATIONS: Mapping[str, Any] = {"LayerNormalization": layer_norm}
+def instance_norm() -> ModelProto:
+    """The same of the channels of an image."""
+    chain = Chain()
+    constants = [chain.constant("gamma", scale([0.5, -1.25])), chain.constant("beta", scale([0.25, 0]))]
+    normal = chain.node("InstanceNormalization", [chain.dequantize("x", A), *constants], "normal", epsilon=1e-4)
+    chain.quantize(normal, B, "y")
+    return chain.model(IMAGE, x_type="uint8")
+
+
+NORMALIZATIONS: Mapping[str, Any] = {"InstanceNormalization": instance_norm, "LayerNormalization": layer_norm}
 """Operators that are known between DequantizeLinear and QuantizeLinear only."""
 
 FOLDED: Mapping[str, tuple[Mapping[str, Spec], Mapping[str, Any]]] = {

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from qcgen.check import limits, normalization
+from qcgen.check import limits, normalization, windows
 from qcgen.check.node import FLOAT, INTEGER, NUMBER, Q8, Spec
 from qcgen.check.specs.microsoft import MICROSOFT
 from qcgen.check.specs.parts import AVERAGE_POOL, GLOBAL_POOL, MAX_POOL, ONE, UNARY
 from qcgen.check.specs.standard import STANDARD
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.infer.lookup import LOOKUP
-from qcgen.infer.normalization import LAYER_NORM
+from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM
 
 SPECS: dict[tuple[str, str], Spec] = {
     **STANDARD,
@@ -26,6 +26,22 @@ SPECS: dict[tuple[str, str], Spec] = {
         scales=UNARY.scales,
         same=(("X_zero_point", "X"), ("Y_zero_point", "table")),
         extra=(limits.has_a_code_each,),
+    ),
+    INSTANCE_NORM: Spec(
+        (*ONE, "Scale", "B"),
+        7,
+        {**UNARY.types, "Scale": FLOAT, "B": FLOAT},
+        constant=(*ONE[1:], "Scale", "B"),
+        numbers=ONE[1:],
+        scales=UNARY.scales,
+        same=(("X_zero_point", "X"),),
+        attributes={"epsilon": NUMBER},
+        extra=(
+            windows.is_image,
+            normalization.channels_fit,
+            normalization.positive_epsilon,
+            normalization.scales_in_range,
+        ),
     ),
     LAYER_NORM: Spec(
         (*ONE, "Scale", "B"),

@@ -60,6 +60,23 @@ class LayerNorm:
 
 
 @dataclass(frozen=True)
+class InstanceNorm:
+    """Each channel of each image of codes brought to mean 0 and variance 1, times ``scale`` plus ``bias``, both (C,).
+
+    In onnxruntime's float32 arithmetic (arithmetic.instance_norm) between the meanings of x's and y's codes, channels
+    first. ``epsilon`` is above 0.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    scale: Float32s
+    bias: Float32s
+    epsilon: float
+
+
+@dataclass(frozen=True)
 class FloatSoftmax:
     """Softmax of float32 numbers over the last axis, or with ``is_log`` its logarithm."""
 

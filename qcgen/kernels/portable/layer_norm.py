@@ -11,9 +11,9 @@ from qcgen.errors import prove
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import LayerNorm, Operator
-from qcgen.ir.types import Array
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.portable.rows import Rows, in_place, rows_of
+from qcgen.kernels.portable.words import word, words
 from qcgen.requantize.emulate import decompose
 
 LANES = 8  # sums of squares that onnxruntime takes side by side
@@ -66,23 +66,23 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         unit=int(exponent),
         whole=whole,
         rounded=whole + (length - whole) // 4 * 4,
-        epsilon=_word(op.epsilon),
-        count=_word(length),
-        one=_word(1),
+        epsilon=word(op.epsilon),
+        count=word(length),
+        one=word(1),
         has_codes=has_codes,
-        y_scale=_word(op.y.scale or 1),
+        y_scale=word(op.y.scale or 1),
         y_zero_point=op.y.zero_point or 0,
         low=op.y.dtype.low if has_codes else 0,
         high=op.y.dtype.high if has_codes else 0,
         has_bias=op.bias is not None,
     )
-    constants = [Constants("scale", "uint32_t", _words(op.scale), "what each element of a row is multiplied by.")]
+    constants = [Constants("scale", "uint32_t", words(op.scale), "what each element of a row is multiplied by.")]
     if op.bias is not None:
-        constants.append(Constants("bias", "uint32_t", _words(op.bias), "what is added to each element of a row."))
-    words = {constant.role: constant.values for constant in constants}
-    numbers: dict[str, object] = {"kind": "layer norm", "epsilon": context.epsilon, **words}
+        constants.append(Constants("bias", "uint32_t", words(op.bias), "what is added to each element of a row."))
+    proved = {constant.role: constant.values for constant in constants}
+    numbers: dict[str, object] = {"kind": "layer norm", "epsilon": context.epsilon, **proved}
     support = ("soft_float_add", "soft_float", *(["soft_float_round"] if has_codes else ()))
-    support = (*support, "soft_float_multiply", "soft_float_root")
+    support = (*support, "soft_float_multiply", "soft_float_root", "soft_float_mean")
     certificate = Certificate(numbers=numbers if has_codes else {})
     headers = () if has_codes else ("string.h",)
     return Prepared(
@@ -94,15 +94,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         in_place(op.x, setting),
         headers=headers,
     )
-
-
-def _words(values: Array) -> Array:
-    """Float32 numbers as the words that hold their bits."""
-    return values.astype(np.float32).view(np.uint32).astype(np.int64)
-
-
-def _word(value: float) -> int:
-    return int(_words(np.asarray(value)))
 
 
 LAYER_NORM = Kernel("portable/layer_norm", LayerNormContext, frozenset(), why_not, prepare)

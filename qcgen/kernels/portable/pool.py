@@ -13,10 +13,11 @@ from qcgen.arithmetic import Quantization, dequantize
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import AveragePool, ConvGeometry, MaxPool, Operator, Tensor
-from qcgen.ir.types import Array, DType, Layout
+from qcgen.ir.types import DType, Layout
 from qcgen.kernels.axes import INDENT, Axis, any_at_border, any_inside, axes
 from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.portable.words import word, words
 from qcgen.requantize import window_mean
 from qcgen.requantize.window_mean import MeanLine
 
@@ -187,35 +188,26 @@ def _mean_step(op: AveragePool, line: MeanLine, *, has_inside: bool, counts_taps
         clamps_low=has_inside and ends[0] >> line.shift < low,
         clamps_high=has_inside and ends[1] >> line.shift > high,
         fraction_mask=(1 << line.shift) - 1,
-        y_scale=_word(y_by.scale),
-        y_zero=_word(y_by.zero_point),
-        divisor=_word(taps),
+        y_scale=word(y_by.scale),
+        y_zero=word(y_by.zero_point),
+        divisor=word(taps),
     )
 
 
 def _emulation_tables(op: AveragePool, x_by: Quantization, counts_taps: bool) -> tuple[Constants, ...]:
     values = dequantize(np.arange(op.x.dtype.low, op.x.dtype.high + 1), x_by.scale, x_by.zero_point)
     text = "what each code stands for, as the word of a float32 number."
-    constants = [Constants("values", "uint32_t", _words(values), text)]
+    constants = [Constants("values", "uint32_t", words(values), text)]
     if counts_taps:
         counts = np.maximum(np.arange(prod(op.geometry.kernel) + 1), 1)
         text = "divisors of windows with 0, 1, 2, ... taps in the image, as words of float32 numbers."
-        constants.append(Constants("counts", "uint32_t", _words(counts), text))
+        constants.append(Constants("counts", "uint32_t", words(counts), text))
     return tuple(constants)
 
 
 def _quantization(tensor: Tensor) -> Quantization:
     assert tensor.scale is not None, "the tensor is quantized"
     return Quantization(tensor.scale, tensor.zero_point or 0)
-
-
-def _words(values: Array) -> Array:
-    """Float32 numbers as the words that hold their bits."""
-    return values.astype(np.float32).view(np.uint32).astype(np.int64)
-
-
-def _word(value: float) -> int:
-    return int(_words(np.asarray(value)))
 
 
 def _written_out(spatial: tuple[Axis, ...]) -> bool:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from qcgen.errors import prove
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import FloatSoftmax, Operator, Softmax
-from qcgen.ir.types import Array
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.portable.rows import Rows, in_place, rows_of
+from qcgen.kernels.portable.words import words
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, Softmax)
     prove(op.factor <= 2**24, "float64 rounds no product of an exponential and the factor")
     meaning = "exponentials of x - max x = -255, ..., 0, as float32."
-    constants = (Constants("exponentials", "uint32_t", _words(op.table), meaning),)
+    constants = (Constants("exponentials", "uint32_t", words(op.table), meaning),)
     context = SoftmaxContext(
         rows=rows_of(op.x, op.y, setting.xs[0], setting.y),
         x_type=op.x.dtype.c,
@@ -66,7 +64,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         factor=int(op.factor),
         bits=int(op.factor).bit_length(),
     )
-    certificate = Certificate(numbers={"kind": "softmax", "exponentials": _words(op.table), "factor": int(op.factor)})
+    certificate = Certificate(numbers={"kind": "softmax", "exponentials": words(op.table), "factor": int(op.factor)})
     return Prepared(constants, context, (), ("soft_float_add",), certificate, in_place(op.x, setting))
 
 
@@ -75,10 +73,6 @@ def prepare_float(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, FloatSoftmax)
     context = FloatSoftmaxContext(rows_of(op.x, op.y, setting.xs[0], setting.y), op.is_log)
     return Prepared((), context, (), (), Certificate(), in_place(op.x, setting), headers=("math.h",))
-
-
-def _words(values: Array) -> Array:
-    return values.astype(np.float32).view(np.uint32).astype(np.int64)
 
 
 SOFTMAX = Kernel("portable/softmax", SoftmaxContext, frozenset(), why_not, prepare)

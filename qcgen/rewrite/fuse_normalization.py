@@ -1,10 +1,10 @@
-"""A dequantized tensor, LayerNormalization, mostly QuantizeLinear: one normalization of codes."""
+"""A dequantized tensor, a normalization, mostly QuantizeLinear: one normalization of codes."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from qcgen.infer.normalization import LAYER_NORM
+from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array
 from qcgen.rewrite.fold_constants import FOLDS
@@ -12,17 +12,20 @@ from qcgen.rewrite.operands import Operands
 from qcgen.rewrite.quantization import Quantizer, activation, named, quantizer
 from qcgen.rewrite.wiring import Change, Wiring
 
+FUSED = {("", "InstanceNormalization"): INSTANCE_NORM, ("", "LayerNormalization"): LAYER_NORM}
+"""The operators of qcgen's own domain, by the operator that they compute of codes."""
 
-def fuse_layer_norm(wiring: Wiring, node: Node) -> Change | None:
-    """LayerNormalization with constant scale and bias, quantized or not, of an 8-bit tensor; its first output alone."""
-    if (node.domain, node.op_type) != ("", "LayerNormalization") or any(node.outputs[1:]):
+
+def fuse_normalization(wiring: Wiring, node: Node) -> Change | None:
+    """A normalization of an 8-bit tensor with constant scale and bias, quantized or not; its first output alone."""
+    if (node.domain, node.op_type) not in FUSED or any(node.outputs[1:]):
         return None
     y = quantizer(wiring, node.outputs[0])
     return None if y is None else _fused(wiring, node, y)
 
 
-def fuse_layer_norm_to_float(wiring: Wiring, node: Node) -> Change | None:
-    """The same where no QuantizeLinear follows: looked for when none can come nearer any more."""
+def fuse_normalization_to_float(wiring: Wiring, node: Node) -> Change | None:
+    """LayerNormalization where no QuantizeLinear follows: looked for when none can come nearer any more."""
     if (node.domain, node.op_type) != ("", "LayerNormalization") or any(node.outputs[1:]):
         return None
     return _fused(wiring, node, None)
@@ -40,7 +43,7 @@ def _fused(wiring: Wiring, node: Node, y: Quantizer | None) -> Change | None:
         y_names, y_constants = y_meaning.names, dict(constants_of_y)
     names = (wiring.fresh(f"{node.name}_scale"), wiring.fresh(f"{node.name}_bias") if bias is not None else "")
     constants = {name: array for name, array in zip(names, (scale, bias), strict=True) if array is not None}
-    domain, op_type = LAYER_NORM
+    domain, op_type = FUSED[node.domain, node.op_type]
     inputs = (x.codes, *x_meaning.names, *y_names, *names)
     outputs = (node.outputs[0] if y is None else y.output,)
     fused = Node(node.name, op_type, domain, inputs, outputs, node.attributes)

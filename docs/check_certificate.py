@@ -284,6 +284,23 @@ def taps(x, kernel, a, fill):
         yield x[(slice(None), slice(None), *(slice(f, f + (o - 1) * s + 1, s) for f, o, s in zip(first, out, strides)))]
 
 
+def cut(graph, outputs):
+    """Leaves of a graph what the tensors ``outputs`` depend on, which become its outputs."""
+    needed = set(outputs)
+    for node in reversed(graph.node):  # a valid model computes before it reads
+        needed.update(node.input if not needed.isdisjoint(node.output) else ())
+    nodes = list(graph.node)
+    names, kept = unique_names(nodes), []
+    for node in nodes:
+        if not needed.isdisjoint(node.output):
+            kept.append(onnx.NodeProto())
+            kept[-1].CopyFrom(node)
+            kept[-1].name = names[id(node)]
+    del graph.node[:], graph.output[:]
+    graph.node.extend(kept)
+    graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in outputs)
+
+
 def in_8_bits(values):
     """Weights of 4 bits as numpy's own integers of 8 bits: the same numbers."""
     return values.astype({"int4": np.int8, "uint4": np.uint8}.get(values.dtype.name, values.dtype))
@@ -292,8 +309,10 @@ def in_8_bits(values):
 class Model:
     """Walks through a model, and compares each entry of the certificate with what it finds."""
 
-    def __init__(self, path, entries, in_float):
+    def __init__(self, path, entries, in_float, outputs=()):
         proto, self.in_float = onnx.load(path), set(in_float)
+        if outputs:
+            cut(proto.graph, outputs)
         self.types = {v.name: v for v in [*onnx.shape_inference.infer_shapes(proto, data_prop=True).graph.value_info]}
         self.types |= {v.name: v for v in [*proto.graph.input, *proto.graph.output]}
         self.constants = {i.name: in_8_bits(numpy_helper.to_array(i)) for i in proto.graph.initializer}
@@ -823,7 +842,7 @@ def check(model, certificate, folder=None):
         bits = {"fp16x16": 16, "fp8x23": 23}[body["options"]["numerics"][6:]]
         return check_orion(model, body["nodes"], bits), []
     need(body["arithmetic"].get("onnxruntime"), "the arithmetic is onnxruntime's or Orion's")
-    walked = Model(model, body["nodes"], body["float"])
+    walked = Model(model, body["nodes"], body["float"], body["options"].get("outputs", ()))
     walked.walk()
     return walked.points, body["float"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -12,6 +12,7 @@ import numpy as np
 from qcgen.artifact import Artifact
 from qcgen.bake import bake
 from qcgen.check import check
+from qcgen.cut import cut
 from qcgen.infer import infer
 from qcgen.intervals import annotate
 from qcgen.ir.graph import Graph
@@ -47,6 +48,7 @@ def compile(
     io: str = "model",
     simplify: bool = True,
     node: str | None = None,
+    outputs: Sequence[str] = (),
     dims: Mapping[str, int] | None = None,
     constants: Mapping[str, Array] | None = None,
     arena: int | Literal["least"] | None = None,
@@ -60,6 +62,7 @@ def compile(
     most, or "least". ``io_memory`` is "caller" or "arena": inputs and outputs lie in the arena, too. ``input`` is
     "whole" or "rows": the caller pushes one row after the other.
     ``constants`` are inputs, by name, that become constants of the model, with their elements.
+    ``outputs`` are tensors up to which the model is compiled, in place of its own outputs.
     Raises ModelRejected with every problem found if the model cannot be compiled, ValueError for an option that does
     not exist.
     """
@@ -73,9 +76,10 @@ def compile(
         arena=arena,
         io_memory=io_memory,
         input=input,
+        outputs=tuple(outputs),
     )
     _require_known(options, name)
-    graph = read(model, dims, constants)
+    graph = read(model, dims, constants, outputs)
     source = Path(model).name if isinstance(model, str | os.PathLike) else f"{graph.name}.onnx"
     prefix = prefix_of(Path(source).stem) if name is None else name
     return compile_graph(graph, options, prefix, source, node)
@@ -87,12 +91,14 @@ def read(
     model: str | os.PathLike[str] | bytes | ModelProto,
     dims: Mapping[str, int] | None = None,
     constants: Mapping[str, Array] | None = None,
+    outputs: Sequence[str] = (),
 ) -> Graph:
     """A model's graph with every type and shape that can be known, its constant parts folded.
 
-    ``constants``: inputs by name that are constant, and their elements.
+    ``constants``: inputs by name that are constant, and their elements; ``outputs``: the tensors up to which the graph
+    goes, none: its own outputs.
     """
-    return infer(rewrite(infer(bake(load(model, dims=dims), constants or {}))))
+    return infer(rewrite(infer(cut(bake(load(model, dims=dims), constants or {}), outputs))))
 
 
 @QUIETLY

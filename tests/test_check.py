@@ -641,8 +641,8 @@ def network(**options):
 
 def test_operators_that_are_not_supported_are_listed_with_their_nodes():
     hint = (
-        "the operators that can be compiled are listed by: qcgen ops; export the model with these, or cut it there and"
-        " compile the parts, or single nodes with --node"
+        "the operators that can be compiled are listed by: qcgen ops; export the model with these, or compile it up to"
+        " there with --output TENSOR, or single nodes with --node"
     )
     found = [(problem.where, problem.what, problem.hint) for problem in problems(network())]
     assert found == [

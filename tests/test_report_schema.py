@@ -71,6 +71,7 @@ def misfits(value, schema, where="report"):
 
 
 ANY = [{"type": kind} for kind in ("string", "integer", "number", "boolean", "null", "object")]
+ANY += [{"type": "array", "items": {"anyOf": ANY}}]
 
 
 def test_the_committed_schema_is_that_of_the_report():

@@ -21,8 +21,8 @@ ADVICE = {
 """By the operator's name."""
 
 DEFAULT = (
-    "the operators that can be compiled are listed by: qcgen ops; export the model with these, or cut it there and"
-    " compile the parts, or single nodes with --node"
+    "the operators that can be compiled are listed by: qcgen ops; export the model with these, or compile it up to"
+    " there with --output TENSOR, or single nodes with --node"
 )
 
 

@@ -18,7 +18,7 @@ from qcgen.plan.names import node_names, prefix_of
 
 def read_model(args: argparse.Namespace, model: str) -> Graph:
     """The model's graph, symbolic dimensions fixed; raises ModelRejected."""
-    return read(model, dimensions(args), dict(args.constants))
+    return read(model, dimensions(args), dict(args.constants), args.outputs)
 
 
 def compiled(args: argparse.Namespace, model: str, graph: Graph) -> list[Artifact]:

@@ -65,6 +65,14 @@ def _add_parts_of_model(add: Callable[..., argparse.Action]) -> None:
         help="only this node, as a function of its own; may be repeated: then each becomes files PREFIX_NODE.c and .h",
     )
     add(
+        "--output",
+        dest="outputs",
+        metavar="TENSOR",
+        action="append",
+        default=[],
+        help="compile up to this tensor, which becomes an output in place of the model's own; may be repeated",
+    )
+    add(
         "--dim",
         dest="dims",
         metavar="NAME=VALUE",
@@ -130,6 +138,7 @@ def compile_options(args: argparse.Namespace) -> Options:
         arena=args.arena,
         io_memory=args.io_memory,
         input=args.input,
+        outputs=tuple(args.outputs),
     )
 
 

@@ -26,6 +26,7 @@ class Options:
     self_test: bool = False
     io_memory: str = "caller"
     input: str = "whole"
+    outputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -177,6 +177,7 @@ def options_text(plan: Plan) -> str:
         text += f" --io {options.io}"
     if options.self_test:
         text += " --self-test"
+    text += "".join(f" --output {one_line(name)}" for name in options.outputs)
     if not options.simplify:
         text += " --no-simplify"
     return f"{text} --node {one_line(plan.node)}" if plan.node else text

@@ -88,8 +88,8 @@ CASES = {
         "input 'x': its shape is (N\\x1b[2J\\n, 3); every dimension must be a known number\n"
         "    add --dim N\\x1b[2J\\n=1\n"
         "node 'n\\x1b]0;evil\\x07\\u202e' (d\\x1b[31m.Bad\\x1b[2J\\nOp): the domain 'd\\x1b[31m' is unknown\n"
-        "    the operators that can be compiled are listed by: qcgen ops; export the model with these, or cut it there "
-        "and compile the parts, or single nodes with --node",
+        "    the operators that can be compiled are listed by: qcgen ops; export the model with these, or compile it "
+        "up to there with --output TENSOR, or single nodes with --node",
     ),
 }
 

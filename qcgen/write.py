@@ -24,7 +24,8 @@ _REFUSED = "qcgen did not generate this file and leaves it as it is; choose anot
 def write_files(folder: Path, files: Mapping[str, str], *, force: bool = False) -> None:
     """Writes all files or, if it raises OSError, none; one that has its text already keeps its time.
 
-    FileExistsError if one of them exists and does not say in its head that qcgen generated it, unless ``force``.
+    A name may be a path below the folder, whose folders are made. FileExistsError if one of the files exists and does
+    not say in its head that qcgen generated it, unless ``force``.
     SIGINT and SIGTERM act when the files are written.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -32,6 +33,7 @@ def write_files(folder: Path, files: Mapping[str, str], *, force: bool = False) 
     changed = {name: text.encode("ascii") for name, text in files.items() if text.encode("ascii") != before[name]}
     with _signals_deferred(), tempfile.TemporaryDirectory(prefix=".qcgen-", dir=folder) as staging:
         for name, content in changed.items():
+            Path(staging, name).parent.mkdir(parents=True, exist_ok=True)
             Path(staging, name).write_bytes(content)
         _move({name: before[name] for name in changed}, Path(staging), folder)
 
@@ -64,8 +66,10 @@ def _present(path: Path, force: bool) -> bytes | None:
 def _move(before: Mapping[str, bytes | None], staging: Path, folder: Path) -> None:
     """Moves the staged files into the folder; if one cannot be moved, the others become what they were ``before``."""
     moved: list[str] = []
+    made: list[Path] = []
     try:
         for name in before:
+            made += _made(folder / name)
             os.replace(staging / name, folder / name)
             moved.append(name)
     except BaseException:
@@ -76,7 +80,17 @@ def _move(before: Mapping[str, bytes | None], staging: Path, folder: Path) -> No
             else:
                 (staging / name).write_bytes(content)
                 os.replace(staging / name, folder / name)
+        for each in reversed(made):
+            each.rmdir()
         raise
+
+
+def _made(path: Path) -> list[Path]:
+    """The folders above a file that were missing and have been made, the uppermost first."""
+    missing = [each for each in path.parents if not each.exists()][::-1]
+    for each in missing:
+        each.mkdir()
+    return missing
 
 
 @contextmanager

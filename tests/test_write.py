@@ -113,6 +113,24 @@ def test_a_file_that_cannot_be_moved_takes_back_the_others(tmp_path, monkeypatch
     assert written(tmp_path) == before
 
 
+def test_folders_that_files_need_are_made_and_taken_back(tmp_path, monkeypatch):
+    files = {"kws/src/kws.c": NEW["kws.c"], "kws/src/kws.h": NEW["kws.h"]}
+    real = os.replace
+
+    def replace(source, destination):
+        if Path(destination).name == "kws.h":
+            raise PermissionError(13, "locked", str(destination))
+        real(source, destination)
+
+    monkeypatch.setattr("os.replace", replace)
+    with pytest.raises(PermissionError):
+        write_files(tmp_path, files)
+    monkeypatch.undo()
+    assert not list(tmp_path.iterdir())
+    write_files(tmp_path, files)
+    assert {path: tmp_path.joinpath(path).read_text() for path in files} == files
+
+
 SIGNALLED = """
 import os, signal, sys
 from pathlib import Path

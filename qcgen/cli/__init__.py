@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
 
-from qcgen.cli import bench, compile, inspect, ops, targets, verify
+from qcgen.cli import bench, compile, inspect, ops, package, targets, verify
 from qcgen.cli.options import joined
 from qcgen.errors import EmulationFailed, ToolMissing
 from qcgen.version import __version__
@@ -38,6 +38,7 @@ COMMANDS: dict[str, Command] = {
     "inspect": inspect,
     "verify": verify,
     "bench": bench,
+    "package": package,
     "ops": ops,
     "targets": targets,
 }

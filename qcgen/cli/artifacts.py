@@ -30,6 +30,27 @@ def compiled(args: argparse.Namespace, model: str, graph: Graph) -> list[Artifac
     return [compile_graph(graph, compile_options(args), _prefix(args, model), Path(model).name, node)]
 
 
+def compiled_together(args: argparse.Namespace, models: Sequence[str]) -> list[Artifact] | None:
+    """Whole models, or their nodes that --node names, for one program; None if one is rejected, which is printed.
+
+    Ends with a usage error if two would have the same name.
+    """
+    if args.name and len(models) > 1:
+        args.usage_error("argument --name: it names a single model")
+    artifacts: list[Artifact] = []
+    rejected = False
+    for model in models:
+        try:
+            artifacts += compiled(args, model, read_model(args, model))
+        except ModelRejected as rejection:
+            print_rejection(model, rejection)
+            rejected = True
+    prefixes = [artifact.plan.prefix.upper() for artifact in artifacts]
+    if twice := [prefix for prefix in prefixes if prefixes.count(prefix) > 1]:
+        args.usage_error(f"two models would be called {twice[0].lower()}: rename a file")
+    return None if rejected else artifacts
+
+
 def compiled_singly(args: argparse.Namespace, model: str, graph: Graph, node: str) -> Artifact:
     """One node of a model of which every node is looked at by itself; raises ModelRejected."""
     prefix = _node_prefixes(args, model, graph, [node])[0]

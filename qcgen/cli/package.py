@@ -1,0 +1,87 @@
+"""Compiles models and makes each a folder that build systems and package managers take as it is."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+
+from qcgen.cli.options import add_compile_options
+
+SUMMARY = "turn models into packages for CMake, Meson, Zephyr, ESP-IDF, PlatformIO, Arduino, CMSIS-Pack"
+
+FORMATS = ("cmake", "meson", "zephyr", "esp-idf", "platformio", "arduino", "cmsis-pack")
+"""Repeats what qcgen.package says, which would import numpy; a test compares."""
+
+_VENDOR = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_VERSION = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}")
+_URL = re.compile(r"https?://[A-Za-z0-9._~:/?@%+=-]+")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument("models", metavar="MODEL.onnx", nargs="+")
+    add = parser.add_argument
+    add(
+        "--for",
+        dest="formats",
+        metavar="FORMAT,...",
+        type=_formats,
+        default=FORMATS,
+        help=f"some of {', '.join(FORMATS)} (default: all)",
+    )
+    add("--vendor", type=_vendor, default="local", help="who publishes the packages (default: %(default)s)")
+    add("--release", metavar="X.Y.Z", type=_version, default="1.0.0", help="their version (default: %(default)s)")
+    add("--url", type=_url, help="where they are published (default: not told)")
+    add("--force", action="store_true", help="overwrite files that qcgen did not generate, too")
+    add_compile_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Writes the folders of all models together; returns the exit status."""
+    from qcgen.cli.artifacts import compiled_together
+    from qcgen.cli.table import counted, printable
+    from qcgen.package import Release, package
+    from qcgen.write import write_files
+
+    artifacts = compiled_together(args, args.models)
+    if artifacts is None:
+        return 1
+    release = Release(args.vendor, args.release, args.url or "")
+    packages = {artifact.plan.prefix: package(artifact, args.formats, release) for artifact in artifacts}
+    write_files(
+        args.output, {path: text for files in packages.values() for path, text in files.items()}, force=args.force
+    )
+    if args.json:
+        print(json.dumps({name: list(files) for name, files in packages.items()}, indent=2))
+        return 0
+    for name, files in packages.items():
+        print(f"{printable(str(args.output / name))}: {counted(len(files), 'file')} for {', '.join(args.formats)}")
+    return 0
+
+
+def _formats(text: str) -> tuple[str, ...]:
+    words = tuple(dict.fromkeys(text.split(",")))
+    if unknown := [word for word in words if word not in FORMATS]:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(FORMATS)}")
+    return words
+
+
+def _vendor(text: str) -> str:
+    if not _VENDOR.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no word of letters, digits, '_' and '-' that starts with a letter"
+        )
+    return text
+
+
+def _version(text: str) -> str:
+    if not _VERSION.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no version such as 1.0.0")
+    return text
+
+
+def _url(text: str) -> str:
+    if not _URL.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no address such as https://example.com/models")
+    return text

@@ -1,0 +1,90 @@
+"""A compiled model as a folder that build systems and package managers take as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from qcgen.artifact import Artifact
+from qcgen.ir.plan import Plan
+from qcgen.render import environment, options_text
+from qcgen.render.filters import one_line, thousands
+from qcgen.render.usage import usage
+from qcgen.version import __version__
+
+FORMATS = ("cmake", "meson", "zephyr", "esp-idf", "platformio", "arduino", "cmsis-pack")
+"""Whose metadata a package can have."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """Who publishes a package: ``vendor`` without spaces, ``version`` as 1.2.3, ``url`` maybe empty."""
+
+    vendor: str = "local"
+    version: str = "1.0.0"
+    url: str = ""
+
+
+RELEASE = Release()
+"""For trying things out."""
+
+
+def package(artifact: Artifact, formats: Collection[str] = FORMATS, release: Release = RELEASE) -> dict[str, str]:
+    """The files of a package by their paths, which start with the model's name.
+
+    With the self-test, unless the caller pushes rows of the input: then there is nothing to test by.
+    """
+    tested = artifact if artifact.plan.pushed else artifact.with_self_test()
+    context = _context(tested, formats, release)
+    prefix = tested.plan.prefix
+    files = {f"{prefix}/src/{name}": text for name, text in tested.files.items()}
+    for path, template in _metadata(tested.plan, formats, release):
+        files[f"{prefix}/{path}"] = environment().get_template(f"package/{template}.jinja").render(context)
+    return files
+
+
+def _metadata(plan: Plan, formats: Collection[str], release: Release) -> Iterator[tuple[str, str]]:
+    """The paths of what is not generated C of the model, and the templates."""
+    prefix = plan.prefix
+    yield "README.md", "README.md"
+    if {"cmake", "zephyr", "esp-idf"}.intersection(formats):
+        yield "CMakeLists.txt", "CMakeLists.txt"
+    if {"cmake", "meson"}.intersection(formats) and plan.options.self_test:
+        yield "test/main.c", "test_main.c"
+    if {"platformio", "arduino"}.intersection(formats):
+        yield f"examples/{prefix}/{prefix}.ino", "example.ino"
+    own = {
+        "meson": [("meson.build", "meson.build")],
+        "zephyr": [("zephyr/module.yml", "module.yml"), ("zephyr/Kconfig", "Kconfig")],
+        "esp-idf": [("idf_component.yml", "idf_component.yml")],
+        "platformio": [("library.json", "library.json")],
+        "arduino": [("library.properties", "library.properties")],
+        "cmsis-pack": [(f"{release.vendor}.{prefix}.pdsc", "package.pdsc")],
+    }
+    for each in formats:
+        yield from own.get(each, [])
+
+
+def _context(artifact: Artifact, formats: Collection[str], release: Release) -> dict[str, object]:
+    plan, prefix = artifact.plan, artifact.plan.prefix
+    files = sorted(artifact.files)
+    return {
+        "version": __version__,
+        "prefix": prefix,
+        "PREFIX": prefix.upper(),
+        "formats": formats,
+        "vendor": release.vendor,
+        "release": release.version,
+        "url": release.url,
+        "description": f"The neural network {prefix} as portable C, generated from an ONNX model by qcgen.",
+        "sha256": plan.sha256,
+        "options": one_line(options_text(plan)),
+        "sources": [f"src/{name}" for name in files if name.endswith(".c")],
+        "headers": [f"src/{name}" for name in files if name.endswith(".h")],
+        "is_tested": plan.options.self_test,
+        "uses_math": any("math.h" in call.headers for call in plan.calls),
+        "usage": usage(plan),
+        "constants": thousands(artifact.report.constants_bytes),
+        "arena": thousands(plan.arena_bytes),
+        "ram": thousands(artifact.report.ram_bytes),
+    }

@@ -1,0 +1,42 @@
+"""How C code uses a generated function: the variables that it needs, and the calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qcgen.ir.plan import Plan, Port
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Definitions of the tensors that do not lie in the arena, and the statements of a run, as lines of C."""
+
+    variables: tuple[str, ...]
+    statements: tuple[str, ...]
+
+
+def usage(plan: Plan, arena: str = "&arena") -> Usage:
+    """How to run a network in an arena; of an input that is pushed row by row, the same row is pushed again."""
+    ports = plan.arguments if plan.pushed is None else (plan.pushed, *plan.arguments)
+    variables = tuple(f"static {port.tensor.dtype.c} {_variable(plan, port)}[{_size(plan, port)}];" for port in ports)
+    tensors = [_variable(plan, port) for port in plan.arguments]
+    if plan.pushed is None:
+        return Usage(variables, (f"{plan.prefix}_run({', '.join([*tensors, arena])});",))
+    rows = f"{_macro(plan, plan.pushed)}_ROWS"
+    push = f"{plan.prefix}_push_row({arena}, {_variable(plan, plan.pushed)});"
+    loop = (f"for (int32_t row = 0; row < {rows}; row++) {{", f"    {push}", "}")
+    return Usage(
+        variables, (f"{plan.prefix}_begin({arena});", *loop, f"{plan.prefix}_end({', '.join([arena, *tensors])});")
+    )
+
+
+def _variable(plan: Plan, port: Port) -> str:
+    return f"{plan.prefix}_tensor_{port.symbol}"
+
+
+def _macro(plan: Plan, port: Port) -> str:
+    return f"{plan.prefix}_{port.symbol}".upper()
+
+
+def _size(plan: Plan, port: Port) -> str:
+    return f"{_macro(plan, port)}_{'SIZE' if port.rows is None else 'ROW_SIZE'}"

@@ -35,7 +35,7 @@ demo: c-compiler .venv/runtime
 test: c-compiler .venv/dev lint
 	$(PYTEST)
 
-test-all: c-compiler .venv/dev lint
+test-all: c-compiler .venv/packagers lint
 	$(PYTEST) --all
 
 lint: .venv/dev
@@ -80,7 +80,8 @@ clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .grimp_cache
 	find qcgen tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The stamps: a virtual environment with what qcgen needs at run time, and one with what its tests need besides.
+# The stamps: a virtual environment with what qcgen needs at run time, and one with what its tests need besides;
+# .venv/packagers has package managers, too, which all tests need.
 
 .venv/runtime: pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { \
@@ -99,6 +100,11 @@ clean:
 .venv/dev: .venv/runtime
 	@echo "Installing what the tests need into .venv"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+.venv/packagers: .venv/dev
+	@echo "Installing the tools that take packages into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,packagers]'
 	@touch $@
 
 c-compiler:

@@ -18,6 +18,7 @@ from onnx.reference import ReferenceEvaluator
 
 f32, INT32 = np.float32, (-(2**31), 2**31 - 1)
 MOVES = "Reshape Flatten Squeeze Unsqueeze Identity Transpose Concat Slice Split Pad Resize".split()
+CHOICES = ("GlobalMaxPool", "ReduceMax", "ReduceMin")
 
 
 def run(node, inputs):
@@ -370,7 +371,7 @@ class Model:
                 by = (f32(scale.reshape(-1)[0]), int(zero), *map(int, bounds))
                 lo, hi = self.operator(node, kind, a, x, zeros, lambda _, b=bias: b, by)
                 self.codes[node.output[0]] = Codes(lo, hi, by[2:])
-            elif first in self.codes and (op in MOVES or op in ("Relu", "Clip", "MaxPool")):
+            elif first in self.codes and (op in MOVES or op in ("Relu", "Clip", "MaxPool", *CHOICES)):
                 self.moved(node, a)
         for name in self.entries:
             raise Wrong(f"{name}: the model has no such quantized node")
@@ -481,11 +482,15 @@ class Model:
         for clip in path:
             if clip.op_type not in MOVES:
                 by = (*by[:2], *self.clip(clip, attributes(clip), by))
-        kind = {"ReduceMean": "GlobalAveragePool"}.get(node.op_type, node.op_type)
+        if node.op_type in ("ReduceMean", "ReduceSum"):
+            lo, hi = self.reduction(node, attributes(node), x[0], by)
+            return self.after(path, lo, hi)
         zeros = x[1].zero if len(x) > 1 and x[1] is not None else None
-        lo, hi = self.operator(node, kind, attributes(node), x, zeros, lambda scale: self.bias(node, scale), by)
-        if node.op_type == "ReduceMean" and not attributes(node).get("keepdims", 1):
-            lo, hi = (v.reshape(v.shape[:2]) for v in (lo, hi))
+        lo, hi = self.operator(node, node.op_type, attributes(node), x, zeros, lambda scale: self.bias(node, scale), by)
+        return self.after(path, lo, hi)
+
+    def after(self, path, lo, hi):
+        """The codes behind what moves the output of an operator."""
         for move in path:
             if move.op_type in MOVES:
                 others = [self.constants.get(i) for i in move.input[1:]]
@@ -646,6 +651,22 @@ class Model:
         place[1] = size
         spread = [np.broadcast_to(v.reshape(-1, *[1] * (len(place) - 2)), place) for v in codes]
         return [np.moveaxis(v, 1, -1) if last else v for v in spread]
+
+    def reduction(self, node, a, x, y):
+        """ReduceMean and ReduceSum, along any axes: (14), or (44) for sums."""
+        rank = x.lo.ndim
+        named = self.value(node, 1, a.get("axes"))
+        axes = tuple(sorted(int(i) % rank for i in named)) if named is not None and len(named) else tuple(range(rank))
+        is_mean = node.op_type == "ReduceMean"
+        is_image = is_mean and rank > 2 and axes in (tuple(range(2, rank)), tuple(range(1, rank - 1)))
+        count = int(np.prod([x.lo.shape[i] for i in axes])) if is_mean else 1
+        scale = f32(x.scale) / (f32(y[0]) * f32(count))
+        lo, hi = ((v - x.zero).sum(axis=axes, keepdims=bool(a.get("keepdims", 1))) for v in (x.lo, x.hi))
+        ends = [requantize(v, scale, *y[1:]) for v in (lo, hi)]
+        e = self.entry(node, "mean" if is_image else "sum", *ends)
+        if e:
+            self.step(e, np.array([scale]), y, np.array([lo.min()]), np.array([hi.max()]))
+        return ends
 
     def product(self, node, a, b, y):
         """Products of two computed matrices: (2) and (41)."""

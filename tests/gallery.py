@@ -18,6 +18,7 @@ from gallery_networks import (
     layer_norm,
     network_qdq,
     network_qop,
+    reductions,
     sum_and_mean,
 )
 from models import NHWC, conv_integer, float_conv, qlinear_conv
@@ -451,6 +452,13 @@ NETWORKS = (
         "instance_norm",
         "InstanceNormalization of codes, likewise: each code of a channel is squared, and its output found, once",
         instance_norm,
+        {"io": "quantized", **NHWC_LAYOUT},
+    ),
+    Entry(
+        "reductions",
+        "reductions along axes, int8: the mean and the largest channel of each pixel, side by side, and sums of rows;"
+        " the largest is requantized by a table after it is found",
+        reductions,
         {"io": "quantized", **NHWC_LAYOUT},
     ),
     Entry(

@@ -175,6 +175,18 @@ def instance_norm() -> ModelProto:
     return n.model((1, 3, 18, 18))
 
 
+def reductions() -> ModelProto:
+    """The mean and the largest of the channels of each pixel, as attention over pixels takes them, and sums of rows."""
+    n = Network()
+    x = n.through("x", TOKEN)
+    mean = n.through(n.node("ReduceMean", [x], "mean", axes=[1]), HEAD)
+    largest = n.through(n.node("ReduceMax", [x], "largest", axes=[1]), HEAD)
+    both = n.through(n.node("Concat", [mean, largest], "both", axis=1), HEAD)
+    rows = n.constant("rows", np.int64([2]))
+    n.quantize(n.node("ReduceSum", [both, rows], "total", keepdims=0), SCORE, "y")
+    return n.model((1, 6, 4, 5))
+
+
 def float_tail() -> ModelProto:
     """An integer layer whose result goes on in float32, as detectors do with their boxes."""
     n = Network()

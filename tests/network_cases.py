@@ -30,6 +30,7 @@ from qcgen.ir.program import (
     Quantize,
     QuantizedBinary,
     RawAccumulator,
+    Reduce,
     Requantize,
     Reshape,
     Resize,
@@ -266,6 +267,42 @@ def large_global_averages() -> Iterator[Unit]:
         yield Unit(name, op, (x,), (image_order(2, True),), (0, 1, 2, 3))
 
 
+REDUCED = {
+    "first": ((3, 2, 4, 5), (0,)),
+    "channels": ((3, 2, 4, 5), (1,)),
+    "rows": ((3, 2, 4, 5), (2,)),
+    "image": ((3, 2, 4, 5), (2, 3)),
+    "apart": ((3, 2, 4, 5), (0, 2)),
+    "all": ((3, 2, 4, 5), (0, 1, 2, 3)),
+    "one": ((1, 3, 1, 4), (0, 2)),
+}
+
+
+def reductions() -> Iterator[Unit]:
+    """Every kind along any axes, in several orders in memory; the first element of y is of codes at one end."""
+    for (label, (shape, axes)), kind, dtype in product(
+        REDUCED.items(), ("sum", "mean", "max", "min", "l2"), (*TYPES, DType.FLOAT32)
+    ):
+        if kind == "l2" and dtype is not DType.FLOAT32:
+            continue
+        x = elements(shape, dtype, 19)
+        if dtype is DType.FLOAT32:
+            x += 20.0  # no cancellation
+        else:
+            x[tuple(slice(None) if axis in axes else 0 for axis in range(4))] = dtype.high
+        by = None
+        if kind in ("sum", "mean") and dtype is not DType.FLOAT32:
+            by = Requantize(np.float32([0.043]), dtype.low + 131, dtype.low, dtype.high)
+        kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+        short_of = tuple(size for axis, size in enumerate(shape) if axis not in axes)
+        tx = quantized("x", dtype, shape, 0.1, 0 if dtype is DType.FLOAT32 else dtype.low + 100)
+        for y_shape, orders in product((kept, short_of), ((), (0, 2, 3, 1), (3, 1, 0, 2))):
+            op = Reduce(kind, "Reduce", tx, Tensor("y", dtype, y_shape), kind, axes, by)
+            y_order = orders if len(y_shape) == 4 else tuple(reversed(range(len(y_shape))))
+            name = f"{kind}_{label}_{short(dtype)}_rank{len(y_shape)}_{''.join(map(str, orders)) or 'plain'}"
+            yield Unit(name, op, (x,), (orders,) if orders else (), y_order)
+
+
 def softmaxes() -> Iterator[Unit]:
     for dtype, scale, length in product(TYPES, (0.003, 0.1, 1.0, 20.0), (1, 2, 10, 300)):
         x = codes((40, length), dtype, 10)
@@ -473,6 +510,7 @@ PORTABLE = tuple(
         averages,
         global_averages,
         large_global_averages,
+        reductions,
         matmuls,
         layer_norms,
         instance_norms,

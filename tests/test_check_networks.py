@@ -11,6 +11,7 @@ from qcgen.check import check
 from qcgen.errors import ModelRejected
 from qcgen.infer import infer
 from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM
+from qcgen.infer.reduction import REDUCE_SUM
 from qcgen.load import load
 
 F32 = np.float32
@@ -37,9 +38,14 @@ def pair(op_type="QLinearAdd", **other):
     return node_model(op_type, operands | other, domain=MICROSOFT)
 
 
-def one(op_type, shape=IMAGE, *, attributes=None, **other):
+def one(op_type, shape=IMAGE, *, attributes=None, domain=MICROSOFT, **other):
     operands = {"X": ("uint8", shape), "X_scale": scale(0.1), "X_zero_point": zero(), "Y_scale": scale(0.1)}
-    return node_model(op_type, operands | {"Y_zero_point": zero()} | other, domain=MICROSOFT, **(attributes or {}))
+    return node_model(op_type, operands | {"Y_zero_point": zero()} | other, domain=domain, **(attributes or {}))
+
+
+def sums(shape=IMAGE, X_scale=0.1):
+    """qcgen's own ReduceSum over all axes."""
+    return one("ReduceSum", shape, X_scale=scale(X_scale), domain=REDUCE_SUM[0])
 
 
 def softmax(opset=13, **other):
@@ -125,7 +131,32 @@ BAD = {
         node_model("Resize", {"X": ("int8", IMAGE), "r": None, "s": scale([1, 1, 2, 2])}, mode="linear"),
         "mode 'linear' is not supported",
     ),
-    "a mean over channels": (image("ReduceMean", axes=[1]), "it averages axes (1,) of a tensor with 4 dimensions"),
+    "a mean over an axis too many": (
+        image("ReduceMean", axes=[1, 4]),
+        "it names axis 4, but its input has 4 dimensions",
+    ),
+    "a sum over an axis twice": (
+        node_model("ReduceSum", {"X": ("float", IMAGE), "axes": np.array([1, -3])}),
+        "it names axis 1 twice",
+    ),
+    "a largest code over axes that are computed": (
+        node_model("ReduceMax", {"X": ("int8", IMAGE), "axes": ("int64", (1,))}, opset=18),
+        "axes is not constant: it is the model's input 'axes'",
+    ),
+    "a largest integer": (image("ReduceMax", "int32"), "data is int32, but must be int8 or uint8 or float"),
+    "a sum of nothing": (image("ReduceSum", shape=(1, 0, 3)), "'X' has shape (1, 0, 3): it is empty"),
+    "a norm along no axis": (
+        image("ReduceL2", opset=18, noop_with_empty_axes=1),
+        "it names no axes and has noop_with_empty_axes",
+    ),
+    "a sum of codes out of range": (
+        sums(X_scale=1e6),
+        "the scale of its sums is 1e+07",
+    ),
+    "a sum of too many codes": (
+        sums((2**12, 2**11)),
+        "it adds 8388608 codes, more than 4194304",
+    ),
     "a conversion of types": (image("Cast", to=7), "it converts float to int64"),
     "a float pooling of codes": (image("AveragePool", "int8", kernel_shape=[2, 2]), "X is int8, but must be float"),
     "rows that do not fit": (matmul(b=random_weights((4, 4))), "the first operand has 3 columns, the second 4 rows"),

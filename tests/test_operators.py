@@ -46,14 +46,12 @@ MORE: Mapping[str, Callable[[], ModelProto]] = {
 
 UNSUPPORTED: Mapping[str, Callable[[], ModelProto]] = {
     "DynamicQuantizeLinear": partial(node_model, "DynamicQuantizeLinear", {"x": ("float", (2, 3)), "y": None}),
-    "GlobalMaxPool": partial(node_model, "GlobalMaxPool", X),
     "InstanceNormalization": partial(
         node_model,
         "InstanceNormalization",
         {**X, "scale": np.ones(2, np.float32), "b": np.ones(2, np.float32)},
     ),
     "LayerNormalization": partial(node_model, "LayerNormalization", {**X, "scale": np.ones(5, np.float32)}),
-    "NHWC GlobalMaxPool": partial(node_model, "GlobalMaxPool", X, domain=NHWC),
 }
 """Operators of which only shapes are known, so that one problem is named for all that depends on them."""
 

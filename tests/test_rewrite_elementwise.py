@@ -117,8 +117,31 @@ def test_a_mean_over_all_pixels_is_a_global_average_pool(keepdims):
     assert graph.value("y").shape == ((1, 4, 1, 1) if keepdims else (1, 4))
 
 
-def test_a_mean_over_other_axes_stays_float():
-    assert operators(between("ReduceMean", axes=[1], keepdims=1)) == [*FULL, "ReduceMean", *FULL]
+@pytest.mark.parametrize("op_type", ["ReduceMean", "ReduceSum"])
+@pytest.mark.parametrize("meanings", [(A, B), (A, C)])
+@pytest.mark.parametrize("axes", [None, [1], [-1, 0]])
+def test_sums_along_any_axes_have_an_integer_form(op_type, meanings, axes):
+    graph = between(op_type, meanings, opset=11, keepdims=0, **({} if axes is None else {"axes": axes}))
+    assert operators(graph) == ["QuantizeLinear", f"qcgen.{op_type}", "DequantizeLinear"]
+    operands = [graph.constants[name].item() for name in only(graph, op_type).inputs[1:]]
+    assert operands == [f32(meanings[0][0]).item(), 3, f32(meanings[1][0]).item(), int(meanings[1][1])]
+
+
+def test_a_sum_along_no_axis_stays_float():
+    chain = Chain()
+    none = chain.constant("none", np.zeros(0, np.int64))
+    total = chain.node("ReduceSum", [chain.through("x", A), none], noop_with_empty_axes=1)
+    chain.through(total, B, "y")
+    assert operators(chain.rewritten(X_SHAPE)) == [*FULL, "ReduceSum", *FULL]
+
+
+@pytest.mark.parametrize(
+    ("op_type", "attributes"), [("ReduceMax", {"axes": [1]}), ("ReduceMin", {}), ("GlobalMaxPool", {})]
+)
+def test_the_largest_of_many_codes_is_requantized_after_it_is_found(op_type, attributes):
+    graph = between(op_type, (A, C), **attributes)
+    assert operators(graph) == ["QuantizeLinear", op_type, "qcgen.Lookup", "DequantizeLinear"]
+    assert operators(between(op_type, (A, A), **attributes)) == ["QuantizeLinear", op_type, "DequantizeLinear"]
 
 
 def test_dequantize_and_quantize_alike_are_nothing():

@@ -62,7 +62,7 @@ def keeps_elements(view: View) -> Iterator[Problem]:
         yield view.problem(f"{what} has {taken}", another_size(view))
 
 
-def _wrong_axes(view: View, axes: Sequence[int], rank: int, subject: str = "input") -> Iterator[Problem]:
+def wrong_axes(view: View, axes: Sequence[int], rank: int, subject: str = "input") -> Iterator[Problem]:
     """Axes that are out of range, or named twice."""
     for axis in dict.fromkeys(axes):
         if not -rank <= axis < rank:
@@ -79,7 +79,7 @@ def removes_ones(view: View) -> Iterator[Problem]:
     x, axes = view.fixed_shape(0), numbers_of(view, 1, "axes")
     if x is None or axes is None:
         return
-    wrong = list(_wrong_axes(view, axes, len(x)))
+    wrong = list(wrong_axes(view, axes, len(x)))
     yield from wrong
     for axis in () if wrong else axes:
         if x[axis] != 1:
@@ -94,7 +94,7 @@ def inserts_axes(view: View) -> Iterator[Problem]:
         if not view.has(1) and "axes" not in view.node.attributes:
             yield view.problem("it has no axes", "name the axes to insert")
     elif x is not None:
-        yield from _wrong_axes(view, axes, len(x) + len(axes), "result")
+        yield from wrong_axes(view, axes, len(x) + len(axes), "result")
 
 
 def flattens_at_an_axis(view: View) -> Iterator[Problem]:
@@ -158,7 +158,7 @@ def cuts_each_axis_once(view: View) -> Iterator[Problem]:
         return
     if 0 in (steps or ()):
         yield view.problem("a step is 0", "correct steps")
-    yield from _wrong_axes(view, axes or range(len(starts)), len(x))
+    yield from wrong_axes(view, axes or range(len(starts)), len(x))
 
 
 def splits_the_whole(view: View) -> Iterator[Problem]:
@@ -198,7 +198,7 @@ def pads_every_axis(view: View) -> Iterator[Problem]:
         what = f"it has {counted(len(pads), 'pad')} for {_axes(count)}"
         yield view.problem(what, "give two numbers for every axis")
     elif axes is not None:
-        yield from _wrong_axes(view, axes, len(x))
+        yield from wrong_axes(view, axes, len(x))
     value, dtype = view.node.attributes.get("value", 0.0), view.dtype(0)
     if dtype in Q8 and dtype and isinstance(value, float | int) and view.opset < 11:
         yield from _no_code(view, value, dtype)
@@ -216,7 +216,7 @@ def resizes_every_axis(view: View) -> Iterator[Problem]:
     if x is None:
         return
     if axes:
-        yield from _wrong_axes(view, axes, len(x))
+        yield from wrong_axes(view, axes, len(x))
     count = len(axes) if axes else len(x)
     if sizes is not None and len(sizes) != count:
         what = f"sizes has {counted(len(sizes), 'number')} for {_axes(count)}"

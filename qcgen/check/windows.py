@@ -80,19 +80,6 @@ def few_taps(view: View) -> Iterator[Problem]:
         yield view.problem(what, "use QLinearGlobalAveragePool, or smaller windows one after the other")
 
 
-def averages_images(view: View) -> Iterator[Problem]:
-    """ReduceMean averages the spatial axes of an image, all of them and no other."""
-    shape = view.shape(0)
-    given = view.array(1)
-    axes = view.integers("axes") if given is None else tuple(int(axis) for axis in given.reshape(-1))
-    if shape is None:
-        return
-    rank = len(shape)
-    if axes is None or rank < 3 or {axis % rank for axis in axes} not in ({*range(2, rank)}, {*range(1, rank - 1)}):
-        what = f"it averages axes {axes or 'all'} of a tensor with {counted(rank, 'dimension')}"
-        yield view.problem(what, "only the spatial axes of images can be averaged, all of them and no other")
-
-
 def counts_its_padding(view: View) -> Iterator[Problem]:
     """Where the last window leaves the padded image, operators disagree on what is counted."""
     if view.integer("ceil_mode", 0) and view.integer("count_include_pad", 0):

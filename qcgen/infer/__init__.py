@@ -10,6 +10,7 @@ from qcgen.infer import linear, pointwise, shape, window
 from qcgen.infer.facts import Facts, Shape, TensorType
 from qcgen.infer.lookup import LOOKUP, lookup
 from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM, quantized_normalization
+from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM, quantized_reduction
 from qcgen.ir.graph import Dim, Graph, Node, Value
 from qcgen.ir.types import DType
 
@@ -52,7 +53,11 @@ RULES: dict[tuple[str, str], Rule] = {
     ("", "QLinearConv"): window.convolution,
     ("", "QLinearMatMul"): linear.quantized_matmul,
     ("", "QuantizeLinear"): pointwise.quantize,
-    ("", "ReduceMean"): shape.reduce_mean,
+    ("", "ReduceL2"): shape.reduce,
+    ("", "ReduceMax"): shape.reduce,
+    ("", "ReduceMean"): shape.reduce,
+    ("", "ReduceMin"): shape.reduce,
+    ("", "ReduceSum"): shape.reduce,
     ("", "Relu"): pointwise.unary,
     ("", "Reshape"): shape.reshape,
     ("", "Resize"): shape.resize,
@@ -88,6 +93,8 @@ RULES: dict[tuple[str, str], Rule] = {
     (NHWC_DOMAIN, "MaxPool"): window.pooling,
     (NHWC_DOMAIN, "QLinearConv"): window.convolution,
     LOOKUP: lookup,
+    REDUCE_MEAN: quantized_reduction,
+    REDUCE_SUM: quantized_reduction,
     LAYER_NORM: quantized_normalization,
     INSTANCE_NORM: quantized_normalization,
 }

@@ -198,17 +198,24 @@ def resize(facts: Facts) -> tuple[TensorType, ...]:
     return (TensorType(facts.dtype(0), tuple(dims)),)
 
 
-def reduce_mean(facts: Facts) -> tuple[TensorType, ...]:
+def reduce(facts: Facts) -> tuple[TensorType, ...]:
     """The named axes shrink to 1, or vanish without keepdims; all axes if none is named."""
-    x, axes = facts.shape(0), facts.integers_at(1, "axes")
-    if x is None or (facts.has(1) and axes is None):
+    axes = facts.integers_at(1, "axes")
+    if facts.has(1) and axes is None:
         return (TensorType(facts.dtype(0), None),)
     if not axes and facts.integer("noop_with_empty_axes", 0):
         return (facts.same(0),)
+    return (TensorType(facts.dtype(0), reduced(facts.shape(0), axes, facts.integer("keepdims", 1))),)
+
+
+def reduced(x: Shape | None, axes: tuple[int, ...] | None, keepdims: int) -> Shape | None:
+    """A shape whose named axes, or all, have shrunk to 1, or have vanished."""
+    if x is None:
+        return None
     gone = {axis_of(axis, len(x)) for axis in axes or range(len(x))}
-    kept: Shape = (1,) if facts.integer("keepdims", 1) else ()
+    kept: Shape = (1,) if keepdims else ()
     dims = [kept if axis in gone else (dim,) for axis, dim in enumerate(x)]
-    return (TensorType(facts.dtype(0), tuple(dim for part in dims for dim in part)),)
+    return tuple(dim for part in dims for dim in part)
 
 
 def gather(facts: Facts) -> tuple[TensorType, ...]:

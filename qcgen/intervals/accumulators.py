@@ -8,7 +8,7 @@ import numpy as np
 
 from qcgen.intervals.ranges import Range, full
 from qcgen.intervals.windows import window_sums
-from qcgen.ir.program import Conv, GlobalAveragePool, Int64s, MatMul
+from qcgen.ir.program import Conv, GlobalAveragePool, Int64s, MatMul, Reduce
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 
@@ -74,6 +74,12 @@ def pixel_sums(op: GlobalAveragePool, x_lo: Int64s, x_hi: Int64s) -> Reach:
     """The reachable sums of (x - x_zero_point) over all pixels, for codes of each channel in [x_lo, x_hi]."""
     zero_point = op.x.zero_point or 0
     return _within_int32((x_lo - zero_point) * op.pixels, (x_hi - zero_point) * op.pixels)
+
+
+def element_sums(op: Reduce, x_lo: Int64s, x_hi: Int64s) -> Reach:
+    """The same of (x - x_zero_point) over the elements that become one, for codes in [x_lo, x_hi]."""
+    zero_point = op.x.zero_point or 0
+    return _within_int32((x_lo - zero_point) * op.count, (x_hi - zero_point) * op.count)
 
 
 def partial_sums(op: MatMul, a: Range | None = None, b: Range | None = None) -> tuple[int, int]:

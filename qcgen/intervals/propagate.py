@@ -10,7 +10,7 @@ import numpy as np
 
 from qcgen import arithmetic
 from qcgen.arithmetic import Quantization
-from qcgen.intervals.accumulators import Reach, accumulators, partial_sums, pixel_sums
+from qcgen.intervals.accumulators import Reach, accumulators, element_sums, partial_sums, pixel_sums
 from qcgen.intervals.movement import move
 from qcgen.intervals.ranges import Range, full, has_range, is_large, tightest, union
 from qcgen.intervals.windows import all_meet_image, image_channel_axis, window_kinds, window_patterns
@@ -38,6 +38,7 @@ from qcgen.ir.program import (
     Quantize,
     QuantizedBinary,
     RawAccumulator,
+    Reduce,
     Requantize,
     Reshape,
     Resize,
@@ -80,6 +81,8 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
             return _average_pool(op, _pooled(op, ranges))
         case GlobalAveragePool():
             return _global_average_pool(op, ranges[op.x.name])
+        case Reduce():
+            return _reduced(op, ranges[op.x.name].whole())
         case Softmax():
             lowest = min(max(op.y.zero_point or 0, op.y.dtype.low), op.y.dtype.high)
             return Range(None, np.array([lowest], np.int64), np.array([op.y.dtype.high], np.int64))
@@ -198,6 +201,13 @@ def _global_average_pool(op: GlobalAveragePool, x: Range) -> Range:
     reached = pixel_sums(op, *x.along(op.channel_axis, size))
     kept = len(op.y.shape) == len(op.x.shape)
     return _requantized(op.requantize, reached, op.channel_axis if kept else 1)
+
+
+def _reduced(op: Reduce, x: Range) -> Range:
+    """The sums of elements that are all at one end; what is largest or smallest lies between x's own ends."""
+    if op.requantize is None:
+        return x
+    return replace(_requantized(op.requantize, element_sums(op, x.lo, x.hi), 0), axis=None)
 
 
 def _moved(op: Movement, ranges: Ranges) -> Range:

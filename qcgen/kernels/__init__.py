@@ -32,6 +32,7 @@ from qcgen.kernels.portable.pointwise import POINTWISE
 from qcgen.kernels.portable.pool import AVERAGE_POOL, MAX_POOL
 from qcgen.kernels.portable.quantize import DEQUANTIZE, QUANTIZE
 from qcgen.kernels.portable.quantized_binary import QUANTIZED_BINARY
+from qcgen.kernels.portable.reduce import REDUCE
 from qcgen.kernels.portable.softmax import FLOAT_SOFTMAX, SOFTMAX
 from qcgen.kernels.scalar.conv import CONV as SCALAR_CONV
 from qcgen.kernels.scalar.dense import DENSE as SCALAR_DENSE
@@ -62,6 +63,7 @@ PORTABLE: tuple[Kernel, ...] = (
     MAX_POOL,
     AVERAGE_POOL,
     GLOBAL_AVERAGE_POOL,
+    REDUCE,
     LOOKUP,
     QUANTIZED_BINARY,
     MATMUL,

@@ -14,7 +14,7 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import GlobalAveragePool, Operator, Requantize
 from qcgen.kernels.epilogue import Epilogue, Output, prepare_requantize
 from qcgen.kernels.kernel import Setting
-from qcgen.kernels.walk import Dimension, Number, Walk, strides, walk
+from qcgen.kernels.walk import Walk, strides, walk_alone
 
 
 @dataclass(frozen=True)
@@ -79,23 +79,11 @@ def reach_of(op: GlobalAveragePool, requantize: Requantize) -> Reach:
     return Reach(lo, hi, False)
 
 
-def _without_y(pixels: Walk) -> Walk:
-    """The same loops without the steps of y."""
-
-    def of_x(numbers: tuple[Number, ...]) -> tuple[Number, ...]:
-        return tuple(number for number in numbers if not number.name.startswith("Y_"))
-
-    outer = tuple(replace(loop, numbers=of_x(loop.numbers)) for loop in pixels.outer)
-    return replace(pixels, outer=outer, numbers=of_x(pixels.numbers))
-
-
 def pixels_of(op: GlobalAveragePool, setting: Setting) -> Pixels:
     """The walk through the pixels of a channel in the order of x's memory."""
     x = strides(op.x.shape, setting.xs[0])
     averaged = [axis for axis in range(1, len(op.x.shape)) if axis != op.channel_axis]
-    # Nothing is written in this order: y has the steps of x for the sake of the walk.
-    dimensions = [Dimension(op.x.shape[axis], {"x": x[axis], "y": x[axis]}) for axis in averaged]
-    found = _without_y(walk(dimensions, ("x", "y"), {}, depth=2))
+    found = walk_alone(((op.x.shape[axis], x[axis]) for axis in averaged), depth=2)
     step = x[op.channel_axis]
     return Pixels(op.x.shape[op.channel_axis] > 1 and step == 1 and not found.outer, step, found)
 

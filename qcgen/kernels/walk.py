@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
 from qcgen.ir.types import Array
@@ -159,6 +159,20 @@ def walk(dimensions: Sequence[Dimension], names: Sequence[str], offsets: Mapping
     contiguous = all(step == 1 for step in last.steps.values())
     indent = INDENT * (depth + 1 + len(outer))
     return Walk(outer, runs, elements, tuple(numbers), indent, contiguous, last.size, frozenset(same - {"y"}))
+
+
+def walk_alone(axes: Iterable[tuple[int, int]], depth: int = 0) -> Walk:
+    """The loop nest over the elements of x alone, whose axes have these sizes and steps, in the order of its memory."""
+    # Nothing is written in this order: y has the steps of x for the sake of the walk.
+    found = walk([Dimension(size, {"x": step, "y": step}) for size, step in axes], ("x", "y"), {}, depth)
+    outer = tuple(replace(loop, numbers=_without_y(loop.numbers)) for loop in found.outer)
+    runs = tuple(run for run in found.runs if run.tensor != "y")
+    elements = {"x": found.elements["x"]}
+    return replace(found, outer=outer, runs=runs, elements=elements, numbers=_without_y(found.numbers))
+
+
+def _without_y(numbers: tuple[Number, ...]) -> tuple[Number, ...]:
+    return tuple(number for number in numbers if not number.name.startswith("Y_"))
 
 
 def _merge(dimensions: Sequence[Dimension], names: Sequence[str]) -> list[Dimension]:

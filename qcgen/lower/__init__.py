@@ -8,9 +8,10 @@ from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.errors import ModelRejected, Problem
 from qcgen.infer.lookup import LOOKUP
 from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM
+from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import Operator, Program, Tensor, inputs_of
-from qcgen.lower import elementwise, linear, movement, normalization, pool, softmax
+from qcgen.lower import elementwise, linear, movement, normalization, pool, reduction, softmax
 from qcgen.lower.conv import lower_conv_integer, lower_float_conv, lower_qlinear_conv
 from qcgen.lower.orion import lower_orion
 from qcgen.lower.source import tensor_of
@@ -33,6 +34,7 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     ("", "Flatten"): movement.lower_reshape,
     ("", "Gemm"): linear.lower_gemm,
     ("", "GlobalAveragePool"): pool.lower_global_average_pool,
+    ("", "GlobalMaxPool"): pool.lower_global_max_pool,
     ("", "HardSigmoid"): elementwise.lower_activation,
     ("", "HardSwish"): elementwise.lower_activation,
     ("", "Identity"): elementwise.lower_same,
@@ -46,7 +48,11 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     ("", "QLinearConv"): lower_qlinear_conv,
     ("", "QLinearMatMul"): linear.lower_qlinear_matmul,
     ("", "QuantizeLinear"): elementwise.lower_quantize,
-    ("", "ReduceMean"): pool.lower_reduce_mean,
+    ("", "ReduceL2"): reduction.lower_reduce,
+    ("", "ReduceMax"): reduction.lower_reduce,
+    ("", "ReduceMean"): reduction.lower_reduce,
+    ("", "ReduceMin"): reduction.lower_reduce,
+    ("", "ReduceSum"): reduction.lower_reduce,
     ("", "Relu"): elementwise.lower_activation,
     ("", "Reshape"): movement.lower_reshape,
     ("", "Resize"): movement.lower_resize,
@@ -77,9 +83,12 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     (NHWC_DOMAIN, "AveragePool"): pool.lower_average_pool,
     (NHWC_DOMAIN, "Conv"): lower_float_conv,
     (NHWC_DOMAIN, "GlobalAveragePool"): pool.lower_global_average_pool,
+    (NHWC_DOMAIN, "GlobalMaxPool"): pool.lower_global_max_pool,
     (NHWC_DOMAIN, "MaxPool"): pool.lower_max_pool,
     (NHWC_DOMAIN, "QLinearConv"): lower_qlinear_conv,
     LOOKUP: elementwise.lower_lookup,
+    REDUCE_MEAN: reduction.lower_quantized_reduction,
+    REDUCE_SUM: reduction.lower_quantized_reduction,
     LAYER_NORM: normalization.lower_layer_norm,
     INSTANCE_NORM: normalization.lower_instance_norm,
 }

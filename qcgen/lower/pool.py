@@ -73,26 +73,16 @@ def lower_global_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
     return (_mean(source, source.tensor(0, layout=layout), source.result(layout=layout), None),)
 
 
-def lower_reduce_mean(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """ReduceMean over all spatial axes in float32; without keepdims the result has lost them."""
+def lower_global_max_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """GlobalMaxPool of any domain, quantized or float: a MaxPool whose window is the image."""
     source = Source(node, graph)
-    rank = len(source.tensor(0).shape)
-    axes = source.integers(1, "axes")
-    assert axes is not None, "all axes are averaged"
-    layout = mean_layout(axes, rank)
-    assert layout is not None, "the averaged axes are not the spatial ones"
-    y = source.result(layout=layout if source.integer("keepdims", 1) else None)
-    return (_mean(source, source.tensor(0, layout=layout), y, None),)
-
-
-def mean_layout(axes: tuple[int, ...], rank: int) -> Layout | None:
-    """The layout in which these axes of an image are the spatial ones, None if there is none."""
-    averaged = {axis % rank for axis in axes}
-    if rank < 3:
-        return None
-    if averaged == set(range(2, rank)):
-        return Layout.CHANNELS_FIRST
-    return Layout.CHANNELS_LAST if averaged == set(range(1, rank - 1)) else None
+    layout = last_layout(node.domain == NHWC_DOMAIN)
+    x, y = source.tensor(0, layout=layout), source.result(layout=layout)
+    image = spatial(x)
+    channels = x.shape[-1] if layout is Layout.CHANNELS_LAST else x.shape[1]
+    one, none = (1,) * len(image), (0,) * len(image)
+    sizes = (x.shape[0], channels, channels, channels, image, image)
+    return (MaxPool(node.name, node.op_type, x, y, ConvGeometry(*sizes, one, one, none, none, one)),)
 
 
 def _images(source: Source) -> tuple[Tensor, Tensor]:

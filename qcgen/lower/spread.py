@@ -25,6 +25,7 @@ from qcgen.ir.program import (
     Pad,
     Quantize,
     QuantizedBinary,
+    Reduce,
     Reshape,
     Resize,
     Slice,
@@ -108,7 +109,7 @@ def keeps_codes(op: Operator) -> bool:
     """Whether y holds codes of x, so that they mean the same."""
     if isinstance(op, Lookup):  # Relu and Clip of codes; the others say what x and y mean
         return op.x.zero_point is None and op.y.zero_point is None
-    return isinstance(op, MaxPool | Movement)
+    return isinstance(op, MaxPool | Movement) or (isinstance(op, Reduce) and op.kind in ("max", "min"))
 
 
 def _after(op: Operator) -> Change | None:
@@ -139,6 +140,7 @@ def _after(op: Operator) -> Change | None:
             | InstanceNorm()
             | FloatSoftmax()
             | GlobalAveragePool()
+            | Reduce()
         ):
             return _KEPT
         case _:
@@ -167,11 +169,16 @@ def _known(tensor: Tensor, seen: _Facts) -> Tensor:
     return replace(tensor, scale=scale, zero_point=zero_point, layout=seen.layout.get(tensor.name))
 
 
+_NORMS = LayerNorm | InstanceNorm
+
+
 def _reads_otherwise(op: Operator, x: Tensor, known: Tensor) -> bool:
     """Whether the operator's meaning rests on something that the tensor's maker sees in another way."""
     if isinstance(op, Conv | OrionConv | MaxPool | AveragePool | InstanceNorm) and x.layout is not known.layout:
         return True
-    if not isinstance(op, QuantizedBinary | AveragePool | GlobalAveragePool | LayerNorm | InstanceNorm | Dequantize):
+    if not isinstance(
+        op, QuantizedBinary | AveragePool | GlobalAveragePool | Reduce | LayerNorm | InstanceNorm | Dequantize
+    ):
         return False
     return x.zero_point is not None and (x.scale, x.zero_point) != (known.scale, known.zero_point)
 

@@ -22,6 +22,7 @@ from qcgen.ir.program import (
     OrionConv,
     Program,
     QuantizedBinary,
+    Reduce,
     Reshape,
     Tensor,
     Transpose,
@@ -202,7 +203,7 @@ def _columns_in_memory(image: Tensor, order: Order) -> Int64s:
 
 def _writes_any_layout(op: Operator) -> bool:
     """Whether the operator's kernels write channels first as well as channels last, or any order."""
-    return isinstance(op, Conv | OrionConv | MaxPool | AveragePool | MatMul)
+    return isinstance(op, Conv | OrionConv | MaxPool | AveragePool | MatMul | Reduce)
 
 
 def _natural_output(op: Operator, xs: Sequence[Order]) -> Order:
@@ -214,12 +215,20 @@ def _natural_output(op: Operator, xs: Sequence[Order]) -> Order:
             return transposed(xs[0], op.perm)
         case LayerNorm():
             return row_major(op.y)
+        case Reduce() if len(xs[0]) != len(op.y.shape):
+            return _of_those_that_stay(xs[0], op.axes)
         case QuantizedBinary() | FloatBinary():
             return _of_operands(op, xs)
         case _ if len(xs[0]) == len(op.y.shape) and not isinstance(op, Reshape):
             return xs[0]
         case _:
             return row_major(op.y)
+
+
+def _of_those_that_stay(order: Order, gone: tuple[int, ...]) -> Order:
+    """An order without some of its axes; the others are numbered anew."""
+    kept = [axis for axis in order if axis not in gone]
+    return tuple(sorted(kept).index(axis) for axis in kept)
 
 
 def _of_operands(op: QuantizedBinary | FloatBinary, xs: Sequence[Order]) -> Order:

@@ -18,6 +18,7 @@ from qcgen.ir.program import (
     OrionConv,
     Pad,
     QuantizedBinary,
+    Reduce,
     Reshape,
     Resize,
     Slice,
@@ -62,6 +63,8 @@ def _agrees(op: Operator) -> bool:
             return _slides_inside(op)
         case GlobalAveragePool():
             return op.x.size == op.y.size * op.pixels
+        case Reduce():
+            return _is_reduced(op)
         case _:
             return op.x.shape == op.y.shape
 
@@ -90,6 +93,15 @@ def _holds(op: Pad) -> bool:
         return False
     axes = zip(op.before, op.x.shape, op.y.shape, strict=True)
     return all(before >= 0 and before + size <= length for before, size, length in axes)
+
+
+def _is_reduced(op: Reduce) -> bool:
+    """Whether y has every axis of x that stays, with or without those that go."""
+    rank = len(op.x.shape)
+    if not all(0 <= axis < rank for axis in op.axes) or sorted(set(op.axes)) != list(op.axes):
+        return False
+    kept = tuple(1 if axis in op.axes else size for axis, size in enumerate(op.x.shape))
+    return op.y.shape in (kept, tuple(op.x.shape[axis] for axis in range(rank) if axis not in op.axes))
 
 
 def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -27,6 +27,7 @@ from qcgen.ir.program import (
     Program,
     Quantize,
     QuantizedBinary,
+    Reduce,
     Reshape,
     Resize,
     Slice,
@@ -35,7 +36,7 @@ from qcgen.ir.program import (
     inputs_of,
 )
 from qcgen.ir.types import Array
-from qcgen.reference import elementwise, movement, normalization, pool, product, softmax
+from qcgen.reference import elementwise, movement, normalization, pool, product, reduction, softmax
 from qcgen.reference.conv import evaluate_conv
 from qcgen.reference.orion import evaluate_orion_conv
 
@@ -70,6 +71,8 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
             return pool.evaluate_average_pool(op, *inputs)
         case GlobalAveragePool():
             return pool.evaluate_global_average_pool(op, *inputs)
+        case Reduce():
+            return reduction.evaluate_reduce(op, *inputs)
         case Lookup():
             return elementwise.evaluate_lookup(op, *inputs)
         case MatMul():

@@ -16,6 +16,7 @@ from qcgen.ir.program import (
     Operator,
     Pad,
     Program,
+    Reduce,
     Reshape,
     Resize,
     Slice,
@@ -112,6 +113,9 @@ def _scale(op: Operator, xs: list[Array], y: Array) -> Array:
         case FloatBinary(kind="add" | "sub"):
             a, b = (np.abs(x.astype(np.float64)) for x in xs)
             return np.maximum(own, np.maximum(a, b))
+        case Reduce(kind="sum" | "mean"):
+            total: Array = np.abs(xs[0].astype(np.float64)).sum(axis=op.axes).reshape(y.shape)
+            return total if op.kind == "sum" else total / op.count
         case _:
             return own
 
@@ -131,6 +135,8 @@ def _passed_on(op: Operator, xs: list[Array], lost: list[float]) -> float:
         case FloatBinary(kind="mul"):
             a, b = (float(np.abs(x).max(initial=0.0)) for x in xs)
             return a * lost[1] + b * lost[0] + lost[0] * lost[1]
+        case Reduce(kind="sum" | "l2"):
+            return op.count * lost[0]
         case FloatBinary():
             return np.inf  # the divisor may be 0
         case _:

@@ -14,10 +14,13 @@ from qcgen.rewrite.quantization import Quantization
 from qcgen.rewrite.tables import clamp_node
 from qcgen.rewrite.wiring import Wiring
 
-MOVEMENTS = frozenset(
-    {"Concat", "Flatten", "MaxPool", "Pad", "Reshape", "Resize", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
-)
-"""The operators of ai.onnx; MaxPool chooses, and quantization keeps the order of the numbers."""
+CHOICES = frozenset({"GlobalMaxPool", "ReduceMax", "ReduceMin"})
+"""The operators of ai.onnx that choose one of many elements; quantization keeps the order of the numbers."""
+
+MOVEMENTS = CHOICES | {
+    *("Concat", "Flatten", "MaxPool", "Pad", "Reshape", "Resize", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze")
+}
+"""The operators of ai.onnx that do to codes what they do to numbers; MaxPool chooses, too."""
 
 
 def is_movement(node: Node) -> bool:

@@ -11,7 +11,7 @@ def name_means(wiring: Wiring, node: Node) -> Change | None:
     """ReduceMean over every axis but the first two; without keepdims a Flatten follows."""
     if (node.domain, node.op_type) != ("", "ReduceMean"):
         return None
-    axes, shape = _axes(wiring, node), wiring.graph.value(node.input(0)).shape
+    axes, shape = axes_of(wiring, node), wiring.graph.value(node.input(0)).shape
     if axes is None or shape is None or len(shape) < 3:
         return None
     if sorted(axis % len(shape) for axis in axes) != list(range(2, len(shape))):
@@ -24,7 +24,7 @@ def name_means(wiring: Wiring, node: Node) -> Change | None:
     return Change(node, (Node(node.name, "GlobalAveragePool", "", node.inputs[:1], (pixels,), {}), flatten))
 
 
-def _axes(wiring: Wiring, node: Node) -> tuple[int, ...] | None:
+def axes_of(wiring: Wiring, node: Node) -> tuple[int, ...] | None:
     """The axes, an input in newer opsets; None if they are absent or not constant."""
     given = wiring.constant(node.input(1)) if node.input(1) else node.attributes.get("axes")
     return None if given is None else integers(given)

@@ -6,20 +6,21 @@ from dataclasses import replace
 
 from qcgen.ir.graph import Node
 from qcgen.rewrite.clamps import clamp_of
-from qcgen.rewrite.movement import data_inputs, is_movement, on_codes
-from qcgen.rewrite.quantization import named, quantizer
+from qcgen.rewrite.movement import CHOICES, data_inputs, is_movement, on_codes
+from qcgen.rewrite.quantization import activation, named, quantizer
 from qcgen.rewrite.wiring import Change, Wiring
 
 
 def quantize_earlier(wiring: Wiring, node: Node) -> Change | None:
     """A movement, MaxPool, Relu or Clip that QuantizeLinear alone reads works on the codes instead.
 
-    Split is left out: it has several readers.
+    Split is left out: it has several readers. What chooses one of many elements that are dequantized stays: there is
+    less to quantize behind it.
     """
     if not (is_movement(node) or clamp_of(wiring, node) is not None) or len(node.outputs) != 1:
         return None
     found = quantizer(wiring, node.outputs[0])
-    if found is None:
+    if found is None or (node.op_type in CHOICES and activation(wiring, node.input(0)) is not None):
         return None
     sources = data_inputs(node)
     codes = tuple(wiring.fresh(f"{source}_quantized") for source in dict.fromkeys(sources))

@@ -33,6 +33,7 @@ from qcgen.ir.program import (
     Program,
     Quantize,
     QuantizedBinary,
+    Reduce,
     Reshape,
     Resize,
     Slice,
@@ -141,7 +142,7 @@ class Channels:
                 return axes[0] if axes else None
             case Lookup() | Slice() | Pad() | Resize():
                 return self.axes.get(op.x.name)
-            case MatMul() | Softmax() | LayerNorm() | InstanceNorm() | Quantize() | Dequantize():
+            case MatMul() | Reduce() | Softmax() | LayerNorm() | InstanceNorm() | Quantize() | Dequantize():
                 return None
             case FloatUnary() | FloatBinary() | FloatSoftmax():
                 return None

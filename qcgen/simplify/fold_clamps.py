@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from qcgen.ir.program import Conv, GlobalAveragePool, Lookup, MatMul, Operator, Program, Requantize
+from qcgen.ir.program import Conv, GlobalAveragePool, Lookup, MatMul, Operator, Program, Reduce, Requantize
 from qcgen.simplify.wiring import inner_names, readers_of
 
 
@@ -43,7 +43,7 @@ def _clamped(op: Operator, lookup: Lookup) -> Operator | None:
         case MatMul(epilogue=Requantize() as requantize):
             bounds = _bounds(requantize, lookup)
             return None if bounds is None else replace(op, y=lookup.y, epilogue=bounds)
-        case GlobalAveragePool(requantize=Requantize() as requantize):
+        case GlobalAveragePool(requantize=Requantize() as requantize) | Reduce(requantize=Requantize() as requantize):
             bounds = _bounds(requantize, lookup)
             return None if bounds is None else replace(op, y=lookup.y, requantize=bounds)
         case _:

@@ -12,6 +12,7 @@ from onnx import ModelProto, helper
 from qdq import A, B, Chain
 
 from qcgen.infer.lookup import LOOKUP
+from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
 
 IMAGE = (1, 2, 4, 5)
 X: Mapping[str, Spec] = {"X": ("float", IMAGE)}
@@ -91,6 +92,7 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
         {"transB": 1, "alpha": 0.5},
     ),
     ("", "GlobalAveragePool"): (X, {}),
+    ("", "GlobalMaxPool"): (CODES, {}),
     ("", "HardSigmoid"): (X, {"alpha": 0.3, "beta": 0.4}),
     ("", "HardSwish"): (X, {"opset": 14}),
     ("", "Identity"): (CODES, {}),
@@ -106,7 +108,11 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
     ("", "Pad"): ({**CODES, "pads": ints(0, 0, 1, 0, 0, 0, 0, 2), "value": zero(4, "int8")}, {}),
     ("", "QLinearMatMul"): ({**MATMUL, "y_scale": scale(), "y_zero_point": zero()}, {}),
     ("", "QuantizeLinear"): ({**X, "s": scale(), "z": zero()}, {}),
+    ("", "ReduceL2"): (X, {"axes": [1]}),
+    ("", "ReduceMax"): ({**CODES, "axes": ints(-1, 1)}, {"keepdims": 0, "opset": 18}),
     ("", "ReduceMean"): (X, {"axes": [2, 3], "keepdims": 0}),
+    ("", "ReduceMin"): (CODES, {"axes": [2]}),
+    ("", "ReduceSum"): ({**X, "axes": ints(0, -2)}, {}),
     ("", "Relu"): (X, {}),
     ("", "Reshape"): ({**CODES, "shape": ints(0, -1, 5)}, {}),
     ("", "Resize"): (RESIZE, {"mode": "nearest", "nearest_mode": "floor"}),
@@ -136,7 +142,10 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
     (MICROSOFT, "QuantizeLinear"): ({**X, "s": scale(), "z": zero()}, {}),
     (NHWC, "AveragePool"): (X, WINDOW),
     (NHWC, "GlobalAveragePool"): (X, {}),
+    (NHWC, "GlobalMaxPool"): (X, {}),
     (NHWC, "MaxPool"): (CODES, WINDOW),
+    REDUCE_MEAN: (ONE, {"axes": [1, -1]}),
+    REDUCE_SUM: ({**ONE, "Y_zero_point": zero(-3, "int8")}, {"keepdims": 0}),
     LOOKUP: ({**ONE, "table": np.arange(256).astype(np.uint8)}, {}),
 }
 """Operands and attributes of every operator that is no convolution."""

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from qcgen.check import limits, normalization, windows
-from qcgen.check.node import FLOAT, INTEGER, NUMBER, Q8, Spec
+from dataclasses import replace
+
+from qcgen.check import limits, normalization, reductions, windows
+from qcgen.check.node import FLOAT, INTEGER, INTEGERS, NUMBER, Q8, Spec
 from qcgen.check.specs.microsoft import MICROSOFT
-from qcgen.check.specs.parts import AVERAGE_POOL, GLOBAL_POOL, MAX_POOL, ONE, UNARY
+from qcgen.check.specs.parts import AVERAGE_POOL, GLOBAL_MAX_POOL, GLOBAL_POOL, MAX_POOL, ONE, UNARY
 from qcgen.check.specs.standard import STANDARD
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.infer.lookup import LOOKUP
 from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM
+from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
+
+QUANTIZED_REDUCE = replace(
+    UNARY,
+    same=(("X_zero_point", "X"),),
+    attributes={"axes": INTEGERS, "keepdims": INTEGER},
+    extra=(reductions.reduces_axes_of_codes, reductions.sums_in_range),
+)
 
 SPECS: dict[tuple[str, str], Spec] = {
     **STANDARD,
     **MICROSOFT,
     (NHWC_DOMAIN, "AveragePool"): AVERAGE_POOL,
     (NHWC_DOMAIN, "GlobalAveragePool"): GLOBAL_POOL,
+    (NHWC_DOMAIN, "GlobalMaxPool"): GLOBAL_MAX_POOL,
     (NHWC_DOMAIN, "MaxPool"): MAX_POOL,
     LOOKUP: Spec(
         (*ONE, "table"),
@@ -60,5 +71,7 @@ SPECS: dict[tuple[str, str], Spec] = {
             normalization.scales_in_range,
         ),
     ),
+    REDUCE_MEAN: QUANTIZED_REDUCE,
+    REDUCE_SUM: QUANTIZED_REDUCE,
 }
 """What is accepted, by (domain, op_type)."""

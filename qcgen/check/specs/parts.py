@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from qcgen.check import limits, windows
+from dataclasses import replace
+
+from qcgen.check import limits, reductions, windows
 from qcgen.check.limits import flag, one_of
 from qcgen.check.node import FLOAT, INTEGER, INTEGERS, NUMBER, Q8, Q8_OR_FLOAT, TEXT, Spec, Types
 from qcgen.geometry import AUTO_PADS
@@ -33,6 +35,7 @@ AVERAGE_POOL = Spec(
     extra=(*WINDOW, windows.counts_its_padding),
 )
 GLOBAL_POOL = Spec(("X",), 1, {"X": FLOAT}, extra=(windows.is_image,))
+GLOBAL_MAX_POOL = replace(GLOBAL_POOL, types={"X": Q8_OR_FLOAT})
 
 ONE = ("X", "X_scale", "X_zero_point", "Y_scale", "Y_zero_point")
 UNARY = Spec(
@@ -92,4 +95,12 @@ AXES = Spec(
     {"data": Q8_OR_FLOAT, "axes": INDEX},
     constant=("axes",),
     attributes={"axes": INTEGERS},
+)
+REDUCE = Spec(
+    ("data", "axes"),
+    1,
+    {"data": FLOAT, "axes": INDEX},
+    constant=("axes",),
+    attributes={"axes": INTEGERS, "keepdims": INTEGER, "noop_with_empty_axes": INTEGER},
+    extra=(reductions.reduces_axes,),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qcgen.check import limits, matrices, movement, ranges, windows
+from qcgen.check import limits, matrices, movement, ranges, reductions
 from qcgen.check.limits import axis_exists, one_of
 from qcgen.check.node import FLOAT, INTEGER, INTEGERS, NUMBER, Q8, Q8_OR_FLOAT, TEXT, Spec
 from qcgen.check.specs.parts import (
@@ -14,6 +14,7 @@ from qcgen.check.specs.parts import (
     COORDINATES,
     DEQUANTIZE,
     FLOATS,
+    GLOBAL_MAX_POOL,
     GLOBAL_POOL,
     INDEX,
     MATMUL,
@@ -21,6 +22,7 @@ from qcgen.check.specs.parts import (
     NEAREST_MODES,
     PAD_MODES,
     QUANTIZE,
+    REDUCE,
     SAME,
     TRANSPOSES,
 )
@@ -72,6 +74,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
         ),
     ),
     ("", "GlobalAveragePool"): GLOBAL_POOL,
+    ("", "GlobalMaxPool"): GLOBAL_MAX_POOL,
     ("", "HardSigmoid"): replace(FLOATS, attributes={"alpha": NUMBER, "beta": NUMBER}),
     ("", "HardSwish"): replace(FLOATS, since=14),
     ("", "Identity"): SAME,
@@ -120,14 +123,11 @@ STANDARD: dict[tuple[str, str], Spec] = {
         ),
     ),
     ("", "QuantizeLinear"): replace(QUANTIZE, since=10),
-    ("", "ReduceMean"): Spec(
-        ("data", "axes"),
-        1,
-        {"data": FLOAT},
-        constant=("axes",),
-        attributes={"axes": INTEGERS, "keepdims": INTEGER, "noop_with_empty_axes": INTEGER},
-        extra=(windows.averages_images,),
-    ),
+    ("", "ReduceL2"): replace(REDUCE, extra=(*REDUCE.extra, reductions.norm_of_something)),
+    ("", "ReduceMax"): replace(REDUCE, types={"data": Q8_OR_FLOAT, "axes": INDEX}),
+    ("", "ReduceMean"): REDUCE,
+    ("", "ReduceMin"): replace(REDUCE, types={"data": Q8_OR_FLOAT, "axes": INDEX}),
+    ("", "ReduceSum"): REDUCE,
     ("", "Relu"): SAME,
     ("", "Reshape"): Spec(
         ("data", "shape"),

@@ -9,7 +9,7 @@ from qcgen.ir.program.elementwise import Dequantize, FloatBinary, FloatUnary, Lo
 from qcgen.ir.program.epilogue import Epilogue, FloatActivation, RawAccumulator, Requantize
 from qcgen.ir.program.movement import Concat, Movement, Pad, Reshape, Resize, Slice, Transpose
 from qcgen.ir.program.product import MatMul
-from qcgen.ir.program.reduction import FloatSoftmax, GlobalAveragePool, InstanceNorm, LayerNorm, Softmax
+from qcgen.ir.program.reduction import FloatSoftmax, GlobalAveragePool, InstanceNorm, LayerNorm, Reduce, Softmax
 from qcgen.ir.program.spatial import AveragePool, Conv, ConvGeometry, MaxPool, OrionConv, Spatial
 from qcgen.ir.program.tensor import Float32s, Int32s, Int64s, Tensor
 from qcgen.ir.types import Array
@@ -42,6 +42,7 @@ __all__ = [
     "Quantize",
     "QuantizedBinary",
     "RawAccumulator",
+    "Reduce",
     "Requantize",
     "Reshape",
     "Resize",
@@ -61,6 +62,7 @@ Operator = (
     | MatMul
     | QuantizedBinary
     | GlobalAveragePool
+    | Reduce
     | Softmax
     | LayerNorm
     | InstanceNorm

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
+from typing import Literal
 
 from qcgen.ir.program.epilogue import Requantize
 from qcgen.ir.program.tensor import Float32s, Tensor
@@ -23,6 +25,29 @@ class GlobalAveragePool:
     channel_axis: int
     pixels: int
     requantize: Requantize | None
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """The sum, the mean, the largest, the smallest or the Euclidean norm ("l2") of the elements along ``axes``.
+
+    ``axes`` are x's, ascending; y has them with one element each, or lacks them. Sums and means of codes: the sum of
+    (x - x_zero_point), requantized as ``requantize`` says. None: the largest and the smallest code, whatever it means;
+    float32 of float32 numbers. Norms are of float32 numbers only.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    kind: Literal["sum", "mean", "max", "min", "l2"]
+    axes: tuple[int, ...]
+    requantize: Requantize | None
+
+    @property
+    def count(self) -> int:
+        """The elements that become one."""
+        return prod(self.x.shape[axis] for axis in self.axes)
 
 
 @dataclass(frozen=True)

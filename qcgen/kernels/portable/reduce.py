@@ -1,0 +1,86 @@
+"""portable/reduce: sums, means, largest and smallest elements, norms along any axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from qcgen.errors import prove
+from qcgen.intervals import Reach, element_sums
+from qcgen.ir.context import Context
+from qcgen.ir.plan import Certificate
+from qcgen.ir.program import Operator, Reduce, Requantize
+from qcgen.kernels.epilogue import Epilogue, Output, prepare_requantize
+from qcgen.kernels.kernel import Kernel, Prepared, Setting
+from qcgen.kernels.walk import Dimension, Walk, strides, walk, walk_alone
+
+
+@dataclass(frozen=True)
+class ReduceContext(Context):
+    """Sums, means, largest and smallest elements, norms along any axes."""
+
+    template: ClassVar[str] = "kernels/portable/reduce.c.jinja"
+
+    walk: Walk  # the loops over the elements of y
+    group: Walk  # the loops over the elements of x that become one
+    types: Mapping[str, str]  # of C, by "x" and "y"
+    count: int  # elements that become one
+    start: int  # of a sum of codes
+    output: Output | None  # None: the largest or the smallest element, or float32
+
+
+def why_not(op: Operator, _setting: Setting) -> str | None:
+    """Serves every reduction."""
+    return None if isinstance(op, Reduce) else f"{op.op_type} is no reduction along axes"
+
+
+def prepare(op: Operator, setting: Setting) -> Prepared:
+    """One element of y after the other, in the order of its memory."""
+    assert isinstance(op, Reduce)
+    epilogue = None if op.requantize is None else _requantized(op, op.requantize, setting)
+    context = ReduceContext(
+        walk=_kept(op, setting),
+        group=walk_alone((op.x.shape[axis], strides(op.x.shape, setting.xs[0])[axis]) for axis in op.axes),
+        types={"x": op.x.dtype.c, "y": op.y.dtype.c},
+        count=op.count,
+        start=0 if epilogue is None else int(epilogue.addend[0]) - op.count * (op.x.zero_point or 0),
+        output=None if epilogue is None else epilogue.output,
+    )
+    headers = ("math.h",) if op.kind == "l2" else ()
+    if epilogue is None:
+        return Prepared((), context, (), ("compiler",), Certificate(), headers=headers)
+    support = ("compiler", *epilogue.support)
+    return Prepared(epilogue.constants, context, (), support, epilogue.certificate)
+
+
+def _kept(op: Reduce, setting: Setting) -> Walk:
+    """The loops over the axes that stay."""
+    x, y = strides(op.x.shape, setting.xs[0]), strides(op.y.shape, setting.y)
+    kept = [axis for axis in range(len(op.x.shape)) if axis not in op.axes]
+    places = kept if len(op.y.shape) == len(op.x.shape) else range(len(kept))
+    pairs = zip(kept, places, strict=True)
+    return walk([Dimension(op.x.shape[i], {"x": x[i], "y": y[j]}) for i, j in pairs], ("x", "y"), {})
+
+
+def _requantized(op: Reduce, requantize: Requantize, setting: Setting) -> Epilogue:
+    """The output step of sums, with its certificate: any codes of x's type may come."""
+    reach = element_sums(op, *(np.array([end], np.int64) for end in (op.x.dtype.low, op.x.dtype.high)))
+    prove(not reach.wraps, "no sum leaves int32")
+    scale = "x_scale / (count * y_scale)" if op.kind == "mean" else "x_scale / y_scale"
+    epilogue = prepare_requantize(requantize, op.y.dtype.c, reach, setting.features, scale=scale, is_alone=True)
+    prove(_starts_in_range(op, epilogue, reach), "no sum leaves int32 on its way")
+    numbers = {**epilogue.certificate.numbers, "kind": "sum"}
+    return replace(epilogue, certificate=replace(epilogue.certificate, word=None, numbers=numbers))
+
+
+def _starts_in_range(op: Reduce, epilogue: Epilogue, reach: Reach) -> bool:
+    """Whether sums of codes that start with the zero points and the addend stay within int32 at each step."""
+    start = int(epilogue.addend[0]) - op.count * (op.x.zero_point or 0)
+    steps = (start, start + op.count * op.x.dtype.low, start + op.count * op.x.dtype.high)
+    return all(-(2**31) <= step < 2**31 for step in steps) and bool((reach.lo <= reach.hi).all())
+
+
+REDUCE = Kernel("portable/reduce", ReduceContext, frozenset(), why_not, prepare)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from models import MICROSOFT, node_model
-from qdq import A, B, C, Chain, operand, operators
+from qdq import A, B, C, Chain, attributes_of, only, operand, operators
 
 import qcgen
 from qcgen.infer.normalization import LAYER_NORM
@@ -54,6 +54,38 @@ def test_a_normalization_that_floats_follow_is_exact_too(opset):
     found = artifact.load().run(None, {"x": x})[0]
     assert found.dtype == np.float32
     assert np.array_equal(found, evaluate(artifact.program, {"x": x})["y"])
+
+
+def steps(square="Pow", *, bias=True, keepdims=1, other_axis=False):
+    """A layer normalization step by step, between codes."""
+    chain = Chain()
+    x = chain.through("x", A)
+    axes = [0] if other_axis else [-1]
+    deviation = chain.node("Sub", [x, chain.node("ReduceMean", [x], axes=axes, keepdims=keepdims)], "deviation")
+    factor = chain.constant("two", np.float32(2)) if square == "Pow" else deviation
+    mean = chain.node("ReduceMean", [chain.node(square, [deviation, factor], "square")], axes=[1], keepdims=1)
+    root = chain.node("Sqrt", [chain.node("Add", [mean, chain.constant("epsilon", np.float32(1e-4))])])
+    y = chain.node("Mul", [chain.node("Div", [deviation, root]), chain.constant("gamma", GAMMA)])
+    if bias:
+        y = chain.node("Add", [chain.constant("beta", GAMMA[::-1].copy()), y])
+    chain.through(y, B, "y")
+    return chain
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("square", ["Pow", "Mul"])
+def test_the_steps_of_a_normalization_are_one_operator(square, bias):
+    graph = steps(square, bias=bias).rewritten((2, 12))
+    assert operators(graph)[1:-1] == [".".join(LAYER_NORM)]
+    assert np.array_equal(operand(graph, LAYER_NORM[1], 5), GAMMA)
+    assert attributes_of(graph, LAYER_NORM[1])["epsilon"] == np.float32(1e-4)
+    assert len(only(graph, LAYER_NORM[1]).inputs) == 7
+    assert (only(graph, LAYER_NORM[1]).input(6) != "") is bias
+
+
+@pytest.mark.parametrize("other", [{"keepdims": 0}, {"other_axis": True}])
+def test_steps_along_another_axis_are_no_layer_normalization(other):
+    assert ".".join(LAYER_NORM) not in operators(steps(**other).rewritten((12, 12)))
 
 
 def joined(constant: bool):

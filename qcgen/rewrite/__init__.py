@@ -20,6 +20,7 @@ from qcgen.rewrite.fuse_normalization import fuse_normalization, fuse_normalizat
 from qcgen.rewrite.fuse_reduction import fuse_reduction
 from qcgen.rewrite.fuse_table import fuse_table
 from qcgen.rewrite.fuse_unary import fuse_unary
+from qcgen.rewrite.join_layer_norm import join_layer_norm
 from qcgen.rewrite.join_matmul_add import join_matmul_add
 from qcgen.rewrite.join_pairs import join_pairs
 from qcgen.rewrite.merge_duplicates import merge_duplicates
@@ -34,6 +35,7 @@ PATTERNS: tuple[Pattern, ...] = (
     remove_identities,
     merge_duplicates,
     name_means,
+    join_layer_norm,
     join_matmul_add,
     fuse_convolution,
     fuse_gemm,

@@ -17,7 +17,8 @@ from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 f32, INT32 = np.float32, (-(2**31), 2**31 - 1)
-MOVES = "Reshape Flatten Squeeze Unsqueeze Identity Transpose Concat Slice Split Pad Resize".split()
+MOVES = "Reshape Flatten Squeeze Unsqueeze Identity Transpose Concat Slice Split Pad Resize Gather Expand Tile".split()
+MOVES += ["DepthToSpace", "SpaceToDepth"]
 CHOICES = ("GlobalMaxPool", "ReduceMax", "ReduceMin")
 
 

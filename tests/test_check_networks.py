@@ -145,6 +145,45 @@ BAD = {
     ),
     "a largest integer": (image("ReduceMax", "int32"), "data is int32, but must be int8 or uint8 or float"),
     "a sum of nothing": (image("ReduceSum", shape=(1, 0, 3)), "'X' has shape (1, 0, 3): it is empty"),
+    "an element that is not there": (
+        node_model("Gather", {"data": ("int8", IMAGE), "indices": np.array([[0, -7]])}, axis=2),
+        "it takes element -7 of axis 2, which has 6 elements",
+    ),
+    "an element along an axis that is not there": (
+        node_model("Gather", {"data": ("int8", IMAGE), "indices": np.array(0)}, axis=4),
+        "axis is 4, but its input has 4 dimensions",
+    ),
+    "elements at computed places": (
+        node_model("Gather", {"data": ("int8", IMAGE), "indices": ("int64", (2,))}),
+        "indices is not constant: it is the model's input 'indices'",
+    ),
+    "an expansion that does not fit": (
+        node_model("Expand", {"input": ("int8", (2, 3)), "shape": np.array([2, 2])}),
+        "its input of shape (2, 3) cannot be expanded to (2, 2)",
+    ),
+    "an expansion to nothing": (
+        node_model("Expand", {"input": ("int8", (1, 3)), "shape": np.array([0, 3])}),
+        "its shape is (0, 3)",
+    ),
+    "tiles of too few axes": (
+        node_model("Tile", {"input": ("int8", IMAGE), "repeats": np.array([1, 2])}),
+        "repeats has 2 numbers, but its input has 4 dimensions",
+    ),
+    "no tile": (
+        node_model("Tile", {"input": ("int8", (2, 3)), "repeats": np.array([1, 0])}),
+        "its repeats are (1, 0)",
+    ),
+    "channels that are no blocks": (
+        image("DepthToSpace", blocksize=2),
+        "its 2 channels are no multiple of blocksize squared = 4",
+    ),
+    "pixels that are no blocks": (image("SpaceToDepth", blocksize=4), "its 6 by 6 pixels are no blocks of 4 by 4"),
+    "blocks of no pixels": (image("DepthToSpace", blocksize=0), "blocksize is 0"),
+    "blocks of a volume": (
+        image("SpaceToDepth", shape=(1, 2, 2, 2, 2), blocksize=2),
+        "its input has shape (1, 2, 2, 2, 2): 5 dimensions, but must have 4",
+    ),
+    "blocks of another order": (image("DepthToSpace", mode="RDC", blocksize=1), "mode 'RDC' is not supported"),
     "a norm along no axis": (
         image("ReduceL2", opset=18, noop_with_empty_axes=1),
         "it names no axes and has noop_with_empty_axes",

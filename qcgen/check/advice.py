@@ -10,8 +10,8 @@ NORMALIZE = "quantize its input and its output (onnxruntime: quantize_static); s
 ADVICE = {
     **dict.fromkeys(("ArgMax", "ArgMin", "NonMaxSuppression", "NonZero", "TopK", "Unique"), CUT),
     **dict.fromkeys(("If", "Loop", "Scan"), FOLD),
-    **dict.fromkeys(("Equal", "Gather", "GatherElements", "GatherND", "Range", "Shape", "Size", "Where"), FOLD),
-    **dict.fromkeys(("ConstantOfShape", "Expand", "ScatterElements", "ScatterND", "Tile"), FOLD),
+    **dict.fromkeys(("Equal", "GatherElements", "GatherND", "Range", "Shape", "Size", "Where"), FOLD),
+    **dict.fromkeys(("ConstantOfShape", "ScatterElements", "ScatterND"), FOLD),
     **dict.fromkeys(("GRU", "LSTM", "RNN", "DynamicQuantizeLSTM"), UNROLL),
     "BatchNormalization": "fuse it into the convolution before it: export in inference mode, or preprocess the model"
     " (python -m onnxruntime.quantization.preprocess)",

@@ -247,3 +247,47 @@ def expand(facts: Facts) -> tuple[TensorType, ...]:
     padded = (1,) * (rank - len(from_shape)) + from_shape
     wide = (1,) * (rank - len(numbers)) + numbers
     return (TensorType(facts.dtype(0), tuple(b if a == 1 else a for a, b in zip(padded, wide, strict=True))),)
+
+
+def tile(facts: Facts) -> tuple[TensorType, ...]:
+    """Every axis as many times as long as its repeat says."""
+    x, repeats = facts.shape(0), facts.constant(1)
+    if x is None or repeats is None:
+        return (TensorType(facts.dtype(0), None if x is None else (None,) * len(x)),)
+    pairs = zip(x, integers(repeats), strict=True)
+    return (TensorType(facts.dtype(0), tuple(product((size, times)) for size, times in pairs)),)
+
+
+def depth_to_space(facts: Facts) -> tuple[TensorType, ...]:
+    """Fewer channels, more pixels."""
+    x, size = _image(facts), facts.integer("blocksize", 0)
+    if x is None:
+        return (TensorType(facts.dtype(0), None),)
+    batch, channels, height, width = x
+    shape = (batch, _divided(channels, size**2), product((height, size)), product((width, size)))
+    return (TensorType(facts.dtype(0), shape),)
+
+
+def space_to_depth(facts: Facts) -> tuple[TensorType, ...]:
+    """Fewer pixels, more channels."""
+    x, size = _image(facts), facts.integer("blocksize", 0)
+    if x is None:
+        return (TensorType(facts.dtype(0), None),)
+    batch, channels, height, width = x
+    shape = (batch, product((channels, size**2)), _divided(height, size), _divided(width, size))
+    return (TensorType(facts.dtype(0), shape),)
+
+
+def _image(facts: Facts) -> Shape | None:
+    x = facts.shape(0)
+    if x is not None and len(x) != 4:
+        raise ValueError("an image has four axes")
+    return x
+
+
+def _divided(dim: Dim, by: int) -> Dim:
+    if not isinstance(dim, int):
+        return None
+    if by < 1 or dim % by:
+        raise ValueError("a dimension cannot be divided")
+    return dim // by

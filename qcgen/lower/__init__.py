@@ -11,7 +11,7 @@ from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM
 from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import Operator, Program, Tensor, inputs_of
-from qcgen.lower import elementwise, linear, movement, normalization, pool, reduction, softmax
+from qcgen.lower import blocks, elementwise, linear, movement, normalization, pool, reduction, selection, softmax
 from qcgen.lower.conv import lower_conv_integer, lower_float_conv, lower_qlinear_conv
 from qcgen.lower.orion import lower_orion
 from qcgen.lower.source import tensor_of
@@ -28,10 +28,13 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     ("", "Concat"): movement.lower_concat,
     ("", "Conv"): lower_float_conv,
     ("", "ConvInteger"): lower_conv_integer,
+    ("", "DepthToSpace"): blocks.lower_depth_to_space,
     ("", "DequantizeLinear"): elementwise.lower_dequantize,
     ("", "Div"): elementwise.lower_float_binary,
     ("", "Dropout"): elementwise.lower_same,
+    ("", "Expand"): selection.lower_expand,
     ("", "Flatten"): movement.lower_reshape,
+    ("", "Gather"): selection.lower_gather,
     ("", "Gemm"): linear.lower_gemm,
     ("", "GlobalAveragePool"): pool.lower_global_average_pool,
     ("", "GlobalMaxPool"): pool.lower_global_max_pool,
@@ -59,10 +62,12 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     ("", "Sigmoid"): elementwise.lower_activation,
     ("", "Slice"): movement.lower_slice,
     ("", "Softmax"): softmax.lower_softmax,
+    ("", "SpaceToDepth"): blocks.lower_space_to_depth,
     ("", "Split"): movement.lower_split,
     ("", "Squeeze"): movement.lower_reshape,
     ("", "Sub"): elementwise.lower_float_binary,
     ("", "Tanh"): elementwise.lower_activation,
+    ("", "Tile"): selection.lower_tile,
     ("", "Transpose"): movement.lower_transpose,
     ("", "Unsqueeze"): movement.lower_reshape,
     ("com.microsoft", "DequantizeLinear"): elementwise.lower_dequantize,

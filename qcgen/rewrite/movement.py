@@ -18,7 +18,8 @@ CHOICES = frozenset({"GlobalMaxPool", "ReduceMax", "ReduceMin"})
 """The operators of ai.onnx that choose one of many elements; quantization keeps the order of the numbers."""
 
 MOVEMENTS = CHOICES | {
-    *("Concat", "Flatten", "MaxPool", "Pad", "Reshape", "Resize", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze")
+    *("Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "MaxPool", "Pad", "Reshape", "Resize", "Slice"),
+    *("SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
 }
 """The operators of ai.onnx that do to codes what they do to numbers; MaxPool chooses, too."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qcgen.check import limits, matrices, movement, ranges, reductions
+from qcgen.check import limits, matrices, movement, ranges, reductions, selection
 from qcgen.check.limits import axis_exists, one_of
 from qcgen.check.node import FLOAT, INTEGER, INTEGERS, NUMBER, Q8, Q8_OR_FLOAT, TEXT, Spec
 from qcgen.check.specs.parts import (
@@ -51,6 +51,11 @@ STANDARD: dict[tuple[str, str], Spec] = {
         repeated=1,
         extra=(limits.same_types, movement.joins_along_an_axis(0, 1)),
     ),
+    ("", "DepthToSpace"): replace(
+        SAME,
+        attributes={"blocksize": INTEGER, "mode": TEXT},
+        extra=(one_of("mode", "DCR", "CRD"), selection.has_blocks(of_channels=True)),
+    ),
     ("", "DequantizeLinear"): DEQUANTIZE,
     ("", "Div"): BINARY_FLOATS,
     ("", "Dropout"): replace(
@@ -59,7 +64,23 @@ STANDARD: dict[tuple[str, str], Spec] = {
         attributes={"ratio": NUMBER, "seed": INTEGER},
         extra=(limits.not_training,),
     ),
+    ("", "Expand"): Spec(
+        ("input", "shape"),
+        2,
+        {"input": Q8_OR_FLOAT, "shape": INDEX},
+        constant=("shape",),
+        since=8,
+        extra=(selection.expands,),
+    ),
     ("", "Flatten"): replace(SAME, attributes={"axis": INTEGER}, extra=(movement.flattens_at_an_axis,)),
+    ("", "Gather"): Spec(
+        ("data", "indices"),
+        2,
+        {"data": Q8_OR_FLOAT, "indices": INDEX},
+        constant=("indices",),
+        attributes={"axis": INTEGER},
+        extra=(axis_exists(0), selection.indices_inside),
+    ),
     ("", "Gemm"): Spec(
         ("A", "B", "C"),
         2,
@@ -173,6 +194,9 @@ STANDARD: dict[tuple[str, str], Spec] = {
         extra=(movement.cuts_each_axis_once,),
     ),
     ("", "Softmax"): SOFTMAX,
+    ("", "SpaceToDepth"): replace(
+        SAME, attributes={"blocksize": INTEGER}, extra=(selection.has_blocks(of_channels=False),)
+    ),
     ("", "Split"): Spec(
         ("input", "split"),
         1,
@@ -184,6 +208,14 @@ STANDARD: dict[tuple[str, str], Spec] = {
     ("", "Squeeze"): replace(AXES, extra=(movement.removes_ones,)),
     ("", "Sub"): BINARY_FLOATS,
     ("", "Tanh"): FLOATS,
+    ("", "Tile"): Spec(
+        ("input", "repeats"),
+        2,
+        {"input": Q8_OR_FLOAT, "repeats": INDEX},
+        constant=("repeats",),
+        since=6,
+        extra=(selection.repeats_every_axis,),
+    ),
     ("", "Transpose"): replace(SAME, attributes={"perm": INTEGERS}, extra=(movement.permutes_axes,)),
     ("", "Unsqueeze"): replace(AXES, extra=(movement.inserts_axes,)),
 }

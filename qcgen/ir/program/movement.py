@@ -65,7 +65,10 @@ class Pad:
 
 @dataclass(frozen=True)
 class Resize:
-    """y[i, j, ...] = x[places[0][i], places[1][j], ...]: nearest-neighbour resizing, one tuple of places per axis."""
+    """y[i, j, ...] = x[places[0][i], places[1][j], ...], one tuple of places per axis.
+
+    Nearest-neighbour resizing (Resize), elements at constant indices (Gather), repeated ones (Expand, Tile).
+    """
 
     name: str
     op_type: str

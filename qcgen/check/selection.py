@@ -1,0 +1,72 @@
+"""Rules for operators that choose or repeat elements, and for blocks of pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from qcgen.check.model import shape_text
+from qcgen.check.movement import AGAIN, another_size, numbers_of
+from qcgen.check.node import Extra, View
+from qcgen.check.operands import counted
+from qcgen.errors import Problem
+from qcgen.infer.facts import broadcast
+
+
+def indices_inside(view: View) -> Iterator[Problem]:
+    """Gather: constant indices name elements that are there; negative ones count from the end."""
+    x, indices, axis = view.fixed_shape(0), numbers_of(view, 1, ""), view.integer("axis", 0)
+    if x is None or indices is None or not -len(x) <= axis < len(x):
+        return
+    size = x[axis]
+    wrong = next((index for index in indices if not -size <= index < size), None)
+    if wrong is not None:
+        what = f"it takes element {wrong} of axis {axis}, which has {counted(size, 'element')}"
+        yield view.problem(what, another_size(view))
+
+
+def expands(view: View) -> Iterator[Problem]:
+    """Expand: the shape agrees with the input's as in numpy."""
+    x, shape = view.fixed_shape(0), numbers_of(view, 1, "")
+    if x is None or shape is None:
+        return
+    if min(shape, default=1) < 1:
+        yield view.problem(f"its shape is {shape_text(shape)}", "every dimension must be at least 1")
+        return
+    try:
+        broadcast(x, shape)
+    except ValueError:
+        what = f"its input of shape {shape_text(x)} cannot be expanded to {shape_text(shape)}"
+        yield view.problem(what, another_size(view))
+
+
+def repeats_every_axis(view: View) -> Iterator[Problem]:
+    """Tile: one repeat for every axis."""
+    x, repeats = view.shape(0), numbers_of(view, 1, "")
+    if x is None or repeats is None:
+        return
+    if len(repeats) != len(x):
+        what = f"repeats has {counted(len(repeats), 'number')}, but its input has {counted(len(x), 'dimension')}"
+        yield view.problem(what, "give one for every axis")
+    elif min(repeats, default=1) < 1:
+        yield view.problem(f"its repeats are {shape_text(repeats)}", "every repeat must be at least 1")
+
+
+def has_blocks(*, of_channels: bool) -> Extra:
+    """A rule: an image of four axes whose channels, or height and width, can be divided into blocks."""
+
+    def rule(view: View) -> Iterator[Problem]:
+        x, size = view.fixed_shape(0), view.integer("blocksize", 0)
+        if size < 1:
+            yield view.problem(f"blocksize is {size}", "give a blocksize of at least 1")
+            return
+        if x is None:
+            return
+        if len(x) != 4:
+            what = f"its input has shape {shape_text(x)}: {counted(len(x), 'dimension')}, but must have 4"
+            yield view.problem(what, "it works on batch, channels, height and width")
+        elif of_channels and x[1] % size**2:
+            yield view.problem(f"its {x[1]} channels are no multiple of blocksize squared = {size**2}", AGAIN)
+        elif not of_channels and (x[2] % size or x[3] % size):
+            yield view.problem(f"its {x[2]} by {x[3]} pixels are no blocks of {size} by {size}", another_size(view))
+
+    return rule

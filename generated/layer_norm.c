@@ -6,14 +6,15 @@
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * no.  node    operator            kernel               multiply-adds  constants  scratch
- *   0  normal  LayerNormalization  portable/layer_norm              0       96 B     48 B
+ *   0  normal  LayerNormalization  portable/layer_norm              0      192 B     48 B
  *
  * normal
- *   output        the float32 operations of onnxruntime, in their order, in integers
+ *   output        fixed point, and next to a step of the codes the float32 operations of onnxruntime, in their order,
+ *                 in integers
  */
 #include "layer_norm.h"
 
-#if LAYER_NORM_HEADER_ID != 0xc87cacb5
+#if LAYER_NORM_HEADER_ID != 0x4e1701e7
 #error "layer_norm.h was not generated together with this file"
 #endif
 
@@ -37,6 +38,15 @@ struct layer_norm_arena_behind {
     uint8_t byte;
     layer_norm_arena arena;
 };
+
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char layer_norm_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
+/* The upper 32 bits of the 64-bit product, rounded down. */
+static int32_t layer_norm_multiply_high(int32_t a, int32_t b)
+{
+    return (int32_t)(((int64_t)a * b) >> 32);
+}
 
 /*
  * Float32 arithmetic in integers, for numbers that are finite. A number is the word that holds its bits: the sign,
@@ -281,6 +291,25 @@ static uint32_t layer_norm_soft_float_mean(int64_t sum, uint32_t count, int32_t 
     return layer_norm_soft_float_rounded(quotient, exponent, sum < 0 ? UINT32_C(1) << 31 : 0);
 }
 
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
+#if defined(__GNUC__)
+#define LAYER_NORM_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#else
+#define LAYER_NORM_NOINLINE
+#endif
+
+/* layer_norm_normal: scale / y_scale in units of 2^-24. */
+LAYER_NORM_CONST_ATTR static const int32_t layer_norm_normal_gain[12] = {
+    661301911, 713730744, 734003160, 569726287, 778043410, 553648120, 677380077, 809500660, 527783245, 566231037,
+    619358870, 562735787,
+};
+
+/* layer_norm_normal: bias / y_scale + y_zero_point + 1/2 in units of 2^-20. */
+LAYER_NORM_CONST_ATTR static const int32_t layer_norm_normal_offset[12] = {
+    10179925,  1878699, 12146006, 23636650,   611669,   611669, 24379392, 13718869, -2490368, 10791595, -2402987,
+    -2446677,
+};
+
 /* layer_norm_normal: what each element of a row is multiplied by. */
 LAYER_NORM_CONST_ATTR static const uint32_t layer_norm_normal_scale[12] = {
     1064447246, 1065529377, 1065772646, 1062249431, 1066301129, 1061863555, 1064833122, 1066678616, 1061242798,
@@ -315,14 +344,15 @@ static int64_t layer_norm_normal_number(int32_t code)
 }
 
 /*
- * layer_norm_normal: one row, with the float32 operations of onnxruntime in their order. All words are float32 numbers.
+ * layer_norm_normal: the deviations of a row from its mean, and 1 / sqrt(variance + epsilon), with the float32
+ * operations of onnxruntime in their order. All words are float32 numbers.
  */
-static void layer_norm_normal_row(const int8_t *in, int8_t *out, uint32_t *deviations)
+LAYER_NORM_NOINLINE static uint32_t layer_norm_normal_factor(const int8_t *in, uint32_t *deviations)
 {
-    enum { LENGTH = 12, LANES = 8, WHOLE = 8, UNIT = -29, ZERO_POINT = 3, LOW = -128, HIGH = 127 };
+    enum { LENGTH = 12, LANES = 8, WHOLE = 8, UNIT = -29 };
     const uint32_t minus = UINT32_C(1) << 31;
     uint32_t lanes[LANES] = {0};
-    uint32_t mean, variance, factor;
+    uint32_t mean, variance;
     int64_t sum = 0;
 
     for (int32_t j = 0; j < LENGTH; j++) {
@@ -352,15 +382,80 @@ static void layer_norm_normal_row(const int8_t *in, int8_t *out, uint32_t *devia
     }
     variance = layer_norm_soft_float_divide(variance, UINT32_C(1094713344) /* LENGTH */);
     variance = layer_norm_soft_float_add(variance, UINT32_C(925353388) /* epsilon */);
-    factor = layer_norm_soft_float_divide(UINT32_C(1065353216) /* 1 */, layer_norm_soft_float_root(variance));
+    return layer_norm_soft_float_divide(UINT32_C(1065353216) /* 1 */, layer_norm_soft_float_root(variance));
+}
+
+/* layer_norm_normal: the code of an element, with the same operations. */
+static int32_t layer_norm_normal_exact(uint32_t deviation, uint32_t factor, int32_t j)
+{
+    const uint32_t normal = layer_norm_soft_float_multiply(deviation, factor);
+    const uint32_t number =
+        layer_norm_soft_float_multiply_add(normal, layer_norm_normal_scale[j], layer_norm_normal_bias[j]);
+
+    return layer_norm_soft_float_round(layer_norm_soft_float_divide(number, UINT32_C(1019517862) /* y_scale */)) + 3;
+}
+
+/*
+ * layer_norm_normal: one row, in fixed point; where float32 could give another code, it is computed as onnxruntime
+ * does.
+ */
+static void layer_norm_normal_row(const int8_t *in, int8_t *out, uint32_t *deviations)
+{
+    enum {
+        LENGTH = 12, X_ZERO_POINT = 4, LOW = -128, HIGH = 127,
+        SHIFT = 20, NORMAL_BITS = 28
+    };
+    int32_t sum = 0;
+    int32_t squares = 0;
+    int32_t mean, shift, exponent;
+    int is_exact = 0;
+    uint32_t variance, factor, guard;
+    uint32_t exact_factor = 0;
+    int64_t spread;
 
     for (int32_t j = 0; j < LENGTH; j++) {
-        const uint32_t normal = layer_norm_soft_float_multiply(deviations[j], factor);
-        const uint32_t number =
-            layer_norm_soft_float_multiply_add(normal, layer_norm_normal_scale[j], layer_norm_normal_bias[j]);
-        const uint32_t quotient = layer_norm_soft_float_divide(number, UINT32_C(1019517862) /* y_scale */);
-        const int32_t code = layer_norm_soft_float_round(quotient) + ZERO_POINT;
+        const int32_t code = in[j] - X_ZERO_POINT;
 
+        sum += code;
+        squares += code * code;
+    }
+    spread = (int64_t)squares * LENGTH - (int64_t)sum * sum; /* LENGTH * LENGTH times the variance of the codes */
+    variance =
+        layer_norm_soft_float_divide(layer_norm_soft_float_mean(spread, LENGTH, 0), UINT32_C(1094713344) /* LENGTH */);
+    variance = layer_norm_soft_float_add(variance, UINT32_C(1010174817) /* epsilon / x_scale^2 */);
+    factor = layer_norm_soft_float_divide(UINT32_C(1065353216) /* 1 */, layer_norm_soft_float_root(variance));
+    factor = layer_norm_soft_float_split(factor, &exponent); /* factor * 2^exponent */
+    shift = 16 - NORMAL_BITS - exponent;
+
+    /* A row that varies so little that no shift fits, or the band is half a step, is computed as onnxruntime does. */
+    guard = UINT32_C(1) << (SHIFT - 1);
+    if (shift >= 0 && shift <= 40) {
+        const uint64_t width = (uint64_t)UINT32_C(4211026) * factor >> (8 - exponent);
+
+        guard = width < guard - 416 ? (uint32_t)width + 416 : guard;
+    }
+    sum = (int32_t)(((int64_t)sum * (INT32_C(1) << 17) / LENGTH + (sum < 0 ? -1 : 1)) / 2); /* the mean, times 2^16 */
+    mean = sum + X_ZERO_POINT * (INT32_C(1) << 16);
+    for (int32_t j = 0; j < LENGTH; j++) {
+        int32_t code = 0;
+        int is_near = guard >> (SHIFT - 1) != 0;
+
+        if (!is_near) {
+            const int32_t deviation = in[j] * (INT32_C(1) << 16) - mean;
+            const int32_t normal = (int32_t)((int64_t)deviation * factor >> shift);
+            const int32_t scaled = layer_norm_multiply_high(normal, layer_norm_normal_gain[j])
+                + layer_norm_normal_offset[j];
+
+            code = scaled >> SHIFT;
+            is_near = (((uint32_t)scaled + guard) & ((UINT32_C(1) << SHIFT) - 1)) < 2 * guard;
+        }
+        if (is_near) {
+            if (!is_exact) {
+                exact_factor = layer_norm_normal_factor(in, deviations);
+                is_exact = 1;
+            }
+            code = layer_norm_normal_exact(deviations[j], exact_factor, j);
+        }
         out[j] = (int8_t)(code < LOW ? LOW : code > HIGH ? HIGH : code);
     }
 }

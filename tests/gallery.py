@@ -444,7 +444,7 @@ NETWORKS = (
     ),
     Entry(
         "layer_norm",
-        "LayerNormalization of codes: onnxruntime's float32 operations, in their order, without floating point",
+        "LayerNormalization of codes in fixed point; next to a step onnxruntime's float32 operations, in integers",
         layer_norm,
         {"io": "quantized"},
     ),

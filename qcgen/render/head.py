@@ -16,6 +16,7 @@ from qcgen.ir.program import (
     Softmax,
     macs_of,
 )
+from qcgen.kernels.portable.layer_norm import LayerNormContext
 from qcgen.kernels.portable.pool import AveragePoolContext
 from qcgen.render.filters import WIDTH, one_line, thousands
 
@@ -118,6 +119,9 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
                 "output",
                 "the float32 sum of onnxruntime, one addition after the other, and exact quotients, in integers",
             )
+        case LayerNorm() if isinstance(call.context, LayerNormContext) and call.context.line:
+            text = "fixed point, and next to a step of the codes the float32 operations of onnxruntime, in their order,"
+            yield "output", f"{text} in integers"
         case LayerNorm() | InstanceNorm():
             yield "output", "the float32 operations of onnxruntime, in their order, in integers"
         case QuantizedBinary() if forms and call.certificate.comparisons:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from qcgen.arithmetic import Quantization
 from qcgen.errors import prove
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
@@ -15,6 +16,7 @@ from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.portable.rows import Rows, in_place, rows_of
 from qcgen.kernels.portable.words import word, words
 from qcgen.requantize.emulate import decompose
+from qcgen.requantize.normal_line import NormalLine, fit
 
 LANES = 8  # sums of squares that onnxruntime takes side by side
 
@@ -42,6 +44,8 @@ class LayerNormContext(Context):
     low: int  # the lowest code of y
     high: int  # the highest code of y
     has_bias: bool  # something is added to each element
+    line: NormalLine | None  # the fixed-point form of codes, if there is one
+    code_epsilon: int  # epsilon in squares of codes, a word
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
@@ -50,13 +54,14 @@ def why_not(op: Operator, _setting: Setting) -> str | None:
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:
-    """Scale and bias as words; the deviations of a row stay in the arena."""
+    """Scale and bias as words, and in fixed point; the deviations of a row stay in the arena."""
     assert isinstance(op, LayerNorm)
     assert op.x.scale is not None, "x is quantized"
     length = op.x.shape[-1]
     [mantissa], [exponent] = decompose(np.array([op.x.scale], np.float32))
     prove(length < 2**20, "sums of a row are exact in float64, as in int64")
     whole, has_codes = length - length % LANES, op.y.dtype.is_quantized
+    line = _line(op) if has_codes else None
     context = LayerNormContext(
         rows=rows_of(op.x, op.y, setting.xs[0], setting.y),
         x_type=op.x.dtype.c,
@@ -75,25 +80,45 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         low=op.y.dtype.low if has_codes else 0,
         high=op.y.dtype.high if has_codes else 0,
         has_bias=op.bias is not None,
+        line=line,
+        code_epsilon=word(line.epsilon) if line else 0,
     )
-    constants = [Constants("scale", "uint32_t", words(op.scale), "what each element of a row is multiplied by.")]
+    constants = _line_tables(line) if line else []
+    constants += [Constants("scale", "uint32_t", words(op.scale), "what each element of a row is multiplied by.")]
     if op.bias is not None:
         constants.append(Constants("bias", "uint32_t", words(op.bias), "what is added to each element of a row."))
-    proved = {constant.role: constant.values for constant in constants}
+    proved = {constant.role: constant.values for constant in constants if constant.role in ("scale", "bias")}
     numbers: dict[str, object] = {"kind": "layer norm", "epsilon": context.epsilon, **proved}
-    support = ("soft_float_add", "soft_float", *(["soft_float_round"] if has_codes else ()))
-    support = (*support, "soft_float_multiply", "soft_float_root", "soft_float_mean")
+    support = ["compiler", *(("right_shift", "multiply_high") if line else ())]
+    support += ["soft_float_add", "soft_float", *(["soft_float_round"] if has_codes else [])]
+    support += ["soft_float_multiply", "soft_float_root", "soft_float_mean"]
     certificate = Certificate(numbers=numbers if has_codes else {})
     headers = () if has_codes else ("string.h",)
     return Prepared(
         tuple(constants),
         context,
         (Scratch(4 * length, 4),),
-        support,
+        tuple(support),
         certificate,
-        in_place(op.x, setting),
+        () if line else in_place(op.x, setting),
         headers=headers,
     )
+
+
+def _line(op: LayerNorm) -> NormalLine | None:
+    """The fixed-point form of outputs that are codes."""
+    x_by, y_by = (Quantization(t.scale or 1.0, t.zero_point or 0) for t in (op.x, op.y))
+    return fit(op.scale, op.bias, op.epsilon, x_by, (op.x.dtype.low, op.x.dtype.high), y_by)
+
+
+def _line_tables(line: NormalLine) -> list[Constants]:
+    unit = line.shift + 32 - line.normal_bits
+    return [
+        Constants("gain", "int32_t", line.gain, f"scale / y_scale in units of 2^-{unit}."),
+        Constants(
+            "offset", "int32_t", line.offset, f"bias / y_scale + y_zero_point + 1/2 in units of 2^-{line.shift}."
+        ),
+    ]
 
 
 LAYER_NORM = Kernel("portable/layer_norm", LayerNormContext, frozenset(), why_not, prepare)

@@ -7,6 +7,8 @@ own functions. Equations and checks are those of docs/quantization.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Context, Decimal
+from math import copysign, inf, isinf, isnan, nan
 
 import numpy as np
 
@@ -62,13 +64,18 @@ def exponential(x: Float32s) -> Float32s:
     x is clamped to [-103.972, 88.776]. Source: MlasComputeExp for FMA3 and AVX512, the kernel of Exp. Checked: 0 of
     1,500,032 numbers differ.
     """
-    value = np.clip(x, np.float32(-103.9720840454), np.float32(88.7762626647950))
-    rounding = np.float32(1.5 * 2**23)  # what is added to it is rounded to an integer, half to even
-    m = fused(value, np.asarray(LOG2_E), np.asarray(rounding)) - rounding
-    for part in (-6.93145752e-1, -1.42860677e-6):  # -ln 2 in two parts
-        value = fused(m, np.asarray(np.float32(part)), value)
+    value, m = _reduced(np.clip(x, np.float32(-103.9720840454), np.float32(88.7762626647950)))
     p = _horner_fused(value, [float.fromhex(c) for c in _EXPONENTIAL])
     return _times_power_of_two(p, m)
+
+
+def _reduced(x: Float32s) -> tuple[Float32s, Float32s]:
+    """x - m ln 2 and m, the integer next to x / ln 2."""
+    rounding = np.float32(1.5 * 2**23)  # what is added to it is rounded to an integer, half to even
+    m = fused(x, np.asarray(LOG2_E), np.asarray(rounding)) - rounding
+    for part in (-6.93145752e-1, -1.42860677e-6):  # -ln 2 in two parts
+        x = fused(m, np.asarray(np.float32(part)), x)
+    return x, m
 
 
 _EXPONENTIAL = ("0x1.694p-10", "0x1.125edcp-7", "0x1.555b5ap-5", "0x1.55545p-3", "0x1.fffff6p-2", "0x1p0", "0x1p0")
@@ -119,6 +126,118 @@ def hard_swish(x: Float32s) -> Float32s:
     return x * hard_sigmoid(x, 1 / 6, 0.5)
 
 
+def selu(x: Float32s, alpha: float, gamma: float) -> Float32s:
+    """Equation (60): gamma * x where x > 0, else fl32(gamma * alpha) * (e^x - 1), e^x by Eigen's approximation.
+
+    Source: Selu. Checked: 0 of 1,000,000 numbers differ; the last numbers of a tensor may, as in ``elu``.
+    """
+    below = np.float32(gamma) * np.float32(alpha) * (_eigen_exponential(x) - np.float32(1))
+    result: Float32s = np.where(x > 0, np.float32(gamma) * x, below)
+    return result
+
+
+def celu(x: Float32s, alpha: float) -> Float32s:
+    """Equation (61): max(x, 0) + min(alpha * (e^(x / alpha) - 1), 0), e^x by Eigen's approximation.
+
+    Source: Celu. Checked: 0 of 1,000,000 numbers differ; the last numbers of a tensor may, as in ``elu``.
+    """
+    scaled = np.float32(alpha) * (_eigen_exponential(x / np.float32(alpha)) - np.float32(1))
+    return np.asarray(np.maximum(x, np.float32(0)) + np.minimum(scaled, np.float32(0)), np.float32)
+
+
+def softsign(x: Float32s) -> Float32s:
+    """Equation (62): x * fl32(1 / fl32(1 + |x|)). Source: Softsign. Checked: 0 of 1,000,000 numbers differ."""
+    return np.asarray(x * (np.float32(1) / (np.float32(1) + np.abs(x))), np.float32)
+
+
+def logarithm(x: Float32s) -> Float32s:
+    """Equation (63): ln x by Eigen's approximation; minus infinity at 0, NaN below.
+
+    Source: Log. Checked: 0 of 1,000,000 numbers differ; the last numbers of a tensor may, as in ``elu``.
+    """
+    is_usual = (x > 0) & (x < np.float32(inf))
+    result = np.where(x == 0, np.float32(-inf), np.where(x > 0, x, np.float32(nan)))
+    result[is_usual] = _eigen_log(x[is_usual])
+    return np.asarray(result, np.float32)
+
+
+_ERF_SMALL = (-5.99104969e-4, 4.99339588e-3, -2.67667342e-2, 1.12818025e-1, -3.76124859e-1, 1.28379151e-1)
+_ERF_BIG = (
+    *(1.72948930e-5, -3.83208680e-4, 3.88393435e-3, -2.42545605e-2),
+    *(1.06777847e-1, 6.34846687e-1, 1.28717512e-1),
+)
+_ERF_EXPONENTIAL = (1.38319808e-3, 8.37550033e-3, 4.16689515e-2, 1.66664466e-1, 4.99999851e-1, 1.0, 1.0)
+
+
+def erf(x: Float32s) -> Float32s:
+    """Equation (64): with a = min(|x|, 3.925), a + a p(a^2) where a <= 0.921875, else 1 - e^-(a + a q(a)), x's sign.
+
+    All by Horner's rule with fma. Source: MlasErfKernel for FMA3. Checked: 0 of 1,000,000 numbers differ.
+    """
+    a = np.minimum(np.abs(x), np.float32(3.925))
+    small = fused(_horner_fused(a * a, _ERF_SMALL), a, a)
+    power, m = _reduced(-fused(_horner_fused(a, _ERF_BIG), a, a))
+    big = np.float32(1) - _times_power_of_two(_horner_fused(power, _ERF_EXPONENTIAL), m)
+    return np.copysign(np.where(a > np.float32(0.921875), big, small), x)
+
+
+def gelu(x: Float32s) -> Float32s:
+    """Equation (65): fl32(x / 2) * fl32(1 + erf(fl32(x * fl32(sqrt(1/2))))).
+
+    Source: Gelu of ai.onnx and of com.microsoft. Checked: 0 of 1,000,000 numbers differ.
+    """
+    return np.asarray(np.float32(0.5) * x * (erf(x * np.float32(0.7071067811865476)) + np.float32(1)), np.float32)
+
+
+def gelu_tanh(x: Float32s) -> Float32s:
+    """Equation (66): fl32(x / 2) * fl32(1 + tanh(x * (b + c x x))), b = fl32(sqrt(2/pi)), c = fl32(0.044715 b).
+
+    Source: Gelu with approximate = "tanh". Checked: 0 of 1,000,000 numbers differ.
+    """
+    b = np.float32(0.7978845608028654)
+    inner = x * (b + np.float32(0.044715) * b * x * x)
+    return np.asarray(np.float32(0.5) * x * (tanh(inner) + np.float32(1)), np.float32)
+
+
+def power(x: Float32s, y: Float32s) -> Float32s:
+    """Equation (67): x^y, for a single y of 2 and 3 by multiplications, else the real power rounded once.
+
+    Source: Pow, which calls the C library's powf. Checked: with glibc 2.36, of 1,000,000 numbers each 590 to 677 differ
+    in the last bit for each of 6 exponents, because powf rounds 0.06 % of its results the other way.
+    """
+    if y.size == 1 and float(y.reshape(())) in (2, 3):
+        return np.asarray(x * x if y == 2 else x * x * x, np.float32)
+    pairs = np.broadcast(x, y)
+    return np.array([_power(float(a), float(b)) for a, b in pairs], np.float32).reshape(pairs.shape)
+
+
+_REAL = Context(prec=60, traps=[])
+
+
+def _power(x: float, y: float) -> float:
+    """A number that float32 rounds as it does x^y, as IEEE 754 defines pow; to odd, as in ``fused``."""
+    if x == 1 or y == 0:
+        return 1.0
+    if isnan(x) or isnan(y):
+        return nan
+    is_whole = isinf(y) or y.is_integer()
+    if x < 0 and not isinf(x) and not is_whole:
+        return nan
+    magnitude = _magnitude(abs(x), y)
+    return copysign(magnitude, x) if is_whole and not isinf(y) and y % 2 == 1 else magnitude
+
+
+def _magnitude(x: float, y: float) -> float:
+    """x^y for x >= 0, y no 0."""
+    if x in (0, 1, inf) or isinf(y):
+        return 1.0 if x == 1 else inf if (x > 1) == (y > 0) else 0.0
+    exact = _REAL.power(Decimal(x), Decimal(y))
+    nearest = float(exact)
+    if nearest in (0, inf) or Decimal(nearest) == exact or np.float64(nearest).view(np.int64) & 1:
+        return nearest
+    return float(np.nextafter(nearest, inf if Decimal(nearest) < exact else -inf))
+
+
 def _horner_fused(x: Float32s, coefficients: Sequence[float]) -> Float32s:
     """A polynomial, highest power first, each step rounded once."""
     total = np.full(x.shape, coefficients[0], np.float32)
@@ -165,7 +284,7 @@ def _eigen_log1p(x: Float32s) -> Float32s:
 
 
 def _eigen_log(x: Float32s) -> Float32s:
-    """ln x for 1 <= x <= 2. Source: Eigen's plog_float without fma."""
+    """ln x for finite x > 0. Source: Eigen's plog_float without fma."""
     mantissa, exponent = np.frexp(x)
     is_low = mantissa < np.float32(0.707106781186547524)
     e = exponent.astype(np.float32) - np.where(is_low, np.float32(1), np.float32(0))

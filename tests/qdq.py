@@ -66,7 +66,9 @@ class Chain:
     def model(
         self, x_shape: Sequence[int | str], outputs: Sequence[str] = ("y",), opset: int = 13, x_type: str = "float"
     ) -> ModelProto:
-        return graph_model(self.nodes, {"x": (x_type, x_shape)}, dict.fromkeys(outputs), self.constants, opset=opset)
+        domains = {node.domain: 1 for node in self.nodes if node.domain}
+        inputs = {"x": (x_type, x_shape)}
+        return graph_model(self.nodes, inputs, dict.fromkeys(outputs), self.constants, opset=opset, opsets=domains)
 
     def rewritten(self, x_shape: Sequence[int | str], outputs: Sequence[str] = ("y",), opset: int = 13) -> Graph:
         return rewrite(load(self.model(x_shape, outputs, opset)))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from functions_recorded import FUNCTIONS, between_codes
+from functions_recorded import FUNCTIONS, WITH_NUMBERS, between_codes
 
 import qcgen
 from qcgen import functions
@@ -15,28 +15,38 @@ from qcgen.ir.program import Lookup
 
 RECORDED = np.load(Path(__file__).parent / "data" / "onnxruntime" / "functions.npz")
 COMPUTED = {
+    "Celu": lambda x: functions.celu(x, 0.7),
     "Elu": lambda x: functions.elu(x, 1.7),
+    "Erf": functions.erf,
     "Exp": functions.exponential,
+    "Gelu": functions.gelu,
+    "Gelu by tanh": functions.gelu_tanh,
     "HardSigmoid": lambda x: functions.hard_sigmoid(x, 0.37, 0.1),
     "HardSwish": functions.hard_swish,
     "LeakyRelu": lambda x: functions.leaky_relu(x, -0.3),
+    "Log": functions.logarithm,
+    "Selu": lambda x: functions.selu(x, 1.67326319217681884765625, 1.05070102214813232421875),
     "Sigmoid": functions.logistic,
     "Softplus": functions.softplus,
+    "Softsign": functions.softsign,
     "Tanh": functions.tanh,
+    "x^2": lambda x: functions.power(x, np.asarray(2, np.float32)),
+    "x^3": lambda x: functions.power(x, np.asarray(3, np.float32)),
 }
+"""Functions of their own, all of whose numbers are recorded, too."""
 
 
 def test_the_recordings_are_of_the_onnxruntime_that_is_meant():
     assert str(RECORDED["version"]) == ONNXRUNTIME
-    assert COMPUTED.keys() == FUNCTIONS.keys()
+    assert set(COMPUTED) == set(WITH_NUMBERS)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", WITH_NUMBERS)
 def test_a_function_gives_onnxruntime_s_numbers_bit_for_bit(name):
-    with np.errstate(over="ignore", under="ignore"):
+    with np.errstate(all="ignore"):
         found = COMPUTED[name](RECORDED["x"])
     assert found.dtype == np.float32
-    assert np.array_equal(found, RECORDED[f"float.{name}"])
+    assert np.array_equal(found, RECORDED[f"float.{name}"], equal_nan=True)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

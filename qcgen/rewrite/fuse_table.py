@@ -24,8 +24,6 @@ def fuse_table(wiring: Wiring, node: Node) -> Change | None:
     target, found = quantization_of(wiring, node), _function(wiring, node.input(0), DEPTH)
     if target is None or not target.is_8_bit_per_tensor or found is None or found.source is None:
         return None
-    if np.isnan(found.values).any():
-        return None
     return _tabulated(wiring, node, found.source, target, target.codes(found.values))
 
 

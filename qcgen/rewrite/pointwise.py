@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import reduce
 
 import numpy as np
 
@@ -38,46 +39,104 @@ def _leaky_relu(node: Node) -> Function:
     return lambda x: functions.leaky_relu(x, alpha)
 
 
-UNARY: Mapping[str, Callable[[Node], Function]] = {
-    "Abs": lambda _: np.abs,
-    "Elu": _elu,
-    "Exp": lambda _: functions.exponential,
-    "HardSigmoid": _hard_sigmoid,
-    "HardSwish": lambda _: functions.hard_swish,
-    "LeakyRelu": _leaky_relu,
-    "Neg": lambda _: np.negative,
-    "Sigmoid": lambda _: functions.logistic,
-    "Softplus": lambda _: functions.softplus,
-    "Tanh": lambda _: functions.tanh,
-}
-"""Operators of one input, in float32."""
+def _prelu(x: Array, slope: Array) -> Array:
+    return np.asarray(np.where(x < 0, slope * x, x))
 
-BINARY: Mapping[str, Callable[[Array, Array], Array]] = {
-    "Add": np.add,
-    "Div": np.divide,
-    "Mul": np.multiply,
-    "Sub": np.subtract,
+
+def _selu(node: Node) -> Function:
+    alpha = _number(node, "alpha", 1.67326319217681884765625)
+    gamma = _number(node, "gamma", 1.05070102214813232421875)
+    return lambda x: functions.selu(x, alpha, gamma)
+
+
+def _celu(node: Node) -> Function:
+    alpha = _number(node, "alpha", 1.0)
+    return lambda x: functions.celu(x, alpha)
+
+
+def _thresholded_relu(node: Node) -> Function:
+    alpha = np.float32(_number(node, "alpha", 1.0))
+    return lambda x: np.where(x > alpha, x, np.float32(0))
+
+
+def _gelu(node: Node) -> Function:
+    approximation = node.attributes.get("approximate", "none")
+    if approximation not in ("none", "tanh"):
+        raise TypeError("approximate is neither none nor tanh")
+    return functions.gelu_tanh if approximation == "tanh" else functions.gelu
+
+
+def _quick_gelu(node: Node) -> Function:
+    alpha = np.float32(_number(node, "alpha", 1.702))
+    return lambda x: x * functions.logistic(x * alpha)
+
+
+UNARY: Mapping[tuple[str, str], Callable[[Node], Function]] = {
+    ("", "Abs"): lambda _: np.abs,
+    ("", "Ceil"): lambda _: np.ceil,
+    ("", "Celu"): _celu,
+    ("", "Elu"): _elu,
+    ("", "Erf"): lambda _: functions.erf,
+    ("", "Exp"): lambda _: functions.exponential,
+    ("", "Floor"): lambda _: np.floor,
+    ("", "Gelu"): _gelu,
+    ("", "HardSigmoid"): _hard_sigmoid,
+    ("", "HardSwish"): lambda _: functions.hard_swish,
+    ("", "LeakyRelu"): _leaky_relu,
+    ("", "Log"): lambda _: functions.logarithm,
+    ("", "Mish"): lambda _: lambda x: x * functions.tanh(functions.softplus(x)),
+    ("", "Neg"): lambda _: np.negative,
+    ("", "Reciprocal"): lambda _: lambda x: np.float32(1) / x,
+    ("", "Round"): lambda _: np.rint,
+    ("", "Selu"): _selu,
+    ("", "Sigmoid"): lambda _: functions.logistic,
+    ("", "Sign"): lambda _: np.sign,
+    ("", "Softplus"): lambda _: functions.softplus,
+    ("", "Softsign"): lambda _: functions.softsign,
+    ("", "Sqrt"): lambda _: np.sqrt,
+    ("", "Tanh"): lambda _: functions.tanh,
+    ("", "ThresholdedRelu"): _thresholded_relu,
+    ("com.microsoft", "Gelu"): lambda _: functions.gelu,
+    ("com.microsoft", "QuickGelu"): _quick_gelu,
+}
+"""Operators of one input, in float32, by (domain, op_type)."""
+
+BINARY: Mapping[tuple[str, str], Callable[[Array, Array], Array]] = {
+    ("", "Add"): np.add,
+    ("", "Div"): np.divide,
+    ("", "Mul"): np.multiply,
+    ("", "Pow"): functions.power,
+    ("", "PRelu"): _prelu,
+    ("", "Sub"): np.subtract,
 }
 """Operators of two inputs, computed in float32."""
+
+FOLDED: Mapping[tuple[str, str], Callable[[Array, Array], Array]] = {
+    ("", "Max"): np.maximum,
+    ("", "Min"): np.minimum,
+}
+"""Operators of any number of inputs, two at a time, in float32."""
 
 
 def arguments(wiring: Wiring, node: Node) -> tuple[str, ...] | None:
     """The inputs that an operator in these tables combines element by element; None for other operators."""
-    if node.domain or len(node.outputs) != 1:
+    key = (node.domain, node.op_type)
+    if len(node.outputs) != 1:
         return None
     if clamp_of(wiring, node) is not None:
         return node.inputs[:1]
-    if node.op_type in UNARY and len(node.inputs) == 1:
-        return node.inputs
-    return node.inputs if node.op_type in BINARY and len(node.inputs) == 2 else None
+    counts = {1} if key in UNARY else {2} if key in BINARY else {len(node.inputs) or 1} if key in FOLDED else set()
+    return node.inputs if len(node.inputs) in counts else None
 
 
 def value(wiring: Wiring, node: Node, inputs: tuple[Array, ...]) -> Array:
     """What the operator makes of float32 arguments."""
-    clamp = clamp_of(wiring, node)
+    clamp, key = clamp_of(wiring, node), (node.domain, node.op_type)
     with np.errstate(all="ignore"):
         if clamp is not None:
             return clamp.of(inputs[0])
-        if node.op_type in UNARY:
-            return np.asarray(UNARY[node.op_type](node)(inputs[0]), np.float32)
-        return np.asarray(BINARY[node.op_type](*inputs), np.float32)
+        if key in UNARY:
+            return np.asarray(UNARY[key](node)(inputs[0]), np.float32)
+        if key in FOLDED:
+            return np.asarray(reduce(FOLDED[key], inputs), np.float32)
+        return np.asarray(BINARY[key](*inputs), np.float32)

@@ -57,14 +57,16 @@ class Quantization:
         return np.asarray(difference.astype(np.float32) * np.float32(self.scale), np.float32)
 
     def codes(self, values: Array) -> Array:
-        """The codes of float32 values that are no NaN, as QuantizeLinear computes them; per tensor.
+        """The codes of float32 values, as QuantizeLinear computes them; per tensor.
 
-        saturate(round_half_even(x / scale) + zero_point); onnxruntime clamps before it rounds, which is the same.
+        saturate(round_half_even(x / scale) + zero_point); onnxruntime clamps before it rounds, which is the same, and
+        gives NaN the lowest code.
         """
         zero = int(self.zero_point)
         with np.errstate(over="ignore"):
             quotient = values.astype(np.float32) / np.float32(self.scale)
-        clamped = np.clip(quotient, np.float32(self.dtype.low - zero), np.float32(self.dtype.high - zero))
+        low, high = np.float32(self.dtype.low - zero), np.float32(self.dtype.high - zero)
+        clamped = np.clip(np.where(np.isnan(quotient), low, quotient), low, high)
         return np.asarray((np.rint(clamped).astype(np.int64) + zero).astype(self.dtype.numpy))
 
     def all_codes(self) -> Array:

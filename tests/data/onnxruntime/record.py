@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
-from functions_recorded import FUNCTIONS, alone, between_codes
+from functions_recorded import FUNCTIONS, WITH_NUMBERS, alone, between_codes
 
 FILE = Path(__file__).parent / "functions.npz"
 
@@ -58,8 +58,9 @@ def main() -> None:
     x, meanings = numbers(), quantizations()
     codes = np.arange(-128, 128).astype(np.int8)
     found = {"x": x, **meanings, "version": np.array(onnxruntime.__version__)}
-    for name in FUNCTIONS:
+    for name in WITH_NUMBERS:
         found[f"float.{name}"] = run(alone(name, x.shape), x)
+    for name in FUNCTIONS:
         rows = zip(*meanings.values(), strict=True)
         found[f"table.{name}"] = np.stack([run(between_codes(name, *row), codes) for row in rows])
     np.savez_compressed(FILE, **found)

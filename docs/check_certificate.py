@@ -6,9 +6,11 @@ status 0 and the number of points compared, or with status 1 and what is wrong. 
 """
 
 import argparse
+import functools
 import hashlib
 import json
 import sys
+from decimal import Context, Decimal
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +54,9 @@ def requantize(acc, scale, zero, low, high):  # (1)
 
 
 def quantize(x, scale, zero, low, high):  # (9)
-    return np.rint(np.clip(f32(x) / f32(scale), f32(low - zero), f32(high - zero))).astype(np.int64) + zero
+    v = f32(x) / f32(scale)
+    clamped = np.clip(np.where(np.isnan(v), f32(low - zero), v), f32(low - zero), f32(high - zero))
+    return np.rint(clamped).astype(np.int64) + zero
 
 
 def fma(a, b, c):  # (8): the sum is rounded to odd in float64, so that the rounding to float32 is the only one
@@ -114,12 +118,15 @@ def power(p, m):  # p * 2^m, rounded once
 
 
 def exponential(x):  # (26)
-    x, big = np.clip(x, f32(-103.9720840454), f32(88.7762626647950)), f32(1.5 * 2**23)
-    m = fma(x, f32(1.44269504088896341), big) - big
-    for part in (-6.93145752e-1, -1.42860677e-6):
-        x = fma(m, f32(part), x)
+    x, m = reduced(np.clip(x, f32(-103.9720840454), f32(88.7762626647950)))
     c = ("0x1.694p-10", "0x1.125edcp-7", "0x1.555b5ap-5", "0x1.55545p-3", "0x1.fffff6p-2", "0x1p0", "0x1p0")
     return power(horner(x, [float.fromhex(v) for v in c], fma), m)
+
+
+def reduced(x):  # x - m ln 2 and m, the integer next to x / ln 2
+    big = f32(1.5 * 2**23)
+    m = fma(x, f32(1.44269504088896341), big) - big
+    return fma(m, f32(-1.42860677e-6), fma(m, f32(-6.93145752e-1), x)), m
 
 
 def eigen_exp(x):  # the exponential of (27) and (28), nothing fused
@@ -133,15 +140,72 @@ def eigen_exp(x):  # the exponential of (27) and (28), nothing fused
     return np.where(x < -104, f32(0), np.maximum(power(p, m), x))
 
 
-def log1p(x):  # the logarithm of (28), 0 <= x <= 1
-    above = x + f32(1)
-    mantissa, e = np.frexp(above)
+def eigen_log(x):  # of finite x > 0, nothing fused
+    mantissa, e = np.frexp(x)
     is_low = mantissa < f32(0.707106781186547524)
     v = (mantissa - f32(1)) + np.where(is_low, mantissa, f32(0))
     p = v * horner(v, (0.18256296349849254, 1.0000000190281063, 1.0000000190281136))
     q = horner(v, (0.049616247954120038, 0.59923249590823520, 1.4999999999999927, 1.0))
-    log = (e - is_low).astype(f32) * f32(0.69314718055994531) + p / q
-    return np.where(above == 1, x, x * (log / np.where(above == 1, f32(1), above - f32(1))))
+    return (e - is_low).astype(f32) * f32(0.69314718055994531) + p / q
+
+
+def log1p(x):  # the logarithm of (28), 0 <= x <= 1
+    above = x + f32(1)
+    return np.where(above == 1, x, x * (eigen_log(above) / np.where(above == 1, f32(1), above - f32(1))))
+
+
+def logarithm(x):  # (63)
+    usual = (x > 0) & np.isfinite(x)
+    return np.where(usual, eigen_log(np.where(usual, x, f32(1))), np.log(np.where(usual, f32(1), x)))
+
+
+def softplus(x):  # (28)
+    return np.maximum(x, f32(0)) + log1p(eigen_exp(-np.abs(x)))
+
+
+def selu(x, a):  # (60)
+    alpha, gamma = f32(a.get("alpha", 1.67326319217681884765625)), f32(a.get("gamma", 1.05070102214813232421875))
+    return np.where(x > 0, gamma * x, gamma * alpha * (eigen_exp(x) - f32(1)))
+
+
+def celu(x, a):  # (61)
+    alpha = f32(a.get("alpha", 1.0))
+    return np.maximum(x, f32(0)) + np.minimum(alpha * (eigen_exp(x / alpha) - f32(1)), f32(0))
+
+
+def erf(x):  # (64)
+    a = np.minimum(np.abs(x), f32(3.925))
+    p = (-5.99104969e-4, 4.99339588e-3, -2.67667342e-2, 1.12818025e-1, -3.76124859e-1, 1.28379151e-1)
+    q = (1.72948930e-5, -3.83208680e-4, 3.88393435e-3, -2.42545605e-2, 1.06777847e-1, 6.34846687e-1, 1.28717512e-1)
+    e = (1.38319808e-3, 8.37550033e-3, 4.16689515e-2, 1.66664466e-1, 4.99999851e-1, 1.0, 1.0)
+    rest, m = reduced(-fma(horner(a, q, fma), a, a))
+    big = f32(1) - power(horner(rest, e, fma), m)
+    return np.copysign(np.where(a > f32(0.921875), big, fma(horner(a * a, p, fma), a, a)), x)
+
+
+def gelu(x, a):  # (65) and (66)
+    b = f32(0.7978845608028654)
+    by_tanh = a.get("approximate", b"none") in (b"tanh", "tanh")
+    inner = tanh(x * (b + f32(0.044715) * b * x * x)) if by_tanh else erf(x * f32(0.7071067811865476))
+    return f32(0.5) * x * (inner + f32(1))
+
+
+def real_power(x, y):  # (67)
+    if y.size == 1 and y in (2, 3):
+        return x * x if y == 2 else x * x * x
+    return np.vectorize(one_power, [f32])(x, y)
+
+
+def one_power(x, y):
+    plain = np.power(np.float64(x), np.float64(y))
+    if not np.isfinite(plain) or plain == 0 or abs(x) == 1:
+        return f32(plain)
+    exact = Context(prec=60, traps=[]).power(abs(Decimal(float(x))), Decimal(float(y)))
+    near = f32(float(exact))  # float32 numbers around it: the nearest, and of two the even one
+    with np.errstate(over="ignore"):
+        around = [np.nextafter(near, f32(0)), near, np.nextafter(near, f32(np.inf))]
+    gaps = [(abs(Decimal(float(v)) - exact), int(v.view(np.uint32)) & 1, v) for v in around if np.isfinite(v)]
+    return np.copysign(min(gaps)[2] if np.isfinite(near) else near, f32(plain))
 
 
 def hard_sigmoid(x, a):  # (29)
@@ -153,7 +217,22 @@ POINTWISE = {
     "Neg": lambda x, _: -x,
     "Exp": lambda x, _: exponential(x),
     "Elu": lambda x, a: np.where(x >= 0, x, f32(a.get("alpha", 1.0)) * (eigen_exp(x) - f32(1))),  # (27)
-    "Softplus": lambda x, _: np.maximum(x, f32(0)) + log1p(eigen_exp(-np.abs(x))),  # (28)
+    "Softplus": lambda x, _: softplus(x),
+    "Mish": lambda x, _: x * tanh(softplus(x)),
+    "Selu": selu,
+    "Celu": celu,
+    "Softsign": lambda x, _: x * (f32(1) / (f32(1) + np.abs(x))),  # (62)
+    "Log": lambda x, _: logarithm(x),
+    "Erf": lambda x, _: erf(x),
+    "Gelu": gelu,
+    "QuickGelu": lambda x, a: x * logistic(x * f32(a.get("alpha", 1.702))),
+    "Ceil": lambda x, _: np.ceil(x),
+    "Floor": lambda x, _: np.floor(x),
+    "Reciprocal": lambda x, _: f32(1) / x,
+    "Round": lambda x, _: np.rint(x),
+    "Sign": lambda x, _: np.sign(x),
+    "Sqrt": lambda x, _: np.sqrt(x),
+    "ThresholdedRelu": lambda x, a: np.where(x > f32(a.get("alpha", 1.0)), x, f32(0)),
     "Relu": lambda x, _: np.maximum(x, f32(0)),
     "LeakyRelu": lambda x, a: np.where(x >= 0, x, f32(a.get("alpha", 0.01)) * x),  # (20)
     "Sigmoid": lambda x, _: logistic(x),
@@ -161,7 +240,15 @@ POINTWISE = {
     "HardSigmoid": hard_sigmoid,
     "HardSwish": lambda x, _: x * hard_sigmoid(x, {"alpha": 1 / 6}),  # (30)
 }
-BINARY = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide}
+BINARY = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Div": np.divide,
+    "Pow": real_power,
+    "PRelu": lambda x, slope: np.where(x < 0, slope * x, x),
+}
+FOLDED = {"Max": np.maximum, "Min": np.minimum}
 
 
 def words(v):
@@ -420,6 +507,7 @@ class Model:
         )
         return low, high
 
+    @np.errstate(all="ignore")  # NaN and infinities are results
     def function(self, name):
         """(name of a tensor of codes, these codes, values): a float tensor as a function of it, element by element.
 
@@ -431,26 +519,63 @@ class Model:
         node, c = self.made.get(name), self.codes.get(name)
         if node is None:
             return None
-        if node.op_type not in (*POINTWISE, *BINARY, "Clip"):
+        if node.op_type not in (*POINTWISE, *BINARY, *FOLDED, "Clip"):
             if c is None or c.scale is None or np.size(c.scale) > 1:
                 return None
             values = (np.arange(c.bounds[0], c.bounds[1] + 1) - c.zero).astype(f32) * f32(c.scale)
             return node.input[0], c, values.reshape(-1)
-        parts = [self.function(i) for i in node.input[: 2 if node.op_type in BINARY else 1]]
+        of = self.gelu_of(node)
+        if of is not None:
+            node = onnx.helper.make_node("Gelu", [of], list(node.output))
+        parts = [self.function(i) for i in node.input[: 1 if node.op_type in (*POINTWISE, "Clip") else None]]
         sources = {part and part[0] for part in parts} - {""}
         if None in sources or len(sources) != 1 or self.is_pair(node):
             return None
         values, a = [part[2] for part in parts], attributes(node)
         if node.op_type == "Clip":
             values = np.clip(*values, self.value(node, 1, a.get("min")), self.value(node, 2, a.get("max")))
+        elif node.op_type in FOLDED:
+            values = functools.reduce(FOLDED[node.op_type], values)
         else:
-            values = BINARY[node.op_type](*values) if len(parts) == 2 else POINTWISE[node.op_type](*values, a)
+            is_binary = node.op_type in BINARY
+            values = BINARY[node.op_type](*values) if is_binary else POINTWISE[node.op_type](*values, a)
         return (*next(part[:2] for part in parts if part[0]), values.astype(f32))
+
+    def gelu_of(self, node):
+        """x where a Mul is x * (1 + erf(x / sqrt(2))) / 2, the products from left to right: a Gelu of x. Else None."""
+        for first in node.input if node.op_type == "Mul" else ():
+            inner, other = self.made.get(first), [i for i in node.input if i != first]
+            if inner is None or inner.op_type != "Mul" or len(other) != 1 or len(self.read[first]) != 1:
+                continue
+            factors = [*inner.input, *other]
+            x = [i for i in inner.input if self.raised_erf_of(i) is None and not self.is_number(i, 0.5)]
+            rest = [i for i in factors if i not in x]
+            raised = [i for i in rest if x and self.raised_erf_of(i) == x[0]]
+            if len(x) == 1 and len(raised) == 1 and len(rest) == 2 and any(self.is_number(i, 0.5) for i in rest):
+                return x[0]
+        return None
+
+    def raised_erf_of(self, name):
+        """x where a tensor is 1 + erf(x / sqrt(2)), each part read once; else None."""
+        for op, number in (("Add", 1), ("Erf", None), ("Div", 2**0.5)):
+            node = self.made.get(name)
+            if node is None or node.op_type != op or len(self.read[name]) != 1:
+                return None
+            numbers = [i for i in node.input if number and self.is_number(i, number)]
+            if number and (not numbers or (op == "Div" and node.input[1] not in numbers)):
+                return None
+            name = next(i for i in node.input if i not in numbers)
+        return name
+
+    def is_number(self, name, number):
+        """Whether a tensor is this number, as nearly as onnxruntime demands it."""
+        given = self.constants.get(name)
+        return given is not None and given.size == 1 and np.isclose(given, f32(number), 1e-5, 1e-8).all()
 
     def is_pair(self, node):
         """Whether this is a sum or product of codes and codes, of which there are pairs."""
         made = [self.made.get(name) for name in node.input]
-        return node.op_type in BINARY and all(n is not None and n.op_type == "DequantizeLinear" for n in made)
+        return node.op_type in ("Add", "Mul") and all(n is not None and n.op_type == "DequantizeLinear" for n in made)
 
     def quantized(self, node):
         """QuantizeLinear: of a function of one tensor, of a quantized operator written in floats, or of floats."""

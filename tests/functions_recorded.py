@@ -9,7 +9,7 @@ import numpy as np
 from qdq import Chain
 
 Step = tuple[str, str] | tuple[str, str, Mapping[str, Any]]
-"""An operator, its inputs, its attributes; inputs are x, the results of the steps before, from 0 on with a #, numbers."""
+"""An operator, its inputs, its attributes; inputs are x, results of earlier steps (#0, #1, ...), numbers."""
 
 FUNCTIONS: Mapping[str, Sequence[Step]] = {
     "Abs": [("Abs", "x")],
@@ -30,11 +30,13 @@ FUNCTIONS: Mapping[str, Sequence[Step]] = {
     "Round": [("Round", "x")],
     "Selu": [("Selu", "x")],
     "Sigmoid": [("Sigmoid", "x")],
+    "Sign": [("Sign", "x")],
     "Softplus": [("Softplus", "x")],
     "Softsign": [("Softsign", "x")],
     "Sqrt": [("Sqrt", "x")],
     "Tanh": [("Tanh", "x")],
     "ThresholdedRelu": [("ThresholdedRelu", "x", {"alpha": 0.6})],
+    "-x + 0.2": [("Neg", "x"), ("Add", "#0 0.2")],
     "x^2": [("Pow", "x 2")],
     "x^3": [("Pow", "x 3")],
     "x^1.7": [("Pow", "x 1.7")],

@@ -11,6 +11,7 @@ from functools import cache, reduce
 from hashlib import sha256
 from pathlib import Path
 
+import functions_recorded
 import numpy as np
 import pytest
 from gallery import ENTRIES
@@ -96,6 +97,12 @@ def test_tables_of_functions_that_are_put_together_are_confirmed(name, tmp_path)
     (tmp_path / "m.cert.json").write_text(json.dumps(sealed(body)))
     with pytest.raises(checker.Wrong, match="values are those of the function"):
         checker.check(tmp_path / "model.onnx", tmp_path / "m.cert.json")
+
+
+@pytest.mark.parametrize("name", functions_recorded.FUNCTIONS)
+def test_tables_of_every_function_are_confirmed(name, tmp_path):
+    model = functions_recorded.between_codes(name, np.float32(0.04), np.int8(-9), np.float32(0.03), np.int8(-60))
+    assert confirm(tmp_path, model) == 256
 
 
 def run_checker(*arguments):

@@ -640,13 +640,17 @@ def network(**options):
 
 
 def test_operators_that_are_not_supported_are_listed_with_their_nodes():
+    quantize = (
+        "between a DequantizeLinear and a QuantizeLinear, with constants as its other operands, it becomes a table:"
+        " quantize its input and its output"
+    )
     hint = (
         "the operators that can be compiled are listed by: qcgen ops; export the model with these, or compile it up to"
         " there with --output TENSOR, or single nodes with --node"
     )
     found = [(problem.where, problem.what, problem.hint) for problem in problems(network())]
     assert found == [
-        ("nodes 'elu_a', 'elu_b' (Elu)", "the operator Elu is not supported", hint),
+        ("nodes 'elu_a', 'elu_b' (Elu)", "the operator Elu is not supported", quantize),
         ("node 'strange' (made.up.Strange)", "the domain 'made.up' is unknown", hint),
     ]
 

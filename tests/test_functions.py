@@ -12,6 +12,7 @@ import qcgen
 from qcgen import functions
 from qcgen.arithmetic import ONNXRUNTIME
 from qcgen.ir.program import Lookup
+from qcgen.rewrite import pointwise
 
 RECORDED = np.load(Path(__file__).parent / "data" / "onnxruntime" / "functions.npz")
 COMPUTED = {
@@ -39,6 +40,15 @@ COMPUTED = {
 def test_the_recordings_are_of_the_onnxruntime_that_is_meant():
     assert str(RECORDED["version"]) == ONNXRUNTIME
     assert set(COMPUTED) == set(WITH_NUMBERS)
+
+
+def test_every_operator_that_tables_are_made_of_is_recorded():
+    recorded = {
+        (rest[0].get("domain", "") if rest else "", op_type)
+        for steps in FUNCTIONS.values()
+        for op_type, _, *rest in steps
+    }
+    assert {*pointwise.UNARY, *pointwise.BINARY, *pointwise.FOLDED} <= recorded
 
 
 @pytest.mark.parametrize("name", WITH_NUMBERS)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from qcgen.infer import FUNCTIONS
+
 CUT = "cut the model in front of it (onnx.utils.extract_model) and compute it in the firmware"
 FOLD = "if it only computes shapes or constants, export with fixed shapes and do_constant_folding, or run onnxsim"
 UNROLL = "export the step of one time frame, with its state as input and output, and unrolled to supported operators"
 NORMALIZE = "quantize its input and its output (onnxruntime: quantize_static); scale and bias constant"
-
+TABLE = (
+    "between a DequantizeLinear and a QuantizeLinear, with constants as its other operands, it becomes a table:"
+    " quantize its input and its output"
+)
 ADVICE = {
+    **dict.fromkeys((*FUNCTIONS, "Max", "Min", "PRelu", "Pow", "QuickGelu"), TABLE),
     **dict.fromkeys(("ArgMax", "ArgMin", "NonMaxSuppression", "NonZero", "TopK", "Unique"), CUT),
     **dict.fromkeys(("If", "Loop", "Scan"), FOLD),
     **dict.fromkeys(("Equal", "GatherElements", "GatherND", "Range", "Shape", "Size", "Where"), FOLD),

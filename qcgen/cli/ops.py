@@ -43,6 +43,19 @@ def operators() -> list[tuple[str, str, str, str, str]]:
         else:
             facts = (f"opset {spelling.since}", _layout(spelling), _notes(spelling))
         rows.append((domain or "ai.onnx", op_type, *facts))
+    return rows + _functions()
+
+
+def _functions() -> list[tuple[str, str, str, str, str]]:
+    """The rows of what becomes a table, and is compiled in no other form."""
+    from qcgen.lower import LOWERINGS
+    from qcgen.rewrite.pointwise import BINARY, FOLDED, UNARY
+
+    rows = []
+    for key in sorted({*UNARY, *BINARY, *FOLDED} - LOWERINGS.keys()):
+        what = "of one computed tensor" if key in UNARY else "of one computed tensor and constants"
+        note = f"between DequantizeLinear and QuantizeLinear, {what}: a table of codes"
+        rows.append((key[0] or "ai.onnx", key[1], "", "", note))
     return rows
 
 

@@ -17,7 +17,14 @@ from qcgen.ir.types import DType
 Rule = Callable[[Facts], tuple[TensorType, ...]]
 """From what is known of a node's inputs to the types of its outputs, as many as the rule knows."""
 
+FUNCTIONS = (
+    *("Abs", "Ceil", "Celu", "Elu", "Erf", "Exp", "Floor", "Gelu", "Log", "Mish", "Neg", "Reciprocal", "Round"),
+    *("Selu", "Sign", "Softplus", "Softsign", "Sqrt", "ThresholdedRelu"),
+)
+"""Operators of ai.onnx that are known only as parts of tables."""
+
 RULES: dict[tuple[str, str], Rule] = {
+    **{("", op_type): pointwise.unary for op_type in FUNCTIONS},
     ("", "Add"): pointwise.binary,
     ("", "AveragePool"): window.pooling,
     ("", "Cast"): pointwise.cast,
@@ -48,8 +55,11 @@ RULES: dict[tuple[str, str], Rule] = {
     ("", "MatMul"): linear.matmul,
     ("", "MatMulInteger"): linear.matmul_integer,
     ("", "MaxPool"): window.pooling,
+    ("", "Max"): pointwise.variadic,
+    ("", "Min"): pointwise.variadic,
     ("", "Mul"): pointwise.binary,
-    ("", "Neg"): pointwise.unary,
+    ("", "PRelu"): pointwise.unary,
+    ("", "Pow"): pointwise.binary,
     ("", "Pad"): shape.pad,
     ("", "QLinearConv"): window.convolution,
     ("", "QLinearMatMul"): linear.quantized_matmul,
@@ -78,6 +88,8 @@ RULES: dict[tuple[str, str], Rule] = {
     ("com.microsoft", "FusedConv"): window.convolution,
     ("com.microsoft", "NhwcFusedConv"): window.convolution,
     ("com.microsoft", "NhwcMaxPool"): window.pooling,
+    ("com.microsoft", "Gelu"): pointwise.unary,
+    ("com.microsoft", "QuickGelu"): pointwise.unary,
     ("com.microsoft", "QGemm"): linear.quantized_gemm,
     ("com.microsoft", "QLinearAdd"): pointwise.quantized_binary,
     ("com.microsoft", "QLinearAveragePool"): window.quantized_pooling,

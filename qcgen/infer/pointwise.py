@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 
 from qcgen.infer.facts import Facts, TensorType, broadcast, integers
@@ -18,6 +20,12 @@ def binary(facts: Facts) -> tuple[TensorType, ...]:
     """Two inputs, broadcast."""
     dtype = facts.dtype(0) or facts.dtype(1)
     return (TensorType(dtype, broadcast(facts.shape(0), facts.shape(1))),)
+
+
+def variadic(facts: Facts) -> tuple[TensorType, ...]:
+    """Any number of inputs, broadcast."""
+    shapes = [value.shape for value in facts.inputs]
+    return (TensorType(facts.dtype(0), reduce(broadcast, shapes)),)
 
 
 def quantized_binary(facts: Facts) -> tuple[TensorType, ...]:

@@ -16,29 +16,39 @@ def join_gelu(wiring: Wiring, node: Node) -> Change | None:
     A Gelu multiplies by sqrt(1/2) where the chain divides: some numbers differ in their last bit. What onnxruntime
     leaves alone, x * (1/2 * (1 + erf)) and multiplications by sqrt(1/2), stays. Source: GeluFusion, tried with 1.32.0.
     """
-    quotient = wiring.producers.get(node.input(0))
-    if _key(node) != "Erf" or quotient is None or _key(quotient) != "Div" or not _is(wiring, quotient.input(1), sqrt(2)):
+    raised = _raised(wiring, node)
+    if raised is None:
         return None
-    x, raised = quotient.input(0), _reader(wiring, node, "Add")
-    if raised is None or not _is(wiring, _other(raised, node.outputs[0]), 1) or _reader(wiring, quotient, "Erf") is None:
+    quotient = wiring.producers[node.input(0)]
+    x, product = quotient.input(0), _reader(wiring, raised, "Mul")
+    products = None if product is None else _products(wiring, product, x, raised.outputs[0])
+    if products is None:
         return None
-    product = _reader(wiring, raised, "Mul")
-    if product is None:
-        return None
-    other = _other(product, raised.outputs[0])
-    if other == x:
-        half, last = product, _reader(wiring, product, "Mul")
-        halved = last is not None and _is(wiring, _other(last, product.outputs[0]), 0.5)
-    else:
-        found, last = wiring.producers.get(other), product
-        half = product if found is None else found
-        halved = _key(half) == "Mul" and _reader(wiring, half, "Mul") is not None
-        halved = halved and x in half.inputs and _is(wiring, _other(half, x), 0.5)
-    if last is None or not halved:
-        return None
+    inner, last = products
     gelu = Node(last.name, "Gelu", "com.microsoft", (x,), last.outputs, {})
-    removed = {other.name: other for other in (quotient, node, raised, product, half) if other.name != last.name}
-    return Change(last, (gelu,), remove=tuple(removed.values()))
+    return Change(last, (gelu,), remove=(quotient, node, raised, inner))
+
+
+def _raised(wiring: Wiring, node: Node) -> Node | None:
+    """The Add of 1 behind an Erf of a quotient by sqrt(2), where nothing else reads what is between."""
+    quotient = wiring.producers.get(node.input(0))
+    if _key(node) != "Erf" or quotient is None or _key(quotient) != "Div" or _reader(wiring, quotient, "Erf") is None:
+        return None
+    raised = _reader(wiring, node, "Add")
+    if raised is None or not _is(wiring, quotient.input(1), sqrt(2)):
+        return None
+    return raised if _is(wiring, _other(raised, node.outputs[0]), 1) else None
+
+
+def _products(wiring: Wiring, product: Node, x: str, raised: str) -> tuple[Node, Node] | None:
+    """The two products, first and last, that make x / 2 * raised of x and raised; ``product`` reads raised."""
+    other = _other(product, raised)
+    inner = product if other == x else wiring.producers.get(other)
+    if inner is None or _key(inner) != "Mul" or x not in inner.inputs:
+        return None
+    last = _reader(wiring, inner, "Mul")
+    half = None if last is None else _other(last, product.outputs[0]) if other == x else _other(inner, x)
+    return (inner, last) if last is not None and half is not None and _is(wiring, half, 0.5) else None
 
 
 def _key(node: Node) -> str:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from functions_recorded import FUNCTIONS, between_codes
 from models import MICROSOFT, NHWC, Spec, conv_integer, float_conv, node_model, qlinear_conv, random_weights
 from onnx import ModelProto, helper
 from qdq import A, B, Chain
@@ -192,6 +193,12 @@ def instance_norm() -> ModelProto:
     return chain.model(IMAGE, x_type="uint8")
 
 
+def function(name: str) -> ModelProto:
+    """A function of codes: float between DequantizeLinear and QuantizeLinear."""
+    model = between_codes(name, np.float32(0.05), np.int8(3), np.float32(0.07), np.int8(-20))
+    return ModelProto.FromString(model)
+
+
 NORMALIZATIONS: Mapping[str, Any] = {"InstanceNormalization": instance_norm, "LayerNormalization": layer_norm}
 """Operators that are known between DequantizeLinear and QuantizeLinear only."""
 
@@ -235,6 +242,7 @@ def operator_models() -> dict[str, ModelProto]:
     found[f"{MICROSOFT} QLinearSoftmax"].graph.node[0].attribute.append(helper.make_attribute("opset", 13))
     found |= {name: node_model(op_type, operands, **rest) for name, (op_type, operands, rest) in COMPUTED.items()}
     found |= {name: build() for name, build in {**CONVOLUTIONS, **NORMALIZATIONS}.items()}
+    found |= {f"table of {name}": function(name) for name in FUNCTIONS}
     return found | {f"folded {op_type}": _folded(op_type, *rest) for op_type, rest in FOLDED.items()}
 
 

@@ -20,8 +20,8 @@ from qcgen.rewrite.fuse_normalization import fuse_normalization, fuse_normalizat
 from qcgen.rewrite.fuse_reduction import fuse_reduction
 from qcgen.rewrite.fuse_table import fuse_table
 from qcgen.rewrite.fuse_unary import fuse_unary
-from qcgen.rewrite.join_layer_norm import join_layer_norm
 from qcgen.rewrite.join_gelu import join_gelu
+from qcgen.rewrite.join_layer_norm import join_layer_norm
 from qcgen.rewrite.join_matmul_add import join_matmul_add
 from qcgen.rewrite.join_pairs import join_pairs
 from qcgen.rewrite.merge_duplicates import merge_duplicates

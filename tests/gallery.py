@@ -19,6 +19,7 @@ from gallery_networks import (
     network_qdq,
     network_qop,
     reductions,
+    segmentation,
     sum_and_mean,
 )
 from models import NHWC, conv_integer, float_conv, qlinear_conv
@@ -459,6 +460,12 @@ NETWORKS = (
         "reductions along axes, int8: the mean and the largest channel of each pixel, side by side, and sums of rows;"
         " the largest is requantized by a table after it is found",
         reductions,
+        {"io": "quantized", **NHWC_LAYOUT},
+    ),
+    Entry(
+        "segmentation",
+        "channels that become blocks of pixels by one copy, and the best class of each pixel, as int64",
+        segmentation,
         {"io": "quantized", **NHWC_LAYOUT},
     ),
     Entry(

@@ -187,6 +187,16 @@ def reductions() -> ModelProto:
     return n.model((1, 6, 4, 5))
 
 
+def segmentation() -> ModelProto:
+    """Scores of classes for blocks of four pixels, taken apart, and the best class of each pixel, as QDQ nodes."""
+    n = Network()
+    conv = [n.through("x", PIXEL), n.dequantize(n.codes("w", (12, 3, 1, 1), 51), (np.float32(0.007), np.int8(0)))]
+    scores = n.through(n.node("Conv", conv, "conv"), BRANCH)
+    pixels = n.through(n.node("DepthToSpace", [scores], "pixels", blocksize=2), BRANCH)
+    n.node("ArgMax", [pixels], "y", axis=1, keepdims=0)
+    return n.model((1, 3, 4, 5))
+
+
 def float_tail() -> ModelProto:
     """An integer layer whose result goes on in float32, as detectors do with their boxes."""
     n = Network()

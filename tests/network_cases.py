@@ -12,6 +12,7 @@ from network_units import Unit
 
 from qcgen import arithmetic
 from qcgen.ir.program import (
+    ArgMax,
     AveragePool,
     Concat,
     ConvGeometry,
@@ -303,6 +304,19 @@ def reductions() -> Iterator[Unit]:
             yield Unit(name, op, (x,), (orders,) if orders else (), y_order)
 
 
+def arg_maxima() -> Iterator[Unit]:
+    """Few different elements, so that many are equal; every axis, several orders in memory."""
+    for dtype, axis, kind, takes_last in product((*TYPES, DType.FLOAT32), (0, 1, 3), ("max", "min"), (False, True)):
+        low = 0 if dtype is DType.FLOAT32 else dtype.low
+        x = (codes((3, 4, 2, 5), DType.UINT8, 20).astype(np.int64) % 3 + low).astype(dtype.numpy)
+        kept = tuple(1 if at == axis else size for at, size in enumerate(x.shape))
+        for y_shape, order in product((kept, kept[:axis] + kept[axis + 1 :]), ((), (0, 2, 3, 1))):
+            t = Tensor("x", dtype, x.shape), Tensor("y", DType.INT64, y_shape)
+            op = ArgMax("place", f"Arg{kind.title()}", *t, kind, axis, takes_last)
+            label = f"{short(dtype)}_{axis}_{'last' if takes_last else 'first'}_rank{len(y_shape)}_{len(order)}"
+            yield Unit(f"arg{kind}_{label}", op, (x,), (order,) if order else ())
+
+
 def softmaxes() -> Iterator[Unit]:
     for dtype, scale, length in product(TYPES, (0.003, 0.1, 1.0, 20.0), (1, 2, 10, 300)):
         x = codes((40, length), dtype, 10)
@@ -511,6 +525,7 @@ PORTABLE = tuple(
         global_averages,
         large_global_averages,
         reductions,
+        arg_maxima,
         matmuls,
         layer_norms,
         instance_norms,

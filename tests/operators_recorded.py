@@ -48,21 +48,31 @@ OPERATORS: Mapping[str, Recorded] = {
     "depth to space": Recorded("DepthToSpace", (1, 8, 3, 2), {"blocksize": 2}),
     "columns to space": Recorded("DepthToSpace", (2, 8, 3, 2), {"blocksize": 2, "mode": "CRD"}, (), 0.8),
     "space to depth": Recorded("SpaceToDepth", (1, 3, 4, 6), {"blocksize": 2}),
+    "the best class": Recorded("ArgMax", (3, 300), {"axis": -1, "keepdims": 0}),
+    "the best channel": Recorded("ArgMax", IMAGE, {"axis": 1}),
+    "the last best row": Recorded("ArgMax", (2, 40, 30), {"axis": 1, "select_last_index": 1}),
+    "the least": Recorded("ArgMin", (2, 300), {"axis": 0, "keepdims": 0, "select_last_index": 1}),
     "expanded": Recorded("Expand", (3, 1, 2), {}, (ints(2, 3, 4, 1),)),
     "tiled": Recorded("Tile", (2, 1, 3), {}, (ints(1, 4, 2),), 1.1),
 }
 """By the name under which they are recorded."""
 
+PLACES = ("ArgMax", "ArgMin")
+"""Operators whose outputs are int64, and not quantized."""
+
 TYPES = ("int8", "uint8")
 
 
 def model(name: str, dtype: str) -> bytes:
-    """DequantizeLinear, the operator, QuantizeLinear."""
+    """DequantizeLinear, the operator, QuantizeLinear, if there is something to quantize."""
     case, low = OPERATORS[name], np.iinfo(dtype).min
     scale = np.float32(0.0317)
     chain = Chain()
     x = chain.dequantize("x", (scale, np.array(low + 117, dtype)))
     further = [chain.constant(f"operand{index}", values) for index, values in enumerate(case.operands)]
+    if case.op_type in PLACES:
+        chain.node(case.op_type, [x, *further], "y", **case.attributes)
+        return bytes(chain.model(case.shape, opset=case.opset, x_type=dtype).SerializeToString())
     value = chain.node(case.op_type, [x, *further], "value", **case.attributes)
     # Where y's scale is x's, its zero point is, too: nothing is requantized.
     zero_point = np.array(low + (117 if case.y == 1.0 else 64), dtype)
@@ -76,5 +86,7 @@ def codes(name: str, dtype: str) -> np.ndarray:
     # RandomState's numbers are the same in every version of numpy.
     seed = list(OPERATORS).index(name)
     x = np.random.RandomState(seed).randint(bounds.min, bounds.max + 1, OPERATORS[name].shape)
+    if OPERATORS[name].op_type in PLACES:
+        x //= 64  # many are equal
     x.reshape(-1)[:2] = bounds.min, bounds.max
     return x.astype(dtype)

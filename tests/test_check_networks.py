@@ -145,6 +145,12 @@ BAD = {
     ),
     "a largest integer": (image("ReduceMax", "int32"), "data is int32, but must be int8 or uint8 or float"),
     "a sum of nothing": (image("ReduceSum", shape=(1, 0, 3)), "'X' has shape (1, 0, 3): it is empty"),
+    "a largest along an axis that is not there": (
+        image("ArgMax", axis=-5),
+        "axis is -5, but its input has 4 dimensions",
+    ),
+    "a smallest of nothing": (image("ArgMin", shape=(1, 0, 3)), "'X' has shape (1, 0, 3): it is empty"),
+    "a largest of a number": (image("ArgMax", shape=()), "axis is 0, but its input has 0 dimensions"),
     "an element that is not there": (
         node_model("Gather", {"data": ("int8", IMAGE), "indices": np.array([[0, -7]])}, axis=2),
         "it takes element -7 of axis 2, which has 6 elements",

@@ -316,3 +316,17 @@ def test_new_names_avoid_the_models_own():
     assert only(graph, "Lookup").name == "q"
     assert only(graph, "Lookup").inputs[5] == "q_table_3"
     assert graph.constants["q_table"] == 1
+
+
+@pytest.mark.parametrize("op_type", ["ArgMax", "ArgMin"])
+def test_codes_tell_where_the_largest_number_is(op_type):
+    chain = Chain()
+    chain.node(op_type, [chain.through("x", A)], "y", axis=1)
+    assert operators(chain.rewritten(X_SHAPE)) == ["QuantizeLinear", op_type]
+
+
+def test_codes_that_are_the_same_number_do_not_tell_where_the_largest_is():
+    chain = Chain()
+    coarse = chain.through("x", (1e38, np.uint8(3)))  # the codes above 6 are infinite
+    chain.node("ArgMax", [coarse], "y", axis=1)
+    assert operators(chain.rewritten(X_SHAPE)) == [*FULL, "ArgMax"]

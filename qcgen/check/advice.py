@@ -14,7 +14,7 @@ TABLE = (
 )
 ADVICE = {
     **dict.fromkeys((*FUNCTIONS, "Max", "Min", "PRelu", "Pow", "QuickGelu"), TABLE),
-    **dict.fromkeys(("ArgMax", "ArgMin", "NonMaxSuppression", "NonZero", "TopK", "Unique"), CUT),
+    **dict.fromkeys(("NonMaxSuppression", "NonZero", "TopK", "Unique"), CUT),
     **dict.fromkeys(("If", "Loop", "Scan"), FOLD),
     **dict.fromkeys(("Equal", "GatherElements", "GatherND", "Range", "Shape", "Size", "Where"), FOLD),
     **dict.fromkeys(("ConstantOfShape", "ScatterElements", "ScatterND"), FOLD),

@@ -26,6 +26,8 @@ FUNCTIONS = (
 RULES: dict[tuple[str, str], Rule] = {
     **{("", op_type): pointwise.unary for op_type in FUNCTIONS},
     ("", "Add"): pointwise.binary,
+    ("", "ArgMax"): shape.arg_max,
+    ("", "ArgMin"): shape.arg_max,
     ("", "AveragePool"): window.pooling,
     ("", "Cast"): pointwise.cast,
     ("", "Clip"): pointwise.unary,

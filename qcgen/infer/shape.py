@@ -218,6 +218,12 @@ def reduced(x: Shape | None, axes: tuple[int, ...] | None, keepdims: int) -> Sha
     return tuple(dim for part in dims for dim in part)
 
 
+def arg_max(facts: Facts) -> tuple[TensorType, ...]:
+    """ArgMax and ArgMin: int64, the axis shrunk to 1 or gone."""
+    axes = (facts.integer("axis", 0),)
+    return (TensorType(DType.INT64, reduced(facts.shape(0), axes, facts.integer("keepdims", 1))),)
+
+
 def gather(facts: Facts) -> tuple[TensorType, ...]:
     """The gathered axis is replaced by the shape of the indices."""
     x, indices = facts.shape(0), facts.shape(1)

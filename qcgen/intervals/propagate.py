@@ -15,6 +15,7 @@ from qcgen.intervals.movement import move
 from qcgen.intervals.ranges import Range, full, has_range, is_large, tightest, union
 from qcgen.intervals.windows import all_meet_image, image_channel_axis, window_kinds, window_patterns
 from qcgen.ir.program import (
+    ArgMax,
     AveragePool,
     Concat,
     Conv,
@@ -92,6 +93,7 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
             LayerNorm()
             | InstanceNorm()
             | OrionConv()
+            | ArgMax()
             | Quantize()
             | Dequantize()
             | FloatUnary()

@@ -17,6 +17,7 @@ from qcgen.kernels.arm_mve.conv import CONV as MVE_CONV
 from qcgen.kernels.arm_mve.dense import DENSE as MVE_DENSE
 from qcgen.kernels.arm_mve.depthwise import DEPTHWISE as MVE_DEPTHWISE
 from qcgen.kernels.kernel import COMMON_NAMES, Constants, Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.portable.arg_max import ARG_MAX
 from qcgen.kernels.portable.conv import CONV
 from qcgen.kernels.portable.conv_float import CONV_FLOAT
 from qcgen.kernels.portable.copy import COPY
@@ -64,6 +65,7 @@ PORTABLE: tuple[Kernel, ...] = (
     AVERAGE_POOL,
     GLOBAL_AVERAGE_POOL,
     REDUCE,
+    ARG_MAX,
     LOOKUP,
     QUANTIZED_BINARY,
     MATMUL,

@@ -22,6 +22,8 @@ Lowering = Callable[[Node, Graph], Operator | tuple[Operator, ...]]
 
 LOWERINGS: dict[tuple[str, str], Lowering] = {
     ("", "Add"): elementwise.lower_float_binary,
+    ("", "ArgMax"): reduction.lower_arg_max,
+    ("", "ArgMin"): reduction.lower_arg_max,
     ("", "AveragePool"): pool.lower_average_pool,
     ("", "Cast"): elementwise.lower_same,
     ("", "Clip"): elementwise.lower_activation,

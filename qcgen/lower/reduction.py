@@ -9,7 +9,7 @@ import numpy as np
 
 from qcgen import arithmetic
 from qcgen.ir.graph import Graph, Node
-from qcgen.ir.program import GlobalAveragePool, Operator, Reduce, Requantize, Reshape
+from qcgen.ir.program import ArgMax, GlobalAveragePool, Operator, Reduce, Requantize, Reshape
 from qcgen.ir.types import Layout
 from qcgen.lower.source import Source
 
@@ -70,3 +70,12 @@ def image_layout(axes: tuple[int, ...], rank: int) -> Layout | None:
 def reduced_axes(named: tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
     """The axes from 0 on, ascending; all of them if none is named."""
     return tuple(sorted(axis % rank for axis in named)) if named else tuple(range(rank))
+
+
+def lower_arg_max(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """ArgMax and ArgMin of codes or float32 numbers, int64."""
+    source = Source(node, graph)
+    x, y = source.tensor(0), source.result()
+    kind: Literal["max", "min"] = "max" if node.op_type == "ArgMax" else "min"
+    axis, takes_last = source.integer("axis", 0) % len(x.shape), source.integer("select_last_index", 0) != 0
+    return (ArgMax(node.name, node.op_type, x, y, kind, axis, takes_last),)

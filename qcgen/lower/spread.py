@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from qcgen.ir.program import (
+    ArgMax,
     AveragePool,
     Concat,
     Conv,
@@ -141,6 +142,7 @@ def _after(op: Operator) -> Change | None:
             | FloatSoftmax()
             | GlobalAveragePool()
             | Reduce()
+            | ArgMax()
         ):
             return _KEPT
         case _:

@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 
 from qcgen.ir.program import (
+    ArgMax,
     AveragePool,
     Concat,
     Conv,
@@ -203,7 +204,7 @@ def _columns_in_memory(image: Tensor, order: Order) -> Int64s:
 
 def _writes_any_layout(op: Operator) -> bool:
     """Whether the operator's kernels write channels first as well as channels last, or any order."""
-    return isinstance(op, Conv | OrionConv | MaxPool | AveragePool | MatMul | Reduce)
+    return isinstance(op, Conv | OrionConv | MaxPool | AveragePool | MatMul | Reduce | ArgMax)
 
 
 def _natural_output(op: Operator, xs: Sequence[Order]) -> Order:
@@ -217,6 +218,8 @@ def _natural_output(op: Operator, xs: Sequence[Order]) -> Order:
             return row_major(op.y)
         case Reduce() if len(xs[0]) != len(op.y.shape):
             return _of_those_that_stay(xs[0], op.axes)
+        case ArgMax() if len(xs[0]) != len(op.y.shape):
+            return _of_those_that_stay(xs[0], (op.axis,))
         case QuantizedBinary() | FloatBinary():
             return _of_operands(op, xs)
         case _ if len(xs[0]) == len(op.y.shape) and not isinstance(op, Reshape):

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from qcgen.ir.program import (
+    ArgMax,
     AveragePool,
     Concat,
     Conv,
@@ -64,7 +65,9 @@ def _agrees(op: Operator) -> bool:
         case GlobalAveragePool():
             return op.x.size == op.y.size * op.pixels
         case Reduce():
-            return _is_reduced(op)
+            return _is_reduced(op, op.axes)
+        case ArgMax():
+            return _is_reduced(op, (op.axis,))
         case _:
             return op.x.shape == op.y.shape
 
@@ -95,13 +98,13 @@ def _holds(op: Pad) -> bool:
     return all(before >= 0 and before + size <= length for before, size, length in axes)
 
 
-def _is_reduced(op: Reduce) -> bool:
+def _is_reduced(op: Reduce | ArgMax, axes: tuple[int, ...]) -> bool:
     """Whether y has every axis of x that stays, with or without those that go."""
     rank = len(op.x.shape)
-    if not all(0 <= axis < rank for axis in op.axes) or sorted(set(op.axes)) != list(op.axes):
+    if not all(0 <= axis < rank for axis in axes) or sorted(set(axes)) != list(axes):
         return False
-    kept = tuple(1 if axis in op.axes else size for axis, size in enumerate(op.x.shape))
-    return op.y.shape in (kept, tuple(op.x.shape[axis] for axis in range(rank) if axis not in op.axes))
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(op.x.shape))
+    return op.y.shape in (kept, tuple(op.x.shape[axis] for axis in range(rank) if axis not in axes))
 
 
 def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:

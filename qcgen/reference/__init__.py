@@ -8,6 +8,7 @@ from typing import assert_never
 import numpy as np
 
 from qcgen.ir.program import (
+    ArgMax,
     AveragePool,
     Concat,
     Conv,
@@ -73,6 +74,8 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
             return pool.evaluate_global_average_pool(op, *inputs)
         case Reduce():
             return reduction.evaluate_reduce(op, *inputs)
+        case ArgMax():
+            return reduction.evaluate_arg_max(op, *inputs)
         case Lookup():
             return elementwise.evaluate_lookup(op, *inputs)
         case MatMul():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qcgen import arithmetic
-from qcgen.ir.program import Reduce
+from qcgen.ir.program import ArgMax, Reduce
 from qcgen.ir.types import Array
 
 
@@ -26,3 +26,15 @@ def _of_floats(op: Reduce, x: Array) -> Array:
     if op.kind == "l2":
         return np.asarray(np.sqrt(np.square(x).sum(axis=op.axes)))
     return np.asarray(x.mean(axis=op.axes) if op.kind == "mean" else x.sum(axis=op.axes))
+
+
+def evaluate_arg_max(op: ArgMax, x: Array) -> Array:
+    """The place of the largest or the smallest element, one after the other along the axis."""
+    rows = np.moveaxis(x, op.axis, 0)
+    best, place = rows[0], np.zeros(rows.shape[1:], np.int64)
+    for at, row in enumerate(rows[1:], start=1):
+        is_better = row > best if op.kind == "max" else row < best
+        if op.takes_last:
+            is_better |= row == best
+        best, place = np.where(is_better, row, best), np.where(is_better, at, place)
+    return place.reshape(op.y.shape)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from qcgen.infer import infer
 from qcgen.ir.graph import Graph
 from qcgen.rewrite.clamp_earlier import clamp_earlier
+from qcgen.rewrite.compare_codes import compare_codes
 from qcgen.rewrite.dequantize_later import dequantize_later
 from qcgen.rewrite.drop_clamps import drop_clamps
 from qcgen.rewrite.fold_constants import FOLDS, Fold, fold_constants
@@ -53,6 +54,7 @@ PATTERNS: tuple[Pattern, ...] = (
     clamp_earlier,
     quantize_earlier,
     dequantize_later,
+    compare_codes,
     fuse_float_gemm,
     fuse_normalization_to_float,
 )

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from qcgen.intervals import Range, channel_ranges, image_channel_axis, is_large, weight_differences, window_kinds
 from qcgen.intervals.movement import move
 from qcgen.ir.program import (
+    ArgMax,
     AveragePool,
     Concat,
     Conv,
@@ -142,6 +143,8 @@ class Channels:
                 return axes[0] if axes else None
             case Lookup() | Slice() | Pad() | Resize():
                 return self.axes.get(op.x.name)
+            case ArgMax():
+                return None
             case MatMul() | Reduce() | Softmax() | LayerNorm() | InstanceNorm() | Quantize() | Dequantize():
                 return None
             case FloatUnary() | FloatBinary() | FloatSoftmax():

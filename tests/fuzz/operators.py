@@ -80,6 +80,8 @@ Y2 = {"y": None, "z": None}
 
 NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = {
     ("", "Add"): ({"A": ("float", IMAGE), "B": ("float", (5,))}, {}),
+    ("", "ArgMax"): (CODES, {"axis": 1, "keepdims": 0}),
+    ("", "ArgMin"): (X, {"axis": -1, "select_last_index": 1}),
     ("", "AveragePool"): (X, {**WINDOW, "count_include_pad": 1}),
     ("", "Cast"): (X, {"to": 1}),
     ("", "Clip"): ({**X, "min": scale(-1), "max": scale(2)}, {}),

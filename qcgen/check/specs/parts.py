@@ -104,3 +104,8 @@ REDUCE = Spec(
     attributes={"axes": INTEGERS, "keepdims": INTEGER, "noop_with_empty_axes": INTEGER},
     extra=(reductions.reduces_axes,),
 )
+ARG_MAX = replace(
+    SAME,
+    attributes={"axis": INTEGER, "keepdims": INTEGER, "select_last_index": INTEGER},
+    extra=(limits.axis_exists(0),),
+)

@@ -8,6 +8,7 @@ from qcgen.check import limits, matrices, movement, ranges, reductions, selectio
 from qcgen.check.limits import axis_exists, one_of
 from qcgen.check.node import FLOAT, INTEGER, INTEGERS, NUMBER, Q8, Q8_OR_FLOAT, TEXT, Spec
 from qcgen.check.specs.parts import (
+    ARG_MAX,
     AVERAGE_POOL,
     AXES,
     BINARY_FLOATS,
@@ -31,6 +32,8 @@ SOFTMAX = replace(FLOATS, attributes={"axis": INTEGER}, extra=(axis_exists(-1),)
 
 STANDARD: dict[tuple[str, str], Spec] = {
     ("", "Add"): BINARY_FLOATS,
+    ("", "ArgMax"): ARG_MAX,
+    ("", "ArgMin"): ARG_MAX,
     ("", "AveragePool"): AVERAGE_POOL,
     ("", "Cast"): replace(SAME, attributes={"to": INTEGER, "saturate": INTEGER}, extra=(limits.no_change_of_type,)),
     ("", "Clip"): replace(

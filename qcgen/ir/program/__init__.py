@@ -9,12 +9,13 @@ from qcgen.ir.program.elementwise import Dequantize, FloatBinary, FloatUnary, Lo
 from qcgen.ir.program.epilogue import Epilogue, FloatActivation, RawAccumulator, Requantize
 from qcgen.ir.program.movement import Concat, Movement, Pad, Reshape, Resize, Slice, Transpose
 from qcgen.ir.program.product import MatMul
-from qcgen.ir.program.reduction import FloatSoftmax, GlobalAveragePool, InstanceNorm, LayerNorm, Reduce, Softmax
+from qcgen.ir.program.reduction import ArgMax, FloatSoftmax, GlobalAveragePool, InstanceNorm, LayerNorm, Reduce, Softmax
 from qcgen.ir.program.spatial import AveragePool, Conv, ConvGeometry, MaxPool, OrionConv, Spatial
 from qcgen.ir.program.tensor import Float32s, Int32s, Int64s, Tensor
 from qcgen.ir.types import Array
 
 __all__ = [
+    "ArgMax",
     "AveragePool",
     "Concat",
     "Conv",
@@ -63,6 +64,7 @@ Operator = (
     | QuantizedBinary
     | GlobalAveragePool
     | Reduce
+    | ArgMax
     | Softmax
     | LayerNorm
     | InstanceNorm

@@ -51,6 +51,22 @@ class Reduce:
 
 
 @dataclass(frozen=True)
+class ArgMax:
+    """Where along ``axis`` the largest element is, or the smallest: of equal ones the first, or the last. y is int64.
+
+    y has the axis with one element, or lacks it. NaN is neither the largest nor the smallest, unless it comes first.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    kind: Literal["max", "min"]
+    axis: int
+    takes_last: bool
+
+
+@dataclass(frozen=True)
 class Softmax:
     """Softmax of quantized numbers over the last axis (arithmetic.softmax): exponentials from a table, in float32.
 

@@ -14,8 +14,9 @@ from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Operator, Reduce, Requantize
 from qcgen.kernels.epilogue import Epilogue, Output, prepare_requantize
+from qcgen.kernels.groups import kept_walk
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
-from qcgen.kernels.walk import Dimension, Walk, strides, walk, walk_alone
+from qcgen.kernels.walk import Walk, strides, walk_alone
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, Reduce)
     epilogue = None if op.requantize is None else _requantized(op, op.requantize, setting)
     context = ReduceContext(
-        walk=_kept(op, setting),
+        walk=kept_walk(op.x, op.y, op.axes, setting),
         group=walk_alone((op.x.shape[axis], strides(op.x.shape, setting.xs[0])[axis]) for axis in op.axes),
         types={"x": op.x.dtype.c, "y": op.y.dtype.c},
         count=op.count,
@@ -54,15 +55,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         return Prepared((), context, (), ("compiler",), Certificate(), headers=headers)
     support = ("compiler", *epilogue.support)
     return Prepared(epilogue.constants, context, (), support, epilogue.certificate)
-
-
-def _kept(op: Reduce, setting: Setting) -> Walk:
-    """The loops over the axes that stay."""
-    x, y = strides(op.x.shape, setting.xs[0]), strides(op.y.shape, setting.y)
-    kept = [axis for axis in range(len(op.x.shape)) if axis not in op.axes]
-    places = kept if len(op.y.shape) == len(op.x.shape) else range(len(kept))
-    pairs = zip(kept, places, strict=True)
-    return walk([Dimension(op.x.shape[i], {"x": x[i], "y": y[j]}) for i, j in pairs], ("x", "y"), {})
 
 
 def _requantized(op: Reduce, requantize: Requantize, setting: Setting) -> Epilogue:

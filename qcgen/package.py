@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from qcgen.artifact import Artifact
 from qcgen.ir.plan import Plan
-from qcgen.render import environment, options_text
+from qcgen.render import filled, options_text
 from qcgen.render.filters import one_line, thousands
 from qcgen.render.usage import usage
 from qcgen.version import __version__
@@ -39,7 +39,7 @@ def package(artifact: Artifact, formats: Collection[str] = FORMATS, release: Rel
     prefix = tested.plan.prefix
     files = {f"{prefix}/src/{name}": text for name, text in tested.files.items()}
     for path, template in _metadata(tested.plan, formats, release):
-        files[f"{prefix}/{path}"] = environment().get_template(f"package/{template}.jinja").render(context)
+        files[f"{prefix}/{path}"] = filled(f"package/{template}", context)
     return files
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
 
-from qcgen.cli import bench, compile, inspect, ops, package, targets, verify
+from qcgen.cli import bench, compile, example, inspect, ops, package, targets, verify
 from qcgen.cli.options import joined
 from qcgen.errors import EmulationFailed, ToolMissing
 from qcgen.version import __version__
@@ -39,6 +39,7 @@ COMMANDS: dict[str, Command] = {
     "verify": verify,
     "bench": bench,
     "package": package,
+    "example": example,
     "ops": ops,
     "targets": targets,
 }

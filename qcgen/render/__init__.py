@@ -202,6 +202,12 @@ def environment() -> jinja2.Environment:
     return engine
 
 
+def filled(template: str, context: Mapping[str, object]) -> str:
+    """A file that goes with the generated ones, by its template: NAME.c for NAME.c.jinja."""
+    text = environment().get_template(f"{template}.jinja").render(context)
+    return folded(text) if template.endswith((".c", ".h", ".ino")) else text
+
+
 def templates() -> Path:
     """The folder of the templates: inside the installed package, or beside it in a checkout."""
     package = Path(str(files("qcgen")))

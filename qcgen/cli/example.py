@@ -1,0 +1,42 @@
+"""Compiles models and makes a program of them for a board: self-tests, time per node, depth of the stack."""
+
+from __future__ import annotations
+
+import argparse
+
+from qcgen.boards import BOARDS
+from qcgen.cli.options import add_compile_options
+
+SUMMARY = "make a program that runs models on a board"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument("models", metavar="MODEL.onnx", nargs="+")
+    parser.add_argument("--board", choices=tuple(BOARDS), required=True, help="as the emulator calls it")
+    parser.add_argument("--force", action="store_true", help="overwrite files that qcgen did not generate, too")
+    add_compile_options(parser)
+    parser.set_defaults(target=None)  # the board's
+
+
+def run(args: argparse.Namespace) -> int:
+    """Writes the program's files together; returns the exit status."""
+    from qcgen.cli.artifacts import compiled_together
+    from qcgen.cli.table import counted, printable
+    from qcgen.example import example
+    from qcgen.write import write_files
+
+    board = BOARDS[args.board]
+    args.target = args.target or board.target.name
+    if args.target not in board.targets:
+        args.usage_error(f"argument --target: {args.board} runs code for {', '.join(board.targets)}")
+    artifacts = compiled_together(args, args.models)
+    if artifacts is None:
+        return 1
+    files = example(artifacts, board)
+    write_files(args.output, files, force=args.force)
+    folder = printable(str(args.output))
+    print(f"{folder}: {counted(len(files), 'file')} for {args.board}, {counted(len(artifacts), 'network')}")
+    print(f"to build: cmake -B {folder}/build {folder} && cmake --build {folder}/build")
+    print(f"to run it in the emulator: ctest --test-dir {folder}/build --verbose")
+    return 0

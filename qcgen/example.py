@@ -1,0 +1,79 @@
+"""A program that runs compiled models on a board, for people to copy from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from qcgen.artifact import Artifact
+from qcgen.boards import NANOSECONDS, Board
+from qcgen.render import filled
+from qcgen.render.filters import one_line
+from qcgen.render.usage import usage
+from qcgen.version import __version__
+
+STACK_BYTES = 16384
+"""What board.ld gives the stack."""
+
+_FILES = {
+    "main.c": "main.c",
+    "hooks.h": "hooks.h",
+    "board.h": "board.h",
+    "board.ld": "board.ld",
+    "CMakeLists.txt": "CMakeLists.txt",
+    "toolchain.cmake": "toolchain.cmake",
+    "README.md": "README.md",
+}
+
+
+def example(artifacts: Sequence[Artifact], board: Board) -> dict[str, str]:
+    """The files of a program for models, all compiled for the same of the board's targets, whose prefixes differ.
+
+    With the self-tests of those whose caller does not push rows of the input.
+    """
+    tested = [each if each.plan.pushed else each.with_self_test() for each in artifacts]
+    files = {name: text for each in tested for name, text in each.files.items()}
+    context = _context(tested, board)
+    for name, template in {**_FILES, "board.c": board.startup}.items():
+        files[name] = filled(f"example/{template}", context)
+    return files
+
+
+def _context(artifacts: Sequence[Artifact], board: Board) -> dict[str, object]:
+    machine, networks = board.machine, [_network(artifact) for artifact in artifacts]
+    clock = f"shift={NANOSECONDS.bit_length() - 1},sleep=off"
+    emulator = [machine.emulator, *machine.arguments, "-icount", clock, "-display", "none", "-monitor", "none"]
+    return {
+        "version": __version__,
+        "board": board,
+        "machine": machine,
+        "networks": networks,
+        "most_nodes": max(1, *(len(artifact.plan.calls) for artifact in artifacts)),
+        "name_width": max(len(name) for artifact in artifacts for name in _node_names(artifact)),
+        "stack_bytes": STACK_BYTES,
+        "compiler": board.target.compiler,
+        "flags": " ".join(board.flags(artifacts[0].plan.options.target)),
+        "nanoseconds": NANOSECONDS,
+        "emulator": [*emulator, "-serial", "stdio", "-semihosting-config", "enable=on,target=native", "-kernel"],
+        "what_a_tick_is": board.tick,
+    }
+
+
+def _network(artifact: Artifact) -> dict[str, object]:
+    plan = artifact.plan
+    return {
+        "prefix": plan.prefix,
+        "PREFIX": plan.prefix.upper(),
+        "is_tested": plan.options.self_test,
+        "usage": usage(plan, f"&arena.{plan.prefix}"),
+        "nodes": [_literal(name) for name in _node_names(artifact)],
+    }
+
+
+def _node_names(artifact: Artifact) -> list[str]:
+    """What the table calls the nodes; C has no array without elements."""
+    return [one_line(call.op.name) for call in artifact.plan.calls] or ["-"]
+
+
+def _literal(text: str) -> str:
+    """What stands between the quotes of a string in C."""
+    return text.replace("\\", "\\\\").replace('"', '\\"')

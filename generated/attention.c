@@ -45,7 +45,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0xe65264f8
+#if ATTENTION_HEADER_ID != 0x102399ef
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -207,7 +207,7 @@ ATTENTION_CONST_ATTR static const int8_t attention_query_dense_weights[8 * 8] = 
 };
 
 /* attention_query_dense: where each accumulator starts: the bias, less the zero points' share. */
-ATTENTION_CONST_ATTR static const int32_t attention_query_dense_start[8] = {
+ATTENTION_CONST_ATTR static const int32_t attention_query_dense_bias[8] = {
      540, -116,  232, -760,  652,  256,   92,  532,
 };
 
@@ -283,10 +283,10 @@ static void attention_query_dense(const int8_t *x, int8_t *y)
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = attention_query_dense_start[m];
-            int32_t acc1 = attention_query_dense_start[m];
-            int32_t acc2 = attention_query_dense_start[m];
-            int32_t acc3 = attention_query_dense_start[m];
+            int32_t acc0 = attention_query_dense_bias[m];
+            int32_t acc1 = attention_query_dense_bias[m];
+            int32_t acc2 = attention_query_dense_bias[m];
+            int32_t acc3 = attention_query_dense_bias[m];
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];
@@ -316,7 +316,7 @@ ATTENTION_CONST_ATTR static const int8_t attention_key_dense_weights[8 * 8] = {
 };
 
 /* attention_key_dense: where each accumulator starts: the bias, less the zero points' share. */
-ATTENTION_CONST_ATTR static const int32_t attention_key_dense_start[8] = {
+ATTENTION_CONST_ATTR static const int32_t attention_key_dense_bias[8] = {
     -204,  116,  276, -368, -416,  324,  272,  124,
 };
 
@@ -392,10 +392,10 @@ static void attention_key_dense(const int8_t *x, int8_t *y)
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = attention_key_dense_start[m];
-            int32_t acc1 = attention_key_dense_start[m];
-            int32_t acc2 = attention_key_dense_start[m];
-            int32_t acc3 = attention_key_dense_start[m];
+            int32_t acc0 = attention_key_dense_bias[m];
+            int32_t acc1 = attention_key_dense_bias[m];
+            int32_t acc2 = attention_key_dense_bias[m];
+            int32_t acc3 = attention_key_dense_bias[m];
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];
@@ -425,7 +425,7 @@ ATTENTION_CONST_ATTR static const int8_t attention_value_dense_weights[8 * 8] = 
 };
 
 /* attention_value_dense: where each accumulator starts: the bias, less the zero points' share. */
-ATTENTION_CONST_ATTR static const int32_t attention_value_dense_start[8] = {
+ATTENTION_CONST_ATTR static const int32_t attention_value_dense_bias[8] = {
       20,  500, -484, 1064, -200,  220,  344, -552,
 };
 
@@ -501,10 +501,10 @@ static void attention_value_dense(const int8_t *x, int8_t *y)
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = attention_value_dense_start[m];
-            int32_t acc1 = attention_value_dense_start[m];
-            int32_t acc2 = attention_value_dense_start[m];
-            int32_t acc3 = attention_value_dense_start[m];
+            int32_t acc0 = attention_value_dense_bias[m];
+            int32_t acc1 = attention_value_dense_bias[m];
+            int32_t acc2 = attention_value_dense_bias[m];
+            int32_t acc3 = attention_value_dense_bias[m];
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];

@@ -15,7 +15,7 @@
  */
 #include "conv1d_causal.h"
 
-#if CONV1D_CAUSAL_HEADER_ID != 0x8fd9ae0e
+#if CONV1D_CAUSAL_HEADER_ID != 0x3511e1b7
 #error "conv1d_causal.h was not generated together with this file"
 #endif
 
@@ -69,7 +69,7 @@ CONV1D_CAUSAL_CONST_ATTR static const int8_t conv1d_causal_conv1_weights[6 * 12]
 };
 
 /* conv1d_causal_conv1: where each accumulator starts: the bias, less the zero points' share. */
-CONV1D_CAUSAL_CONST_ATTR static const int32_t conv1d_causal_conv1_start[6] = {
+CONV1D_CAUSAL_CONST_ATTR static const int32_t conv1d_causal_conv1_bias[6] = {
      29574, -10003, -34633, -10835,  21679,   7933,
 };
 
@@ -92,7 +92,7 @@ static CONV1D_CAUSAL_INLINE int8_t conv1d_causal_conv1_requantize(int32_t acc, i
     return (int8_t)code;
 }
 
-/* A copied element, x + 128: 0 to 255. The sums' start values take the 128 back. */
+/* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
 typedef uint8_t conv1d_causal_conv1_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
@@ -181,10 +181,10 @@ static void conv1d_causal_conv1(const int8_t *x, int8_t *y, conv1d_causal_conv1_
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = conv1d_causal_conv1_start[m];
-            int32_t acc1 = conv1d_causal_conv1_start[m];
-            int32_t acc2 = conv1d_causal_conv1_start[m];
-            int32_t acc3 = conv1d_causal_conv1_start[m];
+            int32_t acc0 = conv1d_causal_conv1_bias[m];
+            int32_t acc1 = conv1d_causal_conv1_bias[m];
+            int32_t acc2 = conv1d_causal_conv1_bias[m];
+            int32_t acc3 = conv1d_causal_conv1_bias[m];
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];

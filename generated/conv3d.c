@@ -15,7 +15,7 @@
  */
 #include "conv3d.h"
 
-#if CONV3D_HEADER_ID != 0x4e8b621f
+#if CONV3D_HEADER_ID != 0xea042b6c
 #error "conv3d.h was not generated together with this file"
 #endif
 
@@ -71,7 +71,7 @@ CONV3D_CONST_ATTR static const int8_t conv3d_conv1_weights[3 * 36] = {
 };
 
 /* conv3d_conv1: where each accumulator starts: the bias, less the zero points' share. */
-CONV3D_CONST_ATTR static const int32_t conv3d_conv1_start[3] = {
+CONV3D_CONST_ATTR static const int32_t conv3d_conv1_bias[3] = {
     11520,  8320,  9472,
 };
 
@@ -208,10 +208,10 @@ static void conv3d_conv1(const uint8_t *x, int8_t *y, conv3d_conv1_tap *restrict
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = conv3d_conv1_start[m];
-            int32_t acc1 = conv3d_conv1_start[m];
-            int32_t acc2 = conv3d_conv1_start[m];
-            int32_t acc3 = conv3d_conv1_start[m];
+            int32_t acc0 = conv3d_conv1_bias[m];
+            int32_t acc1 = conv3d_conv1_bias[m];
+            int32_t acc2 = conv3d_conv1_bias[m];
+            int32_t acc3 = conv3d_conv1_bias[m];
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];

@@ -15,7 +15,7 @@
  */
 #include "conv3x3_int8.h"
 
-#if CONV3X3_INT8_HEADER_ID != 0xd865595d
+#if CONV3X3_INT8_HEADER_ID != 0x8abc3068
 #error "conv3x3_int8.h was not generated together with this file"
 #endif
 
@@ -86,7 +86,7 @@ CONV3X3_INT8_CONST_ATTR static const int8_t conv3x3_int8_conv1_weights[8 * 36] =
 };
 
 /* conv3x3_int8_conv1: where each accumulator starts: the bias, less the zero points' share. */
-CONV3X3_INT8_CONST_ATTR static const int32_t conv3x3_int8_conv1_start[8] = {
+CONV3X3_INT8_CONST_ATTR static const int32_t conv3x3_int8_conv1_bias[8] = {
      27531,  18828, -14010,  12274,  20951, -19269,   7454, -41543,
 };
 
@@ -109,7 +109,7 @@ static CONV3X3_INT8_INLINE int8_t conv3x3_int8_conv1_requantize(int32_t acc, int
     return (int8_t)code;
 }
 
-/* A copied element, x + 128: 0 to 255. The sums' start values take the 128 back. */
+/* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
 typedef uint8_t conv3x3_int8_conv1_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
@@ -209,10 +209,10 @@ static void conv3x3_int8_conv1(const int8_t *x, int8_t *y, conv3x3_int8_conv1_ta
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = conv3x3_int8_conv1_start[m];
-            int32_t acc1 = conv3x3_int8_conv1_start[m];
-            int32_t acc2 = conv3x3_int8_conv1_start[m];
-            int32_t acc3 = conv3x3_int8_conv1_start[m];
+            int32_t acc0 = conv3x3_int8_conv1_bias[m];
+            int32_t acc1 = conv3x3_int8_conv1_bias[m];
+            int32_t acc2 = conv3x3_int8_conv1_bias[m];
+            int32_t acc3 = conv3x3_int8_conv1_bias[m];
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];

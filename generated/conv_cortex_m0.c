@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m0.h"
 
-#if CONV_CORTEX_M0_HEADER_ID != 0xa5f04c13
+#if CONV_CORTEX_M0_HEADER_ID != 0x87c51902
 #error "conv_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -265,7 +265,7 @@ CONV_CORTEX_M0_CONST_ATTR static const int8_t conv_cortex_m0_conv1_weights[96] =
 };
 
 /* conv_cortex_m0_conv1: where each accumulator starts. */
-CONV_CORTEX_M0_CONST_ATTR static const int32_t conv_cortex_m0_conv1_start[6] = {
+CONV_CORTEX_M0_CONST_ATTR static const int32_t conv_cortex_m0_conv1_bias[6] = {
     -10925,  21579,   3106,   -611,  33349,   4835,
 };
 
@@ -435,11 +435,11 @@ static void conv_cortex_m0_conv1_channels1(const int32_t *pairs, uint8_t *out)
     CONV_CORTEX_M0_MOVED(is_large);
     conv_cortex_m0_conv1_sums1(pairs, weights, is_large, kept, kept + (BEYOND - FIRST));
     for (int32_t m = FIRST; m < BEYOND; m++) {
-        const uint32_t start = (uint32_t)conv_cortex_m0_conv1_start[m];
-        const int32_t acc_a = (int32_t)(start + sums->total_a - (sums->high_a << 16));
-        const int32_t acc_b = (int32_t)(start + sums->high_a);
-        const int32_t acc_c = (int32_t)(start + sums->total_b - (sums->high_b << 16));
-        const int32_t acc_d = (int32_t)(start + sums->high_b);
+        const uint32_t bias = (uint32_t)conv_cortex_m0_conv1_bias[m];
+        const int32_t acc_a = (int32_t)(bias + sums->total_a - (sums->high_a << 16));
+        const int32_t acc_b = (int32_t)(bias + sums->high_a);
+        const int32_t acc_c = (int32_t)(bias + sums->total_b - (sums->high_b << 16));
+        const int32_t acc_d = (int32_t)(bias + sums->high_b);
 
         out[0] = conv_cortex_m0_conv1_code(acc_a, conv_cortex_m0_conv1_multiplier[m]);
         out[OUT_CHANNELS] = conv_cortex_m0_conv1_code(acc_b, conv_cortex_m0_conv1_multiplier[m]);

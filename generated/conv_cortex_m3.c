@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m3.h"
 
-#if CONV_CORTEX_M3_HEADER_ID != 0xb286369c
+#if CONV_CORTEX_M3_HEADER_ID != 0x8462edad
 #error "conv_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -161,7 +161,7 @@ CONV_CORTEX_M3_CONST_ATTR static const int8_t conv_cortex_m3_conv1_weights[48] =
 };
 
 /* conv_cortex_m3_conv1: where each accumulator starts. */
-CONV_CORTEX_M3_CONST_ATTR static const int32_t conv_cortex_m3_conv1_start[4] = {
+CONV_CORTEX_M3_CONST_ATTR static const int32_t conv_cortex_m3_conv1_bias[4] = {
     -5261,  1564,  -498, -9978,
 };
 
@@ -294,11 +294,11 @@ static void conv_cortex_m3_conv1_channels1(const int32_t *pairs, int8_t *out)
 
     conv_cortex_m3_conv1_sums1(pairs, conv_cortex_m3_conv1_weights, kept, kept + (BEYOND - FIRST));
     for (int32_t m = FIRST; m < BEYOND; m++) {
-        const uint32_t start = (uint32_t)conv_cortex_m3_conv1_start[m];
-        const int32_t acc_a = (int32_t)(start + sums->total_a - (sums->high_a << 16));
-        const int32_t acc_b = (int32_t)(start + sums->high_a);
-        const int32_t acc_c = (int32_t)(start + sums->total_b - (sums->high_b << 16));
-        const int32_t acc_d = (int32_t)(start + sums->high_b);
+        const uint32_t bias = (uint32_t)conv_cortex_m3_conv1_bias[m];
+        const int32_t acc_a = (int32_t)(bias + sums->total_a - (sums->high_a << 16));
+        const int32_t acc_b = (int32_t)(bias + sums->high_a);
+        const int32_t acc_c = (int32_t)(bias + sums->total_b - (sums->high_b << 16));
+        const int32_t acc_d = (int32_t)(bias + sums->high_b);
 
         out[0] = conv_cortex_m3_conv1_code(acc_a, conv_cortex_m3_conv1_multiplier[m]);
         out[OUT_CHANNELS] = conv_cortex_m3_conv1_code(acc_b, conv_cortex_m3_conv1_multiplier[m]);

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m55.h"
 
-#if CONV_CORTEX_M55_HEADER_ID != 0x0bc86d2c
+#if CONV_CORTEX_M55_HEADER_ID != 0x6154f104
 #error "conv_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -404,14 +404,14 @@ CONV_CORTEX_M55_NOINLINE static void conv_cortex_m55_conv1_channels_two(
     int8_t *const end = out + 8;
 
     do {
-        conv_cortex_m55_mve_s32 sums_a, sums_b, start, scaled_a, scaled_b, multiplier;
+        conv_cortex_m55_mve_s32 sums_a, sums_b, bias, scaled_a, scaled_b, multiplier;
 
         constants = conv_cortex_m55_conv1_sums_two(a, b, constants, &sums_a, &sums_b);
-        start = conv_cortex_m55_mve_load(constants);
+        bias = conv_cortex_m55_mve_load(constants);
         multiplier = conv_cortex_m55_mve_load(constants + MULTIPLIERS);
-        sums_a = conv_cortex_m55_mve_add(sums_a, start);
+        sums_a = conv_cortex_m55_mve_add(sums_a, bias);
         scaled_a = conv_cortex_m55_conv1_scaled(sums_a, multiplier);
-        sums_b = conv_cortex_m55_mve_add(sums_b, start);
+        sums_b = conv_cortex_m55_mve_add(sums_b, bias);
         scaled_b = conv_cortex_m55_conv1_scaled(sums_b, multiplier);
         conv_cortex_m55_mve_store_bytes(out, conv_cortex_m55_conv1_codes(scaled_a));
         conv_cortex_m55_mve_store_bytes(out + OUT_CHANNELS, conv_cortex_m55_conv1_codes(scaled_b));

@@ -13,7 +13,7 @@
  */
 #include "conv_integer.h"
 
-#if CONV_INTEGER_HEADER_ID != 0x5abe4d6f
+#if CONV_INTEGER_HEADER_ID != 0x959dc49f
 #error "conv_integer.h was not generated together with this file"
 #endif
 
@@ -54,7 +54,7 @@ CONV_INTEGER_CONST_ATTR static const int8_t conv_integer_conv1_weights[4 * 18] =
 };
 
 /* conv_integer_conv1: where each accumulator starts: the bias, less the zero points' share. */
-CONV_INTEGER_CONST_ATTR static const int32_t conv_integer_conv1_start[4] = {
+CONV_INTEGER_CONST_ATTR static const int32_t conv_integer_conv1_bias[4] = {
      -9100, -17800, -12300, -14600,
 };
 
@@ -124,10 +124,10 @@ static void conv_integer_conv1_image(const uint8_t *x, int32_t *y, int32_t group
 
         for (int32_t m = group * GROUP_OUT; m < (group + 1) * GROUP_OUT; m++) {
             int32_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = conv_integer_conv1_start[m];
-            int32_t acc1 = conv_integer_conv1_start[m];
-            int32_t acc2 = conv_integer_conv1_start[m];
-            int32_t acc3 = conv_integer_conv1_start[m];
+            int32_t acc0 = conv_integer_conv1_bias[m];
+            int32_t acc1 = conv_integer_conv1_bias[m];
+            int32_t acc2 = conv_integer_conv1_bias[m];
+            int32_t acc3 = conv_integer_conv1_bias[m];
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];

@@ -15,7 +15,7 @@
  */
 #include "conv_uint8_nchw.h"
 
-#if CONV_UINT8_NCHW_HEADER_ID != 0xc9a1cf6b
+#if CONV_UINT8_NCHW_HEADER_ID != 0x761b8b07
 #error "conv_uint8_nchw.h was not generated together with this file"
 #endif
 
@@ -69,7 +69,7 @@ CONV_UINT8_NCHW_CONST_ATTR static const int8_t conv_uint8_nchw_conv1_weights[6 *
 };
 
 /* conv_uint8_nchw_conv1: where each accumulator starts: the bias, less the zero points' share. */
-CONV_UINT8_NCHW_CONST_ATTR static const int32_t conv_uint8_nchw_conv1_start[6] = {
+CONV_UINT8_NCHW_CONST_ATTR static const int32_t conv_uint8_nchw_conv1_bias[6] = {
      37483,   5629,  14880,  14139, -15473,  11801,
 };
 
@@ -200,10 +200,10 @@ static void conv_uint8_nchw_conv1(const uint8_t *x, uint8_t *y, conv_uint8_nchw_
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             uint8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = conv_uint8_nchw_conv1_start[m] + conv_uint8_nchw_conv1_correction[m] * sum0;
-            int32_t acc1 = conv_uint8_nchw_conv1_start[m] + conv_uint8_nchw_conv1_correction[m] * sum1;
-            int32_t acc2 = conv_uint8_nchw_conv1_start[m] + conv_uint8_nchw_conv1_correction[m] * sum2;
-            int32_t acc3 = conv_uint8_nchw_conv1_start[m] + conv_uint8_nchw_conv1_correction[m] * sum3;
+            int32_t acc0 = conv_uint8_nchw_conv1_bias[m] + conv_uint8_nchw_conv1_correction[m] * sum0;
+            int32_t acc1 = conv_uint8_nchw_conv1_bias[m] + conv_uint8_nchw_conv1_correction[m] * sum1;
+            int32_t acc2 = conv_uint8_nchw_conv1_bias[m] + conv_uint8_nchw_conv1_correction[m] * sum2;
+            int32_t acc3 = conv_uint8_nchw_conv1_bias[m] + conv_uint8_nchw_conv1_correction[m] * sum3;
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m55.h"
 
-#if DENSE_CORTEX_M55_HEADER_ID != 0xf3517ec6
+#if DENSE_CORTEX_M55_HEADER_ID != 0x8ffa9fd2
 #error "dense_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -321,12 +321,12 @@ DENSE_CORTEX_M55_NOINLINE static void dense_cortex_m55_conv1_channels_one(
     int8_t *const end = out + 8;
 
     do {
-        dense_cortex_m55_mve_s32 sums_a, start, scaled_a, multiplier;
+        dense_cortex_m55_mve_s32 sums_a, bias, scaled_a, multiplier;
 
         constants = dense_cortex_m55_conv1_sums_one(a, constants, &sums_a);
-        start = dense_cortex_m55_mve_load(constants);
+        bias = dense_cortex_m55_mve_load(constants);
         multiplier = dense_cortex_m55_mve_load(constants + MULTIPLIERS);
-        sums_a = dense_cortex_m55_mve_add(sums_a, start);
+        sums_a = dense_cortex_m55_mve_add(sums_a, bias);
         scaled_a = dense_cortex_m55_conv1_scaled(sums_a, multiplier);
         dense_cortex_m55_mve_store_bytes(out, dense_cortex_m55_conv1_codes(scaled_a));
         constants += END;

@@ -15,7 +15,7 @@
  */
 #include "dense_rv32imc.h"
 
-#if DENSE_RV32IMC_HEADER_ID != 0xd133fc32
+#if DENSE_RV32IMC_HEADER_ID != 0x928e1fc7
 #error "dense_rv32imc.h was not generated together with this file"
 #endif
 
@@ -163,7 +163,7 @@ DENSE_RV32IMC_CONST_ATTR static const int32_t dense_rv32imc_conv1_weights[2 * 12
 };
 
 /* dense_rv32imc_conv1: where each accumulator starts. */
-DENSE_RV32IMC_CONST_ATTR static const int32_t dense_rv32imc_conv1_start[8] = {
+DENSE_RV32IMC_CONST_ATTR static const int32_t dense_rv32imc_conv1_bias[8] = {
       -809,  -3824,  -2082,  -1766,  21395, -14001,  -9110, -18567,
 };
 
@@ -243,11 +243,10 @@ static void dense_rv32imc_conv1_image(
         dense_rv32imc_conv1_sums(elements, weights, &sums);
         weights += BLOCK_WORDS;
 
-        const int32_t acc_a = (int32_t)((uint32_t)dense_rv32imc_conv1_start[m] + sums.total_a - (sums.high_a << 16));
-        const int32_t acc_b = (int32_t)((uint32_t)dense_rv32imc_conv1_start[m + 1] + sums.high_a);
-        const int32_t acc_c =
-            (int32_t)((uint32_t)dense_rv32imc_conv1_start[m + 2] + sums.total_b - (sums.high_b << 16));
-        const int32_t acc_d = (int32_t)((uint32_t)dense_rv32imc_conv1_start[m + 3] + sums.high_b);
+        const int32_t acc_a = (int32_t)((uint32_t)dense_rv32imc_conv1_bias[m] + sums.total_a - (sums.high_a << 16));
+        const int32_t acc_b = (int32_t)((uint32_t)dense_rv32imc_conv1_bias[m + 1] + sums.high_a);
+        const int32_t acc_c = (int32_t)((uint32_t)dense_rv32imc_conv1_bias[m + 2] + sums.total_b - (sums.high_b << 16));
+        const int32_t acc_d = (int32_t)((uint32_t)dense_rv32imc_conv1_bias[m + 3] + sums.high_b);
 
         y[m] = dense_rv32imc_conv1_code(acc_a, dense_rv32imc_conv1_multiplier[m]);
         y[m + 1] = dense_rv32imc_conv1_code(acc_b, dense_rv32imc_conv1_multiplier[m + 1]);

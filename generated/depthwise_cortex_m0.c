@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m0.h"
 
-#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0x63fe9cf1
+#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0xbf9aa804
 #error "depthwise_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -99,7 +99,7 @@ DEPTHWISE_CORTEX_M0_CONST_ATTR static const int8_t depthwise_cortex_m0_conv1_wei
 };
 
 /* depthwise_cortex_m0_conv1: where each accumulator starts. */
-DEPTHWISE_CORTEX_M0_CONST_ATTR static const int32_t depthwise_cortex_m0_conv1_start[8] = {
+DEPTHWISE_CORTEX_M0_CONST_ATTR static const int32_t depthwise_cortex_m0_conv1_bias[8] = {
      -425,  2704,   606,  -486, -1901,   335,  1770, -2567,
 };
 
@@ -173,13 +173,13 @@ DEPTHWISE_CORTEX_M0_NOINLINE static void depthwise_cortex_m0_conv1_channel(
     const int32_t w2_0 = weights[6];
     const int32_t w2_1 = weights[7];
     const int32_t w2_2 = weights[8];
-    const int32_t start = depthwise_cortex_m0_conv1_start[m];
+    const int32_t bias = depthwise_cortex_m0_conv1_bias[m];
 
     for (int32_t i = 0; i < rows; i++) {
         {
-            int32_t sum0 = start;
-            int32_t sum1 = start;
-            int32_t sum2 = start;
+            int32_t sum0 = bias;
+            int32_t sum1 = bias;
+            int32_t sum2 = bias;
 
             sum0 = depthwise_cortex_m0_scalar_multiply_add(sum0, row[0], w0_0);
             sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[2], w0_0);
@@ -218,8 +218,8 @@ DEPTHWISE_CORTEX_M0_NOINLINE static void depthwise_cortex_m0_conv1_channel(
             out += 3 * COLUMN;
         }
         {
-            int32_t sum0 = start;
-            int32_t sum1 = start;
+            int32_t sum0 = bias;
+            int32_t sum1 = bias;
 
             sum0 = depthwise_cortex_m0_scalar_multiply_add(sum0, row[0], w0_0);
             sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[2], w0_0);

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m3.h"
 
-#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0x18d709f4
+#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0xc0495e1d
 #error "depthwise_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -91,7 +91,7 @@ DEPTHWISE_CORTEX_M3_CONST_ATTR static const int8_t depthwise_cortex_m3_conv1_wei
 };
 
 /* depthwise_cortex_m3_conv1: where each accumulator starts. */
-DEPTHWISE_CORTEX_M3_CONST_ATTR static const int32_t depthwise_cortex_m3_conv1_start[8] = {
+DEPTHWISE_CORTEX_M3_CONST_ATTR static const int32_t depthwise_cortex_m3_conv1_bias[8] = {
     11095,   656,  5342, -3686, -1901,  2767,  9222,  5497,
 };
 
@@ -162,14 +162,14 @@ DEPTHWISE_CORTEX_M3_NOINLINE static void depthwise_cortex_m3_conv1_channel(
     const int32_t w2_0 = weights[6];
     const int32_t w2_1 = weights[7];
     const int32_t w2_2 = weights[8];
-    const int32_t start = depthwise_cortex_m3_conv1_start[m];
+    const int32_t bias = depthwise_cortex_m3_conv1_bias[m];
 
     for (int32_t i = 0; i < rows; i++) {
-        int32_t sum0 = start;
-        int32_t sum1 = start;
-        int32_t sum2 = start;
-        int32_t sum3 = start;
-        int32_t sum4 = start + PADDING * (w0_2 + w1_2 + w2_2);
+        int32_t sum0 = bias;
+        int32_t sum1 = bias;
+        int32_t sum2 = bias;
+        int32_t sum3 = bias;
+        int32_t sum4 = bias + PADDING * (w0_2 + w1_2 + w2_2);
 
         sum0 += row[0] * w0_0;
         sum1 += row[8] * w0_0;

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m4.h"
 
-#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0xde5c101e
+#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x79bd3fdb
 #error "depthwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -149,7 +149,7 @@ DEPTHWISE_CORTEX_M4_CONST_ATTR static const int8_t depthwise_cortex_m4_conv1_wei
  * depthwise_cortex_m4_conv1: where each accumulator starts: the bias, less the zero points' share plus an offset of
  * the requantization, times 256, as sums are.
  */
-DEPTHWISE_CORTEX_M4_CONST_ATTR static const int32_t depthwise_cortex_m4_conv1_start[8] = {
+DEPTHWISE_CORTEX_M4_CONST_ATTR static const int32_t depthwise_cortex_m4_conv1_bias[8] = {
       371011, -2073907, -1598895, -3478254, -2509639, -1311062,  -982940, -1764783,
 };
 
@@ -183,7 +183,7 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
     int32_t sum0, sum1, x0, x1;
 
     {
-        const int32_t start = depthwise_cortex_m4_conv1_start[m];
+        const int32_t bias = depthwise_cortex_m4_conv1_bias[m];
 
         for (int32_t row = 0; row < 4; row++) {
             const int8_t *const in = x + row * 2 * IN_ROW;
@@ -191,7 +191,7 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
 
             x0 = depthwise_cortex_m4_dsp_pair(in[0], in[IN_ROW]);
             x1 = in[2 * IN_ROW];
-            sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
+            sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, bias);
             sum0 = depthwise_cortex_m4_dsp_low_by_low(x1, w3, sum0);
             x0 = depthwise_cortex_m4_dsp_pair(in[CHANNELS], in[CHANNELS + IN_ROW]);
             x1 = in[CHANNELS + 2 * IN_ROW];
@@ -201,7 +201,7 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
             x1 = in[2 * CHANNELS + 2 * IN_ROW];
             sum0 = depthwise_cortex_m4_dsp_dot(x0, w2, sum0);
             sum0 = depthwise_cortex_m4_dsp_low_by_low(x1, w4, sum0);
-            sum1 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
+            sum1 = depthwise_cortex_m4_dsp_dot(x0, w0, bias);
             sum1 = depthwise_cortex_m4_dsp_low_by_low(x1, w3, sum1);
             out[0] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
             x0 = depthwise_cortex_m4_dsp_pair(in[3 * CHANNELS], in[3 * CHANNELS + IN_ROW]);
@@ -212,7 +212,7 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
             x1 = in[4 * CHANNELS + 2 * IN_ROW];
             sum1 = depthwise_cortex_m4_dsp_dot(x0, w2, sum1);
             sum1 = depthwise_cortex_m4_dsp_low_by_low(x1, w4, sum1);
-            sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
+            sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, bias);
             sum0 = depthwise_cortex_m4_dsp_low_by_low(x1, w3, sum0);
             out[CHANNELS] = depthwise_cortex_m4_conv1_code(sum1, multiplier);
             x0 = depthwise_cortex_m4_dsp_pair(in[5 * CHANNELS], in[5 * CHANNELS + IN_ROW]);
@@ -223,7 +223,7 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
             x1 = in[6 * CHANNELS + 2 * IN_ROW];
             sum0 = depthwise_cortex_m4_dsp_dot(x0, w2, sum0);
             sum0 = depthwise_cortex_m4_dsp_low_by_low(x1, w4, sum0);
-            sum1 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
+            sum1 = depthwise_cortex_m4_dsp_dot(x0, w0, bias);
             sum1 = depthwise_cortex_m4_dsp_low_by_low(x1, w3, sum1);
             out[2 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
             x0 = depthwise_cortex_m4_dsp_pair(in[7 * CHANNELS], in[7 * CHANNELS + IN_ROW]);
@@ -234,7 +234,7 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
             x1 = in[8 * CHANNELS + 2 * IN_ROW];
             sum1 = depthwise_cortex_m4_dsp_dot(x0, w2, sum1);
             sum1 = depthwise_cortex_m4_dsp_low_by_low(x1, w4, sum1);
-            sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
+            sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, bias);
             sum0 = depthwise_cortex_m4_dsp_low_by_low(x1, w3, sum0);
             out[3 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum1, multiplier);
             x0 = depthwise_cortex_m4_dsp_pair(in[9 * CHANNELS], in[9 * CHANNELS + IN_ROW]);
@@ -247,38 +247,38 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
         }
     }
     {
-        int32_t start = depthwise_cortex_m4_conv1_start[m];
+        int32_t bias = depthwise_cortex_m4_conv1_bias[m];
 
-        start = depthwise_cortex_m4_dsp_dot(zero_points, w3, start);
-        start = depthwise_cortex_m4_dsp_low_by_low(zero_points, w4, start);
+        bias = depthwise_cortex_m4_dsp_dot(zero_points, w3, bias);
+        bias = depthwise_cortex_m4_dsp_low_by_low(zero_points, w4, bias);
         const int8_t *const in = x + 8 * IN_ROW;
         int8_t *const out = y + 4 * OUT_ROW;
 
         x0 = depthwise_cortex_m4_dsp_pair(in[0], in[IN_ROW]);
-        sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
+        sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, bias);
         x0 = depthwise_cortex_m4_dsp_pair(in[CHANNELS], in[CHANNELS + IN_ROW]);
         sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
         x0 = depthwise_cortex_m4_dsp_pair(in[2 * CHANNELS], in[2 * CHANNELS + IN_ROW]);
         sum0 = depthwise_cortex_m4_dsp_dot(x0, w2, sum0);
-        sum1 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
+        sum1 = depthwise_cortex_m4_dsp_dot(x0, w0, bias);
         out[0] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
         x0 = depthwise_cortex_m4_dsp_pair(in[3 * CHANNELS], in[3 * CHANNELS + IN_ROW]);
         sum1 = depthwise_cortex_m4_dsp_dot(x0, w1, sum1);
         x0 = depthwise_cortex_m4_dsp_pair(in[4 * CHANNELS], in[4 * CHANNELS + IN_ROW]);
         sum1 = depthwise_cortex_m4_dsp_dot(x0, w2, sum1);
-        sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
+        sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, bias);
         out[CHANNELS] = depthwise_cortex_m4_conv1_code(sum1, multiplier);
         x0 = depthwise_cortex_m4_dsp_pair(in[5 * CHANNELS], in[5 * CHANNELS + IN_ROW]);
         sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
         x0 = depthwise_cortex_m4_dsp_pair(in[6 * CHANNELS], in[6 * CHANNELS + IN_ROW]);
         sum0 = depthwise_cortex_m4_dsp_dot(x0, w2, sum0);
-        sum1 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
+        sum1 = depthwise_cortex_m4_dsp_dot(x0, w0, bias);
         out[2 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
         x0 = depthwise_cortex_m4_dsp_pair(in[7 * CHANNELS], in[7 * CHANNELS + IN_ROW]);
         sum1 = depthwise_cortex_m4_dsp_dot(x0, w1, sum1);
         x0 = depthwise_cortex_m4_dsp_pair(in[8 * CHANNELS], in[8 * CHANNELS + IN_ROW]);
         sum1 = depthwise_cortex_m4_dsp_dot(x0, w2, sum1);
-        sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, start);
+        sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, bias);
         out[3 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum1, multiplier);
         x0 = depthwise_cortex_m4_dsp_pair(in[9 * CHANNELS], in[9 * CHANNELS + IN_ROW]);
         sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m55.h"
 
-#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0xf86d315b
+#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x1fb7511c
 #error "depthwise_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -435,13 +435,13 @@ static inline void depthwise_cortex_m55_conv1_quad(
     const depthwise_cortex_m55_mve_s8 weights1 = depthwise_cortex_m55_mve_load_s8(weights + 16 * 1);
     const depthwise_cortex_m55_mve_s8 weights2 = depthwise_cortex_m55_mve_load_s8(weights + 16 * 2);
     const depthwise_cortex_m55_mve_s8 weights3 = depthwise_cortex_m55_mve_load_s8(weights + 16 * 3);
-    const depthwise_cortex_m55_mve_s32 start = depthwise_cortex_m55_mve_load(parameters);
+    const depthwise_cortex_m55_mve_s32 bias = depthwise_cortex_m55_mve_load(parameters);
     depthwise_cortex_m55_mve_at at = depthwise_cortex_m55_mve_addresses(columns, -STRIDE, DILATION);
 
     for (int32_t ox = 0; ox < OUT_WIDTH; ox++) {
         const depthwise_cortex_m55_mve_s32 sums = depthwise_cortex_m55_conv1_next(
             &at, weights0, weights1, weights2, weights3);
-        const depthwise_cortex_m55_mve_s32 acc = depthwise_cortex_m55_mve_add(sums, start);
+        const depthwise_cortex_m55_mve_s32 acc = depthwise_cortex_m55_mve_add(sums, bias);
         const depthwise_cortex_m55_mve_s32 multiplier = depthwise_cortex_m55_mve_load(parameters + 4);
         const depthwise_cortex_m55_mve_s32 offset = depthwise_cortex_m55_mve_load(parameters + 8);
         const depthwise_cortex_m55_mve_s32 scaled = depthwise_cortex_m55_conv1_scaled(acc, multiplier, offset);

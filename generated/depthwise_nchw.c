@@ -15,7 +15,7 @@
  */
 #include "depthwise_nchw.h"
 
-#if DEPTHWISE_NCHW_HEADER_ID != 0x6c55685c
+#if DEPTHWISE_NCHW_HEADER_ID != 0x74441c4d
 #error "depthwise_nchw.h was not generated together with this file"
 #endif
 
@@ -64,7 +64,7 @@ DEPTHWISE_NCHW_CONST_ATTR static const int8_t depthwise_nchw_conv1_weights[8 * 9
 };
 
 /* depthwise_nchw_conv1: where each accumulator starts: the bias plus an offset of the requantization. */
-DEPTHWISE_NCHW_CONST_ATTR static const int32_t depthwise_nchw_conv1_start[8] = {
+DEPTHWISE_NCHW_CONST_ATTR static const int32_t depthwise_nchw_conv1_bias[8] = {
      -425,  2704,   606,  -486, -1901,   335,  1542, -2567,
 };
 
@@ -119,7 +119,7 @@ static void depthwise_nchw_conv1(const uint8_t *restrict x, uint8_t *restrict y,
 
                 for (int32_t ox = 0; ox < OUT_WIDTH; ox++) {
                     const uint8_t *window = row + ox * STRIDE_WIDTH;
-                    int32_t acc = depthwise_nchw_conv1_start[m];
+                    int32_t acc = depthwise_nchw_conv1_bias[m];
 
                     acc += window[0] * weights[0];
                     acc += window[1] * weights[1];

@@ -15,7 +15,7 @@
  */
 #include "depthwise_nhwc.h"
 
-#if DEPTHWISE_NHWC_HEADER_ID != 0x94c1f692
+#if DEPTHWISE_NHWC_HEADER_ID != 0x35ac698c
 #error "depthwise_nhwc.h was not generated together with this file"
 #endif
 
@@ -75,7 +75,7 @@ DEPTHWISE_NHWC_CONST_ATTR static const int8_t depthwise_nhwc_conv1_padding[8] = 
  * depthwise_nhwc_conv1: where each accumulator starts: the bias, less the zero points' share plus an offset of the
  * requantization.
  */
-DEPTHWISE_NHWC_CONST_ATTR static const int32_t depthwise_nhwc_conv1_start[8] = {
+DEPTHWISE_NHWC_CONST_ATTR static const int32_t depthwise_nhwc_conv1_bias[8] = {
     11095,   656,  5342, -3686, -1901,  2767,  9222,  5497,
 };
 
@@ -113,7 +113,7 @@ DEPTHWISE_NHWC_NOINLINE static void depthwise_nhwc_conv1_inside(const int8_t *re
     const int8_t *weights = depthwise_nhwc_conv1_weights;
 
     for (int32_t m = 0; m < CHANNELS; m++) {
-        int32_t acc = depthwise_nhwc_conv1_start[m];
+        int32_t acc = depthwise_nhwc_conv1_bias[m];
 
         acc += x[m] * weights[m];
         acc += x[TAP_STEP_WIDTH + m] * weights[CHANNELS + m];
@@ -155,7 +155,7 @@ DEPTHWISE_NHWC_NOINLINE static void depthwise_nhwc_conv1_border(const int8_t *re
     }
 
     for (int32_t m = 0; m < CHANNELS; m++) {
-        int32_t acc = depthwise_nhwc_conv1_start[m];
+        int32_t acc = depthwise_nhwc_conv1_bias[m];
 
         acc += taps[0][m] * weights[m];
         acc += taps[1][m] * weights[CHANNELS + m];

@@ -15,7 +15,7 @@
  */
 #include "depthwise_planes_cortex_m4.h"
 
-#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0xb70dc43f
+#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0x9784fea9
 #error "depthwise_planes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -241,7 +241,7 @@ DEPTHWISE_PLANES_CORTEX_M4_CONST_ATTR static const int32_t depthwise_planes_cort
  * depthwise_planes_cortex_m4_conv1: where each accumulator starts: the bias, less the zero points' share plus an
  * offset of the requantization, times 256, as sums are.
  */
-DEPTHWISE_PLANES_CORTEX_M4_CONST_ATTR static const int32_t depthwise_planes_cortex_m4_conv1_start[8] = {
+DEPTHWISE_PLANES_CORTEX_M4_CONST_ATTR static const int32_t depthwise_planes_cortex_m4_conv1_bias[8] = {
      414538,  821005,  635104,   97479,  255566,   71388, 1144971, -313541,
 };
 
@@ -364,12 +364,12 @@ DEPTHWISE_PLANES_CORTEX_M4_NOINLINE static void depthwise_planes_cortex_m4_conv1
     const int32_t w11 = weights[11];
     const int32_t w12 = weights[12];
     /* volatile keeps these on the stack and the weights in registers; each is read once per group of outputs. */
-    const volatile int32_t start = depthwise_planes_cortex_m4_conv1_start[m];
+    const volatile int32_t bias = depthwise_planes_cortex_m4_conv1_bias[m];
     const volatile int32_t own_multiplier = depthwise_planes_cortex_m4_conv1_multiplier[m];
 
     for (; rows != 0; rows--) {
         int32_t word0, word1;
-        int32_t sum0 = start;
+        int32_t sum0 = bias;
         int32_t sum1 = sum0;
         int32_t sum2 = sum0;
         int32_t sum3 = sum0;

@@ -15,7 +15,7 @@
  */
 #include "depthwise_rows_cortex_m4.h"
 
-#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0xd43ab9fb
+#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0x6252cebe
 #error "depthwise_rows_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -115,7 +115,7 @@ DEPTHWISE_ROWS_CORTEX_M4_CONST_ATTR static const int8_t depthwise_rows_cortex_m4
 };
 
 /* depthwise_rows_cortex_m4_conv1: where each accumulator starts: the bias, less the zero points' share. */
-DEPTHWISE_ROWS_CORTEX_M4_CONST_ATTR static const int32_t depthwise_rows_cortex_m4_conv1_start[8] = {
+DEPTHWISE_ROWS_CORTEX_M4_CONST_ATTR static const int32_t depthwise_rows_cortex_m4_conv1_bias[8] = {
       618,  2298,  1278,  -647,   178,  -540,  3093, -2511,
 };
 
@@ -153,16 +153,16 @@ DEPTHWISE_ROWS_CORTEX_M4_NOINLINE static void depthwise_rows_cortex_m4_conv1_cha
         const int32_t bottom =
             iy > IN_HEIGHT - SPAN ? (IN_HEIGHT - 1 - iy + DILATION_HEIGHT) / DILATION_HEIGHT : KERNEL_HEIGHT;
         const int32_t first = iy + top * DILATION_HEIGHT; /* the row of the image under the kernel's row `top` */
-        int32_t start = depthwise_rows_cortex_m4_conv1_start[m];
+        int32_t bias = depthwise_rows_cortex_m4_conv1_bias[m];
 
         for (int32_t i = 0; i < top * KERNEL_WIDTH; i++) {
-            start += ZERO_POINT * weights[i];
+            bias += ZERO_POINT * weights[i];
         }
         for (int32_t i = bottom * KERNEL_WIDTH; i < TAPS; i++) {
-            start += ZERO_POINT * weights[i];
+            bias += ZERO_POINT * weights[i];
         }
         {
-            int32_t sum0 = start, sum1 = start, sum2 = start, sum3 = start;
+            int32_t sum0 = bias, sum1 = bias, sum2 = bias, sum3 = bias;
             const int8_t *w = weights + top * KERNEL_WIDTH;
             const int8_t *in = x + first * IN_ROW;
 

@@ -21,7 +21,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0xa307e5cf
+#if FLOAT_TAIL_HEADER_ID != 0x4d995e6f
 #error "float_tail.h was not generated together with this file"
 #endif
 
@@ -73,7 +73,7 @@ FLOAT_TAIL_CONST_ATTR static const int8_t float_tail_conv_weights[4 * 3] = {
 };
 
 /* float_tail_conv: where each accumulator starts: the bias, less the zero points' share. */
-FLOAT_TAIL_CONST_ATTR static const int32_t float_tail_conv_start[4] = {
+FLOAT_TAIL_CONST_ATTR static const int32_t float_tail_conv_bias[4] = {
      847,  642,  158, 1344,
 };
 
@@ -116,10 +116,10 @@ static void float_tail_conv(const int8_t *x, int8_t *y)
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = float_tail_conv_start[m];
-            int32_t acc1 = float_tail_conv_start[m];
-            int32_t acc2 = float_tail_conv_start[m];
-            int32_t acc3 = float_tail_conv_start[m];
+            int32_t acc0 = float_tail_conv_bias[m];
+            int32_t acc1 = float_tail_conv_bias[m];
+            int32_t acc2 = float_tail_conv_bias[m];
+            int32_t acc3 = float_tail_conv_bias[m];
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];

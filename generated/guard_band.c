@@ -15,7 +15,7 @@
  */
 #include "guard_band.h"
 
-#if GUARD_BAND_HEADER_ID != 0x66bc3712
+#if GUARD_BAND_HEADER_ID != 0x469c2f37
 #error "guard_band.h was not generated together with this file"
 #endif
 
@@ -116,7 +116,7 @@ GUARD_BAND_CONST_ATTR static const int8_t guard_band_conv1_weights[4 * 8] = {
 };
 
 /* guard_band_conv1: where each accumulator starts: the bias. */
-GUARD_BAND_CONST_ATTR static const int32_t guard_band_conv1_start[4] = {
+GUARD_BAND_CONST_ATTR static const int32_t guard_band_conv1_bias[4] = {
     -425, 2704,  606, -486,
 };
 
@@ -194,10 +194,10 @@ static void guard_band_conv1(const int8_t *x, int8_t *y)
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = guard_band_conv1_start[m];
-            int32_t acc1 = guard_band_conv1_start[m];
-            int32_t acc2 = guard_band_conv1_start[m];
-            int32_t acc3 = guard_band_conv1_start[m];
+            int32_t acc0 = guard_band_conv1_bias[m];
+            int32_t acc1 = guard_band_conv1_bias[m];
+            int32_t acc2 = guard_band_conv1_bias[m];
+            int32_t acc3 = guard_band_conv1_bias[m];
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];

@@ -15,7 +15,7 @@
  */
 #include "narrow_cortex_m0.h"
 
-#if NARROW_CORTEX_M0_HEADER_ID != 0x3fbb9a81
+#if NARROW_CORTEX_M0_HEADER_ID != 0xb1e21b01
 #error "narrow_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -174,7 +174,7 @@ NARROW_CORTEX_M0_CONST_ATTR static const int8_t narrow_cortex_m0_conv1_weights[1
 };
 
 /* narrow_cortex_m0_conv1: where each accumulator starts. */
-NARROW_CORTEX_M0_CONST_ATTR static const int32_t narrow_cortex_m0_conv1_start[4] = {
+NARROW_CORTEX_M0_CONST_ATTR static const int32_t narrow_cortex_m0_conv1_bias[4] = {
     11126, 11229, -6634, -2204,
 };
 
@@ -310,11 +310,11 @@ static void narrow_cortex_m0_conv1_channels1(const int32_t *pairs, int8_t *out)
     NARROW_CORTEX_M0_MOVED(weights); /* no constant to the function: its assembly leaves none within reach */
     narrow_cortex_m0_conv1_sums1(pairs, weights, kept, kept + (BEYOND - FIRST));
     for (int32_t m = FIRST; m < BEYOND; m++) {
-        const uint32_t start = (uint32_t)narrow_cortex_m0_conv1_start[m];
-        const int32_t acc_a = (int32_t)(start + sums->total_a - (sums->high_a << 16));
-        const int32_t acc_b = (int32_t)(start + sums->high_a);
-        const int32_t acc_c = (int32_t)(start + sums->total_b - (sums->high_b << 16));
-        const int32_t acc_d = (int32_t)(start + sums->high_b);
+        const uint32_t bias = (uint32_t)narrow_cortex_m0_conv1_bias[m];
+        const int32_t acc_a = (int32_t)(bias + sums->total_a - (sums->high_a << 16));
+        const int32_t acc_b = (int32_t)(bias + sums->high_a);
+        const int32_t acc_c = (int32_t)(bias + sums->total_b - (sums->high_b << 16));
+        const int32_t acc_d = (int32_t)(bias + sums->high_b);
 
         out[0] = narrow_cortex_m0_conv1_requantize(acc_a, m);
         out[OUT_CHANNELS] = narrow_cortex_m0_conv1_requantize(acc_b, m);

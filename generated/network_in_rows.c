@@ -34,7 +34,7 @@
  */
 #include "network_in_rows.h"
 
-#if NETWORK_IN_ROWS_HEADER_ID != 0xfe66b83c
+#if NETWORK_IN_ROWS_HEADER_ID != 0x3a50fe4e
 #error "network_in_rows.h was not generated together with this file"
 #endif
 
@@ -87,7 +87,7 @@ NETWORK_IN_ROWS_CONST_ATTR static const int8_t network_in_rows_stem_weights[3 * 
 };
 
 /* network_in_rows_stem: where each accumulator starts: the bias, less the zero points' share. */
-NETWORK_IN_ROWS_CONST_ATTR static const int32_t network_in_rows_stem_start[3] = {
+NETWORK_IN_ROWS_CONST_ATTR static const int32_t network_in_rows_stem_bias[3] = {
      -5787, -11447,  -3668,
 };
 
@@ -110,7 +110,7 @@ static NETWORK_IN_ROWS_INLINE int8_t network_in_rows_stem_requantize(int32_t acc
     return (int8_t)code;
 }
 
-/* A copied element, x + 128: 0 to 255. The sums' start values take the 128 back. */
+/* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
 typedef uint8_t network_in_rows_stem_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
@@ -210,10 +210,10 @@ static void network_in_rows_stem(const int8_t *x, int8_t *y, network_in_rows_ste
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = network_in_rows_stem_start[m];
-            int32_t acc1 = network_in_rows_stem_start[m];
-            int32_t acc2 = network_in_rows_stem_start[m];
-            int32_t acc3 = network_in_rows_stem_start[m];
+            int32_t acc0 = network_in_rows_stem_bias[m];
+            int32_t acc1 = network_in_rows_stem_bias[m];
+            int32_t acc2 = network_in_rows_stem_bias[m];
+            int32_t acc3 = network_in_rows_stem_bias[m];
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];
@@ -243,7 +243,7 @@ NETWORK_IN_ROWS_CONST_ATTR static const int8_t network_in_rows_branch_weights[3 
 };
 
 /* network_in_rows_branch: where each accumulator starts: the bias. */
-NETWORK_IN_ROWS_CONST_ATTR static const int32_t network_in_rows_branch_start[3] = {
+NETWORK_IN_ROWS_CONST_ATTR static const int32_t network_in_rows_branch_bias[3] = {
      -939, -1765,  1980,
 };
 
@@ -266,7 +266,7 @@ static NETWORK_IN_ROWS_INLINE int8_t network_in_rows_branch_requantize(int32_t a
     return (int8_t)code;
 }
 
-/* A copied element, x + 128: 0 to 255. The sums' start values take the 128 back. */
+/* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
 typedef uint8_t network_in_rows_branch_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
@@ -366,10 +366,10 @@ static void network_in_rows_branch(const int8_t *x, int8_t *y, network_in_rows_b
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = network_in_rows_branch_start[m];
-            int32_t acc1 = network_in_rows_branch_start[m];
-            int32_t acc2 = network_in_rows_branch_start[m];
-            int32_t acc3 = network_in_rows_branch_start[m];
+            int32_t acc0 = network_in_rows_branch_bias[m];
+            int32_t acc1 = network_in_rows_branch_bias[m];
+            int32_t acc2 = network_in_rows_branch_bias[m];
+            int32_t acc3 = network_in_rows_branch_bias[m];
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];
@@ -424,7 +424,7 @@ NETWORK_IN_ROWS_CONST_ATTR static const int8_t network_in_rows_y_weights[4 * 27]
 };
 
 /* network_in_rows_y: where each accumulator starts: the bias, less the zero points' share. */
-NETWORK_IN_ROWS_CONST_ATTR static const int32_t network_in_rows_y_start[4] = {
+NETWORK_IN_ROWS_CONST_ATTR static const int32_t network_in_rows_y_bias[4] = {
      23118,   -204,  20113, -31653,
 };
 
@@ -447,7 +447,7 @@ static NETWORK_IN_ROWS_INLINE int8_t network_in_rows_y_requantize(int32_t acc, i
     return (int8_t)code;
 }
 
-/* A copied element, x + 128: 0 to 255. The sums' start values take the 128 back. */
+/* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
 typedef uint8_t network_in_rows_y_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
@@ -547,10 +547,10 @@ static void network_in_rows_y(const int8_t *x, int8_t *y, network_in_rows_y_tap 
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = network_in_rows_y_start[m];
-            int32_t acc1 = network_in_rows_y_start[m];
-            int32_t acc2 = network_in_rows_y_start[m];
-            int32_t acc3 = network_in_rows_y_start[m];
+            int32_t acc0 = network_in_rows_y_bias[m];
+            int32_t acc1 = network_in_rows_y_bias[m];
+            int32_t acc2 = network_in_rows_y_bias[m];
+            int32_t acc3 = network_in_rows_y_bias[m];
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];

@@ -35,7 +35,7 @@
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0x22cfe127
+#if NETWORK_PUSHED_HEADER_ID != 0x13593cfa
 #error "network_pushed.h was not generated together with this file"
 #endif
 
@@ -88,7 +88,7 @@ NETWORK_PUSHED_CONST_ATTR static const int8_t network_pushed_stem_weights[3 * 18
 };
 
 /* network_pushed_stem: where each accumulator starts: the bias, less the zero points' share. */
-NETWORK_PUSHED_CONST_ATTR static const int32_t network_pushed_stem_start[3] = {
+NETWORK_PUSHED_CONST_ATTR static const int32_t network_pushed_stem_bias[3] = {
      -5787, -11447,  -3668,
 };
 
@@ -111,7 +111,7 @@ static NETWORK_PUSHED_INLINE int8_t network_pushed_stem_requantize(int32_t acc, 
     return (int8_t)code;
 }
 
-/* A copied element, x + 128: 0 to 255. The sums' start values take the 128 back. */
+/* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
 typedef uint8_t network_pushed_stem_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
@@ -211,10 +211,10 @@ static void network_pushed_stem(const int8_t *x, int8_t *y, network_pushed_stem_
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = network_pushed_stem_start[m];
-            int32_t acc1 = network_pushed_stem_start[m];
-            int32_t acc2 = network_pushed_stem_start[m];
-            int32_t acc3 = network_pushed_stem_start[m];
+            int32_t acc0 = network_pushed_stem_bias[m];
+            int32_t acc1 = network_pushed_stem_bias[m];
+            int32_t acc2 = network_pushed_stem_bias[m];
+            int32_t acc3 = network_pushed_stem_bias[m];
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];
@@ -244,7 +244,7 @@ NETWORK_PUSHED_CONST_ATTR static const int8_t network_pushed_branch_weights[3 * 
 };
 
 /* network_pushed_branch: where each accumulator starts: the bias. */
-NETWORK_PUSHED_CONST_ATTR static const int32_t network_pushed_branch_start[3] = {
+NETWORK_PUSHED_CONST_ATTR static const int32_t network_pushed_branch_bias[3] = {
      -939, -1765,  1980,
 };
 
@@ -267,7 +267,7 @@ static NETWORK_PUSHED_INLINE int8_t network_pushed_branch_requantize(int32_t acc
     return (int8_t)code;
 }
 
-/* A copied element, x + 128: 0 to 255. The sums' start values take the 128 back. */
+/* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
 typedef uint8_t network_pushed_branch_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
@@ -367,10 +367,10 @@ static void network_pushed_branch(const int8_t *x, int8_t *y, network_pushed_bra
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = network_pushed_branch_start[m];
-            int32_t acc1 = network_pushed_branch_start[m];
-            int32_t acc2 = network_pushed_branch_start[m];
-            int32_t acc3 = network_pushed_branch_start[m];
+            int32_t acc0 = network_pushed_branch_bias[m];
+            int32_t acc1 = network_pushed_branch_bias[m];
+            int32_t acc2 = network_pushed_branch_bias[m];
+            int32_t acc3 = network_pushed_branch_bias[m];
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];
@@ -425,7 +425,7 @@ NETWORK_PUSHED_CONST_ATTR static const int8_t network_pushed_y_weights[4 * 27] =
 };
 
 /* network_pushed_y: where each accumulator starts: the bias, less the zero points' share. */
-NETWORK_PUSHED_CONST_ATTR static const int32_t network_pushed_y_start[4] = {
+NETWORK_PUSHED_CONST_ATTR static const int32_t network_pushed_y_bias[4] = {
      23118,   -204,  20113, -31653,
 };
 
@@ -448,7 +448,7 @@ static NETWORK_PUSHED_INLINE int8_t network_pushed_y_requantize(int32_t acc, int
     return (int8_t)code;
 }
 
-/* A copied element, x + 128: 0 to 255. The sums' start values take the 128 back. */
+/* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
 typedef uint8_t network_pushed_y_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
@@ -548,10 +548,10 @@ static void network_pushed_y(const int8_t *x, int8_t *y, network_pushed_y_tap *r
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = network_pushed_y_start[m];
-            int32_t acc1 = network_pushed_y_start[m];
-            int32_t acc2 = network_pushed_y_start[m];
-            int32_t acc3 = network_pushed_y_start[m];
+            int32_t acc0 = network_pushed_y_bias[m];
+            int32_t acc1 = network_pushed_y_bias[m];
+            int32_t acc2 = network_pushed_y_bias[m];
+            int32_t acc3 = network_pushed_y_bias[m];
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];

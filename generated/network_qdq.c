@@ -39,7 +39,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0xdb95c60f
+#if NETWORK_QDQ_HEADER_ID != 0x4b9da0ce
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -252,7 +252,7 @@ NETWORK_QDQ_CONST_ATTR static const int8_t network_qdq_conv_weights[3 * 18] = {
  * network_qdq_conv: where each accumulator starts: the bias, less the zero points' share plus an offset of the
  * requantization.
  */
-NETWORK_QDQ_CONST_ATTR static const int32_t network_qdq_conv_start[3] = {
+NETWORK_QDQ_CONST_ATTR static const int32_t network_qdq_conv_bias[3] = {
      22328,  -5940, -28908,
 };
 
@@ -380,10 +380,10 @@ static void network_qdq_conv(const uint8_t *x, uint8_t *y, network_qdq_conv_tap 
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             uint8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = network_qdq_conv_start[m];
-            int32_t acc1 = network_qdq_conv_start[m];
-            int32_t acc2 = network_qdq_conv_start[m];
-            int32_t acc3 = network_qdq_conv_start[m];
+            int32_t acc0 = network_qdq_conv_bias[m];
+            int32_t acc1 = network_qdq_conv_bias[m];
+            int32_t acc2 = network_qdq_conv_bias[m];
+            int32_t acc3 = network_qdq_conv_bias[m];
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];

@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0xfa42a01a
+#if NETWORK_QOP_HEADER_ID != 0x09fec51b
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -208,7 +208,7 @@ NETWORK_QOP_CONST_ATTR static const int8_t network_qop_stem_weights[3 * 18] = {
 };
 
 /* network_qop_stem: where each accumulator starts: the bias, less the zero points' share. */
-NETWORK_QOP_CONST_ATTR static const int32_t network_qop_stem_start[3] = {
+NETWORK_QOP_CONST_ATTR static const int32_t network_qop_stem_bias[3] = {
      -5787, -11447,  -3668,
 };
 
@@ -231,7 +231,7 @@ static NETWORK_QOP_INLINE int8_t network_qop_stem_requantize(int32_t acc, int32_
     return (int8_t)code;
 }
 
-/* A copied element, x + 128: 0 to 255. The sums' start values take the 128 back. */
+/* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
 typedef uint8_t network_qop_stem_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
@@ -331,10 +331,10 @@ static void network_qop_stem(const int8_t *x, int8_t *y, network_qop_stem_tap *r
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = network_qop_stem_start[m];
-            int32_t acc1 = network_qop_stem_start[m];
-            int32_t acc2 = network_qop_stem_start[m];
-            int32_t acc3 = network_qop_stem_start[m];
+            int32_t acc0 = network_qop_stem_bias[m];
+            int32_t acc1 = network_qop_stem_bias[m];
+            int32_t acc2 = network_qop_stem_bias[m];
+            int32_t acc3 = network_qop_stem_bias[m];
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];
@@ -364,7 +364,7 @@ NETWORK_QOP_CONST_ATTR static const int8_t network_qop_branch_weights[3 * 27] = 
 };
 
 /* network_qop_branch: where each accumulator starts: the bias. */
-NETWORK_QOP_CONST_ATTR static const int32_t network_qop_branch_start[3] = {
+NETWORK_QOP_CONST_ATTR static const int32_t network_qop_branch_bias[3] = {
      -939, -1765,  1980,
 };
 
@@ -387,7 +387,7 @@ static NETWORK_QOP_INLINE int8_t network_qop_branch_requantize(int32_t acc, int3
     return (int8_t)code;
 }
 
-/* A copied element, x + 128: 0 to 255. The sums' start values take the 128 back. */
+/* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
 typedef uint8_t network_qop_branch_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
@@ -487,10 +487,10 @@ static void network_qop_branch(const int8_t *x, int8_t *y, network_qop_branch_ta
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = network_qop_branch_start[m];
-            int32_t acc1 = network_qop_branch_start[m];
-            int32_t acc2 = network_qop_branch_start[m];
-            int32_t acc3 = network_qop_branch_start[m];
+            int32_t acc0 = network_qop_branch_bias[m];
+            int32_t acc1 = network_qop_branch_bias[m];
+            int32_t acc2 = network_qop_branch_bias[m];
+            int32_t acc3 = network_qop_branch_bias[m];
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];
@@ -640,7 +640,7 @@ NETWORK_QOP_CONST_ATTR static const int8_t network_qop_dense_weights[3 * 3] = {
 };
 
 /* network_qop_dense: where each accumulator starts: the bias, less the zero points' share. */
-NETWORK_QOP_CONST_ATTR static const int32_t network_qop_dense_start[3] = {
+NETWORK_QOP_CONST_ATTR static const int32_t network_qop_dense_bias[3] = {
     -3434,  2085, -2105,
 };
 
@@ -716,7 +716,7 @@ static void network_qop_dense(const int8_t *x, int8_t *y)
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = network_qop_dense_start[m];
+            int32_t acc0 = network_qop_dense_bias[m];
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];

@@ -15,7 +15,7 @@
  */
 #include "pointwise_nhwc.h"
 
-#if POINTWISE_NHWC_HEADER_ID != 0xb132d429
+#if POINTWISE_NHWC_HEADER_ID != 0x78a0eebb
 #error "pointwise_nhwc.h was not generated together with this file"
 #endif
 
@@ -64,7 +64,7 @@ POINTWISE_NHWC_CONST_ATTR static const int8_t pointwise_nhwc_conv1_weights[8 * 1
 };
 
 /* pointwise_nhwc_conv1: where each accumulator starts: the bias, less the zero points' share. */
-POINTWISE_NHWC_CONST_ATTR static const int32_t pointwise_nhwc_conv1_start[8] = {
+POINTWISE_NHWC_CONST_ATTR static const int32_t pointwise_nhwc_conv1_bias[8] = {
      -2345,  -9968,  -5666,  11546, -12653,  -2481,  14058,  12281,
 };
 
@@ -109,10 +109,10 @@ static void pointwise_nhwc_conv1(const int8_t *x, int8_t *y)
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = pointwise_nhwc_conv1_start[m];
-            int32_t acc1 = pointwise_nhwc_conv1_start[m];
-            int32_t acc2 = pointwise_nhwc_conv1_start[m];
-            int32_t acc3 = pointwise_nhwc_conv1_start[m];
+            int32_t acc0 = pointwise_nhwc_conv1_bias[m];
+            int32_t acc1 = pointwise_nhwc_conv1_bias[m];
+            int32_t acc2 = pointwise_nhwc_conv1_bias[m];
+            int32_t acc3 = pointwise_nhwc_conv1_bias[m];
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];

@@ -15,7 +15,7 @@
  */
 #include "pointwise_speed.h"
 
-#if POINTWISE_SPEED_HEADER_ID != 0xd9eda6e6
+#if POINTWISE_SPEED_HEADER_ID != 0xd8f126ac
 #error "pointwise_speed.h was not generated together with this file"
 #endif
 
@@ -69,7 +69,7 @@ POINTWISE_SPEED_CONST_ATTR static const int8_t pointwise_speed_conv1_weights[8 *
 };
 
 /* pointwise_speed_conv1: where each accumulator starts: the bias. */
-POINTWISE_SPEED_CONST_ATTR static const int32_t pointwise_speed_conv1_start[8] = {
+POINTWISE_SPEED_CONST_ATTR static const int32_t pointwise_speed_conv1_bias[8] = {
      -425,  2704,   606,  -486, -1901,   335,  1770, -2567,
 };
 
@@ -92,7 +92,7 @@ static POINTWISE_SPEED_INLINE int8_t pointwise_speed_conv1_requantize(int32_t ac
     return (int8_t)code;
 }
 
-/* A copied element, x + 128: 0 to 255. The sums' start values take the 128 back. */
+/* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
 /* Products of int16 vectorise best, unless the compiler has an instruction that sums products of bytes. */
 #if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
 typedef uint8_t pointwise_speed_conv1_tap;
@@ -137,10 +137,10 @@ static void pointwise_speed_conv1(const int8_t *x, int8_t *y, pointwise_speed_co
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = pointwise_speed_conv1_start[m];
-            int32_t acc1 = pointwise_speed_conv1_start[m];
-            int32_t acc2 = pointwise_speed_conv1_start[m];
-            int32_t acc3 = pointwise_speed_conv1_start[m];
+            int32_t acc0 = pointwise_speed_conv1_bias[m];
+            int32_t acc1 = pointwise_speed_conv1_bias[m];
+            int32_t acc2 = pointwise_speed_conv1_bias[m];
+            int32_t acc3 = pointwise_speed_conv1_bias[m];
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];

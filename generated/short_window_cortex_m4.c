@@ -15,7 +15,7 @@
  */
 #include "short_window_cortex_m4.h"
 
-#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0xde703cd3
+#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0xc7e6cc63
 #error "short_window_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -212,11 +212,11 @@ static SHORT_WINDOW_CORTEX_M4_INLINE void short_window_cortex_m4_conv1_widen(con
 static SHORT_WINDOW_CORTEX_M4_INLINE void short_window_cortex_m4_conv1_channel(
     const int32_t *x, const int32_t *z, const int32_t **constants, int8_t *out)
 {
-    int32_t a, b, start, w0, w1, w2, multiplier;
+    int32_t a, b, bias, w0, w1, w2, multiplier;
 
-    short_window_cortex_m4_dsp_load_two(constants, &start, &w0);
-    a = short_window_cortex_m4_dsp_dot(x[0], w0, start);
-    b = short_window_cortex_m4_dsp_dot(z[0], w0, start);
+    short_window_cortex_m4_dsp_load_two(constants, &bias, &w0);
+    a = short_window_cortex_m4_dsp_dot(x[0], w0, bias);
+    b = short_window_cortex_m4_dsp_dot(z[0], w0, bias);
     short_window_cortex_m4_dsp_load_two(constants, &w1, &w2);
     a = short_window_cortex_m4_dsp_dot(x[1], w1, a);
     b = short_window_cortex_m4_dsp_dot(z[1], w1, b);

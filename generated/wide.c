@@ -15,7 +15,7 @@
  */
 #include "wide.h"
 
-#if WIDE_HEADER_ID != 0x45cbfac1
+#if WIDE_HEADER_ID != 0x940f4969
 #error "wide.h was not generated together with this file"
 #endif
 
@@ -54,7 +54,7 @@ WIDE_CONST_ATTR static const int8_t wide_conv1_weights[4 * 8] = {
 };
 
 /* wide_conv1: where each accumulator starts: the bias, less the zero points' share. */
-WIDE_CONST_ATTR static const int32_t wide_conv1_start[4] = {
+WIDE_CONST_ATTR static const int32_t wide_conv1_bias[4] = {
     -10, -19,  10,  -6,
 };
 
@@ -97,10 +97,10 @@ static void wide_conv1(const int8_t *x, int8_t *y)
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = wide_conv1_start[m];
-            int32_t acc1 = wide_conv1_start[m];
-            int32_t acc2 = wide_conv1_start[m];
-            int32_t acc3 = wide_conv1_start[m];
+            int32_t acc0 = wide_conv1_bias[m];
+            int32_t acc1 = wide_conv1_bias[m];
+            int32_t acc2 = wide_conv1_bias[m];
+            int32_t acc3 = wide_conv1_bias[m];
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];

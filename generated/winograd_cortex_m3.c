@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m3.h"
 
-#if WINOGRAD_CORTEX_M3_HEADER_ID != 0x777354f7
+#if WINOGRAD_CORTEX_M3_HEADER_ID != 0x9658bd05
 #error "winograd_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -98,7 +98,7 @@ WINOGRAD_CORTEX_M3_CONST_ATTR static const int16_t winograd_cortex_m3_conv1_weig
 };
 
 /* winograd_cortex_m3_conv1: where each accumulator starts. */
-WINOGRAD_CORTEX_M3_CONST_ATTR static const int32_t winograd_cortex_m3_conv1_start[4] = {
+WINOGRAD_CORTEX_M3_CONST_ATTR static const int32_t winograd_cortex_m3_conv1_bias[4] = {
     -3785,  2212,  4878, -1746,
 };
 
@@ -275,7 +275,7 @@ WINOGRAD_CORTEX_M3_NOINLINE static const int16_t *winograd_cortex_m3_conv1_multi
     return weights;
 }
 
-/* The output codes of two tiles in 4 channels: a quarter of At (sums) A, plus the start value. */
+/* The output codes of two tiles in 4 channels: a quarter of At (sums) A, plus the bias. */
 WINOGRAD_CORTEX_M3_NOINLINE static void winograd_cortex_m3_conv1_outputs4(
     const int32_t *sums, int8_t *y, int32_t m)
 {
@@ -283,7 +283,7 @@ WINOGRAD_CORTEX_M3_NOINLINE static void winograd_cortex_m3_conv1_outputs4(
 
     for (int32_t i = 0; i < SUMS; i++) {
         const int32_t c = m + (i >> 1);
-        const int32_t start = winograd_cortex_m3_conv1_start[c];
+        const int32_t bias = winograd_cortex_m3_conv1_bias[c];
         int8_t *const out = y + c + (i & 1) * 2 * COLUMN;
         int32_t p0, p1, p2, p3, upper, lower, upper_left, upper_right, lower_left, lower_right;
 
@@ -325,13 +325,13 @@ WINOGRAD_CORTEX_M3_NOINLINE static void winograd_cortex_m3_conv1_outputs4(
         lower_right -= lower;
 
         out[0] = winograd_cortex_m3_conv1_code(
-            start + (upper_left >> 2), winograd_cortex_m3_conv1_multiplier[c]);
+            bias + (upper_left >> 2), winograd_cortex_m3_conv1_multiplier[c]);
         out[COLUMN] = winograd_cortex_m3_conv1_code(
-            start + (upper_right >> 2), winograd_cortex_m3_conv1_multiplier[c]);
+            bias + (upper_right >> 2), winograd_cortex_m3_conv1_multiplier[c]);
         out[ROW] = winograd_cortex_m3_conv1_code(
-            start + (lower_left >> 2), winograd_cortex_m3_conv1_multiplier[c]);
+            bias + (lower_left >> 2), winograd_cortex_m3_conv1_multiplier[c]);
         out[ROW + COLUMN] = winograd_cortex_m3_conv1_code(
-            start + (lower_right >> 2), winograd_cortex_m3_conv1_multiplier[c]);
+            bias + (lower_right >> 2), winograd_cortex_m3_conv1_multiplier[c]);
         sums++;
     }
 }

@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m4.h"
 
-#if WINOGRAD_CORTEX_M4_HEADER_ID != 0xd0d0043e
+#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x83b4ffeb
 #error "winograd_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -216,7 +216,7 @@ WINOGRAD_CORTEX_M4_CONST_ATTR static const int32_t winograd_cortex_m4_conv1_weig
 };
 
 /* winograd_cortex_m4_conv1: added to each sum: the bias, less the zero points' share. */
-WINOGRAD_CORTEX_M4_CONST_ATTR static const int32_t winograd_cortex_m4_conv1_start[2] = {
+WINOGRAD_CORTEX_M4_CONST_ATTR static const int32_t winograd_cortex_m4_conv1_bias[2] = {
     32055,  7460,
 };
 
@@ -416,7 +416,7 @@ WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_outputs2(
         at[3 * POINTS_ROW] = t[3];
     }
     for (int32_t c = m; c < m + WIDTH; c++) {
-        const int32_t start = winograd_cortex_m4_conv1_start[c];
+        const int32_t bias = winograd_cortex_m4_conv1_bias[c];
 
         for (int32_t i = 0; i < 2; i++) {
             const uint32_t *const points = sums + i * WIDTH;
@@ -435,10 +435,10 @@ WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_outputs2(
                 t[4] = at[4 * SUMS];
                 t[5] = at[5 * SUMS];
                 winograd_cortex_m4_conv1_interpolate6to4(t);
-                acc0 = start + ((int32_t)(t[0] * inverse) >> SHIFT);
-                acc1 = start + ((int32_t)(t[1] * inverse) >> SHIFT);
-                acc2 = start + ((int32_t)(t[2] * inverse) >> SHIFT);
-                acc3 = start + ((int32_t)(t[3] * inverse) >> SHIFT);
+                acc0 = bias + ((int32_t)(t[0] * inverse) >> SHIFT);
+                acc1 = bias + ((int32_t)(t[1] * inverse) >> SHIFT);
+                acc2 = bias + ((int32_t)(t[2] * inverse) >> SHIFT);
+                acc3 = bias + ((int32_t)(t[3] * inverse) >> SHIFT);
                 y[0] = winograd_cortex_m4_conv1_code(acc0, winograd_cortex_m4_conv1_multiplier[c]);
                 y[COLUMN] = winograd_cortex_m4_conv1_code(acc1, winograd_cortex_m4_conv1_multiplier[c]);
                 y[2 * COLUMN] = winograd_cortex_m4_conv1_code(acc2, winograd_cortex_m4_conv1_multiplier[c]);

@@ -101,9 +101,9 @@ def test_a_recorded_input_is_a_table_of_the_test(tmp_path, capsys):
 def test_the_first_node_that_differs_is_named(arena, tmp_path):
     artifact = with_test(arena=arena)
     for number, call in enumerate(artifact.plan.calls[1:4], start=1):
-        [found] = re.findall(rf"int32_t {call.symbol}_start\[.*?\] = \{{\n +(-?\d+),", artifact.files["net.c"])
+        [found] = re.findall(rf"int32_t {call.symbol}_bias\[.*?\] = \{{\n +(-?\d+),", artifact.files["net.c"])
         text = artifact.files["net.c"]
-        at = text.index(f"{call.symbol}_start[")
+        at = text.index(f"{call.symbol}_bias[")
         changed = text[:at] + text[at:].replace(found, str(int(found) + 100000), 1)
         assert result_on_host(tmp_path, artifact, (text, changed)) == number + 1
 

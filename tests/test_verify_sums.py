@@ -138,7 +138,7 @@ def test_calls_for_some_rows_are_tried_beside_rows_of_padding(tmp_path):
 
 
 def test_a_wrong_coefficient_in_a_call_for_some_rows_is_found(tmp_path):
-    start = "int32_t acc0 = network_in_rows_branch_start[m]"
+    start = "int32_t acc0 = network_in_rows_branch_bias[m]"
     weight = f"{start} + taps0[5]"
     wrong = measured(in_rows(sum=(start, weight)), tmp_path).wrong
     assert wrong is not None
@@ -180,7 +180,7 @@ def packed_wrongly(change):
 
 
 def one_more(packed):
-    return replace(packed, start=packed.start + 1)
+    return replace(packed, bias=packed.bias + 1)
 
 
 def one_weight(packed):

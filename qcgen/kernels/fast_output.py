@@ -123,7 +123,7 @@ def certified(op: Conv, packed: Packed, fast: FastOutput) -> Certificate:
 
 def guarded(packed: Packed) -> Bools:
     """(M,): the channels that have a guard band."""
-    return np.isin(np.arange(packed.start.size), packed.epilogue.guarded)
+    return np.isin(np.arange(packed.bias.size), packed.epilogue.guarded)
 
 
 def with_fast_step(packed: Packed, step: FastStep) -> Certificate:
@@ -147,7 +147,7 @@ def parameter(packed: Packed, role: str) -> Int64s:
             return constants.values.astype(np.int64)
     number = {"multiplier": packed.epilogue.output.multiplier, "offset": packed.epilogue.output.offset}[role]
     assert number is not None
-    return np.full(packed.start.size, number, np.int64)
+    return np.full(packed.bias.size, number, np.int64)
 
 
 def fast_support(packed: Packed, fast: FastOutput) -> tuple[str, ...]:

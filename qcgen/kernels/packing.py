@@ -19,16 +19,17 @@ from qcgen.kernels.text import Described, described
 
 @dataclass(frozen=True)
 class Packed:
-    """acc = start[m] + sum of tap * weight + correction[m] * sum of taps, for taps x + x_shift.
+    """acc = bias[m] + sum of tap * weight + correction[m] * sum of taps, for taps x + x_shift.
 
-    ``weights`` (M, taps) int64 fit int8 and stand in ONNX order; ``start`` (M,) holds the bias, the share of all zero
-    points and the epilogue's addend; ``correction`` (M,) is zero unless the weights less their zero point need more
-    than eight bits. ``padding`` is the tap that padding contributes. ``wraps``: sums may leave int32, so the kernel
-    must add modulo 2^32. Weights, starts and so accumulators are ``2^bits`` times the operator's.
+    ``weights`` (M, taps) int64 fit int8 and stand in ONNX order; ``bias`` (M,) holds the operator's bias, the share
+    of all zero points and the epilogue's addend; ``correction`` (M,) is zero unless the weights less their zero
+    point need more than eight bits. ``padding`` is the tap that padding contributes. ``wraps``: sums may leave
+    int32, so the kernel must add modulo 2^32. Weights, biases and so accumulators are ``2^bits`` times the
+    operator's.
     """
 
     weights: Int64s
-    start: Int64s
+    bias: Int64s
     correction: Int64s
     padding: int
     x_shift: int
@@ -65,11 +66,11 @@ class Packed:
         return "int8_t" if self.weights.min() >= -128 and self.weights.max() <= 127 else "int16_t"
 
     def constants(self) -> tuple[Constants, ...]:
-        """The tables besides the weights: where accumulators start, corrections, and those of the output step."""
+        """The tables besides the weights: biases, corrections, and those of the output step."""
         addend = " plus an offset of the requantization" if self.epilogue.addend.any() else ""
         share = ", less the zero points' share" if self.padding or self.is_corrected else ""
         text = f"where each accumulator starts: the bias{share}{addend}."
-        constants = [Constants("start", "int32_t", self.start, text)]
+        constants = [Constants("bias", "int32_t", self.bias, text)]
         if self.is_corrected:
             text = "times the sum of a window's taps: what the shifted weights leave out."
             constants.append(Constants("correction", "int16_t", self.correction, text))
@@ -93,16 +94,16 @@ def pack(op: Conv, features: frozenset[str], x_shift: int, *, whole_weights: boo
     padding = op.x_zero_point + x_shift
     reached = reach(op)
     epilogue = _epilogue(_Same(op), features, bits)
-    start = op.bias.astype(np.int64) - padding * stored.sum(axis=1) - correction * padding * stored.shape[1]
+    bias = op.bias.astype(np.int64) - padding * stored.sum(axis=1) - correction * padding * stored.shape[1]
     tap_high = max(abs(op.x.dtype.low + x_shift), abs(op.x.dtype.high + x_shift))
     if bits and epilogue.output.kind == "multiply-high" and epilogue.output.word == 32 - bits:
-        stored, start = stored << bits, start << bits
+        stored, bias = stored << bits, bias << bits
     else:
         bits = 0
-    start = start + epilogue.addend
-    wraps = reached.wraps or _may_overflow(stored, start, correction, tap_high)
-    start = (start - INT32_MIN) % 2**32 + INT32_MIN
-    return Packed(stored, start, correction, padding, x_shift, wraps, bool(zero_point.any()), epilogue, bits)
+    bias = bias + epilogue.addend
+    wraps = reached.wraps or _may_overflow(stored, bias, correction, tap_high)
+    bias = (bias - INT32_MIN) % 2**32 + INT32_MIN
+    return Packed(stored, bias, correction, padding, x_shift, wraps, bool(zero_point.any()), epilogue, bits)
 
 
 class _Same:
@@ -124,10 +125,10 @@ def _epilogue(same: _Same, features: frozenset[str], bits: int) -> Epilogue:
     return prepare_epilogue(same.op, reach(same.op), features, bits)
 
 
-def _may_overflow(stored: Int64s, start: Int64s, correction: Int64s, tap_high: int) -> bool:
+def _may_overflow(stored: Int64s, bias: Int64s, correction: Int64s, tap_high: int) -> bool:
     """Whether some partial sum, in whatever order it is taken, could leave int32."""
     sums = np.abs(stored).sum(axis=1) + np.abs(correction) * stored.shape[1]
-    return bool((np.abs(start) + tap_high * sums).max() > INT32_MAX)
+    return bool((np.abs(bias) + tap_high * sums).max() > INT32_MAX)
 
 
 def signed_shift(op: Conv) -> int:

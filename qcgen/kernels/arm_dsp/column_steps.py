@@ -197,7 +197,7 @@ class Planner:
             columns = [self._column(index, products, started) for index in range(behind, end)]
             behind = max(behind, end)
             if output not in started:  # no tap is on the image
-                columns.append(Column(None, (Product(self._sum(output), "", "", 0, "start"),)))
+                columns.append(Column(None, (Product(self._sum(output), "", "", 0, "bias"),)))
             found.append(Step(tuple(c for c in columns if c.products), self._sum(output), output))
         return found
 
@@ -212,7 +212,7 @@ class Planner:
             tap, rest = divmod(index + width.pad - output * width.stride, width.dilation)
             for by, value, weight in () if rest else products.get(tap, ()):
                 own = self._sum(output)
-                found.append(Product(own, by, value, weight, own if output in started else "start"))
+                found.append(Product(own, by, value, weight, own if output in started else "bias"))
                 started.add(output)
         return Column(index if is_inside else None, tuple(found))
 
@@ -238,7 +238,7 @@ class Planner:
         names = alive(self.width)
 
         def form(step: Step) -> object:
-            turned = {f"sum{i}": (i - step.output) % names for i in range(names)} | {"start": names}
+            turned = {f"sum{i}": (i - step.output) % names for i in range(names)} | {"bias": names}
             return tuple(
                 (
                     c.index is None or c.index - step.output * self.width.stride,

@@ -14,7 +14,7 @@ from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_pixels
 from qcgen.kernels.arm_dsp.lanes import LANES, Lane, Outputs
 from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, output_tail, parameter_text
-from qcgen.kernels.arm_dsp.scaled import pack_finely, start_text, times
+from qcgen.kernels.arm_dsp.scaled import bias_text, pack_finely, times
 from qcgen.kernels.arm_dsp.segment import Segment
 from qcgen.kernels.arm_dsp.weights import Stream, stream
 from qcgen.kernels.arm_dsp.window import MAX_LONE, PairedWindow, lone_elements, window
@@ -176,7 +176,7 @@ def stream_constants(words: Stream, packed: Packed, less: str = "") -> Constants
         "shared": "four in a word, 256 * upper + lower in each half: those of a channel and of the next one",
         "bytes": "four of a channel in a word",
     }
-    parts = [f"where sums start, {start_text(packed)}{less}"]
+    parts = [f"where sums start, {bias_text(packed)}{less}"]
     parts[0] += " (of two channels that share words 256 * upper + lower, then lower)" if words.form == "shared" else ""
     parts.append(f"weights, {texts[words.form]}" + times(packed.bits))
     tail = words.segments[0].tail

@@ -24,7 +24,7 @@ import numpy as np
 
 from qcgen.ir.program import Conv, Int64s
 from qcgen.kernels.arm_dsp.segment import Form, Segment, Tail
-from qcgen.kernels.arm_dsp.weights import Stream, int32, may_share, pack_weights, starts
+from qcgen.kernels.arm_dsp.weights import Stream, biases, int32, may_share, pack_weights
 from qcgen.kernels.arm_dsp.window import ZERO
 from qcgen.kernels.packing import Packed
 from qcgen.kernels.unroll import unrolled
@@ -76,8 +76,8 @@ def dense_stream(op: Conv, packed: Packed, order: Int64s, tail: Tail, most: int)
     for width, first, beyond in _divided(g.out_channels, form):
         own: Form = "bytes" if width == 1 else form
         blocks = _blocks(slots[first:beyond], width, own)
-        start = _starts(packed.start[first:beyond], slots[first:beyond], own).reshape(-1, width)
-        words.append(np.concatenate([start, blocks, tail.words(first, beyond, width)], axis=1).reshape(-1))
+        bias = _biases(packed.bias[first:beyond], slots[first:beyond], own).reshape(-1, width)
+        words.append(np.concatenate([bias, blocks, tail.words(first, beyond, width)], axis=1).reshape(-1))
         segments.append(_segment((width, first, beyond), own, offset, tail, g.taps, most))
         offset += words[-1].size
     return Stream(np.concatenate(words), tuple(segments), form)
@@ -129,10 +129,10 @@ def _blocks(slots: Int64s, width: int, form: Form) -> Int64s:
     return by_pairs.transpose(0, 1, 3, 2).reshape(words.shape)
 
 
-def _starts(start: Int64s, slots: Int64s, form: Form) -> Int64s:
+def _biases(bias: Int64s, slots: Int64s, form: Form) -> Int64s:
     """Where sums start: less the products of the weights with each other, where the identity gives the sum."""
     even, odd = slots.reshape(slots.shape[0], -1, 2, 2).transpose(2, 0, 1, 3)
     crossed = (even * odd).sum(axis=(1, 2))
     if form == "shared":
         crossed[0::2] = 0
-    return int32(starts(start, form) - crossed)
+    return int32(biases(bias, form) - crossed)

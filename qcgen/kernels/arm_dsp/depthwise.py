@@ -15,7 +15,7 @@ from qcgen.kernels.arm_dsp import depthwise_direct
 from qcgen.kernels.arm_dsp.kernel_words import KernelWords, Tap, kernel_words
 from qcgen.kernels.arm_dsp.output import KeptOutput, certified, dsp_output, kept_output, output_support
 from qcgen.kernels.arm_dsp.plane_rows import MAX_WORDS, Planes, Walk, walk_of
-from qcgen.kernels.arm_dsp.scaled import pack_finely, start_table, times
+from qcgen.kernels.arm_dsp.scaled import bias_table, pack_finely, times
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
@@ -79,7 +79,7 @@ class DepthwiseContext(Context):
     band: int  # rows of outputs that the planes serve
     walk: Walk  # through a row of outputs
     words: range  # of the kernel of a channel
-    keeps_start: bool  # registers hold where sums start besides them,
+    keeps_bias: bool  # registers hold where sums start besides them,
     keeps_multiplier: bool  # and the multiplier
 
 
@@ -151,12 +151,12 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         band=band,
         walk=walk,
         words=range(words),
-        keeps_start=words <= MAX_WORDS - 1,
+        keeps_bias=words <= MAX_WORDS - 1,
         keeps_multiplier=words <= MAX_WORDS - 2,
     )
     meaning = f"weights [{g.out_channels} channels], two taps in a word{times(packed.bits)}."
     weights = Constants("weights", "int32_t", _words(packed, height, width, planes.kernel), meaning)
-    constants = (weights, start_table(packed), *output_constants(packed))
+    constants = (weights, bias_table(packed), *output_constants(packed))
     support = _support(op, packed, walk)
     # The last four channels end with the pixel: some are computed a second time, from the same rows.
     units = bands(plane(g), band, repeats=2 if g.in_channels % QUAD else 1)

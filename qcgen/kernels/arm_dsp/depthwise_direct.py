@@ -14,7 +14,7 @@ from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.access import output_by_output
 from qcgen.kernels.arm_dsp.column_steps import ColumnWords, Planner, Section, Value, alive, instructions
 from qcgen.kernels.arm_dsp.output import KeptOutput, certified, dsp_output, kept_output, output_support
-from qcgen.kernels.arm_dsp.scaled import pack_finely, start_table, times
+from qcgen.kernels.arm_dsp.scaled import bias_table, pack_finely, times
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
@@ -139,7 +139,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         sums=tuple(f"sum{i}" for i in range(alive(width))),
         values=max((section.values for section in planned), key=len),
     )
-    constants = (_weights(context, packed, words), start_table(packed), *output_constants(packed))
+    constants = (_weights(context, packed, words), bias_table(packed), *output_constants(packed))
     support = _support(op, packed, planned, is_packed)
     access = output_by_output(op, setting, [*_steps(planned, height, width)])
     return Prepared(constants, context, (), support, certified(op, packed), access=access)
@@ -173,7 +173,7 @@ def _tap_numbers(words: ColumnWords, weight: int) -> tuple[int, int, int | None]
 
 
 def _weights(context: DepthwiseDirectContext, packed: Packed, words: ColumnWords) -> Constants:
-    channels = packed.start.size
+    channels = packed.bias.size
     if not context.is_packed:
         meaning = f"weights [{channels} channels][{packed.weights.shape[1]} taps]{packed.weights_remark}."
         return Constants("weights", context.weight_type, packed.weights >> packed.bits, meaning)

@@ -11,7 +11,7 @@ from qcgen.ir.program import Conv, Operator
 from qcgen.kernels.access import channel_by_channel, parts_of_rows, plane
 from qcgen.kernels.arm_dsp.output import KeptOutput, certified, dsp_output, kept_output, output_support
 from qcgen.kernels.arm_dsp.row_groups import LoadedGroups, group_size, groups
-from qcgen.kernels.arm_dsp.scaled import start_table
+from qcgen.kernels.arm_dsp.scaled import bias_table
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
@@ -83,7 +83,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     )
     meaning = f"weights [{g.out_channels} channels][{prod(g.kernel)} taps]{packed.weights_remark}."
     weights = Constants("weights", packed.weights_type, packed.weights, meaning)
-    constants = (weights, start_table(packed), *output_constants(packed))
+    constants = (weights, bias_table(packed), *output_constants(packed))
     access = channel_by_channel(op, setting, parts_of_rows(plane(g), group_size(width)), gathers=True)
     support = ("dsp", *output_support(op, packed))
     return Prepared(constants, context, (), support, certified(op, packed), access=access)

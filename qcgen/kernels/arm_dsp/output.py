@@ -47,7 +47,7 @@ def output_tail(packed: Packed) -> Tail:
     output, guarded = packed.epilogue.output, packed.epilogue.guarded
     if output.kind == "raw":
         return Tail(None, None, None)
-    channels = np.arange(packed.start.size)
+    channels = np.arange(packed.bias.size)
     if output.kind not in FAST:
         return Tail(None, None, channels if output.is_per_channel else None)
     return Tail(

@@ -46,20 +46,20 @@ def _near_ties(op: Conv, packed: Packed) -> float:
 def free_bits(op: Conv, packed: Packed) -> int:
     """How often sums may be doubled before a weight could leave int16 or some partial sum int32, at most MAX_BITS."""
     tap = max(abs(op.x.dtype.low), abs(op.x.dtype.high))
-    largest = int((np.abs(packed.start) + tap * np.abs(packed.weights).sum(axis=1)).max())
+    largest = int((np.abs(packed.bias) + tap * np.abs(packed.weights).sum(axis=1)).max())
     weight_bits = max(int(packed.weights.max()), -1 - int(packed.weights.min())).bit_length()
     return max(0, min(MAX_BITS, 15 - weight_bits, INT32_MAX.bit_length() - largest.bit_length()))
 
 
-def start_text(packed: Packed) -> str:
+def bias_text(packed: Packed) -> str:
     """What the numbers are at which sums start, or which are added to them in the end."""
-    [start, *_] = packed.constants()
-    return start.meaning.removeprefix("where each accumulator starts: ").removesuffix(".") + times(packed.bits)
+    [bias, *_] = packed.constants()
+    return bias.meaning.removeprefix("where each accumulator starts: ").removesuffix(".") + times(packed.bits)
 
 
-def start_table(packed: Packed) -> Constants:
+def bias_table(packed: Packed) -> Constants:
     """Where the sums of each channel start."""
-    return Constants("start", "int32_t", packed.start, f"where each accumulator starts: {start_text(packed)}.")
+    return Constants("bias", "int32_t", packed.bias, f"where each accumulator starts: {bias_text(packed)}.")
 
 
 def times(bits: int) -> str:

@@ -56,7 +56,7 @@ class Segment(ChannelBlocks):
     """Blocks of channels of one window or two.
 
     ``steps``: the loop over the window; a step is one pair, or two where a word holds four weights of a channel.
-    A block's constants are ``width`` start values, its weights and its ``tail``; those of all blocks follow each other
+    A block's constants are ``width`` biases, its weights and its ``tail``; those of all blocks follow each other
     from word ``offset`` on. ``is_apart``: a function of its own computes the sums, so that its loop has all registers
     to itself; without a loop the call would cost more than it gains. ``hurries``: cycles count more than instructions.
     ``blocks``: the loop over the blocks.

@@ -13,7 +13,7 @@ from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.access import blocks, in_pixels
 from qcgen.kernels.arm_dsp.lanes import LANES, Lane, Outputs
 from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, output_tail, parameter_text
-from qcgen.kernels.arm_dsp.scaled import pack_finely, start_text, times
+from qcgen.kernels.arm_dsp.scaled import bias_text, pack_finely, times
 from qcgen.kernels.arm_dsp.segment import Tail
 from qcgen.kernels.arm_dsp.weights import pack_weights
 from qcgen.kernels.arm_dsp.window import ZERO, LonePair, window
@@ -172,7 +172,7 @@ def _loads(pairs: int, tail: Tail, *, is_wide: bool) -> tuple[Load, ...]:
     products = [Product(i, f"w{i}", None) for i in range(pairs)]
     if not is_wide:
         products = [Product(i, f"w{i // 2}", "dsp_odd_s8" if i % 2 else "dsp_even_s8") for i in range(pairs)]
-    names = ["start", *dict.fromkeys(product.word for product in products)]
+    names = ["bias", *dict.fromkeys(product.word for product in products)]
     names += ["multiplier"] if tail.has_multipliers else []
     names += ["offset"] if tail.has_offsets else []
     twos = (tuple(names[i : i + 2]) for i in range(0, len(names), 2))
@@ -180,11 +180,11 @@ def _loads(pairs: int, tail: Tail, *, is_wide: bool) -> tuple[Load, ...]:
 
 
 def _constants(packed: Packed, order: Int64s, tail: Tail, *, is_wide: bool) -> Constants:
-    channels = packed.start.size
+    channels = packed.bias.size
     slots = np.where(order == ZERO, 0, packed.weights[:, order])
     weights = pack_weights(slots[:, None, :], "int16" if is_wide else "bytes")
-    words = np.concatenate([packed.start[:, None], weights, tail.words(0, channels, 1)], axis=1)
-    parts = [f"where its sum starts, {start_text(packed)}"]
+    words = np.concatenate([packed.bias[:, None], weights, tail.words(0, channels, 1)], axis=1)
+    parts = [f"where its sum starts, {bias_text(packed)}"]
     parts.append("weights, two in a word" + times(packed.bits) if is_wide else "weights, four in a word")
     parts += [f"multiplier, {parameter_text(packed, 'multiplier')}"] if tail.has_multipliers else []
     parts += [f"offset, {parameter_text(packed, 'offset')}"] if tail.has_offsets else []

@@ -72,8 +72,8 @@ def stream(
             Segment(width, first, beyond, own, steps, offset, tail, is_apart=apart, hurries=hurried, blocks=blocks)
         )
         packed_blocks = pack_weights(slots[first:beyond].reshape(-1, width, order.size), own)
-        start = starts(packed.start[first:beyond], own).reshape(-1, width)
-        words.append(np.concatenate([start, packed_blocks, tail.words(first, beyond, width)], axis=1).reshape(-1))
+        bias = biases(packed.bias[first:beyond], own).reshape(-1, width)
+        words.append(np.concatenate([bias, packed_blocks, tail.words(first, beyond, width)], axis=1).reshape(-1))
     return Stream(np.concatenate(words), tuple(segments), form)
 
 
@@ -110,12 +110,12 @@ def pair(low: Int64s, high: Int64s) -> Int64s:
     return int32((low & 0xFFFF) | (high & 0xFFFF) << 16)
 
 
-def starts(start: Int64s, form: Form) -> Int64s:
-    """Where sums start: for two channels in one word, first that of 256 * high + low, then that of low."""
+def biases(bias: Int64s, form: Form) -> Int64s:
+    """Biases as sums take them: for two channels in one word, first that of 256 * high + low, then that of low."""
     if form != "shared":
-        return start
-    both = start.copy()
-    both[0::2] = int32(256 * start[0::2] + start[1::2])
+        return bias
+    both = bias.copy()
+    both[0::2] = int32(256 * bias[0::2] + bias[1::2])
     return both
 
 

@@ -15,7 +15,7 @@ from qcgen.kernels.access import in_pixels
 from qcgen.kernels.access import tiles as tiles_of
 from qcgen.kernels.arm_dsp.lanes import place
 from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support
-from qcgen.kernels.arm_dsp.scaled import start_text
+from qcgen.kernels.arm_dsp.scaled import bias_text
 from qcgen.kernels.arm_dsp.tile import ELEMENT_HIGH, Tile, tiles
 from qcgen.kernels.arm_dsp.toom_cook import ToomCook
 from qcgen.kernels.fast_output import FastOutput, output_constants
@@ -215,7 +215,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     meaning += "[pairs of input channels: 0 and 2, 1 and 3 of each four][output channels of a block]."
     constants = (
         Constants("weights", "int32_t", _weights(tile.weights(_taps(packed, g)), channels, blocks), meaning),
-        Constants("start", "int32_t", packed.start, f"added to each sum: {start_text(packed)}."),
+        Constants("bias", "int32_t", packed.bias, f"added to each sum: {bias_text(packed)}."),
         *output_constants(packed),
     )
     scratch = [Scratch(4 * tile.products * channels, 4), Scratch(4 * tile.products * blocks[0].sums, 4)]

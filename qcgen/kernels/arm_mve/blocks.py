@@ -124,7 +124,7 @@ def stream(op: Conv, packed: Packed) -> Constants:
     weights = np.zeros((count * LANES, divided.steps * BYTES), np.int64)
     weights[: g.out_channels, : g.taps] = flat
     ordered = weights.reshape(count, LANES, divided.steps, BYTES).transpose(0, 2, 1, 3)
-    parts = [_words(ordered.reshape(count, -1)), _blocked(packed.start, count)]
+    parts = [_words(ordered.reshape(count, -1)), _blocked(packed.bias, count)]
     texts = ["weights, four in a word", "where sums start"]
     if mve.is_fast:
         known = parameters(op, packed)

@@ -128,7 +128,7 @@ def _vectors(packed: Packed, columns: Columns) -> Int64s:
 
 def _has_window(packed: Packed, mve: MveOutput) -> Int64s:
     """(M,): 1 for channels with a guard band, which the fast output step may miss."""
-    has_window = np.zeros(packed.start.size, np.int64)
+    has_window = np.zeros(packed.bias.size, np.int64)
     has_window[packed.epilogue.guarded if mve.has_windows else []] = 1
     return has_window
 
@@ -136,12 +136,12 @@ def _has_window(packed: Packed, mve: MveOutput) -> Int64s:
 def _windows(packed: Packed) -> Int64s:
     """(M,): half the width of each channel's guard band, 0 for channels without."""
     found = [constants.values for constants in packed.epilogue.constants if constants.role == "guard_band"]
-    return found[0].astype(np.int64) if found else np.zeros(packed.start.size, np.int64)
+    return found[0].astype(np.int64) if found else np.zeros(packed.bias.size, np.int64)
 
 
 def _parameters(op: Conv, packed: Packed, mve: MveOutput) -> Constants:
     """Where the sums of four channels start, and what the output step reads."""
-    found, meaning = [packed.start], "where each accumulator starts"
+    found, meaning = [packed.bias], "where each accumulator starts"
     if mve.is_fast:
         output = parameters(op, packed)
         found.append(output.multiplier)

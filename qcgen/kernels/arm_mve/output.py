@@ -86,7 +86,7 @@ def certified(op: Conv, packed: Packed) -> Certificate:
         FastStep(
             multiplier=parameter(packed, "multiplier"),
             addend=packed.epilogue.addend,
-            offset=parameter(packed, "offset") - half if mve.offset is None else np.full(packed.start.size, mve.offset),
+            offset=parameter(packed, "offset") - half if mve.offset is None else np.full(packed.bias.size, mve.offset),
             guarded=guarded(packed),
             bits=packed.bits,
             word=32,
@@ -130,7 +130,7 @@ def parameters(op: Conv, packed: Packed) -> Parameters:
     """What a stream of constants holds of each channel for the fast output step."""
     output, guarded = mve_output(op, packed), packed.epilogue.guarded
     half = 1 << (output.shift - 1) if output.rounds else 0
-    channels = np.arange(packed.start.size)
+    channels = np.arange(packed.bias.size)
     return Parameters(
         multiplier=parameter(packed, "multiplier"),
         offset=parameter(packed, "offset") - half if output.offset is None else None,

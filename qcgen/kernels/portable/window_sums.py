@@ -93,7 +93,7 @@ def _tap_remark(packed: Packed) -> str:
     """What a copied tap is, in words."""
     if not packed.x_shift:
         return "A copied element: 0 to 255."
-    return f"A copied element, x + {packed.x_shift}: 0 to 255. The sums' start values take the {packed.x_shift} back."
+    return f"A copied element, x + {packed.x_shift}: 0 to 255. The biases take the {packed.x_shift} back."
 
 
 def weight_table(op: Conv, packed: Packed, layout: Layout) -> Constants:

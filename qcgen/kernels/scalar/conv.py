@@ -167,7 +167,7 @@ def _constants(
     g = op.geometry
     text = f"weights [{g.out_channels} channels]{window_shape(g, Layout.CHANNELS_LAST)}{packed.weights_remark}."
     constants = [Constants("weights", "int8_t", table(weights, blocks), text)]
-    constants.append(Constants("start", "int32_t", packed.start, "where each accumulator starts."))
+    constants.append(Constants("bias", "int32_t", packed.bias, "where each accumulator starts."))
     if planned.has_border and not planned.is_gathered:
         code = packed.padding - packed.x_shift
         constants.append(Constants("padding", op.x.dtype.c, np.full(planned.run, code), "a tap outside."))

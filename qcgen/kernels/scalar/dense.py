@@ -140,7 +140,7 @@ def _constants(packed: Packed, weights: Int64s, wide: bool) -> tuple[Constants, 
         )
     return (
         Constants("weights", "int32_t", _pairs(weights) if wide else _bytes(weights), text),
-        Constants("start", "int32_t", packed.start, "where each accumulator starts."),
+        Constants("bias", "int32_t", packed.bias, "where each accumulator starts."),
         *output_constants(packed),
     )
 

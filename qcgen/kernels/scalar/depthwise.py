@@ -138,7 +138,7 @@ def _constants(op: Conv, packed: Packed, planned: Rows) -> tuple[Constants, ...]
     meaning = f"weights [{g.out_channels} channels][{prod(g.kernel)} taps]{packed.weights_remark}."
     return (
         Constants("weights", packed.weights_type, weights.reshape(g.out_channels, -1), meaning),
-        Constants("start", "int32_t", packed.start, "where each accumulator starts."),
+        Constants("bias", "int32_t", packed.bias, "where each accumulator starts."),
         *output_constants(packed),
     )
 

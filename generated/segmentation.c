@@ -19,7 +19,7 @@
  */
 #include "segmentation.h"
 
-#if SEGMENTATION_HEADER_ID != 0xa703a497
+#if SEGMENTATION_HEADER_ID != 0xbdf5b275
 #error "segmentation.h was not generated together with this file"
 #endif
 
@@ -81,7 +81,7 @@ SEGMENTATION_CONST_ATTR static const int8_t segmentation_conv_weights[12 * 3] = 
 };
 
 /* segmentation_conv: where each accumulator starts: the bias, less the zero points' share. */
-SEGMENTATION_CONST_ATTR static const int32_t segmentation_conv_start[12] = {
+SEGMENTATION_CONST_ATTR static const int32_t segmentation_conv_bias[12] = {
      6960, -6120,  3600,  5760,  1560,  9960,  4560, -3840, -4080, -1560, -3840, -5400,
 };
 
@@ -119,10 +119,10 @@ static void segmentation_conv(const uint8_t *x, int8_t *y)
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = segmentation_conv_start[m];
-            int32_t acc1 = segmentation_conv_start[m];
-            int32_t acc2 = segmentation_conv_start[m];
-            int32_t acc3 = segmentation_conv_start[m];
+            int32_t acc0 = segmentation_conv_bias[m];
+            int32_t acc1 = segmentation_conv_bias[m];
+            int32_t acc2 = segmentation_conv_bias[m];
+            int32_t acc3 = segmentation_conv_bias[m];
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];

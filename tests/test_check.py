@@ -549,7 +549,7 @@ BAD = {
         f(op_type="ConvTranspose"),
         "node 'conv1' (ConvTranspose)",
         "the operator ConvTranspose is not supported",
-        "qcgen ops",
+        "quantize its input and its output",
     ),
 }
 

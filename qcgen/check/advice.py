@@ -22,6 +22,8 @@ ADVICE = {
     "BatchNormalization": "fuse it into the convolution before it: export in inference mode, or preprocess the model"
     " (python -m onnxruntime.quantization.preprocess)",
     **dict.fromkeys(("InstanceNormalization", "LayerNormalization"), NORMALIZE),
+    "ConvTranspose": "quantize its input and its output, and its weights to constants of 8 bits (onnxruntime:"
+    " quantize_static); it may have one or two spatial axes, and explicit pads",
     "ConvInteger": "quantize the model statically, with calibration data (onnxruntime: quantize_static)",
 }
 """By the operator's name."""

@@ -27,6 +27,7 @@ from qcgen.rewrite.join_matmul_add import join_matmul_add
 from qcgen.rewrite.join_pairs import join_pairs
 from qcgen.rewrite.merge_duplicates import merge_duplicates
 from qcgen.rewrite.name_means import name_means
+from qcgen.rewrite.phases_of_transposed import phases_of_transposed
 from qcgen.rewrite.quantize_earlier import quantize_earlier
 from qcgen.rewrite.remove_identities import remove_identities
 from qcgen.rewrite.requantize_constants import CONCAT, requantize_constants
@@ -39,6 +40,7 @@ PATTERNS: tuple[Pattern, ...] = (
     name_means,
     join_layer_norm,
     join_matmul_add,
+    phases_of_transposed,
     fuse_convolution,
     fuse_gemm,
     fuse_matmul,

@@ -201,7 +201,22 @@ def function(name: str) -> ModelProto:
     return ModelProto.FromString(model)
 
 
-NORMALIZATIONS: Mapping[str, Any] = {"InstanceNormalization": instance_norm, "LayerNormalization": layer_norm}
+def conv_transpose() -> ModelProto:
+    """A larger image of codes."""
+    chain = Chain()
+    weights = chain.constant("w", random_weights((2, 3, 3, 3)))
+    taps = chain.dequantize(weights, (scale([0.01, 0.02, 0.03]), zero([0, 0, 0], "int8")), axis=1)
+    inputs = [chain.dequantize("x", A), taps, chain.constant("bias", scale([0.5, 0, -0.5]))]
+    large = chain.node("ConvTranspose", inputs, "large", strides=[2, 2], pads=[1, 0, 0, 1], output_padding=[0, 1])
+    chain.quantize(large, B, "y")
+    return chain.model(IMAGE, x_type="uint8")
+
+
+NORMALIZATIONS: Mapping[str, Any] = {
+    "ConvTranspose": conv_transpose,
+    "InstanceNormalization": instance_norm,
+    "LayerNormalization": layer_norm,
+}
 """Operators that are known between DequantizeLinear and QuantizeLinear only."""
 
 FOLDED: Mapping[str, tuple[Mapping[str, Spec], Mapping[str, Any]]] = {

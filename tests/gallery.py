@@ -22,7 +22,7 @@ from gallery_networks import (
     segmentation,
     sum_and_mean,
 )
-from models import NHWC, conv_integer, float_conv, qlinear_conv
+from models import NHWC, conv_integer, float_conv, node_model, qlinear_conv
 from onnx import ModelProto
 
 import qcgen
@@ -81,6 +81,14 @@ def conv_uint8() -> ModelProto:
         (1, 3, 9, 7), weights((6, 3, 3, 2), "uint8"), x_scale=0.018, x_zero_point=117, w_scale=0.011,
         w_zero_point=131, y_scale=0.042, y_zero_point=64, bias=bias(6), strides=[2, 1], pads=[0, 1, 1, 0],
     )  # fmt: skip
+
+
+def matmul() -> ModelProto:
+    operands = {"a": ("int8", (2, 9, 18)), "a_scale": np.array(0.021, np.float32), "a_zero": np.array(-9, np.int8)}
+    operands |= {"b": ("int8", (2, 18, 7)), "b_scale": np.array(0.017, np.float32), "b_zero": np.array(4, np.int8)}
+    return node_model(
+        "QLinearMatMul", operands | {"y_scale": np.array(0.06, np.float32), "y_zero": np.array(3, np.int8)}
+    )
 
 
 def depthwise(x_type: str = "int8") -> ModelProto:
@@ -383,6 +391,13 @@ LAYERS = (
         " the window of a channel",
         depthwise,
         CORTEX_M55 | {"optimize": "speed"},
+    ),
+    Entry(
+        "matmul_cortex_m4",
+        "`--target cortex-m4`, two computed matrices: columns are widened to pairs once for all rows, rows as they are"
+        " read; the zero point of the first is taken from the start of the sums",
+        matmul,
+        CORTEX_M4,
     ),
     Entry(
         "conv_cortex_m55",

@@ -542,6 +542,6 @@ UNITS = (
     *(
         replace(unit, name=f"dsp_{unit.name}", target="cortex-m4")
         for unit in PORTABLE
-        if isinstance(unit.op, QuantizedBinary | GlobalAveragePool) and unit.op.y.dtype.is_quantized
+        if isinstance(unit.op, QuantizedBinary | GlobalAveragePool | MatMul) and unit.op.y.dtype.is_quantized
     ),
 )

@@ -12,6 +12,7 @@ from qcgen.kernels import KERNELS
 DSP_OPERATORS = {
     "arm_dsp/quantized_binary": ("QLinearAdd", "QLinearMul"),
     "arm_dsp/global_average_pool": ("GlobalAveragePool",),
+    "arm_dsp/matmul": ("QLinearMatMul",),
 }
 
 
@@ -42,7 +43,7 @@ def test_every_operator_is_served_by_one_portable_kernel_and_refused_by_all_othe
         assert all(reasons[i] for i in range(len(reasons)) if reasons[i] is not None)
 
 
-@pytest.mark.parametrize("kernel", ["arm_dsp/quantized_binary", "arm_dsp/global_average_pool"])
+@pytest.mark.parametrize("kernel", DSP_OPERATORS)
 def test_the_dsp_extension_serves_what_lies_side_by_side_and_leaves_the_rest_to_portable_kernels(kernel):
     own = [unit for unit in UNITS if unit.target == "cortex-m4" and unit.op.op_type in DSP_OPERATORS[kernel]]
     served = {unit.kernel.name for unit in own}

@@ -10,6 +10,7 @@ from qcgen.kernels.arm_dsp.depthwise import DEPTHWISE as DSP_DEPTHWISE
 from qcgen.kernels.arm_dsp.depthwise_direct import DEPTHWISE_DIRECT as DSP_DEPTHWISE_DIRECT
 from qcgen.kernels.arm_dsp.depthwise_rows import DEPTHWISE_ROWS as DSP_DEPTHWISE_ROWS
 from qcgen.kernels.arm_dsp.global_average_pool import GLOBAL_AVERAGE_POOL as DSP_GLOBAL_AVERAGE_POOL
+from qcgen.kernels.arm_dsp.matmul import MATMUL as DSP_MATMUL
 from qcgen.kernels.arm_dsp.quantized_binary import QUANTIZED_BINARY as DSP_QUANTIZED_BINARY
 from qcgen.kernels.arm_dsp.short_window import SHORT_WINDOW as DSP_SHORT_WINDOW
 from qcgen.kernels.arm_dsp.winograd import WINOGRAD as DSP_WINOGRAD
@@ -51,6 +52,7 @@ ARM_DSP: tuple[Kernel, ...] = (
     DSP_WINOGRAD,
     DSP_CONV,
     DSP_QUANTIZED_BINARY,
+    DSP_MATMUL,
     DSP_GLOBAL_AVERAGE_POOL,
 )
 SCALAR: tuple[Kernel, ...] = (SCALAR_DEPTHWISE, SCALAR_DENSE, SCALAR_WINOGRAD, SCALAR_CONV)

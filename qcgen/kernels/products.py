@@ -34,13 +34,27 @@ class Matrices(Context):
     columns: int  # of b and y
     terms: int  # the columns of a, the rows of b
     a_row: int  # from one row of a to the next
-    a_term: int  # from one term of a row to the next
     b_term: int  # from one term of a column of b to the next
     b_column: int  # from one column of b to the next
     y_row: int  # from one row of y to the next
     y_column: int  # from one column of y to the next
     a_zero_point: int  # of a, taken from each code
     b_zero_point: int  # of b
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The loop over the tiles of one axis of y: its ``variable`` in C, ``count`` the number of all in C.
+
+    ``size`` of them, with the ``numbers`` 0, 1, ..., are a tile; ``overlaps``: the last tile repeats some of the one
+    before it.
+    """
+
+    variable: str
+    count: str
+    size: int
+    overlaps: bool
+    numbers: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -94,7 +108,6 @@ def matrices_of(op: MatMul, setting: Setting) -> tuple[Matrices, tuple[Constants
         columns=op.b.shape[-1],
         terms=op.terms,
         a_row=steps["a"][-2],
-        a_term=steps["a"][-1],
         b_term=steps["b"][-2],
         b_column=steps["b"][-1],
         y_row=steps["y"][-2],
@@ -103,6 +116,12 @@ def matrices_of(op: MatMul, setting: Setting) -> tuple[Matrices, tuple[Constants
         b_zero_point=op.b_zero_point,
     )
     return matrices, tables
+
+
+def a_term(op: MatMul, setting: Setting) -> int:
+    """The distance from one term of a row of a to the next, in elements; constants lie row-major."""
+    order = tuple(range(len(op.a.shape))) if op.a.name in setting.constants else setting.xs[0]
+    return strides(op.a.shape, order)[-1]
 
 
 def _table(name: str, tensor: Tensor, setting: Setting) -> Constants:
@@ -120,3 +139,9 @@ def _leading(op: MatMul, orders: Mapping[str, Order]) -> Walk:
         found[name] = tuple(0 if step == 0 else own[axis - missing] for axis, step in enumerate(spread))
     dimensions = [Dimension(size, {name: found[name][axis] for name in NAMES}) for axis, size in enumerate(batch)]
     return walk(dimensions, NAMES, {})
+
+
+def tile(variable: str, count: int, most: int) -> Tile:
+    """Tiles of ``most`` rows or columns, or of all if there are fewer."""
+    size = min(most, count)
+    return Tile(variable, f"{variable.upper()}S", size, count % size != 0, tuple(range(size)))

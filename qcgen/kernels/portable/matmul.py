@@ -9,24 +9,9 @@ from qcgen.ir.context import Context
 from qcgen.ir.program import MatMul, Operator
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
-from qcgen.kernels.products import Matrices, matrices_of, prepare_sums, why_no_product
+from qcgen.kernels.products import Matrices, Tile, a_term, matrices_of, prepare_sums, tile, why_no_product
 
 TILE = 2  # rows and columns whose sums are taken together: each element that is loaded serves two of them
-
-
-@dataclass(frozen=True)
-class Tile:
-    """The loop over the tiles of one axis of y: its ``variable`` in C, ``count`` the number of all in C.
-
-    ``size`` of them, with the ``numbers`` 0, 1, ..., are a tile; ``overlaps``: the last tile repeats some of the one
-    before it.
-    """
-
-    variable: str
-    count: str
-    size: int
-    overlaps: bool
-    numbers: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -36,6 +21,7 @@ class MatMulContext(Context):
     template: ClassVar[str] = "kernels/portable/matmul.c.jinja"
 
     matrices: Matrices
+    a_term: int  # from one term of a row of a to the next
     start: int  # of a sum
     down: Tile  # rows of y that are computed together
     across: Tile  # columns of y that are computed together
@@ -54,9 +40,10 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, MatMul)
     sums = prepare_sums(op, setting)
     matrices, tables = matrices_of(op, setting)
-    down, across = _tile("row", matrices.rows), _tile("column", matrices.columns)
+    down, across = tile("row", matrices.rows, TILE), tile("column", matrices.columns, TILE)
     context = MatMulContext(
         matrices=matrices,
+        a_term=a_term(op, setting),
         start=sums.start,
         down=down,
         across=across,
@@ -66,11 +53,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     )
     constants = (*tables, *sums.epilogue.constants)
     return Prepared(constants, context, (), ("compiler", *sums.epilogue.support), sums.certificate)
-
-
-def _tile(variable: str, count: int) -> Tile:
-    size = min(TILE, count)
-    return Tile(variable, f"{variable.upper()}S", size, count % size != 0, tuple(range(size)))
 
 
 MATMUL = Kernel("portable/matmul", MatMulContext, frozenset(), why_not, prepare)

@@ -54,7 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     _tolerate_any_name()
     try:
         with _terminable():
-            args = _parser().parse_args(joined(sys.argv[1:] if argv is None else argv))
+            words = joined(sys.argv[1:] if argv is None else argv)
+            args = _parser().parse_args(words)
+            args.words = words[1:]  # behind the command's name
             status = int(args.run(args))
             sys.stdout.flush()
             return status

@@ -1,9 +1,11 @@
-"""Compiles a model, or some of its nodes, to C; prints sizes, kernels and certificates."""
+"""Compiles a model, some of its nodes, or the models of qcgen.toml to C; prints sizes, kernels and certificates."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +21,9 @@ SUMMARY = "turn a model into C"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("model", metavar="MODEL.onnx")
+    parser.add_argument(
+        "model", metavar="MODEL.onnx", nargs="?", help="without it, the models of qcgen.toml are compiled"
+    )
     add_compile_options(parser)
     parser.add_argument(
         "--certificate", action="store_true", help="write PREFIX.cert.json, too: what was proved, for others to check"
@@ -46,12 +50,60 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="overwrite files that qcgen did not generate, too")
 
 
+@dataclass(frozen=True)
+class _Compiled:
+    """A model, or some of its nodes, as the arguments ask for it."""
+
+    args: argparse.Namespace
+    artifacts: list[Artifact]
+    reports: list[Report]
+
+    @property
+    def files(self) -> dict[str, str]:
+        """What is to be written, by paths."""
+        each = zip(self.artifacts, self.reports, strict=True)
+        named = {name: text for artifact, report in each for name, text in _files(artifact, report, self.args).items()}
+        return {str(self.args.output / name): text for name, text in named.items()}
+
+
 def run(args: argparse.Namespace) -> int:
-    """Writes the files of all nodes together, then prints the report; returns the exit status."""
+    """Writes the files of all models and nodes together, then prints the reports; returns the exit status."""
+    from qcgen.write import write_files
+
+    results = [_compiled(each) for each in _models(args)]
+    compiled = [each for each in results if each is not None]
+    if len(compiled) < len(results):
+        return 1
+    files: dict[str, str] = {}
+    for each in compiled:
+        if twice := files.keys() & each.files.keys():
+            each.args.usage_error(f"two models would be written to {min(twice)}: give one another name or folder")
+        files |= each.files
+    if args.check:
+        return _check(files)
+    folder = Path(os.path.commonpath([Path(path).parent for path in files]))
+    write_files(folder, {os.path.relpath(path, folder): text for path, text in files.items()}, force=args.force)
+    reports = [report for each in compiled for report in each.reports]
+    print(_json(reports) if args.json else "\n\n".join(map(_text, compiled)))
+    return 0
+
+
+def _models(args: argparse.Namespace) -> list[argparse.Namespace]:
+    """The arguments for the model of the command line, or for those of qcgen.toml."""
+    from qcgen.cli.project import FILE, models
+
+    if args.model is not None:
+        return [args]
+    if not Path(FILE).is_file():
+        args.usage_error(f"the following arguments are required: MODEL.onnx, where there is no {FILE}")
+    return models(args.words, add_arguments)
+
+
+def _compiled(args: argparse.Namespace) -> _Compiled | None:
+    """A model; None if it is rejected, which is printed."""
     from qcgen.cli.artifacts import compiled, print_rejection, read_model
     from qcgen.emulate.code_size import code_bytes
     from qcgen.verify.recordings import RecordingError
-    from qcgen.write import write_files
 
     if args.self_test and args.input == "rows":
         args.usage_error("argument --self-test: not with --input rows, whose caller brings the input")
@@ -63,30 +115,24 @@ def run(args: argparse.Namespace) -> int:
             artifacts = [_tested(artifact, args.data) for artifact in artifacts]
     except RecordingError as error:
         print(f"qcgen: {error}", file=sys.stderr)
-        return 1
+        return None
     except ModelRejected as rejection:
         print_rejection(args.model, rejection)
-        return 1
-    reports = [artifact.report.with_code(code_bytes(artifact)) for artifact in artifacts]
-    each = zip(artifacts, reports, strict=True)
-    files = {name: text for artifact, report in each for name, text in _files(artifact, report, args).items()}
-    if args.check:
-        return _check(args.output, files)
-    write_files(args.output, files, force=args.force)
-    print(_json(reports) if args.json else _text(args, artifacts, reports))
-    return 0
+        return None
+    return _Compiled(args, artifacts, [artifact.report.with_code(code_bytes(artifact)) for artifact in artifacts])
 
 
-def _check(folder: Path, files: dict[str, str]) -> int:
-    """Prints what would change in a folder; 1 if anything would."""
+def _check(files: dict[str, str]) -> int:
+    """Prints what would change in files, given by their paths; 1 if anything would."""
     from qcgen.cli.table import printable
     from qcgen.write import differences
 
-    changes = differences(folder, files)
+    changes = differences(Path(), files)
     for text in changes.values():
         print(*map(printable, text.splitlines()), sep="\n")
     same = len(files) - len(changes)
-    print(f"{same} of {len(files)} files in {printable(str(folder))} are as they would be written", file=sys.stderr)
+    folders = ", ".join(dict.fromkeys(printable(str(Path(path).parent)) for path in files))
+    print(f"{same} of {len(files)} files in {folders} are as they would be written", file=sys.stderr)
     return 1 if changes else 0
 
 
@@ -110,13 +156,14 @@ def _json(reports: list[Report]) -> str:
     return texts[0] if len(texts) == 1 else "[" + ",\n".join(texts) + "]"
 
 
-def _text(args: argparse.Namespace, artifacts: list[Artifact], reports: list[Report]) -> str:
+def _text(compiled: _Compiled) -> str:
     from qcgen.cli.report_text import bound, code, memory, node_table, saved, summary
     from qcgen.cli.table import printable
     from qcgen.emulate.code_size import how_to_measure
 
+    args, reports = compiled.args, compiled.reports
     lines = [node_table([node for report in reports for node in report.nodes]), ""]
-    for artifact, report in zip(artifacts, reports, strict=True):
+    for artifact, report in zip(compiled.artifacts, reports, strict=True):
         written = ", ".join(printable(str(args.output / name)) for name in _files(artifact, report, args))
         lines += [f"{written}: {summary(report)}", code(report, how_to_measure(artifact)), *memory(report)]
         lines += filter(None, [bound(report), saved(report)])

@@ -1,0 +1,101 @@
+"""The file qcgen.toml: models with their options, which qcgen compile takes if it is given no model."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+FILE = "qcgen.toml"
+"""In the folder where qcgen is called; its paths start there."""
+
+OPTIONS = (
+    *("name", "folder", "target", "layout", "numerics", "optimize", "node", "output", "dim", "constant", "io", "arena"),
+    *("io-memory", "input", "no-simplify", "certificate", "report", "self-test", "data"),
+)
+"""The keys of a model beside its path: options of qcgen compile; the folder is -o."""
+
+
+class _Wrong(Exception):
+    """What is wrong with qcgen.toml."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Wrong options of a model are wrong in the file, not on the command line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise _Wrong(message)
+
+
+def models(words: Sequence[str], add_arguments: Callable[[argparse.ArgumentParser], None]) -> list[argparse.Namespace]:
+    """The arguments of qcgen compile for each model of qcgen.toml; ``words`` of the command line are added to each.
+
+    Ends with exit status 1 if something is wrong with the file, which is printed.
+    """
+    parser = _Parser(prog="qcgen compile", add_help=False, allow_abbrev=False)
+    add_arguments(parser)
+    try:
+        tables = _tables()
+    except _Wrong as error:
+        _fail(str(error))
+    return [_arguments(number, table, words, parser) for number, table in enumerate(tables, start=1)]
+
+
+def _fail(text: str) -> NoReturn:
+    print(f"qcgen: {FILE}: {text}", file=sys.stderr)
+    sys.exit(1)
+
+
+def _tables() -> list[object]:
+    try:
+        with Path(FILE).open("rb") as file:
+            content = tomllib.load(file)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise _Wrong(str(error)) from None
+    if unknown := sorted(content.keys() - {"model"}):
+        raise _Wrong(f"unknown key {unknown[0]!r}; models are tables [[model]]")
+    tables = content.get("model")
+    if not isinstance(tables, list) or not tables:
+        raise _Wrong("it has no table [[model]]")
+    return tables
+
+
+def _arguments(number: int, table: object, words: Sequence[str], parser: _Parser) -> argparse.Namespace:
+    """A model's arguments; if something is wrong with them, now or later, it is told of which model."""
+
+    def wrong(text: str) -> NoReturn:
+        _fail(f"model {number}: {text}")
+
+    if not isinstance(table, dict) or not isinstance(table.get("path"), str):
+        wrong("it has no path")
+    if unknown := [key for key in table if key not in ("path", *OPTIONS)]:
+        wrong(f"unknown key {unknown[0]!r}; there are path, {', '.join(OPTIONS)}")
+    try:
+        own = [word for key, value in table.items() if key != "path" for word in _words(key, value)]
+        args = parser.parse_args([*own, *words, "--", table["path"]])
+    except _Wrong as error:
+        wrong(str(error))
+    args.usage_error = wrong
+    return args
+
+
+def _words(key: str, value: object) -> Iterator[str]:
+    """A key and its value as words of a command line."""
+    option = "-o" if key == "folder" else f"--{key}"
+    match value:
+        case bool():
+            yield from [option] if value else []
+        case str() | int() if option == "-o":
+            yield from [option, str(value)]
+        case str() | int():
+            yield f"{option}={value}"
+        case list():
+            for each in value:
+                yield from _words(key, each)
+        case dict():
+            yield from (f"{option}={name}={each}" for name, each in value.items())
+        case _:
+            raise _Wrong(f"{key} is neither text, a number, true, a list nor a table")

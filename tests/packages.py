@@ -27,6 +27,7 @@ WHERE = {
     "arduino-builder": "apt-get install arduino-builder arduino-core-avr",
     "simavr": "apt-get install simavr",
     "pio": "pip install platformio",
+    "reuse": "pip install reuse",
     "compote": "pip install idf-component-manager",
 }
 """The tools that judge packages, and where they come from."""

@@ -10,6 +10,8 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from batch import require
+from packages import attempt, tool
 from packaging.requirements import Requirement
 
 from qcgen.version import __version__
@@ -106,3 +108,24 @@ def test_the_installed_command_compiles_a_model_as_the_checkout_does(installed, 
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     expected = qcgen.compile(MODEL, node="conv1_quant", name="conv1").files
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == expected
+
+
+def test_the_installed_command_verifies_packages_and_makes_an_example(installed, tmp_path):
+    require("gcc")
+    for words in (["verify", "--node", "max"], ["package"], ["example", "--board", "virt"]):
+        command = [installed / "qcgen", *words, MODEL, *(() if words[0] == "verify" else ("-o", words[0]))]
+        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr
+    assert tmp_path.joinpath("package", "digits_qop_s8", "CMakeLists.txt").exists()
+    assert tmp_path.joinpath("example", "main.c").exists()
+
+
+def test_types_are_told_to_those_who_check_theirs(archives):
+    assert "qcgen/py.typed" in zipfile.ZipFile(archives[1]).namelist()
+
+
+@pytest.mark.all
+def test_every_file_has_a_license(tmp_path):
+    assert attempt([tool("reuse"), "--root", ROOT, "lint"], ROOT).returncode == 0
+    tmp_path.joinpath("file.py").touch()
+    assert attempt([tool("reuse"), "--root", tmp_path, "lint"], tmp_path).returncode == 1

@@ -128,9 +128,19 @@ def mlp_mixer() -> ModelProto:
     return b.model((1, 3, 32, 32), b.dense(mean, width, 10))
 
 
+def tiny_transformer() -> ModelProto:
+    """One block on six frames, as small as it makes sense: for recordings."""
+    b, frames, bands, width = Builder(4), 6, 8, 16
+    x = with_class(b, b.dense("x", bands, width), frames, width)
+    x = b.block(x, frames + 1, width, 2, splits=True)
+    first = b.node("Gather", b.layer_norm(x, width), b.constant(np.int64(0)), axis=1)
+    return b.model((1, frames, bands), b.dense(first, width, 5))
+
+
 NETWORKS: Mapping[str, Callable[[], ModelProto]] = {
     "keyword_transformer": keyword_transformer,
     "mlp_mixer": mlp_mixer,
+    "tiny_transformer": tiny_transformer,
     "vit_tiny": vit_tiny,
 }
 """By name."""

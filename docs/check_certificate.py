@@ -469,6 +469,10 @@ class Model:
     def moved(self, node, a):
         """What only moves codes, or keeps some of them."""
         x, op = self.codes[node.input[0]], node.op_type
+        if op == "Gather" and node.input[1] not in self.constants:  # any row
+            place = (*self.shape(node.input[1]), *x.lo.shape[1:])
+            self.codes[node.output[0]] = x.but(np.broadcast_to(x.lo.min(0), place), np.broadcast_to(x.hi.max(0), place))
+            return
         if op in ("Relu", "Clip"):
             low, high = self.clip(node, a, (x.scale, x.zero, *x.bounds))
             results = [[np.clip(end, low, high)] for end in (x.lo, x.hi)]

@@ -12,7 +12,7 @@ import numpy as np
 from qcgen.arithmetic import meant
 from qcgen.intervals import channel_ranges, image_channel_axis
 from qcgen.ir.plan import Plan
-from qcgen.ir.program import Conv, Dequantize, Int64s, Movement, Operator, Program, inputs_of
+from qcgen.ir.program import Conv, Dequantize, Embedding, Int64s, Movement, Operator, Program, inputs_of
 from qcgen.ir.types import DType
 from qcgen.version import __version__
 
@@ -39,7 +39,7 @@ def certificate(program: Program, planned: Program, plan: Plan, files: Mapping[s
 
 def _is_float(op: Operator) -> bool:
     """Whether an operator is computed in float32, and not what turns floats into codes or back."""
-    return op.y.dtype is DType.FLOAT32 and not isinstance(op, Dequantize | Movement)
+    return op.y.dtype is DType.FLOAT32 and not isinstance(op, Dequantize | Embedding | Movement)
 
 
 def digest(body: Mapping[str, object]) -> str:

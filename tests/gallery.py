@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from gallery_networks import (
     attention,
+    embedding,
     float_tail,
     in_rows,
     instance_norm,
@@ -482,6 +483,11 @@ NETWORKS = (
         "channels that become blocks of pixels by one copy, and the best class of each pixel, as int64",
         segmentation,
         {"io": "quantized", **NHWC_LAYOUT},
+    ),
+    Entry(
+        "embedding",
+        "rows of a table of codes by int64 numbers, which are an input; whatever they are, no other memory is read",
+        embedding,
     ),
     Entry(
         "float_tail",

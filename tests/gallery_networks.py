@@ -197,6 +197,15 @@ def segmentation() -> ModelProto:
     return n.model((1, 3, 4, 5))
 
 
+def embedding() -> ModelProto:
+    """The rows of a table that stand for words, the largest number of each of their columns, as QDQ nodes."""
+    n = Network()
+    table = n.dequantize(n.codes("words", (20, 6), 61), TOKEN)
+    rows = n.through(n.node("Gather", [table, "tokens"], "rows"), TOKEN)
+    n.quantize(n.node("ReduceMax", [rows], "largest", axes=[1], keepdims=0), TOKEN, "y")
+    return graph_model(n.nodes, {"tokens": ("int64", (1, 8))}, {"y": None}, n.constants)
+
+
 def float_tail() -> ModelProto:
     """An integer layer whose result goes on in float32, as detectors do with their boxes."""
     n = Network()

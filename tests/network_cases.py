@@ -17,6 +17,7 @@ from qcgen.ir.program import (
     Concat,
     ConvGeometry,
     Dequantize,
+    Embedding,
     FloatActivation,
     FloatBinary,
     FloatSoftmax,
@@ -317,6 +318,18 @@ def arg_maxima() -> Iterator[Unit]:
             yield Unit(f"arg{kind}_{label}", op, (x,), (order,) if order else ())
 
 
+def embeddings() -> Iterator[Unit]:
+    """Numbers of rows that are there, counted from either end, and far beyond both."""
+    for dtype, x_type, row in product(
+        (DType.INT8, DType.UINT8, DType.FLOAT32), (DType.INT32, DType.INT64), ((3,), (), (2, 4))
+    ):
+        table = elements((7, *row), dtype, 21)
+        x = np.array([[0, 6, -1, -7], [7, -8, x_type.high, x_type.low]], x_type.numpy)
+        y = Tensor("y", dtype, (*x.shape, *row))
+        op = Embedding("rows", "Gather", Tensor("x", x_type, x.shape), y, table)
+        yield Unit(f"embedding_{short(dtype)}_{x_type.value}_{len(row)}", op, (x,))
+
+
 def softmaxes() -> Iterator[Unit]:
     for dtype, scale, length in product(TYPES, (0.003, 0.1, 1.0, 20.0), (1, 2, 10, 300)):
         x = codes((40, length), dtype, 10)
@@ -525,6 +538,7 @@ PORTABLE = tuple(
         global_averages,
         large_global_averages,
         reductions,
+        embeddings,
         arg_maxima,
         matmuls,
         layer_norms,

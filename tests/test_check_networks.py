@@ -161,7 +161,19 @@ BAD = {
     ),
     "elements at computed places": (
         node_model("Gather", {"data": ("int8", IMAGE), "indices": ("int64", (2,))}),
-        "indices is not constant: it is the model's input 'indices'",
+        "neither its data nor its indices are constant: it is the model's input 'indices'",
+    ),
+    "columns at computed places": (
+        node_model("Gather", {"data": random_weights((4, 3)), "indices": ("int32", (2,))}, axis=-1),
+        "it takes elements of axis -1 of a table at places that are not constant",
+    ),
+    "rows by codes": (
+        node_model("Gather", {"data": random_weights((4, 3)), "indices": ("int8", (2,))}),
+        "indices is int8, but must be int32 or int64",
+    ),
+    "rows that are not finite": (
+        node_model("Gather", {"data": np.float32([[1], [np.nan]]), "indices": ("int64", (2,))}),
+        "input 'data' holds numbers that are not finite",
     ),
     "an expansion that does not fit": (
         node_model("Expand", {"input": ("int8", (2, 3)), "shape": np.array([2, 2])}),

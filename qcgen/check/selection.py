@@ -24,6 +24,19 @@ def indices_inside(view: View) -> Iterator[Problem]:
         yield view.problem(what, another_size(view))
 
 
+def computed_indices_of_rows(view: View) -> Iterator[Problem]:
+    """Gather: indices that are computed, or given, name rows of a constant table."""
+    if view.array(1) is not None:
+        return
+    x, axis = view.shape(0), view.integer("axis", 0)
+    if view.array(0) is None:
+        what = f"neither its data nor its indices are constant: {view.source(1)}"
+        yield view.problem(what, "store either in the model as an initializer")
+    elif x is not None and axis % max(len(x), 1) != 0:
+        hint = "transpose the table, so that its rows are taken"
+        yield view.problem(f"it takes elements of axis {axis} of a table at places that are not constant", hint)
+
+
 def expands(view: View) -> Iterator[Problem]:
     """Expand: the shape agrees with the input's as in numpy."""
     x, shape = view.fixed_shape(0), numbers_of(view, 1, "")

@@ -20,6 +20,7 @@ from qcgen.ir.program import (
     Concat,
     Conv,
     Dequantize,
+    Embedding,
     FloatActivation,
     FloatBinary,
     FloatSoftmax,
@@ -72,6 +73,8 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
             return _conv(op, ranges)
         case Lookup():
             return _lookup(op, ranges[op.x.name])
+        case Embedding():
+            return tightest(op.table, op.table).whole()
         case MatMul():
             return _product(op, ranges)
         case QuantizedBinary():

@@ -23,6 +23,7 @@ from qcgen.kernels.portable.conv import CONV
 from qcgen.kernels.portable.conv_float import CONV_FLOAT
 from qcgen.kernels.portable.copy import COPY
 from qcgen.kernels.portable.depthwise import DEPTHWISE_NCHW, DEPTHWISE_NHWC
+from qcgen.kernels.portable.embedding import EMBEDDING
 from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_UNARY
 from qcgen.kernels.portable.global_average_pool import GLOBAL_AVERAGE_POOL
 from qcgen.kernels.portable.instance_norm import INSTANCE_NORM
@@ -69,6 +70,7 @@ PORTABLE: tuple[Kernel, ...] = (
     REDUCE,
     ARG_MAX,
     LOOKUP,
+    EMBEDDING,
     QUANTIZED_BINARY,
     MATMUL,
     SOFTMAX,

@@ -7,13 +7,15 @@ from itertools import pairwise
 import numpy as np
 
 from qcgen.ir.graph import Graph, Node
-from qcgen.ir.program import Operator, Reshape, Resize, Slice, Tensor
+from qcgen.ir.program import Embedding, Operator, Reshape, Resize, Slice, Tensor
 from qcgen.lower.source import Source
 
 
 def lower_gather(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """Gather along any axis with constant indices, of codes or floats."""
+    """Gather along any axis with constant indices, of codes or floats; rows of a constant table at computed ones."""
     source = Source(node, graph)
+    if not source.is_constant(1):
+        return (Embedding(node.name, node.op_type, source.tensor(1), source.result(), source.array(0)),)
     x, y = source.tensor(0), source.result()
     axis = source.integer("axis", 0) % len(x.shape)
     indices = source.array(1).astype(np.int64)

@@ -13,6 +13,7 @@ from qcgen.ir.program import (
     AveragePool,
     Concat,
     Conv,
+    Embedding,
     FloatBinary,
     InstanceNorm,
     Int64s,
@@ -161,7 +162,7 @@ class _Arrangement:
                 return replace(op, x=self._copied(op.x, stored(op.x, Layout.CHANNELS_LAST)))
             case InstanceNorm() if layout_of(op.x, self._orders[op.x.name]) is None:
                 return replace(op, x=self._copied(op.x, row_major(op.x)))
-            case Reshape():
+            case Reshape() | Embedding():
                 return replace(op, x=self._copied(op.x, row_major(op.x)))
             case Concat():
                 computed = [x for x in op.xs if x.name not in self._program.constants]
@@ -214,7 +215,7 @@ def _natural_output(op: Operator, xs: Sequence[Order]) -> Order:
             return stored(op.y, Layout.CHANNELS_LAST)
         case Transpose():
             return transposed(xs[0], op.perm)
-        case LayerNorm():
+        case Embedding() | LayerNorm():
             return row_major(op.y)
         case Reduce() if len(xs[0]) != len(op.y.shape):
             return _of_those_that_stay(xs[0], op.axes)

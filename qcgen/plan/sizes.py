@@ -11,6 +11,7 @@ from qcgen.ir.program import (
     AveragePool,
     Concat,
     Conv,
+    Embedding,
     FloatBinary,
     GlobalAveragePool,
     MatMul,
@@ -45,6 +46,8 @@ def _agrees(op: Operator) -> bool:
             return op.x.size == op.y.size and op.x.dtype is op.y.dtype
         case Transpose():
             return sorted(op.perm) == [*range(len(op.x.shape))] and op.y.shape == tuple(op.x.shape[i] for i in op.perm)
+        case Embedding():
+            return op.y.shape == op.x.shape + op.table.shape[1:]
         case Concat():
             return _is_joined(op)
         case Slice():

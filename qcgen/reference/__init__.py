@@ -13,6 +13,7 @@ from qcgen.ir.program import (
     Concat,
     Conv,
     Dequantize,
+    Embedding,
     FloatBinary,
     FloatSoftmax,
     FloatUnary,
@@ -78,6 +79,8 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
             return reduction.evaluate_arg_max(op, *inputs)
         case Lookup():
             return elementwise.evaluate_lookup(op, *inputs)
+        case Embedding():
+            return elementwise.evaluate_embedding(op, *inputs)
         case MatMul():
             return product.evaluate_matmul(op, *inputs)
         case QuantizedBinary():

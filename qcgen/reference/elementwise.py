@@ -8,7 +8,7 @@ import numpy as np
 
 from qcgen import arithmetic
 from qcgen.arithmetic import Quantization
-from qcgen.ir.program import Dequantize, FloatBinary, FloatUnary, Lookup, Quantize, QuantizedBinary, Tensor
+from qcgen.ir.program import Dequantize, Embedding, FloatBinary, FloatUnary, Lookup, Quantize, QuantizedBinary, Tensor
 from qcgen.ir.types import Array
 from qcgen.reference.activations import activate
 
@@ -16,6 +16,12 @@ from qcgen.reference.activations import activate
 def evaluate_lookup(op: Lookup, x: Array) -> Array:
     """y = table[x]."""
     return op.table[x.astype(np.int64) - op.x.dtype.low].astype(op.y.dtype.numpy)
+
+
+def evaluate_embedding(op: Embedding, x: Array) -> Array:
+    """The rows of the table, those at its ends for numbers beyond them."""
+    rows = len(op.table)
+    return np.asarray(op.table[np.clip(np.where(x < 0, x + rows, x), 0, rows - 1)])
 
 
 def evaluate_quantized_binary(op: QuantizedBinary, a: Array, b: Array) -> Array:

@@ -10,6 +10,7 @@ from qcgen.ir.program import (
     Concat,
     Conv,
     Dequantize,
+    Embedding,
     FloatActivation,
     FloatBinary,
     FloatUnary,
@@ -87,7 +88,7 @@ def exact(program: Program) -> frozenset[str]:
     """The tensors that must be equal bit for bit: inputs, integers, dequantized integers, and these moved about."""
     known = {tensor.name for tensor in program.inputs} | program.constants.keys()
     for op in program.operators:
-        if _is_exact(op.y) or isinstance(op, Dequantize) or (_moves(op) and known.issuperset(_names(op))):
+        if _is_exact(op.y) or isinstance(op, Dequantize | Embedding) or (_moves(op) and known.issuperset(_names(op))):
             known.add(op.y.name)
     return frozenset(known)
 

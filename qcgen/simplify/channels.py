@@ -17,6 +17,7 @@ from qcgen.ir.program import (
     Concat,
     Conv,
     Dequantize,
+    Embedding,
     FloatBinary,
     FloatSoftmax,
     FloatUnary,
@@ -143,7 +144,7 @@ class Channels:
                 return axes[0] if axes else None
             case Lookup() | Slice() | Pad() | Resize():
                 return self.axes.get(op.x.name)
-            case ArgMax():
+            case ArgMax() | Embedding():
                 return None
             case MatMul() | Reduce() | Softmax() | LayerNorm() | InstanceNorm() | Quantize() | Dequantize():
                 return None

@@ -86,7 +86,7 @@ def _decoded(tensor: Tensor, codes: Array) -> Array:
 
 def _random(tensor: Tensor, span: Span, generator: np.random.Generator) -> Array:
     if tensor.dtype is not DType.FLOAT32:
-        return generator.integers(tensor.dtype.low, tensor.dtype.high + 1, tensor.shape).astype(tensor.dtype.numpy)
+        return generator.integers(int(span.low), int(span.high) + 1, tensor.shape).astype(tensor.dtype.numpy)
     if span.quantized is None:
         return generator.standard_normal(tensor.shape).astype(np.float32)
     return generator.uniform(span.low, span.high, tensor.shape).astype(np.float32)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qcgen.ir.program import FloatUnary, Program, Quantize, Reshape, Slice, Tensor, Transpose, inputs_of
+from qcgen.ir.program import Embedding, FloatUnary, Program, Quantize, Reshape, Slice, Tensor, Transpose, inputs_of
 from qcgen.ir.types import DType
 
 FLOAT_REACH = 4.0
@@ -28,6 +28,9 @@ class Span:
 
 def span_of(program: Program, tensor: Tensor) -> Span:
     """The span of an input, or of a tensor that is quantized."""
+    rows = _rows_of(program, tensor)
+    if rows:
+        return Span(-rows - 1, 0, rows)
     if tensor.dtype is not DType.FLOAT32:
         return Span(tensor.dtype.low, tensor.zero_point or 0, tensor.dtype.high)
     quantized = _first_quantized(program, tensor)
@@ -38,6 +41,12 @@ def span_of(program: Program, tensor: Tensor) -> Span:
     beyond = BEYOND * (high - low)
     limit = float(np.finfo(np.float32).max)
     return Span(max(low - beyond, -limit), 0.0, min(high + beyond, limit), quantized)
+
+
+def _rows_of(program: Program, tensor: Tensor) -> int:
+    """The rows of the largest table of which the elements of a tensor are numbers, 0 if there is none."""
+    tables = [op.table for op in program.operators if isinstance(op, Embedding) and op.x.name == tensor.name]
+    return max(map(len, tables), default=0)
 
 
 def _first_quantized(program: Program, tensor: Tensor) -> Tensor | None:

@@ -165,6 +165,7 @@ COMPUTED: Mapping[str, tuple[str, Mapping[str, Spec], Mapping[str, Any]]] = {
          "b_zero_point": zero(7, "int8"), "y_scale": scale(), "y_zero_point": zero()},
         {},
     ),
+    "Gather of rows": ("Gather", {"table": random_weights((6, 3)), "indices": ("int64", (2, 2))}, {}),
     "MatMulInteger of two inputs": (
         "MatMulInteger",
         {"A": ("int8", (2, 5)), "B": ("uint8", (3, 5, 4)), "a_zero": zero(9, "int8"), "b_zero": zero(3)},

@@ -80,9 +80,8 @@ STANDARD: dict[tuple[str, str], Spec] = {
         ("data", "indices"),
         2,
         {"data": Q8_OR_FLOAT, "indices": INDEX},
-        constant=("indices",),
         attributes={"axis": INTEGER},
-        extra=(axis_exists(0), selection.indices_inside),
+        extra=(axis_exists(0), selection.indices_inside, selection.computed_indices_of_rows, limits.finite_constants),
     ),
     ("", "Gemm"): Spec(
         ("A", "B", "C"),

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from qcgen.ir.program.elementwise import Dequantize, FloatBinary, FloatUnary, Lookup, Quantize, QuantizedBinary
+from qcgen.ir.program.elementwise import (
+    Dequantize,
+    Embedding,
+    FloatBinary,
+    FloatUnary,
+    Lookup,
+    Quantize,
+    QuantizedBinary,
+)
 from qcgen.ir.program.epilogue import Epilogue, FloatActivation, RawAccumulator, Requantize
 from qcgen.ir.program.movement import Concat, Movement, Pad, Reshape, Resize, Slice, Transpose
 from qcgen.ir.program.product import MatMul
@@ -21,6 +29,7 @@ __all__ = [
     "Conv",
     "ConvGeometry",
     "Dequantize",
+    "Embedding",
     "Epilogue",
     "Float32s",
     "FloatActivation",
@@ -60,6 +69,7 @@ Operator = (
     Spatial
     | Movement
     | Lookup
+    | Embedding
     | MatMul
     | QuantizedBinary
     | GlobalAveragePool

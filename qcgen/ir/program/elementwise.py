@@ -7,6 +7,7 @@ from typing import Literal
 
 from qcgen.ir.program.epilogue import FloatActivation
 from qcgen.ir.program.tensor import Int64s, Tensor
+from qcgen.ir.types import Array
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,21 @@ class Lookup:
     x: Tensor
     y: Tensor
     table: Int64s
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """y[i..., ...] = table[x[i...], ...]: rows of a constant table (Gather along axis 0), x int32 or int64.
+
+    Numbers below 0 count from the end. onnxruntime fails where there is no such row; here numbers beyond either end
+    take the first or the last one. ``table`` (rows, ...) is in y's type.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    table: Array
 
 
 @dataclass(frozen=True)

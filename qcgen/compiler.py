@@ -23,6 +23,7 @@ from qcgen.lower import NUMERICS, lower
 from qcgen.lower.quantized_io import quantized_io
 from qcgen.plan import plan
 from qcgen.plan.names import is_prefix, prefix_of
+from qcgen.progress import doing
 from qcgen.render import render
 from qcgen.rewrite import rewrite
 from qcgen.select_node import select_node
@@ -98,6 +99,7 @@ def read(
     ``constants``: inputs by name that are constant, and their elements; ``outputs``: the tensors up to which the graph
     goes, none: its own outputs.
     """
+    doing("reading the model")
     return infer(rewrite(infer(cut(bake(load(model, dims=dims), constants or {}), outputs))))
 
 
@@ -108,6 +110,7 @@ def compile_graph(graph: Graph, options: Options, prefix: str, source: str, node
     program = lower(check(graph if node is None else select_node(graph, node)), numerics=options.numerics)
     if options.io == "quantized":
         program = quantized_io(program)
+    doing("computing intervals")
     planned = annotate(simplify(program)) if options.simplify else program
     own = plan(planned, options, prefix, source, node)
     return Artifact(program, planned, own, render(own))

@@ -27,6 +27,7 @@ from qcgen.plan.arrange import AS_COMPUTED, arrange
 from qcgen.plan.layout import boundary_layout
 from qcgen.plan.orders import stored
 from qcgen.plan.sharing import bytes_of
+from qcgen.progress import doing
 from qcgen.reference import evaluate_all
 
 RANDOM_SCALE, RANDOM_ZERO_POINT = 1 / 32, 128
@@ -35,6 +36,7 @@ RANDOM_SCALE, RANDOM_ZERO_POINT = 1 / 32, 128
 
 def self_test(program: Program, plan: Plan, feeds: Mapping[str, Array] | None = None) -> SelfTest:
     """The test of ``plan``, made from ``program``, by inputs in the model's own shapes, or by random ones."""
+    doing("evaluating the reference for the self-test")
     inputs = _inputs(program, plan, feeds)
     given = {
         each.port.tensor.name: array.reshape(each.port.shape).transpose(np.argsort(_order(each.port, plan)))

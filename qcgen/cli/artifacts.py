@@ -9,6 +9,7 @@ from pathlib import Path
 
 from qcgen.artifact import Artifact
 from qcgen.cli.options import compile_options, dimensions
+from qcgen.cli.progress import shown
 from qcgen.cli.table import counted
 from qcgen.compiler import compile_graph, read
 from qcgen.errors import ModelRejected, Problem, printable
@@ -41,7 +42,8 @@ def compiled_together(args: argparse.Namespace, models: Sequence[str]) -> list[A
     rejected = False
     for model in models:
         try:
-            artifacts += compiled(args, model, read_model(args, model))
+            with shown():
+                artifacts += compiled(args, model, read_model(args, model))
         except ModelRejected as rejection:
             print_rejection(model, rejection)
             rejected = True

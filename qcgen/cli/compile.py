@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qcgen.cli.options import add_compile_options
+from qcgen.cli.progress import shown
 from qcgen.errors import ModelRejected
 
 if TYPE_CHECKING:
@@ -110,16 +111,18 @@ def _compiled(args: argparse.Namespace) -> _Compiled | None:
     if args.data is not None and not args.self_test:
         args.usage_error("argument --data: it is the input of --self-test")
     try:
-        artifacts = compiled(args, args.model, read_model(args, args.model))
-        if args.self_test:
-            artifacts = [_tested(artifact, args.data) for artifact in artifacts]
+        with shown():
+            artifacts = compiled(args, args.model, read_model(args, args.model))
+            if args.self_test:
+                artifacts = [_tested(artifact, args.data) for artifact in artifacts]
+            reports = [artifact.report.with_code(code_bytes(artifact)) for artifact in artifacts]
     except RecordingError as error:
         print(f"qcgen: {error}", file=sys.stderr)
         return None
     except ModelRejected as rejection:
         print_rejection(args.model, rejection)
         return None
-    return _Compiled(args, artifacts, [artifact.report.with_code(code_bytes(artifact)) for artifact in artifacts])
+    return _Compiled(args, artifacts, reports)
 
 
 def _check(files: dict[str, str]) -> int:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qcgen.cli.options import COMPILERS, add_compile_options, compiler_flags, count
+from qcgen.cli.progress import shown
 from qcgen.errors import ModelRejected
 from qcgen.targets import EMULATED
 
@@ -92,7 +93,8 @@ def _run(args: argparse.Namespace) -> int:
     rejected: list[str] = []
     for model in args.models:
         try:
-            artifacts, rejections = _subjects(args, model)
+            with shown():
+                artifacts, rejections = _subjects(args, model)
         except ModelRejected as rejection:
             artifacts, rejections = [], [rejection]
         verified += _verify_all(args, model, artifacts)
@@ -153,7 +155,8 @@ def _verify_all(args: argparse.Namespace, model: str, artifacts: list[Artifact])
     options |= {"emulated": args.target in EMULATED and not args.host, "compiler": args.compiler}
     options |= {"sums": args.sums}
     for artifact in artifacts:
-        result = verify(artifact, **options)
+        with shown():
+            result = verify(artifact, **options)
         subject = Verified(model, _node(artifact), artifact.report.nodes, result)
         if not args.json:
             print(detail(subject) if is_alone else line(subject, width), flush=True)

@@ -35,6 +35,7 @@ from qcgen.plan.stream.build import stream_of
 from qcgen.plan.stream.choose import Chain
 from qcgen.plan.stream.fit import TURN, alone, fit
 from qcgen.plan.stream.stages import COPY, Stage
+from qcgen.progress import doing
 from qcgen.targets import TARGETS
 
 __all__ = ["plan"]
@@ -54,6 +55,7 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
     rows = _RowWorks(steps, program, options)
     chains: tuple[Chain, ...] = ()
     boundary = Boundary(ports, is_in_arena=options.io_memory == "arena", is_pushed=options.input == "rows")
+    doing("placing tensors in the arena")
     if options.arena is None and not boundary.is_pushed:
         stored = store(steps, prepared, boundary)
     else:
@@ -119,6 +121,7 @@ def _work(step: Arranged, program: Program, options: Options, *, in_rows: bool =
     """The kernel for a step; None for a view."""
     if step.is_view:
         return None
+    doing(f"choosing the kernel of {step.op.name}")
     setting = replace(_setting(step, program, options), in_rows=in_rows)
     selection = select(step.op, setting, KERNELS)
     return _Work(selection, selection.kernel.prepare(step.op, setting))

@@ -13,6 +13,7 @@ from qcgen.arithmetic import meant_text
 from qcgen.artifact import Artifact
 from qcgen.ir.program import Conv, FloatActivation, Program
 from qcgen.ir.types import Array
+from qcgen.progress import doing
 from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import NETWORK, RELATIVE, exact, tolerances
 from qcgen.verify.compare import Difference, Outcome, add
@@ -112,8 +113,10 @@ def verify(
         builder, places = Builder(flags, emulated_core, compiler), Path(folder)
         code, probe = Running(artifact, builder, places / "code"), Probe(artifact, builder, places / "probe")
         nodes = Nodes(artifact, builder, places / "nodes")
+        doing("building and running the code")
         results = code.run([case.feeds for case in every])
         for case, got in zip(every, results, strict=True):
+            doing(f"comparing with the reference: {case.group}")
             before = outcomes.get(case.group, Outcome(case.group))
             after = outcomes[case.group] = _compared(before, artifact.program, case, got, probe)
             if cause is None and after.differing:

@@ -248,6 +248,17 @@ BINARY = {
     "Pow": real_power,
     "PRelu": lambda x, slope: np.where(x < 0, slope * x, x),
 }
+CONDITIONS = {
+    "And": np.logical_and,
+    "Equal": np.equal,
+    "Greater": np.greater,
+    "GreaterOrEqual": np.greater_equal,
+    "Less": np.less,
+    "LessOrEqual": np.less_equal,
+    "Not": np.logical_not,
+    "Or": np.logical_or,
+    "Where": lambda condition, x, y: np.where(condition != 0, x, y),
+}
 FOLDED = {"Max": np.maximum, "Min": np.minimum}
 
 
@@ -523,7 +534,7 @@ class Model:
         node, c = self.made.get(name), self.codes.get(name)
         if node is None:
             return None
-        if node.op_type not in (*POINTWISE, *BINARY, *FOLDED, "Clip"):
+        if node.op_type not in (*POINTWISE, *BINARY, *CONDITIONS, *FOLDED, "Clip"):
             if c is None or c.scale is None or np.size(c.scale) > 1:
                 return None
             values = (np.arange(c.bounds[0], c.bounds[1] + 1) - c.zero).astype(f32) * f32(c.scale)
@@ -538,6 +549,8 @@ class Model:
         values, a = [part[2] for part in parts], attributes(node)
         if node.op_type == "Clip":
             values = np.clip(*values, self.value(node, 1, a.get("min")), self.value(node, 2, a.get("max")))
+        elif node.op_type in CONDITIONS:
+            values = CONDITIONS[node.op_type](*values)
         elif node.op_type in FOLDED:
             values = functools.reduce(FOLDED[node.op_type], values)
         else:

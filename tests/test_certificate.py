@@ -81,6 +81,10 @@ def function(*nodes):
 FUNCTIONS = {
     "x * sigmoid(x)": [("Sigmoid", "v", "s"), ("Mul", "v s", "f")],
     "x * tanh(softplus(x))": [("Softplus", "v", "p"), ("Tanh", "p", "t"), ("Mul", "v t", "f")],
+    "v < 1.5 or v > 3 ? tanh(v) : 2": [
+        *(("Less", "v 1.5", "l"), ("GreaterOrEqual", "v 3", "g"), ("Or", "l g", "c")),
+        *(("Tanh", "v", "t"), ("Where", "c t 2", "f")),
+    ],
     "elu": [("Elu", "v", "f")],
     "e^-x": [("Neg", "v", "n"), ("Exp", "n", "f")],
     "|x - 2.5|": [("Sub", "v 2.5", "d"), ("Abs", "d", "f")],

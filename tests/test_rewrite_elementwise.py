@@ -330,3 +330,38 @@ def test_codes_that_are_the_same_number_do_not_tell_where_the_largest_is():
     coarse = chain.through("x", (1e38, np.uint8(3)))  # the codes above 6 are infinite
     chain.node("ArgMax", [coarse], "y", axis=1)
     assert operators(chain.rewritten(X_SHAPE)) == [*FULL, "ArgMax"]
+
+
+@pytest.mark.parametrize("is_quantized", [False, True])
+@pytest.mark.parametrize(
+    ("op_type", "compare"),
+    [
+        ("Greater", np.greater),
+        ("GreaterOrEqual", np.greater_equal),
+        ("Less", np.less),
+        ("LessOrEqual", np.less_equal),
+        ("Equal", np.equal),
+    ],
+)
+def test_a_choice_by_a_comparison_of_one_tensor_is_a_table(op_type, compare, is_quantized):
+    chain = Chain()
+    x = chain.through("x", A)
+    limit, other = chain.constant("limit", f32(0.5)), chain.constant("other", f32(2))
+    if is_quantized:
+        other = chain.dequantize(chain.constant("other_q", np.uint8(100)), B)
+    chain.through(chain.node("Where", [chain.node(op_type, [x, limit]), other, x]), B, "y")
+    graph = chain.rewritten(X_SHAPE, opset=16)
+    assert operators(graph) == ["QuantizeLinear", "qcgen.Lookup", "DequantizeLinear"]
+    numbers = (np.arange(256) - 3).astype(np.float32) * f32(0.02)
+    chosen = np.where(compare(numbers, f32(0.5)), f32(2), numbers)
+    codes = np.clip(np.rint(chosen / f32(0.05)) + 60, 0, 255)
+    assert operand(graph, "Lookup", 5).tolist() == codes.tolist()
+
+
+def test_a_choice_between_two_tensors_is_no_table():
+    chain = Chain()
+    x = chain.through("x", A)
+    other = chain.node("Softmax", [x])
+    condition = chain.node("Greater", [x, chain.constant("limit", f32(0.5))])
+    chain.through(chain.node("Where", [condition, chain.through(other, B), x]), B, "y")
+    assert "Where" in operators(chain.rewritten(X_SHAPE, opset=16))

@@ -14,6 +14,7 @@ TABLE = (
 )
 ADVICE = {
     **dict.fromkeys((*FUNCTIONS, "Max", "Min", "PRelu", "Pow", "QuickGelu"), TABLE),
+    **dict.fromkeys(("And", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or"), TABLE),
     **dict.fromkeys(("NonMaxSuppression", "NonZero", "TopK", "Unique"), CUT),
     **dict.fromkeys(("If", "Loop", "Scan"), FOLD),
     **dict.fromkeys(("Equal", "GatherElements", "GatherND", "Range", "Shape", "Size", "Where"), FOLD),

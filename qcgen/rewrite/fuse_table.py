@@ -55,7 +55,9 @@ def _function(wiring: Wiring, tensor: str, depth: int) -> _Function | None:
         return _Function(None, constant.reshape(())) if is_number else None
     source = activation(wiring, tensor)
     if source is not None:
-        meaning = source.quantization
+        meaning, codes = source.quantization, wiring.constant(source.codes)
+        if codes is not None and codes.size == 1 and codes.ndim <= 1:  # a number that was quantized
+            return _Function(None, meaning.real_values(codes).reshape(()))
         return _Function(source, meaning.real_values(meaning.all_codes()))
     node = wiring.producers.get(tensor)
     names = None if node is None or depth == 0 else pointwise.arguments(wiring, node)

@@ -43,6 +43,10 @@ def _prelu(x: Array, slope: Array) -> Array:
     return np.asarray(np.where(x < 0, slope * x, x))
 
 
+def _where(condition: Array, x: Array, y: Array) -> Array:
+    return np.asarray(np.where(condition != 0, x, y))
+
+
 def _selu(node: Node) -> Function:
     alpha = _number(node, "alpha", 1.67326319217681884765625)
     gamma = _number(node, "gamma", 1.05070102214813232421875)
@@ -111,6 +115,19 @@ BINARY: Mapping[tuple[str, str], Callable[[Array, Array], Array]] = {
 }
 """Operators of two inputs, computed in float32."""
 
+CONDITIONS: Mapping[tuple[str, str], Callable[..., Array]] = {
+    ("", "And"): np.logical_and,
+    ("", "Equal"): np.equal,
+    ("", "Greater"): np.greater,
+    ("", "GreaterOrEqual"): np.greater_equal,
+    ("", "Less"): np.less,
+    ("", "LessOrEqual"): np.less_equal,
+    ("", "Not"): np.logical_not,
+    ("", "Or"): np.logical_or,
+    ("", "Where"): _where,
+}
+"""Comparisons, whose results are 1 or 0, and what reads these."""
+
 FOLDED: Mapping[tuple[str, str], Callable[[Array, Array], Array]] = {
     ("", "Max"): np.maximum,
     ("", "Min"): np.minimum,
@@ -126,6 +143,8 @@ def arguments(wiring: Wiring, node: Node) -> tuple[str, ...] | None:
     if clamp_of(wiring, node) is not None:
         return node.inputs[:1]
     counts = {1} if key in UNARY else {2} if key in BINARY else {len(node.inputs) or 1} if key in FOLDED else set()
+    if key in CONDITIONS:
+        counts = {{"Not": 1, "Where": 3}.get(node.op_type, 2)}
     return node.inputs if len(node.inputs) in counts else None
 
 
@@ -137,6 +156,8 @@ def value(wiring: Wiring, node: Node, inputs: tuple[Array, ...]) -> Array:
             return clamp.of(inputs[0])
         if key in UNARY:
             return np.asarray(UNARY[key](node)(inputs[0]), np.float32)
+        if key in CONDITIONS:
+            return np.asarray(CONDITIONS[key](*inputs), np.float32)
         if key in FOLDED:
             return np.asarray(reduce(FOLDED[key], inputs), np.float32)
         return np.asarray(BINARY[key](*inputs), np.float32)

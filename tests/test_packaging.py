@@ -127,5 +127,5 @@ def test_types_are_told_to_those_who_check_theirs(archives):
 @pytest.mark.all
 def test_every_file_has_a_license(tmp_path):
     assert attempt([tool("reuse"), "--root", ROOT, "lint"], ROOT).returncode == 0
-    tmp_path.joinpath("file.py").touch()
+    tmp_path.joinpath("file.py").write_text("x = 1\n")
     assert attempt([tool("reuse"), "--root", tmp_path, "lint"], tmp_path).returncode == 1

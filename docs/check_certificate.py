@@ -459,7 +459,7 @@ class Model:
                 self.codes[node.output[0]] = self.coded(first, scale, zero.astype(np.int64))
             elif op == "QuantizeLinear":
                 self.quantized(node)
-            elif op.startswith("Q"):
+            elif op.startswith("Q") and op != "QuickGelu":
                 y = 7 if op == "QGemm" else 6 if len(node.input) > 6 else 3
                 scale, zero = self.value(node, y), self.value(node, y + 1, np.uint8(0)).reshape(-1)[0]
                 bounds = np.iinfo(zero.dtype).min, np.iinfo(zero.dtype).max
@@ -524,30 +524,39 @@ class Model:
 
     @np.errstate(all="ignore")  # NaN and infinities are results
     def function(self, name):
-        """(name of a tensor of codes, these codes, values): a float tensor as a function of it, element by element.
+        """(name of a tensor of codes, these codes, values, axis): a float tensor as a function of it, by elements.
 
-        The name is "" for a number, which depends on nothing; None for what is no such function.
+        The values are (channels or 1, codes or 1), channels along an axis that is counted back from -1. The name is ""
+        for numbers, which depend on nothing; None for what is no such function.
         """
-        if name in self.constants:
-            number = self.constants[name]
-            return ("", None, number.reshape(())) if number.size == 1 and number.dtype == f32 else None
+        constant = self.number(name)
+        if constant is not None:
+            long = [i - constant.ndim for i, size in enumerate(constant.shape) if size > 1]
+            return ("", None, constant.reshape(-1, 1), long[0] if long else None) if len(long) < 2 else None
         node, c = self.made.get(name), self.codes.get(name)
         if node is None:
             return None
-        if node.op_type not in (*POINTWISE, *BINARY, *CONDITIONS, *FOLDED, "Clip"):
+        if node.op_type not in (*POINTWISE, *BINARY, *CONDITIONS, *FOLDED, "Clip", "BatchNormalization"):
             if c is None or c.scale is None or np.size(c.scale) > 1:
                 return None
             values = (np.arange(c.bounds[0], c.bounds[1] + 1) - c.zero).astype(f32) * f32(c.scale)
-            return node.input[0], c, values.reshape(-1)
+            return node.input[0], c, values.reshape(1, -1), None
         of = self.gelu_of(node)
         if of is not None:
             node = onnx.helper.make_node("Gelu", [of], list(node.output))
-        parts = [self.function(i) for i in node.input[: 1 if node.op_type in (*POINTWISE, "Clip") else None]]
+        is_one = node.op_type in (*POINTWISE, "Clip", "BatchNormalization")
+        parts = [self.function(i) for i in node.input[: 1 if is_one else None]]
         sources = {part and part[0] for part in parts} - {""}
         if None in sources or len(sources) != 1 or self.is_pair(node):
             return None
         values, a = [part[2] for part in parts], attributes(node)
-        if node.op_type == "Clip":
+        axes = {part[3] for part in parts} - {None}
+        if node.op_type == "BatchNormalization":  # x * s + (bias - mean * s)
+            scale, bias, mean, variance = (self.number(i).reshape(-1, 1) for i in node.input[1:])
+            s = scale * (f32(1) / np.sqrt(variance + f32(a.get("epsilon", 1e-5))))
+            values = values[0] * s + (bias - mean * s)
+            axes |= {1 - len(self.shape(node.input[0]))} if len(s) > 1 else set()
+        elif node.op_type == "Clip":
             values = np.clip(*values, self.value(node, 1, a.get("min")), self.value(node, 2, a.get("max")))
         elif node.op_type in CONDITIONS:
             values = CONDITIONS[node.op_type](*values)
@@ -556,7 +565,17 @@ class Model:
         else:
             is_binary = node.op_type in BINARY
             values = BINARY[node.op_type](*values) if is_binary else POINTWISE[node.op_type](*values, a)
-        return (*next(part[:2] for part in parts if part[0]), values.astype(f32))
+        if len(axes) > 1:
+            return None
+        return (*next(part[:2] for part in parts if part[0]), values.astype(f32), next(iter(axes), None))
+
+    def number(self, name):
+        """A constant of floats, or what a DequantizeLinear makes of constant codes; None for anything else."""
+        made = self.made.get(name)
+        if made is not None and made.op_type == "DequantizeLinear" and made.input[0] in self.constants:
+            return run(made, [self.value(made, i) for i in range(len(made.input))])[0]
+        given = self.constants.get(name)
+        return given if given is not None and given.dtype == f32 else None
 
     def gelu_of(self, node):
         """x where a Mul is x * (1 + erf(x / sqrt(2))) / 2, the products from left to right: a Gelu of x. Else None."""
@@ -604,7 +623,10 @@ class Model:
         found = None if is_operator else self.function(node.input[0])
         if found:
             x, table = found[1], quantize(found[2], *by)
-            lo, hi = self.table(node, x, table, x.by == by[:2] and x.bounds == bounds)
+            if found[3] is not None and (table != table[0]).any():
+                lo, hi = self.channel_tables(node, x, table, found[3])
+            else:
+                lo, hi = self.table(node, x, table[0], x.by == by[:2] and x.bounds == bounds)
         else:
             name, path = node.input[0], []
             while name in self.made and self.made[name].op_type in (*MOVES, "Relu", "Clip"):
@@ -657,7 +679,10 @@ class Model:
         """The entry of a node; None if it needs none: computed in float, its output constant, or read by nobody."""
         name = self.names[id(node)]
         if name in self.in_float:
-            need(not node.op_type.startswith("Q"), f"{name}: it is said to be computed in float32, and is quantized")
+            need(
+                not node.op_type.startswith("QLinear") and node.op_type != "QGemm",
+                f"{name}: it is said to be computed in float32, and is quantized",
+            )
             raise InFloat
         if name not in self.entries:
             unread = not any(self.read.get(o) or o in self.outputs for o in node.output)
@@ -666,6 +691,22 @@ class Model:
         e = self.entries.pop(name)
         need(e["kind"] == kind, f"{name}: its kind is {kind}")
         return e
+
+    def channel_tables(self, node, x, tables, axis):
+        """A table for each place of an axis, which is counted back from -1."""
+        lo, hi = (np.moveaxis(v, axis, 0).reshape(len(tables), -1) for v in (x.lo, x.hi))
+        spans = [(low.min() - x.bounds[0], high.max() - x.bounds[0] + 1) for low, high in zip(lo, hi)]
+        parts = [row[low:high] for row, (low, high) in zip(tables, spans)]
+        place = [-1 if i == axis % x.lo.ndim else 1 for i in range(x.lo.ndim)]
+        ends = [np.array([end(part) for part in parts]).reshape(place) for end in (np.min, np.max)]
+        ends = [np.broadcast_to(end, x.lo.shape) for end in ends]
+        e = self.entry(node, "table", *ends)
+        if e:
+            given = np.array(e["values"])
+            same = (np.array_equal(given[i][low:high], parts[i]) for i, (low, high) in enumerate(spans))
+            need(e["axis"] == axis % x.lo.ndim and all(same), f"{e['node']}: values are those of the function")
+            self.points += given.size
+        return ends
 
     def table(self, node, x, table, may_clamp):
         first, span = x.bounds[0], np.unique(np.stack([x.lo, x.hi]).reshape(2, -1), axis=1)

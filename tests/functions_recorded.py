@@ -75,13 +75,34 @@ WITH_NUMBERS = (
 )
 """Those that are recorded as functions of float32 numbers, too."""
 
+CHANNELS = 5
+_DRAW = np.random.RandomState(3)
+CONSTANTS: Mapping[str, np.ndarray] = {
+    "v": _DRAW.uniform(-0.3, 1.4, (CHANNELS, 1)).astype(np.float32),
+    "w": _DRAW.normal(0, 0.5, (1, CHANNELS, 1)).astype(np.float32),
+    "scale": np.append(_DRAW.uniform(0.4, 1.6, CHANNELS - 2), [-0.7, 0]).astype(np.float32),
+    "bias": _DRAW.normal(0, 0.3, CHANNELS).astype(np.float32),
+    "mean": _DRAW.normal(0, 0.3, CHANNELS).astype(np.float32),
+    "var": _DRAW.uniform(0.2, 2, CHANNELS).astype(np.float32),
+}
+"""Numbers for each channel."""
+
+OF_CHANNELS: Mapping[str, Sequence[Step]] = {
+    "BatchNormalization": [("BatchNormalization", "x scale bias mean var", {"epsilon": 1e-3})],
+    "BatchNormalization, Relu": [("BatchNormalization", "x scale bias mean var"), ("Relu", "#0")],
+    "PRelu of channels": [("PRelu", "x v")],
+    "x * v + w": [("Mul", "x v"), ("Add", "#0 w")],
+    "sigmoid(x + w) / v": [("Add", "x w"), ("Sigmoid", "#0"), ("Div", "#1 v")],
+}
+"""Functions of x (1, CHANNELS, 256) whose constants differ from channel to channel."""
+
 OPSET = 20
 
 
 def steps(chain: Chain, name: str, x: str) -> str:
     """The nodes of a function; the name of its result."""
     results: list[str] = []
-    for number, (op_type, inputs, *rest) in enumerate(FUNCTIONS[name]):
+    for number, (op_type, inputs, *rest) in enumerate({**FUNCTIONS, **OF_CHANNELS}[name]):
         operands = [_operand(chain, text, x, results) for text in inputs.split()]
         attributes: Mapping[str, Any] = rest[0] if rest else {}
         results.append(chain.node(op_type, operands, f"step {number}", **attributes))
@@ -91,6 +112,8 @@ def steps(chain: Chain, name: str, x: str) -> str:
 def _operand(chain: Chain, text: str, x: str, results: Sequence[str]) -> str:
     if text == "x":
         return x
+    if text in CONSTANTS:
+        return chain.constant(text, CONSTANTS[text])
     return results[int(text[1:])] if text[0] == "#" else chain.constant(text, np.float32(text))
 
 
@@ -104,8 +127,9 @@ def alone(name: str, shape: Sequence[int]) -> bytes:
 def between_codes(
     name: str, x_scale: np.float32, x_zero_point: np.int8, y_scale: np.float32, y_zero_point: np.int8
 ) -> bytes:
-    """DequantizeLinear, the function, QuantizeLinear, of 256 codes."""
+    """DequantizeLinear, the function, QuantizeLinear, of 256 codes, or as many for each channel."""
     chain = Chain()
     value = steps(chain, name, chain.dequantize("x", (x_scale, x_zero_point)))
     chain.quantize(value, (y_scale, y_zero_point), "y")
-    return bytes(chain.model((256,), opset=OPSET, x_type="int8").SerializeToString())
+    shape = (1, CHANNELS, 256) if name in OF_CHANNELS else (256,)
+    return bytes(chain.model(shape, opset=OPSET, x_type="int8").SerializeToString())

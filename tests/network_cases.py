@@ -14,6 +14,7 @@ from qcgen import arithmetic
 from qcgen.ir.program import (
     ArgMax,
     AveragePool,
+    ChannelLookup,
     Concat,
     ConvGeometry,
     Dequantize,
@@ -83,6 +84,27 @@ def lookups() -> Iterator[Unit]:
         op = Lookup("lookup", "Sigmoid", Tensor("x", x, every.shape), Tensor("y", y, every.shape), table)
         yield Unit(f"lookup_{short(x)}_{short(y)}", op, (every,))
         yield Unit(f"lookup_reordered_{short(x)}_{short(y)}", op, (every,), ((0, 2, 3, 1),), (0, 1, 2, 3))
+
+
+def channel_lookups() -> Iterator[Unit]:
+    """Tables, one line and two lines a channel, for channels on the first, an inner and the last axis in memory."""
+    rng = np.random.default_rng(2)
+    for x, y in product(TYPES, TYPES):
+        codes, centre = np.arange(x.low, x.high + 1), (x.low + x.high + 1) // 2
+        slopes = np.array([[0.7013], [-0.4171], [0.0], [1.9077]])
+        lines = np.floor((codes - centre) * slopes + 0.137 + 0.3 * np.arange(4)[:, None]) + (y.low + y.high + 1) // 2
+        bent = np.floor(np.where(codes < centre, 0.3 * (codes - centre) * slopes, codes - centre)) + 3
+        forms = {"line": lines, "lines": bent, "table": rng.integers(y.low, y.high + 1, (4, 256))}
+        every = np.stack([rng.permutation(codes) for _ in range(4)]).astype(x.numpy)
+        image = np.stack([every, every[::-1]]).reshape(2, 4, 32, 8)
+        for form, values in forms.items():
+            tables = np.clip(values, y.low, y.high).astype(np.int64)
+            tensors = quantized("x", x, image.shape, 0.1, centre), quantized("y", y, image.shape, 0.1, 0)
+            op = ChannelLookup("channels", "Lookup", *tensors, 1, tables)
+            name = f"channel_lookup_{form}_{short(x)}_{short(y)}"
+            yield Unit(name, op, (image,))
+            yield Unit(f"{name}_last", op, (image,), ((0, 2, 3, 1),), (0, 2, 3, 1))
+            yield Unit(f"{name}_reordered", op, (image,), ((0, 2, 3, 1),), (0, 1, 2, 3))
 
 
 BINARY_SCALES = {
@@ -530,6 +552,7 @@ PORTABLE = tuple(
     unit
     for make in (
         lookups,
+        channel_lookups,
         binaries,
         broadcasts,
         twice,

@@ -44,7 +44,8 @@ def test_the_checker_needs_nothing_of_qcgen():
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     names = {alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module for node in imports if isinstance(node, ast.ImportFrom)}
-    assert names == {"argparse", "hashlib", "json", "sys", "pathlib", "numpy", "onnx", "onnx.reference"}
+    standard = {"argparse", "decimal", "functools", "hashlib", "json", "pathlib", "sys"}
+    assert names == standard | {"numpy", "onnx", "onnx.reference"}
 
 
 @pytest.mark.parametrize("target", ["portable", "cortex-m0", "cortex-m4", "cortex-m55"])
@@ -107,6 +108,17 @@ def test_tables_of_functions_that_are_put_together_are_confirmed(name, tmp_path)
 def test_tables_of_every_function_are_confirmed(name, tmp_path):
     model = functions_recorded.between_codes(name, np.float32(0.04), np.int8(-9), np.float32(0.03), np.int8(-60))
     assert confirm(tmp_path, model) == 256
+
+
+@pytest.mark.parametrize("name", functions_recorded.OF_CHANNELS)
+def test_tables_of_channels_are_confirmed(name, tmp_path):
+    model = functions_recorded.between_codes(name, np.float32(0.04), np.int8(-9), np.float32(0.03), np.int8(-60))
+    assert confirm(tmp_path, model) == 256 * functions_recorded.CHANNELS
+    body = json.loads((tmp_path / "m.cert.json").read_text())
+    body["nodes"][0]["values"][2][17] += 1
+    (tmp_path / "m.cert.json").write_text(json.dumps(sealed(body)))
+    with pytest.raises(checker.Wrong, match="values are those of the function"):
+        checker.check(tmp_path / "model.onnx", tmp_path / "m.cert.json")
 
 
 def run_checker(*arguments):

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from functions_recorded import FUNCTIONS, WITH_NUMBERS, between_codes
+from functions_recorded import FUNCTIONS, OF_CHANNELS, WITH_NUMBERS, between_codes
 
 import qcgen
 from qcgen import functions
 from qcgen.arithmetic import ONNXRUNTIME
-from qcgen.ir.program import Lookup
+from qcgen.ir.program import ChannelLookup, Lookup
 from qcgen.rewrite import pointwise
 
 RECORDED = np.load(Path(__file__).parent / "data" / "onnxruntime" / "functions.npz")
@@ -66,3 +66,24 @@ def test_a_table_has_onnxruntime_s_codes(name):
         [op] = qcgen.compile(between_codes(name, *meaning)).program.operators
         assert isinstance(op, Lookup)
         assert np.array_equal(op.table, codes), meaning
+
+
+@pytest.mark.parametrize("name", OF_CHANNELS)
+def test_the_tables_of_channels_have_onnxruntime_s_codes(name):
+    meanings = zip(*(RECORDED[key] for key in ("x_scale", "x_zero_point", "y_scale", "y_zero_point")), strict=True)
+    for meaning, codes in zip(meanings, RECORDED[f"tables.{name}"], strict=True):
+        [op] = qcgen.compile(between_codes(name, *meaning)).program.operators
+        # Where all channels have the same codes, they have one table.
+        assert isinstance(op, ChannelLookup) == bool((codes != codes[0]).any())
+        tables = op.tables if isinstance(op, ChannelLookup) else op.table[None]
+        assert np.array_equal(np.broadcast_to(tables, codes.shape), codes), meaning
+
+
+def test_lines_and_tables_of_channels_are_both_met():
+    row = [RECORDED[key][5] for key in ("x_scale", "x_zero_point", "y_scale", "y_zero_point")]
+    forms = {}
+    for name in OF_CHANNELS:
+        [call] = qcgen.compile(between_codes(name, *row)).plan.calls
+        forms[name] = len(call.tables)
+        assert (call.certificate.requantize is None) == (forms[name] == 1)
+    assert set(forms.values()) == {1, 2, 4}

@@ -21,7 +21,7 @@ ADVICE = {
     **dict.fromkeys(("ConstantOfShape", "ScatterElements", "ScatterND"), FOLD),
     **dict.fromkeys(("GRU", "LSTM", "RNN", "DynamicQuantizeLSTM"), UNROLL),
     "BatchNormalization": "fuse it into the convolution before it: export in inference mode, or preprocess the model"
-    " (python -m onnxruntime.quantization.preprocess)",
+    " (python -m onnxruntime.quantization.preprocess), or quantize its input and its output",
     **dict.fromkeys(("InstanceNormalization", "LayerNormalization"), NORMALIZE),
     "ConvTranspose": "quantize its input and its output, and its weights to constants of 8 bits (onnxruntime:"
     " quantize_static); it may have one or two spatial axes, and explicit pads",

@@ -172,9 +172,11 @@ def not_training(view: View) -> Iterator[Problem]:
 
 
 def has_a_code_each(view: View) -> Iterator[Problem]:
-    """A table has a code for every code."""
-    table = view.array(5)
-    if table is not None and table.shape != (256,):
-        yield view.problem(
-            f"table has shape {shape_text(table.shape)}, but must have 256 elements", "correct the table"
-        )
+    """A table has a code for every code, in a row for each place of ``axis`` if it has two dimensions."""
+    table, x, axis = view.array(5), view.fixed_shape(0), view.integer("axis", 1)
+    if table is None or table.shape == (256,):
+        return
+    channels = x[axis] if x is not None and axis is not None and 0 <= axis < len(x) else None
+    if table.ndim != 2 or table.shape[1] != 256 or (x is not None and table.shape[0] != channels):
+        what = f"table has shape {shape_text(table.shape)}, but must have 256 elements, or 256 for each channel"
+        yield view.problem(what, "correct the table")

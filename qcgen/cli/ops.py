@@ -52,9 +52,9 @@ def _functions() -> list[tuple[str, str, str, str, str]]:
     from qcgen.rewrite.pointwise import BINARY, FOLDED, UNARY
 
     rows = []
-    for key in sorted({*UNARY, *BINARY, *FOLDED} - LOWERINGS.keys()):
+    for key in sorted({*UNARY, *BINARY, *FOLDED, ("", "BatchNormalization")} - LOWERINGS.keys()):
         what = "of one computed tensor" if key in UNARY else "of one computed tensor and constants"
-        note = f"between DequantizeLinear and QuantizeLinear, {what}: a table of codes"
+        note = f"between DequantizeLinear and QuantizeLinear, {what}: a table of codes, one a channel if need be"
         rows.append((key[0] or "ai.onnx", key[1], "", "", note))
     return rows
 

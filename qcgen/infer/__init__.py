@@ -18,7 +18,22 @@ Rule = Callable[[Facts], tuple[TensorType, ...]]
 """From what is known of a node's inputs to the types of its outputs, as many as the rule knows."""
 
 FUNCTIONS = (
-    *("Abs", "Ceil", "Celu", "Elu", "Erf", "Exp", "Floor", "Gelu", "Log", "Mish", "Neg", "Reciprocal", "Round"),
+    *(
+        "Abs",
+        "BatchNormalization",
+        "Ceil",
+        "Celu",
+        "Elu",
+        "Erf",
+        "Exp",
+        "Floor",
+        "Gelu",
+        "Log",
+        "Mish",
+        "Neg",
+        "Reciprocal",
+        "Round",
+    ),
     *("Selu", "Sign", "Softplus", "Softsign", "Sqrt", "ThresholdedRelu"),
 )
 """Operators of ai.onnx that are known only as parts of tables."""

@@ -7,8 +7,9 @@ from qcgen.infer.facts import Facts, TensorType
 LOOKUP = ("qcgen", "Lookup")
 """(domain, op_type) of y = table[x - lowest code of x's type].
 
-Inputs: x, x_scale, x_zero_point, y_scale, y_zero_point, table. ``table`` (256,) is constant and of y's type; scales and
-zero points are per tensor and say what the codes mean, the table alone says what is computed.
+Inputs: x, x_scale, x_zero_point, y_scale, y_zero_point, table. ``table`` is constant and of y's type: (256,), or
+(C, 256) with a row for each place of x's axis that the attribute axis names, from 0 on. Scales and zero points are per
+tensor and say what the codes mean, the table alone says what is computed.
 """
 
 

@@ -17,6 +17,7 @@ from qcgen.intervals.windows import all_meet_image, image_channel_axis, window_k
 from qcgen.ir.program import (
     ArgMax,
     AveragePool,
+    ChannelLookup,
     Concat,
     Conv,
     Dequantize,
@@ -75,6 +76,8 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
             return _lookup(op, ranges[op.x.name])
         case Embedding():
             return tightest(op.table, op.table).whole()
+        case ChannelLookup():
+            return _channel_lookup(op, ranges[op.x.name])
         case MatMul():
             return _product(op, ranges)
         case QuantizedBinary():
@@ -129,12 +132,23 @@ def _requantized(by: Requantize, reached: Reach, axis: int) -> Range:
 
 
 def _lookup(op: Lookup, x: Range) -> Range:
+    x = x.whole() if is_large(op.table.size, x.lo.size) else x
+    return Range(x.axis, *_looked_up(op, op.table, x.lo, x.hi))
+
+
+def _channel_lookup(op: ChannelLookup, x: Range) -> Range:
+    channels = len(op.tables)
+    if is_large(op.tables.size):
+        return full(op.y.dtype)
+    return Range(op.axis, *_looked_up(op, op.tables, *x.along(op.axis, channels)))
+
+
+def _looked_up(op: Lookup | ChannelLookup, tables: Int64s, low: Int64s, high: Int64s) -> tuple[Int64s, Int64s]:
+    """The least and the greatest of each row of tables, or of one table, between the codes ``low`` and ``high``."""
     codes = np.arange(op.x.dtype.low, op.x.dtype.high + 1)
-    x = x.whole() if is_large(codes.size, x.lo.size) else x
-    reachable = (codes >= x.lo[:, None]) & (codes <= x.hi[:, None])
-    lo = np.where(reachable, op.table, op.y.dtype.high).min(axis=1)
-    hi = np.where(reachable, op.table, op.y.dtype.low).max(axis=1)
-    return Range(x.axis, lo, hi)
+    reachable = (codes >= low[:, None]) & (codes <= high[:, None])
+    least = np.where(reachable, tables, op.y.dtype.high).min(axis=1)
+    return least, np.where(reachable, tables, op.y.dtype.low).max(axis=1)
 
 
 def _binary(op: QuantizedBinary, ranges: Ranges) -> Range:

@@ -19,6 +19,7 @@ from qcgen.kernels.arm_mve.dense import DENSE as MVE_DENSE
 from qcgen.kernels.arm_mve.depthwise import DEPTHWISE as MVE_DEPTHWISE
 from qcgen.kernels.kernel import COMMON_NAMES, Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.portable.arg_max import ARG_MAX
+from qcgen.kernels.portable.channel_lookup import CHANNEL_LOOKUP
 from qcgen.kernels.portable.conv import CONV
 from qcgen.kernels.portable.conv_float import CONV_FLOAT
 from qcgen.kernels.portable.copy import COPY
@@ -71,6 +72,7 @@ PORTABLE: tuple[Kernel, ...] = (
     ARG_MAX,
     LOOKUP,
     EMBEDDING,
+    CHANNEL_LOOKUP,
     QUANTIZED_BINARY,
     MATMUL,
     SOFTMAX,

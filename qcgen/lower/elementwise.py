@@ -11,6 +11,7 @@ from qcgen import arithmetic, functions
 from qcgen.arithmetic import Quantization
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
+    ChannelLookup,
     Dequantize,
     Float32s,
     FloatActivation,
@@ -87,10 +88,13 @@ def _table(source: Source, function: Callable[[Float32s], Float32s]) -> tuple[Op
 
 
 def lower_lookup(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """qcgen's own Lookup: (x, x_scale, x_zero_point, y_scale, y_zero_point, table)."""
+    """qcgen's own Lookup: (x, x_scale, x_zero_point, y_scale, y_zero_point, table), attribute axis."""
     source = Source(node, graph)
     x, y = source.tensor(0, source.quantization(1, 2)), source.result(source.quantization(3, 4))
-    return (Lookup(node.name, node.op_type, x, y, source.array(5).astype(np.int64)),)
+    table = source.array(5).astype(np.int64)
+    if table.ndim == 2:
+        return (ChannelLookup(node.name, node.op_type, x, y, source.integer("axis", 1), table),)
+    return (Lookup(node.name, node.op_type, x, y, table),)
 
 
 def lookup(source: Source, x: Tensor, y: Tensor, function: Callable[[Float32s], Float32s]) -> Lookup:

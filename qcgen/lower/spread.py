@@ -8,6 +8,7 @@ from dataclasses import replace
 from qcgen.ir.program import (
     ArgMax,
     AveragePool,
+    ChannelLookup,
     Concat,
     Conv,
     Dequantize,
@@ -131,6 +132,7 @@ def _after(op: Operator) -> Change | None:
             | Pad()
             | Resize()
             | Lookup()
+            | ChannelLookup()
             | QuantizedBinary()
             | Quantize()
             | Dequantize()

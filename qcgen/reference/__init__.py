@@ -10,6 +10,7 @@ import numpy as np
 from qcgen.ir.program import (
     ArgMax,
     AveragePool,
+    ChannelLookup,
     Concat,
     Conv,
     Dequantize,
@@ -81,6 +82,8 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
             return elementwise.evaluate_lookup(op, *inputs)
         case Embedding():
             return elementwise.evaluate_embedding(op, *inputs)
+        case ChannelLookup():
+            return elementwise.evaluate_channel_lookup(op, *inputs)
         case MatMul():
             return product.evaluate_matmul(op, *inputs)
         case QuantizedBinary():

@@ -8,7 +8,17 @@ import numpy as np
 
 from qcgen import arithmetic
 from qcgen.arithmetic import Quantization
-from qcgen.ir.program import Dequantize, Embedding, FloatBinary, FloatUnary, Lookup, Quantize, QuantizedBinary, Tensor
+from qcgen.ir.program import (
+    ChannelLookup,
+    Dequantize,
+    Embedding,
+    FloatBinary,
+    FloatUnary,
+    Lookup,
+    Quantize,
+    QuantizedBinary,
+    Tensor,
+)
 from qcgen.ir.types import Array
 from qcgen.reference.activations import activate
 
@@ -22,6 +32,12 @@ def evaluate_embedding(op: Embedding, x: Array) -> Array:
     """The rows of the table, those at its ends for numbers beyond them."""
     rows = len(op.table)
     return np.asarray(op.table[np.clip(np.where(x < 0, x + rows, x), 0, rows - 1)])
+
+
+def evaluate_channel_lookup(op: ChannelLookup, x: Array) -> Array:
+    """y = tables[channel, x]."""
+    channels = np.arange(len(op.tables)).reshape([-1 if axis == op.axis else 1 for axis in range(x.ndim)])
+    return op.tables[channels, x.astype(np.int64) - op.x.dtype.low].astype(op.y.dtype.numpy)
 
 
 def evaluate_quantized_binary(op: QuantizedBinary, a: Array, b: Array) -> Array:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from qcgen.ir.plan import Call, Plan
 from qcgen.ir.program import (
     AveragePool,
+    ChannelLookup,
     GlobalAveragePool,
     InstanceNorm,
     LayerNorm,
@@ -124,6 +125,9 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
             yield "output", f"{text} in integers"
         case LayerNorm() | InstanceNorm():
             yield "output", "the float32 operations of onnxruntime, in their order, in integers"
+        case ChannelLookup() if forms:
+            text = "an affine form in integers for each channel: equal to the table made by onnxruntime's formulas"
+            yield "output", f"{text} for all {points} codes"
         case QuantizedBinary() if forms and call.certificate.comparisons:
             how = PAIR_FORMS[next(iter(forms))]
             yield "output", f"{how}: equal to {JUDGE} for all {points} pairs of codes that can occur"

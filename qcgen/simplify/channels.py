@@ -14,6 +14,7 @@ from qcgen.intervals.movement import move
 from qcgen.ir.program import (
     ArgMax,
     AveragePool,
+    ChannelLookup,
     Concat,
     Conv,
     Dequantize,
@@ -144,7 +145,7 @@ class Channels:
                 return axes[0] if axes else None
             case Lookup() | Slice() | Pad() | Resize():
                 return self.axes.get(op.x.name)
-            case ArgMax() | Embedding():
+            case ArgMax() | ChannelLookup() | Embedding():
                 return None
             case MatMul() | Reduce() | Softmax() | LayerNorm() | InstanceNorm() | Quantize() | Dequantize():
                 return None

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from functions_recorded import FUNCTIONS, between_codes
+from functions_recorded import FUNCTIONS, OF_CHANNELS, between_codes
 from models import MICROSOFT, NHWC, Spec, conv_integer, float_conv, node_model, qlinear_conv, random_weights
 from onnx import ModelProto, helper
 from qdq import A, B, Chain
@@ -260,7 +260,7 @@ def operator_models() -> dict[str, ModelProto]:
     found[f"{MICROSOFT} QLinearSoftmax"].graph.node[0].attribute.append(helper.make_attribute("opset", 13))
     found |= {name: node_model(op_type, operands, **rest) for name, (op_type, operands, rest) in COMPUTED.items()}
     found |= {name: build() for name, build in {**CONVOLUTIONS, **NORMALIZATIONS}.items()}
-    found |= {f"table of {name}": function(name) for name in FUNCTIONS}
+    found |= {f"table of {name}": function(name) for name in (*FUNCTIONS, *OF_CHANNELS)}
     return found | {f"folded {op_type}": _folded(op_type, *rest) for op_type, rest in FOLDED.items()}
 
 

@@ -77,7 +77,7 @@ CASES = {
         "nodes 'BatchNormalization0', 'BatchNormalization1', 'BatchNormalization2' and 3 more (BatchNormalization): "
         "the operator BatchNormalization is not supported\n"
         "    fuse it into the convolution before it: export in inference mode, or preprocess the model "
-        "(python -m onnxruntime.quantization.preprocess)",
+        "(python -m onnxruntime.quantization.preprocess), or quantize its input and its output",
     ),
     "control characters": (
         graph_model(

@@ -36,6 +36,7 @@ SPECS: dict[tuple[str, str], Spec] = {
         numbers=ONE[1:],
         scales=UNARY.scales,
         same=(("X_zero_point", "X"), ("Y_zero_point", "table")),
+        attributes={"axis": INTEGER},
         extra=(limits.has_a_code_each,),
     ),
     INSTANCE_NORM: Spec(

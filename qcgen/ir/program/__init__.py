@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from qcgen.ir.program.elementwise import (
+    ChannelLookup,
     Dequantize,
     Embedding,
     FloatBinary,
@@ -25,6 +26,7 @@ from qcgen.ir.types import Array
 __all__ = [
     "ArgMax",
     "AveragePool",
+    "ChannelLookup",
     "Concat",
     "Conv",
     "ConvGeometry",
@@ -70,6 +72,7 @@ Operator = (
     | Movement
     | Lookup
     | Embedding
+    | ChannelLookup
     | MatMul
     | QuantizedBinary
     | GlobalAveragePool

@@ -40,6 +40,21 @@ class Embedding:
 
 
 @dataclass(frozen=True)
+class ChannelLookup:
+    """y = tables[channel, x]: a function of a single quantized number for each place of ``axis``.
+
+    ``tables`` (C, 256) int64 holds the output code of each input code, from the smallest of x's type to the largest.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    axis: int
+    tables: Int64s
+
+
+@dataclass(frozen=True)
 class QuantizedBinary:
     """y = a + b or a * b of quantized tensors, with numpy's broadcasting, by arithmetic.add or arithmetic.multiply.
 

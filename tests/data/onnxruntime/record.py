@@ -4,7 +4,8 @@
 
 It writes functions.npz beside itself: ``x`` numbers, ``float.NAME`` their values; ``x_scale``, ``x_zero_point``,
 ``y_scale``, ``y_zero_point`` one each for a table, ``table.NAME`` (tables, 256) the codes of QuantizeLinear behind the
-function behind DequantizeLinear, for all codes from -128 on; ``version`` onnxruntime's.
+function behind DequantizeLinear, for all codes from -128 on; ``tables.NAME`` (tables,
+CHANNELS, 256) those of a function whose constants differ from channel to channel; ``version`` onnxruntime's.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
-from functions_recorded import FUNCTIONS, WITH_NUMBERS, alone, between_codes
+from functions_recorded import CHANNELS, FUNCTIONS, OF_CHANNELS, WITH_NUMBERS, alone, between_codes
 
 FILE = Path(__file__).parent / "functions.npz"
 
@@ -63,6 +64,10 @@ def main() -> None:
     for name in FUNCTIONS:
         rows = zip(*meanings.values(), strict=True)
         found[f"table.{name}"] = np.stack([run(between_codes(name, *row), codes) for row in rows])
+    for name in OF_CHANNELS:
+        rows = zip(*meanings.values(), strict=True)
+        x_codes = np.broadcast_to(codes, (1, CHANNELS, 256)).copy()
+        found[f"tables.{name}"] = np.stack([run(between_codes(name, *row), x_codes)[0] for row in rows])
     np.savez_compressed(FILE, **found)
     print(FILE, FILE.stat().st_size, "bytes, onnxruntime", onnxruntime.__version__)
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from gallery_networks import (
     attention,
+    batch_normalization,
     embedding,
     float_tail,
     in_rows,
@@ -457,6 +458,13 @@ NETWORKS = (
         "self-attention, int8: products of two computed matrices where queries, keys and values lie, so that the"
         " transpositions around them cost nothing",
         attention,
+        {"io": "quantized"},
+    ),
+    Entry(
+        "batch_normalization",
+        "a BatchNormalization alone: an integer line for each channel, equal to onnxruntime's float32 at all codes; a"
+        " PRelu with a slope for each channel: tables, because codes times 1/4 meet ties, which no line follows",
+        batch_normalization,
         {"io": "quantized"},
     ),
     Entry(

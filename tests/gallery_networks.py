@@ -158,6 +158,17 @@ def attention() -> ModelProto:
 NORMAL: Meaning = (0.024, np.int8(3))
 
 
+def batch_normalization() -> ModelProto:
+    """A BatchNormalization that no convolution took in, then a PRelu with a slope for each channel, as QDQ nodes."""
+    n = Network()
+    numbers = {"scale": [0.9, 1.2, -0.7], "bias": [0.1, -0.2, 0.3], "mean": [0.4, 0, -0.1], "var": [1.1, 0.6, 0.9]}
+    constants = [n.constant(name, np.array(values, np.float32)) for name, values in numbers.items()]
+    normal = n.through(n.node("BatchNormalization", [n.through("x", TOKEN), *constants], "normal"), NORMAL)
+    slope = n.constant("slope", np.array([[[0.25]], [[-0.1]], [[0.02]]], np.float32))
+    n.quantize(n.node("PRelu", [normal, slope], "rectified"), NORMAL, "y")
+    return n.model((1, 3, 4, 4))
+
+
 def layer_norm() -> ModelProto:
     """Rows of codes, normalized, as QDQ nodes."""
     n = Network()

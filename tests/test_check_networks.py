@@ -167,6 +167,10 @@ BAD = {
         node_model("Gather", {"data": random_weights((4, 3)), "indices": ("int32", (2,))}, axis=-1),
         "it takes elements of axis -1 of a table at places that are not constant",
     ),
+    "rows of an empty table": (
+        node_model("Gather", {"data": np.zeros((0, 3), np.int8), "indices": ("int64", (2,))}),
+        "its table has shape (0, 3): it is empty",
+    ),
     "rows by codes": (
         node_model("Gather", {"data": random_weights((4, 3)), "indices": ("int8", (2,))}),
         "indices is int8, but must be int32 or int64",

@@ -32,6 +32,8 @@ def computed_indices_of_rows(view: View) -> Iterator[Problem]:
     if view.array(0) is None:
         what = f"neither its data nor its indices are constant: {view.source(1)}"
         yield view.problem(what, "store either in the model as an initializer")
+    elif x is not None and 0 in x:
+        yield view.problem(f"its table has shape {shape_text(x)}: it is empty", "export the model again")
     elif x is not None and axis % max(len(x), 1) != 0:
         hint = "transpose the table, so that its rows are taken"
         yield view.problem(f"it takes elements of axis {axis} of a table at places that are not constant", hint)

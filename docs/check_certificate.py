@@ -457,6 +457,8 @@ class Model:
             elif op == "DequantizeLinear":
                 scale, zero = self.value(node, 1), self.value(node, 2, np.int64(0))
                 self.codes[node.output[0]] = self.coded(first, scale, zero.astype(np.int64))
+            elif op == "Cast" and a["to"] == onnx.TensorProto.FLOAT and self.coded(first) is not None:
+                self.codes[node.output[0]] = self.coded(first, np.float32(1), np.int64(0))
             elif op == "QuantizeLinear":
                 self.quantized(node)
             elif op.startswith("Q") and op != "QuickGelu":

@@ -110,6 +110,14 @@ def test_tables_of_every_function_are_confirmed(name, tmp_path):
     assert confirm(tmp_path, model) == 256
 
 
+def test_tables_of_bytes_that_are_cast_are_confirmed(tmp_path):
+    chain = Chain()
+    scaled = chain.node("Div", [chain.node("Cast", ["x"], to=1), chain.constant("k", np.float32(255))])
+    chain.quantize(scaled, B, "y")
+    model = chain.model((2, 3), x_type="uint8").SerializeToString(deterministic=True)
+    assert confirm(tmp_path, model) == 256
+
+
 @pytest.mark.parametrize("name", functions_recorded.OF_CHANNELS)
 def test_tables_of_channels_are_confirmed(name, tmp_path):
     model = functions_recorded.between_codes(name, np.float32(0.04), np.int8(-9), np.float32(0.03), np.int8(-60))

@@ -6,6 +6,7 @@ from onnx import helper
 from qdq import A, B, C, Chain, attributes_of, only, operand, operators
 
 from qcgen.ir.types import DType
+from qcgen.load import load
 from qcgen.rewrite import rewrite
 from qcgen.rewrite.fold_constants import fold_constants
 
@@ -365,3 +366,14 @@ def test_a_choice_between_two_tensors_is_no_table():
     condition = chain.node("Greater", [x, chain.constant("limit", f32(0.5))])
     chain.through(chain.node("Where", [condition, chain.through(other, B), x]), B, "y")
     assert "Where" in operators(chain.rewritten(X_SHAPE, opset=16))
+
+
+@pytest.mark.parametrize("x_type", ["uint8", "int8"])
+def test_bytes_that_are_cast_scaled_and_quantized_are_a_table(x_type):
+    chain = Chain()
+    scaled = chain.node("Div", [chain.node("Cast", ["x"], to=1), chain.constant("k", f32(255))])
+    chain.quantize(chain.node("Sub", [scaled, chain.constant("half", f32(0.5))]), C, "y")
+    graph = rewrite(load(chain.model(X_SHAPE, x_type=x_type)))
+    assert operators(graph) == ["qcgen.Lookup"]
+    every = np.arange(256) if x_type == "uint8" else np.arange(-128, 128)
+    assert np.array_equal(operand(graph, "Lookup", 5), codes(every.astype(np.float32) / f32(255) - f32(0.5), C))

@@ -26,6 +26,7 @@ from qcgen.rewrite.join_layer_norm import join_layer_norm
 from qcgen.rewrite.join_matmul_add import join_matmul_add
 from qcgen.rewrite.join_pairs import join_pairs
 from qcgen.rewrite.merge_duplicates import merge_duplicates
+from qcgen.rewrite.name_casts import name_casts
 from qcgen.rewrite.name_means import name_means
 from qcgen.rewrite.phases_of_transposed import phases_of_transposed
 from qcgen.rewrite.quantize_earlier import quantize_earlier
@@ -38,6 +39,7 @@ PATTERNS: tuple[Pattern, ...] = (
     remove_identities,
     merge_duplicates,
     name_means,
+    name_casts,
     join_layer_norm,
     join_matmul_add,
     phases_of_transposed,

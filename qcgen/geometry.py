@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qcgen.ir.graph import Attribute, Node
@@ -73,6 +74,10 @@ class Window:
             case _:
                 begin, end = self.pads_begin[index], self.pads_end[index]
         return Axis(begin, end, self._windows(size, begin, end, extent, stride))
+
+    def strides_of(self, axes: Sequence[Axis]) -> tuple[int, ...]:
+        """The strides; 1 where there is one window, of which the stride, however large, decides nothing."""
+        return tuple(stride if axis.output > 1 else 1 for stride, axis in zip(self.strides, axes, strict=True))
 
     def _windows(self, size: int, begin: int, end: int, extent: int, stride: int) -> int:
         """The number of windows; with ceil_mode the last one may reach out, but must not start in the end padding."""

@@ -361,9 +361,9 @@ BAD = {
         "use a smaller kernel",
     ),
     "result too large": (
-        q(pads=[50000] * 4),
+        q(pads=[30000] * 4),
         Q,
-        f"the result has {4 * 100004**2} elements, more than 268435456",
+        f"the result has {4 * 60004**2} elements, more than 268435456",
         "use less padding",
     ),
     "x too large": (

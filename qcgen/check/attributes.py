@@ -28,6 +28,9 @@ KINDS: dict[str, str] = {
 }
 """What the attributes of convolutions must be."""
 
+MAX_PAD = 2**15
+"""Kernels look at every column of a padded image when they are chosen; no network pads by as many."""
+
 
 def attribute_problems(it: Operands) -> Iterator[Problem]:
     """Attributes that are unknown, of a wrong kind, or have values without a meaning."""
@@ -167,6 +170,9 @@ def window_problems(it: Operands) -> Iterator[Problem]:
             yield it.problem(what, "use a smaller kernel or dilation, or more padding")
         elif max(extent, padded) > MAX_NUMBER:
             yield it.problem(f"spatial axis {index} with its padding has {padded} elements", "use less padding")
+        elif max(axis.pad_begin, axis.pad_end) > MAX_PAD:
+            pads = f"{axis.pad_begin} and {axis.pad_end}"
+            yield it.problem(f"spatial axis {index} is padded by {pads}, more than {MAX_PAD}", "use less padding")
     total = prod([x[0] if isinstance(x[0], int) else 1, channels or 1, *outputs])
     if total > MAX_ELEMENTS:
         yield it.problem(f"the result has {total} elements, more than {MAX_ELEMENTS}", "use less padding")

@@ -13,7 +13,7 @@
  */
 #include "instance_norm.h"
 
-#if INSTANCE_NORM_HEADER_ID != 0x648d477a
+#if INSTANCE_NORM_HEADER_ID != 0x9e0a23a8
 #error "instance_norm.h was not generated together with this file"
 #endif
 
@@ -100,10 +100,8 @@ static uint32_t instance_norm_soft_float_split(uint32_t number, int32_t *exponen
     if (number >= hidden) {
         significand = (number & (hidden - 1)) | hidden;
     } else {
-        power = 1;
-        while (significand < hidden) {
+        for (power = 1; significand < hidden && power > -22; power--) { /* 23 turns at most, for 2^-149 */
             significand <<= 1;
-            power--;
         }
     }
     *exponent = power - 150;

@@ -14,7 +14,7 @@
  */
 #include "layer_norm.h"
 
-#if LAYER_NORM_HEADER_ID != 0x4e1701e7
+#if LAYER_NORM_HEADER_ID != 0xdb061186
 #error "layer_norm.h was not generated together with this file"
 #endif
 
@@ -110,10 +110,8 @@ static uint32_t layer_norm_soft_float_split(uint32_t number, int32_t *exponent)
     if (number >= hidden) {
         significand = (number & (hidden - 1)) | hidden;
     } else {
-        power = 1;
-        while (significand < hidden) {
+        for (power = 1; significand < hidden && power > -22; power--) { /* 23 turns at most, for 2^-149 */
             significand <<= 1;
-            power--;
         }
     }
     *exponent = power - 150;

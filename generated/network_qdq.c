@@ -39,7 +39,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x4b9da0ce
+#if NETWORK_QDQ_HEADER_ID != 0xb0792304
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -138,10 +138,8 @@ static uint32_t network_qdq_soft_float_split(uint32_t number, int32_t *exponent)
     if (number >= hidden) {
         significand = (number & (hidden - 1)) | hidden;
     } else {
-        power = 1;
-        while (significand < hidden) {
+        for (power = 1; significand < hidden && power > -22; power--) { /* 23 turns at most, for 2^-149 */
             significand <<= 1;
-            power--;
         }
     }
     *exponent = power - 150;

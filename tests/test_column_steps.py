@@ -54,7 +54,7 @@ def row_sums(section: Section, words: ColumnWords, first: int) -> dict[int, dict
         taken = {"dot": pair, "low_by_low": pair[:1], "low_by_high": pair[1:]}[by]
         lost |= {tap: None for tap in taken if tap is not None}
     rows = {value.name: [first + row for row in value.rows] for value in section.values}
-    sums: dict[str, dict[tuple[int, int], Place]] = {"start": lost}
+    sums: dict[str, dict[tuple[int, int], Place]] = {"bias": lost}
     found, moved, written = {}, 0, 0
     for part in section.parts:
         for _ in range(part.count):

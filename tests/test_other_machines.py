@@ -141,6 +141,9 @@ TOO_LARGE_FOR_AVR = {
     "add_u8_huge",
     "mul_s8_huge",
     "mul_u8_huge",
+    *(
+        f"matmul_long_{a}_{b}{how}" for a in ("s8", "u8") for b in ("s8", "u8") for how in ("", "_transposed")
+    ),  # matrices of 8,000 codes
     *(f"mean_{kind}_{size}" for kind in ("s8", "u8") for size in ("7_of_16_by_16", "4_of_17_by_31", "7_of_17_by_31")),
 }
 

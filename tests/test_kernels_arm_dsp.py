@@ -131,7 +131,7 @@ def depthwise_contexts() -> list[dict[str, object]]:
 @pytest.mark.parametrize("is_looped", [False, True])
 def test_some_case_sums_rows_in_loops_and_some_without(is_looped, has_windows):
     assert any(
-        any(group.count > 1 for group in names["walk"].groups) == is_looped and names["dsp"].has_windows == has_windows
+        any(group.count > 1 for group in names["loops"].groups) == is_looped and names["dsp"].has_windows == has_windows
         for names in depthwise_contexts()
     )
 

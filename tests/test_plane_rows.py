@@ -8,7 +8,7 @@ from math import ceil
 import pytest
 
 from qcgen.kernels.arm_dsp.kernel_words import KernelWords, kernel_words
-from qcgen.kernels.arm_dsp.plane_rows import PartedGroups, Planes, Product, Walk, walk_of
+from qcgen.kernels.arm_dsp.plane_rows import PartedGroups, Planes, Product, RowLoops, row_loops
 from qcgen.kernels.plane import PlaneAxis
 
 AXES = [
@@ -39,7 +39,7 @@ def summed(kernel: KernelWords, element: int, product: Product) -> Iterator[tupl
             yield element + mine, tap
 
 
-def group_sums(walked: Planes, group: PartedGroups, row: int) -> Iterator[dict[str, Counter]]:
+def group_sums(of_rows: Planes, group: PartedGroups, row: int) -> Iterator[dict[str, Counter]]:
     """What each sum of a part holds, for a group that begins at word ``row``."""
     for part in group.parts:
         sums = {name: Counter() for name, _ in part.sums}
@@ -47,7 +47,7 @@ def group_sums(walked: Planes, group: PartedGroups, row: int) -> Iterator[dict[s
             for i, products in enumerate(load.words):
                 for product in products:
                     element = 2 * (row + load.row_start + load.index + i)
-                    sums[product.sum].update(summed(walked.kernel, element, product))
+                    sums[product.sum].update(summed(of_rows.kernel, element, product))
         yield {place: sums[name] for name, place in part.sums}
 
 
@@ -57,25 +57,25 @@ def position(place: str) -> int:
     return int(columns[1]) if columns else 0
 
 
-def walk_sums(walked: Planes, walk: Walk) -> tuple[dict[int, Counter], int]:
-    """What is summed for each column of the outputs, and the word behind the walk."""
+def loop_sums(of_rows: Planes, loops: RowLoops) -> tuple[dict[int, Counter], int]:
+    """What is summed for each column of the outputs, and the word behind the loops."""
     found: dict[int, Counter] = {}
     row = column = 0
-    for group in walk.groups:
+    for group in loops.groups:
         for _ in range(group.count):
-            for sums in group_sums(walked, group, row):
+            for sums in group_sums(of_rows, group, row):
                 for place, held in sums.items():
                     assert column + position(place) not in found
                     found[column + position(place)] = held
             row += group.step
             column += group.outputs
-    return found, row + walk.left
+    return found, row + loops.left
 
 
-def expected(walked: Planes, column: int) -> Counter:
-    height, width = walked.height, walked.width
+def expected(of_rows: Planes, column: int) -> Counter:
+    height, width = of_rows.height, of_rows.width
     return Counter(
-        (2 * r * height.dilation * walked.row_words + column * width.stride + t * width.dilation, (r, t))
+        (2 * r * height.dilation * of_rows.row_words + column * width.stride + t * width.dilation, (r, t))
         for r in range(height.kernel)
         for t in range(width.kernel)
     )
@@ -84,25 +84,25 @@ def expected(walked: Planes, column: int) -> Counter:
 @pytest.mark.parametrize(("kernel", "stride", "dilation"), AXES)
 def test_each_output_sums_each_tap_once(kernel, stride, dilation):
     for output in WIDTHS:
-        walked = planes(axis(3, stride), axis(kernel, stride, dilation, output))
-        found, end = walk_sums(walked, walk_of(walked))
-        assert found == {column: expected(walked, column) for column in range(output)}
-        assert end == stride * walked.row_words
+        of_rows = planes(axis(3, stride), axis(kernel, stride, dilation, output))
+        found, end = loop_sums(of_rows, row_loops(of_rows))
+        assert found == {column: expected(of_rows, column) for column in range(output)}
+        assert end == stride * of_rows.row_words
 
 
 @pytest.mark.parametrize(("kernel", "stride", "dilation"), AXES)
 def test_no_word_beyond_a_row_of_the_plane_is_read(kernel, stride, dilation):
     for output in WIDTHS:
-        walked = planes(axis(2), axis(kernel, stride, dilation, output))
+        of_rows = planes(axis(2), axis(kernel, stride, dilation, output))
         words, start = set(), 0
-        for group in walk_of(walked).groups:
+        for group in row_loops(of_rows).groups:
             loads = [load for part in group.parts for load in part.loads]
             last = start + (group.count - 1) * group.step
             words |= {
                 first + load.index + i for first in (start, last) for load in loads for i in range(len(load.words))
             }
             start += group.count * group.step
-        assert max(words) == walked.row_words - 1
+        assert max(words) == of_rows.row_words - 1
 
 
 def test_last_taps_of_two_rows_share_a_word_where_windows_start_at_even_elements():
@@ -119,6 +119,6 @@ def test_gaps_of_dilation_take_no_word():
 
 
 def test_few_outputs_take_no_loop_and_many_do():
-    few, many = (walk_of(planes(axis(3), axis(3, output=n))) for n in (8, 48))
+    few, many = (row_loops(planes(axis(3), axis(3, output=n))) for n in (8, 48))
     assert [group.count for group in few.groups] == [1]
     assert many.groups[0].count > 1

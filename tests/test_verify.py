@@ -19,9 +19,9 @@ from qcgen.reference.tolerance import NETWORK, exact, magnitude, tolerance, tole
 from qcgen.verify import RecordingError, verify
 from qcgen.verify.compare import Outcome, add, differences
 from qcgen.verify.inputs import Case, end_cases, generated_cases
-from qcgen.verify.judge import followed, leaves_a_choice
 from qcgen.verify.locate import RECORDING, SHARING, SIMPLIFICATION, locate
 from qcgen.verify.nodes import Nodes
+from qcgen.verify.oracle import followed, leaves_a_choice
 from qcgen.verify.probe import Probe, probed
 from qcgen.verify.recordings import recorded_cases
 from qcgen.verify.running import Builder

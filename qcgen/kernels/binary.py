@@ -1,4 +1,4 @@
-"""Sums and products of quantized tensors: the integer line that is proved for all pairs, its tables and its walk."""
+"""Sums and products of quantized tensors: the line proved for all pairs, its tables and its loop nest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Int64s, Operator, QuantizedBinary, Tensor
 from qcgen.ir.types import Array
 from qcgen.kernels.kernel import Constants, Setting
-from qcgen.kernels.walk import Placed, Walk, constant_order, elementwise, ordered
+from qcgen.kernels.loop_nest import LoopNest, Placed, constant_order, elementwise, ordered
 from qcgen.requantize.pairs import PairLine, Pairs, clamps, fit
 
 
@@ -52,7 +52,7 @@ class Binary:
     """A sum or product of codes: its function with the tables and shared functions that it needs, its loops over y."""
 
     function: PairFunction
-    walk: Walk
+    nest: LoopNest
     constants: tuple[Constants, ...]
     support: tuple[str, ...]
     certificate: Certificate
@@ -63,8 +63,8 @@ def prepare_binary(op: QuantizedBinary, setting: Setting) -> Binary:
     """Constant operands become tables in the order of y; y may lie over an operand that is not broadcast."""
     a_codes, b_codes = reachable_codes(op.a, setting.constants), reachable_codes(op.b, setting.constants)
     pairs, line, (clamps_low, clamps_high) = _fitted(_Pairs(op, a_codes, b_codes))
-    walk, tables = binary_walk(op.a, op.b, op.y, setting)
-    in_place = in_place_operands(op.a, op.b, walk, setting)
+    nest, tables = binary_nest(op.a, op.b, op.y, setting)
+    in_place = in_place_operands(op.a, op.b, nest, setting)
     function = PairFunction(
         kind=op.kind,
         types={"a": op.a.dtype.c, "b": op.b.dtype.c, "y": op.y.dtype.c},
@@ -87,7 +87,7 @@ def prepare_binary(op: QuantizedBinary, setting: Setting) -> Binary:
     support = ("compiler",) if line.form == "table" else ("compiler", "right_shift")
     numbers = _numbers(line, pairs, a_codes, b_codes)
     certificate = Certificate(None, False, {line.form: 1}, line.comparisons, numbers=numbers)
-    return Binary(function, walk, tuple(constants), support, certificate, in_place)
+    return Binary(function, nest, tuple(constants), support, certificate, in_place)
 
 
 def _numbers(line: PairLine, pairs: Pairs, a_codes: Int64s, b_codes: Int64s) -> dict[str, object]:
@@ -154,7 +154,7 @@ def _quantization(tensor: Tensor) -> Quantization:
     return Quantization(tensor.scale, tensor.zero_point or 0)
 
 
-def binary_walk(a: Tensor, b: Tensor, y: Tensor, setting: Setting) -> tuple[Walk, dict[str, Constants]]:
+def binary_nest(a: Tensor, b: Tensor, y: Tensor, setting: Setting) -> tuple[LoopNest, dict[str, Constants]]:
     """The loops over y, and the tables of the operands that are constants, by their name in C."""
     placed: dict[str, Placed] = {}
     tables: dict[str, Constants] = {}
@@ -170,12 +170,12 @@ def binary_walk(a: Tensor, b: Tensor, y: Tensor, setting: Setting) -> tuple[Walk
     return elementwise(placed, Placed(y.shape, setting.y)), tables
 
 
-def in_place_operands(a: Tensor, b: Tensor, walk: Walk, setting: Setting) -> tuple[int, ...]:
+def in_place_operands(a: Tensor, b: Tensor, nest: LoopNest, setting: Setting) -> tuple[int, ...]:
     """The operands that y may overwrite: read element by element in the places where y is written."""
     return tuple(
         number
         for number, (name, tensor) in enumerate((("a", a), ("b", b)))
-        if name in walk.same_places and tensor.name not in setting.constants
+        if name in nest.same_places and tensor.name not in setting.constants
     )
 
 

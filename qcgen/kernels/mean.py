@@ -1,4 +1,4 @@
-"""Means of whole images: the sums, where they start, their requantization, and the walk through the pixels."""
+"""Means of whole images: the sums, where they start, their requantization, and the loop nest over the pixels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import GlobalAveragePool, Operator, Requantize
 from qcgen.kernels.epilogue import Epilogue, Output, prepare_requantize
 from qcgen.kernels.kernel import Setting
-from qcgen.kernels.walk import Walk, strides, walk_alone
+from qcgen.kernels.loop_nest import LoopNest, loop_nest_of_one, strides
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class MeanImage(Context):
 
 @dataclass(frozen=True)
 class Pixels:
-    """How pixels lie: ``is_row`` if one after the other, channels last; ``walk`` through those of a channel."""
+    """How pixels lie: ``is_row`` if one after the other, channels last; ``nest`` through those of a channel."""
 
     is_row: bool
     channel_step: int
-    walk: Walk
+    nest: LoopNest
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,10 @@ def reach_of(op: GlobalAveragePool, requantize: Requantize) -> Reach:
 
 
 def pixels_of(op: GlobalAveragePool, setting: Setting) -> Pixels:
-    """The walk through the pixels of a channel in the order of x's memory."""
+    """The loop nest over the pixels of a channel in the order of x's memory."""
     x = strides(op.x.shape, setting.xs[0])
     averaged = [axis for axis in range(1, len(op.x.shape)) if axis != op.channel_axis]
-    found = walk_alone(((op.x.shape[axis], x[axis]) for axis in averaged), depth=2)
+    found = loop_nest_of_one(((op.x.shape[axis], x[axis]) for axis in averaged), depth=2)
     step = x[op.channel_axis]
     return Pixels(op.x.shape[op.channel_axis] > 1 and step == 1 and not found.outer, step, found)
 

@@ -14,7 +14,7 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import MatMul, Operator, RawAccumulator, Tensor
 from qcgen.kernels.epilogue import Epilogue, Output, prepare_raw, prepare_requantize
 from qcgen.kernels.kernel import Constants, Order, Setting
-from qcgen.kernels.walk import Dimension, Walk, broadcast_strides, strides, walk
+from qcgen.kernels.loop_nest import Dimension, LoopNest, broadcast_strides, loop_nest, strides
 
 PRODUCT_SCALE = "a_scale * b_scale / y_scale"
 """What the sums are requantized by."""
@@ -29,7 +29,7 @@ class Matrices(Context):
     types: Mapping[str, str]  # of C, by "a", "b" and "y"
     given: tuple[str, ...]  # the operands that are no constants
     constant: tuple[str, ...]  # those that are
-    walk: Walk  # over the first elements of the matrices
+    nest: LoopNest  # over the first elements of the matrices
     rows: int  # of a and y
     columns: int  # of b and y
     terms: int  # the columns of a, the rows of b
@@ -103,7 +103,7 @@ def matrices_of(op: MatMul, setting: Setting) -> tuple[Matrices, tuple[Constants
         types={"a": op.a.dtype.c, "b": op.b.dtype.c, "y": op.y.dtype.c},
         given=tuple(name for name in ("a", "b") if name not in constant),
         constant=constant,
-        walk=_leading(op, orders),
+        nest=_leading(op, orders),
         rows=op.a.shape[-2],
         columns=op.b.shape[-1],
         terms=op.terms,
@@ -128,7 +128,7 @@ def _table(name: str, tensor: Tensor, setting: Setting) -> Constants:
     return Constants(name, tensor.dtype.c, setting.constants[tensor.name], f"the operand {tensor.name}, a constant.")
 
 
-def _leading(op: MatMul, orders: Mapping[str, Order]) -> Walk:
+def _leading(op: MatMul, orders: Mapping[str, Order]) -> LoopNest:
     """The loops over the matrices: those of y, to which the operands' leading axes are broadcast."""
     batch = op.y.shape[:-2]
     found = {}
@@ -138,7 +138,7 @@ def _leading(op: MatMul, orders: Mapping[str, Order]) -> Walk:
         missing = len(batch) - len(own)
         found[name] = tuple(0 if step == 0 else own[axis - missing] for axis, step in enumerate(spread))
     dimensions = [Dimension(size, {name: found[name][axis] for name in NAMES}) for axis, size in enumerate(batch)]
-    return walk(dimensions, NAMES, {})
+    return loop_nest(dimensions, NAMES, {})
 
 
 def tile(variable: str, count: int, most: int) -> Tile:

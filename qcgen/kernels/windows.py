@@ -19,7 +19,7 @@ class Runs:
     depth: int
 
     @property
-    def walked(self) -> tuple[Axis, ...]:
+    def looped_axes(self) -> tuple[Axis, ...]:
         """The axes that a loop over the runs has."""
         around = self.axes[:-1] if self.is_rows else self.axes
         return tuple(replace(axis, indent=INDENT * (self.depth + i)) for i, axis in enumerate(around))
@@ -27,7 +27,7 @@ class Runs:
     @property
     def inner(self) -> str:
         """The indent within the loops over the runs."""
-        return INDENT * (self.depth + len(self.walked))
+        return INDENT * (self.depth + len(self.looped_axes))
 
     @property
     def row(self) -> Axis:

@@ -18,9 +18,9 @@ from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import NETWORK, RELATIVE, exact, tolerances
 from qcgen.verify.compare import Difference, Outcome, add
 from qcgen.verify.inputs import Case, Reached, end_cases, generated_cases
-from qcgen.verify.judge import followed, leaves_a_choice
 from qcgen.verify.locate import Cause, locate
 from qcgen.verify.nodes import Nodes
+from qcgen.verify.oracle import followed, leaves_a_choice
 from qcgen.verify.probe import Probe
 from qcgen.verify.recordings import RecordingError, recorded_cases
 from qcgen.verify.running import Builder, Running

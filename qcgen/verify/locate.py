@@ -12,8 +12,8 @@ from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import tolerances
 from qcgen.verify.compare import Difference, Outcome, add
 from qcgen.verify.inputs import Case
-from qcgen.verify.judge import followed
 from qcgen.verify.nodes import Nodes
+from qcgen.verify.oracle import followed
 from qcgen.verify.probe import Probe
 
 

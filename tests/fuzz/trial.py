@@ -28,7 +28,7 @@ from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import NETWORK, RELATIVE, tolerances
 from qcgen.verify.boundary import to_boundary
 from qcgen.verify.inputs import generated_cases
-from qcgen.verify.judge import leaves_a_choice
+from qcgen.verify.oracle import leaves_a_choice
 
 SECONDS = 10  # of processor time
 ADDRESSES = 2 << 30  # bytes that a child may map besides what it has when it starts

@@ -42,14 +42,14 @@ class FoundWindow(Context):
     window: PairedWindow
     is_regular: bool  # runs lie at one distance, so that a window is widened where it is found
     distance: int  # from one run to the next, in elements
-    is_walked: bool  # windows do not follow each other pixel by pixel
+    is_positioned: bool  # windows do not follow each other pixel by pixel
     is_planar: bool  # channels first
     plane: int  # from one channel to the next, in elements
 
 
 @dataclass(frozen=True)
 class PixelsByTwo(Context):
-    """The walk through the pixels of the output, two at a time."""
+    """The loops over the pixels of the output, two at a time."""
 
     images: Images
     y: Outputs
@@ -136,18 +136,18 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
 def _found_window(g: ConvGeometry, setting: Setting, planned: PairedWindow, *, has_border: bool) -> FoundWindow:
     is_planar = setting.x_layout is Layout.CHANNELS_FIRST
     found = Runs(axes(g, setting.x_layout), planned.is_rows, depth=1 if is_planar else 0)
-    walked = found.walked
+    looped = found.looped_axes
     # Rows of which each lies as far from the one before it need no list of where they are.
-    is_lone = planned.runs == 1 or (planned.is_rows and len(walked) == 1)
+    is_lone = planned.runs == 1 or (planned.is_rows and len(looped) == 1)
     is_regular = is_lone and not is_planar and (planned.is_gathered or not has_border)
-    is_walked = prod(g.kernel) > 1 or g.is_padded or set(g.strides) != {1} or is_planar
-    is_regular &= is_walked or planned.words.total <= LONE_WORDS  # else both windows share the loop over words
+    is_positioned = prod(g.kernel) > 1 or g.is_padded or set(g.strides) != {1} or is_planar
+    is_regular &= is_positioned or planned.words.total <= LONE_WORDS  # else both windows share the loop over words
     return FoundWindow(
         found=found,
         window=replace(planned, words=unrolled(planned.words.total, LONE_WORDS)) if is_regular else planned,
         is_regular=is_regular,
-        distance=0 if len(walked) != 1 else walked[0].tap_step,
-        is_walked=is_walked,
+        distance=0 if len(looped) != 1 else looped[0].tap_step,
+        is_positioned=is_positioned,
         is_planar=is_planar,
         plane=prod(g.input),
     )

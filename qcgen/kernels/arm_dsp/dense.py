@@ -39,8 +39,8 @@ class Lone:
 
 
 @dataclass(frozen=True)
-class VectorWalk(Context):
-    """The walk through the vectors: one behind the other, or strides apart along the image's axes."""
+class VectorLoops(Context):
+    """The loops over the vectors: one behind the other, or strides apart along the image's axes."""
 
     vectors: int  # of all images
     axes: tuple[Axis, ...]  # the spatial ones, outermost first, if they are strides apart
@@ -55,7 +55,7 @@ class DenseContext(Context):
     template: ClassVar[str] = "kernels/arm_dsp/dense.c.jinja"
 
     conv: Described
-    walk: VectorWalk
+    loops: VectorLoops
     x_kind: str  # how the names of instructions end that read x
     y: Outputs
     output: Output
@@ -93,7 +93,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     lone = tuple(Lone(i, i + 1 if i + 1 in offsets else None) for i in offsets if i % 2 == 0)
     context = DenseContext(
         conv=described(op),
-        walk=_vector_walk(g, setting),
+        loops=_vector_loops(g, setting),
         x_kind=x_kind(op),
         y=Outputs(op.y.dtype.c, 1, None),
         output=packed.epilogue.output,
@@ -116,9 +116,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return Prepared(constants, context, (), support, certified(op, packed), access=access, headers=headers)
 
 
-def _vector_walk(g: ConvGeometry, setting: Setting) -> VectorWalk:
+def _vector_loops(g: ConvGeometry, setting: Setting) -> VectorLoops:
     is_strided = prod(g.kernel) == 1 and g.input != g.output
-    return VectorWalk(
+    return VectorLoops(
         vectors=g.batch * prod(g.output),
         axes=axes(g, setting.x_layout) if is_strided else (),
         inner_indent=INDENT * (1 + g.rank),

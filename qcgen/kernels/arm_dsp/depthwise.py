@@ -14,7 +14,7 @@ from qcgen.kernels.access import bands, channel_by_channel, plane
 from qcgen.kernels.arm_dsp import depthwise_direct
 from qcgen.kernels.arm_dsp.kernel_words import KernelWords, Tap, kernel_words
 from qcgen.kernels.arm_dsp.output import KeptOutput, certified, dsp_output, kept_output, output_support
-from qcgen.kernels.arm_dsp.plane_rows import MAX_WORDS, Planes, Walk, walk_of
+from qcgen.kernels.arm_dsp.plane_rows import MAX_WORDS, Planes, RowLoops, row_loops
 from qcgen.kernels.arm_dsp.scaled import bias_table, pack_finely, times
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.images import Images, images
@@ -77,7 +77,7 @@ class DepthwiseContext(Context):
     plane_words: int  # of one channel
     row_words: int  # of a row of it
     band: int  # rows of outputs that the planes serve
-    walk: Walk  # through a row of outputs
+    loops: RowLoops  # through a row of outputs
     words: range  # of the kernel of a channel
     keeps_bias: bool  # registers hold where sums start besides them,
     keeps_multiplier: bool  # and the multiplier
@@ -134,7 +134,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     packed = _pack(op, setting)
     height, width = plane_axes(g)
     planes = Planes(kernel_words(height, width), height, width, ceil(width.reached / 2))
-    band, walk = _band(planes), walk_of(planes)
+    band, loops = _band(planes), row_loops(planes)
     plane_words = ((band - 1) * height.stride + height.span) * planes.row_words
     words = len(planes.kernel.words)
     context = DepthwiseContext(
@@ -149,7 +149,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         plane_words=plane_words,
         row_words=planes.row_words,
         band=band,
-        walk=walk,
+        loops=loops,
         words=range(words),
         keeps_bias=words <= MAX_WORDS - 1,
         keeps_multiplier=words <= MAX_WORDS - 2,
@@ -157,7 +157,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     meaning = f"weights [{g.out_channels} channels], two taps in a word{times(packed.bits)}."
     weights = Constants("weights", "int32_t", _words(packed, height, width, planes.kernel), meaning)
     constants = (weights, bias_table(packed), *output_constants(packed))
-    support = _support(op, packed, walk)
+    support = _support(op, packed, loops)
     # The last four channels end with the pixel: some are computed a second time, from the same rows.
     units = bands(plane(g), band, repeats=2 if g.in_channels % QUAD else 1)
     access = channel_by_channel(op, setting, units, gathers=True)
@@ -194,9 +194,9 @@ def _partings(words: int) -> tuple[Parting, ...]:
     return tuple(Parting(word, "part_two" if word + 1 < words else "part") for word in range(0, words, 2))
 
 
-def _support(op: Conv, packed: Packed, walk: Walk) -> tuple[str, ...]:
+def _support(op: Conv, packed: Packed, loops: RowLoops) -> tuple[str, ...]:
     """The C functions that the text calls."""
-    found = [load for group in walk.groups for part in group.parts for load in part.loads]
+    found = [load for group in loops.groups for part in group.parts for load in part.loads]
     products = {f"dsp_{product.by}" for load in found for word in load.words for product in word}
     loads = {"dsp_two_at" for load in found if len(load.words) == 2}
     parting = {"dsp_load_word", f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_pair", "dsp_pair_high"}

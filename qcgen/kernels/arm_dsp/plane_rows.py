@@ -61,7 +61,7 @@ class PartedGroups(OutputGroups):
 
 
 @dataclass(frozen=True)
-class Walk:
+class RowLoops:
     """A row of outputs, in ``groups``; ``left`` words are left to the next row of windows."""
 
     groups: tuple[PartedGroups, ...]
@@ -70,7 +70,7 @@ class Walk:
 
 @dataclass(frozen=True)
 class Planes:
-    """What the walks have in common: the kernel, its axes and the words of a plane's row."""
+    """What the loops have in common: the kernel, its axes and the words of a plane's row."""
 
     kernel: KernelWords
     height: PlaneAxis
@@ -78,7 +78,7 @@ class Planes:
     row_words: int
 
 
-def walk_of(planes: Planes) -> Walk:
+def row_loops(planes: Planes) -> RowLoops:
     """The outputs of a row: all at once if they are few, else in groups and what these leave over."""
     outputs = planes.width.output
     if len(planes.kernel.words) <= MAX_WORDS:
@@ -88,7 +88,7 @@ def walk_of(planes: Planes) -> Walk:
         divided = _divided(outputs, SPILLED_SUMS if has_more else SUMS, SPILLED_PARTS, SPILLED_PARTS)
     groups = tuple(_group(planes, columns, count) for columns, count in divided)
     read = sum(group.step * group.count for group in groups)
-    return Walk(groups, planes.height.stride * planes.row_words - read)
+    return RowLoops(groups, planes.height.stride * planes.row_words - read)
 
 
 def _divided(outputs: int, columns: int, most: int, whole: int) -> Iterable[tuple[list[int], int]]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from qcgen.ir.context import Context
 from qcgen.ir.program import Operator, QuantizedBinary
 from qcgen.ir.types import DType
-from qcgen.kernels.binary import PairFunction, binary_walk, prepare_binary, why_no_binary
+from qcgen.kernels.binary import PairFunction, binary_nest, prepare_binary, why_no_binary
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 
 
@@ -30,19 +30,19 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     if reason is not None:
         return reason
     assert isinstance(op, QuantizedBinary)
-    walk, _ = binary_walk(op.a, op.b, op.y, setting)
-    if walk.outer or not walk.contiguous:
+    nest, _ = binary_nest(op.a, op.b, op.y, setting)
+    if nest.outer or not nest.contiguous:
         return "an operand is broadcast or lies in another order"
     return None
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:
-    """The line and its tables, without a walk."""
+    """The line and its tables, without a nest."""
     assert isinstance(op, QuantizedBinary)
     found = prepare_binary(op, setting)
     clamps = found.function.clamps_low or found.function.clamps_high
     saturate = ("dsp_saturate_u8" if op.y.dtype is DType.UINT8 else "dsp_saturate_s8") if clamps else ""
-    count = found.walk.count
+    count = found.nest.count
     context = QuantizedBinaryContext(found.function, fours=count // 4, rest=range(count % 4), saturate=saturate)
     support = (*found.support, "dsp", saturate) if clamps else found.support
     return Prepared(found.constants, context, (), support, found.certificate, found.in_place)

@@ -53,14 +53,14 @@ class Load:
 
 
 @dataclass(frozen=True)
-class ShortWalk(Context):
-    """The walks through the pixels, two at a time, and through the channels."""
+class PixelLoops(Context):
+    """The loops over the pixels, two at a time, and through the channels."""
 
     images: Images
-    channel_walk: Unrolled  # the loop over the output channels
+    channel_loop: Unrolled  # the loop over the output channels
     rest_channels: range  # those behind it, counted from where it ends
     axes: tuple[Axis, ...]  # the spatial ones, outermost first
-    is_walked: bool  # windows do not follow each other pixel by pixel
+    is_positioned: bool  # windows do not follow each other pixel by pixel
     pixels: int  # of an output image
     overlaps: bool  # they are odd in number: the last two compute one a second time
     is_split: bool  # there are several images
@@ -73,7 +73,7 @@ class ShortWindowContext(Context):
     template: ClassVar[str] = "kernels/arm_dsp/short_window.c.jinja"
 
     conv: Described
-    walk: ShortWalk
+    loops: PixelLoops
     x_kind: str  # how the names of instructions end that read x
     y: Outputs
     output: Output
@@ -129,7 +129,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     loads = _loads(pairs, tail, is_wide=is_wide)
     context = ShortWindowContext(
         conv=described(op),
-        walk=_short_walk(g, setting),
+        loops=_pixel_loops(g, setting),
         x_kind=x_kind(op),
         y=Outputs(op.y.dtype.c, 1, g.out_channels),
         output=output,
@@ -152,16 +152,16 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return Prepared((constants,), context, (), support, certified(op, packed), access=access, headers=headers)
 
 
-def _short_walk(g: ConvGeometry, setting: Setting) -> ShortWalk:
+def _pixel_loops(g: ConvGeometry, setting: Setting) -> PixelLoops:
     most = MAX_UNROLL[setting.optimize]
-    pixels, walk = prod(g.output), unrolled(g.out_channels, most, most)
-    first_rest = walk.unroll if walk.count == 1 else 0  # behind a loop, the place of the outputs has moved on
-    return ShortWalk(
+    pixels, loop = prod(g.output), unrolled(g.out_channels, most, most)
+    first_rest = loop.unroll if loop.count == 1 else 0  # behind a loop, the place of the outputs has moved on
+    return PixelLoops(
         images=images(g),
-        channel_walk=walk,
-        rest_channels=range(first_rest, first_rest + walk.rest),
+        channel_loop=loop,
+        rest_channels=range(first_rest, first_rest + loop.rest),
         axes=axes(g, setting.x_layout),
-        is_walked=set(g.strides) != {1} or g.kernel[-1] > 1,
+        is_positioned=set(g.strides) != {1} or g.kernel[-1] > 1,
         pixels=pixels,
         overlaps=pixels % 2 == 1,
         is_split=g.batch > 1,

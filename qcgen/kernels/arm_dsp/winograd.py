@@ -69,8 +69,8 @@ class TileSteps(Context):
 
 
 @dataclass(frozen=True)
-class TileWalk(Context):
-    """The walk through the tiles of the output."""
+class TileLoops(Context):
+    """The loops over the tiles of the output."""
 
     images: Images
     height: PlaneAxis
@@ -99,7 +99,7 @@ class WinogradContext(Context):
 
     conv: IntegerConv
     steps: TileSteps
-    walk: TileWalk
+    loops: TileLoops
     reading: TileReading
     x_kind: str  # how the names of instructions end that read x
     dsp: FastOutput
@@ -200,7 +200,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     context = WinogradContext(
         conv=integer_conv(op, packed),
         steps=_tile_steps(tile),
-        walk=_tile_walk(g, tile),
+        loops=_tile_loops(g, tile),
         reading=reading,
         x_kind=x_kind(op),
         dsp=dsp_output(op, packed),
@@ -247,9 +247,9 @@ def _tile_steps(tile: Tile) -> TileSteps:
     )
 
 
-def _tile_walk(g: ConvGeometry, tile: Tile) -> TileWalk:
+def _tile_loops(g: ConvGeometry, tile: Tile) -> TileLoops:
     height, width = plane_axes(g)
-    return TileWalk(
+    return TileLoops(
         images=images(g),
         height=height,
         width=width,

@@ -29,12 +29,12 @@ class FoundWindow(Context):
     takes_copies: bool  # copies of windows are in the arena
     spilled: str  # what is said of bytes of a copy behind its elements, "" if there are none
     is_called: bool  # a function finds it
-    walks: bool  # there is a loop over the runs
+    has_loop: bool  # there is a loop over the runs
 
 
 @dataclass(frozen=True)
 class PixelsByTwo(Context):
-    """The walk through the pixels of the output, two at a time."""
+    """The loops over the pixels of the output, two at a time."""
 
     images: Images
     x_kind: str  # how the names of instructions end that read x
@@ -106,7 +106,7 @@ def _found_window(op: Conv, planned: CopiedWindow) -> FoundWindow:
         takes_copies=planned.copies and not planned.on_stack,
         spilled=_spilled(planned) if planned.bytes > op.geometry.taps + planned.step else "",
         is_called=planned.copies or not planned.is_flat,
-        walks=planned.has_border or (not planned.is_in_place and bool(planned.walked)),
+        has_loop=planned.has_border or (not planned.is_in_place and bool(planned.looped_axes)),
     )
 
 

@@ -34,9 +34,9 @@ class CopiedWindow(Runs):
     step: int
 
     @property
-    def walked(self) -> tuple[Axis, ...]:
+    def looped_axes(self) -> tuple[Axis, ...]:
         """The axes that a loop over the runs has: none if it is a pixel."""
-        return () if self.is_flat else super().walked
+        return () if self.is_flat else super().looped_axes
 
     @property
     def all_bytes(self) -> int:

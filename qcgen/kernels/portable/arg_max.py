@@ -9,9 +9,9 @@ from typing import ClassVar
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import ArgMax, Operator
-from qcgen.kernels.groups import kept_walk
+from qcgen.kernels.groups import kept_nest
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
-from qcgen.kernels.walk import Walk, strides
+from qcgen.kernels.loop_nest import LoopNest, strides
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class ArgMaxContext(Context):
 
     template: ClassVar[str] = "kernels/portable/arg_max.c.jinja"
 
-    walk: Walk  # the loops over the elements of y
+    nest: LoopNest  # the loops over the elements of y
     types: Mapping[str, str]  # of C, by "x" and "y"
     count: int  # elements that are compared
     step: int  # from one of them to the next
@@ -36,7 +36,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     """One element of y after the other, in the order of its memory."""
     assert isinstance(op, ArgMax)
     context = ArgMaxContext(
-        walk=kept_walk(op.x, op.y, (op.axis,), setting),
+        nest=kept_nest(op.x, op.y, (op.axis,), setting),
         types={"x": op.x.dtype.c, "y": op.y.dtype.c},
         count=op.x.shape[op.axis],
         step=strides(op.x.shape, setting.xs[0])[op.axis],

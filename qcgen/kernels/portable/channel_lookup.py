@@ -12,7 +12,7 @@ from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import ChannelLookup, Operator
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
-from qcgen.kernels.walk import Dimension, Walk, strides, walk
+from qcgen.kernels.loop_nest import Dimension, LoopNest, loop_nest, strides
 from qcgen.requantize.channels import ChannelLines, channel_lines
 
 
@@ -22,7 +22,7 @@ class ChannelLookupContext(Context):
 
     template: ClassVar[str] = "kernels/portable/channel_lookup.c.jinja"
 
-    walk: Walk  # the loops over the elements of y, with the numbers of each channel beside
+    nest: LoopNest  # the loops over the elements of y, with the numbers of each channel beside
     types: Mapping[str, str]  # of C: x's, y's and those of the tables, by role
     roles: tuple[str, ...]  # the tables that the loops go through, one entry or one row a channel
     first_code: int  # what is added to a code of x for its place in a row
@@ -44,7 +44,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     lines = channel_lines(op.tables, op.x.dtype.low, low, high, op.x.zero_point or 0)
     constants = _line_tables(lines) if lines else (_tables(op),)
     roles = tuple(constant.role for constant in constants)
-    loops = _walk(op, setting, roles, 1 if lines else op.tables.shape[1])
+    loops = _nest(op, setting, roles, 1 if lines else op.tables.shape[1])
     context = ChannelLookupContext(
         loops,
         {"x": f"const {op.x.dtype.c}", "y": op.y.dtype.c, **{c.role: f"const {c.c_type}" for c in constants}},
@@ -80,14 +80,14 @@ def _line_tables(lines: ChannelLines) -> tuple[Constants, ...]:
     return tuple(found)
 
 
-def _walk(op: ChannelLookup, setting: Setting, roles: tuple[str, ...], row: int) -> Walk:
+def _nest(op: ChannelLookup, setting: Setting, roles: tuple[str, ...], row: int) -> LoopNest:
     """The loops over y, in which each of the tables ``roles`` advances by a ``row`` with the channel."""
     x, y = strides(op.x.shape, setting.xs[0]), strides(op.y.shape, setting.y)
     dimensions = []
     for axis, size in enumerate(op.y.shape):
         own = dict.fromkeys(roles, row if axis == op.axis else 0)
         dimensions.append(Dimension(size, {"x": x[axis], **own, "y": y[axis]}))
-    return walk(dimensions, ("x", *roles, "y"), {})
+    return loop_nest(dimensions, ("x", *roles, "y"), {})
 
 
 CHANNEL_LOOKUP = Kernel("portable/channel_lookup", ChannelLookupContext, frozenset(), why_not, prepare)

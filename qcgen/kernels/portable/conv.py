@@ -114,10 +114,10 @@ def _copy_loops(g: ConvGeometry, spatial: tuple[Axis, ...], layout: Layout) -> t
         plane = spatial[0].step * spatial[0].input
         count = "GROUP_IN" if g.group > 1 else "IN_CHANNELS"
         loops.append(Loop("c", count, g.group_in, "STEP_CHANNEL", plane, INDENT))
-    walked = spatial[:-1] if _row_is_contiguous(g, layout) else spatial
-    for axis in walked:
+    looped = spatial[:-1] if _row_is_contiguous(g, layout) else spatial
+    for axis in looped:
         variable, label, indent = f"k{axis.letter}", axis.label, INDENT * (len(loops) + 1)
-        remark = "from tap to tap: dilation times the step of the image" if axis is walked[0] else ""
+        remark = "from tap to tap: dilation times the step of the image" if axis is looped[0] else ""
         loops.append(Loop(variable, f"KERNEL_{label}", axis.kernel, f"TAP_STEP_{label}", axis.tap_step, indent, remark))
     return tuple(loops)
 

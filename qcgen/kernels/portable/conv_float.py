@@ -69,7 +69,7 @@ class ConvFloatContext(Context):
 
     conv: Described
     copy: CopyWindow
-    walk: PixelBlocks
+    loops: PixelBlocks
     is_grouped: bool  # there are several groups of channels
     chunks: Chunks  # how products are summed
     copies: bool  # windows are copied
@@ -134,7 +134,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     context = ConvFloatContext(
         conv=described(op),
         copy=copy_window(g, setting.x_layout),
-        walk=pixel_blocks(g, setting, _block(g)),
+        loops=pixel_blocks(g, setting, _block(g)),
         is_grouped=g.group > 1,
         chunks=sums,
         copies=copies,

@@ -14,7 +14,7 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Concat, Movement, Operator, Pad, Reshape, Resize, Slice, Transpose, inputs_of
 from qcgen.ir.types import Array, DType
 from qcgen.kernels.kernel import Constants, Kernel, Order, Prepared, Setting
-from qcgen.kernels.walk import Dimension, Step, Walk, ordered, strides, walk
+from qcgen.kernels.loop_nest import Dimension, LoopNest, Step, loop_nest, ordered, strides
 
 NAMES = ("x", "y")
 
@@ -46,7 +46,7 @@ class Copy:
 
     parameter: str
     table: str
-    walk: Walk
+    nest: LoopNest
     is_block: bool
 
 
@@ -100,7 +100,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
             tables.append(Constants(table, tensor.dtype.c, flat, f"the input {tensor.name}, a constant."))
         if source is not None:
             offsets = {"x": source.x_first, "y": source.y_first}
-            loops = walk(source.dimensions, NAMES, offsets, depth=0 if is_single else 1)
+            loops = loop_nest(source.dimensions, NAMES, offsets, depth=0 if is_single else 1)
             copies.append(Copy(name, table, loops, loops.contiguous))
     fill = _fill(op)
     is_whole = is_single and fill is None and _moves_nothing(copies, op)
@@ -128,7 +128,7 @@ def _headers(context: CopyContext) -> tuple[str, ...]:
 
 def _moves_nothing(copies: Sequence[Copy], op: Operator) -> bool:
     whole = inputs_of(op)[0].size == op.y.size
-    return whole and all(not c.walk.outer and c.is_block and "x" in c.walk.same_places for c in copies)
+    return whole and all(not c.nest.outer and c.is_block and "x" in c.nest.same_places for c in copies)
 
 
 def _fill(op: Movement) -> Fill | None:

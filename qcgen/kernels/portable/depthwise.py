@@ -91,7 +91,7 @@ class DepthwiseNchwContext(Context):
     taps: tuple[Tap, ...]  # of a window, in the order of the weights
     height: PlaneAxis
     width: PlaneAxis
-    plane_height: int  # rows of the plane that windows walk over
+    plane_height: int  # rows of the plane that windows reach
     plane_width: int  # columns of it
     is_copied: bool  # it is a copy of the channel with padding around
     padding: int  # the element that stands there
@@ -174,7 +174,7 @@ def _pixel_taps(spatial: tuple[Axis, ...]) -> tuple[PixelTap, ...]:
 
 
 def prepare_nchw(op: Operator, setting: Setting) -> Prepared:
-    """Weights [channels][taps]; the windows walk over one channel's plane."""
+    """Weights [channels][taps]; the windows lie in one channel's plane."""
     assert isinstance(op, Conv)
     g = op.geometry
     packed = pack(op, setting.features, 0, whole_weights=True)

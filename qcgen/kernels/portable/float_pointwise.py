@@ -10,10 +10,10 @@ import numpy as np
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import FloatActivation, FloatBinary, FloatUnary, Operator
-from qcgen.kernels.binary import binary_walk, in_place_operands
+from qcgen.kernels.binary import binary_nest, in_place_operands
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
+from qcgen.kernels.loop_nest import LoopNest, Placed, elementwise
 from qcgen.kernels.portable.conv_float import Bounds, bounds, output_step, uses_math
-from qcgen.kernels.walk import Placed, Walk, elementwise
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class UnaryContext(Context):
 
     template: ClassVar[str] = "kernels/portable/float_unary.c.jinja"
 
-    walk: Walk  # the loops over the elements of y
+    nest: LoopNest  # the loops over the elements of y
     activation: FloatActivation
     bounds: Bounds  # those of Relu and Clip
 
@@ -33,7 +33,7 @@ class BinaryContext(Context):
 
     template: ClassVar[str] = "kernels/portable/float_binary.c.jinja"
 
-    walk: Walk  # the loops over the elements of y
+    nest: LoopNest  # the loops over the elements of y
     sign: str  # the operator in C
     given: tuple[str, ...]  # operands that are parameters: "a", "b"
     constant: tuple[str, ...]  # operands that are tables
@@ -56,9 +56,9 @@ def why_not_binary(op: Operator, _setting: Setting) -> str | None:
 def prepare_unary(op: Operator, setting: Setting) -> Prepared:
     """The activation of convolutions; y may lie over x."""
     assert isinstance(op, FloatUnary)
-    walk = elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y))
-    context = UnaryContext(walk, output_step(op.activation), bounds(op.activation))
-    in_place = (0,) if "x" in walk.same_places else ()
+    nest = elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y))
+    context = UnaryContext(nest, output_step(op.activation), bounds(op.activation))
+    in_place = (0,) if "x" in nest.same_places else ()
     headers = ("math.h",) if uses_math(op.activation) else ()
     return Prepared((), context, (), (), Certificate(), in_place, headers=headers)
 
@@ -66,10 +66,10 @@ def prepare_unary(op: Operator, setting: Setting) -> Prepared:
 def prepare_binary(op: Operator, setting: Setting) -> Prepared:
     """Constant operands become tables in the order of y; y may lie over an operand that is not broadcast."""
     assert isinstance(op, FloatBinary)
-    walk, tables = binary_walk(op.a, op.b, op.y, setting)
-    in_place = in_place_operands(op.a, op.b, walk, setting)
+    nest, tables = binary_nest(op.a, op.b, op.y, setting)
+    in_place = in_place_operands(op.a, op.b, nest, setting)
     context = BinaryContext(
-        walk=walk,
+        nest=nest,
         sign=SIGNS[op.kind],
         given=tuple(name for name in ("a", "b") if name not in tables),
         constant=tuple(sorted(tables)),

@@ -10,8 +10,8 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import GlobalAveragePool, Operator
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.loop_nest import LoopNest
 from qcgen.kernels.mean import MeanImage, image_of, pixels_of, prepare_mean, why_no_mean
-from qcgen.kernels.walk import Walk
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class GlobalAveragePoolContext(Context):
 
     image: MeanImage
     x_channel: int  # from one channel of x to the next, in elements
-    pixels_walk: Walk  # the loops over the pixels of a channel
+    pixels_nest: LoopNest  # the loops over the pixels of a channel
     channels_last: bool  # channels lie side by side, pixels in a row
     is_float: bool  # float32 throughout
     start: int  # of a sum of codes
@@ -42,7 +42,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     context = GlobalAveragePoolContext(
         image=image_of(op, setting),
         x_channel=pixels.channel_step,
-        pixels_walk=pixels.walk,
+        pixels_nest=pixels.nest,
         channels_last=pixels.is_row,
         is_float=mean is None,
         start=mean.start if mean else 0,

@@ -14,8 +14,8 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import InstanceNorm, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.loop_nest import strides
 from qcgen.kernels.portable.words import word, words
-from qcgen.kernels.walk import strides
 
 MANY = 256  # codes: of more pixels than these the results of each code are kept
 

@@ -153,13 +153,13 @@ def _meaning(op: OrionConv, layout: Layout, remark: str) -> str:
 
 
 def _window_loops(spatial: tuple[Axis, ...], layout: Layout) -> tuple[Loop, ...]:
-    """The loops over a window, outermost first, so that the innermost one walks through memory."""
-    walked: tuple[Axis | None, ...] = (*spatial, None) if layout is Layout.CHANNELS_LAST else (None, *spatial)
+    """The loops over a window, outermost first, so that the innermost one reads memory in order."""
+    looped: tuple[Axis | None, ...] = (*spatial, None) if layout is Layout.CHANNELS_LAST else (None, *spatial)
     return tuple(
         Loop(axis, f"k{axis.letter}", f"KERNEL_{axis.label}", INDENT * (depth + 1))
         if axis
         else Loop(None, "c", "GROUP_IN", INDENT * (depth + 1))
-        for depth, axis in enumerate(walked)
+        for depth, axis in enumerate(looped)
     )
 
 

@@ -21,7 +21,7 @@ from qcgen.kernels.portable.words import word, words
 from qcgen.requantize import window_mean
 from qcgen.requantize.window_mean import MeanLine
 
-MAX_TAPS = 64  # written out one by one; larger windows are walked through tap by tap
+MAX_TAPS = 64  # written out one by one; larger windows get a loop over their taps
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Pooling(Context):
     type: str  # of C, of both images
     images: Images
     batch: int  # images
-    planes: int  # that are walked through one by one: 1 if channels lie side by side
+    planes: int  # of a loop: 1 if channels lie side by side
     channels_last: bool  # the channels of a pixel lie side by side
     lanes: int  # outputs of a window: the channels if they lie side by side
     lane_step: int  # from one of them to the next, in elements of y
@@ -120,7 +120,7 @@ def why_not_average(op: Operator, _setting: Setting) -> str | None:
 
 
 def prepare_max(op: Operator, setting: Setting) -> Prepared:
-    """No constants; outputs are kept where they belong while a window is walked through."""
+    """No constants; outputs are kept where they belong while the loop over its window runs."""
     assert isinstance(op, MaxPool)
     is_float = op.x.dtype is DType.FLOAT32
     lowest = "-INFINITY" if is_float else str(op.x.dtype.low)

@@ -11,7 +11,7 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Dequantize, Operator, Quantize
 from qcgen.ir.types import DType
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
-from qcgen.kernels.walk import Placed, Walk, elementwise
+from qcgen.kernels.loop_nest import LoopNest, Placed, elementwise
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class QuantizeContext(Context):
 
     template: ClassVar[str] = "kernels/portable/quantize.c.jinja"
 
-    walk: Walk  # the loops over the elements of y
+    nest: LoopNest  # the loops over the elements of y
     y_type: str  # of C
     scale: float  # of y
     zero_point: int  # of y
@@ -34,7 +34,7 @@ class DequantizeContext(Context):
 
     template: ClassVar[str] = "kernels/portable/dequantize.c.jinja"
 
-    walk: Walk  # the loops over the elements of y
+    nest: LoopNest  # the loops over the elements of y
     x_type: str  # of C
     scale: float  # of x
     zero_point: int  # of x
@@ -57,7 +57,7 @@ def prepare_quantize(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, Quantize)
     scale, zero_point = _parameters(op.y.scale, op.y.zero_point)
     context = QuantizeContext(
-        walk=elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y)),
+        nest=elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y)),
         y_type=op.y.dtype.c,
         scale=scale,
         zero_point=zero_point,
@@ -72,7 +72,7 @@ def prepare_dequantize(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, Dequantize)
     scale, zero_point = _parameters(op.x.scale, op.x.zero_point)
     context = DequantizeContext(
-        walk=elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y)),
+        nest=elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y)),
         x_type=op.x.dtype.c,
         scale=scale,
         zero_point=zero_point,

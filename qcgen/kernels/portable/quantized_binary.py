@@ -9,7 +9,7 @@ from qcgen.ir.context import Context
 from qcgen.ir.program import Operator, QuantizedBinary
 from qcgen.kernels.binary import PairFunction, prepare_binary, why_no_binary
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
-from qcgen.kernels.walk import Walk
+from qcgen.kernels.loop_nest import LoopNest
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class QuantizedBinaryContext(Context):
     template: ClassVar[str] = "kernels/portable/quantized_binary.c.jinja"
 
     function: PairFunction
-    walk: Walk  # the loops over the elements of y
+    nest: LoopNest  # the loops over the elements of y
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
@@ -31,7 +31,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     """Constant operands become tables in the order of y; y may lie over an operand that is not broadcast."""
     assert isinstance(op, QuantizedBinary)
     found = prepare_binary(op, setting)
-    context = QuantizedBinaryContext(found.function, found.walk)
+    context = QuantizedBinaryContext(found.function, found.nest)
     return Prepared(found.constants, context, (), found.support, found.certificate, found.in_place)
 
 

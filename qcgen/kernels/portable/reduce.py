@@ -14,9 +14,9 @@ from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Operator, Reduce, Requantize
 from qcgen.kernels.epilogue import Epilogue, Output, prepare_requantize
-from qcgen.kernels.groups import kept_walk
+from qcgen.kernels.groups import kept_nest
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
-from qcgen.kernels.walk import Walk, strides, walk_alone
+from qcgen.kernels.loop_nest import LoopNest, loop_nest_of_one, strides
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class ReduceContext(Context):
 
     template: ClassVar[str] = "kernels/portable/reduce.c.jinja"
 
-    walk: Walk  # the loops over the elements of y
-    group: Walk  # the loops over the elements of x that become one
+    nest: LoopNest  # the loops over the elements of y
+    group: LoopNest  # the loops over the elements of x that become one
     types: Mapping[str, str]  # of C, by "x" and "y"
     count: int  # elements that become one
     start: int  # of a sum of codes
@@ -43,8 +43,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, Reduce)
     epilogue = None if op.requantize is None else _requantized(op, op.requantize, setting)
     context = ReduceContext(
-        walk=kept_walk(op.x, op.y, op.axes, setting),
-        group=walk_alone((op.x.shape[axis], strides(op.x.shape, setting.xs[0])[axis]) for axis in op.axes),
+        nest=kept_nest(op.x, op.y, op.axes, setting),
+        group=loop_nest_of_one((op.x.shape[axis], strides(op.x.shape, setting.xs[0])[axis]) for axis in op.axes),
         types={"x": op.x.dtype.c, "y": op.y.dtype.c},
         count=op.count,
         start=0 if epilogue is None else int(epilogue.addend[0]) - op.count * (op.x.zero_point or 0),

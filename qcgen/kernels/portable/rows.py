@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from qcgen.ir.context import Context
 from qcgen.ir.program import Tensor
 from qcgen.kernels.kernel import Order, Setting
-from qcgen.kernels.walk import Dimension, Walk, strides, walk
+from qcgen.kernels.loop_nest import Dimension, LoopNest, loop_nest, strides
 
 
 @dataclass(frozen=True)
 class Rows(Context):
     """The loops over the rows, and the distances between neighbours of a row."""
 
-    walk: Walk  # over the first elements of the rows
+    nest: LoopNest  # over the first elements of the rows
     length: int  # elements of a row
     x_along: int  # from one element of a row to the next
     y_along: int  # the same of y
@@ -24,7 +24,7 @@ def rows_of(x: Tensor, y: Tensor, x_order: Order, y_order: Order) -> Rows:
     """The rows of x and y."""
     x_steps, y_steps = strides(x.shape, x_order), strides(y.shape, y_order)
     dimensions = [Dimension(size, {"x": i, "y": o}) for size, i, o in zip(x.shape[:-1], x_steps, y_steps, strict=False)]
-    return Rows(walk(dimensions, ("x", "y"), {}), x.shape[-1], x_steps[-1], y_steps[-1])
+    return Rows(loop_nest(dimensions, ("x", "y"), {}), x.shape[-1], x_steps[-1], y_steps[-1])
 
 
 def in_place(x: Tensor, setting: Setting) -> tuple[int, ...]:

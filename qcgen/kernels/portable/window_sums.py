@@ -21,7 +21,7 @@ MAX_BLOCK = 4  # with more windows at a time compilers run out of registers on e
 
 @dataclass(frozen=True)
 class PixelBlocks(Context):
-    """The walk through the pixels of the output, some windows at a time, image by image and group by group."""
+    """The loops over the pixels of the output, some windows at a time, image by image and group by group."""
 
     images: Images
     steps: OutputSteps
@@ -38,7 +38,7 @@ class WindowSums(Context):
     """The names that templates/kernels/portable/window_sums.c.jinja uses: blocks of windows against each channel."""
 
     conv: IntegerConv
-    walk: PixelBlocks
+    loops: PixelBlocks
     block_text: str  # the windows of a block, in words
     sums_apart: bool  # a function of its own sums a block
     has_scratch: bool  # taps are copied
@@ -107,7 +107,7 @@ def weight_table(op: Conv, packed: Packed, layout: Layout) -> Constants:
 
 
 def pixel_blocks(g: ConvGeometry, setting: Setting, block: int) -> PixelBlocks:
-    """The walk in blocks of ``block`` windows."""
+    """The loops in blocks of ``block`` windows."""
     pixels = prod(g.output)
     return PixelBlocks(
         images=images(g),
@@ -127,7 +127,7 @@ def window_sums(op: Conv, packed: Packed, setting: Setting, *, has_scratch: bool
     block = block_size(g)
     return WindowSums(
         conv=integer_conv(op, packed),
-        walk=pixel_blocks(g, setting, block),
+        loops=pixel_blocks(g, setting, block),
         block_text=f"{block} windows" if block > 1 else "a window",
         # Cores of few registers: compilers for the host sum and requantize several windows side by side, in one piece.
         sums_apart=g.taps > SUMMED and bool(setting.features),

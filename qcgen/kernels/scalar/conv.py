@@ -59,7 +59,7 @@ class KeptBlocks:
 
 @dataclass(frozen=True)
 class PixelsByFour(Context):
-    """The walk through the pixels of the output, four at a time."""
+    """The loops over the pixels of the output, four at a time."""
 
     images: Images
     pixels: int  # of an output image

@@ -36,7 +36,7 @@ class PlaneRows(Context):
     groups: tuple[RowGroups, ...]  # of the outputs of a row
     plane: Plane
     is_row: bool  # a row is one group
-    walks_rows: bool  # sums are taken from more than one row
+    reads_rows: bool  # sums are taken from more than one row
     rows_left: int  # bytes from behind a row's last group to the next row of windows
     copies: Unrolled  # the loop that copies a row
     is_padded: bool  # the plane has padding
@@ -122,7 +122,7 @@ def _plane_rows(op: Conv, planned: Rows) -> PlaneRows:
         groups=planned.groups,
         plane=planned.plane,
         is_row=planned.count == 1,
-        walks_rows=planned.count == 1 or any(group.has_rows for group in planned.groups),
+        reads_rows=planned.count == 1 or any(group.has_rows for group in planned.groups),
         rows_left=planned.rows_left,
         copies=unrolled(width.copied, MAX_COPIES if width.copied <= MAX_COPIES else LOOP_COPIES),
         is_padded=planned.has_padding,

@@ -1,4 +1,4 @@
-"""How the windows of a convolution lie in a channels-last image, and how the generated C walks through them."""
+"""How the windows of a convolution lie in a channels-last image, and how the generated C loops over them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ class WidenedWindow(Runs):
     """A window as ``runs`` of ``run`` elements, each widened by ``steps``.
 
     ``is_gathered``: at the border, rows of taps that leave the image are collected beforehand; otherwise runs there
-    are single taps, which leave the image as a whole. ``is_walked``: windows do not follow each other pixel by pixel.
+    are single taps, which leave the image as a whole. ``is_positioned``: windows do
+    not follow each other pixel by pixel.
     """
 
     runs: int
     run: int
-    is_walked: bool
+    is_positioned: bool
     is_gathered: bool
     steps: Unrolled
 
@@ -59,7 +60,7 @@ def window(g: ConvGeometry, unroll: int) -> WidenedWindow:
         depth=0,
         runs=g.taps // run,
         run=run,
-        is_walked=prod(g.kernel) > 1 or g.is_padded or set(g.strides) != {1},
+        is_positioned=prod(g.kernel) > 1 or g.is_padded or set(g.strides) != {1},
         is_gathered=is_gathered,
         steps=Unrolled(run, 1, run, 0) if unroll == 1 else unrolled(run, unroll),
     )

@@ -74,7 +74,7 @@ class Element:
 
 
 @dataclass(frozen=True)
-class Walk:
+class LoopNest:
     """Loops in the order of the output's memory, outermost first, as few as possible.
 
     ``numbers`` are the enumerators besides those of the outer loops: COUNT elements in the innermost loop, steps other
@@ -124,16 +124,18 @@ def constant_order(own_rank: int, order: Order, rank: int) -> Order:
     return tuple(axis - missing for axis in order if axis >= missing)
 
 
-def elementwise(operands: Mapping[str, Placed], y: Placed) -> Walk:
+def elementwise(operands: Mapping[str, Placed], y: Placed) -> LoopNest:
     """The loop nest over the elements of y, operands broadcast against it."""
     steps = {name: broadcast_strides(placed.shape, placed.order, y.shape) for name, placed in operands.items()}
     steps["y"] = strides(y.shape, y.order)
     axes = range(len(y.shape))
     dimensions = [Dimension(y.shape[axis], {name: steps[name][axis] for name in steps}) for axis in axes]
-    return walk(dimensions, tuple(steps), {})
+    return loop_nest(dimensions, tuple(steps), {})
 
 
-def walk(dimensions: Sequence[Dimension], names: Sequence[str], offsets: Mapping[str, int], depth: int = 0) -> Walk:
+def loop_nest(
+    dimensions: Sequence[Dimension], names: Sequence[str], offsets: Mapping[str, int], depth: int = 0
+) -> LoopNest:
     """The loop nest over ``dimensions``, whose steps are those of the tensors ``names``, "y" among them.
 
     ``offsets`` are the places of the first elements where they are not 0; ``depth`` of braces around the nest.
@@ -158,13 +160,13 @@ def walk(dimensions: Sequence[Dimension], names: Sequence[str], offsets: Mapping
     }
     contiguous = all(step == 1 for step in last.steps.values())
     indent = INDENT * (depth + 1 + len(outer))
-    return Walk(outer, runs, elements, tuple(numbers), indent, contiguous, last.size, frozenset(same - {"y"}))
+    return LoopNest(outer, runs, elements, tuple(numbers), indent, contiguous, last.size, frozenset(same - {"y"}))
 
 
-def walk_alone(axes: Iterable[tuple[int, int]], depth: int = 0) -> Walk:
+def loop_nest_of_one(axes: Iterable[tuple[int, int]], depth: int = 0) -> LoopNest:
     """The loop nest over the elements of x alone, whose axes have these sizes and steps, in the order of its memory."""
-    # Nothing is written in this order: y has the steps of x for the sake of the walk.
-    found = walk([Dimension(size, {"x": step, "y": step}) for size, step in axes], ("x", "y"), {}, depth)
+    # Nothing is written in this order: y has the steps of x for the sake of the nest.
+    found = loop_nest([Dimension(size, {"x": step, "y": step}) for size, step in axes], ("x", "y"), {}, depth)
     outer = tuple(replace(loop, numbers=_without_y(loop.numbers)) for loop in found.outer)
     runs = tuple(run for run in found.runs if run.tensor != "y")
     elements = {"x": found.elements["x"]}

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m4.h"
 
-#if DENSE_CORTEX_M4_HEADER_ID != 0x7df54877
+#if DENSE_CORTEX_M4_HEADER_ID != 0x50413cc1
 #error "dense_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -159,8 +159,8 @@ static inline int32_t dense_cortex_m4_dsp_difference(int32_t a, int32_t b)
 #if !DENSE_CORTEX_M4_DSP
 /* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes of the
    halves of two words of weights, u for the even pair and v for the odd one. */
-static inline int32_t dense_cortex_m4_dsp_crossed(int32_t even, int32_t odd, int32_t even_weights, int32_t odd_weights,
-    int32_t sum)
+static inline int32_t dense_cortex_m4_dsp_winograd_dot(int32_t even, int32_t odd, int32_t even_weights,
+    int32_t odd_weights, int32_t sum)
 {
     const int32_t low = ((int32_t)(int16_t)even + (int8_t)odd_weights) * ((int16_t)odd + (int8_t)even_weights);
     const int32_t high = ((int32_t)(int16_t)(even >> 16) + (int8_t)(odd_weights >> 16)) *
@@ -174,7 +174,7 @@ static inline int32_t dense_cortex_m4_dsp_crossed(int32_t even, int32_t odd, int
    pair, 256 * upper + lower in each half: even * weights + odd * weights joins the sum of both,
    (even + odd weights) * (odd + even weights) that of the lower one. In one statement, because compilers that are free
    to do so spread it until registers are short. */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_two(int32_t even, int32_t odd, int32_t even_weights,
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_winograd_dot_two(int32_t even, int32_t odd, int32_t even_weights,
     int32_t odd_weights, int32_t *both, int32_t *lower)
 {
 #if DENSE_CORTEX_M4_DSP
@@ -187,7 +187,7 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_two(int32_t even, i
             : "r"(even), "r"(odd));
 #else
     *both = dense_cortex_m4_dsp_dot(odd, odd_weights, dense_cortex_m4_dsp_dot(even, even_weights, *both));
-    *lower = dense_cortex_m4_dsp_crossed(even, odd, even_weights, odd_weights, *lower);
+    *lower = dense_cortex_m4_dsp_winograd_dot(even, odd, even_weights, odd_weights, *lower);
 #endif
 }
 
@@ -196,8 +196,8 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_two(int32_t even, i
    joins the sum of both, (even + odd weights) * (odd + even weights) that of the odd channel. LDM loads four words
    at a time: two of the twelve that eight elements meet are handed over to the next four. Registers are named,
    because LDM needs them in order and compilers move sums about between them otherwise; r7 may be the frame pointer. */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_six(int32_t even, int32_t odd, const int32_t **words,
-    int32_t *a, int32_t *even_rest, int32_t *odd_rest)
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_winograd_dot_six(int32_t even, int32_t odd,
+    const int32_t **words, int32_t *a, int32_t *even_rest, int32_t *odd_rest)
 {
 #if DENSE_CORTEX_M4_DSP
 #if defined(__ARM_RWPI) || defined(__FDPIC__)
@@ -252,7 +252,7 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_six(int32_t even, i
 
     for (int32_t c = 0; c < 6; c += 2) {
         a[c] = dense_cortex_m4_dsp_dot(odd, w[c + 1], dense_cortex_m4_dsp_dot(even, w[c], a[c]));
-        a[c + 1] = dense_cortex_m4_dsp_crossed(even, odd, w[c], w[c + 1], a[c + 1]);
+        a[c + 1] = dense_cortex_m4_dsp_winograd_dot(even, odd, w[c], w[c + 1], a[c + 1]);
     }
     *even_rest = w[6];
     *odd_rest = w[7];
@@ -262,8 +262,8 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_six(int32_t even, i
 
 /* The next four elements meet the six channels: the first two by the words that were handed over, the others by the
    last four of the twelve. */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_six_rest(int32_t even, int32_t odd, const int32_t **words,
-    int32_t *a, int32_t even_rest, int32_t odd_rest)
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_winograd_dot_six_rest(int32_t even, int32_t odd,
+    const int32_t **words, int32_t *a, int32_t even_rest, int32_t odd_rest)
 {
 #if DENSE_CORTEX_M4_DSP
     register const int32_t *next __asm__("r11") = *words;
@@ -312,7 +312,7 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_cross_six_rest(int32_t ev
 
     for (int32_t c = 0; c < 6; c += 2) {
         a[c] = dense_cortex_m4_dsp_dot(odd, w[c + 1], dense_cortex_m4_dsp_dot(even, w[c], a[c]));
-        a[c + 1] = dense_cortex_m4_dsp_crossed(even, odd, w[c], w[c + 1], a[c + 1]);
+        a[c + 1] = dense_cortex_m4_dsp_winograd_dot(even, odd, w[c], w[c + 1], a[c + 1]);
     }
     *words += 4;
 #endif
@@ -375,44 +375,44 @@ static inline int8_t dense_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
 
 /*
  * dense_cortex_m4_conv1: Winograd's identity for inner products, with e and o the even and the odd elements, v and w
- * their weights: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o ("crossed") is the same for all
- * channels and is subtracted; that of v * w is in the table's starts. Of two channels that share words only the lower
+ * their weights: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o ("pair_products") is the same
+ * for all channels and is subtracted; that of v * w is in the biases. Of two channels that share words only the lower
  * one's sum is found so; that of 256 * upper + lower is plain.
  */
 
 /* Multiplies the pairs of four elements with the weights of 2 channels. */
 static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_quad2(
-    int32_t even, int32_t odd, const int32_t **constants, int32_t *a, int32_t *crossed)
+    int32_t even, int32_t odd, const int32_t **constants, int32_t *a, int32_t *pair_products)
 {
     int32_t w0, w1;
 
     dense_cortex_m4_dsp_load_two(constants, &w0, &w1);
-    dense_cortex_m4_dsp_cross_two(even, odd, w0, w1, &a[0], &a[1]);
-    *crossed = dense_cortex_m4_dsp_dot(even, odd, *crossed);
+    dense_cortex_m4_dsp_winograd_dot_two(even, odd, w0, w1, &a[0], &a[1]);
+    *pair_products = dense_cortex_m4_dsp_dot(even, odd, *pair_products);
 }
 
 /* Multiplies the next four elements with the weights of 2 channels. */
 static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_word2(
-    const int8_t **xs, const int32_t **constants, int32_t *a, int32_t *crossed)
+    const int8_t **xs, const int32_t **constants, int32_t *a, int32_t *pair_products)
 {
     const int32_t word = dense_cortex_m4_dsp_load_word(*xs);
 
     *xs += 4;
     dense_cortex_m4_conv1_quad2(
-        dense_cortex_m4_dsp_even_s8(word), dense_cortex_m4_dsp_odd_s8(word), constants, a, crossed);
+        dense_cortex_m4_dsp_even_s8(word), dense_cortex_m4_dsp_odd_s8(word), constants, a, pair_products);
 }
 
 /* Output channels 0 to 1; returns the sum of e * o. */
 DENSE_CORTEX_M4_NOINLINE static int32_t dense_cortex_m4_conv1_channels2(const int8_t *xs, int8_t *out)
 {
     const int32_t *constants = dense_cortex_m4_conv1_constants;
-    int32_t crossed = 0;
+    int32_t pair_products = 0;
     int32_t a[2];
 
     dense_cortex_m4_dsp_load_two(&constants, &a[0], &a[1]);
-    dense_cortex_m4_conv1_word2(&xs, &constants, a, &crossed);
-    dense_cortex_m4_conv1_word2(&xs, &constants, a, &crossed);
-    a[1] = dense_cortex_m4_dsp_difference(a[1], crossed);
+    dense_cortex_m4_conv1_word2(&xs, &constants, a, &pair_products);
+    dense_cortex_m4_conv1_word2(&xs, &constants, a, &pair_products);
+    a[1] = dense_cortex_m4_dsp_difference(a[1], pair_products);
     {
         int32_t multiplier0, multiplier1;
 
@@ -420,7 +420,7 @@ DENSE_CORTEX_M4_NOINLINE static int32_t dense_cortex_m4_conv1_channels2(const in
         out[0] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[0], a[1]), multiplier0);
         out[1] = dense_cortex_m4_conv1_code(a[1], multiplier1);
     }
-    return crossed;
+    return pair_products;
 }
 
 /* Multiplies the next eight elements with the weights of 6 channels. */
@@ -430,16 +430,17 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_words6(
     const int32_t first = dense_cortex_m4_dsp_load_word(*xs);
     int32_t even_rest, odd_rest, second;
 
-    dense_cortex_m4_dsp_cross_six(
+    dense_cortex_m4_dsp_winograd_dot_six(
         dense_cortex_m4_dsp_even_s8(first), dense_cortex_m4_dsp_odd_s8(first), constants, a, &even_rest, &odd_rest);
     second = dense_cortex_m4_dsp_load_word(*xs + 4);
-    dense_cortex_m4_dsp_cross_six_rest(
+    dense_cortex_m4_dsp_winograd_dot_six_rest(
         dense_cortex_m4_dsp_even_s8(second), dense_cortex_m4_dsp_odd_s8(second), constants, a, even_rest, odd_rest);
     *xs += 8;
 }
 
 /* Output channels 2 to 7, 6 at a time. */
-DENSE_CORTEX_M4_NOINLINE static void dense_cortex_m4_conv1_channels6(const int8_t *x, int32_t crossed, int8_t *out)
+DENSE_CORTEX_M4_NOINLINE static void dense_cortex_m4_conv1_channels6(
+    const int8_t *x, int32_t pair_products, int8_t *out)
 {
     const int32_t *constants = dense_cortex_m4_conv1_constants + 8;
     int8_t *const out_end = out + 6;
@@ -451,9 +452,9 @@ DENSE_CORTEX_M4_NOINLINE static void dense_cortex_m4_conv1_channels6(const int8_
         dense_cortex_m4_dsp_load_two(&constants, &a[0], &a[1]);
         dense_cortex_m4_dsp_load_two(&constants, &a[2], &a[3]);
         dense_cortex_m4_dsp_load_two(&constants, &a[4], &a[5]);
-        a[1] = dense_cortex_m4_dsp_difference(a[1], crossed);
-        a[3] = dense_cortex_m4_dsp_difference(a[3], crossed);
-        a[5] = dense_cortex_m4_dsp_difference(a[5], crossed);
+        a[1] = dense_cortex_m4_dsp_difference(a[1], pair_products);
+        a[3] = dense_cortex_m4_dsp_difference(a[3], pair_products);
+        a[5] = dense_cortex_m4_dsp_difference(a[5], pair_products);
         dense_cortex_m4_conv1_words6(&xs, &constants, a);
         {
             int32_t multiplier0, multiplier1;
@@ -484,9 +485,9 @@ DENSE_CORTEX_M4_NOINLINE static void dense_cortex_m4_conv1_channels6(const int8_
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
 static void dense_cortex_m4_conv1(const int8_t *x, int8_t *y)
 {
-    const int32_t crossed = dense_cortex_m4_conv1_channels2(x, y);
+    const int32_t pair_products = dense_cortex_m4_conv1_channels2(x, y);
 
-    dense_cortex_m4_conv1_channels6(x, crossed, y + 2);
+    dense_cortex_m4_conv1_channels6(x, pair_products, y + 2);
 }
 
 void dense_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)

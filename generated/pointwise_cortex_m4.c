@@ -15,7 +15,7 @@
  */
 #include "pointwise_cortex_m4.h"
 
-#if POINTWISE_CORTEX_M4_HEADER_ID != 0x780ab0f6
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0xe9fd6581
 #error "pointwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -159,7 +159,7 @@ static inline int32_t pointwise_cortex_m4_dsp_difference(int32_t a, int32_t b)
 #if !POINTWISE_CORTEX_M4_DSP
 /* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes of the
    halves of two words of weights, u for the even pair and v for the odd one. */
-static inline int32_t pointwise_cortex_m4_dsp_crossed(int32_t even, int32_t odd, int32_t even_weights,
+static inline int32_t pointwise_cortex_m4_dsp_winograd_dot(int32_t even, int32_t odd, int32_t even_weights,
     int32_t odd_weights, int32_t sum)
 {
     const int32_t low = ((int32_t)(int16_t)even + (int8_t)odd_weights) * ((int16_t)odd + (int8_t)even_weights);
@@ -173,7 +173,7 @@ static inline int32_t pointwise_cortex_m4_dsp_crossed(int32_t even, int32_t odd,
 /* Four elements, a pair of even and a pair of odd ones, meet four channels, each of which has its weights for both
    in a word: (even + odd weights) * (odd + even weights) joins its sum. Registers are named, because LDM needs them
    in order and compilers move sums about between them otherwise; r7 may be the frame pointer. */
-static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_cross_four_bytes(int32_t even, int32_t odd,
+static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_winograd_dot_four_bytes(int32_t even, int32_t odd,
     const int32_t **words, int32_t *a)
 {
 #if POINTWISE_CORTEX_M4_DSP
@@ -214,7 +214,7 @@ static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_cross_four_bytes(
     *words = next;
 #else
     for (int32_t c = 0; c < 4; c++) {
-        a[c] = pointwise_cortex_m4_dsp_crossed(even, odd, (*words)[c], (*words)[c] >> 8, a[c]);
+        a[c] = pointwise_cortex_m4_dsp_winograd_dot(even, odd, (*words)[c], (*words)[c] >> 8, a[c]);
     }
     *words += 4;
 #endif
@@ -272,12 +272,12 @@ static inline int8_t pointwise_cortex_m4_conv1_code(int32_t acc, int32_t multipl
 
 /*
  * pointwise_cortex_m4_conv1: Winograd's identity for inner products, with e and o the even and the odd elements, v
- * and w their weights: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o ("crossed") is the same
- * for all channels and is subtracted; that of v * w is in the table's starts.
+ * and w their weights: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o ("pair_products") is the
+ * same for all channels and is subtracted; that of v * w is in the biases.
  */
 
 /* The sum of e * o. */
-static int32_t pointwise_cortex_m4_conv1_crossed(const int8_t *xs)
+static int32_t pointwise_cortex_m4_conv1_pair_products(const int8_t *xs)
 {
     int32_t sum = 0;
     int32_t word;
@@ -305,7 +305,7 @@ static int32_t pointwise_cortex_m4_conv1_crossed(const int8_t *xs)
 static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_conv1_quad4(
     int32_t even, int32_t odd, const int32_t **constants, int32_t *a)
 {
-    pointwise_cortex_m4_dsp_cross_four_bytes(even, odd, constants, a);
+    pointwise_cortex_m4_dsp_winograd_dot_four_bytes(even, odd, constants, a);
 }
 
 /* Multiplies the next four elements with the weights of 4 channels. */
@@ -321,7 +321,7 @@ static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_conv1_word4(
 
 /* Output channels 0 to 7, 4 at a time. */
 POINTWISE_CORTEX_M4_NOINLINE static void pointwise_cortex_m4_conv1_channels4(
-    const int8_t *x, int32_t crossed, int8_t *out)
+    const int8_t *x, int32_t pair_products, int8_t *out)
 {
     const int32_t *constants = pointwise_cortex_m4_conv1_constants;
     int8_t *const out_end = out + 8;
@@ -332,10 +332,10 @@ POINTWISE_CORTEX_M4_NOINLINE static void pointwise_cortex_m4_conv1_channels4(
 
         pointwise_cortex_m4_dsp_load_two(&constants, &a[0], &a[1]);
         pointwise_cortex_m4_dsp_load_two(&constants, &a[2], &a[3]);
-        a[0] = pointwise_cortex_m4_dsp_difference(a[0], crossed);
-        a[1] = pointwise_cortex_m4_dsp_difference(a[1], crossed);
-        a[2] = pointwise_cortex_m4_dsp_difference(a[2], crossed);
-        a[3] = pointwise_cortex_m4_dsp_difference(a[3], crossed);
+        a[0] = pointwise_cortex_m4_dsp_difference(a[0], pair_products);
+        a[1] = pointwise_cortex_m4_dsp_difference(a[1], pair_products);
+        a[2] = pointwise_cortex_m4_dsp_difference(a[2], pair_products);
+        a[3] = pointwise_cortex_m4_dsp_difference(a[3], pair_products);
         pointwise_cortex_m4_conv1_word4(&xs, &constants, a);
         pointwise_cortex_m4_conv1_word4(&xs, &constants, a);
         pointwise_cortex_m4_conv1_word4(&xs, &constants, a);
@@ -362,9 +362,9 @@ POINTWISE_CORTEX_M4_NOINLINE static void pointwise_cortex_m4_conv1_channels4(
 /* pointwise_cortex_m4_conv1: multiplies 16 elements with the weights of 8 channels. */
 static void pointwise_cortex_m4_conv1_vector(const int8_t *x, int8_t *y)
 {
-    const int32_t crossed = pointwise_cortex_m4_conv1_crossed(x);
+    const int32_t pair_products = pointwise_cortex_m4_conv1_pair_products(x);
 
-    pointwise_cortex_m4_conv1_channels4(x, crossed, y);
+    pointwise_cortex_m4_conv1_channels4(x, pair_products, y);
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */

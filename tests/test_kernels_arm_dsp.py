@@ -119,7 +119,7 @@ def test_some_case_has_blocks_of_each_width_in_each_form(form, width):
 def test_what_dense_channels_share_is_found_in_a_narrow_block_by_some_case_and_apart_by_some(form, apart):
     dense = [dsp_unit(case, "speed").artifact.plan.calls[0] for case in SHAPES if "dense" in case.name]
     names = [names_of(call.context) for call in dense if call.kernel == "arm_dsp/dense"]
-    assert any(each["crosses_apart"] == apart and each["segments"][0].form == form for each in names)
+    assert any(each["outlines_pair_products"] == apart and each["segments"][0].form == form for each in names)
 
 
 def depthwise_contexts() -> list[dict[str, object]]:
@@ -249,5 +249,5 @@ def test_weights_keep_their_size_in_flash_with_optimize_size():
         [table] = [table for table in call.tables if table.role in ("weights", "constants")]
         g = each.op.geometry
         others = 4 * 4 if table.role == "constants" else 0  # start, multiplier, offset, channel
-        lone = g.taps if g.taps < 4 else -g.taps % 4  # elements that fill half a pair, or half a word
-        assert table.bytes <= g.out_channels * (g.taps + lone + 4 + others), case.name
+        remainder = g.taps if g.taps < 4 else -g.taps % 4  # elements that fill half a pair, or half a word
+        assert table.bytes <= g.out_channels * (g.taps + remainder + 4 + others), case.name

@@ -13,7 +13,7 @@ from qcgen.plan.arrange import Arranged
 
 
 @dataclass(frozen=True)
-class Home:
+class Storage:
     """Where a tensor lives: ``offset`` bytes into the memory of the tensor ``root``."""
 
     root: str
@@ -50,49 +50,51 @@ class Boundary:
         return self.is_in_arena and not (self.is_pushed and port.direction == "input")
 
 
-def homes_of(
+def storages_of(
     steps: Sequence[Arranged], prepared: Sequence[Prepared | None], boundary: Boundary, uses: Mapping[str, int]
-) -> dict[str, Home]:
-    """The home of every computed tensor, and of inputs in the arena."""
+) -> dict[str, Storage]:
+    """The storage of every computed tensor, and of inputs in the arena."""
     lent = _lent_to_outputs(steps, boundary.of_caller)
-    homes = _parts_of_concats(steps, boundary.ports, lent)
-    homes |= {name: Home(name, 0) for name in boundary.inputs_in_arena}
+    storages = _parts_of_concats(steps, boundary.ports, lent)
+    storages |= {name: Storage(name, 0) for name in boundary.inputs_in_arena}
     sizes = {name: bytes_of(x) for name, x in tensors_of(steps, boundary.inputs_in_arena).items()}
     at_boundary = {port.tensor.name for port in boundary.of_caller}
     # The last use of any tensor that lives in a root's memory; the caller's is never ours.
     last = dict.fromkeys(at_boundary, len(steps))
-    for name, home in homes.items():
-        last[home.root] = max(last.get(home.root, 0), uses[name])
+    for name, storage in storages.items():
+        last[storage.root] = max(last.get(storage.root, 0), uses[name])
     for index, (step, packed) in enumerate(zip(steps, prepared, strict=True)):
         y = step.op.y
-        if y.name in homes:
+        if y.name in storages:
             continue
         if step.is_view:
             source = inputs_of(step.op)[0].name
-            home = homes.get(source, Home(source, 0))
+            storage = storages.get(source, Storage(source, 0))
         else:
             over = (
-                None if packed is None or y.name in at_boundary else _overwritten(step.op, packed, index, homes, last)
+                None
+                if packed is None or y.name in at_boundary
+                else _overwritten(step.op, packed, index, storages, last)
             )
             if over and y.name in lent and sizes[over.root] > bytes_of(y):
                 over = None  # the output could not hold the whole of which its memory is a part
-            home = over or Home(y.name, 0)
-        homes[y.name] = home
-        last[home.root] = max(last.get(home.root, 0), uses[y.name])
-    return homes
+            storage = over or Storage(y.name, 0)
+        storages[y.name] = storage
+        last[storage.root] = max(last.get(storage.root, 0), uses[y.name])
+    return storages
 
 
 def _overwritten(
-    op: Operator, packed: Prepared, index: int, homes: Mapping[str, Home], last: Mapping[str, int]
-) -> Home | None:
-    """The home of an input that the output may overwrite, because nothing reads that memory afterwards."""
+    op: Operator, packed: Prepared, index: int, storages: Mapping[str, Storage], last: Mapping[str, int]
+) -> Storage | None:
+    """The storage of an input that the output may overwrite, because nothing reads that memory afterwards."""
     for number in packed.in_place:
         x = inputs_of(op)[number]
-        home = homes.get(x.name)
-        if home is None or bytes_of(x) != bytes_of(op.y):
+        storage = storages.get(x.name)
+        if storage is None or bytes_of(x) != bytes_of(op.y):
             continue
-        if home.offset == 0 and last[home.root] <= index:
-            return home
+        if storage.offset == 0 and last[storage.root] <= index:
+            return storage
     return None
 
 
@@ -106,38 +108,38 @@ def _lent_to_outputs(steps: Sequence[Arranged], ports: Sequence[Port]) -> set[st
     return lent
 
 
-def _parts_of_concats(steps: Sequence[Arranged], ports: Sequence[Port], lent: set[str]) -> dict[str, Home]:
-    """The homes of tensors that are computed right where a Concat wants them, and nowhere else."""
-    homes: dict[str, Home] = {}
+def _parts_of_concats(steps: Sequence[Arranged], ports: Sequence[Port], lent: set[str]) -> dict[str, Storage]:
+    """The storages of tensors that are computed right where a Concat wants them, and nowhere else."""
+    storages: dict[str, Storage] = {}
     elsewhere = {port.tensor.name for port in ports} | lent
     computed = {step.op.y.name for step in steps if not step.is_view} - elsewhere
     for step in steps:
         if not isinstance(step.op, Concat) or not _is_outermost(step.op, step.y):
             continue
         names = [x.name for x in step.op.xs]
-        if len(set(names)) < len(names) or not computed.issuperset(names) or any(name in homes for name in names):
+        if len(set(names)) < len(names) or not computed.issuperset(names) or any(name in storages for name in names):
             continue
-        homes |= _side_by_side(step.op, Home(step.op.y.name, 0))
+        storages |= _side_by_side(step.op, Storage(step.op.y.name, 0))
     # A whole may be a part itself. It comes behind its parts: what it lies in is known first.
-    for name in reversed(homes):
-        whole = homes.get(homes[name].root)
+    for name in reversed(storages):
+        whole = storages.get(storages[name].root)
         if whole is not None:
-            homes[name] = Home(whole.root, whole.offset + homes[name].offset)
-    return homes
+            storages[name] = Storage(whole.root, whole.offset + storages[name].offset)
+    return storages
 
 
-def _side_by_side(op: Concat, whole: Home) -> dict[str, Home]:
-    """The homes of the parts, one behind the other in the whole."""
+def _side_by_side(op: Concat, whole: Storage) -> dict[str, Storage]:
+    """The storages of the parts, one behind the other in the whole."""
     offsets = accumulate((bytes_of(x) for x in op.xs), initial=whole.offset)
-    return {x.name: Home(whole.root, offset) for x, offset in zip(op.xs, offsets, strict=False)}
+    return {x.name: Storage(whole.root, offset) for x, offset in zip(op.xs, offsets, strict=False)}
 
 
-def is_done(step: Arranged, homes: Mapping[str, Home]) -> bool:
+def is_done(step: Arranged, storages: Mapping[str, Storage]) -> bool:
     """Whether all parts of a Concat were computed where it wants them."""
     if not isinstance(step.op, Concat):
         return False
-    wanted = _side_by_side(step.op, homes[step.op.y.name])
-    return len(wanted) == len(step.op.xs) and all(homes.get(name) == home for name, home in wanted.items())
+    wanted = _side_by_side(step.op, storages[step.op.y.name])
+    return len(wanted) == len(step.op.xs) and all(storages.get(name) == storage for name, storage in wanted.items())
 
 
 def _is_outermost(op: Concat, order: tuple[int, ...]) -> bool:
@@ -146,12 +148,12 @@ def _is_outermost(op: Concat, order: tuple[int, ...]) -> bool:
     return all(op.y.shape[axis] == 1 for axis in outer)
 
 
-def owners_of(homes: Mapping[str, Home], ports: Iterable[Port]) -> dict[str, str]:
+def owners_of(storages: Mapping[str, Storage], ports: Iterable[Port]) -> dict[str, str]:
     """The parameters that hold a root: inputs and outputs themselves, and what an output is a view of."""
     owners = {port.tensor.name: port.symbol for port in ports}
     for port in ports:
-        if port.direction == "output" and port.tensor.name in homes:
-            owners[homes[port.tensor.name].root] = port.symbol
+        if port.direction == "output" and port.tensor.name in storages:
+            owners[storages[port.tensor.name].root] = port.symbol
     return owners
 
 
@@ -160,7 +162,7 @@ def tensors_of(steps: Sequence[Arranged], inputs: Mapping[str, Tensor]) -> dict[
     return {**inputs, **{step.op.y.name: step.op.y for step in steps}}
 
 
-def require_inside(steps: Sequence[Arranged], homes: Mapping[str, Home], ports: Sequence[Port]) -> None:
+def require_inside(steps: Sequence[Arranged], storages: Mapping[str, Storage], ports: Sequence[Port]) -> None:
     """Raises AssertionError for a tensor that reaches beyond the memory that it lives in, or a view of another size.
 
     So it does for memory that lies in other memory itself, and for memory that is larger than the output it belongs to.
@@ -168,14 +170,14 @@ def require_inside(steps: Sequence[Arranged], homes: Mapping[str, Home], ports: 
     sizes = {tensor.name: bytes_of(tensor) for step in steps for tensor in (*inputs_of(step.op), step.op.y)}
     for step in steps:
         name = step.op.y.name
-        home = homes[name]
+        storage = storages[name]
         if step.is_view and sizes[name] != sizes[inputs_of(step.op)[0].name]:
             raise AssertionError(f"{name!r} is a view of a tensor of another size")
-        if not 0 <= home.offset <= sizes[home.root] - sizes[name]:
-            raise AssertionError(f"{name!r} does not lie inside {home.root!r}")
-        if homes.get(home.root, home).root != home.root:
-            raise AssertionError(f"{home.root!r}, in which {name!r} lies, is no memory of its own")
+        if not 0 <= storage.offset <= sizes[storage.root] - sizes[name]:
+            raise AssertionError(f"{name!r} does not lie inside {storage.root!r}")
+        if storages.get(storage.root, storage).root != storage.root:
+            raise AssertionError(f"{storage.root!r}, in which {name!r} lies, is no memory of its own")
     for port in ports:
         name = port.tensor.name
-        if port.direction == "output" and sizes[homes[name].root] > sizes[name]:
-            raise AssertionError(f"{homes[name].root!r} does not fit into the output {name!r}")
+        if port.direction == "output" and sizes[storages[name].root] > sizes[name]:
+            raise AssertionError(f"{storages[name].root!r} does not fit into the output {name!r}")

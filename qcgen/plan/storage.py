@@ -11,7 +11,7 @@ from qcgen.ir.program import Tensor, inputs_of
 from qcgen.kernels import Prepared
 from qcgen.plan.arrange import Arranged
 from qcgen.plan.memory import WORD, Buffer, Over, Placement, place
-from qcgen.plan.sharing import Boundary, Home, bytes_of, homes_of, is_done, owners_of, require_inside, tensors_of
+from qcgen.plan.sharing import Boundary, Storage, bytes_of, is_done, owners_of, require_inside, storages_of, tensors_of
 
 
 @dataclass(frozen=True)
@@ -61,22 +61,22 @@ def store(
     """
     ports = boundary.of_caller
     uses = _last_uses(steps, boundary, chains)
-    homes = homes_of(steps, prepared, boundary, uses)
-    require_inside(steps, homes, ports)
-    owners = owners_of(homes, ports)
-    buffers = _buffers(steps, prepared, homes, uses, owners, boundary, chains)
+    storages = storages_of(steps, prepared, boundary, uses)
+    require_inside(steps, storages, ports)
+    owners = owners_of(storages, ports)
+    buffers = _buffers(steps, prepared, storages, uses, owners, boundary, chains)
     placement = place(_with_moved(buffers, moved))
     places: dict[str, Place] = {port.tensor.name: Argument(port.symbol) for port in ports}
     rows = {name for chain in chains for name in chain.bytes}
-    for name, home in homes.items():
-        if home.root in owners:
-            places[name] = Argument(owners[home.root], home.offset)
+    for name, storage in storages.items():
+        if storage.root in owners:
+            places[name] = Argument(owners[storage.root], storage.offset)
         elif name not in rows:
-            root = _moved_name(home.root) if home.root in moved else home.root
-            places[name] = InArena(placement.offsets[root] + home.offset)
+            root = _moved_name(storage.root) if storage.root in moved else storage.root
+            places[name] = InArena(placement.offsets[root] + storage.offset)
     places |= {name: InArena(placement.offsets[name]) for name in rows}
     scratch = [_scratch_places(index, packed, placement, chains) for index, packed in enumerate(prepared)]
-    done = frozenset(index for index, step in enumerate(steps) if is_done(step, homes))
+    done = frozenset(index for index, step in enumerate(steps) if is_done(step, storages))
     computed = {name: InArena(placement.offsets[name]) for name in moved}
     computed = {name: at for name, at in computed.items() if at != places[name]}
     return Stored(places, scratch, placement, max((buffer.align for buffer in buffers), default=1), done, computed)
@@ -85,11 +85,11 @@ def store(
 def movable(steps: Sequence[Arranged], prepared: Sequence[Prepared | None], boundary: Boundary) -> dict[str, int]:
     """The tensors that can be moved right after they were computed, with their bytes: they begin their memory."""
     uses = _last_uses(steps, boundary, ())
-    homes = homes_of(steps, prepared, boundary, uses)
+    storages = storages_of(steps, prepared, boundary, uses)
     lasts = {buffer.name: buffer.last for buffer in whole_buffers(steps, prepared, boundary)}
     first: dict[str, str] = {}
     for step in steps:
-        first.setdefault(homes[step.op.y.name].root, step.op.y.name)
+        first.setdefault(storages[step.op.y.name].root, step.op.y.name)
     found = {step.op.y.name: bytes_of(step.op.y) for step in steps if not step.is_view}
     indexes = {step.op.y.name: index for index, step in enumerate(steps)}
     return {
@@ -135,14 +135,14 @@ def _scratch_places(
 def whole_buffers(steps: Sequence[Arranged], prepared: Sequence[Prepared | None], boundary: Boundary) -> list[Buffer]:
     """The buffers of steps that are all computed whole."""
     uses = _last_uses(steps, boundary, ())
-    homes = homes_of(steps, prepared, boundary, uses)
-    return _buffers(steps, prepared, homes, uses, owners_of(homes, boundary.of_caller), boundary, ())
+    storages = storages_of(steps, prepared, boundary, uses)
+    return _buffers(steps, prepared, storages, uses, owners_of(storages, boundary.of_caller), boundary, ())
 
 
 def _buffers(
     steps: Sequence[Arranged],
     prepared: Sequence[Prepared | None],
-    homes: Mapping[str, Home],
+    storages: Mapping[str, Storage],
     uses: Mapping[str, int],
     owners: Mapping[str, str],
     boundary: Boundary,
@@ -150,19 +150,19 @@ def _buffers(
 ) -> list[Buffer]:
     """What lies in the arena: tensors, the rows that chains keep of theirs, scratch memory."""
     inputs = boundary.inputs_in_arena
-    computed = [each for each in _tensor_buffers(steps, homes, uses, inputs) if each.name not in owners]
-    whole = _with_overlaps(computed, steps, prepared, homes)
+    computed = [each for each in _tensor_buffers(steps, storages, uses, inputs) if each.name not in owners]
+    whole = _with_overlaps(computed, steps, prepared, storages)
     for chain in chains:
         whole = [_while_rows_run(buffer, chain) for buffer in whole if buffer.name not in chain.bytes]
-        whole = _with_output_over_source(whole, chain, homes)
+        whole = _with_output_over_source(whole, chain, storages)
         whole += [Buffer(name, size, WORD, chain.first, chain.last) for name, size in chain.bytes.items()]
     return whole + _scratch_buffers(prepared, chains)
 
 
-def _with_output_over_source(buffers: Sequence[Buffer], chain: InRows, homes: Mapping[str, Home]) -> list[Buffer]:
+def _with_output_over_source(buffers: Sequence[Buffer], chain: InRows, storages: Mapping[str, Storage]) -> list[Buffer]:
     """The buffers; that of a chain's output may lie over the one of what the chain reads, if it reads it last."""
     by_name = {buffer.name: buffer for buffer in buffers}
-    x, y = homes.get(chain.source), homes[chain.y]
+    x, y = storages.get(chain.source), storages[chain.y]
     if x is None or x.root not in by_name or y.root not in by_name or x.root == y.root:
         return list(buffers)
     read, written = by_name[x.root], by_name[y.root]
@@ -192,20 +192,20 @@ def _last_uses(steps: Sequence[Arranged], boundary: Boundary, chains: Sequence[I
 
 
 def _tensor_buffers(
-    steps: Sequence[Arranged], homes: Mapping[str, Home], uses: Mapping[str, int], inputs: Mapping[str, Tensor]
+    steps: Sequence[Arranged], storages: Mapping[str, Storage], uses: Mapping[str, int], inputs: Mapping[str, Tensor]
 ) -> list[Buffer]:
     """One buffer per root, alive from the first tensor that is written in it to the last use of any."""
     tensors = tensors_of(steps, inputs)
     buffers = {name: Buffer(name, bytes_of(x), x.dtype.bytes, BEFORE, uses[name]) for name, x in inputs.items()}
     for index, step in enumerate(steps):
         name = step.op.y.name
-        home = homes[name]
-        if home.root not in tensors:
+        storage = storages[name]
+        if storage.root not in tensors:
             continue  # the memory of an input of the caller's
-        root = tensors[home.root]
-        grown = buffers.get(home.root, Buffer(home.root, bytes_of(root), root.dtype.bytes, index, index))
+        root = tensors[storage.root]
+        grown = buffers.get(storage.root, Buffer(storage.root, bytes_of(root), root.dtype.bytes, index, index))
         align = max(grown.align, tensors[name].dtype.bytes)
-        buffers[home.root] = replace(grown, align=align, last=max(grown.last, uses[name], index))
+        buffers[storage.root] = replace(grown, align=align, last=max(grown.last, uses[name], index))
     return list(buffers.values())
 
 
@@ -213,18 +213,18 @@ def _with_overlaps(
     buffers: Sequence[Buffer],
     steps: Sequence[Arranged],
     prepared: Sequence[Prepared | None],
-    homes: Mapping[str, Home],
+    storages: Mapping[str, Storage],
 ) -> list[Buffer]:
     """The buffers with what each may lie over: the input of the call that writes it first and reads the input last."""
     by_name = {buffer.name: buffer for buffer in buffers}
     for index, (step, packed) in enumerate(zip(steps, prepared, strict=True)):
         if packed is None or packed.access is None:
             continue
-        x, y = homes.get(inputs_of(step.op)[0].name), homes[step.op.y.name]
+        x, y = storages.get(inputs_of(step.op)[0].name), storages[step.op.y.name]
         if x is None or x.root not in by_name or y.root not in by_name or x.root == y.root:
             continue
         read, written = by_name[x.root], by_name[y.root]
-        others = [homes.get(other.name) for other in inputs_of(step.op)[1:]]
+        others = [storages.get(other.name) for other in inputs_of(step.op)[1:]]
         if read.last == index == written.first and all(other is None or other.root != x.root for other in others):
             distance, every = packed.access.distance - x.offset + y.offset, packed.access.multiple
             over = {**written.over, x.root: Over(distance + (-distance % WORD if every == 1 else 0), every)}

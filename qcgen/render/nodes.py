@@ -33,7 +33,7 @@ TESTS = ("near", "closeness")
 
 
 @dataclass(frozen=True)
-class Lone:
+class SingleCall:
     """A call by itself: ``xs`` are the tensors that it reads, ``y`` the one that it writes."""
 
     call: Call
@@ -43,7 +43,7 @@ class Lone:
 
 
 def with_nodes(
-    plan: Plan, source: str, nodes: Sequence[Lone], name: str, *, shows_words: bool
+    plan: Plan, source: str, nodes: Sequence[SingleCall], name: str, *, shows_words: bool
 ) -> tuple[str, frozenset[str]]:
     """``source``, rendered from ``plan``, made callable node by node; and the nodes whose output step tests for ties.
 
@@ -97,7 +97,7 @@ def _showing(plan: Plan, source: str, shown: Mapping[str, str]) -> tuple[str, fr
     return changed, frozenset(tested)
 
 
-def _node(node: Lone, function: str) -> dict[str, object]:
+def _node(node: SingleCall, function: str) -> dict[str, object]:
     """What the template needs to know of a call: its inputs lie one after the other in `in`."""
     offset = 0
     copies, arguments = [], []

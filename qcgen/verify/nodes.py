@@ -21,7 +21,7 @@ from qcgen.kernels.kernel import Order
 from qcgen.plan.arrange import Arranged, arrange
 from qcgen.reference import evaluate_all, evaluate_operator
 from qcgen.reference.tolerance import tolerances
-from qcgen.render.nodes import Lone, with_nodes
+from qcgen.render.nodes import SingleCall, with_nodes
 from qcgen.verify.running import Builder, built
 
 BATCH_BYTES = 2**16
@@ -186,8 +186,8 @@ class Nodes:
     def _text(self) -> tuple[str, frozenset[str]]:
         plan = self.artifact.plan
         source = self.artifact.files[f"{plan.prefix}.c"]
-        lone = [Lone(node.call, node.xs, node.op.y, node.arguments) for node in self.nodes]
-        return with_nodes(plan, source, lone, self._name, shows_words=self.shows_words)
+        calls = [SingleCall(node.call, node.xs, node.op.y, node.arguments) for node in self.nodes]
+        return with_nodes(plan, source, calls, self._name, shows_words=self.shows_words)
 
     @cached_property
     def _plan(self) -> Plan:

@@ -17,7 +17,7 @@ from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, 
 from qcgen.kernels.arm_dsp.scaled import bias_text, pack_finely, times
 from qcgen.kernels.arm_dsp.segment import Segment
 from qcgen.kernels.arm_dsp.weights import Stream, stream
-from qcgen.kernels.arm_dsp.window import MAX_LONE, PairedWindow, lone_elements, window
+from qcgen.kernels.arm_dsp.window import MAX_REMAINDER, PairedWindow, remainder_elements, window
 from qcgen.kernels.axes import any_at_border, axes
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.fast_output import FastOutput, exact_constants
@@ -30,7 +30,7 @@ from qcgen.kernels.unroll import unrolled
 from qcgen.kernels.windows import Runs
 
 ALONE_PAIRS = 8  # up to which int16 weights are faster: shared words save a cycle a pair, and cost 8 to part the sums
-LONE_WORDS = 8  # of one window, widened in a round of a loop
+SINGLE_WORDS = 8  # of one window, widened in a round of a loop
 WIDTHS = (4, 2, 1)  # output channels at a time: two windows of four have eight sums, and 14 registers are all
 
 
@@ -88,9 +88,9 @@ def why_not(op: Operator, setting: Setting) -> str | None:
         return why_groups(g)
     if setting.optimize == "size" and why_no_pointwise(op, setting) is None:
         return "it widens pixels to scratch, which arm_dsp/pointwise does without"
-    lone = lone_elements(g, setting.x_layout, has_border=_has_border(op, setting))
-    if lone > MAX_LONE:
-        return f"words of four leave {lone} elements of a window over, more than the {MAX_LONE} that are written out"
+    remainder = remainder_elements(g, setting.x_layout, has_border=_has_border(op, setting))
+    if remainder > MAX_REMAINDER:
+        return f"words of four leave {remainder} elements of a window over; at most {MAX_REMAINDER} are written out"
     return None
 
 
@@ -106,7 +106,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     wide = setting.optimize == "speed"
     packed = pack_finely(op, setting.features, planned.pairs) if wide else pack(op, setting.features, 0)
     shares = not wide or (planned.pairs > ALONE_PAIRS and not packed.bits)
-    words = stream(op, packed, planned.order, output_tail(packed), WIDTHS, wide=wide, shares=shares, hurries=wide)
+    words = stream(op, packed, planned.order, output_tail(packed), WIDTHS, wide=wide, shares=shares, for_speed=wide)
     context = ConvContext(
         conv=described(op),
         windows=_found_window(op.geometry, setting, planned, has_border=has_border),
@@ -124,7 +124,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     constants += exact_constants(packed)
     widening = (f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_load_word") if planned.words.total else ()
     rows = ("dsp_load_twos",) if any(segment.loads_in_row for segment in words.segments) else ()
-    support = ("dsp", "dsp_load_two", *rows, *widening, *(("dsp_pair",) if planned.lone else ()))
+    support = ("dsp", "dsp_load_two", *rows, *widening, *(("dsp_pair",) if planned.remainder else ()))
     support += stream_support(words)
     support += tail_support(op, packed, words) + output_support(op, packed)
     scratch = Scratch(2 * 4 * planned.pairs, 4)
@@ -138,13 +138,13 @@ def _found_window(g: ConvGeometry, setting: Setting, planned: PairedWindow, *, h
     found = Runs(axes(g, setting.x_layout), planned.is_rows, depth=1 if is_planar else 0)
     looped = found.looped_axes
     # Rows of which each lies as far from the one before it need no list of where they are.
-    is_lone = planned.runs == 1 or (planned.is_rows and len(looped) == 1)
-    is_regular = is_lone and not is_planar and (planned.is_gathered or not has_border)
+    is_single = planned.runs == 1 or (planned.is_rows and len(looped) == 1)
+    is_regular = is_single and not is_planar and (planned.is_gathered or not has_border)
     is_positioned = prod(g.kernel) > 1 or g.is_padded or set(g.strides) != {1} or is_planar
-    is_regular &= is_positioned or planned.words.total <= LONE_WORDS  # else both windows share the loop over words
+    is_regular &= is_positioned or planned.words.total <= SINGLE_WORDS  # else both windows share the loop over words
     return FoundWindow(
         found=found,
-        window=replace(planned, words=unrolled(planned.words.total, LONE_WORDS)) if is_regular else planned,
+        window=replace(planned, words=unrolled(planned.words.total, SINGLE_WORDS)) if is_regular else planned,
         is_regular=is_regular,
         distance=0 if len(looped) != 1 else looped[0].tap_step,
         is_positioned=is_positioned,
@@ -201,7 +201,7 @@ def tail_support(op: Conv, packed: Packed, words: Stream) -> tuple[str, ...]:
     """What loads multipliers and offsets of two channels of a block."""
     output = packed.epilogue.output
     is_own = dsp_output(op, packed).is_fast and (output.multiplier is None or output.offset is None)
-    return ("dsp_two_at",) if is_own and any(s.channel_twos and not s.is_apart for s in words.segments) else ()
+    return ("dsp_two_at",) if is_own and any(s.channel_twos and not s.is_outlined for s in words.segments) else ()
 
 
 CONV = Kernel("arm_dsp/conv", ConvContext, frozenset({"dsp"}), why_not, prepare)

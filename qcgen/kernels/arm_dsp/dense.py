@@ -26,12 +26,12 @@ from qcgen.kernels.reasons import why_no_dense, why_no_pointwise
 from qcgen.kernels.text import Described, described, x_kind
 from qcgen.kernels.unroll import Unrolled, unrolled
 
-CROSSED_UNROLL = 8  # words whose pairs are multiplied with each other
+PAIR_PRODUCTS_UNROLL = 8  # words whose pairs are multiplied with each other
 MAX_UNROLL = {"size": 8, "speed": 32}  # words of the image, of 20 instructions with six channels
 
 
 @dataclass(frozen=True)
-class Lone:
+class Remainder:
     """Elements behind the last whole word that make a pair; ``high`` is None if there is no second one."""
 
     low: int
@@ -62,10 +62,10 @@ class DenseContext(Context):
     dsp: FastOutput
     segments: tuple[Segment, ...]  # blocks of output channels
     lanes: tuple[Lane, ...]  # the vector
-    crosses_apart: bool  # a function of its own finds the products of pairs with each other
+    outlines_pair_products: bool  # a function of its own finds the products of pairs with each other
     words: Unrolled  # its loop over the words of the vector
     words_round: int  # elements of a round of it
-    lone: tuple[Lone, ...]  # pairs behind the last whole word
+    remainder: tuple[Remainder, ...]  # pairs behind the last whole word
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -88,9 +88,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     planned = whole_image(g, setting.x_layout)
     words = dense_stream(op, packed, planned.order, output_tail(packed), MAX_UNROLL[setting.optimize])
     total = g.taps // 4
-    crossed = unrolled(total, CROSSED_UNROLL)
+    pair_products = unrolled(total, PAIR_PRODUCTS_UNROLL)
     offsets = range(g.taps - 4 * total)
-    lone = tuple(Lone(i, i + 1 if i + 1 in offsets else None) for i in offsets if i % 2 == 0)
+    remainder = tuple(Remainder(i, i + 1 if i + 1 in offsets else None) for i in offsets if i % 2 == 0)
     context = DenseContext(
         conv=described(op),
         loops=_vector_loops(g, setting),
@@ -100,15 +100,15 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         dsp=dsp_output(op, packed),
         segments=words.segments,
         lanes=ONE_LANE,
-        crosses_apart=not any(s.finds_crossed for s in words.segments if isinstance(s, DenseSegment)),
-        words=crossed,
-        words_round=4 * crossed.unroll,
-        lone=lone,
+        outlines_pair_products=not any(s.finds_pair_products for s in words.segments if isinstance(s, DenseSegment)),
+        words=pair_products,
+        words_round=4 * pair_products.unroll,
+        remainder=remainder,
     )
     table = stream_constants(words, packed, less=", less the sum of v * w for sums that are found by the identity")
     kind = x_kind(op)
     widening = (f"dsp_even_{kind}", f"dsp_odd_{kind}", "dsp_load_word") if total else ()
-    support = (*_products(words), *widening, *(("dsp_pair",) if lone else ()))
+    support = (*_products(words), *widening, *(("dsp_pair",) if remainder else ()))
     support += tail_support(op, packed, words) + output_support(op, packed)
     ends = [end for s in words.segments for end in range(s.first + s.width, s.beyond + 1, s.width)]
     access = in_blocks_of_channels(op, setting, blocks(prod(g.output), 1), ends)
@@ -129,23 +129,23 @@ def _vector_loops(g: ConvGeometry, setting: Setting) -> VectorLoops:
 def _products(words: Stream) -> tuple[str, ...]:
     """The functions that load weights, multiply and add, and part sums of channels that share words."""
     needed = {name for segment in words.segments for name in _products_of(segment)}
-    return ("compiler", "dsp", "dsp_dot", "dsp_difference", "dsp_crossed", *sorted(needed))
+    return ("compiler", "dsp", "dsp_dot", "dsp_difference", "dsp_winograd_dot", *sorted(needed))
 
 
 def _products_of(segment: Segment) -> tuple[str, ...]:
     assert isinstance(segment, DenseSegment)
     quad = {
-        ("shared", 6): ("dsp_cross_four", "dsp_cross_two"),
-        ("shared", 4): ("dsp_cross_four",),
-        ("shared", 2): ("dsp_cross_two",),
-        ("bytes", 4): ("dsp_cross_four_bytes",),
-        ("bytes", 2): ("dsp_cross_bytes",),
-        ("bytes", 1): ("dsp_cross_bytes",),
+        ("shared", 6): ("dsp_winograd_dot_four", "dsp_winograd_dot_two"),
+        ("shared", 4): ("dsp_winograd_dot_four",),
+        ("shared", 2): ("dsp_winograd_dot_two",),
+        ("bytes", 4): ("dsp_winograd_dot_four_bytes",),
+        ("bytes", 2): ("dsp_winograd_dot_bytes",),
+        ("bytes", 1): ("dsp_winograd_dot_bytes",),
     }
     needed: tuple[str, ...] = ("dsp_load_two",) if segment.width > 1 else ()
     needed += quad[segment.form, segment.width] if segment.has_quad else ()
     if segment.step_words == 2 and segment.steps.total:
-        needed += ("dsp_cross_six", "dsp_cross_six_rest")
+        needed += ("dsp_winograd_dot_six", "dsp_winograd_dot_six_rest")
     return needed + (("dsp_upper",) if segment.form == "shared" else ())
 
 

@@ -34,14 +34,14 @@ from qcgen.kernels.unroll import unrolled
 class DenseSegment(Segment):
     """Blocks of channels; the loop's ``steps`` take ``step_words`` words of the image each; one more may be left.
 
-    ``finds_crossed``: the only block also sums even * odd, which the blocks behind it need too. ``has_lone``: words of
-    the image leave some elements over.
+    ``finds_pair_products``: the only block also sums even * odd, which the blocks behind it need too.
+    ``has_remainder``: words of the image leave some elements over.
     """
 
     step_words: int
     is_word_left: bool
-    has_lone: bool
-    finds_crossed: bool
+    has_remainder: bool
+    finds_pair_products: bool
 
     @property
     def round_elements(self) -> int:
@@ -49,7 +49,7 @@ class DenseSegment(Segment):
         return 4 * self.step_words * self.steps.unroll
 
     @property
-    def crossed(self) -> tuple[int, ...]:
+    def pair_products(self) -> tuple[int, ...]:
         """The channels of a block whose sums are found by the identity."""
         return self.lower if self.form == "shared" else tuple(self.channels)
 
@@ -61,7 +61,7 @@ class DenseSegment(Segment):
     @property
     def has_quad(self) -> bool:
         """Whether some step takes the pairs of four elements."""
-        return self.has_word or self.has_lone
+        return self.has_word or self.has_remainder
 
 
 def dense_stream(op: Conv, packed: Packed, order: Int64s, tail: Tail, most: int) -> Stream:
@@ -110,13 +110,13 @@ def _segment(place: tuple[int, int, int], form: Form, offset: int, tail: Tail, t
         steps=unrolled(total // step_words, most // step_words),
         offset=offset,
         tail=tail,
-        is_apart=False,
-        hurries=False,
+        is_outlined=False,
+        for_speed=False,
         blocks=unrolled((beyond - first) // width, 1),
         step_words=step_words,
         is_word_left=total % step_words == 1,
-        has_lone=taps % 4 != 0,
-        finds_crossed=first == 0 and beyond == width and width < 6,
+        has_remainder=taps % 4 != 0,
+        finds_pair_products=first == 0 and beyond == width and width < 6,
     )
 
 
@@ -132,7 +132,7 @@ def _blocks(slots: Int64s, width: int, form: Form) -> Int64s:
 def _biases(bias: Int64s, slots: Int64s, form: Form) -> Int64s:
     """Where sums start: less the products of the weights with each other, where the identity gives the sum."""
     even, odd = slots.reshape(slots.shape[0], -1, 2, 2).transpose(2, 0, 1, 3)
-    crossed = (even * odd).sum(axis=(1, 2))
+    pair_products = (even * odd).sum(axis=(1, 2))
     if form == "shared":
-        crossed[0::2] = 0
-    return int32(biases(bias, form) - crossed)
+        pair_products[0::2] = 0
+    return int32(biases(bias, form) - pair_products)

@@ -57,17 +57,17 @@ class Segment(ChannelBlocks):
 
     ``steps``: the loop over the window; a step is one pair, or two where a word holds four weights of a channel.
     A block's constants are ``width`` biases, its weights and its ``tail``; those of all blocks follow each other
-    from word ``offset`` on. ``is_apart``: a function of its own computes the sums, so that its loop has all registers
-    to itself; without a loop the call would cost more than it gains. ``hurries``: cycles count more than instructions.
-    ``blocks``: the loop over the blocks.
+    from word ``offset`` on. ``is_outlined``: a function of its own computes the sums, so that its loop has all
+    registers to itself; without a loop the call would cost more than it gains. ``for_speed``: cycles count more than
+    instructions. ``blocks``: the loop over the blocks.
     """
 
     form: Form
     steps: Unrolled
     offset: int
     tail: Tail
-    is_apart: bool
-    hurries: bool
+    is_outlined: bool
+    for_speed: bool
     blocks: Unrolled
 
     @property
@@ -152,7 +152,7 @@ class Segment(ChannelBlocks):
     @property
     def loads_in_row(self) -> bool:
         """Whether a step loads its pair and its first two words one by one: two instructions more, a cycle less."""
-        return self.hurries and self.form != "bytes" and len(self.words) > 1
+        return self.for_speed and self.form != "bytes" and len(self.words) > 1
 
     @property
     def is_odd(self) -> bool:

@@ -16,7 +16,7 @@ from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, 
 from qcgen.kernels.arm_dsp.scaled import bias_text, pack_finely, times
 from qcgen.kernels.arm_dsp.segment import Tail
 from qcgen.kernels.arm_dsp.weights import pack_weights
-from qcgen.kernels.arm_dsp.window import ZERO, LonePair, window
+from qcgen.kernels.arm_dsp.window import ZERO, RemainderPair, window
 from qcgen.kernels.axes import Axis, any_at_border, axes
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.fast_output import FastOutput, parameter
@@ -81,10 +81,10 @@ class ShortWindowContext(Context):
     lanes: tuple[Lane, ...]  # the two windows
     is_unpacked: bool  # weights are bytes, which are widened
     words: range  # whole words of a window
-    lone: tuple[LonePair, ...]  # pairs of the elements behind them
+    remainder: tuple[RemainderPair, ...]  # pairs of the elements behind them
     pairs: range  # all pairs of a window
     loads: tuple[Load, ...]  # of a channel's constants, with what follows each
-    is_apart: bool  # a function of its own computes two pixels
+    is_outlined: bool  # a function of its own computes two pixels
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -137,15 +137,15 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         lanes=LANES,
         is_unpacked=not is_wide,
         words=planned.words.copies,
-        lone=planned.lone,
+        remainder=planned.remainder,
         pairs=range(pairs),
         loads=loads,
-        is_apart=g.batch > 1 or (pairs > KEPT_PAIRS[setting.optimize] and g.out_channels >= APART_CHANNELS),
+        is_outlined=g.batch > 1 or (pairs > KEPT_PAIRS[setting.optimize] and g.out_channels >= APART_CHANNELS),
     )
     widening = (f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_load_word") if planned.words.total else ()
-    lone = ("dsp_pair",) if planned.lone else ()
+    remainder = ("dsp_pair",) if planned.remainder else ()
     unpacking = {product.by for load in loads for product in load.products if product.by}
-    support = ("dsp", "dsp_dot", "dsp_load_two", *widening, *sorted(unpacking), *lone, *output_support(op, packed))
+    support = ("dsp", "dsp_dot", "dsp_load_two", *widening, *sorted(unpacking), *remainder, *output_support(op, packed))
     constants = _constants(packed, order if is_wide else planned.order, tail, is_wide=is_wide)
     access = in_pixels(op, setting, blocks(prod(g.output), 2), gathers=True)
     headers = ("string.h",)

@@ -45,12 +45,12 @@ def stream(
     *,
     wide: bool,
     shares: bool = True,
-    hurries: bool = False,
+    for_speed: bool = False,
 ) -> Stream:
     """The constants of a layer; ``order`` (slots,) says which weight, as ONNX counts them, each half pair multiplies.
 
     ``widths`` are the widths of blocks, largest first. ``shares``: two channels may share words; what does not is
-    int16 if ``wide``, else bytes, in blocks of at most two channels. ``hurries``: as in Segment, without a loop.
+    int16 if ``wide``, else bytes, in blocks of at most two channels. ``for_speed``: as in Segment, without a loop.
     """
     g = op.geometry
     slots = np.where(order[None, :] == ZERO, 0, packed.weights[:, order])
@@ -64,12 +64,14 @@ def stream(
         pairs = order.size // 2
         steps = unrolled(pairs // 2 if own == "bytes" else pairs, SPEED_UNROLL if wide else MAX_UNROLL, MAX_WHOLE)
         offset = sum(part.size for part in words)
-        apart = steps.count > 1
-        hurried = hurries and not apart
-        copies = min(MAX_BLOCKS, max(1, SPEED_UNROLL // max(1, steps.total))) if hurried else 1
+        outlined = steps.count > 1
+        for_speed = for_speed and not outlined
+        copies = min(MAX_BLOCKS, max(1, SPEED_UNROLL // max(1, steps.total))) if for_speed else 1
         blocks = unrolled((beyond - first) // width, copies)
         segments.append(
-            Segment(width, first, beyond, own, steps, offset, tail, is_apart=apart, hurries=hurried, blocks=blocks)
+            Segment(
+                width, first, beyond, own, steps, offset, tail, is_outlined=outlined, for_speed=for_speed, blocks=blocks
+            )
         )
         packed_blocks = pack_weights(slots[first:beyond].reshape(-1, width, order.size), own)
         bias = biases(packed.bias[first:beyond], own).reshape(-1, width)

@@ -12,7 +12,7 @@ from qcgen.ir.types import Layout
 from qcgen.kernels.unroll import Unrolled, unrolled
 
 MAX_GATHERED = 256  # elements of a window at the border that the C function collects on its stack
-MAX_LONE = 64  # elements left over by whole words that are written out pair by pair
+MAX_REMAINDER = 64  # elements left over by whole words that are written out pair by pair
 MAX_UNROLL = 10  # copies of a loop's body: the loop itself then costs 3 instructions in 120
 MAX_WHOLE = 16  # copies where there is no loop then
 
@@ -29,7 +29,7 @@ class Element:
 
 
 @dataclass(frozen=True)
-class LonePair:
+class RemainderPair:
     """Two elements that are left over by whole words; ``high`` is None if there is no second one."""
 
     low: Element
@@ -40,15 +40,15 @@ class LonePair:
 class PairedWindow:
     """A window as ``runs`` of ``run`` elements that lie side by side in the image, each widened word by word.
 
-    ``words`` are the whole words of a run, ``lone`` what they leave over, ``order`` (slots,) which weight of a channel,
-    as ONNX counts them, belongs to each half pair. ``is_rows``: runs are rows of taps, else single taps.
+    ``words`` are the whole words of a run, ``remainder`` what they leave over, ``order`` (slots,) which weight of a
+    channel, as ONNX counts them, belongs to each half pair. ``is_rows``: runs are rows of taps, else single taps.
     ``is_gathered``: at the border, rows that leave the image are collected on the stack; taps leave it as a whole.
     """
 
     runs: int
     run: int
     words: Unrolled
-    lone: tuple[LonePair, ...]
+    remainder: tuple[RemainderPair, ...]
     order: Int64s
     is_rows: bool
     is_gathered: bool
@@ -60,14 +60,14 @@ class PairedWindow:
         return self.order.size // 2
 
     @property
-    def lone_places(self) -> range:
-        """Where the ``lone`` pairs are written, behind the whole words of one of two windows whose pairs alternate."""
-        return range(0, 2 * len(self.lone), 2)
+    def remainder_places(self) -> range:
+        """Where the ``remainder`` is written, behind the whole words of one of two windows whose pairs alternate."""
+        return range(0, 2 * len(self.remainder), 2)
 
     @property
     def zero_place(self) -> int:
         """Where the pair of zeros behind them is."""
-        return 2 * len(self.lone)
+        return 2 * len(self.remainder)
 
 
 def window(g: ConvGeometry, layout: Layout, *, has_border: bool) -> PairedWindow:
@@ -93,7 +93,7 @@ def whole_image(g: ConvGeometry, layout: Layout) -> PairedWindow:
     return replace(found, order=_weights_of(found.order, g, layout))
 
 
-def lone_elements(g: ConvGeometry, layout: Layout, *, has_border: bool) -> int:
+def remainder_elements(g: ConvGeometry, layout: Layout, *, has_border: bool) -> int:
     """How many elements whole words leave over."""
     planned = window(g, layout, has_border=has_border)
     return planned.runs * (planned.run % 4)
@@ -111,11 +111,13 @@ def _window(runs: int, run: int) -> PairedWindow:
     words = np.arange(whole).reshape(-1, 2, 2).transpose(0, 2, 1).reshape(-1)  # 0, 2 and 1, 3 of each word
     order = (np.arange(runs)[:, None] * run + words[None, :]).reshape(-1)
     left = [Element(r, offset) for r in range(runs) for offset in range(whole, run)]
-    lone = tuple(LonePair(left[i], left[i + 1] if i + 1 < len(left) else None) for i in range(0, len(left), 2))
-    tail = [ZERO if e is None else e.run * run + e.offset for pair in lone for e in (pair.low, pair.high)]
+    remainder = tuple(
+        RemainderPair(left[i], left[i + 1] if i + 1 < len(left) else None) for i in range(0, len(left), 2)
+    )
+    tail = [ZERO if e is None else e.run * run + e.offset for pair in remainder for e in (pair.low, pair.high)]
     order = np.concatenate([order, np.array(tail, np.int64)])
     has_zero_pair = order.size % 4 != 0
     if has_zero_pair:
         order = np.concatenate([order, np.full(2, ZERO)])
     words_of_run = unrolled(whole // 4, 4)
-    return PairedWindow(runs, run, words_of_run, lone, order.astype(np.int64), False, False, has_zero_pair)
+    return PairedWindow(runs, run, words_of_run, remainder, order.astype(np.int64), False, False, has_zero_pair)

@@ -98,9 +98,9 @@ def _dropped_after(chain: Chain, number: int) -> Iterator[tuple[str, Kept]]:
 
 
 def _at(chain: Chain, tensor: str, places: Mapping[str, Place], row: Row) -> RowsAt:
-    home, image = chain.schedule.home(tensor), chain.images[tensor]
-    is_cast = isinstance(places[home], Argument) and chain.images[home].dtype is not image.dtype
-    return RowsAt(places[home], image.row_bytes, row, is_cast)
+    storage, image = chain.schedule.storage(tensor), chain.images[tensor]
+    is_cast = isinstance(places[storage], Argument) and chain.images[storage].dtype is not image.dtype
+    return RowsAt(places[storage], image.row_bytes, row, is_cast)
 
 
 def _fill(chain: Chain, tensor: str, places: Mapping[str, Place], *, above: bool) -> Fill:

@@ -64,7 +64,7 @@ class Chain:
         """
         kept = {tensor: kept.rows * self.images[tensor].row_bytes for tensor, kept in self.schedule.kept.items()}
         kept |= {x: kept[x] + front for x, front in self.fronts.items()}
-        return kept | dict.fromkeys((*self.schedule.homes, *self.over_old_rows), 0)
+        return kept | dict.fromkeys((*self.schedule.storages, *self.over_old_rows), 0)
 
     @property
     def over_old_rows(self) -> Mapping[str, str]:
@@ -85,7 +85,7 @@ class Chain:
         for action in self.schedule.actions:
             stage = None if action.stage is None else self.stages[action.stage]
             is_reader = stage is not None and any(window.tensor == self.source for window in stage.windows)
-            is_writer = stage is not None and self.schedule.home(stage.y) == y
+            is_writer = stage is not None and self.schedule.storage(stage.y) == y
             reads.append(action.start * source_row if is_reader else NOTHING)
             writes.append((action.to + stage.rows) * row if is_writer and stage is not None else 0)
         return AccessOrder(np.array(reads), np.array(writes), gathers=False)

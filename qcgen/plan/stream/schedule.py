@@ -41,17 +41,17 @@ class Action:
 class Schedule:
     """``kept`` by tensor; ``starts``: of each stage the rows of its other inputs' buffers, which never change.
 
-    ``homes``: of tensors over whose rows an output is written, the tensor in whose buffer these rows lie.
+    ``storages``: of tensors over whose rows an output is written, the tensor in whose buffer these rows lie.
     """
 
     kept: Mapping[str, Kept]
     actions: tuple[Action, ...]
     starts: tuple[tuple[int, ...], ...]
-    homes: Mapping[str, str]
+    storages: Mapping[str, str]
 
-    def home(self, tensor: str) -> str:
+    def storage(self, tensor: str) -> str:
         """The tensor in whose buffer the rows of a tensor lie: mostly itself."""
-        return self.homes.get(tensor, tensor)
+        return self.storages.get(tensor, tensor)
 
 
 def schedule(stages: Sequence[Stage], heights: Mapping[str, int]) -> Schedule | None:
@@ -88,14 +88,14 @@ def _readers(stages: Sequence[Stage]) -> dict[str, list[tuple[int, Window]]]:
     return readers
 
 
-def _homes(stages: Sequence[Stage]) -> dict[str, str]:
+def _storages(stages: Sequence[Stage]) -> dict[str, str]:
     """The tensors in whose buffers others lie, over whose rows they are written."""
     computed = {stage.y for stage in stages}
-    homes: dict[str, str] = {}
+    storages: dict[str, str] = {}
     for stage in reversed(stages):
         if stage.overwritten in computed and stage.overwritten is not None:
-            homes[stage.overwritten] = homes.get(stage.y, stage.y)
-    return homes
+            storages[stage.overwritten] = storages.get(stage.y, stage.y)
+    return storages
 
 
 class _Simulation:
@@ -110,7 +110,7 @@ class _Simulation:
     ) -> None:
         self._stages, self._heights, self._designated, self._readers = stages, heights, designated, readers
         self._producers = {stage.y: number for number, stage in enumerate(stages)}
-        self._homes = _homes(stages)
+        self._storages = _storages(stages)
         self._above = {tensor: max(w.above for _, w in reading) for tensor, reading in readers.items()}
         self._base = {tensor: -above for tensor, above in self._above.items()}  # the oldest row that is kept
         self._newest = dict.fromkeys(readers, 0)  # the row behind the newest one
@@ -139,10 +139,10 @@ class _Simulation:
                 dropped=next(w.step for number, w in reading if number == self._designated[tensor]),
             )
             for tensor, reading in self._readers.items()
-            if tensor not in self._homes
+            if tensor not in self._storages
         }
         starts = tuple(next(iter(starts), ()) for starts in self._starts)
-        return Schedule(kept, tuple(self._actions), starts, self._homes)
+        return Schedule(kept, tuple(self._actions), starts, self._storages)
 
     def _call(self, number: int) -> bool:
         stage = self._stages[number]
@@ -159,7 +159,7 @@ class _Simulation:
                 self.missed = window.tensor  # a row that another reader has dropped
                 return False
         self._starts[number].add(tuple(place if k else 0 for place, k in zip(places[1:], kept[1:], strict=True)))
-        to = self._next_row(self._homes.get(stage.y, stage.y))
+        to = self._next_row(self._storages.get(stage.y, stage.y))
         if to < 0:
             return False
         self._actions.append(Action(number, None, places[0], to))

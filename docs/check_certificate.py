@@ -330,17 +330,17 @@ def check_fast(f, e, h, want, guarded, short, beyond):
     h = h + np.array(f["offset"])[:, None]
     codes = np.clip((np.clip(h, f["least"], f["most"]) + f["half"]) >> s, f["low"], f["high"])
 
-    def is_near(h):
-        if f["near"]:
-            return ((h + f["near"]) & f["mask"]) == 0
+    def is_guarded(h):
+        if f["guard"]:
+            return ((h + f["guard"]) & f["mask"]) == 0
         return np.abs(((h << (32 - s)) + 2**31) % 2**32 - 2**31) >= f["limit"]
 
-    need((INT32[0] <= h) & (h + f["near"] <= INT32[1]), "the fast step stays within int32")
+    need((INT32[0] <= h) & (h + f["guard"] <= INT32[1]), "the fast step stays within int32")
     need((codes == want)[~guarded], "the fast step is exact")
-    if guarded.any() and (f["near"] or f["limit"]):
-        need(((codes == want) | is_near(h))[guarded], "the fast step is exact or leaves it to the exact one")
+    if guarded.any() and (f["guard"] or f["limit"]):
+        need(((codes == want) | is_guarded(h))[guarded], "the fast step is exact or leaves it to the exact one")
         missed = np.arange(-short[guarded].max(), beyond[guarded].max()) - f["half"]
-        need(is_near(missed) & (missed.size < 2**s) & (f["mask"] < 2**s), "its test finds all that the line misses")
+        need(is_guarded(missed) & (missed.size < 2**s) & (f["mask"] < 2**s), "its test finds all that the line misses")
 
 
 # ---- the model ----

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 QUIETLY = np.errstate(all="ignore")
-"""Whatever numbers a model holds, numpy does not warn of them on standard error: rules and proofs judge them."""
+"""Whatever numbers a model holds, numpy does not warn of them on standard error: rules and proofs decide about them."""
 
 
 def compile(
@@ -58,9 +58,9 @@ def compile(
 ) -> Artifact:
     """Compiles a model, given as a path, bytes or ModelProto, to C; the options are those of ``qcgen compile``.
 
-    ``io`` is "model" or "quantized" (without the conversions from and to float at the rims); ``simplify=False`` keeps
-    what is proved to be without effect, for comparison. ``arena`` is the number of bytes that the arena may have at
-    most, or "least". ``io_memory`` is "caller" or "arena": inputs and outputs lie in the arena, too. ``input`` is
+    ``io`` is "model" or "quantized" (without the conversions from and to float at the boundary); ``simplify=False``
+    keeps what is proved to be without effect, for comparison. ``arena`` is the number of bytes that the arena may have
+    at most, or "least". ``io_memory`` is "caller" or "arena": inputs and outputs lie in the arena, too. ``input`` is
     "whole" or "rows": the caller pushes one row after the other.
     ``constants`` are inputs, by name, that become constants of the model, with their elements.
     ``outputs`` are tensors up to which the model is compiled, in place of its own outputs.

@@ -19,7 +19,7 @@ class NodeReport:
 
     ``arithmetic`` is "float32" if a tensor that it reads or writes is, else "integer". ``accumulator`` [lo, hi] over
     all channels, None where there is none; ``requantize`` channels by form; ``wraps``: some sum can leave int32;
-    ``comparisons``: points at which the requantization was compared with the formula; ``passed_over``: other kernels
+    ``comparisons``: points at which the requantization was compared with the formula; ``rejected``: other kernels
     for the same kind of operator, each with the reason against it; ``overlap``: the bytes by which the output begins
     before the first input that it lies over (negative: behind its start), None if it lies over none; ``has_order``:
     whether the kernel tells in which order it reads and writes, without which there is no overlap.
@@ -36,7 +36,7 @@ class NodeReport:
     wraps: bool
     requantize: Mapping[str, int]
     comparisons: int
-    passed_over: Mapping[str, str]
+    rejected: Mapping[str, str]
     overlap: int | None
     has_order: bool
 
@@ -195,7 +195,7 @@ def _node(call: Call) -> NodeReport:
         wraps=call.certificate.wraps,
         requantize=dict(call.certificate.requantize or {}),
         comparisons=call.certificate.comparisons,
-        passed_over=_passed_over(call),
+        rejected=_rejected(call),
         overlap=None if call.overlap is None else call.overlap.distance,
         has_order=call.access is not None or call.is_elementwise,
     )
@@ -212,8 +212,8 @@ def _arithmetic(op: Operator) -> str:
     return "float32" if any(t.dtype is DType.FLOAT32 for t in (*inputs_of(op), op.y)) else "integer"
 
 
-def _passed_over(call: Call) -> dict[str, str]:
+def _rejected(call: Call) -> dict[str, str]:
     """Only convolutions have several kernels: that those do not serve other operators is no news."""
     if not isinstance(call.op, Conv | OrionConv):
         return {}
-    return {passed.kernel: passed.reason for passed in call.passed_over}
+    return {passed.kernel: passed.reason for passed in call.rejected}

@@ -253,7 +253,7 @@ MUTATIONS = [
     (M4, "requantize", ("fast", "most"), lambda _: 0),
     (M4, "requantize", ("fast", "low"), plus(1)),
     (M4, "requantize", ("fast", "high"), plus(-1)),
-    (M4, "requantize", ("fast", "near"), times(3)),
+    (M4, "requantize", ("fast", "guard"), times(3)),
     (M4, "requantize", ("fast", "mask"), lambda mask: mask | 255),
     (HELIUM, "requantize", ("fast", "limit"), lambda _: 2**31 + 1),
     (QOP, "mean", ("multiplier", 0), times(1.01)),

@@ -358,7 +358,7 @@ def test_inspect_shows_a_model_that_can_be_compiled_and_writes_nothing(model, ou
     for line in ("opsets  ai.onnx 13", "1 node  QLinearConv"):
         assert line in out
     assert "x            int8  1x2x6x6  72 B" in out
-    assert "portable/pointwise was passed over, because the kernel has more than one tap: conv1" in out
+    assert "portable/pointwise was rejected, because the kernel has more than one tap: conv1" in out
     assert "total: flash " in out
 
 

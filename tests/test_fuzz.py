@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from batch import require
 from fuzz.__main__ import children
-from fuzz.judge import judged
 from fuzz.minimize import minimized
 from fuzz.mutate import CHANGES
 from fuzz.operators import NODES, NORMALIZATIONS, operator_models
+from fuzz.oracle import judged
 from fuzz.seeds import seeds
 from fuzz.trial import Accepted, Find, Rejected, accepted, mutant_of
 from models import graph_model

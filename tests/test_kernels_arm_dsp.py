@@ -63,16 +63,16 @@ def test_nothing_is_read_beside_the_buffers_and_no_behaviour_is_undefined(tmp_pa
     assert_sanitized(tmp_path, units)
 
 
-NEAR_TIE = re.compile(r"SHIFT = ([^,]+),\s+NEAR = ([^,]+),\s+MASK = ([^,]+) }")
+NEAR_TIE = re.compile(r"SHIFT = ([^,]+),\s+GUARD = ([^,]+),\s+MASK = ([^,]+) }")
 
 
 def test_the_bits_that_tell_a_tie_from_the_rest_begin_where_the_widest_window_ends():
-    """The mask was proved together with NEAR: in the C it has all bits below SHIFT from 2 * NEAR on."""
+    """The mask was proved together with GUARD: in the C it has all bits below SHIFT from 2 * GUARD on."""
     cases = [case for case in CASES if case.name.startswith("ties")]
     texts = [each.artifact.files[f"{each.name}.c"] for case in cases for each in [dsp_unit(case, "size")]]
     found = [tuple(map(int, numbers)) for text in texts for numbers in NEAR_TIE.findall(text)]
     assert found
-    assert all(mask == (1 << shift) - 2 * near for shift, near, mask in found)
+    assert all(mask == (1 << shift) - 2 * guard for shift, guard, mask in found)
 
 
 KERNELS = ("conv", "depthwise", "depthwise_direct", "depthwise_rows", "dense", "pointwise", "short_window", "winograd")
@@ -96,7 +96,7 @@ def test_channels_first_need_no_portable_kernel(case, aim):
 def test_many_channels_first_are_left_to_the_portable_kernels():
     case = quantized("dsp_planes_of_40_channels", (1, 40, 5, 5), (4, 40, 3, 3), S8, pads=[1, 1, 1, 1])
     [call] = unit(case, "nchw", "size", "cortex-m4").artifact.plan.calls
-    [reason] = [each.reason for each in call.passed_over if each.kernel == "arm_dsp/conv"]
+    [reason] = [each.reason for each in call.rejected if each.kernel == "arm_dsp/conv"]
     assert reason.startswith("words of four leave 360 elements of a window over")
 
 
@@ -189,7 +189,7 @@ def test_short_windows_of_one_pixel_are_not_left_to_pointwise():
 def test_a_kernel_of_many_weights_leaves_its_rows_to_a_loop():
     [case] = [case for case in DIRECT if case.name == "dsp_direct_5_by_5_strided"]
     [call] = dsp_unit(case, "size").artifact.plan.calls
-    reasons = {each.kernel: each.reason for each in call.passed_over}
+    reasons = {each.kernel: each.reason for each in call.rejected}
     assert call.kernel == "arm_dsp/depthwise_rows"
     assert reasons["arm_dsp/depthwise"] == "its planes take scratch, which --optimize speed allows"
     assert reasons["arm_dsp/depthwise_direct"] == "25 taps make 13 words, more than the 8 that registers hold"
@@ -213,7 +213,7 @@ def test_some_case_writes_several_blocks_out_in_each_way(has_loop, has_rest):
 def test_sums_are_scaled_up_where_that_keeps_lines_away_from_ties():
     [case] = [case for case in SHAPES if case.name == "dsp_ties_in_some_blocks"]
     dsp = {aim: names_of(dsp_unit(case, aim).artifact.plan.calls[0].context) for aim in AIMS}
-    rate = {aim: 2 * names["dsp"].near / 2 ** names["output"].shift for aim, names in dsp.items()}
+    rate = {aim: 2 * names["dsp"].guard / 2 ** names["output"].shift for aim, names in dsp.items()}
     assert 0 < 4 * rate["speed"] <= rate["size"]
 
 
@@ -228,7 +228,7 @@ def test_only_channels_that_have_a_guard_band_in_some_block_are_tested():
 def test_windows_of_more_elements_than_registers_hold_are_left_to_the_general_kernel():
     case = quantized("dsp_pointwise_of_9_channels", (1, 9, 4, 4), (8, 9, 1, 1), S8)
     [call] = unit(case, "nhwc", "speed", "cortex-m4").artifact.plan.calls
-    [reason] = [each.reason for each in call.passed_over if each.kernel == "arm_dsp/short_window"]
+    [reason] = [each.reason for each in call.rejected if each.kernel == "arm_dsp/short_window"]
     assert reason == "a window has 9 elements, more than the 8 that stay in registers"
 
 

@@ -271,8 +271,8 @@ def test_inspect_and_compile_tell_the_same(tmp_path, outcome):
 def test_kernels_are_passed_over_only_for_convolutions(outcome):
     found = json.loads(outcome("inspect", DIGITS / "digits_qop_s8.onnx", "--json")[1])
     assert found["whole"]
-    assert {node["op"] for node in found["nodes"] if node["passed_over"]} <= {"QLinearConv", "QGemm"}
-    assert any(node["passed_over"] for node in found["nodes"])
+    assert {node["op"] for node in found["nodes"] if node["rejected"]} <= {"QLinearConv", "QGemm"}
+    assert any(node["rejected"] for node in found["nodes"])
 
 
 # --- verify

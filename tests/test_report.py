@@ -9,7 +9,7 @@ from models import conv_integer, float_conv, qlinear_conv, random_weights
 
 import qcgen
 from qcgen.arithmetic import ONNXRUNTIME, meant, meant_text
-from qcgen.cli.report_text import bound, code, forms, forms_text, node_table, passed_over, saved, summary
+from qcgen.cli.report_text import bound, code, forms, forms_text, node_table, rejected, saved, summary
 from qcgen.cli.table import counted, number, table
 from qcgen.emulate.code_size import code_bytes, how_to_measure
 from qcgen.report import Figures
@@ -118,12 +118,12 @@ def test_the_summary_tells_flash_arena_and_macs(artifact):
 
 def test_kernels_are_passed_over_with_a_reason_and_the_nodes_concerned(artifact):
     [node] = artifact.report.nodes
-    assert node.passed_over
-    lines = passed_over([node, node]).splitlines()
-    assert len(lines) == len(node.passed_over)
-    for line, (kernel, reason) in zip(lines, node.passed_over.items(), strict=True):
-        assert line == f"{kernel} was passed over, because {reason}: conv1, conv1"
-    assert passed_over([]) == "no faster kernel was passed over"
+    assert node.rejected
+    lines = rejected([node, node]).splitlines()
+    assert len(lines) == len(node.rejected)
+    for line, (kernel, reason) in zip(lines, node.rejected.items(), strict=True):
+        assert line == f"{kernel} was rejected, because {reason}: conv1, conv1"
+    assert rejected([]) == "no faster kernel was rejected"
 
 
 def test_forms_are_counted_cheapest_first_with_shares():

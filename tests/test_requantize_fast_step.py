@@ -37,10 +37,10 @@ def layer():
     return stairs, wide_windows(choose(stairs, bits=4), stairs)
 
 
-def dsp_step(fixed, stairs, near=4):
+def dsp_step(fixed, stairs, guard=4):
     """The step of the DSP and scalar kernels."""
-    mask = ((1 << fixed.shift) - 1) & ~(2 * near - 1)
-    return step_of(fixed, stairs, near=near, mask=mask)
+    mask = ((1 << fixed.shift) - 1) & ~(2 * guard - 1)
+    return step_of(fixed, stairs, guard=guard, mask=mask)
 
 
 def mve_step(fixed, stairs, widest=WINDOW):
@@ -67,7 +67,7 @@ def is_right(step, stairs) -> bool:
     acc = np.minimum(stairs.lo[:, None] + np.arange(int((stairs.hi - stairs.lo).max()) + 1), stairs.hi[:, None])
     h = step.scaled(acc)
     wrong = step.codes(h) != stairs.at(acc)
-    exact = step.is_near(h) if step.is_tested else True
+    exact = step.is_guarded(h) if step.is_tested else True
     return not (wrong & ~(step.guarded[:, None] & exact)).any()
 
 
@@ -83,7 +83,7 @@ def test_the_fast_step_of_a_layer_with_odd_windows_is_certified(family, layer):
 def test_a_test_too_narrow_for_an_odd_window_is_refused(layer):
     stairs, fixed = layer
     with pytest.raises(ProofFailed):
-        certify(dsp_step(fixed, stairs, near=2), stairs)
+        certify(dsp_step(fixed, stairs, guard=2), stairs)
 
 
 @pytest.mark.parametrize("family", STEPS)
@@ -91,7 +91,7 @@ def test_whatever_number_is_changed_the_certificate_accepts_no_wrong_step(family
     stairs, fixed = layer
     step = STEPS[family](fixed, stairs)
     line = {"shift": (-1, 1), "low": (1,), "high": (-1,), "offset": (-64, 1, 8, 64), "multiplier": (-(2**16), 2**16)}
-    test = {"near": (-3, -2, 1, 4), "mask": (1, 2, 4)} if family == "dsp" else {"limit": (1, 2**30), "half": (-4, 8)}
+    test = {"guard": (-3, -2, 1, 4), "mask": (1, 2, 4)} if family == "dsp" else {"limit": (1, 2**30), "half": (-4, 8)}
     refused = 0
     for field, differences in (line | test).items():
         for difference in differences:
@@ -118,6 +118,6 @@ def test_a_kernel_whose_test_is_too_narrow_is_not_compiled(target, monkeypatch):
 
     monkeypatch.setattr(prepared.requantize, "choose", coarse)
     assert "_is_near_tie" in "".join(qcgen.compile(model, target=target, layout="nhwc").files.values())
-    monkeypatch.setattr(fast_output, "_near", lambda *_: 2)
+    monkeypatch.setattr(fast_output, "_guard", lambda *_: 2)
     with pytest.raises(ProofFailed, match=r"test next to a tie|fast output step"):
         qcgen.compile(model, target=target, layout="nhwc")

@@ -186,8 +186,8 @@ def test_a_linear_resize_stays_float():
     chain = Chain()
     result = chain.node("Resize", [chain.through("x", A), "", chain.constant("s", f32([1, 1, 2, 2]))], mode="linear")
     chain.through(result, A, "y")
-    rims = ["QuantizeLinear", "DequantizeLinear"]
-    assert operators(chain.rewritten(X_SHAPE)) == [*rims, "Resize", *rims]
+    boundary = ["QuantizeLinear", "DequantizeLinear"]
+    assert operators(chain.rewritten(X_SHAPE)) == [*boundary, "Resize", *boundary]
 
 
 def test_quantization_does_not_pass_a_tensor_that_others_read():

@@ -24,10 +24,10 @@ def chosen(*kernels):
     return select(OP, SETTING, kernels)
 
 
-def test_the_first_kernel_that_serves_is_chosen_and_those_before_it_are_passed_over():
+def test_the_first_kernel_that_serves_is_chosen_and_those_before_it_are_rejected():
     found = chosen(kernel("unable", "it cannot"), kernel("first"), kernel("second"))
     assert found.kernel.name == "first"
-    assert [(passed.kernel, passed.reason) for passed in found.passed_over] == [("unable", "it cannot")]
+    assert [(passed.kernel, passed.reason) for passed in found.rejected] == [("unable", "it cannot")]
 
 
 def test_a_kernel_behind_the_chosen_one_is_not_asked():
@@ -40,7 +40,7 @@ def test_a_kernel_behind_the_chosen_one_is_not_asked():
 def test_kernels_for_other_targets_are_not_mentioned():
     found = chosen(kernel("vectors", needs=["mve"]), kernel("able"))
     assert found.kernel.name == "able"
-    assert found.passed_over == ()
+    assert found.rejected == ()
 
 
 def test_an_operator_that_no_kernel_serves_is_an_error_of_ours():

@@ -47,7 +47,7 @@ int main(void)
 
 MODELS = {
     "whole": (DIGITS_MODEL, {}),
-    "floats at the rims": (DIGITS / "digits_qdq_u8.onnx", {}),
+    "floats at the boundary": (DIGITS / "digits_qdq_u8.onnx", {}),
     "channels first": (DIGITS_MODEL, {"layout": "nchw"}),
     "codes": (DIGITS / "digits_qdq_s8.onnx", {"io": "quantized", "layout": "nhwc"}),
     "in rows": (DIGITS_MODEL, {"arena": "least"}),

@@ -107,7 +107,7 @@ def _total(each: Iterable[Figures]) -> Figures:
 
 
 def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
-    from qcgen.cli.report_text import node_table, overlaps, passed_over
+    from qcgen.cli.report_text import node_table, overlaps, rejected
     from qcgen.cli.table import counted, printable, table
 
     parts = [f"{printable(args.model)}, sha256 {graph.sha256}", _holdings(graph)]
@@ -117,7 +117,7 @@ def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
     if not found.is_whole:
         parts.append(f"{counted(len(found.nodes), 'node')} compiled, each by itself (compile takes them with --node):")
     parts.append(node_table(found.nodes))
-    parts.append(passed_over(found.nodes))
+    parts.append(rejected(found.nodes))
     if found.is_whole:
         parts.append(overlaps(found.nodes))
     if found.refused:

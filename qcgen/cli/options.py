@@ -98,8 +98,8 @@ def _add_memory(add: Callable[..., argparse.Action]) -> None:
         "--io",
         choices=IO,
         default=IO[0],
-        help="quantized: without the conversions from and to float at the rims of a network; the C function takes and"
-        " gives the integers, and the header their scales (default: %(default)s)",
+        help="quantized: without the conversions from and to float at the boundary of a network; the C function takes"
+        " and gives the integers, and the header their scales (default: %(default)s)",
     )
     add(
         "--arena",

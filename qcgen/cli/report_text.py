@@ -37,17 +37,16 @@ def _interval(node: NodeReport) -> str:
     return f"[{number(low)}, {number(high)}]"
 
 
-def passed_over(nodes: Sequence[NodeReport]) -> str:
+def rejected(nodes: Sequence[NodeReport]) -> str:
     """Which kernels do not serve which nodes, and why, one line for each kernel and reason."""
     concerned: dict[tuple[str, str], list[str]] = defaultdict(list)
     for node in nodes:
-        for kernel, reason in node.passed_over.items():
+        for kernel, reason in node.rejected.items():
             concerned[kernel, reason].append(printable(node.name))
     lines = [
-        f"{kernel} was passed over, because {reason}: {', '.join(names)}"
-        for (kernel, reason), names in concerned.items()
+        f"{kernel} was rejected, because {reason}: {', '.join(names)}" for (kernel, reason), names in concerned.items()
     ]
-    return "\n".join(lines) or "no faster kernel was passed over"
+    return "\n".join(lines) or "no faster kernel was rejected"
 
 
 def overlaps(nodes: Sequence[NodeReport]) -> str:

@@ -155,7 +155,7 @@ class Overlap:
 
 
 @dataclass(frozen=True)
-class PassedOver:
+class Rejected:
     """A kernel that stands before the chosen one, and why it does not serve."""
 
     kernel: str
@@ -182,7 +182,7 @@ class Call:
     arguments: tuple[Place, ...]
     scratch_bytes: int
     certificate: Certificate
-    passed_over: tuple[PassedOver, ...]
+    rejected: tuple[Rejected, ...]
     access: AccessOrder | None = None
     is_elementwise: bool = False
     overlap: Overlap | None = None

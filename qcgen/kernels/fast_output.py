@@ -34,8 +34,8 @@ class FastOutput:
     ``bare``: the primitive for (acc * multiplier >> 32) where no offset is left, else "".
     ``is_split``: ``scale`` takes the word, which is not 32 bits, and the multiplier in two halves.
     ``has_windows``: some channels have a guard band; then blocks that hold one test whether the line comes within
-    ``near`` units of a step: it has done so if, with ``near`` added, the bits ``mask`` are all 0. ``near`` is 0 if such
-    blocks always take the exact function.
+    ``guard`` units of a step: it has done so if, with ``guard`` added, the bits ``mask`` are all 0. ``guard`` is 0 if
+    such blocks always take the exact function.
     ``clamps_low`` and ``clamps_high`` say whether the activation's bounds are tighter than the type's.
     """
 
@@ -43,7 +43,7 @@ class FastOutput:
     is_split: bool
     has_windows: bool
     is_exact_used: bool
-    near: int
+    guard: int
     mask: int
     scale: str
     bare: str
@@ -61,14 +61,14 @@ def fast_output(op: Conv, packed: Packed, scale: Scale, saturate: str, bare: str
     output = packed.epilogue.output
     is_fast = output.kind in scale
     has_windows = is_fast and output.is_guarded
-    near = _near(op, packed) if has_windows else 0
+    guard = _guard(op, packed) if has_windows else 0
     return FastOutput(
         is_fast=is_fast,
         is_split=output.kind == "split",
         has_windows=has_windows,
         is_exact_used=output.kind != "raw" and (not is_fast or output.is_guarded),
-        near=near,
-        mask=((1 << output.shift) - 1) & ~(2 * near - 1) if near else 0,
+        guard=guard,
+        mask=((1 << output.shift) - 1) & ~(2 * guard - 1) if guard else 0,
         scale=scale.get(output.kind, ""),
         bare=bare if output.kind == "multiply-high" and output.offset == 0 else "",
         saturate=f"{saturate}_{'u8' if op.y.dtype is DType.UINT8 else 's8'}",
@@ -77,20 +77,20 @@ def fast_output(op: Conv, packed: Packed, scale: Scale, saturate: str, bare: str
     )
 
 
-def _near(op: Conv, packed: Packed) -> int:
+def _guard(op: Conv, packed: Packed) -> int:
     """A power of two that no guard band exceeds, 0 if it would cover too much of a step or leave int32."""
     shift = packed.epilogue.output.shift
     word = packed.epilogue.output.word if packed.epilogue.output.kind == "split" else 32
     widest = int(parameter(packed, "guard_band").max())
-    near = max(1 << max(widest - 1, 0).bit_length(), 1 << max(shift - TESTED_BITS - 1, 0))
-    if 2 * near << RARE > 1 << shift:
+    guard = max(1 << max(widest - 1, 0).bit_length(), 1 << max(shift - TESTED_BITS - 1, 0))
+    if 2 * guard << RARE > 1 << shift:
         return 0
     bounds, addend = reach(op), packed.epilogue.addend
     multiplier, offset = parameter(packed, "multiplier"), parameter(packed, "offset")
     if packed.epilogue.output.kind == "split":
         multiplier = (multiplier >> 16 << word) + (multiplier & 0xFFFF)
-    ends = [(((end << packed.bits) + addend) * multiplier >> word) + offset + near for end in (bounds.lo, bounds.hi)]
-    return near if min(e.min() for e in ends) >= INT32_MIN and max(e.max() for e in ends) <= INT32_MAX else 0
+    ends = [(((end << packed.bits) + addend) * multiplier >> word) + offset + guard for end in (bounds.lo, bounds.hi)]
+    return guard if min(e.min() for e in ends) >= INT32_MIN and max(e.max() for e in ends) <= INT32_MAX else 0
 
 
 def certified(op: Conv, packed: Packed, fast: FastOutput) -> Certificate:
@@ -114,7 +114,7 @@ def certified(op: Conv, packed: Packed, fast: FastOutput) -> Certificate:
             most=INT32_MAX,
             low=max(op.y.dtype.low, output.low if fast.clamps_low else INT32_MIN),
             high=min(op.y.dtype.high, output.high if fast.clamps_high else INT32_MAX),
-            near=fast.near,
+            guard=fast.guard,
             mask=fast.mask,
             limit=0,
         ),
@@ -155,7 +155,7 @@ def fast_support(packed: Packed, fast: FastOutput) -> tuple[str, ...]:
     exact = packed.epilogue.support if fast.is_exact_used else ()
     if not fast.is_fast:
         return ("compiler", *exact)
-    scales = ((fast.bare,) if fast.bare else ()) + ((fast.scale,) if fast.near or not fast.bare else ())
+    scales = ((fast.bare,) if fast.bare else ()) + ((fast.scale,) if fast.guard or not fast.bare else ())
     return ("compiler", *exact, "right_shift", *scales, fast.saturate)
 
 

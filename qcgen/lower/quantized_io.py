@@ -1,4 +1,4 @@
-"""``--io quantized``: a network without the conversions at its rims."""
+"""``--io quantized``: a network without the conversions at its boundary."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from qcgen.ir.program import Dequantize, Operator, Program, Quantize, Tensor, in
 
 def quantized_io(program: Program) -> Program:
     """The program whose inputs and outputs are the integer tensors behind the first Quantize and before the last
-    Dequantize; where a rim has none, or is used otherwise too, it stays as it is.
+    Dequantize; where an input or output has none, or is used otherwise too, it stays as it is.
     """
     return _quantized_outputs(_quantized_inputs(program))
 

@@ -259,7 +259,7 @@ def _call(step: Arranged, symbol: str, work: _Work, places: Sequence[Place]) -> 
         arguments=tuple(places),
         scratch_bytes=sum(buffer.bytes for buffer in prepared.scratch),
         certificate=prepared.certificate,
-        passed_over=selection.passed_over,
+        rejected=selection.rejected,
         access=prepared.access,
         is_elementwise=bool(prepared.in_place),
         overlap=_overlap(step.op, prepared, places),

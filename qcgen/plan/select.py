@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qcgen.ir.plan import PassedOver
+from qcgen.ir.plan import Rejected
 from qcgen.ir.program import Operator
 from qcgen.kernels import Kernel, Setting
 
@@ -15,7 +15,7 @@ class Selection:
     """The chosen kernel, and why those before it in the list were not chosen."""
 
     kernel: Kernel
-    passed_over: tuple[PassedOver, ...]
+    rejected: tuple[Rejected, ...]
 
 
 def select(op: Operator, setting: Setting, kernels: Sequence[Kernel]) -> Selection:
@@ -23,12 +23,12 @@ def select(op: Operator, setting: Setting, kernels: Sequence[Kernel]) -> Selecti
 
     Kernels that need other features than the target has are not mentioned: nothing can be done about them.
     """
-    passed_over: list[PassedOver] = []
+    rejected: list[Rejected] = []
     for kernel in kernels:
         if not kernel.needs <= setting.features:
             continue
         reason = kernel.why_not(op, setting)
         if reason is None:
-            return Selection(kernel, tuple(passed_over))
-        passed_over.append(PassedOver(kernel.name, reason))
+            return Selection(kernel, tuple(rejected))
+        rejected.append(Rejected(kernel.name, reason))
     raise AssertionError(f"no kernel accepts {op.name}")

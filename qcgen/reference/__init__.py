@@ -1,4 +1,4 @@
-"""The reference: a Program evaluated on numpy arrays, slow and plain, the judge of every target."""
+"""The reference: a Program evaluated on numpy arrays, slow and plain, the oracle for every target."""
 
 from __future__ import annotations
 

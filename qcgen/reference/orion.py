@@ -1,4 +1,4 @@
-"""The judge of Orion's convolution: slow, plain numpy in Orion's arithmetic."""
+"""The oracle for Orion's convolution: slow, plain numpy in Orion's arithmetic."""
 
 from __future__ import annotations
 

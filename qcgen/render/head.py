@@ -130,22 +130,22 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
             yield "output", f"{text} for all {points} codes"
         case QuantizedBinary() if forms and call.certificate.comparisons:
             how = PAIR_FORMS[next(iter(forms))]
-            yield "output", f"{how}: equal to {JUDGE} for all {points} pairs of codes that can occur"
+            yield "output", f"{how}: equal to {ORACLE} for all {points} pairs of codes that can occur"
         case AveragePool() if forms and not call.certificate.comparisons:
             yield "output", MEAN_FORMS[next(iter(forms))]
         case AveragePool() if forms:
             text = (
-                f"{MEAN_FORMS[next(iter(forms))]}: equal to {JUDGE} for every window (compared for all {points} sums)"
+                f"{MEAN_FORMS[next(iter(forms))]}: equal to {ORACLE} for every window (compared for all {points} sums)"
             )
             text += "; at the border as float32 arithmetic in integers" if _has_border(call) else ""
             yield "output", text
         case GlobalAveragePool() if forms and call.certificate.comparisons:
-            yield "requantize", f"{next(iter(forms))}: {_equal(JUDGE, 'sum', points)}"
+            yield "requantize", f"{next(iter(forms))}: {_equal(ORACLE, 'sum', points)}"
         case _ if forms and call.certificate.comparisons:
             total = sum(forms.values())
             counts = ", ".join(f"{form} {count} of {total}" for form, count in forms.items())
-            judge = "Orion's fixed-point arithmetic" if isinstance(call.op, OrionConv) else JUDGE
-            yield "requantize", f"{counts} channels: {_equal(judge, 'accumulator', points)}"
+            oracle = "Orion's fixed-point arithmetic" if isinstance(call.op, OrionConv) else ORACLE
+            yield "requantize", f"{counts} channels: {_equal(oracle, 'accumulator', points)}"
 
 
 def _has_border(call: Call) -> bool:
@@ -154,8 +154,8 @@ def _has_border(call: Call) -> bool:
     return call.context.pooling.has_border
 
 
-JUDGE = "onnxruntime's float32 arithmetic"
+ORACLE = "onnxruntime's float32 arithmetic"
 
 
-def _equal(judge: str, argument: str, points: str) -> str:
-    return f"equal to {judge} for every reachable {argument} (compared at {points} points: both sides of every step)"
+def _equal(oracle: str, argument: str, points: str) -> str:
+    return f"equal to {oracle} for every reachable {argument} (compared at {points} points: both sides of every step)"

@@ -22,7 +22,7 @@ class FastStep:
       from ``word`` on: h = a * (multiplier[m] >> 16) + (a * (multiplier[m] mod 2^16) >> word) + offset[m]
     * y = clamp((clamp(h, least, most) + half) >> s, low, high); ``half`` is half a step where the shift rounds
     * channels that are ``guarded`` (M,) have a guard band: blocks that hold one call the exact function for sums with
-      (h + near) & mask = 0, if ``near`` is not 0, or with |h * 2^(32 - s) modulo 2^32, signed| >= limit, if ``limit``
+      (h + guard) & mask = 0, if ``guard`` is not 0, or with |h * 2^(32 - s) modulo 2^32, signed| >= limit, if ``limit``
       is not 0; if both are, for every sum.
     """
 
@@ -39,14 +39,14 @@ class FastStep:
     most: int
     low: int
     high: int
-    near: int
+    guard: int
     mask: int
     limit: int
 
     @property
     def is_tested(self) -> bool:
         """Whether sums of guarded channels are tested; else the exact function serves all of them."""
-        return self.near != 0 or self.limit != 0
+        return self.guard != 0 or self.limit != 0
 
     def scaled(self, acc: Int64s) -> Int64s:
         """h for accumulators (M, N)."""
@@ -59,10 +59,10 @@ class FastStep:
         """The codes of these h, whether or not they are used."""
         return np.asarray(np.clip((np.clip(h, self.least, self.most) + self.half) >> self.shift, self.low, self.high))
 
-    def is_near(self, h: Int64s) -> Bools:
+    def is_guarded(self, h: Int64s) -> Bools:
         """Whether the test sends a sum to the exact function."""
-        if self.near:
-            return np.asarray(((h + self.near) & self.mask) == 0)
+        if self.guard:
+            return np.asarray(((h + self.guard) & self.mask) == 0)
         left = ((h << (32 - self.shift)) - INT32_MIN) % 2**32 + INT32_MIN
         return np.asarray(np.abs(left) >= self.limit)
 
@@ -80,12 +80,12 @@ def certify(step: FastStep, stairs: Staircase) -> int:
     right = step.codes(h) == stairs.at(points)
     tested = step.guarded & step.is_tested
     if tested.any():
-        right[tested] |= step.is_near(h[tested])
+        right[tested] |= step.is_guarded(h[tested])
         _certify_test(step, stairs, tested)
     used = ~step.guarded | step.is_tested
     prove(bool(right[used].all()), "the fast output step is exact or leaves its sums to the exact one")
     ends = step.scaled(np.stack([stairs.lo, stairs.hi], axis=1))[used]
-    prove(_fits(ends) and _fits(ends + step.near), "the fast output step stays within int32")
+    prove(_fits(ends) and _fits(ends + step.guard), "the fast output step stays within int32")
     return int(points[used].size)
 
 
@@ -99,7 +99,7 @@ def _certify_test(step: FastStep, stairs: Staircase, tested: Bools) -> None:
     step_size = 1 << step.shift
     prove(bool(highest - lowest < step_size) and step.mask < step_size, "a line misses less than a step")
     between = np.arange(lowest, highest + 1) - step.half
-    prove(bool(step.is_near(between).all()), "the test next to a tie finds every sum that the line misses")
+    prove(bool(step.is_guarded(between).all()), "the test next to a tie finds every sum that the line misses")
 
 
 def _fits(values: Int64s) -> bool:

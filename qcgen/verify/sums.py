@@ -127,11 +127,11 @@ class _Run:
         self.inputs += len(x) * len(shown)
         got = self.words.call(self.layer.node, [x], shown)
         if self.layer.is_raw:
-            self.judge(what, expected, got[0].view(np.uint32))
+            self.check(what, expected, got[0].view(np.uint32))
         for start in range(0, len(got) if not self.layer.is_raw else 0, len(BYTES)):
-            self.judge(what, expected, _joined(got[start : start + len(BYTES)]))
+            self.check(what, expected, _joined(got[start : start + len(BYTES)]))
 
-    def judge(self, what: str, expected: Array, got: Array) -> None:
+    def check(self, what: str, expected: Array, got: Array) -> None:
         """Keeps the first difference between arrays (count, ...)."""
         if self.wrong is not None or np.array_equal(expected, got):
             return
@@ -260,7 +260,7 @@ def _driven(layer: Layer, codes: Nodes, run: _Run, drive: Drive) -> int:
     sums = layer.sums(drive.x)
     [got] = codes.call(layer.node, [drive.x])
     run.inputs += len(drive.x)
-    run.judge("the code beside a step", layer.codes(sums), got)
+    run.check("the code beside a step", layer.codes(sums), got)
     numbers, images, *position = drive.places.T
     there = sums[(numbers * layer.geometry.batch + images, drive.wanted.channels, *position)]
     return int((there == drive.wanted.sums).sum())

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import qcgen
-from fuzz.judge import judged
 from fuzz.minimize import minimized
+from fuzz.oracle import judged
 from fuzz.trial import SECONDS, Accepted, Find, Outcome, mutant_of, trial
 from qcgen.verify import verify
 

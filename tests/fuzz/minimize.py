@@ -9,7 +9,7 @@ from typing import Any
 
 from onnx import ModelProto
 
-from fuzz.judge import judged
+from fuzz.oracle import judged
 from fuzz.trial import Accepted, Find, Outcome
 
 Trial = Callable[[bytes], Outcome]

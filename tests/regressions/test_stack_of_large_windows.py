@@ -33,5 +33,5 @@ def test_rows_of_a_large_window_are_few_and_are_computed_right(core, tmp_path):
 def test_taps_that_lie_apart_are_left_to_another_kernel_where_they_are_too_many(core):
     each = unit(DILATED, "nhwc", "size", core)
     assert kernel_of(each) == "portable/conv"
-    [reason] = [other.reason for other in each.artifact.plan.calls[0].passed_over if other.kernel == "scalar/conv"]
+    [reason] = [other.reason for other in each.artifact.plan.calls[0].rejected if other.kernel == "scalar/conv"]
     assert reason == f"a window is 49 pieces of the image, more than {MAX_RUNS}"

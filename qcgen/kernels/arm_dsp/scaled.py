@@ -38,9 +38,9 @@ def pack_finely(op: Conv, features: frozenset[str], pairs: int, *, whole_weights
 
 def _near_ties(op: Conv, packed: Packed) -> float:
     """The share of outputs that are found once more because they or their neighbours are near a tie."""
-    near, shift = dsp_output(op, packed).near, packed.epilogue.output.shift
+    guard, shift = dsp_output(op, packed).guard, packed.epilogue.output.shift
     blocks = np.unique(packed.epilogue.guarded // WIDTH).size / -(-op.geometry.out_channels // WIDTH)
-    return float(blocks * (1 - (1 - 2 * near / 2.0**shift) ** TOGETHER))
+    return float(blocks * (1 - (1 - 2 * guard / 2.0**shift) ** TOGETHER))
 
 
 def free_bits(op: Conv, packed: Packed) -> int:

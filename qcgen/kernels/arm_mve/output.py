@@ -97,7 +97,7 @@ def certified(op: Conv, packed: Packed) -> Certificate:
             most=INT32_MAX if mve.high is None else mve.high,
             low=op.y.dtype.low,
             high=op.y.dtype.high,
-            near=0,
+            guard=0,
             mask=0,
             limit=mve.limit,
         ),

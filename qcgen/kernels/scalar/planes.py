@@ -22,7 +22,7 @@ class Core:
     registers hold. ``reloads``: an element is loaded again for each weight, because there is no register to keep it in.
     ``is_fenced``: the compiler must be kept from loading everything at first. ``is_unsigned``: the core extends bytes
     without sign when it loads them, so codes of int8 are moved to 0..255. ``lanes`` channels are copied at a time.
-    ``near`` is the greatest offset that a load's instruction can hold, where that matters.
+    ``max_offset`` is the greatest offset that a load's instruction can hold, where that matters.
     """
 
     group: int
@@ -31,7 +31,7 @@ class Core:
     is_fenced: bool
     is_unsigned: bool
     lanes: int
-    near: int | None = None
+    max_offset: int | None = None
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class RowGroups(OutputGroups):
 def core(setting: Setting) -> Core:
     """What the registers of the core hold."""
     if setting.target.registers <= FEW:
-        return Core(group=4, columns=16, reloads=True, is_fenced=False, is_unsigned=True, lanes=1, near=31)
+        return Core(group=4, columns=16, reloads=True, is_fenced=False, is_unsigned=True, lanes=1, max_offset=31)
     if setting.target.registers <= SOME:
         return Core(group=6, columns=13, reloads=False, is_fenced=False, is_unsigned=False, lanes=4)
     return Core(group=3, columns=12, reloads=False, is_fenced=True, is_unsigned=False, lanes=1)
@@ -210,8 +210,8 @@ def rows_of(g: ConvGeometry, how: Core) -> Rows:
     lanes = min(how.lanes, g.in_channels)
     groups = row_groups(height, width, how, lanes)
     plane = plane_of(height, width, lanes, sum(group.count for group in groups))
-    if how.near is not None:
-        groups = tuple(moving(group, plane.row, how.near) for group in groups)
+    if how.max_offset is not None:
+        groups = tuple(moving(group, plane.row, how.max_offset) for group in groups)
     return Rows(how, height, width, groups, plane)
 
 
@@ -248,13 +248,13 @@ def _group(height: SteppedAxis, width: SteppedAxis, lanes: int, outputs: int, co
     return RowGroups(outputs, count, lanes * outputs * width.stride, tuple(taps), tuple(map(tuple, skipped)))
 
 
-def moving(group: RowGroups, row: int, near: int) -> RowGroups:
-    """The group with a pointer that moves on to a row of the kernel some of whose elements are not ``near`` it."""
+def moving(group: RowGroups, row: int, max_offset: int) -> RowGroups:
+    """The group with a pointer that moves on to rows of the kernel with elements beyond ``max_offset``."""
     taps, base = list(group.taps), 0
     for r in sorted({tap.weight.row for tap in taps})[1:]:
         [last] = [i for i, tap in enumerate(taps) if tap.is_last and tap.weight.row == r - 1]
         places = [place for tap in taps if tap.weight.row == r for _, place in tap.places]
-        if any((place.row - base) * row + place.offset > near for place in places):
+        if any((place.row - base) * row + place.offset > max_offset for place in places):
             taps[last] = replace(taps[last], moves=places[0].row - base)
             base = places[0].row
         for i, tap in enumerate(taps):

@@ -65,12 +65,21 @@ def stream(
         steps = unrolled(pairs // 2 if own == "bytes" else pairs, SPEED_UNROLL if wide else MAX_UNROLL, MAX_WHOLE)
         offset = sum(part.size for part in words)
         outlined = steps.count > 1
-        for_speed = for_speed and not outlined
-        copies = min(MAX_BLOCKS, max(1, SPEED_UNROLL // max(1, steps.total))) if for_speed else 1
+        unrolled_blocks = for_speed and not outlined
+        copies = min(MAX_BLOCKS, max(1, SPEED_UNROLL // max(1, steps.total))) if unrolled_blocks else 1
         blocks = unrolled((beyond - first) // width, copies)
         segments.append(
             Segment(
-                width, first, beyond, own, steps, offset, tail, is_outlined=outlined, for_speed=for_speed, blocks=blocks
+                width,
+                first,
+                beyond,
+                own,
+                steps,
+                offset,
+                tail,
+                is_outlined=outlined,
+                for_speed=unrolled_blocks,
+                blocks=blocks,
             )
         )
         packed_blocks = pack_weights(slots[first:beyond].reshape(-1, width, order.size), own)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from qcgen.compiler import read
-from qcgen.intervals import INT32_MAX, INT32_MIN, annotate, channel_ranges, reach, window_patterns
+from qcgen.intervals import INT32_MAX, INT32_MIN, accumulator_interval, annotate, channel_ranges, window_patterns
 from qcgen.ir.program import (
     AveragePool,
     Concat,
@@ -206,7 +206,7 @@ def test_the_interval_of_one_convolution_is_exactly_what_all_its_inputs_reach(pa
         x = np.array(codes, np.uint8).reshape(1, 1, image, image)
         seen.append(evaluate_all(Program("", (op.x,), (op.y,), (op,), ""), {op.x.name: x})[op.y.name])
     y = np.stack(seen)
-    reached = reach(op, (lo, hi))
+    reached = accumulator_interval(op, (lo, hi))
     assert reached.lo.tolist() == y.min(axis=(0, 1, 3, 4)).tolist()
     assert reached.hi.tolist() == y.max(axis=(0, 1, 3, 4)).tolist()
 
@@ -214,19 +214,19 @@ def test_the_interval_of_one_convolution_is_exactly_what_all_its_inputs_reach(pa
 def test_padding_counts_as_zero_even_where_no_code_of_the_image_does():
     ones = np.ones((1, 1, 3, 3), np.int8)
     op = conv_op((1, 1, 4, 4), ones, pads=1, zero_point=0)
-    reached = reach(op, (np.array([10]), np.array([10])))
+    reached = accumulator_interval(op, (np.array([10]), np.array([10])))
     assert (reached.lo[0], reached.hi[0]) == (40, 90)  # a corner sees four pixels, the middle nine
 
 
 def test_a_tap_that_no_window_sees_inside_the_image_adds_nothing():
     op = conv_op((1, 1, 1, 1), np.full((1, 1, 3, 3), 7, np.int8), pads=1, zero_point=0)
     assert window_patterns(op.geometry).tolist() == [[False] * 4 + [True] + [False] * 4]
-    assert reach(op).bounds == (0, 7 * 255)
+    assert accumulator_interval(op).bounds == (0, 7 * 255)
 
 
 def test_channels_that_leave_int32_have_all_of_int32_and_say_so():
     op = replace(conv_op((1, 1, 2, 2), np.ones((2, 1, 1, 1), np.int8)), bias=np.array([INT32_MAX, 0], np.int32))
-    reached = reach(op)
+    reached = accumulator_interval(op)
     assert reached.wraps
     assert (reached.lo[0], reached.hi[0]) == (INT32_MIN, INT32_MAX)
     assert (reached.lo[1], reached.hi[1]) == (-3, 252)
@@ -249,19 +249,19 @@ def test_each_channel_has_its_own_range():
 def test_annotated_convolutions_know_what_their_neighbours_allow():
     net, y = narrow_net()
     z = net.conv(y, np.ones((2, 4, 1, 1), np.int8), [0, 0], raw=True)
-    alone = reach(net.operators[1])
+    alone = accumulator_interval(net.operators[1])
     within = next(op for op in annotate(net.program(z)).operators if op.y.name == z.name)
     assert alone.bounds == (0, 4 * 255)
-    assert reach(within).bounds == (40, 40 + 2 * 255)
-    assert reach(within, (np.zeros(4, np.int64), np.full(4, 255))).bounds == alone.bounds
+    assert accumulator_interval(within).bounds == (40, 40 + 2 * 255)
+    assert accumulator_interval(within, (np.zeros(4, np.int64), np.full(4, 255))).bounds == alone.bounds
 
 
 def test_a_convolution_of_an_input_is_annotated_with_what_it_reaches_alone():
     net, y = narrow_net()
     [op] = annotate(net.program(y)).operators
     assert op.accumulator_range is not None
-    assert reach(op).lo.tolist() == reach(net.operators[0]).lo.tolist()
-    assert reach(op).hi.tolist() == reach(net.operators[0]).hi.tolist()
+    assert accumulator_interval(op).lo.tolist() == accumulator_interval(net.operators[0]).lo.tolist()
+    assert accumulator_interval(op).hi.tolist() == accumulator_interval(net.operators[0]).hi.tolist()
 
 
 def movements(net: Net, y: Tensor) -> dict[str, Tensor]:

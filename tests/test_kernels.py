@@ -13,7 +13,7 @@ from network_cases import UNITS
 
 import qcgen
 from qcgen.compiler import compile_graph
-from qcgen.intervals import reach
+from qcgen.intervals import accumulator_interval
 from qcgen.ir.plan import Options
 from qcgen.ir.program import Conv, FloatActivation, RawAccumulator
 from qcgen.ir.types import DType
@@ -111,7 +111,7 @@ def test_the_inputs_reach_both_ends_of_the_accumulators(case):
     op = unit(case, "model", "size").op
     g = op.geometry
     raw = replace(op, y=replace(op.y, dtype=DType.INT32), epilogue=RawAccumulator())
-    bounds = reach(op)
+    bounds = accumulator_interval(op)
     low, high = [], []
     for image in inputs(case):
         acc = np.moveaxis(_channels_first(op, evaluate_operator(raw, image)), 1, 0).reshape(g.out_channels, -1)

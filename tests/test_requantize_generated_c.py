@@ -11,7 +11,7 @@ from models import qlinear_conv
 import qcgen
 from qcgen.arithmetic import multiplier_scale
 from qcgen.build import host_compiler
-from qcgen.intervals import INT32_MAX, INT32_MIN, reach
+from qcgen.intervals import INT32_MAX, INT32_MIN, accumulator_interval
 from qcgen.ir.context import names_of
 from qcgen.requantize import FixedPoint, Staircase, choose, staircase
 from qcgen.requantize.emulate import decompose
@@ -155,7 +155,7 @@ def compile_layer(
     assert np.array_equal(
         op.epilogue.scale, np.broadcast_to(multiplier_scale(one, scale, one), op.epilogue.scale.shape)
     )
-    reached = reach(op)
+    reached = accumulator_interval(op)
     stairs = staircase(op.epilogue, reached.lo, reached.hi)
     bits = 32 - names_of(artifact.plan.calls[0].context)["output"].word if optimize == "speed" else 0
     fixed = choose(stairs, narrow=target == "cortex-m0", bits=bits)

@@ -10,7 +10,7 @@ import pytest
 from batch import build, require, unit
 from cases import Case
 
-from qcgen.intervals import reach
+from qcgen.intervals import accumulator_interval
 
 MODELS = Path(__file__).parents[2] / "shared" / "models"
 LAYOUTS = ("nhwc", "nchw")
@@ -66,5 +66,5 @@ def test_only_sums_that_reach_2_to_24_are_emulated():
         for case in cases_of(path):
             each = unit(case, "nhwc", "size")
             emulated = each.artifact.report.nodes[0].requantize.get("soft-float", 0)
-            bounds = reach(each.op)
+            bounds = accumulator_interval(each.op)
             assert emulated <= int(((bounds.lo <= -(2**24)) | (bounds.hi >= 2**24)).sum()), (path.stem, case.node)

@@ -11,7 +11,7 @@ from onnx import helper
 import qcgen
 import qcgen.compiler
 import qcgen.plan
-from qcgen.intervals import reach
+from qcgen.intervals import accumulator_interval
 from qcgen.ir.program import Conv, RawAccumulator
 from qcgen.kernels import KERNELS
 from qcgen.reference import evaluate_all, evaluate_operator
@@ -70,7 +70,7 @@ def test_both_ends_of_every_accumulator_are_reached(x_shape, w_shape, attributes
     cases, reached = end_cases(program)
     axes = (0, *range(2, len(x_shape)))
     sums = [evaluate_operator(raw, case.feeds["x"]) for case in cases]
-    interval = reach(op)
+    interval = accumulator_interval(op)
     assert np.array_equal(np.min([y.min(axis=axes) for y in sums], axis=0), interval.lo)
     assert np.array_equal(np.max([y.max(axis=axes) for y in sums], axis=0), interval.hi)
     assert (reached.channels, reached.of) == (w_shape[0], w_shape[0])
@@ -95,7 +95,7 @@ def test_channels_last_images_are_driven_in_their_own_layout():
     cases, _ = end_cases(program)
     raw = replace(op, epilogue=RawAccumulator())
     sums = [evaluate_operator(raw, case.feeds["x"]) for case in cases]
-    assert np.array_equal(np.max([y.max(axis=(0, 1, 2)) for y in sums], axis=0), reach(op).hi)
+    assert np.array_equal(np.max([y.max(axis=(0, 1, 2)) for y in sums], axis=0), accumulator_interval(op).hi)
 
 
 def test_the_extremes_are_all_low_all_high_and_all_zero_points():
@@ -174,7 +174,7 @@ def test_ends_are_reached_through_a_quantize(name):
     raw = replace(op, epilogue=RawAccumulator())
     cases, reached = end_cases(program)
     sums = [evaluate_operator(raw, evaluate_all(program, case.feeds)[op.x.name]) for case in cases]
-    interval = reach(op)
+    interval = accumulator_interval(op)
     assert np.array_equal(np.min([y.min(axis=(0, 2, 3)) for y in sums], axis=0), interval.lo)
     assert np.array_equal(np.max([y.max(axis=(0, 2, 3)) for y in sums], axis=0), interval.hi)
     assert (reached.channels, reached.of) == (16, 16)
@@ -262,7 +262,7 @@ def test_a_defect_that_only_an_end_of_an_interval_shows_is_found():
     artifact = small(x_scale=0.001)
     [op] = artifact.program.operators
     requantize = op.epilogue
-    acc = reach(op).hi.max()
+    acc = accumulator_interval(op).hi.max()
     top = int(np.rint(np.float32(acc) * requantize.scale[0])) + requantize.zero_point
     wrong = replace(op, epilogue=replace(requantize, high=top - 1))
     result = verify(replace(artifact, program=replace(artifact.program, operators=(wrong,))), cases=4)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from qcgen.intervals.accumulators import (
     INT32_MAX,
     INT32_MIN,
-    Reach,
+    AccumulatorInterval,
+    accumulator_interval,
     accumulators,
     element_sums,
     partial_sums,
-    reach,
     weight_differences,
 )
 from qcgen.intervals.annotate import annotate
@@ -20,8 +20,9 @@ from qcgen.intervals.windows import all_meet_image, image_channel_axis, window_k
 __all__ = [
     "INT32_MAX",
     "INT32_MIN",
+    "AccumulatorInterval",
     "Range",
-    "Reach",
+    "accumulator_interval",
     "accumulators",
     "all_meet_image",
     "annotate",
@@ -30,7 +31,6 @@ __all__ = [
     "image_channel_axis",
     "is_large",
     "partial_sums",
-    "reach",
     "weight_differences",
     "window_kinds",
     "window_patterns",

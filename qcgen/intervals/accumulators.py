@@ -14,7 +14,7 @@ INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Reach:
+class AccumulatorInterval:
     """The accumulators of each output channel: ``lo`` and ``hi`` (M,) int64.
 
     Both are reached by some input if the input's channels are free of each other. ``wraps`` says that some sum leaves
@@ -38,7 +38,7 @@ def weight_differences(op: Conv) -> Int64s:
     return flat - op.w_zero_point.astype(np.int64)[:, None]
 
 
-def reach(op: Conv, x_range: tuple[Int64s, Int64s] | None = None) -> Reach:
+def accumulator_interval(op: Conv, x_range: tuple[Int64s, Int64s] | None = None) -> AccumulatorInterval:
     """The reachable accumulators of an integer convolution.
 
     ``x_range`` bounds the codes of each input channel, two arrays (C,). Without it the answer is what has been proved
@@ -48,12 +48,12 @@ def reach(op: Conv, x_range: tuple[Int64s, Int64s] | None = None) -> Reach:
         return accumulators(op, *x_range)
     if op.accumulator_range is not None:
         lo, hi = op.accumulator_range
-        return Reach(lo, hi, bool(((lo == INT32_MIN) & (hi == INT32_MAX)).any()))
+        return AccumulatorInterval(lo, hi, bool(((lo == INT32_MIN) & (hi == INT32_MAX)).any()))
     channels = op.geometry.in_channels
     return accumulators(op, np.full(channels, op.x.dtype.low), np.full(channels, op.x.dtype.high))
 
 
-def accumulators(op: Conv, x_lo: Int64s, x_hi: Int64s) -> Reach:
+def accumulators(op: Conv, x_lo: Int64s, x_hi: Int64s) -> AccumulatorInterval:
     """Equation (3): the reachable accumulators for codes of each input channel in [x_lo, x_hi], both (C,).
 
     lo = bias + least over the windows of sum of max(w, 0) * lowest + min(w, 0) * highest, and hi the other way round,
@@ -70,13 +70,13 @@ def accumulators(op: Conv, x_lo: Int64s, x_hi: Int64s) -> Reach:
     return _within_int32(bias + window_sums(g, low_taps).min(axis=1), bias + window_sums(g, high_taps).max(axis=1))
 
 
-def pixel_sums(op: GlobalAveragePool, x_lo: Int64s, x_hi: Int64s) -> Reach:
+def pixel_sums(op: GlobalAveragePool, x_lo: Int64s, x_hi: Int64s) -> AccumulatorInterval:
     """The reachable sums of (x - x_zero_point) over all pixels, for codes of each channel in [x_lo, x_hi]."""
     zero_point = op.x.zero_point or 0
     return _within_int32((x_lo - zero_point) * op.pixels, (x_hi - zero_point) * op.pixels)
 
 
-def element_sums(op: Reduce, x_lo: Int64s, x_hi: Int64s) -> Reach:
+def element_sums(op: Reduce, x_lo: Int64s, x_hi: Int64s) -> AccumulatorInterval:
     """The same of (x - x_zero_point) over the elements that become one, for codes in [x_lo, x_hi]."""
     zero_point = op.x.zero_point or 0
     return _within_int32((x_lo - zero_point) * op.count, (x_hi - zero_point) * op.count)
@@ -102,6 +102,6 @@ def _weighted(w: Int64s, x: Int64s) -> Int64s:
     return sums
 
 
-def _within_int32(lo: Int64s, hi: Int64s) -> Reach:
+def _within_int32(lo: Int64s, hi: Int64s) -> AccumulatorInterval:
     outside = (lo < INT32_MIN) | (hi > INT32_MAX)
-    return Reach(np.where(outside, INT32_MIN, lo), np.where(outside, INT32_MAX, hi), bool(outside.any()))
+    return AccumulatorInterval(np.where(outside, INT32_MIN, lo), np.where(outside, INT32_MAX, hi), bool(outside.any()))

@@ -10,7 +10,7 @@ import numpy as np
 
 from qcgen import arithmetic
 from qcgen.arithmetic import Quantization
-from qcgen.intervals.accumulators import Reach, accumulators, element_sums, partial_sums, pixel_sums
+from qcgen.intervals.accumulators import AccumulatorInterval, accumulators, element_sums, partial_sums, pixel_sums
 from qcgen.intervals.movement import move
 from qcgen.intervals.ranges import Range, full, has_range, is_large, tightest, union
 from qcgen.intervals.windows import all_meet_image, image_channel_axis, window_kinds, window_patterns
@@ -125,7 +125,7 @@ def _conv(op: Conv, ranges: Ranges) -> Range:
             assert_never(op.epilogue)
 
 
-def _requantized(by: Requantize, reached: Reach, axis: int) -> Range:
+def _requantized(by: Requantize, reached: AccumulatorInterval, axis: int) -> Range:
     """The codes at both ends: the output never decreases with the accumulator, because scales are positive."""
     lo, hi = (arithmetic.requantize(acc, by.scale, by.zero_point, by.low, by.high) for acc in (reached.lo, reached.hi))
     return Range(axis, lo, hi)
@@ -169,7 +169,7 @@ def _product(op: MatMul, ranges: Ranges) -> Range:
     lo, hi = (np.array([end]) for end in partial_sums(op, ranges[op.a.name], ranges[op.b.name]))
     if isinstance(op.epilogue, RawAccumulator):
         return Range(None, lo, hi)
-    return replace(_requantized(op.epilogue, Reach(lo, hi, False), 0), axis=None)
+    return replace(_requantized(op.epilogue, AccumulatorInterval(lo, hi, False), 0), axis=None)
 
 
 def _shared_axis(op: QuantizedBinary, ranges: Ranges) -> int | None:

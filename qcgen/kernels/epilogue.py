@@ -10,7 +10,7 @@ from typing import assert_never
 import numpy as np
 
 from qcgen import requantize
-from qcgen.intervals import Reach
+from qcgen.intervals import AccumulatorInterval
 from qcgen.ir.plan import Certificate, SumWord
 from qcgen.ir.program import Conv, FloatActivation, Int64s, RawAccumulator, Requantize
 from qcgen.kernels.kernel import Constants
@@ -89,16 +89,16 @@ def guarded_channels(epilogue: Epilogue) -> tuple[Constants, ...]:
     return (Constants("guarded", "uint16_t", epilogue.guarded, "the channels that have a guard band."),)
 
 
-def prepare_epilogue(op: Conv, reach: Reach, features: frozenset[str], bits: int = 0) -> Epilogue:
-    """Chooses and certifies the output step of an integer convolution whose accumulators reach ``reach``.
+def prepare_epilogue(op: Conv, interval: AccumulatorInterval, features: frozenset[str], bits: int = 0) -> Epilogue:
+    """Chooses and certifies the output step of an integer convolution whose accumulators reach ``interval``.
 
     ``bits``: if the arithmetic is *multiply-high*, the kernel has accumulators times 2^bits.
     """
     match op.epilogue:
         case RawAccumulator():
-            return prepare_raw(op.y.dtype.c, reach)
+            return prepare_raw(op.y.dtype.c, interval)
         case Requantize():
-            return prepare_requantize(op.epilogue, op.y.dtype.c, reach, features, bits)
+            return prepare_requantize(op.epilogue, op.y.dtype.c, interval, features, bits)
         case FloatActivation():
             raise AssertionError("a float convolution has no integer epilogue")
         case _:
@@ -108,7 +108,7 @@ def prepare_epilogue(op: Conv, reach: Reach, features: frozenset[str], bits: int
 def prepare_requantize(
     meaning: Requantize,
     c_type: str,
-    reach: Reach,
+    interval: AccumulatorInterval,
     features: frozenset[str],
     bits: int = 0,
     *,
@@ -119,8 +119,8 @@ def prepare_requantize(
 
     ``scale`` says in comments what that is. ``is_alone``: all channels have the same one, and no table is needed.
     """
-    stairs, fixed = _searched(_Step(meaning, reach), "no-wide-product" in features, bits)
-    epilogue = _fixed(c_type, meaning, reach, fixed, scale, is_alone)
+    stairs, fixed = _searched(_Step(meaning, interval), "no-wide-product" in features, bits)
+    epilogue = _fixed(c_type, meaning, interval, fixed, scale, is_alone)
     certificate = replace(epilogue.certificate, numbers=_numbers(fixed, stairs))
     return replace(epilogue, stairs=stairs, certificate=certificate)
 
@@ -128,10 +128,10 @@ def prepare_requantize(
 class _Step:
     """A requantization and the accumulators that reach it, as the key of a cache: equal if all numbers are."""
 
-    def __init__(self, meaning: Requantize, reach: Reach) -> None:
-        self.meaning, self.reach = meaning, reach
+    def __init__(self, meaning: Requantize, interval: AccumulatorInterval) -> None:
+        self.meaning, self.interval = meaning, interval
         bounds = (meaning.zero_point, meaning.low, meaning.high)
-        self._key = (*bounds, *(array.tobytes() for array in (meaning.scale, reach.lo, reach.hi)))
+        self._key = (*bounds, *(array.tobytes() for array in (meaning.scale, interval.lo, interval.hi)))
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -143,19 +143,21 @@ class _Step:
 @lru_cache(maxsize=64)
 def _searched(step: _Step, narrow: bool, bits: int) -> tuple[Staircase, FixedPoint]:
     """The line and its certificate: the search takes long, and each kernel that is considered asks for it."""
-    stairs = requantize.staircase(step.meaning, step.reach.lo, step.reach.hi)
+    stairs = requantize.staircase(step.meaning, step.interval.lo, step.interval.hi)
     return stairs, requantize.choose(stairs, narrow=narrow, bits=bits)
 
 
-def prepare_raw(c_type: str, reach: Reach) -> Epilogue:
+def prepare_raw(c_type: str, interval: AccumulatorInterval) -> Epilogue:
     """The output step of operators that write the accumulators themselves."""
     output = Output("raw", c_type, 0, 0, 0, 0, 0, False, False, False, False, None, None, 0, 0)
-    addend = np.zeros_like(reach.lo)
-    certificate = Certificate(reach.bounds, reach.wraps, {}, 0, SumWord(0, addend))
+    addend = np.zeros_like(interval.lo)
+    certificate = Certificate(interval.bounds, interval.wraps, {}, 0, SumWord(0, addend))
     return Epilogue(output, (), addend, np.zeros(0, np.int64), (), certificate)
 
 
-def _fixed(c_type: str, meaning: Requantize, reach: Reach, fixed: FixedPoint, scale: str, is_alone: bool) -> Epilogue:
+def _fixed(
+    c_type: str, meaning: Requantize, interval: AccumulatorInterval, fixed: FixedPoint, scale: str, is_alone: bool
+) -> Epilogue:
     emulates = fixed.is_guarded or fixed.arithmetic == "soft-float"
     parameters = _line_constants(fixed, scale) + (_emulation_constants(fixed, meaning) if emulates else ())
     shared = {p.role for p in parameters if is_alone or (p.role in SHARED and _shared(p.values) is not None)}
@@ -181,7 +183,7 @@ def _fixed(c_type: str, meaning: Requantize, reach: Reach, fixed: FixedPoint, sc
         texts={p.role: p.meaning.removesuffix(".") for p in parameters if p.role in shared},
     )
     word = SumWord(fixed.bits, fixed.addend)
-    certificate = Certificate(reach.bounds, reach.wraps, fixed.forms, fixed.comparisons, word)
+    certificate = Certificate(interval.bounds, interval.wraps, fixed.forms, fixed.comparisons, word)
     guarded = np.flatnonzero(fixed.guard)
     return Epilogue(output, constants, fixed.addend, guarded, _support(fixed, emulates), certificate)
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from qcgen.intervals import INT32_MAX, INT32_MIN, reach
+from qcgen.intervals import INT32_MAX, INT32_MIN, accumulator_interval
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, Int64s
 from qcgen.ir.types import DType
@@ -85,7 +85,7 @@ def _guard(op: Conv, packed: Packed) -> int:
     guard = max(1 << max(widest - 1, 0).bit_length(), 1 << max(shift - TESTED_BITS - 1, 0))
     if 2 * guard << RARE > 1 << shift:
         return 0
-    bounds, addend = reach(op), packed.epilogue.addend
+    bounds, addend = accumulator_interval(op), packed.epilogue.addend
     multiplier, offset = parameter(packed, "multiplier"), parameter(packed, "offset")
     if packed.epilogue.output.kind == "split":
         multiplier = (multiplier >> 16 << word) + (multiplier & 0xFFFF)

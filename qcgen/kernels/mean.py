@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from qcgen.errors import prove
-from qcgen.intervals import INT32_MAX, Reach
+from qcgen.intervals import INT32_MAX, AccumulatorInterval
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import GlobalAveragePool, Operator, Requantize
@@ -60,9 +60,9 @@ def why_no_mean(op: Operator) -> str | None:
 
 def prepare_mean(op: GlobalAveragePool, requantize: Requantize, setting: Setting) -> Mean:
     """The output step of means of codes, with its certificate."""
-    reach = reach_of(op, requantize)
+    interval = interval_of(op, requantize)
     scale = "x_scale / (pixels * y_scale)"
-    epilogue = prepare_requantize(requantize, op.y.dtype.c, reach, setting.features, scale=scale, is_alone=True)
+    epilogue = prepare_requantize(requantize, op.y.dtype.c, interval, setting.features, scale=scale, is_alone=True)
     prove(requantize.scale.size == 1, "all channels have one scale")
     start = epilogue.addend - op.pixels * (op.x.zero_point or 0)
     prove(bool(abs(start).max() + 255 * op.pixels <= INT32_MAX), "no sum of an image that fits a memory overflows")
@@ -70,13 +70,13 @@ def prepare_mean(op: GlobalAveragePool, requantize: Requantize, setting: Setting
     return Mean(int(start[0]), epilogue, certificate)
 
 
-def reach_of(op: GlobalAveragePool, requantize: Requantize) -> Reach:
+def interval_of(op: GlobalAveragePool, requantize: Requantize) -> AccumulatorInterval:
     """The interval of the sums of (x - x_zero_point), one for each scale."""
     zero_point = op.x.zero_point or 0
     lo, hi = (
         np.full(requantize.scale.shape, op.pixels * (end - zero_point)) for end in (op.x.dtype.low, op.x.dtype.high)
     )
-    return Reach(lo, hi, False)
+    return AccumulatorInterval(lo, hi, False)
 
 
 def pixels_of(op: GlobalAveragePool, setting: Setting) -> Pixels:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from qcgen.intervals import INT32_MAX, INT32_MIN, reach, weight_differences
+from qcgen.intervals import INT32_MAX, INT32_MIN, accumulator_interval, weight_differences
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, Int64s
@@ -92,7 +92,7 @@ def pack(op: Conv, features: frozenset[str], x_shift: int, *, whole_weights: boo
     stored = difference + (zero_point - center)[:, None]
     correction = center - zero_point
     padding = op.x_zero_point + x_shift
-    reached = reach(op)
+    reached = accumulator_interval(op)
     epilogue = _epilogue(_Same(op), features, bits)
     bias = op.bias.astype(np.int64) - padding * stored.sum(axis=1) - correction * padding * stored.shape[1]
     tap_high = max(abs(op.x.dtype.low + x_shift), abs(op.x.dtype.high + x_shift))
@@ -122,7 +122,7 @@ class _Same:
 @lru_cache(maxsize=4)
 def _epilogue(same: _Same, features: frozenset[str], bits: int) -> Epilogue:
     """The output step: proving it takes long, and each kernel that is considered for an operator asks for the same."""
-    return prepare_epilogue(same.op, reach(same.op), features, bits)
+    return prepare_epilogue(same.op, accumulator_interval(same.op), features, bits)
 
 
 def _may_overflow(stored: Int64s, bias: Int64s, correction: Int64s, tap_high: int) -> bool:

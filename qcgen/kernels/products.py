@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from qcgen.errors import prove
-from qcgen.intervals import INT32_MAX, INT32_MIN, Reach, partial_sums
+from qcgen.intervals import INT32_MAX, INT32_MIN, AccumulatorInterval, partial_sums
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import MatMul, Operator, RawAccumulator, Tensor
@@ -79,12 +79,12 @@ def why_no_product(op: Operator) -> str | None:
 def prepare_sums(op: MatMul, setting: Setting) -> Sums:
     """The output step of the sums, with its certificate."""
     lo, hi = op.accumulator_range or partial_sums(op)
-    reach = Reach(np.array([lo]), np.array([hi]), False)
+    interval = AccumulatorInterval(np.array([lo]), np.array([hi]), False)
     if isinstance(op.epilogue, RawAccumulator):
-        epilogue = prepare_raw(op.y.dtype.c, reach)
+        epilogue = prepare_raw(op.y.dtype.c, interval)
     else:
         features = setting.features
-        epilogue = prepare_requantize(op.epilogue, op.y.dtype.c, reach, features, scale=PRODUCT_SCALE, is_alone=True)
+        epilogue = prepare_requantize(op.epilogue, op.y.dtype.c, interval, features, scale=PRODUCT_SCALE, is_alone=True)
     start = int(epilogue.addend[0])
     prove(start + lo >= INT32_MIN and start + hi <= INT32_MAX, "no partial sum leaves int32")
     numbers = {**epilogue.certificate.numbers, "kind": "product"} if epilogue.certificate.numbers else {}

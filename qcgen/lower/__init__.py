@@ -14,8 +14,8 @@ from qcgen.ir.program import Operator, Program, Tensor, inputs_of
 from qcgen.lower import blocks, elementwise, linear, movement, normalization, pool, reduction, selection, softmax
 from qcgen.lower.conv import lower_conv_integer, lower_float_conv, lower_qlinear_conv
 from qcgen.lower.orion import lower_orion
+from qcgen.lower.propagate import propagate
 from qcgen.lower.source import tensor_of
-from qcgen.lower.spread import spread
 
 Lowering = Callable[[Node, Graph], Operator | tuple[Operator, ...]]
 """From a node to what it means, in execution order."""
@@ -114,7 +114,7 @@ def lower(graph: Graph, *, numerics: str = "onnxruntime") -> Program:
         raise ValueError(f"numerics must be one of {', '.join(NUMERICS)}, not {numerics!r}")
     bits = NUMERICS[numerics]
     lowered = _lower_nodes(graph) if bits is None else _lower_orion_nodes(graph, bits, numerics)
-    operators = spread(lowered, graph.constants)
+    operators = propagate(lowered, graph.constants)
     consumed = _by_name(x for op in operators for x in inputs_of(op))
     produced = _by_name(op.y for op in operators)
     return Program(

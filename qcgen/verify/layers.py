@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from qcgen.artifact import Artifact
-from qcgen.intervals import INT32_MIN, channel_ranges, reach, weight_differences
+from qcgen.intervals import INT32_MIN, accumulator_interval, channel_ranges, weight_differences
 from qcgen.ir.plan import SumWord
 from qcgen.ir.program import Conv, ConvGeometry, GlobalAveragePool, Program, Requantize, Reshape, Tensor, Transpose
 from qcgen.ir.types import Array, DType, Layout
@@ -71,7 +71,7 @@ class Layer:
         if not isinstance(meaning, Requantize):
             return None
         if isinstance(self.op, Conv):
-            bounds = reach(self.op)
+            bounds = accumulator_interval(self.op)
             return staircase(meaning, bounds.lo, bounds.hi)
         ends = (np.array([self.op.pixels * (x - self.zero_point)]) for x in (int(self.lo.min()), int(self.hi.max())))
         return staircase(meaning, *ends)

@@ -16,7 +16,7 @@ from qcgen.kernels.arm_dsp.lanes import LANES, Lane, Outputs
 from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, output_tail, parameter_text
 from qcgen.kernels.arm_dsp.scaled import bias_text, pack_finely, times
 from qcgen.kernels.arm_dsp.segment import Segment
-from qcgen.kernels.arm_dsp.weights import Stream, stream
+from qcgen.kernels.arm_dsp.weights import PackedConstants, pack_constants
 from qcgen.kernels.arm_dsp.window import MAX_REMAINDER, PairedWindow, remainder_elements, window
 from qcgen.kernels.axes import any_at_border, axes
 from qcgen.kernels.epilogue import Output
@@ -106,7 +106,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     wide = setting.optimize == "speed"
     packed = pack_finely(op, setting.features, planned.pairs) if wide else pack(op, setting.features, 0)
     shares = not wide or (planned.pairs > ALONE_PAIRS and not packed.bits)
-    words = stream(op, packed, planned.order, output_tail(packed), WIDTHS, wide=wide, shares=shares, for_speed=wide)
+    words = pack_constants(
+        op, packed, planned.order, output_tail(packed), WIDTHS, wide=wide, shares=shares, for_speed=wide
+    )
     context = ConvContext(
         conv=described(op),
         windows=_found_window(op.geometry, setting, planned, has_border=has_border),
@@ -118,14 +120,14 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         segments=words.segments,
         lanes=LANES,
     )
-    constants = [stream_constants(words, packed)]
+    constants = [packed_constants(words, packed)]
     if has_border and not planned.is_gathered:
         constants.append(Constants("padding", op.x.dtype.c, np.full(planned.run, packed.padding), "a tap outside."))
     constants += exact_constants(packed)
     widening = (f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_load_word") if planned.words.total else ()
     rows = ("dsp_load_twos",) if any(segment.loads_in_row for segment in words.segments) else ()
     support = ("dsp", "dsp_load_two", *rows, *widening, *(("dsp_pair",) if planned.remainder else ()))
-    support += stream_support(words)
+    support += packed_support(words)
     support += tail_support(op, packed, words) + output_support(op, packed)
     scratch = Scratch(2 * 4 * planned.pairs, 4)
     access = in_pixels(op, setting, blocks(prod(op.geometry.output), 2), gathers=True)
@@ -169,7 +171,7 @@ def _pixels_by_two(op: Conv, setting: Setting) -> PixelsByTwo:
     )
 
 
-def stream_constants(words: Stream, packed: Packed, less: str = "") -> Constants:
+def packed_constants(words: PackedConstants, packed: Packed, less: str = "") -> Constants:
     """The table of the constants of all blocks; ``less`` is what its comment says that sums start without."""
     texts = {
         "int16": "two of a channel in a word",
@@ -186,7 +188,7 @@ def stream_constants(words: Stream, packed: Packed, less: str = "") -> Constants
     return Constants("constants", "int32_t", words.words, f"of each block of channels: {'; '.join(parts)}.")
 
 
-def stream_support(words: Stream) -> tuple[str, ...]:
+def packed_support(words: PackedConstants) -> tuple[str, ...]:
     """The C functions that sums of these words call."""
     forms = {segment.form for segment in words.segments}
     needed = {"dsp_dot"}
@@ -197,7 +199,7 @@ def stream_support(words: Stream) -> tuple[str, ...]:
     return tuple(sorted(needed))
 
 
-def tail_support(op: Conv, packed: Packed, words: Stream) -> tuple[str, ...]:
+def tail_support(op: Conv, packed: Packed, words: PackedConstants) -> tuple[str, ...]:
     """What loads multipliers and offsets of two channels of a block."""
     output = packed.epilogue.output
     is_own = dsp_output(op, packed).is_fast and (output.multiplier is None or output.offset is None)

@@ -9,12 +9,12 @@ from typing import ClassVar
 from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.kernels.access import blocks, in_blocks_of_channels
-from qcgen.kernels.arm_dsp.conv import stream_constants, tail_support
-from qcgen.kernels.arm_dsp.dense_weights import DenseSegment, dense_stream
+from qcgen.kernels.arm_dsp.conv import packed_constants, tail_support
+from qcgen.kernels.arm_dsp.dense_weights import DenseSegment, pack_dense_constants
 from qcgen.kernels.arm_dsp.lanes import ONE_LANE, Lane, Outputs
 from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, output_tail
 from qcgen.kernels.arm_dsp.segment import Segment
-from qcgen.kernels.arm_dsp.weights import Stream
+from qcgen.kernels.arm_dsp.weights import PackedConstants
 from qcgen.kernels.arm_dsp.window import whole_image
 from qcgen.kernels.axes import INDENT, Axis, axes
 from qcgen.kernels.epilogue import Output
@@ -86,7 +86,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     g = op.geometry
     packed = pack(op, setting.features, 0)
     planned = whole_image(g, setting.x_layout)
-    words = dense_stream(op, packed, planned.order, output_tail(packed), MAX_UNROLL[setting.optimize])
+    words = pack_dense_constants(op, packed, planned.order, output_tail(packed), MAX_UNROLL[setting.optimize])
     total = g.taps // 4
     pair_products = unrolled(total, PAIR_PRODUCTS_UNROLL)
     offsets = range(g.taps - 4 * total)
@@ -105,7 +105,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         words_round=4 * pair_products.unroll,
         remainder=remainder,
     )
-    table = stream_constants(words, packed, less=", less the sum of v * w for sums that are found by the identity")
+    table = packed_constants(words, packed, less=", less the sum of v * w for sums that are found by the identity")
     kind = x_kind(op)
     widening = (f"dsp_even_{kind}", f"dsp_odd_{kind}", "dsp_load_word") if total else ()
     support = (*_products(words), *widening, *(("dsp_pair",) if remainder else ()))
@@ -126,7 +126,7 @@ def _vector_loops(g: ConvGeometry, setting: Setting) -> VectorLoops:
     )
 
 
-def _products(words: Stream) -> tuple[str, ...]:
+def _products(words: PackedConstants) -> tuple[str, ...]:
     """The functions that load weights, multiply and add, and part sums of channels that share words."""
     needed = {name for segment in words.segments for name in _products_of(segment)}
     return ("compiler", "dsp", "dsp_dot", "dsp_difference", "dsp_winograd_dot", *sorted(needed))

@@ -24,7 +24,7 @@ import numpy as np
 
 from qcgen.ir.program import Conv, Int64s
 from qcgen.kernels.arm_dsp.segment import Form, Segment, Tail
-from qcgen.kernels.arm_dsp.weights import Stream, biases, int32, may_share, pack_weights
+from qcgen.kernels.arm_dsp.weights import PackedConstants, biases, int32, may_share, pack_weights
 from qcgen.kernels.arm_dsp.window import ZERO
 from qcgen.kernels.packing import Packed
 from qcgen.kernels.unroll import unrolled
@@ -64,7 +64,7 @@ class DenseSegment(Segment):
         return self.has_word or self.has_remainder
 
 
-def dense_stream(op: Conv, packed: Packed, order: Int64s, tail: Tail, most: int) -> Stream:
+def pack_dense_constants(op: Conv, packed: Packed, order: Int64s, tail: Tail, most: int) -> PackedConstants:
     """The constants of a layer; ``order`` (slots,) says which weight each half pair multiplies, slots in fours.
 
     ``most``: how many words of the image the copies of a loop's body take at most.
@@ -80,7 +80,7 @@ def dense_stream(op: Conv, packed: Packed, order: Int64s, tail: Tail, most: int)
         words.append(np.concatenate([bias, blocks, tail.words(first, beyond, width)], axis=1).reshape(-1))
         segments.append(_segment((width, first, beyond), own, offset, tail, g.taps, most))
         offset += words[-1].size
-    return Stream(np.concatenate(words), tuple(segments), form)
+    return PackedConstants(np.concatenate(words), tuple(segments), form)
 
 
 def _divided(channels: int, form: Form) -> Iterator[tuple[int, int, int]]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qcgen.intervals import INT32_MIN, reach
+from qcgen.intervals import INT32_MIN, accumulator_interval
 from qcgen.ir.program import Conv, Int64s
 from qcgen.kernels.arm_dsp.segment import Form, Segment, Tail
 from qcgen.kernels.arm_dsp.window import MAX_UNROLL, MAX_WHOLE, ZERO
@@ -28,7 +28,7 @@ SPEED_UNROLL = 56  # copies of a loop's body, 13 instructions each, where flash 
 
 
 @dataclass(frozen=True)
-class Stream:
+class PackedConstants:
     """The constants of all blocks, (n,) int32, and how they are divided."""
 
     words: Int64s
@@ -36,7 +36,7 @@ class Stream:
     form: Form
 
 
-def stream(
+def pack_constants(
     op: Conv,
     packed: Packed,
     order: Int64s,
@@ -46,7 +46,7 @@ def stream(
     wide: bool,
     shares: bool = True,
     for_speed: bool = False,
-) -> Stream:
+) -> PackedConstants:
     """The constants of a layer; ``order`` (slots,) says which weight, as ONNX counts them, each half pair multiplies.
 
     ``widths`` are the widths of blocks, largest first. ``shares``: two channels may share words; what does not is
@@ -85,14 +85,14 @@ def stream(
         packed_blocks = pack_weights(slots[first:beyond].reshape(-1, width, order.size), own)
         bias = biases(packed.bias[first:beyond], own).reshape(-1, width)
         words.append(np.concatenate([bias, packed_blocks, tail.words(first, beyond, width)], axis=1).reshape(-1))
-    return Stream(np.concatenate(words), tuple(segments), form)
+    return PackedConstants(np.concatenate(words), tuple(segments), form)
 
 
 def may_share(op: Conv, packed: Packed) -> bool:
     """Whether two channels may lie in one word: sums fit 24 bits, and 256 * high + low fits int16."""
     if packed.wraps:
         return False
-    bounds = reach(op)
+    bounds = accumulator_interval(op)
     addend = packed.epilogue.addend
     fits = (bounds.lo + addend >= -(2**23)) & (bounds.hi + addend < 2**23)
     return bool(fits[0::2].all() and packed.weights[0::2].min() > -128)

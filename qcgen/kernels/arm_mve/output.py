@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qcgen.intervals import INT32_MAX, INT32_MIN, reach
+from qcgen.intervals import INT32_MAX, INT32_MIN, accumulator_interval
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, Int64s
 from qcgen.ir.types import DType
@@ -121,7 +121,7 @@ def _may_round(op: Conv, packed: Packed) -> bool:
     shift = packed.epilogue.output.shift
     if not 1 <= shift <= MAX_ROUNDED:
         return False
-    bounds, addend = reach(op), packed.epilogue.addend
+    bounds, addend = accumulator_interval(op), packed.epilogue.addend
     lowest = ((bounds.lo + addend) * parameter(packed, "multiplier") >> 32) + parameter(packed, "offset")
     return int(lowest.min()) - (1 << (shift - 1)) >= INT32_MIN
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from qcgen.errors import prove
-from qcgen.intervals import Reach, element_sums
+from qcgen.intervals import AccumulatorInterval, element_sums
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Operator, Reduce, Requantize
@@ -59,20 +59,20 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
 
 def _requantized(op: Reduce, requantize: Requantize, setting: Setting) -> Epilogue:
     """The output step of sums, with its certificate: any codes of x's type may come."""
-    reach = element_sums(op, *(np.array([end], np.int64) for end in (op.x.dtype.low, op.x.dtype.high)))
-    prove(not reach.wraps, "no sum leaves int32")
+    interval = element_sums(op, *(np.array([end], np.int64) for end in (op.x.dtype.low, op.x.dtype.high)))
+    prove(not interval.wraps, "no sum leaves int32")
     scale = "x_scale / (count * y_scale)" if op.kind == "mean" else "x_scale / y_scale"
-    epilogue = prepare_requantize(requantize, op.y.dtype.c, reach, setting.features, scale=scale, is_alone=True)
-    prove(_starts_in_range(op, epilogue, reach), "no sum leaves int32 on its way")
+    epilogue = prepare_requantize(requantize, op.y.dtype.c, interval, setting.features, scale=scale, is_alone=True)
+    prove(_starts_in_range(op, epilogue, interval), "no sum leaves int32 on its way")
     numbers = {**epilogue.certificate.numbers, "kind": "sum"}
     return replace(epilogue, certificate=replace(epilogue.certificate, word=None, numbers=numbers))
 
 
-def _starts_in_range(op: Reduce, epilogue: Epilogue, reach: Reach) -> bool:
+def _starts_in_range(op: Reduce, epilogue: Epilogue, interval: AccumulatorInterval) -> bool:
     """Whether sums of codes that start with the zero points and the addend stay within int32 at each step."""
     start = int(epilogue.addend[0]) - op.count * (op.x.zero_point or 0)
     steps = (start, start + op.count * op.x.dtype.low, start + op.count * op.x.dtype.high)
-    return all(-(2**31) <= step < 2**31 for step in steps) and bool((reach.lo <= reach.hi).all())
+    return all(-(2**31) <= step < 2**31 for step in steps) and bool((interval.lo <= interval.hi).all())
 
 
 REDUCE = Kernel("portable/reduce", ReduceContext, frozenset(), why_not, prepare)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from qcgen.intervals import reach
+from qcgen.intervals import accumulator_interval
 from qcgen.ir.access import AccessOrder
 from qcgen.ir.program import Conv, ConvGeometry, Lookup, MaxPool, Operator, QuantizedBinary, Tensor, inputs_of
 from qcgen.ir.types import Layout
@@ -218,7 +218,7 @@ def _window_stage(op: Conv | MaxPool, step: Arranged, index: int, rows: int) -> 
         geometry=_rows_geometry(g, window, rows),
     )
     if isinstance(op, Conv) and isinstance(short, Conv):
-        sums = reach(op)
+        sums = accumulator_interval(op)
         short = replace(short, accumulator_range=(sums.lo, sums.hi))  # proved of the whole: rows outside hold padding
     windows = (Window(op.x.name, window, rows * g.strides[0], g.pads_begin[0], padding),)
     return Stage(index, short, windows, op.y.name, rows, g.output[0] // rows)

@@ -39,7 +39,7 @@ from qcgen.ir.program import (
 from qcgen.ir.types import Layout
 
 
-def spread(operators: Sequence[Operator], constants: Iterable[str]) -> tuple[Operator, ...]:
+def propagate(operators: Sequence[Operator], constants: Iterable[str]) -> tuple[Operator, ...]:
     """The operators with every tensor the same wherever it is mentioned.
 
     The first mention that knows a scale or a layout decides. An operator that reads the codes or the axes of a tensor

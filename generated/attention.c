@@ -45,7 +45,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0x102399ef
+#if ATTENTION_HEADER_ID != 0x291c0470
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -206,7 +206,7 @@ ATTENTION_CONST_ATTR static const int8_t attention_query_dense_weights[8 * 8] = 
      -50,  -24,   26,   -7,  -45,  -45,   -5,   17,
 };
 
-/* attention_query_dense: where each accumulator starts: the bias, less the zero points' share. */
+/* attention_query_dense: initial accumulators: the bias, less the zero points' share. */
 ATTENTION_CONST_ATTR static const int32_t attention_query_dense_bias[8] = {
      540, -116,  232, -760,  652,  256,   92,  532,
 };
@@ -315,7 +315,7 @@ ATTENTION_CONST_ATTR static const int8_t attention_key_dense_weights[8 * 8] = {
       49,   13,   -2,    2,  -10,   15,  -10,  -88,
 };
 
-/* attention_key_dense: where each accumulator starts: the bias, less the zero points' share. */
+/* attention_key_dense: initial accumulators: the bias, less the zero points' share. */
 ATTENTION_CONST_ATTR static const int32_t attention_key_dense_bias[8] = {
     -204,  116,  276, -368, -416,  324,  272,  124,
 };
@@ -424,7 +424,7 @@ ATTENTION_CONST_ATTR static const int8_t attention_value_dense_weights[8 * 8] = 
      59,  85, -31,  26,  29, -18,  -6,  -6,
 };
 
-/* attention_value_dense: where each accumulator starts: the bias, less the zero points' share. */
+/* attention_value_dense: initial accumulators: the bias, less the zero points' share. */
 ATTENTION_CONST_ATTR static const int32_t attention_value_dense_bias[8] = {
       20,  500, -484, 1064, -200,  220,  344, -552,
 };
@@ -629,13 +629,13 @@ static int32_t attention_shares_share(uint32_t part, uint32_t sum)
     enum { BITS = 8 };
     const uint32_t factor = UINT32_C(254); /* below 2^BITS */
     const uint32_t hidden = UINT32_C(1) << 23;
-    const uint32_t apart = (sum >> 23) - (part < hidden ? 1 : part >> 23);
+    const uint32_t gap = (sum >> 23) - (part < hidden ? 1 : part >> 23);
     const uint32_t addend = part < hidden ? part : (part & (hidden - 1)) | hidden;
     uint64_t divisor = (sum & (hidden - 1)) | hidden;
     uint64_t rest = 0;
     int32_t quotient = 0;
 
-    divisor <<= apart < BITS + 2 ? apart : BITS + 2; /* from BITS + 2 on the share is less than half */
+    divisor <<= gap < BITS + 2 ? gap : BITS + 2; /* from BITS + 2 on the share is less than half */
     for (int bit = BITS - 1; bit >= 0; bit--) {
         rest = 2 * rest + ((factor >> bit) & 1 ? addend : 0);
         quotient *= 2;

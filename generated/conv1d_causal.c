@@ -15,7 +15,7 @@
  */
 #include "conv1d_causal.h"
 
-#if CONV1D_CAUSAL_HEADER_ID != 0x3511e1b7
+#if CONV1D_CAUSAL_HEADER_ID != 0xdfcb2d86
 #error "conv1d_causal.h was not generated together with this file"
 #endif
 
@@ -68,7 +68,7 @@ CONV1D_CAUSAL_CONST_ATTR static const int8_t conv1d_causal_conv1_weights[6 * 12]
      -1, -14,  -7,  -3,  12,  39, -21,   0,  21, -71,  -9,  -4,
 };
 
-/* conv1d_causal_conv1: where each accumulator starts: the bias, less the zero points' share. */
+/* conv1d_causal_conv1: initial accumulators: the bias, less the zero points' share. */
 CONV1D_CAUSAL_CONST_ATTR static const int32_t conv1d_causal_conv1_bias[6] = {
      29574, -10003, -34633, -10835,  21679,   7933,
 };
@@ -100,14 +100,14 @@ static void conv1d_causal_conv1_inside(const int8_t *restrict x, conv1d_causal_c
 {
     enum {
         KERNEL_WIDTH = 3, TAP_STEP_WIDTH = 16, /* from tap to tap: dilation times the step of the image */
-        RUN = 4 /* elements that lie side by side in the image */
+        ROW = 4 /* elements that lie side by side in the image */
     };
 
     for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
-        const int8_t *run = x + kx * TAP_STEP_WIDTH;
+        const int8_t *row = x + kx * TAP_STEP_WIDTH;
 
-        for (int32_t i = 0; i < RUN; i++) {
-            *taps++ = (conv1d_causal_conv1_tap)(run[i] + 128);
+        for (int32_t i = 0; i < ROW; i++) {
+            *taps++ = (conv1d_causal_conv1_tap)(row[i] + 128);
         }
     }
 }

@@ -15,7 +15,7 @@
  */
 #include "conv3d.h"
 
-#if CONV3D_HEADER_ID != 0xea042b6c
+#if CONV3D_HEADER_ID != 0x33b7a7d9
 #error "conv3d.h was not generated together with this file"
 #endif
 
@@ -70,7 +70,7 @@ CONV3D_CONST_ATTR static const int8_t conv3d_conv1_weights[3 * 36] = {
       -1,  -12,  -47,   72,   -9,    0,   70,   -3,  -10,    1,    4,   28,  -46,   -2,   19,   13,    4,  -59,
 };
 
-/* conv3d_conv1: where each accumulator starts: the bias, less the zero points' share. */
+/* conv3d_conv1: initial accumulators: the bias, less the zero points' share. */
 CONV3D_CONST_ATTR static const int32_t conv3d_conv1_bias[3] = {
     11520,  8320,  9472,
 };
@@ -104,16 +104,16 @@ static void conv3d_conv1_inside(const uint8_t *restrict x, conv3d_conv1_tap *res
         IN_CHANNELS = 2, STEP_CHANNEL = 120,
         KERNEL_DEPTH = 2, TAP_STEP_DEPTH = 30, /* from tap to tap: dilation times the step of the image */
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 6,
-        RUN = 3 /* elements that lie side by side in the image */
+        ROW = 3 /* elements that lie side by side in the image */
     };
 
     for (int32_t c = 0; c < IN_CHANNELS; c++) {
         for (int32_t kz = 0; kz < KERNEL_DEPTH; kz++) {
             for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-                const uint8_t *run = x + c * STEP_CHANNEL + kz * TAP_STEP_DEPTH + ky * TAP_STEP_HEIGHT;
+                const uint8_t *row = x + c * STEP_CHANNEL + kz * TAP_STEP_DEPTH + ky * TAP_STEP_HEIGHT;
 
-                for (int32_t i = 0; i < RUN; i++) {
-                    *taps++ = run[i];
+                for (int32_t i = 0; i < ROW; i++) {
+                    *taps++ = row[i];
                 }
             }
         }

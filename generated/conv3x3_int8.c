@@ -15,7 +15,7 @@
  */
 #include "conv3x3_int8.h"
 
-#if CONV3X3_INT8_HEADER_ID != 0x8abc3068
+#if CONV3X3_INT8_HEADER_ID != 0x69e24bf3
 #error "conv3x3_int8.h was not generated together with this file"
 #endif
 
@@ -85,7 +85,7 @@ CONV3X3_INT8_CONST_ATTR static const int8_t conv3x3_int8_conv1_weights[8 * 36] =
       67,  -14,    7,   10,   10,  -16,  -13,   -2,  -21,   28,    4,   -6,   -4,    1,   16,   -4,   -9,   21,
 };
 
-/* conv3x3_int8_conv1: where each accumulator starts: the bias, less the zero points' share. */
+/* conv3x3_int8_conv1: initial accumulators: the bias, less the zero points' share. */
 CONV3X3_INT8_CONST_ATTR static const int32_t conv3x3_int8_conv1_bias[8] = {
      27531,  18828, -14010,  12274,  20951, -19269,   7454, -41543,
 };
@@ -117,14 +117,14 @@ static void conv3x3_int8_conv1_inside(const int8_t *restrict x, conv3x3_int8_con
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 32, /* from tap to tap: dilation times the step of the image */
-        RUN = 12 /* elements that lie side by side in the image */
+        ROW = 12 /* elements that lie side by side in the image */
     };
 
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int8_t *run = x + ky * TAP_STEP_HEIGHT;
+        const int8_t *row = x + ky * TAP_STEP_HEIGHT;
 
-        for (int32_t i = 0; i < RUN; i++) {
-            *taps++ = (conv3x3_int8_conv1_tap)(run[i] + 128);
+        for (int32_t i = 0; i < ROW; i++) {
+            *taps++ = (conv3x3_int8_conv1_tap)(row[i] + 128);
         }
     }
 }

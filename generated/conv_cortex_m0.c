@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m0.h"
 
-#if CONV_CORTEX_M0_HEADER_ID != 0x87c51902
+#if CONV_CORTEX_M0_HEADER_ID != 0x3bf07bab
 #error "conv_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -264,7 +264,7 @@ CONV_CORTEX_M0_CONST_ATTR static const int8_t conv_cortex_m0_conv1_weights[96] =
       4,  58,   1,   3,  85,  25,   0, -42,
 };
 
-/* conv_cortex_m0_conv1: where each accumulator starts. */
+/* conv_cortex_m0_conv1: initial accumulators. */
 CONV_CORTEX_M0_CONST_ATTR static const int32_t conv_cortex_m0_conv1_bias[6] = {
     -10925,  21579,   3106,   -611,  33349,   4835,
 };

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m3.h"
 
-#if CONV_CORTEX_M3_HEADER_ID != 0x8462edad
+#if CONV_CORTEX_M3_HEADER_ID != 0xbd161a57
 #error "conv_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -160,7 +160,7 @@ CONV_CORTEX_M3_CONST_ATTR static const int8_t conv_cortex_m3_conv1_weights[48] =
     -127,  -20, -127,    0,  -24, -127, -120,  -20,   44, -127,
 };
 
-/* conv_cortex_m3_conv1: where each accumulator starts. */
+/* conv_cortex_m3_conv1: initial accumulators. */
 CONV_CORTEX_M3_CONST_ATTR static const int32_t conv_cortex_m3_conv1_bias[4] = {
     -5261,  1564,  -498, -9978,
 };

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0xc8b0cd56
+#if CONV_CORTEX_M4_HEADER_ID != 0x2c68245d
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -198,9 +198,9 @@ static inline int32_t conv_cortex_m4_dsp_saturate_s8(int32_t value)
 }
 
 /*
- * conv_cortex_m4_conv1: of each block of channels: where sums start, the bias, less the zero points' share (of two
- * channels that share words 256 * upper + lower, then lower); weights, four in a word, 256 * upper + lower in each
- * half: those of a channel and of the next one; multipliers, x_scale * w_scale / y_scale in units of 2^-37.
+ * conv_cortex_m4_conv1: of each block of channels: initial accumulators, the bias, less the zero points' share (of
+ * two channels that share words 256 * upper + lower, then lower); weights, four in a word, 256 * upper + lower in
+ * each half: those of a channel and of the next one; multipliers, x_scale * w_scale / y_scale in units of 2^-37.
  */
 CONV_CORTEX_M4_CONST_ATTR static const int32_t conv_cortex_m4_conv1_constants[20] = {
        -452956,       2980,     126450,      -4110, -562095347,  146800636, -383847961,  838591190,  689032470,

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m55.h"
 
-#if CONV_CORTEX_M55_HEADER_ID != 0x6154f104
+#if CONV_CORTEX_M55_HEADER_ID != 0xe7024811
 #error "conv_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -273,7 +273,9 @@ static inline void conv_cortex_m55_mve_store_bytes(void *to, conv_cortex_m55_mve
 #endif
 }
 
-/* conv_cortex_m55_conv1: of each block of four channels: weights, four in a word; where sums start; multipliers. */
+/*
+ * conv_cortex_m55_conv1: of each block of four channels: weights, four in a word; initial accumulators; multipliers.
+ */
 CONV_CORTEX_M55_CONST_ATTR static const int32_t conv_cortex_m55_conv1_constants[112] = {
      -958201092,  -403964915,   538250112,  -616567564,   -67044085,  -875747559,    33879220,   165999376,
       115214051,  -164360170,    33487099,   570749671,  -285005045,   370806136,   -85925656,   519288546,
@@ -397,7 +399,7 @@ CONV_CORTEX_M55_NOINLINE static void conv_cortex_m55_conv1_channels_two(
 {
     enum {
         OUT_CHANNELS = 8,
-        /* In the constants of a block, from where its sums start on: */
+        /* In the constants of a block, from its initial accumulators on: */
         MULTIPLIERS = 4, END = 8
     };
     const int32_t *constants = conv_cortex_m55_conv1_constants;

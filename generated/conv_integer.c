@@ -13,7 +13,7 @@
  */
 #include "conv_integer.h"
 
-#if CONV_INTEGER_HEADER_ID != 0x959dc49f
+#if CONV_INTEGER_HEADER_ID != 0x4d72d2b4
 #error "conv_integer.h was not generated together with this file"
 #endif
 
@@ -53,7 +53,7 @@ CONV_INTEGER_CONST_ATTR static const int8_t conv_integer_conv1_weights[4 * 18] =
      -9,  14, -22,  -9,  27,   6,  34,  70,  26, -23,   6,  -1,  -5,  15,  24,  10, -29,  12,
 };
 
-/* conv_integer_conv1: where each accumulator starts: the bias, less the zero points' share. */
+/* conv_integer_conv1: initial accumulators: the bias, less the zero points' share. */
 CONV_INTEGER_CONST_ATTR static const int32_t conv_integer_conv1_bias[4] = {
      -9100, -17800, -12300, -14600,
 };
@@ -68,16 +68,16 @@ static void conv_integer_conv1_inside(const uint8_t *restrict x, conv_integer_co
         GROUP_IN = 2, STEP_CHANNEL = 36,
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 12, /* from tap to tap: dilation times the step of the image */
         KERNEL_WIDTH = 3, TAP_STEP_WIDTH = 2,
-        RUN = 1 /* elements that lie side by side in the image */
+        ROW = 1 /* elements that lie side by side in the image */
     };
 
     for (int32_t c = 0; c < GROUP_IN; c++) {
         for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
             for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
-                const uint8_t *run = x + c * STEP_CHANNEL + ky * TAP_STEP_HEIGHT + kx * TAP_STEP_WIDTH;
+                const uint8_t *row = x + c * STEP_CHANNEL + ky * TAP_STEP_HEIGHT + kx * TAP_STEP_WIDTH;
 
-                for (int32_t i = 0; i < RUN; i++) {
-                    *taps++ = run[i];
+                for (int32_t i = 0; i < ROW; i++) {
+                    *taps++ = row[i];
                 }
             }
         }

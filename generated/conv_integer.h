@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* conv_integer.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_INTEGER_HEADER_ID 0x959dc49f
+#define CONV_INTEGER_HEADER_ID 0x4d72d2b4
 
 /* What is in an image can be traced by these. */
 #define CONV_INTEGER_QCGEN_VERSION "0.1.0"

@@ -15,7 +15,7 @@
  */
 #include "conv_uint8_nchw.h"
 
-#if CONV_UINT8_NCHW_HEADER_ID != 0x761b8b07
+#if CONV_UINT8_NCHW_HEADER_ID != 0xcaa5b878
 #error "conv_uint8_nchw.h was not generated together with this file"
 #endif
 
@@ -68,7 +68,7 @@ CONV_UINT8_NCHW_CONST_ATTR static const int8_t conv_uint8_nchw_conv1_weights[6 *
      -37,   49,   -5,    1,   -8,  -20,   35,    1, -121,    3,  -13,   -2,   31,  -11,   36,    3,  -82,   42,
 };
 
-/* conv_uint8_nchw_conv1: where each accumulator starts: the bias, less the zero points' share. */
+/* conv_uint8_nchw_conv1: initial accumulators: the bias, less the zero points' share. */
 CONV_UINT8_NCHW_CONST_ATTR static const int32_t conv_uint8_nchw_conv1_bias[6] = {
      37483,   5629,  14880,  14139, -15473,  11801,
 };
@@ -101,15 +101,15 @@ static void conv_uint8_nchw_conv1_inside(const uint8_t *restrict x, conv_uint8_n
     enum {
         IN_CHANNELS = 3, STEP_CHANNEL = 63,
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 7, /* from tap to tap: dilation times the step of the image */
-        RUN = 2 /* elements that lie side by side in the image */
+        ROW = 2 /* elements that lie side by side in the image */
     };
 
     for (int32_t c = 0; c < IN_CHANNELS; c++) {
         for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-            const uint8_t *run = x + c * STEP_CHANNEL + ky * TAP_STEP_HEIGHT;
+            const uint8_t *row = x + c * STEP_CHANNEL + ky * TAP_STEP_HEIGHT;
 
-            for (int32_t i = 0; i < RUN; i++) {
-                *taps++ = run[i];
+            for (int32_t i = 0; i < ROW; i++) {
+                *taps++ = row[i];
             }
         }
     }

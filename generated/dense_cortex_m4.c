@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m4.h"
 
-#if DENSE_CORTEX_M4_HEADER_ID != 0x50413cc1
+#if DENSE_CORTEX_M4_HEADER_ID != 0x061d8831
 #error "dense_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -348,9 +348,9 @@ static inline int32_t dense_cortex_m4_dsp_saturate_s8(int32_t value)
 }
 
 /*
- * dense_cortex_m4_conv1: of each block of channels: where sums start, the bias, less the zero points' share, less the
- * sum of v * w for sums that are found by the identity (of two channels that share words 256 * upper + lower, then
- * lower); weights, four in a word, 256 * upper + lower in each half: those of a channel and of the next one;
+ * dense_cortex_m4_conv1: of each block of channels: initial accumulators, the bias, less the zero points' share, less
+ * the sum of v * w for sums that are found by the identity (of two channels that share words 256 * upper + lower,
+ * then lower); weights, four in a word, 256 * upper + lower in each half: those of a channel and of the next one;
  * multipliers, x_scale * w_scale / y_scale in units of 2^-38.
  */
 DENSE_CORTEX_M4_CONST_ATTR static const int32_t dense_cortex_m4_conv1_constants[32] = {

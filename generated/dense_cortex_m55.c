@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m55.h"
 
-#if DENSE_CORTEX_M55_HEADER_ID != 0x8ffa9fd2
+#if DENSE_CORTEX_M55_HEADER_ID != 0xb6e9bc1c
 #error "dense_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -238,7 +238,9 @@ static inline void dense_cortex_m55_mve_store_bytes(void *to, dense_cortex_m55_m
 #endif
 }
 
-/* dense_cortex_m55_conv1: of each block of four channels: weights, four in a word; where sums start; multipliers. */
+/*
+ * dense_cortex_m55_conv1: of each block of four channels: weights, four in a word; initial accumulators; multipliers.
+ */
 DENSE_CORTEX_M55_CONST_ATTR static const int32_t dense_cortex_m55_conv1_constants[48] = {
     -1575022079,  -167692043,     1502466,           0,   177865463,   284765932,    14491409,           0,
      -250937356,  -152499956,     1103650,           0,   -82899248,  -118817187,    13432845,           0,
@@ -314,7 +316,7 @@ DENSE_CORTEX_M55_NOINLINE static void dense_cortex_m55_conv1_channels_one(
     const int8_t *a, int8_t *out)
 {
     enum {
-        /* In the constants of a block, from where its sums start on: */
+        /* In the constants of a block, from its initial accumulators on: */
         MULTIPLIERS = 4, END = 8
     };
     const int32_t *constants = dense_cortex_m55_conv1_constants;

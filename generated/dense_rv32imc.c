@@ -15,7 +15,7 @@
  */
 #include "dense_rv32imc.h"
 
-#if DENSE_RV32IMC_HEADER_ID != 0x928e1fc7
+#if DENSE_RV32IMC_HEADER_ID != 0xbc10f435
 #error "dense_rv32imc.h was not generated together with this file"
 #endif
 
@@ -162,7 +162,7 @@ DENSE_RV32IMC_CONST_ATTR static const int32_t dense_rv32imc_conv1_weights[2 * 12
      1703308392, -1906998144,  1602382946,  1501588871, -2140831507, -2138996612,
 };
 
-/* dense_rv32imc_conv1: where each accumulator starts. */
+/* dense_rv32imc_conv1: initial accumulators. */
 DENSE_RV32IMC_CONST_ATTR static const int32_t dense_rv32imc_conv1_bias[8] = {
       -809,  -3824,  -2082,  -1766,  21395, -14001,  -9110, -18567,
 };

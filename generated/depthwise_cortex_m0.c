@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m0.h"
 
-#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0xbf9aa804
+#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0x00fd5363
 #error "depthwise_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -98,7 +98,7 @@ DEPTHWISE_CORTEX_M0_CONST_ATTR static const int8_t depthwise_cortex_m0_conv1_wei
        4,   27,   29,    5,  -41,    5,  -16,   14,   36,
 };
 
-/* depthwise_cortex_m0_conv1: where each accumulator starts. */
+/* depthwise_cortex_m0_conv1: initial accumulators. */
 DEPTHWISE_CORTEX_M0_CONST_ATTR static const int32_t depthwise_cortex_m0_conv1_bias[8] = {
      -425,  2704,   606,  -486, -1901,   335,  1770, -2567,
 };

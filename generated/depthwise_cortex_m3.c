@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m3.h"
 
-#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0xc0495e1d
+#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0xc658ae53
 #error "depthwise_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -90,7 +90,7 @@ DEPTHWISE_CORTEX_M3_CONST_ATTR static const int8_t depthwise_cortex_m3_conv1_wei
        4,   27,   29,    5,  -41,    5,  -16,   14,   36,
 };
 
-/* depthwise_cortex_m3_conv1: where each accumulator starts. */
+/* depthwise_cortex_m3_conv1: initial accumulators. */
 DEPTHWISE_CORTEX_M3_CONST_ATTR static const int32_t depthwise_cortex_m3_conv1_bias[8] = {
     11095,   656,  5342, -3686, -1901,  2767,  9222,  5497,
 };

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m4.h"
 
-#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x79bd3fdb
+#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x863a2f4b
 #error "depthwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -146,8 +146,8 @@ DEPTHWISE_CORTEX_M4_CONST_ATTR static const int8_t depthwise_cortex_m4_conv1_wei
 };
 
 /*
- * depthwise_cortex_m4_conv1: where each accumulator starts: the bias, less the zero points' share plus an offset of
- * the requantization, times 256, as sums are.
+ * depthwise_cortex_m4_conv1: initial accumulators: the bias, less the zero points' share plus an offset of the
+ * requantization, times 256, as sums are.
  */
 DEPTHWISE_CORTEX_M4_CONST_ATTR static const int32_t depthwise_cortex_m4_conv1_bias[8] = {
       371011, -2073907, -1598895, -3478254, -2509639, -1311062,  -982940, -1764783,

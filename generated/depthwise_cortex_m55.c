@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m55.h"
 
-#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x1fb7511c
+#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x727e8b08
 #error "depthwise_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -273,7 +273,7 @@ DEPTHWISE_CORTEX_M55_CONST_ATTR static const int8_t depthwise_cortex_m55_conv1_w
        4,    5,  -16,    0,   27,  -41,   14,    0,   29,    5,   36,    0,    0,    0,    0,    0,
 };
 
-/* depthwise_cortex_m55_conv1: of each four channels: where each accumulator starts, multiplier, offset. */
+/* depthwise_cortex_m55_conv1: of each four channels: initial accumulators, multiplier, offset. */
 DEPTHWISE_CORTEX_M55_CONST_ATTR static const int32_t depthwise_cortex_m55_conv1_parameters[2 * 12] = {
          11095,        656,       5342,      -3686,  908352576, 1000517568,
      756124800,  884940736,      -2048,      -2048,      -2048,      -2048,

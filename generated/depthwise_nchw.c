@@ -15,7 +15,7 @@
  */
 #include "depthwise_nchw.h"
 
-#if DEPTHWISE_NCHW_HEADER_ID != 0x74441c4d
+#if DEPTHWISE_NCHW_HEADER_ID != 0x67b37db1
 #error "depthwise_nchw.h was not generated together with this file"
 #endif
 
@@ -63,7 +63,7 @@ DEPTHWISE_NCHW_CONST_ATTR static const int8_t depthwise_nchw_conv1_weights[8 * 9
        4,   27,   29,    5,  -41,    5,  -16,   14,   36,
 };
 
-/* depthwise_nchw_conv1: where each accumulator starts: the bias plus an offset of the requantization. */
+/* depthwise_nchw_conv1: initial accumulators: the bias plus an offset of the requantization. */
 DEPTHWISE_NCHW_CONST_ATTR static const int32_t depthwise_nchw_conv1_bias[8] = {
      -425,  2704,   606,  -486, -1901,   335,  1542, -2567,
 };

@@ -15,7 +15,7 @@
  */
 #include "depthwise_nhwc.h"
 
-#if DEPTHWISE_NHWC_HEADER_ID != 0x35ac698c
+#if DEPTHWISE_NHWC_HEADER_ID != 0x24924efa
 #error "depthwise_nhwc.h was not generated together with this file"
 #endif
 
@@ -72,7 +72,7 @@ DEPTHWISE_NHWC_CONST_ATTR static const int8_t depthwise_nhwc_conv1_padding[8] = 
 };
 
 /*
- * depthwise_nhwc_conv1: where each accumulator starts: the bias, less the zero points' share plus an offset of the
+ * depthwise_nhwc_conv1: initial accumulators: the bias, less the zero points' share plus an offset of the
  * requantization.
  */
 DEPTHWISE_NHWC_CONST_ATTR static const int32_t depthwise_nhwc_conv1_bias[8] = {

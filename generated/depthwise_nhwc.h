@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* depthwise_nhwc.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_NHWC_HEADER_ID 0x35ac698c
+#define DEPTHWISE_NHWC_HEADER_ID 0x24924efa
 
 /* What is in an image can be traced by these. */
 #define DEPTHWISE_NHWC_QCGEN_VERSION "0.1.0"

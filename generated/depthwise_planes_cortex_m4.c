@@ -15,7 +15,7 @@
  */
 #include "depthwise_planes_cortex_m4.h"
 
-#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0x9784fea9
+#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0xfb291b28
 #error "depthwise_planes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -238,8 +238,8 @@ DEPTHWISE_PLANES_CORTEX_M4_CONST_ATTR static const int32_t depthwise_planes_cort
 };
 
 /*
- * depthwise_planes_cortex_m4_conv1: where each accumulator starts: the bias, less the zero points' share plus an
- * offset of the requantization, times 256, as sums are.
+ * depthwise_planes_cortex_m4_conv1: initial accumulators: the bias, less the zero points' share plus an offset of the
+ * requantization, times 256, as sums are.
  */
 DEPTHWISE_PLANES_CORTEX_M4_CONST_ATTR static const int32_t depthwise_planes_cortex_m4_conv1_bias[8] = {
      414538,  821005,  635104,   97479,  255566,   71388, 1144971, -313541,

@@ -15,7 +15,7 @@
  */
 #include "depthwise_rows_cortex_m4.h"
 
-#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0x6252cebe
+#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0xe7cb7b3c
 #error "depthwise_rows_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -114,7 +114,7 @@ DEPTHWISE_ROWS_CORTEX_M4_CONST_ATTR static const int8_t depthwise_rows_cortex_m4
       -5,   15,   -9,   34,   29,  -25,
 };
 
-/* depthwise_rows_cortex_m4_conv1: where each accumulator starts: the bias, less the zero points' share. */
+/* depthwise_rows_cortex_m4_conv1: initial accumulators: the bias, less the zero points' share. */
 DEPTHWISE_ROWS_CORTEX_M4_CONST_ATTR static const int32_t depthwise_rows_cortex_m4_conv1_bias[8] = {
       618,  2298,  1278,  -647,   178,  -540,  3093, -2511,
 };

@@ -10,7 +10,7 @@
  */
 #include "float_nhwc.h"
 
-#if FLOAT_NHWC_HEADER_ID != 0x81f63186
+#if FLOAT_NHWC_HEADER_ID != 0x2b0ba950
 #error "float_nhwc.h was not generated together with this file"
 #endif
 
@@ -90,14 +90,14 @@ static void float_nhwc_conv1_inside(const float *restrict x, float *restrict tap
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 18, /* from tap to tap: dilation times the step of the image */
-        RUN = 9 /* elements that lie side by side in the image */
+        ROW = 9 /* elements that lie side by side in the image */
     };
 
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const float *run = x + ky * TAP_STEP_HEIGHT;
+        const float *row = x + ky * TAP_STEP_HEIGHT;
 
-        for (int32_t i = 0; i < RUN; i++) {
-            *taps++ = run[i];
+        for (int32_t i = 0; i < ROW; i++) {
+            *taps++ = row[i];
         }
     }
 }

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* float_nhwc.c has the same id, a hash of both files: it does not compile with another header. */
-#define FLOAT_NHWC_HEADER_ID 0x81f63186
+#define FLOAT_NHWC_HEADER_ID 0x2b0ba950
 
 /* What is in an image can be traced by these. */
 #define FLOAT_NHWC_QCGEN_VERSION "0.1.0"

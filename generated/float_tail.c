@@ -21,7 +21,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0x4d995e6f
+#if FLOAT_TAIL_HEADER_ID != 0x2554b42d
 #error "float_tail.h was not generated together with this file"
 #endif
 
@@ -72,7 +72,7 @@ FLOAT_TAIL_CONST_ATTR static const int8_t float_tail_conv_weights[4 * 3] = {
     -7, 22,  1,
 };
 
-/* float_tail_conv: where each accumulator starts: the bias, less the zero points' share. */
+/* float_tail_conv: initial accumulators: the bias, less the zero points' share. */
 FLOAT_TAIL_CONST_ATTR static const int32_t float_tail_conv_bias[4] = {
      847,  642,  158, 1344,
 };

@@ -15,7 +15,7 @@
  */
 #include "guard_band.h"
 
-#if GUARD_BAND_HEADER_ID != 0x469c2f37
+#if GUARD_BAND_HEADER_ID != 0x79634da9
 #error "guard_band.h was not generated together with this file"
 #endif
 
@@ -115,7 +115,7 @@ GUARD_BAND_CONST_ATTR static const int8_t guard_band_conv1_weights[4 * 8] = {
     -34, -41,  13,   5, -50,  -1,  -5,  27,
 };
 
-/* guard_band_conv1: where each accumulator starts: the bias. */
+/* guard_band_conv1: initial accumulators: the bias. */
 GUARD_BAND_CONST_ATTR static const int32_t guard_band_conv1_bias[4] = {
     -425, 2704,  606, -486,
 };

@@ -14,7 +14,7 @@
  */
 #include "layer_norm.h"
 
-#if LAYER_NORM_HEADER_ID != 0xdb061186
+#if LAYER_NORM_HEADER_ID != 0x10ab6635
 #error "layer_norm.h was not generated together with this file"
 #endif
 
@@ -209,7 +209,7 @@ static uint32_t layer_norm_soft_float_multiply_add(uint32_t a, uint32_t b, uint3
     const uint32_t magnitude = UINT32_MAX >> 1;
     const uint32_t sign = (a ^ b) & ~magnitude;
     const uint32_t sign_of_c = c & ~magnitude;
-    int32_t power, power_of_b, apart;
+    int32_t power, power_of_b, gap;
     uint64_t product, addend;
 
     if ((a & magnitude) == 0 || (b & magnitude) == 0) {
@@ -224,14 +224,14 @@ static uint32_t layer_norm_soft_float_multiply_add(uint32_t a, uint32_t b, uint3
 
     /* Both as numbers below 2^62; what the smaller one has beyond its last bit is kept in that bit. */
     addend = (uint64_t)layer_norm_soft_float_split(c & magnitude, &power_of_b) << 38;
-    apart = power - 14 - (power_of_b - 38);
+    gap = power - 14 - (power_of_b - 38);
     product <<= 14;
     power -= 14;
-    if (apart >= 0) {
-        addend = apart > 62 ? 1 : (addend >> apart) | ((addend & (((uint64_t)1 << apart) - 1)) != 0);
+    if (gap >= 0) {
+        addend = gap > 62 ? 1 : (addend >> gap) | ((addend & (((uint64_t)1 << gap) - 1)) != 0);
     } else {
-        product = apart < -62 ? 1 : (product >> -apart) | ((product & (((uint64_t)1 << -apart) - 1)) != 0);
-        power -= apart;
+        product = gap < -62 ? 1 : (product >> -gap) | ((product & (((uint64_t)1 << -gap) - 1)) != 0);
+        power -= gap;
     }
     if (sign == sign_of_c) {
         return layer_norm_soft_float_rounded(product + addend, power, sign);

@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m4.h"
 
-#if MATMUL_CORTEX_M4_HEADER_ID != 0xf04e9f08
+#if MATMUL_CORTEX_M4_HEADER_ID != 0xaf958551
 #error "matmul_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -184,7 +184,7 @@ MATMUL_CORTEX_M4_NOINLINE static void matmul_cortex_m4_node_product(const int8_t
         int32_t start_1 = START;
 
         /* Columns without their zero point, in pairs that meet those of a: terms 0 and 2, 1 and 3. That of a is taken
-           from the value at which sums start. */
+           from the initial accumulator. */
         for (int32_t k = 0; k < WHOLE; k += 4) {
             const int8_t *const from_0 = b_column + (k * B_TERM);
             const int32_t even_0 =

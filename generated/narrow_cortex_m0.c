@@ -15,7 +15,7 @@
  */
 #include "narrow_cortex_m0.h"
 
-#if NARROW_CORTEX_M0_HEADER_ID != 0xb1e21b01
+#if NARROW_CORTEX_M0_HEADER_ID != 0xba954485
 #error "narrow_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -173,7 +173,7 @@ NARROW_CORTEX_M0_CONST_ATTR static const int8_t narrow_cortex_m0_conv1_weights[1
      19, -17,  24,  61,  66,  -2,   6,  18,   8,  13, -61, -12, -49,  29,  -7,  10,
 };
 
-/* narrow_cortex_m0_conv1: where each accumulator starts. */
+/* narrow_cortex_m0_conv1: initial accumulators. */
 NARROW_CORTEX_M0_CONST_ATTR static const int32_t narrow_cortex_m0_conv1_bias[4] = {
     11126, 11229, -6634, -2204,
 };

@@ -34,7 +34,7 @@
  */
 #include "network_in_rows.h"
 
-#if NETWORK_IN_ROWS_HEADER_ID != 0x3a50fe4e
+#if NETWORK_IN_ROWS_HEADER_ID != 0x46b3ba31
 #error "network_in_rows.h was not generated together with this file"
 #endif
 
@@ -86,7 +86,7 @@ NETWORK_IN_ROWS_CONST_ATTR static const int8_t network_in_rows_stem_weights[3 * 
       6,  10,   7, -22,  55, -34,  11, -12,  -8,  -8,  -3,   4,  13,  -3, -53,  94,  10, -40,
 };
 
-/* network_in_rows_stem: where each accumulator starts: the bias, less the zero points' share. */
+/* network_in_rows_stem: initial accumulators: the bias, less the zero points' share. */
 NETWORK_IN_ROWS_CONST_ATTR static const int32_t network_in_rows_stem_bias[3] = {
      -5787, -11447,  -3668,
 };
@@ -118,14 +118,14 @@ static void network_in_rows_stem_inside(const int8_t *restrict x, network_in_row
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 16, /* from tap to tap: dilation times the step of the image */
-        RUN = 6 /* elements that lie side by side in the image */
+        ROW = 6 /* elements that lie side by side in the image */
     };
 
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int8_t *run = x + ky * TAP_STEP_HEIGHT;
+        const int8_t *row = x + ky * TAP_STEP_HEIGHT;
 
-        for (int32_t i = 0; i < RUN; i++) {
-            *taps++ = (network_in_rows_stem_tap)(run[i] + 128);
+        for (int32_t i = 0; i < ROW; i++) {
+            *taps++ = (network_in_rows_stem_tap)(row[i] + 128);
         }
     }
 }
@@ -242,7 +242,7 @@ NETWORK_IN_ROWS_CONST_ATTR static const int8_t network_in_rows_branch_weights[3 
        5,   17,   -5,   41,   15,   12,  -32,   36,
 };
 
-/* network_in_rows_branch: where each accumulator starts: the bias. */
+/* network_in_rows_branch: initial accumulators: the bias. */
 NETWORK_IN_ROWS_CONST_ATTR static const int32_t network_in_rows_branch_bias[3] = {
      -939, -1765,  1980,
 };
@@ -274,14 +274,14 @@ static void network_in_rows_branch_inside(const int8_t *restrict x, network_in_r
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 24, /* from tap to tap: dilation times the step of the image */
-        RUN = 9 /* elements that lie side by side in the image */
+        ROW = 9 /* elements that lie side by side in the image */
     };
 
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int8_t *run = x + ky * TAP_STEP_HEIGHT;
+        const int8_t *row = x + ky * TAP_STEP_HEIGHT;
 
-        for (int32_t i = 0; i < RUN; i++) {
-            *taps++ = (network_in_rows_branch_tap)(run[i] + 128);
+        for (int32_t i = 0; i < ROW; i++) {
+            *taps++ = (network_in_rows_branch_tap)(row[i] + 128);
         }
     }
 }
@@ -423,7 +423,7 @@ NETWORK_IN_ROWS_CONST_ATTR static const int8_t network_in_rows_y_weights[4 * 27]
      -8, -43,  28,   3,  -1,
 };
 
-/* network_in_rows_y: where each accumulator starts: the bias, less the zero points' share. */
+/* network_in_rows_y: initial accumulators: the bias, less the zero points' share. */
 NETWORK_IN_ROWS_CONST_ATTR static const int32_t network_in_rows_y_bias[4] = {
      23118,   -204,  20113, -31653,
 };
@@ -455,14 +455,14 @@ static void network_in_rows_y_inside(const int8_t *restrict x, network_in_rows_y
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 24, /* from tap to tap: dilation times the step of the image */
-        RUN = 9 /* elements that lie side by side in the image */
+        ROW = 9 /* elements that lie side by side in the image */
     };
 
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int8_t *run = x + ky * TAP_STEP_HEIGHT;
+        const int8_t *row = x + ky * TAP_STEP_HEIGHT;
 
-        for (int32_t i = 0; i < RUN; i++) {
-            *taps++ = (network_in_rows_y_tap)(run[i] + 128);
+        for (int32_t i = 0; i < ROW; i++) {
+            *taps++ = (network_in_rows_y_tap)(row[i] + 128);
         }
     }
 }

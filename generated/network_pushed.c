@@ -35,7 +35,7 @@
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0x13593cfa
+#if NETWORK_PUSHED_HEADER_ID != 0x6c8d8540
 #error "network_pushed.h was not generated together with this file"
 #endif
 
@@ -87,7 +87,7 @@ NETWORK_PUSHED_CONST_ATTR static const int8_t network_pushed_stem_weights[3 * 18
       6,  10,   7, -22,  55, -34,  11, -12,  -8,  -8,  -3,   4,  13,  -3, -53,  94,  10, -40,
 };
 
-/* network_pushed_stem: where each accumulator starts: the bias, less the zero points' share. */
+/* network_pushed_stem: initial accumulators: the bias, less the zero points' share. */
 NETWORK_PUSHED_CONST_ATTR static const int32_t network_pushed_stem_bias[3] = {
      -5787, -11447,  -3668,
 };
@@ -119,14 +119,14 @@ static void network_pushed_stem_inside(const int8_t *restrict x, network_pushed_
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 16, /* from tap to tap: dilation times the step of the image */
-        RUN = 6 /* elements that lie side by side in the image */
+        ROW = 6 /* elements that lie side by side in the image */
     };
 
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int8_t *run = x + ky * TAP_STEP_HEIGHT;
+        const int8_t *row = x + ky * TAP_STEP_HEIGHT;
 
-        for (int32_t i = 0; i < RUN; i++) {
-            *taps++ = (network_pushed_stem_tap)(run[i] + 128);
+        for (int32_t i = 0; i < ROW; i++) {
+            *taps++ = (network_pushed_stem_tap)(row[i] + 128);
         }
     }
 }
@@ -243,7 +243,7 @@ NETWORK_PUSHED_CONST_ATTR static const int8_t network_pushed_branch_weights[3 * 
        5,   17,   -5,   41,   15,   12,  -32,   36,
 };
 
-/* network_pushed_branch: where each accumulator starts: the bias. */
+/* network_pushed_branch: initial accumulators: the bias. */
 NETWORK_PUSHED_CONST_ATTR static const int32_t network_pushed_branch_bias[3] = {
      -939, -1765,  1980,
 };
@@ -275,14 +275,14 @@ static void network_pushed_branch_inside(const int8_t *restrict x, network_pushe
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 24, /* from tap to tap: dilation times the step of the image */
-        RUN = 9 /* elements that lie side by side in the image */
+        ROW = 9 /* elements that lie side by side in the image */
     };
 
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int8_t *run = x + ky * TAP_STEP_HEIGHT;
+        const int8_t *row = x + ky * TAP_STEP_HEIGHT;
 
-        for (int32_t i = 0; i < RUN; i++) {
-            *taps++ = (network_pushed_branch_tap)(run[i] + 128);
+        for (int32_t i = 0; i < ROW; i++) {
+            *taps++ = (network_pushed_branch_tap)(row[i] + 128);
         }
     }
 }
@@ -424,7 +424,7 @@ NETWORK_PUSHED_CONST_ATTR static const int8_t network_pushed_y_weights[4 * 27] =
      -8, -43,  28,   3,  -1,
 };
 
-/* network_pushed_y: where each accumulator starts: the bias, less the zero points' share. */
+/* network_pushed_y: initial accumulators: the bias, less the zero points' share. */
 NETWORK_PUSHED_CONST_ATTR static const int32_t network_pushed_y_bias[4] = {
      23118,   -204,  20113, -31653,
 };
@@ -456,14 +456,14 @@ static void network_pushed_y_inside(const int8_t *restrict x, network_pushed_y_t
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 24, /* from tap to tap: dilation times the step of the image */
-        RUN = 9 /* elements that lie side by side in the image */
+        ROW = 9 /* elements that lie side by side in the image */
     };
 
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int8_t *run = x + ky * TAP_STEP_HEIGHT;
+        const int8_t *row = x + ky * TAP_STEP_HEIGHT;
 
-        for (int32_t i = 0; i < RUN; i++) {
-            *taps++ = (network_pushed_y_tap)(run[i] + 128);
+        for (int32_t i = 0; i < ROW; i++) {
+            *taps++ = (network_pushed_y_tap)(row[i] + 128);
         }
     }
 }

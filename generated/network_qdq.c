@@ -39,7 +39,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0xb0792304
+#if NETWORK_QDQ_HEADER_ID != 0x5b296589
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -247,8 +247,7 @@ NETWORK_QDQ_CONST_ATTR static const int8_t network_qdq_conv_weights[3 * 18] = {
 };
 
 /*
- * network_qdq_conv: where each accumulator starts: the bias, less the zero points' share plus an offset of the
- * requantization.
+ * network_qdq_conv: initial accumulators: the bias, less the zero points' share plus an offset of the requantization.
  */
 NETWORK_QDQ_CONST_ATTR static const int32_t network_qdq_conv_bias[3] = {
      22328,  -5940, -28908,
@@ -286,14 +285,14 @@ static void network_qdq_conv_inside(const uint8_t *restrict x, network_qdq_conv_
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 16, /* from tap to tap: dilation times the step of the image */
-        RUN = 6 /* elements that lie side by side in the image */
+        ROW = 6 /* elements that lie side by side in the image */
     };
 
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const uint8_t *run = x + ky * TAP_STEP_HEIGHT;
+        const uint8_t *row = x + ky * TAP_STEP_HEIGHT;
 
-        for (int32_t i = 0; i < RUN; i++) {
-            *taps++ = run[i];
+        for (int32_t i = 0; i < ROW; i++) {
+            *taps++ = row[i];
         }
     }
 }

@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0x09fec51b
+#if NETWORK_QOP_HEADER_ID != 0xe3cf8d0e
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -207,7 +207,7 @@ NETWORK_QOP_CONST_ATTR static const int8_t network_qop_stem_weights[3 * 18] = {
       6,  10,   7, -22,  55, -34,  11, -12,  -8,  -8,  -3,   4,  13,  -3, -53,  94,  10, -40,
 };
 
-/* network_qop_stem: where each accumulator starts: the bias, less the zero points' share. */
+/* network_qop_stem: initial accumulators: the bias, less the zero points' share. */
 NETWORK_QOP_CONST_ATTR static const int32_t network_qop_stem_bias[3] = {
      -5787, -11447,  -3668,
 };
@@ -239,14 +239,14 @@ static void network_qop_stem_inside(const int8_t *restrict x, network_qop_stem_t
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 16, /* from tap to tap: dilation times the step of the image */
-        RUN = 6 /* elements that lie side by side in the image */
+        ROW = 6 /* elements that lie side by side in the image */
     };
 
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int8_t *run = x + ky * TAP_STEP_HEIGHT;
+        const int8_t *row = x + ky * TAP_STEP_HEIGHT;
 
-        for (int32_t i = 0; i < RUN; i++) {
-            *taps++ = (network_qop_stem_tap)(run[i] + 128);
+        for (int32_t i = 0; i < ROW; i++) {
+            *taps++ = (network_qop_stem_tap)(row[i] + 128);
         }
     }
 }
@@ -363,7 +363,7 @@ NETWORK_QOP_CONST_ATTR static const int8_t network_qop_branch_weights[3 * 27] = 
        5,   17,   -5,   41,   15,   12,  -32,   36,
 };
 
-/* network_qop_branch: where each accumulator starts: the bias. */
+/* network_qop_branch: initial accumulators: the bias. */
 NETWORK_QOP_CONST_ATTR static const int32_t network_qop_branch_bias[3] = {
      -939, -1765,  1980,
 };
@@ -395,14 +395,14 @@ static void network_qop_branch_inside(const int8_t *restrict x, network_qop_bran
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 24, /* from tap to tap: dilation times the step of the image */
-        RUN = 9 /* elements that lie side by side in the image */
+        ROW = 9 /* elements that lie side by side in the image */
     };
 
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int8_t *run = x + ky * TAP_STEP_HEIGHT;
+        const int8_t *row = x + ky * TAP_STEP_HEIGHT;
 
-        for (int32_t i = 0; i < RUN; i++) {
-            *taps++ = (network_qop_branch_tap)(run[i] + 128);
+        for (int32_t i = 0; i < ROW; i++) {
+            *taps++ = (network_qop_branch_tap)(row[i] + 128);
         }
     }
 }
@@ -639,7 +639,7 @@ NETWORK_QOP_CONST_ATTR static const int8_t network_qop_dense_weights[3 * 3] = {
     -92,  -1,  54,
 };
 
-/* network_qop_dense: where each accumulator starts: the bias, less the zero points' share. */
+/* network_qop_dense: initial accumulators: the bias, less the zero points' share. */
 NETWORK_QOP_CONST_ATTR static const int32_t network_qop_dense_bias[3] = {
     -3434,  2085, -2105,
 };
@@ -769,13 +769,13 @@ static int32_t network_qop_y_share(uint32_t part, uint32_t sum)
     enum { BITS = 9 };
     const uint32_t factor = UINT32_C(256); /* below 2^BITS */
     const uint32_t hidden = UINT32_C(1) << 23;
-    const uint32_t apart = (sum >> 23) - (part < hidden ? 1 : part >> 23);
+    const uint32_t gap = (sum >> 23) - (part < hidden ? 1 : part >> 23);
     const uint32_t addend = part < hidden ? part : (part & (hidden - 1)) | hidden;
     uint64_t divisor = (sum & (hidden - 1)) | hidden;
     uint64_t rest = 0;
     int32_t quotient = 0;
 
-    divisor <<= apart < BITS + 2 ? apart : BITS + 2; /* from BITS + 2 on the share is less than half */
+    divisor <<= gap < BITS + 2 ? gap : BITS + 2; /* from BITS + 2 on the share is less than half */
     for (int bit = BITS - 1; bit >= 0; bit--) {
         rest = 2 * rest + ((factor >> bit) & 1 ? addend : 0);
         quotient *= 2;

@@ -15,7 +15,7 @@
  */
 #include "orion_fp16x16.h"
 
-#if ORION_FP16X16_HEADER_ID != 0x0395f325
+#if ORION_FP16X16_HEADER_ID != 0x68a5b755
 #error "orion_fp16x16.h was not generated together with this file"
 #endif
 
@@ -47,7 +47,7 @@ ORION_FP16X16_CONST_ATTR static const int8_t orion_fp16x16_conv1_weights[3 * 18]
      -3, -14,  21,   7, -45,   5,  20, -63,  -2,  20,  86,   4, -58,  -3, -22,   7, -19, -27,
 };
 
-/* orion_fp16x16_conv1: the bias in units of 2^-16, where each sum starts. */
+/* orion_fp16x16_conv1: the bias in units of 2^-16: the initial accumulators. */
 ORION_FP16X16_CONST_ATTR static const int32_t orion_fp16x16_conv1_bias[3] = {
     -2508,  4313,  3667,
 };

@@ -15,7 +15,7 @@
  */
 #include "pointwise_cortex_m4.h"
 
-#if POINTWISE_CORTEX_M4_HEADER_ID != 0xe9fd6581
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0x8475b917
 #error "pointwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -244,8 +244,8 @@ static inline int32_t pointwise_cortex_m4_dsp_saturate_s8(int32_t value)
 }
 
 /*
- * pointwise_cortex_m4_conv1: of each block of channels: where sums start, the bias, less the zero points' share, less
- * the sum of v * w for sums that are found by the identity; weights, four of a channel in a word; multipliers,
+ * pointwise_cortex_m4_conv1: of each block of channels: initial accumulators, the bias, less the zero points' share,
+ * less the sum of v * w for sums that are found by the identity; weights, four of a channel in a word; multipliers,
  * x_scale * w_scale / y_scale in units of 2^-38.
  */
 POINTWISE_CORTEX_M4_CONST_ATTR static const int32_t pointwise_cortex_m4_conv1_constants[48] = {

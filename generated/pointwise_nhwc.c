@@ -15,7 +15,7 @@
  */
 #include "pointwise_nhwc.h"
 
-#if POINTWISE_NHWC_HEADER_ID != 0x78a0eebb
+#if POINTWISE_NHWC_HEADER_ID != 0x1cdcc018
 #error "pointwise_nhwc.h was not generated together with this file"
 #endif
 
@@ -63,7 +63,7 @@ POINTWISE_NHWC_CONST_ATTR static const int8_t pointwise_nhwc_conv1_weights[8 * 1
       -9,  -41,    1,    9,   35,   61,   18,   17,   12,   12,   17,   68,   -7,  -41,  -17,  -19,
 };
 
-/* pointwise_nhwc_conv1: where each accumulator starts: the bias, less the zero points' share. */
+/* pointwise_nhwc_conv1: initial accumulators: the bias, less the zero points' share. */
 POINTWISE_NHWC_CONST_ATTR static const int32_t pointwise_nhwc_conv1_bias[8] = {
      -2345,  -9968,  -5666,  11546, -12653,  -2481,  14058,  12281,
 };

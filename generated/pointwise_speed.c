@@ -15,7 +15,7 @@
  */
 #include "pointwise_speed.h"
 
-#if POINTWISE_SPEED_HEADER_ID != 0xd8f126ac
+#if POINTWISE_SPEED_HEADER_ID != 0x065014b8
 #error "pointwise_speed.h was not generated together with this file"
 #endif
 
@@ -68,7 +68,7 @@ POINTWISE_SPEED_CONST_ATTR static const int8_t pointwise_speed_conv1_weights[8 *
       -9,  -41,    1,    9,   35,   61,   18,   17,   12,   12,   17,   68,   -7,  -41,  -17,  -19,
 };
 
-/* pointwise_speed_conv1: where each accumulator starts: the bias. */
+/* pointwise_speed_conv1: initial accumulators: the bias. */
 POINTWISE_SPEED_CONST_ATTR static const int32_t pointwise_speed_conv1_bias[8] = {
      -425,  2704,   606,  -486, -1901,   335,  1770, -2567,
 };

@@ -19,7 +19,7 @@
  */
 #include "segmentation.h"
 
-#if SEGMENTATION_HEADER_ID != 0xbdf5b275
+#if SEGMENTATION_HEADER_ID != 0xa17d9940
 #error "segmentation.h was not generated together with this file"
 #endif
 
@@ -80,7 +80,7 @@ SEGMENTATION_CONST_ATTR static const int8_t segmentation_conv_weights[12 * 3] = 
      14,  -4,  35,
 };
 
-/* segmentation_conv: where each accumulator starts: the bias, less the zero points' share. */
+/* segmentation_conv: initial accumulators: the bias, less the zero points' share. */
 SEGMENTATION_CONST_ATTR static const int32_t segmentation_conv_bias[12] = {
      6960, -6120,  3600,  5760,  1560,  9960,  4560, -3840, -4080, -1560, -3840, -5400,
 };

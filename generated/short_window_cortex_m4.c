@@ -15,7 +15,7 @@
  */
 #include "short_window_cortex_m4.h"
 
-#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0xc7e6cc63
+#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0xbc445738
 #error "short_window_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -167,9 +167,9 @@ static inline int32_t short_window_cortex_m4_dsp_saturate_s8(int32_t value)
 }
 
 /*
- * short_window_cortex_m4_conv1: of each channel: where its sum starts, the bias, less the zero points' share plus an
- * offset of the requantization, times 256, as sums are; weights, two in a word, times 256, as sums are; multiplier,
- * x_scale * w_scale / y_scale in units of 2^-38.
+ * short_window_cortex_m4_conv1: of each channel: its initial accumulator, the bias, less the zero points' share plus
+ * an offset of the requantization, times 256, as sums are; weights, two in a word, times 256, as sums are;
+ * multiplier, x_scale * w_scale / y_scale in units of 2^-38.
  */
 SHORT_WINDOW_CORTEX_M4_CONST_ATTR static const int32_t short_window_cortex_m4_conv1_constants[40] = {
         1013559,  -335483648,   687873792,   100728576,  1432300928,     -828310,  -201322240,  -369098496,

@@ -15,7 +15,7 @@
  */
 #include "wide.h"
 
-#if WIDE_HEADER_ID != 0x940f4969
+#if WIDE_HEADER_ID != 0x53390f17
 #error "wide.h was not generated together with this file"
 #endif
 
@@ -53,7 +53,7 @@ WIDE_CONST_ATTR static const int8_t wide_conv1_weights[4 * 8] = {
     -11,  10,  -1,  12, -12,  12,  12, -10,
 };
 
-/* wide_conv1: where each accumulator starts: the bias, less the zero points' share. */
+/* wide_conv1: initial accumulators: the bias, less the zero points' share. */
 WIDE_CONST_ATTR static const int32_t wide_conv1_bias[4] = {
     -10, -19,  10,  -6,
 };

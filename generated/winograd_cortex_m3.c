@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m3.h"
 
-#if WINOGRAD_CORTEX_M3_HEADER_ID != 0x9658bd05
+#if WINOGRAD_CORTEX_M3_HEADER_ID != 0x9d8cdbfe
 #error "winograd_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -97,7 +97,7 @@ WINOGRAD_CORTEX_M3_CONST_ATTR static const int16_t winograd_cortex_m3_conv1_weig
      212,   64, -216,  188,  -84,   -8,  -84,  156, -124,
 };
 
-/* winograd_cortex_m3_conv1: where each accumulator starts. */
+/* winograd_cortex_m3_conv1: initial accumulators. */
 WINOGRAD_CORTEX_M3_CONST_ATTR static const int32_t winograd_cortex_m3_conv1_bias[4] = {
     -3785,  2212,  4878, -1746,
 };

@@ -69,7 +69,7 @@ class Packed:
         """The tables besides the weights: biases, corrections, and those of the output step."""
         addend = " plus an offset of the requantization" if self.epilogue.addend.any() else ""
         share = ", less the zero points' share" if self.padding or self.is_corrected else ""
-        text = f"where each accumulator starts: the bias{share}{addend}."
+        text = f"initial accumulators: the bias{share}{addend}."
         constants = [Constants("bias", "int32_t", self.bias, text)]
         if self.is_corrected:
             text = "times the sum of a window's taps: what the shifted weights leave out."

@@ -172,13 +172,13 @@ def _pixels_by_two(op: Conv, setting: Setting) -> PixelsByTwo:
 
 
 def packed_constants(words: PackedConstants, packed: Packed, less: str = "") -> Constants:
-    """The table of the constants of all blocks; ``less`` is what its comment says that sums start without."""
+    """The table of the constants of all blocks; ``less``: what the comment on initial accumulators says they lack."""
     texts = {
         "int16": "two of a channel in a word",
         "shared": "four in a word, 256 * upper + lower in each half: those of a channel and of the next one",
         "bytes": "four of a channel in a word",
     }
-    parts = [f"where sums start, {bias_text(packed)}{less}"]
+    parts = [f"initial accumulators, {bias_text(packed)}{less}"]
     parts[0] += " (of two channels that share words 256 * upper + lower, then lower)" if words.form == "shared" else ""
     parts.append(f"weights, {texts[words.form]}" + times(packed.bits))
     tail = words.segments[0].tail

@@ -4,8 +4,9 @@ A word of the image is two pairs, even and odd, the weights of a channel for it 
 
     even * w_even + odd * w_odd = (even + w_odd) * (odd + w_even) - even * odd - w_even * w_odd
 
-where even * odd is the same for all channels, and w_even * w_odd is known: sums start that much lower. One instruction
-adds two bytes to a pair, so that three instructions multiply and add four weights of one byte that lie in one word:
+where even * odd is the same for all channels, and w_even * w_odd is known: initial accumulators are that much lower.
+One instruction adds two bytes to a pair, so that three instructions multiply and add four weights of one byte that lie
+in one word:
 
 * "bytes": a word holds the four weights of one channel for a word of the image.
 * "shared": a word holds the weights of two channels for a pair, 256 * upper + lower in each half. Its products with the
@@ -130,7 +131,7 @@ def _blocks(slots: Int64s, width: int, form: Form) -> Int64s:
 
 
 def _biases(bias: Int64s, slots: Int64s, form: Form) -> Int64s:
-    """Where sums start: less the products of the weights with each other, where the identity gives the sum."""
+    """Initial accumulators: less the products of the weights with each other, where the identity gives the sum."""
     even, odd = slots.reshape(slots.shape[0], -1, 2, 2).transpose(2, 0, 1, 3)
     pair_products = (even * odd).sum(axis=(1, 2))
     if form == "shared":

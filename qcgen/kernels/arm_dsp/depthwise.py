@@ -79,7 +79,7 @@ class DepthwiseContext(Context):
     band: int  # rows of outputs that the planes serve
     loops: RowLoops  # through a row of outputs
     words: range  # of the kernel of a channel
-    keeps_bias: bool  # registers hold where sums start besides them,
+    keeps_bias: bool  # registers hold the initial accumulators besides them,
     keeps_multiplier: bool  # and the multiplier
 
 

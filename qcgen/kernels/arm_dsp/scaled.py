@@ -52,14 +52,14 @@ def free_bits(op: Conv, packed: Packed) -> int:
 
 
 def bias_text(packed: Packed) -> str:
-    """What the numbers are at which sums start, or which are added to them in the end."""
+    """What the numbers are that are initial accumulators, or which are added to them in the end."""
     [bias, *_] = packed.constants()
-    return bias.meaning.removeprefix("where each accumulator starts: ").removesuffix(".") + times(packed.bits)
+    return bias.meaning.removeprefix("initial accumulators: ").removesuffix(".") + times(packed.bits)
 
 
 def bias_table(packed: Packed) -> Constants:
     """Where the sums of each channel start."""
-    return Constants("bias", "int32_t", packed.bias, f"where each accumulator starts: {bias_text(packed)}.")
+    return Constants("bias", "int32_t", packed.bias, f"initial accumulators: {bias_text(packed)}.")
 
 
 def times(bits: int) -> str:

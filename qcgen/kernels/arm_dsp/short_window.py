@@ -184,7 +184,7 @@ def _constants(packed: Packed, order: Int64s, tail: Tail, *, is_wide: bool) -> C
     slots = np.where(order == ZERO, 0, packed.weights[:, order])
     weights = pack_weights(slots[:, None, :], "int16" if is_wide else "bytes")
     words = np.concatenate([packed.bias[:, None], weights, tail.words(0, channels, 1)], axis=1)
-    parts = [f"where its sum starts, {bias_text(packed)}"]
+    parts = [f"its initial accumulator, {bias_text(packed)}"]
     parts.append("weights, two in a word" + times(packed.bits) if is_wide else "weights, four in a word")
     parts += [f"multiplier, {parameter_text(packed, 'multiplier')}"] if tail.has_multipliers else []
     parts += [f"offset, {parameter_text(packed, 'offset')}"] if tail.has_offsets else []

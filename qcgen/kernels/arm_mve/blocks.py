@@ -52,9 +52,9 @@ class Blocks:
     """How ``channels`` are divided: ``whole`` of them in blocks of four, then ``rest``.
 
     A block's constants are its weights, ``steps`` times 16 bytes of each of its channels, four in a word; then, at so
-    many words behind the weights, where sums start (0), the multipliers, offsets (``offset_at``) and the first channel
-    (``channel_at``), as far as the output step needs them: ``tail`` words; ``places`` are the enumerators of those that
-    the C uses. Of the steps the first starts the sums; the others are written as ``loop``.
+    many words behind the weights, the initial accumulators (0), the multipliers, offsets (``offset_at``) and the first
+    channel (``channel_at``), as far as the output step needs them: ``tail`` words; ``places`` are the enumerators
+    of those that the C uses. Of the steps the first starts the sums; the others are written as ``loop``.
     """
 
     channels: int
@@ -125,7 +125,7 @@ def stream(op: Conv, packed: Packed) -> Constants:
     weights[: g.out_channels, : g.taps] = flat
     ordered = weights.reshape(count, LANES, divided.steps, BYTES).transpose(0, 2, 1, 3)
     parts = [_words(ordered.reshape(count, -1)), _blocked(packed.bias, count)]
-    texts = ["weights, four in a word", "where sums start"]
+    texts = ["weights, four in a word", "initial accumulators"]
     if mve.is_fast:
         known = parameters(op, packed)
         parts.append(_blocked(known.multiplier, count))

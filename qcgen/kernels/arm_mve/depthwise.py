@@ -141,7 +141,7 @@ def _windows(packed: Packed) -> Int64s:
 
 def _parameters(op: Conv, packed: Packed, mve: MveOutput) -> Constants:
     """Where the sums of four channels start, and what the output step reads."""
-    found, meaning = [packed.bias], "where each accumulator starts"
+    found, meaning = [packed.bias], "initial accumulators"
     if mve.is_fast:
         output = parameters(op, packed)
         found.append(output.multiplier)

@@ -33,9 +33,9 @@ class CopyWindow(Context):
     in_pixels: int  # of an image of x
     axes: tuple[Axis, ...]  # the spatial ones, outermost first
     axes_indent: str  # within loops over all of them
-    loops: tuple[Loop, ...]  # around a run
+    loops: tuple[Loop, ...]  # around a contiguous row
     loops_indent: str  # within them
-    run: int  # elements of a window that are copied in one go
+    row: int  # contiguous elements of a window, copied in one loop
     channels_last: bool  # the channels of a pixel lie side by side
     has_inside: bool  # some window lies wholly within the image
     has_border: bool  # some window does not
@@ -87,7 +87,7 @@ def copy_window(g: ConvGeometry, layout: Layout) -> CopyWindow:
         axes_indent=spatial[-1].indent + INDENT,
         loops=loops,
         loops_indent=INDENT * (len(loops) + 1),
-        run=_run(g, layout),
+        row=_row(g, layout),
         channels_last=layout is Layout.CHANNELS_LAST,
         has_inside=any_inside(spatial),
         has_border=any_at_border(spatial),
@@ -101,14 +101,14 @@ def _row_is_contiguous(g: ConvGeometry, layout: Layout) -> bool:
     return g.dilations[-1] == 1 and (layout is Layout.CHANNELS_FIRST or g.group == 1)
 
 
-def _run(g: ConvGeometry, layout: Layout) -> int:
+def _row(g: ConvGeometry, layout: Layout) -> int:
     """How many elements of a window are copied in one go."""
     pixel = g.group_in if layout is Layout.CHANNELS_LAST else 1
     return pixel * (g.kernel[-1] if _row_is_contiguous(g, layout) else 1)
 
 
 def _copy_loops(g: ConvGeometry, spatial: tuple[Axis, ...], layout: Layout) -> tuple[Loop, ...]:
-    """The loops around a run, outermost first."""
+    """The loops around a contiguous row, outermost first."""
     loops = []
     if layout is Layout.CHANNELS_FIRST:
         plane = spatial[0].step * spatial[0].input

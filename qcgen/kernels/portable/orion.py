@@ -82,7 +82,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     weight_type, values, remark = (tap_type, weights, ", dequantized") if codes is None else ("int8_t", codes.codes, "")
     constants = (
         Constants("weights", weight_type, values, _meaning(op, setting.x_layout, remark)),
-        Constants("bias", sum_type, op.bias, f"the bias in units of 2^-{op.fraction_bits}, where each sum starts."),
+        Constants("bias", sum_type, op.bias, f"the bias in units of 2^-{op.fraction_bits}: the initial accumulators."),
         Constants("thresholds", sum_type, steps, "the smallest sums whose codes are -127, -126, ..., 127."),
     )
     spatial = axes(g, setting.x_layout)

@@ -163,11 +163,11 @@ def _pairs_of_few(pixels: int) -> tuple[Pair, Pair]:
 def _constants(
     op: Conv, packed: Packed, weights: Int64s, blocks: tuple[Segment, ...], planned: WidenedWindow
 ) -> tuple[Constants, ...]:
-    """The weights, where sums start, a tap outside, which channels have larger groups; the output step's tables."""
+    """The weights, initial accumulators, a tap outside, which channels have larger groups; the output step's tables."""
     g = op.geometry
     text = f"weights [{g.out_channels} channels]{window_shape(g, Layout.CHANNELS_LAST)}{packed.weights_remark}."
     constants = [Constants("weights", "int8_t", table(weights, blocks), text)]
-    constants.append(Constants("bias", "int32_t", packed.bias, "where each accumulator starts."))
+    constants.append(Constants("bias", "int32_t", packed.bias, "initial accumulators."))
     if planned.has_border and not planned.is_gathered:
         code = packed.padding - packed.x_shift
         constants.append(Constants("padding", op.x.dtype.c, np.full(planned.run, code), "a tap outside."))

@@ -131,7 +131,7 @@ def _element_words(loop: Loop) -> int:
 
 
 def _constants(packed: Packed, weights: Int64s, wide: bool) -> tuple[Constants, ...]:
-    """The weights for the fewest instructions (``wide``) or the least flash, where sums start, the output step's."""
+    """The weights for the fewest instructions (``wide``) or the least flash; biases; the output step's tables."""
     text = "weights of blocks of four channels, a, b, c, d: for each element a + b * 2^16, c + d * 2^16."
     if not wide:
         text = (
@@ -140,7 +140,7 @@ def _constants(packed: Packed, weights: Int64s, wide: bool) -> tuple[Constants, 
         )
     return (
         Constants("weights", "int32_t", _pairs(weights) if wide else _bytes(weights), text),
-        Constants("bias", "int32_t", packed.bias, "where each accumulator starts."),
+        Constants("bias", "int32_t", packed.bias, "initial accumulators."),
         *output_constants(packed),
     )
 

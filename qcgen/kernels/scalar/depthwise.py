@@ -131,14 +131,14 @@ def _plane_rows(op: Conv, planned: Rows) -> PlaneRows:
 
 
 def _constants(op: Conv, packed: Packed, planned: Rows) -> tuple[Constants, ...]:
-    """The weights in the order of the plane's rows, where sums start, and the tables of the output step."""
+    """The weights in the order of the plane's rows, initial accumulators, and the tables of the output step."""
     g = op.geometry
     taps = packed.weights.reshape(g.out_channels, *g.kernel)
     weights = taps.transpose(0, 2, 1) if planned.width.is_first else taps
     meaning = f"weights [{g.out_channels} channels][{prod(g.kernel)} taps]{packed.weights_remark}."
     return (
         Constants("weights", packed.weights_type, weights.reshape(g.out_channels, -1), meaning),
-        Constants("bias", "int32_t", packed.bias, "where each accumulator starts."),
+        Constants("bias", "int32_t", packed.bias, "initial accumulators."),
         *output_constants(packed),
     )
 

@@ -130,7 +130,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     meaning = f"Winograd's 4 (G g Gt), of each block of channels {shape}."
     constants = (
         Constants("weights", "int16_t", _weights(packed, g, blocks), meaning),
-        Constants("bias", "int32_t", packed.bias, "where each accumulator starts."),
+        Constants("bias", "int32_t", packed.bias, "initial accumulators."),
         *output_constants(packed),
     )
     scratch = [Scratch(2 * 16 * 2 * g.in_channels, 2), Scratch(4 * 16 * blocks[0].sums, 4)]

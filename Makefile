@@ -11,7 +11,7 @@ SEED ?= 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all lint fuzz emulated exhaustive eva \
-    bench bench-networks bench-cortex bench-memory networks generated clean c-compiler
+    bench bench-networks bench-cortex bench-memory networks networks-2026 generated clean c-compiler
 
 help:
 	@echo "make demo        compile a small network, verify the C on this machine, recognize handwritten digits with it"
@@ -26,6 +26,7 @@ help:
 	@echo "make bench-memory    memory of networks, whole and row by row, and what it costs, written to docs/memory.md"
 	@echo "make bench-cortex    instructions on emulated cores beside CMSIS-NN, written to docs/benchmarks.md"
 	@echo "make networks    whole networks against outputs recorded from onnxruntime; memory, sizes, compilers"
+	@echo "make networks-2026   85 networks of today, quantized by onnxruntime and held against it, written to docs/networks.md"
 	@echo "make generated   rewrite the gallery in generated/ and what commands print in README.md and docs/"
 	@echo "make clean       remove .venv and everything else that was made"
 
@@ -71,6 +72,9 @@ bench-cortex: c-compiler .venv/runtime
 
 networks: c-compiler .venv/runtime
 	@$(BIN)/python -m tests.bench.networks
+
+networks-2026: c-compiler .venv/runtime
+	@PYTHONPATH=tests $(BIN)/python -m architectures --write
 
 generated: .venv/runtime
 	@$(BIN)/python tests/gallery.py

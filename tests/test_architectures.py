@@ -1,0 +1,34 @@
+"""The networks of make networks-2026 are models, and the page about them tells of each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+from architectures.networks import NETWORKS, PUBLISHED
+from onnx.shape_inference import infer_shapes
+
+PAGE = Path(__file__).parents[1] / "docs" / "networks.md"
+LARGE = "BIG_"
+
+
+@pytest.mark.parametrize("name", [name for name in NETWORKS if not name.startswith(LARGE)])
+def test_a_network_is_a_valid_model_whose_shapes_are_known(name):
+    model = NETWORKS[name]()
+    onnx.checker.check_model(model, full_check=True)
+    inferred = infer_shapes(model, strict_mode=True).graph
+    assert all(each.type.tensor_type.elem_type for each in inferred.output)
+    assert {each.name for each in model.graph.output} <= {name for node in model.graph.node for name in node.output}
+
+
+def test_a_network_is_the_same_each_time_it_is_built():
+    build = NETWORKS["har_cnn_1d"]
+    assert build().SerializeToString(deterministic=True) == build().SerializeToString(deterministic=True)
+
+
+def test_the_page_tells_of_every_network_in_both_forms_and_of_published_files():
+    lines = PAGE.read_text().splitlines()
+    for name in NETWORKS:
+        assert sum(line.split()[:1] == [name] for line in lines) == 2, name
+    assert set(PUBLISHED) <= set(NETWORKS)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from qcgen.infer import FUNCTIONS
-
 CUT = "cut the model in front of it (onnx.utils.extract_model) and compute it in the firmware"
 FOLD = "if it only computes shapes or constants, export with fixed shapes and do_constant_folding, or run onnxsim"
 UNROLL = "export the step of one time frame, with its state as input and output, and unrolled to supported operators"
@@ -13,7 +11,6 @@ TABLE = (
     " quantize its input and its output"
 )
 ADVICE = {
-    **dict.fromkeys((*FUNCTIONS, "Max", "Min", "PRelu", "Pow", "QuickGelu"), TABLE),
     **dict.fromkeys(("And", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or"), TABLE),
     **dict.fromkeys(("NonMaxSuppression", "NonZero", "TopK", "Unique"), CUT),
     **dict.fromkeys(("If", "Loop", "Scan"), FOLD),

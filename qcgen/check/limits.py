@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 from math import isinf
 
 import numpy as np
@@ -29,6 +30,27 @@ def broadcasts(first: int, second: int) -> Extra:
             yield view.problem(what, "correct the shapes of the operands")
 
     return rule
+
+
+def broadcasts_all(view: View) -> Iterator[Problem]:
+    """The shapes of all inputs agree as in numpy."""
+    shapes = [view.shape(index) for index in range(len(view.node.inputs))]
+    try:
+        reduce(broadcast, shapes)
+    except ValueError:
+        text = ", ".join(shape_text(shape) for shape in shapes if shape is not None)
+        yield view.problem(f"the shapes {text} cannot be broadcast", "correct the shapes of the operands")
+
+
+def slope_keeps_shape(view: View) -> Iterator[Problem]:
+    """A slope is broadcast to x, never x to the slope."""
+    x, slope = view.fixed_shape(0), view.fixed_shape(1)
+    if x is None or slope is None:
+        return
+    own = (1,) * (len(x) - len(slope)) + slope
+    if len(own) != len(x) or any(size not in (1, wanted) for size, wanted in zip(own, x, strict=True)):
+        what = f"its slope of shape {shape_text(slope)} cannot be broadcast to {shape_text(x)}"
+        yield view.problem(what, "give a slope for each channel: (channels, 1, 1)")
 
 
 def flag(name: str, *values: int) -> Extra:

@@ -11,7 +11,18 @@ from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM
 from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import Operator, Program, Tensor, inputs_of
-from qcgen.lower import blocks, elementwise, linear, movement, normalization, pool, reduction, selection, softmax
+from qcgen.lower import (
+    blocks,
+    elementwise,
+    float_functions,
+    linear,
+    movement,
+    normalization,
+    pool,
+    reduction,
+    selection,
+    softmax,
+)
 from qcgen.lower.conv import lower_conv_integer, lower_float_conv, lower_qlinear_conv
 from qcgen.lower.orion import lower_orion
 from qcgen.lower.propagate import propagate
@@ -21,6 +32,7 @@ Lowering = Callable[[Node, Graph], Operator | tuple[Operator, ...]]
 """From a node to what it means, in execution order."""
 
 LOWERINGS: dict[tuple[str, str], Lowering] = {
+    **dict.fromkeys(float_functions.FUNCTIONS, float_functions.lower_function),
     ("", "Add"): elementwise.lower_float_binary,
     ("", "ArgMax"): reduction.lower_arg_max,
     ("", "ArgMin"): reduction.lower_arg_max,
@@ -47,9 +59,13 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     ("", "LogSoftmax"): softmax.lower_log_softmax,
     ("", "MatMul"): linear.lower_matmul,
     ("", "MatMulInteger"): linear.lower_matmul_integer,
+    ("", "Max"): float_functions.lower_choice,
     ("", "MaxPool"): pool.lower_max_pool,
+    ("", "Min"): float_functions.lower_choice,
     ("", "Mul"): elementwise.lower_float_binary,
+    ("", "PRelu"): float_functions.lower_prelu,
     ("", "Pad"): movement.lower_pad,
+    ("", "Pow"): float_functions.lower_power,
     ("", "QLinearConv"): lower_qlinear_conv,
     ("", "QLinearMatMul"): linear.lower_qlinear_matmul,
     ("", "QuantizeLinear"): elementwise.lower_quantize,

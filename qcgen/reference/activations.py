@@ -2,10 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from math import erf
+
 import numpy as np
 
 from qcgen.ir.program import FloatActivation
 from qcgen.ir.types import Array
+
+_erf = np.vectorize(erf, otypes=[np.float64])
+
+
+def _softplus(x: Array) -> Array:
+    return np.asarray(np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))))
+
+
+def _gelu(x: Array) -> Array:
+    return np.asarray(0.5 * x * (1 + _erf(x / np.sqrt(2))))
+
+
+def _gelu_tanh(x: Array) -> Array:
+    return np.asarray(0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x * x * x))))
+
+
+FUNCTIONS: Mapping[str, Callable[..., Array]] = {
+    "Abs": np.abs,
+    "Ceil": np.ceil,
+    "Celu": lambda x, alpha: np.where(x > 0, x, np.minimum(alpha * np.expm1(x / alpha), 0)),
+    "Elu": lambda x, alpha: np.where(x >= 0, x, alpha * np.expm1(x)),
+    "Erf": _erf,
+    "Exp": np.exp,
+    "Floor": np.floor,
+    "Gelu": _gelu,
+    "GeluTanh": _gelu_tanh,
+    "Log": np.log,
+    "Mish": lambda x: x * np.tanh(_softplus(x)),
+    "Neg": np.negative,
+    "Pow": np.power,
+    "QuickGelu": lambda x, alpha: x / (1 + np.exp(-alpha * x)),
+    "Reciprocal": lambda x: 1 / x,
+    "Round": np.rint,
+    "Selu": lambda x, alpha, gamma: gamma * np.where(x > 0, x, alpha * np.expm1(x)),
+    "Sign": np.sign,
+    "Softplus": _softplus,
+    "Softsign": lambda x: x / (1 + np.abs(x)),
+    "Sqrt": np.sqrt,
+    "ThresholdedRelu": lambda x, alpha: np.where(x > alpha, x, 0),
+}
+"""Functions that no convolution has, of float64 numbers and of their parameters."""
 
 
 @np.errstate(all="ignore")  # infinities and what comes of them are results
@@ -30,5 +74,7 @@ def activate(activation: FloatActivation, x: Array) -> Array:
             return np.minimum(np.maximum(x, np.float32(params[0])), np.float32(params[1]))
         case "HardSigmoid":
             return np.asarray(np.clip(np.float32(params[0]) * x + np.float32(params[1]), 0.0, 1.0))
+        case _ if activation.kind in FUNCTIONS:
+            return np.asarray(FUNCTIONS[activation.kind](x, *map(np.float32, params)), np.float64)
         case _:
             raise AssertionError(f"no activation is called {activation.kind}")

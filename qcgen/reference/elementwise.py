@@ -91,5 +91,13 @@ def evaluate_float_binary(op: FloatBinary, a: Array, b: Array) -> Array:
                 return np.asarray(np.multiply(a, b))
             case "div":
                 return np.asarray(np.divide(a, b))
+            case "max":
+                return np.asarray(np.maximum(a, b))
+            case "min":
+                return np.asarray(np.minimum(a, b))
+            case "pow":
+                return np.asarray(np.power(a.astype(np.float64), b), np.float32)
+            case "prelu":
+                return np.asarray(np.where(a < 0, b * a, a))
             case _:
                 assert_never(op.kind)

@@ -26,6 +26,7 @@ from qcgen.ir.program import (
     inputs_of,
 )
 from qcgen.ir.types import Array, DType, Layout
+from qcgen.reference.activations import FUNCTIONS, activate
 from qcgen.reference.conv import convolve
 
 RELATIVE = 2e-6
@@ -59,6 +60,7 @@ def tolerance(op: Operator, x: Array, y: Array) -> Array:
     return RELATIVE * _reach(op, x, y)
 
 
+@np.errstate(invalid="ignore")  # numbers may be infinite
 def tolerances(program: Program, values: Mapping[str, Array]) -> dict[str, Array]:
     """The largest |error| of every tensor that is computed, where ``values`` are the reference's.
 
@@ -77,7 +79,8 @@ def tolerances(program: Program, values: Mapping[str, Array]) -> dict[str, Array
         elif is_alone and isinstance(op, Conv):
             allowed[op.y.name] = tolerance(op, xs[0], y)
         else:
-            passed = _passed_on(op, xs, [lost.get(x.name, 0.0) for x in inputs_of(op)])
+            errors = [allowed.get(x.name, np.zeros(())) for x in inputs_of(op)]
+            passed = _passed_on(op, xs, [lost.get(x.name, 0.0) for x in inputs_of(op)], errors)
             allowed[op.y.name] = NETWORK * np.maximum(1.0, _scale(op, xs, y)) + passed
             most = float((allowed[op.y.name] - NETWORK * np.abs(y)).max(initial=0.0))
             lost[op.y.name] = 0.0 if most <= 1 else most
@@ -121,8 +124,13 @@ def _scale(op: Operator, xs: list[Array], y: Array) -> Array:
             return own
 
 
-def _passed_on(op: Operator, xs: list[Array], lost: list[float]) -> float:
-    """How far y may be off at most because its inputs are off by ``lost``."""
+def _passed_on(op: Operator, xs: list[Array], lost: list[float], errors: list[Array]) -> Array | float:
+    """How far y may be off at most because its inputs are off by ``lost``, where that is more than 1.
+
+    Functions may be steep, so what they make of smaller ``errors`` counts, too.
+    """
+    if isinstance(op, FloatUnary) and op.activation.kind in FUNCTIONS:
+        return _spread(op, xs[0].astype(np.float64), errors[0])
     if not any(lost):
         return 0.0
     match op:
@@ -138,10 +146,22 @@ def _passed_on(op: Operator, xs: list[Array], lost: list[float]) -> float:
             return a * lost[1] + b * lost[0] + lost[0] * lost[1]
         case Reduce(kind="sum" | "l2"):
             return op.count * lost[0]
+        case FloatBinary(kind="max" | "min"):
+            return max(lost)
+        case FloatBinary(kind="prelu"):
+            return lost[0] * max(1.0, float(np.abs(xs[1]).max(initial=0.0))) + lost[1] * float(np.abs(xs[0]).max())
         case FloatBinary():
             return np.inf  # the divisor may be 0
         case _:
             return max(lost)  # means, largest elements and Softmax are off by no more than what they are of
+
+
+@np.errstate(all="ignore")
+def _spread(op: FloatUnary, x: Array, error: Array) -> Array:
+    """How far the function of x can move where x moves by the error; infinite where it has no value."""
+    middle = activate(op.activation, x)
+    ends = [np.abs(activate(op.activation, x + by) - middle) for by in (error, -error)]
+    return np.where(error == 0, 0.0, np.nan_to_num(np.maximum(*ends), nan=np.inf))
 
 
 def _slope(activation: FloatActivation) -> float:

@@ -75,6 +75,10 @@ SLICE: Mapping[str, Spec] = {
     "axes": ints(2, 3),
     "steps": ints(1, -2),
 }
+FLOAT_FUNCTIONS = (
+    *("Abs", "Ceil", "Celu", "Elu", "Erf", "Exp", "Floor", "Gelu", "Log", "Mish", "Neg", "Reciprocal", "Round", "Selu"),
+    *("Sign", "Softplus", "Softsign", "Sqrt", "ThresholdedRelu"),
+)
 WINDOW = {"kernel_shape": [2, 2], "strides": [2, 1], "pads": [0, 1, 0, 0]}
 Y2 = {"y": None, "z": None}
 
@@ -82,6 +86,7 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
     ("", "Add"): ({"A": ("float", IMAGE), "B": ("float", (5,))}, {}),
     ("", "ArgMax"): (CODES, {"axis": 1, "keepdims": 0}),
     ("", "ArgMin"): (X, {"axis": -1, "select_last_index": 1}),
+    **{("", op_type): (X, {"opset": 20}) for op_type in FLOAT_FUNCTIONS},
     ("", "AveragePool"): (X, {**WINDOW, "count_include_pad": 1}),
     ("", "Cast"): (X, {"to": 1}),
     ("", "Clip"): ({**X, "min": scale(-1), "max": scale(2)}, {}),
@@ -109,9 +114,13 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
         {"A": ("uint8", (2, 5)), "B": random_weights((5, 4)), "a_zero": zero(9), "b_zero": zero(0, "int8")},
         {},
     ),
+    ("", "Max"): ({**X, "B": scale([[2], [3], [4], [5]]), "C": ("float", IMAGE)}, {}),
     ("", "MaxPool"): (CODES, {**WINDOW, "dilations": [1, 2]}),
+    ("", "Min"): ({**X, "B": scale(0.5)}, {}),
     ("", "Mul"): ({**X, "B": scale([[2], [3], [4], [5]])}, {}),
+    ("", "PRelu"): ({**X, "slope": scale([[[0.1]], [[-2]]])}, {}),
     ("", "Pad"): ({**CODES, "pads": ints(0, 0, 1, 0, 0, 0, 0, 2), "value": zero(4, "int8")}, {}),
+    ("", "Pow"): ({**X, "Y": scale(1.5)}, {}),
     ("", "QLinearMatMul"): ({**MATMUL, "y_scale": scale(), "y_zero_point": zero()}, {}),
     ("", "QuantizeLinear"): ({**X, "s": scale(), "z": zero()}, {}),
     ("", "ReduceL2"): (X, {"axes": [1]}),
@@ -134,6 +143,7 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
     ("", "Transpose"): (CODES, {"perm": [0, 3, 1, 2]}),
     ("", "Unsqueeze"): ({**CODES, "axes": ints(1)}, {}),
     (MICROSOFT, "DequantizeLinear"): ({**CODES, "s": scale(), "z": zero(1, "int8")}, {}),
+    (MICROSOFT, "Gelu"): (X, {}),
     (MICROSOFT, "NhwcMaxPool"): (CODES, WINDOW),
     (MICROSOFT, "QGemm"): (
         {**MATMUL, "C": np.array([1, -200, 3000, 4], np.int32), "y_scale": scale(), "y_zero_point": zero()},
@@ -148,6 +158,7 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
     (MICROSOFT, "QLinearSigmoid"): (ONE, {}),
     (MICROSOFT, "QLinearSoftmax"): (ONE, {"axis": 1}),
     (MICROSOFT, "QuantizeLinear"): ({**X, "s": scale(), "z": zero()}, {}),
+    (MICROSOFT, "QuickGelu"): (X, {"alpha": 1.5}),
     (NHWC, "AveragePool"): (X, WINDOW),
     (NHWC, "GlobalAveragePool"): (X, {}),
     (NHWC, "GlobalMaxPool"): (X, {}),

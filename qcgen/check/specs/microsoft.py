@@ -10,6 +10,7 @@ from qcgen.check.node import FLOAT, INTEGER, NUMBER, Q8, Spec
 from qcgen.check.specs.parts import (
     BINARY,
     DEQUANTIZE,
+    FLOATS,
     GEMM,
     INT32,
     MAX_POOL,
@@ -22,6 +23,7 @@ from qcgen.check.specs.parts import (
 
 MICROSOFT: dict[tuple[str, str], Spec] = {
     ("com.microsoft", "DequantizeLinear"): DEQUANTIZE,
+    ("com.microsoft", "Gelu"): FLOATS,
     ("com.microsoft", "NhwcMaxPool"): MAX_POOL,
     ("com.microsoft", "QGemm"): Spec(
         GEMM,
@@ -71,5 +73,8 @@ MICROSOFT: dict[tuple[str, str], Spec] = {
         UNARY, attributes={"axis": INTEGER, "opset": INTEGER}, extra=(axis_exists(-1), ranges.softmax_in_range)
     ),
     ("com.microsoft", "QuantizeLinear"): QUANTIZE,
+    ("com.microsoft", "QuickGelu"): replace(
+        FLOATS, attributes={"alpha": NUMBER}, extra=(limits.finite_number("alpha", 1.702),)
+    ),
 }
 """What is accepted, by (domain, op_type)."""

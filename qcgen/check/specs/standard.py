@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from qcgen.check import limits, matrices, movement, ranges, reductions, selection
@@ -28,9 +29,31 @@ from qcgen.check.specs.parts import (
     TRANSPOSES,
 )
 
+CHOICE = Spec(("inputs",), 1, {"inputs": FLOAT}, repeated=1, extra=(limits.broadcasts_all, limits.finite_constants))
+
 SOFTMAX = replace(FLOATS, attributes={"axis": INTEGER}, extra=(axis_exists(-1),))
 
+NUMBERS_OF: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("Abs", "Ceil", "Erf", "Exp", "Floor", "Log", "Mish", "Neg", "Reciprocal", "Round", "Sign"), ()),
+    **dict.fromkeys(("Softplus", "Softsign", "Sqrt"), ()),
+    **dict.fromkeys(("Celu", "Elu", "ThresholdedRelu"), ("alpha",)),
+    "Selu": ("alpha", "gamma"),
+}
+"""The attributes of functions of one number."""
+
+SINCE = {"Celu": 12, "Erf": 9, "Mish": 18, "Round": 11, "Sign": 9, "ThresholdedRelu": 10}
+"""The opsets that brought them, where that is not the first."""
+
 STANDARD: dict[tuple[str, str], Spec] = {
+    **{
+        ("", op_type): replace(
+            FLOATS,
+            attributes=dict.fromkeys(names, NUMBER),
+            extra=tuple(limits.finite_number(name, 1) for name in names),
+            since=SINCE.get(op_type, 1),
+        )
+        for op_type, names in NUMBERS_OF.items()
+    },
     ("", "Add"): BINARY_FLOATS,
     ("", "ArgMax"): ARG_MAX,
     ("", "ArgMin"): ARG_MAX,
@@ -96,6 +119,9 @@ STANDARD: dict[tuple[str, str], Spec] = {
             limits.finite_constants,
         ),
     ),
+    ("", "Gelu"): replace(
+        FLOATS, attributes={"approximate": TEXT}, extra=(one_of("approximate", "none", "tanh"),), since=20
+    ),
     ("", "GlobalAveragePool"): GLOBAL_POOL,
     ("", "GlobalMaxPool"): GLOBAL_MAX_POOL,
     ("", "HardSigmoid"): replace(FLOATS, attributes={"alpha": NUMBER, "beta": NUMBER}),
@@ -120,8 +146,16 @@ STANDARD: dict[tuple[str, str], Spec] = {
         since=10,
         extra=(matrices.products(0, 1, 2, (("b_zero_point", 3),)),),
     ),
+    ("", "Max"): CHOICE,
     ("", "MaxPool"): MAX_POOL,
+    ("", "Min"): CHOICE,
     ("", "Mul"): BINARY_FLOATS,
+    ("", "PRelu"): replace(
+        BINARY_FLOATS,
+        inputs=("X", "slope"),
+        types={"X": FLOAT, "slope": FLOAT},
+        extra=(limits.slope_keeps_shape, limits.finite_constants),
+    ),
     ("", "Pad"): Spec(
         ("data", "pads", "constant_value", "axes"),
         1,
@@ -131,6 +165,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
         attributes={"mode": TEXT, "pads": INTEGERS, "paddings": INTEGERS, "value": NUMBER},
         extra=(one_of("mode", *PAD_MODES), movement.pads_every_axis, limits.pads_forward),
     ),
+    ("", "Pow"): BINARY_FLOATS,
     ("", "QLinearMatMul"): Spec(
         MATMUL,
         8,

@@ -102,11 +102,14 @@ class FloatUnary:
 
 @dataclass(frozen=True)
 class FloatBinary:
-    """a + b, a - b, a * b or a / b in float32, with numpy's broadcasting; an operand may be a program's constant."""
+    """a + b, a - b, a * b, a / b, the larger, the smaller, a to the power b, or a where it is at least 0, else b * a.
+
+    In float32, with numpy's broadcasting; an operand may be a program's constant.
+    """
 
     name: str
     op_type: str
-    kind: Literal["add", "sub", "mul", "div"]
+    kind: Literal["add", "sub", "mul", "div", "max", "min", "pow", "prelu"]
     a: Tensor
     b: Tensor
     y: Tensor

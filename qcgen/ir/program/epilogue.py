@@ -30,8 +30,8 @@ class RawAccumulator:
 class FloatActivation:
     """y = activation(acc) in float32; ``kind`` as onnxruntime spells it, "" for none.
 
-    ``params``: LeakyRelu (alpha,), Clip (min, max), HardSigmoid (alpha, beta); other kinds have none. A Relu with two
-    parameters has become a Clip.
+    ``params``: LeakyRelu (alpha,), Clip (min, max), HardSigmoid (alpha, beta), Celu, Elu, ThresholdedRelu and QuickGelu
+    (alpha,), Selu (alpha, gamma), Pow (exponent,); other kinds have none. A Relu with two parameters has become a Clip.
     """
 
     kind: str = ""

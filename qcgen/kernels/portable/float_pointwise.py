@@ -29,12 +29,13 @@ class UnaryContext(Context):
 
 @dataclass(frozen=True)
 class BinaryContext(Context):
-    """An arithmetic operation on float32 numbers."""
+    """An operation on two float32 numbers."""
 
     template: ClassVar[str] = "kernels/portable/float_binary.c.jinja"
 
     nest: LoopNest  # the loops over the elements of y
-    sign: str  # the operator in C
+    kind: str  # what has no operator in C is a function of its own
+    sign: str  # the operator in C, of the other kinds
     given: tuple[str, ...]  # operands that are parameters: "a", "b"
     constant: tuple[str, ...]  # operands that are tables
     is_in_place: bool  # y may lie over an operand
@@ -49,7 +50,7 @@ def why_not_unary(op: Operator, _setting: Setting) -> str | None:
 
 
 def why_not_binary(op: Operator, _setting: Setting) -> str | None:
-    """Serves all four arithmetic operations on float32 numbers."""
+    """Serves every operation on two float32 numbers."""
     return None if isinstance(op, FloatBinary) else f"{op.op_type} is no function of two float32 numbers"
 
 
@@ -70,12 +71,14 @@ def prepare_binary(op: Operator, setting: Setting) -> Prepared:
     in_place = in_place_operands(op.a, op.b, nest, setting)
     context = BinaryContext(
         nest=nest,
-        sign=SIGNS[op.kind],
+        kind=op.kind,
+        sign=SIGNS.get(op.kind, ""),
         given=tuple(name for name in ("a", "b") if name not in tables),
         constant=tuple(sorted(tables)),
         is_in_place=bool(in_place),
     )
-    headers = ("math.h",) if any(bool(np.isinf(table.values).any()) for table in tables.values()) else ()
+    is_infinite = any(bool(np.isinf(table.values).any()) for table in tables.values())
+    headers = ("math.h",) if is_infinite or op.kind == "pow" else ()
     return Prepared(tuple(tables.values()), context, (), (), Certificate(), in_place, headers=headers)
 
 

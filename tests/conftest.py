@@ -52,11 +52,13 @@ def level(everything) -> str:
 
 @pytest.fixture(scope="module")
 def selected(request):
-    """Takes a file's cases or units and gives those that the selected tests name, or all."""
+    """Takes a file's cases or units and gives those that the selected tests name, or all if none names any."""
     items = [item for item in request.session.items if item.path == request.path and "selected" in item.fixturenames]
+    if not request.config.getoption("--all"):
+        items = [item for item in items if not item.get_closest_marker("all")]
     parameters = [item.callspec.params if hasattr(item, "callspec") else {} for item in items]
-    named = {_name_of(each.get("case", each.get("unit", each.get("name")))) for each in parameters}
-    return lambda cases: [case for case in cases if None in named or _name_of(case) in named]
+    named = {_name_of(each.get("case", each.get("unit", each.get("name")))) for each in parameters} - {None}
+    return lambda cases: [case for case in cases if not named or _name_of(case) in named]
 
 
 def _name_of(case):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from documents import ROOT, documents, run
+from marks import some_at_first
 
 from qcgen.infer.lookup import LOOKUP
 from qcgen.lower import LOWERINGS
@@ -19,7 +20,7 @@ def name_of(path):
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", documents(), ids=name_of)
+@pytest.mark.parametrize("path", some_at_first(documents()), ids=name_of)
 def test_the_commands_of_a_document_print_what_it_shows(path, tmp_path):
     for tool, package in (("bash", "bash"), ("cc", "gcc")):
         if shutil.which(tool) is None:

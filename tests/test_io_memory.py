@@ -37,7 +37,7 @@ def artifact(network: str, arena: str | None, io_memory: str = "arena", input: s
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory):
+def library(tmp_path_factory, level):
     """One shared library of all variants; NAME_whole copies inputs to where the header says, and outputs from there."""
     require("gcc")
     folder = tmp_path_factory.mktemp("io_memory")
@@ -49,7 +49,7 @@ def library(tmp_path_factory):
         text += f"void {each.plan.prefix}_whole(void *const *tensors, void *arena) {{ const struct model *m = &MODELS"
         text += f"[{index}]; m->put(tensors, arena); m->call(tensors, arena); m->get(tensors, arena); }}\n"
     (folder / "all.c").write_text(text)
-    flags = ["-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all", "-shared", "-fPIC"]
+    flags = [level, "-fsanitize=undefined", "-fno-sanitize-recover=all", "-shared", "-fPIC"]
     call(["gcc", *STRICT_FLAGS, *flags, "-o", "all.so", "all.c"], folder)
     return ctypes.CDLL(str(folder / "all.so"))
 

@@ -8,6 +8,7 @@ import pytest
 from batch import Image, Unit, assert_right, assert_sanitized, build, require, unit
 from cases import CASES, S8, Case, quantized
 from cases_arm_dsp import DEPTHWISE, DEPTHWISE_PLANES, DIRECT, EXTREMES, PLANES, SHAPES
+from marks import share_at_first
 
 from qcgen.ir.context import names_of
 from qcgen.ir.plan import Call
@@ -40,7 +41,7 @@ def image(tmp_path_factory, level, selected) -> Image:
     return build(tmp_path_factory.mktemp("dsp"), units, "gcc", (level,))
 
 
-@pytest.mark.parametrize("case", DSP_CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", share_at_first(DSP_CASES), ids=lambda case: case.name)
 def test_the_portable_meaning_equals_the_reference(case, outputs):
     units = [dsp_unit(case, aim) for aim in AIMS]
     assert_right([each for each in units if each.name in outputs], outputs)

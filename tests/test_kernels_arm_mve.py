@@ -10,6 +10,7 @@ from cases import CASES, Case
 from cases_arm_dsp import EXTREMES, SHAPES
 from cases_arm_mve import CONVOLUTIONS, DENSES
 from emulated import assert_equals_reference
+from marks import share_at_first
 
 from qcgen.ir.context import names_of
 from qcgen.kernels.arm_mve.blocks import ONE, TWO
@@ -54,7 +55,7 @@ def test_the_kernels_serve_the_cases_made_for_them():
     assert {kernel_of(case) for case in DENSES} == {"arm_mve/dense"}
 
 
-@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", share_at_first(ALL), ids=lambda case: case.name)
 def test_the_portable_meaning_equals_the_reference(case, outputs):
     assert_right(served([case]), outputs)
 

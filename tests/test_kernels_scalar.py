@@ -8,7 +8,7 @@ from batch import Image, Unit, assert_right, assert_sanitized, build, difference
 from cases import CASES, Case
 from cases_scalar import EXTREMES, SHAPES
 from emulated import require_core, wrong_outputs
-from marks import some_at_first
+from marks import share_at_first, some_at_first
 from subjects import on_core
 
 from qcgen.kernels.scalar import groups
@@ -46,7 +46,7 @@ def image(tmp_path_factory, level, selected) -> Image:
     return build(tmp_path_factory.mktemp("scalar"), units, "gcc", (level,))
 
 
-@pytest.mark.parametrize("case", SCALAR_CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", share_at_first(SCALAR_CASES), ids=lambda case: case.name)
 def test_the_portable_meaning_equals_the_reference(case, outputs):
     assert_right(units_of(case), outputs)
 

@@ -12,7 +12,7 @@ from cases import CASES, S8, Case, quantized
 from cases_arm_dsp import full
 from cases_scalar_planes import DEPTHWISE_EXTREMES, DEPTHWISE_SHAPES, WINOGRAD
 from emulated import assert_equals_reference
-from marks import some_at_first
+from marks import share_at_first, some_at_first
 
 from qcgen.kernels.scalar import winograd
 
@@ -51,7 +51,7 @@ def image(tmp_path_factory, level, selected) -> Image:
     return build(tmp_path_factory.mktemp("planes"), units, "gcc", (level,))
 
 
-@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", share_at_first(ALL), ids=lambda case: case.name)
 def test_the_portable_meaning_equals_the_reference(case, outputs):
     assert_right([each for core in CORES for each in units_of(case, core)], outputs)
 

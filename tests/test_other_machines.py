@@ -148,6 +148,7 @@ TOO_LARGE_FOR_AVR = {
 }
 
 
+@pytest.mark.all
 def test_what_is_left_out_on_an_avr_has_tensors_or_constants_beyond_its_ram():
     left_out = [each.name for each in (*convolutions(CASES), *small_operators()) if not avr.fits(each)]
     endings = tuple(f"_{layout}_{optimize}" for layout, optimize in SETTINGS)

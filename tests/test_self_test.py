@@ -10,6 +10,7 @@ import pytest
 from batch import require
 from emulated import require_core
 from gallery_networks import float_tail, in_rows, network_qdq, network_qop
+from marks import some_at_first
 
 import qcgen
 from qcgen.build import STRICT_FLAGS
@@ -186,7 +187,7 @@ def _offset(elf, address):
 CORES = ["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "rv32imc"]
 
 
-@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("core", some_at_first(CORES, "cortex-m4", "rv32imc"))
 def test_on_a_core_it_is_0_and_a_flipped_bit_names_the_node(core, tmp_path):
     artifact = with_test(target=core, io="quantized")
     image = build(core, artifact, tmp_path)
@@ -203,7 +204,7 @@ def flips(core, image, call):
     return (copy for copy in copies if copy is not None)
 
 
-@pytest.mark.parametrize("arena", [None, "least"], ids=["whole", "in rows"])
+@pytest.mark.parametrize("arena", some_at_first([None, "least"]), ids=["whole", "in rows"])
 def test_a_bit_flipped_in_a_table_of_any_node_names_it(arena, tmp_path):
     core = "cortex-m4"
     artifact = with_test(target=core, arena=arena)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from qcgen.artifact import Artifact
 from qcgen.boards import NANOSECONDS, Board
-from qcgen.render import filled
+from qcgen.ir.plan import Plan, Port
+from qcgen.ir.self_test import BASIS
+from qcgen.protocol import MOST_BYTES, VERSION
+from qcgen.render import filled, option_words
 from qcgen.render.filters import one_line
-from qcgen.render.usage import usage
+from qcgen.render.usage import usage, variable
 from qcgen.version import __version__
 
 STACK_BYTES = 16384
@@ -24,6 +28,9 @@ _FILES = {
     "README.md": "README.md",
 }
 
+_SERVED = {"serve.c": "serve.c", "own_board.c": "own_board.c"}
+"""The files behind qcgen verify --serial, which needs hashes: those of the self-test."""
+
 
 def example(artifacts: Sequence[Artifact], board: Board) -> dict[str, str]:
     """The files of a program for models, all compiled for the same of the board's targets, whose prefixes differ.
@@ -33,7 +40,8 @@ def example(artifacts: Sequence[Artifact], board: Board) -> dict[str, str]:
     tested = [each if each.plan.pushed else each.with_self_test() for each in artifacts]
     files = {name: text for each in tested for name, text in each.files.items()}
     context = _context(tested, board)
-    for name, template in {**_FILES, "board.c": board.startup}.items():
+    served = _SERVED if any(each.plan.options.self_test for each in tested) else {}
+    for name, template in {**_FILES, **served, "board.c": board.startup}.items():
         files[name] = filled(f"example/{template}", context)
     return files
 
@@ -42,6 +50,7 @@ def _context(artifacts: Sequence[Artifact], board: Board) -> dict[str, object]:
     machine, networks = board.machine, [_network(artifact) for artifact in artifacts]
     clock = f"shift={NANOSECONDS.bit_length() - 1},sleep=off"
     emulator = [machine.emulator, *machine.arguments, "-icount", clock, "-display", "none", "-monitor", "none"]
+    semihosting = ["-semihosting-config", "enable=on,target=native"]
     return {
         "version": __version__,
         "board": board,
@@ -53,7 +62,12 @@ def _context(artifacts: Sequence[Artifact], board: Board) -> dict[str, object]:
         "compiler": board.target.compiler,
         "flags": " ".join(board.flags(artifacts[0].plan.options.target)),
         "nanoseconds": NANOSECONDS,
-        "emulator": [*emulator, "-serial", "stdio", "-semihosting-config", "enable=on,target=native", "-kernel"],
+        "emulator": [*emulator, "-serial", "stdio", *semihosting, "-kernel"],
+        "serving": shlex.join([*emulator, "-serial", "tcp:localhost:7890,server=on", *semihosting]),
+        "served": [_served(artifact.plan) for artifact in artifacts if artifact.plan.options.self_test],
+        "protocol": VERSION,
+        "most_bytes": MOST_BYTES,
+        "basis": f"0x{BASIS:08x}u",
         "what_a_tick_is": board.tick,
     }
 
@@ -69,11 +83,37 @@ def _network(artifact: Artifact) -> dict[str, object]:
     }
 
 
+def _served(plan: Plan) -> dict[str, object]:
+    """What serve.c has of a network: its tensors, what runs it, and the options that it was made with."""
+    options = [word for word in option_words(plan) if word != "--self-test"]
+    return {
+        "prefix": plan.prefix,
+        "PREFIX": plan.prefix.upper(),
+        "model": shlex.quote(one_line(plan.model)),
+        "options": _literal(shlex.join(["--name", plan.prefix, *options])),
+        "variables": usage(plan).variables,
+        "inputs": [_tensor(plan, port) for port in plan.inputs],
+        "outputs": [_tensor(plan, port) for port in plan.outputs],
+        "arguments": [*(variable(plan, port) for port in plan.arguments), "&arena"],
+    }
+
+
+def _tensor(plan: Plan, port: Port) -> dict[str, object]:
+    """Where a tensor lies, and its bytes."""
+    inside = f"&arena.{plan.prefix}.bytes[{port.offset}]"
+    return {"at": variable(plan, port) if port.offset is None else inside, "bytes": port.bytes}
+
+
 def _node_names(artifact: Artifact) -> list[str]:
     """What the table calls the nodes; C has no array without elements."""
     return [one_line(call.op.name) for call in artifact.plan.calls] or ["-"]
 
 
 def _literal(text: str) -> str:
-    """What stands between the quotes of a string in C."""
-    return text.replace("\\", "\\\\").replace('"', '\\"')
+    """What stands between the quotes of a string in C; "??" would begin a trigraph.
+
+    >>> print(_literal('a "b" \\n??'))
+    a \\"b\\" \\\\n?\\?
+    """
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("??", "?\\?")
+    return "".join(c if c.isprintable() else "".join(f"\\{byte:03o}" for byte in c.encode()) for c in escaped)

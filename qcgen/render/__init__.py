@@ -104,6 +104,14 @@ def render(plan: Plan, test: SelfTest | None = None) -> dict[str, str]:
     return {name: text.replace(_ID, header_id) for name, text in texts.items()}
 
 
+def header_id(plan: Plan, files: Mapping[str, str]) -> int:
+    """What ties the generated files of a plan together: a hash of their text."""
+    prefix = plan.prefix
+    _, found, rest = files[f"{prefix}.h"].partition(f"#define {prefix.upper()}_HEADER_ID ")
+    assert found, "every header has one"
+    return int(rest.split(maxsplit=1)[0], 16)
+
+
 def _unread(plan: Plan) -> list[str]:
     """The inputs on which no output depends."""
     read = {place.symbol for call in plan.calls for place in call.arguments if isinstance(place, Argument)}
@@ -164,23 +172,27 @@ def accessors(plan: Plan) -> list[Accessor]:
 
 def options_text(plan: Plan) -> str:
     """The options as the user would write them."""
+    return " ".join(map(one_line, option_words(plan)))
+
+
+def option_words(plan: Plan) -> list[str]:
+    """The options as words of a command line."""
     options = plan.options
-    text = f"--target {options.target} --layout {options.layout} --optimize {options.optimize}"
-    text += f" --numerics {options.numerics}"
+    words = ["--target", options.target, "--layout", options.layout, "--optimize", options.optimize]
+    words += ["--numerics", options.numerics]
     if options.arena is not None:
-        text += f" --arena {options.arena}"
+        words += ["--arena", str(options.arena)]
     if options.io_memory != "caller":
-        text += f" --io-memory {options.io_memory}"
+        words += ["--io-memory", options.io_memory]
     if options.input != "whole":
-        text += f" --input {options.input}"
+        words += ["--input", options.input]
     if options.io != "model":
-        text += f" --io {options.io}"
-    if options.self_test:
-        text += " --self-test"
-    text += "".join(f" --output {one_line(name)}" for name in options.outputs)
-    if not options.simplify:
-        text += " --no-simplify"
-    return f"{text} --node {one_line(plan.node)}" if plan.node else text
+        words += ["--io", options.io]
+    words += ["--self-test"] * options.self_test
+    for name in options.outputs:
+        words += ["--output", name]
+    words += ["--no-simplify"] * (not options.simplify)
+    return words if not plan.node else [*words, "--node", plan.node]
 
 
 @cache  # it keeps the templates that it has read

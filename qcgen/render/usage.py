@@ -18,19 +18,20 @@ class Usage:
 def usage(plan: Plan, arena: str = "&arena") -> Usage:
     """How to run a network in an arena; of an input that is pushed row by row, the same row is pushed again."""
     ports = plan.arguments if plan.pushed is None else (plan.pushed, *plan.arguments)
-    variables = tuple(f"static {port.tensor.dtype.c} {_variable(plan, port)}[{_size(plan, port)}];" for port in ports)
-    tensors = [_variable(plan, port) for port in plan.arguments]
+    variables = tuple(f"static {port.tensor.dtype.c} {variable(plan, port)}[{_size(plan, port)}];" for port in ports)
+    tensors = [variable(plan, port) for port in plan.arguments]
     if plan.pushed is None:
         return Usage(variables, (f"{plan.prefix}_run({', '.join([*tensors, arena])});",))
     rows = f"{_macro(plan, plan.pushed)}_ROWS"
-    push = f"{plan.prefix}_push_row({arena}, {_variable(plan, plan.pushed)});"
+    push = f"{plan.prefix}_push_row({arena}, {variable(plan, plan.pushed)});"
     loop = (f"for (int32_t row = 0; row < {rows}; row++) {{", f"    {push}", "}")
     return Usage(
         variables, (f"{plan.prefix}_begin({arena});", *loop, f"{plan.prefix}_end({', '.join([arena, *tensors])});")
     )
 
 
-def _variable(plan: Plan, port: Port) -> str:
+def variable(plan: Plan, port: Port) -> str:
+    """The name of the variable that holds a tensor."""
     return f"{plan.prefix}_tensor_{port.symbol}"
 
 

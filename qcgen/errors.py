@@ -73,3 +73,7 @@ class ToolMissing(Exception):
 
 class EmulationFailed(Exception):
     """Code on an emulated core faulted, did not end in time, or wrote where it must not; the text says which."""
+
+
+class BoardFailed(Exception):
+    """A board on a serial port is silent, holds another firmware or fails; the text says which port, and what."""

@@ -42,7 +42,7 @@ def self_test(program: Program, plan: Plan, feeds: Mapping[str, Array] | None = 
         each.port.tensor.name: array.reshape(each.port.shape).transpose(np.argsort(_order(each.port, plan)))
         for each, array in zip(inputs, _arrays(inputs), strict=True)
     }
-    in_memory, origins, exact = _in_memory(program, plan, given), _origins(program, plan), _exact(program)
+    in_memory, origins, exact = _in_memory(program, plan, given), _origins(program, plan), same_everywhere(program)
     written = {call.symbol: part for call, part in _written(program, plan) if origins[call.op.y.name] in exact}
     hashes = [fnv(_table_bytes(call) + in_memory[call.op.y.name] * (call.symbol in written)) for call in plan.calls]
     return SelfTest(inputs, tuple(hashes), written)
@@ -141,7 +141,7 @@ def _origins(program: Program, plan: Plan) -> dict[str, str]:
     return origins
 
 
-def _exact(program: Program) -> frozenset[str]:
+def same_everywhere(program: Program) -> frozenset[str]:
     """The tensors that every core computes alike: integers, float numbers made of them, and these moved about."""
     known = {tensor.name for tensor in program.inputs} | program.constants.keys()
     for op in program.operators:

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from qcgen.cli import bench, compile, example, inspect, ops, package, targets, verify
 from qcgen.cli.options import joined
-from qcgen.errors import EmulationFailed, ToolMissing
+from qcgen.errors import BoardFailed, EmulationFailed, ToolMissing
 from qcgen.version import __version__
 
 FAILED, WRONG_USAGE, INTERRUPTED, TERMINATED = 1, 2, 130, 143
@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read our output has gone; keep Python from failing again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except (ToolMissing, EmulationFailed) as failure:
+    except (ToolMissing, EmulationFailed, BoardFailed) as failure:
         return _failure(str(failure))
     except OSError as error:
         return _failure(f"{error.filename}: {error.strerror}" if error.filename else str(error))

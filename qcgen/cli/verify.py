@@ -9,6 +9,9 @@ simplified. If outputs differ, the first node that does is named.
 
 Then every layer with integer sums is called by itself, in the places that it has in the network: every coefficient of
 its sums is measured, and sums are driven to both sides of every step of the output codes; --no-sums leaves that out.
+
+With --serial a board runs the code, whose firmware qcgen example made: it gets the inputs, and gives outputs, a hash of
+what each node wrote, and each node's time. Options that chose the code are the firmware's.
 """
 
 from __future__ import annotations
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
     from qcgen.ir.graph import Graph
     from qcgen.report import NodeReport
     from qcgen.verify import Verification
+
+BAUD = 115200
+"""As in qcgen.verify.port, which would import numpy; a test compares."""
 
 SUMMARY = "compare the generated C with the reference"
 
@@ -71,6 +77,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="compare with recordings, too: arrays in<k>.INPUT and out<k>.OUTPUT or node<k>.NODE.x and .y, shaped as in"
         " the model",
     )
+    add(
+        "--serial",
+        metavar="PORT",
+        help="a board with a firmware of qcgen example runs the code: /dev/ttyACM0, COM3, socket://HOST:PORT",
+    )
+    add("--baud", type=count, default=BAUD, help="speed of the serial port (default: %(default)s)")
+    add(
+        "--timeout",
+        type=count,
+        default=60,
+        metavar="SECONDS",
+        help="how long the board may take for one run of the network (default: %(default)s)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -82,10 +101,23 @@ def run(args: argparse.Namespace) -> int:
     from qcgen.verify import RecordingError
 
     try:
-        return _run(args)
+        return _run(args) if args.serial is None else _run_on_board(args)
     except RecordingError as error:
         print(f"qcgen: {error}", file=sys.stderr)
         return 1
+
+
+def _run_on_board(args: argparse.Namespace) -> int:
+    from qcgen.cli.verify_serial import run_on_board
+
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    add_arguments(parser)
+    without = ("each", "host", "compiler", "cflags", "sums")
+    if any(getattr(args, name) != parser.get_default(name) for name in without):
+        args.usage_error("--each, --host, --compiler, --cflags and --no-sums are not for a board")
+    if not args.baud:
+        args.usage_error("argument --baud: 0 is no speed")
+    return run_on_board(args, parser)
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -1,0 +1,158 @@
+"""qcgen verify --serial: models whose code runs on a board."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from qcgen.cli.progress import shown
+from qcgen.cli.table import counted, number, printable, table
+from qcgen.errors import ModelRejected
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from qcgen.artifact import Artifact
+    from qcgen.verify.firmware import Identity
+    from qcgen.verify.link import Link
+    from qcgen.verify.on_board import BoardVerification
+
+
+@dataclass(frozen=True)
+class OnBoard:
+    """A model whose code ran on the board."""
+
+    model: str
+    identity: Identity
+    verification: BoardVerification
+
+
+def run_on_board(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+    """Verifies every model on the board, prints as it goes; returns the exit status. ``parser`` is the command's."""
+    from qcgen.cli.artifacts import print_rejection
+    from qcgen.verify.firmware import networks
+    from qcgen.verify.link import Link
+    from qcgen.verify.port import opened
+
+    verified: list[OnBoard] = []
+    rejected: list[str] = []
+    with opened(args.serial, args.baud) as line:
+        link = Link(line, args.baud)
+        with shown():
+            identities = networks(link)
+        for model in args.models:
+            try:
+                with shown():
+                    verified.append(_verified(args, parser, link, model, identities))
+            except ModelRejected as rejection:
+                rejected.append(model)
+                print_rejection(model, rejection)
+            else:
+                if not args.json:
+                    print(text(args.serial, verified[-1]), flush=True)
+    passed = not rejected and all(each.verification.is_right for each in verified)
+    if args.json:
+        print(_json(args.serial, verified, rejected, passed))
+    return 0 if passed else 1
+
+
+def _verified(
+    args: argparse.Namespace,
+    parser: argparse.ArgumentParser,
+    link: Link,
+    model: str,
+    identities: Sequence[Identity],
+) -> OnBoard:
+    from qcgen.cli.artifacts import read_model
+    from qcgen.verify.on_board import require_same, verify_on_board
+
+    graph = read_model(args, model)
+    same = require_same(link, printable(model), graph.sha256, identities)
+    made = [(each, _made(args, parser, model, each)) for each in same]
+    from qcgen.render import header_id
+
+    identity, artifact = next(
+        ((each, found) for each, found in made if each.id == header_id(found.plan, found.files)), made[0]
+    )
+    options = {"seed": args.seed, "cases": args.cases, "data": args.data, "patience": float(args.timeout)}
+    return OnBoard(model, identity, verify_on_board(link, identity, artifact, **options))
+
+
+def _made(args: argparse.Namespace, parser: argparse.ArgumentParser, model: str, identity: Identity) -> Artifact:
+    """The model compiled with the firmware's options, over which those on the command line win."""
+    from qcgen.cli.artifacts import compiled, read_model
+
+    own = parser.parse_args([*shlex.split(identity.options), *args.words])
+    own.usage_error = args.usage_error
+    [artifact] = compiled(own, model, read_model(own, model))
+    return artifact.with_self_test()
+
+
+def text(port: str, subject: OnBoard) -> str:
+    """A verification for people."""
+    verification, nodes = subject.verification, len(subject.verification.times)
+    rows = [
+        (each.group, number(each.cases), f"{number(each.differing)} of {number(each.outputs)} outputs differ")
+        for each in verification.outcomes
+    ]
+    parts = [
+        f"{printable(subject.model)} on the board at {printable(port)}, {counted(nodes, 'node')}",
+        f"firmware: {printable(subject.identity.options)}",
+        f"reference: the arithmetic of {verification.reference}",
+        table(("inputs", "cases", "result"), rows, right=("cases",)),
+        *_skipped(verification),
+        _times(verification),
+        *_differences(verification),
+        f"total: {number(verification.differing)} of {number(verification.outputs)} outputs differ"
+        f" ({counted(verification.cases, 'case')})",
+    ]
+    return "\n".join(parts)
+
+
+def _skipped(verification: BoardVerification) -> list[str]:
+    if not verification.skipped:
+        return []
+    names = ", ".join(map(printable, verification.skipped))
+    return [f"not compared, as either of two codes is right: {names}"]
+
+
+def _times(verification: BoardVerification) -> str:
+    total = sum(each.ticks for each in verification.times)
+    rows = [
+        (each.node, number(each.ticks), f"{each.ticks / total:.1%}" if total else "-") for each in verification.times
+    ]
+    return table(("node", "ticks", "share"), [*rows, ("all", number(total), "")], right=("ticks", "share"))
+
+
+def _differences(verification: BoardVerification) -> list[str]:
+    """What differs, the first node or output of each kind; or how many hashes were the reference's."""
+    wrong, first, nodes = verification.wrong, verification.first, len(verification.times)
+    found = []
+    if first is not None:
+        found.append(f"first difference: {printable(str(first))}")
+    if wrong is not None:
+        where = f"of {wrong.group} case {wrong.case}"
+        found.append(f"first node that differs: {printable(wrong.node)} ({wrong.operator}), {where}")
+    else:
+        hashed = verification.hashed
+        rest = "" if hashed == nodes else f"; of {counted(nodes - hashed, 'float node')} only the tables"
+        found.append(f"hashes: none differs; compared are the tables and outputs of {counted(hashed, 'node')}{rest}")
+    return found
+
+
+def _json(port: str, verified: Sequence[OnBoard], rejected: Sequence[str], passed: bool) -> str:
+    models = [
+        {
+            "model": each.model,
+            "firmware": asdict(each.identity),
+            "cases": each.verification.cases,
+            "outputs": each.verification.outputs,
+            "differing": each.verification.differing,
+            **asdict(each.verification),
+        }
+        for each in verified
+    ]
+    return json.dumps({"passed": passed, "port": port, "rejected": list(rejected), "models": models}, indent=2)

@@ -23,7 +23,7 @@ from qcgen.cli import main
 
 choose = importlib.import_module("qcgen.requantize.choose")
 honest = choose._cheapest
-choose._cheapest = lambda stairs, bits=0: replace(found := honest(stairs, bits), multiplier=found.multiplier * 2)
+choose._cheapest = lambda *given: replace(found := honest(*given), multiplier=found.multiplier * 2)
 sys.exit(main(["compile", *sys.argv[1:]]))
 """
 

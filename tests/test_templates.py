@@ -21,7 +21,7 @@ from cases_tiles import TILES
 from jinja2 import meta, nodes
 from network_cases import UNITS
 
-from qcgen.ir.context import Context, names_of
+from qcgen.ir.context import Context, Own, names_of
 from qcgen.kernels import COMMON_NAMES, KERNELS, Kernel
 from qcgen.kernels.axes import Axis
 from qcgen.render import environment, templates
@@ -203,7 +203,9 @@ def declared_types(kind: type[Context]) -> dict[str, object]:
 
 def members(given: object) -> dict[str, object] | None:
     """The types of what a value of a type has; None where nothing is known: of mappings, sequences and numbers."""
-    [kind] = [each for each in get_args(given) if each is not type(None)] if isinstance(given, UnionType) else [given]
+    [kind] = (
+        [each for each in get_args(given) if each not in (type(None), Own)] if isinstance(given, UnionType) else [given]
+    )
     if not is_dataclass(kind):
         return None
     properties = {name: each for name, each in inspect.getmembers(kind) if isinstance(each, property)}

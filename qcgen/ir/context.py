@@ -24,3 +24,18 @@ def names_of(context: Context) -> dict[str, object]:
         value = getattr(context, field.name)
         found |= names_of(value) if isinstance(value, Context) else {field.name: value}
     return found
+
+
+class Own(str):
+    """In place of a number that layers do not share, though they share the C function: how that reads it."""
+
+    __slots__ = ()
+
+
+def own(name: str) -> Own:
+    """The C expression of what a layer has for itself.
+
+    >>> own("multiplier")
+    'layer->multiplier'
+    """
+    return Own(f"layer->{name}")

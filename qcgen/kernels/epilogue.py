@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import assert_never
 
@@ -11,12 +11,14 @@ import numpy as np
 
 from qcgen import requantize
 from qcgen.intervals import AccumulatorInterval
+from qcgen.ir.context import Own
 from qcgen.ir.plan import Certificate, SumWord
 from qcgen.ir.program import Conv, FloatActivation, Int64s, RawAccumulator, Requantize
-from qcgen.kernels.kernel import Constants
+from qcgen.kernels.kernel import CommonOutput, Constants
 from qcgen.requantize import FixedPoint, Staircase
 from qcgen.requantize.emulate import decompose
 from qcgen.requantize.fixed_point import split
+from qcgen.requantize.lines import MAX_SHIFT
 
 CONV_SCALE = "x_scale * w_scale / y_scale"
 """What sums of products are requantized by."""
@@ -24,8 +26,8 @@ CONV_SCALE = "x_scale * w_scale / y_scale"
 SHARED = ("multiplier", "offset")
 """The parameters that are numbers in the C where all channels share them."""
 
-Number = int | None
-"""A parameter that is the same for every channel, or None where there is a table."""
+Number = int | Own | None
+"""A parameter that is the same for every channel, or None where there is a table; Own where each layer has another."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Output:
     fraction_mask: int
     word: int
     meaning: str = ""
-    numbers: Mapping[str, int] = field(default_factory=dict)
+    numbers: Mapping[str, int | Own] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -64,13 +66,22 @@ class Output:
         line = () if self.kind == "soft-float" else SHARED
         return any(role not in self.numbers for role in (*line, *others.get(self.kind, ())))
 
+    @property
+    def form(self) -> Hashable:
+        """What the text of the functions depends on, besides numbers that each layer may have for itself."""
+        numbers = [value if value is None or value == 0 else "a number" for value in (self.multiplier, self.offset)]
+        free = {"multiplier", "offset", "zero_point", "numbers", "texts"}
+        fixed = [getattr(self, each.name) for each in fields(self) if each.name not in free]
+        return (*numbers, *fixed, tuple(self.numbers), tuple(self.texts.items()))
+
 
 @dataclass(frozen=True)
 class Epilogue:
     """The output step of one operator.
 
     ``addend`` (M,) joins the value at which each accumulator starts, in the latter's unit; ``guarded`` are the channels
-    with a guard band. ``stairs`` is what the step was proved to be; None for sums that are not requantized.
+    with a guard band. ``stairs`` is what the step was proved to be; None for sums that are not requantized. ``common``:
+    what the step has in common with those of other layers.
     """
 
     output: Output
@@ -80,6 +91,7 @@ class Epilogue:
     support: tuple[str, ...]
     certificate: Certificate
     stairs: Staircase | None = None
+    common: CommonOutput | None = None
 
 
 def guarded_channels(epilogue: Epilogue) -> tuple[Constants, ...]:
@@ -89,16 +101,19 @@ def guarded_channels(epilogue: Epilogue) -> tuple[Constants, ...]:
     return (Constants("guarded", "uint16_t", epilogue.guarded, "the channels that have a guard band."),)
 
 
-def prepare_epilogue(op: Conv, interval: AccumulatorInterval, features: frozenset[str], bits: int = 0) -> Epilogue:
+def prepare_epilogue(
+    op: Conv, interval: AccumulatorInterval, features: frozenset[str], bits: int = 0, common: CommonOutput | None = None
+) -> Epilogue:
     """Chooses and certifies the output step of an integer convolution whose accumulators reach ``interval``.
 
-    ``bits``: if the arithmetic is *multiply-high*, the kernel has accumulators times 2^bits.
+    ``bits``: if the arithmetic is *multiply-high*, the kernel has accumulators times 2^bits. ``common``: what the step
+    has in common with those of other layers.
     """
     match op.epilogue:
         case RawAccumulator():
             return prepare_raw(op.y.dtype.c, interval)
         case Requantize():
-            return prepare_requantize(op.epilogue, op.y.dtype.c, interval, features, bits)
+            return prepare_requantize(op.epilogue, op.y.dtype.c, interval, features, bits, common)
         case FloatActivation():
             raise AssertionError("a float convolution has no integer epilogue")
         case _:
@@ -111,6 +126,7 @@ def prepare_requantize(
     interval: AccumulatorInterval,
     features: frozenset[str],
     bits: int = 0,
+    common: CommonOutput | None = None,
     *,
     scale: str = CONV_SCALE,
     is_alone: bool = False,
@@ -119,10 +135,11 @@ def prepare_requantize(
 
     ``scale`` says in comments what that is. ``is_alone``: all channels have the same one, and no table is needed.
     """
-    stairs, fixed = _searched(_Step(meaning, interval), "no-wide-product" in features, bits)
-    epilogue = _fixed(c_type, meaning, interval, fixed, scale, is_alone)
+    most_shift = MAX_SHIFT if common is None else common.shift
+    stairs, fixed = _searched(_Step(meaning, interval), "no-wide-product" in features, bits, most_shift)
+    epilogue = _fixed(c_type, meaning, interval, fixed, scale, is_alone, common or CommonOutput(fixed.shift))
     certificate = replace(epilogue.certificate, numbers=_numbers(fixed, stairs))
-    return replace(epilogue, stairs=stairs, certificate=certificate)
+    return replace(epilogue, stairs=stairs, certificate=certificate, common=common)
 
 
 class _Step:
@@ -141,10 +158,10 @@ class _Step:
 
 
 @lru_cache(maxsize=64)
-def _searched(step: _Step, narrow: bool, bits: int) -> tuple[Staircase, FixedPoint]:
+def _searched(step: _Step, narrow: bool, bits: int, most_shift: int) -> tuple[Staircase, FixedPoint]:
     """The line and its certificate: the search takes long, and each kernel that is considered asks for it."""
     stairs = requantize.staircase(step.meaning, step.interval.lo, step.interval.hi)
-    return stairs, requantize.choose(stairs, narrow=narrow, bits=bits)
+    return stairs, requantize.choose(stairs, narrow=narrow, bits=bits, most_shift=most_shift)
 
 
 def prepare_raw(c_type: str, interval: AccumulatorInterval) -> Epilogue:
@@ -156,11 +173,19 @@ def prepare_raw(c_type: str, interval: AccumulatorInterval) -> Epilogue:
 
 
 def _fixed(
-    c_type: str, meaning: Requantize, interval: AccumulatorInterval, fixed: FixedPoint, scale: str, is_alone: bool
+    c_type: str,
+    meaning: Requantize,
+    interval: AccumulatorInterval,
+    fixed: FixedPoint,
+    scale: str,
+    is_alone: bool,
+    common: CommonOutput,
 ) -> Epilogue:
-    emulates = fixed.is_guarded or fixed.arithmetic == "soft-float"
-    parameters = _line_constants(fixed, scale) + (_emulation_constants(fixed, meaning) if emulates else ())
+    is_guarded, subtracts = fixed.is_guarded or common.is_guarded, fixed.subtracts or common.subtracts
+    emulates = is_guarded or fixed.arithmetic == "soft-float"
+    parameters = _line_constants(fixed, scale) + (_emulation_constants(fixed, meaning, subtracts) if emulates else ())
     shared = {p.role for p in parameters if is_alone or (p.role in SHARED and _shared(p.values) is not None)}
+    shared -= common.tables
     constants = tuple(p for p in parameters if p.role not in shared)
     output = Output(
         kind=fixed.arithmetic,
@@ -171,11 +196,11 @@ def _fixed(
         shift=fixed.shift,
         prescale=fixed.prescale,
         is_per_channel=bool(constants),
-        is_guarded=fixed.is_guarded,
+        is_guarded=is_guarded,
         emulates=emulates,
-        subtracts=fixed.subtracts,
-        multiplier=_shared(_multiplier(fixed)),
-        offset=_shared(fixed.offset),
+        subtracts=subtracts,
+        multiplier=None if "multiplier" in common.tables else _shared(_multiplier(fixed)),
+        offset=None if "offset" in common.tables else _shared(fixed.offset),
         fraction_mask=(1 << fixed.shift) - 1,
         word=fixed.word,
         meaning=f"acc{f' / {2**fixed.bits}' if fixed.bits else ''} * {scale} + y_zero_point, rounded.",
@@ -261,7 +286,7 @@ def _line_constants(fixed: FixedPoint, scale: str) -> tuple[Constants, ...]:
     return tuple(constants)
 
 
-def _emulation_constants(fixed: FixedPoint, meaning: Requantize) -> tuple[Constants, ...]:
+def _emulation_constants(fixed: FixedPoint, meaning: Requantize, subtracts: bool) -> tuple[Constants, ...]:
     mantissa, exponent = decompose(meaning.scale)
     what = f"the scale in float32, of sums times {2**fixed.bits}," if fixed.bits else "the scale in float32"
     constants = [
@@ -270,13 +295,13 @@ def _emulation_constants(fixed: FixedPoint, meaning: Requantize) -> tuple[Consta
             "scale_exponent", "int16_t", exponent - fixed.bits, "the power of two that belongs to scale_mantissa."
         ),
     ]
-    if fixed.is_guarded:
+    if fixed.arithmetic != "soft-float":
         whose = "the" if fixed.guard.size == 1 else "each channel's"
         exact = "" if fixed.guard.all() else "; 0: the line is exact"
         text = f"half width of {whose} guard band, in units of 2^-{fixed.shift}{exact}."
         c_type = "uint16_t" if fixed.guard.max() < 2**16 else "uint32_t"
         constants.append(Constants("guard_band", c_type, fixed.guard, text))
-    if fixed.subtracts:
+    if subtracts:
         text = "what each accumulator holds besides its sum, for the output step."
         constants.append(Constants("addend", "int32_t", fixed.addend, text))
     return tuple(constants)

@@ -11,6 +11,7 @@ from qcgen.intervals import INT32_MAX, INT32_MIN, accumulator_interval
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, Int64s
 from qcgen.ir.types import DType
+from qcgen.kernels.epilogue import SHARED
 from qcgen.kernels.kernel import Constants
 from qcgen.kernels.packing import Packed
 from qcgen.requantize.fast_step import FastStep, certify
@@ -62,6 +63,7 @@ def fast_output(op: Conv, packed: Packed, scale: Scale, saturate: str, bare: str
     is_fast = output.kind in scale
     has_windows = is_fast and output.is_guarded
     guard = _guard(op, packed) if has_windows else 0
+    adds = packed.epilogue.common is not None and packed.epilogue.common.has_offset
     return FastOutput(
         is_fast=is_fast,
         is_split=output.kind == "split",
@@ -70,7 +72,7 @@ def fast_output(op: Conv, packed: Packed, scale: Scale, saturate: str, bare: str
         guard=guard,
         mask=((1 << output.shift) - 1) & ~(2 * guard - 1) if guard else 0,
         scale=scale.get(output.kind, ""),
-        bare=bare if output.kind == "multiply-high" and output.offset == 0 else "",
+        bare=bare if output.kind == "multiply-high" and output.offset == 0 and not adds else "",
         saturate=f"{saturate}_{'u8' if op.y.dtype is DType.UINT8 else 's8'}",
         clamps_low=output.low != op.y.dtype.low,
         clamps_high=output.high != op.y.dtype.high,
@@ -83,6 +85,7 @@ def _guard(op: Conv, packed: Packed) -> int:
     word = packed.epilogue.output.word if packed.epilogue.output.kind == "split" else 32
     widest = int(parameter(packed, "guard_band").max())
     guard = max(1 << max(widest - 1, 0).bit_length(), 1 << max(shift - TESTED_BITS - 1, 0))
+    guard = max(guard, packed.epilogue.common.guard if packed.epilogue.common else 0)
     if 2 * guard << RARE > 1 << shift:
         return 0
     bounds, addend = accumulator_interval(op), packed.epilogue.addend
@@ -167,8 +170,10 @@ def exact_constants(packed: Packed) -> tuple[Constants, ...]:
 
 def output_constants(packed: Packed) -> tuple[Constants, ...]:
     """The tables of the output step for kernels that compute one channel after the other."""
-    constants = packed.epilogue.constants
-    if not packed.epilogue.guarded.size or packed.epilogue.output.kind not in FAST:
+    constants, output = packed.epilogue.constants, packed.epilogue.output
+    if not output.is_guarded or output.kind not in FAST:
         return constants
+    if not packed.epilogue.guarded.size:
+        constants = tuple(each for each in constants if each.role in SHARED)
     text = "1 where a channel has a guard band."
     return (*constants, Constants("has_window", "uint8_t", guarded(packed).astype(np.int64), text))

@@ -17,13 +17,32 @@ Order = tuple[int, ...]
 
 
 @dataclass(frozen=True)
+class CommonOutput:
+    """What the output steps of layers have in common that run through the same C function.
+
+    ``shift`` is that of all their lines. ``tables`` are the roles of parameters that have a table in each layer, even
+    where its channels share the number. ``has_offset``: the function adds one, though a layer's may be 0.
+    ``is_guarded``: it tests for guard bands, though a layer may have none, of up to ``guard`` units; ``subtracts``:
+    what is emulated there is freed of an addend.
+    """
+
+    shift: int
+    tables: frozenset[str] = frozenset()
+    has_offset: bool = False
+    is_guarded: bool = False
+    guard: int = 0
+    subtracts: bool = False
+
+
+@dataclass(frozen=True)
 class Setting:
     """What a kernel knows besides its operator: the order of axes in memory, the aim, the target.
 
     ``xs`` are the orders of the operator's inputs (``inputs_of``), ``y`` that of its output; ``x_layout`` and
     ``y_layout`` say the same for images in the words of convolutions. ``constants`` holds the elements of inputs that
     are constants of the program, by the tensor's name, in the tensor's shape. ``in_rows``: the operator is a few
-    rows of a layer, and what a call loads first is loaded for each of them.
+    rows of a layer, and what a call loads first is loaded for each of them. ``common``: what the output step has in
+    common with those of other layers, None if it is the layer's alone.
     """
 
     x_layout: Layout
@@ -34,6 +53,7 @@ class Setting:
     y: Order = ()
     constants: Mapping[str, Array] = field(default_factory=dict)
     in_rows: bool = False
+    common: CommonOutput | None = None
 
     @property
     def features(self) -> frozenset[str]:

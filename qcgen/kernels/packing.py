@@ -13,7 +13,7 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, Int64s
 from qcgen.ir.types import DType
 from qcgen.kernels.epilogue import Epilogue, Output, prepare_epilogue
-from qcgen.kernels.kernel import Constants
+from qcgen.kernels.kernel import CommonOutput, Constants, Setting
 from qcgen.kernels.text import Described, described
 
 
@@ -77,7 +77,7 @@ class Packed:
         return (*constants, *self.epilogue.constants)
 
 
-def pack(op: Conv, features: frozenset[str], x_shift: int, *, whole_weights: bool = False, bits: int = 0) -> Packed:
+def pack(op: Conv, setting: Setting, x_shift: int, *, whole_weights: bool = False, bits: int = 0) -> Packed:
     """Equation (7): sum (x - z)(w - v) = sum t*s - (z + h) sum s + (c - v)(sum t - K (z + h)), t = x + h, s = w - c.
 
     h is ``x_shift``, z and v are the zero points, K the number of taps; c is v where w - v fits int8, else the middle
@@ -93,7 +93,7 @@ def pack(op: Conv, features: frozenset[str], x_shift: int, *, whole_weights: boo
     correction = center - zero_point
     padding = op.x_zero_point + x_shift
     reached = accumulator_interval(op)
-    epilogue = _epilogue(_Same(op), features, bits)
+    epilogue = _epilogue(_Same(op), setting.features, bits, setting.common)
     bias = op.bias.astype(np.int64) - padding * stored.sum(axis=1) - correction * padding * stored.shape[1]
     tap_high = max(abs(op.x.dtype.low + x_shift), abs(op.x.dtype.high + x_shift))
     if bits and epilogue.output.kind == "multiply-high" and epilogue.output.word == 32 - bits:
@@ -120,9 +120,9 @@ class _Same:
 
 
 @lru_cache(maxsize=4)
-def _epilogue(same: _Same, features: frozenset[str], bits: int) -> Epilogue:
+def _epilogue(same: _Same, features: frozenset[str], bits: int, common: CommonOutput | None) -> Epilogue:
     """The output step: proving it takes long, and each kernel that is considered for an operator asks for the same."""
-    return prepare_epilogue(same.op, accumulator_interval(same.op), features, bits)
+    return prepare_epilogue(same.op, accumulator_interval(same.op), features, bits, common)
 
 
 def _may_overflow(stored: Int64s, bias: Int64s, correction: Int64s, tap_high: int) -> bool:

@@ -31,7 +31,7 @@ def why_no_byte_conv(op: Operator, setting: Setting) -> str | None:
     if reason is not None:
         return reason
     assert isinstance(op, Conv)
-    return why_corrected(pack(op, setting.features, 0))
+    return why_corrected(pack(op, setting, 0))
 
 
 def why_not_plain(op: Operator, setting: Setting) -> str | None:

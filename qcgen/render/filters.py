@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from qcgen.ir.context import Own
 from qcgen.ir.plan import Argument, InArena, Place, RowsAt, Table, Turn
 from qcgen.ir.types import Array
 
@@ -37,24 +38,26 @@ def one_line(text: str) -> str:
     return printable.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?").rstrip("\\")
 
 
-def int32(value: int) -> str:
+def int32(value: int | Own) -> str:
     """A number as a C expression of type int32_t; C has no literal for the smallest one.
 
     >>> int32(-2147483648), int32(-5), int32(7)
     ('(-2147483647 - 1)', '(-5)', '7')
     """
+    if isinstance(value, Own):
+        return value
     if value == -(2**31):
         return "(-2147483647 - 1)"
     return f"({value})" if value < 0 else str(value)
 
 
-def int64(value: int) -> str:
+def int64(value: int | Own) -> str:
     """A number above -2^63 as a C expression of type int64_t.
 
     >>> int64(-5)
     'INT64_C(-5)'
     """
-    return f"INT64_C({value})"
+    return value if isinstance(value, Own) else f"INT64_C({value})"
 
 
 def real(value: float) -> str:

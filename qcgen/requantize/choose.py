@@ -34,7 +34,7 @@ NARROW_LINE_COST: dict[Arithmetic, int] = {"narrow": 8, "split": 6, "multiply-hi
 WINDOW_COST = 20  # of requantizing a channel once more, with the compare, after the loop over all channels
 
 
-def choose(stairs: Staircase, *, narrow: bool = False, bits: int = 0) -> FixedPoint:
+def choose(stairs: Staircase, *, narrow: bool = False, bits: int = 0, most_shift: int = lines.MAX_SHIFT) -> FixedPoint:
     """The requantization of a layer, certified.
 
     With ``narrow``, for cores without a wide multiplication, *narrow* if it serves every channel; else the cheapest of
@@ -42,37 +42,37 @@ def choose(stairs: Staircase, *, narrow: bool = False, bits: int = 0) -> FixedPo
     band, or take the soft-float fallback where no band of less than a step would do. As few as possible do; a few bands
     do not move a layer to slower lines. ``bits``: *multiply-high* is wanted of accumulators times 2^bits, 0 to 8, which
     kernels sum at no cost: its line is that much finer, its guard bands that much narrower, and mostly it needs no
-    offset.
+    offset. ``most_shift`` bounds the shift of *narrow*, *split* and *multiply-high*, which layers may have in common.
     """
-    fixed = _narrow(stairs) if narrow else None
+    fixed = _narrow(stairs, most_shift) if narrow else None
     if fixed is None:
-        fixed = _cheapest_narrow(stairs) if narrow else _cheapest(stairs, bits)
+        fixed = _cheapest_narrow(stairs, most_shift) if narrow else _cheapest(stairs, most_shift, bits)
     if fixed.bits:
-        fixed = _without_offset(fixed, stairs)
+        fixed = _without_offset(fixed, stairs, most_shift)
     return replace(fixed, forms=_count_forms(fixed, stairs), comparisons=certify(fixed, stairs))
 
 
-def _cheapest(stairs: Staircase, bits: int = 0) -> FixedPoint:
-    fixed = _multiply_high(stairs, bits)
+def _cheapest(stairs: Staircase, most_shift: int, bits: int = 0) -> FixedPoint:
+    fixed = _multiply_high(stairs, most_shift, bits)
     if bits and fixed is not None and not fits(fixed, stairs).all():
-        fixed = _multiply_high(stairs)
+        fixed = _multiply_high(stairs, most_shift)
     if fixed is not None and _rank(fixed) <= (0, LINE_COST["wide"] * stairs.lo.size):
         return fixed
     candidates = (fixed, _wide(stairs), _soft_float(stairs))
     return min((candidate for candidate in candidates if candidate is not None), key=_rank)
 
 
-def _without_offset(fixed: FixedPoint, stairs: Staircase) -> FixedPoint:
+def _without_offset(fixed: FixedPoint, stairs: Staircase, most_shift: int) -> FixedPoint:
     """The same *multiply-high* with addends that make up for its offset; as it is if that takes a guard band more."""
-    found = _multiply_high(stairs, fixed.bits, absorbs=True)
+    found = _multiply_high(stairs, most_shift, fixed.bits, absorbs=True)
     if found is None or not fits(found, stairs).all():
         return fixed
     counts = [((f.guard != 0).sum(), (f.guard >= windows_that_never_close(f.shift)).sum()) for f in (found, fixed)]
     return found if all(own <= other for own, other in zip(*counts, strict=True)) else fixed
 
 
-def _cheapest_narrow(stairs: Staircase) -> FixedPoint:
-    candidates = (_split(stairs), _cheapest(stairs))
+def _cheapest_narrow(stairs: Staircase, most_shift: int) -> FixedPoint:
+    candidates = (_split(stairs, most_shift), _cheapest(stairs, most_shift))
     return min(
         (candidate for candidate in candidates if candidate is not None),
         key=lambda fixed: _rank(fixed, NARROW_LINE_COST),
@@ -98,13 +98,13 @@ def _count_forms(fixed: FixedPoint, stairs: Staircase) -> dict[str, int]:
     return {name: count for name in FORMS if (count := int((form == name).sum()))}
 
 
-def _multiply_high(stairs: Staircase, bits: int = 0, *, absorbs: bool = False) -> FixedPoint | None:
+def _multiply_high(stairs: Staircase, most_shift: int, bits: int = 0, *, absorbs: bool = False) -> FixedPoint | None:
     """h = ((acc * 2^bits + d) * m >> 32) + C at the layer's S, without C if it ``absorbs``.
 
     None if a scale is too large.
     """
     word = 32 - bits
-    shift = min(_layer_shift(stairs), lines.MAX_SHIFT) - word
+    shift = min(min(_layer_shift(stairs), lines.MAX_SHIFT) - word, most_shift)
     if shift < 0:
         return None
     zero_point = stairs.requantize.zero_point << shift
@@ -114,11 +114,12 @@ def _multiply_high(stairs: Staircase, bits: int = 0, *, absorbs: bool = False) -
     return _guarded(replace(fixed, addend=found.addend, word=word), stairs, found.exact)
 
 
-def _split(stairs: Staircase) -> FixedPoint | None:
+def _split(stairs: Staircase, most_shift: int) -> FixedPoint | None:
     """The same with a word so short that int32 holds the products with both parts of m; None if there is none."""
     largest = int(max(np.abs(stairs.lo).max(), np.abs(stairs.hi).max())) + MAX_ADDEND
     word = min(31 - largest.bit_length(), SPLIT_MAX_WORD)
-    for shift in range(min(_layer_shift(stairs), lines.MAX_SHIFT) - word, -1, -1) if word > 0 else ():
+    most_shift = min(min(_layer_shift(stairs), lines.MAX_SHIFT) - word, most_shift)
+    for shift in range(most_shift, -1, -1) if word > 0 else ():
         nearest = float(stairs.requantize.scale.max()) * 2.0 ** (shift + word)
         if nearest * largest >= 2.0 ** (31 + word) or nearest >= 2.0 ** (15 + word):
             continue
@@ -155,14 +156,14 @@ def _without_misfits(fixed: FixedPoint, stairs: Staircase) -> FixedPoint:
     return replace(fixed, multiplier=np.where(holds, fixed.multiplier, 0), offset=np.where(holds, fixed.offset, 0))
 
 
-def _narrow(stairs: Staircase) -> FixedPoint | None:
+def _narrow(stairs: Staircase, most_shift: int) -> FixedPoint | None:
     """h = clamp(acc) * m + b, all of it in 32 bits, at the largest shift that serves every channel, if there is one.
 
     Clamping the accumulator to the staircase's own extent, [t_first - 1, t_last], leaves more bits to m. A constant
     channel's is clamped to 0.
     """
     inside = _extent(stairs)
-    for shift in range(_narrow_shift(inside), 0, -1):
+    for shift in range(min(_narrow_shift(inside), most_shift), 0, -1):
         task = lines.problem(inside, shift)
         best = lines.best_multiplier(task)
         if not lines.band(task, best).admits.all():

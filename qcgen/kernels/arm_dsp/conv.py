@@ -104,7 +104,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     has_border = _has_border(op, setting)
     planned = window(op.geometry, setting.x_layout, has_border=has_border)
     wide = setting.optimize == "speed"
-    packed = pack_finely(op, setting.features, planned.pairs) if wide else pack(op, setting.features, 0)
+    packed = pack_finely(op, setting, planned.pairs) if wide else pack(op, setting, 0)
     shares = not wide or (planned.pairs > ALONE_PAIRS and not packed.bits)
     words = pack_constants(
         op, packed, planned.order, output_tail(packed), WIDTHS, wide=wide, shares=shares, for_speed=wide

@@ -84,7 +84,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     """Weights as words in the order in which the image's words are unpacked; no scratch."""
     assert isinstance(op, Conv)
     g = op.geometry
-    packed = pack(op, setting.features, 0)
+    packed = pack(op, setting, 0)
     planned = whole_image(g, setting.x_layout)
     words = pack_dense_constants(op, packed, planned.order, output_tail(packed), MAX_UNROLL[setting.optimize])
     total = g.taps // 4

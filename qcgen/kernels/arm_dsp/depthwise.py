@@ -105,7 +105,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
 
 def _pack(op: Conv, setting: Setting) -> Packed:
     """Weights as words of pairs, times 2^bits."""
-    return pack_finely(op, setting.features, 0, whole_weights=True)
+    return pack_finely(op, setting, 0, whole_weights=True)
 
 
 def _band(planes: Planes) -> int:

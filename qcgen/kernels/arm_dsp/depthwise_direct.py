@@ -105,7 +105,7 @@ def _aim(setting: Setting) -> str:
 
 
 def _pack(op: Conv, setting: Setting) -> Packed:
-    return pack_finely(op, setting.features, 0, whole_weights=True)
+    return pack_finely(op, setting, 0, whole_weights=True)
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:

@@ -55,7 +55,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
 
 
 def _pack(op: Conv, setting: Setting) -> Packed:
-    return pack(op, setting.features, 0, whole_weights=True)
+    return pack(op, setting, 0, whole_weights=True)
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:

@@ -11,7 +11,7 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv
 from qcgen.kernels import fast_output
 from qcgen.kernels.arm_dsp.segment import Tail
-from qcgen.kernels.epilogue import Output
+from qcgen.kernels.epilogue import Number, Output
 from qcgen.kernels.fast_output import FAST, FastOutput, fast_support, parameter
 from qcgen.kernels.packing import Packed
 
@@ -24,7 +24,7 @@ class KeptOutput(Context):
     dsp: FastOutput
     keeps_own: bool  # the channel's multiplier
     keeps_offset: bool  # the offset
-    shared_offset: int | None  # that of all channels, if it is kept
+    shared_offset: Number  # that of all channels, if it is kept
 
 
 def dsp_output(op: Conv, packed: Packed) -> FastOutput:
@@ -53,7 +53,8 @@ def output_tail(packed: Packed) -> Tail:
     return Tail(
         multiplier=parameter(packed, "multiplier") if output.multiplier is None else None,
         offset=parameter(packed, "offset") if output.offset is None else None,
-        channel=np.where(np.isin(channels, guarded), channels, -1) if guarded.size else None,
+        channel=np.where(np.isin(channels, guarded), channels, -1) if output.is_guarded else None,
+        tests_all=packed.epilogue.common is not None,
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from qcgen.intervals import INT32_MAX
 from qcgen.ir.program import Conv
 from qcgen.kernels.arm_dsp.output import dsp_output
-from qcgen.kernels.kernel import Constants
+from qcgen.kernels.kernel import Constants, Setting
 from qcgen.kernels.packing import Packed, pack
 
 MAX_BITS = 8
@@ -17,20 +17,20 @@ UPPER_CYCLES = 1.5  # of parting the sums of channels that share words and addin
 SHARED_CYCLES = 1 / 8  # a pair
 
 
-def pack_finely(op: Conv, features: frozenset[str], pairs: int, *, whole_weights: bool = False) -> Packed:
+def pack_finely(op: Conv, setting: Setting, pairs: int, *, whole_weights: bool = False) -> Packed:
     """``pack`` for weights in words of int16, sums of so many ``pairs``; with ``bits`` where that saves cycles.
 
     A line that keeps more bits below its codes comes near a tie less often. Where channels would share words else, that
     must be worth more than sharing them.
     """
-    packed = pack(op, features, 0, whole_weights=whole_weights)
+    packed = pack(op, setting, 0, whole_weights=whole_weights)
     if packed.epilogue.output.kind != "multiply-high" or packed.wraps or packed.is_corrected:
         return packed
     if _near_ties(op, packed) * EXACT_CYCLES + UPPER_CYCLES < SHARED_CYCLES * pairs:
         return packed
     bits = free_bits(op, packed)
     for fewer in (0, 1):  # the addend of the finer line may take one
-        found = pack(op, features, 0, whole_weights=whole_weights, bits=max(bits - fewer, 0))
+        found = pack(op, setting, 0, whole_weights=whole_weights, bits=max(bits - fewer, 0))
         if found.bits and not found.wraps:
             return found
     return packed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,12 +20,13 @@ class Tail:
     """What follows the weights of a block: what the output step needs, unless all channels share it.
 
     ``multiplier`` and ``offset`` (M,) as in Equation (5). ``channel`` (M,): the number of the block's first channel
-    for output steps that need it, -1 for blocks that do not.
+    for output steps that need it, -1 for blocks that do not. ``tests_all``: of those that do, each channel is tested.
     """
 
     multiplier: Int64s | None
     offset: Int64s | None
     channel: Int64s | None
+    tests_all: bool = False
 
     @property
     def has_multipliers(self) -> bool:
@@ -40,6 +42,11 @@ class Tail:
     def has_channel(self) -> bool:
         """Whether some block's channels must be known."""
         return self.channel is not None
+
+    @property
+    def form(self) -> Hashable:
+        """What the text of the functions depends on."""
+        return self.has_multipliers, self.has_offsets, self.has_channel, self.tests_all
 
     def words(self, first: int, beyond: int, width: int) -> Int64s:
         """(blocks, words) of the tails of some blocks."""
@@ -126,6 +133,8 @@ class Segment(ChannelBlocks):
         """Which channels of a block have a guard band in some block."""
         if self.tail.channel is None:
             return ()
+        if self.tail.tests_all:
+            return tuple(self.channels)
         windows = self.tail.channel[self.first : self.beyond].reshape(-1, self.width).max(axis=0)
         return tuple(int(c) for c in np.flatnonzero(windows >= 0))
 

@@ -110,7 +110,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
 
 def _pack(op: Conv, setting: Setting) -> Packed:
     """Weights as int8 or, as words of two, times 2^bits."""
-    return pack_finely(op, setting.features, 0) if setting.optimize == "speed" else pack(op, setting.features, 0)
+    return pack_finely(op, setting, 0) if setting.optimize == "speed" else pack(op, setting, 0)
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:

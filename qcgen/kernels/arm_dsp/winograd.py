@@ -145,7 +145,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
 
 def _pack(op: Conv, setting: Setting) -> Packed:
     """Taps are 0 to ELEMENT_HIGH."""
-    return pack(op, setting.features, unsigned_shift(op), whole_weights=True)
+    return pack(op, setting, unsigned_shift(op), whole_weights=True)
 
 
 def _tile(op: Conv, packed: Packed) -> Tile | None:

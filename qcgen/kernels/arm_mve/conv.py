@@ -67,7 +67,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
 
 def _pack(op: Conv, setting: Setting) -> Packed:
     """Taps are int8: VMLADAV multiplies signed numbers with signed ones only."""
-    return pack(op, setting.features, signed_shift(op))
+    return pack(op, setting, signed_shift(op))
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:

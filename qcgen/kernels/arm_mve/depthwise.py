@@ -96,7 +96,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
 
 def _pack(op: Conv, setting: Setting) -> Packed:
     """Taps are signed bytes: uint8 less 128."""
-    return pack(op, setting.features, signed_shift(op))
+    return pack(op, setting, signed_shift(op))
 
 
 def _by_quads(values: Int64s) -> Int64s:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from qcgen.intervals import INT32_MAX, INT32_MIN, accumulator_interval
+from qcgen.ir.context import Own
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, Int64s
 from qcgen.ir.types import DType
-from qcgen.kernels.epilogue import Number
 from qcgen.kernels.fast_output import RARE, guarded, parameter, with_fast_step
 from qcgen.kernels.packing import Packed
 from qcgen.requantize.fast_step import FastStep
@@ -36,9 +36,9 @@ class MveOutput:
     is_exact_used: bool
     rounds: bool
     shift: int
-    offset: Number
-    low: Number
-    high: Number
+    offset: int | None
+    low: int | None
+    high: int | None
     saturate: str
     limit: int
 
@@ -61,6 +61,8 @@ def mve_output(op: Conv, packed: Packed) -> MveOutput:
     is_fast = output.kind == "multiply-high"
     rounds = is_fast and _may_round(op, packed)
     half = 1 << (output.shift - 1) if rounds else 0
+    if isinstance(output.offset, Own):
+        raise AssertionError("a layer that is packed knows its offset")
     return MveOutput(
         is_fast=is_fast,
         has_windows=is_fast and output.is_guarded,
@@ -111,7 +113,7 @@ def _limit(packed: Packed) -> int:
     return 2**31 - (widest << (32 - shift)) if 2 * widest << RARE <= 1 << shift else 0
 
 
-def _bound(value: int) -> Number:
+def _bound(value: int) -> int | None:
     """A bound of an int32, None if no int32 is beyond it."""
     return value if INT32_MIN < value < INT32_MAX else None
 

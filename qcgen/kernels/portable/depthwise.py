@@ -111,7 +111,7 @@ def _why_not(op: Operator, setting: Setting) -> str | None:
     assert isinstance(op, Conv)
     g = op.geometry
     too_wide = why_not_depthwise(g) or why_taps(prod(g.kernel), MAX_TAPS)
-    return too_wide or why_wraps(pack(op, setting.features, 0, whole_weights=True))
+    return too_wide or why_wraps(pack(op, setting, 0, whole_weights=True))
 
 
 def why_not_nhwc(op: Operator, setting: Setting) -> str | None:
@@ -130,7 +130,7 @@ def prepare_nhwc(op: Operator, setting: Setting) -> Prepared:
     """Weights [taps][channels]; padding is a pixel of zero points."""
     assert isinstance(op, Conv)
     g = op.geometry
-    packed = pack(op, setting.features, 0, whole_weights=True)
+    packed = pack(op, setting, 0, whole_weights=True)
     spatial = axes(g, setting.x_layout)
     has_border = any_at_border(spatial)
     weights = packed.weights.T
@@ -177,7 +177,7 @@ def prepare_nchw(op: Operator, setting: Setting) -> Prepared:
     """Weights [channels][taps]; the windows lie in one channel's plane."""
     assert isinstance(op, Conv)
     g = op.geometry
-    packed = pack(op, setting.features, 0, whole_weights=True)
+    packed = pack(op, setting, 0, whole_weights=True)
     height, width = plane_axes(g)
     # Without padding the plane is the image itself, read where it is, so rows keep their length.
     rows, columns = (height.reached, width.reached) if g.is_padded else (height.input, width.input)

@@ -98,7 +98,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
 
 def packed_bytes(op: Conv, setting: Setting) -> Packed:
     """Taps and weights are int8, so that a product takes 15 bits and its sign."""
-    return pack(op, setting.features, signed_shift(op))
+    return pack(op, setting, signed_shift(op))
 
 
 def ordered(op: Conv, packed: Packed) -> Int64s:

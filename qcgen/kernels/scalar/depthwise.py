@@ -71,7 +71,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
 
 def _packed(op: Conv, setting: Setting) -> Packed:
     shift = unsigned_shift(op) if core(setting).is_unsigned else 0
-    return pack(op, setting.features, shift, whole_weights=True)
+    return pack(op, setting, shift, whole_weights=True)
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:

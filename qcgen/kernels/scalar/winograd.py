@@ -100,7 +100,7 @@ def _in_tiles(size: int, dilation: int, tile: int) -> int:
 
 
 def _packed(op: Conv, setting: Setting) -> Packed:
-    return pack(op, setting.features, 0, whole_weights=True)
+    return pack(op, setting, 0, whole_weights=True)
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:

@@ -14,6 +14,7 @@
  *   5  mixed        QLinearMatMul   portable/matmul               200        0 B      0 B
  *
  * arena    170 B for tensors between nodes and for scratch; no placement of them needs less
+ * shared   attention_shared_pointwise computes query_dense, key_dense, value_dense
  *
  * query_dense
  *   accumulator   within [-37065, 35355] for every input: int32 cannot overflow
@@ -45,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0x291c0470
+#if ATTENTION_HEADER_ID != 0xeb45aa14
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -186,10 +187,16 @@ static uint32_t attention_soft_float_add(uint32_t a, uint32_t b)
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define ATTENTION_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#ifdef __clang__
+#define ATTENTION_SHARED __attribute__((noinline)) /* no copy for each layer */
+#else
+#define ATTENTION_SHARED __attribute__((noinline, noclone)) /* no copy for each layer */
+#endif
 #define ATTENTION_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
 #define ATTENTION_RARELY(condition) __builtin_expect(condition, 0)
 #else
 #define ATTENTION_NOINLINE
+#define ATTENTION_SHARED
 #define ATTENTION_INLINE inline
 #define ATTENTION_RARELY(condition) (condition)
 #endif
@@ -226,15 +233,24 @@ ATTENTION_CONST_ATTR static const uint16_t attention_query_dense_guard_band[8] =
     1, 1, 1, 1, 1, 1, 1, 1,
 };
 
+struct attention_shared_pointwise {
+    const int8_t *weights;
+    const int32_t *bias;
+    const int32_t *scale_mantissa;
+    const int16_t *scale_exponent;
+    const uint16_t *guard_band;
+};
+
 /*
- * attention_query_dense: the output code next to a tie, where both roundings of float32 decide: computes them in
+ * attention_shared_pointwise: the output code next to a tie, where both roundings of float32 decide: computes them in
  * integers.
  */
-ATTENTION_NOINLINE static int8_t attention_query_dense_tie(int32_t acc, int32_t m)
+ATTENTION_SHARED static int8_t attention_shared_pointwise_tie(const struct attention_shared_pointwise *layer,
+    int32_t acc, int32_t m)
 {
     enum { ZERO_POINT = -9, LOW = -128, HIGH = 127 };
-    const int32_t scale_mantissa = attention_query_dense_scale_mantissa[m];
-    const int32_t scale_exponent = attention_query_dense_scale_exponent[m];
+    const int32_t scale_mantissa = layer->scale_mantissa[m];
+    const int32_t scale_exponent = layer->scale_exponent[m];
     int32_t code = attention_soft_float_code(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
 
     code = code < LOW ? LOW : code;
@@ -242,18 +258,19 @@ ATTENTION_NOINLINE static int8_t attention_query_dense_tie(int32_t acc, int32_t 
     return (int8_t)code;
 }
 
-/* attention_query_dense: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
-static ATTENTION_INLINE int8_t attention_query_dense_requantize(int32_t acc, int32_t m)
+/* attention_shared_pointwise: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
+static ATTENTION_INLINE int8_t attention_shared_pointwise_requantize(const struct attention_shared_pointwise *layer,
+    int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 5 };
     const int32_t multiplier = 1374389535; /* x_scale * w_scale / y_scale in units of 2^-37 */
     const int32_t offset = -272; /* y_zero_point and rounding, in units of 2^-5 */
-    const uint32_t guard_band = attention_query_dense_guard_band[m];
+    const uint32_t guard_band = layer->guard_band[m];
     const int32_t scaled = attention_multiply_high(acc, multiplier) + offset;
     int32_t code = scaled >> SHIFT;
 
     if (ATTENTION_RARELY((((uint32_t)scaled + guard_band) & 31u) < UINT32_C(2) * guard_band)) {
-        return attention_query_dense_tie(acc, m);
+        return attention_shared_pointwise_tie(layer, acc, m);
     }
 
     code = code < LOW ? LOW : code;
@@ -261,8 +278,9 @@ static ATTENTION_INLINE int8_t attention_query_dense_requantize(int32_t acc, int
     return (int8_t)code;
 }
 
-/* query_dense: QLinearMatMul, kernel 1, stride 1. */
-static void attention_query_dense(const int8_t *x, int8_t *y)
+/* query_dense, key_dense, value_dense: QLinearMatMul, kernel 1, stride 1. */
+ATTENTION_SHARED static void attention_shared_pointwise(const struct attention_shared_pointwise *layer, const int8_t *x,
+    int8_t *y)
 {
     enum {
         OUT_CHANNELS = 8, OUT_PIXELS = 5,
@@ -275,7 +293,7 @@ static void attention_query_dense(const int8_t *x, int8_t *y)
     for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
         /* The last block ends with the image; it computes some outputs a second time. */
         const int32_t pixel = next < OUT_PIXELS - BLOCK ? next : OUT_PIXELS - BLOCK;
-        const int8_t *weights = attention_query_dense_weights;
+        const int8_t *weights = layer->weights;
         const int8_t *const taps0 = x + pixel * X_PIXEL;
         const int8_t *const taps1 = x + (pixel + 1) * X_PIXEL;
         const int8_t *const taps2 = x + (pixel + 2) * X_PIXEL;
@@ -283,10 +301,10 @@ static void attention_query_dense(const int8_t *x, int8_t *y)
 
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
             int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = attention_query_dense_bias[m];
-            int32_t acc1 = attention_query_dense_bias[m];
-            int32_t acc2 = attention_query_dense_bias[m];
-            int32_t acc3 = attention_query_dense_bias[m];
+            int32_t acc0 = layer->bias[m];
+            int32_t acc1 = layer->bias[m];
+            int32_t acc2 = layer->bias[m];
+            int32_t acc3 = layer->bias[m];
 
             for (int32_t k = 0; k < TAPS; k++) {
                 acc0 += taps0[k] * weights[k];
@@ -295,12 +313,26 @@ static void attention_query_dense(const int8_t *x, int8_t *y)
                 acc3 += taps3[k] * weights[k];
             }
             weights += TAPS;
-            out[0] = attention_query_dense_requantize(acc0, m);
-            out[Y_PIXEL] = attention_query_dense_requantize(acc1, m);
-            out[2 * Y_PIXEL] = attention_query_dense_requantize(acc2, m);
-            out[3 * Y_PIXEL] = attention_query_dense_requantize(acc3, m);
+            out[0] = attention_shared_pointwise_requantize(layer, acc0, m);
+            out[Y_PIXEL] = attention_shared_pointwise_requantize(layer, acc1, m);
+            out[2 * Y_PIXEL] = attention_shared_pointwise_requantize(layer, acc2, m);
+            out[3 * Y_PIXEL] = attention_shared_pointwise_requantize(layer, acc3, m);
         }
     }
+}
+
+/* query_dense: QLinearMatMul, by attention_shared_pointwise. */
+static void attention_query_dense(const int8_t *x, int8_t *y)
+{
+    static const struct attention_shared_pointwise layer = {
+        .weights = attention_query_dense_weights,
+        .bias = attention_query_dense_bias,
+        .scale_mantissa = attention_query_dense_scale_mantissa,
+        .scale_exponent = attention_query_dense_scale_exponent,
+        .guard_band = attention_query_dense_guard_band,
+    };
+
+    attention_shared_pointwise(&layer, x, y);
 }
 
 /* attention_key_dense: weights [8 channels][1 column][8 input channels]. */
@@ -335,81 +367,18 @@ ATTENTION_CONST_ATTR static const uint16_t attention_key_dense_guard_band[8] = {
     1, 1, 1, 1, 1, 1, 1, 1,
 };
 
-/*
- * attention_key_dense: the output code next to a tie, where both roundings of float32 decide: computes them in
- * integers.
- */
-ATTENTION_NOINLINE static int8_t attention_key_dense_tie(int32_t acc, int32_t m)
-{
-    enum { ZERO_POINT = -9, LOW = -128, HIGH = 127 };
-    const int32_t scale_mantissa = attention_key_dense_scale_mantissa[m];
-    const int32_t scale_exponent = attention_key_dense_scale_exponent[m];
-    int32_t code = attention_soft_float_code(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
-
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
-}
-
-/* attention_key_dense: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
-static ATTENTION_INLINE int8_t attention_key_dense_requantize(int32_t acc, int32_t m)
-{
-    enum { LOW = -128, HIGH = 127, SHIFT = 5 };
-    const int32_t multiplier = 1374389535; /* x_scale * w_scale / y_scale in units of 2^-37 */
-    const int32_t offset = -272; /* y_zero_point and rounding, in units of 2^-5 */
-    const uint32_t guard_band = attention_key_dense_guard_band[m];
-    const int32_t scaled = attention_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
-
-    if (ATTENTION_RARELY((((uint32_t)scaled + guard_band) & 31u) < UINT32_C(2) * guard_band)) {
-        return attention_key_dense_tie(acc, m);
-    }
-
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
-}
-
-/* key_dense: QLinearMatMul, kernel 1, stride 1. */
+/* key_dense: QLinearMatMul, by attention_shared_pointwise. */
 static void attention_key_dense(const int8_t *x, int8_t *y)
 {
-    enum {
-        OUT_CHANNELS = 8, OUT_PIXELS = 5,
-        TAPS = 8, /* of one window */
-        BLOCK = 4, /* windows that share each weight that is read */
-        X_PIXEL = 8,
-        Y_PIXEL = 8, Y_CHANNEL = 1
+    static const struct attention_shared_pointwise layer = {
+        .weights = attention_key_dense_weights,
+        .bias = attention_key_dense_bias,
+        .scale_mantissa = attention_key_dense_scale_mantissa,
+        .scale_exponent = attention_key_dense_scale_exponent,
+        .guard_band = attention_key_dense_guard_band,
     };
 
-    for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
-        /* The last block ends with the image; it computes some outputs a second time. */
-        const int32_t pixel = next < OUT_PIXELS - BLOCK ? next : OUT_PIXELS - BLOCK;
-        const int8_t *weights = attention_key_dense_weights;
-        const int8_t *const taps0 = x + pixel * X_PIXEL;
-        const int8_t *const taps1 = x + (pixel + 1) * X_PIXEL;
-        const int8_t *const taps2 = x + (pixel + 2) * X_PIXEL;
-        const int8_t *const taps3 = x + (pixel + 3) * X_PIXEL;
-
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = attention_key_dense_bias[m];
-            int32_t acc1 = attention_key_dense_bias[m];
-            int32_t acc2 = attention_key_dense_bias[m];
-            int32_t acc3 = attention_key_dense_bias[m];
-
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += taps0[k] * weights[k];
-                acc1 += taps1[k] * weights[k];
-                acc2 += taps2[k] * weights[k];
-                acc3 += taps3[k] * weights[k];
-            }
-            weights += TAPS;
-            out[0] = attention_key_dense_requantize(acc0, m);
-            out[Y_PIXEL] = attention_key_dense_requantize(acc1, m);
-            out[2 * Y_PIXEL] = attention_key_dense_requantize(acc2, m);
-            out[3 * Y_PIXEL] = attention_key_dense_requantize(acc3, m);
-        }
-    }
+    attention_shared_pointwise(&layer, x, y);
 }
 
 /* attention_value_dense: weights [8 channels][1 column][8 input channels]. */
@@ -444,81 +413,18 @@ ATTENTION_CONST_ATTR static const uint16_t attention_value_dense_guard_band[8] =
     1, 1, 1, 1, 1, 1, 1, 1,
 };
 
-/*
- * attention_value_dense: the output code next to a tie, where both roundings of float32 decide: computes them in
- * integers.
- */
-ATTENTION_NOINLINE static int8_t attention_value_dense_tie(int32_t acc, int32_t m)
-{
-    enum { ZERO_POINT = -9, LOW = -128, HIGH = 127 };
-    const int32_t scale_mantissa = attention_value_dense_scale_mantissa[m];
-    const int32_t scale_exponent = attention_value_dense_scale_exponent[m];
-    int32_t code = attention_soft_float_code(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
-
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
-}
-
-/* attention_value_dense: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
-static ATTENTION_INLINE int8_t attention_value_dense_requantize(int32_t acc, int32_t m)
-{
-    enum { LOW = -128, HIGH = 127, SHIFT = 5 };
-    const int32_t multiplier = 1374389535; /* x_scale * w_scale / y_scale in units of 2^-37 */
-    const int32_t offset = -272; /* y_zero_point and rounding, in units of 2^-5 */
-    const uint32_t guard_band = attention_value_dense_guard_band[m];
-    const int32_t scaled = attention_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
-
-    if (ATTENTION_RARELY((((uint32_t)scaled + guard_band) & 31u) < UINT32_C(2) * guard_band)) {
-        return attention_value_dense_tie(acc, m);
-    }
-
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
-}
-
-/* value_dense: QLinearMatMul, kernel 1, stride 1. */
+/* value_dense: QLinearMatMul, by attention_shared_pointwise. */
 static void attention_value_dense(const int8_t *x, int8_t *y)
 {
-    enum {
-        OUT_CHANNELS = 8, OUT_PIXELS = 5,
-        TAPS = 8, /* of one window */
-        BLOCK = 4, /* windows that share each weight that is read */
-        X_PIXEL = 8,
-        Y_PIXEL = 8, Y_CHANNEL = 1
+    static const struct attention_shared_pointwise layer = {
+        .weights = attention_value_dense_weights,
+        .bias = attention_value_dense_bias,
+        .scale_mantissa = attention_value_dense_scale_mantissa,
+        .scale_exponent = attention_value_dense_scale_exponent,
+        .guard_band = attention_value_dense_guard_band,
     };
 
-    for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
-        /* The last block ends with the image; it computes some outputs a second time. */
-        const int32_t pixel = next < OUT_PIXELS - BLOCK ? next : OUT_PIXELS - BLOCK;
-        const int8_t *weights = attention_value_dense_weights;
-        const int8_t *const taps0 = x + pixel * X_PIXEL;
-        const int8_t *const taps1 = x + (pixel + 1) * X_PIXEL;
-        const int8_t *const taps2 = x + (pixel + 2) * X_PIXEL;
-        const int8_t *const taps3 = x + (pixel + 3) * X_PIXEL;
-
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = attention_value_dense_bias[m];
-            int32_t acc1 = attention_value_dense_bias[m];
-            int32_t acc2 = attention_value_dense_bias[m];
-            int32_t acc3 = attention_value_dense_bias[m];
-
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += taps0[k] * weights[k];
-                acc1 += taps1[k] * weights[k];
-                acc2 += taps2[k] * weights[k];
-                acc3 += taps3[k] * weights[k];
-            }
-            weights += TAPS;
-            out[0] = attention_value_dense_requantize(acc0, m);
-            out[Y_PIXEL] = attention_value_dense_requantize(acc1, m);
-            out[2 * Y_PIXEL] = attention_value_dense_requantize(acc2, m);
-            out[3 * Y_PIXEL] = attention_value_dense_requantize(acc3, m);
-        }
-    }
+    attention_shared_pointwise(&layer, x, y);
 }
 
 /* attention_scores: the output code, acc * a_scale * b_scale / y_scale + y_zero_point, rounded. */

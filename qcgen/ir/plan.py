@@ -155,6 +155,27 @@ class Overlap:
 
 
 @dataclass(frozen=True)
+class Field:
+    """What a layer has for itself in a function that it shares: a table of ``c_type``, or a number."""
+
+    name: str
+    c_type: str
+    is_table: bool
+
+
+@dataclass(frozen=True)
+class SharedFunction:
+    """A C function that several layers run through: ``symbol`` is its name, ``nodes`` are those of the layers.
+
+    It gets a struct with the ``fields`` of the layer.
+    """
+
+    symbol: str
+    nodes: tuple[str, ...]
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True)
 class Rejected:
     """A kernel that stands before the chosen one, and why it does not serve."""
 
@@ -170,6 +191,8 @@ class Call:
     <stdint.h>. ``arguments`` are in the order of its parameters: inputs, output, scratch. ``access`` is the order of
     its reads and writes, None if the kernel tells none; ``is_elementwise``: each element is read before the same one is
     written, so that the output may take an input's place; ``overlap`` is what the planner made of the order.
+    ``shared``: the function that the operator runs through together with others, which gets the layer's own ``numbers``
+    beside its tables; then ``context`` is what the text of that one shows, the same for each of them.
     """
 
     op: Operator
@@ -186,6 +209,8 @@ class Call:
     access: AccessOrder | None = None
     is_elementwise: bool = False
     overlap: Overlap | None = None
+    shared: SharedFunction | None = None
+    numbers: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def template(self) -> str:
@@ -388,6 +413,11 @@ class Plan:
                 case Stream():
                     found += step.calls
         return tuple(found)
+
+    @property
+    def shared(self) -> tuple[SharedFunction, ...]:
+        """The functions that several operators run through, in the order of the first of each."""
+        return tuple(dict.fromkeys(call.shared for call in self.calls if call.shared is not None))
 
     @property
     def whole_calls(self) -> tuple[Call, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from qcgen.ir.plan import (
     Argument,
@@ -24,10 +24,11 @@ from qcgen.ir.program import Operator, Program, Tensor, inputs_of
 from qcgen.ir.types import Layout
 from qcgen.kernels import KERNELS, Prepared, Setting
 from qcgen.plan.arrange import Arranged, arrange
+from qcgen.plan.functions import Work, share
 from qcgen.plan.layout import boundary_layout, boundary_shape, layout_text
 from qcgen.plan.names import ACCESSORS, PUBLIC, PUSHING, ROWS, node_names, parameter_names
 from qcgen.plan.orders import layout_of
-from qcgen.plan.select import Selection, select
+from qcgen.plan.select import select
 from qcgen.plan.sharing import Boundary, bytes_of
 from qcgen.plan.sizes import require_sizes
 from qcgen.plan.storage import Stored, store
@@ -60,12 +61,13 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
         stored = store(steps, prepared, boundary)
     else:
         chains, stored = fit(steps, prepared, boundary, options.arena, rows.prepare)
+    works = _shared(works, chains, rows, stored, options, prefix)
     planned: list[Step] = []
     for index, (step, work) in enumerate(zip(steps, works, strict=True)):
         chain = next((chain for chain in chains if chain.first <= index <= chain.last), None)
         if chain is not None:
             if index == chain.last:
-                planned.append(_stream(chain, steps, symbols, rows, stored, program, prefix, len(planned)))
+                planned.append(_stream(chain, steps, symbols, works, stored, program, prefix, len(planned)))
         elif work is None or index in stored.done:
             planned.append(View(step.op))
         else:
@@ -86,12 +88,24 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
     )
 
 
-@dataclass(frozen=True)
-class _Work:
-    """A step's kernel, and the operator packed for it."""
-
-    selection: Selection
-    prepared: Prepared
+def _shared(
+    works: Sequence[Work | None],
+    chains: Sequence[Chain],
+    rows: _RowWorks,
+    stored: Stored,
+    options: Options,
+    prefix: str,
+) -> list[Work | None]:
+    """What each step does, whole or row by row, layers that can be through functions that they share."""
+    found = [None if index in stored.done else work for index, work in enumerate(works)]
+    for stage in (stage for chain in chains for stage in chain.stages if stage.index != COPY):
+        found[stage.index] = rows.work(stage)
+    if options.optimize != "size":
+        return found
+    indices = [index for index, work in enumerate(found) if work is not None]
+    for index, work in zip(indices, share([work for work in found if work is not None], prefix), strict=True):
+        found[index] = work
+    return found
 
 
 class _RowWorks:
@@ -99,9 +113,9 @@ class _RowWorks:
 
     def __init__(self, steps: Sequence[Arranged], program: Program, options: Options) -> None:
         self._steps, self._program, self._options = steps, program, options
-        self._works: dict[tuple[int, int], _Work] = {}
+        self._works: dict[tuple[int, int], Work] = {}
 
-    def work(self, stage: Stage) -> _Work:
+    def work(self, stage: Stage) -> Work:
         """The kernel of a stage's calls."""
         key = stage.index, stage.rows
         if key not in self._works:
@@ -117,14 +131,14 @@ class _RowWorks:
         return self.work(stage).prepared
 
 
-def _work(step: Arranged, program: Program, options: Options, *, in_rows: bool = False) -> _Work | None:
+def _work(step: Arranged, program: Program, options: Options, *, in_rows: bool = False) -> Work | None:
     """The kernel for a step; None for a view."""
     if step.is_view:
         return None
     doing(f"choosing the kernel of {step.op.name}")
     setting = replace(_setting(step, program, options), in_rows=in_rows)
     selection = select(step.op, setting, KERNELS)
-    return _Work(selection, selection.kernel.prepare(step.op, setting))
+    return Work(step.op, setting, selection, selection.kernel.prepare(step.op, setting))
 
 
 def _places(step: Arranged, index: int, stored: Stored, program: Program) -> list[Place]:
@@ -146,7 +160,7 @@ def _stream(
     chain: Chain,
     steps: Sequence[Arranged],
     symbols: Sequence[str],
-    rows: _RowWorks,
+    works: Sequence[Work | None],
     stored: Stored,
     program: Program,
     prefix: str,
@@ -163,7 +177,8 @@ def _stream(
                 _places(steps[stage.index], stage.index, stored, program),
             ),
         )
-        for stage, work in ((stage, rows.work(stage)) for stage in chain.stages if stage.index != COPY)
+        for stage in chain.stages
+        if stage.index != COPY and (work := works[stage.index]) is not None
     }
     turn = stored.places.get(TURN) if chain.first == 0 else None
     assert turn is None or isinstance(turn, InArena), "it lies in the arena"
@@ -183,7 +198,7 @@ def _overlap_of_chain(chain: Chain, places: Mapping[str, Place]) -> Overlap | No
     return Overlap(source.name, distance, chain.order.distance, chain.order.units)
 
 
-def _in_stage(stage: Stage, work: _Work, call: Call) -> Call:
+def _in_stage(stage: Stage, work: Work, call: Call) -> Call:
     """The call of a stage, with the overlap of its rows if its output lies over those of its input."""
     order = work.prepared.access
     if stage.front is None or order is None:
@@ -242,7 +257,7 @@ def _overlap(op: Operator, prepared: Prepared, places: Sequence[Place]) -> Overl
     return Overlap(x.name, distance, prepared.access.distance, prepared.access.units)
 
 
-def _call(step: Arranged, symbol: str, work: _Work, places: Sequence[Place]) -> Call:
+def _call(step: Arranged, symbol: str, work: Work, places: Sequence[Place]) -> Call:
     selection, prepared = work.selection, work.prepared
     tables = tuple(
         Table(constants.role, f"{symbol}_{constants.role}", constants.c_type, constants.values, constants.meaning)
@@ -263,4 +278,6 @@ def _call(step: Arranged, symbol: str, work: _Work, places: Sequence[Place]) -> 
         access=prepared.access,
         is_elementwise=bool(prepared.in_place),
         overlap=_overlap(step.op, prepared, places),
+        shared=work.shared,
+        numbers=work.numbers,
     )

@@ -229,6 +229,10 @@ ROWS = "rows"
 """What follows the prefix in symbols of chains that run row by row, before the chain's number."""
 
 
+SHARED = "shared"
+"""What follows the prefix in symbols of functions that layers share."""
+
+
 ACCESSORS = ("input", "output")
 """What follows the prefix in functions that tell where inputs and outputs lie in the arena."""
 
@@ -255,7 +259,7 @@ def node_names(nodes: Iterable[tuple[str, str]], prefix: str, public: Collection
     NAME_run that the caller knows.
     """
     names: list[str] = []
-    taken = {*SUPPORT_NAMES, ROWS, *public}
+    taken = {*SUPPORT_NAMES, ROWS, SHARED, *public}
     begun = {part for name in taken for part in _beginnings(name)}
     for index, (node, operator) in enumerate(nodes):
         name = identifier(node, operator.lower())

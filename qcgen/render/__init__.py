@@ -33,10 +33,11 @@ from qcgen.render.fold import folded
 from qcgen.render.head import certificate, memory, overlap_place, summary
 from qcgen.render.interface import aligned, arena_word, conditions, converted, hashing, numbers
 from qcgen.render.self_test import shown
+from qcgen.render.shared import declared, layer, same, tables_of, with_layer
 from qcgen.targets import TARGETS
 from qcgen.version import __version__
 
-ADVICE = ("NOINLINE", "INLINE", "RARELY", "FENCE", "ROLLED", "SUMMED", "MOVED")
+ADVICE = ("NOINLINE", "SHARED", "INLINE", "RARELY", "FENCE", "ROLLED", "SUMMED", "MOVED")
 """Macros of support/compiler.c.jinja: a file has those that its functions use."""
 
 
@@ -46,7 +47,7 @@ _ID = "\0"
 
 def render(plan: Plan, test: SelfTest | None = None) -> dict[str, str]:
     """The generated files by name: NAME.h and NAME.c, and those of a self-test. Same plan, same bytes."""
-    bodies = [_body(plan, call) for call in plan.calls]
+    bodies = _bodies(plan)
     called = {name for call in plan.calls for name in call.support} | ({"compiler"} if test else set())
     called |= {"move_up"} if any(move.is_up for move in plan.moves) else set()
     written = [*bodies, *(_support(plan, name) for name in called - {"compiler"})]
@@ -274,13 +275,25 @@ def _stream(plan: Plan, stream: Stream, hashed: Mapping[str, str]) -> str:
     )
 
 
+def _bodies(plan: Plan) -> list[str]:
+    """The functions of each node; one that several share stands before the first of them."""
+    texts = [_body(plan, call) for call in plan.calls]
+    for function in plan.shared:
+        indices = [index for index, call in enumerate(plan.calls) if call.shared == function]
+        text = with_layer(same([texts[index] for index in indices], function), function, plan.prefix)
+        for index in indices:
+            texts[index] = layer(plan.calls[index], text)
+        texts[indices[0]] = f"{declared(function)}\n\n{text}\n{texts[indices[0]]}"
+    return texts
+
+
 def _body(plan: Plan, call: Call) -> str:
-    """A node's functions, without its tables."""
+    """A node's functions, without its tables, or those that it shares."""
     template = environment().get_template(call.template)
     return template.render(
         names_of(call.context),
         prefix=plan.prefix,
-        symbol=call.symbol,
-        tables={table.role: table.symbol for table in call.tables},
+        symbol=call.symbol if call.shared is None else call.shared.symbol,
+        tables=tables_of(call),
         op=call.op,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from qcgen.ir.plan import Call, Plan
+from qcgen.ir.plan import Call, Plan, SharedFunction
 from qcgen.ir.program import (
     AveragePool,
     ChannelLookup,
@@ -56,7 +56,15 @@ def memory(plan: Plan) -> list[str]:
         f"{'up' if move.is_up else 'down'} after it was computed, so that less is needed"
         for move in plan.moves
     ]
-    return [f"arena    {thousands(plan.arena_bytes)} B for tensors between nodes and for scratch; {fit}", *moves]
+    arena = f"arena    {thousands(plan.arena_bytes)} B for tensors between nodes and for scratch; {fit}"
+    return [arena, *moves, *(line for function in plan.shared for line in _shared(function))]
+
+
+def _shared(function: SharedFunction) -> list[str]:
+    """Which layers run through a function."""
+    text = f"{function.symbol} computes {', '.join(map(one_line, function.nodes))}"
+    lines = textwrap.wrap(text, WIDTH - 12, break_long_words=False, break_on_hyphens=False)
+    return [f"{'shared' if line is lines[0] else '':8} {line}" for line in lines]
 
 
 PAIR_FORMS = {

@@ -65,13 +65,14 @@ def with_nodes(
 
 def _showing(plan: Plan, source: str, shown: Mapping[str, str]) -> tuple[str, frozenset[str]]:
     """The source with a function behind each output function, and the symbols of nodes that test for ties."""
-    symbols = {call.symbol for call in plan.calls}
+    symbols = {_function_of(call) for call in plan.calls}
     template = environment().get_template("verify/shown.c.jinja")
     tested, found_of = set(), set()
 
     def followed(found: re.Match[str]) -> str:
         parameters = " ".join(found["parameters"].split())
-        first = parameters.split(",")[0].removeprefix(f"{plan.prefix}_")
+        own = [parameter for parameter in parameters.split(", ") if not parameter.endswith(" *layer")]
+        first = own[0].removeprefix(f"{plan.prefix}_")
         kind = _KINDS.get((found["step"], first))
         if kind is None or found["name"] not in symbols:
             return found[0]
@@ -92,9 +93,14 @@ def _showing(plan: Plan, source: str, shown: Mapping[str, str]) -> tuple[str, fr
 
     changed = _OUTPUT_STEP.sub(followed, source)
     for call in plan.calls:
-        if call.certificate.word and call.op.y.dtype.is_quantized and call.symbol not in found_of:
+        if call.certificate.word and call.op.y.dtype.is_quantized and _function_of(call) not in found_of:
             raise RuntimeError(f"the output step of {call.symbol} was not found: its name or its parameters are new")
-    return changed, frozenset(tested)
+    return changed, frozenset(call.symbol for call in plan.calls if _function_of(call) in tested)
+
+
+def _function_of(call: Call) -> str:
+    """The name with which the functions of a call begin."""
+    return call.symbol if call.shared is None else call.shared.symbol
 
 
 def _node(node: SingleCall, function: str) -> dict[str, object]:

@@ -1,0 +1,215 @@
+"""Which layers run through the same C function: those of a kernel whose texts differ in tables and numbers alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from qcgen.ir.context import Context, own
+from qcgen.ir.plan import Field, SharedFunction
+from qcgen.ir.program import Conv, Operator
+from qcgen.kernels import Prepared, Setting
+from qcgen.kernels.arm_dsp.output import KeptOutput
+from qcgen.kernels.epilogue import SHARED, Output
+from qcgen.kernels.fast_output import FastOutput
+from qcgen.kernels.kernel import CommonOutput
+from qcgen.kernels.text import Described
+from qcgen.plan.names import SHARED as SHARED_NAME
+from qcgen.plan.select import Selection
+
+_Part = TypeVar("_Part")
+
+NUMBERS = (*SHARED, "zero_point")
+"""The numbers of an output step that a layer may have for itself."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """An operator, or some rows of one: its kernel, and what that has packed; ``shared`` and ``numbers`` as in Call."""
+
+    op: Operator
+    setting: Setting
+    selection: Selection
+    prepared: Prepared
+    shared: SharedFunction | None = None
+    numbers: Mapping[str, int] = field(default_factory=dict)
+
+
+def share(works: Sequence[Work], prefix: str) -> list[Work]:
+    """The works, packed so that as many of them as can be run through the same functions.
+
+    The layers of a group get the least of their shifts, for which multipliers and offsets are searched anew; what the
+    output step of one needs that of all has. Then those whose texts are equal share a function.
+    """
+    found = dict(enumerate(works))
+    numbers: Counter[str] = Counter()
+    for group in _grouped({index: _alike(work) for index, work in found.items()}):
+        packed = dict(zip(group, _with_common_output([works[index] for index in group]), strict=True))
+        for members in _grouped({index: _text(work) for index, work in packed.items()}):
+            kind = works[members[0]].selection.kernel.name.split("/")[-1]
+            numbers[kind] += 1
+            symbol = f"{prefix}_{SHARED_NAME}_{kind}{f'_{numbers[kind]}' if numbers[kind] > 1 else ''}"
+            found |= zip(members, _sharing([packed[index] for index in members], symbol), strict=True)
+    return list(found.values())
+
+
+def _grouped(keys: Mapping[int, Hashable | None]) -> Iterator[list[int]]:
+    """The indices of equal keys, two or more of them; those without a key are left out."""
+    groups: dict[Hashable, list[int]] = {}
+    for index, key in keys.items():
+        if key is not None:
+            groups.setdefault(key, []).append(index)
+    yield from (group for group in groups.values() if len(group) > 1)
+
+
+def _alike(work: Work) -> Hashable | None:
+    """Equal for convolutions that may share a function; None for operators that do not."""
+    op, output, setting = work.op, output_of(work.prepared.context), work.setting
+    if not isinstance(op, Conv) or output is None or output.kind == "raw":
+        return None
+    types = (op.x.dtype, op.y.dtype, op.weights.dtype)
+    step = (output.kind, output.word, output.low, output.high, _is_fast(work) or output.is_guarded)
+    where = (setting.xs, setting.y, setting.in_rows)
+    return (work.selection.kernel.name, op.op_type, op.geometry, op.x_zero_point, types, step, where)
+
+
+def _with_common_output(works: Sequence[Work]) -> list[Work]:
+    """The works with the least of their shifts, and with whatever of the output step one of them needs."""
+    outputs = [output for work in works if (output := output_of(work.prepared.context)) is not None]
+    shift = min(output.shift for output in outputs)
+    alike = [_prepared(work, CommonOutput(shift)) for work in works]
+    return [_prepared(work, _common(alike, shift)) for work in alike]
+
+
+def _prepared(work: Work, common: CommonOutput) -> Work:
+    setting = replace(work.setting, common=common)
+    return replace(work, setting=setting, prepared=work.selection.kernel.prepare(work.op, setting))
+
+
+def _common(works: Sequence[Work], shift: int) -> CommonOutput:
+    outputs = [output for work in works if (output := output_of(work.prepared.context)) is not None]
+    tables = {role for role in SHARED for output in outputs if getattr(output, role) is None}
+    is_fast = all(map(_is_fast, works))
+    return CommonOutput(
+        shift,
+        tables=frozenset(tables),
+        has_offset=any(output.offset != 0 for output in outputs),
+        is_guarded=is_fast and any(output.is_guarded for output in outputs),
+        guard=max((part.guard for work in works for part in _parts(work.prepared.context, FastOutput)), default=0),
+        subtracts=is_fast and any(output.subtracts for output in outputs),
+    )
+
+
+def output_of(context: Context) -> Output | None:
+    """The output step that a template shows."""
+    return next(_parts(context, Output), None)
+
+
+def _is_fast(work: Work) -> bool:
+    """Whether a channel with a guard band is told by a flag: tables of the exact output step may be left out then."""
+    return any(part.is_fast for part in _parts(work.prepared.context, FastOutput))
+
+
+def _parts(context: Context, kind: type[_Part]) -> Iterator[_Part]:
+    for each in fields(context):
+        value = getattr(context, each.name)
+        if isinstance(value, kind):
+            yield value
+        elif isinstance(value, Context):
+            yield from _parts(value, kind)
+
+
+def _text(work: Work) -> Hashable:
+    """Equal for works whose templates show the same, but for tables and numbers."""
+    prepared = work.prepared
+    tables = tuple((table.role, table.c_type) for table in prepared.constants if table.role not in _EXACT)
+    return (_form(prepared.context), tables, prepared.support, prepared.headers, prepared.scratch)
+
+
+_EXACT = ("guard_band", "scale_mantissa", "scale_exponent", "addend", *SHARED)
+"""The tables that a layer without guard bands does not have."""
+
+
+def _form(value: object) -> Hashable:
+    """What a template's text depends on, so that it can be compared."""
+    match value:
+        case Described():
+            return (value.g, value.x_type)
+        case KeptOutput():
+            kept = (value.keeps_own, value.keeps_offset, value.shared_offset is None)
+            return (_form(value.output), _form(value.dsp), kept)
+        case np.ndarray():
+            return (value.shape, value.tobytes())
+        case list() | tuple():
+            return tuple(map(_form, value))
+        case Mapping():
+            return tuple((key, _form(each)) for key, each in value.items())
+    if hasattr(value, "form") and not isinstance(value.form, str):
+        return (type(value).__name__, value.form)
+    if is_dataclass(value):
+        return (type(value).__name__, *(_form(getattr(value, each.name)) for each in fields(value)))
+    assert isinstance(value, Hashable), "what templates show are numbers, text, arrays and dataclasses of these"
+    return value
+
+
+def _sharing(works: Sequence[Work], symbol: str) -> list[Work]:
+    """The works with the function that they share; numbers that are the same in all of them stay in its text."""
+    numbers = [_numbers(work) for work in works]
+    own_numbers = {name: c_type for name, (c_type, _) in numbers[0].items() if len({n[name] for n in numbers}) > 1}
+    tables = {table.role: Field(table.role, table.c_type, True) for work in works for table in work.prepared.constants}
+    parts = (*tables.values(), *(Field(name, c_type, False) for name, c_type in own_numbers.items()))
+    shared = SharedFunction(symbol, tuple(work.op.name for work in works), parts)
+    description = _description(works)
+    return [
+        replace(
+            work,
+            prepared=replace(work.prepared, context=_shown(work.prepared.context, frozenset(own_numbers), description)),
+            shared=shared,
+            numbers={name: values[name][1] for name in own_numbers},
+        )
+        for work, values in zip(works, numbers, strict=True)
+    ]
+
+
+def _numbers(work: Work) -> dict[str, tuple[str, int]]:
+    """C type and value of the numbers that a layer may have for itself."""
+    output = output_of(work.prepared.context)
+    assert output is not None, "operators without an output step do not share"
+    values = {name: getattr(output, name) for name in NUMBERS}
+    shared_offset = next((part.shared_offset for part in _parts(work.prepared.context, KeptOutput)), None)
+    values |= {"offset": shared_offset} if shared_offset is not None else {}
+    types = {"offset": "int64_t" if output.kind == "wide" else "int32_t"}
+    return {name: (types.get(name, "int32_t"), value) for name, value in values.items() if value is not None}
+
+
+def _description(works: Sequence[Work]) -> str:
+    """What stands above the function: what that of each layer says, with the names of all of them."""
+    described = next(_parts(works[0].prepared.context, Described))
+    names = ", ".join(work.op.name for work in works)
+    return f"{names}: {described.description.removeprefix(f'{works[0].op.name}: ')}"
+
+
+def _shown(context: Context, own_numbers: frozenset[str], description: str) -> Context:
+    """The context with the layer's own numbers read from its struct, and the description of all layers."""
+    changes: dict[str, object] = {}
+    for each in fields(context):
+        value = getattr(context, each.name)
+        if isinstance(value, Output):
+            changes[each.name] = _owned(value, own_numbers)
+        elif isinstance(value, Context):
+            changes[each.name] = _shown(value, own_numbers, description)
+    if isinstance(context, Described):
+        changes["description"] = description
+    if isinstance(context, KeptOutput) and context.shared_offset is not None and "offset" in own_numbers:
+        changes["shared_offset"] = own("offset")
+    return replace(context, **changes)
+
+
+def _owned(output: Output, own_numbers: frozenset[str]) -> Output:
+    given: dict[str, Any] = {name: own(name) for name in own_numbers if getattr(output, name) is not None}
+    numbers = {name: own(name) if name in own_numbers else value for name, value in output.numbers.items()}
+    return replace(output, numbers=numbers, **given)

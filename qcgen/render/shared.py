@@ -1,0 +1,104 @@
+"""Functions that layers share: each gets the struct of a layer, from which it takes the layer's tables and numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from qcgen.ir.context import own
+from qcgen.ir.plan import Call, SharedFunction
+from qcgen.render.filters import comment
+
+_DEFINITION = re.compile(
+    r"^(?P<head>(?:\w+ )*?static (?:[\w]+[ *]+)+?)(?P<name>\w+)\((?P<parameters>[^)]*)\)\n\{\n(?P<body>.*?)^\}\n",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def struct_of(shared: SharedFunction) -> str:
+    """The type of what a layer has for itself."""
+    return f"struct {shared.symbol}"
+
+
+def declared(shared: SharedFunction) -> str:
+    """The declaration of this type."""
+    kinds = [f"const {each.c_type} *" if each.is_table else f"{each.c_type} " for each in shared.fields]
+    lines = [f"    {kind}{each.name};" for kind, each in zip(kinds, shared.fields, strict=True)]
+    return "\n".join([f"{struct_of(shared)} {{", *lines, "};"])
+
+
+def tables_of(call: Call) -> dict[str, str]:
+    """How the text of a call's function names its tables, by their roles."""
+    if call.shared is None:
+        return {table.role: table.symbol for table in call.tables}
+    return {each.name: own(each.name) for each in call.shared.fields if each.is_table}
+
+
+def with_layer(text: str, shared: SharedFunction, prefix: str) -> str:
+    """The text of a function that layers share, and of those that it calls: all that need the layer get it.
+
+    Those are the functions that name one of its fields, and those that call one of them, which stand behind it. What
+    must stand alone for its registers must not be copied for each layer either.
+    """
+    parameter = f"const {struct_of(shared)} *layer"
+    given: set[str] = set()
+
+    def passed(found: re.Match[str]) -> str:
+        body = _called(found["body"], given)
+        is_own = body != found["body"] or "layer->" in body
+        parameters = f"{parameter}, {found['parameters']}" if is_own else found["parameters"]
+        head = found["head"].replace(f"{prefix.upper()}_NOINLINE ", f"{prefix.upper()}_SHARED ")
+        if found["name"] == shared.symbol:
+            head = f"{prefix.upper()}_SHARED {found['head']}"
+        if is_own:
+            given.add(found["name"])
+        return f"{head}{found['name']}({parameters})\n{{\n{body}}}\n"
+
+    return _DEFINITION.sub(passed, text)
+
+
+def _called(body: str, given: set[str]) -> str:
+    """A function's body that passes the layer on to the functions that are ``given`` one."""
+    if not given:
+        return body
+    return re.sub(rf"\b({'|'.join(sorted(given))})\((\s*)", r"\1(\2layer, ", body)
+
+
+def layer(call: Call, text: str) -> str:
+    """The function of one layer: calls the function that it shares, whose ``text`` it is, with what is its own."""
+    shared = call.shared
+    assert shared is not None, "the layer has a function of its own"
+    [found] = [each for each in _DEFINITION.finditer(text) if each["name"] == shared.symbol]
+    _, *parameters = " ".join(found["parameters"].split()).split(", ")
+    names = [parameter.split()[-1].lstrip("*") for parameter in parameters]
+    values = [f"        .{name} = {value}," for name, value in _values(call).items()]
+    return "\n".join(
+        [
+            comment(f"{call.op.name}: {call.op.op_type}, by {shared.symbol}."),
+            f"static void {call.symbol}({', '.join(parameters)})",
+            "{",
+            f"    static const {struct_of(shared)} layer = {{",
+            *values,
+            "    };",
+            "",
+            f"    {shared.symbol}({', '.join(['&layer', *names])});",
+            "}",
+            "",
+        ]
+    )
+
+
+def _values(call: Call) -> Mapping[str, str]:
+    """What a layer has for itself, as C; tables that it does not need are left out."""
+    assert call.shared is not None
+    tables = {table.role: table.symbol for table in call.tables}
+    values = {each.name: tables.get(each.name) for each in call.shared.fields if each.is_table}
+    known = {name: value for name, value in values.items() if value is not None}
+    return known | {name: str(number) for name, number in call.numbers.items()}
+
+
+def same(texts: Sequence[str], shared: SharedFunction) -> str:
+    """The text of a function as each of its layers has it, which must be the same."""
+    if len(set(texts)) != 1:
+        raise AssertionError(f"{shared.symbol} is not the same function for {', '.join(shared.nodes)}")
+    return texts[0]

@@ -1,0 +1,119 @@
+"""Layers that run through the same C function: which do, that their outputs stay, that a mix-up is found."""
+
+import json
+import subprocess
+from dataclasses import replace
+
+import pytest
+import subjects
+from batch import require
+from bench.compiling import Network
+from emulated import require_core, wrong_outputs
+from row_networks import wandering
+
+import qcgen
+from qcgen.build import STRICT_FLAGS
+from qcgen.verify import verify
+
+TARGETS = ("portable", "cortex-m4", "cortex-m0", "rv32imc", "cortex-m55")
+
+
+def compiled(target="portable", model=wandering, **options):
+    return qcgen.compile(model(), target=target, layout="nhwc", name="net", **options)
+
+
+def groups(artifact):
+    """The layers of each shared function, by their numbers."""
+    numbers = {call.op.name: number for number, call in enumerate(artifact.plan.calls)}
+    return [tuple(numbers[name] for name in function.nodes) for function in artifact.plan.shared]
+
+
+def dense():
+    """Four layers of one size, two of which differ from the others in the type of their scale."""
+    n = Network((1, 16, 1, 1))
+    x = "x"
+    for _ in range(4):
+        x = n.conv(x, 16)
+    return n.model(x)
+
+
+def tall():
+    """Four convolutions of one size on an image of many rows."""
+    n = Network((1, 4, 48, 8))
+    x = n.conv("x", 8, 3)
+    for _ in range(4):
+        x = n.conv(x, 8, 3)
+    return n.model(n.conv(x, 4, 3, 2))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_layers_of_one_size_run_through_one_function(target):
+    found = groups(compiled(target))
+    assert found
+    assert all(len(members) in (2, 3) for members in found)
+
+
+def test_a_layer_of_another_size_keeps_its_own_function():
+    artifact = compiled()
+    assert {number for members in groups(artifact) for number in members}.isdisjoint({0, 7})
+    assert artifact.plan.calls[0].shared is None
+
+
+def test_speed_gives_each_layer_its_own():
+    assert not compiled(optimize="speed").plan.shared
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("model", [wandering, dense])
+def test_outputs_are_those_of_the_reference(target, model):
+    result = verify(compiled(target, model), cases=4)
+    assert result.is_right
+
+
+@pytest.mark.parametrize("options", [{"arena": "least"}, {"arena": "least", "input": "rows"}])
+def test_layers_that_run_row_by_row_share_functions(options):
+    artifact = compiled("cortex-m4", tall, **options)
+    assert any(call.shared for stream in artifact.plan.streams for call in stream.calls)
+    assert verify(artifact, cases=2).is_right
+
+
+def test_the_struct_of_another_layer_is_found_by_verify_which_names_the_layer():
+    artifact = compiled("cortex-m4")
+    first, second = artifact.plan.shared[0].nodes[:2]
+    symbols = {call.op.name: call.symbol for call in artifact.plan.calls}
+    source = artifact.files["net.c"]
+    table = artifact.plan.shared[0].fields[0].name
+    right = f".{table} = {symbols[second]}_{table},"
+    assert source.count(right) == 1
+    wrong = source.replace(right, f".{table} = {symbols[first]}_{table},")
+    unused = f"static const int8_t {symbols[second]}_{table}["
+    wrong = wrong.replace(unused, f"__attribute__((unused)) {unused}")
+    result = verify(replace(artifact, files={**artifact.files, "net.c": wrong}), cases=2)
+    assert not result.is_right
+    assert second in str(result.sums.wrong)
+
+
+@pytest.mark.parametrize("target", ["cortex-m4", "cortex-m0"])
+def test_the_shift_is_one_number_for_all_layers_and_each_is_certified(target):
+    artifact = compiled(target)
+    steps = {node["node"]: node for node in json.loads(artifact.certificate)["nodes"]}
+    for function in artifact.plan.shared:
+        assert len({steps[name]["shift"] for name in function.nodes}) == 1
+    calls = [call for call in artifact.plan.calls if call.shared is not None]
+    assert all(call.certificate.comparisons for call in calls)
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("level", ["-Os", "-O2", "-O3"])
+def test_the_functions_compile_without_a_warning(compiler, level, tmp_path):
+    require(compiler)
+    for target in ("portable", "cortex-m4"):
+        artifact = compiled(target)
+        artifact.write(tmp_path, force=True)
+        subprocess.run([compiler, *STRICT_FLAGS, level, "-c", "net.c", "-o", "net.o"], cwd=tmp_path, check=True)
+
+
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m0"])
+def test_the_core_computes_what_the_reference_does(core, tmp_path):
+    require_core(core, counting=False)
+    assert not wrong_outputs(core, [subjects.compiled("net", wandering(), core)], tmp_path, flags=("-Os",))

@@ -728,6 +728,9 @@ class Model:
 
     def operator(self, node, kind, a, x, w_zero, bias, y):
         scale, zero, low, high = y
+        if kind in ("LSTM", "GRU"):
+            need(self.names[id(node)] in self.in_float, f"{self.names[id(node)]}: it is computed in float32")
+            raise InFloat
         if kind == "MatMul" and not (x[1].lo is x[1].hi and x[1].lo.ndim == 2):
             return self.product(node, *x[:2], y)
         if kind in ("Conv", "Gemm", "MatMul"):

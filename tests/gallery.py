@@ -15,9 +15,11 @@ from gallery_networks import (
     batch_normalization,
     embedding,
     float_tail,
+    gru,
     in_rows,
     instance_norm,
     layer_norm,
+    lstm,
     network_qdq,
     network_qop,
     reductions,
@@ -478,6 +480,16 @@ NETWORKS = (
         "InstanceNormalization of codes, likewise: each code of a channel is squared, and its output found, once",
         instance_norm,
         {"io": "quantized", **NHWC_LAYOUT},
+    ),
+    Entry(
+        "lstm",
+        "one frame of an LSTM in float32 whose weights stay int8 in flash, with its states as inputs and outputs",
+        lstm,
+    ),
+    Entry(
+        "gru",
+        "a sequence through a GRU in both directions, in float32, with float weights",
+        gru,
     ),
     Entry(
         "reductions",

@@ -155,6 +155,7 @@ def attention() -> ModelProto:
     return n.model((1, 5, 8))
 
 
+STATE_WEIGHT: Meaning = (0.011, np.int8(0))
 NORMAL: Meaning = (0.024, np.int8(3))
 
 
@@ -184,6 +185,29 @@ def instance_norm() -> ModelProto:
     constants = [n.constant("gamma", np.float32([0.9])), n.constant("beta", np.float32([0.1]))]
     n.quantize(n.node("InstanceNormalization", [n.through("x", TOKEN), *constants], "normal"), NORMAL, "y")
     return n.model((1, 1, 16, 17))
+
+
+def lstm() -> ModelProto:
+    """One frame of an LSTM whose weights are codes, its states given and given back, as QDQ nodes."""
+    n = Network()
+    weights = [n.dequantize(n.codes(name, (1, 12, length), 71), STATE_WEIGHT) for name, length in (("w", 4), ("r", 3))]
+    bias = n.constant("bias", STATE(72).normal(0, 0.3, (1, 24)).astype(np.float32).round(3))
+    n.node("LSTM", [n.through("x", TOKEN), *weights, bias, "", "h", "c"], "states", hidden_size=3)
+    n.nodes[-1].output.extend(["h_out", "c_out"])
+    n.through(n.node("Squeeze", ["states", n.constant("axes", np.int64([0, 1]))], "state"), HEAD, "y")
+    inputs = {"x": ("float", (1, 1, 4)), "h": ("float", (1, 1, 3)), "c": ("float", (1, 1, 3))}
+    return graph_model(n.nodes, inputs, dict.fromkeys(("y", "h_out", "c_out")), n.constants)
+
+
+def gru() -> ModelProto:
+    """A sequence that a GRU with float weights reads there and back."""
+    n = Network()
+    sizes = {"w": (2, 9, 4), "r": (2, 9, 3), "bias": (2, 18)}
+    weights = [
+        n.constant(name, STATE(73).normal(0, 0.5, size).astype(np.float32).round(3)) for name, size in sizes.items()
+    ]
+    n.node("GRU", ["x", *weights], "y", hidden_size=3, direction="bidirectional", linear_before_reset=1)
+    return n.model((5, 1, 4))
 
 
 def reductions() -> ModelProto:

@@ -12,6 +12,7 @@ from network_units import Unit
 
 from qcgen import arithmetic
 from qcgen.ir.program import (
+    GATES,
     ArgMax,
     AveragePool,
     ChannelLookup,
@@ -23,6 +24,7 @@ from qcgen.ir.program import (
     FloatBinary,
     FloatSoftmax,
     FloatUnary,
+    GateWeights,
     GlobalAveragePool,
     InstanceNorm,
     LayerNorm,
@@ -33,6 +35,7 @@ from qcgen.ir.program import (
     Quantize,
     QuantizedBinary,
     RawAccumulator,
+    Recurrent,
     Reduce,
     Requantize,
     Reshape,
@@ -41,6 +44,7 @@ from qcgen.ir.program import (
     Softmax,
     Tensor,
     Transpose,
+    inputs_of,
 )
 from qcgen.ir.types import Array, DType, Layout
 
@@ -352,6 +356,56 @@ def embeddings() -> Iterator[Unit]:
         yield Unit(f"embedding_{short(dtype)}_{x_type.value}_{len(row)}", op, (x,))
 
 
+def recurrent_layers() -> Iterator[Unit]:
+    """Each kind, direction and form of weights, with every part of the output and some, with all forms of states."""
+    forms = ((None, 0), (np.int8, 0), (np.uint8, 120), (np.int16, 0))
+    kinds = (("lstm", False), ("gru", False), ("gru", True))
+    for number, ((kind, late), reverses, (dtype, zero)) in enumerate(
+        product(kinds, ((False,), (True,), (False, True)), forms)
+    ):
+        steps, batch, inputs, units = ((1, 1, 5, 3), (6, 1, 4, 7), (4, 3, 1, 2))[number % 3]
+        op, feeds = recurrent(kind, reverses, (steps, batch, inputs, units), (dtype, zero), number)
+        if late:
+            op = replace(op, state_bias=numbers((len(reverses), units), 32, 0.3))
+        if number % 4 == 1:
+            op = replace(op, clip=0.75, couples=kind == "lstm")
+        if number % 5 == 2:
+            op, feeds = replace(op, initial_h=None), (feeds[0], *feeds[2:])
+        label = f"{kind}{'_late' if late else ''}_{'_'.join('back' if r else 'forth' for r in reverses)}"
+        constants = {x.name: given for x, given in zip(inputs_of(op), feeds, strict=True) if x.name in "hc"}
+        yield Unit(f"{label}_{number}", op, feeds, constants=constants if number % 5 == 3 else {})
+
+
+def recurrent(
+    kind: Any, reverses: tuple[bool, ...], sizes: tuple[int, ...], codes_of: tuple[Any, int], seed: int
+) -> tuple[Recurrent, tuple[Array, ...]]:
+    """An operator and its inputs, with every initial state."""
+    (steps, batch, inputs, units), ways = sizes, len(reverses)
+    gates, state = len(GATES[kind]), (ways, batch, units)
+    weights = (gate_weights((ways, gates, units, n), *codes_of, seed) for n in (inputs, units))
+    feeds = (numbers((steps, batch, inputs), 30, 1.5), numbers(state, 31, 0.5), numbers(state, 33, 0.8))
+    x, h, c = (Tensor(name, DType.FLOAT32, feed.shape) for name, feed in zip("xhc", feeds, strict=True))
+    keeps = ((True, True, True), (True, False, False), (False, True, False), (False, True, True))[seed % 4]
+    keeps = keeps if kind == "lstm" else (*keeps[:2], False)
+    y = Tensor("y", DType.FLOAT32, (steps * keeps[0] + keeps[1] + keeps[2], *state))
+    functions = tuple(FloatActivation(name) for name in ("Sigmoid", "Tanh", "Tanh")[: 3 if kind == "lstm" else 2])
+    bias, is_lstm = numbers((ways, gates, units), 34, 0.3), kind == "lstm"
+    states = (h, c) if is_lstm else (h, None)
+    op = Recurrent("layer", kind.upper(), kind, x, *states, y, *weights, bias, None, reverses, *keeps, functions)
+    return op, feeds[: 3 if is_lstm else 2]
+
+
+def gate_weights(shape: tuple[int, ...], dtype: Any, zero_point: int, seed: int) -> GateWeights:
+    """Weights of around 0.4; codes with one scale or with many."""
+    values = numbers(shape, seed, 0.4)
+    if dtype is None:
+        return GateWeights(values)
+    scale = np.full(shape[:3], 0.01, np.float32) if seed % 2 else np.abs(numbers(shape[:3], seed, 0.004)) + 0.004
+    rows = np.rint(values / scale[..., None]) + zero_point
+    info = np.iinfo(dtype)
+    return GateWeights(np.clip(rows, info.min, info.max).astype(dtype), scale.astype(np.float32), zero_point)
+
+
 def softmaxes() -> Iterator[Unit]:
     for dtype, scale, length in product(TYPES, (0.003, 0.1, 1.0, 20.0), (1, 2, 10, 300)):
         x = codes((40, length), dtype, 10)
@@ -566,6 +620,7 @@ PORTABLE = tuple(
         matmuls,
         layer_norms,
         instance_norms,
+        recurrent_layers,
         softmaxes,
         quantizations,
         activations,

@@ -14,7 +14,7 @@ from qcgen.check.model import (
     shape_nodes,
     unsupported_problems,
 )
-from qcgen.check.node import View, size_problems, spec_problems
+from qcgen.check.node import SEVERAL_OUTPUTS, View, size_problems, spec_problems
 from qcgen.check.specs import SPECS
 from qcgen.convolutions import CONVOLUTIONS
 from qcgen.errors import ModelRejected, Problem
@@ -48,7 +48,7 @@ def result_problems(view: View, computed: Mapping[str, Value]) -> Iterator[Probl
     sizes = [view.fixed_shape(index) for index, name in enumerate(view.node.inputs) if name and name not in constants]
     if any(size is None or min(size, default=1) < 1 for size in sizes):
         return
-    outputs = view.node.outputs if view.node.op_type == "Split" else view.node.outputs[:1]
+    outputs = view.node.outputs if view.node.op_type in SEVERAL_OUTPUTS else view.node.outputs[:1]
     for name in filter(None, outputs):
         yield from size_problems(view, computed[name])
 

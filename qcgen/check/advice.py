@@ -16,7 +16,9 @@ ADVICE = {
     **dict.fromkeys(("If", "Loop", "Scan"), FOLD),
     **dict.fromkeys(("Equal", "GatherElements", "GatherND", "Range", "Shape", "Size", "Where"), FOLD),
     **dict.fromkeys(("ConstantOfShape", "ScatterElements", "ScatterND"), FOLD),
-    **dict.fromkeys(("GRU", "LSTM", "RNN", "DynamicQuantizeLSTM"), UNROLL),
+    "RNN": UNROLL,
+    "DynamicQuantizeLSTM": "quantize the model statically, which leaves the LSTM in float (onnxruntime:"
+    " quantize_static)",
     "BatchNormalization": "fuse it into the convolution before it: export in inference mode, or preprocess the model"
     " (python -m onnxruntime.quantization.preprocess), or quantize its input and its output",
     **dict.fromkeys(("InstanceNormalization", "LayerNormalization"), NORMALIZE),

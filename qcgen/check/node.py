@@ -29,6 +29,10 @@ NARROW_AND_WIDE: Types = (DType.INT16, DType.UINT16, DType.INT32)
 EIGHT_BITS = "quantize weights and activations to 8 bits (onnxruntime's quantize_static: QuantType.QInt8 or QUInt8)"
 
 INTEGER, INTEGERS, NUMBER, TEXT = "an integer", "a list of integers", "a number", "a string"
+TEXTS, NUMBERS = "a list of strings", "a list of numbers"
+
+SEVERAL_OUTPUTS = frozenset(("GRU", "LSTM", "Split"))
+"""Operators that may have any of their outputs, or all."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +169,7 @@ def _arity(view: View, spec: Spec) -> Iterator[Problem]:
         name = node.domain or "ai.onnx"
         what = f"{node.op_type} needs opset {spec.since} of {name}; the model imports {version}"
         yield view.problem(what, f"export the model with opset {spec.since} or newer")
-    if node.op_type != "Split":
+    if node.op_type not in SEVERAL_OUTPUTS:
         yield from _single_output(view)
 
 
@@ -257,6 +261,10 @@ def _fits(kind: str, value: Attribute) -> bool:
             return isinstance(value, float | int)
         case "a string":
             return isinstance(value, str)
+        case "a list of strings":
+            return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
+        case "a list of numbers":
+            return isinstance(value, tuple) and all(isinstance(item, float | int) for item in value)
     return isinstance(value, tuple) and all(isinstance(item, int) for item in value)
 
 

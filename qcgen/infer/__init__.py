@@ -10,6 +10,7 @@ from qcgen.infer import linear, pointwise, shape, window
 from qcgen.infer.facts import Facts, Shape, TensorType
 from qcgen.infer.lookup import LOOKUP, lookup
 from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM, quantized_normalization
+from qcgen.infer.recurrent import RECURRENT, recurrent
 from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM, quantized_reduction
 from qcgen.ir.graph import Dim, Graph, Node, Value
 from qcgen.ir.types import DType
@@ -40,6 +41,7 @@ FUNCTIONS = (
 
 RULES: dict[tuple[str, str], Rule] = {
     **{("", op_type): pointwise.unary for op_type in FUNCTIONS},
+    **dict.fromkeys(RECURRENT, recurrent),
     ("", "Add"): pointwise.binary,
     ("", "ArgMax"): shape.arg_max,
     ("", "ArgMin"): shape.arg_max,

@@ -41,6 +41,7 @@ from qcgen.ir.program import (
     Quantize,
     QuantizedBinary,
     RawAccumulator,
+    Recurrent,
     Reduce,
     Requantize,
     Reshape,
@@ -105,6 +106,7 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
             | FloatUnary()
             | FloatBinary()
             | FloatSoftmax()
+            | Recurrent()
         ):
             return full(op.y.dtype)
         case _:

@@ -36,6 +36,7 @@ from qcgen.kernels.portable.pointwise import POINTWISE
 from qcgen.kernels.portable.pool import AVERAGE_POOL, MAX_POOL
 from qcgen.kernels.portable.quantize import DEQUANTIZE, QUANTIZE
 from qcgen.kernels.portable.quantized_binary import QUANTIZED_BINARY
+from qcgen.kernels.portable.recurrent import RECURRENT
 from qcgen.kernels.portable.reduce import REDUCE
 from qcgen.kernels.portable.softmax import FLOAT_SOFTMAX, SOFTMAX
 from qcgen.kernels.scalar.conv import CONV as SCALAR_CONV
@@ -75,6 +76,7 @@ PORTABLE: tuple[Kernel, ...] = (
     CHANNEL_LOOKUP,
     QUANTIZED_BINARY,
     MATMUL,
+    RECURRENT,
     SOFTMAX,
     LAYER_NORM,
     INSTANCE_NORM,

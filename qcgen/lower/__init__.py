@@ -8,6 +8,7 @@ from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.errors import ModelRejected, Problem
 from qcgen.infer.lookup import LOOKUP
 from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM
+from qcgen.infer.recurrent import GRU, LSTM
 from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import Operator, Program, Tensor, inputs_of
@@ -26,6 +27,7 @@ from qcgen.lower import (
 from qcgen.lower.conv import lower_conv_integer, lower_float_conv, lower_qlinear_conv
 from qcgen.lower.orion import lower_orion
 from qcgen.lower.propagate import propagate
+from qcgen.lower.recurrent import lower_gru, lower_lstm
 from qcgen.lower.source import tensor_of
 
 Lowering = Callable[[Node, Graph], Operator | tuple[Operator, ...]]
@@ -49,12 +51,14 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     ("", "Expand"): selection.lower_expand,
     ("", "Flatten"): movement.lower_reshape,
     ("", "Gather"): selection.lower_gather,
+    ("", "GRU"): lower_gru,
     ("", "Gemm"): linear.lower_gemm,
     ("", "GlobalAveragePool"): pool.lower_global_average_pool,
     ("", "GlobalMaxPool"): pool.lower_global_max_pool,
     ("", "HardSigmoid"): elementwise.lower_activation,
     ("", "HardSwish"): elementwise.lower_activation,
     ("", "Identity"): elementwise.lower_same,
+    ("", "LSTM"): lower_lstm,
     ("", "LeakyRelu"): elementwise.lower_activation,
     ("", "LogSoftmax"): softmax.lower_log_softmax,
     ("", "MatMul"): linear.lower_matmul,
@@ -113,6 +117,8 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     REDUCE_MEAN: reduction.lower_quantized_reduction,
     REDUCE_SUM: reduction.lower_quantized_reduction,
     LAYER_NORM: normalization.lower_layer_norm,
+    GRU: lower_gru,
+    LSTM: lower_lstm,
     INSTANCE_NORM: normalization.lower_instance_norm,
 }
 """The supported operators by (domain, op_type), each with what it means in onnxruntime's arithmetic."""

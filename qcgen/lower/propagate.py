@@ -27,6 +27,7 @@ from qcgen.ir.program import (
     Pad,
     Quantize,
     QuantizedBinary,
+    Recurrent,
     Reduce,
     Reshape,
     Resize,
@@ -200,5 +201,8 @@ def _replaced(op: Operator, of: Callable[[str], Tensor], y: Tensor) -> Operator:
             return replace(op, xs=tuple(of(x.name) for x in op.xs), y=y)
         case QuantizedBinary() | FloatBinary() | MatMul():
             return replace(op, a=of(op.a.name), b=of(op.b.name), y=y)
+        case Recurrent():
+            h, c = (None if state is None else of(state.name) for state in (op.initial_h, op.initial_c))
+            return replace(op, x=of(op.x.name), initial_h=h, initial_c=c, y=y)
         case _:
             return replace(op, x=of(op.x.name), y=y)

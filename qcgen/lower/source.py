@@ -88,7 +88,7 @@ class Source:
 
     def inner(self, suffix: str, dtype: DType, shape: tuple[int, ...], by: Quantization | None = None) -> Tensor:
         """A tensor between two operators that one node becomes; its name is no other tensor's."""
-        name = f"{self.node.outputs[0]}.{suffix}"
+        name = f"{next(filter(None, self.node.outputs))}.{suffix}"
         while name in self.graph.values or name in self.graph.constants:
             name += "_"
         return _quantized(Tensor(name, dtype, shape), by)

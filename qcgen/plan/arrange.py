@@ -24,6 +24,7 @@ from qcgen.ir.program import (
     OrionConv,
     Program,
     QuantizedBinary,
+    Recurrent,
     Reduce,
     Reshape,
     Tensor,
@@ -164,6 +165,8 @@ class _Arrangement:
                 return replace(op, x=self._copied(op.x, row_major(op.x)))
             case Reshape() | Embedding():
                 return replace(op, x=self._copied(op.x, row_major(op.x)))
+            case Recurrent():
+                return self._with_row_major_states(op)
             case Concat():
                 computed = [x for x in op.xs if x.name not in self._program.constants]
                 order = self._orders[computed[0].name]
@@ -172,6 +175,11 @@ class _Arrangement:
                 return self._with_equal_operands(op)
             case _:
                 return op
+
+    def _with_row_major_states(self, op: Recurrent) -> Recurrent:
+        x, h, c = (None if t is None else self._copied(t, row_major(t)) for t in (op.x, op.initial_h, op.initial_c))
+        assert x is not None, "x is there"
+        return replace(op, x=x, initial_h=h, initial_c=c)
 
     def _with_equal_operands(self, op: QuantizedBinary | FloatBinary) -> Operator:
         """Both operands in one order, where neither is a constant and both have the output's shape."""
@@ -215,7 +223,7 @@ def _natural_output(op: Operator, xs: Sequence[Order]) -> Order:
             return stored(op.y, Layout.CHANNELS_LAST)
         case Transpose():
             return transposed(xs[0], op.perm)
-        case Embedding() | LayerNorm():
+        case Embedding() | LayerNorm() | Recurrent():
             return row_major(op.y)
         case Reduce() if len(xs[0]) != len(op.y.shape):
             return _of_those_that_stay(xs[0], op.axes)

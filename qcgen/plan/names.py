@@ -123,6 +123,8 @@ SUPPORT_NAMES = (
     "soft_float_multiply",
     "soft_float_root",
     "soft_float_mean",
+    "logistic",
+    "hyperbolic_tangent",
     "compiler",
     *DSP_NAMES,
     *MVE_NAMES,

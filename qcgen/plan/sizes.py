@@ -20,6 +20,7 @@ from qcgen.ir.program import (
     OrionConv,
     Pad,
     QuantizedBinary,
+    Recurrent,
     Reduce,
     Reshape,
     Resize,
@@ -69,6 +70,8 @@ def _agrees(op: Operator) -> bool:
             return op.x.size == op.y.size * op.pixels
         case Reduce():
             return _is_reduced(op, op.axes)
+        case Recurrent():
+            return _is_sequence(op)
         case ArgMax():
             return _is_reduced(op, (op.axis,))
         case _:
@@ -108,6 +111,22 @@ def _is_reduced(op: Reduce | ArgMax, axes: tuple[int, ...]) -> bool:
         return False
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(op.x.shape))
     return op.y.shape in (kept, tuple(op.x.shape[axis] for axis in range(rank) if axis not in axes))
+
+
+def _is_sequence(op: Recurrent) -> bool:
+    """Whether weights, biases and states have the sizes of one another."""
+    directions, gates, units, inputs = op.weights.codes.shape
+    state = (directions, op.x.shape[1], units)
+    return (
+        len(op.x.shape) == 3
+        and op.x.shape[2] == inputs
+        and op.y.shape == (op.rows, *state)
+        and op.state_weights.codes.shape == (directions, gates, units, units)
+        and op.bias.shape == (directions, gates, units)
+        and (op.state_bias is None or op.state_bias.shape == (directions, units))
+        and len(op.reverses) == directions
+        and all(given is None or given.shape == state for given in (op.initial_h, op.initial_c))
+    )
 
 
 def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -30,6 +30,7 @@ from qcgen.ir.program import (
     Program,
     Quantize,
     QuantizedBinary,
+    Recurrent,
     Reduce,
     Reshape,
     Resize,
@@ -42,6 +43,7 @@ from qcgen.ir.types import Array
 from qcgen.reference import elementwise, movement, normalization, pool, product, reduction, softmax
 from qcgen.reference.conv import evaluate_conv
 from qcgen.reference.orion import evaluate_orion_conv
+from qcgen.reference.recurrent import evaluate_recurrent
 
 __all__ = ["evaluate", "evaluate_all", "evaluate_operator"]
 
@@ -86,6 +88,8 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
             return elementwise.evaluate_channel_lookup(op, *inputs)
         case MatMul():
             return product.evaluate_matmul(op, *inputs)
+        case Recurrent():
+            return evaluate_recurrent(op, *inputs)
         case QuantizedBinary():
             return elementwise.evaluate_quantized_binary(op, *inputs)
         case Quantize():

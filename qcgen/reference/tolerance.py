@@ -17,6 +17,7 @@ from qcgen.ir.program import (
     Operator,
     Pad,
     Program,
+    Recurrent,
     Reduce,
     Reshape,
     Resize,
@@ -28,6 +29,7 @@ from qcgen.ir.program import (
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.reference.activations import FUNCTIONS, activate
 from qcgen.reference.conv import convolve
+from qcgen.reference.recurrent import terms
 
 RELATIVE = 2e-6
 """The error allowed of a single operator for each unit of magnitude: 33 half units of the last place of a float32."""
@@ -117,6 +119,8 @@ def _scale(op: Operator, xs: list[Array], y: Array) -> Array:
         case FloatBinary(kind="add" | "sub"):
             a, b = (np.abs(x.astype(np.float64)) for x in xs)
             return np.maximum(own, np.maximum(a, b))
+        case Recurrent():
+            return np.maximum(own, terms(op, *xs))
         case Reduce(kind="sum" | "mean"):
             total: Array = np.abs(xs[0].astype(np.float64)).sum(axis=op.axes).reshape(y.shape)
             return total if op.kind == "sum" else total / op.count
@@ -144,6 +148,8 @@ def _passed_on(op: Operator, xs: list[Array], lost: list[float], errors: list[Ar
         case FloatBinary(kind="mul"):
             a, b = (float(np.abs(x).max(initial=0.0)) for x in xs)
             return a * lost[1] + b * lost[0] + lost[0] * lost[1]
+        case Recurrent():
+            return np.inf  # a state may turn on the last place of a number
         case Reduce(kind="sum" | "l2"):
             return op.count * lost[0]
         case FloatBinary(kind="max" | "min"):

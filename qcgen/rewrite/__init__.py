@@ -18,6 +18,7 @@ from qcgen.rewrite.fuse_float_gemm import fuse_float_gemm
 from qcgen.rewrite.fuse_gemm import fuse_gemm
 from qcgen.rewrite.fuse_matmul import fuse_matmul
 from qcgen.rewrite.fuse_normalization import fuse_normalization, fuse_normalization_to_float
+from qcgen.rewrite.fuse_recurrent import fuse_recurrent
 from qcgen.rewrite.fuse_reduction import fuse_reduction
 from qcgen.rewrite.fuse_table import fuse_table
 from qcgen.rewrite.fuse_unary import fuse_unary
@@ -50,6 +51,7 @@ PATTERNS: tuple[Pattern, ...] = (
     fuse_binary,
     fuse_unary,
     fuse_reduction,
+    fuse_recurrent,
     join_gelu,
     fuse_table,
     requantize_constants,

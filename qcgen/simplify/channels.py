@@ -36,6 +36,7 @@ from qcgen.ir.program import (
     Program,
     Quantize,
     QuantizedBinary,
+    Recurrent,
     Reduce,
     Reshape,
     Resize,
@@ -149,7 +150,7 @@ class Channels:
                 return None
             case MatMul() | Reduce() | Softmax() | LayerNorm() | InstanceNorm() | Quantize() | Dequantize():
                 return None
-            case FloatUnary() | FloatBinary() | FloatSoftmax():
+            case FloatUnary() | FloatBinary() | FloatSoftmax() | Recurrent():
                 return None
             case _:
                 assert_never(op)

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from qcgen.ir.program import Concat, FloatBinary, MatMul, Operator, Program, QuantizedBinary, Tensor, inputs_of
+from qcgen.ir.program import (
+    Concat,
+    FloatBinary,
+    MatMul,
+    Operator,
+    Program,
+    QuantizedBinary,
+    Recurrent,
+    Tensor,
+    inputs_of,
+)
 
 
 def readers_of(program: Program) -> Mapping[str, tuple[Operator, ...]]:
@@ -29,6 +39,9 @@ def with_inputs(op: Operator, change: Callable[[Tensor], Tensor]) -> Operator:
             return replace(op, xs=tuple(change(x) for x in op.xs))
         case QuantizedBinary() | FloatBinary() | MatMul():
             return replace(op, a=change(op.a), b=change(op.b))
+        case Recurrent():
+            h, c = (None if state is None else change(state) for state in (op.initial_h, op.initial_c))
+            return replace(op, x=change(op.x), initial_h=h, initial_c=c)
         case _:
             return replace(op, x=change(op.x))
 

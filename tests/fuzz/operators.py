@@ -13,6 +13,7 @@ from onnx import ModelProto, helper
 from qdq import A, B, Chain
 
 from qcgen.infer.lookup import LOOKUP
+from qcgen.infer.recurrent import GRU, LSTM
 from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
 
 IMAGE = (1, 2, 4, 5)
@@ -79,6 +80,24 @@ FLOAT_FUNCTIONS = (
     *("Abs", "Ceil", "Celu", "Elu", "Erf", "Exp", "Floor", "Gelu", "Log", "Mish", "Neg", "Reciprocal", "Round", "Selu"),
     *("Sign", "Softplus", "Softsign", "Sqrt", "ThresholdedRelu"),
 )
+LSTM_OPERANDS: Mapping[str, Spec] = {
+    "X": ("float", (3, 2, 5)),
+    "W": random_weights((2, 16, 5), "float32"),
+    "R": random_weights((2, 16, 4), "float32"),
+    "B": random_weights((2, 32), "float32"),
+    "sequence_lens": np.array([3, 3], np.int32),
+    "initial_h": ("float", (2, 2, 4)),
+    "initial_c": scale(np.full((2, 2, 4), 0.5)),
+}
+BOTH_WAYS = {"direction": "bidirectional", "hidden_size": 4, "outputs": {"y": None, "h": None, "c": None}}
+GRU_OPERANDS: Mapping[str, Spec] = {
+    "X": ("float", (2, 3, 5)),
+    "W": random_weights((1, 12, 5), "float32"),
+    "R": random_weights((1, 12, 4), "float32"),
+    "B": random_weights((1, 24), "float32"),
+    "sequence_lens": None,
+    "initial_h": ("float", (2, 1, 4)),
+}
 WINDOW = {"kernel_shape": [2, 2], "strides": [2, 1], "pads": [0, 1, 0, 0]}
 Y2 = {"y": None, "z": None}
 
@@ -97,6 +116,7 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
     ("", "Dropout"): (X, {}),
     ("", "Expand"): ({"X": ("int8", (2, 1, 5)), "shape": ints(3, 1, 4, 1)}, {}),
     ("", "Flatten"): (CODES, {"axis": 2}),
+    ("", "GRU"): (GRU_OPERANDS, {"linear_before_reset": 1, "layout": 1}),
     ("", "Gather"): ({**CODES, "indices": ints(3, -4, 3)}, {"axis": -2}),
     ("", "Gemm"): (
         {"A": ("float", (2, 3)), "B": random_weights((4, 3), "float32"), "C": scale([1, 2, 3, 4])},
@@ -107,6 +127,7 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
     ("", "HardSigmoid"): (X, {"alpha": 0.3, "beta": 0.4}),
     ("", "HardSwish"): (X, {"opset": 14}),
     ("", "Identity"): (CODES, {}),
+    ("", "LSTM"): (LSTM_OPERANDS, BOTH_WAYS),
     ("", "LeakyRelu"): (X, {"alpha": 0.1}),
     ("", "LogSoftmax"): (X, {"axis": -2}),
     ("", "MatMul"): ({"A": ("float", (2, 3)), "B": random_weights((3, 4), "float32")}, {}),
@@ -163,6 +184,21 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
     (NHWC, "GlobalAveragePool"): (X, {}),
     (NHWC, "GlobalMaxPool"): (X, {}),
     (NHWC, "MaxPool"): (CODES, WINDOW),
+    GRU: (
+        {**GRU_OPERANDS, "R": random_weights((1, 12, 4)), "W_scale": None, "R_scale": scale(np.full((1, 12), 0.01))},
+        {"direction": "reverse", "layout": 1},
+    ),
+    LSTM: (
+        {
+            **LSTM_OPERANDS,
+            "W": random_weights((2, 16, 5), "uint8"),
+            "P": None,
+            "W_scale": scale(np.full((2, 16), 0.01)),
+            "R_scale": None,
+            "W_zero_point": np.array(100, np.int32),
+        },
+        BOTH_WAYS,
+    ),
     REDUCE_MEAN: (ONE, {"axes": [1, -1]}),
     REDUCE_SUM: ({**ONE, "Y_zero_point": zero(-3, "int8")}, {"keepdims": 0}),
     LOOKUP: ({**ONE, "table": np.arange(256).astype(np.uint8)}, {}),

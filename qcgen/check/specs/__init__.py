@@ -8,10 +8,12 @@ from qcgen.check import limits, normalization, reductions, windows
 from qcgen.check.node import FLOAT, INTEGER, INTEGERS, NUMBER, Q8, Spec
 from qcgen.check.specs.microsoft import MICROSOFT
 from qcgen.check.specs.parts import AVERAGE_POOL, GLOBAL_MAX_POOL, GLOBAL_POOL, MAX_POOL, ONE, UNARY
+from qcgen.check.specs.recurrent import of_codes
 from qcgen.check.specs.standard import STANDARD
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.infer.lookup import LOOKUP
 from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM
+from qcgen.infer.recurrent import GRU, LSTM
 from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
 
 QUANTIZED_REDUCE = replace(
@@ -39,6 +41,8 @@ SPECS: dict[tuple[str, str], Spec] = {
         attributes={"axis": INTEGER},
         extra=(limits.has_a_code_each,),
     ),
+    GRU: of_codes(STANDARD["", "GRU"]),
+    LSTM: of_codes(STANDARD["", "LSTM"]),
     INSTANCE_NORM: Spec(
         (*ONE, "Scale", "B"),
         7,

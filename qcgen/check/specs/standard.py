@@ -28,6 +28,7 @@ from qcgen.check.specs.parts import (
     SAME,
     TRANSPOSES,
 )
+from qcgen.check.specs.recurrent import GRU, LSTM
 
 CHOICE = Spec(("inputs",), 1, {"inputs": FLOAT}, repeated=1, extra=(limits.broadcasts_all, limits.finite_constants))
 
@@ -106,6 +107,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
         attributes={"axis": INTEGER},
         extra=(axis_exists(0), selection.indices_inside, selection.computed_indices_of_rows, limits.finite_constants),
     ),
+    ("", "GRU"): GRU,
     ("", "Gemm"): Spec(
         ("A", "B", "C"),
         2,
@@ -127,6 +129,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
     ("", "HardSigmoid"): replace(FLOATS, attributes={"alpha": NUMBER, "beta": NUMBER}),
     ("", "HardSwish"): replace(FLOATS, since=14),
     ("", "Identity"): SAME,
+    ("", "LSTM"): LSTM,
     ("", "LeakyRelu"): replace(FLOATS, attributes={"alpha": NUMBER}),
     ("", "LogSoftmax"): SOFTMAX,
     ("", "MatMul"): Spec(

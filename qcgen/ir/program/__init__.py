@@ -18,12 +18,14 @@ from qcgen.ir.program.elementwise import (
 from qcgen.ir.program.epilogue import Epilogue, FloatActivation, RawAccumulator, Requantize
 from qcgen.ir.program.movement import Concat, Movement, Pad, Reshape, Resize, Slice, Transpose
 from qcgen.ir.program.product import MatMul
+from qcgen.ir.program.recurrent import GATES, GateWeights, Recurrent
 from qcgen.ir.program.reduction import ArgMax, FloatSoftmax, GlobalAveragePool, InstanceNorm, LayerNorm, Reduce, Softmax
 from qcgen.ir.program.spatial import AveragePool, Conv, ConvGeometry, MaxPool, OrionConv, Spatial
 from qcgen.ir.program.tensor import Float32s, Int32s, Int64s, Tensor
 from qcgen.ir.types import Array
 
 __all__ = [
+    "GATES",
     "ArgMax",
     "AveragePool",
     "ChannelLookup",
@@ -38,6 +40,7 @@ __all__ = [
     "FloatBinary",
     "FloatSoftmax",
     "FloatUnary",
+    "GateWeights",
     "GlobalAveragePool",
     "InstanceNorm",
     "Int32s",
@@ -54,6 +57,7 @@ __all__ = [
     "Quantize",
     "QuantizedBinary",
     "RawAccumulator",
+    "Recurrent",
     "Reduce",
     "Requantize",
     "Reshape",
@@ -74,6 +78,7 @@ Operator = (
     | Embedding
     | ChannelLookup
     | MatMul
+    | Recurrent
     | QuantizedBinary
     | GlobalAveragePool
     | Reduce
@@ -96,13 +101,17 @@ def inputs_of(op: Operator) -> tuple[Tensor, ...]:
             return op.xs
         case QuantizedBinary() | FloatBinary() | MatMul():
             return (op.a, op.b)
+        case Recurrent():
+            return (op.x, *(state for state in (op.initial_h, op.initial_c) if state is not None))
         case _:
             return (op.x,)
 
 
 def macs_of(op: Operator) -> int:
     """Multiply-accumulates by the convention of the field: convolutions and products of matrices have them."""
-    return op.geometry.macs if isinstance(op, Conv | OrionConv) else op.macs if isinstance(op, MatMul) else 0
+    if isinstance(op, Conv | OrionConv):
+        return op.geometry.macs
+    return op.macs if isinstance(op, MatMul | Recurrent) else 0
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,83 @@
+"""Rules for LSTM and GRU: shapes that agree, and what of them is not compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from qcgen.check.model import shape_text
+from qcgen.check.node import View
+from qcgen.errors import Problem
+from qcgen.infer.recurrent import CODES
+
+GATES = {"LSTM": 4, "GRU": 3}
+DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh")}
+"""The activations where none are named."""
+
+DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
+
+
+def weights_fit(view: View) -> Iterator[Problem]:
+    """X (T, B, I), W (D, G H, I), R (D, G H, H), B (D, 2 G H), initial states (D, B, H); hidden_size is H."""
+    x, r = view.shape(0), view.fixed_shape(2)
+    if x is not None and len(x) != 3:
+        yield view.problem(f"X has shape {shape_text(x)}, but must have 3 axes", "give it time, batch and features")
+        return
+    if x is None or r is None:
+        return
+    directions = DIRECTIONS.get(str(view.node.attributes.get("direction", "forward")), 1)
+    units = view.integer("hidden_size", r[-1] if r else 0)
+    rows = GATES[view.node.op_type] * units
+    batch = x[0] if view.integer("layout", 0) else x[1]
+    state = (batch, directions, units) if view.integer("layout", 0) else (directions, batch, units)
+    wanted = {"W": (directions, rows, x[2]), "R": (directions, rows, units), "B": (directions, 2 * rows)}
+    wanted |= {"initial_h": state, "initial_c": state}
+    names = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c")
+    for index, role in enumerate(names[: 7 if view.node.op_type == "LSTM" else 6]):
+        shape = view.shape(index) if view.has(index) else None
+        if role not in wanted or shape is None:
+            continue
+        pairs = zip(shape, wanted[role], strict=False)
+        if len(shape) != len(wanted[role]) or any(
+            isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs
+        ):
+            what = f"{role} has shape {shape_text(shape)}, but must have {shape_text(wanted[role])}"
+            yield view.problem(what, "correct the shapes, hidden_size and direction, or export the model again")
+
+
+def whole_sequences(view: View) -> Iterator[Problem]:
+    """sequence_lens, if it is there, says that every sequence is as long as X."""
+    x, lengths = view.fixed_shape(0), view.array(4)
+    if x is None or lengths is None or len(x) != 3:
+        return
+    steps = x[1] if view.integer("layout", 0) else x[0]
+    if not np.all(lengths == steps):
+        hint = "leave sequence_lens out, and give sequences of the model's length"
+        yield view.problem(f"sequence_lens differs from the {steps} steps of X", hint)
+
+
+def without_peepholes(view: View) -> Iterator[Problem]:
+    """P, weights from the cell to the gates, is absent or zero."""
+    array = view.array(7)
+    if array is not None and np.any(array != 0):
+        yield view.problem("it has peephole weights (P), which are not supported", "train the LSTM without them")
+
+
+def known_activations(view: View) -> Iterator[Problem]:
+    """The activations are those that ONNX takes where none are named, in every direction."""
+    defaults, given = DEFAULTS[view.node.op_type], view.node.attributes.get("activations")
+    if not isinstance(given, tuple) or not given:
+        return
+    names = tuple(str(name) for name in given)
+    if len(names) % len(defaults) or names != defaults * (len(names) // len(defaults)):
+        what = f"its activations are {', '.join(names)}, but only {', '.join(defaults)} are supported"
+        yield view.problem(what, "train the layer with the activations that ONNX takes where none are named")
+
+
+def finite_weights(view: View) -> Iterator[Problem]:
+    """Weights and scales are written into C as numbers."""
+    for index in (1, 2, 3, *range(CODES[view.node.op_type], len(view.node.inputs))):
+        array = view.array(index)
+        if array is not None and array.dtype.kind == "f" and not np.isfinite(array).all():
+            yield view.problem(f"input {view.node.input(index)!r} holds numbers that are not finite", "export it again")

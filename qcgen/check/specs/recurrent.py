@@ -1,0 +1,67 @@
+"""What is accepted of LSTM and GRU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from qcgen.check import recurrent
+from qcgen.check.limits import flag, one_of
+from qcgen.check.node import FLOAT, INTEGER, NUMBER, NUMBERS, TEXT, TEXTS, Spec
+from qcgen.ir.types import DType
+
+NAMES = ("X", "W", "R", "B", "sequence_lens", "initial_h")
+FIXED = NAMES[1:5]
+ATTRIBUTES = {
+    "activation_alpha": NUMBERS,
+    "activation_beta": NUMBERS,
+    "activations": TEXTS,
+    "clip": NUMBER,
+    "direction": TEXT,
+    "hidden_size": INTEGER,
+    "layout": INTEGER,
+    "output_sequence": INTEGER,
+}
+RULES = (
+    one_of("direction", *recurrent.DIRECTIONS),
+    flag("layout", 0, 1),
+    recurrent.weights_fit,
+    recurrent.whole_sequences,
+    recurrent.known_activations,
+    recurrent.finite_weights,
+)
+
+GRU = Spec(
+    NAMES,
+    3,
+    {**dict.fromkeys(("X", "W", "R", "B", "initial_h"), FLOAT), "sequence_lens": (DType.INT32,)},
+    constant=FIXED,
+    attributes=ATTRIBUTES | {"linear_before_reset": INTEGER},
+    since=7,
+    extra=(*RULES, flag("linear_before_reset", 0, 1)),
+)
+LSTM = Spec(
+    (*NAMES, "initial_c", "P"),
+    3,
+    {**GRU.types, "initial_c": FLOAT, "P": FLOAT},
+    constant=(*FIXED, "P"),
+    attributes=ATTRIBUTES | {"input_forget": INTEGER},
+    since=7,
+    extra=(*RULES, flag("input_forget", 0, 1), recurrent.without_peepholes),
+)
+
+CODES = (DType.INT8, DType.UINT8, DType.INT16)
+
+
+def of_codes(spec: Spec) -> Spec:
+    """The same with weights that are codes, and what they mean behind the other inputs."""
+    scales = ("W_scale", "R_scale", "W_zero_point", "R_zero_point")
+    types = {"W": (*CODES, *FLOAT), "R": (*CODES, *FLOAT), **dict.fromkeys(scales[:2], FLOAT)}
+    types |= dict.fromkeys(scales[2:], (DType.INT32,))
+    return replace(
+        spec,
+        inputs=(*spec.inputs, *scales),
+        types={**spec.types, **types},
+        constant=(*spec.constant, *scales),
+        numbers=scales[2:],
+        since=1,
+    )

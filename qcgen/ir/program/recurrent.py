@@ -1,0 +1,81 @@
+"""Operators that carry a state from one time step to the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from qcgen.ir.program.epilogue import FloatActivation
+from qcgen.ir.program.tensor import Float32s, Tensor
+from qcgen.ir.types import Array
+
+GATES = {"lstm": "iofc", "gru": "zrh"}
+"""The gates of a unit, in the order in which ONNX stores their weights."""
+
+
+@dataclass(frozen=True)
+class GateWeights:
+    """One row of weights for each gate of each unit: (codes - zero_point) * scale, in float32.
+
+    ``codes`` (D, G, H, n) are int8, uint8 or int16, and ``scale`` (D, G, H) is positive; or ``codes`` are float32 and
+    ``scale`` is None, ``zero_point`` 0.
+    """
+
+    codes: Array
+    scale: Float32s | None = None
+    zero_point: int = 0
+
+
+@dataclass(frozen=True)
+class Recurrent:
+    """LSTM or GRU in float32, as ONNX defines them, over sequences x (T, B, I) in D directions with H units.
+
+    y (rows, D, B, H) holds first, if ``keeps_states``, the state h after each of the T steps, by the step's place in x;
+    then, if ``keeps_last``, the state after the last one; then, if ``keeps_cell``, the LSTM's cell after it.
+    ``initial_h`` and ``initial_c`` (D, B, H) are what the states start with, None: zeros. ``bias`` (D, G, H) is the sum
+    of both biases; ``state_bias`` (D, H) is what a GRU adds to R h before it is multiplied by the reset gate, None: the
+    reset gate multiplies h itself (linear_before_reset is 0). ``reverses`` says of each direction whether it begins
+    with the last step. ``activations`` are ONNX's f, g and h, a GRU has no h; ``clip`` bounds what they are given,
+    None: nothing does. ``couples``: the forget gate of an LSTM is 1 less its input gate (input_forget).
+    """
+
+    name: str
+    op_type: str
+    kind: Literal["lstm", "gru"]
+    x: Tensor
+    initial_h: Tensor | None
+    initial_c: Tensor | None
+    y: Tensor
+    weights: GateWeights
+    state_weights: GateWeights
+    bias: Float32s
+    state_bias: Float32s | None
+    reverses: tuple[bool, ...]
+    keeps_states: bool
+    keeps_last: bool
+    keeps_cell: bool
+    activations: tuple[FloatActivation, ...]
+    clip: float | None = None
+    couples: bool = False
+
+    @property
+    def gates(self) -> int:
+        """G, the gates of a unit."""
+        return len(GATES[self.kind])
+
+    @property
+    def units(self) -> int:
+        """H, the elements of a state."""
+        return int(self.state_weights.codes.shape[-1])
+
+    @property
+    def rows(self) -> int:
+        """What y must have along its first axis."""
+        return self.keeps_states * self.x.shape[0] + self.keeps_last + self.keeps_cell
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates: every weight once a step."""
+        weights = sum(int(given.codes.size) for given in (self.weights, self.state_weights))
+        steps, batch, _ = self.x.shape
+        return steps * batch * weights

@@ -1,0 +1,146 @@
+"""portable/recurrent: LSTM and GRU in float32, one time step after the other; weights are codes or numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from qcgen.ir.context import Context
+from qcgen.ir.plan import Certificate
+from qcgen.ir.program import GATES, Float32s, GateWeights, Operator, Recurrent, Tensor
+from qcgen.ir.types import Array, DType
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
+
+FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Rows(Context):
+    """Weights of some gates of all units, what they are multiplied by, and the numbers of these gates."""
+
+    role: str  # of the table, and of the function that sums up
+    gates: tuple[int, ...]  # by their number among all gates
+    c_type: str  # of a weight
+    zero_point: int  # of codes
+    scale: float | None  # the one of all codes
+    has_scales: bool  # one for each gate of each unit
+    terms: str  # what is multiplied by weights: INPUTS or UNITS numbers
+    of: str  # the same in words
+
+
+@dataclass(frozen=True)
+class RecurrentContext(Context):
+    """A recurrent layer."""
+
+    template: ClassVar[str] = "kernels/portable/recurrent.c.jinja"
+
+    kind: str  # "lstm" or "gru"
+    letters: str  # the gates, in ONNX's words
+    steps: int  # of time
+    batch: int  # sequences
+    directions: int  # 1 or 2
+    inputs: int  # elements of x in a step
+    units: int  # elements of a state
+    rows: tuple[Rows, ...]  # those of the input, those of the state, those of the state that the reset gate multiplies
+    is_late: bool  # the reset gate multiplies the sum over the state, not the state
+    has_backward: bool  # some direction begins with the last step
+    x_step: int  # elements of x from one step to the next
+    y_row: int  # the same of y
+    starts: tuple[str, ...]  # initial states: "h", "c"
+    given: tuple[str, ...]  # those that are parameters
+    constant: tuple[str, ...]  # those that are tables
+    keeps_states: bool  # those after each step are y's first rows
+    last_row: int | None  # of y: the last state
+    cell_row: int | None  # of y: the last cell
+    clip: tuple[float, float] | None  # bounds of what activations are given
+    couples: bool  # the forget gate is 1 less the input gate
+
+
+def why_not(op: Operator, _setting: Setting) -> str | None:
+    """Serves every LSTM and GRU."""
+    return None if isinstance(op, Recurrent) else f"{op.op_type} carries no state from step to step"
+
+
+def prepare(op: Operator, setting: Setting) -> Prepared:
+    """Weights in the order in which a step reads them: for each unit, for each term, those of its gates."""
+    assert isinstance(op, Recurrent)
+    late = op.kind == "lstm" or op.state_bias is not None
+    every = tuple(range(op.gates))
+    parts = [("input", op.weights, every, "INPUTS", "the step's input")]
+    parts.append(("state", op.state_weights, every if late else every[:2], "UNITS", "the state"))
+    parts += [] if late else [("reset", op.state_weights, every[2:], "UNITS", "the state times the reset gate")]
+    packed = [_packed(*part) for part in parts]
+    steps = op.x.shape[0] if op.keeps_states else 0
+    states = [(name, state) for name, state in (("h", op.initial_h), ("c", op.initial_c)) if state is not None]
+    context = RecurrentContext(
+        kind=op.kind,
+        letters=GATES[op.kind],
+        steps=op.x.shape[0],
+        batch=op.x.shape[1],
+        directions=len(op.reverses),
+        inputs=op.x.shape[2],
+        units=op.units,
+        rows=tuple(rows for rows, _ in packed),
+        is_late=op.state_bias is not None,
+        has_backward=any(op.reverses),
+        x_step=op.x.shape[1] * op.x.shape[2],
+        y_row=len(op.reverses) * op.x.shape[1] * op.units,
+        starts=tuple(name for name, _ in states),
+        given=tuple(name for name, state in states if state.name not in setting.constants),
+        constant=tuple(name for name, state in states if state.name in setting.constants),
+        keeps_states=op.keeps_states,
+        last_row=steps if op.keeps_last else None,
+        cell_row=steps + op.keeps_last if op.keeps_cell else None,
+        clip=None if op.clip is None else (-op.clip, op.clip),
+        couples=op.couples,
+    )
+    constants = [table for _, tables in packed for table in tables] + [
+        _by_unit("bias", op.bias, "what sums start with")
+    ]
+    if op.state_bias is not None:
+        meaning = "what the reset gate multiplies besides the sum over the state, by units."
+        constants.append(Constants("state_bias", "float", op.state_bias, meaning))
+    constants += _initial(states, setting)
+    buffers = 3 if op.kind == "lstm" else 2 if late else 4
+    scratch = (Scratch(buffers * op.units * FLOAT_BYTES, FLOAT_BYTES),)
+    support = ("compiler", "logistic", "hyperbolic_tangent")
+    return Prepared(tuple(constants), context, scratch, support, Certificate(), headers=("string.h",))
+
+
+def _packed(
+    role: str, weights: GateWeights, gates: tuple[int, ...], terms: str, of: str
+) -> tuple[Rows, list[Constants]]:
+    codes = weights.codes[:, list(gates)]
+    directions, count, units, length = codes.shape
+    table = codes.transpose(0, 2, 3, 1).reshape(directions * units, length * count)
+    letters = "a gate" if count == 1 else f"{count} gates"
+    meaning = f"by units, then by elements of {of}, the weights of {letters}."
+    tables = [Constants(f"{role}_weights", DType.of(codes).c, table, meaning)]
+    scale = None if weights.scale is None else weights.scale[:, list(gates)]
+    is_one = scale is not None and bool((scale == scale.flat[0]).all())
+    if scale is not None and not is_one:
+        tables.append(_by_unit(f"{role}_scale", scale, "what sums of codes are multiplied by"))
+    one = float(scale.flat[0]) if scale is not None and is_one else None
+    has_scales = scale is not None and not is_one
+    return Rows(role, gates, DType.of(codes).c, weights.zero_point, one, has_scales, terms, of), tables
+
+
+def _by_unit(role: str, values: Float32s, meaning: str) -> Constants:
+    """Numbers (D, G, H) of gates and units, those of a unit side by side."""
+    directions, gates, units = values.shape
+    table = values.transpose(0, 2, 1).reshape(directions * units, gates)
+    return Constants(role, "float", table, f"{meaning}, by units, then by gates.")
+
+
+def _initial(states: list[tuple[str, Tensor]], setting: Setting) -> Iterator[Constants]:
+    for name, state in states:
+        values: Array | None = setting.constants.get(state.name)
+        if values is not None:
+            table = values.astype(np.float32).reshape(-1)
+            yield Constants(f"initial_{name}", "float", table, f"what {name} starts with, by directions and sequences.")
+
+
+RECURRENT = Kernel("portable/recurrent", RecurrentContext, frozenset(), why_not, prepare)

@@ -1,0 +1,172 @@
+"""LSTM and GRU become one operator each, and movements for the outputs that the model has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+
+from qcgen.infer.recurrent import CODES
+from qcgen.ir.graph import Graph, Node
+from qcgen.ir.program import (
+    GATES,
+    FloatActivation,
+    GateWeights,
+    Operator,
+    Recurrent,
+    Reshape,
+    Slice,
+    Tensor,
+    Transpose,
+)
+from qcgen.ir.types import DType
+from qcgen.lower.source import Source
+
+Step = Callable[[Tensor, Tensor], Operator]
+"""From x and y to the operator between them."""
+
+SIGMOID, TANH = FloatActivation("Sigmoid"), FloatActivation("Tanh")
+
+
+def lower_lstm(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """LSTM in float32, weights float or dequantized; states in and out."""
+    return _lowered(Source(node, graph), "lstm")
+
+
+def lower_gru(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """GRU in float32, weights float or dequantized; states in and out."""
+    return _lowered(Source(node, graph), "gru")
+
+
+def _lowered(source: Source, kind: Literal["lstm", "gru"]) -> tuple[Operator, ...]:
+    """Brings the time to the front where it is not, and takes the outputs that are used from what is computed."""
+    node, before = source.node, list[Operator]()
+    names = [name if name in source.graph.used else "" for name in (*node.outputs, "", "", "")[:3]]
+    x, h, c = (source.tensor(i) if _is_given(source, i, kind) else None for i in (0, 5, 6))
+    assert x is not None, "X is there"
+    is_batch_first = bool(source.integer("layout", 0))
+    if is_batch_first:
+        x, h, c = (_exchanged(source, tensor, before) for tensor in (x, h, c))
+        assert x is not None, "X is there"
+    gates, state_gates = _weights(source, 1, kind), _weights(source, 2, kind)
+    bias, state_bias = _biases(source, kind, gates.codes.shape[0], state_gates.codes.shape[-1])
+    direction = source.text("direction", "forward")
+    outputs = _Outputs(source, names, (x.shape[0], gates.codes.shape[0], x.shape[1], state_gates.codes.shape[-1]))
+    clip = source.real("clip", 0.0)
+    op = Recurrent(
+        node.name,
+        node.op_type,
+        kind,
+        x,
+        h,
+        c,
+        outputs.y,
+        gates,
+        state_gates,
+        bias,
+        state_bias,
+        {"forward": (False,), "reverse": (True,)}.get(direction, (False, True)),
+        outputs.keeps_states,
+        outputs.keeps_last,
+        outputs.keeps_cell,
+        (SIGMOID, TANH, TANH) if kind == "lstm" else (SIGMOID, TANH),
+        clip or None,
+        bool(source.integer("input_forget", 0)),
+    )
+    return (*before, op, *outputs.taken(direction == "reverse", is_batch_first))
+
+
+def _is_given(source: Source, index: int, kind: str) -> bool:
+    """Whether an input is there, and is no state of zeros; a GRU has no cell."""
+    if not source.has(index) or (kind == "gru" and index == 6):
+        return False
+    return not source.is_constant(index) or bool(np.any(source.array(index) != 0))
+
+
+def _exchanged(source: Source, tensor: Tensor | None, before: list[Operator]) -> Tensor | None:
+    """The tensor with its first two axes exchanged."""
+    if tensor is None:
+        return None
+    shape = (tensor.shape[1], tensor.shape[0], tensor.shape[2])
+    inner = source.inner(f"{tensor.name} by time", tensor.dtype, shape)
+    before.append(Transpose(source.node.name, source.node.op_type, tensor, inner, (1, 0, 2)))
+    return inner
+
+
+def _weights(source: Source, index: int, kind: str) -> GateWeights:
+    """W or R, by gates and units."""
+    array = source.array(index)
+    shape = (array.shape[0], len(GATES[kind]), array.shape[1] // len(GATES[kind]))
+    first = CODES[source.node.op_type] - 1
+    codes = array.reshape(*shape, array.shape[2])
+    if not source.has(first + index):
+        return GateWeights(codes)
+    scale = source.array(first + index).astype(np.float32).reshape(shape)
+    return GateWeights(codes, scale, int(source.number(first + 2 + index, 0)))
+
+
+def _biases(source: Source, kind: str, directions: int, units: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """The sums of W's and R's biases; and, where the reset gate multiplies R h, the bias of that apart."""
+    gates = len(GATES[kind])
+    both = source.array(3) if source.has(3) else np.zeros((directions, 2 * gates * units), np.float32)
+    w, r = both.reshape(directions, 2, gates, units).swapaxes(0, 1)
+    if kind == "lstm" or not source.integer("linear_before_reset", 0):
+        return w + r, None
+    bias = w + r
+    bias[:, 2] = w[:, 2]
+    return bias, r[:, 2]
+
+
+class _Outputs:
+    """What the operator computes for those outputs of the node that are used, and how they are taken from it.
+
+    ``names`` are those of Y, Y_h and Y_c, "" for one that is not used; ``sizes`` T, D, B and H.
+    """
+
+    def __init__(self, source: Source, names: list[str], sizes: tuple[int, int, int, int]) -> None:
+        self._source, self._sizes = source, sizes
+        self._states, self._last, self._cell = names
+        steps, directions, batch, units = sizes
+        self.keeps_states, self.keeps_cell = bool(self._states), bool(self._cell)
+        # In one direction the last state is one of those that are there already.
+        self._is_last_a_state = self.keeps_states and directions == 1
+        self.keeps_last = not (self.keeps_states or self.keeps_cell) or (bool(self._last) and not self._is_last_a_state)
+        rows = steps * self.keeps_states + self.keeps_last + self.keeps_cell
+        is_y = self.keeps_states and not self.keeps_last and not self.keeps_cell and not source.integer("layout", 0)
+        shape = (rows, directions, batch, units)
+        self.y = source.result() if is_y else source.inner("states", DType.FLOAT32, shape)
+
+    def taken(self, is_reverse: bool, is_batch_first: bool) -> tuple[Operator, ...]:
+        """The operators that make the outputs of y."""
+        steps = self._sizes[0] if self.keeps_states else 0
+        found: list[Operator] = []
+        if self._states and self._states != self.y.name:
+            found += self._rows(self._states, 0, steps, (2, 0, 1, 3) if is_batch_first else None)
+        if self._last:
+            state = 0 if is_reverse else steps - 1
+            first = state if self._is_last_a_state else steps
+            found += self._rows(self._last, first, 1, (1, 0, 2) if is_batch_first else None)
+        if self._cell:
+            found += self._rows(self._cell, steps + self.keeps_last, 1, (1, 0, 2) if is_batch_first else None)
+        return tuple(found)
+
+    def _rows(self, output: str, first: int, count: int, perm: tuple[int, ...] | None) -> list[Operator]:
+        """Some rows of y as an output; one row without its axis, if it is a last state."""
+        node, index = self._source.node, self._source.node.outputs.index(output)
+        name, op_type, result = f"{node.name}.{index}", node.op_type, self._source.result(index=index)
+        steps: list[tuple[tuple[int, ...], Step]] = []
+        if count < self.y.shape[0]:
+            starts = (first, 0, 0, 0)
+            steps.append(((count, *self._sizes[1:]), lambda x, y: Slice(name, op_type, x, y, starts, (1, 1, 1, 1))))
+        if output != self._states:
+            steps.append((self._sizes[1:], lambda x, y: Reshape(name, op_type, x, y)))
+        if perm is not None:
+            steps.append((result.shape, lambda x, y: Transpose(name, op_type, x, y, perm)))
+        found: list[Operator] = []
+        x = self.y
+        for number, (shape, step) in enumerate(steps, 1):
+            y = result if number == len(steps) else self._source.inner(f"{output} {number}", DType.FLOAT32, shape)
+            found.append(step(x, y))
+            x = y
+        return found

@@ -1,0 +1,69 @@
+"""LSTM and GRU by their definition, in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from qcgen.ir.program import GateWeights, Recurrent
+from qcgen.ir.types import Array
+from qcgen.reference.activations import activate
+
+
+def evaluate_recurrent(op: Recurrent, x: Array, *initial: Array) -> Array:
+    """y, rounded to float32 at the end; ``initial`` are those states that are given, h before c."""
+    directions, units = len(op.reverses), op.units
+    given = iter(initial)
+    h, c = (
+        np.zeros((directions, x.shape[1], units)) if state is None else next(given).astype(np.float64)
+        for state in (op.initial_h, op.initial_c)
+    )
+    weights, state_weights = matrix(op.weights), matrix(op.state_weights)
+    y = np.zeros((x.shape[0] + 2, directions, x.shape[1], units))
+    for d, is_reverse in enumerate(op.reverses):
+        now, cell = h[d], c[d]
+        for t in range(x.shape[0])[:: -1 if is_reverse else 1]:
+            inputs = np.einsum("bi,ghi->gbh", x[t].astype(np.float64), weights[d]) + op.bias[d][:, None].astype(float)
+            step = _lstm_step if op.kind == "lstm" else _gru_step
+            now, cell = step(op, d, inputs, state_weights[d], now, cell)
+            y[t, d] = now
+        y[-2, d], y[-1, d] = now, cell
+    parts = (op.keeps_states, y[:-2]), (op.keeps_last, y[-2:-1]), (op.keeps_cell, y[-1:])
+    return np.concatenate([part for is_kept, part in parts if is_kept]).astype(np.float32)
+
+
+def terms(op: Recurrent, x: Array, *initial: Array) -> float:
+    """The most that the terms of a gate can sum up to: |W| |x| + |R| + |b|, or |R| |h| for larger initial states."""
+    largest = 1.0 if op.initial_h is None else max(1.0, float(np.abs(initial[0]).max(initial=0)))
+    of_x, of_h = (np.abs(matrix(weights)) for weights in (op.weights, op.state_weights))
+    most = np.einsum("tbi,dghi->dghtb", np.abs(x.astype(np.float64)), of_x).max(axis=(-2, -1))
+    return float((most + of_h.sum(axis=-1) * largest + np.abs(op.bias.astype(np.float64))).max())
+
+
+def matrix(weights: GateWeights) -> Array:
+    """The weights as float64 numbers (D, G, H, n)."""
+    values: Array = weights.codes.astype(np.float64) - weights.zero_point
+    return values if weights.scale is None else values * weights.scale[..., None].astype(np.float64)
+
+
+def _lstm_step(op: Recurrent, _d: int, inputs: Array, weights: Array, h: Array, c: Array) -> tuple[Array, Array]:
+    f, g, last = op.activations
+    i, o, forget, cell = _clipped(op, inputs + np.einsum("bk,ghk->gbh", h, weights))
+    now = activate(f, i)
+    kept = 1 - now if op.couples else activate(f, forget)
+    c = kept * c + now * activate(g, cell)
+    return activate(f, o) * activate(last, _clipped(op, c)), c
+
+
+def _gru_step(op: Recurrent, d: int, inputs: Array, weights: Array, h: Array, c: Array) -> tuple[Array, Array]:
+    f, g = op.activations
+    z, r = activate(f, _clipped(op, inputs[:2] + np.einsum("bk,ghk->gbh", h, weights[:2])))
+    if op.state_bias is None:
+        state = (r * h) @ weights[2].T
+    else:
+        state = r * (h @ weights[2].T + op.state_bias[d].astype(np.float64))
+    candidate = activate(g, _clipped(op, inputs[2] + state))
+    return (1 - z) * candidate + z * h, c
+
+
+def _clipped(op: Recurrent, values: Array) -> Array:
+    return values if op.clip is None else np.clip(values, -op.clip, op.clip)

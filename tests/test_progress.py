@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from emulated import require_core
 
 import qcgen
 from qcgen.cli import progress
+from qcgen.emulate import measure, random_feeds
 from qcgen.progress import doing, told
 
 MODEL = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"
@@ -58,8 +60,29 @@ def test_every_node_is_told_of_while_it_is_compiled():
     assert heard[-1] != "nobody listens"
 
 
-@pytest.mark.parametrize("words", [["compile"], ["compile", "none.onnx"], ["verify", "--node", "max"]])
+def test_a_measurement_tells_what_it_is_at():
+    require_core("cortex-m4")
+    artifact, heard = qcgen.compile(MODEL, node="max", target="cortex-m4"), []
+    with told(heard.append):
+        measure(artifact, random_feeds(artifact.plan, 0))
+    assert [each for each in heard if each.endswith("cortex-m4")] == [
+        "building for cortex-m4",
+        "running on an emulated cortex-m4",
+    ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["compile"],
+        ["compile", "none.onnx"],
+        ["verify", "--node", "max"],
+        ["bench", "--node", "max", "--target", "cortex-m4"],
+    ],
+)
 def test_nothing_of_it_is_left_on_the_terminal(words, tmp_path):
+    if words[0] == "bench":
+        require_core("cortex-m4")
     words = words if "none.onnx" in words else [*words, str(MODEL)]
     reader, writer = pty.openpty()
     command = [sys.executable, "-c", AT_ONCE, *words]

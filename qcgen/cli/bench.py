@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from qcgen.cli.options import COMPILERS, add_compile_options, compiler_flags, count
+from qcgen.cli.progress import shown
 from qcgen.errors import ModelRejected
 from qcgen.targets import EMULATED
 
@@ -49,10 +50,11 @@ def run(args: argparse.Namespace) -> int:
     except ModelRejected as rejection:
         print_rejection(args.model, rejection)
         return 1
-    measurements = [
-        measure(artifact, random_feeds(artifact.plan, args.seed), flags=args.cflags, compiler=args.compiler)
-        for artifact in artifacts
-    ]
+    with shown():
+        measurements = [
+            measure(artifact, random_feeds(artifact.plan, args.seed), flags=args.cflags, compiler=args.compiler)
+            for artifact in artifacts
+        ]
     print(as_json(args.model, measurements) if args.json else as_text(args.model, measurements))
     return 0
 
@@ -61,13 +63,16 @@ def _subjects(args: argparse.Namespace) -> list[Artifact]:
     """The whole model, the nodes that --node names, or every node that can be compiled alone; at least one."""
     from qcgen.cli.artifacts import compiled, read_model
 
-    graph = read_model(args, args.model)
+    with shown():
+        graph = read_model(args, args.model)
     try:
-        return compiled(args, args.model, graph)
+        with shown():
+            return compiled(args, args.model, graph)
     except ModelRejected:
         if args.nodes or len(graph.nodes) < 2:
             raise
-        alone = _singly(args)
+        with shown():
+            alone = _singly(args)
         if not alone:
             raise
         what = f"measured are {len(alone)} of {len(graph.nodes)} nodes, each by itself"

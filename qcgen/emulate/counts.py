@@ -17,6 +17,7 @@ from qcgen.emulate.plugin import plugin
 from qcgen.emulate.tools import machine_of, require_tools, temporary_folder
 from qcgen.ir.program import macs_of
 from qcgen.ir.types import Array
+from qcgen.progress import doing
 from qcgen.targets import TARGETS, CycleTable
 
 BEGIN, END = "_measure_begin", "_measure_end"
@@ -114,8 +115,10 @@ def measure(
     name = artifact.plan.options.target
     require_tools(TARGETS[name], compiler, counting=True)
     with temporary_folder() as folder:
+        doing(f"building for {name}")
         image = cross_build(name, [artifact], (*flags, *_APART[compiler]), Path(folder), compiler)
         listed = listing(image, artifact.plan)
+        doing(f"running on an emulated {name}")
         [outcome] = emulate(image, [Trial(feeds)], plugin=_counting(image, listed), timeout=timeout)
         blocks = _read_blocks((image.folder / "counts.txt").read_text())
         return _measurement(artifact, image, listed, blocks, outcome)

@@ -1,5 +1,8 @@
 """What users install: the source archive and the wheel hold all that qcgen needs, and nothing else is needed."""
 
+import json
+import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -11,7 +14,8 @@ from pathlib import Path
 
 import pytest
 from batch import require
-from packages import attempt, tool
+from emulated import require_core
+from packages import attempt, succeeds, tool
 from packaging.requirements import Requirement
 
 from qcgen.version import __version__
@@ -118,6 +122,23 @@ def test_the_installed_command_verifies_packages_and_makes_an_example(installed,
         assert result.returncode == 0, result.stderr
     assert tmp_path.joinpath("package", "digits_qop_s8", "CMakeLists.txt").exists()
     assert tmp_path.joinpath("example", "main.c").exists()
+
+
+def test_the_way_from_an_empty_folder_to_a_board_in_the_readme_is_passable(installed, tmp_path):
+    require_core("cortex-m4", counting=False)
+    tool("cmake")
+    [lines] = re.findall(
+        r"^```sh\n(python3 -m venv.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    making, installing, *steps = lines.replace("~/qcgen", str(ROOT)).splitlines()
+    assert making == "python3 -m venv venv && . venv/bin/activate"  # the fixture has done both
+    assert installing == f"pip install {ROOT}"
+    environment = {**os.environ, "PATH": os.pathsep.join([str(installed), os.environ["PATH"]])}
+    printed = [succeeds(["bash", "-c", line], tmp_path, env=environment) for line in steps]
+    kinds = ("cp", "qcgen compile", "qcgen package", "qcgen example", "cmake", "ctest", "python3 -m json.tool")
+    assert [line.startswith(kind) for line, kind in zip(steps, kinds, strict=True)] == [True] * len(kinds)
+    assert re.search(r"digits: self-test passed\n.*stack \d+ B", printed[5], re.DOTALL)
+    assert json.loads(printed[6])["arena_bytes"] > 0
 
 
 def test_types_are_told_to_those_who_check_theirs(archives):

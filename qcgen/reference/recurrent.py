@@ -51,7 +51,7 @@ def _lstm_step(op: Recurrent, _d: int, inputs: Array, weights: Array, h: Array, 
     now = activate(f, i)
     kept = 1 - now if op.couples else activate(f, forget)
     c = kept * c + now * activate(g, cell)
-    return activate(f, o) * activate(last, _clipped(op, c)), c
+    return activate(f, o) * activate(last, c), c
 
 
 def _gru_step(op: Recurrent, d: int, inputs: Array, weights: Array, h: Array, c: Array) -> tuple[Array, Array]:

@@ -29,6 +29,7 @@ from qcgen.ir.program import (
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.reference.activations import FUNCTIONS, activate
 from qcgen.reference.conv import convolve
+from qcgen.reference.movement import evaluate_movement
 from qcgen.reference.recurrent import terms
 
 RELATIVE = 2e-6
@@ -80,6 +81,10 @@ def tolerances(program: Program, values: Mapping[str, Array]) -> dict[str, Array
             allowed[op.y.name] = np.zeros(y.shape)
         elif is_alone and isinstance(op, Conv):
             allowed[op.y.name] = tolerance(op, xs[0], y)
+        elif isinstance(op, Transpose | Reshape | Concat | Slice | Resize):
+            of_xs = [allowed.get(x.name, np.zeros(x.shape)) for x in inputs_of(op)]
+            allowed[op.y.name] = evaluate_movement(op, *of_xs)
+            lost[op.y.name] = max(lost.get(x.name, 0.0) for x in inputs_of(op))
         else:
             errors = [allowed.get(x.name, np.zeros(())) for x in inputs_of(op)]
             passed = _passed_on(op, xs, [lost.get(x.name, 0.0) for x in inputs_of(op)], errors)

@@ -57,6 +57,6 @@ def _codes(wiring: Wiring, tensor: str) -> tuple[Array, Array, Array] | None:
     zero = np.zeros((), np.int32)
     if differences.min() >= -128 and differences.max() <= 127:
         return differences.astype(np.int8), np.array(scale), zero
-    if zero_point.size == 1:
-        return codes, np.array(scale), zero_point.reshape(())
+    if np.unique(zero_point).size == 1:
+        return codes, np.array(scale), zero_point.reshape(-1)[0].reshape(())
     return differences.astype(np.int16), np.array(scale), zero

@@ -35,8 +35,8 @@ class Recurrent:
     ``initial_h`` and ``initial_c`` (D, B, H) are what the states start with, None: zeros. ``bias`` (D, G, H) is the sum
     of both biases; ``state_bias`` (D, H) is what a GRU adds to R h before it is multiplied by the reset gate, None: the
     reset gate multiplies h itself (linear_before_reset is 0). ``reverses`` says of each direction whether it begins
-    with the last step. ``activations`` are ONNX's f, g and h, a GRU has no h; ``clip`` bounds what they are given,
-    None: nothing does. ``couples``: the forget gate of an LSTM is 1 less its input gate (input_forget).
+    with the last step. ``activations`` are ONNX's f, g and h, a GRU has no h; ``clip`` bounds what f and g
+    are given, None: nothing does. ``couples``: the forget gate of an LSTM is 1 less its input gate (input_forget).
     """
 
     name: str

@@ -19,7 +19,7 @@
  */
 #include "lstm.h"
 
-#if LSTM_HEADER_ID != 0xa60837dd
+#if LSTM_HEADER_ID != 0x7d3bb84f
 #error "lstm.h was not generated together with this file"
 #endif
 
@@ -53,11 +53,12 @@ struct lstm_arena_behind {
  */
 static float lstm_logistic(float x)
 {
-    const float value = x < -18.0f ? -18.0f : x > 18.0f ? 18.0f : x;
+    const float magnitude = x < 0.0f ? -x : x;
+    const float value = magnitude > 18.0f ? 18.0f : magnitude;
     const float square = value * value;
     float p = 4.37031012579801e-11f;
     float q = 6.10247389755681e-13f;
-    float result;
+    float half;
 
     p = p * square + 1.15627324459942e-07f;
     p = p * square + 6.08574864600143e-05f;
@@ -68,14 +69,15 @@ static float lstm_logistic(float x)
     q = q * square + 1.70198817374094e-03f;
     q = q * square + 1.16817656904453e-01f;
     q = q * square + 9.93151921023180e-01f;
-    result = p * value / q + 0.5f;
-    return result < 0.0f ? 0.0f : result;
+    half = p * value / q; /* what is above or below 1/2 */
+    return x >= 0.0f ? 0.5f + half : half > 0.5f ? 0.0f : 0.5f - half;
 }
 
 /* tanh(x) as a quotient of polynomials, x clamped to [-9, 9]: the coefficients of onnxruntime. NaN stays NaN. */
 static float lstm_hyperbolic_tangent(float x)
 {
-    const float value = x < -9.0f ? -9.0f : x > 9.0f ? 9.0f : x;
+    const float magnitude = x < 0.0f ? -x : x;
+    const float value = magnitude > 9.0f ? 9.0f : magnitude;
     const float square = value * value;
     float p = -2.76076847742355e-16f;
     float q = 1.19825839466702e-06f;
@@ -89,7 +91,7 @@ static float lstm_hyperbolic_tangent(float x)
     q = q * square + 1.18534705686654e-04f;
     q = q * square + 2.26843463243900e-03f;
     q = q * square + 4.89352518554385e-03f;
-    return p * value / q;
+    return x < 0.0f ? -(p * value / q) : p * value / q;
 }
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */

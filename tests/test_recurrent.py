@@ -99,11 +99,19 @@ def test_frame_by_frame_is_the_whole_sequence(op_type):
         np.testing.assert_array_equal(state, last)
 
 
+@pytest.mark.parametrize("name", ["lstm one step", "gru late one step"])
+def test_what_is_not_a_number_stays_none(name):
+    given = feeds(name)
+    given["x"][:] = np.nan
+    for y in qcgen.compile(model(name), name="layer").load(("-O0",)).run(None, given):
+        assert np.isnan(y).all()
+
+
 def test_a_wrong_gate_is_found():
     artifact = qcgen.compile(model("lstm"), name="layer")
     assert verify(artifact).is_right
     text = artifact.files["layer.c"]
-    wrong = text.replace("return p * value / q;", "return p * value / q * 1.0002f;")
+    wrong = text.replace(": p * value / q;", ": p * value / q * 1.0002f;")
     assert wrong != text
     assert not verify(replace(artifact, files={**artifact.files, "layer.c": wrong})).is_right
 

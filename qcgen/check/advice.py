@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-CUT = "cut the model in front of it (onnx.utils.extract_model) and compute it in the firmware"
+CUT = "compile the model up to its inputs, with --output TENSOR, and compute it in the firmware"
 FOLD = "if it only computes shapes or constants, export with fixed shapes and do_constant_folding, or run onnxsim"
+CHOOSE = (
+    "if its condition is constant, export with do_constant_folding, or run onnxsim; else compile the model up to it,"
+    " with --output TENSOR, and choose in the firmware"
+)
 UNROLL = "export the step of one time frame, with its state as input and output, and unrolled to supported operators"
 NORMALIZE = "quantize its input and its output (onnxruntime: quantize_static); scale and bias constant"
 TABLE = (
@@ -13,7 +17,7 @@ TABLE = (
 ADVICE = {
     **dict.fromkeys(("And", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or"), TABLE),
     **dict.fromkeys(("NonMaxSuppression", "NonZero", "TopK", "Unique"), CUT),
-    **dict.fromkeys(("If", "Loop", "Scan"), FOLD),
+    **dict.fromkeys(("If", "Loop", "Scan"), CHOOSE),
     **dict.fromkeys(("Equal", "GatherElements", "GatherND", "Range", "Shape", "Size", "Where"), FOLD),
     **dict.fromkeys(("ConstantOfShape", "ScatterElements", "ScatterND"), FOLD),
     "RNN": UNROLL,

@@ -22,10 +22,12 @@ from qcgen.rewrite.fuse_recurrent import fuse_recurrent
 from qcgen.rewrite.fuse_reduction import fuse_reduction
 from qcgen.rewrite.fuse_table import fuse_table
 from qcgen.rewrite.fuse_unary import fuse_unary
+from qcgen.rewrite.gather_places import gather_places
 from qcgen.rewrite.join_gelu import join_gelu
 from qcgen.rewrite.join_layer_norm import join_layer_norm
 from qcgen.rewrite.join_matmul_add import join_matmul_add
 from qcgen.rewrite.join_pairs import join_pairs
+from qcgen.rewrite.linear_resize import linear_resize
 from qcgen.rewrite.merge_duplicates import merge_duplicates
 from qcgen.rewrite.name_casts import name_casts
 from qcgen.rewrite.name_means import name_means
@@ -34,6 +36,7 @@ from qcgen.rewrite.quantize_earlier import quantize_earlier
 from qcgen.rewrite.remove_identities import remove_identities
 from qcgen.rewrite.requantize_constants import CONCAT, requantize_constants
 from qcgen.rewrite.sizes import Budget
+from qcgen.rewrite.take_apart import take_apart
 from qcgen.rewrite.wiring import Pattern, apply, without_unused
 
 PATTERNS: tuple[Pattern, ...] = (
@@ -41,6 +44,7 @@ PATTERNS: tuple[Pattern, ...] = (
     merge_duplicates,
     name_means,
     name_casts,
+    gather_places,
     join_layer_norm,
     join_matmul_add,
     phases_of_transposed,
@@ -70,6 +74,9 @@ Quantization moves forward before dequantization moves back, so that a Relu betw
 one table.
 """
 
+LAST: tuple[Pattern, ...] = (gather_places, phases_of_transposed, linear_resize, take_apart)
+"""What is looked for at the end, in models without quantization, too: operators that several others compute."""
+
 FOLDS_BEFORE_FUSION: Mapping[tuple[str, str], Fold] = {
     key: fold for key, fold in FOLDS.items() if key[1] != "DequantizeLinear"
 }
@@ -85,7 +92,11 @@ def rewrite(graph: Graph) -> Graph:
     graph = _folded(graph, FOLDS_BEFORE_FUSION, budget)
     if any(node.op_type in ("QuantizeLinear", "DequantizeLinear", CONCAT[1]) for node in graph.nodes):
         graph = _fused(graph, budget)
-    return _importing(_folded(graph, FOLDS, budget), own_domains)
+    graph = _folded(graph, FOLDS, budget)
+    for pattern in LAST:
+        changed = apply(graph, pattern)
+        graph = graph if changed is graph else _folded(changed, FOLDS, budget)
+    return _importing(graph, own_domains)
 
 
 def _folded(graph: Graph, folds: Mapping[tuple[str, str], Fold], budget: Budget) -> Graph:

@@ -68,20 +68,28 @@ class Axis:
 
 
 def phases_of_transposed(wiring: Wiring, node: Node) -> Change | None:
-    """ConvTranspose of one or two spatial axes with constant 8-bit weights that are dequantized.
+    """ConvTranspose of one or two spatial axes with constant weights, float or of 8 bits that are dequantized.
 
-    What a phase has too few taps for are weights at their zero point.
+    What a phase has too few taps for are weights of 0, or at their zero point.
     """
     if (node.domain, node.op_type) != ("", "ConvTranspose"):
         return None
-    w, axes = weights(wiring, node.input(1), 1), _axes(wiring, node)
+    w: Dequantized | Array | None = weights(wiring, node.input(1), 1)
+    w, axes = _float_weights(wiring, node) if w is None else w, _axes(wiring, node)
     if w is None or axes is None:
         return None
     group, phases = node.attributes.get("group", 1), prod(axis.stride for axis in axes)
     if not isinstance(group, int) or group < 1 or phases > MOST_PHASES:
         return None
-    channels = wiring.graph.constants[w.codes].shape[1] * group
+    channels = (w if isinstance(w, np.ndarray) else wiring.graph.constants[w.codes]).shape[1] * group
     return _change(wiring, node, w, axes, _Spread(group, phases, channels))
+
+
+def _float_weights(wiring: Wiring, node: Node) -> Array | None:
+    """Constant weights that are numbers, of a node that reads numbers."""
+    found, x = wiring.constant(node.input(1)), wiring.graph.value(node.input(0)).shape
+    fits = found is not None and x is not None and found.dtype == np.float32 and found.ndim == len(x) > 2
+    return found if fits and found is not None and x is not None and found.shape[0] == x[1] else None
 
 
 @dataclass(frozen=True)
@@ -132,7 +140,7 @@ def _numbers(value: object) -> tuple[int, ...]:
     return value
 
 
-def _change(wiring: Wiring, node: Node, w: Dequantized, axes: tuple[Axis, ...], spread: _Spread) -> Change:
+def _change(wiring: Wiring, node: Node, w: Dequantized | Array, axes: tuple[Axis, ...], spread: _Spread) -> Change:
     constants: dict[str, Array] = {}
 
     def constant(role: str, values: Array) -> str:
@@ -140,14 +148,7 @@ def _change(wiring: Wiring, node: Node, w: Dequantized, axes: tuple[Axis, ...], 
         constants[name] = values
         return name
 
-    codes = _codes(wiring.graph.constants[w.codes], w.quantization.zero_point, axes, spread)
-    zero_point, scale = (
-        spread.values(np.tile(values, spread.group)) if values.ndim else values
-        for values in (w.quantization.zero_point, w.quantization.scale)
-    )
-    parameters = (constant("weights", codes), constant("scale", scale), constant("zero_point", zero_point))
-    taps = wiring.fresh(f"{node.name}_taps")
-    nodes = [Node(wiring.fresh(f"{node.name}_dequantized"), "DequantizeLinear", "", parameters, (taps,), {"axis": 0})]
+    nodes, taps = _weights(wiring, node, w, axes, spread, constant)
     inputs = [node.input(0), taps]
     if node.input(2):
         made, name = _bias(wiring, node, spread, constant)
@@ -174,6 +175,28 @@ def _change(wiring: Wiring, node: Node, w: Dequantized, axes: tuple[Axis, ...], 
             Node(wiring.fresh(f"{node.name}_cut"), "Slice", "", (image, first, beyond, which), node.outputs, {})
         )
     return Change(node, tuple(nodes), constants=constants)
+
+
+def _weights(
+    wiring: Wiring,
+    node: Node,
+    w: Dequantized | Array,
+    axes: tuple[Axis, ...],
+    spread: _Spread,
+    constant: Callable[[str, Array], str],
+) -> tuple[list[Node], str]:
+    """The convolution's weights: constant numbers, or dequantized codes."""
+    if isinstance(w, np.ndarray):
+        return [], constant("weights", _codes(w, np.zeros((), w.dtype), axes, spread))
+    codes = _codes(wiring.graph.constants[w.codes], w.quantization.zero_point, axes, spread)
+    zero_point, scale = (
+        spread.values(np.tile(values, spread.group)) if values.ndim else values
+        for values in (w.quantization.zero_point, w.quantization.scale)
+    )
+    parameters = (constant("weights", codes), constant("scale", scale), constant("zero_point", zero_point))
+    taps = wiring.fresh(f"{node.name}_taps")
+    dequantize = wiring.fresh(f"{node.name}_dequantized")
+    return [Node(dequantize, "DequantizeLinear", "", parameters, (taps,), {"axis": 0})], taps
 
 
 def _is_cut(axes: tuple[Axis, ...]) -> bool:

@@ -218,6 +218,22 @@ COMPUTED: Mapping[str, tuple[str, Mapping[str, Spec], Mapping[str, Any]]] = {
         {"A": ("int8", (2, 5)), "B": ("uint8", (3, 5, 4)), "a_zero": zero(9, "int8"), "b_zero": zero(3)},
         {},
     ),
+    "float BatchNormalization": (
+        "BatchNormalization", {**X, **{name: scale([0.5, 2]) for name in ("scale", "bias", "mean", "var")}}, {}
+    ),
+    "float InstanceNormalization": ("InstanceNormalization", {**X, "scale": scale([1, 2]), "b": scale([0, 1])}, {}),
+    "float LayerNormalization": ("LayerNormalization", {**X, "scale": scale([1, 2, 3, 4, 5])}, {"opset": 17}),
+    "float ConvTranspose": (
+        "ConvTranspose", {**X, "w": random_weights((2, 3, 2, 3), "float32"), "b": scale([1, 0, 2])}, {"strides": [2, 1]}
+    ),
+    "Gemm of three inputs": (
+        "Gemm",
+        {"A": ("float", (2, 3)), "B": random_weights((3, 4), "float32"), "C": ("float", (2, 1))},
+        {"beta": 0.5},
+    ),
+    "GatherND": ("GatherND", {**CODES, "places": ints([0, 1], [0, -2])}, {}),
+    "linear Resize": ("Resize", {**X, "roi": None, "scales": scale([1, 1, 2, 1.5])}, {"mode": "linear"}),
+    "linear Resize of codes": ("Resize", RESIZE, {"mode": "linear"}),
 }  # fmt: skip
 """Operators whose operands may be constant or not, with two inputs: op_type, operands, attributes."""
 

@@ -1,0 +1,128 @@
+"""What no integer operator took is computed step by step, in float: normalizations, Gemm with a computed C."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from qcgen.ir.graph import Attribute, Node
+from qcgen.ir.types import Array, DType
+from qcgen.rewrite.fuse_normalization import float_constant
+from qcgen.rewrite.wiring import Change, Wiring
+
+
+class Steps:
+    """Nodes and constants that take the place of a node, one after the other."""
+
+    def __init__(self, wiring: Wiring, node: Node) -> None:
+        self._wiring, self._node = wiring, node
+        self._nodes: list[Node] = []
+        self._constants: dict[str, Array] = {}
+
+    def constant(self, role: str, value: Array) -> str:
+        """A new constant."""
+        name = self._wiring.fresh(f"{self._node.name}_{role}")
+        self._constants[name] = value
+        return name
+
+    def step(self, op_type: str, *inputs: str, is_last: bool = False, **attributes: Attribute) -> str:
+        """Adds a node; the name of its output, which is the whole's if it is the last one."""
+        number = len(self._nodes)
+        output = self._node.outputs[0] if is_last else self._wiring.fresh(f"{self._node.name}_step_{number}")
+        name = self._node.name if is_last else self._wiring.fresh(f"{self._node.name}_{op_type.lower()}_{number}")
+        self._nodes.append(Node(name, op_type, "", inputs, (output,), attributes))
+        return output
+
+    def change(self) -> Change:
+        """All of them in the node's place."""
+        return Change(self._node, tuple(self._nodes), constants=self._constants)
+
+
+def take_apart(wiring: Wiring, node: Node) -> Change | None:
+    """A float node as several simpler ones."""
+    way = WAYS.get((node.domain, node.op_type))
+    is_float = wiring.graph.value(node.input(0)).dtype is DType.FLOAT32
+    return way(wiring, node) if way is not None and is_float and not any(node.outputs[1:]) else None
+
+
+def _batch_normalization(wiring: Wiring, node: Node) -> Change | None:
+    """x * s + (bias - mean * s), s = scale * (1 / sqrt(var + epsilon)), each operation rounded as in onnxruntime."""
+    x, found = wiring.graph.value(node.inputs[0]).shape, [float_constant(wiring, name) for name in node.inputs[1:]]
+    constants = [constant for constant in found if constant is not None]
+    if x is None or len(x) < 2 or len(constants) != 4 or {each.shape for each in constants} != {(x[1],)}:
+        return None
+    if node.attributes.get("training_mode", 0) or node.attributes.get("spatial", 1) != 1:
+        return None
+    scale, bias, mean, variance = constants
+    with np.errstate(all="ignore"):
+        factor = scale * (np.float32(1) / np.sqrt(variance + _epsilon(node)))
+        addend = bias - mean * factor
+    steps, shape = Steps(wiring, node), (-1, *(1,) * (len(x) - 2))
+    product = steps.step("Mul", node.inputs[0], steps.constant("factor", factor.reshape(shape)))
+    steps.step("Add", product, steps.constant("addend", addend.reshape(shape)), is_last=True)
+    return steps.change()
+
+
+def _epsilon(node: Node) -> np.float32:
+    epsilon = node.attributes.get("epsilon", 1e-5)
+    if not isinstance(epsilon, int | float):
+        raise TypeError("epsilon is no number")
+    return np.float32(epsilon)
+
+
+def _layer_normalization(wiring: Wiring, node: Node) -> Change | None:
+    x, axis = wiring.graph.value(node.inputs[0]).shape, node.attributes.get("axis", -1)
+    if x is None or not isinstance(axis, int) or not -len(x) <= axis < len(x):
+        return None
+    return _normalization(wiring, node, tuple(range(axis % len(x), len(x))), ())
+
+
+def _instance_normalization(wiring: Wiring, node: Node) -> Change | None:
+    x = wiring.graph.value(node.inputs[0]).shape
+    if x is None or len(x) < 3:
+        return None
+    return _normalization(wiring, node, tuple(range(2, len(x))), (1,) * (len(x) - 2))
+
+
+def _normalization(wiring: Wiring, node: Node, axes: tuple[int, ...], ones: tuple[int, ...]) -> Change | None:
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias; constants get ``ones`` behind their shape."""
+    given = [float_constant(wiring, name) for name in filter(None, node.inputs[1:])]
+    constants = [each.reshape(*each.shape, *ones) for each in given if each is not None]
+    if len(constants) != len(given) or not 1 <= len(given) <= 2:
+        return None
+    steps = Steps(wiring, node)
+    mean = steps.step("ReduceMean", node.inputs[0], axes=axes, keepdims=1)
+    apart = steps.step("Sub", node.inputs[0], mean)
+    variance = steps.step("ReduceMean", steps.step("Mul", apart, apart), axes=axes, keepdims=1)
+    root = steps.step("Sqrt", steps.step("Add", variance, steps.constant("epsilon", np.asarray(_epsilon(node)))))
+    normal = steps.step("Div", apart, root)
+    scaled = steps.step("Mul", normal, steps.constant("scale", constants[0]), is_last=len(constants) == 1)
+    if len(constants) == 2:
+        steps.step("Add", scaled, steps.constant("bias", constants[1]), is_last=True)
+    return steps.change()
+
+
+def _gemm(wiring: Wiring, node: Node) -> Change | None:
+    """alpha * A * B, then beta * C where that is computed."""
+    if not node.input(2) or wiring.constant(node.input(2)) is not None:
+        return None
+    beta, addend = node.attributes.get("beta", 1.0), node.input(2)
+    if not isinstance(beta, int | float):
+        return None
+    steps = Steps(wiring, node)
+    attributes = {name: value for name, value in node.attributes.items() if name != "beta"}
+    product = steps.step("Gemm", *node.inputs[:2], is_last=False, **attributes)
+    if beta != 1:
+        addend = steps.step("Mul", addend, steps.constant("beta", np.asarray(beta, np.float32)))
+    steps.step("Add", product, addend, is_last=True)
+    return steps.change()
+
+
+WAYS: Mapping[tuple[str, str], Callable[[Wiring, Node], Change | None]] = {
+    ("", "BatchNormalization"): _batch_normalization,
+    ("", "Gemm"): _gemm,
+    ("", "InstanceNormalization"): _instance_normalization,
+    ("", "LayerNormalization"): _layer_normalization,
+}
+"""By (domain, op_type)."""

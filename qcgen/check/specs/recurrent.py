@@ -63,5 +63,7 @@ def of_codes(spec: Spec) -> Spec:
         types={**spec.types, **types},
         constant=(*spec.constant, *scales),
         numbers=scales[2:],
+        scales=scales[:2],
+        extra=(*spec.extra, recurrent.codes_fit),
         since=1,
     )

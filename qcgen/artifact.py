@@ -14,6 +14,7 @@ from qcgen.errors import ModelRejected
 from qcgen.ir.plan import Plan
 from qcgen.ir.program import Program
 from qcgen.ir.types import Array
+from qcgen.page import in_notebook, page
 from qcgen.plan import plan
 from qcgen.render import render
 from qcgen.report import Report, report
@@ -44,13 +45,17 @@ class Artifact:
         """Sizes, kernels and certificates, also without simplification: for that the program is planned once more."""
         own = self.plan
         if not own.options.simplify:
-            return report(own)
+            return report(own, self.files)
         arena = own.options.arena if own.options.arena == "least" else None  # so many bytes may not be enough
         options = replace(own.options, simplify=False, arena=arena)
         try:
-            return report(own, plan(self.program, options, own.prefix, own.model, own.node))
+            return report(own, self.files, plan(self.program, options, own.prefix, own.model, own.node))
         except ModelRejected:  # layers that simplification takes away do not run row by row
-            return report(own)
+            return report(own, self.files)
+
+    def _repr_html_(self) -> str:
+        """The report as a notebook shows it."""
+        return in_notebook(page(self.report))
 
     @cached_property
     def certificate(self) -> str:

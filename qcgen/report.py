@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
 
 from qcgen.arithmetic import meant
-from qcgen.ir.plan import Call, KeptRows, Plan, Port, Step, Stream, TensorMove, View
+from qcgen.ir.plan import Call, KeptRows, PlacedBuffer, Plan, Port, Step, Stream, TensorMove, View
 from qcgen.ir.program import Conv, Operator, OrionConv, inputs_of, macs_of
 from qcgen.ir.types import DType
 from qcgen.version import __version__
@@ -54,7 +55,8 @@ class Figures:
 class PortReport:
     """An input or output of the C function: ``shape`` in the order in memory, ``symbol`` its name in C.
 
-    real value = (code - ``zero_point``) * ``scale``, None where it is not quantized.
+    real value = (code - ``zero_point``) * ``scale``, None where it is not quantized. ``helper``: the function of the
+    header that makes codes of an input's real numbers, or real numbers of an output's codes; None if there is none.
     """
 
     name: str
@@ -65,6 +67,7 @@ class PortReport:
     bytes: int
     scale: float | None
     zero_point: int | None
+    helper: str | None
 
 
 SCHEMA_VERSION = 1
@@ -82,6 +85,7 @@ class Report:
     ``ram_bytes``: arena, inputs and outputs together; the stack depends on the compiler. With ``--io-memory arena``
     inputs and outputs are a part of the arena; of an input that comes in rows, one row is counted.
     ``arithmetic``: what the outputs are equal to, which onnxruntime on which processor with which session options.
+    ``buffers``: what lies in the arena, where and how long. ``files``: the SHA-256 of each generated file, by its name.
     ``rows``: of tensors that are computed row by row, how many rows are kept at a time. ``unsimplified``: what the
     model would cost if what is proved to be without effect were kept.
     """
@@ -108,6 +112,8 @@ class Report:
     unsimplified: Figures
     nodes: tuple[NodeReport, ...]
     rows: tuple[KeptRows, ...]
+    buffers: tuple[PlacedBuffer, ...]
+    files: Mapping[str, str]
 
     @property
     def figures(self) -> Figures:
@@ -124,7 +130,7 @@ class Report:
         return json.dumps(asdict(self), indent=2)
 
 
-def report(plan: Plan, unsimplified: Plan | None = None) -> Report:
+def report(plan: Plan, files: Mapping[str, str], unsimplified: Plan | None = None) -> Report:
     """The figures of a plan, beside those of the same model's plan without simplification (None: the same plan)."""
     own = _figures(plan)
     return Report(
@@ -145,20 +151,33 @@ def report(plan: Plan, unsimplified: Plan | None = None) -> Report:
         input_bytes=_bytes(plan.inputs),
         output_bytes=_bytes(plan.outputs),
         ram_bytes=plan.arena_bytes + _bytes(plan.arguments) + (plan.pushed.row_bytes if plan.pushed else 0),
-        inputs=tuple(map(_port, plan.inputs)),
-        outputs=tuple(map(_port, plan.outputs)),
+        inputs=tuple(_port(port, plan) for port in plan.inputs),
+        outputs=tuple(_port(port, plan) for port in plan.outputs),
         unsimplified=own if unsimplified is None else _figures(unsimplified),
         nodes=tuple(node for step in plan.steps for node in _nodes(step)),
         rows=tuple(row for stream in plan.streams for row in stream.kept),
+        buffers=plan.buffers,
+        files={name: sha256(text.encode()).hexdigest() for name, text in files.items()},
     )
 
 
-def _port(port: Port) -> PortReport:
+def _port(port: Port, plan: Plan) -> PortReport:
     tensor = port.tensor
     scale = None if tensor.scale is None else float(tensor.scale)
     zero_point = None if tensor.zero_point is None else int(tensor.zero_point)
     shape = tuple(map(int, port.shape))
-    return PortReport(tensor.name, port.symbol, tensor.dtype.value, shape, port.layout, port.bytes, scale, zero_point)
+    verb = "quantize" if port.direction == "input" else "dequantize"
+    return PortReport(
+        name=tensor.name,
+        symbol=port.symbol,
+        type=tensor.dtype.value,
+        shape=shape,
+        layout=port.layout,
+        bytes=port.bytes,
+        scale=scale,
+        zero_point=zero_point,
+        helper=f"{plan.prefix}_{verb}_{port.symbol}" if port.is_converted else None,
+    )
 
 
 def _bytes(ports: Iterable[Port]) -> int:

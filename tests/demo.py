@@ -36,7 +36,7 @@ class Step:
 STEPS = (
     Step(
         "A network that reads handwritten digits, 8x8 pixels, quantized to int8 (QDQ form), becomes two files of C",
-        ("compile", f"{FOLDER}/{SHOWN}.onnx", "--name", "digits", "--report", "-o", OUTPUT),
+        ("compile", f"{FOLDER}/{SHOWN}.onnx", "--name", "digits", "--report", "json", "--report", "html", "-o", OUTPUT),
     ),
     Step(
         "The C, built on this machine, against the reference and against outputs recorded from onnxruntime",
@@ -48,6 +48,7 @@ LOOK = f"""\
 What to look at now
   {OUTPUT}/digits.h             the function, its sizes, scales and zero points
   {OUTPUT}/digits.c             the code; its head says what is proved of it
+  {OUTPUT}/digits_report.html   the same for a browser, with a map of the memory and sizes per node
   {OUTPUT}/digits_report.json   flash, RAM, multiply-adds and kernels, for programs
   README.md                       from an .onnx file to a C program, step by step
   .venv/bin/qcgen inspect {FOLDER}/{SHOWN}.onnx

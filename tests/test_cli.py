@@ -92,7 +92,7 @@ def test_compile_json_prints_nothing_but_the_report(model, outcome):
 
 
 def test_report_option_writes_the_report_beside_the_files(model, outcome):
-    outcome("compile", model, "-o", "out", "--report")
+    outcome("compile", model, "-o", "out", "--report", "json")
     assert listing("out") == ["model.c", "model.h", "model_report.json"]
     assert json.loads(Path("out/model_report.json").read_text()) == json.loads(qcgen.compile(model).report.to_json())
 

@@ -240,7 +240,7 @@ def test_a_symbolic_batch_is_fixed_by_dim(name, tests, tmp_path, outcome):
 
 @each_model
 def test_the_report_has_every_node_and_the_sums(name, tmp_path, outcome):
-    status, out, _ = outcome("compile", DIGITS / f"{name}.onnx", "-o", tmp_path, "--report", "--json")
+    status, out, _ = outcome("compile", DIGITS / f"{name}.onnx", "-o", tmp_path, "--report", "json", "--json")
     assert status == 0
     report = json.loads(out)
     assert report == json.loads((tmp_path / f"{name}_report.json").read_text())

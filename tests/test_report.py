@@ -154,6 +154,7 @@ def test_the_report_describes_what_the_function_takes_and_gives(artifact):
     assert x == {
         "name": port.tensor.name, "symbol": port.symbol, "type": "uint8", "shape": [2, 2, 6, 7],
         "layout": "channels first", "bytes": 168, "scale": port.tensor.scale, "zero_point": port.tensor.zero_point,
+        "helper": "small_quantize_x",
     }  # fmt: skip
     assert [y["bytes"] for y in report["outputs"]] == [2 * 4 * 4 * 5]
 

@@ -30,6 +30,8 @@ def schema_of(kind):
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         return {"anyOf": [schema_of(each) for each in arguments]}
+    if origin is typing.Literal:
+        return {"enum": list(arguments)}
     if origin is tuple and arguments[-1] is Ellipsis:
         return {"type": "array", "items": schema_of(arguments[0])}
     if origin is tuple:
@@ -53,6 +55,8 @@ def misfits(value, schema, where="report"):
         return [] if value == schema["const"] else [where]
     if "anyOf" in schema:
         return [] if any(not misfits(value, each, where) for each in schema["anyOf"]) else [where]
+    if "enum" in schema:
+        return [] if value in schema["enum"] else [where]
     kinds = {"string": str, "integer": int, "number": int | float, "boolean": bool, "null": type(None)}
     kinds |= {"object": dict, "array": list}
     if not isinstance(value, kinds[schema["type"]]) or (schema["type"] == "integer" and isinstance(value, bool)):

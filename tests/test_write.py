@@ -81,7 +81,10 @@ def test_the_command_says_what_to_do_about_a_file_written_by_hand(tmp_path, monk
 def test_everything_that_qcgen_writes_can_be_written_again(tmp_path):
     onnx.save(qlinear_conv((1, 2, 6, 6), random_weights((4, 2, 3, 3))), tmp_path / "m.onnx")
     for layout in ("nchw", "nhwc"):
-        assert main(["compile", f"{tmp_path}/m.onnx", "-o", f"{tmp_path}/out", "--report", "--layout", layout]) == 0
+        assert (
+            main(["compile", f"{tmp_path}/m.onnx", "-o", f"{tmp_path}/out", "--report", "json", "--layout", layout])
+            == 0
+        )
     assert {path.name for path in tmp_path.joinpath("out").iterdir()} == {"m.c", "m.h", "m_report.json"}
 
 

@@ -29,7 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--certificate", action="store_true", help="write PREFIX.cert.json, too: what was proved, for others to check"
     )
-    parser.add_argument("--report", action="store_true", help="write the report to PREFIX_report.json, too")
+    parser.add_argument(
+        "--report",
+        action="append",
+        choices=("json", "html"),
+        default=[],
+        help="write the report to PREFIX_report.json or PREFIX_report.html, too: a page for a browser; may be repeated",
+    )
     parser.add_argument(
         "--self-test",
         action="store_true",
@@ -148,9 +154,13 @@ def _tested(artifact: Artifact, data: Path | None) -> Artifact:
 
 
 def _files(artifact: Artifact, report: Report, args: argparse.Namespace) -> dict[str, str]:
+    from qcgen.page import page
+
     files = dict(artifact.files)
-    if args.report:
+    if "json" in args.report:
         files[f"{artifact.plan.prefix}_report.json"] = report.to_json() + "\n"
+    if "html" in args.report:
+        files[f"{artifact.plan.prefix}_report.html"] = page(report)
     return files | artifact.certificate_file if args.certificate else files
 
 

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from qcgen.cli.table import counted, number, percent, printable, size, table
+from qcgen.page import parts_of_ram
 from qcgen.report import Figures, NodeReport, Report
 from qcgen.requantize import FORMS
 
@@ -92,25 +93,9 @@ def memory(report: Report) -> list[str]:
     """What a network needs of RAM in all, and which tensors are never there as a whole; nothing for single nodes."""
     if len(report.nodes) < 2:
         return []
-    lines = [f"RAM: {size(report.ram_bytes)} in all: {_parts_of_ram(report)}; the stack comes on top"]
+    lines = [f"RAM: {size(report.ram_bytes)} in all: {parts_of_ram(report)}; the stack comes on top"]
     rows = [f"{printable(kept.tensor)} {kept.rows} of {kept.of} ({size(kept.bytes)})" for kept in report.rows]
     return lines + ([f"row by row, rows that are kept: {', '.join(rows)}"] if rows else [])
-
-
-def _parts_of_ram(report: Report) -> str:
-    arena, inputs, outputs = map(size, (report.arena_bytes, report.input_bytes, report.output_bytes))
-    in_arena, in_rows = report.options["io_memory"] == "arena", report.options["input"] == "rows"
-    if not in_rows:
-        return (
-            f"arena {arena} with inputs {inputs}, outputs {outputs} in it"
-            if in_arena
-            else (f"arena {arena}, inputs {inputs}, outputs {outputs}")
-        )
-    outside = report.ram_bytes - report.arena_bytes - (0 if in_arena else report.output_bytes)
-    row = f"a row of the input {size(outside)}"
-    return (
-        f"arena {arena} with outputs {outputs} in it, {row}" if in_arena else f"arena {arena}, {row}, outputs {outputs}"
-    )
 
 
 def saved(report: Report) -> str | None:

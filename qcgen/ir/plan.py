@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Literal
 
 from qcgen.ir.access import AccessOrder
@@ -67,6 +68,13 @@ class Port:
     def bytes(self) -> int:
         """The size in memory."""
         return self.tensor.size * self.tensor.dtype.bytes
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether the header converts between its codes and real numbers: quantized per tensor, by a usable scale."""
+        dtype, scale = self.tensor.dtype, self.tensor.scale
+        has_line = dtype.is_quantized and scale is not None and self.tensor.zero_point is not None
+        return has_line and scale is not None and isfinite(scale) and scale > 0
 
     @property
     def row_size(self) -> int:
@@ -384,11 +392,28 @@ Step = Call | View | TensorMove | Stream
 
 
 @dataclass(frozen=True)
+class PlacedBuffer:
+    """Bytes of the arena from ``offset`` on, alive from node ``first`` to node ``last``, both included.
+
+    ``kind``: a tensor, the rows that are kept of one, scratch memory, or the number of the next turn of pushed rows;
+    ``name`` is the tensor's, else "". Nodes are counted in execution order; -1: the caller writes it before the first
+    one; the number of nodes: the caller reads it after the last one.
+    """
+
+    name: str
+    kind: Literal["tensor", "rows", "scratch", "turn"]
+    offset: int
+    bytes: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything that rendering needs. ``prefix`` starts every symbol; ``model`` is the source's name in comments.
 
     ``arena_lower_bound`` is the largest sum of the bytes that are alive at the same time, less what outputs may share
-    with inputs under them: no placement needs less.
+    with inputs under them: no placement needs less. ``buffers`` are in the order of their first nodes.
     """
 
     prefix: str
@@ -401,6 +426,7 @@ class Plan:
     arena_bytes: int
     arena_lower_bound: int
     arena_align: int
+    buffers: tuple[PlacedBuffer, ...]
 
     @property
     def calls(self) -> tuple[Call, ...]:

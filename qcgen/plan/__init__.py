@@ -31,10 +31,10 @@ from qcgen.plan.orders import layout_of
 from qcgen.plan.select import select
 from qcgen.plan.sharing import Boundary, bytes_of
 from qcgen.plan.sizes import require_sizes
-from qcgen.plan.storage import Stored, store
+from qcgen.plan.storage import TURN, Stored, store
 from qcgen.plan.stream.build import stream_of
 from qcgen.plan.stream.choose import Chain
-from qcgen.plan.stream.fit import TURN, alone, fit
+from qcgen.plan.stream.fit import alone, fit
 from qcgen.plan.stream.stages import COPY, Stage
 from qcgen.progress import doing
 from qcgen.targets import TARGETS
@@ -85,6 +85,7 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
         placement.bytes,
         placement.lower_bound,
         stored.align,
+        stored.buffers,
     )
 
 

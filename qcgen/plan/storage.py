@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from qcgen.ir.access import AccessOrder
-from qcgen.ir.plan import Argument, InArena, Place
+from qcgen.ir.plan import Argument, InArena, Place, PlacedBuffer
 from qcgen.ir.program import Tensor, inputs_of
 from qcgen.kernels import Prepared
 from qcgen.plan.arrange import Arranged
@@ -33,7 +34,7 @@ class InRows:
 class Stored:
     """The place of every tensor and of every step's scratch buffers; ``done`` are the steps with nothing left to do.
 
-    ``computed``: where tensors are computed that are moved to their places afterwards.
+    ``computed``: where tensors are computed that are moved to their places afterwards. ``buffers`` are for people.
     """
 
     places: Mapping[str, Place]
@@ -42,7 +43,11 @@ class Stored:
     align: int
     done: frozenset[int]
     computed: Mapping[str, InArena]
+    buffers: tuple[PlacedBuffer, ...]
 
+
+TURN = "\nturn"
+"""What the number of the next turn is called between rows that are pushed; no tensor is called so."""
 
 BEFORE = -1
 """The step before the first one, in which the caller writes inputs in the arena."""
@@ -65,7 +70,8 @@ def store(
     require_inside(steps, storages, ports)
     owners = owners_of(storages, ports)
     buffers = _buffers(steps, prepared, storages, uses, owners, boundary, chains)
-    placement = place(_with_moved(buffers, moved))
+    arranged = _with_moved(buffers, moved)
+    placement = place(arranged)
     places: dict[str, Place] = {port.tensor.name: Argument(port.symbol) for port in ports}
     rows = {name for chain in chains for name in chain.bytes}
     for name, storage in storages.items():
@@ -79,7 +85,21 @@ def store(
     done = frozenset(index for index, step in enumerate(steps) if is_done(step, storages))
     computed = {name: InArena(placement.offsets[name]) for name in moved}
     computed = {name: at for name, at in computed.items() if at != places[name]}
-    return Stored(places, scratch, placement, max((buffer.align for buffer in buffers), default=1), done, computed)
+    align = max((buffer.align for buffer in buffers), default=1)
+    lived = [replace(b, first=b.first // 2, last=b.last // 2) for b in arranged] if moved else arranged
+    placed = (_placed(b, placement, rows) for b in sorted(lived, key=lambda each: each.first) if b.bytes)
+    return Stored(places, scratch, placement, align, done, computed, tuple(placed))
+
+
+def _placed(buffer: Buffer, placement: Placement, rows: Collection[str]) -> PlacedBuffer:
+    """The buffer as people see it: names that hold a line feed are no tensor's."""
+    name, _, own = buffer.name.partition("\n")
+    kind: Literal["tensor", "rows", "scratch", "turn"] = "tensor"
+    if not name:
+        kind = "turn" if own == TURN else "scratch"
+    elif buffer.name in rows:
+        kind = "rows"
+    return PlacedBuffer(name, kind, placement.offsets[buffer.name], buffer.bytes, buffer.first, buffer.last)
 
 
 def movable(steps: Sequence[Arranged], prepared: Sequence[Prepared | None], boundary: Boundary) -> dict[str, int]:

@@ -205,7 +205,7 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # C, not HTML
+        autoescape=lambda name: name is not None and name.endswith(".html.jinja"),  # not C
     )
     engine.filters.update(
         comment=comment, int32=int32, int64=int64, rows=rows, extent=extent, thousands=thousands, place=place

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from qcgen.arithmetic import is_binary_fraction
 from qcgen.ir.plan import Plan, RowsAt
 from qcgen.ir.self_test import SelfTest
@@ -25,12 +23,11 @@ class Conversion:
 
 
 def converted(plan: Plan) -> dict[str, Conversion]:
-    """The ports whose codes the header converts, by their symbols: those quantized per tensor, by a usable scale."""
+    """The ports whose codes the header converts, by their symbols."""
     found = {}
     for port in plan.ports:
-        tensor = port.tensor
-        dtype, scale, zero_point = tensor.dtype, tensor.scale, tensor.zero_point
-        if dtype.is_quantized and zero_point is not None and scale is not None and np.isfinite(scale) and scale > 0:
+        dtype, scale, zero_point = port.tensor.dtype, port.tensor.scale, port.tensor.zero_point
+        if port.is_converted and scale is not None and zero_point is not None:
             low, high = dtype.low - zero_point, dtype.high - zero_point
             found[port.symbol] = Conversion(low, high, is_binary_fraction(scale))
     return found

@@ -11,13 +11,10 @@ from qcgen.kernels import Prepared
 from qcgen.plan.arrange import Arranged
 from qcgen.plan.moves import with_moves
 from qcgen.plan.sharing import Boundary
-from qcgen.plan.storage import InRows, Stored, store, whole_buffers
+from qcgen.plan.storage import TURN, InRows, Stored, store, whole_buffers
 from qcgen.plan.stream.choose import IMPOSSIBLE, TURN_BYTES, Chain, Chooser
 from qcgen.plan.stream.pushed import require_one_input, why_not_pushed
 from qcgen.plan.stream.stages import COPY, Stage
-
-TURN = "\nturn"
-"""What the number of the next turn is called between rows that are pushed; no tensor is called so."""
 
 SHARES = (1, 0.9, 0.75, 0.6)  # of a limit: chains that need more are avoided where tensors find no places
 

@@ -1,0 +1,263 @@
+"""The report as a page for a browser: one HTML file that needs nothing from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from qcgen.ir.plan import PlacedBuffer
+from qcgen.render import filled
+from qcgen.render.filters import thousands as grouped
+from qcgen.report import NodeReport, PortReport, Report
+
+HEIGHT = 320  # of the memory map, in units of the drawing
+MARGIN = 72  # left of it, for the offsets
+LEAST_COLUMN, MOST_COLUMN = 14, 64  # a node's width
+WIDTH = 900  # of the map, if its columns can be so wide
+LEVELS = 4  # offsets that are marked, at most
+LETTER = 6.8  # the width of one, about
+
+
+@dataclass(frozen=True)
+class Label:
+    """A text of the drawing, and where it is."""
+
+    x: str
+    y: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Rectangle:
+    """A buffer in the memory map; ``title`` is shown where a pointer rests on it, ``label`` if it fits."""
+
+    kind: str
+    x: str
+    y: str
+    width: str
+    height: str
+    title: str
+    label: Label | None
+
+
+@dataclass(frozen=True)
+class MemoryMap:
+    """The arena over time: nodes across, offsets up; lengths are in units of the drawing, as SVG writes them.
+
+    ``offsets`` have lines at ``levels``. ``bound``: the height of the lower bound.
+    """
+
+    view_box: str
+    left: str
+    right: str
+    rectangles: tuple[Rectangle, ...]
+    levels: tuple[str, ...]
+    labels: tuple[Label, ...]
+    bound: str
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A number of a node, and how many percent it is of the largest one."""
+
+    text: str
+    percent: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A node in the table: ``cells`` tell what it is, then come bars, what was proved and what was rejected."""
+
+    cells: tuple[str, ...]
+    bars: tuple[Bar, ...]
+    proof: str
+    rejected: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Page:
+    """What templates/report.html.jinja shows; ``ports`` and ``kept`` are the cells of tables."""
+
+    report: Report
+    facts: tuple[tuple[str, str], ...]
+    ports: tuple[tuple[str, ...], ...]
+    memory: MemoryMap | None
+    kept: tuple[tuple[str, ...], ...]
+    rows: tuple[Row, ...]
+
+
+def page(report: Report) -> str:
+    """The text of NAME_report.html."""
+    facts = {
+        "model": f"{report.model}, sha256 {report.sha256}",
+        "options": _listed(report.options),
+        "equal to": _listed(report.arithmetic),
+        "compiler": f"qcgen {report.qcgen}",
+        "flash": _flash(report),
+        "RAM": f"{_size(report.ram_bytes)}: {parts_of_ram(report)}; the stack comes on top, qcgen bench measures it",
+        "multiply-adds": grouped(report.macs),
+    }
+    kept = ((row.tensor, str(row.rows), str(row.of), _size(row.bytes)) for row in report.rows)
+    ports = [("input", port) for port in report.inputs] + [("output", port) for port in report.outputs]
+    shown = Page(
+        report=report,
+        facts=tuple(facts.items()),
+        ports=tuple(_port(what, port) for what, port in ports),
+        memory=_memory(report) if report.buffers else None,
+        kept=tuple(kept),
+        rows=_rows(report.nodes),
+    )
+    return filled("report.html", {"page": shown})
+
+
+def _port(what: str, port: PortReport) -> tuple[str, ...]:
+    shape = " x ".join(map(str, port.shape))
+    numbers = ("" if number is None else str(number) for number in (port.scale, port.zero_point))
+    return (what, port.name, port.symbol, port.type, shape, port.layout, _size(port.bytes), *numbers, port.helper or "")
+
+
+def in_notebook(text: str) -> str:
+    """A page as a part of another one, with its own styles."""
+    style = "width: 100%; height: 48em; border: 0"
+    return f'<iframe srcdoc="{escape(text)}" style="{style}"></iframe>'
+
+
+def _listed(items: Mapping[str, object]) -> str:
+    """Names and values, without those that are not set."""
+    return ", ".join(_item(name, value) for name, value in items.items() if value not in (None, False, (), []))
+
+
+def _item(name: str, value: object) -> str:
+    return name if value is True else f"{name} {_value(value)}"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, Mapping):
+        return f"({_listed(value)})"
+    return " ".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
+
+
+def _flash(report: Report) -> str:
+    constants = f"{grouped(report.constants_bytes)} B of constants"
+    if report.code_bytes is None:
+        return f"{constants}; code was not measured: no compiler for the target is installed"
+    code = ", ".join(f"{grouped(size)} B with {level}" for level, size in report.code_bytes.items())
+    return f"{constants}, code {code}; {grouped(report.flash_bytes or 0)} B in all with -O2"
+
+
+def parts_of_ram(report: Report) -> str:
+    """What the RAM in all consists of."""
+    arena, inputs, outputs = map(_size, (report.arena_bytes, report.input_bytes, report.output_bytes))
+    in_arena, in_rows = report.options["io_memory"] == "arena", report.options["input"] == "rows"
+    if not in_rows:
+        return (
+            f"arena {arena} with inputs {inputs}, outputs {outputs} in it"
+            if in_arena
+            else (f"arena {arena}, inputs {inputs}, outputs {outputs}")
+        )
+    outside = report.ram_bytes - report.arena_bytes - (0 if in_arena else report.output_bytes)
+    row = f"a row of the input {_size(outside)}"
+    return (
+        f"arena {arena} with outputs {outputs} in it, {row}" if in_arena else f"arena {arena}, {row}, outputs {outputs}"
+    )
+
+
+def _size(count: int) -> str:
+    return f"{grouped(count)} B"
+
+
+def _memory(report: Report) -> MemoryMap:
+    buffers, nodes = report.buffers, report.nodes
+    first = min(buffer.first for buffer in buffers)
+    count = max(len(nodes), *(buffer.last + 1 for buffer in buffers)) - first
+    column, unit = min(MOST_COLUMN, max(LEAST_COLUMN, WIDTH / count)), HEIGHT / max(1, report.arena_bytes)
+    every = max(1, round(4 * LETTER / column))
+    offsets = list(_offsets(report.arena_bytes))
+    labels = [Label(_length(MARGIN - 12), _length(HEIGHT - each * unit + 4), _size(each)) for each in offsets]
+    for number in range(max(0, first), len(nodes), every):
+        labels.append(Label(_length(MARGIN + (number - first + 0.6) * column), _length(HEIGHT + 16), str(number)))
+    right = _length(MARGIN + count * column)
+    return MemoryMap(
+        view_box=f"0 -8 {right} {HEIGHT + 32}",
+        left=_length(MARGIN - 8),
+        right=right,
+        rectangles=tuple(_rectangle(buffer, first, column, unit, nodes) for buffer in buffers),
+        levels=tuple(_length(HEIGHT - each * unit) for each in offsets),
+        labels=tuple(labels),
+        bound=_length(HEIGHT - report.arena_lower_bound_bytes * unit),
+    )
+
+
+def _length(value: float) -> str:
+    """A length or a place in the drawing, or a number of percent."""
+    return f"{value:.1f}"
+
+
+def _rectangle(buffer: PlacedBuffer, first: int, column: float, unit: float, nodes: Sequence[NodeReport]) -> Rectangle:
+    end = buffer.offset + buffer.bytes
+    x, y = MARGIN + (buffer.first - first) * column, HEIGHT - end * unit
+    width, height = (buffer.last - buffer.first + 1) * column, buffer.bytes * unit
+    name = buffer.name or {"turn": "number of the next turn"}.get(buffer.kind, buffer.kind)
+    has_room = height >= 2 * LETTER and len(name) * LETTER + 8 <= width
+    span = f"from {_moment(buffer.first, nodes)} to {_moment(buffer.last, nodes)}"
+    return Rectangle(
+        kind=buffer.kind,
+        x=_length(x),
+        y=_length(y),
+        width=_length(width),
+        height=_length(height),
+        title=f"{name}: {_size(buffer.bytes)} at {grouped(buffer.offset)} to {grouped(end)}, {buffer.kind}, {span}",
+        label=Label(_length(x + 4), _length(y + height / 2 + 4), name) if has_room else None,
+    )
+
+
+def _moment(number: int, nodes: Sequence[NodeReport]) -> str:
+    if number < 0:
+        return "before the call"
+    return f"{number} {nodes[number].name}" if number < len(nodes) else "after the call"
+
+
+def _offsets(arena: int) -> Iterable[int]:
+    """Some round offsets: multiples of a power of two."""
+    step = 1
+    while arena / step > LEVELS:
+        step *= 2
+    return range(0, arena + 1, step)
+
+
+def _rows(nodes: Sequence[NodeReport]) -> tuple[Row, ...]:
+    most = [max([1, *column]) for column in zip(*map(_numbers, nodes), strict=True)]
+    return tuple(
+        Row(
+            cells=(str(index), node.name, node.op, node.kernel),
+            bars=tuple(_bar(*each) for each in zip(_numbers(node), most, ("", " B", " B"), strict=True)),
+            proof=_proof(node),
+            rejected=tuple(f"{kernel}: {reason}" for kernel, reason in node.rejected.items()),
+        )
+        for index, node in enumerate(nodes)
+    )
+
+
+def _numbers(node: NodeReport) -> tuple[int, int, int]:
+    return node.macs, node.constant_bytes, node.scratch_bytes
+
+
+def _bar(number: int, most: int, unit: str) -> Bar:
+    return Bar(grouped(number) + unit, _length(100 * number / most))
+
+
+def _proof(node: NodeReport) -> str:
+    """The accumulator's interval and the arithmetic of the output step."""
+    if node.arithmetic == "float32":
+        return "computed in float32"
+    parts = []
+    if node.accumulator is not None:
+        low, high = map(grouped, node.accumulator)
+        parts.append("accumulator modulo 2^32" if node.wraps else f"accumulator within [{low}, {high}] for every input")
+    if node.requantize:
+        forms = ", ".join(f"{form} {count}" for form, count in node.requantize.items())
+        parts.append(f"requantization by channel: {forms}")
+    if node.comparisons:
+        parts.append(f"compared at {grouped(node.comparisons)} points")
+    return "; ".join(parts)

@@ -1,0 +1,116 @@
+"""The report as a page for a browser: whole, from one file, and drawn to scale."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from gallery_networks import network_qdq, network_qop
+from row_networks import NETWORKS
+
+import qcgen
+from qcgen.cli import main
+from qcgen.page import page
+
+VOID = {"meta", "br"}
+CASES = {
+    "whole": lambda: qcgen.compile(network_qop()),
+    "floats": lambda: qcgen.compile(network_qdq()),
+    "rows": lambda: qcgen.compile(NETWORKS["residual"](), arena="least", layout="nhwc", io="quantized"),
+    "moved": lambda: qcgen.compile(NETWORKS["wandering"](), arena="least", layout="nhwc", io="quantized"),
+    "pushed": lambda: qcgen.compile(
+        NETWORKS["residual"](), arena="least", layout="nhwc", io="quantized", io_memory="arena", input="rows"
+    ),
+}
+
+
+class Reader(HTMLParser):
+    """Elements that are open, in the order of their tags, and the attributes of all."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.elements = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def read(text):
+    reader = Reader()
+    reader.feed(text)
+    assert reader.open == []
+    return reader.elements
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_page_is_whole_and_needs_nothing_from_elsewhere(name):
+    text = page(CASES[name]().report)
+    elements = read(text)
+    assert not any(tag in ("script", "link", "img", "iframe") for tag, _ in elements)
+    assert not any(key in ("src", "href") for _, attributes in elements for key in attributes)
+    assert "url(" not in text
+    assert "@import" not in text
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_buffers_lie_in_the_arena_and_rectangles_are_drawn_to_scale(name):
+    report = CASES[name]().report
+    assert max(each.offset + each.bytes for each in report.buffers) == report.arena_bytes
+    assert all(-1 <= each.first <= each.last <= len(report.nodes) for each in report.buffers)
+    drawn = [attributes for tag, attributes in read(page(report)) if tag == "rect"]
+    assert len(drawn) == len(report.buffers)
+    height = 320 / report.arena_bytes
+    for buffer, rectangle in zip(report.buffers, drawn, strict=True):
+        assert rectangle["class"] == buffer.kind
+        assert abs(float(rectangle["height"]) - buffer.bytes * height) < 0.1
+        assert abs(320 - float(rectangle["y"]) - (buffer.offset + buffer.bytes) * height) < 0.1
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_tensors_that_are_alive_together_lie_apart_unless_an_output_lies_over_what_its_node_read(name):
+    buffers = CASES[name]().report.buffers
+    for index, one in enumerate(buffers):
+        for other in buffers[:index]:
+            common = range(max(one.first, other.first), min(one.last, other.last) + 1)
+            if one.offset < other.offset + other.bytes and other.offset < one.offset + one.bytes and common:
+                assert len(common) == 1 or name in ("rows", "pushed"), (one, other)
+
+
+def test_names_of_a_model_are_text_and_no_elements():
+    report = qcgen.compile(network_qop()).report
+    node = replace(report.nodes[0], name="<script>alert(1)</script>")
+    text = page(replace(report, model='"><b>', nodes=(node, *report.nodes[1:])))
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+    assert "<b>" not in text
+
+
+def test_a_notebook_shows_the_page_in_a_frame_of_its_own():
+    artifact = qcgen.compile(network_qop())
+    [(tag, attributes)] = read(artifact._repr_html_())
+    assert (tag, attributes["srcdoc"]) == ("iframe", page(artifact.report))
+
+
+def test_the_command_writes_it_and_may_write_it_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("m.onnx").write_bytes(network_qop().SerializeToString())
+    for layout in ("model", "nhwc"):
+        assert main(["compile", "m.onnx", "--report", "html", "--layout", layout]) == 0
+        assert re.search(rf"layout {layout}\b", Path("m_report.html").read_text())
+
+
+def test_flash_and_helpers_are_told():
+    artifact = qcgen.compile(network_qop(), io="quantized")
+    report = artifact.report
+    assert "code was not measured" in page(report)
+    assert "300 B in all with -O2" in page(replace(report, constants_bytes=100).with_code({"-Os": 1, "-O2": 200}))
+    [x], [y] = report.inputs, report.outputs
+    header = artifact.files[f"{report.name}.h"]
+    assert f"{x.helper}(float value)" in header
+    assert f"{y.helper}(" in header

@@ -37,6 +37,16 @@ CASES = {
     "computed C, scaled": node_model(
         "Gemm", {"a": ("float", (2, 3)), "b": numbers(4, 3), "c": ("float", (2, 1))}, alpha=0.5, beta=-2.0, transB=1
     ),
+    "means of padded windows": node_model(
+        "AveragePool",
+        X,
+        kernel_shape=[3, 2],
+        strides=[2, 3],
+        pads=[1, 0, 1, 1],
+        ceil_mode=1,
+        count_include_pad=1,
+        opset=19,
+    ),
     "larger images": node_model(
         "ConvTranspose", {**X, "w": numbers(3, 2, 3, 2), "b": numbers(2)}, strides=[2, 3], pads=[1, 0, 0, 1]
     ),

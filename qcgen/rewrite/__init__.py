@@ -33,6 +33,7 @@ from qcgen.rewrite.name_casts import name_casts
 from qcgen.rewrite.name_means import name_means
 from qcgen.rewrite.phases_of_transposed import phases_of_transposed
 from qcgen.rewrite.quantize_earlier import quantize_earlier
+from qcgen.rewrite.quantize_weights import quantize_weights
 from qcgen.rewrite.remove_identities import remove_identities
 from qcgen.rewrite.requantize_constants import CONCAT, requantize_constants
 from qcgen.rewrite.sizes import Budget
@@ -47,6 +48,7 @@ PATTERNS: tuple[Pattern, ...] = (
     gather_places,
     join_layer_norm,
     join_matmul_add,
+    quantize_weights,
     phases_of_transposed,
     fuse_convolution,
     fuse_gemm,

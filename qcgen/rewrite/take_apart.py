@@ -1,4 +1,4 @@
-"""What no integer operator took is computed step by step, in float: normalizations, Gemm with a computed C."""
+"""What no integer operator took is computed step by step, in float: normalizations, sums behind products, means."""
 
 from __future__ import annotations
 
@@ -119,7 +119,25 @@ def _gemm(wiring: Wiring, node: Node) -> Change | None:
     return steps.change()
 
 
+def _average_pool(wiring: Wiring, node: Node) -> Change | None:
+    """With ceil_mode and count_include_pad: a Pad, then windows that count what lies within the padded image."""
+    flags, pads = ("ceil_mode", "count_include_pad"), node.attributes.get("pads")
+    is_plain = node.attributes.get("auto_pad", "NOTSET") == "NOTSET"
+    if not all(node.attributes.get(flag, 0) == 1 for flag in flags) or not is_plain:
+        return None
+    steps, x, rest = Steps(wiring, node), node.inputs[0], dict(node.attributes)
+    del rest["count_include_pad"]
+    if isinstance(pads, tuple):
+        half, none = len(pads) // 2, (0, 0)
+        numbers = np.array([*none, *pads[:half], *none, *pads[half:]], np.int64)
+        x = steps.step("Pad", x, steps.constant("pads", numbers))
+        rest["pads"] = (0,) * len(pads)
+    steps.step("AveragePool", x, is_last=True, **rest)
+    return steps.change()
+
+
 WAYS: Mapping[tuple[str, str], Callable[[Wiring, Node], Change | None]] = {
+    ("", "AveragePool"): _average_pool,
     ("", "BatchNormalization"): _batch_normalization,
     ("", "Gemm"): _gemm,
     ("", "InstanceNormalization"): _instance_normalization,

@@ -61,7 +61,8 @@ def summary(rows: Sequence[Row]) -> str:
     files = len(names & PUBLISHED.keys())
     lines = [
         f"{len(compiled)} of {len(names)} networks compile in one form at least ({WANTED} are wanted).",
-        f"{len(names) - files} of them are the networks that the list names; {files} stand for published files.",
+        f"{len(compiled - PUBLISHED.keys())} of {len(names) - files} that have their names from scripts, and"
+        f" {len(compiled & PUBLISHED.keys())} of {files} that stand for published files.",
         *by_form,
     ]
     return "\n".join(lines)

@@ -162,6 +162,11 @@ def test_peepholes_are_refused():
     assert what == "it has peephole weights (P), which are not supported"
 
 
+def test_a_state_that_starts_beyond_all_numbers_is_refused():
+    what, _ = refusal(with_inputs("lstm back", input6=np.full((1, 2, 4), np.inf, np.float32)))
+    assert what == "input 'input6' holds numbers that are not finite"
+
+
 def test_other_activations_are_refused():
     found = model("gru")
     found.graph.node[-1].attribute.extend(node_model("GRU", {}, activations=["Affine", "Tanh"]).graph.node[0].attribute)

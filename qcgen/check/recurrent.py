@@ -96,11 +96,3 @@ def codes_fit(view: View) -> Iterator[Problem]:
             if not info.min <= int(zero.reshape(())) <= info.max:
                 what = f"{role}_zero_point is {int(zero.reshape(()))}, which is no {weights.dtype.name}"
                 yield view.problem(what, f"give a zero point in the type of {role}")
-
-
-def finite_weights(view: View) -> Iterator[Problem]:
-    """Weights and scales are written into C as numbers."""
-    for index in (1, 2, 3, *range(CODES[view.node.op_type], len(view.node.inputs))):
-        array = view.array(index)
-        if array is not None and array.dtype.kind == "f" and not np.isfinite(array).all():
-            yield view.problem(f"input {view.node.input(index)!r} holds numbers that are not finite", "export it again")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from qcgen.check import recurrent
-from qcgen.check.limits import flag, one_of
+from qcgen.check.limits import finite_constants, flag, one_of
 from qcgen.check.node import FLOAT, INTEGER, NUMBER, NUMBERS, TEXT, TEXTS, Spec
 from qcgen.ir.types import DType
 
@@ -27,7 +27,7 @@ RULES = (
     recurrent.weights_fit,
     recurrent.whole_sequences,
     recurrent.known_activations,
-    recurrent.finite_weights,
+    finite_constants,
 )
 
 GRU = Spec(

@@ -38,12 +38,21 @@ def dense():
 
 
 def tall():
-    """Four convolutions of one size on an image of many rows."""
+    """Six convolutions of one size on an image of many rows."""
     n = Network((1, 4, 48, 8))
     x = n.conv("x", 8, 3)
-    for _ in range(4):
+    for _ in range(6):
         x = n.conv(x, 8, 3)
     return n.model(n.conv(x, 4, 3, 2))
+
+
+def bottleneck():
+    """Products of matrices of three sizes, one of which is too small for the loops of the others."""
+    n = Network((1, 32, 1, 1))
+    x = "x"
+    for channels in (64, 96, 32, 4, 64, 32):
+        x = n.conv(x, channels)
+    return n.model(x)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -59,20 +68,33 @@ def test_a_layer_of_another_size_keeps_its_own_function():
     assert artifact.plan.calls[0].shared is None
 
 
+def test_layers_of_several_sizes_run_through_one_function_that_reads_them():
+    artifact = compiled("cortex-m4", bottleneck)
+    [function] = artifact.plan.shared
+    sizes = [call.numbers["elements"] for call in artifact.plan.calls if call.shared == function]
+    assert len(set(sizes)) > 1
+    assert "layer->elements" in artifact.files["net.c"]
+
+
+def test_a_hot_layer_does_not_read_its_sizes():
+    n = Network((1, 16, 24, 24))
+    model = n.model(n.conv(n.conv("x", 32), 16))
+    assert not compiled("cortex-m4", lambda: model).plan.shared
+
+
 def test_speed_gives_each_layer_its_own():
     assert not compiled(optimize="speed").plan.shared
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("model", [wandering, dense])
+@pytest.mark.parametrize("model", [wandering, dense, bottleneck])
 def test_outputs_are_those_of_the_reference(target, model):
     result = verify(compiled(target, model), cases=4)
     assert result.is_right
 
 
-@pytest.mark.parametrize("options", [{"arena": "least"}, {"arena": "least", "input": "rows"}])
-def test_layers_that_run_row_by_row_share_functions(options):
-    artifact = compiled("cortex-m4", tall, **options)
+def test_layers_that_run_row_by_row_share_functions():
+    artifact = compiled("cortex-m4", tall, arena="least")
     assert any(call.shared for stream in artifact.plan.streams for call in stream.calls)
     assert verify(artifact, cases=2).is_right
 
@@ -116,4 +138,5 @@ def test_the_functions_compile_without_a_warning(compiler, level, tmp_path):
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m0"])
 def test_the_core_computes_what_the_reference_does(core, tmp_path):
     require_core(core, counting=False)
-    assert not wrong_outputs(core, [subjects.compiled("net", wandering(), core)], tmp_path, flags=("-Os",))
+    found = [subjects.compiled(model.__name__, model(), core) for model in (wandering, bottleneck)]
+    assert not wrong_outputs(core, found, tmp_path, flags=("-Os",))

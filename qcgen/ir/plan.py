@@ -175,12 +175,13 @@ class Field:
 class SharedFunction:
     """A C function that several layers run through: ``symbol`` is its name, ``nodes`` are those of the layers.
 
-    It gets a struct with the ``fields`` of the layer.
+    It gets a struct with the ``fields`` of the layer; ``literals`` are sizes that it could have there, the same in all.
     """
 
     symbol: str
     nodes: tuple[str, ...]
     fields: tuple[Field, ...]
+    literals: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)

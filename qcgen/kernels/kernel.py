@@ -42,7 +42,8 @@ class Setting:
     ``y_layout`` say the same for images in the words of convolutions. ``constants`` holds the elements of inputs that
     are constants of the program, by the tensor's name, in the tensor's shape. ``in_rows``: the operator is a few
     rows of a layer, and what a call loads first is loaded for each of them. ``common``: what the output step has in
-    common with those of other layers, None if it is the layer's alone.
+    common with those of other layers, None if it is the layer's alone. ``is_sized``: layers of other sizes run through
+    the same C function, which reads them where it can.
     """
 
     x_layout: Layout
@@ -54,6 +55,7 @@ class Setting:
     constants: Mapping[str, Array] = field(default_factory=dict)
     in_rows: bool = False
     common: CommonOutput | None = None
+    is_sized: bool = False
 
     @property
     def features(self) -> frozenset[str]:
@@ -87,7 +89,8 @@ class Prepared:
     ``headers`` are the standard headers that the text needs besides <stdint.h>, ``support`` the shared C functions that
     it calls. The C function takes the inputs that are not constants, then the output, then the ``scratch`` buffers; the
     output may lie where the inputs with the numbers in ``in_place`` do, if they have its size in bytes, and over the
-    first input at the distance that ``access`` allows; None: not over it at all.
+    first input at the distance that ``access`` allows; None: not over it at all. ``sizes``: what the text of a function
+    for layers of several sizes reads from the layer's struct.
     """
 
     constants: tuple[Constants, ...]
@@ -98,6 +101,7 @@ class Prepared:
     in_place: tuple[int, ...] = ()
     access: AccessOrder | None = None
     headers: tuple[str, ...] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 COMMON_NAMES = frozenset({"prefix", "symbol", "tables", "op"})
@@ -109,7 +113,8 @@ class Kernel:
     """A way to compute one operator; ``context`` is the type of what its template shows.
 
     ``why_not`` answers None if the kernel can serve, else the reason in the user's words; ``needs`` are features that
-    the target must have; ``prepare`` packs an operator that ``why_not`` accepted.
+    the target must have; ``prepare`` packs an operator that ``why_not`` accepted. ``has_sizes``: layers of several
+    sizes can share its function.
     """
 
     name: str
@@ -117,6 +122,7 @@ class Kernel:
     needs: frozenset[str]
     why_not: Callable[[Operator, Setting], str | None]
     prepare: Callable[[Operator, Setting], Prepared]
+    has_sizes: bool = False
 
     @property
     def template(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import gcd
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,16 @@ def unrolled(total: int, most: int, whole: int = 0) -> Unrolled:
         return Unrolled(total, total, 1 if total else 0, 0)
     unroll = max((n for n in range(max(1, most // 2), most + 1) if total % n == 0), default=most)
     return Unrolled(total, unroll, total // unroll, total % unroll)
+
+
+def sized_loop(total: int, most: int) -> Unrolled:
+    """A loop whose rounds the layer counts, one or more: copies that divide ``total``; the same for other totals.
+
+    >>> sized_loop(40, 8) == sized_loop(80, 8)
+    True
+    """
+    unroll = gcd(total, most)
+    return Unrolled(2 * unroll, unroll, 2, 0)
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from itertools import accumulate
+from math import prod
 from typing import Any, TypeVar
 
 import numpy as np
 
 from qcgen.ir.context import Context, own
-from qcgen.ir.plan import Field, SharedFunction
-from qcgen.ir.program import Conv, Operator
+from qcgen.ir.plan import C_BYTES, Field, SharedFunction
+from qcgen.ir.program import Conv, ConvGeometry, Operator, macs_of
 from qcgen.kernels import Prepared, Setting
 from qcgen.kernels.arm_dsp.output import KeptOutput
 from qcgen.kernels.epilogue import SHARED, Output
@@ -25,6 +27,19 @@ _Part = TypeVar("_Part")
 
 NUMBERS = (*SHARED, "zero_point")
 """The numbers of an output step that a layer may have for itself."""
+
+
+SIZES_COST = 0.04
+"""Instructions that reading sizes may cost a network, for each of its multiply-adds: about 3 in 100 instructions."""
+
+VECTOR_COST, CHANNEL_COST = 100, 1.5
+"""What a layer that reads its sizes takes more, for each vector and for each of its outputs, on a Cortex-M4."""
+
+LAYER_BYTES = 600
+"""What a layer's own functions take at least, -O2 on a Cortex-M: tables may grow by as much where they are shared."""
+
+MOST_GUARDED = 8
+"""A shift in common may cost a guard band for one in so many channels of a layer."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +62,58 @@ def share(works: Sequence[Work], prefix: str) -> list[Work]:
     """
     found = dict(enumerate(works))
     numbers: Counter[str] = Counter()
-    for group in _grouped({index: _alike(work) for index, work in found.items()}):
-        packed = dict(zip(group, _with_common_output([works[index] for index in group]), strict=True))
-        for members in _grouped({index: _text(work) for index, work in packed.items()}):
-            kind = works[members[0]].selection.kernel.name.split("/")[-1]
-            numbers[kind] += 1
-            symbol = f"{prefix}_{SHARED_NAME}_{kind}{f'_{numbers[kind]}' if numbers[kind] > 1 else ''}"
-            found |= zip(members, _sharing([packed[index] for index in members], symbol), strict=True)
+    for members in _members(works):
+        kind = members[0][1].selection.kernel.name.split("/")[-1]
+        numbers[kind] += 1
+        symbol = f"{prefix}_{SHARED_NAME}_{kind}{f'_{numbers[kind]}' if numbers[kind] > 1 else ''}"
+        shared = _sharing([work for _, work in members], symbol)
+        found |= zip((index for index, _ in members), shared, strict=True)
     return list(found.values())
+
+
+def _members(works: Sequence[Work]) -> Iterator[list[tuple[int, Work]]]:
+    """The layers of each function, packed for it: first of layers that may read their sizes, then of those of one."""
+    left = dict(enumerate(works))
+    for sized in (_cold(works), frozenset[int]()):
+        tried = {
+            index: replace(work, setting=replace(work.setting, is_sized=index in sized)) for index, work in left.items()
+        }
+        keys = {index: _alike(work) for index, work in tried.items() if index in sized or not sized}
+        for group in _grouped(keys):
+            if sized and len({geometry_of(tried[index]) for index in group}) == 1:
+                continue
+            for packed in _affordable(group, tried):
+                for members in _grouped({index: _text(work) for index, work in packed.items()}):
+                    if all(_keeps_order(packed[index], works[index]) for index in members):
+                        yield [(index, packed[index]) for index in members]
+                        left = {index: work for index, work in left.items() if index not in members}
+
+
+def _cold(works: Sequence[Work]) -> frozenset[int]:
+    """The layers that may read their sizes: those to which it costs least, until all of them cost SIZES_COST."""
+    cost = {index: _sized_cost(work) for index, work in enumerate(works) if work.selection.kernel.has_sizes}
+    order = sorted(cost, key=lambda index: (cost[index], index))
+    most = SIZES_COST * sum(macs_of(work.op) for work in works)
+    totals = accumulate(cost[index] for index in order)
+    return frozenset(index for index, total in zip(order, totals, strict=True) if total <= most)
+
+
+def _sized_cost(work: Work) -> float:
+    """The instructions that a layer takes more if it reads its sizes."""
+    g = geometry_of(work)
+    return g.batch * prod(g.output) * (VECTOR_COST + CHANNEL_COST * g.out_channels)
+
+
+def geometry_of(work: Work) -> ConvGeometry:
+    """The geometry of a convolution."""
+    assert isinstance(work.op, Conv)
+    return work.op.geometry
+
+
+def _keeps_order(packed: Work, before: Work) -> bool:
+    """Whether the output may still lie over the input as it was placed."""
+    was, now = before.prepared.access, packed.prepared.access
+    return was is None or (now is not None and now.distance <= was.distance)
 
 
 def _grouped(keys: Mapping[int, Hashable | None]) -> Iterator[list[int]]:
@@ -66,6 +125,44 @@ def _grouped(keys: Mapping[int, Hashable | None]) -> Iterator[list[int]]:
     yield from (group for group in groups.values() if len(group) > 1)
 
 
+def _affordable(group: Sequence[int], works: Mapping[int, Work]) -> Iterator[dict[int, Work]]:
+    """The group packed alike, in parts of two or more where all together would cost too much."""
+    if len(group) < 2:
+        return
+    packed = dict(zip(group, _with_common_output([works[index] for index in group]), strict=True))
+    if not _costs_too_much([works[index] for index in group], list(packed.values())):
+        yield packed
+        return
+    outputs = {index: output for index in group if (output := output_of(works[index].prepared.context)) is not None}
+    tables = {index: tuple(getattr(output, role) is None for role in SHARED) for index, output in outputs.items()}
+    parts = {key: [index for index in group if tables[index] == key] for key in tables.values()}
+    if len(parts) == 1:
+        shifts = sorted({output.shift for output in outputs.values()})
+        middle = shifts[len(shifts) // 2]
+        parts = {(key,): [i for i in group if (outputs[i].shift < middle) == key] for key in (False, True)}
+    for part in parts.values() if all(len(part) < len(group) for part in parts.values()) else ():
+        yield from _affordable(part, works)
+
+
+def _costs_too_much(own_works: Sequence[Work], packed: Sequence[Work]) -> bool:
+    """Whether tables grow by more than functions take that are saved, or sums come near a tie too often."""
+    growth = sum(map(_table_bytes, packed)) - sum(map(_table_bytes, own_works))
+    more = [(_guarded(after) - _guarded(before)) for before, after in zip(own_works, packed, strict=True)]
+    channels = [work.op.geometry.out_channels for work in packed if isinstance(work.op, Conv)]
+    too_near = any(count * MOST_GUARDED > of for count, of in zip(more, channels, strict=True))
+    return too_near or growth > LAYER_BYTES * (len(packed) - 1)
+
+
+def _table_bytes(work: Work) -> int:
+    return sum(int(table.values.size) * C_BYTES[table.c_type] for table in work.prepared.constants)
+
+
+def _guarded(work: Work) -> int:
+    """How many channels have a guard band."""
+    forms = work.prepared.certificate.requantize or {}
+    return forms.get("guard band", 0) + forms.get("soft-float", 0)
+
+
 def _alike(work: Work) -> Hashable | None:
     """Equal for convolutions that may share a function; None for operators that do not."""
     op, output, setting = work.op, output_of(work.prepared.context), work.setting
@@ -74,14 +171,16 @@ def _alike(work: Work) -> Hashable | None:
     types = (op.x.dtype, op.y.dtype, op.weights.dtype)
     step = (output.kind, output.word, output.low, output.high, _is_fast(work) or output.is_guarded)
     where = (setting.xs, setting.y, setting.in_rows)
-    return (work.selection.kernel.name, op.op_type, op.geometry, op.x_zero_point, types, step, where)
+    geometry = op.geometry.kernel if setting.is_sized else op.geometry
+    return (work.selection.kernel.name, op.op_type, geometry, op.x_zero_point, types, step, where)
 
 
 def _with_common_output(works: Sequence[Work]) -> list[Work]:
     """The works with the least of their shifts, and with whatever of the output step one of them needs."""
     outputs = [output for work in works if (output := output_of(work.prepared.context)) is not None]
     shift = min(output.shift for output in outputs)
-    alike = [_prepared(work, CommonOutput(shift)) for work in works]
+    pairs = zip(works, outputs, strict=True)
+    alike = [work if output.shift == shift else _prepared(work, CommonOutput(shift)) for work, output in pairs]
     return [_prepared(work, _common(alike, shift)) for work in alike]
 
 
@@ -127,7 +226,8 @@ def _text(work: Work) -> Hashable:
     """Equal for works whose templates show the same, but for tables and numbers."""
     prepared = work.prepared
     tables = tuple((table.role, table.c_type) for table in prepared.constants if table.role not in _EXACT)
-    return (_form(prepared.context), tables, prepared.support, prepared.headers, prepared.scratch)
+    sizes = tuple(prepared.sizes) or geometry_of(work)
+    return (_form(prepared.context), sizes, tables, prepared.support, prepared.headers, prepared.scratch)
 
 
 _EXACT = ("guard_band", "scale_mantissa", "scale_exponent", "addend", *SHARED)
@@ -138,7 +238,7 @@ def _form(value: object) -> Hashable:
     """What a template's text depends on, so that it can be compared."""
     match value:
         case Described():
-            return (value.g, value.x_type)
+            return value.x_type
         case KeptOutput():
             kept = (value.keeps_own, value.keeps_offset, value.shared_offset is None)
             return (_form(value.output), _form(value.dsp), kept)
@@ -160,9 +260,10 @@ def _sharing(works: Sequence[Work], symbol: str) -> list[Work]:
     """The works with the function that they share; numbers that are the same in all of them stay in its text."""
     numbers = [_numbers(work) for work in works]
     own_numbers = {name: c_type for name, (c_type, _) in numbers[0].items() if len({n[name] for n in numbers}) > 1}
+    literals = tuple((name, value) for name, value in works[0].prepared.sizes.items() if name not in own_numbers)
     tables = {table.role: Field(table.role, table.c_type, True) for work in works for table in work.prepared.constants}
     parts = (*tables.values(), *(Field(name, c_type, False) for name, c_type in own_numbers.items()))
-    shared = SharedFunction(symbol, tuple(work.op.name for work in works), parts)
+    shared = SharedFunction(symbol, tuple(work.op.name for work in works), parts, literals)
     description = _description(works)
     return [
         replace(
@@ -182,6 +283,7 @@ def _numbers(work: Work) -> dict[str, tuple[str, int]]:
     values = {name: getattr(output, name) for name in NUMBERS}
     shared_offset = next((part.shared_offset for part in _parts(work.prepared.context, KeptOutput)), None)
     values |= {"offset": shared_offset} if shared_offset is not None else {}
+    values |= work.prepared.sizes
     types = {"offset": "int64_t" if output.kind == "wide" else "int32_t"}
     return {name: (types.get(name, "int32_t"), value) for name, value in values.items() if value is not None}
 
@@ -210,6 +312,6 @@ def _shown(context: Context, own_numbers: frozenset[str], description: str) -> C
 
 
 def _owned(output: Output, own_numbers: frozenset[str]) -> Output:
-    given: dict[str, Any] = {name: own(name) for name in own_numbers if getattr(output, name) is not None}
+    given: dict[str, Any] = {name: own(name) for name in own_numbers if getattr(output, name, None) is not None}
     numbers = {name: own(name) if name in own_numbers else value for name, value in output.numbers.items()}
     return replace(output, numbers=numbers, **given)

@@ -40,6 +40,8 @@ def with_layer(text: str, shared: SharedFunction, prefix: str) -> str:
     Those are the functions that name one of its fields, and those that call one of them, which stand behind it. What
     must stand alone for its registers must not be copied for each layer either.
     """
+    for name, value in shared.literals:
+        text = re.sub(rf"{re.escape(own(name))}\b", str(value), text)
     parameter = f"const {struct_of(shared)} *layer"
     given: set[str] = set()
 

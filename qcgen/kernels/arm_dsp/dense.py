@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
-from qcgen.ir.context import Context
+from qcgen.ir.context import Context, Own, own
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.kernels.access import blocks, in_blocks_of_channels
 from qcgen.kernels.arm_dsp.conv import packed_constants, tail_support
-from qcgen.kernels.arm_dsp.dense_weights import DenseSegment, pack_dense_constants
+from qcgen.kernels.arm_dsp.dense_weights import DenseSegment, pack_dense_constants, shown_sizes
 from qcgen.kernels.arm_dsp.lanes import ONE_LANE, Lane, Outputs
 from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, output_tail
 from qcgen.kernels.arm_dsp.segment import Segment
@@ -24,7 +24,7 @@ from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.packing import pack
 from qcgen.kernels.reasons import why_no_dense, why_no_pointwise
 from qcgen.kernels.text import Described, described, x_kind
-from qcgen.kernels.unroll import Unrolled, unrolled
+from qcgen.kernels.unroll import Unrolled, sized_loop, unrolled
 
 PAIR_PRODUCTS_UNROLL = 8  # words whose pairs are multiplied with each other
 MAX_UNROLL = {"size": 8, "speed": 32}  # words of the image, of 20 instructions with six channels
@@ -36,6 +36,16 @@ class Remainder:
 
     low: int
     high: int | None
+
+
+@dataclass(frozen=True)
+class DenseSizes:
+    """Where the C of a function for layers of several sizes has them; ``elements`` are those in whole words."""
+
+    elements: Own
+    in_elements: Own
+    out_channels: Own
+    vectors: Own
 
 
 @dataclass(frozen=True)
@@ -66,6 +76,7 @@ class DenseContext(Context):
     words: Unrolled  # its loop over the words of the vector
     words_round: int  # elements of a round of it
     remainder: tuple[Remainder, ...]  # pairs behind the last whole word
+    sizes: DenseSizes | None  # of layers of several sizes
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -86,24 +97,28 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     g = op.geometry
     packed = pack(op, setting, 0)
     planned = whole_image(g, setting.x_layout)
-    words = pack_dense_constants(op, packed, planned.order, output_tail(packed), MAX_UNROLL[setting.optimize])
-    total = g.taps // 4
-    pair_products = unrolled(total, PAIR_PRODUCTS_UNROLL)
+    total, loops, most = g.taps // 4, _vector_loops(g, setting), MAX_UNROLL[setting.optimize]
+    is_sized = setting.is_sized and total > 1 and not loops.axes
+    words = pack_dense_constants(op, packed, planned.order, output_tail(packed), most, is_sized=is_sized)
+    pair_products = (sized_loop if is_sized else unrolled)(total, PAIR_PRODUCTS_UNROLL)
     offsets = range(g.taps - 4 * total)
     remainder = tuple(Remainder(i, i + 1 if i + 1 in offsets else None) for i in offsets if i % 2 == 0)
+    numbers = {"elements": 4 * total, "in_elements": g.taps, "out_channels": g.out_channels, "vectors": loops.vectors}
+    segments, sizes = shown_sizes(words.segments, g.taps, most) if is_sized else (words.segments, {})
     context = DenseContext(
         conv=described(op),
-        loops=_vector_loops(g, setting),
+        loops=replace(loops, vectors=min(loops.vectors, 2), x_image=0) if is_sized else loops,
         x_kind=x_kind(op),
         y=Outputs(op.y.dtype.c, 1, None),
         output=packed.epilogue.output,
         dsp=dsp_output(op, packed),
-        segments=words.segments,
+        segments=segments,
         lanes=ONE_LANE,
-        outlines_pair_products=not any(s.finds_pair_products for s in words.segments if isinstance(s, DenseSegment)),
+        outlines_pair_products=not any(s.finds_pair_products for s in segments if isinstance(s, DenseSegment)),
         words=pair_products,
         words_round=4 * pair_products.unroll,
         remainder=remainder,
+        sizes=DenseSizes(*map(own, numbers)) if is_sized else None,
     )
     table = packed_constants(words, packed, less=", less the sum of v * w for sums that are found by the identity")
     kind = x_kind(op)
@@ -113,7 +128,16 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     ends = [end for s in words.segments for end in range(s.first + s.width, s.beyond + 1, s.width)]
     access = in_blocks_of_channels(op, setting, blocks(prod(g.output), 1), ends)
     constants, headers = (table, *exact_constants(packed)), ("string.h",)
-    return Prepared(constants, context, (), support, certified(op, packed), access=access, headers=headers)
+    return Prepared(
+        constants,
+        context,
+        (),
+        support,
+        certified(op, packed),
+        access=access,
+        headers=headers,
+        sizes=numbers | sizes if is_sized else {},
+    )
 
 
 def _vector_loops(g: ConvGeometry, setting: Setting) -> VectorLoops:
@@ -149,5 +173,5 @@ def _products_of(segment: Segment) -> tuple[str, ...]:
     return needed + (("dsp_upper",) if segment.form == "shared" else ())
 
 
-DENSE = Kernel("arm_dsp/dense", DenseContext, frozenset({"dsp"}), why_not, prepare)
-POINTWISE = Kernel("arm_dsp/pointwise", DenseContext, frozenset({"dsp"}), why_not_pointwise, prepare)
+DENSE = Kernel("arm_dsp/dense", DenseContext, frozenset({"dsp"}), why_not, prepare, has_sizes=True)
+POINTWISE = Kernel("arm_dsp/pointwise", DenseContext, frozenset({"dsp"}), why_not_pointwise, prepare, has_sizes=True)

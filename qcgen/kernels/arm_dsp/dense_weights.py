@@ -18,17 +18,27 @@ For each word of the image there is one word of weights for each channel in both
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from qcgen.ir.context import Own, own
 from qcgen.ir.program import Conv, Int64s
 from qcgen.kernels.arm_dsp.segment import Form, Segment, Tail
 from qcgen.kernels.arm_dsp.weights import PackedConstants, biases, int32, may_share, pack_weights
 from qcgen.kernels.arm_dsp.window import ZERO
 from qcgen.kernels.packing import Packed
-from qcgen.kernels.unroll import unrolled
+from qcgen.kernels.unroll import sized_loop, unrolled
+
+
+@dataclass(frozen=True)
+class SegmentSizes:
+    """Where the C has what differs from layer to layer: how many ``channels``, the ``first`` and its ``words``."""
+
+    channels: Own
+    first: Own
+    words: Own
 
 
 @dataclass(frozen=True)
@@ -36,13 +46,14 @@ class DenseSegment(Segment):
     """Blocks of channels; the loop's ``steps`` take ``step_words`` words of the image each; one more may be left.
 
     ``finds_pair_products``: the only block also sums even * odd, which the blocks behind it need too.
-    ``has_remainder``: words of the image leave some elements over.
+    ``has_remainder``: words of the image leave some elements over. ``sizes``: of layers of several sizes.
     """
 
     step_words: int
     is_word_left: bool
     has_remainder: bool
     finds_pair_products: bool
+    sizes: SegmentSizes | None = None
 
     @property
     def round_elements(self) -> int:
@@ -65,16 +76,19 @@ class DenseSegment(Segment):
         return self.has_word or self.has_remainder
 
 
-def pack_dense_constants(op: Conv, packed: Packed, order: Int64s, tail: Tail, most: int) -> PackedConstants:
+def pack_dense_constants(
+    op: Conv, packed: Packed, order: Int64s, tail: Tail, most: int, *, is_sized: bool = False
+) -> PackedConstants:
     """The constants of a layer; ``order`` (slots,) says which weight each half pair multiplies, slots in fours.
 
-    ``most``: how many words of the image the copies of a loop's body take at most.
+    ``most``: how many words of the image the copies of a loop's body take at most. ``is_sized``: blocks have as few
+    widths as can be.
     """
     g = op.geometry
     slots = np.where(order[None, :] == ZERO, 0, packed.weights[:, order])
     form: Form = "shared" if may_share(op, packed) else "bytes"
     words, segments, offset = [], [], 0
-    for width, first, beyond in _divided(g.out_channels, form):
+    for width, first, beyond in _divided(g.out_channels, form, is_sized=is_sized):
         own: Form = "bytes" if width == 1 else form
         blocks = _blocks(slots[first:beyond], width, own)
         bias = _biases(packed.bias[first:beyond], slots[first:beyond], own).reshape(-1, width)
@@ -84,7 +98,31 @@ def pack_dense_constants(op: Conv, packed: Packed, order: Int64s, tail: Tail, mo
     return PackedConstants(np.concatenate(words), tuple(segments), form)
 
 
-def _divided(channels: int, form: Form) -> Iterator[tuple[int, int, int]]:
+def shown_sizes(segments: Sequence[Segment], taps: int, most: int) -> tuple[tuple[Segment, ...], dict[str, int]]:
+    """The segments as a function for layers of several sizes shows them, and the layer's own numbers by their names."""
+    shown: list[Segment] = []
+    numbers: dict[str, int] = {}
+    for s in segments:
+        assert isinstance(s, DenseSegment)
+        names = tuple(f"{what}{s.width}" for what in ("channels", "first", "words"))
+        numbers |= zip(names, (s.size, s.first, s.offset), strict=True)
+        steps = sized_loop(taps // 4 // s.step_words, most // s.step_words)
+        shown.append(
+            replace(
+                s,
+                first=0,
+                beyond=2 * s.width,
+                offset=0,
+                steps=steps,
+                blocks=unrolled(2, 1),
+                finds_pair_products=False,
+                sizes=SegmentSizes(*map(own, names)),
+            )
+        )
+    return tuple(shown), numbers
+
+
+def _divided(channels: int, form: Form, *, is_sized: bool = False) -> Iterator[tuple[int, int, int]]:
     """Blocks as wide as registers allow, behind a narrower one: each width with where its blocks begin and end.
 
     >>> list(_divided(17, "shared")), list(_divided(6, "bytes"))
@@ -94,7 +132,7 @@ def _divided(channels: int, form: Form) -> Iterator[tuple[int, int, int]]:
     pairs = channels // 2 * 2
     narrow = pairs % widest
     if narrow:
-        yield narrow, 0, narrow
+        yield 2 if is_sized else narrow, 0, narrow
     if pairs > narrow:
         yield widest, narrow, pairs
     if channels > pairs:

@@ -39,6 +39,7 @@ class CycleTable:
     take as an address. ``late_address`` is added to what addresses memory by the result of the instruction before, if
     that does not access memory itself. ``transfer_start`` + ``transfer_each`` per register: LDM, STM, PUSH, POP, LDRD,
     STRD and the like. ``jump`` is added whenever a branch is taken, a function called or left.
+    ``is_upper_bound``: the core is known to take fewer.
     """
 
     source: str
@@ -57,6 +58,7 @@ class CycleTable:
     root: int = 14
     vector: int = 1
     jump: int = 2
+    is_upper_bound: bool = False
 
 
 @dataclass(frozen=True)
@@ -168,12 +170,14 @@ _M4_CYCLES = CycleTable(
 )
 _M7_CYCLES = CycleTable(
     "not published: the Cortex-M4's, an upper bound, since a Cortex-M7 issues two at a time",
+    is_upper_bound=True,
 )
 _M23_CYCLES = replace(_M0_CYCLES, source="not published: the Cortex-M0's, with the one-cycle multiplier")
 _M33_CYCLES = CycleTable("not published: the Cortex-M4's")
 _M55_CYCLES = CycleTable(
     "not published: the Cortex-M4's, and two cycles per Helium instruction, an upper bound, since they overlap",
     vector=2,
+    is_upper_bound=True,
 )
 _IBEX_CYCLES = CycleTable(
     "as documented for Ibex with three pipeline stages and the one-cycle multiplier",
@@ -257,3 +261,48 @@ TARGETS = {
 
 EMULATED = tuple(name for name, target in TARGETS.items() if target.machine)
 """The targets that an emulated core runs."""
+
+
+@dataclass(frozen=True)
+class Cache:
+    """``bytes`` in sets of ``ways`` lines of code or words of constants; none if 0."""
+
+    bytes: int = 0
+    ways: int = 0
+
+
+@dataclass(frozen=True)
+class Board:
+    """A microcontroller whose flash is slower than its core, at a clock; ``source`` says where the figures are from.
+
+    A read of ``word_bytes`` takes ``wait_states`` more than one cycle; code is read in lines of ``line_bytes``, their
+    first word so, the others one a cycle. ``has_prefetch``: the line behind the one that runs is read ahead. ``cores``
+    are the targets that it may stand for.
+    """
+
+    name: str
+    cores: tuple[str, ...]
+    megahertz: int
+    wait_states: int
+    word_bytes: int
+    line_bytes: int
+    code: Cache
+    data: Cache
+    source: str
+    has_prefetch: bool = True
+
+
+BOARDS = {
+    board.name: board
+    for board in (
+        Board(
+            "stm32l4r5", ("cortex-m4",), 120, 5, 8, 32, Cache(1024, 32), Cache(256, 32),
+            "RM0432 section 3.3, read access latency and ART accelerator; flash words as with two banks (DBANK = 1)",
+        ),
+        Board(
+            "stm32f407", ("cortex-m4",), 168, 5, 16, 16, Cache(1024, 64), Cache(128, 8),
+            "RM0090 sections 3.2 and 3.5, read access latency at 2.7 to 3.6 V and ART accelerator",
+        ),
+    )
+}  # fmt: skip
+"""Every board that bench knows by its name. Caches count as fully associative where the manual names no sets."""

@@ -1,6 +1,7 @@
 """Builds the C for a core, runs it on the emulated core and counts its instructions, node by node.
 
-The counts are exact and the same each time; cycles are estimated from a table. A model that cannot be compiled as a
+The counts are exact and the same each time; cycles are estimated from a table, without wait states and for boards whose
+flash is slower than the core. A model that cannot be compiled as a
 whole is measured node by node, each that can be compiled alone.
 """
 
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from qcgen.cli.options import COMPILERS, add_compile_options, compiler_flags, count
 from qcgen.cli.progress import shown
 from qcgen.errors import ModelRejected
-from qcgen.targets import EMULATED
+from qcgen.targets import BOARDS, EMULATED
 
 if TYPE_CHECKING:
     from qcgen.artifact import Artifact
@@ -27,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_compile_options(parser)
     add = parser.add_argument
     add("--seed", type=count, default=0, help="of the random input (default: %(default)s)")
+    add("--board", choices=tuple(BOARDS), help="whose waits for flash are modelled (default: all of the core's)")
     add("--compiler", choices=COMPILERS, default=COMPILERS[0], help="which compiles the C (default: %(default)s)")
     add(
         "--cflags",
@@ -41,6 +43,9 @@ def run(args: argparse.Namespace) -> int:
     """Measures everything, then prints it; returns the exit status."""
     if args.target not in EMULATED:
         args.usage_error(f"argument --target: there is no emulated core for {args.target}: use {', '.join(EMULATED)}")
+    boards = [board for board in BOARDS.values() if args.target in board.cores and args.board in (None, board.name)]
+    if args.board and not boards:
+        args.usage_error(f"argument --board: the core of {args.board} is no {args.target}")
     from qcgen.cli.artifacts import print_rejection
     from qcgen.cli.bench_text import as_json, as_text
     from qcgen.emulate import measure, random_feeds
@@ -52,7 +57,13 @@ def run(args: argparse.Namespace) -> int:
         return 1
     with shown():
         measurements = [
-            measure(artifact, random_feeds(artifact.plan, args.seed), flags=args.cflags, compiler=args.compiler)
+            measure(
+                artifact,
+                random_feeds(artifact.plan, args.seed),
+                flags=args.cflags,
+                compiler=args.compiler,
+                boards=boards,
+            )
             for artifact in artifacts
         ]
     print(as_json(args.model, measurements) if args.json else as_text(args.model, measurements))

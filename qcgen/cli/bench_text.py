@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from qcgen.cli.table import counted, number, percent, printable, size, table
+from qcgen.targets import BOARDS
 
 if TYPE_CHECKING:
     from qcgen.emulate import Measurement, NodeCost
 
 _HEAD = (
     "node", "operator", "kernel", "multiply-adds", "instructions", "per MAC", "share", "est. cycles",
-    "code", "constants", "scratch",
 )  # fmt: skip
-_RIGHT = _HEAD[3:]
+_SIZES = ("code", "constants", "scratch")
 
 
 def as_text(model: str, measurements: Sequence[Measurement]) -> str:
@@ -24,15 +24,27 @@ def as_text(model: str, measurements: Sequence[Measurement]) -> str:
     from qcgen.emulate import CYCLES
 
     first = measurements[0]
+    head = (*_HEAD, *first.boards, *_SIZES)
     return "\n".join(
         [
             f"{printable(model)} on an emulated {first.target}, built with: {shlex.join(first.command)}",
             "",
-            table(_HEAD, _rows(measurements), _RIGHT),
+            table(head, _rows(measurements), head[3:]),
             "",
             _total(measurements),
-            f"cycles: an estimate for memory without wait states; source: {CYCLES[first.target].source}",
+            f"cycles: {_kind(first)} for memory without wait states; source: {CYCLES[first.target].source}",
+            *(_board_line(measurements, board) for board in first.boards),
         ]
+    )
+
+
+def _board_line(measurements: Sequence[Measurement], name: str) -> str:
+    board = BOARDS[name]
+    cycles = sum(m.cycles_on(name) for m in measurements)
+    milliseconds = cycles / board.megahertz / 1e3
+    return (
+        f"{name} at {board.megahertz} MHz: about {counted(cycles, 'cycle')}, {milliseconds:.2f} ms; an estimate,"
+        f" {counted(board.wait_states, 'wait state')} for {board.word_bytes} B of flash; source: {board.source}"
     )
 
 
@@ -44,10 +56,11 @@ def _rows(measurements: Sequence[Measurement]) -> list[tuple[str, ...]]:
     instructions, cycles = sum(o.instructions for o in outside), sum(o.cycles for o in outside)
     share = percent(instructions, total)
     code = size(sum(o.code_bytes for o in outside))
-    rows.append(("calls", "", "", "", number(instructions), "", share, number(cycles), code, "", ""))
+    boards = [number(cycles + sum(o.waits[name] for o in outside)) for name in measurements[0].boards]
+    rows.append(("calls", "", "", "", number(instructions), "", share, number(cycles), *boards, code, "", ""))
     library = sum(measurement.library_bytes for measurement in measurements)
     if library:
-        rows.append(("shared code", "", "", "", "", "", "", "", size(library), "", ""))
+        rows.append(("shared code", *[""] * (len(_HEAD) + len(boards) - 1), size(library), "", ""))
     return rows
 
 
@@ -61,6 +74,7 @@ def _row(node: NodeCost, total: int) -> tuple[str, ...]:
         per_mac(node.instructions, node.macs),
         percent(node.instructions, total),
         number(node.cycles),
+        *(number(node.cycles + waits) for waits in node.waits.values()),
         size(node.code_bytes),
         size(node.constant_bytes),
         size(node.scratch_bytes),
@@ -76,14 +90,23 @@ def per_mac(count: int, macs: int) -> str:
     return f"{count / macs:.2f}" if macs else "-"
 
 
+def _kind(measurement: Measurement) -> str:
+    from qcgen.emulate import CYCLES
+
+    return "an upper bound" if CYCLES[measurement.target].is_upper_bound else "an estimate"
+
+
 def _total(measurements: Sequence[Measurement]) -> str:
+    from qcgen.emulate import CYCLES
+
     instructions, cycles = sum(m.instructions for m in measurements), sum(m.cycles for m in measurements)
     macs = sum(m.macs for m in measurements)
-    flash = sum(m.flash_bytes for m in measurements)
+    flash = size(sum(m.flash_bytes for m in measurements))
     arena, stack = max(m.arena_bytes for m in measurements), max(m.outcome.stack_bytes for m in measurements)
+    bound = "at most about" if CYCLES[measurements[0].target].is_upper_bound else "about"
     return (
-        f"total: {counted(instructions, 'instruction')} ({per_mac(instructions, macs)} per MAC),"
-        f" about {counted(cycles, 'cycle')}; flash {size(flash)}, arena {size(arena)}, stack {size(stack)}"
+        f"total: {counted(instructions, 'instruction')} ({per_mac(instructions, macs)} per MAC), {bound}"
+        f" {counted(cycles, 'cycle')} without wait states; flash {flash}, arena {size(arena)}, stack {size(stack)}"
     )
 
 
@@ -98,10 +121,23 @@ def as_json(model: str, measurements: Sequence[Measurement]) -> str:
         "cycles_source": CYCLES[first.target].source,
         "instructions": sum(m.instructions for m in measurements),
         "estimated_cycles": sum(m.cycles for m in measurements),
+        "boards": [_board(measurements, name) for name in first.boards],
         "macs": sum(m.macs for m in measurements),
         "functions": [_function(m) for m in measurements],
     }
     return json.dumps(document, indent=2)
+
+
+def _board(measurements: Sequence[Measurement], name: str) -> dict[str, object]:
+    board = BOARDS[name]
+    return {
+        "name": name,
+        "megahertz": board.megahertz,
+        "wait_states": board.wait_states,
+        "flash_word_bytes": board.word_bytes,
+        "source": board.source,
+        "estimated_cycles": sum(m.cycles_on(name) for m in measurements),
+    }
 
 
 def _function(measurement: Measurement) -> dict[str, object]:
@@ -109,6 +145,7 @@ def _function(measurement: Measurement) -> dict[str, object]:
         "command": shlex.join(measurement.command),
         "instructions": measurement.instructions,
         "estimated_cycles": measurement.cycles,
+        "board_cycles": {name: measurement.cycles_on(name) for name in measurement.boards},
         "macs": measurement.macs,
         "flash_bytes": measurement.flash_bytes,
         "shared_code_bytes": measurement.library_bytes,
@@ -129,6 +166,7 @@ def _node(node: NodeCost, total: int) -> dict[str, object]:
         "instructions_per_mac": node.instructions / node.macs if node.macs else None,
         "share": node.instructions / total,
         "estimated_cycles": node.cycles,
+        "board_cycles": {name: node.cycles + waits for name, waits in node.waits.items()},
         "code_bytes": node.code_bytes,
         "constant_bytes": node.constant_bytes,
         "flash_bytes": node.flash_bytes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -18,7 +18,7 @@ from qcgen.emulate.tools import machine_of, require_tools, temporary_folder
 from qcgen.ir.program import macs_of
 from qcgen.ir.types import Array
 from qcgen.progress import doing
-from qcgen.targets import TARGETS, CycleTable
+from qcgen.targets import TARGETS, Board, CycleTable, Target
 
 BEGIN, END = "_measure_begin", "_measure_end"
 
@@ -39,11 +39,15 @@ class Block:
 
 @dataclass(frozen=True)
 class Cost:
-    """Executed ``instructions``, estimated ``cycles``, and ``code_bytes`` in flash."""
+    """Executed ``instructions``, estimated ``cycles`` without wait states, and ``code_bytes`` in flash.
+
+    ``waits``: by the name of a board how many cycles it waits for flash besides.
+    """
 
     instructions: int
     cycles: int
     code_bytes: int
+    waits: Mapping[str, int] = field(kw_only=True, default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -87,8 +91,17 @@ class Measurement:
 
     @cached_property
     def cycles(self) -> int:
-        """The estimate for all instructions."""
+        """The estimate for all instructions, without wait states."""
         return self.outside.cycles + sum(node.cycles for node in self.nodes)
+
+    @property
+    def boards(self) -> tuple[str, ...]:
+        """The boards that were modelled."""
+        return tuple(self.outside.waits)
+
+    def cycles_on(self, board: str) -> int:
+        """The estimate for a board that was modelled, waits for flash included."""
+        return self.cycles + sum(cost.waits[board] for cost in (self.outside, *self.nodes))
 
     @cached_property
     def macs(self) -> int:
@@ -107,8 +120,11 @@ def measure(
     flags: Sequence[str] = ("-O3",),
     compiler: str = "gcc",
     timeout: float | None = None,
+    boards: Sequence[Board] = (),
 ) -> Measurement:
     """Builds a model for its target and counts one call with ``feeds``, in the shapes of the C function.
+
+    The waits for flash are modelled for each of ``boards``, from empty caches on.
 
     Raises ToolMissing, and EmulationFailed if the code faults or does not end.
     """
@@ -119,22 +135,29 @@ def measure(
         image = cross_build(name, [artifact], (*flags, *_APART[compiler]), Path(folder), compiler)
         listed = listing(image, artifact.plan)
         doing(f"running on an emulated {name}")
-        [outcome] = emulate(image, [Trial(feeds)], plugin=_counting(image, listed), timeout=timeout)
-        blocks = _read_blocks((image.folder / "counts.txt").read_text())
-        return _measurement(artifact, image, listed, blocks, outcome)
+        [outcome] = emulate(image, [Trial(feeds)], plugin=_counting(image, listed, boards), timeout=timeout)
+        text = (image.folder / "counts.txt").read_text()
+        return _measurement(artifact, image, listed, _read_blocks(text), _read_waits(text, boards), outcome)
 
 
-def _counting(image: Image, listed: Listing) -> list[str]:
+def _counting(image: Image, listed: Listing, boards: Sequence[Board]) -> list[str]:
     """The emulator's arguments that load the plugin."""
-    code = listed.instructions.values()
-    lines = [f"{each.address:x} {each.bytes} {listed.owners[each.address]}\n" for each in code]
+    table = CYCLES[image.target.name]
+    code = list(listed.instructions.values())
+    lines = [
+        f"{each.address:x} {each.bytes} {listed.owners[each.address]} {cycles}\n"
+        for each, cycles in zip(code, block_cycles(table, code), strict=True)
+    ]
     (image.folder / "code.txt").write_text("".join(lines))
+    rows = [f"{_board_row(image.target, board, table.jump)}\n" for board in boards]
+    (image.folder / "flash.txt").write_text("".join(rows))
     library = plugin(machine_of(image.target).emulator)
     options = {
         "begin": f"{listed.symbols[BEGIN].address:x}",
         "end": f"{listed.symbols[END].address:x}",
         "code": "code.txt",
         "out": "counts.txt",
+        "flash": "flash.txt",
     }
     return [
         "-plugin",
@@ -142,16 +165,40 @@ def _counting(image: Image, listed: Listing) -> list[str]:
     ]
 
 
+def _board_row(target: Target, board: Board, jump: int) -> str:
+    """A board as the plugin reads it: the emulated machine's ROM is its flash."""
+    rom = machine_of(target).rom
+    numbers = [board.wait_states, board.word_bytes, board.line_bytes, int(board.has_prefetch)]
+    numbers += [board.code.bytes, board.code.ways, board.data.bytes, board.data.ways, jump]
+    return " ".join([f"{rom.begin:x} {rom.begin + rom.bytes:x}", *(str(number) for number in numbers)])
+
+
 def _read_blocks(text: str) -> list[Block]:
     blocks = []
     for line in text.splitlines():
         first, *numbers = line.split()
-        blocks.append(Block(int(first, 16), *(int(number) for number in numbers)))
+        if first != "waits":
+            blocks.append(Block(int(first, 16), *(int(number) for number in numbers)))
     return blocks
 
 
+def _read_waits(text: str, boards: Sequence[Board]) -> dict[int, dict[str, int]]:
+    """For each owner the waits by board."""
+    waits: dict[int, dict[str, int]] = {}
+    for line in text.splitlines():
+        if line.startswith("waits "):
+            index, owner, cycles = (int(number) for number in line.split()[1:])
+            waits.setdefault(owner, {})[boards[index].name] = cycles
+    return waits
+
+
 def _measurement(
-    artifact: Artifact, image: Image, listed: Listing, blocks: Sequence[Block], outcome: Outcome
+    artifact: Artifact,
+    image: Image,
+    listed: Listing,
+    blocks: Sequence[Block],
+    waits: Mapping[int, Mapping[str, int]],
+    outcome: Outcome,
 ) -> Measurement:
     plan = artifact.plan
     table = CYCLES[image.target.name]
@@ -171,6 +218,7 @@ def _measurement(
             macs=macs_of(call.op),
             constant_bytes=listed.constant_bytes(call.symbol),
             scratch_bytes=call.scratch_bytes,
+            waits=waits.get(index, {}),
         )
         for index, call in enumerate(plan.calls, start=1)
     )
@@ -178,7 +226,7 @@ def _measurement(
         target=image.target.name,
         command=image.command,
         nodes=nodes,
-        outside=Cost(instructions[OUTSIDE], cycles[OUTSIDE], listed.code_bytes(OUTSIDE)),
+        outside=Cost(instructions[OUTSIDE], cycles[OUTSIDE], listed.code_bytes(OUTSIDE), waits=waits.get(OUTSIDE, {})),
         library_bytes=listed.code_bytes(SHARED),
         flash_bytes=listed.flash_bytes,
         arena_bytes=plan.arena_bytes,

@@ -1,6 +1,7 @@
 """Estimated cycles: instructions sorted into classes, and a table of cycles per class for each core.
 
 An estimate for memory without wait states, from the cores' manuals where they tell; it was not checked on hardware.
+What a board's flash adds is modelled by the emulator's plugin.
 """
 
 from __future__ import annotations

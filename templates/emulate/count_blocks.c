@@ -1,13 +1,17 @@
 /*
  * A QEMU plugin that counts how often each translated block runs between two addresses, and for whom.
  *
- *     -plugin FILE.so,begin=ADDRESS,end=ADDRESS,code=FILE,out=FILE
+ *     -plugin FILE.so,begin=ADDRESS,end=ADDRESS,code=FILE,out=FILE[,flash=FILE]
  *
- * The file "code" has a line "ADDRESS BYTES OWNER" for each instruction, ascending; the address is hexadecimal. Code of
+ * The file "code" has a line "ADDRESS BYTES OWNER CYCLES" for each instruction, ascending; the address is hexadecimal. Code of
  * owner -1, such as memcpy, is counted for the owner that ran last. A block is a straight run of instructions; QEMU
  * leaves it only at its end, so its count is the count of each of them. For each block and owner the output has a line
  * "FIRST INSTRUCTIONS OWNER RUNS JUMPS"; JUMPS are the runs after which the core did not go on behind the block: taken
  * branches, calls and returns.
+ *
+ * With "flash=FILE" it counts what boards wait for flash, too. Each line of the file is a board: "BEGIN END WAIT_STATES
+ * WORD_BYTES LINE_BYTES PREFETCH CODE_BYTES CODE_WAYS DATA_BYTES DATA_WAYS JUMP", addresses hexadecimal; see flash_model.h.
+ * The output then ends with lines "waits BOARD OWNER CYCLES".
  *
  * The declarations below are the whole of QEMU's plugin interface that is used; no header of QEMU is needed.
  */
@@ -18,6 +22,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "flash_model.h"
 
 #ifndef QEMU_PLUGIN_VERSION
 #define QEMU_PLUGIN_VERSION 1 /* 2 from QEMU 9.0 on */
@@ -32,17 +38,24 @@ uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
 void qemu_plugin_register_vcpu_tb_trans_cb(uint64_t id, void (*callback)(uint64_t id, struct qemu_plugin_tb *tb));
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, void (*callback)(unsigned core, void *data),
                                           int flags, void *data);
+void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn, void (*callback)(unsigned core, void *data),
+                                            int flags, void *data);
+void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn,
+                                      void (*callback)(unsigned core, uint32_t about, uint64_t address, void *data),
+                                      int flags, int accesses, void *data);
 void qemu_plugin_register_atexit_cb(uint64_t id, void (*callback)(uint64_t id, void *data), void *data);
 
 __attribute__((visibility("default"))) int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 
-enum { NOBODY = -1 };
+/* QEMU 7.2 confuses reads with writes where only one kind is asked for; nothing is written to flash. */
+enum { NOBODY = -1, READS_AND_WRITES = 3 };
 
 /* Sizes are not asked of QEMU: before a page's end it counts bytes that it has only looked at. */
 struct instruction {
     uint64_t address;
     unsigned bytes;
     int owner;
+    unsigned cycles; /* without wait states */
 };
 
 struct counts {
@@ -63,6 +76,9 @@ static size_t code_count;
 static int owner_count = 1;
 static struct block *newest;
 static FILE *out;
+static struct flash *boards;
+static size_t board_count;
+static uint64_t *waits; /* of each board for each owner */
 
 static bool counting;
 static int current; /* the owner that ran last */
@@ -80,7 +96,7 @@ static void *allocated(void *memory)
 
 static const struct instruction *instruction_at(uint64_t address)
 {
-    static const struct instruction unknown = { 0, 0, NOBODY };
+    static const struct instruction unknown = { 0, 0, NOBODY, 0 };
     size_t low = 0, high = code_count;
 
     while (low < high) {
@@ -126,6 +142,37 @@ static void on_run(unsigned core, void *data)
     previous_owner = current;
 }
 
+static void on_instruction(unsigned core, void *data)
+{
+    const struct instruction *instruction = data;
+
+    (void)core;
+    for (size_t i = 0; counting && previous != NULL && i < board_count; i++) {
+        waits[i * (size_t)owner_count + (size_t)current] +=
+            fetch(&boards[i], instruction->address, instruction->bytes, instruction->cycles);
+    }
+}
+
+static void on_access(unsigned core, uint32_t about, uint64_t address, void *data)
+{
+    (void)core;
+    (void)about;
+    (void)data;
+    for (size_t i = 0; counting && previous != NULL && i < board_count; i++) {
+        waits[i * (size_t)owner_count + (size_t)current] += load(&boards[i], address);
+    }
+}
+
+static void watch(const struct qemu_plugin_tb *tb, size_t instructions)
+{
+    for (size_t i = 0; i < instructions; i++) {
+        struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+        struct instruction *known = (struct instruction *)instruction_at(qemu_plugin_insn_vaddr(insn));
+        qemu_plugin_register_vcpu_insn_exec_cb(insn, on_instruction, 0, known);
+        qemu_plugin_register_vcpu_mem_cb(insn, on_access, 0, READS_AND_WRITES, NULL);
+    }
+}
+
 static void on_translation(uint64_t id, struct qemu_plugin_tb *tb)
 {
     const size_t instructions = qemu_plugin_tb_n_insns(tb);
@@ -141,6 +188,9 @@ static void on_translation(uint64_t id, struct qemu_plugin_tb *tb)
     block->older = newest;
     newest = block;
     qemu_plugin_register_vcpu_tb_exec_cb(tb, on_run, 0, block);
+    if (board_count > 0) {
+        watch(tb, instructions);
+    }
 }
 
 static void write_counts(uint64_t id, void *data)
@@ -156,6 +206,11 @@ static void write_counts(uint64_t id, void *data)
             }
         }
     }
+    for (size_t i = 0; i < board_count; i++) {
+        for (int owner = 0; owner < owner_count; owner++) {
+            fprintf(out, "waits %zu %d %" PRIu64 "\n", i, owner, waits[i * (size_t)owner_count + (size_t)owner]);
+        }
+    }
     fclose(out);
 }
 
@@ -167,10 +222,29 @@ static bool read_code(const char *name)
     if (file == NULL) {
         return false;
     }
-    while (fscanf(file, "%" SCNx64 " %u %d", &read.address, &read.bytes, &read.owner) == 3) {
+    while (fscanf(file, "%" SCNx64 " %u %d %u", &read.address, &read.bytes, &read.owner, &read.cycles) == 4) {
         code = allocated(realloc(code, (code_count + 1) * sizeof *code));
         code[code_count++] = read;
         owner_count = read.owner >= owner_count ? read.owner + 1 : owner_count;
+    }
+    fclose(file);
+    return true;
+}
+
+static bool read_boards(const char *name)
+{
+    FILE *file = fopen(name, "r");
+    uint64_t begin, end;
+    unsigned n[9];
+
+    if (file == NULL) {
+        return false;
+    }
+    while (fscanf(file, "%" SCNx64 " %" SCNx64 " %u %u %u %u %u %u %u %u %u", &begin, &end, &n[0], &n[1], &n[2], &n[3],
+                  &n[4], &n[5], &n[6], &n[7], &n[8]) == 11) {
+        const struct cache held = new_cache(n[4], n[2], n[5]), data = new_cache(n[6], n[1], n[7]);
+        boards = allocated(realloc(boards, (board_count + 1) * sizeof *boards));
+        boards[board_count++] = new_flash(begin, end, n[0], n[1], n[2], n[3] != 0, held, data, n[8]);
     }
     fclose(file);
     return true;
@@ -190,8 +264,11 @@ __attribute__((visibility("default"))) int qemu_plugin_install(uint64_t id, cons
             out = fopen(value, "w");
         } else if (strncmp(words[i], "code=", 5) == 0 && !read_code(value)) {
             return 1;
+        } else if (strncmp(words[i], "flash=", 6) == 0 && !read_boards(value)) {
+            return 1;
         }
     }
+    waits = allocated(calloc((board_count + 1) * (size_t)owner_count, sizeof *waits));
     if (out == NULL) {
         return 1;
     }

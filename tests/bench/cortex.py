@@ -1,8 +1,8 @@
 """``make bench-cortex``: instructions per layer on emulated cores beside CMSIS-NN's.
 
 Counts are exact and the same on every machine with the same compiler; cycles are estimates. Every output is compared
-with the reference. CMSIS-NN's figures were counted in the same way once and are in cmsis_nn.json. Whole networks on a
-Cortex-M4 come last.
+with the reference. CMSIS-NN's figures were counted in the same way once and are in cmsis_nn.json. Whole networks,
+beside the records of MLPerf Tiny, come last.
 """
 
 from __future__ import annotations

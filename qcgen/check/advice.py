@@ -8,17 +8,19 @@ CHOOSE = (
     "if its condition is constant, export with do_constant_folding, or run onnxsim; else compile the model up to it,"
     " with --output TENSOR, and choose in the firmware"
 )
+FOLD_OR_CUT = f"{FOLD}; else compile the model up to it with --output TENSOR"
 UNROLL = "export the step of one time frame, with its state as input and output, and unrolled to supported operators"
 NORMALIZE = "quantize its input and its output (onnxruntime: quantize_static); scale and bias constant"
 TABLE = (
     "between a DequantizeLinear and a QuantizeLinear, with constants as its other operands, it becomes a table:"
-    " quantize its input and its output"
+    " quantize its input and its output, or compile the model up to it with --output TENSOR"
 )
 ADVICE = {
     **dict.fromkeys(("And", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or"), TABLE),
     **dict.fromkeys(("NonMaxSuppression", "NonZero", "TopK", "Unique"), CUT),
     **dict.fromkeys(("If", "Loop", "Scan"), CHOOSE),
-    **dict.fromkeys(("Equal", "GatherElements", "GatherND", "Range", "Shape", "Size", "Where"), FOLD),
+    **dict.fromkeys(("GatherElements", "GatherND", "Range", "Shape", "Size"), FOLD),
+    **dict.fromkeys(("Equal", "Where"), FOLD_OR_CUT),
     **dict.fromkeys(("ConstantOfShape", "ScatterElements", "ScatterND"), FOLD),
     "RNN": UNROLL,
     "DynamicQuantizeLSTM": "quantize the model statically, which leaves the LSTM in float (onnxruntime:"

@@ -11,7 +11,7 @@ SEED ?= 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all lint fuzz emulated exhaustive eva \
-    bench bench-networks bench-cortex bench-memory networks networks-2026 generated clean c-compiler
+    bench bench-networks bench-cortex bench-memory bench-flash networks networks-2026 generated clean c-compiler
 
 help:
 	@echo "make demo        compile a small network, verify the C on this machine, recognize handwritten digits with it"
@@ -24,6 +24,7 @@ help:
 	@echo "make bench       time per layer on this machine, and how long compiling takes"
 	@echo "make bench-networks  time of whole networks on this machine beside onnxruntime, if it is installed"
 	@echo "make bench-memory    memory of networks, whole and row by row, and what it costs, written to docs/memory.md"
+	@echo "make bench-flash     code of networks with and without functions that layers share, written to docs/flash.md"
 	@echo "make bench-cortex    instructions on emulated cores beside CMSIS-NN, written to docs/benchmarks.md"
 	@echo "make networks    whole networks against outputs recorded from onnxruntime; memory, sizes, compilers"
 	@echo "make networks-2026   85 networks of today, quantized by onnxruntime and held against it, written to docs/networks.md"
@@ -66,6 +67,9 @@ bench-networks: c-compiler .venv/runtime
 
 bench-memory: c-compiler .venv/runtime
 	@$(BIN)/python -m tests.bench.memory --write
+
+bench-flash: c-compiler .venv/runtime
+	@$(BIN)/python -m tests.bench.flash --write
 
 bench-cortex: c-compiler .venv/runtime
 	@$(BIN)/python -m tests.bench.cortex --write

@@ -185,7 +185,7 @@ def artifact(unit: Unit) -> Artifact:
     align = max((buffer.align for buffer in buffers), default=1)
     options = Options(unit.target, optimize=unit.optimize, simplify=False)
     sizes = placement.bytes, placement.lower_bound, align
-    plan = Plan(unit.name, f"{unit.name}.onnx", "", None, options, ports, (call,), *sizes)
+    plan = Plan(unit.name, f"{unit.name}.onnx", "", None, options, ports, (call,), *sizes, buffers=())
     inputs = tuple(port.tensor for port in plan.inputs)
     program = Program(unit.name, inputs, (op.y,), (op,), "", unit.constants)
     return Artifact(program, program, plan, render_files(plan))

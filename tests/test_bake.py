@@ -68,3 +68,24 @@ def test_the_command_line_takes_files(tmp_path, capsys):
     assert "it cannot be read" in capsys.readouterr().err
     assert main([*command, name]) == 2
     assert "is not NAME=FILE.npy" in capsys.readouterr().err
+
+
+def test_the_command_line_takes_several_arrays_from_one_file(tmp_path, capsys):
+    model, name, array = fed()
+    onnx.save(model, tmp_path / "net.onnx")
+    np.savez(tmp_path / "w.npz", **{name: array})
+    np.save(tmp_path / "w.npy", array)
+    command = ["compile", str(tmp_path / "net.onnx"), "--data", str(tmp_path / "w.npz")]
+    assert main([*command, "--bake", "-o", str(tmp_path / "baked")]) == 0
+    assert main([*command[:2], "--constant", f"{name}={tmp_path / 'w.npy'}", "-o", str(tmp_path / "given")]) == 0
+    baked, given = ((tmp_path / folder / "net.c").read_text() for folder in ("baked", "given"))
+    assert baked == given
+    capsys.readouterr()
+    assert main(command) == 2
+    assert "with --bake the constants" in capsys.readouterr().err
+    assert main([*command[:2], "--bake"]) == 2
+    assert "give the constants as --data FILE.npz" in capsys.readouterr().err
+    np.savez(tmp_path / "w.npz", other=array)
+    assert main([*command, "--bake", "-o", str(tmp_path / "none")]) == 1
+    assert "it is to be a constant, but is no input" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()

@@ -46,7 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data",
         metavar="FILE.npz",
         type=Path,
-        help="the input of --self-test, recorded as for verify (default: random)",
+        help="the input of --self-test, recorded as for verify (default: random), or with --bake the constants",
+    )
+    parser.add_argument(
+        "--bake",
+        action="store_true",
+        help="make the inputs that --data names constants of the model, with its elements",
     )
     parser.add_argument(
         "--check",
@@ -110,17 +115,22 @@ def _compiled(args: argparse.Namespace) -> _Compiled | None:
     """A model; None if it is rejected, which is printed."""
     from qcgen.cli.artifacts import compiled, print_rejection, read_model
     from qcgen.emulate.code_size import code_bytes
-    from qcgen.verify.recordings import RecordingError
+    from qcgen.verify.recordings import RecordingError, recorded_arrays
 
     if args.self_test and args.input == "rows":
         args.usage_error("argument --self-test: not with --input rows, whose caller brings the input")
-    if args.data is not None and not args.self_test:
-        args.usage_error("argument --data: it is the input of --self-test")
+    if args.bake and args.data is None:
+        args.usage_error("argument --bake: give the constants as --data FILE.npz")
+    if args.data is not None and not (args.self_test or args.bake):
+        args.usage_error("argument --data: it is the input of --self-test, or with --bake the constants")
     try:
         with shown():
+            if args.bake:
+                args.constants = [*args.constants, *recorded_arrays(args.data).items()]
             artifacts = compiled(args, args.model, read_model(args, args.model))
             if args.self_test:
-                artifacts = [_tested(artifact, args.data) for artifact in artifacts]
+                feeds = None if args.bake else args.data
+                artifacts = [_tested(artifact, feeds) for artifact in artifacts]
             reports = [artifact.report.with_code(code_bytes(artifact)) for artifact in artifacts]
     except RecordingError as error:
         print(f"qcgen: {error}", file=sys.stderr)

@@ -40,7 +40,7 @@ def recorded_cases(path: Path, program: Program) -> list[Case]:
     feeds: dict[str, dict[str, Array]] = defaultdict(dict)
     expected: dict[str, dict[str, Array]] = defaultdict(dict)
     unknown = []
-    for key, array in _arrays(path).items():
+    for key, array in recorded_arrays(path).items():
         place = _place(key, program)
         if place is None:
             unknown += [key] if not _is_foreign(key, program) else []
@@ -58,7 +58,8 @@ def recorded_cases(path: Path, program: Program) -> list[Case]:
     return [Case("recorded", feeds[case], expected[case]) for case in sorted(feeds, key=_order)]
 
 
-def _arrays(path: Path) -> dict[str, Array]:
+def recorded_arrays(path: Path) -> dict[str, Array]:
+    """The arrays of a .npz file by their names; raises RecordingError."""
     try:
         with np.load(path, allow_pickle=False) as file:
             if not isinstance(file, np.lib.npyio.NpzFile):

@@ -15,6 +15,7 @@ HEIGHT = 320  # of the memory map, in units of the drawing
 MARGIN = 72  # left of it, for the offsets
 LEAST_COLUMN, MOST_COLUMN = 14, 64  # a node's width
 WIDTH = 900  # of the map, if its columns can be so wide
+NUMBERS = ("multiply-adds", "constants", "scratch")  # of a node, shown as bars
 LEVELS = 4  # offsets that are marked, at most
 LETTER = 6.8  # the width of one, about
 
@@ -77,18 +78,22 @@ class Row:
 
 @dataclass(frozen=True)
 class Page:
-    """What templates/report.html.jinja shows; ``ports`` and ``kept`` are the cells of tables."""
+    """What templates/report.html.jinja shows; ``ports`` and ``kept`` are the cells of tables.
+
+    ``numbers``: what the bars of ``rows`` are, one for each.
+    """
 
     report: Report
     facts: tuple[tuple[str, str], ...]
     ports: tuple[tuple[str, ...], ...]
     memory: MemoryMap | None
     kept: tuple[tuple[str, ...], ...]
+    numbers: tuple[str, ...]
     rows: tuple[Row, ...]
 
 
-def page(report: Report) -> str:
-    """The text of NAME_report.html."""
+def page(report: Report, instructions: Mapping[str, int] | None = None) -> str:
+    """The text of NAME_report.html; ``instructions``: of nodes by their names, if they were counted on a core."""
     facts = {
         "model": f"{report.model}, sha256 {report.sha256}",
         "options": _listed(report.options),
@@ -106,7 +111,8 @@ def page(report: Report) -> str:
         ports=tuple(_port(what, port) for what, port in ports),
         memory=_memory(report) if report.buffers else None,
         kept=tuple(kept),
-        rows=_rows(report.nodes),
+        numbers=("instructions", *NUMBERS) if instructions else NUMBERS,
+        rows=_rows(report.nodes, instructions or {}),
     )
     return filled("report.html", {"page": shown})
 
@@ -226,21 +232,21 @@ def _offsets(arena: int) -> Iterable[int]:
     return range(0, arena + 1, step)
 
 
-def _rows(nodes: Sequence[NodeReport]) -> tuple[Row, ...]:
-    most = [max([1, *column]) for column in zip(*map(_numbers, nodes), strict=True)]
+def _rows(nodes: Sequence[NodeReport], instructions: Mapping[str, int]) -> tuple[Row, ...]:
+    sizes = [(node.macs, node.constant_bytes, node.scratch_bytes) for node in nodes]
+    counted = [(instructions.get(node.name, 0),) if instructions else () for node in nodes]
+    numbers = [(*count, *own) for count, own in zip(counted, sizes, strict=True)]
+    most = [max(1, *column) for column in zip(*numbers, strict=True)]
+    units = (*([""] if instructions else []), "", " B", " B")
     return tuple(
         Row(
             cells=(str(index), node.name, node.op, node.kernel),
-            bars=tuple(_bar(*each) for each in zip(_numbers(node), most, ("", " B", " B"), strict=True)),
+            bars=tuple(_bar(*each) for each in zip(own, most, units, strict=True)),
             proof=_proof(node),
             rejected=tuple(f"{kernel}: {reason}" for kernel, reason in node.rejected.items()),
         )
-        for index, node in enumerate(nodes)
+        for index, (node, own) in enumerate(zip(nodes, numbers, strict=True))
     )
-
-
-def _numbers(node: NodeReport) -> tuple[int, int, int]:
-    return node.macs, node.constant_bytes, node.scratch_bytes
 
 
 def _bar(number: int, most: int, unit: str) -> Bar:

@@ -1,11 +1,13 @@
 """The report as a page for a browser: whole, from one file, and drawn to scale."""
 
+import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from emulated import require_core
 from gallery_networks import network_qdq, network_qop
 from row_networks import NETWORKS
 
@@ -114,3 +116,28 @@ def test_flash_and_helpers_are_told():
     header = artifact.files[f"{report.name}.h"]
     assert f"{x.helper}(float value)" in header
     assert f"{y.helper}(" in header
+
+
+def test_instructions_are_bars_of_their_own_where_they_were_counted():
+    report = qcgen.compile(network_qop()).report
+    assert "instructions" not in page(report)
+    text = page(report, {node.name: 1000 * number for number, node in enumerate(report.nodes)})
+    assert '<th class="number">instructions</th>' in text
+    first = [each.split('<td class="number"')[1] for each in text.split('<tr class="node">')[1:]]
+    percents = [float(re.search(r"background-size: ([\d.]+)%", each)[1]) for each in first]
+    last = len(report.nodes) - 1
+    assert percents == [round(100 * number / last, 1) for number in range(last + 1)]
+
+
+def test_bench_writes_the_page_with_instructions(tmp_path, monkeypatch, capsys):
+    require_core("cortex-m0")
+    monkeypatch.chdir(tmp_path)
+    Path("m.onnx").write_bytes(network_qop().SerializeToString())
+    command = ["bench", "m.onnx", "--target", "cortex-m0", "--report", "m.html"]
+    assert main([*command, "--json"]) == 0
+    [function] = json.loads(capsys.readouterr().out)["functions"]
+    text = Path("m.html").read_text()
+    assert all(f">{node['instructions']:,}<".replace(",", " ") in text for node in function["nodes"])
+    Path("m.html").write_text("mine")
+    assert main(command) == 1
+    assert Path("m.html").read_text() == "mine"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qcgen.cli.options import COMPILERS, add_compile_options, compiler_flags, count
@@ -18,6 +19,7 @@ from qcgen.targets import BOARDS, EMULATED
 
 if TYPE_CHECKING:
     from qcgen.artifact import Artifact
+    from qcgen.emulate import Measurement
 
 SUMMARY = "count instructions on an emulated core"
 
@@ -27,6 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL.onnx")
     add_compile_options(parser)
     add = parser.add_argument
+    add(
+        "--report",
+        metavar="FILE.html",
+        type=Path,
+        help="write the report of compile --report html with the instructions of each node, too",
+    )
+    add("--force", action="store_true", help="overwrite a file that qcgen did not generate, too")
     add("--seed", type=count, default=0, help="of the random input (default: %(default)s)")
     add("--board", choices=tuple(BOARDS), help="whose waits for flash are modelled (default: all of the core's)")
     add("--compiler", choices=COMPILERS, default=COMPILERS[0], help="which compiles the C (default: %(default)s)")
@@ -66,8 +75,21 @@ def run(args: argparse.Namespace) -> int:
             )
             for artifact in artifacts
         ]
+    if args.report:
+        _write_page(args, artifacts[0], measurements[0])
     print(as_json(args.model, measurements) if args.json else as_text(args.model, measurements))
     return 0
+
+
+def _write_page(args: argparse.Namespace, artifact: Artifact, measurement: Measurement) -> None:
+    """Of the model, or of the first of the nodes that are measured by themselves."""
+    from qcgen.emulate.code_size import code_bytes
+    from qcgen.page import page
+    from qcgen.write import write_files
+
+    report = artifact.report.with_code(code_bytes(artifact))
+    text = page(report, {node.name: node.instructions for node in measurement.nodes})
+    write_files(args.report.parent, {args.report.name: text}, force=args.force)
 
 
 def _subjects(args: argparse.Namespace) -> list[Artifact]:

@@ -16,7 +16,7 @@ from qcgen.ir.types import Array
 from qcgen.progress import doing
 from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import NETWORK, RELATIVE, exact, tolerances
-from qcgen.verify.compare import Difference, Outcome, add
+from qcgen.verify.compare import Compared, Difference, Outcome, add
 from qcgen.verify.inputs import Case, Reached, end_cases, generated_cases
 from qcgen.verify.locate import Cause, locate
 from qcgen.verify.nodes import Nodes
@@ -40,7 +40,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Verification:
+class Verification(Compared):
     """What was compared with which ``reference``, by which ``criterion``, and what came of it.
 
     ``command`` built the code; ``outcomes`` one for each group of cases; ``reached`` the channels driven to both ends
@@ -63,26 +63,6 @@ class Verification:
     def is_right(self) -> bool:
         """Whether nothing that was looked at is wrong."""
         return not self.differing and not (self.sums and self.sums.wrong)
-
-    @property
-    def cases(self) -> int:
-        """The number of inputs tried."""
-        return sum(outcome.cases for outcome in self.outcomes)
-
-    @property
-    def outputs(self) -> int:
-        """The number of outputs compared."""
-        return sum(outcome.outputs for outcome in self.outcomes)
-
-    @property
-    def differing(self) -> int:
-        """The number of outputs that differ from what they must be."""
-        return sum(outcome.differing for outcome in self.outcomes)
-
-    @property
-    def first(self) -> Difference | None:
-        """The first difference, None if there is none."""
-        return next((outcome.first for outcome in self.outcomes if outcome.first), None)
 
 
 def verify(

@@ -37,6 +37,32 @@ class Outcome:
     first: Difference | None = None
 
 
+class Compared:
+    """What the outcomes of all groups add up to."""
+
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def cases(self) -> int:
+        """The number of inputs tried."""
+        return sum(outcome.cases for outcome in self.outcomes)
+
+    @property
+    def outputs(self) -> int:
+        """The number of outputs compared."""
+        return sum(outcome.outputs for outcome in self.outcomes)
+
+    @property
+    def differing(self) -> int:
+        """The number of outputs that differ from what they must be."""
+        return sum(outcome.differing for outcome in self.outcomes)
+
+    @property
+    def first(self) -> Difference | None:
+        """The first output that differs, None if there is none."""
+        return next((outcome.first for outcome in self.outcomes if outcome.first), None)
+
+
 def differences(expected: Array, got: Array, tolerance: Array) -> Array:
     """Where |got - expected| > tolerance (same shapes), NaN counting as different; equal infinities are equal."""
     with np.errstate(invalid="ignore"):

@@ -16,7 +16,7 @@ from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import tolerances
 from qcgen.render import header_id
 from qcgen.self_test import same_everywhere, self_test
-from qcgen.verify.compare import Difference, Outcome, add
+from qcgen.verify.compare import Compared, Outcome, add
 from qcgen.verify.firmware import Firmware, Identity
 from qcgen.verify.inputs import Case, generated_cases
 from qcgen.verify.link import Link
@@ -44,7 +44,7 @@ class NodeTime:
 
 
 @dataclass(frozen=True)
-class BoardVerification:
+class BoardVerification(Compared):
     """What a board computed, compared with ``reference``: ``outcomes`` one for each group of inputs.
 
     ``wrong`` is the first node that differs, of the first input for which one does; ``times`` are of the first input.
@@ -63,26 +63,6 @@ class BoardVerification:
     def is_right(self) -> bool:
         """Whether every output and every hash is the reference's."""
         return self.wrong is None and not self.differing
-
-    @property
-    def cases(self) -> int:
-        """The number of inputs tried."""
-        return sum(outcome.cases for outcome in self.outcomes)
-
-    @property
-    def outputs(self) -> int:
-        """The number of outputs compared."""
-        return sum(outcome.outputs for outcome in self.outcomes)
-
-    @property
-    def differing(self) -> int:
-        """The number of outputs that differ from what they must be."""
-        return sum(outcome.differing for outcome in self.outcomes)
-
-    @property
-    def first(self) -> Difference | None:
-        """The first output that differs, None if there is none."""
-        return next((outcome.first for outcome in self.outcomes if outcome.first), None)
 
 
 def require_same(link: Link, model: str, sha256: str, identities: Sequence[Identity]) -> list[Identity]:

@@ -113,7 +113,7 @@ def _literal(text: str) -> str:
     """What stands between the quotes of a string in C; "??" would begin a trigraph.
 
     >>> print(_literal('a "b" \\n??'))
-    a \\"b\\" \\\\n?\\?
+    a \\"b\\" \\012?\\?
     """
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("??", "?\\?")
     return "".join(c if c.isprintable() else "".join(f"\\{byte:03o}" for byte in c.encode()) for c in escaped)

@@ -62,7 +62,7 @@ class Message:
         """The bytes that go over the line.
 
         >>> Message(Kind.RUN, 0x7E, b"").framed().hex(" ")
-        '7e 52 7d 5e 00 00 00 8d 52 0b 6d 7e'
+        '7e 52 7d 5e 00 00 00 19 bc 11 0f 7e'
         """
         content = bytes([self.kind]) + self.number.to_bytes(4, "little") + self.payload
         content += zlib.crc32(content).to_bytes(4, "little")

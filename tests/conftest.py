@@ -3,10 +3,14 @@
 import os
 import shutil
 from collections.abc import Generator
+from importlib.util import find_spec
 
 import pytest
 
 import qcgen.render
+
+collect_ignore = [] if find_spec("onnxruntime") else ["architectures/oracle.py"]
+"""Modules without tests that need what is no dependency of the tests."""
 
 NO_SKIPS = os.environ.get("QCGEN_NO_SKIPS", "") not in ("", "0")
 """Set where every tool is installed: there a test that is skipped has lost something, and fails."""

@@ -108,9 +108,8 @@ def render(plan: Plan, test: SelfTest | None = None) -> dict[str, str]:
 def header_id(plan: Plan, files: Mapping[str, str]) -> int:
     """What ties the generated files of a plan together: a hash of their text."""
     prefix = plan.prefix
-    _, found, rest = files[f"{prefix}.h"].partition(f"#define {prefix.upper()}_HEADER_ID ")
-    assert found, "every header has one"
-    return int(rest.split(maxsplit=1)[0], 16)
+    [line] = (each for each in files[f"{prefix}.h"].splitlines() if f"#define {prefix.upper()}_HEADER_ID " in each)
+    return int(line.split()[-1], 16)
 
 
 def _unread(plan: Plan) -> list[str]:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 try:
-    from architectures import judge
+    from architectures import oracle
 except ImportError as missing:
     print(f"make networks-2026 skips: {missing.name} is not installed (.venv/bin/pip install onnxruntime)")
     sys.exit(0)
@@ -34,14 +34,16 @@ def rows(name: str, forms: tuple[str, ...]) -> list[Row]:
     model, found = NETWORKS[name](), []
     for form in forms:
         try:
-            quantized = judge.quantized(model, form)
+            quantized = oracle.quantized(model, form)
         except Exception as failure:  # whatever the quantizer does not take
-            found.append(Row(name, form, judge.Verdict(f"the quantizer fails: {' '.join(str(failure).split())[:100]}")))
+            found.append(
+                Row(name, form, oracle.Verdict(f"the quantizer fails: {' '.join(str(failure).split())[:100]}"))
+            )
             continue
-        found.append(Row(name, form, judge.judged(quantized)))
-        names = judge.cuts(model)
+        found.append(Row(name, form, oracle.compared(quantized)))
+        names = oracle.cuts(model)
         if names and found[-1].verdict.refusal:
-            found.append(Row(name, form, judge.judged(quantized, names), names))
+            found.append(Row(name, form, oracle.compared(quantized, names), names))
     return found
 
 
@@ -57,12 +59,12 @@ def main() -> int:
     """Prints a line for each network; with ``--write`` writes the page. 1 if an output differs that must not."""
     parser = argparse.ArgumentParser(prog="make networks-2026", description=__doc__)
     parser.add_argument("--only", default="", metavar="NAME", help="networks whose name contains this")
-    parser.add_argument("--form", choices=list(judge.FORMS), help="one form instead of both")
+    parser.add_argument("--form", choices=list(oracle.FORMS), help="one form instead of both")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--write", action="store_true", help="write docs/networks.md")
     arguments = parser.parse_args()
     names = [name for name in NETWORKS if arguments.only in name]
-    forms = (arguments.form,) if arguments.form else tuple(judge.FORMS)
+    forms = (arguments.form,) if arguments.form else tuple(oracle.FORMS)
     found = list(_all(names, forms, arguments.processes))
     print(f"\n{summary(found)}")
     if arguments.write:

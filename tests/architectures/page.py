@@ -12,10 +12,9 @@ from qcgen.arithmetic import meant_text
 from qcgen.cli.table import number, table
 
 if TYPE_CHECKING:
-    from architectures.judge import Verdict
+    from architectures.oracle import Verdict
 
 HEAD = ("network", "form", "verdict", "outputs", "differ", "constants", "arena", "left in float")
-WANTED = 70
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def summary(rows: Sequence[Row]) -> str:
     compiled = {row.name for row in whole if not row.verdict.refusal}
     files = len(names & PUBLISHED.keys())
     lines = [
-        f"{len(compiled)} of {len(names)} networks compile in one form at least ({WANTED} are wanted).",
+        f"{len(compiled)} of {len(names)} networks compile in one form at least.",
         f"{len(compiled - PUBLISHED.keys())} of {len(names) - files} that have their names from scripts, and"
         f" {len(compiled & PUBLISHED.keys())} of {files} that stand for published files.",
         *by_form,
@@ -84,7 +83,7 @@ def page(rows: Sequence[Row]) -> str:
     return TEXT.format(
         count=len(NETWORKS),
         published=len(PUBLISHED),
-        judge=meant_text("onnxruntime"),
+        oracle=meant_text("onnxruntime"),
         summary="\n".join(f"* {line}" for line in summary(rows).splitlines()),
         table=table(HEAD, [_cells(row) for row in rows], right=HEAD[3:7]),
         reasons=reasons or "None.",
@@ -101,7 +100,7 @@ with a scale for every output channel; the C is built for this machine and runs 
 {published} of the names are names of published files, which are not here: what is called so is a network of the same
 operators, smaller. Weights are random: nothing here tells of accuracy.
 
-Judge: {judge}.
+Compared with {oracle}.
 
 {summary}
 

@@ -37,7 +37,7 @@ class Verdict:
 
     ``refusal``: why it is not compiled, "" if it is; ``problems``: how many there are. Of ``outputs`` numbers
     ``differ`` are not onnxruntime's, ``beyond`` of them by more than the tolerance of float32 sums, ``most`` is the
-    largest difference. ``floats``: the operators whose results are float32, but for conversions at the rims.
+    largest difference. ``floats``: the operators whose results are float32, but for conversions at the boundary.
     """
 
     refusal: str = ""
@@ -113,7 +113,7 @@ def up_to(model: ModelProto, names: tuple[str, ...]) -> ModelProto:
     return shortened
 
 
-def judged(model: ModelProto, outputs: tuple[str, ...] = ()) -> Verdict:
+def compared(model: ModelProto, outputs: tuple[str, ...] = ()) -> Verdict:
     """A quantized model compiled, up to ``outputs`` if there are any, and compared with onnxruntime."""
     try:
         artifact = qcgen.compile(model, name="net", outputs=outputs)

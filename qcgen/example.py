@@ -10,8 +10,9 @@ from qcgen.boards import NANOSECONDS, Board
 from qcgen.ir.plan import Plan, Port
 from qcgen.ir.self_test import BASIS
 from qcgen.protocol import MOST_BYTES, VERSION
-from qcgen.render import filled, option_words
+from qcgen.render import filled
 from qcgen.render.filters import one_line
+from qcgen.render.model import option_words
 from qcgen.render.usage import usage, variable
 from qcgen.version import __version__
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from qcgen.artifact import Artifact
 from qcgen.ir.plan import Plan
-from qcgen.render import filled, options_text
+from qcgen.render import filled
 from qcgen.render.filters import one_line, thousands
+from qcgen.render.model import options_text
 from qcgen.render.usage import usage
 from qcgen.version import __version__
 

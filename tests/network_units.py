@@ -23,8 +23,9 @@ from qcgen.plan.names import SUPPORT_NAMES, parameter_names
 from qcgen.plan.orders import layout_of
 from qcgen.plan.select import select
 from qcgen.reference import evaluate_operator
-from qcgen.render import ADVICE, environment
+from qcgen.render import environment
 from qcgen.render import render as render_files
+from qcgen.render.model import ADVICE
 from qcgen.targets import TARGETS
 
 PREFIX = "net"

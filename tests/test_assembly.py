@@ -16,7 +16,8 @@ from cases_mve_depthwise import DEPTHWISE
 from cases_scalar import SHAPES as SCALAR_SHAPES
 
 from qcgen.plan.names import SUPPORT_NAMES
-from qcgen.render import ADVICE, environment, templates
+from qcgen.render import environment, templates
+from qcgen.render.model import ADVICE
 from qcgen.targets import TARGETS
 
 CORES = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55", "rv32imc")

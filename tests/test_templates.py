@@ -25,6 +25,8 @@ from qcgen.ir.context import Context, Own, names_of
 from qcgen.kernels import COMMON_NAMES, KERNELS, Kernel
 from qcgen.kernels.axes import Axis
 from qcgen.render import environment, templates
+from qcgen.render.model import ModelContext, StreamContext
+from qcgen.render.self_test import SelfTestContext
 
 ARITHMETIC = (
     nodes.Add,
@@ -188,6 +190,23 @@ def test_a_field_without_meaning_is_found():
 def test_a_context_declares_the_names_that_its_template_uses_and_no_other(kernel: Kernel):
     declared = declared_names(kernel.context)
     assert sorted(declared) == sorted(names_used(kernel.template) - COMMON_NAMES)
+
+
+FILES = {
+    ModelContext: ["model.h.jinja", "model.c.jinja", *(name for name in TEMPLATES if name.startswith("support/"))],
+    StreamContext: ["stream.c.jinja"],
+    SelfTestContext: ["test.h.jinja", "test.c.jinja"],
+}
+
+
+@pytest.mark.parametrize("context", FILES, ids=lambda context: context.__name__)
+def test_what_the_files_show_besides_nodes_is_declared_with_its_meaning_and_used(context: type[Context]):
+    used = set().union(*(meta.find_undeclared_variables(tree(name)) for name in FILES[context]))
+    declared = set(declared_names(context))
+    assert declared <= used
+    if context is not SelfTestContext:  # it comes beside a ModelContext
+        assert used - declared <= {"name"}
+    assert fields_without_meaning(inspect.getsource(context), get_type_hints(context)) == []
 
 
 def declared_types(kind: type[Context]) -> dict[str, object]:

@@ -12,7 +12,8 @@ from qcgen.build import STRICT_FLAGS
 from qcgen.emulate.tools import machine_of, require_tools, run, succeed
 from qcgen.errors import ToolMissing
 from qcgen.ir.plan import Plan
-from qcgen.render import accessors, templates
+from qcgen.render import templates
+from qcgen.render.model import accessors
 from qcgen.targets import TARGETS, Machine, Target
 
 ELF = "image.elf"

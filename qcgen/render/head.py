@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from qcgen.ir.plan import Call, Plan, SharedFunction
 from qcgen.ir.program import (
@@ -85,11 +86,19 @@ MEAN_FORMS = {
 """How the mean of a window is found, by the form in the certificate."""
 
 
-def certificate(call: Call) -> dict[str, object]:
+@dataclass(frozen=True)
+class Proof:
+    """What is proved of a node: each sentence with its label, in lines."""
+
+    node: str
+    sentences: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def certificate(call: Call) -> Proof:
     """What is proved of a node, in sentences."""
     sentences = [*_sums(call), *_outputs(call), *_overlap(call)]
-    wrapped = [(label, textwrap.wrap(text, WIDTH - 19, break_long_words=False)) for label, text in sentences]
-    return {"node": one_line(call.op.name), "sentences": wrapped}
+    wrapped = ((label, textwrap.wrap(text, WIDTH - 19, break_long_words=False)) for label, text in sentences)
+    return Proof(one_line(call.op.name), tuple((label, tuple(lines)) for label, lines in wrapped))
 
 
 def _overlap(call: Call) -> Iterator[tuple[str, str]]:

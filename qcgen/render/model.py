@@ -1,0 +1,261 @@
+"""What the templates of the generated files show besides the nodes' own functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from qcgen.arithmetic import meant_text
+from qcgen.ir.context import Context
+from qcgen.ir.plan import Argument, Call, InArena, Plan, Port, Step, Stream, TensorMove, View
+from qcgen.ir.self_test import SelfTest
+from qcgen.plan.names import SUPPORT_NAMES, accessor_names
+from qcgen.render.filters import one_line, place
+from qcgen.render.head import Proof, certificate, memory, overlap_place, summary
+from qcgen.render.interface import Conversion, aligned, arena_word, conditions, converted, hashing, numbers
+from qcgen.targets import TARGETS
+from qcgen.version import __version__
+
+ADVICE = ("NOINLINE", "SHARED", "INLINE", "RARELY", "FENCE", "ROLLED", "SUMMED", "MOVED")
+"""Macros of support/compiler.c.jinja: a file has those that its functions use."""
+
+
+@dataclass(frozen=True)
+class ModelContext(Context):
+    """What model.h.jinja and model.c.jinja show, and with a self-test its templates, too."""
+
+    template: ClassVar[str] = "model.c.jinja"
+    plan: Plan  # whose files these are
+    prefix: str  # what every symbol begins with
+    PREFIX: str  # the same for macros
+    version: str  # of qcgen
+    header_id: str  # in header and source: they belong together
+    parameters: str  # of NAME_run, or of NAME_end
+    arguments: str  # of a call of it, without the arena
+    pushed: Pushed | None  # an input that comes row by row
+    accessors: tuple[Accessor, ...]  # of inputs and outputs in the arena
+    options: str  # as the user would write them
+    meant: str  # the arithmetic that outputs are equal to
+    bodies: tuple[str, ...]  # the functions of each node
+    advice: tuple[str, ...]  # macros of support/compiler.c.jinja that the file has
+    support: tuple[str, ...]  # functions that nodes share
+    isa: str  # of a scalar core, whose assembly functions below support/ have
+    summary: tuple[str, ...]  # lines of the head
+    memory: tuple[str, ...]  # lines of the head on what lies where
+    certificates: tuple[Proof, ...]  # what is proved of each node
+    arena_word: str  # a type that is aligned as the arena must be
+    converted: Mapping[str, Conversion]  # ports whose codes the header converts, by their symbols
+    aligned: str  # the condition that the arena is
+    conditions: tuple[str, ...]  # that must hold when the function is called
+    weaker: tuple[str, ...]  # conditions under which the core is weaker than the target
+    unread: tuple[str, ...]  # inputs on which no output depends
+    uses_arena: bool  # there is one
+    uses_offsets: bool  # something that a node reads or writes does not begin the arena
+    uses_string: bool  # string.h
+    uses_math: bool  # math.h
+    streams: tuple[str, ...]  # functions that run layers row by row
+    statements: tuple[str, ...]  # of NAME_run
+    test: SelfTest | None  # what the self-test compares
+    numbers: Mapping[str, int]  # of nodes, by their symbols
+    has_tables: bool  # that a self-test hashes
+    is_small: bool  # numbers of nodes and sizes of tables fit one word together
+
+
+def model_context(
+    plan: Plan,
+    test: SelfTest | None,
+    bodies: Sequence[str],
+    streams: Sequence[str],
+    support_text: Callable[[str], str],
+    header_id: str,
+) -> ModelContext:
+    """The context of a plan's files, from the text of its functions; ``support_text``: of those below support/."""
+    hashed, target = hashing(plan, test), TARGETS[plan.options.target]
+    called = _called(plan, test)
+    advice = _advice(plan, test, [*bodies, *(support_text(name) for name in called - {"compiler"})])
+    calls = plan.whole_calls
+    return ModelContext(
+        plan=plan,
+        prefix=plan.prefix,
+        PREFIX=plan.prefix.upper(),
+        version=__version__,
+        header_id=header_id,
+        parameters=parameters(plan),
+        arguments=", ".join(port.symbol for port in plan.arguments),
+        pushed=_pushed(plan),
+        accessors=tuple(accessors(plan)),
+        options=options_text(plan),
+        meant=meant_text(plan.options.numerics),
+        bodies=tuple(bodies),
+        advice=advice,
+        support=tuple(name for name in SUPPORT_NAMES if name in called and (advice or name != "compiler")),
+        isa=target.isa,
+        summary=tuple(summary(plan)),
+        memory=tuple(memory(plan)),
+        certificates=tuple(certificate(call) for call in plan.calls),
+        arena_word=arena_word(plan),
+        converted=converted(plan),
+        aligned=aligned(plan),
+        conditions=tuple(conditions(plan)),
+        weaker=target.weaker,
+        unread=tuple(_unread(plan)),
+        uses_arena=plan.arena_bytes > 0,
+        uses_offsets=any(isinstance(at, InArena) and at.offset for call in calls for at in call.arguments),
+        uses_string=any("string.h" in call.headers for call in plan.calls) or bool(plan.streams or plan.moves),
+        uses_math=any("math.h" in call.headers for call in plan.calls),
+        streams=tuple(streams),
+        statements=tuple(statement for step in plan.steps for statement in _statements(plan, step, hashed)),
+        test=test,
+        numbers=numbers(plan),
+        has_tables=test is not None and any(call.tables for call in plan.calls),
+        is_small=len(plan.calls) < 2**10 and all(t.bytes < 2**22 for call in plan.calls for t in call.tables),
+    )
+
+
+def _called(plan: Plan, test: SelfTest | None) -> set[str]:
+    """The templates below support/ that the file needs."""
+    moved = {"move_up"} if any(move.is_up for move in plan.moves) else set()
+    return {name for call in plan.calls for name in call.support} | ({"compiler"} if test else set()) | moved
+
+
+def _advice(plan: Plan, test: SelfTest | None, texts: Sequence[str]) -> tuple[str, ...]:
+    """The macros that these functions use; a self-test's own function must not be inlined."""
+    used = [name for name in ADVICE if any(f"{plan.prefix.upper()}_{name}" in text for text in texts)]
+    return tuple(name for name in ADVICE if name in used or (name == "NOINLINE" and test))
+
+
+@dataclass(frozen=True)
+class StreamContext(Context):
+    """What stream.c.jinja shows: the function that runs layers row by row."""
+
+    template: ClassVar[str] = "stream.c.jinja"
+    PREFIX: str  # what macros begin with
+    stream: Stream
+    ports: tuple[Port, ...]  # that it reads or writes
+    pushed: Port | None
+    numbers: Mapping[str, int]  # of nodes, by their symbols
+    hashed: Mapping[str, str]  # what a self-test does behind each call, by its symbol
+    overlap: str | None  # where its output begins that lies over what it reads
+
+
+def stream_context(plan: Plan, stream: Stream, hashed: Mapping[str, str]) -> StreamContext:
+    """The context of a stream."""
+    return StreamContext(
+        PREFIX=plan.prefix.upper(),
+        stream=stream,
+        ports=tuple(_ports(plan, stream)),
+        pushed=plan.pushed,
+        numbers=numbers(plan),
+        hashed=hashed,
+        overlap=None if stream.overlap is None else overlap_place(stream.overlap.distance),
+    )
+
+
+def _unread(plan: Plan) -> list[str]:
+    """The inputs on which no output depends."""
+    read = {place.symbol for call in plan.calls for place in call.arguments if isinstance(place, Argument)}
+    return [port.symbol for port in plan.inputs if port in plan.arguments and port.symbol not in read]
+
+
+def parameters(plan: Plan) -> str:
+    """Those of NAME_run: inputs, then outputs, in the model's order, unless they lie in the arena; then the arena.
+
+    Those of NAME_end start with the arena, as do those of the functions before it.
+    """
+    ports = [f"{'const ' if p.direction == 'input' else ''}{p.tensor.dtype.c} *{p.symbol}" for p in plan.arguments]
+    return ", ".join(["void *arena", *ports] if plan.pushed else [*ports, "void *arena"])
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """The input whose rows are pushed, and the stream that takes them.
+
+    The arena's start needs no offset: a function that writes nowhere else does not use ``bytes``.
+    """
+
+    port: Port
+    stream: Stream
+
+    @property
+    def turn_uses_offset(self) -> bool:
+        """Whether the number of the next turn lies behind the arena's start."""
+        return self.stream.turn is not None and self.stream.turn.offset > 0
+
+    @property
+    def begin_uses_offset(self) -> bool:
+        """Whether anything that NAME_begin writes does."""
+        return self.turn_uses_offset or any(fill.at.place.offset > 0 for fill in self.stream.above)
+
+
+def _pushed(plan: Plan) -> Pushed | None:
+    port = plan.pushed
+    return None if port is None else Pushed(port, next(each for each in plan.streams if each.turn is not None))
+
+
+@dataclass(frozen=True)
+class Accessor:
+    """The function ``symbol`` of the header tells where ``port`` lies in the arena."""
+
+    symbol: str
+    port: Port
+
+
+def accessors(plan: Plan) -> list[Accessor]:
+    """One for each input and output that lies in the arena."""
+    found = []
+    for kind, ports in (("input", plan.inputs), ("output", plan.outputs)):
+        names = accessor_names([port.symbol for port in ports], kind)
+        found += [Accessor(f"{plan.prefix}_{name}", port) for name, port in zip(names, ports, strict=True)]
+    return [accessor for accessor in found if accessor.port.offset is not None]
+
+
+def options_text(plan: Plan) -> str:
+    """The options as the user would write them."""
+    return " ".join(map(one_line, option_words(plan)))
+
+
+def option_words(plan: Plan) -> list[str]:
+    """The options as words of a command line."""
+    options = plan.options
+    words = ["--target", options.target, "--layout", options.layout, "--optimize", options.optimize]
+    words += ["--numerics", options.numerics]
+    if options.arena is not None:
+        words += ["--arena", str(options.arena)]
+    if options.io_memory != "caller":
+        words += ["--io-memory", options.io_memory]
+    if options.input != "whole":
+        words += ["--input", options.input]
+    if options.io != "model":
+        words += ["--io", options.io]
+    words += ["--self-test"] * options.self_test
+    for name in options.outputs:
+        words += ["--output", name]
+    words += ["--no-simplify"] * (not options.simplify)
+    return words if not plan.node else [*words, "--node", plan.node]
+
+
+def _statements(plan: Plan, step: Step, hashed: Mapping[str, str]) -> list[str]:
+    """What NAME_run does for a step."""
+    match step:
+        case Call():
+            hook = f"{plan.prefix.upper()}_HOOK({numbers(plan)[step.symbol]})"
+            call = f"{step.symbol}({', '.join(map(place, step.arguments))})"
+            return [call, hook, *filter(None, [hashed.get(step.symbol)])]
+        case Stream() if step.turn is not None:
+            return []  # it has run when all rows have come
+        case Stream():
+            arguments = [*(port.symbol for port in _ports(plan, step)), "arena", *(["hashes"] if hashed else [])]
+            return [f"{step.symbol}({', '.join(arguments)})"]
+        case TensorMove():
+            function = f"{plan.prefix}_move_up" if step.is_up else "memmove"
+            return [f"{function}({place(step.place)}, {place(step.source)}, {step.bytes})"]
+        case View():
+            return []
+
+
+def _ports(plan: Plan, stream: Stream) -> list[Port]:
+    """The inputs and outputs of the network that a stream reads or writes."""
+    places = [row.place for turn in stream.turns for row in turn.rows]
+    symbols = {place.symbol for place in places if isinstance(place, Argument)}
+    return [port for port in plan.ports if port.symbol in symbols]

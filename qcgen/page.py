@@ -8,6 +8,7 @@ from html import escape
 
 from qcgen.ir.plan import PlacedBuffer
 from qcgen.render import filled
+from qcgen.render.filters import size
 from qcgen.render.filters import thousands as grouped
 from qcgen.report import NodeReport, PortReport, Report
 
@@ -100,10 +101,10 @@ def page(report: Report, instructions: Mapping[str, int] | None = None) -> str:
         "equal to": _listed(report.arithmetic),
         "compiler": f"qcgen {report.qcgen}",
         "flash": _flash(report),
-        "RAM": f"{_size(report.ram_bytes)}: {parts_of_ram(report)}; the stack comes on top, qcgen bench measures it",
+        "RAM": f"{size(report.ram_bytes)}: {parts_of_ram(report)}; the stack comes on top, qcgen bench measures it",
         "multiply-adds": grouped(report.macs),
     }
-    kept = ((row.tensor, str(row.rows), str(row.of), _size(row.bytes)) for row in report.rows)
+    kept = ((row.tensor, str(row.rows), str(row.of), size(row.bytes)) for row in report.rows)
     ports = [("input", port) for port in report.inputs] + [("output", port) for port in report.outputs]
     shown = Page(
         report=report,
@@ -120,7 +121,7 @@ def page(report: Report, instructions: Mapping[str, int] | None = None) -> str:
 def _port(what: str, port: PortReport) -> tuple[str, ...]:
     shape = " x ".join(map(str, port.shape))
     numbers = ("" if number is None else str(number) for number in (port.scale, port.zero_point))
-    return (what, port.name, port.symbol, port.type, shape, port.layout, _size(port.bytes), *numbers, port.helper or "")
+    return (what, port.name, port.symbol, port.type, shape, port.layout, size(port.bytes), *numbers, port.helper or "")
 
 
 def in_notebook(text: str) -> str:
@@ -154,7 +155,7 @@ def _flash(report: Report) -> str:
 
 def parts_of_ram(report: Report) -> str:
     """What the RAM in all consists of."""
-    arena, inputs, outputs = map(_size, (report.arena_bytes, report.input_bytes, report.output_bytes))
+    arena, inputs, outputs = map(size, (report.arena_bytes, report.input_bytes, report.output_bytes))
     in_arena, in_rows = report.options["io_memory"] == "arena", report.options["input"] == "rows"
     if not in_rows:
         return (
@@ -163,14 +164,10 @@ def parts_of_ram(report: Report) -> str:
             else (f"arena {arena}, inputs {inputs}, outputs {outputs}")
         )
     outside = report.ram_bytes - report.arena_bytes - (0 if in_arena else report.output_bytes)
-    row = f"a row of the input {_size(outside)}"
+    row = f"a row of the input {size(outside)}"
     return (
         f"arena {arena} with outputs {outputs} in it, {row}" if in_arena else f"arena {arena}, {row}, outputs {outputs}"
     )
-
-
-def _size(count: int) -> str:
-    return f"{grouped(count)} B"
 
 
 def _memory(report: Report) -> MemoryMap:
@@ -180,7 +177,7 @@ def _memory(report: Report) -> MemoryMap:
     column, unit = min(MOST_COLUMN, max(LEAST_COLUMN, WIDTH / count)), HEIGHT / max(1, report.arena_bytes)
     every = max(1, round(4 * LETTER / column))
     offsets = list(_offsets(report.arena_bytes))
-    labels = [Label(_length(MARGIN - 12), _length(HEIGHT - each * unit + 4), _size(each)) for each in offsets]
+    labels = [Label(_length(MARGIN - 12), _length(HEIGHT - each * unit + 4), size(each)) for each in offsets]
     for number in range(max(0, first), len(nodes), every):
         labels.append(Label(_length(MARGIN + (number - first + 0.6) * column), _length(HEIGHT + 16), str(number)))
     right = _length(MARGIN + count * column)
@@ -213,7 +210,7 @@ def _rectangle(buffer: PlacedBuffer, first: int, column: float, unit: float, nod
         y=_length(y),
         width=_length(width),
         height=_length(height),
-        title=f"{name}: {_size(buffer.bytes)} at {grouped(buffer.offset)} to {grouped(end)}, {buffer.kind}, {span}",
+        title=f"{name}: {size(buffer.bytes)} at {grouped(buffer.offset)} to {grouped(end)}, {buffer.kind}, {span}",
         label=Label(_length(x + 4), _length(y + height / 2 + 4), name) if has_room else None,
     )
 

@@ -34,12 +34,10 @@ def printable(text: str) -> str:
 
 
 def size(count: int) -> str:
-    """A number of bytes.
+    """A number of bytes, as in the generated C."""
+    from qcgen.render.filters import size
 
-    >>> size(12345)
-    '12 345 B'
-    """
-    return f"{number(count)} B"
+    return size(count)
 
 
 def number(value: int) -> str:

@@ -23,7 +23,7 @@ from qcgen.requantize.lines import MAX_SHIFT
 CONV_SCALE = "x_scale * w_scale / y_scale"
 """What sums of products are requantized by."""
 
-SHARED = ("multiplier", "offset")
+LINE_PARAMETERS = ("multiplier", "offset")
 """The parameters that are numbers in the C where all channels share them."""
 
 Number = int | Own | None
@@ -63,7 +63,7 @@ class Output:
     def is_line_per_channel(self) -> bool:
         """Whether the line alone, without guard bands, needs the channel."""
         others = {"narrow": ("limit_low", "limit_high"), "soft-float": ("scale_mantissa", "scale_exponent")}
-        line = () if self.kind == "soft-float" else SHARED
+        line = () if self.kind == "soft-float" else LINE_PARAMETERS
         return any(role not in self.numbers for role in (*line, *others.get(self.kind, ())))
 
     @property
@@ -184,7 +184,7 @@ def _fixed(
     is_guarded, subtracts = fixed.is_guarded or common.is_guarded, fixed.subtracts or common.subtracts
     emulates = is_guarded or fixed.arithmetic == "soft-float"
     parameters = _line_constants(fixed, scale) + (_emulation_constants(fixed, meaning, subtracts) if emulates else ())
-    shared = {p.role for p in parameters if is_alone or (p.role in SHARED and _shared(p.values) is not None)}
+    shared = {p.role for p in parameters if is_alone or (p.role in LINE_PARAMETERS and _shared(p.values) is not None)}
     shared -= common.tables
     constants = tuple(p for p in parameters if p.role not in shared)
     output = Output(

@@ -11,7 +11,7 @@ from qcgen.intervals import INT32_MAX, INT32_MIN, accumulator_interval
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, Int64s
 from qcgen.ir.types import DType
-from qcgen.kernels.epilogue import SHARED
+from qcgen.kernels.epilogue import LINE_PARAMETERS
 from qcgen.kernels.kernel import Constants
 from qcgen.kernels.packing import Packed
 from qcgen.requantize.fast_step import FastStep, certify
@@ -174,6 +174,6 @@ def output_constants(packed: Packed) -> tuple[Constants, ...]:
     if not output.is_guarded or output.kind not in FAST:
         return constants
     if not packed.epilogue.guarded.size:
-        constants = tuple(each for each in constants if each.role in SHARED)
+        constants = tuple(each for each in constants if each.role in LINE_PARAMETERS)
     text = "1 where a channel has a guard band."
     return (*constants, Constants("has_window", "uint8_t", guarded(packed).astype(np.int64), text))

@@ -16,16 +16,16 @@ from qcgen.ir.plan import C_BYTES, Field, SharedFunction
 from qcgen.ir.program import Conv, ConvGeometry, Operator, macs_of
 from qcgen.kernels import Prepared, Setting
 from qcgen.kernels.arm_dsp.output import KeptOutput
-from qcgen.kernels.epilogue import SHARED, Output
+from qcgen.kernels.epilogue import LINE_PARAMETERS, Output
 from qcgen.kernels.fast_output import FastOutput
 from qcgen.kernels.kernel import CommonOutput
 from qcgen.kernels.text import Described
-from qcgen.plan.names import SHARED as SHARED_NAME
+from qcgen.plan.names import SHARED
 from qcgen.plan.select import Selection
 
 _Part = TypeVar("_Part")
 
-NUMBERS = (*SHARED, "zero_point")
+NUMBERS = (*LINE_PARAMETERS, "zero_point")
 """The numbers of an output step that a layer may have for itself."""
 
 
@@ -65,7 +65,7 @@ def share(works: Sequence[Work], prefix: str) -> list[Work]:
     for members in _members(works):
         kind = members[0][1].selection.kernel.name.split("/")[-1]
         numbers[kind] += 1
-        symbol = f"{prefix}_{SHARED_NAME}_{kind}{f'_{numbers[kind]}' if numbers[kind] > 1 else ''}"
+        symbol = f"{prefix}_{SHARED}_{kind}{f'_{numbers[kind]}' if numbers[kind] > 1 else ''}"
         shared = _sharing([work for _, work in members], symbol)
         found |= zip((index for index, _ in members), shared, strict=True)
     return list(found.values())
@@ -134,7 +134,9 @@ def _affordable(group: Sequence[int], works: Mapping[int, Work]) -> Iterator[dic
         yield packed
         return
     outputs = {index: output for index in group if (output := output_of(works[index].prepared.context)) is not None}
-    tables = {index: tuple(getattr(output, role) is None for role in SHARED) for index, output in outputs.items()}
+    tables = {
+        index: tuple(getattr(output, role) is None for role in LINE_PARAMETERS) for index, output in outputs.items()
+    }
     parts = {key: [index for index in group if tables[index] == key] for key in tables.values()}
     if len(parts) == 1:
         shifts = sorted({output.shift for output in outputs.values()})
@@ -191,7 +193,7 @@ def _prepared(work: Work, common: CommonOutput) -> Work:
 
 def _common(works: Sequence[Work], shift: int) -> CommonOutput:
     outputs = [output for work in works if (output := output_of(work.prepared.context)) is not None]
-    tables = {role for role in SHARED for output in outputs if getattr(output, role) is None}
+    tables = {role for role in LINE_PARAMETERS for output in outputs if getattr(output, role) is None}
     is_fast = all(map(_is_fast, works))
     return CommonOutput(
         shift,
@@ -230,7 +232,7 @@ def _text(work: Work) -> Hashable:
     return (_form(prepared.context), sizes, tables, prepared.support, prepared.headers, prepared.scratch)
 
 
-_EXACT = ("guard_band", "scale_mantissa", "scale_exponent", "addend", *SHARED)
+_EXACT = ("guard_band", "scale_mantissa", "scale_exponent", "addend", *LINE_PARAMETERS)
 """The tables that a layer without guard bands does not have."""
 
 

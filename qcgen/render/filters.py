@@ -74,6 +74,15 @@ def real(value: float) -> str:
     return _real(str(number))
 
 
+def size(count: int) -> str:
+    """A number of bytes.
+
+    >>> size(12345)
+    '12 345 B'
+    """
+    return f"{thousands(count)} B"
+
+
 def thousands(value: int) -> str:
     """A number with its digits in threes.
 

@@ -26,6 +26,9 @@ MATH_KINDS = (
     *("Round", "Selu", "Sigmoid", "Softplus", "Softsign", "Sqrt", "Tanh"),
 )
 
+PRODUCTS = {2.0: "Square", 3.0: "Cube"}
+"""Powers that are computed as products, by their exponents."""
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -106,9 +109,14 @@ def bounds(activation: FloatActivation) -> Bounds:
 
 
 def output_step(activation: FloatActivation) -> FloatActivation:
-    """The activation, none where it is a Clip without bounds."""
-    clips = activation.kind == "Clip"
-    return FloatActivation() if clips and bounds(activation) == Bounds(None, None) else activation
+    """The activation as the C computes it: none where it is a Clip without bounds; Square and Cube, as onnxruntime."""
+    match activation:
+        case FloatActivation("Clip") if bounds(activation) == Bounds(None, None):
+            return FloatActivation()
+        case FloatActivation("Pow", (exponent,)) if exponent in PRODUCTS:
+            return FloatActivation(PRODUCTS[exponent])
+        case _:
+            return activation
 
 
 def uses_math(activation: FloatActivation) -> bool:
@@ -147,7 +155,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     )
     support = ("compiler",) if copies else ()
     constants = (_weights(op, setting.x_layout), *[bias] * has_bias)
-    headers = ("math.h",) if uses_math(op.epilogue) else ()
+    headers = ("math.h",) if uses_math(output_step(op.epilogue)) else ()
     return Prepared(constants, context, _scratch(g, sums, copies), support, Certificate(), headers=headers)
 
 

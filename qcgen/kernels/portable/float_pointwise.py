@@ -60,7 +60,7 @@ def prepare_unary(op: Operator, setting: Setting) -> Prepared:
     nest = elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y))
     context = UnaryContext(nest, output_step(op.activation), bounds(op.activation))
     in_place = (0,) if "x" in nest.same_places else ()
-    headers = ("math.h",) if uses_math(op.activation) else ()
+    headers = ("math.h",) if uses_math(output_step(op.activation)) else ()
     return Prepared((), context, (), (), Certificate(), in_place, headers=headers)
 
 

@@ -27,13 +27,15 @@ class Artifact:
     """A compiled model: ``files`` by name, rendered from ``plan``.
 
     ``program`` is what the model means, before simplification: it judges the code, and simplification with it.
-    ``planned`` is the program that was planned: simplified, unless the options forbid it.
+    ``planned`` is the program that was planned: simplified, unless the options forbid it. ``is_simplified``: whether
+    that changed anything.
     """
 
     program: Program
     planned: Program
     plan: Plan
     files: Mapping[str, str]
+    is_simplified: bool = False
 
     def with_self_test(self, feeds: Mapping[str, Array] | None = None) -> Artifact:
         """The same with NAME_test.h and NAME_test.c, by an input by name in the model's own shapes, or a random one."""
@@ -42,9 +44,9 @@ class Artifact:
 
     @cached_property
     def report(self) -> Report:
-        """Sizes, kernels and certificates, also without simplification: for that the program is planned once more."""
+        """Sizes, kernels and certificates; also without simplification, for which the program is planned once more."""
         own = self.plan
-        if not own.options.simplify:
+        if not self.is_simplified:
             return report(own, self.files)
         arena = own.options.arena if own.options.arena == "least" else None  # so many bytes may not be enough
         options = replace(own.options, simplify=False, arena=arena)

@@ -111,9 +111,10 @@ def compile_graph(graph: Graph, options: Options, prefix: str, source: str, node
     if options.io == "quantized":
         program = quantized_io(program)
     doing("computing intervals")
-    planned = annotate(simplify(program)) if options.simplify else program
+    simplified = simplify(program) if options.simplify else program
+    planned = annotate(simplified) if options.simplify else program
     own = plan(planned, options, prefix, source, node)
-    return Artifact(program, planned, own, render(own))
+    return Artifact(program, planned, own, render(own), is_simplified=simplified is not program)
 
 
 def _require_known(options: Options, name: str | None) -> None:

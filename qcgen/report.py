@@ -23,7 +23,8 @@ class NodeReport:
     ``comparisons``: points at which the requantization was compared with the formula; ``rejected``: other kernels
     for the same kind of operator, each with the reason against it; ``overlap``: the bytes by which the output begins
     before the first input that it lies over (negative: behind its start), None if it lies over none; ``has_order``:
-    whether the kernel tells in which order it reads and writes, without which there is no overlap.
+    whether the kernel tells in which order it reads and writes, without which there is no overlap; ``packed_bits``:
+    those of a weight where several lie in a byte, else None.
     """
 
     name: str
@@ -40,6 +41,7 @@ class NodeReport:
     rejected: Mapping[str, str]
     overlap: int | None
     has_order: bool
+    packed_bits: int | None
 
 
 @dataclass(frozen=True)
@@ -217,6 +219,7 @@ def _node(call: Call) -> NodeReport:
         rejected=_rejected(call),
         overlap=None if call.overlap is None else call.overlap.distance,
         has_order=call.access is not None or call.is_elementwise,
+        packed_bits=next((table.packed_bits for table in call.tables if table.packed_bits), None),
     )
 
 
@@ -224,7 +227,7 @@ def _view(view: View) -> NodeReport:
     """A node that needs no code."""
     op = view.op
     kind = _arithmetic(op)
-    return NodeReport(op.name, op.op_type, "none", kind, 0, 0, 0, None, False, {}, 0, {}, None, False)
+    return NodeReport(op.name, op.op_type, "none", kind, 0, 0, 0, None, False, {}, 0, {}, None, False, None)
 
 
 def _arithmetic(op: Operator) -> str:

@@ -615,6 +615,37 @@ NAMES = (
     named("named_like_macros", "arena_bytes", "const_attr", "to_int32"),
 )
 
+
+def nibbles(
+    name: str, x_shape: Sequence[int], w_shape: Sequence[int], types: tuple[str, str, str] = S8, **options: Any
+) -> Case:
+    """Weights of 4 bits, both ends among them, so many that they are packed two to a byte."""
+    w = random_weights(w_shape, types[1], seed=crc32(name.encode())) >> 4
+    return quantized(name, x_shape, w_shape, types, w=w, **{"w_zero_point": 0, "scale": 0.004} | options)
+
+
+OF_4_BITS = (
+    nibbles("nibbles_line_of_odd_taps", (1, 5, 8), (6, 5, 5), pads=[2, 2]),
+    nibbles("nibbles_window", (1, 3, 5, 4), (5, 3, 3, 3), U8S8, pads=[1, 1, 1, 1]),
+    nibbles("nibbles_in_groups", (2, 6, 4, 3), (6, 3, 3, 3), U8, group=2, w_zero_point=8, pads=[1, 0, 1, 0]),
+    nibbles("nibbles_pointwise", (1, 11, 3, 3), (13, 11, 1, 1)),
+    nibbles("nibbles_dense", (1, 40, 1, 1), (5, 40, 1, 1), U8, w_zero_point=0),
+    nibbles(
+        "nibbles_with_zero_points", (1, 3, 4, 4), (5, 3, 3, 3), U8, w_zero_point=[0, 15, 8, 3, 7], pads=[1, 1, 1, 1]
+    ),
+    nibbles("nibbles_pointwise_with_zero_points", (1, 15, 3, 3), (9, 15, 1, 1), U8, w_zero_point=[0, 15, 8] * 3),
+    nibbles(
+        "nibbles_wrap",
+        (1, 15, 2, 3),
+        (9, 15, 1, 1),
+        U8,
+        w_zero_point=[0, 15, 8] * 3,
+        scale=6e-8,
+        bias=[2**31 - 1, -(2**31), 2**31 - 9000] * 3,
+    ),
+    nibbles("nibbles_of_other_codes", (1, 9, 3, 3), (15, 9, 1, 1), w_zero_point=-20),
+)
+
 CASES: tuple[Case, ...] = (
     *GEOMETRIES,
     *POINTWISES,
@@ -624,6 +655,7 @@ CASES: tuple[Case, ...] = (
     *ZERO_POINTS,
     *REQUANTIZATIONS,
     *BRINKS,
+    *OF_4_BITS,
     *INTEGERS,
     *SPELLINGS,
     *FLOATS,

@@ -211,6 +211,14 @@ def conv2x2_of_large_weights() -> ModelProto:
     )  # fmt: skip
 
 
+def pointwise_4_bits() -> ModelProto:
+    codes = (weights((10, 15, 1, 1), seed=18).astype(np.int32) % 16).astype(np.uint8)
+    return qlinear_conv(
+        (1, 15, 3, 3), codes, x_type="uint8", y_type="uint8", x_scale=0.02, x_zero_point=3, w_scale=scales(10, 0.08),
+        w_zero_point=np.arange(10) + 3, y_scale=0.05, y_zero_point=7, bias=bias(10),
+    )  # fmt: skip
+
+
 def pointwise_of_two_kinds() -> ModelProto:
     w = weights((6, 16, 1, 1), seed=17)
     w[1::3, 5:7] = 127
@@ -265,6 +273,13 @@ LAYERS = (
         "the same for `--optimize speed`, channels first: the pixels of a block are transposed into int16",
         pointwise,
         {"optimize": "speed"},
+    ),
+    Entry(
+        "pointwise_4_bits",
+        "weights of 4 bits (uint4, a zero point for each channel), two to a byte: what zero points take out of 4 bits"
+        " is corrected by the sum of the window's taps",
+        pointwise_4_bits,
+        NHWC_LAYOUT,
     ),
     Entry(
         "conv_integer",

@@ -50,6 +50,16 @@ def rejected(nodes: Sequence[NodeReport]) -> str:
     return "\n".join(lines) or "no faster kernel was rejected"
 
 
+def packed(nodes: Sequence[NodeReport]) -> str:
+    """Which weights lie several to a byte; nothing if none do."""
+    by_bits: dict[int, list[str]] = defaultdict(list)
+    for node in nodes:
+        if node.packed_bits is not None:
+            by_bits[node.packed_bits].append(printable(node.name))
+    lines = [f"weights of {bits} bits, packed {8 // bits} to a byte: {', '.join(by_bits[bits])}" for bits in by_bits]
+    return "\n".join(lines)
+
+
 def overlaps(nodes: Sequence[NodeReport]) -> str:
     """Which outputs lie over the inputs they are computed from, and which kernels rule that out."""
     over = [f"{printable(node.name)} ({_distance(node.overlap)})" for node in nodes if node.overlap is not None]

@@ -92,7 +92,8 @@ class Port:
 class Table:
     """A constant array: ``values`` in C order (its shape is shown in the declaration), ``meaning`` for the comment.
 
-    ``role`` is what the kernel calls it, ``symbol`` its name in C.
+    ``role`` is what the kernel calls it, ``symbol`` its name in C. ``packed_bits``: those of a number where several lie
+    in one element, else None.
     """
 
     role: str
@@ -100,6 +101,7 @@ class Table:
     c_type: str
     values: Array
     meaning: str
+    packed_bits: int | None = None
 
     @property
     def bytes(self) -> int:

@@ -65,12 +65,16 @@ class Setting:
 
 @dataclass(frozen=True)
 class Constants:
-    """A constant array that a kernel wants: ``role`` becomes part of the symbol, ``meaning`` the comment."""
+    """A constant array that a kernel wants: ``role`` becomes part of the symbol, ``meaning`` the comment.
+
+    ``packed_bits``: those of a number where several lie in one element, else None.
+    """
 
     role: str
     c_type: str
     values: Array
     meaning: str
+    packed_bits: int | None = None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from qcgen.ir.program import Conv, Int64s
 from qcgen.ir.types import DType
 from qcgen.kernels.epilogue import Epilogue, Output, prepare_epilogue
 from qcgen.kernels.kernel import CommonOutput, Constants, Setting
+from qcgen.kernels.nibbles import LEVELS, fits_nibbles
 from qcgen.kernels.text import Described, described
 
 
@@ -37,6 +38,7 @@ class Packed:
     has_zero_points: bool
     epilogue: Epilogue
     bits: int = 0
+    is_nibbles: bool = False
 
     @property
     def is_corrected(self) -> bool:
@@ -77,18 +79,25 @@ class Packed:
         return (*constants, *self.epilogue.constants)
 
 
-def pack(op: Conv, setting: Setting, x_shift: int, *, whole_weights: bool = False, bits: int = 0) -> Packed:
+def pack(
+    op: Conv, setting: Setting, x_shift: int, *, whole_weights: bool = False, bits: int = 0, unpacks: bool = False
+) -> Packed:
     """Equation (7): sum (x - z)(w - v) = sum t*s - (z + h) sum s + (c - v)(sum t - K (z + h)), t = x + h, s = w - c.
 
     h is ``x_shift``, z and v are the zero points, K the number of taps; c is v where w - v fits int8, else the middle
     of the weights' type, or v always with ``whole_weights``, for kernels that can read int16. Padded taps must hold
     z + h, so that they contribute nothing. ``bits``: accumulators are wanted times 2^bits, for weights that are read
-    as int16; they are so where the output step is *multiply-high* and has room for them.
+    as int16; they are so where the output step is *multiply-high* and has room for them. ``unpacks``: the kernel can
+    read weights of 4 bits, two to a byte; with --optimize size it is given such, and where zero points take w - v out
+    of 4 bits, c is the middle of all codes.
     """
     difference = weight_differences(op)
+    is_nibbles = unpacks and setting.optimize == "size" and fits_nibbles(op.weights.astype(np.int64))
     fits = (difference.min(axis=1) >= -128) & (difference.max(axis=1) <= 127) | whole_weights
     zero_point = op.w_zero_point.astype(np.int64)
     center = np.where(fits, zero_point, 0 if op.weights.dtype == np.int8 else 128)
+    if is_nibbles and not fits_nibbles(difference):
+        center = np.full_like(zero_point, int(op.weights.min()) + LEVELS // 2)
     stored = difference + (zero_point - center)[:, None]
     correction = center - zero_point
     padding = op.x_zero_point + x_shift
@@ -103,7 +112,7 @@ def pack(op: Conv, setting: Setting, x_shift: int, *, whole_weights: bool = Fals
     bias = bias + epilogue.addend
     wraps = reached.wraps or _may_overflow(stored, bias, correction, tap_high)
     bias = (bias - INT32_MIN) % 2**32 + INT32_MIN
-    return Packed(stored, bias, correction, padding, x_shift, wraps, bool(zero_point.any()), epilogue, bits)
+    return Packed(stored, bias, correction, padding, x_shift, wraps, bool(zero_point.any()), epilogue, bits, is_nibbles)
 
 
 class _Same:

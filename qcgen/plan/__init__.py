@@ -261,8 +261,8 @@ def _overlap(op: Operator, prepared: Prepared, places: Sequence[Place]) -> Overl
 def _call(step: Arranged, symbol: str, work: Work, places: Sequence[Place]) -> Call:
     selection, prepared = work.selection, work.prepared
     tables = tuple(
-        Table(constants.role, f"{symbol}_{constants.role}", constants.c_type, constants.values, constants.meaning)
-        for constants in prepared.constants
+        Table(each.role, f"{symbol}_{each.role}", each.c_type, each.values, each.meaning, each.packed_bits)
+        for each in prepared.constants
     )
     return Call(
         op=step.op,

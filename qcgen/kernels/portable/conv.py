@@ -64,7 +64,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     """Weights [M][taps] in the order in which a window is copied, taps shifted to 0..255."""
     assert isinstance(op, Conv)
     g = op.geometry
-    packed = pack(op, setting, unsigned_shift(op))
+    packed = pack(op, setting, unsigned_shift(op), unpacks=True)
     context = ConvContext(
         sums=window_sums(op, packed, setting, has_scratch=True),
         copy=copy_window(g, setting.x_layout),

@@ -60,7 +60,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, Conv)
     g = op.geometry
     is_last = setting.x_layout is Layout.CHANNELS_LAST
-    packed = pack(op, setting, 0 if is_last else unsigned_shift(op))
+    packed = pack(op, setting, 0 if is_last else unsigned_shift(op), unpacks=True)
     context = PointwiseContext(
         sums=window_sums(op, packed, setting, has_scratch=not is_last),
         taps=copied_taps(packed, setting),

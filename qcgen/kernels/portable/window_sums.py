@@ -10,6 +10,7 @@ from qcgen.ir.program import Conv, ConvGeometry
 from qcgen.ir.types import Layout
 from qcgen.kernels.images import Images, OutputSteps, images, output_steps
 from qcgen.kernels.kernel import Constants, Scratch, Setting
+from qcgen.kernels.nibbles import NIBBLE, Nibbles, nibbles, packed_nibbles
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv
 from qcgen.kernels.text import counted, window_shape
 
@@ -44,6 +45,7 @@ class WindowSums(Context):
     has_scratch: bool  # taps are copied
     wraps: bool  # sums are taken modulo 2^32
     is_corrected: bool  # taps are summed, too
+    nibbles: Nibbles | None  # weights lie two to a byte; None: one
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,11 @@ def weight_table(op: Conv, packed: Packed, layout: Layout) -> Constants:
     weights = packed.weights.reshape(g.out_channels, g.group_in, *g.kernel)
     if layout is Layout.CHANNELS_LAST:
         weights = weights.transpose(0, *range(2, weights.ndim), 1)
-    meaning = f"weights {counted(g.out_channels, 'channel')}{window_shape(g, layout)}{packed.weights_remark}."
-    return Constants("weights", "int8_t", weights.reshape(g.out_channels, g.taps), meaning)
+    rows = weights.reshape(g.out_channels, g.taps)
+    meaning = f"weights {counted(g.out_channels, 'channel')}{window_shape(g, layout)}{packed.weights_remark}"
+    if packed.is_nibbles:
+        return Constants("weights", "uint8_t", packed_nibbles(rows), f"{meaning}; 4 bits each, two to a byte.", NIBBLE)
+    return Constants("weights", "int8_t", rows, f"{meaning}.")
 
 
 def pixel_blocks(g: ConvGeometry, setting: Setting, block: int) -> PixelBlocks:
@@ -134,4 +139,5 @@ def window_sums(op: Conv, packed: Packed, setting: Setting, *, has_scratch: bool
         has_scratch=has_scratch,
         wraps=packed.wraps,
         is_corrected=packed.is_corrected,
+        nibbles=nibbles(packed.weights) if packed.is_nibbles else None,
     )

@@ -151,6 +151,17 @@ CASES = {
         13,
         f32(np.float32(2**31 - 1) * np.float32(0.5), -14),
     ),
+    "dequantize in blocks of two rows": (
+        "DequantizeLinear",
+        {
+            "x": np.array([[7, -8], [1, 2], [3, 4]], I8),
+            "s": f32(0.1, 2, 0.5, 1).reshape(2, 2),
+            "z": np.array([[1, 0], [-1, 5]], I8),
+        },
+        {"axis": 0, "block_size": 2},
+        21,
+        f32(np.float32(6) * np.float32(0.1), -16, 0, 4, 2, -1).reshape(3, 2),
+    ),
 }
 
 
@@ -209,6 +220,8 @@ def test_every_form_of_constant_is_folded(attributes, expected):
         ("QuantizeLinear", {"x": M, "s": f32(1, 1, 1, 1, 1, 1).reshape(2, 3)}, {"block_size": 1}, 21),
         ("DequantizeLinear", {"x": np.zeros(2, I8), "s": scalar(1), "z": scalar(0, U8)}, {}, 13),
         ("DequantizeLinear", {"x": f32(1), "s": scalar(1)}, {}, 13),
+        ("DequantizeLinear", {"x": np.zeros((5, 2), I8), "s": M}, {"axis": 0, "block_size": 2}, 21),
+        ("DequantizeLinear", {"x": np.zeros((2, 3), I8), "s": M}, {"axis": 1, "block_size": -1}, 21),
         ("Reshape", {"x": M, "s": i64(4, 2)}, {}, 13),
         ("Concat", {"a": i64(1), "b": f32(1)}, {"axis": 0}, 13),
         ("Gather", {"x": i64(1), "i": i64(5)}, {}, 13),

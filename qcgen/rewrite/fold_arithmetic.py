@@ -113,16 +113,33 @@ def _quantized_type(operands: Operands) -> DType:
 
 
 def dequantize(operands: Operands) -> tuple[Array, ...] | None:
-    """float32(x - zero_point) * scale, per tensor or along an axis; not for block_size or float16."""
+    """float32(x - zero_point) * scale, per tensor, along an axis or in blocks; not for float16."""
     x, scale = operands[0], operands[1]
-    if scale.dtype != np.float32 or operands.integer("block_size", 0) or x.dtype.kind not in "iu" or x.itemsize > 4:
+    if scale.dtype != np.float32 or x.dtype.kind not in "iu" or x.itemsize > 4:
         return None
     difference = x.astype(np.int64)
     if operands.has(2):
         if operands[2].dtype != x.dtype:
             return None
-        difference = difference - _along_axis(operands, operands[2], x.ndim).astype(np.int64)
-    return (difference.astype(np.float32) * _along_axis(operands, scale, x.ndim),)
+        difference = difference - _parameter(operands, operands[2], x).astype(np.int64)
+    return (difference.astype(np.float32) * _parameter(operands, scale, x),)
+
+
+def _parameter(operands: Operands, parameter: Array, x: Array) -> Array:
+    """A scale or zero point in a shape that broadcasts with x; with block_size, one for so many elements along axis.
+
+    Source: ONNX DequantizeLinear-21; the last block may be shorter.
+    """
+    block = operands.integer("block_size", 0)
+    if block == 0:
+        return _along_axis(operands, parameter, x.ndim)
+    axis = operands.integer("axis", 1)
+    length = x.shape[axis]
+    of_blocks = list(x.shape)
+    of_blocks[axis] = -(-length // block)
+    if block < 0 or parameter.shape != tuple(of_blocks):
+        raise ValueError("scale and zero point have one element for each block")
+    return np.take(parameter, np.arange(length) // block, axis=axis)
 
 
 def _along_axis(operands: Operands, parameter: Array, rank: int) -> Array:

@@ -135,8 +135,10 @@ def prepare_requantize(
 
     ``scale`` says in comments what that is. ``is_alone``: all channels have the same one, and no table is needed.
     """
-    most_shift = MAX_SHIFT if common is None else common.shift
-    stairs, fixed = _searched(_Step(meaning, interval), "no-wide-product" in features, bits, most_shift)
+    step, narrow = _Step(meaning, interval), "no-wide-product" in features
+    stairs, fixed = _stairs(step), _searched(step, narrow, bits, MAX_SHIFT)
+    if common is not None and fixed.shift > common.shift:
+        fixed = _searched(step, narrow, bits, common.shift)
     epilogue = _fixed(c_type, meaning, interval, fixed, scale, is_alone, common or CommonOutput(fixed.shift))
     certificate = replace(epilogue.certificate, numbers=_numbers(fixed, stairs))
     return replace(epilogue, stairs=stairs, certificate=certificate, common=common)
@@ -149,19 +151,25 @@ class _Step:
         self.meaning, self.interval = meaning, interval
         bounds = (meaning.zero_point, meaning.low, meaning.high)
         self._key = (*bounds, *(array.tobytes() for array in (meaning.scale, interval.lo, interval.hi)))
+        self._hash = hash(self._key)
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        return self._hash
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Step) and self._key == other._key
 
 
-@lru_cache(maxsize=64)
-def _searched(step: _Step, narrow: bool, bits: int, most_shift: int) -> tuple[Staircase, FixedPoint]:
-    """The line and its certificate: the search takes long, and each kernel that is considered asks for it."""
-    stairs = requantize.staircase(step.meaning, step.interval.lo, step.interval.hi)
-    return stairs, requantize.choose(stairs, narrow=narrow, bits=bits, most_shift=most_shift)
+@lru_cache(maxsize=32)
+def _stairs(step: _Step) -> Staircase:
+    """What the line must be: as large as 256 numbers a channel, so only those of late are kept."""
+    return requantize.staircase(step.meaning, step.interval.lo, step.interval.hi)
+
+
+@lru_cache(maxsize=512)
+def _searched(step: _Step, narrow: bool, bits: int, most_shift: int) -> FixedPoint:
+    """The line and its certificate: the search takes long, and whoever packs the layer once more asks for it again."""
+    return requantize.choose(_stairs(step), narrow=narrow, bits=bits, most_shift=most_shift)
 
 
 def prepare_raw(c_type: str, interval: AccumulatorInterval) -> Epilogue:

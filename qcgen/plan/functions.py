@@ -62,7 +62,7 @@ def share(works: Sequence[Work], prefix: str) -> list[Work]:
     """
     found = dict(enumerate(works))
     numbers: Counter[str] = Counter()
-    for members in _members(works):
+    for members in _members(works, _Packer()):
         kind = members[0][1].selection.kernel.name.split("/")[-1]
         numbers[kind] += 1
         symbol = f"{prefix}_{SHARED}_{kind}{f'_{numbers[kind]}' if numbers[kind] > 1 else ''}"
@@ -71,7 +71,21 @@ def share(works: Sequence[Work], prefix: str) -> list[Work]:
     return list(found.values())
 
 
-def _members(works: Sequence[Work]) -> Iterator[list[tuple[int, Work]]]:
+class _Packer:
+    """Packs layers with what their output steps have in common, each but once for the same."""
+
+    def __init__(self) -> None:
+        self._packed: dict[tuple[int, bool, CommonOutput], Prepared] = {}
+
+    def __call__(self, work: Work, common: CommonOutput) -> Work:
+        """The layer packed so; its operator must live as long as this."""
+        setting, key = replace(work.setting, common=common), (id(work.op), work.setting.is_sized, common)
+        if key not in self._packed:
+            self._packed[key] = work.selection.kernel.prepare(work.op, setting)
+        return replace(work, setting=setting, prepared=self._packed[key])
+
+
+def _members(works: Sequence[Work], pack: _Packer) -> Iterator[list[tuple[int, Work]]]:
     """The layers of each function, packed for it: first of layers that may read their sizes, then of those of one."""
     left = dict(enumerate(works))
     for sized in (_cold(works), frozenset[int]()):
@@ -82,11 +96,20 @@ def _members(works: Sequence[Work]) -> Iterator[list[tuple[int, Work]]]:
         for group in _grouped(keys):
             if sized and len({geometry_of(tried[index]) for index in group}) == 1:
                 continue
-            for packed in _affordable(group, tried):
-                for members in _grouped({index: _text(work) for index, work in packed.items()}):
-                    if all(_keeps_order(packed[index], works[index]) for index in members):
-                        yield [(index, packed[index]) for index in members]
-                        left = {index: work for index, work in left.items() if index not in members}
+            for packed in _equal(group, tried, pack):
+                if all(_keeps_order(work, works[index]) for index, work in packed.items()):
+                    yield list(packed.items())
+                    left = {index: work for index, work in left.items() if index not in packed}
+
+
+def _equal(group: Sequence[int], works: Mapping[int, Work], pack: _Packer) -> Iterator[dict[int, Work]]:
+    """The parts of a group whose texts are equal, each packed with what its own layers have in common."""
+    for packed in _affordable(group, works, pack):
+        for part in _grouped({index: _text(work) for index, work in packed.items()}):
+            if len(part) == len(packed):
+                yield packed
+            else:
+                yield from _equal(part, works, pack)
 
 
 def _cold(works: Sequence[Work]) -> frozenset[int]:
@@ -125,11 +148,11 @@ def _grouped(keys: Mapping[int, Hashable | None]) -> Iterator[list[int]]:
     yield from (group for group in groups.values() if len(group) > 1)
 
 
-def _affordable(group: Sequence[int], works: Mapping[int, Work]) -> Iterator[dict[int, Work]]:
+def _affordable(group: Sequence[int], works: Mapping[int, Work], pack: _Packer) -> Iterator[dict[int, Work]]:
     """The group packed alike, in parts of two or more where all together would cost too much."""
     if len(group) < 2:
         return
-    packed = dict(zip(group, _with_common_output([works[index] for index in group]), strict=True))
+    packed = dict(zip(group, _with_common_output([works[index] for index in group], pack), strict=True))
     if not _costs_too_much([works[index] for index in group], list(packed.values())):
         yield packed
         return
@@ -143,7 +166,7 @@ def _affordable(group: Sequence[int], works: Mapping[int, Work]) -> Iterator[dic
         middle = shifts[len(shifts) // 2]
         parts = {(key,): [i for i in group if (outputs[i].shift < middle) == key] for key in (False, True)}
     for part in parts.values() if all(len(part) < len(group) for part in parts.values()) else ():
-        yield from _affordable(part, works)
+        yield from _affordable(part, works, pack)
 
 
 def _costs_too_much(own_works: Sequence[Work], packed: Sequence[Work]) -> bool:
@@ -177,18 +200,13 @@ def _alike(work: Work) -> Hashable | None:
     return (work.selection.kernel.name, op.op_type, geometry, op.x_zero_point, types, step, where)
 
 
-def _with_common_output(works: Sequence[Work]) -> list[Work]:
+def _with_common_output(works: Sequence[Work], pack: _Packer) -> list[Work]:
     """The works with the least of their shifts, and with whatever of the output step one of them needs."""
     outputs = [output for work in works if (output := output_of(work.prepared.context)) is not None]
     shift = min(output.shift for output in outputs)
     pairs = zip(works, outputs, strict=True)
-    alike = [work if output.shift == shift else _prepared(work, CommonOutput(shift)) for work, output in pairs]
-    return [_prepared(work, _common(alike, shift)) for work in alike]
-
-
-def _prepared(work: Work, common: CommonOutput) -> Work:
-    setting = replace(work.setting, common=common)
-    return replace(work, setting=setting, prepared=work.selection.kernel.prepare(work.op, setting))
+    alike = [work if output.shift == shift else pack(work, CommonOutput(shift)) for work, output in pairs]
+    return [pack(work, _common(alike, shift)) for work in alike]
 
 
 def _common(works: Sequence[Work], shift: int) -> CommonOutput:

@@ -1,0 +1,16 @@
+"""Layers without guard bands were packed with one that has some, then divided from it: their function had no tables."""
+
+from bench.compiling import Network
+
+import qcgen
+from qcgen.verify import verify
+
+
+def test_layers_that_are_divided_from_others_have_in_common_what_they_need():
+    n = Network((1, 32, 1, 1), seed=99)
+    x = "x"
+    for channels in (48, 144, 16, 48, 16):
+        x = n.conv(x, channels)
+    artifact = qcgen.compile(n.model(x), target="cortex-m4", layout="nhwc", name="net")
+    assert artifact.plan.shared
+    assert verify(artifact, cases=2).is_right

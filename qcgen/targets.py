@@ -74,7 +74,8 @@ class Target:
     from, less what compilers keep for themselves: kernels choose by it how much they compute at the same time.
 
     ``clang`` are the flags for clang, which then replaces the compiler, but not the linker. ``machine`` is None where
-    no emulator is needed; ``cycles`` are those of the core that is emulated.
+    no emulator is needed; ``cycles`` are those of the core that is emulated. ``loop_bytes`` is what a
+    loop that runs again for every pixel may take with --optimize speed.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Target:
     isa: str = ""
     registers: int = 13
     cycles: CycleTable = CycleTable("not published")
+    loop_bytes: int = 3200
 
     @property
     def weaker(self) -> tuple[str, ...]:
@@ -114,6 +116,9 @@ _LACKS = {
 """Conditions under which a microcontroller lacks a feature or an instruction set."""
 
 MEBI = 2**20
+
+_LOOP_BYTES = 800
+"""Where common boards have an instruction cache of 1 KB: docs/decisions/0026-loops-that-fit-the-cache.md."""
 
 _ARM_PACKAGES = {
     "arm-none-eabi-gcc": "gcc-arm-none-eabi",
@@ -236,7 +241,7 @@ TARGETS = {
         _thumb1("cortex-m0", "Cortex-M0", _AN385, _M0_CYCLES),
         _thumb1("cortex-m23", "Cortex-M23", _AN505, _M23_CYCLES),
         _M3,
-        _cortex_m("cortex-m4", "Cortex-M4", _AN386, _HARD, _M4_CYCLES, "dsp"),
+        replace(_cortex_m("cortex-m4", "Cortex-M4", _AN386, _HARD, _M4_CYCLES, "dsp"), loop_bytes=_LOOP_BYTES),
         _cortex_m("cortex-m7", "Cortex-M7", _AN500, _FPV5, _M7_CYCLES, "dsp"),
         _cortex_m("cortex-m33", "Cortex-M33", _AN505, _FPV5, _M33_CYCLES, "dsp"),
         _M55,

@@ -44,6 +44,7 @@ SHAPES = (
         quantized(f"dsp_even_{c}_in_{m}_out", (1, c, 5, 5), (m, c, 3, 3), S8, w=even((m, c, 3, 3), m), pads=[1] * 4)
         for c, m in ((1, 2), (2, 3), (4, 4), (5, 9), (9, 6), (16, 7), (20, 11))
     ),
+    quantized("dsp_even_pointwise_76_in_4_out", (1, 76, 3, 3), (4, 76, 1, 1), S8, w=even((4, 76, 1, 1), 4)),
     *(
         quantized(f"dsp_even_dense_{c}_in_{m}_out", (1, c, 1, 1), (m, c, 1, 1), U8S8, w=even((m, c, 1, 1), m))
         for c, m in ((1, 8), (2, 10), (3, 15), (40, 12), (61, 31), (130, 20), (301, 9))

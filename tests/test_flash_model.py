@@ -156,6 +156,21 @@ def test_constants_in_flash_are_seen():
     assert found.cycles_on("uncached") > found.cycles_on("cached") + weights // 8 * 5
 
 
+@pytest.mark.parametrize(
+    ("x_shape", "kernel"), [((1, 64, 6, 6), 1), ((1, 16, 12, 12), 1), ((1, 8, 12, 12), 1), ((1, 64, 3, 3), 3)]
+)
+def test_loops_of_a_cortex_m4_fit_its_boards_instruction_cache(x_shape, kernel):
+    """Beyond the first reads of constants and code, for which a core waits as long as it computes at most."""
+    require_core("cortex-m4")
+    cached = Board(
+        "cached", ("cortex-m4",), 1, 5, 8, 8, Cache(1024, 128), Cache(1 << 16, 1 << 13), "", has_prefetch=False
+    )
+    model = qlinear_conv(x_shape, random_weights((32, x_shape[1], kernel, kernel)), x_type="int8", y_type="int8")
+    artifact = qcgen.compile(model, name="m", target="cortex-m4", layout="nhwc", optimize="speed")
+    found = measure(artifact, random_feeds(artifact.plan, 0), boards=(cached,))
+    assert found.cycles_on("cached") < 2 * found.cycles
+
+
 def test_bench_prints_boards_and_has_them_in_json(tmp_path, capsys):
     require_core("cortex-m4")
     model = str(tmp_path / "m.onnx")

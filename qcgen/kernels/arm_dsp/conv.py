@@ -106,8 +106,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     wide = setting.optimize == "speed"
     packed = pack_finely(op, setting, planned.pairs) if wide else pack(op, setting, 0)
     shares = not wide or (planned.pairs > ALONE_PAIRS and not packed.bits)
+    loop_bytes = setting.target.loop_bytes if wide else 0
     words = pack_constants(
-        op, packed, planned.order, output_tail(packed), WIDTHS, wide=wide, shares=shares, for_speed=wide
+        op, packed, planned.order, output_tail(packed), WIDTHS, wide=wide, shares=shares, loop_bytes=loop_bytes
     )
     context = ConvContext(
         conv=described(op),

@@ -28,6 +28,7 @@ from qcgen.kernels.unroll import Unrolled, sized_loop, unrolled
 
 PAIR_PRODUCTS_UNROLL = 8  # words whose pairs are multiplied with each other
 MAX_UNROLL = {"size": 8, "speed": 32}  # words of the image, of 20 instructions with six channels
+WORD_BYTES = 80  # those instructions
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     g = op.geometry
     packed = pack(op, setting, 0)
     planned = whole_image(g, setting.x_layout)
-    total, loops, most = g.taps // 4, _vector_loops(g, setting), MAX_UNROLL[setting.optimize]
+    total, loops = g.taps // 4, _vector_loops(g, setting)
+    most = min(MAX_UNROLL[setting.optimize], setting.target.loop_bytes // WORD_BYTES)
     is_sized = setting.is_sized and total > 1 and not loops.axes
     words = pack_dense_constants(op, packed, planned.order, output_tail(packed), most, is_sized=is_sized)
     pair_products = (sized_loop if is_sized else unrolled)(total, PAIR_PRODUCTS_UNROLL)

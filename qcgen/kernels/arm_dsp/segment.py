@@ -65,8 +65,8 @@ class Segment(ChannelBlocks):
     ``steps``: the loop over the window; a step is one pair, or two where a word holds four weights of a channel.
     A block's constants are ``width`` biases, its weights and its ``tail``; those of all blocks follow each other
     from word ``offset`` on. ``is_outlined``: a function of its own computes the sums, so that its loop has all
-    registers to itself; without a loop the call would cost more than it gains. ``for_speed``: cycles count more than
-    instructions. ``blocks``: the loop over the blocks.
+    registers to itself; without a long loop the call would cost more than it gains. ``for_speed``: cycles count more
+    than instructions. ``blocks``: the loop over the blocks.
     """
 
     form: Form

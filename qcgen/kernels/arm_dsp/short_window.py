@@ -33,6 +33,7 @@ KEPT_PAIRS = {"size": 2, "speed": 3}
 APART_CHANNELS = 3
 """From which a function of its own pays where the pairs take all registers: the loop around it then has its own."""
 MAX_UNROLL = {"size": 8, "speed": 16}  # channels written out one after the other, of 22 instructions each
+CHANNEL_BYTES = 80  # those instructions
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
 
 
 def _pixel_loops(g: ConvGeometry, setting: Setting) -> PixelLoops:
-    most = MAX_UNROLL[setting.optimize]
+    most = min(MAX_UNROLL[setting.optimize], setting.target.loop_bytes // CHANNEL_BYTES)
     pixels, loop = prod(g.output), unrolled(g.out_channels, most, most)
     first_rest = loop.unroll if loop.count == 1 else 0  # behind a loop, the place of the outputs has moved on
     return PixelLoops(

@@ -24,7 +24,8 @@ from qcgen.kernels.unroll import divided, unrolled
 
 MOST_BYTES = 2  # channels at a time whose words hold four weights
 MAX_BLOCKS = 4  # written out one after the other, each with the ways of its output step
-SPEED_UNROLL = 56  # copies of a loop's body, 13 instructions each, where flash may be spent
+STEP_BYTES = 56  # of a loop's body where cycles count more than instructions: 14 instructions
+SHORT_PAIRS = 56  # up to which a loop loads words one by one: a cycle less a step, but two instructions more
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,13 @@ def pack_constants(
     *,
     wide: bool,
     shares: bool = True,
-    for_speed: bool = False,
+    loop_bytes: int = 0,
 ) -> PackedConstants:
     """The constants of a layer; ``order`` (slots,) says which weight, as ONNX counts them, each half pair multiplies.
 
     ``widths`` are the widths of blocks, largest first. ``shares``: two channels may share words; what does not is
-    int16 if ``wide``, else bytes, in blocks of at most two channels. ``for_speed``: as in Segment, without a loop.
+    int16 if ``wide``, else bytes, in blocks of at most two channels. ``loop_bytes``: what a loop
+    may take where cycles count more than instructions, else 0.
     """
     g = op.geometry
     slots = np.where(order[None, :] == ZERO, 0, packed.weights[:, order])
@@ -59,14 +61,14 @@ def pack_constants(
     if form == "bytes":
         widths = tuple(width for width in widths if width <= MOST_BYTES)
     words, segments = [np.zeros(0, np.int64)], []
+    most = loop_bytes // STEP_BYTES or MAX_UNROLL
     for width, first, beyond in divided(g.out_channels, widths):
         own = alone if width == 1 else form
         pairs = order.size // 2
-        steps = unrolled(pairs // 2 if own == "bytes" else pairs, SPEED_UNROLL if wide else MAX_UNROLL, MAX_WHOLE)
+        steps = unrolled(pairs // 2 if own == "bytes" else pairs, most, MAX_WHOLE)
         offset = sum(part.size for part in words)
-        outlined = steps.count > 1
-        unrolled_blocks = for_speed and not outlined
-        copies = min(MAX_BLOCKS, max(1, SPEED_UNROLL // max(1, steps.total))) if unrolled_blocks else 1
+        for_speed = loop_bytes > 0 and (steps.count == 1 or pairs <= SHORT_PAIRS)
+        copies = min(MAX_BLOCKS, max(1, most // max(1, steps.total))) if for_speed else 1
         blocks = unrolled((beyond - first) // width, copies)
         segments.append(
             Segment(
@@ -77,8 +79,8 @@ def pack_constants(
                 steps,
                 offset,
                 tail,
-                is_outlined=outlined,
-                for_speed=unrolled_blocks,
+                is_outlined=steps.count > 1 and not for_speed,
+                for_speed=for_speed,
                 blocks=blocks,
             )
         )

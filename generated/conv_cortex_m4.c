@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0x2c68245d
+#if CONV_CORTEX_M4_HEADER_ID != 0xaddf3f66
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -106,8 +106,7 @@ static inline void conv_cortex_m4_dsp_two_at(const int32_t *words, int32_t *firs
 #if CONV_CORTEX_M4_DSP && !defined(__clang__)
     /*
      * One number of 64 bits, aligned as words are, so that the compiler keeps to the offsets that LDRD has; volatile
-     * and
-     * "memory", so that the load stays where it is written.
+     * and "memory", so that the load stays where it is written.
      */
     typedef int64_t two_words __attribute__((may_alias, aligned(4)));
     const two_words *const two = (const void *)words;

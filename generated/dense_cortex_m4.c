@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m4.h"
 
-#if DENSE_CORTEX_M4_HEADER_ID != 0x061d8831
+#if DENSE_CORTEX_M4_HEADER_ID != 0xf31c274c
 #error "dense_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -101,8 +101,7 @@ static inline void dense_cortex_m4_dsp_two_at(const int32_t *words, int32_t *fir
 #if DENSE_CORTEX_M4_DSP && !defined(__clang__)
     /*
      * One number of 64 bits, aligned as words are, so that the compiler keeps to the offsets that LDRD has; volatile
-     * and
-     * "memory", so that the load stays where it is written.
+     * and "memory", so that the load stays where it is written.
      */
     typedef int64_t two_words __attribute__((may_alias, aligned(4)));
     const two_words *const two = (const void *)words;

@@ -15,7 +15,7 @@
  */
 #include "depthwise_planes_cortex_m4.h"
 
-#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0xfb291b28
+#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0x546b3fea
 #error "depthwise_planes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -92,8 +92,7 @@ static inline void depthwise_planes_cortex_m4_dsp_two_at(const int32_t *words, i
 #if DEPTHWISE_PLANES_CORTEX_M4_DSP && !defined(__clang__)
     /*
      * One number of 64 bits, aligned as words are, so that the compiler keeps to the offsets that LDRD has; volatile
-     * and
-     * "memory", so that the load stays where it is written.
+     * and "memory", so that the load stays where it is written.
      */
     typedef int64_t two_words __attribute__((may_alias, aligned(4)));
     const two_words *const two = (const void *)words;

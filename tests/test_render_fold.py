@@ -73,3 +73,17 @@ def test_what_belongs_to_a_label_stays_under_it():
     text = "/*\n * options  --target portable " + "--word " * 20 + "\n */"
     _, first, second, _ = folded(text).split("\n")
     assert first.index("--target") == second.index("--word")
+
+
+def test_a_comment_that_is_folded_flows_on_to_the_end_of_its_paragraph():
+    words = " ".join(["word"] * 24)
+    text = f"/*\n * {words} and\n * more.\n *\n * Another paragraph.\n */"
+    assert folded(text) == f"/*\n * {' '.join(['word'] * 23)}\n * word and more.\n *\n * Another paragraph.\n */"
+
+
+def test_what_follows_a_folded_line_with_a_label_stays_below_it():
+    text = f"/*\n * label  {'word ' * 23}end\n *        behind it\n * other  text\n */"
+    assert (
+        folded(text)
+        == f"/*\n * label  {'word ' * 22}\n".rstrip() + "\n *        word end behind it\n * other  text\n */"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections import deque
 
 WIDTH = 120  # columns of a line
 
@@ -37,12 +38,14 @@ def folded(text: str) -> str:
         return text
     lines: list[str] = []
     in_comment = False
-    for line in given:
+    rest = deque(given)
+    while rest:
+        line = rest.popleft()
         is_macro = line.endswith("\\") or (lines and lines[-1].endswith("\\"))
         if len(line) <= WIDTH or is_macro:
             lines.append(line)
         elif in_comment:
-            lines += _folded_comment_line(line)
+            lines += _folded_comment_line(line, rest)
         elif match := _LONE_COMMENT.fullmatch(line):
             lines += _folded_comment(*match.groups())
         else:
@@ -57,13 +60,17 @@ def _folded_comment(indent: str, text: str) -> list[str]:
     return [f"{indent}/*", *textwrap.wrap(text, WIDTH, initial_indent=leader, subsequent_indent=leader), f"{indent} */"]
 
 
-def _folded_comment_line(line: str) -> list[str]:
+def _folded_comment_line(line: str, rest: deque[str]) -> list[str]:
+    """A line inside a comment; what follows in its paragraph is taken from the ``rest`` and flows behind it."""
     match = _INSIDE_COMMENT.fullmatch(line)
     if match is None:
         return [line]
     leader, text = match.groups()
     label = _LABEL.match(text)
     behind = leader + " " * len(label[0]) if label else leader
+    while (more := _INSIDE_COMMENT.fullmatch(rest[0])) and more[1] == behind and not _LABEL.match(more[2]):
+        text = f"{text} {more[2]}"
+        rest.popleft()
     return textwrap.wrap(text, WIDTH, initial_indent=leader, subsequent_indent=behind, break_long_words=False)
 
 

@@ -11,7 +11,7 @@ SEED ?= 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all lint fuzz emulated exhaustive eva \
-    bench bench-networks bench-cortex bench-memory bench-flash networks networks-2026 generated clean c-compiler
+    bench bench-networks bench-cortex bench-memory bench-flash networks networks-2026 node-tests generated clean c-compiler
 
 help:
 	@echo "make demo        compile a small network, verify the C on this machine, recognize handwritten digits with it"
@@ -28,6 +28,7 @@ help:
 	@echo "make bench-cortex    instructions on emulated cores beside CMSIS-NN, written to docs/benchmarks.md"
 	@echo "make networks    whole networks against outputs recorded from onnxruntime; memory, sizes, compilers"
 	@echo "make networks-2026   85 networks of today, quantized by onnxruntime and held against it, written to docs/networks.md"
+	@echo "make node-tests  ONNX's own tests of every operator that is supported, counted in docs/node-tests.md"
 	@echo "make generated   rewrite the gallery in generated/ and what commands print in README.md and docs/"
 	@echo "make clean       remove .venv and everything else that was made"
 
@@ -79,6 +80,9 @@ networks: c-compiler .venv/runtime
 
 networks-2026: c-compiler .venv/runtime
 	@PYTHONPATH=tests $(BIN)/python -m architectures --write
+
+node-tests: c-compiler .venv/runtime
+	@$(BIN)/python -m tests.node_tests --write
 
 generated: .venv/runtime
 	@$(BIN)/python tests/gallery.py

@@ -1,9 +1,11 @@
-"""ONNX's own node tests for Conv, ConvInteger and QLinearConv."""
+"""ONNX's own node tests: those for Conv, ConvInteger and QLinearConv, and with --all those of every operator."""
 
 import warnings
 from unittest import mock
 
+import node_tests
 import numpy as np
+import onnx
 import pytest
 from batch import require
 from onnx import ModelProto, numpy_helper
@@ -67,3 +69,20 @@ def test_generated_c_gives_the_outputs_of_the_node_test(case):
         else:
             assert got.dtype == wanted[0].dtype
             np.testing.assert_array_equal(got, wanted[0])
+
+
+def test_the_page_counts_no_test_that_compiles_and_fails():
+    [line] = [line for line in node_tests.DOCUMENT.read_text().splitlines() if line.startswith("all ")]
+    _, tests, compile_, pass_ = line.split()
+    assert int(tests) >= 647
+    assert int(pass_) == int(compile_) >= 382
+
+
+@pytest.mark.all
+def test_the_page_has_the_verdicts_of_every_operator():
+    """What onnx makes depends on its version, so the page is compared only if it is that of the page."""
+    require("gcc")
+    found = list(node_tests.verdicts(node_tests.cases(), processes=2))
+    assert [each for each in found if each.wrong] == []
+    if f"onnx {onnx.__version__} " in node_tests.DOCUMENT.read_text():
+        assert node_tests.page(found) == node_tests.DOCUMENT.read_text()

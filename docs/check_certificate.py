@@ -820,7 +820,7 @@ class Model:
         lo, hi = lo.min(axis=(0, 2)), hi.max(axis=(0, 2))
         outside = (lo < INT32[0]) | (hi > INT32[1])
         lo, hi = np.where(outside, INT32[0], lo), np.where(outside, INT32[1], hi)
-        scale = np.broadcast_to(unit / f32(y[0]), size)
+        scale = np.maximum(np.broadcast_to(unit / f32(y[0]), size), f32(2.0**-126))
         codes = [requantize(v, scale, *y[1:]) for v in (lo, hi)]
         e = self.entry(node, "requantize", *codes)
         if e:

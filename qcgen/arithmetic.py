@@ -70,6 +70,16 @@ def multiplier_scale(x_scale: Float32s, w_scale: Float32s, y_scale: Float32s) ->
     return scale
 
 
+LEAST_SCALE = np.float32(2.0**-126)
+"""Of smaller scales, 0 among them, every output is the zero point; of this one, too: |acc| * scale < 1/2."""
+
+
+def requantization_scale(x_scale: Float32s, w_scale: Float32s, y_scale: Float32s) -> Float32s:
+    """Equation (2), but at least 2^-126: what underflows gives the same outputs as the least normal number."""
+    scale: Float32s = np.maximum(multiplier_scale(x_scale, w_scale, y_scale), LEAST_SCALE)
+    return scale
+
+
 def fused(a: Array, b: Array, c: Array) -> Float32s:
     """Equation (8): fl32(a * b + c), rounded once, for float32 numbers that broadcast: the processor's fma.
 

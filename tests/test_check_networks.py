@@ -247,8 +247,8 @@ BAD = {
         "b_scale has shape (2,), but the product has 4 columns",
     ),
     "scales too far apart": (
-        matmul(a_scale=scale(1e-30), b_scale=scale(1e-30)),
-        "the product of its scales is 0.0 in float32",
+        matmul(a_scale=scale(1e30), b_scale=scale(1e30)),
+        "the product of its scales is inf in float32",
     ),
     "a normalization of short rows": (normalization(shape=(4, 7)), "it normalizes rows of 7 elements"),
     "a normalization along no axis": (normalization(axis=-3), "axis is -3, but its input has 2 dimensions"),

@@ -76,13 +76,13 @@ def softmax_in_range(view: View) -> Iterator[Problem]:
 
 
 def multiplier_in_range(x: int, w: int, y: int) -> Extra:
-    """A rule: x_scale * w_scale / y_scale is positive and finite in float32."""
+    """A rule: x_scale * w_scale / y_scale is finite in float32."""
 
     def rule(view: View) -> Iterator[Problem]:
         x_scale, y_scale, w_scale = scale_at(view, x), scale_at(view, y), view.array(w)
         if x_scale is None or y_scale is None or w_scale is None or w_scale.dtype != np.float32:
             return
-        scale = arithmetic.multiplier_scale(np.asarray(x_scale), w_scale.reshape(-1), np.asarray(y_scale))
+        scale = arithmetic.requantization_scale(np.asarray(x_scale), w_scale.reshape(-1), np.asarray(y_scale))
         wrong = scale[~(np.isfinite(scale) & (scale > 0))]
         if wrong.size and (w_scale > 0).all():
             yield view.problem(f"the product of its scales is {wrong[0]} in float32", RESCALE)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from qcgen.arithmetic import multiplier_scale
+from qcgen.arithmetic import requantization_scale
 from qcgen.check.operands import Operands
 from qcgen.errors import Problem
 from qcgen.ir.program import Float32s
@@ -15,7 +15,7 @@ SCALES = ("x_scale", "w_scale", "y_scale")
 
 
 def scale_problems(it: Operands) -> Iterator[Problem]:
-    """Scales that are not positive and finite; if all are, multipliers that are not."""
+    """Scales that are not positive and finite; if all are, multipliers that overflow."""
     problems = [problem for role in SCALES for problem in _values(it, role)]
     yield from problems
     if not problems:
@@ -42,7 +42,7 @@ def _multiplier(it: Operands) -> Iterator[Problem]:
     x, w, y = (_scale(it, role) for role in SCALES)
     if x is None or w is None or y is None or x.size != 1 or y.size != 1 or not w.size:
         return
-    scale = multiplier_scale(x, w, y)
+    scale = requantization_scale(x, w, y)
     wrong = _wrong(scale)
     if wrong.size:
         what = f"{_subject('x_scale * w_scale / y_scale', scale, wrong)} is {scale[wrong[0]]} in float32"

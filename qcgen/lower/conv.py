@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qcgen.arithmetic import multiplier_scale
+from qcgen.arithmetic import requantization_scale
 from qcgen.convolutions import ACTIVATIONS, CONVOLUTIONS, ConvSpelling, constant_operand, layout_of, operand
 from qcgen.geometry import Axis, window_of
 from qcgen.ir.graph import Graph, Node
@@ -34,7 +34,7 @@ def lower_qlinear_conv(node: Node, graph: Graph) -> tuple[Operator, ...]:
         w_zero_point=source.w_zero_point(),
         bias=source.bias(np.dtype(np.int32)),
         epilogue=Requantize(
-            scale=multiplier_scale(np.asarray(x_scale), w_scale, np.asarray(y_scale)),
+            scale=requantization_scale(np.asarray(x_scale), w_scale, np.asarray(y_scale)),
             zero_point=int(y_zero_point.reshape(())),
             low=y_type.low,
             high=y_type.high,

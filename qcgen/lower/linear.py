@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from qcgen.arithmetic import Quantization, multiplier_scale
+from qcgen.arithmetic import Quantization, requantization_scale
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     Conv,
@@ -67,7 +67,7 @@ def per_column(array: Array, columns: int, dtype: type[np.int32] | type[np.float
 
 def _requantize(x: Quantization, w_scale: Array, y: Quantization, y_type: DType, columns: int) -> Requantize:
     scales = per_column(w_scale, columns, np.float32)
-    scale = multiplier_scale(np.asarray(np.float32(x.scale)), scales, np.asarray(np.float32(y.scale)))
+    scale = requantization_scale(np.asarray(np.float32(x.scale)), scales, np.asarray(np.float32(y.scale)))
     return Requantize(scale, y.zero_point, y_type.low, y_type.high)
 
 

@@ -14,7 +14,7 @@ def some_at_first(values: Iterable[object], *some: object) -> list[object]:
     return [value if value in some else pytest.param(value, marks=pytest.mark.all) for value in (first, *others)]
 
 
-def share_at_first(values: Sequence[object], step: int = 2) -> list[object]:
+def share_at_first(values: Sequence[object], step: int = 3) -> list[object]:
     """The values, of which make test takes every ``step``-th one, and make test-all every one."""
     marks = pytest.mark.all
     return [value if i % step == 0 else pytest.param(value, marks=marks) for i, value in enumerate(values)]

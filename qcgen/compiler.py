@@ -13,6 +13,7 @@ from qcgen.artifact import Artifact
 from qcgen.bake import bake
 from qcgen.check import check
 from qcgen.cut import cut
+from qcgen.fold_operators import fold_operators
 from qcgen.infer import infer
 from qcgen.intervals import annotate
 from qcgen.ir.graph import Graph
@@ -107,7 +108,11 @@ def read(
 @np.errstate(over="ignore")  # what overflows float32 is infinite, as in onnxruntime
 def compile_graph(graph: Graph, options: Options, prefix: str, source: str, node: str | None = None) -> Artifact:
     """Compiles a graph that ``read`` gave, or one of its nodes; ``source`` is the model's name in comments."""
-    program = lower(check(graph if node is None else select_node(graph, node)), numerics=options.numerics)
+    if node is not None:
+        graph = select_node(graph, node)
+    elif options.numerics == "onnxruntime":
+        graph = fold_operators(graph)
+    program = lower(check(graph), numerics=options.numerics)
     if options.io == "quantized":
         program = quantized_io(program)
     doing("computing intervals")

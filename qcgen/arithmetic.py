@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from math import exp, frexp, log
 
 import numpy as np
@@ -78,6 +79,64 @@ def requantization_scale(x_scale: Float32s, w_scale: Float32s, y_scale: Float32s
     """Equation (2), but at least 2^-126: what underflows gives the same outputs as the least normal number."""
     scale: Float32s = np.maximum(multiplier_scale(x_scale, w_scale, y_scale), LEAST_SCALE)
     return scale
+
+
+def add_floats(
+    a: Array, b: Array, a_by: Quantization, b_by: Quantization, y_by: Quantization, low: int, high: int
+) -> Int64s:
+    """Equation (74): the code of the float32 sum of what two codes stand for; so tensors of 16 bits are added."""
+    a_value, b_value = (dequantize(x, by.scale, by.zero_point) for x, by in ((a, a_by), (b, b_by)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = a_value + b_value
+    return quantize(total, y_by.scale, y_by.zero_point, low, high)
+
+
+def multiply_floats(
+    a: Array, b: Array, a_by: Quantization, b_by: Quantization, y_by: Quantization, low: int, high: int
+) -> Int64s:
+    """Equation (75): the same of the product."""
+    a_value, b_value = (dequantize(x, by.scale, by.zero_point) for x, by in ((a, a_by), (b, b_by)))
+    with np.errstate(over="ignore", under="ignore"):
+        product = a_value * b_value
+    return quantize(product, y_by.scale, y_by.zero_point, low, high)
+
+
+MULTIPLIER_BITS = 31
+PRODUCT_BITS = 62
+
+
+def round_once(acc: Int64s, multiplier: Int64s, shift: Int64s, zero_point: int, low: int, high: int) -> Int64s:
+    """Equation (72): clamp(round_half_even(acc * multiplier / 2^shift) + zero_point, low, high), all of it in integers.
+
+    The code of an accumulator where activations have 16 bits. ``multiplier`` and ``shift`` broadcast against ``acc``.
+    """
+    product = acc.astype(np.int64) * multiplier
+    half = np.int64(1) << (shift - 1)
+    codes: Int64s = np.clip(((product + half - 1 + ((product >> shift) & 1)) >> shift) + zero_point, low, high)
+    return codes
+
+
+def exact_multiplier(
+    x_scale: np.float32, w_scale: Float32s, y_scale: np.float32, largest: Int64s
+) -> tuple[Int64s, Int64s]:
+    """Equation (73): x_scale * w_scale[m] / y_scale as multiplier[m] / 2^shift[m], both (M,).
+
+    The multiplier has 31 bits, or as many as leave room in 62 for products with accumulators of up to ``largest`` (M,)
+    in magnitude. A scale of 2^17 or more takes every accumulator but 0 beyond all codes, and counts as 2^17; one so
+    small that no product rounds to 1 becomes 0.
+    """
+    multipliers, shifts = np.zeros(largest.shape, np.int64), np.full(largest.shape, PRODUCT_BITS, np.int64)
+    for m, scale in enumerate(np.broadcast_to(w_scale.reshape(-1), largest.shape)):
+        exact = Fraction(float(x_scale)) * Fraction(float(scale)) / Fraction(float(y_scale))
+        exact = min(exact, Fraction(2**17))
+        bits = min(MULTIPLIER_BITS, PRODUCT_BITS - int(largest[m]).bit_length())
+        exponent = exact.numerator.bit_length() - exact.denominator.bit_length()
+        shift = bits - exponent  # the scale is at least 2^(exponent - 1), and less than 2^(exponent + 1)
+        while (multiplier := round(exact * Fraction(2) ** shift)) >= 2**bits:
+            shift -= 1
+        if shift <= PRODUCT_BITS:
+            multipliers[m], shifts[m] = multiplier, shift
+    return multipliers, shifts
 
 
 def fused(a: Array, b: Array, c: Array) -> Float32s:

@@ -10,12 +10,15 @@ from qcgen.ir.graph import Graph, Node
 from qcgen.ir.types import Array, Layout
 
 NHWC_DOMAIN = "com.ms.internal.nhwc"
+OWN_DOMAIN = "qcgen"
+"""Operators that no model has: rewriting makes them."""
 
 
 class ConvKind(Enum):
     """What a convolution computes with."""
 
     QUANTIZED = "quantized"
+    WIDE = "quantized, with activations of 16 bits"
     INTEGER = "integer"
     FLOAT = "float"
 
@@ -78,6 +81,7 @@ CONVOLUTIONS: dict[tuple[str, str], ConvSpelling] = {
     (NHWC_DOMAIN, "Conv"): ConvSpelling(
         ConvKind.FLOAT, ("X", "W", "B"), required=2, since=1, channels_last=True, activations=True
     ),
+    (OWN_DOMAIN, "QLinearConv"): ConvSpelling(ConvKind.WIDE, _QLINEAR, required=8, since=1),
     (NHWC_DOMAIN, "QLinearConv"): ConvSpelling(ConvKind.QUANTIZED, _QLINEAR, required=8, since=1, channels_last=True),
 }
 """Every convolution that can be compiled, by (domain, op_type)."""

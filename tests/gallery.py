@@ -20,6 +20,7 @@ from gallery_networks import (
     instance_norm,
     layer_norm,
     lstm,
+    network_16_bits,
     network_qdq,
     network_qop,
     reductions,
@@ -454,6 +455,13 @@ NETWORKS = (
         " the output in the arena",
         in_rows,
         {**NHWC_LAYOUT, "arena": "least", "input": "rows", "io_memory": "arena"},
+    ),
+    Entry(
+        "network_16_bits",
+        "activations of 16 bits, weights of 8: sums requantized by one exact product in 64 bits, a sum and a product in"
+        " float32 as onnxruntime computes them, a MaxPool and a Relu on the codes",
+        network_16_bits,
+        NHWC_LAYOUT,
     ),
     Entry(
         "sum_and_mean_cortex_m4",

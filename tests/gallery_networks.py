@@ -130,6 +130,39 @@ def network_qdq() -> ModelProto:
     return n.model((1, 2, 8, 8))
 
 
+LONG: Meaning = (2e-4, np.uint16(33000))
+LAYER: Meaning = (3e-4, np.int16(0))
+SUMMED: Meaning = (5e-4, np.int16(-7))
+
+
+def network_16_bits() -> ModelProto:
+    """Activations of 16 bits and weights of 8: a convolution, a pooling, a product and a sum of codes, two matrices."""
+    n = Network()
+    scales = np.float32([0.006, 0.008, 0.005])
+    x = n.through("x", LONG)
+    conv = [x, n.dequantize(n.codes("w", (3, 2, 3, 3), 51), (scales, None), axis=0)]
+    conv.append(n.dequantize(n.bias("b", 3, 52), (np.float32(LONG[0]) * scales, None), axis=0))
+    layer = n.through(n.node("Relu", [n.node("Conv", conv, "conv", pads=[1, 1, 1, 1])], "relu"), LAYER)
+    largest = n.through(n.node("MaxPool", [layer], "largest", kernel_shape=[2, 2], strides=[2, 2]), LAYER)
+    gains = n.dequantize(
+        n.constant("gain_codes", np.array([[[900]], [[-2000]], [[31000]]], np.int16)), (6e-5, np.int16(5))
+    )
+    gained = n.through(n.node("Mul", [largest, gains], "gained"), LAYER)
+    total = n.through(n.node("Add", [largest, gained], "total"), SUMMED)
+    positive = n.through(n.node("Relu", [total], "positive"), SUMMED)
+    flat = n.node("Flatten", [positive], "flat")
+    dense = [
+        n.through(flat, SUMMED),
+        n.dequantize(n.codes("matrix", (5, 12), 53), (np.float32(0.007), None)),
+        "offsets",
+    ]
+    n.constant("offsets", np.float32([0.3, -0.2, 0.1, 0.5, -0.4]))
+    dense_out = n.through(n.node("Gemm", dense, "dense", transB=1), LAYER)
+    last = n.dequantize(n.codes("last_w", (5, 4), 54), (np.float32(0.009), None))
+    n.quantize(n.node("MatMul", [dense_out, last], "last"), LONG, "y")
+    return n.model((1, 2, 4, 4), opset=21)
+
+
 TOKEN: Meaning = (0.03, np.int8(4))
 HEAD: Meaning = (0.021, np.int8(-9))
 SCORE: Meaning = (0.09, np.int8(11))

@@ -23,6 +23,7 @@ ELEMENTS = {
     "int8": TensorProto.INT8,
     "uint8": TensorProto.UINT8,
     "int16": TensorProto.INT16,
+    "uint16": TensorProto.UINT16,
     "int32": TensorProto.INT32,
     "int64": TensorProto.INT64,
     "bool": TensorProto.BOOL,

@@ -141,6 +141,37 @@ def binaries() -> Iterator[Unit]:
         yield Unit(f"{kind}_{short(dtype)}_{label.replace(' ', '_')}", op, (a, b))
 
 
+WIDE = {
+    "int16": (DType.INT16, DType.INT16, DType.INT16, (0, -70, 11)),
+    "uint16": (DType.UINT16, DType.UINT16, DType.UINT16, (32768, 3, 65535)),
+    "to_bytes": (DType.INT16, DType.UINT16, DType.INT8, (5, 30000, -128)),
+    "from_bytes": (DType.INT8, DType.INT16, DType.UINT16, (-3, 0, 100)),
+}
+
+
+def wide_binaries() -> Iterator[Unit]:
+    """Sums and products of tensors of 16 bits: random pairs, ends, operands of other shapes, constants."""
+    for kind, (label, (*types, zeros)) in product(("add", "mul"), WIDE.items()):
+        shapes = ((3, 40, 50), (40, 1) if label == "to_bytes" else (3, 40, 50))
+        a, b = (codes(shape, dtype, seed) for seed, (shape, dtype) in enumerate(zip(shapes, types, strict=False)))
+        scales = (2.0**-12, 2.0**-11, 2.0**-11) if label == "uint16" else (3.1e-4, 4.7e-4, 6.3e-4)
+        ta, tb, ty = (
+            quantized(name, dtype, shape, scale, zero)
+            for name, dtype, shape, scale, zero in zip("aby", types, (*shapes, shapes[0]), scales, zeros, strict=True)
+        )
+        op = QuantizedBinary("binary", "QLinearAdd", kind, ta, tb, ty)
+        yield Unit(f"wide_{kind}_{label}", op, (a, b), constants={"b": b} if label == "to_bytes" else {})
+
+
+def clamps_of_16_bits() -> Iterator[Unit]:
+    """Clip of codes, a table that is never written down."""
+    for dtype, low, high in ((DType.INT16, 0, 32767), (DType.UINT16, 77, 60000), (DType.INT16, -5, -5)):
+        x = codes((7, 11), dtype)
+        table = np.clip(np.arange(dtype.low, dtype.high + 1), low, high)
+        op = Lookup("clip", "Clip", Tensor("x", dtype, x.shape), Tensor("y", dtype, x.shape), table)
+        yield Unit(f"clamp_{dtype.value}_{low}_{high}".replace("-", "m"), op, (x,))
+
+
 SHAPES = {
     "rows": ((2, 3, 4, 5), (2, 3, 4, 5)),
     "channel": ((2, 3, 4, 5), (3, 1, 1)),
@@ -606,8 +637,10 @@ PORTABLE = tuple(
     unit
     for make in (
         lookups,
+        clamps_of_16_bits,
         channel_lookups,
         binaries,
+        wide_binaries,
         broadcasts,
         twice,
         pools,
@@ -634,6 +667,8 @@ UNITS = (
     *(
         replace(unit, name=f"dsp_{unit.name}", target="cortex-m4")
         for unit in PORTABLE
-        if isinstance(unit.op, QuantizedBinary | GlobalAveragePool | MatMul) and unit.op.y.dtype.is_quantized
+        if isinstance(unit.op, QuantizedBinary | GlobalAveragePool | MatMul)
+        and unit.op.y.dtype.is_quantized
+        and not unit.name.startswith("wide")
     ),
 )

@@ -17,6 +17,7 @@ from qcgen.ir.graph import Graph, Node
 from qcgen.ir.types import DType, Layout
 
 Q8 = (DType.INT8, DType.UINT8)
+CODES = (*Q8, DType.INT16, DType.UINT16)
 
 TYPES: dict[ConvKind, dict[str, tuple[DType, ...]]] = {
     ConvKind.QUANTIZED: {
@@ -28,6 +29,17 @@ TYPES: dict[ConvKind, dict[str, tuple[DType, ...]]] = {
         "w_zero_point": Q8,
         "y_scale": (DType.FLOAT32,),
         "y_zero_point": Q8,
+        "B": (DType.INT32,),
+    },
+    ConvKind.WIDE: {
+        "x": CODES,
+        "x_scale": (DType.FLOAT32,),
+        "x_zero_point": CODES,
+        "w": Q8,
+        "w_scale": (DType.FLOAT32,),
+        "w_zero_point": Q8,
+        "y_scale": (DType.FLOAT32,),
+        "y_zero_point": CODES,
         "B": (DType.INT32,),
     },
     ConvKind.INTEGER: {"x": Q8, "w": Q8, "x_zero_point": Q8, "w_zero_point": Q8},
@@ -103,7 +115,7 @@ def _types(it: Operands) -> Iterator[Problem]:
             yield it.problem(f"{role} is {dtype.value}, but must be {must}", f"export the model with {role} as {must}")
     for role in () if it.is_float else ("x", "w"):
         dtype, zero_point = it.dtype(role), it.dtype(f"{role}_zero_point")
-        if dtype in Q8 and zero_point in Q8 and dtype is not zero_point and dtype and zero_point:
+        if dtype in CODES and zero_point in CODES and dtype is not zero_point and dtype and zero_point:
             what = f"{role}_zero_point is {zero_point.value}, but {role} is {dtype.value}"
             yield it.problem(what, f"give {role}_zero_point the type of {role}")
 

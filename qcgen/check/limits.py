@@ -9,7 +9,7 @@ from math import isinf
 import numpy as np
 
 from qcgen.check.model import shape_text
-from qcgen.check.node import EIGHT_BITS, Q8, Extra, View
+from qcgen.check.node import CODES, EIGHT_BITS, Extra, View
 from qcgen.check.operands import counted
 from qcgen.errors import Problem
 from qcgen.infer.facts import broadcast
@@ -141,10 +141,11 @@ def no_change_of_type(view: View) -> Iterator[Problem]:
 
 
 def quantized_result(view: View) -> Iterator[Problem]:
-    """QuantizeLinear gives int8 or uint8."""
+    """QuantizeLinear gives codes of 8 or 16 bits."""
     dtype = view.graph.value(view.node.outputs[0]).dtype
-    if dtype is not None and dtype not in Q8:
-        yield view.problem(f"its result is {dtype.value}, but must be int8 or uint8", EIGHT_BITS)
+    if dtype is not None and dtype not in CODES:
+        must = " or ".join(each.value for each in CODES)
+        yield view.problem(f"its result is {dtype.value}, but must be {must}", EIGHT_BITS)
 
 
 def zero_point_is_zero(view: View) -> Iterator[Problem]:

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from qcgen.check.model import shape_text
-from qcgen.check.node import Q8, Extra, View
+from qcgen.check.node import CODES, Extra, View
 from qcgen.check.operands import counted
 from qcgen.errors import Problem
 from qcgen.ir.types import DType
@@ -200,7 +200,7 @@ def pads_every_axis(view: View) -> Iterator[Problem]:
     elif axes is not None:
         yield from wrong_axes(view, axes, len(x))
     value, dtype = view.node.attributes.get("value", 0.0), view.dtype(0)
-    if dtype in Q8 and dtype and isinstance(value, float | int) and view.opset < 11:
+    if dtype in CODES and dtype and isinstance(value, float | int) and view.opset < 11:
         yield from _no_code(view, value, dtype)
 
 

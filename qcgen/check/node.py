@@ -20,7 +20,8 @@ Types = tuple[DType, ...]
 
 Q8: Types = (DType.INT8, DType.UINT8)
 FLOAT: Types = (DType.FLOAT32,)
-Q8_OR_FLOAT: Types = (*Q8, *FLOAT)
+CODES: Types = (*Q8, DType.INT16, DType.UINT16)
+CODES_OR_FLOAT: Types = (*CODES, *FLOAT)
 
 MAX_AXES = 32
 """The most dimensions of a tensor: as many as arrays of numpy 1 have."""

@@ -12,6 +12,7 @@ from qcgen.infer.lookup import LOOKUP, lookup
 from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM, quantized_normalization
 from qcgen.infer.recurrent import RECURRENT, recurrent
 from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM, quantized_reduction
+from qcgen.infer.wide import WIDE_ADD, WIDE_CONV, WIDE_GEMM, WIDE_MATMUL, WIDE_MUL
 from qcgen.ir.graph import Dim, Graph, Node, Value
 from qcgen.ir.types import DType
 
@@ -127,6 +128,11 @@ RULES: dict[tuple[str, str], Rule] = {
     (NHWC_DOMAIN, "MaxPool"): window.pooling,
     (NHWC_DOMAIN, "QLinearConv"): window.convolution,
     LOOKUP: lookup,
+    WIDE_ADD: pointwise.quantized_binary,
+    WIDE_CONV: window.convolution,
+    WIDE_GEMM: linear.quantized_gemm,
+    WIDE_MATMUL: linear.quantized_matmul,
+    WIDE_MUL: pointwise.quantized_binary,
     REDUCE_MEAN: quantized_reduction,
     REDUCE_SUM: quantized_reduction,
     LAYER_NORM: quantized_normalization,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from qcgen.convolutions import OWN_DOMAIN
 from qcgen.infer.facts import Facts, TensorType
 
-LOOKUP = ("qcgen", "Lookup")
+LOOKUP = (OWN_DOMAIN, "Lookup")
 """(domain, op_type) of y = table[x - lowest code of x's type].
 
 Inputs: x, x_scale, x_zero_point, y_scale, y_zero_point, table. ``table`` is constant and of y's type: (256,), or

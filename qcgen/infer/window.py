@@ -15,7 +15,7 @@ def convolution(facts: Facts) -> tuple[TensorType, ...]:
     roles = [name.lower() for name in spelling.inputs]
     x, w = facts.shape(roles.index("x")), facts.shape(roles.index("w"))
     match spelling.kind:
-        case ConvKind.QUANTIZED:
+        case ConvKind.QUANTIZED | ConvKind.WIDE:
             dtype = facts.dtype(roles.index("y_zero_point"))
         case ConvKind.INTEGER:
             dtype = DType.INT32

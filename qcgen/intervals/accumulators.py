@@ -8,7 +8,7 @@ import numpy as np
 
 from qcgen.intervals.ranges import Range, full
 from qcgen.intervals.windows import window_sums
-from qcgen.ir.program import Conv, GlobalAveragePool, Int64s, MatMul, Reduce
+from qcgen.ir.program import Conv, GlobalAveragePool, Int64s, MatMul, Reduce, RoundOnce
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 
@@ -67,7 +67,8 @@ def accumulators(op: Conv, x_lo: Int64s, x_hi: Int64s) -> AccumulatorInterval:
     low_taps = _weighted(positive, lowest) + _weighted(negative, highest)
     high_taps = _weighted(positive, highest) + _weighted(negative, lowest)
     bias = op.bias.astype(np.int64)
-    return _within_int32(bias + window_sums(g, low_taps).min(axis=1), bias + window_sums(g, high_taps).max(axis=1))
+    lo, hi = bias + window_sums(g, low_taps).min(axis=1), bias + window_sums(g, high_taps).max(axis=1)
+    return AccumulatorInterval(lo, hi, False) if isinstance(op.epilogue, RoundOnce) else _within_int32(lo, hi)
 
 
 def pixel_sums(op: GlobalAveragePool, x_lo: Int64s, x_hi: Int64s) -> AccumulatorInterval:

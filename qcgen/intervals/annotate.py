@@ -22,7 +22,7 @@ def annotate(program: Program) -> Program:
 def _annotated(op: Operator, ranges: Ranges) -> Operator:
     if isinstance(op, MatMul):
         return replace(op, accumulator_range=partial_sums(op, ranges[op.a.name], ranges[op.b.name]))
-    if not isinstance(op, Conv) or not op.x.dtype.is_quantized:
+    if not isinstance(op, Conv) or not op.x.dtype.is_code:
         return op
     reached = accumulators(op, *ranges[op.x.name].along(image_channel_axis(op.x), op.geometry.in_channels))
     return replace(op, accumulator_range=(reached.lo, reached.hi))

@@ -46,6 +46,7 @@ from qcgen.ir.program import (
     Requantize,
     Reshape,
     Resize,
+    RoundOnce,
     Slice,
     Softmax,
     Tensor,
@@ -119,6 +120,9 @@ def _conv(op: Conv, ranges: Ranges) -> Range:
     match op.epilogue:
         case Requantize():
             return _requantized(op.epilogue, reached, y_axis)
+        case RoundOnce() as by:
+            given = (by.multiplier, by.shift, by.zero_point, by.low, by.high)
+            return Range(y_axis, *(arithmetic.round_once(acc, *given) for acc in (reached.lo, reached.hi)))
         case RawAccumulator():
             return Range(y_axis, reached.lo, reached.hi)
         case FloatActivation():
@@ -161,8 +165,10 @@ def _binary(op: QuantizedBinary, ranges: Ranges) -> Range:
     a, b = (_aligned(ranges[x.name], x, rank, axis, size) for x in (op.a, op.b))
     by = (_quantization(op.a), _quantization(op.b), _quantization(op.y), op.y.dtype.low, op.y.dtype.high)
     if op.kind == "add":
-        return Range(axis, arithmetic.add(a[0], b[0], *by), arithmetic.add(a[1], b[1], *by))
-    corners = np.stack([arithmetic.multiply(one, other, *by) for one in a for other in b])
+        add = arithmetic.add_floats if op.is_wide else arithmetic.add
+        return Range(axis, add(a[0], b[0], *by), add(a[1], b[1], *by))
+    multiply = arithmetic.multiply_floats if op.is_wide else arithmetic.multiply
+    corners = np.stack([multiply(one, other, *by) for one in a for other in b])
     return Range(axis, corners.min(axis=0), corners.max(axis=0))
 
 

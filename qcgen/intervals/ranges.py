@@ -52,7 +52,7 @@ def full(dtype: DType) -> Range:
 
 def has_range(tensor: Tensor) -> bool:
     """Whether bounds are kept of this tensor: codes and accumulators have them, floats have none."""
-    return tensor.dtype.is_quantized or tensor.dtype is DType.INT32
+    return tensor.dtype.is_code or tensor.dtype is DType.INT32
 
 
 def tightest(lo: Array, hi: Array) -> Range:

@@ -49,6 +49,16 @@ class DType(Enum):
         return self in (DType.INT8, DType.UINT8)
 
     @property
+    def is_16_bit(self) -> bool:
+        """Whether this is one of the two types of activations that are quantized to 16 bits."""
+        return self in (DType.INT16, DType.UINT16)
+
+    @property
+    def is_code(self) -> bool:
+        """Whether this is a type of quantized activations, of 8 or of 16 bits."""
+        return self.is_quantized or self.is_16_bit
+
+    @property
     def low(self) -> int:
         """The smallest value of an integer type."""
         return int(np.iinfo(self.numpy).min)

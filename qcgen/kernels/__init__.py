@@ -29,7 +29,7 @@ from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_UNARY
 from qcgen.kernels.portable.global_average_pool import GLOBAL_AVERAGE_POOL
 from qcgen.kernels.portable.instance_norm import INSTANCE_NORM
 from qcgen.kernels.portable.layer_norm import LAYER_NORM
-from qcgen.kernels.portable.lookup import LOOKUP
+from qcgen.kernels.portable.lookup import CLAMP, LOOKUP
 from qcgen.kernels.portable.matmul import MATMUL
 from qcgen.kernels.portable.orion import ORION_CONV
 from qcgen.kernels.portable.pointwise import POINTWISE
@@ -39,6 +39,7 @@ from qcgen.kernels.portable.quantized_binary import QUANTIZED_BINARY
 from qcgen.kernels.portable.recurrent import RECURRENT
 from qcgen.kernels.portable.reduce import REDUCE
 from qcgen.kernels.portable.softmax import FLOAT_SOFTMAX, SOFTMAX
+from qcgen.kernels.portable.wide_binary import WIDE_BINARY
 from qcgen.kernels.scalar.conv import CONV as SCALAR_CONV
 from qcgen.kernels.scalar.dense import DENSE as SCALAR_DENSE
 from qcgen.kernels.scalar.depthwise import DEPTHWISE as SCALAR_DEPTHWISE
@@ -72,9 +73,11 @@ PORTABLE: tuple[Kernel, ...] = (
     REDUCE,
     ARG_MAX,
     LOOKUP,
+    CLAMP,
     EMBEDDING,
     CHANNEL_LOOKUP,
     QUANTIZED_BINARY,
+    WIDE_BINARY,
     MATMUL,
     RECURRENT,
     SOFTMAX,

@@ -44,7 +44,9 @@ class PairFunction(Context):
 
 def why_no_binary(op: Operator) -> str | None:
     """The operator is no sum or product of quantized tensors."""
-    return None if isinstance(op, QuantizedBinary) else f"{op.op_type} is no sum or product of quantized tensors"
+    if not isinstance(op, QuantizedBinary):
+        return f"{op.op_type} is no sum or product of quantized tensors"
+    return "a tensor has 16 bits" if op.is_wide else None
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,12 @@ from typing import assert_never
 import numpy as np
 
 from qcgen import requantize
+from qcgen.arithmetic import PRODUCT_BITS
+from qcgen.errors import prove
 from qcgen.intervals import AccumulatorInterval
 from qcgen.ir.context import Own
 from qcgen.ir.plan import Certificate, SumWord
-from qcgen.ir.program import Conv, FloatActivation, Int64s, RawAccumulator, Requantize
+from qcgen.ir.program import Conv, FloatActivation, Int64s, RawAccumulator, Requantize, RoundOnce
 from qcgen.kernels.kernel import CommonOutput, Constants
 from qcgen.requantize import FixedPoint, Staircase
 from qcgen.requantize.emulate import decompose
@@ -37,7 +39,7 @@ class Output:
     ``kind`` is "raw" or the arithmetic of FixedPoint, ``word`` and ``subtracts`` the latter's; ``meaning`` is
     the code as a function of the accumulator, in words. Parameters that all channels share are in ``numbers``, by their
     roles, and ``texts`` says what they are; of all others there are tables, and ``multiplier`` and ``offset`` are None.
-    ``is_per_channel``: the C function reads a table and so needs the channel.
+    ``is_per_channel``: the C function reads a table and so needs the channel. ``acc_type``: that of accumulators in C.
     """
 
     kind: str
@@ -58,6 +60,7 @@ class Output:
     meaning: str = ""
     numbers: Mapping[str, int | Own] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
+    acc_type: str = "int32_t"
 
     @property
     def is_line_per_channel(self) -> bool:
@@ -114,6 +117,8 @@ def prepare_epilogue(
             return prepare_raw(op.y.dtype.c, interval)
         case Requantize():
             return prepare_requantize(op.epilogue, op.y.dtype.c, interval, features, bits, common)
+        case RoundOnce():
+            return prepare_round_once(op.epilogue, op.y.dtype.c, interval)
         case FloatActivation():
             raise AssertionError("a float convolution has no integer epilogue")
         case _:
@@ -170,6 +175,41 @@ def _stairs(step: _Step) -> Staircase:
 def _searched(step: _Step, narrow: bool, bits: int, most_shift: int) -> FixedPoint:
     """The line and its certificate: the search takes long, and whoever packs the layer once more asks for it again."""
     return requantize.choose(_stairs(step), narrow=narrow, bits=bits, most_shift=most_shift)
+
+
+def prepare_round_once(meaning: RoundOnce, c_type: str, interval: AccumulatorInterval) -> Epilogue:
+    """Equation (72) as it is. What is proved is that no product leaves int64."""
+    ends = np.maximum(np.abs(interval.lo), np.abs(interval.hi))
+    fits = all(int(end) * int(m) < 2**PRODUCT_BITS for end, m in zip(ends, meaning.multiplier, strict=True))
+    prove(fits, "products with accumulators fit int64")
+    parameters = (
+        Constants("multiplier", "int32_t", meaning.multiplier, f"{CONV_SCALE} in units of 2^-shift."),
+        Constants("shift", "uint8_t", meaning.shift, "the bits below the code."),
+    )
+    constants = tuple(each for each in parameters if _shared(each.values) is None)
+    output = Output(
+        kind="round-once",
+        c_type=c_type,
+        low=meaning.low,
+        high=meaning.high,
+        zero_point=meaning.zero_point,
+        shift=0,
+        prescale=0,
+        is_per_channel=bool(constants),
+        is_guarded=False,
+        emulates=False,
+        subtracts=False,
+        multiplier=None,
+        offset=None,
+        fraction_mask=0,
+        word=0,
+        meaning=f"acc * {CONV_SCALE} + y_zero_point, rounded once, half to even.",
+        numbers={each.role: int(each.values[0]) for each in parameters if each not in constants},
+        texts={each.role: each.meaning.removesuffix(".") for each in parameters if each not in constants},
+    )
+    certificate = Certificate(interval.bounds, False, {"rounded once": len(meaning.multiplier)}, 0)
+    addend = np.zeros_like(interval.lo)
+    return Epilogue(output, constants, addend, np.zeros(0, np.int64), ("right_shift",), certificate)
 
 
 def prepare_raw(c_type: str, interval: AccumulatorInterval) -> Epilogue:

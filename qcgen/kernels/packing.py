@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from qcgen.intervals import INT32_MAX, INT32_MIN, accumulator_interval, weight_differences
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
-from qcgen.ir.program import Conv, Int64s
+from qcgen.ir.program import Conv, Int64s, RoundOnce
 from qcgen.ir.types import DType
 from qcgen.kernels.epilogue import Epilogue, Output, prepare_epilogue
 from qcgen.kernels.kernel import CommonOutput, Constants, Setting
@@ -39,6 +39,7 @@ class Packed:
     epilogue: Epilogue
     bits: int = 0
     is_nibbles: bool = False
+    is_long: bool = False
 
     @property
     def is_corrected(self) -> bool:
@@ -72,7 +73,8 @@ class Packed:
         addend = " plus an offset of the requantization" if self.epilogue.addend.any() else ""
         share = ", less the zero points' share" if self.padding or self.is_corrected else ""
         text = f"initial accumulators: the bias{share}{addend}."
-        constants = [Constants("bias", "int32_t", self.bias, text)]
+        c_type = "int32_t" if self.bias.min() >= INT32_MIN and self.bias.max() <= INT32_MAX else "int64_t"
+        constants = [Constants("bias", c_type, self.bias, text)]
         if self.is_corrected:
             text = "times the sum of a window's taps: what the shifted weights leave out."
             constants.append(Constants("correction", "int16_t", self.correction, text))
@@ -110,9 +112,15 @@ def pack(
     else:
         bits = 0
     bias = bias + epilogue.addend
-    wraps = reached.wraps or _may_overflow(stored, bias, correction, tap_high)
-    bias = (bias - INT32_MIN) % 2**32 + INT32_MIN
-    return Packed(stored, bias, correction, padding, x_shift, wraps, bool(zero_point.any()), epilogue, bits, is_nibbles)
+    overflows = reached.wraps or _may_overflow(stored, bias, correction, tap_high)
+    is_long = overflows and isinstance(op.epilogue, RoundOnce)
+    if is_long:
+        epilogue = replace(epilogue, output=replace(epilogue.output, acc_type="int64_t"))
+    wraps = overflows and not is_long
+    bias = (bias - INT32_MIN) % 2**32 + INT32_MIN if wraps else bias
+    return Packed(
+        stored, bias, correction, padding, x_shift, wraps, bool(zero_point.any()), epilogue, bits, is_nibbles, is_long
+    )
 
 
 class _Same:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import prod
 
-from qcgen.ir.program import Conv, ConvGeometry, FloatActivation, Operator
+from qcgen.ir.program import Conv, ConvGeometry, FloatActivation, Operator, RoundOnce
 from qcgen.ir.types import Layout
 from qcgen.kernels.axes import any_at_border, axes
 from qcgen.kernels.kernel import Setting
@@ -17,7 +17,16 @@ CHANNELS_APART = "the channels of a pixel do not lie side by side"
 
 
 def why_no_integer_conv(op: Operator) -> str | None:
-    """The operator is no integer convolution in onnxruntime's arithmetic."""
+    """The operator is no convolution of 8-bit codes in onnxruntime's arithmetic."""
+    if not isinstance(op, Conv):
+        return f"{op.op_type} is no convolution in onnxruntime's arithmetic"
+    if isinstance(op.epilogue, RoundOnce):
+        return "activations have 16 bits"
+    return why_no_conv_of_codes(op)
+
+
+def why_no_conv_of_codes(op: Operator) -> str | None:
+    """The operator is no convolution of codes of 8 or 16 bits."""
     if not isinstance(op, Conv):
         return f"{op.op_type} is no convolution in onnxruntime's arithmetic"
     if isinstance(op.epilogue, FloatActivation):

@@ -9,6 +9,7 @@ import numpy as np
 
 from qcgen import arithmetic, functions
 from qcgen.arithmetic import Quantization
+from qcgen.infer.wide import WIDE_ADD
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     ChannelLookup,
@@ -55,6 +56,12 @@ def lower_qlinear_add(node: Node, graph: Graph) -> tuple[Operator, ...]:
 def lower_qlinear_mul(node: Node, graph: Graph) -> tuple[Operator, ...]:
     """QLinearMul: inputs as of QLinearAdd."""
     return (QuantizedBinary(node.name, node.op_type, "mul", *_operands(Source(node, graph))),)
+
+
+def lower_wide_binary(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """Add and Mul of tensors of which some have 16 bits: inputs as of QLinearAdd."""
+    kind: Literal["add", "mul"] = "add" if (node.domain, node.op_type) == WIDE_ADD else "mul"
+    return (QuantizedBinary(node.name, node.op_type, kind, *_operands(Source(node, graph))),)
 
 
 def _operands(source: Source) -> tuple[Tensor, Tensor, Tensor]:
@@ -138,7 +145,7 @@ def _clip(source: Source) -> FloatActivation:
     if source.opset < 11:
         return FloatActivation("Clip", (source.real("min", -largest), source.real("max", largest)))
     dtype = source.tensor(0).dtype
-    ends = (dtype.low, dtype.high) if dtype.is_quantized else (-largest, largest)
+    ends = (dtype.low, dtype.high) if dtype.is_code else (-largest, largest)
     return FloatActivation("Clip", (source.number(1, ends[0]), source.number(2, ends[1])))
 
 

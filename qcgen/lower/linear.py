@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from qcgen.arithmetic import Quantization, requantization_scale
+from qcgen.convolutions import OWN_DOMAIN
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     Conv,
@@ -24,6 +25,7 @@ from qcgen.ir.program import (
     Transpose,
 )
 from qcgen.ir.types import Array, DType
+from qcgen.lower.conv import rounded_once
 from qcgen.lower.source import Source
 
 
@@ -83,7 +85,14 @@ def lower_qlinear_matmul(node: Node, graph: Graph) -> tuple[Operator, ...]:
         return _computed(source, source.tensor(0, a_by), source.tensor(3, b_by), y, zero_points, epilogue)
     b = Matrix(source.array(3), source.array(5))
     epilogue = _requantize(a_by, source.array(4), y_by, y.dtype, b.weights.shape[0])
-    return (_product(source, source.tensor(0, a_by), y, a_by.zero_point, b, epilogue),)
+    product = _product(source, source.tensor(0, a_by), y, a_by.zero_point, b, epilogue)
+    return (_wide(product, a_by, source.array(4), y_by) if node.domain == OWN_DOMAIN else product,)
+
+
+def _wide(product: Conv, x: Quantization, w_scale: Array, y: Quantization) -> Conv:
+    """The same of activations of 16 bits."""
+    scales = per_column(w_scale, product.geometry.out_channels, np.float32)
+    return rounded_once(product, np.float32(x.scale), scales, np.float32(y.scale))
 
 
 def has_constant_matrix(source: Source, index: int) -> bool:
@@ -149,7 +158,8 @@ def lower_qgemm(node: Node, graph: Graph) -> tuple[Operator, ...]:
         y_by = source.quantization(7, 8)
         y = source.result(y_by)
         epilogue = _requantize(scaled, source.array(4), y_by, y.dtype, columns)
-        return (*before, _product(source, x, y, a_by.zero_point, b, epilogue))
+        product = _product(source, x, y, a_by.zero_point, b, epilogue)
+        return (*before, _wide(product, a_by, source.array(4), y_by) if node.domain == OWN_DOMAIN else product)
     return (*before, *_dequantized(source, x, a_by.zero_point, b, scaled.scale))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from qcgen import arithmetic
 from qcgen.intervals import INT32_MIN
-from qcgen.ir.program import Conv, ConvGeometry, FloatActivation, RawAccumulator, Requantize
+from qcgen.ir.program import Conv, ConvGeometry, FloatActivation, RawAccumulator, Requantize, RoundOnce
 from qcgen.ir.types import Array, Layout
 from qcgen.reference.activations import activate
 from qcgen.reference.taps import taps
@@ -53,6 +53,11 @@ def _finish(op: Conv, acc: Array) -> Array:
         case Requantize(scale=scale, zero_point=zero_point, low=low, high=high):
             per_channel = scale.reshape((-1,) + (1,) * op.geometry.rank)
             return arithmetic.requantize(_wrap(acc), per_channel, zero_point, low, high).astype(op.y.dtype.numpy)
+        case RoundOnce() as by:
+            shape = (-1,) + (1,) * op.geometry.rank
+            multiplier, shift = by.multiplier.reshape(shape), by.shift.reshape(shape)
+            codes = arithmetic.round_once(acc, multiplier, shift, by.zero_point, by.low, by.high)
+            return codes.astype(op.y.dtype.numpy)
         case RawAccumulator():
             return _wrap(acc).astype(np.int32)
         case FloatActivation():

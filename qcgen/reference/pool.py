@@ -13,7 +13,7 @@ from qcgen.reference.taps import taps
 
 def evaluate_max_pool(op: MaxPool, x: Array) -> Array:
     """The largest number of every window."""
-    lowest = op.x.dtype.low if op.x.dtype.is_quantized else -np.inf
+    lowest = op.x.dtype.low if op.x.dtype.is_code else -np.inf
     image = _channels_first(x, op.x.layout)
     return _as_stored(np.asarray(_stacked(op.geometry, image, lowest).max(axis=0)), op.y.layout)
 

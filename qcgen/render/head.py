@@ -10,11 +10,13 @@ from qcgen.ir.plan import Call, Plan, SharedFunction
 from qcgen.ir.program import (
     AveragePool,
     ChannelLookup,
+    Conv,
     GlobalAveragePool,
     InstanceNorm,
     LayerNorm,
     OrionConv,
     QuantizedBinary,
+    RoundOnce,
     Softmax,
     macs_of,
 )
@@ -124,7 +126,8 @@ def _sums(call: Call) -> Iterator[tuple[str, str]]:
         yield "accumulator", "some input exceeds int32: sums wrap modulo 2^32, as onnxruntime's do"
     else:
         label = "sum" if isinstance(call.op, AveragePool | GlobalAveragePool) else "accumulator"
-        yield label, f"within [{low}, {high}] for every input: int32 cannot overflow"
+        holds = "int32" if low >= -(2**31) and high < 2**31 else "int64"
+        yield label, f"within [{low}, {high}] for every input: {holds} cannot overflow"
 
 
 def _outputs(call: Call) -> Iterator[tuple[str, str]]:
@@ -158,6 +161,13 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
             yield "output", text
         case GlobalAveragePool() if forms and call.certificate.comparisons:
             yield "requantize", f"{next(iter(forms))}: {_equal(ORACLE, 'sum', points)}"
+        case Conv(epilogue=RoundOnce()):
+            text = (
+                "sum times scale, a whole product in int64, rounded once, half to even; onnxruntime computes in float32"
+            )
+            yield "requantize", text
+        case QuantizedBinary(is_wide=True):
+            yield "output", "the float32 operations of onnxruntime, one after the other"
         case _ if forms and call.certificate.comparisons:
             total = sum(forms.values())
             counts = ", ".join(f"{form} {count} of {total}" for form, count in forms.items())

@@ -22,6 +22,7 @@ from qcgen.rewrite.fuse_recurrent import fuse_recurrent
 from qcgen.rewrite.fuse_reduction import fuse_reduction
 from qcgen.rewrite.fuse_table import fuse_table
 from qcgen.rewrite.fuse_unary import fuse_unary
+from qcgen.rewrite.fuse_wide import fuse_wide
 from qcgen.rewrite.gather_places import gather_places
 from qcgen.rewrite.join_gelu import join_gelu
 from qcgen.rewrite.join_layer_norm import join_layer_norm
@@ -57,6 +58,7 @@ PATTERNS: tuple[Pattern, ...] = (
     fuse_binary,
     fuse_unary,
     fuse_reduction,
+    fuse_wide,
     fuse_recurrent,
     join_gelu,
     fuse_table,

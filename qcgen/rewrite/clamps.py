@@ -63,10 +63,10 @@ def _bound(wiring: Wiring, node: Node, index: int, attribute: str, default: floa
 
 
 def code_bounds(wiring: Wiring, node: Node) -> tuple[Array, Array] | None:
-    """The bounds of a Clip of 8-bit codes, None for other nodes."""
+    """The bounds of a Clip of codes, None for other nodes."""
     if (node.domain, node.op_type) != ("", "Clip"):
         return None
     low, high = wiring.constant(node.input(1)), wiring.constant(node.input(2))
     if low is None or high is None or low.size != 1 or high.size != 1 or low.dtype != high.dtype:
         return None
-    return (low.reshape(()), high.reshape(())) if DType.of(low).is_quantized else None
+    return (low.reshape(()), high.reshape(())) if DType.of(low).is_code else None

@@ -53,7 +53,7 @@ def _meaning_after(wiring: Wiring, node: Node, source: Dequantized) -> Quantizat
     quantization = source.quantization
     if quantization.axis is not None:
         return _transposed(wiring, node, source)
-    if not quantization.dtype.is_quantized:
+    if not quantization.dtype.is_code:
         return quantization if node.op_type in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose") else None
     clamp = clamp_of(wiring, node)
     if clamp is not None:

@@ -51,6 +51,11 @@ class Quantization:
         """Whether this is how activations of integer operators are quantized."""
         return self.dtype.is_quantized and self.axis is None
 
+    @property
+    def is_per_tensor(self) -> bool:
+        """Whether this is how activations are quantized, to 8 or 16 bits."""
+        return self.dtype.is_code and self.axis is None
+
     def real_values(self, codes: Array) -> Array:
         """The float32 values of codes, as DequantizeLinear computes them; per tensor."""
         difference = codes.astype(np.int64) - int(self.zero_point)
@@ -146,8 +151,14 @@ def dequantized(wiring: Wiring, tensor: str) -> Dequantized | None:
 
 def activation(wiring: Wiring, tensor: str) -> Dequantized | None:
     """How a tensor is dequantized if it is 8 bits wide and has one scale and zero point."""
-    found = dequantized(wiring, tensor)
+    found = activation_of_codes(wiring, tensor)
     return found if found is not None and found.quantization.is_8_bit_per_tensor else None
+
+
+def activation_of_codes(wiring: Wiring, tensor: str) -> Dequantized | None:
+    """The same for 8 or 16 bits."""
+    found = dequantized(wiring, tensor)
+    return found if found is not None and found.quantization.is_per_tensor else None
 
 
 @dataclass(frozen=True)
@@ -165,11 +176,17 @@ class Quantizer:
 
 def quantizer(wiring: Wiring, tensor: str) -> Quantizer | None:
     """The QuantizeLinear, 8 bits wide and per tensor, that alone reads a tensor."""
+    found = quantizer_to_codes(wiring, tensor)
+    return found if found is not None and found.quantization.is_8_bit_per_tensor else None
+
+
+def quantizer_to_codes(wiring: Wiring, tensor: str) -> Quantizer | None:
+    """The same for 8 or 16 bits."""
     node = wiring.only_reader(tensor)
     if node is None or not is_quantize(node) or node.input(0) != tensor:
         return None
     quantization = quantization_of(wiring, node)
-    if quantization is None or not quantization.is_8_bit_per_tensor:
+    if quantization is None or not quantization.is_per_tensor:
         return None
     return Quantizer(node, quantization)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from qcgen.ir.graph import Node
 from qcgen.rewrite.clamps import clamp_of
 from qcgen.rewrite.movement import CHOICES, data_inputs, is_movement, on_codes
-from qcgen.rewrite.quantization import activation, named, quantizer
+from qcgen.rewrite.quantization import activation_of_codes, named, quantizer_to_codes
 from qcgen.rewrite.wiring import Change, Wiring
 
 
@@ -19,8 +19,8 @@ def quantize_earlier(wiring: Wiring, node: Node) -> Change | None:
     """
     if not (is_movement(node) or clamp_of(wiring, node) is not None) or len(node.outputs) != 1:
         return None
-    found = quantizer(wiring, node.outputs[0])
-    if found is None or (node.op_type in CHOICES and activation(wiring, node.input(0)) is not None):
+    found = quantizer_to_codes(wiring, node.outputs[0])
+    if found is None or (node.op_type in CHOICES and activation_of_codes(wiring, node.input(0)) is not None):
         return None
     sources = data_inputs(node)
     codes = tuple(wiring.fresh(f"{source}_quantized") for source in dict.fromkeys(sources))

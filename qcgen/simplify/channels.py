@@ -40,6 +40,7 @@ from qcgen.ir.program import (
     Reduce,
     Reshape,
     Resize,
+    RoundOnce,
     Slice,
     Softmax,
     Tensor,
@@ -83,9 +84,9 @@ class Channels:
     def demands(self, op: Operator) -> Iterator[Demand]:
         """What must stay with what, so that the operator can be done to the channels that stay."""
         match op:
-            case Conv() if op.x.dtype.is_quantized and self._lies(op.x, image_channel_axis(op.x)):
+            case Conv() if _loses_channels(op) and self._lies(op.x, image_channel_axis(op.x)):
                 yield from _dense(op, self) if op.geometry.group == 1 else _grouped(op)
-            case Conv() if op.x.dtype.is_quantized and op.geometry.group == 1:
+            case Conv() if _loses_channels(op) and op.geometry.group == 1:
                 yield op.x  # as a whole; each output channel stands alone
             case Lookup() if op.x.name in self.axes:
                 yield from _both(op.x.name, op.y.name, np.arange(op.x.shape[self.axes[op.x.name]]))
@@ -198,6 +199,11 @@ def _both(x: str, y: str, channels: Int64s) -> Iterator[Demand]:
     """Each channel of x stays if and only if that of y does."""
     yield Tie(x, channels, y, channels)
     yield Tie(y, channels, x, channels)
+
+
+def _loses_channels(op: Conv) -> bool:
+    """Whether channels can be removed: not where activations have 16 bits."""
+    return op.x.dtype.is_quantized and not isinstance(op.epilogue, RoundOnce)
 
 
 def _dense(op: Conv, channels: Channels) -> Iterator[Demand]:

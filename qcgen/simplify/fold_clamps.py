@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
-from qcgen.ir.program import Conv, GlobalAveragePool, Lookup, MatMul, Operator, Program, Reduce, Requantize
+from qcgen.ir.program import Conv, GlobalAveragePool, Lookup, MatMul, Operator, Program, Reduce, Requantize, RoundOnce
 from qcgen.simplify.wiring import inner_names, readers_of
+
+By = TypeVar("By", Requantize, RoundOnce)
 
 
 def fold_clamps(program: Program) -> Program:
@@ -37,6 +40,9 @@ def _clamped(op: Operator, lookup: Lookup) -> Operator | None:
     if meaning != (lookup.y.dtype, lookup.y.scale, lookup.y.zero_point):
         return None
     match op:
+        case Conv(epilogue=RoundOnce() as once):
+            exact = _bounds(once, lookup)
+            return None if exact is None else replace(op, y=lookup.y, epilogue=exact, accumulator_range=None)
         case Conv(epilogue=Requantize() as requantize):
             bounds = _bounds(requantize, lookup)
             return None if bounds is None else replace(op, y=lookup.y, epilogue=bounds, accumulator_range=None)
@@ -50,7 +56,7 @@ def _clamped(op: Operator, lookup: Lookup) -> Operator | None:
             return None
 
 
-def _bounds(requantize: Requantize, lookup: Lookup) -> Requantize | None:
+def _bounds(requantize: By, lookup: Lookup) -> By | None:
     """The bounds that a clamp leaves, None if the table is none for the codes that reach it."""
     codes = np.arange(requantize.low, requantize.high + 1)
     found = lookup.table[codes - lookup.x.dtype.low]

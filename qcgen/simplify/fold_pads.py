@@ -35,7 +35,7 @@ def _padding(op: Operator, pad: Pad, lowest: int) -> Operator | None:
     ``lowest``, the smallest code of the image, as it does over padding, if every window sees a part of the image.
     """
     match op:
-        case Conv() if op.x.dtype.is_quantized and pad.value == op.x_zero_point:
+        case Conv() if op.x.dtype.is_code and pad.value == op.x_zero_point:
             g = _padded(op.geometry, pad, image_channel_axis(op.x))
             return None if g is None else replace(op, x=replace(pad.x, layout=op.x.layout), geometry=g)
         case MaxPool() if pad.value <= lowest:

@@ -60,7 +60,7 @@ def driving_inputs(op: Conv | OrionConv, low: float, zero: float, high: float) -
 def _differences(op: Conv | OrionConv) -> Array:
     """Numbers with the signs of the weights' effects, (group, M/group, C/group, k...)."""
     g = op.geometry
-    signs = weight_differences(op) if isinstance(op, Conv) and op.x.dtype.is_quantized else op.weights
+    signs = weight_differences(op) if isinstance(op, Conv) and op.x.dtype.is_code else op.weights
     return signs.reshape(g.group, g.group_out, g.group_in, *g.kernel)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from functions_recorded import FUNCTIONS, OF_CHANNELS, between_codes
+from gallery_networks import network_16_bits
 from models import MICROSOFT, NHWC, Spec, conv_integer, float_conv, node_model, qlinear_conv, random_weights
 from onnx import ModelProto, helper
 from qdq import A, B, Chain
@@ -15,6 +16,7 @@ from qdq import A, B, Chain
 from qcgen.infer.lookup import LOOKUP
 from qcgen.infer.recurrent import GRU, LSTM
 from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
+from qcgen.infer.wide import WIDE_ADD, WIDE_GEMM, WIDE_MATMUL, WIDE_MUL
 
 IMAGE = (1, 2, 4, 5)
 X: Mapping[str, Spec] = {"X": ("float", IMAGE)}
@@ -58,6 +60,8 @@ MATMUL: Mapping[str, Spec] = {
     "b_scale": scale([0.01, 0.02, 0.015, 0.03]),
     "b_zero_point": zero([0] * 4, "int8"),
 }
+WIDE: Mapping[str, Spec] = {**TWO, "A": ("int16", IMAGE), "A_zero_point": zero(-400, "int16")}
+WIDE_MATRIX: Mapping[str, Spec] = {**MATMUL, "a": ("uint16", (2, 5)), "a_zero_point": zero(40000, "uint16")}
 PARTS: Mapping[str, Spec] = {
     "Y_scale": scale(),
     "Y_zero_point": zero(),
@@ -202,6 +206,18 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
     REDUCE_MEAN: (ONE, {"axes": [1, -1]}),
     REDUCE_SUM: ({**ONE, "Y_zero_point": zero(-3, "int8")}, {"keepdims": 0}),
     LOOKUP: ({**ONE, "table": np.arange(256).astype(np.uint8)}, {}),
+    WIDE_ADD: (WIDE, {}),
+    WIDE_GEMM: (
+        {
+            **WIDE_MATRIX,
+            "C": np.array([1, -200, 3000, 4], np.int32),
+            "y_scale": scale(),
+            "y_zero_point": zero(7, "int16"),
+        },
+        {"transB": 0},
+    ),
+    WIDE_MATMUL: ({**WIDE_MATRIX, "y_scale": scale(), "y_zero_point": zero(7, "int16")}, {}),
+    WIDE_MUL: (WIDE, {}),
 }
 """Operands and attributes of every operator that is no convolution."""
 
@@ -323,6 +339,7 @@ def operator_models() -> dict[str, ModelProto]:
     found[f"{MICROSOFT} QLinearSoftmax"].graph.node[0].attribute.append(helper.make_attribute("opset", 13))
     found |= {name: node_model(op_type, operands, **rest) for name, (op_type, operands, rest) in COMPUTED.items()}
     found |= {name: build() for name, build in {**CONVOLUTIONS, **NORMALIZATIONS}.items()}
+    found["activations of 16 bits"] = network_16_bits()
     found |= {f"table of {name}": function(name) for name in (*FUNCTIONS, *OF_CHANNELS)}
     return found | {f"folded {op_type}": _folded(op_type, *rest) for op_type, rest in FOLDED.items()}
 

@@ -58,15 +58,15 @@ def with_4_bit_activations():
 
 
 CASES = {
-    "16-bit activations": (
-        network(np.int16, 50),
-        "nodes 'Q0', 'Q1', 'Q2' and 48 more (QuantizeLinear): y_zero_point is int16, but must be int8 or uint8\n"
-        f"    {EIGHT_BITS}",
+    "32-bit activations": (
+        network(np.int32, 50),
+        "nodes 'Q0', 'Q1', 'Q2' and 48 more (QuantizeLinear): y_zero_point is int32, but must be int8 or uint8 or "
+        f"int16 or uint16\n    {EIGHT_BITS}",
     ),
     "4-bit activations": (
         with_4_bit_activations(),
-        "nodes 'Q0', 'Q1', 'Q2' and 4 more (QuantizeLinear): y_zero_point is int4, but must be int8 or uint8\n"
-        f"    {EIGHT_BITS}",
+        "nodes 'Q0', 'Q1', 'Q2' and 4 more (QuantizeLinear): y_zero_point is int4, but must be int8 or uint8 or int16 "
+        f"or uint16\n    {EIGHT_BITS}",
     ),
     "a dynamic batch": (
         network(batch="N"),

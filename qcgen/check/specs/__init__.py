@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from qcgen.check import limits, normalization, reductions, windows
-from qcgen.check.node import FLOAT, INTEGER, INTEGERS, NUMBER, Q8, Spec
+from qcgen.check.node import CODES, FLOAT, INTEGER, INTEGERS, NUMBER, Q8, Spec
 from qcgen.check.specs.microsoft import MICROSOFT
-from qcgen.check.specs.parts import AVERAGE_POOL, GLOBAL_MAX_POOL, GLOBAL_POOL, MAX_POOL, ONE, UNARY
+from qcgen.check.specs.parts import AVERAGE_POOL, BINARY, GLOBAL_MAX_POOL, GLOBAL_POOL, MAX_POOL, ONE, UNARY
 from qcgen.check.specs.recurrent import of_codes
 from qcgen.check.specs.standard import STANDARD
 from qcgen.convolutions import NHWC_DOMAIN
@@ -15,12 +15,26 @@ from qcgen.infer.lookup import LOOKUP
 from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM
 from qcgen.infer.recurrent import GRU, LSTM
 from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
+from qcgen.infer.wide import WIDE_ADD, WIDE_GEMM, WIDE_MATMUL, WIDE_MUL
 
 QUANTIZED_REDUCE = replace(
     UNARY,
     same=(("X_zero_point", "X"),),
     attributes={"axes": INTEGERS, "keepdims": INTEGER},
     extra=(reductions.reduces_axes_of_codes, reductions.sums_in_range),
+)
+
+
+def of_16_bits(spec: Spec, *roles: str) -> Spec:
+    """The same operator where operands of these ``roles`` have 8 or 16 bits, each its own."""
+    types = {**spec.types, **dict.fromkeys(roles, CODES)}
+    same = tuple((one, other) for one, other in spec.same if one.lower() == f"{other.lower()}_zero_point")
+    return replace(spec, types=types, same=same, since=1)
+
+
+WIDE_BINARY = replace(
+    of_16_bits(BINARY, "A", "A_zero_point", "B", "B_zero_point", "C_zero_point"),
+    same=(("A_zero_point", "A"), ("B_zero_point", "B")),
 )
 
 SPECS: dict[tuple[str, str], Spec] = {
@@ -41,6 +55,10 @@ SPECS: dict[tuple[str, str], Spec] = {
         attributes={"axis": INTEGER},
         extra=(limits.has_a_code_each,),
     ),
+    WIDE_ADD: WIDE_BINARY,
+    WIDE_MUL: WIDE_BINARY,
+    WIDE_GEMM: of_16_bits(MICROSOFT["com.microsoft", "QGemm"], "A", "a_zero_point", "y_zero_point"),
+    WIDE_MATMUL: of_16_bits(STANDARD["", "QLinearMatMul"], "a", "a_zero_point", "y_zero_point"),
     GRU: of_codes(STANDARD["", "GRU"]),
     LSTM: of_codes(STANDARD["", "LSTM"]),
     INSTANCE_NORM: Spec(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from qcgen.check import limits, reductions, windows
 from qcgen.check.limits import flag, one_of
-from qcgen.check.node import FLOAT, INTEGER, INTEGERS, NUMBER, Q8, Q8_OR_FLOAT, TEXT, Spec, Types
+from qcgen.check.node import CODES, CODES_OR_FLOAT, FLOAT, INTEGER, INTEGERS, NUMBER, Q8, TEXT, Spec, Types
 from qcgen.geometry import AUTO_PADS
 from qcgen.ir.types import DType
 
@@ -23,7 +23,7 @@ WINDOW = (windows.is_image, windows.window_fits, flag("ceil_mode", 0, 1), one_of
 MAX_POOL = Spec(
     ("X",),
     1,
-    {"X": Q8_OR_FLOAT},
+    {"X": CODES_OR_FLOAT},
     attributes=POOL | {"dilations": INTEGERS, "storage_order": INTEGER},
     extra=WINDOW,
 )
@@ -35,7 +35,7 @@ AVERAGE_POOL = Spec(
     extra=(*WINDOW, windows.counts_its_padding),
 )
 GLOBAL_POOL = Spec(("X",), 1, {"X": FLOAT}, extra=(windows.is_image,))
-GLOBAL_MAX_POOL = replace(GLOBAL_POOL, types={"X": Q8_OR_FLOAT})
+GLOBAL_MAX_POOL = replace(GLOBAL_POOL, types={"X": CODES_OR_FLOAT})
 
 ONE = ("X", "X_scale", "X_zero_point", "Y_scale", "Y_zero_point")
 UNARY = Spec(
@@ -67,7 +67,7 @@ TRANSPOSES = {"alpha": NUMBER, "transA": INTEGER, "transB": INTEGER}
 QUANTIZE = Spec(
     ("x", "y_scale", "y_zero_point"),
     2,
-    {"x": FLOAT, "y_scale": FLOAT, "y_zero_point": Q8},
+    {"x": FLOAT, "y_scale": FLOAT, "y_zero_point": CODES},
     constant=("y_scale", "y_zero_point"),
     numbers=("y_scale", "y_zero_point"),
     scales=("y_scale",),
@@ -77,7 +77,7 @@ QUANTIZE = Spec(
 DEQUANTIZE = Spec(
     ("x", "x_scale", "x_zero_point"),
     2,
-    {"x": (*Q8, *INT32), "x_scale": FLOAT, "x_zero_point": (*Q8, *INT32)},
+    {"x": (*CODES, *INT32), "x_scale": FLOAT, "x_zero_point": (*CODES, *INT32)},
     constant=("x_scale", "x_zero_point"),
     numbers=("x_scale", "x_zero_point"),
     scales=("x_scale",),
@@ -88,11 +88,11 @@ DEQUANTIZE = Spec(
 
 FLOATS = Spec(("X",), 1, {"X": FLOAT})
 BINARY_FLOATS = Spec(("A", "B"), 2, {"A": FLOAT, "B": FLOAT}, extra=(limits.broadcasts(0, 1), limits.finite_constants))
-SAME = Spec(("data",), 1, {"data": Q8_OR_FLOAT})
+SAME = Spec(("data",), 1, {"data": CODES_OR_FLOAT})
 AXES = Spec(
     ("data", "axes"),
     1,
-    {"data": Q8_OR_FLOAT, "axes": INDEX},
+    {"data": CODES_OR_FLOAT, "axes": INDEX},
     constant=("axes",),
     attributes={"axes": INTEGERS},
 )

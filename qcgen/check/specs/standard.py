@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from qcgen.check import limits, matrices, movement, ranges, reductions, selection
 from qcgen.check.limits import axis_exists, one_of
-from qcgen.check.node import FLOAT, INTEGER, INTEGERS, NUMBER, Q8, Q8_OR_FLOAT, TEXT, Spec
+from qcgen.check.node import CODES_OR_FLOAT, FLOAT, INTEGER, INTEGERS, NUMBER, Q8, TEXT, Spec
 from qcgen.check.specs.parts import (
     ARG_MAX,
     AVERAGE_POOL,
@@ -63,7 +63,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
     ("", "Clip"): replace(
         SAME,
         inputs=("input", "min", "max"),
-        types={"input": Q8_OR_FLOAT},
+        types={"input": CODES_OR_FLOAT},
         constant=("min", "max"),
         numbers=("min", "max"),
         same=(("min", "input"), ("max", "input")),
@@ -73,7 +73,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
     ("", "Concat"): Spec(
         ("inputs",),
         1,
-        {"inputs": Q8_OR_FLOAT},
+        {"inputs": CODES_OR_FLOAT},
         attributes={"axis": INTEGER},
         repeated=1,
         extra=(limits.same_types, movement.joins_along_an_axis(0, 1)),
@@ -94,7 +94,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
     ("", "Expand"): Spec(
         ("input", "shape"),
         2,
-        {"input": Q8_OR_FLOAT, "shape": INDEX},
+        {"input": CODES_OR_FLOAT, "shape": INDEX},
         constant=("shape",),
         since=8,
         extra=(selection.expands,),
@@ -103,7 +103,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
     ("", "Gather"): Spec(
         ("data", "indices"),
         2,
-        {"data": Q8_OR_FLOAT, "indices": INDEX},
+        {"data": CODES_OR_FLOAT, "indices": INDEX},
         attributes={"axis": INTEGER},
         extra=(axis_exists(0), selection.indices_inside, selection.computed_indices_of_rows, limits.finite_constants),
     ),
@@ -162,7 +162,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
     ("", "Pad"): Spec(
         ("data", "pads", "constant_value", "axes"),
         1,
-        {"data": Q8_OR_FLOAT, "pads": INDEX, "axes": INDEX},
+        {"data": CODES_OR_FLOAT, "pads": INDEX, "axes": INDEX},
         constant=("pads", "constant_value", "axes"),
         same=(("constant_value", "data"),),
         attributes={"mode": TEXT, "pads": INTEGERS, "paddings": INTEGERS, "value": NUMBER},
@@ -185,15 +185,15 @@ STANDARD: dict[tuple[str, str], Spec] = {
     ),
     ("", "QuantizeLinear"): replace(QUANTIZE, since=10),
     ("", "ReduceL2"): replace(REDUCE, extra=(*REDUCE.extra, reductions.norm_of_something)),
-    ("", "ReduceMax"): replace(REDUCE, types={"data": Q8_OR_FLOAT, "axes": INDEX}),
+    ("", "ReduceMax"): replace(REDUCE, types={"data": CODES_OR_FLOAT, "axes": INDEX}),
     ("", "ReduceMean"): REDUCE,
-    ("", "ReduceMin"): replace(REDUCE, types={"data": Q8_OR_FLOAT, "axes": INDEX}),
+    ("", "ReduceMin"): replace(REDUCE, types={"data": CODES_OR_FLOAT, "axes": INDEX}),
     ("", "ReduceSum"): REDUCE,
     ("", "Relu"): SAME,
     ("", "Reshape"): Spec(
         ("data", "shape"),
         2,
-        {"data": Q8_OR_FLOAT, "shape": INDEX},
+        {"data": CODES_OR_FLOAT, "shape": INDEX},
         constant=("shape",),
         attributes={"allowzero": INTEGER},
         since=5,
@@ -202,7 +202,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
     ("", "Resize"): Spec(
         ("X", "roi", "scales", "sizes"),
         1,
-        {"X": Q8_OR_FLOAT},
+        {"X": CODES_OR_FLOAT},
         attributes={
             "antialias": INTEGER,
             "axes": INTEGERS,
@@ -228,7 +228,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
     ("", "Slice"): Spec(
         ("data", "starts", "ends", "axes", "steps"),
         1,
-        {"data": Q8_OR_FLOAT, **dict.fromkeys(("starts", "ends", "axes", "steps"), INDEX)},
+        {"data": CODES_OR_FLOAT, **dict.fromkeys(("starts", "ends", "axes", "steps"), INDEX)},
         constant=("starts", "ends", "axes", "steps"),
         attributes={"axes": INTEGERS, "ends": INTEGERS, "starts": INTEGERS},
         extra=(movement.cuts_each_axis_once,),
@@ -240,7 +240,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
     ("", "Split"): Spec(
         ("input", "split"),
         1,
-        {"input": Q8_OR_FLOAT, "split": INDEX},
+        {"input": CODES_OR_FLOAT, "split": INDEX},
         constant=("split",),
         attributes={"axis": INTEGER, "num_outputs": INTEGER, "split": INTEGERS},
         extra=(axis_exists(0), movement.splits_the_whole),
@@ -251,7 +251,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
     ("", "Tile"): Spec(
         ("input", "repeats"),
         2,
-        {"input": Q8_OR_FLOAT, "repeats": INDEX},
+        {"input": CODES_OR_FLOAT, "repeats": INDEX},
         constant=("repeats",),
         since=6,
         extra=(selection.repeats_every_axis,),

@@ -15,7 +15,7 @@ from qcgen.ir.program.elementwise import (
     Quantize,
     QuantizedBinary,
 )
-from qcgen.ir.program.epilogue import Epilogue, FloatActivation, RawAccumulator, Requantize
+from qcgen.ir.program.epilogue import Epilogue, FloatActivation, RawAccumulator, Requantize, RoundOnce
 from qcgen.ir.program.movement import Concat, Movement, Pad, Reshape, Resize, Slice, Transpose
 from qcgen.ir.program.product import MatMul
 from qcgen.ir.program.recurrent import GATES, GateWeights, Recurrent
@@ -62,6 +62,7 @@ __all__ = [
     "Requantize",
     "Reshape",
     "Resize",
+    "RoundOnce",
     "Slice",
     "Softmax",
     "Spatial",

@@ -14,7 +14,8 @@ from qcgen.ir.types import Array
 class Lookup:
     """y = table[x]: any function of a single quantized number.
 
-    ``table`` (256,) int64 holds the output code of each input code, from the smallest of x's type to the largest.
+    ``table`` (256,) int64 holds the output code of each input code, from the smallest of x's type to the largest. Of
+    codes of 16 bits it has 65,536 and is a clamp.
     """
 
     name: str
@@ -58,7 +59,8 @@ class ChannelLookup:
 class QuantizedBinary:
     """y = a + b or a * b of quantized tensors, with numpy's broadcasting, by arithmetic.add or arithmetic.multiply.
 
-    Scales and zero points are those of the tensors. An operand may be a constant of the program.
+    Where a tensor has 16 bits, by arithmetic.add_floats or multiply_floats. Scales and zero points are those of the
+    tensors. An operand may be a constant of the program.
     """
 
     name: str
@@ -67,6 +69,11 @@ class QuantizedBinary:
     a: Tensor
     b: Tensor
     y: Tensor
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether a tensor has 16 bits."""
+        return any(tensor.dtype.is_16_bit for tensor in (self.a, self.b, self.y))
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from qcgen.ir.program.tensor import Float32s
+from qcgen.ir.program.tensor import Float32s, Int64s
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,22 @@ class Requantize:
     """
 
     scale: Float32s
+    zero_point: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class RoundOnce:
+    """y = clamp(round_half_even(acc * multiplier[m] / 2^shift[m]) + zero_point, low, high), the product exact.
+
+    How activations of 16 bits are requantized. ``multiplier`` in [0, 2^31) over 2 to the ``shift`` in [1, 62], both
+    (M,) int64, is x_scale * w_scale[m] / y_scale. Accumulators do not wrap, and no product with the multiplier leaves
+    62 bits and the sign.
+    """
+
+    multiplier: Int64s
+    shift: Int64s
     zero_point: int
     low: int
     high: int
@@ -38,4 +54,4 @@ class FloatActivation:
     params: tuple[float, ...] = ()
 
 
-Epilogue = Requantize | RawAccumulator | FloatActivation
+Epilogue = Requantize | RoundOnce | RawAccumulator | FloatActivation

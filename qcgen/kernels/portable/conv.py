@@ -23,7 +23,7 @@ from qcgen.kernels.portable.window_sums import (
     weight_table,
     window_sums,
 )
-from qcgen.kernels.reasons import why_no_integer_conv
+from qcgen.kernels.reasons import why_no_conv_of_codes
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class ConvContext(Context):
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
     """Serves every integer convolution."""
-    return why_no_integer_conv(op)
+    return why_no_conv_of_codes(op)
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:
@@ -68,11 +68,11 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     context = ConvContext(
         sums=window_sums(op, packed, setting, has_scratch=True),
         copy=copy_window(g, setting.x_layout),
-        taps=copied_taps(packed, setting),
+        taps=copied_taps(op, packed, setting),
         padding=packed.padding,
     )
     constants = (weight_table(op, packed, setting.x_layout), *packed.constants())
-    scratch = taps_scratch(g, block_size(g), setting)
+    scratch = taps_scratch(op, setting)
     access = in_pixels(op, setting, blocks(prod(g.output), block_size(g)), gathers=True) if g.group == 1 else None
     return Prepared(constants, context, (scratch,), (*packed.support, "compiler"), packed.certificate, access=access)
 

@@ -22,7 +22,7 @@ from qcgen.kernels.portable.window_sums import (
     weight_table,
     window_sums,
 )
-from qcgen.kernels.reasons import why_no_integer_conv
+from qcgen.kernels.reasons import why_no_conv_of_codes
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class PointwiseContext(Context):
 
 def why_not(op: Operator, setting: Setting) -> str | None:
     """Serves kernels of one tap without padding; with channels first, stride 1 only."""
-    reason = why_no_integer_conv(op)
+    reason = why_no_conv_of_codes(op)
     if reason is not None:
         return reason
     assert isinstance(op, Conv)
@@ -63,13 +63,13 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     packed = pack(op, setting, 0 if is_last else unsigned_shift(op), unpacks=True)
     context = PointwiseContext(
         sums=window_sums(op, packed, setting, has_scratch=not is_last),
-        taps=copied_taps(packed, setting),
+        taps=copied_taps(op, packed, setting),
         channels_last=is_last,
         is_strided=set(g.strides) != {1},
         in_pixels=prod(g.input),
         axes=axes(g, setting.x_layout),
     )
-    scratch = () if is_last else (taps_scratch(g, block_size(g), setting),)
+    scratch = () if is_last else (taps_scratch(op, setting),)
     constants = (weight_table(op, packed, setting.x_layout), *packed.constants())
     units = blocks(prod(g.output), block_size(g))
     access = in_blocks_of_channels(op, setting, units, range(1, g.out_channels + 1)) if g.group == 1 else None

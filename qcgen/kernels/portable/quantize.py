@@ -38,7 +38,7 @@ class DequantizeContext(Context):
     x_type: str  # of C
     scale: float  # of x
     zero_point: int  # of x
-    is_wide: bool  # x less its zero point may leave int32
+    cast: str  # before a code in C, where the code less its zero point may leave its type, or an int of 16 bits
     is_fraction: bool  # the scale is 2^-1 to 2^-32, which clang hands to Helium's conversion, and may get it wrong
 
 
@@ -76,10 +76,14 @@ def prepare_dequantize(op: Operator, setting: Setting) -> Prepared:
         x_type=op.x.dtype.c,
         scale=scale,
         zero_point=zero_point,
-        is_wide=op.x.dtype is DType.INT32 and zero_point != 0,
+        cast=_cast(op.x.dtype) if zero_point else "",
         is_fraction=is_binary_fraction(scale),
     )
     return Prepared((), context, (), (), Certificate())
+
+
+def _cast(dtype: DType) -> str:
+    return "(int64_t)" if dtype is DType.INT32 else "(int32_t)" if dtype.is_16_bit else ""
 
 
 def _parameters(scale: float | None, zero_point: int | None) -> tuple[float, int]:

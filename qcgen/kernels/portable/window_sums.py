@@ -45,6 +45,8 @@ class WindowSums(Context):
     has_scratch: bool  # taps are copied
     wraps: bool  # sums are taken modulo 2^32
     is_corrected: bool  # taps are summed, too
+    is_long: bool  # sums are taken in int64
+    product_cast: str  # before a tap in C, where an int may have only 16 bits
     nibbles: Nibbles | None  # weights lie two to a byte; None: one
 
 
@@ -55,6 +57,7 @@ class CopiedTaps(Context):
     shift_text: str  # what is added to a code, in C, such as " + 128"
     tap_remark: str  # the comment on the type of taps
     wide_taps: bool  # int16, not bytes
+    tap_type: str  # of C, that of 16-bit codes; "" for 8-bit codes
 
 
 @dataclass(frozen=True)
@@ -79,16 +82,17 @@ def block_size(g: ConvGeometry) -> int:
     return MAX_BLOCK if pixels >= MAX_BLOCK else min(pixels, 2)
 
 
-def taps_scratch(g: ConvGeometry, block: int, setting: Setting) -> Scratch:
-    """The buffer of a block's copied taps: bytes, or int16 with --optimize speed."""
-    size = 2 if setting.optimize == "speed" else 1
-    return Scratch(block * g.taps * size, size)
+def taps_scratch(op: Conv, setting: Setting) -> Scratch:
+    """The buffer of a block's copied taps: bytes, or int16 with --optimize speed; 16-bit codes as they are."""
+    size = 2 if setting.optimize == "speed" or op.x.dtype.is_16_bit else 1
+    return Scratch(block_size(op.geometry) * op.geometry.taps * size, size)
 
 
-def copied_taps(packed: Packed, setting: Setting) -> CopiedTaps:
+def copied_taps(op: Conv, packed: Packed, setting: Setting) -> CopiedTaps:
     """The type of copied taps and what they are the elements plus."""
     shift = f" + {packed.x_shift}" if packed.x_shift else ""
-    return CopiedTaps(shift, _tap_remark(packed), setting.optimize == "speed")
+    own = op.x.dtype.c if op.x.dtype.is_16_bit else ""
+    return CopiedTaps(shift, "A copied element." if own else _tap_remark(packed), setting.optimize == "speed", own)
 
 
 def _tap_remark(packed: Packed) -> str:
@@ -139,5 +143,7 @@ def window_sums(op: Conv, packed: Packed, setting: Setting, *, has_scratch: bool
         has_scratch=has_scratch,
         wraps=packed.wraps,
         is_corrected=packed.is_corrected,
+        is_long=packed.is_long,
+        product_cast="(int32_t)" if op.x.dtype.is_16_bit else "",
         nibbles=nibbles(packed.weights) if packed.is_nibbles else None,
     )

@@ -1,0 +1,75 @@
+"""portable/wide_binary: sums and products of quantized tensors of which some have 16 bits, in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from qcgen.ir.context import Context
+from qcgen.ir.plan import Certificate
+from qcgen.ir.program import Operator, QuantizedBinary, Tensor
+from qcgen.kernels.binary import binary_nest, in_place_operands
+from qcgen.kernels.kernel import Kernel, Prepared, Setting
+from qcgen.kernels.loop_nest import LoopNest
+
+
+@dataclass(frozen=True)
+class Coded:
+    """A quantized tensor as the template writes it."""
+
+    c_type: str
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True)
+class WideBinaryContext(Context):
+    """A sum or product of codes in float32."""
+
+    template: ClassVar[str] = "kernels/portable/wide_binary.c.jinja"
+
+    nest: LoopNest  # the loops over the elements of y
+    is_sum: bool  # not a product
+    tensors: Mapping[str, Coded]  # by "a", "b", "y"
+    low: int  # the lowest code of y less the zero point
+    high: int  # the highest code of y less the zero point
+    given: tuple[str, ...]  # operands that are parameters: "a", "b"
+    constant: tuple[str, ...]  # operands that are tables
+    is_in_place: bool  # y may lie over an operand
+
+
+def why_not(op: Operator, _setting: Setting) -> str | None:
+    """Serves sums and products where a tensor has 16 bits."""
+    if not isinstance(op, QuantizedBinary):
+        return f"{op.op_type} is no sum or product of quantized tensors"
+    return None if op.is_wide else "no tensor has 16 bits"
+
+
+def prepare(op: Operator, setting: Setting) -> Prepared:
+    """Constant operands become tables in the order of y; y may lie over an operand of its size."""
+    assert isinstance(op, QuantizedBinary)
+    nest, tables = binary_nest(op.a, op.b, op.y, setting)
+    operands = (op.a, op.b)
+    free = in_place_operands(*operands, nest, setting)
+    in_place = tuple(number for number in free if operands[number].dtype.bytes == op.y.dtype.bytes)
+    tensors = {name: _coded(tensor) for name, tensor in (("a", op.a), ("b", op.b), ("y", op.y))}
+    context = WideBinaryContext(
+        nest=nest,
+        is_sum=op.kind == "add",
+        tensors=tensors,
+        low=op.y.dtype.low - tensors["y"].zero_point,
+        high=op.y.dtype.high - tensors["y"].zero_point,
+        given=tuple(name for name in ("a", "b") if name not in tables),
+        constant=tuple(sorted(tables)),
+        is_in_place=bool(in_place),
+    )
+    return Prepared(tuple(tables.values()), context, (), (), Certificate(), in_place, headers=("math.h",))
+
+
+def _coded(tensor: Tensor) -> Coded:
+    assert tensor.scale is not None, "the tensor is quantized"
+    return Coded(tensor.dtype.c, tensor.scale, tensor.zero_point or 0)
+
+
+WIDE_BINARY = Kernel("portable/wide_binary", WideBinaryContext, frozenset(), why_not, prepare)

@@ -1,0 +1,99 @@
+"""Activations of 16 bits: an operator between DequantizeLinear and QuantizeLinear becomes one of qcgen's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from qcgen.infer.wide import WIDE_ADD, WIDE_CONV, WIDE_GEMM, WIDE_MATMUL, WIDE_MUL
+from qcgen.ir.graph import Node
+from qcgen.ir.types import Array
+from qcgen.rewrite.bias import nearest_bias
+from qcgen.rewrite.fuse_convolution import quantized_operands, weights
+from qcgen.rewrite.fuse_gemm import factors_of
+from qcgen.rewrite.quantization import Dequantized, Quantizer, activation_of_codes, quantizer_to_codes
+from qcgen.rewrite.wiring import Change, Wiring
+
+Tensors = tuple[Dequantized, Dequantized, Quantizer]
+"""What is multiplied with the weights, the weights, the result."""
+
+
+def fuse_wide(wiring: Wiring, node: Node) -> Change | None:
+    """Conv, Gemm, MatMul with constant weights of 8 bits, Add or Mul, where some activation has 16 bits."""
+    fuse = _FUSED.get((node.domain, node.op_type))
+    y = quantizer_to_codes(wiring, node.outputs[0]) if fuse is not None else None
+    x = None if y is None else activation_of_codes(wiring, node.input(0))
+    return None if fuse is None or x is None or y is None else fuse(wiring, node, x, y)
+
+
+def _has_16_bits(*tensors: Dequantized | Quantizer) -> bool:
+    return any(tensor.quantization.dtype.is_16_bit for tensor in tensors)
+
+
+def _conv(wiring: Wiring, node: Node, x: Dequantized, y: Quantizer) -> Change | None:
+    w = weights(wiring, node.input(1), 0)
+    if w is None or not _has_16_bits(x, y):
+        return None
+    bias = _bias(wiring, node, 0, (x, w, y))
+    if bias is None:
+        return None
+    operands, constants = quantized_operands(wiring, (x, w, y))
+    domain, op_type = WIDE_CONV
+    fused = Node(node.name, op_type, domain, (*operands, *bias), (y.output,), node.attributes)
+    return Change(y.node, (fused,), remove=(node,), constants={**constants, **bias})
+
+
+def _gemm(wiring: Wiring, node: Node, x: Dequantized, y: Quantizer) -> Change | None:
+    axis, factors = 0 if node.attributes.get("transB") else 1, factors_of(node)
+    w = weights(wiring, node.input(1), axis)
+    if w is None or factors is None or not factors.alpha == factors.beta == 1.0 or not _has_16_bits(x, y):
+        return None
+    bias = _bias(wiring, node, axis, (x, w, y))
+    if bias is None or wiring.graph.constants[w.codes].ndim != 2:
+        return None
+    operands, constants = quantized_operands(wiring, (x, w, y))
+    attributes = {key: value for key, value in node.attributes.items() if key in ("transA", "transB")}
+    inputs = (*operands[:6], next(iter(bias), ""), *operands[6:])
+    domain, op_type = WIDE_GEMM
+    fused = Node(node.name, op_type, domain, inputs, (y.output,), attributes)
+    return Change(y.node, (fused,), remove=(node,), constants={**constants, **bias})
+
+
+def _matmul(wiring: Wiring, node: Node, x: Dequantized, y: Quantizer) -> Change | None:
+    w = weights(wiring, node.input(1), 1)
+    if w is None or wiring.graph.constants[w.codes].ndim != 2 or not _has_16_bits(x, y):
+        return None
+    operands, constants = quantized_operands(wiring, (x, w, y))
+    domain, op_type = WIDE_MATMUL
+    fused = Node(node.name, op_type, domain, operands, (y.output,), {})
+    return Change(y.node, (fused,), remove=(node,), constants=constants)
+
+
+def _binary(wiring: Wiring, node: Node, x: Dequantized, y: Quantizer) -> Change | None:
+    other = activation_of_codes(wiring, node.input(1))
+    if other is None or not _has_16_bits(x, other, y):
+        return None
+    operands, constants = quantized_operands(wiring, (x, other, y))
+    domain, op_type = WIDE_ADD if node.op_type == "Add" else WIDE_MUL
+    fused = Node(node.name, op_type, domain, operands, (y.output,), {})
+    return Change(y.node, (fused,), remove=(node,), constants=constants)
+
+
+_FUSED: Mapping[tuple[str, str], Callable[[Wiring, Node, Dequantized, Quantizer], Change | None]] = {
+    ("", "Add"): _binary,
+    ("", "Conv"): _conv,
+    ("", "Gemm"): _gemm,
+    ("", "MatMul"): _matmul,
+    ("", "Mul"): _binary,
+}
+
+
+def _bias(wiring: Wiring, node: Node, axis: int, tensors: Tensors) -> Mapping[str, Array] | None:
+    """The bias as a new constant by its name: none if it is absent; None if it has no int32 form."""
+    if not node.input(2):
+        return {}
+    x, w, _ = tensors
+    scale = x.quantization.scale.astype(np.float64) * w.quantization.scale.astype(np.float64)
+    bias = nearest_bias(wiring, node.input(2), wiring.graph.constants[w.codes].shape[axis], scale)
+    return None if bias is None else {wiring.fresh(f"{node.input(2)}_quantized"): bias}

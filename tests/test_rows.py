@@ -18,6 +18,7 @@ from qcgen.artifact import Artifact
 from qcgen.build import STRICT_FLAGS
 from qcgen.cli import main
 from qcgen.ir.plan import InArena, Stream
+from qcgen.plan.stream import fit
 from qcgen.verify import verify
 
 TARGETS = ("portable", "cortex-m0", "cortex-m4", "cortex-m55")
@@ -166,6 +167,25 @@ def test_a_byte_that_moved_away_is_missed():
             Interpreter(plan).run()
     finally:
         artifact.cache_clear()
+
+
+@pytest.mark.parametrize("network", ["residual", "separable", "wandering"])
+def test_more_bytes_never_cost_more_instructions(network, monkeypatch):
+    extras, cheapest = [], fit._cheapest
+
+    def recorded(*arguments):
+        found = cheapest(*arguments)
+        extras.append(np.inf if found is None else found[0].extra)
+        return found
+
+    monkeypatch.setattr(fit, "_cheapest", recorded)
+    whole, least = (artifact(network, "cortex-m4", arena).plan.arena_bytes for arena in (None, "least"))
+    options = {"target": "cortex-m4", "layout": "nhwc", "io": "quantized"}
+    budgets = range(least, whole, max(4, (whole - least) // 12))
+    plans = [qcgen.compile(NETWORKS[network](), arena=budget, **options).plan for budget in budgets]
+    assert all(plan.arena_bytes <= budget for plan, budget in zip(plans, budgets, strict=True))
+    assert len(extras) == len(budgets)
+    assert extras == sorted(extras, reverse=True)
 
 
 def test_an_arena_that_is_too_small_is_refused_with_the_least():

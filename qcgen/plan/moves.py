@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 from qcgen.kernels import Prepared
 from qcgen.plan.arrange import Arranged
-from qcgen.plan.sharing import Boundary
+from qcgen.plan.sharing import Boundary, bytes_of
 from qcgen.plan.storage import Stored, movable, store
 
+MOVED = 0.7  # instructions for each byte of a tensor that moves
 SMALL = 4  # tensors of less than one part in so many of the lower bound decide nothing
 
 
@@ -33,6 +34,11 @@ def with_moves(
         if found.placement.bytes <= limit:
             best, moved = found, fewer
     return best
+
+
+def extra_of(stored: Stored, steps: Sequence[Arranged]) -> float:
+    """The instructions that moves take, estimated."""
+    return MOVED * sum(bytes_of(step.op.y) for step in steps if step.op.y.name in stored.computed)
 
 
 def _stored(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -91,6 +91,15 @@ class Chain:
         return AccessOrder(np.array(reads), np.array(writes), gathers=False)
 
 
+@dataclass(frozen=True)
+class Choice:
+    """Chains that run row by row, their estimated ``extra`` instructions, the most ``bytes`` alive at once."""
+
+    chains: tuple[Chain, ...]
+    extra: float
+    bytes: int
+
+
 class Chooser:
     """The steps of a program and what each costs, whole or row by row.
 
@@ -144,23 +153,28 @@ class Chooser:
             best.append(min(ways))
         return best[-1] if best[-1] < IMPOSSIBLE else None
 
-    def choose(self, limit: int, easy: float) -> tuple[Chain, ...] | None:
+    def choose(self, limit: int, easy: float) -> Choice | None:
         """The chains with the least extra work of those that fit ``limit`` bytes; None if nothing does.
 
         Chains that need more than ``easy`` bytes are taken only where nothing else fits: few of them, and the places of
         all tensors are found more easily.
         """
-        best: list[tuple[float, tuple[_Piece, ...]] | None] = [(0, ())]
+        best: list[_Way | None] = [_Way(0, 0, ())]
         for end in range(1, len(self._steps) + 1):
-            before = best[end - 1]
-            ways = [] if before is None or self._whole[end - 1] > min(limit, IMPOSSIBLE - 1) else [before]
+            before, whole = best[end - 1], self._whole[end - 1]
+            ways = []
+            if before is not None and whole <= min(limit, IMPOSSIBLE - 1):
+                ways.append(replace(before, bytes=max(before.bytes, whole)))
             for piece in self._pieces.get(end, ()):
                 start = best[piece.first]
                 if start is not None and piece.bytes <= limit:
-                    extra = piece.extra + (HARD if piece.bytes > easy else 0)
-                    ways.append((start[0] + extra, (*start[1], piece)))
-            best.append(min(ways, key=lambda way: way[0], default=None))
-        return None if best[-1] is None else tuple(self._chain(piece) for piece in best[-1][1])
+                    ways.append(start.then(piece, HARD if piece.bytes > easy else 0))
+            best.append(min(ways, key=lambda way: way.cost, default=None))
+        found = best[-1]
+        if found is None:
+            return None
+        extra = sum(piece.extra for piece in found.pieces)
+        return Choice(tuple(self._chain(piece) for piece in found.pieces), extra, found.bytes)
 
     @cached_property
     def _pieces(self) -> dict[int, list[_Piece]]:
@@ -277,6 +291,20 @@ class _Piece:
     rows: int
     bytes: int
     extra: float
+
+
+@dataclass(frozen=True)
+class _Way:
+    """Chains up to some step: what they cost, the most bytes that are alive at once."""
+
+    cost: float
+    bytes: int
+    pieces: tuple[_Piece, ...]
+
+    def then(self, piece: _Piece, penalty: float) -> _Way:
+        """The same with one chain more."""
+        cost = self.cost + piece.extra + penalty
+        return _Way(cost, max(self.bytes, piece.bytes), (*self.pieces, piece))
 
 
 def _images_of(step: Arranged) -> Iterator[tuple[str, Image]]:

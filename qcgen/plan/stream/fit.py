@@ -9,10 +9,10 @@ from typing import Literal
 from qcgen.errors import ModelRejected, Problem
 from qcgen.kernels import Prepared
 from qcgen.plan.arrange import Arranged
-from qcgen.plan.moves import with_moves
+from qcgen.plan.moves import extra_of, with_moves
 from qcgen.plan.sharing import Boundary
 from qcgen.plan.storage import TURN, InRows, Stored, store, whole_buffers
-from qcgen.plan.stream.choose import IMPOSSIBLE, TURN_BYTES, Chain, Chooser
+from qcgen.plan.stream.choose import IMPOSSIBLE, TURN_BYTES, Chain, Choice, Chooser
 from qcgen.plan.stream.pushed import require_one_input, why_not_pushed
 from qcgen.plan.stream.stages import COPY, Stage
 
@@ -28,53 +28,57 @@ def fit(
 ) -> tuple[tuple[Chain, ...], Stored]:
     """The chains that run row by row, none if the network fits as it is, and the places of all tensors.
 
-    None as ``arena`` is as many bytes as the cheapest choice needs. Raises ModelRejected if no choice fits ``arena``,
-    with the least that was reached, or if the input cannot be pushed row by row.
+    Of the ways that fit ``arena`` the one with the fewest extra instructions, by a plain estimate. None as ``arena`` is
+    as many bytes as the cheapest choice needs. Raises ModelRejected if no choice fits ``arena``, with the least that
+    was reached, or if the input cannot be pushed row by row.
     """
     if boundary.is_pushed and (problem := require_one_input(boundary.ports)):
         raise ModelRejected([problem])
-    best: tuple[tuple[Chain, ...], Stored] | None = (
-        None if boundary.is_pushed else ((), store(steps, prepared, boundary))
-    )
-    if best is not None and arena != "least" and _fits(best[1], arena):
-        return best
+    whole = None if boundary.is_pushed else store(steps, prepared, boundary)
+    if whole is not None and arena != "least" and _fits(whole, arena):
+        return (), whole
     moved = None if boundary.is_pushed else with_moves(steps, prepared, boundary, _budget(arena))
-    if moved is not None:
-        best = (), moved
-        if arena != "least":
-            return best
     chooser = _chooser(steps, prepared, boundary, prepare)
     least = chooser.least()
     if least is None:
         raise ModelRejected([why_not_pushed(steps, boundary.ports)])
-    for limit, easy in _limits(least, arena):
-        chains = chooser.choose(limit, easy)
-        assert chains is not None, "the least arena has a choice"
-        stored = _stored(steps, prepared, boundary, chains, prepare)
-        if best is None or stored.placement.bytes < best[1].placement.bytes:
-            best = chains, stored
-        if arena != "least" and _fits(stored, arena):
-            return best
-    assert best is not None, "there is a limit to try"
-    if arena is None or arena == "least":
-        return best
-    smallest = fit(steps, prepared, boundary, "least", prepare)
-    if not _fits(smallest[1], arena):
+
+    def placed(choice: Choice) -> Stored:
+        return _stored(steps, prepared, boundary, choice.chains, prepare)
+
+    if arena != "least":
+        found = _cheapest(chooser, placed, arena)
+        if moved is not None and (found is None or extra_of(moved, steps) <= found[0].extra):
+            return (), moved
+        if found is not None:
+            return found[0].chains, found[1]
+    ways: list[tuple[tuple[Chain, ...], Stored]] = [((), way) for way in (whole, moved) if way is not None]
+    ways += [(choice.chains, placed(choice)) for choice in _choices_for_least(chooser, least)]
+    smallest = min(ways, key=lambda way: way[1].placement.bytes)
+    if isinstance(arena, int) and not _fits(smallest[1], arena):
         raise _too_small(arena, smallest[1])
     return smallest
 
 
-def _limits(least: int, arena: int | Literal["least"] | None) -> Iterator[tuple[int, float]]:
-    """What to choose chains for: the places of tensors may take more than what is alive at once, so less is tried, too.
+def _cheapest(chooser: Chooser, placed: Callable[[Choice], Stored], arena: int | None) -> tuple[Choice, Stored] | None:
+    """The choice with the least extra work whose tensors find places in the arena.
 
-    The bytes that may be alive, and those beyond which chains are avoided.
+    Places may take more than what is alive at once. So each next choice has less alive than the one before; what is
+    tried for an arena is tried for every larger one, too, and more bytes never cost more instructions.
     """
-    if arena is None:
-        yield IMPOSSIBLE, IMPOSSIBLE
-        return
-    most = least if arena == "least" else max(arena, least)
-    yield from ((most, most * share) for share in SHARES)
-    yield from ((limit, limit) for limit in (int(most * share) for share in SHARES[1:]) if limit > least)
+    choice = chooser.choose(IMPOSSIBLE if arena is None else arena, IMPOSSIBLE)
+    while choice is not None:
+        stored = placed(choice)
+        if _fits(stored, arena):
+            return choice, stored
+        choice = chooser.choose(choice.bytes - 1, IMPOSSIBLE)
+    return None
+
+
+def _choices_for_least(chooser: Chooser, least: int) -> Iterator[Choice]:
+    """Choices of as few bytes alive as there can be, with fewer and fewer chains that need nearly all of them."""
+    found = (chooser.choose(least, least * share) for share in SHARES)
+    yield from (choice for choice in found if choice is not None)
 
 
 def _budget(arena: int | Literal["least"] | None) -> int | None:

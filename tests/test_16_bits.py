@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from gallery_networks import network_16_bits
 from onnx import helper
+from qdq import Chain
 from wide_recorded import IN_ORDER, OPERATORS, TYPES, Wide, codes, feed, model, zero_point
 
 import qcgen
@@ -127,3 +128,14 @@ def test_products_of_two_computed_matrices_of_16_bits_are_refused_in_a_line():
     c.quantize(c.node("MatMul", [c.x, c.x]), (np.float32(1), np.array(0, np.int16)), "y")
     with pytest.raises(qcgen.ModelRejected, match="B is not constant"):
         qcgen.compile(c.model((3, 3), opset=21, x_type="int16"))
+
+
+def test_ties_go_to_the_even_code_in_the_c_too():
+    c = Chain()
+    x = c.dequantize("x", (np.float32(2**-12), np.array(3, np.int16)))
+    w = c.dequantize(c.constant("w", np.int8([[1, -1, 3]])), (np.float32(2**-3), np.array(0, np.int8)))
+    c.quantize(c.node("MatMul", [x, w]), (np.float32(2**-13), np.array(5, np.int16)), "y")
+    artifact = qcgen.compile(c.model((64, 1), opset=21, x_type="int16"), name="ties")
+    codes_in = np.arange(-30, 34, dtype=np.int16)[:, None]
+    expected = np.rint((codes_in.astype(np.int64) - 3) * [1, -1, 3] / 4).astype(np.int64) + 5
+    assert artifact.load(("-O0",)).run(None, {"x": codes_in})[0].tolist() == expected.tolist()

@@ -23,6 +23,8 @@ ADVICE = {
     **dict.fromkeys(("Equal", "Where"), FOLD_OR_CUT),
     **dict.fromkeys(("ConstantOfShape", "ScatterElements", "ScatterND"), FOLD),
     "RNN": UNROLL,
+    "MatMulNBits": "quantize with quant_format=QuantFormat.QDQ (onnxruntime: MatMulNBitsQuantizer): weights behind a"
+    " DequantizeLinear with block_size are compiled",
     "DynamicQuantizeLSTM": "quantize the model statically, which leaves the LSTM in float (onnxruntime:"
     " quantize_static)",
     "BatchNormalization": "fuse it into the convolution before it: export in inference mode, or preprocess the model"

@@ -1,0 +1,55 @@
+"""Weights in blocks: the product in float32 is onnxruntime's, within the tolerance of float convolutions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from blocks_recorded import CASES, COLUMNS, feed, model, name
+from onnx import ModelProto, TensorProto, helper
+
+import qcgen
+
+RECORDED = np.load(Path(__file__).parent / "data" / "onnxruntime" / "blocks.npz")
+
+
+@pytest.mark.parametrize(("dtype", "block", "between"), CASES)
+def test_products_are_those_of_onnxruntime(dtype, block, between):
+    y = RECORDED[name(dtype, block, between)]
+    found = qcgen.compile(model(dtype, block, between), name="m").load(("-O0",)).run(None, {"x": feed(between)})[0]
+    assert found.shape == y.shape == (3, COLUMNS)
+    if between == "codes":
+        assert np.array_equal(found, y)
+    else:
+        np.testing.assert_allclose(found, y, rtol=0, atol=4e-6 * np.abs(y).max())
+
+
+def test_what_is_recorded_is_what_is_compared():
+    assert set(RECORDED) == {"version", *(name(*case) for case in CASES)}
+
+
+def test_scales_that_are_not_those_of_the_blocks_are_a_problem_of_the_model():
+    proto = ModelProto.FromString(model("int8", 16, "floats"))
+    [scales] = [tensor for tensor in proto.graph.initializer if tensor.name == "s"]
+    scales.CopyFrom(helper.make_tensor("s", TensorProto.FLOAT, (2, COLUMNS), [0.5] * 2 * COLUMNS))
+    with pytest.raises(qcgen.ModelRejected):
+        qcgen.compile(proto)
+
+
+def test_matmul_nbits_names_the_form_that_is_compiled():
+    node = helper.make_node(
+        "MatMulNBits", ["x", "b", "s"], ["y"], domain="com.microsoft", K=32, N=4, bits=4, block_size=32
+    )
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, size)) for n, size in (("x", 32), ("y", 4)))
+    weights = [
+        helper.make_tensor("b", TensorProto.UINT8, (4, 1, 16), [0] * 64),
+        helper.make_tensor("s", TensorProto.FLOAT, (4,), [1.0] * 4),
+    ]
+    proto = helper.make_model(
+        helper.make_graph([node], "g", [x], [y], weights),
+        opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)],
+        ir_version=10,
+    )
+    with pytest.raises(qcgen.ModelRejected, match=r"QuantFormat\.QDQ"):
+        qcgen.compile(proto)

@@ -48,10 +48,10 @@ def tall():
 
 
 def bottleneck():
-    """Products of matrices of three sizes, one of which is too small for the loops of the others."""
-    n = Network((1, 32, 1, 1))
+    """Products of matrices of several sizes, one of which does not fill words."""
+    n = Network((1, 128, 1, 1))
     x = "x"
-    for channels in (64, 96, 32, 4, 64, 32):
+    for channels in (128, 192, 131, 64, 128):
         x = n.conv(x, channels)
     return n.model(x)
 
@@ -141,3 +141,20 @@ def test_the_core_computes_what_the_reference_does(core, tmp_path):
     require_core(core, counting=False)
     found = [subjects.compiled(model.__name__, model(), core) for model in (wandering, bottleneck)]
     assert not wrong_outputs(core, found, tmp_path, flags=("-Os",))
+
+
+def strided():
+    """Pixels two apart, beside a matrix that is met by a single vector."""
+    n = Network((1, 64, 6, 6))
+    x = n.conv(n.conv("x", 75, stride=2), 64)
+    return n.model(n.conv(n.mean(x), 35))
+
+
+def test_vectors_that_lie_strides_apart_share_with_those_that_follow_each_other():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("qcgen.plan.functions.PRICE", 0)
+        artifact = compiled("cortex-m4", strided)
+    [function] = artifact.plan.shared
+    assert len(function.nodes) == 3
+    assert "layer->row_step" in artifact.files["net.c"]
+    assert verify(artifact, cases=4).is_right

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import gcd
 
 
 @dataclass(frozen=True)
@@ -38,13 +37,8 @@ def unrolled(total: int, most: int, whole: int = 0) -> Unrolled:
     return Unrolled(total, unroll, total // unroll, total % unroll)
 
 
-def sized_loop(total: int, most: int) -> Unrolled:
-    """A loop whose rounds the layer counts, one or more: copies that divide ``total``; the same for other totals.
-
-    >>> sized_loop(40, 8) == sized_loop(80, 8)
-    True
-    """
-    unroll = gcd(total, most)
+def sized_loop(unroll: int) -> Unrolled:
+    """A loop whose rounds each layer counts, one or more, of so many copies."""
     return Unrolled(2 * unroll, unroll, 2, 0)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from itertools import accumulate
-from math import prod
+from functools import cache
+from itertools import combinations
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from qcgen.kernels import Prepared, Setting
 from qcgen.kernels.arm_dsp.output import KeptOutput
 from qcgen.kernels.epilogue import LINE_PARAMETERS, Output
 from qcgen.kernels.fast_output import FastOutput
-from qcgen.kernels.kernel import CommonOutput
+from qcgen.kernels.kernel import CommonOutput, SizesPrice
 from qcgen.kernels.text import Described
 from qcgen.plan.names import SHARED
 from qcgen.plan.select import Selection
@@ -29,11 +29,8 @@ NUMBERS = (*LINE_PARAMETERS, "zero_point")
 """The numbers of an output step that a layer may have for itself."""
 
 
-SIZES_COST = 0.04
-"""Instructions that reading sizes may cost a network, for each of its multiply-adds: about 3 in 100 instructions."""
-
-VECTOR_COST, CHANNEL_COST = 100, 1.5
-"""What a layer that reads its sizes takes more, for each vector and for each of its outputs, on a Cortex-M4."""
+PRICE = 1000
+"""Bytes that sharing across sizes must save for each hundredth of a network's instructions that it costs."""
 
 LAYER_BYTES = 600
 """What a layer's own functions take at least, -O2 on a Cortex-M: tables may grow by as much where they are shared."""
@@ -75,11 +72,11 @@ class _Packer:
     """Packs layers with what their output steps have in common, each but once for the same."""
 
     def __init__(self) -> None:
-        self._packed: dict[tuple[int, bool, CommonOutput], Prepared] = {}
+        self._packed: dict[tuple[int, tuple[ConvGeometry, ...], CommonOutput], Prepared] = {}
 
     def __call__(self, work: Work, common: CommonOutput) -> Work:
         """The layer packed so; its operator must live as long as this."""
-        setting, key = replace(work.setting, common=common), (id(work.op), work.setting.is_sized, common)
+        setting, key = replace(work.setting, common=common), (id(work.op), work.setting.sizes, common)
         if key not in self._packed:
             self._packed[key] = work.selection.kernel.prepare(work.op, setting)
         return replace(work, setting=setting, prepared=self._packed[key])
@@ -88,43 +85,67 @@ class _Packer:
 def _members(works: Sequence[Work], pack: _Packer) -> Iterator[list[tuple[int, Work]]]:
     """The layers of each function, packed for it: first of layers that may read their sizes, then of those of one."""
     left = dict(enumerate(works))
-    for sized in (_cold(works), frozenset[int]()):
-        tried = {
-            index: replace(work, setting=replace(work.setting, is_sized=index in sized)) for index, work in left.items()
-        }
-        keys = {index: _alike(work) for index, work in tried.items() if index in sized or not sized}
-        for group in _grouped(keys):
-            if sized and len({geometry_of(tried[index]) for index in group}) == 1:
-                continue
-            for packed in _equal(group, tried, pack):
+    for is_sized in (True, False):
+        keys = {index: _alike(work, is_sized=False) for index, work in left.items()}
+        for group in list(_of_several_sizes(left) if is_sized else _grouped(keys)):
+            for packed in _equal(group, left, pack, is_sized=is_sized):
                 if all(_keeps_order(work, works[index]) for index, work in packed.items()):
                     yield list(packed.items())
                     left = {index: work for index, work in left.items() if index not in packed}
 
 
-def _equal(group: Sequence[int], works: Mapping[int, Work], pack: _Packer) -> Iterator[dict[int, Work]]:
+def _equal(
+    group: Sequence[int], works: Mapping[int, Work], pack: _Packer, *, is_sized: bool
+) -> Iterator[dict[int, Work]]:
     """The parts of a group whose texts are equal, each packed with what its own layers have in common."""
-    for packed in _affordable(group, works, pack):
+    sizes = tuple(dict.fromkeys(geometry_of(works[index]) for index in group)) if is_sized else ()
+    if len(sizes) == 1:
+        return
+    tried = {index: replace(works[index], setting=replace(works[index].setting, sizes=sizes)) for index in group}
+    for packed in _affordable(group, tried, pack):
         for part in _grouped({index: _text(work) for index, work in packed.items()}):
             if len(part) == len(packed):
                 yield packed
             else:
-                yield from _equal(part, works, pack)
+                yield from _equal(part, works, pack, is_sized=is_sized)
 
 
-def _cold(works: Sequence[Work]) -> frozenset[int]:
-    """The layers that may read their sizes: those to which it costs least, until all of them cost SIZES_COST."""
-    cost = {index: _sized_cost(work) for index, work in enumerate(works) if work.selection.kernel.has_sizes}
-    order = sorted(cost, key=lambda index: (cost[index], index))
-    most = SIZES_COST * sum(macs_of(work.op) for work in works)
-    totals = accumulate(cost[index] for index in order)
-    return frozenset(index for index, total in zip(order, totals, strict=True) if total <= most)
+def _of_several_sizes(works: Mapping[int, Work]) -> Iterator[list[int]]:
+    """The layers of functions that read sizes: as many as save enough bytes for the instructions that it takes."""
+    able = {index: work for index, work in works.items() if work.selection.kernel.sizes is not None}
+    total = sum(macs_of(work.op) for work in works.values())
+    for group in _grouped({index: _alike(work, is_sized=True) for index, work in able.items()}):
+        price = works[group[0]].selection.kernel.sizes
+        assert price is not None
+        by_geometry: dict[ConvGeometry, list[int]] = {}
+        for index in group:
+            by_geometry.setdefault(geometry_of(works[index]), []).append(index)
+        for merged in _merged({g: len(indices) for g, indices in by_geometry.items()}, price, total):
+            yield sorted(index for geometry in merged for index in by_geometry[geometry])
 
 
-def _sized_cost(work: Work) -> float:
-    """The instructions that a layer takes more if it reads its sizes."""
-    g = geometry_of(work)
-    return g.batch * prod(g.output) * (VECTOR_COST + CHANNEL_COST * g.out_channels)
+def _merged(counts: Mapping[ConvGeometry, int], price: SizesPrice, total: int) -> list[tuple[ConvGeometry, ...]]:
+    """Geometries whose layers share a function: always those two parts that gain most become one.
+
+    ``counts``: how many layers there are of each, ``total``: the multiply-adds of the network.
+    """
+
+    @cache
+    def cost(part: tuple[ConvGeometry, ...]) -> float:
+        return sum(counts[g] * price.instructions(g, part) for g in part) if len(part) > 1 else 0.0
+
+    @cache
+    def gain(one: tuple[ConvGeometry, ...], other: tuple[ConvGeometry, ...]) -> float:
+        more = cost(one + other) - cost(one) - cost(other)
+        return price.bytes - PRICE * 100 * more / total
+
+    parts: list[tuple[ConvGeometry, ...]] = [(geometry,) for geometry in counts]
+    while len(parts) > 1:
+        best = max(combinations(parts, 2), key=lambda pair: gain(*pair))
+        if gain(*best) <= 0:
+            break
+        parts = [part for part in parts if part not in best] + [best[0] + best[1]]
+    return [part for part in parts if len(part) > 1]
 
 
 def geometry_of(work: Work) -> ConvGeometry:
@@ -188,16 +209,17 @@ def _guarded(work: Work) -> int:
     return forms.get("guard band", 0) + forms.get("soft-float", 0)
 
 
-def _alike(work: Work) -> Hashable | None:
+def _alike(work: Work, *, is_sized: bool) -> Hashable | None:
     """Equal for convolutions that may share a function; None for operators that do not."""
     op, output, setting = work.op, output_of(work.prepared.context), work.setting
     if not isinstance(op, Conv) or output is None or output.kind == "raw":
         return None
     types = (op.x.dtype, op.y.dtype, op.weights.dtype)
     step = (output.kind, output.word, output.low, output.high, _is_fast(work) or output.is_guarded)
+    if is_sized:
+        return (work.selection.kernel.prepare, setting.in_rows, types, step)
     where = (setting.xs, setting.y, setting.in_rows)
-    geometry = op.geometry.kernel if setting.is_sized else op.geometry
-    return (work.selection.kernel.name, op.op_type, geometry, op.x_zero_point, types, step, where)
+    return (work.selection.kernel.name, op.op_type, op.geometry, op.x_zero_point, types, step, where)
 
 
 def _with_common_output(works: Sequence[Work], pack: _Packer) -> list[Work]:
@@ -246,8 +268,10 @@ def _text(work: Work) -> Hashable:
     """Equal for works whose templates show the same, but for tables and numbers."""
     prepared = work.prepared
     tables = tuple((table.role, table.c_type) for table in prepared.constants if table.role not in _EXACT)
-    sizes = tuple(prepared.sizes) or geometry_of(work)
-    return (_form(prepared.context), sizes, tables, prepared.support, prepared.headers, prepared.scratch)
+    if prepared.sizes:  # some of what the function calls only layers of some sizes need
+        return (_form(prepared.context), tuple(prepared.sizes), tables, prepared.headers, prepared.scratch)
+    own_text = (geometry_of(work), prepared.support)
+    return (_form(prepared.context), own_text, tables, prepared.headers, prepared.scratch)
 
 
 _EXACT = ("guard_band", "scale_mantissa", "scale_exponent", "addend", *LINE_PARAMETERS)
@@ -312,6 +336,8 @@ def _description(works: Sequence[Work]) -> str:
     """What stands above the function: what that of each layer says, with the names of all of them."""
     described = next(_parts(works[0].prepared.context, Described))
     names = ", ".join(work.op.name for work in works)
+    if works[0].prepared.sizes:
+        return f"{names}: {' and '.join(dict.fromkeys(work.op.op_type for work in works))} of several sizes."
     return f"{names}: {described.description.removeprefix(f'{works[0].op.name}: ')}"
 
 

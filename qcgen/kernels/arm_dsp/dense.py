@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import prod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd, prod
 from typing import ClassVar
 
 from qcgen.ir.context import Context, Own, own
 from qcgen.ir.program import Conv, ConvGeometry, Operator
+from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_blocks_of_channels
 from qcgen.kernels.arm_dsp.conv import packed_constants, tail_support
 from qcgen.kernels.arm_dsp.dense_weights import DenseSegment, pack_dense_constants, shown_sizes
@@ -15,12 +17,12 @@ from qcgen.kernels.arm_dsp.lanes import ONE_LANE, Lane, Outputs
 from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, output_tail
 from qcgen.kernels.arm_dsp.segment import Segment
 from qcgen.kernels.arm_dsp.weights import PackedConstants
-from qcgen.kernels.arm_dsp.window import whole_image
+from qcgen.kernels.arm_dsp.window import in_whole_words, whole_image
 from qcgen.kernels.axes import INDENT, Axis, axes
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.fast_output import FastOutput, exact_constants
 from qcgen.kernels.images import images
-from qcgen.kernels.kernel import Kernel, Prepared, Setting
+from qcgen.kernels.kernel import Kernel, Prepared, Setting, SizesPrice
 from qcgen.kernels.packing import pack
 from qcgen.kernels.reasons import why_no_dense, why_no_pointwise
 from qcgen.kernels.text import Described, described, x_kind
@@ -29,6 +31,9 @@ from qcgen.kernels.unroll import Unrolled, sized_loop, unrolled
 PAIR_PRODUCTS_UNROLL = 8  # words whose pairs are multiplied with each other
 MAX_UNROLL = {"size": 8, "speed": 32}  # words of the image, of 20 instructions with six channels
 WORD_BYTES = 80  # those instructions
+
+VECTOR_COST, CHANNEL_COST = 100, 1.5  # instructions more for each vector and each output where sizes are read
+ROUND_COST = 3  # of a round of the loop over a vector
 
 
 @dataclass(frozen=True)
@@ -41,12 +46,29 @@ class Remainder:
 
 @dataclass(frozen=True)
 class DenseSizes:
-    """Where the C of a function for layers of several sizes has them; ``elements`` are those in whole words."""
+    """Where the C of a function for layers of several sizes has them.
+
+    ``elements`` are those of the words that are read of a vector, ``in_elements`` those that it has; beyond them are
+    those of the next vector. Of the last one, ``copied``, a copy is read that has ``room`` for so many; 0: no layer
+    needs that. ``rows`` of ``columns`` are vectors strides apart, None if they follow each other in all layers.
+    """
 
     elements: Own
     in_elements: Own
     out_channels: Own
     vectors: Own
+    copied: Own
+    room: int
+    rows: RowSizes | None
+
+
+@dataclass(frozen=True)
+class RowSizes:
+    """Where the C has how many vectors are in a row, and how far apart the rows are, and they in a row, in elements."""
+
+    columns: Own
+    row_step: Own
+    column_step: Own
 
 
 @dataclass(frozen=True)
@@ -100,16 +122,23 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     planned = whole_image(g, setting.x_layout)
     total, loops = g.taps // 4, _vector_loops(g, setting)
     most = min(MAX_UNROLL[setting.optimize], setting.target.loop_bytes // WORD_BYTES)
-    is_sized = setting.is_sized and total > 1 and not loops.axes
-    words = pack_dense_constants(op, packed, planned.order, output_tail(packed), most, is_sized=is_sized)
-    pair_products = (sized_loop if is_sized else unrolled)(total, PAIR_PRODUCTS_UNROLL)
+    is_sized = bool(setting.sizes) and _reads_sizes(g, setting)
+    total = _words(g) if is_sized else total
+    order = in_whole_words(g, setting.x_layout, total) if is_sized else planned.order
+    words = pack_dense_constants(op, packed, order, output_tail(packed), most, is_sized=is_sized)
+    unroll = _common_unroll(setting.sizes, most)
+    pair_products = sized_loop(unroll) if is_sized else unrolled(total, PAIR_PRODUCTS_UNROLL)
     offsets = range(g.taps - 4 * total)
     remainder = tuple(Remainder(i, i + 1 if i + 1 in offsets else None) for i in offsets if i % 2 == 0)
-    numbers = {"elements": 4 * total, "in_elements": g.taps, "out_channels": g.out_channels, "vectors": loops.vectors}
-    segments, sizes = shown_sizes(words.segments, g.taps, most) if is_sized else (words.segments, {})
+    numbers = _numbers(g, setting) if is_sized else {}
+    segments = words.segments
+    if is_sized:
+        channels = [each.out_channels for each in setting.sizes]
+        segments, places = shown_sizes(words, output_tail(packed), total, unroll, channels)
+        numbers |= places
     context = DenseContext(
         conv=described(op),
-        loops=replace(loops, vectors=min(loops.vectors, 2), x_image=0) if is_sized else loops,
+        loops=VectorLoops(2, (), "", 0) if is_sized else loops,
         x_kind=x_kind(op),
         y=Outputs(op.y.dtype.c, 1, None),
         output=packed.epilogue.output,
@@ -120,7 +149,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         words=pair_products,
         words_round=4 * pair_products.unroll,
         remainder=remainder,
-        sizes=DenseSizes(*map(own, numbers)) if is_sized else None,
+        sizes=_shown(setting.sizes) if is_sized else None,
     )
     table = packed_constants(words, packed, less=", less the sum of v * w for sums that are found by the identity")
     kind = x_kind(op)
@@ -138,15 +167,69 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         certified(op, packed),
         access=access,
         headers=headers,
-        sizes=numbers | sizes if is_sized else {},
+        sizes=numbers,
+    )
+
+
+def _reads_sizes(g: ConvGeometry, setting: Setting) -> bool:
+    """Whether a function for layers of several sizes can compute this one: if vectors lie on at most two axes.
+
+    Words of a vector may reach into the next one, and no further.
+    """
+    is_strided = _is_strided(g)
+    return 4 * _words(g) <= 2 * g.taps and (not is_strided or (g.batch == 1 and g.rank <= 2 and _is_last(setting)))
+
+
+def _is_last(setting: Setting) -> bool:
+    return setting.x_layout is Layout.CHANNELS_LAST
+
+
+def _words(g: ConvGeometry) -> int:
+    """The words that a function for layers of several sizes reads of a vector, always two at a time."""
+    return -(-g.taps // 8) * 2
+
+
+def _common_unroll(sizes: Sequence[ConvGeometry], most: int) -> int:
+    """How many words the bodies of loops take that read sizes: as many as divide those of all layers."""
+    return gcd(max(most // 2, 1) * 2, *map(_words, sizes))
+
+
+def _is_strided(g: ConvGeometry) -> bool:
+    return prod(g.kernel) == 1 and g.input != g.output
+
+
+def _is_copied(g: ConvGeometry) -> bool:
+    """Whether words reach beyond the last vector."""
+    return 4 * _words(g) > g.taps
+
+
+def _numbers(g: ConvGeometry, setting: Setting) -> dict[str, int]:
+    """What a layer has for itself of a function for several sizes."""
+    vectors = g.batch * prod(g.output)
+    numbers = {"elements": 4 * _words(g), "in_elements": g.taps, "out_channels": g.out_channels, "vectors": vectors}
+    if any(map(_is_copied, setting.sizes)):
+        numbers["copied"] = vectors - 1 if _is_copied(g) else -1
+    if any(map(_is_strided, setting.sizes)):
+        columns = g.output[-1] if _is_strided(g) else vectors
+        strides = (1, *g.strides)[-2:]
+        row_step = strides[0] * g.input[-1] * g.taps if _is_strided(g) else 0
+        numbers |= {"columns": columns, "row_step": row_step, "column_step": strides[1] * g.taps}
+    return numbers
+
+
+def _shown(sizes: Sequence[ConvGeometry]) -> DenseSizes:
+    """Where the C has these numbers."""
+    room = max((4 * _words(g) for g in sizes if _is_copied(g)), default=0)
+    rows = RowSizes(*map(own, ("columns", "row_step", "column_step"))) if any(map(_is_strided, sizes)) else None
+    return DenseSizes(
+        own("elements"), own("in_elements"), own("out_channels"), own("vectors"), own("copied"), room, rows
     )
 
 
 def _vector_loops(g: ConvGeometry, setting: Setting) -> VectorLoops:
-    is_strided = prod(g.kernel) == 1 and g.input != g.output
     return VectorLoops(
         vectors=g.batch * prod(g.output),
-        axes=axes(g, setting.x_layout) if is_strided else (),
+        axes=axes(g, setting.x_layout) if _is_strided(g) else (),
         inner_indent=INDENT * (1 + g.rank),
         x_image=images(g).x_image,
     )
@@ -175,5 +258,16 @@ def _products_of(segment: Segment) -> tuple[str, ...]:
     return needed + (("dsp_upper",) if segment.form == "shared" else ())
 
 
-DENSE = Kernel("arm_dsp/dense", DenseContext, frozenset({"dsp"}), why_not, prepare, has_sizes=True)
-POINTWISE = Kernel("arm_dsp/pointwise", DenseContext, frozenset({"dsp"}), why_not_pointwise, prepare, has_sizes=True)
+def _more_instructions(g: ConvGeometry, sizes: Sequence[ConvGeometry]) -> float:
+    """What reading sizes takes: some for each vector and channel, for shorter loops, for words that are not full."""
+    most = MAX_UNROLL["size"]
+    rounds = _words(g) * (1 / _common_unroll(sizes, most) - 1 / most)
+    blocks = g.out_channels / 6
+    beyond = (4 * _words(g) - g.taps) * g.out_channels
+    per_vector = VECTOR_COST + CHANNEL_COST * g.out_channels + ROUND_COST * rounds * blocks + beyond
+    return g.batch * prod(g.output) * per_vector
+
+
+SIZES = SizesPrice(1200, _more_instructions)
+DENSE = Kernel("arm_dsp/dense", DenseContext, frozenset({"dsp"}), why_not, prepare, SIZES)
+POINTWISE = Kernel("arm_dsp/pointwise", DenseContext, frozenset({"dsp"}), why_not_pointwise, prepare, SIZES)

@@ -34,11 +34,15 @@ from qcgen.kernels.unroll import sized_loop, unrolled
 
 @dataclass(frozen=True)
 class SegmentSizes:
-    """Where the C has what differs from layer to layer: how many ``channels``, the ``first`` and its ``words``."""
+    """Where the C has what differs from layer to layer: how many ``channels``, the ``first`` and its ``words``.
+
+    ``is_optional``: some of the layers have no such block.
+    """
 
     channels: Own
     first: Own
     words: Own
+    is_optional: bool
 
 
 @dataclass(frozen=True)
@@ -82,9 +86,10 @@ def pack_dense_constants(
     """The constants of a layer; ``order`` (slots,) says which weight each half pair multiplies, slots in fours.
 
     ``most``: how many words of the image the copies of a loop's body take at most. ``is_sized``: blocks have as few
-    widths as can be.
+    widths as can be, and elements fill words.
     """
     g = op.geometry
+    taps = order.size if is_sized else g.taps
     slots = np.where(order[None, :] == ZERO, 0, packed.weights[:, order])
     form: Form = "shared" if may_share(op, packed) else "bytes"
     words, segments, offset = [], [], 0
@@ -93,20 +98,31 @@ def pack_dense_constants(
         blocks = _blocks(slots[first:beyond], width, own)
         bias = _biases(packed.bias[first:beyond], slots[first:beyond], own).reshape(-1, width)
         words.append(np.concatenate([bias, blocks, tail.words(first, beyond, width)], axis=1).reshape(-1))
-        segments.append(_segment((width, first, beyond), own, offset, tail, g.taps, most))
+        segments.append(_segment((width, first, beyond), own, offset, tail, taps, most))
         offset += words[-1].size
     return PackedConstants(np.concatenate(words), tuple(segments), form)
 
 
-def shown_sizes(segments: Sequence[Segment], taps: int, most: int) -> tuple[tuple[Segment, ...], dict[str, int]]:
-    """The segments as a function for layers of several sizes shows them, and the layer's own numbers by their names."""
+def shown_sizes(
+    packed: PackedConstants, tail: Tail, words: int, unroll: int, channels: Sequence[int]
+) -> tuple[tuple[Segment, ...], dict[str, int]]:
+    """The segments as a function for layers of several sizes shows them, and the layer's own numbers by their names.
+
+    ``words`` are those of a vector, of which a loop's body takes ``unroll``; ``channels`` are those of all layers.
+    """
     shown: list[Segment] = []
     numbers: dict[str, int] = {}
-    for s in segments:
+    widths = [{width for width, _, _ in _divided(each, packed.form, is_sized=True)} for each in channels]
+    found = {segment.width: segment for segment in packed.segments}
+    for width in sorted(set().union(*widths), key=_BLOCKS.index):
+        form: Form = "bytes" if width == 1 else packed.form
+        s = found.get(width) or _segment((width, 0, 0), form, 0, tail, 4 * words, unroll)
         assert isinstance(s, DenseSegment)
-        names = tuple(f"{what}{s.width}" for what in ("channels", "first", "words"))
-        numbers |= zip(names, (s.size, s.first, s.offset), strict=True)
-        steps = sized_loop(taps // 4 // s.step_words, most // s.step_words)
+        place = {f"channels{width}": s.size, f"first{width}": s.first, f"words{width}": s.offset}
+        numbers |= place
+        channels_at, first_at, words_at = map(own, place)
+        is_optional = not all(width in each for each in widths)
+        steps = sized_loop(unroll // s.step_words)
         shown.append(
             replace(
                 s,
@@ -116,10 +132,14 @@ def shown_sizes(segments: Sequence[Segment], taps: int, most: int) -> tuple[tupl
                 steps=steps,
                 blocks=unrolled(2, 1),
                 finds_pair_products=False,
-                sizes=SegmentSizes(*map(own, names)),
+                sizes=SegmentSizes(channels_at, first_at, words_at, is_optional),
             )
         )
     return tuple(shown), numbers
+
+
+_BLOCKS = (2, 4, 6, 1)
+"""The widths of blocks in the order in which they follow each other."""
 
 
 def _divided(channels: int, form: Form, *, is_sized: bool = False) -> Iterator[tuple[int, int, int]]:

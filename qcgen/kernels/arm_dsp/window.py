@@ -93,6 +93,12 @@ def whole_image(g: ConvGeometry, layout: Layout) -> PairedWindow:
     return replace(found, order=_weights_of(found.order, g, layout))
 
 
+def in_whole_words(g: ConvGeometry, layout: Layout, words: int) -> Int64s:
+    """The order of a window that lies in the image without a gap, read in so many words: beyond it weights are zero."""
+    order = np.arange(4 * words).reshape(-1, 2, 2).transpose(0, 2, 1).reshape(-1)
+    return _weights_of(np.where(order < g.taps, order, ZERO), g, layout)
+
+
 def remainder_elements(g: ConvGeometry, layout: Layout, *, has_border: bool) -> int:
     """How many elements whole words leave over."""
     planned = window(g, layout, has_border=has_border)

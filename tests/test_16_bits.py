@@ -16,6 +16,7 @@ import qcgen
 from qcgen import arithmetic
 from qcgen.ir.program import Conv, Quantize, RoundOnce
 from qcgen.reference import evaluate
+from qcgen.verify import verify
 
 RECORDED = np.load(Path(__file__).parent / "data" / "onnxruntime" / "wide.npz")
 CASES = [(name, dtype) for name in OPERATORS for dtype in TYPES]
@@ -139,3 +140,8 @@ def test_ties_go_to_the_even_code_in_the_c_too():
     codes_in = np.arange(-30, 34, dtype=np.int16)[:, None]
     expected = np.rint((codes_in.astype(np.int64) - 3) * [1, -1, 3] / 4).astype(np.int64) + 5
     assert artifact.load(("-O0",)).run(None, {"x": codes_in})[0].tolist() == expected.tolist()
+
+
+def test_verify_says_where_the_reference_is_not_onnxruntimes_own_arithmetic():
+    own = "; sums that become codes of 16 bits are rounded once, not in float32"
+    assert verify(qcgen.compile(network_16_bits(), name="network"), cases=1, sums=False).reference.endswith(own)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from qcgen.arithmetic import meant_text
 from qcgen.artifact import Artifact
 from qcgen.ir.program import Conv, FloatActivation, Program
 from qcgen.ir.types import Array
@@ -20,7 +19,7 @@ from qcgen.verify.compare import Compared, Difference, Outcome, add
 from qcgen.verify.inputs import Case, Reached, end_cases, generated_cases
 from qcgen.verify.locate import Cause, locate
 from qcgen.verify.nodes import Nodes
-from qcgen.verify.oracle import followed, leaves_a_choice
+from qcgen.verify.oracle import followed, leaves_a_choice, reference_text
 from qcgen.verify.probe import Probe
 from qcgen.verify.recordings import RecordingError, recorded_cases
 from qcgen.verify.running import Builder, Running
@@ -103,7 +102,8 @@ def verify(
                 cause = locate(artifact, case, before.cases, got, probe, nodes)
         measured = measure(nodes, Nodes(artifact, builder, places / "words", shows_words=True), seed) if sums else None
     criterion, is_network = _criterion(artifact.program), len(artifact.program.operators) > 1
-    reference, groups = meant_text(artifact.plan.options.numerics), tuple(outcomes.values())
+    groups = tuple(outcomes.values())
+    reference = reference_text(artifact.program, artifact.plan.options.numerics)
     return Verification(criterion, reference, code.command, groups, reached, cause, is_network, emulated_core, measured)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from qcgen.arithmetic import meant_text
 from qcgen.artifact import Artifact
 from qcgen.errors import BoardFailed
 from qcgen.ir.plan import Plan
@@ -20,7 +19,7 @@ from qcgen.verify.compare import Compared, Outcome, add
 from qcgen.verify.firmware import Firmware, Identity
 from qcgen.verify.inputs import Case, generated_cases
 from qcgen.verify.link import Link
-from qcgen.verify.oracle import leaves_a_choice
+from qcgen.verify.oracle import leaves_a_choice, reference_text
 from qcgen.verify.recordings import recorded_cases
 from qcgen.version import __version__
 
@@ -118,7 +117,7 @@ def _verified(artifact: Artifact, firmware: Firmware, cases: Sequence[Case]) -> 
         hashed = len(test.written)
     times = tuple(NodeTime(call.op.name, ticks) for call, ticks in zip(plan.calls, timed.ticks, strict=True))
     skipped = tuple(tensor.name for tensor in artifact.program.outputs if tensor.name not in compared)
-    reference = meant_text(plan.options.numerics)
+    reference = reference_text(artifact.program, plan.options.numerics)
     return BoardVerification(reference, tuple(outcomes.values()), wrong, times, hashed, skipped)
 
 

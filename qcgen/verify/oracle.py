@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from qcgen.ir.program import Program, Quantize, inputs_of
+from qcgen.arithmetic import meant_text
+from qcgen.ir.program import Conv, Program, Quantize, RoundOnce, inputs_of
 from qcgen.ir.types import Array
 from qcgen.reference import evaluate_all, evaluate_operator
 from qcgen.reference.tolerance import exact, tolerances
+
+
+def reference_text(program: Program, numerics: str) -> str:
+    """The arithmetic of the reference, for people; where that is not onnxruntime's own, how it differs."""
+    rounds_once = any(isinstance(op, Conv) and isinstance(op.epilogue, RoundOnce) for op in program.operators)
+    own = "; sums that become codes of 16 bits are rounded once, not in float32" if rounds_once else ""
+    return meant_text(numerics) + own
 
 
 def leaves_a_choice(program: Program) -> bool:

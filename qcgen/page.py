@@ -251,7 +251,7 @@ def _bar(number: int, most: int, unit: str) -> Bar:
 
 
 def _proof(node: NodeReport) -> str:
-    """The accumulator's interval and the arithmetic of the output step."""
+    """The accumulator's interval, the arithmetic of the output step, and the function that is not the node's own."""
     if node.arithmetic == "float32":
         return "computed in float32"
     parts = []
@@ -263,4 +263,6 @@ def _proof(node: NodeReport) -> str:
         parts.append(f"requantization by channel: {forms}")
     if node.comparisons:
         parts.append(f"compared at {grouped(node.comparisons)} points")
+    if node.shared_function is not None:
+        parts.append(f"through {node.shared_function}")
     return "; ".join(parts)

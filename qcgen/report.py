@@ -24,7 +24,8 @@ class NodeReport:
     for the same kind of operator, each with the reason against it; ``overlap``: the bytes by which the output begins
     before the first input that it lies over (negative: behind its start), None if it lies over none; ``has_order``:
     whether the kernel tells in which order it reads and writes, without which there is no overlap; ``packed_bits``:
-    those of a weight where several lie in a byte, else None.
+    those of a weight where several lie in a byte, else None; ``shared_function``: the C function that the node runs
+    through together with others, None if it has its own.
     """
 
     name: str
@@ -42,6 +43,7 @@ class NodeReport:
     overlap: int | None
     has_order: bool
     packed_bits: int | None
+    shared_function: str | None
 
 
 @dataclass(frozen=True)
@@ -220,6 +222,7 @@ def _node(call: Call) -> NodeReport:
         overlap=None if call.overlap is None else call.overlap.distance,
         has_order=call.access is not None or call.is_elementwise,
         packed_bits=next((table.packed_bits for table in call.tables if table.packed_bits), None),
+        shared_function=None if call.shared is None else call.shared.symbol,
     )
 
 
@@ -227,7 +230,7 @@ def _view(view: View) -> NodeReport:
     """A node that needs no code."""
     op = view.op
     kind = _arithmetic(op)
-    return NodeReport(op.name, op.op_type, "none", kind, 0, 0, 0, None, False, {}, 0, {}, None, False, None)
+    return NodeReport(op.name, op.op_type, "none", kind, 0, 0, 0, None, False, {}, 0, {}, None, False, None, None)
 
 
 def _arithmetic(op: Operator) -> str:

@@ -14,6 +14,8 @@ from row_networks import wandering
 
 import qcgen
 from qcgen.build import STRICT_FLAGS
+from qcgen.cli.report_text import shared
+from qcgen.page import page
 from qcgen.verify import verify
 
 TARGETS = ("portable", "cortex-m4", "cortex-m0", "rv32imc", "cortex-m55")
@@ -158,3 +160,14 @@ def test_vectors_that_lie_strides_apart_share_with_those_that_follow_each_other(
     assert len(function.nodes) == 3
     assert "layer->row_step" in artifact.files["net.c"]
     assert verify(artifact, cases=4).is_right
+
+
+def test_reports_name_the_function_that_layers_run_through():
+    artifact = compiled()
+    nodes = artifact.report.nodes
+    for function in artifact.plan.shared:
+        assert tuple(node.name for node in nodes if node.shared_function == function.symbol) == function.nodes
+        assert f"{function.symbol} serves {', '.join(function.nodes)}" in shared(nodes)
+        assert page(artifact.report).count(f"through {function.symbol}") == len(function.nodes)
+    assert {node.name for node in nodes if node.shared_function is None}
+    assert shared([node for node in nodes if node.shared_function is None]) == ""

@@ -107,7 +107,7 @@ def _total(each: Iterable[Figures]) -> Figures:
 
 
 def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
-    from qcgen.cli.report_text import node_table, overlaps, packed, rejected
+    from qcgen.cli.report_text import node_table, overlaps, packed, rejected, shared
     from qcgen.cli.table import counted, printable, table
 
     parts = [f"{printable(args.model)}, sha256 {graph.sha256}", _holdings(graph)]
@@ -118,8 +118,7 @@ def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
         parts.append(f"{counted(len(found.nodes), 'node')} compiled, each by itself (compile takes them with --node):")
     parts.append(node_table(found.nodes))
     parts.append(rejected(found.nodes))
-    if weights := packed(found.nodes):
-        parts.append(weights)
+    parts += filter(None, (packed(found.nodes), shared(found.nodes)))
     if found.is_whole:
         parts.append(overlaps(found.nodes))
     if found.refused:

@@ -60,6 +60,15 @@ def packed(nodes: Sequence[NodeReport]) -> str:
     return "\n".join(lines)
 
 
+def shared(nodes: Sequence[NodeReport]) -> str:
+    """Which nodes run through which C function together; nothing if each has its own."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for node in nodes:
+        if node.shared_function is not None:
+            groups[node.shared_function].append(printable(node.name))
+    return "\n".join(f"{function} serves {', '.join(names)}" for function, names in groups.items())
+
+
 def overlaps(nodes: Sequence[NodeReport]) -> str:
     """Which outputs lie over the inputs they are computed from, and which kernels rule that out."""
     over = [f"{printable(node.name)} ({_distance(node.overlap)})" for node in nodes if node.overlap is not None]

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from qcgen.ir.plan import Argument, Call, InArena, Plan, Port, RowsAt, Stream, TensorMove, Turn, View
-from qcgen.ir.program import Concat, Conv, MaxPool, Operator, Tensor, inputs_of
+from qcgen.ir.program import Concat, Conv, GlobalAveragePool, MaxPool, Operator, Tensor, inputs_of
 
 NOTHING, PADDING = -1, -2
+SUMS = -3  # of no rows; of n rows n below
 SIZE = 1 << 32  # more than any tensor has: byte i of tensor n is n * SIZE + i
 
 
@@ -131,7 +132,8 @@ class Interpreter:
     def stream(self, stream: Stream) -> None:
         """The turns of a stream, in its order."""
         for fill in stream.above:
-            self.write(fill.at, 0, np.full(fill.bytes, PADDING))
+            is_padding = any(fill.at.place == at.place for turn in stream.turns for at in turn.rows)
+            self.write(fill.at, 0, np.full(fill.bytes, PADDING if is_padding else SUMS))
         entries = stream.order.values.tolist()
         calls = {number: sum(entry[0] == number for entry in entries) for number in range(len(stream.turns))}
         done = [0] * len(stream.turns)
@@ -162,6 +164,9 @@ class Interpreter:
         """One of ``calls`` calls: the rows of its windows must be there, rows outside the image as padding."""
         start, to = entry
         out, op = turn.rows[-1], call.op
+        if isinstance(op, GlobalAveragePool):
+            self.add_rows(turn, call, start, done, calls)
+            return
         rows = op.y.size * op.y.dtype.bytes // out.row_bytes // calls
         for index, x in enumerate(inputs_of(op)):
             at = turn.rows[index]
@@ -180,6 +185,19 @@ class Interpreter:
             self.over_rows(
                 call, wanted, self.read(turn.rows[0], start, wanted.size), self.read(out, to, written.size), written
             )
+
+    def add_rows(self, turn: Turn, call: Call, start: int, done: int, calls: int) -> None:
+        """A row that is there is added to sums of all rows before; the last call writes the output."""
+        [x], at = inputs_of(call.op), turn.rows[0]
+        row = self.whole(x).reshape(-1, at.row_bytes)[done]
+        self.expect(self.read(at, start, row.size), row, f"{call.symbol}, call {done}, reads {x.name}")
+        memory, offset = self.place(call.arguments[-1])
+        size = 4 * (x.size // call.op.pixels + 1)
+        self.expect(memory[offset : offset + size], np.full(size, SUMS - done), f"{call.symbol}, call {done}, sums")
+        memory[offset : offset + size] = SUMS - done - 1
+        assert len(self.whole(x)) == calls * at.row_bytes, f"{call.symbol} misses rows"
+        if done == calls - 1:
+            self.write(turn.rows[-1], 0, self.whole(call.op.y))
 
     def over_rows(self, call: Call, wanted: np.ndarray, x: np.ndarray, y: np.ndarray, written: np.ndarray) -> None:
         """Each step writes up to where the kernel says; what later steps read of the rows must still be there."""

@@ -11,13 +11,13 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 DIGITS = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"
 
 
-def residual() -> ModelProto:
+def residual(*, averages: bool = True) -> ModelProto:
     """Residuals over two convolutions and over a shortcut with stride 2, from 46 rows to 23."""
     n = Network((1, 3, 46, 10))
     x = n.conv("x", 8, 3)
     x = n.sum(x, n.conv(n.conv(x, 8, 3), 8, 3))
     x = n.sum(n.conv(x, 12, 1, 2), n.conv(n.conv(x, 12, 3, 2), 12, 3))
-    return n.model(n.mean(x))
+    return n.model(n.mean(x) if averages else x)
 
 
 def separable() -> ModelProto:

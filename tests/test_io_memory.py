@@ -205,10 +205,15 @@ REFUSED = {
     "batch": (NETWORKS["batch"], {}, r"its shape is \[2, 3, 12, 6\], and rows are those of one image"),
     "rows": (many_rows, {}, "it has 1,030 rows, and images of at most 1,024 run row by row"),
     "one row": (matrix, {}, "it reads the input and does not run row by row"),
-    "mean": (mean_first, {}, r"it reads the input and does not run row by row"),
     "from afar": (read_from_afar, {}, "it reads the input, too, and no chain of layers"),
     "float": (network_qdq, {"io": "model"}, "its elements are float, .*use --io quantized"),
 }
+
+
+def test_rows_of_a_mean_are_added_up_as_they_are_pushed():
+    pushed = qcgen.compile(mean_first(), layout="nhwc", io="quantized", input="rows", io_memory="arena")
+    assert pushed.plan.streams[0].calls[0].kernel == "portable/mean_of_rows"
+    assert verify(pushed, cases=3, sums=False, flags=("-O0",)).is_right
 
 
 @pytest.mark.parametrize("what", REFUSED)

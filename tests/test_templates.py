@@ -20,7 +20,9 @@ from cases_scalar import SHAPES as SCALAR_SHAPES
 from cases_tiles import TILES
 from jinja2 import meta, nodes
 from network_cases import UNITS
+from row_networks import residual
 
+import qcgen
 from qcgen.ir.context import Context, Own, names_of
 from qcgen.kernels import COMMON_NAMES, KERNELS, Kernel
 from qcgen.kernels.axes import Axis
@@ -153,6 +155,10 @@ def uses(everything) -> dict[str, list[Use]]:
         packed = each.kernel.prepare(each.op, each.setting)
         given = common(each.op, network_units.PREFIX, each.name, packed.constants)
         found[each.kernel.name].append(Use(each.name, packed.context, given))
+    in_rows = qcgen.compile(residual(), layout="nhwc", io="quantized", arena="least").plan
+    for call in (call for stream in in_rows.streams for call in stream.calls):
+        given = common(call.op, in_rows.prefix, call.symbol, call.tables)
+        found[call.kernel].append(Use(call.op.name, call.context, given))
     return found
 
 

@@ -274,9 +274,9 @@ class Move:
 
 @dataclass(frozen=True)
 class Fill:
-    """Rows of tensor ``name`` outside the image: ``bytes`` from ``at`` on become ``code``."""
+    """``bytes`` from ``at`` on become ``code``: rows outside an image, or sums; ``meaning`` says it."""
 
-    name: str
+    meaning: str
     at: RowsAt
     bytes: int
     code: int
@@ -287,7 +287,7 @@ class Turn:
     """What an entry of a schedule can say: a ``call`` computes its next rows, or a row is copied; then rows ``moves``.
 
     ``rows``: the C function's arguments that lie in rows, inputs and output; of a copy, from where and to where.
-    ``part``: the operator of one call, whose tensors have the rows that it reads and writes.
+    ``part``: the operator of one call, whose tensors have the rows that it reads and writes; None if calls add up sums.
     """
 
     call: Call | None

@@ -31,6 +31,7 @@ from qcgen.kernels.portable.instance_norm import INSTANCE_NORM
 from qcgen.kernels.portable.layer_norm import LAYER_NORM
 from qcgen.kernels.portable.lookup import CLAMP, LOOKUP
 from qcgen.kernels.portable.matmul import MATMUL
+from qcgen.kernels.portable.mean_of_rows import MEAN_OF_ROWS
 from qcgen.kernels.portable.orion import ORION_CONV
 from qcgen.kernels.portable.pointwise import POINTWISE
 from qcgen.kernels.portable.pool import AVERAGE_POOL, MAX_POOL
@@ -70,6 +71,7 @@ PORTABLE: tuple[Kernel, ...] = (
     MAX_POOL,
     AVERAGE_POOL,
     GLOBAL_AVERAGE_POOL,
+    MEAN_OF_ROWS,
     REDUCE,
     ARG_MAX,
     LOOKUP,

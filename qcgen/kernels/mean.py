@@ -53,6 +53,9 @@ class Mean:
         return self.epilogue.output
 
 
+ROW_BY_ROW = "its rows come one by one"
+
+
 def why_no_mean(op: Operator) -> str | None:
     """The operator is no global average pooling."""
     return None if isinstance(op, GlobalAveragePool) else f"{op.op_type} is no mean of whole images"

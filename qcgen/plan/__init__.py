@@ -35,7 +35,7 @@ from qcgen.plan.storage import TURN, Stored, store
 from qcgen.plan.stream.build import stream_of
 from qcgen.plan.stream.choose import Chain
 from qcgen.plan.stream.fit import alone, fit
-from qcgen.plan.stream.stages import COPY, Stage
+from qcgen.plan.stream.stages import COPY, Stage, sums_name
 from qcgen.progress import doing
 from qcgen.targets import TARGETS
 
@@ -175,7 +175,7 @@ def _stream(
                 steps[stage.index],
                 symbols[stage.index],
                 replace(work, prepared=alone(work.prepared)),
-                _places(steps[stage.index], stage.index, stored, program),
+                [*_places(steps[stage.index], stage.index, stored, program), *_sums(stage, stored)],
             ),
         )
         for stage in chain.stages
@@ -185,6 +185,10 @@ def _stream(
     assert turn is None or isinstance(turn, InArena), "it lies in the arena"
     stream = stream_of(chain, f"{prefix}_{ROWS}_{number}", calls, stored.places, turn)
     return replace(stream, overlap=_overlap_of_chain(chain, stored.places))
+
+
+def _sums(stage: Stage, stored: Stored) -> list[Place]:
+    return [stored.places[sums_name(stage.y)]] if stage.sums else []
 
 
 def _overlap_of_chain(chain: Chain, places: Mapping[str, Place]) -> Overlap | None:

@@ -10,7 +10,7 @@ from qcgen.ir.program import GlobalAveragePool, Operator
 from qcgen.ir.types import DType
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
-from qcgen.kernels.mean import MeanImage, image_of, pixels_of, prepare_mean, why_no_mean
+from qcgen.kernels.mean import ROW_BY_ROW, MeanImage, image_of, pixels_of, prepare_mean, why_no_mean
 from qcgen.kernels.reasons import CHANNELS_APART
 
 QUAD = 4  # channels in a word, and pixels at a time
@@ -44,6 +44,8 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     assert isinstance(op, GlobalAveragePool)
     if op.requantize is None:
         return "its numbers are float32"
+    if setting.in_rows:
+        return ROW_BY_ROW
     if not pixels_of(op, setting).is_row:
         return CHANNELS_APART
     channels = op.x.shape[op.channel_axis]

@@ -11,7 +11,7 @@ from qcgen.ir.program import GlobalAveragePool, Operator
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.loop_nest import LoopNest
-from qcgen.kernels.mean import MeanImage, image_of, pixels_of, prepare_mean, why_no_mean
+from qcgen.kernels.mean import ROW_BY_ROW, MeanImage, image_of, pixels_of, prepare_mean, why_no_mean
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class GlobalAveragePoolContext(Context):
     output: Output | None  # None: float32
 
 
-def why_not(op: Operator, _setting: Setting) -> str | None:
-    """Serves every global average pooling."""
-    return why_no_mean(op)
+def why_not(op: Operator, setting: Setting) -> str | None:
+    """Serves every global average pooling of a whole image."""
+    return why_no_mean(op) or (ROW_BY_ROW if setting.in_rows else None)
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:

@@ -10,7 +10,7 @@ import numpy as np
 from qcgen.ir.plan import Argument, Call, Fill, InArena, KeptRows, Move, Place, Row, RowsAt, Stream, Table, Turn
 from qcgen.plan.stream.choose import Chain
 from qcgen.plan.stream.schedule import Action, Kept, dropped_by
-from qcgen.plan.stream.stages import Stage
+from qcgen.plan.stream.stages import Stage, sums_name
 
 
 def stream_of(
@@ -29,6 +29,7 @@ def stream_of(
         copy = turns[0]
         turns = (replace(copy, rows=(replace(copy.rows[0], row=0), copy.rows[1])), *turns[1:])
     above = tuple(_fill(chain, tensor, places, above=True) for tensor in tensors if kept[tensor].above)
+    above += tuple(_zeros(stage, places) for stage in chain.stages if stage.sums)
     below = tuple(_fill(chain, tensor, places, above=False) for tensor in padded)
     entries = np.array([_entry(action, len(turns), padded) for action in chain.schedule.actions])
     meaning = (
@@ -66,14 +67,15 @@ def _turn(chain: Chain, number: int, stage: Stage, calls: Mapping[int, Call], pl
         _at(chain, window.tensor, places, row)
         for window, row in zip(others, chain.schedule.starts[number], strict=True)
     ]
-    rows.append(_at(chain, stage.y, places, "to"))
+    rows.append(_at(chain, stage.y, places, 0 if stage.sums else "to"))
     starts = {action.start for action in chain.schedule.actions if action.stage == number}
     if len(starts) == 1:
         rows[0] = _at(chain, first.tensor, places, starts.pop())
     if stage.over is not None and stage.overwritten is not None:
         rows[stage.over] = _at(chain, stage.overwritten, places, "to")
     row_bytes = chain.images[stage.y].row_bytes
-    return Turn(calls.get(stage.index), stage.op, tuple(rows), tuple(_moves(chain, number, places)), row_bytes)
+    part = None if stage.sums else stage.op
+    return Turn(calls.get(stage.index), part, tuple(rows), tuple(_moves(chain, number, places)), row_bytes)
 
 
 def _moves(chain: Chain, number: int, places: Mapping[str, Place]) -> list[Move]:
@@ -107,4 +109,9 @@ def _fill(chain: Chain, tensor: str, places: Mapping[str, Place], *, above: bool
     kept, row = chain.schedule.kept[tensor], chain.images[tensor].row_bytes
     assert kept.padding is not None, "a tensor without padding is not read outside"
     at = RowsAt(places[tensor], row, 0 if above else "to")
-    return Fill(chain.images[tensor].name, at, kept.above * row if above else row, kept.padding)
+    meaning = f"{'above' if above else 'below'} {chain.images[tensor].name}"
+    return Fill(meaning, at, kept.above * row if above else row, kept.padding)
+
+
+def _zeros(stage: Stage, places: Mapping[str, Place]) -> Fill:
+    return Fill("no row is added yet", RowsAt(places[sums_name(stage.y)], stage.sums, 0), stage.sums, 0)

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from qcgen.ir.access import NOTHING, AccessOrder
-from qcgen.ir.program import Conv, inputs_of
+from qcgen.ir.program import Conv, GlobalAveragePool, inputs_of
 from qcgen.ir.types import DType
 from qcgen.kernels import Prepared
 from qcgen.plan.arrange import Arranged
@@ -22,6 +22,7 @@ from qcgen.plan.stream.stages import (
     over_old_rows,
     rows_of,
     stage_of,
+    sums_name,
     with_copied_source,
     written_over,
 )
@@ -32,6 +33,7 @@ CHANNEL = 25  # of a depthwise kernel at each call, for each channel: its weight
 IMPOSSIBLE = sys.maxsize  # bytes that no arena has
 HARD = 1e9  # instructions; more than any chain takes
 TURN_BYTES = 4  # where the number of the next turn is kept between rows that are pushed
+ADDED = 2  # for each element of a row that is added to sums in memory
 MOVED = 0.4  # for each byte of the rows that move to the front of their buffer
 
 
@@ -64,6 +66,7 @@ class Chain:
         """
         kept = {tensor: kept.rows * self.images[tensor].row_bytes for tensor, kept in self.schedule.kept.items()}
         kept |= {x: kept[x] + front for x, front in self.fronts.items()}
+        kept |= {sums_name(stage.y): stage.sums for stage in self.stages if stage.sums}
         return kept | dict.fromkeys((*self.schedule.storages, *self.over_old_rows), 0)
 
     @property
@@ -88,6 +91,8 @@ class Chain:
             is_writer = stage is not None and self.schedule.storage(stage.y) == y
             reads.append(action.start * source_row if is_reader else NOTHING)
             writes.append((action.to + stage.rows) * row if is_writer and stage is not None else 0)
+        if self.stages[-1].sums:
+            writes[-1] = row  # the last call writes all
         return AccessOrder(np.array(reads), np.array(writes), gathers=False)
 
 
@@ -230,6 +235,7 @@ class Chooser:
             if buffer.first < end and buffer.last >= first and not (first <= buffer.first and buffer.last < end)
         ]
         shared = self._shared(stages[0].windows[0].tensor, stages[-1].y, end)
+        fronts += sum(stage.sums for stage in stages)
         turn = TURN_BYTES if stages[0].windows[0].tensor == self._pushed else 0
         return sum(beside) + kept + fronts + turn - shared + max(self._scratch[rows][first:end])
 
@@ -267,6 +273,8 @@ class Chooser:
                 each += MOVED * max(0, window.rows - window.step) * self._images[window.tensor].row_bytes
             if stage.op is None:
                 each += MOVED * self._images[stage.y].row_bytes
+            elif stage.sums:
+                each += ADDED * self._images[stage.windows[0].tensor].row_bytes
             elif isinstance(stage.op, Conv) and stage.op.geometry.group > 1:
                 each += CHANNEL * stage.op.geometry.out_channels
             extra += stage.calls * each
@@ -310,7 +318,8 @@ class _Way:
 def _images_of(step: Arranged) -> Iterator[tuple[str, Image]]:
     """What a step reads and computes, and the copies of rows of what it reads."""
     for tensor, order in ((step.op.y, step.y), *zip(inputs_of(step.op), step.xs, strict=True)):
-        rows = rows_of(tensor, order)
+        is_mean = isinstance(step.op, GlobalAveragePool) and tensor is step.op.y
+        rows = 1 if is_mean else rows_of(tensor, order)
         image = Image(tensor.name, tensor.dtype, rows, tensor.size * tensor.dtype.bytes // rows)
         yield tensor.name, image
         yield copied_name(tensor.name), image

@@ -8,7 +8,17 @@ from dataclasses import dataclass, replace
 
 from qcgen.intervals import accumulator_interval
 from qcgen.ir.access import AccessOrder
-from qcgen.ir.program import Conv, ConvGeometry, Lookup, MaxPool, Operator, QuantizedBinary, Tensor, inputs_of
+from qcgen.ir.program import (
+    Conv,
+    ConvGeometry,
+    GlobalAveragePool,
+    Lookup,
+    MaxPool,
+    Operator,
+    QuantizedBinary,
+    Tensor,
+    inputs_of,
+)
 from qcgen.ir.types import Layout
 from qcgen.kernels.kernel import Order
 from qcgen.plan.arrange import Arranged
@@ -39,6 +49,7 @@ class Stage:
 
     ``over`` is the number of the input whose rows lie where the output is written, because nothing else reads them.
     ``front``: the output's rows begin so many bytes before those of the only input and lie over them, if they do.
+    ``sums``: bytes that calls add up in, zero at first; then the last call alone writes the output, and ``rows`` is 0.
     ``index`` is its step's; ``op`` the operator of one call: its input holds the rows of a window, without padding. A
     stage without an operator copies rows of a tensor that is there as a whole, so that rows of padding can stand beside
     them.
@@ -52,6 +63,7 @@ class Stage:
     calls: int
     over: int | None = None
     front: int | None = None
+    sums: int = 0
 
     @property
     def overwritten(self) -> str | None:
@@ -62,6 +74,8 @@ class Stage:
 def stage_of(step: Arranged, index: int, rows: int) -> Stage | None:
     """The operator in calls of ``rows`` rows, None if it cannot run so: rows are those of images of one batch."""
     op, orders = step.op, [*step.xs, step.y]
+    if isinstance(op, GlobalAveragePool):
+        return _mean_stage(op, step, index) if rows == 1 and not step.is_view else None
     tensors = [*inputs_of(op), op.y]
     if step.is_view or any(not _has_rows(t, order) for t, order in zip(tensors, orders, strict=True)):
         return None
@@ -76,6 +90,18 @@ def stage_of(step: Arranged, index: int, rows: int) -> Stage | None:
             return Stage(index, _elementwise(op, step.y, rows), windows, op.y.name, rows, height // rows)
         case _:
             return None
+
+
+def _mean_stage(op: GlobalAveragePool, step: Arranged, index: int) -> Stage | None:
+    """A mean whose calls add a row each; its operator stays the whole one."""
+    if op.requantize is None or not _has_rows(op.x, step.xs[0]) or not op.y.dtype.is_quantized:
+        return None
+    height, channels = rows_of(op.x, step.xs[0]), op.x.shape[op.channel_axis]
+    is_plain = step.xs[0][-1] == op.channel_axis and op.x.shape[step.xs[0][1]] == height
+    if height == 1 or height > MOST_ROWS or not is_plain or op.pixels * channels != op.x.size:
+        return None
+    windows = (Window(op.x.name, 1, 1, 0, None),)
+    return Stage(index, op, windows, op.y.name, 0, height, sums=SUM_BYTES * (channels + 1))
 
 
 def with_copied_source(stages: Sequence[Stage], source: str, height: int, *, is_pushed: bool = False) -> list[Stage]:
@@ -159,6 +185,8 @@ def _front(order: AccessOrder) -> int:
     return next((way for way in ways if way % WORD == 0), least)
 
 
+SUM_BYTES = 4  # of a sum, and of the number of rows that were added
+
 COPY = -1
 """The index of a stage that copies rows."""
 
@@ -166,6 +194,11 @@ COPY = -1
 def copied_name(source: str) -> str:
     """What the copied rows of a tensor are called; no tensor is called so."""
     return f"{source}\n"
+
+
+def sums_name(y: str) -> str:
+    """What the sums of a mean are called; no tensor is called so."""
+    return f"{y}\nsums"
 
 
 def rows_of(tensor: Tensor, order: Order) -> int:

@@ -43,7 +43,8 @@ class Setting:
     are constants of the program, by the tensor's name, in the tensor's shape. ``in_rows``: the operator is a few
     rows of a layer, and what a call loads first is loaded for each of them. ``common``: what the output step has in
     common with those of other layers, None if it is the layer's alone. ``sizes``: those of all
-    layers that run through the same C function, if they are several, which it reads where it can.
+    layers that run through the same C function, if they are several, which it reads where it can. ``takes_tiles``: there is
+    flash for weights that are transformed for tiles of outputs, if ``optimize`` is "speed".
     """
 
     x_layout: Layout
@@ -56,6 +57,7 @@ class Setting:
     in_rows: bool = False
     common: CommonOutput | None = None
     sizes: tuple[ConvGeometry, ...] = ()
+    takes_tiles: bool = True
 
     @property
     def features(self) -> frozenset[str]:

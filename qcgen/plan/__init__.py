@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from qcgen.ir.plan import (
     Argument,
@@ -24,6 +25,7 @@ from qcgen.ir.program import Operator, Program, Tensor, inputs_of
 from qcgen.ir.types import Layout
 from qcgen.kernels import KERNELS, Prepared, Setting
 from qcgen.plan.arrange import Arranged, arrange
+from qcgen.plan.forms import SIZE, SPEED, Form
 from qcgen.plan.functions import Work, share
 from qcgen.plan.layout import boundary_layout, boundary_shape, layout_text
 from qcgen.plan.names import ACCESSORS, PUBLIC, PUSHING, ROWS, node_names, parameter_names
@@ -39,92 +41,132 @@ from qcgen.plan.stream.stages import COPY, Stage, sums_name
 from qcgen.progress import doing
 from qcgen.targets import TARGETS
 
-__all__ = ["plan"]
+__all__ = ["Planner", "plan"]
 
 
 def plan(program: Program, options: Options, prefix: str, model: str, node: str | None = None) -> Plan:
-    """What the C will do. ``model`` is the file's name for comments, ``node`` the one that --node chose."""
-    require_sizes(program.operators)
-    steps = arrange(program, options.layout)
-    public = (*(ACCESSORS if options.io_memory == "arena" else ()), *(PUSHING if options.input == "rows" else ()))
-    names = node_names(((step.op.name, step.op.op_type) for step in steps), prefix, public)
-    symbols = [f"{prefix}_{name}" for name in names]
-    functions = [*symbols, *(f"{prefix}_{name}" for name in (ROWS, *PUBLIC))]
-    ports = _ports(program, options, functions)
-    works = [_work(step, program, options) for step in steps]
-    prepared = [None if work is None else work.prepared for work in works]
-    rows = _RowWorks(steps, program, options)
-    chains: tuple[Chain, ...] = ()
-    boundary = Boundary(ports, is_in_arena=options.io_memory == "arena", is_pushed=options.input == "rows")
-    doing("placing tensors in the arena")
-    if options.arena is None and not boundary.is_pushed:
-        stored = store(steps, prepared, boundary)
-    else:
-        chains, stored = fit(steps, prepared, boundary, options.arena, rows.prepare)
-    works = _shared(works, chains, rows, stored, options, prefix)
-    planned: list[Step] = []
-    for index, (step, work) in enumerate(zip(steps, works, strict=True)):
-        chain = next((chain for chain in chains if chain.first <= index <= chain.last), None)
-        if chain is not None:
-            if index == chain.last:
-                planned.append(_stream(chain, steps, symbols, works, stored, program, prefix, len(planned)))
-        elif work is None or index in stored.done:
-            planned.append(View(step.op))
+    """What the C will do. ``model`` is the file's name for comments, ``node`` the one that --node chose.
+
+    Each layer has the form that --optimize says; with --flash, ``qcgen.plan.flash`` chooses.
+    """
+    return Planner(program, options, prefix, model, node).plan({}, SPEED if options.optimize == "speed" else SIZE)
+
+
+class Planner:
+    """Plans of one program that differ in the forms of its layers; the other parameters are those of ``plan``."""
+
+    def __init__(self, program: Program, options: Options, prefix: str, model: str, node: str | None) -> None:
+        require_sizes(program.operators)
+        self.options = options
+        self._program, self._prefix, self._model, self._node = program, prefix, model, node
+        self._steps = steps = arrange(program, options.layout)
+        public = (*(ACCESSORS if options.io_memory == "arena" else ()), *(PUSHING if options.input == "rows" else ()))
+        names = node_names(((step.op.name, step.op.op_type) for step in steps), prefix, public)
+        self._symbols = [f"{prefix}_{name}" for name in names]
+        functions = [*self._symbols, *(f"{prefix}_{name}" for name in (ROWS, *PUBLIC))]
+        self._ports = _ports(program, options, functions)
+        self._works: dict[tuple[int, Form], Work | None] = {}
+        self._rows: dict[tuple[int, int, Form], Work] = {}
+
+    def plan(self, forms: Mapping[str, Form], otherwise: Form, *, arena: int | Literal["least"] | None = None) -> Plan:
+        """The plan in which each operator has the form that ``forms`` gives by its name, or ``otherwise``.
+
+        ``arena`` is what the options say if it is None. ModelRejected if no choice of rows fits it.
+        """
+        options, steps = self.options, self._steps
+        chosen = [forms.get(step.op.name, otherwise) for step in steps]
+        works = [self._work(index, form) for index, form in enumerate(chosen)]
+        prepared = [None if work is None else work.prepared for work in works]
+        rows = _RowWorks(self._steps, self._setting_of, chosen, self._rows)
+        chains: tuple[Chain, ...] = ()
+        boundary = Boundary(self._ports, is_in_arena=options.io_memory == "arena", is_pushed=options.input == "rows")
+        doing("placing tensors in the arena")
+        budget = options.arena if arena is None else arena
+        if budget is None and not boundary.is_pushed:
+            stored = store(steps, prepared, boundary)
         else:
-            planned.append(_call(step, symbols[index], work, _places(step, index, stored, program)))
-            planned += _moved(step.op.y, stored)
-    placement = stored.placement
-    return Plan(
-        prefix,
-        model,
-        program.sha256,
-        node,
-        options,
-        tuple(_placed(port, stored, chains[0] if boundary.is_pushed else None) for port in ports),
-        tuple(planned),
-        placement.bytes,
-        placement.lower_bound,
-        stored.align,
-        stored.buffers,
-    )
+            chains, stored = fit(steps, prepared, boundary, budget, rows.prepare)
+        works = _shared(works, chains, rows, stored, self._prefix)
+        return self._planned(works, chains, stored, is_pushed=boundary.is_pushed)
+
+    def _planned(
+        self, works: Sequence[Work | None], chains: Sequence[Chain], stored: Stored, *, is_pushed: bool
+    ) -> Plan:
+        """The plan of works whose memory is placed."""
+        steps, symbols, program, prefix = self._steps, self._symbols, self._program, self._prefix
+        planned: list[Step] = []
+        for index, (step, work) in enumerate(zip(steps, works, strict=True)):
+            chain = next((chain for chain in chains if chain.first <= index <= chain.last), None)
+            if chain is not None:
+                if index == chain.last:
+                    planned.append(_stream(chain, steps, symbols, works, stored, program, prefix, len(planned)))
+            elif work is None or index in stored.done:
+                planned.append(View(step.op))
+            else:
+                planned.append(_call(step, symbols[index], work, _places(step, index, stored, program)))
+                planned += _moved(step.op.y, stored)
+        placement = stored.placement
+        return Plan(
+            prefix,
+            self._model,
+            program.sha256,
+            self._node,
+            self.options,
+            tuple(_placed(port, stored, chains[0] if is_pushed else None) for port in self._ports),
+            tuple(planned),
+            placement.bytes,
+            placement.lower_bound,
+            stored.align,
+            stored.buffers,
+        )
+
+    def _work(self, index: int, form: Form) -> Work | None:
+        """The kernel for a step; None for a view."""
+        step = self._steps[index]
+        if (index, form) not in self._works:
+            self._works[index, form] = None if step.is_view else _work(step.op, self._setting_of(step, form))
+        return self._works[index, form]
+
+    def _setting_of(self, step: Arranged, form: Form) -> Setting:
+        return _setting(step, self._program, self.options.target, form)
 
 
 def _shared(
-    works: Sequence[Work | None],
-    chains: Sequence[Chain],
-    rows: _RowWorks,
-    stored: Stored,
-    options: Options,
-    prefix: str,
+    works: Sequence[Work | None], chains: Sequence[Chain], rows: _RowWorks, stored: Stored, prefix: str
 ) -> list[Work | None]:
-    """What each step does, whole or row by row, layers that can be through functions that they share."""
+    """What each step does, whole or row by row, layers that can be through functions that they share.
+
+    Layers that spend flash on speed keep functions of their own.
+    """
     found = [None if index in stored.done else work for index, work in enumerate(works)]
     for stage in (stage for chain in chains for stage in chain.stages if stage.index != COPY):
         found[stage.index] = rows.work(stage)
-    if options.optimize != "size":
-        return found
-    indices = [index for index, work in enumerate(found) if work is not None]
-    for index, work in zip(indices, share([work for work in found if work is not None], prefix), strict=True):
+    small = {index: work for index, work in enumerate(found) if work is not None and work.setting.optimize == "size"}
+    for index, work in zip(small, share(list(small.values()), prefix), strict=True):
         found[index] = work
     return found
 
 
 class _RowWorks:
-    """The work of stages, each made once."""
+    """The work of stages, each made once: ``works`` are those that were made for other forms, too."""
 
-    def __init__(self, steps: Sequence[Arranged], program: Program, options: Options) -> None:
-        self._steps, self._program, self._options = steps, program, options
-        self._works: dict[tuple[int, int], Work] = {}
+    def __init__(
+        self,
+        steps: Sequence[Arranged],
+        setting: Callable[[Arranged, Form], Setting],
+        forms: Sequence[Form],
+        works: dict[tuple[int, int, Form], Work],
+    ) -> None:
+        self._steps, self._setting, self._forms, self._works = steps, setting, forms, works
 
     def work(self, stage: Stage) -> Work:
         """The kernel of a stage's calls."""
-        key = stage.index, stage.rows
+        form = self._forms[stage.index]
+        key = stage.index, stage.rows, form
         if key not in self._works:
             assert stage.op is not None, "rows are copied without a kernel"
             step = replace(self._steps[stage.index], op=stage.op)
-            found = _work(step, self._program, self._options, in_rows=True)
-            assert found is not None, "a view is no stage"
-            self._works[key] = found
+            self._works[key] = _work(stage.op, replace(self._setting(step, form), in_rows=True))
         return self._works[key]
 
     def prepare(self, stage: Stage) -> Prepared:
@@ -132,14 +174,11 @@ class _RowWorks:
         return self.work(stage).prepared
 
 
-def _work(step: Arranged, program: Program, options: Options, *, in_rows: bool = False) -> Work | None:
-    """The kernel for a step; None for a view."""
-    if step.is_view:
-        return None
-    doing(f"choosing the kernel of {step.op.name}")
-    setting = replace(_setting(step, program, options), in_rows=in_rows)
-    selection = select(step.op, setting, KERNELS)
-    return Work(step.op, setting, selection, selection.kernel.prepare(step.op, setting))
+def _work(op: Operator, setting: Setting) -> Work:
+    """The kernel for an operator, and what it packs."""
+    doing(f"choosing the kernel of {op.name}")
+    selection = select(op, setting, KERNELS)
+    return Work(op, setting, selection, selection.kernel.prepare(op, setting))
 
 
 def _places(step: Arranged, index: int, stored: Stored, program: Program) -> list[Place]:
@@ -234,14 +273,15 @@ def _placed(port: Port, stored: Stored, pushed: Chain | None) -> Port:
             return port
 
 
-def _setting(step: Arranged, program: Program, options: Options) -> Setting:
+def _setting(step: Arranged, program: Program, target: str, form: Form) -> Setting:
     x, y = inputs_of(step.op)[0], step.op.y
     constants = {t.name: program.constants[t.name] for t in inputs_of(step.op) if t.name in program.constants}
     return Setting(
         x_layout=layout_of(x, step.xs[0]) or Layout.CHANNELS_LAST,
         y_layout=layout_of(y, step.y) or Layout.CHANNELS_LAST,
-        optimize=options.optimize,
-        target=TARGETS[options.target],
+        optimize=form.optimize,
+        takes_tiles=form.takes_tiles,
+        target=TARGETS[target],
         xs=step.xs,
         y=step.y,
         constants=constants,

@@ -132,6 +132,8 @@ def why_not(op: Operator, setting: Setting) -> str | None:
         return why_groups(g)
     if setting.optimize != "speed":
         return "its weights take several times the flash, which --optimize speed allows"
+    if not setting.takes_tiles:
+        return "its weights gain less for each byte of flash than other layers do"
     packed = _pack(op, setting)
     if packed.wraps:
         return why_wraps(packed)

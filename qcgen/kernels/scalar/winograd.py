@@ -81,6 +81,8 @@ def why_not(op: Operator, setting: Setting) -> str | None:
         return why_groups(g)
     if setting.optimize != "speed":
         return "its weights take 3.6 times the flash, which --optimize speed allows"
+    if not setting.takes_tiles:
+        return "its weights gain less for each byte of flash than other layers do"
     if "no-wide-product" in setting.features:
         return "its products take more instructions on this core than those of two in a word"
     if g.output[0] < 2 * g.dilations[0] or g.output[1] < 4 * g.dilations[1]:

@@ -28,6 +28,7 @@ class Options:
     io_memory: str = "caller"
     input: str = "whole"
     outputs: tuple[str, ...] = ()
+    flash: int | None = None
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,8 @@ class Call:
     its reads and writes, None if the kernel tells none; ``is_elementwise``: each element is read before the same one is
     written, so that the output may take an input's place; ``overlap`` is what the planner made of the order.
     ``shared``: the function that the operator runs through together with others, which gets the layer's own ``numbers``
-    beside its tables; then ``context`` is what the text of that one shows, the same for each of them.
+    beside its tables; then ``context`` is what the text of that one shows, the same for each of them. ``optimize``:
+    whether it was compiled for size or for speed.
     """
 
     op: Operator
@@ -222,6 +224,7 @@ class Call:
     overlap: Overlap | None = None
     shared: SharedFunction | None = None
     numbers: Mapping[str, int] = field(default_factory=dict)
+    optimize: str = "size"
 
     @property
     def template(self) -> str:
@@ -412,11 +415,22 @@ class PlacedBuffer:
 
 
 @dataclass(frozen=True)
+class FlashUse:
+    """An estimate: ``bytes`` of constants and of code, built with gcc -O2, with a tenth more code than expected;
+    ``cycles`` of one inference without wait states, layers computed whole.
+    """
+
+    bytes: int
+    cycles: int
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything that rendering needs. ``prefix`` starts every symbol; ``model`` is the source's name in comments.
 
     ``arena_lower_bound`` is the largest sum of the bytes that are alive at the same time, less what outputs may share
     with inputs under them: no placement needs less. ``buffers`` are in the order of their first nodes.
+    ``flash``: what it takes, where --flash chose the kernels.
     """
 
     prefix: str
@@ -430,6 +444,7 @@ class Plan:
     arena_lower_bound: int
     arena_align: int
     buffers: tuple[PlacedBuffer, ...]
+    flash: FlashUse | None = None
 
     @property
     def calls(self) -> tuple[Call, ...]:

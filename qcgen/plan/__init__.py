@@ -49,7 +49,7 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
 
     Each layer has the form that --optimize says; with --flash, ``qcgen.plan.flash`` chooses.
     """
-    return Planner(program, options, prefix, model, node).plan({}, SPEED if options.optimize == "speed" else SIZE)
+    return Planner(program, options, prefix, model, node).whole()
 
 
 class Planner:
@@ -68,10 +68,14 @@ class Planner:
         self._works: dict[tuple[int, Form], Work | None] = {}
         self._rows: dict[tuple[int, int, Form], Work] = {}
 
-    def plan(self, forms: Mapping[str, Form], otherwise: Form, *, arena: int | Literal["least"] | None = None) -> Plan:
+    def whole(self) -> Plan:
+        """The plan in which every operator has the form that the options say."""
+        return self.plan({}, SPEED if self.options.optimize == "speed" else SIZE, self.options.arena)
+
+    def plan(self, forms: Mapping[str, Form], otherwise: Form, arena: int | Literal["least"] | None) -> Plan:
         """The plan in which each operator has the form that ``forms`` gives by its name, or ``otherwise``.
 
-        ``arena`` is what the options say if it is None. ModelRejected if no choice of rows fits it.
+        ModelRejected if no choice of rows fits ``arena``.
         """
         options, steps = self.options, self._steps
         chosen = [forms.get(step.op.name, otherwise) for step in steps]
@@ -81,11 +85,10 @@ class Planner:
         chains: tuple[Chain, ...] = ()
         boundary = Boundary(self._ports, is_in_arena=options.io_memory == "arena", is_pushed=options.input == "rows")
         doing("placing tensors in the arena")
-        budget = options.arena if arena is None else arena
-        if budget is None and not boundary.is_pushed:
+        if arena is None and not boundary.is_pushed:
             stored = store(steps, prepared, boundary)
         else:
-            chains, stored = fit(steps, prepared, boundary, budget, rows.prepare)
+            chains, stored = fit(steps, prepared, boundary, arena, rows.prepare)
         works = _shared(works, chains, rows, stored, self._prefix)
         return self._planned(works, chains, stored, is_pushed=boundary.is_pushed)
 
@@ -325,4 +328,5 @@ def _call(step: Arranged, symbol: str, work: Work, places: Sequence[Place]) -> C
         overlap=_overlap(step.op, prepared, places),
         shared=work.shared,
         numbers=work.numbers,
+        optimize=work.setting.optimize,
     )

@@ -44,7 +44,7 @@ def render(plan: Plan, test: SelfTest | None = None) -> dict[str, str]:
     """The generated files by name: NAME.h and NAME.c, and those of a self-test. Same plan, same bytes."""
     hashed = hashing(plan, test)
     streams = tuple(_stream(plan, stream, hashed) for stream in plan.streams)
-    context = names_of(model_context(plan, test, _bodies(plan), streams, partial(_support, plan), _ID))
+    context = names_of(model_context(plan, test, bodies(plan), streams, partial(_support, plan), _ID))
     names = {f"{plan.prefix}.h": "model.h", f"{plan.prefix}.c": "model.c"}
     if test is not None:
         context |= names_of(self_test_context(plan, test, {each.port.symbol: each.symbol for each in accessors(plan)}))
@@ -116,12 +116,19 @@ def _support(plan: Plan, name: str) -> str:
     return template.render(prefix=plan.prefix, isa=TARGETS[plan.options.target].isa)
 
 
+def supports(plan: Plan) -> list[str]:
+    """The functions that the nodes of a plan share, without the macros of the compiler."""
+    return [
+        _support(plan, name) for name in sorted({name for call in plan.calls for name in call.support} - {"compiler"})
+    ]
+
+
 def _stream(plan: Plan, stream: Stream, hashed: Mapping[str, str]) -> str:
     """The function that runs layers row by row."""
     return environment().get_template("stream.c.jinja").render(names_of(stream_context(plan, stream, hashed)))
 
 
-def _bodies(plan: Plan) -> list[str]:
+def bodies(plan: Plan) -> list[str]:
     """The functions of each node; one that several share stands before the first of them."""
     texts = [_body(plan, call) for call in plan.calls]
     for function in plan.shared:

@@ -222,6 +222,8 @@ def option_words(plan: Plan) -> list[str]:
     words += ["--numerics", options.numerics]
     if options.arena is not None:
         words += ["--arena", str(options.arena)]
+    if options.flash is not None:
+        words += ["--flash", str(options.flash)]
     if options.io_memory != "caller":
         words += ["--io-memory", options.io_memory]
     if options.input != "whole":

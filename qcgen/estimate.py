@@ -1,0 +1,183 @@
+"""How much code the functions of a plan become, without a compiler: operations in their text, and bytes for each.
+
+The text is expanded as gcc does with -O2: what is inlined counts where it is called, functions that are alike once. The
+bytes of an operation are a number for each kernel and core, measured by ``python -m tests.bench.prices``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+
+from qcgen.ir.plan import Plan
+from qcgen.plan.prices import ANY_KERNEL, price
+from qcgen.render import bodies, supports
+
+CALL_BYTES = 10
+"""A call in NAME_run, with its arguments."""
+
+OPERATOR = 0.3
+"""What an operator in C counts beside a statement: many are part of an address or of another instruction."""
+
+SMALL = 20
+"""Operations of a function that gcc inlines wherever it is called, though nothing asks for it."""
+
+_DEFINITION = re.compile(
+    r"^(?P<head>(?:\w+ )*?static[^;{}()=]*?)\b(?P<name>\w+)\([^;{}]*?\)\n\{\n(?P<body>.*?)^\}\n",
+    re.MULTILINE | re.DOTALL,
+)
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_REGISTER = re.compile(r"register [^;]*;")
+_ASSEMBLY = re.compile(r"__asm__\s*(?:volatile)?\s*\((.*?)\);", re.DOTALL)
+_INSTRUCTION = re.compile(
+    r'\.irp \w+,(?P<values>[^"\\]*)|\.rept (?P<times>\d+)|(?P<end>\.endr)|\b(?P<macro>[A-Z][A-Z0-9_]+)\b'
+    r'|(?:"(?!memory"|cc"|lr"|r\d+")|\\n)(?:\s|\\t)*[a-z]{2,}\b'
+)
+_MACRO = re.compile(r"^#define (\w+)(?:\([^)]*\))?((?:.*\\\n)*.*)$", re.MULTILINE)
+_WITHOUT_CODE = re.compile(r"enum \{.*?\};|^\s*(?:const )?u?int\d+_t \w+(?:, \w+)*;$", re.MULTILINE | re.DOTALL)
+_OPERATOR = re.compile(r"[-+*&|^<>]=?|=|\?|\[")
+_CALL = re.compile(r"\b(\w+)\(")
+
+
+@dataclass(frozen=True)
+class _Function:
+    """``operations``: what its own text counts; ``calls`` by name, once for each place."""
+
+    head: str
+    body: str
+    operations: float
+    calls: Counter[str]
+
+
+def code_bytes(plan: Plan) -> tuple[int, ...]:
+    """Of each call of a plan, then of all that belongs to none, built with gcc -O2.
+
+    A function that layers share counts in equal parts for each of them.
+    """
+    *own, rest = operations(plan)
+    target = plan.options.target
+    calls = (
+        round(each * price(target, call.kernel, call.optimize).code) for each, call in zip(own, plan.calls, strict=True)
+    )
+    entries = sum(len(stream.turns) + len(stream.above) + len(stream.below) for stream in plan.streams)
+    return (*calls, round(rest * ANY_KERNEL.code) + CALL_BYTES * (len(plan.steps) + 4 * entries))
+
+
+def operations(plan: Plan) -> tuple[float, ...]:
+    """Of the functions of each call, those that it shares in equal parts, then of all that belong to none."""
+    text = _Text({None: supports(plan), **{index: [text] for index, text in enumerate(bodies(plan))}})
+    sums = [0.0] * (len(plan.calls) + 1)
+    for name, count in text.alone.items():
+        owner = text.owners[name]
+        shared = None if owner is None else plan.calls[owner].shared
+        if owner is None:
+            sums[-1] += count
+        elif shared is not None and name.startswith(shared.symbol):
+            for index in (index for index, call in enumerate(plan.calls) if call.shared == shared):
+                sums[index] += count / len(shared.nodes)
+        else:
+            sums[owner] += count
+    return tuple(sums)
+
+
+class _Text:
+    """The functions of C texts by their owners, and how much each becomes that is not inlined."""
+
+    def __init__(self, texts: Mapping[int | None, Sequence[str]]) -> None:
+        self.owners: dict[str, int | None] = {}
+        self._functions: dict[str, _Function] = {}
+        macros: dict[str, float] = {}
+        for owner, own in texts.items():
+            text = _compiled("".join(own))
+            for name, assembly in _MACRO.findall(text):
+                macros[name] = _instructions(assembly, macros)
+            for each in _DEFINITION.finditer(text):
+                self.owners[each["name"]] = owner
+                self._functions[each["name"]] = _function(each["head"], each["body"], macros)
+        self._places = sum((function.calls for function in self._functions.values()), Counter[str]())
+        self._sizes: dict[str, float] = {}
+        self._meanings: dict[str, str] = {}
+
+    @cached_property
+    def alone(self) -> dict[str, float]:
+        """The functions that are not inlined, one of those that are alike, with their operations."""
+        different: dict[str, str] = {}
+        for name in self._functions:
+            if not self._is_inlined(name):
+                different.setdefault(self._meaning(name), name)
+        return {name: self._size(name) for name in different.values()}
+
+    def _meaning(self, name: str) -> str:
+        """The body with what its functions mean in place of their names: equal for functions that gcc makes one."""
+        if name not in self._meanings:
+            body = self._functions[name].body
+            meant = _CALL.sub(
+                lambda found: f"{self._meaning(found[1])}(" if found[1] in self._functions else found[0], body
+            )
+            self._meanings[name] = f"f{sha256(meant.encode()).hexdigest()}"
+        return self._meanings[name]
+
+    def _size(self, name: str) -> float:
+        if name not in self._sizes:
+            self._sizes[name] = 0.0  # no function calls itself
+            function = self._functions[name]
+            called = ((self._called(callee), count) for callee, count in function.calls.items())
+            self._sizes[name] = function.operations + sum(size * count for size, count in called)
+        return self._sizes[name]
+
+    def _called(self, name: str) -> float:
+        """What a call counts beside its statement."""
+        if name not in self._functions:
+            return 0.0
+        return max(self._size(name) - 1, 0.0) if self._is_inlined(name) else 1.0
+
+    def _is_inlined(self, name: str) -> bool:
+        """Whether gcc puts a function where it is called: what is called once, what is small, what asks for it."""
+        head = self._functions[name].head
+        if "_NOINLINE" in head or "_SHARED" in head or not self._places[name]:
+            return False
+        return "inline" in head.lower() or self._places[name] == 1 or self._size(name) < SMALL
+
+
+def _compiled(text: str) -> str:
+    """The text without comments, and of alternatives for other cores or compilers the first one alone."""
+    lines: list[str] = []
+    taken: list[bool] = []
+    for line in _COMMENT.sub("", text).splitlines():
+        word = line.strip()
+        if word.startswith("#if"):
+            taken.append(True)
+        elif word.startswith(("#else", "#elif")):
+            taken[-1] = False
+        elif word.startswith("#endif"):
+            taken.pop()
+        elif all(taken):
+            lines.append(line)
+    return "\n".join([*lines, ""])
+
+
+def _instructions(assembly: str, macros: Mapping[str, float]) -> float:
+    """How many instructions a statement of assembly has, those of macros and of repetitions included."""
+    total, times = 0.0, 1
+    for found in _INSTRUCTION.finditer(assembly.split(": [")[0]):
+        if found["values"]:
+            times = found["values"].count(",") + 1
+        elif found["times"]:
+            times = int(found["times"])
+        elif found["end"]:
+            times = 1
+        else:
+            total += times * (macros.get(found["macro"], 0.0) if found["macro"] else 1)
+    return total
+
+
+def _function(head: str, body: str, macros: Mapping[str, float]) -> _Function:
+    text = _REGISTER.sub("", body)
+    instructions = sum(_instructions(each, macros) for each in _ASSEMBLY.findall(text))
+    plain = _WITHOUT_CODE.sub("", _ASSEMBLY.sub("", text))
+    operations = instructions + plain.count(";") + OPERATOR * len(_OPERATOR.findall(plain))
+    return _Function(head, body, operations, Counter(_CALL.findall(plain)))

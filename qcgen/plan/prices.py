@@ -1,0 +1,39 @@
+"""What the code of each kernel takes, of flash and of time: a few numbers, without building it."""
+
+from __future__ import annotations
+
+from qcgen.ir.plan import Call
+from qcgen.ir.program import inputs_of, macs_of
+from qcgen.plan.measured import MEASURED, Price
+
+ANY_KERNEL = Price(code=2.5, per_mac=4.0, per_element=20.0)
+"""Of a kernel that was not measured on the core: the order of size of the others."""
+
+SPEED_GAIN = 0.9
+"""What such a kernel is taken to need for speed, of its time for size: which of its layers come first, is right so."""
+
+_LIKE = {
+    "portable": "cortex-m3",
+    "cortex-m23": "cortex-m0",
+    "cortex-m7": "cortex-m4",
+    "cortex-m33": "cortex-m4",
+    "cortex-m85": "cortex-m55",
+    "scalar32": "cortex-m3",
+}
+"""Targets that take the numbers of another: what portable code runs on is not known, and this is in the middle."""
+
+
+def price(target: str, kernel: str, optimize: str) -> Price:
+    """The numbers of a kernel, compiled for size or for speed."""
+    found = MEASURED[_LIKE.get(target, target)].get((kernel, optimize))
+    if found is not None:
+        return found
+    gain = SPEED_GAIN if optimize == "speed" else 1
+    return Price(ANY_KERNEL.code, ANY_KERNEL.per_mac * gain, ANY_KERNEL.per_element * gain)
+
+
+def cycles(call: Call, target: str) -> float:
+    """Of one call of a kernel, about, without wait states: for its multiply-adds and the elements of its tensors."""
+    own = price(target, call.kernel, call.optimize)
+    elements = call.op.y.size + max(x.size for x in inputs_of(call.op))
+    return own.per_mac * macs_of(call.op) + own.per_element * elements

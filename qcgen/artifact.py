@@ -11,11 +11,13 @@ from pathlib import Path
 from qcgen import certificate
 from qcgen.build import LoadedModel, load
 from qcgen.errors import ModelRejected
-from qcgen.ir.plan import Plan
+from qcgen.estimate import code_bytes
+from qcgen.ir.plan import FlashUse, Plan
 from qcgen.ir.program import Program
 from qcgen.ir.types import Array
 from qcgen.page import in_notebook, page
-from qcgen.plan import plan
+from qcgen.plan import Planner, plan
+from qcgen.plan.flash import curve
 from qcgen.render import render
 from qcgen.report import Report, report
 from qcgen.self_test import self_test
@@ -49,11 +51,17 @@ class Artifact:
         if not self.is_simplified:
             return report(own, self.files)
         arena = own.options.arena if own.options.arena == "least" else None  # so many bytes may not be enough
-        options = replace(own.options, simplify=False, arena=arena)
+        options = replace(own.options, simplify=False, arena=arena, flash=None)
         try:
             return report(own, self.files, plan(self.program, options, own.prefix, own.model, own.node))
         except ModelRejected:  # layers that simplification takes away do not run row by row
             return report(own, self.files)
+
+    @cached_property
+    def flash_curve(self) -> tuple[FlashUse, ...]:
+        """What --flash can choose from, estimated: bytes of flash and cycles, from --optimize size on."""
+        own = self.plan
+        return curve(Planner(self.planned, own.options, own.prefix, own.model, own.node), code_bytes)
 
     def _repr_html_(self) -> str:
         """The report as a notebook shows it."""

@@ -13,6 +13,7 @@ from qcgen.artifact import Artifact
 from qcgen.bake import bake
 from qcgen.check import check
 from qcgen.cut import cut
+from qcgen.estimate import code_bytes
 from qcgen.fold_operators import fold_operators
 from qcgen.infer import infer
 from qcgen.intervals import annotate
@@ -22,7 +23,8 @@ from qcgen.ir.types import Array
 from qcgen.load import load
 from qcgen.lower import NUMERICS, lower
 from qcgen.lower.quantized_io import quantized_io
-from qcgen.plan import plan
+from qcgen.plan import Planner
+from qcgen.plan.flash import within
 from qcgen.plan.names import is_prefix, prefix_of
 from qcgen.progress import doing
 from qcgen.render import render
@@ -54,6 +56,7 @@ def compile(
     dims: Mapping[str, int] | None = None,
     constants: Mapping[str, Array] | None = None,
     arena: int | Literal["least"] | None = None,
+    flash: int | None = None,
     io_memory: str = "caller",
     input: str = "whole",
 ) -> Artifact:
@@ -61,7 +64,8 @@ def compile(
 
     ``io`` is "model" or "quantized" (without the conversions from and to float at the boundary); ``simplify=False``
     keeps what is proved to be without effect, for comparison. ``arena`` is the number of bytes that the arena may have
-    at most, or "least". ``io_memory`` is "caller" or "arena": inputs and outputs lie in the arena, too. ``input`` is
+    at most, or "least"; ``flash`` that which constants and code may take, of which each layer gets what gains most.
+    ``io_memory`` is "caller" or "arena": inputs and outputs lie in the arena, too. ``input`` is
     "whole" or "rows": the caller pushes one row after the other.
     ``constants`` are inputs, by name, that become constants of the model, with their elements.
     ``outputs`` are tensors up to which the model is compiled, in place of its own outputs.
@@ -79,6 +83,7 @@ def compile(
         io_memory=io_memory,
         input=input,
         outputs=tuple(outputs),
+        flash=flash,
     )
     _require_known(options, name)
     graph = read(model, dims, constants, outputs)
@@ -118,7 +123,8 @@ def compile_graph(graph: Graph, options: Options, prefix: str, source: str, node
     doing("computing intervals")
     simplified = simplify(program) if options.simplify else program
     planned = annotate(simplified) if options.simplify else program
-    own = plan(planned, options, prefix, source, node)
+    planner = Planner(planned, options, prefix, source, node)
+    own = planner.whole() if options.flash is None else within(planner, options.flash, code_bytes)
     return Artifact(program, planned, own, render(own), is_simplified=simplified is not program)
 
 
@@ -135,8 +141,15 @@ def _require_known(options: Options, name: str | None) -> None:
     for option, (value, values) in known.items():
         if value not in values:
             raise ValueError(f"{option} must be one of {', '.join(values)}, not {value!r}")
-    is_number = isinstance(options.arena, int) and not isinstance(options.arena, bool) and options.arena > 0
-    if options.arena not in (None, "least") and not is_number:
+    if options.arena not in (None, "least") and not _is_bytes(options.arena):
         raise ValueError(f"arena must be a number of bytes above 0, 'least' or None, not {options.arena!r}")
+    if options.flash is not None and not _is_bytes(options.flash):
+        raise ValueError(f"flash must be a number of bytes above 0 or None, not {options.flash!r}")
+    if options.flash is not None and options.optimize == "speed":
+        raise ValueError("flash chooses itself what is compiled for speed: leave out optimize='speed'")
     if name is not None and not is_prefix(name):
         raise ValueError(f"name must be a C identifier that can start symbols, not {name!r}")
+
+
+def _is_bytes(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0

@@ -101,6 +101,7 @@ def page(report: Report, instructions: Mapping[str, int] | None = None) -> str:
         "equal to": _listed(report.arithmetic),
         "compiler": f"qcgen {report.qcgen}",
         "flash": _flash(report),
+        **_budget(report),
         "RAM": f"{size(report.ram_bytes)}: {parts_of_ram(report)}; the stack comes on top, qcgen bench measures it",
         "multiply-adds": grouped(report.macs),
     }
@@ -143,6 +144,14 @@ def _value(value: object) -> str:
     if isinstance(value, Mapping):
         return f"({_listed(value)})"
     return " ".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
+
+
+def _budget(report: Report) -> dict[str, str]:
+    """What a network that was compiled for so many bytes of flash is estimated to take; nothing without a budget."""
+    if report.flash is None:
+        return {}
+    of = f"about {grouped(report.flash.bytes)} B of {grouped(report.flash_budget)} B"
+    return {"budget of flash": f"{of}, about {grouped(report.flash.cycles)} cycles"}
 
 
 def _flash(report: Report) -> str:

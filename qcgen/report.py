@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 
 from qcgen.arithmetic import meant
-from qcgen.ir.plan import Call, KeptRows, PlacedBuffer, Plan, Port, Step, Stream, TensorMove, View
+from qcgen.ir.plan import Call, FlashUse, KeptRows, PlacedBuffer, Plan, Port, Step, Stream, TensorMove, View
 from qcgen.ir.program import Conv, Operator, OrionConv, inputs_of, macs_of
 from qcgen.ir.types import DType
 from qcgen.version import __version__
@@ -25,7 +25,7 @@ class NodeReport:
     before the first input that it lies over (negative: behind its start), None if it lies over none; ``has_order``:
     whether the kernel tells in which order it reads and writes, without which there is no overlap; ``packed_bits``:
     those of a weight where several lie in a byte, else None; ``shared_function``: the C function that the node runs
-    through together with others, None if it has its own.
+    through together with others, None if it has its own; ``optimize``: "size" or "speed", what it is compiled for.
     """
 
     name: str
@@ -44,6 +44,7 @@ class NodeReport:
     has_order: bool
     packed_bits: int | None
     shared_function: str | None
+    optimize: str
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ class Report:
 
     ``constants_bytes``: constant tables in flash, for long called ``weights_bytes``. ``code_bytes``: the instructions,
     by the compiler's level of optimization; ``flash_bytes``: constants and code at -O2. Both are None unless a compiler
-    for the target measured it, as ``qcgen compile`` does where one is installed.
+    for the target measured it, as ``qcgen compile`` does where one is installed. ``flash``: the estimate by which
+    kernels were chosen for the budget ``options.flash``; None without one.
     ``arena_bytes``: what the caller must lend, ``arena_lower_bound_bytes``: what no placement of its parts undercuts.
     ``ram_bytes``: arena, inputs and outputs together; the stack depends on the compiler. With ``--io-memory arena``
     inputs and outputs are a part of the arena; of an input that comes in rows, one row is counted.
@@ -106,6 +108,7 @@ class Report:
     constants_bytes: int
     code_bytes: Mapping[str, int] | None
     flash_bytes: int | None
+    flash: FlashUse | None
     arena_bytes: int
     arena_lower_bound_bytes: int
     input_bytes: int
@@ -123,6 +126,13 @@ class Report:
     def figures(self) -> Figures:
         """What the model costs as it is compiled."""
         return Figures(self.macs, self.weights_bytes, self.arena_bytes)
+
+    @property
+    def flash_budget(self) -> int:
+        """That of --flash, for which the model was compiled."""
+        budget = self.options["flash"]
+        assert isinstance(budget, int), "there is one where an estimate is"
+        return budget
 
     def with_code(self, code_bytes: Mapping[str, int] | None) -> Report:
         """The same with the code that was measured, by level."""
@@ -150,6 +160,7 @@ def report(plan: Plan, files: Mapping[str, str], unsimplified: Plan | None = Non
         constants_bytes=own.weights_bytes,
         code_bytes=None,
         flash_bytes=None,
+        flash=plan.flash,
         arena_bytes=own.arena_bytes,
         arena_lower_bound_bytes=plan.arena_lower_bound,
         input_bytes=_bytes(plan.inputs),
@@ -223,6 +234,7 @@ def _node(call: Call) -> NodeReport:
         has_order=call.access is not None or call.is_elementwise,
         packed_bits=next((table.packed_bits for table in call.tables if table.packed_bits), None),
         shared_function=None if call.shared is None else call.shared.symbol,
+        optimize=call.optimize,
     )
 
 
@@ -230,7 +242,9 @@ def _view(view: View) -> NodeReport:
     """A node that needs no code."""
     op = view.op
     kind = _arithmetic(op)
-    return NodeReport(op.name, op.op_type, "none", kind, 0, 0, 0, None, False, {}, 0, {}, None, False, None, None)
+    return NodeReport(
+        op.name, op.op_type, "none", kind, 0, 0, 0, None, False, {}, 0, {}, None, False, None, None, "size"
+    )
 
 
 def _arithmetic(op: Operator) -> str:

@@ -19,6 +19,7 @@ from qcgen.errors import ModelRejected, Problem
 
 if TYPE_CHECKING:
     from qcgen.ir.graph import Graph, Node, Value
+    from qcgen.ir.plan import FlashUse
     from qcgen.report import Figures, NodeReport, Report
 
 SUMMARY = "show what a model holds and what its nodes become"
@@ -29,13 +30,14 @@ class Inspection:
     """``reports`` of what can be compiled; ``refused`` the other nodes with all their problems.
 
     ``is_whole``: the model is compiled as one function; otherwise each node by itself, unless --node chose, because of
-    the ``problems`` of the whole.
+    the ``problems`` of the whole. ``curve``: what --flash chose from, of one function; none without a budget.
     """
 
     is_whole: bool
     reports: tuple[Report, ...]
     refused: tuple[tuple[Node, tuple[Problem, ...]], ...] = ()
     problems: tuple[Problem, ...] = ()
+    curve: tuple[FlashUse, ...] = ()
 
     @property
     def nodes(self) -> tuple[NodeReport, ...]:
@@ -81,7 +83,8 @@ def _inspect(args: argparse.Namespace, graph: Graph) -> Inspection:
         if not found.reports:
             raise
         return found
-    return Inspection(not args.nodes, tuple(artifact.report for artifact in artifacts))
+    curve = artifacts[0].flash_curve if args.flash is not None and len(artifacts) == 1 else ()
+    return Inspection(not args.nodes, tuple(artifact.report for artifact in artifacts), curve=curve)
 
 
 def _singly(args: argparse.Namespace, graph: Graph, problems: tuple[Problem, ...]) -> Inspection:
@@ -107,7 +110,7 @@ def _total(each: Iterable[Figures]) -> Figures:
 
 
 def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
-    from qcgen.cli.report_text import node_table, overlaps, packed, rejected, shared
+    from qcgen.cli.report_text import flash_curve, node_table, overlaps, packed, rejected, shared
     from qcgen.cli.table import counted, printable, table
 
     parts = [f"{printable(args.model)}, sha256 {graph.sha256}", _holdings(graph)]
@@ -125,15 +128,19 @@ def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
         head = f"{counted(len(found.refused), 'node')} that cannot be compiled:\n"
         rows = [(node.name, node.operator, _reason(problems)) for node, problems in found.refused]
         parts.append(head + table(("node", "operator", "reason"), rows))
+    if found.curve:
+        parts.append(flash_curve(found.curve))
     parts.append(_totals(found))
     return "\n\n".join(parts)
 
 
 def _totals(found: Inspection) -> str:
     """All figures, with and without simplification."""
-    from qcgen.cli.report_text import bound, figures, memory, saved
+    from qcgen.cli.report_text import bound, budget, figures, memory, saved
 
     lines = [f"total: {figures(_total(report.figures for report in found.reports))}"]
+    if len(found.reports) == 1:
+        lines += filter(None, [budget(found.reports[0])])
     if found.is_whole and len(found.nodes) > 1:
         [report] = found.reports
         lines += memory(report)
@@ -175,6 +182,7 @@ def _json(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
     from qcgen.cli.options import compile_options
 
     own = _total(report.figures for report in found.reports)
+    report = found.reports[0]
     return json.dumps(
         {
             "model": args.model,
@@ -188,6 +196,8 @@ def _json(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
             "weights_bytes": own.weights_bytes,
             "constants_bytes": own.weights_bytes,
             "flash_bytes": None,  # nothing is built
+            "flash": report.flash and asdict(report.flash) if len(found.reports) == 1 else None,
+            "flash_curve": [asdict(point) for point in found.curve],
             "arena_bytes": own.arena_bytes,
             "arena_lower_bound_bytes": found.arena_lower_bound,
             "unsimplified": asdict(_total(report.unsimplified for report in found.reports)),

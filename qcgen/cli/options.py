@@ -109,6 +109,13 @@ def _add_memory(add: Callable[..., argparse.Action]) -> None:
         " row; least: as few bytes as can be (default: whole tensors)",
     )
     add(
+        "--flash",
+        metavar="BYTES",
+        type=_flash,
+        help="the fastest code that, with its constants, fits into so many bytes of flash: each layer gets what gains"
+        " most for a byte (default: as --optimize says)",
+    )
+    add(
         "--io-memory",
         choices=IO_MEMORY,
         default=IO_MEMORY[0],
@@ -128,6 +135,8 @@ def compile_options(args: argparse.Namespace) -> Options:
     """The options that the code depends on."""
     from qcgen.ir.plan import Options
 
+    if args.flash is not None and args.optimize == "speed":
+        args.usage_error("argument --flash: it chooses itself what is compiled for speed: leave out --optimize speed")
     return Options(
         target=args.target,
         layout=args.layout,
@@ -136,6 +145,7 @@ def compile_options(args: argparse.Namespace) -> Options:
         io=args.io,
         simplify=args.simplify,
         arena=args.arena,
+        flash=args.flash,
         io_memory=args.io_memory,
         input=args.input,
         outputs=tuple(args.outputs),
@@ -180,6 +190,12 @@ def _arena(text: str) -> int | Literal["least"]:
         return "least"
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
         raise argparse.ArgumentTypeError(f"{text!r} is neither a number of bytes from 1 to 999999999 nor 'least'")
+    return int(text)
+
+
+def _flash(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes from 1 to 999999999")
     return int(text)
 
 

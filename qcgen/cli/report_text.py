@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from qcgen.cli.table import counted, number, percent, printable, size, table
+from qcgen.ir.plan import FlashUse
 from qcgen.page import parts_of_ram
 from qcgen.report import Figures, NodeReport, Report
 from qcgen.requantize import FORMS
@@ -98,6 +99,27 @@ def code(report: Report, how: str | None) -> str:
     levels = ", ".join(f"{size(count)} with {level}" for level, count in report.code_bytes.items())
     flash = ", ".join(size(report.constants_bytes + count) for count in report.code_bytes.values())
     return f"code: {levels}; flash in all {flash}, the C library's part left out"
+
+
+def budget(report: Report) -> str | None:
+    """What a network that was compiled for so many bytes of flash takes of them; None without a budget."""
+    if report.flash is None:
+        return None
+    spent = sum(node.optimize == "speed" for node in report.nodes)
+    of = f"{size(report.flash.bytes)} of {size(report.flash_budget)}"
+    layers = f"{counted(spent, 'node')} of {number(len(report.nodes))} for speed"
+    return f"budget: about {of} of flash, {layers}; about {number(report.flash.cycles)} cycles"
+
+
+def flash_curve(points: Sequence[FlashUse]) -> str:
+    """What more flash buys, in rows between the ends that differ by a tenth of all cycles that it saves."""
+    step = (points[0].cycles - points[-1].cycles) / 10
+    shown = [points[0]]
+    for point in points[1:]:
+        if point is points[-1] or shown[-1].cycles - point.cycles >= step:
+            shown.append(point)
+    rows = [(f"about {size(p.bytes)}", f"about {number(p.cycles)}") for p in shown]
+    return table(("flash", "cycles"), rows)
 
 
 def bound(report: Report) -> str | None:

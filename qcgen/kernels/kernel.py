@@ -43,8 +43,8 @@ class Setting:
     are constants of the program, by the tensor's name, in the tensor's shape. ``in_rows``: the operator is a few
     rows of a layer, and what a call loads first is loaded for each of them. ``common``: what the output step has in
     common with those of other layers, None if it is the layer's alone. ``sizes``: those of all
-    layers that run through the same C function, if they are several, which it reads where it can. ``takes_tiles``: there
-    is flash for weights that are transformed for tiles of outputs, if ``optimize`` is "speed".
+    layers that run through the same C function, if they are several, which it reads where it can. ``takes_tiles``:
+    there is flash for weights that are transformed for tiles of outputs, if ``optimize`` is "speed".
     """
 
     x_layout: Layout

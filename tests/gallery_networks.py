@@ -78,14 +78,16 @@ def network_qop() -> ModelProto:
 
 
 def in_rows() -> ModelProto:
-    """A residual sum behind two convolutions, and a third one with stride 2, on an image of many rows."""
+    """A residual sum behind two convolutions, a third one with stride 2, and its mean, on an image of many rows."""
     n = Network()
     same = {"pads": [1, 1, 1, 1]}
     stem = n.qlinear_conv("x", INPUT, "stem", (3, 2, 3, 3), STEM, **same)
     branch = n.qlinear_conv(stem, STEM, "branch", (3, 3, 3, 3), BRANCH, **same)
     both = [stem, *n.parameters(stem, STEM), branch, *n.parameters(branch, BRANCH), *n.parameters("sum", SUM)]
     total = n.node("QLinearAdd", both, "sum", domain=MICROSOFT)
-    n.qlinear_conv(total, SUM, "y", (4, 3, 3, 3), MEAN, strides=[2, 2], **same)
+    last = n.qlinear_conv(total, SUM, "last", (4, 3, 3, 3), BRANCH, strides=[2, 2], **same)
+    means = [last, *n.parameters(last, BRANCH), *n.parameters("y", MEAN)]
+    n.node("QLinearGlobalAveragePool", means, "y", domain=MICROSOFT)
     return n.network(("int8", (1, 2, 24, 8)))
 
 

@@ -75,7 +75,8 @@ class Target:
 
     ``clang`` are the flags for clang, which then replaces the compiler, but not the linker. ``machine`` is None where
     no emulator is needed; ``cycles`` are those of the core that is emulated. ``loop_bytes`` is what a
-    loop that runs again for every pixel may take with --optimize speed.
+    loop that runs again for every pixel may take with --optimize speed. ``waits_for_constants``: its boards mostly do,
+    so that a copy in RAM of what is read again and again saves time.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Target:
     registers: int = 13
     cycles: CycleTable = CycleTable("not published")
     loop_bytes: int = 3200
+    waits_for_constants: bool = False
 
     @property
     def weaker(self) -> tuple[str, ...]:
@@ -241,7 +243,11 @@ TARGETS = {
         _thumb1("cortex-m0", "Cortex-M0", _AN385, _M0_CYCLES),
         _thumb1("cortex-m23", "Cortex-M23", _AN505, _M23_CYCLES),
         _M3,
-        replace(_cortex_m("cortex-m4", "Cortex-M4", _AN386, _HARD, _M4_CYCLES, "dsp"), loop_bytes=_LOOP_BYTES),
+        replace(
+            _cortex_m("cortex-m4", "Cortex-M4", _AN386, _HARD, _M4_CYCLES, "dsp"),
+            loop_bytes=_LOOP_BYTES,
+            waits_for_constants=True,
+        ),
         _cortex_m("cortex-m7", "Cortex-M7", _AN500, _FPV5, _M7_CYCLES, "dsp"),
         _cortex_m("cortex-m33", "Cortex-M33", _AN505, _FPV5, _M33_CYCLES, "dsp"),
         _M55,

@@ -155,10 +155,11 @@ def require(*tools: str) -> None:
 
 
 @cache
-def unit(case: Case, layout: str, optimize: str, target: str = "portable") -> Unit:
+def unit(case: Case, layout: str, optimize: str, target: str = "portable", arena: int | None = None) -> Unit:
     """The case compiled with these options."""
     name = f"{case.name}_{layout}_{optimize}" + ("" if target == "portable" else f"_{target.replace('-', '_')}")
-    options = Options(target=target, layout=layout, optimize=optimize, numerics=case.numerics)
+    name += "" if arena is None else f"_in_{arena}"
+    options = Options(target=target, layout=layout, optimize=optimize, numerics=case.numerics, arena=arena)
     return Unit(name, case, compile_graph(case.graph, options, name, f"{case.name}.onnx", case.node))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from functools import cache
+from unittest import mock
 
 import pytest
 from batch import Image, Unit, assert_right, assert_sanitized, build, require, unit
@@ -28,10 +30,22 @@ def dsp_unit(case: Case, optimize: str, core: str = "cortex-m4") -> Unit:
 
 
 def dsp_units(case: Case) -> list[Unit]:
-    """The case in all ways, also with loops longer than those of a Cortex-M4 where it has such."""
-    short, long = dsp_unit(case, "speed"), dsp_unit(case, "speed", "cortex-m33")
-    units = [dsp_unit(case, "size"), short]
-    return units if repr(context_of(short)) == repr(context_of(long)) else [*units, long]
+    """The case in all ways: for speed also with longer loops and with constants copied, where a kernel has such."""
+    speed = dsp_unit(case, "speed")
+    others = [dsp_unit(case, "speed", "cortex-m33"), copying_unit(case)]
+    return [dsp_unit(case, "size"), speed, *(each for each in others if text_of(each) != text_of(speed))]
+
+
+@cache
+def copying_unit(case: Case) -> Unit:
+    """The case with a copy of its constants, if the kernel can make one."""
+    with mock.patch("qcgen.plan.copies.FEWEST_PASSES", 1):
+        return unit.__wrapped__(case, "nchw" if case in PLANES else "nhwc", "speed", "cortex-m4", 2**20)
+
+
+def text_of(each: Unit) -> str:
+    """What the context shows, arrays shortened."""
+    return repr(context_of(each))
 
 
 def context_of(each: Unit) -> Context:
@@ -220,6 +234,15 @@ def test_some_case_writes_several_blocks_out_in_each_way(has_loop, has_rest):
         for segment in names_of(context_of(dsp_unit(case, "speed", "cortex-m33"))).get("segments", ())
         if isinstance(segment, Segment)
     )
+
+
+@pytest.mark.parametrize("kernel", ["conv", "short_window"])
+@pytest.mark.parametrize("is_split", [True, False])
+def test_some_case_copies_its_constants(kernel, is_split):
+    calls = [call for case in DSP_CASES for call in copying_unit(case).artifact.plan.calls]
+    found = [names_of(call.context) for call in calls if call.kernel == f"arm_dsp/{kernel}"]
+    assert all(names["copied_words"] > 0 for names in found)
+    assert any(names["is_split"] == is_split for names in found)
 
 
 @pytest.mark.parametrize("form", ["shared", "int16"])

@@ -106,7 +106,8 @@ def _add_memory(add: Callable[..., argparse.Action]) -> None:
         metavar="BYTES|least",
         type=_arena,
         help="fit the arena into so many bytes with as few extra instructions as possible: layers are computed row by"
-        " row; least: as few bytes as can be (default: whole tensors)",
+        " row; least: as few bytes as can be (default: whole tensors). With --optimize speed on Cortex-M4 what is"
+        " left of BYTES holds copies of weights, since flash is often slow",
     )
     add(
         "--flash",

@@ -97,6 +97,8 @@ class Prepared:
     output may lie where the inputs with the numbers in ``in_place`` do, if they have its size in bytes, and over the
     first input at the distance that ``access`` allows; None: not over it at all. ``sizes``: what the text of a function
     for layers of several sizes reads from the layer's struct.
+    ``passes``: how often the first table is read from its begin to its end. ``copying``: what the template shows if the
+    function first copies that table to one more scratch buffer, the last; None if the kernel cannot.
     """
 
     constants: tuple[Constants, ...]
@@ -108,6 +110,8 @@ class Prepared:
     access: AccessOrder | None = None
     headers: tuple[str, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
+    passes: int = 1
+    copying: Context | None = None
 
 
 COMMON_NAMES = frozenset({"prefix", "symbol", "tables", "op"})

@@ -25,6 +25,7 @@ from qcgen.ir.program import Operator, Program, Tensor, inputs_of
 from qcgen.ir.types import Layout
 from qcgen.kernels import KERNELS, Prepared, Setting
 from qcgen.plan.arrange import Arranged, arrange
+from qcgen.plan.copies import with_copies
 from qcgen.plan.forms import SIZE, SPEED, Form
 from qcgen.plan.functions import Work, share
 from qcgen.plan.layout import boundary_layout, boundary_shape, layout_text
@@ -89,6 +90,8 @@ class Planner:
             stored = store(steps, prepared, boundary)
         else:
             chains, stored = fit(steps, prepared, boundary, arena, rows.prepare)
+        if not chains and not stored.computed and arena != "least":
+            works, stored = with_copies(steps, works, stored, boundary, arena or stored.placement.bytes)
         works = _shared(works, chains, rows, stored, self._prefix)
         return self._planned(works, chains, stored, is_pushed=boundary.is_pushed)
 

@@ -75,6 +75,7 @@ class ConvContext(Context):
     padding_byte: int  # the element outside the image
     segments: tuple[Segment, ...]  # blocks of output channels
     lanes: tuple[Lane, ...]  # the two windows
+    copied_words: int  # constants that are copied to scratch memory first
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -120,6 +121,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         padding_byte=packed.padding,
         segments=words.segments,
         lanes=LANES,
+        copied_words=0,
     )
     constants = [packed_constants(words, packed)]
     if has_border and not planned.is_gathered:
@@ -133,7 +135,17 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     scratch = Scratch(2 * 4 * planned.pairs, 4)
     access = in_pixels(op, setting, blocks(prod(op.geometry.output), 2), gathers=True)
     certificate, headers = certified(op, packed), ("string.h",)
-    return Prepared(tuple(constants), context, (scratch,), support, certificate, access=access, headers=headers)
+    return Prepared(
+        tuple(constants),
+        context,
+        (scratch,),
+        support,
+        certificate,
+        access=access,
+        headers=headers,
+        passes=passes_by_two(op.geometry),
+        copying=replace(context, copied_words=words.words.size),
+    )
 
 
 def _found_window(g: ConvGeometry, setting: Setting, planned: PairedWindow, *, has_border: bool) -> FoundWindow:
@@ -170,6 +182,11 @@ def _pixels_by_two(op: Conv, setting: Setting) -> PixelsByTwo:
         overlaps=pixels % 2 == 1 and pixels > 1,
         is_split=g.batch > 1,
     )
+
+
+def passes_by_two(g: ConvGeometry) -> int:
+    """How often constants are read by a kernel that computes two pixels at a time."""
+    return g.batch * -(-prod(g.output) // 2)
 
 
 def packed_constants(words: PackedConstants, packed: Packed, less: str = "") -> Constants:

@@ -11,6 +11,7 @@ import numpy as np
 from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.access import blocks, in_pixels
+from qcgen.kernels.arm_dsp.conv import passes_by_two
 from qcgen.kernels.arm_dsp.lanes import LANES, Lane, Outputs
 from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, output_tail, parameter_text
 from qcgen.kernels.arm_dsp.scaled import bias_text, pack_finely, times
@@ -86,6 +87,7 @@ class ShortWindowContext(Context):
     pairs: range  # all pairs of a window
     loads: tuple[Load, ...]  # of a channel's constants, with what follows each
     is_outlined: bool  # a function of its own computes two pixels
+    copied_words: int  # constants that are copied to scratch memory first
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -128,6 +130,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         # No register is left for an offset that all channels share: it comes with each channel's constants.
         output, tail = replace(output, offset=None), replace(tail, offset=parameter(packed, "offset"))
     loads = _loads(pairs, tail, is_wide=is_wide)
+    constants = _constants(packed, order if is_wide else planned.order, tail, is_wide=is_wide)
     context = ShortWindowContext(
         conv=described(op),
         loops=_pixel_loops(g, setting),
@@ -142,15 +145,24 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         pairs=range(pairs),
         loads=loads,
         is_outlined=g.batch > 1 or (pairs > KEPT_PAIRS[setting.optimize] and g.out_channels >= APART_CHANNELS),
+        copied_words=0,
     )
     widening = (f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_load_word") if planned.words.total else ()
     remainder = ("dsp_pair",) if planned.remainder else ()
     unpacking = {product.by for load in loads for product in load.products if product.by}
     support = ("dsp", "dsp_dot", "dsp_load_two", *widening, *sorted(unpacking), *remainder, *output_support(op, packed))
-    constants = _constants(packed, order if is_wide else planned.order, tail, is_wide=is_wide)
     access = in_pixels(op, setting, blocks(prod(g.output), 2), gathers=True)
-    headers = ("string.h",)
-    return Prepared((constants,), context, (), support, certified(op, packed), access=access, headers=headers)
+    return Prepared(
+        (constants,),
+        context,
+        (),
+        support,
+        certified(op, packed),
+        access=access,
+        headers=("string.h",),
+        passes=passes_by_two(g),
+        copying=replace(context, copied_words=constants.values.size),
+    )
 
 
 def _pixel_loops(g: ConvGeometry, setting: Setting) -> PixelLoops:

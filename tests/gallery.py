@@ -535,7 +535,7 @@ NETWORKS = (
     Entry(
         "float_tail",
         "an integer layer whose result goes on in float: dequantized, Tanh in place, a product with a constant per"
-        " channel, a sum",
+        " channel, a sum, which is kept where it is large",
         float_tail,
         NHWC_LAYOUT,
     ),

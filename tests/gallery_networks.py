@@ -283,5 +283,7 @@ def float_tail() -> ModelProto:
     squashed = n.node("Tanh", [n.dequantize(conv, BRANCH, "real")], "squashed")
     sizes = n.constant("sizes", np.float32([0.5, 2.0, 1.5, 0.25]).reshape(4, 1, 1))
     scaled = n.node("Mul", [squashed, sizes], "scaled")
-    n.node("Add", [scaled, squashed], "y")
+    total = n.node("Add", [scaled, squashed], "sum")
+    is_large = n.node("Greater", [total, n.constant("limit", np.float32(0.1))], "is_large")
+    n.node("Where", [is_large, total, n.constant("zero", np.float32(0))], "y")
     return n.network(("int8", (1, 3, 4, 4)))

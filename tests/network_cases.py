@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from network_units import Unit
@@ -16,6 +16,7 @@ from qcgen.ir.program import (
     ArgMax,
     AveragePool,
     ChannelLookup,
+    Comparison,
     Concat,
     ConvGeometry,
     Dequantize,
@@ -40,6 +41,7 @@ from qcgen.ir.program import (
     Requantize,
     Reshape,
     Resize,
+    Select,
     Slice,
     Softmax,
     Tensor,
@@ -200,6 +202,16 @@ def broadcasts() -> Iterator[Unit]:
         fx, fw, fy = (Tensor(n, DType.FLOAT32, s) for n, s in zip("aby", (*shapes, shape), strict=True))
         float_op = FloatBinary("binary", "Sub", "sub", fx, fw, fy)
         yield Unit(f"sub_{name}", float_op, (fa, fb), xs, order, {"b": fb} if is_constant else {})
+        choice = Select("where", "Where", "greater", (fx, fw, fx, fw), fy)
+        feeds, orders = (fa, fb, fa, fb), (*xs, *xs)
+        yield Unit(f"where_{name}", choice, feeds, orders, order, {"b": fb} if is_constant else {})
+    for comparison in get_args(Comparison):
+        *xs4, ty = (Tensor(name, DType.FLOAT32, (5, 7)) for name in ("a", "b", "c", "d", "y"))
+        a, b, c, d = xs4
+        values = [np.round(numbers((5, 7), seed)) for seed in range(4)]  # some are equal
+        values[0][0] = np.nan
+        unit = f"where_{comparison.replace(' ', '_')}"
+        yield Unit(unit, Select("w", "Where", comparison, (a, b, c, d), ty), tuple(values))
     for kind in ("add", "mul", "div"):
         t = [Tensor(name, DType.FLOAT32, (5, 7)) for name in "aby"]
         yield Unit(f"float_{kind}", FloatBinary("b", "B", kind, *t), (numbers((5, 7), 3), numbers((5, 7), 4)))

@@ -12,6 +12,7 @@ from qcgen.infer.lookup import LOOKUP, lookup
 from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM, quantized_normalization
 from qcgen.infer.recurrent import RECURRENT, recurrent
 from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM, quantized_reduction
+from qcgen.infer.select import SELECT
 from qcgen.infer.wide import WIDE_ADD, WIDE_CONV, WIDE_GEMM, WIDE_MATMUL, WIDE_MUL
 from qcgen.ir.graph import Dim, Graph, Node, Value
 from qcgen.ir.types import DType
@@ -133,6 +134,7 @@ RULES: dict[tuple[str, str], Rule] = {
     WIDE_GEMM: linear.quantized_gemm,
     WIDE_MATMUL: linear.quantized_matmul,
     WIDE_MUL: pointwise.quantized_binary,
+    SELECT: pointwise.variadic,
     REDUCE_MEAN: quantized_reduction,
     REDUCE_SUM: quantized_reduction,
     LAYER_NORM: quantized_normalization,

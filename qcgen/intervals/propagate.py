@@ -47,6 +47,7 @@ from qcgen.ir.program import (
     Reshape,
     Resize,
     RoundOnce,
+    Select,
     Slice,
     Softmax,
     Tensor,
@@ -106,6 +107,7 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
             | Dequantize()
             | FloatUnary()
             | FloatBinary()
+            | Select()
             | FloatSoftmax()
             | Recurrent()
         ):

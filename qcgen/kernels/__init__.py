@@ -39,6 +39,7 @@ from qcgen.kernels.portable.quantize import DEQUANTIZE, QUANTIZE
 from qcgen.kernels.portable.quantized_binary import QUANTIZED_BINARY
 from qcgen.kernels.portable.recurrent import RECURRENT
 from qcgen.kernels.portable.reduce import REDUCE
+from qcgen.kernels.portable.select import SELECT
 from qcgen.kernels.portable.softmax import FLOAT_SOFTMAX, SOFTMAX
 from qcgen.kernels.portable.wide_binary import WIDE_BINARY
 from qcgen.kernels.scalar.conv import CONV as SCALAR_CONV
@@ -90,6 +91,7 @@ PORTABLE: tuple[Kernel, ...] = (
     COPY,
     FLOAT_UNARY,
     FLOAT_BINARY,
+    SELECT,
     FLOAT_SOFTMAX,
 )
 KERNELS: tuple[Kernel, ...] = (*ARM_MVE, *ARM_DSP, *SCALAR, *PORTABLE)

@@ -158,9 +158,14 @@ def _quantization(tensor: Tensor) -> Quantization:
 
 def binary_nest(a: Tensor, b: Tensor, y: Tensor, setting: Setting) -> tuple[LoopNest, dict[str, Constants]]:
     """The loops over y, and the tables of the operands that are constants, by their name in C."""
+    return operands_nest({"a": a, "b": b}, y, setting)
+
+
+def operands_nest(operands: Mapping[str, Tensor], y: Tensor, setting: Setting) -> tuple[LoopNest, dict[str, Constants]]:
+    """The same for operands by their names in C."""
     placed: dict[str, Placed] = {}
     tables: dict[str, Constants] = {}
-    for name, tensor, order in zip(("a", "b"), (a, b), setting.xs, strict=True):
+    for (name, tensor), order in zip(operands.items(), setting.xs, strict=True):
         values = setting.constants.get(tensor.name)
         if values is None:
             placed[name] = Placed(tensor.shape, order)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from qcgen.ir.graph import Graph, Node
-from qcgen.ir.program import FloatActivation, FloatBinary, FloatUnary, Operator, Reshape
+from qcgen.ir.program import Comparison, FloatActivation, FloatBinary, FloatUnary, Operator, Reshape, Select
 from qcgen.ir.types import DType
 from qcgen.lower.source import Source
 
@@ -90,3 +90,11 @@ def lower_prelu(node: Node, graph: Graph) -> tuple[Operator, ...]:
     source = Source(node, graph)
     tensors = source.tensor(0), source.tensor(1), source.result()
     return (FloatBinary(node.name, node.op_type, "prelu", *tensors),)
+
+
+def lower_select(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """Where by a comparison, all of float32 numbers."""
+    source = Source(node, graph)
+    a, b, c, d = (source.tensor(index) for index in range(4))
+    comparison = next(each for each in get_args(Comparison) if each == source.text("comparison", "greater"))
+    return (Select(node.name, "Where", comparison, (a, b, c, d), source.result()),)

@@ -31,6 +31,7 @@ from qcgen.ir.program import (
     Reduce,
     Reshape,
     Resize,
+    Select,
     Slice,
     Softmax,
     Tensor,
@@ -139,6 +140,7 @@ def _after(op: Operator) -> Change | None:
             | Dequantize()
             | FloatUnary()
             | FloatBinary()
+            | Select()
             | Softmax()
             | LayerNorm()
             | InstanceNorm()
@@ -199,6 +201,9 @@ def _replaced(op: Operator, of: Callable[[str], Tensor], y: Tensor) -> Operator:
     match op:
         case Concat():
             return replace(op, xs=tuple(of(x.name) for x in op.xs), y=y)
+        case Select():
+            first, second, chosen, other = (of(x.name) for x in op.xs)
+            return replace(op, xs=(first, second, chosen, other), y=y)
         case QuantizedBinary() | FloatBinary() | MatMul():
             return replace(op, a=of(op.a.name), b=of(op.b.name), y=y)
         case Recurrent():

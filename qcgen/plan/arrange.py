@@ -27,6 +27,7 @@ from qcgen.ir.program import (
     Recurrent,
     Reduce,
     Reshape,
+    Select,
     Tensor,
     Transpose,
     inputs_of,
@@ -173,6 +174,9 @@ class _Arrangement:
                 return replace(op, xs=tuple(self._copied(x, order) if x in computed else x for x in op.xs))
             case QuantizedBinary() | FloatBinary():
                 return self._with_equal_operands(op)
+            case Select():
+                a, b, c, d = self._in_one_order(op.xs, op.y)
+                return replace(op, xs=(a, b, c, d))
             case _:
                 return op
 
@@ -188,6 +192,14 @@ class _Arrangement:
         if op.a.shape == op.b.shape:
             return replace(op, b=self._copied(op.b, self._orders[op.a.name]))
         return replace(op, a=self._copied(op.a, row_major(op.a)), b=self._copied(op.b, row_major(op.b)))
+
+    def _in_one_order(self, xs: Sequence[Tensor], y: Tensor) -> list[Tensor]:
+        """Operands in the order of the first one that has the output's shape, row-major if one is broadcast."""
+        computed = [x for x in xs if x.name not in self._program.constants]
+        if all(x.shape == y.shape for x in computed):
+            order = self._orders[computed[0].name]
+            return [self._copied(x, order) if x in computed else x for x in xs]
+        return [self._copied(x, row_major(x)) if x in computed else x for x in xs]
 
     def _copied(self, x: Tensor, order: Order) -> Tensor:
         """The tensor itself if it lies in ``order``, else a copy that does, made once."""
@@ -229,7 +241,7 @@ def _natural_output(op: Operator, xs: Sequence[Order]) -> Order:
             return _of_those_that_stay(xs[0], op.axes)
         case ArgMax() if len(xs[0]) != len(op.y.shape):
             return _of_those_that_stay(xs[0], (op.axis,))
-        case QuantizedBinary() | FloatBinary():
+        case QuantizedBinary() | FloatBinary() | Select():
             return _of_operands(op, xs)
         case _ if len(xs[0]) == len(op.y.shape) and not isinstance(op, Reshape):
             return xs[0]
@@ -243,9 +255,9 @@ def _of_those_that_stay(order: Order, gone: tuple[int, ...]) -> Order:
     return tuple(sorted(kept).index(axis) for axis in kept)
 
 
-def _of_operands(op: QuantizedBinary | FloatBinary, xs: Sequence[Order]) -> Order:
+def _of_operands(op: QuantizedBinary | FloatBinary | Select, xs: Sequence[Order]) -> Order:
     """The order of an operand that has the output's shape; row-major if the operands are broadcast to each other."""
-    for operand, order in zip((op.a, op.b), xs, strict=True):
+    for operand, order in zip(inputs_of(op), xs, strict=True):
         if operand.shape == op.y.shape:
             return order
     return row_major(op.y)

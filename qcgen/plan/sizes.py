@@ -24,6 +24,7 @@ from qcgen.ir.program import (
     Reduce,
     Reshape,
     Resize,
+    Select,
     Slice,
     Tensor,
     Transpose,
@@ -62,6 +63,8 @@ def _agrees(op: Operator) -> bool:
             )
         case QuantizedBinary() | FloatBinary():
             return _broadcast(op.a.shape, op.b.shape) == op.y.shape
+        case Select():
+            return _broadcast(*(x.shape for x in op.xs)) == op.y.shape
         case MatMul():
             return _is_product(op)
         case Conv() | OrionConv() | MaxPool() | AveragePool():
@@ -129,9 +132,9 @@ def _is_sequence(op: Recurrent) -> bool:
     )
 
 
-def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
+def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
     try:
-        return np.broadcast_shapes(a, b)
+        return np.broadcast_shapes(*shapes)
     except ValueError:
         return None
 

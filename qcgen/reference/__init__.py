@@ -34,6 +34,7 @@ from qcgen.ir.program import (
     Reduce,
     Reshape,
     Resize,
+    Select,
     Slice,
     Softmax,
     Transpose,
@@ -100,6 +101,8 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
             return elementwise.evaluate_float_unary(op, *inputs)
         case FloatBinary():
             return elementwise.evaluate_float_binary(op, *inputs)
+        case Select():
+            return elementwise.evaluate_select(op, *inputs)
         case Softmax():
             return softmax.evaluate_softmax(op, *inputs)
         case LayerNorm():

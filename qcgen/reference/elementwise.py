@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import assert_never
 
 import numpy as np
@@ -10,6 +11,7 @@ from qcgen import arithmetic
 from qcgen.arithmetic import Quantization
 from qcgen.ir.program import (
     ChannelLookup,
+    Comparison,
     Dequantize,
     Embedding,
     FloatBinary,
@@ -17,6 +19,7 @@ from qcgen.ir.program import (
     Lookup,
     Quantize,
     QuantizedBinary,
+    Select,
     Tensor,
 )
 from qcgen.ir.types import Array
@@ -103,3 +106,17 @@ def evaluate_float_binary(op: FloatBinary, a: Array, b: Array) -> Array:
                 return np.asarray(np.where(a < 0, b * a, a))
             case _:
                 assert_never(op.kind)
+
+
+COMPARISONS: Mapping[Comparison, Callable[[Array, Array], Array]] = {
+    "greater": np.greater,
+    "greater or equal": np.greater_equal,
+    "less": np.less,
+    "less or equal": np.less_equal,
+    "equal": np.equal,
+}
+
+
+def evaluate_select(op: Select, a: Array, b: Array, c: Array, d: Array) -> Array:
+    """c where a compares to b, else d."""
+    return np.asarray(np.where(COMPARISONS[op.comparison](a, b), c, d))

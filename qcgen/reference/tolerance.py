@@ -21,6 +21,7 @@ from qcgen.ir.program import (
     Reduce,
     Reshape,
     Resize,
+    Select,
     Slice,
     Tensor,
     Transpose,
@@ -161,6 +162,8 @@ def _passed_on(op: Operator, xs: list[Array], lost: list[float], errors: list[Ar
             return max(lost)
         case FloatBinary(kind="prelu"):
             return lost[0] * max(1.0, float(np.abs(xs[1]).max(initial=0.0))) + lost[1] * float(np.abs(xs[0]).max())
+        case Select() if any(lost[:2]):
+            return np.inf  # the other number may be chosen
         case FloatBinary():
             return np.inf  # the divisor may be 0
         case _:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from qcgen.infer import infer
 from qcgen.ir.graph import Graph
+from qcgen.rewrite.choose_by_comparison import choose_by_comparison
 from qcgen.rewrite.clamp_earlier import clamp_earlier
 from qcgen.rewrite.compare_codes import compare_codes
 from qcgen.rewrite.dequantize_later import dequantize_later
@@ -78,7 +79,7 @@ Quantization moves forward before dequantization moves back, so that a Relu betw
 one table.
 """
 
-LAST: tuple[Pattern, ...] = (gather_places, phases_of_transposed, linear_resize, take_apart)
+LAST: tuple[Pattern, ...] = (choose_by_comparison, gather_places, phases_of_transposed, linear_resize, take_apart)
 """What is looked for at the end, in models without quantization, too: operators that several others compute."""
 
 FOLDS_BEFORE_FUSION: Mapping[tuple[str, str], Fold] = {
@@ -99,7 +100,7 @@ def rewrite(graph: Graph) -> Graph:
     graph = _folded(graph, FOLDS, budget)
     for pattern in LAST:
         changed = apply(graph, pattern)
-        graph = graph if changed is graph else _folded(changed, FOLDS, budget)
+        graph = graph if changed is graph else _folded(without_unused(changed), FOLDS, budget)
     return _importing(graph, own_domains)
 
 

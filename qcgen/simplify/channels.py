@@ -41,6 +41,7 @@ from qcgen.ir.program import (
     Reshape,
     Resize,
     RoundOnce,
+    Select,
     Slice,
     Softmax,
     Tensor,
@@ -151,7 +152,7 @@ class Channels:
                 return None
             case MatMul() | Reduce() | Softmax() | LayerNorm() | InstanceNorm() | Quantize() | Dequantize():
                 return None
-            case FloatUnary() | FloatBinary() | FloatSoftmax() | Recurrent():
+            case FloatUnary() | FloatBinary() | Select() | FloatSoftmax() | Recurrent():
                 return None
             case _:
                 assert_never(op)

@@ -13,6 +13,7 @@ from qcgen.ir.program import (
     Program,
     QuantizedBinary,
     Recurrent,
+    Select,
     Tensor,
     inputs_of,
 )
@@ -37,6 +38,9 @@ def with_inputs(op: Operator, change: Callable[[Tensor], Tensor]) -> Operator:
     match op:
         case Concat():
             return replace(op, xs=tuple(change(x) for x in op.xs))
+        case Select():
+            first, second, chosen, other = map(change, op.xs)
+            return replace(op, xs=(first, second, chosen, other))
         case QuantizedBinary() | FloatBinary() | MatMul():
             return replace(op, a=change(op.a), b=change(op.b))
         case Recurrent():

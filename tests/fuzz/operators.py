@@ -16,6 +16,7 @@ from qdq import A, B, Chain
 from qcgen.infer.lookup import LOOKUP
 from qcgen.infer.recurrent import GRU, LSTM
 from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
+from qcgen.infer.select import SELECT
 from qcgen.infer.wide import WIDE_ADD, WIDE_GEMM, WIDE_MATMUL, WIDE_MUL
 
 IMAGE = (1, 2, 4, 5)
@@ -205,6 +206,7 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
     ),
     REDUCE_MEAN: (ONE, {"axes": [1, -1]}),
     REDUCE_SUM: ({**ONE, "Y_zero_point": zero(-3, "int8")}, {"keepdims": 0}),
+    SELECT: ({**X, "B": scale(0.5), "C": ("float", IMAGE), "D": scale(0)}, {"comparison": "greater"}),
     LOOKUP: ({**ONE, "table": np.arange(256).astype(np.uint8)}, {}),
     WIDE_ADD: (WIDE, {}),
     WIDE_GEMM: (

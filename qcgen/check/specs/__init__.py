@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from qcgen.check import limits, normalization, reductions, windows
-from qcgen.check.node import CODES, FLOAT, INTEGER, INTEGERS, NUMBER, Q8, Spec
+from qcgen.check.node import CODES, FLOAT, INTEGER, INTEGERS, NUMBER, Q8, TEXT, Spec
 from qcgen.check.specs.microsoft import MICROSOFT
 from qcgen.check.specs.parts import AVERAGE_POOL, BINARY, GLOBAL_MAX_POOL, GLOBAL_POOL, MAX_POOL, ONE, UNARY
 from qcgen.check.specs.recurrent import of_codes
@@ -15,6 +15,7 @@ from qcgen.infer.lookup import LOOKUP
 from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM
 from qcgen.infer.recurrent import GRU, LSTM
 from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
+from qcgen.infer.select import COMPARISONS, SELECT
 from qcgen.infer.wide import WIDE_ADD, WIDE_GEMM, WIDE_MATMUL, WIDE_MUL
 
 QUANTIZED_REDUCE = replace(
@@ -59,6 +60,13 @@ SPECS: dict[tuple[str, str], Spec] = {
     WIDE_MUL: WIDE_BINARY,
     WIDE_GEMM: of_16_bits(MICROSOFT["com.microsoft", "QGemm"], "A", "a_zero_point", "y_zero_point"),
     WIDE_MATMUL: of_16_bits(STANDARD["", "QLinearMatMul"], "a", "a_zero_point", "y_zero_point"),
+    SELECT: Spec(
+        ("A", "B", "X", "Y"),
+        4,
+        dict.fromkeys(("A", "B", "X", "Y"), FLOAT),
+        attributes={"comparison": TEXT},
+        extra=(limits.broadcasts_all, limits.finite_constants, limits.one_of("comparison", *COMPARISONS.values())),
+    ),
     GRU: of_codes(STANDARD["", "GRU"]),
     LSTM: of_codes(STANDARD["", "LSTM"]),
     INSTANCE_NORM: Spec(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from qcgen.ir.program.elementwise import (
     ChannelLookup,
+    Comparison,
     Dequantize,
     Embedding,
     FloatBinary,
@@ -14,6 +15,7 @@ from qcgen.ir.program.elementwise import (
     Lookup,
     Quantize,
     QuantizedBinary,
+    Select,
 )
 from qcgen.ir.program.epilogue import Epilogue, FloatActivation, RawAccumulator, Requantize, RoundOnce
 from qcgen.ir.program.movement import Concat, Movement, Pad, Reshape, Resize, Slice, Transpose
@@ -29,6 +31,7 @@ __all__ = [
     "ArgMax",
     "AveragePool",
     "ChannelLookup",
+    "Comparison",
     "Concat",
     "Conv",
     "ConvGeometry",
@@ -63,6 +66,7 @@ __all__ = [
     "Reshape",
     "Resize",
     "RoundOnce",
+    "Select",
     "Slice",
     "Softmax",
     "Spatial",
@@ -91,6 +95,7 @@ Operator = (
     | Dequantize
     | FloatUnary
     | FloatBinary
+    | Select
     | FloatSoftmax
 )
 
@@ -98,7 +103,7 @@ Operator = (
 def inputs_of(op: Operator) -> tuple[Tensor, ...]:
     """The tensors that an operator reads, constants of the program included, in order."""
     match op:
-        case Concat():
+        case Concat() | Select():
             return op.xs
         case QuantizedBinary() | FloatBinary() | MatMul():
             return (op.a, op.b)

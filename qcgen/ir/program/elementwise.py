@@ -120,3 +120,21 @@ class FloatBinary:
     a: Tensor
     b: Tensor
     y: Tensor
+
+
+Comparison = Literal["greater", "greater or equal", "less", "less or equal", "equal"]
+"""How two numbers are compared; NaN is none of these to any number."""
+
+
+@dataclass(frozen=True)
+class Select:
+    """c where a compares so to b, else d: ``xs`` are (a, b, c, d), float32, with numpy's broadcasting.
+
+    Operands may be constants of the program, and the same tensor may be several of them.
+    """
+
+    name: str
+    op_type: str
+    comparison: Comparison
+    xs: tuple[Tensor, Tensor, Tensor, Tensor]
+    y: Tensor

@@ -137,6 +137,8 @@ def difference(unit: Unit, found: Array) -> str:
 def thinned(unit: Unit) -> Unit:
     """The unit on evenly spread elements of its tensors, or on fewer rows of a softmax; other units as they are."""
     match unit.op:
+        case QuantizedBinary(is_wide=True):
+            most, axes = 16, len(unit.op.y.shape)
         case QuantizedBinary() | Quantize():
             most, axes = 32, len(unit.op.y.shape)
         case Softmax():

@@ -64,7 +64,7 @@ def test_the_certificates_of_the_gallery_are_confirmed(entry, tmp_path):
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.onnx")) or [MODELS / "none"], ids=lambda path: path.stem)
 def test_the_certificates_of_real_networks_are_confirmed(path, tmp_path):
     if not path.exists():
-        pytest.skip("the real models are not part of the repository: no directory shared/models beside it")
+        pytest.skip("the real models are not there: no directory shared/models beside the repository")
     confirm(tmp_path, path.read_bytes(), target="cortex-m4", layout="nhwc")
 
 

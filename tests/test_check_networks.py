@@ -143,7 +143,10 @@ BAD = {
         node_model("ReduceMax", {"X": ("int8", IMAGE), "axes": ("int64", (1,))}, opset=18),
         "axes is not constant: it is the model's input 'axes'",
     ),
-    "a largest integer": (image("ReduceMax", "int32"), "data is int32, but must be int8 or uint8 or float"),
+    "a largest integer": (
+        image("ReduceMax", "int32"),
+        "data is int32, but must be int8 or uint8 or int16 or uint16 or float",
+    ),
     "a sum of nothing": (image("ReduceSum", shape=(1, 0, 3)), "'X' has shape (1, 0, 3): it is empty"),
     "a largest along an axis that is not there": (
         image("ArgMax", axis=-5),
@@ -284,9 +287,9 @@ BAD = {
         image("HardSwish"),
         "HardSwish needs opset 14 of ai.onnx; the model imports 13",
     ),
-    "int16": (
-        node_model("DequantizeLinear", {"x": ("int16", (3,)), "s": scale(1)}),
-        "x is int16, but must be int8 or uint8 or int32",
+    "int64": (
+        node_model("DequantizeLinear", {"x": ("int64", (3,)), "s": scale(1)}),
+        "x is int64, but must be int8 or uint8 or int16 or uint16 or int32",
     ),
 }
 

@@ -107,7 +107,7 @@ def test_it_is_there_at_three_budgets_in_between(network, target):
 @pytest.mark.parametrize("network", MLPERF, ids=lambda network: network.title)
 def test_it_is_there_in_networks_of_mlperf_tiny(network, target):
     if not network.path.is_file():
-        pytest.skip("the real models are not part of the repository: no directory shared/models beside it")
+        pytest.skip("the real models are not there: no directory shared/models beside the repository")
     options = {"target": target, "layout": "nhwc", "io": "quantized"}
     whole, least = (qcgen.compile(network.path, arena=arena, **options) for arena in (None, "least"))
     interpret_at_budgets(whole, least, network.path)

@@ -33,7 +33,7 @@ def paths():
 
 def require_models():
     if not paths():
-        pytest.skip("the real models are not part of the repository: no directory shared/models beside it")
+        pytest.skip("the real models are not there: no directory shared/models beside the repository")
 
 
 PATHS = paths() or [MODELS / "none.onnx"]

@@ -156,7 +156,7 @@ def _is_exact(op: Operator) -> bool:
 
 
 def _written(program: Program, plan: Plan) -> Iterator[tuple[Call, Written]]:
-    """What each call writes; for layers in rows, if their calls write each row once."""
+    """What each call writes; for layers in rows, if their calls write each row once, or add up sums to the end."""
     for step in plan.steps:
         match step:
             case Call():
@@ -164,7 +164,10 @@ def _written(program: Program, plan: Plan) -> Iterator[tuple[Call, Written]]:
                 yield step, Written(step.arguments[len(inputs)], bytes_of(step.op.y))
             case Stream():
                 for number, turn in enumerate(step.turns):
-                    if turn.call is None or turn.part is None:
+                    if turn.call is None:
+                        continue
+                    if turn.part is None:
+                        yield turn.call, Written(turn.rows[-1], bytes_of(turn.call.op.y))
                         continue
                     calls = int((step.order.values[:, 0] == number).sum())
                     if calls * bytes_of(turn.part.y) == bytes_of(turn.call.op.y):

@@ -9,6 +9,7 @@ import onnx
 import pytest
 from batch import DRIVEN, build, difference, expected, inputs, require, unit
 from cases import CASES, Case
+from gallery_networks import in_rows
 from network_cases import UNITS
 
 import qcgen
@@ -73,9 +74,10 @@ def _lines(artifact):
 
 @pytest.mark.parametrize("kernel", PORTABLE, ids=lambda kernel: kernel.name)
 def test_some_case_uses_the_kernel(kernel):
-    """A case here, or a unit of test_kernels_networks.py."""
+    """A case here, a unit of test_kernels_networks.py, or a layer that runs row by row."""
     used = {call.kernel for case in CASES for each in units_of(case) for call in each.artifact.plan.calls}
-    assert kernel.name in used | {each.kernel.name for each in UNITS}
+    rows = {call.kernel for call in qcgen.compile(in_rows(), arena="least", layout="nhwc").plan.calls}
+    assert kernel.name in used | rows | {each.kernel.name for each in UNITS}
 
 
 @pytest.mark.parametrize("form", ["constant", "multiply-high", "wide", "guard band", "soft-float", "staircase"])

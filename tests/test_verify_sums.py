@@ -119,7 +119,7 @@ def in_rows(**changes):
 
 def test_layers_that_run_row_by_row_are_measured_in_the_function_that_computes_some_rows(tmp_path):
     sums = measured(in_rows(), tmp_path)
-    assert [layer.node for layer in sums.layers] == ["stem", "branch", "y"]
+    assert [layer.node for layer in sums.layers] == ["stem", "branch", "last"]
     assert sums.wrong is None
     # One row of 8 pixels: of columns, the taps of the windows that lie within the image; all three rows.
     assert [layer.coefficients for layer in sums.layers] == [

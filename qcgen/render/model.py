@@ -136,18 +136,21 @@ class StreamContext(Context):
     pushed: Port | None
     numbers: Mapping[str, int]  # of nodes, by their symbols
     hashed: Mapping[str, str]  # what a self-test does behind each call, by its symbol
+    hashed_last: tuple[str, ...]  # what it does behind the last call, for those that add up sums
     overlap: str | None  # where its output begins that lies over what it reads
 
 
 def stream_context(plan: Plan, stream: Stream, hashed: Mapping[str, str]) -> StreamContext:
     """The context of a stream."""
+    sums = {turn.call.symbol for turn in stream.turns if turn.call is not None and turn.part is None}
     return StreamContext(
         PREFIX=plan.prefix.upper(),
         stream=stream,
         ports=tuple(_ports(plan, stream)),
         pushed=plan.pushed,
         numbers=numbers(plan),
-        hashed=hashed,
+        hashed={symbol: text for symbol, text in hashed.items() if symbol not in sums},
+        hashed_last=tuple(text for symbol, text in hashed.items() if symbol in sums),
         overlap=None if stream.overlap is None else overlap_place(stream.overlap.distance),
     )
 

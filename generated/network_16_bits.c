@@ -42,7 +42,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0x5165387d
+#if NETWORK_16_BITS_HEADER_ID != 0xc7f7140f
 #error "network_16_bits.h was not generated together with this file"
 #endif
 
@@ -94,7 +94,8 @@ typedef char network_16_bits_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -
 static void network_16_bits_x_q(const float *restrict x, uint16_t *restrict y)
 {
     /* LOW and HIGH are the limits of the type, less the zero point. */
-    enum { COUNT = 32, ZERO_POINT = 33000, LOW = -33000, HIGH = 32535 };
+    enum { COUNT = 32 };
+    const int32_t ZERO_POINT = 33000, LOW = -33000, HIGH = 32535;
     const float scale = 0.0002f;
 
     for (int32_t i = 0; i < COUNT; i++) {
@@ -134,7 +135,7 @@ NETWORK_16_BITS_CONST_ATTR static const uint8_t network_16_bits_conv_shift[3] = 
  */
 static NETWORK_16_BITS_INLINE int16_t network_16_bits_conv_requantize(int32_t acc, int32_t m)
 {
-    enum { ZERO_POINT = 0, LOW = 0, HIGH = 32767 };
+    const int32_t ZERO_POINT = 0, LOW = 0, HIGH = 32767; /* no enumerators: an int may have 16 bits */
     const int32_t multiplier = network_16_bits_conv_multiplier[m];
     const int32_t shift = network_16_bits_conv_shift[m];
     const int64_t product = (int64_t)acc * multiplier;
@@ -330,7 +331,8 @@ NETWORK_16_BITS_CONST_ATTR static const int16_t network_16_bits_gained_b[3] = {
 /* network_16_bits_gained: the code of the product of what two codes stand for, each operation rounded to float32. */
 static int16_t network_16_bits_gained_code(int16_t a_code, int16_t b_code)
 {
-    enum { A_ZERO_POINT = 0, B_ZERO_POINT = 5, Y_ZERO_POINT = 0, LOW = -32768, HIGH = 32767 };
+    const int32_t A_ZERO_POINT = 0, B_ZERO_POINT = 5, Y_ZERO_POINT = 0;
+    const int32_t LOW = -32768, HIGH = 32767; /* no enumerators: an int may have 16 bits */
     const float a_scale = 0.0003f;
     const float b_scale = 6e-05f;
     const float y_scale = 0.0003f;
@@ -367,7 +369,8 @@ static void network_16_bits_gained(const int16_t *a, int16_t *y)
 /* network_16_bits_total: the code of the sum of what two codes stand for, each operation rounded to float32. */
 static int16_t network_16_bits_total_code(int16_t a_code, int16_t b_code)
 {
-    enum { A_ZERO_POINT = 0, B_ZERO_POINT = 0, Y_ZERO_POINT = -7, LOW = -32761, HIGH = 32774 };
+    const int32_t A_ZERO_POINT = 0, B_ZERO_POINT = 0, Y_ZERO_POINT = -7;
+    const int32_t LOW = -32761, HIGH = 32774; /* no enumerators: an int may have 16 bits */
     const float a_scale = 0.0003f;
     const float b_scale = 0.0003f;
     const float y_scale = 0.0005f;
@@ -395,12 +398,13 @@ static void network_16_bits_total(const int16_t *a, const int16_t *b, int16_t *y
 /* positive: Clip. */
 static void network_16_bits_positive(const int16_t *x, int16_t *y)
 {
-    enum { COUNT = 12, LOW = -7 };
+    enum { COUNT = 12 };
+    const int16_t low = -7;
 
     for (int32_t i = 0; i < COUNT; i++) {
         int16_t code = x[i];
 
-        code = code < LOW ? LOW : code;
+        code = code < low ? low : code;
         y[i] = code;
     }
 }
@@ -425,7 +429,7 @@ NETWORK_16_BITS_CONST_ATTR static const int32_t network_16_bits_dense_bias[5] = 
  */
 static NETWORK_16_BITS_INLINE int16_t network_16_bits_dense_requantize(int32_t acc)
 {
-    enum { ZERO_POINT = 0, LOW = -32768, HIGH = 32767 };
+    const int32_t ZERO_POINT = 0, LOW = -32768, HIGH = 32767; /* no enumerators: an int may have 16 bits */
     const int32_t multiplier = 1603454507; /* x_scale * w_scale / y_scale in units of 2^-shift */
     const int32_t shift = 37; /* the bits below the code */
     const int64_t product = (int64_t)acc * multiplier;
@@ -484,7 +488,7 @@ NETWORK_16_BITS_CONST_ATTR static const int32_t network_16_bits_last_bias[4] = {
  */
 static NETWORK_16_BITS_INLINE uint16_t network_16_bits_last_requantize(int32_t acc)
 {
-    enum { ZERO_POINT = 33000, LOW = 0, HIGH = 65535 };
+    const int32_t ZERO_POINT = 33000, LOW = 0, HIGH = 65535; /* no enumerators: an int may have 16 bits */
     const int32_t multiplier = 1855425927; /* x_scale * w_scale / y_scale in units of 2^-shift */
     const int32_t shift = 37; /* the bits below the code */
     const int64_t product = (int64_t)acc * multiplier;

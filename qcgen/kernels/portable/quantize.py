@@ -26,6 +26,7 @@ class QuantizeContext(Context):
     zero_point: int  # of y
     low: int  # the lowest code less the zero point
     high: int  # the highest code less the zero point
+    is_wide: bool  # one of these is beyond an int of 16 bits
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class DequantizeContext(Context):
     x_type: str  # of C
     scale: float  # of x
     zero_point: int  # of x
+    is_wide: bool  # it may be beyond an int of 16 bits
     cast: str  # before a code in C, where the code less its zero point may leave its type, or an int of 16 bits
     is_fraction: bool  # the scale is 2^-1 to 2^-32, which clang hands to Helium's conversion, and may get it wrong
 
@@ -63,6 +65,7 @@ def prepare_quantize(op: Operator, setting: Setting) -> Prepared:
         zero_point=zero_point,
         low=op.y.dtype.low - zero_point,
         high=op.y.dtype.high - zero_point,
+        is_wide=op.y.dtype.is_16_bit,
     )
     return Prepared((), context, (), (), Certificate(), headers=("math.h",))
 
@@ -76,6 +79,7 @@ def prepare_dequantize(op: Operator, setting: Setting) -> Prepared:
         x_type=op.x.dtype.c,
         scale=scale,
         zero_point=zero_point,
+        is_wide=op.x.dtype.is_16_bit,
         cast=_cast(op.x.dtype) if zero_point else "",
         is_fraction=is_binary_fraction(scale),
     )

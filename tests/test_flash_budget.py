@@ -77,13 +77,14 @@ def sum_of_cycles(artifact):
     return sum(cycles(call, artifact.plan.options.target) for call in artifact.plan.calls)
 
 
-def test_a_mixture_computes_the_same_outputs_and_passes_verification():
+def test_a_mixture_computes_the_same_outputs_and_passes_verification(level, everything):
     artifact = digits(flash=45_000, target="cortex-m4")
     assert len({optimize for _, optimize in kernels(artifact)}) == 2
-    assert verify(artifact, cases=4).is_right
+    assert verify(artifact, cases=4, flags=(level,), sums=everything).is_right
 
 
-@pytest.mark.parametrize("core", some_at_first(CORES))
+@pytest.mark.all
+@pytest.mark.parametrize("core", CORES)
 def test_a_mixture_computes_the_same_outputs_on_a_core(core):
     require_core(core, counting=False)
     artifact = digits(flash=least_of(target=core) + 8000, target=core)

@@ -91,15 +91,15 @@ def test_speed_gives_each_layer_its_own():
 
 @pytest.mark.parametrize("target", some_at_first(TARGETS, "portable", "cortex-m4"))
 @pytest.mark.parametrize("model", [wandering, dense, bottleneck])
-def test_outputs_are_those_of_the_reference(target, model):
-    result = verify(compiled(target, model), cases=4)
+def test_outputs_are_those_of_the_reference(target, model, level, everything):
+    result = verify(compiled(target, model), cases=4, flags=(level,), sums=everything)
     assert result.is_right
 
 
-def test_layers_that_run_row_by_row_share_functions():
+def test_layers_that_run_row_by_row_share_functions(level):
     artifact = compiled("cortex-m4", tall, arena="least")
     assert any(call.shared for stream in artifact.plan.streams for call in stream.calls)
-    assert verify(artifact, cases=2).is_right
+    assert verify(artifact, cases=2, flags=(level,)).is_right
 
 
 def test_the_struct_of_another_layer_is_found_by_verify_which_names_the_layer():

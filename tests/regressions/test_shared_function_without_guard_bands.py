@@ -6,7 +6,7 @@ import qcgen
 from qcgen.verify import verify
 
 
-def test_layers_that_are_divided_from_others_have_in_common_what_they_need(monkeypatch):
+def test_layers_that_are_divided_from_others_have_in_common_what_they_need(monkeypatch, level):
     monkeypatch.setattr("qcgen.plan.functions.PRICE", 0)
     n = Network((1, 32, 2, 2), seed=11)
     x = "x"
@@ -14,4 +14,4 @@ def test_layers_that_are_divided_from_others_have_in_common_what_they_need(monke
         x = n.conv(x, channels)
     artifact = qcgen.compile(n.model(x), target="cortex-m4", layout="nhwc", name="net")
     assert artifact.plan.shared
-    assert verify(artifact, cases=2).is_right
+    assert verify(artifact, cases=2, flags=(level,), sums=False).is_right

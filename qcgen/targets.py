@@ -287,8 +287,8 @@ class Board:
     """A microcontroller whose flash is slower than its core, at a clock; ``source`` says where the figures are from.
 
     A read of ``word_bytes`` takes ``wait_states`` more than one cycle; code is read in lines of ``line_bytes``, their
-    first word so, the others one a cycle. ``has_prefetch``: the line behind the one that runs is read ahead. ``cores``
-    are the targets that it may stand for.
+    first word so, the others one a cycle. ``has_prefetch``: the line behind the one that runs is read ahead.
+    ``is_unified``: the cache of code holds constants, too, in lines. ``cores`` are the targets that it may stand for.
     """
 
     name: str
@@ -301,6 +301,7 @@ class Board:
     data: Cache
     source: str
     has_prefetch: bool = True
+    is_unified: bool = False
 
 
 BOARDS = {
@@ -313,6 +314,28 @@ BOARDS = {
         Board(
             "stm32f407", ("cortex-m4",), 168, 5, 16, 16, Cache(1024, 64), Cache(128, 8),
             "RM0090 sections 3.2 and 3.5, read access latency at 2.7 to 3.6 V and ART accelerator",
+        ),
+        Board(
+            "stm32g071", ("cortex-m0",), 64, 2, 8, 8, Cache(16, 2), Cache(),
+            "RM0444 section 3.3, read access latency in range 1, prefetch and instruction cache of two lines",
+        ),
+        # 8 address and mode, 4 dummy and 16 data clocks of the serial flash, each of two cycles.
+        Board(
+            "rp2040", ("cortex-m0",), 125, 55, 8, 8, Cache(16384, 2), Cache(),
+            "RP2040 datasheet section 2.6.3, XIP cache; quad reads of W25Q flash at half the core's clock",
+            has_prefetch=False, is_unified=True,
+        ),
+        # Five cycles of a bus at half the core's clock; what bus and caches add is not known.
+        Board(
+            "stm32h743", ("cortex-m7",), 480, 9, 32, 32, Cache(16384, 2), Cache(16384, 4),
+            "RM0433 section 4.3, read latency at 240 MHz of AXI; Cortex-M7 TRM, caches; RAM is DTCM",
+            has_prefetch=False,
+        ),
+        # 8 command, 8 address and mode, 4 dummy and 64 data clocks of the serial flash, each of two cycles.
+        Board(
+            "esp32c3", ("rv32imc",), 160, 167, 32, 32, Cache(16384, 8), Cache(),
+            "ESP32-C3 datasheet section 3.1, cache; quad reads of flash at 80 MHz",
+            has_prefetch=False, is_unified=True,
         ),
     )
 }  # fmt: skip

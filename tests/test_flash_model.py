@@ -20,11 +20,11 @@ REPLAY = """
 #include "flash_model.h"
 int main(void)
 {
-    unsigned n[8];
+    unsigned n[9];
     unsigned long long address, waits;
     char kind;
-    if (scanf("%u %u %u %u %u %u %u %u", n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7) != 8) return 1;
-    struct flash flash = new_flash(0, 1 << 16, n[0], n[1], n[2], n[3] != 0, new_cache(n[4], n[2], n[5]),
+    if (scanf("%u %u %u %u %u %u %u %u %u", n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7, n + 8) != 9) return 1;
+    struct flash flash = new_flash(0, 1 << 16, n[0], n[1], n[2], n[3] != 0, n[8] != 0, new_cache(n[4], n[2], n[5]),
                                    new_cache(n[6], n[1], n[7]), 0);
     while (scanf(" %c %llu", &kind, &address) == 2) {
         waits = kind == 'x' ? fetch(&flash, address, 4, 1) : load(&flash, address);
@@ -44,8 +44,8 @@ def replay(tmp_path_factory):
     command = [*host_compiler(), "-std=c99", f"-I{templates() / 'emulate'}", "replay.c", "-o", "replay"]
     subprocess.run(command, cwd=folder, check=True)
 
-    def waits(trace, wait_states=5, word=8, line=8, prefetch=False, code=(0, 0), data=(0, 0)):
-        numbers = [wait_states, word, line, int(prefetch), *code, *data]
+    def waits(trace, wait_states=5, word=8, line=8, prefetch=False, code=(0, 0), data=(0, 0), unified=False):
+        numbers = [wait_states, word, line, int(prefetch), *code, *data, int(unified)]
         text = " ".join(str(n) for n in numbers) + "\n" + "\n".join(f"{kind} {address}" for kind, address in trace)
         printed = subprocess.run([folder / "replay"], input=text, capture_output=True, text=True, check=True).stdout
         return [int(line) for line in printed.split()]
@@ -97,6 +97,14 @@ def test_literal_loads_wait_once_for_a_word_in_the_data_cache(replay):
     loads = [("r", address) for address in (256, 260, 264, 256)]
     assert replay(loads, data=(16, 2)) == [5, 0, 6, 0]  # the port is busy for a cycle after the first
     assert replay(loads)[3] > 0  # without a cache, only the last word is kept
+
+
+def test_a_cache_of_code_and_constants_holds_lines_of_both_which_displace_each_other(replay):
+    both = [("x", 0), ("r", 32), ("x", 64)]
+    assert all(replay(both * 5, line=16, code=(32, 1), unified=True))  # the same set
+    assert not any(replay(both * 5, line=16, code=(64, 4), unified=True)[3:])
+    loads = [("r", address) for address in (0, 8, 16, 8)]
+    assert replay(loads, line=16, code=(32, 2), unified=True) == [5, 0, 7, 0]  # a line of two words, then the port
 
 
 def test_a_load_waits_for_a_prefetch_that_has_begun(replay):

@@ -168,7 +168,7 @@ def _counting(image: Image, listed: Listing, boards: Sequence[Board]) -> list[st
 def _board_row(target: Target, board: Board, jump: int) -> str:
     """A board as the plugin reads it: the emulated machine's ROM is its flash."""
     rom = machine_of(target).rom
-    numbers = [board.wait_states, board.word_bytes, board.line_bytes, int(board.has_prefetch)]
+    numbers = [board.wait_states, board.word_bytes, board.line_bytes, int(board.has_prefetch), int(board.is_unified)]
     numbers += [board.code.bytes, board.code.ways, board.data.bytes, board.data.ways, jump]
     return " ".join([f"{rom.begin:x} {rom.begin + rom.bytes:x}", *(str(number) for number in numbers)])
 

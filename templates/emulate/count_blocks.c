@@ -10,7 +10,8 @@
  * branches, calls and returns.
  *
  * With "flash=FILE" it counts what boards wait for flash, too. Each line of the file is a board: "BEGIN END WAIT_STATES
- * WORD_BYTES LINE_BYTES PREFETCH CODE_BYTES CODE_WAYS DATA_BYTES DATA_WAYS JUMP", addresses hexadecimal; see flash_model.h.
+ * WORD_BYTES LINE_BYTES PREFETCH UNIFIED CODE_BYTES CODE_WAYS DATA_BYTES DATA_WAYS JUMP", addresses hexadecimal; see
+ * flash_model.h.
  * The output then ends with lines "waits BOARD OWNER CYCLES".
  *
  * The declarations below are the whole of QEMU's plugin interface that is used; no header of QEMU is needed.
@@ -235,16 +236,16 @@ static bool read_boards(const char *name)
 {
     FILE *file = fopen(name, "r");
     uint64_t begin, end;
-    unsigned n[9];
+    unsigned n[10];
 
     if (file == NULL) {
         return false;
     }
-    while (fscanf(file, "%" SCNx64 " %" SCNx64 " %u %u %u %u %u %u %u %u %u", &begin, &end, &n[0], &n[1], &n[2], &n[3],
-                  &n[4], &n[5], &n[6], &n[7], &n[8]) == 11) {
-        const struct cache held = new_cache(n[4], n[2], n[5]), data = new_cache(n[6], n[1], n[7]);
+    while (fscanf(file, "%" SCNx64 " %" SCNx64 " %u %u %u %u %u %u %u %u %u %u", &begin, &end, &n[0], &n[1], &n[2],
+                  &n[3], &n[4], &n[5], &n[6], &n[7], &n[8], &n[9]) == 12) {
+        const struct cache held = new_cache(n[5], n[2], n[6]), data = new_cache(n[7], n[1], n[8]);
         boards = allocated(realloc(boards, (board_count + 1) * sizeof *boards));
-        boards[board_count++] = new_flash(begin, end, n[0], n[1], n[2], n[3] != 0, held, data, n[8]);
+        boards[board_count++] = new_flash(begin, end, n[0], n[1], n[2], n[3] != 0, n[4] != 0, held, data, n[9]);
     }
     fclose(file);
     return true;

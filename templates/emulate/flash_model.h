@@ -3,10 +3,10 @@
  *
  * A read of a flash word takes one cycle and the wait states; there is one port, and a read that has begun is not
  * broken off. Code is read in lines of one or several words: the first word comes after the wait states, the others one
- * a cycle, faster than they run. Constants are read in words. A cache holds lines or words, the least recently used of
- * a set gives way. With prefetch, the interface reads the line behind the one that runs as soon as the port is free. A
- * load that misses waits for the port and the read. Only waits are
- * counted: the cycles that instructions take without wait states come in with the trace and move the clock.
+ * a cycle, faster than they run. Constants are read in words, or in lines where one cache holds both. A cache holds
+ * lines or words, the least recently used of a set gives way. With prefetch, the interface reads the line behind the one
+ * that runs as soon as the port is free. A load that misses waits for the port and the read. Only waits are counted: the
+ * cycles that instructions take without wait states come in with the trace and move the clock.
  */
 #ifndef FLASH_MODEL_H
 #define FLASH_MODEL_H
@@ -24,7 +24,7 @@ struct cache {
 struct flash {
     uint64_t begin, end; /* addresses */
     unsigned wait_states, word_bytes, line_bytes, jump;
-    bool has_prefetch;
+    bool has_prefetch, is_unified; /* the cache of code holds constants, too */
     struct cache code, data;
     uint64_t now, free; /* cycles: the clock, when the port can begin a read */
     uint64_t running, prefetched, ready; /* lines of code, and when the second is there */
@@ -50,12 +50,12 @@ static inline struct cache new_cache(unsigned bytes, unsigned unit_bytes, unsign
 }
 
 static inline struct flash new_flash(uint64_t begin, uint64_t end, unsigned wait_states, unsigned word_bytes,
-                                     unsigned line_bytes, bool has_prefetch, struct cache code, struct cache data,
-                                     unsigned jump)
+                                     unsigned line_bytes, bool has_prefetch, bool is_unified, struct cache code,
+                                     struct cache data, unsigned jump)
 {
     const uint64_t none = (uint64_t)NO_WORD;
-    const struct flash flash = { begin, end, wait_states, word_bytes, line_bytes, jump, has_prefetch, code, data,
-                                 0, 0, none, none, 0, none, none };
+    const struct flash flash = { begin, end, wait_states, word_bytes, line_bytes, jump, has_prefetch, is_unified, code,
+                                 data, 0, 0, none, none, 0, none, none };
 
     return flash;
 }
@@ -143,15 +143,16 @@ static inline uint64_t fetch(struct flash *flash, uint64_t address, unsigned byt
 /* The waits of a load. */
 static inline uint64_t load(struct flash *flash, uint64_t address)
 {
-    struct cache *cache = &flash->data;
-    const uint64_t word = address / flash->word_bytes;
+    struct cache *cache = flash->is_unified ? &flash->code : &flash->data;
+    const unsigned bytes = flash->is_unified ? flash->line_bytes : flash->word_bytes;
+    const uint64_t word = address / bytes;
     uint64_t waits = 0;
 
     if (address < flash->begin || address >= flash->end) {
         return 0;
     }
     if (cache->words == NULL ? word != flash->loaded : !holds(cache, word)) {
-        waits = read_words(flash, 1) - flash->now;
+        waits = read_words(flash, bytes / flash->word_bytes) - flash->now;
         flash->now += waits;
     }
     use(cache, word);

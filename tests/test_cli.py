@@ -513,6 +513,7 @@ def test_ops_lists_everything_that_can_be_lowered(outcome):
     of_models = [(domain or "ai.onnx", operator) for domain, operator in LOWERINGS if domain != "qcgen"]
     rows = [line.split()[:4] for line in out.splitlines()[1 : 1 + len(of_models)]]
     assert [tuple(row[:2]) for row in rows] == of_models
+    assert all(name in out.split("types: ")[1] for name in ("int8", "uint16", "uint4", "float32"))
     expected = [
         [domain or "ai.onnx", operator, "opset", str(CONVOLUTIONS[domain, operator].since)]
         for domain, operator in LOWERINGS

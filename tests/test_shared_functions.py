@@ -15,7 +15,10 @@ from row_networks import wandering
 import qcgen
 from qcgen.build import STRICT_FLAGS
 from qcgen.cli.report_text import shared
+from qcgen.ir.program import Conv
+from qcgen.kernels.kernel import SizesPrice
 from qcgen.page import page
+from qcgen.plan import functions
 from qcgen.verify import verify
 
 TARGETS = ("portable", "cortex-m4", "cortex-m0", "rv32imc", "cortex-m55")
@@ -83,6 +86,20 @@ def test_a_hot_layer_does_not_read_its_sizes():
     n = Network((1, 16, 24, 24))
     model = n.model(n.conv(n.conv("x", 32), 16))
     assert not compiled("cortex-m4", lambda: model).plan.shared
+
+
+def test_what_reading_sizes_costs_counts_for_each_row(monkeypatch):
+    price = SizesPrice(bytes=100, instructions=lambda *_: 1)
+    layers = [work for work in compiled("cortex-m4", bottleneck).plan.calls if isinstance(work.op, Conv)]
+    geometries = [layer.op.geometry for layer in layers[:2]]
+    assert functions._merged(dict.fromkeys(geometries, 1), price, total=10_000) == [tuple(geometries)]
+    assert functions._merged(dict.fromkeys(geometries, 50), price, total=10_000) == []
+
+    seen = []
+    monkeypatch.setattr("qcgen.plan.share", lambda works, _prefix: seen.extend(works) or list(works))
+    [stream] = compiled("cortex-m4", tall, arena="least").plan.streams
+    calls = {work.op.name: work.calls for work in seen}
+    assert all(calls[call.op.name] >= 24 for call in stream.calls)
 
 
 def test_speed_gives_each_layer_its_own():

@@ -146,7 +146,7 @@ def _shared(
     """
     found = [None if index in stored.done else work for index, work in enumerate(works)]
     for stage in (stage for chain in chains for stage in chain.stages if stage.index != COPY):
-        found[stage.index] = rows.work(stage)
+        found[stage.index] = replace(rows.work(stage), calls=stage.calls)
     small = {index: work for index, work in enumerate(found) if work is not None and work.setting.optimize == "size"}
     for index, work in zip(small, share(list(small.values()), prefix), strict=True):
         found[index] = work

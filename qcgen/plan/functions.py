@@ -41,7 +41,10 @@ MOST_GUARDED = 8
 
 @dataclass(frozen=True)
 class Work:
-    """An operator, or some rows of one: its kernel, and what that has packed; ``shared`` and ``numbers`` as in Call."""
+    """An operator, or some rows of one: its kernel, and what that has packed; ``shared`` and ``numbers`` as in Call.
+
+    ``calls``: how often an inference calls it, once for each of its rows.
+    """
 
     op: Operator
     setting: Setting
@@ -49,6 +52,7 @@ class Work:
     prepared: Prepared
     shared: SharedFunction | None = None
     numbers: Mapping[str, int] = field(default_factory=dict)
+    calls: int = 1
 
 
 def share(works: Sequence[Work], prefix: str) -> list[Work]:
@@ -113,33 +117,34 @@ def _equal(
 def _of_several_sizes(works: Mapping[int, Work]) -> Iterator[list[int]]:
     """The layers of functions that read sizes: as many as save enough bytes for the instructions that it takes."""
     able = {index: work for index, work in works.items() if work.selection.kernel.sizes is not None}
-    total = sum(macs_of(work.op) for work in works.values())
+    total = sum(work.calls * macs_of(work.op) for work in works.values())
     for group in _grouped({index: _alike(work, is_sized=True) for index, work in able.items()}):
         price = works[group[0]].selection.kernel.sizes
         assert price is not None
         by_geometry: dict[ConvGeometry, list[int]] = {}
         for index in group:
             by_geometry.setdefault(geometry_of(works[index]), []).append(index)
-        for merged in _merged({g: len(indices) for g, indices in by_geometry.items()}, price, total):
+        calls = {g: sum(works[index].calls for index in indices) for g, indices in by_geometry.items()}
+        for merged in _merged(calls, price, total):
             yield sorted(index for geometry in merged for index in by_geometry[geometry])
 
 
-def _merged(counts: Mapping[ConvGeometry, int], price: SizesPrice, total: int) -> list[tuple[ConvGeometry, ...]]:
+def _merged(calls: Mapping[ConvGeometry, int], price: SizesPrice, total: int) -> list[tuple[ConvGeometry, ...]]:
     """Geometries whose layers share a function: always those two parts that gain most become one.
 
-    ``counts``: how many layers there are of each, ``total``: the multiply-adds of the network.
+    ``calls``: how many an inference makes of each, ``total``: the multiply-adds of the network.
     """
 
     @cache
     def cost(part: tuple[ConvGeometry, ...]) -> float:
-        return sum(counts[g] * price.instructions(g, part) for g in part) if len(part) > 1 else 0.0
+        return sum(calls[g] * price.instructions(g, part) for g in part) if len(part) > 1 else 0.0
 
     @cache
     def gain(one: tuple[ConvGeometry, ...], other: tuple[ConvGeometry, ...]) -> float:
         more = cost(one + other) - cost(one) - cost(other)
         return price.bytes - PRICE * 100 * more / total
 
-    parts: list[tuple[ConvGeometry, ...]] = [(geometry,) for geometry in counts]
+    parts: list[tuple[ConvGeometry, ...]] = [(geometry,) for geometry in calls]
     while len(parts) > 1:
         best = max(combinations(parts, 2), key=lambda pair: gain(*pair))
         if gain(*best) <= 0:

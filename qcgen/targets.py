@@ -76,7 +76,8 @@ class Target:
     ``clang`` are the flags for clang, which then replaces the compiler, but not the linker. ``machine`` is None where
     no emulator is needed; ``cycles`` are those of the core that is emulated. ``loop_bytes`` is what a
     loop that runs again for every pixel may take with --optimize speed. ``waits_for_constants``: its boards mostly do,
-    so that a copy in RAM of what is read again and again saves time.
+    so that a copy in RAM of what is read again and again saves time. ``priced_as``: the core whose kernels' prices it
+    takes (``qcgen/plan/measured.py``), where its own were not measured.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Target:
     cycles: CycleTable = CycleTable("not published")
     loop_bytes: int = 3200
     waits_for_constants: bool = False
+    priced_as: str = ""
 
     @property
     def weaker(self) -> tuple[str, ...]:
@@ -239,19 +241,22 @@ _HARD, _FPV5 = "-mfloat-abi=hard -mfpu=fpv4-sp-d16", "-mfloat-abi=hard -mfpu=fpv
 TARGETS = {
     target.name: target
     for target in (
-        Target("portable", "any core, C99", frozenset(), "cc", ()),
+        Target("portable", "any core, C99", frozenset(), "cc", (), priced_as="cortex-m3"),
         _thumb1("cortex-m0", "Cortex-M0", _AN385, _M0_CYCLES),
-        _thumb1("cortex-m23", "Cortex-M23", _AN505, _M23_CYCLES),
+        replace(_thumb1("cortex-m23", "Cortex-M23", _AN505, _M23_CYCLES), priced_as="cortex-m0"),
         _M3,
         replace(
             _cortex_m("cortex-m4", "Cortex-M4", _AN386, _HARD, _M4_CYCLES, "dsp"),
             loop_bytes=_LOOP_BYTES,
             waits_for_constants=True,
         ),
-        _cortex_m("cortex-m7", "Cortex-M7", _AN500, _FPV5, _M7_CYCLES, "dsp"),
-        _cortex_m("cortex-m33", "Cortex-M33", _AN505, _FPV5, _M33_CYCLES, "dsp"),
+        replace(_cortex_m("cortex-m7", "Cortex-M7", _AN500, _FPV5, _M7_CYCLES, "dsp"), priced_as="cortex-m4"),
+        replace(_cortex_m("cortex-m33", "Cortex-M33", _AN505, _FPV5, _M33_CYCLES, "dsp"), priced_as="cortex-m4"),
         _M55,
-        _cortex_m("cortex-m85", "Cortex-M85", _AN547, "-mfloat-abi=hard", _M55_CYCLES, "dsp mve", cpu="cortex-m55"),
+        replace(
+            _cortex_m("cortex-m85", "Cortex-M85", _AN547, "-mfloat-abi=hard", _M55_CYCLES, "dsp mve", cpu=_M55.name),
+            priced_as=_M55.name,
+        ),
         Target(
             "rv32imc",
             "RISC-V RV32IMC",
@@ -265,7 +270,14 @@ TARGETS = {
             _IBEX_CYCLES,
         ),
         # A Cortex-M3 stands for it: its registers are as few as those of Xtensa and of older Arm cores.
-        replace(_M3, name="scalar32", description="any 32-bit core, C99", features=frozenset({"scalar"}), isa=""),
+        replace(
+            _M3,
+            name="scalar32",
+            description="any 32-bit core, C99",
+            features=frozenset({"scalar"}),
+            isa="",
+            priced_as=_M3.name,
+        ),
     )
 }
 """Every target by the name that --target takes."""

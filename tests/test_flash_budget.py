@@ -1,6 +1,7 @@
 """--flash BYTES: the fastest code that fits, what is refused, and estimates of code beside real builds."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from qcgen.emulate.code_size import code_bytes
 from qcgen.estimate import code_bytes as estimated
 from qcgen.plan.flash import _changes, _Cost
 from qcgen.plan.forms import PAIRED, SIZE, SPEED
+from qcgen.plan.measured import MEASURED
+from qcgen.targets import TARGETS
 from qcgen.verify import verify
 
 DIGITS = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"
@@ -75,6 +78,13 @@ def sum_of_cycles(artifact):
     from qcgen.plan.prices import cycles
 
     return sum(cycles(call, artifact.plan.options.target) for call in artifact.plan.calls)
+
+
+def test_every_core_has_prices_and_one_that_is_new_those_of_any_kernel(monkeypatch):
+    assert {target.priced_as or name for name, target in TARGETS.items()} == set(MEASURED)
+    new = replace(TARGETS["cortex-m4"], name="cortex-m35p")
+    monkeypatch.setitem(TARGETS, new.name, new)
+    assert digits(flash=60_000, target=new.name).plan.flash.bytes <= 60_000
 
 
 def test_a_mixture_computes_the_same_outputs_and_passes_verification(level, everything):

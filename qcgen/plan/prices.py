@@ -5,6 +5,7 @@ from __future__ import annotations
 from qcgen.ir.plan import Call
 from qcgen.ir.program import inputs_of, macs_of
 from qcgen.plan.measured import MEASURED, Price
+from qcgen.targets import TARGETS
 
 ANY_KERNEL = Price(code=2.5, per_mac=4.0, per_element=20.0)
 """Of a kernel that was not measured on the core: the order of size of the others."""
@@ -12,20 +13,11 @@ ANY_KERNEL = Price(code=2.5, per_mac=4.0, per_element=20.0)
 SPEED_GAIN = 0.9
 """What such a kernel is taken to need for speed, of its time for size: which of its layers come first, is right so."""
 
-_LIKE = {
-    "portable": "cortex-m3",
-    "cortex-m23": "cortex-m0",
-    "cortex-m7": "cortex-m4",
-    "cortex-m33": "cortex-m4",
-    "cortex-m85": "cortex-m55",
-    "scalar32": "cortex-m3",
-}
-"""Targets that take the numbers of another: what portable code runs on is not known, and this is in the middle."""
-
 
 def price(target: str, kernel: str, optimize: str) -> Price:
-    """The numbers of a kernel, compiled for size or for speed."""
-    found = MEASURED[_LIKE.get(target, target)].get((kernel, optimize))
+    """The numbers of a kernel, compiled for size or for speed; those of any kernel where it was not measured."""
+    measured = MEASURED.get(TARGETS[target].priced_as or target, {})
+    found = measured.get((kernel, optimize))
     if found is not None:
         return found
     gain = SPEED_GAIN if optimize == "speed" else 1

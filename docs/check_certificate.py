@@ -212,6 +212,11 @@ def hard_sigmoid(x, a):  # (29)
     return np.clip(f32(a.get("alpha", 0.2)) * x + f32(a.get("beta", 0.5)), f32(0), f32(1))
 
 
+def shrink(x, a):
+    bias, lambd = f32(a.get("bias", 0.0)), f32(a.get("lambd", 0.5))
+    return np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, f32(0)))
+
+
 POINTWISE = {
     "Abs": lambda x, _: np.abs(x),
     "Neg": lambda x, _: -x,
@@ -230,6 +235,7 @@ POINTWISE = {
     "Floor": lambda x, _: np.floor(x),
     "Reciprocal": lambda x, _: f32(1) / x,
     "Round": lambda x, _: np.rint(x),
+    "Shrink": shrink,
     "Sign": lambda x, _: np.sign(x),
     "Sqrt": lambda x, _: np.sqrt(x),
     "ThresholdedRelu": lambda x, a: np.where(x > f32(a.get("alpha", 1.0)), x, f32(0)),

@@ -32,6 +32,7 @@ FUNCTIONS: Mapping[str, Sequence[Step]] = {
     "Sigmoid": [("Sigmoid", "x")],
     "Sign": [("Sign", "x")],
     "Softplus": [("Softplus", "x")],
+    "Shrink": [("Shrink", "x", {"bias": 0.2, "lambd": 0.6})],
     "Softsign": [("Softsign", "x")],
     "Sqrt": [("Sqrt", "x")],
     "Tanh": [("Tanh", "x")],

@@ -37,7 +37,7 @@ FUNCTIONS = (
         "Reciprocal",
         "Round",
     ),
-    *("Selu", "Sign", "Softplus", "Softsign", "Sqrt", "ThresholdedRelu"),
+    *("Selu", "Shrink", "Sign", "Softplus", "Softsign", "Sqrt", "ThresholdedRelu"),
 )
 """Operators of ai.onnx that are known only as parts of tables."""
 

@@ -40,6 +40,7 @@ FUNCTIONS: Mapping[tuple[str, str], Callable[[Source], FloatActivation]] = {
     ("", "Reciprocal"): _plain("Reciprocal"),
     ("", "Round"): _plain("Round"),
     ("", "Selu"): _plain("Selu", **SELU),
+    ("", "Shrink"): _plain("Shrink", bias=0.0, lambd=0.5),
     ("", "Sign"): _plain("Sign"),
     ("", "Softplus"): _plain("Softplus"),
     ("", "Softsign"): _plain("Softsign"),

@@ -43,6 +43,7 @@ FUNCTIONS: Mapping[str, Callable[..., Array]] = {
     "Reciprocal": lambda x: 1 / x,
     "Round": np.rint,
     "Selu": lambda x, alpha, gamma: gamma * np.where(x > 0, x, alpha * np.expm1(x)),
+    "Shrink": lambda x, bias, lambd: np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, 0)),
     "Sign": np.sign,
     "Softplus": _softplus,
     "Softsign": lambda x: x / (1 + np.abs(x)),

@@ -58,6 +58,11 @@ def _celu(node: Node) -> Function:
     return lambda x: functions.celu(x, alpha)
 
 
+def _shrink(node: Node) -> Function:
+    bias, lambd = np.float32(_number(node, "bias", 0.0)), np.float32(_number(node, "lambd", 0.5))
+    return lambda x: np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, np.float32(0)))
+
+
 def _thresholded_relu(node: Node) -> Function:
     alpha = np.float32(_number(node, "alpha", 1.0))
     return lambda x: np.where(x > alpha, x, np.float32(0))
@@ -94,6 +99,7 @@ UNARY: Mapping[tuple[str, str], Callable[[Node], Function]] = {
     ("", "Round"): lambda _: np.rint,
     ("", "Selu"): _selu,
     ("", "Sigmoid"): lambda _: functions.logistic,
+    ("", "Shrink"): _shrink,
     ("", "Sign"): lambda _: np.sign,
     ("", "Softplus"): lambda _: functions.softplus,
     ("", "Softsign"): lambda _: functions.softsign,

@@ -83,7 +83,7 @@ SLICE: Mapping[str, Spec] = {
 }
 FLOAT_FUNCTIONS = (
     *("Abs", "Ceil", "Celu", "Elu", "Erf", "Exp", "Floor", "Gelu", "Log", "Mish", "Neg", "Reciprocal", "Round", "Selu"),
-    *("Sign", "Softplus", "Softsign", "Sqrt", "ThresholdedRelu"),
+    *("Shrink", "Sign", "Softplus", "Softsign", "Sqrt", "ThresholdedRelu"),
 )
 LSTM_OPERANDS: Mapping[str, Spec] = {
     "X": ("float", (3, 2, 5)),

@@ -39,10 +39,11 @@ NUMBERS_OF: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("Softplus", "Softsign", "Sqrt"), ()),
     **dict.fromkeys(("Celu", "Elu", "ThresholdedRelu"), ("alpha",)),
     "Selu": ("alpha", "gamma"),
+    "Shrink": ("bias", "lambd"),
 }
 """The attributes of functions of one number."""
 
-SINCE = {"Celu": 12, "Erf": 9, "Mish": 18, "Round": 11, "Sign": 9, "ThresholdedRelu": 10}
+SINCE = {"Celu": 12, "Erf": 9, "Mish": 18, "Round": 11, "Shrink": 9, "Sign": 9, "ThresholdedRelu": 10}
 """The opsets that brought them, where that is not the first."""
 
 STANDARD: dict[tuple[str, str], Spec] = {

@@ -47,7 +47,8 @@ class FloatActivation:
     """y = activation(acc) in float32; ``kind`` as onnxruntime spells it, "" for none.
 
     ``params``: LeakyRelu (alpha,), Clip (min, max), HardSigmoid (alpha, beta), Celu, Elu, ThresholdedRelu and QuickGelu
-    (alpha,), Selu (alpha, gamma), Pow (exponent,); other kinds have none. A Relu with two parameters has become a Clip.
+    (alpha,), Selu (alpha, gamma), Shrink (bias, lambd), Pow (exponent,); other kinds have none. A Relu with two
+    parameters has become a Clip.
     """
 
     kind: str = ""

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-TRIES = 400  # changes of the best placement that are tried when the plain orders miss the lower bound
+TRIES = 1000  # changes of the best placement that are tried when the plain orders miss the lower bound
 HIGHER = (64, 32, 16, 8, 4)  # parts of the lower bound by which buffers may lie above it where it is missed
+SAME_TOP = 0.8  # of the changes; the others try another top, too, at most HIGHER[-1] above the bound
 WORK = 10_000_000  # pairs of buffers that are looked at in all these tries: fewer tries for networks of many nodes
 
 
@@ -57,8 +58,8 @@ def place(buffers: Sequence[Buffer]) -> Placement:
 
     Each order of the buffers gives a placement: one after the other goes to the lowest place that is free for its whole
     life, or to the highest below the lower bound, so that an output finds room below its input. Several plain orders
-    are tried, then, where outputs over inputs need more room, below higher tops; then seeded changes of the best, until
-    the lower bound is met.
+    are tried, then, where outputs over inputs need more room, below higher tops; then seeded changes of the best and of
+    its top, until the lower bound is met.
     """
     bound, rivals = lower_bound(buffers), _rivals(buffers)
     keys: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
@@ -80,9 +81,10 @@ def place(buffers: Sequence[Buffer]) -> Placement:
         if used <= bound:
             break
         order = _changed(best, shuffler)
-        found, size = _lay(order, rivals, top)
+        high = top if shuffler.random() < SAME_TOP else bound + shuffler.randrange(bound // HIGHER[-1] + 1)
+        found, size = _lay(order, rivals, high)
         if size <= used:
-            best, offsets, used = order, found, size
+            best, top, offsets, used = order, high, found, size
     return Placement(offsets, used, bound)
 
 

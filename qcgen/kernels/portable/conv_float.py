@@ -12,8 +12,8 @@ from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, ConvGeometry, Float32s, FloatActivation, Operator
 from qcgen.ir.types import Layout
+from qcgen.kernels.copied_windows import CopyWindow, copy_window
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.portable.conv import CopyWindow, copy_window
 from qcgen.kernels.portable.window_sums import PixelBlocks, pixel_blocks
 from qcgen.kernels.text import Described, counted, described, window_shape
 

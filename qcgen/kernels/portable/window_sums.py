@@ -60,22 +60,6 @@ class CopiedTaps(Context):
     tap_type: str  # of C, that of 16-bit codes; "" for 8-bit codes
 
 
-@dataclass(frozen=True)
-class Loop:
-    """A counting loop of the generated C: for ``variable`` < ``count_name``, ``step`` elements apart.
-
-    ``remark`` is a comment on these steps.
-    """
-
-    variable: str
-    count_name: str
-    count: int
-    step_name: str
-    step: int
-    indent: str
-    remark: str = ""
-
-
 def block_size(g: ConvGeometry) -> int:
     """How many windows share each weight that is read: 1, 2 or 4."""
     pixels = prod(g.output)

@@ -67,7 +67,8 @@ class Target:
 
     Features: "dsp" and "mve" are Arm's extensions for two and sixteen bytes at a time. A "scalar" core computes one
     product at a time, so that two in the halves of a word pay; "multiply-add" says that it adds in the same
-    instruction. "no-wide-product": products of 64 bits are function calls.
+    instruction. "no-wide-product": products of 64 bits are function calls. "byte-dot": an instruction adds four
+    products of bytes to each of many sums (VNNI on x86, SDOT on AArch64); the C asks the compiler whether it has one.
 
     ``isa`` is the instruction set of a scalar core, of which its kernels have some assembly: "armv6-m" (ARMv8-M
     baseline, too), "armv7-m" or "rv32m"; "" where none has. ``registers`` are those that its arithmetic takes operands
@@ -95,13 +96,18 @@ class Target:
     priced_as: str = ""
 
     @property
+    def is_small(self) -> bool:
+        """Whether it is a certain microcontroller, for whose few registers code is planned."""
+        return bool(self.features) and "byte-dot" not in self.features
+
+    @property
     def weaker(self) -> tuple[str, ...]:
         """Conditions of the preprocessor under which the core compiled for lacks what this one has.
 
         They hold on microcontrollers only, so that the same file builds on a desktop.
         """
         needed = next((feature for feature in ("mve", "dsp") if feature in self.features), self.isa)
-        return (_AVR, *_LACKS.get(needed, ())) if self.features else ()
+        return (_AVR, *_LACKS.get(needed, ())) if self.is_small else ()
 
     @property
     def tools(self) -> str:
@@ -242,6 +248,14 @@ TARGETS = {
     target.name: target
     for target in (
         Target("portable", "any core, C99", frozenset(), "cc", (), priced_as="cortex-m3"),
+        Target(
+            "host",
+            "x86-64 with VNNI, AArch64",
+            frozenset({"byte-dot"}),
+            "cc",
+            ("-march=native",),
+            priced_as="cortex-m3",
+        ),
         _thumb1("cortex-m0", "Cortex-M0", _AN385, _M0_CYCLES),
         replace(_thumb1("cortex-m23", "Cortex-M23", _AN505, _M23_CYCLES), priced_as="cortex-m0"),
         _M3,

@@ -73,11 +73,11 @@ def scales(channels: int, about: float, seed: int = 3) -> np.ndarray:
     return (about * np.random.RandomState(seed).uniform(0.7, 1.4, channels)).astype(np.float32)
 
 
-def conv3x3() -> ModelProto:
+def conv3x3(outputs: int = 8, size: int = 8) -> ModelProto:
     return qlinear_conv(
-        (1, 4, 8, 8), weights((8, 4, 3, 3)), x_type="int8", y_type="int8", x_scale=0.024, x_zero_point=-12,
-        w_scale=scales(8, 0.008), w_zero_point=np.zeros(8), y_scale=0.031, y_zero_point=5, bias=bias(8),
-        pads=[1, 1, 1, 1],
+        (1, 4, size, size), weights((outputs, 4, 3, 3)), x_type="int8", y_type="int8", x_scale=0.024, x_zero_point=-12,
+        w_scale=scales(outputs, 0.008), w_zero_point=np.zeros(outputs), y_scale=0.031, y_zero_point=5,
+        bias=bias(outputs), pads=[1, 1, 1, 1],
     )  # fmt: skip
 
 
@@ -267,6 +267,19 @@ LAYERS = (
         "depthwise_nchw",
         "the same layer for uint8 images with channels first: one padded plane after the other",
         lambda: depthwise("uint8"),
+    ),
+    Entry(
+        "conv_host",
+        "`--target host`: sixteen channels in the lanes of vectors, for instructions that the compiler's flags choose,"
+        " with portable C beside them; eight windows at a time",
+        lambda: conv3x3(20, 6),
+        {"layout": "nhwc", "target": "host"},
+    ),
+    Entry(
+        "dense_host",
+        "the same for one window, a dense layer: two chains of sums, so that instructions need not wait",
+        dense,
+        {"layout": "nhwc", "target": "host"},
     ),
     Entry("pointwise_nhwc", "1x1 convolution, channels last: nothing is copied, no scratch", pointwise, NHWC_LAYOUT),
     Entry(

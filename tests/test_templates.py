@@ -15,6 +15,7 @@ from batch import unit
 from cases import CASES
 from cases_arm_dsp import SHAPES
 from cases_arm_mve import CONVOLUTIONS, DENSES
+from cases_host import CASES as HOST_CASES
 from cases_mve_depthwise import DEPTHWISE
 from cases_scalar import SHAPES as SCALAR_SHAPES
 from cases_tiles import TILES
@@ -145,6 +146,7 @@ def uses(everything) -> dict[str, list[Use]]:
     settings += [(case, "nhwc", "cortex-m4") for case in (*CASES, *SHAPES, *TILES)]
     settings += [(case, "nhwc", core) for core in ("cortex-m0", "cortex-m3") for case in CASES]
     settings += [(case, "nhwc", core) for case in SCALAR_SHAPES for core in ("cortex-m3", "rv32imc")]
+    settings += [(case, layout, "host") for case in HOST_CASES for layout in ("nhwc", "nchw")]
     for case, layout, target in settings if everything else settings[::SHARE]:
         for optimize in ("size", "speed"):
             plan = unit(case, layout, optimize, target).artifact.plan

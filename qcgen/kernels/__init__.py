@@ -17,6 +17,7 @@ from qcgen.kernels.arm_dsp.winograd import WINOGRAD as DSP_WINOGRAD
 from qcgen.kernels.arm_mve.conv import CONV as MVE_CONV
 from qcgen.kernels.arm_mve.dense import DENSE as MVE_DENSE
 from qcgen.kernels.arm_mve.depthwise import DEPTHWISE as MVE_DEPTHWISE
+from qcgen.kernels.host.conv import CONV as HOST_CONV
 from qcgen.kernels.kernel import COMMON_NAMES, Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.portable.arg_max import ARG_MAX
 from qcgen.kernels.portable.channel_lookup import CHANNEL_LOOKUP
@@ -62,6 +63,7 @@ ARM_DSP: tuple[Kernel, ...] = (
     DSP_GLOBAL_AVERAGE_POOL,
 )
 SCALAR: tuple[Kernel, ...] = (SCALAR_DEPTHWISE, SCALAR_DENSE, SCALAR_WINOGRAD, SCALAR_CONV)
+HOST: tuple[Kernel, ...] = (HOST_CONV,)
 PORTABLE: tuple[Kernel, ...] = (
     POINTWISE,
     DEPTHWISE_NHWC,
@@ -94,12 +96,13 @@ PORTABLE: tuple[Kernel, ...] = (
     SELECT,
     FLOAT_SOFTMAX,
 )
-KERNELS: tuple[Kernel, ...] = (*ARM_MVE, *ARM_DSP, *SCALAR, *PORTABLE)
+KERNELS: tuple[Kernel, ...] = (*ARM_MVE, *ARM_DSP, *SCALAR, *HOST, *PORTABLE)
 
 __all__ = [
     "ARM_DSP",
     "ARM_MVE",
     "COMMON_NAMES",
+    "HOST",
     "KERNELS",
     "PORTABLE",
     "SCALAR",

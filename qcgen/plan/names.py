@@ -105,6 +105,9 @@ SCALAR_NAMES = (
 )
 """What kernels for cores without SIMD call."""
 
+DOT_NAMES = ("dot", "dot_windows", "dot_window")
+"""Sums of products of bytes, four at a time, under the macros of compilers for x86-64 and AArch64."""
+
 
 PUBLIC = ("run", "arena", "quantize", "dequantize", "test")
 """What the header defines under the model's prefix; the last two go on with a tensor's name."""
@@ -129,6 +132,7 @@ SUPPORT_NAMES = (
     *DSP_NAMES,
     *MVE_NAMES,
     *SCALAR_NAMES,
+    *DOT_NAMES,
 )
 """What the generated file itself defines under the model's prefix."""
 

@@ -215,7 +215,7 @@ def prepare_nchw(op: Operator, setting: Setting) -> Prepared:
 
 def is_blocked(setting: Setting) -> bool:
     """Whether windows are summed two or three at a time, not as many as the compiler has vectors for."""
-    return bool(setting.features)
+    return setting.target.is_small
 
 
 def _row_block(width: int, taps: int, setting: Setting) -> int:

@@ -123,7 +123,7 @@ def window_sums(op: Conv, packed: Packed, setting: Setting, *, has_scratch: bool
         loops=pixel_blocks(g, setting, block),
         block_text=f"{block} windows" if block > 1 else "a window",
         # Cores of few registers: compilers for the host sum and requantize several windows side by side, in one piece.
-        sums_apart=g.taps > SUMMED and bool(setting.features),
+        sums_apart=g.taps > SUMMED and setting.target.is_small,
         has_scratch=has_scratch,
         wraps=packed.wraps,
         is_corrected=packed.is_corrected,

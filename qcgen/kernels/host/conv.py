@@ -1,0 +1,141 @@
+"""host/conv: convolutions and products with constant matrices, sixteen output channels in the lanes of vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from qcgen.ir.context import Context
+from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
+from qcgen.ir.types import DType, Layout
+from qcgen.kernels.access import blocks, in_pixels
+from qcgen.kernels.copied_windows import CopyWindow, copy_window
+from qcgen.kernels.epilogue import guarded_channels
+from qcgen.kernels.images import Images, OutputSteps, images, output_steps
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, unsigned_shift
+from qcgen.kernels.reasons import why_groups, why_no_byte_conv, why_wraps
+from qcgen.kernels.text import counted, window_shape
+
+LANES = 16  # output channels whose sums are taken together: the int32 in 512 bits
+BLOCK = 8  # windows at a time: as many sums hide how long an instruction takes
+WORD = 4  # taps whose products one instruction adds
+ORDER = "four taps of each of sixteen channels, then the next four"
+
+
+@dataclass(frozen=True)
+class ConvContext(Context):
+    """A convolution whose windows are copied, with its weights in the order of vectors."""
+
+    template: ClassVar[str] = "kernels/host/conv.c.jinja"
+
+    conv: IntegerConv
+    copy: CopyWindow
+    images: Images
+    steps: OutputSteps
+    pixels: int  # of an output image
+    block: int  # windows that are summed at a time
+    has_overlap: bool  # blocks do not divide the pixels: the last one ends with them
+    is_split: bool  # there are several images
+    taps: int  # of a window
+    window: int  # bytes of a copied window: whole words
+    is_flat: bool  # the windows of a block lie side by side in the image
+    lanes: int  # channels at a time
+    rest: int  # of the last ones; 0: as many as of all others
+    padding: int  # the code outside the image
+    flip: str  # the macro that turns codes into taps
+    guarded: int  # channels that have a guard band
+    reads_channel: bool  # the line of the output step has tables
+
+
+def why_not(op: Operator, setting: Setting) -> str | None:
+    """Serves convolutions of codes of 8 bits, without groups, whose weights less their zero point fit int8."""
+    reason = why_no_byte_conv(op, setting)
+    if reason is not None:
+        return reason
+    assert isinstance(op, Conv)
+    return why_groups(op.geometry) or why_wraps(pack(op, setting, unsigned_shift(op)))
+
+
+def prepare(op: Operator, setting: Setting) -> Prepared:
+    """Weights [M/16][taps/4][16][4]: sixteen channels' weights of four taps are one vector."""
+    assert isinstance(op, Conv)
+    g = op.geometry
+    packed = pack(op, setting, unsigned_shift(op))
+    output = packed.epilogue.output
+    pixels, window = prod(g.output), _padded(g.taps, WORD)
+    block = BLOCK if pixels >= BLOCK else 1
+    context = ConvContext(
+        conv=integer_conv(op, packed),
+        copy=copy_window(g, setting.x_layout),
+        images=images(g),
+        steps=output_steps(g, setting.y_layout),
+        pixels=pixels,
+        block=block,
+        has_overlap=pixels % block != 0,
+        is_split=g.batch > 1,
+        taps=g.taps,
+        window=window,
+        is_flat=_is_flat(g, setting) and window == g.taps,
+        lanes=LANES,
+        rest=g.out_channels % LANES,
+        padding=op.x_zero_point,
+        flip="DOT_S8" if op.x.dtype is DType.INT8 else "DOT_U8",
+        guarded=packed.epilogue.guarded.size,
+        reads_channel=output.is_line_per_channel if output.is_guarded else output.is_per_channel,
+    )
+    constants = (*_sums_constants(op, packed, setting), *packed.constants()[1:], *guarded_channels(packed.epilogue))
+    support = (*packed.support, "compiler", "dot", "dot_windows" if block > 1 else "dot_window")
+    access = in_pixels(op, setting, blocks(pixels, block), gathers=True)
+    scratch = (Scratch(block * window, 1),)
+    return Prepared(constants, context, scratch, support, packed.certificate, access=access, headers=("string.h",))
+
+
+def _padded(count: int, unit: int) -> int:
+    return -(-count // unit) * unit
+
+
+def _is_flat(g: ConvGeometry, setting: Setting) -> bool:
+    """Whether windows are pixels that follow each other, their channels side by side."""
+    is_last = setting.x_layout is Layout.CHANNELS_LAST
+    return is_last and set(g.kernel) == {1} and set(g.strides) == {1} and not g.is_padded
+
+
+def _sums_constants(op: Conv, packed: Packed, setting: Setting) -> tuple[Constants, ...]:
+    """The weights, and where sums start for unsigned and for signed taps; channels that are not there are zero.
+
+    With signed taps t - 128 a sum of some products is bias + sum of their t*w + 128 * sum of all other w: at most
+    |bias| + 255 * sum |w|, which ``pack`` found to fit int32.
+    """
+    g = op.geometry
+    rows = packed.weights.reshape(g.out_channels, g.group_in, *g.kernel)
+    if setting.x_layout is Layout.CHANNELS_LAST:
+        rows = rows.transpose(0, *range(2, rows.ndim), 1)
+    lanes = _in_lanes(rows.reshape(g.out_channels, g.taps))
+    shape = f"{counted(g.out_channels, 'channel')}{window_shape(g, setting.x_layout)}"
+    signed = packed.bias + 128 * packed.weights.sum(axis=1)
+    return (
+        Constants("weights", "int8_t", lanes, f"weights {shape}{packed.weights_remark}, {ORDER}."),
+        Constants("bias", "int32_t", _whole(packed.bias), "initial accumulators for taps of 0 to 255."),
+        Constants("signed_bias", "int32_t", _whole(signed), "initial accumulators for the same taps less 128."),
+    )
+
+
+def _in_lanes(rows: Int64s) -> Int64s:
+    """(M, taps) to (vectors, bytes): four taps of a channel, then those of the next."""
+    channels, taps = rows.shape
+    whole = np.zeros((_padded(channels, LANES), _padded(taps, WORD)), np.int64)
+    whole[:channels, :taps] = rows
+    blocks_of = whole.reshape(-1, LANES, whole.shape[1] // WORD, WORD)
+    return blocks_of.transpose(0, 2, 1, 3).reshape(-1, LANES * WORD)
+
+
+def _whole(values: Int64s) -> Int64s:
+    """With zeros for channels that are not there."""
+    return np.concatenate([values, np.zeros(-len(values) % LANES, np.int64)])
+
+
+CONV = Kernel("host/conv", ConvContext, frozenset({"byte-dot"}), why_not, prepare)

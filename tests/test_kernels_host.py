@@ -1,0 +1,103 @@
+"""The kernels of the host give the same outputs with each instruction for products of bytes, and without any."""
+
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+from batch import HOST, Machine, Unit, assert_sanitized, build, require, unit
+from cases import CASES
+from cases_arm_mve import CONVOLUTIONS, DENSES
+from cases_host import CASES as OWN
+
+from qcgen.ir.context import names_of
+
+CPUINFO = Path("/proc/cpuinfo")
+X86 = {
+    "avx512_vnni": ("-mavx512f", "-mavx512vnni"),
+    "avx_vnni": ("-mavx2", "-mavxvnni"),
+}
+"""Flags of compilers by the word for them in /proc/cpuinfo."""
+
+AARCH64 = Machine(("-static",), ("qemu-aarch64",))
+PACKAGES = "gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
+ALL = (*OWN, *CASES, *CONVOLUTIONS, *DENSES)
+
+
+@cache
+def units(cases=OWN) -> list[Unit]:
+    """Those that the kernel serves, in both orders of axes."""
+    both = [unit(case, layout, "speed", "host") for case in cases for layout in ("nhwc", "nchw")]
+    return [each for each in both if "host/conv" in {call.kernel for call in each.artifact.plan.calls}]
+
+
+def require_instruction(word: str, compiler: str) -> None:
+    """Skips the test if this processor lacks the instruction, or the compiler does not know it."""
+    require(compiler)
+    if not CPUINFO.is_file() or word not in CPUINFO.read_text().split():
+        pytest.skip(f"this processor lacks {word}")
+    command = [compiler, *X86[word], "-E", "-x", "c", "/dev/null"]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip(f"this {compiler} does not know {' '.join(X86[word])}")
+
+
+def require_aarch64() -> None:
+    if shutil.which("aarch64-linux-gnu-gcc") is None or shutil.which("qemu-aarch64") is None:
+        pytest.skip(f"tools for AArch64 are missing: apt-get install {PACKAGES}")
+
+
+def test_the_kernel_serves_the_cases_made_for_it():
+    assert len(units()) == 2 * len(OWN)
+
+
+def test_outputs_without_such_an_instruction_equal_the_reference(tmp_path, level):
+    require("gcc")
+    build(tmp_path, units(), "gcc", (level,), HOST).assert_equals_reference("guarded", 255)
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("word", X86)
+def test_outputs_with_vnni_equal_the_reference(word, compiler, tmp_path):
+    require_instruction(word, compiler)
+    build(tmp_path, units(), compiler, ("-O2", *X86[word]), HOST).assert_equals_reference("guarded", 255)
+
+
+@pytest.mark.parametrize("flags", [("-march=armv8.2-a+dotprod",), ()], ids=["dotprod", "plain"])
+def test_outputs_on_aarch64_equal_the_reference(flags, tmp_path):
+    require_aarch64()
+    build(tmp_path, units(), "aarch64-linux-gnu-gcc", ("-O2", *flags), AARCH64).assert_equals_reference()
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("word", X86)
+def test_every_case_with_vnni_equals_the_reference(word, tmp_path):
+    require_instruction(word, "gcc")
+    build(tmp_path, units(ALL), "gcc", ("-O2", *X86[word]), HOST).assert_equals_reference()
+
+
+@pytest.mark.all
+def test_every_case_on_aarch64_equals_the_reference(tmp_path):
+    require_aarch64()
+    flags = ("-O2", "-march=armv8.2-a+dotprod")
+    build(tmp_path, units(ALL), "aarch64-linux-gnu-gcc", flags, AARCH64).assert_equals_reference()
+
+
+@pytest.mark.all
+def test_nothing_is_read_beside_the_buffers_and_no_behaviour_is_undefined(tmp_path):
+    assert_sanitized(tmp_path, units())
+
+
+def with_any(name: str, value: object) -> bool:
+    return any(names_of(call.context)[name] == value for each in units() for call in each.artifact.plan.calls)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("block", 1), ("block", 8), ("has_overlap", True), ("is_split", True), ("is_flat", True)),
+        *(("rest", 0), ("rest", 1), ("guarded", 1), ("guarded", 20), ("reads_channel", False)),
+    ],
+)
+def test_some_case_is_so(name, value):
+    assert with_any(name, value)

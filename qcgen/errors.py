@@ -71,6 +71,10 @@ class ToolMissing(Exception):
     """A tool outside Python, such as a C compiler, is needed and was not found, or failed."""
 
 
+class OrionPanic(Exception):
+    """Orion panics on these inputs, whose numbers leave 32 bits there: there are no outputs."""
+
+
 class EmulationFailed(Exception):
     """Code on an emulated core faulted, did not end in time, or wrote where it must not; the text says which."""
 

@@ -19,12 +19,15 @@ def truncate(values: Int64s, fraction_bits: int) -> Int64s:
     return truncated
 
 
-def multiply(a: Int64s, b: Int64s | int, fraction_bits: int) -> Int64s:
+def multiply(a: Int64s, b: int | Int64s, fraction_bits: int) -> Int64s:
     """The product of numbers with ``fraction_bits``: (|a|·|b|) >> f, the sign applied after.
 
-    The untruncated product stays below 2^63 in magnitude; whoever calls has proved it.
+    The product of the magnitudes stays below 2^64, as that of two magnitudes of 32 bits does; whoever calls has proved
+    it.
     """
-    return truncate(a * b, fraction_bits)
+    magnitude = (np.abs(a).astype(np.uint64) * np.abs(b).astype(np.uint64)) >> np.uint64(fraction_bits)
+    product: Int64s = np.sign(a) * np.sign(b) * magnitude.astype(np.int64)
+    return product
 
 
 def divide(a: Int64s, b: int, fraction_bits: int) -> Int64s:

@@ -7,8 +7,8 @@ import numpy as np
 from qcgen.errors import prove
 from qcgen.ir.program import Int64s, OrionConv
 from qcgen.orion.arithmetic import HIGHEST, LOWEST, requantize_orion
+from qcgen.orion.intervals import accumulators, sum_intervals
 from qcgen.orion.intervals import reachable as reachable
-from qcgen.orion.intervals import sum_intervals
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 
@@ -42,9 +42,11 @@ def certify(op: OrionConv, steps: Int64s) -> int:
 
 
 def fits_int32(op: OrionConv) -> bool:
-    """Whether every product, every sum with or without the bias and every threshold of the operator is an int32."""
-    low, high = reachable(op)
-    sums = sum_intervals(op)
-    lowest = min(low, int(sums.total_low.min()))
-    highest = max(high + 1, int(sums.total_high.max()))
+    """Whether every product, every sum with or without the bias and every threshold of the operator is an int32.
+
+    Also those that Orion panics at, which code computes before it finds them.
+    """
+    sums, reached = sum_intervals(op), accumulators(op)
+    lowest = min(int(reached.min()), int(sums.total_low.min()))
+    highest = max(int(reached.max()) + 1, int(sums.total_high.max()))
     return lowest >= INT32_MIN and highest <= INT32_MAX

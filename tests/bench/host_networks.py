@@ -1,8 +1,8 @@
 """``make bench-networks``: time per inference of whole networks on this machine, beside onnxruntime.
 
-One thread; the portable C and onnxruntime take turns, and what is printed is the median of each. The inputs are
-random and the same for both. Every output of the C is compared with the reference, bit for bit; the table tells how
-many of onnxruntime's differ.
+One thread; the C for the targets portable and host takes turns with onnxruntime, and what is printed is the median of
+each. The inputs are random and the same for all. Every output of the C is compared with the reference, bit for bit;
+the table tells how many of onnxruntime's differ.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -28,28 +28,41 @@ from qcgen.cli.table import number, table
 from qcgen.emulate import random_feeds
 from qcgen.ir.types import Array
 from qcgen.reference import evaluate_all
-from tests.bench.whole import Network, networks
+from tests.bench.whole import UINT8, Network, networks
 
-FLAGS = ("-O3", "-march=native")
+FLAGS = "-O3 -march=native"
 SECONDS = 3.0
 """How long each network is measured, at least."""
 
 RUNS = 50
-HEAD = ("network", "multiply-adds", "qcgen µs", "onnxruntime µs", "ratio", "GMAC/s", "differ from onnxruntime")
+TARGETS = ("portable", "host")
+HEAD = (
+    "network",
+    "multiply-adds",
+    *(f"{target} µs" for target in TARGETS),
+    "onnxruntime µs",
+    "onnxruntime / host",
+    "GMAC/s",
+    "differ",
+)
+"""What differs are outputs of onnxruntime from those of the C; ratio and GMAC/s are those of the target host."""
 
 
 def main() -> int:
     """Prints the table; returns 1 if an output is not the reference's."""
     parser = argparse.ArgumentParser(prog="make bench-networks", description=__doc__)
     parser.add_argument("--only", default="", metavar="NAME", help="networks whose name contains this")
-    only = parser.parse_args().only
+    parser.add_argument(
+        "--cflags", default=FLAGS, metavar="FLAGS", help="flags for the C compiler (default: %(default)s)"
+    )
+    args = parser.parse_args()
     onnxruntime = installed()
-    command = " ".join([*host_compiler(), *FLAGS])
-    print(f"--target portable --optimize speed --io model, {command}, one thread, median of runs that take turns\n")
+    command = " ".join([*host_compiler(), args.cflags])
+    print(f"--optimize speed --io model, {command}, one thread, median of runs that take turns\n")
     rows, wrong = [], []
-    for each in networks():
-        if only in each.title:
-            row, is_right = _row(each, onnxruntime)
+    for each in (*networks(), *(each for each in UINT8 if each.path.is_file())):
+        if args.only in each.title:
+            row, is_right = _row(each, args.cflags.split(), onnxruntime)
             rows.append(row)
             wrong += [] if is_right else [each.title]
     print(table(HEAD, rows, right=HEAD[1:]))
@@ -68,28 +81,43 @@ def installed() -> ModuleType | None:
     return onnxruntime
 
 
-def _row(each: Network, onnxruntime: ModuleType | None) -> tuple[tuple[str, ...], bool]:
+def _row(each: Network, flags: Sequence[str], onnxruntime: ModuleType | None) -> tuple[tuple[str, ...], bool]:
     """A line of the table, and whether the outputs of the C are the reference's."""
-    artifact = qcgen.compile(each.path, name="net", optimize="speed")
-    feeds = random_feeds(artifact.plan, seed=1)
-    values = evaluate_all(artifact.program, feeds)
+    artifacts = [qcgen.compile(each.path, name="net", optimize="speed", target=target) for target in TARGETS]
+    feeds = random_feeds(artifacts[0].plan, seed=1)
+    values = evaluate_all(artifacts[0].program, feeds)
+    expected = {port.tensor.name: values[port.tensor.name] for port in artifacts[0].plan.outputs}
+    differ = None
     with tempfile.TemporaryDirectory() as folder:
-        library = build(artifact.files, FLAGS, Path(folder))
-        names = [port.tensor.name for port in artifact.plan.outputs]
-        given = dict(zip(names, LoadedModel(artifact.plan, library).run(names, feeds), strict=True))
-        is_right = all(np.array_equal(given[name], values[name]) for name in names)
-        calls = [_c_call(artifact, library, feeds)]
+        libraries = [_library(artifact, flags, Path(folder)) for artifact in artifacts]
+        built = list(zip(artifacts, libraries, strict=True))
+        given = [LoadedModel(artifact.plan, library).run(list(expected), feeds) for artifact, library in built]
+        calls = [_c_call(artifact, library, feeds) for artifact, library in built]
         if onnxruntime is not None:
             session = _session(onnxruntime, each.path)
-            theirs = session.run(names, dict(feeds))
-            differ = sum(int((a != given[name]).sum()) for name, a in zip(names, theirs, strict=True))
-            calls.append(_their_call(onnxruntime, session, feeds, names))
+            differ = _differing(session.run(list(expected), dict(feeds)), expected)
+            calls.append(_their_call(onnxruntime, session, feeds, list(expected)))
         medians = _medians(calls)
-    ours, macs = medians[0], artifact.report.unsimplified.macs
-    cells = [number(macs), f"{ours / 1e3:.1f}"]
-    cells += [f"{medians[1] / 1e3:.1f}", f"{medians[1] / ours:.2f}"] if len(medians) > 1 else ["-", "-"]
-    cells += [f"{macs / ours:.1f}", number(differ) if len(medians) > 1 else "-"]
-    return (each.title, *cells), is_right
+    cells = _cells(artifacts[0].report.unsimplified.macs, medians, differ)
+    return (each.title, *cells), not any(_differing(outputs, expected) for outputs in given)
+
+
+def _library(artifact: Artifact, flags: Sequence[str], folder: Path) -> Path:
+    own = folder / artifact.plan.options.target
+    own.mkdir()
+    return build(artifact.files, flags, own)
+
+
+def _differing(outputs: Sequence[Array], expected: Mapping[str, Array]) -> int:
+    return sum(int((a != b).sum()) for a, b in zip(outputs, expected.values(), strict=True))
+
+
+def _cells(macs: int, medians: Sequence[float], differ: int | None) -> list[str]:
+    """What HEAD says, from the medians in nanoseconds; ``differ`` is None without onnxruntime."""
+    host = medians[len(TARGETS) - 1]
+    cells = [number(macs), *(f"{each / 1e3:.1f}" for each in medians)]
+    cells += ["-", "-"] if differ is None else [f"{medians[-1] / host:.2f}"]
+    return [*cells, f"{macs / host:.1f}", "-" if differ is None else number(differ)]
 
 
 def _c_call(artifact: Artifact, library: Path, feeds: Mapping[str, Array]) -> Callable[[], object]:

@@ -37,6 +37,15 @@ MLPERF = (
     _mlperf("autoencoder", "ad_fc_tfl_qop.onnx", 2.617, 0.486, 0.303, 0.495, 0.255),
 )
 
+UINT8 = (
+    Network("ResNet8, uint8", SHARED / "ic_resnet8_ort_qop_u8s8.onnx"),
+    Network("ResNet8, uint8, QDQ", SHARED / "ic_resnet8_ort_qdq_default.onnx"),
+    Network("keyword spotting, uint8", SHARED / "kws_dscnn_ort_qop_u8s8.onnx"),
+    Network("visual wake words, uint8, QDQ", SHARED / "vww_mbv1_ort_qdq_default.onnx"),
+    Network("autoencoder, uint8, QDQ", SHARED / "ad_fc_ort_qdq_default.onnx"),
+)
+"""The same networks as onnxruntime.quantization makes them, with activations of uint8 and weights of int8."""
+
 DIGITS = (
     Network("digits, int8", OWN / "digits_qop_s8.onnx"),
     Network("digits, uint8", OWN / "digits_qop_u8.onnx"),

@@ -985,11 +985,31 @@ class Model:
         return codes
 
 
+MOST = 2**32 - 1  # the largest magnitude of Orion's numbers
+
+
+def last_requantized(sign, f, y_scale, y_zero):
+    """The accumulator of this sign that is farthest from 0 and that Orion requantizes, found by bisection."""
+
+    def fits(magnitude):
+        quotient = (magnitude << f) // y_scale
+        return quotient <= MOST and abs(sign * quotient + (y_zero << f)) <= MOST
+
+    first, last = 0, MOST
+    while first < last:
+        middle = (first + last + 1) // 2
+        first, last = (middle, last) if fits(middle) else (first, middle - 1)
+    return sign * first
+
+
 def check_orion(model, entries, f):
     """Convolutions in Orion's fixed point with f fraction bits, every number cut off to f bits, and a sign."""
 
     def cut(v):
         return np.sign(v) * (np.abs(v) >> f)
+
+    def kept(v):  # Orion panics beyond, and so does the C: it returns 1
+        return np.clip(v, -MOST, MOST)
 
     graph, points = onnx.load(model).graph, 0
     constants = {i.name: numpy_helper.to_array(i).astype(np.float64) for i in graph.initializer}
@@ -1002,14 +1022,18 @@ def check_orion(model, entries, f):
         need(node.op_type == "QLinearConv" and e["kind"] == "staircase", f"{e['node']}: it is a staircase of sums")
         x_scale, w_scale, y_scale = (int(float(given[i].reshape(())) * 2**f) for i in (1, 4, 6))
         x_zero, w_zero, y_zero = (int(given[i].reshape(())) for i in (2, 5, 7))
-        x = cut(((np.array([-128, 127]) - x_zero) << f) * x_scale)
-        w = cut(((given[3].astype(np.int64) - w_zero) << f) * w_scale).reshape(len(given[3]), -1)
+        x = cut(((np.arange(-128, 128) - x_zero) << f) * x_scale)
+        x = x[abs(x) <= MOST][[0, -1]].astype(object)
+        w = cut(((given[3].astype(np.int64) - w_zero) << f) * w_scale).reshape(*given[3].shape[:2], -1).astype(object)
         bias = given[8].astype(np.int64) * (x_scale * w_scale >> f) if len(given) > 8 and node.input[8] else 0
-        parts = cut(w * x[0]), cut(w * x[1]), 0 * w  # a tap may lie outside the image
-        lo = int((np.minimum.reduce(parts).sum(axis=1) + bias).min())
-        hi = int((np.maximum.reduce(parts).sum(axis=1) + bias).max())
+        parts = kept(cut(w * x[0])), kept(cut(w * x[1])), 0 * w  # a tap may lie outside the image
+        sums = [kept(pick.reduce(parts).sum(axis=2)).sum(axis=1) for pick in (np.minimum, np.maximum)]
+        has_groups = any(a.name == "group" and a.i > 1 for a in node.attribute)
+        lo, hi = ((kept(each) if has_groups else each) + bias for each in sums)
+        least, most = (last_requantized(sign, f, y_scale, y_zero) for sign in (-1, 1))
         low, high = e["accumulator"]
-        need(low <= lo and hi <= high and max(-low, high) < 2**32, f"{e['node']}: accumulator")
+        need(least <= low <= max(lo.min(), least), f"{e['node']}: accumulator")
+        need(min(hi.max(), most) <= high <= most, f"{e['node']}: accumulator")
         steps = np.array(e["thresholds"], np.int64)
         need(steps.shape == (255,) and (np.diff(steps) >= 0).all(), f"{e['node']}: thresholds of 255 codes, in order")
         acc = np.clip(np.concatenate([[low, high], steps, steps - 1]), low, high)

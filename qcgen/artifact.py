@@ -10,7 +10,7 @@ from pathlib import Path
 
 from qcgen import certificate
 from qcgen.build import LoadedModel, load
-from qcgen.errors import ModelRejected
+from qcgen.errors import ModelRejected, OrionPanic, Problem
 from qcgen.estimate import code_bytes
 from qcgen.ir.plan import FlashUse, Plan
 from qcgen.ir.program import Program
@@ -40,9 +40,17 @@ class Artifact:
     is_simplified: bool = False
 
     def with_self_test(self, feeds: Mapping[str, Array] | None = None) -> Artifact:
-        """The same with NAME_test.h and NAME_test.c, by an input by name in the model's own shapes, or a random one."""
+        """The same with NAME_test.h and NAME_test.c, by an input by name in the model's own shapes, or a random one.
+
+        Raises ModelRejected if Orion panics on it, or on all that are tried.
+        """
         own = replace(self.plan, options=replace(self.plan.options, self_test=True))
-        return replace(self, plan=own, files=render(own, self_test(self.planned, own, feeds)))
+        try:
+            test = self_test(self.planned, own, feeds)
+        except OrionPanic as panic:
+            hint = "give --data FILE.npz with an input on which it does not, or leave out --self-test"
+            raise ModelRejected([Problem("input of the self-test", str(panic), hint)]) from None
+        return replace(self, plan=own, files=render(own, test))
 
     @cached_property
     def report(self) -> Report:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from cffi import FFI
 
-from qcgen.errors import ToolMissing
+from qcgen.errors import OrionPanic, ToolMissing
 from qcgen.ir.plan import Plan
 from qcgen.ir.types import Array
 
@@ -81,13 +81,15 @@ class LoadedModel:
         whole = len(plan.arguments) + 1  # pointers: those that are no part of the arena, and the arena
         counts = {"begin": 1, "push_row": 2, "end": whole} if plan.pushed else {"run": whole}
         for name, count in counts.items():
-            self._ffi.cdef(f"void {plan.prefix}_{name}({', '.join(['void *'] * count)});")
+            result = "int" if plan.returns_status else "void"
+            self._ffi.cdef(f"{result} {plan.prefix}_{name}({', '.join(['void *'] * count)});")
         self._library = self._ffi.dlopen(str(library))
 
     def run(self, output_names: Sequence[str] | None, feeds: Mapping[str, Array]) -> list[Array]:
         """The outputs named (all if None) for inputs by name, in the shapes of the C function's boundary.
 
-        Raises ValueError for unknown names and for arrays of another type or shape.
+        Raises ValueError for unknown names and for arrays of another type or shape, and OrionPanic if the function
+        returns that Orion panics on these inputs.
         """
         outputs = {port.tensor.name: np.zeros(port.shape, port.tensor.dtype.numpy) for port in self._plan.outputs}
         unknown = [name for name in output_names or () if name not in outputs]
@@ -124,7 +126,8 @@ class LoadedModel:
     def _invoke(self, name: str, *arrays: Array) -> None:
         """Calls NAME_``name`` with pointers to these arrays."""
         function = getattr(self._library, f"{self._plan.prefix}_{name}")
-        function(*(self._ffi.cast("void *", array.ctypes.data) for array in arrays))
+        if function(*(self._ffi.cast("void *", array.ctypes.data) for array in arrays)):
+            raise OrionPanic(f"{self._plan.prefix}_{name} returned 1: Orion panics on these inputs")
 
     @staticmethod
     def _input(name: str, dtype: np.dtype[np.generic], shape: tuple[int, ...], feeds: Mapping[str, Array]) -> Array:

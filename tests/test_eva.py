@@ -78,7 +78,8 @@ def program(name: str, header: str) -> str:
     """A main function that calls NAME_run on any inputs, in memory of the exact sizes, and reads all outputs."""
     if f"{name}_push_row(" in header:
         return pushing(name, header)
-    parameters = re.search(rf"void {name}_run\((.*?)\);", header, re.DOTALL)[1].split(",")
+    returned, given = re.search(rf"(void|int) {name}_run\((.*?)\);", header, re.DOTALL).groups()
+    parameters = given.split(",")
     before, after = HEAD.format(name=name), ""
     for const, dtype, port in (re.fullmatch(r"\s*(const )?(\w+) \*(\w+)", each).groups() for each in parameters):
         size = f"{name.upper()}_{port.upper()}_{'BYTES' if port == 'arena' else 'SIZE'}"
@@ -91,7 +92,10 @@ def program(name: str, header: str) -> str:
         elif port != "arena":
             after += READ.format(port=port, size=size)
     names = ", ".join(each.split("*")[1] for each in parameters)
-    return f"{before}    {name}_run({names});\n{after}{TAIL}"
+    call = f"{name}_run({names})"
+    if returned == "int":  # where it returns 1 outputs need not be written, and Eva joins that state with the other
+        return f"{before}    nonzero += {call};\n{TAIL}"
+    return f"{before}    {call};\n{after}{TAIL}"
 
 
 def analyse(name: str, source: str, folder: Path) -> tuple[set[Alarm], bool]:

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hostile_orion import HOSTILE, hostile_inputs
 
 from qcgen.errors import ModelRejected, OrionPanic, ProofFailed
 from qcgen.ir.graph import Graph, Node, Value
-from qcgen.ir.program import OrionConv
 from qcgen.ir.types import DType, Layout
 from qcgen.kernels.kernel import Setting
 from qcgen.kernels.portable.orion import ORION_CONV, evenly_spaced
@@ -179,16 +179,9 @@ def test_recorded_arithmetic_is_computed(case):
     f = FRACTION_BITS[case["format"]]
     x, w = np.array(case["x"], np.int8), np.array(case["w"], np.int8)
     enc, real, zp = case["enc"], case["real"], case["zp"]
-    op = unchecked(f, x.shape, w, **real, xz=zp["x"], wz=zp["w"], yz=zp["y"])
+    op = lowered(f, x.shape, w, **real, xz=zp["x"], wz=zp["w"], yz=zp["y"])
     assert (op.y_scale, op.y_zero_point) == (enc["ys"], enc["yz"])
     np.testing.assert_array_equal(evaluate_orion_conv(op, x), case["orion_emulated"])
-
-
-def unchecked(f, *args, **kwargs) -> OrionConv:
-    """The convolution without the proof that every input is safe: Orion's cases are safe for their own input only."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("qcgen.lower.orion.overflows", lambda *_: ())
-        return lowered(f, *args, **kwargs)
 
 
 # --- the reference against plain integers ---
@@ -269,39 +262,10 @@ def test_quotients_are_truncated_toward_zero_before_the_zero_point_is_added():
 # --- where Orion panics ---
 
 
-HOSTILE = {
-    "code": (16, (1, 1, 2, 2), [[[[1]]]], {"xs": 520.0, "ys": 30000.0}, {"strides": [2, 2]}),
-    "product": (16, (1, 1, 2, 2), [[[[1]]], [[[-100]]]], {"xs": 10.0, "ws": 6.0, "ys": 9.0}, {}),
-    "wide product": (23, (1, 2, 1, 2), np.full((2, 2, 1, 1), -90, np.int8), {"xs": 2.0, "ws": 5.0, "ys": 7.0}, {}),
-    "sum of a channel": (16, (1, 2, 3, 3), np.full((2, 2, 3, 3), 100, np.int8), {"xs": 1.0, "ws": 1.0, "ys": 9.0}, {}),
-    "sum": (
-        16, (1, 12, 1, 2), np.full((2, 12, 1, 1), 99, np.int8), {"xs": 1.0, "ws": 1.0, "ys": 9.0},
-        {"bias": [500, 0]},
-    ),
-    "sum with groups": (
-        16, (1, 8, 2, 2), np.full((2, 4, 2, 1), 99, np.int8), {"xs": 1.0, "ws": 1.5, "ys": 9.0},
-        {"bias": [15000, -15000], "group": 2, "pads": [1, 0, 0, 0]},
-    ),
-    "quotient": (16, (1, 1, 2, 2), [[[[100]]], [[[-7]]]], {"xs": 1.0, "ws": 1.0, "ys": 0.125}, {}),
-    "moved quotient": (23, (1, 1, 1, 3), [[[[64]]]], {"xs": 1.0, "ws": 0.05, "ys": 0.9, "yz": 127}, {}),
-}  # fmt: skip
-"""Models that panic on some inputs and not on others, by the quantity that leaves 32 bits."""
-
-
 def hostile_op(name):
     f, shape, w, quantization, attributes = HOSTILE[name]
     stated = {key: tuple(v) if isinstance(v, list) and key != "bias" else v for key, v in attributes.items()}
-    return unchecked(f, shape, np.asarray(w, np.int8), **quantization, **stated)
-
-
-def hostile_inputs(shape, seed):
-    """Random codes of many widths, extremes and single codes among zeros."""
-    generator = np.random.default_rng(seed)
-    for width in (1, 3, 10, 30, 60, 90, 127, 127):
-        for _ in range(6):
-            yield generator.integers(-width, width, shape, np.int8, endpoint=True)
-            yield generator.choice(np.array([-width - 1, 0, width], np.int8), shape)
-            yield np.full(shape, generator.integers(-width, width, dtype=np.int8, endpoint=True))
+    return lowered(f, shape, np.asarray(w, np.int8), **quantization, **stated)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -343,6 +307,7 @@ def panics_at(op, acc):
 TESTED = {
     "code": {"codes"},
     "product": {"products"},
+    "product that the sum takes back": {"products", "channel_sums"},
     "wide product": {"products", "sums"},
     "sum of a channel": {"channel_sums", "sums"},
     "sum": {"sums"},
@@ -430,26 +395,14 @@ def test_a_bias_that_is_no_int32_vector_is_refused():
 ONE = SimpleNamespace(shape=(1, 1, 1, 1), w=np.ones((1, 1, 1, 1), np.int8))
 
 OVERFLOWS = [
-    ("input", {"x_shape": ONE.shape, "w": ONE.w, "xs": 520.0}, "the dequantized input"),
     ("weight", {"x_shape": ONE.shape, "w": [[[[1]]], [[[-128]]]], "ws": 520.0}, "a dequantized weight"),
     ("bias", {"x_shape": ONE.shape, "w": [[[[1]]], [[[1]]]], "bias": [5, 65536]}, "the encoded bias"),
-    ("product", {"x_shape": ONE.shape, "w": [[[[1]]], [[[-128]]]], "xs": 100.0, "ws": 100.0}, "a product of input"),
-    (
-        "dot",
-        {"x_shape": (1, 1, 9, 9), "w": np.full((1, 1, 9, 9), 100, np.int8), "xs": 2.0, "ws": 0.05},
-        "the sum of the",
-    ),
-    (
-        "sum",
-        {"x_shape": (1, 99, 1, 1), "w": np.full((1, 99, 1, 1), 100, np.int8), "xs": 2.0, "ws": 0.05},
-        "the sum of pr",
-    ),
-    ("quotient", {"x_shape": ONE.shape, "w": 100 * ONE.w, "ys": 0.0001}, "the quotient of the sum and y_scale"),
+    ("scales", {"x_shape": ONE.shape, "w": ONE.w, "xs": 300.0, "ws": 300.0, "bias": [1]}, "x_scale times w_scale"),
 ]
 
 
 @pytest.mark.parametrize(("kwargs", "quantity"), [row[1:] for row in OVERFLOWS], ids=[row[0] for row in OVERFLOWS])
-def test_the_first_quantity_to_leave_32_bits_is_named(kwargs, quantity):
+def test_a_constant_that_leaves_32_bits_is_named(kwargs, quantity):
     [what] = problems(16, **kwargs)
     assert what.startswith(quantity)
     assert what.endswith("more than the 4294967295 that FP16x16 holds")
@@ -457,21 +410,34 @@ def test_the_first_quantity_to_leave_32_bits_is_named(kwargs, quantity):
 
 def test_an_overflow_names_its_size_and_channel():
     w = np.array([1, 100, -3], np.int8).reshape(3, 1, 1, 1)
-    assert problems(16, ONE.shape, w, xs=1.0, ws=1.0, ys=0.125, bias=[0, -10, 0]) == [
-        "the quotient of the sum and y_scale can reach a magnitude of 6716129280 (the number 102480) in output "
-        "channel 1, 2421161985 more than the 4294967295 that FP16x16 holds"
+    assert problems(16, ONE.shape, w, xs=1.0, ws=1000.0) == [
+        "a dequantized weight has a magnitude of 6553600000 (the number 100000) in output channel 1, 2258632705 more "
+        "than the 4294967295 that FP16x16 holds"
     ]
 
 
-def test_orion_would_panic_exactly_where_a_model_is_refused():
-    """The smallest y_scale that is accepted panics on no input, the next smaller one on the worst input."""
+def test_a_channel_without_an_output_for_any_input_is_refused():
+    """Its bias alone leaves 32 bits when it is divided, and no product takes enough of it back."""
+    w = np.ones((2, 1, 1, 1), np.int8)
+    options = {"xs": 1.0, "ws": 1.0, "ys": 0.125, "bias": [3, -8320]}
+    assert problems(16, ONE.shape, w, **options) == [
+        "no input has an output in FP16x16: in output channel 1 the sum of products and bias is within "
+        "[-553648128, -536936448], and divided by y_scale it fits 32 bits within [-536870911, 536870911] only"
+    ]
+    assert not refused(16, ONE.shape, w, **options | {"bias": [3, -8318]})
+
+
+def test_orion_panics_on_some_input_exactly_where_the_code_tests():
+    """The smallest y_scale without a test panics on no input, the next smaller one on the worst input."""
     w, f = np.array([[[[100]], [[-90]]]], np.int8), 23
     worst = np.array([[[[-128]], [[127]]]], np.int8)
-    accepted = [step for step in range(4600, 4700) if not refused(f, (1, 2, 1, 1), w, ys=step / 2**16)]
-    assert accepted == list(range(accepted[0], 4700))
-    assert orion_in_plain_integers(worst, w, encoded(f, ys=accepted[0] / 2**16), f).ravel().tolist() == [-128]
+    ops = {step: lowered(f, (1, 2, 1, 1), w, ys=step / 2**16) for step in range(4600, 4700)}
+    untested = [step for step, op in ops.items() if not run_time_tests(op).any]
+    assert untested == list(range(untested[0], 4700))
+    assert untested[0] > 4600
+    assert orion_in_plain_integers(worst, w, encoded(f, ys=untested[0] / 2**16), f).ravel().tolist() == [-128]
     with pytest.raises(Panic):
-        orion_in_plain_integers(worst, w, encoded(f, ys=(accepted[0] - 1) / 2**16), f)
+        orion_in_plain_integers(worst, w, encoded(f, ys=(untested[0] - 1) / 2**16), f)
 
 
 def refused(*args, **kwargs):

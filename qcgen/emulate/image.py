@@ -82,6 +82,7 @@ def models_header(plans: Sequence[Plan]) -> str:
     lines = ["#include <string.h>", *(f'#include "{plan.prefix}.h"' for plan in plans)]
     lines += ["struct port { uint32_t bytes, align; int is_output; };"]
     lines += ["typedef void function(void *const *tensors, void *arena);"]
+    lines += ["uint32_t _status; /* what the last call returned of those that return anything */"]
     lines += ["struct model {", "    const char *name;", "    function *put, *call, *get;"]
     lines += ["    const struct port *port;", "    uint32_t ports, arena_bytes, arena_align;", "};"]
     for index, plan in enumerate(plans):
@@ -111,7 +112,8 @@ def _call(plan: Plan) -> str:
         push = f"{plan.prefix}_push_row(arena, (void *)((uint8_t *)tensors[0] + i * {plan.pushed.row_bytes}));"
         loop = f"for (int32_t i = 0; i < {plan.pushed.rows}; i++) {{ {push} }}"
         return f"{plan.prefix}_begin(arena); {loop} {plan.prefix}_end({', '.join(['arena', *tensors])});"
-    return f"{plan.prefix}_run({', '.join([*tensors, 'arena'])});"
+    call = f"{plan.prefix}_run({', '.join([*tensors, 'arena'])});"
+    return f"_status = (uint32_t){call}" if plan.returns_status else call
 
 
 def _copies(plan: Plan, direction: str) -> list[str]:

@@ -39,10 +39,14 @@ class Trial:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call gave: ``outputs`` by tensor name, in the shapes of the C function, and the stack it used."""
+    """What a call gave: ``outputs`` by tensor name, in the shapes of the C function, and the stack it used.
+
+    ``status`` is what the function returned, 0 if it returns nothing; if it is 1, outputs mean nothing.
+    """
 
     outputs: Mapping[str, Array]
     stack_bytes: int
+    status: int = 0
 
 
 def emulate(
@@ -92,8 +96,9 @@ def _outcomes(image: Image, trials: Sequence[Trial], data: bytes) -> list[Outcom
             held = np.frombuffer(data[start:end], port.tensor.dtype.numpy.newbyteorder("<"))
             outputs[port.tensor.name] = held.astype(port.tensor.dtype.numpy).reshape(port.shape)
             start = end
-        outcomes.append(Outcome(outputs, int.from_bytes(data[start : start + 4], "little")))
-        start += 4
+        stack, status = (int.from_bytes(data[at : at + 4], "little") for at in (start, start + 4))
+        outcomes.append(Outcome(outputs, stack, status))
+        start += 8
     if start != len(data):
         raise EmulationFailed(f"the emulated core wrote {len(data)} bytes of outputs, not {start}")
     return outcomes

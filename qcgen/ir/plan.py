@@ -205,7 +205,8 @@ class Call:
     written, so that the output may take an input's place; ``overlap`` is what the planner made of the order.
     ``shared``: the function that the operator runs through together with others, which gets the layer's own ``numbers``
     beside its tables; then ``context`` is what the text of that one shows, the same for each of them. ``optimize``:
-    whether it was compiled for size or for speed.
+    whether it was compiled for size or for speed. ``returns_status``: the function returns 1 where the arithmetic has
+    no result for its input, else 0; others return nothing.
     """
 
     op: Operator
@@ -225,6 +226,7 @@ class Call:
     shared: SharedFunction | None = None
     numbers: Mapping[str, int] = field(default_factory=dict)
     optimize: str = "size"
+    returns_status: bool = False
 
     @property
     def template(self) -> str:
@@ -457,6 +459,11 @@ class Plan:
                 case Stream():
                     found += step.calls
         return tuple(found)
+
+    @property
+    def returns_status(self) -> bool:
+        """Whether NAME_run returns 1 where the arithmetic has no result for its inputs, else 0; else it is void."""
+        return any(call.returns_status for call in self.calls)
 
     @property
     def shared(self) -> tuple[SharedFunction, ...]:

@@ -40,11 +40,19 @@ class SelfTest:
     """``hashes``: of each node's tables and of all bytes that it writes. ``written``: what each call of a node writes.
 
     It lacks nodes whose float numbers may differ from core to core, and what depends on them: only tables are hashed.
+    ``seed``: where random numbers start; ``recording``: what an input that is a table is.
     """
 
     inputs: tuple[SelfTestInput, ...]
     hashes: tuple[int, ...]
     written: Mapping[str, Written]
+    seed: int = SEED
+    recording: str = "a recorded input"
+
+    @property
+    def what(self) -> str:
+        """The inputs, for people."""
+        return "random codes" if self.is_random else self.recording
 
     @property
     def basis(self) -> str:

@@ -99,6 +99,8 @@ class Prepared:
     for layers of several sizes reads from the layer's struct.
     ``passes``: how often the first table is read from its begin to its end. ``copying``: what the template shows if the
     function first copies that table to one more scratch buffer, the last; None if the kernel cannot.
+    ``returns_status``: the C function returns 1 where the arithmetic has no result for its input, else 0; such layers
+    neither share functions nor run row by row. Others return nothing.
     """
 
     constants: tuple[Constants, ...]
@@ -112,6 +114,7 @@ class Prepared:
     sizes: Mapping[str, int] = field(default_factory=dict)
     passes: int = 1
     copying: Context | None = None
+    returns_status: bool = False
 
 
 COMMON_NAMES = frozenset({"prefix", "symbol", "tables", "op"})

@@ -1,4 +1,4 @@
-"""QLinearConv in Orion's fixed point, with the proof that all its numbers fit 32 bits."""
+"""QLinearConv in Orion's fixed point, unless its numbers leave 32 bits for every input."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def lower_orion(node: Node, graph: Graph, fraction_bits: int) -> OrionConv:
     """The convolution that a QLinearConv of ai.onnx means in FP16x16 (16 fraction bits) or FP8x23 (23).
 
     ``check`` has accepted the node. Raises ModelRejected with every problem: operands of other types or scales than
-    Orion has or, once these are right, numbers that some input would drive out of 32 bits, where Orion panics. The
-    geometry is ONNX's: Orion's own reading of auto_pad and dilations is not followed.
+    Orion has or, once these are right, numbers that leave 32 bits for every input, where Orion panics. The geometry is
+    ONNX's: Orion's own reading of auto_pad and dilations is not followed.
     """
     assert fraction_bits in FORMATS, f"Orion has no 32-bit format with {fraction_bits} fraction bits"
     operands = Operands(node, graph, fraction_bits)

@@ -328,6 +328,7 @@ def _call(step: Arranged, symbol: str, work: Work, places: Sequence[Place]) -> C
         rejected=selection.rejected,
         access=prepared.access,
         is_elementwise=bool(prepared.in_place),
+        returns_status=prepared.returns_status,
         overlap=_overlap(step.op, prepared, places),
         shared=work.shared,
         numbers=work.numbers,

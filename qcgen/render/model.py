@@ -246,15 +246,16 @@ def _statements(plan: Plan, step: Step, hashed: Mapping[str, str]) -> list[str]:
         case Call():
             hook = f"{plan.prefix.upper()}_HOOK({numbers(plan)[step.symbol]})"
             call = f"{step.symbol}({', '.join(map(place, step.arguments))})"
-            return [call, hook, *filter(None, [hashed.get(step.symbol)])]
+            called = [f"if ({call} != 0) {{", "    return 1;", "}"] if step.returns_status else [f"{call};"]
+            return [*called, f"{hook};", *(f"{text};" for text in filter(None, [hashed.get(step.symbol)]))]
         case Stream() if step.turn is not None:
             return []  # it has run when all rows have come
         case Stream():
             arguments = [*(port.symbol for port in _ports(plan, step)), "arena", *(["hashes"] if hashed else [])]
-            return [f"{step.symbol}({', '.join(arguments)})"]
+            return [f"{step.symbol}({', '.join(arguments)});"]
         case TensorMove():
             function = f"{plan.prefix}_move_up" if step.is_up else "memmove"
-            return [f"{function}({place(step.place)}, {place(step.source)}, {step.bytes})"]
+            return [f"{function}({place(step.place)}, {place(step.source)}, {step.bytes});"]
         case View():
             return []
 

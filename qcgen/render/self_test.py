@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Plan, Port
-from qcgen.ir.self_test import ADDEND, FACTOR, SEED, SelfTest, SelfTestInput
+from qcgen.ir.self_test import ADDEND, FACTOR, SelfTest, SelfTestInput
 from qcgen.ir.types import DType
 from qcgen.render.filters import one_line, real
 
@@ -39,7 +39,7 @@ def self_test_context(plan: Plan, test: SelfTest, accessors: Mapping[str, str]) 
         made={each.port.symbol: _made(each) for each in test.inputs},
         tested=tuple(recorded.get(port.symbol) or variables[port.symbol] for port in plan.arguments),
         unchecked=", ".join(one_line(call.op.name) for call in plan.calls if call.symbol not in test.written),
-        seed=SEED,
+        seed=test.seed,
         factor=FACTOR,
         addend=ADDEND,
     )

@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from qcgen.artifact import Artifact
+from qcgen.errors import OrionPanic
 from qcgen.ir.program import Conv, FloatActivation, Program
 from qcgen.ir.types import Array
 from qcgen.progress import doing
 from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import NETWORK, RELATIVE, exact, tolerances
-from qcgen.verify.compare import Compared, Difference, Outcome, add
+from qcgen.verify.compare import Compared, Difference, Outcome, add, add_returned
 from qcgen.verify.inputs import Case, Reached, end_cases, generated_cases
 from qcgen.verify.locate import Cause, locate
 from qcgen.verify.nodes import Nodes
@@ -107,9 +108,17 @@ def verify(
     return Verification(criterion, reference, code.command, groups, reached, cause, is_network, emulated_core, measured)
 
 
-def _compared(before: Outcome, program: Program, case: Case, got: Mapping[str, Array], probe: Probe) -> Outcome:
-    """The outcome with one more case, judged by the reference or by what was recorded."""
-    values = evaluate_all(program, case.feeds)
+def _compared(before: Outcome, program: Program, case: Case, got: Mapping[str, Array] | None, probe: Probe) -> Outcome:
+    """The outcome with one more case, judged by the reference or by what was recorded.
+
+    Where Orion panics there are no outputs, and none can have been recorded.
+    """
+    try:
+        values = evaluate_all(program, case.feeds)
+    except OrionPanic:
+        return add_returned(before, int(case.expected is None), int(got is None))
+    if got is None:
+        return add_returned(before, 0, 1)
     allowed = tolerances(program, values)
     names = [tensor.name for tensor in program.outputs]
     if case.expected is not None:

@@ -22,7 +22,7 @@ class Difference:
     got: float
 
     def __str__(self) -> str:
-        where = f"{self.output}{list(self.index)} of {self.group} case {self.case}"
+        where = f"{self.output}{list(self.index) or ''} of {self.group} case {self.case}"
         return f"{where}: expected {self.expected!r}, got {self.got!r}"
 
 
@@ -61,6 +61,16 @@ class Compared:
     def first(self) -> Difference | None:
         """The first output that differs, None if there is none."""
         return next((outcome.first for outcome in self.outcomes if outcome.first), None)
+
+
+RETURNED = "the return value"
+"""What is compared where there are no outputs: 1 where Orion panics, else 0."""
+
+
+def add_returned(outcome: Outcome, expected: int, got: int) -> Outcome:
+    """The outcome with one more case in which the function returned ``got``."""
+    names = {RETURNED: expected}, {RETURNED: got}, {RETURNED: 0}
+    return add(outcome, *({name: np.array(value) for name, value in each.items()} for each in names))
 
 
 def differences(expected: Array, got: Array, tolerance: Array) -> Array:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from qcgen.artifact import Artifact
+from qcgen.errors import OrionPanic
 from qcgen.ir.program import Program
 from qcgen.ir.types import Array
 from qcgen.reference import evaluate_all
@@ -39,12 +40,19 @@ IN_ROWS = (
 PROBED = "; it does not if every tensor is an output"
 
 
-def locate(artifact: Artifact, case: Case, number: int, got: Mapping[str, Array], probe: Probe, nodes: Nodes) -> Cause:
+def locate(
+    artifact: Artifact, case: Case, number: int, got: Mapping[str, Array] | None, probe: Probe, nodes: Nodes
+) -> Cause:
     """Why the code gives ``got`` for a case, the ``number``th of its group, where something else was expected.
 
     ``probe`` and ``nodes`` are the code itself with more outputs, and node by node, built like it for the same machine.
     """
-    values = evaluate_all(artifact.program, case.feeds)
+    try:
+        values = evaluate_all(artifact.program, case.feeds)
+    except OrionPanic as panic:
+        return Cause(f"{panic}; there can be no outputs")
+    if got is None:
+        return Cause("the function returns 1, but Orion does not panic")
     if case.expected is not None and _agree(artifact.program, values, got):
         return Cause(RECORDING)
     planned = artifact.planned

@@ -27,8 +27,13 @@ class Probe:
     folder: Path
 
     def computed(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Every tensor that the code computes by name, for inputs by name; in the shapes of the planned program."""
+        """Every tensor that the code computes by name, for inputs by name; in the shapes of the planned program.
+
+        None at all where the function returns that Orion panics.
+        """
         [found] = self._running.run([feeds])
+        if found is None:
+            return {}
         return {name.removesuffix(_SUFFIX): array for name, array in found.items()}
 
     @cached_property

@@ -10,14 +10,16 @@ from pathlib import Path
 from qcgen.artifact import Artifact
 from qcgen.build import LoadedModel, build, build_command
 from qcgen.emulate import Image, Trial, cross_build, emulate
+from qcgen.errors import OrionPanic
+from qcgen.ir.plan import Plan
 from qcgen.ir.types import Array
 from qcgen.verify.boundary import from_boundary, run, to_boundary
 
 Feeds = Sequence[Mapping[str, Array]]
 """Inputs by name for each case, in the model's own shapes."""
 
-Results = list[dict[str, Array]]
-"""Outputs by name for each case, in the model's own shapes."""
+Results = list[dict[str, Array] | None]
+"""Outputs by name for each case, in the model's own shapes; None where the function returned that Orion panics."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +51,23 @@ class Running:
         plan = self.artifact.plan
         if isinstance(self._built, LoadedModel):
             loaded = self._built
-            return [run(plan, loaded, each) for each in feeds]
+            return [_outputs(plan, loaded, each) for each in feeds]
         given = [to_boundary(plan, each) for each in feeds]
         trials = [Trial(each, is_shifted=index % 2 == 1, garbage=index % 256) for index, each in enumerate(given)]
-        return [from_boundary(plan, outcome.outputs) for outcome in emulate(self._built, trials)]
+        outcomes = emulate(self._built, trials)
+        return [None if outcome.status else from_boundary(plan, outcome.outputs) for outcome in outcomes]
 
     @cached_property
     def _built(self) -> LoadedModel | Image:
         self.folder.mkdir()
         return built(self.artifact, self.builder, self.folder)
+
+
+def _outputs(plan: Plan, loaded: LoadedModel, feeds: Mapping[str, Array]) -> dict[str, Array] | None:
+    try:
+        return run(plan, loaded, feeds)
+    except OrionPanic:
+        return None
 
 
 def built(artifact: Artifact, builder: Builder, folder: Path) -> LoadedModel | Image:

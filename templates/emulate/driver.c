@@ -3,7 +3,7 @@
  * outputs go to outputs.bin.
  *
  * inputs.bin: for each call a struct call, then the elements of each input. outputs.bin: for each call the elements of
- * each output, then the bytes of stack that were used (uint32). Every buffer stands between guard zones, and what the
+ * each output, the bytes of stack that were used and what the function returned, 0 if nothing (uint32 each). Every buffer stands between guard zones, and what the
  * model has to write is filled with garbage before.
  */
 #include "machine.h"
@@ -127,6 +127,7 @@ static void run(const struct call *call, intptr_t inputs, intptr_t outputs)
     arena = lend(model->name, model->arena_bytes, model->arena_align, call->is_shifted);
     fill(arena, model->arena_bytes, call->garbage);
     model->put(tensors, arena);
+    _status = 0;
     stack = measured(model, tensors, model->arena_bytes ? arena : 0);
     model->get(tensors, arena);
     check_guards(model->name, arena, model->arena_bytes);
@@ -137,7 +138,7 @@ static void run(const struct call *call, intptr_t inputs, intptr_t outputs)
             fail("outputs.bin cannot be written for ", model->name, BROKEN_FILE);
         }
     }
-    if (transfer(SYS_WRITE, outputs, &stack, sizeof stack)) {
+    if (transfer(SYS_WRITE, outputs, &stack, sizeof stack) || transfer(SYS_WRITE, outputs, &_status, sizeof _status)) {
         fail("outputs.bin cannot be written for ", model->name, BROKEN_FILE);
     }
 }

@@ -91,8 +91,8 @@ class OrionConv:
     ``x_values`` (256,) int64 is the dequantized value of each int8 code -128..127; ``weights`` (M, C/group, k...) and
     ``bias`` (M,) int64 are dequantized; ``y_scale`` and ``y_zero_point`` are encoded. A product is truncated toward
     zero to f bits before it is accumulated; the sum is divided by y_scale, truncated, y_zero_point is added, the
-    result is clamped to [-128, 127] and truncated toward zero. Magnitudes stay below 2^32 for every input (checked
-    when the program was made).
+    result is clamped to [-128, 127] and truncated toward zero. The magnitudes of weights and bias stay below 2^32
+    (checked when the program was made); where another one does not, Orion panics: there is no output.
     """
 
     name: str

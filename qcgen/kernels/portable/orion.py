@@ -17,6 +17,9 @@ from qcgen.kernels.axes import INDENT, Axis, any_at_border, axes
 from qcgen.kernels.images import Images, OutputSteps, images, output_steps
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.text import counted
+from qcgen.orion.arithmetic import HIGHEST, LOWEST, MAGNITUDE_MAX
+from qcgen.orion.intervals import accumulators, safe_codes
+from qcgen.orion.panics import Tests, run_time_tests
 from qcgen.orion.staircase import INT32_MAX, certify, fits_int32, reachable, thresholds
 
 
@@ -37,6 +40,39 @@ class Loop:
     variable: str
     count_name: str
     indent: str
+
+
+@dataclass(frozen=True)
+class Panics:
+    """What the C tests at run time, each time returning 1, because Orion panics there; bounds are None if not tested.
+
+    ``lowest`` and ``highest`` bound the codes of x, ``lowest_sum`` and ``highest_sum`` the sums that are requantized.
+    """
+
+    lowest: int | None
+    highest: int | None
+    products: bool
+    channel_sums: bool
+    sums: bool
+    lowest_sum: int | None
+    highest_sum: int | None
+    elements: int  # of x, all of which Orion dequantizes
+    in_order: bool  # sums are taken input channel by input channel, as Orion does
+    limits: bool  # some product or sum on the way is tested
+    least: int = -MAGNITUDE_MAX  # of what is tested on the way
+    most: int = MAGNITUDE_MAX
+
+    @property
+    def tested(self) -> str:
+        """What is tested, as a list for people."""
+        found = {
+            "codes of the input": self.lowest is not None or self.highest is not None,
+            "each product": self.products,
+            "the sum of each input channel": self.channel_sums,
+            "the sum over input channels": self.sums,
+            "the sum that is requantized": self.lowest_sum is not None or self.highest_sum is not None,
+        }
+        return ", ".join(what for what, is_tested in found.items() if is_tested)
 
 
 @dataclass(frozen=True)
@@ -62,6 +98,8 @@ class OrionConvContext(Context):
     is_coded: bool  # weights are codes, dequantized as they are read
     x_codes: EvenSpacing  # what the codes of x stand for
     w_codes: EvenSpacing | None  # and those of weights
+    panics: Panics | None  # None: Orion computes an output for every input
+    kernel_taps: int  # of one input channel
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
@@ -73,20 +111,22 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     """Weights [M][taps] in the order of a window; as int8 codes, or dequantized with --optimize speed."""
     assert isinstance(op, OrionConv)
     g = op.geometry
-    steps = thresholds(op)
+    steps, tests = thresholds(op), run_time_tests(op)
     sum_type = "int32_t" if fits_int32(op) else "int64_t"
+    prove(sum_type == "int64_t" or not (tests.products or tests.in_order), "what may leave 32 bits is summed in 64")
     tap_type = "int32_t" if _largest_operand(op) <= INT32_MAX else "int64_t"
     tap_bytes = 4 if tap_type == "int32_t" else 8
-    weights = _window_order(op, setting.x_layout)
+    order = Layout.CHANNELS_FIRST if tests.in_order else setting.x_layout
+    weights = _window_order(op, order)
     codes = evenly_spaced(weights) if setting.optimize == "size" else None
     weight_type, values, remark = (tap_type, weights, ", dequantized") if codes is None else ("int8_t", codes.codes, "")
     constants = (
-        Constants("weights", weight_type, values, _meaning(op, setting.x_layout, remark)),
+        Constants("weights", weight_type, values, _meaning(op, order, remark)),
         Constants("bias", sum_type, op.bias, f"the bias in units of 2^-{op.fraction_bits}: the initial accumulators."),
         Constants("thresholds", sum_type, steps, "the smallest sums whose codes are -127, -126, ..., 127."),
     )
     spatial = axes(g, setting.x_layout)
-    loops = _window_loops(spatial, setting.x_layout)
+    loops = _window_loops(spatial, order)
     channel_step = 1 if setting.x_layout is Layout.CHANNELS_LAST else prod(g.input)
     context = OrionConvContext(
         g=g,
@@ -106,11 +146,31 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         is_coded=codes is not None,
         x_codes=_spacing_of_x(op),
         w_codes=codes,
+        panics=_panics(op, tests) if tests.any else None,
+        kernel_taps=prod(g.kernel),
     )
     numbers = {"kind": "staircase", "accumulator": reachable(op), "thresholds": steps}
     certificate = Certificate(reachable(op), False, {"staircase": g.out_channels}, certify(op, steps), numbers=numbers)
     scratch = Scratch(g.taps * tap_bytes, tap_bytes)
-    return Prepared(constants, context, (scratch,), (), certificate)
+    return Prepared(constants, context, (scratch,), (), certificate, returns_status=tests.any)
+
+
+def _panics(op: OrionConv, tests: Tests) -> Panics:
+    """The bounds that something reachable is beyond: a comparison that is never true would be warned of."""
+    codes, reached = tests.codes or (LOWEST, HIGHEST), accumulators(op)
+    low, high = tests.accumulators or (int(reached.min()), int(reached.max()))
+    return Panics(
+        lowest=codes[0] if codes[0] > LOWEST else None,
+        highest=codes[1] if codes[1] < HIGHEST else None,
+        products=tests.products,
+        channel_sums=tests.channel_sums,
+        sums=tests.sums,
+        lowest_sum=low if int(reached.min()) < low else None,
+        highest_sum=high if int(reached.max()) > high else None,
+        elements=prod(op.x.shape),
+        in_order=tests.in_order,
+        limits=tests.products or tests.in_order,
+    )
 
 
 def evenly_spaced(values: Int64s) -> EvenSpacing | None:
@@ -134,7 +194,9 @@ def _spacing_of_x(op: OrionConv) -> EvenSpacing:
 
 
 def _largest_operand(op: OrionConv) -> int:
-    return max(int(np.abs(op.x_values).max()), int(np.abs(op.weights).max()))
+    """The largest magnitude of a weight, and of x where its code can be dequantized."""
+    low, high = safe_codes(op)
+    return int(max(np.abs(op.x_values[low + 128 : high + 129]).max(), np.abs(op.weights).max()))
 
 
 def _window_order(op: OrionConv, layout: Layout) -> Int64s:

@@ -96,6 +96,7 @@ def _served(plan: Plan) -> dict[str, object]:
         "inputs": [_tensor(plan, port) for port in plan.inputs],
         "outputs": [_tensor(plan, port) for port in plan.outputs],
         "arguments": [*(variable(plan, port) for port in plan.arguments), "&arena"],
+        "returns_status": plan.returns_status,
     }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-VERSION = 1
+VERSION = 2
 """Of the protocol: the first thing that a firmware tells."""
 
 CHUNK = 128

@@ -374,7 +374,7 @@ def test_another_protocol_is_refused():
 
         def write(self, data):
             number = message_in(data.strip(b"\x7e")).number
-            self._answer = replace(Message(Kind.IDENTIFY, number, b"\2\1idid\0"), number=number).framed()
+            self._answer = replace(Message(Kind.IDENTIFY, number, b"\1\1idid\0"), number=number).framed()
 
         def read(self):
             return self._answer

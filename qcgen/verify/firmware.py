@@ -37,11 +37,13 @@ class BoardRun:
     """What a run gave: outputs by name in the model's own shapes, and a hash and a time of each node.
 
     Nodes are hashed or timed, as was asked; the others are as if nothing had been hashed, or mean nothing.
+    ``status``: what the function returned, 0 if it returns nothing; if it is 1, all of these mean nothing.
     """
 
     outputs: Mapping[str, Array]
     hashes: tuple[int, ...]
     ticks: tuple[int, ...]
+    status: int = 0
 
 
 def networks(link: Link) -> list[Identity]:
@@ -89,11 +91,12 @@ class Firmware:
             payload = struct.pack("<BI", self.index, offset) + inputs[offset : offset + CHUNK]
             self.link.ask(Kind.WRITE, payload)
         asked = struct.pack("<BBI", self.index, with_hashes, zlib.crc32(inputs))
-        number = self.link.ask(Kind.RUN, asked, self.patience).number
+        answer = self.link.ask(Kind.RUN, asked, self.patience)
+        number, status = answer.number, int.from_bytes(answer.payload, "little")
         outputs = self._read(number, What.OUTPUTS, sum(port.bytes for port in self.plan.outputs))
         nodes = 4 * len(self.plan.calls)
         hashes, ticks = (self._read(number, what, nodes) for what in (What.HASHES, What.TICKS))
-        return BoardRun(_tensors(self.plan, outputs), _words(hashes), _words(ticks))
+        return BoardRun(_tensors(self.plan, outputs), _words(hashes), _words(ticks), status)
 
     def _read(self, run: int, what: What, size: int) -> bytes:
         """So many bytes of what a run gave."""

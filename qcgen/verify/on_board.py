@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qcgen.artifact import Artifact
-from qcgen.errors import BoardFailed
+from qcgen.errors import BoardFailed, OrionPanic
 from qcgen.ir.plan import Plan
 from qcgen.ir.types import Array
 from qcgen.progress import doing
@@ -15,7 +15,7 @@ from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import tolerances
 from qcgen.render import header_id
 from qcgen.self_test import same_everywhere, self_test
-from qcgen.verify.compare import Compared, Outcome, add
+from qcgen.verify.compare import Compared, Outcome, add, add_returned
 from qcgen.verify.firmware import Firmware, Identity
 from qcgen.verify.inputs import Case, generated_cases
 from qcgen.verify.link import Link
@@ -111,7 +111,15 @@ def _verified(artifact: Artifact, firmware: Firmware, cases: Sequence[Case]) -> 
     for number, case in enumerate(cases, start=1):
         doing(f"the board runs input {number} of {len(cases)}")
         got = firmware.run(case.feeds, with_hashes=True)
-        before, test = outcomes.get(case.group, Outcome(case.group)), self_test(artifact.planned, plan, case.feeds)
+        before = outcomes.get(case.group, Outcome(case.group))
+        try:
+            test = self_test(artifact.planned, plan, case.feeds)
+        except OrionPanic:
+            outcomes[case.group] = add_returned(before, int(case.expected is None), got.status)
+            continue
+        if got.status:
+            outcomes[case.group] = add_returned(before, 0, got.status)
+            continue
         outcomes[case.group] = _added(before, artifact, case, got.outputs, compared)
         wrong = wrong or _wrong_node(plan, case.group, before.cases, test.hashes, got.hashes)
         hashed = len(test.written)

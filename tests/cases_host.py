@@ -30,6 +30,9 @@ CASES = (
     quantized("host_ties", (1, 32, 5, 5), (20, 32, 1, 1), S8, scale=2.0**-9),
     quantized("host_ties_of_one_window", (1, 32, 1, 1), (20, 32, 1, 1), U8S8, scale=2.0**-9),
     quantized("host_ties_in_some", (1, 8, 6, 6), (20, 8, 3, 3), S8, scale=[0.002] * 17 + [2.0**-9] + [0.003] * 2),
+    quantized("host_depthwise", (1, 8, 9, 7), (8, 1, 3, 3), U8S8, group=8, pads=[1, 1, 1, 1]),
+    quantized("host_depthwise_of_zero_points", (1, 5, 6, 5), (10, 1, 3, 2), U8, group=5),
+    quantized("host_groups", (2, 6, 5, 5), (4, 3, 3, 3), S8, group=2, pads=[1, 0, 0, 1], strides=[2, 1]),
     integer("host_integer", (1, 17, 5, 4), (18, 17, 3, 3), ("int8", "int8"), pads=[1, 1, 1, 1]),
     integer("host_integer_u8", (1, 16, 3, 3), (6, 16, 1, 1), ("uint8", "int8")),
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from batch import HOST, Machine, Unit, assert_sanitized, build, require, unit
-from cases import CASES
+from cases import CASES, U8S8, quantized
 from cases_arm_mve import CONVOLUTIONS, DENSES
 from cases_host import CASES as OWN
 
@@ -49,6 +49,13 @@ def require_aarch64() -> None:
 
 def test_the_kernel_serves_the_cases_made_for_it():
     assert len(units()) == 2 * len(OWN)
+
+
+@pytest.mark.parametrize(("channels", "kernel"), [(8, "host/conv"), (9, "portable/depthwise_nhwc")])
+def test_groups_of_few_channels_are_computed_as_one(channels, kernel):
+    case = quantized("host_groups_of_channels", (1, channels, 6, 6), (channels, 1, 3, 3), U8S8, group=channels)
+    [call] = unit(case, "nhwc", "speed", "host").artifact.plan.calls
+    assert call.kernel == kernel
 
 
 def test_outputs_without_such_an_instruction_equal_the_reference(tmp_path, level):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
@@ -18,10 +18,11 @@ from qcgen.kernels.images import Images, OutputSteps, images, output_steps
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, unsigned_shift
 from qcgen.kernels.reasons import why_groups, why_no_byte_conv, why_wraps
-from qcgen.kernels.text import counted, window_shape
+from qcgen.kernels.text import counted, describe, window_shape
 
 LANES = 16  # output channels whose sums are taken together: the int32 in 512 bits
 BLOCK = 8  # windows at a time: as many sums hide how long an instruction takes
+MOST_IN_GROUPS = 8  # input channels: so few lanes compilers leave empty or do not use
 WORD = 4  # taps whose products one instruction adds
 ORDER = "four taps of each of sixteen channels, then the next four"
 
@@ -52,24 +53,29 @@ class ConvContext(Context):
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
-    """Serves convolutions of codes of 8 bits, without groups, whose weights less their zero point fit int8."""
+    """For convolutions of 8-bit codes whose weights less their zero point fit int8, in groups if channels are few."""
     reason = why_no_byte_conv(op, setting)
     if reason is not None:
         return reason
     assert isinstance(op, Conv)
-    return why_groups(op.geometry) or why_wraps(pack(op, setting, unsigned_shift(op)))
+    if op.geometry.in_channels > MOST_IN_GROUPS and (reason := why_groups(op.geometry)):
+        return reason
+    return why_wraps(pack(op, setting, unsigned_shift(op)))
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:
     """Weights [M/16][taps/4][16][4]: sixteen channels' weights of four taps are one vector."""
     assert isinstance(op, Conv)
+    description, has_groups = describe(op), op.geometry.group > 1
+    op = _without_groups(op)
     g = op.geometry
     packed = pack(op, setting, unsigned_shift(op))
     output = packed.epilogue.output
     pixels, window = prod(g.output), _padded(g.taps, WORD)
     block = BLOCK if pixels >= BLOCK else 1
+    conv = integer_conv(op, packed)
     context = ConvContext(
-        conv=integer_conv(op, packed),
+        conv=replace(conv, conv=replace(conv.conv, description=description)),
         copy=copy_window(g, setting.x_layout),
         images=images(g),
         steps=output_steps(g, setting.y_layout),
@@ -87,11 +93,28 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         guarded=packed.epilogue.guarded.size,
         reads_channel=output.is_line_per_channel if output.is_guarded else output.is_per_channel,
     )
-    constants = (*_sums_constants(op, packed, setting), *packed.constants()[1:], *guarded_channels(packed.epilogue))
+    constants = (
+        *_sums_constants(op, packed, setting, has_groups=has_groups),
+        *packed.constants()[1:],
+        *guarded_channels(packed.epilogue),
+    )
     support = (*packed.support, "compiler", "dot", "dot_windows" if block > 1 else "dot_window")
     access = in_pixels(op, setting, blocks(pixels, block), gathers=True)
     scratch = (Scratch(block * window, 1),)
     return Prepared(constants, context, scratch, support, packed.certificate, access=access, headers=("string.h",))
+
+
+def _without_groups(op: Conv) -> Conv:
+    """The same convolution with weights for all input channels: zero for those of other groups."""
+    g = op.geometry
+    if g.group == 1:
+        return op
+    whole = np.repeat(op.w_zero_point[:, None, None], g.in_channels, axis=1).repeat(prod(g.kernel), axis=2)
+    for m, own in enumerate(op.weights.reshape(g.out_channels, g.group_in, -1)):
+        first = m // g.group_out * g.group_in
+        whole[m, first : first + g.group_in] = own
+    weights = whole.reshape(g.out_channels, -1).astype(op.weights.dtype)
+    return replace(op, geometry=replace(g, group=1), weights=weights)
 
 
 def _padded(count: int, unit: int) -> int:
@@ -104,7 +127,7 @@ def _is_flat(g: ConvGeometry, setting: Setting) -> bool:
     return is_last and set(g.kernel) == {1} and set(g.strides) == {1} and not g.is_padded
 
 
-def _sums_constants(op: Conv, packed: Packed, setting: Setting) -> tuple[Constants, ...]:
+def _sums_constants(op: Conv, packed: Packed, setting: Setting, *, has_groups: bool) -> tuple[Constants, ...]:
     """The weights, and where sums start for unsigned and for signed taps; channels that are not there are zero.
 
     With signed taps t - 128 a sum of some products is bias + sum of their t*w + 128 * sum of all other w: at most
@@ -116,9 +139,10 @@ def _sums_constants(op: Conv, packed: Packed, setting: Setting) -> tuple[Constan
         rows = rows.transpose(0, *range(2, rows.ndim), 1)
     lanes = _in_lanes(rows.reshape(g.out_channels, g.taps))
     shape = f"{counted(g.out_channels, 'channel')}{window_shape(g, setting.x_layout)}"
+    remark = packed.weights_remark + (", zero between groups" if has_groups else "")
     signed = packed.bias + 128 * packed.weights.sum(axis=1)
     return (
-        Constants("weights", "int8_t", lanes, f"weights {shape}{packed.weights_remark}, {ORDER}."),
+        Constants("weights", "int8_t", lanes, f"weights {shape}{remark}, {ORDER}."),
         Constants("bias", "int32_t", _whole(packed.bias), "initial accumulators for taps of 0 to 255."),
         Constants("signed_bias", "int32_t", _whole(signed), "initial accumulators for the same taps less 128."),
     )

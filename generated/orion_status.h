@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* orion_status.c has the same id, a hash of both files: it does not compile with another header. */
-#define ORION_STATUS_HEADER_ID 0xbc5cdad2
+#define ORION_STATUS_HEADER_ID 0x6a837575
 
 /* What is in an image can be traced by these. */
 #define ORION_STATUS_QCGEN_VERSION "0.1.0"

@@ -32,7 +32,8 @@ def run(_args: argparse.Namespace) -> int:
     print(table(("domain", "operator", "since", "image layout", "computes"), operators()))
     print()
     print(TYPES)
-    print("--numerics orion-fp16x16 and orion-fp8x23 compile the QLinearConv of ai.onnx.")
+    print("--numerics orion-fp16x16 and orion-fp8x23 compile the QLinearConv of ai.onnx; where Orion panics,")
+    print("the function returns 1.")
     return 0
 
 

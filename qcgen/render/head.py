@@ -21,6 +21,7 @@ from qcgen.ir.program import (
     macs_of,
 )
 from qcgen.kernels.portable.layer_norm import LayerNormContext
+from qcgen.kernels.portable.orion import OrionConvContext
 from qcgen.kernels.portable.pool import AveragePoolContext
 from qcgen.render.filters import WIDTH, one_line, thousands
 
@@ -122,7 +123,9 @@ def _sums(call: Call) -> Iterator[tuple[str, str]]:
     if call.certificate.accumulator is None:
         return
     low, high = call.certificate.accumulator
-    if call.certificate.wraps:
+    if call.returns_status:
+        yield "accumulator", f"within [{low}, {high}], or the function returns 1: no sum overflows on the way"
+    elif call.certificate.wraps:
         yield "accumulator", "some input exceeds int32: sums wrap modulo 2^32, as onnxruntime's do"
     else:
         label = "sum" if isinstance(call.op, AveragePool | GlobalAveragePool) else "accumulator"
@@ -173,6 +176,14 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
             counts = ", ".join(f"{form} {count} of {total}" for form, count in forms.items())
             oracle = "Orion's fixed-point arithmetic" if isinstance(call.op, OrionConv) else ORACLE
             yield "requantize", f"{counts} channels: {_equal(oracle, 'accumulator', points)}"
+            yield from _panics(call)
+
+
+def _panics(call: Call) -> Iterator[tuple[str, str]]:
+    """What a convolution in Orion's arithmetic tests at run time."""
+    if isinstance(call.context, OrionConvContext) and call.context.panics is not None:
+        text = "and returns 1 where one leaves 32 bits, as Orion panics there; no other number can leave them"
+        yield "tests", f"{call.context.panics.tested}; {text}"
 
 
 def _has_border(call: Call) -> bool:

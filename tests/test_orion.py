@@ -308,6 +308,7 @@ TESTED = {
     "code": {"codes"},
     "product": {"products"},
     "product that the sum takes back": {"products", "channel_sums"},
+    "product of 64 bits": {"products"},
     "wide product": {"products", "sums"},
     "sum of a channel": {"channel_sums", "sums"},
     "sum": {"sums"},

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hostile_orion import HOSTILE, hostile_inputs, hostile_model, numerics
+from models import qlinear_conv
 
 import qcgen
 from qcgen.build import STRICT_FLAGS, host_compiler
@@ -45,14 +46,70 @@ def test_the_c_returns_1_exactly_where_orion_panics(name, optimize):
     assert min(panics.count(True), panics.count(False)) >= 4
 
 
+UNIT = 1 / 65536
+AT_THE_LIMIT = {
+    "product": ({"xs": 1 + UNIT, "ws": 257.0, "ys": 300.0}, [[[[3]]]], [85], [86]),
+    "negative product": ({"xs": 1.0, "ws": 256.0, "ys": 300.0}, [[[[2]]]], [-127], [-128]),
+    "channel": ({"xs": 1 + UNIT, "ws": 257.0, "ys": 300.0}, [[[[2, 1]]]], [64, 127], [65, 126]),
+    "negative channel": ({"xs": 1.0, "ws": 256.0, "ys": 300.0}, [[[[2, 1]]]], [-64, -127], [-64, -128]),
+    "sum": ({"xs": 1 + UNIT, "ws": 257.0, "ys": 300.0}, [[[[2]], [[1]]]], [64, 127], [65, 126]),
+    "negative sum": ({"xs": 1.0, "ws": 256.0, "ys": 300.0}, [[[[2]], [[1]]]], [-64, -127], [-64, -128]),
+    "quotient": ({"xs": 1 + 257 * UNIT, "ws": 1.0, "ys": 1 / 256}, [[[[3]]]], [85], [86]),
+    "negative quotient": ({"xs": 1.0, "ws": 1.0, "ys": 1 / 256}, [[[[2]]]], [-127], [-128]),
+}
+"""Scales, weights, an input on which Orion does not panic and one on which it does.
+
+With these scales 85 * 3 is 2^32 - 1 units, or after the division, and 2 * -128 is -2^32 of them.
+"""
+
+
+@pytest.mark.parametrize("name", AT_THE_LIMIT)
+def test_the_last_number_that_fits_is_no_panic_and_the_next_one_is(name):
+    q, weights, fine, beyond = AT_THE_LIMIT[name]
+    w = np.asarray(weights, np.int8)
+    shape = (1, *w.shape[1:])
+    scales = {"x_scale": q["xs"], "w_scale": q["ws"], "y_scale": q["ys"]}
+    artifact = qcgen.compile(qlinear_conv(shape, w, x_type="int8", y_type="int8", **scales), numerics="orion-fp16x16")
+    loaded = artifact.load(SANITIZED)
+    for codes, is_fine in ((fine, True), (beyond, False)):
+        feeds = {"x": np.asarray(codes, np.int8).reshape(shape)}
+        expected = outcome(lambda feeds=feeds: evaluate(artifact.program, feeds)["y"].tolist())
+        assert (expected is not None) == is_fine
+        assert outcome(lambda feeds=feeds: loaded.run(None, feeds)[0].tolist()) == expected
+
+
+def test_a_layer_that_panics_ends_the_network():
+    """Its successor would not panic on what lies in memory then."""
+    w = np.full((1, 1, 1, 1), 100, np.int8)
+    q = {"x_type": "int8", "y_type": "int8", "x_scale": 1.0, "w_scale": 1.0}
+    first = qlinear_conv((1, 1, 2, 2), w, **q, y_scale=0.125, node_name="conv1")
+    second = qlinear_conv((1, 1, 2, 2), w // 100, **q, y_scale=1.0, node_name="conv2")
+    renamed = {"x": "between", **{each.name: f"second {each.name}" for each in second.graph.initializer}}
+    first.graph.node[0].output[0] = "between"
+    for each in second.graph.initializer:
+        each.name = renamed[each.name]
+    second.graph.node[0].input[:] = [renamed[name] for name in second.graph.node[0].input]
+    first.graph.node.append(second.graph.node[0])
+    first.graph.initializer.extend(second.graph.initializer)
+    artifact = qcgen.compile(first, name="net", numerics="orion-fp16x16")
+    assert [call.returns_status for call in artifact.plan.calls] == [True, False]
+    loaded = artifact.load(SANITIZED)
+    loaded.run(None, {"x": np.full((1, 1, 2, 2), 81, np.int8)})
+    with pytest.raises(OrionPanic, match="net_run returned 1: Orion panics on these inputs"):
+        loaded.run(None, {"x": np.full((1, 1, 2, 2), 82, np.int8)})
+    assert verify(artifact).is_right
+
+
 def compiled(name, **options):
     return qcgen.compile(hostile_model(name), name="net", numerics=numerics(name), **options)
 
 
 def test_verify_compares_what_the_function_returns():
-    verification = verify(compiled("sum with groups"), cases=20)
+    verification = verify(compiled("sum with groups"))
     assert verification.is_right
-    assert verification.cases > verification.outputs / 8  # cases without outputs count one return value
+    [border] = [each for each in verification.outcomes if each.group == "next to a panic"]
+    assert border.cases == 2 * border.panics == 16
+    assert border.outputs == 8 * 8 + 8  # 8 outputs without a panic, else the return value alone
 
 
 def test_verify_finds_a_panic_that_the_c_misses():

@@ -50,7 +50,8 @@ def _outcome_row(outcome: Outcome) -> tuple[str, str, str]:
 
 
 def _differ(result: Outcome | Verification) -> str:
-    return f"{number(result.differing)} of {number(result.outputs)} outputs differ"
+    panics = f"; Orion panics in {counted(result.panics, 'case')}" if result.panics else ""
+    return f"{number(result.differing)} of {number(result.outputs)} outputs differ{panics}"
 
 
 def _first(verification: Verification, before: str) -> str:

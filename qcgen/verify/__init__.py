@@ -21,6 +21,7 @@ from qcgen.verify.inputs import Case, Reached, end_cases, generated_cases
 from qcgen.verify.locate import Cause, locate
 from qcgen.verify.nodes import Nodes
 from qcgen.verify.oracle import followed, leaves_a_choice, reference_text
+from qcgen.verify.panics import border_cases
 from qcgen.verify.probe import Probe
 from qcgen.verify.recordings import RecordingError, recorded_cases
 from qcgen.verify.running import Builder, Running
@@ -85,7 +86,9 @@ def verify(
     """
     recorded = [] if data is None else recorded_cases(data, artifact.program)
     driven, reached = end_cases(artifact.program)
-    every = [*generated_cases(artifact.program, seed, cases), *driven, *recorded]
+    generated = [*generated_cases(artifact.program, seed, cases), *driven]
+    border = border_cases(artifact.program, generated) if artifact.plan.returns_status else ()
+    every = [*generated, *border, *recorded]
     emulated_core = artifact.plan.options.target if emulated else None
     outcomes: dict[str, Outcome] = {}
     cause = None

@@ -28,13 +28,17 @@ class Difference:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the cases of one group gave: ``outputs`` compared, ``differing`` among them, the first of these."""
+    """What the cases of one group gave: ``outputs`` compared, ``differing`` among them, the first of these.
+
+    In ``panics`` of the cases Orion panics, and what the function returns counts as the only output.
+    """
 
     group: str
     cases: int = 0
     outputs: int = 0
     differing: int = 0
     first: Difference | None = None
+    panics: int = 0
 
 
 class Compared:
@@ -51,6 +55,11 @@ class Compared:
     def outputs(self) -> int:
         """The number of outputs compared."""
         return sum(outcome.outputs for outcome in self.outcomes)
+
+    @property
+    def panics(self) -> int:
+        """The number of inputs on which Orion panics, so that what the function returned was compared."""
+        return sum(outcome.panics for outcome in self.outcomes)
 
     @property
     def differing(self) -> int:
@@ -70,7 +79,8 @@ RETURNED = "the return value"
 def add_returned(outcome: Outcome, expected: int, got: int) -> Outcome:
     """The outcome with one more case in which the function returned ``got``."""
     names = {RETURNED: expected}, {RETURNED: got}, {RETURNED: 0}
-    return add(outcome, *({name: np.array(value) for name, value in each.items()} for each in names))
+    added = add(outcome, *({name: np.array(value) for name, value in each.items()} for each in names))
+    return replace(added, panics=outcome.panics + expected)
 
 
 def differences(expected: Array, got: Array, tolerance: Array) -> Array:

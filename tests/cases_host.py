@@ -33,6 +33,10 @@ CASES = (
     quantized("host_depthwise", (1, 8, 9, 7), (8, 1, 3, 3), U8S8, group=8, pads=[1, 1, 1, 1]),
     quantized("host_depthwise_of_zero_points", (1, 5, 6, 5), (10, 1, 3, 2), U8, group=5),
     quantized("host_groups", (2, 6, 5, 5), (4, 3, 3, 3), S8, group=2, pads=[1, 0, 0, 1], strides=[2, 1]),
+    quantized("host_corrected", (1, 7, 6, 5), (20, 7, 3, 3), U8, w_zero_point=17, pads=[1, 1, 0, 1]),
+    quantized("host_corrected_ties", (1, 12, 6, 5), (18, 12, 1, 1), U8, w_zero_point=[250] * 18, scale=2.0**-9),
+    quantized("host_corrected_dense", (1, 30, 1, 1), (18, 30, 1, 1), U8, w_zero_point=[0, 255] * 9),
+    quantized("host_corrected_groups", (2, 6, 5, 5), (4, 3, 3, 3), U8, group=2, w_zero_point=[0, 255, 3, 128]),
     integer("host_integer", (1, 17, 5, 4), (18, 17, 3, 3), ("int8", "int8"), pads=[1, 1, 1, 1]),
     integer("host_integer_u8", (1, 16, 3, 3), (6, 16, 1, 1), ("uint8", "int8")),
 )

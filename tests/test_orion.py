@@ -115,8 +115,9 @@ def orion_in_plain_integers(x, w, enc, f, bias=None, strides=None, pads=None, di
     ]
     y = np.empty((x.shape[0], w.shape[0], *out), np.int64)
     for n, m, *o in np.ndindex(*y.shape):
-        scale = number["xs"] * number["ws"]
-        start = SignMagnitude.of(int(bias[m]) * one, f) * scale if bias is not None else SignMagnitude(0, False, f)
+        start = SignMagnitude(0, False, f)
+        if bias is not None:
+            start = SignMagnitude.of(int(bias[m]) * one, f) * (number["xs"] * number["ws"])
         acc = start if group == 1 else SignMagnitude(0, False, f)
         for c in range(w.shape[1]):
             dot = SignMagnitude(0, False, f)

@@ -17,12 +17,12 @@ from qcgen.kernels.epilogue import guarded_channels
 from qcgen.kernels.images import Images, OutputSteps, images, output_steps
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, unsigned_shift
-from qcgen.kernels.reasons import why_groups, why_no_byte_conv, why_wraps
+from qcgen.kernels.reasons import why_groups, why_no_integer_conv, why_wraps
 from qcgen.kernels.text import counted, describe, window_shape
 
 LANES = 16  # output channels whose sums are taken together: the int32 in 512 bits
 BLOCK = 8  # windows at a time: as many sums hide how long an instruction takes
-MOST_IN_GROUPS = 8  # input channels: so few lanes compilers leave empty or do not use
+MOST_IN_GROUPS = 8  # input channels: loops over so few are not vectorised by compilers
 WORD = 4  # taps whose products one instruction adds
 ORDER = "four taps of each of sixteen channels, then the next four"
 
@@ -48,13 +48,14 @@ class ConvContext(Context):
     rest: int  # of the last ones; 0: as many as of all others
     padding: int  # the code outside the image
     flip: str  # the macro that turns codes into taps
+    is_corrected: bool  # taps are summed, too
     guarded: int  # channels that have a guard band
     reads_channel: bool  # the line of the output step has tables
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
-    """For convolutions of 8-bit codes whose weights less their zero point fit int8, in groups if channels are few."""
-    reason = why_no_byte_conv(op, setting)
+    """Serves convolutions of codes of 8 bits, in groups if channels are few."""
+    reason = why_no_integer_conv(op)
     if reason is not None:
         return reason
     assert isinstance(op, Conv)
@@ -90,12 +91,13 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         rest=g.out_channels % LANES,
         padding=op.x_zero_point,
         flip="DOT_S8" if op.x.dtype is DType.INT8 else "DOT_U8",
+        is_corrected=packed.is_corrected,
         guarded=packed.epilogue.guarded.size,
         reads_channel=output.is_line_per_channel if output.is_guarded else output.is_per_channel,
     )
     constants = (
         *_sums_constants(op, packed, setting, has_groups=has_groups),
-        *packed.constants()[1:],
+        *_others(packed),
         *guarded_channels(packed.epilogue),
     )
     support = (*packed.support, "compiler", "dot", "dot_windows" if block > 1 else "dot_window")
@@ -146,6 +148,12 @@ def _sums_constants(op: Conv, packed: Packed, setting: Setting, *, has_groups: b
         Constants("bias", "int32_t", _whole(packed.bias), "initial accumulators for taps of 0 to 255."),
         Constants("signed_bias", "int32_t", _whole(signed), "initial accumulators for the same taps less 128."),
     )
+
+
+def _others(packed: Packed) -> tuple[Constants, ...]:
+    """The tables besides weights and biases; corrections for whole vectors."""
+    _, *others = packed.constants()
+    return tuple(replace(each, values=_whole(each.values)) if each.role == "correction" else each for each in others)
 
 
 def _in_lanes(rows: Int64s) -> Int64s:

@@ -61,6 +61,15 @@ def bottleneck():
     return n.model(x)
 
 
+def separable(kernel=3):
+    """Depthwise layers of several sizes, with strides of one and of two, behind pointwise ones."""
+    n = Network((1, 9, 18, 16))
+    x = n.depthwise(n.depthwise("x", kernel), kernel, 2)
+    for channels in (14, 21):
+        x = n.depthwise(n.depthwise(n.conv(x, channels), kernel), kernel, 2)
+    return n.model(x)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_layers_of_one_size_run_through_one_function(target):
     found = groups(compiled(target))
@@ -80,6 +89,31 @@ def test_layers_of_several_sizes_run_through_one_function_that_reads_them():
     sizes = [call.numbers["elements"] for call in artifact.plan.calls if call.shared == function]
     assert len(set(sizes)) > 1
     assert "layer->elements" in artifact.files["net.c"]
+
+
+def planes(artifact):
+    """The functions that depthwise layers of several sizes share, each with its layers' numbers."""
+    found = [(f, [c.numbers for c in artifact.plan.calls if c.shared == f]) for f in artifact.plan.shared]
+    return [(function, numbers) for function, numbers in found if "depthwise" in function.symbol]
+
+
+@pytest.mark.parametrize("kernel", [3, 2])
+def test_depthwise_layers_of_several_sizes_copy_their_channels_to_a_plane(kernel, level):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("qcgen.plan.functions.PRICE", 0.01)
+        artifact = compiled("cortex-m4", lambda: separable(kernel))
+    assert [len(function.nodes) for function, _ in planes(artifact)] == [3, kernel]
+    for _, numbers in planes(artifact):
+        assert all(len({each[name] for each in numbers}) > 1 for name in ("channels", "rows", "out_columns"))
+    assert verify(artifact, cases=4, flags=(level,)).is_right
+
+
+def test_depthwise_layers_whose_planes_the_stack_has_no_room_for_keep_their_own_functions():
+    n = Network((1, 8, 24, 24))
+    model = n.model(n.depthwise(n.depthwise("x"), 3, 2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("qcgen.plan.functions.PRICE", 0.01)
+        assert not compiled("cortex-m4", lambda: model).plan.shared
 
 
 def test_a_hot_layer_does_not_read_its_sizes():
@@ -107,7 +141,7 @@ def test_speed_gives_each_layer_its_own():
 
 
 @pytest.mark.parametrize("target", some_at_first(TARGETS, "portable", "cortex-m4"))
-@pytest.mark.parametrize("model", [wandering, dense, bottleneck])
+@pytest.mark.parametrize("model", [wandering, dense, bottleneck, separable])
 def test_outputs_are_those_of_the_reference(target, model, level, everything):
     result = verify(compiled(target, model), cases=4, flags=(level,), sums=everything)
     assert result.is_right
@@ -158,7 +192,7 @@ def test_the_functions_compile_without_a_warning(compiler, level, tmp_path):
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m0"])
 def test_the_core_computes_what_the_reference_does(core, tmp_path):
     require_core(core, counting=False)
-    found = [subjects.compiled(model.__name__, model(), core) for model in (wandering, bottleneck)]
+    found = [subjects.compiled(model.__name__, model(), core) for model in (wandering, bottleneck, separable)]
     assert not wrong_outputs(core, found, tmp_path, flags=("-Os",))
 
 

@@ -9,6 +9,7 @@ MAX_LENGTH = 40  # of one part, so that whole symbols stay within the 63 charact
 
 DSP_NAMES = (
     "dsp",
+    "dsp_load_pair",
     "dsp_load_word",
     "dsp_load_two",
     "dsp_load_twos",

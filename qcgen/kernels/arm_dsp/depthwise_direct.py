@@ -11,8 +11,16 @@ import numpy as np
 
 from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
-from qcgen.kernels.access import output_by_output
+from qcgen.kernels.access import channel_by_channel, output_by_output, plane
 from qcgen.kernels.arm_dsp.column_steps import ColumnWords, Planner, Section, Value, alive, instructions
+from qcgen.kernels.arm_dsp.depthwise_plane import (
+    SIZES,
+    PlaneSizes,
+    can_share,
+    plane_numbers,
+    plane_sizes,
+    plane_words,
+)
 from qcgen.kernels.arm_dsp.output import KeptOutput, certified, dsp_output, kept_output, output_support
 from qcgen.kernels.arm_dsp.scaled import bias_table, pack_finely, times
 from qcgen.kernels.fast_output import output_constants
@@ -54,6 +62,7 @@ class DepthwiseDirectContext(Context):
     writes_rows: bool  # there is more than one row of outputs
     sums: tuple[str, ...]  # that grow at the same time, in C
     values: tuple[Value, ...]  # what is read of a column
+    sizes: PlaneSizes | None  # of layers of several sizes, whose channels are copied first
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -111,6 +120,8 @@ def _pack(op: Conv, setting: Setting) -> Packed:
 def prepare(op: Operator, setting: Setting) -> Prepared:
     """No scratch; weights [channels][words of two taps] or, to save flash, [channels][taps]."""
     assert isinstance(op, Conv)
+    if setting.sizes and not setting.in_rows and can_share(setting.sizes):
+        return _prepare_plane(op, setting)
     g, packed = op.geometry, _pack(op, setting)
     height, width = plane_axes(g)
     planner = _planner(op, setting)
@@ -138,11 +149,55 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         writes_rows=height.output > 1,
         sums=tuple(f"sum{i}" for i in range(alive(width))),
         values=max((section.values for section in planned), key=len),
+        sizes=None,
     )
     constants = (_weights(context, packed, words), bias_table(packed), *output_constants(packed))
     support = _support(op, packed, planned, is_packed)
     access = output_by_output(op, setting, [*_steps(planned, height, width)])
     return Prepared(constants, context, (), support, certified(op, packed), access=access)
+
+
+def _prepare_plane(op: Conv, setting: Setting) -> Prepared:
+    """The function of layers of several sizes; weights [channels][taps]."""
+    g, packed = op.geometry, _pack(op, setting)
+    dsp = dsp_output(op, packed)
+    unscaled = packed.weights >> packed.bits
+    nowhere = PlaneAxis(1, 1, 1, 1, 1, 0)
+    context = DepthwiseDirectContext(
+        conv=described(op),
+        images=Images(0, 0),
+        kept=kept_output(packed.epilogue.output, dsp),
+        y_type=op.y.dtype.c,
+        is_packed=False,
+        weight_type="int8_t" if unscaled.min() >= -128 and unscaled.max() <= 127 else "int16_t",
+        scale=1,
+        taps=prod(g.kernel),
+        kernel_words=0,
+        words=plane_words(g),
+        zero_points="",
+        has_outside=False,
+        height=nowhere,
+        width=nowhere,
+        sections=(),
+        reads_rows=False,
+        writes_rows=False,
+        sums=(),
+        values=(),
+        sizes=plane_sizes(setting.sizes),
+    )
+    words = ColumnWords(*(axis.kernel for axis in plane_axes(g)))
+    constants = (_weights(context, packed, words), bias_table(packed), *output_constants(packed))
+    support = ("dsp", "dsp_load_pair", "dsp_pair", "dsp_dot", "dsp_low_by_low", "dsp_low_by_high")
+    return Prepared(
+        constants,
+        context,
+        (),
+        (*support, *output_support(op, packed)),
+        certified(op, packed),
+        access=channel_by_channel(op, setting, plane(g).reshape(1, -1), gathers=True),
+        headers=("string.h",),
+        sizes=plane_numbers(g, setting.sizes, op.x_zero_point, 2**packed.bits),
+    )
 
 
 def _steps(planned: tuple[Section, ...], height: PlaneAxis, width: PlaneAxis) -> Iterator[tuple[int | None, int]]:
@@ -203,4 +258,6 @@ def _both(value: int) -> str:
     return f"0x{(value & 0xFFFF) * 0x10001:08x}"
 
 
-DEPTHWISE_DIRECT = Kernel("arm_dsp/depthwise_direct", DepthwiseDirectContext, frozenset({"dsp"}), why_not, prepare)
+DEPTHWISE_DIRECT = Kernel(
+    "arm_dsp/depthwise_direct", DepthwiseDirectContext, frozenset({"dsp"}), why_not, prepare, SIZES
+)

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from emulated import require_core
 from hostile_orion import HOSTILE, hostile_inputs, hostile_model, numerics
 from models import qlinear_conv
 
 import qcgen
 from qcgen.build import STRICT_FLAGS, host_compiler
-from qcgen.errors import OrionPanic
+from qcgen.emulate import measure
+from qcgen.errors import EmulationFailed, OrionPanic
+from qcgen.package import package
 from qcgen.reference import evaluate
 from qcgen.verify import verify
 
@@ -146,3 +149,25 @@ def test_networks_that_cannot_panic_return_nothing():
     header = (GENERATED / "orion_fp16x16.h").read_text()
     assert re.search(r"^void orion_fp16x16_run\(", header, re.MULTILINE)
     assert "panics" not in header + (GENERATED / "orion_fp16x16.c").read_text()
+
+
+@pytest.mark.emulated
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55", "rv32imc"])
+def test_an_emulated_core_returns_1_where_orion_panics(core):
+    require_core(core)
+    verification = verify(compiled("product that the sum takes back", target=core), emulated=True)
+    assert verification.is_right
+    assert verification.panics > 8
+
+
+def test_what_counts_instructions_refuses_inputs_on_which_orion_panics():
+    require_core("cortex-m4")
+    artifact = compiled("quotient", target="cortex-m4")
+    with pytest.raises(EmulationFailed, match="the function returns 1, as Orion panics on these inputs"):
+        measure(artifact, {"x": np.full((1, 1, 2, 2), 127, np.int8)})
+
+
+def test_examples_of_packages_look_at_what_the_function_returns():
+    files = package(compiled("quotient"))
+    for name in ("net/README.md", "net/examples/net/net.ino"):
+        assert "if (net_run(net_tensor_x, net_tensor_y, &arena) != 0) {" in files[name]

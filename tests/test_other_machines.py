@@ -6,18 +6,26 @@ constants to its 8 KiB of RAM: what does not fit is left out, and a test below s
 
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import avr
+import numpy as np
 import pytest
 from batch import Machine, build
 from cases import CASES
 from every_case import own_cases
 from gallery_networks import network_qop
+from hostile_orion import HOSTILE, hostile_inputs, hostile_model, numerics
 from network_cases import PORTABLE, UNITS
 from network_units import thinned
-from subjects import SETTINGS, Subject, compiled, convolution, convolutions, network, operator, problems
+from subjects import SETTINGS, Arrays, Subject, compiled, convolution, convolutions, network, operator, problems
+
+import qcgen
+from qcgen.reference import evaluate
+from qcgen.verify.inputs import Case
+from qcgen.verify.panics import border_cases, panics
 
 DIGITS = Path(__file__).parent / "data" / "digits"
 NETWORKS = ("digits_qop_s8", "digits_qop_u8", "digits_qdq_s8", "digits_qdq_u8")
@@ -33,6 +41,9 @@ PACKAGES = {
 DSP_CORE = "cortex-m4"
 PLANE = convolution(next(case for case in CASES if case.name == "plane"), "nhwc", "size")
 HANDFUL = [PLANE, *convolutions(CASES[1::16])] + [operator(each) for each in UNITS[:: len(UNITS) // 12]]
+
+NO_OUTPUTS = 0x55
+"""What streams/driver.c writes to outputs where the function returned 1."""
 
 
 def require(*tools):
@@ -95,6 +106,27 @@ def test_a_whole_network_gives_what_onnxruntime_gave_on_a_big_endian_machine(mod
 def test_a_small_network_gives_the_references_outputs(wrong, tmp_path):
     assert avr.fits(small_network())
     assert not wrong([small_network()], tmp_path)
+
+
+@pytest.mark.parametrize("wrong", [wrong_on_s390x, wrong_on_avr])
+def test_where_orion_panics_the_function_returns_1(wrong, tmp_path):
+    assert not wrong([panicking(name) for name in ("sum with groups", "wide product", "quotient")], tmp_path)
+
+
+def panicking(name: str) -> Subject:
+    """A convolution on inputs on both sides of Orion's panics; the driver marks outputs where it returned 1."""
+    artifact = qcgen.compile(hostile_model(name), name=name.replace(" ", "_"), numerics=numerics(name))
+    cases = [Case("", {"x": x}) for x in hostile_inputs(HOSTILE[name][1], 32)]
+    feeds = [case.feeds for case in border_cases(artifact.program, cases)]
+    assert len(feeds) == 16
+
+    def judge(found: Sequence[Arrays]) -> str:
+        marked = [bool((y["y"] == NO_OUTPUTS).all()) for y in found]
+        right = [None if panics(artifact.program, each) else evaluate(artifact.program, each)["y"] for each in feeds]
+        same = [y is None or np.array_equal(y, got["y"]) for y, got in zip(right, found, strict=True)]
+        return "" if all(same) and marked == [y is None for y in right] else f"{name}: outputs or status differ"
+
+    return Subject(artifact.plan.prefix, artifact, tuple(feeds), judge)
 
 
 def small_network() -> Subject:

@@ -13,6 +13,7 @@ import onnx
 import pytest
 from emulated import require_core
 from gallery_networks import float_tail, network_qdq, network_qop
+from hostile_orion import hostile_model
 from hypothesis import given
 from hypothesis import strategies as st
 from marks import some_at_first
@@ -231,6 +232,20 @@ def compiled(model, *words):
     options.add_compile_options(parser)
     args = parser.parse_args(words)
     return artifacts.compiled(args, str(model), artifacts.read_model(args, str(model)))
+
+
+@pytest.mark.parametrize("is_missed", [False, True])
+def test_a_board_tells_that_the_function_returned_1(is_missed, tmp_path, outcome):
+    model = tmp_path / "net.onnx"
+    onnx.save(hostile_model("sum with groups"), model)
+    [artifact] = compiled(model, "--numerics", "orion-fp16x16")
+    missed = "        return 1;\n    }\n    NET_HOOK(0);", "    }\n    NET_HOOK(0);"
+    with bridged(build(tmp_path / "program", artifact, change=missed if is_missed else ("", ""))) as board:
+        status, out, _ = outcome(board.port, model=model)
+    assert status == int(is_missed)
+    assert ("first difference: the return value of " in out) is is_missed
+    assert "Orion panics in 1 case\n" in out
+    assert "hashes: none differs" in out
 
 
 def test_a_firmware_of_several_networks_serves_each(tmp_path, outcome):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from qcgen.cli.progress import shown
 from qcgen.cli.table import counted, number, printable, table
+from qcgen.cli.verify_text import differ
 from qcgen.errors import ModelRejected
 
 if TYPE_CHECKING:
@@ -94,10 +95,7 @@ def _made(args: argparse.Namespace, parser: argparse.ArgumentParser, model: str,
 def text(port: str, subject: OnBoard) -> str:
     """A verification for people."""
     verification, nodes = subject.verification, len(subject.verification.times)
-    rows = [
-        (each.group, number(each.cases), f"{number(each.differing)} of {number(each.outputs)} outputs differ")
-        for each in verification.outcomes
-    ]
+    rows = [(each.group, number(each.cases), differ(each)) for each in verification.outcomes]
     parts = [
         f"{printable(subject.model)} on the board at {printable(port)}, {counted(nodes, 'node')}",
         f"firmware: {printable(subject.identity.options)}",

@@ -24,7 +24,7 @@ def line(subject: Verified, width: int) -> str:
     """One function in one line, titles padded to ``width``; further lines if outputs differ."""
     verification = subject.verification
     name = title(subject.node, subject.reports).ljust(width)
-    text = f"  {name}  {_differ(verification)}  ({counted(verification.cases, 'case')})"
+    text = f"  {name}  {differ(verification)}  ({counted(verification.cases, 'case')})"
     return text + _first(verification, "\n    ") + _wrong_sum(verification, "\n    ")
 
 
@@ -46,10 +46,11 @@ def detail(subject: Verified) -> str:
 
 
 def _outcome_row(outcome: Outcome) -> tuple[str, str, str]:
-    return outcome.group, number(outcome.cases), _differ(outcome)
+    return outcome.group, number(outcome.cases), differ(outcome)
 
 
-def _differ(result: Outcome | Verification) -> str:
+def differ(result: Outcome | Verification) -> str:
+    """How many outputs differ, and in how many cases there are none."""
     panics = f"; Orion panics in {counted(result.panics, 'case')}" if result.panics else ""
     return f"{number(result.differing)} of {number(result.outputs)} outputs differ{panics}"
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
-from cases import S8, U8, U8S8, integer, quantized
+from batch import Unit, unit
+from cases import S8, U8, U8S8, Case, integer, quantized
 from cases_arm_dsp import edge, full
+
+from qcgen.kernels import PORTABLE, Kernel
+from qcgen.kernels.arm_dsp import winograd
+from qcgen.plan.forms import SPEED, Form
 
 
 def small(shape, seed):
@@ -63,3 +70,18 @@ TILES = (
     quantized("tiles_with_a_tight_relu", (1, 8, 8, 8), (8, 8, 3, 3), U8, y_zero_point=0, pads=[1, 1, 1, 1]),
     integer("tiles_of_integers", (1, 9, 8, 8), (7, 9, 3, 3), ("int8", "int8"), pads=[1, 1, 1, 1]),
 )
+
+TILES_OF_BYTES = tuple(case for case in TILES if case.name != "tiles_of_nine_bit_weights")
+"""Cases whose weights less their zero point fit a byte."""
+
+
+def tiled(case: Case, kernel: Kernel, form: Form = SPEED) -> Unit:
+    """The case in tiles, whether that pays or not."""
+    with (
+        mock.patch.object(winograd, "_direct_cost", return_value=float("inf")),
+        mock.patch("qcgen.plan.KERNELS", (kernel, *PORTABLE)),
+        mock.patch("qcgen.plan.SPEED", form),
+    ):
+        found = unit.__wrapped__(case, "nhwc", "speed", "cortex-m4")  # not the one that other tests compiled
+    assert found.artifact.plan.calls[0].kernel == kernel.name, case.name
+    return found

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from functools import cache
-from unittest import mock
+from functools import cache, partial
 
 import numpy as np
 import pytest
-from batch import SANITIZED, Image, Unit, assert_right, build, require, unit
+from batch import SANITIZED, Image, assert_right, build, require, unit
 from cases import S8, Case, quantized
-from cases_tiles import TILES, small
+from cases_tiles import TILES, small, tiled
 from emulated import assert_equals_reference
 from gallery_networks import BRANCH, INPUT, STEM, Network
 
 import qcgen
 from qcgen.ir.context import names_of
-from qcgen.kernels import PORTABLE
 from qcgen.kernels.arm_dsp import winograd
 from qcgen.kernels.arm_dsp.toom_cook import POINTS
 from qcgen.reference import evaluate
 
-
-@cache
-def tiles_unit(case: Case) -> Unit:
-    """The case in tiles, whether that pays or not."""
-    with (
-        mock.patch.object(winograd, "_direct_cost", return_value=float("inf")),
-        mock.patch("qcgen.plan.KERNELS", (winograd.WINOGRAD, *PORTABLE)),
-    ):
-        found = unit.__wrapped__(case, "nhwc", "speed", "cortex-m4")  # not the one that other tests compiled
-    assert found.artifact.plan.calls[0].kernel == "arm_dsp/winograd", case.name
-    return found
+tiles_unit = cache(partial(tiled, kernel=winograd.WINOGRAD))
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +50,7 @@ def test_tiles_of_every_number_of_points_occur():
 
 
 def test_odd_and_even_numbers_of_tiles_occur():
-    odd = {names_of(tiles_unit(case).artifact.plan.calls[0].context)["is_odd"] for case in TILES}
+    odd = {names_of(tiles_unit(case).artifact.plan.calls[0].context)["has_rest"] for case in TILES}
     assert odd == {False, True}
 
 

@@ -18,7 +18,7 @@ from cases_arm_mve import CONVOLUTIONS, DENSES
 from cases_host import CASES as HOST_CASES
 from cases_mve_depthwise import DEPTHWISE
 from cases_scalar import SHAPES as SCALAR_SHAPES
-from cases_tiles import TILES
+from cases_tiles import TILES, TILES_OF_BYTES, tiled
 from jinja2 import meta, nodes
 from network_cases import UNITS
 from row_networks import residual
@@ -26,7 +26,9 @@ from row_networks import residual
 import qcgen
 from qcgen.ir.context import Context, Own, names_of
 from qcgen.kernels import COMMON_NAMES, KERNELS, Kernel
+from qcgen.kernels.arm_dsp.winograd_in_ram import WINOGRAD_IN_RAM
 from qcgen.kernels.axes import Axis
+from qcgen.plan.forms import TRANSFORMING_MORE
 from qcgen.render import environment, templates
 from qcgen.render.model import ModelContext, StreamContext
 from qcgen.render.self_test import SelfTestContext
@@ -153,6 +155,10 @@ def uses(everything) -> dict[str, list[Use]]:
             for call in plan.calls:
                 given = common(call.op, plan.prefix, call.symbol, call.tables)
                 found[call.kernel].append(Use(case.name, call.context, given))
+    for case in TILES_OF_BYTES:
+        plan = tiled(case, WINOGRAD_IN_RAM, TRANSFORMING_MORE).artifact.plan
+        given = common(plan.calls[0].op, plan.prefix, plan.calls[0].symbol, plan.calls[0].tables)
+        found[WINOGRAD_IN_RAM.name].append(Use(case.name, plan.calls[0].context, given))
     for each in UNITS:
         packed = each.kernel.prepare(each.op, each.setting)
         given = common(each.op, network_units.PREFIX, each.name, packed.constants)

@@ -205,8 +205,9 @@ class Call:
     written, so that the output may take an input's place; ``overlap`` is what the planner made of the order.
     ``shared``: the function that the operator runs through together with others, which gets the layer's own ``numbers``
     beside its tables; then ``context`` is what the text of that one shows, the same for each of them. ``optimize``:
-    whether it was compiled for size or for speed. ``returns_status``: the function returns 1 where the arithmetic has
-    no result for its input, else 0; others return nothing.
+    whether it was compiled for size or for speed; ``cycles``: what the kernel counts of them itself, if it does.
+    ``returns_status``: the function returns 1 where the arithmetic has no result for its input, else 0; others return
+    nothing.
     """
 
     op: Operator
@@ -227,6 +228,7 @@ class Call:
     numbers: Mapping[str, int] = field(default_factory=dict)
     optimize: str = "size"
     returns_status: bool = False
+    cycles: float | None = None
 
     @property
     def template(self) -> str:

@@ -14,11 +14,12 @@ from qcgen.kernels.arm_dsp.matmul import MATMUL as DSP_MATMUL
 from qcgen.kernels.arm_dsp.quantized_binary import QUANTIZED_BINARY as DSP_QUANTIZED_BINARY
 from qcgen.kernels.arm_dsp.short_window import SHORT_WINDOW as DSP_SHORT_WINDOW
 from qcgen.kernels.arm_dsp.winograd import WINOGRAD as DSP_WINOGRAD
+from qcgen.kernels.arm_dsp.winograd_in_ram import WINOGRAD_IN_RAM as DSP_WINOGRAD_IN_RAM
 from qcgen.kernels.arm_mve.conv import CONV as MVE_CONV
 from qcgen.kernels.arm_mve.dense import DENSE as MVE_DENSE
 from qcgen.kernels.arm_mve.depthwise import DEPTHWISE as MVE_DEPTHWISE
 from qcgen.kernels.host.conv import CONV as HOST_CONV
-from qcgen.kernels.kernel import COMMON_NAMES, Constants, Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.kernel import COMMON_NAMES, Constants, Kernel, Prepared, Scratch, Setting, TileWeights
 from qcgen.kernels.portable.arg_max import ARG_MAX
 from qcgen.kernels.portable.channel_lookup import CHANNEL_LOOKUP
 from qcgen.kernels.portable.conv import CONV
@@ -57,6 +58,7 @@ ARM_DSP: tuple[Kernel, ...] = (
     DSP_SHORT_WINDOW,
     DSP_POINTWISE,
     DSP_WINOGRAD,
+    DSP_WINOGRAD_IN_RAM,
     DSP_CONV,
     DSP_QUANTIZED_BINARY,
     DSP_MATMUL,
@@ -111,4 +113,5 @@ __all__ = [
     "Prepared",
     "Scratch",
     "Setting",
+    "TileWeights",
 ]

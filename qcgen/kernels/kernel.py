@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 
 from qcgen.ir.access import AccessOrder
 from qcgen.ir.context import Context
@@ -14,6 +15,14 @@ from qcgen.targets import Target
 
 Order = tuple[int, ...]
 """How a tensor lies in memory: its axes, as the program numbers them, outermost first."""
+
+
+class TileWeights(Enum):
+    """Where weights lie that are transformed for tiles of outputs, if --optimize speed may use tiles."""
+
+    NONE = "nowhere: there is no flash for them"
+    IN_RAM = "in scratch memory: they are transformed when the layer runs"
+    IN_FLASH = "in flash: they are transformed when the network is compiled"
 
 
 @dataclass(frozen=True)
@@ -43,8 +52,9 @@ class Setting:
     are constants of the program, by the tensor's name, in the tensor's shape. ``in_rows``: the operator is a few
     rows of a layer, and what a call loads first is loaded for each of them. ``common``: what the output step has in
     common with those of other layers, None if it is the layer's alone. ``sizes``: those of all
-    layers that run through the same C function, if they are several, which it reads where it can. ``takes_tiles``:
-    there is flash for weights that are transformed for tiles of outputs, if ``optimize`` is "speed".
+    layers that run through the same C function, if they are several, which it reads where it can. ``tile_weights``:
+    where weights may lie that are transformed for tiles of outputs, if ``optimize`` is "speed"; in RAM they and what
+    waits for them take ``tile_scratch`` bytes at most.
     """
 
     x_layout: Layout
@@ -57,7 +67,8 @@ class Setting:
     in_rows: bool = False
     common: CommonOutput | None = None
     sizes: tuple[ConvGeometry, ...] = ()
-    takes_tiles: bool = True
+    tile_weights: TileWeights = TileWeights.IN_FLASH
+    tile_scratch: int = 0
 
     @property
     def features(self) -> frozenset[str]:
@@ -97,6 +108,7 @@ class Prepared:
     output may lie where the inputs with the numbers in ``in_place`` do, if they have its size in bytes, and over the
     first input at the distance that ``access`` allows; None: not over it at all. ``sizes``: what the text of a function
     for layers of several sizes reads from the layer's struct.
+    ``cycles``: what a call takes, about, if the kernel counts better than the numbers of qcgen.plan.measured.
     ``passes``: how often the first table is read from its begin to its end. ``copying``: what the template shows if the
     function first copies that table to one more scratch buffer, the last; None if the kernel cannot.
     ``returns_status``: the C function returns 1 where the arithmetic has no result for its input, else 0; such layers
@@ -112,6 +124,7 @@ class Prepared:
     access: AccessOrder | None = None
     headers: tuple[str, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
+    cycles: float | None = None
     passes: int = 1
     copying: Context | None = None
     returns_status: bool = False

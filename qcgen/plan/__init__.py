@@ -286,7 +286,8 @@ def _setting(step: Arranged, program: Program, target: str, form: Form) -> Setti
         x_layout=layout_of(x, step.xs[0]) or Layout.CHANNELS_LAST,
         y_layout=layout_of(y, step.y) or Layout.CHANNELS_LAST,
         optimize=form.optimize,
-        takes_tiles=form.takes_tiles,
+        tile_weights=form.tile_weights,
+        tile_scratch=form.tile_scratch,
         target=TARGETS[target],
         xs=step.xs,
         y=step.y,
@@ -333,4 +334,5 @@ def _call(step: Arranged, symbol: str, work: Work, places: Sequence[Place]) -> C
         shared=work.shared,
         numbers=work.numbers,
         optimize=work.setting.optimize,
+        cycles=prepared.cycles,
     )

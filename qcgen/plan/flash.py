@@ -1,8 +1,9 @@
 """The fastest plan whose code and constants fit into so many bytes of flash: what each layer spends is chosen.
 
-Each layer has a form: size, paired weights, tiles. From all layers for size on, the change that gains most for each
-byte that it takes is made next, as long as there is room. Changes are priced alone; the plan with all of them is then
-made and measured as a whole, and the room is corrected by what it takes more or less.
+Each layer has a form: size, paired weights, tiles whose weights are transformed in RAM or lie in flash. From all
+layers for size on, the change that gains most for each byte that it takes is made next, as long as there is room.
+Changes are priced alone; the plan with all of them is then made and measured as a whole, and the room is corrected by
+what it takes more or less.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from math import ceil
 from qcgen.errors import ModelRejected, Problem
 from qcgen.ir.plan import FlashUse, Plan
 from qcgen.plan import Planner
-from qcgen.plan.forms import PAIRED, SIZE, SPEED, Form
+from qcgen.plan.forms import FORMS, SIZE, Form
 from qcgen.plan.prices import cycles
 
 CodeBytes = Callable[[Plan], Sequence[int]]
@@ -23,7 +24,7 @@ CodeBytes = Callable[[Plan], Sequence[int]]
 MARGIN = 1.1
 """Code is counted for so many times its estimate, which is up to a tenth off."""
 
-LEAST_GAIN = 0.02
+LEAST_GAIN = 0.01
 """Of a layer's cycles: what gains less is within what estimates are off, and is left as it is."""
 
 TRIES = 8
@@ -100,12 +101,12 @@ def _costs(planner: Planner, code_bytes: CodeBytes) -> dict[str, dict[Form, _Cos
     """What each operator costs in each form, where all have this form."""
     target = planner.options.target
     costs: dict[str, dict[Form, _Cost]] = {}
-    for form in (SIZE, PAIRED, SPEED):
+    for form in FORMS:
         plan = planner.plan({}, form, None)
         for call, code in zip(plan.calls, code_bytes(plan), strict=False):
             cost = _Cost(call.constant_bytes + MARGIN * code, cycles(call, target), call.scratch_bytes)
             costs.setdefault(call.op.name, {})[form] = cost
-    return {name: own for name, own in costs.items() if len(own) == 3}
+    return {name: own for name, own in costs.items() if len(own) == len(FORMS)}
 
 
 def _changes(

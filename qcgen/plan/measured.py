@@ -75,6 +75,7 @@ MEASURED: dict[str, dict[tuple[str, str], Price]] = {
         ("arm_dsp/short_window", "size"): Price(2.44, 1.51, 3.50),
         ("arm_dsp/short_window", "speed"): Price(2.27, 1.09, 3.25),
         ("arm_dsp/winograd", "speed"): Price(2.88, 0.32, 22.89),
+        ("arm_dsp/winograd_in_ram", "speed"): Price(3.10, 0.60, 1.51),
         ("portable/conv", "size"): Price(3.62, 3.91, 52.75),
         ("portable/conv", "speed"): Price(3.60, 3.82, 52.47),
         ("portable/max_pool", "size"): Price(5.25, 0.00, 4.02),

@@ -10,7 +10,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from unittest.mock import patch
 
@@ -23,6 +23,7 @@ from qcgen.emulate import measure, random_feeds
 from qcgen.errors import ToolMissing
 from qcgen.estimate import operations
 from qcgen.ir.program import inputs_of, macs_of
+from qcgen.plan.forms import SIZE, SPEED, TRANSFORMING_MORE
 from tests.bench.compiling import mcunet, mobilenet_v2
 from tests.bench.whole import DIGITS, MLPERF
 
@@ -34,6 +35,9 @@ CORES = {
     "rv32imc": ("rv32imc",),
 }
 """The targets that are measured on each core: portable code, too, where its kernels do not serve anyway."""
+
+ONLY_TRANSFORMING = {"arm_dsp/winograd_in_ram"}
+"""Kernels that neither --optimize size nor speed chooses, but --flash."""
 
 DOCUMENT = Path(__file__).parents[2] / "qcgen" / "plan" / "measured.py"
 HEAD = '''"""Measured numbers of each kernel; ``python -m tests.bench.prices`` writes this file."""
@@ -80,25 +84,27 @@ def models() -> Iterator[Callable[[], Path | ModelProto]]:
 
 def layers(target: str, core: str) -> Iterator[Layer]:
     """Of all networks."""
-    for model in models():
-        for optimize in ("size", "speed"):
-            with patch.object(qcgen.plan, "share", lambda works, _prefix: list(works)):
-                artifact = qcgen.compile(
-                    model(), name="net", target=target, layout="nhwc", optimize=optimize, io="quantized"
-                )
-            plan = artifact.plan
-            counted = operations(plan)
-            on_core = replace(artifact, plan=replace(plan, options=replace(plan.options, target=core)))
-            try:
-                measured = measure(on_core, random_feeds(plan, 1), flags=("-O2",))
-            except ToolMissing as error:
-                if "will not fit" not in str(error):
-                    raise
-                continue  # the emulated board has less flash
-            for call, node, own in zip(plan.calls, measured.nodes, counted[:-1], strict=True):
-                elements = call.op.y.size + max(x.size for x in inputs_of(call.op))
-                if own:
-                    yield Layer(call.kernel, optimize, own, node.code_bytes, macs_of(call.op), elements, node.cycles)
+    for model, form in product(models(), (SIZE, SPEED, TRANSFORMING_MORE)):
+        with (
+            patch.object(qcgen.plan, "share", lambda works, _prefix: list(works)),
+            patch.object(qcgen.plan, "SPEED", form),
+        ):
+            artifact = qcgen.compile(
+                model(), name="net", target=target, layout="nhwc", optimize=form.optimize, io="quantized"
+            )
+        plan = artifact.plan
+        counted = operations(plan)
+        on_core = replace(artifact, plan=replace(plan, options=replace(plan.options, target=core)))
+        try:
+            measured = measure(on_core, random_feeds(plan, 1), flags=("-O2",))
+        except ToolMissing as error:
+            if "will not fit" not in str(error):
+                raise
+            continue  # the emulated board has less flash
+        for call, node, own in zip(plan.calls, measured.nodes, counted[:-1], strict=True):
+            elements = call.op.y.size + max(x.size for x in inputs_of(call.op))
+            if own and (form is not TRANSFORMING_MORE or call.kernel in ONLY_TRANSFORMING):
+                yield Layer(call.kernel, form.optimize, own, node.code_bytes, macs_of(call.op), elements, node.cycles)
 
 
 def rows(core: str) -> Iterator[str]:

@@ -80,6 +80,27 @@ class ToomCook:
         return np.array([*rows, last], np.int64)
 
     @property
+    def weight_sums(self) -> tuple[tuple[str, str], ...]:
+        """For points p and -p the sums of the even and of the odd terms of the weights' polynomial, in C."""
+        return tuple((_powers(range(0, self.taps, 2), e), _powers(range(1, self.taps, 2), e)) for e in self._exponents)
+
+    @property
+    def weight_values(self) -> tuple[Result, ...]:
+        """G in terms of ``weight_sums``, in C, in an order in which no weight is needed behind its place's value."""
+        factors = self.weights[:, 0]
+        last = Result(self.size - 1, (_product(int(self.weights[-1, -1]), f"d[{self.taps - 1}]"),))
+        found = [last, Result(0, (_product(int(factors[0]), "d[0]"),))]
+        for even, odd, p, q in self.opposites:
+            found.append(Result(p, (_product(int(factors[p]), f"({even} + {odd})"),)))
+            found.append(Result(q, (_product(int(factors[q]), f"({even} - {odd})"),)))
+        return tuple(found)
+
+    @property
+    def _exponents(self) -> range:
+        """Of the points 1 and 2 as powers of two, as far as they occur."""
+        return range(len(self.opposites))
+
+    @property
     def sums(self) -> Int64s:
         """At (m, n), with the shift at infinity."""
         rows = np.array([[p**r for p in POINTS[self.size]] for r in range(self.outputs)], np.int64)
@@ -108,6 +129,19 @@ class ToomCook:
 
 def _shifted(name: str, shift: int) -> str:
     return f"({name} << {shift})" if shift else name
+
+
+def _powers(indices: range, exponent: int) -> str:
+    """The terms of a polynomial in 2^exponent with these indices, in C."""
+    terms = [_shifted(f"d[{i}]", i * exponent) for i in indices]
+    return " + ".join(terms) if len(terms) > 1 else terms[0].strip("()")
+
+
+def _product(factor: int, text: str) -> str:
+    """A multiple modulo 2^32, in C."""
+    if factor < 0:
+        return f"0 - {_product(-factor, text)}"
+    return text.strip("()") if factor == 1 else f"{factor} * {text}"
 
 
 def algorithms(taps: int) -> tuple[ToomCook, ...]:

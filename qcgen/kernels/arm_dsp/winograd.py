@@ -1,8 +1,12 @@
-"""arm_dsp/winograd: convolutions of stride 1 tile by tile, by the algorithms of Toom-Cook and Winograd."""
+"""arm_dsp/winograd: convolutions of stride 1 tile by tile, by the algorithms of Toom-Cook and Winograd.
+
+arm_dsp/winograd_in_ram transforms weights when the layer runs.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
@@ -20,7 +24,7 @@ from qcgen.kernels.arm_dsp.tile import ELEMENT_HIGH, Tile, tiles
 from qcgen.kernels.arm_dsp.toom_cook import ToomCook
 from qcgen.kernels.fast_output import FastOutput, output_constants
 from qcgen.kernels.images import Images, images
-from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, TileWeights
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, unsigned_shift
 from qcgen.kernels.plane import PlaneAxis, plane_axes
 from qcgen.kernels.reasons import why_axes, why_groups, why_no_integer_conv, why_wraps
@@ -69,6 +73,20 @@ class TileSteps(Context):
 
 
 @dataclass(frozen=True)
+class Group:
+    """Weights in RAM. ``is_whole``: all at once, tiles follow in pairs; else a block of channels for ``tiles``."""
+
+    tile: Tile
+    tiles: int
+    is_whole: bool
+
+    @property
+    def pairs(self) -> int:
+        """Two tiles are multiplied at a time."""
+        return self.tiles // 2
+
+
+@dataclass(frozen=True)
 class TileLoops(Context):
     """The loops over the tiles of the output."""
 
@@ -76,7 +94,7 @@ class TileLoops(Context):
     height: PlaneAxis
     width: PlaneAxis
     is_dilated: bool  # the outputs of a tile are not neighbours
-    is_odd: bool  # tiles are odd in number: one is computed a second time
+    has_rest: bool  # tiles are no whole number of pairs or groups: some are computed a second time
     out_column: int  # from one output of a tile to the next, in elements
     out_row: int  # from one row of a tile's outputs to the next
 
@@ -109,6 +127,7 @@ class WinogradContext(Context):
     segments: tuple[TileBlocks, ...]  # of output channels
     lanes: tuple[tuple[str, str], ...]  # of two tiles the names of sums and pairs in C
     loop_word: tuple[int, ...]  # the word that is loaded for each channel of a block
+    group: Group | None  # how weights are transformed when the layer runs; None: they lie transformed in flash
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -117,6 +136,21 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     Tiles take several times the flash and scratch: what gains less than LEAST_GAIN in cycles over arm_dsp/conv, which
     serves the same layers, is refused.
     """
+    reason = why_no_tiles(op, setting)
+    if reason is not None:
+        return reason
+    assert isinstance(op, Conv)
+    if setting.tile_weights is not TileWeights.IN_FLASH:
+        return "its weights gain less for each byte of flash than other layers do"
+    packed = pack_taps(op, setting)
+    if packed.wraps:
+        return why_wraps(packed)
+    tile = _tile(op, packed)
+    return why_too_little(op, setting, None if tile is None else cost_of_tiles(op.geometry, tile))
+
+
+def why_no_tiles(op: Operator, setting: Setting) -> str | None:
+    """What speaks against tiles, wherever weights lie."""
     reason = why_no_integer_conv(op)
     if reason is not None:
         return reason
@@ -132,28 +166,32 @@ def why_not(op: Operator, setting: Setting) -> str | None:
         return why_groups(g)
     if setting.optimize != "speed":
         return "its weights take several times the flash, which --optimize speed allows"
-    if not setting.takes_tiles:
-        return "its weights gain less for each byte of flash than other layers do"
-    packed = _pack(op, setting)
-    if packed.wraps:
-        return why_wraps(packed)
-    tile = _tile(op, packed)
-    if tile is None:
+    return None
+
+
+def why_too_little(op: Conv, setting: Setting, cost: float | None) -> str | None:
+    """What speaks against tiles that take so many cycles; None: there are none."""
+    g = op.geometry
+    if cost is None:
         return "no tile of its outputs fits the image and its weights 16 bits"
-    if LEAST_GAIN * _cost(g, tile) > _direct_cost(g, setting.x_layout):
+    if LEAST_GAIN * cost > _direct_cost(g, setting.x_layout):
         return f"{g.in_channels} and {g.out_channels} channels are too few to pay for the transforms"
     return None
 
 
-def _pack(op: Conv, setting: Setting) -> Packed:
+def pack_taps(op: Conv, setting: Setting) -> Packed:
     """Taps are 0 to ELEMENT_HIGH."""
     return pack(op, setting, unsigned_shift(op), whole_weights=True)
 
 
 def _tile(op: Conv, packed: Packed) -> Tile | None:
     """The cheapest tile that serves."""
-    found = [tile for tile in tiles(*plane_axes(op.geometry)) if _serves(tile, op.geometry, packed)]
-    return min(found, key=lambda tile: _cost(op.geometry, tile), default=None)
+    return min(serving_tiles(op, packed), key=lambda tile: cost_of_tiles(op.geometry, tile), default=None)
+
+
+def serving_tiles(op: Conv, packed: Packed) -> Iterator[Tile]:
+    """All tiles that serve."""
+    return (tile for tile in tiles(*plane_axes(op.geometry)) if _serves(tile, op.geometry, packed))
 
 
 def _serves(tile: Tile, g: ConvGeometry, packed: Packed) -> bool:
@@ -162,25 +200,30 @@ def _serves(tile: Tile, g: ConvGeometry, packed: Packed) -> bool:
     All but the last steps are exact modulo 2^32; the last divides 2^shift times a sum by 2^shift.
     """
     largest = ELEMENT_HIGH * int(np.abs(packed.weights).sum(axis=1).max())
-    transformed = tile.weights(_taps(packed, g))
+    transformed = tile.weights(taps_of(packed, g))
     return (
-        g.batch * tile.count(*plane_axes(g)) >= 2
+        tile_count(g, tile) >= 2
         and transformed.min() >= -(2**15)
         and transformed.max() < 2**15
         and largest << tile.shift < 2**31
     )
 
 
-def _taps(packed: Packed, g: ConvGeometry) -> Int64s:
+def taps_of(packed: Packed, g: ConvGeometry) -> Int64s:
+    """Weights (M, C, kH, kW)."""
     height, width = plane_axes(g)
     return packed.weights.reshape(g.out_channels, g.in_channels, height.kernel, width.kernel)
 
 
-def _cost(g: ConvGeometry, tile: Tile) -> float:
+def cost_of_tiles(g: ConvGeometry, tile: Tile) -> float:
     """Cycles, roughly; two tiles at a time, their pixels collected one by one if not row by row."""
-    count = g.batch * tile.count(*plane_axes(g))
     collected = 0 if g.in_channels % 4 == 0 and g.dilations[-1] == 1 else 16 * tile.products
-    return -(-count // 2) * 2 * (tile.cost(g.in_channels, g.out_channels) + collected)
+    return -(-tile_count(g, tile) // 2) * 2 * (tile.cost(g.in_channels, g.out_channels) + collected)
+
+
+def tile_count(g: ConvGeometry, tile: Tile) -> int:
+    """Of all images."""
+    return g.batch * tile.count(*plane_axes(g))
 
 
 def _direct_cost(g: ConvGeometry, x_layout: Layout) -> float:
@@ -192,17 +235,42 @@ def _direct_cost(g: ConvGeometry, x_layout: Layout) -> float:
 def prepare(op: Operator, setting: Setting) -> Prepared:
     """Weights [blocks of channels][products][pairs of input channels][channels of a block], int16 in pairs."""
     assert isinstance(op, Conv)
-    g = op.geometry
-    packed = _pack(op, setting)
+    packed = pack_taps(op, setting)
     tile = _tile(op, packed)
     assert tile is not None, "why_not accepted the operator"
-    channels = _padded_channels(g)
+    channels = padded_channels(op.geometry)
+    blocks = _blocks(op.geometry.out_channels, channels // 2)
+    meaning = f"the weights' values at {tile.products} points, two in a word: [blocks of output channels][points]"
+    meaning += "[pairs of input channels: 0 and 2, 1 and 3 of each four][output channels of a block]."
+    words = _weights(tile.weights(taps_of(packed, op.geometry)), channels, blocks)
+    prepared = prepare_tiles(op, setting, packed, tile, Constants("weights", "int32_t", words, meaning))
+    return counted(prepared, setting, cost_of_tiles(op.geometry, tile))
+
+
+def counted(prepared: Prepared, setting: Setting, cycles: float) -> Prepared:
+    """With its cycles, which are those of cores that issue one instruction at a time."""
+    return prepared if "mve" in setting.features else replace(prepared, cycles=cycles)
+
+
+def prepare_tiles(
+    op: Conv,
+    setting: Setting,
+    packed: Packed,
+    tile: Tile,
+    table: Constants,
+    group: Group | None = None,
+    weights: Scratch | None = None,
+) -> Prepared:
+    """Tiles with the weights of ``table``, which are transformed for ``group`` into ``weights`` if there is one."""
+    g = op.geometry
+    channels = padded_channels(g)
     blocks = _blocks(g.out_channels, channels // 2)
     reading = _tile_reading(g, setting)
+    together = 2 if group is None else group.tiles
     context = WinogradContext(
         conv=integer_conv(op, packed),
         steps=_tile_steps(tile),
-        loops=_tile_loops(g, tile),
+        loops=_tile_loops(g, tile, together),
         reading=reading,
         x_kind=x_kind(op),
         dsp=dsp_output(op, packed),
@@ -212,27 +280,36 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         segments=blocks,
         lanes=LANES,
         loop_word=(0, 1, 0, 1),
+        group=group,
     )
-    meaning = f"the weights' values at {tile.products} points, two in a word: [blocks of output channels][points]"
-    meaning += "[pairs of input channels: 0 and 2, 1 and 3 of each four][output channels of a block]."
-    constants = (
-        Constants("weights", "int32_t", _weights(tile.weights(_taps(packed, g)), channels, blocks), meaning),
-        Constants("bias", "int32_t", packed.bias, f"added to each sum: {bias_text(packed)}."),
-        *output_constants(packed),
-    )
-    scratch = [Scratch(4 * tile.products * channels, 4), Scratch(4 * tile.products * blocks[0].sums, 4)]
+    bias = Constants("bias", "int32_t", packed.bias, f"added to each sum: {bias_text(packed)}.")
+    scratch = [Scratch(2 * tile.products * channels * together, 4), Scratch(4 * tile.products * blocks[0].sums, 4)]
+    if weights is not None:
+        scratch.append(weights)
     if reading.gathers:
         scratch.append(Scratch(tile.products * channels, 1))
-    kind = x_kind(op)
-    names = ("load_word", "load_two", f"add_even_{kind}", f"add_odd_{kind}", "sub", "product", "dot")
-    support = ("dsp", *(f"dsp_{name}" for name in names), "right_shift", *output_support(op, packed))
     sizes = (tile.height.outputs, tile.width.outputs)[-g.rank :]
-    access = in_pixels(op, setting, tiles_of(g, sizes, 2), gathers=True)
-    headers = ("string.h",)
-    return Prepared(constants, context, tuple(scratch), support, certified(op, packed), access=access, headers=headers)
+    access = in_pixels(op, setting, tiles_of(g, sizes, together), gathers=True)
+    return Prepared(
+        (table, bias, *output_constants(packed)),
+        context,
+        tuple(scratch),
+        _support(op, packed, group),
+        certified(op, packed),
+        access=access,
+        headers=("string.h",),
+    )
 
 
-def _padded_channels(g: ConvGeometry) -> int:
+def _support(op: Conv, packed: Packed, group: Group | None) -> tuple[str, ...]:
+    kind = x_kind(op)
+    names = ["load_word", "load_two", f"add_even_{kind}", f"add_odd_{kind}", "sub", "product", "dot"]
+    if group is not None:
+        names.append("even_u8")
+    return ("dsp", *(f"dsp_{name}" for name in names), "right_shift", *output_support(op, packed))
+
+
+def padded_channels(g: ConvGeometry) -> int:
     """Input channels up to a whole number of words."""
     return -(-g.in_channels // 4) * 4
 
@@ -249,14 +326,14 @@ def _tile_steps(tile: Tile) -> TileSteps:
     )
 
 
-def _tile_loops(g: ConvGeometry, tile: Tile) -> TileLoops:
+def _tile_loops(g: ConvGeometry, tile: Tile, together: int) -> TileLoops:
     height, width = plane_axes(g)
     return TileLoops(
         images=images(g),
         height=height,
         width=width,
         is_dilated=set(g.dilations) != {1},
-        is_odd=g.batch * tile.count(height, width) % 2 == 1,
+        has_rest=tile_count(g, tile) % together > 0,
         out_column=g.out_channels * width.dilation,
         out_row=g.out_channels * width.output * height.dilation,
     )
@@ -265,7 +342,7 @@ def _tile_loops(g: ConvGeometry, tile: Tile) -> TileLoops:
 def _tile_reading(g: ConvGeometry, setting: Setting) -> TileReading:
     height, width = plane_axes(g)
     x_is_last = setting.x_layout is not Layout.CHANNELS_FIRST
-    is_run = x_is_last and _padded_channels(g) == g.in_channels and width.dilation == 1
+    is_run = x_is_last and padded_channels(g) == g.in_channels and width.dilation == 1
     gathers_all = not is_run or height.dilation != 1
     return TileReading(x_is_last, is_run, gathers_all, gathers=gathers_all or g.is_padded)
 

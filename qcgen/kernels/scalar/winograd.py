@@ -13,7 +13,7 @@ from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.access import in_pixels, tiles
 from qcgen.kernels.fast_output import FastOutput, output_constants
 from qcgen.kernels.images import Images, images
-from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, TileWeights
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack
 from qcgen.kernels.reasons import why_channels_apart, why_groups, why_no_integer_conv
 from qcgen.kernels.scalar.output import certified, output_support, scalar_output
@@ -81,7 +81,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
         return why_groups(g)
     if setting.optimize != "speed":
         return "its weights take 3.6 times the flash, which --optimize speed allows"
-    if not setting.takes_tiles:
+    if setting.tile_weights is not TileWeights.IN_FLASH:
         return "its weights gain less for each byte of flash than other layers do"
     if "no-wide-product" in setting.features:
         return "its products take more instructions on this core than those of two in a word"

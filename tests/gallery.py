@@ -26,6 +26,7 @@ from gallery_networks import (
     reductions,
     segmentation,
     sum_and_mean,
+    within_flash,
 )
 from models import NHWC, conv_integer, float_conv, node_model, qlinear_conv
 from onnx import ModelProto
@@ -481,6 +482,13 @@ NETWORKS = (
         " the output in the arena",
         in_rows,
         {**NHWC_LAYOUT, "arena": "least", "input": "rows", "io_memory": "arena"},
+    ),
+    Entry(
+        "network_within_flash",
+        "`--target cortex-m4 --flash 5000`: what flash buys most with is fast, here a 3x3 layer in tiles whose weights"
+        " are transformed when it runs, a block of channels at a time for a group of tiles",
+        within_flash,
+        {**CORTEX_M4, "flash": 5000},
     ),
     Entry(
         "network_16_bits",

@@ -91,6 +91,13 @@ def in_rows() -> ModelProto:
     return n.network(("int8", (1, 2, 24, 8)))
 
 
+def within_flash() -> ModelProto:
+    n = Network()
+    stem = n.qlinear_conv("x", INPUT, "stem", (8, 8, 3, 3), STEM)
+    n.qlinear_conv(stem, STEM, "y", (4, 8, 1, 1), BRANCH)
+    return n.network(("int8", (1, 8, 10, 10)))
+
+
 def sum_and_mean() -> ModelProto:
     """What a residual network has besides its convolutions, as QOperator nodes."""
     n = Network()

@@ -237,9 +237,9 @@ def pointwise_of_two_kinds() -> ModelProto:
     )  # fmt: skip
 
 
-def conv3x3_in_tiles(outputs: int = 4) -> ModelProto:
+def conv3x3_in_tiles(outputs: int = 4, channels: int = 4) -> ModelProto:
     return qlinear_conv(
-        (1, 4, 10, 10), weights((outputs, 4, 3, 3), seed=16), x_type="int8", y_type="int8", x_scale=0.024,
+        (1, channels, 10, 10), weights((outputs, channels, 3, 3), seed=16), x_type="int8", y_type="int8", x_scale=0.024,
         x_zero_point=-12, w_scale=scales(outputs, 0.008), w_zero_point=np.zeros(outputs), y_scale=0.05, y_zero_point=5,
         bias=bias(outputs),
     )  # fmt: skip
@@ -399,6 +399,13 @@ LAYERS = (
         " time; the *split* output step, two products of 32 bits in place of one of 64",
         depthwise,
         {"layout": "nhwc", "target": "cortex-m0"},
+    ),
+    Entry(
+        "winograd_cortex_m0",
+        "the same core, `--optimize speed`: Winograd's F(2x2, 3x3), one output channel at a time"
+        " by Thumb-1 instructions",
+        partial(conv3x3_in_tiles, outputs=2, channels=16),
+        {"layout": "nhwc", "target": "cortex-m0", "optimize": "speed"},
     ),
     Entry(
         "depthwise_cortex_m3",

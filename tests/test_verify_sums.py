@@ -153,7 +153,7 @@ MUTANTS = {
         "depthwise_nhwc", "kernels/portable/conditions.c.jinja", ">= IN_{{ a.label }}", "> IN_{{ a.label }}",
     ),
     "a Winograd transform": (
-        "winograd_cortex_m3", "kernels/scalar/winograd.c.jinja", "(int16_t)(c1 - c3)", "(int16_t)(c3 - c1)",
+        "winograd_cortex_m3", "kernels/scalar/winograd.c.jinja", "{{ cast }}(c1 - c3)", "{{ cast }}(c3 - c1)",
     ),
     "a word of two sums": (
         "conv_cortex_m4", "support/dsp_upper.c.jinja", "both - (uint32_t)low", "both + (uint32_t)low",

@@ -17,9 +17,11 @@ from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, 
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack
 from qcgen.kernels.reasons import why_channels_apart, why_groups, why_no_integer_conv
 from qcgen.kernels.scalar.output import certified, output_support, scalar_output
+from qcgen.kernels.scalar.sums import core_of
 from qcgen.kernels.unroll import ChannelBlocks, Unrolled, divided, unrolled
 
 WIDTHS = (4, 2, 1)  # output channels at a time, each with the sums of two tiles
+THUMB1_WIDTHS = (1,)  # registers for more there are not
 ARM_UNROLL = 16  # copies of a step of the sums over input channels, at most
 UNROLL = 2  # the same for RISC-V, where gcc loads the elements of all copies first
 
@@ -38,6 +40,12 @@ MOST_COMPUTED = 1.4
 scalar/conv on Cortex-M3 and rv32imc, 9x9 (1.48) 0.98 to 1.16, 5x5 (1.92) 1.13 to 1.19."""
 
 
+MOST_COMPUTED_THUMB1, FEWEST_CHANNELS_THUMB1 = 1.2, 16
+"""On Cortex-M0 the same, and the fewest input channels. 10x10 (1.2), 14x14 and 16x16 outputs of 16 to 64 channels take
+0.67 to 0.93 of the instructions of scalar/conv, also where its groups have eight elements; 3 channels 1.09, 4 channels
+1.00, 8 channels 0.85 to 1.05; 6x6 outputs 0.89 to 1.30."""
+
+
 @dataclass(frozen=True)
 class TileBlocks(ChannelBlocks):
     """Blocks of channels of two tiles."""
@@ -46,6 +54,18 @@ class TileBlocks(ChannelBlocks):
     def sums(self) -> int:
         """Sums of one position: those of two tiles."""
         return 2 * self.width
+
+
+@dataclass(frozen=True)
+class Thumb1Channels:
+    """Input channels that Thumb-1 instructions multiply: two at once, then perhaps a single one.
+
+    ``pairs`` and ``single`` are where their weights are, and ``bytes`` where the next ones are, in bytes.
+    """
+
+    pairs: tuple[int, ...]
+    single: tuple[int, ...]
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -63,6 +83,10 @@ class WinogradContext(Context):
     gathers_all: bool  # of all tiles
     blocks: tuple[TileBlocks, ...]  # of output channels
     steps: Unrolled  # the loop over input channels
+    element_type: str  # of Bt d B in C
+    is_thumb1_core: bool  # the sums are assembly of Thumb's first instruction set:
+    thumb1_round: Thumb1Channels  # of a round of the loop,
+    thumb1_rest: Thumb1Channels  # and behind the last round
     positions: tuple[tuple[int, ...], ...]  # the numbers of the 16 positions
     out_column: int  # from one output of a tile to the next, in elements
     out_row: int  # from one row of a tile's outputs to the next
@@ -83,17 +107,25 @@ def why_not(op: Operator, setting: Setting) -> str | None:
         return "its weights take 3.6 times the flash, which --optimize speed allows"
     if setting.tile_weights is not TileWeights.IN_FLASH:
         return "its weights gain less for each byte of flash than other layers do"
-    if "no-wide-product" in setting.features:
-        return "its products take more instructions on this core than those of two in a word"
+    most_computed, fewest = _limits(setting)
+    if g.in_channels < fewest:
+        return f"{g.in_channels} input channels are too few for tiles to pay on this core"
     if g.output[0] < 2 * g.dilations[0] or g.output[1] < 4 * g.dilations[1]:
         return f"{g.output[0]}x{g.output[1]} outputs are less than two tiles of 2x2"
     computed = prod(_in_tiles(*axis) for axis in zip(g.output, g.dilations, (2, 4), strict=True))
-    if computed > MOST_COMPUTED * prod(g.output):
+    if computed > most_computed * prod(g.output):
         return f"two tiles at a time would compute {computed} outputs for {prod(g.output)}"
     packed = _packed(op, setting)
     if packed.wraps or 10 * ELEMENT_HIGH * np.abs(_transformed(packed, g)).sum(axis=2).max() >= 2**31:
         return "the sums of its transformed weights may leave int32"
     return None
+
+
+def _limits(setting: Setting) -> tuple[float, int]:
+    """Times the outputs that tiles may compute, and the fewest input channels."""
+    if core_of(setting.target).is_thumb1:
+        return MOST_COMPUTED_THUMB1, FEWEST_CHANNELS_THUMB1
+    return MOST_COMPUTED, 1
 
 
 def _in_tiles(size: int, dilation: int, tile: int) -> int:
@@ -112,7 +144,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     packed = _packed(op, setting)
     gathers_all = set(g.dilations) != {1}
     gathers = gathers_all or g.is_padded
-    blocks = _blocks(g.out_channels)
+    core = core_of(setting.target)
+    steps = _steps(g, ARM_UNROLL if core.is_thumb1 or "multiply-add" in setting.features else UNROLL)
+    blocks = _blocks(g.out_channels, THUMB1_WIDTHS if core.is_thumb1 else WIDTHS)
     context = WinogradContext(
         conv=integer_conv(op, packed),
         images=images(g),
@@ -122,7 +156,12 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         gathers=gathers,
         gathers_all=gathers_all,
         blocks=blocks,
-        steps=_steps(g, setting),
+        steps=steps,
+        # Thumb's first instruction set loads several words by one instruction, but no int16 without an index.
+        element_type="int32_t" if core.is_thumb1 else "int16_t",
+        is_thumb1_core=core.is_thumb1,
+        thumb1_round=_thumb1_channels(steps.unroll),
+        thumb1_rest=_thumb1_channels(steps.rest),
         positions=tuple(tuple(range(4 * i, 4 * i + 4)) for i in range(4)),
         out_column=g.out_channels * g.dilations[1],
         out_row=g.out_channels * g.output[1] * g.dilations[0],
@@ -135,7 +174,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         Constants("bias", "int32_t", packed.bias, "initial accumulators."),
         *output_constants(packed),
     )
-    scratch = [Scratch(2 * 16 * 2 * g.in_channels, 2), Scratch(4 * 16 * blocks[0].sums, 4)]
+    element_bytes = 4 if core.is_thumb1 else 2
+    scratch = [Scratch(element_bytes * 16 * 2 * g.in_channels, element_bytes), Scratch(4 * 16 * blocks[0].sums, 4)]
     if gathers:
         scratch.append(Scratch(24 * g.in_channels, 1))
     access = in_pixels(op, setting, tiles(g, (2, 4), 1), gathers=True)
@@ -143,14 +183,18 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return Prepared(constants, context, tuple(scratch), support, certified(op, packed), access=access, headers=headers)
 
 
-def _steps(g: ConvGeometry, setting: Setting) -> Unrolled:
-    most = ARM_UNROLL if "multiply-add" in setting.features else UNROLL
+def _steps(g: ConvGeometry, most: int) -> Unrolled:
     steps = unrolled(g.in_channels, most)
     return steps if steps.count > 1 or not steps.rest else unrolled(g.in_channels, g.in_channels // 2)
 
 
-def _blocks(out_channels: int) -> tuple[TileBlocks, ...]:
-    return tuple(TileBlocks(*place) for place in divided(out_channels, WIDTHS))
+def _thumb1_channels(channels: int) -> Thumb1Channels:
+    even = channels // 2 * 2
+    return Thumb1Channels(tuple(range(0, 2 * even, 4)), (2 * even,) if even < channels else (), 2 * channels)
+
+
+def _blocks(out_channels: int, widths: tuple[int, ...]) -> tuple[TileBlocks, ...]:
+    return tuple(TileBlocks(*place) for place in divided(out_channels, widths))
 
 
 def _transformed(packed: Packed, g: ConvGeometry) -> Int64s:

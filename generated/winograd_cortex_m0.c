@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m0.h"
 
-#if WINOGRAD_CORTEX_M0_HEADER_ID != 0xa846715c
+#if WINOGRAD_CORTEX_M0_HEADER_ID != 0x2acb2c56
 #error "winograd_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -219,6 +219,7 @@ WINOGRAD_CORTEX_M0_NOINLINE static const int16_t *winograd_cortex_m0_conv1_multi
         register int32_t a __asm__("r2");
         register int32_t b __asm__("r3");
         int32_t w;
+        const int32_t *const v_end = v + 2 * 8 * 2;
 
         /* LDM of four words, and sums in r8 and r9: compilers generate neither here. */
         __asm__ volatile(
@@ -226,13 +227,13 @@ WINOGRAD_CORTEX_M0_NOINLINE static const int16_t *winograd_cortex_m0_conv1_multi
             "movs r2, #0\n\t"
             "mov r8, r2\n\t"
             "mov r9, r2\n"
-            ".irp k, 0, 4, 8, 12, 16, 20, 24, 28\n\t"
+            "1:\n\t"
             "ldmia %[v]!, {r2, r3, r4, r5}\n\t"
-            "ldrh %[w], [%[weights], #\\k]\n\t"
+            "ldrh %[w], [%[weights], #0]\n\t"
             "sxth %[w], %[w]\n\t"
             "muls r2, %[w], r2\n\t"
             "muls r3, %[w], r3\n\t"
-            "ldrh %[w], [%[weights], #\\k + 2]\n\t"
+            "ldrh %[w], [%[weights], #2]\n\t"
             "sxth %[w], %[w]\n\t"
             "muls r4, %[w], r4\n\t"
             "muls r5, %[w], r5\n\t"
@@ -240,12 +241,52 @@ WINOGRAD_CORTEX_M0_NOINLINE static const int16_t *winograd_cortex_m0_conv1_multi
             "add r9, r3\n\t"
             "add r8, r4\n\t"
             "add r9, r5\n\t"
-            ".endr\n\t"
-            "adds %[weights], #32\n\t"
+            "ldmia %[v]!, {r2, r3, r4, r5}\n\t"
+            "ldrh %[w], [%[weights], #4]\n\t"
+            "sxth %[w], %[w]\n\t"
+            "muls r2, %[w], r2\n\t"
+            "muls r3, %[w], r3\n\t"
+            "ldrh %[w], [%[weights], #6]\n\t"
+            "sxth %[w], %[w]\n\t"
+            "muls r4, %[w], r4\n\t"
+            "muls r5, %[w], r5\n\t"
+            "add r8, r2\n\t"
+            "add r9, r3\n\t"
+            "add r8, r4\n\t"
+            "add r9, r5\n\t"
+            "ldmia %[v]!, {r2, r3, r4, r5}\n\t"
+            "ldrh %[w], [%[weights], #8]\n\t"
+            "sxth %[w], %[w]\n\t"
+            "muls r2, %[w], r2\n\t"
+            "muls r3, %[w], r3\n\t"
+            "ldrh %[w], [%[weights], #10]\n\t"
+            "sxth %[w], %[w]\n\t"
+            "muls r4, %[w], r4\n\t"
+            "muls r5, %[w], r5\n\t"
+            "add r8, r2\n\t"
+            "add r9, r3\n\t"
+            "add r8, r4\n\t"
+            "add r9, r5\n\t"
+            "ldmia %[v]!, {r2, r3, r4, r5}\n\t"
+            "ldrh %[w], [%[weights], #12]\n\t"
+            "sxth %[w], %[w]\n\t"
+            "muls r2, %[w], r2\n\t"
+            "muls r3, %[w], r3\n\t"
+            "ldrh %[w], [%[weights], #14]\n\t"
+            "sxth %[w], %[w]\n\t"
+            "muls r4, %[w], r4\n\t"
+            "muls r5, %[w], r5\n\t"
+            "add r8, r2\n\t"
+            "add r9, r3\n\t"
+            "add r8, r4\n\t"
+            "add r9, r5\n\t"
+            "adds %[weights], #16\n\t"
+            "cmp %[v], %[v_end]\n\t"
+            "bne 1b\n\t"
             "mov r2, r8\n\t"
             "mov r3, r9"
             : [v] "+l"(v), [weights] "+l"(weights), [w] "=&l"(w), "=&l"(a), "=&l"(b)
-            :
+            : [v_end] "h"(v_end)
             : "r4", "r5", "r8", "r9", "cc", "memory");
         sums[0] = a;
         sums[1] = b;
@@ -257,88 +298,52 @@ WINOGRAD_CORTEX_M0_NOINLINE static const int16_t *winograd_cortex_m0_conv1_multi
         int32_t b0 = 0;
         int32_t x, z, w;
 
-        x = v[2 * 0];
-        z = v[2 * 0 + 1];
-        w = weights[1 * 0 + 0];
-        a0 += x * w;
-        b0 += z * w;
-        x = v[2 * 1];
-        z = v[2 * 1 + 1];
-        w = weights[1 * 1 + 0];
-        a0 += x * w;
-        b0 += z * w;
-        x = v[2 * 2];
-        z = v[2 * 2 + 1];
-        w = weights[1 * 2 + 0];
-        a0 += x * w;
-        b0 += z * w;
-        x = v[2 * 3];
-        z = v[2 * 3 + 1];
-        w = weights[1 * 3 + 0];
-        a0 += x * w;
-        b0 += z * w;
-        x = v[2 * 4];
-        z = v[2 * 4 + 1];
-        w = weights[1 * 4 + 0];
-        a0 += x * w;
-        b0 += z * w;
-        x = v[2 * 5];
-        z = v[2 * 5 + 1];
-        w = weights[1 * 5 + 0];
-        a0 += x * w;
-        b0 += z * w;
-        x = v[2 * 6];
-        z = v[2 * 6 + 1];
-        w = weights[1 * 6 + 0];
-        a0 += x * w;
-        b0 += z * w;
-        x = v[2 * 7];
-        z = v[2 * 7 + 1];
-        w = weights[1 * 7 + 0];
-        a0 += x * w;
-        b0 += z * w;
-        x = v[2 * 8];
-        z = v[2 * 8 + 1];
-        w = weights[1 * 8 + 0];
-        a0 += x * w;
-        b0 += z * w;
-        x = v[2 * 9];
-        z = v[2 * 9 + 1];
-        w = weights[1 * 9 + 0];
-        a0 += x * w;
-        b0 += z * w;
-        x = v[2 * 10];
-        z = v[2 * 10 + 1];
-        w = weights[1 * 10 + 0];
-        a0 += x * w;
-        b0 += z * w;
-        x = v[2 * 11];
-        z = v[2 * 11 + 1];
-        w = weights[1 * 11 + 0];
-        a0 += x * w;
-        b0 += z * w;
-        x = v[2 * 12];
-        z = v[2 * 12 + 1];
-        w = weights[1 * 12 + 0];
-        a0 += x * w;
-        b0 += z * w;
-        x = v[2 * 13];
-        z = v[2 * 13 + 1];
-        w = weights[1 * 13 + 0];
-        a0 += x * w;
-        b0 += z * w;
-        x = v[2 * 14];
-        z = v[2 * 14 + 1];
-        w = weights[1 * 14 + 0];
-        a0 += x * w;
-        b0 += z * w;
-        x = v[2 * 15];
-        z = v[2 * 15 + 1];
-        w = weights[1 * 15 + 0];
-        a0 += x * w;
-        b0 += z * w;
-        v += 16 * 2;
-        weights += 16 * 1;
+        const int32_t *const v_end = v + 2 * 8 * 2;
+
+        do {
+            x = v[2 * 0];
+            z = v[2 * 0 + 1];
+            w = weights[1 * 0 + 0];
+            a0 += x * w;
+            b0 += z * w;
+            x = v[2 * 1];
+            z = v[2 * 1 + 1];
+            w = weights[1 * 1 + 0];
+            a0 += x * w;
+            b0 += z * w;
+            x = v[2 * 2];
+            z = v[2 * 2 + 1];
+            w = weights[1 * 2 + 0];
+            a0 += x * w;
+            b0 += z * w;
+            x = v[2 * 3];
+            z = v[2 * 3 + 1];
+            w = weights[1 * 3 + 0];
+            a0 += x * w;
+            b0 += z * w;
+            x = v[2 * 4];
+            z = v[2 * 4 + 1];
+            w = weights[1 * 4 + 0];
+            a0 += x * w;
+            b0 += z * w;
+            x = v[2 * 5];
+            z = v[2 * 5 + 1];
+            w = weights[1 * 5 + 0];
+            a0 += x * w;
+            b0 += z * w;
+            x = v[2 * 6];
+            z = v[2 * 6 + 1];
+            w = weights[1 * 6 + 0];
+            a0 += x * w;
+            b0 += z * w;
+            x = v[2 * 7];
+            z = v[2 * 7 + 1];
+            w = weights[1 * 7 + 0];
+            a0 += x * w;
+            b0 += z * w;
+            v += 8 * 2;
+            weights += 8 * 1;
+        } while (v != v_end);
         *sums++ = a0;
         *sums++ = b0;
     } while (sums != end);

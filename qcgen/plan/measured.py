@@ -34,6 +34,7 @@ MEASURED: dict[str, dict[tuple[str, str], Price]] = {
         ("scalar/dense", "speed"): Price(2.55, 3.20, 7.79),
         ("scalar/depthwise", "size"): Price(3.09, 5.27, 14.61),
         ("scalar/depthwise", "speed"): Price(3.09, 5.26, 14.68),
+        ("scalar/winograd", "speed"): Price(4.19, 2.30, 80.27),
     },
     "cortex-m3": {
         ("portable/conv", "size"): Price(3.74, 4.76, 66.93),

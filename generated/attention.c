@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0xeb45aa14
+#if ATTENTION_HEADER_ID != 0xbbb6fb99
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -530,7 +530,7 @@ ATTENTION_CONST_ATTR static const uint32_t attention_shares_exponentials[256] = 
  * attention_shares: 254 times the share of an exponential in the sum of its row, to the nearest integer, half to even.
  * Both are words of float32 numbers, `part` is no larger than `sum`, and `sum` is at least 1.
  */
-static int32_t attention_shares_share(uint32_t part, uint32_t sum)
+ATTENTION_NOINLINE static int32_t attention_shares_share(uint32_t part, uint32_t sum)
 {
     enum { BITS = 8 };
     const uint32_t factor = UINT32_C(254); /* below 2^BITS */
@@ -553,6 +553,38 @@ static int32_t attention_shares_share(uint32_t part, uint32_t sum)
     return quotient + (2 * rest > divisor || (2 * rest == divisor && (quotient & 1) != 0));
 }
 
+/* attention_shares: 254 * 2^40 through the significand of a sum of at least 1, rounded down. */
+static uint32_t attention_shares_reciprocal(uint32_t sum)
+{
+    const uint32_t hidden = UINT32_C(1) << 23;
+    const uint32_t significand = (sum & (hidden - 1)) | hidden;
+    uint32_t rest = UINT32_C(254);
+    uint32_t quotient = 0;
+
+    for (int digit = 0; digit < 5; digit++) {
+        rest <<= 8;
+        quotient = (quotient << 8) + rest / significand;
+        rest %= significand;
+    }
+    return quotient;
+}
+
+/* attention_shares: the same share, by the reciprocal of the sum; near a tie by division. */
+static int32_t attention_shares_near_share(uint32_t part, uint32_t sum, uint32_t reciprocal)
+{
+    enum { BITS = 8, BELOW = 12 };
+    const uint32_t hidden = UINT32_C(1) << 23;
+    const uint32_t gap = (sum >> 23) - (part < hidden ? 1 : part >> 23);
+    const uint32_t addend = part < hidden ? part : (part & (hidden - 1)) | hidden;
+    const uint32_t product = (uint32_t)(((uint64_t)(addend << 8) * reciprocal) >> 32);
+
+    /* At most 1 + 2^-4 units of 2^-BELOW too low, half a unit of the code added. */
+    const uint32_t share = (product >> (4 + (gap < BITS + 2 ? gap : BITS + 2))) + (UINT32_C(1) << (BELOW - 1));
+
+    return ((share + 1) & ((UINT32_C(1) << BELOW) - 1)) < 2 ? attention_shares_share(part, sum)
+        : (int32_t)(share >> BELOW);
+}
+
 /* attention_shares: one row, its sum in the float32 arithmetic of onnxruntime. */
 static void attention_shares_row(const int8_t *in, int8_t *out)
 {
@@ -560,6 +592,7 @@ static void attention_shares_row(const int8_t *in, int8_t *out)
     int32_t largest = in[0];
     int32_t first;
     uint32_t sum = 0;
+    uint32_t reciprocal;
 
     for (int32_t j = 1; j < LENGTH; j++) {
         largest = in[j] > largest ? in[j] : largest;
@@ -568,8 +601,10 @@ static void attention_shares_row(const int8_t *in, int8_t *out)
     for (int32_t j = 0; j < LENGTH; j++) {
         sum = attention_soft_float_add(sum, attention_shares_exponentials[first + in[j]]);
     }
+    reciprocal = attention_shares_reciprocal(sum);
     for (int32_t j = 0; j < LENGTH; j++) {
-        const int32_t code = attention_shares_share(attention_shares_exponentials[first + in[j]], sum) + ZERO_POINT;
+        const uint32_t part = attention_shares_exponentials[first + in[j]];
+        const int32_t code = attention_shares_near_share(part, sum, reciprocal) + ZERO_POINT;
 
         out[j] = (int8_t)(code > HIGH ? HIGH : code);
     }

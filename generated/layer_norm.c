@@ -14,7 +14,7 @@
  */
 #include "layer_norm.h"
 
-#if LAYER_NORM_HEADER_ID != 0x10ab6635
+#if LAYER_NORM_HEADER_ID != 0x9f28fcf6
 #error "layer_norm.h was not generated together with this file"
 #endif
 
@@ -276,17 +276,27 @@ static uint32_t layer_norm_soft_float_mean(int64_t sum, uint32_t count, int32_t 
 {
     uint64_t magnitude = sum < 0 ? 0 - (uint64_t)sum : (uint64_t)sum;
     uint64_t quotient;
+    uint32_t rest;
 
     if (sum == 0) {
         return 0;
     }
-    while ((magnitude >> 62) == 0) {
-        magnitude <<= 1;
-        exponent--;
+    for (int32_t step = 32; step > 0; step >>= 1) {
+        if ((magnitude >> (64 - step)) == 0) {
+            magnitude <<= step;
+            exponent -= step;
+        }
     }
-    quotient = magnitude / count;
-    quotient |= quotient * count != magnitude;
-    return layer_norm_soft_float_rounded(quotient, exponent, sum < 0 ? UINT32_C(1) << 31 : 0);
+
+    /* Long division of the highest 56 bits, 32 and twice 12 of them at a time: the quotient has 36 bits or more. */
+    rest = (uint32_t)(magnitude >> 32);
+    quotient = rest / count;
+    for (int32_t below = 20; below >= 8; below -= 12) {
+        rest = (rest % count << 12) | ((uint32_t)(magnitude >> below) & 4095);
+        quotient = (quotient << 12) | rest / count;
+    }
+    quotient = (quotient << 1) | (rest % count != 0 || (magnitude & 255) != 0);
+    return layer_norm_soft_float_rounded(quotient, exponent + 7, sum < 0 ? UINT32_C(1) << 31 : 0);
 }
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
@@ -393,6 +403,37 @@ static int32_t layer_norm_normal_exact(uint32_t deviation, uint32_t factor, int3
     return layer_norm_soft_float_round(layer_norm_soft_float_divide(number, UINT32_C(1019517862) /* y_scale */)) + 3;
 }
 
+/* layer_norm_normal: one row, computed as onnxruntime does. */
+static void layer_norm_normal_exact_row(const int8_t *in, int8_t *out, uint32_t *deviations)
+{
+    enum { LENGTH = 12, LOW = -128, HIGH = 127 };
+    const uint32_t factor = layer_norm_normal_factor(in, deviations);
+
+    for (int32_t j = 0; j < LENGTH; j++) {
+        const int32_t code = layer_norm_normal_exact(deviations[j], factor, j);
+
+        out[j] = (int8_t)(code < LOW ? LOW : code > HIGH ? HIGH : code);
+    }
+}
+
+/*
+ * layer_norm_normal: how far from a step float32 may give another code, for outputs at most `reach` codes from their
+ * offset; at most half a step.
+ */
+static uint32_t layer_norm_normal_guard(uint32_t factor, int32_t shift, uint32_t reach)
+{
+    enum {
+        SHIFT = 20, NORMAL_BITS = 28,
+        BASE = 40, BY_REACH = 349 /* of a step, the second in units of 2^-8 */
+    };
+    const uint32_t slope = UINT32_C(625176) + UINT32_C(12958) * reach; /* by the factor, in units of 2^-8 */
+    const uint32_t half = UINT32_C(1) << (SHIFT - 1);
+    const uint32_t base = BASE + (BY_REACH * reach >> 8);
+    const uint64_t width = (uint64_t)slope * factor >> (shift + NORMAL_BITS - 8);
+
+    return width < half - base ? (uint32_t)width + base : half;
+}
+
 /*
  * layer_norm_normal: one row, in fixed point; where float32 could give another code, it is computed as onnxruntime
  * does.
@@ -401,8 +442,9 @@ static void layer_norm_normal_row(const int8_t *in, int8_t *out, uint32_t *devia
 {
     enum {
         LENGTH = 12, X_ZERO_POINT = 4, LOW = -128, HIGH = 127,
-        SHIFT = 20, NORMAL_BITS = 28
+        SHIFT = 20, NORMAL_BITS = 28, MOST_REACH = 279
     };
+    const uint32_t below = (UINT32_C(1) << SHIFT) - 1;
     int32_t sum = 0;
     int32_t squares = 0;
     int32_t mean, shift, exponent;
@@ -425,34 +467,31 @@ static void layer_norm_normal_row(const int8_t *in, int8_t *out, uint32_t *devia
     factor = layer_norm_soft_float_split(factor, &exponent); /* factor * 2^exponent */
     shift = 16 - NORMAL_BITS - exponent;
 
-    /* A row that varies so little that no shift fits, or the band is half a step, is computed as onnxruntime does. */
-    guard = UINT32_C(1) << (SHIFT - 1);
-    if (shift >= 0 && shift <= 40) {
-        const uint64_t width = (uint64_t)UINT32_C(4211026) * factor >> (8 - exponent);
-
-        guard = width < guard - 416 ? (uint32_t)width + 416 : guard;
+    if (shift < 0 || shift > 40) { /* it varies so little that no shift fits */
+        layer_norm_normal_exact_row(in, out, deviations);
+        return;
     }
-    sum = (int32_t)(((int64_t)sum * (INT32_C(1) << 17) / LENGTH + (sum < 0 ? -1 : 1)) / 2); /* the mean, times 2^16 */
-    mean = sum + X_ZERO_POINT * (INT32_C(1) << 16);
+    guard = layer_norm_normal_guard(factor, shift, MOST_REACH);
+    mean = (sum % LENGTH * (INT32_C(1) << 17) / LENGTH + (sum < 0 ? -1 : 1)) / 2; /* times 2^16, to the nearest */
+    mean += (sum / LENGTH + X_ZERO_POINT) * (INT32_C(1) << 16);
     for (int32_t j = 0; j < LENGTH; j++) {
-        int32_t code = 0;
-        int is_near = guard >> (SHIFT - 1) != 0;
+        const int32_t deviation = in[j] * (INT32_C(1) << 16) - mean;
+        const int32_t normal = (int32_t)((int64_t)deviation * factor >> shift);
+        const int32_t product = layer_norm_multiply_high(normal, layer_norm_normal_gain[j]);
+        const int32_t scaled = product + layer_norm_normal_offset[j];
+        int32_t code = scaled >> SHIFT;
 
-        if (!is_near) {
-            const int32_t deviation = in[j] * (INT32_C(1) << 16) - mean;
-            const int32_t normal = (int32_t)((int64_t)deviation * factor >> shift);
-            const int32_t scaled = layer_norm_multiply_high(normal, layer_norm_normal_gain[j])
-                + layer_norm_normal_offset[j];
+        if ((((uint32_t)scaled + guard) & below) < 2 * guard) {
+            const uint32_t reach = ((uint32_t)(product < 0 ? -product : product) >> SHIFT) + 2;
+            const uint32_t close = layer_norm_normal_guard(factor, shift, reach < MOST_REACH ? reach : MOST_REACH);
 
-            code = scaled >> SHIFT;
-            is_near = (((uint32_t)scaled + guard) & ((UINT32_C(1) << SHIFT) - 1)) < 2 * guard;
-        }
-        if (is_near) {
-            if (!is_exact) {
-                exact_factor = layer_norm_normal_factor(in, deviations);
-                is_exact = 1;
+            if ((((uint32_t)scaled + close) & below) < 2 * close) {
+                if (!is_exact) {
+                    exact_factor = layer_norm_normal_factor(in, deviations);
+                    is_exact = 1;
+                }
+                code = layer_norm_normal_exact(deviations[j], exact_factor, j);
             }
-            code = layer_norm_normal_exact(deviations[j], exact_factor, j);
         }
         out[j] = (int8_t)(code < LOW ? LOW : code > HIGH ? HIGH : code);
     }

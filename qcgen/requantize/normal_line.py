@@ -21,8 +21,10 @@ MARGIN = 1.05  # for products of errors, which the sums below leave out
 class NormalLine:
     """Equation (46): codes h >> shift with h = (normal * gain[j] >> 32) + offset[j], normal in units of 2^-normal_bits.
 
-    float32 gives the same code unless h is within ``base`` + factor * ``slope`` of a step, the factor of the row in
-    codes of x; ``slope`` is in units of 2^-8. ``epsilon`` is that of the squares of codes.
+    float32 gives the same code unless h is within a band of a step, which is wider the further h is from offset[j]. At
+    ``reach`` codes from it or less, half the band is base + (by_reach * reach >> 8) + factor * (slope +
+    slope_by_reach * reach), the factor of the row in codes of x; ``by_reach`` and both slopes are in units of 2^-8.
+    ``most_reach`` is that of every output that no limit of y cuts off. ``epsilon`` is that of the squares of codes.
     """
 
     shift: int
@@ -30,7 +32,10 @@ class NormalLine:
     gain: Int64s
     offset: Int64s
     base: int
+    by_reach: int
     slope: int
+    slope_by_reach: int
+    most_reach: int
     epsilon: float
 
 
@@ -53,17 +58,19 @@ def fit(
     shift = min(MOST_SHIFT, 30 - ceil(log2(most)), 30 - ceil(log2(max(largest, 2.0**-40))) - 32 + normal_bits)
     if length > MOST_LENGTH or shift < LEAST_SHIFT:
         return None
-    # An output next to a step is at most 257 codes from y's zero point, and so far from what is added to it:
-    far = 257 + float(np.abs(added).max())
-    deviation = _deviation_error(x_by, codes)
-    operations = (length / 16 + 20) * far + 2 * 257
-    base = ceil(2**shift * MARGIN * ROUNDING * operations) + 5
-    slope = ceil(2 ** (shift + 8) * MARGIN * deviation * (largest + far))
-    if base >= 2 ** (shift - 2) or slope >= 2**31:
+    # An output next to a step is at most 257 codes from y's zero point, and so far from what is added to it; that the
+    # C takes h for the output, and whole codes of it, adds two.
+    most_reach = 259 + ceil(float(np.abs(added).max()))
+    deviation = MARGIN * _deviation_error(x_by, codes)
+    base = ceil(2**shift * MARGIN * ROUNDING * 2 * 257) + 6
+    by_reach = ceil(2 ** (shift + 8) * MARGIN * ROUNDING * (length / 16 + 20))
+    slope, slope_by_reach = ceil(2 ** (shift + 8) * deviation * largest), ceil(2 ** (shift + 8) * deviation)
+    if base + by_reach * most_reach / 2**8 >= 2 ** (shift - 2) or slope + slope_by_reach * most_reach >= 2**31:
         return None
     gain = np.rint(gains * 2.0 ** (shift + 32 - normal_bits)).astype(np.int64)
     offset = np.rint((added + y_by.zero_point + 0.5) * 2**shift).astype(np.int64)
-    return NormalLine(shift, normal_bits, gain, offset, base, slope, epsilon / float(x_by.scale) ** 2)
+    band = (base, by_reach, slope, slope_by_reach, most_reach)
+    return NormalLine(shift, normal_bits, gain, offset, *band, epsilon / float(x_by.scale) ** 2)
 
 
 def _deviation_error(by: Quantization, codes: tuple[int, int]) -> float:

@@ -42,7 +42,7 @@
  */
 #include "network_in_rows.h"
 
-#if NETWORK_IN_ROWS_HEADER_ID != 0x509cf741
+#if NETWORK_IN_ROWS_HEADER_ID != 0x99a216b5
 #error "network_in_rows.h was not generated together with this file"
 #endif
 
@@ -592,7 +592,8 @@ static int8_t network_in_rows_y_requantize(int32_t acc)
 /* y: QLinearGlobalAveragePool of 48 pixels. `sums` ends with the number of rows that were added. */
 NETWORK_IN_ROWS_NOINLINE static void network_in_rows_y(const int8_t *x, int8_t *y, int32_t *sums)
 {
-    enum { CHANNELS = 4, WIDTH = 4, ROWS = 12, START = -336, Y_CHANNEL = 1 };
+    enum { CHANNELS = 4, WIDTH = 4, ROWS = 12, Y_CHANNEL = 1 };
+    const int32_t START = (-336); /* no enumerator: an int may have 16 bits */
 
     for (int32_t c = 0; c < CHANNELS; c++) {
         int32_t sum = sums[c];

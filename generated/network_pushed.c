@@ -43,7 +43,7 @@
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0xdc954e27
+#if NETWORK_PUSHED_HEADER_ID != 0xf346972b
 #error "network_pushed.h was not generated together with this file"
 #endif
 
@@ -593,7 +593,8 @@ static int8_t network_pushed_y_requantize(int32_t acc)
 /* y: QLinearGlobalAveragePool of 48 pixels. `sums` ends with the number of rows that were added. */
 NETWORK_PUSHED_NOINLINE static void network_pushed_y(const int8_t *x, int8_t *y, int32_t *sums)
 {
-    enum { CHANNELS = 4, WIDTH = 4, ROWS = 12, START = -336, Y_CHANNEL = 1 };
+    enum { CHANNELS = 4, WIDTH = 4, ROWS = 12, Y_CHANNEL = 1 };
+    const int32_t START = (-336); /* no enumerator: an int may have 16 bits */
 
     for (int32_t c = 0; c < CHANNELS; c++) {
         int32_t sum = sums[c];

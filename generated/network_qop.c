@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0xe3cf8d0e
+#if NETWORK_QOP_HEADER_ID != 0x0b657351
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -611,7 +611,8 @@ static int8_t network_qop_mean_requantize(int32_t acc)
 /* mean: QLinearGlobalAveragePool of 16 pixels. */
 NETWORK_QOP_NOINLINE static void network_qop_mean(const int8_t *restrict x, int8_t *restrict y, int32_t *restrict sums)
 {
-    enum { BATCH = 1, CHANNELS = 3, PIXELS = 16, START = 320, X_IMAGE = 48, Y_IMAGE = 3, Y_CHANNEL = 1 };
+    enum { BATCH = 1, CHANNELS = 3, PIXELS = 16, X_IMAGE = 48, Y_IMAGE = 3, Y_CHANNEL = 1 };
+    const int32_t START = 320; /* no enumerator: an int may have 16 bits */
 
     for (int32_t n = 0; n < BATCH; n++) {
         const int8_t *pixel = x + n * X_IMAGE;
@@ -803,7 +804,8 @@ static void network_qop_y_row(const int8_t *in, int8_t *out)
         sum = network_qop_soft_float_add(sum, network_qop_y_exponentials[first + in[j]]);
     }
     for (int32_t j = 0; j < LENGTH; j++) {
-        const int32_t code = network_qop_y_share(network_qop_y_exponentials[first + in[j]], sum) + ZERO_POINT;
+        const uint32_t part = network_qop_y_exponentials[first + in[j]];
+        const int32_t code = network_qop_y_share(part, sum) + ZERO_POINT;
 
         out[j] = (int8_t)(code > HIGH ? HIGH : code);
     }

@@ -91,6 +91,16 @@ def add_floats(
     return quantize(total, y_by.scale, y_by.zero_point, low, high)
 
 
+def subtract_floats(
+    a: Array, b: Array, a_by: Quantization, b_by: Quantization, y_by: Quantization, low: int, high: int
+) -> Int64s:
+    """Equation (76): the same of the difference."""
+    a_value, b_value = (dequantize(x, by.scale, by.zero_point) for x, by in ((a, a_by), (b, b_by)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        difference = a_value - b_value
+    return quantize(difference, y_by.scale, y_by.zero_point, low, high)
+
+
 def multiply_floats(
     a: Array, b: Array, a_by: Quantization, b_by: Quantization, y_by: Quantization, low: int, high: int
 ) -> Int64s:
@@ -117,9 +127,9 @@ def round_once(acc: Int64s, multiplier: Int64s, shift: Int64s, zero_point: int, 
 
 
 def exact_multiplier(
-    x_scale: np.float32, w_scale: Float32s, y_scale: np.float32, largest: Int64s
+    x_scale: np.float32, w_scale: Float32s, y_scale: np.float32, largest: Int64s, count: int = 1
 ) -> tuple[Int64s, Int64s]:
-    """Equation (73): x_scale * w_scale[m] / y_scale as multiplier[m] / 2^shift[m], both (M,).
+    """Equation (73): x_scale * w_scale[m] / y_scale as multiplier[m] / 2^shift[m], both (M,); divided by ``count``.
 
     The multiplier has 31 bits, or as many as leave room in 62 for products with accumulators of up to ``largest`` (M,)
     in magnitude. A scale of 2^17 or more takes every accumulator but 0 beyond all codes, and counts as 2^17; one so
@@ -127,7 +137,7 @@ def exact_multiplier(
     """
     multipliers, shifts = np.zeros(largest.shape, np.int64), np.full(largest.shape, PRODUCT_BITS, np.int64)
     for m, scale in enumerate(np.broadcast_to(w_scale.reshape(-1), largest.shape)):
-        exact = Fraction(float(x_scale)) * Fraction(float(scale)) / Fraction(float(y_scale))
+        exact = Fraction(float(x_scale)) * Fraction(float(scale)) / (Fraction(float(y_scale)) * count)
         exact = min(exact, Fraction(2**17))
         bits = min(MULTIPLIER_BITS, PRODUCT_BITS - int(largest[m]).bit_length())
         exponent = exact.numerator.bit_length() - exact.denominator.bit_length()

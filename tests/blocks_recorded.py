@@ -49,3 +49,54 @@ def feed(between: str) -> np.ndarray:
     if between == "codes":
         return draw.randint(-128, 128, (ROWS, INNER)).astype(np.int8)
     return draw.normal(0, 1, (ROWS, INNER)).astype(np.float32)
+
+
+NETWORKS = ("int4", "uint4")
+"""Types of weights, with one scale for each output channel."""
+
+IMAGE = (1, 8, 6, 6)
+LAYERS = (
+    ((12, 8, 3, 3), "Conv", {"pads": [1, 1, 1, 1]}),
+    ((21, 12, 1, 1), "Conv", {}),
+    ((10, 756), "Gemm", {"transB": 1}),
+)
+
+
+def network(dtype: str) -> bytes:
+    """A convolution, a pointwise one and a dense layer between int8 codes."""
+    element, low, high = TYPES[dtype]
+    draw, zero = np.random.RandomState(5), 0 if dtype == "int4" else 7
+    nodes, constants, value = [], [numpy_helper.from_array(np.int8(3), "zero")], "x"
+    for number, (shape, op_type, attributes) in enumerate(LAYERS):
+        x, w, y = f"x{number}", f"w{number}", f"x{number + 1}"
+        scales = draw.uniform(0.01, 0.02, shape[0]).astype(np.float32)
+        constants += [
+            numpy_helper.from_array(np.float32((0.02, 0.03, 0.05)[number]), f"{x}_scale"),
+            numpy_helper.from_array(scales, f"{w}_scale"),
+            helper.make_tensor(w, element, shape, draw.randint(low, high, shape).reshape(-1)),
+            helper.make_tensor(f"{w}_zero", element, shape[:1], [zero] * shape[0]),
+        ]
+        if number:
+            nodes.append(helper.make_node("QuantizeLinear", [value, f"{x}_scale", "zero"], [f"{x}_codes"]))
+        codes = f"{x}_codes" if number else "x"
+        nodes.append(helper.make_node("DequantizeLinear", [codes, f"{x}_scale", "zero"], [f"{x}_values"]))
+        nodes.append(helper.make_node("DequantizeLinear", [w, f"{w}_scale", f"{w}_zero"], [f"{w}_values"], axis=0))
+        inputs = [f"{x}_values", f"{w}_values"]
+        if op_type == "Gemm":
+            nodes.append(helper.make_node("Flatten", inputs[:1], ["flat"]))
+            inputs[0] = "flat"
+        nodes.append(helper.make_node(op_type, inputs, [f"{y}_sums"], **attributes))
+        value = f"{y}_sums"
+    constants.append(numpy_helper.from_array(np.float32(0.2), "y_scale"))
+    nodes.append(helper.make_node("QuantizeLinear", [value, "y_scale", "zero"], ["y"]))
+    x_info, y_info = (helper.make_tensor_value_info(n, TensorProto.INT8, s) for n, s in (("x", IMAGE), ("y", (1, 10))))
+    graph = helper.make_graph(nodes, "network", [x_info], [y_info], constants)
+    return bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10).SerializeToString()
+    )
+
+
+def images() -> list[np.ndarray]:
+    draw = np.random.RandomState(2)
+    ends = [np.full(IMAGE, end, np.int8) for end in (-128, 127)]
+    return [*ends, *(draw.randint(-128, 128, IMAGE).astype(np.int8) for _ in range(6))]

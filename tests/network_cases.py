@@ -41,6 +41,7 @@ from qcgen.ir.program import (
     Requantize,
     Reshape,
     Resize,
+    RoundOnce,
     Select,
     Slice,
     Softmax,
@@ -152,8 +153,8 @@ WIDE = {
 
 
 def wide_binaries() -> Iterator[Unit]:
-    """Sums and products of tensors of 16 bits: random pairs, ends, operands of other shapes, constants."""
-    for kind, (label, (*types, zeros)) in product(("add", "mul"), WIDE.items()):
+    """Sums, products and differences of tensors of 16 bits: random pairs, ends, operands of other shapes, constants."""
+    for kind, (label, (*types, zeros)) in product(("add", "mul", "sub"), WIDE.items()):
         shapes = ((3, 12, 20), (12, 1)) if label == "to_bytes" else ((3, 40, 50),) * 2
         a, b = (codes(shape, dtype, seed) for seed, (shape, dtype) in enumerate(zip(shapes, types, strict=False)))
         scales = (2.0**-12, 2.0**-11, 2.0**-11) if label == "uint16" else (3.1e-4, 4.7e-4, 6.3e-4)
@@ -336,6 +337,23 @@ def large_global_averages() -> Iterator[Unit]:
         op = GlobalAveragePool("mean", "GlobalAveragePool", tx, ty, 1, height * width, requantize)
         name = f"mean_{short(dtype)}_{channels}_of_{height}_by_{width}"
         yield Unit(name, op, (x,), (image_order(2, True),), (0, 1, 2, 3))
+
+
+def wide_global_averages() -> Iterator[Unit]:
+    """Means of codes of 16 bits, and between 16 and 8: in both layouts, at both ends, of the largest images."""
+    for (label, (x_type, _, y_type, zeros)), last in product(WIDE.items(), (False, True)):
+        for height, width in ((5, 4), (7, 7), (128, 128)):
+            x = codes((3, 2, height, width), x_type, 11)
+            x[1], x[2] = x_type.high, x_type.low
+            scales = np.float32(3.1e-4), np.ones(1, np.float32), np.float32(3.1e-4 if height == 7 else 4.7e-4)
+            largest = np.array([height * width * 65535])
+            multiplier, shift = arithmetic.exact_multiplier(*scales, largest, height * width)
+            tx = quantized("x", x_type, x.shape, float(scales[0]), zeros[0], NCHW)
+            ty = quantized("y", y_type, (3, 2, 1, 1), float(scales[2]), zeros[2])
+            by = RoundOnce(multiplier, shift, zeros[2], y_type.low, y_type.high)
+            op = GlobalAveragePool("mean", "GlobalAveragePool", tx, ty, 1, height * width, by)
+            name = f"wide_mean_{label}_{height}_{'last' if last else 'first'}"
+            yield Unit(name, op, (x,), (image_order(2, last),), (0, 1, 2, 3))
 
 
 REDUCED = {

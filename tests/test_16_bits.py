@@ -124,11 +124,28 @@ def test_what_has_no_form_for_16_bits_stays_in_float():
     assert [op.op_type for op in artifact.program.operators] == ["DequantizeLinear", "Sigmoid", "QuantizeLinear"]
 
 
-def test_products_of_two_computed_matrices_of_16_bits_are_refused_in_a_line():
+@pytest.mark.parametrize(("size", "is_float"), [(128, False), (129, True)])
+def test_means_of_images_whose_sums_may_leave_int32_stay_in_float(size, is_float):
+    c = Wide("uint16")
+    model = c.finished(c.node("GlobalAveragePool", [c.x]), (1, 2, size, size))
+    artifact = qcgen.compile(model, name="m")
+    assert any(isinstance(op, Quantize) for op in artifact.program.operators) == is_float
+    if not is_float:
+        ends = np.zeros((1, 2, size, size), np.uint16)
+        ends[:, 1] = 65535
+        expected = evaluate(artifact.program, {"x": ends})["y"]
+        assert np.array_equal(artifact.load(("-O0",)).run(None, {"x": ends})[0], expected)
+
+
+def test_products_of_two_computed_matrices_of_16_bits_are_computed_in_float():
+    """The codes of onnxruntime 1.32.0."""
     c = Wide("int16")
-    c.quantize(c.node("MatMul", [c.x, c.x]), (np.float32(1), np.array(0, np.int16)), "y")
-    with pytest.raises(qcgen.ModelRejected, match="B is not constant"):
-        qcgen.compile(c.model((3, 3), opset=21, x_type="int16"))
+    c.quantize(c.node("MatMul", [c.x, c.x]), (np.float32(0.0007), np.array(-5, np.int16)), "y")
+    artifact = qcgen.compile(c.model((3, 3), opset=21, x_type="int16"), name="m")
+    assert [op.op_type for op in artifact.program.operators] == ["DequantizeLinear", "MatMul", "QuantizeLinear"]
+    x = np.int16([[31000, -2017, 5], [-32768, 12000, 777], [3, 900, -15000]])
+    [y] = artifact.load().run(None, {"x": x})
+    assert y.tolist() == [[32767, -5568, 264], [-32768, 15727, -1000], [-2591, -264, 16388]]
 
 
 def test_ties_go_to_the_even_code_in_the_c_too():

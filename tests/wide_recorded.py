@@ -69,6 +69,24 @@ def mul(c: Wide) -> ModelProto:
     return c.finished(c.node("Mul", [c.x, other]), IMAGE)
 
 
+def sub(c: Wide) -> ModelProto:
+    other = c.dequantize(c.constant("other", codes(c.dtype, IMAGE, 5)), (np.float32(7e-5), zero_point(c.dtype)))
+    return c.finished(c.node("Sub", [c.x, other]), IMAGE)
+
+
+def sub_from_constant(c: Wide) -> ModelProto:
+    other = c.dequantize(c.constant("other", codes(c.dtype, (4, 1, 1), 5)), (np.float32(7e-5), zero_point(c.dtype)))
+    return c.finished(c.node("Sub", [other, c.x]), IMAGE)
+
+
+def global_average_pool(c: Wide) -> ModelProto:
+    return c.finished(c.node("GlobalAveragePool", [c.x]), IMAGE)
+
+
+def mean_of_image(c: Wide) -> ModelProto:
+    return c.finished(c.node("ReduceMean", [c.x, c.constant("axes", np.array([2, 3]))], keepdims=0), (2, 9, 7, 7))
+
+
 def relu(c: Wide) -> ModelProto:
     c.quantize(c.node("Relu", [c.x]), (X, zero_point(c.dtype)), "y")
     return c.model(IMAGE, opset=21, x_type=c.dtype)
@@ -86,6 +104,10 @@ OPERATORS: Mapping[str, Callable[[Wide], ModelProto]] = {
     "matmul": matmul,
     "add": add,
     "mul": mul,
+    "sub": sub,
+    "sub_from_constant": sub_from_constant,
+    "global_average_pool": global_average_pool,
+    "mean_of_image": mean_of_image,
     "relu": relu,
     "max_pool": max_pool,
 }

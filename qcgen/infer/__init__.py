@@ -13,7 +13,7 @@ from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM, quantized_norma
 from qcgen.infer.recurrent import RECURRENT, recurrent
 from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM, quantized_reduction
 from qcgen.infer.select import SELECT
-from qcgen.infer.wide import WIDE_ADD, WIDE_CONV, WIDE_GEMM, WIDE_MATMUL, WIDE_MUL
+from qcgen.infer.wide import WIDE_ADD, WIDE_CONV, WIDE_GEMM, WIDE_MATMUL, WIDE_MEAN, WIDE_MUL, WIDE_SUB
 from qcgen.ir.graph import Dim, Graph, Node, Value
 from qcgen.ir.types import DType
 
@@ -133,7 +133,9 @@ RULES: dict[tuple[str, str], Rule] = {
     WIDE_CONV: window.convolution,
     WIDE_GEMM: linear.quantized_gemm,
     WIDE_MATMUL: linear.quantized_matmul,
+    WIDE_MEAN: window.quantized_global_pooling,
     WIDE_MUL: pointwise.quantized_binary,
+    WIDE_SUB: pointwise.quantized_binary,
     SELECT: pointwise.variadic,
     REDUCE_MEAN: quantized_reduction,
     REDUCE_SUM: quantized_reduction,

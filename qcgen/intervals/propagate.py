@@ -116,6 +116,11 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
             assert_never(op)
 
 
+def _rounded_once(by: RoundOnce, reached: AccumulatorInterval, axis: int) -> Range:
+    given = (by.multiplier, by.shift, by.zero_point, by.low, by.high)
+    return Range(axis, *(arithmetic.round_once(acc, *given) for acc in (reached.lo, reached.hi)))
+
+
 def _conv(op: Conv, ranges: Ranges) -> Range:
     x_axis, y_axis = image_channel_axis(op.x), image_channel_axis(op.y)
     reached = accumulators(op, *ranges[op.x.name].along(x_axis, op.geometry.in_channels))
@@ -123,8 +128,7 @@ def _conv(op: Conv, ranges: Ranges) -> Range:
         case Requantize():
             return _requantized(op.epilogue, reached, y_axis)
         case RoundOnce() as by:
-            given = (by.multiplier, by.shift, by.zero_point, by.low, by.high)
-            return Range(y_axis, *(arithmetic.round_once(acc, *given) for acc in (reached.lo, reached.hi)))
+            return _rounded_once(by, reached, y_axis)
         case RawAccumulator():
             return Range(y_axis, reached.lo, reached.hi)
         case FloatActivation():
@@ -160,7 +164,7 @@ def _looked_up(op: Lookup | ChannelLookup, tables: Int64s, low: Int64s, high: In
 
 
 def _binary(op: QuantizedBinary, ranges: Ranges) -> Range:
-    """The codes at the corners: sums rise with both operands, products are extreme where both operands are."""
+    """The codes at the corners: sums rise with both operands, others are extreme where both operands are."""
     rank = len(op.y.shape)
     axis = _shared_axis(op, ranges)
     size = 1 if axis is None else op.y.shape[axis]
@@ -170,14 +174,15 @@ def _binary(op: QuantizedBinary, ranges: Ranges) -> Range:
         add = arithmetic.add_floats if op.is_wide else arithmetic.add
         return Range(axis, add(a[0], b[0], *by), add(a[1], b[1], *by))
     multiply = arithmetic.multiply_floats if op.is_wide else arithmetic.multiply
-    corners = np.stack([multiply(one, other, *by) for one in a for other in b])
+    meaning = arithmetic.subtract_floats if op.kind == "sub" else multiply
+    corners = np.stack([meaning(one, other, *by) for one in a for other in b])
     return Range(axis, corners.min(axis=0), corners.max(axis=0))
 
 
 def _product(op: MatMul, ranges: Ranges) -> Range:
     """The codes at both ends of what the sums can be."""
     lo, hi = (np.array([end]) for end in partial_sums(op, ranges[op.a.name], ranges[op.b.name]))
-    if isinstance(op.epilogue, RawAccumulator):
+    if not isinstance(op.epilogue, Requantize):
         return Range(None, lo, hi)
     return replace(_requantized(op.epilogue, AccumulatorInterval(lo, hi, False), 0), axis=None)
 
@@ -228,8 +233,10 @@ def _global_average_pool(op: GlobalAveragePool, x: Range) -> Range:
     if is_large(size):
         return full(op.y.dtype)
     reached = pixel_sums(op, *x.along(op.channel_axis, size))
-    kept = len(op.y.shape) == len(op.x.shape)
-    return _requantized(op.requantize, reached, op.channel_axis if kept else 1)
+    axis = op.channel_axis if len(op.y.shape) == len(op.x.shape) else 1
+    if isinstance(op.requantize, RoundOnce):
+        return _rounded_once(op.requantize, reached, axis)
+    return _requantized(op.requantize, reached, axis)
 
 
 def _reduced(op: Reduce, x: Range) -> Range:

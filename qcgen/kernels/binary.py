@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Literal, assert_never
+from typing import assert_never
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from qcgen import arithmetic
 from qcgen.arithmetic import Quantization
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
-from qcgen.ir.program import Int64s, Operator, QuantizedBinary, Tensor
+from qcgen.ir.program import BinaryKind, Int64s, Operator, QuantizedBinary, Tensor
 from qcgen.ir.types import Array
 from qcgen.kernels.kernel import Constants, Setting
 from qcgen.kernels.loop_nest import LoopNest, Placed, constant_order, elementwise, ordered
@@ -24,7 +24,7 @@ from qcgen.requantize.pairs import PairLine, Pairs, clamps, fit
 class PairFunction(Context):
     """The function of two codes (templates/kernels/portable/pair_line.c.jinja), and where the operands are."""
 
-    kind: Literal["add", "mul"]  # of the function
+    kind: BinaryKind  # of the function
     types: Mapping[str, str]  # of C, by "a", "b", "y"
     given: tuple[str, ...]  # operands that are parameters: "a", "b"
     constant: tuple[str, ...]  # operands that are tables
@@ -147,6 +147,8 @@ def pairs_of(op: QuantizedBinary, a_codes: Int64s, b_codes: Int64s) -> Pairs:
             codes = arithmetic.multiply(a, b, a_by, b_by, y_by, low, high)
             product = (a - a_by.zero_point) * (b - b_by.zero_point)
             return Pairs(codes.reshape(-1), (product.reshape(-1),), (float(ratio),), float(y_by.zero_point), low, high)
+        case "sub":
+            raise AssertionError("only tensors of 16 bits are subtracted")
         case _:
             assert_never(op.kind)
 

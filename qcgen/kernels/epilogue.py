@@ -177,13 +177,18 @@ def _searched(step: _Step, narrow: bool, bits: int, most_shift: int) -> FixedPoi
     return requantize.choose(_stairs(step), narrow=narrow, bits=bits, most_shift=most_shift)
 
 
-def prepare_round_once(meaning: RoundOnce, c_type: str, interval: AccumulatorInterval) -> Epilogue:
-    """Equation (72) as it is. What is proved is that no product leaves int64."""
+def prepare_round_once(
+    meaning: RoundOnce, c_type: str, interval: AccumulatorInterval, scale: str = CONV_SCALE
+) -> Epilogue:
+    """Equation (72) as it is. What is proved is that no product leaves int64.
+
+    ``scale`` says in comments what the multiplier is.
+    """
     ends = np.maximum(np.abs(interval.lo), np.abs(interval.hi))
     fits = all(int(end) * int(m) < 2**PRODUCT_BITS for end, m in zip(ends, meaning.multiplier, strict=True))
     prove(fits, "products with accumulators fit int64")
     parameters = (
-        Constants("multiplier", "int32_t", meaning.multiplier, f"{CONV_SCALE} in units of 2^-shift."),
+        Constants("multiplier", "int32_t", meaning.multiplier, f"{scale} in units of 2^-shift."),
         Constants("shift", "uint8_t", meaning.shift, "the bits below the code."),
     )
     constants = tuple(each for each in parameters if _shared(each.values) is None)
@@ -203,7 +208,7 @@ def prepare_round_once(meaning: RoundOnce, c_type: str, interval: AccumulatorInt
         offset=None,
         fraction_mask=0,
         word=0,
-        meaning=f"acc * {CONV_SCALE} + y_zero_point, rounded once, half to even.",
+        meaning=f"acc * {scale} + y_zero_point, rounded once, half to even.",
         numbers={each.role: int(each.values[0]) for each in parameters if each not in constants},
         texts={each.role: each.meaning.removesuffix(".") for each in parameters if each not in constants},
     )

@@ -11,8 +11,8 @@ from qcgen.errors import prove
 from qcgen.intervals import INT32_MAX, AccumulatorInterval
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
-from qcgen.ir.program import GlobalAveragePool, Operator, Requantize
-from qcgen.kernels.epilogue import Epilogue, Output, prepare_requantize
+from qcgen.ir.program import GlobalAveragePool, Operator, Requantize, RoundOnce
+from qcgen.kernels.epilogue import Epilogue, Output, prepare_requantize, prepare_round_once
 from qcgen.kernels.kernel import Setting
 from qcgen.kernels.loop_nest import LoopNest, loop_nest_of_one, strides
 
@@ -61,24 +61,27 @@ def why_no_mean(op: Operator) -> str | None:
     return None if isinstance(op, GlobalAveragePool) else f"{op.op_type} is no mean of whole images"
 
 
-def prepare_mean(op: GlobalAveragePool, requantize: Requantize, setting: Setting) -> Mean:
+def prepare_mean(op: GlobalAveragePool, requantize: Requantize | RoundOnce, setting: Setting) -> Mean:
     """The output step of means of codes, with its certificate."""
-    interval = interval_of(op, requantize)
+    interval = interval_of(op)
     scale = "x_scale / (pixels * y_scale)"
-    epilogue = prepare_requantize(requantize, op.y.dtype.c, interval, setting.features, scale=scale, is_alone=True)
-    prove(requantize.scale.size == 1, "all channels have one scale")
+    if isinstance(requantize, RoundOnce):
+        epilogue = prepare_round_once(requantize, op.y.dtype.c, interval, scale)
+    else:
+        prove(requantize.scale.size == 1, "all channels have one scale")
+        epilogue = prepare_requantize(requantize, op.y.dtype.c, interval, setting.features, scale=scale, is_alone=True)
     start = epilogue.addend - op.pixels * (op.x.zero_point or 0)
-    prove(bool(abs(start).max() + 255 * op.pixels <= INT32_MAX), "no sum of an image that fits a memory overflows")
-    certificate = replace(epilogue.certificate, numbers={**epilogue.certificate.numbers, "kind": "mean"})
+    levels = op.x.dtype.high - op.x.dtype.low
+    prove(bool(abs(start).max() + levels * op.pixels <= INT32_MAX), "no sum of an image that fits a memory overflows")
+    numbers = epilogue.certificate.numbers
+    certificate = replace(epilogue.certificate, numbers={**numbers, "kind": "mean"} if numbers else numbers)
     return Mean(int(start[0]), epilogue, certificate)
 
 
-def interval_of(op: GlobalAveragePool, requantize: Requantize) -> AccumulatorInterval:
-    """The interval of the sums of (x - x_zero_point), one for each scale."""
+def interval_of(op: GlobalAveragePool) -> AccumulatorInterval:
+    """The interval of the sums of (x - x_zero_point), (1,)."""
     zero_point = op.x.zero_point or 0
-    lo, hi = (
-        np.full(requantize.scale.shape, op.pixels * (end - zero_point)) for end in (op.x.dtype.low, op.x.dtype.high)
-    )
+    lo, hi = (np.array([op.pixels * (end - zero_point)]) for end in (op.x.dtype.low, op.x.dtype.high))
     return AccumulatorInterval(lo, hi, False)
 
 

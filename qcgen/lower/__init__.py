@@ -11,7 +11,7 @@ from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM
 from qcgen.infer.recurrent import GRU, LSTM
 from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
 from qcgen.infer.select import SELECT
-from qcgen.infer.wide import WIDE_ADD, WIDE_CONV, WIDE_GEMM, WIDE_MATMUL, WIDE_MUL
+from qcgen.infer.wide import WIDE_ADD, WIDE_CONV, WIDE_GEMM, WIDE_MATMUL, WIDE_MEAN, WIDE_MUL, WIDE_SUB
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import Operator, Program, Tensor, inputs_of
 from qcgen.lower import (
@@ -120,7 +120,9 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     WIDE_CONV: lower_qlinear_conv,
     WIDE_GEMM: linear.lower_qgemm,
     WIDE_MATMUL: linear.lower_qlinear_matmul,
+    WIDE_MEAN: pool.lower_qlinear_global_average_pool,
     WIDE_MUL: elementwise.lower_wide_binary,
+    WIDE_SUB: elementwise.lower_wide_binary,
     SELECT: float_functions.lower_select,
     REDUCE_MEAN: reduction.lower_quantized_reduction,
     REDUCE_SUM: reduction.lower_quantized_reduction,

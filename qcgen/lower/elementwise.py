@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import numpy as np
 
 from qcgen import arithmetic, functions
 from qcgen.arithmetic import Quantization
-from qcgen.infer.wide import WIDE_ADD
+from qcgen.infer.wide import WIDE_ADD, WIDE_MUL, WIDE_SUB
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
+    BinaryKind,
     ChannelLookup,
     Dequantize,
     Float32s,
@@ -58,9 +59,12 @@ def lower_qlinear_mul(node: Node, graph: Graph) -> tuple[Operator, ...]:
     return (QuantizedBinary(node.name, node.op_type, "mul", *_operands(Source(node, graph))),)
 
 
+_WIDE_KINDS: Mapping[tuple[str, str], BinaryKind] = {WIDE_ADD: "add", WIDE_MUL: "mul", WIDE_SUB: "sub"}
+
+
 def lower_wide_binary(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """Add and Mul of tensors of which some have 16 bits: inputs as of QLinearAdd."""
-    kind: Literal["add", "mul"] = "add" if (node.domain, node.op_type) == WIDE_ADD else "mul"
+    """Add, Mul and Sub of tensors of which some have 16 bits: inputs as of QLinearAdd."""
+    kind = _WIDE_KINDS[node.domain, node.op_type]
     return (QuantizedBinary(node.name, node.op_type, kind, *_operands(Source(node, graph))),)
 
 
@@ -121,7 +125,7 @@ def quantization_of(tensor: Tensor) -> Quantization:
 
 
 def lower_same(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """Operators that change nothing: Identity, Dropout, Cast to the type that is there."""
+    """Operators that change nothing: Identity, Dropout."""
     source = Source(node, graph)
     return (Reshape(node.name, node.op_type, source.tensor(0), source.result()),)
 

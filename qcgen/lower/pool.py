@@ -7,8 +7,8 @@ from math import prod
 import numpy as np
 
 from qcgen import arithmetic
-from qcgen.arithmetic import Quantization
-from qcgen.convolutions import NHWC_DOMAIN
+from qcgen.arithmetic import Quantization, exact_multiplier
+from qcgen.convolutions import NHWC_DOMAIN, OWN_DOMAIN
 from qcgen.geometry import Axis, window_of
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
@@ -18,6 +18,7 @@ from qcgen.ir.program import (
     MaxPool,
     Operator,
     Requantize,
+    RoundOnce,
     Tensor,
 )
 from qcgen.ir.types import Layout
@@ -93,8 +94,18 @@ def _images(source: Source) -> tuple[Tensor, Tensor]:
 
 def _quantized_mean(source: Source, x: Tensor, y: Tensor) -> GlobalAveragePool:
     x_by, y_by = source.quantization(1, 2), source.quantization(3, 4)
+    if source.node.domain == OWN_DOMAIN:
+        return _mean(source, x, y, _rounded_once(x, x_by, y, y_by))
     scale = global_scale(x_by, y_by, prod(spatial(x)))
     return _mean(source, x, y, Requantize(scale, y_by.zero_point, y.dtype.low, y.dtype.high))
+
+
+def _rounded_once(x: Tensor, x_by: Quantization, y: Tensor, y_by: Quantization) -> RoundOnce:
+    """Means of codes of 16 bits: the sum of (x - x_zero_point) by (72), with x_scale / (pixels * y_scale) in (73)."""
+    pixels = prod(spatial(x))
+    largest = np.array([pixels * max(x.dtype.high - x_by.zero_point, x_by.zero_point - x.dtype.low)])
+    scales = np.float32(x_by.scale), np.ones(1, np.float32), np.float32(y_by.scale)
+    return RoundOnce(*exact_multiplier(*scales, largest, pixels), y_by.zero_point, y.dtype.low, y.dtype.high)
 
 
 def global_scale(x_by: Quantization, y_by: Quantization, pixels: int) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
@@ -102,7 +113,7 @@ def global_scale(x_by: Quantization, y_by: Quantization, pixels: int) -> np.ndar
     return np.array([arithmetic.global_average_scale(x_by.scale, y_by.scale, pixels)], np.float32)
 
 
-def _mean(source: Source, x: Tensor, y: Tensor, requantize: Requantize | None) -> GlobalAveragePool:
+def _mean(source: Source, x: Tensor, y: Tensor, requantize: Requantize | RoundOnce | None) -> GlobalAveragePool:
     axis = len(x.shape) - 1 if x.layout is Layout.CHANNELS_LAST else 1
     node = source.node
     return GlobalAveragePool(node.name, node.op_type, x, y, axis, prod(spatial(x)), requantize)

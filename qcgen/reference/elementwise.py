@@ -54,6 +54,8 @@ def evaluate_quantized_binary(op: QuantizedBinary, a: Array, b: Array) -> Array:
         case "mul":
             multiply = arithmetic.multiply_floats if op.is_wide else arithmetic.multiply
             codes = multiply(a, b, a_by, b_by, y_by, low, high)
+        case "sub":
+            codes = arithmetic.subtract_floats(a, b, a_by, b_by, y_by, low, high)
         case _:
             assert_never(op.kind)
     return codes.astype(op.y.dtype.numpy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qcgen import arithmetic
-from qcgen.ir.program import AveragePool, ConvGeometry, GlobalAveragePool, MaxPool
+from qcgen.ir.program import AveragePool, ConvGeometry, GlobalAveragePool, MaxPool, RoundOnce
 from qcgen.ir.types import Array, Layout
 from qcgen.reference.elementwise import quantization_of
 from qcgen.reference.taps import taps
@@ -34,15 +34,18 @@ def evaluate_average_pool(op: AveragePool, x: Array) -> Array:
 
 
 def evaluate_global_average_pool(op: GlobalAveragePool, x: Array) -> Array:
-    """Equation (1) of the sum of all pixels; of float32 numbers the mean in float64, rounded."""
+    """Equation (1), or (72), of the sum of all pixels; of float32 numbers the mean in float64, rounded."""
     axes = tuple(axis for axis in range(1, x.ndim) if axis != op.channel_axis)
     if op.requantize is None:
         mean = np.asarray(x.astype(np.float64).mean(axis=axes), np.float32)
         return mean.reshape(op.y.shape)
     zero_point = quantization_of(op.x).zero_point
-    r = op.requantize
+    by = op.requantize
     total = (x.astype(np.int64) - zero_point).sum(axis=axes)
-    codes = arithmetic.requantize(total, r.scale, r.zero_point, r.low, r.high)
+    if isinstance(by, RoundOnce):
+        codes = arithmetic.round_once(total, by.multiplier, by.shift, by.zero_point, by.low, by.high)
+    else:
+        codes = arithmetic.requantize(total, by.scale, by.zero_point, by.low, by.high)
     return codes.astype(op.y.dtype.numpy).reshape(op.y.shape)
 
 

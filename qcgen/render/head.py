@@ -164,7 +164,7 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
             yield "output", text
         case GlobalAveragePool() if forms and call.certificate.comparisons:
             yield "requantize", f"{next(iter(forms))}: {_equal(ORACLE, 'sum', points)}"
-        case Conv(epilogue=RoundOnce()):
+        case Conv(epilogue=RoundOnce()) | GlobalAveragePool(requantize=RoundOnce()):
             text = (
                 "sum times scale, a whole product in int64, rounded once, half to even; onnxruntime computes in float32"
             )

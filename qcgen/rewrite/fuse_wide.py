@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 
 import numpy as np
 
-from qcgen.infer.wide import WIDE_ADD, WIDE_CONV, WIDE_GEMM, WIDE_MATMUL, WIDE_MUL
+from qcgen.infer.wide import WIDE_ADD, WIDE_CONV, WIDE_GEMM, WIDE_MATMUL, WIDE_MEAN, WIDE_MUL, WIDE_SUB
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array
 from qcgen.rewrite.bias import nearest_bias
 from qcgen.rewrite.fuse_convolution import quantized_operands, weights
 from qcgen.rewrite.fuse_gemm import factors_of
-from qcgen.rewrite.quantization import Dequantized, Quantizer, activation_of_codes, quantizer_to_codes
+from qcgen.rewrite.quantization import Dequantized, Quantizer, activation_of_codes, named, quantizer_to_codes
 from qcgen.rewrite.wiring import Change, Wiring
+
+MOST_PIXELS = 2**14
+"""Of an image whose mean is taken: sums of codes of 16 bits stay within int32, wherever they start."""
 
 Tensors = tuple[Dequantized, Dequantized, Quantizer]
 """What is multiplied with the weights, the weights, the result."""
 
 
 def fuse_wide(wiring: Wiring, node: Node) -> Change | None:
-    """Conv, Gemm, MatMul with constant weights of 8 bits, Add or Mul, where some activation has 16 bits."""
+    """Conv, Gemm, MatMul with constant 8-bit weights, Add, Mul, Sub or a mean, where some activation has 16 bits."""
     fuse = _FUSED.get((node.domain, node.op_type))
     y = quantizer_to_codes(wiring, node.outputs[0]) if fuse is not None else None
     x = None if y is None else activation_of_codes(wiring, node.input(0))
@@ -75,17 +79,34 @@ def _binary(wiring: Wiring, node: Node, x: Dequantized, y: Quantizer) -> Change 
     if other is None or not _has_16_bits(x, other, y):
         return None
     operands, constants = quantized_operands(wiring, (x, other, y))
-    domain, op_type = WIDE_ADD if node.op_type == "Add" else WIDE_MUL
+    domain, op_type = _BINARY[node.op_type]
     fused = Node(node.name, op_type, domain, operands, (y.output,), {})
     return Change(y.node, (fused,), remove=(node,), constants=constants)
 
+
+def _mean(wiring: Wiring, node: Node, x: Dequantized, y: Quantizer) -> Change | None:
+    shape = wiring.graph.value(node.input(0)).shape
+    sizes = [size for size in shape or () if isinstance(size, int)]
+    if shape is None or len(sizes) < len(shape) or prod(sizes[2:]) > MOST_PIXELS or not _has_16_bits(x, y):
+        return None
+    x_meaning, x_constants = named(wiring, x.quantization, x.codes)
+    y_meaning, y_constants = named(wiring, y.quantization, y.output)
+    domain, op_type = WIDE_MEAN
+    operands = (x.codes, *x_meaning.names, *y_meaning.names)
+    fused = Node(node.name, op_type, domain, operands, (y.output,), {})
+    return Change(y.node, (fused,), remove=(node,), constants={**x_constants, **y_constants})
+
+
+_BINARY = {"Add": WIDE_ADD, "Mul": WIDE_MUL, "Sub": WIDE_SUB}
 
 _FUSED: Mapping[tuple[str, str], Callable[[Wiring, Node, Dequantized, Quantizer], Change | None]] = {
     ("", "Add"): _binary,
     ("", "Conv"): _conv,
     ("", "Gemm"): _gemm,
+    ("", "GlobalAveragePool"): _mean,
     ("", "MatMul"): _matmul,
     ("", "Mul"): _binary,
+    ("", "Sub"): _binary,
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from qcgen.arithmetic import meant_text
-from qcgen.ir.program import Conv, Program, Quantize, RoundOnce, inputs_of
+from qcgen.ir.program import Conv, GlobalAveragePool, Program, Quantize, RoundOnce, inputs_of
 from qcgen.ir.types import Array
 from qcgen.reference import evaluate_all, evaluate_operator
 from qcgen.reference.tolerance import exact, tolerances
@@ -13,7 +13,11 @@ from qcgen.reference.tolerance import exact, tolerances
 
 def reference_text(program: Program, numerics: str) -> str:
     """The arithmetic of the reference, for people; where that is not onnxruntime's own, how it differs."""
-    rounds_once = any(isinstance(op, Conv) and isinstance(op.epilogue, RoundOnce) for op in program.operators)
+    rounds_once = any(
+        (isinstance(op, Conv) and isinstance(op.epilogue, RoundOnce))
+        or (isinstance(op, GlobalAveragePool) and isinstance(op.requantize, RoundOnce))
+        for op in program.operators
+    )
     own = "; sums that become codes of 16 bits are rounded once, not in float32" if rounds_once else ""
     return meant_text(numerics) + own
 

@@ -17,7 +17,7 @@ from qcgen.infer.lookup import LOOKUP
 from qcgen.infer.recurrent import GRU, LSTM
 from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
 from qcgen.infer.select import SELECT
-from qcgen.infer.wide import WIDE_ADD, WIDE_GEMM, WIDE_MATMUL, WIDE_MUL
+from qcgen.infer.wide import WIDE_ADD, WIDE_GEMM, WIDE_MATMUL, WIDE_MEAN, WIDE_MUL, WIDE_SUB
 
 IMAGE = (1, 2, 4, 5)
 X: Mapping[str, Spec] = {"X": ("float", IMAGE)}
@@ -62,6 +62,12 @@ MATMUL: Mapping[str, Spec] = {
     "b_zero_point": zero([0] * 4, "int8"),
 }
 WIDE: Mapping[str, Spec] = {**TWO, "A": ("int16", IMAGE), "A_zero_point": zero(-400, "int16")}
+WIDE_ONE: Mapping[str, Spec] = {
+    **ONE,
+    "X": ("int16", IMAGE),
+    "X_zero_point": zero(-400, "int16"),
+    "Y_zero_point": zero(90, "uint16"),
+}
 WIDE_MATRIX: Mapping[str, Spec] = {**MATMUL, "a": ("uint16", (2, 5)), "a_zero_point": zero(40000, "uint16")}
 PARTS: Mapping[str, Spec] = {
     "Y_scale": scale(),
@@ -219,7 +225,9 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
         {"transB": 0},
     ),
     WIDE_MATMUL: ({**WIDE_MATRIX, "y_scale": scale(), "y_zero_point": zero(7, "int16")}, {}),
+    WIDE_MEAN: (WIDE_ONE, {"channels_last": 0}),
     WIDE_MUL: (WIDE, {}),
+    WIDE_SUB: (WIDE, {}),
 }
 """Operands and attributes of every operator that is no convolution."""
 

@@ -16,7 +16,7 @@ from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM
 from qcgen.infer.recurrent import GRU, LSTM
 from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
 from qcgen.infer.select import COMPARISONS, SELECT
-from qcgen.infer.wide import WIDE_ADD, WIDE_GEMM, WIDE_MATMUL, WIDE_MUL
+from qcgen.infer.wide import WIDE_ADD, WIDE_GEMM, WIDE_MATMUL, WIDE_MEAN, WIDE_MUL, WIDE_SUB
 
 QUANTIZED_REDUCE = replace(
     UNARY,
@@ -57,7 +57,12 @@ SPECS: dict[tuple[str, str], Spec] = {
         extra=(limits.has_a_code_each,),
     ),
     WIDE_ADD: WIDE_BINARY,
+    WIDE_MEAN: replace(
+        of_16_bits(MICROSOFT["com.microsoft", "QLinearGlobalAveragePool"], "X", "X_zero_point", "Y_zero_point"),
+        same=(("X_zero_point", "X"),),
+    ),
     WIDE_MUL: WIDE_BINARY,
+    WIDE_SUB: WIDE_BINARY,
     WIDE_GEMM: of_16_bits(MICROSOFT["com.microsoft", "QGemm"], "A", "a_zero_point", "y_zero_point"),
     WIDE_MATMUL: of_16_bits(STANDARD["", "QLinearMatMul"], "a", "a_zero_point", "y_zero_point"),
     SELECT: Spec(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from qcgen.ir.program.elementwise import (
+    BinaryKind,
     ChannelLookup,
     Comparison,
     Dequantize,
@@ -30,6 +31,7 @@ __all__ = [
     "GATES",
     "ArgMax",
     "AveragePool",
+    "BinaryKind",
     "ChannelLookup",
     "Comparison",
     "Concat",

@@ -55,17 +55,20 @@ class ChannelLookup:
     tables: Int64s
 
 
+BinaryKind = Literal["add", "mul", "sub"]
+
+
 @dataclass(frozen=True)
 class QuantizedBinary:
     """y = a + b or a * b of quantized tensors, with numpy's broadcasting, by arithmetic.add or arithmetic.multiply.
 
-    Where a tensor has 16 bits, by arithmetic.add_floats or multiply_floats. Scales and zero points are those of the
-    tensors. An operand may be a constant of the program.
+    Where a tensor has 16 bits, by arithmetic.add_floats, multiply_floats or subtract_floats: only such are subtracted.
+    Scales and zero points are those of the tensors. An operand may be a constant of the program.
     """
 
     name: str
     op_type: str
-    kind: Literal["add", "mul"]
+    kind: BinaryKind
     a: Tensor
     b: Tensor
     y: Tensor

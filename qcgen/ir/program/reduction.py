@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from qcgen.ir.program.epilogue import Requantize
+from qcgen.ir.program.epilogue import Requantize, RoundOnce
 from qcgen.ir.program.tensor import Float32s, Tensor
 
 
@@ -24,7 +24,7 @@ class GlobalAveragePool:
     y: Tensor
     channel_axis: int
     pixels: int
-    requantize: Requantize | None
+    requantize: Requantize | RoundOnce | None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from qcgen.ir.context import Context
-from qcgen.ir.program import GlobalAveragePool, Operator
+from qcgen.ir.program import GlobalAveragePool, Operator, RoundOnce
 from qcgen.ir.types import DType
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
@@ -44,6 +44,8 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     assert isinstance(op, GlobalAveragePool)
     if op.requantize is None:
         return "its numbers are float32"
+    if isinstance(op.requantize, RoundOnce):
+        return "activations have 16 bits"
     if setting.in_rows:
         return ROW_BY_ROW
     if not pixels_of(op, setting).is_row:

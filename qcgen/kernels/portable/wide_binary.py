@@ -1,4 +1,4 @@
-"""portable/wide_binary: sums and products of quantized tensors of which some have 16 bits, in float32."""
+"""portable/wide_binary: sums, differences and products of quantized tensors of which some have 16 bits, in float32."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
-from qcgen.ir.program import Operator, QuantizedBinary, Tensor
+from qcgen.ir.program import BinaryKind, Operator, QuantizedBinary, Tensor
 from qcgen.kernels.binary import binary_nest, in_place_operands
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.loop_nest import LoopNest
@@ -25,12 +25,13 @@ class Coded:
 
 @dataclass(frozen=True)
 class WideBinaryContext(Context):
-    """A sum or product of codes in float32."""
+    """A sum, difference or product of codes in float32."""
 
     template: ClassVar[str] = "kernels/portable/wide_binary.c.jinja"
 
     nest: LoopNest  # the loops over the elements of y
-    is_sum: bool  # not a product
+    result: str  # what it is, in words
+    sign: str  # in C, of a sum or difference; "": a product
     tensors: Mapping[str, Coded]  # by "a", "b", "y"
     low: int  # the lowest code of y less the zero point
     high: int  # the highest code of y less the zero point
@@ -39,8 +40,12 @@ class WideBinaryContext(Context):
     is_in_place: bool  # y may lie over an operand
 
 
+_RESULTS: Mapping[BinaryKind, str] = {"add": "sum", "mul": "product", "sub": "difference"}
+_SIGNS: Mapping[BinaryKind, str] = {"add": "+", "mul": "", "sub": "-"}
+
+
 def why_not(op: Operator, _setting: Setting) -> str | None:
-    """Serves sums and products where a tensor has 16 bits."""
+    """Serves sums, differences and products where a tensor has 16 bits."""
     if not isinstance(op, QuantizedBinary):
         return f"{op.op_type} is no sum or product of quantized tensors"
     return None if op.is_wide else "no tensor has 16 bits"
@@ -56,7 +61,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     tensors = {name: _coded(tensor) for name, tensor in (("a", op.a), ("b", op.b), ("y", op.y))}
     context = WideBinaryContext(
         nest=nest,
-        is_sum=op.kind == "add",
+        result=_RESULTS[op.kind],
+        sign=_SIGNS[op.kind],
         tensors=tensors,
         low=op.y.dtype.low - tensors["y"].zero_point,
         high=op.y.dtype.high - tensors["y"].zero_point,

@@ -16,6 +16,7 @@ from qcgen.ir.program import (
     MaxPool,
     Operator,
     QuantizedBinary,
+    Requantize,
     Tensor,
     inputs_of,
 )
@@ -94,7 +95,7 @@ def stage_of(step: Arranged, index: int, rows: int) -> Stage | None:
 
 def _mean_stage(op: GlobalAveragePool, step: Arranged, index: int) -> Stage | None:
     """A mean whose calls add a row each; its operator stays the whole one."""
-    if op.requantize is None or not _has_rows(op.x, step.xs[0]) or not op.y.dtype.is_quantized:
+    if not isinstance(op.requantize, Requantize) or not _has_rows(op.x, step.xs[0]) or not op.y.dtype.is_quantized:
         return None
     height, channels = rows_of(op.x, step.xs[0]), op.x.shape[op.channel_axis]
     is_plain = step.xs[0][-1] == op.channel_axis and op.x.shape[step.xs[0][1]] == height

@@ -2,8 +2,8 @@
 
     PYTHONPATH=tests:. python tests/data/onnxruntime/record_blocks.py
 
-It writes blocks.npz beside itself: the outputs of the models in tests/blocks_recorded.py by their names, ``version``
-onnxruntime's.
+It writes blocks.npz beside itself: the outputs of the models in tests/blocks_recorded.py by their names or types,
+``version`` onnxruntime's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
-from blocks_recorded import CASES, feed, model, name
+from blocks_recorded import CASES, NETWORKS, feed, images, model, name, network
 from record_wide import run
 
 FILE = Path(__file__).parent / "blocks.npz"
@@ -21,6 +21,7 @@ FILE = Path(__file__).parent / "blocks.npz"
 def main() -> None:
     """Writes the file."""
     found = {name(*case): run(model(*case), feed(case[-1])) for case in CASES}
+    found |= {dtype: np.concatenate([run(network(dtype), x) for x in images()]) for dtype in NETWORKS}
     np.savez_compressed(FILE, **found, version=np.array(onnxruntime.__version__))
     print(FILE, FILE.stat().st_size, "bytes, onnxruntime", onnxruntime.__version__)
 

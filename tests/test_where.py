@@ -41,6 +41,28 @@ def test_a_comparison_chooses_as_in_onnxruntime(comparison, with_not):
     assert y.tolist() == [float(digit) != float(with_not) for digit in RECORDED[comparison]]
 
 
+WORDS = np.uint32([0, 2**31, 0x7FC00000, 0xFFC00000, 0x7F800000, 0xFF800000, 1, 2**31 + 1, 0x3F800000, 0x7F7FFFFF])
+"""Float32 numbers: both zeros, NaNs, infinities, subnormals, 1 and the largest."""
+
+
+@pytest.mark.parametrize("constant", ["", "c", "d"])
+@pytest.mark.parametrize("with_not", [False, True])
+def test_what_is_chosen_is_onnxruntimes_in_every_bit(with_not, constant):
+    """Where of onnxruntime 1.32.0 takes Y's place, 0 where the condition holds, if X is a zero: -0 of X becomes 0."""
+    require("gcc")
+    nodes = [helper.make_node("Greater", ["a", "b"], ["is"]), helper.make_node("Not", ["is"], ["is_not"])]
+    nodes = [*nodes[: 1 + with_not], helper.make_node("Where", ["is_not" if with_not else "is", "c", "d"], ["y"])]
+    words = WORDS[np.isfinite(WORDS.view(np.float32))] if constant else WORDS  # others are refused
+    c, d = (np.ascontiguousarray(part).view(np.float32) for part in np.broadcast_arrays(words[:, None], words[::-1]))
+    a = (np.indices(c.shape).sum(axis=0) % 2).astype(np.float32)
+    shapes, chosen = {"a": c.shape, "c": c.shape, "d": c.shape}, {"c": c, "d": d}
+    constants = {"b": 0.5, **{name: chosen.pop(name) for name in constant}}
+    net = model(nodes, {name: shape for name, shape in shapes.items() if name not in constant}, constants)
+    [y] = qcgen.compile(net, name="net").load().run(None, {"a": a, **chosen})
+    expected = np.where((a > 0.5) != with_not, np.where(c == 0, np.float32(0), c), d)
+    assert np.array_equal(y.view(np.uint32), expected.view(np.uint32))
+
+
 def test_operands_are_broadcast_and_one_may_be_read_twice():
     require("gcc")
     nodes = [helper.make_node("Greater", ["x", "b"], ["is"]), helper.make_node("Where", ["is", "x", "d"], ["y"])]

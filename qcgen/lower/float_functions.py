@@ -98,4 +98,5 @@ def lower_select(node: Node, graph: Graph) -> tuple[Operator, ...]:
     source = Source(node, graph)
     a, b, c, d = (source.tensor(index) for index in range(4))
     comparison = next(each for each in get_args(Comparison) if each == source.text("comparison", "greater"))
-    return (Select(node.name, "Where", comparison, (a, b, c, d), source.result()),)
+    is_negated = bool(source.integer("negated", 0))
+    return (Select(node.name, "Where", comparison, (a, b, c, d), source.result(), is_negated),)

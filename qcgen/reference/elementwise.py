@@ -120,5 +120,5 @@ COMPARISONS: Mapping[Comparison, Callable[[Array, Array], Array]] = {
 
 
 def evaluate_select(op: Select, a: Array, b: Array, c: Array, d: Array) -> Array:
-    """c where a compares to b, else d."""
-    return np.asarray(np.where(COMPARISONS[op.comparison](a, b), c, d))
+    """c where a compares to b, or where it does not, else d; c + 0 is c, but 0 for -0."""
+    return np.asarray(np.where(COMPARISONS[op.comparison](a, b) != op.is_negated, c + np.float32(0), d))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qcgen.infer.select import COMPARISONS, SELECT
-from qcgen.ir.graph import Node
+from qcgen.ir.graph import Attribute, Node
 from qcgen.ir.types import DType
 from qcgen.rewrite.wiring import Change, Wiring
 
@@ -13,16 +13,16 @@ def choose_by_comparison(wiring: Wiring, node: Node) -> Change | None:
     if (node.domain, node.op_type) != ("", "Where") or len(node.inputs) != 3:
         return None
     condition, *chosen = node.inputs
-    maker = wiring.producers.get(condition)
+    maker, is_negated = wiring.producers.get(condition), False
     if maker is not None and (maker.domain, maker.op_type) == ("", "Not"):
-        maker, chosen = wiring.producers.get(maker.input(0)), chosen[::-1]
+        maker, is_negated = wiring.producers.get(maker.input(0)), True
     if maker is None or maker.domain or maker.op_type not in COMPARISONS or len(maker.inputs) != 2:
         return None
     inputs = (*maker.inputs, *chosen)
     if any(_dtype(wiring, name) not in (DType.FLOAT32, None) for name in inputs):
         return None  # a type that is not known yet, that of another Where, is found once that is changed
     domain, op_type = SELECT
-    own = {"comparison": COMPARISONS[maker.op_type]}
+    own: dict[str, Attribute] = {"comparison": COMPARISONS[maker.op_type], "negated": int(is_negated)}
     return Change(node, (Node(node.name, op_type, domain, inputs, node.outputs, own),))
 
 

@@ -44,7 +44,8 @@ def _prelu(x: Array, slope: Array) -> Array:
 
 
 def _where(condition: Array, x: Array, y: Array) -> Array:
-    return np.asarray(np.where(condition != 0, x, y))
+    """onnxruntime's Where: -0 of x becomes 0, that of y stays."""
+    return np.asarray(np.where(condition != 0, x + np.float32(0), y))
 
 
 def _selu(node: Node) -> Function:

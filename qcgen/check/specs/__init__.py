@@ -69,7 +69,7 @@ SPECS: dict[tuple[str, str], Spec] = {
         ("A", "B", "X", "Y"),
         4,
         dict.fromkeys(("A", "B", "X", "Y"), FLOAT),
-        attributes={"comparison": TEXT},
+        attributes={"comparison": TEXT, "negated": INTEGER},
         extra=(limits.broadcasts_all, limits.finite_constants, limits.one_of("comparison", *COMPARISONS.values())),
     ),
     GRU: of_codes(STANDARD["", "GRU"]),

@@ -133,6 +133,7 @@ Comparison = Literal["greater", "greater or equal", "less", "less or equal", "eq
 class Select:
     """c where a compares so to b, else d: ``xs`` are (a, b, c, d), float32, with numpy's broadcasting.
 
+    ``is_negated``: c where a does not compare so to b. Of c the sign of zero is lost: -0 becomes 0; that of d is kept.
     Operands may be constants of the program, and the same tensor may be several of them.
     """
 
@@ -141,3 +142,4 @@ class Select:
     comparison: Comparison
     xs: tuple[Tensor, Tensor, Tensor, Tensor]
     y: Tensor
+    is_negated: bool = False

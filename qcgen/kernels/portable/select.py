@@ -26,6 +26,8 @@ class SelectContext(Context):
     given: tuple[str, ...]  # operands that are parameters: of "a", "b", "c", "d"
     constant: tuple[str, ...]  # operands that are tables
     is_in_place: bool  # y may lie over an operand
+    is_negated: bool  # c where the comparison does not hold
+    may_be_minus_zero: bool  # c may hold -0, which becomes 0
 
 
 SIGNS = {"greater": ">", "greater or equal": ">=", "less": "<", "less or equal": "<=", "equal": "=="}
@@ -43,7 +45,11 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     nest, tables = operands_nest(operands, op.y, setting)
     given = tuple(name for name in operands if name not in tables)
     in_place = tuple(i for i, name in enumerate(operands) if name in given and name in nest.same_places)
-    context = SelectContext(nest, SIGNS[op.comparison], given, tuple(tables), bool(in_place))
+    may_be_minus_zero = "c" in given or bool((np.signbit(tables["c"].values) & (tables["c"].values == 0)).any())
+    constant = tuple(tables)
+    context = SelectContext(
+        nest, SIGNS[op.comparison], given, constant, bool(in_place), op.is_negated, may_be_minus_zero
+    )
     is_infinite = any(bool(np.isinf(table.values).any()) for table in tables.values())
     headers = ("math.h",) if is_infinite else ()
     return Prepared(tuple(tables.values()), context, (), (), Certificate(), in_place, headers=headers)

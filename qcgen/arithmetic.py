@@ -247,6 +247,12 @@ def global_average_scale(x_scale: float, y_scale: float, pixels: int) -> Float32
     return np.float32(np.float32(x_scale) / np.float32(np.float32(y_scale) * np.float32(pixels)))
 
 
+def sum_scale(x_scale: float, y_scale: float, count: int) -> Float32:
+    """Equation (44): (14) of a sum or mean along axes, but at least 2^-126, as :func:`requantization_scale`."""
+    with np.errstate(over="ignore", under="ignore"):
+        return Float32(np.maximum(global_average_scale(x_scale, y_scale, count), LEAST_SCALE))
+
+
 def average(
     taps: Array, inside: Array, count: Array, x_by: Quantization, y_by: Quantization, low: int, high: int
 ) -> Int64s:

@@ -33,12 +33,12 @@ def sum_in_range(view: View) -> Iterator[Problem]:
 
 
 def product_in_range(view: View) -> Iterator[Problem]:
-    """QLinearMul converts its float product to int32."""
+    """QLinearMul converts its float product to int32; a ratio that underflows makes every output the zero point."""
     a, b, y = (scale_at(view, index) for index in (1, 4, 6))
     if a is None or b is None or y is None:
         return
     ratio = float(arithmetic.multiplier_scale(np.asarray(a), np.asarray(b), np.asarray(y)))
-    if not 0 < ratio < (2**31 - 256) / 255**2:
+    if not ratio < (2**31 - 256) / 255**2:
         yield view.problem(f"A_scale * B_scale / C_scale is {ratio:.6g}", RESCALE)
 
 

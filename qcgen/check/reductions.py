@@ -39,7 +39,7 @@ def norm_of_something(view: View) -> Iterator[Problem]:
 
 
 def sums_in_range(view: View) -> Iterator[Problem]:
-    """The sums of codes fit int32, and their scale is one that output steps have."""
+    """The sums of codes fit int32, and their scale is finite; one that underflows makes every output the zero point."""
     x, x_scale, y_scale = view.fixed_shape(0), scale_at(view, 1), scale_at(view, 3)
     if x is None or x_scale is None or y_scale is None:
         return
@@ -49,6 +49,6 @@ def sums_in_range(view: View) -> Iterator[Problem]:
         yield view.problem(f"it adds {counted(count, 'code')}, more than {MAX_CODES}", "reduce fewer axes at a time")
         return
     divisor = count if view.node.op_type == "ReduceMean" else 1
-    scale = float(arithmetic.global_average_scale(x_scale, y_scale, divisor))
-    if not (np.isfinite(scale) and 2.0**-32 <= scale < 256):
+    scale = float(arithmetic.sum_scale(x_scale, y_scale, divisor))
+    if not np.isfinite(scale):
         yield view.problem(f"the scale of its sums is {scale:.6g}", RESCALE)

@@ -39,7 +39,7 @@ def lower_quantized_reduction(node: Node, graph: Graph) -> tuple[Operator, ...]:
     x, y = source.tensor(0, x_by), source.result(y_by)
     axes = reduced_axes(source.attribute_integers("axes"), len(x.shape))
     count = prod(x.shape[axis] for axis in axes) if node.op_type == "ReduceMean" else 1
-    scale = np.array([arithmetic.global_average_scale(x_by.scale, y_by.scale, count)], np.float32)
+    scale = np.array([arithmetic.sum_scale(x_by.scale, y_by.scale, count)], np.float32)
     return (_reduction(source, axes, Requantize(scale, y_by.zero_point, y.dtype.low, y.dtype.high)),)
 
 

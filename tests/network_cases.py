@@ -701,4 +701,9 @@ UNITS = (
         and unit.op.y.dtype.is_quantized
         and not unit.name.startswith("wide")
     ),
+    *(
+        replace(unit, name=f"mve_{unit.name}", target="cortex-m55")
+        for unit in PORTABLE
+        if isinstance(unit.op, MatMul) and unit.op.y.dtype is not DType.FLOAT32 and not unit.name.startswith("wide")
+    ),
 )

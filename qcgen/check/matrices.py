@@ -66,6 +66,16 @@ def products(a: int, b: int, a_zero_point: int, b_roles: tuple[tuple[str, int], 
     return rule
 
 
+def float_products(a: int, b: int) -> Extra:
+    """A rule: inputs ``a`` and ``b`` of float32 numbers can be multiplied; each may be constant."""
+    weights = matrices(a, b)
+
+    def rule(view: View) -> Iterator[Problem]:
+        yield from weights(view) if is_weights(view, b) else _shapes_fit(view, a, b)
+
+    return rule
+
+
 def _shapes_fit(view: View, a: int, b: int) -> Iterator[Problem]:
     """Both operands are matrices with leading axes, or vectors, as numpy multiplies them."""
     first, second = view.shape(a), view.shape(b)

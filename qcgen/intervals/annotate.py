@@ -20,7 +20,7 @@ def annotate(program: Program) -> Program:
 
 
 def _annotated(op: Operator, ranges: Ranges) -> Operator:
-    if isinstance(op, MatMul):
+    if isinstance(op, MatMul) and not op.is_float:
         return replace(op, accumulator_range=partial_sums(op, ranges[op.a.name], ranges[op.b.name]))
     if not isinstance(op, Conv) or not op.x.dtype.is_code:
         return op

@@ -33,6 +33,7 @@ from qcgen.kernels.portable.instance_norm import INSTANCE_NORM
 from qcgen.kernels.portable.layer_norm import LAYER_NORM
 from qcgen.kernels.portable.lookup import CLAMP, LOOKUP
 from qcgen.kernels.portable.matmul import MATMUL
+from qcgen.kernels.portable.matmul_float import MATMUL_FLOAT
 from qcgen.kernels.portable.mean_of_rows import MEAN_OF_ROWS
 from qcgen.kernels.portable.orion import ORION_CONV
 from qcgen.kernels.portable.pointwise import POINTWISE
@@ -86,6 +87,7 @@ PORTABLE: tuple[Kernel, ...] = (
     QUANTIZED_BINARY,
     WIDE_BINARY,
     MATMUL,
+    MATMUL_FLOAT,
     RECURRENT,
     SOFTMAX,
     LAYER_NORM,

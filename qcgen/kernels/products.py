@@ -11,7 +11,7 @@ from qcgen.errors import prove
 from qcgen.intervals import INT32_MAX, INT32_MIN, AccumulatorInterval, partial_sums
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
-from qcgen.ir.program import MatMul, Operator, RawAccumulator, Tensor
+from qcgen.ir.program import FloatActivation, MatMul, Operator, RawAccumulator, Tensor
 from qcgen.kernels.epilogue import Epilogue, Output, prepare_raw, prepare_requantize
 from qcgen.kernels.kernel import Constants, Order, Setting
 from qcgen.kernels.loop_nest import Dimension, LoopNest, broadcast_strides, loop_nest, strides
@@ -21,12 +21,14 @@ PRODUCT_SCALE = "a_scale * b_scale / y_scale"
 
 NAMES = ("a", "b", "y")
 
+FEWEST, MOST = 8, 4096
+"""Terms of packed products: fewer do not pay, of more a sum with the zero points in it could leave int32."""
+
 
 @dataclass(frozen=True)
 class Matrices(Context):
     """Two matrices and their product, and the loops over the leading axes, in elements."""
 
-    types: Mapping[str, str]  # of C, by "a", "b" and "y"
     given: tuple[str, ...]  # the operands that are no constants
     constant: tuple[str, ...]  # those that are
     nest: LoopNest  # over the first elements of the matrices
@@ -38,6 +40,13 @@ class Matrices(Context):
     b_column: int  # from one column of b to the next
     y_row: int  # from one row of y to the next
     y_column: int  # from one column of y to the next
+
+
+@dataclass(frozen=True)
+class Codes(Context):
+    """What the elements of two matrices of codes and of their product are."""
+
+    types: Mapping[str, str]  # of C, by "a", "b" and "y"
     a_zero_point: int  # of a, taken from each code
     b_zero_point: int  # of b
 
@@ -72,13 +81,30 @@ class Sums:
 
 
 def why_no_product(op: Operator) -> str | None:
-    """The operator is no product of two computed matrices."""
-    return None if isinstance(op, MatMul) else f"{op.op_type} is no product of two computed matrices"
+    """The operator is no product of two computed matrices of codes."""
+    if not isinstance(op, MatMul):
+        return f"{op.op_type} is no product of two computed matrices"
+    return "the matrices are float32" if op.is_float else None
+
+
+def why_no_packed_product(op: Operator, setting: Setting) -> str | None:
+    """The terms are too few or too many for kernels that pack columns of b, or those of a lie apart."""
+    reason = why_no_product(op)
+    if reason is not None:
+        return reason
+    assert isinstance(op, MatMul)
+    if not FEWEST <= op.terms <= MOST:
+        return f"sums of {op.terms} products: {FEWEST} to {MOST} are served"
+    if a_term(op, setting) != 1:
+        return "the terms of a row of the first operand do not lie side by side"
+    return None
 
 
 def prepare_sums(op: MatMul, setting: Setting) -> Sums:
     """The output step of the sums, with its certificate."""
     lo, hi = op.accumulator_range or partial_sums(op)
+    if isinstance(op.epilogue, FloatActivation):
+        raise AssertionError("a product of codes is requantized, or raw")
     interval = AccumulatorInterval(np.array([lo]), np.array([hi]), False)
     if isinstance(op.epilogue, RawAccumulator):
         epilogue = prepare_raw(op.y.dtype.c, interval)
@@ -100,7 +126,6 @@ def matrices_of(op: MatMul, setting: Setting) -> tuple[Matrices, tuple[Constants
     steps = {name: strides(x.shape, orders[name]) for name, x in zip(NAMES, (op.a, op.b, op.y), strict=True)}
     constant = tuple(table.role for table in tables)
     matrices = Matrices(
-        types={"a": op.a.dtype.c, "b": op.b.dtype.c, "y": op.y.dtype.c},
         given=tuple(name for name in ("a", "b") if name not in constant),
         constant=constant,
         nest=_leading(op, orders),
@@ -112,10 +137,14 @@ def matrices_of(op: MatMul, setting: Setting) -> tuple[Matrices, tuple[Constants
         b_column=steps["b"][-1],
         y_row=steps["y"][-2],
         y_column=steps["y"][-1],
-        a_zero_point=op.a_zero_point,
-        b_zero_point=op.b_zero_point,
     )
     return matrices, tables
+
+
+def codes_of(op: MatMul) -> Codes:
+    """The types and zero points of a product of codes."""
+    types = {"a": op.a.dtype.c, "b": op.b.dtype.c, "y": op.y.dtype.c}
+    return Codes(types, op.a_zero_point, op.b_zero_point)
 
 
 def a_term(op: MatMul, setting: Setting) -> int:

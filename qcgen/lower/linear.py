@@ -106,7 +106,7 @@ def _computed(
     b: Tensor,
     y: Tensor,
     zero_points: tuple[int, int],
-    epilogue: Requantize | RawAccumulator,
+    epilogue: Requantize | RawAccumulator | FloatActivation,
 ) -> tuple[Operator, ...]:
     """The product of two operands; a that is a vector becomes a row, b a column."""
     name, op_type = source.node.name, source.node.op_type
@@ -202,6 +202,8 @@ def lower_gemm(node: Node, graph: Graph) -> tuple[Operator, ...]:
 
 
 def lower_matmul(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """MatMul in float32 with a constant second operand."""
+    """MatMul in float32; b constant or computed."""
     source = Source(node, graph)
+    if not has_constant_matrix(source, 1):
+        return _computed(source, source.tensor(0), source.tensor(1), source.result(), (0, 0), FloatActivation())
     return (_product(source, source.tensor(0), source.result(), 0, Matrix(source.array(1)), FloatActivation()),)

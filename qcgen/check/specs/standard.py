@@ -137,8 +137,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
         ("A", "B"),
         2,
         {"A": FLOAT, "B": FLOAT},
-        constant=("B",),
-        extra=(matrices.matrices(0, 1), limits.finite_constants),
+        extra=(matrices.float_products(0, 1), limits.finite_constants),
     ),
     ("", "MatMulInteger"): Spec(
         ("A", "B", "a_zero_point", "b_zero_point"),

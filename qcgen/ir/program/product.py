@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from qcgen.ir.program.epilogue import RawAccumulator, Requantize
+from qcgen.ir.program.epilogue import FloatActivation, RawAccumulator, Requantize
 from qcgen.ir.program.tensor import Tensor
 
 
@@ -16,6 +16,8 @@ class MatMul:
     a (..., M, K) and b (..., K, N) are int8 or uint8; leading axes are broadcast as numpy does. Either may be
     a constant of the program. No sum leaves int32 (checked when the program was made). ``epilogue`` has one scale.
     ``accumulator_range`` bounds all partial sums within the program where that has been proved; None: for all codes.
+
+    Where the epilogue is a FloatActivation, all three are float32, and zero points 0.
     """
 
     name: str
@@ -25,8 +27,13 @@ class MatMul:
     y: Tensor
     a_zero_point: int
     b_zero_point: int
-    epilogue: Requantize | RawAccumulator
+    epilogue: Requantize | RawAccumulator | FloatActivation
     accumulator_range: tuple[int, int] | None = None
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it multiplies float32 numbers."""
+        return isinstance(self.epilogue, FloatActivation)
 
     @property
     def terms(self) -> int:

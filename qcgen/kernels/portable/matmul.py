@@ -9,7 +9,17 @@ from qcgen.ir.context import Context
 from qcgen.ir.program import MatMul, Operator
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
-from qcgen.kernels.products import Matrices, Tile, a_term, matrices_of, prepare_sums, tile, why_no_product
+from qcgen.kernels.products import (
+    Codes,
+    Matrices,
+    Tile,
+    a_term,
+    codes_of,
+    matrices_of,
+    prepare_sums,
+    tile,
+    why_no_product,
+)
 
 TILE = 2  # rows and columns whose sums are taken together: each element that is loaded serves two of them
 
@@ -21,6 +31,7 @@ class MatMulContext(Context):
     template: ClassVar[str] = "kernels/portable/matmul.c.jinja"
 
     matrices: Matrices
+    codes: Codes
     a_term: int  # from one term of a row of a to the next
     start: int  # of a sum
     down: Tile  # rows of y that are computed together
@@ -43,6 +54,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     down, across = tile("row", matrices.rows, TILE), tile("column", matrices.columns, TILE)
     context = MatMulContext(
         matrices=matrices,
+        codes=codes_of(op),
         a_term=a_term(op, setting),
         start=sums.start,
         down=down,

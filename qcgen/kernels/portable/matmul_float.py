@@ -1,0 +1,71 @@
+"""portable/matmul_float: products of two float32 matrices, wherever their rows and columns lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, isqrt
+from typing import ClassVar
+
+from qcgen.ir.context import Context
+from qcgen.ir.plan import Certificate
+from qcgen.ir.program import MatMul, Operator
+from qcgen.kernels.kernel import Kernel, Prepared, Setting
+from qcgen.kernels.portable.conv_float import WHOLE
+from qcgen.kernels.products import Matrices, Tile, a_term, matrices_of, tile
+
+TILE = 2  # rows and columns whose sums are taken together: each number that is loaded serves two of them
+
+
+@dataclass(frozen=True)
+class MatMulFloatContext(Context):
+    """A product of two float32 matrices."""
+
+    template: ClassVar[str] = "kernels/portable/matmul_float.c.jinja"
+
+    matrices: Matrices
+    a_term: int  # from one term of a row of a to the next
+    down: Tile  # rows of y that are computed together
+    across: Tile  # columns of y that are computed together
+    is_tiled: bool  # several outputs are computed together
+    overlaps: bool  # some are computed twice
+    chunk: int  # products that are summed by themselves
+    is_chunked: bool  # there are several such sums
+    is_even: bool  # all of as many products
+
+
+def chunk_of(terms: int) -> int:
+    """The products of a chunk: all, or where there are many, as many as there are chunks.
+
+    Rounding errors grow with the number of additions that a product passes through, about twice the square root then.
+    """
+    return terms if terms <= WHOLE else ceil(terms / isqrt(terms))
+
+
+def why_not(op: Operator, _setting: Setting) -> str | None:
+    """Serves every product of two computed float32 matrices."""
+    if isinstance(op, MatMul) and op.is_float:
+        return None
+    return f"{op.op_type} is no product of two computed float32 matrices"
+
+
+def prepare(op: Operator, setting: Setting) -> Prepared:
+    """Operands that are constants become tables; no scratch."""
+    assert isinstance(op, MatMul)
+    matrices, tables = matrices_of(op, setting)
+    down, across = tile("row", matrices.rows, TILE), tile("column", matrices.columns, TILE)
+    chunk = chunk_of(matrices.terms)
+    context = MatMulFloatContext(
+        matrices=matrices,
+        a_term=a_term(op, setting),
+        down=down,
+        across=across,
+        is_tiled=down.size > 1 or across.size > 1,
+        overlaps=down.overlaps or across.overlaps,
+        chunk=chunk,
+        is_chunked=chunk < matrices.terms,
+        is_even=matrices.terms % chunk == 0,
+    )
+    return Prepared(tables, context, (), ("compiler",), Certificate())
+
+
+MATMUL_FLOAT = Kernel("portable/matmul_float", MatMulFloatContext, frozenset(), why_not, prepare)

@@ -10,7 +10,6 @@ from hashlib import sha256
 from qcgen.arithmetic import meant
 from qcgen.ir.plan import Call, FlashUse, KeptRows, PlacedBuffer, Plan, Port, Step, Stream, TensorMove, View
 from qcgen.ir.program import Conv, Operator, OrionConv, inputs_of, macs_of
-from qcgen.ir.types import DType
 from qcgen.version import __version__
 
 
@@ -248,7 +247,7 @@ def _view(view: View) -> NodeReport:
 
 
 def _arithmetic(op: Operator) -> str:
-    return "float32" if any(t.dtype is DType.FLOAT32 for t in (*inputs_of(op), op.y)) else "integer"
+    return "float32" if any(t.dtype.is_float for t in (*inputs_of(op), op.y)) else "integer"
 
 
 def _rejected(call: Call) -> dict[str, str]:

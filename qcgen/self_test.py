@@ -74,13 +74,16 @@ def _self_test(
 
 def _table_bytes(call: Call) -> bytes:
     """A node's tables as they lie in memory, one behind the other."""
-    tables = ((table.values, np.dtype(table.c_type.removesuffix("_t")).newbyteorder("<")) for table in call.tables)
-    return b"".join(np.ascontiguousarray(values).astype(_single(dtype)).tobytes() for values, dtype in tables)
+    return b"".join(np.ascontiguousarray(table.values).astype(_in_c(table.c_type)).tobytes() for table in call.tables)
 
 
-def _single(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """A C type's numpy type; numpy calls double what C calls float."""
-    return np.dtype("<f4") if dtype.kind == "f" else dtype
+def _in_c(c_type: str) -> np.dtype[Any]:
+    """A C type's numpy type; numpy takes "float" for what C calls double."""
+    return np.dtype({"float": "<f4", "double": "<f8"}.get(c_type, f"<{_letter(c_type)}"))
+
+
+def _letter(c_type: str) -> str:
+    return np.dtype(c_type.removesuffix("_t")).str[1:]
 
 
 def fnv(data: bytes) -> int:
@@ -112,7 +115,7 @@ def _inputs(
 
 def _codes(program: Program, port: Port) -> tuple[float, int]:
     """Scale and zero point by which random codes become numbers of a float input."""
-    if port.tensor.dtype is not DType.FLOAT32:
+    if not port.tensor.dtype.is_float:
         return 1.0, 0
     quantizers = [op.y for op in program.operators if isinstance(op, Quantize) and op.x.name == port.tensor.name]
     if not quantizers or quantizers[0].scale is None:

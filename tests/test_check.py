@@ -178,7 +178,7 @@ BAD = {
     "bias integer of a float convolution": (
         f(bias=np.ones(4, np.int32)),
         FLOAT,
-        "B is int32, but must be float",
+        "B is int32, but must be float or double",
         "export",
     ),
     "x_zero_point of the other type": (
@@ -559,13 +559,13 @@ def test_a_bad_model_is_refused_in_these_words(name):
 
 # Models in which one mistake has several consequences that are all true.
 SEVERAL = {
-    "float16": (
-        f(replace={"X": ("float16", SHAPE), "W": FLOATS.astype(np.float16)}),
-        [(FLOAT, "X is float16, but must be float"), (FLOAT, "W is float16, but must be float")],
+    "integers": (
+        f(replace={"X": ("int32", SHAPE), "W": FLOATS.astype(np.int32)}),
+        [(FLOAT, "X is int32, but must be float or double"), (FLOAT, "W is int32, but must be float or double")],
     ),
-    "double": (
-        f(replace={"X": ("double", SHAPE), "W": FLOATS.astype(np.float64)}),
-        [(FLOAT, "X is double, but must be float"), (FLOAT, "W is double, but must be float")],
+    "weights and bias of float beside double": (
+        f(replace={"X": ("double", SHAPE), "W": FLOATS, "B": FLOATS[:, 0, 0, 0]}),
+        [(FLOAT, "W is float, but X is double"), (FLOAT, "B is float, but X is double")],
     ),
     "no type": (
         f(replace={"X": (None, SHAPE)}),

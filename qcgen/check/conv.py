@@ -43,7 +43,7 @@ TYPES: dict[ConvKind, dict[str, tuple[DType, ...]]] = {
         "B": (DType.INT32,),
     },
     ConvKind.INTEGER: {"x": Q8, "w": Q8, "x_zero_point": Q8, "w_zero_point": Q8},
-    ConvKind.FLOAT: {"X": (DType.FLOAT32,), "W": (DType.FLOAT32,), "B": (DType.FLOAT32,)},
+    ConvKind.FLOAT: dict.fromkeys(("X", "W", "B"), (DType.FLOAT32, DType.FLOAT64)),
 }
 """The element types that each operand may have."""
 
@@ -113,11 +113,28 @@ def _types(it: Operands) -> Iterator[Problem]:
         if dtype is not None and dtype not in allowed and it.tensor(role) not in it.blamed:
             must = " or ".join(kind.value for kind in allowed)
             yield it.problem(f"{role} is {dtype.value}, but must be {must}", f"export the model with {role} as {must}")
+    if it.is_float:
+        yield from _float_types(it)
     for role in () if it.is_float else ("x", "w"):
         dtype, zero_point = it.dtype(role), it.dtype(f"{role}_zero_point")
         if dtype in CODES and zero_point in CODES and dtype is not zero_point and dtype and zero_point:
             what = f"{role}_zero_point is {zero_point.value}, but {role} is {dtype.value}"
             yield it.problem(what, f"give {role}_zero_point the type of {role}")
+
+
+DOUBLE_ACTIVATIONS = ("", "Clip", "Relu")
+
+
+def _float_types(it: Operands) -> Iterator[Problem]:
+    """All operands of one type; of double with few activations."""
+    x = it.dtype("X")
+    for role in ("W", "B"):
+        dtype = it.dtype(role)
+        if x is not None and x.is_float and dtype is not None and dtype.is_float and dtype is not x:
+            yield it.problem(f"{role} is {dtype.value}, but X is {x.value}", f"give {role} the type of X")
+    activation = it.node.attributes.get("activation", "")
+    if x is DType.FLOAT64 and it.spelling.activations and activation not in DOUBLE_ACTIVATIONS:
+        yield it.problem(f"activation {activation!r} of double is not supported", "use float, or Relu or Clip")
 
 
 def _image(it: Operands) -> Iterator[Problem]:
@@ -195,7 +212,7 @@ def _finite(it: Operands) -> Iterator[Problem]:
     """Float weights and biases are written into C as numbers."""
     for role in ("W", "B"):
         array = it.array(role)
-        if array is None or array.dtype != np.float32:
+        if array is None or array.dtype not in (np.float32, np.float64):
             continue
         broken = int(np.count_nonzero(~np.isfinite(array)))
         if broken:

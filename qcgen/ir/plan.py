@@ -119,6 +119,7 @@ C_BYTES = {
     "uint32_t": 4,
     "int64_t": 8,
     "float": 4,
+    "double": 8,
 }
 
 

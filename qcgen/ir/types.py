@@ -35,8 +35,8 @@ class DType(Enum):
 
     @property
     def c(self) -> str:
-        """The C99 type with the same values."""
-        return {"float": "float", "double": "double"}.get(self.value, f"{self.value}_t")
+        """The C99 type with the same values; float16 has none: its numbers are the words of IEEE 754's binary16."""
+        return {"float": "float", "double": "double", "float16": "uint16_t"}.get(self.value, f"{self.value}_t")
 
     @property
     def bytes(self) -> int:
@@ -57,6 +57,11 @@ class DType(Enum):
     def is_code(self) -> bool:
         """Whether this is a type of quantized activations, of 8 or of 16 bits."""
         return self.is_quantized or self.is_16_bit
+
+    @property
+    def is_float(self) -> bool:
+        """Whether this is a type of real numbers."""
+        return self in (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
 
     @property
     def low(self) -> int:

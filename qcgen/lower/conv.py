@@ -94,16 +94,17 @@ def lower_conv_integer(node: Node, graph: Graph) -> tuple[Operator, ...]:
 def lower_float_conv(node: Node, graph: Graph) -> tuple[Operator, ...]:
     """Float convolutions: Conv, FusedConv and NhwcFusedConv."""
     source = _Source(node, graph)
+    x = source.x()
     conv = Conv(
         name=node.name,
         op_type=node.op_type,
-        x=source.x(),
-        y=source.y(DType.FLOAT32),
+        x=x,
+        y=source.y(x.dtype),
         geometry=source.geometry,
         x_zero_point=0,
         weights=source.constant("w"),
         w_zero_point=np.zeros(source.geometry.out_channels, np.int32),
-        bias=source.bias(np.dtype(np.float32)),
+        bias=source.bias(x.dtype.numpy),
         epilogue=_activation(node),
     )
     return cropped(conv, source.axes, graph)
@@ -165,7 +166,7 @@ class _Source:
         zero = np.zeros((), np.int32) if array is None else array.astype(np.int32)
         return _per_channel(zero, self.geometry.out_channels)
 
-    def bias(self, dtype: np.dtype[np.int32] | np.dtype[np.float32]) -> Array:
+    def bias(self, dtype: np.dtype[np.generic]) -> Array:
         """(M,), zeros if it is absent."""
         array = constant_operand(self.graph, self.node, self.spelling, "B")
         return np.zeros(self.geometry.out_channels, dtype) if array is None else array

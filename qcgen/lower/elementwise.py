@@ -26,7 +26,6 @@ from qcgen.ir.program import (
     Reshape,
     Tensor,
 )
-from qcgen.ir.types import DType
 from qcgen.lower.source import Source
 
 
@@ -135,7 +134,7 @@ def lower_activation(node: Node, graph: Graph) -> tuple[Operator, ...]:
     source = Source(node, graph)
     x, y = source.tensor(0), source.result()
     activation = _ACTIVATIONS[node.op_type](source)
-    if x.dtype is DType.FLOAT32:
+    if x.dtype.is_float:
         return (FloatUnary(node.name, node.op_type, x, y, activation),)
     low, high = activation.params if activation.kind == "Clip" else (0, x.dtype.high)
     codes = np.arange(x.dtype.low, x.dtype.high + 1)

@@ -9,13 +9,13 @@ import numpy as np
 from qcgen import arithmetic
 from qcgen.intervals import INT32_MIN
 from qcgen.ir.program import Conv, ConvGeometry, FloatActivation, RawAccumulator, Requantize, RoundOnce
-from qcgen.ir.types import Array, Layout
+from qcgen.ir.types import Array, DType, Layout
 from qcgen.reference.activations import activate
 from qcgen.reference.taps import taps
 
 
 def evaluate_conv(op: Conv, x: Array) -> Array:
-    """y for x in the model's own shapes and layouts; float convolutions are computed in float64, then rounded.
+    """y for x in the model's own shapes and layouts; float convolutions are computed in a wider type, then rounded.
 
     A tensor without a layout is a matrix: rows of channels.
     """
@@ -23,7 +23,9 @@ def evaluate_conv(op: Conv, x: Array) -> Array:
     rows = x.reshape(g.batch, *g.input, g.in_channels) if op.x.layout is None else x
     image = rows if op.x.layout is Layout.CHANNELS_FIRST else np.moveaxis(rows, -1, 1)
     is_float = isinstance(op.epilogue, FloatActivation)
-    wide = np.float64 if is_float else np.int64
+    wide: type[np.generic] = np.int64
+    if is_float:  # wider than the sum of the C, where this machine has such a type
+        wide = np.longdouble if op.x.dtype is DType.FLOAT64 else np.float64
     codes = image.astype(wide) - op.x_zero_point
     zero_points = op.w_zero_point.reshape((-1,) + (1,) * (op.geometry.rank + 1))
     weights = op.weights.astype(wide) - zero_points
@@ -61,7 +63,7 @@ def _finish(op: Conv, acc: Array) -> Array:
         case RawAccumulator():
             return _wrap(acc).astype(np.int32)
         case FloatActivation():
-            return activate(op.epilogue, acc).astype(np.float32)
+            return activate(op.epilogue, acc).astype(op.y.dtype.numpy)
         case _:
             assert_never(op.epilogue)
 

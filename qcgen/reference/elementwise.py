@@ -44,7 +44,7 @@ def evaluate_channel_lookup(op: ChannelLookup, x: Array) -> Array:
 
 
 def evaluate_quantized_binary(op: QuantizedBinary, a: Array, b: Array) -> Array:
-    """Equation (12) or (13); (74) or (75) of tensors of 16 bits."""
+    """Equation (12) or (13); (74), (75) or (76) of tensors of 16 bits."""
     a_by, b_by, y_by = (quantization_of(tensor) for tensor in (op.a, op.b, op.y))
     low, high = op.y.dtype.low, op.y.dtype.high
     match op.kind:
@@ -83,7 +83,7 @@ def evaluate_dequantize(op: Dequantize, x: Array) -> Array:
 
 def evaluate_float_unary(op: FloatUnary, x: Array) -> Array:
     """An activation in float64, rounded."""
-    return activate(op.activation, x.astype(np.float64)).astype(np.float32)
+    return activate(op.activation, x.astype(np.float64)).astype(op.y.dtype.numpy)
 
 
 def evaluate_float_binary(op: FloatBinary, a: Array, b: Array) -> Array:

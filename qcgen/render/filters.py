@@ -153,7 +153,7 @@ def rows(table: Table) -> str:
     Each row is written by one format: networks have millions of weights.
     """
     values = table.values.reshape(table.values.shape[0], -1) if table.values.ndim > 1 else table.values.reshape(1, -1)
-    if table.c_type in ("float", "int64_t") or (table.c_type == "int32_t" and values.min() == -(2**31)):
+    if table.c_type in ("float", "double", "int64_t") or (table.c_type == "int32_t" and values.min() == -(2**31)):
         cells: list[list[str]] | list[list[int]] = [_literals(row, table.c_type) for row in values]
         kind, column = "s", max(len(str(text)) for row in cells for text in row)
     else:
@@ -178,6 +178,8 @@ def _literals(values: Array, c_type: str) -> list[str]:
         # str of a float32 has the digits that it needs; the rest is as in ``real``.
         texts = map(str, values.astype(np.float32))
         return [_real(text) for text in texts] if np.isfinite(values).all() else [real(value) for value in values]
+    if c_type == "double":
+        return [repr(float(value)) for value in values]
     if c_type == "int64_t":
         return [int64(value) for value in values.tolist()]
     return [int32(value) if value == -(2**31) else str(value) for value in values.tolist()]

@@ -50,4 +50,4 @@ def _made(each: SelfTestInput) -> str:
     dtype, code = each.port.tensor.dtype, "random >> 24"
     if dtype is not DType.FLOAT32:
         return f"({dtype.c})({code})"
-    return f"(float)((int32_t)({code}) - {each.zero_point}) * {real(each.scale)}"
+    return f"({dtype.c})((int32_t)({code}) - {each.zero_point}) * {real(each.scale)}"

@@ -67,7 +67,7 @@ def end_cases(program: Program) -> tuple[list[Case], Reached]:
         for x in driven.inputs:
             feed = x if source.name == op.x.name else _decoded(op.x, x)
             cases.append(Case("accumulator ends", rest | {source.name: feed}))
-        if op.x.dtype is not DType.FLOAT32 and not _can_panic(op):  # sums are not reached that Orion panics at
+        if not op.x.dtype.is_float and not _can_panic(op):  # sums are not reached that Orion panics at
             reached += driven.reached
             channels += op.geometry.out_channels
     return cases, Reached(reached, channels)
@@ -90,15 +90,15 @@ def _decoded(tensor: Tensor, codes: Array) -> Array:
 
 
 def _random(tensor: Tensor, span: Span, generator: np.random.Generator) -> Array:
-    if tensor.dtype is not DType.FLOAT32:
+    if not tensor.dtype.is_float:
         return generator.integers(int(span.low), int(span.high) + 1, tensor.shape).astype(tensor.dtype.numpy)
     if span.quantized is None:
-        return generator.standard_normal(tensor.shape).astype(np.float32)
-    return generator.uniform(span.low, span.high, tensor.shape).astype(np.float32)
+        return generator.standard_normal(tensor.shape).astype(tensor.dtype.numpy)
+    return _finite(generator.uniform(span.low, span.high, tensor.shape), tensor.dtype)
 
 
 def _random_ends(tensor: Tensor, span: Span, generator: np.random.Generator) -> Array:
-    ends = np.array([span.low, span.zero, span.high]).astype(tensor.dtype.numpy)
+    ends = np.array([_filled(tensor, value).reshape(-1)[0] for value in (span.low, span.zero, span.high)])
     chosen: Array = ends[generator.integers(0, 3, tensor.shape)]
     return chosen
 
@@ -110,14 +110,16 @@ def _halfway(tensor: Tensor, span: Span, generator: np.random.Generator) -> Arra
         return _random(tensor, span, generator)
     assert to.zero_point is not None, "what is quantized has a zero point"
     codes = generator.integers(to.dtype.low - 1, to.dtype.high + 1, tensor.shape) - to.zero_point
-    return _finite((codes + 0.5) * float(to.scale or 1))
+    return _finite((codes + 0.5) * float(to.scale or 1), tensor.dtype)
 
 
-def _finite(numbers: Array) -> Array:
-    """As float32, the largest one for what is beyond."""
-    limit = np.finfo(np.float32).max
-    return np.clip(numbers, -limit, limit).astype(np.float32)
+def _finite(numbers: Array, dtype: DType = DType.FLOAT32) -> Array:
+    """As floats of a type, the largest one for what is beyond."""
+    limit = np.finfo(dtype.numpy).max
+    return np.clip(numbers, -limit, limit).astype(dtype.numpy)
 
 
 def _filled(tensor: Tensor, value: float) -> Array:
+    if tensor.dtype.is_float:
+        return _finite(np.full(tensor.shape, value), tensor.dtype)
     return np.full(tensor.shape, value, tensor.dtype.numpy)

@@ -29,6 +29,7 @@ from qcgen.check.specs.parts import (
     TRANSPOSES,
 )
 from qcgen.check.specs.recurrent import GRU, LSTM
+from qcgen.ir.types import DType
 
 CHOICE = Spec(("inputs",), 1, {"inputs": FLOAT}, repeated=1, extra=(limits.broadcasts_all, limits.finite_constants))
 
@@ -189,7 +190,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
     ("", "ReduceMean"): REDUCE,
     ("", "ReduceMin"): replace(REDUCE, types={"data": CODES_OR_FLOAT, "axes": INDEX}),
     ("", "ReduceSum"): REDUCE,
-    ("", "Relu"): SAME,
+    ("", "Relu"): replace(SAME, types={role: (*types, DType.FLOAT64) for role, types in SAME.types.items()}),
     ("", "Reshape"): Spec(
         ("data", "shape"),
         2,

@@ -101,7 +101,7 @@ class Dequantize:
 
 @dataclass(frozen=True)
 class FloatUnary:
-    """An activation of float32 numbers, element by element."""
+    """An activation of float32 numbers, element by element; Relu of float64, too."""
 
     name: str
     op_type: str

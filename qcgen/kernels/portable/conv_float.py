@@ -1,4 +1,4 @@
-"""portable/conv_float: any float32 convolution; the windows of two outputs against all channels of a group."""
+"""portable/conv_float: any convolution of floats; the windows of two outputs against all channels of a group."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ import numpy as np
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, ConvGeometry, Float32s, FloatActivation, Operator
-from qcgen.ir.types import Layout
+from qcgen.ir.types import DType, Layout
 from qcgen.kernels.copied_windows import CopyWindow, copy_window
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.portable.window_sums import PixelBlocks, pixel_blocks
 from qcgen.kernels.text import Described, counted, described, window_shape
 
-FLOAT_BYTES = 4
 STEP = 4  # taps that share one load and store of a sum
 MAX_BLOCK = 2  # windows that share each weight that is read; more need more than 16 vector registers
 WHOLE = 64  # up to so many taps are summed in one chain of additions
@@ -69,7 +68,7 @@ class Chunks:
 
 @dataclass(frozen=True)
 class ConvFloatContext(Context):
-    """A float32 convolution."""
+    """A convolution of float or double."""
 
     template: ClassVar[str] = "kernels/portable/conv_float.c.jinja"
 
@@ -80,6 +79,10 @@ class ConvFloatContext(Context):
     chunks: Chunks  # how products are summed
     copies: bool  # windows are copied
     has_bias: bool  # sums start at a bias that is not zero
+    number: str  # the type of C of inputs, sums and outputs
+    zero: str  # of this type
+    weight_type: str  # of C
+    widens: str  # the function that gives the number of a weight of 16 bits, "" if weights have 32
     activation: FloatActivation
     bounds: Bounds  # those of Relu and Clip
 
@@ -130,7 +133,7 @@ def why_not(op: Operator, _setting: Setting) -> str | None:
     """Serves every float convolution."""
     if isinstance(op, Conv) and isinstance(op.epilogue, FloatActivation):
         return None
-    return "the convolution is not in float32"
+    return "the convolution is not in float"
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:
@@ -139,9 +142,11 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op.epilogue, FloatActivation)
     g = op.geometry
     has_bias = bool(op.bias.any())
-    bias = Constants("bias", "float", op.bias, "where the sum of each channel starts.")
+    number = op.x.dtype.c
+    bias = Constants("bias", number, op.bias, "where the sum of each channel starts.")
     sums = chunks(g.taps)
     copies = not _is_in_place(g, setting.x_layout)
+    weights, widens = _weights(op, setting)
     context = ConvFloatContext(
         conv=described(op),
         copy=copy_window(g, setting.x_layout),
@@ -150,13 +155,18 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         chunks=sums,
         copies=copies,
         has_bias=has_bias,
+        number=number,
+        zero="0.0" if number == "double" else "0.0f",
+        weight_type=weights.c_type,
+        widens=widens,
         activation=output_step(op.epilogue),
         bounds=bounds(op.epilogue),
     )
-    support = ("compiler",) if copies else ()
-    constants = (_weights(op, setting.x_layout), *[bias] * has_bias)
-    headers = ("math.h",) if uses_math(output_step(op.epilogue)) else ()
-    return Prepared(constants, context, _scratch(g, sums, copies), support, Certificate(), headers=headers)
+    support = ("double",) * (number == "double") + ("compiler",) * copies + ((widens,) if widens else ())
+    constants = (weights, *[bias] * has_bias)
+    headers = ("math.h",) * uses_math(output_step(op.epilogue)) + ("string.h",) * bool(widens)
+    scratch = _scratch(g, sums, copies, op.x.dtype.bytes)
+    return Prepared(constants, context, scratch, support, Certificate(), headers=headers)
 
 
 def _is_in_place(g: ConvGeometry, layout: Layout) -> bool:
@@ -164,25 +174,38 @@ def _is_in_place(g: ConvGeometry, layout: Layout) -> bool:
     return layout is Layout.CHANNELS_LAST and {*g.kernel, *g.strides} == {1} and not g.is_padded
 
 
-def _weights(op: Conv, layout: Layout) -> Constants:
-    g = op.geometry
+LEAST_NORMAL = 2.0**-14
+"""The least float16 number that is not subnormal."""
+
+
+def _weights(op: Conv, setting: Setting) -> tuple[Constants, str]:
+    """The weights, and the function that widens them: float16 numbers are stored as such, unless speed counts."""
+    g, layout = op.geometry, setting.x_layout
     weights: Float32s = op.weights
     if layout is Layout.CHANNELS_LAST:
         weights = weights.transpose(0, *range(2, weights.ndim), 1)
     table = weights.reshape(g.group, g.group_out, g.taps).swapaxes(1, 2).reshape(g.group * g.taps, g.group_out)
     groups = counted(g.group, "group") if g.group > 1 else ""
-    meaning = f"weights {groups}{window_shape(g, layout)}{counted(g.group_out, 'channel')}."
-    return Constants("weights", "float", table, meaning)
+    meaning = f"weights {groups}{window_shape(g, layout)}{counted(g.group_out, 'channel')}"
+    if op.x.dtype is DType.FLOAT64:
+        return Constants("weights", "double", table, f"{meaning}."), ""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        halves = table.astype(np.float16)
+    if setting.optimize == "speed" or not np.array_equal(halves.astype(np.float32), table):
+        return Constants("weights", "float", table, f"{meaning}."), ""
+    is_plain = bool(np.all((table == 0) | ((np.abs(table) >= LEAST_NORMAL) & np.isfinite(table))))
+    constants = Constants("weights", "uint16_t", halves.view(np.uint16), f"{meaning}, words of float16 numbers.")
+    return constants, "from_normal_half" if is_plain else "from_half"
 
 
 def _block(g: ConvGeometry) -> int:
     return min(MAX_BLOCK, prod(g.output))
 
 
-def _scratch(g: ConvGeometry, sums: Chunks, copies: bool) -> tuple[Scratch, ...]:
+def _scratch(g: ConvGeometry, sums: Chunks, copies: bool, size: int) -> tuple[Scratch, ...]:
     """Copied windows, the sums of all channels, and the sums of a chunk."""
-    windows = Scratch(_block(g) * g.taps * FLOAT_BYTES, FLOAT_BYTES)
-    channels = Scratch(_block(g) * g.group_out * FLOAT_BYTES, FLOAT_BYTES)
+    windows = Scratch(_block(g) * g.taps * size, size)
+    channels = Scratch(_block(g) * g.group_out * size, size)
     return (windows,) * copies + (channels,) * (2 if sums.is_chunked else 1)
 
 

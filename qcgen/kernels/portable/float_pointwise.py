@@ -23,6 +23,7 @@ class UnaryContext(Context):
     template: ClassVar[str] = "kernels/portable/float_unary.c.jinja"
 
     nest: LoopNest  # the loops over the elements of y
+    number: str  # the type of C of x and y
     activation: FloatActivation
     bounds: Bounds  # those of Relu and Clip
 
@@ -58,7 +59,7 @@ def prepare_unary(op: Operator, setting: Setting) -> Prepared:
     """The activation of convolutions; y may lie over x."""
     assert isinstance(op, FloatUnary)
     nest = elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y))
-    context = UnaryContext(nest, output_step(op.activation), bounds(op.activation))
+    context = UnaryContext(nest, op.x.dtype.c, output_step(op.activation), bounds(op.activation))
     in_place = (0,) if "x" in nest.same_places else ()
     headers = ("math.h",) if uses_math(output_step(op.activation)) else ()
     return Prepared((), context, (), (), Certificate(), in_place, headers=headers)

@@ -12,8 +12,18 @@ import numpy as np
 from qcgen.arithmetic import meant
 from qcgen.intervals import channel_ranges, image_channel_axis
 from qcgen.ir.plan import Plan
-from qcgen.ir.program import Conv, Dequantize, Embedding, Int64s, Movement, Operator, Program, Quantize, inputs_of
-from qcgen.ir.types import DType
+from qcgen.ir.program import (
+    Conv,
+    Convert,
+    Dequantize,
+    Embedding,
+    Int64s,
+    Movement,
+    Operator,
+    Program,
+    Quantize,
+    inputs_of,
+)
 from qcgen.version import __version__
 
 SCHEMA = 1
@@ -41,7 +51,7 @@ def _is_float(op: Operator) -> bool:
     """Whether an operator is computed in float32, or as if it were, and not what turns floats into codes or back."""
     if any(tensor.dtype.is_16_bit for tensor in (*inputs_of(op), op.y)):
         return not isinstance(op, Quantize | Dequantize | Movement)
-    return op.y.dtype is DType.FLOAT32 and not isinstance(op, Dequantize | Embedding | Movement)
+    return op.y.dtype.is_float and not isinstance(op, Convert | Dequantize | Embedding | Movement)
 
 
 def digest(body: Mapping[str, object]) -> str:

@@ -12,6 +12,7 @@ from qcgen.errors import OrionPanic
 from qcgen.ir.plan import Call, Plan, Port, Stream, Table
 from qcgen.ir.program import (
     Concat,
+    Convert,
     Dequantize,
     Operator,
     Pad,
@@ -136,10 +137,20 @@ def _arrays(inputs: tuple[SelfTestInput, ...], seed: int) -> Iterator[Array]:
         for index in range(codes.size):
             state = (state * FACTOR + ADDEND) % 2**32
             codes[index] = state >> 24
-        if each.port.tensor.dtype is DType.FLOAT32:
+        if each.port.tensor.dtype is DType.FLOAT16:
+            yield half_words(codes).view(np.float16)
+        elif each.port.tensor.dtype is DType.FLOAT64:
+            yield (codes.astype(np.int32) - each.zero_point).astype(np.float64) * np.float64(np.float32(each.scale))
+        elif each.port.tensor.dtype is DType.FLOAT32:
             yield (codes.astype(np.int32) - each.zero_point).astype(np.float32) * np.float32(each.scale)
         else:
             yield codes.astype(dtype)
+
+
+def half_words(codes: Array) -> Array:
+    """Words of float16 numbers of random bytes: from 1 to 2 in magnitude."""
+    words = codes.astype(np.uint16)
+    return ((words >> 7) << 15) + 0x3C00 + ((words & 127) << 3)
 
 
 def _order(port: Port, plan: Plan) -> tuple[int, ...]:
@@ -181,7 +192,7 @@ def same_everywhere(program: Program) -> frozenset[str]:
 
 def _is_exact(op: Operator) -> bool:
     moves = isinstance(op, Transpose | Reshape | Concat | Slice | Pad | Resize)
-    return op.y.dtype is not DType.FLOAT32 or moves or isinstance(op, Dequantize)
+    return not op.y.dtype.is_float or moves or isinstance(op, Dequantize | Convert)
 
 
 def _written(program: Program, plan: Plan) -> Iterator[tuple[Call, Written]]:

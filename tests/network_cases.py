@@ -18,6 +18,7 @@ from qcgen.ir.program import (
     ChannelLookup,
     Comparison,
     Concat,
+    Convert,
     ConvGeometry,
     Dequantize,
     Embedding,
@@ -548,15 +549,56 @@ def matmuls() -> Iterator[Unit]:
         yield Unit(name, op, (a, b))
         turned = tuple((*range(x.ndim - 2), x.ndim - 1, x.ndim - 2) for x in (a, b))
         yield Unit(f"{name}_transposed", op, (a, b), turned, (len(shape) - 1, *range(len(shape) - 1)))
-    a, b = codes((2, 3, 7), DType.UINT8, 17), codes((2, 7, 4), DType.INT8, 18)
-    tensors = (Tensor("a", DType.UINT8, a.shape), Tensor("b", DType.INT8, b.shape))
-    by = Requantize(np.float32([0.5]), 100, 90, 250)  # ties, and a clamp
-    ties = MatMul("product", "QLinearMatMul", *tensors, Tensor("y", DType.UINT8, (2, 3, 4)), 0, 127, by)
-    yield Unit("matmul_ties", ties, (a, b))
-    for name, values in (("a", a), ("b", b)):
-        yield Unit(f"matmul_constant_{name}", ties, (a, b), constants={name: values})
-    raw = replace(ties, op_type="MatMulInteger", y=Tensor("y", DType.INT32, (2, 3, 4)), epilogue=RawAccumulator())
-    yield Unit("matmul_sums", raw, (a, b))
+    for terms, label in ((7, ""), (16, "_vectors"), (40, "_steps")):
+        a, b = codes((2, 3, terms), DType.UINT8, 17), codes((2, terms, 4), DType.INT8, 18)
+        tensors = (Tensor("a", DType.UINT8, a.shape), Tensor("b", DType.INT8, b.shape))
+        by = Requantize(np.float32([0.5]), 100, 90, 250)  # ties, and a clamp
+        ties = MatMul("product", "QLinearMatMul", *tensors, Tensor("y", DType.UINT8, (2, 3, 4)), 0, 127, by)
+        yield Unit(f"matmul_ties{label}", ties, (a, b))
+        for name, values in (("a", a), ("b", b)):
+            yield Unit(f"matmul_constant_{name}{label}", ties, (a, b), constants={name: values})
+        raw = replace(ties, op_type="MatMulInteger", y=Tensor("y", DType.INT32, (2, 3, 4)), epilogue=RawAccumulator())
+        yield Unit(f"matmul_sums{label}", raw, (a, b))
+        guarded = replace(ties, epilogue=Requantize(np.float32([0.0014]), 100, 0, 255))
+        yield Unit(f"matmul_columns{label}", guarded, (a, b), (), (0, 2, 1))
+
+
+def conversions() -> Iterator[Unit]:
+    """All float16 numbers but NaNs, and others that float16 has to round: ties, subnormals, what overflows."""
+    words = np.arange(65536).astype(np.uint16)
+    halves = words[(words & 0x7FFF) <= 0x7C00].view(np.float16)
+    with np.errstate(over="ignore"):
+        finite = halves[np.isfinite(halves)].astype(np.float32)
+        between = (finite + np.nextafter(finite.astype(np.float16), np.float16(0)).astype(np.float32)) / 2
+        near = [np.nextafter(between, np.float32(to)) for to in (np.inf, -np.inf)]
+    singles = np.concatenate([between, *near, np.float32([0, -0.0, 65519.9, 65520, -1e38, np.inf, 1e-45, 3e-8])])
+    doubles = np.concatenate([between.astype(np.float64) * (1 + 2.0**-40), np.float64([1e-320, np.inf, 0.1, -0.0])])
+    for x in (halves, singles, doubles):
+        for to in (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64):
+            if x.dtype != to.numpy:
+                tx, ty = Tensor("x", DType.of(x), x.shape), Tensor("y", to, x.shape)
+                yield Unit(f"convert_{DType.of(x).value}_to_{to.value}", Convert("cast", "Cast", tx, ty), (x,))
+    x = numbers((2, 3, 4), 27)
+    op = Convert("cast", "Cast", Tensor("x", DType.FLOAT32, x.shape), Tensor("y", DType.FLOAT16, x.shape))
+    yield Unit("convert_to_other_order", op, (x,), ((0, 2, 1),), (2, 0, 1))
+
+
+def float_matmuls() -> Iterator[Unit]:
+    """The same of whole float32 numbers, whose sums are exact; 65 terms are summed in chunks not all as long."""
+    chunked = {"chunks": ((2, 65), (65, 3)), "even_chunks": ((3, 100), (100, 1))}
+    for label, (a_shape, b_shape) in {**MATRICES, **chunked}.items():
+        a, b = (np.round(numbers(shape, seed)) for shape, seed in ((a_shape, 25), (b_shape, 26)))
+        shape = np.matmul(a, b).shape
+        a_t, b_t, y_t = (
+            Tensor(*given) for given in zip("aby", [DType.FLOAT32] * 3, (a_shape, b_shape, shape), strict=True)
+        )
+        op = MatMul("product", "MatMul", a_t, b_t, y_t, 0, 0, FloatActivation())
+        yield Unit(f"float_matmul_{label}", op, (a, b))
+        turned = tuple((*range(x.ndim - 2), x.ndim - 1, x.ndim - 2) for x in (a, b))
+        last = (len(shape) - 1, *range(len(shape) - 1))
+        yield Unit(f"float_matmul_{label}_transposed", op, (a, b), turned, last)
+        for name, values in (("a", a), ("b", b)):
+            yield Unit(f"float_matmul_{label}_constant_{name}", op, (a, b), constants={name: values})
 
 
 def quantizations() -> Iterator[Unit]:

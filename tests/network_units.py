@@ -14,8 +14,8 @@ from qcgen.artifact import Artifact
 from qcgen.build import STRICT_FLAGS
 from qcgen.ir.context import names_of
 from qcgen.ir.plan import Argument, Call, InArena, Options, Plan, Port, Table
-from qcgen.ir.program import Operator, Program, Quantize, QuantizedBinary, Softmax, Tensor, inputs_of
-from qcgen.ir.types import Array, Layout
+from qcgen.ir.program import Convert, Operator, Program, Quantize, QuantizedBinary, Softmax, Tensor, inputs_of
+from qcgen.ir.types import Array, DType, Layout
 from qcgen.kernels import KERNELS, Kernel, Prepared, Setting
 from qcgen.kernels.kernel import Order
 from qcgen.plan.memory import Buffer, place
@@ -141,6 +141,8 @@ def thinned(unit: Unit) -> Unit:
             most, axes = 16, len(unit.op.y.shape)
         case QuantizedBinary() | Quantize():
             most, axes = 32, len(unit.op.y.shape)
+        case Convert() if DType.FLOAT64 not in (unit.op.x.dtype, unit.op.y.dtype):
+            most, axes = 500, 1
         case Softmax():
             most, axes = 6, len(unit.op.y.shape) - 1
         case _:

@@ -176,6 +176,14 @@ TOO_LARGE_FOR_AVR = {
     *(
         f"matmul_long_{a}_{b}{how}" for a in ("s8", "u8") for b in ("s8", "u8") for how in ("", "_transposed")
     ),  # matrices of 8,000 codes
+    *(f"float_matmul_long{how}" for how in ("", "_transposed", "_constant_a", "_constant_b")),
+    *(
+        f"wide_mean_{kind}_128_{where}"
+        for kind in ("int16", "uint16", "to_bytes", "from_bytes")
+        for where in ("first", "last")
+    ),
+    # An AVR's double has 32 bits:
+    *(f"convert_{types}" for types in ("float16_to_double", "float_to_double", "double_to_float16", "double_to_float")),
     *(f"mean_{kind}_{size}" for kind in ("s8", "u8") for size in ("7_of_16_by_16", "4_of_17_by_31", "7_of_17_by_31")),
 }
 

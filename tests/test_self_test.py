@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from batch import require
 from emulated import require_core
-from gallery_networks import float_tail, in_rows, network_qdq, network_qop
+from gallery_networks import float16, float_tail, in_rows, network_qdq, network_qop
 from marks import some_at_first
 
 import qcgen
@@ -55,6 +55,7 @@ MODELS = {
     "all in rows": (in_rows, {"arena": "least", "layout": "nhwc"}),
     "in the arena": (DIGITS_MODEL, {"io_memory": "arena"}),
     "float layers": (float_tail, {}),
+    "float16 and double": (float16, {}),
     "small": (network_qop, {}),
     "small, from QDQ": (network_qdq, {}),
 }

@@ -130,8 +130,8 @@ def same_types(view: View) -> Iterator[Problem]:
         yield view.problem(f"its inputs have different types: {names}", "give them one type")
 
 
-def no_change_of_type(view: View) -> Iterator[Problem]:
-    """A Cast is accepted where it does nothing."""
+def converts_floats(view: View) -> Iterator[Problem]:
+    """A Cast is accepted where it does nothing, and between types of floats."""
     if "to" not in view.node.attributes:
         yield view.problem("it has no attribute to", "add to, the type that is meant")
     before, after = view.dtype(0), view.graph.value(view.node.outputs[0]).dtype

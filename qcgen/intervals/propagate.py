@@ -20,6 +20,7 @@ from qcgen.ir.program import (
     ChannelLookup,
     Concat,
     Conv,
+    Convert,
     Dequantize,
     Embedding,
     FloatActivation,
@@ -105,6 +106,7 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
             | ArgMax()
             | Quantize()
             | Dequantize()
+            | Convert()
             | FloatUnary()
             | FloatBinary()
             | Select()

@@ -24,6 +24,7 @@ from qcgen.kernels.portable.arg_max import ARG_MAX
 from qcgen.kernels.portable.channel_lookup import CHANNEL_LOOKUP
 from qcgen.kernels.portable.conv import CONV
 from qcgen.kernels.portable.conv_float import CONV_FLOAT
+from qcgen.kernels.portable.convert import CONVERT
 from qcgen.kernels.portable.copy import COPY
 from qcgen.kernels.portable.depthwise import DEPTHWISE_NCHW, DEPTHWISE_NHWC
 from qcgen.kernels.portable.embedding import EMBEDDING
@@ -88,6 +89,7 @@ PORTABLE: tuple[Kernel, ...] = (
     WIDE_BINARY,
     MATMUL,
     MATMUL_FLOAT,
+    CONVERT,
     RECURRENT,
     SOFTMAX,
     LAYER_NORM,

@@ -41,7 +41,7 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     ("", "ArgMax"): reduction.lower_arg_max,
     ("", "ArgMin"): reduction.lower_arg_max,
     ("", "AveragePool"): pool.lower_average_pool,
-    ("", "Cast"): elementwise.lower_same,
+    ("", "Cast"): elementwise.lower_cast,
     ("", "Clip"): elementwise.lower_activation,
     ("", "Concat"): movement.lower_concat,
     ("", "Conv"): lower_float_conv,

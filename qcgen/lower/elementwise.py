@@ -14,6 +14,7 @@ from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     BinaryKind,
     ChannelLookup,
+    Convert,
     Dequantize,
     Float32s,
     FloatActivation,
@@ -121,6 +122,15 @@ def quantization_of(tensor: Tensor) -> Quantization:
     assert tensor.scale is not None, f"the scale of {tensor.name!r} is not known"
     assert tensor.zero_point is not None, f"the zero point of {tensor.name!r} is not known"
     return Quantization(tensor.scale, tensor.zero_point)
+
+
+def lower_cast(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """Cast between types of floats, or to the type that is there."""
+    source = Source(node, graph)
+    x, y = source.tensor(0), source.result()
+    if x.dtype is y.dtype:
+        return lower_same(node, graph)
+    return (Convert(node.name, node.op_type, x, y),)
 
 
 def lower_same(node: Node, graph: Graph) -> tuple[Operator, ...]:

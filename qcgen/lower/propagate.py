@@ -11,6 +11,7 @@ from qcgen.ir.program import (
     ChannelLookup,
     Concat,
     Conv,
+    Convert,
     Dequantize,
     FloatBinary,
     FloatSoftmax,
@@ -138,6 +139,7 @@ def _after(op: Operator) -> Change | None:
             | QuantizedBinary()
             | Quantize()
             | Dequantize()
+            | Convert()
             | FloatUnary()
             | FloatBinary()
             | Select()

@@ -13,6 +13,7 @@ from qcgen.ir.program import (
     AveragePool,
     Concat,
     Conv,
+    Convert,
     Embedding,
     FloatBinary,
     InstanceNorm,
@@ -225,7 +226,7 @@ def _columns_in_memory(image: Tensor, order: Order) -> Int64s:
 
 def _writes_any_layout(op: Operator) -> bool:
     """Whether the operator's kernels write channels first as well as channels last, or any order."""
-    return isinstance(op, Conv | OrionConv | MaxPool | AveragePool | MatMul | Reduce | ArgMax)
+    return isinstance(op, Conv | OrionConv | MaxPool | AveragePool | MatMul | Reduce | ArgMax | Convert)
 
 
 def _natural_output(op: Operator, xs: Sequence[Order]) -> Order:

@@ -13,6 +13,7 @@ from qcgen.ir.program import (
     ChannelLookup,
     Concat,
     Conv,
+    Convert,
     Dequantize,
     Embedding,
     FloatBinary,
@@ -97,6 +98,8 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
             return elementwise.evaluate_quantize(op, *inputs)
         case Dequantize():
             return elementwise.evaluate_dequantize(op, *inputs)
+        case Convert():
+            return elementwise.evaluate_convert(op, *inputs)
         case FloatUnary():
             return elementwise.evaluate_float_unary(op, *inputs)
         case FloatBinary():

@@ -12,6 +12,7 @@ from qcgen.arithmetic import Quantization
 from qcgen.ir.program import (
     ChannelLookup,
     Comparison,
+    Convert,
     Dequantize,
     Embedding,
     FloatBinary,
@@ -79,6 +80,11 @@ def evaluate_dequantize(op: Dequantize, x: Array) -> Array:
     """Equation (10)."""
     by = quantization_of(op.x)
     return arithmetic.dequantize(x, by.scale, by.zero_point)
+
+
+def evaluate_convert(op: Convert, x: Array) -> Array:
+    """The same numbers, rounded."""
+    return arithmetic.convert(np.ascontiguousarray(x), op.y.dtype.numpy)
 
 
 def evaluate_float_unary(op: FloatUnary, x: Array) -> Array:

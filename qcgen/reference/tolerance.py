@@ -6,14 +6,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from qcgen import arithmetic
 from qcgen.ir.program import (
     Concat,
     Conv,
+    Convert,
     Dequantize,
     Embedding,
     FloatActivation,
     FloatBinary,
     FloatUnary,
+    MatMul,
     Operator,
     Pad,
     Program,
@@ -36,6 +39,9 @@ from qcgen.reference.recurrent import terms
 RELATIVE = 2e-6
 """The error allowed of a single operator for each unit of magnitude: 33 half units of the last place of a float32."""
 
+TO_DOUBLE = 2.0**-29
+"""The last place of a float64 beside that of a float32."""
+
 NETWORK = 1e-5
 """The error allowed of operators in a row for each unit of magnitude, which is at least 1."""
 
@@ -55,13 +61,13 @@ def magnitude(op: Conv, x: Array) -> Array:
 def tolerance(op: Operator, x: Array, y: Array) -> Array:
     """The largest |error| of every output y for the input x: 0 for integers, else
 
-    2e-6 * max(slope * (sum |x| |w| + |bias|) + offset, |y|)
+    2e-6 * max(slope * (sum |x| |w| + |bias|) + offset, |y|), of float64 2^-29 of that
 
     with the greatest slope of the activation, and the offset that it adds.
     """
     if not isinstance(op, Conv) or not isinstance(op.epilogue, FloatActivation):
         return np.zeros(y.shape)
-    return RELATIVE * _reach(op, x, y)
+    return RELATIVE * (TO_DOUBLE if op.y.dtype is DType.FLOAT64 else 1) * _reach(op, x, y)
 
 
 @np.errstate(invalid="ignore")  # numbers may be infinite
@@ -80,8 +86,13 @@ def tolerances(program: Program, values: Mapping[str, Array]) -> dict[str, Array
         xs, y = [values[x.name] for x in inputs_of(op)], values[op.y.name]
         if op.y.name in known:
             allowed[op.y.name] = np.zeros(y.shape)
-        elif is_alone and isinstance(op, Conv):
+        elif isinstance(op, Conv) and (is_alone or (op.y.dtype is DType.FLOAT64 and op.x.name in known)):
             allowed[op.y.name] = tolerance(op, xs[0], y)
+        elif is_alone and isinstance(op, MatMul):
+            allowed[op.y.name] = RELATIVE * _scale(op, xs, y)
+        elif isinstance(op, Convert):
+            allowed[op.y.name] = _converted(op, xs[0], allowed[op.x.name])
+            lost[op.y.name] = lost.get(op.x.name, 0.0)
         elif isinstance(op, Transpose | Reshape | Concat | Slice | Resize):
             of_xs = [allowed.get(x.name, np.zeros(x.shape)) for x in inputs_of(op)]
             allowed[op.y.name] = evaluate_movement(op, *of_xs)
@@ -99,17 +110,30 @@ def exact(program: Program) -> frozenset[str]:
     """The tensors that must be equal bit for bit: inputs, integers, dequantized integers, and these moved about."""
     known = {tensor.name for tensor in program.inputs} | program.constants.keys()
     for op in program.operators:
-        if _is_exact(op.y) or isinstance(op, Dequantize | Embedding) or (_moves(op) and known.issuperset(_names(op))):
+        if _is_exact(op.y) or isinstance(op, Dequantize | Embedding) or (_keeps(op) and known.issuperset(_names(op))):
             known.add(op.y.name)
     return frozenset(known)
 
 
 def _is_exact(tensor: Tensor) -> bool:
-    return tensor.dtype is not DType.FLOAT32
+    return not tensor.dtype.is_float
 
 
-def _moves(op: Operator) -> bool:
-    return isinstance(op, Transpose | Reshape | Concat | Slice | Pad | Resize)
+def _keeps(op: Operator) -> bool:
+    """Whether the operator moves numbers, or rounds each of them once."""
+    return isinstance(op, Transpose | Reshape | Concat | Slice | Pad | Resize | Convert)
+
+
+@np.errstate(over="ignore")
+def _converted(op: Convert, x: Array, error: Array) -> Array:
+    """How far numbers that are off by ``error`` may be off in another type: numbers apart may round apart."""
+    if op.y.dtype.bytes > op.x.dtype.bytes:
+        return error
+    ends = [np.abs(x.astype(np.float64)) + by for by in (error, -error)]
+    top, bottom = (arithmetic.convert(np.maximum(end, 0), op.y.dtype.numpy) for end in ends)
+    unit = np.abs(np.spacing(np.where(np.isinf(top), np.finfo(top.dtype).max, top))).astype(np.float64)
+    # What one side rounds to infinity, the other may round to the largest number.
+    return np.where(error == 0, 0.0, np.where(np.isinf(top) & ~np.isinf(bottom), np.inf, error + unit))
 
 
 def _names(op: Operator) -> list[str]:
@@ -122,6 +146,9 @@ def _scale(op: Operator, xs: list[Array], y: Array) -> Array:
     match op:
         case Conv():
             return _reach(op, xs[0], y)
+        case MatMul():
+            a, b = (np.abs(x.astype(np.float64)) for x in xs)
+            return np.asarray(np.matmul(a, b))
         case FloatBinary(kind="add" | "sub"):
             a, b = (np.abs(x.astype(np.float64)) for x in xs)
             return np.maximum(own, np.maximum(a, b))
@@ -151,9 +178,10 @@ def _passed_on(op: Operator, xs: list[Array], lost: list[float], errors: list[Ar
             return _slope(op.activation) * lost[0]
         case FloatBinary(kind="add" | "sub"):
             return sum(lost)
-        case FloatBinary(kind="mul"):
+        case FloatBinary(kind="mul") | MatMul():
             a, b = (float(np.abs(x).max(initial=0.0)) for x in xs)
-            return a * lost[1] + b * lost[0] + lost[0] * lost[1]
+            products = op.terms if isinstance(op, MatMul) else 1
+            return products * (a * lost[1] + b * lost[0] + lost[0] * lost[1])
         case Recurrent():
             return np.inf  # a state may turn on the last place of a number
         case Reduce(kind="sum" | "l2"):

@@ -48,6 +48,8 @@ def self_test_context(plan: Plan, test: SelfTest, accessors: Mapping[str, str]) 
 def _made(each: SelfTestInput) -> str:
     """The C expression of the next element of an input."""
     dtype, code = each.port.tensor.dtype, "random >> 24"
-    if dtype is not DType.FLOAT32:
+    if dtype is DType.FLOAT16:
+        return "(uint16_t)((random >> 31 << 15) + 0x3c00 + ((random >> 24 & 127) << 3))"
+    if not dtype.is_float:
         return f"({dtype.c})({code})"
     return f"({dtype.c})((int32_t)({code}) - {each.zero_point}) * {real(each.scale)}"

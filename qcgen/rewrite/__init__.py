@@ -25,6 +25,7 @@ from qcgen.rewrite.fuse_table import fuse_table
 from qcgen.rewrite.fuse_unary import fuse_unary
 from qcgen.rewrite.fuse_wide import fuse_wide
 from qcgen.rewrite.gather_places import gather_places
+from qcgen.rewrite.in_float32 import in_float32
 from qcgen.rewrite.join_gelu import join_gelu
 from qcgen.rewrite.join_layer_norm import join_layer_norm
 from qcgen.rewrite.join_matmul_add import join_matmul_add
@@ -95,6 +96,8 @@ def rewrite(graph: Graph) -> Graph:
     own_domains = frozenset(node.domain for node in graph.nodes)
     budget = Budget.of(graph.constants)
     graph = _folded(graph, FOLDS_BEFORE_FUSION, budget)
+    halves = in_float32(graph)
+    graph = graph if halves is graph else _folded(halves, FOLDS_BEFORE_FUSION, budget)
     if any(node.op_type in ("QuantizeLinear", "DequantizeLinear", CONCAT[1]) for node in graph.nodes):
         graph = _fused(graph, budget)
     graph = _folded(graph, FOLDS, budget)

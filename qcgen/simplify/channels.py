@@ -17,6 +17,7 @@ from qcgen.ir.program import (
     ChannelLookup,
     Concat,
     Conv,
+    Convert,
     Dequantize,
     Embedding,
     FloatBinary,
@@ -150,7 +151,7 @@ class Channels:
                 return self.axes.get(op.x.name)
             case ArgMax() | ChannelLookup() | Embedding():
                 return None
-            case MatMul() | Reduce() | Softmax() | LayerNorm() | InstanceNorm() | Quantize() | Dequantize():
+            case MatMul() | Reduce() | Softmax() | LayerNorm() | InstanceNorm() | Quantize() | Dequantize() | Convert():
                 return None
             case FloatUnary() | FloatBinary() | Select() | FloatSoftmax() | Recurrent():
                 return None

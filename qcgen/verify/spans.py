@@ -6,8 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qcgen.ir.program import Embedding, FloatUnary, Program, Quantize, Reshape, Slice, Tensor, Transpose, inputs_of
-from qcgen.ir.types import DType
+from qcgen.ir.program import (
+    Convert,
+    Embedding,
+    FloatUnary,
+    Program,
+    Quantize,
+    Reshape,
+    Slice,
+    Tensor,
+    Transpose,
+    inputs_of,
+)
 
 FLOAT_REACH = 4.0
 """The extremes tried for float inputs that nothing quantizes are -4 and 4: beyond the bends of every activation."""
@@ -31,7 +41,7 @@ def span_of(program: Program, tensor: Tensor) -> Span:
     rows = _rows_of(program, tensor)
     if rows:
         return Span(-rows - 1, 0, rows)
-    if tensor.dtype is not DType.FLOAT32:
+    if not tensor.dtype.is_float:
         return Span(tensor.dtype.low, tensor.zero_point or 0, tensor.dtype.high)
     quantized = _first_quantized(program, tensor)
     if quantized is None:
@@ -57,6 +67,6 @@ def _first_quantized(program: Program, tensor: Tensor) -> Tensor | None:
             continue
         if isinstance(op, Quantize):
             return op.y
-        if isinstance(op, Transpose | Reshape | Slice | FloatUnary):
+        if isinstance(op, Transpose | Reshape | Slice | FloatUnary | Convert):
             names.add(op.y.name)
     return None

@@ -257,6 +257,12 @@ COMPUTED: Mapping[str, tuple[str, Mapping[str, Spec], Mapping[str, Any]]] = {
         {"A": ("float", (2, 3)), "B": random_weights((3, 4), "float32"), "C": ("float", (2, 1))},
         {"beta": 0.5},
     ),
+    "MatMul of two inputs": ("MatMul", {"A": ("float", (2, 3, 5)), "B": ("float", (5, 4))}, {}),
+    "MatMul by matrices": ("MatMul", {"A": ("float", (1, 3, 5)), "B": random_weights((2, 5, 4), "float32")}, {}),
+    "MatMul by a vector": ("MatMul", {"A": ("float", (2, 3)), "B": scale([1, -2, 3])}, {}),
+    "MatMul of a vector": ("MatMul", {"A": scale([1, -2, 3]), "B": ("float", (2, 3, 4))}, {}),
+    "Cast to float16": ("Cast", {"X": ("float", (1, 2, 3, 4))}, {"to": 10}),
+    "Cast from double": ("Cast", {"X": ("double", (2, 3))}, {"to": 1}),
     "GatherND": ("GatherND", {**CODES, "places": ints([0, 1], [0, -2])}, {}),
     "linear Resize": ("Resize", {**X, "roi": None, "scales": scale([1, 1, 2, 1.5])}, {"mode": "linear"}),
     "linear Resize of codes": ("Resize", RESIZE, {"mode": "linear"}),
@@ -336,6 +342,8 @@ CONVOLUTIONS: Mapping[str, Any] = {
     "NhwcFusedConv": partial(float_conv, (1, 4, 5, 2), _FLOAT_WEIGHTS, op_type="NhwcFusedConv", domain=MICROSOFT,
                              activation="Relu"),
     "NHWC Conv": partial(float_conv, (1, 4, 5, 2), _FLOAT_WEIGHTS, domain=NHWC),
+    "Conv of double": partial(float_conv, IMAGE, _FLOAT_WEIGHTS.astype(np.float64), replace={"X": ("double", IMAGE)}),
+    "Conv of float16": partial(float_conv, IMAGE, _FLOAT_WEIGHTS.astype(np.float16), replace={"X": ("float16", IMAGE)}),
 }  # fmt: skip
 
 

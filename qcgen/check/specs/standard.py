@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from qcgen.check import limits, matrices, movement, ranges, reductions, selection
 from qcgen.check.limits import axis_exists, one_of
-from qcgen.check.node import CODES_OR_FLOAT, FLOAT, INTEGER, INTEGERS, NUMBER, Q8, TEXT, Spec
+from qcgen.check.node import CODES_OR_FLOAT, FLOAT, INTEGER, INTEGERS, NUMBER, OTHER_FLOATS, Q8, TEXT, Spec
 from qcgen.check.specs.parts import (
     ARG_MAX,
     AVERAGE_POOL,
@@ -61,7 +61,12 @@ STANDARD: dict[tuple[str, str], Spec] = {
     ("", "ArgMax"): ARG_MAX,
     ("", "ArgMin"): ARG_MAX,
     ("", "AveragePool"): AVERAGE_POOL,
-    ("", "Cast"): replace(SAME, attributes={"to": INTEGER, "saturate": INTEGER}, extra=(limits.no_change_of_type,)),
+    ("", "Cast"): replace(
+        SAME,
+        types={role: (*types, *OTHER_FLOATS) for role, types in SAME.types.items()},
+        attributes={"to": INTEGER, "saturate": INTEGER},
+        extra=(limits.converts_floats,),
+    ),
     ("", "Clip"): replace(
         SAME,
         inputs=("input", "min", "max"),

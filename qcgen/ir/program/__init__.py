@@ -9,6 +9,7 @@ from qcgen.ir.program.elementwise import (
     BinaryKind,
     ChannelLookup,
     Comparison,
+    Convert,
     Dequantize,
     Embedding,
     FloatBinary,
@@ -37,6 +38,7 @@ __all__ = [
     "Concat",
     "Conv",
     "ConvGeometry",
+    "Convert",
     "Dequantize",
     "Embedding",
     "Epilogue",
@@ -94,6 +96,7 @@ Operator = (
     | LayerNorm
     | InstanceNorm
     | Quantize
+    | Convert
     | Dequantize
     | FloatUnary
     | FloatBinary

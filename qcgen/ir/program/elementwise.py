@@ -100,6 +100,19 @@ class Dequantize:
 
 
 @dataclass(frozen=True)
+class Convert:
+    """y = x in another of the types float16, float32 and float64 (Cast): exact, or rounded half to even.
+
+    From float64 to float16 by way of float32, as in onnxruntime.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+
+
+@dataclass(frozen=True)
 class FloatUnary:
     """An activation of float32 numbers, element by element; Relu of float64, too."""
 

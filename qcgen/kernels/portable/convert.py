@@ -1,0 +1,48 @@
+"""portable/convert: floats in another of the types float16, float32 and float64."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from qcgen.ir.context import Context
+from qcgen.ir.plan import Certificate
+from qcgen.ir.program import Convert, Operator
+from qcgen.ir.types import DType
+from qcgen.kernels.kernel import Kernel, Prepared, Setting
+from qcgen.kernels.loop_nest import LoopNest, Placed, elementwise
+
+
+@dataclass(frozen=True)
+class ConvertContext(Context):
+    """From one type of floats to another."""
+
+    template: ClassVar[str] = "kernels/portable/convert.c.jinja"
+
+    nest: LoopNest  # the loops over the elements of y
+    from_half: bool  # x has words of float16 numbers
+    to_half: bool  # y has
+    by_float: bool  # what is between the two is float32, which neither x nor y is
+
+
+def why_not(op: Operator, _setting: Setting) -> str | None:
+    """Serves every conversion between floats."""
+    return None if isinstance(op, Convert) else f"{op.op_type} does not convert between types of floats"
+
+
+def prepare(op: Operator, setting: Setting) -> Prepared:
+    """float16 by functions of integers, since few cores have it; y cannot lie over x, of another size."""
+    assert isinstance(op, Convert)
+    types = (op.x.dtype, op.y.dtype)
+    context = ConvertContext(
+        nest=elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y)),
+        from_half=op.x.dtype is DType.FLOAT16,
+        to_half=op.y.dtype is DType.FLOAT16,
+        by_float=DType.FLOAT32 not in types,
+    )
+    support = ["double"] * (DType.FLOAT64 in types) + ["from_half"] * context.from_half + ["to_half"] * context.to_half
+    headers = ("string.h",) if context.from_half or context.to_half else ()
+    return Prepared((), context, (), tuple(support), Certificate(), headers=headers)
+
+
+CONVERT = Kernel("portable/convert", ConvertContext, frozenset(), why_not, prepare)

@@ -1,0 +1,179 @@
+"""What a model computes in float16 is computed in float32, as onnxruntime does, and rounded where it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from qcgen.infer import RULES
+from qcgen.ir.element_types import element_type
+from qcgen.ir.graph import Graph, Node
+from qcgen.ir.types import Array, DType
+
+IN_FLOAT16 = frozenset(
+    """Clip Concat Expand Flatten Gather Identity LayerNormalization Max Min Reshape Round Sign Slice Split Squeeze
+    Transpose Unsqueeze""".split()
+)
+"""Operators of ai.onnx that onnxruntime 1.32.0 computes in float16 on x86-64, unless only others are around them."""
+
+QUANTIZING = ("Dequantize", "DynamicQuantize", "QGemm", "QLinear", "Quantize")
+"""How operators begin whose float16 numbers, scales of codes, stay and are reported."""
+
+NUMBERS = {DType.FLOAT16: 10, DType.FLOAT32: 1}
+"""ONNX's numbers of types, for Cast."""
+
+
+def in_float32(graph: Graph) -> Graph:
+    """The graph without tensors of float16 but at its boundary and between the two Casts that round a tensor.
+
+    Numbers between operators that are computed in float32 are not rounded, also not by a Cast to float16 before one or
+    from float16 behind one. Source: InsertCastTransformer and RemoveDuplicateCastTransformer of 1.32.0, on x86-64.
+    """
+    if not any(_is_half(graph, name) for name in (*graph.values, *graph.constants)):
+        return graph
+    return _Rounding(graph).changed()
+
+
+def _is_half(graph: Graph, name: str) -> bool:
+    array = graph.constants.get(name)
+    return array.dtype == np.float16 if array is not None else graph.value(name).dtype is DType.FLOAT16
+
+
+class _Rounding:
+    """``single`` and ``rounded``: by the name of each float16 tensor, that of its numbers in float32, if it has one.
+
+    ``halves`` are the float16 tensors that are there, ``exact`` those whose numbers in float32 are already rounded.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._nodes: list[Node] = []
+        self._constants: dict[str, Array] = {}
+        self._single: dict[str, str] = {}
+        self._rounded: dict[str, str] = {}
+        self._halves = set(graph.inputs)
+        self._exact: set[str] = set()
+        self._taken = {*graph.values, *graph.constants, *(node.name for node in graph.nodes)}
+        self._readers: dict[str, list[Node]] = {}
+        for node in graph.nodes:
+            for name in node.inputs:
+                self._readers.setdefault(name, []).append(node)
+
+    def changed(self) -> Graph:
+        """The graph with all changes."""
+        for node in self._graph.nodes:
+            if not any(_is_half(self._graph, name) for name in (*node.inputs, *node.outputs)):
+                self._nodes.append(node)
+            elif self._casts(node):
+                self._cast(node)
+            elif not self._is_known(node):
+                for name in node.inputs:
+                    self._half(name)
+                self._nodes.append(node)
+                self._halves.update(node.outputs)
+            else:
+                self._compute(node)
+        for name in self._graph.outputs:
+            self._half(name)
+        graph = self._graph
+        return replace(graph, nodes=tuple(self._nodes), constants={**graph.constants, **self._constants})
+
+    def _casts(self, node: Node) -> bool:
+        return (node.domain, node.op_type) == ("", "Cast")
+
+    def _is_known(self, node: Node) -> bool:
+        return (node.domain, node.op_type) in RULES and not node.op_type.startswith(QUANTIZING)
+
+    def _is_single(self, node: Node | None) -> bool:
+        """Whether a node is computed in float32 wherever it stands."""
+        if node is None or self._casts(node) or not self._is_known(node):
+            return False
+        return bool(node.domain) or node.op_type not in IN_FLOAT16
+
+    def _is_alone(self, node: Node) -> bool:
+        """Whether all nodes right before and behind a node are computed in float32, so that it is, too."""
+        before = [name for name in node.inputs if _is_half(self._graph, name) and name not in self._graph.constants]
+        behind = [reader for name in node.outputs for reader in self._readers.get(name, ())]
+        makers = [self._graph.producers.get(name) for name in before]
+        is_read = behind and not set(node.outputs) & set(self._graph.outputs)
+        return bool(makers and is_read) and all(self._is_single(each) for each in (*makers, *behind))
+
+    def _cast(self, node: Node) -> None:
+        """A Cast that the model has: to float16, which rounds unless float32 is computed with, or from it."""
+        x, y = node.inputs[0], node.outputs[0]
+        if _is_half(self._graph, x):
+            maker = self._graph.producers.get(x)
+            to = node.attributes.get("to")
+            is_single = isinstance(to, int) and element_type(to) is DType.FLOAT32 and self._is_computed(maker)
+            self._nodes.append(replace(node, inputs=(self._single[x] if is_single else self._half(x),)))
+            return
+        self._nodes.append(node)
+        self._halves.add(y)
+        if self._graph.value(x).dtype is DType.FLOAT32:
+            self._single[y] = x
+
+    def _is_computed(self, node: Node | None) -> bool:
+        return node is not None and (self._is_single(node) or (self._is_known(node) and self._is_alone(node)))
+
+    def _compute(self, node: Node) -> None:
+        """A node of float32 tensors; what it reads is rounded before, and what it writes behind, if it is float16's."""
+        is_single = self._is_single(node) or self._is_alone(node)
+        read = [self._number(name, is_single) if _is_half(self._graph, name) else name for name in node.inputs]
+        written = []
+        for name in node.outputs:
+            if _is_half(self._graph, name):
+                written.append(self._fresh(f"{name} in float32"))
+                self._single[name] = written[-1]
+                if not is_single and node.op_type != "LayerNormalization":  # which is the only one that rounds
+                    self._exact.add(name)
+            else:
+                written.append(name)
+        self._nodes.append(replace(node, inputs=tuple(read), outputs=tuple(written)))
+
+    def _number(self, name: str, is_single: bool) -> str:
+        """The numbers of a float16 tensor in float32, which need not be rounded if ``is_single``."""
+        array = self._graph.constants.get(name)
+        if array is not None:
+            if name not in self._single:
+                self._single[name] = self._fresh(f"{name} in float32")
+                self._constants[self._single[name]] = array.astype(np.float32)
+            return self._single[name]
+        maker = self._graph.producers.get(name)
+        if name in self._exact or (is_single and name in self._single and self._keeps(maker)):
+            return self._single[name]
+        if name not in self._rounded:
+            self._rounded[name] = self._fresh(f"{name} in float32")
+            self._convert(self._half(name), DType.FLOAT32, self._rounded[name])
+            if name not in self._single:
+                self._single[name] = self._rounded[name]
+        return self._rounded[name]
+
+    def _keeps(self, maker: Node | None) -> bool:
+        """Whether numbers that a node of float32 reads keep the digits that the maker has found."""
+        return maker is None or self._casts(maker) or self._is_computed(maker)
+
+    def _half(self, name: str) -> str:
+        """The tensor itself, in float16."""
+        if name in self._single and name not in self._halves and _is_half(self._graph, name):
+            self._convert(self._single[name], DType.FLOAT16, name)
+            self._halves.add(name)
+        return name
+
+    def _convert(self, x: str, to: DType, y: str) -> None:
+        name = self._fresh(f"{x if to is DType.FLOAT32 else y} to {to.numpy}")
+        self._nodes.append(Node(name, "Cast", "", (x,), (y,), {"to": NUMBERS[to]}))
+
+    def _fresh(self, base: str) -> str:
+        name = next(each for each in _numbered(base) if each not in self._taken)
+        self._taken.add(name)
+        return name
+
+
+def _numbered(base: str) -> Iterator[str]:
+    yield base
+    number = 1
+    while True:
+        number += 1
+        yield f"{base} {number}"

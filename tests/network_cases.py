@@ -726,6 +726,8 @@ PORTABLE = tuple(
         layer_norms,
         instance_norms,
         recurrent_layers,
+        float_matmuls,
+        conversions,
         softmaxes,
         quantizations,
         activations,

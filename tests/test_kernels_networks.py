@@ -8,6 +8,7 @@ from network_units import Library, Unit, difference, render
 
 from qcgen.ir.program import Conv, OrionConv
 from qcgen.kernels import KERNELS
+from qcgen.kernels.arm_mve.matmul import MATMUL as MVE_MATMUL
 
 DSP_OPERATORS = {
     "arm_dsp/quantized_binary": ("QLinearAdd", "QLinearMul"),
@@ -48,6 +49,14 @@ def test_the_dsp_extension_serves_what_lies_side_by_side_and_leaves_the_rest_to_
     own = [unit for unit in UNITS if unit.target == "cortex-m4" and unit.op.op_type in DSP_OPERATORS[kernel]]
     served = {unit.kernel.name for unit in own}
     assert served == {kernel, kernel.replace("arm_dsp", "portable")}
+
+
+def test_helium_serves_products_with_four_columns_whose_terms_lie_side_by_side():
+    own = [unit for unit in UNITS if unit.target == "cortex-m55"]
+    served = {unit.kernel.name for unit in own}
+    assert served == {"arm_mve/matmul", "arm_dsp/matmul", "portable/matmul"}
+    for unit in own:
+        assert (unit.kernel.name == "arm_mve/matmul") == (not MVE_MATMUL.why_not(unit.op, unit.setting))
 
 
 def test_every_form_of_sums_and_products_occurs():

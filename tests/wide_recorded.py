@@ -111,7 +111,7 @@ OPERATORS: Mapping[str, Callable[[Wide], ModelProto]] = {
     "relu": relu,
     "max_pool": max_pool,
 }
-IN_ORDER = ("conv", "depthwise", "gemm", "matmul")
+IN_ORDER = ("conv", "depthwise", "gemm", "matmul", "global_average_pool", "mean_of_image")
 """Those whose float32 sums depend on the order of the additions, and so on the processor."""
 
 

@@ -122,6 +122,23 @@ def _gemm(wiring: Wiring, node: Node) -> Change | None:
     return steps.change()
 
 
+def _matmul(wiring: Wiring, node: Node) -> Change | None:
+    """The product with a constant vector is that with a matrix of one row or column."""
+    a, b = (wiring.constant(name) for name in node.inputs)
+    shape = wiring.graph.value(node.outputs[0]).fixed_shape
+    is_row, is_column = (vector is not None and vector.ndim == 1 for vector in (a, b))
+    if shape is None or not (is_row or is_column):
+        return None
+    steps, operands = Steps(wiring, node), list(node.inputs)
+    if a is not None and is_row:
+        operands[0] = steps.constant("row", a[None])
+    if b is not None and is_column:
+        operands[1] = steps.constant("column", b[:, None])
+    product = steps.step("MatMul", *operands)
+    steps.step("Reshape", product, steps.constant("shape", np.array(shape, np.int64)), is_last=True)
+    return steps.change()
+
+
 def _average_pool(wiring: Wiring, node: Node) -> Change | None:
     """With ceil_mode and count_include_pad: a Pad, then windows that count what lies within the padded image."""
     flags, pads = ("ceil_mode", "count_include_pad"), node.attributes.get("pads")
@@ -169,5 +186,6 @@ WAYS: Mapping[tuple[str, str], Callable[[Wiring, Node], Change | None]] = {
     ("", "Gemm"): _gemm,
     ("", "InstanceNormalization"): _instance_normalization,
     ("", "LayerNormalization"): _layer_normalization,
+    ("", "MatMul"): _matmul,
 }
 """By (domain, op_type)."""

@@ -10,10 +10,18 @@ from qcgen.ir.program import MatMul, Operator
 from qcgen.ir.types import DType
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.products import Matrices, Tile, a_term, matrices_of, prepare_sums, tile, why_no_product
+from qcgen.kernels.products import (
+    Codes,
+    Matrices,
+    Tile,
+    codes_of,
+    matrices_of,
+    prepare_sums,
+    tile,
+    why_no_packed_product,
+)
 
 TILE = 2  # rows and columns whose sums are taken together
-FEWEST, MOST = 8, 4096  # terms: fewer do not pay, of more a sum with the zero points in it could leave int32
 
 
 @dataclass(frozen=True)
@@ -23,6 +31,7 @@ class MatMulContext(Context):
     template: ClassVar[str] = "kernels/arm_dsp/matmul.c.jinja"
 
     matrices: Matrices
+    codes: Codes
     start: int  # of a sum
     down: Tile  # rows of y that are computed together
     across: Tile  # columns of y that are computed together
@@ -34,15 +43,7 @@ class MatMulContext(Context):
 
 def why_not(op: Operator, setting: Setting) -> str | None:
     """Serves rows of a whose terms lie side by side."""
-    reason = why_no_product(op)
-    if reason is not None:
-        return reason
-    assert isinstance(op, MatMul)
-    if not FEWEST <= op.terms <= MOST:
-        return f"sums of {op.terms} products: {FEWEST} to {MOST} are served"
-    if a_term(op, setting) != 1:
-        return "the terms of a row of the first operand do not lie side by side"
-    return None
+    return why_no_packed_product(op, setting)
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:
@@ -54,6 +55,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     whole = matrices.terms - matrices.terms % 4
     context = MatMulContext(
         matrices=matrices,
+        codes=codes_of(op),
         start=sums.start,
         down=tile("row", matrices.rows, TILE),
         across=across,

@@ -48,18 +48,35 @@ def has_last(pixels: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Blocks:
+class Steps:
+    """Sums of four channels in ``steps`` of 16 elements; the first starts them, the others are written as ``loop``."""
+
+    steps: int
+    loop: Unrolled
+
+    @property
+    def words(self) -> int:
+        """The words of four channels' weights."""
+        return self.steps * LANES * BYTES // 4
+
+
+def steps_of(terms: int) -> Steps:
+    """The steps of sums of so many products."""
+    steps = -(-terms // BYTES)
+    return Steps(steps, _loop(steps - 1))
+
+
+@dataclass(frozen=True)
+class Blocks(Steps):
     """How ``channels`` are divided: ``whole`` of them in blocks of four, then ``rest``.
 
     A block's constants are its weights, ``steps`` times 16 bytes of each of its channels, four in a word; then, at so
     many words behind the weights, the initial accumulators (0), the multipliers, offsets (``offset_at``) and the first
     channel (``channel_at``), as far as the output step needs them: ``tail`` words; ``places`` are the enumerators
-    of those that the C uses. Of the steps the first starts the sums; the others are written as ``loop``.
+    of those that the C uses.
     """
 
     channels: int
-    steps: int
-    loop: Unrolled
     offset_at: int
     guarded_at: int
     channel_at: int
@@ -81,16 +98,11 @@ class Blocks:
         """Whether the first channel is among a block's constants."""
         return self.tail > self.channel_at
 
-    @property
-    def words(self) -> int:
-        """The words of a block's weights."""
-        return self.steps * LANES * BYTES // 4
-
 
 def blocks(op: Conv, packed: Packed) -> Blocks:
     """The blocks of a layer."""
     g, mve = op.geometry, mve_output(op, packed)
-    steps = -(-g.taps // BYTES)
+    sums = steps_of(g.taps)
     offset_at = 2 * LANES if mve.is_fast else LANES
     guarded_at = offset_at + (LANES if mve.is_fast and mve.offset is None else 0)
     channel_at = guarded_at + (LANES if mve.limit else 0)
@@ -103,7 +115,7 @@ def blocks(op: Conv, packed: Packed) -> Blocks:
         (g.out_channels >= LANES, f"END = {tail}"),
     )
     used = tuple(text for is_used, text in places if is_used)
-    return Blocks(g.out_channels, steps, _loop(steps - 1), offset_at, guarded_at, channel_at, tail, used)
+    return Blocks(sums.steps, sums.loop, g.out_channels, offset_at, guarded_at, channel_at, tail, used)
 
 
 def _loop(steps: int) -> Unrolled:

@@ -1,0 +1,120 @@
+"""arm_mve/matmul: products of two computed matrices, sixteen products in an instruction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from qcgen.ir.context import Context
+from qcgen.ir.program import MatMul, Operator
+from qcgen.ir.types import DType
+from qcgen.kernels.arm_mve.blocks import BYTES, ONE, TWO, Steps, Windows, steps_of
+from qcgen.kernels.arm_mve.output import LANES
+from qcgen.kernels.epilogue import Output
+from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.products import (
+    Codes,
+    Matrices,
+    Tile,
+    codes_of,
+    matrices_of,
+    prepare_sums,
+    tile,
+    why_no_packed_product,
+)
+
+
+@dataclass(frozen=True)
+class MatMulContext(Context):
+    """A product of two computed matrices: four columns of b at a time are packed, rows of a meet them two at a time.
+
+    VMLADAV multiplies int8: from codes of uint8 ``a_less`` or ``b_less`` = 128 is taken, and from their zero points.
+    """
+
+    template: ClassVar[str] = "kernels/arm_mve/matmul.c.jinja"
+
+    matrices: Matrices
+    codes: Codes
+    start: int  # of a sum
+    a_less: int  # taken from each code of a
+    b_less: int  # taken from each code of b
+    sums: Steps  # over the terms
+    windows: Windows  # the rows that are computed together
+    down: Tile  # rows of y that are computed together
+    across: Tile  # columns of y that are computed together
+    copies: bool  # rows of a are copied, to have sixteen bytes for each vector
+    copy: str  # the primitive that does it
+    row_bytes: int  # of a copy
+    padded: int  # bytes of a copy behind the terms
+    is_whole: bool  # the terms fill their vectors
+    is_vector: bool  # four codes are requantized and stored at a time
+    saturate: str  # the primitive that does the last of it
+    output: Output
+
+
+def why_not(op: Operator, setting: Setting) -> str | None:
+    """Serves rows of a whose terms lie side by side, and at least four columns."""
+    reason = why_no_packed_product(op, setting)
+    if reason is not None:
+        return reason
+    assert isinstance(op, MatMul)
+    columns = op.b.shape[-1]
+    return f"{columns} columns are less than a vector of sums" if columns < LANES else None
+
+
+def prepare(op: Operator, setting: Setting) -> Prepared:
+    """Scratch for four packed columns, what rows add to their sums, and copies of two rows."""
+    assert isinstance(op, MatMul)
+    sums, steps = prepare_sums(op, setting), steps_of(op.terms)
+    matrices, tables = matrices_of(op, setting)
+    down, windows = (tile("row", matrices.rows, 2), TWO) if matrices.rows > 1 else (tile("row", 1, 1), ONE)
+    row_bytes = steps.steps * BYTES
+    copies = row_bytes > op.terms or op.a.dtype is DType.UINT8
+    output = sums.output
+    is_vector = (
+        output.kind == "multiply-high"
+        and not output.is_guarded
+        and (output.low, output.high) == (op.y.dtype.low, op.y.dtype.high)
+        and matrices.y_column == 1
+    )
+    words = steps.words + matrices.rows
+    context = MatMulContext(
+        matrices=matrices,
+        codes=codes_of(op),
+        start=sums.start,
+        a_less=_less(op.a.dtype),
+        b_less=_less(op.b.dtype),
+        sums=steps,
+        windows=windows,
+        down=down,
+        across=tile("column", matrices.columns, LANES),
+        copies=copies,
+        copy="mve_copy_u8" if op.a.dtype is DType.UINT8 else "mve_copy_s8",
+        row_bytes=row_bytes,
+        padded=row_bytes - op.terms,
+        is_whole=row_bytes == op.terms,
+        is_vector=is_vector,
+        saturate="mve_saturate_u8" if op.y.dtype is DType.UINT8 else "mve_saturate_s8",
+        output=output,
+    )
+    size = 4 * words + (len(windows.lanes) * row_bytes if copies else 0)
+    constants = (*tables, *sums.epilogue.constants)
+    support = _support(context, sums.epilogue.support)
+    return Prepared(constants, context, (Scratch(size, 4),), support, sums.certificate, headers=("string.h",))
+
+
+def _less(dtype: DType) -> int:
+    """What is taken from codes to make them int8."""
+    return 128 if dtype is DType.UINT8 else 0
+
+
+def _support(context: MatMulContext, output: tuple[str, ...]) -> tuple[str, ...]:
+    names = ["compiler", "mve", "mve_load", "mve_add", "mve_add_all", "mve_sums", f"mve_sums_{context.windows.number}"]
+    names += [context.copy] if context.copies else []
+    names += ["mve_fill"] if context.copies and context.padded else []
+    if context.is_vector:
+        return (*names, "right_shift", "mve_scale", "mve_four", "mve_shift", context.saturate, "mve_store_bytes")
+    return (*names, *output, "mve_store")
+
+
+MATMUL = Kernel("arm_mve/matmul", MatMulContext, frozenset({"mve"}), why_not, prepare)

@@ -1,4 +1,4 @@
-"""Products with weights that DequantizeLinear takes in blocks, of 4 and of 8 bits, that onnxruntime computed."""
+"""Products with weights in blocks, and networks with weights of 4 bits, that onnxruntime computed."""
 
 from __future__ import annotations
 

@@ -34,6 +34,79 @@ EXTREMES = (
 )
 
 
+def small(shape, low, high, seed):
+    """Weights from ``low`` to ``high``, both among them: few enough for 4 bits."""
+    return np.random.default_rng(seed).choice(np.r_[low, high, low : high + 1], shape)
+
+
+def of_4_bits(name, x_shape, w, types=S8, **options):
+    """A layer whose weights are packed for --optimize size, if its sums fit."""
+    return quantized(f"dsp_nibbles_{name}", x_shape, w.shape, types, w=w.astype(types[1]), **{"scale": 0.003} | options)
+
+
+OF_4_BITS = (
+    *(
+        of_4_bits(f"dense_{c}_in_{m}_out", (1, c, 1, 1), small((m, c, 1, 1), -8, 7, c))
+        for c, m in ((17, 8), (18, 9), (19, 10), (20, 11), (33, 4), (66, 5), (40, 16), (61, 31), (130, 20))
+    ),
+    *(
+        of_4_bits(f"pointwise_{c}_in_{m}_out", (1, c, 3, 2), small((m, c, 1, 1), -8, 7, c), U8S8)
+        for c, m in ((17, 8), (18, 13), (35, 6), (32, 19))
+    ),
+    *(
+        of_4_bits(f"all_{label}_{types[0]}", (1, 37, 2, 2), full((10, 37, 1, 1), value), types)
+        for label, value in (("minus_8", -8), ("7", 7))
+        for types in (S8, U8S8)
+    ),
+    *(
+        of_4_bits(f"conv_{c}_in_{m}_out", (1, c, 5, 5), small((m, c, 3, 3), -8, 7, m), S8, pads=[1] * 4)
+        for c, m in ((4, 4), (5, 9), (9, 6), (16, 7), (20, 11), (32, 12))
+    ),
+    *(
+        of_4_bits(f"conv_all_{label}_{types[0]}", (1, 9, 6, 6), full((6, 9, 3, 3), value), types, pads=[1, 0, 1, 1])
+        for label, value in (("minus_8", -8), ("7", 7))
+        for types in (S8, U8S8)
+    ),
+    of_4_bits("conv_of_uint4", (1, 8, 5, 4), small((8, 8, 3, 3), 0, 15, 1), U8, w_zero_point=3, pads=[1] * 4),
+    of_4_bits("conv_of_two_images", (2, 6, 5, 7), small((8, 6, 2, 3), -8, 7, 2), U8S8, strides=[2, 1]),
+    of_4_bits("conv_of_one_pixel", (1, 12, 4, 4), small((6, 12, 3, 3), -8, 7, 3), strides=[2, 2]),
+    of_4_bits("conv_on_a_line", (1, 16, 9), small((5, 16, 4), -8, 7, 4), U8S8, pads=[2, 1]),
+    of_4_bits("conv_ties", (1, 8, 5, 5), small((12, 8, 3, 3), -8, 7, 5), scale=2.0**-8),
+    of_4_bits("conv_ties_of_some", (1, 8, 5, 5), small((9, 8, 3, 3), -8, 7, 6), scale=[2.0**-8] + [0.003] * 8),
+    of_4_bits("conv_of_short_windows", (1, 2, 5, 5), small((40, 2, 2, 2), -8, 7, 7), U8S8),
+    of_4_bits("all_15", (1, 37, 2, 2), full((10, 37, 1, 1), 15), U8S8),
+    of_4_bits("all_minus_15", (1, 37, 2, 2), full((10, 37, 1, 1), -15)),
+    of_4_bits("of_uint4", (1, 30, 2, 2), small((14, 30, 1, 1), 0, 15, 1), U8, w_zero_point=0),
+    of_4_bits("of_uint4_in_the_middle", (1, 30, 1, 1), small((14, 30, 1, 1), 0, 15, 2), U8, w_zero_point=7),
+    of_4_bits("up_to_2", (1, 30, 1, 1), small((14, 30, 1, 1), -13, 2, 3)),
+    of_4_bits("from_3", (1, 30, 1, 1), small((14, 30, 1, 1), 3, 15, 3)),
+    of_4_bits("of_two_images", (2, 30, 1, 1), small((9, 30, 1, 1), -8, 7, 4)),
+    of_4_bits("strided", (1, 30, 5, 3), small((9, 30, 1, 1), -8, 7, 5), strides=[2, 2]),
+    of_4_bits("ties", (1, 40, 3, 3), small((12, 40, 1, 1), -8, 7, 6), scale=2.0**-8),
+    of_4_bits("ties_of_some", (1, 40, 1, 1), small((12, 40, 1, 1), -8, 7, 7), scale=[2.0**-8] + [0.003] * 11),
+    integer(
+        "dsp_nibbles_integer",
+        (1, 40, 2, 2),
+        (9, 40, 1, 1),
+        ("uint8", "int8"),
+        w=small((9, 40, 1, 1), -8, 7, 8).astype(np.int8),
+    ),
+    # The sum of channels 0 and 4 fits 20 bits, just: 255 * 8 * 257 elements and a bias up to 2^19 on one side.
+    *(
+        of_4_bits(
+            f"sums_of_{bits}_bits",
+            (1, 257, 1, 1),
+            full((5, 257, 1, 1), 7),
+            U8S8,
+            scale=2e-4,
+            x_zero_point=0,
+            bias=[2**19 - 1 - 255 * 7 * 257 + (bits == 21), 0, 1000, -1000, 0],
+        )
+        for bits in (20, 21)
+    ),
+)
+
+
 def even(shape, seed):
     """Weights within -127..127, as quantizers make them: two channels may share a word."""
     return np.random.default_rng(seed).integers(-127, 128, shape, np.int8)

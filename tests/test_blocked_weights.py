@@ -1,4 +1,4 @@
-"""Weights in blocks: the product in float32 is onnxruntime's, within the tolerance of float convolutions."""
+"""Weights in blocks, for products in float32 within the tolerance of float convolutions; weights of 4 bits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from blocks_recorded import CASES, COLUMNS, feed, model, name
+from blocks_recorded import CASES, COLUMNS, NETWORKS, feed, images, model, name, network
 from onnx import ModelProto, TensorProto, helper
 
 import qcgen
@@ -26,7 +26,19 @@ def test_products_are_those_of_onnxruntime(dtype, block, between):
 
 
 def test_what_is_recorded_is_what_is_compared():
-    assert set(RECORDED) == {"version", *(name(*case) for case in CASES)}
+    assert set(RECORDED) == {"version", *NETWORKS, *(name(*case) for case in CASES)}
+
+
+@pytest.mark.parametrize("aim", ["size", "speed"])
+@pytest.mark.parametrize("target", ["portable", "cortex-m4"])
+@pytest.mark.parametrize("dtype", NETWORKS)
+def test_networks_with_weights_of_4_bits_are_those_of_onnxruntime(dtype, target, aim):
+    artifact = qcgen.compile(network(dtype), name="m", target=target, optimize=aim, layout="nhwc")
+    packed = [call.tables[0].packed_bits for call in artifact.plan.calls if call.tables]
+    assert packed == [4 if aim == "size" else None] * 3
+    compiled = artifact.load(("-O2",))
+    found = [compiled.run(None, {"x": x.transpose(0, 2, 3, 1)})[0] for x in images()]
+    assert np.array_equal(np.concatenate(found), RECORDED[dtype])
 
 
 def test_scales_that_are_not_those_of_the_blocks_are_a_problem_of_the_model():

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 from batch import Image, Unit, assert_right, assert_sanitized, build, require, unit
 from cases import CASES, S8, Case, quantized
-from cases_arm_dsp import DEPTHWISE, DEPTHWISE_PLANES, DIRECT, EXTREMES, PLANES, SHAPES
+from cases_arm_dsp import DEPTHWISE, DEPTHWISE_PLANES, DIRECT, EXTREMES, OF_4_BITS, PLANES, SHAPES
 from marks import share_at_first
 
 from qcgen.ir.context import Context, names_of
@@ -21,7 +21,7 @@ from qcgen.kernels.arm_dsp.segment import Segment
 AIMS = ("size", "speed")
 
 
-DSP_CASES = (*CASES, *EXTREMES, *SHAPES, *DEPTHWISE, *DEPTHWISE_PLANES, *DIRECT, *PLANES)
+DSP_CASES = (*CASES, *EXTREMES, *SHAPES, *OF_4_BITS, *DEPTHWISE, *DEPTHWISE_PLANES, *DIRECT, *PLANES)
 
 
 def dsp_unit(case: Case, optimize: str, core: str = "cortex-m4") -> Unit:
@@ -82,7 +82,7 @@ def test_nothing_is_read_beside_the_buffers_and_no_behaviour_is_undefined(tmp_pa
     # Dense and pointwise kernels read their input word by word, the others find their windows in it.
     units = [
         each
-        for case in (*EXTREMES, *SHAPES, *DEPTHWISE, *DEPTHWISE_PLANES, *DIRECT, *PLANES)
+        for case in (*EXTREMES, *SHAPES, *OF_4_BITS, *DEPTHWISE, *DEPTHWISE_PLANES, *DIRECT, *PLANES)
         for each in dsp_units(case)
     ]
     units = [each for each in units if each.artifact.plan.calls[0].kernel.startswith("arm_dsp")]
@@ -284,6 +284,24 @@ def test_weights_at_minus_128_do_not_share_words(optimize):
     [call] = dsp_unit(case, optimize).artifact.plan.calls
     forms = {s.form for s in names_of(call.context)["segments"] if isinstance(s, Segment)}
     assert "shared" not in forms
+
+
+def nibbles_of(name: str) -> bool:
+    [case] = [case for case in OF_4_BITS if case.name == f"dsp_nibbles_{name}"]
+    [call] = dsp_unit(case, "size").artifact.plan.calls
+    return any(s.form == "nibbles" for s in names_of(call.context)["segments"] if isinstance(s, Segment))
+
+
+def test_weights_of_4_bits_are_packed_where_zero_is_among_16_numbers_and_sums_fit():
+    others = {"sums_of_21_bits"}
+    names = {case.name.removeprefix("dsp_nibbles_") for case in OF_4_BITS}
+    assert {name for name in names if not nibbles_of(name)} == others
+
+
+def test_weights_of_4_bits_are_half_as_large_with_optimize_size():
+    [case] = [case for case in OF_4_BITS if case.name == "dsp_nibbles_dense_40_in_16_out"]
+    size, speed = (dsp_unit(case, aim).artifact.plan.calls[0].tables[0].bytes for aim in AIMS)
+    assert speed - size >= 16 * 40 // 2 - 4  # a block more, which names its first channel
 
 
 def test_weights_keep_their_size_in_flash_with_optimize_size():

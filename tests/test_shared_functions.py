@@ -108,6 +108,38 @@ def test_depthwise_layers_of_several_sizes_copy_their_channels_to_a_plane(kernel
     assert verify(artifact, cases=4, flags=(level,)).is_right
 
 
+@pytest.mark.parametrize(("model", "layers"), [(windowed, 4), (narrow, 4), (at_borders, 3)])
+def test_convolutions_of_several_sizes_read_them(model, layers, level):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("qcgen.plan.functions.PRICE", 0.01)
+        artifact = compiled("cortex-m4", model)
+    [function] = artifact.plan.shared
+    assert len(function.nodes) == layers
+    assert "layer->out_columns" in artifact.files["net.c"]
+    assert verify(artifact, cases=6, flags=(level,)).is_right
+
+
+def in_4_bits(model):
+    """A model with the upper halves of its weights, as codes of 4 bits."""
+    proto = model()
+    for constant in proto.graph.initializer:
+        values = numpy_helper.to_array(constant)
+        if values.dtype == np.int8 and values.ndim > 1:
+            constant.CopyFrom(numpy_helper.from_array(values >> 4, constant.name))
+    return proto
+
+
+@pytest.mark.parametrize("model", [bottleneck, windowed, narrow, at_borders])
+def test_layers_of_several_sizes_share_a_function_that_unpacks_weights_of_4_bits(model, level):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("qcgen.plan.functions.PRICE", 0.01)
+        artifact = compiled("cortex-m4", lambda: in_4_bits(model))
+    [function] = artifact.plan.shared
+    packed = [call for call in artifact.plan.calls if call.shared == function and call.tables[0].packed_bits]
+    assert len(packed) == len(function.nodes) > 2
+    assert verify(artifact, cases=6, flags=(level,)).is_right
+
+
 def test_depthwise_layers_whose_planes_the_stack_has_no_room_for_keep_their_own_functions():
     n = Network((1, 8, 24, 24))
     model = n.model(n.depthwise(n.depthwise("x"), 3, 2))

@@ -53,16 +53,17 @@ class FastOutput:
     clamps_high: bool
 
 
-def fast_output(op: Conv, packed: Packed, scale: Scale, saturate: str, bare: str = "") -> FastOutput:
+def fast_output(op: Conv, packed: Packed, scale: Scale, saturate: str, bare: str = "", rare: int = RARE) -> FastOutput:
     """What the templates need to know of the output step, besides ``Epilogue.output``.
 
     ``scale`` names the primitive for each arithmetic, ``bare`` the one for *multiply-high* without an offset if there
-    is one; ``saturate``, the last one, goes on with the output's type.
+    is one; ``saturate``, the last one, goes on with the output's type. ``rare``: by how many bits the guard bands that
+    are tested are less than a step.
     """
     output = packed.epilogue.output
     is_fast = output.kind in scale
     has_windows = is_fast and output.is_guarded
-    guard = _guard(op, packed) if has_windows else 0
+    guard = _guard(op, packed, rare) if has_windows else 0
     adds = packed.epilogue.common is not None and packed.epilogue.common.has_offset
     return FastOutput(
         is_fast=is_fast,
@@ -79,14 +80,14 @@ def fast_output(op: Conv, packed: Packed, scale: Scale, saturate: str, bare: str
     )
 
 
-def _guard(op: Conv, packed: Packed) -> int:
+def _guard(op: Conv, packed: Packed, rare: int) -> int:
     """A power of two that no guard band exceeds, 0 if it would cover too much of a step or leave int32."""
     shift = packed.epilogue.output.shift
     word = packed.epilogue.output.word if packed.epilogue.output.kind == "split" else 32
     widest = int(parameter(packed, "guard_band").max())
     guard = max(1 << max(widest - 1, 0).bit_length(), 1 << max(shift - TESTED_BITS - 1, 0))
     guard = max(guard, packed.epilogue.common.guard if packed.epilogue.common else 0)
-    if 2 * guard << RARE > 1 << shift:
+    if 2 * guard << rare > 1 << shift:
         return 0
     bounds, addend = accumulator_interval(op), packed.epilogue.addend
     multiplier, offset = parameter(packed, "multiplier"), parameter(packed, "offset")

@@ -29,20 +29,20 @@ def fits_nibbles(weights: Int64s) -> bool:
 
 def nibbles(weights: Int64s) -> Nibbles:
     """How rows (M, taps) are read that ``packed_nibbles`` packs."""
-    low = _low(weights)
+    low = low_of(weights)
     taps = weights.shape[1]
     return Nibbles(f" {'-' if low < 0 else '+'} {abs(low)}" if low else "", (taps + 1) // 2, taps % 2 == 1)
 
 
 def packed_nibbles(weights: Int64s) -> Int64s:
     """Bytes (M, ceil(taps / 2)) of weights (M, taps)."""
-    codes = weights - _low(weights)
+    codes = weights - low_of(weights)
     even, odd = codes[:, 0::2], np.zeros_like(codes[:, 0::2])
     odd[:, : codes.shape[1] // 2] = codes[:, 1::2]
     return even | odd << 4
 
 
-def _low(weights: Int64s) -> int:
+def low_of(weights: Int64s) -> int:
     """What 4 bits of zero mean: -8, that of int4, where it serves."""
     low, high = int(weights.min()), int(weights.max())
     return -LEVELS // 2 if low >= -LEVELS // 2 and high < LEVELS // 2 else low

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 from typing import ClassVar
@@ -14,8 +14,9 @@ from qcgen.kernels.access import blocks, in_blocks_of_channels
 from qcgen.kernels.arm_dsp.conv import packed_constants, tail_support
 from qcgen.kernels.arm_dsp.dense_weights import DenseSegment, pack_dense_constants, shown_sizes
 from qcgen.kernels.arm_dsp.lanes import ONE_LANE, Lane, Outputs
+from qcgen.kernels.arm_dsp.nibble_weights import element_factors, may_pack
 from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, output_tail
-from qcgen.kernels.arm_dsp.segment import Segment
+from qcgen.kernels.arm_dsp.segment import Form, Segment
 from qcgen.kernels.arm_dsp.weights import PackedConstants
 from qcgen.kernels.arm_dsp.window import in_whole_words, whole_image
 from qcgen.kernels.axes import INDENT, Axis, axes
@@ -32,7 +33,8 @@ PAIR_PRODUCTS_UNROLL = 8  # words whose pairs are multiplied with each other
 MAX_UNROLL = {"size": 8, "speed": 32}  # words of the image, of 20 instructions with six channels
 WORD_BYTES = 80  # those instructions
 
-VECTOR_COST, CHANNEL_COST = 100, 1.5  # instructions more for each vector and each output where sizes are read
+VECTOR_COST, CHANNEL_COST = 150, 2  # instructions more for each vector and each output where sizes are read
+MOST_ZEROS = 256  # bytes of constants that fill words up to fours
 ROUND_COST = 3  # of a round of the loop over a vector
 
 
@@ -95,6 +97,7 @@ class DenseContext(Context):
     dsp: FastOutput
     segments: tuple[Segment, ...]  # blocks of output channels
     lanes: tuple[Lane, ...]  # the vector
+    element_factors: tuple[int, ...]  # elements' share in the sums of four channels, to be subtracted; (): no 4 bits
     outlines_pair_products: bool  # a function of its own finds the products of pairs with each other
     words: Unrolled  # its loop over the words of the vector
     words_round: int  # elements of a round of it
@@ -123,9 +126,10 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     total, loops = g.taps // 4, _vector_loops(g, setting)
     most = min(MAX_UNROLL[setting.optimize], setting.target.loop_bytes // WORD_BYTES)
     is_sized = bool(setting.sizes) and _reads_sizes(g, setting)
-    total = _words(g) if is_sized else total
+    total = _words(g, setting.sizes) if is_sized else total
     order = in_whole_words(g, setting.x_layout, total) if is_sized else planned.order
-    words = pack_dense_constants(op, packed, order, output_tail(packed), most, is_sized=is_sized)
+    packs = may_pack(op, packed, setting)
+    words = pack_dense_constants(op, packed, order, output_tail(packed), most, packs=packs, is_sized=is_sized)
     unroll = _common_unroll(setting.sizes, most)
     pair_products = sized_loop(unroll) if is_sized else unrolled(total, PAIR_PRODUCTS_UNROLL)
     offsets = range(g.taps - 4 * total)
@@ -145,6 +149,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         dsp=dsp_output(op, packed),
         segments=segments,
         lanes=ONE_LANE,
+        element_factors=element_factors(packed) if packs else (),
         outlines_pair_products=not any(s.finds_pair_products for s in segments if isinstance(s, DenseSegment)),
         words=pair_products,
         words_round=4 * pair_products.unroll,
@@ -177,38 +182,55 @@ def _reads_sizes(g: ConvGeometry, setting: Setting) -> bool:
     Words of a vector may reach into the next one, and no further.
     """
     is_strided = _is_strided(g)
-    return 4 * _words(g) <= 2 * g.taps and (not is_strided or (g.batch == 1 and g.rank <= 2 and _is_last(setting)))
+    return 4 * _words(g, setting.sizes) <= 2 * g.taps and (
+        not is_strided or (g.batch == 1 and g.rank <= 2 and _is_last(setting))
+    )
 
 
 def _is_last(setting: Setting) -> bool:
     return setting.x_layout is Layout.CHANNELS_LAST
 
 
-def _words(g: ConvGeometry) -> int:
-    """The words that a function for layers of several sizes reads of a vector, always two at a time."""
-    return -(-g.taps // 8) * 2
+def _words(g: ConvGeometry, sizes: Sequence[ConvGeometry]) -> int:
+    """The words that a function for layers of these sizes reads of a vector, always two at a time.
+
+    Four at a time where the zero weights that fill fours take few bytes: loops have more copies then.
+    """
+    more = sum(4 * (_filled(each, 4) - _filled(each, 2)) * each.out_channels for each in sizes)
+    reach = all(4 * _filled(each, 4) <= 2 * each.taps for each in sizes)
+    return _filled(g, 4 if reach and more <= MOST_ZEROS else 2)
+
+
+def _filled(g: ConvGeometry, words: int) -> int:
+    """The words of a vector, filled up to a multiple of ``words``."""
+    return -(-g.taps // (4 * words)) * words
 
 
 def _common_unroll(sizes: Sequence[ConvGeometry], most: int) -> int:
     """How many words the bodies of loops take that read sizes: as many as divide those of all layers."""
-    return gcd(max(most // 2, 1) * 2, *map(_words, sizes))
+    return gcd(max(most // 2, 1) * 2, *(_words(g, sizes) for g in sizes))
 
 
 def _is_strided(g: ConvGeometry) -> bool:
     return prod(g.kernel) == 1 and g.input != g.output
 
 
-def _is_copied(g: ConvGeometry) -> bool:
+def _is_copied(g: ConvGeometry, sizes: Sequence[ConvGeometry]) -> bool:
     """Whether words reach beyond the last vector."""
-    return 4 * _words(g) > g.taps
+    return 4 * _words(g, sizes) > g.taps
 
 
 def _numbers(g: ConvGeometry, setting: Setting) -> dict[str, int]:
     """What a layer has for itself of a function for several sizes."""
     vectors = g.batch * prod(g.output)
-    numbers = {"elements": 4 * _words(g), "in_elements": g.taps, "out_channels": g.out_channels, "vectors": vectors}
-    if any(map(_is_copied, setting.sizes)):
-        numbers["copied"] = vectors - 1 if _is_copied(g) else -1
+    numbers = {
+        "elements": 4 * _words(g, setting.sizes),
+        "in_elements": g.taps,
+        "out_channels": g.out_channels,
+        "vectors": vectors,
+    }
+    if any(_is_copied(each, setting.sizes) for each in setting.sizes):
+        numbers["copied"] = vectors - 1 if _is_copied(g, setting.sizes) else -1
     if any(map(_is_strided, setting.sizes)):
         columns = g.output[-1] if _is_strided(g) else vectors
         strides = (1, *g.strides)[-2:]
@@ -219,7 +241,7 @@ def _numbers(g: ConvGeometry, setting: Setting) -> dict[str, int]:
 
 def _shown(sizes: Sequence[ConvGeometry]) -> DenseSizes:
     """Where the C has these numbers."""
-    room = max((4 * _words(g) for g in sizes if _is_copied(g)), default=0)
+    room = max((4 * _words(g, sizes) for g in sizes if _is_copied(g, sizes)), default=0)
     rows = RowSizes(*map(own, ("columns", "row_step", "column_step"))) if any(map(_is_strided, sizes)) else None
     return DenseSizes(
         own("elements"), own("in_elements"), own("out_channels"), own("vectors"), own("copied"), room, rows
@@ -250,20 +272,22 @@ def _products_of(segment: Segment) -> tuple[str, ...]:
         ("bytes", 4): ("dsp_winograd_dot_four_bytes",),
         ("bytes", 2): ("dsp_winograd_dot_bytes",),
         ("bytes", 1): ("dsp_winograd_dot_bytes",),
+        ("nibbles", 4): ("dsp_dot_bytes", "dsp_dot_nibbles"),
     }
     needed: tuple[str, ...] = ("dsp_load_two",) if segment.width > 1 else ()
     needed += quad[segment.form, segment.width] if segment.has_quad else ()
     if segment.step_words == 2 and segment.steps.total:
         needed += ("dsp_winograd_dot_six", "dsp_winograd_dot_six_rest")
-    return needed + (("dsp_upper",) if segment.form == "shared" else ())
+    parting: Mapping[Form, str] = {"shared": "dsp_upper", "nibbles": "dsp_part_nibbles"}
+    return needed + ((parting[segment.form],) if segment.form in parting else ())
 
 
 def _more_instructions(g: ConvGeometry, sizes: Sequence[ConvGeometry]) -> float:
     """What reading sizes takes: some for each vector and channel, for shorter loops, for words that are not full."""
     most = MAX_UNROLL["size"]
-    rounds = _words(g) * (1 / _common_unroll(sizes, most) - 1 / most)
+    rounds = _words(g, sizes) * (1 / _common_unroll(sizes, most) - 1 / most)
     blocks = g.out_channels / 6
-    beyond = (4 * _words(g) - g.taps) * g.out_channels
+    beyond = (4 * _words(g, sizes) - g.taps) * g.out_channels
     per_vector = VECTOR_COST + CHANNEL_COST * g.out_channels + ROUND_COST * rounds * blocks + beyond
     return g.batch * prod(g.output) * per_vector
 

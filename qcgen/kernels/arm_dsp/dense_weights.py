@@ -23,26 +23,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from qcgen.ir.context import Own, own
 from qcgen.ir.program import Conv, Int64s
-from qcgen.kernels.arm_dsp.segment import Form, Segment, Tail
-from qcgen.kernels.arm_dsp.weights import PackedConstants, biases, int32, may_share, pack_weights
+from qcgen.kernels.arm_dsp.nibble_weights import WIDTH, byte_products, lowest, starts
+from qcgen.kernels.arm_dsp.segment import Form, Segment, Tail, segment_numbers, sized
+from qcgen.kernels.arm_dsp.weights import PackedConstants, biases, form_of, int32, may_share, pack_weights
 from qcgen.kernels.arm_dsp.window import ZERO
 from qcgen.kernels.packing import Packed
 from qcgen.kernels.unroll import sized_loop, unrolled
-
-
-@dataclass(frozen=True)
-class SegmentSizes:
-    """Where the C has what differs from layer to layer: how many ``channels``, the ``first`` and its ``words``.
-
-    ``is_optional``: some of the layers have no such block.
-    """
-
-    channels: Own
-    first: Own
-    words: Own
-    is_optional: bool
 
 
 @dataclass(frozen=True)
@@ -50,14 +37,13 @@ class DenseSegment(Segment):
     """Blocks of channels; the loop's ``steps`` take ``step_words`` words of the image each; one more may be left.
 
     ``finds_pair_products``: the only block also sums even * odd, which the blocks behind it need too.
-    ``has_remainder``: words of the image leave some elements over. ``sizes``: of layers of several sizes.
+    ``has_remainder``: words of the image leave some elements over.
     """
 
     step_words: int
     is_word_left: bool
     has_remainder: bool
     finds_pair_products: bool
-    sizes: SegmentSizes | None = None
 
     @property
     def round_elements(self) -> int:
@@ -81,24 +67,27 @@ class DenseSegment(Segment):
 
 
 def pack_dense_constants(
-    op: Conv, packed: Packed, order: Int64s, tail: Tail, most: int, *, is_sized: bool = False
+    op: Conv, packed: Packed, order: Int64s, tail: Tail, most: int, *, packs: bool = False, is_sized: bool = False
 ) -> PackedConstants:
     """The constants of a layer; ``order`` (slots,) says which weight each half pair multiplies, slots in fours.
 
-    ``most``: how many words of the image the copies of a loop's body take at most. ``is_sized``: blocks have as few
+    ``most``: how many words of the image the copies of a loop's body take at most. ``packs``: weights of four channels
+    share words of 4 bits each. ``is_sized``: blocks have as few
     widths as can be, and elements fill words.
     """
     g = op.geometry
     taps = order.size if is_sized else g.taps
     slots = np.where(order[None, :] == ZERO, 0, packed.weights[:, order])
-    form: Form = "shared" if may_share(op, packed) else "bytes"
+    form: Form = "nibbles" if packs else "shared" if may_share(op, packed) else "bytes"
+    low = lowest(packed)
     words, segments, offset = [], [], 0
     for width, first, beyond in _divided(g.out_channels, form, is_sized=is_sized):
-        own: Form = "bytes" if width == 1 else form
-        blocks = _blocks(slots[first:beyond], width, own)
-        bias = _biases(packed.bias[first:beyond], slots[first:beyond], own).reshape(-1, width)
+        own = form_of(width, form)
+        blocks = _blocks(slots[first:beyond], width, own, low)
+        bias = _biases(packed.bias[first:beyond], slots[first:beyond], own, low).reshape(-1, width)
         words.append(np.concatenate([bias, blocks, tail.words(first, beyond, width)], axis=1).reshape(-1))
-        segments.append(_segment((width, first, beyond), own, offset, tail, taps, most))
+        finds = first == 0 and beyond == width and width < 6 and not packs
+        segments.append(_segment((width, first, beyond), own, offset, tail, taps, most, finds_pair_products=finds))
         offset += words[-1].size
     return PackedConstants(np.concatenate(words), tuple(segments), form)
 
@@ -115,26 +104,13 @@ def shown_sizes(
     widths = [{width for width, _, _ in _divided(each, packed.form, is_sized=True)} for each in channels]
     found = {segment.width: segment for segment in packed.segments}
     for width in sorted(set().union(*widths), key=_BLOCKS.index):
-        form: Form = "bytes" if width == 1 else packed.form
+        form = form_of(width, packed.form)
         s = found.get(width) or _segment((width, 0, 0), form, 0, tail, 4 * words, unroll)
         assert isinstance(s, DenseSegment)
-        place = {f"channels{width}": s.size, f"first{width}": s.first, f"words{width}": s.offset}
-        numbers |= place
-        channels_at, first_at, words_at = map(own, place)
+        numbers |= segment_numbers(s)
         is_optional = not all(width in each for each in widths)
-        steps = sized_loop(unroll // s.step_words)
-        shown.append(
-            replace(
-                s,
-                first=0,
-                beyond=2 * s.width,
-                offset=0,
-                steps=steps,
-                blocks=unrolled(2, 1),
-                finds_pair_products=False,
-                sizes=SegmentSizes(channels_at, first_at, words_at, is_optional),
-            )
-        )
+        looped = replace(s, steps=sized_loop(unroll // s.step_words), finds_pair_products=False)
+        shown.append(sized(looped, is_optional=is_optional))
     return tuple(shown), numbers
 
 
@@ -159,7 +135,16 @@ def _divided(channels: int, form: Form, *, is_sized: bool = False) -> Iterator[t
         yield 1, pairs, channels
 
 
-def _segment(place: tuple[int, int, int], form: Form, offset: int, tail: Tail, taps: int, most: int) -> DenseSegment:
+def _segment(
+    place: tuple[int, int, int],
+    form: Form,
+    offset: int,
+    tail: Tail,
+    taps: int,
+    most: int,
+    *,
+    finds_pair_products: bool = False,
+) -> DenseSegment:
     width, first, beyond = place
     step_words = 2 if width == 6 else 1
     total = taps // 4
@@ -175,21 +160,24 @@ def _segment(place: tuple[int, int, int], form: Form, offset: int, tail: Tail, t
         step_words=step_words,
         is_word_left=total % step_words == 1,
         has_remainder=taps % 4 != 0,
-        finds_pair_products=first == 0 and beyond == width and width < 6,
+        finds_pair_products=finds_pair_products,
     )
 
 
-def _blocks(slots: Int64s, width: int, form: Form) -> Int64s:
+def _blocks(slots: Int64s, width: int, form: Form, low: int) -> Int64s:
     """(channels, slots) to words (blocks, n): those for a word of the image side by side, channel by channel."""
-    words = pack_weights(slots.reshape(-1, width, slots.shape[1]), form)
+    words = pack_weights(slots.reshape(-1, width, slots.shape[1]), form, low)
     if form != "shared":
         return words
     by_pairs = words.reshape(words.shape[0], -1, 2, width // 2)
     return by_pairs.transpose(0, 1, 3, 2).reshape(words.shape)
 
 
-def _biases(bias: Int64s, slots: Int64s, form: Form) -> Int64s:
+def _biases(bias: Int64s, slots: Int64s, form: Form, low: int) -> Int64s:
     """Initial accumulators: less the products of the weights with each other, where the identity gives the sum."""
+    if form == "nibbles":
+        blocks = slots.reshape(-1, WIDTH, slots.shape[1])
+        return int32(starts(bias.reshape(-1, WIDTH)) - byte_products(blocks, low)).reshape(-1)
     even, odd = slots.reshape(slots.shape[0], -1, 2, 2).transpose(2, 0, 1, 3)
     pair_products = (even * odd).sum(axis=(1, 2))
     if form == "shared":

@@ -12,8 +12,10 @@ from qcgen.ir.program import Conv
 from qcgen.kernels import fast_output
 from qcgen.kernels.arm_dsp.segment import Tail
 from qcgen.kernels.epilogue import Number, Output
-from qcgen.kernels.fast_output import FAST, FastOutput, fast_support, parameter
+from qcgen.kernels.fast_output import FAST, RARE, FastOutput, fast_support, parameter
 from qcgen.kernels.packing import Packed
+
+COMMON_RARE = 1  # in place of RARE where only channels with a guard band are tested: half of the exact codes are saved
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,8 @@ class KeptOutput(Context):
 
 def dsp_output(op: Conv, packed: Packed) -> FastOutput:
     """What the templates need to know of the output step: SMMUL or, with an offset, SMMLA; and a saturating shift."""
-    return fast_output.fast_output(op, packed, {"multiply-high": "dsp_scale"}, "dsp_saturate", "dsp_high")
+    rare = RARE if packed.epilogue.common is None else COMMON_RARE
+    return fast_output.fast_output(op, packed, {"multiply-high": "dsp_scale"}, "dsp_saturate", "dsp_high", rare)
 
 
 def certified(op: Conv, packed: Packed) -> Certificate:
@@ -54,7 +57,7 @@ def output_tail(packed: Packed) -> Tail:
         multiplier=parameter(packed, "multiplier") if output.multiplier is None else None,
         offset=parameter(packed, "offset") if output.offset is None else None,
         channel=np.where(np.isin(channels, guarded), channels, -1) if output.is_guarded else None,
-        tests_all=packed.epilogue.common is not None,
+        tells_guarded=packed.epilogue.common is not None,
     )
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeVar
 
 import numpy as np
 
+from qcgen.ir.context import Own, own
 from qcgen.ir.program import Int64s
-from qcgen.kernels.unroll import ChannelBlocks, Unrolled
+from qcgen.kernels.unroll import ChannelBlocks, Unrolled, unrolled
 
-Form = Literal["int16", "shared", "bytes"]
+Form = Literal["int16", "shared", "bytes", "nibbles"]
 """How weights lie in words; see ``arm_dsp/weights.py``."""
+
+
+GUARDED_BITS = 8
+"""Of the word that tells a block's first channel: which of its channels have a guard band."""
 
 
 @dataclass(frozen=True)
@@ -20,13 +25,13 @@ class Tail:
     """What follows the weights of a block: what the output step needs, unless all channels share it.
 
     ``multiplier`` and ``offset`` (M,) as in Equation (5). ``channel`` (M,): the number of the block's first channel
-    for output steps that need it, -1 for blocks that do not. ``tests_all``: of those that do, each channel is tested.
+    for output steps that need it, -1 for blocks that do not. ``tells_guarded``: the word tells which channels do, too.
     """
 
     multiplier: Int64s | None
     offset: Int64s | None
     channel: Int64s | None
-    tests_all: bool = False
+    tells_guarded: bool = False
 
     @property
     def has_multipliers(self) -> bool:
@@ -46,7 +51,7 @@ class Tail:
     @property
     def form(self) -> Hashable:
         """What the text of the functions depends on."""
-        return self.has_multipliers, self.has_offsets, self.has_channel, self.tests_all
+        return self.has_multipliers, self.has_offsets, self.has_channel, self.tells_guarded
 
     def words(self, first: int, beyond: int, width: int) -> Int64s:
         """(blocks, words) of the tails of some blocks."""
@@ -54,8 +59,23 @@ class Tail:
         if self.channel is not None:
             channel = self.channel[first:beyond].reshape(-1, width)
             known = np.arange(first, beyond, width)[:, None]
+            if self.tells_guarded:
+                known = (known << GUARDED_BITS) + ((channel >= 0) << np.arange(width)).sum(axis=1, keepdims=True)
             parts.append(np.where(channel.max(axis=1, keepdims=True) >= 0, known, -1))
         return np.concatenate([np.zeros(((beyond - first) // width, 0), np.int64), *parts], axis=1)
+
+
+@dataclass(frozen=True)
+class SegmentSizes:
+    """Where the C has what differs from layer to layer: how many ``channels``, the ``first`` and its ``words``.
+
+    ``is_optional``: some of the layers have no such block.
+    """
+
+    channels: Own
+    first: Own
+    words: Own
+    is_optional: bool
 
 
 @dataclass(frozen=True)
@@ -66,7 +86,8 @@ class Segment(ChannelBlocks):
     A block's constants are ``width`` biases, its weights and its ``tail``; those of all blocks follow each other
     from word ``offset`` on. ``is_outlined``: a function of its own computes the sums, so that its loop has all
     registers to itself; without a long loop the call would cost more than it gains. ``for_speed``: cycles count more
-    than instructions. ``blocks``: the loop over the blocks.
+    than instructions. ``blocks``: the loop over the blocks. ``sizes``: of layers of several sizes. ``element_factors``:
+    how often the sum of a window's elements is subtracted from each of four sums, if weights have 4 bits.
     """
 
     form: Form
@@ -76,6 +97,8 @@ class Segment(ChannelBlocks):
     is_outlined: bool
     for_speed: bool
     blocks: Unrolled
+    sizes: SegmentSizes | None = field(default=None, kw_only=True)
+    element_factors: tuple[int, ...] = field(default=(), kw_only=True)
 
     @property
     def round_channels(self) -> int:
@@ -123,6 +146,21 @@ class Segment(ChannelBlocks):
         return self.steps.unroll * (4 if self.form == "bytes" else 2)
 
     @property
+    def tells_guarded(self) -> bool:
+        """Whether the channel's word has a bit for each channel of the block that has a guard band, the lowest ones."""
+        return self.tail.tells_guarded
+
+    @property
+    def guarded_bits(self) -> int:
+        """How many these are."""
+        return GUARDED_BITS
+
+    @property
+    def guarded_mask(self) -> int:
+        """These bits."""
+        return (1 << GUARDED_BITS) - 1
+
+    @property
     def channel_lines(self) -> tuple[range, ...]:
         """The channels of a block, as many together as have room in a line of C for their sums."""
         step = 2 if self.form == "shared" else self.width
@@ -133,7 +171,7 @@ class Segment(ChannelBlocks):
         """Which channels of a block have a guard band in some block."""
         if self.tail.channel is None:
             return ()
-        if self.tail.tests_all:
+        if self.tells_guarded:
             return tuple(self.channels)
         windows = self.tail.channel[self.first : self.beyond].reshape(-1, self.width).max(axis=0)
         return tuple(int(c) for c in np.flatnonzero(windows >= 0))
@@ -151,7 +189,8 @@ class Segment(ChannelBlocks):
     @property
     def words(self) -> range:
         """The words of weights that a step needs."""
-        return range(self.width // 2 if self.form == "shared" else self.width)
+        channels = {"shared": 2, "nibbles": self.width}.get(self.form, 1)  # of a word
+        return range(self.width // channels)
 
     @property
     def word_twos(self) -> tuple[tuple[int, int], ...]:
@@ -187,3 +226,18 @@ class Segment(ChannelBlocks):
     def below(self) -> tuple[int, ...]:
         """For each channel the lower one of its word."""
         return tuple(c | 1 for c in self.channels)
+
+
+Kind = TypeVar("Kind", bound=Segment)
+
+
+def segment_numbers(s: Segment) -> dict[str, int]:
+    """What a layer has for itself of its blocks of one width, by the names of its struct."""
+    return {f"channels{s.width}": s.size, f"first{s.width}": s.first, f"words{s.width}": s.offset}
+
+
+def sized(s: Kind, *, is_optional: bool) -> Kind:
+    """The blocks as a function for layers of several sizes shows them: how many there are is read from the struct."""
+    channels, first, words = map(own, segment_numbers(s))
+    sizes = SegmentSizes(channels, first, words, is_optional)
+    return replace(s, first=0, beyond=2 * s.width, offset=0, blocks=unrolled(2, 1), sizes=sizes)

@@ -1,4 +1,4 @@
-"""Records the products with blocked weights that onnxruntime computes: run it by hand, where onnxruntime is installed.
+"""Records what onnxruntime computes of weights in blocks and of 4 bits: run it by hand, where onnxruntime is installed.
 
     PYTHONPATH=tests:. python tests/data/onnxruntime/record_blocks.py
 

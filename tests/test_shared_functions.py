@@ -4,12 +4,14 @@ import json
 import subprocess
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import subjects
 from batch import require
 from bench.compiling import Network
 from emulated import require_core, wrong_outputs
 from marks import some_at_first
+from onnx import numpy_helper
 from row_networks import wandering
 
 import qcgen
@@ -61,13 +63,38 @@ def bottleneck():
     return n.model(x)
 
 
-def separable(kernel=3):
+def separable(kernel=3, columns=16):
     """Depthwise layers of several sizes, with strides of one and of two, behind pointwise ones."""
-    n = Network((1, 9, 18, 16))
+    n = Network((1, 9, 18, columns))
     x = n.depthwise(n.depthwise("x", kernel), kernel, 2)
     for channels in (14, 21):
         x = n.depthwise(n.depthwise(n.conv(x, channels), kernel), kernel, 2)
     return n.model(x)
+
+
+def windowed():
+    """Convolutions of 3x3 and several sizes: strides, odd numbers of pixels, channels that blocks of four leave."""
+    n = Network((1, 4, 15, 11))
+    x = n.conv("x", 12, 3)
+    for channels, stride in ((12, 1), (8, 2), (4, 1), (7, 2)):
+        x = n.conv(x, channels, 3, stride)
+    return n.model(x)
+
+
+def narrow():
+    """The same for channels so few that two of them share words of weights."""
+    n = Network((1, 4, 15, 11), 2)
+    x = "x"
+    for channels, stride in ((4, 1), (8, 2), (4, 1), (7, 1)):
+        x = n.conv(x, channels, 3, stride)
+    return n.model(x)
+
+
+def at_borders():
+    """Windows of which hardly one lies on the image, of one number of channels and one kernel."""
+    n = Network((1, 8, 6, 3))
+    x = n.conv("x", 8, 5)
+    return n.model(n.conv(n.conv(x, 8, 5, 2), 8, 5))
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -173,7 +200,7 @@ def test_speed_gives_each_layer_its_own():
 
 
 @pytest.mark.parametrize("target", some_at_first(TARGETS, "portable", "cortex-m4"))
-@pytest.mark.parametrize("model", [wandering, dense, bottleneck, separable])
+@pytest.mark.parametrize("model", [wandering, dense, bottleneck, separable, windowed])
 def test_outputs_are_those_of_the_reference(target, model, level, everything):
     result = verify(compiled(target, model), cases=4, flags=(level,), sums=everything)
     assert result.is_right
@@ -182,6 +209,19 @@ def test_outputs_are_those_of_the_reference(target, model, level, everything):
 def test_layers_that_run_row_by_row_share_functions(level):
     artifact = compiled("cortex-m4", tall, arena="least")
     assert any(call.shared for stream in artifact.plan.streams for call in stream.calls)
+    assert verify(artifact, cases=2, flags=(level,)).is_right
+
+
+def test_rows_of_layers_of_several_sizes_share_functions(level):
+    n = Network((1, 4, 48, 8))
+    x = "x"
+    for channels in (8, 12, 8, 12, 4):
+        x = n.conv(x, channels, 3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("qcgen.plan.functions.PRICE", 0.01)
+        artifact = compiled("cortex-m4", lambda: n.model(x), arena="least")
+    [stream] = artifact.plan.streams
+    assert any("tap_words" in call.numbers for call in stream.calls)
     assert verify(artifact, cases=2, flags=(level,)).is_right
 
 
@@ -224,7 +264,7 @@ def test_the_functions_compile_without_a_warning(compiler, level, tmp_path):
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m0"])
 def test_the_core_computes_what_the_reference_does(core, tmp_path):
     require_core(core, counting=False)
-    found = [subjects.compiled(model.__name__, model(), core) for model in (wandering, bottleneck, separable)]
+    found = [subjects.compiled(model.__name__, model(), core) for model in (wandering, bottleneck, separable, windowed)]
     assert not wrong_outputs(core, found, tmp_path, flags=("-Os",))
 
 

@@ -274,7 +274,8 @@ def _text(work: Work) -> Hashable:
     prepared = work.prepared
     tables = tuple((table.role, table.c_type) for table in prepared.constants if table.role not in _EXACT)
     if prepared.sizes:  # some of what the function calls only layers of some sizes need
-        return (_form(prepared.context), tuple(prepared.sizes), tables, prepared.headers, prepared.scratch)
+        scratch = tuple(each.align for each in prepared.scratch)
+        return (_form(prepared.context), tuple(prepared.sizes), tables, prepared.headers, scratch)
     own_text = (geometry_of(work), prepared.support)
     return (_form(prepared.context), own_text, tables, prepared.headers, prepared.scratch)
 

@@ -41,6 +41,7 @@ def with_layer(text: str, shared: SharedFunction, prefix: str) -> str:
     must stand alone for its registers must not be copied for each layer either.
     """
     for name, value in shared.literals:
+        text = text if value else re.sub(rf" \+ {re.escape(own(name))}\b", "", text)
         text = re.sub(rf"{re.escape(own(name))}\b", str(value), text)
     parameter = f"const {struct_of(shared)} *layer"
     given: set[str] = set()
@@ -48,7 +49,7 @@ def with_layer(text: str, shared: SharedFunction, prefix: str) -> str:
     def passed(found: re.Match[str]) -> str:
         body = _called(found["body"], given)
         is_own = body != found["body"] or "layer->" in body
-        parameters = f"{parameter}, {found['parameters']}" if is_own else found["parameters"]
+        parameters = f"{parameter}, {found['parameters'].lstrip()}" if is_own else found["parameters"]
         head = found["head"].replace(f"{prefix.upper()}_NOINLINE ", f"{prefix.upper()}_SHARED ")
         if found["name"] == shared.symbol:
             head = f"{prefix.upper()}_SHARED {found['head']}"

@@ -8,14 +8,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from qcgen.ir.context import Context
+from qcgen.ir.context import Context, own
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_pixels
+from qcgen.kernels.arm_dsp.conv_sizes import SIZES, ConvSizes, can_share, conv_numbers, conv_sizes, shown_segments
 from qcgen.kernels.arm_dsp.lanes import LANES, Lane, Outputs
+from qcgen.kernels.arm_dsp.nibble_weights import may_pack
 from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, output_tail, parameter_text
 from qcgen.kernels.arm_dsp.scaled import bias_text, pack_finely, times
-from qcgen.kernels.arm_dsp.segment import Segment
+from qcgen.kernels.arm_dsp.segment import GUARDED_BITS, Segment, Tail
 from qcgen.kernels.arm_dsp.weights import PackedConstants, pack_constants
 from qcgen.kernels.arm_dsp.window import MAX_REMAINDER, PairedWindow, remainder_elements, window
 from qcgen.kernels.axes import any_at_border, axes
@@ -23,6 +25,7 @@ from qcgen.kernels.epilogue import Output
 from qcgen.kernels.fast_output import FastOutput, exact_constants
 from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.nibbles import NIBBLE
 from qcgen.kernels.packing import Packed, pack
 from qcgen.kernels.reasons import why_groups, why_no_byte_conv, why_no_pointwise
 from qcgen.kernels.text import Described, described, x_kind
@@ -31,6 +34,7 @@ from qcgen.kernels.windows import Runs
 
 ALONE_PAIRS = 8  # up to which int16 weights are faster: shared words save a cycle a pair, and cost 8 to part the sums
 SINGLE_WORDS = 8  # of one window, widened in a round of a loop
+NO_WINDOW = PairedWindow(0, 0, unrolled(0, 1), (), np.zeros(0, np.int64), False, False, False)
 WIDTHS = (4, 2, 1)  # output channels at a time: two windows of four have eight sums, and 14 registers are all
 
 
@@ -76,6 +80,7 @@ class ConvContext(Context):
     segments: tuple[Segment, ...]  # blocks of output channels
     lanes: tuple[Lane, ...]  # the two windows
     copied_words: int  # constants that are copied to scratch memory first
+    sizes: ConvSizes | None  # of layers of several sizes
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -102,6 +107,8 @@ def _has_border(op: Conv, setting: Setting) -> bool:
 def prepare(op: Operator, setting: Setting) -> Prepared:
     """Weights as words in the order of the widened pairs; two windows of pairs as scratch."""
     assert isinstance(op, Conv)
+    if setting.sizes and can_share(setting.sizes) and _is_channels_last(setting):
+        return _prepare_sized(op, setting)
     has_border = _has_border(op, setting)
     planned = window(op.geometry, setting.x_layout, has_border=has_border)
     wide = setting.optimize == "speed"
@@ -109,7 +116,15 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     shares = not wide or (planned.pairs > ALONE_PAIRS and not packed.bits)
     loop_bytes = setting.target.loop_bytes if wide else 0
     words = pack_constants(
-        op, packed, planned.order, output_tail(packed), WIDTHS, wide=wide, shares=shares, loop_bytes=loop_bytes
+        op,
+        packed,
+        planned.order,
+        output_tail(packed),
+        WIDTHS,
+        wide=wide,
+        shares=shares,
+        packs=may_pack(op, packed, setting),
+        loop_bytes=loop_bytes,
     )
     context = ConvContext(
         conv=described(op),
@@ -122,6 +137,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         segments=words.segments,
         lanes=LANES,
         copied_words=0,
+        sizes=None,
     )
     constants = [packed_constants(words, packed)]
     if has_border and not planned.is_gathered:
@@ -145,6 +161,46 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         headers=headers,
         passes=passes_by_two(op.geometry),
         copying=replace(context, copied_words=words.words.size),
+    )
+
+
+def _is_channels_last(setting: Setting) -> bool:
+    return setting.x_layout is setting.y_layout is Layout.CHANNELS_LAST
+
+
+def _prepare_sized(op: Conv, setting: Setting) -> Prepared:
+    """The function of layers of several sizes, whose windows are whole words."""
+    g, packed = op.geometry, pack(op, setting, 0)
+    planned = window(g, setting.x_layout, has_border=True)
+    tail = output_tail(packed)
+    packs = may_pack(op, packed, setting)
+    words = pack_constants(op, packed, planned.order, tail, WIDTHS, wide=False, packs=packs)
+    segments, places = shown_segments(words, tail, setting.sizes, WIDTHS)
+    context = ConvContext(
+        conv=described(op),
+        windows=FoundWindow(Runs((), False, 0), NO_WINDOW, False, 0, False, False, 0),
+        image=PixelsByTwo(Images(0, 0), Outputs(op.y.dtype.c, 1, own("out_channels")), 0, 0, False, False, False),
+        x_kind=x_kind(op),
+        output=packed.epilogue.output,
+        dsp=dsp_output(op, packed),
+        padding_byte=0,
+        segments=segments,
+        lanes=LANES,
+        copied_words=0,
+        sizes=conv_sizes(setting.sizes),
+    )
+    widening = (f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_load_word", "dsp_pair")
+    support = ("dsp", "dsp_load_two", *widening, *packed_support(words), *output_support(op, packed))
+    return Prepared(
+        (packed_constants(words, packed), *exact_constants(packed)),
+        context,
+        (Scratch(2 * 4 * planned.pairs, 4),),
+        support,
+        certified(op, packed),
+        access=in_pixels(op, setting, blocks(prod(g.output), 2), gathers=True),
+        sizes=conv_numbers(g, packed.padding) | places,
+        passes=passes_by_two(g),
+        headers=("string.h",),
     )
 
 
@@ -195,6 +251,7 @@ def packed_constants(words: PackedConstants, packed: Packed, less: str = "") -> 
         "int16": "two of a channel in a word",
         "shared": "four in a word, 256 * upper + lower in each half: those of a channel and of the next one",
         "bytes": "four of a channel in a word",
+        "nibbles": "4 bits each, two of each of four channels in a word",
     }
     parts = [f"initial accumulators, {bias_text(packed)}{less}"]
     parts[0] += " (of two channels that share words 256 * upper + lower, then lower)" if words.form == "shared" else ""
@@ -202,8 +259,16 @@ def packed_constants(words: PackedConstants, packed: Packed, less: str = "") -> 
     tail = words.segments[0].tail
     parts += [f"multipliers, {parameter_text(packed, 'multiplier')}"] if tail.has_multipliers else []
     parts += [f"offsets, {parameter_text(packed, 'offset')}"] if tail.has_offsets else []
-    parts += ["the first channel, -1 if its output step needs none"] if tail.has_channel else []
-    return Constants("constants", "int32_t", words.words, f"of each block of channels: {'; '.join(parts)}.")
+    parts += [_channel_text(tail)] if tail.has_channel else []
+    bits = NIBBLE if words.form == "nibbles" else None
+    return Constants("constants", "int32_t", words.words, f"of each block of channels: {'; '.join(parts)}.", bits)
+
+
+def _channel_text(tail: Tail) -> str:
+    if tail.tells_guarded:
+        word = f"{1 << GUARDED_BITS} times the first channel and 2^c for each channel c of the block"
+        return f"{word} that has a guard band, -1 if none has"
+    return "the first channel, -1 if its output step needs none"
 
 
 def packed_support(words: PackedConstants) -> tuple[str, ...]:
@@ -214,6 +279,8 @@ def packed_support(words: PackedConstants) -> tuple[str, ...]:
         needed |= {"dsp_even_s8", "dsp_upper"}
     if "bytes" in forms:
         needed |= {"dsp_even_s8", "dsp_odd_s8"}
+    if "nibbles" in forms:
+        needed |= {"dsp_even_u8", "dsp_difference", "dsp_part_nibbles"}
     return tuple(sorted(needed))
 
 
@@ -224,4 +291,4 @@ def tail_support(op: Conv, packed: Packed, words: PackedConstants) -> tuple[str,
     return ("dsp_two_at",) if is_own and any(s.channel_twos and not s.is_outlined for s in words.segments) else ()
 
 
-CONV = Kernel("arm_dsp/conv", ConvContext, frozenset({"dsp"}), why_not, prepare)
+CONV = Kernel("arm_dsp/conv", ConvContext, frozenset({"dsp"}), why_not, prepare, SIZES)

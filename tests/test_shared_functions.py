@@ -124,12 +124,18 @@ def planes(artifact):
     return [(function, numbers) for function, numbers in found if "depthwise" in function.symbol]
 
 
-@pytest.mark.parametrize("kernel", [3, 2])
-def test_depthwise_layers_of_several_sizes_copy_their_channels_to_a_plane(kernel, level):
+@pytest.mark.parametrize(
+    ("kernel", "columns", "found"),
+    [(3, 16, [(3, 4), (3, 2)]), (2, 16, [(3, 1), (2, 1)]), (3, 12, [(3, 3), (2, 3)])],
+)
+def test_depthwise_layers_of_several_sizes_copy_their_channels_to_a_plane(kernel, columns, found, level):
+    """``found``: of each function how many layers it serves, and how many outputs it sums at the same time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("qcgen.plan.functions.PRICE", 0.01)
-        artifact = compiled("cortex-m4", lambda: separable(kernel))
-    assert [len(function.nodes) for function, _ in planes(artifact)] == [3, kernel]
+        artifact = compiled("cortex-m4", lambda: separable(kernel, columns))
+    shown = {call.shared.symbol: call.context for call in artifact.plan.calls if call.shared}
+    counts = [(len(each.nodes), len(shown[each.symbol].sizes.sums)) for each, _ in planes(artifact)]
+    assert sorted(counts, reverse=True) == found
     for _, numbers in planes(artifact):
         assert all(len({each[name] for each in numbers}) > 1 for name in ("channels", "rows", "out_columns"))
     assert verify(artifact, cases=4, flags=(level,)).is_right

@@ -19,6 +19,7 @@ from qcgen.kernels.arm_dsp.depthwise_plane import (
     can_share,
     plane_numbers,
     plane_sizes,
+    plane_support,
     plane_words,
 )
 from qcgen.kernels.arm_dsp.output import KeptOutput, certified, dsp_output, kept_output, output_support
@@ -162,7 +163,7 @@ def _prepare_plane(op: Conv, setting: Setting) -> Prepared:
     g, packed = op.geometry, _pack(op, setting)
     dsp = dsp_output(op, packed)
     unscaled = packed.weights >> packed.bits
-    nowhere = PlaneAxis(1, 1, 1, 1, 1, 0)
+    nowhere, sizes = PlaneAxis(1, 1, 1, 1, 1, 0), plane_sizes(setting.sizes)
     context = DepthwiseDirectContext(
         conv=described(op),
         images=Images(0, 0),
@@ -173,7 +174,7 @@ def _prepare_plane(op: Conv, setting: Setting) -> Prepared:
         scale=1,
         taps=prod(g.kernel),
         kernel_words=0,
-        words=plane_words(g),
+        words=plane_words(setting.sizes),
         zero_points="",
         has_outside=False,
         height=nowhere,
@@ -183,16 +184,15 @@ def _prepare_plane(op: Conv, setting: Setting) -> Prepared:
         writes_rows=False,
         sums=(),
         values=(),
-        sizes=plane_sizes(setting.sizes),
+        sizes=sizes,
     )
     words = ColumnWords(*(axis.kernel for axis in plane_axes(g)))
     constants = (_weights(context, packed, words), bias_table(packed), *output_constants(packed))
-    support = ("dsp", "dsp_load_pair", "dsp_pair", "dsp_dot", "dsp_low_by_low", "dsp_low_by_high")
     return Prepared(
         constants,
         context,
         (),
-        (*support, *output_support(op, packed)),
+        (*plane_support(sizes), *output_support(op, packed)),
         certified(op, packed),
         access=channel_by_channel(op, setting, plane(g).reshape(1, -1), gathers=True),
         headers=("string.h",),

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import gcd, inf, prod
 
 from qcgen.ir.context import Own, own
 from qcgen.ir.program import ConvGeometry
+from qcgen.kernels.arm_dsp.kernel_words import KernelWords, kernel_words
 from qcgen.kernels.kernel import SizesPrice
 from qcgen.kernels.plane import PlaneAxis, plane_axes
 
 MAX_PLANE = 400  # elements of 16 bits that the C function has on its stack
 MAX_TAPS = 9  # whose words registers hold besides what loops need
-MAX_COPIES = 4, 2  # of the bodies of the loops that fill a row of the plane, and that compute a row of outputs
+MAX_COPIES = 3, 4  # of the bodies of the loops that fill a row of the plane, and that compute a row of outputs
 
-FILL_COST, OUTPUT_COST = 4, 6  # instructions more for an element of the image and of the output
+FILL_COST, OUTPUT_COST = 2, 3  # instructions more for an element of the image and of the output,
+CHANNEL_COST = 150  # and for each channel, whose weights are packed
 FUNCTION_BYTES = 2000  # of a layer's own functions: one of 1000, and one more where the common shift brings guard bands
 
 
 @dataclass(frozen=True)
-class PlaneTap:
-    """Two taps of a row that one word holds, or a single one; ``by``: the product with the word of weights."""
+class PlaneProduct:
+    """``sum`` = the product with a word of weights by the primitive ``by``, plus ``addend``."""
 
-    index: int  # in the plane, from the window's first
-    is_pair: bool
+    sum: str
     by: str
     weight: int  # the number of the word
+    addend: str
+
+
+@dataclass(frozen=True)
+class PlaneLoad:
+    """Two elements of a row, or the lower one alone if no product takes the other, and their products."""
+
+    index: int  # in the plane, from the first window's first
+    is_pair: bool
+    products: tuple[PlaneProduct, ...]
 
 
 @dataclass(frozen=True)
@@ -46,11 +57,13 @@ class PlaneSizes:
     zero_point: Own
     scale: Own
     plane: int  # elements
+    is_double: bool  # two channels are copied at the same time
     pitch: int
     copies: range  # of the body of the loop that fills a row
     row_step: int  # from a window to the next below
     column_step: int  # to the first on the right that the loop over columns has not computed
-    outputs: tuple[tuple[PlaneTap, ...], ...]  # the taps of each output in the body of this loop
+    sums: tuple[str, ...]  # of the outputs in the body of this loop
+    loads: tuple[PlaneLoad, ...]  # what they are summed from
 
 
 def plane_sizes(sizes: Sequence[ConvGeometry]) -> PlaneSizes:
@@ -58,8 +71,8 @@ def plane_sizes(sizes: Sequence[ConvGeometry]) -> PlaneSizes:
     axes = [plane_axes(g) for g in sizes]
     height, width = axes[0]
     pitch = _pitch(sizes)
-    copies = gcd(MAX_COPIES[0], *(width.input for _, width in axes))
-    outputs = gcd(MAX_COPIES[1], *(width.output for _, width in axes))
+    copies = _copies(MAX_COPIES[0], [width.input for _, width in axes])
+    outputs = _outputs(sizes)
     return PlaneSizes(
         channels=own("channels"),
         rows=own("rows"),
@@ -70,11 +83,13 @@ def plane_sizes(sizes: Sequence[ConvGeometry]) -> PlaneSizes:
         zero_point=own("zero_point"),
         scale=own("scale"),
         plane=_elements(sizes),
+        is_double=2 * _elements(sizes) <= MAX_PLANE,
         pitch=pitch,
         copies=range(copies),
         row_step=height.stride * pitch,
         column_step=outputs * width.stride,
-        outputs=tuple(_taps(height, width, pitch, output * width.stride) for output in range(outputs)),
+        sums=tuple(f"sum{output}" for output in range(outputs)),
+        loads=tuple(_loads(sizes, pitch)),
     )
 
 
@@ -101,6 +116,11 @@ def can_share(sizes: Sequence[ConvGeometry]) -> bool:
     return len(alike) == 1 and is_small and _elements(sizes) <= MAX_PLANE
 
 
+def _copies(most: int, lengths: Sequence[int]) -> int:
+    """How many copies the body of a loop has whose rounds divide all these lengths."""
+    return max(n for n in range(1, most + 1) if gcd(*lengths) % n == 0)
+
+
 def _pitch(sizes: Sequence[ConvGeometry]) -> int:
     return max(_length(plane_axes(g)[1]) for g in sizes)
 
@@ -115,39 +135,57 @@ def _length(axis: PlaneAxis) -> int:
     return max(axis.pad + axis.input, axis.reached)
 
 
-def _taps(height: PlaneAxis, width: PlaneAxis, pitch: int, first: int) -> tuple[PlaneTap, ...]:
-    """Pairs of a row, then those that are left over: two of these are the halves of a word of weights."""
-    pairs = [first + row * pitch + column for row in range(height.kernel) for column in _pairs(width)]
-    found = [PlaneTap(index, True, "dot", number) for number, index in enumerate(pairs)]
-    if width.kernel % 2:
-        for row in range(height.kernel):
-            by = "low_by_high" if row % 2 else "low_by_low"
-            found.append(PlaneTap(first + row * pitch + width.kernel - 1, False, by, len(pairs) + row // 2))
+def _outputs(sizes: Sequence[ConvGeometry]) -> int:
+    """How many outputs of a row are summed at the same time."""
+    return _copies(MAX_COPIES[1], [plane_axes(g)[1].output for g in sizes])
+
+
+def _kernel(sizes: Sequence[ConvGeometry]) -> KernelWords:
+    """The taps in words, as the outputs that are summed at the same time meet them."""
+    height, width = plane_axes(sizes[0])
+    return kernel_words(height, replace(width, output=_outputs(sizes)))
+
+
+def _loads(sizes: Sequence[ConvGeometry], pitch: int) -> Iterator[PlaneLoad]:
+    """Row by row of the kernel, word by word, each with its products for all outputs."""
+    height, width = plane_axes(sizes[0])
+    kernel, started = _kernel(sizes), set[str]()
+    for row in range(height.kernel):
+        words: dict[int, list[tuple[str, str, int]]] = {}
+        for output in range(_outputs(sizes)):
+            for word, by, weight in kernel.products(row, output * width.stride):
+                words.setdefault(word, []).append((f"sum{output}", by, weight))
+        for word, found in sorted(words.items()):
+            products = []
+            for name, by, weight in found:
+                products.append(PlaneProduct(name, by, weight, name if name in started else "bias"))
+                started.add(name)
+            is_pair = any(not by.startswith("low") for _, by, _ in found)
+            yield PlaneLoad(row * pitch + 2 * word, is_pair, tuple(products))
+
+
+def plane_words(sizes: Sequence[ConvGeometry]) -> tuple[tuple[int, int, int | None], ...]:
+    """The words of weights: number, taps in the lower and in the upper half."""
+    _, width = plane_axes(sizes[0])
+    found = []
+    for number, (low, high) in enumerate(_kernel(sizes).words):
+        assert low is not None, "the lower half of a word of a kernel without dilation is a tap"
+        place = None if high is None else high[0] * width.kernel + high[1]
+        found.append((number, low[0] * width.kernel + low[1], place))
     return tuple(found)
 
 
-def _pairs(width: PlaneAxis) -> range:
-    return range(0, width.kernel - 1, 2)
-
-
-def plane_words(g: ConvGeometry) -> tuple[tuple[int, int, int | None], ...]:
-    """The words of weights: number, taps in the lower and in the upper half."""
-    _, width = plane_axes(g)
-    rows = range(0, prod(g.kernel), width.kernel)
-    halves: list[tuple[int, int | None]] = [
-        (row + column, row + column + 1) for row in rows for column in _pairs(width)
-    ]
-    if width.kernel % 2:
-        last = [row + width.kernel - 1 for row in rows]
-        halves += [(low, last[i + 1] if i + 1 < len(last) else None) for i, low in enumerate(last) if i % 2 == 0]
-    return tuple((number, low, high) for number, (low, high) in enumerate(halves))
+def plane_support(sizes: PlaneSizes) -> tuple[str, ...]:
+    """The C functions that the text calls."""
+    products = {f"dsp_{product.by}" for load in sizes.loads for product in load.products}
+    return ("compiler", "dsp", "dsp_load_pair", "dsp_pair", *sorted(products))
 
 
 def _more_instructions(g: ConvGeometry, sizes: Sequence[ConvGeometry]) -> float:
     """What copying takes, and loops without copies of their bodies; infinite if the layers cannot share."""
     if not can_share(sizes):
         return inf
-    return g.in_channels * (FILL_COST * prod(g.input) + OUTPUT_COST * prod(g.output))
+    return g.in_channels * (CHANNEL_COST + FILL_COST * prod(g.input) + OUTPUT_COST * prod(g.output))
 
 
 SIZES = SizesPrice(FUNCTION_BYTES, _more_instructions)

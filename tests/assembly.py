@@ -19,7 +19,7 @@ WRITES = {
     **dict.fromkeys("ldrd".split(), 2),
     **dict.fromkeys("ldr ldrb ldrsb ldrh ldrsh lb lbu lh lhu lw vldrb.8 vldrw.u32".split(), 1),
     **dict.fromkeys(
-        "add adds sub subs mul muls mla and ands srli srai lsls lsrs asrs mov movs negs uxth sxtb".split(), 1
+        "add adds adcs sub subs mul muls mla and ands srli srai lsls lsrs asrs mov movs negs uxth sxtb sxth".split(), 1
     ),
     **dict.fromkeys("smlad smuad smmul smmla pkhbt pkhtb sxtb16 uxtb16 sxtab16 uxtab16".split(), 1),
     **dict.fromkeys("veor vmladav.s8 vmladava.s8 vqrshrnb.s32 vqmovnb.s16 vqmovunb.s16".split(), 1),
@@ -66,7 +66,8 @@ class Statement:
         restored = (
             {match[1] for match in moves[-5:-1] if match} if self.instructions[-1].startswith("add sp") else set()
         )
-        return frozenset({each.variable for each in self.operands} | (kept & restored))
+        whole = _listed(self.instructions[0], "push") & _listed(self.instructions[-1], "pop")
+        return frozenset({each.variable for each in self.operands} | (kept & restored) | whole)
 
     @property
     def problems(self) -> Iterator[str]:
@@ -83,6 +84,11 @@ class Statement:
                     )
             for register in set(REGISTER.findall(instruction)) - self.clobbers - self.held:
                 yield f"{instruction}: {register} is not among the clobbered registers"
+
+
+def _listed(instruction: str, mnemonic: str) -> set[str]:
+    """The registers in the list of an instruction, if it is this one."""
+    return set(REGISTER.findall(instruction)) if instruction.startswith(f"{mnemonic} ") else set()
 
 
 def is_among(operand: Operand, references: set[tuple[str, str]]) -> bool:

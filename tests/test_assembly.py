@@ -120,3 +120,13 @@ def test_a_register_that_is_kept_but_not_restored_is_found():
     assert not list(statement.problems)
     [statement] = statements(KEPT.format("r5"))
     assert "mov r11, r2: r11 is not among the clobbered registers" in statement.problems
+
+
+STACKED = '__asm__("push {{r2, r4}}\\n\\t" "adds r4, r2\\n\\t" "pop {{{}}}" : "+l"(r2));'
+
+
+def test_a_register_that_is_not_taken_from_the_stack_is_found():
+    [statement] = statements(STACKED.format("r4"))
+    assert not list(statement.problems)
+    [statement] = statements(STACKED.format("r5"))
+    assert "adds r4, r2: r4 is not among the clobbered registers" in statement.problems

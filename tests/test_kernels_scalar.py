@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from batch import Image, Unit, assert_right, assert_sanitized, build, difference, require, unit
@@ -13,6 +15,8 @@ from subjects import on_core
 
 from qcgen.kernels.scalar import groups
 from qcgen.kernels.scalar.groups import grouping, sums
+from qcgen.kernels.scalar.sums import core_of, is_by_word, loop_of, segments, table, with_pairs
+from qcgen.targets import TARGETS
 
 AIMS = ("size", "speed")
 CORES = ("cortex-m0", "cortex-m3", "rv32imc")
@@ -121,6 +125,52 @@ def test_one_channel_with_large_weights_makes_groups_smaller():
     weights[2, 9] = 127
     weights[2, 10] = -127
     assert grouping(weights, -128, 127).size == 2
+
+
+@pytest.mark.parametrize("high", [-(2**15) + 1, -1, 0, 2**15 - 1])
+def test_the_carry_of_a_shift_rounds_as_a_start_at_half_does(high):
+    low = np.arange(groups.LANE_LOW, groups.LANE_HIGH + 1)
+    word = low + high * 2**16
+    assert ((word >= -(2**31)) & (word < 2**31)).all()
+    carry = word >> 15 & 1
+    assert ((word >> 16) + carry == high).all()
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_upper_halves_without_a_start_are_never_the_least_number(name):
+    weights, _ = BOUNDS[name]
+    core = core_of(TARGETS["cortex-m0"])
+    for taps in range(2, len(weights) + 1):
+        loop = loop_of(taps, grouping(np.array([weights[:taps]]), -128, 127), core)
+        assert is_by_word(core, loop) == (loop.grouping.size == 2)
+        assert not is_by_word(core, replace(loop, grouping=replace(loop.grouping, low=groups.LANE_LOW)))
+
+
+LARGE, SMALL = (127, -90, 63, 1) * 4, (31,) * 16
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_packed", "expected"),
+    [
+        ((LARGE,), True, True),
+        ((SMALL,), True, False),  # groups of eight
+        ((LARGE, LARGE, LARGE, SMALL), True, True),
+        ((LARGE, SMALL), True, True),  # 2.14 in groups of two and eight
+        ((LARGE, SMALL), False, False),
+    ],
+)
+def test_words_are_rounded_by_themselves_where_groups_of_two_elements_are_many(rows, is_packed, expected):
+    weights = np.array(rows)
+    core = core_of(TARGETS["cortex-m0"])
+    [segment] = segments(weights, core, -128, 127)
+    found = with_pairs(segment, weights, core, is_packed=is_packed)
+    assert (found.by_word is not None) == expected
+    if expected:
+        words = table(weights, (found,)).reshape(len(rows), -1)
+        assert (words.astype(np.int32).astype(np.int16) == weights[:, 0::2]).all()
+        assert (words >> 16 == weights[:, 1::2]).all()
+    for other in ("cortex-m3", "rv32imc"):
+        assert not is_by_word(core_of(TARGETS[other]), segment.loops[-1])
 
 
 def test_a_bound_that_is_off_by_one_gives_wrong_outputs(monkeypatch, tmp_path):

@@ -23,8 +23,10 @@ KERNELS = (
 )
 """Those that tell their order."""
 
-ALWAYS = {"depthwise_batch_of_3", "ties_depthwise"}
-"""Cases that are never left out: in most others scalar/depthwise reads all of a small image before it writes."""
+ALWAYS = {"depthwise_batch_of_3", "ties_depthwise", "dsp_parted_12_by_50_ties", "dsp_parted_15_by_50"}
+"""Cases that are never left out: in most others scalar/depthwise and arm_dsp/depthwise read all of a small image before
+they write.
+"""
 
 NO_TIGHT_BOUND = {"portable/depthwise_nhwc"}
 """Its function for a pixel promises the compiler that input and output lie apart, for all channels of the pixel."""

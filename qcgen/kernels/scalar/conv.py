@@ -19,12 +19,16 @@ from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, signed_shift
 from qcgen.kernels.reasons import why_not_plain
 from qcgen.kernels.scalar.output import certified, output_support, scalar_output
-from qcgen.kernels.scalar.sums import Segment, core_of, large_groups, segments, sums_support, table
+from qcgen.kernels.scalar.sums import Segment, core_of, large_groups, segments, sums_support, table, with_pairs
 from qcgen.kernels.scalar.window import MAX_RUNS, WidenedWindow, window
 from qcgen.kernels.text import window_shape
 
 BLOCK = 4  # pixels at a time: two words of two
 MAX_CHUNK = 16  # channels whose sums are kept on the stack, 16 bytes each
+
+MOST_WORDS = 4096
+"""Weights of a layer that are words for --optimize speed on Cortex-M3: 2 to 8 % fewer instructions and 1 to 4 % fewer
+cycles for four times the flash."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,14 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     core = core_of(setting.target)
     planned = window(g, core.widen)
     blocks = segments(weights, core, -128, 127)
+    if core.loads_two and setting.optimize == "speed" and weights.size <= MOST_WORDS:
+        blocks = tuple(s.with_words() for s in blocks)
+    if planned.can_be_by_word:
+        is_packed = setting.optimize == "speed"
+        even = np.pad(weights, ((0, 0), (0, g.taps % 2)))
+        blocks = tuple(with_pairs(s, even, core, is_packed=is_packed) for s in blocks)
+        if any(s.by_word for s in blocks):
+            planned, weights = planned.by_word(), even
     context = ConvContext(
         conv=integer_conv(op, packed),
         image=_pixels_by_four(g),
@@ -126,7 +138,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         shift=-packed.x_shift,
     )
     constants = _constants(op, packed, weights, blocks, planned)
-    scratch = [Scratch(2 * 4 * g.taps, 4)]
+    scratch = [Scratch(2 * 4 * weights.shape[1], 4)]
     if planned.is_gathered:
         scratch.append(Scratch(min(prod(g.output), 2) * g.taps, 1))
     support = ("scalar_sums", *sums_support(blocks), "right_shift", *output_support(op, packed))
@@ -166,7 +178,10 @@ def _constants(
     """The weights, initial accumulators, a tap outside, which channels have larger groups; the output step's tables."""
     g = op.geometry
     text = f"weights [{g.out_channels} channels]{window_shape(g, Layout.CHANNELS_LAST)}{packed.weights_remark}."
-    constants = [Constants("weights", "int8_t", table(weights, blocks), text)]
+    [c_type] = {s.weight_type for s in blocks}
+    if blocks[0].by_word and blocks[0].by_word.is_packed:
+        text = f"{text[:-1]}, those of two elements in a word: the first in its lower half."
+    constants = [Constants("weights", c_type, table(weights, blocks), text)]
     constants.append(Constants("bias", "int32_t", packed.bias, "initial accumulators."))
     if planned.has_border and not planned.is_gathered:
         code = packed.padding - packed.x_shift

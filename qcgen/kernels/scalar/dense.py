@@ -17,22 +17,36 @@ from qcgen.kernels.reasons import why_channels_apart, why_no_dense
 from qcgen.kernels.scalar.conv import ordered, packed_bytes
 from qcgen.kernels.scalar.groups import Grouping, grouping
 from qcgen.kernels.scalar.output import certified, output_support, scalar_output
-from qcgen.kernels.scalar.sums import Core, Loop, Segment, bytes_of, core_of, loop_of, sums_support
+from qcgen.kernels.scalar.sums import Core, Loop, Segment, bytes_of, core_of, is_by_word, loop_of, sums_support
 from qcgen.kernels.unroll import Unrolled, unrolled
 
-BLOCK = 4  # channels at a time: two words of two
+BLOCK = 4  # channels at a time: two words of two; where registers are many two such blocks
+BLOCKS_UNROLL = 16  # elements in a round of the loop over two blocks
 STEPS = 8  # of two elements in a round of the loop over bytes
+BY_WORD_STEPS = 16  # the same of the loop that takes each word's groups apart by itself
+WIDEN = 8  # elements in a round of the loop that widens them for it
 BYTE_OFFSET = 128  # brings weights to 0..255, so that a mask parts the bytes of a word
 
 
 @dataclass(frozen=True)
+class Lane:
+    """A channel of a block: its number, its accumulator, its sum and the place of its output, in C."""
+
+    m: str
+    acc: str
+    sum: str
+    out: str
+
+
+@dataclass(frozen=True)
 class DenseSums(Context):
-    """The sums of four channels."""
+    """The sums of four channels, or of eight."""
 
     is_wide: bool  # words hold two weights of 16 bits, else four bytes
+    is_by_word: bool  # such words, one of two elements behind the other: their elements are words, too
     sums_of: Segment | None  # the loops over the former
     grouping: Grouping  # how many products are added in a word
-    steps: Unrolled  # the loop over words of four weights
+    steps: Unrolled  # the loop over words of four weights, or over two elements by word
     is_one: bool  # they are taken apart after each product
     element_words: int  # words of two elements that such a loop reads
     block_words: int  # words of the weights of four channels
@@ -50,8 +64,13 @@ class DenseContext(Context):
     conv: IntegerConv
     sums: DenseSums
     dsp: FastOutput
+    width: int  # channels at a time
+    has_two: bool  # they are two blocks
+    lanes: tuple[Lane, ...]  # these channels
     is_shifted: bool  # codes are brought to int8 in a copy
-    rest: int  # channels that fours leave over
+    is_widened: bool  # elements are brought to words in a copy
+    widened: Unrolled  # the loop that does so
+    rest: int  # channels that whole blocks leave over
     whole: int  # the others
     odd: bool  # the elements of the vector are odd in number
     is_thumb1_core: bool  # sums are assembly of Thumb's first instruction set
@@ -72,23 +91,63 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     wide = setting.optimize == "speed"
     core = core_of(setting.target)
     loop = loop_of(g.taps, grouping(weights, -128, 127, core.most[-1] if wide else 2), core)
-    is_shifted = wide and op.x.dtype is DType.UINT8
+    by_word = wide and is_by_word(core, loop)
+    is_widened = by_word or (wide and core.loads_two)
+    is_shifted = wide and not is_widened and op.x.dtype is DType.UINT8
+    loop = replace(loop, has_words=is_widened)
+    has_two = wide and core.by_channel and len(weights) % (2 * BLOCK) == 0
+    if has_two:
+        loop = loop_of(g.taps, loop.grouping, replace(core, unroll=BLOCKS_UNROLL))
+    width = 2 * BLOCK if has_two else BLOCK
+    if by_word:
+        sums = _sums_by_word(g.taps, loop)
+    else:
+        sums = _wide_sums(g.taps, core, loop) if wide else _byte_sums(g.taps, loop)
     context = DenseContext(
         conv=integer_conv(op, packed),
-        sums=_wide_sums(g.taps, core, loop) if wide else _byte_sums(g.taps, loop),
+        sums=sums,
         dsp=scalar_output(op, packed),
         is_shifted=is_shifted,
-        rest=g.out_channels % BLOCK,
-        whole=g.out_channels // BLOCK * BLOCK,
+        is_widened=is_widened,
+        widened=unrolled(g.taps, WIDEN),
+        width=width,
+        has_two=has_two,
+        lanes=_lanes(width),
+        rest=g.out_channels % width,
+        whole=g.out_channels // width * width,
         odd=g.taps % 2 == 1,
         is_thumb1_core=core.is_thumb1,
         shift_text=f" - {-packed.x_shift}" if packed.x_shift else "",
     )
-    called = sums_support((_segment(core, loop),)) if wide else _packed_support(core, loop)
-    support = ("scalar_sums", *called, "right_shift", *output_support(op, packed))
-    shifted = (Scratch(g.taps, 1),) if is_shifted else ()
-    scratch = shifted if wide else (Scratch(4 * _steps(g.taps).total * _element_words(loop), 4),)
-    return Prepared(_constants(packed, weights, wide), context, scratch, support, certified(op, packed))
+    support = ("scalar_sums", *_called(core, loop, sums, has_two=has_two), "right_shift", *output_support(op, packed))
+    scratch = (Scratch(g.taps, 1),) if is_shifted else ()
+    if is_widened:
+        scratch = (Scratch(4 * (g.taps + g.taps % 2 if by_word else g.taps), 4),)
+    elif not wide:
+        scratch = (Scratch(4 * sums.steps.total * sums.element_words, 4),)
+    return Prepared(_constants(packed, weights, sums), context, scratch, support, certified(op, packed))
+
+
+def _lanes(width: int) -> tuple[Lane, ...]:
+    """The channels of a block or two in the order of their sums."""
+    lanes = []
+    for i in range(width):
+        block = f"sums[{i // BLOCK}]" if width > BLOCK else "sums"
+        half = "ab"[i % BLOCK // 2]
+        high = f"{block}.high_{half}"
+        m = f"m + {i}" if i else "m"
+        lanes.append(
+            Lane(m, f"acc_{'abcdefgh'[i]}", high if i % 2 else f"{block}.total_{half} - ({high} << 16)", f"y + {m}")
+        )
+    return tuple(lanes)
+
+
+def _sums_by_word(taps: int, loop: Loop) -> DenseSums:
+    """Over words of two weights each, groups of two elements."""
+    steps = unrolled(-(-taps // 2), BY_WORD_STEPS)
+    looped = bytes_of(2 * steps.count * steps.unroll)
+    sums = replace(_byte_sums(taps, loop), is_wide=True, is_by_word=True, is_one=False, steps=steps)
+    return replace(sums, element_words=2, block_words=4 * steps.total, halves=0, looped_bytes=looped)
 
 
 def _wide_sums(taps: int, core: Core, loop: Loop) -> DenseSums:
@@ -102,6 +161,7 @@ def _byte_sums(taps: int, loop: Loop) -> DenseSums:
     steps, is_one = _steps(taps), loop.grouping.size == 1
     return DenseSums(
         is_wide=False,
+        is_by_word=False,
         sums_of=None,
         grouping=loop.grouping,
         steps=steps,
@@ -114,8 +174,14 @@ def _byte_sums(taps: int, loop: Loop) -> DenseSums:
     )
 
 
-def _packed_support(core: Core, loop: Loop) -> tuple[str, ...]:
-    """The C functions that sums over words of four weights call."""
+def _called(core: Core, loop: Loop, sums: DenseSums, *, has_two: bool) -> tuple[str, ...]:
+    """The C functions that the sums call."""
+    if has_two:
+        return tuple(f"scalar_words{size}" for size in sorted({g.size for g in (*loop.copies, *loop.rest_groups)}))
+    if sums.is_by_word:
+        return ("scalar_low_registers", "scalar_by_word2")
+    if sums.is_wide:
+        return sums_support((_segment(core, loop),))
     size = min(loop.grouping.size, 2)
     return (*(("scalar_registers",) if core.is_thumb1 and size == 2 else ()), f"scalar_packed{size}")
 
@@ -130,16 +196,22 @@ def _element_words(loop: Loop) -> int:
     return 4 if loop.grouping.size == 1 else 3
 
 
-def _constants(packed: Packed, weights: Int64s, wide: bool) -> tuple[Constants, ...]:
-    """The weights for the fewest instructions (``wide``) or the least flash; biases; the output step's tables."""
+def _constants(packed: Packed, weights: Int64s, sums: DenseSums) -> tuple[Constants, ...]:
+    """The weights for the fewest instructions or the least flash; biases; the output step's tables."""
+    words = _pairs_by_word(weights) if sums.is_by_word else _pairs(weights) if sums.is_wide else _bytes(weights)
     text = "weights of blocks of four channels, a, b, c, d: for each element a + b * 2^16, c + d * 2^16."
-    if not wide:
+    if sums.is_by_word:
+        text = (
+            "weights of blocks of four channels, a, b, c, d: for two elements a + b * 2^16 of each, then c + d * 2^16 "
+            "of each."
+        )
+    elif not sums.is_wide:
         text = (
             "weights plus 128 of blocks of four channels, a, b, c, d. Two words for two elements: from the lowest byte "
             "on a of element 0, a of 1, b of 0, b of 1; then the same of c and d."
         )
     return (
-        Constants("weights", "int32_t", _pairs(weights) if wide else _bytes(weights), text),
+        Constants("weights", "int32_t", words, text),
         Constants("bias", "int32_t", packed.bias, "initial accumulators."),
         *output_constants(packed),
     )
@@ -159,6 +231,14 @@ def _pairs(weights: Int64s) -> Int64s:
     """(blocks, words): for each element the weights of two channels, then of the other two."""
     pairs = weights[0::2] + weights[1::2] * 2**16
     return pairs.reshape(-1, 2, weights.shape[1]).transpose(0, 2, 1).reshape(len(weights) // BLOCK, -1)
+
+
+def _pairs_by_word(weights: Int64s) -> Int64s:
+    """(blocks, words): for two elements the weights of two channels, then of the other two."""
+    padded = np.pad(weights, ((0, 0), (0, weights.shape[1] % 2)))
+    pairs = padded[0::2] + padded[1::2] * 2**16
+    words = pairs.reshape(len(weights) // BLOCK, 2, -1, 2).transpose(0, 2, 1, 3)
+    return words.reshape(len(weights) // BLOCK, -1)
 
 
 def _bytes(weights: Int64s) -> Int64s:

@@ -8,11 +8,17 @@ from itertools import groupby
 import numpy as np
 
 from qcgen.ir.program import Int64s
-from qcgen.kernels.scalar.groups import SIZES, Grouping, grouping
+from qcgen.kernels.scalar.groups import LANE_LOW, SIZES, Grouping, grouping
 from qcgen.kernels.unroll import ChannelBlocks, Unrolled, divided, unrolled
 from qcgen.targets import Target
 
 FEW, SOME = 8, 16  # registers
+
+THUMB1_COST = {2: 19 / 8, 4: 33 / 16, 8: 61 / 32}
+"""Instructions of a multiply-add in groups of so many elements on cores with Thumb's first instruction set."""
+
+PACKED_COST, BYTES_COST = 17 / 8, 18 / 8
+"""The same in groups of two elements by word, with weights that are packed in words, and with bytes."""
 
 WORTH = 0.03  # products per element that a second loop must save
 MAX_ELEMENTS = 32  # in a round of the loop: as many bytes as a Cortex-M0 reaches from one pointer
@@ -25,7 +31,7 @@ class Core:
     ``by_channel``: a group's words are kept in registers for all channels of a block; otherwise blocks have one
     channel, and words are loaded as they are multiplied. ``unroll`` are elements of a round of the loop; ``widen``
     those that are widened in one. ``is_thumb1``: the loops are a statement of assembly for Thumb's first instruction
-    set.
+    set. ``loads_two``: a load takes two words and moves its pointer, so factors that are words take fewer instructions.
     """
 
     widths: tuple[int, ...]
@@ -34,6 +40,7 @@ class Core:
     unroll: int
     widen: int
     is_thumb1: bool = False
+    loads_two: bool = False
 
 
 ARM = Core((1,), (8,), by_channel=False, unroll=MAX_ELEMENTS, widen=4)
@@ -45,21 +52,31 @@ def core_of(target: Target) -> Core:
     """How to use the registers of a target."""
     if target.registers <= FEW:
         return replace(FEW_REGISTERS, is_thumb1=target.isa == "armv6-m")
-    return ARM if target.registers <= SOME else MANY_REGISTERS
+    return replace(ARM, loads_two=target.isa == "armv7-m") if target.registers <= SOME else MANY_REGISTERS
 
 
 @dataclass(frozen=True)
 class ElementGroup:
-    """Groups of ``size`` elements, ``elements`` in all, that lie ``offset`` elements behind the pointers."""
+    """Groups of ``size`` elements, ``elements`` in all, that lie ``offset`` elements behind the pointers.
+
+    ``has_words``: factors are words.
+    """
 
     size: int
     offset: int
     elements: int
+    has_words: bool
+
+    @property
+    def range(self) -> range:
+        """The elements."""
+        return range(self.offset, self.offset + self.elements)
 
     @property
     def name(self) -> str:
         """The C function that adds it to the sums of one channel."""
-        return f"group{self.size}" if self.elements == self.size else f"two_groups{self.size}"
+        word = "word_" if self.has_words else ""
+        return f"{word}group{self.size}" if self.elements == self.size else f"two_{word}groups{self.size}"
 
 
 @dataclass(frozen=True)
@@ -72,12 +89,16 @@ class Repeated:
 
 @dataclass(frozen=True)
 class Loop:
-    """The loop over the elements of a window: ``steps`` of ``step`` elements each, then ``rest`` groups."""
+    """The loop over the elements of a window: ``steps`` of ``step`` elements each, then ``rest`` groups.
+
+    ``has_words``: factors are words, else bytes.
+    """
 
     grouping: Grouping
     step: int
     steps: Unrolled
     rest: tuple[int, ...]
+    has_words: bool = False
 
     @property
     def elements(self) -> int:
@@ -87,13 +108,16 @@ class Loop:
     @property
     def copies(self) -> tuple[ElementGroup, ...]:
         """The groups of a round."""
-        return tuple(ElementGroup(self.grouping.size, copy * self.step, self.step) for copy in self.steps.copies)
+        size = self.grouping.size
+        return tuple(ElementGroup(size, copy * self.step, self.step, self.has_words) for copy in self.steps.copies)
 
     @property
     def rest_groups(self) -> tuple[ElementGroup, ...]:
         """The groups behind the last round."""
         starts = np.cumsum([0, *self.rest])[:-1].tolist()
-        return tuple(ElementGroup(size, start, size) for size, start in zip(self.rest, starts, strict=True))
+        return tuple(
+            ElementGroup(size, start, size, self.has_words) for size, start in zip(self.rest, starts, strict=True)
+        )
 
     @staticmethod
     def repeated(groups: tuple[ElementGroup, ...]) -> tuple[Repeated, ...]:
@@ -147,21 +171,80 @@ def loop_of(taps: int, found: Grouping, core: Core) -> Loop:
 
 
 @dataclass(frozen=True)
+class ByWord:
+    """The loop over groups of two elements of which each word is rounded by itself instead of starting at HALF.
+
+    Both elements' words of two windows lie side by side. A word of the table is the weights of both if ``is_packed``,
+    else they are bytes. The loop has so many ``steps`` of a group.
+    """
+
+    steps: Unrolled
+    is_packed: bool
+
+    @property
+    def looped_bytes(self) -> bytes:
+        """The number of words in all rounds as instructions load it."""
+        return bytes_of(self.steps.count * self.steps.unroll)
+
+    @property
+    def offsets(self) -> range:
+        """Where the weights of a round's groups begin, in elements."""
+        return range(0, 2 * self.steps.unroll, 2)
+
+    @property
+    def rest_offsets(self) -> range:
+        """Where those behind the last round begin."""
+        return range(0, 2 * self.steps.rest, 2)
+
+
+@dataclass(frozen=True)
 class Segment(ChannelBlocks):
     """Blocks of channels of four windows.
 
     Their weights are [block][element][channel]. There are two ``loops`` where many channels admit larger groups than
-    the others; the first one is theirs.
+    the others; the first one is theirs. ``by_word``: how the sums are computed if each word is rounded by itself.
     """
 
     by_channel: bool
     loops: tuple[Loop, ...]
     is_thumb1: bool = False
+    by_word: ByWord | None = None
+
+    @property
+    def weight_type(self) -> str:
+        """The C type of an element of the table."""
+        has_words = self.by_word.is_packed if self.by_word else self.loops[0].has_words
+        return "int32_t" if has_words else "int8_t"
+
+    def with_words(self) -> Segment:
+        """The same with weights that are words."""
+        return replace(self, loops=tuple(replace(loop, has_words=True) for loop in self.loops))
 
     @property
     def is_mixed(self) -> bool:
         """Whether each channel has its size of groups."""
         return len(self.loops) > 1
+
+
+def is_by_word(core: Core, loop: Loop) -> bool:
+    """Whether a loop's groups can do without HALF, see ByWord: those of two elements on a core that adds a carry.
+
+    Upper halves must stay above -2^15, because no HALF makes up for what the lower ones borrow from them.
+    """
+    return core.is_thumb1 and loop.grouping.size == 2 and loop.grouping.low > LANE_LOW
+
+
+def with_pairs(segment: Segment, weights: Int64s, core: Core, *, is_packed: bool) -> Segment:
+    """The segment by word if that takes fewer instructions for ``weights`` (M, an even number of elements)."""
+    least = segment.loops[-1]
+    if not is_by_word(core, least):
+        return segment
+    large = large_groups(weights, segment).mean() if segment.is_mixed else 0.0
+    grouped = large * THUMB1_COST[segment.loops[0].grouping.size] + (1 - large) * THUMB1_COST[2]
+    if grouped <= (PACKED_COST if is_packed else BYTES_COST):
+        return segment
+    steps = unrolled(weights.shape[1] // 2, MAX_ELEMENTS // 2)
+    return replace(segment, loops=(least,), by_word=ByWord(steps, is_packed))
 
 
 def segments(weights: Int64s, core: Core, x_low: int, x_high: int) -> tuple[Segment, ...]:
@@ -210,6 +293,9 @@ def large_groups(weights: Int64s, segment: Segment, x_low: int = -128, x_high: i
 
 def table(weights: Int64s, found: tuple[Segment, ...]) -> Int64s:
     """The weights (n,) in the order in which the loops read them."""
+    if any(s.by_word and s.by_word.is_packed for s in found):
+        low, high = weights[:, 0::2], weights[:, 1::2]
+        return (low & 0xFFFF | high << 16).reshape(-1)
     parts = [
         weights[s.first : s.beyond].reshape(-1, s.width, weights.shape[1]).transpose(0, 2, 1).reshape(-1) for s in found
     ]
@@ -218,6 +304,8 @@ def table(weights: Int64s, found: tuple[Segment, ...]) -> Int64s:
 
 def sums_support(found: tuple[Segment, ...]) -> tuple[str, ...]:
     """The C functions that the loops call."""
+    if any(s.by_word for s in found):
+        return ("scalar_low_registers", "scalar_by_word2")
     called = {
         f"channel{group.size}" if s.by_channel else group.name
         for s in found

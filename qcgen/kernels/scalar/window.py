@@ -13,7 +13,16 @@ from qcgen.kernels.windows import Runs
 
 MAX_GATHERED = 256  # elements of a window at the border that are collected beforehand
 FEW_CHANNELS = 16  # up to which a tap is too short to be widened by itself
+MAX_ALTERNATING = 16  # elements of a run whose words are written out for even and for odd places
 MAX_RUNS = 32  # of a window: the C function keeps pointers to those of two windows on its stack, 4 bytes each
+
+
+@dataclass(frozen=True)
+class AlternatingRun:
+    """The ``places`` of a run's words, and how far behind them those of the next run are counted from."""
+
+    places: tuple[int, ...]
+    step: int
 
 
 @dataclass(frozen=True)
@@ -30,6 +39,50 @@ class WidenedWindow(Runs):
     is_positioned: bool
     is_gathered: bool
     steps: Unrolled
+    is_by_word: bool = False
+
+    def by_word(self) -> WidenedWindow:
+        """The same window for sums by word."""
+        steps = unrolled(self.run // 2, max(1, self.steps.unroll // 2))
+        return replace(self, is_by_word=True, steps=steps)
+
+    @property
+    def can_be_by_word(self) -> bool:
+        """Whether the words of two elements may lie side by side: pairs may begin in one run and end in the next."""
+        return self.run % 2 == 0 or self.runs == 1 or self.run <= MAX_ALTERNATING
+
+    @property
+    def alternates(self) -> bool:
+        """Whether every second run begins with the second element of a pair."""
+        return self.is_by_word and self.run % 2 == 1 and self.runs > 1
+
+    @property
+    def has_tail(self) -> bool:
+        """Whether the only run ends with the first element of a pair."""
+        return self.is_by_word and self.run % 2 == 1 and self.runs == 1
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether a word of 0 makes the elements even in number."""
+        return self.is_by_word and self.run * self.runs % 2 == 1
+
+    @property
+    def tail(self) -> int:
+        """The element behind all pairs of the run, counted from those behind the last round."""
+        return 2 * self.steps.rest
+
+    @property
+    def runs_of_two(self) -> tuple[AlternatingRun, AlternatingRun]:
+        """Where the words of a run lie that begins with the first element of a pair, and of the one behind it."""
+        return (
+            AlternatingRun(tuple(4 * (k // 2) + k % 2 for k in range(self.run)), 2 * (self.run - 1)),
+            AlternatingRun(tuple(4 * (k // 2) + k % 2 for k in range(1, self.run + 1)), 2 * (self.run + 1)),
+        )
+
+    @property
+    def widened(self) -> int:
+        """The elements of a round of the loop that widens."""
+        return self.steps.unroll * (2 if self.is_by_word else 1)
 
     @property
     def wrapping(self) -> tuple[Axis, ...]:

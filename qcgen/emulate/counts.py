@@ -122,14 +122,16 @@ def measure(
     compiler: str = "gcc",
     timeout: float | None = None,
     boards: Sequence[Board] = (),
+    core: str | None = None,
 ) -> Measurement:
     """Builds a model for its target and counts one call with ``feeds``, in the shapes of the C function.
 
-    The waits for flash are modelled for each of ``boards``, from empty caches on.
+    The waits for flash are modelled for each of ``boards``, from empty caches on. ``core`` names the target that builds
+    and runs it where that is not its own: portable C on some core.
 
     Raises ToolMissing, and EmulationFailed if the code faults or does not end.
     """
-    name = artifact.plan.options.target
+    name = core or artifact.plan.options.target
     require_tools(TARGETS[name], compiler, counting=True)
     with temporary_folder() as folder:
         doing(f"building for {name}")

@@ -2,7 +2,7 @@
 
 Counts are exact and the same on every machine with the same compiler; cycles are estimates. Every output is compared
 with the reference. CMSIS-NN's figures were counted in the same way once and are in cmsis_nn.json. Whole networks,
-beside the records of MLPerf Tiny, come last.
+beside the records of MLPerf Tiny, come last, then a transformer and a recurrent network if onnxruntime is there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import qcgen
 from qcgen.emulate import measure, missing_tools, random_feeds
 from qcgen.reference import evaluate_operator
 from qcgen.targets import EMULATED, TARGETS
-from tests.bench import cortex_networks
+from tests.bench import cortex_networks, cortex_sequences
 from tests.bench.cortex_text import CMSIS_NN, OPTIMIZE, Figures, Results, document, section, summary
 from tests.bench.layers import LAYERS, Layer, model_of
 
@@ -101,14 +101,17 @@ def _bench(args: argparse.Namespace, cores: Sequence[str]) -> int:
             print(f"{core}, {args.compiler} {args.cflags}\n\n{sections[-1]}\n", flush=True)
         measured = partial(cortex_networks.measured, flags=tuple(args.cflags.split()), compiler=args.compiler)
         whole = list(pool.map(measured, cortex_networks.chosen(cores, args.only)))
+        measured = partial(cortex_sequences.measured, flags=tuple(args.cflags.split()), compiler=args.compiler)
+        sequences = list(pool.map(measured, cortex_sequences.chosen(cores, args.only)))
     total = summary(cores, layers, results) if layers else ""
-    networks = cortex_networks.section(whole)
+    networks = "\n\n".join(filter(None, [cortex_networks.section(whole), cortex_sequences.section(sequences)]))
     print("\n\n".join(filter(None, [total, networks, f"{time.monotonic() - start:.0f} s"])))
     if args.write:
         ROOT.joinpath("docs").mkdir(exist_ok=True)
         ROOT.joinpath("docs", "benchmarks.md").write_text(document(cores, sections, total, networks))
     wrong = [" ".join(key) for key, figures in results.items() if figures.wrong]
     wrong += [each.network.title for each in whole if each.wrong]
+    wrong += [f"{each.task.name} on {each.task.core}" for each in sequences if each.wrong]
     for key in wrong:
         print(f"WRONG OUTPUTS: {key}", file=sys.stderr)
     return 1 if wrong else 0

@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations, product
 from pathlib import Path
 from unittest.mock import patch
@@ -94,9 +94,8 @@ def layers(target: str, core: str) -> Iterator[Layer]:
             )
         plan = artifact.plan
         counted = operations(plan)
-        on_core = replace(artifact, plan=replace(plan, options=replace(plan.options, target=core)))
         try:
-            measured = measure(on_core, random_feeds(plan, 1), flags=("-O2",))
+            measured = measure(artifact, random_feeds(plan, 1), flags=("-O2",), core=core)
         except ToolMissing as error:
             if "will not fit" not in str(error):
                 raise

@@ -14,6 +14,7 @@ from gallery_networks import (
     attention,
     batch_normalization,
     embedding,
+    float16,
     float_tail,
     gru,
     in_rows,
@@ -23,6 +24,7 @@ from gallery_networks import (
     network_16_bits,
     network_qdq,
     network_qop,
+    of_several_sizes,
     reductions,
     segmentation,
     sum_and_mean,
@@ -204,6 +206,14 @@ def dense(inputs: int = 11) -> ModelProto:
     )  # fmt: skip
 
 
+def dense_of_large_weights() -> ModelProto:
+    w = np.clip(4 * weights((8, 11, 1, 1), seed=14).astype(np.int32), -127, 127).astype(np.int8)
+    return qlinear_conv(
+        (1, 11, 1, 1), w, x_type="int8", y_type="int8", x_scale=0.02, x_zero_point=-128, w_scale=scales(8, 0.0015),
+        w_zero_point=np.zeros(8), y_scale=0.025, y_zero_point=-3, bias=bias(8),
+    )  # fmt: skip
+
+
 def conv2x2() -> ModelProto:
     return qlinear_conv(
         (1, 3, 8, 8), np.maximum(weights((4, 3, 2, 2), seed=15), -127), x_type="int8", y_type="int8", x_scale=0.024,
@@ -225,6 +235,22 @@ def pointwise_4_bits() -> ModelProto:
     return qlinear_conv(
         (1, 15, 3, 3), codes, x_type="uint8", y_type="uint8", x_scale=0.02, x_zero_point=3, w_scale=scales(10, 0.08),
         w_zero_point=np.arange(10) + 3, y_scale=0.05, y_zero_point=7, bias=bias(10),
+    )  # fmt: skip
+
+
+def dense_4_bits() -> ModelProto:
+    codes = np.clip(weights((16, 8, 1, 1), seed=19).astype(np.int32) // 8, -8, 7).astype(np.int8)
+    return qlinear_conv(
+        (1, 8, 1, 1), codes, x_type="int8", y_type="int8", x_scale=0.03, x_zero_point=-5, w_scale=scales(16, 0.09),
+        w_zero_point=np.zeros(16), y_scale=0.12, y_zero_point=2, bias=bias(16, 200),
+    )  # fmt: skip
+
+
+def conv_4_bits() -> ModelProto:
+    codes = np.clip(weights((8, 8, 3, 3), seed=20).astype(np.int32) // 8, -8, 7).astype(np.int8)
+    return qlinear_conv(
+        (1, 8, 6, 6), codes, x_type="int8", y_type="int8", x_scale=0.024, x_zero_point=-12, w_scale=scales(8, 0.08),
+        w_zero_point=np.zeros(8), y_scale=0.15, y_zero_point=5, bias=bias(8, 300), pads=[1, 1, 1, 1],
     )  # fmt: skip
 
 
@@ -356,6 +382,19 @@ LAYERS = (
         CORTEX_M4,
     ),
     Entry(
+        "dense_4_bits_cortex_m4",
+        "the same core, weights of 4 bits: two of each of four channels in a word, which two instructions take apart"
+        " for all four",
+        dense_4_bits,
+        CORTEX_M4,
+    ),
+    Entry(
+        "conv_4_bits_cortex_m4",
+        "the same for the windows of two pixels",
+        conv_4_bits,
+        CORTEX_M4,
+    ),
+    Entry(
         "pointwise_cortex_m4",
         "the same core, a matrix times each pixel: the same sums, no scratch",
         pointwise,
@@ -434,10 +473,35 @@ LAYERS = (
         {"layout": "nhwc", "target": "cortex-m0"},
     ),
     Entry(
+        "conv_by_word_cortex_m0",
+        "`--target cortex-m0 --optimize speed`, groups of two elements: a shift's carry rounds a word's upper half",
+        conv2x2_of_large_weights,
+        {"layout": "nhwc", "target": "cortex-m0", "optimize": "speed"},
+    ),
+    Entry(
+        "dense_cortex_m0",
+        "`--target cortex-m0 --optimize speed`, a matrix times a vector: two output channels in the halves of a word,"
+        " whose upper half is rounded by the carry of a shift",
+        dense_of_large_weights,
+        {"layout": "nhwc", "target": "cortex-m0", "optimize": "speed"},
+    ),
+    Entry(
+        "dense_cortex_m3",
+        "`--target cortex-m3 --optimize speed`, the same: elements are words, which LDRD loads two at a time",
+        dense_of_large_weights,
+        {"layout": "nhwc", "target": "cortex-m3", "optimize": "speed"},
+    ),
+    Entry(
         "dense_rv32imc",
         "`--target rv32imc`, a matrix times a vector: two output channels in the halves of a word, parted from bytes",
         dense,
         {"layout": "nhwc", "target": "rv32imc"},
+    ),
+    Entry(
+        "dense_of_eight_rv32imc",
+        "the same with `--optimize speed`: eight channels at a time, whose weights are words of two",
+        dense,
+        {"layout": "nhwc", "target": "rv32imc", "optimize": "speed"},
     ),
     Entry(
         "depthwise_cortex_m55",
@@ -452,6 +516,13 @@ LAYERS = (
         " read; the zero point of the first is taken from the start of the sums",
         matmul,
         CORTEX_M4,
+    ),
+    Entry(
+        "matmul_cortex_m55",
+        "`--target cortex-m55`, the same product: four columns are packed, which rows meet two at a time,"
+        " sixteen products in an instruction",
+        matmul,
+        {"target": "cortex-m55"},
     ),
     Entry(
         "conv_cortex_m55",
@@ -496,6 +567,13 @@ NETWORKS = (
         " are transformed when it runs, a block of channels at a time for a group of tiles",
         within_flash,
         {**CORTEX_M4, "flash": 5000},
+    ),
+    Entry(
+        "sizes_cortex_m4",
+        "`--target cortex-m4`: two convolutions of different sizes run through one function, which reads its sizes and"
+        " its tables from the const struct of each layer",
+        of_several_sizes,
+        CORTEX_M4,
     ),
     Entry(
         "network_16_bits",
@@ -574,9 +652,14 @@ NETWORKS = (
         embedding,
     ),
     Entry(
+        "float16",
+        "float16 numbers at the boundary, as words, and a double: converted in integers, computed in float",
+        float16,
+    ),
+    Entry(
         "float_tail",
         "an integer layer whose result goes on in float: dequantized, Tanh in place, a product with a constant per"
-        " channel, a sum, which is kept where it is large",
+        " channel, a sum, which is kept where it is large, a product with a constant matrix for each channel",
         float_tail,
         NHWC_LAYOUT,
     ),

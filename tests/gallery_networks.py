@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from models import MICROSOFT, graph_model
-from onnx import ModelProto
+from onnx import ModelProto, TensorProto
 from qdq import Chain, Meaning
 
 STATE = np.random.RandomState  # its numbers are the same in every version of numpy, which default_rng does not promise
@@ -22,18 +22,20 @@ class Network(Chain):
         self.nodes[-1].name = output
         return output
 
-    def codes(self, name: str, shape: Sequence[int], seed: int) -> str:
-        values = np.clip(np.rint(STATE(seed).laplace(0, 25, shape)), -128, 127)
+    def codes(self, name: str, shape: Sequence[int], seed: int, spread: float = 25) -> str:
+        values = np.clip(np.rint(STATE(seed).laplace(0, spread, shape)), -128, 127)
         return self.constant(name, values.astype(np.int8))
 
     def bias(self, name: str, channels: int, seed: int) -> str:
         return self.constant(name, STATE(seed).randint(-2000, 2001, channels).astype(np.int32))
 
-    def qlinear_conv(self, x: str, by: Meaning, name: str, w: Sequence[int], y_by: Meaning, **attributes: Any) -> str:
+    def qlinear_conv(
+        self, x: str, by: Meaning, name: str, w: Sequence[int], y_by: Meaning, spread: float = 25, **attributes: Any
+    ) -> str:
         """A QLinearConv that is called ``name``, with weights and bias drawn by it."""
         seed = len(self.nodes)
         scales = (0.006 * STATE(seed).uniform(0.7, 1.4, w[0])).astype(np.float32)
-        operands = [x, *self.parameters(x, by), self.codes(f"{name}_w", w, seed)]
+        operands = [x, *self.parameters(x, by), self.codes(f"{name}_w", w, seed, spread)]
         operands += self.parameters(f"{name}_w", (scales, np.zeros(w[0], np.int8)))
         operands += [*self.parameters(name, y_by), self.bias(f"{name}_b", w[0], seed)]
         return self.node("QLinearConv", operands, name, **attributes)
@@ -96,6 +98,14 @@ def within_flash() -> ModelProto:
     stem = n.qlinear_conv("x", INPUT, "stem", (8, 8, 3, 3), STEM)
     n.qlinear_conv(stem, STEM, "y", (4, 8, 1, 1), BRANCH)
     return n.network(("int8", (1, 8, 10, 10)))
+
+
+def of_several_sizes() -> ModelProto:
+    """Two convolutions of 3x3 whose images, channels and strides differ."""
+    n = Network()
+    stem = n.qlinear_conv("x", INPUT, "stem", (24, 16, 3, 3), STEM, spread=12, pads=[1, 1, 1, 1])
+    n.qlinear_conv(stem, STEM, "y", (12, 24, 3, 3), BRANCH, spread=12, strides=[2, 2], pads=[1, 1, 1, 1])
+    return n.network(("int8", (1, 16, 3, 3)))
 
 
 def sum_and_mean() -> ModelProto:
@@ -283,6 +293,16 @@ def embedding() -> ModelProto:
     return graph_model(n.nodes, {"tokens": ("int64", (1, 8))}, {"y": None}, n.constants)
 
 
+def float16() -> ModelProto:
+    """A network in float16, whose second output is a double."""
+    n = Network()
+    weights = n.constant("w", np.float16(STATE(61).laplace(0, 0.2, (4, 2, 3, 3))))
+    conv = n.node("Conv", ["x", weights], "conv", pads=[1, 1, 1, 1])
+    kept = n.node("Relu", [conv], "y")
+    n.node("Cast", [n.node("GlobalAveragePool", [kept], "mean")], "z", to=TensorProto.DOUBLE)
+    return n.model((1, 2, 5, 5), ("y", "z"), x_type="float16")
+
+
 def float_tail() -> ModelProto:
     """An integer layer whose result goes on in float32, as detectors do with their boxes."""
     n = Network()
@@ -292,5 +312,7 @@ def float_tail() -> ModelProto:
     scaled = n.node("Mul", [squashed, sizes], "scaled")
     total = n.node("Add", [scaled, squashed], "sum")
     is_large = n.node("Greater", [total, n.constant("limit", np.float32(0.1))], "is_large")
-    n.node("Where", [is_large, total, n.constant("zero", np.float32(0))], "y")
+    kept = n.node("Where", [is_large, total, n.constant("zero", np.float32(0))], "kept")
+    mixtures = np.float32(np.random.RandomState(51).randint(-8, 9, (4, 4, 2)) / 8)
+    n.node("MatMul", [kept, n.constant("mixtures", mixtures)], "y")
     return n.network(("int8", (1, 3, 4, 4)))

@@ -40,6 +40,7 @@ int main(void)
 {{
     int nonzero = 0;
 """
+HALVES = "    for (int i = 0; i < {size}; i++) {{ {port}[i] = (uint16_t)Frama_C_interval(0, 0x7bff); }}\n"
 FLOATS = "    for (int i = 0; i < {size}; i++) {{ {port}[i] = Frama_C_float_interval(-1e6f, 1e6f); }}\n"
 BYTES = "    Frama_C_make_unknown((char *){port}, sizeof {port});\n"
 READ = "    for (int i = 0; i < {size}; i++) {{ nonzero += {port}[i] != 0; }}\n"
@@ -88,7 +89,8 @@ def program(name: str, header: str) -> str:
             continue
         before += f"    {'unsigned char' if dtype == 'void' else dtype} {port}[{size}];\n"
         if const or (port == "arena" and name in READS_WHOLE_VECTORS):
-            before += (FLOATS if dtype == "float" else BYTES).format(port=port, size=size)
+            given_as = {"float": FLOATS, "uint16_t": HALVES if name == "float16" else BYTES}
+            before += given_as.get(dtype, BYTES).format(port=port, size=size)
         elif port != "arena":
             after += READ.format(port=port, size=size)
     names = ", ".join(each.split("*")[1] for each in parameters)

@@ -66,6 +66,12 @@ def test_files_stay_short_enough_to_be_read(files):
         assert max(lines.values()) < LONGEST[kind], lines
 
 
+def test_a_file_includes_the_header_of_what_it_calls(files):
+    for name, text in files.items():
+        if name.endswith(".c") and re.search(r"\bmem(cpy|set|move)\(", text):
+            assert "#include <string.h>" in text, name
+
+
 def test_a_file_is_tidy_text(files):
     for name, text in files.items():
         assert text.isascii(), name

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -34,6 +35,17 @@ COMPILERS = [
 SANITIZERS = ("-O0", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 LIBRARY = {"memcpy", "memset", "memmove"}
 MATHEMATICS = {"tanhf", "expf"}
+INTEGER_LIBRARY = {
+    *LIBRARY,
+    *("__aeabi_memcpy", "__aeabi_memmove", "__aeabi_memset", "__aeabi_memclr", "__aeabi_memclr4", "__aeabi_memset4"),
+    *("__aeabi_llsl", "__aeabi_llsr", "__aeabi_lasr", "__ashldi3", "__lshrdi3", "__ashrdi3"),
+    *("__aeabi_lmul", "__muldi3", "__mulsi3"),
+    *("__aeabi_idiv", "__aeabi_uidiv", "__aeabi_idivmod", "__aeabi_uidivmod"),
+    *("__divsi3", "__udivsi3", "__modsi3", "__umodsi3"),
+}
+"""What integer code may need of a small core's compiler: copies, shifts and products of 64 bits, divisions of 32."""
+
+GENERATED = Path(__file__).parents[1] / "generated"
 
 each_unit = pytest.mark.parametrize(
     "each", CHOSEN, ids=[f"{case.name}_{layout}_{aim}" for case, layout, aim in CHOSEN], indirect=True
@@ -129,25 +141,39 @@ def test_small_cores_need_no_division_of_64_bits_and_no_float(target, chosen, tm
     units = [each for each in units_of(chosen) if not is_float(each)]
     for each in units:
         each.artifact.write(tmp_path)
+    assert functions_needed(target, tmp_path, [each.name for each in units]) <= INTEGER_LIBRARY
+
+
+@pytest.mark.parametrize("target", ["thumbv6m-none-eabi", pytest.param("riscv32-unknown-elf", marks=pytest.mark.all)])
+def test_integer_networks_of_the_gallery_need_no_division_of_64_bits_and_no_float(target, tmp_path):
+    require("clang", "nm")
+    texts = {path.stem: path.read_text() for path in sorted(GENERATED.glob("*.c"))}
+    codes = {name: re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL) for name, text in texts.items()}
+    portable = [name for name, text in texts.items() if "--target portable" in text]
+    names = [name for name in portable if not re.search(r"\b(float|double)\b", codes[name])]
+    assert {"attention", "layer_norm", "network_qop"} <= set(names)
+    for name in names:
+        for suffix in (".c", ".h"):
+            (tmp_path / f"{name}{suffix}").write_text((GENERATED / f"{name}{suffix}").read_text())
+    assert functions_needed(target, tmp_path, names) <= INTEGER_LIBRARY
+
+
+def functions_needed(target: str, folder: Path, names: Sequence[str]) -> set[str]:
+    """What object files of these C files need of any library."""
     # All of <string.h> that the code may use.
-    (tmp_path / "string.h").write_text(
+    (folder / "string.h").write_text(
         "#include <stddef.h>\n"
         "void *memcpy(void *to, const void *from, size_t n);\n"
+        "void *memmove(void *to, const void *from, size_t n);\n"
         "void *memset(void *to, int c, size_t n);\n"
     )
     flags = [f"--target={target}", "-ffreestanding", "-Os", "-isystem", ".", "-c"]
-    command = ["clang", *STRICT_FLAGS, *flags, *(f"{each.name}.c" for each in units)]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    command = ["clang", *STRICT_FLAGS, *flags, *(f"{name}.c" for name in names)]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr[:3000]
-    names = [f"{each.name}.o" for each in units]
-    listing = subprocess.run(["nm", "-u", *names], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-    needed = set(re.findall(r"U (\w+)", listing))
-    aeabi = {"__aeabi_memcpy", "__aeabi_memset", "__aeabi_memclr", "__aeabi_memclr4", "__aeabi_memset4"}
-    shifts = {"__aeabi_llsl", "__aeabi_llsr", "__aeabi_lasr", "__ashldi3", "__lshrdi3", "__ashrdi3"}
-    products = {"__aeabi_lmul", "__muldi3", "__mulsi3"}
-    divisions_of_32_bits = {"__aeabi_idiv", "__aeabi_uidiv", "__aeabi_idivmod", "__aeabi_uidivmod"}
-    divisions_of_32_bits |= {"__divsi3", "__udivsi3", "__modsi3", "__umodsi3"}
-    assert needed <= LIBRARY | aeabi | shifts | products | divisions_of_32_bits
+    objects = [f"{name}.o" for name in names]
+    listing = subprocess.run(["nm", "-u", *objects], cwd=folder, capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"U (\w+)", listing))
 
 
 @pytest.mark.parametrize("compiler", ["g++", pytest.param("clang++", marks=pytest.mark.all)])

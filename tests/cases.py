@@ -95,15 +95,16 @@ def integer(
     w_shape: Sequence[int],
     types: tuple[str, str],
     full: bool = False,
+    w: np.ndarray | None = None,
     **options: Any,
 ) -> Case:
     """A ConvInteger of types (x, w); ``full`` makes every weight the largest of its type."""
 
     def build() -> ModelProto:
         x_type, w_type = types
-        w = random_weights(w_shape, w_type, seed=crc32(name.encode()))
-        w = np.full_like(w, np.iinfo(w_type).max) if full else w
-        return conv_integer(x_shape, w, x_type=x_type, **options)
+        weights = random_weights(w_shape, w_type, seed=crc32(name.encode())) if w is None else w
+        weights = np.full_like(weights, np.iinfo(w_type).max) if full else weights
+        return conv_integer(x_shape, weights, x_type=x_type, **options)
 
     return Case(name, build)
 

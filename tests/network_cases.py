@@ -214,6 +214,7 @@ def broadcasts() -> Iterator[Unit]:
         values[0][0] = np.nan
         unit = f"where_{comparison.replace(' ', '_')}"
         yield Unit(unit, Select("w", "Where", comparison, (a, b, c, d), ty), tuple(values))
+        yield Unit(f"{unit}_not", Select("w", "Where", comparison, (a, b, c, d), ty, True), tuple(values))
     for kind in ("add", "mul", "div"):
         t = [Tensor(name, DType.FLOAT32, (5, 7)) for name in "aby"]
         yield Unit(f"float_{kind}", FloatBinary("b", "B", kind, *t), (numbers((5, 7), 3), numbers((5, 7), 4)))
@@ -533,6 +534,8 @@ MATRICES = {
     "heads": ((1, 3, 5, 4), (1, 3, 4, 5)),
     "broadcast": ((2, 1, 3, 4), (5, 4, 2)),
     "long": ((3, 2, 1000), (1000, 2)),
+    "vectors": ((2, 5, 32), (32, 9)),
+    "steps": ((4, 170), (170, 5)),
 }
 
 
@@ -719,6 +722,7 @@ PORTABLE = tuple(
         averages,
         global_averages,
         large_global_averages,
+        wide_global_averages,
         reductions,
         embeddings,
         arg_maxima,

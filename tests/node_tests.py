@@ -26,6 +26,7 @@ import qcgen
 from qcgen.check.specs import SPECS
 from qcgen.cli.table import number, table
 from qcgen.convolutions import CONVOLUTIONS
+from qcgen.ir.element_types import ELEMENT_TYPES
 from qcgen.ir.types import Array
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def verdict(name: str) -> Verdict:
     model = artifact.load(("-O1",))
     for given, (_, wanted) in zip(feeds, case.data_sets, strict=True):
         found = model.run(None, {each: given[each] for each in names})
-        if wrong := difference(case, found, [np.asarray(each) for each in wanted]):
+        if wrong := difference(case, found, [elements(each) for each in wanted]):
             return Verdict(name, operator(case), len(names), wrong=wrong)
     return Verdict(name, operator(case), len(names))
 
@@ -99,8 +100,14 @@ def verdict(name: str) -> Verdict:
 def feed(case: TestCase, values: Sequence[object]) -> dict[str, Array]:
     """The elements of a test's inputs by name; not of types that numpy does not have."""
     inputs = [given.name for given in case.model.graph.input]
-    arrays = {name: np.asarray(value) for name, value in zip(inputs, values, strict=True)}
+    arrays = {name: elements(value) for name, value in zip(inputs, values, strict=True)}
     return {name: array for name, array in arrays.items() if array.dtype != object}
+
+
+def elements(value: object) -> Array:
+    """A tensor of a test: an array, or a TensorProto, which stays one where numpy lacks its type."""
+    is_known = isinstance(value, onnx.TensorProto) and value.data_type in ELEMENT_TYPES
+    return onnx.numpy_helper.to_array(value) if is_known else np.asarray(value)
 
 
 def compiled(case: TestCase, given: dict[str, Array]) -> tuple[Artifact | None, str]:
@@ -133,7 +140,6 @@ CAUSES = {
     r"no tensor, or its elements|to other$": "no tensor, or of types of 4 bits, 8-bit floats, bfloat16, strings",
     r"every dimension must be at least 1|it is empty": "an empty tensor",
     r"scale has shape": "scales by axis or block of a computed tensor",
-    r"must be a matrix": "a second operand of more or fewer than two dimensions",
 }
 """Causes that have more than one text, by what these match."""
 

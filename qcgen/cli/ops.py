@@ -15,9 +15,9 @@ SUMMARY = "list the supported operators"
 
 TYPES = """\
 types: codes are int8 or uint8, and float32 stays float32. Between DequantizeLinear and QuantizeLinear codes may be
-int16 or uint16, too: Conv, Gemm and MatMul with constant weights, Add and Mul compute on them, MaxPool, Relu, Clip and
-what only moves serve them. Constants behind a DequantizeLinear may be int4 or uint4: weights per tensor or per output
-channel become integer operators, weights in blocks are read by float C."""
+int16 or uint16, too: Conv, ConvTranspose, Gemm and MatMul with constant weights, Add, Sub, Mul and GlobalAveragePool
+compute on them, MaxPool, Relu, Clip and what only moves serve them. Constants behind a DequantizeLinear may be int4 or
+uint4: weights per tensor or per output channel become integer operators, weights in blocks are read by float C."""
 """What no row says: of which types activations and constants may be."""
 
 

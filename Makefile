@@ -74,7 +74,7 @@ bench-flash: c-compiler .venv/runtime
 	@$(BIN)/python -m tests.bench.flash_curve --write
 
 bench-cortex: c-compiler .venv/runtime
-	@$(BIN)/python -m tests.bench.cortex --write
+	@PYTHONPATH=tests $(BIN)/python -m tests.bench.cortex --write
 
 networks: c-compiler .venv/runtime
 	@$(BIN)/python -m tests.bench.networks

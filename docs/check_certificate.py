@@ -263,7 +263,7 @@ CONDITIONS = {
     "LessOrEqual": np.less_equal,
     "Not": np.logical_not,
     "Or": np.logical_or,
-    "Where": lambda condition, x, y: np.where(condition != 0, x, y),
+    "Where": lambda condition, x, y: np.where(condition != 0, x + f32(0), y),
 }
 FOLDED = {"Max": np.maximum, "Min": np.minimum}
 
@@ -855,7 +855,7 @@ class Model:
         is_mean = node.op_type == "ReduceMean"
         is_image = is_mean and rank > 2 and axes in (tuple(range(2, rank)), tuple(range(1, rank - 1)))
         count = int(np.prod([x.lo.shape[i] for i in axes])) if is_mean else 1
-        scale = f32(x.scale) / (f32(y[0]) * f32(count))
+        scale = np.maximum(f32(x.scale) / (f32(y[0]) * f32(count)), f32(2.0**-126))
         lo, hi = ((v - x.zero).sum(axis=axes, keepdims=bool(a.get("keepdims", 1))) for v in (x.lo, x.hi))
         ends = [requantize(v, scale, *y[1:]) for v in (lo, hi)]
         e = self.entry(node, "mean" if is_image else "sum", *ends)
@@ -874,7 +874,7 @@ class Model:
         lo = np.minimum(np.minimum.reduce(corners), 0).sum(keepdims=True)
         hi = np.maximum(np.maximum.reduce(corners), 0).sum(keepdims=True)
         need((INT32[0] <= lo) & (hi <= INT32[1]), f"{node.name}: no sum leaves int32")
-        scale = np.reshape(f32(a.scale) * f32(b.scale) / f32(y[0]), 1)
+        scale = np.maximum(np.reshape(f32(a.scale) * f32(b.scale) / f32(y[0]), 1), f32(2.0**-126))
         codes = [np.broadcast_to(requantize(v, scale, *y[1:]), shape) for v in (lo, hi)]
         e = self.entry(node, "product", *codes)
         if e:

@@ -98,18 +98,31 @@ class _Text:
             for each in _DEFINITION.finditer(text):
                 self.owners[each["name"]] = owner
                 self._functions[each["name"]] = _function(each["head"], each["body"], macros)
-        self._places = sum((function.calls for function in self._functions.values()), Counter[str]())
         self._sizes: dict[str, float] = {}
         self._meanings: dict[str, str] = {}
 
     @cached_property
     def alone(self) -> dict[str, float]:
         """The functions that are not inlined, one of those that are alike, with their operations."""
-        different: dict[str, str] = {}
+        return {name: self._size(name) for name in self._different if not self._is_inlined(name)}
+
+    @cached_property
+    def _different(self) -> tuple[str, ...]:
+        """The first of the functions that are alike: gcc makes them one before it inlines what is called once."""
+        first: dict[str, str] = {}
         for name in self._functions:
-            if not self._is_inlined(name):
-                different.setdefault(self._meaning(name), name)
-        return {name: self._size(name) for name in different.values()}
+            first.setdefault(self._meaning(name), name)
+        return tuple(first.values())
+
+    @cached_property
+    def _places(self) -> Counter[str]:
+        """How many calls each function has by what it means, functions that are alike taken as one."""
+        places: Counter[str] = Counter()
+        for name in self._different:
+            for callee, count in self._functions[name].calls.items():
+                if callee in self._functions:
+                    places[self._meaning(callee)] += count
+        return places
 
     def _meaning(self, name: str) -> str:
         """The body with what its functions mean in place of their names: equal for functions that gcc makes one."""
@@ -138,9 +151,10 @@ class _Text:
     def _is_inlined(self, name: str) -> bool:
         """Whether gcc puts a function where it is called: what is called once, what is small, what asks for it."""
         head = self._functions[name].head
-        if "_NOINLINE" in head or "_SHARED" in head or not self._places[name]:
+        places = self._places[self._meaning(name)]
+        if "_NOINLINE" in head or "_SHARED" in head or not places:
             return False
-        return "inline" in head.lower() or self._places[name] == 1 or self._size(name) < SMALL
+        return "inline" in head.lower() or places == 1 or self._size(name) < SMALL
 
 
 def _compiled(text: str) -> str:

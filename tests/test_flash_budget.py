@@ -11,10 +11,12 @@ from marks import some_at_first
 import qcgen
 from qcgen.cli import main
 from qcgen.emulate.code_size import code_bytes
+from qcgen.estimate import _DEFINITION, _compiled, _Text
 from qcgen.estimate import code_bytes as estimated
 from qcgen.plan.flash import _changes, _Cost
 from qcgen.plan.forms import PAIRED, SIZE, SPEED
 from qcgen.plan.measured import MEASURED
+from qcgen.render import bodies
 from qcgen.targets import TARGETS
 from qcgen.verify import verify
 
@@ -218,6 +220,16 @@ def test_the_change_that_gains_most_for_a_byte_comes_first():
 # --- estimates
 
 
+def test_functions_that_are_alike_are_one_that_is_called_from_several_places():
+    sums, layer = "static int {0}_sums(int *x)\n{{\n{1}}}\n", "void {0}(void)\n{{\n    {0}_sums({0}_x);\n}}\n"
+    body = "    *x += 1;\n" * 30
+    texts = {i: [sums.format(name, body), f"static {layer.format(name)}"] for i, name in enumerate("abc")}
+    assert list(_Text(texts).alone) == ["a_sums", "a", "b", "c"]
+    different = {**texts, 2: [sums.format("c", body * 2), f"static {layer.format('c')}"]}
+    assert list(_Text(different).alone) == ["a_sums", "a", "b", "c"]
+    assert list(_Text({0: texts[0]}).alone) == ["a"]
+
+
 @pytest.mark.parametrize("optimize", ["size", "speed"])
 @pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("name", ["digits", *some_at_first(MLPERF)])
@@ -227,5 +239,7 @@ def test_estimated_code_is_within_a_tenth_of_what_gcc_makes(name, core, optimize
     require_core(core, counting=False)
     model = DIGITS if name == "digits" else shared(name)
     artifact = qcgen.compile(model, target=core, layout="nhwc", io="quantized", optimize=optimize, name="net")
+    text = _compiled("".join(bodies(artifact.plan)))
+    assert len(_DEFINITION.findall(text)) == text.count("\n{\n")
     real = code_bytes(artifact)["-O2"]
     assert abs(sum(estimated(artifact.plan)) - real) <= 0.1 * real + 300

@@ -259,6 +259,7 @@ def test_the_text_is_tidy(each):
         assert "\n\n\n" not in text, name
         assert "{\n\n" not in text, name
         assert "\n\n}" not in text, name
+        assert not re.search(r"^( *)(?! )(\}.*|.*;)\n\1\}", text, re.MULTILINE), name
 
 
 @each_unit

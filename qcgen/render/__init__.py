@@ -19,6 +19,7 @@ from qcgen.render.filters import (
     arguments,
     comment,
     extent,
+    indent,
     int32,
     int64,
     one_line,
@@ -77,7 +78,7 @@ def environment() -> jinja2.Environment:
         comment=comment, int32=int32, int64=int64, rows=rows, extent=extent, thousands=thousands, place=place
     )
     engine.filters.update(rows_at=rows_at, arguments=arguments)
-    engine.filters.update(one_line=one_line, real=real)
+    engine.filters.update(one_line=one_line, real=real, indent=indent)
     return engine
 
 

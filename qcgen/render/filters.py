@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from dataclasses import replace
 
+import jinja2.filters
 import numpy as np
 
 from qcgen.ir.context import Own
@@ -13,6 +14,15 @@ from qcgen.ir.types import Array
 
 WIDTH = 118  # of a line of generated C
 _PRODUCT = "\0*\0"  # a times sign between characters at which no line is broken
+
+
+def indent(text: str, width: int | str, first: bool) -> str:
+    """Jinja's, which would put spaces before an empty text: they would stand before the line behind it.
+
+    >>> indent("a;\\nb;\\n", 4, True), indent("", 4, True)
+    ('    a;\\n    b;\\n', '')
+    """
+    return jinja2.filters.do_indent(text, width, first) if text else ""
 
 
 def comment(text: str) -> str:

@@ -15,6 +15,7 @@ import functions_recorded
 import numpy as np
 import pytest
 from gallery import ENTRIES
+from marks import share_at_first
 from qdq import A, B, Chain
 
 import qcgen
@@ -61,7 +62,9 @@ def test_the_certificates_of_the_gallery_are_confirmed(entry, tmp_path):
     assert (confirm(tmp_path, model, **entry.options) > 0) == rounds
 
 
-@pytest.mark.parametrize("path", sorted(MODELS.glob("*.onnx")) or [MODELS / "none"], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", share_at_first(sorted(MODELS.glob("*.onnx")) or [MODELS / "none"]), ids=lambda path: path.stem
+)
 def test_the_certificates_of_real_networks_are_confirmed(path, tmp_path):
     if not path.exists():
         pytest.skip("the real models are not there: no directory shared/models beside the repository")

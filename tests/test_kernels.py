@@ -10,6 +10,7 @@ import pytest
 from batch import DRIVEN, build, difference, expected, inputs, require, unit
 from cases import CASES, Case
 from gallery_networks import in_rows
+from marks import share_at_first
 from network_cases import UNITS
 
 import qcgen
@@ -25,7 +26,7 @@ LAYOUTS, AIMS = ("nhwc", "nchw"), ("size", "speed")
 DIGITS = Path(__file__).parent / "data" / "digits"
 CONVOLUTIONS = ("conv1_quant", "depthwise2_quant", "pointwise3_quant", "conv4_quant", "conv5_quant")
 
-every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+every_case = pytest.mark.parametrize("case", share_at_first(CASES, 2), ids=lambda case: case.name)
 
 
 def units_of(case: Case):
@@ -72,6 +73,7 @@ def _lines(artifact):
     return [line for line in lines if "--layout" not in line and "_HEADER_ID" not in line]
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("kernel", PORTABLE, ids=lambda kernel: kernel.name)
 def test_some_case_uses_the_kernel(kernel):
     """A case here, a unit of test_kernels_networks.py, or a layer that runs row by row."""

@@ -67,7 +67,7 @@ def image(tmp_path_factory, level, selected) -> Image:
     return build(tmp_path_factory.mktemp("dsp"), units, "gcc", (level,))
 
 
-@pytest.mark.parametrize("case", share_at_first(DSP_CASES), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", share_at_first(DSP_CASES, 5), ids=lambda case: case.name)
 def test_the_portable_meaning_equals_the_reference(case, outputs):
     assert_right([each for each in dsp_units(case) if each.name in outputs], outputs)
 
@@ -108,6 +108,7 @@ def test_every_case_has_a_name_of_its_own():
     assert len({case.name for case in DSP_CASES}) == len(DSP_CASES)
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_some_case_uses_the_kernel(kernel):
     assert any(kernel_of(case, aim) == f"arm_dsp/{kernel}" for case in DSP_CASES for aim in AIMS)
@@ -126,6 +127,7 @@ def test_many_channels_first_are_left_to_the_portable_kernels():
     assert reason.startswith("words of four leave 360 elements of a window over")
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("form", ["int16", "shared", "bytes"])
 @pytest.mark.parametrize("width", [1, 2, 4, 6])
 def test_some_case_has_blocks_of_each_width_in_each_form(form, width):
@@ -140,6 +142,7 @@ def test_some_case_has_blocks_of_each_width_in_each_form(form, width):
     )
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("form", ["shared", "bytes"])
 @pytest.mark.parametrize("apart", [True, False])
 def test_what_dense_channels_share_is_found_in_a_narrow_block_by_some_case_and_apart_by_some(form, apart):
@@ -153,6 +156,7 @@ def depthwise_contexts() -> list[dict[str, object]]:
     return [names_of(call.context) for call in calls if call.kernel == "arm_dsp/depthwise"]
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("has_windows", [False, True])
 @pytest.mark.parametrize("is_looped", [False, True])
 def test_some_case_sums_rows_in_loops_and_some_without(is_looped, has_windows):
@@ -174,6 +178,7 @@ def test_depthwise_kernels_take_no_scratch_with_optimize_size():
     assert all(not call.scratch_bytes for call in depthwise)
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("has_windows", [False, True])
 @pytest.mark.parametrize("is_looped", [False, True])
 @pytest.mark.parametrize("sections", [1, 2, 3])
@@ -187,6 +192,7 @@ def test_some_case_sums_columns_in_each_way(sections, is_looped, has_windows):
     )
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("has_windows", [False, True])
 @pytest.mark.parametrize("is_cut", [False, True])
 @pytest.mark.parametrize("is_looped", [False, True])
@@ -226,6 +232,7 @@ def test_planes_of_a_channel_stay_within_their_memory_if_more_than_one_row_fits(
         assert 16 * names["plane_words"] <= PLANES_BYTES or names["band"] == 1
 
 
+@pytest.mark.all
 @pytest.mark.parametrize(("has_loop", "has_rest"), [(True, True), (True, False), (False, True), (False, False)])
 def test_some_case_writes_several_blocks_out_in_each_way(has_loop, has_rest):
     assert any(
@@ -236,6 +243,7 @@ def test_some_case_writes_several_blocks_out_in_each_way(has_loop, has_rest):
     )
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("kernel", ["conv", "short_window"])
 @pytest.mark.parametrize("is_split", [True, False])
 def test_some_case_copies_its_constants(kernel, is_split):
@@ -245,6 +253,7 @@ def test_some_case_copies_its_constants(kernel, is_split):
     assert any(names["is_split"] == is_split for names in found)
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("form", ["shared", "int16"])
 @pytest.mark.parametrize("has_rest", [True, False])
 def test_some_case_loads_words_one_by_one_in_a_loop(form, has_rest):

@@ -50,7 +50,7 @@ def image(tmp_path_factory, level, selected) -> Image:
     return build(tmp_path_factory.mktemp("scalar"), units, "gcc", (level,))
 
 
-@pytest.mark.parametrize("case", share_at_first(SCALAR_CASES), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", share_at_first(SCALAR_CASES, 5), ids=lambda case: case.name)
 def test_the_portable_meaning_equals_the_reference(case, outputs):
     assert_right(units_of(case), outputs)
 
@@ -79,6 +79,7 @@ def test_clang_has_registers_enough_for_the_inline_assembly(core, tmp_path):
     assert not wrong_outputs(core, on_core(EXTREMES[::4], core), tmp_path, "clang")
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("kernel", ["conv", "dense"])
 def test_some_case_uses_the_kernel(kernel, core):

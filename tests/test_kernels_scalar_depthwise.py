@@ -51,7 +51,7 @@ def image(tmp_path_factory, level, selected) -> Image:
     return build(tmp_path_factory.mktemp("planes"), units, "gcc", (level,))
 
 
-@pytest.mark.parametrize("case", share_at_first(ALL), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", share_at_first(ALL, 5), ids=lambda case: case.name)
 def test_the_portable_meaning_equals_the_reference(case, outputs):
     assert_right([each for core in CORES for each in units_of(case, core)], outputs)
 
@@ -73,6 +73,7 @@ def test_clang_takes_the_strict_flags(tmp_path):
     build(tmp_path, units, "clang", ("-O1",)).assert_equals_reference()
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("core", CORES)
 def test_every_own_case_uses_one_of_these_kernels(core):
     assert not [case.name for case in OWN if not units_of(case, core)]

@@ -11,6 +11,7 @@ from batch import SANITIZED, Image, Unit, assert_right, build, require, unit
 from cases import S8, U8, Case, quantized
 from cases_tiles import TILES_OF_BYTES, tiled
 from emulated import assert_equals_reference
+from marks import share_at_first
 
 from qcgen.ir.context import names_of
 from qcgen.kernels.arm_dsp import winograd_in_ram
@@ -42,7 +43,7 @@ def image(tmp_path_factory, units) -> Image:
     return build(tmp_path_factory.mktemp("tiles"), units, "gcc", SANITIZED)
 
 
-@pytest.mark.parametrize("case", TILES_OF_BYTES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", share_at_first(TILES_OF_BYTES), ids=lambda case: case.name)
 def test_tiles_give_the_outputs_of_the_reference(case, units, outputs):
     assert_right([each for each in units if each.case is case], outputs)
 

@@ -123,6 +123,7 @@ def test_the_installed_command_verifies_packages_and_makes_an_example(installed,
     assert tmp_path.joinpath("example", "main.c").exists()
 
 
+@pytest.mark.all
 def test_the_way_from_an_empty_folder_to_a_board_in_the_readme_is_passable(installed, tmp_path):
     require_core("cortex-m4", counting=False)
     tool("cmake")

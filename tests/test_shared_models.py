@@ -9,6 +9,7 @@ import onnx
 import pytest
 from batch import build, require, unit
 from cases import Case
+from marks import share_at_first
 
 from qcgen.intervals import accumulator_interval
 
@@ -37,7 +38,7 @@ def require_models():
 
 
 PATHS = paths() or [MODELS / "none.onnx"]
-every_model = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+every_model = pytest.mark.parametrize("path", share_at_first(PATHS), ids=lambda path: path.stem)
 
 
 @every_model

@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from dataclasses import replace
 
-import jinja2.filters
 import numpy as np
 
 from qcgen.ir.context import Own
@@ -16,13 +15,17 @@ WIDTH = 118  # of a line of generated C
 _PRODUCT = "\0*\0"  # a times sign between characters at which no line is broken
 
 
-def indent(text: str, width: int | str, first: bool) -> str:
-    """Jinja's, which would put spaces before an empty text: they would stand before the line behind it.
+def indent(text: str, by: int | str, first: bool = False) -> str:
+    """Indents by a number of spaces or by a text, the first line too if `first`; lines with nothing stay so.
 
-    >>> indent("a;\\nb;\\n", 4, True), indent("", 4, True)
-    ('    a;\\n    b;\\n', '')
+    Jinja's own filter puts spaces before an empty text: they would stand before the line behind it.
+
+    >>> indent("a;\\nb;\\n", 4, True), indent("a;\\nb;", 4), indent("", 4, True)
+    ('    a;\\n    b;\\n', 'a;\\n    b;', '')
     """
-    return jinja2.filters.do_indent(text, width, first) if text else ""
+    prefix = by if isinstance(by, str) else " " * by
+    indented = textwrap.indent(text, prefix)
+    return indented if first else indented.removeprefix(prefix)
 
 
 def comment(text: str) -> str:

@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # One process per core; the tests of a file share what they compile.
-PYTEST = $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+PYTEST = $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 # What make fuzz tries.
 COUNT ?= 2000
 SEED ?= 1

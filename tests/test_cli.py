@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from marks import some_at_first
 from models import float_conv, graph_model, qlinear_conv, random_weights
 
 import qcgen
@@ -411,7 +412,7 @@ def test_inspect_of_a_node_is_strict(outcome, unsupported):
 
 
 @pytest.mark.parametrize("name", QOPERATOR_MODELS)
-@pytest.mark.parametrize("layout", ["model", "nhwc"])
+@pytest.mark.parametrize("layout", some_at_first(["nhwc", "model"]))
 def test_every_convolution_of_the_digits_models_verifies_against_its_recordings(outcome, name, layout):
     recordings = DIGITS / f"{name}_nodes.npz"
     arguments = ["--each", "--data", recordings, "--layout", layout, "--cases", 2, "--json", "--no-sums"]

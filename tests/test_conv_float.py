@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from marks import some_at_first
+from marks import share_at_first, some_at_first
 
 from qcgen.build import load
 from qcgen.ir.plan import Options
@@ -160,6 +160,7 @@ def compiler(request):
 
 
 NAMES = [f"{case}_{layouts}" for case, layouts in product(CASES, LAYOUTS)]
+every_name = pytest.mark.parametrize("name", share_at_first(NAMES))
 
 
 def every_case(numbers, names):
@@ -181,7 +182,7 @@ def integer_cases(compiler, selected):
     return Built(every_case(integers(3), selected(NAMES)), integers(4), compiler)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_name
 def test_outputs_lie_within_the_tolerance_of_float64(random_cases, name):
     op, x = random_cases.operators[name], random_cases.inputs[name]
     error = np.abs(random_cases.actual[name].astype(np.float64) - random_cases.expected[name])
@@ -189,7 +190,7 @@ def test_outputs_lie_within_the_tolerance_of_float64(random_cases, name):
     assert error.max() <= 2e-6 * np.abs(random_cases.expected[name]).max()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_name
 def test_sums_of_small_integers_are_exact(integer_cases, name):
     assert np.array_equal(integer_cases.actual[name], integer_cases.expected[name])
 

@@ -70,6 +70,7 @@ def test_outputs_of_code_that_clang_compiled_equal_the_reference(core, tmp_path)
     assert not wrong_outputs(core, some(core)[::4], tmp_path, "clang")
 
 
+@pytest.mark.all
 def test_a_model_may_have_more_tensors_than_64(tmp_path):
     require_core("cortex-m3")
     ports = range(150)
@@ -130,6 +131,7 @@ def test_verify_finds_outputs_that_differ_on_the_core(tmp_path, capsys, monkeypa
     assert "sums of 1 layer: 0 wrong" in out
 
 
+@pytest.mark.all
 def test_verify_names_the_node_that_only_the_core_computes_wrongly(tmp_path, capsys, mutate):
     require_core("cortex-m4")
     mutate("support/dsp_dot.c.jinja", "__smlad(a, b, sum)", "__smlad(a, b, sum) + 1")

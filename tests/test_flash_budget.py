@@ -232,7 +232,7 @@ def test_functions_that_are_alike_are_one_that_is_called_from_several_places():
 
 @pytest.mark.parametrize("optimize", ["size", "speed"])
 @pytest.mark.parametrize("core", some_at_first(CORES, "cortex-m4"))
-@pytest.mark.parametrize("name", ["digits", *some_at_first(MLPERF)])
+@pytest.mark.parametrize("name", some_at_first(["digits", *MLPERF]))
 def test_estimated_code_is_within_a_tenth_of_what_gcc_makes(name, core, optimize, request):
     if (name, core, optimize) in FURTHER_OFF:
         request.applymarker(pytest.mark.xfail(strict=True, reason="docs/flash.md tells how far off it is"))

@@ -19,6 +19,7 @@ from fuzz.operators import NODES, NORMALIZATIONS, operator_models
 from fuzz.oracle import judged
 from fuzz.seeds import seeds
 from fuzz.trial import Accepted, Find, Rejected, accepted, mutant_of
+from marks import share_at_first
 from models import graph_model
 from onnx import ModelProto, helper
 
@@ -31,7 +32,7 @@ def test_mutation_starts_from_every_operator():
     assert set(NODES) <= set(SPECS) <= set(NODES) | made
 
 
-@pytest.mark.parametrize("name", operator_models())
+@pytest.mark.parametrize("name", share_at_first(list(operator_models()), 4))
 def test_the_model_of_an_operator_is_accepted(name):
     assert qcgen.compile(operator_models()[name]).files
 

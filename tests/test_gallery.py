@@ -41,13 +41,13 @@ def test_lines_fit_120_columns(files):
     assert [line for line in long if not line.startswith("README.md")] == []
 
 
-@pytest.mark.parametrize("entry", share_at_first(ENTRIES, 2), ids=lambda entry: entry.name)
-def test_an_entry_computes_what_the_reference_computes(entry):
+@pytest.mark.parametrize("entry", share_at_first(ENTRIES, 4), ids=lambda entry: entry.name)
+def test_an_entry_computes_what_the_reference_computes(entry, level):
     try:
         host_compiler()
     except ToolMissing as missing:
         pytest.skip(str(missing))
-    verification = verify(entry.compile(), cases=4)
+    verification = verify(entry.compile(), cases=4, flags=(level,))
     assert verification.differing == 0, verification.first
 
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from marks import share_at_first
 from models import MICROSOFT, graph_model
 from onnx import ModelProto, NodeProto, helper
 from qdq import A, B, Chain
@@ -122,7 +123,7 @@ def steps(model: ModelProto) -> int:
     return pstats.Stats(profile).total_calls
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", share_at_first(list(NETWORKS), 5))
 def test_steps_grow_with_the_nodes(name):
     few, many = NETWORKS[name](FEW), NETWORKS[name](FACTOR * FEW)
     steps(many)  # templates are read and cached once

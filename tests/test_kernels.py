@@ -26,7 +26,7 @@ LAYOUTS, AIMS = ("nhwc", "nchw"), ("size", "speed")
 DIGITS = Path(__file__).parent / "data" / "digits"
 CONVOLUTIONS = ("conv1_quant", "depthwise2_quant", "pointwise3_quant", "conv4_quant", "conv5_quant")
 
-every_case = pytest.mark.parametrize("case", share_at_first(CASES, 2), ids=lambda case: case.name)
+every_case = pytest.mark.parametrize("case", share_at_first(CASES, 6), ids=lambda case: case.name)
 
 
 def units_of(case: Case):
@@ -55,6 +55,7 @@ def test_a_wrong_output_is_found(case, outputs):
     assert difference(each, spoilt).startswith("plane_nhwc_size: 1 of")
 
 
+@pytest.mark.all
 @every_case
 def test_the_models_own_layout_is_one_of_the_two(case):
     """So the code for --layout model is code that was compared above, but for the line that repeats the options."""
@@ -82,6 +83,7 @@ def test_some_case_uses_the_kernel(kernel):
     assert kernel.name in used | rows | {each.kernel.name for each in UNITS}
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("form", ["constant", "multiply-high", "wide", "guard band", "soft-float", "staircase"])
 def test_some_case_uses_the_requantization(form):
     forms = Counter()

@@ -67,7 +67,7 @@ def image(tmp_path_factory, level, selected) -> Image:
     return build(tmp_path_factory.mktemp("dsp"), units, "gcc", (level,))
 
 
-@pytest.mark.parametrize("case", share_at_first(DSP_CASES, 5), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", share_at_first(DSP_CASES, 12), ids=lambda case: case.name)
 def test_the_portable_meaning_equals_the_reference(case, outputs):
     assert_right([each for each in dsp_units(case) if each.name in outputs], outputs)
 
@@ -171,6 +171,7 @@ def direct_calls() -> list[Call]:
     return [call for call in calls if call.kernel in ("arm_dsp/depthwise_direct", "arm_dsp/depthwise_rows")]
 
 
+@pytest.mark.all
 def test_depthwise_kernels_take_no_scratch_with_optimize_size():
     calls = [call for case in DSP_CASES for call in dsp_unit(case, "size").artifact.plan.calls]
     depthwise = [call for call in calls if call.kernel.startswith("arm_dsp/depthwise")]
@@ -227,6 +228,7 @@ def test_a_kernel_of_many_weights_leaves_its_rows_to_a_loop():
     assert reasons["arm_dsp/depthwise_direct"] == "25 taps make 13 words, more than the 8 that registers hold"
 
 
+@pytest.mark.all
 def test_planes_of_a_channel_stay_within_their_memory_if_more_than_one_row_fits():
     for names in depthwise_contexts():
         assert 16 * names["plane_words"] <= PLANES_BYTES or names["band"] == 1

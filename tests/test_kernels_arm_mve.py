@@ -55,7 +55,7 @@ def test_the_kernels_serve_the_cases_made_for_them():
     assert {kernel_of(case) for case in DENSES} == {"arm_mve/dense"}
 
 
-@pytest.mark.parametrize("case", share_at_first(ALL), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", share_at_first(ALL, 8), ids=lambda case: case.name)
 def test_the_portable_meaning_equals_the_reference(case, outputs):
     assert_right(served([case]), outputs)
 

@@ -74,11 +74,12 @@ def test_outputs_without_such_an_instruction_equal_the_reference(tmp_path, level
 
 
 @pytest.mark.parametrize("compiler", some_at_first(["gcc", "clang"]))
-@pytest.mark.parametrize("word", X86)
+@pytest.mark.parametrize("word", some_at_first(X86))
 def test_outputs_with_vnni_equal_the_reference_where_the_processor_has_it(word, compiler, tmp_path):
     assert_right_with(word, compiler, units(), tmp_path)
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("flags", some_at_first([("-march=armv8.2-a+dotprod",), ()]), ids=["dotprod", "plain"])
 def test_outputs_on_aarch64_equal_the_reference(flags, tmp_path):
     require_aarch64()

@@ -24,12 +24,12 @@ def library(request, tmp_path_factory, level, selected):
     return Library(tmp_path_factory.mktemp(request.param), selected(UNITS), request.param, (level,))
 
 
-@pytest.mark.parametrize("unit", share_at_first(UNITS, 2), ids=lambda unit: unit.name)
+@pytest.mark.parametrize("unit", share_at_first(UNITS, 4), ids=lambda unit: unit.name)
 def test_a_kernel_gives_the_outputs_of_the_reference(unit, library):
     assert not difference(unit, library.run(unit.name))
 
 
-@pytest.mark.parametrize("unit", share_at_first(UNITS, 2), ids=lambda unit: unit.name)
+@pytest.mark.parametrize("unit", share_at_first(UNITS, 4), ids=lambda unit: unit.name)
 def test_an_output_that_may_lie_over_an_input_does(unit, library):
     for number in library.built[unit.name].prepared.in_place:
         assert not difference(unit, library.run(unit.name, over=number))

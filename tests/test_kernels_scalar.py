@@ -50,7 +50,7 @@ def image(tmp_path_factory, level, selected) -> Image:
     return build(tmp_path_factory.mktemp("scalar"), units, "gcc", (level,))
 
 
-@pytest.mark.parametrize("case", share_at_first(SCALAR_CASES, 5), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", share_at_first(SCALAR_CASES, 12), ids=lambda case: case.name)
 def test_the_portable_meaning_equals_the_reference(case, outputs):
     assert_right(units_of(case), outputs)
 

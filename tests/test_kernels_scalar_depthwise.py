@@ -12,7 +12,7 @@ from cases import CASES, S8, Case, quantized
 from cases_arm_dsp import full
 from cases_scalar_planes import DEPTHWISE_EXTREMES, DEPTHWISE_SHAPES, WINOGRAD
 from emulated import assert_equals_reference
-from marks import share_at_first, some_at_first
+from marks import share_at_first
 
 from qcgen.kernels.scalar import winograd
 
@@ -51,7 +51,7 @@ def image(tmp_path_factory, level, selected) -> Image:
     return build(tmp_path_factory.mktemp("planes"), units, "gcc", (level,))
 
 
-@pytest.mark.parametrize("case", share_at_first(ALL, 5), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", share_at_first(ALL, 9), ids=lambda case: case.name)
 def test_the_portable_meaning_equals_the_reference(case, outputs):
     assert_right([each for core in CORES for each in units_of(case, core)], outputs)
 
@@ -97,7 +97,8 @@ def on_the_core(core: str, cases, folder, compiler: str = "gcc") -> None:
     assert_equals_reference(core, [each for case in cases for each in units_of(case, core)], folder, compiler)
 
 
-@pytest.mark.parametrize("core", some_at_first(CORES))
+@pytest.mark.all
+@pytest.mark.parametrize("core", CORES)
 def test_outputs_on_the_emulated_core_equal_the_reference(core, tmp_path):
     on_the_core(core, OWN[::9], tmp_path)
 

@@ -43,7 +43,7 @@ def compile_strictly(core: str, compiler: str, levels, folder: Path, *, at_once:
         call([*command, *c_library(TARGETS[core], compiler), *sources], folder)
 
 
-@pytest.mark.parametrize("core", some_at_first(EMULATED, "cortex-m4"))
+@pytest.mark.parametrize("core", some_at_first(EMULATED, "cortex-m0"))
 def test_the_gallery_and_the_digits_networks_take_the_strict_flags(core, tmp_path, everything):
     levels = ("-Os", "-O2") if everything else ("-Os",)
     compile_strictly(core, "gcc", levels, tmp_path, at_once=True)  # less than half the time of files apart

@@ -23,6 +23,7 @@ DIGITS = ROOT / "tests" / "data" / "digits"
 MODELS = ("digits_qop_s8", "digits_qop_u8", "digits_qdq_s8", "digits_qdq_u8")
 
 each_model = pytest.mark.parametrize("name", MODELS)
+a_model = pytest.mark.parametrize("name", some_at_first(MODELS))
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,7 @@ def set_constant(graph, name, change):
 
 
 @each_model
-@pytest.mark.parametrize("layout", ["model", "nhwc"])
+@pytest.mark.parametrize("layout", some_at_first(["nhwc", "model"]))
 def test_all_probabilities_of_all_images_are_those_of_onnxruntime(name, layout, tests):
     artifact = qcgen.compile(DIGITS / f"{name}.onnx", layout=layout)
     images = tests["images"] if layout == "model" else np.moveaxis(tests["images"], 1, -1).copy()
@@ -82,7 +83,7 @@ def test_all_probabilities_of_all_images_are_those_of_onnxruntime(name, layout, 
     np.testing.assert_array_equal(got, tests[f"probabilities.{name}"])
 
 
-@each_model
+@a_model
 def test_speed_computes_what_size_computes(name, tests):
     artifact = qcgen.compile(DIGITS / f"{name}.onnx", optimize="speed")
     np.testing.assert_array_equal(answers(artifact, tests["images"][:50]), tests[f"probabilities.{name}"][:50])
@@ -156,7 +157,7 @@ def test_two_networks_in_one_image_run_at_the_same_time_in_four_arenas(tmp_path,
 # --- options
 
 
-@each_model
+@a_model
 def test_quantized_io_takes_and_gives_the_codes(name, tests):
     artifact = qcgen.compile(DIGITS / f"{name}.onnx", io="quantized")
     [x], [y] = artifact.program.inputs, artifact.program.outputs
@@ -218,7 +219,7 @@ def test_the_figures_stand_beside_those_without_simplification(redundant, outcom
     assert json.loads(plain)["macs"] == costs.macs
 
 
-@each_model
+@a_model
 def test_a_symbolic_batch_is_fixed_by_dim(name, tests, tmp_path, outcome):
     def free(graph):
         for value in (*graph.input, *graph.output):

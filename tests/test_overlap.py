@@ -33,13 +33,14 @@ NO_TIGHT_BOUND = {"portable/depthwise_nhwc"}
 
 
 @pytest.fixture(scope="module")
-def units() -> dict[str, list[Unit]]:
+def units(everything) -> dict[str, list[Unit]]:
     """Some cases of every kernel that tells its order, as compiled for the cores that have it."""
     found: dict[str, list[Unit]] = defaultdict(list)
     for core, most in CORES.items():
         fresh: dict[str, list[Unit]] = defaultdict(list)
         every = [*own_cases(core), *CASES]
-        cases = dict.fromkeys([*every[:: max(1, len(every) // 80)], *(case for case in every if case.name in ALWAYS)])
+        step = max(1, len(every) // (80 if everything else 30))
+        cases = dict.fromkeys([*every[::step], *(case for case in every if case.name in ALWAYS)])
         for case, aim in product(cases, ("size", "speed")):
             if case.numerics != "onnxruntime":
                 continue

@@ -113,6 +113,7 @@ def test_the_installed_command_compiles_a_model_as_the_checkout_does(installed, 
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == expected
 
 
+@pytest.mark.all
 def test_the_installed_command_verifies_packages_and_makes_an_example(installed, tmp_path):
     require("gcc")
     for words in (["verify", "--node", "max"], ["package"], ["example", "--board", "virt"]):

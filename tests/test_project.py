@@ -79,6 +79,7 @@ def test_tables_are_options_that_have_names(capsys):
     assert "dimension 'M'" in told
 
 
+@pytest.mark.all
 def test_models_are_written_together_or_not_at_all(here, capsys):
     Path("qcgen.toml").write_text(PROJECT + '\n[[model]]\npath = "none.onnx"\n')
     assert main(["compile"]) == 1

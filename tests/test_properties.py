@@ -146,6 +146,7 @@ def assert_generated_c_equals_the_reference(case):
         build(Path(folder), units, "gcc", ("-O0",)).assert_equals_reference("guarded", 0xFF)
 
 
+@pytest.mark.all
 @settings(PROFILE, max_examples=400)
 @convolutions
 def test_the_reference_equals_the_formula(case):

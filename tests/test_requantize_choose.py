@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from marks import share_at_first
 from requantization_layers import KINDS, probes, random_layer, stairs_of
 
 from qcgen.errors import ProofFailed
@@ -33,7 +34,7 @@ def is_equal(fixed, stairs, acc) -> bool:
 
 
 @pytest.mark.parametrize("narrow", [False, True], ids=["", "narrow"])
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", share_at_first(KINDS), ids=lambda kind: kind.name)
 def test_the_chosen_arithmetic_equals_float32_at_every_step_and_at_random(kind, narrow):
     rng = np.random.default_rng(4)
     for channels in (1, 2, 8, 40):

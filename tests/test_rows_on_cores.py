@@ -53,7 +53,7 @@ def outputs(folder: Path, core: str, models: list[Artifact]) -> list[bool]:
     ]
 
 
-@pytest.mark.parametrize("core", some_at_first(CORES, "cortex-m4", "rv32imc"))
+@pytest.mark.parametrize("core", some_at_first(CORES, "cortex-m4"))
 def test_outputs_in_rows_equal_the_reference(core, tmp_path):
     require_core(core, counting=False)
     assert outputs(tmp_path, core, artifacts(core)) == [True] * 8

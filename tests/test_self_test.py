@@ -10,7 +10,7 @@ import pytest
 from batch import require
 from emulated import require_core
 from gallery_networks import float16, float_tail, in_rows, network_qdq, network_qop
-from marks import some_at_first
+from marks import share_at_first, some_at_first
 
 import qcgen
 from qcgen.build import STRICT_FLAGS
@@ -76,7 +76,7 @@ def result_on_host(folder, artifact, change=("", "")):
     return int(subprocess.run(["./main"], cwd=folder, capture_output=True, check=True).stdout)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", share_at_first(list(MODELS)))
 def test_it_is_0_on_this_machine(name, tmp_path):
     model, options = MODELS[name]
     assert result_on_host(tmp_path, with_test(model, **options)) == 0
@@ -188,7 +188,7 @@ def _offset(elf, address):
 CORES = ["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "rv32imc"]
 
 
-@pytest.mark.parametrize("core", some_at_first(CORES, "cortex-m4", "rv32imc"))
+@pytest.mark.parametrize("core", some_at_first(CORES, "cortex-m4"))
 def test_on_a_core_it_is_0_and_a_flipped_bit_names_the_node(core, tmp_path):
     artifact = with_test(target=core, io="quantized")
     image = build(core, artifact, tmp_path)
@@ -205,6 +205,7 @@ def flips(core, image, call):
     return (copy for copy in copies if copy is not None)
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("arena", some_at_first([None, "least"]), ids=["whole", "in rows"])
 def test_a_bit_flipped_in_a_table_of_any_node_names_it(arena, tmp_path):
     core = "cortex-m4"

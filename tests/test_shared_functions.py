@@ -213,6 +213,7 @@ def test_outputs_are_those_of_the_reference(target, model, level, everything):
     assert result.is_right
 
 
+@pytest.mark.all
 def test_layers_that_run_row_by_row_share_functions(level):
     artifact = compiled("cortex-m4", tall, arena="least")
     assert any(call.shared for stream in artifact.plan.streams for call in stream.calls)
@@ -268,6 +269,7 @@ def test_the_functions_compile_without_a_warning(compiler, level, tmp_path):
         subprocess.run([compiler, *STRICT_FLAGS, level, "-c", "net.c", "-o", "net.o"], cwd=tmp_path, check=True)
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("core", some_at_first(["cortex-m4", "cortex-m0"]))
 def test_the_core_computes_what_the_reference_does(core, tmp_path):
     require_core(core, counting=False)
@@ -282,6 +284,7 @@ def strided():
     return n.model(n.conv(n.mean(x), 35))
 
 
+@pytest.mark.all
 def test_vectors_that_lie_strides_apart_share_with_those_that_follow_each_other():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("qcgen.plan.functions.PRICE", 0)

@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import get_args, get_type_hints
@@ -68,7 +69,7 @@ FILTERS = {
 }
 TEMPLATES = sorted(path.relative_to(templates()).as_posix() for path in templates().rglob("*.jinja"))
 every_template = pytest.mark.parametrize("name", TEMPLATES)
-SHARE = 5  # make test takes one of so many cases of convolutions
+SHARE = 11  # make test takes one of so many cases of convolutions
 
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 
@@ -77,6 +78,7 @@ def source(name: str) -> str:
     return (templates() / name).read_text()
 
 
+@cache
 def tree(name: str) -> nodes.Template:
     return environment().parse(source(name))
 

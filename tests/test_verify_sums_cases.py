@@ -12,6 +12,7 @@ import pytest
 from batch import Unit, family_unit, require, unit
 from cases import CASES, Case
 from emulated import require_core
+from marks import some_at_first
 
 import qcgen.verify.sums
 from qcgen.targets import EMULATED
@@ -75,7 +76,7 @@ def little_work(monkeypatch):
     monkeypatch.setattr(qcgen.verify.sums, "MOST_WORK", WORK)
 
 
-@pytest.mark.parametrize("name", ["cases", *FAMILIES])
+@pytest.mark.parametrize("name", some_at_first(["cases", *FAMILIES]))
 def test_every_coefficient_is_right_of_every_case_or_a_share_of_a_familys(name, tmp_path, everything):
     require("gcc")
     share = (1 if name == "cases" else SHARE) * (1 if everything else FAST_SHARE)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from marks import share_at_first
 from models import node_model
 from onnx import helper, numpy_helper
 
@@ -62,7 +63,7 @@ NEEDED = {"AveragePool": {"kernel_shape": [2, 2]}, "MaxPool": {"kernel_shape": [
 
 
 @pytest.mark.parametrize("kind", VALUES)
-@pytest.mark.parametrize("op_type", NAMES)
+@pytest.mark.parametrize("op_type", share_at_first(list(NAMES)))
 def test_an_attribute_of_any_kind_is_compiled_or_refused(op_type, kind):
     inputs, names = NAMES[op_type]
     for name in names.split():

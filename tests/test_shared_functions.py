@@ -189,11 +189,13 @@ def test_a_hot_layer_does_not_read_its_sizes():
 
 
 def test_what_reading_sizes_costs_counts_for_each_row(monkeypatch):
-    price = SizesPrice(bytes=100, instructions=lambda *_: 1)
+    price = SizesPrice(bytes=lambda _: 100, instructions=lambda *_: 1)
     layers = [work for work in compiled("cortex-m4", bottleneck).plan.calls if isinstance(work.op, Conv)]
     geometries = [layer.op.geometry for layer in layers[:2]]
     assert functions._merged(dict.fromkeys(geometries, 1), price, total=10_000) == [tuple(geometries)]
     assert functions._merged(dict.fromkeys(geometries, 50), price, total=10_000) == []
+    nothing_saved = replace(price, bytes=lambda part: 100 * len(part))
+    assert functions._merged(dict.fromkeys(geometries, 1), nothing_saved, total=10_000) == []
 
     seen = []
     monkeypatch.setattr("qcgen.plan.share", lambda works, _prefix: seen.extend(works) or list(works))

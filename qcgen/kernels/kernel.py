@@ -138,11 +138,11 @@ COMMON_NAMES = frozenset({"prefix", "symbol", "tables", "op"})
 class SizesPrice:
     """What layers of several sizes gain and lose if they share a function, on a Cortex-M4 with gcc -O2.
 
-    ``bytes`` of code are saved for each function less; ``instructions`` says how many more an inference takes for a
-    layer, if all layers have the geometries that are the second argument.
+    ``bytes`` says how much code a function for layers of these geometries takes, ``instructions`` how many more an
+    inference takes for a layer, if all layers have the geometries that are the second argument.
     """
 
-    bytes: int
+    bytes: Callable[[Sequence[ConvGeometry]], int]
     instructions: Callable[[ConvGeometry, Sequence[ConvGeometry]], float]
 
 

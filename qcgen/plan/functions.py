@@ -29,8 +29,8 @@ NUMBERS = (*LINE_PARAMETERS, "zero_point")
 """The numbers of an output step that a layer may have for itself."""
 
 
-PRICE = 1000
-"""Bytes that sharing across sizes must save for each hundredth of a network's instructions that it costs."""
+PRICE = 1100
+"""Bytes that sharing across sizes must save for as many instructions as are a hundredth of the multiply-adds."""
 
 LAYER_BYTES = 600
 """What a layer's own functions take at least, -O2 on a Cortex-M: tables may grow by as much where they are shared."""
@@ -142,7 +142,8 @@ def _merged(calls: Mapping[ConvGeometry, int], price: SizesPrice, total: int) ->
     @cache
     def gain(one: tuple[ConvGeometry, ...], other: tuple[ConvGeometry, ...]) -> float:
         more = cost(one + other) - cost(one) - cost(other)
-        return price.bytes - PRICE * 100 * more / total
+        saved = price.bytes(one) + price.bytes(other) - price.bytes(one + other)
+        return saved - PRICE * 100 * more / total
 
     parts: list[tuple[ConvGeometry, ...]] = [(geometry,) for geometry in calls]
     while len(parts) > 1:

@@ -133,4 +133,4 @@ def _more_instructions(g: ConvGeometry, sizes: Sequence[ConvGeometry]) -> float:
     return -(-prod(g.output) // 2) * (PIXELS_COST + ROUND_COST * rounds * blocks)
 
 
-SIZES = SizesPrice(FUNCTION_BYTES, _more_instructions)
+SIZES = SizesPrice(lambda _: FUNCTION_BYTES, _more_instructions)

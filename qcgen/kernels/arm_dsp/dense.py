@@ -12,7 +12,7 @@ from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_blocks_of_channels
 from qcgen.kernels.arm_dsp.conv import packed_constants, tail_support
-from qcgen.kernels.arm_dsp.dense_weights import DenseSegment, pack_dense_constants, shown_sizes
+from qcgen.kernels.arm_dsp.dense_weights import DenseSegment, block_widths, pack_dense_constants, shown_sizes
 from qcgen.kernels.arm_dsp.lanes import ONE_LANE, Lane, Outputs
 from qcgen.kernels.arm_dsp.nibble_weights import element_factors, may_pack
 from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, output_tail
@@ -32,10 +32,15 @@ from qcgen.kernels.unroll import Unrolled, sized_loop, unrolled
 PAIR_PRODUCTS_UNROLL = 8  # words whose pairs are multiplied with each other
 MAX_UNROLL = {"size": 8, "speed": 32}  # words of the image, of 20 instructions with six channels
 WORD_BYTES = 80  # those instructions
+WORD = 4  # elements
 
-VECTOR_COST, CHANNEL_COST = 150, 2  # instructions more for each vector and each output where sizes are read
+VECTOR_COST, CHANNEL_COST = 100, 1  # instructions more for each vector and each output where sizes are read
 MOST_ZEROS = 256  # bytes of constants that fill words up to fours
-ROUND_COST = 3  # of a round of the loop over a vector
+ROUND_COST = 4  # of a round of the loop over a vector
+FUNCTION_BYTES = 400  # of functions for blocks of one width, besides
+COPY_BYTES = 70  # for each word that the body of the loop takes,
+WIDTH_BYTES = 300  # for each other width of blocks,
+LEFT_BYTES = 500  # and where the loops leave some elements over
 
 
 @dataclass(frozen=True)
@@ -286,12 +291,22 @@ def _more_instructions(g: ConvGeometry, sizes: Sequence[ConvGeometry]) -> float:
     """What reading sizes takes: some for each vector and channel, for shorter loops, for words that are not full."""
     most = MAX_UNROLL["size"]
     rounds = _words(g, sizes) * (1 / _common_unroll(sizes, most) - 1 / most)
-    blocks = g.out_channels / 6
+    blocks = g.out_channels / 5  # of four or of six
     beyond = (4 * _words(g, sizes) - g.taps) * g.out_channels
     per_vector = VECTOR_COST + CHANNEL_COST * g.out_channels + ROUND_COST * rounds * blocks + beyond
     return g.batch * prod(g.output) * per_vector
 
 
-SIZES = SizesPrice(1200, _more_instructions)
+def _function_bytes(sizes: Sequence[ConvGeometry]) -> int:
+    """What functions for layers of these sizes take, or those of a layer's own."""
+    most = MAX_UNROLL["size"]
+    widths = {width for g in sizes for width in block_widths(g.out_channels, "shared")}
+    is_alone = len(sizes) == 1
+    copies = min(most, sizes[0].taps // WORD) if is_alone else _common_unroll(sizes, most)
+    left = LEFT_BYTES if is_alone and sizes[0].taps % (2 * WORD) else 0
+    return FUNCTION_BYTES + COPY_BYTES * copies + WIDTH_BYTES * (len(widths) - 1) + left
+
+
+SIZES = SizesPrice(_function_bytes, _more_instructions)
 DENSE = Kernel("arm_dsp/dense", DenseContext, frozenset({"dsp"}), why_not, prepare, SIZES)
 POINTWISE = Kernel("arm_dsp/pointwise", DenseContext, frozenset({"dsp"}), why_not_pointwise, prepare, SIZES)

@@ -101,7 +101,7 @@ def shown_sizes(
     """
     shown: list[Segment] = []
     numbers: dict[str, int] = {}
-    widths = [{width for width, _, _ in _divided(each, packed.form, is_sized=True)} for each in channels]
+    widths = [block_widths(each, packed.form) for each in channels]
     found = {segment.width: segment for segment in packed.segments}
     for width in sorted(set().union(*widths), key=_BLOCKS.index):
         form = form_of(width, packed.form)
@@ -112,6 +112,11 @@ def shown_sizes(
         looped = replace(s, steps=sized_loop(unroll // s.step_words), finds_pair_products=False)
         shown.append(sized(looped, is_optional=is_optional))
     return tuple(shown), numbers
+
+
+def block_widths(channels: int, form: Form) -> set[int]:
+    """Those of the blocks that a function for layers of several sizes divides so many channels into."""
+    return {width for width, _, _ in _divided(channels, form, is_sized=True)}
 
 
 _BLOCKS = (2, 4, 6, 1)

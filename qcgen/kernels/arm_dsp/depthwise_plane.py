@@ -16,9 +16,9 @@ MAX_PLANE = 400  # elements of 16 bits that the C function has on its stack
 MAX_TAPS = 9  # whose words registers hold besides what loops need
 MAX_COPIES = 3, 4  # of the bodies of the loops that fill a row of the plane, and that compute a row of outputs
 
-FILL_COST, OUTPUT_COST = 2, 3  # instructions more for an element of the image and of the output,
-CHANNEL_COST = 150  # and for each channel, whose weights are packed
-FUNCTION_BYTES = 2000  # of a layer's own functions: one of 1000, and one more where the common shift brings guard bands
+ELEMENT_COST = 4  # instructions more for an element of the image,
+CHANNEL_COST = 70  # and for each channel, whose weights are packed
+FUNCTION_BYTES = 2300  # of a layer's own functions: one of 1100, and one more where the common shift brings guard bands
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ def _more_instructions(g: ConvGeometry, sizes: Sequence[ConvGeometry]) -> float:
     """What copying takes, and loops without copies of their bodies; infinite if the layers cannot share."""
     if not can_share(sizes):
         return inf
-    return g.in_channels * (CHANNEL_COST + FILL_COST * prod(g.input) + OUTPUT_COST * prod(g.output))
+    return g.in_channels * (CHANNEL_COST + ELEMENT_COST * prod(g.input))
 
 
-SIZES = SizesPrice(FUNCTION_BYTES, _more_instructions)
+SIZES = SizesPrice(lambda _: FUNCTION_BYTES, _more_instructions)

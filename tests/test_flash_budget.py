@@ -158,6 +158,7 @@ def test_python_refuses_what_is_no_number_of_bytes(wrong):
 # --- with other options
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("arena", ["least", 3_300])
 def test_arena_and_flash_are_both_kept(arena):
     small, both = digits(arena=arena), digits(arena=arena, flash=100_000)
@@ -179,6 +180,7 @@ def test_a_single_node_and_a_portable_core_have_budgets_too():
     assert digits(target="portable", flash=100_000).plan.flash.bytes <= 100_000
 
 
+@pytest.mark.all
 def test_the_head_of_the_file_the_report_and_the_page_tell_the_budget(capsys, tmp_path):
     words = ["compile", DIGITS, "--target", "cortex-m4", "--layout", "nhwc", "--flash", "45000", "-o", tmp_path]
     status, out, _ = run(capsys, *words, "--name", "net", "--report", "json", "--report", "html", "--self-test")
@@ -192,6 +194,7 @@ def test_the_head_of_the_file_the_report_and_the_page_tell_the_budget(capsys, tm
     assert "budget of flash" in (tmp_path / "net_report.html").read_text()
 
 
+@pytest.mark.all
 def test_inspect_shows_what_flash_buys(capsys):
     words = ("inspect", DIGITS, "--target", "cortex-m4", "--layout", "nhwc", "--flash", "60000")
     status, out, _ = run(capsys, *words)

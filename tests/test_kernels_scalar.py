@@ -10,7 +10,7 @@ from batch import Image, Unit, assert_right, assert_sanitized, build, difference
 from cases import CASES, Case
 from cases_scalar import EXTREMES, SHAPES
 from emulated import require_core, wrong_outputs
-from marks import share_at_first, some_at_first
+from marks import share_at_first
 from subjects import on_core
 
 from qcgen.kernels.scalar import groups
@@ -66,7 +66,8 @@ def test_nothing_is_read_beside_the_buffers_and_no_behaviour_is_undefined(tmp_pa
     assert_sanitized(tmp_path, units[::5])  # every fifth: cores and aims by turns
 
 
-@pytest.mark.parametrize("core", some_at_first(CORES))
+@pytest.mark.all
+@pytest.mark.parametrize("core", CORES)
 def test_extremes_on_the_emulated_core_equal_the_reference(core, tmp_path):
     require_core(core)
     assert not wrong_outputs(core, on_core(EXTREMES, core), tmp_path)

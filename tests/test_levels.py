@@ -12,7 +12,6 @@ from batch import call
 from emulated import require_core
 from gallery import ENTRIES, GENERATED
 from levels import COMPILERS, DIGITS, EVERY_CASE, LEVELS, NETWORKS, OTHERS, groups, recent_clang, share, wrong_at_level
-from marks import some_at_first
 from subjects import network
 
 from qcgen.emulate.image import c_library, compile_command
@@ -43,10 +42,10 @@ def compile_strictly(core: str, compiler: str, levels, folder: Path, *, at_once:
         call([*command, *c_library(TARGETS[core], compiler), *sources], folder)
 
 
-@pytest.mark.parametrize("core", some_at_first(EMULATED, "cortex-m0"))
-def test_the_gallery_and_the_digits_networks_take_the_strict_flags(core, tmp_path, everything):
-    levels = ("-Os", "-O2") if everything else ("-Os",)
-    compile_strictly(core, "gcc", levels, tmp_path, at_once=True)  # less than half the time of files apart
+@pytest.mark.all
+@pytest.mark.parametrize("core", EMULATED)
+def test_the_gallery_and_the_digits_networks_take_the_strict_flags(core, tmp_path):
+    compile_strictly(core, "gcc", ("-Os", "-O2"), tmp_path, at_once=True)  # less than half the time of files apart
 
 
 @pytest.fixture

@@ -294,6 +294,7 @@ def test_verify_takes_the_whole_network_and_its_recordings(name, outcome):
     assert whole["reached"] == {"channels": 16, "of": 16}
 
 
+@pytest.mark.all
 def test_several_networks_are_added_up(outcome):
     status, out, _ = outcome("verify", *(DIGITS / f"{name}.onnx" for name in MODELS), "--cases", 1, "--no-sums")
     assert status == 0

@@ -94,6 +94,7 @@ def test_the_source_archive_holds_the_templates_and_the_licence(archives):
     assert {f"{root}/templates/{name}" for name in TEMPLATES} | {f"{root}/LICENSE", f"{root}/README.md"} <= names
 
 
+@pytest.mark.all
 def test_the_bare_environment_has_no_package_for_development(installed):
     result = subprocess.run([installed / "python", "-c", "import pytest"], capture_output=True, text=True, check=False)
     assert "No module named 'pytest'" in result.stderr

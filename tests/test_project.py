@@ -38,6 +38,7 @@ def written(folder):
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*.[ch]")}
 
 
+@pytest.mark.all
 def test_all_models_are_compiled_with_their_options(here, capsys):
     Path("qcgen.toml").write_text(PROJECT)
     assert main(["compile"]) == 0

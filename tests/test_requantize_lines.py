@@ -1,6 +1,7 @@
 """The search for integer lines, against every multiplier and every constant of small problems."""
 
 import numpy as np
+import pytest
 from requantization_layers import stairs_of
 
 from qcgen.intervals import INT32_MAX, INT32_MIN
@@ -27,6 +28,7 @@ def is_exact(stairs, m: int, slope: int, constant) -> np.ndarray:
     return (np.clip(line, meaning.low, meaning.high) == expected[:, None]).all(axis=0)
 
 
+@pytest.mark.all
 def test_the_band_holds_exactly_the_constants_that_make_a_line_exact():
     admitted = refused = 0
     for seed in range(4):

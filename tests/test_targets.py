@@ -8,7 +8,6 @@ from cases_arm_mve import CONVOLUTIONS
 from cases_scalar import EXTREMES, SHAPES
 from cases_scalar_planes import DEPTHWISE_EXTREMES, DEPTHWISE_SHAPES
 from emulated import require_core, wrong_outputs
-from marks import some_at_first
 from subjects import on_core
 
 from qcgen.compiler import compile_graph
@@ -20,8 +19,9 @@ BY_CORE = {"cortex-m23": SCALAR, "cortex-m85": (*CONVOLUTIONS[::12], *CASES[::40
 SAME = {"cortex-m23": ("cortex-m0", SCALAR), "cortex-m85": ("cortex-m55", CONVOLUTIONS[3::12])}
 
 
-@pytest.mark.parametrize("flags", some_at_first(["-Os", "-O2"]))
-@pytest.mark.parametrize("core", some_at_first(BY_CORE, "cortex-m85"))
+@pytest.mark.all
+@pytest.mark.parametrize("flags", ["-Os", "-O2"])
+@pytest.mark.parametrize("core", BY_CORE)
 def test_outputs_equal_the_reference(core, flags, tmp_path):
     require_core(core, counting=False)
     assert not wrong_outputs(core, on_core(BY_CORE[core], core), tmp_path, flags=(flags,))

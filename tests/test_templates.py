@@ -161,7 +161,8 @@ def uses(everything) -> dict[str, list[Use]]:
         plan = tiled(case, WINOGRAD_IN_RAM, TRANSFORMING_MORE).artifact.plan
         given = common(plan.calls[0].op, plan.prefix, plan.calls[0].symbol, plan.calls[0].tables)
         found[WINOGRAD_IN_RAM.name].append(Use(case.name, plan.calls[0].context, given))
-    for each in UNITS:
+    few = {each.kernel: each for each in UNITS}.values()  # one of each kernel
+    for each in UNITS if everything else few:
         packed = each.kernel.prepare(each.op, each.setting)
         given = common(each.op, network_units.PREFIX, each.name, packed.constants)
         found[each.kernel.name].append(Use(each.name, packed.context, given))

@@ -12,7 +12,6 @@ import pytest
 from batch import Unit, family_unit, require, unit
 from cases import CASES, Case
 from emulated import require_core
-from marks import some_at_first
 
 import qcgen.verify.sums
 from qcgen.targets import EMULATED
@@ -42,7 +41,6 @@ FAMILIES = {
 WORK = 2**22  # multiply-accumulates for a layer: enough for all coefficients of nearly all cases
 EMULATED_SHARE = 10  # one of so many cases runs on a core
 SHARE = 4  # one of so many cases of a family, where not all are asked for
-FAST_SHARE = 4  # make test takes one of so many of these
 
 
 def units_of(name: str) -> list[Unit]:
@@ -76,10 +74,11 @@ def little_work(monkeypatch):
     monkeypatch.setattr(qcgen.verify.sums, "MOST_WORK", WORK)
 
 
-@pytest.mark.parametrize("name", some_at_first(["cases", *FAMILIES]))
-def test_every_coefficient_is_right_of_every_case_or_a_share_of_a_familys(name, tmp_path, everything):
+@pytest.mark.all
+@pytest.mark.parametrize("name", ["cases", *FAMILIES])
+def test_every_coefficient_is_right_of_every_case_or_a_share_of_a_familys(name, tmp_path):
     require("gcc")
-    share = (1 if name == "cases" else SHARE) * (1 if everything else FAST_SHARE)
+    share = 1 if name == "cases" else SHARE
     assert_measured_right(units_of(name)[::share], Builder(("-O0",)), tmp_path)
 
 

@@ -4,7 +4,10 @@ import random
 
 import pytest
 
-from qcgen.plan.memory import Buffer, Over, lower_bound, place
+from qcgen.ir.plan import PlacedBuffer
+from qcgen.kernels.kernel import Scratch
+from qcgen.plan.memory import WORD, Buffer, Over, Placement, lower_bound, place
+from qcgen.plan.storage import Stored
 
 
 def violations(buffers, offsets):
@@ -100,3 +103,25 @@ def test_constants_that_are_copied_find_room_beside_tensors_that_lie_over_each_o
     found = place([*tensors, *constants, *windows, *last])
     assert found.lower_bound == 13_856
     assert found.bytes <= 14_000
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_scratch_that_is_added_lies_where_nothing_is_alive(seed):
+    rng = random.Random(seed)
+    buffers = tuple(
+        PlacedBuffer(str(i), "tensor", rng.randrange(150), rng.randrange(1, 40), first, first + rng.randrange(3))
+        for i, first in enumerate(rng.choices(range(6), k=10))
+    )
+    size = max(buffer.offset + buffer.bytes for buffer in buffers) + rng.randrange(30)
+    stored = Stored({}, [()] * 8, Placement({}, size, 0), 1, frozenset(), {}, buffers)
+    for step in range(8):
+        alive = [buffer for buffer in buffers if buffer.first <= step <= buffer.last]
+        free = [all(not 0 <= at - each.offset < each.bytes for each in alive) for at in range(size)]
+        runs = [free[at:].index(False) if False in free[at:] else size - at for at in range(0, size, WORD)]
+        assert stored.room(step) == max(runs)
+        if max(runs):
+            placed = stored.with_scratch(step, [Scratch(max(runs), WORD)])
+            [place_of_scratch] = placed.scratch[step]
+            assert all(free[place_of_scratch.offset :][: max(runs)])
+            assert place_of_scratch.offset % WORD == 0 == placed.align % WORD
+            assert len(placed.buffers) == len(buffers) + 1

@@ -72,6 +72,15 @@ def separable(kernel=3, columns=16):
     return n.model(x)
 
 
+def roomy():
+    """The same behind a wide layer, whose tensor leaves room in the arena when they run."""
+    n = Network((1, 9, 8, 8))
+    x = n.conv(n.conv("x", 40), 9)
+    for channels in (14, 21):
+        x = n.depthwise(n.depthwise(n.conv(x, channels), 3), 3, 2)
+    return n.model(x)
+
+
 def windowed():
     """Convolutions of 3x3 and several sizes: strides, odd numbers of pixels, channels that blocks of four leave."""
     n = Network((1, 4, 15, 11))
@@ -141,6 +150,37 @@ def test_depthwise_layers_of_several_sizes_copy_their_channels_to_a_plane(kernel
     assert verify(artifact, cases=4, flags=(level,)).is_right
 
 
+@pytest.mark.parametrize(
+    ("model", "arena", "found"),
+    [
+        (separable, None, {(False, False)}),
+        (separable, "least", {(True, False), (True, True)}),
+        (roomy, None, {(True, True)}),
+        (roomy, "least", {(False, True)}),
+    ],
+)
+def test_planes_lie_in_the_arena_where_it_has_room(model, arena, found, level):
+    """``found``: whether a function's planes lie there, and whether they are two."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("qcgen.plan.functions.PRICE", 0.01)
+        artifact = compiled("cortex-m4", model, arena=arena)
+    calls = [call for call in artifact.plan.calls if call.shared in [function for function, _ in planes(artifact)]]
+    assert {(call.context.sizes.in_arena, call.context.sizes.is_double) for call in calls} == found
+    for sizes, scratch_bytes in ((call.context.sizes, call.scratch_bytes) for call in calls):
+        assert scratch_bytes == (2 * sizes.plane * (1 + sizes.is_double) if sizes.in_arena else 0)
+    assert_apart(artifact.plan)
+    assert verify(artifact, cases=4, flags=(level,)).is_right
+
+
+def assert_apart(plan):
+    """Fails if a scratch buffer lies in what is alive at its node."""
+    for scratch in (buffer for buffer in plan.buffers if buffer.kind == "scratch"):
+        for other in plan.buffers:
+            if other != scratch and other.first <= scratch.last and scratch.first <= other.last:
+                assert scratch.offset + scratch.bytes <= other.offset or other.offset + other.bytes <= scratch.offset
+        assert scratch.offset + scratch.bytes <= plan.arena_bytes
+
+
 @pytest.mark.parametrize("model", some_at_first([narrow, windowed, at_borders]))
 def test_convolutions_of_several_sizes_read_them(model, level):
     layers = 3 if model is at_borders else 4
@@ -198,7 +238,7 @@ def test_what_reading_sizes_costs_counts_for_each_row(monkeypatch):
     assert functions._merged(dict.fromkeys(geometries, 1), nothing_saved, total=10_000) == []
 
     seen = []
-    monkeypatch.setattr("qcgen.plan.share", lambda works, _prefix: seen.extend(works) or list(works))
+    monkeypatch.setattr("qcgen.plan.share", lambda works, *_: seen.extend(works) or list(works))
     [stream] = compiled("cortex-m4", tall, arena="least").plan.streams
     calls = {work.op.name: work.calls for work in seen}
     assert all(calls[call.op.name] >= 24 for call in stream.calls)

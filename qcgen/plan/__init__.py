@@ -92,7 +92,7 @@ class Planner:
             chains, stored = fit(steps, prepared, boundary, arena, rows.prepare)
         if not chains and not stored.computed and arena != "least":
             works, stored = with_copies(steps, works, stored, boundary, arena or stored.placement.bytes)
-        works = _shared(works, chains, rows, stored, self._prefix)
+        works, stored = _shared(works, chains, rows, stored, self._prefix)
         return self._planned(works, chains, stored, is_pushed=boundary.is_pushed)
 
     def _planned(
@@ -139,8 +139,8 @@ class Planner:
 
 def _shared(
     works: Sequence[Work | None], chains: Sequence[Chain], rows: _RowWorks, stored: Stored, prefix: str
-) -> list[Work | None]:
-    """What each step does, whole or row by row, layers that can be through functions that they share.
+) -> tuple[list[Work | None], Stored]:
+    """What each step does, whole or row by row, layers that can be through functions that they share; and all places.
 
     Layers that spend flash on speed keep functions of their own.
     """
@@ -148,9 +148,14 @@ def _shared(
     for stage in (stage for chain in chains for stage in chain.stages if stage.index != COPY):
         found[stage.index] = replace(rows.work(stage), calls=stage.calls)
     small = {index: work for index, work in enumerate(found) if work is not None and work.setting.optimize == "size"}
-    for index, work in zip(small, share(list(small.values()), prefix), strict=True):
+    indices = list(small)
+    shared = share(list(small.values()), prefix, lambda number: stored.room(indices[number]))
+    placed = stored
+    for index, work in zip(indices, shared, strict=True):
         found[index] = work
-    return found
+        if work.setting.room:
+            placed = placed.with_scratch(index, work.prepared.scratch)
+    return found, placed
 
 
 class _RowWorks:

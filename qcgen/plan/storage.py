@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -10,6 +10,7 @@ from qcgen.ir.access import AccessOrder
 from qcgen.ir.plan import Argument, InArena, Place, PlacedBuffer
 from qcgen.ir.program import Tensor, inputs_of
 from qcgen.kernels import Prepared
+from qcgen.kernels.kernel import Scratch
 from qcgen.plan.arrange import Arranged
 from qcgen.plan.memory import WORD, Buffer, Over, Placement, place
 from qcgen.plan.sharing import Boundary, Storage, bytes_of, is_done, owners_of, require_inside, storages_of, tensors_of
@@ -44,6 +45,31 @@ class Stored:
     done: frozenset[int]
     computed: Mapping[str, InArena]
     buffers: tuple[PlacedBuffer, ...]
+
+    def room(self, step: int) -> int:
+        """The most bytes of the arena that are free side by side while a step runs, from a multiple of WORD on."""
+        return max((size for _, size in self._gaps(step)), default=0)
+
+    def with_scratch(self, step: int, scratch: Sequence[Scratch]) -> Stored:
+        """These places with other scratch buffers of a step that has had none: each in the lowest gap that holds it."""
+        placed = self
+        for each in scratch:
+            offset = next(at for at, size in placed._gaps(step) if each.bytes <= size and at % each.align == 0)
+            added = PlacedBuffer("", "scratch", offset, each.bytes, step, step)
+            places = [(*own, InArena(offset)) if index == step else own for index, own in enumerate(placed.scratch)]
+            buffers = tuple(sorted((*placed.buffers, added), key=lambda buffer: buffer.first))
+            placed = replace(placed, scratch=places, align=max(placed.align, each.align), buffers=buffers)
+        return placed
+
+    def _gaps(self, step: int) -> Iterator[tuple[int, int]]:
+        """Offset and bytes of what is free while a step runs, in ascending order."""
+        end = 0
+        alive = [buffer for buffer in self.buffers if buffer.first <= step <= buffer.last]
+        for offset, past in [*sorted((b.offset, b.offset + b.bytes) for b in alive), (self.placement.bytes,) * 2]:
+            start = -(-end // WORD) * WORD
+            if start < offset:
+                yield start, offset - start
+            end = max(end, past)
 
 
 TURN = "\nturn"

@@ -50,7 +50,7 @@ def row(title: str) -> Iterator[str]:
     options = {"target": CORE, "layout": "nhwc", "io": "quantized", "name": "net"}
     model = models()[title]()
     shared = qcgen.compile(model, **options)
-    with patch.object(qcgen.plan, "share", lambda works, _prefix: list(works)):
+    with patch.object(qcgen.plan, "share", lambda works, *_: list(works)):
         alone = qcgen.compile(model, **options)
     yield title
     yield f"{sum(len(each.nodes) for each in shared.plan.shared)} of {len(shared.plan.calls)}"

@@ -86,7 +86,7 @@ def layers(target: str, core: str) -> Iterator[Layer]:
     """Of all networks."""
     for model, form in product(models(), (SIZE, SPEED, TRANSFORMING_MORE)):
         with (
-            patch.object(qcgen.plan, "share", lambda works, _prefix: list(works)),
+            patch.object(qcgen.plan, "share", lambda works, *_: list(works)),
             patch.object(qcgen.plan, "SPEED", form),
         ):
             artifact = qcgen.compile(

@@ -21,6 +21,7 @@ from qcgen.kernels.arm_dsp.depthwise_plane import (
     plane_sizes,
     plane_support,
     plane_words,
+    planes_of,
 )
 from qcgen.kernels.arm_dsp.output import KeptOutput, certified, dsp_output, kept_output, output_support
 from qcgen.kernels.arm_dsp.scaled import bias_table, pack_finely, times
@@ -159,11 +160,11 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
 
 
 def _prepare_plane(op: Conv, setting: Setting) -> Prepared:
-    """The function of layers of several sizes; weights [channels][taps]."""
+    """The function of layers of several sizes; planes on its stack or as scratch; weights [channels][taps]."""
     g, packed = op.geometry, _pack(op, setting)
     dsp = dsp_output(op, packed)
     unscaled = packed.weights >> packed.bits
-    nowhere, sizes = PlaneAxis(1, 1, 1, 1, 1, 0), plane_sizes(setting.sizes)
+    nowhere, sizes = PlaneAxis(1, 1, 1, 1, 1, 0), plane_sizes(setting.sizes, setting.room)
     context = DepthwiseDirectContext(
         conv=described(op),
         images=Images(0, 0),
@@ -186,17 +187,18 @@ def _prepare_plane(op: Conv, setting: Setting) -> Prepared:
         values=(),
         sizes=sizes,
     )
-    words = ColumnWords(*(axis.kernel for axis in plane_axes(g)))
+    words, planes = ColumnWords(*(axis.kernel for axis in plane_axes(g))), planes_of(sizes)
     constants = (_weights(context, packed, words), bias_table(packed), *output_constants(packed))
     return Prepared(
         constants,
         context,
-        (),
+        (planes,) if sizes.in_arena else (),
         (*plane_support(sizes), *output_support(op, packed)),
         certified(op, packed),
         access=channel_by_channel(op, setting, plane(g).reshape(1, -1), gathers=True),
         headers=("string.h",),
         sizes=plane_numbers(g, setting.sizes, op.x_zero_point, 2**packed.bits),
+        stack_bytes=0 if sizes.in_arena else planes.bytes,
     )
 
 

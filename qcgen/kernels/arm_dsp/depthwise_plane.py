@@ -9,12 +9,14 @@ from math import gcd, inf, prod
 from qcgen.ir.context import Own, own
 from qcgen.ir.program import ConvGeometry
 from qcgen.kernels.arm_dsp.kernel_words import KernelWords, kernel_words
-from qcgen.kernels.kernel import SizesPrice
+from qcgen.kernels.kernel import Scratch, SizesPrice
 from qcgen.kernels.plane import PlaneAxis, plane_axes
 
-MAX_PLANE = 400  # elements of 16 bits that the C function has on its stack
+MAX_PLANE = 400  # elements of 16 bits, which the C function has on its stack where the arena has no room for them
 MAX_TAPS = 9  # whose words registers hold besides what loops need
 MAX_COPIES = 3, 4  # of the bodies of the loops that fill a row of the plane, and that compute a row of outputs
+
+ELEMENT_BYTES, WORD_BYTES = 2, 4  # of a plane, whose elements are loaded in pairs
 
 ELEMENT_COST = 4  # instructions more for an element of the image,
 CHANNEL_COST = 70  # and for each channel, whose weights are packed
@@ -58,6 +60,7 @@ class PlaneSizes:
     scale: Own
     plane: int  # elements
     is_double: bool  # two channels are copied at the same time
+    in_arena: bool  # the planes are scratch memory, not on the stack
     pitch: int
     copies: range  # of the body of the loop that fills a row
     row_step: int  # from a window to the next below
@@ -66,13 +69,18 @@ class PlaneSizes:
     loads: tuple[PlaneLoad, ...]  # what they are summed from
 
 
-def plane_sizes(sizes: Sequence[ConvGeometry]) -> PlaneSizes:
-    """What the function shows for layers of these sizes, of which all can share it (``why_no_plane``)."""
+def plane_sizes(sizes: Sequence[ConvGeometry], room: int) -> PlaneSizes:
+    """What the function shows for layers of these sizes, of which all can share it (``can_share``).
+
+    ``room``: bytes of the arena that are free while they run; planes lie there if one has room, else on the stack.
+    """
     axes = [plane_axes(g) for g in sizes]
     height, width = axes[0]
     pitch = _pitch(sizes)
     copies = _copies(MAX_COPIES[0], [width.input for _, width in axes])
     outputs = _outputs(sizes)
+    plane = _elements(sizes)
+    in_arena = ELEMENT_BYTES * plane <= room
     return PlaneSizes(
         channels=own("channels"),
         rows=own("rows"),
@@ -82,8 +90,9 @@ def plane_sizes(sizes: Sequence[ConvGeometry]) -> PlaneSizes:
         first=own("first"),
         zero_point=own("zero_point"),
         scale=own("scale"),
-        plane=_elements(sizes),
-        is_double=2 * _elements(sizes) <= MAX_PLANE,
+        plane=plane,
+        is_double=2 * plane <= (room // ELEMENT_BYTES if in_arena else MAX_PLANE),
+        in_arena=in_arena,
         pitch=pitch,
         copies=range(copies),
         row_step=height.stride * pitch,
@@ -91,6 +100,11 @@ def plane_sizes(sizes: Sequence[ConvGeometry]) -> PlaneSizes:
         sums=tuple(f"sum{output}" for output in range(outputs)),
         loads=tuple(_loads(sizes, pitch)),
     )
+
+
+def planes_of(sizes: PlaneSizes) -> Scratch:
+    """The memory of the planes, wherever it is."""
+    return Scratch(ELEMENT_BYTES * sizes.plane * (2 if sizes.is_double else 1), WORD_BYTES)
 
 
 def plane_numbers(g: ConvGeometry, sizes: Sequence[ConvGeometry], zero_point: int, scale: int) -> dict[str, int]:

@@ -24,7 +24,7 @@ help:
 	@echo "make bench       time per layer on this machine, and how long compiling takes"
 	@echo "make bench-networks  time of whole networks on this machine beside onnxruntime, if it is installed"
 	@echo "make bench-memory    memory of networks, whole and row by row, and what it costs, written to docs/memory.md"
-	@echo "make bench-flash     code with and without functions that layers share, and what --flash buys, written to docs/flash.md"
+	@echo "make bench-flash     code on five cores, with functions that layers share and without, and what --flash buys, for docs/"
 	@echo "make bench-cortex    instructions on emulated cores beside CMSIS-NN, written to docs/benchmarks.md"
 	@echo "make networks    whole networks against outputs recorded from onnxruntime; memory, sizes, compilers"
 	@echo "make networks-2026   85 networks of today, quantized by onnxruntime and held against it, written to docs/networks.md"
@@ -72,6 +72,7 @@ bench-memory: c-compiler .venv/runtime
 bench-flash: c-compiler .venv/runtime
 	@$(BIN)/python -m tests.bench.flash --write
 	@$(BIN)/python -m tests.bench.flash_curve --write
+	@$(BIN)/python -m tests.bench.code --write
 
 bench-cortex: c-compiler .venv/runtime
 	@PYTHONPATH=tests $(BIN)/python -m tests.bench.cortex --write

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -19,9 +18,10 @@ from qcgen.cli.table import number, table
 from qcgen.emulate import measure
 from qcgen.emulate.code_size import code_bytes
 from tests.bench.memory import models
+from tests.bench.pages import DOCS, write_table
 
 CORE = "cortex-m4"
-DOCUMENT = Path(__file__).parents[2] / "docs" / "flash.md"
+DOCUMENT = DOCS / "flash.md"
 GOALS = {
     "autoencoder": "3 KB, +2 %",
     "keyword spotting": "8 KB, +2 %",
@@ -71,9 +71,7 @@ def main() -> None:
     text = table(HEAD, [tuple(row(title)) for title in GOALS if title in known])
     print(text)
     if parser.parse_args().write:
-        before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
-        after = rest.partition(END)[2]
-        DOCUMENT.write_text(f"{before}{BEGIN}\n\n```text\n{text.rstrip()}\n```\n\n{END}{after}", encoding="utf-8")
+        write_table(DOCUMENT, BEGIN, END, text)
 
 
 if __name__ == "__main__":

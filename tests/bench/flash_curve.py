@@ -16,6 +16,7 @@ from qcgen.cli.table import number, table
 from qcgen.emulate import measure, random_feeds
 from qcgen.emulate.code_size import code_bytes
 from tests.bench.flash import DOCUMENT
+from tests.bench.pages import write_table
 from tests.bench.whole import networks
 
 BEGIN, END = "<!-- bench-flash-curve -->", "<!-- end of curve -->"
@@ -59,9 +60,7 @@ def main() -> None:
     text = table(HEAD, list(rows()), HEAD[2:])
     print(text)
     if parser.parse_args().write:
-        before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
-        after = rest.partition(END)[2]
-        DOCUMENT.write_text(f"{before}{BEGIN}\n\n```text\n{text.rstrip()}\n```\n\n{END}{after}", encoding="utf-8")
+        write_table(DOCUMENT, BEGIN, END, text)
 
 
 if __name__ == "__main__":

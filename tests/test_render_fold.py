@@ -1,11 +1,16 @@
 """Lines of generated C that are too long for a page."""
 
 import re
+from dataclasses import replace
 
+import pytest
+from bench.whole import DIGITS
 from hypothesis import given
 from hypothesis import strategies as st
 
+import qcgen
 from qcgen.render.fold import WIDTH, folded
+from qcgen.render.head import summary
 
 NAMES = st.text(st.sampled_from("abc_"), min_size=1, max_size=50)
 CALLS = st.builds(
@@ -87,3 +92,13 @@ def test_what_follows_a_folded_line_with_a_label_stays_below_it():
         folded(text)
         == f"/*\n * label  {'word ' * 22}\n".rstrip() + "\n *        word end behind it\n * other  text\n */"
     )
+
+
+@pytest.mark.parametrize(("length", "titles"), [(16, "no. node operator"), (24, "no. kernel"), (44, "no. kernel")])
+def test_the_table_of_nodes_has_a_line_for_each(length, titles):
+    plan = qcgen.compile(next(each.path for each in DIGITS)).plan
+    steps = [replace(call, op=replace(call.op, name="n" * length)) for call in plan.calls]
+    head, *lines = summary(replace(plan, steps=steps))
+    assert " ".join(head.split()).startswith(titles)
+    assert all(len(line) + len(" * ") <= WIDTH and line.count("n" * length) == 1 for line in lines)
+    assert len(lines) == len(steps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from qcgen.ir.plan import Call, Plan, SharedFunction
@@ -27,9 +27,11 @@ from qcgen.render.filters import WIDTH, one_line, thousands
 
 
 def summary(plan: Plan) -> list[str]:
-    """The table of nodes in the head of the file."""
-    titles = ("no.", "node", "operator", "kernel", "multiply-adds", "constants", "scratch")
-    lines = [titles]
+    """The table of nodes in the head of the file.
+
+    Where names are so long that lines would be folded, it has no operators, which each function tells, and names last.
+    """
+    lines = [("no.", "node", "operator", "kernel", "multiply-adds", "constants", "scratch")]
     for number, call in enumerate(plan.calls):
         sizes = (
             thousands(macs_of(call.op)),
@@ -37,11 +39,19 @@ def summary(plan: Plan) -> list[str]:
             f"{thousands(call.scratch_bytes)} B",
         )
         lines.append((str(number), one_line(call.op.name), call.op.op_type, call.kernel, *sizes))
-    widths = [max(len(line[column]) for line in lines) for column in range(len(titles))]
+    wide = _aligned(lines)
+    if max(map(len, wide)) <= WIDTH - len(" * "):
+        return wide
+    return _aligned([(number, kernel, *sizes, node) for number, node, _, kernel, *sizes in lines])
+
+
+def _aligned(lines: Sequence[tuple[str, ...]]) -> list[str]:
+    """Columns under their titles, those of numbers to the right."""
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return [
         "  ".join(
-            cell.ljust(width) if 0 < column < 4 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+            cell.ljust(width) if title in ("node", "operator", "kernel") else cell.rjust(width)
+            for title, cell, width in zip(lines[0], line, widths, strict=True)
         ).rstrip()
         for line in lines
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import atexit
 import re
 import shutil
 import subprocess
@@ -97,18 +97,8 @@ def temporary_folder() -> AbstractContextManager[str]:
     return tempfile.TemporaryDirectory(prefix="qcgen-")
 
 
-def cache_folder() -> Path:
-    """The user's folder for what can be made again, XDG_CACHE_HOME or ~/.cache; a temporary one if that fails."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    folder = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
-    try:
-        (folder / "qcgen").mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder / "qcgen"):
-            return folder / "qcgen"
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="qcgen-"))
-
-
-def folder_beside(folder: Path) -> AbstractContextManager[str]:
-    """A new folder in ``folder``, from which files can be renamed into it at once; removed at the end."""
-    return tempfile.TemporaryDirectory(dir=folder)
+def lasting_folder() -> Path:
+    """A folder that is removed when the process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="qcgen-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
 import jinja2
-import jinja2.bccache
 
 from qcgen.ir.context import names_of
 from qcgen.ir.plan import Call, Plan, Stream
@@ -35,7 +33,6 @@ from qcgen.render.model import accessors, model_context, stream_context
 from qcgen.render.self_test import self_test_context
 from qcgen.render.shared import declared, layer, same, tables_of, with_layer
 from qcgen.targets import TARGETS
-from qcgen.version import __version__
 
 _ID = "\0"
 """Stands where the header's id will be; no text of a model holds it."""
@@ -67,7 +64,6 @@ def environment() -> jinja2.Environment:
     """The template engine: names that are not given are errors, values reach C through the filters below."""
     engine = jinja2.Environment(
         loader=jinja2.FileSystemLoader(templates()),
-        bytecode_cache=_compiled_templates(),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -80,22 +76,6 @@ def environment() -> jinja2.Environment:
     engine.filters.update(rows_at=rows_at, arguments=arguments)
     engine.filters.update(one_line=one_line, real=real, indent=indent)
     return engine
-
-
-def _compiled_templates() -> jinja2.BytecodeCache | None:
-    """Templates as Python, kept from run to run in the user's folder for temporary files; None if there is none."""
-    try:
-        return _CompiledTemplates(pattern=f"qcgen_{__version__}_%s.cache")
-    except (OSError, RuntimeError):  # a folder that cannot be written, or is another user's
-        return None
-
-
-class _CompiledTemplates(jinja2.FileSystemBytecodeCache):
-    """They save a third of a second a run, so that a full disk is no error."""
-
-    def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
-        with suppress(OSError):
-            super().dump_bytecode(bucket)
 
 
 def filled(template: str, context: Mapping[str, object]) -> str:

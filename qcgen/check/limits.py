@@ -180,9 +180,9 @@ def pads_forward(view: View) -> Iterator[Problem]:
 def is_nearest(view: View) -> Iterator[Problem]:
     """Resize takes the nearest element; nothing is interpolated, nothing extrapolated."""
     for index, name in ((1, "roi"), (2, "scales"), (3, "sizes")):
-        if view.opset >= 11 and view.has(index) and view.array(index) is None:
+        if view.node.version >= 11 and view.has(index) and view.array(index) is None:
             yield view.problem(f"{name} is not constant: {view.source(index)}", "store it as an initializer")
-    if view.opset < 11 and view.array(1) is None:
+    if view.node.version < 11 and view.array(1) is None:
         yield view.problem("scales is not constant", "store it as an initializer")
     for name, meant in (("antialias", 0), ("exclude_outside", 0)):
         if view.integer(name, meant) != meant:

@@ -119,10 +119,10 @@ def import_problems(graph: Graph) -> Iterator[Problem]:
             what = f"it uses operators of {name} and does not import this domain"
             yield Problem("model", what, f"add {name} to the model's opset_import")
     for node in graph.nodes:
-        spelling, version = spelling_of(node), graph.opsets.get(node.domain)
-        if spelling is not None and version is not None and version < spelling.since:
+        spelling = spelling_of(node)
+        if spelling is not None and node.version < spelling.since:
             name = node.domain or "ai.onnx"
-            what = f"{node.op_type} needs opset {spelling.since} of {name}; the model imports {version}"
+            what = f"{node.op_type} needs opset {spelling.since} of {name}; the model imports {node.version}"
             yield Problem(node_place(node), what, f"export the model with opset {spelling.since} or newer")
 
 

@@ -118,7 +118,7 @@ def joins_along_an_axis(first: int, step: int) -> Extra:
     def rule(view: View) -> Iterator[Problem]:
         shapes = [view.fixed_shape(index) for index in range(first, len(view.node.inputs), step)]
         known = [shape for shape in shapes if shape is not None]
-        if "axis" not in view.node.attributes and (view.node.domain or view.opset >= 4):
+        if "axis" not in view.node.attributes and (view.node.domain or view.node.version >= 4):
             yield view.problem("it has no axis", "name the axis along which the inputs are joined")
             return
         if not known:
@@ -177,7 +177,7 @@ def splits_the_whole(view: View) -> Iterator[Problem]:
     size = x[axis]
     if lengths is None:
         chunk = -(-size // max(parts, 1))
-        if (size % max(parts, 1) and view.opset < 18) or chunk * (parts - 1) >= size:
+        if (size % max(parts, 1) and view.node.version < 18) or chunk * (parts - 1) >= size:
             yield view.problem(f"axis {axis} has {size} elements, which {parts} outputs cannot share", AGAIN)
     elif min(lengths, default=1) < 1:
         yield view.problem(f"split is {shape_text(lengths)}", "every length must be at least 1")
@@ -200,7 +200,7 @@ def pads_every_axis(view: View) -> Iterator[Problem]:
     elif axes is not None:
         yield from wrong_axes(view, axes, len(x))
     value, dtype = view.node.attributes.get("value", 0.0), view.dtype(0)
-    if dtype in CODES and dtype and isinstance(value, float | int) and view.opset < 11:
+    if dtype in CODES and dtype and isinstance(value, float | int) and view.node.version < 11:
         yield from _no_code(view, value, dtype)
 
 
@@ -212,7 +212,7 @@ def _no_code(view: View, value: float, dtype: DType) -> Iterator[Problem]:
 def resizes_every_axis(view: View) -> Iterator[Problem]:
     """Resize has one positive scale, or one size, for every axis that it names."""
     x, axes = view.shape(0), view.integers("axes")
-    scales, sizes = view.array(2 if view.opset >= 11 else 1), numbers_of(view, 3, "")
+    scales, sizes = view.array(2 if view.node.version >= 11 else 1), numbers_of(view, 3, "")
     if x is None:
         return
     if axes:

@@ -49,11 +49,6 @@ class View:
         """A problem of this node."""
         return Problem(node_place(self.node), what, hint)
 
-    @property
-    def opset(self) -> int:
-        """The version of the node's domain."""
-        return self.graph.opsets.get(self.node.domain, 1)
-
     def has(self, index: int) -> bool:
         """Whether an input is there."""
         return self.node.input(index) != ""
@@ -166,10 +161,9 @@ def _arity(view: View, spec: Spec) -> Iterator[Problem]:
     elif len(node.inputs) > len(spec.inputs):
         what = f"it has {counted(len(node.inputs), 'input')}, but {node.op_type} takes at most {len(spec.inputs)}"
         yield view.problem(what, f"the inputs are {', '.join(spec.inputs)}")
-    version = view.graph.opsets.get(node.domain)
-    if version is not None and version < spec.since:
+    if node.version < spec.since:
         name = node.domain or "ai.onnx"
-        what = f"{node.op_type} needs opset {spec.since} of {name}; the model imports {version}"
+        what = f"{node.op_type} needs opset {spec.since} of {name}; the model imports {node.version}"
         yield view.problem(what, f"export the model with opset {spec.since} or newer")
     if node.op_type not in SEVERAL_OUTPUTS:
         yield from _single_output(view)

@@ -186,7 +186,6 @@ def _types(graph: Graph, node: Node, values: Mapping[str, Value]) -> tuple[Tenso
         node,
         inputs=tuple(values.get(name, Value(name, None, None)) for name in node.inputs),
         constants=tuple(graph.constants.get(name) for name in node.inputs),
-        opset=graph.opsets.get(node.domain, 1),
     )
     try:
         return rule(facts)

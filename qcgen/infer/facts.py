@@ -23,12 +23,11 @@ class TensorType(NamedTuple):
 
 @dataclass(frozen=True)
 class Facts:
-    """One node with what is known of its inputs; ``opset`` is the version of the node's domain."""
+    """One node with what is known of its inputs."""
 
     node: Node
     inputs: tuple[Value, ...]
     constants: tuple[Array | None, ...]
-    opset: int
 
     def has(self, index: int) -> bool:
         """Whether the input is there."""

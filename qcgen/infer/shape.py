@@ -179,7 +179,7 @@ def pad(facts: Facts) -> tuple[TensorType, ...]:
 def resize(facts: Facts) -> tuple[TensorType, ...]:
     """The sizes that are given, or the scaled ones, rounded down. Not for the keep_aspect_ratio_policies."""
     x = facts.shape(0)
-    scales = facts.constant(2 if facts.opset >= 11 else 1)
+    scales = facts.constant(2 if facts.node.version >= 11 else 1)
     sizes = facts.integers_at(3, "sizes")
     if x is None or facts.node.attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch":
         return (TensorType(facts.dtype(0), None),)

@@ -11,6 +11,9 @@ from qcgen.ir.types import Array, DType
 Dim = int | str | None
 """A dimension: known, symbolic (its name), or unknown."""
 
+NEWEST = 2**31 - 1
+"""The version of the nodes that qcgen writes itself, above every one that a model imports."""
+
 Attribute = int | float | str | bytes | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | Array | None
 """The value of a node's attribute; None for kinds that no supported operator has (subgraphs, sparse tensors)."""
 
@@ -34,7 +37,11 @@ class Value:
 
 @dataclass(frozen=True)
 class Node:
-    """One node. ``name`` is never empty and unique; ``domain`` is "" for ai.onnx; an absent input is ""."""
+    """One node. ``name`` is never empty and unique; ``domain`` is "" for ai.onnx; an absent input is "".
+
+    ``version`` is that of the domain by whose rules the node is read: what the model imports for its own nodes, NEWEST
+    for those that rewriting makes. A node that is made of another one's operands and attributes keeps its version.
+    """
 
     name: str
     op_type: str
@@ -42,6 +49,7 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Attribute]
+    version: int = NEWEST
 
     @property
     def operator(self) -> str:

@@ -14,7 +14,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 
 from qcgen.errors import ModelRejected, Problem
 from qcgen.ir.element_types import element_type
-from qcgen.ir.graph import Attribute, Dim, Graph, Node, Value
+from qcgen.ir.graph import NEWEST, Attribute, Dim, Graph, Node, Value
 from qcgen.ir.types import Array, DType
 from qcgen.load.external_data import UnreadableError, external_bytes
 from qcgen.load.ordering import DUPLICATE, order_problems, sorted_nodes, unique_names
@@ -39,8 +39,8 @@ def load(model: Model, *, dims: Mapping[str, int] | None = None) -> Graph:
     problems = list(_model_problems(proto))
     if not proto.HasField("graph"):
         raise ModelRejected([*problems, Problem("model", "it has no graph", AGAIN)])
-    reader = _GraphReader(proto.graph, folder, dims or {})
-    graph = reader.graph(_opsets(proto), digest)
+    reader = _GraphReader(proto.graph, folder, dims or {}, _opsets(proto))
+    graph = reader.graph(digest)
     if problems or reader.problems:
         raise ModelRejected([*problems, *reader.problems])
     return graph
@@ -137,14 +137,17 @@ def _model_problems(proto: ModelProto) -> Iterator[Problem]:
 class _GraphReader:
     """Reads a GraphProto and keeps every problem met on the way."""
 
-    def __init__(self, proto: GraphProto, folder: Path | None, dims: Mapping[str, int]) -> None:
+    def __init__(
+        self, proto: GraphProto, folder: Path | None, dims: Mapping[str, int], opsets: Mapping[str, int]
+    ) -> None:
         self.proto = proto
         self.folder = folder
         self.dims = dims
+        self.opsets = opsets
         self.symbols: set[str] = set()
         self.problems: list[Problem] = []
 
-    def graph(self, opsets: Mapping[str, int], digest: str) -> Graph:
+    def graph(self, digest: str) -> Graph:
         """The graph; only to be used if there are no problems."""
         declared = tuple(info.name for info in self.proto.input)
         outputs = tuple(info.name for info in self.proto.output)
@@ -160,7 +163,7 @@ class _GraphReader:
             outputs=outputs,
             values=values,
             constants=constants,
-            opsets=opsets,
+            opsets=self.opsets,
             sha256=digest,
             fixed_dims=self.dims,
         )
@@ -246,7 +249,9 @@ class _GraphReader:
             if attribute.name in attributes:
                 self._problem(where, f"attribute {attribute.name} is given twice", "give it once")
             attributes[attribute.name] = self._attribute(attribute, f"{where}, attribute {attribute.name}")
-        return Node(name, proto.op_type, _domain(proto.domain), tuple(proto.input), tuple(proto.output), attributes)
+        domain = _domain(proto.domain)
+        version = self.opsets.get(domain, NEWEST)  # what is not imported is refused
+        return Node(name, proto.op_type, domain, tuple(proto.input), tuple(proto.output), attributes, version)
 
     def _attribute(self, attribute: AttributeProto, where: str) -> Attribute:
         match attribute.type:

@@ -155,7 +155,7 @@ def lower_activation(node: Node, graph: Graph) -> tuple[Operator, ...]:
 def _clip(source: Source) -> FloatActivation:
     """The bounds are attributes before opset 11; an absent one is the end of the type, which is finite for floats."""
     largest = float(np.finfo(np.float32).max)
-    if source.opset < 11:
+    if source.node.version < 11:
         return FloatActivation("Clip", (source.real("min", -largest), source.real("max", largest)))
     dtype = source.tensor(0).dtype
     ends = (dtype.low, dtype.high) if dtype.is_code else (-largest, largest)

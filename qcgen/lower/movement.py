@@ -106,7 +106,7 @@ def lower_pad(node: Node, graph: Graph) -> tuple[Operator, ...]:
     before = pad_before(source, len(x.shape))
     mode = source.text("mode", "constant")
     if mode == "constant":
-        value = source.number(2, 0.0) if source.opset >= 11 else source.real("value", 0.0)
+        value = source.number(2, 0.0) if source.node.version >= 11 else source.real("value", 0.0)
         return (Pad(node.name, node.op_type, x, y, before, value),)
     places = tuple(
         tuple(int(place) for place in _PLACES[mode](np.arange(size) - first, length))

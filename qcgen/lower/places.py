@@ -79,7 +79,7 @@ def _axis(source: Source, size: int, length: int, scale: Float32) -> tuple[int, 
     if scale == 1:
         return tuple(range(length))
     coordinate: Coordinate
-    if source.opset < 11:  # no attributes yet: asymmetric, and rounded up where the axis becomes shorter
+    if source.node.version < 11:  # no attributes yet: asymmetric, and rounded up where the axis becomes shorter
         coordinate, nearest = _asymmetric, NEAREST["ceil" if scale < 1 else "floor"]
     else:
         coordinate = COORDINATES[source.text("coordinate_transformation_mode", "half_pixel")]
@@ -90,7 +90,7 @@ def _axis(source: Source, size: int, length: int, scale: Float32) -> tuple[int, 
 
 def _scales(source: Source, x: tuple[int, ...], y: tuple[int, ...]) -> list[Float32]:
     """The scales that are given, else those of the sizes."""
-    index = 2 if source.opset >= 11 else 1
+    index = 2 if source.node.version >= 11 else 1
     ratios = [Float32(length) / Float32(size) for size, length in zip(x, y, strict=True)]
     if source.has(3) or not source.has(index) or not source.array(index).size:
         return ratios

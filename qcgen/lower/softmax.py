@@ -27,7 +27,7 @@ def lower_log_softmax(node: Node, graph: Graph) -> tuple[Operator, ...]:
 
 def _float_softmax(source: Source, *, is_log: bool) -> tuple[Operator, ...]:
     name, op_type = source.node.name, source.node.op_type
-    is_flat = source.opset < 13
+    is_flat = source.node.version < 13
     axis = source.integer("axis", 1 if is_flat else -1)
     return _over_rows(source, None, None, axis, is_flat, lambda x, y: FloatSoftmax(name, op_type, x, y, is_log))
 

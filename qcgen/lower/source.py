@@ -19,11 +19,6 @@ class Source:
     node: Node
     graph: Graph
 
-    @property
-    def opset(self) -> int:
-        """The version of the node's domain."""
-        return self.graph.opsets.get(self.node.domain, 1)
-
     def has(self, index: int) -> bool:
         """Whether an input is there."""
         return self.node.input(index) != ""

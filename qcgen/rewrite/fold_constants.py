@@ -81,7 +81,7 @@ def _folded(
         fold = folds.get((node.domain, node.op_type))
         if fold is None or any(name and name not in constants for name in node.inputs):
             return None
-        operands = Operands(node, tuple(constants.get(name) for name in node.inputs), graph.opsets.get(node.domain, 1))
+        operands = Operands(node, tuple(constants.get(name) for name in node.inputs))
         try:
             budget.spend(node, operands)
             with np.errstate(all="ignore"):

@@ -59,6 +59,6 @@ def float_constant(wiring: Wiring, tensor: str) -> Array | None:
         fold = FOLDS.get((maker.domain, maker.op_type))
         if fold is None or any(array is None for array, name in zip(arrays, maker.inputs, strict=True) if name):
             return None
-        found = fold(Operands(maker, arrays, wiring.graph.opsets.get(maker.domain, 1)))
+        found = fold(Operands(maker, arrays))
         constant = None if found is None else found[0]
     return constant if constant is not None and constant.dtype == np.float32 else None

@@ -29,18 +29,17 @@ def fuse_unary(wiring: Wiring, node: Node) -> Change | None:
         return None
     operand = operand_of_type(wiring, x, y.quantization.dtype, node, "x")
     meaning, constants = named(wiring, y.quantization, y.output)
-    attributes = _attributes(wiring, node)
+    attributes = _attributes(node)
     fused = Node(node.name, op_type, "com.microsoft", (*operand.names, *meaning.names), (y.output,), attributes)
     constants = {**operand.constants, **constants}
     return Change(y.node, (*operand.nodes, fused), remove=(node,), constants=constants)
 
 
-def _attributes(wiring: Wiring, node: Node) -> Mapping[str, Attribute]:
+def _attributes(node: Node) -> Mapping[str, Attribute]:
     """The node's attributes and those that only the integer form has."""
     match node.op_type:
         case "GlobalAveragePool" | "AveragePool":
             return {**node.attributes, "channels_last": 0}
         case "Softmax":
-            opset = wiring.graph.opsets.get("", 1)
-            return {"axis": -1 if opset >= 13 else 1, **node.attributes, "opset": opset}
+            return {"axis": -1 if node.version >= 13 else 1, **node.attributes, "opset": node.version}
     return node.attributes

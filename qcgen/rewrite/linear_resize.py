@@ -106,7 +106,7 @@ def _axes(wiring: Wiring, node: Node) -> tuple[Axis, Axis] | None:
 
 def _scales(wiring: Wiring, node: Node, x: tuple[int, ...], y: tuple[int, ...]) -> Array | None:
     """The scales that are given, else those of the sizes, in float32."""
-    if wiring.graph.opsets.get("", 1) < 11:
+    if node.version < 11:
         return None
     given = wiring.constant(node.input(2)) if node.input(2) else None
     if given is not None and given.shape == (4,) and not node.input(3):

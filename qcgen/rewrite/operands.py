@@ -12,11 +12,10 @@ from qcgen.ir.types import Array
 
 @dataclass(frozen=True)
 class Operands:
-    """A node with the elements of its inputs, None for absent ones; ``opset`` is the version of its domain."""
+    """A node with the elements of its inputs, None for absent ones."""
 
     node: Node
     arrays: tuple[Array | None, ...]
-    opset: int
 
     def has(self, index: int) -> bool:
         """Whether the input is there."""

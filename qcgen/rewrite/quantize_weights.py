@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from qcgen.ir.graph import Node
@@ -37,7 +39,7 @@ def quantize_weights(wiring: Wiring, node: Node) -> Change | None:
         constants |= dict(zip(names[:3], (values, np.asarray(by), zero), strict=True))
         nodes.append(Node(f"{names[3]}_node", "DequantizeLinear", "", tuple(names[:3]), (names[3],), {}))
         taken.append(names[3])
-    quantized = Node(node.name, node.op_type, "", tuple(taken), node.outputs, node.attributes)
+    quantized = replace(node, inputs=tuple(taken))
     return Change(node, (*nodes, quantized), constants=constants)
 
 

@@ -95,9 +95,10 @@ def _normalization(wiring: Wiring, node: Node, axes: tuple[int, ...], ones: tupl
     if len(constants) != len(given) or not 1 <= len(given) <= 2:
         return None
     steps = Steps(wiring, node)
-    mean = steps.step("ReduceMean", node.inputs[0], axes=axes, keepdims=1)
+    reduced = steps.constant("axes", np.array(axes, np.int64))
+    mean = steps.step("ReduceMean", node.inputs[0], reduced, keepdims=1)
     apart = steps.step("Sub", node.inputs[0], mean)
-    variance = steps.step("ReduceMean", steps.step("Mul", apart, apart), axes=axes, keepdims=1)
+    variance = steps.step("ReduceMean", steps.step("Mul", apart, apart), reduced, keepdims=1)
     root = steps.step("Sqrt", steps.step("Add", variance, steps.constant("epsilon", np.asarray(_epsilon(node)))))
     normal = steps.step("Div", apart, root)
     scaled = steps.step("Mul", normal, steps.constant("scale", constants[0]), is_last=len(constants) == 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qcgen.ir.graph import Attribute, Node
@@ -13,15 +12,18 @@ AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
 @dataclass(frozen=True)
 class Axis:
-    """One spatial axis: padding before and after the image, and the number of windows.
+    """One spatial axis: padding before and after the image, the number of windows, and how far apart they are.
 
-    ``output`` is zero or negative where the window does not fit into the padded image. ``crop`` is the number of
-    elements before the first window, where SAME_UPPER or SAME_LOWER leaves some out.
+    ``output`` is zero or negative where the window does not fit into the padded image. ``stride`` is the node's; where
+    there is one window, the smallest that leaves no second one, since a larger one has no effect: so windows of stride
+    1 leave no element out, and no stride is larger than the padded image. ``crop`` is the number of elements before the
+    first window, where SAME_UPPER or SAME_LOWER leaves some out.
     """
 
     pad_begin: int
     pad_end: int
     output: int
+    stride: int
     crop: int = 0
 
 
@@ -66,26 +68,32 @@ class Window:
                 need = (output - 1) * stride + extent - size
                 is_lower = self.auto_pad == "SAME_LOWER"
                 if need < 0:
-                    return Axis(0, 0, output, max(0, -need - is_lower - (not self.is_pooling)) // 2)
+                    crop = max(0, -need - is_lower - (not self.is_pooling)) // 2
+                    return Axis(0, 0, output, _effective(stride, output, -need - crop), crop)
                 begin = (need + 1) // 2 if is_lower else need // 2
-                return Axis(begin, need - begin, output)
+                return Axis(begin, need - begin, output, _effective(stride, output, 0))
             case "VALID":
                 begin, end = 0, 0
             case _:
                 begin, end = self.pads_begin[index], self.pads_end[index]
-        return Axis(begin, end, self._windows(size, begin, end, extent, stride))
-
-    def strides_of(self, axes: Sequence[Axis]) -> tuple[int, ...]:
-        """The strides; 1 where there is one window, of which the stride, however large, decides nothing."""
-        return tuple(stride if axis.output > 1 else 1 for stride, axis in zip(self.strides, axes, strict=True))
-
-    def _windows(self, size: int, begin: int, end: int, extent: int, stride: int) -> int:
-        """The number of windows; with ceil_mode the last one may reach out, but must not start in the end padding."""
         room = size + begin + end - extent
+        output = self._windows(room, size + begin, stride)
+        return Axis(begin, end, output, _effective(stride, output, room))
+
+    def _windows(self, room: int, end: int, stride: int) -> int:
+        """The number of windows that start at 0 to ``room``; the end padding starts at ``end``.
+
+        With ceil_mode the last one may reach out, but must not start in the end padding.
+        """
         if not self.ceil_mode:
             return room // stride + 1
         windows = -(-room // stride) + 1
-        return windows - 1 if (windows - 1) * stride >= size + begin else windows
+        return windows - 1 if (windows - 1) * stride >= end else windows
+
+
+def _effective(stride: int, windows: int, room: int) -> int:
+    """The stride of windows that could start at 0 to ``room``; of a single one the smallest that leaves it alone."""
+    return stride if windows > 1 else max(1, min(stride, room + 1))
 
 
 def window_of(node: Node, kernel: tuple[int, ...]) -> Window:

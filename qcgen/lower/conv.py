@@ -131,7 +131,7 @@ def conv_geometry(node: Node, graph: Graph) -> tuple[ConvGeometry, tuple[Axis, .
         out_channels=w[0],
         input=image,
         kernel=w[2:],
-        strides=window.strides_of(axes),
+        strides=tuple(axis.stride for axis in axes),
         dilations=window.dilations,
         pads_begin=tuple(axis.pad_begin for axis in axes),
         pads_end=tuple(axis.pad_end for axis in axes),

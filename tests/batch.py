@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,8 +13,8 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-import pytest
 from cases import Case
+from tools import require
 
 from qcgen.artifact import Artifact
 from qcgen.build import STRICT_FLAGS
@@ -30,7 +29,6 @@ from qcgen.reference import evaluate_operator
 from qcgen.reference.tolerance import tolerance
 
 STREAMS = Path(__file__).parent / "streams"
-DEBIAN = {"gcc": "gcc", "g++": "g++", "clang": "clang", "clang++": "clang", "nm": "binutils"}
 DRIVEN = 6  # output channels of each case whose accumulators are driven to both ends
 
 
@@ -145,13 +143,6 @@ def outputs_of(calls: Iterable[Call], data: bytes, order: str) -> list[dict[str,
         found.append(arrays)
     assert start == len(data), f"{len(data)} bytes of outputs instead of {start}"
     return found
-
-
-def require(*tools: str) -> None:
-    """Skips the test if a tool is missing, saying which package has it."""
-    for tool in tools:
-        if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is missing: apt-get install {DEBIAN[tool]}")
 
 
 @cache

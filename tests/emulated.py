@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
 from batch import Unit
 from subjects import Subject, of_unit, problems
+from tools import skip_without
 
 from qcgen.emulate import Trial, cross_build, emulate, missing_tools
 from qcgen.targets import TARGETS
@@ -15,10 +15,9 @@ from qcgen.targets import TARGETS
 
 def require_core(core: str, compiler: str = "gcc", *, counting: bool = True) -> None:
     """Skips the test if a tool for the core is missing, naming the package."""
-    missing = missing_tools(TARGETS[core], compiler, counting=counting)
-    if missing:
-        packages = " ".join(dict.fromkeys(TARGETS[core].machine.packages[tool] for tool in missing))
-        pytest.skip(f"{', '.join(missing)} is missing: apt-get install {packages}")
+    target = TARGETS[core]
+    used = (*target.machine.packages, *(("clang",) if compiler == "clang" else ()))
+    skip_without(*used, missing=list(missing_tools(target, compiler, counting=counting)))
 
 
 def wrong_outputs(

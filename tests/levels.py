@@ -162,9 +162,7 @@ def wrong_at_level(core: str, compiler: str, level: str, folder: Path) -> list[s
 
 
 def recent_clang(folder: Path) -> str:
-    """A folder with a program ``clang`` that is the one of the PyPI package ziglang; "" if that is not installed."""
-    if find_spec("ziglang") is None:
-        return ""
+    """A folder with a program ``clang`` that is the one of the PyPI package ziglang."""
     headers = Path(find_spec("ziglang").origin or "").parent / "lib" / "include"
     program = folder / "clang"
     # Its own command line, not that of "zig cc", which adds sanitizers and a target of its own. The linker of binutils

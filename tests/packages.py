@@ -4,33 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
-import pytest
 from models import qlinear_conv, random_weights
+from tools import program, require
 
 import qcgen
 from qcgen.package import FORMATS, package
 from qcgen.write import write_files
 
 DIGITS = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"
-
-WHERE = {
-    "cmake": "apt-get install cmake",
-    "ninja": "apt-get install ninja-build",
-    "meson": "apt-get install meson",
-    "arduino-builder": "apt-get install arduino-builder arduino-core-avr",
-    "simavr": "apt-get install simavr",
-    "pio": "pip install platformio",
-    "reuse": "pip install reuse",
-    "compote": "pip install idf-component-manager",
-}
-"""The tools that judge packages, and where they come from."""
 
 
 def digits(folder: Path, formats=FORMATS, **options) -> Path:
@@ -48,9 +34,9 @@ def tiny(folder: Path, formats=FORMATS, **options) -> Path:
 
 def tool(name: str) -> str:
     """The path of a tool, beside this Python or where programs are; skips the test if it is missing."""
-    found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
-    if found is None:
-        pytest.skip(f"{name} is missing: {WHERE[name]}")
+    require(name)
+    found = program(name)
+    assert found is not None
     return found
 
 

@@ -1,13 +1,13 @@
 """The portable float32 convolution: generated C, built with the host's compilers, against the float64 reference."""
 
 import os
-import shutil
 from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
 import pytest
 from marks import share_at_first, some_at_first
+from tools import require
 
 from qcgen.build import load
 from qcgen.ir.plan import Options
@@ -148,8 +148,7 @@ def always(value):
 @pytest.fixture(scope="module", params=some_at_first(BUILDS))
 def compiler(request):
     """Builds with one compiler; the flags are the strict ones of qcgen.build and those that this yields."""
-    if shutil.which(request.param) is None:
-        pytest.skip(f"{request.param} is not installed (Debian: apt-get install {request.param})")
+    require(request.param)
     before = os.environ.get("CC")
     os.environ["CC"] = request.param
     yield BUILDS[request.param]

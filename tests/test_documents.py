@@ -1,12 +1,12 @@
 """What the documents say is so: their commands print what is shown, their links lead somewhere."""
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 from documents import ROOT, documents, run
 from marks import some_at_first
+from tools import require
 
 from qcgen.infer.lookup import LOOKUP
 from qcgen.lower import LOWERINGS
@@ -22,9 +22,7 @@ def name_of(path):
 
 @pytest.mark.parametrize("path", some_at_first(documents(), documents()[-1]), ids=name_of)
 def test_the_commands_of_a_document_print_what_it_shows(path, tmp_path):
-    for tool, package in (("bash", "bash"), ("cc", "gcc")):
-        if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is not installed (Debian: apt-get install {package})")
+    require("bash", "cc")
     count = 0
     for command, output in run(path, tmp_path):
         assert output == command.prints, f"{command.line}: if this is right, run python tests/documents.py"

@@ -1,7 +1,6 @@
 """Emulated cores: outputs, exact counts and to whom they belong, and what is said when something fails."""
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from marks import some_at_first
 from models import graph_model, qlinear_conv, random_weights
 from network_cases import UNITS
 from subjects import convolution, on_core, operator
+from tools import require
 
 import qcgen
 from qcgen.cli import main
@@ -106,8 +106,7 @@ def test_verify_runs_on_the_emulated_core_of_the_target(core, tmp_path, capsys):
 def test_verify_with_host_runs_code_for_a_core_on_this_machine(tmp_path, capsys, monkeypatch):
     onnx.save(qlinear_conv((1, 2, 4, 4), random_weights((3, 2, 3, 3))), tmp_path / "m.onnx")
     monkeypatch.setenv("CC", "gcc")
-    if shutil.which("gcc") is None:
-        pytest.skip("gcc is missing: apt-get install gcc")
+    require("gcc")
     assert main(["verify", str(tmp_path / "m.onnx"), "--target", "cortex-m4", "--host"]) == 0
     out = capsys.readouterr().out
     assert "built with: gcc " in out

@@ -5,11 +5,11 @@ place for which Eva cannot exclude undefined behaviour; those in the table of do
 """
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from tools import require
 
 ROOT = Path(__file__).resolve().parents[1]
 GENERATED = ROOT / "generated"
@@ -102,8 +102,7 @@ def program(name: str, header: str) -> str:
 
 def analyse(name: str, source: str, folder: Path) -> tuple[set[Alarm], bool]:
     """What Eva says about one C file, and whether ``main`` can reach its end: a certain error is an end before it."""
-    if shutil.which("frama-c") is None:
-        pytest.skip("frama-c is missing: apt-get install frama-c-base")
+    require("frama-c")
     header = (GENERATED / f"{name}.h").read_text()
     for file, text in {f"{name}.h": header, f"{name}.c": source, "main.c": program(name, header)}.items():
         (folder / file).write_text(text)

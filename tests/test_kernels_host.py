@@ -1,6 +1,5 @@
 """The kernels of the host give the same outputs with each instruction for products of bytes, and without any."""
 
-import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -22,7 +21,6 @@ X86 = {
 """Flags of compilers by the word for them in /proc/cpuinfo."""
 
 AARCH64 = Machine(("-static",), ("qemu-aarch64",))
-PACKAGES = "gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 OTHERS = (*CASES[::6], *CONVOLUTIONS[::3], *DENSES[::3])
 
 
@@ -52,8 +50,7 @@ def assert_right_with(word: str, compiler: str, built: list[Unit], folder: Path)
 
 
 def require_aarch64() -> None:
-    if shutil.which("aarch64-linux-gnu-gcc") is None or shutil.which("qemu-aarch64") is None:
-        pytest.skip(f"tools for AArch64 are missing: apt-get install {PACKAGES}")
+    require("aarch64-linux-gnu-gcc", "qemu-aarch64")
 
 
 def test_the_kernel_serves_the_cases_made_for_it():

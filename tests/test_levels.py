@@ -13,6 +13,7 @@ from emulated import require_core
 from gallery import ENTRIES, GENERATED
 from levels import COMPILERS, DIGITS, EVERY_CASE, LEVELS, NETWORKS, OTHERS, groups, recent_clang, share, wrong_at_level
 from subjects import network
+from tools import require_modules
 
 from qcgen.emulate.image import c_library, compile_command
 from qcgen.targets import EMULATED, TARGETS
@@ -52,9 +53,8 @@ def test_the_gallery_and_the_digits_networks_take_the_strict_flags(core, tmp_pat
 def compiler(request, tmp_path_factory, monkeypatch):
     """One of COMPILERS, by its name in the command; the recent clang comes first in PATH."""
     if request.param == "recent clang":
+        require_modules("ziglang")
         folder = recent_clang(tmp_path_factory.mktemp("clang"))
-        if not folder:
-            pytest.skip("ziglang is missing: pip install ziglang")
         monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     return request.param
 

@@ -5,7 +5,6 @@ constants to its 8 KiB of RAM: what does not fit is left out, and a test below s
 """
 
 import re
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from hostile_orion import HOSTILE, hostile_inputs, hostile_model, numerics
 from network_cases import PORTABLE, UNITS
 from network_units import thinned
 from subjects import SETTINGS, Arrays, Subject, compiled, convolution, convolutions, network, operator, problems
+from tools import require
 
 import qcgen
 from qcgen.reference import evaluate
@@ -31,12 +31,6 @@ DIGITS = Path(__file__).parent / "data" / "digits"
 NETWORKS = ("digits_qop_s8", "digits_qop_u8", "digits_qdq_s8", "digits_qdq_u8")
 
 S390X = Machine(("-static",), ("qemu-s390x",), ">")
-PACKAGES = {
-    "s390x-linux-gnu-gcc": "gcc-s390x-linux-gnu libc6-dev-s390x-cross",
-    "qemu-s390x": "qemu-user",
-    "avr-gcc": "gcc-avr avr-libc",
-    "simavr": "simavr",
-}
 
 DSP_CORE = "cortex-m4"
 PLANE = convolution(next(case for case in CASES if case.name == "plane"), "nhwc", "size")
@@ -44,13 +38,6 @@ HANDFUL = [PLANE, *convolutions(CASES[1::16])] + [operator(each) for each in UNI
 
 NO_OUTPUTS = 0x55
 """What streams/driver.c writes to outputs where the function returned 1."""
-
-
-def require(*tools):
-    """Skips the test if a tool is missing, naming its packages."""
-    for tool in tools:
-        if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is missing: apt-get install {PACKAGES[tool]}")
 
 
 def wrong_on_s390x(subjects, folder):

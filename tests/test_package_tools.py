@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from emulated import require_core
 from packages import attempt, digits, files_in, spoil_test, succeeds, tiny, tool
+from tools import require_modules
 
 from qcgen.emulate.image import _memory_symbols
 from qcgen.render import templates
@@ -212,8 +213,10 @@ def test_espressifs_component_manager_packs_the_component(tmp_path):
 
 
 def test_zephyrs_module_file_and_options_are_read(tmp_path):
-    kconfiglib = pytest.importorskip("kconfiglib", reason="kconfiglib is missing: pip install kconfiglib")
-    yaml = pytest.importorskip("ruamel.yaml", reason="ruamel.yaml is missing: pip install idf-component-manager")
+    require_modules("kconfiglib", "ruamel.yaml")
+    import kconfiglib
+    from ruamel import yaml
+
     folder = digits(tmp_path)
     module = yaml.YAML(typ="safe").load(folder / "zephyr" / "module.yml")
     assert module == {"name": "digits", "build": {"cmake": ".", "kconfig": "zephyr/Kconfig"}}

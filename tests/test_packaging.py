@@ -12,10 +12,10 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from batch import require
 from emulated import require_core
 from packages import attempt, succeeds, tool
 from packaging.requirements import Requirement
+from tools import require, require_modules
 
 from qcgen.version import __version__
 
@@ -27,8 +27,7 @@ TEMPLATES = {str(path.relative_to(ROOT / "templates")) for path in ROOT.joinpath
 @pytest.fixture(scope="module")
 def archives(tmp_path_factory):
     """The source archive, and the wheel made from nothing but it."""
-    for name in ("build", "hatchling"):
-        pytest.importorskip(name, reason=f"{name} is not installed (pip install {name})")
+    require_modules("build", "hatchling")
     folder = tmp_path_factory.mktemp("dist")
     # Without isolation: the build backend is among the packages for development, and no registry is asked.
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT]

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from batch import require
+from tools import open_terminal
 
 from qcgen.artifact import Artifact
 from qcgen.boards import BOARDS
@@ -81,7 +82,7 @@ class Bridge:
     def __init__(self, program: Path, to_board: Fault, from_board: Fault, lives: Iterator[int]) -> None:
         self._program, self._to_board, self._from_board, self._lives = program, to_board, from_board, lives
         self.starts = 0
-        self._master, slave = os.openpty()
+        self._master, slave = open_terminal()
         tty.setraw(slave)
         self._slave, self.port = slave, os.ttyname(slave)
         self._start()

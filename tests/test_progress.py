@@ -2,7 +2,6 @@
 
 import io
 import os
-import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 from emulated import require_core
 from marks import some_at_first
+from tools import open_terminal
 
 import qcgen
 from qcgen.cli import progress
@@ -87,7 +87,7 @@ def test_nothing_of_it_is_left_on_the_terminal(words, tmp_path):
     if words[0] == "bench":
         require_core("cortex-m4")
     words = words if "none.onnx" in words else [*words, str(MODEL)]
-    reader, writer = pty.openpty()
+    reader, writer = open_terminal()
     command = [sys.executable, "-c", AT_ONCE, *words]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
     process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=writer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from importlib.util import find_spec
@@ -86,6 +87,14 @@ def skip_without(*tools: str, missing: list[str]) -> None:
     install(*tools)
     if missing:
         pytest.skip(f"{', '.join(missing)} is missing: {install(*missing)}", allow_module_level=True)
+
+
+def open_terminal() -> tuple[int, int]:
+    """Both ends of a new pseudo-terminal; skips the test on a machine that has none, such as a bare chroot."""
+    try:
+        return os.openpty()
+    except OSError as error:
+        pytest.skip(f"there are no pseudo-terminals ({error}): mount -t devpts devpts /dev/pts")
 
 
 def _is_module(name: str) -> bool:

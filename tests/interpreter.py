@@ -174,8 +174,7 @@ class Interpreter:
             needed = window(op, done * rows, rows)
             outside = np.full(at.row_bytes, PADDING)
             wanted = np.concatenate([tags[row] if 0 <= row < len(tags) else outside for row in needed])
-            row = to if at.row == "to" else start if index == 0 else 0
-            found = self.read(at, row, wanted.size)
+            found = self.read(at, to if at.row == "to" else start, wanted.size)
             self.expect(found, wanted, f"{call.symbol}, call {done}, reads {x.name} from row {needed[0]} on")
         begin = done * rows * out.row_bytes
         written = self.whole(op.y)[begin : begin + rows * out.row_bytes]

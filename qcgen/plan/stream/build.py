@@ -62,15 +62,14 @@ def _entry(action: Action, turns: int, padded: Sequence[str]) -> tuple[int, int,
 
 def _turn(chain: Chain, number: int, stage: Stage, calls: Mapping[int, Call], places: Mapping[str, Place]) -> Turn:
     first, *others = stage.windows
-    rows = [_at(chain, first.tensor, places, "start")]
+    starts = {action.start for action in chain.schedule.actions if action.stage == number}
+    start: Row = starts.pop() if len(starts) == 1 else "start"
+    rows = [_at(chain, first.tensor, places, start)]
     rows += [
-        _at(chain, window.tensor, places, row)
+        _at(chain, window.tensor, places, start if window.tensor == first.tensor else row)
         for window, row in zip(others, chain.schedule.starts[number], strict=True)
     ]
     rows.append(_at(chain, stage.y, places, 0 if stage.sums else "to"))
-    starts = {action.start for action in chain.schedule.actions if action.stage == number}
-    if len(starts) == 1:
-        rows[0] = _at(chain, first.tensor, places, starts.pop())
     if stage.over is not None and stage.overwritten is not None:
         rows[stage.over] = _at(chain, stage.overwritten, places, "to")
     row_bytes = chain.images[stage.y].row_bytes

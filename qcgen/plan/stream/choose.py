@@ -147,7 +147,7 @@ class Chooser:
         self._whole = [alive_at(index, buffers) for index in range(len(steps))]
         if pushed is not None:
             self._whole[0] = IMPOSSIBLE
-        self._kept: dict[tuple[str, int, int, tuple[int, ...]], int] = {}
+        self._kept: dict[tuple[str, int, int, tuple[int, ...]], int | None] = {}
 
     def least(self) -> int | None:
         """The least arena that some choice needs, before tensors are given places; None if there is no choice."""
@@ -204,7 +204,9 @@ class Chooser:
         """The same chain with more rows at each call, as long as that saves work."""
         for rows in ROWS:
             stages = self._stages_of(first, end, source, rows)
-            yield _Piece(first, end, rows, self._bytes(first, end, stages, rows), self._extra(stages))
+            bytes_ = self._bytes(first, end, stages, rows)
+            if bytes_ is not None:
+                yield _Piece(first, end, rows, bytes_, self._extra(stages))
 
     def _source(self, first: int, end: int) -> str | None:
         """The only tensor that these steps read from outside; None if there are more, or inner ones are read later."""
@@ -224,11 +226,16 @@ class Chooser:
             stages, lambda stage: packed[stage.index, stage.rows].access, lambda name: self._images[name].row_bytes
         )
 
-    def _bytes(self, first: int, end: int, stages: Sequence[Stage], rows: int) -> int:
-        """What is alive while a chain runs."""
+    def _bytes(self, first: int, end: int, stages: Sequence[Stage], rows: int) -> int | None:
+        """What is alive while a chain runs, None if it has no schedule."""
         inner = {stage.y for stage in stages[:-1] if stage.front is None} - {stage.overwritten for stage in stages}
         fronts = sum(stage.front for stage in stages if stage.front is not None)
-        kept = sum(self._rows_kept(name, stages) * self._images[name].row_bytes for name in inner)
+        kept = 0
+        for name in inner:
+            rows_kept = self._rows_kept(name, stages)
+            if rows_kept is None:
+                return None
+            kept += rows_kept * self._images[name].row_bytes
         beside = [
             buffer.bytes
             for buffer in self._buffers
@@ -251,14 +258,17 @@ class Chooser:
         distance = max(y_bytes - x_bytes, 0) + self._images[y].row_bytes
         return max(0, x_bytes + y_bytes - max(x_bytes + distance, y_bytes))
 
-    def _rows_kept(self, name: str, stages: Sequence[Stage]) -> int:
-        """Rows that are kept of a tensor: as many as the stages from its producer to where its readers join need."""
+    def _rows_kept(self, name: str, stages: Sequence[Stage]) -> int | None:
+        """Rows that are kept of a tensor: as many as the stages from its producer to where its readers join need.
+
+        None if these stages have no schedule.
+        """
         first = next(i for i, stage in enumerate(stages) if stage.y == name)
         part = stages[first : _joined(stages, first) + 1]
         key = name, part[0].index, part[-1].index, tuple(stage.rows for stage in part)
         if key not in self._kept:
             found = schedule(part, self._heights(part))
-            self._kept[key] = self._images[name].rows if found is None else found.kept[name].rows
+            self._kept[key] = None if found is None else found.kept[name].rows
         return self._kept[key]
 
     def _heights(self, stages: Sequence[Stage]) -> dict[str, int]:

@@ -41,7 +41,8 @@ class Action:
 class Schedule:
     """``kept`` by tensor; ``starts``: of each stage the rows of its other inputs' buffers, which never change.
 
-    ``storages``: of tensors over whose rows an output is written, the tensor in whose buffer these rows lie.
+    An input that is the first one again begins where that does; its entry in ``starts`` is 0. ``storages``: of tensors
+    over whose rows an output is written, the tensor in whose buffer these rows lie.
     """
 
     kept: Mapping[str, Kept]
@@ -158,7 +159,12 @@ class _Simulation:
             if place < 0 and is_kept:
                 self.missed = window.tensor  # a row that another reader has dropped
                 return False
-        self._starts[number].add(tuple(place if k else 0 for place, k in zip(places[1:], kept[1:], strict=True)))
+        self._starts[number].add(
+            tuple(
+                place if is_kept and window.tensor != stage.windows[0].tensor else 0
+                for window, place, is_kept in zip(stage.windows[1:], places[1:], kept[1:], strict=True)
+            )
+        )
         to = self._next_row(self._storages.get(stage.y, stage.y))
         if to < 0:
             return False
@@ -166,9 +172,9 @@ class _Simulation:
         self._done[number] += 1
         if stage.y in self._newest:
             self._add(stage.y, stage.rows)
-        for window in stage.windows:
-            if self._designated.get(window.tensor) == number:
-                self._base[window.tensor] += window.step
+        for tensor, step in {window.tensor: window.step for window in stage.windows}.items():
+            if self._designated.get(tensor) == number:
+                self._base[tensor] += step
         return True
 
     def _next_row(self, tensor: str) -> int:
@@ -202,12 +208,12 @@ class _Simulation:
         return True
 
     def _reads_ahead(self, tensor: str, end: int) -> int:
-        """The rows of what the stream reads that the rows before ``end`` of a tensor need."""
+        """The rows of what the stream reads that the rows before ``end`` of a tensor need, rows of padding counted."""
         if tensor not in self._producers:
             return end
-        stage = self._stages[self._producers[tensor]]
-        last = -(-min(end, self._heights[tensor]) // stage.rows) - 1
-        return max(self._reads_ahead(w.tensor, last * w.step - w.above + w.rows) for w in stage.windows)
+        stage, inside = self._stages[self._producers[tensor]], min(end, self._heights[tensor])
+        last = -(-inside // stage.rows) - 1
+        return end - inside + max(self._reads_ahead(w.tensor, last * w.step - w.above + w.rows) for w in stage.windows)
 
     def _add(self, tensor: str, rows: int) -> None:
         self._newest[tensor] += rows

@@ -13,7 +13,7 @@ MOST_CHARACTERS = 500
 
 
 def printable(text: str) -> str:
-    """Text of a model that cannot drive a terminal or break a line; of a long one the beginning and the end.
+    """Text of a model or a board that cannot drive a terminal or break a line; of a long one the beginning and the end.
 
     >>> printable("a\\x1b[2J\\n")
     'a\\\\x1b[2J\\\\n'
@@ -80,4 +80,10 @@ class EmulationFailed(Exception):
 
 
 class BoardFailed(Exception):
-    """A board on a serial port is silent, holds another firmware or fails; the text says which port, and what."""
+    """A board on a serial port is silent, holds another firmware or fails; the text says which port, and what.
+
+    Its text is printable, whatever the board sent.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(printable(text))

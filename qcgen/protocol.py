@@ -19,6 +19,12 @@ CHUNK = 128
 MOST_BYTES = 160
 """The longest request, checksum included."""
 
+MOST_ANSWER_BYTES = 16384
+"""The longest answer as it goes over the line: options name tensors and nodes, and these have long names."""
+
+MOST_NETWORKS = 64
+"""How many networks a firmware may serve."""
+
 FLAG, ESCAPE, INVERTED = 0x7E, 0x7D, 0x20
 """Framing as in RFC 1662: FLAG on both sides; a FLAG or ESCAPE inside is ESCAPE and the byte with a bit inverted."""
 

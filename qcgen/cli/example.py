@@ -24,6 +24,7 @@ def run(args: argparse.Namespace) -> int:
     from qcgen.cli.artifacts import compiled_together
     from qcgen.cli.table import counted, printable
     from qcgen.example import example
+    from qcgen.protocol import MOST_NETWORKS
     from qcgen.write import write_files
 
     board = BOARDS[args.board]
@@ -33,6 +34,8 @@ def run(args: argparse.Namespace) -> int:
     artifacts = compiled_together(args, args.models)
     if artifacts is None:
         return 1
+    if len(artifacts) > MOST_NETWORKS:
+        args.usage_error(f"a program can have {MOST_NETWORKS} networks, not {len(artifacts)}")
     files = example(artifacts, board)
     write_files(args.output, files, force=args.force)
     folder = printable(str(args.output))

@@ -6,7 +6,7 @@ import argparse
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from qcgen.targets import TARGETS
 
@@ -24,9 +24,44 @@ INPUT = ("whole", "rows")
 COMPILERS = ("gcc", "clang")
 
 
+CODE_OPTIONS = (
+    *("--name", "--target", "--layout", "--numerics", "--optimize", "--node", "--output", "--io", "--arena", "--flash"),
+    *("--io-memory", "--input", "--no-simplify"),
+)
+"""Those that choose the code and name no file: a firmware tells them, and may tell no others."""
+
+
+class WrongOptions(Exception):
+    """Options that a file or a board names are wrong; the text says how."""
+
+
+class OptionsParser(argparse.ArgumentParser):
+    """A parser of options that are not the command line's: it raises WrongOptions and does not end the process."""
+
+    def __init__(self) -> None:
+        super().__init__(prog="qcgen compile", add_help=False, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        """Raises WrongOptions."""
+        raise WrongOptions(message)
+
+
 def add_compile_options(parser: argparse.ArgumentParser) -> None:
     """Declares the options of all commands that compile, in the order in which --help lists them."""
-    add = parser.add_argument
+    _add(parser.add_argument)
+
+
+def add_code_options(parser: argparse.ArgumentParser) -> None:
+    """Declares CODE_OPTIONS."""
+
+    def add(flag: str, **settings: Any) -> None:
+        if flag in CODE_OPTIONS:
+            parser.add_argument(flag, **settings)
+
+    _add(add)
+
+
+def _add(add: Callable[..., object]) -> None:
     _add_target(add)
     _add_parts_of_model(add)
     _add_memory(add)
@@ -34,7 +69,7 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="print a machine-readable report instead of text")
 
 
-def _add_target(add: Callable[..., argparse.Action]) -> None:
+def _add_target(add: Callable[..., object]) -> None:
     """What the C is called, where it goes, and what it is made for."""
     add("-o", dest="output", metavar="DIR", type=Path, default=Path(), help="where compile writes (default: here)")
     add("--name", type=_prefix, help="prefix of files and C symbols (default: from the file's name)")
@@ -54,7 +89,7 @@ def _add_target(add: Callable[..., argparse.Action]) -> None:
     )
 
 
-def _add_parts_of_model(add: Callable[..., argparse.Action]) -> None:
+def _add_parts_of_model(add: Callable[..., object]) -> None:
     """Which nodes of the model are compiled, and for which sizes."""
     add(
         "--node",
@@ -92,7 +127,7 @@ def _add_parts_of_model(add: Callable[..., argparse.Action]) -> None:
     )
 
 
-def _add_memory(add: Callable[..., argparse.Action]) -> None:
+def _add_memory(add: Callable[..., object]) -> None:
     """What the caller hands over and how, and how much memory there is."""
     add(
         "--io",

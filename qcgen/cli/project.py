@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from qcgen.cli.options import OptionsParser, WrongOptions
+
 FILE = "qcgen.toml"
 """In the folder where qcgen is called; its paths start there."""
 
@@ -23,19 +25,12 @@ class _Wrong(Exception):
     """What is wrong with qcgen.toml."""
 
 
-class _Parser(argparse.ArgumentParser):
-    """Wrong options of a model are wrong in the file, not on the command line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise _Wrong(message)
-
-
 def models(words: Sequence[str], add_arguments: Callable[[argparse.ArgumentParser], None]) -> list[argparse.Namespace]:
     """The arguments of qcgen compile for each model of qcgen.toml; ``words`` of the command line are added to each.
 
     Ends with exit status 1 if something is wrong with the file, which is printed.
     """
-    parser = _Parser(prog="qcgen compile", add_help=False, allow_abbrev=False)
+    parser = OptionsParser()
     add_arguments(parser)
     try:
         tables = _tables()
@@ -63,7 +58,7 @@ def _tables() -> list[object]:
     return tables
 
 
-def _arguments(number: int, table: object, words: Sequence[str], parser: _Parser) -> argparse.Namespace:
+def _arguments(number: int, table: object, words: Sequence[str], parser: OptionsParser) -> argparse.Namespace:
     """A model's arguments; if something is wrong with them, now or later, it is told of which model."""
 
     def wrong(text: str) -> NoReturn:
@@ -76,7 +71,7 @@ def _arguments(number: int, table: object, words: Sequence[str], parser: _Parser
     try:
         own = [word for key, value in table.items() if key != "path" for word in _words(key, value)]
         args = parser.parse_args([*own, *words, "--", table["path"]])
-    except _Wrong as error:
+    except (_Wrong, WrongOptions) as error:
         wrong(str(error))
     args.usage_error = wrong
     return args

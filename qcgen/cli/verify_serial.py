@@ -6,12 +6,15 @@ import argparse
 import json
 import shlex
 from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qcgen.cli.options import OptionsParser, WrongOptions, add_code_options, compile_options
 from qcgen.cli.progress import shown
 from qcgen.cli.table import counted, number, printable, table
 from qcgen.cli.verify_text import differ
-from qcgen.errors import ModelRejected
+from qcgen.errors import BoardFailed, ModelRejected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
     from qcgen.verify.firmware import Identity
     from qcgen.verify.link import Link
     from qcgen.verify.on_board import BoardVerification
+
+
+MOST_COMPILED = 8
+"""How many networks of a firmware are compiled to find the one that is meant."""
 
 
 @dataclass(frozen=True)
@@ -71,25 +78,65 @@ def _verified(
     from qcgen.verify.on_board import require_same, verify_on_board
 
     graph = read_model(args, model)
-    same = require_same(link, printable(model), graph.sha256, identities)
-    made = [(each, _made(args, parser, model, each)) for each in same]
-    from qcgen.render import header_id
-
-    identity, artifact = next(
-        ((each, found) for each, found in made if each.id == header_id(found.plan, found.files)), made[0]
-    )
+    same = require_same(link, model, graph.sha256, identities)
+    identity, artifact = _made(args, parser, link, model, same)
     options = {"seed": args.seed, "cases": args.cases, "data": args.data, "patience": float(args.timeout)}
     return OnBoard(model, identity, verify_on_board(link, identity, artifact, **options))
 
 
-def _made(args: argparse.Namespace, parser: argparse.ArgumentParser, model: str, identity: Identity) -> Artifact:
-    """The model compiled with the firmware's options, over which those on the command line win."""
-    from qcgen.cli.artifacts import compiled, read_model
+def _made(
+    args: argparse.Namespace,
+    parser: argparse.ArgumentParser,
+    link: Link,
+    model: str,
+    identities: Sequence[Identity],
+) -> tuple[Identity, Artifact]:
+    """The network of the firmware that was made with the options given, and what this qcgen makes of the model so.
 
-    own = parser.parse_args([*shlex.split(identity.options), *args.words])
+    BoardFailed if none of the first MOST_COMPILED that may be it is.
+    """
+    from qcgen.cli.artifacts import compiled, read_model
+    from qcgen.render import header_id
+    from qcgen.verify.on_board import made_otherwise
+
+    every = ((each, _with_told(args, parser, _told(link, each))) for each in identities)
+    fitting = ((each, own) for each, own in every if own is not None)
+    for identity, own in islice(fitting, MOST_COMPILED):
+        [found] = compiled(own, model, read_model(own, model))
+        artifact = found.with_self_test()
+        if identity.id == header_id(artifact.plan, artifact.files):
+            return identity, artifact
+    raise made_otherwise(link, identities[0], Path(model).name)
+
+
+def _told(link: Link, identity: Identity) -> argparse.Namespace:
+    """The options of a network of the firmware; BoardFailed for any but those that choose the code."""
+    parser = OptionsParser()
+    add_code_options(parser)
+    try:
+        told = parser.parse_args(shlex.split(identity.options))
+        told.usage_error = parser.error
+        compile_options(told)
+    except (WrongOptions, ValueError) as error:
+        raise BoardFailed(f"{link.name}: its firmware tells options that it may not, or wrong ones: {error}") from None
+    if len(told.nodes) > 1:
+        raise BoardFailed(f"{link.name}: its firmware tells of {len(told.nodes)} nodes in one network")
+    return told
+
+
+def _with_told(
+    args: argparse.Namespace, parser: argparse.ArgumentParser, told: argparse.Namespace
+) -> argparse.Namespace | None:
+    """The command line's options, the others as the firmware was made; None if it was made with others than given."""
+    own = argparse.Namespace(**vars(told))
+    for name in ("nodes", "outputs"):
+        if getattr(args, name):
+            setattr(own, name, [])  # or those given would be added to those told
+    parser.parse_args(args.words, own)
+    if any(getattr(own, name) != value for name, value in vars(told).items()):
+        return None
     own.usage_error = args.usage_error
-    [artifact] = compiled(own, model, read_model(own, model))
-    return artifact.with_self_test()
+    return own
 
 
 def text(port: str, subject: OnBoard) -> str:

@@ -12,17 +12,23 @@ import numpy as np
 from qcgen.errors import BoardFailed
 from qcgen.ir.plan import Plan, Port
 from qcgen.ir.types import Array
-from qcgen.protocol import CHUNK, VERSION, Kind, What, Why
+from qcgen.protocol import CHUNK, MOST_NETWORKS, VERSION, Kind, What, Why
 from qcgen.verify.boundary import from_boundary, to_boundary
 from qcgen.verify.link import Link, Refused
 
 TRIES = 5
 """How often a run is tried again whose inputs or results the board has lost."""
 
+TELLING = 20.0
+"""Seconds in which a board has to tell its networks."""
+
 
 @dataclass(frozen=True)
 class Identity:
-    """A network of a firmware: its place there, the hash of its files, and what they were made of, by which qcgen."""
+    """A network of a firmware: its place there, the hash of its files, and what they were made of, by which qcgen.
+
+    The texts are as the board sent them.
+    """
 
     index: int
     id: int
@@ -47,20 +53,33 @@ class BoardRun:
 
 
 def networks(link: Link) -> list[Identity]:
-    """The networks of the firmware; BoardFailed if it speaks another protocol."""
+    """The networks of the firmware; BoardFailed if it speaks another protocol, has too many, or takes too long."""
     found: list[Identity] = []
-    count = 1
+    count, end = 1, link.clock() + TELLING
     while len(found) < count:
-        payload = link.ask(Kind.IDENTIFY, bytes([len(found)])).payload
-        if len(payload) < 6 or payload[0] != VERSION:
-            raise BoardFailed(f"{link.name}: its firmware speaks another protocol: make it anew with this qcgen")
+        if link.clock() > end:
+            raise BoardFailed(f"{link.name}: its firmware has told {len(found)} of {count} networks in {TELLING:g} s")
+        payload = _identity(link, len(found))
         count = payload[1]
+        if not 0 < count <= MOST_NETWORKS:
+            raise BoardFailed(f"{link.name}: its firmware tells of {count} networks, not of 1 to {MOST_NETWORKS}")
         texts = [text.decode(errors="replace") for text in payload[6:].split(b"\0")]
         name, version, sha256, options = [*texts, "", "", "", ""][:4]
         found.append(
             Identity(len(found), int.from_bytes(payload[2:6], "little"), name, version, sha256, options),
         )
     return found
+
+
+def _identity(link: Link, index: int) -> bytes:
+    """What the firmware tells of a network: six bytes, then texts."""
+    try:
+        payload = link.ask(Kind.IDENTIFY, bytes([index])).payload
+    except Refused:
+        payload = b""
+    if len(payload) < 6 or payload[0] != VERSION:
+        raise BoardFailed(f"{link.name}: its firmware speaks another protocol: make it anew with this qcgen")
+    return payload
 
 
 @dataclass(frozen=True)
@@ -92,7 +111,9 @@ class Firmware:
             self.link.ask(Kind.WRITE, payload)
         asked = struct.pack("<BBI", self.index, with_hashes, zlib.crc32(inputs))
         answer = self.link.ask(Kind.RUN, asked, self.patience)
-        number, status = answer.number, int.from_bytes(answer.payload, "little")
+        if answer.payload not in (b"\0", b"\1"):
+            raise BoardFailed(f"{self.link.name}: the firmware does not tell what the function returned")
+        number, [status] = answer.number, answer.payload
         outputs = self._read(number, What.OUTPUTS, sum(port.bytes for port in self.plan.outputs))
         nodes = 4 * len(self.plan.calls)
         hashes, ticks = (self._read(number, what, nodes) for what in (What.HASHES, What.TICKS))

@@ -6,8 +6,8 @@ import secrets
 import time
 from collections.abc import Callable
 
-from qcgen.errors import BoardFailed, printable
-from qcgen.protocol import FLAG, MOST_BYTES, Kind, Message, Why, message_in
+from qcgen.errors import BoardFailed
+from qcgen.protocol import FLAG, MOST_ANSWER_BYTES, MOST_BYTES, Kind, Message, Why, message_in
 from qcgen.verify.port import Line
 
 PATIENCE = 10.0
@@ -36,8 +36,8 @@ class Link:
     """
 
     def __init__(self, line: Line, baud: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self.name = line.name
-        self._line, self._clock = line, clock
+        self.name, self.clock = line.name, clock
+        self._line = line
         self._number = secrets.randbits(31)
         self._wait = _LATENCY + 2 * 2 * MOST_BYTES * _BITS_PER_BYTE / baud
         self._came = b""
@@ -48,11 +48,11 @@ class Link:
         self._number = self._number % 0xFFFFFFFF + 1
         request = Message(kind, self._number, payload)
         patience = PATIENCE if patience is None else patience
-        end, wait = self._clock() + patience, self._wait
+        end, wait = self.clock() + patience, self._wait
         self._damaged, self._noise = 0, b""
-        while self._clock() < end:
+        while self.clock() < end:
             self._line.write(request.framed())
-            answer = self._answer(request, min(self._clock() + wait, end))
+            answer = self._answer(request, min(self.clock() + wait, end))
             if answer is not None:
                 return answer
             wait = min(2 * wait, _LONGEST_WAIT)
@@ -60,7 +60,7 @@ class Link:
 
     def _answer(self, request: Message, end: float) -> Message | None:
         """The answer, if it comes in time; others are late answers to earlier requests."""
-        while self._clock() < end:
+        while self.clock() < end:
             message = self._next()
             if message is None or message.number != request.number:
                 continue
@@ -72,13 +72,15 @@ class Link:
 
     def _refused(self, why: int, text: str) -> None:
         if why == Why.CONDITION_FAILED:
-            raise BoardFailed(f"{self.name}: on the board this does not hold: {printable(text)}")
+            raise BoardFailed(f"{self.name}: on the board this does not hold: {text}")
         raise Refused(why, text)
 
     def _next(self) -> Message | None:
         """The next message that has come undamaged; None if there is none yet."""
         frame, flag, rest = self._came.partition(bytes([FLAG]))
         if not flag:
+            if len(frame) > MOST_ANSWER_BYTES:  # no frame: it is passed over up to the next flag
+                self._damaged, self._noise, self._came = self._damaged + 1, frame[-_MOST_TEXT:], b""
             self._came += self._line.read()
             return None
         self._came = rest
@@ -96,5 +98,5 @@ class Link:
             text += f", though something came {self._damaged} times: is it another speed, or a bad line?"
         if b"fault" in noise or (noise and all(32 <= byte < 127 or byte in b"\r\n" for byte in noise)):
             words = noise[-_MOST_TEXT:].decode("ascii", "replace").strip()
-            return f"{text}; the board wrote: {printable(words)}"
+            return f"{text}; the board wrote: {words}"
         return text

@@ -77,6 +77,12 @@ def require_same(link: Link, model: str, sha256: str, identities: Sequence[Ident
     return same
 
 
+def made_otherwise(link: Link, identity: Identity, model: str) -> BoardFailed:
+    """What to say of a network whose files are not those that this qcgen makes of a file called ``model``."""
+    how = f"{identity.options}, from a file called {model}"
+    return BoardFailed(f"{link.name}: its firmware is not what this qcgen makes with {how}: make it anew")
+
+
 def verify_on_board(
     link: Link,
     identity: Identity,
@@ -93,8 +99,7 @@ def verify_on_board(
     board is silent or takes more than ``patience`` seconds for a run; RecordingError for recordings that do not fit.
     """
     if identity.id != header_id(artifact.plan, artifact.files):
-        how = f"{identity.options}, from a file called {artifact.plan.model}"
-        raise BoardFailed(f"{link.name}: its firmware is not what this qcgen makes with {how}: make it anew")
+        raise made_otherwise(link, identity, artifact.plan.model)
     recorded = [] if data is None else recorded_cases(data, artifact.program)
     every = [*generated_cases(artifact.program, seed, cases), *recorded]
     firmware = Firmware(link, identity.index, artifact.plan, patience)

@@ -297,14 +297,20 @@ def quantize_mean(mean: Float32s, y_by: Quantization, low: int, high: int) -> In
     return codes
 
 
+LANES = 8
+"""Sums of squares that onnxruntime's layer normalization takes side by side."""
+
+
 def layer_norm(x: Float32s, scale: Float32s, bias: Float32s | None, epsilon: float) -> Float32s:
-    """Equations (42) and (43): rows, along the last axis, of 8 or more numbers, with mean 0 and variance 1.
+    """Equations (42) and (43), or (77) for fewer than 8 numbers: rows, along the last axis, with mean 0 and variance 1.
 
     Source: MlasLayerNormF32 for AVX2 and FMA3, since 1.32.0, as its compiler contracts it. Checked: of 1,143,000
     numbers, rows of 8 to 127, with and without bias, none differs; mean and variance neither. The mean is a float64,
     exact for numbers that codes stand for.
     """
     length = x.shape[-1]
+    if length < LANES:
+        return _short_layer_norm(x, scale, bias, epsilon)
     mean = (x.astype(np.float64).sum(axis=-1, keepdims=True) / length).astype(np.float32)
     deviations = np.asarray(x - mean, np.float32)
     variance = _sum_of_squares(deviations) / np.float32(length)
@@ -313,13 +319,31 @@ def layer_norm(x: Float32s, scale: Float32s, bias: Float32s | None, epsilon: flo
     return normal * scale if bias is None else fused(normal, scale, bias)
 
 
+def _short_layer_norm(x: Float32s, scale: Float32s, bias: Float32s | None, epsilon: float) -> Float32s:
+    """Equation (77): mean and squares follow Welford, one number after the other; equal numbers give exactly 0.
+
+    Source: what onnxruntime does where MlasLayerNormF32 has no vector to fill. Checked: of 1,120,000 numbers, rows of 1
+    to 7, none differs.
+    """
+    mean = np.zeros(x.shape[:-1], np.float32)
+    squares = np.zeros(x.shape[:-1], np.float32)
+    for place in range(x.shape[-1]):
+        value = x[..., place]
+        deviation = value - mean
+        mean = mean + deviation / np.float32(place + 1)
+        squares = squares + deviation * (value - mean)
+    root = np.sqrt(squares / np.float32(x.shape[-1]) + np.float32(epsilon))
+    normal = (x - mean[..., None]) / root[..., None] * scale
+    return np.asarray(normal if bias is None else normal + bias, np.float32)
+
+
 def _sum_of_squares(values: Float32s) -> Float32s:
     """Equation (42): eight sums, then what is left: of four or more, the first four are multiplied before."""
     length = values.shape[-1]
-    lanes = np.zeros((*values.shape[:-1], 8), np.float32)
-    whole = length - length % 8
-    for first in range(0, whole, 8):
-        part = values[..., first : first + 8]
+    lanes = np.zeros((*values.shape[:-1], LANES), np.float32)
+    whole = length - length % LANES
+    for first in range(0, whole, LANES):
+        part = values[..., first : first + LANES]
         lanes = fused(part, part, lanes)
     while lanes.shape[-1] > 1:
         half = lanes.shape[-1] // 2

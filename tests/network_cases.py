@@ -525,6 +525,29 @@ def instance_norms() -> Iterator[Unit]:
         yield Unit(label, op, (x,), (order,), order)
 
 
+def float_normalizations() -> Iterator[Unit]:
+    """Rows that do not fill the lanes, and around them; channels at every alignment; equal numbers."""
+    epsilon = float(np.float32(1e-5))
+    for length, has_bias in product((1, 5, 8, 13, 31), (True, False)):
+        x = numbers((6, length), 25, 3.0)
+        x[0] = 35.55
+        t = Tensor("x", DType.FLOAT32, x.shape), Tensor("y", DType.FLOAT32, x.shape)
+        scale, bias = numbers((length,), 26, 1.0), numbers((length,), 27, 0.4) if has_bias else None
+        rows = LayerNorm("norm", "LayerNormalization", *t, scale, bias, epsilon)
+        name = f"layer_norm_f32_{length}{'' if has_bias else '_without_bias'}"
+        yield Unit(name, rows, (x,))
+        yield Unit(f"{name}_columns", rows, (x,), ((1, 0),), (0, 1))
+    for shape, last in product(((2, 3, 1, 3), (1, 6, 5, 5), (1, 2, 4, 4)), (False, True)):
+        x = numbers(shape, 28, 3.0)
+        x[0, 0] = 35.55
+        t = tuple(Tensor(name, DType.FLOAT32, x.shape, NCHW) for name in ("x", "y"))
+        scale, bias = numbers((shape[1],), 29, 1.0), numbers((shape[1],), 30, 0.4)
+        channels = InstanceNorm("norm", "InstanceNormalization", *t, scale, bias, epsilon)
+        order = image_order(2, last)
+        label = f"instance_norm_f32_{shape[2] * shape[3]}_{'last' if last else 'first'}"
+        yield Unit(label, channels, (x,), (order,), order)
+
+
 MATRICES = {
     "one": ((1, 1), (1, 1)),
     "row": ((1, 9), (9, 5)),
@@ -729,6 +752,7 @@ PORTABLE = tuple(
         matmuls,
         layer_norms,
         instance_norms,
+        float_normalizations,
         recurrent_layers,
         float_matmuls,
         conversions,

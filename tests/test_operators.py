@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from fuzz.operators import NODES, X, operator_models
+from fuzz.operators import NODES, operator_models
 from models import NHWC, graph_model, node_model, qlinear_conv, random_weights
 from onnx import ModelProto, helper
 
@@ -46,12 +46,6 @@ MORE: Mapping[str, Callable[[], ModelProto]] = {
 
 UNSUPPORTED: Mapping[str, Callable[[], ModelProto]] = {
     "DynamicQuantizeLinear": partial(node_model, "DynamicQuantizeLinear", {"x": ("float", (2, 3)), "y": None}),
-    "InstanceNormalization": partial(
-        node_model,
-        "InstanceNormalization",
-        {**X, "scale": np.ones(2, np.float32), "b": np.ones(2, np.float32)},
-    ),
-    "LayerNormalization": partial(node_model, "LayerNormalization", {**X, "scale": np.ones(5, np.float32)}),
 }
 """Operators of which only shapes are known, so that one problem is named for all that depends on them."""
 

@@ -10,7 +10,6 @@ CHOOSE = (
 )
 FOLD_OR_CUT = f"{FOLD}; else compile the model up to it with --output TENSOR"
 UNROLL = "export the step of one time frame, with its state as input and output, and unrolled to supported operators"
-NORMALIZE = "quantize its input and its output (onnxruntime: quantize_static); scale and bias constant"
 TABLE = (
     "between a DequantizeLinear and a QuantizeLinear, with constants as its other operands, it becomes a table:"
     " quantize its input and its output, or compile the model up to it with --output TENSOR"
@@ -29,7 +28,6 @@ ADVICE = {
     " quantize_static)",
     "BatchNormalization": "fuse it into the convolution before it: export in inference mode, or preprocess the model"
     " (python -m onnxruntime.quantization.preprocess), or quantize its input and its output",
-    **dict.fromkeys(("InstanceNormalization", "LayerNormalization"), NORMALIZE),
     "ConvTranspose": "quantize its input and its output, and its weights to constants of 8 bits (onnxruntime:"
     " quantize_static); it may have one or two spatial axes, and explicit pads",
     "ConvInteger": "quantize the model statically, with calibration data (onnxruntime: quantize_static)",

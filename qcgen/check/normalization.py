@@ -12,7 +12,6 @@ from qcgen.check.node import View
 from qcgen.check.operands import counted
 from qcgen.check.ranges import scale_at
 from qcgen.errors import Problem
-from qcgen.ir.types import Array
 
 FEWEST, MOST = 8, 2**20 - 1
 """How many elements a row may have: onnxruntime computes shorter ones in another order."""
@@ -23,29 +22,44 @@ LARGEST = 2.0**30
 
 def row_fits(view: View) -> Iterator[Problem]:
     """Rows are neither short nor very long; scale and bias fit them, and are numbers that can be emulated."""
-    x = view.fixed_shape(0)
-    axis = view.integer("axis", -1)
-    if x is None or not -len(x) <= axis < len(x):
+    row = _row(view)
+    if row is None:
         return
-    row = x[axis:]
     if not FEWEST <= prod(row) <= MOST:
         what = f"it normalizes rows of {counted(prod(row), 'element')}"
         yield view.problem(what, f"rows of {FEWEST} to {MOST} elements are supported; compute it in the firmware")
-    for index, role in ((5, "Scale"), (6, "B")):
+    yield from _fit_row(view, row, 5)
+    yield from _numbers_problems(view)
+
+
+def float_row_fits(view: View) -> Iterator[Problem]:
+    """LayerNormalization of numbers: scale and bias fit the rows."""
+    row = _row(view)
+    if row is not None:
+        yield from _fit_row(view, row, 1)
+
+
+def _row(view: View) -> tuple[int, ...] | None:
+    x, axis = view.fixed_shape(0), view.integer("axis", -1)
+    return None if x is None or not -len(x) <= axis < len(x) else x[axis:]
+
+
+def _fit_row(view: View, row: tuple[int, ...], first: int) -> Iterator[Problem]:
+    for index, role in ((first, "Scale"), (first + 1, "B")):
         array = view.array(index)
         if array is None:
             continue
         if array.ndim > len(row) or any(a not in (1, b) for a, b in zip(array.shape[::-1], row[::-1], strict=False)):
             what = f"{role} has shape {shape_text(array.shape)}, but the rows have shape {shape_text(row)}"
             yield view.problem(what, f"give {role} an element for each of a row")
-        else:
-            yield from _numbers_problem(view, role, array)
 
 
-def _numbers_problem(view: View, role: str, array: Array) -> Iterator[Problem]:
+def _numbers_problems(view: View) -> Iterator[Problem]:
     """Numbers that cannot be emulated."""
-    if not np.isfinite(array).all() or np.abs(array).max(initial=0) > LARGEST:
-        yield view.problem(f"{role} holds numbers that are not finite, or beyond {LARGEST:.3g}", "export it again")
+    for index, role in ((5, "Scale"), (6, "B")):
+        array = view.array(index)
+        if array is not None and (not np.isfinite(array).all() or np.abs(array).max(initial=0) > LARGEST):
+            yield view.problem(f"{role} holds numbers that are not finite, or beyond {LARGEST:.3g}", "export it again")
 
 
 def channels_fit(view: View) -> Iterator[Problem]:
@@ -55,13 +69,28 @@ def channels_fit(view: View) -> Iterator[Problem]:
         return
     if prod(x[2:]) > MOST:
         yield view.problem(f"its images have {prod(x[2:])} pixels", f"images of up to {MOST} are supported")
-    for index, role in ((5, "Scale"), (6, "B")):
+    yield from _fit_channels(view, x, 5)
+    yield from _numbers_problems(view)
+
+
+def float_channels_fit(view: View) -> Iterator[Problem]:
+    """InstanceNormalization of numbers: scale and bias have a number for each channel."""
+    x = view.fixed_shape(0)
+    if x is None:
+        return
+    if len(x) < 3:
+        what = f"its input has shape {shape_text(x)}, but must have batch, channels and spatial axes"
+        yield view.problem(what, "give it 3 dimensions or more")
+    else:
+        yield from _fit_channels(view, x, 1)
+
+
+def _fit_channels(view: View, x: tuple[int, ...], first: int) -> Iterator[Problem]:
+    for index, role in ((first, "Scale"), (first + 1, "B")):
         array = view.array(index)
         if array is not None and array.shape != (x[1],):
             what = f"{role} has shape {shape_text(array.shape)}, but x has {counted(x[1], 'channel')}"
             yield view.problem(what, f"give {role} a number for each channel")
-        elif array is not None:
-            yield from _numbers_problem(view, role, array)
 
 
 def has_what_it_needs(view: View) -> Iterator[Problem]:
@@ -78,6 +107,11 @@ def positive_epsilon(view: View) -> Iterator[Problem]:
     if isinstance(value, int | float) and not 1 / LARGEST <= value <= LARGEST:
         hint = f"export it with an epsilon between {1 / LARGEST:.3g} and {LARGEST:.3g}, such as 1e-05"
         yield view.problem(f"epsilon is {value:g}", hint)
+    yield from computes_in_float32(view)
+
+
+def computes_in_float32(view: View) -> Iterator[Problem]:
+    """The mean and the variance have type float32."""
     if view.integer("stash_type", 1) != 1:
         yield view.problem(f"stash_type is {view.integer('stash_type', 1)}", "only 1, float32, is supported")
 

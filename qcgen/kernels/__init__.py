@@ -29,6 +29,7 @@ from qcgen.kernels.portable.convert import CONVERT
 from qcgen.kernels.portable.copy import COPY
 from qcgen.kernels.portable.depthwise import DEPTHWISE_NCHW, DEPTHWISE_NHWC
 from qcgen.kernels.portable.embedding import EMBEDDING
+from qcgen.kernels.portable.float_normalization import FLOAT_INSTANCE_NORM, FLOAT_LAYER_NORM
 from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_UNARY
 from qcgen.kernels.portable.global_average_pool import GLOBAL_AVERAGE_POOL
 from qcgen.kernels.portable.instance_norm import INSTANCE_NORM
@@ -95,6 +96,8 @@ PORTABLE: tuple[Kernel, ...] = (
     SOFTMAX,
     LAYER_NORM,
     INSTANCE_NORM,
+    FLOAT_LAYER_NORM,
+    FLOAT_INSTANCE_NORM,
     QUANTIZE,
     DEQUANTIZE,
     COPY,

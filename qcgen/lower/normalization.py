@@ -1,4 +1,4 @@
-"""Normalizations of codes over the last axes become such over the last one."""
+"""Normalizations over the last axes become such over the last one."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from math import prod
 
 import numpy as np
 
+from qcgen.arithmetic import Quantization
 from qcgen.ir.graph import Graph, Node
-from qcgen.ir.program import Float32s, InstanceNorm, LayerNorm, Operator, Reshape
+from qcgen.ir.program import Float32s, InstanceNorm, LayerNorm, Operator, Reshape, Tensor
 from qcgen.ir.types import Layout
 from qcgen.lower.source import Source
 
@@ -16,11 +17,21 @@ def lower_layer_norm(node: Node, graph: Graph) -> tuple[Operator, ...]:
     """qcgen's own LayerNormalization: (x, x_scale, x_zero_point, y_scale, y_zero_point, Scale, B)."""
     source = Source(node, graph)
     x_by, y_by = source.quantization(1, 2), source.quantization(3, 4) if source.has(3) else None
-    x, y = source.tensor(0, x_by), source.result(y_by)
+    return _of_rows(source, 5, x_by, y_by)
+
+
+def lower_float_layer_norm(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """ai.onnx's LayerNormalization of float32 numbers: (X, Scale, B)."""
+    return _of_rows(Source(node, graph), 1, None, None)
+
+
+def _of_rows(source: Source, first: int, x_by: Quantization | None, y_by: Quantization | None) -> tuple[Operator, ...]:
+    """Rows over several axes as rows over one; ``first`` is the input that holds the scale."""
+    node, x, y = source.node, source.tensor(0, x_by), source.result(y_by)
     axis = source.integer("axis", -1) % len(x.shape)
     row = x.shape[axis:]
-    scale = _spread(source, 5, row)
-    bias = _spread(source, 6, row) if source.has(6) else None
+    scale = _spread(source, first, row)
+    bias = _spread(source, first + 1, row) if source.has(first + 1) else None
     epsilon = source.real("epsilon", 1e-5)
     if len(row) == 1:
         return (LayerNorm(node.name, node.op_type, x, y, scale, bias, epsilon),)
@@ -38,7 +49,19 @@ def lower_instance_norm(node: Node, graph: Graph) -> tuple[Operator, ...]:
     source = Source(node, graph)
     layout = Layout.CHANNELS_FIRST
     x, y = source.tensor(0, source.quantization(1, 2), layout), source.result(source.quantization(3, 4), layout)
-    scale, bias = (source.array(index).astype(np.float32).reshape(-1) for index in (5, 6))
+    return _of_channels(source, x, y, 5)
+
+
+def lower_float_instance_norm(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """ai.onnx's InstanceNormalization of float32 numbers: (input, scale, B)."""
+    source = Source(node, graph)
+    layout = Layout.CHANNELS_FIRST
+    return _of_channels(source, source.tensor(0, layout=layout), source.result(layout=layout), 1)
+
+
+def _of_channels(source: Source, x: Tensor, y: Tensor, first: int) -> tuple[Operator, ...]:
+    scale, bias = (source.array(index).astype(np.float32).reshape(-1) for index in (first, first + 1))
+    node = source.node
     return (InstanceNorm(node.name, node.op_type, x, y, scale, bias, source.real("epsilon", 1e-5)),)
 
 

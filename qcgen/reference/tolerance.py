@@ -16,6 +16,8 @@ from qcgen.ir.program import (
     FloatActivation,
     FloatBinary,
     FloatUnary,
+    InstanceNorm,
+    LayerNorm,
     MatMul,
     Operator,
     Pad,
@@ -168,6 +170,8 @@ def _passed_on(op: Operator, xs: list[Array], lost: list[float], errors: list[Ar
     """
     if isinstance(op, FloatUnary) and op.activation.kind in FUNCTIONS:
         return _spread(op, xs[0].astype(np.float64), errors[0])
+    if isinstance(op, LayerNorm | InstanceNorm):
+        return _normalized(op, xs[0].astype(np.float64), errors[0])
     if not any(lost):
         return 0.0
     match op:
@@ -204,6 +208,29 @@ def _spread(op: FloatUnary, x: Array, error: Array) -> Array:
     middle = activate(op.activation, x)
     ends = [np.abs(activate(op.activation, x + by) - middle) for by in (error, -error)]
     return np.where(error == 0, 0.0, np.nan_to_num(np.maximum(*ends), nan=np.inf))
+
+
+@np.errstate(all="ignore")
+def _normalized(op: LayerNorm | InstanceNorm, x: Array, error: Array) -> Array | float:
+    """How far normalized numbers may move where x moves by the error: the more alike numbers are, the further.
+
+    With s^2 the variance plus epsilon of n numbers, d the distance of one of them from their mean, and e the largest
+    error, that is at most (2 + d / s) * e / max(s - e, sqrt(epsilon)), and never more than 2 * sqrt(n).
+    InstanceNormalization rounds x / s and mean / s before it subtracts one from the other.
+    """
+    if not error.any():
+        return 0.0
+    rank, is_layer = x.ndim, isinstance(op, LayerNorm)
+    channel = rank - 1 if is_layer or op.x.layout is Layout.CHANNELS_LAST else 1
+    axes = (channel,) if is_layer else tuple(axis for axis in range(1, rank) if axis != channel)
+    mean, most = x.mean(axis=axes, keepdims=True), np.broadcast_to(error, x.shape).max(axis=axes, keepdims=True)
+    root = np.sqrt(x.var(axis=axes, keepdims=True) + op.epsilon)
+    slowest = np.maximum(root - most, np.sqrt(op.epsilon))
+    moved = np.minimum((2 + np.abs(x - mean) / root) * most / slowest, 2 * np.sqrt(x.size / mean.size))
+    if not is_layer:
+        moved += 2.0**-22 * (np.abs(x) + np.abs(mean) + 2 * most) / slowest
+    by = np.abs(op.scale).reshape([-1 if axis == channel else 1 for axis in range(rank)])
+    return np.where(np.isnan(moved), np.inf, moved * by)
 
 
 def _slope(activation: FloatActivation) -> float:

@@ -157,7 +157,8 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
             text = "fixed point, and next to a step of the codes the float32 operations of onnxruntime, in their order,"
             yield "output", f"{text} in integers"
         case LayerNorm() | InstanceNorm():
-            yield "output", "the float32 operations of onnxruntime, in their order, in integers"
+            how = "in integers" if call.op.x.dtype.is_quantized else "in float"
+            yield "output", f"the float32 operations of onnxruntime, in their order, {how}"
         case ChannelLookup() if forms:
             text = "an affine form in integers for each channel: equal to the table made by onnxruntime's formulas"
             yield "output", f"{text} for all {points} codes"

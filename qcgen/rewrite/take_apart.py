@@ -1,4 +1,4 @@
-"""What no integer operator took is computed step by step, in float: normalizations, sums behind products, means."""
+"""What no integer operator took is computed step by step, in float: normalized batches, sums behind products, means."""
 
 from __future__ import annotations
 
@@ -72,39 +72,6 @@ def _epsilon(node: Node) -> np.float32:
     if not isinstance(epsilon, int | float):
         raise TypeError("epsilon is no number")
     return np.float32(epsilon)
-
-
-def _layer_normalization(wiring: Wiring, node: Node) -> Change | None:
-    x, axis = wiring.graph.value(node.inputs[0]).shape, node.attributes.get("axis", -1)
-    if x is None or not isinstance(axis, int) or not -len(x) <= axis < len(x):
-        return None
-    return _normalization(wiring, node, tuple(range(axis % len(x), len(x))), ())
-
-
-def _instance_normalization(wiring: Wiring, node: Node) -> Change | None:
-    x = wiring.graph.value(node.inputs[0]).shape
-    if x is None or len(x) < 3:
-        return None
-    return _normalization(wiring, node, tuple(range(2, len(x))), (1,) * (len(x) - 2))
-
-
-def _normalization(wiring: Wiring, node: Node, axes: tuple[int, ...], ones: tuple[int, ...]) -> Change | None:
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias; constants get ``ones`` behind their shape."""
-    given = [float_constant(wiring, name) for name in filter(None, node.inputs[1:])]
-    constants = [each.reshape(*each.shape, *ones) for each in given if each is not None]
-    if len(constants) != len(given) or not 1 <= len(given) <= 2:
-        return None
-    steps = Steps(wiring, node)
-    reduced = steps.constant("axes", np.array(axes, np.int64))
-    mean = steps.step("ReduceMean", node.inputs[0], reduced, keepdims=1)
-    apart = steps.step("Sub", node.inputs[0], mean)
-    variance = steps.step("ReduceMean", steps.step("Mul", apart, apart), reduced, keepdims=1)
-    root = steps.step("Sqrt", steps.step("Add", variance, steps.constant("epsilon", np.asarray(_epsilon(node)))))
-    normal = steps.step("Div", apart, root)
-    scaled = steps.step("Mul", normal, steps.constant("scale", constants[0]), is_last=len(constants) == 1)
-    if len(constants) == 2:
-        steps.step("Add", scaled, steps.constant("bias", constants[1]), is_last=True)
-    return steps.change()
 
 
 def _gemm(wiring: Wiring, node: Node) -> Change | None:
@@ -185,8 +152,6 @@ WAYS: Mapping[tuple[str, str], Callable[[Wiring, Node], Change | None]] = {
     ("", "AveragePool"): _average_pool,
     ("", "BatchNormalization"): _batch_normalization,
     ("", "Gemm"): _gemm,
-    ("", "InstanceNormalization"): _instance_normalization,
-    ("", "LayerNormalization"): _layer_normalization,
     ("", "MatMul"): _matmul,
 }
 """By (domain, op_type)."""

@@ -137,6 +137,8 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
     ("", "GlobalMaxPool"): (CODES, {}),
     ("", "HardSigmoid"): (X, {"alpha": 0.3, "beta": 0.4}),
     ("", "HardSwish"): (X, {"opset": 14}),
+    ("", "InstanceNormalization"): ({**X, "scale": scale([1, 2]), "b": scale([0, 1])}, {}),
+    ("", "LayerNormalization"): ({**X, "scale": scale([1, 2, 3, 4, 5])}, {"opset": 17}),
     ("", "Identity"): (CODES, {}),
     ("", "LSTM"): (LSTM_OPERANDS, BOTH_WAYS),
     ("", "LeakyRelu"): (X, {"alpha": 0.1}),
@@ -244,11 +246,14 @@ COMPUTED: Mapping[str, tuple[str, Mapping[str, Spec], Mapping[str, Any]]] = {
         {"A": ("int8", (2, 5)), "B": ("uint8", (3, 5, 4)), "a_zero": zero(9, "int8"), "b_zero": zero(3)},
         {},
     ),
+    "float LayerNormalization of two axes": (
+        "LayerNormalization",
+        {**X, "scale": random_weights((4, 5), "float32"), "b": random_weights((4, 5), "float32")},
+        {"opset": 17, "axis": 2},
+    ),
     "float BatchNormalization": (
         "BatchNormalization", {**X, **{name: scale([0.5, 2]) for name in ("scale", "bias", "mean", "var")}}, {}
     ),
-    "float InstanceNormalization": ("InstanceNormalization", {**X, "scale": scale([1, 2]), "b": scale([0, 1])}, {}),
-    "float LayerNormalization": ("LayerNormalization", {**X, "scale": scale([1, 2, 3, 4, 5])}, {"opset": 17}),
     "float ConvTranspose": (
         "ConvTranspose", {**X, "w": random_weights((2, 3, 2, 3), "float32"), "b": scale([1, 0, 2])}, {"strides": [2, 1]}
     ),
@@ -313,7 +318,7 @@ NORMALIZATIONS: Mapping[str, Any] = {
     "InstanceNormalization": instance_norm,
     "LayerNormalization": layer_norm,
 }
-"""Operators that are known between DequantizeLinear and QuantizeLinear only."""
+"""Operators of codes, each between DequantizeLinear and QuantizeLinear."""
 
 FOLDED: Mapping[str, tuple[Mapping[str, Spec], Mapping[str, Any]]] = {
     "ConstantOfShape": ({"shape": ints(1, 1, 4, 5)}, {}),
@@ -356,7 +361,8 @@ def operator_models() -> dict[str, ModelProto]:
     # node_model takes opset as the model's.
     found[f"{MICROSOFT} QLinearSoftmax"].graph.node[0].attribute.append(helper.make_attribute("opset", 13))
     found |= {name: node_model(op_type, operands, **rest) for name, (op_type, operands, rest) in COMPUTED.items()}
-    found |= {name: build() for name, build in {**CONVOLUTIONS, **NORMALIZATIONS}.items()}
+    found |= {name: build() for name, build in CONVOLUTIONS.items()}
+    found |= {f"{name} of codes": build() for name, build in NORMALIZATIONS.items()}
     found["activations of 16 bits"] = network_16_bits()
     found |= {f"table of {name}": function(name) for name in (*FUNCTIONS, *OF_CHANNELS)}
     return found | {f"folded {op_type}": _folded(op_type, *rest) for op_type, rest in FOLDED.items()}

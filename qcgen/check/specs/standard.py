@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from qcgen.check import limits, matrices, movement, ranges, reductions, selection
+from qcgen.check import limits, matrices, movement, normalization, ranges, reductions, selection
 from qcgen.check.limits import axis_exists, one_of
 from qcgen.check.node import CODES_OR_FLOAT, FLOAT, INTEGER, INTEGERS, NUMBER, OTHER_FLOATS, Q8, TEXT, Spec
 from qcgen.check.specs.parts import (
@@ -136,7 +136,30 @@ STANDARD: dict[tuple[str, str], Spec] = {
     ("", "HardSigmoid"): replace(FLOATS, attributes={"alpha": NUMBER, "beta": NUMBER}),
     ("", "HardSwish"): replace(FLOATS, since=14),
     ("", "Identity"): SAME,
+    ("", "InstanceNormalization"): Spec(
+        ("input", "scale", "B"),
+        3,
+        {"input": FLOAT, "scale": FLOAT, "B": FLOAT},
+        constant=("scale", "B"),
+        attributes={"epsilon": NUMBER},
+        since=6,
+        extra=(normalization.float_channels_fit, limits.finite_number("epsilon", 1), limits.finite_constants),
+    ),
     ("", "LSTM"): LSTM,
+    ("", "LayerNormalization"): Spec(
+        ("X", "Scale", "B"),
+        2,
+        {"X": FLOAT, "Scale": FLOAT, "B": FLOAT},
+        constant=("Scale", "B"),
+        attributes={"axis": INTEGER, "epsilon": NUMBER, "stash_type": INTEGER},
+        extra=(
+            axis_exists(-1),
+            normalization.float_row_fits,
+            normalization.computes_in_float32,
+            limits.finite_number("epsilon", 1),
+            limits.finite_constants,
+        ),
+    ),
     ("", "LeakyRelu"): replace(FLOATS, attributes={"alpha": NUMBER}),
     ("", "LogSoftmax"): SOFTMAX,
     ("", "MatMul"): Spec(

@@ -84,9 +84,9 @@ class Softmax:
 
 @dataclass(frozen=True)
 class LayerNorm:
-    """Rows of codes, along the last axis, brought to mean 0 and variance 1, times ``scale`` plus ``bias``.
+    """Rows, along the last axis, brought to mean 0 and variance 1, times ``scale`` plus ``bias``.
 
-    In onnxruntime's float32 arithmetic (arithmetic.layer_norm) of what x's codes mean; y are codes or numbers.
+    In onnxruntime's float32 arithmetic (arithmetic.layer_norm). x are codes, y codes or numbers; or both are numbers.
     ``scale`` and ``bias`` have an element for each of a row; ``bias`` is None where the model has none. ``epsilon`` is
     above 0.
     """
@@ -102,10 +102,10 @@ class LayerNorm:
 
 @dataclass(frozen=True)
 class InstanceNorm:
-    """Each channel of each image of codes brought to mean 0 and variance 1, times ``scale`` plus ``bias``, both (C,).
+    """Each channel of each image brought to mean 0 and variance 1, times ``scale`` plus ``bias``, both (C,).
 
-    In onnxruntime's float32 arithmetic (arithmetic.instance_norm) between the meanings of x's and y's codes, channels
-    first. ``epsilon`` is above 0.
+    In onnxruntime's float32 arithmetic (arithmetic.instance_norm), channels first. x and y are both codes, or both
+    numbers. ``epsilon`` is above 0.
     """
 
     name: str

@@ -50,7 +50,9 @@ class InstanceNormContext(Context):
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
     """Serves every instance normalization of codes."""
-    return None if isinstance(op, InstanceNorm) else f"{op.op_type} is no instance normalization of codes"
+    if isinstance(op, InstanceNorm) and op.x.dtype.is_quantized:
+        return None
+    return f"{op.op_type} is no instance normalization of codes"
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:

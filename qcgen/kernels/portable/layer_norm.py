@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from qcgen.arithmetic import Quantization
+from qcgen.arithmetic import LANES, Quantization
 from qcgen.errors import prove
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
@@ -17,8 +17,6 @@ from qcgen.kernels.portable.rows import Rows, in_place, rows_of
 from qcgen.kernels.portable.words import word, words
 from qcgen.requantize.emulate import decompose
 from qcgen.requantize.normal_line import NormalLine, fit
-
-LANES = 8  # sums of squares that onnxruntime takes side by side
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,9 @@ class LayerNormContext(Context):
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
     """Serves every layer normalization of codes."""
-    return None if isinstance(op, LayerNorm) else f"{op.op_type} is no layer normalization of codes"
+    if isinstance(op, LayerNorm) and op.x.dtype.is_quantized:
+        return None
+    return f"{op.op_type} is no layer normalization of codes"
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:

@@ -558,7 +558,7 @@ ACTIVATIONS: tuple[tuple[str, list[float]], ...] = (
 FLOATS = (
     real("float_plane", (1, 4, 7, 9), (6, 4, 3, 3), pads=[1, 1, 1, 1], opset=22),
     real("float_line", (2, 3, 9), (4, 3, 4), pads=[2, 3], strides=[2], opset=11),
-    real("float_groups", (2, 6, 5, 6), (4, 3, 3, 3), group=2, pads=[1, 1, 1, 1], opset=1),
+    real("float_groups", (2, 6, 5, 6), (4, 3, 3, 3), group=2, pads=[1, 1, 1, 1], opset=7),
     real("float_depthwise", (1, 5, 6, 5), (5, 1, 3, 3), group=5, auto_pad="SAME_LOWER", strides=[2, 1]),
     real("float_pointwise", (1, 7, 3, 5), (4, 7, 1, 1), bias=False),
     real("float_volume", (1, 2, 4, 3, 5), (3, 2, 2, 3, 2), pads=[0, 1, 1, 1, 1, 0]),

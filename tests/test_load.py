@@ -196,7 +196,7 @@ def test_versions_that_are_not_known_are_refused():
     model = graph_model([relu()], X, Y, opset=newest + 1, ir_version=ir + 1)
     assert problems(model) == [
         ("model", f"its IR version is {ir + 1}; the newest that is known is {ir}"),
-        ("model", f"it imports opset {newest + 1} of ai.onnx; opsets 1 to {newest} are known"),
+        ("model", f"it imports opset {newest + 1} of ai.onnx; opsets 7 to {newest} are known"),
     ]
     assert problems(graph_model([relu()], X, Y, opset=0))[0][1].startswith("it imports opset 0")
     assert problems(graph_model([relu()], X, Y, ir_version=0)) == [
@@ -216,9 +216,50 @@ def test_a_model_that_imports_nothing_is_refused():
 
 
 def test_oldest_models_import_nothing():
-    model = graph_model([relu()], X, Y, ir_version=2)
+    model = graph_model([relu(domain="com.microsoft")], X, Y, ir_version=2)
     model.ClearField("opset_import")
     assert load(model).opsets == {"": 1}
+
+
+@pytest.mark.parametrize("opset", [1, 6])
+def test_opsets_that_onnxruntime_does_not_promise_to_run_are_refused_with_the_way_out(opset):
+    with pytest.raises(ModelRejected, match=r"onnx.version_converter.convert_version\(model, 13\)") as rejection:
+        load(graph_model([relu()], X, Y, opset=opset))
+    newest = onnx.defs.onnx_opset_version()
+    [problem] = rejection.value.problems
+    assert problem.what == f"it imports opset {opset} of ai.onnx; opsets 7 to {newest} are known"
+
+
+@pytest.mark.parametrize(
+    ("node", "opset", "what"),
+    [
+        (
+            helper.make_node("Clip", ["x"], ["y"], min=0.0),
+            11,
+            "Clip has no attribute 'min' in opset 11, which the model imports",
+        ),
+        (
+            helper.make_node("ReduceMean", ["x"], ["y"], axes=[0]),
+            18,
+            "ReduceMean has no attribute 'axes' in opset 18, which the model imports",
+        ),
+        (
+            helper.make_node("DepthToSpace", ["x"], ["y"], blocksize=2, mode="CRD"),
+            9,
+            "DepthToSpace has no attribute 'mode' in opset 9, which the model imports",
+        ),
+        (
+            helper.make_node("Clip", ["x", "x"], ["y"]),
+            10,
+            "it has 2 inputs; Clip has at most 1 in opset 10, which the model imports",
+        ),
+    ],
+)
+def test_a_node_is_spelt_as_its_opset_spells_it(node, opset, what):
+    """Else one reader might take its attribute, and another one the default of the input that replaced it."""
+    node.name = "n"
+    model = graph_model([node], X, Y, opset=opset)
+    assert problems(model) == [(f"node 'n' ({node.op_type})", what)]
 
 
 def test_calls_of_the_models_own_functions_are_refused():

@@ -160,7 +160,7 @@ def zero_point_is_zero(view: View) -> Iterator[Problem]:
 def pads_forward(view: View) -> Iterator[Problem]:
     """Pad makes tensors larger; the modes that repeat elements need enough of them."""
     pads, x = view.array(1), view.fixed_shape(0)
-    numbers = view.integers("pads") or view.integers("paddings") if pads is None else pads.reshape(-1).tolist()
+    numbers = view.integers("pads") if pads is None else pads.reshape(-1).tolist()
     if numbers is None:
         if not view.has(1):
             yield view.problem("it has no pads", "give the pads of every axis")

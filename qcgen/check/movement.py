@@ -118,7 +118,7 @@ def joins_along_an_axis(first: int, step: int) -> Extra:
     def rule(view: View) -> Iterator[Problem]:
         shapes = [view.fixed_shape(index) for index in range(first, len(view.node.inputs), step)]
         known = [shape for shape in shapes if shape is not None]
-        if "axis" not in view.node.attributes and (view.node.domain or view.node.version >= 4):
+        if "axis" not in view.node.attributes:
             yield view.problem("it has no axis", "name the axis along which the inputs are joined")
             return
         if not known:
@@ -190,7 +190,6 @@ def pads_every_axis(view: View) -> Iterator[Problem]:
     """Pad has two numbers for every axis that it pads."""
     x, axes = view.shape(0), numbers_of(view, 3, "")
     pads = numbers_of(view, 1, "pads")
-    pads = view.integers("paddings") if pads is None and not view.has(1) else pads
     if x is None or pads is None or (view.has(3) and axes is None):
         return
     count = len(x) if axes is None else len(axes)

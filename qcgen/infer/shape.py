@@ -162,7 +162,7 @@ def split_evenly(size: int, parts: int) -> tuple[int, ...]:
 
 def pad(facts: Facts) -> tuple[TensorType, ...]:
     """Every axis longer by its two pads, which may be negative."""
-    x, pads = facts.shape(0), facts.integers_at(1, "pads") or facts.integers("paddings")
+    x, pads = facts.shape(0), facts.integers_at(1, "pads")
     if x is None or pads is None or (facts.has(3) and facts.constant(3) is None):
         return (TensorType(facts.dtype(0), None if x is None else (None,) * len(x)),)
     axes = facts.integers_at(3, "axes") if facts.has(3) else None

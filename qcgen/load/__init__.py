@@ -18,6 +18,7 @@ from qcgen.ir.graph import NEWEST, Attribute, Dim, Graph, Node, Value
 from qcgen.ir.types import Array, DType
 from qcgen.load.external_data import UnreadableError, external_bytes
 from qcgen.load.ordering import DUPLICATE, order_problems, sorted_nodes, unique_names
+from qcgen.load.spelling import OLDEST, spelling_problems
 
 Model = str | os.PathLike[str] | bytes | ModelProto
 
@@ -119,11 +120,15 @@ def _model_problems(proto: ModelProto) -> Iterator[Problem]:
         yield Problem("model", what, "update the onnx package, or export the model with an older IR version")
     if not _opsets(proto):
         yield Problem("model", "it imports no opset, so it is no ONNX model, or only a part of one", AGAIN)
+        return
     newest = onnx.defs.onnx_opset_version()
-    imported = _opsets(proto).get("", 1)
-    if not 1 <= imported <= newest and any(_domain(node.domain) == "" for node in proto.graph.node):
-        what = f"it imports opset {imported} of ai.onnx; opsets 1 to {newest} are known"
-        yield Problem("model", what, "export the model with one of these opsets, or update the onnx package")
+    imported = _opsets(proto).get("", OLDEST)
+    if not OLDEST <= imported <= newest and any(_domain(node.domain) == "" for node in proto.graph.node):
+        what = f"it imports opset {imported} of ai.onnx; opsets {OLDEST} to {newest} are known"
+        convert = "convert it first: onnx.version_converter.convert_version(model, 13)"
+        is_old = 1 <= imported < OLDEST
+        hint = "export the model with one of these opsets, or "
+        yield Problem("model", what, hint + (convert if is_old else "update the onnx package"))
     functions = {(_domain(function.domain), function.name) for function in proto.functions}
     for node in proto.graph.node:
         if (_domain(node.domain), node.op_type) in functions:
@@ -156,6 +161,8 @@ class _GraphReader:
         values = self._values(constants)
         self._check_dims()
         self.problems += order_problems(nodes, declared, outputs, constants)
+        for node in nodes:
+            self.problems += spelling_problems(node)
         return Graph(
             name=self.proto.name,
             nodes=sorted_nodes(nodes, {*declared, *constants}),

@@ -128,7 +128,7 @@ PAD_MODES = ("constant", *_PLACES)
 
 def pad_before(source: Source, rank: int) -> tuple[int, ...]:
     """The elements in front, axis by axis."""
-    pads = source.integers(1, "pads") or source.attribute_integers("paddings")
+    pads = source.integers(1, "pads")
     assert pads is not None, "a Pad has pads"
     axes = source.integers(3, "axes") if source.has(3) else tuple(range(rank))
     assert axes is not None, "axes is a constant"

@@ -14,8 +14,6 @@ def _pair(operands: Operands) -> tuple[Array, Array]:
     a, b = operands[0], operands[1]
     if a.dtype != b.dtype or a.dtype.kind not in "iuf":
         raise TypeError("the operands must have the same numeric type")
-    if operands.node.version < 7:
-        raise ValueError("broadcasting worked differently before opset 7")
     return a, b
 
 

@@ -127,7 +127,7 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
     ("", "Dropout"): (X, {}),
     ("", "Expand"): ({"X": ("int8", (2, 1, 5)), "shape": ints(3, 1, 4, 1)}, {}),
     ("", "Flatten"): (CODES, {"axis": 2}),
-    ("", "GRU"): (GRU_OPERANDS, {"linear_before_reset": 1, "layout": 1}),
+    ("", "GRU"): (GRU_OPERANDS, {"linear_before_reset": 1, "layout": 1, "opset": 14}),
     ("", "Gather"): ({**CODES, "indices": ints(3, -4, 3)}, {"axis": -2}),
     ("", "Gemm"): (
         {"A": ("float", (2, 3)), "B": random_weights((4, 3), "float32"), "C": scale([1, 2, 3, 4])},

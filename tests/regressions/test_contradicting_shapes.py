@@ -169,12 +169,6 @@ def test_a_skipped_output_of_a_split_takes_its_share(simplify):
     assert starts == {"a": (0, 0), "c": (5, 0)}
 
 
-def test_a_concat_before_opset_4_joins_channels_by_default():
-    node = helper.make_node("Concat", ["x", "z"], ["y"])
-    model = graph_model([node], {"x": ("float", (1, 2, 3)), "z": ("float", (1, 1, 3))}, {"y": None}, opset=3)
-    assert qcgen.compile(model).program.outputs[0].shape == (1, 3, 3)
-
-
 def test_an_empty_slice_is_refused_although_its_list_of_steps_is_empty():
     model = movement("Slice", (2, 12), indices(0, -1), indices(2, -20), indices(0, 1), indices(), dtype="int8")
     with pytest.raises(ModelRejected, match="it is empty"):

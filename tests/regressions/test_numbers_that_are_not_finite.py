@@ -34,7 +34,7 @@ def leaky(alpha):
 
 REFUSED = {
     "min is NaN": node_model("Clip", {**FLOATS, "min": number(NAN)}),
-    "max is NaN": node_model("Clip", FLOATS, opset=6, max=NAN),
+    "max is NaN": node_model("Clip", FLOATS, opset=10, max=NAN),
     "value is NaN": node_model("Pad", FLOATS, opset=10, pads=[0, 1, 0, 1], value=NAN),
     "alpha is NaN": node_model("LeakyRelu", FLOATS, alpha=NAN),
     "beta is NaN": node_model("HardSigmoid", FLOATS, beta=NAN),

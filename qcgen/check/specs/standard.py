@@ -194,7 +194,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
         {"data": CODES_OR_FLOAT, "pads": INDEX, "axes": INDEX},
         constant=("pads", "constant_value", "axes"),
         same=(("constant_value", "data"),),
-        attributes={"mode": TEXT, "pads": INTEGERS, "paddings": INTEGERS, "value": NUMBER},
+        attributes={"mode": TEXT, "pads": INTEGERS, "value": NUMBER},
         extra=(one_of("mode", *PAD_MODES), movement.pads_every_axis, limits.pads_forward),
     ),
     ("", "Pow"): BINARY_FLOATS,

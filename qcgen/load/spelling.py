@@ -1,0 +1,47 @@
+"""Nodes of ai.onnx must be spelt as the opset that the model imports spells them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from onnx import defs
+
+from qcgen.errors import Problem
+from qcgen.ir.graph import Node
+
+OLDEST = 7
+"""The first opset whose models onnxruntime promises to run; before it operators broadcast by an attribute, or not."""
+
+AGAIN = "export the model again, all of it with one opset"
+
+
+def spelling_problems(node: Node) -> Iterator[Problem]:
+    """Attributes and inputs that the node's operator has in other opsets alone; onnxruntime refuses such a node.
+
+    Of what no opset has ``check`` says more.
+    """
+    history = _history(node)
+    if not history:
+        return
+    own, *others = history
+    where, imported = f"node {node.name!r} ({node.op_type})", f"opset {node.version}, which the model imports"
+    for name in node.attributes:
+        if name not in own.attributes and any(name in other.attributes for other in others):
+            yield Problem(where, f"{node.op_type} has no attribute {name!r} in {imported}", AGAIN)
+    count = len(node.inputs)
+    if count > own.max_input and any(count <= other.max_input for other in others):
+        what = f"it has {count} inputs; {node.op_type} has at most {own.max_input} in {imported}"
+        yield Problem(where, what, AGAIN)
+
+
+def _history(node: Node) -> list[Any]:
+    """The schema of an operator of ai.onnx at the node's opset, the newest one, then the older ones."""
+    if node.domain or not defs.has(node.op_type, node.version, ""):
+        return []
+    schema = defs.get_schema(node.op_type, node.version, "")
+    found = [schema, defs.get_schema(node.op_type, "")]
+    while schema.since_version > 1 and defs.has(node.op_type, schema.since_version - 1, ""):
+        schema = defs.get_schema(node.op_type, schema.since_version - 1, "")
+        found.append(schema)
+    return found

@@ -22,7 +22,7 @@ FUSED = {
 def fuse_unary(wiring: Wiring, node: Node) -> Change | None:
     """AveragePool, GlobalAveragePool, LeakyRelu, Sigmoid or Softmax on 8-bit codes; all codes get the output's type."""
     op_type = FUSED.get((node.domain, node.op_type))
-    if op_type is None:
+    if op_type is None or _is_dilated(node):
         return None
     x, y = activation(wiring, node.input(0)), quantizer(wiring, node.outputs[0])
     if x is None or y is None:
@@ -35,11 +35,18 @@ def fuse_unary(wiring: Wiring, node: Node) -> Change | None:
     return Change(y.node, (*operand.nodes, fused), remove=(node,), constants=constants)
 
 
+def _is_dilated(node: Node) -> bool:
+    """Whether windows skip elements, which QLinearAveragePool cannot say."""
+    dilations = node.attributes.get("dilations", ())
+    return not isinstance(dilations, tuple) or any(dilation != 1 for dilation in dilations)
+
+
 def _attributes(node: Node) -> Mapping[str, Attribute]:
     """The node's attributes and those that only the integer form has."""
     match node.op_type:
         case "GlobalAveragePool" | "AveragePool":
-            return {**node.attributes, "channels_last": 0}
+            kept = {name: value for name, value in node.attributes.items() if name != "dilations"}
+            return {**kept, "channels_last": 0}
         case "Softmax":
             return {"axis": -1 if node.version >= 13 else 1, **node.attributes, "opset": node.version}
     return node.attributes

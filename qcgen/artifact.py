@@ -12,6 +12,7 @@ from qcgen import certificate
 from qcgen.build import LoadedModel, load
 from qcgen.errors import ModelRejected, OrionPanic, Problem
 from qcgen.estimate import code_bytes
+from qcgen.ir.graph import Origin
 from qcgen.ir.plan import FlashUse, Plan
 from qcgen.ir.program import Program
 from qcgen.ir.types import Array
@@ -30,7 +31,7 @@ class Artifact:
 
     ``program`` is what the model means, before simplification: it judges the code, and simplification with it.
     ``planned`` is the program that was planned: simplified, unless the options forbid it. ``is_simplified``: whether
-    that changed anything.
+    that changed anything. ``origin`` is the part of the user's model that it was made of, None if that is not known.
     """
 
     program: Program
@@ -38,6 +39,7 @@ class Artifact:
     plan: Plan
     files: Mapping[str, str]
     is_simplified: bool = False
+    origin: Origin | None = None
 
     def with_self_test(self, feeds: Mapping[str, Array] | None = None) -> Artifact:
         """The same with NAME_test.h and NAME_test.c, by an input by name in the model's own shapes, or a random one.

@@ -33,6 +33,7 @@ def bake(graph: Graph, constants: Mapping[str, Array]) -> Graph:
         values={**graph.values, **values},
         constants={**graph.constants, **constants},
         sha256=digest.hexdigest(),
+        origin=graph.origin and replace(graph.origin, constants=constants),
     )
 
 

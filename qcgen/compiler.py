@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -118,6 +119,8 @@ def compile_graph(graph: Graph, options: Options, prefix: str, source: str, node
     elif options.numerics == "onnxruntime":
         graph = fold_operators(graph)
     program = lower(check(graph), numerics=options.numerics)
+    inputs = tuple(graph.value(name) for name in graph.inputs)
+    origin = graph.origin and replace(graph.origin, inputs=inputs, outputs=graph.outputs)
     if options.io == "quantized":
         program = quantized_io(program)
     doing("computing intervals")
@@ -125,7 +128,7 @@ def compile_graph(graph: Graph, options: Options, prefix: str, source: str, node
     planned = annotate(simplified) if options.simplify else program
     planner = Planner(planned, options, prefix, source, node)
     own = planner.whole() if options.flash is None else within(planner, options.flash, code_bytes)
-    return Artifact(program, planned, own, render(own), is_simplified=simplified is not program)
+    return Artifact(program, planned, own, render(own), simplified is not program, origin)
 
 
 def _require_known(options: Options, name: str | None) -> None:

@@ -62,12 +62,27 @@ class Node:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """The part of a user's model that was compiled, as it was before anything was rewritten.
+
+    ``model`` is what the user gave: a path, bytes or a ModelProto. ``constants`` are inputs, by name, that became
+    constants; ``inputs`` the tensors that the part begins with, types and shapes known, ``outputs`` those it ends with.
+    """
+
+    model: object
+    constants: Mapping[str, Array] = field(default_factory=dict)
+    inputs: tuple[Value, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Graph:
     """A model: ``nodes`` in an order in which every input is computed before it is used.
 
     ``inputs`` and ``outputs`` name the tensors at the model's boundary (initializers are no inputs); ``values`` knows
     every tensor by name; ``constants`` the tensors whose elements are known; ``opsets`` the version of every imported
     domain; ``sha256`` identifies the model's bytes; ``fixed_dims`` are the symbolic dimensions that the user fixed.
+    ``origin`` leads back to what the user gave, for whoever judges the result.
     """
 
     name: str
@@ -79,6 +94,7 @@ class Graph:
     opsets: Mapping[str, int]
     sha256: str
     fixed_dims: Mapping[str, int] = field(default_factory=dict)
+    origin: Origin | None = None
 
     @cached_property
     def used(self) -> frozenset[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 
 from qcgen.errors import ModelRejected, Problem
 from qcgen.ir.element_types import element_type
-from qcgen.ir.graph import NEWEST, Attribute, Dim, Graph, Node, Value
+from qcgen.ir.graph import NEWEST, Attribute, Dim, Graph, Node, Origin, Value
 from qcgen.ir.types import Array, DType
 from qcgen.load.external_data import UnreadableError, external_bytes
 from qcgen.load.ordering import DUPLICATE, order_problems, sorted_nodes, unique_names
@@ -44,7 +45,7 @@ def load(model: Model, *, dims: Mapping[str, int] | None = None) -> Graph:
     graph = reader.graph(digest)
     if problems or reader.problems:
         raise ModelRejected([*problems, *reader.problems])
-    return graph
+    return replace(graph, origin=Origin(model))
 
 
 def _parsed(model: Model) -> tuple[ModelProto, str, Path | None]:

@@ -84,10 +84,10 @@ def add_returned(outcome: Outcome, expected: int, got: int) -> Outcome:
 
 
 def differences(expected: Array, got: Array, tolerance: Array) -> Array:
-    """Where |got - expected| > tolerance (same shapes), NaN counting as different; equal infinities are equal."""
+    """Where |got - expected| > tolerance (same shapes); equal infinities are equal, NaN equals NaN and nothing else."""
     with np.errstate(invalid="ignore"):
         near = np.abs(got.astype(np.float64) - expected.astype(np.float64)) <= tolerance
-    different: Array = ~(near | (got == expected))
+    different: Array = ~(near | (got == expected) | (np.isnan(got) & np.isnan(expected)))
     return different
 
 

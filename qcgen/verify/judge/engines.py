@@ -1,0 +1,104 @@
+"""Whoever runs a model file: onnxruntime, and the reference evaluator of onnx."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import numpy as np
+from onnx import ModelProto
+
+from qcgen.arithmetic import SESSION
+from qcgen.errors import printable
+from qcgen.ir.types import Array
+from qcgen.verify.judge.part import OWN
+
+OPTIONS: Mapping[str, str] = {**SESSION, "session.qdq_matmulnbits_accuracy_level": "0"}
+"""Of the session: what is meant; and numbers in front of products that stay float are not quantized."""
+
+MOST_CHARACTERS = 200
+"""How much is told of why an engine cannot run a model."""
+
+
+class CannotRun(Exception):
+    """An engine cannot run a model, or not with these inputs; the text says why, in its words."""
+
+
+class Engine(Protocol):
+    """Runs a model."""
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Outputs by name, without the ending OWN, for inputs by name; CannotRun."""
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Whatever an engine raises, in one line."""
+    try:
+        yield
+    except Exception as error:
+        text = printable(" ".join(str(error).split())) or type(error).__name__
+        raise CannotRun(text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]} ...") from error
+
+
+class OnnxRuntime:
+    """onnxruntime with the options of the session that is meant, on the CPU, in one thread."""
+
+    def __init__(self, model: ModelProto) -> None:
+        runtime = _onnxruntime()
+        options = runtime.SessionOptions()
+        for key, value in OPTIONS.items():
+            options.add_session_config_entry(key, value)
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4  # what fails is an exception, too
+        providers = ["CPUExecutionProvider"]
+        with _refusals():
+            self._session = runtime.InferenceSession(model.SerializeToString(), options, providers=providers)
+        self._inputs = {each.name for each in self._session.get_inputs()}
+        self._outputs = [each.name for each in model.graph.output]
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """What the session gives."""
+        given = {name: array for name, array in feeds.items() if name in self._inputs}
+        with _refusals():
+            return _named(self._outputs, self._session.run(self._outputs, given))
+
+
+class Reference:
+    """onnx.reference: the specification's operators one after the other, as they are written in the file."""
+
+    def __init__(self, model: ModelProto) -> None:
+        from onnx.reference import ReferenceEvaluator
+
+        from qcgen.verify.judge.definitions import evaluators
+
+        with _refusals():
+            self._evaluator = ReferenceEvaluator(model, new_ops=evaluators())
+        self._outputs = [each.name for each in model.graph.output]
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """What the evaluator gives."""
+        with _refusals(), np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _named(self._outputs, self._evaluator.run(None, dict(feeds)))
+
+
+def _named(names: list[str], arrays: Any) -> dict[str, Array]:
+    return {name.removesuffix(OWN): array for name, array in zip(names, arrays, strict=True)}
+
+
+def _onnxruntime() -> Any:
+    """The module; ImportError where it is not installed."""
+    import onnxruntime as module
+
+    return module
+
+
+def installed() -> str | None:
+    """The version of onnxruntime; None where it is not installed."""
+    try:
+        return str(_onnxruntime().__version__)
+    except ImportError:
+        return None

@@ -1,0 +1,180 @@
+"""How far right outputs may be from a judge's: not at all where both round alike, else a code or what float32 loses."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from qcgen.ir.program import (
+    ChannelLookup,
+    Conv,
+    Convert,
+    Dequantize,
+    Lookup,
+    MatMul,
+    MaxPool,
+    Movement,
+    Operator,
+    Program,
+    Quantize,
+    Reduce,
+    Requantize,
+    Tensor,
+    inputs_of,
+)
+from qcgen.ir.types import Array, DType
+from qcgen.reference.tolerance import exact, tolerances
+
+UNSTEADY = frozenset(("Celu", "Elu", "Log", "Mish", "Pow", "Selu", "Softplus"))
+"""Functions that depend on the place of a number in its tensor in onnxruntime, or on its C library."""
+
+FLOATS = frozenset(("ConvTranspose", "int4", "uint4"))
+"""Between codes onnxruntime computes ConvTranspose, and what has weights of four bits, in float."""
+
+FUSED = frozenset(("Conv", "Gemm", "MatMul"))
+"""Of QDQ models; with a clamp behind them onnxruntime leaves some in float."""
+
+LARGEST_PAIR = 32767 // 255
+"""Two weights of int8 whose products with 255 and 255 add up within int16 have at most these magnitudes together."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """For a ``program`` whose judge rounds as we do if ``is_exact``.
+
+    ``names`` are the tensors that nodes of the model file compute, ``words`` the types of its nodes and constants.
+    """
+
+    program: Program
+    is_exact: bool
+    names: Collection[str]
+    words: Collection[str]
+
+    @cached_property
+    def loose(self) -> frozenset[str]:
+        """Codes that may be one more or less: not computed as the judge does, or by rounded numbers."""
+        loose: set[str] = set()
+        for op in self.program.operators:
+            is_moved = isinstance(op, Movement | MaxPool) and any(self._is_hidden(x.name, loose) for x in inputs_of(op))
+            if op.y.dtype.is_code and (is_moved or self._is_loose(op)):
+                loose.add(op.y.name)
+        return frozenset(loose)
+
+    def _is_hidden(self, name: str, loose: Collection[str]) -> bool:
+        return name in loose and name not in self.names
+
+    @cached_property
+    def followed(self) -> tuple[str, ...]:
+        """Those of them that the file has, so that the judge can go on from the codes of the reference."""
+        return tuple(op.y.name for op in self.program.operators if op.y.name in self.loose and op.y.name in self.names)
+
+    def _is_loose(self, op: Operator) -> bool:
+        if not self.is_exact:
+            return not isinstance(op, Movement)
+        match op:
+            case Lookup() | ChannelLookup() if not UNSTEADY.isdisjoint(self.words):
+                return True
+            case Reduce(kind="mean" | "sum"):
+                return True
+            case Conv() | MatMul() if not FLOATS.isdisjoint(self.words):
+                return True
+            case Conv(epilogue=Requantize(low=low)) if low > op.y.dtype.low and not FUSED.isdisjoint(self.words):
+                return True
+            case _:
+                return op.y.dtype.is_16_bit or self._is_choice(op)
+
+    def _is_choice(self, op: Operator) -> bool:
+        return isinstance(op, Quantize) and op.x.name not in self._exact
+
+    @cached_property
+    def _exact(self) -> frozenset[str]:
+        return exact(self.program)
+
+    @cached_property
+    def lost(self) -> tuple[str, ...]:
+        """Outputs that depend on loose codes that the file has not: how far they may be off is not known."""
+        if not self.is_exact:
+            return ()
+        lost: set[str] = set()
+        for op in self.program.operators:
+            if op.y.name not in self.loose and any(
+                x.name in lost or self._is_hidden(x.name, self.loose) for x in inputs_of(op)
+            ):
+                lost.add(op.y.name)
+        return tuple(tensor.name for tensor in self.program.outputs if tensor.name in lost)
+
+    @property
+    def criterion(self) -> str:
+        """In a sentence."""
+        if not self.is_exact:
+            one = "at most one code more or less at each quantized tensor"
+        elif self.loose:
+            one = (
+                f"bit for bit; at most one code more or less at {len(self.loose)} tensors, where qcgen rounds otherwise"
+            )
+        else:
+            one = "bit for bit"
+        rest = any(tensor.name not in self._exact for tensor in self.program.outputs)
+        return one + ("; float numbers within twice the tolerance of the reference" if rest else "")
+
+    def bounds(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """The largest |error| of every output that is judged, where ``values`` are the reference's tensors."""
+        allowed = tolerances(self.program, values)
+        return {
+            tensor.name: 2 * allowed.get(tensor.name, np.zeros(tensor.shape)) + self._step(tensor)
+            for tensor in self.program.outputs
+            if tensor.name not in self.lost
+        }
+
+    def _step(self, tensor: Tensor) -> float:
+        """What one code more or less makes of an output."""
+        op = self._producers.get(tensor.name)
+        if tensor.name in self.loose:
+            return 1.0
+        if isinstance(op, Dequantize):
+            return self._step(op.x) * float(op.x.scale or 1) if op.x.name not in self.followed else 0.0
+        if isinstance(op, Movement | Convert):
+            return max(self._step(x) for x in inputs_of(op))
+        return 0.0
+
+    @cached_property
+    def _producers(self) -> Mapping[str, Operator]:
+        return {op.y.name: op for op in self.program.operators}
+
+
+def nearer(ours: Array, theirs: Array) -> Array:
+    """Our codes where they are at most one from the judge's, else the judge's."""
+    return np.where(np.abs(ours.astype(np.int64) - theirs.astype(np.int64)) <= 1, ours, theirs).astype(ours.dtype)
+
+
+def numbers(tensor: Tensor, codes: Array, dtype: DType | None) -> Array:
+    """The numbers that codes stand for, which have these codes again when they are quantized."""
+    scale, zero_point = np.float32(tensor.scale or 1), tensor.zero_point or 0
+    return ((codes.astype(np.int64) - zero_point).astype(np.float32) * scale).astype((dtype or DType.FLOAT32).numpy)
+
+
+def codes(tensor: Tensor, numbers: Array) -> Array:
+    """The codes of numbers that were dequantized."""
+    found = np.rint(numbers.astype(np.float64) / float(tensor.scale or 1)) + (tensor.zero_point or 0)
+    return found.astype(tensor.dtype.numpy)
+
+
+def saturating(program: Program) -> Iterator[str]:
+    """The nodes that multiply uint8 by int8 codes whose products may leave 16 bits, two added up."""
+    for op in program.operators:
+        if isinstance(op, Conv) and op.x.dtype is DType.UINT8 and op.weights.dtype == np.int8:
+            if _has_large_pair(op.weights.reshape(len(op.weights), -1)):
+                yield op.name
+        elif isinstance(op, MatMul) and op.a.dtype is DType.UINT8 and op.b.dtype is DType.INT8:
+            b = program.constants.get(op.b.name)
+            if b is None or _has_large_pair(np.moveaxis(b, -2, -1).reshape(-1, b.shape[-2])):
+                yield op.name
+
+
+def _has_large_pair(rows: Array) -> bool:
+    """Whether two numbers of a row have magnitudes that are too large together."""
+    largest = np.sort(np.abs(rows.astype(np.int64)), axis=1)[:, -2:]
+    return rows.shape[1] > 1 and bool((largest.sum(axis=1) > LARGEST_PAIR).any())

@@ -438,14 +438,15 @@ def test_verify_takes_several_models_and_adds_them_up(outcome):
     status, out, _ = outcome("verify", *models, "--each", "--no-sums", "--cases", 1, "--cflags", "-O0")
     assert status == 0
     lines = out.splitlines()
-    assert sum("outputs differ" in line for line in lines) == 11
+    assert sum("outputs differ" in line for line in lines) == 12
+    assert sum(line.startswith("judge: 0 of ") for line in lines) == 1
     assert lines[-2].startswith("total: 0 of ")
     assert "(10 nodes, " in lines[-2]
     assert lines[-1].startswith("requantization of 256 channels: ")
 
 
 def test_verify_of_one_function_tells_criterion_command_and_groups(model, outcome):
-    status, out, err = outcome("verify", model, "--cases", 3, "--cflags", "-O0")
+    status, out, err = outcome("verify", model, "--cases", 3, "--cflags", "-O0", "--oracle", "onnx")
     assert (status, err) == (0, "")
     lines = out.splitlines()
     assert lines[0] == "model.onnx, conv1"
@@ -458,7 +459,10 @@ def test_verify_of_one_function_tells_criterion_command_and_groups(model, outcom
     assert lines[11] == "both ends of the accumulator's interval reached: 4 of 4 channels"
     assert lines[12].startswith("sums of 1 layer: 0 wrong; measured 1 152 of 1 152 coefficients")
     assert lines[13].startswith("sums driven to ")
-    assert lines[14].startswith("total: 0 of ")
+    assert lines[14] == "judge: onnx.reference, which evaluates the model file node by node"
+    assert lines[15].startswith("judge: 0 of ")
+    assert lines[15].endswith("criterion: at most one code more or less at each quantized tensor")
+    assert lines[16].startswith("total: 0 of ")
     assert listing() == ["model.onnx"]
 
 

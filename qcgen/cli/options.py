@@ -22,6 +22,7 @@ IO = ("model", "quantized")
 IO_MEMORY = ("caller", "arena")
 INPUT = ("whole", "rows")
 COMPILERS = ("gcc", "clang")
+ORACLES = ("auto", "onnxruntime", "onnx", "own")
 
 
 CODE_OPTIONS = (

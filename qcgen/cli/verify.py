@@ -3,6 +3,9 @@
 Code for the portable target runs on this machine, code for another one on its emulated core; with --host, on this
 machine, too, in its portable meaning.
 
+The model file itself is run on the same inputs, by onnxruntime where it is installed, else by onnx's reference
+evaluator: --oracle names the judge.
+
 The inputs are random ones, extremes, those that drive accumulators to both ends of their intervals, and with --data
 recorded ones. A model is verified as a whole; with --each every convolution of it is, by itself. The reference is not
 simplified. If outputs differ, the first node that does is named.
@@ -23,7 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qcgen.cli.options import COMPILERS, add_compile_options, compiler_flags, count
+from qcgen.cli.options import COMPILERS, ORACLES, add_compile_options, compiler_flags, count
 from qcgen.cli.progress import shown
 from qcgen.errors import ModelRejected
 from qcgen.targets import EMULATED
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
 BAUD = 115200
 """As in qcgen.verify.port, which would import numpy; a test compares."""
 
-SUMMARY = "compare the generated C with the reference"
+SUMMARY = "compare the generated C with the reference, and with the model file"
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--compiler", choices=COMPILERS, default=COMPILERS[0], help="for an emulated core (default: %(default)s)")
     add("--no-sums", dest="sums", action="store_false", help="do not measure the coefficients of every layer's sums")
+    add(
+        "--oracle",
+        choices=ORACLES,
+        default=ORACLES[0],
+        help="who judges the outputs, too, by the model file: onnxruntime, bit for bit; onnx, its reference evaluator,"
+        " within one code; own: nobody (default: the first of these that is installed and can)",
+    )
     add("--host", action="store_true", help="run code for any target on this machine, in its portable meaning")
     add(
         "--data",
@@ -185,7 +195,7 @@ def _verify_all(args: argparse.Namespace, model: str, artifacts: list[Artifact])
         print(f"{printable(model)}:")
     options = {"seed": args.seed, "cases": args.cases, "data": args.data, "flags": args.cflags}
     options |= {"emulated": args.target in EMULATED and not args.host, "compiler": args.compiler}
-    options |= {"sums": args.sums}
+    options |= {"sums": args.sums, "oracle": args.oracle}
     for artifact in artifacts:
         with shown():
             result = verify(artifact, **options)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from qcgen.cli.options import OptionsParser, WrongOptions, add_code_options, compile_options
 from qcgen.cli.progress import shown
 from qcgen.cli.table import counted, number, printable, table
-from qcgen.cli.verify_text import differ
+from qcgen.cli.verify_text import differ, judges
 from qcgen.errors import BoardFailed, ModelRejected
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def _verified(
     same = require_same(link, model, graph.sha256, identities)
     identity, artifact = _made(args, parser, link, model, same)
     options = {"seed": args.seed, "cases": args.cases, "data": args.data, "patience": float(args.timeout)}
+    options |= {"oracle": args.oracle}
     return OnBoard(model, identity, verify_on_board(link, identity, artifact, **options))
 
 
@@ -151,6 +152,7 @@ def text(port: str, subject: OnBoard) -> str:
         *_skipped(verification),
         _times(verification),
         *_differences(verification),
+        *judges([verification.judge]),
         f"total: {number(verification.differing)} of {number(verification.outputs)} outputs differ"
         f" ({counted(verification.cases, 'case')})",
     ]

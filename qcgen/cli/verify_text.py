@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from qcgen.cli.report_text import forms, forms_text
@@ -12,7 +12,7 @@ from qcgen.cli.table import counted, number, printable, table
 if TYPE_CHECKING:
     from qcgen.cli.verify import Verified
     from qcgen.report import NodeReport
-    from qcgen.verify import Outcome, Verification
+    from qcgen.verify import Judgement, Outcome, Verification
 
 
 def title(node: str | None, nodes: Sequence[NodeReport]) -> str:
@@ -25,7 +25,9 @@ def line(subject: Verified, width: int) -> str:
     verification = subject.verification
     name = title(subject.node, subject.reports).ljust(width)
     text = f"  {name}  {differ(verification)}  ({counted(verification.cases, 'case')})"
-    return text + _first(verification, "\n    ") + _wrong_sum(verification, "\n    ")
+    return (
+        text + _first(verification, "\n    ") + _wrong_sum(verification, "\n    ") + _overruled(verification, "\n    ")
+    )
 
 
 def detail(subject: Verified) -> str:
@@ -41,8 +43,10 @@ def detail(subject: Verified) -> str:
         table(("inputs", "cases", "result"), outcomes, right=("cases",)),
         *_reached([verification]),
         *_sums([verification]),
+        *judges([verification.judge]),
     ]
-    return "\n".join(parts) + _first(verification, "\n") + _wrong_sum(verification, "\n")
+    text = "\n".join(parts) + _first(verification, "\n") + _wrong_sum(verification, "\n")
+    return text + _overruled(verification, "\n")
 
 
 def _outcome_row(outcome: Outcome) -> tuple[str, str, str]:
@@ -70,6 +74,31 @@ def _wrong_sum(verification: Verification, before: str) -> str:
     return f"{before}first wrong sum: {printable(str(wrong))}" if wrong else ""
 
 
+def _overruled(verification: Verification, before: str) -> str:
+    """Where the judge says something else first: "" if it does not."""
+    judge = verification.judge
+    if judge.first is None:
+        return ""
+    return f"{before}first difference from {judge.oracle}: {printable(str(judge.first))}"
+
+
+def judges(judgements: Iterable[Judgement]) -> list[str]:
+    """Who judged by the model file, by which criterion, and what came of it; and why others did not."""
+    every = list(judgements)
+    lines = [f"note: {note}" for note in dict.fromkeys(note for each in every for note in each.notes)]
+    for name, criterion in dict.fromkeys((each.name, each.criterion) for each in every):
+        alike = [each for each in every if (each.name, each.criterion) == (name, criterion)]
+        outputs, differing, unjudged = (
+            sum(getattr(each, what) for each in alike) for what in ("outputs", "differing", "unjudged")
+        )
+        lines.append(f"judge: {name}")
+        if criterion:
+            lines.append(f"judge: {number(differing)} of {number(outputs)} outputs differ; criterion: {criterion}")
+        if unjudged:
+            lines.append(f"judge: {counted(unjudged, 'case')} not judged: it gave no outputs")
+    return lines
+
+
 def totals(verified: Sequence[Verified]) -> str:
     """All outputs together, and the channels by requantization form."""
     results = [subject.verification for subject in verified]
@@ -95,6 +124,7 @@ def _common(results: Sequence[Verification]) -> list[str]:
         *_core(results),
         *_reached(results),
         *_sums(results),
+        *judges(result.judge for result in results),
     ]
 
 

@@ -18,6 +18,7 @@ from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import NETWORK, RELATIVE, exact, tolerances
 from qcgen.verify.compare import Compared, Difference, Outcome, add, add_returned
 from qcgen.verify.inputs import Case, Reached, end_cases, generated_cases
+from qcgen.verify.judge import AUTOMATIC, Judgement, judge_of
 from qcgen.verify.locate import Cause, locate
 from qcgen.verify.nodes import Nodes
 from qcgen.verify.oracle import followed, leaves_a_choice, reference_text
@@ -30,6 +31,7 @@ from qcgen.verify.sums import LayerSums, Sums, WrongSum, measure
 __all__ = [
     "Cause",
     "Difference",
+    "Judgement",
     "LayerSums",
     "Outcome",
     "RecordingError",
@@ -46,8 +48,8 @@ class Verification(Compared):
 
     ``command`` built the code; ``outcomes`` one for each group of cases; ``reached`` the channels driven to both ends
     of their accumulator; ``cause`` of the first difference, None if there is none; ``is_network``: there are several
-    operators. ``core`` the emulated core that the code ran on, None if it ran on this machine; ``sums`` what was
-    measured of the layers' sums, None if nobody asked for it.
+    operators; ``judge`` is what the model file gives on the same inputs. ``core`` the emulated core that the code ran
+    on, None if it ran on this machine; ``sums`` what was measured of the layers' sums, None if nobody asked for it.
     """
 
     criterion: str
@@ -57,13 +59,14 @@ class Verification(Compared):
     reached: Reached
     cause: Cause | None
     is_network: bool
+    judge: Judgement
     core: str | None = None
     sums: Sums | None = None
 
     @property
     def is_right(self) -> bool:
         """Whether nothing that was looked at is wrong."""
-        return not self.differing and not (self.sums and self.sums.wrong)
+        return not (self.differing or self.judge.differing or (self.sums and self.sums.wrong))
 
 
 def verify(
@@ -76,13 +79,17 @@ def verify(
     emulated: bool = False,
     compiler: str = "gcc",
     sums: bool = True,
+    oracle: str = AUTOMATIC,
 ) -> Verification:
     """Builds the code and compares it on ``cases`` random inputs, extremes, and recordings in ``data``.
 
+    ``oracle`` runs the model file on the same inputs: "onnxruntime", "onnx" (its reference evaluator), "own" (none but
+    qcgen's reference, with which the code is compared in any case), or "auto", the first of these that can judge.
+
     With ``sums``, every coefficient of every layer's integer sums is measured besides, in the layer called by itself.
     The code runs on this machine or, if ``emulated``, on its target's emulated core, built with ``compiler``, gcc or
-    clang. Raises ToolMissing without a C compiler or if it fails, RecordingError for recordings that do not fit the
-    model, EmulationFailed if the code does not come to its end on the core.
+    clang. Raises ToolMissing without a C compiler, if it fails, or without the onnxruntime asked for, RecordingError
+    for recordings that do not fit the model, EmulationFailed if the code does not come to its end on the core.
     """
     recorded = [] if data is None else recorded_cases(data, artifact.program)
     driven, reached = end_cases(artifact.program)
@@ -98,40 +105,55 @@ def verify(
         nodes = Nodes(artifact, builder, places / "nodes")
         doing("building and running the code")
         results = code.run([case.feeds for case in every])
+        judge = judge_of(artifact, oracle, [case.feeds for case in every])
         for case, got in zip(every, results, strict=True):
             doing(f"comparing with the reference: {case.group}")
             before = outcomes.get(case.group, Outcome(case.group))
-            after = outcomes[case.group] = _compared(before, artifact.program, case, got, probe)
+            after, values = _compared(before, artifact.program, case, got, probe)
+            outcomes[case.group] = after
+            if got is not None and values is not None:
+                judge.hear(case.group, before.cases, case.feeds, got, values)
             if cause is None and after.differing:
                 cause = locate(artifact, case, before.cases, got, probe, nodes)
         measured = measure(nodes, Nodes(artifact, builder, places / "words", shows_words=True), seed) if sums else None
     criterion, is_network = _criterion(artifact.program), len(artifact.program.operators) > 1
     groups = tuple(outcomes.values())
     reference = reference_text(artifact.program, artifact.plan.options.numerics)
-    return Verification(criterion, reference, code.command, groups, reached, cause, is_network, emulated_core, measured)
+    said = judge.judgement
+    return Verification(
+        criterion, reference, code.command, groups, reached, cause, is_network, said, emulated_core, measured
+    )
 
 
-def _compared(before: Outcome, program: Program, case: Case, got: Mapping[str, Array] | None, probe: Probe) -> Outcome:
-    """The outcome with one more case, judged by the reference or by what was recorded.
+def _compared(
+    before: Outcome, program: Program, case: Case, got: Mapping[str, Array] | None, probe: Probe
+) -> tuple[Outcome, Mapping[str, Array] | None]:
+    """The outcome with one more case, judged by the reference or by what was recorded; and the reference's tensors.
 
     Where Orion panics there are no outputs, and none can have been recorded.
     """
     try:
         values = evaluate_all(program, case.feeds)
     except OrionPanic:
-        return add_returned(before, int(case.expected is None), int(got is None))
+        return add_returned(before, int(case.expected is None), int(got is None)), None
     if got is None:
-        return add_returned(before, 0, 1)
-    allowed = tolerances(program, values)
-    names = [tensor.name for tensor in program.outputs]
-    if case.expected is not None:
-        # Recorded float outputs have rounding errors of their own.
-        return add(before, case.expected, got, {name: 2 * allowed[name] for name in names})
-    after = add(before, {name: values[name] for name in names}, got, allowed)
+        return add_returned(before, 0, 1), None
+    after = _against(before, program, values, got)
     if after.differing > before.differing and leaves_a_choice(program):
         values = followed(program, case.feeds, probe.computed(case.feeds))
-        after = add(before, {name: values[name] for name in names}, got, tolerances(program, values))
-    return after
+        after = _against(before, program, values, got)
+    if case.expected is not None:
+        # Recorded float outputs have rounding errors of their own.
+        allowed = {name: 2 * bound for name, bound in tolerances(program, values).items()}
+        after = add(before, case.expected, got, allowed)
+    return after, values
+
+
+def _against(before: Outcome, program: Program, values: Mapping[str, Array], got: Mapping[str, Array]) -> Outcome:
+    """The outcome with one more case, where the reference's tensors are ``values``."""
+    return add(
+        before, {tensor.name: values[tensor.name] for tensor in program.outputs}, got, tolerances(program, values)
+    )
 
 
 def _criterion(program: Program) -> str:

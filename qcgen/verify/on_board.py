@@ -18,6 +18,7 @@ from qcgen.self_test import same_everywhere, self_test
 from qcgen.verify.compare import Compared, Outcome, add, add_returned
 from qcgen.verify.firmware import Firmware, Identity
 from qcgen.verify.inputs import Case, generated_cases
+from qcgen.verify.judge import AUTOMATIC, Judge, Judgement, judge_of
 from qcgen.verify.link import Link
 from qcgen.verify.oracle import leaves_a_choice, reference_text
 from qcgen.verify.recordings import recorded_cases
@@ -46,12 +47,15 @@ class NodeTime:
 class BoardVerification(Compared):
     """What a board computed, compared with ``reference``: ``outcomes`` one for each group of inputs.
 
+    ``judge`` is what the model file gives on the same inputs.
+
     ``wrong`` is the first node that differs, of the first input for which one does; ``times`` are of the first input.
     ``hashed`` of the nodes have their output compared, all of them their tables. ``skipped`` are outputs that depend on
     how float32 numbers were rounded before they were quantized: either code is right, so they are not compared.
     """
 
     reference: str
+    judge: Judgement
     outcomes: tuple[Outcome, ...]
     wrong: WrongNode | None
     times: tuple[NodeTime, ...]
@@ -60,8 +64,8 @@ class BoardVerification(Compared):
 
     @property
     def is_right(self) -> bool:
-        """Whether every output and every hash is the reference's."""
-        return self.wrong is None and not self.differing
+        """Whether every output and every hash is the reference's, and every output the judge's."""
+        return self.wrong is None and not self.differing and not self.judge.differing
 
 
 def require_same(link: Link, model: str, sha256: str, identities: Sequence[Identity]) -> list[Identity]:
@@ -92,8 +96,11 @@ def verify_on_board(
     cases: int = 10,
     data: Path | None = None,
     patience: float = 60.0,
+    oracle: str = AUTOMATIC,
 ) -> BoardVerification:
     """Sends random inputs, extremes and recordings to the board, and compares what it gives with the reference.
+
+    ``oracle`` runs the model file on the same inputs, as in ``qcgen.verify.verify``.
 
     ``artifact``, which has a self-test, is what the firmware must have been made of: BoardFailed if it was not, if the
     board is silent or takes more than ``patience`` seconds for a run; RecordingError for recordings that do not fit.
@@ -103,10 +110,11 @@ def verify_on_board(
     recorded = [] if data is None else recorded_cases(data, artifact.program)
     every = [*generated_cases(artifact.program, seed, cases), *recorded]
     firmware = Firmware(link, identity.index, artifact.plan, patience)
-    return _verified(artifact, firmware, every)
+    judge = judge_of(artifact, oracle, [case.feeds for case in every])
+    return _verified(artifact, firmware, every, judge)
 
 
-def _verified(artifact: Artifact, firmware: Firmware, cases: Sequence[Case]) -> BoardVerification:
+def _verified(artifact: Artifact, firmware: Firmware, cases: Sequence[Case], judge: Judge) -> BoardVerification:
     plan, compared = artifact.plan, _compared_outputs(artifact)
     outcomes: dict[str, Outcome] = {}
     wrong: WrongNode | None = None
@@ -125,13 +133,15 @@ def _verified(artifact: Artifact, firmware: Firmware, cases: Sequence[Case]) -> 
         if got.status:
             outcomes[case.group] = add_returned(before, 0, got.status)
             continue
-        outcomes[case.group] = _added(before, artifact, case, got.outputs, compared)
+        values = evaluate_all(artifact.program, case.feeds)
+        outcomes[case.group] = _added(before, artifact, case, got.outputs, values, compared)
+        judge.hear(case.group, before.cases, case.feeds, {name: got.outputs[name] for name in compared}, values)
         wrong = wrong or _wrong_node(plan, case.group, before.cases, test.hashes, got.hashes)
         hashed = len(test.written)
     times = tuple(NodeTime(call.op.name, ticks) for call, ticks in zip(plan.calls, timed.ticks, strict=True))
     skipped = tuple(tensor.name for tensor in artifact.program.outputs if tensor.name not in compared)
     reference = reference_text(artifact.program, plan.options.numerics)
-    return BoardVerification(reference, tuple(outcomes.values()), wrong, times, hashed, skipped)
+    return BoardVerification(reference, judge.judgement, tuple(outcomes.values()), wrong, times, hashed, skipped)
 
 
 def _compared_outputs(artifact: Artifact) -> list[str]:
@@ -142,13 +152,17 @@ def _compared_outputs(artifact: Artifact) -> list[str]:
 
 
 def _added(
-    before: Outcome, artifact: Artifact, case: Case, got: Mapping[str, Array], compared: Sequence[str]
+    before: Outcome,
+    artifact: Artifact,
+    case: Case,
+    got: Mapping[str, Array],
+    values: Mapping[str, Array],
+    compared: Sequence[str],
 ) -> Outcome:
-    values = evaluate_all(artifact.program, case.feeds)
     allowed = tolerances(artifact.program, values)
     # Recorded float outputs have rounding errors of their own.
-    factor, judge = (1, values) if case.expected is None else (2, case.expected)
-    return add(before, {name: judge[name] for name in compared}, got, {n: factor * allowed[n] for n in compared})
+    factor, right = (1, values) if case.expected is None else (2, case.expected)
+    return add(before, {name: right[name] for name in compared}, got, {n: factor * allowed[n] for n in compared})
 
 
 def _wrong_node(plan: Plan, group: str, case: int, expected: Sequence[int], hashes: Sequence[int]) -> WrongNode | None:

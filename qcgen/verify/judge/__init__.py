@@ -1,1 +1,220 @@
 """Somebody else's opinion: the user's model file, run by onnxruntime or by onnx.reference, on the same inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+from onnx import ModelProto
+
+from qcgen.arithmetic import ONNXRUNTIME
+from qcgen.artifact import Artifact
+from qcgen.errors import ToolMissing, printable
+from qcgen.ir.graph import Origin
+from qcgen.ir.program import Tensor
+from qcgen.ir.types import Array
+from qcgen.verify.compare import Difference, Outcome, add
+from qcgen.verify.judge.engines import OPTIONS, CannotRun, Engine, OnnxRuntime, Reference, installed
+from qcgen.verify.judge.part import NotSeparable, computed, cut_out, read, words
+from qcgen.verify.judge.processor import Processor, this_processor
+from qcgen.verify.judge.rules import Rules, codes, nearer, numbers, saturating
+
+AUTOMATIC = "auto"
+"""onnxruntime where it is installed and can judge, else onnx, else own."""
+
+ORACLES = (AUTOMATIC, "onnxruntime", "onnx", "own")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What ``oracle`` said of the C's outputs, by which ``criterion``: of ``outputs`` in ``cases`` ``differing``.
+
+    ``name`` is for people, with version, options and instruction set; ``notes`` are what it did not judge, and why
+    others did not. In ``unjudged`` cases it gave no outputs.
+    """
+
+    oracle: str
+    name: str
+    criterion: str
+    notes: tuple[str, ...] = ()
+    cases: int = 0
+    outputs: int = 0
+    differing: int = 0
+    unjudged: int = 0
+    first: Difference | None = None
+
+
+class Judge:
+    """Hears what the C gave, case after case; ``judgement`` is what it said so far."""
+
+    def __init__(self, judgement: Judgement, bench: Bench | None = None) -> None:
+        """``bench`` is None for qcgen's own reference, which judges elsewhere."""
+        self.judgement = judgement
+        self._bench = bench
+
+    def hear(
+        self, group: str, number: int, feeds: Mapping[str, Array], got: Mapping[str, Array], values: Mapping[str, Array]
+    ) -> None:
+        """Compares the outputs ``got`` that the C gave for inputs, the ``number``th of a group.
+
+        ``values`` are the reference's tensors; outputs that are not in ``got`` are passed by.
+        """
+        before = self.judgement
+        if self._bench is None:
+            return
+        try:
+            expected = self._bench.outputs(feeds, values)
+        except CannotRun:  # such as numbers of rows that a table has not
+            self.judgement = replace(before, unjudged=before.unjudged + 1)
+            return
+        bounds = {name: bound for name, bound in self._bench.rules.bounds(values).items() if name in got}
+        judged = {name: expected[name] for name in bounds}
+        after = add(Outcome(group, cases=number), judged, got, bounds)
+        self.judgement = replace(
+            before,
+            cases=before.cases + 1,
+            outputs=before.outputs + after.outputs,
+            differing=before.differing + after.differing,
+            first=before.first or after.first,
+        )
+
+
+@dataclass(frozen=True)
+class Bench:
+    """An engine with the part of the model file that was compiled; ``rules`` say how it is to be understood."""
+
+    engine: Engine
+    origin: Origin
+    rules: Rules
+
+    def outputs(self, feeds: Mapping[str, Array], values: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs by the compiled network's names, in its shapes.
+
+        Tensors that the engine may round otherwise are fed with the reference's codes wherever these are as right as
+        the engine's own: as often as codes that are not right, and so its own, change what it computes behind them.
+        """
+        given = self.inputs(feeds)
+        followed = {name: values[name] for name in self.rules.followed}
+        for _ in range(len(followed) + 1):
+            found = self.engine.run(given | followed)
+            again = {name: nearer(values[name], found[name]) for name in followed}
+            if all(np.array_equal(followed[name], again[name]) for name in followed):
+                break
+            followed = again
+        return self._outputs(found)
+
+    def inputs(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """The file's inputs: numbers where the network takes their codes (``--io quantized``)."""
+        pairs = zip(self.origin.inputs, self.rules.program.inputs, strict=True)
+        return {
+            value.name: feeds[own.name] if own.name == value.name else numbers(own, feeds[own.name], value.dtype)
+            for value, own in pairs
+        }
+
+    def _outputs(self, found: Mapping[str, Array]) -> dict[str, Array]:
+        outputs = {}
+        for name, own in zip(self.origin.outputs, self.rules.program.outputs, strict=True):
+            array = found[name] if own.name == name else codes(own, found[name])
+            outputs[own.name] = array.reshape(own.shape)
+        return outputs
+
+
+def judge_of(artifact: Artifact, oracle: str, cases: Sequence[Mapping[str, Array]]) -> Judge:
+    """Who judges the code, if it can on one of these inputs; ``oracle`` is one of ORACLES.
+
+    Raises ToolMissing if that is onnxruntime, and it is not installed.
+    """
+    if oracle == "own" or artifact.plan.options.numerics != "onnxruntime":
+        return _own()
+    if artifact.origin is None:
+        return _own("the model file is not known")
+    notes: list[str] = []
+    if oracle != "onnx":
+        why_not = why_not_onnxruntime(artifact)
+        if why_not == NOT_INSTALLED and oracle == "onnxruntime":
+            raise ToolMissing(f"{NOT_INSTALLED}, or judge by --oracle onnx")
+        judge = why_not or _appointed(artifact, "onnxruntime", cases)
+        if isinstance(judge, Judge):
+            return judge
+        notes.append(judge)
+    judge = _appointed(artifact, "onnx", cases)
+    if isinstance(judge, Judge):
+        judge.judgement = replace(judge.judgement, notes=(*notes, *judge.judgement.notes))
+        return judge
+    return _own(*notes, judge)
+
+
+NOT_INSTALLED = "onnxruntime, which would judge bits, is not installed: pip install 'onnxruntime>=1.32'"
+
+
+def _own(*notes: str) -> Judge:
+    return Judge(Judgement("own", "qcgen's own reference only, nothing independent of it", "", notes))
+
+
+def why_not_onnxruntime(artifact: Artifact) -> str:
+    """Why onnxruntime is no judge of this network here; "" if it is."""
+    if installed() is None:
+        return NOT_INSTALLED
+    processor = this_processor()
+    layer = None if processor.has_dot_products else next(saturating(artifact.program), None)
+    if layer is None:
+        return ""
+    what = f"products of uint8 and int8 codes saturate in 16 bits, in node {printable(layer)!r}"
+    return f"onnxruntime cannot judge here ({processor}): {what}"
+
+
+def _appointed(artifact: Artifact, oracle: str, cases: Sequence[Mapping[str, Array]]) -> Judge | str:
+    """A judge that has run the model on one of the inputs, or why it cannot."""
+    make: Callable[[ModelProto], Engine] = OnnxRuntime if oracle == "onnxruntime" else Reference
+    is_exact = oracle == "onnxruntime" and _is_meant(installed(), this_processor())
+    origin, program = artifact.origin, artifact.program
+    assert origin is not None, "asked only where the model file is known"
+    try:
+        model = read(origin)
+        names = computed(model)
+        trial = Rules(program, is_exact, names, words(model))
+        engine = make(cut_out(model, origin.inputs, (*origin.outputs, *trial.followed)))
+        found = _first_run(engine, Bench(engine, origin, trial), cases)
+        tensors = {op.y.name: op.y for op in program.operators}
+        known = {name for name, array in found.items() if name in tensors and _fits(tensors[name], array)}
+        rules = Rules(program, is_exact, known, trial.words)
+        if rules.followed:
+            engine = make(
+                cut_out(model, origin.inputs, origin.outputs, {name: tensors[name] for name in rules.followed})
+            )
+        bench = Bench(engine, origin, rules)
+    except (CannotRun, NotSeparable) as error:
+        return f"{oracle} cannot run this: {error}"
+    lost = [
+        f"{oracle} does not judge output {name!r}: it depends on roundings that leave a choice" for name in rules.lost
+    ]
+    return Judge(Judgement(oracle, _name(oracle), rules.criterion, tuple(lost)), bench)
+
+
+def _first_run(engine: Engine, bench: Bench, cases: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    """What an engine gives for the first inputs that it takes; raises what it does if it takes none."""
+    for case in cases[:-1]:
+        with suppress(CannotRun):
+            return engine.run(bench.inputs(case))
+    return engine.run(bench.inputs(cases[-1]))
+
+
+def _fits(tensor: Tensor, array: Array) -> bool:
+    return array.dtype == tensor.dtype.numpy and array.shape == tensor.shape
+
+
+def _name(oracle: str) -> str:
+    """For people."""
+    if oracle == "onnx":
+        return "onnx.reference, which evaluates the model file node by node"
+    chosen = ", ".join(f"{key}={value}" for key, value in OPTIONS.items())
+    version = installed()
+    meant = "" if version == ONNXRUNTIME else f" (not {ONNXRUNTIME}, whose bits are meant)"
+    return f"onnxruntime {version}{meant}, {chosen}, {this_processor()}"
+
+
+def _is_meant(version: str | None, processor: Processor) -> bool:
+    """Whether an onnxruntime rounds as ours does: the version that is meant, on x86-64 with fused multiply-add."""
+    return version == ONNXRUNTIME and processor.is_x86 and processor.has_fma

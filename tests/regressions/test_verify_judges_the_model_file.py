@@ -1,0 +1,226 @@
+"""What qcgen verify compares with starts from the model file: a network that the front end misreads is found."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from marks import some_at_first
+from models import graph_model, node_model, random_weights
+from onnx import helper
+
+import qcgen
+import qcgen.verify.judge as judges
+from qcgen.cli import main
+from qcgen.errors import ToolMissing
+from qcgen.verify import verify
+from qcgen.verify.judge.processor import Processor
+
+needs_onnxruntime = pytest.mark.skipif(
+    importlib.util.find_spec("onnxruntime") is None, reason="needs onnxruntime (pip install '.[dev]')"
+)
+ENGINES = [pytest.param("onnxruntime", marks=needs_onnxruntime), "onnx"]
+DIGITS = Path(__file__).resolve().parents[1] / "data" / "digits"
+SCALE, ZERO = np.array(0.03125, np.float32), np.array(0, np.int8)
+
+
+def relu(opset=10, clamps=True):
+    """x is quantized, clamped where ``clamps``, and dequantized."""
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        helper.make_node("Relu" if clamps else "Identity", ["d"], ["r"]),
+        helper.make_node("QuantizeLinear", ["r", "s", "z"], ["q2"]),
+        helper.make_node("DequantizeLinear", ["q2", "s", "z"], ["y"]),
+    ]
+    return graph_model(nodes, {"x": ("float", (1, 70))}, {"y": None}, {"s": SCALE, "z": ZERO}, opset=opset)
+
+
+def misread(right, wrong, **options):
+    """What a front end makes of a model if it takes it for another one."""
+    return replace(qcgen.compile(wrong, **options), origin=qcgen.compile(right, **options).origin)
+
+
+def judged(artifact, oracle="auto", **options):
+    return verify(artifact, oracle=oracle, sums=False, cases=4, flags=("-O0",), **options)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("io", ["model", "quantized"])
+@pytest.mark.parametrize("opset", some_at_first([10, 13, 21]))
+def test_a_clamp_that_the_front_end_loses_is_found(engine, io, opset):
+    found = judged(misread(relu(opset), relu(opset, clamps=False), io=io), engine)
+    assert not found.differing  # the C is what our own reference expects of a wrong program
+    assert found.judge.oracle == engine
+    assert found.judge.differing > found.judge.outputs // 4
+    assert found.judge.first.expected == 0 > found.judge.first.got
+    assert not found.is_right
+    right = judged(qcgen.compile(relu(opset), io=io), engine)
+    assert right.is_right
+    assert right.judge.differing == 0
+    assert right.judge.outputs == right.outputs
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", some_at_first(["digits_qop_s8", "digits_qdq_u8", "digits_qdq_s8", "digits_qop_u8"]))
+def test_right_networks_pass(engine, name):
+    found = judged(qcgen.compile(DIGITS / f"{name}.onnx"), engine)
+    assert found.is_right
+    assert (found.judge.oracle, found.judge.outputs) == (engine, found.outputs)
+
+
+def products(largest, x_type="uint8"):
+    """A product of codes of x_type by int8 weights, of which two have magnitudes up to ``largest``."""
+    weights = random_weights((8, 4), seed=1) // 4
+    weights[:2, 0] = largest
+    return node_model(
+        "QLinearMatMul",
+        {
+            "a": (x_type, (3, 8)),
+            "a_scale": SCALE,
+            "a_zero_point": np.asarray(3, x_type),
+            "b": weights,
+            "b_scale": SCALE,
+            "b_zero_point": ZERO,
+            "y_scale": np.array(1, np.float32),
+            "y_zero_point": np.asarray(7, x_type),
+        },
+    )
+
+
+def on(monkeypatch, machine, *flags):
+    monkeypatch.setattr(judges, "this_processor", lambda: Processor(machine, frozenset(flags)))
+
+
+@needs_onnxruntime
+@pytest.mark.parametrize(
+    ("model", "flags", "oracle"),
+    [
+        (products(127), ("avx2", "fma"), "onnx"),
+        (products(65), ("avx2", "fma"), "onnx"),
+        (products(64), ("avx2", "fma"), "onnxruntime"),
+        (products(-128, "int8"), ("avx2", "fma"), "onnxruntime"),
+        (products(64), ("avx2", "fma", "avx512_vnni"), "onnxruntime"),
+    ],
+)
+def test_where_products_may_saturate_onnxruntime_judges_with_vnni_only(monkeypatch, model, flags, oracle):
+    on(monkeypatch, "x86_64", *flags)
+    found = judged(qcgen.compile(model)).judge
+    assert (found.oracle, found.differing) == (oracle, 0)
+    assert found.outputs
+    said = "AVX2 without VNNI): products of uint8 and int8 codes saturate in 16 bits, in node 'node'"
+    assert [said in note for note in found.notes] == ([True] if oracle == "onnx" else [])
+
+
+@needs_onnxruntime
+def test_vnni_is_asked_for_and_nothing_else(monkeypatch):
+    artifact = qcgen.compile(products(127))
+    for flags in (("avx512_vnni",), ("avx2", "avx_vnni")):
+        on(monkeypatch, "x86_64", *flags)
+        assert judges.why_not_onnxruntime(artifact) == ""
+    on(monkeypatch, "aarch64", "asimd")
+    assert "aarch64 without SDOT" in judges.why_not_onnxruntime(artifact)
+    on(monkeypatch, "aarch64", "asimd", "asimddp")
+    assert judges.why_not_onnxruntime(artifact) == ""
+
+
+@needs_onnxruntime
+@pytest.mark.parametrize(
+    ("machine", "flags", "version", "is_exact"),
+    [
+        ("x86_64", ("avx2", "fma"), "1.32.0", True),
+        ("x86_64", ("avx2",), "1.32.0", False),
+        ("aarch64", ("asimddp",), "1.32.0", False),
+        ("x86_64", ("avx2", "fma"), "1.31.1", False),
+        ("arm64", (), "1.32.0", False),
+    ],
+)
+def test_other_machines_and_versions_judge_within_one_code(monkeypatch, machine, flags, version, is_exact):
+    on(monkeypatch, machine, *flags)
+    monkeypatch.setattr(judges, "installed", lambda: version)
+    found = judged(qcgen.compile(relu())).judge
+    assert found.oracle == "onnxruntime"
+    assert found.criterion.startswith("bit for bit" if is_exact else "at most one code")
+    assert ("not 1.32.0" in found.name) == (version != "1.32.0")
+
+
+def test_without_onnxruntime_onnx_judges_and_says_so(monkeypatch):
+    monkeypatch.setattr(judges, "installed", lambda: None)
+    artifact = qcgen.compile(relu())
+    found = judged(artifact).judge
+    assert (found.oracle, found.differing) == ("onnx", 0)
+    [note] = found.notes
+    assert "not installed: pip install" in note
+    with pytest.raises(ToolMissing, match="not installed"):
+        judged(artifact, "onnxruntime")
+
+
+def test_nobody_judges_in_silence():
+    artifact = qcgen.compile(relu())
+    assert judged(artifact, "own").judge.name == "qcgen's own reference only, nothing independent of it"
+    unknown = judged(replace(artifact, origin=None)).judge
+    assert (unknown.oracle, unknown.notes) == ("own", ("the model file is not known",))
+    model = node_model(
+        "AveragePool", {"x": ("float", (1, 4, 4, 2))}, kernel_shape=[2, 2], domain="com.ms.internal.nhwc"
+    )
+    found = judged(qcgen.compile(model)).judge
+    assert found.oracle == "own"
+    assert "onnx cannot run this" in found.notes[-1]
+    assert "AveragePool" in found.notes[-1]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_part_that_was_compiled_is_judged(engine, tmp_path):
+    """--output, --node, --dim and --constant: of the model file, what they leave of it."""
+    nodes = [
+        helper.make_node("Add", ["x", "c"], ["sum"], name="add"),
+        helper.make_node("Abs", ["sum"], ["y"], name="abs"),
+        helper.make_node("Sqrt", ["y"], ["z"], name="root"),
+    ]
+    model = graph_model(nodes, {"x": ("float", ("N", 3)), "c": ("float", (3,))}, {"z": None})
+    given = {"dims": {"N": 2}, "constants": {"c": np.float32([1, 2, 3])}}
+    path = tmp_path / "m.onnx"
+    onnx.save(model, path)
+    for each in (model, model.SerializeToString(), path):
+        for part in ({}, {"outputs": ["y"]}, {"node": "abs"}):
+            found = judged(qcgen.compile(each, **given, **part), engine)
+            assert (found.judge.oracle, found.judge.differing) == (engine, 0)
+            assert found.judge.outputs == found.outputs
+    other = graph_model(nodes, {"x": ("float", ("N", 3)), "c": ("float", (3,))}, {"z": None})
+    other.graph.node[1].op_type = "Neg"
+    assert judged(misread(model, other, **given, outputs=["y"]), engine).judge.differing
+
+
+@pytest.mark.parametrize("oracle", [*ENGINES, "own"])
+def test_the_command_names_the_judge_and_fails_by_it(monkeypatch, oracle, tmp_path, capsys):
+    path = tmp_path / "m.onnx"
+    onnx.save(relu(), path)
+    arguments = ("verify", str(path), "--oracle", oracle, "--no-sums", "--cases", "2")
+    assert main(arguments) == 0
+    assert "judge: " + {"own": "qcgen's own", "onnx": "onnx.ref", "onnxruntime": "onnxruntime 1."}[oracle] in (
+        capsys.readouterr().out
+    )
+    assert main((*arguments, "--json")) == 0
+    [node] = json.loads(capsys.readouterr().out)["nodes"]
+    assert (node["judge"]["oracle"], node["judge"]["differing"]) == (oracle, 0)
+
+    real = judges.read
+    monkeypatch.setattr(judges, "read", lambda origin: real(replace(origin, model=relu(clamps=False))))
+    status = main(arguments)
+    out = capsys.readouterr().out
+    assert status == (0 if oracle == "own" else 1)
+    assert (f"first difference from {oracle}: y[0, " in out) == (oracle != "own")
+    status = main((*arguments, "--json"))
+    assert json.loads(capsys.readouterr().out)["passed"] == (oracle == "own")
+
+
+def test_nan_equals_nan():
+    """Square roots of negative numbers: verify took right C for wrong."""
+    found = judged(qcgen.compile(node_model("Sqrt", {"x": ("float", (1, 9))})))
+    assert found.is_right
+    assert found.judge.outputs

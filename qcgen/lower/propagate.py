@@ -48,7 +48,7 @@ def propagate(operators: Sequence[Operator], constants: Iterable[str]) -> tuple[
     The first mention that knows a scale or a layout decides. An operator that reads the codes or the axes of a tensor
     in another way gets a view of its own: a Reshape to the same shape.
     """
-    seen = _Facts()
+    seen = _Facts(operators)
     seen.learn(operators)
     # What is known of a tensor goes on through all that follows in one walk, and back through all that led to it.
     while seen.learn(operators[::-1]) or seen.learn(operators):
@@ -59,9 +59,10 @@ def propagate(operators: Sequence[Operator], constants: Iterable[str]) -> tuple[
 class _Facts:
     """What is known so far, by the tensors' names."""
 
-    def __init__(self) -> None:
+    def __init__(self, operators: Sequence[Operator]) -> None:
         self.meaning: dict[str, tuple[float | None, int | None]] = {}
         self.layout: dict[str, Layout] = {}
+        self._rows = _rows(operators)
 
     def learn(self, operators: Sequence[Operator]) -> bool:
         """Goes through all operators once; whether anything was found."""
@@ -77,7 +78,12 @@ class _Facts:
         if tensor.zero_point is not None:
             self.meaning.setdefault(tensor.name, (tensor.scale, tensor.zero_point))
         if tensor.layout is not None:
-            self.layout.setdefault(tensor.name, tensor.layout)
+            self._note_layout(tensor.name, tensor.layout)
+
+    def _note_layout(self, name: str, layout: Layout) -> None:
+        """Rows that a product of matrices writes are no image, unless their last axis is its channels, too."""
+        if name not in self._rows or (self._rows[name] == 3 and layout is Layout.CHANNELS_LAST):
+            self.layout.setdefault(name, layout)
 
     def _pass_meaning(self, op: Operator) -> None:
         """Operators that hand codes on hand on what they mean, in both directions."""
@@ -99,7 +105,17 @@ class _Facts:
             for one, other, change in ((x.name, op.y.name, forth), (op.y.name, x.name, _inverse(forth))):
                 layout = self.layout.get(one)
                 if layout is not None and layout in change:
-                    self.layout.setdefault(other, change[layout])
+                    self._note_layout(other, change[layout])
+
+
+def _rows(operators: Iterable[Operator]) -> dict[str, int]:
+    """The rank of every tensor that a product of matrices writes, also through a table: clamps become its bounds."""
+    found: dict[str, int] = {}
+    for op in operators:
+        is_product = isinstance(op, Conv) and op.y.layout is None
+        if is_product or (isinstance(op, Lookup) and op.x.name in found):
+            found[op.y.name] = len(op.y.shape)
+    return found
 
 
 Change = dict[Layout, Layout]
@@ -183,7 +199,8 @@ _NORMS = LayerNorm | InstanceNorm
 
 def _reads_otherwise(op: Operator, x: Tensor, known: Tensor) -> bool:
     """Whether the operator's meaning rests on something that the tensor's maker sees in another way."""
-    if isinstance(op, Conv | OrionConv | MaxPool | AveragePool | InstanceNorm) and x.layout is not known.layout:
+    images = Conv | OrionConv | MaxPool | AveragePool | GlobalAveragePool | InstanceNorm
+    if isinstance(op, images) and x.layout is not known.layout:
         return True
     if not isinstance(
         op, QuantizedBinary | AveragePool | GlobalAveragePool | Reduce | LayerNorm | InstanceNorm | Dequantize

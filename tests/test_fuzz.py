@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from batch import require
-from fuzz.__main__ import children
+from fuzz.__main__ import children, compiling
 from fuzz.minimize import minimized
 from fuzz.mutate import CHANGES
 from fuzz.operators import NODES, NORMALIZATIONS, operator_models
@@ -79,7 +79,7 @@ def outcomes(monkeypatch, tmp_path):
             raise qcgen.ModelRejected([qcgen.Problem("model", "it is wrong", "correct it")])
 
         monkeypatch.setattr(qcgen, "compile", compile)
-        return list(children([4, 5, 6], lambda _: (b"", {}), tmp_path / "log"))
+        return list(children([4, 5, 6], compiling(lambda _: (b"", {})), tmp_path / "log"))
 
     return tried
 

@@ -35,6 +35,9 @@ PATIENCE = 300  # seconds without a word from a child
 Mutant = Callable[[int], tuple[bytes, dict[str, Any]]]
 """From a number to a model's bytes and the options to compile it with."""
 
+Tried = Callable[[int, Path], Any]
+"""From a number, and the file where standard error goes, to an outcome."""
+
 
 class Session:
     """The finds so far, by kind."""
@@ -70,21 +73,26 @@ def _smaller(content: bytes, options: dict[str, Any], find: Find, folder: Path) 
     """The mutant without what its find does not need."""
 
     def tried(candidate: bytes) -> Outcome:
-        [outcome] = children([find.number], lambda _: (candidate, options), folder / "minimize.log")
+        [outcome] = children([find.number], compiling(lambda _: (candidate, options)), folder / "minimize.log")
         return outcome
 
     return minimized(content, find.kind, tried)
 
 
-def children(numbers: Sequence[int], mutant: Mutant, log: Path) -> Iterator[Outcome]:
-    """The outcomes of mutants, tried in forked children; one that dies takes only the mutant it was at with it."""
+def compiling(mutant: Mutant) -> Tried:
+    """Tries mutants by compiling them."""
+    return lambda number, log: trial(number, *mutant(number), log)
+
+
+def children(numbers: Sequence[int], tried: Tried, log: Path) -> Iterator[Any]:
+    """The outcomes of numbers, tried in forked children; one that dies takes only the number it was at with it."""
     left = list(numbers)
     while left:
         read, write = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.close(read)
-            _be_child(left, mutant, write, log)
+            _be_child(left, tried, write, log)
         os.close(write)
         done = 0
         with os.fdopen(read, "rb") as stream:
@@ -109,8 +117,8 @@ def _death(status: int) -> str:
     return f"more than {SECONDS} s" if number in (signal.SIGXCPU, signal.SIGALRM) else signal.Signals(number).name
 
 
-def _be_child(numbers: Sequence[int], mutant: Mutant, write: int, log: Path) -> None:
-    """Tries the mutants and ends the process."""
+def _be_child(numbers: Sequence[int], tried: Tried, write: int, log: Path) -> None:
+    """Tries the numbers and ends the process."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(errors, 2)
@@ -118,8 +126,7 @@ def _be_child(numbers: Sequence[int], mutant: Mutant, write: int, log: Path) -> 
         with os.fdopen(write, "wb") as stream:
             for number in numbers:
                 signal.alarm(PATIENCE)
-                content, options = mutant(number)
-                pickle.dump(trial(number, content, options, log), stream)
+                pickle.dump(tried(number, log), stream)
                 stream.flush()
     except BaseException:
         os.write(2, traceback.format_exc().encode())
@@ -134,7 +141,7 @@ def fuzz(session: Session, numbers: Sequence[int], build: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="qcgen-fuzz-") as folder:
         for start in range(0, len(numbers), BLOCK):
             block = numbers[start : start + BLOCK]
-            for outcome in children(block, partial(mutant_of, session.seed), Path(folder, "log")):
+            for outcome in children(block, compiling(partial(mutant_of, session.seed)), Path(folder, "log")):
                 session.counts[type(outcome).__name__.lower()] += 1
                 if isinstance(outcome, Find):
                     session.add(outcome)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from onnx import ModelProto
 
-from fuzz.oracle import judged
+from fuzz.oracle import COMPILER, judged
 from fuzz.trial import Accepted, Find, Outcome
 
 Trial = Callable[[bytes], Outcome]
@@ -18,7 +18,17 @@ Trial = Callable[[bytes], Outcome]
 MOST = 300  # models that are tried
 
 
-def minimized(content: bytes, kind: str, tried: Trial) -> bytes:
+def kind_of(outcome: Outcome, compiler: Sequence[str] = COMPILER) -> str:
+    """The kind of find, "" if it is none."""
+    if isinstance(outcome, Find):
+        return outcome.kind
+    if isinstance(outcome, Accepted) and outcome.feeds:
+        with tempfile.TemporaryDirectory(prefix="qcgen-fuzz-") as folder:
+            return next((find.kind for find in judged([outcome], Path(folder), compiler)), "")
+    return ""
+
+
+def minimized(content: bytes, kind: str, tried: Trial, kind_of: Callable[[Any], str] = kind_of) -> bytes:
     """The smallest model found whose find is of this kind; the same bytes if they are no model."""
     left = MOST
     smaller = True
@@ -32,16 +42,6 @@ def minimized(content: bytes, kind: str, tried: Trial) -> bytes:
             if left <= 0:
                 break
     return content
-
-
-def kind_of(outcome: Outcome) -> str:
-    """The kind of find, "" if it is none."""
-    if isinstance(outcome, Find):
-        return outcome.kind
-    if isinstance(outcome, Accepted) and outcome.feeds:
-        with tempfile.TemporaryDirectory(prefix="qcgen-fuzz-") as folder:
-            return next((find.kind for find in judged([outcome], Path(folder))), "")
-    return ""
 
 
 def _reduced(content: bytes) -> Iterator[bytes]:

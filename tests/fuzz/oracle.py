@@ -18,12 +18,12 @@ COMPILER = ("gcc", "-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover
 SECONDS = 600  # for building or running a batch
 
 
-def judged(batch: Sequence[Accepted], folder: Path) -> Iterator[Find]:
-    """What is wrong with the C of these mutants, one find for each at most."""
+def judged(batch: Sequence[Accepted], folder: Path, compiler: Sequence[str] = COMPILER) -> Iterator[Find]:
+    """What is wrong with the C of these mutants, one find for each at most; ``compiler`` is called with its flags."""
     left = list(batch)
     folder.mkdir(parents=True, exist_ok=True)
     while left:
-        found = list(_built(left, folder)) or list(_run(left, folder))
+        found = list(_built(left, folder, compiler)) or list(_run(left, folder))
         yield from found
         wrong = {find.number for find in found}
         # After an error nothing is known of the others; after a run all are known.
@@ -32,20 +32,20 @@ def judged(batch: Sequence[Accepted], folder: Path) -> Iterator[Find]:
         left = [each for each in left if each.number not in wrong]
 
 
-def _built(batch: Sequence[Accepted], folder: Path) -> Iterator[Find]:
+def _built(batch: Sequence[Accepted], folder: Path, compiler: Sequence[str]) -> Iterator[Find]:
     """Builds one program of all; if that fails, the finds of those that are at fault."""
     for each in batch:
         for name, text in each.files.items():
             (folder / name).write_text(text)
     (folder / "models.h").write_text(models_header([each.plan for each in batch]))
-    (folder / "all.c").write_text("".join(f'#include "{each.name}.c"\n' for each in batch))
-    command = [*COMPILER, *STRICT_FLAGS, "-c", "all.c"]
+    (folder / "all.c").write_text("".join(each.unity for each in batch))
+    command = [*compiler, *STRICT_FLAGS, "-c", "all.c"]
     result = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=SECONDS)
     if result.returncode or result.stderr:
         yield from _blamed(batch, result.stderr)
         return
     sources = [str(STREAMS / name) for name in ("driver.c", "stdio.c")]
-    command = [*COMPILER, "-std=c99", "-I.", "-o", "program", "all.o", *sources, "-lm"]
+    command = [*compiler, "-std=c99", "-I.", "-o", "program", "all.o", *sources, "-lm"]
     subprocess.run(command, cwd=folder, check=True, timeout=SECONDS)
 
 
@@ -77,7 +77,7 @@ def _run(batch: Sequence[Accepted], folder: Path) -> Iterator[Find]:
     found = iter(outputs_of(calls, result.stdout, "="))
     for each in batch:
         outputs = [next(found) for _ in each.feeds]
-        story = _difference(each, outputs)
+        story = difference(each, outputs)
         if story:
             yield Find(each.number, "choice" if each.leaves_a_choice else "output", story)
 
@@ -92,7 +92,7 @@ def _stopped(batch: Sequence[Accepted], errors: str) -> Find:
     return Find(guilty.number, f"sanitizer:{kind[:80]}", errors)
 
 
-def _difference(each: Accepted, outputs: Sequence[dict]) -> str:
+def difference(each: Accepted, outputs: Sequence[dict]) -> str:
     """What the first wrong output is, "" if all are right."""
     from qcgen.verify.boundary import from_boundary
 

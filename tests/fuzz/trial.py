@@ -74,6 +74,11 @@ class Accepted:
         return self.plan.prefix
 
     @property
+    def unity(self) -> str:
+        """What a program of many models has of this one."""
+        return f'#include "{self.name}.c"\n'
+
+    @property
     def artifact(self) -> Any:
         """As ``batch.record`` and ``batch.outputs_of`` take units."""
         return SimpleNamespace(plan=self.plan)
@@ -90,23 +95,23 @@ def mutant_of(seed: int, number: int) -> tuple[bytes, dict[str, Any]]:
 def trial(number: int, content: bytes, options: Mapping[str, Any], log: Path) -> Outcome:
     """The outcome for a mutant; ``log`` is where this process's standard error goes."""
     written = log.stat().st_size
-    _allow(SECONDS)
-    _forget_peak()
+    allow(SECONDS)
+    forget_peak()
     try:
-        with warnings.catch_warnings(), _mapped(ADDRESSES):
+        with warnings.catch_warnings(), mapped(ADDRESSES):
             warnings.simplefilter("error")
             artifact = qcgen.compile(content, name=f"m{number}", **options)
-            _allow(6 * SECONDS)
+            allow(6 * SECONDS)
             outcome = accepted(number, artifact)
     except qcgen.ModelRejected as rejection:
         outcome = _told(number, rejection)
     except BaseException as error:
-        outcome = Find(number, _signature(error), traceback.format_exc())
+        outcome = Find(number, signature(error), traceback.format_exc())
     if not isinstance(outcome, Find):
         if log.stat().st_size > written:
             return Find(number, "standard error", log.read_text(errors="replace")[written:])
-        if (peak := _peak()) > RESIDENT:
-            return Find(number, "memory", f"{peak >> 20} MiB")
+        if (most := peak()) > RESIDENT:
+            return Find(number, "memory", f"{most >> 20} MiB")
     return outcome
 
 
@@ -150,21 +155,21 @@ def work_of(program: Program) -> int:
     return total
 
 
-def _signature(error: BaseException) -> str:
+def signature(error: BaseException) -> str:
     """The exception and the innermost place of qcgen that raised it."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/qcgen/" in frame.filename]
     where = f"{Path(frames[-1].filename).parent.name}/{Path(frames[-1].filename).name}" if frames else "?"
     return f"{type(error).__name__} in {where} {frames[-1].name if frames else ''}"
 
 
-def _allow(seconds: float) -> None:
+def allow(seconds: float) -> None:
     """From now on the process may take so many more seconds of processor time."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + 1 + seconds, resource.RLIM_INFINITY))
 
 
 @contextlib.contextmanager
-def _mapped(more: int) -> Iterator[None]:
+def mapped(more: int) -> Iterator[None]:
     """Limits the address space to what it is now and ``more`` bytes."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     resource.setrlimit(resource.RLIMIT_AS, (pages * os.sysconf("SC_PAGE_SIZE") + more, resource.RLIM_INFINITY))
@@ -174,11 +179,11 @@ def _mapped(more: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
-def _forget_peak() -> None:
+def forget_peak() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 
 
-def _peak() -> int:
-    """The largest number of bytes in memory since ``_forget_peak``."""
+def peak() -> int:
+    """The largest number of bytes in memory since ``forget_peak``."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))

@@ -1,0 +1,1 @@
+"""Random networks, compiled with random options and held against onnxruntime: ``make fuzz-networks``."""

@@ -1,0 +1,82 @@
+"""From a seed and a number to a model's bytes and the options to compile it with."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from math import prod
+
+from fuzz_networks.network import Network, Value
+from fuzz_networks.operators import LARGEST, OPERATORS
+from fuzz_networks.options import Options, random_options
+from fuzz_networks.quantizer import quantized
+
+QUANTIZED = 0.12
+"""The share of networks that onnxruntime's quantizer makes of float ones."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A model, how far outputs may be off ("exact", "code" or "float"), and what becomes of it.
+
+    ``source`` says how the model was made.
+    """
+
+    content: bytes
+    tolerance: str
+    source: str
+    options: Options
+
+
+def recipe(seed: int, number: int, narrow: bool) -> Recipe:
+    """The same for the same arguments; ``narrow``: weights that processors without VNNI multiply right, too."""
+    rng = random.Random(f"networks {seed} {number}")
+    if rng.random() < QUANTIZED:
+        content, source = quantized(rng, narrow)
+        tolerance = "exact"
+    else:
+        net = random_network(rng, narrow)
+        content, tolerance = net.bytes(), net.tolerance
+        source = f"opset {net.opset}, {net.integer:.0%} QOperator"
+    return Recipe(content, tolerance, source, random_options(rng))
+
+
+def random_network(rng: random.Random, narrow: bool) -> Network:
+    opset = rng.choice([10, 11, 12, 13, 13, 14, 15, 16, 17, 17, 18, 19, 20, 21])
+    net = Network(rng, opset, rng.choice([0.0, 0.0, 0.5, 1.0, 1.0]), narrow)
+    for _ in range(rng.choice([1, 1, 1, 2, 2, 3])):
+        net.input(input_shape(net))
+    steps = rng.choice([1, 2, 3, 3, 4, 4, 5, 6, 8])
+    tries = 0
+    while steps > 0 and tries < 60:
+        tries += 1
+        [operator] = rng.choices(list(OPERATORS), list(OPERATORS.values()))
+        x = source(net)
+        if x is None:
+            break
+        if operator(net, x) is not None:
+            steps -= 1
+    net.finish()
+    return net
+
+
+def source(net: Network) -> Value | None:
+    """Mostly the newest tensor."""
+    fitting = [value for value in net.values if prod(value.shape) <= LARGEST]
+    if not fitting:
+        return None
+    return fitting[-1] if net.chance(0.6) else net.rng.choice(fitting)
+
+
+def input_shape(net: Network) -> tuple[int, ...]:
+    if net.values and net.chance(0.5):
+        return net.values[0].shape
+    match net.rng.randrange(20):
+        case 0 | 1 | 2:
+            return (net.pick(1, 1, 1, 2, 3, 5), net.channels())
+        case 3 | 4 | 5:
+            return (1, net.channels(), net.size() + net.pick(0, 0, 9))
+        case 6:
+            return (1, net.pick(1, 2, 3), net.pick(1, 2, 3, 4), net.pick(1, 2, 3, 5), net.pick(1, 2, 3, 5))
+        case _:
+            return (net.pick(1, 1, 1, 1, 1, 1, 2, 3), net.channels(), net.size(), net.size())

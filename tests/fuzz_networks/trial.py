@@ -1,0 +1,206 @@
+"""One network in a child process: judged by onnxruntime, compiled within limits."""
+
+from __future__ import annotations
+
+import os
+import re
+import traceback
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fuzz.trial import (
+    ADDRESSES,
+    RESIDENT,
+    SECONDS,
+    Accepted,
+    Find,
+    allow,
+    forget_peak,
+    mapped,
+    peak,
+    signature,
+)
+
+import qcgen
+from fuzz_networks.generate import Recipe
+from fuzz_networks.judge import Arrays, Judge
+from fuzz_networks.judge import Port as ModelPort
+from fuzz_networks.options import Options
+from qcgen.artifact import Artifact
+from qcgen.ir.plan import Plan, Port
+from qcgen.verify.boundary import to_boundary
+
+CASES = 6
+LEAST = re.compile(r"use --(?:arena|flash) (\d+)")
+DROPPED = ("arena", "input", "io_memory")
+"""Options that a network may be refused with; it is tried without them, too."""
+
+
+@dataclass(frozen=True)
+class Network(Accepted):
+    """An accepted network: ``build`` says how, ``source`` how the model was made; ``dropped``: why without options.
+
+    ``options``: the arguments of ``qcgen.compile`` in the end.
+    """
+
+    build: str = ""
+    source: str = ""
+    dropped: str = ""
+    has_test: bool = False
+
+    @property
+    def unity(self) -> str:
+        """What the program of a batch holds of it."""
+        text = f'#include "{self.name}.c"\n'
+        return (
+            text + _SELF_TEST.replace("NAME", self.name).replace("MACRO", self.name.upper()) if self.has_test else text
+        )
+
+
+_SELF_TEST = """#include "NAME_test.c"
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((constructor)) static void NAME_tested(void)
+{
+    void *const arena = malloc(MACRO_ARENA_BYTES + 1);
+    const int status = NAME_test(MACRO_ARENA_BYTES > 0 ? arena : NULL);
+
+    free(arena);
+    if (status != 0) {
+        fprintf(stderr, "error: self-test of NAME.c: %d\\n", status);
+        exit(1);
+    }
+}
+"""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A network that onnxruntime does not load (``by`` "onnxruntime"), that qcgen refuses, or that was not made."""
+
+    number: int
+    by: str
+    reason: str
+
+
+def tried(number: int, recipe: Recipe, log: Path) -> Network | Refused | Find:
+    """What comes of a network; ``log`` is where this process's standard error goes."""
+    allow(SECONDS)
+    try:
+        judge = Judge(recipe.content)
+        feeds = judge.feeds(number, CASES)
+        expected = [judge.run(each) for each in feeds]
+    except Exception as error:
+        return Refused(number, "onnxruntime", general(str(error)))
+    os.truncate(log, 0)
+    forget_peak()
+    allow(SECONDS)
+    try:
+        with warnings.catch_warnings(), mapped(ADDRESSES):
+            warnings.simplefilter("error")
+            outcome = _compiled(number, recipe, judge, feeds, expected)
+    except qcgen.ModelRejected as rejection:
+        return Refused(number, "qcgen", general(f"{rejection.problems[0].what}: {rejection.problems[0].hint}"))
+    except BaseException as error:
+        return Find(number, signature(error), traceback.format_exc())
+    if log.stat().st_size:
+        return Find(number, "standard error", log.read_text(errors="replace"))
+    if (most := peak()) > RESIDENT:
+        return Find(number, "memory", f"{most >> 20} MiB")
+    return outcome
+
+
+def general(text: str) -> str:
+    """A message without names and numbers."""
+    text = " ".join(text.split())
+    text = re.sub(r"'[^']*'|\"[^\"]*\"", "'...'", text)
+    text = re.sub(r"node_\w+|\b(input|c|w|b)\d+\b|\b[a-z_]+\d+(\.\d)?\b", "NAME", text)
+    return re.sub(r"-?\d[\d.e+-]*", "N", text)[:200]
+
+
+def _compiled(number: int, recipe: Recipe, judge: Judge, feeds: list[Any], expected: list[Any]) -> Network | Find:
+    name = f"m{number}"
+    artifact, dropped = compiled(recipe.content, name, recipe.options)
+    if not _is_known(artifact.plan, judge):
+        plain = replace(recipe.options, compile={**recipe.options.compile, "io": "model"})
+        artifact, dropped = compiled(recipe.content, name, plain)
+    budget = artifact.plan.options.arena
+    held = int(re.search(r"_ARENA_BYTES (\d+)", artifact.files[f"{name}.h"])[1])
+    if isinstance(budget, int) and held > budget:
+        return Find(number, "arena beyond its budget", f"{held} bytes instead of {budget}")
+    has_test = recipe.options.self_test and artifact.plan.pushed is None
+    if has_test:
+        artifact = artifact.with_self_test()
+    plan = artifact.plan
+    calls = [_call(plan, judge, *each, recipe.tolerance) for each in zip(feeds, expected, strict=True)]
+    known = [call for call in calls if call is not None]
+    own, wanted, allowed = ([call[part] for call in known] for part in range(3))
+    return Network(
+        number, replace(plan, steps=()), artifact.files, own, wanted, allowed, False,
+        build=recipe.options.build, source=recipe.source, dropped=dropped, has_test=has_test,
+    )  # fmt: skip
+
+
+def compiled(content: bytes, name: str, options: Options) -> tuple[Artifact, str]:
+    """The network with these options, or without some that it is refused with, and what is refused then."""
+    chosen = dict(options.compile)
+    try:
+        for kind in ("arena", "flash"):
+            if getattr(options, kind):
+                chosen[kind] = round(getattr(options, kind) * _least(content, name, {**chosen, kind: 1}))
+        return qcgen.compile(content, name=name, **chosen), ""
+    except qcgen.ModelRejected as rejection:
+        plain = {key: value for key, value in chosen.items() if key not in DROPPED}
+        if plain == chosen:
+            raise
+        return qcgen.compile(content, name=name, **plain), general(rejection.problems[0].what)
+
+
+def _least(content: bytes, name: str, options: Mapping[str, Any]) -> int:
+    """What the message of a refusal says would be enough."""
+    try:
+        qcgen.compile(content, name=name, **options)
+    except qcgen.ModelRejected as rejection:
+        if found := LEAST.search(str(rejection)):
+            return int(found[1])
+        raise
+    return 1
+
+
+def _origin(port: Port, ports: Sequence[ModelPort]) -> ModelPort | None:
+    """The model's own input or output that a port of the C function is, or holds the codes of."""
+    name = port.tensor.name
+    return next((each for each in ports if name in (each.name, each.codes)), None)
+
+
+def _is_known(plan: Plan, judge: Judge) -> bool:
+    ports = [(port, _origin(port, judge.inputs)) for port in plan.inputs]
+    ports += [(port, _origin(port, judge.outputs)) for port in plan.outputs]
+    return all(origin is not None and prod(port.tensor.shape) == prod(origin.shape) for port, origin in ports)
+
+
+def _call(plan: Plan, judge: Judge, feeds: Arrays, outputs: Arrays, tolerance: str) -> tuple[Any, Any, Any] | None:
+    """Inputs, outputs and how far these may be off, as the C function has them; None if codes cannot express them."""
+    given, wanted, allowed = {}, {}, {}
+    off = judge.allowed(outputs, tolerance)
+    for port in plan.inputs:
+        origin = _origin(port, judge.inputs)
+        array = feeds[origin.name]
+        is_codes = port.tensor.name != origin.name
+        given[port.tensor.name] = origin.quantized(array) if is_codes else array
+        if is_codes and not np.array_equal(origin.numbers(origin.quantized(array)), array):
+            return None
+    for port in plan.outputs:
+        origin = _origin(port, judge.outputs)
+        name, array = port.tensor.name, outputs[origin.name]
+        is_codes = name != origin.name
+        if is_codes and not np.array_equal(origin.numbers(origin.quantized(array)), array):
+            return None
+        wanted[name] = origin.quantized(array) if is_codes else array
+        allowed[name] = off[origin.name] / (origin.scale if is_codes else 1)
+    return to_boundary(plan, given), wanted, allowed

@@ -5,12 +5,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 # One process per core; the tests of a file share what they compile.
 PYTEST = $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
-# What make fuzz tries.
+# What make fuzz and make fuzz-networks try.
 COUNT ?= 2000
 SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint fuzz emulated exhaustive eva \
+.PHONY: help demo test test-all lint fuzz fuzz-networks emulated exhaustive eva \
     bench bench-networks bench-cortex bench-memory bench-flash networks networks-2026 node-tests generated clean c-compiler
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make test        set up .venv, then lint, type checks, import contracts and the tests that take little time"
 	@echo "make test-all    the same with all tests: more compilers, levels and cores, sanitizers, every case (minutes)"
 	@echo "make fuzz        COUNT mutated models from SEED: each is rejected, or becomes C that is built and run; ONLY replays one"
+	@echo "make fuzz-networks   COUNT random networks from SEED with random options, held against onnxruntime; ONLY replays one"
 	@echo "make emulated    every case on every emulated core, on a big-endian machine and on an AVR (minutes)"
 	@echo "make exhaustive  the tests that walk through all 2^32 accumulators (minutes)"
 	@echo "make eva         Frama-C's Eva looks for undefined behaviour in the gallery, for all inputs at once (minutes)"
@@ -49,6 +50,9 @@ lint: .venv/dev
 
 fuzz: c-compiler .venv/dev
 	@PYTHONPATH=tests $(BIN)/python -m fuzz --count $(COUNT) --seed $(SEED) $(if $(ONLY),--only $(ONLY) --minimize) --folder build/fuzz
+
+fuzz-networks: c-compiler .venv/dev
+	@PYTHONPATH=tests $(BIN)/python -m fuzz_networks --count $(COUNT) --seed $(SEED) $(if $(ONLY),--only $(ONLY)) --folder build/fuzz-networks
 
 emulated: c-compiler .venv/dev
 	$(PYTEST) --emulated -m emulated

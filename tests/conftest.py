@@ -11,7 +11,7 @@ import pytest
 
 import qcgen.render
 
-collect_ignore = [] if find_spec("onnxruntime") else ["architectures/oracle.py"]
+collect_ignore = [] if find_spec("onnxruntime") else ["architectures/oracle.py", "fuzz_networks"]
 """Modules without tests that need what is no dependency of the tests."""
 
 NO_SKIPS = os.environ.get("QCGEN_NO_SKIPS", "") not in ("", "0")

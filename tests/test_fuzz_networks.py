@@ -1,0 +1,113 @@
+"""Random networks against onnxruntime: a few in every run, and bugs that are planted are found."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from tools import require, require_modules
+
+require_modules("onnxruntime")
+
+from fuzz_networks import judge  # noqa: E402
+from fuzz_networks.__main__ import Session, command  # noqa: E402
+from fuzz_networks.generate import recipe  # noqa: E402
+from fuzz_networks.options import BUILDS  # noqa: E402
+from models import graph_model, qlinear_conv  # noqa: E402
+
+import qcgen.geometry  # noqa: E402
+from qcgen.rewrite.clamps import code_bounds  # noqa: E402
+
+if why := judge.unfit():
+    pytest.skip(f"onnxruntime on this processor is no judge of bits: {why}", allow_module_level=True)
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """What comes of networks, built by gcc alone where ``others`` is false."""
+
+    def tried(numbers, *, seed=1, others=False):
+        require("gcc")
+        if not others:
+            monkeypatch.setattr("fuzz_networks.options.CORES", {})
+            monkeypatch.setattr("fuzz_networks.options.BUILDS", {"gcc -O0": ("gcc", "-O0")})
+            monkeypatch.setattr("fuzz_networks.options.SHARES", (1,))
+            monkeypatch.setitem(BUILDS, "gcc -O0", ("gcc", "-O0"))
+        return Session(seed, tmp_path, "").run(numbers)
+
+    return tried
+
+
+def test_a_network_is_the_same_for_the_same_seed_and_number():
+    assert recipe(3, 14, True) == recipe(3, 14, True)
+    assert recipe(3, 14, True) != recipe(3, 15, True) != recipe(4, 15, True)
+
+
+def test_networks_are_of_every_kind():
+    made = [recipe(1, number, True) for number in range(60)]
+    assert {each.source.split(",")[0] for each in made} > {"quantize_static", "opset 13", "opset 10", "opset 20"} - {""}
+    assert {type(each.options.compile.get("arena")) for each in made} == {type(None), str}
+    assert len({each.options.compile["target"] for each in made}) > 6
+    assert {each.options.build for each in made} >= set(BUILDS) - {"gcc -O0"}
+
+
+def test_twenty_networks_are_right(run):
+    session = run(range(20))
+    assert session.kinds == {}
+    assert session.counts["accepted"] >= 15
+
+
+@pytest.mark.all
+def test_networks_built_by_every_compiler_are_right(run):
+    require("gcc", "clang")
+    assert run(range(1000, 1060), others=True).kinds == {}
+
+
+def test_clamps_that_vanish_are_found(run, monkeypatch):
+    """The reference cannot see this one: it starts behind the front end."""
+
+    def every_code(wiring, node):
+        bounds = code_bounds(wiring, node)
+        return bounds and tuple(np.asarray(end, bounds[0].dtype) for end in _ends(bounds[0].dtype))
+
+    monkeypatch.setattr(sys.modules["qcgen.rewrite.drop_clamps"], "code_bounds", every_code)
+    assert run(range(25)).kinds["output"] > 0
+
+
+def _ends(dtype):
+    return np.iinfo(dtype).min, np.iinfo(dtype).max
+
+
+@pytest.mark.all
+def test_a_stride_that_a_single_window_loses_is_found(run, monkeypatch):
+    monkeypatch.setattr(qcgen.geometry, "_effective", lambda stride, windows, _: stride if windows > 1 else 1)
+    assert run(range(300)).kinds["output"] > 0
+
+
+@pytest.mark.all
+def test_sums_that_are_one_too_large_are_found(run, mutate):
+    mutate("epilogue/output.c.jinja", "_multiply_high(acc, multiplier)", "_multiply_high(acc + 1, multiplier)")
+    assert run(range(100)).kinds["output"] > 0
+
+
+def test_the_judge_knows_what_codes_mean():
+    model = qlinear_conv((1, 1, 2, 2), np.ones((1, 1, 1, 1), np.int8), x_scale=0.5, y_scale=0.5, w_scale=1.0)
+    given = np.arange(4, dtype=np.uint8).reshape(1, 1, 2, 2)
+    judged = judge.Judge(model.SerializeToString())
+    assert np.array_equal(judged.run({"x": given})["y"], given)
+    assert {each["x"].dtype for each in judged.feeds(1, 8)} == {np.dtype(np.uint8)}
+
+
+def test_floats_that_are_no_codes_have_a_tolerance_of_their_own():
+    from onnx import helper
+
+    relu = helper.make_node("Relu", ["x"], ["y"])
+    judged = judge.Judge(graph_model([relu], {"x": ("float", (3,))}, {"y": None}).SerializeToString())
+    assert judged.allowed({"y": np.float32([0, 1, 2])}, "exact")["y"].max() == pytest.approx(2 * judge.FLOAT_TOLERANCE)
+
+
+def test_the_command_repeats_the_options():
+    assert command("m.onnx", {"target": "host", "io_memory": "arena", "simplify": False}) == (
+        "qcgen compile m.onnx --target host --io-memory arena --no-simplify"
+    )

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from cffi import FFI
 
-from qcgen.errors import OrionPanic, ToolMissing
+from qcgen.errors import OrionPanic, ToolMissing, naming
 from qcgen.ir.plan import Plan
 from qcgen.ir.types import Array
 
@@ -52,9 +52,12 @@ def build(files: Mapping[str, str], flags: Sequence[str], folder: Path) -> Path:
     """A shared library of the generated files, in ``folder``; ToolMissing if cc fails."""
     command = build_command(files, flags)
     for name, text in files.items():
-        (folder / name).write_text(text)
+        with naming(folder / name):
+            (folder / name).write_text(text, encoding="utf-8")
     try:
-        result = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
+        result = subprocess.run(
+            command, cwd=folder, capture_output=True, encoding="utf-8", errors="replace", check=False
+        )
     except OSError as error:
         raise ToolMissing(
             f"the C compiler {command[0]} cannot be run: {error.strerror}; install it or set CC"

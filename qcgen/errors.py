@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 MOST_PROBLEMS = 20
 """How many problems the text of a rejection holds; the others are counted."""
@@ -21,6 +23,17 @@ def printable(text: str) -> str:
     if len(text) > MOST_CHARACTERS:
         text = f"{text[: MOST_CHARACTERS - 100]} ... {text[-95:]}"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An OSError within the block names this file or folder: that of a write to a full disk names none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 @dataclass(frozen=True)

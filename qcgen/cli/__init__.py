@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from errno import EFBIG, EIO, ENOSPC
 from types import FrameType
 from typing import Protocol
 
@@ -58,7 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             args = _parser().parse_args(words)
             args.words = words[1:]  # behind the command's name
             status = int(args.run(args))
-            sys.stdout.flush()
+            if sys.stdout is not None:  # it is if it was closed before Python began
+                sys.stdout.flush()
             return status
     except SystemExit as exit_:  # argparse has printed what there is to say
         return exit_.code if isinstance(exit_.code, int) else FAILED
@@ -73,7 +75,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ToolMissing, EmulationFailed, BoardFailed) as failure:
         return _failure(str(failure))
     except OSError as error:
-        return _failure(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        # Those of files name them.
+        where = error.filename or ("standard output" if error.errno in (EFBIG, EIO, ENOSPC) else None)
+        return _failure(f"{where}: {error.strerror}" if where else str(error))
     except Exception as error:  # the last resort: a defect of ours must not look like one of the user's
         if os.environ.get("QCGEN_TRACEBACK"):
             raise

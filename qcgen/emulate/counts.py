@@ -15,7 +15,7 @@ from qcgen.emulate.listing import OUTSIDE, SHARED, Instruction, Listing, listing
 from qcgen.emulate.machine import Outcome, Trial, emulate
 from qcgen.emulate.plugin import plugin
 from qcgen.emulate.tools import machine_of, require_tools, temporary_folder
-from qcgen.errors import EmulationFailed
+from qcgen.errors import EmulationFailed, naming
 from qcgen.ir.program import macs_of
 from qcgen.ir.types import Array
 from qcgen.progress import doing
@@ -141,7 +141,7 @@ def measure(
         [outcome] = emulate(image, [Trial(feeds)], plugin=_counting(image, listed, boards), timeout=timeout)
         if outcome.status:
             raise EmulationFailed("the function returns 1, as Orion panics on these inputs: count others with --seed")
-        text = (image.folder / "counts.txt").read_text()
+        text = (image.folder / "counts.txt").read_text(encoding="utf-8")
         return _measurement(artifact, image, listed, _read_blocks(text), _read_waits(text, boards), outcome)
 
 
@@ -153,9 +153,10 @@ def _counting(image: Image, listed: Listing, boards: Sequence[Board]) -> list[st
         f"{each.address:x} {each.bytes} {listed.owners[each.address]} {cycles}\n"
         for each, cycles in zip(code, block_cycles(table, code), strict=True)
     ]
-    (image.folder / "code.txt").write_text("".join(lines))
     rows = [f"{_board_row(image.target, board, table.jump)}\n" for board in boards]
-    (image.folder / "flash.txt").write_text("".join(rows))
+    for name, text in (("code.txt", lines), ("flash.txt", rows)):
+        with naming(image.folder / name):
+            (image.folder / name).write_text("".join(text), encoding="utf-8")
     library = plugin(machine_of(image.target).emulator)
     options = {
         "begin": f"{listed.symbols[BEGIN].address:x}",

@@ -10,7 +10,7 @@ from pathlib import Path
 from qcgen.artifact import Artifact
 from qcgen.build import STRICT_FLAGS
 from qcgen.emulate.tools import machine_of, require_tools, run, succeed
-from qcgen.errors import ToolMissing
+from qcgen.errors import ToolMissing, naming
 from qcgen.ir.plan import Plan
 from qcgen.render import templates
 from qcgen.render.model import accessors
@@ -61,7 +61,8 @@ def compile_command(target: Target, flags: Sequence[str], compiler: str) -> tupl
 
 def _link(target: Target, plans: Sequence[Plan], folder: Path) -> None:
     machine = machine_of(target)
-    (folder / MODELS).write_text(models_header(plans))
+    with naming(folder / MODELS):
+        (folder / MODELS).write_text(models_header(plans), encoding="utf-8")
     sources = templates() / "emulate"
     for source, name in ((machine.startup, STARTUP), ("driver.c", DRIVER)):
         command = [target.compiler, *target.flags, *_DRIVER_FLAGS, "-I.", f"-I{sources}", "-c", str(sources / source)]

@@ -10,7 +10,7 @@ import numpy as np
 
 from qcgen.emulate.image import ELF, Image
 from qcgen.emulate.tools import machine_of, run, succeed
-from qcgen.errors import EmulationFailed
+from qcgen.errors import EmulationFailed, naming
 from qcgen.ir.plan import Plan
 from qcgen.ir.types import Array
 
@@ -57,7 +57,8 @@ def emulate(
     Raises EmulationFailed if the code faults, writes beside its buffers, or does not end within ``timeout`` seconds.
     """
     machine = machine_of(image.target)
-    (image.folder / "inputs.bin").write_bytes(b"".join(_record(image, trial) for trial in trials))
+    with naming(image.folder / "inputs.bin"):
+        (image.folder / "inputs.bin").write_bytes(b"".join(_record(image, trial) for trial in trials))
     command = [machine.emulator, *machine.arguments, "-display", "none", "-monitor", "none", "-serial", "none"]
     command += ["-semihosting-config", "enable=on,target=native", *plugin, "-kernel", ELF]
     result = run(command, image.folder, timeout=_patience(image, trials) if timeout is None else timeout)

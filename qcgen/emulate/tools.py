@@ -73,7 +73,7 @@ def run(
             input=text,
             stdin=subprocess.DEVNULL if text is None else None,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             errors="replace",
             timeout=timeout,
             check=False,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from qcgen.infer import infer
@@ -13,6 +13,7 @@ from qcgen.rewrite.compare_codes import compare_codes
 from qcgen.rewrite.dequantize_later import dequantize_later
 from qcgen.rewrite.drop_clamps import drop_clamps
 from qcgen.rewrite.fold_constants import FOLDS, Fold, fold_constants
+from qcgen.rewrite.fold_into_weights import fold_into_weights
 from qcgen.rewrite.fuse_binary import fuse_binary
 from qcgen.rewrite.fuse_convolution import fuse_convolution
 from qcgen.rewrite.fuse_float_gemm import fuse_float_gemm
@@ -43,6 +44,15 @@ from qcgen.rewrite.sizes import Budget
 from qcgen.rewrite.take_apart import take_apart
 from qcgen.rewrite.wiring import Pattern, apply, without_unused
 
+FIRST: tuple[Pattern, ...] = (
+    remove_identities,
+    merge_duplicates,
+    fold_into_weights,
+    join_matmul_add,
+    quantize_weights,
+)
+"""What is looked for while quantization is where the model has it: of that it depends which weights become codes."""
+
 PATTERNS: tuple[Pattern, ...] = (
     remove_identities,
     merge_duplicates,
@@ -51,7 +61,6 @@ PATTERNS: tuple[Pattern, ...] = (
     gather_places,
     join_layer_norm,
     join_matmul_add,
-    quantize_weights,
     phases_of_transposed,
     fuse_convolution,
     fuse_gemm,
@@ -99,7 +108,7 @@ def rewrite(graph: Graph) -> Graph:
     halves = in_float32(graph)
     graph = graph if halves is graph else _folded(halves, FOLDS_BEFORE_FUSION, budget)
     if any(node.op_type in ("QuantizeLinear", "DequantizeLinear", CONCAT[1]) for node in graph.nodes):
-        graph = _fused(graph, budget)
+        graph = _fused(_fused(graph, FIRST, budget), PATTERNS, budget)
     graph = _folded(graph, FOLDS, budget)
     for pattern in LAST:
         changed = apply(graph, pattern)
@@ -118,10 +127,10 @@ def _folded(graph: Graph, folds: Mapping[tuple[str, str], Fold], budget: Budget)
         graph = folded
 
 
-def _fused(graph: Graph, budget: Budget) -> Graph:
-    """The graph in which no pattern is left."""
+def _fused(graph: Graph, patterns: Sequence[Pattern], budget: Budget) -> Graph:
+    """The graph in which none of the patterns is left."""
     while True:
-        changed = next((new for pattern in PATTERNS if (new := apply(graph, pattern)) is not graph), None)
+        changed = next((new for pattern in patterns if (new := apply(graph, pattern)) is not graph), None)
         if changed is None:
             return graph
         graph = _folded(without_unused(changed), FOLDS_BEFORE_FUSION, budget)

@@ -30,6 +30,8 @@ def fuse_gemm(wiring: Wiring, node: Node) -> Change | None:
     )
     if x is None or w is None or y is None or factors is None or len(wiring.graph.constants[w.codes].shape) != 2:
         return None
+    if x.quantization.dtype is not y.quantization.dtype:  # QGemm has one type for both, and onnxruntime computes float
+        return None
     # QGemm multiplies its bias by alpha too and has no beta. As onnxruntime, fuse other factors only without a bias.
     plain = factors.alpha == factors.beta == 1.0
     if node.input(2) and not plain:

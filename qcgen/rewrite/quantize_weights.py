@@ -1,4 +1,4 @@
-"""Float weights of a ConvTranspose between codes become codes, as onnxruntime makes them when it loads a model."""
+"""Float weights of layers between codes become codes, as onnxruntime makes them when it loads a model."""
 
 from __future__ import annotations
 
@@ -8,23 +8,30 @@ import numpy as np
 
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array
-from qcgen.rewrite.quantization import activation, is_quantize, quantization_of
+from qcgen.rewrite.quantization import Quantization, activation_of_codes, is_quantize
 from qcgen.rewrite.wiring import Change, Wiring
 
 LOW, HIGH = -128, 127
+
+WEIGHTED = ("Conv", "ConvTranspose", "Gemm")
+"""The operators of ai.onnx whose weights onnxruntime quantizes; those of MatMul stay float."""
+
+MOVES = ("MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
+"""Those through which it moves QuantizeLinear and DequantizeLinear before that."""
 
 
 def quantize_weights(wiring: Wiring, node: Node) -> Change | None:
     """int8 weights with a scale and a zero point of the whole tensor, an int32 bias in units x_scale * w_scale.
 
-    Where the data is dequantized and the result quantized, behind a Relu at most that quantization makes superfluous.
+    Where the data is dequantized and the result leads to QuantizeLinear, through Relu and Clip at most; whether all of
+    that becomes one integer operator does not matter. Nothing is done to a layer whose bias is no constant vector.
     Source: WeightBiasQuantization of onnxruntime.
     """
-    if (node.domain, node.op_type) != ("", "ConvTranspose") or not _is_quantized(wiring, node.outputs[0]):
+    if node.domain or node.op_type not in WEIGHTED or not _leads_to_codes(wiring, node.outputs[0]):
         return None
-    x, w, b = activation(wiring, node.input(0)), _numbers(wiring, node.input(1)), node.input(2)
+    x, w, b = _meaning(wiring, node, node.input(0)), _numbers(wiring, node.input(1)), node.input(2)
     bias = _numbers(wiring, b) if b else None
-    if x is None or w is None or w.size == 0 or (b and bias is None):
+    if x is None or w is None or w.size == 0 or (b and (bias is None or bias.ndim != 1)):
         return None
     scale, zero_point = parameters(w)
     codes = np.clip(np.rint(w / scale) + zero_point, LOW, HIGH).astype(np.int8)
@@ -32,7 +39,7 @@ def quantize_weights(wiring: Wiring, node: Node) -> Change | None:
     taken, nodes = [node.input(0)], []
     operands: list[tuple[str, Array, object, Array]] = [("weights", codes, scale, np.array(zero_point, np.int8))]
     if bias is not None:
-        unit = np.asarray(x.quantization.scale * scale, np.float32)
+        unit = np.asarray(x.scale * scale, np.float32)
         operands.append(("bias", np.rint(bias / unit).astype(np.int32), unit, np.array(0, np.int32)))
     for role, values, by, zero in operands:
         names = [wiring.fresh(f"{node.name}_{role}_{part}") for part in ("codes", "scale", "zero_point", "dequantized")]
@@ -57,13 +64,32 @@ def parameters(w: Array) -> tuple[np.float32, int]:
     return scale, int(np.rint(np.clip(first, LOW, HIGH)))
 
 
-def _is_quantized(wiring: Wiring, tensor: str) -> bool:
-    """Whether one QuantizeLinear alone reads a tensor, or a Relu of it that its lowest code makes superfluous."""
-    reader = wiring.only_reader(tensor)
-    clips = reader is not None and (reader.domain, reader.op_type) == ("", "Relu")
-    if reader is not None and clips:
-        reader = wiring.only_reader(reader.outputs[0])
-    target = quantization_of(wiring, reader) if reader is not None and is_quantize(reader) else None
-    if target is None or not target.is_8_bit_per_tensor:
-        return False
-    return not clips or bool(target.zero_point.reshape(()) == target.dtype.low)
+def _meaning(wiring: Wiring, node: Node, tensor: str) -> Quantization | None:
+    """What the codes mean of which a tensor is dequantized, or moved then; None where there are none."""
+    found, maker = activation_of_codes(wiring, tensor), wiring.producers.get(tensor)
+    if found is not None or maker is None or maker.domain or tensor in wiring.outputs:
+        return None if found is None else found.quantization
+    is_padding = (node.op_type, maker.op_type) == ("Conv", "Pad")
+    return _meaning(wiring, maker, maker.input(0)) if _moves(maker) or is_padding else None
+
+
+def _moves(node: Node) -> bool:
+    """Whether onnxruntime moves QuantizeLinear and DequantizeLinear through a node before it quantizes weights.
+
+    Source: QDQPropagation; tried at opsets 10 to 25.
+    """
+    return not node.domain and node.op_type in MOVES and (node.op_type != "MaxPool" or node.version >= 12)
+
+
+def _leads_to_codes(wiring: Wiring, tensor: str, *, moved: bool = False) -> bool:
+    """Whether a tensor is read once all the way through Relu and Clip, then movements, to QuantizeLinear.
+
+    As in onnxruntime, that a tensor is an output of the model, too, does not matter, except of those that are moved.
+    """
+    readers = {reader.name for reader in wiring.readers.get(tensor, ())}
+    reader = wiring.nodes[readers.pop()] if len(readers) == 1 else None
+    if reader is None or is_quantize(reader):
+        return reader is not None and not (moved and tensor in wiring.outputs)
+    if not moved and not reader.domain and reader.op_type in ("Clip", "Relu"):
+        return _leads_to_codes(wiring, reader.outputs[0])
+    return _moves(reader) and tensor not in wiring.outputs and _leads_to_codes(wiring, reader.outputs[0], moved=True)

@@ -171,12 +171,12 @@ def fused(a: Array, b: Array, c: Array) -> Float32s:
 def quantize(x: Array, scale: float, zero_point: int, low: int, high: int) -> Int64s:
     """Equation (9): the code of a float32 number: clamp(round_half_even(fl32(x / scale)) + zero_point, low, high).
 
-    Source: MlasQuantizeLinear, which clamps the quotient before it rounds it; that gives the same codes.
-    Checked: 0 of 1,048,576 outputs of QuantizeLinear differ, ties and overflows among them.
+    Source: MlasQuantizeLinear, which clamps the quotient before it rounds it; that gives the same codes, and NaN the
+    lowest. Checked: 0 of 1,048,576 outputs of QuantizeLinear differ, ties and overflows among them.
     """
     with np.errstate(over="ignore", under="ignore"):
         value = np.asarray(x, np.float32) / np.float32(scale)
-    clamped = np.clip(value, np.float32(low - zero_point), np.float32(high - zero_point))
+    clamped = np.fmin(np.fmax(value, np.float32(low - zero_point)), np.float32(high - zero_point))
     codes: Int64s = np.rint(clamped).astype(np.int64) + zero_point
     return codes
 

@@ -103,7 +103,9 @@ def tolerances(program: Program, values: Mapping[str, Array]) -> dict[str, Array
             errors = [allowed.get(x.name, np.zeros(())) for x in inputs_of(op)]
             passed = _passed_on(op, xs, [lost.get(x.name, 0.0) for x in inputs_of(op)], errors)
             allowed[op.y.name] = NETWORK * np.maximum(1.0, _scale(op, xs, y)) + passed
-            most = float((allowed[op.y.name] - NETWORK * np.abs(y)).max(initial=0.0))
+            # NaN is only right where the reference has it, and says nothing about other numbers.
+            allowed[op.y.name] = np.where(np.isnan(y), 0.0, allowed[op.y.name])
+            most = float((allowed[op.y.name] - NETWORK * np.abs(np.nan_to_num(y))).max(initial=0.0))
             lost[op.y.name] = 0.0 if most <= 1 else most
     return allowed
 
@@ -171,7 +173,7 @@ def _passed_on(op: Operator, xs: list[Array], lost: list[float], errors: list[Ar
     if isinstance(op, FloatUnary) and op.activation.kind in FUNCTIONS:
         return _spread(op, xs[0].astype(np.float64), errors[0])
     if isinstance(op, LayerNorm | InstanceNorm):
-        return _normalized(op, xs[0].astype(np.float64), errors[0])
+        return normalized_error(op, xs[0].astype(np.float64), errors[0])
     if not any(lost):
         return 0.0
     match op:
@@ -211,7 +213,7 @@ def _spread(op: FloatUnary, x: Array, error: Array) -> Array:
 
 
 @np.errstate(all="ignore")
-def _normalized(op: LayerNorm | InstanceNorm, x: Array, error: Array) -> Array | float:
+def normalized_error(op: LayerNorm | InstanceNorm, x: Array, error: Array) -> Array | float:
     """How far normalized numbers may move where x moves by the error: the more alike numbers are, the further.
 
     With s^2 the variance plus epsilon of n numbers, d the distance of one of them from their mean, and e the largest

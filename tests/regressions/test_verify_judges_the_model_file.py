@@ -224,3 +224,55 @@ def test_nan_equals_nan():
     found = judged(qcgen.compile(node_model("Sqrt", {"x": ("float", (1, 9))})))
     assert found.is_right
     assert found.judge.outputs
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", some_at_first(["int8", "uint8", "int16", "uint16"]))
+def test_nan_that_is_quantized_becomes_the_lowest_code(engine, dtype):
+    """The reference gave the zero point; the C was right."""
+    nodes = [
+        helper.make_node("Log", ["x"], ["log"]),
+        helper.make_node("Neg", ["log"], ["minus"]),
+        helper.make_node("QuantizeLinear", ["minus", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"]),
+    ]
+    constants = {"s": np.array(0.01, np.float32), "z": np.array(20, dtype)}
+    model = graph_model(nodes, {"x": ("float", (1, 40))}, {"y": None}, constants, opset=21, ir_version=10)
+    found = judged(qcgen.compile(model), engine)
+    assert found.is_right
+    assert (found.judge.oracle, found.judge.outputs) == (engine, found.outputs)
+
+
+def instance_norm(bias=0.5):
+    """Codes of 16 bits, normalized; in a case whose codes are all equal float32 loses what is between them."""
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "s", "z"], ["d"]),
+        helper.make_node("InstanceNormalization", ["d", "scale", "bias"], ["n"], epsilon=1e-5),
+        helper.make_node("QuantizeLinear", ["n", "t", "z"], ["y"]),
+    ]
+    constants = {"s": np.array(0.001, np.float32), "t": np.array(0.0003, np.float32), "z": np.array(32000, "uint16")}
+    constants |= {"scale": np.float32([1.8, 1.2]), "bias": np.float32([bias, -bias])}
+    return graph_model(nodes, {"x": ("uint16", (1, 2, 49))}, {"y": None}, constants, opset=21, ir_version=10)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_is_nearly_alike_is_judged_within_what_float32_loses(engine):
+    artifact = qcgen.compile(instance_norm())
+    assert judged(artifact, engine).is_right
+    wrong = judged(replace(artifact, origin=qcgen.compile(instance_norm(0.51)).origin), engine)
+    assert not wrong.differing
+    assert wrong.judge.differing > wrong.judge.outputs // 2
+
+
+@needs_onnxruntime
+def test_an_error_of_equal_numbers_does_not_pass_for_rounding():
+    """With a small epsilon the tolerance grew with 1 / sqrt(epsilon): what was 4.4 from onnxruntime passed."""
+
+    def model(bias):
+        operands = {"x": ("float", (2, 16)), "scale": np.ones(16, np.float32), "bias": np.full(16, bias, np.float32)}
+        return node_model("LayerNormalization", operands, opset=17, epsilon=1e-12)
+
+    right, wrong = qcgen.compile(model(0)), qcgen.compile(model(0.001))
+    assert verify(right, sums=False, cases=0).is_right
+    found = verify(replace(wrong, origin=right.origin), sums=False, cases=0, oracle="onnxruntime")
+    assert found.judge.differing == found.judge.outputs

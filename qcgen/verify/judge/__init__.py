@@ -95,11 +95,11 @@ class Bench:
         Tensors that the engine may round otherwise are fed with the reference's codes wherever these are as right as
         the engine's own: as often as codes that are not right, and so its own, change what it computes behind them.
         """
-        given = self.inputs(feeds)
+        given, apart = self.inputs(feeds), self.rules.apart(values)
         followed = {name: values[name] for name in self.rules.followed}
         for _ in range(len(followed) + 1):
             found = self.engine.run(given | followed)
-            again = {name: nearer(values[name], found[name]) for name in followed}
+            again = {name: nearer(values[name], found[name], apart[name]) for name in followed}
             if all(np.array_equal(followed[name], again[name]) for name in followed):
                 break
             followed = again
@@ -109,7 +109,9 @@ class Bench:
         """The file's inputs: numbers where the network takes their codes (``--io quantized``)."""
         pairs = zip(self.origin.inputs, self.rules.program.inputs, strict=True)
         return {
-            value.name: feeds[own.name] if own.name == value.name else numbers(own, feeds[own.name], value.dtype)
+            value.name: np.asarray(
+                feeds[own.name] if own.name == value.name else numbers(own, feeds[own.name], value.dtype)
+            )
             for value, own in pairs
         }
 

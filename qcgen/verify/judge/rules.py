@@ -13,6 +13,8 @@ from qcgen.ir.program import (
     Conv,
     Convert,
     Dequantize,
+    InstanceNorm,
+    LayerNorm,
     Lookup,
     MatMul,
     MaxPool,
@@ -26,7 +28,7 @@ from qcgen.ir.program import (
     inputs_of,
 )
 from qcgen.ir.types import Array, DType
-from qcgen.reference.tolerance import exact, tolerances
+from qcgen.reference.tolerance import exact, normalized_error, tolerances
 
 UNSTEADY = frozenset(("Celu", "Elu", "Log", "Mish", "Pow", "Selu", "Softplus"))
 """Functions that depend on the place of a number in its tensor in onnxruntime, or on its C library."""
@@ -36,6 +38,12 @@ FLOATS = frozenset(("ConvTranspose", "int4", "uint4"))
 
 FUSED = frozenset(("Conv", "Gemm", "MatMul"))
 """Of QDQ models; with a clamp behind them onnxruntime leaves some in float."""
+
+LAST_PLACES = 2.0**-22
+"""What float32 may lose of a number in the few operations before it is normalized."""
+
+MOST_CODES = 2**17
+"""More codes than there are of any type: how far they may be off is not known."""
 
 LARGEST_PAIR = 32767 // 255
 """Two weights of int8 whose products with 255 and 255 add up within int16 have at most these magnitudes together."""
@@ -120,34 +128,59 @@ class Rules:
         rest = any(tensor.name not in self._exact for tensor in self.program.outputs)
         return one + ("; float numbers within twice the tolerance of the reference" if rest else "")
 
+    def apart(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """How many codes loose tensors may be off, where ``values`` are the reference's: one, or what float32 loses."""
+        allowed = tolerances(self.program, values)
+        return {name: np.asarray(1 + self._rounded(self._producers[name], values, allowed)) for name in self.loose}
+
+    def _rounded(self, op: Operator, values: Mapping[str, Array], allowed: Mapping[str, Array]) -> Array | float:
+        """How far in codes the number may be off of which a code is made."""
+        error: Array | float = self._alike(op.y, values)
+        if isinstance(op, Quantize):
+            error += 2 * allowed.get(op.x.name, np.zeros(op.x.shape)) + self._alike(op.x, values)
+        return np.minimum(np.floor(error / float(op.y.scale or 1)), MOST_CODES)
+
+    def _alike(self, tensor: Tensor, values: Mapping[str, Array]) -> float:
+        """How far numbers normalized by the judge may be off, since it rounds what is nearly alike otherwise."""
+        op = self._producers.get(tensor.name)
+        if self.is_exact or not isinstance(op, Movement | LayerNorm | InstanceNorm):
+            return 0.0
+        if isinstance(op, Movement):
+            return max(self._alike(x, values) for x in inputs_of(op))
+        x = values[op.x.name]
+        real = x.astype(np.float64) if op.x.dtype.is_float else numbers(op.x, x, DType.FLOAT64)
+        return 2 * float(np.max(normalized_error(op, real, LAST_PLACES * np.abs(real)), initial=0.0))
+
     def bounds(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """The largest |error| of every output that is judged, where ``values`` are the reference's tensors."""
-        allowed = tolerances(self.program, values)
+        allowed, apart = tolerances(self.program, values), self.apart(values)
         return {
-            tensor.name: 2 * allowed.get(tensor.name, np.zeros(tensor.shape)) + self._step(tensor)
+            tensor.name: np.asarray(
+                2 * allowed.get(tensor.name, np.zeros(tensor.shape)) + self._step(tensor, apart, values)
+            )
             for tensor in self.program.outputs
             if tensor.name not in self.lost
         }
 
-    def _step(self, tensor: Tensor) -> float:
-        """What one code more or less makes of an output."""
+    def _step(self, tensor: Tensor, apart: Mapping[str, Array], values: Mapping[str, Array]) -> Array | float:
+        """What codes and normalized numbers that may be off make of an output."""
         op = self._producers.get(tensor.name)
         if tensor.name in self.loose:
-            return 1.0
+            return apart[tensor.name]
         if isinstance(op, Dequantize):
-            return self._step(op.x) * float(op.x.scale or 1) if op.x.name not in self.followed else 0.0
+            return self._step(op.x, apart, values) * float(op.x.scale or 1) if op.x.name not in self.followed else 0.0
         if isinstance(op, Movement | Convert):
-            return max(self._step(x) for x in inputs_of(op))
-        return 0.0
+            return max(float(np.max(self._step(x, apart, values))) for x in inputs_of(op))
+        return self._alike(tensor, values)
 
     @cached_property
     def _producers(self) -> Mapping[str, Operator]:
         return {op.y.name: op for op in self.program.operators}
 
 
-def nearer(ours: Array, theirs: Array) -> Array:
-    """Our codes where they are at most one from the judge's, else the judge's."""
-    return np.where(np.abs(ours.astype(np.int64) - theirs.astype(np.int64)) <= 1, ours, theirs).astype(ours.dtype)
+def nearer(ours: Array, theirs: Array, apart: Array) -> Array:
+    """Our codes where they are at most so many from the judge's, else the judge's."""
+    return np.where(np.abs(ours.astype(np.int64) - theirs.astype(np.int64)) <= apart, ours, theirs).astype(ours.dtype)
 
 
 def numbers(tensor: Tensor, codes: Array, dtype: DType | None) -> Array:

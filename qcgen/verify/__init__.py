@@ -20,13 +20,13 @@ from qcgen.verify.compare import Compared, Difference, Outcome, add, add_returne
 from qcgen.verify.inputs import Case, Reached, end_cases, generated_cases
 from qcgen.verify.judge import AUTOMATIC, Judgement, judge_of
 from qcgen.verify.locate import Cause, locate
-from qcgen.verify.nodes import Nodes
+from qcgen.verify.nodes import Nodes, WrongValue
 from qcgen.verify.oracle import followed, leaves_a_choice, reference_text
 from qcgen.verify.panics import border_cases
 from qcgen.verify.probe import Probe
 from qcgen.verify.recordings import RecordingError, recorded_cases
 from qcgen.verify.running import Builder, Running
-from qcgen.verify.sums import LayerSums, Sums, WrongSum, measure
+from qcgen.verify.sums import LayerSums, Sums, measure
 
 __all__ = [
     "Cause",
@@ -37,7 +37,7 @@ __all__ = [
     "RecordingError",
     "Sums",
     "Verification",
-    "WrongSum",
+    "WrongValue",
     "verify",
 ]
 

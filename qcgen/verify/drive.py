@@ -91,7 +91,7 @@ def _solve(layer: Layer, wanted: Wanted, taps: tuple[slice, ...]) -> tuple[Array
         part = slice(start, start + step)
         channels = wanted.channels[part]
         rest = wanted.sums[part] - layer.bias[channels]
-        codes, is_right = _greedy(weights, lo, hi, channels, g.group_out, rest, layer.zero_point)
+        codes, is_right = solved(weights, lo, hi, channels, g.group_out, rest, layer.zero_point)
         found[part], is_reached[part] = codes, is_right
     return found, is_reached
 
@@ -107,7 +107,7 @@ def _code_bounds(layer: Layer, taps: int) -> tuple[Array, Array]:
     return low.astype(np.int64), high.astype(np.int64)
 
 
-def _greedy(
+def solved(
     weights: Array, lo: Array, hi: Array, channels: Array, group_out: int, rest: Array, zero_point: int
 ) -> tuple[Array, Array]:
     """Codes (n, taps) with sum of (code - zero_point) * weight = ``rest`` (n,), and where that was managed.
@@ -127,8 +127,8 @@ def _greedy(
         if not again.size:
             break
         raised[again], left[again] = _raised_at_random(taps, channels[again], missing[again], generator)
-    codes = np.empty(raised.shape, np.int16)
-    np.put_along_axis(codes, order[channels], (least[channels] + np.sign(own)[channels] * raised).astype(np.int16), 1)
+    codes = np.empty(raised.shape, np.int32)
+    np.put_along_axis(codes, order[channels], (least[channels] + np.sign(own)[channels] * raised).astype(np.int32), 1)
     return codes, left == 0
 
 
@@ -152,7 +152,7 @@ def _raised(taps: _Taps, channels: Array, missing: Array) -> tuple[Array, Array]
     rows = unit * np.arange(len(taps.sizes))[:, None]
     positive = np.maximum(missing, 0)
     at = np.searchsorted((all_the_way + rows).reshape(-1), positive + unit * channels, side="right") - count * channels
-    raised = np.where(np.arange(count) < at[:, None], taps.room[channels], 0).astype(np.int16)
+    raised = np.where(np.arange(count) < at[:, None], taps.room[channels], 0).astype(np.int32)
     left = missing - np.where(at > 0, all_the_way[channels, np.maximum(at, 1) - 1], 0)
     lightness = (unit - 1 - taps.sizes + rows).reshape(-1)
     active = np.flatnonzero((left > 0) & (at < count))
@@ -175,13 +175,13 @@ def _raised_at_random(
     taps: _Taps, channels: Array, missing: Array, generator: np.random.Generator
 ) -> tuple[Array, Array]:
     """As ``_raised``, but taps are raised by less at random, and what that leaves open is shared out once more."""
-    raised, left = np.zeros((len(channels), taps.sizes.shape[1]), np.int16), missing.copy()
+    raised, left = np.zeros((len(channels), taps.sizes.shape[1]), np.int32), missing.copy()
     for turn in range(2):
         for tap in range(taps.sizes.shape[1]):
             sizes = taps.sizes[channels, tap]
             by = np.minimum(left // np.maximum(sizes, 1), taps.room[channels, tap] - raised[:, tap])
             if turn == 0:
                 by = np.maximum(by - generator.integers(0, 4, by.shape) * generator.integers(0, 2, by.shape), 0)
-            raised[:, tap] += by.astype(np.int16)
+            raised[:, tap] += by.astype(np.int32)
             left -= by * sizes
     return raised, left

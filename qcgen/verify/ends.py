@@ -83,7 +83,7 @@ def _patterns(op: Conv | OrionConv, channels: list[int], low: float, high: float
 def axis_spots(g: ConvGeometry, axis: int) -> list[Spot]:
     """Windows on one axis that do not overlap and need no padding; the least padded one if there are none."""
     extent = (g.kernel[axis] - 1) * g.dilations[axis] + 1
-    every = [_spot(g, axis, output) for output in range(g.output[axis])]
+    every = [window_spot(g, axis, output) for output in range(g.output[axis])]
     found: list[Spot] = []
     free = 0
     for spot in every:
@@ -94,7 +94,7 @@ def axis_spots(g: ConvGeometry, axis: int) -> list[Spot]:
     return found or [max(every, key=lambda spot: spot.taps.stop - spot.taps.start)]
 
 
-def _spot(g: ConvGeometry, axis: int, output: int) -> Spot:
+def window_spot(g: ConvGeometry, axis: int, output: int) -> Spot:
     """The window of an output, less its taps on padding."""
     start, dilation = output * g.strides[axis] - g.pads_begin[axis], g.dilations[axis]
     taps = [tap for tap in range(g.kernel[axis]) if 0 <= start + tap * dilation < g.input[axis]]

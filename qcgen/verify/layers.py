@@ -23,6 +23,9 @@ from qcgen.verify.nodes import Node
 FEW = 32
 """Fewer columns than this make a product of matrices slow."""
 
+CHUNK_BYTES = 2**22
+"""Inputs that are made at a time."""
+
 EXACT = 2**53
 """Float64 numbers below this add and multiply like integers."""
 
@@ -54,6 +57,11 @@ class Layer:
         return word
 
     @property
+    def together(self) -> int:
+        """How many inputs and outputs there is memory for at a time."""
+        return max(1, CHUNK_BYTES // max(self.node.x_bytes, self.node.y_bytes))
+
+    @property
     def is_raw(self) -> bool:
         """Whether the layer's outputs are its sums."""
         return self.op.y.dtype is DType.INT32
@@ -75,6 +83,17 @@ class Layer:
             return staircase(meaning, bounds.lo, bounds.hi)
         ends = (np.array([self.op.pixels * (x - self.zero_point)]) for x in (int(self.lo.min()), int(self.hi.max())))
         return staircase(meaning, *ends)
+
+    @cached_property
+    def reached(self) -> tuple[Array, Array]:
+        """The least and the greatest sum of each channel's widest window, (M,) each."""
+        g, weights = self.geometry, self.weights
+        lo, hi = (self.image(x[None]).astype(np.float64) - self.zero_point for x in (self.lo, self.hi))
+        up, down = np.maximum(weights, 0), np.minimum(weights, 0)
+        pixels = tuple(axis for axis in range(2 + g.rank) if axis != 1)
+        least = (windows_sums(g, lo, up) + windows_sums(g, hi, down)).min(axis=pixels) + self.bias
+        most = (windows_sums(g, hi, up) + windows_sums(g, lo, down)).max(axis=pixels) + self.bias
+        return least, most
 
     def image(self, x: Array) -> Array:
         """Inputs (count, ...) as images (count * N, C, in...)."""
@@ -155,14 +174,12 @@ def _products(weights: Array, part: Array) -> Array:
 
 
 def layers_of(artifact: Artifact, nodes: tuple[Node, ...]) -> Iterator[Layer]:
-    """Every call of the plan whose sums are taken in integers."""
+    """Every call of the plan whose sums are taken in integers, those of codes of 16 bits, which have no word, too."""
     steps = arrange(artifact.planned, artifact.plan.options.layout)
-    bounds = _Bounds(artifact.planned, steps)
+    bounds = Bounds(artifact.planned, steps)
     for node in nodes:
         op = node.op
-        if node.call.certificate.word is None:
-            continue
-        if isinstance(op, Conv):
+        if isinstance(op, Conv) and op.x.dtype.is_code:
             assert isinstance(node.call.op, Conv), "a part of a convolution is one"
             lo, hi = (
                 _rows(ends, op.x.shape, end)
@@ -171,7 +188,7 @@ def layers_of(artifact: Artifact, nodes: tuple[Node, ...]) -> Iterator[Layer]:
             weights = weight_differences(op).reshape(op.weights.shape).astype(np.float64)
             padded = _padded(node.call.op.geometry, op.geometry)
             yield Layer(node, op, op.geometry, op.x_zero_point, weights, op.bias.astype(np.int64), lo, hi, padded)
-        elif isinstance(op, GlobalAveragePool):
+        elif isinstance(op, GlobalAveragePool) and op.requantize is not None:
             lo, hi = bounds.of(op.x)
             g = _geometry_of_mean(op)
             weights = np.ones((g.out_channels, 1, *g.kernel))
@@ -202,7 +219,7 @@ def _geometry_of_mean(op: GlobalAveragePool) -> ConvGeometry:
     return ConvGeometry(op.x.shape[0], channels, channels, channels, image, image, one, one, none, none, one)
 
 
-class _Bounds:
+class Bounds:
     """The codes that the elements of tensors can have, as the arranged operators see these tensors."""
 
     def __init__(self, program: Program, steps: tuple[Arranged, ...]) -> None:

@@ -43,6 +43,25 @@ class Shown:
 
 
 @dataclass(frozen=True)
+class WrongValue:
+    """The first word or output that is not what it must be: ``index`` in the model's own shape of the node's output.
+
+    ``what`` it is, and under what input; ``expected`` and ``got`` are words as int32, codes, or numbers.
+    """
+
+    node: str
+    op_type: str
+    what: str
+    index: tuple[int, ...]
+    expected: float
+    got: float
+
+    def __str__(self) -> str:
+        where = f"{self.what}, of output {list(self.index)} of node {self.node} ({self.op_type})"
+        return f"{where}: expected {self.expected}, got {self.got}"
+
+
+@dataclass(frozen=True)
 class Node:
     """A call of the plan: ``index`` among them; ``xs`` are the inputs that are no constants, with their ``orders``.
 

@@ -16,35 +16,13 @@ from qcgen.ir.types import Array
 from qcgen.progress import doing
 from qcgen.verify.drive import Drive, Wanted, drives
 from qcgen.verify.layers import Layer, layers_of, windows_sums
-from qcgen.verify.nodes import Nodes, Shown
-
-CHUNK_BYTES = 2**22
-"""Inputs that are made at a time."""
+from qcgen.verify.nodes import Nodes, Shown, WrongValue
 
 MOST_WORK = 2**36
 """Multiply-accumulates that a layer may take, for its coefficients and for its steps; beyond it, a part is measured."""
 
 RANDOM = 4  # inputs of random codes, and as many of random ends
 BYTES = range(4)
-
-
-@dataclass(frozen=True)
-class WrongSum:
-    """The first word or code that is not what it must be: ``index`` in the model's own shape of the node's output.
-
-    ``what`` it is, and under what input; ``expected`` and ``got`` are words as int32, or codes.
-    """
-
-    node: str
-    op_type: str
-    what: str
-    index: tuple[int, ...]
-    expected: int
-    got: int
-
-    def __str__(self) -> str:
-        where = f"{self.what}, of output {list(self.index)} of node {self.node} ({self.op_type})"
-        return f"{where}: expected {self.expected}, got {self.got}"
 
 
 @dataclass(frozen=True)
@@ -64,7 +42,7 @@ class LayerSums:
     inputs: int
     sides: int
     sides_of: int
-    wrong: WrongSum | None
+    wrong: WrongValue | None
 
 
 @dataclass(frozen=True)
@@ -74,7 +52,7 @@ class Sums:
     layers: tuple[LayerSums, ...]
 
     @property
-    def wrong(self) -> WrongSum | None:
+    def wrong(self) -> WrongValue | None:
         """The first wrong word of all."""
         return next((layer.wrong for layer in self.layers if layer.wrong), None)
 
@@ -85,7 +63,7 @@ class Sums:
 
 def measure(codes: Nodes, words: Nodes, seed: int) -> Sums:
     """Measures every layer of a plan: its sums in ``words``, where output steps show them, its codes in ``codes``."""
-    layers = layers_of(words.artifact, words.nodes)
+    layers = (each for each in layers_of(words.artifact, words.nodes) if each.node.call.certificate.word)
     return Sums(tuple(_measured(layer, codes, words, np.random.default_rng(seed)) for layer in layers))
 
 
@@ -111,7 +89,7 @@ class _Run:
     layer: Layer
     words: Nodes
     inputs: int = 0
-    wrong: WrongSum | None = None
+    wrong: WrongValue | None = None
 
     @property
     def shown(self) -> tuple[Shown, ...]:
@@ -138,7 +116,7 @@ class _Run:
         first = np.unravel_index(int((expected != got).argmax()), got.shape)
         pair = (int(each[first].astype(np.int32)) for each in (expected, got))
         index = tuple(int(i) for i in first[1:])
-        self.wrong = WrongSum(self.layer.op.name, self.layer.op.op_type, what, index, *pair)
+        self.wrong = WrongValue(self.layer.op.name, self.layer.op.op_type, what, index, *pair)
 
 
 def _joined(parts: Sequence[Array]) -> Array:
@@ -166,21 +144,10 @@ def _whole_inputs(layer: Layer, generator: np.random.Generator) -> Iterator[tupl
 
 def _ends(layer: Layer) -> Iterator[tuple[str, Array]]:
     """Inputs that put every channel's sum at both ends of its interval, and with it every part of the sum."""
-    lo, hi = _reached(layer)
+    lo, hi = layer.reached
     channels = np.repeat(np.arange(layer.geometry.out_channels), 2)
-    for drive in drives(layer, Wanted(channels, np.stack([lo, hi], 1).ravel()), _together(layer)):
+    for drive in drives(layer, Wanted(channels, np.stack([lo, hi], 1).ravel()), layer.together):
         yield "the sum at an end of its interval", drive.x
-
-
-def _reached(layer: Layer) -> tuple[Array, Array]:
-    """The least and the greatest sum of each channel's widest window, (M,) each."""
-    g, weights = layer.geometry, layer.weights
-    lo, hi = (layer.image(x[None]).astype(np.float64) - layer.zero_point for x in (layer.lo, layer.hi))
-    up, down = np.maximum(weights, 0), np.minimum(weights, 0)
-    pixels = tuple(axis for axis in range(2 + g.rank) if axis != 1)
-    least = (windows_sums(g, lo, up) + windows_sums(g, hi, down)).min(axis=pixels) + layer.bias
-    most = (windows_sums(g, hi, up) + windows_sums(g, lo, down)).max(axis=pixels) + layer.bias
-    return least, most
 
 
 def _patterns(layer: Layer, most: int, generator: np.random.Generator) -> Iterator[Array]:
@@ -215,13 +182,8 @@ def _patterns(layer: Layer, most: int, generator: np.random.Generator) -> Iterat
 def _chunks(layer: Layer, inputs: Iterable[Array]) -> Iterator[Array]:
     """Inputs (...), some at a time, as (count, ...)."""
     rest = iter(inputs)
-    while some := list(islice(rest, _together(layer))):
+    while some := list(islice(rest, layer.together)):
         yield np.stack(some)
-
-
-def _together(layer: Layer) -> int:
-    """How many inputs and outputs of the layer there is memory for at a time."""
-    return max(1, CHUNK_BYTES // max(layer.node.x_bytes, layer.node.y_bytes))
 
 
 def _affordable(layer: Layer, words: Nodes) -> int:
@@ -240,7 +202,7 @@ def _steps(layer: Layer, codes: Nodes, run: _Run) -> tuple[int, int]:
     """Drives sums to both sides of every step of the output codes: how many were reached, and how many there are."""
     wanted = _sides(layer)
     affordable = max(1, MOST_WORK // max(layer.geometry.macs, 1))
-    together = min(affordable, _together(layer))
+    together = min(affordable, layer.together)
     some = islice(drives(layer, wanted, together), affordable // together)
     return sum(_driven(layer, codes, run, drive) for drive in some), len(wanted.sums)
 

@@ -1,0 +1,153 @@
+"""Operators whose outputs hang on whole rows of codes: softmax and normalizations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import gcd
+
+import numpy as np
+
+from qcgen import arithmetic
+from qcgen.ir.program import InstanceNorm, LayerNorm, Softmax, Tensor
+from qcgen.ir.types import Array, DType, Layout
+from qcgen.reference import evaluate_operator
+from qcgen.reference.elementwise import quantization_of
+from qcgen.verify.steps.driven import Driven, spread
+from qcgen.verify.steps.near import CLOSE, Nearest, near_rows, softmax_rows
+
+ROWS, WORK = 2**8, 2**17  # rows of each kind with which a search begins, and their elements, at most
+MOVED, MOST_MOVED = 32, 16  # elements of a row that are moved to meet a step, and by less than how much
+
+
+def of_softmax(op: Softmax, generator: np.random.Generator) -> Iterator[Driven]:
+    """Rows with shares near steps and on them."""
+    zero, high = op.y.zero_point or 0, op.y.dtype.high
+
+    def values(rows: Array) -> Array:
+        powers, total = arithmetic.softmax_powers(rows, op.table)
+        return powers * op.factor / total + zero
+
+    places = softmax_rows(op.table, int(op.factor), op.x.shape[-1], generator)
+    close = (places - 255 + op.x.dtype.high).astype(op.x.dtype.numpy)
+    shares = values(close)
+    tied = close[((shares - np.floor(shares) == 0.5) & (shares < high)).any(axis=1)]
+    random = _random_rows(op.x, op.x.shape[-1], generator)
+    nearest = Nearest(op.y.dtype.low, min(high, zero + int(op.factor)))
+    rows = near_rows(values, np.concatenate([close, random]), random, nearest, generator)
+    x = spread(np.concatenate([rows, tied]), op.x.shape[:-1], generator)
+    yield Driven("rows near steps", (x,), evaluate_operator(op, x), *nearest.sides)
+
+
+def of_normalization(op: LayerNorm | InstanceNorm, generator: np.random.Generator) -> Iterator[Driven]:
+    """Rows with outputs near steps in float32; many of their codes are those whose meaning float32 rounds at a tie."""
+    length = op.x.shape[-1] if isinstance(op, LayerNorm) else op.x.size
+    rows = random = _random_rows(op.x, length, generator)
+    by, sides = quantization_of(op.y) if op.y.dtype.is_quantized else None, (0, 0)
+    if by is not None:
+        scale, zero = np.float32(by.scale), by.zero_point
+
+        def values(rows: Array) -> Array:
+            return (_normalized(op, rows) / scale).astype(np.float64) + zero
+
+        met = [_met(op, row, generator) for row in random[::2]] if isinstance(op, LayerNorm) else [random]
+        some = generator.permutation(np.concatenate(met))[: 4 * WORK // length]
+        nearest = Nearest(op.y.dtype.low, op.y.dtype.high)
+        rows = near_rows(values, np.concatenate([random, some]), random, nearest, generator)
+        sides = nearest.sides
+    x = spread(rows, op.x.shape[:-1], generator) if isinstance(op, LayerNorm) else rows.reshape(-1, *op.x.shape)
+    expected = _normalized(op, x.reshape(-1, length))
+    if by is not None:
+        expected = arithmetic.quantize(expected, by.scale, by.zero_point, op.y.dtype.low, op.y.dtype.high)
+    yield Driven("rows near steps", (x,), expected.astype(op.y.dtype.numpy).reshape(x.shape), *sides)
+
+
+def _normalized(op: LayerNorm | InstanceNorm, rows: Array) -> Array:
+    """The float32 numbers (R, m) of rows of codes: those of x's last axis, or all elements of x."""
+    x_by = quantization_of(op.x)
+    numbers = arithmetic.dequantize(rows, x_by.scale, x_by.zero_point)
+    if isinstance(op, LayerNorm):
+        return arithmetic.layer_norm(numbers, op.scale, op.bias, op.epsilon)
+    # Where a channel lies in memory matters to onnxruntime, by words of four: copies fill the places between.
+    copies = 4 // gcd(4, op.x.size)
+    images = np.repeat(numbers, copies, axis=0).reshape(-1, *op.x.shape[1:])
+    first = np.moveaxis(images, -1, 1) if op.x.layout is Layout.CHANNELS_LAST else images
+    normal = arithmetic.instance_norm(first, op.scale, op.bias, op.epsilon)
+    own = np.moveaxis(normal, 1, -1) if op.x.layout is Layout.CHANNELS_LAST else normal
+    return own.reshape(len(rows), copies, -1)[:, 0]
+
+
+def _met(op: LayerNorm, row: Array, generator: np.random.Generator) -> Array:
+    """Rows (R, n) like this one (n,), in which an output all but meets a step of its codes.
+
+    One element is raised and another lowered by as much. That leaves the mean; the sum of squares, which is an integer,
+    becomes the one that brings the output nearest to the step.
+    """
+    x_by, y_by = quantization_of(op.x), quantization_of(op.y)
+    length, codes = len(row), row.astype(np.int64) - x_by.zero_point
+    added = (0.0 if op.bias is None else op.bias.astype(np.float64)) / y_by.scale + y_by.zero_point + np.zeros(length)
+    deviation = codes - codes.mean()
+    spread = np.square(deviation).mean() + op.epsilon / x_by.scale**2
+    normal = op.scale.astype(np.float64) / y_by.scale * deviation / np.sqrt(spread)
+    moves, by_square = _moves(row, op.x.dtype, generator)
+    found = []
+    for step in (np.floor(normal + added) - 0.5, np.floor(normal + added) + 0.5):
+        wanted = step - added
+        with np.errstate(divide="ignore", invalid="ignore"):
+            square = length * spread * (np.square(normal / wanted) - 1)
+        is_step = (step > op.y.dtype.low) & (step < op.y.dtype.high) & (normal * wanted > 0)
+        is_step &= np.abs(square) < len(by_square) - 2
+        outputs = np.flatnonzero(is_step)
+        half = np.rint(square[outputs] / 2).astype(np.int64)
+        slope = np.abs(wanted[outputs]) / (2 * length * spread)
+        move = by_square[half + len(by_square) // 2]
+        is_close = (move >= 0) & (np.abs(2 * half - square[outputs]) * slope < CLOSE)
+        is_close &= (moves[move, :2] != outputs[:, None]).all(axis=1)
+        changed = np.repeat(row[None], int(is_close.sum()), axis=0).astype(np.int64)
+        each, (up, down, by) = np.arange(len(changed)), moves[move[is_close]].T
+        changed[each, up] += by
+        changed[each, down] -= by
+        found.append(changed.astype(row.dtype))
+    return np.concatenate(found)
+
+
+def _moves(row: Array, dtype: DType, generator: np.random.Generator) -> tuple[Array, Array]:
+    """Moves (R, 3): which element is raised, which is lowered, by how much. And a move for each change of the squares.
+
+    The second is (n,): the number of a move that changes the sum of squares by 2 * (place - n // 2), or -1.
+    """
+    some = generator.permutation(len(row))[:MOVED]
+    up, down, by = (each.reshape(-1) for each in np.meshgrid(some, some, np.arange(1, MOST_MOVED), indexing="ij"))
+    codes = row.astype(np.int64)
+    is_right = (up != down) & (codes[up] + by <= dtype.high) & (codes[down] - by >= dtype.low)
+    moves = np.stack([up, down, by], axis=1)[is_right]
+    half = moves[:, 2] * (codes[moves[:, 0]] - codes[moves[:, 1]] + moves[:, 2])
+    reach = MOST_MOVED * (dtype.high - dtype.low + MOST_MOVED)
+    by_square = np.full(2 * reach + 1, -1)
+    by_square[half + reach] = np.arange(len(moves))
+    return moves, by_square
+
+
+def _random_rows(x: Tensor, length: int, generator: np.random.Generator) -> Array:
+    """Rows (R, length) of codes: of all of them, of those about a mean, of two, of those whose meaning is a tie."""
+    shape = (max(2, min(ROWS, WORK // length)), length)
+    low, high = x.dtype.low, x.dtype.high
+    mean, spread = generator.uniform(low, high, (shape[0], 1)), generator.uniform(0.5, 60, (shape[0], 1))
+    one, other = generator.integers(low, high + 1, (2, shape[0], 1))
+    kinds = (
+        generator.integers(low, high + 1, shape),
+        np.rint(generator.normal(mean, spread, shape)),
+        np.where(generator.random(shape) < generator.random((shape[0], 1)), one, other),
+        generator.choice(_tie_codes(x), shape),
+    )
+    rows: Array = np.clip(np.concatenate(kinds), low, high).astype(x.dtype.numpy)
+    return rows
+
+
+def _tie_codes(x: Tensor) -> Array:
+    """The codes whose meaning is in the middle of two float32 numbers; all of them if there are none."""
+    codes = np.arange(x.dtype.low, x.dtype.high + 1)
+    exact = (codes - (x.zero_point or 0)) * float(np.float32(x.scale or 1))
+    rounded = exact.astype(np.float32)
+    other = np.nextafter(rounded, np.where(exact > rounded, np.inf, -np.inf).astype(np.float32))
+    is_tie = (exact != rounded) & (np.abs(other.astype(np.float64) - exact) == np.abs(rounded - exact))
+    return codes[is_tie] if is_tie.any() else codes

@@ -11,7 +11,8 @@ recorded ones. A model is verified as a whole; with --each every convolution of 
 simplified. If outputs differ, the first node that does is named.
 
 Then every layer with integer sums is called by itself, in the places that it has in the network: every coefficient of
-its sums is measured, and sums are driven to both sides of every step of the output codes; --no-sums leaves that out.
+its sums is measured, and sums are driven to both sides of every step of the output codes. All other output steps are
+driven to both sides as well, to ties and next to them. --no-sums leaves that out.
 
 With --serial a board runs the code, whose firmware qcgen example made: it gets the inputs, and gives outputs, a hash of
 what each node wrote, and each node's time. Options that chose the code are the firmware's.
@@ -71,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="flags for the C compiler, in one argument (default: -O2); CC names another compiler",
     )
     add("--compiler", choices=COMPILERS, default=COMPILERS[0], help="for an emulated core (default: %(default)s)")
-    add("--no-sums", dest="sums", action="store_false", help="do not measure the coefficients of every layer's sums")
+    add("--no-sums", dest="sums", action="store_false", help="measure no sums, drive no steps")
     add(
         "--oracle",
         choices=ORACLES,

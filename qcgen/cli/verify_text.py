@@ -26,7 +26,10 @@ def line(subject: Verified, width: int) -> str:
     name = title(subject.node, subject.reports).ljust(width)
     text = f"  {name}  {differ(verification)}  ({counted(verification.cases, 'case')})"
     return (
-        text + _first(verification, "\n    ") + _wrong_sum(verification, "\n    ") + _overruled(verification, "\n    ")
+        text
+        + _first(verification, "\n    ")
+        + _wrong_values(verification, "\n    ")
+        + _overruled(verification, "\n    ")
     )
 
 
@@ -43,9 +46,10 @@ def detail(subject: Verified) -> str:
         table(("inputs", "cases", "result"), outcomes, right=("cases",)),
         *_reached([verification]),
         *_sums([verification]),
+        *_steps([verification]),
         *judges([verification.judge]),
     ]
-    text = "\n".join(parts) + _first(verification, "\n") + _wrong_sum(verification, "\n")
+    text = "\n".join(parts) + _first(verification, "\n") + _wrong_values(verification, "\n")
     return text + _overruled(verification, "\n")
 
 
@@ -68,10 +72,11 @@ def _first(verification: Verification, before: str) -> str:
     return text if cause.first is None else f"{text}: {printable(str(cause.first))}"
 
 
-def _wrong_sum(verification: Verification, before: str) -> str:
-    """The first sum that is wrong: "" if none is."""
-    wrong = verification.sums and verification.sums.wrong
-    return f"{before}first wrong sum: {printable(str(wrong))}" if wrong else ""
+def _wrong_values(verification: Verification, before: str) -> str:
+    """The first sum and the first code beside a step that are wrong: "" if none is."""
+    sums, steps = verification.sums and verification.sums.wrong, verification.steps and verification.steps.wrong
+    wrong = (("first wrong sum", sums), ("first wrong code", steps))
+    return "".join(f"{before}{what}: {printable(str(value))}" for what, value in wrong if value)
 
 
 def _overruled(verification: Verification, before: str) -> str:
@@ -124,6 +129,7 @@ def _common(results: Sequence[Verification]) -> list[str]:
         *_core(results),
         *_reached(results),
         *_sums(results),
+        *_steps(results),
         *judges(result.judge for result in results),
     ]
 
@@ -159,3 +165,15 @@ def _sums(results: Sequence[Verification]) -> list[str]:
     if sides_of:
         lines.append(f"sums driven to {number(sides)} of {number(sides_of)} sides of the output codes' steps")
     return lines
+
+
+def _steps(results: Sequence[Verification]) -> list[str]:
+    """What was found beside the steps of nodes other than those layers."""
+    every = [result.steps for result in results if result.steps and result.steps.nodes]
+    if not every:
+        return []
+    nodes = [node for steps in every for node in steps.nodes]
+    inputs, sides, sides_of = (sum(steps.total(what) for steps in every) for what in ("inputs", "sides", "sides_of"))
+    wrong = sum(node.wrong is not None for node in nodes)
+    text = f"steps of {counted(len(nodes), 'other node')}: {number(wrong)} wrong on {counted(inputs, 'input')}"
+    return [f"{text}; driven to {number(sides)} of {number(sides_of)} sides" if sides_of else text]

@@ -26,6 +26,7 @@ from qcgen.verify.panics import border_cases
 from qcgen.verify.probe import Probe
 from qcgen.verify.recordings import RecordingError, recorded_cases
 from qcgen.verify.running import Builder, Running
+from qcgen.verify.steps import NodeSteps, Steps, drive_steps
 from qcgen.verify.sums import LayerSums, Sums, measure
 
 __all__ = [
@@ -33,8 +34,10 @@ __all__ = [
     "Difference",
     "Judgement",
     "LayerSums",
+    "NodeSteps",
     "Outcome",
     "RecordingError",
+    "Steps",
     "Sums",
     "Verification",
     "WrongValue",
@@ -49,7 +52,8 @@ class Verification(Compared):
     ``command`` built the code; ``outcomes`` one for each group of cases; ``reached`` the channels driven to both ends
     of their accumulator; ``cause`` of the first difference, None if there is none; ``is_network``: there are several
     operators; ``judge`` is what the model file gives on the same inputs. ``core`` the emulated core that the code ran
-    on, None if it ran on this machine; ``sums`` what was measured of the layers' sums, None if nobody asked for it.
+    on, None if it ran on this machine; ``sums`` what was measured of the layers' sums, and ``steps`` what was found
+    beside the steps of other nodes, None if nobody asked.
     """
 
     criterion: str
@@ -62,11 +66,13 @@ class Verification(Compared):
     judge: Judgement
     core: str | None = None
     sums: Sums | None = None
+    steps: Steps | None = None
 
     @property
     def is_right(self) -> bool:
         """Whether nothing that was looked at is wrong."""
-        return not (self.differing or self.judge.differing or (self.sums and self.sums.wrong))
+        is_wrong = any(each and each.wrong for each in (self.sums, self.steps))
+        return not (self.differing or self.judge.differing or is_wrong)
 
 
 def verify(
@@ -86,7 +92,8 @@ def verify(
     ``oracle`` runs the model file on the same inputs: "onnxruntime", "onnx" (its reference evaluator), "own" (none but
     qcgen's reference, with which the code is compared in any case), or "auto", the first of these that can judge.
 
-    With ``sums``, every coefficient of every layer's integer sums is measured besides, in the layer called by itself.
+    With ``sums``, every coefficient of every layer's integer sums is measured besides, and every other output step is
+    driven to both sides of the steps of its codes, in nodes called by themselves.
     The code runs on this machine or, if ``emulated``, on its target's emulated core, built with ``compiler``, gcc or
     clang. Raises ToolMissing without a C compiler, if it fails, or without the onnxruntime asked for, RecordingError
     for recordings that do not fit the model, EmulationFailed if the code does not come to its end on the core.
@@ -116,13 +123,13 @@ def verify(
             if cause is None and after.differing:
                 cause = locate(artifact, case, before.cases, got, probe, nodes)
         measured = measure(nodes, Nodes(artifact, builder, places / "words", shows_words=True), seed) if sums else None
+        steps = drive_steps(nodes, seed) if sums else None
     criterion, is_network = _criterion(artifact.program), len(artifact.program.operators) > 1
     groups = tuple(outcomes.values())
     reference = reference_text(artifact.program, artifact.plan.options.numerics)
     said = judge.judgement
-    return Verification(
-        criterion, reference, code.command, groups, reached, cause, is_network, said, emulated_core, measured
-    )
+    found = (criterion, reference, code.command, groups, reached, cause, is_network, said, emulated_core)
+    return Verification(*found, measured, steps)
 
 
 def _compared(

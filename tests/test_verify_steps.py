@@ -1,0 +1,179 @@
+"""Output steps driven from both sides in the C: right kernels are right there, wrong ones are found and named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pytest
+from batch import require
+from gallery import ENTRIES
+from marks import share_at_first
+from models import node_model
+from network_cases import UNITS, codes, quantized
+from network_units import Unit, artifact
+
+import qcgen
+from qcgen.cli import main
+from qcgen.ir.program import InstanceNorm, LayerNorm, Quantize, QuantizedBinary, Softmax, inputs_of
+from qcgen.ir.types import DType
+from qcgen.plan.arrange import Arranged
+from qcgen.verify import verify
+from qcgen.verify.nodes import Nodes
+from qcgen.verify.running import Builder
+from qcgen.verify.steps import Steps, drive_steps
+
+GALLERY = {entry.name: entry for entry in ENTRIES}
+BY_NAME = {unit.name: unit for unit in UNITS}
+
+
+@dataclass(frozen=True)
+class UnitNodes(Nodes):
+    """The only node of a unit, whose tensors lie in the unit's orders."""
+
+    orders: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def _arranged(self):
+        [op] = self.artifact.planned.operators
+        return (Arranged(op, tuple(self.orders[x.name] for x in inputs_of(op)), self.orders[op.y.name]),)
+
+
+def driven(unit: Unit, folder) -> Steps:
+    orders = dict(zip((x.name for x in inputs_of(unit.op)), unit.setting.xs, strict=True))
+    nodes = UnitNodes(artifact(unit), Builder(("-O0",)), folder / unit.name, orders=orders | {"y": unit.setting.y})
+    return drive_steps(nodes, 0)
+
+
+def layer_norm(name: str, length: int, gain: float, about: float, y_zero: int, x_scale: float = 0.0371) -> Unit:
+    """A normalization to codes of the whole type."""
+    rng = np.random.RandomState(1)
+    x = quantized("x", DType.INT8, (12, length), x_scale, -3)
+    y = quantized("y", DType.INT8, x.shape, 0.02, y_zero)
+    scale, bias = gain * rng.normal(1, 0.3, length), about + 0.2 * rng.normal(0, 1, length)
+    op = LayerNorm("norm", "LayerNormalization", x, y, scale.astype("f4"), bias.astype("f4"), float(np.float32(1e-5)))
+    return Unit(name, op, (codes(x.shape, DType.INT8),))
+
+
+NORMAL = layer_norm("normal", 33, 1.0, 0.0, -10, 0.0213)
+FLAT = layer_norm("flat", 16, 0.01, 4.8, -128)  # hardly any slope: what is added is all that float32 rounds
+
+DRIVEN = [
+    *[unit for unit in UNITS if not isinstance(unit.op, Softmax | LayerNorm | InstanceNorm)][::3],
+    *[unit for unit in UNITS if isinstance(unit.op, Softmax | LayerNorm | InstanceNorm)][::6],
+]
+"""Searches for rows take most of the time."""
+
+
+# --- right kernels
+
+
+@pytest.mark.parametrize("name", share_at_first([unit.name for unit in DRIVEN], 9))
+def test_every_output_beside_a_step_is_the_references(name, tmp_path):
+    require("gcc")
+    assert driven(BY_NAME[name], tmp_path).wrong is None
+
+
+ALL_SIDES = (
+    "lookup_s8_u8", "quantize_u8_0_0371_0", "convert_float_to_float16", "add_s8_general", "mul_u8_general",
+    "wide_sub_to_bytes", "mean_image_u8_rank4_plain", "average_padded_u8_last_1_ties", "matmul_even_s8_u8",
+    "channel_lookup_lines_s8_u8_last", "wide_mean_int16_7_first",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALL_SIDES)
+def test_all_sides_are_reached_where_they_can_be_computed(name, tmp_path):
+    require("gcc")
+    [node] = driven(BY_NAME[name], tmp_path).nodes
+    assert node.wrong is None
+    assert node.sides == node.sides_of > 100
+
+
+@pytest.mark.parametrize("unit", [NORMAL, BY_NAME["softmax_u8_0_1_10_256"]], ids=["normalization", "softmax"])
+def test_rows_come_close_to_most_sides(unit, tmp_path):
+    require("gcc")
+    [node] = driven(unit, tmp_path).nodes
+    assert node.wrong is None
+    assert node.sides > 0.8 * node.sides_of > 300
+
+
+# --- wrong kernels
+
+P, S = "kernels/portable/", "support/"
+MUTANTS = {
+    "QuantizeLinear clamped one too low": (
+        "quantize_s8_0_5_0", P + "quantize.c.jinja", "above < (float)HIGH ? above : (float)HIGH",
+        "above < (float)(HIGH - 1) ? above : (float)(HIGH - 1)",
+    ),
+    "ties of softmax rounded down": (
+        "softmax_u8_0_1_10_500", P + "softmax.c.jinja", "2 * rest == divisor && (quotient & 1) != 0", "0",
+    ),
+    "half the window of ties of softmax": (
+        "softmax_u8_0_1_10_500", P + "softmax.c.jinja", "((share + 1) & ((UINT32_C(1) << BELOW) - 1)) < 2",
+        "(share & ((UINT32_C(1) << BELOW) - 1)) < 1",
+    ),
+    "an eighth of the base of a normalization's guard band": (
+        FLAT, P + "layer_norm.c.jinja", "BASE = {{ line.base }}", "BASE = {{ line.base // 8 }}",
+    ),
+    "ties of what codes stand for rounded down": (
+        NORMAL, P + "layer_norm.c.jinja", "|| (2 * rest == UINT32_C(1) << drop && (kept & 1) != 0)", "",
+    ),
+    "ties of float16 rounded down": (
+        "convert_float_to_float16", S + "to_half.c.jinja", "0xfff + (magnitude >> 13 & 1)", "0xfff",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("unit", "name", "old", "new"), MUTANTS.values(), ids=MUTANTS.keys())
+def test_a_bug_in_an_output_step_is_found(unit, name, old, new, mutate, tmp_path):
+    require("gcc")
+    mutate(name, old, new)
+    assert driven(BY_NAME.get(unit, unit) if isinstance(unit, str) else unit, tmp_path).wrong is not None
+
+
+# --- networks
+
+
+@pytest.mark.parametrize("name", ["network_qop", "network_in_rows", "network_16_bits", "layer_norm"])
+def test_every_other_node_of_a_network_is_driven(name, tmp_path):
+    require("gcc")
+    artifact = GALLERY[name].compile()
+    steps = drive_steps(Nodes(artifact, Builder(("-O0",)), tmp_path / "nodes"), 0)
+    kinds = Quantize | QuantizedBinary | Softmax | LayerNorm
+    wanted = {op.name for op in artifact.planned.operators if isinstance(op, kinds)}
+    assert wanted <= {node.node for node in steps.nodes}
+    assert steps.wrong is None
+
+
+def quantize_model():
+    inputs = {"x": ("float", (2, 5)), "scale": np.array(0.1, np.float32), "zero": np.array(3, np.int8)}
+    return node_model("QuantizeLinear", inputs)
+
+
+def test_verify_says_what_was_driven(tmp_path, capsys):
+    require("gcc")
+    model = tmp_path / "m.onnx"
+    model.write_bytes(quantize_model().SerializeToString())
+    assert main(["verify", str(model)]) == 0
+    assert "steps of 1 other node: 0 wrong on 103 inputs; driven to 510 of 510 sides" in capsys.readouterr().out
+    assert main(["verify", str(model), "--json"]) == 0
+    [node] = json.loads(capsys.readouterr().out)["nodes"]
+    [steps] = node["steps"]["nodes"]
+    assert (steps["sides"], steps["sides_of"], steps["wrong"]) == (510, 510, None)
+    assert main(["verify", str(model), "--no-sums"]) == 0
+    assert "other node" not in capsys.readouterr().out
+
+
+def test_verify_fails_and_names_the_node_if_a_code_beside_a_step_is_wrong(mutate, tmp_path, capsys):
+    require("gcc")
+    mutate(P + "quantize.c.jinja", "rintf(inside)", "floorf(inside + 0.5f)")
+    model = tmp_path / "m.onnx"
+    model.write_bytes(quantize_model().SerializeToString())
+    assert main(["verify", str(model)]) == 1
+    text = capsys.readouterr().out
+    assert "first wrong code: numbers beside steps, of output [" in text
+    result = verify(qcgen.compile(quantize_model()), cases=1)
+    assert not result.is_right

@@ -27,6 +27,7 @@ from qcgen.rewrite.fuse_unary import fuse_unary
 from qcgen.rewrite.fuse_wide import fuse_wide
 from qcgen.rewrite.gather_places import gather_places
 from qcgen.rewrite.in_float32 import in_float32
+from qcgen.rewrite.join_double_pairs import join_double_pairs
 from qcgen.rewrite.join_gelu import join_gelu
 from qcgen.rewrite.join_layer_norm import join_layer_norm
 from qcgen.rewrite.join_matmul_add import join_matmul_add
@@ -46,12 +47,15 @@ from qcgen.rewrite.wiring import Pattern, apply, without_unused
 
 FIRST: tuple[Pattern, ...] = (
     remove_identities,
+    join_double_pairs,
     merge_duplicates,
     fold_into_weights,
     join_matmul_add,
     quantize_weights,
 )
-"""What is looked for while quantization is where the model has it: of that it depends which weights become codes."""
+"""What is looked for while quantization is where the model has it: which weights become codes, and which pairs of
+QuantizeLinear and DequantizeLinear become one, depends on that.
+"""
 
 PATTERNS: tuple[Pattern, ...] = (
     remove_identities,

@@ -1,0 +1,66 @@
+"""Quantized, dequantized, quantized and dequantized again: once is enough, with what both pairs can express."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from qcgen.ir.graph import Node
+from qcgen.ir.types import Array
+from qcgen.rewrite.quantization import Quantization, is_dequantize, is_quantize, quantization_of
+from qcgen.rewrite.wiring import Change, Wiring
+
+
+def join_double_pairs(wiring: Wiring, node: Node) -> Change | None:
+    """The DequantizeLinear in the middle of QuantizeLinear, DequantizeLinear, QuantizeLinear, DequantizeLinear.
+
+    The outer two get the range that both pairs have in common, so the codes are others than those of two roundings.
+    Only where each of the first three has one reader and both pairs have 8 bits of one type, all zero points written.
+    Source: DoubleQDQPairsRemover of onnxruntime.
+    """
+    first, second = wiring.producers.get(node.input(0)), wiring.only_reader(node.outputs[0])
+    last = None if second is None else wiring.only_reader(second.outputs[0])
+    if first is None or second is None or last is None or wiring.only_reader(node.input(0)) is None:
+        return None
+    if not (is_dequantize(node) and is_dequantize(last) and is_quantize(first) and is_quantize(second)):
+        return None
+    by, then = _of_pair(wiring, first, node), _of_pair(wiring, second, last)
+    if by is None or then is None or by.dtype is not then.dtype or by.same_as(then):
+        return None
+    common = _common(by, then)
+    if common is None:
+        return None
+    names = tuple(wiring.fresh(f"{node.name}_{role}") for role in ("scale", "zero_point"))
+    constants: Mapping[str, Array] = dict(zip(names, common, strict=True))
+    # Four pairs in a row become two, then one, as in onnxruntime: under its new name the last node is looked at later.
+    later = wiring.fresh(f"{last.name}_joined")
+    nodes = (
+        replace(first, inputs=(first.inputs[0], *names)),
+        replace(last, name=later, inputs=(first.outputs[0], *names)),
+    )
+    return Change(node, nodes, remove=(first, second, last), constants=constants)
+
+
+def _of_pair(wiring: Wiring, quantize: Node, dequantize: Node) -> Quantization | None:
+    """The meaning of the codes between two nodes that say the same of it."""
+    if not (quantize.input(2) and dequantize.input(2)):
+        return None
+    one, other = quantization_of(wiring, quantize), quantization_of(wiring, dequantize)
+    return one if one is not None and other is not None and one.same_as(other) and one.is_8_bit_per_tensor else None
+
+
+def _common(first: Quantization, second: Quantization) -> tuple[Array, Array] | None:
+    """Scale and zero point of the common range, in float32 and rounded half away from 0; None if there is none."""
+    low, high = first.dtype.low, first.dtype.high
+    lows, highs = (
+        [np.float32(end - int(by.zero_point)) * np.float32(by.scale) for by in (first, second)] for end in (low, high)
+    )
+    smallest, largest = max(lows), min(highs)
+    scale = np.float32((largest - smallest) / np.float32(high - low))
+    place = float(np.float32(low) - smallest / scale) if scale > 0 else low - 1.0
+    zero_point = int(np.floor(abs(place) + 0.5)) * (1 if place >= 0 else -1)
+    if not low <= zero_point <= high:
+        return None
+    return np.asarray(scale, np.float32), np.asarray(zero_point, first.dtype.numpy)

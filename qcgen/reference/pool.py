@@ -12,18 +12,18 @@ from qcgen.reference.taps import taps
 
 
 def evaluate_max_pool(op: MaxPool, x: Array) -> Array:
-    """The largest number of every window."""
-    lowest = op.x.dtype.low if op.x.dtype.is_code else -np.inf
+    """The largest number of every window; of one without a tap on the image the lowest of the type, as onnxruntime."""
+    lowest = op.x.dtype.low if op.x.dtype.is_code else float(np.finfo(np.float32).min)
     image = _channels_first(x, op.x.layout)
     return _as_stored(np.asarray(_stacked(op.geometry, image, lowest).max(axis=0)), op.y.layout)
 
 
 def evaluate_average_pool(op: AveragePool, x: Array) -> Array:
-    """Equation (15); of float32 numbers the mean in float64, rounded."""
+    """Equation (15); of float32 numbers the mean in float64, rounded. Without a tap on the image it is 0."""
     image = _channels_first(x, op.x.layout)
     g = op.geometry
     inside = _stacked(g, np.ones((1, 1, *g.input), np.bool_), False)
-    count = np.prod(g.kernel) if op.count_include_pad else inside.sum(axis=0)
+    count = np.prod(g.kernel) if op.count_include_pad else np.maximum(inside.sum(axis=0), 1)
     if op.x.dtype.is_quantized:
         x_by, y_by = quantization_of(op.x), quantization_of(op.y)
         low, high = op.y.dtype.low, op.y.dtype.high

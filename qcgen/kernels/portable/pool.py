@@ -17,6 +17,7 @@ from qcgen.ir.types import DType, Layout
 from qcgen.kernels.axes import INDENT, Axis, any_at_border, any_inside, axes
 from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.plane import PlaneAxis, beyond_taps, first_taps
 from qcgen.kernels.portable.words import word, words
 from qcgen.requantize import window_mean
 from qcgen.requantize.window_mean import MeanLine
@@ -105,6 +106,7 @@ class AveragePoolContext(Context):
     mean: MeanStep
     tap_count: int  # of a window
     counts_padding: bool  # taps outside the image count
+    may_be_empty: bool  # some window has no tap that counts
     is_float: bool  # float32 throughout
     emulates: bool  # some outputs are found by float32 arithmetic in integers
 
@@ -123,9 +125,10 @@ def prepare_max(op: Operator, setting: Setting) -> Prepared:
     """No constants; outputs are kept where they belong while the loop over its window runs."""
     assert isinstance(op, MaxPool)
     is_float = op.x.dtype is DType.FLOAT32
-    lowest = "-INFINITY" if is_float else str(op.x.dtype.low)
+    # That of the type, which onnxruntime gives of a window without a tap on the image.
+    lowest = f"{np.finfo(np.float32).min}f" if is_float else str(op.x.dtype.low)
     context = MaxPoolContext(_pooling(op.geometry, op.x, setting), lowest)
-    return Prepared((), context, (), ("compiler",), Certificate(), headers=("math.h",) if is_float else ())
+    return Prepared((), context, (), ("compiler",), Certificate())
 
 
 def prepare_average(op: Operator, setting: Setting) -> Prepared:
@@ -138,6 +141,7 @@ def prepare_average(op: Operator, setting: Setting) -> Prepared:
         mean=MeanStep(),
         tap_count=prod(op.geometry.kernel),
         counts_padding=op.count_include_pad,
+        may_be_empty=_may_be_empty(op),
         is_float=True,
         emulates=False,
     )
@@ -158,6 +162,7 @@ def _prepare_quantized(op: AveragePool, setting: Setting) -> Prepared:
         mean=_mean_step(op, line, has_inside=has_inside, counts_taps=counts_taps),
         tap_count=prod(g.kernel),
         counts_padding=op.count_include_pad,
+        may_be_empty=_may_be_empty(op),
         is_float=False,
         emulates=pooling.is_guarded or pooling.has_border,
     )
@@ -203,6 +208,17 @@ def _emulation_tables(op: AveragePool, x_by: Quantization, counts_taps: bool) ->
         text = "divisors of windows with 0, 1, 2, ... taps in the image, as words of float32 numbers."
         constants.append(Constants("counts", "uint32_t", words(counts), text))
     return tuple(constants)
+
+
+def _may_be_empty(op: AveragePool) -> bool:
+    """Whether some window has no tap on the image, where padding does not count."""
+    found = (
+        PlaneAxis(a.input, a.output, a.kernel, a.stride, a.dilation, a.pad)
+        for a in axes(op.geometry, Layout.CHANNELS_LAST)
+    )
+    return not op.count_include_pad and any(
+        first >= beyond for axis in found for first, beyond in zip(first_taps(axis), beyond_taps(axis), strict=True)
+    )
 
 
 def _quantization(tensor: Tensor) -> Quantization:

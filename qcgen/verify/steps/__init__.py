@@ -125,7 +125,7 @@ def _beside_steps(
             yield from of_product(op, constants, ends, generator)
         case Softmax():
             yield from of_softmax(op, generator)
-        case LayerNorm() | InstanceNorm():
+        case LayerNorm() | InstanceNorm() if op.x.dtype.is_quantized:
             yield from of_normalization(op, generator)
         case _:
             return

@@ -6,7 +6,7 @@ from pathlib import Path
 from platform import machine
 
 import pytest
-from batch import HOST, Machine, Unit, assert_sanitized, build, require, unit
+from batch import HOST, STREAMS, Machine, Unit, assert_sanitized, build, require, unit
 from cases import CASES, U8S8, quantized
 from cases_arm_mve import CONVOLUTIONS, DENSES
 from cases_host import CASES as OWN
@@ -19,6 +19,9 @@ X86 = {
     "avx_vnni": ("-mavx2", "-mavxvnni"),
 }
 """Flags of compilers by the word for them in /proc/cpuinfo."""
+
+EMULATED = {bits: ("-mavx2", f"-DEMULATED_BITS={bits}", "-include", str(STREAMS / "vnni.h")) for bits in (256, 512)}
+"""Flags with which code for VNNI runs on a processor that has AVX2, by the bits of a vector."""
 
 AARCH64 = Machine(("-static",), ("qemu-aarch64",))
 OTHERS = (*CASES[::6], *CONVOLUTIONS[::3], *DENSES[::3])
@@ -74,6 +77,16 @@ def test_outputs_without_such_an_instruction_equal_the_reference(tmp_path, level
 @pytest.mark.parametrize("word", X86)
 def test_outputs_with_vnni_equal_the_reference_where_the_processor_has_it(word, compiler, tmp_path):
     assert_right_with(word, compiler, units(), tmp_path)
+
+
+@pytest.mark.parametrize("bits", EMULATED)
+def test_outputs_with_vnni_made_of_avx2_equal_the_reference(bits, tmp_path):
+    """The code for VNNI runs where no processor has it: the tests above skip there."""
+    require("gcc")
+    if machine() != "x86_64" or "avx2" not in CPUINFO.read_text().split():
+        pytest.skip("this processor has no AVX2")
+    built = units() if bits == 512 else units()[::3]
+    build(tmp_path, built, "gcc", ("-O2", *EMULATED[bits]), HOST).assert_equals_reference("guarded", 255)
 
 
 @pytest.mark.all

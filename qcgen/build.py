@@ -74,6 +74,16 @@ def build_command(files: Mapping[str, str], flags: Sequence[str]) -> list[str]:
     return [*host_compiler(), *STRICT_FLAGS, *flags, "-shared", "-fPIC", *sources, "-lm", "-o", library]
 
 
+def defined(flags: Sequence[str]) -> frozenset[str]:
+    """The macros that the host's C compiler has with these flags, such as those of instructions; none if it fails."""
+    command = [*host_compiler(), *flags, "-dM", "-E", "-x", "c", os.devnull]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    except OSError:
+        return frozenset()
+    return frozenset(line.split()[1] for line in result.stdout.splitlines() if line.startswith("#define "))
+
+
 class LoadedModel:
     """Generated C as a Python object with the interface of onnxruntime.InferenceSession's ``run``."""
 

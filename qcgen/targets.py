@@ -101,6 +101,11 @@ class Target:
         return bool(self.features) and "byte-dot" not in self.features
 
     @property
+    def instructions(self) -> tuple[str, ...]:
+        """Macros of compilers for the instructions of the host, one of which the C needs to do more than portable C."""
+        return ("__AVX512VNNI__", "__AVXVNNI__", "__ARM_FEATURE_DOTPROD") if "byte-dot" in self.features else ()
+
+    @property
     def weaker(self) -> tuple[str, ...]:
         """Conditions of the preprocessor under which the core compiled for lacks what this one has.
 

@@ -43,6 +43,7 @@ def detail(subject: Verified) -> str:
         f"reference: the arithmetic of {verification.reference}",
         f"built with: {shlex.join(verification.command)}",
         *_core([verification]),
+        *_unrun([verification]),
         table(("inputs", "cases", "result"), outcomes, right=("cases",)),
         *_reached([verification]),
         *_sums([verification]),
@@ -127,6 +128,7 @@ def _common(results: Sequence[Verification]) -> list[str]:
         *(f"reference: the arithmetic of {name}" for name in dict.fromkeys(result.reference for result in results)),
         f"built with: {shlex.join(results[0].command)}, and so on",
         *_core(results),
+        *_unrun(results),
         *_reached(results),
         *_sums(results),
         *_steps(results),
@@ -137,6 +139,11 @@ def _common(results: Sequence[Verification]) -> list[str]:
 def _core(results: Sequence[Verification]) -> list[str]:
     """Where the code ran, if not on this machine."""
     return [f"run on: an emulated {core}" for core in dict.fromkeys(result.core for result in results) if core]
+
+
+def _unrun(results: Sequence[Verification]) -> list[str]:
+    """Which instructions did not run."""
+    return [f"note: {unrun}" for unrun in dict.fromkeys(result.unrun for result in results) if unrun]
 
 
 def _reached(results: Sequence[Verification]) -> list[str]:

@@ -25,7 +25,7 @@ from qcgen.verify.oracle import followed, leaves_a_choice, reference_text
 from qcgen.verify.panics import border_cases
 from qcgen.verify.probe import Probe
 from qcgen.verify.recordings import RecordingError, recorded_cases
-from qcgen.verify.running import Builder, Running
+from qcgen.verify.running import Builder, Running, not_run, usual_flags
 from qcgen.verify.steps import NodeSteps, Steps, drive_steps
 from qcgen.verify.sums import LayerSums, Sums, measure
 
@@ -53,7 +53,8 @@ class Verification(Compared):
     of their accumulator; ``cause`` of the first difference, None if there is none; ``is_network``: there are several
     operators; ``judge`` is what the model file gives on the same inputs. ``core`` the emulated core that the code ran
     on, None if it ran on this machine; ``sums`` what was measured of the layers' sums, and ``steps`` what was found
-    beside the steps of other nodes, None if nobody asked.
+    beside the steps of other nodes, None if nobody asked. ``unrun`` says which instructions of the code were not run,
+    "" if all were.
     """
 
     criterion: str
@@ -67,6 +68,7 @@ class Verification(Compared):
     core: str | None = None
     sums: Sums | None = None
     steps: Steps | None = None
+    unrun: str = ""
 
     @property
     def is_right(self) -> bool:
@@ -81,7 +83,7 @@ def verify(
     seed: int = 0,
     cases: int = 10,
     data: Path | None = None,
-    flags: Sequence[str] = ("-O2",),
+    flags: Sequence[str] | None = None,
     emulated: bool = False,
     compiler: str = "gcc",
     sums: bool = True,
@@ -94,16 +96,19 @@ def verify(
 
     With ``sums``, every coefficient of every layer's integer sums is measured besides, and every other output step is
     driven to both sides of the steps of its codes, in nodes called by themselves.
+    ``flags`` are those of the C compiler: -O2, for --target host -O3 and this machine's own instructions, if None.
     The code runs on this machine or, if ``emulated``, on its target's emulated core, built with ``compiler``, gcc or
     clang. Raises ToolMissing without a C compiler, if it fails, or without the onnxruntime asked for, RecordingError
     for recordings that do not fit the model, EmulationFailed if the code does not come to its end on the core.
     """
+    options = artifact.plan.options
+    flags = usual_flags(options.target, emulated) if flags is None else flags
     recorded = [] if data is None else recorded_cases(data, artifact.program)
     driven, reached = end_cases(artifact.program)
     generated = [*generated_cases(artifact.program, seed, cases), *driven]
     border = border_cases(artifact.program, generated) if artifact.plan.returns_status else ()
     every = [*generated, *border, *recorded]
-    emulated_core = artifact.plan.options.target if emulated else None
+    emulated_core = options.target if emulated else None
     outcomes: dict[str, Outcome] = {}
     cause = None
     with tempfile.TemporaryDirectory(prefix="qcgen-") as folder:
@@ -126,10 +131,9 @@ def verify(
         steps = drive_steps(nodes, seed) if sums else None
     criterion, is_network = _criterion(artifact.program), len(artifact.program.operators) > 1
     groups = tuple(outcomes.values())
-    reference = reference_text(artifact.program, artifact.plan.options.numerics)
-    said = judge.judgement
-    found = (criterion, reference, code.command, groups, reached, cause, is_network, said, emulated_core)
-    return Verification(*found, measured, steps)
+    reference = reference_text(artifact.program, options.numerics)
+    found = (criterion, reference, code.command, groups, reached, cause, is_network, judge.judgement, emulated_core)
+    return Verification(*found, measured, steps, not_run(artifact.plan, builder))
 
 
 def _compared(

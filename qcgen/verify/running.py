@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import platform
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from qcgen.artifact import Artifact
-from qcgen.build import LoadedModel, build, build_command
+from qcgen.build import LoadedModel, build, build_command, defined
 from qcgen.emulate import Image, Trial, cross_build, emulate
 from qcgen.errors import OrionPanic
 from qcgen.ir.plan import Plan
 from qcgen.ir.types import Array
+from qcgen.targets import TARGETS
 from qcgen.verify.boundary import from_boundary, run, to_boundary
 
 Feeds = Sequence[Mapping[str, Array]]
@@ -29,6 +32,25 @@ class Builder:
     flags: Sequence[str]
     core: str | None = None
     compiler: str = "gcc"
+
+
+def usual_flags(target: str, emulated: bool) -> tuple[str, ...]:
+    """Flags of the C compiler for a target; code for the host gets the instructions that this machine has."""
+    if emulated or not TARGETS[target].instructions:
+        return ("-O2",)
+    return ("-O3", "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native")
+
+
+def not_run(plan: Plan, builder: Builder) -> str:
+    """Which instructions the code has that are not run, in a sentence; "" if it has none, or they are."""
+    macros = TARGETS[plan.options.target].instructions
+    uses = any(call.kernel.startswith("host/") for call in plan.calls)
+    if builder.core is not None or not uses or not defined(builder.flags).isdisjoint(macros):
+        return ""
+    return (
+        f"built with {shlex.join(builder.flags)} the code has neither VNNI nor SDOT here: these instructions were not"
+        " run, only their portable meaning"
+    )
 
 
 @dataclass(frozen=True)

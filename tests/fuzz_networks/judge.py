@@ -5,46 +5,36 @@ Everything here starts from the bytes of the ONNX model.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
 from onnx import ModelProto, numpy_helper
 
+from qcgen.verify.judge.processor import this_processor
+
 Arrays = Mapping[str, np.ndarray]
-NEEDED = {"x86_64": {"avx2", "fma"}}
-"""Without them onnxruntime's sums and products are others, and it is no judge of bits."""
 FLOAT_TOLERANCE = 1e-4
-
-
-def instruction_set() -> set[str]:
-    """What of this processor decides about onnxruntime's kernels."""
-    text = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    flags = {word for line in text.splitlines() if line.startswith(("flags", "Features")) for word in line.split()}
-    return flags & {"avx2", "fma", "avx512f", "avx512_vnni", "avx_vnni", "asimddp"}
 
 
 def is_narrow() -> bool:
     """Whether int8 weights beside uint8 codes must have 7 bits: the processor saturates sums of two products."""
-    return platform.machine() == "x86_64" and not instruction_set() & {"avx512_vnni", "avx_vnni"}
+    return this_processor().is_x86 and not this_processor().has_dot_products
 
 
 def unfit() -> str:
     """Why onnxruntime on this processor is no judge of bits; "" if it is one."""
-    missing = NEEDED.get(platform.machine(), set()) - instruction_set()
-    return f"it lacks {', '.join(sorted(missing))}" if missing else ""
+    processor = this_processor()
+    return "" if processor.is_x86 and processor.has_fma else f"{processor} is not x86-64 with FMA"
 
 
 def description() -> str:
     """The judge, its version and the instruction set, in a line."""
-    found = " ".join(sorted(instruction_set())) or "unknown"
-    weights = "; int8 weights beside uint8 codes within -64..64, for want of VNNI" if is_narrow() else ""
+    weights = ", so int8 weights beside uint8 codes are within -64..64" if is_narrow() else ""
     options = "session.qdqisint8allowed=1, one thread"
-    return f"judge: onnxruntime {onnxruntime.__version__}, {options}; {platform.machine()}: {found}{weights}"
+    return f"judge: onnxruntime {onnxruntime.__version__}, {options}; {this_processor()}{weights}"
 
 
 def session(content: bytes) -> onnxruntime.InferenceSession:

@@ -178,7 +178,8 @@ class Network:
         """The codes of what ``make`` adds on floats; ``like``: another tensor whose meaning they get."""
         xs = [x] if isinstance(x, Value) else list(x)
         made = make([self.dequantize(each) for each in xs])
-        meaning = self.meaning("", shape, spread, zero=zero) if like is None else replace(like, name="", shape=shape)
+        dtype = "" if zero is None else xs[0].dtype
+        meaning = self.meaning("", shape, spread, dtype, zero) if like is None else replace(like, name="", shape=shape)
         return self.quantize(made, meaning)
 
     # Weights.

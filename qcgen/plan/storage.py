@@ -178,6 +178,13 @@ def _scratch_places(
     return tuple(InArena(placement.offsets[_scratch_name(first, last, number)]) for number in range(count))
 
 
+def lent_by_caller(steps: Sequence[Arranged], prepared: Sequence[Prepared | None], boundary: Boundary) -> set[str]:
+    """The computed tensors that live in outputs of the caller: as a view, a part, or written over one that does."""
+    storages = storages_of(steps, prepared, boundary, _last_uses(steps, boundary, ()))
+    owners = owners_of(storages, boundary.of_caller)
+    return {name for name, storage in storages.items() if storage.root in owners}
+
+
 def whole_buffers(steps: Sequence[Arranged], prepared: Sequence[Prepared | None], boundary: Boundary) -> list[Buffer]:
     """The buffers of steps that are all computed whole."""
     uses = _last_uses(steps, boundary, ())

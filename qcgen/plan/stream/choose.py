@@ -111,7 +111,8 @@ class Chooser:
     ``prepare`` packs the operator of a stage's call for its kernel; ``buffers`` are those of the steps computed whole,
     ``apart`` the same ones where no output takes an input's place;
     ``outputs`` are tensors that no chain may keep in rows. ``pushed`` is the input that is there row by row: a chain
-    reads it, of one layer or more, and computes none of the outputs ``lent``, whose memory is not known yet.
+    reads it, of one layer or more, and computes none of the tensors ``lent`` by the caller, whose memory is not known
+    yet.
     """
 
     def __init__(

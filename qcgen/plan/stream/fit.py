@@ -11,7 +11,7 @@ from qcgen.kernels import Prepared
 from qcgen.plan.arrange import Arranged
 from qcgen.plan.moves import extra_of, with_moves
 from qcgen.plan.sharing import Boundary
-from qcgen.plan.storage import TURN, InRows, Stored, store, whole_buffers
+from qcgen.plan.storage import TURN, InRows, Stored, lent_by_caller, store, whole_buffers
 from qcgen.plan.stream.choose import IMPOSSIBLE, TURN_BYTES, Chain, Choice, Chooser
 from qcgen.plan.stream.pushed import require_one_input, why_not_pushed
 from qcgen.plan.stream.stages import COPY, Stage
@@ -96,10 +96,12 @@ def _chooser(
     prepare: Callable[[Stage], Prepared],
 ) -> Chooser:
     buffers = whole_buffers(steps, prepared, boundary)
-    apart = whole_buffers(steps, [each and replace(each, in_place=()) for each in prepared], boundary)
+    not_over = [each and replace(each, in_place=()) for each in prepared]
+    apart = whole_buffers(steps, not_over, boundary)
     outputs = frozenset(port.tensor.name for port in boundary.ports if port.direction == "output")
     pushed = next((port.tensor.name for port in boundary.ports), None) if boundary.is_pushed else None
-    return Chooser(steps, buffers, apart, outputs, prepare, pushed, () if boundary.is_in_arena else outputs)
+    lent = lent_by_caller(steps, prepared, boundary) | lent_by_caller(steps, not_over, boundary)
+    return Chooser(steps, buffers, apart, outputs, prepare, pushed, lent)
 
 
 def _stored(

@@ -44,7 +44,7 @@ class Artifact:
     def with_self_test(self, feeds: Mapping[str, Array] | None = None) -> Artifact:
         """The same with NAME_test.h and NAME_test.c, by an input by name in the model's own shapes, or a random one.
 
-        Raises ModelRejected if Orion panics on it, or on all that are tried.
+        Raises ModelRejected if Orion panics on it, or on all that are tried, and if there is nothing to compare.
         """
         own = replace(self.plan, options=replace(self.plan.options, self_test=True))
         try:
@@ -52,6 +52,9 @@ class Artifact:
         except OrionPanic as panic:
             hint = "give --data FILE.npz with an input on which it does not, or leave out --self-test"
             raise ModelRejected([Problem("input of the self-test", str(panic), hint)]) from None
+        if not test.written and not any(call.tables for call in own.calls):
+            what = "it has no tables, and what its nodes write are floats that may differ from core to core"
+            raise ModelRejected([Problem("the self-test", f"there is nothing to compare: {what}", "leave it out")])
         return replace(self, plan=own, files=render(own, test))
 
     @cached_property

@@ -279,7 +279,7 @@ def words(v):
 def check_step(e, scale, zero, lo, hi):
     """Compares the integers of an output step with (1) at both sides of all its steps; returns the points."""
     low, high, s = e["low"], e["high"], e["shift"]
-    roles = ("addend", "multiplier", "offset", "guard_band")
+    roles = ("addend", "multiplier", "offset", "guard_band", "mantissa", "exponent", "limit_low", "limit_high")
     numbers = {role: np.array(e[role])[:, None] for role in roles if role in e}
     need([v.shape == (len(lo), 1) for v in numbers.values()], "every channel has its numbers")
     lo, hi, scale = lo[:, None], hi[:, None], np.asarray(scale, f32).reshape(-1, 1)
@@ -291,7 +291,7 @@ def check_step(e, scale, zero, lo, hi):
         below, above = np.where(reached, below, middle), np.where(reached, middle, above)
     points = np.clip(np.concatenate([lo, hi, above, above - 1], axis=1), lo, hi)
     want = requantize(points, scale, zero, low, high)
-    if "mantissa" in e:
+    if "mantissa" in e or e["form"] == "soft-float" or np.any(e["guard_band"]):
         exact = np.ldexp(np.float64(e["mantissa"]), np.array(e["exponent"]) + e["k"])
         need(exact == np.broadcast_to(scale[:, 0], exact.shape), "the scale is mantissa * 2^exponent")
     need(e["word"] == 32 - e["k"] * (e["form"] == "multiply-high") or e["form"] == "split", "word")
@@ -333,6 +333,7 @@ def check_step(e, scale, zero, lo, hi):
 def check_fast(f, e, h, want, guarded, short, beyond):
     """The same step in the form that kernels for one machine compile."""
     s = e["shift"]
+    need(len(f["offset"]) == len(h), "every channel has its fast offset")
     h = h + np.array(f["offset"])[:, None]
     codes = np.clip((np.clip(h, f["least"], f["most"]) + f["half"]) >> s, f["low"], f["high"])
 
@@ -930,6 +931,8 @@ class Model:
             need(np.array_equal(e["values"], want), f"{name}: values")
             return ends
         terms = [p, q] if function is add else [(p - a.zero) * (q - b.zero)]
+        lines = ("line", "split line", "even window", "split even window", "exceptions")
+        need(e["form"] in lines, f"{name}: the form is known")
         need(len(e["slopes"]) == len(e["fine_slopes"]) == len(terms), f"{name}: slopes")
         window, s, mask = e["window"] or 0, e["shift"], (1 << e["shift"]) - 1
         fine = sum(t * m for t, m in zip(terms, e["fine_slopes"])) + e["fine_offset"]
@@ -960,6 +963,7 @@ class Model:
         codes = [mean(total, sum(ones), y[:2], *y[2:]) for total in totals]
         codes = [np.moveaxis(v, 1, -1) if last else v for v in codes]
         e = self.entry(node, "window mean", *codes)
+        need(not e or e["form"] in ("line", "guard band", "soft-float"), "the form is known")
         if not e or e["form"] == "soft-float":
             return codes  # the C does the additions of (15) one after the other
         name, n = e["node"], int(np.prod(kernel))
@@ -1060,17 +1064,49 @@ def unique_names(nodes):
     return names
 
 
+FIELDS = {"arithmetic", "files", "float", "model", "nodes", "options", "qcgen", "schema"}
+TEXTS = ("node", "symbol", "kind", "form")
+SHIFTS = {"shift": 31, "fine_shift": 31, "k": 31, "word": 32, "prescale": 63}
+SINGLE = {"low", "high", "fine_offset", "exception_window", "axis", "factor", "slope", "window", *SHIFTS}
+SINGLE |= {"half", "least", "most", "guard", "mask", "limit"}
+LONG = ("offset", "thresholds")  # some of them have 64 bits in C
+
+
+def is_of_c(value, field=None):
+    """Whether all numbers are integers that shift, or fit the types that the C has for them, with some room."""
+    if isinstance(value, dict):
+        return field in (None, "fast") and all(is_of_c(part, name) for name, part in value.items())
+    if isinstance(value, list):
+        return field not in (*SINGLE, *TEXTS, "fast", None) and all(is_of_c(part, field) for part in value)
+    if field in TEXTS:
+        return isinstance(value, str)
+    if value is None:
+        return field in ("guard", "window")
+    least, most = (
+        (0, SHIFTS[field]) if field in SHIFTS else (-(2**63), 2**63 - 1) if field in LONG else (-(2**33), 2**33)
+    )
+    return type(value) is int and least <= value <= most
+
+
+def printable(text):
+    """On one line, and nothing that drives a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def sha256(data):
     return hashlib.sha256(data).hexdigest()
 
 
 def check(model, certificate, folder=None):
     """The number of points compared, and the nodes that are said to be computed in float32; raises Wrong."""
-    body = json.loads(Path(certificate).read_text())
+    body = json.loads(Path(certificate).read_text(encoding="utf-8"))
     given = body.pop("sha256", None)
     text = json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
     need(given == sha256(text), "sha256 is that of the certificate")
     need(body["schema"] == 1, "the schema is 1")
+    need(set(body) == FIELDS, f"the fields are {', '.join(sorted(FIELDS))} and sha256")
+    for e in body["nodes"]:
+        need(is_of_c(e), f"{e['node']}: its numbers are integers, within the range of their types in C")
     need(
         body["model"]["sha256"] == hashlib.sha256(Path(model).read_bytes()).hexdigest(),
         "the model is the certified one",
@@ -1096,11 +1132,12 @@ def main():
     try:
         with np.errstate(all="ignore"):
             points, in_float = check(args.model, args.certificate, args.folder)
-    except (Wrong, KeyError, TypeError, ValueError, IndexError, OSError) as error:
-        sys.exit(f"not confirmed: {error if isinstance(error, Wrong) else repr(error)}")
+    except Exception as error:  # whatever a file that qcgen did not write leads to, it is not confirmed
+        sys.exit(printable(f"not confirmed: {error if isinstance(error, Wrong) else repr(error)}"))
+    sys.stdout.reconfigure(errors="backslashreplace")
     print(f"confirmed: {points:,} points")
     if in_float:
-        print(f"computed in float32, where there is nothing to confirm: {', '.join(in_float)}")
+        print(printable(f"computed in float32, where there is nothing to confirm: {', '.join(in_float)}"))
 
 
 if __name__ == "__main__":

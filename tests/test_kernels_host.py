@@ -11,7 +11,11 @@ from cases import CASES, U8S8, quantized
 from cases_arm_mve import CONVOLUTIONS, DENSES
 from cases_host import CASES as OWN
 
+import qcgen.verify.sums
 from qcgen.ir.context import names_of
+from qcgen.verify.nodes import Nodes
+from qcgen.verify.running import Builder
+from qcgen.verify.sums import measure
 
 CPUINFO = Path("/proc/cpuinfo")
 X86 = {
@@ -20,8 +24,15 @@ X86 = {
 }
 """Flags of compilers by the word for them in /proc/cpuinfo."""
 
-EMULATED = {bits: ("-mavx2", f"-DEMULATED_BITS={bits}", "-include", str(STREAMS / "vnni.h")) for bits in (256, 512)}
-"""Flags with which code for VNNI runs on a processor that has AVX2, by the bits of a vector."""
+INSTRUCTIONS = STREAMS / "instructions"
+"""Headers with these instructions in plain C, and SDOT of AArch64, so that code for them runs on any machine."""
+
+CHOSEN = {
+    "avx512_vnni": ("__AVX512F__", "__AVX512VNNI__"),
+    "avx_vnni": ("__AVX2__", "__AVXVNNI__"),
+    "sdot": ("__aarch64__", "__ARM_FEATURE_DOTPROD"),
+}
+"""What generated code asks for, by the instruction that it chooses then."""
 
 AARCH64 = Machine(("-static",), ("qemu-aarch64",))
 OTHERS = (*CASES[::6], *CONVOLUTIONS[::3], *DENSES[::3])
@@ -72,21 +83,56 @@ def test_outputs_without_such_an_instruction_equal_the_reference(tmp_path, level
     build(tmp_path, units(), "gcc", (level,), HOST).assert_equals_reference("guarded", 255)
 
 
+def in_plain_c(word: str, level: str) -> tuple[str, ...]:
+    """Flags under which code is compiled for an instruction, which is a function in plain C."""
+    return (level, "-isystem", str(INSTRUCTIONS), *(f"-D{name}=1" for name in CHOSEN[word]))
+
+
+@pytest.mark.parametrize("word", CHOSEN)
+def test_code_for_an_instruction_equals_the_reference_with_the_instruction_in_plain_c(
+    word, tmp_path, level, everything
+):
+    require("gcc")
+    chosen = units() if everything else units()[list(CHOSEN).index(word) :: 3]
+    build(tmp_path, chosen, "gcc", in_plain_c(word, level), HOST).assert_equals_reference("guarded", 255)
+
+
+def wrong_sum(word: str, each: Unit, folder: Path) -> object:
+    """The first sum that is wrong where the unit is compiled for an instruction: outputs show few of them."""
+    nodes = Nodes(each.artifact, Builder(in_plain_c(word, "-O0")), folder / each.name, shows_words=True)
+    return measure(nodes, nodes, 0).wrong
+
+
+@pytest.mark.parametrize("word", CHOSEN)
+def test_sums_of_code_for_an_instruction_are_right_in_every_bit(word, tmp_path, everything, monkeypatch):
+    require("gcc")
+    monkeypatch.setattr(qcgen.verify.sums, "MOST_WORK", 2**22)
+    step = 4 if everything else 24
+    for each in units()[list(CHOSEN).index(word) :: step]:
+        assert wrong_sum(word, each, tmp_path) is None
+
+
+ONE_TOO_LOW = {
+    "avx512_vnni": ("s.lanes = _mm512_loadu_si512(from);", " s.lanes.lanes[0]--;"),
+    "avx_vnni": ("s.low = _mm256_loadu_si256((const __m256i *)(const void *)from);", " s.low.lanes[0]--;"),
+    "sdot": ("s.a = vld1q_s32(from);", " s.a.lanes[0]--;"),
+}
+
+
+@pytest.mark.parametrize("word", CHOSEN)
+def test_sums_that_start_one_too_low_are_found(word, mutate, tmp_path):
+    require("gcc")
+    line, more = ONE_TOO_LOW[word]
+    mutate("support/dot.c.jinja", line, line + more)
+    wrong = wrong_sum(word, unit.__wrapped__(OWN[0], "nhwc", "speed", "host"), tmp_path)
+    assert wrong.got - wrong.expected == -1
+
+
 @pytest.mark.all
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("word", X86)
 def test_outputs_with_vnni_equal_the_reference_where_the_processor_has_it(word, compiler, tmp_path):
     assert_right_with(word, compiler, units(), tmp_path)
-
-
-@pytest.mark.parametrize("bits", EMULATED)
-def test_outputs_with_vnni_made_of_avx2_equal_the_reference(bits, tmp_path):
-    """The code for VNNI runs where no processor has it: the tests above skip there."""
-    require("gcc")
-    if machine() != "x86_64" or "avx2" not in CPUINFO.read_text().split():
-        pytest.skip("this processor has no AVX2")
-    built = units() if bits == 512 else units()[::3]
-    build(tmp_path, built, "gcc", ("-O2", *EMULATED[bits]), HOST).assert_equals_reference("guarded", 255)
 
 
 @pytest.mark.all

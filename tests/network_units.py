@@ -112,7 +112,7 @@ def source(built: Sequence[Built]) -> str:
         parts.append("#include <math.h>\n")
     if any("string.h" in b.prepared.headers for b in built):
         parts.append("#include <string.h>\n")
-    wanted = {name for b in built for name in b.prepared.support}
+    wanted = {"compiler", *(name for b in built for name in b.prepared.support)}
     for name in SUPPORT_NAMES:
         if name in wanted:
             parts.append(environment().get_template(f"support/{name}.c.jinja").render(prefix=PREFIX, advice=ADVICE))

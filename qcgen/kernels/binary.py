@@ -86,7 +86,7 @@ def prepare_binary(op: QuantizedBinary, setting: Setting) -> Binary:
         exceptions=len(line.exceptions),
     )
     constants = [*tables.values(), *_line_tables(line, op, pairs, a_codes, b_codes)]
-    support = ("compiler",) if line.form == "table" else ("compiler", "right_shift")
+    support = () if line.form == "table" else ("right_shift",)
     numbers = _numbers(line, pairs, a_codes, b_codes)
     certificate = Certificate(None, False, {line.form: 1}, line.comparisons, numbers=numbers)
     return Binary(function, nest, tuple(constants), support, certificate, in_place)

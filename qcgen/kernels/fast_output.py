@@ -158,9 +158,9 @@ def fast_support(packed: Packed, fast: FastOutput) -> tuple[str, ...]:
     """What the output step calls, and the macros that it and the loops around it are written with."""
     exact = packed.epilogue.support if fast.is_exact_used else ()
     if not fast.is_fast:
-        return ("compiler", *exact)
+        return exact
     scales = ((fast.bare,) if fast.bare else ()) + ((fast.scale,) if fast.guard or not fast.bare else ())
-    return ("compiler", *exact, "right_shift", *scales, fast.saturate)
+    return (*exact, "right_shift", *scales, fast.saturate)
 
 
 def exact_constants(packed: Packed) -> tuple[Constants, ...]:

@@ -98,10 +98,8 @@ def _support(plan: Plan, name: str) -> str:
 
 
 def supports(plan: Plan) -> list[str]:
-    """The functions that the nodes of a plan share, without the macros of the compiler."""
-    return [
-        _support(plan, name) for name in sorted({name for call in plan.calls for name in call.support} - {"compiler"})
-    ]
+    """The functions that the nodes of a plan share."""
+    return [_support(plan, name) for name in sorted({name for call in plan.calls for name in call.support})]
 
 
 def _stream(plan: Plan, stream: Stream, hashed: Mapping[str, str]) -> str:

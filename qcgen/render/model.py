@@ -72,8 +72,8 @@ def model_context(
 ) -> ModelContext:
     """The context of a plan's files, from the text of its functions; ``support_text``: of those below support/."""
     hashed, target = hashing(plan, test), TARGETS[plan.options.target]
-    called = _called(plan, test)
-    advice = _advice(plan, test, [*bodies, *(support_text(name) for name in called - {"compiler"})])
+    called = _called(plan)
+    advice = _advice(plan, test, [*bodies, *map(support_text, called)])
     calls = plan.whole_calls
     return ModelContext(
         plan=plan,
@@ -89,7 +89,7 @@ def model_context(
         meant=meant_text(plan.options.numerics),
         bodies=tuple(bodies),
         advice=advice,
-        support=tuple(name for name in SUPPORT_NAMES if name in called and (advice or name != "compiler")),
+        support=tuple(name for name in SUPPORT_NAMES if name in called or (advice and name == "compiler")),
         isa=target.isa,
         summary=tuple(summary(plan)),
         memory=tuple(memory(plan)),
@@ -113,10 +113,10 @@ def model_context(
     )
 
 
-def _called(plan: Plan, test: SelfTest | None) -> set[str]:
-    """The templates below support/ that the file needs."""
+def _called(plan: Plan) -> set[str]:
+    """The functions below support/ that the file needs."""
     moved = {"move_up"} if any(move.is_up for move in plan.moves) else set()
-    return {name for call in plan.calls for name in call.support} | ({"compiler"} if test else set()) | moved
+    return {name for call in plan.calls for name in call.support} | moved
 
 
 def _advice(plan: Plan, test: SelfTest | None, texts: Sequence[str]) -> tuple[str, ...]:

@@ -265,7 +265,7 @@ def _vector_loops(g: ConvGeometry, setting: Setting) -> VectorLoops:
 def _products(words: PackedConstants) -> tuple[str, ...]:
     """The functions that load weights, multiply and add, and part sums of channels that share words."""
     needed = {name for segment in words.segments for name in _products_of(segment)}
-    return ("compiler", "dsp", "dsp_dot", "dsp_difference", "dsp_winograd_dot", *sorted(needed))
+    return ("dsp", "dsp_dot", "dsp_difference", "dsp_winograd_dot", *sorted(needed))
 
 
 def _products_of(segment: Segment) -> tuple[str, ...]:

@@ -192,7 +192,7 @@ def plane_words(sizes: Sequence[ConvGeometry]) -> tuple[tuple[int, int, int | No
 def plane_support(sizes: PlaneSizes) -> tuple[str, ...]:
     """The C functions that the text calls."""
     products = {f"dsp_{product.by}" for load in sizes.loads for product in load.products}
-    return ("compiler", "dsp", "dsp_load_pair", "dsp_pair", *sorted(products))
+    return ("dsp", "dsp_load_pair", "dsp_pair", *sorted(products))
 
 
 def _more_instructions(g: ConvGeometry, sizes: Sequence[ConvGeometry]) -> float:

@@ -75,7 +75,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         has_odd_channels=op.x.shape[op.channel_axis] % QUAD != 0,
     )
     own = ("dsp", "dsp_load_word", f"dsp_add_even_{kind}", f"dsp_add_odd_{kind}")
-    support = ("compiler", *mean.epilogue.support, *own)
+    support = (*mean.epilogue.support, *own)
     constants = mean.epilogue.constants
     return Prepared(constants, context, (), support, mean.certificate, headers=("string.h",))
 

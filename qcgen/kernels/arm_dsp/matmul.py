@@ -66,7 +66,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     )
     own = ("dsp", "dsp_load_word", "dsp_load_two", "dsp_pair", "dsp_dot", context.even, context.odd)
     constants = (*tables, *sums.epilogue.constants)
-    support = ("compiler", *sums.epilogue.support, *own)
+    support = (*sums.epilogue.support, *own)
     scratch = (Scratch(2 * whole * across.size, 4),)
     return Prepared(constants, context, scratch, support, sums.certificate, headers=("string.h",))
 

@@ -109,7 +109,7 @@ def _less(dtype: DType) -> int:
 
 
 def _support(context: MatMulContext, output: tuple[str, ...]) -> tuple[str, ...]:
-    names = ["compiler", "mve", "mve_load", "mve_add", "mve_add_all", "mve_sums", f"mve_sums_{context.windows.number}"]
+    names = ["mve", "mve_load", "mve_add", "mve_add_all", "mve_sums", f"mve_sums_{context.windows.number}"]
     names += [context.copy] if context.copies else []
     names += ["mve_fill"] if context.copies and context.padded else []
     if context.is_vector:

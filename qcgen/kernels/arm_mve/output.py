@@ -143,7 +143,7 @@ def parameters(op: Conv, packed: Packed) -> Parameters:
 def output_support(op: Conv, packed: Packed) -> tuple[str, ...]:
     """What the output step calls, and the macros that it and the loops around it are written with."""
     mve = mve_output(op, packed)
-    names = ["compiler", "mve", *(packed.epilogue.support if mve.is_exact_used else ())]
+    names = ["mve", *(packed.epilogue.support if mve.is_exact_used else ())]
     if mve.is_exact_used or not mve.is_fast:
         names.append("mve_store")
     if mve.is_fast:

@@ -59,7 +59,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     numbers = {"kind": "table", "axis": op.axis, "values": op.tables}
     certificate = Certificate(requantize=forms, comparisons=op.tables.size if lines else 0, numbers=numbers)
     in_place = (0,) if "x" in loops.same_places else ()
-    support = ("compiler", "right_shift") if lines else ("compiler",)
+    support = ("right_shift",) if lines else ()
     return Prepared(constants, context, (), support, certificate, in_place)
 
 

@@ -162,7 +162,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         activation=output_step(op.epilogue),
         bounds=bounds(op.epilogue),
     )
-    support = ("double",) * (number == "double") + ("compiler",) * copies + ((widens,) if widens else ())
+    support = ("double",) * (number == "double") + ((widens,) if widens else ())
     constants = (weights, *[bias] * has_bias)
     headers = ("math.h",) * uses_math(output_step(op.epilogue)) + ("string.h",) * bool(widens)
     scratch = _scratch(g, sums, copies, op.x.dtype.bytes)

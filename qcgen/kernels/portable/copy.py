@@ -115,7 +115,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         size=op.y.size,
     )
     in_place = (0,) if is_whole else ()
-    return Prepared(tuple(tables), context, (), ("compiler",), Certificate(), in_place, headers=_headers(context))
+    return Prepared(tuple(tables), context, (), (), Certificate(), in_place, headers=_headers(context))
 
 
 def _headers(context: CopyContext) -> tuple[str, ...]:

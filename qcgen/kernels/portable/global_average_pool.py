@@ -49,9 +49,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         output=mean.output if mean else None,
     )
     if mean is None:
-        return Prepared((), context, (), ("compiler",), Certificate())
+        return Prepared((), context, (), (), Certificate())
     scratch = (Scratch(4 * op.x.shape[op.channel_axis], 4),) if pixels.is_row else ()
-    return Prepared(mean.epilogue.constants, context, scratch, ("compiler", *mean.epilogue.support), mean.certificate)
+    return Prepared(mean.epilogue.constants, context, scratch, mean.epilogue.support, mean.certificate)
 
 
 GLOBAL_AVERAGE_POOL = Kernel("portable/global_average_pool", GlobalAveragePoolContext, frozenset(), why_not, prepare)

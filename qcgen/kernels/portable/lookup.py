@@ -45,7 +45,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     context = LookupContext(nest, op.x.dtype.c, op.y.dtype.c, first_code=-low)
     in_place = (0,) if "x" in nest.same_places else ()
     certificate = Certificate(numbers={"kind": "table", "values": op.table})
-    return Prepared((constants,), context, (), ("compiler",), certificate, in_place)
+    return Prepared((constants,), context, (), (), certificate, in_place)
 
 
 @dataclass(frozen=True)

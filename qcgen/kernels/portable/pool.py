@@ -128,7 +128,7 @@ def prepare_max(op: Operator, setting: Setting) -> Prepared:
     # That of the type, which onnxruntime gives of a window without a tap on the image.
     lowest = f"{np.finfo(np.float32).min}f" if is_float else str(op.x.dtype.low)
     context = MaxPoolContext(_pooling(op.geometry, op.x, setting), lowest)
-    return Prepared((), context, (), ("compiler",), Certificate())
+    return Prepared((), context, (), (), Certificate())
 
 
 def prepare_average(op: Operator, setting: Setting) -> Prepared:
@@ -145,7 +145,7 @@ def prepare_average(op: Operator, setting: Setting) -> Prepared:
         is_float=True,
         emulates=False,
     )
-    return Prepared((), context, (), ("compiler",), Certificate())
+    return Prepared((), context, (), (), Certificate())
 
 
 def _prepare_quantized(op: AveragePool, setting: Setting) -> Prepared:
@@ -168,7 +168,7 @@ def _prepare_quantized(op: AveragePool, setting: Setting) -> Prepared:
     )
     scratch = (Scratch(4 * pooling.run, 4),) if pooling.is_guarded else ()
     emulation = ("soft_float_add", "soft_float", "soft_float_round")
-    support = ("compiler",) + ("right_shift",) * has_inside + emulation * context.emulates
+    support = ("right_shift",) * has_inside + emulation * context.emulates
     form = "soft-float" if not has_inside else "line" if line.guard is None else "guard band"
     numbers: dict[str, object] = {"kind": "window mean", "form": form, "accumulator": line.sums}
     if has_inside:

@@ -106,7 +106,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     constants += _initial(states, setting)
     buffers = 3 if op.kind == "lstm" else 2 if late else 4
     scratch = (Scratch(buffers * op.units * FLOAT_BYTES, FLOAT_BYTES),)
-    support = ("compiler", "logistic", "hyperbolic_tangent")
+    support = ("logistic", "hyperbolic_tangent")
     return Prepared(tuple(constants), context, scratch, support, Certificate(), headers=("string.h",))
 
 

@@ -52,9 +52,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     )
     headers = ("math.h",) if op.kind == "l2" else ()
     if epilogue is None:
-        return Prepared((), context, (), ("compiler",), Certificate(), headers=headers)
-    support = ("compiler", *epilogue.support)
-    return Prepared(epilogue.constants, context, (), support, epilogue.certificate)
+        return Prepared((), context, (), (), Certificate(), headers=headers)
+    return Prepared(epilogue.constants, context, (), epilogue.support, epilogue.certificate)
 
 
 def _requantized(op: Reduce, requantize: Requantize, setting: Setting) -> Epilogue:

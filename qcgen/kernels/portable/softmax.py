@@ -75,7 +75,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         has_reciprocal=bits <= MOST_BITS and prod(op.y.shape) >= FEWEST,
     )
     certificate = Certificate(numbers={"kind": "softmax", "exponentials": words(op.table), "factor": int(op.factor)})
-    return Prepared(constants, context, (), ("compiler", "soft_float_add"), certificate, in_place(op.x, setting))
+    return Prepared(constants, context, (), ("soft_float_add",), certificate, in_place(op.x, setting))
 
 
 def prepare_float(op: Operator, setting: Setting) -> Prepared:

@@ -15,9 +15,12 @@ from onnx.reference import ReferenceEvaluator
 from opset_models import OPERATORS, QUANTIZE_SINCE, VARIANTS, opsets, schema_at, schemas, spelt, spelt_model, variants
 
 import qcgen
+from qcgen.check.specs import SPECS
 from qcgen.compiler import read
+from qcgen.convolutions import CONVOLUTIONS
 from qcgen.errors import ModelRejected
 from qcgen.load.spelling import OLDEST
+from qcgen.lower import LOWERINGS
 from qcgen.reference import evaluate
 
 try:
@@ -154,6 +157,14 @@ def test_no_operator_and_no_opset_is_left_out(op_type):
     assert all(said.values()), said
     assert set().union(*said.values()) == set(range(len(variants(op_type))))
     assert min(opsets(op_type)) == max(OLDEST, min(schemas()[op_type]))
+
+
+@pytest.mark.parametrize("op_type", OPERATORS)
+def test_operators_are_refused_at_opsets_that_did_not_have_them(op_type):
+    key = ("", op_type)
+    since = CONVOLUTIONS[key].since if key in CONVOLUTIONS else SPECS[key].since if key in SPECS else 1
+    is_older = op_type == "LayerNormalization"  # which onnxruntime runs at every opset, and writes into models
+    assert max(since, OLDEST) == (OLDEST if is_older else opsets(op_type)[0]) or key not in LOWERINGS
 
 
 def test_a_table_of_variants_has_no_operator_that_is_not_known():

@@ -13,10 +13,11 @@ from qcgen.check.model import (
     named_nodes,
     shape_nodes,
     unsupported_problems,
+    version_problems,
 )
 from qcgen.check.node import SEVERAL_OUTPUTS, View, size_problems, spec_problems
 from qcgen.check.specs import SPECS
-from qcgen.convolutions import CONVOLUTIONS
+from qcgen.convolutions import CONVOLUTIONS, spelling_of
 from qcgen.errors import ModelRejected, Problem
 from qcgen.infer import computed_values
 from qcgen.ir.graph import Graph, Node, Value
@@ -66,12 +67,19 @@ def check(graph: Graph) -> Graph:
     nodes.run()
     problems += unsupported_problems(nodes.unsupported)
     problems += import_problems(graph)
+    problems += version_problems(nodes.old)
     problems += nodes.problems()
     problems += float_problems(graph, nodes.blamed)
     problems += contradictions(graph, nodes.refused)
     if problems:
         raise ModelRejected(dict.fromkeys(problems))
     return graph
+
+
+def _since(node: Node) -> int:
+    """The version of its domain that has the node's operator."""
+    convolution = spelling_of(node)
+    return SPECS[node.domain, node.op_type].since if convolution is None else convolution.since
 
 
 def _is_unknown(value: Value) -> bool:
@@ -86,6 +94,7 @@ class _Nodes:
         self._computed = computed_values(graph)
         self._found: dict[tuple[str, str, str], list[Node]] = {}
         self.unsupported: list[Node] = []
+        self.old: list[tuple[Node, int]] = []
         self.refused: set[str] = set()
         # Inputs of unknown size, results of nodes that are refused, and all that depends on them.
         self.blamed = {name for name in graph.inputs if _is_unknown(graph.value(name))}
@@ -107,11 +116,14 @@ class _Nodes:
         if rule is None:
             self.unsupported.append(node)
             return True
+        is_old = node.version < _since(node)
+        if is_old:
+            self.old.append((node, _since(node)))
         view = View(self._graph, node, self.blamed)
         found = list(rule(self._graph, node, self.blamed)) or list(result_problems(view, self._computed))
         for problem in dict.fromkeys(found):
             self._found.setdefault((node.operator, problem.what, problem.hint), []).append(node)
-        return bool(found)
+        return is_old or bool(found)
 
     def problems(self) -> Iterator[Problem]:
         """What is wrong with nodes, nodes of one operator with the same problem together."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from qcgen.check.advice import advice
-from qcgen.convolutions import NHWC_DOMAIN, spelling_of
+from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.errors import Problem
 from qcgen.infer import computed_values
 from qcgen.infer.facts import Shape
@@ -112,18 +112,31 @@ def unsupported_problems(nodes: Iterable[Node]) -> Iterator[Problem]:
 
 
 def import_problems(graph: Graph) -> Iterator[Problem]:
-    """Domains that are used and not imported, and convolutions that are newer than the version imported."""
+    """Domains that are used and not imported."""
     for domain in dict.fromkeys(node.domain for node in graph.nodes):
         if domain in DOMAINS and domain not in graph.opsets:
             name = domain or "ai.onnx"
             what = f"it uses operators of {name} and does not import this domain"
             yield Problem("model", what, f"add {name} to the model's opset_import")
-    for node in graph.nodes:
-        spelling = spelling_of(node)
-        if spelling is not None and node.version < spelling.since:
-            name = node.domain or "ai.onnx"
-            what = f"{node.op_type} needs opset {spelling.since} of {name}; the model imports {node.version}"
-            yield Problem(node_place(node), what, f"export the model with opset {spelling.since} or newer")
+
+
+def version_problems(old: Iterable[tuple[Node, int]]) -> Iterator[Problem]:
+    """One problem for all operators of a domain that are newer than the version imported: nodes, and what they need."""
+    by_domain: dict[str, list[tuple[Node, int]]] = {}
+    for node, since in old:
+        by_domain.setdefault(node.domain, []).append((node, since))
+    for domain, found in by_domain.items():
+        name, needed, imported = domain or "ai.onnx", max(since for _, since in found), found[0][0].version
+        operators = list(dict.fromkeys(node.op_type for node, _ in found))
+        where = named_nodes([node for node, _ in found]) if len(operators) == 1 else "model"
+        verb = "needs" if len(operators) == 1 else "need"
+        what = f"{_listed(operators)} {verb} opset {needed} of {name}; the model imports {imported}"
+        yield Problem(where, what, f"export the model with opset {needed} or newer")
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names in a sentence: A, B and C."""
+    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), names[-1]])
 
 
 def contradictions(graph: Graph, refused: Collection[str]) -> Iterator[Problem]:

@@ -33,6 +33,8 @@ EIGHT_BITS = "quantize weights and activations to 8 bits (onnxruntime's quantize
 INTEGER, INTEGERS, NUMBER, TEXT = "an integer", "a list of integers", "a number", "a string"
 TEXTS, NUMBERS = "a list of strings", "a list of numbers"
 
+AGAIN = "export the model again"
+
 SEVERAL_OUTPUTS = frozenset(("GRU", "LSTM", "Split"))
 """Operators that may have any of their outputs, or all."""
 
@@ -161,17 +163,15 @@ def _arity(view: View, spec: Spec) -> Iterator[Problem]:
     elif len(node.inputs) > len(spec.inputs):
         what = f"it has {counted(len(node.inputs), 'input')}, but {node.op_type} takes at most {len(spec.inputs)}"
         yield view.problem(what, f"the inputs are {', '.join(spec.inputs)}")
-    if node.version < spec.since:
-        name = node.domain or "ai.onnx"
-        what = f"{node.op_type} needs opset {spec.since} of {name}; the model imports {node.version}"
-        yield view.problem(what, f"export the model with opset {spec.since} or newer")
     if node.op_type not in SEVERAL_OUTPUTS:
         yield from _single_output(view)
+    elif not any(node.outputs):
+        yield view.problem("it has no output", AGAIN)
 
 
 def _single_output(view: View) -> Iterator[Problem]:
     if not view.node.outputs or not view.node.outputs[0]:
-        yield view.problem("it has no output", "export the model again")
+        yield view.problem("it has no output", AGAIN)
     for name in view.node.outputs[1:]:
         if name in view.graph.used:
             yield view.problem(f"its further output {name!r} is used", "only the first output is supported")

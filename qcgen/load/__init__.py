@@ -152,6 +152,7 @@ class _GraphReader:
         self.opsets = opsets
         self.symbols: set[str] = set()
         self.problems: list[Problem] = []
+        self.unreadable: dict[tuple[str, str], list[tuple[str, str]]] = {}
 
     def graph(self, digest: str) -> Graph:
         """The graph; only to be used if there are no problems."""
@@ -161,6 +162,7 @@ class _GraphReader:
         constants = _with_codes_of_8_bits(self._constants(), nodes, outputs)
         values = self._values(constants)
         self._check_dims()
+        self._check_files()
         self.problems += order_problems(nodes, declared, outputs, constants)
         for node in nodes:
             self.problems += spelling_problems(node)
@@ -203,7 +205,7 @@ class _GraphReader:
             array: Array = numpy_helper.to_array(tensor)
             return array
         except UnreadableError as error:
-            self._problem(where, error.what, error.hint)
+            self.unreadable.setdefault((error.location, error.hint), []).append((where, error.what))
         except (ArithmeticError, LookupError, MemoryError, NotImplementedError, TypeError, ValueError):
             shape = tuple(tensor.dims)
             self._problem(where, f"its data cannot be read as {_type_name(tensor.data_type)} of shape {shape}")
@@ -215,7 +217,7 @@ class _GraphReader:
         for name, array in constants.items():
             # Up to IR version 3 initializers are declared as inputs, too.
             declared = values[name].fixed_shape if name in values else None
-            if declared is not None and declared != array.shape:
+            if declared is not None and declared != array.shape and not self.unreadable:
                 what = f"it is declared with shape {declared}, but its initializer has shape {array.shape}"
                 self._problem(f"tensor {name!r}", what)
             values[name] = Value(name, DType.of(array), tuple(array.shape))
@@ -245,6 +247,12 @@ class _GraphReader:
                 self._problem(f"dimension {name!r}", what, "name one of the model's symbolic dimensions")
             if size < 1:
                 self._problem(f"dimension {name!r}", f"it is set to {size}", "set it to a positive number")
+
+    def _check_files(self) -> None:
+        """One problem for all tensors whose data in a file cannot be read for one reason."""
+        for (_, hint), ((where, what), *others) in self.unreadable.items():
+            more = f" ({len(others)} more tensor{'s have' if others[1:] else ' has'} this problem)" if others else ""
+            self._problem(where, what + more, hint)
 
     def _nodes(self) -> tuple[Node, ...]:
         names = unique_names([(proto.name, proto.op_type) for proto in self.proto.node])

@@ -7,11 +7,11 @@ from pathlib import Path
 
 
 class UnreadableError(Exception):
-    """External data cannot be read; the two arguments are what is wrong and what to do."""
+    """External data cannot be read; the arguments are what is wrong, what to do, and the file that is to blame."""
 
-    def __init__(self, what: str, hint: str) -> None:
+    def __init__(self, what: str, hint: str, location: str) -> None:
         super().__init__(what, hint)
-        self.what, self.hint = what, hint
+        self.what, self.hint, self.location = what, hint, location
 
 
 def external_bytes(entries: Mapping[str, str], folder: Path | None) -> bytes:
@@ -24,6 +24,7 @@ def external_bytes(entries: Mapping[str, str], folder: Path | None) -> bytes:
         raise UnreadableError(
             f"its data is in the file {location!r}, but a model given as bytes or protobuf has no folder",
             "give the path of the model, or store the data inside the model",
+            location,
         )
     try:
         offset, length = int(entries.get("offset", "0")), int(entries.get("length", "-1"))
@@ -33,14 +34,15 @@ def external_bytes(entries: Mapping[str, str], folder: Path | None) -> bytes:
             raise UnreadableError(
                 f"its data is in the file {location!r}, which is outside the model's folder",
                 "put the data beside the model and name it by a relative path",
+                location,
             )
         if not path.is_file():
             what = f"its data is in the file {location!r}, which does not exist"
-            raise UnreadableError(what, "put that file beside the model")
+            raise UnreadableError(what, "put that file beside the model", location)
         return _read(path, location, offset, length)
     except (OSError, ValueError, RuntimeError) as error:
         what = f"its data in the file {location!r} cannot be read: {error}"
-        raise UnreadableError(what, "export the model again") from None
+        raise UnreadableError(what, "export the model again", location) from None
 
 
 def _read(path: Path, location: str, offset: int, length: int) -> bytes:
@@ -48,7 +50,7 @@ def _read(path: Path, location: str, offset: int, length: int) -> bytes:
     end = size if length < 0 else offset + length
     if not 0 <= offset <= end <= size:
         what = f"its data is bytes {offset} to {end} of the file {location!r}, which has {size}"
-        raise UnreadableError(what, "export the model again, or download the whole file")
+        raise UnreadableError(what, "export the model again, or download the whole file", location)
     with path.open("rb") as file:
         file.seek(offset)
         return file.read(end - offset)

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import onnx
 import pytest
 from models import graph_model
 from onnx import TensorProto, helper
@@ -158,3 +159,44 @@ def test_weights_of_4_bits_are_those_of_8_bits_with_the_same_codes():
     bodies = [qcgen.compile(each, name="m").files["m.c"].partition("#include")[2] for each in (model, twin)]
     without_ids = [re.sub(r"0x[0-9a-f]{8}", "", body) for body in bodies]
     assert without_ids[0] == without_ids[1]
+
+
+def problems_of(model):
+    with pytest.raises(ModelRejected) as rejection:
+        qcgen.compile(model)
+    return [(problem.where, problem.what) for problem in rejection.value.problems]
+
+
+def test_an_opset_that_is_too_old_is_one_problem():
+    """It was one for each operator, and two for each convolution."""
+    constants = {"s": number(0.1), "z": np.array(3, np.uint8), "w": np.ones((2, 2, 1, 1), np.uint8)}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["a"], name="Q"),
+        helper.make_node("QLinearConv", ["b", "s", "z", "w", "s", "z", "s", "z"], ["c"], name="conv"),
+        helper.make_node("DequantizeLinear", ["b", "s", "z"], ["d"], name="DQ0"),
+        helper.make_node("DequantizeLinear", ["c", "s", "z"], ["e"], name="DQ1"),
+    ]
+    inputs = {"x": ("float", (1, 2, 4, 4)), "b": ("uint8", (1, 2, 4, 4))}
+    model = graph_model(nodes, inputs, dict.fromkeys("ade"), constants, opset=7)
+    what = "QuantizeLinear, QLinearConv and DequantizeLinear need opset 10 of ai.onnx; the model imports 7"
+    assert problems_of(model) == [("model", what)]
+    model = graph_model(nodes[2:3], inputs, {"d": None}, constants, opset=9)
+    what = "DequantizeLinear needs opset 10 of ai.onnx; the model imports 9"
+    assert problems_of(model) == [("node 'DQ0' (DequantizeLinear)", what)]
+
+
+def test_a_missing_file_of_weights_is_one_problem(tmp_path):
+    """It was one for each tensor, and one more for each that is declared as an input, too: with a shape of (0,)."""
+    model = network(layers=2)
+    model.graph.input.append(helper.make_tensor_value_info("w0", TensorProto.INT8, (2, 2, 1, 1)))
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    content = (tmp_path / "weights.bin").read_bytes()
+    (tmp_path / "weights.bin").unlink()
+    count = len(model.graph.initializer) - 1
+    [(where, what)] = problems_of(path)
+    more = f"({count} more tensors have this problem)"
+    assert (where, what) == ("tensor 's'", f"its data is in the file 'weights.bin', which does not exist {more}")
+    (tmp_path / "weights.bin").write_bytes(content[:-1])
+    [(where, what)] = problems_of(path)
+    assert what.endswith(f"of the file 'weights.bin', which has {len(content) - 1}")

@@ -90,7 +90,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
         attributes={"blocksize": INTEGER, "mode": TEXT},
         extra=(one_of("mode", "DCR", "CRD"), selection.has_blocks(of_channels=True)),
     ),
-    ("", "DequantizeLinear"): DEQUANTIZE,
+    ("", "DequantizeLinear"): replace(DEQUANTIZE, since=10),
     ("", "Div"): BINARY_FLOATS,
     ("", "Dropout"): replace(
         SAME,

@@ -66,9 +66,9 @@ class _Rounding:
         for node in self._graph.nodes:
             if not any(_is_half(self._graph, name) for name in (*node.inputs, *node.outputs)):
                 self._nodes.append(node)
-            elif self._casts(node):
+            elif self._casts(node) and node.input(0) and node.outputs:
                 self._cast(node)
-            elif not self._is_known(node):
+            elif self._casts(node) or not self._is_known(node):
                 for name in node.inputs:
                     self._half(name)
                 self._nodes.append(node)

@@ -1,0 +1,10 @@
+"""Every small geometry by the kernels for Arm's DSP extension, in their portable meaning."""
+
+import pytest
+from small_geometries import assert_right
+from small_geometries_kernels import ARM_DSP
+
+
+@pytest.mark.parametrize("subject", ARM_DSP, ids=lambda subject: subject.kernel)
+def test_images_of_every_small_geometry_are_right(subject, tmp_path, everything):
+    assert_right(subject, tmp_path, everything=everything)

@@ -1,0 +1,10 @@
+"""Every small geometry by the kernels for Helium and the host, in their portable meaning, and ConvTranspose."""
+
+import pytest
+from small_geometries import assert_right
+from small_geometries_kernels import OTHERS
+
+
+@pytest.mark.parametrize("subject", OTHERS, ids=lambda subject: subject.kernel)
+def test_images_of_every_small_geometry_are_right(subject, tmp_path, everything):
+    assert_right(subject, tmp_path, everything=everything)

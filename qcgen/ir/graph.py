@@ -67,12 +67,14 @@ class Origin:
 
     ``model`` is what the user gave: a path, bytes or a ModelProto. ``constants`` are inputs, by name, that became
     constants; ``inputs`` the tensors that the part begins with, types and shapes known, ``outputs`` those it ends with.
+    ``aliases`` are tensors that rewriting took away, by the names of those that hold the same now.
     """
 
     model: object
     constants: Mapping[str, Array] = field(default_factory=dict)
     inputs: tuple[Value, ...] = ()
     outputs: tuple[str, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ class Wiring:
 
     def __init__(self, graph: Graph) -> None:
         self._constants = dict(graph.constants)
+        self._aliases = dict(graph.origin.aliases) if graph.origin else {}
         self.graph = replace(graph, constants=self._constants)
         self.outputs = frozenset(graph.outputs)
         self.nodes: dict[str, Node] = {}
@@ -86,6 +87,7 @@ class Wiring:
                 self._read(name, [*self.readers.get(name, ()), node])
         self._constants.update(change.constants)
         for old, new in change.rename.items():
+            self._aliases.setdefault(new, old)
             for reader in dict.fromkeys(node.name for node in self.readers.get(old, ())):
                 self._rename(self.nodes[reader], old, new)
 
@@ -101,7 +103,8 @@ class Wiring:
 
     def changed(self) -> Graph:
         """The graph with all changes."""
-        return replace(self.graph, nodes=tuple(node for place in self._places for node in place))
+        origin = self.graph.origin and replace(self.graph.origin, aliases=self._aliases)
+        return replace(self.graph, nodes=tuple(node for place in self._places for node in place), origin=origin)
 
     def constant(self, name: str) -> Array | None:
         """The elements of a tensor, None if they are not known."""

@@ -276,3 +276,25 @@ def test_an_error_of_equal_numbers_does_not_pass_for_rounding():
     assert verify(right, sums=False, cases=0).is_right
     found = verify(replace(wrong, origin=right.origin), sums=False, cases=0, oracle="onnxruntime")
     assert found.judge.differing == found.judge.outputs
+
+
+def test_the_judge_goes_on_from_codes_that_rewriting_gave_other_names():
+    """Else each layer that rounds otherwise adds a code to what the next ones may be off."""
+    nodes, x = [helper.make_node("DequantizeLinear", ["x", "s", "z"], ["d0"])], "d0"
+    for layer in "123":
+        nodes += [
+            helper.make_node("Conv", [x, "w"], [f"c{layer}"]),
+            helper.make_node("Relu", [f"c{layer}"], [f"r{layer}"]),
+            helper.make_node("QuantizeLinear", [f"r{layer}", "s", "z"], [f"q{layer}"]),
+            helper.make_node("DequantizeLinear", [f"q{layer}", "s", "z"], [f"d{layer}"]),
+        ]
+        x = f"d{layer}"
+    weights = {"wq": random_weights((2, 2, 1, 1), seed=3), "ws": SCALE, "wz": ZERO}
+    nodes = [helper.make_node("DequantizeLinear", ["wq", "ws", "wz"], ["w"]), *nodes]
+    constants = {"s": SCALE, "z": np.array(0, np.uint8), **weights}
+    model = graph_model(nodes, {"x": ("uint8", (1, 2, 3, 3))}, {"d3": None}, constants)
+    artifact = qcgen.compile(model)
+    [case] = [{"x": np.zeros((1, 2, 3, 3), np.uint8)}]
+    judge = judges.judge_of(artifact, "onnx", [case])
+    assert {"q1", "q2", "q3"} <= judge.bench.rules.followed.keys()
+    assert judged(artifact, "onnx").is_right

@@ -52,7 +52,7 @@ class Judge:
     def __init__(self, judgement: Judgement, bench: Bench | None = None) -> None:
         """``bench`` is None for qcgen's own reference, which judges elsewhere."""
         self.judgement = judgement
-        self._bench = bench
+        self.bench = bench
 
     def hear(
         self, group: str, number: int, feeds: Mapping[str, Array], got: Mapping[str, Array], values: Mapping[str, Array]
@@ -62,14 +62,14 @@ class Judge:
         ``values`` are the reference's tensors; outputs that are not in ``got`` are passed by.
         """
         before = self.judgement
-        if self._bench is None:
+        if self.bench is None:
             return
         try:
-            expected = self._bench.outputs(feeds, values)
+            expected = self.bench.outputs(feeds, values)
         except CannotRun:  # such as numbers of rows that a table has not
             self.judgement = replace(before, unjudged=before.unjudged + 1)
             return
-        bounds = {name: bound for name, bound in self._bench.rules.bounds(values).items() if name in got}
+        bounds = {name: bound for name, bound in self.bench.rules.bounds(values).items() if name in got}
         judged = {name: expected[name] for name in bounds}
         after = add(Outcome(group, cases=number), judged, got, bounds)
         self.judgement = replace(
@@ -96,11 +96,12 @@ class Bench:
         the engine's own: as often as codes that are not right, and so its own, change what it computes behind them.
         """
         given, apart = self.inputs(feeds), self.rules.apart(values)
-        followed = {name: values[name] for name in self.rules.followed}
+        ours = self.rules.followed
+        followed = {called: values[name] for called, name in ours.items()}
         for _ in range(len(followed) + 1):
             found = self.engine.run(given | followed)
-            again = {name: nearer(values[name], found[name], apart[name]) for name in followed}
-            if all(np.array_equal(followed[name], again[name]) for name in followed):
+            again = {called: nearer(values[name], found[called], apart[name]) for called, name in ours.items()}
+            if all(np.array_equal(followed[called], again[called]) for called in ours):
                 break
             followed = again
         return self._outputs(found)
@@ -176,16 +177,15 @@ def _appointed(artifact: Artifact, oracle: str, cases: Sequence[Mapping[str, Arr
     try:
         model = read(origin)
         names = computed(model)
-        trial = Rules(program, is_exact, names, words(model))
+        trial = Rules(program, is_exact, names, words(model), origin.aliases)
         engine = make(cut_out(model, origin.inputs, (*origin.outputs, *trial.followed)))
         found = _first_run(engine, Bench(engine, origin, trial), cases)
         tensors = {op.y.name: op.y for op in program.operators}
-        known = {name for name, array in found.items() if name in tensors and _fits(tensors[name], array)}
-        rules = Rules(program, is_exact, known, trial.words)
+        known = {called for called, name in trial.followed.items() if _fits(tensors[name], found[called])}
+        rules = replace(trial, names=known)
         if rules.followed:
-            engine = make(
-                cut_out(model, origin.inputs, origin.outputs, {name: tensors[name] for name in rules.followed})
-            )
+            given = {called: tensors[name] for called, name in rules.followed.items()}
+            engine = make(cut_out(model, origin.inputs, origin.outputs, given))
         bench = Bench(engine, origin, rules)
     except (CannotRun, NotSeparable) as error:
         return f"{oracle} cannot run this: {error}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -54,12 +54,14 @@ class Rules:
     """For a ``program`` whose judge rounds as we do if ``is_exact``.
 
     ``names`` are the tensors that nodes of the model file compute, ``words`` the types of its nodes and constants.
+    ``aliases`` lead from tensors of the program to others of the file that hold the same.
     """
 
     program: Program
     is_exact: bool
     names: Collection[str]
     words: Collection[str]
+    aliases: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def loose(self) -> frozenset[str]:
@@ -72,12 +74,21 @@ class Rules:
         return frozenset(loose)
 
     def _is_hidden(self, name: str, loose: Collection[str]) -> bool:
-        return name in loose and name not in self.names
+        return name in loose and self.in_file(name) is None
+
+    def in_file(self, name: str) -> str | None:
+        """What a tensor of the program is called in the file; None if the file has none that holds the same."""
+        seen: set[str] = set()
+        while name not in self.names and name in self.aliases and name not in seen:
+            seen.add(name)
+            name = self.aliases[name]
+        return name if name in self.names else None
 
     @cached_property
-    def followed(self) -> tuple[str, ...]:
-        """Those of them that the file has, so that the judge can go on from the codes of the reference."""
-        return tuple(op.y.name for op in self.program.operators if op.y.name in self.loose and op.y.name in self.names)
+    def followed(self) -> Mapping[str, str]:
+        """Those of them that the file has, by its names: the judge can go on from the codes of the reference there."""
+        found = {op.y.name: self.in_file(op.y.name) for op in self.program.operators if op.y.name in self.loose}
+        return {called: name for name, called in found.items() if called is not None}
 
     def _is_loose(self, op: Operator) -> bool:
         if not self.is_exact:
@@ -168,7 +179,11 @@ class Rules:
         if tensor.name in self.loose:
             return apart[tensor.name]
         if isinstance(op, Dequantize):
-            return self._step(op.x, apart, values) * float(op.x.scale or 1) if op.x.name not in self.followed else 0.0
+            return (
+                self._step(op.x, apart, values) * float(op.x.scale or 1)
+                if op.x.name not in self.followed.values()
+                else 0.0
+            )
         if isinstance(op, Movement | Convert):
             return max(float(np.max(self._step(x, apart, values))) for x in inputs_of(op))
         return self._alike(tensor, values)

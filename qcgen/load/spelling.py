@@ -1,4 +1,4 @@
-"""Nodes of ai.onnx must be spelt as the opset that the model imports spells them."""
+"""Nodes of ai.onnx must be spelt as the opset that the model imports spells them, and yes and no as 1 and 0."""
 
 from __future__ import annotations
 
@@ -13,6 +13,13 @@ from qcgen.ir.graph import Node
 OLDEST = 7
 """The first opset whose models onnxruntime promises to run; before it operators broadcast by an attribute, or not."""
 
+FLAGS = frozenset(
+    "allowzero antialias ceil_mode count_include_pad exclude_outside input_forget keepdims layout"
+    " linear_before_reset noop_with_empty_axes output_sequence saturate select_last_index storage_order training_mode"
+    " transA transB".split()
+)
+"""Attributes that are 1 or 0; of other numbers operators of onnxruntime think differently."""
+
 AGAIN = "export the model again, all of it with one opset"
 
 
@@ -21,11 +28,12 @@ def spelling_problems(node: Node) -> Iterator[Problem]:
 
     Of what no opset has ``check`` says more.
     """
+    yield from _flag_problems(node)
     history = _history(node)
     if not history:
         return
     own, *others = history
-    where, imported = f"node {node.name!r} ({node.op_type})", f"opset {node.version}, which the model imports"
+    where, imported = f"node {node.name!r} ({node.operator})", f"opset {node.version}, which the model imports"
     for name in node.attributes:
         if name not in own.attributes and any(name in other.attributes for other in others):
             yield Problem(where, f"{node.op_type} has no attribute {name!r} in {imported}", AGAIN)
@@ -33,6 +41,13 @@ def spelling_problems(node: Node) -> Iterator[Problem]:
     if count > own.max_input and any(count <= other.max_input for other in others):
         what = f"it has {count} inputs; {node.op_type} has at most {own.max_input} in {imported}"
         yield Problem(where, what, AGAIN)
+
+
+def _flag_problems(node: Node) -> Iterator[Problem]:
+    for name, value in node.attributes.items():
+        if name in FLAGS and isinstance(value, int) and value not in (0, 1):
+            what = f"{name} is {value}, but must be 0 or 1"
+            yield Problem(f"node {node.name!r} ({node.operator})", what, f"correct {name}")
 
 
 def _history(node: Node) -> list[Any]:

@@ -18,7 +18,7 @@ NEAREST_MODES = ("round_prefer_floor", "ceil", "floor", "round_prefer_ceil")
 COORDINATES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn")
 
 POOL = {"auto_pad": TEXT, "ceil_mode": INTEGER, "kernel_shape": INTEGERS, "pads": INTEGERS, "strides": INTEGERS}
-WINDOW = (windows.is_image, windows.window_fits, flag("ceil_mode", 0, 1), one_of("auto_pad", *AUTO_PADS))
+WINDOW = (windows.is_image, windows.window_fits, one_of("auto_pad", *AUTO_PADS))
 
 MAX_POOL = Spec(
     ("X",),

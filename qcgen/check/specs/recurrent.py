@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from qcgen.check import recurrent
-from qcgen.check.limits import finite_constants, flag, one_of
+from qcgen.check.limits import finite_constants, one_of
 from qcgen.check.node import FLOAT, INTEGER, NUMBER, NUMBERS, TEXT, TEXTS, Spec
 from qcgen.ir.types import DType
 
@@ -23,7 +23,6 @@ ATTRIBUTES = {
 }
 RULES = (
     one_of("direction", *recurrent.DIRECTIONS),
-    flag("layout", 0, 1),
     recurrent.weights_fit,
     recurrent.whole_sequences,
     recurrent.known_activations,
@@ -37,7 +36,7 @@ GRU = Spec(
     constant=FIXED,
     attributes=ATTRIBUTES | {"linear_before_reset": INTEGER},
     since=7,
-    extra=(*RULES, flag("linear_before_reset", 0, 1)),
+    extra=RULES,
 )
 LSTM = Spec(
     (*NAMES, "initial_c", "P"),
@@ -46,7 +45,7 @@ LSTM = Spec(
     constant=(*FIXED, "P"),
     attributes=ATTRIBUTES | {"input_forget": INTEGER},
     since=7,
-    extra=(*RULES, flag("input_forget", 0, 1), recurrent.without_peepholes),
+    extra=(*RULES, recurrent.without_peepholes),
 )
 
 CODES = (DType.INT8, DType.UINT8, DType.INT16)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -99,6 +99,9 @@ class Artifact:
         files = {**self.files, **(self.certificate_file if certificate else {})}
         write_files(Path(folder), files, force=force)
 
-    def load(self, flags: tuple[str, ...] = ("-O2",)) -> LoadedModel:
-        """Builds the files with the host's C compiler and loads them; ToolMissing if there is no compiler."""
-        return load(self.plan, self.files, flags)
+    def load(self, flags: str | Sequence[str] = ("-O2",)) -> LoadedModel:
+        """Builds the files with the host's C compiler and loads them; ToolMissing if there is no compiler.
+
+        ``flags`` are the compiler's, one string or several.
+        """
+        return load(self.plan, self.files, (flags,) if isinstance(flags, str) else flags)

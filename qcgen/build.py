@@ -98,12 +98,13 @@ class LoadedModel:
             self._ffi.cdef(f"{result} {plan.prefix}_{name}({', '.join(['void *'] * count)});")
         self._library = self._ffi.dlopen(str(library))
 
-    def run(self, output_names: Sequence[str] | None, feeds: Mapping[str, Array]) -> list[Array]:
-        """The outputs named (all if None) for inputs by name, in the shapes of the C function's boundary.
+    def run(self, output_names: str | Sequence[str] | None, feeds: Mapping[str, Array]) -> list[Array]:
+        """The outputs named (one name or several, all if None) for inputs by name, shaped as at the C function.
 
         Raises ValueError for unknown names and for arrays of another type or shape, and OrionPanic if the function
         returns that Orion panics on these inputs.
         """
+        output_names = [output_names] if isinstance(output_names, str) else output_names
         outputs = {port.tensor.name: np.zeros(port.shape, port.tensor.dtype.numpy) for port in self._plan.outputs}
         unknown = [name for name in output_names or () if name not in outputs]
         unknown += [name for name in feeds if name not in {port.tensor.name for port in self._plan.inputs}]

@@ -53,7 +53,7 @@ def compile(
     io: str = "model",
     simplify: bool = True,
     node: str | None = None,
-    outputs: Sequence[str] = (),
+    outputs: str | Sequence[str] = (),
     dims: Mapping[str, int] | None = None,
     constants: Mapping[str, Array] | None = None,
     arena: int | Literal["least"] | None = None,
@@ -69,7 +69,7 @@ def compile(
     ``io_memory`` is "caller" or "arena": inputs and outputs lie in the arena, too. ``input`` is
     "whole" or "rows": the caller pushes one row after the other.
     ``constants`` are inputs, by name, that become constants of the model, with their elements.
-    ``outputs`` are tensors up to which the model is compiled, in place of its own outputs.
+    ``outputs`` are tensors, or one, up to which the model is compiled, in place of its own outputs.
     Raises ModelRejected with every problem found if the model cannot be compiled, ValueError for an option that does
     not exist.
     """
@@ -83,11 +83,14 @@ def compile(
         arena=arena,
         io_memory=io_memory,
         input=input,
-        outputs=tuple(outputs),
+        outputs=(outputs,) if isinstance(outputs, str) else tuple(outputs),
         flash=flash,
     )
     _require_known(options, name)
-    graph = read(model, dims, constants, outputs)
+    for option, given in (("dims", dims), ("constants", constants)):
+        if not isinstance(given, Mapping | None):
+            raise ValueError(f"{option} must be a mapping by names, not {given!r}")
+    graph = read(model, dims, constants, options.outputs)
     source = Path(model).name if isinstance(model, str | os.PathLike) else f"{graph.name}.onnx"
     prefix = prefix_of(Path(source).stem) if name is None else name
     return compile_graph(graph, options, prefix, source, node)

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* reductions.c has the same id, a hash of both files: it does not compile with another header. */
-#define REDUCTIONS_HEADER_ID 0x77356df0
+#define REDUCTIONS_HEADER_ID 0x56513ab2
 
 /* What is in an image can be traced by these. */
 #define REDUCTIONS_QCGEN_VERSION "0.1.0"

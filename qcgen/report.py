@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 
@@ -24,7 +24,8 @@ class NodeReport:
     before the first input that it lies over (negative: behind its start), None if it lies over none; ``has_order``:
     whether the kernel tells in which order it reads and writes, without which there is no overlap; ``packed_bits``:
     those of a weight where several lie in a byte, else None; ``shared_function``: the C function that the node runs
-    through together with others, None if it has its own; ``optimize``: "size" or "speed", what it is compiled for.
+    through together with others, None if it has its own; ``optimize``: "size" or "speed", what it is compiled for;
+    ``in_float``: onnxruntime computes these codes in float, so that next to a tie one may be one more or less there.
     """
 
     name: str
@@ -44,6 +45,7 @@ class NodeReport:
     packed_bits: int | None
     shared_function: str | None
     optimize: str
+    in_float: bool = False
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,7 @@ def report(plan: Plan, files: Mapping[str, str], unsimplified: Plan | None = Non
         inputs=tuple(_port(port, plan) for port in plan.inputs),
         outputs=tuple(_port(port, plan) for port in plan.outputs),
         unsimplified=own if unsimplified is None else _figures(unsimplified),
-        nodes=tuple(node for step in plan.steps for node in _nodes(step)),
+        nodes=tuple(node for step in plan.steps for node in _nodes(step, plan.in_float)),
         rows=tuple(row for stream in plan.streams for row in stream.kept),
         buffers=plan.buffers,
         files={name: sha256(text.encode()).hexdigest() for name, text in files.items()},
@@ -203,19 +205,19 @@ def _figures(plan: Plan) -> Figures:
     return Figures(macs, sum(call.constant_bytes for call in plan.calls), plan.arena_bytes)
 
 
-def _nodes(step: Step) -> tuple[NodeReport, ...]:
+def _nodes(step: Step, in_float: Collection[str]) -> tuple[NodeReport, ...]:
     match step:
         case Call():
-            return (_node(step),)
+            return (_node(step, in_float),)
         case View():
             return (_view(step),)
         case TensorMove():
             return ()
         case Stream():
-            return tuple(_node(call) for call in step.calls)
+            return tuple(_node(call, in_float) for call in step.calls)
 
 
-def _node(call: Call) -> NodeReport:
+def _node(call: Call, in_float: Collection[str]) -> NodeReport:
     return NodeReport(
         name=call.op.name,
         op=call.op.op_type,
@@ -234,6 +236,7 @@ def _node(call: Call) -> NodeReport:
         packed_bits=next((table.packed_bits for table in call.tables if table.packed_bits), None),
         shared_function=None if call.shared is None else call.shared.symbol,
         optimize=call.optimize,
+        in_float=call.op.name in in_float,
     )
 
 

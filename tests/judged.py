@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import ModelProto
 
 
 def judge(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     """The outputs of onnxruntime's session with session.qdqisint8allowed=1; the test is skipped without onnxruntime."""
+    return list(_session(model, _options()).run(None, dict(feeds)))
+
+
+def optimized(model: ModelProto, folder: Path) -> list[str]:
+    """The operators that onnxruntime runs for a model, as that session leaves them."""
+    path = folder / "optimized.onnx"
+    options = _options()
+    options.optimized_model_filepath = str(path)
+    _session(model, options)
+    return [node.op_type for node in onnx.load(path).graph.node]
+
+
+def _options() -> Any:
     onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is missing: pip install onnxruntime==1.32.0")
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.qdqisint8allowed", "1")
     options.log_severity_level = 3
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return list(session.run(None, dict(feeds)))
+    return options
+
+
+def _session(model: ModelProto, options: Any) -> Any:
+    import onnxruntime
+
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])

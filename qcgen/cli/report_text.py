@@ -101,6 +101,14 @@ def code(report: Report, how: str | None) -> str:
     return f"code: {levels}; flash in all {flash}, the C library's part left out"
 
 
+def in_float(report: Report) -> str | None:
+    """The nodes of codes that onnxruntime computes in float; None if there are none."""
+    names = [printable(node.name) for node in report.nodes if node.in_float]
+    if not names:
+        return None
+    return f"onnxruntime computes in float, one code more or less next to a tie: {', '.join(names)}"
+
+
 def budget(report: Report) -> str | None:
     """What a network that was compiled for so many bytes of flash takes of them; None without a budget."""
     if report.flash is None:

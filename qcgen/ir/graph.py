@@ -41,6 +41,8 @@ class Node:
 
     ``version`` is that of the domain by whose rules the node is read: what the model imports for its own nodes, NEWEST
     for those that rewriting makes. A node that is made of another one's operands and attributes keeps its version.
+    ``in_float``: onnxruntime computes it in float although it becomes integers here; of a QuantizeLinear, what is in
+    front of it.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Node:
     outputs: tuple[str, ...]
     attributes: Mapping[str, Attribute]
     version: int = NEWEST
+    in_float: bool = False
 
     @property
     def operator(self) -> str:
@@ -84,7 +87,8 @@ class Graph:
     ``inputs`` and ``outputs`` name the tensors at the model's boundary (initializers are no inputs); ``values`` knows
     every tensor by name; ``constants`` the tensors whose elements are known; ``opsets`` the version of every imported
     domain; ``sha256`` identifies the model's bytes; ``fixed_dims`` are the symbolic dimensions that the user fixed.
-    ``origin`` leads back to what the user gave, for whoever judges the result.
+    ``origin`` leads back to what the user gave, for whoever judges the result. ``of_4_bits`` names the constants that
+    have codes of 4 bits in the model, and of 8 here.
     """
 
     name: str
@@ -97,6 +101,7 @@ class Graph:
     sha256: str
     fixed_dims: Mapping[str, int] = field(default_factory=dict)
     origin: Origin | None = None
+    of_4_bits: frozenset[str] = frozenset()
 
     @cached_property
     def used(self) -> frozenset[str]:

@@ -435,7 +435,8 @@ class Plan:
 
     ``arena_lower_bound`` is the largest sum of the bytes that are alive at the same time, less what outputs may share
     with inputs under them: no placement needs less. ``buffers`` are in the order of their first nodes.
-    ``flash``: what it takes, where --flash chose the kernels.
+    ``flash``: what it takes, where --flash chose the kernels. ``in_float`` names the nodes of codes that onnxruntime
+    computes in float.
     """
 
     prefix: str
@@ -450,6 +451,7 @@ class Plan:
     arena_align: int
     buffers: tuple[PlacedBuffer, ...]
     flash: FlashUse | None = None
+    in_float: frozenset[str] = frozenset()
 
     @property
     def calls(self) -> tuple[Call, ...]:

@@ -159,7 +159,8 @@ class _GraphReader:
         declared = tuple(info.name for info in self.proto.input)
         outputs = tuple(info.name for info in self.proto.output)
         nodes = self._nodes()
-        constants = _with_codes_of_8_bits(self._constants(), nodes, outputs)
+        given = self._constants()
+        constants = _with_codes_of_8_bits(given, nodes, outputs)
         values = self._values(constants)
         self._check_dims()
         self._check_files()
@@ -176,6 +177,7 @@ class _GraphReader:
             opsets=self.opsets,
             sha256=digest,
             fixed_dims=self.dims,
+            of_4_bits=frozenset(name for name, array in constants.items() if array is not given[name]),
         )
 
     def _problem(self, where: str, what: str, hint: str = AGAIN) -> None:

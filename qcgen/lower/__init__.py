@@ -13,7 +13,19 @@ from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
 from qcgen.infer.select import SELECT
 from qcgen.infer.wide import WIDE_ADD, WIDE_CONV, WIDE_GEMM, WIDE_MATMUL, WIDE_MEAN, WIDE_MUL, WIDE_SUB
 from qcgen.ir.graph import Graph, Node
-from qcgen.ir.program import Operator, Program, Tensor, inputs_of
+from qcgen.ir.program import (
+    AveragePool,
+    Conv,
+    GlobalAveragePool,
+    MatMul,
+    Operator,
+    Program,
+    QuantizedBinary,
+    Reduce,
+    Softmax,
+    Tensor,
+    inputs_of,
+)
 from qcgen.lower import (
     blocks,
     elementwise,
@@ -158,7 +170,14 @@ def lower(graph: Graph, *, numerics: str = "onnxruntime") -> Program:
         operators=operators,
         sha256=graph.sha256,
         constants={name: graph.constants[name] for name in consumed if name in graph.constants},
+        in_float=frozenset(op.name for op in operators if _adds_up(op)) & {n.name for n in graph.nodes if n.in_float},
     )
+
+
+def _adds_up(op: Operator) -> bool:
+    """Whether float32 rounds a code of the operator in more than one way: functions of one code are tables anyway."""
+    kinds = Conv | MatMul | QuantizedBinary | Reduce | AveragePool | GlobalAveragePool | Softmax
+    return isinstance(op, kinds) and op.y.dtype.is_quantized
 
 
 def _lower_nodes(graph: Graph) -> list[Operator]:

@@ -124,6 +124,7 @@ class Planner:
             placement.lower_bound,
             stored.align,
             stored.buffers,
+            in_float=program.in_float,
         )
 
     def _work(self, index: int, form: Form) -> Work | None:

@@ -107,9 +107,12 @@ class Proof:
     sentences: tuple[tuple[str, tuple[str, ...]], ...]
 
 
-def certificate(call: Call) -> Proof:
-    """What is proved of a node, in sentences."""
+def certificate(call: Call, *, is_float_there: bool) -> Proof:
+    """What is proved of a node, in sentences, and whether onnxruntime computes it in float."""
     sentences = [*_sums(call), *_outputs(call), *_overlap(call)]
+    if is_float_there:
+        text = "computes this node in float: next to a tie its code may be one more or less than the formula's"
+        sentences.append(("onnxruntime", text))
     wrapped = ((label, textwrap.wrap(text, WIDTH - 19, break_long_words=False)) for label, text in sentences)
     return Proof(one_line(call.op.name), tuple((label, tuple(lines)) for label, lines in wrapped))
 

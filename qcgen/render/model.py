@@ -93,7 +93,7 @@ def model_context(
         isa=target.isa,
         summary=tuple(summary(plan)),
         memory=tuple(memory(plan)),
-        certificates=tuple(certificate(call) for call in plan.calls),
+        certificates=tuple(certificate(call, is_float_there=call.op.name in plan.in_float) for call in plan.calls),
         arena_word=arena_word(plan),
         converted=converted(plan),
         aligned=aligned(plan),

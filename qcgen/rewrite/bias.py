@@ -72,11 +72,16 @@ def nearest_bias(wiring: Wiring, tensor: str, channels: int, scale: Array) -> Ar
 
 
 def _is_taken(codes: Array, bias: Dequantized, accumulator: Accumulator) -> bool:
+    if accumulator.strict:
+        return is_in_units(codes, bias, accumulator.scale)
+    return DType.of(codes) is DType.INT32 and not bias.quantization.zero_point.any()
+
+
+def is_in_units(codes: Array, bias: Dequantized, scale: Array) -> bool:
+    """Whether codes of a bias are int32 in units of the accumulator, whose ``scale`` is (M,) or ()."""
     if DType.of(codes) is not DType.INT32 or bias.quantization.zero_point.any():
         return False
-    if not accumulator.strict:
-        return True
-    given, wanted = bias.quantization.scale.astype(np.float64), accumulator.scale.astype(np.float64)
+    given, wanted = bias.quantization.scale.astype(np.float64), scale.astype(np.float64)
     if given.size not in (1, wanted.size) and wanted.size != 1:
         return False
     return bool(np.all(np.abs(given - wanted) <= ABSOLUTE_SLACK + RELATIVE_SLACK * wanted))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from qcgen.ir.graph import Node
+from qcgen.rewrite.kept_in_float import is_kept
 from qcgen.rewrite.one_type import operand_of_type
 from qcgen.rewrite.quantization import activation, named, quantizer
 from qcgen.rewrite.wiring import Change, Wiring
@@ -24,6 +25,6 @@ def fuse_binary(wiring: Wiring, node: Node) -> Change | None:
     second = operand_of_type(wiring, b, dtype, node, "b")
     meaning, constants = named(wiring, y.quantization, y.output)
     inputs = (*first.names, *second.names, *meaning.names)
-    fused = Node(node.name, op_type, "com.microsoft", inputs, (y.output,), {})
+    fused = Node(node.name, op_type, "com.microsoft", inputs, (y.output,), {}, in_float=is_kept(y, a, b))
     constants = {**first.constants, **second.constants, **constants}
     return Change(y.node, (*first.nodes, *second.nodes, fused), remove=(node,), constants=constants)

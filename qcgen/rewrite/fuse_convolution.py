@@ -9,6 +9,7 @@ import numpy as np
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array
 from qcgen.rewrite.bias import Accumulator, integer_bias
+from qcgen.rewrite.kept_in_float import is_product_kept
 from qcgen.rewrite.quantization import Dequantized, Quantizer, activation, dequantized, named, quantizer
 from qcgen.rewrite.wiring import Change, Wiring
 
@@ -24,7 +25,15 @@ def fuse_convolution(wiring: Wiring, node: Node) -> Change | None:
     if bias is None:
         return None
     operands, constants = quantized_operands(wiring, (x, w, y))
-    fused = Node(node.name, "QLinearConv", "", (*operands, *bias), (y.output,), node.attributes)
+    fused = Node(
+        node.name,
+        "QLinearConv",
+        "",
+        (*operands, *bias),
+        (y.output,),
+        node.attributes,
+        in_float=is_product_kept(wiring, node, x, w, y),
+    )
     return Change(y.node, (fused,), remove=(node,), constants={**constants, **bias})
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from qcgen.ir.graph import Node
 from qcgen.rewrite.fuse_convolution import bias_operand, quantized_operands, weights
+from qcgen.rewrite.kept_in_float import is_product_kept
 from qcgen.rewrite.quantization import activation, quantizer
 from qcgen.rewrite.wiring import Change, Wiring
 
@@ -42,7 +43,15 @@ def fuse_gemm(wiring: Wiring, node: Node) -> Change | None:
     operands, constants = quantized_operands(wiring, (x, w, y))
     attributes = {key: value for key, value in node.attributes.items() if key in ("transA", "transB", "alpha")}
     inputs = (*operands[:6], next(iter(bias), ""), *operands[6:])
-    fused = Node(node.name, "QGemm", "com.microsoft", inputs, (y.output,), attributes)
+    fused = Node(
+        node.name,
+        "QGemm",
+        "com.microsoft",
+        inputs,
+        (y.output,),
+        attributes,
+        in_float=is_product_kept(wiring, node, x, w, y),
+    )
     return Change(y.node, (fused,), remove=(node,), constants={**constants, **bias})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from qcgen.ir.graph import Node
 from qcgen.rewrite.fuse_convolution import quantized_operands, weights
+from qcgen.rewrite.kept_in_float import is_product_kept
 from qcgen.rewrite.quantization import activation, quantizer
 from qcgen.rewrite.wiring import Change, Wiring
 
@@ -17,5 +18,7 @@ def fuse_matmul(wiring: Wiring, node: Node) -> Change | None:
     if a is None or b is None or y is None:
         return None
     operands, constants = quantized_operands(wiring, (a, b, y))
-    fused = Node(node.name, "QLinearMatMul", "", operands, (y.output,), {})
+    fused = Node(
+        node.name, "QLinearMatMul", "", operands, (y.output,), {}, in_float=is_product_kept(wiring, node, a, b, y)
+    )
     return Change(y.node, (fused,), remove=(node,), constants=constants)

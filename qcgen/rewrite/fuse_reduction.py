@@ -24,5 +24,6 @@ def fuse_reduction(wiring: Wiring, node: Node) -> Change | None:
     y_meaning, y_constants = named(wiring, y.quantization, y.output)
     attributes = {"keepdims": node.attributes.get("keepdims", 1), **({"axes": axes} if axes else {})}
     domain, op_type = fused
-    sums = Node(node.name, op_type, domain, (x.codes, *x_meaning.names, *y_meaning.names), (y.output,), attributes)
+    inputs = (x.codes, *x_meaning.names, *y_meaning.names)
+    sums = Node(node.name, op_type, domain, inputs, (y.output,), attributes, in_float=True)
     return Change(y.node, (sums,), remove=(node,), constants={**x_constants, **y_constants})

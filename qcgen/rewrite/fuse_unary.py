@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from qcgen.ir.graph import Attribute, Node
+from qcgen.rewrite.kept_in_float import is_kept
 from qcgen.rewrite.one_type import operand_of_type
 from qcgen.rewrite.quantization import activation, named, quantizer
 from qcgen.rewrite.wiring import Change, Wiring
@@ -30,7 +31,8 @@ def fuse_unary(wiring: Wiring, node: Node) -> Change | None:
     operand = operand_of_type(wiring, x, y.quantization.dtype, node, "x")
     meaning, constants = named(wiring, y.quantization, y.output)
     attributes = _attributes(node)
-    fused = Node(node.name, op_type, "com.microsoft", (*operand.names, *meaning.names), (y.output,), attributes)
+    inputs, kept = (*operand.names, *meaning.names), is_kept(y, x) or node.in_float
+    fused = Node(node.name, op_type, "com.microsoft", inputs, (y.output,), attributes, in_float=kept)
     constants = {**operand.constants, **constants}
     return Change(y.node, (*operand.nodes, fused), remove=(node,), constants=constants)
 

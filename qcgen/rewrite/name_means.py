@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from qcgen.infer.facts import integers
 from qcgen.ir.graph import Node
 from qcgen.rewrite.wiring import Change, Wiring
@@ -16,12 +18,12 @@ def name_means(wiring: Wiring, node: Node) -> Change | None:
         return None
     if sorted(axis % len(shape) for axis in axes) != list(range(2, len(shape))):
         return None
-    pool = Node(node.name, "GlobalAveragePool", "", node.inputs[:1], node.outputs, {})
+    pool = Node(node.name, "GlobalAveragePool", "", node.inputs[:1], node.outputs, {}, in_float=True)
     if node.attributes.get("keepdims", 1):
         return Change(node, (pool,))
     pixels = wiring.fresh(f"{node.outputs[0]}_pixels")
     flatten = Node(wiring.fresh(f"{node.name}_flatten"), "Flatten", "", (pixels,), node.outputs, {"axis": 1})
-    return Change(node, (Node(node.name, "GlobalAveragePool", "", node.inputs[:1], (pixels,), {}), flatten))
+    return Change(node, (replace(pool, outputs=(pixels,)), flatten))
 
 
 def axes_of(wiring: Wiring, node: Node) -> tuple[int, ...] | None:

@@ -161,7 +161,7 @@ def _change(wiring: Wiring, node: Node, w: Dequantized | Array, axes: tuple[Axis
         "pads": (*(before for before, _ in pads), *(after for _, after in pads)),
     }
     phases = wiring.fresh(f"{node.name}_phases") if spread.phases > 1 or _is_cut(axes) else node.outputs[0]
-    nodes.append(Node(node.name, "Conv", "", tuple(inputs), (phases,), attributes))
+    nodes.append(Node(node.name, "Conv", "", tuple(inputs), (phases,), attributes, in_float=True))
     image = phases
     if spread.phases > 1:
         image = wiring.fresh(f"{node.name}_image") if _is_cut(axes) else node.outputs[0]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from qcgen.ir.graph import Node
 from qcgen.rewrite.clamps import clamp_of
+from qcgen.rewrite.kept_in_float import stops_quantization
 from qcgen.rewrite.movement import CHOICES, data_inputs, is_movement, on_codes
 from qcgen.rewrite.quantization import activation_of_codes, named, quantizer_to_codes
 from qcgen.rewrite.wiring import Change, Wiring
@@ -30,12 +31,16 @@ def quantize_earlier(wiring: Wiring, node: Node) -> Change | None:
     if moved is None:
         return None
     meaning, constants = named(wiring, found.quantization, found.output)
+    clamp = clamp_of(wiring, node)
+    bounds = None if clamp is None else clamp.codes(found.quantization)
+    stops = stops_quantization(node, bounds, found.quantization.dtype)
     earlier = tuple(
         replace(
             found.node,
             name=found.node.name if index == 0 else wiring.fresh(f"{found.node.name}_of_{source}"),
             inputs=(source, *meaning.names),
             outputs=(by_source[source],),
+            in_float=found.node.in_float or stops,
         )
         for index, source in enumerate(by_source)
     )

@@ -131,7 +131,8 @@ class Program:
 
     ``inputs`` and ``outputs`` are the caller's tensors in the model's order; ``constants`` holds the elements of
     operands that are known, by the tensor's name, in the tensor's shape. ``kept`` holds, for tensors that have lost
-    channels, those that are left, as the model numbers them, by the tensor's name.
+    channels, those that are left, as the model numbers them, by the tensor's name. ``in_float`` names the operators of
+    codes that onnxruntime computes in float: next to a tie an output may be another code there, one more or less.
     """
 
     name: str
@@ -141,3 +142,4 @@ class Program:
     sha256: str
     constants: Mapping[str, Array] = field(default_factory=dict)
     kept: Mapping[str, Int64s] = field(default_factory=dict)
+    in_float: frozenset[str] = frozenset()

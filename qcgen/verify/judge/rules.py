@@ -22,8 +22,6 @@ from qcgen.ir.program import (
     Operator,
     Program,
     Quantize,
-    Reduce,
-    Requantize,
     Tensor,
     inputs_of,
 )
@@ -32,12 +30,6 @@ from qcgen.reference.tolerance import exact, normalized_error, tolerances
 
 UNSTEADY = frozenset(("Celu", "Elu", "Log", "Mish", "Pow", "Selu", "Softplus"))
 """Functions that depend on the place of a number in its tensor in onnxruntime, or on its C library."""
-
-FLOATS = frozenset(("ConvTranspose", "int4", "uint4"))
-"""Between codes onnxruntime computes ConvTranspose, and what has weights of four bits, in float."""
-
-FUSED = frozenset(("Conv", "Gemm", "MatMul"))
-"""Of QDQ models; with a clamp behind them onnxruntime leaves some in float."""
 
 LAST_PLACES = 2.0**-22
 """What float32 may lose of a number in the few operations before it is normalized."""
@@ -96,14 +88,8 @@ class Rules:
         match op:
             case Lookup() | ChannelLookup() if not UNSTEADY.isdisjoint(self.words):
                 return True
-            case Reduce(kind="mean" | "sum"):
-                return True
-            case Conv() | MatMul() if not FLOATS.isdisjoint(self.words):
-                return True
-            case Conv(epilogue=Requantize(low=low)) if low > op.y.dtype.low and not FUSED.isdisjoint(self.words):
-                return True
             case _:
-                return op.y.dtype.is_16_bit or self._is_choice(op)
+                return op.name in self.program.in_float or op.y.dtype.is_16_bit or self._is_choice(op)
 
     def _is_choice(self, op: Operator) -> bool:
         return isinstance(op, Quantize) and op.x.name not in self._exact

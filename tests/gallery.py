@@ -15,6 +15,7 @@ from gallery_networks import (
     batch_normalization,
     embedding,
     float16,
+    float_norms,
     float_tail,
     gru,
     in_rows,
@@ -622,6 +623,12 @@ NETWORKS = (
         "InstanceNormalization of codes, likewise: each code of a channel is squared, and its output found, once",
         instance_norm,
         {"io": "quantized", **NHWC_LAYOUT},
+    ),
+    Entry(
+        "float_norms",
+        "normalizations of float32 numbers by onnxruntime's operations in their order: means that are exact or"
+        " rounded as there, and products kept apart from sums",
+        float_norms,
     ),
     Entry(
         "lstm",

@@ -239,6 +239,19 @@ def instance_norm() -> ModelProto:
     return n.model((1, 1, 16, 17))
 
 
+def float_norms() -> ModelProto:
+    """Channels of an image, then its rows, normalized between float32 numbers."""
+    n = Network()
+    values = STATE(43).normal(1, 0.2, 6).astype(np.float32), STATE(44).normal(0, 0.3, 6).astype(np.float32)
+    gamma, beta = (n.constant(name, value.round(3)) for name, value in zip(("gamma", "beta"), values, strict=True))
+    channels = n.node("InstanceNormalization", ["x", gamma, beta], "channels")
+    rows = [
+        n.constant(name, np.resize(value.round(3), 12)) for name, value in zip(("scale", "bias"), values, strict=True)
+    ]
+    n.node("LayerNormalization", [channels, *rows], "y")
+    return n.model((1, 6, 2, 12), opset=17)
+
+
 def lstm() -> ModelProto:
     """One frame of an LSTM whose weights are codes, its states given and given back, as QDQ nodes."""
     n = Network()

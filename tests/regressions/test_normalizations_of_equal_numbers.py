@@ -60,3 +60,13 @@ def test_equal_numbers_give_the_bias(epsilon):
     model = node_model("LayerNormalization", operands, opset=17, epsilon=epsilon)
     [y] = qcgen.compile(model, name="normal").load().run(None, {"x": drawn("equal", 1, 96)})
     assert not y.any()
+
+
+def test_verify_measures_normalizations_of_numbers(tmp_path, capsys):
+    from qcgen.cli import main
+
+    require("gcc")
+    path = tmp_path / "norm.onnx"
+    path.write_bytes(layer_norm(12, True, 1e-5).SerializeToString())
+    assert main(["verify", str(path), "--oracle", "own"]) == 0
+    assert "total: 0 of " in capsys.readouterr().out

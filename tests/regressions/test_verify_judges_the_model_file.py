@@ -298,3 +298,25 @@ def test_the_judge_goes_on_from_codes_that_rewriting_gave_other_names():
     judge = judges.judge_of(artifact, "onnx", [case])
     assert {"q1", "q2", "q3"} <= judge.bench.rules.followed.keys()
     assert judged(artifact, "onnx").is_right
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("op_type", ["Conv", "ConvTranspose"])
+def test_weights_that_only_onnxruntime_quantizes_condemn_nothing(engine, op_type):
+    """onnx.reference multiplies by the float weights: right codes are several apart, wrong ones further."""
+
+    def model(factor=1.0):
+        weights = np.random.default_rng(4).normal(0, 0.5, (4, 4, 2, 2)).astype(np.float32) * np.float32(factor)
+        nodes = [
+            helper.make_node("DequantizeLinear", ["x", "s", "z"], ["d"]),
+            helper.make_node(op_type, ["d", "w"], ["c"], name="product"),
+            helper.make_node("QuantizeLinear", ["c", "s", "z"], ["y"]),
+        ]
+        return graph_model(nodes, {"x": ("int8", (1, 4, 5, 5))}, {"y": None}, {"s": SCALE, "z": ZERO, "w": weights})
+
+    right = judged(qcgen.compile(model()), engine)
+    assert right.is_right
+    assert ("half a unit of each weight" in right.judge.criterion) == (engine == "onnx")
+    wrong = judged(misread(model(), model(1.1)), engine)
+    assert not wrong.differing
+    assert wrong.judge.differing

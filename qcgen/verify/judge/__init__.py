@@ -17,7 +17,7 @@ from qcgen.ir.program import Tensor
 from qcgen.ir.types import Array
 from qcgen.verify.compare import Difference, Outcome, add
 from qcgen.verify.judge.engines import OPTIONS, CannotRun, Engine, OnnxRuntime, Reference, installed
-from qcgen.verify.judge.part import NotSeparable, computed, cut_out, read, words
+from qcgen.verify.judge.part import NotSeparable, computed, cut_out, float_weights, read, words
 from qcgen.verify.judge.processor import Processor, this_processor
 from qcgen.verify.judge.rules import Rules, codes, nearer, numbers, saturating
 
@@ -177,7 +177,7 @@ def _appointed(artifact: Artifact, oracle: str, cases: Sequence[Mapping[str, Arr
     try:
         model = read(origin)
         names = computed(model)
-        trial = Rules(program, is_exact, names, words(model), origin.aliases)
+        trial = Rules(program, is_exact, names, words(model), origin.aliases, float_weights(model))
         engine = make(cut_out(model, origin.inputs, (*origin.outputs, *trial.followed)))
         found = _first_run(engine, Bench(engine, origin, trial), cases)
         tensors = {op.y.name: op.y for op in program.operators}

@@ -11,9 +11,13 @@ from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, num
 from qcgen.ir.graph import Origin, Value
 from qcgen.ir.program import Tensor
 from qcgen.ir.types import DType
+from qcgen.load.ordering import unique_names
 
 OWN = "\njudged"
 """Ends the names of what a judge itself computes for a tensor that it is given, too; no tensor is called like this."""
+
+
+WITH_WEIGHTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
 class NotSeparable(Exception):
@@ -112,3 +116,14 @@ def words(model: ModelProto) -> frozenset[str]:
     """The types of a model's nodes, and of its constants: "Conv", "int4"."""
     types = (TensorProto.DataType.Name(each.data_type).lower() for each in model.graph.initializer)
     return frozenset((*types, *(node.op_type for node in model.graph.node)))
+
+
+def float_weights(model: ModelProto) -> frozenset[str]:
+    """The nodes that multiply by weights which nothing dequantizes: quantized, they are others by half a unit."""
+    producers = {name: node.op_type for node in model.graph.node for name in node.output}
+    names = unique_names([(node.name, node.op_type) for node in model.graph.node])
+    return frozenset(
+        name
+        for name, node in zip(names, model.graph.node, strict=True)
+        if node.op_type in WITH_WEIGHTS and producers.get(node.input[1]) != "DequantizeLinear"
+    )

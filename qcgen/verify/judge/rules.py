@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -22,11 +22,12 @@ from qcgen.ir.program import (
     Operator,
     Program,
     Quantize,
+    Requantize,
     Tensor,
     inputs_of,
 )
 from qcgen.ir.types import Array, DType
-from qcgen.reference.tolerance import exact, normalized_error, tolerances
+from qcgen.reference.tolerance import exact, magnitude, normalized_error, tolerances
 
 UNSTEADY = frozenset(("Celu", "Elu", "Log", "Mish", "Pow", "Selu", "Softplus"))
 """Functions that depend on the place of a number in its tensor in onnxruntime, or on its C library."""
@@ -46,7 +47,8 @@ class Rules:
     """For a ``program`` whose judge rounds as we do if ``is_exact``.
 
     ``names`` are the tensors that nodes of the model file compute, ``words`` the types of its nodes and constants.
-    ``aliases`` lead from tensors of the program to others of the file that hold the same.
+    ``aliases`` lead from tensors of the program to others of the file that hold the same. ``float_weights`` are nodes
+    of the file whose weights nothing dequantizes: between codes onnxruntime and the program quantize them.
     """
 
     program: Program
@@ -54,6 +56,7 @@ class Rules:
     names: Collection[str]
     words: Collection[str]
     aliases: Mapping[str, str] = field(default_factory=dict)
+    float_weights: Collection[str] = ()
 
     @cached_property
     def loose(self) -> frozenset[str]:
@@ -116,6 +119,8 @@ class Rules:
         """In a sentence."""
         if not self.is_exact:
             one = "at most one code more or less at each quantized tensor"
+            if any(isinstance(op, Conv) and self._has_float_weights(op) for op in self.program.operators):
+                one += ", and half a unit of each weight that is float in the file"
         elif self.loose:
             one = (
                 f"bit for bit; at most one code more or less at {len(self.loose)} tensors, where qcgen rounds otherwise"
@@ -132,10 +137,19 @@ class Rules:
 
     def _rounded(self, op: Operator, values: Mapping[str, Array], allowed: Mapping[str, Array]) -> Array | float:
         """How far in codes the number may be off of which a code is made."""
+        if isinstance(op, Movement | MaxPool):
+            made = (self._producers[x.name] for x in inputs_of(op) if self._is_hidden(x.name, self.loose))
+            return max((float(np.max(self._rounded(each, values, allowed))) for each in made), default=0.0)
+        if isinstance(op, Conv) and isinstance(op.epilogue, Requantize) and self._has_float_weights(op):
+            return np.ceil(_half_units(op, values[op.x.name]) * float(op.epilogue.scale.max()))
         error: Array | float = self._alike(op.y, values)
         if isinstance(op, Quantize):
             error += 2 * allowed.get(op.x.name, np.zeros(op.x.shape)) + self._alike(op.x, values)
         return np.minimum(np.floor(error / float(op.y.scale or 1)), MOST_CODES)
+
+    def _has_float_weights(self, op: Conv) -> bool:
+        """Whether the judge multiplies by weights before they were quantized."""
+        return not self.is_exact and any(f"{op.name}_".startswith(f"{name}_") for name in self.float_weights)
 
     def _alike(self, tensor: Tensor, values: Mapping[str, Array]) -> float:
         """How far numbers normalized by the judge may be off, since it rounds what is nearly alike otherwise."""
@@ -177,6 +191,12 @@ class Rules:
     @cached_property
     def _producers(self) -> Mapping[str, Operator]:
         return {op.y.name: op for op in self.program.operators}
+
+
+def _half_units(op: Conv, x: Array) -> Array:
+    """How far sums may be off because weights and biases were rounded to units: half the sum of the magnitudes of x."""
+    alike = replace(op, weights=np.ones(op.weights.shape), bias=np.ones(op.bias.shape))
+    return magnitude(alike, x.astype(np.float64) - op.x_zero_point) / 2
 
 
 def nearer(ours: Array, theirs: Array, apart: Array) -> Array:

@@ -30,6 +30,7 @@ from qcgen.render.filters import (
 from qcgen.render.fold import folded
 from qcgen.render.interface import hashing
 from qcgen.render.model import accessors, model_context, stream_context
+from qcgen.render.ranges import require_values_fit
 from qcgen.render.self_test import self_test_context
 from qcgen.render.shared import declared, layer, same, tables_of, with_layer
 from qcgen.targets import TARGETS
@@ -39,7 +40,11 @@ _ID = "\0"
 
 
 def render(plan: Plan, test: SelfTest | None = None) -> dict[str, str]:
-    """The generated files by name: NAME.h and NAME.c, and those of a self-test. Same plan, same bytes."""
+    """The generated files by name: NAME.h and NAME.c, and those of a self-test. Same plan, same bytes.
+
+    Raises AssertionError if a number does not fit its C type.
+    """
+    require_values_fit(plan)
     hashed = hashing(plan, test)
     streams = tuple(_stream(plan, stream, hashed) for stream in plan.streams)
     context = names_of(model_context(plan, test, bodies(plan), streams, partial(_support, plan), _ID))

@@ -52,25 +52,31 @@ def one_line(text: str) -> str:
 
 
 def int32(value: int | Own) -> str:
-    """A number as a C expression of type int32_t; C has no literal for the smallest one.
+    """A number as a C expression of type int32_t; C has no literal for the smallest one. Raises AssertionError.
 
     >>> int32(-2147483648), int32(-5), int32(7)
     ('(-2147483647 - 1)', '(-5)', '7')
     """
     if isinstance(value, Own):
         return value
+    if not -(2**31) <= value < 2**31:
+        raise AssertionError(f"{value} is no int32_t")
     if value == -(2**31):
         return "(-2147483647 - 1)"
     return f"({value})" if value < 0 else str(value)
 
 
 def int64(value: int | Own) -> str:
-    """A number above -2^63 as a C expression of type int64_t.
+    """A number above -2^63 as a C expression of type int64_t. Raises AssertionError.
 
     >>> int64(-5)
     'INT64_C(-5)'
     """
-    return value if isinstance(value, Own) else f"INT64_C({value})"
+    if isinstance(value, Own):
+        return value
+    if not -(2**63) < value < 2**63:
+        raise AssertionError(f"{value} is no int64_t that C has a literal for")
+    return f"INT64_C({value})"
 
 
 def real(value: float) -> str:

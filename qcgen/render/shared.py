@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from qcgen.ir.context import own
 from qcgen.ir.plan import Call, SharedFunction
-from qcgen.render.filters import comment
+from qcgen.render.filters import comment, int32
 
 _DEFINITION = re.compile(
     r"^(?P<head>(?:\w+ )*?static (?:[\w]+[ *]+)+?)(?P<name>\w+)\((?P<parameters>[^)]*)\)\n\{\n(?P<body>.*?)^\}\n",
@@ -42,7 +42,7 @@ def with_layer(text: str, shared: SharedFunction, prefix: str) -> str:
     """
     for name, value in shared.literals:
         text = text if value else re.sub(rf" \+ {re.escape(own(name))}\b", "", text)
-        text = re.sub(rf"{re.escape(own(name))}\b", str(value), text)
+        text = re.sub(rf"{re.escape(own(name))}\b", int32(value), text)
     parameter = f"const {struct_of(shared)} *layer"
     given: set[str] = set()
 

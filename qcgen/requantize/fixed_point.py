@@ -162,11 +162,14 @@ def window_needed(fixed: FixedPoint, stairs: Staircase) -> Int64s:
 def fits(fixed: FixedPoint, stairs: Staircase) -> Bools:
     """(M,): the C variables hold what they must: a, h, narrow's product in int32, the wide one in int64; exactly.
 
-    The tables too: multipliers in [0, 2^31), offsets in int32 but for *wide*.
+    The tables too: multipliers in [0, 2^31), addends in int32, offsets too but for *wide*. Accumulators less their
+    addend are in int32 where a guard band takes it away.
     """
     ends = np.stack([stairs.lo, stairs.hi], axis=1)
-    a = (ends << fixed.bits) + fixed.addend[:, None]
+    sums = ends << fixed.bits
+    a = sums + fixed.addend[:, None]
     holds = _within(a, 32) & (fixed.multiplier >= 0) & (fixed.multiplier <= INT32_MAX)
+    holds &= _within(fixed.addend[:, None], 32) & ((fixed.guard == 0) | _within(sums, 32))
     if fixed.arithmetic == "soft-float":
         return holds
     if fixed.arithmetic == "narrow":

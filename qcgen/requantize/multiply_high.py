@@ -101,7 +101,7 @@ def _search_channel(
 def _addend(
     layer: _Layer, band: Band, m: Int64s, offset: Int64s, channels: Int64s | slice = slice(None)
 ) -> tuple[Int64s, Bools]:
-    """The d nearest to 0 that brings the line into the band, and whether it does and accumulators stay in int32.
+    """The d nearest to 0 that brings the line into the band, and whether it does, and d and accumulators stay in int32.
 
     (d * m >> k) + C * 2^word is at least the lowest b if d * m is at least the difference times 2^k, and at most the
     highest b if d * m is less than the next difference times 2^k.
@@ -110,7 +110,7 @@ def _addend(
     up = -(((constant - band.lowest) << layer.bits) // m)
     down = (((band.highest - constant + 1) << layer.bits) - 1) // m
     addend = np.where(up > 0, up, np.where(down < 0, down, 0))
-    exact = (up <= addend) & (addend <= down)
+    exact = (up <= addend) & (addend <= down) & (addend >= INT32_MIN) & (addend <= INT32_MAX)
     exact &= (layer.stairs.lo[channels] << layer.bits) + addend >= INT32_MIN
     exact &= (layer.stairs.hi[channels] << layer.bits) + addend <= INT32_MAX
     return addend, exact

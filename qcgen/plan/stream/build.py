@@ -32,6 +32,7 @@ def stream_of(
     above += tuple(_zeros(stage, places) for stage in chain.stages if stage.sums)
     below = tuple(_fill(chain, tensor, places, above=False) for tensor in padded)
     entries = np.array([_entry(action, len(turns), padded) for action in chain.schedule.actions])
+    assert entries.min() >= 0, "rows are written where they are kept"
     meaning = (
         f"the order of {len(entries)} turns: which one, from which row of its input on, to which row of its output."
     )

@@ -203,7 +203,9 @@ class _Simulation:
                 if not self._call(self._producers[tensor]):
                     return False
             else:
-                self._actions.append(Action(None, tensor, 0, self._newest[tensor] - self._base[tensor]))
+                to = self._newest[tensor] - self._base[tensor]
+                if to >= 0:  # else a stride beyond the window leaves the row out
+                    self._actions.append(Action(None, tensor, 0, to))
                 self._add(tensor, 1)
         return True
 

@@ -235,10 +235,11 @@ def _alike(work: Work, *, is_sized: bool) -> Hashable | None:
         return None
     types = (op.x.dtype, op.y.dtype, op.weights.dtype)
     step = (output.kind, output.word, output.low, output.high, _is_fast(work) or output.is_guarded)
+    numbers = tuple(output.numbers.items()) if output.kind == "round-once" else ()  # which the function has itself
     if is_sized:
-        return (work.selection.kernel.prepare, setting.in_rows, types, step)
+        return (work.selection.kernel.prepare, setting.in_rows, types, step, numbers)
     where = (setting.xs, setting.y, setting.in_rows)
-    return (work.selection.kernel.name, op.op_type, op.geometry, op.x_zero_point, types, step, where)
+    return (work.selection.kernel.name, op.op_type, op.geometry, op.x_zero_point, types, step, numbers, where)
 
 
 def _with_common_output(works: Sequence[Work], pack: _Packer) -> list[Work]:

@@ -20,6 +20,7 @@ from qcgen.render.filters import (
     indent,
     int32,
     int64,
+    negated,
     one_line,
     place,
     real,
@@ -79,7 +80,7 @@ def environment() -> jinja2.Environment:
         comment=comment, int32=int32, int64=int64, rows=rows, extent=extent, thousands=thousands, place=place
     )
     engine.filters.update(rows_at=rows_at, arguments=arguments)
-    engine.filters.update(one_line=one_line, real=real, indent=indent)
+    engine.filters.update(one_line=one_line, real=real, negated=negated, indent=indent)
     return engine
 
 

@@ -26,7 +26,7 @@ OPERATORS = {
 }
 
 
-def activation(op_type, value, x=None):
+def activation(op_type, value):
     domain = MICROSOFT if op_type == "QuickGelu" else ""
     return node_model(
         op_type, {"X": ("float", (5,))}, domain=domain, opset=20, **dict.fromkeys(OPERATORS[op_type], value)

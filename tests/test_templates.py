@@ -52,6 +52,7 @@ FILTERS = {
     "extent",
     "int32",
     "int64",
+    "negated",
     "one_line",
     "place",
     "real",

@@ -22,6 +22,7 @@ from qcgen.ir.program import (
     Operator,
     Program,
     Quantize,
+    Transpose,
     inputs_of,
 )
 from qcgen.version import __version__
@@ -62,6 +63,7 @@ def digest(body: Mapping[str, object]) -> str:
 def _entries(program: Program, planned: Program, plan: Plan) -> Iterator[dict[str, object]]:
     """One entry for each operator whose numbers were proved, in execution order."""
     tensors = _codes_of(planned) | _codes_of(program)
+    tensors |= {copy: tensors[x] for copy, x in _reordered(plan).items() if x in tensors}
     for call in plan.calls:
         if not call.certificate.numbers:
             continue
@@ -70,6 +72,12 @@ def _entries(program: Program, planned: Program, plan: Plan) -> Iterator[dict[st
             everything = np.arange(call.op.geometry.out_channels)
             own |= {"channels": planned.kept.get(call.op.y.name, everything), "x_range": tensors[call.op.x.name]}
         yield _plain({**own, **call.certificate.numbers})
+
+
+def _reordered(plan: Plan) -> dict[str, str]:
+    """The tensors that the planner copied to another order in memory, by their copies: no program names these."""
+    copies = (call.op for call in plan.calls if isinstance(call.op, Transpose))
+    return {op.y.name: op.x.name for op in copies if op.perm == tuple(range(len(op.perm)))}
 
 
 def _codes_of(program: Program) -> dict[str, tuple[Int64s, Int64s]]:

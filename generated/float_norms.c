@@ -19,7 +19,7 @@
  */
 #include "float_norms.h"
 
-#if FLOAT_NORMS_HEADER_ID != 0xb34828be
+#if FLOAT_NORMS_HEADER_ID != 0xc9609231
 #error "float_norms.h was not generated together with this file"
 #endif
 
@@ -191,7 +191,7 @@ static void float_norms_y_row(const float *in, float *out)
     for (int32_t j = 0; j < LENGTH; j++) {
         sum += (double)in[j] - first;
     }
-    mean = (float)(first + sum / LENGTH);
+    mean = (float)(first + sum / (double)LENGTH);
 
     /* Squares are summed in lanes, which are then added up in pairs; what does not fill them follows. */
     for (int32_t j = 0; j < WHOLE; j++) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +18,16 @@ from network_units import Unit, artifact
 
 import qcgen
 from qcgen.cli import main
-from qcgen.ir.program import InstanceNorm, LayerNorm, Quantize, QuantizedBinary, Softmax, inputs_of
+from qcgen.ir.program import (
+    GlobalAveragePool,
+    InstanceNorm,
+    LayerNorm,
+    Quantize,
+    QuantizedBinary,
+    RoundOnce,
+    Softmax,
+    inputs_of,
+)
 from qcgen.ir.types import DType
 from qcgen.plan.arrange import Arranged
 from qcgen.verify import verify
@@ -61,6 +70,20 @@ def layer_norm(name: str, length: int, gain: float, about: float, y_zero: int, x
 NORMAL = layer_norm("normal", 33, 1.0, 0.0, -10, 0.0213)
 FLAT = layer_norm("flat", 16, 0.01, 4.8, -128)  # hardly any slope: what is added is all that float32 rounds
 
+
+def mean_of_four(name: str, multiplier: int) -> Unit:
+    """A mean of 16 bits, rounded once: the sum times the multiplier over 2^31."""
+    x = quantized("x", DType.INT16, (2, 6, 2, 2), 0.01, 0)
+    y = quantized("y", DType.INT16, (2, 6, 1, 1), 0.01, 0)
+    by = RoundOnce(np.array([multiplier]), np.array([31]), 0, -32768, 32767)
+    op = GlobalAveragePool("mean", "GlobalAveragePool", x, y, 1, 4, by)
+    return Unit(name, op, (codes(x.shape, DType.INT16),))
+
+
+DYADIC = mean_of_four("dyadic", 2**29)
+FAINT = replace(BY_NAME["mean_image_u8_rank4_plain"], name="faint")  # all of its outputs are one code
+FAINT = replace(FAINT, op=replace(FAINT.op, requantize=replace(FAINT.op.requantize, scale=np.array([1e-9], "f4"))))
+
 DRIVEN = [
     *[unit for unit in UNITS if not isinstance(unit.op, Softmax | LayerNorm | InstanceNorm)][::3],
     *[unit for unit in UNITS if isinstance(unit.op, Softmax | LayerNorm | InstanceNorm)][::6],
@@ -82,6 +105,12 @@ ALL_SIDES = (
     "wide_sub_to_bytes", "mean_image_u8_rank4_plain", "average_padded_u8_last_1_ties", "matmul_even_s8_u8",
     "channel_lookup_lines_s8_u8_last", "wide_mean_int16_7_first",
 )  # fmt: skip
+
+
+def test_a_node_without_steps_is_called_all_the_same(tmp_path):
+    require("gcc")
+    [node] = driven(FAINT, tmp_path).nodes
+    assert (node.wrong, node.sides, node.sides_of) == (None, 2, 2)
 
 
 @pytest.mark.parametrize("name", ALL_SIDES)
@@ -120,6 +149,25 @@ MUTANTS = {
     ),
     "ties of what codes stand for rounded down": (
         NORMAL, P + "layer_norm.c.jinja", "|| (2 * rest == UINT32_C(1) << drop && (kept & 1) != 0)", "",
+    ),
+    "the highest code of 16 bits one too low": (
+        DYADIC, "epilogue/output.c.jinja", "HIGH = {{ output.high }}; /*", "HIGH = {{ output.high - 1 }}; /*",
+    ),
+    "ties of 16 bits rounded up": (
+        DYADIC, "epilogue/output.c.jinja", "(INT64_C(1) << (shift - 1)) - 1 + ((product >> shift) & 1)",
+        "(INT64_C(1) << (shift - 1))",
+    ),
+    "ties of products of 16 bits rounded up": (
+        "wide_mul_int16", P + "wide_binary.c.jinja", "rintf(inside)", "floorf(inside + 0.5f)",
+    ),
+    "pairs of codes beside a line, looked up wrongly": (
+        "mul_s8_wide", P + "pair_line.c.jinja", "first + half] < pair", "first + half] <= pair",
+    ),
+    "half the guard band of a mean": (
+        "average_square_s8_first_0_ties", P + "average_pool.c.jinja", "<= 2 * guard", "< guard",
+    ),
+    "the lowest code of a normalization of channels": (
+        "instance_norm_s8_25_first", P + "instance_norm.c.jinja", "code < LOW ? LOW", "code < LOW + 1 ? LOW + 1",
     ),
     "ties of float16 rounded down": (
         "convert_float_to_float16", S + "to_half.c.jinja", "0xfff + (magnitude >> 13 & 1)", "0xfff",

@@ -47,7 +47,8 @@ class NodeSteps:
     """What was found of a node, called on so many ``inputs``: ``wrong`` is the first output that is not as it must be.
 
     ``sides`` of the steps between its output codes were reached, of ``sides_of``. A side is the number or the sum next
-    to a step; where none can be computed, what is within near.NEAR of a code, of the sides that any output came to.
+    to a step, or the least or greatest sum; where none can be computed, what is within near.NEAR of a code, of the
+    sides that any output came to.
     """
 
     node: str

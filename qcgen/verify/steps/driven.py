@@ -43,12 +43,15 @@ def beside(code_of: Codes, low: int, high: int, codes: Array) -> tuple[Array, Ar
 
 
 def sums_beside(code_of: Codes, low: int, high: int, most: int, generator: np.random.Generator) -> Array:
-    """The sums in [low, high] on both sides of each step there, ascending; at ``most`` those of so many steps."""
+    """The sums in [low, high] on both sides of each step there, and both ends, ascending.
+
+    Of more than ``most`` steps, the first, the last, and some of the others are taken.
+    """
     first, last = (int(code_of(np.array([end], np.int64))[0]) for end in (low, high))
     codes = np.arange(first, last)
     if len(codes) > most:
-        codes = generator.choice(codes, most, replace=False)
-    return np.unique(np.concatenate(beside(code_of, low, high, codes)))
+        codes = np.concatenate([codes[[0, -1]], generator.choice(codes, most, replace=False)])
+    return np.unique(np.concatenate([[low, high], *beside(code_of, low, high, codes)]))
 
 
 def spread(values: Array, shape: tuple[int, ...], generator: np.random.Generator) -> Array:

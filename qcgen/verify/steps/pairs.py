@@ -84,7 +84,7 @@ def _given(op: QuantizedBinary, constants: Mapping[str, Array], a: Array, b: Arr
 def of_wide_pairs(
     op: QuantizedBinary, constants: Mapping[str, Array], generator: np.random.Generator
 ) -> Iterator[Driven]:
-    """Random codes of b, and with each of them two neighbouring codes of a between which there is a step."""
+    """Random codes, and with those of b two neighbouring codes of a between which there is a step."""
     count = max(2, -(-WIDE // op.y.size))
     a, b = (_random(x, constants, count, generator) for x in (op.a, op.b))
     b = a if op.a.name == op.b.name else b
@@ -111,7 +111,9 @@ def of_wide_pairs(
 
 
 def _random(tensor: Tensor, constants: Mapping[str, Array], count: int, generator: np.random.Generator) -> Array:
-    """Random codes (count, ...), or the constant (1, ...)."""
+    """Random codes (count, ...), one in eight of them at an end of the type; or the constant (1, ...)."""
     if tensor.name in constants:
         return constants[tensor.name].astype(np.int64)[None]
-    return generator.integers(tensor.dtype.low, tensor.dtype.high + 1, (count, *tensor.shape))
+    ends, shape = (tensor.dtype.low, tensor.dtype.high), (count, *tensor.shape)
+    codes = generator.integers(ends[0], ends[1] + 1, shape)
+    return np.where(generator.integers(0, 8, shape) == 0, generator.choice(ends, shape), codes)

@@ -74,7 +74,7 @@ class _Arrangement:
             for x in inputs_of(op):
                 self._readers.setdefault(x.name, []).append(op)
         self._steps: list[Arranged] = []
-        self._copies: dict[tuple[str, Order], Tensor] = {}
+        self._copies: dict[tuple[str, Order], str] = {}
         # Matrices whose columns lie in another order than the model's: an image, flattened as it is in memory.
         self._columns: dict[str, Int64s] = {}
         # What can lend its memory to a view that is an output: everything that is neither input nor output itself.
@@ -203,14 +203,17 @@ class _Arrangement:
         return [self._copied(x, row_major(x)) if x in computed else x for x in xs]
 
     def _copied(self, x: Tensor, order: Order) -> Tensor:
-        """The tensor itself if it lies in ``order``, else a copy that does, made once."""
+        """The tensor itself if it lies in ``order``, else a copy that does, made once.
+
+        Each reader gets it as it takes the tensor: for one of them it may be an image, for another a matrix.
+        """
         if same(self._orders[x.name], order, x.shape):
             return x
         if (x.name, order) not in self._copies:
-            copy = replace(x, name=f"{x.name} reordered {len(self._copies) + 1}")
-            self._copies[x.name, order] = copy
-            self._add(Arranged(_copy(x, copy), (self._orders[x.name],), order))
-        return self._copies[x.name, order]
+            name = f"{x.name} reordered {len(self._copies) + 1}"
+            self._copies[x.name, order] = name
+            self._add(Arranged(_copy(x, replace(x, name=name)), (self._orders[x.name],), order))
+        return replace(x, name=self._copies[x.name, order])
 
 
 def _copy(x: Tensor, y: Tensor) -> Transpose:

@@ -17,7 +17,7 @@ CLOSE, MOST_CLOSE = 2.0**-15, 2**12
 """Of rows with an output within so much of a step, in codes, so many are kept besides the nearest ones."""
 
 ROUNDS = 6  # of the search
-WORK = 2**18  # elements of the rows of a round
+WORK, MOST = 2**18, 2**20  # elements of the rows of a round: so many, or one change of each row up to so many
 TRIALS = 2**19  # elements of the rows that are tried for ties
 
 Values = Callable[[Array], Array]
@@ -44,19 +44,21 @@ class Nearest:
         side = 2 * (below - self.low) + (apart >= 0)
         row, place = np.nonzero((below >= self.low) & (below < self.high))
         sides, away = side[row, place].astype(np.int64), np.abs(apart[row, place])
-        missing = MOST_CLOSE - sum(map(len, self.close))
+        missing = min(MOST_CLOSE, MOST // rows.shape[1]) - sum(map(len, self.close))
         self.close.append(rows[np.unique(row[away < CLOSE])[: max(missing, 0)]])
         closer = away < self.distances[sides]
         row, sides, away = row[closer], sides[closer], away[closer]
         order = np.lexsort((away, sides))
         first = order[np.unique(sides[order], return_index=True)[1]]
+        kept = {int(at): rows[at].copy() for at in np.unique(row[first])}
         for at in first:
             self.distances[sides[at]] = away[at]
-            self.rows[int(sides[at])] = rows[row[at]]
+            self.rows[int(sides[at])] = kept[int(row[at])]
 
     def found(self, like: Array) -> Array:
-        """The nearest rows, in the type of others."""
-        return np.array(list(self.rows.values()), like.dtype).reshape(-1, like.shape[1])
+        """The nearest rows, each once, in the type of others."""
+        rows = {id(row): row for row in self.rows.values()}
+        return np.array(list(rows.values()), like.dtype).reshape(-1, like.shape[1])
 
     @property
     def sides(self) -> tuple[int, int]:
@@ -71,7 +73,7 @@ def near_rows(values: Values, start: Array, kinds: Array, nearest: Nearest, gene
     """
     nearest.show(start, values(start))
     for _ in range(ROUNDS):
-        parents = nearest.found(start)
+        parents = generator.permutation(nearest.found(start))[: max(1, MOST // start.shape[1])]
         if not len(parents):
             break
         children = _changed(np.repeat(parents, max(1, WORK // parents.size), axis=0), kinds, generator)

@@ -48,7 +48,7 @@ _VECTORS = (("avx512f", "AVX512"), ("avx2", "AVX2"), ("avx", "AVX"))
 def this_processor() -> Processor:
     """The processor that this runs on."""
     try:
-        text = CPUINFO.read_text()
+        text = CPUINFO.read_text("utf-8")
     except OSError:
         return Processor(platform.machine(), frozenset())
     lines = (line.partition(":") for line in text.splitlines())

@@ -42,6 +42,7 @@ class Session:
         self.counts: collections.Counter[str] = collections.Counter()
         self.refusals: collections.Counter[str] = collections.Counter()
         self.kinds: collections.Counter[str] = collections.Counter()
+        self.traits: collections.Counter[str] = collections.Counter()
         self.builds: collections.Counter[str] = collections.Counter()
 
     def run(self, numbers: Sequence[int]) -> Session:
@@ -70,6 +71,7 @@ class Session:
                 self.refusals[f"{outcome.by}: {outcome.reason}"] += 1
             case Network():
                 self.counts["accepted"] += 1
+                self.traits.update(outcome.traits)
                 if outcome.dropped:
                     self.refusals[f"without options: {outcome.dropped}"] += 1
             case Find():
@@ -217,6 +219,7 @@ def summary(sessions: Sequence[Session], count: int, seconds: float) -> str:
         f"{counts['skipped']} known ones; {seconds:.0f} s, {seconds * jobs / max(1, count):.2f} s per network and core",
         "built: " + ", ".join(f"{n} {build}" for build, n in total("builds").most_common()),
     ]
+    lines.append("with: " + ", ".join(f"{n} {trait}" for trait, n in total("traits").most_common()))
     lines += [f"{n:7} refused by {reason}" for reason, n in total("refusals").most_common()]
     return "\n".join([*lines, *(f"{n:7} find: {kind}" for kind, n in kinds.most_common())])
 

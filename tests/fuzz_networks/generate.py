@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from fuzz_networks.network import Network, Value
-from fuzz_networks.operators import LARGEST, OPERATORS
+from fuzz_networks.operators import IMAGE, LARGEST, OPERATORS
 from fuzz_networks.options import Options, random_options
 from fuzz_networks.quantizer import quantized
 
@@ -44,16 +44,16 @@ def recipe(seed: int, number: int, narrow: bool) -> Recipe:
 def random_network(rng: random.Random, narrow: bool) -> Network:
     opset = rng.choice([10, 11, 12, 13, 13, 14, 15, 16, 17, 17, 18, 19, 20, 21])
     net = Network(rng, opset, rng.choice([0.0, 0.0, 0.5, 1.0, 1.0]), narrow)
-    for _ in range(rng.choice([1, 1, 1, 2, 2, 3])):
-        net.input(input_shape(net))
-    steps = rng.choice([1, 2, 3, 3, 4, 4, 5, 6, 8])
-    tries = 0
-    while steps > 0 and tries < 60:
-        tries += 1
-        [operator] = rng.choices(list(OPERATORS), list(OPERATORS.values()))
+    is_image = net.chance(0.35)
+    operators = IMAGE if is_image else OPERATORS
+    for _ in range(1 if is_image else net.pick(1, 1, 1, 2, 2, 3)):
+        net.input(image_shape(net) if is_image else input_shape(net))
+    steps = net.pick(2, 3, 4, 5, 6, 7) if is_image else net.pick(1, 2, 3, 3, 4, 4, 5, 6, 8)
+    for _ in range(60):
         x = source(net)
-        if x is None:
+        if steps == 0 or x is None:
             break
+        [operator] = rng.choices(list(operators), list(operators.values()))
         if operator(net, x) is not None:
             steps -= 1
     net.finish()
@@ -66,6 +66,11 @@ def source(net: Network) -> Value | None:
     if not fitting:
         return None
     return fitting[-1] if net.chance(0.6) else net.rng.choice(fitting)
+
+
+def image_shape(net: Network) -> tuple[int, ...]:
+    """An image of some rows, so that layers may run row by row."""
+    return (1, net.pick(1, 2, 3, 4, 8, net.channels()), net.size() + net.pick(3, 4, 6), net.size() + net.pick(0, 1, 2))
 
 
 def input_shape(net: Network) -> tuple[int, ...]:

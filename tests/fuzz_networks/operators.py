@@ -99,14 +99,21 @@ def conv(net: Network, x: Value) -> Value | None:
     rank = len(x.shape) - 2
     if rank not in (1, 2, 3):
         return None
-    attributes, kernel, sizes = windows(net, x.shape[2:])
+    attributes, _, sizes = windows(net, x.shape[2:])
     channels = x.shape[1]
     divisors = [d for d in range(1, channels + 1) if channels % d == 0]
     group = net.pick(1, 1, 1, channels, channels, net.rng.choice(divisors))
     out = group * net.pick(1, 1, 1, 2, 3) if group > 1 else net.channels()
-    if prod(kernel) * out * channels // group > 20_000 or x.shape[0] * out * prod(sizes) > LARGEST:
+    return convolution(net, x, attributes, out, group, sizes)
+
+
+def convolution(
+    net: Network, x: Value, attributes: dict[str, Any], out: int, group: int, sizes: list[int]
+) -> Value | None:
+    """A convolution to ``out`` channels, whose image has these ``sizes``; None if it is large."""
+    kernel, channels, shape = attributes["kernel_shape"], x.shape[1], (x.shape[0], out, *sizes)
+    if prod(kernel) * out * channels // group > 20_000 or prod(shape) > LARGEST:
         return None
-    shape = (x.shape[0], out, *sizes)
     is_integer = net.chance(net.integer)
     axis = 0 if net.chance(0.7) and (is_integer or net.opset >= 13) else None
     name, scale, zero, numbers = net.weights((out, channels // group, *kernel), x, axis)
@@ -703,9 +710,41 @@ def axes(net: Network, x: Value) -> Value | None:
     return moved(net, x, lambda a: net.node(kind, [*a, net.integers(axis)]), tuple(shape))
 
 
+def arg_max(net: Network, x: Value) -> None:
+    """Places of the largest or the smallest, which are an output."""
+    if net.opset < 13 or not net.chance(0.3):
+        return
+    by = {"axis": net.rng.randrange(len(x.shape)), "keepdims": net.pick(0, 1), "select_last_index": net.pick(0, 1)}
+    source = marked(net, x) if net.chance(0.5) else net.dequantize(x)
+    net.outputs.append(net.node(net.pick("ArgMax", "ArgMin"), [source], **by))
+
+
+def image_conv(net: Network, x: Value) -> Value | None:
+    """A convolution as networks for images have it: 3x3 or 1x1, depthwise or all channels, often of the same size."""
+    if len(x.shape) != 4 or min(x.shape[2:]) < 2:
+        return None
+    channels = x.shape[1]
+    is_depthwise = net.chance(0.4)
+    kernel = net.pick([3, 3], [3, 3], [5, 3], [2, 2], [3, 1]) if is_depthwise or net.chance(0.5) else [1, 1]
+    strides = net.pick([1, 1], [1, 1], [1, 1], [2, 2], [2, 1])
+    pads = [k // 2 for k in kernel] * 2 if net.chance(0.8) else [0] * 4
+    sizes = [(n + 2 * p - k) // s + 1 for n, k, s, p in zip(x.shape[2:], kernel, strides, pads[:2], strict=True)]
+    if min(sizes) < 1:
+        return None
+    out = channels if is_depthwise else net.pick(channels, net.channels(), 4, 8)
+    attributes = {"kernel_shape": kernel, "strides": strides, "pads": pads}
+    return convolution(net, x, attributes, out, channels if is_depthwise else 1, sizes)
+
+
 OPERATORS: dict[Extend, int] = {
     conv: 30, pair: 14, pool: 10, function: 10, matmul: 8, gemm: 6, concat: 6, global_pool: 3, reduce: 3, attention: 4,
-    integer_sums: 1, by_channel: 4, softmax: 4, normalization: 4, requantize: 1, transpose: 4, reshape: 5, slice_: 3,
-    split: 3, pad: 3, resize: 4, blocks: 2, axes: 4, conv_transpose: 2,
+    integer_sums: 1, arg_max: 1, by_channel: 4, softmax: 4, normalization: 4, requantize: 1, transpose: 4, reshape: 5,
+    slice_: 3, split: 3, pad: 3, resize: 4, blocks: 2, axes: 4, conv_transpose: 2,
 }  # fmt: skip
 """How often each operator is tried."""
+
+IMAGE: dict[Extend, int] = {
+    image_conv: 24, conv: 3, pair: 9, pool: 4, function: 4, by_channel: 2, concat: 3, resize: 1, pad: 1, global_pool: 1,
+    softmax: 1,
+}  # fmt: skip
+"""The same in networks of images."""

@@ -45,13 +45,14 @@ DROPPED = ("arena", "input", "io_memory")
 class Network(Accepted):
     """An accepted network: ``build`` says how, ``source`` how the model was made; ``dropped``: why without options.
 
-    ``options``: the arguments of ``qcgen.compile`` in the end.
+    ``traits``: the kernels that compute it, and what else the plan has.
     """
 
     build: str = ""
     source: str = ""
     dropped: str = ""
     has_test: bool = False
+    traits: tuple[str, ...] = ()
 
     @property
     def unity(self) -> str:
@@ -142,8 +143,15 @@ def _compiled(number: int, recipe: Recipe, judge: Judge, feeds: list[Any], expec
     own, wanted, allowed = ([call[part] for call in known] for part in range(3))
     return Network(
         number, replace(plan, steps=()), artifact.files, own, wanted, allowed, False,
-        build=recipe.options.build, source=recipe.source, dropped=dropped, has_test=has_test,
+        build=recipe.options.build, source=recipe.source, dropped=dropped, has_test=has_test, traits=traits(plan),
     )  # fmt: skip
+
+
+def traits(plan: Plan) -> tuple[str, ...]:
+    """The kernels, and whether layers run in rows, rows are pushed, tensors are moved, functions are shared."""
+    found = {call.kernel for call in plan.calls}
+    found |= {name for name in ("streams", "moves", "pushed") if getattr(plan, name)}
+    return tuple(sorted(found))
 
 
 def compiled(content: bytes, name: str, options: Options) -> tuple[Artifact, str]:

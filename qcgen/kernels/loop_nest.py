@@ -105,6 +105,15 @@ def strides(shape: Sequence[int], order: Order) -> tuple[int, ...]:
     return tuple(steps)
 
 
+def pixel_stride(shape: Sequence[int], order: Order, spatial: Sequence[int]) -> int:
+    """The distance between neighbouring pixels of an image in either layout, whose axes ``spatial`` follow each other.
+
+    Axes of size 1 have no neighbours: they may lie anywhere in ``order``.
+    """
+    steps = strides(shape, order)
+    return min((steps[axis] for axis in spatial if shape[axis] > 1), default=1)
+
+
 def broadcast_strides(shape: Sequence[int], order: Order, target: Sequence[int]) -> tuple[int, ...]:
     """The same under the axes of ``target`` by numpy's broadcasting: 0 where one element serves all."""
     steps = strides(shape, order)

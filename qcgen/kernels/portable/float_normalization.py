@@ -12,7 +12,7 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import InstanceNorm, LayerNorm, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
-from qcgen.kernels.loop_nest import strides
+from qcgen.kernels.loop_nest import pixel_stride, strides
 from qcgen.kernels.portable.rows import Rows, in_place, rows_of
 
 
@@ -91,10 +91,10 @@ def prepare_channels(op: Operator, setting: Setting) -> Prepared:
         pixels=prod(op.x.shape[axis] for axis in spatial),
         x_image=x[0],
         x_channel=x[channel_axis],
-        x_pixel=x[spatial[-1]],
+        x_pixel=pixel_stride(op.x.shape, setting.xs[0], spatial),
         y_image=y[0],
         y_channel=y[channel_axis],
-        y_pixel=y[spatial[-1]],
+        y_pixel=pixel_stride(op.y.shape, setting.y, spatial),
         epsilon=op.epsilon,
     )
     constants = (

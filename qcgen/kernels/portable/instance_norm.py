@@ -14,7 +14,7 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import InstanceNorm, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.loop_nest import strides
+from qcgen.kernels.loop_nest import pixel_stride, strides
 from qcgen.kernels.portable.words import word, words
 
 MANY = 256  # codes: of more pixels than these the results of each code are kept
@@ -72,10 +72,10 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         pixels=pixels,
         x_image=x[0],
         x_channel=x[channel_axis],
-        x_pixel=x[spatial[-1]],
+        x_pixel=pixel_stride(op.x.shape, setting.xs[0], spatial),
         y_image=y[0],
         y_channel=y[channel_axis],
-        y_pixel=y[spatial[-1]],
+        y_pixel=pixel_stride(op.y.shape, setting.y, spatial),
         first=-op.x.dtype.low,
         epsilon=word(op.epsilon),
         count=word(pixels),

@@ -15,7 +15,7 @@
  */
 #include "conv_host.h"
 
-#if CONV_HOST_HEADER_ID != 0x778d30c6
+#if CONV_HOST_HEADER_ID != 0x6d7218da
 #error "conv_host.h was not generated together with this file"
 #endif
 
@@ -380,7 +380,7 @@ static void conv_host_conv1_border(const int8_t *restrict x, int32_t oy, int32_t
         PAD_HEIGHT = 1, STEP_HEIGHT = 24,
         IN_WIDTH = 6, KERNEL_WIDTH = 3, STRIDE_WIDTH = 1, DILATION_WIDTH = 1,
         PAD_WIDTH = 1, STEP_WIDTH = 4,
-        IN_CHANNELS = 4, PADDING = (uint8_t)(-12 ^ CONV_HOST_DOT_S8)
+        IN_CHANNELS = 4, PADDING = (uint8_t)(CONV_HOST_DOT_S8 ^ -12)
     };
 
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from fuzz.__main__ import children
+from fuzz.__main__ import children, compiling
 from fuzz.operators import CODES, ONE, TWO, ints, scale, zero
 from fuzz.trial import Accepted, Rejected
 from models import MICROSOFT, conv_integer, graph_model, node_model, qlinear_conv
@@ -67,7 +67,7 @@ def outcome(tmp_path):
 
     def tried(model):
         content = model.SerializeToString()
-        [found] = children([0], lambda _: (content, {}), tmp_path / "log")
+        [found] = children([0], compiling(lambda _: (content, {})), tmp_path / "log")
         return found
 
     return tried

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from qcgen.errors import prove
 from qcgen.ir.plan import Argument, Call, Fill, InArena, KeptRows, Move, Place, Row, RowsAt, Stream, Table, Turn
 from qcgen.plan.stream.choose import Chain
 from qcgen.plan.stream.schedule import Action, Kept, dropped_by
@@ -32,7 +33,7 @@ def stream_of(
     above += tuple(_zeros(stage, places) for stage in chain.stages if stage.sums)
     below = tuple(_fill(chain, tensor, places, above=False) for tensor in padded)
     entries = np.array([_entry(action, len(turns), padded) for action in chain.schedule.actions])
-    assert entries.min() >= 0, "rows are written where they are kept"
+    prove(entries.min() >= 0, f"{symbol}: rows are written where they are kept")
     meaning = (
         f"the order of {len(entries)} turns: which one, from which row of its input on, to which row of its output."
     )

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import onnx
-import pytest
 from onnx import ModelProto
+from tools import require_modules
 
 
 def judge(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
@@ -27,7 +27,9 @@ def optimized(model: ModelProto, folder: Path) -> list[str]:
 
 
 def _options() -> Any:
-    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is missing: pip install onnxruntime==1.32.0")
+    require_modules("onnxruntime")
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.qdqisint8allowed", "1")
     options.log_severity_level = 3

@@ -13,6 +13,7 @@ from marks import some_at_first
 from onnx import ModelProto
 from onnx.reference import ReferenceEvaluator
 from opset_models import OPERATORS, QUANTIZE_SINCE, VARIANTS, opsets, schema_at, schemas, spelt, spelt_model, variants
+from tools import require_modules
 
 import qcgen
 from qcgen.check.specs import SPECS
@@ -141,8 +142,7 @@ def test_every_spelling_means_what_onnxruntime_computes(op_type):
     "op_type", some_at_first([each for each in OPERATORS if each not in CODES_OUT], *CHANGED, "Relu", "Softmax")
 )
 def test_every_spelling_between_codes_means_what_onnxruntime_computes(op_type):
-    if onnxruntime is None:
-        pytest.skip("onnxruntime is missing: pip install onnxruntime")
+    require_modules("onnxruntime")
     for opset in opsets(op_type):
         is_tried(op_type, opset, between_codes=True)
 

@@ -8,6 +8,7 @@ from models import node_model
 from onnx.reference import ReferenceEvaluator
 from small_geometries import AXES, always, planes
 from small_geometries_kernels import is_pooled
+from tools import require_modules
 from windows import attributes, convolved, largest, means
 
 PLANES = planes(AXES, always)
@@ -30,7 +31,9 @@ def asked(op_type, x, axes, operands=(), opset=19, **more):
 
 def by_onnxruntime(model, feeds):
     """Judges poolings alone: those of onnx.reference are wrong at some borders."""
-    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is missing: pip install onnxruntime")
+    require_modules("onnxruntime")
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads = 3, 1
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])

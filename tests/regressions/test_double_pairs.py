@@ -6,6 +6,7 @@
 import numpy as np
 import pytest
 from qdq import Chain, operand
+from tools import require_modules
 
 import qcgen
 from qcgen.reference import evaluate
@@ -53,7 +54,9 @@ def model_of(meanings, between=BETWEEN["nothing"]):
 
 
 def assert_equal_to_onnxruntime(model, *outputs):
-    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is missing: pip install onnxruntime")
+    require_modules("onnxruntime")
+    import onnxruntime
+
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     program = qcgen.compile(model).program
     rng = np.random.default_rng(0)

@@ -6,6 +6,7 @@
 import numpy as np
 import pytest
 from qdq import Chain
+from tools import require_modules
 
 import qcgen
 from qcgen.reference import evaluate
@@ -106,7 +107,9 @@ def model_of(layer, shape, *, zero=Y[1], opset=13):
 
 
 def assert_equal_to_onnxruntime(model, shape, dtype):
-    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is missing: pip install onnxruntime")
+    require_modules("onnxruntime")
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.qdqisint8allowed", "1")
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])

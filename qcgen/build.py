@@ -84,6 +84,10 @@ def defined(flags: Sequence[str]) -> frozenset[str]:
     return frozenset(line.split()[1] for line in result.stdout.splitlines() if line.startswith("#define "))
 
 
+GARBAGE = 0xEE
+"""The byte that outputs and arena hold before a call: no small number in any type."""
+
+
 class LoadedModel:
     """Generated C as a Python object with the interface of onnxruntime.InferenceSession's ``run``."""
 
@@ -105,7 +109,7 @@ class LoadedModel:
         returns that Orion panics on these inputs.
         """
         output_names = [output_names] if isinstance(output_names, str) else output_names
-        outputs = {port.tensor.name: np.zeros(port.shape, port.tensor.dtype.numpy) for port in self._plan.outputs}
+        outputs = {port.tensor.name: _garbage(port.shape, port.tensor.dtype.numpy) for port in self._plan.outputs}
         unknown = [name for name in output_names or () if name not in outputs]
         unknown += [name for name in feeds if name not in {port.tensor.name for port in self._plan.inputs}]
         if unknown:
@@ -118,7 +122,7 @@ class LoadedModel:
 
     def _call(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Calls the C function; copies into the arena and out of it what lies there."""
-        arena = np.zeros(self._plan.arena_bytes + self._plan.arena_align, np.uint8)
+        arena = _garbage((self._plan.arena_bytes + self._plan.arena_align,), np.dtype(np.uint8))
         arena = arena[-arena.ctypes.data % self._plan.arena_align :]
         ports = [*zip(self._plan.inputs, inputs, strict=True), *zip(self._plan.outputs, outputs, strict=True)]
         parts = [(arena[port.offset :][: port.bytes], port, array) for port, array in ports if port.offset is not None]
@@ -151,3 +155,10 @@ class LoadedModel:
         if array.dtype != dtype or array.shape != shape:
             raise ValueError(f"input {name} must be {dtype} {list(shape)}, not {array.dtype} {list(array.shape)}")
         return np.ascontiguousarray(array)
+
+
+def _garbage(shape: Sequence[int], dtype: np.dtype[np.generic]) -> Array:
+    """Memory as a firmware may find it: zeros would hide what is read before it is written, and never written."""
+    found = np.empty(shape, dtype)
+    found.reshape(-1).view(np.uint8)[:] = GARBAGE
+    return found

@@ -251,6 +251,8 @@ def _overlap_of_chain(chain: Chain, places: Mapping[str, Place]) -> Overlap | No
     distance = x.offset - y.offset
     if distance >= output.rows * output.row_bytes or -distance >= source.rows * source.row_bytes:
         return None
+    if distance < chain.order.distance:
+        raise AssertionError(f"rows of {output.name!r} are written over rows of {source.name!r} that are still read")
     return Overlap(source.name, distance, chain.order.distance, chain.order.units)
 
 
@@ -309,10 +311,12 @@ def _overlap(op: Operator, prepared: Prepared, places: Sequence[Place]) -> Overl
     y_place = places[len(places) - len(prepared.scratch) - 1]
     if not isinstance(y_place, InArena):
         return None
-    distance = places[0].offset - y_place.offset
+    distance, order = places[0].offset - y_place.offset, prepared.access
     if distance >= bytes_of(y) or -distance >= bytes_of(x):
         return None
-    return Overlap(x.name, distance, prepared.access.distance, prepared.access.units)
+    if distance < order.distance or (distance - order.distance) % order.multiple:
+        raise AssertionError(f"{y.name!r} lies {distance} bytes before {x.name!r}, and not {order.distance} or more")
+    return Overlap(x.name, distance, order.distance, order.units)
 
 
 def _call(step: Arranged, symbol: str, work: Work, places: Sequence[Place]) -> Call:

@@ -50,6 +50,8 @@ DEPTHWISE = (
     ),
     *(depthwise(f"row_of_{w}", 6, (3, w), (3, 3), U8, pads=[1] * 4) for w in (1, 2, 3, 4, 5, 7)),
     *(depthwise(f"{h}_rows", 16, (h, 3), (3, 3), S8, pads=[1] * 4) for h in (1, 2, 3, 4, 5)),
+    depthwise("rows_of_17_bytes", 1, (4, 17), (3, 3), S8, pads=[1] * 4),
+    depthwise("rows_of_33_bytes", 3, (4, 11), (3, 3), U8, pads=[1] * 4),
     depthwise("batch", 20, (4, 3), (3, 3), U8S8, batch=3, pads=[1] * 4),
     depthwise("batch_of_few_channels", 3, (4, 3), (3, 3), S8, batch=2, pads=[1] * 4),
     depthwise("dilated", 18, (11, 12), (3, 3), S8, pads=[2, 3, 2, 3], dilations=[2, 3]),

@@ -165,6 +165,11 @@ SCALAR = (
         (Way(depthwise(3), M0), Way(depthwise(5, "int8", "uint8"), M3, "size"), Way(depthwise(2), RV32)),
     ),
     Subject(
+        "scalar/depthwise",
+        (Way(depthwise(3), M0), Way(depthwise(5, "int8", "uint8"), M3, "size"), Way(depthwise(2, batch=2), RV32)),
+        patches={"qcgen.kernels.scalar.planes.PLANE_BYTES": 8},  # bands of one row of outputs
+    ),
+    Subject(
         "scalar/conv",
         (
             Way(conv(3, 5), M0),
@@ -174,8 +179,17 @@ SCALAR = (
         ),
     ),
     Subject(
+        "scalar/conv",  # sums of few products, or of one, fill half a word
+        (Way(conv(5, 3, low=-128), M0), Way(conv(26, 3, low=-127), M0), Way(conv(4, 5, low=-127), RV32)),
+    ),
+    Subject(
         "scalar/dense",
         (Way(conv(3, 5), M0), Way(conv(5, 3, x_type="int8"), M3, "size"), Way(conv_integer(2, 4), RV32)),
+        takes=is_whole,
+    ),
+    Subject(
+        "scalar/dense",
+        (Way(conv(3, 5, low=-128), M0), Way(conv(5, 3, low=-128), M3, "size"), Way(conv(3, 4, low=-127), RV32)),
         takes=is_whole,
     ),
     Subject(
@@ -265,7 +279,10 @@ ARM_DSP = (
 )
 
 OTHERS = (
-    Subject("arm_mve/depthwise", (Way(depthwise(5), M55), Way(depthwise(3, x_type="int8"), M55, "size"))),
+    Subject(
+        "arm_mve/depthwise",
+        (Way(depthwise(5), M55), Way(depthwise(3, x_type="int8"), M55, "size"), Way(depthwise(1), M55)),
+    ),
     Subject(
         "arm_mve/conv",
         (Way(conv(3, 5), M55), Way(conv(5, 3, x_type="int8"), M55, "size"), Way(conv_integer(4, 4), M55)),

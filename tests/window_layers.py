@@ -68,11 +68,12 @@ def conv(
     w_type: str = "int8",
     batch: int = 1,
     most: int = 127,
+    low: int | None = None,
 ) -> Maker:
     """QLinearConv with scales and biases of its own for each channel."""
 
     def make(plane: Plane, rng: np.random.Generator) -> Layer:
-        x, w, x_zero, w_zero = _operands(rng, plane, channels, outputs, group, x_type, w_type, batch, most)
+        x, w, x_zero, w_zero = _operands(rng, plane, channels, outputs, group, x_type, w_type, batch, most, low)
         bias = rng.integers(-9999, 9999, outputs).astype(np.int32)
         sums = _sums(plane, group, x, w, x_zero, w_zero) + _by_channel(bias, plane)
         w_scale = np.float32(rng.uniform(0.5, 1.5, outputs) * 40 / max(sums.std(), 1))
@@ -204,13 +205,17 @@ def _operands(
     w_type: str,
     batch: int = 1,
     most: int = 127,
+    low: int | None = None,
 ) -> tuple[Array, Array, Array, Array]:
-    """x, w, and their zero points, which are not 0 for x and for weights without a sign."""
+    """x, w, and their zero points, which are not 0 for x and for weights without a sign.
+
+    Weights lie from -``most`` to ``most``; with ``low`` each is that or ``most``.
+    """
     w_zero = 0 if w_type == "int8" else 128
     shape = (outputs, channels // group, *(axis.kernel for axis in plane))
-    w = (rng.integers(-most, most + 1, shape) + w_zero).astype(w_type)
+    w = (rng.integers(-most, most + 1, shape) if low is None else rng.choice([low, most], shape)) + w_zero
     x = images(rng, plane, channels, x_type, batch)
-    return x, w, np.array(ZERO[x_type], x_type), np.array(w_zero, w_type)
+    return x, w.astype(w_type), np.array(ZERO[x_type], x_type), np.array(w_zero, w_type)
 
 
 def _sums(plane: Plane, group: int, x: Array, w: Array, x_zero: Array, w_zero: Array) -> Array:

@@ -38,6 +38,23 @@ def wandering() -> ModelProto:
     return n.model(n.mean(x))
 
 
+def expanding() -> ModelProto:
+    """A layer whose rows are wider than those that it reads, of which it needs more than one at a time."""
+    n = Network((1, 4, 40, 8))
+    return n.model(n.conv(n.conv(n.conv(n.conv("x", 8, 3), 32, 3), 8), 8, 3))
+
+
+def pooled() -> ModelProto:
+    """A MaxPool whose windows leave the image, between two convolutions."""
+    n = Network((1, 4, 40, 8))
+    model = n.model(n.conv(n.conv("x", 12, 3), 12, 3))
+    first, _ = model.graph.node
+    window = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    model.graph.node.insert(1, helper.make_node("MaxPool", [first.output[0]], ["largest"], name="largest", **window))
+    model.graph.node[2].input[0] = "largest"
+    return model
+
+
 def two_inputs() -> ModelProto:
     """A sum of an input and of a convolution of the other one, which is an output, too."""
     n = Network((1, 4, 12, 6))
@@ -104,4 +121,6 @@ NETWORKS = {
     "with_a_view": with_a_view,
     "batch": batch,
     "enlarged": enlarged,
+    "expanding": expanding,
+    "pooled": pooled,
 }

@@ -43,10 +43,13 @@ AIMS = [(network, target, "size") for network in ("residual", "separable") for t
 AIMS += [(network, "cortex-m4", "speed") for network in ("residual", "separable")]
 AIMS += [("wandering", target, "size") for target in ("portable", "cortex-m4")]
 AIMS += [("digits", target, "size") for target in ("portable", "cortex-m4")]
+AIMS += [(network, target, "size") for network in ("expanding", "pooled") for target in TARGETS]
 AIMS_AT_FIRST = [
     ("residual", "cortex-m4", "size"),
     ("separable", "cortex-m4", "speed"),
     ("wandering", "portable", "size"),
+    ("expanding", "portable", "size"),
+    ("pooled", "portable", "size"),
 ]
 
 

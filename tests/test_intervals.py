@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fuzz.operators import operator_models
 
-from qcgen.compiler import read
+from qcgen.compiler import compile, read
 from qcgen.intervals import INT32_MAX, INT32_MIN, accumulator_interval, annotate, channel_ranges, window_patterns
 from qcgen.ir.program import (
     AveragePool,
@@ -66,13 +67,13 @@ def tried_inputs(program: Program, count: int = 6, seed: int = 0) -> Iterator[Ma
     for index in range(count):
         feeds = {}
         for x in program.inputs:
-            low, high = (x.dtype.low, x.dtype.high) if x.dtype.is_quantized else (-4, 4)
+            low, high = (x.dtype.low, x.dtype.high) if x.dtype.is_code else (-4, 4)
             choices = [low, high] if index % 2 else np.arange(low, high + 1)
             feeds[x.name] = rng.choice(choices, x.shape).astype(x.dtype.numpy)
         yield feeds
     for end in ("low", "high"):
         yield {
-            x.name: np.full(x.shape, getattr(x.dtype, end) if x.dtype.is_quantized else 4.0).astype(x.dtype.numpy)
+            x.name: np.full(x.shape, getattr(x.dtype, end) if x.dtype.is_code else 4.0).astype(x.dtype.numpy)
             for x in program.inputs
         }
 
@@ -320,6 +321,18 @@ def test_no_value_of_any_operator_leaves_its_range():
     net, y = narrow_net()
     outputs = movements(net, y)
     assert_sound(net.program(*outputs.values()), tried_inputs(net.program(y), 20))
+
+
+def test_no_value_of_an_operator_that_can_be_compiled_leaves_its_range():
+    programs = [compile(model).program for model in operator_models().values()]
+    integers = [each for each in programs if any(name in channel_ranges(each) for name in _computed(each))]
+    assert len(integers) > 40
+    for program in integers:
+        assert_sound(program, tried_inputs(program))
+
+
+def _computed(program: Program) -> list[str]:
+    return [op.y.name for op in program.operators]
 
 
 @pytest.mark.parametrize("kind", [MaxPool, AveragePool])

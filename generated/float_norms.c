@@ -19,7 +19,7 @@
  */
 #include "float_norms.h"
 
-#if FLOAT_NORMS_HEADER_ID != 0xc9609231
+#if FLOAT_NORMS_HEADER_ID != 0xc721377f
 #error "float_norms.h was not generated together with this file"
 #endif
 
@@ -199,12 +199,11 @@ static void float_norms_y_row(const float *in, float *out)
 
         lanes[j % LANES] = fmaf(deviation, deviation, lanes[j % LANES]);
     }
-    for (int32_t half = LANES / 2; half > 0; half /= 2) {
-        for (int32_t i = 0; i < half; i++) {
-            lanes[i] += lanes[i + half];
-        }
+    for (int32_t i = 0; i < LANES / 2; i++) {
+        lanes[i] += lanes[i + LANES / 2];
     }
-    variance = lanes[0];
+    /* Written out: with Helium, clang 22 leaves a loop over halves after its first turn. */
+    variance = lanes[0] + lanes[2] + (lanes[1] + lanes[3]);
     for (int32_t j = WHOLE; j < 12; j++) {
         const float deviation = in[j] - mean;
         const volatile float square = deviation * deviation; /* not fused with the sum */

@@ -38,7 +38,7 @@ from qcgen.plan.storage import TURN, Stored, store
 from qcgen.plan.stream.build import stream_of
 from qcgen.plan.stream.choose import Chain
 from qcgen.plan.stream.fit import alone, fit
-from qcgen.plan.stream.stages import COPY, Stage, sums_name
+from qcgen.plan.stream.stages import COPY, Stage, in_rows, sums_name
 from qcgen.progress import doing
 from qcgen.targets import TARGETS
 
@@ -177,7 +177,7 @@ class _RowWorks:
         key = stage.index, stage.rows, form
         if key not in self._works:
             assert stage.op is not None, "rows are copied without a kernel"
-            step = replace(self._steps[stage.index], op=stage.op)
+            step = in_rows(self._steps[stage.index], stage.op)
             self._works[key] = _work(stage.op, replace(self._setting(step, form), in_rows=True))
         return self._works[key]
 

@@ -188,11 +188,14 @@ class Chooser:
         found: dict[int, list[_Piece]] = {}
         for first in range(len(self._steps)):
             for end in range(first + 1, len(self._steps) + 1):
-                if self._stages[1][end - 1] is None:
+                stage = self._stages[1][end - 1]
+                if stage is None:
                     break
                 source = self._source(first, end)
                 if source is not None and self._is_chain(source, first, end):
                     found.setdefault(end, []).extend(self._ways(first, end, source))
+                if stage.sums:
+                    break  # nothing of a mean is there before its last row was added
         return found
 
     def _is_chain(self, source: str, first: int, end: int) -> bool:

@@ -105,6 +105,14 @@ def _mean_stage(op: GlobalAveragePool, step: Arranged, index: int) -> Stage | No
     return Stage(index, op, windows, op.y.name, 0, height, sums=SUM_BYTES * (channels + 1))
 
 
+def in_rows(step: Arranged, op: Operator) -> Arranged:
+    """The step of a stage's operator, channels last as its rows are.
+
+    The order of a whole image of one pixel may be another one: with rows of padding beside the pixel they differ.
+    """
+    return replace(step, op=op, xs=tuple(map(_last, inputs_of(op), step.xs)), y=_last(op.y, step.y))
+
+
 def with_copied_source(stages: Sequence[Stage], source: str, height: int, *, is_pushed: bool = False) -> list[Stage]:
     """The stages, with one before them that copies rows of what the stream reads, if its rows cannot be read in place.
 
@@ -221,6 +229,10 @@ def _has_rows(tensor: Tensor, order: Order) -> bool:
     if tensor.layout is None:
         return order[0] == 0 and tensor.shape[0] == 1 and 1 not in tensor.shape[1:]
     return tensor.shape[0] == 1 and same(order, stored(tensor, Layout.CHANNELS_LAST), tensor.shape)
+
+
+def _last(tensor: Tensor, order: Order) -> Order:
+    return order if tensor.layout is None else stored(tensor, Layout.CHANNELS_LAST)
 
 
 def _short(tensor: Tensor, order: Order, rows: int) -> Tensor:

@@ -12,9 +12,12 @@ require_modules("onnxruntime")
 
 from fuzz_networks import judge  # noqa: E402
 from fuzz_networks.__main__ import Session, command  # noqa: E402
-from fuzz_networks.generate import recipe  # noqa: E402
-from fuzz_networks.options import BUILDS  # noqa: E402
+from fuzz_networks.batches import finds  # noqa: E402
+from fuzz_networks.generate import Recipe, recipe  # noqa: E402
+from fuzz_networks.options import BUILDS, Options  # noqa: E402
+from fuzz_networks.trial import tried  # noqa: E402
 from models import graph_model, qlinear_conv  # noqa: E402
+from qdq import Chain  # noqa: E402
 
 import qcgen.geometry  # noqa: E402
 from qcgen.rewrite.clamps import code_bounds  # noqa: E402
@@ -97,6 +100,21 @@ def test_the_judge_knows_what_codes_mean():
     judged = judge.Judge(model.SerializeToString())
     assert np.array_equal(judged.run({"x": given})["y"], given)
     assert {each["x"].dtype for each in judged.feeds(1, 8)} == {np.dtype(np.uint8)}
+
+
+def test_codes_have_the_scale_in_the_header(tmp_path):
+    """Of two pairs of QuantizeLinear and DequantizeLinear onnxruntime makes one, with the scale of the second."""
+    require("gcc")
+    chain = Chain()
+    joined = chain.through(chain.through("x", (0.013, np.int8(-1))), (0.001, np.int8(-12)))
+    chain.quantize(chain.node("Tanh", [joined]), (0.0078125, np.int8(0)), "y")
+    options = Options({"io": "quantized"}, self_test=False, arena=0.0, flash=0.0, build="gcc -O1")
+    made = Recipe(chain.model((1, 4, 16)).SerializeToString(), tolerance="exact", source="", options=options)
+    log = tmp_path / "log"
+    log.touch()
+    outcome = tried(1, made, log)
+    assert outcome.feeds
+    assert list(finds([outcome], tmp_path / "built")) == []
 
 
 def test_floats_that_are_no_codes_have_a_tolerance_of_their_own():

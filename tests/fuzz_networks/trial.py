@@ -192,23 +192,33 @@ def _is_known(plan: Plan, judge: Judge) -> bool:
     return all(origin is not None and prod(port.tensor.shape) == prod(origin.shape) for port, origin in ports)
 
 
+def _codes(port: Port, origin: ModelPort) -> ModelPort | None:
+    """The codes that the C function has for a tensor of the model, with the scale in its header; None for numbers.
+
+    It need not be the scale of the node beside it: of two QuantizeLinear with a DequantizeLinear between them,
+    onnxruntime makes one with the scale of the second.
+    """
+    tensor = port.tensor
+    if tensor.name == origin.name:
+        return None
+    if tensor.scale is None or tensor.zero_point is None:
+        return origin
+    return replace(origin, scale=tensor.scale, zero=np.asarray(tensor.zero_point, origin.code_type))
+
+
 def _call(plan: Plan, judge: Judge, feeds: Arrays, outputs: Arrays, tolerance: str) -> tuple[Any, Any, Any] | None:
     """Inputs, outputs and how far these may be off, as the C function has them; None if codes cannot express them."""
     given, wanted, allowed = {}, {}, {}
     off = judge.allowed(outputs, tolerance)
     for port in plan.inputs:
         origin = _origin(port, judge.inputs)
-        array = feeds[origin.name]
-        is_codes = port.tensor.name != origin.name
-        given[port.tensor.name] = origin.quantized(array) if is_codes else array
-        if is_codes and not np.array_equal(origin.numbers(origin.quantized(array)), array):
-            return None
+        codes, array = _codes(port, origin), feeds[origin.name]
+        given[port.tensor.name] = array if codes is None else codes.quantized(array)
     for port in plan.outputs:
         origin = _origin(port, judge.outputs)
-        name, array = port.tensor.name, outputs[origin.name]
-        is_codes = name != origin.name
-        if is_codes and not np.array_equal(origin.numbers(origin.quantized(array)), array):
+        codes, name, array = _codes(port, origin), port.tensor.name, outputs[origin.name]
+        if codes is not None and not np.array_equal(codes.numbers(codes.quantized(array)), array):
             return None
-        wanted[name] = origin.quantized(array) if is_codes else array
-        allowed[name] = off[origin.name] / (origin.scale if is_codes else 1)
+        wanted[name] = array if codes is None else codes.quantized(array)
+        allowed[name] = off[origin.name] / (1 if codes is None else codes.scale)
     return to_boundary(plan, given), wanted, allowed

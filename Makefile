@@ -11,7 +11,7 @@ SEED ?= 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all lint fuzz fuzz-networks emulated exhaustive eva \
-    bench bench-networks bench-cortex bench-memory bench-flash networks networks-2026 node-tests generated clean c-compiler
+    bench bench-networks bench-cortex bench-memory bench-flash bench-rtl networks networks-2026 node-tests generated clean c-compiler
 
 help:
 	@echo "make demo        compile a small network, verify the C on this machine, recognize handwritten digits with it"
@@ -27,6 +27,7 @@ help:
 	@echo "make bench-memory    memory of networks, whole and row by row, and what it costs, written to docs/memory.md"
 	@echo "make bench-flash     code on five cores, with functions that layers share and without, and what --flash buys, for docs/"
 	@echo "make bench-cortex    instructions on emulated cores beside CMSIS-NN, written to docs/benchmarks.md"
+	@echo "make bench-rtl       cycles of networks on the RTL of Ibex and CV32E40P, simulated, beside the estimates"
 	@echo "make networks    whole networks against outputs recorded from onnxruntime; memory, sizes, compilers"
 	@echo "make networks-2026   85 networks of today, quantized by onnxruntime and held against it, written to docs/networks.md"
 	@echo "make node-tests  ONNX's own tests of every operator that is supported, counted in docs/node-tests.md"
@@ -81,6 +82,9 @@ bench-flash: c-compiler .venv/runtime
 bench-cortex: c-compiler .venv/runtime
 	@PYTHONPATH=tests $(BIN)/python -m tests.bench.cortex --write
 
+bench-rtl: c-compiler .venv/packagers
+	@PYTHONPATH=tests $(BIN)/python -m tests.bench.rtl
+
 networks: c-compiler .venv/runtime
 	@$(BIN)/python -m tests.bench.networks
 
@@ -99,7 +103,7 @@ clean:
 	find qcgen tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps: a virtual environment with what qcgen needs at run time, and one with what its tests need besides;
-# .venv/packagers has package managers, too, which all tests need.
+# .venv/packagers has package managers and the RTL of cores, too, which all tests need.
 
 .venv/runtime: pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { \
@@ -121,8 +125,8 @@ clean:
 	@touch $@
 
 .venv/packagers: .venv/dev
-	@echo "Installing the tools that take packages into .venv"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,packagers]'
+	@echo "Installing the tools that take packages, and the RTL of cores, into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,packagers,rtl]'
 	@touch $@
 
 c-compiler:

@@ -28,6 +28,7 @@ DEBIAN = {
     "arduino-builder": "arduino-builder arduino-core-avr",
     "avr-gcc": "gcc-avr avr-libc",
     "simavr": "simavr",
+    "verilator": "verilator",
     "s390x-linux-gnu-gcc": "gcc-s390x-linux-gnu libc6-dev-s390x-cross",
     "qemu-s390x": "qemu-user",
     "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
@@ -48,6 +49,8 @@ PYPI = {
     "hatchling": "hatchling",
     "kconfiglib": "kconfiglib",
     "onnxruntime": "onnxruntime",
+    "pythondata_cpu_cv32e40p": "pythondata-cpu-cv32e40p",
+    "pythondata_cpu_ibex": "pythondata-cpu-ibex",
     "ruamel.yaml": "ruamel.yaml",
     "ziglang": "ziglang",
 }

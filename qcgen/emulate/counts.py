@@ -110,7 +110,7 @@ class Measurement:
         return sum(node.macs for node in self.nodes)
 
 
-_APART = {"gcc": ("-fno-ipa-icf",), "clang": ()}
+APART = {"gcc": ("-fno-ipa-icf",), "clang": ()}
 """Flags by the compiler's name: gcc would make one of two functions that are alike, and count it for one node."""
 
 
@@ -135,7 +135,7 @@ def measure(
     require_tools(TARGETS[name], compiler, counting=True)
     with temporary_folder() as folder:
         doing(f"building for {name}")
-        image = cross_build(name, [artifact], (*flags, *_APART[compiler]), Path(folder), compiler)
+        image = cross_build(name, [artifact], (*flags, *APART[compiler]), Path(folder), compiler)
         listed = listing(image, artifact.plan)
         doing(f"running on an emulated {name}")
         [outcome] = emulate(image, [Trial(feeds)], plugin=_counting(image, listed, boards), timeout=timeout)

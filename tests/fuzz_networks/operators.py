@@ -645,6 +645,10 @@ def resize(net: Network, x: Value) -> Value | None:
         scales = net.numbers(1, 1, *by)
         return moved(net, x, lambda a: net.node("Resize", [*a, scales], mode="nearest"), shape)
     mode = net.pick("nearest", "nearest", "linear")
+    if sizes[0] == x.shape[2] and sizes[1] != x.shape[3]:
+        # Between convolutions onnxruntime moves channels last and takes 1, 1, scale, 1 for channels first: it then adds
+        # up the quarters of the last channel instead of those of the last row. Half a code is rounded up or down by it.
+        mode = "nearest"
     modes = ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]
     attributes: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": net.rng.choice(modes)}
     if mode == "nearest":

@@ -66,7 +66,7 @@ def cut_out(
     ports = [_info(value.name, value.dtype, value.fixed_shape) for value in inputs]
     ports += [_info(name, tensor.dtype, tensor.shape) for name, tensor in given.items()]
     ends = [name + OWN if name in given else name for name in dict.fromkeys([*outputs, *given])]
-    copies = [_renamed(node, given) for node in nodes]
+    copies = [_renamed(node, given, number) for number, node in enumerate(nodes)]
     made = ModelProto()
     made.CopyFrom(model)
     del made.graph.node[:], made.graph.input[:], made.graph.output[:], made.graph.value_info[:]
@@ -98,11 +98,14 @@ def _needed(
     return [node for node in model.graph.node if not needed.isdisjoint(node.output)]
 
 
-def _renamed(node: NodeProto, given: Container[str]) -> NodeProto:
+def _renamed(node: NodeProto, given: Container[str], number: int) -> NodeProto:
+    """The ``number``th node; all outputs of a Split have names, because onnxruntime crashes over one that has not."""
     copy = NodeProto()
     copy.CopyFrom(node)
     del copy.output[:]
-    copy.output.extend(name + OWN if name in given else name for name in node.output)
+    for index, name in enumerate(node.output):
+        is_unnamed = not name and node.op_type == "Split"
+        copy.output.append(f"{number} {index}{OWN}" if is_unnamed else name + OWN if name in given else name)
     return copy
 
 

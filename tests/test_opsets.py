@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
+from itertools import product
 
 import numpy as np
 import onnx
@@ -19,10 +21,12 @@ import qcgen
 from qcgen.check.specs import SPECS
 from qcgen.compiler import read
 from qcgen.convolutions import CONVOLUTIONS
+from qcgen.emulate import random_feeds
 from qcgen.errors import ModelRejected
 from qcgen.load.spelling import OLDEST
 from qcgen.lower import LOWERINGS
-from qcgen.reference import evaluate
+from qcgen.reference import evaluate, evaluate_all
+from qcgen.verify.judge import Judgement, judge_of
 
 try:
     import onnxruntime
@@ -196,3 +200,21 @@ def test_c_computes_what_the_reference_computes(case):
         ours = artifact.load().run(None, named)
         theirs = evaluate(artifact.program, named)
         assert_equal(ours, [theirs[y.name] for y in artifact.program.outputs], between_codes=False)
+
+
+def judged_by_onnx(model: ModelProto) -> Judgement:
+    """What onnx.reference says of our reference's outputs."""
+    artifact = qcgen.compile(model, name="net")
+    feeds = random_feeds(artifact.plan, 1)
+    values = evaluate_all(artifact.program, feeds)
+    judge = judge_of(artifact, "onnx", [feeds])
+    judge.hear("random", 0, feeds, {each.name: values[each.name] for each in artifact.program.outputs}, values)
+    return judge.judgement
+
+
+@pytest.mark.parametrize("op_type", some_at_first(OPERATORS, "Softmax", "LogSoftmax"))
+def test_onnx_judges_every_spelling_by_its_opset(op_type):
+    for opset, variant in product(opsets(op_type), variants(op_type)):
+        model = spelt_model(op_type, variant, opset)
+        with suppress(ModelRejected):
+            assert model is None or judged_by_onnx(model).differing == 0, (opset, variant)

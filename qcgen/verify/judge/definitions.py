@@ -157,6 +157,22 @@ def qlinear_softmax(x: Array, sx: Array, zx: Optional, s: Array, z: Optional, ax
     return _codes(powers / powers.sum(axis=axes, keepdims=True), s, z, x)
 
 
+def softmax_of_rows(x: Array, axis: int = 1) -> Array:
+    """Softmax of opsets before 13: along all axes from one on."""
+    return np.asarray(np.exp(_log_softmax_of_rows(x, axis)).astype(x.dtype))
+
+
+def log_softmax_of_rows(x: Array, axis: int = 1) -> Array:
+    """The logarithm of that."""
+    return np.asarray(_log_softmax_of_rows(x, axis).astype(x.dtype))
+
+
+def _log_softmax_of_rows(x: Array, axis: int) -> Array:
+    axes = tuple(range(axis % x.ndim, x.ndim))
+    shifted = x.astype(np.float64) - x.max(axis=axes, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=axes, keepdims=True)))
+
+
 def qlinear_concat(s: Array, z: Array, *inputs: Array, axis: int) -> Array:
     """The numbers of several tensors, one behind the other."""
     parts = [_real(inputs[index], inputs[index + 1], inputs[index + 2]) for index in range(0, len(inputs), 3)]
@@ -213,13 +229,22 @@ DEFINITIONS: Mapping[tuple[str, str], Callable[..., Array]] = {
 """By domain and type."""
 
 
-def evaluators() -> list[type[OpRun]]:
-    """DEFINITIONS as onnx.reference takes them: it finds a class by its domain and name."""
-    return [_evaluator(domain, name, define) for (domain, name), define in DEFINITIONS.items()]
+BEFORE_13: Mapping[tuple[str, str], Callable[..., Array]] = {
+    ("", "LogSoftmax"): log_softmax_of_rows,
+    ("", "Softmax"): softmax_of_rows,
+}
+"""Operators of older opsets that onnx.reference takes for those of opset 13."""
+
+
+def evaluators(opset: int) -> list[type[OpRun]]:
+    """The definitions for an opset of ai.onnx as onnx.reference takes them: it finds a class by its domain and name."""
+    chosen = DEFINITIONS if opset >= 13 else {**DEFINITIONS, **BEFORE_13}
+    return [_evaluator(domain, name, define) for (domain, name), define in chosen.items()]
 
 
 def _evaluator(domain: str, name: str, define: Callable[..., Array]) -> type[OpRun]:
-    def run(_: OpRun, *inputs: Optional, **attributes: Any) -> tuple[Array]:
-        return (define(*inputs, **attributes),)
+    def run(self: OpRun, *inputs: Optional, **attributes: Any) -> tuple[Array]:
+        given = {each.name for each in self.onnx_node.attribute}  # the others are defaults of the newest opset
+        return (define(*inputs, **{name: value for name, value in attributes.items() if name in given}),)
 
     return type(name, (OpRun,), {"op_domain": domain, "_run": run})

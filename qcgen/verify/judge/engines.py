@@ -74,8 +74,9 @@ class Reference:
 
         from qcgen.verify.judge.definitions import evaluators
 
+        opset = next((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), 1)
         with _refusals():
-            self._evaluator = ReferenceEvaluator(model, new_ops=evaluators())
+            self._evaluator = ReferenceEvaluator(model, new_ops=evaluators(opset))
         self._outputs = [each.name for each in model.graph.output]
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:

@@ -17,7 +17,7 @@ from qcgen.ir.program import Tensor
 from qcgen.ir.types import Array
 from qcgen.verify.compare import Difference, Outcome, add
 from qcgen.verify.judge.engines import OPTIONS, CannotRun, Engine, OnnxRuntime, Reference, installed
-from qcgen.verify.judge.part import NotSeparable, computed, cut_out, float_weights, read, words
+from qcgen.verify.judge.part import NotSeparable, computed, cut_out, float_weights, misread_products, read, words
 from qcgen.verify.judge.processor import Processor, this_processor
 from qcgen.verify.judge.rules import Rules, codes, nearer, numbers, saturating
 
@@ -176,6 +176,11 @@ def _appointed(artifact: Artifact, oracle: str, cases: Sequence[Mapping[str, Arr
     assert origin is not None, "asked only where the model file is known"
     try:
         model = read(origin)
+        if oracle == "onnxruntime" and (misread := next(misread_products(model), None)) is not None:
+            return (
+                f"onnxruntime misreads node {printable(misread)!r}: its weights have a scale for each term of a sum, "
+                "which it takes for those of the columns"
+            )
         names = computed(model)
         trial = Rules(program, is_exact, names, words(model), origin.aliases, float_weights(model))
         engine = make(cut_out(model, origin.inputs, (*origin.outputs, *trial.followed)))

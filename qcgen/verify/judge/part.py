@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
@@ -130,3 +130,28 @@ def float_weights(model: ModelProto) -> frozenset[str]:
         for name, node in zip(names, model.graph.node, strict=True)
         if node.op_type in WITH_WEIGHTS and producers.get(node.input[1]) != "DequantizeLinear"
     )
+
+
+def misread_products(model: ModelProto) -> Iterator[str]:
+    """The products of float matrices that onnxruntime 1.32 misreads: the weights have a scale for each term of a sum.
+
+    Where a sum has as many terms as there are columns, it takes these scales for those of the columns.
+    """
+    producers = {name: node for node in model.graph.node for name in node.output}
+    constants = {each.name: tuple(each.dims) for each in model.graph.initializer}
+    quantized = {node.input[0] for node in model.graph.node if node.op_type == "QuantizeLinear"}
+    names = unique_names([(node.name, node.op_type) for node in model.graph.node])
+    for name, node in zip(names, model.graph.node, strict=True):
+        if node.op_type not in ("Gemm", "MatMul") or (node.op_type == "MatMul" and node.output[0] in quantized):
+            continue
+        x, w = (producers.get(tensor) for tensor in node.input[:2])
+        if x is None or w is None or not x.op_type == w.op_type == "DequantizeLinear":
+            continue
+        shape, scales = constants.get(w.input[0], ()), constants.get(w.input[1], ())
+        terms = 1 if node.op_type == "Gemm" and _attribute(node, "transB", 0) else 0
+        if len(shape) == 2 and shape[0] == shape[1] and scales == shape[:1] and _attribute(w, "axis", 1) % 2 == terms:
+            yield name
+
+
+def _attribute(node: NodeProto, name: str, default: int) -> int:
+    return next((each.i for each in node.attribute if each.name == name), default)

@@ -11,6 +11,8 @@ from small_geometries_kernels import is_pooled
 from tools import require_modules
 from windows import attributes, convolved, largest, means
 
+from qcgen.geometry import Window
+
 PLANES = planes(AXES, always)
 POOLED = planes(tuple(filter(is_pooled, AXES)), always)
 
@@ -76,3 +78,11 @@ def test_a_line(step):
         x, w = image((axis,)), np.ones((1, 4, axis.kernel), np.uint8)
         expected = convolved(x.astype(np.int64), w.astype(np.int64), (axis,))
         assert np.array_equal(by_onnx(*asked("ConvInteger", x, (axis,), {"w": w})), expected), axis
+
+
+@pytest.mark.parametrize("ceil", [False, True])
+def test_qcgen_counts_as_many(ceil):
+    for axis in AXES:
+        pads = (axis.begin,), (axis.end,)
+        window = Window((axis.kernel,), (axis.stride,), (axis.dilation,), *pads, "NOTSET", ceil_mode=ceil)
+        assert window.axis(0, axis.size).output == replace(axis, ceil=ceil).outputs, axis

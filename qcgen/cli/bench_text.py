@@ -7,7 +7,8 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from qcgen.cli.table import counted, number, percent, printable, size, table
+from qcgen.cli.table import counted, number, percent, size, table
+from qcgen.errors import printable
 from qcgen.targets import BOARDS
 
 if TYPE_CHECKING:

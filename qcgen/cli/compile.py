@@ -143,7 +143,7 @@ def _compiled(args: argparse.Namespace) -> _Compiled | None:
 
 def _check(files: dict[str, str]) -> int:
     """Prints what would change in files, given by their paths; 1 if anything would."""
-    from qcgen.cli.table import printable
+    from qcgen.errors import printable
     from qcgen.write import differences
 
     changes = differences(Path(), files)
@@ -181,8 +181,8 @@ def _json(reports: list[Report]) -> str:
 
 def _text(compiled: _Compiled) -> str:
     from qcgen.cli.report_text import bound, budget, code, in_float, memory, node_table, saved, summary
-    from qcgen.cli.table import printable
     from qcgen.emulate.code_size import how_to_measure
+    from qcgen.errors import printable
 
     args, reports = compiled.args, compiled.reports
     lines = [node_table([node for report in reports for node in report.nodes]), ""]

@@ -111,7 +111,8 @@ def _total(each: Iterable[Figures]) -> Figures:
 
 def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
     from qcgen.cli.report_text import flash_curve, node_table, overlaps, packed, rejected, shared
-    from qcgen.cli.table import counted, printable, table
+    from qcgen.cli.table import counted, table
+    from qcgen.errors import printable
 
     parts = [f"{printable(args.model)}, sha256 {graph.sha256}", _holdings(graph)]
     if found.problems:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from qcgen.errors import printable
+
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> str:
     """Rows under their heads, two spaces between columns; the columns whose heads are in ``right`` to the right.
@@ -22,15 +24,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[st
         ).rstrip()
         for line in lines
     )
-
-
-def printable(text: str) -> str:
-    r"""A name from a model on one line, without control characters.
-
-    >>> printable("a\nb")
-    'a\\nb'
-    """
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def size(count: int) -> str:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from qcgen.cli.options import COMPILERS, ORACLES, add_compile_options, compiler_flags, count
 from qcgen.cli.progress import shown
-from qcgen.errors import ModelRejected
+from qcgen.errors import ModelRejected, printable
 from qcgen.targets import EMULATED
 
 if TYPE_CHECKING:
@@ -186,7 +186,6 @@ def _print_rejections(model: str, rejections: list[ModelRejected]) -> None:
 
 
 def _verify_all(args: argparse.Namespace, model: str, artifacts: list[Artifact]) -> Iterator[Verified]:
-    from qcgen.cli.table import printable
     from qcgen.cli.verify_text import detail, line, title
     from qcgen.verify import verify
 

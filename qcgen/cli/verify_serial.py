@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from qcgen.cli.options import OptionsParser, WrongOptions, add_code_options, compile_options
 from qcgen.cli.progress import shown
-from qcgen.cli.table import counted, number, printable, table
+from qcgen.cli.table import counted, number, table
 from qcgen.cli.verify_text import differ, judges
-from qcgen.errors import BoardFailed, ModelRejected
+from qcgen.errors import BoardFailed, ModelRejected, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from qcgen.cli.report_text import forms, forms_text
-from qcgen.cli.table import counted, number, printable, table
+from qcgen.cli.table import counted, number, table
+from qcgen.errors import printable
 
 if TYPE_CHECKING:
     from qcgen.cli.verify import Verified

@@ -12,7 +12,7 @@ from pathlib import Path
 from qcgen.artifact import Artifact
 from qcgen.build import LoadedModel, build, build_command, defined
 from qcgen.emulate import Image, Trial, cross_build, emulate
-from qcgen.errors import OrionPanic
+from qcgen.errors import OrionPanic, ToolMissing
 from qcgen.ir.plan import Plan
 from qcgen.ir.types import Array
 from qcgen.targets import TARGETS
@@ -93,7 +93,14 @@ def _outputs(plan: Plan, loaded: LoadedModel, feeds: Mapping[str, Array]) -> dic
 
 
 def built(artifact: Artifact, builder: Builder, folder: Path) -> LoadedModel | Image:
-    """The code of an artifact, ready to be run."""
+    """The code of an artifact, ready to be run; ToolMissing if its flags ask for instructions that are not there."""
     if builder.core is None:
-        return LoadedModel(artifact.plan, build(artifact.files, builder.flags, folder))
+        loaded = LoadedModel(artifact.plan, build(artifact.files, builder.flags, folder))
+        asks = any(flag.startswith("-m") and flag != "-march=native" for flag in builder.flags)
+        if asks and loaded.lacks_an_instruction():
+            raise ToolMissing(
+                f"built with {shlex.join(builder.flags)} the code has instructions that this processor lacks: "
+                "leave out of --cflags what names them, or verify on a machine that has them"
+            )
+        return loaded
     return cross_build(builder.core, [artifact], builder.flags, folder, builder.compiler)

@@ -38,7 +38,10 @@ class CycleTable:
     ``load`` and ``store`` move one register; such a load costs ``load_in_row`` behind another whose result it does not
     take as an address. ``late_address`` is added to what addresses memory by the result of the instruction before, if
     that does not access memory itself. ``transfer_start`` + ``transfer_each`` per register: LDM, STM, PUSH, POP, LDRD,
-    STRD and the like. ``jump`` is added whenever a branch is taken, a function called or left.
+    STRD and the like. ``jump`` is added whenever a branch is taken, a function called or left; for conditional branches
+    ``taken`` instead, and ``repeated`` if the last jump back was the same, where they are given. ``late_load`` is added
+    to an instruction that computes with what the one before it loaded, ``late_store`` to one that stores it;
+    ``unaligned`` to a jump to an instruction of four bytes that lies across two words.
     ``is_upper_bound``: the core is known to take fewer.
     """
 
@@ -58,6 +61,11 @@ class CycleTable:
     root: int = 14
     vector: int = 1
     jump: int = 2
+    taken: int | None = None
+    repeated: int | None = None
+    late_load: int = 0
+    late_store: int = 0
+    unaligned: int = 0
     is_upper_bound: bool = False
 
 
@@ -199,15 +207,44 @@ _M55_CYCLES = CycleTable(
     vector=2,
     is_upper_bound=True,
 )
-_IBEX_CYCLES = CycleTable(
-    "as documented for Ibex with three pipeline stages and the one-cycle multiplier",
-    load_in_row=2,
-    store=2,
+_RTL = "measured on the core's RTL: docs/benchmarks.md; memory that answers in the next cycle"
+_IBEX = CycleTable(
+    f"Ibex, configuration maxperf; {_RTL}",
+    load=1,
     late_address=0,
     long_multiply=2,
     divide=37,
     jump=1,
+    late_load=1,
+    late_store=1,
+    unaligned=1,
 )
+_IBEX_SMALL = replace(
+    _IBEX,
+    source=f"Ibex, configuration small; {_RTL}",
+    load=2,
+    load_in_row=2,
+    store=2,
+    multiply=3,
+    long_multiply=4,
+    taken=2,
+    late_load=0,
+    late_store=0,
+)
+_CV32E40P = replace(
+    _IBEX, source=f"CV32E40P; {_RTL}; divisions in the middle of their range", long_multiply=5, divide=28, taken=2
+)
+_HAZARD3 = replace(
+    _IBEX,
+    source="Hazard3 as in the RP2350, measured on its RTL outside this project; memory that answers in the next cycle",
+    long_multiply=1,
+    divide=19,
+    repeated=0,
+    late_store=0,
+)
+
+RISCV_CORES = {"ibex": _IBEX, "ibex-small": _IBEX_SMALL, "cv32e40p": _CV32E40P, "hazard3": _HAZARD3}
+"""Cores that run the code of rv32imc; the first stands for those that are not named."""
 
 
 def _thumb1(name: str, core: str, machine: Machine, cycles: CycleTable) -> Target:
@@ -286,7 +323,7 @@ TARGETS = {
             _VIRT,
             "rv32m",
             26,
-            _IBEX_CYCLES,
+            _IBEX,
         ),
         # A Cortex-M3 stands for it: its registers are as few as those of Xtensa and of older Arm cores.
         replace(

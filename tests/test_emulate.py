@@ -18,10 +18,10 @@ from tools import require
 import qcgen
 from qcgen.cli import main
 from qcgen.emulate import CYCLES, Trial, cross_build, emulate, measure, random_feeds
-from qcgen.emulate.cycles import block_cycles
+from qcgen.emulate.cycles import block_cycles, entry_cycles, jump_cycles
 from qcgen.emulate.listing import Instruction
 from qcgen.errors import EmulationFailed
-from qcgen.targets import EMULATED, TARGETS
+from qcgen.targets import EMULATED, RISCV_CORES, TARGETS
 
 DIGITS = Path(__file__).parent / "data" / "digits"
 HANDFUL = CASES[:: len(CASES) // 12]
@@ -296,6 +296,90 @@ def test_an_address_that_was_just_computed_costs_a_cycle_more():
     assert cycles("cortex-m0", *run[:2]) == [1, 2]
     assert cycles("cortex-m4", "sub sp, #8", "push {r4, lr}") == [1, 4]
     assert cycles("cortex-m4", "add.w r3, r1, #16", "ldmia.w r3!, {r4-r7}") == [1, 6]
+
+
+def riscv_cycles(core, *lines):
+    """The same on a core that runs the code of rv32imc."""
+    block = [Instruction(0, 4, *(*line.split(" ", 1), "")[:2], "f", ".text") for line in lines]
+    return block_cycles(RISCV_CORES[core], block)
+
+
+WAITING = {
+    "lw a0,4(a1)|add a2,a3,a0": "late_load",
+    "lw a0,4(a1)|mul a0,a0,a4": "late_load",
+    "lbu a0,4(a1)|lw a2,0(a0)": "late_load",
+    "lh a0,4(a1)|sw a2,0(a0)": "late_load",
+    "lw a0,4(a1)|bnez a0,80000010": "late_load",
+    "lw a0,4(a1)|bltu a2,a0,80000010": "late_load",
+    "lw t1,4(a1)|jr t1": "late_load",
+    "lw a0,4(a1)|sw a0,0(a2)": "late_store",
+    "lw a0,4(a1)|add a0,a3,a4": "",
+    "lw a0,4(a1)|lw a0,8(a1)": "",
+    "lw a0,4(a1)|j 800000a0": "",
+    "add a0,a1,a2|add a3,a0,a4": "",
+    "sw a0,4(a1)|add a3,a0,a1": "",
+}
+"""What a RISC-V core adds to the second of two instructions."""
+
+
+@pytest.mark.parametrize("core", RISCV_CORES)
+@pytest.mark.parametrize("pair", WAITING)
+def test_what_needs_a_load_at_once_waits_for_it(core, pair):
+    lines = pair.split("|")
+    alone = [riscv_cycles(core, line)[0] for line in lines]
+    waits = getattr(RISCV_CORES[core], WAITING[pair]) if WAITING[pair] else 0
+    assert riscv_cycles(core, *lines) == [alone[0], alone[1] + waits]
+
+
+def test_cores_of_riscv_take_what_was_measured_on_their_rtl():
+    run = (
+        "lw a0,4(a1)",
+        "add a0,a0,a2",
+        "lw a3,0(a1)",
+        "sw a3,0(a2)",
+        "mul a0,a1,a2",
+        "mulh a0,a1,a2",
+        "divu a0,a1,a2",
+    )
+    assert riscv_cycles("ibex", *run) == [1, 2, 1, 2, 1, 2, 37]
+    assert riscv_cycles("ibex-small", *run) == [2, 1, 2, 2, 3, 4, 37]
+    assert riscv_cycles("cv32e40p", *run) == [1, 2, 1, 2, 1, 5, 28]
+    assert riscv_cycles("hazard3", *run) == [1, 2, 1, 1, 1, 1, 19]
+
+
+def test_jumps_of_riscv_cost_what_their_kind_and_their_target_ask():
+    branch, jump = (Instruction(0, 2, *each, "f", ".text") for each in (("bnez", "a0,80000010"), ("ret", "")))
+    costs = {
+        core: [jump_cycles(table, branch, 10, 4), jump_cycles(table, jump, 10, 4)]
+        for core, table in RISCV_CORES.items()
+    }
+    assert costs == {"ibex": [10, 10], "ibex-small": [20, 10], "cv32e40p": [20, 10], "hazard3": [6, 10]}
+    targets = [
+        Instruction(address, size, "add", "a0,a0,a1", "f", ".text") for address, size in ((0, 4), (2, 2), (2, 4))
+    ]
+    assert [entry_cycles(RISCV_CORES["ibex"], each) for each in targets] == [0, 0, 1]
+    assert [entry_cycles(CYCLES["cortex-m4"], each) for each in targets] == [0, 0, 0]
+
+
+RISCV_LOOP = (
+    ".balign 4\\n .option push\\n .option {first}\\n nop\\n li t0, 100\\n .option {second}\\n 1: addi t0, t0, -1\\n"
+)
+RISCV_LOOP += " bnez t0, 1b\\n ret\\n .option pop"
+
+
+@pytest.mark.parametrize(("first", "second", "waits"), [("norvc", "norvc", 0), ("rvc", "norvc", 99), ("rvc", "rvc", 0)])
+def test_the_plugin_counts_jumps_to_instructions_across_words(first, second, waits):
+    require_core("rv32imc")
+    symbol = node_of("rv32imc")
+    text = RISCV_LOOP.format(first=first, second=second)
+    node = f'__attribute__((naked, noinline)) static void {symbol}(void) {{ __asm__ volatile("{text}"); }}'
+    [found] = counted("rv32imc", f"{node}\n{RUN} {{ {UNUSED} {symbol}(); }}").nodes
+    assert found.cycles - waits == 203 + 100 * RISCV_CORES["ibex"].jump
+
+
+def test_bench_refuses_a_core_that_does_not_run_the_targets_code(capsys):
+    assert main(["bench", str(DIGITS / "digits_qop_s8.onnx"), "--target", "cortex-m4", "--core", "ibex"]) == 2
+    assert "argument --core: ibex runs code of rv32imc, not of cortex-m4" in capsys.readouterr().err
 
 
 def test_ldrd_and_ldm_cost_a_cycle_for_each_register():

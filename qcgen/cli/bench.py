@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from qcgen.cli.options import COMPILERS, add_compile_options, compiler_flags, count
 from qcgen.cli.progress import shown
 from qcgen.errors import ModelRejected
-from qcgen.targets import BOARDS, EMULATED
+from qcgen.targets import BOARDS, EMULATED, RISCV_CORES
 
 if TYPE_CHECKING:
     from qcgen.artifact import Artifact
@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--force", action="store_true", help="overwrite a file that qcgen did not generate, too")
     add("--seed", type=count, default=0, help="of the random input (default: %(default)s)")
     add("--board", choices=tuple(BOARDS), help="whose waits for flash are modelled (default: all of the core's)")
+    add("--core", choices=tuple(RISCV_CORES), help="of rv32imc, whose cycles are estimated (default: ibex)")
     add("--compiler", choices=COMPILERS, default=COMPILERS[0], help="which compiles the C (default: %(default)s)")
     add(
         "--cflags",
@@ -55,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
     boards = [board for board in BOARDS.values() if args.target in board.cores and args.board in (None, board.name)]
     if args.board and not boards:
         args.usage_error(f"argument --board: the core of {args.board} is no {args.target}")
+    if args.core and args.target != "rv32imc":
+        args.usage_error(f"argument --core: {args.core} runs code of rv32imc, not of {args.target}")
     from qcgen.cli.artifacts import print_rejection
     from qcgen.cli.bench_text import as_json, as_text
     from qcgen.emulate import measure, random_feeds
@@ -72,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
                 flags=args.cflags,
                 compiler=args.compiler,
                 boards=boards,
+                table=RISCV_CORES.get(args.core),
             )
             for artifact in artifacts
         ]

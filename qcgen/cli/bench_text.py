@@ -22,8 +22,6 @@ _SIZES = ("code", "constants", "scratch")
 
 def as_text(model: str, measurements: Sequence[Measurement]) -> str:
     """One line for each node, one for what is no node's, and one for all."""
-    from qcgen.emulate import CYCLES
-
     first = measurements[0]
     head = (*_HEAD, *first.boards, *_SIZES)
     return "\n".join(
@@ -33,7 +31,7 @@ def as_text(model: str, measurements: Sequence[Measurement]) -> str:
             table(head, _rows(measurements), head[3:]),
             "",
             _total(measurements),
-            f"cycles: {_kind(first)} for memory without wait states; source: {CYCLES[first.target].source}",
+            f"cycles: {_kind(first)} for memory without wait states; source: {first.table.source}",
             *(_board_line(measurements, board) for board in first.boards),
         ]
     )
@@ -92,19 +90,15 @@ def per_mac(count: int, macs: int) -> str:
 
 
 def _kind(measurement: Measurement) -> str:
-    from qcgen.emulate import CYCLES
-
-    return "an upper bound" if CYCLES[measurement.target].is_upper_bound else "an estimate"
+    return "an upper bound" if measurement.table.is_upper_bound else "an estimate"
 
 
 def _total(measurements: Sequence[Measurement]) -> str:
-    from qcgen.emulate import CYCLES
-
     instructions, cycles = sum(m.instructions for m in measurements), sum(m.cycles for m in measurements)
     macs = sum(m.macs for m in measurements)
     flash = size(sum(m.flash_bytes for m in measurements))
     arena, stack = max(m.arena_bytes for m in measurements), max(m.outcome.stack_bytes for m in measurements)
-    bound = "at most about" if CYCLES[measurements[0].target].is_upper_bound else "about"
+    bound = "at most about" if measurements[0].table.is_upper_bound else "about"
     return (
         f"total: {counted(instructions, 'instruction')} ({per_mac(instructions, macs)} per MAC), {bound}"
         f" {counted(cycles, 'cycle')} without wait states; flash {flash}, arena {size(arena)}, stack {size(stack)}"
@@ -113,13 +107,11 @@ def _total(measurements: Sequence[Measurement]) -> str:
 
 def as_json(model: str, measurements: Sequence[Measurement]) -> str:
     """All figures; ``functions`` has one entry, or one for each node that was measured by itself."""
-    from qcgen.emulate import CYCLES
-
     first = measurements[0]
     document = {
         "model": model,
         "target": first.target,
-        "cycles_source": CYCLES[first.target].source,
+        "cycles_source": first.table.source,
         "instructions": sum(m.instructions for m in measurements),
         "estimated_cycles": sum(m.cycles for m in measurements),
         "boards": [_board(measurements, name) for name in first.boards],

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby
 from pathlib import Path
 
 from qcgen.artifact import Artifact
-from qcgen.emulate.cycles import CYCLES, block_cycles
+from qcgen.emulate.cycles import CYCLES, block_cycles, entry_cycles, jump_cycles, late_cycles
 from qcgen.emulate.image import Image, cross_build
 from qcgen.emulate.listing import OUTSIDE, SHARED, Instruction, Listing, listing
 from qcgen.emulate.machine import Outcome, Trial, emulate
@@ -28,7 +27,8 @@ BEGIN, END = "_measure_begin", "_measure_end"
 class Block:
     """A straight run of instructions from the address ``first`` on, run ``runs`` times for ``owner``.
 
-    After ``jumps`` of the runs the core did not go on behind it.
+    After ``jumps`` of the runs the core did not go on behind it; after ``repeats`` of those it went back from where the
+    last jump back did. To ``entries`` of the runs a jump led.
     """
 
     first: int
@@ -36,6 +36,8 @@ class Block:
     owner: int
     runs: int
     jumps: int
+    repeats: int
+    entries: int
 
 
 @dataclass(frozen=True)
@@ -70,13 +72,14 @@ class NodeCost(Cost):
 
 @dataclass(frozen=True)
 class Measurement:
-    """One call of a model on a core, built with ``command``, with ``outcome``.
+    """One call of a model on a core, built with ``command``, with ``outcome``; cycles are estimated by ``table``.
 
     ``outside``: the call itself and NAME_run between its nodes. ``library_bytes``: code that several nodes or the C
     library share. ``flash_bytes``: all code and constants that the model brings into an image.
     """
 
     target: str
+    table: CycleTable
     command: tuple[str, ...]
     nodes: tuple[NodeCost, ...]
     outside: Cost
@@ -123,31 +126,33 @@ def measure(
     timeout: float | None = None,
     boards: Sequence[Board] = (),
     core: str | None = None,
+    table: CycleTable | None = None,
 ) -> Measurement:
     """Builds a model for its target and counts one call with ``feeds``, in the shapes of the C function.
 
     The waits for flash are modelled for each of ``boards``, from empty caches on. ``core`` names the target that builds
-    and runs it where that is not its own: portable C on some core.
+    and runs it where that is not its own: portable C on some core. ``table`` is that of the core whose cycles are
+    estimated where it is not the target's own.
 
     Raises ToolMissing, and EmulationFailed if the code faults or does not end.
     """
     name = core or artifact.plan.options.target
+    cycles = table or CYCLES[name]
     require_tools(TARGETS[name], compiler, counting=True)
     with temporary_folder() as folder:
         doing(f"building for {name}")
         image = cross_build(name, [artifact], (*flags, *APART[compiler]), Path(folder), compiler)
         listed = listing(image, artifact.plan)
         doing(f"running on an emulated {name}")
-        [outcome] = emulate(image, [Trial(feeds)], plugin=_counting(image, listed, boards), timeout=timeout)
+        [outcome] = emulate(image, [Trial(feeds)], plugin=_counting(image, listed, cycles, boards), timeout=timeout)
         if outcome.status:
             raise EmulationFailed("the function returns 1, as Orion panics on these inputs: count others with --seed")
         text = (image.folder / "counts.txt").read_text(encoding="utf-8")
-        return _measurement(artifact, image, listed, _read_blocks(text), _read_waits(text, boards), outcome)
+        return _measurement(artifact, image, listed, cycles, _read_blocks(text), _read_waits(text, boards), outcome)
 
 
-def _counting(image: Image, listed: Listing, boards: Sequence[Board]) -> list[str]:
+def _counting(image: Image, listed: Listing, table: CycleTable, boards: Sequence[Board]) -> list[str]:
     """The emulator's arguments that load the plugin."""
-    table = CYCLES[image.target.name]
     code = list(listed.instructions.values())
     lines = [
         f"{each.address:x} {each.bytes} {listed.owners[each.address]} {cycles}\n"
@@ -202,12 +207,12 @@ def _measurement(
     artifact: Artifact,
     image: Image,
     listed: Listing,
+    table: CycleTable,
     blocks: Sequence[Block],
     waits: Mapping[int, Mapping[str, int]],
     outcome: Outcome,
 ) -> Measurement:
     plan = artifact.plan
-    table = CYCLES[image.target.name]
     instructions, cycles = [0] * (len(plan.calls) + 1), [0] * (len(plan.calls) + 1)
     for block in blocks:
         for owner, (executed, taken) in _shares(table, listed, block).items():
@@ -230,6 +235,7 @@ def _measurement(
     )
     return Measurement(
         target=image.target.name,
+        table=table,
         command=image.command,
         nodes=nodes,
         outside=Cost(instructions[OUTSIDE], cycles[OUTSIDE], listed.code_bytes(OUTSIDE), waits=waits.get(OUTSIDE, {})),
@@ -243,15 +249,17 @@ def _measurement(
 def _shares(table: CycleTable, listed: Listing, block: Block) -> dict[int, tuple[int, int]]:
     """Instructions and cycles of a block by owner; code that is shared counts for whom it ran."""
     run = _instructions(listed, block)
-    costs = zip(run, block_cycles(table, run), strict=True)
-    owned = [(listed.owners[instruction.address], cost) for instruction, cost in costs]
-    charged = [(block.owner if owner == SHARED else owner, cost) for owner, cost in owned]
+    owners = [listed.owners[each.address] for each in run]
+    charged = [block.owner if owner == SHARED else owner for owner in owners]
     shares: dict[int, tuple[int, int]] = {}
-    for owner, items in groupby(sorted(charged), key=lambda item: item[0]):
-        each = [cost for _, cost in items]
-        shares[owner] = (block.runs * len(each), block.runs * sum(each))
-    executed, taken = shares[charged[-1][0]]
-    shares[charged[-1][0]] = (executed, taken + block.jumps * table.jump)
+    for owner, cost in zip(charged, block_cycles(table, run), strict=True):
+        executed, taken = shares.get(owner, (0, 0))
+        shares[owner] = (executed + block.runs, taken + block.runs * cost)
+    passed = block.runs - block.entries  # runs behind the instruction before
+    entered = block.entries * entry_cycles(table, run[0]) + passed * late_cycles(table, listed.before(run[0]), run[0])
+    left = jump_cycles(table, run[-1], block.jumps, block.repeats)
+    for owner, cost in ((charged[0], entered), (charged[-1], left)):
+        shares[owner] = (shares[owner][0], shares[owner][1] + cost)
     return shares
 
 

@@ -1,6 +1,7 @@
 """Estimated cycles: instructions sorted into classes, and a table of cycles per class for each core.
 
-An estimate for memory without wait states, from the cores' manuals where they tell; it was not checked on hardware.
+An estimate for memory without wait states: of RISC-V cores held against their RTL (``make bench-rtl``), of Arm's from
+their manuals where they tell, not checked on hardware.
 What a board's flash adds is modelled by the emulator's plugin.
 """
 
@@ -66,8 +67,38 @@ def block_cycles(table: CycleTable, block: Sequence[Instruction]) -> list[int]:
             cost = table.load_in_row
         else:
             cost = int(getattr(table, kind))
-        cycles.append(cost + (table.late_address if waits and before not in _MEMORY else 0))
+        cost += table.late_address if waits and before not in _MEMORY else 0
+        cycles.append(cost + (late_cycles(table, block[i - 1], instruction) if i else 0))
     return cycles
+
+
+def late_cycles(table: CycleTable, before: Instruction | None, instruction: Instruction) -> int:
+    """What an instruction of RISC-V waits for the load just before it."""
+    if before is None or not (table.late_load or table.late_store) or class_of(before) != "load":
+        return 0
+    loaded = before.operands.split(",")[0]
+    stored, _, others = instruction.operands.partition(",")
+    if class_of(instruction) != "store":
+        is_source = instruction.mnemonic.startswith("b") or instruction.mnemonic in ("jr", "jalr")
+        return table.late_load if loaded in _words(instruction.operands if is_source else others) else 0
+    return table.late_load if loaded in _words(others) else table.late_store if loaded == stored else 0
+
+
+def entry_cycles(table: CycleTable, target: Instruction) -> int:
+    """What is added to a jump because of where it leads."""
+    return table.unaligned if target.bytes == 4 and target.address % 4 else 0
+
+
+def jump_cycles(table: CycleTable, last: Instruction, jumps: int, repeats: int) -> int:
+    """What is added for all jumps from behind an instruction, of which ``repeats`` were the last jump back before."""
+    if (table.taken is None and table.repeated is None) or not last.mnemonic.startswith("b"):
+        return jumps * table.jump
+    taken = table.jump if table.taken is None else table.taken
+    return (jumps - repeats) * taken + repeats * (taken if table.repeated is None else table.repeated)
+
+
+def _words(operands: str) -> list[str]:
+    return re.findall(r"\w+", operands)
 
 
 _MEMORY = ("load", "store", "transfer")

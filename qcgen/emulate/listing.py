@@ -60,6 +60,11 @@ class Listing:
     symbols: dict[str, Symbol]
     flash_bytes: int
 
+    def before(self, instruction: Instruction) -> Instruction | None:
+        """The instruction that ends where this one begins; None if there is none."""
+        found = (self.instructions.get(instruction.address - size) for size in (4, 2))
+        return next((each for each in found if each and each.address + each.bytes == instruction.address), None)
+
     def constant_bytes(self, owner: str) -> int:
         """The size of a node's tables in the image: what the compiler has left of them. ``owner`` is its C symbol."""
         return sum(

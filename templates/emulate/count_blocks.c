@@ -6,8 +6,9 @@
  * The file "code" has a line "ADDRESS BYTES OWNER CYCLES" for each instruction, ascending; the address is hexadecimal. Code of
  * owner -1, such as memcpy, is counted for the owner that ran last. A block is a straight run of instructions; QEMU
  * leaves it only at its end, so its count is the count of each of them. For each block and owner the output has a line
- * "FIRST INSTRUCTIONS OWNER RUNS JUMPS"; JUMPS are the runs after which the core did not go on behind the block: taken
- * branches, calls and returns.
+ * "FIRST INSTRUCTIONS OWNER RUNS JUMPS REPEATS ENTRIES"; JUMPS are the runs after which the core did not go on behind the
+ * block: taken branches, calls and returns; REPEATS are those of them that went back from where the last jump back did;
+ * ENTRIES are the runs that a jump led to.
  *
  * With "flash=FILE" it counts what boards wait for flash, too. Each line of the file is a board: "BEGIN END WAIT_STATES
  * WORD_BYTES LINE_BYTES PREFETCH UNIFIED CODE_BYTES CODE_WAYS DATA_BYTES DATA_WAYS JUMP", addresses hexadecimal; see
@@ -60,7 +61,7 @@ struct instruction {
 };
 
 struct counts {
-    uint64_t runs, jumps;
+    uint64_t runs, jumps, repeats, entries;
 };
 
 struct block {
@@ -85,6 +86,7 @@ static bool counting;
 static int current; /* the owner that ran last */
 static struct block *previous;
 static int previous_owner;
+static const struct block *repeating; /* from its end the last jump back was */
 
 static void *allocated(void *memory)
 {
@@ -123,13 +125,17 @@ static void on_run(unsigned core, void *data)
         counting = true;
         current = 0;
         previous = NULL;
+        repeating = NULL;
         return;
     }
     if (!counting) {
         return;
     }
-    if (previous != NULL && previous->end != block->first) {
+    const bool jumped = previous != NULL && previous->end != block->first;
+    if (jumped) {
         previous->counts[previous_owner].jumps++;
+        previous->counts[previous_owner].repeats += previous == repeating && block->first < previous->end;
+        repeating = block->first < previous->end ? previous : repeating;
     }
     if (block->first == end_address) {
         counting = false;
@@ -139,6 +145,7 @@ static void on_run(unsigned core, void *data)
         current = block->owner;
     }
     block->counts[current].runs++;
+    block->counts[current].entries += jumped;
     previous = block;
     previous_owner = current;
 }
@@ -202,8 +209,8 @@ static void write_counts(uint64_t id, void *data)
         for (int owner = 0; owner < owner_count; owner++) {
             const struct counts *counts = &block->counts[owner];
             if (counts->runs > 0) {
-                fprintf(out, "%" PRIx64 " %zu %d %" PRIu64 " %" PRIu64 "\n", block->first, block->instructions, owner,
-                        counts->runs, counts->jumps);
+                fprintf(out, "%" PRIx64 " %zu %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", block->first,
+                        block->instructions, owner, counts->runs, counts->jumps, counts->repeats, counts->entries);
             }
         }
     }

@@ -17,6 +17,7 @@ from qcgen.cli.table import number, table
 from qcgen.emulate import measure
 from qcgen.ir.types import Array
 from qcgen.reference import evaluate_all
+from qcgen.targets import RISCV_CORES
 from qcgen.verify.boundary import from_boundary, to_boundary
 from tests.bench.rtl.simulator import CORES, missing, run, simulator
 from tests.bench.whole import DIGITS, Network, networks
@@ -85,7 +86,7 @@ def measured(task: Task) -> Figures:
     options = {"layout": "nhwc", "optimize": task.optimize, "io": "quantized"}
     artifact = qcgen.compile(task.network.path, name="net", target="rv32imc", **options)
     feeds, expected = case(artifact, task.network.path.with_suffix(".npz"))
-    counted = measure(artifact, feeds)
+    counted = measure(artifact, feeds, table=RISCV_CORES[task.core])
     ran = run(task.core, artifact, feeds)
     outputs = from_boundary(artifact.plan, ran.outcome.outputs)
     wrong = sum(int((outputs[name] != y).sum()) for name, y in expected.items())

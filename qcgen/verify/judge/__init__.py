@@ -13,9 +13,10 @@ from qcgen.arithmetic import ONNXRUNTIME
 from qcgen.artifact import Artifact
 from qcgen.errors import ToolMissing, printable
 from qcgen.ir.graph import Origin
-from qcgen.ir.program import Tensor
+from qcgen.ir.program import Program, Tensor
 from qcgen.ir.types import Array
 from qcgen.verify.compare import Difference, Outcome, add
+from qcgen.verify.judge.clamps import Clamps, only_inside
 from qcgen.verify.judge.engines import OPTIONS, CannotRun, Engine, OnnxRuntime, Reference, installed
 from qcgen.verify.judge.part import NotSeparable, computed, cut_out, float_weights, misread_products, read, words
 from qcgen.verify.judge.processor import Processor, this_processor
@@ -69,7 +70,11 @@ class Judge:
         except CannotRun:  # such as numbers of rows that a table has not
             self.judgement = replace(before, unjudged=before.unjudged + 1)
             return
-        bounds = {name: bound for name, bound in self.bench.rules.bounds(values).items() if name in got}
+        bounds = {
+            name: only_inside(bound, got[name], self.bench.clamps.range_of(name))
+            for name, bound in self.bench.rules.bounds(values).items()
+            if name in got
+        }
         judged = {name: expected[name] for name in bounds}
         after = add(Outcome(group, cases=number), judged, got, bounds)
         self.judgement = replace(
@@ -83,11 +88,15 @@ class Judge:
 
 @dataclass(frozen=True)
 class Bench:
-    """An engine with the part of the model file that was compiled; ``rules`` say how it is to be understood."""
+    """An engine with the part of the model file that was compiled; ``rules`` say how it is to be understood.
+
+    ``clamps`` know what Clip and Relu leave of its tensors.
+    """
 
     engine: Engine
     origin: Origin
     rules: Rules
+    clamps: Clamps
 
     def outputs(self, feeds: Mapping[str, Array], values: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs by the compiled network's names, in its shapes.
@@ -97,6 +106,9 @@ class Bench:
         """
         given, apart = self.inputs(feeds), self.rules.apart(values)
         ours = self.rules.followed
+        apart |= {
+            name: only_inside(apart[name], values[name], self.clamps.range_of(called)) for called, name in ours.items()
+        }
         followed = {called: values[name] for called, name in ours.items()}
         for _ in range(len(followed) + 1):
             found = self.engine.run(given | followed)
@@ -184,14 +196,16 @@ def _appointed(artifact: Artifact, oracle: str, cases: Sequence[Mapping[str, Arr
         names = computed(model)
         trial = Rules(program, is_exact, names, words(model), origin.aliases, float_weights(model))
         engine = make(cut_out(model, origin.inputs, (*origin.outputs, *trial.followed)))
-        found = _first_run(engine, Bench(engine, origin, trial), cases)
+        clamps = Clamps(model)
+        found = _first_run(engine, Bench(engine, origin, trial, clamps), cases)
+        _require_shapes(found, origin, program)
         tensors = {op.y.name: op.y for op in program.operators}
         known = {called for called, name in trial.followed.items() if _fits(tensors[name], found[called])}
         rules = replace(trial, names=known)
         if rules.followed:
             given = {called: tensors[name] for called, name in rules.followed.items()}
             engine = make(cut_out(model, origin.inputs, origin.outputs, given))
-        bench = Bench(engine, origin, rules)
+        bench = Bench(engine, origin, rules, clamps)
     except (CannotRun, NotSeparable) as error:
         return f"{oracle} cannot run this: {error}"
     lost = [
@@ -206,6 +220,13 @@ def _first_run(engine: Engine, bench: Bench, cases: Sequence[Mapping[str, Array]
         with suppress(CannotRun):
             return engine.run(bench.inputs(case))
     return engine.run(bench.inputs(cases[-1]))
+
+
+def _require_shapes(found: Mapping[str, Array], origin: Origin, program: Program) -> None:
+    """Raises CannotRun for outputs of other sizes, as onnx.reference gives of some windows."""
+    for name, own in zip(origin.outputs, program.outputs, strict=True):
+        if found[name].size != own.size:
+            raise CannotRun(f"it gives output {printable(name)!r} the shape {list(found[name].shape)}")
 
 
 def _fits(tensor: Tensor, array: Array) -> bool:

@@ -3,8 +3,9 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-# One process per core; the tests of a file share what they compile.
-PYTEST = $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+# One process per core; the tests of a file share what they compile. Many start Python again: what it compiles is kept,
+# even where the environment says otherwise.
+PYTEST = PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/build/pycache $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 # What make fuzz and make fuzz-networks try.
 COUNT ?= 2000
 SEED ?= 1

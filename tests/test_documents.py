@@ -20,7 +20,7 @@ def name_of(path):
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", some_at_first(documents(), documents()[-1]), ids=name_of)
+@pytest.mark.parametrize("path", some_at_first(documents(), *documents()[1:4:2]), ids=name_of)
 def test_the_commands_of_a_document_print_what_it_shows(path, tmp_path):
     require("bash", "cc")
     count = 0

@@ -298,7 +298,7 @@ for case in CASES[::15]:
 def test_the_same_input_gives_the_same_bytes_in_every_process(tmp_path):
     tests = Path(__file__).parent
     outputs = set()
-    for seed, folder in (("0", tests), ("1", tmp_path), ("7", tests)):
+    for seed, folder in (("0", tests), ("7", tmp_path)):
         environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(tests.parent)}
         command = [sys.executable, "-c", DIGESTS, str(tests)]
         result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)

@@ -93,6 +93,7 @@ def test_some_case_uses_the_requantization(form):
     assert forms[form] > 0
 
 
+@pytest.mark.all  # of the cases, not of qcgen
 def test_some_case_of_each_integer_kernel_wraps_or_says_why_not():
     wrapping = {
         call.kernel

@@ -13,9 +13,6 @@ from windows import attributes, convolved, largest, means
 
 from qcgen.geometry import Window
 
-PLANES = planes(AXES, always)
-POOLED = planes(tuple(filter(is_pooled, AXES)), always)
-
 
 @pytest.fixture
 def step(everything) -> int:
@@ -53,7 +50,7 @@ def image(axes):
 @pytest.mark.parametrize("judge", [by_onnx, by_onnxruntime])
 @pytest.mark.parametrize("group", [1, 2, 4])
 def test_convolutions(judge, group, step):
-    for axes in PLANES[::step]:
+    for axes in planes(AXES, always)[::step]:
         x = image(axes)
         w = np.random.default_rng(2).integers(-60, 61, (4, 4 // group, *(axis.kernel for axis in axes))).astype(np.int8)
         operands = {"w": w, "x_zero_point": np.array(7, np.uint8)}
@@ -63,7 +60,7 @@ def test_convolutions(judge, group, step):
 
 @pytest.mark.parametrize("ceil", [False, True])
 def test_poolings(ceil, step):
-    for axes in POOLED[::step]:
+    for axes in planes(tuple(filter(is_pooled, AXES)), always)[::step]:
         given = {"kernel_shape": [axis.kernel for axis in axes], "ceil_mode": int(ceil)}
         x, axes = image(axes), tuple(replace(axis, ceil=ceil) for axis in axes)
         assert np.array_equal(by_onnxruntime(*asked("MaxPool", x, axes, **given)), largest(x, axes)), axes

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from marks import some_at_first
 from models import qlinear_conv, random_weights
 
 import qcgen
@@ -47,6 +48,7 @@ def run(program, *words, limit=None, **streams):
     )
 
 
+LAYOUT = ("--layout", "nhwc")
 QCGEN = "import sys; from qcgen.cli import main; sys.exit(main(sys.argv[1:]))"
 KILLED = """
 import os, signal, sys
@@ -121,7 +123,10 @@ def test_building_on_a_full_disk_names_the_file(monkeypatch):
 # --- runs that are killed
 
 
-@pytest.mark.parametrize("options", [("--layout", "nhwc"), ("--io", "quantized"), ("--no-simplify",), ()])
+@pytest.mark.parametrize(
+    "options",
+    some_at_first([(), ("--layout", "nhwc"), ("--io", "quantized"), ("--no-simplify",)], (), ("--layout", "nhwc")),
+)
 def test_header_and_source_of_different_runs_do_not_compile(options, tmp_path, model):
     try:
         compiler = host_compiler()

@@ -29,6 +29,7 @@ warnings.simplefilter("always", EncodingWarning)
 from qcgen.cli import main
 sys.exit(main(sys.argv[1:]))
 """
+FILES = [b"m.onnx", "größe.onnx".encode(), b"m\xff.onnx"]
 COMMANDS = {
     "compile": ("compile", "--report", "json", "--report", "html", "--certificate", "--self-test"),
     "inspect": ("inspect",),
@@ -54,7 +55,7 @@ def saved(folder, name=b"m.onnx"):
     return path
 
 
-@pytest.mark.parametrize("file", [b"m.onnx", "größe.onnx".encode(), b"m\xff.onnx"])
+@pytest.mark.parametrize("file", some_at_first(FILES, *FILES[1:]))
 @pytest.mark.parametrize("locale", some_at_first(LOCALES, "ASCII"))
 @pytest.mark.parametrize("command", some_at_first(COMMANDS, "compile"))
 def test_every_command_takes_any_name_in_any_locale(command, locale, file, tmp_path):

@@ -57,7 +57,7 @@ fuzz-networks: c-compiler .venv/dev
 	@PYTHONPATH=tests $(BIN)/python -m fuzz_networks --count $(COUNT) --seed $(SEED) $(if $(ONLY),--only $(ONLY)) --folder build/fuzz-networks
 
 emulated: c-compiler .venv/dev
-	$(PYTEST) --emulated -m emulated
+	$(PYTEST) --dist loadgroup --emulated -m emulated
 
 exhaustive: c-compiler .venv/dev
 	$(PYTEST) --exhaustive -m exhaustive

@@ -30,6 +30,9 @@ from tools import require_modules
 from qcgen.emulate.image import c_library, compile_command
 from qcgen.targets import EMULATED, TARGETS
 
+CORES = [pytest.param(core, marks=pytest.mark.xdist_group(core)) for core in EMULATED]
+"""One process runs all tests of a core, which share what they compile; others run those of other cores meanwhile."""
+
 PORTABLE_C = ("cortex-m0", "cortex-m4", "cortex-m55", "rv32imc")
 """Cores with an instruction set each: Thumb's first, its second, Helium, and RISC-V."""
 
@@ -61,7 +64,7 @@ def compile_strictly(core: str, compiler: str, levels, folder: Path, *, at_once:
 
 
 @pytest.mark.all
-@pytest.mark.parametrize("core", EMULATED)
+@pytest.mark.parametrize("core", CORES)
 def test_the_gallery_and_the_digits_networks_take_the_strict_flags(core, tmp_path):
     compile_strictly(core, "gcc", ("-Os", "-O2"), tmp_path, at_once=True)  # less than half the time of files apart
 
@@ -79,7 +82,7 @@ def compiler(request, tmp_path_factory, monkeypatch):
 every_compiler = pytest.mark.parametrize("compiler", COMPILERS, indirect=True)
 
 PAIRS = [
-    (core, compiler)
+    pytest.param(core, compiler, marks=pytest.mark.xdist_group(core))
     for i, core in enumerate(EMULATED)
     for j, compiler in enumerate(COMPILERS)
     if core not in LIKE_OTHERS or i % len(COMPILERS) == j
@@ -97,13 +100,13 @@ def at_all(core: str, compiler: str, folder: Path) -> None:
 
 @pytest.mark.emulated
 @every_compiler
-@pytest.mark.parametrize("core", EMULATED)
+@pytest.mark.parametrize("core", CORES)
 def test_they_take_the_strict_flags_at_every_level(core, compiler, tmp_path):
     at_all(core, compiler.split()[-1], tmp_path)
 
 
 @pytest.mark.emulated
-@pytest.mark.parametrize("core", EMULATED)
+@pytest.mark.parametrize("core", CORES)
 def test_every_case_gives_the_references_outputs_on_the_emulated_core(core, tmp_path):
     assert_right_at(core, *EVERY_CASE, tmp_path)
 
@@ -124,6 +127,7 @@ def assert_right_at(core: str, compiler: str, level: str, folder: Path) -> None:
 
 
 @pytest.mark.emulated
+@pytest.mark.xdist_group("cortex-m3")
 def test_every_kernel_of_a_core_has_a_case_at_every_level():
     for subjects in groups("cortex-m3"):
         kernels = {call.kernel for each in subjects for call in each.artifact.plan.calls}

@@ -17,7 +17,7 @@ def join_double_pairs(wiring: Wiring, node: Node) -> Change | None:
     """The DequantizeLinear in the middle of QuantizeLinear, DequantizeLinear, QuantizeLinear, DequantizeLinear.
 
     The outer two get the range that both pairs have in common, so the codes are others than those of two roundings.
-    Only where each of the first three has one reader and both pairs have 8 bits of one type, all zero points written.
+    Only where the first three have one reader each, and both pairs one type of 8 or 16 bits and all zero points.
     Source: DoubleQDQPairsRemover of onnxruntime.
     """
     first, second = wiring.producers.get(node.input(0)), wiring.only_reader(node.outputs[0])
@@ -48,7 +48,7 @@ def _of_pair(wiring: Wiring, quantize: Node, dequantize: Node) -> Quantization |
     if not (quantize.input(2) and dequantize.input(2)):
         return None
     one, other = quantization_of(wiring, quantize), quantization_of(wiring, dequantize)
-    return one if one is not None and other is not None and one.same_as(other) and one.is_8_bit_per_tensor else None
+    return one if one is not None and other is not None and one.same_as(other) and one.is_per_tensor else None
 
 
 def _common(first: Quantization, second: Quantization) -> tuple[Array, Array] | None:

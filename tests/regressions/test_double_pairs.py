@@ -5,6 +5,7 @@
 
 import numpy as np
 import pytest
+from onnx import helper
 from qdq import Chain, operand
 from tools import require_modules
 
@@ -44,13 +45,13 @@ MEANINGS = {
 }
 
 
-def model_of(meanings, between=BETWEEN["nothing"]):
+def model_of(meanings, between=BETWEEN["nothing"], opset=13):
     chain = Chain()
     tensor = chain.through("x", meanings[0])
     for meaning in meanings[1:]:
         tensor = chain.through(between(chain, tensor), meaning)
     chain.quantize(chain.node("Tanh", [tensor]), NARROW, "y")
-    return chain.model(SHAPE)
+    return chain.model(SHAPE, opset=opset)
 
 
 def assert_equal_to_onnxruntime(model, *outputs):
@@ -94,3 +95,20 @@ def test_the_common_range():
     graph = chain.rewritten(SHAPE)
     assert operand(graph, "QuantizeLinear", 1) == pytest.approx((0.54 + 1.5744) / 255)
     assert operand(graph, "QuantizeLinear", 2) == round(-128 + 1.5744 / ((0.54 + 1.5744) / 255))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_chains_of_pairs(seed):
+    rng = np.random.default_rng(seed)
+    dtypes = (["int8"], ["uint8"], ["int8", "uint8"], ["int16", "int16", "int8"], ["uint16"])[seed % 5]
+    scales = np.float32(0.01 * 2.0 ** rng.uniform(-1, 2, rng.integers(2, 6)))
+    meanings = []
+    for scale in scales:
+        ends = np.iinfo(rng.choice(dtypes))
+        meanings.append((float(scale), ends.dtype.type(rng.integers(ends.min, ends.max + 1))))
+    model = model_of(meanings, opset=21)
+    if seed % 2:  # as onnxruntime's quantizer writes pairs of 16 bits
+        model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+        for node in model.graph.node:
+            node.domain = "com.microsoft" if "Linear" in node.op_type else ""
+    assert_equal_to_onnxruntime(model, "y")

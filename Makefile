@@ -28,7 +28,7 @@ help:
 	@echo "make bench-memory    memory of networks, whole and row by row, and what it costs, written to docs/memory.md"
 	@echo "make bench-flash     code on five cores, with functions that layers share and without, and what --flash buys, for docs/"
 	@echo "make bench-cortex    instructions on emulated cores beside CMSIS-NN, written to docs/benchmarks.md"
-	@echo "make bench-rtl       cycles of networks on the RTL of Ibex and CV32E40P, simulated, beside the estimates"
+	@echo "make bench-rtl       cycles of networks on the RTL of Ibex and CV32E40P, simulated, written to docs/benchmarks.md"
 	@echo "make networks    whole networks against outputs recorded from onnxruntime; memory, sizes, compilers"
 	@echo "make networks-2026   85 networks of today, quantized by onnxruntime and held against it, written to docs/networks.md"
 	@echo "make node-tests  ONNX's own tests of every operator that is supported, counted in docs/node-tests.md"
@@ -84,7 +84,7 @@ bench-cortex: c-compiler .venv/runtime
 	@PYTHONPATH=tests $(BIN)/python -m tests.bench.cortex --write
 
 bench-rtl: c-compiler .venv/packagers
-	@PYTHONPATH=tests $(BIN)/python -m tests.bench.rtl
+	@PYTHONPATH=tests $(BIN)/python -m tests.bench.rtl --write
 
 networks: c-compiler .venv/runtime
 	@$(BIN)/python -m tests.bench.networks

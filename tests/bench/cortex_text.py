@@ -13,9 +13,12 @@ from qcgen.cli.table import number, table
 from qcgen.emulate import CYCLES
 from qcgen.targets import TARGETS
 from tests.bench.layers import Layer
+from tests.bench.pages import DOCS
 
 CMSIS_NN = json.loads(Path(__file__).with_name("cmsis_nn.json").read_text())
 OPTIMIZE = ("size", "speed")
+RTL_BEGIN, RTL_END = "<!-- make bench-rtl -->", "<!-- end -->"
+"""Comments of docs/benchmarks.md around the table that another command writes."""
 
 DSP_CORES = ("cortex-m4", "cortex-m7", "cortex-m33")
 """CMSIS-NN takes the same path on them: its scratch was recorded for the first."""
@@ -114,8 +117,9 @@ def document(cores: Sequence[str], sections: Sequence[str], total: str, networks
         "",
         "Written by `make bench-cortex`. Instruction counts are exact: they come from a QEMU plugin and are the same",
         "on every machine with the same compiler. Cycles are estimates for memory without wait states, from a table",
-        "for each core, an upper bound on Cortex-M7 and M55; none was checked on hardware. Every output was compared",
-        "with the reference, bit for bit.",
+        "for each core, an upper bound on Cortex-M7 and M55; those of RISC-V are held",
+        "against the RTL of cores (below), the others were not checked on hardware. Every output was compared with the",
+        "reference, bit for bit.",
         "",
         "Layers: int8, channels last, weight scales per channel, padding SAME, random weights and inputs. qcgen's C",
         f"was built with `-O3`. Tools: {'; '.join(dict.fromkeys(versions))}.",
@@ -140,7 +144,24 @@ def document(cores: Sequence[str], sections: Sequence[str], total: str, networks
         flags = " ".join(target.flags)
         parts += ["", f"## {target.description}", "", f"`{flags}`. Cycles: {CYCLES[core].source}.", ""]
         parts += ["```text", section, "```"]
-    return "\n".join(parts) + "\n"
+    return "\n".join([*parts, "", *_rtl()]) + "\n"
+
+
+def _rtl() -> list[str]:
+    """The section of ``make bench-rtl`` with the table that the page holds."""
+    page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    held = page.partition(RTL_BEGIN)[2].partition(RTL_END)[0]
+    return [
+        "## Cycles on the RTL of RISC-V cores",
+        "",
+        "Written by `make bench-rtl`: Ibex in its configurations maxperf (`ibex`) and small, and CV32E40P, from their",
+        "packages on PyPI, simulated by Verilator, with memory that answers in the next cycle and separate ports for",
+        "instructions and data. `--target rv32imc --layout nhwc --io quantized`, `-O3`; the first recorded input, of",
+        "digits a random one. All outputs equal the recorded ones (digits: the reference's), bit for bit; retired",
+        "instructions equal those of QEMU up to one. `estimate`: `qcgen bench --core`, from QEMU's counts alone.",
+        "",
+        f"{RTL_BEGIN}{held}{RTL_END}",
+    ]
 
 
 def _version(tool: str) -> str:

@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0xbbb6fb99
+#if ATTENTION_HEADER_ID != 0x4c2275d5
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -192,7 +192,11 @@ static uint32_t attention_soft_float_add(uint32_t a, uint32_t b)
 #else
 #define ATTENTION_SHARED __attribute__((noinline, noclone)) /* no copy for each layer */
 #endif
-#define ATTENTION_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define ATTENTION_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define ATTENTION_INLINE inline
+#endif
 #define ATTENTION_RARELY(condition) __builtin_expect(condition, 0)
 #else
 #define ATTENTION_NOINLINE

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* attention.c has the same id, a hash of both files: it does not compile with another header. */
-#define ATTENTION_HEADER_ID 0xbbb6fb99
+#define ATTENTION_HEADER_ID 0x4c2275d5
 
 /* What is in an image can be traced by these. */
 #define ATTENTION_QCGEN_VERSION "0.1.0"

@@ -15,7 +15,7 @@
  */
 #include "conv1d_causal.h"
 
-#if CONV1D_CAUSAL_HEADER_ID != 0xdfcb2d86
+#if CONV1D_CAUSAL_HEADER_ID != 0x1282e5f3
 #error "conv1d_causal.h was not generated together with this file"
 #endif
 
@@ -52,7 +52,11 @@ static int32_t conv1d_causal_multiply_high(int32_t a, int32_t b)
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define CONV1D_CAUSAL_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define CONV1D_CAUSAL_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define CONV1D_CAUSAL_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define CONV1D_CAUSAL_INLINE inline
+#endif
 #else
 #define CONV1D_CAUSAL_NOINLINE
 #define CONV1D_CAUSAL_INLINE inline

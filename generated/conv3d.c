@@ -15,7 +15,7 @@
  */
 #include "conv3d.h"
 
-#if CONV3D_HEADER_ID != 0x33b7a7d9
+#if CONV3D_HEADER_ID != 0x48fe1f16
 #error "conv3d.h was not generated together with this file"
 #endif
 
@@ -52,7 +52,11 @@ static int32_t conv3d_multiply_high(int32_t a, int32_t b)
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define CONV3D_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define CONV3D_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define CONV3D_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define CONV3D_INLINE inline
+#endif
 #else
 #define CONV3D_NOINLINE
 #define CONV3D_INLINE inline

@@ -15,7 +15,7 @@
  */
 #include "conv3x3_int8.h"
 
-#if CONV3X3_INT8_HEADER_ID != 0x69e24bf3
+#if CONV3X3_INT8_HEADER_ID != 0xe97d731b
 #error "conv3x3_int8.h was not generated together with this file"
 #endif
 
@@ -52,7 +52,11 @@ static int32_t conv3x3_int8_multiply_high(int32_t a, int32_t b)
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define CONV3X3_INT8_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define CONV3X3_INT8_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define CONV3X3_INT8_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define CONV3X3_INT8_INLINE inline
+#endif
 #else
 #define CONV3X3_INT8_NOINLINE
 #define CONV3X3_INT8_INLINE inline

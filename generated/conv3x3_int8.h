@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* conv3x3_int8.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV3X3_INT8_HEADER_ID 0x69e24bf3
+#define CONV3X3_INT8_HEADER_ID 0xe97d731b
 
 /* What is in an image can be traced by these. */
 #define CONV3X3_INT8_QCGEN_VERSION "0.1.0"

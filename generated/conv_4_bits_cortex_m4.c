@@ -15,7 +15,7 @@
  */
 #include "conv_4_bits_cortex_m4.h"
 
-#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0xc98f8b07
+#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x0652118c
 #error "conv_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -57,8 +57,12 @@ typedef char conv_4_bits_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ?
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define CONV_4_BITS_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-/* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+/* steps of loops, which gcc -Os would call */
 #define CONV_4_BITS_CORTEX_M4_INLINE inline __attribute__((always_inline))
+#else
+#define CONV_4_BITS_CORTEX_M4_INLINE inline
+#endif
 #else
 #define CONV_4_BITS_CORTEX_M4_NOINLINE
 #define CONV_4_BITS_CORTEX_M4_INLINE inline
@@ -75,7 +79,7 @@ typedef char conv_4_bits_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ?
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
-static inline int32_t conv_4_bits_cortex_m4_dsp_load_word(const void *bytes)
+static CONV_4_BITS_CORTEX_M4_INLINE int32_t conv_4_bits_cortex_m4_dsp_load_word(const void *bytes)
 {
 #if defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_BIG_ENDIAN)
     int32_t word;
@@ -102,7 +106,7 @@ static inline void conv_4_bits_cortex_m4_dsp_load_two(const int32_t **words, int
 }
 
 /* Bytes 0 and 2 of a word, each sign-extended to 16 bits: a pair. */
-static inline int32_t conv_4_bits_cortex_m4_dsp_even_s8(int32_t word)
+static CONV_4_BITS_CORTEX_M4_INLINE int32_t conv_4_bits_cortex_m4_dsp_even_s8(int32_t word)
 {
 #if CONV_4_BITS_CORTEX_M4_DSP
     return __sxtb16(word);
@@ -112,7 +116,7 @@ static inline int32_t conv_4_bits_cortex_m4_dsp_even_s8(int32_t word)
 }
 
 /* Bytes 1 and 3 of a word, each sign-extended to 16 bits: a pair. */
-static inline int32_t conv_4_bits_cortex_m4_dsp_odd_s8(int32_t word)
+static CONV_4_BITS_CORTEX_M4_INLINE int32_t conv_4_bits_cortex_m4_dsp_odd_s8(int32_t word)
 {
 #if CONV_4_BITS_CORTEX_M4_DSP
     int32_t pair;
@@ -125,7 +129,7 @@ static inline int32_t conv_4_bits_cortex_m4_dsp_odd_s8(int32_t word)
 }
 
 /* Bytes 0 and 2 of a word, each zero-extended to 16 bits: a pair. */
-static inline int32_t conv_4_bits_cortex_m4_dsp_even_u8(int32_t word)
+static CONV_4_BITS_CORTEX_M4_INLINE int32_t conv_4_bits_cortex_m4_dsp_even_u8(int32_t word)
 {
 #if CONV_4_BITS_CORTEX_M4_DSP
     int32_t pair;
@@ -138,7 +142,7 @@ static inline int32_t conv_4_bits_cortex_m4_dsp_even_u8(int32_t word)
 }
 
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
-static inline int32_t conv_4_bits_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
+static CONV_4_BITS_CORTEX_M4_INLINE int32_t conv_4_bits_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
 #if CONV_4_BITS_CORTEX_M4_DSP
     return __smlad(a, b, sum);
@@ -151,7 +155,7 @@ static inline int32_t conv_4_bits_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_
 }
 
 /* a - b modulo 2^32. */
-static inline int32_t conv_4_bits_cortex_m4_dsp_difference(int32_t a, int32_t b)
+static CONV_4_BITS_CORTEX_M4_INLINE int32_t conv_4_bits_cortex_m4_dsp_difference(int32_t a, int32_t b)
 {
     return (int32_t)((uint32_t)a - (uint32_t)b);
 }
@@ -169,7 +173,7 @@ static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_part_nibbles(
 }
 
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset (SMMLA, which the compilers do not offer). */
-static inline int32_t conv_4_bits_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
+static CONV_4_BITS_CORTEX_M4_INLINE int32_t conv_4_bits_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
 {
 #if CONV_4_BITS_CORTEX_M4_DSP
     int32_t result;
@@ -182,7 +186,7 @@ static inline int32_t conv_4_bits_cortex_m4_dsp_scale(int32_t a, int32_t b, int3
 }
 
 /* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
-static inline int32_t conv_4_bits_cortex_m4_dsp_saturate_s8(int32_t value)
+static CONV_4_BITS_CORTEX_M4_INLINE int32_t conv_4_bits_cortex_m4_dsp_saturate_s8(int32_t value)
 {
 #if CONV_4_BITS_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */

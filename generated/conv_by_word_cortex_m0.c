@@ -15,7 +15,7 @@
  */
 #include "conv_by_word_cortex_m0.h"
 
-#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0x17a6c265
+#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0xced134e5
 #error "conv_by_word_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -55,8 +55,12 @@ typedef char conv_by_word_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define CONV_BY_WORD_CORTEX_M0_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-/* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+/* steps of loops, which gcc -Os would call */
 #define CONV_BY_WORD_CORTEX_M0_INLINE inline __attribute__((always_inline))
+#else
+#define CONV_BY_WORD_CORTEX_M0_INLINE inline
+#endif
 /* what it points at is addressed from it */
 #define CONV_BY_WORD_CORTEX_M0_MOVED(pointer) __asm__ volatile("" : "+r"(pointer))
 #else
@@ -118,7 +122,7 @@ typedef struct {
     "adcs r7, r2\n\t"
 #else
 /* Adds a group of two elements: the first words of both, then the second ones, times a factor for each element. */
-static inline void conv_by_word_cortex_m0_scalar_by_word2(
+static CONV_BY_WORD_CORTEX_M0_INLINE void conv_by_word_cortex_m0_scalar_by_word2(
     const int32_t *words, int32_t factor0, int32_t factor1, conv_by_word_cortex_m0_scalar_sums *sums)
 {
     const int32_t a = words[0] * factor0 + words[1] * factor1;

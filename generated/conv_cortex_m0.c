@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m0.h"
 
-#if CONV_CORTEX_M0_HEADER_ID != 0x3bf07bab
+#if CONV_CORTEX_M0_HEADER_ID != 0xd89f1f21
 #error "conv_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -53,7 +53,11 @@ typedef char conv_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define CONV_CORTEX_M0_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define CONV_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define CONV_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define CONV_CORTEX_M0_INLINE inline
+#endif
 #define CONV_CORTEX_M0_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
 #else
 #define CONV_CORTEX_M0_NOINLINE
@@ -149,7 +153,7 @@ typedef struct {
     "add r11, r3\n\t"
 #else
 /* Adds two groups of 2 elements: two words each, times a weight. Both pointers step behind what is read. */
-static inline void conv_cortex_m0_scalar_two_groups2(
+static CONV_CORTEX_M0_INLINE void conv_cortex_m0_scalar_two_groups2(
     const int32_t **pairs, const int8_t **weights, conv_cortex_m0_scalar_sums *sums)
 {
     const int32_t *const p = *pairs;
@@ -216,7 +220,7 @@ static inline void conv_cortex_m0_scalar_two_groups2(
     "add r11, r3\n\t"
 #else
 /* Adds a group of 4 elements: two words each, times a weight. Both pointers step behind what is read. */
-static inline void conv_cortex_m0_scalar_group4(
+static CONV_CORTEX_M0_INLINE void conv_cortex_m0_scalar_group4(
     const int32_t **pairs, const int8_t **weights, conv_cortex_m0_scalar_sums *sums)
 {
     const int32_t *const p = *pairs;

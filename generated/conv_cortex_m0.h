@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* conv_cortex_m0.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_CORTEX_M0_HEADER_ID 0x3bf07bab
+#define CONV_CORTEX_M0_HEADER_ID 0xd89f1f21
 
 /* What is in an image can be traced by these. */
 #define CONV_CORTEX_M0_QCGEN_VERSION "0.1.0"

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m3.h"
 
-#if CONV_CORTEX_M3_HEADER_ID != 0xbd161a57
+#if CONV_CORTEX_M3_HEADER_ID != 0x85747c57
 #error "conv_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -56,7 +56,11 @@ typedef char conv_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define CONV_CORTEX_M3_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define CONV_CORTEX_M3_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define CONV_CORTEX_M3_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define CONV_CORTEX_M3_INLINE inline
+#endif
 #else
 #define CONV_CORTEX_M3_NOINLINE
 #define CONV_CORTEX_M3_INLINE inline
@@ -76,7 +80,7 @@ typedef struct {
 #define CONV_CORTEX_M3_SCALAR_HALF INT32_C(0x8000)
 
 /* Adds two groups of 2 elements: two words each, times a weight. Both pointers step behind what is read. */
-static inline void conv_cortex_m3_scalar_two_groups2(
+static CONV_CORTEX_M3_INLINE void conv_cortex_m3_scalar_two_groups2(
     const int32_t **pairs, const int8_t **weights, conv_cortex_m3_scalar_sums *sums)
 {
 #if defined(__GNUC__) && defined(__ARM_ARCH_7M__) && !defined(__ARM_RWPI)

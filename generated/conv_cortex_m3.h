@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* conv_cortex_m3.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_CORTEX_M3_HEADER_ID 0xbd161a57
+#define CONV_CORTEX_M3_HEADER_ID 0x85747c57
 
 /* What is in an image can be traced by these. */
 #define CONV_CORTEX_M3_QCGEN_VERSION "0.1.0"

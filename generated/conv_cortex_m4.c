@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0xaddf3f66
+#if CONV_CORTEX_M4_HEADER_ID != 0x41f91673
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -57,7 +57,11 @@ typedef char conv_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define CONV_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define CONV_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define CONV_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define CONV_CORTEX_M4_INLINE inline
+#endif
 #else
 #define CONV_CORTEX_M4_NOINLINE
 #define CONV_CORTEX_M4_INLINE inline
@@ -74,7 +78,7 @@ typedef char conv_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
-static inline int32_t conv_cortex_m4_dsp_load_word(const void *bytes)
+static CONV_CORTEX_M4_INLINE int32_t conv_cortex_m4_dsp_load_word(const void *bytes)
 {
 #if defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_BIG_ENDIAN)
     int32_t word;
@@ -119,7 +123,7 @@ static inline void conv_cortex_m4_dsp_two_at(const int32_t *words, int32_t *firs
 }
 
 /* Bytes 0 and 2 of a word, each sign-extended to 16 bits: a pair. */
-static inline int32_t conv_cortex_m4_dsp_even_s8(int32_t word)
+static CONV_CORTEX_M4_INLINE int32_t conv_cortex_m4_dsp_even_s8(int32_t word)
 {
 #if CONV_CORTEX_M4_DSP
     return __sxtb16(word);
@@ -129,7 +133,7 @@ static inline int32_t conv_cortex_m4_dsp_even_s8(int32_t word)
 }
 
 /* Bytes 1 and 3 of a word, each sign-extended to 16 bits: a pair. */
-static inline int32_t conv_cortex_m4_dsp_odd_s8(int32_t word)
+static CONV_CORTEX_M4_INLINE int32_t conv_cortex_m4_dsp_odd_s8(int32_t word)
 {
 #if CONV_CORTEX_M4_DSP
     int32_t pair;
@@ -142,7 +146,7 @@ static inline int32_t conv_cortex_m4_dsp_odd_s8(int32_t word)
 }
 
 /* The pair of the lower halves of two words (PKHBT, which gcc 12 does not find). */
-static inline int32_t conv_cortex_m4_dsp_pair(int32_t low, int32_t high)
+static CONV_CORTEX_M4_INLINE int32_t conv_cortex_m4_dsp_pair(int32_t low, int32_t high)
 {
 #if CONV_CORTEX_M4_DSP
     int32_t pair;
@@ -155,7 +159,7 @@ static inline int32_t conv_cortex_m4_dsp_pair(int32_t low, int32_t high)
 }
 
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
-static inline int32_t conv_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
+static CONV_CORTEX_M4_INLINE int32_t conv_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
 #if CONV_CORTEX_M4_DSP
     return __smlad(a, b, sum);
@@ -168,13 +172,13 @@ static inline int32_t conv_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 }
 
 /* The sum of the upper channel of words that hold two: both = 256 * upper + low modulo 2^32, upper fits 24 bits. */
-static inline int32_t conv_cortex_m4_dsp_upper(int32_t both, int32_t low)
+static CONV_CORTEX_M4_INLINE int32_t conv_cortex_m4_dsp_upper(int32_t both, int32_t low)
 {
     return (int32_t)((uint32_t)both - (uint32_t)low) >> 8;
 }
 
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset (SMMLA, which the compilers do not offer). */
-static inline int32_t conv_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
+static CONV_CORTEX_M4_INLINE int32_t conv_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
 {
 #if CONV_CORTEX_M4_DSP
     int32_t result;
@@ -187,7 +191,7 @@ static inline int32_t conv_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t off
 }
 
 /* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
-static inline int32_t conv_cortex_m4_dsp_saturate_s8(int32_t value)
+static CONV_CORTEX_M4_INLINE int32_t conv_cortex_m4_dsp_saturate_s8(int32_t value)
 {
 #if CONV_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */

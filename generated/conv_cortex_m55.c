@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m55.h"
 
-#if CONV_CORTEX_M55_HEADER_ID != 0xe7024811
+#if CONV_CORTEX_M55_HEADER_ID != 0x07ae785a
 #error "conv_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -57,8 +57,14 @@ typedef char conv_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define CONV_CORTEX_M55_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#ifdef __OPTIMIZE__
+#define CONV_CORTEX_M55_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define CONV_CORTEX_M55_INLINE inline
+#endif
 #else
 #define CONV_CORTEX_M55_NOINLINE
+#define CONV_CORTEX_M55_INLINE inline
 #endif
 
 /* Helium, Arm's M-profile vector extension, computes on 16 bytes at once; for other machines the same in portable C,
@@ -73,7 +79,7 @@ typedef struct {
 #endif
 
 /* Loads four int32. */
-static inline conv_cortex_m55_mve_s32 conv_cortex_m55_mve_load(const int32_t *from)
+static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_load(const int32_t *from)
 {
 #if defined(__ARM_FEATURE_MVE)
     return vldrwq_s32(from);
@@ -137,7 +143,7 @@ static inline int8_t *conv_cortex_m55_mve_fill(int8_t *to, int8_t value, int32_t
 #if defined(__ARM_FEATURE_MVE) && defined(__OPTIMIZE__) && !defined(__ARM_BIG_ENDIAN)
 #define CONV_CORTEX_M55_MVE_LOOPS
 #else
-static inline conv_cortex_m55_mve_s32 conv_cortex_m55_mve_sums(
+static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_sums(
     const int8_t *window, const int32_t *weights, int32_t steps)
 {
     int32_t sums[4] = { 0, 0, 0, 0 };
@@ -187,7 +193,7 @@ static inline conv_cortex_m55_mve_s32 conv_cortex_m55_mve_sums(
 #endif
 
 /* The sums of four int32 and four others, modulo 2^32. */
-static inline conv_cortex_m55_mve_s32 conv_cortex_m55_mve_add(
+static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_add(
     conv_cortex_m55_mve_s32 a, conv_cortex_m55_mve_s32 b)
 {
 #if defined(__ARM_FEATURE_MVE)
@@ -201,7 +207,7 @@ static inline conv_cortex_m55_mve_s32 conv_cortex_m55_mve_add(
 }
 
 /* The sums of four int32 and one number, modulo 2^32. */
-static inline conv_cortex_m55_mve_s32 conv_cortex_m55_mve_add_all(conv_cortex_m55_mve_s32 a, int32_t b)
+static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_add_all(conv_cortex_m55_mve_s32 a, int32_t b)
 {
 #if defined(__ARM_FEATURE_MVE)
     return vaddq_n_s32(a, b);
@@ -214,7 +220,7 @@ static inline conv_cortex_m55_mve_s32 conv_cortex_m55_mve_add_all(conv_cortex_m5
 }
 
 /* The upper 32 bits of the 64-bit products of four int32 and four others, rounded down (VMULH). */
-static inline conv_cortex_m55_mve_s32 conv_cortex_m55_mve_scale(
+static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_scale(
     conv_cortex_m55_mve_s32 a, conv_cortex_m55_mve_s32 b)
 {
 #if defined(__ARM_FEATURE_MVE)
@@ -234,7 +240,7 @@ static inline conv_cortex_m55_mve_s32 conv_cortex_m55_mve_scale(
 #define CONV_CORTEX_M55_MVE_ROUND(v, shift) __asm__("vqrshrnb.s32 %q0, %q0, %1" : "+w"(v) : "i"(shift))
 #else
 #define CONV_CORTEX_M55_MVE_ROUND(v, shift) ((v) = conv_cortex_m55_mve_round(v, shift))
-static inline conv_cortex_m55_mve_s32 conv_cortex_m55_mve_round(conv_cortex_m55_mve_s32 v, int shift)
+static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_round(conv_cortex_m55_mve_s32 v, int shift)
 {
     for (int i = 0; i < 4; i++) {
         const int64_t rounded = (v.lane[i] + ((int64_t)1 << (shift - 1))) >> shift;
@@ -246,7 +252,7 @@ static inline conv_cortex_m55_mve_s32 conv_cortex_m55_mve_round(conv_cortex_m55_
 #endif
 
 /* Four int16 in the lower halves of the lanes, saturated to int8 in the lowest bytes. */
-static inline conv_cortex_m55_mve_s32 conv_cortex_m55_mve_saturate_s8(conv_cortex_m55_mve_s32 v)
+static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_saturate_s8(conv_cortex_m55_mve_s32 v)
 {
 #if defined(__ARM_FEATURE_MVE)
     __asm__("vqmovnb.s16 %q0, %q0" : "+w"(v)); /* in place: with the intrinsic gcc copies the vector */
@@ -260,7 +266,7 @@ static inline conv_cortex_m55_mve_s32 conv_cortex_m55_mve_saturate_s8(conv_corte
 }
 
 /* Stores the lowest bytes of the four lanes. */
-static inline void conv_cortex_m55_mve_store_bytes(void *to, conv_cortex_m55_mve_s32 v)
+static CONV_CORTEX_M55_INLINE void conv_cortex_m55_mve_store_bytes(void *to, conv_cortex_m55_mve_s32 v)
 {
 #if defined(__ARM_FEATURE_MVE)
     vstrbq_s32((int8_t *)to, v);
@@ -296,14 +302,14 @@ CONV_CORTEX_M55_CONST_ATTR static const int32_t conv_cortex_m55_conv1_constants[
 enum { conv_cortex_m55_conv1_SHIFT = 5 /* which rounds: offsets are half a step less */ };
 
 /* conv_cortex_m55_conv1: the lines of four accumulators. */
-static inline conv_cortex_m55_mve_s32 conv_cortex_m55_conv1_scaled(
+static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_conv1_scaled(
     conv_cortex_m55_mve_s32 acc, conv_cortex_m55_mve_s32 multiplier)
 {
     return conv_cortex_m55_mve_add_all(conv_cortex_m55_mve_scale(acc, multiplier), 160);
 }
 
 /* conv_cortex_m55_conv1: their output codes, in the lowest bytes of the lanes. */
-static inline conv_cortex_m55_mve_s32 conv_cortex_m55_conv1_codes(conv_cortex_m55_mve_s32 scaled)
+static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_conv1_codes(conv_cortex_m55_mve_s32 scaled)
 {
     CONV_CORTEX_M55_MVE_ROUND(scaled, conv_cortex_m55_conv1_SHIFT);
     return conv_cortex_m55_mve_saturate_s8(scaled);
@@ -364,7 +370,7 @@ static const int8_t *conv_cortex_m55_conv1_window(const int8_t *x, int32_t pixel
 }
 
 /* Sums of the four channels whose weights come next; returns what follows the weights. */
-static inline const int32_t *conv_cortex_m55_conv1_sums_two(
+static CONV_CORTEX_M55_INLINE const int32_t *conv_cortex_m55_conv1_sums_two(
     const int8_t *a, const int8_t *b, const int32_t *weights,
     conv_cortex_m55_mve_s32 *sums_a, conv_cortex_m55_mve_s32 *sums_b)
 {

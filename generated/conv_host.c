@@ -15,7 +15,7 @@
  */
 #include "conv_host.h"
 
-#if CONV_HOST_HEADER_ID != 0x6d7218da
+#if CONV_HOST_HEADER_ID != 0x4944c9e2
 #error "conv_host.h was not generated together with this file"
 #endif
 
@@ -54,7 +54,11 @@ static int32_t conv_host_multiply_high(int32_t a, int32_t b)
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define CONV_HOST_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define CONV_HOST_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define CONV_HOST_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define CONV_HOST_INLINE inline
+#endif
 #else
 #define CONV_HOST_NOINLINE
 #define CONV_HOST_INLINE inline

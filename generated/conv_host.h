@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* conv_host.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_HOST_HEADER_ID 0x6d7218da
+#define CONV_HOST_HEADER_ID 0x4944c9e2
 
 /* What is in an image can be traced by these. */
 #define CONV_HOST_QCGEN_VERSION "0.1.0"

@@ -15,7 +15,7 @@
  */
 #include "conv_uint8_nchw.h"
 
-#if CONV_UINT8_NCHW_HEADER_ID != 0xcaa5b878
+#if CONV_UINT8_NCHW_HEADER_ID != 0x31da243e
 #error "conv_uint8_nchw.h was not generated together with this file"
 #endif
 
@@ -52,7 +52,11 @@ static int32_t conv_uint8_nchw_multiply_high(int32_t a, int32_t b)
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define CONV_UINT8_NCHW_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define CONV_UINT8_NCHW_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define CONV_UINT8_NCHW_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define CONV_UINT8_NCHW_INLINE inline
+#endif
 #else
 #define CONV_UINT8_NCHW_NOINLINE
 #define CONV_UINT8_NCHW_INLINE inline

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* conv_uint8_nchw.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_UINT8_NCHW_HEADER_ID 0xcaa5b878
+#define CONV_UINT8_NCHW_HEADER_ID 0x31da243e
 
 /* What is in an image can be traced by these. */
 #define CONV_UINT8_NCHW_QCGEN_VERSION "0.1.0"

@@ -15,7 +15,7 @@
  */
 #include "dense_4_bits_cortex_m4.h"
 
-#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x217dd035
+#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x0237103c
 #error "dense_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -52,8 +52,12 @@ typedef char dense_4_bits_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DENSE_4_BITS_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-/* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+/* steps of loops, which gcc -Os would call */
 #define DENSE_4_BITS_CORTEX_M4_INLINE inline __attribute__((always_inline))
+#else
+#define DENSE_4_BITS_CORTEX_M4_INLINE inline
+#endif
 #else
 #define DENSE_4_BITS_CORTEX_M4_NOINLINE
 #define DENSE_4_BITS_CORTEX_M4_INLINE inline
@@ -70,7 +74,7 @@ typedef char dense_4_bits_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
-static inline int32_t dense_4_bits_cortex_m4_dsp_load_word(const void *bytes)
+static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_load_word(const void *bytes)
 {
 #if defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_BIG_ENDIAN)
     int32_t word;
@@ -115,7 +119,7 @@ static inline void dense_4_bits_cortex_m4_dsp_two_at(const int32_t *words, int32
 }
 
 /* Bytes 0 and 2 of a word, each sign-extended to 16 bits: a pair. */
-static inline int32_t dense_4_bits_cortex_m4_dsp_even_s8(int32_t word)
+static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_even_s8(int32_t word)
 {
 #if DENSE_4_BITS_CORTEX_M4_DSP
     return __sxtb16(word);
@@ -125,7 +129,7 @@ static inline int32_t dense_4_bits_cortex_m4_dsp_even_s8(int32_t word)
 }
 
 /* Bytes 1 and 3 of a word, each sign-extended to 16 bits: a pair. */
-static inline int32_t dense_4_bits_cortex_m4_dsp_odd_s8(int32_t word)
+static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_odd_s8(int32_t word)
 {
 #if DENSE_4_BITS_CORTEX_M4_DSP
     int32_t pair;
@@ -138,7 +142,7 @@ static inline int32_t dense_4_bits_cortex_m4_dsp_odd_s8(int32_t word)
 }
 
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
-static inline int32_t dense_4_bits_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
+static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
 #if DENSE_4_BITS_CORTEX_M4_DSP
     return __smlad(a, b, sum);
@@ -151,7 +155,7 @@ static inline int32_t dense_4_bits_cortex_m4_dsp_dot(int32_t a, int32_t b, int32
 }
 
 /* a - b modulo 2^32. */
-static inline int32_t dense_4_bits_cortex_m4_dsp_difference(int32_t a, int32_t b)
+static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_difference(int32_t a, int32_t b)
 {
     return (int32_t)((uint32_t)a - (uint32_t)b);
 }
@@ -159,8 +163,8 @@ static inline int32_t dense_4_bits_cortex_m4_dsp_difference(int32_t a, int32_t b
 #if !DENSE_4_BITS_CORTEX_M4_DSP
 /* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes of the
    halves of two words of weights, u for the even pair and v for the odd one. */
-static inline int32_t dense_4_bits_cortex_m4_dsp_winograd_dot(int32_t even, int32_t odd, int32_t even_weights,
-    int32_t odd_weights, int32_t sum)
+static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_winograd_dot(int32_t even, int32_t odd,
+    int32_t even_weights, int32_t odd_weights, int32_t sum)
 {
     const int32_t low = ((int32_t)(int16_t)even + (int8_t)odd_weights) * ((int16_t)odd + (int8_t)even_weights);
     const int32_t high = ((int32_t)(int16_t)(even >> 16) + (int8_t)(odd_weights >> 16)) *
@@ -173,8 +177,8 @@ static inline int32_t dense_4_bits_cortex_m4_dsp_winograd_dot(int32_t even, int3
 #if !DENSE_4_BITS_CORTEX_M4_DSP
 /* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes, from 0 to
    255, of the halves of two words of weights, u for the even pair and v for the odd one. */
-static inline int32_t dense_4_bits_cortex_m4_dsp_dot_bytes(int32_t even, int32_t odd, int32_t even_weights,
-    int32_t odd_weights, int32_t sum)
+static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_dot_bytes(int32_t even, int32_t odd,
+    int32_t even_weights, int32_t odd_weights, int32_t sum)
 {
     const int32_t low = ((int32_t)(int16_t)even + (odd_weights & 255)) * ((int16_t)odd + (even_weights & 255));
     const int32_t high = ((int32_t)(int16_t)(even >> 16) + (odd_weights >> 16 & 255)) *
@@ -235,7 +239,7 @@ static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_part_nibble
 }
 
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset (SMMLA, which the compilers do not offer). */
-static inline int32_t dense_4_bits_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
+static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
 {
 #if DENSE_4_BITS_CORTEX_M4_DSP
     int32_t result;
@@ -248,7 +252,7 @@ static inline int32_t dense_4_bits_cortex_m4_dsp_scale(int32_t a, int32_t b, int
 }
 
 /* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
-static inline int32_t dense_4_bits_cortex_m4_dsp_saturate_s8(int32_t value)
+static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_saturate_s8(int32_t value)
 {
 #if DENSE_4_BITS_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m0.h"
 
-#if DENSE_CORTEX_M0_HEADER_ID != 0x6d9b1ce5
+#if DENSE_CORTEX_M0_HEADER_ID != 0xf92eba6d
 #error "dense_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -53,7 +53,11 @@ typedef char dense_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DENSE_CORTEX_M0_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define DENSE_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define DENSE_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define DENSE_CORTEX_M0_INLINE inline
+#endif
 #define DENSE_CORTEX_M0_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
 #else
 #define DENSE_CORTEX_M0_NOINLINE
@@ -114,7 +118,7 @@ typedef struct {
     "adcs r7, r2\n\t"
 #else
 /* Adds a group of two elements: the first words of both, then the second ones, times a factor for each element. */
-static inline void dense_cortex_m0_scalar_by_word2(
+static DENSE_CORTEX_M0_INLINE void dense_cortex_m0_scalar_by_word2(
     const int32_t *words, int32_t factor0, int32_t factor1, dense_cortex_m0_scalar_sums *sums)
 {
     const int32_t a = words[0] * factor0 + words[1] * factor1;

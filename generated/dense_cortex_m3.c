@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m3.h"
 
-#if DENSE_CORTEX_M3_HEADER_ID != 0xda8dd6e2
+#if DENSE_CORTEX_M3_HEADER_ID != 0xfdb41f37
 #error "dense_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -54,7 +54,11 @@ typedef char dense_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DENSE_CORTEX_M3_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define DENSE_CORTEX_M3_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define DENSE_CORTEX_M3_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define DENSE_CORTEX_M3_INLINE inline
+#endif
 #else
 #define DENSE_CORTEX_M3_NOINLINE
 #define DENSE_CORTEX_M3_INLINE inline
@@ -74,7 +78,7 @@ typedef struct {
 #define DENSE_CORTEX_M3_SCALAR_HALF INT32_C(0x8000)
 
 /* Adds a group of one element: two words each, times a weight. Both pointers step behind what is read. */
-static inline void dense_cortex_m3_scalar_word_group1(
+static DENSE_CORTEX_M3_INLINE void dense_cortex_m3_scalar_word_group1(
     const int32_t **pairs, const int32_t **weights, dense_cortex_m3_scalar_sums *sums)
 {
 #if defined(__GNUC__) && defined(__ARM_ARCH_7M__) && !defined(__ARM_RWPI)
@@ -112,7 +116,7 @@ static inline void dense_cortex_m3_scalar_word_group1(
 }
 
 /* Adds a group of 2 elements: two words each, times a weight. Both pointers step behind what is read. */
-static inline void dense_cortex_m3_scalar_word_group2(
+static DENSE_CORTEX_M3_INLINE void dense_cortex_m3_scalar_word_group2(
     const int32_t **pairs, const int32_t **weights, dense_cortex_m3_scalar_sums *sums)
 {
 #if defined(__GNUC__) && defined(__ARM_ARCH_7M__) && !defined(__ARM_RWPI)
@@ -155,7 +159,7 @@ static inline void dense_cortex_m3_scalar_word_group2(
 }
 
 /* Adds two groups of 2 elements: two words each, times a weight. Both pointers step behind what is read. */
-static inline void dense_cortex_m3_scalar_two_word_groups2(
+static DENSE_CORTEX_M3_INLINE void dense_cortex_m3_scalar_two_word_groups2(
     const int32_t **pairs, const int32_t **weights, dense_cortex_m3_scalar_sums *sums)
 {
 #if defined(__GNUC__) && defined(__ARM_ARCH_7M__) && !defined(__ARM_RWPI)

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m55.h"
 
-#if DENSE_CORTEX_M55_HEADER_ID != 0xb6e9bc1c
+#if DENSE_CORTEX_M55_HEADER_ID != 0x298a7242
 #error "dense_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -52,8 +52,14 @@ typedef char dense_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DENSE_CORTEX_M55_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#ifdef __OPTIMIZE__
+#define DENSE_CORTEX_M55_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define DENSE_CORTEX_M55_INLINE inline
+#endif
 #else
 #define DENSE_CORTEX_M55_NOINLINE
+#define DENSE_CORTEX_M55_INLINE inline
 #endif
 
 /* Helium, Arm's M-profile vector extension, computes on 16 bytes at once; for other machines the same in portable C,
@@ -68,7 +74,7 @@ typedef struct {
 #endif
 
 /* Loads four int32. */
-static inline dense_cortex_m55_mve_s32 dense_cortex_m55_mve_load(const int32_t *from)
+static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_load(const int32_t *from)
 {
 #if defined(__ARM_FEATURE_MVE)
     return vldrwq_s32(from);
@@ -109,7 +115,7 @@ static inline int8_t *dense_cortex_m55_mve_copy_s8(int8_t *to, const int8_t *fro
 #if defined(__ARM_FEATURE_MVE) && defined(__OPTIMIZE__) && !defined(__ARM_BIG_ENDIAN)
 #define DENSE_CORTEX_M55_MVE_LOOPS
 #else
-static inline dense_cortex_m55_mve_s32 dense_cortex_m55_mve_sums(
+static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_sums(
     const int8_t *window, const int32_t *weights, int32_t steps)
 {
     int32_t sums[4] = { 0, 0, 0, 0 };
@@ -152,7 +158,7 @@ static inline dense_cortex_m55_mve_s32 dense_cortex_m55_mve_sums(
 #endif
 
 /* The sums of four int32 and four others, modulo 2^32. */
-static inline dense_cortex_m55_mve_s32 dense_cortex_m55_mve_add(
+static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_add(
     dense_cortex_m55_mve_s32 a, dense_cortex_m55_mve_s32 b)
 {
 #if defined(__ARM_FEATURE_MVE)
@@ -166,7 +172,8 @@ static inline dense_cortex_m55_mve_s32 dense_cortex_m55_mve_add(
 }
 
 /* The sums of four int32 and one number, modulo 2^32. */
-static inline dense_cortex_m55_mve_s32 dense_cortex_m55_mve_add_all(dense_cortex_m55_mve_s32 a, int32_t b)
+static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_add_all(dense_cortex_m55_mve_s32 a,
+    int32_t b)
 {
 #if defined(__ARM_FEATURE_MVE)
     return vaddq_n_s32(a, b);
@@ -179,7 +186,7 @@ static inline dense_cortex_m55_mve_s32 dense_cortex_m55_mve_add_all(dense_cortex
 }
 
 /* The upper 32 bits of the 64-bit products of four int32 and four others, rounded down (VMULH). */
-static inline dense_cortex_m55_mve_s32 dense_cortex_m55_mve_scale(
+static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_scale(
     dense_cortex_m55_mve_s32 a, dense_cortex_m55_mve_s32 b)
 {
 #if defined(__ARM_FEATURE_MVE)
@@ -199,7 +206,8 @@ static inline dense_cortex_m55_mve_s32 dense_cortex_m55_mve_scale(
 #define DENSE_CORTEX_M55_MVE_ROUND(v, shift) __asm__("vqrshrnb.s32 %q0, %q0, %1" : "+w"(v) : "i"(shift))
 #else
 #define DENSE_CORTEX_M55_MVE_ROUND(v, shift) ((v) = dense_cortex_m55_mve_round(v, shift))
-static inline dense_cortex_m55_mve_s32 dense_cortex_m55_mve_round(dense_cortex_m55_mve_s32 v, int shift)
+static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_round(dense_cortex_m55_mve_s32 v,
+    int shift)
 {
     for (int i = 0; i < 4; i++) {
         const int64_t rounded = (v.lane[i] + ((int64_t)1 << (shift - 1))) >> shift;
@@ -211,7 +219,7 @@ static inline dense_cortex_m55_mve_s32 dense_cortex_m55_mve_round(dense_cortex_m
 #endif
 
 /* Four int16 in the lower halves of the lanes, saturated to int8 in the lowest bytes. */
-static inline dense_cortex_m55_mve_s32 dense_cortex_m55_mve_saturate_s8(dense_cortex_m55_mve_s32 v)
+static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_saturate_s8(dense_cortex_m55_mve_s32 v)
 {
 #if defined(__ARM_FEATURE_MVE)
     __asm__("vqmovnb.s16 %q0, %q0" : "+w"(v)); /* in place: with the intrinsic gcc copies the vector */
@@ -225,7 +233,7 @@ static inline dense_cortex_m55_mve_s32 dense_cortex_m55_mve_saturate_s8(dense_co
 }
 
 /* Stores the lowest bytes of the four lanes. */
-static inline void dense_cortex_m55_mve_store_bytes(void *to, dense_cortex_m55_mve_s32 v)
+static DENSE_CORTEX_M55_INLINE void dense_cortex_m55_mve_store_bytes(void *to, dense_cortex_m55_mve_s32 v)
 {
 #if defined(__ARM_FEATURE_MVE)
     vstrbq_s32((int8_t *)to, v);
@@ -253,14 +261,14 @@ DENSE_CORTEX_M55_CONST_ATTR static const int32_t dense_cortex_m55_conv1_constant
 enum { dense_cortex_m55_conv1_SHIFT = 6 /* which rounds: offsets are half a step less */ };
 
 /* dense_cortex_m55_conv1: the lines of four accumulators. */
-static inline dense_cortex_m55_mve_s32 dense_cortex_m55_conv1_scaled(
+static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_conv1_scaled(
     dense_cortex_m55_mve_s32 acc, dense_cortex_m55_mve_s32 multiplier)
 {
     return dense_cortex_m55_mve_add_all(dense_cortex_m55_mve_scale(acc, multiplier), (-192));
 }
 
 /* dense_cortex_m55_conv1: their output codes, in the lowest bytes of the lanes. */
-static inline dense_cortex_m55_mve_s32 dense_cortex_m55_conv1_codes(dense_cortex_m55_mve_s32 scaled)
+static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_conv1_codes(dense_cortex_m55_mve_s32 scaled)
 {
     DENSE_CORTEX_M55_MVE_ROUND(scaled, dense_cortex_m55_conv1_SHIFT);
     return dense_cortex_m55_mve_saturate_s8(scaled);
@@ -287,7 +295,7 @@ static const int8_t *dense_cortex_m55_conv1_window(const int8_t *x, int32_t pixe
 }
 
 /* Sums of the four channels whose weights come next; returns what follows the weights. */
-static inline const int32_t *dense_cortex_m55_conv1_sums_one(
+static DENSE_CORTEX_M55_INLINE const int32_t *dense_cortex_m55_conv1_sums_one(
     const int8_t *a, const int32_t *weights, dense_cortex_m55_mve_s32 *sums_a)
 {
 #if defined(DENSE_CORTEX_M55_MVE_LOOPS)

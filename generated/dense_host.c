@@ -15,7 +15,7 @@
  */
 #include "dense_host.h"
 
-#if DENSE_HOST_HEADER_ID != 0x5fc39253
+#if DENSE_HOST_HEADER_ID != 0xd346284d
 #error "dense_host.h was not generated together with this file"
 #endif
 
@@ -54,7 +54,11 @@ static int32_t dense_host_multiply_high(int32_t a, int32_t b)
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DENSE_HOST_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define DENSE_HOST_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define DENSE_HOST_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define DENSE_HOST_INLINE inline
+#endif
 #else
 #define DENSE_HOST_NOINLINE
 #define DENSE_HOST_INLINE inline

@@ -15,7 +15,7 @@
  */
 #include "dense_of_eight_rv32imc.h"
 
-#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x74adc404
+#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x76ae01ce
 #error "dense_of_eight_rv32imc.h was not generated together with this file"
 #endif
 
@@ -49,8 +49,12 @@ typedef char dense_of_eight_rv32imc_right_shift_is_arithmetic[((-1) >> 1) == -1 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DENSE_OF_EIGHT_RV32IMC_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-/* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+/* steps of loops, which gcc -Os would call */
 #define DENSE_OF_EIGHT_RV32IMC_INLINE inline __attribute__((always_inline))
+#else
+#define DENSE_OF_EIGHT_RV32IMC_INLINE inline
+#endif
 #else
 #define DENSE_OF_EIGHT_RV32IMC_NOINLINE
 #define DENSE_OF_EIGHT_RV32IMC_INLINE inline
@@ -70,7 +74,7 @@ typedef struct {
 #define DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF INT32_C(0x8000)
 
 /* Adds a group of 1 element, two words each, times its factor. */
-static inline void dense_of_eight_rv32imc_scalar_words1(
+static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_words1(
     const int32_t *words, int32_t x0, dense_of_eight_rv32imc_scalar_sums *sums)
 {
 #if defined(__GNUC__) && defined(__riscv_mul) && __riscv_xlen == 32
@@ -106,7 +110,7 @@ static inline void dense_of_eight_rv32imc_scalar_words1(
 }
 
 /* Adds a group of 2 elements, two words each, times a factor for each element. */
-static inline void dense_of_eight_rv32imc_scalar_words2(
+static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_words2(
     const int32_t *words, int32_t x0, int32_t x1, dense_of_eight_rv32imc_scalar_sums *sums)
 {
 #if defined(__GNUC__) && defined(__riscv_mul) && __riscv_xlen == 32
@@ -152,7 +156,7 @@ static inline void dense_of_eight_rv32imc_scalar_words2(
 }
 
 /* Adds a group of 4 elements, two words each, times a factor for each element. */
-static inline void dense_of_eight_rv32imc_scalar_words4(
+static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_words4(
     const int32_t *words, int32_t x0, int32_t x1, int32_t x2, int32_t x3, dense_of_eight_rv32imc_scalar_sums *sums)
 {
 #if defined(__GNUC__) && defined(__riscv_mul) && __riscv_xlen == 32

@@ -15,7 +15,7 @@
  */
 #include "dense_rv32imc.h"
 
-#if DENSE_RV32IMC_HEADER_ID != 0xbc10f435
+#if DENSE_RV32IMC_HEADER_ID != 0x194d0db1
 #error "dense_rv32imc.h was not generated together with this file"
 #endif
 
@@ -54,7 +54,11 @@ typedef char dense_rv32imc_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1]
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DENSE_RV32IMC_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define DENSE_RV32IMC_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define DENSE_RV32IMC_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define DENSE_RV32IMC_INLINE inline
+#endif
 #else
 #define DENSE_RV32IMC_NOINLINE
 #define DENSE_RV32IMC_INLINE inline
@@ -78,7 +82,7 @@ typedef struct {
  * each weight, then the elements. Of the two words, each holds weights of two sums: the first element's in its
  * even bytes, the second's in the odd ones. Both pointers step behind what is read.
  */
-static inline void dense_rv32imc_scalar_packed2(
+static DENSE_RV32IMC_INLINE void dense_rv32imc_scalar_packed2(
     const int32_t **elements, const int32_t **words, dense_rv32imc_scalar_sums *sums)
 {
     const uint32_t even_bytes = 0x00ff00ff;

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m0.h"
 
-#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0x00fd5363
+#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0xb1de50d6
 #error "depthwise_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -55,14 +55,18 @@ typedef char depthwise_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DEPTHWISE_CORTEX_M0_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define DEPTHWISE_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define DEPTHWISE_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define DEPTHWISE_CORTEX_M0_INLINE inline
+#endif
 #else
 #define DEPTHWISE_CORTEX_M0_NOINLINE
 #define DEPTHWISE_CORTEX_M0_INLINE inline
 #endif
 
 /* sum + a * b. Compilers for the Cortex-M0 keep some sums in registers that its additions reach only by a move. */
-static inline int32_t depthwise_cortex_m0_scalar_multiply_add(int32_t sum, int32_t a, int32_t b)
+static DEPTHWISE_CORTEX_M0_INLINE int32_t depthwise_cortex_m0_scalar_multiply_add(int32_t sum, int32_t a, int32_t b)
 {
 #if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
     __asm__ volatile(".syntax unified\n\tmuls %1, %2\n\tadds %0, %0, %1" : "+l"(sum), "+l"(a) : "l"(b) : "cc");

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m3.h"
 
-#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0xc658ae53
+#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0xa94bfc5a
 #error "depthwise_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -56,7 +56,11 @@ typedef char depthwise_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DEPTHWISE_CORTEX_M3_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define DEPTHWISE_CORTEX_M3_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define DEPTHWISE_CORTEX_M3_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define DEPTHWISE_CORTEX_M3_INLINE inline
+#endif
 #else
 #define DEPTHWISE_CORTEX_M3_NOINLINE
 #define DEPTHWISE_CORTEX_M3_INLINE inline

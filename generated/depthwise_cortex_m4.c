@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m4.h"
 
-#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x863a2f4b
+#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x3f0dfd06
 #error "depthwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -50,8 +50,14 @@ typedef char depthwise_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DEPTHWISE_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#ifdef __OPTIMIZE__
+#define DEPTHWISE_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define DEPTHWISE_CORTEX_M4_INLINE inline
+#endif
 #else
 #define DEPTHWISE_CORTEX_M4_NOINLINE
+#define DEPTHWISE_CORTEX_M4_INLINE inline
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
@@ -65,7 +71,7 @@ typedef char depthwise_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1
 #endif
 
 /* The pair of the lower halves of two words (PKHBT, which gcc 12 does not find). */
-static inline int32_t depthwise_cortex_m4_dsp_pair(int32_t low, int32_t high)
+static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_pair(int32_t low, int32_t high)
 {
 #if DEPTHWISE_CORTEX_M4_DSP
     int32_t pair;
@@ -78,7 +84,7 @@ static inline int32_t depthwise_cortex_m4_dsp_pair(int32_t low, int32_t high)
 }
 
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
-static inline int32_t depthwise_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
+static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
 #if DEPTHWISE_CORTEX_M4_DSP
     return __smlad(a, b, sum);
@@ -91,7 +97,7 @@ static inline int32_t depthwise_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t 
 }
 
 /* sum + a.low * b.low (SMLABB). */
-static inline int32_t depthwise_cortex_m4_dsp_low_by_low(int32_t a, int32_t b, int32_t sum)
+static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_low_by_low(int32_t a, int32_t b, int32_t sum)
 {
 #if DEPTHWISE_CORTEX_M4_DSP
     return __smlabb(a, b, sum);
@@ -101,7 +107,7 @@ static inline int32_t depthwise_cortex_m4_dsp_low_by_low(int32_t a, int32_t b, i
 }
 
 /* sum + a.low * b.high (SMLABT). */
-static inline int32_t depthwise_cortex_m4_dsp_low_by_high(int32_t a, int32_t b, int32_t sum)
+static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_low_by_high(int32_t a, int32_t b, int32_t sum)
 {
 #if DEPTHWISE_CORTEX_M4_DSP
     return __smlabt(a, b, sum);
@@ -111,7 +117,7 @@ static inline int32_t depthwise_cortex_m4_dsp_low_by_high(int32_t a, int32_t b, 
 }
 
 /* The upper 32 bits of the 64-bit product, rounded down (SMMUL; compilers may take SMULL and lose a register). */
-static inline int32_t depthwise_cortex_m4_dsp_high(int32_t a, int32_t b)
+static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_high(int32_t a, int32_t b)
 {
 #if DEPTHWISE_CORTEX_M4_DSP
     int32_t high;
@@ -124,7 +130,7 @@ static inline int32_t depthwise_cortex_m4_dsp_high(int32_t a, int32_t b)
 }
 
 /* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
-static inline int32_t depthwise_cortex_m4_dsp_saturate_s8(int32_t value)
+static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_saturate_s8(int32_t value)
 {
 #if DEPTHWISE_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */

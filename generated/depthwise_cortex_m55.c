@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m55.h"
 
-#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x727e8b08
+#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0xbee73671
 #error "depthwise_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -57,8 +57,14 @@ typedef char depthwise_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DEPTHWISE_CORTEX_M55_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#ifdef __OPTIMIZE__
+#define DEPTHWISE_CORTEX_M55_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define DEPTHWISE_CORTEX_M55_INLINE inline
+#endif
 #else
 #define DEPTHWISE_CORTEX_M55_NOINLINE
+#define DEPTHWISE_CORTEX_M55_INLINE inline
 #endif
 
 /* Helium, Arm's M-profile vector extension, computes on 16 bytes at once; for other machines the same in portable C,
@@ -73,7 +79,7 @@ typedef struct {
 #endif
 
 /* Loads four int32. */
-static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_load(const int32_t *from)
+static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_load(const int32_t *from)
 {
 #if defined(__ARM_FEATURE_MVE)
     return vldrwq_s32(from);
@@ -86,7 +92,7 @@ static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_load(const i
 }
 
 /* The sums of four int32 and four others, modulo 2^32. */
-static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_add(
+static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_add(
     depthwise_cortex_m55_mve_s32 a, depthwise_cortex_m55_mve_s32 b)
 {
 #if defined(__ARM_FEATURE_MVE)
@@ -100,7 +106,7 @@ static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_add(
 }
 
 /* The upper 32 bits of the 64-bit products of four int32 and four others, rounded down (VMULH). */
-static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_scale(
+static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_scale(
     depthwise_cortex_m55_mve_s32 a, depthwise_cortex_m55_mve_s32 b)
 {
 #if defined(__ARM_FEATURE_MVE)
@@ -120,7 +126,8 @@ static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_scale(
 #define DEPTHWISE_CORTEX_M55_MVE_ROUND(v, shift) __asm__("vqrshrnb.s32 %q0, %q0, %1" : "+w"(v) : "i"(shift))
 #else
 #define DEPTHWISE_CORTEX_M55_MVE_ROUND(v, shift) ((v) = depthwise_cortex_m55_mve_round(v, shift))
-static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_round(depthwise_cortex_m55_mve_s32 v, int shift)
+static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_round(
+    depthwise_cortex_m55_mve_s32 v, int shift)
 {
     for (int i = 0; i < 4; i++) {
         const int64_t rounded = (v.lane[i] + ((int64_t)1 << (shift - 1))) >> shift;
@@ -132,7 +139,8 @@ static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_round(depthw
 #endif
 
 /* Four int16 in the lower halves of the lanes, saturated to int8 in the lowest bytes. */
-static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_saturate_s8(depthwise_cortex_m55_mve_s32 v)
+static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_saturate_s8(
+    depthwise_cortex_m55_mve_s32 v)
 {
 #if defined(__ARM_FEATURE_MVE)
     __asm__("vqmovnb.s16 %q0, %q0" : "+w"(v)); /* in place: with the intrinsic gcc copies the vector */
@@ -146,7 +154,7 @@ static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_saturate_s8(
 }
 
 /* Stores the lowest bytes of the four lanes. */
-static inline void depthwise_cortex_m55_mve_store_bytes(void *to, depthwise_cortex_m55_mve_s32 v)
+static DEPTHWISE_CORTEX_M55_INLINE void depthwise_cortex_m55_mve_store_bytes(void *to, depthwise_cortex_m55_mve_s32 v)
 {
 #if defined(__ARM_FEATURE_MVE)
     vstrbq_s32((int8_t *)to, v);
@@ -168,7 +176,7 @@ typedef struct {
 #endif
 
 /* Loads sixteen int8. */
-static inline depthwise_cortex_m55_mve_s8 depthwise_cortex_m55_mve_load_s8(const void *from)
+static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s8 depthwise_cortex_m55_mve_load_s8(const void *from)
 {
 #if defined(__ARM_FEATURE_MVE)
     return vldrbq_s8((const int8_t *)from);
@@ -181,7 +189,7 @@ static inline depthwise_cortex_m55_mve_s8 depthwise_cortex_m55_mve_load_s8(const
 }
 
 /* Stores bytes 0 of a, b, c and d, then bytes 1 of all four, and so on (VST4). */
-static inline void depthwise_cortex_m55_mve_interleave(
+static DEPTHWISE_CORTEX_M55_INLINE void depthwise_cortex_m55_mve_interleave(
     void *to, depthwise_cortex_m55_mve_s8 a, depthwise_cortex_m55_mve_s8 b,
     depthwise_cortex_m55_mve_s8 c, depthwise_cortex_m55_mve_s8 d)
 {
@@ -216,7 +224,7 @@ typedef struct {
     int32_t first, step;
 } depthwise_cortex_m55_mve_at;
 #define DEPTHWISE_CORTEX_M55_MVE_GATHER(at, offset) depthwise_cortex_m55_mve_gather(at, offset)
-static inline depthwise_cortex_m55_mve_s8 depthwise_cortex_m55_mve_gather(
+static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s8 depthwise_cortex_m55_mve_gather(
     depthwise_cortex_m55_mve_at at, int32_t offset)
 {
     depthwise_cortex_m55_mve_s8 v;
@@ -229,7 +237,7 @@ static inline depthwise_cortex_m55_mve_s8 depthwise_cortex_m55_mve_gather(
 #endif
 
 /* The addresses of four words, `step` words apart, from number `first` on. */
-static inline depthwise_cortex_m55_mve_at depthwise_cortex_m55_mve_addresses(
+static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_at depthwise_cortex_m55_mve_addresses(
     const int32_t *words, int32_t first, int32_t step)
 {
 #if defined(__ARM_FEATURE_MVE)
@@ -245,7 +253,7 @@ static inline depthwise_cortex_m55_mve_at depthwise_cortex_m55_mve_addresses(
 
 #if !defined(__ARM_FEATURE_MVE)
 /* sum + the sum of sixteen products, modulo 2^32 (VMLADAVA). */
-static inline int32_t depthwise_cortex_m55_mve_dot(
+static DEPTHWISE_CORTEX_M55_INLINE int32_t depthwise_cortex_m55_mve_dot(
     int32_t sum, depthwise_cortex_m55_mve_s8 a, depthwise_cortex_m55_mve_s8 b)
 {
     uint32_t total = (uint32_t)sum;
@@ -290,14 +298,15 @@ DEPTHWISE_CORTEX_M55_CONST_ATTR static const int8_t depthwise_cortex_m55_conv1_p
 enum { depthwise_cortex_m55_conv1_SHIFT = 4 /* which rounds: offsets are half a step less */ };
 
 /* depthwise_cortex_m55_conv1: the lines of four accumulators. */
-static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_conv1_scaled(
+static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_conv1_scaled(
     depthwise_cortex_m55_mve_s32 acc, depthwise_cortex_m55_mve_s32 multiplier, depthwise_cortex_m55_mve_s32 offset)
 {
     return depthwise_cortex_m55_mve_add(depthwise_cortex_m55_mve_scale(acc, multiplier), offset);
 }
 
 /* depthwise_cortex_m55_conv1: their output codes, in the lowest bytes of the lanes. */
-static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_conv1_codes(depthwise_cortex_m55_mve_s32 scaled)
+static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_conv1_codes(
+    depthwise_cortex_m55_mve_s32 scaled)
 {
     DEPTHWISE_CORTEX_M55_MVE_ROUND(scaled, depthwise_cortex_m55_conv1_SHIFT);
     return depthwise_cortex_m55_mve_saturate_s8(scaled);
@@ -396,7 +405,7 @@ static void depthwise_cortex_m55_conv1_columns(const int8_t *x, int32_t top, int
 }
 
 /* Moves on to the next window: the sums of its products with the weights of four channels. */
-static inline depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_conv1_next(
+static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_conv1_next(
     depthwise_cortex_m55_mve_at *at,
     depthwise_cortex_m55_mve_s8 weights0, depthwise_cortex_m55_mve_s8 weights1,
     depthwise_cortex_m55_mve_s8 weights2, depthwise_cortex_m55_mve_s8 weights3)

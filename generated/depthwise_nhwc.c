@@ -15,7 +15,7 @@
  */
 #include "depthwise_nhwc.h"
 
-#if DEPTHWISE_NHWC_HEADER_ID != 0x24924efa
+#if DEPTHWISE_NHWC_HEADER_ID != 0x1b4a71a6
 #error "depthwise_nhwc.h was not generated together with this file"
 #endif
 
@@ -47,7 +47,11 @@ static int32_t depthwise_nhwc_multiply_high(int32_t a, int32_t b)
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DEPTHWISE_NHWC_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define DEPTHWISE_NHWC_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define DEPTHWISE_NHWC_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define DEPTHWISE_NHWC_INLINE inline
+#endif
 #else
 #define DEPTHWISE_NHWC_NOINLINE
 #define DEPTHWISE_NHWC_INLINE inline

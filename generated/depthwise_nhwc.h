@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* depthwise_nhwc.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_NHWC_HEADER_ID 0x24924efa
+#define DEPTHWISE_NHWC_HEADER_ID 0x1b4a71a6
 
 /* What is in an image can be traced by these. */
 #define DEPTHWISE_NHWC_QCGEN_VERSION "0.1.0"

@@ -15,7 +15,7 @@
  */
 #include "depthwise_planes_cortex_m4.h"
 
-#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0x546b3fea
+#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0xbb73f6bd
 #error "depthwise_planes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -57,8 +57,15 @@ typedef char depthwise_planes_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) ==
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DEPTHWISE_PLANES_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#ifdef __OPTIMIZE__
+/* steps of loops, which gcc -Os would call */
+#define DEPTHWISE_PLANES_CORTEX_M4_INLINE inline __attribute__((always_inline))
+#else
+#define DEPTHWISE_PLANES_CORTEX_M4_INLINE inline
+#endif
 #else
 #define DEPTHWISE_PLANES_CORTEX_M4_NOINLINE
+#define DEPTHWISE_PLANES_CORTEX_M4_INLINE inline
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
@@ -72,7 +79,7 @@ typedef char depthwise_planes_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) ==
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
-static inline int32_t depthwise_planes_cortex_m4_dsp_load_word(const void *bytes)
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_load_word(const void *bytes)
 {
 #if defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_BIG_ENDIAN)
     int32_t word;
@@ -105,7 +112,7 @@ static inline void depthwise_planes_cortex_m4_dsp_two_at(const int32_t *words, i
 }
 
 /* Bytes 0 and 2 of a word, each sign-extended to 16 bits: a pair. */
-static inline int32_t depthwise_planes_cortex_m4_dsp_even_s8(int32_t word)
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_even_s8(int32_t word)
 {
 #if DEPTHWISE_PLANES_CORTEX_M4_DSP
     return __sxtb16(word);
@@ -115,7 +122,7 @@ static inline int32_t depthwise_planes_cortex_m4_dsp_even_s8(int32_t word)
 }
 
 /* Bytes 1 and 3 of a word, each sign-extended to 16 bits: a pair. */
-static inline int32_t depthwise_planes_cortex_m4_dsp_odd_s8(int32_t word)
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_odd_s8(int32_t word)
 {
 #if DEPTHWISE_PLANES_CORTEX_M4_DSP
     int32_t pair;
@@ -128,7 +135,7 @@ static inline int32_t depthwise_planes_cortex_m4_dsp_odd_s8(int32_t word)
 }
 
 /* The pair of the lower halves of two words (PKHBT, which gcc 12 does not find). */
-static inline int32_t depthwise_planes_cortex_m4_dsp_pair(int32_t low, int32_t high)
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_pair(int32_t low, int32_t high)
 {
 #if DEPTHWISE_PLANES_CORTEX_M4_DSP
     int32_t pair;
@@ -141,7 +148,7 @@ static inline int32_t depthwise_planes_cortex_m4_dsp_pair(int32_t low, int32_t h
 }
 
 /* The pair of the upper halves of two words (PKHTB). */
-static inline int32_t depthwise_planes_cortex_m4_dsp_pair_high(int32_t low, int32_t high)
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_pair_high(int32_t low, int32_t high)
 {
 #if DEPTHWISE_PLANES_CORTEX_M4_DSP
     int32_t pair;
@@ -154,7 +161,7 @@ static inline int32_t depthwise_planes_cortex_m4_dsp_pair_high(int32_t low, int3
 }
 
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
-static inline int32_t depthwise_planes_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
 #if DEPTHWISE_PLANES_CORTEX_M4_DSP
     return __smlad(a, b, sum);
@@ -167,7 +174,8 @@ static inline int32_t depthwise_planes_cortex_m4_dsp_dot(int32_t a, int32_t b, i
 }
 
 /* sum + a.low * b.low (SMLABB). */
-static inline int32_t depthwise_planes_cortex_m4_dsp_low_by_low(int32_t a, int32_t b, int32_t sum)
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_low_by_low(int32_t a, int32_t b,
+    int32_t sum)
 {
 #if DEPTHWISE_PLANES_CORTEX_M4_DSP
     return __smlabb(a, b, sum);
@@ -177,7 +185,8 @@ static inline int32_t depthwise_planes_cortex_m4_dsp_low_by_low(int32_t a, int32
 }
 
 /* sum + a.low * b.high (SMLABT). */
-static inline int32_t depthwise_planes_cortex_m4_dsp_low_by_high(int32_t a, int32_t b, int32_t sum)
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_low_by_high(int32_t a, int32_t b,
+    int32_t sum)
 {
 #if DEPTHWISE_PLANES_CORTEX_M4_DSP
     return __smlabt(a, b, sum);
@@ -187,7 +196,7 @@ static inline int32_t depthwise_planes_cortex_m4_dsp_low_by_high(int32_t a, int3
 }
 
 /* The upper 32 bits of the 64-bit product, rounded down (SMMUL; compilers may take SMULL and lose a register). */
-static inline int32_t depthwise_planes_cortex_m4_dsp_high(int32_t a, int32_t b)
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_high(int32_t a, int32_t b)
 {
 #if DEPTHWISE_PLANES_CORTEX_M4_DSP
     int32_t high;
@@ -200,7 +209,7 @@ static inline int32_t depthwise_planes_cortex_m4_dsp_high(int32_t a, int32_t b)
 }
 
 /* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
-static inline int32_t depthwise_planes_cortex_m4_dsp_saturate_s8(int32_t value)
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_saturate_s8(int32_t value)
 {
 #if DEPTHWISE_PLANES_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */
@@ -263,7 +272,8 @@ static inline int8_t depthwise_planes_cortex_m4_conv1_code(int32_t acc, int32_t 
 enum { depthwise_planes_cortex_m4_conv1_PLANE = 78, depthwise_planes_cortex_m4_conv1_ROW = 6 };
 
 /* Puts two neighbours of four channels into the planes. */
-static inline void depthwise_planes_cortex_m4_conv1_put(int32_t first, int32_t second, int32_t *planes)
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE void depthwise_planes_cortex_m4_conv1_put(int32_t first, int32_t second,
+    int32_t *planes)
 {
     /* Two channels of both: those of the first in the lower half, those of the second in the upper one. */
     const int32_t lower = depthwise_planes_cortex_m4_dsp_pair(first, second);
@@ -276,7 +286,8 @@ static inline void depthwise_planes_cortex_m4_conv1_put(int32_t first, int32_t s
 }
 
 /* The same for four pixels in a row, which are all loaded before any is stored: loads in a row take less time. */
-static inline void depthwise_planes_cortex_m4_conv1_part_two(const int8_t *pixels, int32_t *planes)
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE void depthwise_planes_cortex_m4_conv1_part_two(const int8_t *pixels,
+    int32_t *planes)
 {
     enum { IN_CHANNELS = 8 };
     const int32_t first = depthwise_planes_cortex_m4_dsp_load_word(pixels);
@@ -289,7 +300,8 @@ static inline void depthwise_planes_cortex_m4_conv1_part_two(const int8_t *pixel
 }
 
 /* Four channels of the pixel in column `column`, which may lie outside the image. */
-static inline int32_t depthwise_planes_cortex_m4_conv1_pixel(const int8_t *row, int32_t column)
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_conv1_pixel(const int8_t *row,
+    int32_t column)
 {
     enum { IN_WIDTH = 8, IN_CHANNELS = 8 };
 
@@ -300,7 +312,8 @@ static inline int32_t depthwise_planes_cortex_m4_conv1_pixel(const int8_t *row, 
 }
 
 /* Puts the pixels of a word of a plane's row, which may lie outside the image, into the planes. */
-static inline void depthwise_planes_cortex_m4_conv1_put_pixels(const int8_t *row, int32_t column, int32_t *planes)
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE void depthwise_planes_cortex_m4_conv1_put_pixels(const int8_t *row,
+    int32_t column, int32_t *planes)
 {
     const int32_t first = depthwise_planes_cortex_m4_conv1_pixel(row, column);
     const int32_t second = depthwise_planes_cortex_m4_conv1_pixel(row, column + 1);

@@ -15,7 +15,7 @@
  */
 #include "depthwise_rows_cortex_m4.h"
 
-#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0xe7cb7b3c
+#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0xbc8bf36b
 #error "depthwise_rows_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -50,8 +50,15 @@ typedef char depthwise_rows_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define DEPTHWISE_ROWS_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#ifdef __OPTIMIZE__
+/* steps of loops, which gcc -Os would call */
+#define DEPTHWISE_ROWS_CORTEX_M4_INLINE inline __attribute__((always_inline))
+#else
+#define DEPTHWISE_ROWS_CORTEX_M4_INLINE inline
+#endif
 #else
 #define DEPTHWISE_ROWS_CORTEX_M4_NOINLINE
+#define DEPTHWISE_ROWS_CORTEX_M4_INLINE inline
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
@@ -65,7 +72,7 @@ typedef char depthwise_rows_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -
 #endif
 
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset (SMMLA, which the compilers do not offer). */
-static inline int32_t depthwise_rows_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
+static DEPTHWISE_ROWS_CORTEX_M4_INLINE int32_t depthwise_rows_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
 {
 #if DEPTHWISE_ROWS_CORTEX_M4_DSP
     int32_t result;
@@ -78,7 +85,7 @@ static inline int32_t depthwise_rows_cortex_m4_dsp_scale(int32_t a, int32_t b, i
 }
 
 /* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
-static inline int32_t depthwise_rows_cortex_m4_dsp_saturate_s8(int32_t value)
+static DEPTHWISE_ROWS_CORTEX_M4_INLINE int32_t depthwise_rows_cortex_m4_dsp_saturate_s8(int32_t value)
 {
 #if DEPTHWISE_ROWS_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */

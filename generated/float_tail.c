@@ -23,7 +23,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0x53860fe8
+#if FLOAT_TAIL_HEADER_ID != 0xbcc7b813
 #error "float_tail.h was not generated together with this file"
 #endif
 
@@ -62,7 +62,11 @@ static int32_t float_tail_multiply_high(int32_t a, int32_t b)
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define FLOAT_TAIL_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define FLOAT_TAIL_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define FLOAT_TAIL_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define FLOAT_TAIL_INLINE inline
+#endif
 #else
 #define FLOAT_TAIL_NOINLINE
 #define FLOAT_TAIL_INLINE inline

@@ -15,7 +15,7 @@
  */
 #include "guard_band.h"
 
-#if GUARD_BAND_HEADER_ID != 0x79634da9
+#if GUARD_BAND_HEADER_ID != 0x6af84ea9
 #error "guard_band.h was not generated together with this file"
 #endif
 
@@ -99,7 +99,11 @@ static int32_t guard_band_soft_float_code(int32_t acc, int32_t mantissa, int32_t
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define GUARD_BAND_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define GUARD_BAND_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define GUARD_BAND_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define GUARD_BAND_INLINE inline
+#endif
 #define GUARD_BAND_RARELY(condition) __builtin_expect(condition, 0)
 #else
 #define GUARD_BAND_NOINLINE

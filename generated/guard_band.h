@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* guard_band.c has the same id, a hash of both files: it does not compile with another header. */
-#define GUARD_BAND_HEADER_ID 0x79634da9
+#define GUARD_BAND_HEADER_ID 0x6af84ea9
 
 /* What is in an image can be traced by these. */
 #define GUARD_BAND_QCGEN_VERSION "0.1.0"

@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m4.h"
 
-#if MATMUL_CORTEX_M4_HEADER_ID != 0xaf958551
+#if MATMUL_CORTEX_M4_HEADER_ID != 0xe896ee12
 #error "matmul_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -63,8 +63,14 @@ static int32_t matmul_cortex_m4_multiply_high(int32_t a, int32_t b)
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define MATMUL_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#ifdef __OPTIMIZE__
+#define MATMUL_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define MATMUL_CORTEX_M4_INLINE inline
+#endif
 #else
 #define MATMUL_CORTEX_M4_NOINLINE
+#define MATMUL_CORTEX_M4_INLINE inline
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
@@ -78,7 +84,7 @@ static int32_t matmul_cortex_m4_multiply_high(int32_t a, int32_t b)
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
-static inline int32_t matmul_cortex_m4_dsp_load_word(const void *bytes)
+static MATMUL_CORTEX_M4_INLINE int32_t matmul_cortex_m4_dsp_load_word(const void *bytes)
 {
 #if defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_BIG_ENDIAN)
     int32_t word;
@@ -105,7 +111,7 @@ static inline void matmul_cortex_m4_dsp_load_two(const int32_t **words, int32_t 
 }
 
 /* Bytes 0 and 2 of a word, each sign-extended to 16 bits: a pair. */
-static inline int32_t matmul_cortex_m4_dsp_even_s8(int32_t word)
+static MATMUL_CORTEX_M4_INLINE int32_t matmul_cortex_m4_dsp_even_s8(int32_t word)
 {
 #if MATMUL_CORTEX_M4_DSP
     return __sxtb16(word);
@@ -115,7 +121,7 @@ static inline int32_t matmul_cortex_m4_dsp_even_s8(int32_t word)
 }
 
 /* Bytes 1 and 3 of a word, each sign-extended to 16 bits: a pair. */
-static inline int32_t matmul_cortex_m4_dsp_odd_s8(int32_t word)
+static MATMUL_CORTEX_M4_INLINE int32_t matmul_cortex_m4_dsp_odd_s8(int32_t word)
 {
 #if MATMUL_CORTEX_M4_DSP
     int32_t pair;
@@ -128,7 +134,7 @@ static inline int32_t matmul_cortex_m4_dsp_odd_s8(int32_t word)
 }
 
 /* The pair of the lower halves of two words (PKHBT, which gcc 12 does not find). */
-static inline int32_t matmul_cortex_m4_dsp_pair(int32_t low, int32_t high)
+static MATMUL_CORTEX_M4_INLINE int32_t matmul_cortex_m4_dsp_pair(int32_t low, int32_t high)
 {
 #if MATMUL_CORTEX_M4_DSP
     int32_t pair;
@@ -141,7 +147,7 @@ static inline int32_t matmul_cortex_m4_dsp_pair(int32_t low, int32_t high)
 }
 
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
-static inline int32_t matmul_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
+static MATMUL_CORTEX_M4_INLINE int32_t matmul_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
 #if MATMUL_CORTEX_M4_DSP
     return __smlad(a, b, sum);

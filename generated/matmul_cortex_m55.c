@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m55.h"
 
-#if MATMUL_CORTEX_M55_HEADER_ID != 0xbcb7786b
+#if MATMUL_CORTEX_M55_HEADER_ID != 0xb2df42f0
 #error "matmul_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -57,8 +57,14 @@ typedef char matmul_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 :
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define MATMUL_CORTEX_M55_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#ifdef __OPTIMIZE__
+#define MATMUL_CORTEX_M55_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define MATMUL_CORTEX_M55_INLINE inline
+#endif
 #else
 #define MATMUL_CORTEX_M55_NOINLINE
+#define MATMUL_CORTEX_M55_INLINE inline
 #endif
 
 /* Helium, Arm's M-profile vector extension, computes on 16 bytes at once; for other machines the same in portable C,
@@ -73,7 +79,7 @@ typedef struct {
 #endif
 
 /* Loads four int32. */
-static inline matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_load(const int32_t *from)
+static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_load(const int32_t *from)
 {
 #if defined(__ARM_FEATURE_MVE)
     return vldrwq_s32(from);
@@ -137,7 +143,7 @@ static inline int8_t *matmul_cortex_m55_mve_fill(int8_t *to, int8_t value, int32
 #if defined(__ARM_FEATURE_MVE) && defined(__OPTIMIZE__) && !defined(__ARM_BIG_ENDIAN)
 #define MATMUL_CORTEX_M55_MVE_LOOPS
 #else
-static inline matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_sums(
+static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_sums(
     const int8_t *window, const int32_t *weights, int32_t steps)
 {
     int32_t sums[4] = { 0, 0, 0, 0 };
@@ -187,7 +193,7 @@ static inline matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_sums(
 #endif
 
 /* The sums of four int32 and four others, modulo 2^32. */
-static inline matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_add(
+static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_add(
     matmul_cortex_m55_mve_s32 a, matmul_cortex_m55_mve_s32 b)
 {
 #if defined(__ARM_FEATURE_MVE)
@@ -201,7 +207,8 @@ static inline matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_add(
 }
 
 /* The sums of four int32 and one number, modulo 2^32. */
-static inline matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_add_all(matmul_cortex_m55_mve_s32 a, int32_t b)
+static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_add_all(matmul_cortex_m55_mve_s32 a,
+    int32_t b)
 {
 #if defined(__ARM_FEATURE_MVE)
     return vaddq_n_s32(a, b);
@@ -214,7 +221,7 @@ static inline matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_add_all(matmul_cor
 }
 
 /* The upper 32 bits of the 64-bit products of four int32 and four others, rounded down (VMULH). */
-static inline matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_scale(
+static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_scale(
     matmul_cortex_m55_mve_s32 a, matmul_cortex_m55_mve_s32 b)
 {
 #if defined(__ARM_FEATURE_MVE)
@@ -228,7 +235,8 @@ static inline matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_scale(
 }
 
 /* Four int32 shifted to the right and saturated to int16, in the lower halves of the lanes; shift is 0 to 31. */
-static inline matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_shift(matmul_cortex_m55_mve_s32 v, int32_t shift)
+static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_shift(matmul_cortex_m55_mve_s32 v,
+    int32_t shift)
 {
 #if defined(__ARM_FEATURE_MVE)
     v = vshlq_r_s32(v, -shift);
@@ -244,7 +252,7 @@ static inline matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_shift(matmul_corte
 }
 
 /* Four int16 in the lower halves of the lanes, saturated to int8 in the lowest bytes. */
-static inline matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_saturate_s8(matmul_cortex_m55_mve_s32 v)
+static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_saturate_s8(matmul_cortex_m55_mve_s32 v)
 {
 #if defined(__ARM_FEATURE_MVE)
     __asm__("vqmovnb.s16 %q0, %q0" : "+w"(v)); /* in place: with the intrinsic gcc copies the vector */
@@ -258,7 +266,7 @@ static inline matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_saturate_s8(matmul
 }
 
 /* Stores the lowest bytes of the four lanes. */
-static inline void matmul_cortex_m55_mve_store_bytes(void *to, matmul_cortex_m55_mve_s32 v)
+static MATMUL_CORTEX_M55_INLINE void matmul_cortex_m55_mve_store_bytes(void *to, matmul_cortex_m55_mve_s32 v)
 {
 #if defined(__ARM_FEATURE_MVE)
     vstrbq_s32((int8_t *)to, v);
@@ -272,7 +280,8 @@ static inline void matmul_cortex_m55_mve_store_bytes(void *to, matmul_cortex_m55
 }
 
 /* Four int32 as a vector. */
-static inline matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_four(int32_t a, int32_t b, int32_t c, int32_t d)
+static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_four(int32_t a, int32_t b, int32_t c,
+    int32_t d)
 {
     matmul_cortex_m55_mve_s32 v;
 
@@ -289,7 +298,7 @@ static inline matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_four(int32_t a, in
 }
 
 /* Stores the codes of four sums: a_scale * b_scale / y_scale times a sum, rounded, and y_zero_point. */
-static inline void matmul_cortex_m55_node_store(int8_t *y, matmul_cortex_m55_mve_s32 sums)
+static MATMUL_CORTEX_M55_INLINE void matmul_cortex_m55_node_store(int8_t *y, matmul_cortex_m55_mve_s32 sums)
 {
     enum { SHIFT = 6 };
     const int32_t multiplier = 1635523584; /* in units of 2^-(SHIFT + 32) */
@@ -303,7 +312,7 @@ static inline void matmul_cortex_m55_node_store(int8_t *y, matmul_cortex_m55_mve
 }
 
 /* Sums of the four channels whose weights come next; returns what follows the weights. */
-static inline const int32_t *matmul_cortex_m55_node_sums_two(
+static MATMUL_CORTEX_M55_INLINE const int32_t *matmul_cortex_m55_node_sums_two(
     const int8_t *a, const int8_t *b, const int32_t *weights,
     matmul_cortex_m55_mve_s32 *sums_a, matmul_cortex_m55_mve_s32 *sums_b)
 {

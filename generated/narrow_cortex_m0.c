@@ -15,7 +15,7 @@
  */
 #include "narrow_cortex_m0.h"
 
-#if NARROW_CORTEX_M0_HEADER_ID != 0xba954485
+#if NARROW_CORTEX_M0_HEADER_ID != 0xb8e0a787
 #error "narrow_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -53,10 +53,16 @@ typedef char narrow_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define NARROW_CORTEX_M0_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#ifdef __OPTIMIZE__
+#define NARROW_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define NARROW_CORTEX_M0_INLINE inline
+#endif
 /* what it points at is addressed from it */
 #define NARROW_CORTEX_M0_MOVED(pointer) __asm__ volatile("" : "+r"(pointer))
 #else
 #define NARROW_CORTEX_M0_NOINLINE
+#define NARROW_CORTEX_M0_INLINE inline
 #define NARROW_CORTEX_M0_MOVED(pointer)
 #endif
 
@@ -143,7 +149,7 @@ typedef struct {
     "add r11, r3\n\t"
 #else
 /* Adds a group of 4 elements: two words each, times a weight. Both pointers step behind what is read. */
-static inline void narrow_cortex_m0_scalar_group4(
+static NARROW_CORTEX_M0_INLINE void narrow_cortex_m0_scalar_group4(
     const int32_t **pairs, const int8_t **weights, narrow_cortex_m0_scalar_sums *sums)
 {
     const int32_t *const p = *pairs;

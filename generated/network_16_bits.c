@@ -42,7 +42,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0xc7f7140f
+#if NETWORK_16_BITS_HEADER_ID != 0x152b880f
 #error "network_16_bits.h was not generated together with this file"
 #endif
 
@@ -75,7 +75,11 @@ typedef char network_16_bits_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define NETWORK_16_BITS_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define NETWORK_16_BITS_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define NETWORK_16_BITS_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define NETWORK_16_BITS_INLINE inline
+#endif
 #else
 #define NETWORK_16_BITS_NOINLINE
 #define NETWORK_16_BITS_INLINE inline

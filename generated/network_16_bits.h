@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* network_16_bits.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_16_BITS_HEADER_ID 0xc7f7140f
+#define NETWORK_16_BITS_HEADER_ID 0x152b880f
 
 /* What is in an image can be traced by these. */
 #define NETWORK_16_BITS_QCGEN_VERSION "0.1.0"

@@ -42,7 +42,7 @@
  */
 #include "network_in_rows.h"
 
-#if NETWORK_IN_ROWS_HEADER_ID != 0x99a216b5
+#if NETWORK_IN_ROWS_HEADER_ID != 0xd6fa7198
 #error "network_in_rows.h was not generated together with this file"
 #endif
 
@@ -81,7 +81,11 @@ static int32_t network_in_rows_multiply_high(int32_t a, int32_t b)
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define NETWORK_IN_ROWS_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define NETWORK_IN_ROWS_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define NETWORK_IN_ROWS_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define NETWORK_IN_ROWS_INLINE inline
+#endif
 #else
 #define NETWORK_IN_ROWS_NOINLINE
 #define NETWORK_IN_ROWS_INLINE inline

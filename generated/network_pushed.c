@@ -43,7 +43,7 @@
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0xf346972b
+#if NETWORK_PUSHED_HEADER_ID != 0xd0469989
 #error "network_pushed.h was not generated together with this file"
 #endif
 
@@ -82,7 +82,11 @@ static int32_t network_pushed_multiply_high(int32_t a, int32_t b)
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define NETWORK_PUSHED_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define NETWORK_PUSHED_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define NETWORK_PUSHED_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define NETWORK_PUSHED_INLINE inline
+#endif
 #else
 #define NETWORK_PUSHED_NOINLINE
 #define NETWORK_PUSHED_INLINE inline

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 /* network_pushed.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_PUSHED_HEADER_ID 0xf346972b
+#define NETWORK_PUSHED_HEADER_ID 0xd0469989
 
 /* What is in an image can be traced by these. */
 #define NETWORK_PUSHED_QCGEN_VERSION "0.1.0"

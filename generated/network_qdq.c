@@ -39,7 +39,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x5b296589
+#if NETWORK_QDQ_HEADER_ID != 0x71ad6359
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -208,7 +208,11 @@ static int32_t network_qdq_soft_float_round(uint32_t number)
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define NETWORK_QDQ_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define NETWORK_QDQ_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define NETWORK_QDQ_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define NETWORK_QDQ_INLINE inline
+#endif
 #else
 #define NETWORK_QDQ_NOINLINE
 #define NETWORK_QDQ_INLINE inline

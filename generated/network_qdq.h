@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* network_qdq.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_QDQ_HEADER_ID 0x5b296589
+#define NETWORK_QDQ_HEADER_ID 0x71ad6359
 
 /* What is in an image can be traced by these. */
 #define NETWORK_QDQ_QCGEN_VERSION "0.1.0"

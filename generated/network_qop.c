@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0x0b657351
+#if NETWORK_QOP_HEADER_ID != 0xf82b85b1
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -186,7 +186,11 @@ static uint32_t network_qop_soft_float_add(uint32_t a, uint32_t b)
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define NETWORK_QOP_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define NETWORK_QOP_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define NETWORK_QOP_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define NETWORK_QOP_INLINE inline
+#endif
 #define NETWORK_QOP_RARELY(condition) __builtin_expect(condition, 0)
 #else
 #define NETWORK_QOP_NOINLINE

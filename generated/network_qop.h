@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* network_qop.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_QOP_HEADER_ID 0x0b657351
+#define NETWORK_QOP_HEADER_ID 0xf82b85b1
 
 /* What is in an image can be traced by these. */
 #define NETWORK_QOP_QCGEN_VERSION "0.1.0"

@@ -23,7 +23,7 @@
  */
 #include "network_within_flash.h"
 
-#if NETWORK_WITHIN_FLASH_HEADER_ID != 0x47cac190
+#if NETWORK_WITHIN_FLASH_HEADER_ID != 0x2ee5fed4
 #error "network_within_flash.h was not generated together with this file"
 #endif
 
@@ -65,7 +65,11 @@ typedef char network_within_flash_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define NETWORK_WITHIN_FLASH_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define NETWORK_WITHIN_FLASH_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define NETWORK_WITHIN_FLASH_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define NETWORK_WITHIN_FLASH_INLINE inline
+#endif
 #else
 #define NETWORK_WITHIN_FLASH_NOINLINE
 #define NETWORK_WITHIN_FLASH_INLINE inline
@@ -82,7 +86,7 @@ typedef char network_within_flash_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
-static inline int32_t network_within_flash_dsp_load_word(const void *bytes)
+static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_load_word(const void *bytes)
 {
 #if defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_BIG_ENDIAN)
     int32_t word;
@@ -109,7 +113,7 @@ static inline void network_within_flash_dsp_load_two(const int32_t **words, int3
 }
 
 /* Bytes 0 and 2 of a word, each sign-extended to 16 bits: a pair. */
-static inline int32_t network_within_flash_dsp_even_s8(int32_t word)
+static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_even_s8(int32_t word)
 {
 #if NETWORK_WITHIN_FLASH_DSP
     return __sxtb16(word);
@@ -119,7 +123,7 @@ static inline int32_t network_within_flash_dsp_even_s8(int32_t word)
 }
 
 /* Bytes 1 and 3 of a word, each sign-extended to 16 bits: a pair. */
-static inline int32_t network_within_flash_dsp_odd_s8(int32_t word)
+static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_odd_s8(int32_t word)
 {
 #if NETWORK_WITHIN_FLASH_DSP
     int32_t pair;
@@ -132,7 +136,7 @@ static inline int32_t network_within_flash_dsp_odd_s8(int32_t word)
 }
 
 /* Bytes 0 and 2 of a word, each zero-extended to 16 bits: a pair. */
-static inline int32_t network_within_flash_dsp_even_u8(int32_t word)
+static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_even_u8(int32_t word)
 {
 #if NETWORK_WITHIN_FLASH_DSP
     int32_t pair;
@@ -145,7 +149,7 @@ static inline int32_t network_within_flash_dsp_even_u8(int32_t word)
 }
 
 /* A pair plus bytes 0 and 2 of a word, each sign-extended to 16 bits, modulo 2^16 (SXTAB16). */
-static inline int32_t network_within_flash_dsp_add_even_s8(int32_t pair, int32_t word)
+static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_add_even_s8(int32_t pair, int32_t word)
 {
 #if NETWORK_WITHIN_FLASH_DSP
     int32_t sum;
@@ -161,7 +165,7 @@ static inline int32_t network_within_flash_dsp_add_even_s8(int32_t pair, int32_t
 }
 
 /* A pair plus bytes 1 and 3 of a word, each sign-extended to 16 bits, modulo 2^16 (SXTAB16). */
-static inline int32_t network_within_flash_dsp_add_odd_s8(int32_t pair, int32_t word)
+static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_add_odd_s8(int32_t pair, int32_t word)
 {
 #if NETWORK_WITHIN_FLASH_DSP
     int32_t sum;
@@ -177,7 +181,7 @@ static inline int32_t network_within_flash_dsp_add_odd_s8(int32_t pair, int32_t 
 }
 
 /* The pair of the differences of two pairs, modulo 2^16 (SSUB16). */
-static inline int32_t network_within_flash_dsp_sub(int32_t a, int32_t b)
+static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_sub(int32_t a, int32_t b)
 {
 #if NETWORK_WITHIN_FLASH_DSP
     return __ssub16(a, b);
@@ -190,7 +194,7 @@ static inline int32_t network_within_flash_dsp_sub(int32_t a, int32_t b)
 }
 
 /* a.low * b.low + a.high * b.high, modulo 2^32 (SMUAD). */
-static inline int32_t network_within_flash_dsp_product(int32_t a, int32_t b)
+static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_product(int32_t a, int32_t b)
 {
 #if NETWORK_WITHIN_FLASH_DSP
     return __smuad(a, b);
@@ -203,7 +207,7 @@ static inline int32_t network_within_flash_dsp_product(int32_t a, int32_t b)
 }
 
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
-static inline int32_t network_within_flash_dsp_dot(int32_t a, int32_t b, int32_t sum)
+static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
 #if NETWORK_WITHIN_FLASH_DSP
     return __smlad(a, b, sum);
@@ -216,7 +220,7 @@ static inline int32_t network_within_flash_dsp_dot(int32_t a, int32_t b, int32_t
 }
 
 /* The upper 32 bits of the 64-bit product, rounded down (SMMUL; compilers may take SMULL and lose a register). */
-static inline int32_t network_within_flash_dsp_high(int32_t a, int32_t b)
+static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_high(int32_t a, int32_t b)
 {
 #if NETWORK_WITHIN_FLASH_DSP
     int32_t high;
@@ -229,7 +233,7 @@ static inline int32_t network_within_flash_dsp_high(int32_t a, int32_t b)
 }
 
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset (SMMLA, which the compilers do not offer). */
-static inline int32_t network_within_flash_dsp_scale(int32_t a, int32_t b, int32_t offset)
+static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_scale(int32_t a, int32_t b, int32_t offset)
 {
 #if NETWORK_WITHIN_FLASH_DSP
     int32_t result;
@@ -242,7 +246,7 @@ static inline int32_t network_within_flash_dsp_scale(int32_t a, int32_t b, int32
 }
 
 /* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
-static inline int32_t network_within_flash_dsp_saturate_s8(int32_t value)
+static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_saturate_s8(int32_t value)
 {
 #if NETWORK_WITHIN_FLASH_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */
@@ -314,7 +318,7 @@ enum {
 };
 
 /* Six neighbours on an axis become what the weights' values at 0, 1, -1, 2, -2 and infinity are multiplied with. */
-static inline void network_within_flash_stem_evaluate6(uint32_t *d)
+static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_stem_evaluate6(uint32_t *d)
 {
     const uint32_t even1 = d[4] - (d[2] << 2);
     const uint32_t odd1 = d[3] - (d[1] << 2);
@@ -330,7 +334,7 @@ static inline void network_within_flash_stem_evaluate6(uint32_t *d)
 }
 
 /* 4 neighbouring outputs, times 24, from the products at 6 points. */
-static inline void network_within_flash_stem_interpolate6to4(uint32_t *t)
+static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_stem_interpolate6to4(uint32_t *t)
 {
     const uint32_t even1 = t[1] + t[2];
     const uint32_t odd1 = t[1] - t[2];
@@ -344,13 +348,13 @@ static inline void network_within_flash_stem_interpolate6to4(uint32_t *t)
 }
 
 /* The even ones of four elements, as a pair, plus another pair. */
-static inline uint32_t network_within_flash_stem_even(int32_t pair, const int8_t *pixel)
+static NETWORK_WITHIN_FLASH_INLINE uint32_t network_within_flash_stem_even(int32_t pair, const int8_t *pixel)
 {
     return (uint32_t)network_within_flash_dsp_add_even_s8(pair, network_within_flash_dsp_load_word(pixel));
 }
 
 /* The odd ones of four elements, as a pair, plus another pair. */
-static inline uint32_t network_within_flash_stem_odd(int32_t pair, const int8_t *pixel)
+static NETWORK_WITHIN_FLASH_INLINE uint32_t network_within_flash_stem_odd(int32_t pair, const int8_t *pixel)
 {
     return (uint32_t)network_within_flash_dsp_add_odd_s8(pair, network_within_flash_dsp_load_word(pixel));
 }
@@ -429,7 +433,7 @@ NETWORK_WITHIN_FLASH_NOINLINE static void network_within_flash_stem_evaluate(
 }
 
 /* 3 neighbouring weights become multiples of their values at 6 points, so that all are whole. */
-static inline void network_within_flash_stem_transform3to6(uint32_t *d)
+static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_stem_transform3to6(uint32_t *d)
 {
     const uint32_t even1 = d[0] + d[2];
     const uint32_t odd1 = d[1];
@@ -447,7 +451,7 @@ static inline void network_within_flash_stem_transform3to6(uint32_t *d)
 /*
  * Of the weights of four input channels numbers half and half + 2, as lower + 65536 * upper; the bytes are 128 larger.
  */
-static inline uint32_t network_within_flash_stem_weights_of(const uint8_t *four, int32_t half)
+static NETWORK_WITHIN_FLASH_INLINE uint32_t network_within_flash_stem_weights_of(const uint8_t *four, int32_t half)
 {
     const uint32_t word = (uint32_t)network_within_flash_dsp_load_word(four) >> (8 * half);
 
@@ -455,7 +459,7 @@ static inline uint32_t network_within_flash_stem_weights_of(const uint8_t *four,
 }
 
 /* lower + 65536 * upper, both within 16 bits, as a pair. */
-static inline int32_t network_within_flash_stem_pair(uint32_t two)
+static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_stem_pair(uint32_t two)
 {
     return (int32_t)((two + UINT32_C(0x8000)) ^ UINT32_C(0x8000));
 }

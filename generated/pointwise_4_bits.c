@@ -15,7 +15,7 @@
  */
 #include "pointwise_4_bits.h"
 
-#if POINTWISE_4_BITS_HEADER_ID != 0x6058453d
+#if POINTWISE_4_BITS_HEADER_ID != 0x15a5515e
 #error "pointwise_4_bits.h was not generated together with this file"
 #endif
 
@@ -46,7 +46,11 @@ static int32_t pointwise_4_bits_multiply_high(int32_t a, int32_t b)
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define POINTWISE_4_BITS_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define POINTWISE_4_BITS_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define POINTWISE_4_BITS_INLINE inline
+#endif
 #else
 #define POINTWISE_4_BITS_INLINE inline
 #endif

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* pointwise_4_bits.c has the same id, a hash of both files: it does not compile with another header. */
-#define POINTWISE_4_BITS_HEADER_ID 0x6058453d
+#define POINTWISE_4_BITS_HEADER_ID 0x15a5515e
 
 /* What is in an image can be traced by these. */
 #define POINTWISE_4_BITS_QCGEN_VERSION "0.1.0"

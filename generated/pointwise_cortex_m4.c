@@ -15,7 +15,7 @@
  */
 #include "pointwise_cortex_m4.h"
 
-#if POINTWISE_CORTEX_M4_HEADER_ID != 0xfe830c40
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0x6c6e31e8
 #error "pointwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -52,7 +52,11 @@ typedef char pointwise_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define POINTWISE_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define POINTWISE_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define POINTWISE_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define POINTWISE_CORTEX_M4_INLINE inline
+#endif
 #else
 #define POINTWISE_CORTEX_M4_NOINLINE
 #define POINTWISE_CORTEX_M4_INLINE inline
@@ -69,7 +73,7 @@ typedef char pointwise_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
-static inline int32_t pointwise_cortex_m4_dsp_load_word(const void *bytes)
+static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_load_word(const void *bytes)
 {
 #if defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_BIG_ENDIAN)
     int32_t word;
@@ -114,7 +118,7 @@ static inline void pointwise_cortex_m4_dsp_two_at(const int32_t *words, int32_t 
 }
 
 /* Bytes 0 and 2 of a word, each sign-extended to 16 bits: a pair. */
-static inline int32_t pointwise_cortex_m4_dsp_even_s8(int32_t word)
+static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_even_s8(int32_t word)
 {
 #if POINTWISE_CORTEX_M4_DSP
     return __sxtb16(word);
@@ -124,7 +128,7 @@ static inline int32_t pointwise_cortex_m4_dsp_even_s8(int32_t word)
 }
 
 /* Bytes 1 and 3 of a word, each sign-extended to 16 bits: a pair. */
-static inline int32_t pointwise_cortex_m4_dsp_odd_s8(int32_t word)
+static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_odd_s8(int32_t word)
 {
 #if POINTWISE_CORTEX_M4_DSP
     int32_t pair;
@@ -137,7 +141,7 @@ static inline int32_t pointwise_cortex_m4_dsp_odd_s8(int32_t word)
 }
 
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
-static inline int32_t pointwise_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
+static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
 #if POINTWISE_CORTEX_M4_DSP
     return __smlad(a, b, sum);
@@ -150,7 +154,7 @@ static inline int32_t pointwise_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t 
 }
 
 /* a - b modulo 2^32. */
-static inline int32_t pointwise_cortex_m4_dsp_difference(int32_t a, int32_t b)
+static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_difference(int32_t a, int32_t b)
 {
     return (int32_t)((uint32_t)a - (uint32_t)b);
 }
@@ -158,8 +162,8 @@ static inline int32_t pointwise_cortex_m4_dsp_difference(int32_t a, int32_t b)
 #if !POINTWISE_CORTEX_M4_DSP
 /* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes of the
    halves of two words of weights, u for the even pair and v for the odd one. */
-static inline int32_t pointwise_cortex_m4_dsp_winograd_dot(int32_t even, int32_t odd, int32_t even_weights,
-    int32_t odd_weights, int32_t sum)
+static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_winograd_dot(int32_t even, int32_t odd,
+    int32_t even_weights, int32_t odd_weights, int32_t sum)
 {
     const int32_t low = ((int32_t)(int16_t)even + (int8_t)odd_weights) * ((int16_t)odd + (int8_t)even_weights);
     const int32_t high = ((int32_t)(int16_t)(even >> 16) + (int8_t)(odd_weights >> 16)) *
@@ -220,7 +224,7 @@ static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_winograd_dot_four
 }
 
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset (SMMLA, which the compilers do not offer). */
-static inline int32_t pointwise_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
+static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
 {
 #if POINTWISE_CORTEX_M4_DSP
     int32_t result;
@@ -233,7 +237,7 @@ static inline int32_t pointwise_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_
 }
 
 /* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
-static inline int32_t pointwise_cortex_m4_dsp_saturate_s8(int32_t value)
+static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_saturate_s8(int32_t value)
 {
 #if POINTWISE_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */

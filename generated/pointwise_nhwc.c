@@ -15,7 +15,7 @@
  */
 #include "pointwise_nhwc.h"
 
-#if POINTWISE_NHWC_HEADER_ID != 0x1cdcc018
+#if POINTWISE_NHWC_HEADER_ID != 0x5326efcb
 #error "pointwise_nhwc.h was not generated together with this file"
 #endif
 
@@ -46,7 +46,11 @@ static int32_t pointwise_nhwc_multiply_high(int32_t a, int32_t b)
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define POINTWISE_NHWC_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define POINTWISE_NHWC_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define POINTWISE_NHWC_INLINE inline
+#endif
 #else
 #define POINTWISE_NHWC_INLINE inline
 #endif

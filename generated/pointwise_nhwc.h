@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* pointwise_nhwc.c has the same id, a hash of both files: it does not compile with another header. */
-#define POINTWISE_NHWC_HEADER_ID 0x1cdcc018
+#define POINTWISE_NHWC_HEADER_ID 0x5326efcb
 
 /* What is in an image can be traced by these. */
 #define POINTWISE_NHWC_QCGEN_VERSION "0.1.0"

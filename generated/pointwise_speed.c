@@ -15,7 +15,7 @@
  */
 #include "pointwise_speed.h"
 
-#if POINTWISE_SPEED_HEADER_ID != 0x065014b8
+#if POINTWISE_SPEED_HEADER_ID != 0x1c3a8061
 #error "pointwise_speed.h was not generated together with this file"
 #endif
 
@@ -51,7 +51,11 @@ static int32_t pointwise_speed_multiply_high(int32_t a, int32_t b)
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define POINTWISE_SPEED_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define POINTWISE_SPEED_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define POINTWISE_SPEED_INLINE inline
+#endif
 #else
 #define POINTWISE_SPEED_INLINE inline
 #endif

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* pointwise_speed.c has the same id, a hash of both files: it does not compile with another header. */
-#define POINTWISE_SPEED_HEADER_ID 0x065014b8
+#define POINTWISE_SPEED_HEADER_ID 0x1c3a8061
 
 /* What is in an image can be traced by these. */
 #define POINTWISE_SPEED_QCGEN_VERSION "0.1.0"

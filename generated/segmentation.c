@@ -20,7 +20,7 @@
  */
 #include "segmentation.h"
 
-#if SEGMENTATION_HEADER_ID != 0x2b1b1602
+#if SEGMENTATION_HEADER_ID != 0xcce0d250
 #error "segmentation.h was not generated together with this file"
 #endif
 
@@ -59,7 +59,11 @@ static int32_t segmentation_multiply_high(int32_t a, int32_t b)
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define SEGMENTATION_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define SEGMENTATION_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define SEGMENTATION_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define SEGMENTATION_INLINE inline
+#endif
 #else
 #define SEGMENTATION_NOINLINE
 #define SEGMENTATION_INLINE inline

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* segmentation.c has the same id, a hash of both files: it does not compile with another header. */
-#define SEGMENTATION_HEADER_ID 0x2b1b1602
+#define SEGMENTATION_HEADER_ID 0xcce0d250
 
 /* What is in an image can be traced by these. */
 #define SEGMENTATION_QCGEN_VERSION "0.1.0"

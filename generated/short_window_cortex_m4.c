@@ -15,7 +15,7 @@
  */
 #include "short_window_cortex_m4.h"
 
-#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0xbc445738
+#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0x4691f3a1
 #error "short_window_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -51,8 +51,12 @@ typedef char short_window_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-/* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+/* steps of loops, which gcc -Os would call */
 #define SHORT_WINDOW_CORTEX_M4_INLINE inline __attribute__((always_inline))
+#else
+#define SHORT_WINDOW_CORTEX_M4_INLINE inline
+#endif
 #else
 #define SHORT_WINDOW_CORTEX_M4_INLINE inline
 #endif
@@ -68,7 +72,7 @@ typedef char short_window_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
-static inline int32_t short_window_cortex_m4_dsp_load_word(const void *bytes)
+static SHORT_WINDOW_CORTEX_M4_INLINE int32_t short_window_cortex_m4_dsp_load_word(const void *bytes)
 {
 #if defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_BIG_ENDIAN)
     int32_t word;
@@ -95,7 +99,7 @@ static inline void short_window_cortex_m4_dsp_load_two(const int32_t **words, in
 }
 
 /* Bytes 0 and 2 of a word, each sign-extended to 16 bits: a pair. */
-static inline int32_t short_window_cortex_m4_dsp_even_s8(int32_t word)
+static SHORT_WINDOW_CORTEX_M4_INLINE int32_t short_window_cortex_m4_dsp_even_s8(int32_t word)
 {
 #if SHORT_WINDOW_CORTEX_M4_DSP
     return __sxtb16(word);
@@ -105,7 +109,7 @@ static inline int32_t short_window_cortex_m4_dsp_even_s8(int32_t word)
 }
 
 /* Bytes 1 and 3 of a word, each sign-extended to 16 bits: a pair. */
-static inline int32_t short_window_cortex_m4_dsp_odd_s8(int32_t word)
+static SHORT_WINDOW_CORTEX_M4_INLINE int32_t short_window_cortex_m4_dsp_odd_s8(int32_t word)
 {
 #if SHORT_WINDOW_CORTEX_M4_DSP
     int32_t pair;
@@ -118,7 +122,7 @@ static inline int32_t short_window_cortex_m4_dsp_odd_s8(int32_t word)
 }
 
 /* The pair of the lower halves of two words (PKHBT, which gcc 12 does not find). */
-static inline int32_t short_window_cortex_m4_dsp_pair(int32_t low, int32_t high)
+static SHORT_WINDOW_CORTEX_M4_INLINE int32_t short_window_cortex_m4_dsp_pair(int32_t low, int32_t high)
 {
 #if SHORT_WINDOW_CORTEX_M4_DSP
     int32_t pair;
@@ -131,7 +135,7 @@ static inline int32_t short_window_cortex_m4_dsp_pair(int32_t low, int32_t high)
 }
 
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
-static inline int32_t short_window_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
+static SHORT_WINDOW_CORTEX_M4_INLINE int32_t short_window_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
 #if SHORT_WINDOW_CORTEX_M4_DSP
     return __smlad(a, b, sum);
@@ -144,7 +148,7 @@ static inline int32_t short_window_cortex_m4_dsp_dot(int32_t a, int32_t b, int32
 }
 
 /* The upper 32 bits of the 64-bit product, rounded down (SMMUL; compilers may take SMULL and lose a register). */
-static inline int32_t short_window_cortex_m4_dsp_high(int32_t a, int32_t b)
+static SHORT_WINDOW_CORTEX_M4_INLINE int32_t short_window_cortex_m4_dsp_high(int32_t a, int32_t b)
 {
 #if SHORT_WINDOW_CORTEX_M4_DSP
     int32_t high;
@@ -157,7 +161,7 @@ static inline int32_t short_window_cortex_m4_dsp_high(int32_t a, int32_t b)
 }
 
 /* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
-static inline int32_t short_window_cortex_m4_dsp_saturate_s8(int32_t value)
+static SHORT_WINDOW_CORTEX_M4_INLINE int32_t short_window_cortex_m4_dsp_saturate_s8(int32_t value)
 {
 #if SHORT_WINDOW_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */

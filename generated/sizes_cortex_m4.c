@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0x21a7e939
+#if SIZES_CORTEX_M4_HEADER_ID != 0x3292e438
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -128,7 +128,11 @@ static int32_t sizes_cortex_m4_soft_float_code(int32_t acc, int32_t mantissa, in
 #else
 #define SIZES_CORTEX_M4_SHARED __attribute__((noinline, noclone)) /* no copy for each layer */
 #endif
-#define SIZES_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define SIZES_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define SIZES_CORTEX_M4_INLINE inline
+#endif
 #define SIZES_CORTEX_M4_RARELY(condition) __builtin_expect(condition, 0)
 #else
 #define SIZES_CORTEX_M4_SHARED
@@ -147,7 +151,7 @@ static int32_t sizes_cortex_m4_soft_float_code(int32_t acc, int32_t mantissa, in
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
-static inline int32_t sizes_cortex_m4_dsp_load_word(const void *bytes)
+static SIZES_CORTEX_M4_INLINE int32_t sizes_cortex_m4_dsp_load_word(const void *bytes)
 {
 #if defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_BIG_ENDIAN)
     int32_t word;
@@ -174,7 +178,7 @@ static inline void sizes_cortex_m4_dsp_load_two(const int32_t **words, int32_t *
 }
 
 /* Bytes 0 and 2 of a word, each sign-extended to 16 bits: a pair. */
-static inline int32_t sizes_cortex_m4_dsp_even_s8(int32_t word)
+static SIZES_CORTEX_M4_INLINE int32_t sizes_cortex_m4_dsp_even_s8(int32_t word)
 {
 #if SIZES_CORTEX_M4_DSP
     return __sxtb16(word);
@@ -184,7 +188,7 @@ static inline int32_t sizes_cortex_m4_dsp_even_s8(int32_t word)
 }
 
 /* Bytes 1 and 3 of a word, each sign-extended to 16 bits: a pair. */
-static inline int32_t sizes_cortex_m4_dsp_odd_s8(int32_t word)
+static SIZES_CORTEX_M4_INLINE int32_t sizes_cortex_m4_dsp_odd_s8(int32_t word)
 {
 #if SIZES_CORTEX_M4_DSP
     int32_t pair;
@@ -197,7 +201,7 @@ static inline int32_t sizes_cortex_m4_dsp_odd_s8(int32_t word)
 }
 
 /* The pair of the lower halves of two words (PKHBT, which gcc 12 does not find). */
-static inline int32_t sizes_cortex_m4_dsp_pair(int32_t low, int32_t high)
+static SIZES_CORTEX_M4_INLINE int32_t sizes_cortex_m4_dsp_pair(int32_t low, int32_t high)
 {
 #if SIZES_CORTEX_M4_DSP
     int32_t pair;
@@ -210,7 +214,7 @@ static inline int32_t sizes_cortex_m4_dsp_pair(int32_t low, int32_t high)
 }
 
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
-static inline int32_t sizes_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
+static SIZES_CORTEX_M4_INLINE int32_t sizes_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
 #if SIZES_CORTEX_M4_DSP
     return __smlad(a, b, sum);
@@ -223,13 +227,13 @@ static inline int32_t sizes_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 }
 
 /* The sum of the upper channel of words that hold two: both = 256 * upper + low modulo 2^32, upper fits 24 bits. */
-static inline int32_t sizes_cortex_m4_dsp_upper(int32_t both, int32_t low)
+static SIZES_CORTEX_M4_INLINE int32_t sizes_cortex_m4_dsp_upper(int32_t both, int32_t low)
 {
     return (int32_t)((uint32_t)both - (uint32_t)low) >> 8;
 }
 
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset (SMMLA, which the compilers do not offer). */
-static inline int32_t sizes_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
+static SIZES_CORTEX_M4_INLINE int32_t sizes_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
 {
 #if SIZES_CORTEX_M4_DSP
     int32_t result;
@@ -242,7 +246,7 @@ static inline int32_t sizes_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t of
 }
 
 /* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
-static inline int32_t sizes_cortex_m4_dsp_saturate_s8(int32_t value)
+static SIZES_CORTEX_M4_INLINE int32_t sizes_cortex_m4_dsp_saturate_s8(int32_t value)
 {
 #if SIZES_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */

@@ -23,7 +23,7 @@
  */
 #include "sum_and_mean_cortex_m4.h"
 
-#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x40b20d02
+#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0xe3819cb1
 #error "sum_and_mean_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -71,8 +71,15 @@ static int32_t sum_and_mean_cortex_m4_multiply_high(int32_t a, int32_t b)
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define SUM_AND_MEAN_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#ifdef __OPTIMIZE__
+/* steps of loops, which gcc -Os would call */
+#define SUM_AND_MEAN_CORTEX_M4_INLINE inline __attribute__((always_inline))
+#else
+#define SUM_AND_MEAN_CORTEX_M4_INLINE inline
+#endif
 #else
 #define SUM_AND_MEAN_CORTEX_M4_NOINLINE
+#define SUM_AND_MEAN_CORTEX_M4_INLINE inline
 #endif
 /* Not to be unrolled: the loops worth unrolling are unrolled in the source. */
 #if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8
@@ -92,7 +99,7 @@ static int32_t sum_and_mean_cortex_m4_multiply_high(int32_t a, int32_t b)
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
-static inline int32_t sum_and_mean_cortex_m4_dsp_load_word(const void *bytes)
+static SUM_AND_MEAN_CORTEX_M4_INLINE int32_t sum_and_mean_cortex_m4_dsp_load_word(const void *bytes)
 {
 #if defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_BIG_ENDIAN)
     int32_t word;
@@ -107,7 +114,7 @@ static inline int32_t sum_and_mean_cortex_m4_dsp_load_word(const void *bytes)
 }
 
 /* A pair plus bytes 0 and 2 of a word, each sign-extended to 16 bits, modulo 2^16 (SXTAB16). */
-static inline int32_t sum_and_mean_cortex_m4_dsp_add_even_s8(int32_t pair, int32_t word)
+static SUM_AND_MEAN_CORTEX_M4_INLINE int32_t sum_and_mean_cortex_m4_dsp_add_even_s8(int32_t pair, int32_t word)
 {
 #if SUM_AND_MEAN_CORTEX_M4_DSP
     int32_t sum;
@@ -123,7 +130,7 @@ static inline int32_t sum_and_mean_cortex_m4_dsp_add_even_s8(int32_t pair, int32
 }
 
 /* A pair plus bytes 1 and 3 of a word, each sign-extended to 16 bits, modulo 2^16 (SXTAB16). */
-static inline int32_t sum_and_mean_cortex_m4_dsp_add_odd_s8(int32_t pair, int32_t word)
+static SUM_AND_MEAN_CORTEX_M4_INLINE int32_t sum_and_mean_cortex_m4_dsp_add_odd_s8(int32_t pair, int32_t word)
 {
 #if SUM_AND_MEAN_CORTEX_M4_DSP
     int32_t sum;
@@ -139,7 +146,7 @@ static inline int32_t sum_and_mean_cortex_m4_dsp_add_odd_s8(int32_t pair, int32_
 }
 
 /* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
-static inline int32_t sum_and_mean_cortex_m4_dsp_saturate_s8(int32_t value)
+static SUM_AND_MEAN_CORTEX_M4_INLINE int32_t sum_and_mean_cortex_m4_dsp_saturate_s8(int32_t value)
 {
 #if SUM_AND_MEAN_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */

@@ -15,7 +15,7 @@
  */
 #include "wide.h"
 
-#if WIDE_HEADER_ID != 0x53390f17
+#if WIDE_HEADER_ID != 0x9e71e106
 #error "wide.h was not generated together with this file"
 #endif
 
@@ -40,7 +40,11 @@ typedef char wide_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define WIDE_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define WIDE_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define WIDE_INLINE inline
+#endif
 #else
 #define WIDE_INLINE inline
 #endif

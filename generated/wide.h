@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* wide.c has the same id, a hash of both files: it does not compile with another header. */
-#define WIDE_HEADER_ID 0x53390f17
+#define WIDE_HEADER_ID 0x9e71e106
 
 /* What is in an image can be traced by these. */
 #define WIDE_QCGEN_VERSION "0.1.0"

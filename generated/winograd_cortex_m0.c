@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m0.h"
 
-#if WINOGRAD_CORTEX_M0_HEADER_ID != 0x2acb2c56
+#if WINOGRAD_CORTEX_M0_HEADER_ID != 0x3fbc5954
 #error "winograd_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -53,7 +53,11 @@ typedef char winograd_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define WINOGRAD_CORTEX_M0_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
-#define WINOGRAD_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops: their sums are registers */
+#ifdef __OPTIMIZE__
+#define WINOGRAD_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define WINOGRAD_CORTEX_M0_INLINE inline
+#endif
 #else
 #define WINOGRAD_CORTEX_M0_NOINLINE
 #define WINOGRAD_CORTEX_M0_INLINE inline
@@ -149,7 +153,7 @@ enum {
 };
 
 /* A row of Bt d B of both tiles, one channel: the difference of two rows of pixels, times B. */
-static inline void winograd_cortex_m0_conv1_sub_rows(const int8_t *p, const int8_t *q, int32_t *v)
+static WINOGRAD_CORTEX_M0_INLINE void winograd_cortex_m0_conv1_sub_rows(const int8_t *p, const int8_t *q, int32_t *v)
 {
     enum { STEP = winograd_cortex_m0_conv1_CHANNELS, POSITION = winograd_cortex_m0_conv1_POSITION };
     const int32_t c0 = p[0] - q[0];
@@ -170,7 +174,7 @@ static inline void winograd_cortex_m0_conv1_sub_rows(const int8_t *p, const int8
 }
 
 /* A row of Bt d B of both tiles, one channel: the sum of two rows of pixels, times B. */
-static inline void winograd_cortex_m0_conv1_add_rows(const int8_t *p, const int8_t *q, int32_t *v)
+static WINOGRAD_CORTEX_M0_INLINE void winograd_cortex_m0_conv1_add_rows(const int8_t *p, const int8_t *q, int32_t *v)
 {
     enum { STEP = winograd_cortex_m0_conv1_CHANNELS, POSITION = winograd_cortex_m0_conv1_POSITION };
     const int32_t c0 = p[0] + q[0];

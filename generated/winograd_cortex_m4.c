@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m4.h"
 
-#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x83b4ffeb
+#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x1163d745
 #error "winograd_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -57,8 +57,14 @@ typedef char winograd_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define WINOGRAD_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#ifdef __OPTIMIZE__
+#define WINOGRAD_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define WINOGRAD_CORTEX_M4_INLINE inline
+#endif
 #else
 #define WINOGRAD_CORTEX_M4_NOINLINE
+#define WINOGRAD_CORTEX_M4_INLINE inline
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
@@ -72,7 +78,7 @@ typedef char winograd_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
-static inline int32_t winograd_cortex_m4_dsp_load_word(const void *bytes)
+static WINOGRAD_CORTEX_M4_INLINE int32_t winograd_cortex_m4_dsp_load_word(const void *bytes)
 {
 #if defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_BIG_ENDIAN)
     int32_t word;
@@ -99,7 +105,7 @@ static inline void winograd_cortex_m4_dsp_load_two(const int32_t **words, int32_
 }
 
 /* A pair plus bytes 0 and 2 of a word, each sign-extended to 16 bits, modulo 2^16 (SXTAB16). */
-static inline int32_t winograd_cortex_m4_dsp_add_even_s8(int32_t pair, int32_t word)
+static WINOGRAD_CORTEX_M4_INLINE int32_t winograd_cortex_m4_dsp_add_even_s8(int32_t pair, int32_t word)
 {
 #if WINOGRAD_CORTEX_M4_DSP
     int32_t sum;
@@ -115,7 +121,7 @@ static inline int32_t winograd_cortex_m4_dsp_add_even_s8(int32_t pair, int32_t w
 }
 
 /* A pair plus bytes 1 and 3 of a word, each sign-extended to 16 bits, modulo 2^16 (SXTAB16). */
-static inline int32_t winograd_cortex_m4_dsp_add_odd_s8(int32_t pair, int32_t word)
+static WINOGRAD_CORTEX_M4_INLINE int32_t winograd_cortex_m4_dsp_add_odd_s8(int32_t pair, int32_t word)
 {
 #if WINOGRAD_CORTEX_M4_DSP
     int32_t sum;
@@ -131,7 +137,7 @@ static inline int32_t winograd_cortex_m4_dsp_add_odd_s8(int32_t pair, int32_t wo
 }
 
 /* The pair of the differences of two pairs, modulo 2^16 (SSUB16). */
-static inline int32_t winograd_cortex_m4_dsp_sub(int32_t a, int32_t b)
+static WINOGRAD_CORTEX_M4_INLINE int32_t winograd_cortex_m4_dsp_sub(int32_t a, int32_t b)
 {
 #if WINOGRAD_CORTEX_M4_DSP
     return __ssub16(a, b);
@@ -144,7 +150,7 @@ static inline int32_t winograd_cortex_m4_dsp_sub(int32_t a, int32_t b)
 }
 
 /* a.low * b.low + a.high * b.high, modulo 2^32 (SMUAD). */
-static inline int32_t winograd_cortex_m4_dsp_product(int32_t a, int32_t b)
+static WINOGRAD_CORTEX_M4_INLINE int32_t winograd_cortex_m4_dsp_product(int32_t a, int32_t b)
 {
 #if WINOGRAD_CORTEX_M4_DSP
     return __smuad(a, b);
@@ -157,7 +163,7 @@ static inline int32_t winograd_cortex_m4_dsp_product(int32_t a, int32_t b)
 }
 
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
-static inline int32_t winograd_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
+static WINOGRAD_CORTEX_M4_INLINE int32_t winograd_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
 #if WINOGRAD_CORTEX_M4_DSP
     return __smlad(a, b, sum);
@@ -170,7 +176,7 @@ static inline int32_t winograd_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t s
 }
 
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset (SMMLA, which the compilers do not offer). */
-static inline int32_t winograd_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
+static WINOGRAD_CORTEX_M4_INLINE int32_t winograd_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
 {
 #if WINOGRAD_CORTEX_M4_DSP
     int32_t result;
@@ -183,7 +189,7 @@ static inline int32_t winograd_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t
 }
 
 /* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
-static inline int32_t winograd_cortex_m4_dsp_saturate_s8(int32_t value)
+static WINOGRAD_CORTEX_M4_INLINE int32_t winograd_cortex_m4_dsp_saturate_s8(int32_t value)
 {
 #if WINOGRAD_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */
@@ -244,7 +250,7 @@ enum {
 };
 
 /* Six neighbours on an axis become what the weights' values at 0, 1, -1, 2, -2 and infinity are multiplied with. */
-static inline void winograd_cortex_m4_conv1_evaluate6(uint32_t *d)
+static WINOGRAD_CORTEX_M4_INLINE void winograd_cortex_m4_conv1_evaluate6(uint32_t *d)
 {
     const uint32_t even1 = d[4] - (d[2] << 2);
     const uint32_t odd1 = d[3] - (d[1] << 2);
@@ -260,7 +266,7 @@ static inline void winograd_cortex_m4_conv1_evaluate6(uint32_t *d)
 }
 
 /* 4 neighbouring outputs, times 24, from the products at 6 points. */
-static inline void winograd_cortex_m4_conv1_interpolate6to4(uint32_t *t)
+static WINOGRAD_CORTEX_M4_INLINE void winograd_cortex_m4_conv1_interpolate6to4(uint32_t *t)
 {
     const uint32_t even1 = t[1] + t[2];
     const uint32_t odd1 = t[1] - t[2];
@@ -274,13 +280,13 @@ static inline void winograd_cortex_m4_conv1_interpolate6to4(uint32_t *t)
 }
 
 /* The even ones of four elements, as a pair, plus another pair. */
-static inline uint32_t winograd_cortex_m4_conv1_even(int32_t pair, const int8_t *pixel)
+static WINOGRAD_CORTEX_M4_INLINE uint32_t winograd_cortex_m4_conv1_even(int32_t pair, const int8_t *pixel)
 {
     return (uint32_t)winograd_cortex_m4_dsp_add_even_s8(pair, winograd_cortex_m4_dsp_load_word(pixel));
 }
 
 /* The odd ones of four elements, as a pair, plus another pair. */
-static inline uint32_t winograd_cortex_m4_conv1_odd(int32_t pair, const int8_t *pixel)
+static WINOGRAD_CORTEX_M4_INLINE uint32_t winograd_cortex_m4_conv1_odd(int32_t pair, const int8_t *pixel)
 {
     return (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(pair, winograd_cortex_m4_dsp_load_word(pixel));
 }

@@ -152,7 +152,8 @@ def uses(everything) -> dict[str, list[Use]]:
     settings += [(case, "nhwc", core) for core in ("cortex-m0", "cortex-m3") for case in CASES]
     settings += [(case, "nhwc", core) for case in SCALAR_SHAPES for core in ("cortex-m3", "rv32imc")]
     settings += [(case, layout, "host") for case in HOST_CASES for layout in ("nhwc", "nchw")]
-    for case, layout, target in settings if everything else settings[::SHARE]:
+    depthwise = [each for each in settings if "depthwise" in each[0].name and each[2] == "cortex-m4"]
+    for case, layout, target in settings if everything else (*settings[::SHARE], *depthwise[::6]):
         for optimize in ("size", "speed"):
             plan = unit(case, layout, optimize, target).artifact.plan
             for call in plan.calls:

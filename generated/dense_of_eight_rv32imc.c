@@ -15,7 +15,7 @@
  */
 #include "dense_of_eight_rv32imc.h"
 
-#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x76ae01ce
+#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0xf8615790
 #error "dense_of_eight_rv32imc.h was not generated together with this file"
 #endif
 
@@ -79,22 +79,23 @@ static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_words1(
 {
 #if defined(__GNUC__) && defined(__riscv_mul) && __riscv_xlen == 32
     int32_t s;
+    int32_t p;
 
-    /* In this order, because compilers start all products at once and run out of registers. */
+    /* In this order, because compilers start all products at once and run out of registers. No load is used at once. */
     __asm__(
         "lw %[s], %[a0]\n\t"
+        "lw %[p], %[b0]\n\t"
         "mul %[s], %[x0], %[s]\n\t"
+        "mul %[p], %[x0], %[p]\n\t"
         "add %[s], %[s], %[half]\n\t"
         "add %[total_a], %[total_a], %[s]\n\t"
         "srai %[s], %[s], 16\n\t"
         "add %[high_a], %[high_a], %[s]\n\t"
-        "lw %[s], %[b0]\n\t"
-        "mul %[s], %[x0], %[s]\n\t"
-        "add %[s], %[s], %[half]\n\t"
-        "add %[total_b], %[total_b], %[s]\n\t"
-        "srai %[s], %[s], 16\n\t"
-        "add %[high_b], %[high_b], %[s]"
-        : [s] "=&r"(s), [total_a] "+&r"(sums->total_a), [high_a] "+&r"(sums->high_a),
+        "add %[p], %[p], %[half]\n\t"
+        "add %[total_b], %[total_b], %[p]\n\t"
+        "srai %[p], %[p], 16\n\t"
+        "add %[high_b], %[high_b], %[p]"
+        : [s] "=&r"(s), [p] "=&r"(p), [total_a] "+&r"(sums->total_a), [high_a] "+&r"(sums->high_a),
           [total_b] "+r"(sums->total_b), [high_b] "+r"(sums->high_b)
         : [x0] "r"(x0), [half] "r"(DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF),
           [a0] "m"(words[0]), [b0] "m"(words[1]));
@@ -117,11 +118,11 @@ static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_words2(
     int32_t s;
     int32_t p;
 
-    /* In this order, because compilers start all products at once and run out of registers. */
+    /* In this order, because compilers start all products at once and run out of registers. No load is used at once. */
     __asm__(
         "lw %[s], %[a0]\n\t"
-        "mul %[s], %[x0], %[s]\n\t"
         "lw %[p], %[a1]\n\t"
+        "mul %[s], %[x0], %[s]\n\t"
         "mul %[p], %[x1], %[p]\n\t"
         "add %[s], %[s], %[p]\n\t"
         "add %[s], %[s], %[half]\n\t"
@@ -129,8 +130,8 @@ static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_words2(
         "srai %[s], %[s], 16\n\t"
         "add %[high_a], %[high_a], %[s]\n\t"
         "lw %[s], %[b0]\n\t"
-        "mul %[s], %[x0], %[s]\n\t"
         "lw %[p], %[b1]\n\t"
+        "mul %[s], %[x0], %[s]\n\t"
         "mul %[p], %[x1], %[p]\n\t"
         "add %[s], %[s], %[p]\n\t"
         "add %[s], %[s], %[half]\n\t"
@@ -162,18 +163,19 @@ static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_words4(
 #if defined(__GNUC__) && defined(__riscv_mul) && __riscv_xlen == 32
     int32_t s;
     int32_t p;
+    int32_t q;
 
-    /* In this order, because compilers start all products at once and run out of registers. */
+    /* In this order, because compilers start all products at once and run out of registers. No load is used at once. */
     __asm__(
         "lw %[s], %[a0]\n\t"
-        "mul %[s], %[x0], %[s]\n\t"
         "lw %[p], %[a1]\n\t"
+        "mul %[s], %[x0], %[s]\n\t"
+        "lw %[q], %[a2]\n\t"
         "mul %[p], %[x1], %[p]\n\t"
         "add %[s], %[s], %[p]\n\t"
-        "lw %[p], %[a2]\n\t"
-        "mul %[p], %[x2], %[p]\n\t"
-        "add %[s], %[s], %[p]\n\t"
         "lw %[p], %[a3]\n\t"
+        "mul %[q], %[x2], %[q]\n\t"
+        "add %[s], %[s], %[q]\n\t"
         "mul %[p], %[x3], %[p]\n\t"
         "add %[s], %[s], %[p]\n\t"
         "add %[s], %[s], %[half]\n\t"
@@ -181,21 +183,21 @@ static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_words4(
         "srai %[s], %[s], 16\n\t"
         "add %[high_a], %[high_a], %[s]\n\t"
         "lw %[s], %[b0]\n\t"
-        "mul %[s], %[x0], %[s]\n\t"
         "lw %[p], %[b1]\n\t"
+        "mul %[s], %[x0], %[s]\n\t"
+        "lw %[q], %[b2]\n\t"
         "mul %[p], %[x1], %[p]\n\t"
         "add %[s], %[s], %[p]\n\t"
-        "lw %[p], %[b2]\n\t"
-        "mul %[p], %[x2], %[p]\n\t"
-        "add %[s], %[s], %[p]\n\t"
         "lw %[p], %[b3]\n\t"
+        "mul %[q], %[x2], %[q]\n\t"
+        "add %[s], %[s], %[q]\n\t"
         "mul %[p], %[x3], %[p]\n\t"
         "add %[s], %[s], %[p]\n\t"
         "add %[s], %[s], %[half]\n\t"
         "add %[total_b], %[total_b], %[s]\n\t"
         "srai %[s], %[s], 16\n\t"
         "add %[high_b], %[high_b], %[s]"
-        : [s] "=&r"(s), [p] "=&r"(p), [total_a] "+&r"(sums->total_a), [high_a] "+&r"(sums->high_a),
+        : [s] "=&r"(s), [p] "=&r"(p), [q] "=&r"(q), [total_a] "+&r"(sums->total_a), [high_a] "+&r"(sums->high_a),
           [total_b] "+r"(sums->total_b), [high_b] "+r"(sums->high_b)
         : [x0] "r"(x0), [x1] "r"(x1), [x2] "r"(x2), [x3] "r"(x3), [half] "r"(DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF),
           [a0] "m"(words[0]), [b0] "m"(words[1]),

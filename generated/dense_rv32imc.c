@@ -15,7 +15,7 @@
  */
 #include "dense_rv32imc.h"
 
-#if DENSE_RV32IMC_HEADER_ID != 0x194d0db1
+#if DENSE_RV32IMC_HEADER_ID != 0x0524f01c
 #error "dense_rv32imc.h was not generated together with this file"
 #endif
 
@@ -92,22 +92,22 @@ static DENSE_RV32IMC_INLINE void dense_rv32imc_scalar_packed2(
     int32_t w;
     int32_t p;
 
-    /* In this order, because compilers start all products at once and run out of registers. */
+    /* In this order, because compilers start all products at once and run out of registers. No load is used at once. */
     __asm__(
+        "lw %[w], %[word_a]\n\t"
         "lw %[x0], %[element0]\n\t"
         "lw %[x1], %[element1]\n\t"
-        "lw %[w], %[word_a]\n\t"
         "and %[p], %[w], %[even]\n\t"
         "srli %[w], %[w], 8\n\t"
         "and %[w], %[w], %[even]\n\t"
         "mul %[p], %[x0], %[p]\n\t"
         "mul %[w], %[x1], %[w]\n\t"
         "add %[p], %[p], %[w]\n\t"
+        "lw %[w], %[word_b]\n\t"
         "add %[p], %[p], %[start]\n\t"
         "add %[total_a], %[total_a], %[p]\n\t"
         "srai %[p], %[p], 16\n\t"
         "add %[high_a], %[high_a], %[p]\n\t"
-        "lw %[w], %[word_b]\n\t"
         "and %[p], %[w], %[even]\n\t"
         "srli %[w], %[w], 8\n\t"
         "and %[w], %[w], %[even]\n\t"

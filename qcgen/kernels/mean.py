@@ -14,7 +14,7 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import GlobalAveragePool, Operator, Requantize, RoundOnce
 from qcgen.kernels.epilogue import Epilogue, Output, prepare_requantize, prepare_round_once
 from qcgen.kernels.kernel import Setting
-from qcgen.kernels.loop_nest import LoopNest, loop_nest_of_one, strides
+from qcgen.kernels.loop_nest import LoopNest, loop_nest_of_one, pixel_stride, strides
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,10 @@ def pixels_of(op: GlobalAveragePool, setting: Setting) -> Pixels:
     x = strides(op.x.shape, setting.xs[0])
     averaged = [axis for axis in range(1, len(op.x.shape)) if axis != op.channel_axis]
     found = loop_nest_of_one(((op.x.shape[axis], x[axis]) for axis in averaged), depth=2)
-    step = x[op.channel_axis]
-    return Pixels(op.x.shape[op.channel_axis] > 1 and step == 1 and not found.outer, step, found)
+    channels, step = op.x.shape[op.channel_axis], x[op.channel_axis]
+    # Behind a Transpose channels may lie side by side and pixels further apart, with those of other images between.
+    is_row = channels > 1 and step == 1 and pixel_stride(op.x.shape, setting.xs[0], averaged) in (1, channels)
+    return Pixels(is_row and not found.outer, step, found)
 
 
 def image_of(op: GlobalAveragePool, setting: Setting) -> MeanImage:

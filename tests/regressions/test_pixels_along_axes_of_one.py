@@ -25,6 +25,17 @@ NODES = {
         helper.make_node("QuantizeLinear", ["g", "ys", "z"], ["y"]),
     ],
 }
+MEANS = {
+    "floats": [
+        helper.make_node("DequantizeLinear", ["turned", "s"], ["f"]),
+        helper.make_node("GlobalAveragePool", ["f"], ["y"]),
+    ],
+    "codes": [
+        helper.make_node("DequantizeLinear", ["turned", "s", "z"], ["f"]),
+        helper.make_node("GlobalAveragePool", ["f"], ["g"]),
+        helper.make_node("QuantizeLinear", ["g", "ys", "z"], ["y"]),
+    ],
+}
 
 
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
@@ -47,4 +58,26 @@ def test_channels_of_a_transposed_image(shape, kind, layout):
             continue
         verification = verify(qcgen.compile(model, layout=layout), cases=2, flags=("-O0",), oracle="own", sums=False)
         wrong += [] if verification.is_right else [(perm, str(verification.first))]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("target", ["portable", "cortex-m4"])
+@pytest.mark.parametrize("kind", MEANS)
+def test_means_of_a_transposed_batch(kind, target):
+    """Channels lie side by side, and between the pixels of one image those of another."""
+    require("gcc")
+    wrong = []
+    shape = (2, 3, 7, 1)
+    for perm in permutations(range(4)):
+        turned = tuple(shape[axis] for axis in perm)
+        model = graph_model(
+            [helper.make_node("Transpose", ["x"], ["turned"], perm=perm), *MEANS[kind]],
+            {"x": ("uint8", shape)},
+            {"y": ("uint8" if kind == "codes" else "float", (*turned[:2], 1, 1))},
+            SCALES,
+        )
+        for layout in ("nchw", "nhwc"):
+            artifact = qcgen.compile(model, layout=layout, target=target)
+            verification = verify(artifact, cases=2, flags=("-O0",), oracle="own", sums=False)
+            wrong += [] if verification.is_right else [(perm, layout, str(verification.first))]
     assert wrong == []

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--force", action="store_true", help="overwrite a file that qcgen did not generate, too")
     add("--seed", type=count, default=0, help="of the random input (default: %(default)s)")
     add("--board", choices=tuple(BOARDS), help="whose waits for flash are modelled (default: all of the core's)")
-    add("--core", choices=tuple(RISCV_CORES), help="of rv32imc, whose cycles are estimated (default: ibex)")
+    add("--core", choices=tuple(RISCV_CORES), help="the core of rv32imc whose cycles are estimated (default: ibex)")
     add("--compiler", choices=COMPILERS, default=COMPILERS[0], help="which compiles the C (default: %(default)s)")
     add(
         "--cflags",

@@ -158,7 +158,7 @@ def _rtl() -> list[str]:
         "packages on PyPI, simulated by Verilator, with memory that answers in the next cycle and separate ports for",
         "instructions and data. `--target rv32imc --layout nhwc --io quantized`, `-O3`; the first recorded input, of",
         "digits a random one. All outputs equal the recorded ones (digits: the reference's), bit for bit; retired",
-        "instructions equal those of QEMU up to one. `estimate`: `qcgen bench --core`, from QEMU's counts alone.",
+        "instructions equal those of QEMU to within one. `estimate`: `qcgen bench --core`, from QEMU's counts alone.",
         "",
         f"{RTL_BEGIN}{held}{RTL_END}",
     ]

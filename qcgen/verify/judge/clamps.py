@@ -16,7 +16,7 @@ MOVING = frozenset(("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "U
 
 
 class Clamps:
-    """Of a model file; ``range_of`` tells what values a tensor can have."""
+    """The clamps of a model file; ``range_of`` gives the values that a tensor can have."""
 
     def __init__(self, model: ModelProto) -> None:
         self._producers = {name: node for node in model.graph.node for name in node.output if name}
@@ -55,7 +55,7 @@ class Clamps:
         return (low, high) if low <= high else None
 
     def _codes(self, node: NodeProto | None) -> Range | None:
-        """The codes of clamped numbers; of dequantized ones nothing is known: onnxruntime joins such pairs."""
+        """The codes of clamped numbers; None for dequantized numbers, because onnxruntime joins such pairs."""
         if node is None or node.op_type != "QuantizeLinear" or (meaning := self._meaning(node)) is None:
             return None
         numbers = self._numbers_left(self._behind_movement(node.input[0]))

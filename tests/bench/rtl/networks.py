@@ -57,7 +57,7 @@ class Figures:
 
     @property
     def is_sound(self) -> bool:
-        """Whether all outputs are right and the instructions those that QEMU counts, up to one."""
+        """Whether all outputs are right and the instructions those that QEMU counts, to within one."""
         return not self.wrong and abs(self.instructions - self.counted) <= 1
 
 

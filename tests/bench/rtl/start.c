@@ -1,6 +1,6 @@
 /*
  * Starts a core whose RTL is simulated (simulate.cpp): templates/emulate/riscv.c with a simulator that does the work of
- * semihosting, and with what is called before and behind what is measured: the simulator prints when, and how many instructions retired.
+ * semihosting. The calls around what is measured report retired instructions; the simulator writes them down with the cycle.
  */
 #include "machine.h"
 

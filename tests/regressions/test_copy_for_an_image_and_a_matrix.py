@@ -30,5 +30,5 @@ def test_each_reader_takes_it_as_what_it_is(order, target, layout):
         {"flat": ("uint8", (1, 120)), "product": ("uint8", (1, 5, 4, 4))},
         SCALES | ZEROS | weights,
     )
-    verification = verify(qcgen.compile(model, target=target, layout=layout), cases=2, flags=("-O0",), sums=False)
+    verification = verify(qcgen.compile(model, target=target, layout=layout), flags=("-O0",))
     assert verification.is_right, verification.first

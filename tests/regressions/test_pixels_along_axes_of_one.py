@@ -44,9 +44,8 @@ MEANS = {
 def test_channels_of_a_transposed_image(shape, kind, layout):
     require("gcc")
     wrong = []
-    perms = permutations(range(4)) if shape != SHAPE else [(0, 1, 2, 3), (0, 2, 3, 1)]
-    different = {tuple(shape[axis] for axis in perm): perm for perm in perms}  # those of axes of one lie alike
-    for turned, perm in different.items():
+    for perm in permutations(range(4)) if shape != SHAPE else [(0, 1, 2, 3), (0, 2, 3, 1)]:
+        turned = tuple(shape[axis] for axis in perm)
         constants = {"scale": np.linspace(0.5, 2, turned[1]), "bias": np.linspace(-1, 1, turned[1])}
         model = graph_model(
             [helper.make_node("Transpose", ["x"], ["turned"], perm=perm), *NODES[kind]],

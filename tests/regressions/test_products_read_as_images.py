@@ -31,5 +31,5 @@ def test_an_image_of_rows_of_a_product(op_type, function):
     image = chain.node(op_type, [rows, *kernel], **READERS[op_type])
     chain.through(image, B, "y")
     artifact = compile(chain.model((2, 3, 4, 5)), name="net")
-    report = verify(artifact, seed=1, cases=2, flags=("-O0",), sums=False)
+    report = verify(artifact, seed=1, cases=2)
     assert report.differing == 0

@@ -90,7 +90,10 @@ class Refused:
 
 
 def tried(number: int, recipe: Recipe, log: Path) -> Network | Refused | Find:
-    """What comes of a network; ``log`` is where this process's standard error goes."""
+    """What comes of a network; ``log`` is where this process's standard error goes.
+
+    From then on the process has little processor time left: see ``fuzz.__main__.children``.
+    """
     allow(SECONDS)
     try:
         judge = Judge(recipe.content)

@@ -27,8 +27,6 @@ CORES = ("cortex-m4", "cortex-m0", "cortex-m3", "cortex-m55", "rv32imc")
 
 
 FURTHER_OFF = {
-    ("ad_fc_tfl_qop", "cortex-m55", "size"),
-    ("ad_fc_tfl_qop", "cortex-m55", "speed"),
     ("ad_fc_tfl_qop", "rv32imc", "size"),
     ("kws_dscnn_tfl_qop", "rv32imc", "size"),
 }

@@ -11,7 +11,7 @@ from tools import require
 from qcgen.infer.lookup import LOOKUP
 from qcgen.lower import LOWERINGS
 
-DOCUMENTS = [ROOT / "README.md", *sorted(ROOT.joinpath("docs").rglob("*.md")), ROOT / "generated" / "README.md"]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.joinpath("docs").rglob("*.md")), ROOT / "generated" / "README.md"]
 OWN_DOMAIN = LOOKUP[0]  # of nodes that rewriting makes; no model has them
 NUMBERED = re.compile(r"[Ee]quations? \((\d+)\)")
 

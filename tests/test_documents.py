@@ -13,6 +13,7 @@ from qcgen.lower import LOWERINGS
 
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.joinpath("docs").rglob("*.md")), ROOT / "generated" / "README.md"]
 OWN_DOMAIN = LOOKUP[0]  # of nodes that rewriting makes; no model has them
+DECISIONS = ROOT / "docs" / "decisions"
 NUMBERED = re.compile(r"[Ee]quations? \((\d+)\)")
 
 
@@ -40,6 +41,12 @@ def test_the_links_of_a_document_lead_to_files(path):
 def test_the_files_that_a_document_names_exist(path):
     named = re.findall(r"`((?:qcgen|templates|tests|docs|generated)/[\w./-]+\.\w+)`", path.read_text())
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("path", sorted(DECISIONS.glob("0*.md")), ids=name_of)
+def test_a_decision_has_at_most_300_words_and_is_in_the_index(path):
+    assert len(path.read_text().split()) <= 300
+    assert f"]({path.name})" in DECISIONS.joinpath("README.md").read_text()
 
 
 def test_the_readme_names_every_operator_that_can_be_compiled():

@@ -12,6 +12,7 @@ from qcgen import certificate
 from qcgen.build import LoadedModel, load
 from qcgen.errors import ModelRejected, OrionPanic, Problem
 from qcgen.estimate import code_bytes
+from qcgen.fallbacks import fallbacks
 from qcgen.ir.graph import Origin
 from qcgen.ir.plan import FlashUse, Plan
 from qcgen.ir.program import Program
@@ -60,15 +61,15 @@ class Artifact:
     @cached_property
     def report(self) -> Report:
         """Sizes, kernels and certificates; also without simplification, for which the program is planned once more."""
-        own = self.plan
+        own, found = self.plan, fallbacks(self.planned, self.plan)
         if not self.is_simplified:
-            return report(own, self.files)
+            return report(own, self.files, fallbacks=found)
         arena = own.options.arena if own.options.arena == "least" else None  # so many bytes may not be enough
         options = replace(own.options, simplify=False, arena=arena, flash=None)
         try:
-            return report(own, self.files, plan(self.program, options, own.prefix, own.model, own.node))
+            return report(own, self.files, plan(self.program, options, own.prefix, own.model, own.node), found)
         except ModelRejected:  # layers that simplification takes away do not run row by row
-            return report(own, self.files)
+            return report(own, self.files, fallbacks=found)
 
     @cached_property
     def flash_curve(self) -> tuple[FlashUse, ...]:

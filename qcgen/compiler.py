@@ -15,6 +15,7 @@ from qcgen.bake import bake
 from qcgen.check import check
 from qcgen.cut import cut
 from qcgen.estimate import code_bytes
+from qcgen.fallbacks import refuse_float
 from qcgen.fold_operators import fold_operators
 from qcgen.infer import infer
 from qcgen.intervals import annotate
@@ -60,6 +61,7 @@ def compile(
     flash: int | None = None,
     io_memory: str = "caller",
     input: str = "whole",
+    strict: bool = False,
 ) -> Artifact:
     """Compiles a model, given as a path, bytes or ModelProto, to C; the options are those of ``qcgen compile``.
 
@@ -70,6 +72,7 @@ def compile(
     "whole" or "rows": the caller pushes one row after the other.
     ``constants`` are inputs, by name, that become constants of the model, with their elements.
     ``outputs`` are tensors, or one, up to which the model is compiled, in place of its own outputs.
+    ``strict=True`` refuses operators that compute with floats; conversions from and to float are none of them.
     Raises ModelRejected with every problem found if the model cannot be compiled, ValueError for an option that does
     not exist.
     """
@@ -93,7 +96,7 @@ def compile(
     graph = read(model, dims, constants, options.outputs)
     source = Path(model).name if isinstance(model, str | os.PathLike) else f"{graph.name}.onnx"
     prefix = prefix_of(Path(source).stem) if name is None else name
-    return compile_graph(graph, options, prefix, source, node)
+    return compile_graph(graph, options, prefix, source, node, strict=strict)
 
 
 @QUIETLY
@@ -115,8 +118,13 @@ def read(
 
 @QUIETLY
 @np.errstate(over="ignore")  # what overflows float32 is infinite, as in onnxruntime
-def compile_graph(graph: Graph, options: Options, prefix: str, source: str, node: str | None = None) -> Artifact:
-    """Compiles a graph that ``read`` gave, or one of its nodes; ``source`` is the model's name in comments."""
+def compile_graph(
+    graph: Graph, options: Options, prefix: str, source: str, node: str | None = None, strict: bool = False
+) -> Artifact:
+    """Compiles a graph that ``read`` gave, or one of its nodes; ``source`` is the model's name in comments.
+
+    ``strict``: operators that compute with floats are refused.
+    """
     if node is not None:
         graph = select_node(graph, node)
     elif options.numerics == "onnxruntime":
@@ -129,6 +137,8 @@ def compile_graph(graph: Graph, options: Options, prefix: str, source: str, node
     doing("computing intervals")
     simplified = simplify(program) if options.simplify else program
     planned = annotate(simplified) if options.simplify else program
+    if strict:
+        refuse_float(planned)
     planner = Planner(planned, options, prefix, source, node)
     own = planner.whole() if options.flash is None else within(planner, options.flash, code_bytes)
     return Artifact(program, planned, own, render(own), simplified is not program, origin)

@@ -58,6 +58,24 @@ class Figures:
 
 
 @dataclass(frozen=True)
+class Fallback:
+    """What some ``nodes`` fall back to, and its share of all flash and of all cycles, in percent.
+
+    ``kind``: "float", what computes in float; "portable", portable kernels on a core that has its own; "moves",
+    elements that only change their places. ``is_measured``: on an emulated core, else both shares are estimates.
+    ``what`` says it in words; ``advice``: the cause and what to do, "" if nothing can be done.
+    """
+
+    kind: str
+    nodes: tuple[str, ...]
+    flash_percent: float
+    cycles_percent: float
+    is_measured: bool
+    what: str
+    advice: str
+
+
+@dataclass(frozen=True)
 class PortReport:
     """An input or output of the C function: ``shape`` in the order in memory, ``symbol`` its name in C.
 
@@ -94,7 +112,8 @@ class Report:
     ``arithmetic``: what the outputs are equal to, which onnxruntime on which processor with which session options.
     ``buffers``: what lies in the arena, where and how long. ``files``: the SHA-256 of each generated file, by its name.
     ``rows``: of tensors that are computed row by row, how many rows are kept at a time. ``unsimplified``: what the
-    model would cost if what is proved to be without effect were kept.
+    model would cost if what is proved to be without effect were kept. ``fallbacks``: what is slower or larger than it
+    need be, of whole networks.
     """
 
     schema_version: int
@@ -122,6 +141,7 @@ class Report:
     rows: tuple[KeptRows, ...]
     buffers: tuple[PlacedBuffer, ...]
     files: Mapping[str, str]
+    fallbacks: tuple[Fallback, ...] = ()
 
     @property
     def figures(self) -> Figures:
@@ -145,7 +165,9 @@ class Report:
         return json.dumps(asdict(self), indent=2)
 
 
-def report(plan: Plan, files: Mapping[str, str], unsimplified: Plan | None = None) -> Report:
+def report(
+    plan: Plan, files: Mapping[str, str], unsimplified: Plan | None = None, fallbacks: tuple[Fallback, ...] = ()
+) -> Report:
     """The figures of a plan, beside those of the same model's plan without simplification (None: the same plan)."""
     own = _figures(plan)
     return Report(
@@ -174,6 +196,7 @@ def report(plan: Plan, files: Mapping[str, str], unsimplified: Plan | None = Non
         rows=tuple(row for stream in plan.streams for row in stream.kept),
         buffers=plan.buffers,
         files={name: sha256(text.encode()).hexdigest() for name, text in files.items()},
+        fallbacks=fallbacks,
     )
 
 

@@ -109,6 +109,11 @@ class Target:
         return bool(self.features) and "byte-dot" not in self.features
 
     @property
+    def has_fpu(self) -> bool:
+        """Whether it has instructions for float32."""
+        return "-mfloat-abi=hard" in self.flags or "byte-dot" in self.features
+
+    @property
     def instructions(self) -> tuple[str, ...]:
         """Macros of compilers for the instructions of the host, one of which the C needs to do more than portable C."""
         return ("__AVX512VNNI__", "__AVXVNNI__", "__ARM_FEATURE_DOTPROD") if "byte-dot" in self.features else ()

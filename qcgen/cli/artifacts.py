@@ -28,7 +28,7 @@ def compiled(args: argparse.Namespace, model: str, graph: Graph) -> list[Artifac
     if len(nodes) > 1:
         return _each(args, model, graph, nodes)
     node = nodes[0] if nodes else None
-    return [compile_graph(graph, compile_options(args), _prefix(args, model), Path(model).name, node)]
+    return [compile_graph(graph, compile_options(args), _prefix(args, model), Path(model).name, node, args.strict)]
 
 
 def compiled_together(args: argparse.Namespace, models: Sequence[str]) -> list[Artifact] | None:
@@ -56,7 +56,7 @@ def compiled_together(args: argparse.Namespace, models: Sequence[str]) -> list[A
 def compiled_singly(args: argparse.Namespace, model: str, graph: Graph, node: str) -> Artifact:
     """One node of a model of which every node is looked at by itself; raises ModelRejected."""
     prefix = _node_prefixes(args, model, graph, [node])[0]
-    return compile_graph(graph, compile_options(args), prefix, Path(model).name, node)
+    return compile_graph(graph, compile_options(args), prefix, Path(model).name, node, args.strict)
 
 
 def _each(args: argparse.Namespace, model: str, graph: Graph, nodes: Sequence[str]) -> list[Artifact]:
@@ -64,7 +64,7 @@ def _each(args: argparse.Namespace, model: str, graph: Graph, nodes: Sequence[st
     problems: list[Problem] = []
     for node, prefix in zip(nodes, _node_prefixes(args, model, graph, nodes), strict=True):
         try:
-            artifacts.append(compile_graph(graph, compile_options(args), prefix, Path(model).name, node))
+            artifacts.append(compile_graph(graph, compile_options(args), prefix, Path(model).name, node, args.strict))
         except ModelRejected as rejection:
             problems += rejection.problems
     if problems:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from qcgen.targets import BOARDS, EMULATED, RISCV_CORES
 if TYPE_CHECKING:
     from qcgen.artifact import Artifact
     from qcgen.emulate import Measurement
+    from qcgen.report import Fallback
 
 SUMMARY = "count instructions on an emulated core"
 
@@ -81,8 +83,23 @@ def run(args: argparse.Namespace) -> int:
         ]
     if args.report:
         _write_page(args, artifacts[0], measurements[0])
-    print(as_json(args.model, measurements) if args.json else as_text(args.model, measurements))
+    shown_as = as_json if args.json else as_text
+    print(shown_as(args.model, measurements, _fallbacks(artifacts, measurements)))
     return 0
+
+
+def _fallbacks(artifacts: Sequence[Artifact], measurements: Sequence[Measurement]) -> tuple[Fallback, ...]:
+    """Of a model that was measured as a whole; what moves tensors was not counted by itself and is estimated."""
+    from qcgen.fallbacks import Costs, fallbacks
+    from qcgen.plan.prices import cycles_of_moves
+
+    if len(artifacts) > 1:
+        return ()
+    [artifact], [measured] = artifacts, measurements
+    nodes = {node.name: (float(node.flash_bytes), float(node.cycles)) for node in measured.nodes}
+    moves = cycles_of_moves(artifact.plan.moves)
+    costs = Costs(nodes, measured.flash_bytes, measured.cycles, moves, is_measured=True)
+    return fallbacks(artifact.planned, artifact.plan, costs)
 
 
 def _write_page(args: argparse.Namespace, artifact: Artifact, measurement: Measurement) -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from qcgen.cli.report_text import fallbacks
 from qcgen.cli.table import counted, number, percent, size, table
 from qcgen.errors import printable
 from qcgen.targets import BOARDS
 
 if TYPE_CHECKING:
     from qcgen.emulate import Measurement, NodeCost
+    from qcgen.report import Fallback
 
 _HEAD = (
     "node", "operator", "kernel", "multiply-adds", "instructions", "per MAC", "share", "est. cycles",
@@ -20,8 +23,8 @@ _HEAD = (
 _SIZES = ("code", "constants", "scratch")
 
 
-def as_text(model: str, measurements: Sequence[Measurement]) -> str:
-    """One line for each node, one for what is no node's, and one for all."""
+def as_text(model: str, measurements: Sequence[Measurement], found: Sequence[Fallback]) -> str:
+    """One line for each node, one for what is no node's, and one for all; then what nodes fall back to."""
     first = measurements[0]
     head = (*_HEAD, *first.boards, *_SIZES)
     return "\n".join(
@@ -33,6 +36,7 @@ def as_text(model: str, measurements: Sequence[Measurement]) -> str:
             _total(measurements),
             f"cycles: {_kind(first)} for memory without wait states; source: {first.table.source}",
             *(_board_line(measurements, board) for board in first.boards),
+            *fallbacks(found),
         ]
     )
 
@@ -105,7 +109,7 @@ def _total(measurements: Sequence[Measurement]) -> str:
     )
 
 
-def as_json(model: str, measurements: Sequence[Measurement]) -> str:
+def as_json(model: str, measurements: Sequence[Measurement], found: Sequence[Fallback]) -> str:
     """All figures; ``functions`` has one entry, or one for each node that was measured by itself."""
     first = measurements[0]
     document = {
@@ -116,6 +120,7 @@ def as_json(model: str, measurements: Sequence[Measurement]) -> str:
         "estimated_cycles": sum(m.cycles for m in measurements),
         "boards": [_board(measurements, name) for name in first.boards],
         "macs": sum(m.macs for m in measurements),
+        "fallbacks": [asdict(each) for each in found],
         "functions": [_function(m) for m in measurements],
     }
     return json.dumps(document, indent=2)

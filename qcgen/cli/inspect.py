@@ -137,7 +137,7 @@ def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
 
 def _totals(found: Inspection) -> str:
     """All figures, with and without simplification."""
-    from qcgen.cli.report_text import bound, budget, figures, memory, saved
+    from qcgen.cli.report_text import bound, budget, fallbacks, figures, memory, saved
 
     lines = [f"total: {figures(_total(report.figures for report in found.reports))}"]
     if len(found.reports) == 1:
@@ -146,6 +146,7 @@ def _totals(found: Inspection) -> str:
         [report] = found.reports
         lines += memory(report)
         lines += filter(None, [bound(report), saved(report) or "without simplification: the same"])
+        lines += fallbacks(report.fallbacks)
     return "\n".join(lines)
 
 
@@ -203,6 +204,7 @@ def _json(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
             "arena_lower_bound_bytes": found.arena_lower_bound,
             "unsimplified": asdict(_total(report.unsimplified for report in found.reports)),
             "nodes": [asdict(node) for node in found.nodes],
+            "fallbacks": [asdict(each) for report in found.reports for each in report.fallbacks],
             "refused": [
                 {"name": node.name, "op": node.operator, "problems": [asdict(problem) for problem in problems]}
                 for node, problems in found.refused

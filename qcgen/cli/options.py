@@ -67,6 +67,7 @@ def _add(add: Callable[..., object]) -> None:
     _add_parts_of_model(add)
     _add_memory(add)
     add("--no-simplify", dest="simplify", action="store_false", help="keep what is proved to be without effect")
+    add("--strict", action="store_true", help="refuse nodes that compute in float; conversions from and to it may stay")
     add("--json", action="store_true", help="print a machine-readable report instead of text")
 
 

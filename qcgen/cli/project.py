@@ -16,7 +16,7 @@ FILE = "qcgen.toml"
 
 OPTIONS = (
     *("name", "folder", "target", "layout", "numerics", "optimize", "node", "output", "dim", "constant", "io", "arena"),
-    *("flash", "io-memory", "input", "no-simplify", "certificate", "report", "self-test", "data", "bake"),
+    *("flash", "io-memory", "input", "no-simplify", "strict", "certificate", "report", "self-test", "data", "bake"),
 )
 """The keys of a model beside its path: options of qcgen compile; the folder is -o."""
 

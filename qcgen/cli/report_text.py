@@ -9,7 +9,7 @@ from qcgen.cli.table import counted, number, percent, size, table
 from qcgen.errors import printable
 from qcgen.ir.plan import FlashUse
 from qcgen.page import parts_of_ram
-from qcgen.report import Figures, NodeReport, Report
+from qcgen.report import Fallback, Figures, NodeReport, Report
 from qcgen.requantize import FORMS
 
 _HEAD = ("node", "operator", "kernel", "multiply-adds", "constants", "scratch", "accumulator", "requantization")
@@ -100,6 +100,17 @@ def code(report: Report, how: str | None) -> str:
     levels = ", ".join(f"{size(count)} with {level}" for level, count in report.code_bytes.items())
     flash = ", ".join(size(report.constants_bytes + count) for count in report.code_bytes.values())
     return f"code: {levels}; flash in all {flash}, the C library's part left out"
+
+
+def fallbacks(found: Sequence[Fallback]) -> list[str]:
+    """What layers fall back to, one line for each kind, with what it costs."""
+    return [_fallback(each) for each in found]
+
+
+def _fallback(found: Fallback) -> str:
+    about = "" if found.is_measured else "about "
+    costs = f"{about}{found.flash_percent:.0f} % of the flash, {found.cycles_percent:.0f} % of the cycles"
+    return printable("; ".join(filter(None, [f"{found.kind}: {found.what}: {costs}", found.advice])))
 
 
 def in_float(report: Report) -> str | None:

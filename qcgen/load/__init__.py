@@ -19,6 +19,7 @@ from qcgen.ir.graph import NEWEST, Attribute, Dim, Graph, Node, Origin, Value
 from qcgen.ir.types import Array, DType
 from qcgen.load.external_data import UnreadableError, external_bytes
 from qcgen.load.ordering import DUPLICATE, order_problems, sorted_nodes, unique_names
+from qcgen.load.other_formats import OtherFormat, other_folder, other_format
 from qcgen.load.spelling import OLDEST, spelling_problems
 
 Model = str | os.PathLike[str] | bytes | ModelProto
@@ -55,23 +56,30 @@ def _parsed(model: Model) -> tuple[ModelProto, str, Path | None]:
     if isinstance(model, bytes):
         return _decoded(model, "model"), hashlib.sha256(model).hexdigest(), None
     where = f"file {os.fspath(model)!r}"
+    if (other := other_folder(Path(model))) is not None:
+        raise ModelRejected([Problem(where, other.what, other.hint)])
     try:
         content = Path(model).read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ModelRejected([Problem(where, f"it cannot be read: {reason}", "give the path of a .onnx file")]) from None
-    return _decoded(content, where), hashlib.sha256(content).hexdigest(), Path(model).parent
+    proto = _decoded(content, where, os.fspath(model))
+    return proto, hashlib.sha256(content).hexdigest(), Path(model).parent
 
 
-def _decoded(content: bytes, where: str) -> ModelProto:
+def _decoded(content: bytes, where: str, name: str = "model") -> ModelProto:
     if not content:
         raise ModelRejected([Problem(where, "it is empty", "give an ONNX model")])
+    proto = ModelProto()
+    found = None
     try:
-        proto = ModelProto()
         proto.ParseFromString(content)
     except DecodeError:
-        what = "it is no ONNX model, or only a part of one"
-        raise ModelRejected([Problem(where, what, "export or download the model again")]) from None
+        found = OtherFormat("it is no ONNX model, or only a part of one", "export or download the model again")
+    if found is not None or not proto.HasField("graph"):
+        found = other_format(content, name) or found
+    if found is not None:
+        raise ModelRejected([Problem(where, found.what, found.hint)])
     return proto
 
 

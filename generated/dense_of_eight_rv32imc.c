@@ -15,7 +15,7 @@
  */
 #include "dense_of_eight_rv32imc.h"
 
-#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0xf8615790
+#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x12227bec
 #error "dense_of_eight_rv32imc.h was not generated together with this file"
 #endif
 
@@ -97,8 +97,7 @@ static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_words1(
         "add %[high_b], %[high_b], %[p]"
         : [s] "=&r"(s), [p] "=&r"(p), [total_a] "+&r"(sums->total_a), [high_a] "+&r"(sums->high_a),
           [total_b] "+r"(sums->total_b), [high_b] "+r"(sums->high_b)
-        : [x0] "r"(x0), [half] "r"(DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF),
-          [a0] "m"(words[0]), [b0] "m"(words[1]));
+        : [x0] "r"(x0), [half] "r"(DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF), [a0] "m"(words[0]), [b0] "m"(words[1]));
 #else
     int32_t a = DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF + words[0] * x0;
     int32_t b = DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF + words[1] * x0;
@@ -120,17 +119,21 @@ static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_words2(
 
     /* In this order, because compilers start all products at once and run out of registers. No load is used at once. */
     __asm__(
-        "lw %[s], %[a0]\n\t"
-        "lw %[p], %[a1]\n\t"
+        "lw %[s], %[w0]\n\t"
+        "lw %[p], %[w1]\n\t"
         "mul %[s], %[x0], %[s]\n\t"
         "mul %[p], %[x1], %[p]\n\t"
         "add %[s], %[s], %[p]\n\t"
         "add %[s], %[s], %[half]\n\t"
         "add %[total_a], %[total_a], %[s]\n\t"
         "srai %[s], %[s], 16\n\t"
-        "add %[high_a], %[high_a], %[s]\n\t"
-        "lw %[s], %[b0]\n\t"
-        "lw %[p], %[b1]\n\t"
+        "add %[high_a], %[high_a], %[s]"
+        : [s] "=&r"(s), [p] "=&r"(p), [total_a] "+r"(sums->total_a), [high_a] "+r"(sums->high_a)
+        : [x0] "r"(x0), [x1] "r"(x1), [half] "r"(DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF),
+          [w0] "m"(words[0]), [w1] "m"(words[2 * 1]));
+    __asm__(
+        "lw %[s], %[w0]\n\t"
+        "lw %[p], %[w1]\n\t"
         "mul %[s], %[x0], %[s]\n\t"
         "mul %[p], %[x1], %[p]\n\t"
         "add %[s], %[s], %[p]\n\t"
@@ -138,11 +141,9 @@ static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_words2(
         "add %[total_b], %[total_b], %[s]\n\t"
         "srai %[s], %[s], 16\n\t"
         "add %[high_b], %[high_b], %[s]"
-        : [s] "=&r"(s), [p] "=&r"(p), [total_a] "+&r"(sums->total_a), [high_a] "+&r"(sums->high_a),
-          [total_b] "+r"(sums->total_b), [high_b] "+r"(sums->high_b)
+        : [s] "=&r"(s), [p] "=&r"(p), [total_b] "+r"(sums->total_b), [high_b] "+r"(sums->high_b)
         : [x0] "r"(x0), [x1] "r"(x1), [half] "r"(DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF),
-          [a0] "m"(words[0]), [b0] "m"(words[1]),
-          [a1] "m"(words[2 * 1]), [b1] "m"(words[2 * 1 + 1]));
+          [w0] "m"(words[1]), [w1] "m"(words[2 * 1 + 1]));
 #else
     int32_t a = DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF + words[0] * x0;
     int32_t b = DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF + words[1] * x0;
@@ -167,13 +168,13 @@ static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_words4(
 
     /* In this order, because compilers start all products at once and run out of registers. No load is used at once. */
     __asm__(
-        "lw %[s], %[a0]\n\t"
-        "lw %[p], %[a1]\n\t"
+        "lw %[s], %[w0]\n\t"
+        "lw %[p], %[w1]\n\t"
         "mul %[s], %[x0], %[s]\n\t"
-        "lw %[q], %[a2]\n\t"
+        "lw %[q], %[w2]\n\t"
         "mul %[p], %[x1], %[p]\n\t"
         "add %[s], %[s], %[p]\n\t"
-        "lw %[p], %[a3]\n\t"
+        "lw %[p], %[w3]\n\t"
         "mul %[q], %[x2], %[q]\n\t"
         "add %[s], %[s], %[q]\n\t"
         "mul %[p], %[x3], %[p]\n\t"
@@ -181,14 +182,18 @@ static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_words4(
         "add %[s], %[s], %[half]\n\t"
         "add %[total_a], %[total_a], %[s]\n\t"
         "srai %[s], %[s], 16\n\t"
-        "add %[high_a], %[high_a], %[s]\n\t"
-        "lw %[s], %[b0]\n\t"
-        "lw %[p], %[b1]\n\t"
+        "add %[high_a], %[high_a], %[s]"
+        : [s] "=&r"(s), [p] "=&r"(p), [q] "=&r"(q), [total_a] "+r"(sums->total_a), [high_a] "+r"(sums->high_a)
+        : [x0] "r"(x0), [x1] "r"(x1), [x2] "r"(x2), [x3] "r"(x3), [half] "r"(DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF),
+          [w0] "m"(words[0]), [w1] "m"(words[2 * 1]), [w2] "m"(words[2 * 2]), [w3] "m"(words[2 * 3]));
+    __asm__(
+        "lw %[s], %[w0]\n\t"
+        "lw %[p], %[w1]\n\t"
         "mul %[s], %[x0], %[s]\n\t"
-        "lw %[q], %[b2]\n\t"
+        "lw %[q], %[w2]\n\t"
         "mul %[p], %[x1], %[p]\n\t"
         "add %[s], %[s], %[p]\n\t"
-        "lw %[p], %[b3]\n\t"
+        "lw %[p], %[w3]\n\t"
         "mul %[q], %[x2], %[q]\n\t"
         "add %[s], %[s], %[q]\n\t"
         "mul %[p], %[x3], %[p]\n\t"
@@ -197,13 +202,9 @@ static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_words4(
         "add %[total_b], %[total_b], %[s]\n\t"
         "srai %[s], %[s], 16\n\t"
         "add %[high_b], %[high_b], %[s]"
-        : [s] "=&r"(s), [p] "=&r"(p), [q] "=&r"(q), [total_a] "+&r"(sums->total_a), [high_a] "+&r"(sums->high_a),
-          [total_b] "+r"(sums->total_b), [high_b] "+r"(sums->high_b)
+        : [s] "=&r"(s), [p] "=&r"(p), [q] "=&r"(q), [total_b] "+r"(sums->total_b), [high_b] "+r"(sums->high_b)
         : [x0] "r"(x0), [x1] "r"(x1), [x2] "r"(x2), [x3] "r"(x3), [half] "r"(DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF),
-          [a0] "m"(words[0]), [b0] "m"(words[1]),
-          [a1] "m"(words[2 * 1]), [b1] "m"(words[2 * 1 + 1]),
-          [a2] "m"(words[2 * 2]), [b2] "m"(words[2 * 2 + 1]),
-          [a3] "m"(words[2 * 3]), [b3] "m"(words[2 * 3 + 1]));
+          [w0] "m"(words[1]), [w1] "m"(words[2 * 1 + 1]), [w2] "m"(words[2 * 2 + 1]), [w3] "m"(words[2 * 3 + 1]));
 #else
     int32_t a = DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF + words[0] * x0;
     int32_t b = DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF + words[1] * x0;

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* dense_of_eight_rv32imc.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_OF_EIGHT_RV32IMC_HEADER_ID 0xf8615790
+#define DENSE_OF_EIGHT_RV32IMC_HEADER_ID 0x12227bec
 
 /* What is in an image can be traced by these. */
 #define DENSE_OF_EIGHT_RV32IMC_QCGEN_VERSION "0.1.0"

@@ -21,6 +21,12 @@ def small(shape, most, seed):
     return np.random.default_rng(seed).integers(-most, most + 1, shape, np.int8)
 
 
+def sprinkled(shape, most, seed):
+    """Small weights with a few at the ends of int8 among them."""
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random(shape) < 0.02, edge(shape, seed), small(shape, most, seed)).astype(np.int8)
+
+
 def repeated(shape, pattern):
     """The same few weights again and again along the elements of a window."""
     return np.resize(np.int8(pattern), shape[0] * shape[1]).reshape(shape)
@@ -52,6 +58,12 @@ EXTREMES = (
             ("of_8_beyond_the_high_end", S8, (-32, -32, -32, -32, -32, -32, -32, -32)),
             ("of_8_of_both_signs", S8, (127, -127, 0, 0, 0, 0, 0, -1)),
         )
+    ),
+    *(
+        quantized(
+            f"scalar_dense_outliers_{c}_in_{m}_out", (2, c, 1, 1), (m, c, 1, 1), S8, w=sprinkled((m, c, 1, 1), most, c)
+        )
+        for c, m, most in ((61, 16, 28), (96, 12, 56))
     ),
 )
 

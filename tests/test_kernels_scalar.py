@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from batch import Image, Unit, assert_right, assert_sanitized, build, difference, require, unit
 from cases import CASES, Case
-from cases_scalar import EXTREMES, SHAPES
+from cases_scalar import EXTREMES, SHAPES, edge, small, sprinkled
 from emulated import require_core, wrong_outputs
 from marks import share_at_first
 from subjects import on_core
 
-from qcgen.kernels.scalar import groups
-from qcgen.kernels.scalar.groups import grouping, sums
+from qcgen.kernels.scalar import dense, groups
+from qcgen.kernels.scalar.groups import grouping, split_outliers, sums
 from qcgen.kernels.scalar.sums import core_of, is_by_word, loop_of, segments, table, with_pairs
 from qcgen.targets import TARGETS
 
@@ -127,6 +127,34 @@ def test_one_channel_with_large_weights_makes_groups_smaller():
     weights[2, 9] = 127
     weights[2, 10] = -127
     assert grouping(weights, -128, 127).size == 2
+
+
+@pytest.mark.parametrize("size", groups.SIZES)
+@pytest.mark.parametrize("weights", [edge((5, 21), 1), sprinkled((9, 40), 28, 2), small((4, 33), 31, 3)], ids=len)
+def test_outliers_leave_weights_whose_groups_are_safe(weights, size):
+    weights = weights.astype(np.int64)
+    inliers, outliers = split_outliers(weights, size, -128, 127)
+    assert np.array_equal(inliers + outliers, weights)
+    low, high = sums(inliers, size, -128, 127)
+    assert groups.LANE_LOW <= low <= high <= groups.LANE_HIGH
+    assert np.array_equal(inliers * outliers >= 0, np.ones(weights.shape, bool))
+    starts = range(0, weights.shape[1], size)
+    unsafe = np.add.reduceat(np.abs(weights), starts, axis=1) > 255  # times 128 that leaves 16 bits
+    assert not (np.add.reduceat(np.abs(outliers), starts, axis=1) > 0)[~unsafe].any()
+
+
+def test_dense_layers_with_few_outliers_add_eight_products_at_a_time_on_risc_v(monkeypatch, tmp_path):
+    require("gcc")
+    [case] = [case for case in EXTREMES if case.name == "scalar_dense_outliers_61_in_16_out"]
+    right = scalar_unit(case, "rv32imc", "speed")
+    assert "_scalar_words8(" in "".join(right.artifact.files.values())
+    assert "_add_outliers(" in "".join(right.artifact.files.values())
+    monkeypatch.setattr(dense, "_outlier_words", lambda outliers: np.full(len(outliers) // dense.BLOCK, -1))
+    unit.cache_clear()
+    wrong = scalar_unit(case, "rv32imc", "speed")
+    unit.cache_clear()
+    for each, is_wrong in ((right, False), (wrong, True)):
+        assert bool(difference(each, build(tmp_path, [each], "gcc", ("-O1",)).run()[each.name])) == is_wrong
 
 
 @pytest.mark.parametrize("high", [-(2**15) + 1, -1, 0, 2**15 - 1])

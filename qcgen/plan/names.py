@@ -110,6 +110,7 @@ SCALAR_NAMES = (
     "scalar_words1",
     "scalar_words2",
     "scalar_words4",
+    "scalar_words8",
     "scalar_packed1",
     "scalar_packed2",
     "scalar_scale",

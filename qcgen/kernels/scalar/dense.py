@@ -15,7 +15,7 @@ from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv
 from qcgen.kernels.reasons import why_channels_apart, why_no_dense
 from qcgen.kernels.scalar.conv import ordered, packed_bytes
-from qcgen.kernels.scalar.groups import Grouping, grouping
+from qcgen.kernels.scalar.groups import SIZES, Grouping, grouping, split_outliers
 from qcgen.kernels.scalar.output import certified, output_support, scalar_output
 from qcgen.kernels.scalar.sums import Core, Loop, Segment, bytes_of, core_of, is_by_word, loop_of, sums_support
 from qcgen.kernels.unroll import Unrolled, unrolled
@@ -26,6 +26,9 @@ STEPS = 8  # of two elements in a round of the loop over bytes
 BY_WORD_STEPS = 16  # the same of the loop that takes each word's groups apart by itself
 WIDEN = 8  # elements in a round of the loop that widens them for it
 BYTE_OFFSET = 128  # brings weights to 0..255, so that a mask parts the bytes of a word
+
+GROUP, ELEMENT = 6, 6  # instructions of a group of a block, and of each of its elements
+OUTLIER, OUTLIERS = 20, 8  # the same of an outlier, and of a block that may have some
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ class DenseContext(Context):
     dsp: FastOutput
     width: int  # channels at a time
     has_two: bool  # they are two blocks
+    has_outliers: bool  # what weights exceed groups by is added apart
     lanes: tuple[Lane, ...]  # these channels
     is_shifted: bool  # codes are brought to int8 in a copy
     is_widened: bool  # elements are brought to words in a copy
@@ -90,12 +94,16 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     weights = padded(op, packed)
     wide = setting.optimize == "speed"
     core = core_of(setting.target)
-    loop = loop_of(g.taps, grouping(weights, -128, 127, core.most[-1] if wide else 2), core)
+    has_two = wide and core.by_channel and len(weights) % (2 * BLOCK) == 0
+    most = 2 if not wide else SIZES[0] if has_two else core.most[-1]
+    outliers = np.zeros_like(weights)
+    if wide and core.by_channel:
+        weights, outliers = _cheapest_split(weights, most)
+    loop = loop_of(g.taps, grouping(weights, -128, 127, most), core)
     by_word = wide and is_by_word(core, loop)
     is_widened = by_word or (wide and core.loads_two)
     is_shifted = wide and not is_widened and op.x.dtype is DType.UINT8
     loop = replace(loop, has_words=is_widened)
-    has_two = wide and core.by_channel and len(weights) % (2 * BLOCK) == 0
     if has_two:
         loop = loop_of(g.taps, loop.grouping, replace(core, unroll=BLOCKS_UNROLL))
     width = 2 * BLOCK if has_two else BLOCK
@@ -112,6 +120,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         widened=unrolled(g.taps, WIDEN),
         width=width,
         has_two=has_two,
+        has_outliers=bool(outliers.any()),
         lanes=_lanes(width),
         rest=g.out_channels % width,
         whole=g.out_channels // width * width,
@@ -119,13 +128,16 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         is_thumb1_core=core.is_thumb1,
         shift_text=f" - {-packed.x_shift}" if packed.x_shift else "",
     )
-    support = ("scalar_sums", *_called(core, loop, sums, has_two=has_two), "right_shift", *output_support(op, packed))
+    called = _called(core, loop, sums, has_two=has_two)
+    if context.has_outliers:
+        called = ("scalar_words1", *(name for name in called if name != "scalar_words1"))
+    support = ("scalar_sums", *called, "right_shift", *output_support(op, packed))
     scratch = (Scratch(g.taps, 1),) if is_shifted else ()
     if is_widened:
         scratch = (Scratch(4 * (g.taps + g.taps % 2 if by_word else g.taps), 4),)
     elif not wide:
         scratch = (Scratch(4 * sums.steps.total * sums.element_words, 4),)
-    return Prepared(_constants(packed, weights, sums), context, scratch, support, certified(op, packed))
+    return Prepared(_constants(packed, weights, outliers, sums), context, scratch, support, certified(op, packed))
 
 
 def _lanes(width: int) -> tuple[Lane, ...]:
@@ -196,7 +208,22 @@ def _element_words(loop: Loop) -> int:
     return 4 if loop.grouping.size == 1 else 3
 
 
-def _constants(packed: Packed, weights: Int64s, sums: DenseSums) -> tuple[Constants, ...]:
+def _cheapest_split(weights: Int64s, most: int) -> tuple[Int64s, Int64s]:
+    """Weights whose groups have the size that takes the fewest instructions, and the outliers that they leave."""
+    splits = [split_outliers(weights, size, -128, 127) for size in SIZES[SIZES.index(most) :]]
+    return min(splits, key=lambda split: _instructions(split[0], split[1], most))
+
+
+def _instructions(weights: Int64s, outliers: Int64s, most: int) -> int:
+    blocks = len(weights) // BLOCK
+    taps: int = weights.shape[1]
+    groups = -(-taps // grouping(weights, -128, 127, most).size)
+    few = int(outliers.reshape(blocks, BLOCK, taps).any(axis=1).sum())
+    apart = OUTLIER * few + OUTLIERS * blocks if few else 0
+    return blocks * (GROUP * groups + ELEMENT * taps) + apart
+
+
+def _constants(packed: Packed, weights: Int64s, outliers: Int64s, sums: DenseSums) -> tuple[Constants, ...]:
     """The weights for the fewest instructions or the least flash; biases; the output step's tables."""
     words = _pairs_by_word(weights) if sums.is_by_word else _pairs(weights) if sums.is_wide else _bytes(weights)
     text = "weights of blocks of four channels, a, b, c, d: for each element a + b * 2^16, c + d * 2^16."
@@ -210,11 +237,12 @@ def _constants(packed: Packed, weights: Int64s, sums: DenseSums) -> tuple[Consta
             "weights plus 128 of blocks of four channels, a, b, c, d. Two words for two elements: from the lowest byte "
             "on a of element 0, a of 1, b of 0, b of 1; then the same of c and d."
         )
-    return (
-        Constants("weights", "int32_t", words, text),
-        Constants("bias", "int32_t", packed.bias, "initial accumulators."),
-        *output_constants(packed),
-    )
+    constants = [Constants("weights", "int32_t", words, text)]
+    if outliers.any():
+        text = "what these lack, by blocks: an element's number and its two words; -1 behind the last of a block."
+        constants.append(Constants("outliers", "int32_t", _outlier_words(outliers), text))
+    constants.append(Constants("bias", "int32_t", packed.bias, "initial accumulators."))
+    return (*constants, *output_constants(packed))
 
 
 def padded(op: Conv, packed: Packed) -> Int64s:
@@ -231,6 +259,16 @@ def _pairs(weights: Int64s) -> Int64s:
     """(blocks, words): for each element the weights of two channels, then of the other two."""
     pairs = weights[0::2] + weights[1::2] * 2**16
     return pairs.reshape(-1, 2, weights.shape[1]).transpose(0, 2, 1).reshape(len(weights) // BLOCK, -1)
+
+
+def _outlier_words(outliers: Int64s) -> Int64s:
+    """(n,) for each block its elements and their words; -1."""
+    found = []
+    for words in _pairs(outliers).reshape(len(outliers) // BLOCK, -1, 2):
+        for element in np.flatnonzero(words.any(axis=1)):
+            found += [int(element), *words[element].tolist()]
+        found.append(-1)
+    return np.array(found)
 
 
 def _pairs_by_word(weights: Int64s) -> Int64s:

@@ -50,3 +50,25 @@ def sums(weights: Int64s, size: int, x_low: int, x_high: int) -> tuple[int, int]
     low = np.add.reduceat(products.min(axis=0), starts, axis=1).min()
     high = np.add.reduceat(products.max(axis=0), starts, axis=1).max()
     return int(low), int(high)
+
+
+def split_outliers(weights: Int64s, size: int, x_low: int, x_high: int) -> tuple[Int64s, Int64s]:
+    """Weights whose groups of ``size`` are safe, and the few that remain: both add up to ``weights``.
+
+    The largest weights of a group give off what exceeds 16 bits.
+    """
+    taps = weights.shape[1]
+    inliers = np.pad(weights, ((0, 0), (0, -taps % size))).reshape(len(weights), -1, size)
+    while True:
+        products = np.stack([inliers * x_low, inliers * x_high])
+        low, high = products.min(axis=0).sum(axis=-1), products.max(axis=0).sum(axis=-1)
+        excess = np.maximum(LANE_LOW - low, high - LANE_HIGH)
+        rows, groups = np.nonzero(excess > 0)
+        if not len(rows):
+            found = inliers.reshape(len(weights), -1)[:, :taps]
+            return found, weights - found
+        members = inliers[rows, groups]
+        largest = np.abs(members).argmax(axis=1)
+        values = members[np.arange(len(rows)), largest]
+        less = np.minimum(-(-excess[rows, groups] // min(-x_low, x_high)), np.abs(values))
+        inliers[rows, groups, largest] -= np.sign(values) * less

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Generator
@@ -10,6 +11,8 @@ from importlib.util import find_spec
 import pytest
 
 import qcgen.render
+
+gc.set_threshold(100_000, 20, 20)  # the default looks through all tests again and again: a seventh of the time
 
 collect_ignore = [] if find_spec("onnxruntime") else ["architectures/oracle.py", "fuzz_networks"]
 """Modules without tests that need what is no dependency of the tests."""
@@ -40,6 +43,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     deselected = [item for item in items if any(map(item.get_closest_marker, left_out))]
     config.hook.pytest_deselected(items=deselected)
     items[:] = [item for item in items if not any(map(item.get_closest_marker, left_out))]
+
+
+def pytest_collection_finish() -> None:
+    """Keeps the garbage collector away from what lives to the end: the modules and the tests."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -7,6 +7,7 @@ constants to its 8 KiB of RAM: what does not fit is left out, and a test below s
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import avr
@@ -33,11 +34,15 @@ NETWORKS = ("digits_qop_s8", "digits_qop_u8", "digits_qdq_s8", "digits_qdq_u8")
 S390X = Machine(("-static",), ("qemu-s390x",), ">")
 
 DSP_CORE = "cortex-m4"
-PLANE = convolution(next(case for case in CASES if case.name == "plane"), "nhwc", "size")
-HANDFUL = [PLANE, *convolutions(CASES[1::16])] + [operator(each) for each in UNITS[:: len(UNITS) // 12]]
 
 NO_OUTPUTS = 0x55
 """What streams/driver.c writes to outputs where the function returned 1."""
+
+
+@cache
+def plane():
+    """A small convolution."""
+    return convolution(next(case for case in CASES if case.name == "plane"), "nhwc", "size")
 
 
 def wrong_on_s390x(subjects, folder):
@@ -56,21 +61,23 @@ def wrong_on_avr(subjects, folder):
 
 @pytest.mark.parametrize("wrong", [wrong_on_s390x, wrong_on_avr])
 def test_a_handful_of_operators_gives_the_references_outputs(wrong, tmp_path):
-    assert not wrong(HANDFUL, tmp_path)
+    others = [operator(each) for each in UNITS[:: len(UNITS) // 12]]
+    assert not wrong([plane(), *convolutions(CASES[1::16]), *others], tmp_path)
 
 
 @pytest.mark.parametrize("wrong", [wrong_on_s390x, wrong_on_avr])
 def test_a_wrong_output_is_found(wrong, tmp_path):
-    text = PLANE.artifact.files[f"{PLANE.name}.c"]
+    text = plane().artifact.files[f"{plane().name}.c"]
     assert "HIGH = 255" in text
     [found] = wrong([with_text(text.replace("HIGH = 255", "HIGH = 200"))], tmp_path)
     assert "outputs differ" in found
 
 
 def with_text(text):
-    """PLANE with another C file."""
-    files = {**PLANE.artifact.files, f"{PLANE.name}.c": text}
-    return replace(PLANE, artifact=replace(PLANE.artifact, files=files))
+    """The plane with another C file."""
+    artifact = plane().artifact
+    files = {**artifact.files, f"{plane().name}.c": text}
+    return replace(plane(), artifact=replace(artifact, files=files))
 
 
 @pytest.mark.parametrize("wrong", [wrong_on_s390x, wrong_on_avr])
@@ -79,7 +86,8 @@ def with_text(text):
     [("y[PLANE_NHWC_SIZE_Y_SIZE] = 0;", "a write beside a buffer, in plane"), ("*(uint8_t *)x ^= 1;", "an input is")],
 )
 def test_a_write_where_none_may_be_is_found(wrong, statement, complaint, tmp_path):
-    head = f'#include "{PLANE.name}.h"\nvoid {PLANE.name}_run(const uint8_t *x, uint8_t *y, void *arena)\n'
+    name = plane().name
+    head = f'#include "{name}.h"\nvoid {name}_run(const uint8_t *x, uint8_t *y, void *arena)\n'
     with pytest.raises(AssertionError, match=complaint):
         wrong([with_text(f"{head}{{\n    (void)x;\n    (void)y;\n    (void)arena;\n    {statement}\n}}\n")], tmp_path)
 

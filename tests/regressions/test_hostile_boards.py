@@ -8,6 +8,7 @@ import time
 import tracemalloc
 import warnings
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 import qcgen
 from qcgen.cli import main
+from qcgen.compiler import compile_graph
 from qcgen.errors import BoardFailed
 from qcgen.protocol import MOST_NETWORKS, VERSION, Kind, Message, message_in
 from qcgen.render import header_id
@@ -25,18 +27,36 @@ from qcgen.verify.on_board import verify_on_board
 from qcgen.version import __version__
 
 DIGITS = Path(__file__).parents[1] / "data" / "digits" / "digits_qop_s8.onnx"
-ARTIFACT = qcgen.compile(DIGITS).with_self_test()
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\u202e\x9b31m\r\n"
-TOLD = shlex.join(
-    ["--name", ARTIFACT.plan.prefix, *(word for word in option_words(ARTIFACT.plan) if word != "--self-test")]
-)
-TEXTS = (ARTIFACT.plan.prefix, __version__, ARTIFACT.plan.sha256, TOLD)
-ID = header_id(ARTIFACT.plan, ARTIFACT.files)
+COMPILED = {}
 
 
-def identity(networks=1, texts=TEXTS, id_=ID):
-    """What a firmware tells of a network."""
-    return bytes([VERSION, networks]) + id_.to_bytes(4, "little") + "".join(f"{each}\0" for each in texts).encode()
+@cache
+def artifact():
+    """What an honest board runs."""
+    return qcgen.compile(DIGITS).with_self_test()
+
+
+def compiled_once(graph, *options):
+    """The artifact of the graph, which is always that of DIGITS, with options."""
+    if options not in COMPILED:
+        COMPILED[options] = compile_graph(graph, *options)
+    return COMPILED[options]
+
+
+@cache
+def texts():
+    """The name, the version, the model and the options that an honest board tells."""
+    plan = artifact().plan
+    words = [word for word in option_words(plan) if word != "--self-test"]
+    return plan.prefix, __version__, plan.sha256, shlex.join(["--name", plan.prefix, *words])
+
+
+def identity(networks=1, told=None, id_=None):
+    """What a firmware tells of a network, an honest one if nothing is given."""
+    number = header_id(artifact().plan, artifact().files) if id_ is None else id_
+    words = "".join(f"{each}\0" for each in told or texts()).encode()
+    return bytes([VERSION, networks]) + number.to_bytes(4, "little") + words
 
 
 class Clock:
@@ -92,6 +112,7 @@ def verified(monkeypatch, capsys):
             yield Board(answers)
 
         monkeypatch.setattr("qcgen.verify.port.opened", opened)
+        monkeypatch.setattr("qcgen.cli.artifacts.compile_graph", compiled_once)
         monkeypatch.setattr(link, "PATIENCE", 0.5)
         status = main(["verify", "--serial", "line", "--cases", "1", str(DIGITS), *words])
         out, err = capsys.readouterr()
@@ -114,23 +135,23 @@ def test_a_board_whose_results_are_wrong_is_asked_to_the_end(verified):
 @pytest.mark.parametrize(
     "options",
     [
-        f"{TOLD} --constant x=FILE",
-        f"{TOLD} --constant=x=FILE",
-        f"{TOLD} --data FILE",
-        f"{TOLD} -oFILE",
-        f"{TOLD} -o FILE",
-        f"{TOLD} --dim N=1",
-        f"{TOLD} --cflags=-fplugin=FILE",
-        f"{TOLD} --serial socket://localhost:1",
-        f"{TOLD} --json",
-        f"{TOLD} --hel",
-        f"{TOLD} FILE",
-        f"{TOLD} 'unbalanced",
-        f"{TOLD} unbalanced\\",
-        f"{TOLD} --arena {'9' * 5000}",
-        f"{TOLD} --target {ESCAPES}",
-        f"{TOLD} --flash 1000 --optimize speed",
-        f"{TOLD} --node conv1_quant --node conv4_quant",
+        "{TOLD} --constant x=FILE",
+        "{TOLD} --constant=x=FILE",
+        "{TOLD} --data FILE",
+        "{TOLD} -oFILE",
+        "{TOLD} -o FILE",
+        "{TOLD} --dim N=1",
+        "{TOLD} --cflags=-fplugin=FILE",
+        "{TOLD} --serial socket://localhost:1",
+        "{TOLD} --json",
+        "{TOLD} --hel",
+        "{TOLD} FILE",
+        "{TOLD} 'unbalanced",
+        "{TOLD} unbalanced\\",
+        f"{{TOLD}} --arena {'9' * 5000}",
+        f"{{TOLD}} --target {ESCAPES}",
+        "{TOLD} --flash 1000 --optimize speed",
+        "{TOLD} --node conv1_quant --node conv4_quant",
         "--name int",
         "'",
     ],
@@ -138,8 +159,8 @@ def test_a_board_whose_results_are_wrong_is_asked_to_the_end(verified):
 def test_a_board_tells_no_options_but_those_that_choose_the_code(options, tmp_path, verified):
     file = tmp_path / "read.npy"
     file.write_bytes(b"no array")
-    told = options.replace("FILE", str(file))
-    status, out, err = verified(telling(texts=(*TEXTS[:3], told)))
+    told = options.replace("{TOLD}", texts()[3]).replace("FILE", str(file))
+    status, out, err = verified(telling(told=(*texts()[:3], told)))
     assert (status, out) == (1, "")
     assert re.fullmatch(r"qcgen: line: its firmware tells .*\n", err)
     assert "no .npy file" not in err  # it was not read
@@ -148,7 +169,7 @@ def test_a_board_tells_no_options_but_those_that_choose_the_code(options, tmp_pa
 
 @pytest.mark.parametrize("options", ["--io quantized", "--node conv4_quant", "--name digits --arena least"])
 def test_options_that_choose_other_code_are_refused(options, verified):
-    status, out, err = verified(telling(texts=(*TEXTS[:3], options)))
+    status, out, err = verified(telling(told=(*texts()[:3], options)))
     assert (status, out) == (1, "")
     assert re.fullmatch(r"qcgen: line: its firmware is not what this qcgen makes with .*: make it anew\n", err)
 
@@ -159,9 +180,9 @@ def test_options_that_choose_other_code_are_refused(options, verified):
 @pytest.mark.parametrize("place", range(4))
 @pytest.mark.parametrize("text", [ESCAPES, ESCAPES * 500, "", "\ud7ff\uffff"])
 def test_no_text_of_a_board_drives_the_terminal(place, text, verified):
-    texts = [*TEXTS]
-    texts[place] = text
-    status, _, err = verified(telling(texts=texts))
+    told = [*texts()]
+    told[place] = text
+    status, _, err = verified(telling(told=told))
     assert status == 1
     assert len(err) < 2000
 
@@ -251,22 +272,26 @@ def test_results_of_another_size_are_refused(payload, verified):
 PAYLOADS = st.one_of(
     st.binary(max_size=40),
     st.builds(identity, st.integers(0, 255), st.tuples(*[st.text(max_size=20)] * 4), st.integers(0, 2**32 - 1)),
-    st.text(max_size=30).map(lambda text: identity(texts=(*TEXTS[:3], text))),
+    st.text(max_size=30).map(lambda text: identity(told=(*texts()[:3], text))),
 )
 
 
 @settings(max_examples=25, deadline=None)
 @given(answers=st.lists(st.tuples(st.sampled_from([*Kind, 0, 255]), PAYLOADS, st.booleans()), max_size=12))
-@example(answers=[(Kind.IDENTIFY, identity(), True)])
+@example(answers=[(Kind.IDENTIFY, None, True)])
 def test_whatever_a_board_sends_a_message_or_a_verdict_comes_of_it(answers):
-    """The answers come one after the other, behind them nothing; with the flag the right number is on them."""
+    """The answers come one after the other, behind them nothing; with the flag the right number is on them.
+
+    None is what an honest board tells of its network.
+    """
     clock, left = Clock(), list(answers)
 
     def next_(request):
         if not left:
             return b""
         kind, payload, is_numbered = left.pop(0)
-        return Message(kind, request.number if is_numbered else 7, payload)
+        told = identity() if payload is None else payload
+        return Message(kind, request.number if is_numbered else 7, told)
 
     board = link.Link(Board(dict.fromkeys(Kind, next_), clock), 115200, clock)
     with warnings.catch_warnings():
@@ -274,7 +299,7 @@ def test_whatever_a_board_sends_a_message_or_a_verdict_comes_of_it(answers):
         text = ""
         try:
             for each in firmware.networks(board):
-                verify_on_board(board, each, ARTIFACT, cases=1)
+                verify_on_board(board, each, artifact(), cases=1)
         except BoardFailed as failure:
             text = str(failure)
     assert text.isprintable()
@@ -292,4 +317,4 @@ def test_results_of_noise_are_differences(noise):
     [each] = firmware.networks(board)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert not verify_on_board(board, each, ARTIFACT, cases=1).is_right
+        assert not verify_on_board(board, each, artifact(), cases=1).is_right

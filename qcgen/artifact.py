@@ -33,6 +33,7 @@ class Artifact:
     ``program`` is what the model means, before simplification: it judges the code, and simplification with it.
     ``planned`` is the program that was planned: simplified, unless the options forbid it. ``is_simplified``: whether
     that changed anything. ``origin`` is the part of the user's model that it was made of, None if that is not known.
+    ``notes`` tell what was assumed of the model.
     """
 
     program: Program
@@ -41,6 +42,7 @@ class Artifact:
     files: Mapping[str, str]
     is_simplified: bool = False
     origin: Origin | None = None
+    notes: tuple[str, ...] = ()
 
     def with_self_test(self, feeds: Mapping[str, Array] | None = None) -> Artifact:
         """The same with NAME_test.h and NAME_test.c, by an input by name in the model's own shapes, or a random one.
@@ -61,6 +63,10 @@ class Artifact:
     @cached_property
     def report(self) -> Report:
         """Sizes, kernels and certificates; also without simplification, for which the program is planned once more."""
+        return replace(self._report, notes=self.notes)
+
+    @cached_property
+    def _report(self) -> Report:
         own, found = self.plan, fallbacks(self.planned, self.plan)
         if not self.is_simplified:
             return report(own, self.files, fallbacks=found)

@@ -16,6 +16,7 @@ from qcgen.check import check
 from qcgen.cut import cut
 from qcgen.estimate import code_bytes
 from qcgen.fallbacks import refuse_float
+from qcgen.fix_batch import fix_batch
 from qcgen.fold_operators import fold_operators
 from qcgen.infer import infer
 from qcgen.intervals import annotate
@@ -62,6 +63,7 @@ def compile(
     io_memory: str = "caller",
     input: str = "whole",
     strict: bool = False,
+    batch: int | None = None,
 ) -> Artifact:
     """Compiles a model, given as a path, bytes or ModelProto, to C; the options are those of ``qcgen compile``.
 
@@ -72,6 +74,7 @@ def compile(
     "whole" or "rows": the caller pushes one row after the other.
     ``constants`` are inputs, by name, that become constants of the model, with their elements.
     ``outputs`` are tensors, or one, up to which the model is compiled, in place of its own outputs.
+    ``batch`` is what leading dimensions of inputs become that the model leaves open: 1 unless it is given.
     ``strict=True`` refuses operators that compute with floats; conversions from and to float are none of them.
     Raises ModelRejected with every problem found if the model cannot be compiled, ValueError for an option that does
     not exist.
@@ -93,7 +96,7 @@ def compile(
     for option, given in (("dims", dims), ("constants", constants)):
         if not isinstance(given, Mapping | None):
             raise ValueError(f"{option} must be a mapping by names, not {given!r}")
-    graph = read(model, dims, constants, options.outputs)
+    graph = read(model, dims, constants, options.outputs, batch)
     source = Path(model).name if isinstance(model, str | os.PathLike) else f"{graph.name}.onnx"
     prefix = prefix_of(Path(source).stem) if name is None else name
     return compile_graph(graph, options, prefix, source, node, strict=strict)
@@ -106,14 +109,15 @@ def read(
     dims: Mapping[str, int] | None = None,
     constants: Mapping[str, Array] | None = None,
     outputs: Sequence[str] = (),
+    batch: int | None = None,
 ) -> Graph:
     """A model's graph with every type and shape that can be known, its constant parts folded.
 
     ``constants``: inputs by name that are constant, and their elements; ``outputs``: the tensors up to which the graph
-    goes, none: its own outputs.
+    goes, none: its own outputs; ``batch``: what leading dimensions of inputs become that are open, None: 1.
     """
     doing("reading the model")
-    return infer(rewrite(infer(cut(bake(load(model, dims=dims), constants or {}), outputs))))
+    return infer(rewrite(infer(cut(bake(fix_batch(load(model, dims=dims), batch), constants or {}), outputs))))
 
 
 @QUIETLY
@@ -141,7 +145,7 @@ def compile_graph(
         refuse_float(planned)
     planner = Planner(planned, options, prefix, source, node)
     own = planner.whole() if options.flash is None else within(planner, options.flash, code_bytes)
-    return Artifact(program, planned, own, render(own), simplified is not program, origin)
+    return Artifact(program, planned, own, render(own), simplified is not program, origin, graph.notes)
 
 
 def _require_known(options: Options, name: str | None) -> None:

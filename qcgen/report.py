@@ -113,7 +113,7 @@ class Report:
     ``buffers``: what lies in the arena, where and how long. ``files``: the SHA-256 of each generated file, by its name.
     ``rows``: of tensors that are computed row by row, how many rows are kept at a time. ``unsimplified``: what the
     model would cost if what is proved to be without effect were kept. ``fallbacks``: what is slower or larger than it
-    need be, of whole networks.
+    need be, of whole networks; ``notes``: what was assumed of the model.
     """
 
     schema_version: int
@@ -142,6 +142,7 @@ class Report:
     buffers: tuple[PlacedBuffer, ...]
     files: Mapping[str, str]
     fallbacks: tuple[Fallback, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def figures(self) -> Figures:

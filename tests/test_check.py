@@ -474,7 +474,7 @@ BAD = {
     "x negative": (
         q(shape=(1, 2, -1, 6)),
         "input 'x'",
-        "its shape is (1, 2, -1, 6); every dimension must be at least 1",
+        "its shape is (1, 2, ?, 6); every dimension must be a known number",
         "export",
     ),
     "declared type": (

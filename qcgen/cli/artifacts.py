@@ -18,8 +18,11 @@ from qcgen.plan.names import node_names, prefix_of
 
 
 def read_model(args: argparse.Namespace, model: str) -> Graph:
-    """The model's graph, symbolic dimensions fixed; raises ModelRejected."""
-    return read(model, dimensions(args), dict(args.constants), args.outputs)
+    """The model's graph, symbolic dimensions fixed, which prints what was assumed of it; raises ModelRejected."""
+    graph = read(model, dimensions(args), dict(args.constants), args.outputs, args.batch)
+    for note in graph.notes:
+        print(f"qcgen: {printable(note)}", file=sys.stderr)
+    return graph
 
 
 def compiled(args: argparse.Namespace, model: str, graph: Graph) -> list[Artifact]:

@@ -21,6 +21,7 @@ from qcgen.targets import BOARDS, EMULATED, RISCV_CORES
 if TYPE_CHECKING:
     from qcgen.artifact import Artifact
     from qcgen.emulate import Measurement
+    from qcgen.ir.graph import Graph
     from qcgen.report import Fallback
 
 SUMMARY = "count instructions on an emulated core"
@@ -126,7 +127,7 @@ def _subjects(args: argparse.Namespace) -> list[Artifact]:
         if args.nodes or len(graph.nodes) < 2:
             raise
         with shown():
-            alone = _singly(args)
+            alone = _singly(args, graph)
         if not alone:
             raise
         what = f"measured are {len(alone)} of {len(graph.nodes)} nodes, each by itself"
@@ -134,10 +135,9 @@ def _subjects(args: argparse.Namespace) -> list[Artifact]:
         return alone
 
 
-def _singly(args: argparse.Namespace) -> list[Artifact]:
-    from qcgen.cli.artifacts import compiled_singly, read_model
+def _singly(args: argparse.Namespace, graph: Graph) -> list[Artifact]:
+    from qcgen.cli.artifacts import compiled_singly
 
-    graph = read_model(args, args.model)
     artifacts = []
     for node in graph.nodes:
         try:

@@ -119,6 +119,12 @@ def _add_parts_of_model(add: Callable[..., object]) -> None:
         help="fix a symbolic dimension; may be repeated",
     )
     add(
+        "--batch",
+        metavar="N",
+        type=_positive,
+        help="what the leading dimension of inputs becomes where the model leaves it open (default: 1)",
+    )
+    add(
         "--constant",
         dest="constants",
         metavar="NAME=FILE.npy",
@@ -220,6 +226,12 @@ def count(text: str) -> int:
     """A number that is not negative."""
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to 999999999")
+    return int(text)
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 999999999")
     return int(text)
 
 

@@ -88,7 +88,7 @@ class Graph:
     every tensor by name; ``constants`` the tensors whose elements are known; ``opsets`` the version of every imported
     domain; ``sha256`` identifies the model's bytes; ``fixed_dims`` are the symbolic dimensions that the user fixed.
     ``origin`` leads back to what the user gave, for whoever judges the result. ``of_4_bits`` names the constants that
-    have codes of 4 bits in the model, and of 8 here.
+    have codes of 4 bits in the model, and of 8 here. ``notes`` tell what was assumed of the model.
     """
 
     name: str
@@ -102,6 +102,7 @@ class Graph:
     fixed_dims: Mapping[str, int] = field(default_factory=dict)
     origin: Origin | None = None
     of_4_bits: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def used(self) -> frozenset[str]:

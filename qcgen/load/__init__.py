@@ -243,7 +243,7 @@ class _GraphReader:
 
     def _dim(self, dim: onnx.TensorShapeProto.Dimension) -> Dim:
         if dim.HasField("dim_value"):
-            return int(dim.dim_value)
+            return int(dim.dim_value) if dim.dim_value >= 0 else None  # as onnxruntime takes it
         if not dim.dim_param:
             return None
         self.symbols.add(dim.dim_param)

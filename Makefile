@@ -32,7 +32,7 @@ help:
 	@echo "make networks    whole networks against outputs recorded from onnxruntime; memory, sizes, compilers"
 	@echo "make networks-2026   85 networks of today, quantized by onnxruntime and held against it, written to docs/networks.md"
 	@echo "make node-tests  ONNX's own tests of every operator that is supported, counted in docs/node-tests.md"
-	@echo "make generated   rewrite the gallery in generated/ and what commands print in README.md and docs/"
+	@echo "make generated   rewrite the gallery in generated/, charts and reference pages in docs/, what commands print in documents"
 	@echo "make clean       remove .venv and everything else that was made"
 
 demo: c-compiler .venv/runtime
@@ -102,8 +102,9 @@ networks-2026: c-compiler .venv/runtime
 node-tests: c-compiler .venv/runtime
 	@$(BIN)/python -m tests.node_tests --write
 
-generated: .venv/runtime
+generated: .venv/dev
 	@$(BIN)/python tests/gallery.py
+	@$(BIN)/python tests/reference_pages.py
 	@$(BIN)/python tests/documents.py
 
 clean:

@@ -1,0 +1,62 @@
+"""The parts of README.md that hold figures, written from those of the benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from figures import MILLION, ROWS, Figures, Network
+
+BOARDS = {"stm32l4r5": "STM32L4R5", "stm32f407": "STM32F407"}
+BOARD = "stm32l4r5"
+IN_ROWS = "--layout nhwc --io quantized --arena least --input rows --io-memory arena"
+"""The options of the figures with rows."""
+
+
+def _why(figures: Figures) -> str:
+    """What is fast and small, in figures."""
+    size, speed = (figures.range_of(how) for how in ("size", "speed"))
+    below = [each for each in figures.networks if each.cycles[BOARD, "speed"] < each.record]
+    [smallest] = (each for each in figures.networks if each.name == "visual wake words")
+    less, more = (f"{least:.1f} to {most:.1f}" for least, most in (size, speed))
+    record = f"{len(below)} of {len(figures.networks)}"
+    extra = smallest.more[ROWS].strip("+").replace("%", " %")
+    least, whole = smallest.ram[ROWS], smallest.ram[""]
+    lines = [
+        f"* **Fast.** CMSIS-NN takes {less} times as many instructions as code for size, {more} times as many",
+        "  as code for speed (geometric means of 20 layers, seven cores). On an STM32L4R5 estimated cycles are below",
+        f"  the MLPerf Tiny record in {record} networks.",
+        f"* **Small in RAM.** Layers can run row by row: {smallest.name} needs {least:,} bytes in all instead of",
+        f"  {whole:,}, for {extra} more instructions (`{IN_ROWS}`).",
+    ]
+    return "\n".join(lines)
+
+
+def _cost(figures: Figures) -> str:
+    """A row for each network: flash, RAM in all, and for both boards milliseconds of code for size and for speed."""
+    boards = [f"{name}, {figures.megahertz[board]} MHz" for board, name in BOARDS.items()]
+    head = ["network", "RAM", "flash", *boards, "flash, speed", *(f"{name}, speed" for name in BOARDS.values())]
+    head.append(f"record, {figures.megahertz[BOARD]} MHz")
+    lines = [
+        f"| {' | '.join(head)} |",
+        f"|---|{'---:|' * (len(head) - 1)}",
+        *(_row(each, figures) for each in figures.networks),
+    ]
+    return "\n".join(lines)
+
+
+def _row(network: Network, figures: Figures) -> str:
+    cells = [network.name, f"{network.ram['']:,} B"]
+    for how in ("size", "speed"):
+        cells += [f"{network.flash[how]:,} B"]
+        cells += [_milliseconds(network.cycles[board, how], figures.megahertz[board]) for board in BOARDS]
+    cells.append(_milliseconds(network.record, figures.megahertz[BOARD]))
+    return f"| {' | '.join(cells)} |"
+
+
+def _milliseconds(cycles: int, megahertz: int) -> str:
+    milliseconds = 1000 * cycles / (megahertz * MILLION)
+    return f"{milliseconds:.1f} ms" if milliseconds >= 10 else f"{milliseconds:.2f} ms"
+
+
+PARTS: Mapping[str, Callable[[Figures], str]] = {"why": _why, "cost": _cost}
+"""By the names in the marks ``<!-- figures: NAME -->``."""

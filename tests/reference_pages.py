@@ -1,0 +1,240 @@
+"""Pages that are written from the code: operators, command line, Python; the charts and figures of README.md.
+
+Run as a program, this rewrites them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import os
+import re
+import sys
+import textwrap
+from collections.abc import Iterable
+from pathlib import Path
+
+import charts
+import figures
+import front_page
+
+import qcgen
+from qcgen.artifact import Artifact
+from qcgen.build import LoadedModel
+from qcgen.check.node import Spec
+from qcgen.check.specs import SPECS
+from qcgen.cli import COMMANDS
+from qcgen.cli.ops import TYPES, operators
+from qcgen.cli.options import add_compile_options
+from qcgen.convolutions import CONVOLUTIONS, ConvSpelling
+from qcgen.lower import LOWERINGS
+from qcgen.report import NodeReport, PortReport, Report
+from qcgen.rewrite.fold_constants import FOLDS
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+
+FAMILIES = {
+    "Convolutions": ("conv",),
+    "Products of matrices": ("linear",),
+    "Sums, products, activations, borders": ("elementwise",),
+    "Pooling": ("pool",),
+    "Reductions": ("reduction",),
+    "Softmax": ("softmax",),
+    "Normalization": ("normalization",),
+    "Recurrent layers": ("recurrent",),
+    "Movement": ("movement", "blocks", "selection"),
+    "Functions of one tensor, and choices": ("float_functions",),
+}
+"""Sections of docs/operators.md, and the modules of ``qcgen.lower`` whose operators they hold."""
+
+REWRITTEN = {
+    "And, Or, Not, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, Where": "comparisons and choices: part of a table"
+    " of codes, or one choice in float C",
+    "BatchNormalization": "part of a convolution, a line or table for each channel, or float sums and products",
+    "ConvTranspose": "one or two spatial axes, constant weights: a convolution whose outputs are interleaved",
+    "GatherND": "at constant places",
+    "Constant, ConstantOfShape, Shape": "computed when the model is compiled",
+}
+"""Operators that the tables do not have, because rewriting makes others of them."""
+
+
+def pages() -> dict[Path, str]:
+    """Every page and chart by its path, and README.md with its figures."""
+    found = figures.read()
+    readme = ROOT / "README.md"
+    return {
+        DOCS / "operators.md": _operators(),
+        DOCS / "command-line.md": _command_line(),
+        DOCS / "python.md": _python(),
+        **{DOCS / "charts" / name: make(found) for name, make in charts.CHARTS.items()},
+        readme: with_figures(readme.read_text(), found),
+    }
+
+
+def _operators() -> str:
+    sections = [
+        "# Operators",
+        "Written by `make generated` from the tables in the code. `qcgen inspect MODEL.onnx` says what becomes of each"
+        " node of your model, and what is wrong with those that cannot be compiled.",
+        "ai.onnx is read from opset 7 on. Between DequantizeLinear and QuantizeLinear (QDQ form), Conv, Gemm, MatMul,"
+        " Add, Sub, Mul, pools, ReduceMean, ReduceSum, Softmax and normalizations become integer operators, and"
+        " functions of one tensor become tables. What only moves, clamps or compares works on the codes themselves."
+        " Elsewhere operators are float C, as onnxruntime computes them.",
+        TYPES.replace("\n", " ").replace("types: codes", "Types: codes"),
+        "Inputs under *constant* must be known when the model is compiled.",
+    ]
+    rows = {(("" if domain == "ai.onnx" else domain), op_type): facts for domain, op_type, *facts in operators()}
+    for title, modules in FAMILIES.items():
+        keys = [key for key in rows if key in LOWERINGS and LOWERINGS[key].__module__.rpartition(".")[2] in modules]
+        sections += [f"## {title}", _table(("operator", "constant", "attributes", "computes"), _rows(keys, rows))]
+    sections += [
+        "## Operators that become others",
+        _table(("operator", "what becomes of it"), REWRITTEN.items()),
+        "## Operators of constants",
+        "Computed when the model is compiled, where all their inputs are constant: "
+        + ", ".join(sorted({op_type for _, op_type in FOLDS}))
+        + ", and every operator above.",
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def _rows(keys: Iterable[tuple[str, str]], facts: dict[tuple[str, str], list[str]]) -> list[tuple[str, ...]]:
+    """A row for all operators that share their rules and what they compute."""
+    shared: dict[tuple[str, ...], list[str]] = {}
+    for key in sorted(keys, key=lambda key: (key[1], key[0])):
+        domain, op_type = key
+        _, layout, note = facts[key]
+        spec = SPECS.get(key) or CONVOLUTIONS[key]
+        constant = ", ".join(_constant(spec))
+        text = "; ".join(part for part in (note.rstrip("."), layout) if part)
+        name = f"{op_type} ({domain})" if domain else op_type
+        shared.setdefault((constant, ", ".join(spec.attributes), text), []).append(name)
+    return [(", ".join(names), *cells) for cells, names in shared.items()]
+
+
+def _constant(spec: Spec | ConvSpelling) -> Iterable[str]:
+    """The inputs that must be constant: of a convolution all but the image."""
+    return spec.constant if isinstance(spec, Spec) else (each for each in spec.inputs[1:] if each not in spec.refused)
+
+
+def _command_line() -> str:
+    common = argparse.ArgumentParser(add_help=False)
+    add_compile_options(common)
+    shared = {action.dest for action in common._actions}
+    parts = [
+        "# Command line",
+        "Written by `make generated` from the options in the code; `qcgen COMMAND --help` prints the same. The exit"
+        " status is 0, 1 for a rejected model or a failed verification, 2 for wrong usage.",
+        _table(("command", "what it does"), ((f"[`{n}`](#qcgen-{n})", each.SUMMARY) for n, each in COMMANDS.items())),
+    ]
+    for name, command in COMMANDS.items():
+        parser = argparse.ArgumentParser(prog=f"qcgen {name}", add_help=False)
+        command.add_arguments(parser)
+        own = [action for action in parser._actions if action.dest not in shared]
+        parts += [f"## qcgen {name}", " ".join((command.__doc__ or "").split())]
+        parts += [_options(own)] if own else []
+        if shared <= {action.dest for action in parser._actions}:
+            parts.append("All [options of every command that compiles](#options-of-every-command-that-compiles), too.")
+    parts += ["## Options of every command that compiles", _options(common._actions)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _options(actions: Iterable[argparse.Action]) -> str:
+    """Each option with its meaning, in columns."""
+    lines: list[str] = []
+    for action in actions:
+        spelt = _spelt(action)
+        column = 26
+        meaning = textwrap.wrap(_meaning(action), 110 - column) or [""]
+        lines += [spelt] if len(spelt) > column - 2 else [f"{spelt:{column}}{meaning.pop(0)}".rstrip()]
+        lines += [" " * column + line for line in meaning if line]
+    return "\n".join(["```text", *lines, "```"])
+
+
+def _spelt(action: argparse.Action) -> str:
+    value = "" if action.nargs == 0 else str(action.metavar or action.dest.upper())
+    if action.option_strings:
+        return f"{', '.join(action.option_strings)} {value}".strip()
+    return f"{value} ..." if action.nargs == "+" else value
+
+
+def _meaning(action: argparse.Action) -> str:
+    text = (action.help or "") % {"default": action.default}
+    choices = f"one of {', '.join(map(str, action.choices))}" if action.choices else ""
+    return "; ".join(part for part in (text, choices) if part)
+
+
+PUBLIC = (Artifact, LoadedModel, Report, NodeReport, PortReport, qcgen.ModelRejected, qcgen.Problem)
+"""The classes that a caller of ``qcgen.compile`` meets."""
+
+
+def _python() -> str:
+    parts = [
+        "# Python",
+        "Written by `make generated` from signatures and docstrings. `import qcgen` has `compile`, `Artifact`,"
+        " `ModelRejected`, `Problem` and `__version__`; the other classes here are what these give.",
+        "## qcgen.compile",
+        _signature("qcgen.compile", qcgen.compile),
+        _prose(qcgen.compile),
+    ]
+    for cls in PUBLIC:
+        parts += [f"## {cls.__name__}", _prose(cls)]
+        for name, member in vars(cls).items():
+            if name.startswith("_"):
+                continue
+            if inspect.isfunction(member):
+                parts += [_signature(f"{cls.__name__}.{name}", member), _prose(member)]
+            elif isinstance(member, property) or hasattr(member, "func"):
+                parts += [f"`{cls.__name__}.{name}`: {_prose(member)}"]
+    return "\n\n".join(parts) + "\n"
+
+
+def _signature(name: str, function: object) -> str:
+    """As Python spells it, an argument a line where it is long."""
+    assert callable(function)
+    signature = inspect.signature(function)
+    text = f"{name}{signature}".replace("(self, ", "(").replace("(self)", "()")
+    if len(text) > 100:
+        arguments = [str(each) for each in signature.parameters.values() if each.name != "self"]
+        star = next((i for i, each in enumerate(signature.parameters.values()) if each.kind is each.KEYWORD_ONLY), None)
+        if star is not None:
+            arguments.insert(star - ("self" in signature.parameters), "*")
+        result = signature.return_annotation
+        text = f"{name}(\n" + "".join(f"    {each},\n" for each in arguments) + f") -> {result}"
+    text = re.sub(r"""(: |-> )(['"])(.*?)\2(?= = |,\n|, |\)|$)""", r"\1\3", text)  # annotations are strings
+    return f"```python\n{text}\n```"
+
+
+def _prose(documented: object) -> str:
+    """A docstring as Markdown."""
+    text = inspect.cleandoc(getattr(documented, "__doc__", None) or "")
+    return re.sub(r"``([^`]*)``", r"`\1`", "\n\n".join(" ".join(part.split()) for part in text.split("\n\n")))
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    lines = [tuple(head), *(tuple(cell.replace("|", "\\|") for cell in row) for row in rows)]
+    lines.insert(1, ("---",) * len(lines[0]))
+    return "\n".join(f"|{'|'.join(line)}|" if line[0] == "---" else f"| {' | '.join(line)} |" for line in lines)
+
+
+MARKED = re.compile(r"(<!-- figures: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+
+
+def with_figures(text: str, found: figures.Figures) -> str:
+    """The text with what stands between its marks written anew."""
+    return MARKED.sub(lambda mark: f"{mark[1]}{front_page.PARTS[mark[2]](found)}\n{mark[4]}", text)
+
+
+def main() -> int:
+    """Rewrites what changed."""
+    for path, text in pages().items():
+        if not path.exists() or path.read_text() != text:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+            print(os.path.relpath(path, ROOT))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -50,7 +50,7 @@ What to look at now
   {OUTPUT}/digits.c             the code; its head says what is proved of it
   {OUTPUT}/digits_report.html   the same for a browser, with a map of the memory and sizes per node
   {OUTPUT}/digits_report.json   flash, RAM, multiply-adds and kernels, for programs
-  README.md                       from an .onnx file to a C program, step by step
+  docs/tutorial.md                from an .onnx file to a C program, step by step
   .venv/bin/qcgen inspect {FOLDER}/{SHOWN}.onnx
                                   what the network holds, and why each kernel was chosen"""
 

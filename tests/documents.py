@@ -1,9 +1,9 @@
 """Documents that can run, run: commands in README.md and docs/ are executed, and what they print is compared.
 
-In a ``console`` block a line that starts with "$ " is a command, the lines below it are what it prints. Another block
-whose fence names a file (``c main.c``) is that file, for the commands below it. The blocks of a document share one
-folder, in which the repository's ``tests`` and ``docs`` can be reached. Run as a program, this rewrites what the
-commands print.
+In a ``console`` block a line that starts with "$ " is a command, the lines below it are what it prints; if its fence
+names a core (``console cortex-m4``), they need the tools for it. Another block whose fence names a file (``c main.c``)
+is that file, for the commands below it. The blocks of a document share one folder, in which the repository's ``tests``
+and ``docs`` can be reached; it lies at ``~/qcgen``, too. Run as a program, this rewrites what the commands print.
 """
 
 from __future__ import annotations
@@ -24,12 +24,16 @@ COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Command:
-    """A command of a document; ``start`` and ``end`` is where the text that it ``prints`` stands in the document."""
+    """A command of a document; ``start`` and ``end`` is where the text that it ``prints`` stands in the document.
+
+    ``core``: the emulated core that it needs.
+    """
 
     line: str
     prints: str
     start: int
     end: int
+    core: str | None = None
 
 
 @dataclass(frozen=True)
@@ -40,28 +44,35 @@ class File:
     text: str
 
 
-def documents() -> list[Path]:
-    """README.md and everything in docs/ that has a command."""
+def documents(*, core: bool = False) -> list[Path]:
+    """README.md and everything in docs/ that has a command, with ``core`` one that needs a core."""
     every = [ROOT / "README.md", *sorted(ROOT.joinpath("docs").rglob("*.md"))]
-    return [path for path in every if any(isinstance(step, Command) for step in steps(path.read_text()))]
+    return [path for path in every if any(_is_command(step, core=core) for step in steps(path.read_text()))]
+
+
+def _is_command(step: Command | File, *, core: bool) -> bool:
+    return isinstance(step, Command) and (not core or step.core is not None)
 
 
 def steps(text: str) -> Iterator[Command | File]:
     """The commands and files of a document, in order."""
     for fence in FENCE.finditer(text):
         language, name, body = fence.groups()
-        if name is not None:
-            yield File(name, body)
-        elif language == "console":
+        if language == "console":
             for found in COMMAND.finditer(body):
                 start = fence.start(3) + found.start(2)
-                yield Command(found[1], found[2], start, start + len(found[2]))
+                yield Command(found[1], found[2], start, start + len(found[2]), name)
+        elif name is not None:
+            yield File(name, body)
 
 
 def prepare(folder: Path) -> dict[str, str]:
     """Makes the folder for the commands of a document; returns their environment."""
     for name in ("tests", "docs"):
         folder.joinpath(name).symlink_to(ROOT / name)
+    home = folder / ".home"
+    home.mkdir()
+    home.joinpath("qcgen").symlink_to(ROOT)
     programs = folder / ".bin"
     programs.mkdir()
     programs.joinpath("qcgen").write_text('#!/bin/sh\nexec python3 -m qcgen "$@"\n')
@@ -69,6 +80,7 @@ def prepare(folder: Path) -> dict[str, str]:
     programs.joinpath("python3").symlink_to(sys.executable)
     environment = {key: value for key, value in os.environ.items() if key not in ("CC", "CFLAGS", "MAKEFLAGS")}
     environment["PATH"] = os.pathsep.join([str(programs), str(Path(sys.executable).parent), environment["PATH"]])
+    environment["HOME"] = str(home)
     # A symlink to the interpreter of a virtual environment no longer finds its packages.
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *(path for path in sys.path if path)])
     return environment
@@ -90,13 +102,13 @@ def printed(command: Command, folder: Path, environment: dict[str, str]) -> str:
     return result.stdout
 
 
-def run(path: Path, folder: Path) -> Iterator[tuple[Command, str]]:
-    """Runs a document in a new folder; yields each command with what it printed."""
+def run(path: Path, folder: Path, *, cores: bool = True) -> Iterator[tuple[Command, str]]:
+    """Runs a document in a new folder; yields each command with what it printed; without ``cores`` not all of them."""
     environment = prepare(folder)
     for step in steps(path.read_text()):
         if isinstance(step, File):
             folder.joinpath(step.name).write_text(step.text)
-        else:
+        elif cores or step.core is None:
             yield step, printed(step, folder, environment)
 
 

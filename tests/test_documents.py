@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from documents import ROOT, documents, run
+from documents import ROOT, Command, documents, run, steps
+from emulated import require_core
 from marks import some_at_first
 from tools import require
 
@@ -17,6 +18,11 @@ DECISIONS = ROOT / "docs" / "decisions"
 NUMBERED = re.compile(r"[Ee]quations? \((\d+)\)")
 
 
+def links(path):
+    """The files that a document links to, as it spells them."""
+    return re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text())
+
+
 def name_of(path):
     return str(path.relative_to(ROOT))
 
@@ -24,8 +30,21 @@ def name_of(path):
 @pytest.mark.parametrize("path", some_at_first(documents(), *documents()[1:4:2]), ids=name_of)
 def test_the_commands_of_a_document_print_what_it_shows(path, tmp_path):
     require("bash", "cc")
+    assert_prints_what_it_shows(path, tmp_path, cores=False)
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("path", documents(core=True), ids=name_of)
+def test_the_commands_of_a_document_for_cores_print_what_it_shows(path, tmp_path):
+    require("bash", "cc", "cmake")
+    for core in {step.core for step in steps(path.read_text()) if isinstance(step, Command) and step.core}:
+        require_core(core)
+    assert_prints_what_it_shows(path, tmp_path, cores=True)
+
+
+def assert_prints_what_it_shows(path, folder, *, cores):
     count = 0
-    for command, output in run(path, tmp_path):
+    for command, output in run(path, folder, cores=cores):
         assert output == command.prints, f"{command.line}: if this is right, run python tests/documents.py"
         count += 1
     assert count
@@ -33,8 +52,7 @@ def test_the_commands_of_a_document_print_what_it_shows(path, tmp_path):
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
 def test_the_links_of_a_document_lead_to_files(path):
-    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text())
-    assert [link for link in links if not (path.parent / link).exists()] == []
+    assert [link for link in links(path) if not (path.parent / link).exists()] == []
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
@@ -49,9 +67,27 @@ def test_a_decision_has_at_most_300_words_and_is_in_the_index(path):
     assert f"]({path.name})" in DECISIONS.joinpath("README.md").read_text()
 
 
-def test_the_readme_names_every_operator_that_can_be_compiled():
-    named = set(re.findall(r"\w+", ROOT.joinpath("README.md").read_text()))
+def test_the_page_of_operators_names_every_operator_that_can_be_compiled():
+    named = set(re.findall(r"\w+", ROOT.joinpath("docs", "operators.md").read_text()))
     assert {op_type for domain, op_type in LOWERINGS if domain != OWN_DOMAIN} <= named
+
+
+def test_the_readme_is_read_in_a_minute():
+    assert len(ROOT.joinpath("README.md").read_text().splitlines()) <= 140
+
+
+def test_every_document_is_reached_from_the_index():
+    index = ROOT / "docs" / "README.md"
+    lists = {index, DECISIONS / "README.md"}
+    reached = {path.parent.joinpath(link).resolve() for path in lists for link in links(path)}
+    studies = set(ROOT.joinpath("docs", "studies").glob("*.md"))
+    missing = [name_of(path) for path in ROOT.joinpath("docs").rglob("*.md") if path not in reached | lists | studies]
+    assert missing == []
+
+
+def test_a_study_belongs_to_a_decision_that_links_to_it():
+    for path in ROOT.joinpath("docs", "studies").glob("*.md"):
+        assert f"](../studies/{path.name})" in DECISIONS.joinpath(path.name).read_text()
 
 
 def test_every_equation_that_the_code_cites_is_in_the_document():

@@ -22,6 +22,7 @@ from qcgen.infer import infer
 from qcgen.intervals import annotate
 from qcgen.ir.graph import Graph
 from qcgen.ir.plan import Options
+from qcgen.ir.program import Program
 from qcgen.ir.types import Array
 from qcgen.load import load
 from qcgen.lower import NUMERICS, lower
@@ -64,6 +65,7 @@ def compile(
     input: str = "whole",
     strict: bool = False,
     batch: int | None = None,
+    rename: Mapping[str, str] | None = None,
 ) -> Artifact:
     """Compiles a model, given as a path, bytes or ModelProto, to C; the options are those of ``qcgen compile``.
 
@@ -75,10 +77,14 @@ def compile(
     ``constants`` are inputs, by name, that become constants of the model, with their elements.
     ``outputs`` are tensors, or one, up to which the model is compiled, in place of its own outputs.
     ``batch`` is what leading dimensions of inputs become that the model leaves open: 1 unless it is given.
+    ``rename`` says what inputs and outputs, by their names, are called in C; Python calls them as the model does.
     ``strict=True`` refuses operators that compute with floats; conversions from and to float are none of them.
     Raises ModelRejected with every problem found if the model cannot be compiled, ValueError for an option that does
     not exist.
     """
+    for option, given in (("dims", dims), ("constants", constants), ("rename", rename)):
+        if not isinstance(given, Mapping | None):
+            raise ValueError(f"{option} must be a mapping by names, not {given!r}")
     options = Options(
         target=target,
         layout=layout,
@@ -91,11 +97,9 @@ def compile(
         input=input,
         outputs=(outputs,) if isinstance(outputs, str) else tuple(outputs),
         flash=flash,
+        rename=tuple((rename or {}).items()),
     )
     _require_known(options, name)
-    for option, given in (("dims", dims), ("constants", constants)):
-        if not isinstance(given, Mapping | None):
-            raise ValueError(f"{option} must be a mapping by names, not {given!r}")
     graph = read(model, dims, constants, options.outputs, batch)
     source = Path(model).name if isinstance(model, str | os.PathLike) else f"{graph.name}.onnx"
     prefix = prefix_of(Path(source).stem) if name is None else name
@@ -137,7 +141,8 @@ def compile_graph(
     inputs = tuple(graph.value(name) for name in graph.inputs)
     origin = graph.origin and replace(graph.origin, inputs=inputs, outputs=graph.outputs)
     if options.io == "quantized":
-        program = quantized_io(program)
+        before, program = program, quantized_io(program)
+        options = replace(options, rename=_renamed(options.rename, before, program))
     doing("computing intervals")
     simplified = simplify(program) if options.simplify else program
     planned = annotate(simplified) if options.simplify else program
@@ -146,6 +151,13 @@ def compile_graph(
     planner = Planner(planned, options, prefix, source, node)
     own = planner.whole() if options.flash is None else within(planner, options.flash, code_bytes)
     return Artifact(program, planned, own, render(own), simplified is not program, origin, graph.notes)
+
+
+def _renamed(rename: tuple[tuple[str, str], ...], before: Program, after: Program) -> tuple[tuple[str, str], ...]:
+    """The names that are chosen, by those of the tensors that are now at the boundary."""
+    tensors = zip((*before.inputs, *before.outputs), (*after.inputs, *after.outputs), strict=True)
+    now = {old.name: new.name for old, new in tensors}
+    return tuple((now.get(name, name), new) for name, new in rename)
 
 
 def _require_known(options: Options, name: str | None) -> None:

@@ -27,7 +27,7 @@ ORACLES = ("auto", "onnxruntime", "onnx", "own")
 
 CODE_OPTIONS = (
     *("--name", "--target", "--layout", "--numerics", "--optimize", "--node", "--output", "--io", "--arena", "--flash"),
-    *("--io-memory", "--input", "--no-simplify"),
+    *("--io-memory", "--input", "--rename", "--no-simplify"),
 )
 """Those that choose the code and name no file: a firmware tells them, and may tell no others."""
 
@@ -125,6 +125,14 @@ def _add_parts_of_model(add: Callable[..., object]) -> None:
         help="what the leading dimension of inputs becomes where the model leaves it open (default: 1)",
     )
     add(
+        "--rename",
+        metavar="NAME=NEW",
+        type=_name_pair,
+        action="append",
+        default=[],
+        help="what an input or output is called in C; may be repeated (default: as in the model, made an identifier)",
+    )
+    add(
         "--constant",
         dest="constants",
         metavar="NAME=FILE.npy",
@@ -133,6 +141,13 @@ def _add_parts_of_model(add: Callable[..., object]) -> None:
         default=[],
         help="make an input a constant of the model, with the elements of an array; may be repeated",
     )
+
+
+def _name_pair(text: str) -> tuple[str, str]:
+    name, equals, new = text.rpartition("=")
+    if not (name and equals and new):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=NEW")
+    return name, new
 
 
 def _add_memory(add: Callable[..., object]) -> None:
@@ -193,6 +208,7 @@ def compile_options(args: argparse.Namespace) -> Options:
         io_memory=args.io_memory,
         input=args.input,
         outputs=tuple(args.outputs),
+        rename=_renamed(args),
     )
 
 
@@ -203,6 +219,15 @@ def dimensions(args: argparse.Namespace) -> dict[str, int]:
         if fixed.setdefault(name, value) != value:
             args.usage_error(f"argument --dim: {name} is set to {fixed[name]} and to {value}")
     return fixed
+
+
+def _renamed(args: argparse.Namespace) -> tuple[tuple[str, str], ...]:
+    """The names of inputs and outputs in C; ends with a usage error if one has two."""
+    chosen: dict[str, str] = {}
+    for name, new in args.rename:
+        if chosen.setdefault(name, new) != new:
+            args.usage_error(f"argument --rename: {name} is renamed to {chosen[name]} and to {new}")
+    return tuple(chosen.items())
 
 
 def joined(argv: Sequence[str]) -> list[str]:

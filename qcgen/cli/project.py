@@ -15,22 +15,9 @@ FILE = "qcgen.toml"
 """In the folder where qcgen is called; its paths start there."""
 
 OPTIONS = (
-    *(
-        "name",
-        "folder",
-        "target",
-        "layout",
-        "numerics",
-        "optimize",
-        "node",
-        "output",
-        "dim",
-        "batch",
-        "constant",
-        "io",
-        "arena",
-    ),
-    *("flash", "io-memory", "input", "no-simplify", "strict", "certificate", "report", "self-test", "data", "bake"),
+    *("name", "folder", "target", "layout", "numerics", "optimize", "node", "output", "dim", "batch", "rename"),
+    *("constant", "io", "arena", "flash", "io-memory", "input", "no-simplify", "strict", "certificate", "report"),
+    *("self-test", "data", "bake"),
 )
 """The keys of a model beside its path: options of qcgen compile; the folder is -o."""
 

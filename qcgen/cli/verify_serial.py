@@ -130,7 +130,7 @@ def _with_told(
 ) -> argparse.Namespace | None:
     """The command line's options, the others as the firmware was made; None if it was made with others than given."""
     own = argparse.Namespace(**vars(told))
-    for name in ("nodes", "outputs"):
+    for name in ("nodes", "outputs", "rename"):
         if getattr(args, name):
             setattr(own, name, [])  # or those given would be added to those told
     parser.parse_args(args.words, own)

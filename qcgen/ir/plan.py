@@ -29,6 +29,7 @@ class Options:
     input: str = "whole"
     outputs: tuple[str, ...] = ()
     flash: int | None = None
+    rename: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

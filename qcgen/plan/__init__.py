@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from qcgen.errors import ModelRejected, Problem
 from qcgen.ir.plan import (
     Argument,
     Call,
@@ -267,13 +268,27 @@ def _in_stage(stage: Stage, work: Work, call: Call) -> Call:
 
 def _ports(program: Program, options: Options, function_symbols: Collection[str]) -> tuple[Port, ...]:
     tensors = [*program.inputs, *program.outputs]
-    symbols = parameter_names((tensor.name for tensor in tensors), function_symbols)
+    chosen = dict(options.rename)
+    symbols = parameter_names((chosen.get(tensor.name, tensor.name) for tensor in tensors), function_symbols)
+    got = {tensor.name: symbol for tensor, symbol in zip(tensors, symbols, strict=True)}
+    if problems := [problem for each in chosen.items() for problem in _rename_problems(*each, got)]:
+        raise ModelRejected(problems)
     ports = []
     for index, (tensor, symbol) in enumerate(zip(tensors, symbols, strict=True)):
         layout = boundary_layout(tensor, options.layout)
         shape, text = boundary_shape(tensor, layout), layout_text(layout)
         ports.append(Port(tensor, symbol, shape, text, "input" if index < len(program.inputs) else "output"))
     return tuple(ports)
+
+
+def _rename_problems(name: str, new: str, symbols: Mapping[str, str]) -> Iterator[Problem]:
+    """What is wrong with the name in C that was chosen for a tensor; ``symbols`` are what the tensors got."""
+    where = f"--rename {name}={new}"
+    if name not in symbols:
+        yield Problem(where, "there is no input or output of this name", f"there are {', '.join(map(repr, symbols))}")
+    elif symbols[name] != new:
+        what = "C cannot call it so: it is no identifier, means something in C, or is taken"
+        yield Problem(where, what, f"choose another name, such as {symbols[name]}")
 
 
 def _placed(port: Port, stored: Stored, pushed: Chain | None) -> Port:

@@ -236,6 +236,8 @@ def option_words(plan: Plan) -> list[str]:
     words += ["--self-test"] * options.self_test
     for name in options.outputs:
         words += ["--output", name]
+    for name, new in options.rename:
+        words += ["--rename", f"{name}={new}"]
     words += ["--no-simplify"] * (not options.simplify)
     return words if not plan.node else [*words, "--node", plan.node]
 

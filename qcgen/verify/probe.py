@@ -40,7 +40,9 @@ class Probe:
     def _running(self) -> Running:
         own = self.artifact.plan
         program = probed(self.artifact.planned)
-        options = replace(own.options, arena=None, io_memory="caller", input="whole")  # every tensor is whole
+        options = replace(
+            own.options, arena=None, io_memory="caller", input="whole", rename=()
+        )  # every tensor is whole
         every = plan(program, options, own.prefix, own.model, own.node)
         return Running(Artifact(program, program, every, render(every)), self.builder, self.folder)
 

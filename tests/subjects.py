@@ -10,15 +10,16 @@ from zlib import crc32
 
 import network_units
 import numpy as np
-from batch import Unit, calls_of, difference, stacked, unit
+from batch import Unit, build, calls_of, difference, stacked, unit
 from cases import Case
 from onnx import ModelProto
 
 from qcgen.artifact import Artifact
 from qcgen.compiler import compile
 from qcgen.emulate import random_feeds
-from qcgen.ir.types import Array
-from qcgen.reference import evaluate_all
+from qcgen.ir.plan import Port
+from qcgen.ir.types import Array, Layout
+from qcgen.reference import evaluate
 
 Arrays = Mapping[str, Array]
 SETTINGS = tuple((layout, optimize) for optimize in ("size", "speed") for layout in ("nhwc", "nchw"))
@@ -102,16 +103,44 @@ def network(model: Path, target: str = "portable") -> Subject:
 
 def compiled(name: str, model: ModelProto, target: str = "portable") -> Subject:
     """A whole integer network on random inputs, against the reference."""
-    artifact = compile(model, name=name, target=target)
-    feeds = tuple(random_feeds(artifact.plan, seed) for seed in range(5))
+    return of_artifact(name, compile(model, name=name, target=target))
+
+
+def of_artifact(name: str, artifact: Artifact, tolerance: float = 0) -> Subject:
+    """A whole network on random inputs, against the reference; floats may be ``tolerance`` away."""
+    plan = artifact.plan
+    drawn = [random_feeds(plan, seed) for seed in range(5)]
+    wanted = [evaluate(artifact.program, from_caller(plan.inputs, each)) for each in drawn]
 
     def judge(found: Sequence[Arrays]) -> str:
-        values = [evaluate_all(artifact.program, each) for each in feeds]
-        each = [(y, wanted[key]) for got, wanted in zip(found, values, strict=True) for key, y in got.items()]
-        wrong = sum(int((y != wanted).sum()) for y, wanted in each)
+        pairs = [
+            (y, outputs[key])
+            for got, outputs in zip(found, wanted, strict=True)
+            for key, y in from_caller(plan.outputs, got).items()
+        ]
+        wrong = sum(int((np.abs(y.astype(float) - want.astype(float)) > tolerance).sum()) for y, want in pairs)
         return f"{name}: {wrong} outputs differ" if wrong else ""
 
-    return Subject(name, artifact, feeds, judge)
+    return Subject(name, artifact, tuple(drawn), judge)
+
+
+def from_caller(ports: Iterable[Port], arrays: Arrays) -> Arrays:
+    """Arrays by name as a caller of the C function holds them, in the model's own shapes."""
+    return {port.tensor.name: moved(arrays[port.tensor.name], port) for port in ports}
+
+
+def moved(array: Array, port: Port) -> Array:
+    is_own = (port.tensor.layout is Layout.CHANNELS_LAST) == (port.layout == "channels last")
+    if is_own or port.tensor.layout is None:
+        return array
+    return np.moveaxis(array, 1, -1) if port.tensor.layout is Layout.CHANNELS_LAST else np.moveaxis(array, -1, 1)
+
+
+def wrong_on_host(artifacts: Mapping[str, Artifact], folder: Path, tolerance: float = 0) -> list[str]:
+    """What is wrong with the outputs of networks by their names in C, all of them in one program of the host."""
+    subjects = [of_artifact(name, artifact, tolerance) for name, artifact in artifacts.items()]
+    image = build(folder, subjects, "gcc", ("-O0",))
+    return problems(subjects, image.call([call for each in subjects for call in each.calls]))
 
 
 def problems(subjects: Iterable[Subject], found: Iterable[Arrays]) -> list[str]:

@@ -24,11 +24,15 @@ def drawn(kind: str, *shape: int) -> np.ndarray:
     return ROWS[kind](shape).astype(np.float32)
 
 
-def differing(model, x: np.ndarray) -> int:
-    """The numbers of the C that are not onnxruntime's."""
+def differing(model, *shape: int) -> dict[str, int]:
+    """How many numbers of the C are not onnxruntime's, by the kind of rows where any are not."""
     require("gcc")
-    [y] = qcgen.compile(model, name="normal").load().run(None, {"x": x})
-    return int((y != judge(model, {"x": x})[0]).sum())
+    loaded, found = qcgen.compile(model, name="normal").load(("-O0",)), {}
+    for kind in ROWS:
+        x = drawn(kind, *shape)
+        [y] = loaded.run(None, {"x": x})
+        found[kind] = int((y != judge(model, {"x": x})[0]).sum())
+    return {kind: count for kind, count in found.items() if count}
 
 
 def layer_norm(length: int, has_bias: bool, epsilon: float):
@@ -37,20 +41,18 @@ def layer_norm(length: int, has_bias: bool, epsilon: float):
     return node_model("LayerNormalization", operands, opset=17, epsilon=epsilon)
 
 
-@pytest.mark.parametrize("kind", ROWS)
+@pytest.mark.parametrize(("epsilon", "has_bias"), [(1e-5, True), (1e-12, False)])
 @pytest.mark.parametrize("length", [1, 2, 7, 8, 12, 15, 96])
-def test_layers_are_onnxruntimes(kind, length):
-    for epsilon, has_bias in ((1e-5, True), (1e-12, False)):
-        assert differing(layer_norm(length, has_bias, epsilon), drawn(kind, 6, length)) == 0
+def test_layers_are_onnxruntimes(length, epsilon, has_bias):
+    assert differing(layer_norm(length, has_bias, epsilon), 6, length) == {}
 
 
-@pytest.mark.parametrize("kind", ROWS)
+@pytest.mark.parametrize("epsilon", [1e-5, 1e-12])
 @pytest.mark.parametrize("pixels", [1, 3, 16, 41, 96])
-def test_instances_are_onnxruntimes(kind, pixels):
+def test_instances_are_onnxruntimes(pixels, epsilon):
     scale, bias = (DRAW.normal(1, 1, 3).astype(np.float32) for _ in range(2))
-    for epsilon in (1e-5, 1e-12):
-        operands = {"x": ("float", (2, 3, pixels)), "scale": scale, "bias": bias}
-        assert differing(node_model("InstanceNormalization", operands, epsilon=epsilon), drawn(kind, 2, 3, pixels)) == 0
+    operands = {"x": ("float", (2, 3, pixels)), "scale": scale, "bias": bias}
+    assert differing(node_model("InstanceNormalization", operands, epsilon=epsilon), 2, 3, pixels) == {}
 
 
 @pytest.mark.parametrize("epsilon", [1e-5, 1e-12])

@@ -8,7 +8,19 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 
 from qcgen.arithmetic import meant
-from qcgen.ir.plan import Call, FlashUse, KeptRows, PlacedBuffer, Plan, Port, Step, Stream, TensorMove, View
+from qcgen.ir.plan import (
+    ArenaGrowth,
+    Call,
+    FlashUse,
+    KeptRows,
+    PlacedBuffer,
+    Plan,
+    Port,
+    Step,
+    Stream,
+    TensorMove,
+    View,
+)
 from qcgen.ir.program import Conv, Operator, OrionConv, inputs_of, macs_of
 from qcgen.version import __version__
 
@@ -107,6 +119,7 @@ class Report:
     for the target measured it, as ``qcgen compile`` does where one is installed. ``flash``: the estimate by which
     kernels were chosen for the budget ``options.flash``; None without one.
     ``arena_bytes``: what the caller must lend, ``arena_lower_bound_bytes``: what no placement of its parts undercuts.
+    ``arena_growth``: by how much it is larger for copies of constants than it need be, and the cycles with and without.
     ``ram_bytes``: arena, inputs and outputs together; the stack depends on the compiler. With ``--io-memory arena``
     inputs and outputs are a part of the arena; of an input that comes in rows, one row is counted.
     ``arithmetic``: what the outputs are equal to, which onnxruntime on which processor with which session options.
@@ -131,6 +144,7 @@ class Report:
     flash: FlashUse | None
     arena_bytes: int
     arena_lower_bound_bytes: int
+    arena_growth: ArenaGrowth | None
     input_bytes: int
     output_bytes: int
     ram_bytes: int
@@ -187,6 +201,7 @@ def report(
         flash=plan.flash,
         arena_bytes=own.arena_bytes,
         arena_lower_bound_bytes=plan.arena_lower_bound,
+        arena_growth=plan.growth,
         input_bytes=_bytes(plan.inputs),
         output_bytes=_bytes(plan.outputs),
         ram_bytes=plan.arena_bytes + _bytes(plan.arguments) + (plan.pushed.row_bytes if plan.pushed else 0),

@@ -84,9 +84,9 @@ class Target:
 
     ``clang`` are the flags for clang, which then replaces the compiler, but not the linker. ``machine`` is None where
     no emulator is needed; ``cycles`` are those of the core that is emulated. ``loop_bytes`` is what a
-    loop that runs again for every pixel may take with --optimize speed. ``waits_for_constants``: its boards mostly do,
-    so that a copy in RAM of what is read again and again saves time. ``priced_as``: the core whose kernels' prices it
-    takes (``qcgen/plan/measured.py``), where its own were not measured.
+    loop that runs again for every pixel may take with --optimize speed. ``constant_wait``: the cycles that its boards
+    wait for a byte of constants in flash, about; a copy in RAM of what is read again and again saves them.
+    ``priced_as``: the core whose kernels' prices it takes (``qcgen/plan/measured.py``), where its own are not known.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Target:
     registers: int = 13
     cycles: CycleTable = CycleTable("not published")
     loop_bytes: int = 3200
-    waits_for_constants: bool = False
+    constant_wait: float = 0.0
     priced_as: str = ""
 
     @property
@@ -147,6 +147,9 @@ MEBI = 2**20
 
 _LOOP_BYTES = 800
 """Where common boards have an instruction cache of 1 KB: docs/decisions/0026-loops-that-fit-the-cache.md."""
+
+_CONSTANT_WAIT = 0.3
+"""Of the boards with a Cortex-M4 that BOARDS knows, the STM32F407 waits so long, the STM32L4R5 twice as long."""
 
 _ARM_PACKAGES = {
     "arm-none-eabi-gcc": "gcc-arm-none-eabi",
@@ -309,7 +312,7 @@ TARGETS = {
         replace(
             _cortex_m("cortex-m4", "Cortex-M4", _AN386, _HARD, _M4_CYCLES, "dsp"),
             loop_bytes=_LOOP_BYTES,
-            waits_for_constants=True,
+            constant_wait=_CONSTANT_WAIT,
         ),
         replace(_cortex_m("cortex-m7", "Cortex-M7", _AN500, _FPV5, _M7_CYCLES, "dsp"), priced_as="cortex-m4"),
         replace(_cortex_m("cortex-m33", "Cortex-M33", _AN505, _FPV5, _M33_CYCLES, "dsp"), priced_as="cortex-m4"),

@@ -180,7 +180,18 @@ def _json(reports: list[Report]) -> str:
 
 
 def _text(compiled: _Compiled) -> str:
-    from qcgen.cli.report_text import bound, budget, code, fallbacks, in_float, memory, node_table, saved, summary
+    from qcgen.cli.report_text import (
+        bound,
+        budget,
+        code,
+        fallbacks,
+        growth,
+        in_float,
+        memory,
+        node_table,
+        saved,
+        summary,
+    )
     from qcgen.emulate.code_size import how_to_measure
     from qcgen.errors import printable
 
@@ -189,6 +200,6 @@ def _text(compiled: _Compiled) -> str:
     for artifact, report in zip(compiled.artifacts, reports, strict=True):
         written = ", ".join(printable(str(args.output / name)) for name in _files(artifact, report, args))
         lines += [f"{written}: {summary(report)}", code(report, how_to_measure(artifact)), *memory(report)]
-        lines += filter(None, [budget(report), bound(report), saved(report), in_float(report)])
+        lines += filter(None, [budget(report), growth(report), bound(report), saved(report), in_float(report)])
         lines += fallbacks(report.fallbacks)
     return "\n".join(lines)

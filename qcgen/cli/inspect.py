@@ -137,7 +137,7 @@ def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
 
 def _totals(found: Inspection) -> str:
     """All figures, with and without simplification."""
-    from qcgen.cli.report_text import bound, budget, fallbacks, figures, memory, saved
+    from qcgen.cli.report_text import bound, budget, fallbacks, figures, growth, memory, saved
 
     lines = [f"total: {figures(_total(report.figures for report in found.reports))}"]
     if len(found.reports) == 1:
@@ -145,7 +145,7 @@ def _totals(found: Inspection) -> str:
     if found.is_whole and len(found.nodes) > 1:
         [report] = found.reports
         lines += memory(report)
-        lines += filter(None, [bound(report), saved(report) or "without simplification: the same"])
+        lines += filter(None, [growth(report), bound(report), saved(report) or "without simplification: the same"])
         lines += fallbacks(report.fallbacks)
     return "\n".join(lines)
 
@@ -202,6 +202,7 @@ def _json(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
             "flash_curve": [asdict(point) for point in found.curve],
             "arena_bytes": own.arena_bytes,
             "arena_lower_bound_bytes": found.arena_lower_bound,
+            "arena_growth": report.arena_growth and asdict(report.arena_growth) if len(found.reports) == 1 else None,
             "unsimplified": asdict(_total(report.unsimplified for report in found.reports)),
             "nodes": [asdict(node) for node in found.nodes],
             "fallbacks": [asdict(each) for report in found.reports for each in report.fallbacks],

@@ -150,6 +150,19 @@ def bound(report: Report) -> str | None:
     return f"arena: no placement of these tensors needs less than {least}"
 
 
+def growth(report: Report) -> str | None:
+    """By how much the arena has grown for speed, and what that saves; None if it has not."""
+    grown = report.arena_growth
+    if grown is None:
+        return None
+    least, saved_cycles = report.arena_bytes - grown.bytes, grown.cycles_without - grown.cycles
+    return (
+        f"arena: {size(grown.bytes)} more than it needs, for copies of constants, save about"
+        f" {percent(saved_cycles, grown.cycles_without)} of {number(grown.cycles_without)} cycles where flash is slow"
+        f" (an estimate); --arena {least} goes without"
+    )
+
+
 def memory(report: Report) -> list[str]:
     """What a network needs of RAM in all, and which tensors are never there as a whole; nothing for single nodes."""
     if len(report.nodes) < 2:

@@ -431,12 +431,26 @@ class FlashUse:
 
 
 @dataclass(frozen=True)
+class ArenaGrowth:
+    """The arena has so many ``bytes`` more than it needs, for copies of constants that are read again and again.
+
+    ``cycles`` of one inference with them and ``cycles_without``, both estimated, with waits for constants in flash but
+    not for code.
+    """
+
+    bytes: int
+    cycles: int
+    cycles_without: int
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything that rendering needs. ``prefix`` starts every symbol; ``model`` is the source's name in comments.
 
     ``arena_lower_bound`` is the largest sum of the bytes that are alive at the same time, less what outputs may share
     with inputs under them: no placement needs less. ``buffers`` are in the order of their first nodes.
-    ``flash``: what it takes, where --flash chose the kernels. ``in_float`` names the nodes of codes that onnxruntime
+    ``growth``: how much larger the arena is than it need be, and why. ``flash``: what it takes, where --flash chose
+    the kernels. ``in_float`` names the nodes of codes that onnxruntime
     computes in float.
     """
 
@@ -451,6 +465,7 @@ class Plan:
     arena_lower_bound: int
     arena_align: int
     buffers: tuple[PlacedBuffer, ...]
+    growth: ArenaGrowth | None = None
     flash: FlashUse | None = None
     in_float: frozenset[str] = frozenset()
 

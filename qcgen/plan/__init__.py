@@ -91,10 +91,12 @@ class Planner:
             stored = store(steps, prepared, boundary)
         else:
             chains, stored = fit(steps, prepared, boundary, arena, rows.prepare)
+        growth = None
         if not chains and not stored.computed and arena != "least":
-            works, stored = with_copies(steps, works, stored, boundary, arena or stored.placement.bytes)
+            copied = with_copies(steps, works, stored, boundary, arena)
+            works, stored, growth = list(copied.works), copied.stored, copied.growth
         works, stored = _shared(works, chains, rows, stored, self._prefix)
-        return self._planned(works, chains, stored, is_pushed=boundary.is_pushed)
+        return replace(self._planned(works, chains, stored, is_pushed=boundary.is_pushed), growth=growth)
 
     def _planned(
         self, works: Sequence[Work | None], chains: Sequence[Chain], stored: Stored, *, is_pushed: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from qcgen.ir.plan import Call, TensorMove
-from qcgen.ir.program import inputs_of, macs_of
+from qcgen.ir.program import Operator, inputs_of, macs_of
 from qcgen.plan.measured import MEASURED, Price
 from qcgen.targets import TARGETS
 
@@ -38,22 +38,22 @@ def cycles_of_moves(moves: Iterable[TensorMove]) -> float:
     return PER_MOVED_BYTE * sum(move.bytes for move in moves)
 
 
-def _time(call: Call, target: str) -> Price:
-    """The numbers of a call's kernel, of which those for cycles are read."""
+def _time(op: Operator, kernel: str, optimize: str, target: str) -> Price:
+    """The numbers of a kernel, of which those for cycles are read."""
     measured = MEASURED.get(TARGETS[target].priced_as or target, {})
-    is_float = any(tensor.dtype.is_float for tensor in (*inputs_of(call.op), call.op.y))
-    if is_float and (call.kernel, call.optimize) not in measured:
+    is_float = any(tensor.dtype.is_float for tensor in (*inputs_of(op), op.y))
+    if is_float and (kernel, optimize) not in measured:
         return IN_FLOAT[TARGETS[target].has_fpu]
-    return price(target, call.kernel, call.optimize)
+    return price(target, kernel, optimize)
+
+
+def cycles_of_kernel(op: Operator, kernel: str, optimize: str, target: str) -> float:
+    """Of one call, about, without wait states: for its multiply-adds and the elements of its tensors."""
+    own = _time(op, kernel, optimize, target)
+    elements = op.y.size + max(x.size for x in inputs_of(op))
+    return own.per_mac * macs_of(op) + own.per_element * elements
 
 
 def cycles(call: Call, target: str) -> float:
-    """Of one call of a kernel, about, without wait states: for its multiply-adds and the elements of its tensors.
-
-    Tiles take more or less for an output by their size: their kernel counts for itself.
-    """
-    if call.cycles is not None:
-        return call.cycles
-    own = _time(call, target)
-    elements = call.op.y.size + max(x.size for x in inputs_of(call.op))
-    return own.per_mac * macs_of(call.op) + own.per_element * elements
+    """The same; tiles take more or less for an output by their size: their kernel counts for itself."""
+    return cycles_of_kernel(call.op, call.kernel, call.optimize, target) if call.cycles is None else call.cycles

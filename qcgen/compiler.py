@@ -13,6 +13,7 @@ import numpy as np
 from qcgen.artifact import Artifact
 from qcgen.bake import bake
 from qcgen.check import check
+from qcgen.chips import UnknownChip, target_of
 from qcgen.cut import cut
 from qcgen.estimate import code_bytes
 from qcgen.fallbacks import refuse_float
@@ -86,7 +87,7 @@ def compile(
         if not isinstance(given, Mapping | None):
             raise ValueError(f"{option} must be a mapping by names, not {given!r}")
     options = Options(
-        target=target,
+        target=_target(target),
         layout=layout,
         numerics=numerics,
         optimize=optimize,
@@ -158,6 +159,14 @@ def _renamed(rename: tuple[tuple[str, str], ...], before: Program, after: Progra
     tensors = zip((*before.inputs, *before.outputs), (*after.inputs, *after.outputs), strict=True)
     now = {old.name: new.name for old, new in tensors}
     return tuple((now.get(name, name), new) for name, new in rename)
+
+
+def _target(name: str) -> str:
+    """The target that a chip, a core or a series stands for; the name itself where it is unknown."""
+    try:
+        return target_of(name)
+    except UnknownChip:
+        return name
 
 
 def _require_known(options: Options, name: str | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from qcgen.chips import Chip, Fit, fit
 from qcgen.errors import ModelRejected, Problem
 from qcgen.estimate import code_bytes
 from qcgen.ir.plan import Call, Plan
@@ -96,6 +97,12 @@ def estimated(plan: Plan) -> Costs:
     return Costs(
         nodes, rest + sum(flash for flash, _ in nodes.values()), moves + sum(each for _, each in nodes.values()), moves
     )
+
+
+def on_chip(plan: Plan, chip: Chip, flash: int | None, ram: int) -> Fit:
+    """What a network takes of a chip; ``flash`` is that of constants and code, None if the code was not measured."""
+    costs = estimated(plan)
+    return fit(chip, round(costs.flash) if flash is None else flash, ram, costs.cycles)
 
 
 def _in_float(program: Program, plan: Plan, costs: Costs) -> Fallback | None:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 
 from qcgen.arithmetic import meant
+from qcgen.chips import Fit
 from qcgen.ir.plan import (
     ArenaGrowth,
     Call,
@@ -126,7 +127,8 @@ class Report:
     ``buffers``: what lies in the arena, where and how long. ``files``: the SHA-256 of each generated file, by its name.
     ``rows``: of tensors that are computed row by row, how many rows are kept at a time. ``unsimplified``: what the
     model would cost if what is proved to be without effect were kept. ``fallbacks``: what is slower or larger than it
-    need be, of whole networks; ``notes``: what was assumed of the model.
+    need be, of whole networks; ``notes``: what was assumed of the model. ``board``: whether it
+    fits the chip that ``--board`` names, None without it.
     """
 
     schema_version: int
@@ -157,6 +159,7 @@ class Report:
     files: Mapping[str, str]
     fallbacks: tuple[Fallback, ...] = ()
     notes: tuple[str, ...] = ()
+    board: Fit | None = None
 
     @property
     def figures(self) -> Figures:
@@ -174,6 +177,10 @@ class Report:
         """The same with the code that was measured, by level."""
         flash = None if code_bytes is None else self.constants_bytes + code_bytes["-O2"]
         return replace(self, code_bytes=code_bytes, flash_bytes=flash)
+
+    def with_board(self, board: Fit) -> Report:
+        """The same with what the network takes of a chip."""
+        return replace(self, board=board)
 
     def to_json(self) -> str:
         """The report as a JSON object, keys in the order above."""

@@ -15,6 +15,7 @@ from models import float_conv, graph_model, qlinear_conv, random_weights
 
 import qcgen
 from qcgen import cli
+from qcgen.chips import CHIPS
 from qcgen.cli import main, options
 from qcgen.convolutions import CONVOLUTIONS
 from qcgen.ir.types import Layout
@@ -530,7 +531,9 @@ def test_ops_lists_everything_that_can_be_lowered(outcome):
 def test_targets_lists_every_target(outcome):
     status, out, _ = outcome("targets")
     assert status == 0
-    assert [line.split()[0] for line in out.splitlines()[1:]] == list(TARGETS)
+    targets, chips = (part.splitlines()[1:] for part in out.split("\n\n"))
+    assert [line.split()[0] for line in targets] == list(TARGETS)
+    assert [line.split()[0] for line in chips] == list(CHIPS)
 
 
 def test_float_models_state_their_criterion(outcome, tmp_path):

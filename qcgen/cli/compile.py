@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qcgen.cli.options import add_compile_options
+from qcgen.cli.options import add_compile_options, board
 from qcgen.cli.progress import shown
 from qcgen.errors import ModelRejected
 
@@ -26,6 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "model", metavar="MODEL.onnx", nargs="?", help="without it, the models of qcgen.toml are compiled"
     )
     add_compile_options(parser)
+    parser.add_argument(
+        "--board",
+        metavar="CHIP",
+        type=board,
+        help="say whether the network fits a chip such as stm32f407, in percent of flash and RAM, and how long an"
+        " inference takes; its core is the target if none is named; qcgen targets lists the chips",
+    )
     parser.add_argument(
         "--certificate", action="store_true", help="write PREFIX.cert.json, too: what was proved, for others to check"
     )
@@ -114,9 +121,12 @@ def _models(args: argparse.Namespace) -> list[argparse.Namespace]:
 def _compiled(args: argparse.Namespace) -> _Compiled | None:
     """A model; None if it is rejected, which is printed."""
     from qcgen.cli.artifacts import compiled, print_rejection, read_model
-    from qcgen.emulate.code_size import code_bytes
     from qcgen.verify.recordings import RecordingError, recorded_arrays
 
+    if args.board is not None and args.target == "portable":
+        args.target = args.board.target
+    if args.board is not None and args.target not in (args.board.target, "scalar32"):
+        args.usage_error(f"argument --board: the core of {args.board.name} is {args.board.target}, not {args.target}")
     if args.self_test and args.input == "rows":
         args.usage_error("argument --self-test: not with --input rows, whose caller brings the input")
     if args.bake and args.data is None:
@@ -131,7 +141,7 @@ def _compiled(args: argparse.Namespace) -> _Compiled | None:
             if args.self_test:
                 feeds = None if args.bake else args.data
                 artifacts = [_tested(artifact, feeds) for artifact in artifacts]
-            reports = [artifact.report.with_code(code_bytes(artifact)) for artifact in artifacts]
+            reports = [_report(args, artifact) for artifact in artifacts]
     except RecordingError as error:
         print(f"qcgen: {error}", file=sys.stderr)
         return None
@@ -139,6 +149,17 @@ def _compiled(args: argparse.Namespace) -> _Compiled | None:
         print_rejection(args.model, rejection)
         return None
     return _Compiled(args, artifacts, reports)
+
+
+def _report(args: argparse.Namespace, artifact: Artifact) -> Report:
+    """With the code that a compiler makes of it, and what it takes of the chip that --board names."""
+    from qcgen.emulate.code_size import code_bytes
+    from qcgen.fallbacks import on_chip
+
+    report = artifact.report.with_code(code_bytes(artifact))
+    if args.board is None:
+        return report
+    return report.with_board(on_chip(artifact.plan, args.board, report.flash_bytes, report.ram_bytes))
 
 
 def _check(files: dict[str, str]) -> int:
@@ -185,6 +206,7 @@ def _text(compiled: _Compiled) -> str:
         budget,
         code,
         fallbacks,
+        fitting,
         growth,
         in_float,
         memory,
@@ -202,4 +224,5 @@ def _text(compiled: _Compiled) -> str:
         lines += [f"{written}: {summary(report)}", code(report, how_to_measure(artifact)), *memory(report)]
         lines += filter(None, [budget(report), growth(report), bound(report), saved(report), in_float(report)])
         lines += fallbacks(report.fallbacks)
+        lines += filter(None, [fitting(report)])
     return "\n".join(lines)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
+from qcgen.chips import Chip, UnknownChip, chip_of, target_of
 from qcgen.targets import TARGETS
 
 if TYPE_CHECKING:
@@ -75,7 +76,12 @@ def _add_target(add: Callable[..., object]) -> None:
     """What the C is called, where it goes, and what it is made for."""
     add("-o", dest="output", metavar="DIR", type=Path, default=Path(), help="where compile writes (default: here)")
     add("--name", type=_prefix, help="prefix of files and C symbols (default: from the file's name)")
-    add("--target", choices=tuple(TARGETS), default="portable", help="core to compile for (default: %(default)s)")
+    add(
+        "--target",
+        type=_target,
+        default="portable",
+        help=f"{', '.join(TARGETS)}; a chip or a series, such as stm32f4, stands for its core (default: %(default)s)",
+    )
     add(
         "--layout",
         choices=LAYOUTS,
@@ -253,6 +259,21 @@ def count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to 999999999")
     return int(text)
+
+
+def _target(text: str) -> str:
+    try:
+        return target_of(text)
+    except UnknownChip as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def board(text: str) -> Chip:
+    """The chip of --board."""
+    try:
+        return chip_of(text)
+    except UnknownChip as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _positive(text: str) -> int:

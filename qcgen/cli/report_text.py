@@ -113,6 +113,19 @@ def _fallback(found: Fallback) -> str:
     return printable("; ".join(filter(None, [f"{found.kind}: {found.what}: {costs}", found.advice])))
 
 
+def fitting(report: Report) -> str | None:
+    """Whether the network fits the chip of --board; None without one."""
+    if report.board is None:
+        return None
+    own = report.board
+    verdict = "it fits" if own.fits else "IT DOES NOT FIT"
+    about = "about " if report.flash_bytes is None else ""
+    flash = f"{about}{own.flash_percent:.1f} % of {size(own.flash_bytes)} of flash"
+    ram = f"{own.ram_percent:.1f} % of {size(own.ram_bytes)} of RAM, without the stack"
+    time = f"about {own.milliseconds:.2f} ms at {own.megahertz} MHz, without wait states"
+    return f"{own.board}: {verdict}: {flash}, {ram}; {time}; source: {own.source}"
+
+
 def in_float(report: Report) -> str | None:
     """The nodes of codes that onnxruntime computes in float; None if there are none."""
     names = [printable(node.name) for node in report.nodes if node.in_float]

@@ -28,7 +28,7 @@ from qcgen.cli.ops import TYPES, operators
 from qcgen.cli.options import add_compile_options
 from qcgen.convolutions import CONVOLUTIONS, ConvSpelling
 from qcgen.lower import LOWERINGS
-from qcgen.report import NodeReport, PortReport, Report
+from qcgen.report import Report
 from qcgen.rewrite.fold_constants import FOLDS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -87,7 +87,7 @@ def _operators() -> str:
     rows = {(("" if domain == "ai.onnx" else domain), op_type): facts for domain, op_type, *facts in operators()}
     for title, modules in FAMILIES.items():
         keys = [key for key in rows if key in LOWERINGS and LOWERINGS[key].__module__.rpartition(".")[2] in modules]
-        sections += [f"## {title}", _table(("operator", "constant", "attributes", "computes"), _rows(keys, rows))]
+        sections += [f"## {title}", _table(("operator", "constant", "computes"), _rows(keys, rows))]
     sections += [
         "## Operators that become others",
         _table(("operator", "what becomes of it"), REWRITTEN.items()),
@@ -106,16 +106,19 @@ def _rows(keys: Iterable[tuple[str, str]], facts: dict[tuple[str, str], list[str
         domain, op_type = key
         _, layout, note = facts[key]
         spec = SPECS.get(key) or CONVOLUTIONS[key]
-        constant = ", ".join(_constant(spec))
+        constant = _constant(spec)
         text = "; ".join(part for part in (note.rstrip("."), layout) if part)
         name = f"{op_type} ({domain})" if domain else op_type
-        shared.setdefault((constant, ", ".join(spec.attributes), text), []).append(name)
+        shared.setdefault((constant, text), []).append(name)
     return [(", ".join(names), *cells) for cells, names in shared.items()]
 
 
-def _constant(spec: Spec | ConvSpelling) -> Iterable[str]:
+def _constant(spec: Spec | ConvSpelling) -> str:
     """The inputs that must be constant: of a convolution all but the image."""
-    return spec.constant if isinstance(spec, Spec) else (each for each in spec.inputs[1:] if each not in spec.refused)
+    if isinstance(spec, ConvSpelling):
+        return f"all but {spec.inputs[0]}"
+    free = [name for name in spec.inputs if name not in spec.constant]
+    return ", ".join(spec.constant) if len(spec.constant) <= 2 else f"all but {' and '.join(free)}"
 
 
 def _command_line() -> str:
@@ -165,7 +168,7 @@ def _meaning(action: argparse.Action) -> str:
     return "; ".join(part for part in (text, choices) if part)
 
 
-PUBLIC = (Artifact, LoadedModel, Report, NodeReport, PortReport, qcgen.ModelRejected, qcgen.Problem)
+PUBLIC = (Artifact, LoadedModel, Report, qcgen.ModelRejected, qcgen.Problem)
 """The classes that a caller of ``qcgen.compile`` meets."""
 
 
@@ -173,7 +176,8 @@ def _python() -> str:
     parts = [
         "# Python",
         "Written by `make generated` from signatures and docstrings. `import qcgen` has `compile`, `Artifact`,"
-        " `ModelRejected`, `Problem` and `__version__`; the other classes here are what these give.",
+        " `ModelRejected`, `Problem` and `__version__`; the other classes here are what these give."
+        " [report.schema.json](report.schema.json) describes the fields of a report.",
         "## qcgen.compile",
         _signature("qcgen.compile", qcgen.compile),
         _prose(qcgen.compile),

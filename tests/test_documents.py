@@ -90,6 +90,12 @@ def test_a_study_belongs_to_a_decision_that_links_to_it():
         assert f"](../studies/{path.name})" in DECISIONS.joinpath(path.name).read_text()
 
 
+def test_all_documents_together_have_at_most_40000_words_beside_what_programs_print():
+    texts = [path.read_text() for path in (ROOT / "README.md", *ROOT.joinpath("docs").rglob("*.md"))]
+    prose = [re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL) for text in texts]
+    assert sum(any(map(str.isalnum, word)) for text in prose for word in text.split()) <= 40000
+
+
 def test_every_equation_that_the_code_cites_is_in_the_document():
     defined = set(re.findall(r"^\((\d+)\)", ROOT.joinpath("docs", "quantization.md").read_text(), re.MULTILINE))
     sources = [*ROOT.joinpath("qcgen").rglob("*.py"), *ROOT.joinpath("templates").rglob("*.jinja")]

@@ -91,7 +91,9 @@ def test_a_study_belongs_to_a_decision_that_links_to_it():
 
 
 def test_all_documents_together_have_at_most_40000_words_beside_what_programs_print():
-    texts = [path.read_text() for path in (ROOT / "README.md", *ROOT.joinpath("docs").rglob("*.md"))]
+    written = {ROOT / "docs" / name for name in ("command-line.md", "operators.md", "python.md")}  # from the code
+    paths = {ROOT / "README.md", *ROOT.joinpath("docs").rglob("*.md")} - written
+    texts = [path.read_text() for path in paths]
     prose = [re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL) for text in texts]
     assert sum(any(map(str.isalnum, word)) for text in prose for word in text.split()) <= 40000
 

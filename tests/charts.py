@@ -83,7 +83,7 @@ def cycles(figures: Figures) -> str:
         for network in figures.networks
     ]
     title = f"Cycles of one inference on a Cortex-M4 (STM32L4R5, {figures.megahertz[BOARD]} MHz)"
-    return chart(title, "MLPerf Tiny; the shorter, the better; each network has its own scale", groups)
+    return chart(title, "MLPerf Tiny, --optimize speed; shorter is better; each network has its own scale", groups)
 
 
 def memory(figures: Figures) -> str:
@@ -92,7 +92,7 @@ def memory(figures: Figures) -> str:
     groups = [Group(name, _ways(ram)) for name, ram in rams.items()]
     engine = Bar("TinyEngine, published", figures.tiny_engine, _bytes(figures.tiny_engine), own=False)
     groups.append(Group(LARGE, (*_ways(figures.large_ram), engine)))
-    return chart("RAM of one inference", "arena, inputs and outputs; --layout nhwc --io quantized", groups)
+    return chart("RAM of one inference", "Arena, inputs and outputs; shorter is better; each network has its own scale", groups)
 
 
 def _ways(ram: dict[str, int]) -> list[Bar]:

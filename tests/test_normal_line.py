@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
+from batch import require
+from judged import judge
 from marks import some_at_first
+from onnx import ModelProto
+from qdq import Chain
 
+import qcgen
 from qcgen.arithmetic import Quantization, dequantize, layer_norm
 from qcgen.requantize.normal_line import MEAN_BITS, NormalLine, fit
 
@@ -66,3 +73,63 @@ def test_float32_is_within_the_band_around_the_line(length):
         assert share.max() <= 1
         nearest = max(nearest, float(share.max()))
     assert nearest > 0.2  # the band is no wilder guess than this
+
+
+# --- the guard band in the C
+
+
+@dataclass(frozen=True)
+class Far:
+    """A normalization whose step lies, for each column, just before what float32 gives for one of the rows ``codes``.
+
+    In fixed point the code is another one there, and as far from the step as rows were found to bring it.
+    """
+
+    model: ModelProto
+    codes: np.ndarray
+
+    def differing(self) -> int:
+        """The codes of the C that are not onnxruntime's."""
+        [y] = qcgen.compile(self.model, name="normal").load("-O0").run(None, {"x": self.codes})
+        return int((y != judge(self.model, {"x": self.codes})[0]).sum())
+
+
+def far(length: int, count: int = 600) -> Far:
+    """The bias brings the step to where, of many rows, the one lies for which the band is least too wide."""
+    rng = np.random.default_rng(length)
+    x_by, y_by = Quantization(float(np.float32(0.0371)), -3), Quantization(float(np.float32(0.02)), 0)
+    scale, bias = rng.normal(1, 0.3, length).astype(np.float32), np.zeros(length, np.float32)
+    line = fit(scale, bias, 1e-5, x_by, (-128, 127), y_by)
+    assert line is not None
+    one, other = rng.integers(-128, 128, (2, count, 1))
+    two = np.where(rng.random((count, length)) < rng.choice([0.5, 0.25, 0.1, 0.02], (count, 1)), one, other)
+    codes = np.concatenate([rows(rng, length, count), two])
+    h, band = in_fixed_point(line, codes - x_by.zero_point)
+    numbers = layer_norm(dequantize(codes, x_by.scale, x_by.zero_point), scale, bias, 1e-5)
+    wanted = (numbers / np.float32(y_by.scale)).astype(np.float64)
+    found = h / 2**line.shift - 0.5
+    is_inside = (np.abs(wanted) < 127) & (band < 2 ** (line.shift - 1))
+    best = np.where(is_inside, np.abs(found - wanted) / band, 0).argmax(axis=0)
+    found, wanted = (each[best, np.arange(length)] for each in (found, wanted))
+    moved = found + 0.9 * (wanted - found)
+    bias = ((np.floor(moved) + 0.5 - moved) * y_by.scale).astype(np.float32)
+    chain = Chain()
+    x = chain.dequantize("x", (x_by.scale, np.int8(x_by.zero_point)))
+    normal = [x, chain.constant("scale", scale), chain.constant("bias", bias)]
+    y = chain.node("LayerNormalization", normal, epsilon=1e-5)
+    chain.quantize(y, (y_by.scale, np.int8(0)), "y")
+    return Far(chain.model((length, length), x_type="int8", opset=17), codes[best].astype(np.int8))
+
+
+@pytest.mark.parametrize("length", LENGTHS[1:])
+def test_codes_far_behind_a_step_are_onnxruntimes(length):
+    require("gcc")
+    assert far(length).differing() == 0
+
+
+@pytest.mark.parametrize(("length", "part"), [(300, 8), (300, 16), (64, 16)])
+def test_a_part_of_the_guard_band_is_too_narrow(length, part, mutate):
+    require("gcc")
+    whole = "return width < half - base ? (uint32_t)width + base : half;"
+    mutate("kernels/portable/layer_norm.c.jinja", whole, f"{whole[:-1].replace('return ', 'return (')}) / {part};")
+    assert far(length).differing() > 0

@@ -34,6 +34,7 @@ from qcgen.verify import verify
 from qcgen.verify.nodes import Nodes
 from qcgen.verify.running import Builder
 from qcgen.verify.steps import Steps, drive_steps
+from qcgen.verify.steps.rows import _met
 
 GALLERY = {entry.name: entry for entry in ENTRIES}
 BY_NAME = {unit.name: unit for unit in UNITS}
@@ -127,6 +128,15 @@ def test_rows_come_close_to_most_sides(unit, tmp_path):
     [node] = driven(unit, tmp_path).nodes
     assert node.wrong is None
     assert node.sides > 0.8 * node.sides_of > 300
+
+
+@pytest.mark.parametrize("code", [-128, 127])
+def test_a_row_in_which_no_element_can_be_raised_or_lowered_is_left_out(code):
+    """verify ended with an IndexError where all elements that it would have moved were -128, or 127."""
+    op = layer_norm("long", 300, 1.0, 0.0, 0).op
+    row = np.full(300, code, np.int8)
+    row[:4] = 0
+    assert [_met(op, row, np.random.default_rng(seed)).shape[1] for seed in range(9)] == [300] * 9
 
 
 # --- wrong kernels

@@ -89,6 +89,8 @@ def _met(op: LayerNorm, row: Array, generator: np.random.Generator) -> Array:
     spread = np.square(deviation).mean() + op.epsilon / x_by.scale**2
     normal = op.scale.astype(np.float64) / y_by.scale * deviation / np.sqrt(spread)
     moves, by_square = _moves(row, op.x.dtype, generator)
+    if not len(moves):
+        return np.empty((0, length), row.dtype)
     found = []
     for step in (np.floor(normal + added) - 0.5, np.floor(normal + added) + 0.5):
         wanted = step - added

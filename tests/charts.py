@@ -11,6 +11,7 @@ from figures import LARGE, MILLION, WAYS, Figures
 WIDTH, LEFT, BAR, STEP, GAP, RIGHT = 800, 390, 16, 22, 16, 90
 TOP = 74
 BOARD = "stm32l4r5"
+SCALE = "shorter is better; each network has its own scale"
 
 STYLE = """\
 text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;font-size:13px;fill:#1f2328}
@@ -83,7 +84,7 @@ def cycles(figures: Figures) -> str:
         for network in figures.networks
     ]
     title = f"Cycles of one inference on a Cortex-M4 (STM32L4R5, {figures.megahertz[BOARD]} MHz)"
-    return chart(title, "MLPerf Tiny, --optimize speed; shorter is better; each network has its own scale", groups)
+    return chart(title, f"MLPerf Tiny, --optimize speed; {SCALE}", groups)
 
 
 def memory(figures: Figures) -> str:
@@ -92,7 +93,7 @@ def memory(figures: Figures) -> str:
     groups = [Group(name, _ways(ram)) for name, ram in rams.items()]
     engine = Bar("TinyEngine, published", figures.tiny_engine, _bytes(figures.tiny_engine), own=False)
     groups.append(Group(LARGE, (*_ways(figures.large_ram), engine)))
-    return chart("RAM of one inference", "Arena, inputs and outputs; shorter is better; each network has its own scale", groups)
+    return chart("RAM of one inference", f"Arena, inputs and outputs; {SCALE}", groups)
 
 
 def _ways(ram: dict[str, int]) -> list[Bar]:

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m55.h"
 
-#if DENSE_CORTEX_M55_HEADER_ID != 0x298a7242
+#if DENSE_CORTEX_M55_HEADER_ID != 0xe5b0d8c2
 #error "dense_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -162,7 +162,9 @@ static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_add
     dense_cortex_m55_mve_s32 a, dense_cortex_m55_mve_s32 b)
 {
 #if defined(__ARM_FEATURE_MVE)
-    return vaddq_s32(a, b);
+    a = vaddq_s32(a, b);
+    __asm__("" : "+w"(a)); /* here: gcc -Os computes it behind later loads, for which registers run out */
+    return a;
 #else
     for (int i = 0; i < 4; i++) {
         a.lane[i] = (int32_t)((uint32_t)a.lane[i] + (uint32_t)b.lane[i]);
@@ -190,7 +192,9 @@ static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_sca
     dense_cortex_m55_mve_s32 a, dense_cortex_m55_mve_s32 b)
 {
 #if defined(__ARM_FEATURE_MVE)
-    return vmulhq_s32(a, b);
+    a = vmulhq_s32(a, b);
+    __asm__("" : "+w"(a)); /* here: gcc -Os computes it behind later loads, for which registers run out */
+    return a;
 #else
     for (int i = 0; i < 4; i++) {
         a.lane[i] = (int32_t)(((int64_t)a.lane[i] * b.lane[i]) >> 32);

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m55.h"
 
-#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0xbee73671
+#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x248e2715
 #error "depthwise_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -96,7 +96,9 @@ static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex
     depthwise_cortex_m55_mve_s32 a, depthwise_cortex_m55_mve_s32 b)
 {
 #if defined(__ARM_FEATURE_MVE)
-    return vaddq_s32(a, b);
+    a = vaddq_s32(a, b);
+    __asm__("" : "+w"(a)); /* here: gcc -Os computes it behind later loads, for which registers run out */
+    return a;
 #else
     for (int i = 0; i < 4; i++) {
         a.lane[i] = (int32_t)((uint32_t)a.lane[i] + (uint32_t)b.lane[i]);
@@ -110,7 +112,9 @@ static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex
     depthwise_cortex_m55_mve_s32 a, depthwise_cortex_m55_mve_s32 b)
 {
 #if defined(__ARM_FEATURE_MVE)
-    return vmulhq_s32(a, b);
+    a = vmulhq_s32(a, b);
+    __asm__("" : "+w"(a)); /* here: gcc -Os computes it behind later loads, for which registers run out */
+    return a;
 #else
     for (int i = 0; i < 4; i++) {
         a.lane[i] = (int32_t)(((int64_t)a.lane[i] * b.lane[i]) >> 32);

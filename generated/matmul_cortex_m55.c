@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m55.h"
 
-#if MATMUL_CORTEX_M55_HEADER_ID != 0xb2df42f0
+#if MATMUL_CORTEX_M55_HEADER_ID != 0xd29e9b9c
 #error "matmul_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -197,7 +197,9 @@ static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_
     matmul_cortex_m55_mve_s32 a, matmul_cortex_m55_mve_s32 b)
 {
 #if defined(__ARM_FEATURE_MVE)
-    return vaddq_s32(a, b);
+    a = vaddq_s32(a, b);
+    __asm__("" : "+w"(a)); /* here: gcc -Os computes it behind later loads, for which registers run out */
+    return a;
 #else
     for (int i = 0; i < 4; i++) {
         a.lane[i] = (int32_t)((uint32_t)a.lane[i] + (uint32_t)b.lane[i]);
@@ -225,7 +227,9 @@ static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_
     matmul_cortex_m55_mve_s32 a, matmul_cortex_m55_mve_s32 b)
 {
 #if defined(__ARM_FEATURE_MVE)
-    return vmulhq_s32(a, b);
+    a = vmulhq_s32(a, b);
+    __asm__("" : "+w"(a)); /* here: gcc -Os computes it behind later loads, for which registers run out */
+    return a;
 #else
     for (int i = 0; i < 4; i++) {
         a.lane[i] = (int32_t)(((int64_t)a.lane[i] * b.lane[i]) >> 32);

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* matmul_cortex_m55.c has the same id, a hash of both files: it does not compile with another header. */
-#define MATMUL_CORTEX_M55_HEADER_ID 0xb2df42f0
+#define MATMUL_CORTEX_M55_HEADER_ID 0xd29e9b9c
 
 /* What is in an image can be traced by these. */
 #define MATMUL_CORTEX_M55_QCGEN_VERSION "0.1.0"

@@ -116,7 +116,7 @@ def _in_float(program: Program, plan: Plan, costs: Costs) -> Fallback | None:
     else:
         what = f"{_counted(len(layers), 'node')} {_runs(layers)} in float ({_names(op.name for op in layers)})"
     if not any(isinstance(op, Quantize) for op in program.operators) and len(weighted) == len(every) > 0:
-        advice = "the model is not quantized; docs/quantizing.md"
+        advice = "the model is not quantized: qcgen quantize does it; docs/quantizing.md"
     elif weighted:
         missing = _missing(program)
         causes = dict.fromkeys(missing[op.name] for op in weighted if op.name in missing)

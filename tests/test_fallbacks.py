@@ -55,7 +55,7 @@ def test_the_node_behind_which_a_quantizelinear_is_missing_is_named():
 def test_a_model_without_any_codes_is_told_so():
     found = told(conv_network(first=False, second=False, is_quantized=False), target="cortex-m3")["float"]
     assert found.what == "2 of 2 weight layers run in float"
-    assert found.advice == "the model is not quantized; docs/quantizing.md"
+    assert found.advice == "the model is not quantized: qcgen quantize does it; docs/quantizing.md"
     assert found.flash_percent > 90
     assert found.cycles_percent > 90
 

@@ -14,7 +14,7 @@ from errno import EFBIG, EIO, ENOSPC
 from types import FrameType
 from typing import Protocol
 
-from qcgen.cli import bench, compile, example, inspect, ops, package, targets, verify
+from qcgen.cli import bench, compile, example, inspect, ops, package, quantize, targets, verify
 from qcgen.cli.options import joined
 from qcgen.errors import BoardFailed, EmulationFailed, ToolMissing
 from qcgen.version import __version__
@@ -35,6 +35,7 @@ class Command(Protocol):
 
 
 COMMANDS: dict[str, Command] = {
+    "quantize": quantize,
     "compile": compile,
     "inspect": inspect,
     "verify": verify,

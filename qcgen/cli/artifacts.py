@@ -87,7 +87,7 @@ def _node_prefixes(args: argparse.Namespace, model: str, graph: Graph, nodes: Se
     return [f"{prefix}_{part}" for part in parts]
 
 
-def print_rejection(model: str, rejection: ModelRejected) -> None:
+def print_rejection(model: str, rejection: ModelRejected, what: str = "compiled") -> None:
     """The problems, on standard error."""
-    print(f"{printable(model)} cannot be compiled: {counted(len(rejection.problems), 'problem')}", file=sys.stderr)
+    print(f"{printable(model)} cannot be {what}: {counted(len(rejection.problems), 'problem')}", file=sys.stderr)
     print(rejection, file=sys.stderr)

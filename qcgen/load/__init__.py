@@ -49,6 +49,14 @@ def load(model: Model, *, dims: Mapping[str, int] | None = None) -> Graph:
     return replace(graph, origin=Origin(model))
 
 
+def parsed(model: Model) -> ModelProto:
+    """The protobuf of a model with what lies in other files; raises ModelRejected."""
+    proto, _, folder = _parsed(model)
+    if folder is not None:
+        onnx.load_external_data_for_model(proto, str(folder))
+    return proto
+
+
 def _parsed(model: Model) -> tuple[ModelProto, str, Path | None]:
     """The protobuf, the sha256 of its bytes and the folder that its external data is in."""
     if isinstance(model, ModelProto):

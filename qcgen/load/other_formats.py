@@ -17,7 +17,7 @@ class OtherFormat:
 
 
 _DOWNLOAD = "download the file itself"
-_QUANTIZE = "then quantize it: docs/quantizing.md"
+_QUANTIZE = "then quantize it: qcgen quantize, docs/quantizing.md"
 _TORCH = f"load it in PyTorch and export it: torch.onnx.export(model, inputs, 'model.onnx'); {_QUANTIZE}"
 _KERAS = f"load it in Keras and export it: model.export('model.onnx', format='onnx'); {_QUANTIZE}"
 

@@ -1,0 +1,105 @@
+"""Quantizes a float model with calibration data: int8 weights by channel and int8 activations, ready for compile.
+
+onnxruntime quantizes (pip install 'qcgen[quantize]'): normalizations are folded into convolutions, ranges are the
+smallest and largest values of the examples, QuantizeLinear and DequantizeLinear stand around every operator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qcgen.cli.progress import shown
+from qcgen.errors import ModelRejected
+
+if TYPE_CHECKING:
+    from qcgen.quantize import Quantized
+
+SUMMARY = "quantize a float model with calibration data"
+
+NO_DATA = (
+    "the following arguments are required: --data FILE.npz, some hundred inputs like those that the device will see, on"
+    " which ranges are measured. Without calibration data there is only dynamic quantization (onnxruntime's"
+    " quantize_dynamic), which measures them on the device in floating point; qcgen does not compile it"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    from qcgen.cli.options import count
+
+    add = parser.add_argument
+    add("model", metavar="FLOAT.onnx")
+    add(
+        "--data",
+        metavar="FILE.npz",
+        type=Path,
+        help="arrays called like the model's inputs, with the examples along the first axis; an array called labels has"
+        " the right classes",
+    )
+    add("-o", dest="output", metavar="FILE.onnx", type=Path, required=True, help="where the quantized model goes")
+    add(
+        "--calibrate",
+        metavar="N",
+        type=count,
+        default=200,
+        help="measure ranges on the first N examples; the others judge the result (default: %(default)s)",
+    )
+    add("--force", action="store_true", help="overwrite the output")
+    add("--json", action="store_true", help="print a machine-readable report instead of text")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Writes the quantized model, then prints what it costs in accuracy; returns the exit status."""
+    if args.data is None:
+        args.usage_error(NO_DATA)
+    if args.calibrate < 1:
+        args.usage_error("argument --calibrate: at least one example is needed")
+    if args.output.exists() and not args.force:
+        print(f"qcgen: {args.output} exists: give another -o, or --force to overwrite it", file=sys.stderr)
+        return 1
+    from qcgen.cli.artifacts import print_rejection
+    from qcgen.quantize import CannotRun, quantize, save
+    from qcgen.verify.recordings import RecordingError
+
+    try:
+        with shown():
+            found = quantize(Path(args.model), args.data, args.calibrate)
+    except (RecordingError, CannotRun) as error:
+        print(f"qcgen: {error}", file=sys.stderr)
+        return 1
+    except ModelRejected as rejection:
+        print_rejection(args.model, rejection, "quantized")
+        return 1
+    save(found.model, args.output)
+    print(_json(found) if args.json else _text(args.output, found))
+    return 0
+
+
+def _json(found: Quantized) -> str:
+    return json.dumps({name: value for name, value in asdict(found).items() if name != "model"}, indent=2)
+
+
+def _text(output: Path, found: Quantized) -> str:
+    from qcgen.cli.table import counted, number
+    from qcgen.errors import printable
+
+    lines = [
+        f"{printable(str(output))}: int8, a scale for each channel, QDQ; ranges of"
+        f" {counted(found.calibrated, 'example')}, {counted(found.folded, 'normalization')} folded"
+    ]
+    of = counted(found.judged, "example")
+    whose = f"{of} that gave no ranges" if found.are_new else f"{of}, those that gave the ranges"
+    if found.accuracy is not None:
+        shares = ", ".join(
+            f"{name} {share:.1%}" for name, share in zip(("float", "int8", "C"), found.accuracy, strict=True)
+        )
+        lines.append(f"right answers: {shares}, of {whose}")
+    lines.append(f"error of the first output by quantization: {found.error:.1%} of its size, on {whose}")
+    equal = number(found.outputs - found.differing)
+    lines.append(f"C equals onnxruntime: {equal} of {counted(found.outputs, 'output')}")
+    return "\n".join(lines)

@@ -102,7 +102,7 @@ networks-2026: c-compiler .venv/runtime
 node-tests: c-compiler .venv/runtime
 	@$(BIN)/python -m tests.node_tests --write
 
-generated: .venv/dev
+generated: .venv/runtime
 	@$(BIN)/python tests/gallery.py
 	@$(BIN)/python tests/reference_pages.py
 	@$(BIN)/python tests/documents.py

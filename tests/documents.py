@@ -17,6 +17,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from qcgen.emulate import missing_tools
+from qcgen.targets import TARGETS
+
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
@@ -115,8 +118,12 @@ def run(path: Path, folder: Path, *, cores: bool = True) -> Iterator[tuple[Comma
 def main() -> int:
     """Rewrites what the commands of all documents print."""
     for path in documents():
+        cores = {step.core for step in steps(path.read_text()) if isinstance(step, Command) and step.core}
+        missing = sorted({tool for core in cores for tool in missing_tools(TARGETS[core])})
+        if missing:
+            print(f"{path.relative_to(ROOT)}: left out what needs {', '.join(missing)}")
         with tempfile.TemporaryDirectory() as folder:
-            results = list(run(path, Path(folder)))
+            results = list(run(path, Path(folder), cores=not missing))
         text = path.read_text()
         for command, output in reversed(results):
             text = text[: command.start] + output + text[command.end :]

@@ -65,13 +65,17 @@ class Network:
 
 @dataclass(frozen=True)
 class Figures:
-    """All of them. ``ratios``: CMSIS-NN's instructions through qcgen's, by core and --optimize."""
+    """All of them. ``ratios``: CMSIS-NN's instructions through qcgen's, by core and --optimize.
+
+    ``tried``: how many of the networks of docs/networks.md in QDQ form are "exact", "within tolerance", "refused".
+    """
 
     networks: tuple[Network, ...]
     megahertz: dict[str, int]
     ratios: dict[tuple[str, str], float]
     large_ram: dict[str, int]
     tiny_engine: int
+    tried: dict[str, int]
 
     def range_of(self, optimize: str) -> tuple[float, float]:
         """The least and the greatest geometric mean over all cores."""
@@ -107,7 +111,14 @@ def read() -> Figures:
         },
         _ram(LARGE, ram),
         1000 * int(tiny_engine),
+        _tried(DOCS.joinpath("networks.md").read_text()),
     )
+
+
+def _tried(networks: str) -> dict[str, int]:
+    """The line of docs/networks.md that counts verdicts of QDQ models."""
+    [line] = re.findall(r"^\* QDQ: (.*)$", networks, re.M)
+    return {verdict: int(count) for count, verdict in (part.split(" ", 1) for part in line.split(", "))}
 
 
 def _network(name: str, whole: Sequence[Row], ram: Sequence[Row], boards: Sequence[str], published: float) -> Network:

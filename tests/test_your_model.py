@@ -5,6 +5,7 @@ import subprocess
 
 import numpy as np
 import onnx
+import pytest
 from documents import ROOT, prepare
 from onnx import helper, numpy_helper
 from tools import require, require_modules
@@ -28,6 +29,7 @@ def float_network():
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+@pytest.mark.all
 def test_a_float_model_becomes_c_by_the_command_of_the_readme(tmp_path):
     require("cc")
     require_modules("onnxruntime")
@@ -36,7 +38,8 @@ def test_a_float_model_becomes_c_by_the_command_of_the_readme(tmp_path):
     onnx.save(float_network(), tmp_path / "float.onnx")
     images = np.random.RandomState(6).uniform(0, 1, (40, 1, 8, 8)).astype(np.float32)
     np.savez(tmp_path / "calibration.npz", image=images)
-    for line in (command, "qcgen compile network.onnx --strict -o firmware", "qcgen verify network.onnx --cases 2 --no-sums"):
+    verifying = "qcgen verify network.onnx --cases 2 --no-sums"
+    for line in (command, "qcgen compile network.onnx --strict -o firmware", verifying):
         done = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
     assert {path.name for path in tmp_path.joinpath("firmware").iterdir()} == {"network.c", "network.h"}

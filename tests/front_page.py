@@ -25,9 +25,10 @@ def _why(figures: Figures) -> str:
     lines = [
         f"* **Tried.** Of {sum(figures.tried.values())} networks of today {exact + rounded} compile: {exact} equal"
         f" onnxruntime bit for bit, {rounded} with float layers within a tolerance.",
-        f"* **Fast.** CMSIS-NN takes {less} times as many instructions as code for size, {more} times as many",
-        "  as code for speed (geometric means of 20 layers, seven cores). On an STM32L4R5 estimated cycles are below",
-        f"  the MLPerf Tiny record in {record} networks.",
+        f"* **Fast.** CMSIS-NN takes {less} times as many instructions as code for size, {more} times as many as"
+        " code for speed (geometric means",
+        "  of 20 layers, seven cores). On an STM32L4R5 estimated cycles are below the MLPerf Tiny record in"
+        f" {record} networks.",
         f"* **Small in RAM.** Layers can run row by row: {smallest.name} needs {least:,} bytes in all instead of",
         f"  {whole:,}, for {extra} more instructions (`{IN_ROWS}`).",
     ]

@@ -78,6 +78,22 @@ def test_pairs_in_a_row_are_joined_as_onnxruntime_joins_them(name):
     assert_equal_to_onnxruntime(model_of(MEANINGS[name]), "y")
 
 
+@pytest.mark.parametrize("second", [5e-21, 1.29e-20, 1.31e-20, 1e-19])
+def test_scales_that_differ_by_less_than_1e_20_are_equal(second):
+    """Of such pairs the outer nodes are left as they are."""
+    require_modules("onnxruntime")
+    import onnxruntime
+
+    chain = Chain()
+    joined = chain.through(chain.through("x", (3e-21, np.int8(5))), (second, np.int8(5)))
+    chain.quantize(joined, (4e-21, np.int8(-3)), "y")
+    model = chain.model(SHAPE)
+    x = np.random.default_rng(0).normal(0, 1e-19, SHAPE).astype(np.float32)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    found = evaluate(qcgen.compile(model).program, {"x": x})["y"]
+    np.testing.assert_array_equal(found, session.run(["y"], {"x": x})[0])
+
+
 def test_a_result_that_is_read_twice_or_an_output_keeps_its_codes():
     for tensor in ("first codes", "first", "second codes"):
         chain = Chain()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
+import onnx
 import pytest
 from tools import require, require_modules
 
@@ -16,6 +17,7 @@ from fuzz_networks.__main__ import Session, command  # noqa: E402
 from fuzz_networks.batches import finds  # noqa: E402
 from fuzz_networks.generate import Recipe, recipe  # noqa: E402
 from fuzz_networks.options import BUILDS, Options  # noqa: E402
+from fuzz_networks.rare import FUNCTIONS  # noqa: E402
 from fuzz_networks.trial import tried  # noqa: E402
 from models import graph_model, qlinear_conv  # noqa: E402
 from qdq import Chain  # noqa: E402
@@ -54,6 +56,17 @@ def test_networks_are_of_every_kind():
     assert {type(each.options.compile.get("arena")) for each in made} == {type(None), str}
     assert len({each.options.compile["target"] for each in made}) > 6
     assert {each.options.build for each in made} >= set(BUILDS) - {"gcc -O0"}
+
+
+def test_rare_operators_and_spellings_are_drawn():
+    models = [onnx.load_from_string(recipe(1, number, True).content) for number in range(7, 1000, 8)]
+    nodes = [node for model in models for node in model.graph.node]
+    assert {node.op_type for node in nodes} >= {*FUNCTIONS, "ReduceL2", "LogSoftmax"}
+    attributes = {(node.op_type, each.name) for node in nodes for each in node.attribute}
+    assert attributes >= {("Gemm", "alpha"), ("Gemm", "beta"), ("Gemm", "transA"), ("Split", "num_outputs")}
+    assert attributes >= {("AveragePool", "ceil_mode"), ("MaxPool", "ceil_mode")}
+    assert "Transpose" in {node.op_type for node in nodes if not node.attribute}
+    assert {model.opset_import[0].version for model in models} >= {10, 22, 23, 24, 25}
 
 
 def test_twenty_networks_are_right(run):

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from fuzz_networks.network import Network, Value
-from fuzz_networks.operators import IMAGE, LARGEST, OPERATORS
+from fuzz_networks.operators import IMAGE, LARGEST, OPERATORS, Extend
 from fuzz_networks.options import Options, random_options
 from fuzz_networks.quantizer import quantized
+from fuzz_networks.rare import RARE
 
 QUANTIZED = 0.12
 """The share of networks that onnxruntime's quantizer makes of float ones."""
+
+OPSETS = (10, 11, 12, 13, 13, 14, 15, 16, 17, 17, 18, 19, 20, 21)
+RARELY = 8
+"""One of so many networks has rare operators and spellings, too, and one of the newest opsets."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,11 @@ class Recipe:
 def recipe(seed: int, number: int, narrow: bool) -> Recipe:
     """The same for the same arguments; ``narrow``: weights that processors without VNNI multiply right, too."""
     rng = random.Random(f"networks {seed} {number}")
-    if rng.random() < QUANTIZED:
+    if number % RARELY == RARELY - 1:
+        net = random_network(rng, narrow, (*OPSETS, 22, 23, 24, 25), {**OPERATORS, **RARE})
+        content, tolerance = net.bytes(), net.tolerance
+        source = f"opset {net.opset}, rare operators"
+    elif rng.random() < QUANTIZED:
         content, source = quantized(rng, narrow)
         tolerance = "exact"
     else:
@@ -41,11 +51,14 @@ def recipe(seed: int, number: int, narrow: bool) -> Recipe:
     return Recipe(content, tolerance, source, random_options(rng))
 
 
-def random_network(rng: random.Random, narrow: bool) -> Network:
-    opset = rng.choice([10, 11, 12, 13, 13, 14, 15, 16, 17, 17, 18, 19, 20, 21])
+def random_network(
+    rng: random.Random, narrow: bool, opsets: Sequence[int] = OPSETS, others: Mapping[Extend, int] = OPERATORS
+) -> Network:
+    """``others`` are the operators of networks that are not for images."""
+    opset = rng.choice(opsets)
     net = Network(rng, opset, rng.choice([0.0, 0.0, 0.5, 1.0, 1.0]), narrow)
     is_image = net.chance(0.35)
-    operators = IMAGE if is_image else OPERATORS
+    operators = IMAGE if is_image else others
     for _ in range(1 if is_image else net.pick(1, 1, 1, 2, 2, 3)):
         net.input(image_shape(net) if is_image else input_shape(net))
     steps = net.pick(2, 3, 4, 5, 6, 7) if is_image else net.pick(1, 2, 3, 3, 4, 4, 5, 6, 8)

@@ -246,7 +246,7 @@ class Network:
 
     def bytes(self) -> bytes:
         domains = {node.domain: 1 for node in self.nodes if node.domain}
-        ir_version = 10 if self.opset >= 21 else 9 if self.opset >= 19 else 8
+        ir_version = 11 if self.opset >= 23 else 10 if self.opset >= 21 else 9 if self.opset >= 19 else 8
         model = graph_model(
             self.nodes, self.inputs, dict.fromkeys(self.outputs), self.constants,
             opset=self.opset, opsets=domains, ir_version=ir_version,

@@ -15,7 +15,7 @@
  */
 #include "conv_4_bits_cortex_m4.h"
 
-#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x0652118c
+#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x95502e3b
 #error "conv_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -94,7 +94,8 @@ static CONV_4_BITS_CORTEX_M4_INLINE int32_t conv_4_bits_cortex_m4_dsp_load_word(
 }
 
 /* Loads two words that lie side by side and steps behind them (LDRD, which gcc seldom finds and clang does). */
-static inline void conv_4_bits_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first, int32_t *second)
+static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first,
+    int32_t *second)
 {
 #if CONV_4_BITS_CORTEX_M4_DSP && !defined(__clang__)
     __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*first), "=&r"(*second), "+r"(*words) : : "memory");
@@ -313,7 +314,8 @@ static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_conv1_window(
 }
 
 /* conv_4_bits_cortex_m4_conv1: stores the outputs of two pixels in a channel. */
-static inline void conv_4_bits_cortex_m4_conv1_two_codes(int32_t a, int32_t b, int32_t multiplier, int8_t *out)
+static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_conv1_two_codes(
+    int32_t a, int32_t b, int32_t multiplier, int8_t *out)
 {
     enum { NEXT = 8 }; /* the second pixel's output */
 

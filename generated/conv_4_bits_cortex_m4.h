@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* conv_4_bits_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_4_BITS_CORTEX_M4_HEADER_ID 0x0652118c
+#define CONV_4_BITS_CORTEX_M4_HEADER_ID 0x95502e3b
 
 /* What is in an image can be traced by these. */
 #define CONV_4_BITS_CORTEX_M4_QCGEN_VERSION "0.1.0"

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0x41f91673
+#if CONV_CORTEX_M4_HEADER_ID != 0xf5c1f6a7
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -93,7 +93,7 @@ static CONV_CORTEX_M4_INLINE int32_t conv_cortex_m4_dsp_load_word(const void *by
 }
 
 /* Loads two words that lie side by side and steps behind them (LDRD, which gcc seldom finds and clang does). */
-static inline void conv_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first, int32_t *second)
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first, int32_t *second)
 {
 #if CONV_CORTEX_M4_DSP && !defined(__clang__)
     __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*first), "=&r"(*second), "+r"(*words) : : "memory");
@@ -105,7 +105,7 @@ static inline void conv_cortex_m4_dsp_load_two(const int32_t **words, int32_t *f
 }
 
 /* Loads two words that lie side by side (LDRD, which gcc seldom finds and clang does). */
-static inline void conv_cortex_m4_dsp_two_at(const int32_t *words, int32_t *first, int32_t *second)
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_two_at(const int32_t *words, int32_t *first, int32_t *second)
 {
 #if CONV_CORTEX_M4_DSP && !defined(__clang__)
     /*
@@ -294,7 +294,7 @@ static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_window(const int8_t *x, u
 }
 
 /* conv_cortex_m4_conv1: stores the outputs of two pixels in a channel. */
-static inline void conv_cortex_m4_conv1_two_codes(int32_t a, int32_t b, int32_t multiplier, int8_t *out)
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_two_codes(int32_t a, int32_t b, int32_t multiplier, int8_t *out)
 {
     enum { NEXT = 4 }; /* the second pixel's output */
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* conv_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_CORTEX_M4_HEADER_ID 0x41f91673
+#define CONV_CORTEX_M4_HEADER_ID 0xf5c1f6a7
 
 /* What is in an image can be traced by these. */
 #define CONV_CORTEX_M4_QCGEN_VERSION "0.1.0"

@@ -15,7 +15,7 @@
  */
 #include "dense_4_bits_cortex_m4.h"
 
-#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x0237103c
+#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x5394266c
 #error "dense_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -89,7 +89,8 @@ static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_load_wor
 }
 
 /* Loads two words that lie side by side and steps behind them (LDRD, which gcc seldom finds and clang does). */
-static inline void dense_4_bits_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first, int32_t *second)
+static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first,
+    int32_t *second)
 {
 #if DENSE_4_BITS_CORTEX_M4_DSP && !defined(__clang__)
     __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*first), "=&r"(*second), "+r"(*words) : : "memory");
@@ -101,7 +102,8 @@ static inline void dense_4_bits_cortex_m4_dsp_load_two(const int32_t **words, in
 }
 
 /* Loads two words that lie side by side (LDRD, which gcc seldom finds and clang does). */
-static inline void dense_4_bits_cortex_m4_dsp_two_at(const int32_t *words, int32_t *first, int32_t *second)
+static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_two_at(const int32_t *words, int32_t *first,
+    int32_t *second)
 {
 #if DENSE_4_BITS_CORTEX_M4_DSP && !defined(__clang__)
     /*

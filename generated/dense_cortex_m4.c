@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m4.h"
 
-#if DENSE_CORTEX_M4_HEADER_ID != 0x587e057a
+#if DENSE_CORTEX_M4_HEADER_ID != 0xd434300c
 #error "dense_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -88,7 +88,7 @@ static DENSE_CORTEX_M4_INLINE int32_t dense_cortex_m4_dsp_load_word(const void *
 }
 
 /* Loads two words that lie side by side and steps behind them (LDRD, which gcc seldom finds and clang does). */
-static inline void dense_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first, int32_t *second)
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first, int32_t *second)
 {
 #if DENSE_CORTEX_M4_DSP && !defined(__clang__)
     __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*first), "=&r"(*second), "+r"(*words) : : "memory");
@@ -100,7 +100,7 @@ static inline void dense_cortex_m4_dsp_load_two(const int32_t **words, int32_t *
 }
 
 /* Loads two words that lie side by side (LDRD, which gcc seldom finds and clang does). */
-static inline void dense_cortex_m4_dsp_two_at(const int32_t *words, int32_t *first, int32_t *second)
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_two_at(const int32_t *words, int32_t *first, int32_t *second)
 {
 #if DENSE_CORTEX_M4_DSP && !defined(__clang__)
     /*

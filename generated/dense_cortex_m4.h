@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* dense_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_CORTEX_M4_HEADER_ID 0x587e057a
+#define DENSE_CORTEX_M4_HEADER_ID 0xd434300c
 
 /* What is in an image can be traced by these. */
 #define DENSE_CORTEX_M4_QCGEN_VERSION "0.1.0"

@@ -15,7 +15,7 @@
  */
 #include "depthwise_planes_cortex_m4.h"
 
-#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0xbb73f6bd
+#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0x8e6b2cc4
 #error "depthwise_planes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -94,7 +94,8 @@ static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_
 }
 
 /* Loads two words that lie side by side (LDRD, which gcc seldom finds and clang does). */
-static inline void depthwise_planes_cortex_m4_dsp_two_at(const int32_t *words, int32_t *first, int32_t *second)
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE void depthwise_planes_cortex_m4_dsp_two_at(const int32_t *words,
+    int32_t *first, int32_t *second)
 {
 #if DEPTHWISE_PLANES_CORTEX_M4_DSP && !defined(__clang__)
     /*

@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m4.h"
 
-#if MATMUL_CORTEX_M4_HEADER_ID != 0xe896ee12
+#if MATMUL_CORTEX_M4_HEADER_ID != 0x59cede30
 #error "matmul_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -99,7 +99,8 @@ static MATMUL_CORTEX_M4_INLINE int32_t matmul_cortex_m4_dsp_load_word(const void
 }
 
 /* Loads two words that lie side by side and steps behind them (LDRD, which gcc seldom finds and clang does). */
-static inline void matmul_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first, int32_t *second)
+static MATMUL_CORTEX_M4_INLINE void matmul_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first,
+    int32_t *second)
 {
 #if MATMUL_CORTEX_M4_DSP && !defined(__clang__)
     __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*first), "=&r"(*second), "+r"(*words) : : "memory");

@@ -23,7 +23,7 @@
  */
 #include "network_within_flash.h"
 
-#if NETWORK_WITHIN_FLASH_HEADER_ID != 0x2ee5fed4
+#if NETWORK_WITHIN_FLASH_HEADER_ID != 0xe4b04b91
 #error "network_within_flash.h was not generated together with this file"
 #endif
 
@@ -101,7 +101,8 @@ static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_load_word(co
 }
 
 /* Loads two words that lie side by side and steps behind them (LDRD, which gcc seldom finds and clang does). */
-static inline void network_within_flash_dsp_load_two(const int32_t **words, int32_t *first, int32_t *second)
+static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_dsp_load_two(const int32_t **words, int32_t *first,
+    int32_t *second)
 {
 #if NETWORK_WITHIN_FLASH_DSP && !defined(__clang__)
     __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*first), "=&r"(*second), "+r"(*words) : : "memory");
@@ -724,7 +725,8 @@ static inline int8_t network_within_flash_y_code(int32_t acc, int32_t multiplier
 }
 
 /* network_within_flash_y: stores the outputs of two pixels in a channel. */
-static inline void network_within_flash_y_two_codes(int32_t a, int32_t b, int32_t multiplier, int8_t *out)
+static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_y_two_codes(
+    int32_t a, int32_t b, int32_t multiplier, int8_t *out)
 {
     enum { NEXT = 4 }; /* the second pixel's output */
 

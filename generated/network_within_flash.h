@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* network_within_flash.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_WITHIN_FLASH_HEADER_ID 0x2ee5fed4
+#define NETWORK_WITHIN_FLASH_HEADER_ID 0xe4b04b91
 
 /* What is in an image can be traced by these. */
 #define NETWORK_WITHIN_FLASH_QCGEN_VERSION "0.1.0"

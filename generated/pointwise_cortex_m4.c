@@ -15,7 +15,7 @@
  */
 #include "pointwise_cortex_m4.h"
 
-#if POINTWISE_CORTEX_M4_HEADER_ID != 0x6c6e31e8
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0xd98dc622
 #error "pointwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -88,7 +88,8 @@ static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_load_word(cons
 }
 
 /* Loads two words that lie side by side and steps behind them (LDRD, which gcc seldom finds and clang does). */
-static inline void pointwise_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first, int32_t *second)
+static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first,
+    int32_t *second)
 {
 #if POINTWISE_CORTEX_M4_DSP && !defined(__clang__)
     __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*first), "=&r"(*second), "+r"(*words) : : "memory");
@@ -100,7 +101,8 @@ static inline void pointwise_cortex_m4_dsp_load_two(const int32_t **words, int32
 }
 
 /* Loads two words that lie side by side (LDRD, which gcc seldom finds and clang does). */
-static inline void pointwise_cortex_m4_dsp_two_at(const int32_t *words, int32_t *first, int32_t *second)
+static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_two_at(const int32_t *words, int32_t *first,
+    int32_t *second)
 {
 #if POINTWISE_CORTEX_M4_DSP && !defined(__clang__)
     /*

@@ -15,7 +15,7 @@
  */
 #include "short_window_cortex_m4.h"
 
-#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0x4691f3a1
+#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0x63b2d9fe
 #error "short_window_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -87,7 +87,8 @@ static SHORT_WINDOW_CORTEX_M4_INLINE int32_t short_window_cortex_m4_dsp_load_wor
 }
 
 /* Loads two words that lie side by side and steps behind them (LDRD, which gcc seldom finds and clang does). */
-static inline void short_window_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first, int32_t *second)
+static SHORT_WINDOW_CORTEX_M4_INLINE void short_window_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first,
+    int32_t *second)
 {
 #if SHORT_WINDOW_CORTEX_M4_DSP && !defined(__clang__)
     __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*first), "=&r"(*second), "+r"(*words) : : "memory");
@@ -194,7 +195,8 @@ static inline int8_t short_window_cortex_m4_conv1_code(int32_t acc, int32_t mult
 }
 
 /* short_window_cortex_m4_conv1: stores the outputs of two pixels in a channel. */
-static inline void short_window_cortex_m4_conv1_two_codes(int32_t a, int32_t b, int32_t multiplier, int8_t *out)
+static SHORT_WINDOW_CORTEX_M4_INLINE void short_window_cortex_m4_conv1_two_codes(
+    int32_t a, int32_t b, int32_t multiplier, int8_t *out)
 {
     enum { NEXT = 8 }; /* the second pixel's output */
 

@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0x3292e438
+#if SIZES_CORTEX_M4_HEADER_ID != 0x7cc99b6c
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -166,7 +166,7 @@ static SIZES_CORTEX_M4_INLINE int32_t sizes_cortex_m4_dsp_load_word(const void *
 }
 
 /* Loads two words that lie side by side and steps behind them (LDRD, which gcc seldom finds and clang does). */
-static inline void sizes_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first, int32_t *second)
+static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first, int32_t *second)
 {
 #if SIZES_CORTEX_M4_DSP && !defined(__clang__)
     __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*first), "=&r"(*second), "+r"(*words) : : "memory");
@@ -535,7 +535,7 @@ SIZES_CORTEX_M4_SHARED static void sizes_cortex_m4_shared_conv_window(const stru
 }
 
 /* sizes_cortex_m4_shared_conv: stores the outputs of two pixels in a channel. */
-static inline void sizes_cortex_m4_shared_conv_two_codes(
+static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_shared_conv_two_codes(
     int32_t a, int32_t b, int32_t multiplier, int32_t offset, int8_t *out, int32_t next)
 {
     out[0] = sizes_cortex_m4_shared_conv_code(a, multiplier, offset);

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* sizes_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define SIZES_CORTEX_M4_HEADER_ID 0x3292e438
+#define SIZES_CORTEX_M4_HEADER_ID 0x7cc99b6c
 
 /* What is in an image can be traced by these. */
 #define SIZES_CORTEX_M4_QCGEN_VERSION "0.1.0"

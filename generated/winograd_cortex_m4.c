@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m4.h"
 
-#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x1163d745
+#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x91eca58a
 #error "winograd_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -93,7 +93,8 @@ static WINOGRAD_CORTEX_M4_INLINE int32_t winograd_cortex_m4_dsp_load_word(const 
 }
 
 /* Loads two words that lie side by side and steps behind them (LDRD, which gcc seldom finds and clang does). */
-static inline void winograd_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first, int32_t *second)
+static WINOGRAD_CORTEX_M4_INLINE void winograd_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first,
+    int32_t *second)
 {
 #if WINOGRAD_CORTEX_M4_DSP && !defined(__clang__)
     __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*first), "=&r"(*second), "+r"(*words) : : "memory");

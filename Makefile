@@ -89,6 +89,7 @@ bench-flash: c-compiler .venv/runtime
 
 bench-cortex: c-compiler .venv/runtime
 	@PYTHONPATH=tests $(BIN)/python -m tests.bench.cortex --write
+	@PYTHONPATH=tests $(BIN)/python -m tests.bench.cortex_levels
 
 bench-rtl: c-compiler .venv/packagers
 	@PYTHONPATH=tests $(BIN)/python -m tests.bench.rtl --write

@@ -68,14 +68,17 @@ class Figures:
     """All of them. ``ratios``: CMSIS-NN's instructions through qcgen's, by core and --optimize.
 
     ``tried``: how many of the networks of docs/networks.md in QDQ form are "exact", "within tolerance", "refused".
+    ``rtl``: cycles of ``rtl_network`` for speed, measured on the RTL of cores.
     """
 
     networks: tuple[Network, ...]
     megahertz: dict[str, int]
     ratios: dict[tuple[str, str], float]
+    rtl: dict[str, int]
     large_ram: dict[str, int]
     tiny_engine: int
     tried: dict[str, int]
+    rtl_network: str = "keyword spotting"
 
     def range_of(self, optimize: str) -> tuple[float, float]:
         """The least and the greatest geometric mean over all cores."""
@@ -108,6 +111,11 @@ def read() -> Figures:
             (row["CMSIS-NN / qcgen"], how): number(row[f"{how}: geometric mean"])
             for row in ratios
             for how in ("size", "speed")
+        },
+        {
+            row["core"]: int(number(row["cycles"]))
+            for row in text_table(benchmarks, "network            --optimize  core")
+            if (row["network"], row["--optimize"]) == (Figures.rtl_network, "speed")
         },
         _ram(LARGE, ram),
         1000 * int(tiny_engine),

@@ -22,7 +22,7 @@ import qcgen
 from qcgen.emulate import measure, missing_tools, random_feeds
 from qcgen.reference import evaluate_operator
 from qcgen.targets import EMULATED, TARGETS
-from tests.bench import cortex_networks, cortex_sequences
+from tests.bench import cortex_networks, cortex_sequences, espressif
 from tests.bench.cortex_text import CMSIS_NN, OPTIMIZE, Figures, Results, document, section, summary
 from tests.bench.layers import LAYERS, Layer, model_of
 
@@ -103,8 +103,11 @@ def _bench(args: argparse.Namespace, cores: Sequence[str]) -> int:
         whole = list(pool.map(measured, cortex_networks.chosen(cores, args.only)))
         measured = partial(cortex_sequences.measured, flags=tuple(args.cflags.split()), compiler=args.compiler)
         sequences = list(pool.map(measured, cortex_sequences.chosen(cores, args.only)))
+    is_beside = espressif.CORE in cores and args.only in espressif.NETWORK.title
+    beside = espressif.measured(tuple(args.cflags.split()), args.compiler) if is_beside else []
     total = summary(cores, layers, results) if layers else ""
-    networks = "\n\n".join(filter(None, [cortex_networks.section(whole), cortex_sequences.section(sequences)]))
+    parts = cortex_networks.section(whole), cortex_sequences.section(sequences), espressif.section(beside)
+    networks = "\n\n".join(filter(None, parts))
     print("\n\n".join(filter(None, [total, networks, f"{time.monotonic() - start:.0f} s"])))
     if args.write:
         ROOT.joinpath("docs").mkdir(exist_ok=True)

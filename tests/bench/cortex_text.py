@@ -41,7 +41,7 @@ Results = dict[tuple[str, str, str], Figures]
 
 
 _HEAD = (
-    "layer", "MAC", "CMSIS-NN", "size", "i/MAC", "ratio", "speed", "i/MAC ", "ratio ", "cycles size", "cycles speed",
+    "layer", "MAC", "cycles size", "cycles speed", "CMSIS-NN", "size", "i/MAC", "ratio", "speed", "i/MAC ", "ratio ",
     "scratch: CMSIS-NN", "size ", "speed ", "flash: CMSIS-NN", "size  ", "speed  ",
 )  # fmt: skip
 
@@ -52,7 +52,7 @@ def section(core: str, layers: Sequence[Layer], results: Results) -> str:
     means = {optimize: _ratios(core, layers, results, optimize) for optimize in OPTIMIZE}
     for title, of in (("geometric mean", _geometric_mean), ("lowest", min)):
         size, speed = (f"{of(means[optimize]):.2f}" for optimize in OPTIMIZE)
-        rows.append((title, "", "", "", "", size, "", "", speed, *[""] * 8))
+        rows.append((title, *[""] * 6, size, "", "", speed, *[""] * 6))
     kernels = [
         f"{layer.name}: {', '.join(dict.fromkeys(results[core, layer.name, o].kernel for o in OPTIMIZE))}"
         for layer in layers
@@ -63,12 +63,11 @@ def section(core: str, layers: Sequence[Layer], results: Results) -> str:
 def _row(core: str, layer: Layer, results: Results) -> tuple[str, ...]:
     theirs = CMSIS_NN["instructions"][layer.name][core]
     size, speed = (results[core, layer.name, optimize] for optimize in OPTIMIZE)
-    cells = [layer.name, number(layer.macs), number(theirs)]
+    cells = [layer.name, number(layer.macs), number(size.cycles), number(speed.cycles), number(theirs)]
     for figures in (size, speed):
         mark = " WRONG" if figures.wrong else ""
         ratio = f"{theirs / figures.instructions:.2f}{mark}"
         cells += [number(figures.instructions), f"{figures.instructions / layer.macs:.3f}", ratio]
-    cells += [number(size.cycles), number(speed.cycles)]
     cells += [_their_scratch(core, layer), number(size.scratch), number(speed.scratch)]
     cells += [number(_their_constants(layer)), number(size.flash), number(speed.flash)]
     return tuple(cells)
@@ -113,38 +112,47 @@ def document(cores: Sequence[str], sections: Sequence[str], total: str, networks
     versions = [*compilers, *(_version(name) for name in dict.fromkeys(m.emulator for m in emulators if m))]
     flags = CMSIS_NN["flags"].removesuffix(" and those of the core, below")
     parts = [
-        "# Instructions on emulated cores, beside CMSIS-NN",
+        "# Cycles and instructions",
         "",
-        "Written by `make bench-cortex`. Instruction counts are exact: they come from a QEMU plugin and are the same",
-        "on every machine with the same compiler. Cycles are estimates for memory without wait states, from a table",
-        "for each core, an upper bound on Cortex-M7 and M55; those of RISC-V are held",
-        "against the RTL of cores (below), the others were not checked on hardware. Every output was compared with the",
-        "reference, bit for bit.",
+        "Written by `make bench-cortex`, the table of RTL by `make bench-rtl`. Figures are of three kinds:",
         "",
-        "Layers: int8, channels last, weight scales per channel, padding SAME, random weights and inputs. qcgen's C",
+        "* *Cycles, measured on the RTL of Ibex and CV32E40P*: what these cores take with memory that answers in the",
+        "  next cycle.",
+        "* *Instructions*: exact, counted by a plugin of QEMU, the same on every machine with the same compiler.",
+        "* *Estimated cycles*: all others, without wait states from a table for each core, an upper bound on",
+        "  Cortex-M7, M55 and M85. Those of RISC-V are held against the RTL, those of Arm were not checked on",
+        "  hardware. With waits for flash: by the model of [flash-model.md](flash-model.md).",
+        "",
+        "Every output was compared with the reference, bit for bit.",
+        "",
+        *_rtl(),
+        "",
+        networks,
+        "",
+        "## Layers, beside CMSIS-NN",
+        "",
+        "int8, channels last, weight scales per channel, padding SAME, random weights and inputs. qcgen's C",
         f"was built with `-O3`. Tools: {'; '.join(dict.fromkeys(versions))}.",
         "",
         f"CMSIS-NN: {CMSIS_NN['library']} {CMSIS_NN['version']}, commit `{CMSIS_NN['commit']}`,",
         f"{CMSIS_NN['compiler']}, flags `{flags}`;",
-        f"{CMSIS_NN['count']}.",
+        f"{CMSIS_NN['count']}. Its cycles were not estimated.",
         "Its scratch is the buffer that it asks the caller for (recorded on Cortex-M4, which stands for M7 and M33,",
         "and on Cortex-M55); its flash is weights, bias, multipliers and shifts without its code. qcgen's flash is",
         "code and constants together.",
         "",
-        "`size` and `speed` are `--optimize`; a ratio is CMSIS-NN's instructions through qcgen's.",
+        "`size` and `speed` are `--optimize`, cycles estimates; a ratio is CMSIS-NN's instructions through qcgen's.",
         "",
         "```text",
         total,
         "```",
-        "",
-        networks,
     ]
     for core, section in zip(cores, sections, strict=True):
         target = TARGETS[core]
         flags = " ".join(target.flags)
-        parts += ["", f"## {target.description}", "", f"`{flags}`. Cycles: {CYCLES[core].source}.", ""]
+        parts += ["", f"### {target.description}", "", f"`{flags}`. Estimated cycles: {CYCLES[core].source}.", ""]
         parts += ["```text", section, "```"]
-    return "\n".join([*parts, "", *_rtl()]) + "\n"
+    return "\n".join(parts) + "\n"
 
 
 def _rtl() -> list[str]:
@@ -152,13 +160,13 @@ def _rtl() -> list[str]:
     page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
     held = page.partition(RTL_BEGIN)[2].partition(RTL_END)[0]
     return [
-        "## Cycles on the RTL of RISC-V cores",
+        "## Cycles, measured on the RTL of Ibex and CV32E40P",
         "",
-        "Written by `make bench-rtl`: Ibex in its configurations maxperf (`ibex`) and small, and CV32E40P, from their",
-        "packages on PyPI, simulated by Verilator, with memory that answers in the next cycle and separate ports for",
-        "instructions and data. `--target rv32imc --layout nhwc --io quantized`, `-O3`; the first recorded input, of",
-        "digits a random one. All outputs equal the recorded ones (digits: the reference's), bit for bit; retired",
-        "instructions equal those of QEMU to within one. `estimate`: `qcgen bench --core`, from QEMU's counts alone.",
+        "Ibex in its configurations maxperf (`ibex`) and small, and CV32E40P, from their packages on PyPI, simulated",
+        "by Verilator, with separate ports for instructions and data. `--target rv32imc --layout nhwc --io quantized`,",
+        "`-O3`; the first recorded input, of digits a random one. All outputs equal the recorded ones (digits: the",
+        "reference's), bit for bit; retired instructions equal those of QEMU to within one. `estimate`: `qcgen bench",
+        "--core`, from QEMU's counts alone.",
         "",
         f"{RTL_BEGIN}{held}{RTL_END}",
     ]

@@ -27,7 +27,7 @@ from tests.tools import install
 
 NETWORKS = (*(each for each in networks() if each not in DIGITS), DIGITS[0])
 OPTIMIZE = ("speed", "size")
-HEAD = ("network", "--optimize", "core", "instructions", "cycles", "CPI", "estimate", "off")
+HEAD = ("network", "--optimize", "core", "cycles", "instructions", "CPI", "estimate", "off")
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,6 @@ def case(artifact: Artifact, recording: Path) -> tuple[Mapping[str, Array], Mapp
 
 
 def _row(each: Figures) -> tuple[str, ...]:
-    cells = [number(each.instructions), number(each.cycles), f"{each.cycles / each.instructions:.2f}"]
+    cells = [number(each.cycles), number(each.instructions), f"{each.cycles / each.instructions:.2f}"]
     cells += [number(each.estimate), f"{100 * each.off:+.2f} %"]
     return (each.task.network.title, each.task.optimize, each.task.core, *cells)

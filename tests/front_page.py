@@ -27,10 +27,10 @@ def _why(figures: Figures) -> str:
     lines = [
         f"* **Tried.** Of {sum(figures.tried.values())} networks of today {exact + rounded} compile: {exact} equal"
         f" onnxruntime bit for bit, {rounded} with float layers within a tolerance.",
-        f"* **Fast.** {figures.rtl_network.capitalize()} takes {on_rtl} million cycles, measured on the RTL of Ibex",
-        f"  and CV32E40P. On an STM32L4R5 estimated cycles are below the MLPerf Tiny record in {record} networks.",
-        f"  CMSIS-NN takes {less} times as many instructions as code for size, {more} times as many as code",
-        "  for speed (geometric means of 20 layers, seven cores).",
+        f"* **Fast.** {figures.rtl_network.capitalize()} takes {on_rtl} million cycles, measured on the RTL of Ibex"
+        " and CV32E40P; estimated cycles on an",
+        f"  STM32L4R5 are below the MLPerf Tiny record in {record} networks. CMSIS-NN takes {less} times the"
+        f" instructions for size, {more} for speed.",
         f"* **Small in RAM.** Layers can run row by row: {smallest.name} needs {least:,} bytes in all instead of",
         f"  {whole:,}, for {extra} more instructions (`{IN_ROWS}`).",
     ]

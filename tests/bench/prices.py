@@ -21,11 +21,9 @@ import qcgen
 import qcgen.plan
 from qcgen.emulate import measure, random_feeds
 from qcgen.errors import ToolMissing
-from qcgen.estimate import _Text, operations
-from qcgen.ir.plan import Plan
+from qcgen.estimate import operations
 from qcgen.ir.program import inputs_of, macs_of
 from qcgen.plan.forms import SIZE, SPEED, TRANSFORMING_MORE
-from qcgen.render import bodies, supports
 from tests.bench.compiling import mcunet, mobilenet_v2
 from tests.bench.whole import DIGITS, MLPERF
 
@@ -64,7 +62,7 @@ MEASURED: dict[str, dict[tuple[str, str], Price]] = {
 
 @dataclass(frozen=True)
 class Layer:
-    """What was counted of one layer; ``is_alike``: some function of it counts as that of a layer before it."""
+    """What was counted of one layer."""
 
     kernel: str
     optimize: str
@@ -73,7 +71,6 @@ class Layer:
     macs: int
     elements: int
     cycles: int
-    is_alike: bool
 
 
 def models() -> Iterator[Callable[[], Path | ModelProto]]:
@@ -96,27 +93,17 @@ def layers(target: str, core: str) -> Iterator[Layer]:
                 model(), name="net", target=target, layout="nhwc", optimize=form.optimize, io="quantized"
             )
         plan = artifact.plan
-        counted, alike = operations(plan), alike_calls(plan)
+        counted = operations(plan)
         try:
             measured = measure(artifact, random_feeds(plan, 1), flags=("-O2",), core=core)
         except ToolMissing as error:
             if "will not fit" not in str(error):
                 raise
             continue  # the emulated board has less flash
-        for index, (call, node, own) in enumerate(zip(plan.calls, measured.nodes, counted[:-1], strict=True)):
+        for call, node, own in zip(plan.calls, measured.nodes, counted[:-1], strict=True):
             elements = call.op.y.size + max(x.size for x in inputs_of(call.op))
             if own and (form is not TRANSFORMING_MORE or call.kernel in ONLY_TRANSFORMING):
-                sizes = own, node.code_bytes, macs_of(call.op), elements, node.cycles
-                yield Layer(call.kernel, form.optimize, *sizes, index in alike)
-
-
-def alike_calls(plan: Plan) -> set[int | None]:
-    """The calls of which some function is alike one of an earlier call: their own operations are too few.
-
-    Of such functions gcc makes one, whose bytes count for each of the calls.
-    """
-    text = _Text({None: supports(plan), **{index: [text] for index, text in enumerate(bodies(plan))}})
-    return {owner for name, owner in text.owners.items() if name not in text._different}
+                yield Layer(call.kernel, form.optimize, own, node.code_bytes, macs_of(call.op), elements, node.cycles)
 
 
 def rows(core: str) -> Iterator[str]:
@@ -129,8 +116,7 @@ def rows(core: str) -> Iterator[str]:
                 found[layer.kernel, layer.optimize].append(layer)
     yield f'    "{core}": {{'
     for (kernel, optimize), own in sorted(found.items()):
-        apart = [layer for layer in own if not layer.is_alike]
-        code = fitted([[layer.operations] for layer in apart], [layer.code for layer in apart])
+        code = fitted([[layer.operations] for layer in own], [layer.code for layer in own])
         time = fitted([[layer.macs, layer.elements] for layer in own], [layer.cycles for layer in own])
         yield f'        ("{kernel}", "{optimize}"): Price({code[0]:.2f}, {time[0]:.2f}, {time[1]:.2f}),'
     yield "    },"

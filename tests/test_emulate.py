@@ -331,6 +331,65 @@ def test_what_needs_a_load_at_once_waits_for_it(core, pair):
     assert riscv_cycles(core, *lines) == [alone[0], alone[1] + waits]
 
 
+LATE = {
+    "mul r0, r1, r2|adds r3, r0, r4": 1,
+    "mla r0, r1, r2, r3|mla r0, r4, r5, r0": 1,
+    "smull r0, r1, r2, r3|subs r4, r4, r1": 1,
+    "ssat r0, #8, r1|strb r0, [r2, #0]": 1,
+    "add.w r0, r1, r2, lsl #2|adds r3, r0": 1,
+    "asrs r3, r0|cmp r3, r1": 0,
+    "mul r0, r1, r2|cmp r0, r3": 1,
+    "mul r0, r1, r2|smlal r0, r4, r5, r6": 1,
+    "mul r0, r1, r2|adds r3, r4, r5": 0,
+    "mul r0, r1, r2|mov r0, r3": 0,
+    "adds r0, r1, r2|adds r3, r0, r4": 0,
+    "mul r0, r1, r2|vmladava.s8 r0, q0, q1": 0,
+}
+"""What a Cortex-M55 adds to the second of two instructions."""
+
+
+@pytest.mark.parametrize("pair", LATE)
+def test_what_needs_a_late_result_at_once_waits_for_it_on_a_cortex_m55(pair):
+    lines = pair.split("|")
+    alone = [cycles("cortex-m55", line)[0] for line in lines]
+    assert cycles("cortex-m55", *lines) == [alone[0], alone[1] + LATE[pair]]
+    assert cycles("cortex-m4", *lines) == [cycles("cortex-m4", line)[0] for line in lines]
+
+
+RULES = {
+    "load_in_row": ("cortex-m4", "ldr r0, [r1, #0]|ldr r2, [r1, #4]", "ldr r0, [r1, #0]|ldr r2, [r0, #4]"),
+    "late_address": ("cortex-m4", "adds r0, #4|ldr r1, [r0, #0]", "adds r0, #4|ldr r1, [r2, #0]"),
+    "store_indexed": ("cortex-m3", "adds r0, #4|str r1, [r2, r3]", "ldr r0, [r4, #0]|str r1, [r2, r3]"),
+    "load_update": ("cortex-m3", "ldr r0, [r1, #0]|ldr r2, [r1], #4", "ldr r0, [r1, #0]|ldr r2, [r1, #4]"),
+    "late_result": ("cortex-m55", "mul r0, r1, r2|adds r3, r0, r4", "mul r0, r1, r2|adds r3, r4, r5"),
+    "late_load": ("ibex", "lw a0,4(a1)|add a2,a3,a0", "lw a0,4(a1)|add a0,a3,a4"),
+    "late_store": ("ibex", "lw a0,4(a1)|sw a0,0(a2)", "lw a0,4(a1)|sw a3,0(a2)"),
+}
+"""For each rule about pairs of instructions a core, a pair that it is about and one that it is not."""
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_wrong_rule_is_seen_where_it_applies_and_nowhere_else(rule):
+    core, about, other = RULES[rule]
+    table = RISCV_CORES.get(core) or CYCLES[core]
+    wrong = replace(table, **{rule: getattr(table, rule) + 1})
+    for pair, more in ((about, 1), (other, 0)):
+        block = [Instruction(0, 4, *(*line.split(" ", 1), "")[:2], "f", ".text") for line in pair.split("|")]
+        assert sum(block_cycles(wrong, block)) - sum(block_cycles(table, block)) == more
+
+
+def test_a_store_whose_offset_is_a_register_takes_two_cycles_unless_behind_a_load():
+    run = ("adds r0, #4", "str r1, [r2, r3]", "ldr r0, [r4, #0]", "strb r1, [r2, r3]", "str r1, [r2, #4]")
+    assert cycles("cortex-m3", *run) == cycles("cortex-m4", *run) == [1, 2, 2, 1, 1]
+    assert cycles("cortex-m0", *run) == [1, 2, 2, 2, 2]
+
+
+def test_a_load_that_moves_its_address_takes_two_cycles_behind_a_load_on_a_cortex_m3():
+    run = ("ldr r0, [r1, #0]", "ldr r2, [r1], #4", "ldr r3, [r1, r2]")
+    assert cycles("cortex-m3", *run[:2]) == cycles("cortex-m3", run[0], "ldr r2, [r1, #4]!") == [2, 2]
+    assert cycles("cortex-m3", *run[::2]) == cycles("cortex-m4", *run[:2]) == [2, 1]
+
+
 def test_cores_of_riscv_take_what_was_measured_on_their_rtl():
     run = (
         "lw a0,4(a1)",

@@ -64,7 +64,10 @@ def block_cycles(table: CycleTable, block: Sequence[Instruction]) -> list[int]:
         if kind == "transfer":
             cost = table.transfer_start + table.transfer_each * registers(instruction)
         elif kind == "load" and before == "load" and not waits:
-            cost = table.load_in_row
+            moves = bool(_UPDATES.search(instruction.operands))
+            cost = table.load_update if table.load_update and moves else table.load_in_row
+        elif kind == "store" and before != "load" and _INDEXED.search(instruction.operands):
+            cost = table.store if table.store_indexed is None else table.store_indexed
         else:
             cost = int(getattr(table, kind))
         cost += table.late_address if waits and before not in _MEMORY else 0
@@ -73,8 +76,12 @@ def block_cycles(table: CycleTable, block: Sequence[Instruction]) -> list[int]:
 
 
 def late_cycles(table: CycleTable, before: Instruction | None, instruction: Instruction) -> int:
-    """What an instruction of RISC-V waits for the load just before it."""
-    if before is None or not (table.late_load or table.late_store) or class_of(before) != "load":
+    """What an instruction waits for the result of the one just before it; an address is counted by itself."""
+    if before is None:
+        return 0
+    if table.late_result:
+        return table.late_result if _is_late(before) and _results(before, class_of(before)) & _taken(instruction) else 0
+    if not (table.late_load or table.late_store) or class_of(before) != "load":
         return 0
     loaded = before.operands.split(",")[0]
     stored, _, others = instruction.operands.partition(",")
@@ -104,6 +111,38 @@ def _words(operands: str) -> list[str]:
 _MEMORY = ("load", "store", "transfer")
 _REGISTER = re.compile(r"\b(r\d+|s[blp]|fp|ip|lr)\b")
 _WITHOUT_RESULT = re.compile(r"cmp|cmn|tst|teq|cbn?z|it|nop|b(l|x|lx)?")
+
+
+_INDEXED = re.compile(r"\[\w+, [^#]")
+_UPDATES = re.compile(r"\](!|, )")
+_LATE = re.compile(
+    "muls?|ml[as]|[su]ml.*|sm[mu].*|umull|umaal|[su]div|u?q.*|[su]h?(add|sub|asx|sax)(8|16)?|[su]bfx|[su]sat(16)?"
+    "|usada?8|uxta.*"
+)
+_SHIFTED = re.compile(r", (lsl|lsr|asr|ror) #\d+$")
+_MOVES = re.compile("mov|mvn|neg|rev|clz|[su]xt")
+_ACCUMULATES = re.compile("[su]mlal.*|umaal|bfi|movt")
+
+
+def _is_late(instruction: Instruction) -> bool:
+    """Whether other instructions of Arm that compute have their result a cycle earlier."""
+    if _LATE.fullmatch(instruction.mnemonic.partition(".")[0]):
+        return True
+    return class_of(instruction) == "plain" and bool(_SHIFTED.search(instruction.operands))
+
+
+def _taken(instruction: Instruction) -> set[str]:
+    """The registers that an Arm instruction computes with or stores."""
+    kind, operands = class_of(instruction), instruction.operands.split(",")
+    if kind in ("load", "transfer", "vector"):
+        return set()
+    if kind == "store":
+        return set(_REGISTER.findall(operands[0]))
+    mnemonic = instruction.mnemonic.partition(".")[0]
+    takes_all = not _results(instruction, kind) or (len(operands) < 3 and not _MOVES.match(mnemonic))
+    if not takes_all and not _ACCUMULATES.fullmatch(mnemonic):
+        del operands[0]
+    return set(_REGISTER.findall(",".join(operands)))
 
 
 def _address(instruction: Instruction) -> set[str]:

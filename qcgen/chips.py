@@ -12,9 +12,11 @@ KIBI = 1024
 
 @dataclass(frozen=True)
 class Chip:
-    """``flash`` and ``ram`` in bytes, ``ram`` the largest part that is one piece; ``megahertz``: the highest clock.
+    """``flash`` and ``ram`` in bytes; ``megahertz``: the highest clock, unless ``note`` says otherwise.
 
-    ``note``: what the flash or the RAM is, where the name does not say it.
+    ``ram``: the longest run of addresses that a program may fill with data, of whatever memories it consists. What the
+    hardware or the vendor's tools keep for caches, stacks or a radio does not count. ``note``: what the flash or the
+    RAM is, where the name does not say it.
     """
 
     name: str
@@ -51,6 +53,7 @@ def _chip(name: str, target: str, flash: int, ram: int, megahertz: int, source: 
 
 
 _PICO = "flash of the Raspberry Pi Pico"
+_SCRATCH = "beside 8 KiB for stacks"
 
 CHIPS = {
     chip.name: chip
@@ -62,31 +65,29 @@ CHIPS = {
         _chip("stm32f411re", "cortex-m4", 512, 128, 100, "ST DS10314"),
         _chip("stm32f429zi", "cortex-m4", 2048, 192, 180, "ST DS9405", "beside 64 KiB of CCM"),
         _chip("stm32f446re", "cortex-m4", 512, 128, 180, "ST DS10693"),
-        _chip("stm32f746ng", "cortex-m7", 1024, 256, 216, "ST DS10916", "beside 64 KiB of DTCM"),
-        _chip("stm32f767zi", "cortex-m7", 2048, 384, 216, "ST DS11532", "beside 128 KiB of DTCM"),
-        _chip("stm32g071", "cortex-m0", 128, 36, 64, "ST DS12232, STM32G071RB"),
-        _chip("stm32g474re", "cortex-m4", 512, 96, 170, "ST DS12288", "beside 32 KiB of CCM"),
+        _chip("stm32f746ng", "cortex-m7", 1024, 320, 216, "ST DS10916", "64 KiB of it DTCM"),
+        _chip("stm32f767zi", "cortex-m7", 2048, 512, 216, "ST DS11532", "128 KiB of it DTCM"),
+        _chip("stm32g071", "cortex-m0", 128, 36, 64, "ST DS12232, STM32G071RB", "without parity check"),
+        _chip("stm32g474re", "cortex-m4", 512, 128, 170, "ST DS12288", "32 KiB of it CCM"),
         _chip("stm32h743", "cortex-m7", 2048, 512, 480, "ST DS12110, STM32H743ZI", "of 1 MiB: that on the AXI bus"),
         _chip("stm32l432kc", "cortex-m4", 256, 64, 80, "ST DS11451"),
         _chip("stm32l476rg", "cortex-m4", 1024, 96, 80, "ST DS10198", "beside 32 KiB of SRAM2"),
         _chip("stm32l4r5", "cortex-m4", 2048, 640, 120, "ST DS12023, STM32L4R5ZI"),
         _chip("stm32u575zi", "cortex-m33", 2048, 768, 160, "ST DS13737"),
-        _chip(
-            "stm32wb55rg", "cortex-m4", 1024, 192, 64, "ST DS11929", "beside 64 KiB of SRAM2; the radio takes a part"
-        ),
+        _chip("stm32wb55rg", "cortex-m4", 1024, 192, 64, "ST DS11929", "beside SRAM2; the radio takes flash, too"),
         _chip("nrf52832", "cortex-m4", 512, 64, 64, "Nordic nRF52832 product specification"),
         _chip("nrf52840", "cortex-m4", 1024, 256, 64, "Nordic nRF52840 product specification"),
         _chip("nrf5340", "cortex-m33", 1024, 512, 128, "Nordic nRF5340 product specification, application core"),
-        _chip("rp2040", "cortex-m0", 2048, 256, 125, "RP2040 data sheet", _PICO),
-        _chip("rp2350", "cortex-m33", 4096, 512, 150, "RP2350 data sheet, Arm cores", f"{_PICO} 2"),
-        _chip("rp2350-riscv", "rv32imc", 4096, 512, 150, "RP2350 data sheet, RISC-V cores", f"{_PICO} 2"),
-        _chip("esp32c3", "rv32imc", 4096, 384, 160, "ESP32-C3 data sheet", "flash of the ESP32-C3FH4"),
+        _chip("rp2040", "cortex-m0", 2048, 256, 125, "RP2040 data sheet", f"{_PICO}; {_SCRATCH}; the SDK's clock"),
+        _chip("rp2350", "cortex-m33", 4096, 512, 150, "RP2350 data sheet, Arm cores", f"{_PICO} 2; {_SCRATCH}"),
+        _chip("rp2350-riscv", "rv32imc", 4096, 512, 150, "RP2350 data sheet, RISC-V cores", f"{_PICO} 2; {_SCRATCH}"),
+        _chip("esp32c3", "rv32imc", 4096, 384, 160, "ESP32-C3 data sheet", "flash of the ESP32-C3FH4; without cache"),
         _chip("esp32c6", "rv32imc", 4096, 512, 160, "ESP32-C6 data sheet", "flash of the ESP32-C6FH4"),
-        _chip("esp32s3", "scalar32", 8192, 512, 240, "ESP32-S3 data sheet", "flash of the ESP32-S3FN8"),
+        _chip("esp32s3", "scalar32", 8192, 448, 240, "ESP32-S3FN8 data sheet; ESP-IDF memory_layout.c", "RAM for data"),
         _chip("samd21g18", "cortex-m0", 256, 32, 48, "Microchip DS40001882"),
         _chip("samd51j19", "cortex-m4", 512, 192, 120, "Microchip DS60001507"),
-        _chip("imxrt1062", "cortex-m7", 8192, 512, 600, "NXP IMXRT1060CEC", "flash of the Teensy 4.1; OCRAM"),
-        _chip("ra4m1", "cortex-m4", 256, 32, 48, "Renesas RA4M1 data sheet, R7FA4M1AB"),
+        _chip("imxrt1062", "cortex-m7", 8192, 512, 600, "NXP IMXRT1060CEC", "flash of the Teensy 4.1; dedicated OCRAM"),
+        _chip("ra4m1", "cortex-m4", 256, 32, 48, "Renesas R01DS0355, R7FA4M1AB"),
         _chip("max78000", "cortex-m4", 512, 128, 100, "Analog Devices MAX78000 data sheet, without its accelerator"),
     )
 }

@@ -20,7 +20,7 @@ def number(value):
     return np.array(value, np.float32)
 
 
-def network(activations=np.uint8, layers=6, batch=1, between=None):
+def network(activations=np.uint8, layers=6, height=4, between=None):
     """Convolutions in QDQ form, ``between`` an operator behind each; then a Reshape to a shape that is computed."""
     nodes, last = [], "x"
     constants = {"s": number(0.1), "z": np.zeros((), activations), "ws": number(0.01), "wz": np.zeros((), np.int8)}
@@ -46,7 +46,7 @@ def network(activations=np.uint8, layers=6, batch=1, between=None):
         helper.make_node("QuantizeLinear", ["flat", "s", "z"], ["q"], name="Q"),
         helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], name="DQ"),
     ]
-    inputs = {"x": ("float", (batch, 2, 4, 4))}
+    inputs = {"x": ("float", (1, 2, height, 4))}
     return graph_model(nodes, inputs, {"y": None}, constants, opset=21, ir_version=10)
 
 
@@ -69,9 +69,9 @@ CASES = {
         "nodes 'Q0', 'Q1', 'Q2' and 4 more (QuantizeLinear): y_zero_point is int4, but must be int8 or uint8 or int16 "
         f"or uint16\n    {EIGHT_BITS}",
     ),
-    "a dynamic batch": (
-        network(batch="N"),
-        "input 'x': its shape is (N, 2, 4, 4); every dimension must be a known number\n    add --dim N=1",
+    "a dynamic height": (
+        network(height="N"),
+        "input 'x': its shape is (1, 2, N, 4); every dimension must be a known number\n    add --dim N=SIZE",
     ),
     "an operator with advice of its own": (
         network(between="BatchNormalization"),
@@ -83,11 +83,11 @@ CASES = {
     "control characters": (
         graph_model(
             [helper.make_node("Bad\x1b[2J\nOp", ["x"], ["y"], name="n\x1b]0;evil\x07\u202e", domain="d\x1b[31m")],
-            {"x": ("float", ("N\x1b[2J\n", 3))},
+            {"x": ("float", (3, "N\x1b[2J\n"))},
             {"y": None},
         ),
-        "input 'x': its shape is (N\\x1b[2J\\n, 3); every dimension must be a known number\n"
-        "    add --dim N\\x1b[2J\\n=1\n"
+        "input 'x': its shape is (3, N\\x1b[2J\\n); every dimension must be a known number\n"
+        "    add --dim N\\x1b[2J\\n=SIZE\n"
         "node 'n\\x1b]0;evil\\x07\\u202e' (d\\x1b[31m.Bad\\x1b[2J\\nOp): the domain 'd\\x1b[31m' is unknown\n"
         "    the operators that can be compiled are listed by: qcgen ops; export the model with these, or compile it "
         "up to there with --output TENSOR, or single nodes with --node",

@@ -10,18 +10,15 @@ from qcgen.errors import ModelRejected, Problem
 from qcgen.estimate import code_bytes
 from qcgen.ir.plan import Call, Plan
 from qcgen.ir.program import (
-    Concat,
     Conv,
     Convert,
     Dequantize,
     FloatUnary,
+    Movement,
     Operator,
-    Pad,
     Program,
     Quantize,
     Reshape,
-    Resize,
-    Slice,
     Transpose,
     inputs_of,
     macs_of,
@@ -29,9 +26,6 @@ from qcgen.ir.program import (
 from qcgen.plan.prices import cycles, cycles_of_moves
 from qcgen.report import Fallback
 from qcgen.targets import TARGETS
-
-MOVING = (Concat, Pad, Reshape, Resize, Slice, Transpose)
-"""Operators that compute nothing."""
 
 BEHIND = "a QuantizeLinear is missing behind "
 
@@ -55,7 +49,7 @@ class Costs:
 
 def is_float_layer(op: Operator) -> bool:
     """Whether an operator computes with floats; conversions from and to float are not meant."""
-    return not isinstance(op, (Quantize, Convert, *MOVING)) and any(x.dtype.is_float for x in inputs_of(op))
+    return not isinstance(op, Quantize | Convert | Movement) and any(x.dtype.is_float for x in inputs_of(op))
 
 
 def refuse_float(program: Program) -> None:
@@ -141,13 +135,13 @@ def _in_portable_kernels(plan: Plan, costs: Costs) -> Fallback | None:
 
 
 def _is_portable(call: Call) -> bool:
-    """What computes codes; floats and movement are told by themselves."""
+    """Whether it computes codes by a portable kernel; floats and movement have lines of their own."""
     is_float = any(tensor.dtype.is_float for tensor in (*inputs_of(call.op), call.op.y))
-    return call.kernel.startswith("portable/") and not is_float and not isinstance(call.op, MOVING)
+    return call.kernel.startswith("portable/") and not is_float and not isinstance(call.op, Movement)
 
 
 def _moving(plan: Plan, costs: Costs) -> Fallback | None:
-    ops = [call.op for call in plan.calls if isinstance(call.op, MOVING)]
+    ops = [call.op for call in plan.calls if isinstance(call.op, Movement)]
     tensors = len(plan.moves)
     parts = []
     if ops:

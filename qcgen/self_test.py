@@ -11,17 +11,12 @@ import numpy as np
 from qcgen.errors import OrionPanic
 from qcgen.ir.plan import Call, Plan, Port, Stream, Table
 from qcgen.ir.program import (
-    Concat,
     Convert,
     Dequantize,
+    Movement,
     Operator,
-    Pad,
     Program,
     Quantize,
-    Reshape,
-    Resize,
-    Slice,
-    Transpose,
     inputs_of,
 )
 from qcgen.ir.self_test import ADDEND, BASIS, FACTOR, PRIME, SEED, SelfTest, SelfTestInput, Written
@@ -191,7 +186,7 @@ def same_everywhere(program: Program) -> frozenset[str]:
 
 
 def _is_exact(op: Operator) -> bool:
-    moves = isinstance(op, Transpose | Reshape | Concat | Slice | Pad | Resize)
+    moves = isinstance(op, Movement)
     return not op.y.dtype.is_float or moves or isinstance(op, Dequantize | Convert)
 
 

@@ -24,7 +24,7 @@ _SIZES = ("code", "constants", "scratch")
 
 
 def as_text(model: str, measurements: Sequence[Measurement], found: Sequence[Fallback]) -> str:
-    """One line for each node, one for what is no node's, and one for all; then what nodes fall back to."""
+    """One line for each node, one for what belongs to no node, and one for all; then what nodes fall back to."""
     first = measurements[0]
     head = (*_HEAD, *first.boards, *_SIZES)
     return "\n".join(

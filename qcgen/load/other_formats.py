@@ -43,7 +43,7 @@ def _tensorflow_lite(name: str) -> OtherFormat:
 
 
 def other_format(content: bytes, name: str) -> OtherFormat | None:
-    """What a file called ``name`` is, told by its first bytes; None if they are of no format that is known here."""
+    """What a file called ``name`` is, by its first bytes; None if no format that is known here begins so."""
     start = content[:512].lstrip().lower()
     if start.startswith((b"<!doctype html", b"<html")):
         return _HTML

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from qcgen.targets import TARGETS, Machine, Target
+from qcgen.cores import TARGETS, Machine, Target
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from qcgen.targets import TARGETS
+from qcgen.cores import TARGETS
 
 KIBI = 1024
 

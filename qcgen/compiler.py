@@ -14,6 +14,7 @@ from qcgen.artifact import Artifact
 from qcgen.bake import bake
 from qcgen.check import check
 from qcgen.chips import UnknownChip, target_of
+from qcgen.cores import TARGETS
 from qcgen.cut import cut
 from qcgen.estimate import code_bytes
 from qcgen.fallbacks import refuse_float
@@ -36,7 +37,6 @@ from qcgen.render import render
 from qcgen.rewrite import rewrite
 from qcgen.select_node import select_node
 from qcgen.simplify import simplify
-from qcgen.targets import TARGETS
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from qcgen.chips import Chip, Fit, fit
+from qcgen.cores import TARGETS
 from qcgen.errors import ModelRejected, Problem
 from qcgen.estimate import code_bytes
 from qcgen.ir.plan import Call, Plan
@@ -25,7 +26,6 @@ from qcgen.ir.program import (
 )
 from qcgen.plan.prices import cycles, cycles_of_moves
 from qcgen.report import Fallback
-from qcgen.targets import TARGETS
 
 BEHIND = "a QuantizeLinear is missing behind "
 

@@ -9,8 +9,8 @@ from batch import Unit
 from subjects import Subject, of_unit, problems
 from tools import skip_without
 
+from qcgen.cores import TARGETS
 from qcgen.emulate import Trial, cross_build, emulate, missing_tools
-from qcgen.targets import TARGETS
 
 
 def require_core(core: str, compiler: str = "gcc", *, counting: bool = True) -> None:

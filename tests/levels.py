@@ -27,7 +27,7 @@ from every_case import own_cases
 from network_cases import UNITS
 from subjects import Subject, network, of_unit, on_core, operator
 
-from qcgen.targets import EMULATED, TARGETS
+from qcgen.cores import EMULATED, TARGETS
 
 DIGITS = Path(__file__).parent / "data" / "digits"
 NETWORKS = ("digits_qop_s8", "digits_qop_u8", "digits_qdq_s8", "digits_qdq_u8")

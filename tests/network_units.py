@@ -12,6 +12,7 @@ from cffi import FFI
 
 from qcgen.artifact import Artifact
 from qcgen.build import STRICT_FLAGS
+from qcgen.cores import TARGETS
 from qcgen.ir.context import names_of
 from qcgen.ir.plan import Argument, Call, InArena, Options, Plan, Port, Table
 from qcgen.ir.program import Convert, Operator, Program, Quantize, QuantizedBinary, Softmax, Tensor, inputs_of
@@ -26,7 +27,6 @@ from qcgen.reference import evaluate_operator
 from qcgen.render import environment
 from qcgen.render import render as render_files
 from qcgen.render.model import ADVICE
-from qcgen.targets import TARGETS
 
 PREFIX = "net"
 FLOAT_TOLERANCE = 1e-6  # relative; float operators are allowed 1e-5

@@ -16,7 +16,7 @@ import qcgen
 from qcgen import arithmetic
 from qcgen.ir.program import Conv, Quantize, RoundOnce
 from qcgen.reference import evaluate
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 RECORDED = np.load(Path(__file__).parent / "data" / "onnxruntime" / "wide.npz")
 CASES = [(name, dtype) for name in OPERATORS for dtype in TYPES]

@@ -16,10 +16,10 @@ from cases_mve_depthwise import DEPTHWISE
 from cases_scalar import SHAPES as SCALAR_SHAPES
 from marks import some_at_first
 
+from qcgen.cores import TARGETS
 from qcgen.plan.names import SUPPORT_NAMES
 from qcgen.render import environment, templates
 from qcgen.render.model import ADVICE
-from qcgen.targets import TARGETS
 
 CORES = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55", "rv32imc")
 

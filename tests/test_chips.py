@@ -10,7 +10,7 @@ import qcgen
 from qcgen.chips import CHIPS, Chip, UnknownChip, chip_of, fit, target_of
 from qcgen.cli import main
 from qcgen.cli.report_text import fitting
-from qcgen.targets import BOARDS, TARGETS
+from qcgen.cores import BOARDS, TARGETS
 
 NAMES = {
     "stm32f4": "cortex-m4",

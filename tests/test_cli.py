@@ -18,9 +18,9 @@ from qcgen import cli
 from qcgen.chips import CHIPS
 from qcgen.cli import main, options
 from qcgen.convolutions import CONVOLUTIONS
+from qcgen.cores import TARGETS
 from qcgen.ir.types import Layout
 from qcgen.lower import LOWERINGS, NUMERICS
-from qcgen.targets import TARGETS
 
 DIGITS = Path(__file__).parent / "data" / "digits"
 QOPERATOR_MODELS = ("digits_qop_s8", "digits_qop_u8")

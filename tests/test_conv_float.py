@@ -10,6 +10,7 @@ from marks import share_at_first, some_at_first
 from tools import require
 
 from qcgen.build import load
+from qcgen.cores import TARGETS
 from qcgen.ir.plan import Options
 from qcgen.ir.program import Conv, ConvGeometry, FloatActivation, Program, RawAccumulator, Tensor
 from qcgen.ir.types import DType, Layout
@@ -19,7 +20,6 @@ from qcgen.plan import plan
 from qcgen.reference import evaluate
 from qcgen.reference.tolerance import tolerance
 from qcgen.render import render
-from qcgen.targets import TARGETS
 
 NONE = FloatActivation()
 FIRST, LAST = Layout.CHANNELS_FIRST, Layout.CHANNELS_LAST

@@ -11,7 +11,7 @@ from onnx import ModelProto, helper
 import qcgen
 from qcgen import arithmetic
 from qcgen.errors import ModelRejected
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 X_SCALE, Y_SCALE, X_ZERO, Y_ZERO = np.float32(0.05), np.float32(0.2), 3, -5
 CASES = {

@@ -16,12 +16,12 @@ from onnx import ModelProto
 import qcgen
 from qcgen.cli import main
 from qcgen.cli.table import size
+from qcgen.cores import BOARDS
 from qcgen.emulate import measure
 from qcgen.ir.context import names_of
 from qcgen.ir.plan import Call
 from qcgen.reference import evaluate_all
-from qcgen.targets import BOARDS
-from qcgen.verify.boundary import from_boundary, to_boundary
+from qcgen.verification.boundary import from_boundary, to_boundary
 
 
 def network(tiles: int = 0) -> ModelProto:

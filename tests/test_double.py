@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 import qcgen
 from qcgen.reference.tolerance import RELATIVE, TO_DOUBLE
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 SHAPES = {
     "dense": ((2, 20, 5, 5), (3, 20, 3, 3), {"pads": [1, 0, 1, 1]}),

@@ -17,11 +17,11 @@ from tools import require
 
 import qcgen
 from qcgen.cli import main
+from qcgen.cores import EMULATED, RISCV_CORES, TARGETS
 from qcgen.emulate import CYCLES, Trial, cross_build, emulate, measure, random_feeds
 from qcgen.emulate.cycles import block_cycles, entry_cycles, jump_cycles
 from qcgen.emulate.listing import Instruction
 from qcgen.errors import EmulationFailed
-from qcgen.targets import EMULATED, RISCV_CORES, TARGETS
 
 DIGITS = Path(__file__).parent / "data" / "digits"
 HANDFUL = CASES[:: len(CASES) // 12]

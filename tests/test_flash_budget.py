@@ -10,6 +10,7 @@ from marks import some_at_first
 
 import qcgen
 from qcgen.cli import main
+from qcgen.cores import TARGETS
 from qcgen.emulate.code_size import code_bytes
 from qcgen.estimate import _DEFINITION, _compiled, _Text
 from qcgen.estimate import code_bytes as estimated
@@ -17,8 +18,7 @@ from qcgen.plan.flash import _changes, _Cost
 from qcgen.plan.forms import PAIRED, SIZE, SPEED
 from qcgen.plan.measured import MEASURED
 from qcgen.render import bodies
-from qcgen.targets import TARGETS
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 DIGITS = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"
 SHARED = Path(__file__).parents[2] / "shared" / "models"

@@ -11,9 +11,9 @@ from models import qlinear_conv, random_weights
 import qcgen
 from qcgen.build import host_compiler
 from qcgen.cli import main
+from qcgen.cores import BOARDS, TARGETS, Board, Cache
 from qcgen.emulate import measure, random_feeds
 from qcgen.render import templates
-from qcgen.targets import BOARDS, TARGETS, Board, Cache
 
 REPLAY = """
 #include <stdio.h>

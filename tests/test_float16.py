@@ -13,7 +13,7 @@ from onnx import TensorProto
 import qcgen
 from qcgen import arithmetic
 from qcgen.build import STRICT_FLAGS
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 TYPES = {"float16": TensorProto.FLOAT16, "float": TensorProto.FLOAT, "double": TensorProto.DOUBLE}
 

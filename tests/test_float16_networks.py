@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from qdq import Chain
 
 import qcgen
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 CHECKER = Path(__file__).parents[1] / "docs" / "check_certificate.py"
 RECORDED = np.load(Path(__file__).parent / "data" / "onnxruntime" / "float16.npz")

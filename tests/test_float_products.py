@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 import qcgen
 from qcgen.kernels.portable.matmul_float import chunk_of
 from qcgen.reference.tolerance import RELATIVE, tolerances
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 SHAPES = {
     "matrices": ((3, 4), (4, 2)),

@@ -12,7 +12,7 @@ from onnx import ModelProto, helper
 from qdq import Chain, Meaning
 
 import qcgen
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 IMAGE = (1, 3, 4, 6)
 X: Meaning = (0.25, np.uint8(3))

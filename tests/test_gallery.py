@@ -11,7 +11,7 @@ from qcgen.build import host_compiler
 from qcgen.errors import ToolMissing
 from qcgen.kernels import KERNELS
 from qcgen.requantize import FORMS
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 LONGEST = {"layer": 530, "network": 900}  # lines that one reads in a sitting, and layer by layer
 

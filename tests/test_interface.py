@@ -12,7 +12,7 @@ from models import qlinear_conv, random_weights
 
 import qcgen
 from qcgen.build import STRICT_FLAGS
-from qcgen.targets import EMULATED, TARGETS
+from qcgen.cores import EMULATED, TARGETS
 
 PAIRS = ((0.02, -5, "int8"), (1 / 255, -128, "int8"), (3.4e38, 127, "int8"), (1e-45, 0, "uint8"), (0.1, 255, "uint8"))
 """Scales and zero points: usual ones, the largest and the smallest scale, both ends of zero points."""

@@ -19,7 +19,7 @@ from qcgen.artifact import Artifact
 from qcgen.build import STRICT_FLAGS
 from qcgen.emulate import random_feeds
 from qcgen.emulate.image import models_header
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 VARIANTS = [(network, arena, "arena", "whole") for network in NETWORKS for arena in (None, "least")]
 VARIANTS += [

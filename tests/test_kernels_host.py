@@ -11,11 +11,11 @@ from cases import CASES, U8S8, quantized
 from cases_arm_mve import CONVOLUTIONS, DENSES
 from cases_host import CASES as OWN
 
-import qcgen.verify.sums
+import qcgen.verification.sums
 from qcgen.ir.context import names_of
-from qcgen.verify.nodes import Nodes
-from qcgen.verify.running import Builder
-from qcgen.verify.sums import measure
+from qcgen.verification.nodes import Nodes
+from qcgen.verification.running import Builder
+from qcgen.verification.sums import measure
 
 CPUINFO = Path("/proc/cpuinfo")
 X86 = {
@@ -106,7 +106,7 @@ def wrong_sum(word: str, each: Unit, folder: Path) -> object:
 @pytest.mark.parametrize("word", CHOSEN)
 def test_sums_of_code_for_an_instruction_are_right_in_every_bit(word, tmp_path, everything, monkeypatch):
     require("gcc")
-    monkeypatch.setattr(qcgen.verify.sums, "MOST_WORK", 2**22)
+    monkeypatch.setattr(qcgen.verification.sums, "MOST_WORK", 2**22)
     step = 4 if everything else 24
     for each in units()[list(CHOSEN).index(word) :: step]:
         assert wrong_sum(word, each, tmp_path) is None

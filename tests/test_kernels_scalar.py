@@ -13,10 +13,10 @@ from emulated import require_core, wrong_outputs
 from marks import share_at_first
 from subjects import on_core
 
+from qcgen.cores import TARGETS
 from qcgen.kernels.scalar import dense, groups
 from qcgen.kernels.scalar.groups import grouping, split_outliers, sums
 from qcgen.kernels.scalar.sums import core_of, is_by_word, loop_of, segments, table, with_pairs
-from qcgen.targets import TARGETS
 
 AIMS = ("size", "speed")
 CORES = ("cortex-m0", "cortex-m3", "rv32imc")

@@ -27,8 +27,8 @@ from levels import (
 from subjects import network
 from tools import require_modules
 
+from qcgen.cores import EMULATED, TARGETS
 from qcgen.emulate.image import c_library, compile_command
-from qcgen.targets import EMULATED, TARGETS
 
 CORES = [pytest.param(core, marks=pytest.mark.xdist_group(core)) for core in EMULATED]
 """One process runs all tests of a core, which share what they compile; others run those of other cores meanwhile."""

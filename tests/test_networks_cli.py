@@ -16,7 +16,7 @@ from onnx import helper, numpy_helper
 import qcgen
 from qcgen.build import STRICT_FLAGS, host_compiler
 from qcgen.cli import main
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 ROOT = Path(__file__).resolve().parents[1]
 DIGITS = ROOT / "tests" / "data" / "digits"

@@ -26,7 +26,7 @@ from qcgen.errors import ModelRejected
 from qcgen.load.spelling import OLDEST
 from qcgen.lower import LOWERINGS
 from qcgen.reference import evaluate, evaluate_all
-from qcgen.verify.judge import Judgement, judge_of
+from qcgen.verification.judge import Judgement, judge_of
 
 try:
     import onnxruntime

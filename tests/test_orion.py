@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hostile_orion import HOSTILE, hostile_inputs
 
+from qcgen.cores import TARGETS
 from qcgen.errors import ModelRejected, OrionPanic, ProofFailed
 from qcgen.ir.graph import Graph, Node, Value
 from qcgen.ir.types import DType, Layout
@@ -21,7 +22,6 @@ from qcgen.orion.intervals import safe_accumulators
 from qcgen.orion.panics import run_time_tests
 from qcgen.orion.staircase import certify, fits_int32, reachable, thresholds
 from qcgen.reference.orion import evaluate_orion_conv
-from qcgen.targets import TARGETS
 
 VECTORS = Path(__file__).resolve().parents[2] / "shared" / "spec" / "orion_vectors.json"
 FRACTION_BITS = {"FP16x16": 16, "FP8x23": 23}

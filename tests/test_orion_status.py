@@ -18,7 +18,7 @@ from qcgen.emulate import measure
 from qcgen.errors import EmulationFailed, OrionPanic
 from qcgen.package import package
 from qcgen.reference import evaluate
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 GENERATED = Path(__file__).resolve().parents[1] / "generated"
 

@@ -10,9 +10,9 @@ from emulated import require_core
 from packages import attempt, digits, files_in, spoil_test, succeeds, tiny, tool
 from tools import require_modules
 
+from qcgen.cores import TARGETS
 from qcgen.emulate.image import _memory_symbols
 from qcgen.render import templates
-from qcgen.targets import TARGETS
 
 pytestmark = pytest.mark.all  # each starts compilers and build systems
 

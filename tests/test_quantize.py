@@ -106,7 +106,7 @@ def test_the_weights_have_a_scale_for_each_channel():
 def test_folding_changes_no_output():
     require_modules("onnxruntime")
     from qcgen.quantize.fold import fold_normalizations
-    from qcgen.verify.judge.engines import OnnxRuntime
+    from qcgen.verification.judge.engines import OnnxRuntime
 
     before, after = network(1), network(1)
     assert fold_normalizations(after) == 4

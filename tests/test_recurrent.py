@@ -17,7 +17,7 @@ from qcgen.arithmetic import ONNXRUNTIME
 from qcgen.ir.program import Recurrent
 from qcgen.reference import evaluate, evaluate_all
 from qcgen.reference.tolerance import NETWORK, tolerances
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 DATA = Path(__file__).parent / "data" / "recurrent"
 RECORDED = np.load(DATA / "recorded.npz")

@@ -19,7 +19,7 @@ from qcgen.build import STRICT_FLAGS
 from qcgen.cli import main
 from qcgen.ir.plan import InArena, Stream
 from qcgen.plan.stream import fit
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 TARGETS = ("portable", "cortex-m0", "cortex-m4", "cortex-m55")
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from tools import require, require_modules
 
+from qcgen.cores import RISCV_CORES
 from qcgen.emulate import measure
-from qcgen.targets import RISCV_CORES
 from tests.bench.rtl.networks import Task, measured, subject
 from tests.bench.whole import DIGITS, MLPERF, networks
 

@@ -15,11 +15,11 @@ from marks import share_at_first, some_at_first
 import qcgen
 from qcgen.build import STRICT_FLAGS
 from qcgen.cli import main
+from qcgen.cores import TARGETS
 from qcgen.emulate.image import _memory_symbols
 from qcgen.emulate.tools import machine_of
 from qcgen.render import templates
 from qcgen.self_test import fnv
-from qcgen.targets import TARGETS
 
 DIGITS = Path(__file__).parent / "data" / "digits"
 DIGITS_MODEL = DIGITS / "digits_qop_s8.onnx"

@@ -26,12 +26,12 @@ from qcgen.boards import BOARDS
 from qcgen.build import STRICT_FLAGS
 from qcgen.cli import main
 from qcgen.cli import verify as command
+from qcgen.cores import TARGETS
 from qcgen.errors import BoardFailed
 from qcgen.example import example
 from qcgen.protocol import Kind, Message, message_in
-from qcgen.targets import TARGETS
-from qcgen.verify import firmware, link, port
-from qcgen.verify.on_board import verify_on_board
+from qcgen.verification import firmware, link, port
+from qcgen.verification.on_board import verify_on_board
 
 DIGITS = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"
 DATA = DIGITS.with_suffix(".npz")
@@ -271,7 +271,7 @@ def test_a_firmware_for_another_model_is_refused(digits, outcome, tmp_path):
 
 
 def test_a_firmware_that_another_qcgen_made_is_refused(digits, outcome, monkeypatch):
-    monkeypatch.setattr("qcgen.verify.on_board.__version__", "9.9")
+    monkeypatch.setattr("qcgen.verification.on_board.__version__", "9.9")
     with bridged(digits) as board:
         assert outcome(board.port)[2] == (
             f"qcgen: {board.port}: qcgen 0.1.0 made its firmware, this is 9.9: make it anew with qcgen example\n"

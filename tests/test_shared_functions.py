@@ -21,7 +21,7 @@ from qcgen.ir.program import Conv
 from qcgen.kernels.kernel import SizesPrice
 from qcgen.page import page
 from qcgen.plan import functions
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 TARGETS = ("portable", "cortex-m4", "cortex-m0", "rv32imc", "cortex-m55")
 

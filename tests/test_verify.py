@@ -17,15 +17,15 @@ from qcgen.ir.program import Conv, RawAccumulator
 from qcgen.kernels import KERNELS
 from qcgen.reference import evaluate_all, evaluate_operator
 from qcgen.reference.tolerance import NETWORK, exact, magnitude, tolerance, tolerances
-from qcgen.verify import RecordingError, verify
-from qcgen.verify.compare import Outcome, add, differences
-from qcgen.verify.inputs import Case, end_cases, generated_cases
-from qcgen.verify.locate import RECORDING, SHARING, SIMPLIFICATION, locate
-from qcgen.verify.nodes import Nodes
-from qcgen.verify.oracle import followed, leaves_a_choice
-from qcgen.verify.probe import Probe, probed
-from qcgen.verify.recordings import recorded_cases
-from qcgen.verify.running import Builder
+from qcgen.verification import RecordingError, verify
+from qcgen.verification.compare import Outcome, add, differences
+from qcgen.verification.inputs import Case, end_cases, generated_cases
+from qcgen.verification.locate import RECORDING, SHARING, SIMPLIFICATION, locate
+from qcgen.verification.nodes import Nodes
+from qcgen.verification.oracle import followed, leaves_a_choice
+from qcgen.verification.probe import Probe, probed
+from qcgen.verification.recordings import recorded_cases
+from qcgen.verification.running import Builder
 
 DIGITS = Path(__file__).parent / "data" / "digits"
 

@@ -30,11 +30,11 @@ from qcgen.ir.program import (
 )
 from qcgen.ir.types import DType
 from qcgen.plan.arrange import Arranged
-from qcgen.verify import verify
-from qcgen.verify.nodes import Nodes
-from qcgen.verify.running import Builder
-from qcgen.verify.steps import Steps, drive_steps
-from qcgen.verify.steps.rows import _met
+from qcgen.verification import verify
+from qcgen.verification.nodes import Nodes
+from qcgen.verification.running import Builder
+from qcgen.verification.steps import Steps, drive_steps
+from qcgen.verification.steps.rows import _met
 
 GALLERY = {entry.name: entry for entry in ENTRIES}
 BY_NAME = {unit.name: unit for unit in UNITS}

@@ -12,16 +12,16 @@ import qcgen
 import qcgen.kernels.packing
 import qcgen.plan
 import qcgen.render
-import qcgen.verify.sums
+import qcgen.verification.sums
 from qcgen.cli import main
 from qcgen.ir.program import RawAccumulator
 from qcgen.reference import evaluate_operator
-from qcgen.verify import verify
-from qcgen.verify.drive import Wanted, drives
-from qcgen.verify.layers import layers_of
-from qcgen.verify.nodes import Nodes
-from qcgen.verify.running import Builder
-from qcgen.verify.sums import measure
+from qcgen.verification import verify
+from qcgen.verification.drive import Wanted, drives
+from qcgen.verification.layers import layers_of
+from qcgen.verification.nodes import Nodes
+from qcgen.verification.running import Builder
+from qcgen.verification.sums import measure
 
 GALLERY = {entry.name: entry for entry in ENTRIES}
 
@@ -92,7 +92,7 @@ def test_sums_that_are_outputs_are_measured_too(tmp_path):
 
 
 def test_a_layer_that_takes_too_long_is_measured_in_part_and_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(qcgen.verify.sums, "MOST_WORK", 2**15)
+    monkeypatch.setattr(qcgen.verification.sums, "MOST_WORK", 2**15)
     [layer] = measured(small(), tmp_path).layers
     assert 0 < layer.coefficients < layer.of
 

@@ -13,11 +13,11 @@ from batch import Unit, family_unit, require, unit
 from cases import CASES, Case
 from emulated import require_core
 
-import qcgen.verify.sums
-from qcgen.targets import EMULATED
-from qcgen.verify.nodes import Nodes
-from qcgen.verify.running import Builder
-from qcgen.verify.sums import measure
+import qcgen.verification.sums
+from qcgen.cores import EMULATED
+from qcgen.verification.nodes import Nodes
+from qcgen.verification.running import Builder
+from qcgen.verification.sums import measure
 
 CORES = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55")
 
@@ -71,7 +71,7 @@ def assert_measured_right(units: Sequence[Unit], builder: Builder, folder: Path)
 
 @pytest.fixture(autouse=True)
 def little_work(monkeypatch):
-    monkeypatch.setattr(qcgen.verify.sums, "MOST_WORK", WORK)
+    monkeypatch.setattr(qcgen.verification.sums, "MOST_WORK", WORK)
 
 
 @pytest.mark.all

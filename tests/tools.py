@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from qcgen.targets import TARGETS
+from qcgen.cores import TARGETS
 
 DEBIAN = {
     "bash": "bash",

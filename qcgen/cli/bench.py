@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from qcgen.cli.options import COMPILERS, add_compile_options, compiler_flags, count
 from qcgen.cli.progress import shown
+from qcgen.cores import BOARDS, EMULATED, RISCV_CORES
 from qcgen.errors import ModelRejected
-from qcgen.targets import BOARDS, EMULATED, RISCV_CORES
 
 if TYPE_CHECKING:
     from qcgen.artifact import Artifact

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from qcgen.cli.report_text import fallbacks
 from qcgen.cli.table import counted, number, percent, size, table
+from qcgen.cores import BOARDS
 from qcgen.errors import printable
-from qcgen.targets import BOARDS
 
 if TYPE_CHECKING:
     from qcgen.emulate import Measurement, NodeCost

@@ -121,7 +121,7 @@ def _models(args: argparse.Namespace) -> list[argparse.Namespace]:
 def _compiled(args: argparse.Namespace) -> _Compiled | None:
     """A model; None if it is rejected, which is printed."""
     from qcgen.cli.artifacts import compiled, print_rejection, read_model
-    from qcgen.verify.recordings import RecordingError, recorded_arrays
+    from qcgen.verification.recordings import RecordingError, recorded_arrays
 
     if args.board is not None and args.target == "portable":
         args.target = args.board.target
@@ -178,7 +178,7 @@ def _check(files: dict[str, str]) -> int:
 
 def _tested(artifact: Artifact, data: Path | None) -> Artifact:
     """With a self-test, by the first case that was recorded if there is one."""
-    from qcgen.verify.recordings import recorded_cases
+    from qcgen.verification.recordings import recorded_cases
 
     feeds = None if data is None else recorded_cases(data, artifact.program)[0].feeds
     return artifact.with_self_test(feeds)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from qcgen.chips import Chip, UnknownChip, chip_of, target_of
-from qcgen.targets import TARGETS
+from qcgen.cores import TARGETS
 
 if TYPE_CHECKING:
     from qcgen.ir.plan import Options

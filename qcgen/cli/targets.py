@@ -6,7 +6,7 @@ import argparse
 
 from qcgen.chips import CHIPS, KIBI, Chip
 from qcgen.cli.table import table
-from qcgen.targets import TARGETS
+from qcgen.cores import TARGETS
 
 SUMMARY = "list the targets and chips"
 

@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING
 
 from qcgen.cli.options import COMPILERS, ORACLES, add_compile_options, compiler_flags, count
 from qcgen.cli.progress import shown
+from qcgen.cores import EMULATED
 from qcgen.errors import ModelRejected, printable
-from qcgen.targets import EMULATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from qcgen.artifact import Artifact
     from qcgen.ir.graph import Graph
     from qcgen.report import NodeReport
-    from qcgen.verify import Verification
+    from qcgen.verification import Verification
 
 BAUD = 115200
-"""As in qcgen.verify.port, which would import numpy; a test compares."""
+"""As in qcgen.verification.port, which would import numpy; a test compares."""
 
 SUMMARY = "compare the generated C with the reference, and with the model file"
 
@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
         args.usage_error("--data, --name and --node are for a single model")
     if args.each and args.nodes:
         args.usage_error("--each takes all convolutions, --node some: give one of the two")
-    from qcgen.verify import RecordingError
+    from qcgen.verification import RecordingError
 
     try:
         return _run(args) if args.serial is None else _run_on_board(args)
@@ -187,7 +187,7 @@ def _print_rejections(model: str, rejections: list[ModelRejected]) -> None:
 
 def _verify_all(args: argparse.Namespace, model: str, artifacts: list[Artifact]) -> Iterator[Verified]:
     from qcgen.cli.verify_text import detail, line, title
-    from qcgen.verify import verify
+    from qcgen.verification import verify
 
     is_alone = len(args.models) == 1 and len(artifacts) == 1
     width = max((len(title(_node(artifact), artifact.report.nodes)) for artifact in artifacts), default=0)

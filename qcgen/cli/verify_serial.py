@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from qcgen.artifact import Artifact
-    from qcgen.verify.firmware import Identity
-    from qcgen.verify.link import Link
-    from qcgen.verify.on_board import BoardVerification
+    from qcgen.verification.firmware import Identity
+    from qcgen.verification.link import Link
+    from qcgen.verification.on_board import BoardVerification
 
 
 MOST_COMPILED = 8
@@ -41,9 +41,9 @@ class OnBoard:
 def run_on_board(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     """Verifies every model on the board, prints as it goes; returns the exit status. ``parser`` is the command's."""
     from qcgen.cli.artifacts import print_rejection
-    from qcgen.verify.firmware import networks
-    from qcgen.verify.link import Link
-    from qcgen.verify.port import opened
+    from qcgen.verification.firmware import networks
+    from qcgen.verification.link import Link
+    from qcgen.verification.port import opened
 
     verified: list[OnBoard] = []
     rejected: list[str] = []
@@ -75,7 +75,7 @@ def _verified(
     identities: Sequence[Identity],
 ) -> OnBoard:
     from qcgen.cli.artifacts import read_model
-    from qcgen.verify.on_board import require_same, verify_on_board
+    from qcgen.verification.on_board import require_same, verify_on_board
 
     graph = read_model(args, model)
     same = require_same(link, model, graph.sha256, identities)
@@ -98,7 +98,7 @@ def _made(
     """
     from qcgen.cli.artifacts import compiled, read_model
     from qcgen.render import header_id
-    from qcgen.verify.on_board import made_otherwise
+    from qcgen.verification.on_board import made_otherwise
 
     every = ((each, _with_told(args, parser, _told(link, each))) for each in identities)
     fitting = ((each, own) for each, own in every if own is not None)

@@ -13,7 +13,7 @@ from qcgen.errors import printable
 if TYPE_CHECKING:
     from qcgen.cli.verify import Verified
     from qcgen.report import NodeReport
-    from qcgen.verify import Judgement, Outcome, Verification
+    from qcgen.verification import Judgement, Outcome, Verification
 
 
 def title(node: str | None, nodes: Sequence[NodeReport]) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from qcgen.artifact import Artifact
+from qcgen.cores import TARGETS
 from qcgen.emulate.image import compile_command
 from qcgen.emulate.tools import missing_tools, succeed, temporary_folder
-from qcgen.targets import TARGETS
 
 LEVELS = ("-Os", "-O2")
 """The levels of optimization that are measured."""

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from qcgen.artifact import Artifact
+from qcgen.cores import TARGETS, Board, CycleTable, Target
 from qcgen.emulate.cycles import CYCLES, block_cycles, entry_cycles, jump_cycles, late_cycles
 from qcgen.emulate.image import Image, cross_build
 from qcgen.emulate.listing import OUTSIDE, SHARED, Instruction, Listing, listing
@@ -18,7 +19,6 @@ from qcgen.errors import EmulationFailed, naming
 from qcgen.ir.program import macs_of
 from qcgen.ir.types import Array
 from qcgen.progress import doing
-from qcgen.targets import TARGETS, Board, CycleTable, Target
 
 BEGIN, END = "_measure_begin", "_measure_end"
 

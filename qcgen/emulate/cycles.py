@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from qcgen.cores import TARGETS, CycleTable
 from qcgen.emulate.listing import Instruction
-from qcgen.targets import TARGETS, CycleTable
 
 CYCLES = {name: target.cycles for name, target in TARGETS.items() if target.machine}
 """The table of each emulated target."""

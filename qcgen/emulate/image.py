@@ -9,12 +9,12 @@ from pathlib import Path
 
 from qcgen.artifact import Artifact
 from qcgen.build import STRICT_FLAGS
+from qcgen.cores import TARGETS, Machine, Target
 from qcgen.emulate.tools import machine_of, require_tools, run, succeed
 from qcgen.errors import ToolMissing, naming
 from qcgen.ir.plan import Plan
 from qcgen.render import templates
 from qcgen.render.model import accessors
-from qcgen.targets import TARGETS, Machine, Target
 
 ELF = "image.elf"
 STARTUP, DRIVER, MODELS = "_startup.o", "_driver.o", "_models.h"  # no model's prefix starts with an underscore

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from qcgen.cores import Machine, Target
 from qcgen.errors import EmulationFailed, ToolMissing
-from qcgen.targets import Machine, Target
 
 COMPILERS = ("gcc", "clang")
 """Which compiler builds the generated code; gcc always links."""

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from qcgen.cores import Target
 from qcgen.ir.access import AccessOrder
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import ConvGeometry, Operator
 from qcgen.ir.types import Array, Layout
-from qcgen.targets import Target
 
 Order = tuple[int, ...]
 """How a tensor lies in memory: its axes, as the program numbers them, outermost first."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from qcgen.cores import TARGETS
 from qcgen.errors import ModelRejected, Problem
 from qcgen.ir.plan import (
     Argument,
@@ -41,7 +42,6 @@ from qcgen.plan.stream.choose import Chain
 from qcgen.plan.stream.fit import alone, fit
 from qcgen.plan.stream.stages import COPY, Stage, in_rows, sums_name
 from qcgen.progress import doing
-from qcgen.targets import TARGETS
 
 __all__ = ["Planner", "plan"]
 

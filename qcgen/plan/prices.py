@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from qcgen.cores import TARGETS
 from qcgen.ir.plan import Call, TensorMove
 from qcgen.ir.program import Operator, inputs_of, macs_of
 from qcgen.plan.measured import MEASURED, Price
-from qcgen.targets import TARGETS
 
 ANY_KERNEL = Price(code=2.5, per_mac=4.0, per_element=20.0)
 """Of a kernel that was not measured on the core: the order of size of the others."""

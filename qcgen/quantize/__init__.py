@@ -22,7 +22,7 @@ from qcgen.load import parsed
 from qcgen.progress import doing
 from qcgen.quantize.examples import Examples, read_examples
 from qcgen.quantize.fold import fold_normalizations
-from qcgen.verify.judge.engines import CannotRun, OnnxRuntime
+from qcgen.verification.judge.engines import CannotRun, OnnxRuntime
 
 CALIBRATED = 200
 """Examples that ranges are measured on: more widen them by single outliers."""

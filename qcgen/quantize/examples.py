@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from qcgen.ir.types import Array
-from qcgen.verify.recordings import NO_TENSORS, RecordingError, recorded_arrays
+from qcgen.verification.recordings import NO_TENSORS, RecordingError, recorded_arrays
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import jinja2
 
+from qcgen.cores import TARGETS
 from qcgen.ir.context import names_of
 from qcgen.ir.plan import Call, Plan, Stream
 from qcgen.ir.self_test import SelfTest
@@ -34,7 +35,6 @@ from qcgen.render.model import accessors, model_context, stream_context
 from qcgen.render.ranges import require_values_fit
 from qcgen.render.self_test import self_test_context
 from qcgen.render.shared import declared, layer, same, tables_of, with_layer
-from qcgen.targets import TARGETS
 
 _ID = "\0"
 """Stands where the header's id will be; no text of a model holds it."""

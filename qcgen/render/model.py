@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from qcgen.arithmetic import meant_text
+from qcgen.cores import TARGETS
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Argument, Call, InArena, Plan, Port, Step, Stream, TensorMove, View
 from qcgen.ir.self_test import SelfTest
@@ -14,7 +15,6 @@ from qcgen.plan.names import SUPPORT_NAMES, accessor_names
 from qcgen.render.filters import one_line, place
 from qcgen.render.head import Proof, certificate, memory, overlap_place, summary
 from qcgen.render.interface import Conversion, aligned, arena_word, conditions, converted, hashing, numbers
-from qcgen.targets import TARGETS
 from qcgen.version import __version__
 
 ADVICE = ("NOINLINE", "SHARED", "INLINE", "RARELY", "FENCE", "ROLLED", "SUMMED", "MOVED")

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 
 import qcgen
+from qcgen.cores import EMULATED, TARGETS
 from qcgen.emulate import measure, missing_tools, random_feeds
 from qcgen.reference import evaluate_operator
-from qcgen.targets import EMULATED, TARGETS
 from tests.bench import cortex_networks, cortex_sequences, espressif
 from tests.bench.cortex_text import CMSIS_NN, OPTIMIZE, Figures, Results, document, section, summary
 from tests.bench.layers import LAYERS, Layer, model_of

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import qcgen
 from qcgen.cli.table import table
+from qcgen.cores import TARGETS
 from qcgen.emulate import COMPILERS, measure, missing_tools, random_feeds
-from qcgen.targets import TARGETS
 from tests.bench.layers import LAYERS, model_of
 from tests.bench.whole import networks
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qcgen.cli.table import number, table
+from qcgen.cores import TARGETS
 from qcgen.emulate import CYCLES
-from qcgen.targets import TARGETS
 from tests.bench.layers import Layer
 from tests.bench.pages import DOCS
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import qcgen
 from qcgen.cli.table import number, table
+from qcgen.cores import BOARDS
 from qcgen.emulate import measure, random_feeds
-from qcgen.targets import BOARDS
 from tests.bench.whole import MLPERF
 
 CORE = "rv32imc"

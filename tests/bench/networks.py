@@ -22,14 +22,14 @@ import qcgen
 from qcgen.artifact import Artifact
 from qcgen.build import STRICT_FLAGS, LoadedModel, build
 from qcgen.cli.table import number, table
+from qcgen.cores import TARGETS
 from qcgen.ir.program import Dequantize, Movement
 from qcgen.ir.types import Array, DType
 from qcgen.load import load
 from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import exact, tolerances
-from qcgen.targets import TARGETS
-from qcgen.verify.boundary import run
-from qcgen.verify.compare import differences
+from qcgen.verification.boundary import run
+from qcgen.verification.compare import differences
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED, OWN = ROOT.parent / "shared" / "models", ROOT / "tests" / "data" / "digits"

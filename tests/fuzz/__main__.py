@@ -24,7 +24,7 @@ import qcgen
 from fuzz.minimize import minimized
 from fuzz.oracle import judged
 from fuzz.trial import SECONDS, Accepted, Find, Outcome, mutant_of, trial
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 BLOCK = 100  # mutants that one child tries: a process costs more than a mutant
 BATCH = 50  # accepted mutants in one program

@@ -11,7 +11,7 @@ from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, ValueInfoPr
 
 from fuzz.operators import CONVOLUTIONS, NODES
 from fuzz.seeds import Seeds
-from qcgen.targets import TARGETS
+from qcgen.cores import TARGETS
 
 Change = Callable[[ModelProto, random.Random], None]
 

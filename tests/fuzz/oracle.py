@@ -12,7 +12,7 @@ from batch import STREAMS, outputs_of, record
 from fuzz.trial import Accepted, Find
 from qcgen.build import STRICT_FLAGS
 from qcgen.emulate.image import models_header
-from qcgen.verify.compare import differences
+from qcgen.verification.compare import differences
 
 COMPILER = ("gcc", "-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
 SECONDS = 600  # for building or running a batch
@@ -94,7 +94,7 @@ def _stopped(batch: Sequence[Accepted], errors: str) -> Find:
 
 def difference(each: Accepted, outputs: Sequence[dict]) -> str:
     """What the first wrong output is, "" if all are right."""
-    from qcgen.verify.boundary import from_boundary
+    from qcgen.verification.boundary import from_boundary
 
     for case, (got, wanted, allowed) in enumerate(zip(outputs, each.expected, each.allowed, strict=True)):
         got = from_boundary(each.plan, got)

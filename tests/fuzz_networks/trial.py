@@ -33,7 +33,7 @@ from fuzz_networks.judge import Port as ModelPort
 from fuzz_networks.options import Options
 from qcgen.artifact import Artifact
 from qcgen.ir.plan import Plan, Port
-from qcgen.verify.boundary import to_boundary
+from qcgen.verification.boundary import to_boundary
 
 CASES = 6
 LEAST = re.compile(r"use --(?:arena|flash) (\d+)")

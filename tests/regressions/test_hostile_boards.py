@@ -22,8 +22,8 @@ from qcgen.errors import BoardFailed
 from qcgen.protocol import MOST_NETWORKS, VERSION, Kind, Message, message_in
 from qcgen.render import header_id
 from qcgen.render.model import option_words
-from qcgen.verify import firmware, link
-from qcgen.verify.on_board import verify_on_board
+from qcgen.verification import firmware, link
+from qcgen.verification.on_board import verify_on_board
 from qcgen.version import __version__
 
 DIGITS = Path(__file__).parents[1] / "data" / "digits" / "digits_qop_s8.onnx"
@@ -111,7 +111,7 @@ def verified(monkeypatch, capsys):
         def opened(*_):
             yield Board(answers)
 
-        monkeypatch.setattr("qcgen.verify.port.opened", opened)
+        monkeypatch.setattr("qcgen.verification.port.opened", opened)
         monkeypatch.setattr("qcgen.cli.artifacts.compile_graph", compiled_once)
         monkeypatch.setattr(link, "PATIENCE", 0.5)
         status = main(["verify", "--serial", "line", "--cases", "1", str(DIGITS), *words])

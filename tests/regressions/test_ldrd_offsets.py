@@ -8,7 +8,7 @@ from batch import require
 from models import qlinear_conv
 
 import qcgen
-from qcgen.targets import TARGETS
+from qcgen.cores import TARGETS
 
 
 @pytest.mark.parametrize("optimize", ["size", "speed"])

@@ -7,7 +7,7 @@ from batch import require
 from models import qlinear_conv
 
 import qcgen
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 
 def dense():

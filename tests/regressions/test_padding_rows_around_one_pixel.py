@@ -6,7 +6,7 @@ from bench.compiling import Network
 from onnx import helper
 
 import qcgen
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 
 def network():

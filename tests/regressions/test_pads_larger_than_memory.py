@@ -6,7 +6,7 @@ from models import qlinear_conv
 
 import qcgen
 from qcgen.errors import ModelRejected
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 
 def test_verify_needs_no_padded_image():

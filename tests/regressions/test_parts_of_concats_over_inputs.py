@@ -10,7 +10,7 @@ from onnx import helper
 import qcgen
 from qcgen.ir.access import AccessOrder
 from qcgen.plan import storage
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 
 def concat():

@@ -10,7 +10,7 @@ from bench.compiling import Network
 
 import qcgen
 from qcgen.build import STRICT_FLAGS
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 
 def tables(height):

@@ -6,7 +6,7 @@ import pytest
 from qdq import A, B, Chain
 
 import qcgen
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 
 def reshaped(is_whole):

@@ -13,7 +13,7 @@ from bench.compiling import Network
 from interpreter import Interpreter
 
 import qcgen
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 
 def at_the_source(n: Network) -> str:

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import qcgen
 from qcgen.build import STRICT_FLAGS
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 
 def unsigned_on_the_way():

@@ -7,8 +7,8 @@ from pathlib import Path
 from batch import require
 
 import qcgen
+from qcgen.cores import TARGETS
 from qcgen.emulate.image import c_library, compile_command
-from qcgen.targets import TARGETS
 
 DIGITS = Path(__file__).parents[1] / "data" / "digits" / "digits_qop_s8.onnx"
 CALLER = """#include "digits.h"

@@ -3,7 +3,7 @@
 from bench.compiling import Network
 
 import qcgen
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 
 def test_layers_that_are_divided_from_others_have_in_common_what_they_need(monkeypatch, level):

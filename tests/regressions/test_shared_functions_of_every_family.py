@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 
 import qcgen
 from qcgen.build import STRICT_FLAGS
-from qcgen.targets import TARGETS
+from qcgen.cores import TARGETS
 
 LAYERS: dict[str, Callable[[Network, str], str]] = {
     "window": lambda n, x: n.conv(x, 6, 3),

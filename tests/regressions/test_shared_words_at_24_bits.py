@@ -7,7 +7,7 @@ from models import qlinear_conv
 
 import qcgen
 from qcgen.intervals import accumulator_interval
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 CODES = {"x_type": "int8", "y_type": "int8", "x_zero_point": np.int8(7), "y_zero_point": np.int8(-5)}
 TAPS = np.random.default_rng(0).integers(-64, 65, (4, 8, 3, 3)).astype(np.int8)

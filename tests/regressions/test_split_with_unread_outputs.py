@@ -12,7 +12,7 @@ from onnx import helper
 from tools import require_modules
 
 import qcgen
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 X = np.random.default_rng(3).integers(-128, 128, (1, 9, 2)).astype(np.int8)
 

@@ -4,8 +4,8 @@ from batch import call, family_unit
 from cases_mve_depthwise import DEPTHWISE
 from emulated import require_core
 
+from qcgen.cores import TARGETS
 from qcgen.emulate.image import c_library, compile_command
-from qcgen.targets import TARGETS
 
 
 def test_clang_takes_the_strict_flags(tmp_path):

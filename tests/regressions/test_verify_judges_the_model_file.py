@@ -15,11 +15,11 @@ from models import graph_model, node_model, random_weights
 from onnx import helper
 
 import qcgen
-import qcgen.verify.judge as judges
+import qcgen.verification.judge as judges
 from qcgen.cli import main
 from qcgen.errors import ToolMissing
-from qcgen.verify import verify
-from qcgen.verify.judge.processor import Processor
+from qcgen.verification import verify
+from qcgen.verification.judge.processor import Processor
 
 needs_onnxruntime = pytest.mark.skipif(
     importlib.util.find_spec("onnxruntime") is None, reason="needs onnxruntime (pip install '.[dev]')"

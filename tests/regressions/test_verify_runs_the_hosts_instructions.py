@@ -6,7 +6,7 @@ from models import qlinear_conv, random_weights
 
 import qcgen
 from qcgen.cli import main
-from qcgen.verify import running, verify
+from qcgen.verification import running, verify
 
 MODEL = qlinear_conv((1, 4, 6, 7), random_weights((16, 4, 3, 3), seed=5))
 HAS, HAS_NOT = frozenset(("__AVX2__", "__AVXVNNI__")), frozenset(("__AVX2__",))

@@ -11,7 +11,7 @@ from onnx import helper
 from tools import require_modules
 
 import qcgen
-from qcgen.verify import verify
+from qcgen.verification import verify
 
 TERMS = {"Gemm": 0, "transposed Gemm": 1, "MatMul": 0}
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from unittest.mock import patch
 
 from qcgen.artifact import Artifact
+from qcgen.cores import TARGETS
 from qcgen.emulate import APART, Outcome, Trial, cross_build, emulate
 from qcgen.ir.types import Array
-from qcgen.targets import TARGETS
 
 HERE = Path(__file__).parent
 BUILT = HERE.parents[2] / "build" / "rtl"

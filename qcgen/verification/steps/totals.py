@@ -12,10 +12,10 @@ from qcgen import arithmetic
 from qcgen.ir.program import AveragePool, GlobalAveragePool, MatMul, Reduce, Requantize, RoundOnce, Tensor
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.reference.elementwise import quantization_of
-from qcgen.verify.drive import Wanted, drives, solved
-from qcgen.verify.ends import Spot, window_spot
-from qcgen.verify.layers import Layer
-from qcgen.verify.steps.driven import MOST_ELEMENTS, Codes, Driven, spread, sums_beside
+from qcgen.verification.drive import Wanted, drives, solved
+from qcgen.verification.ends import Spot, window_spot
+from qcgen.verification.layers import Layer
+from qcgen.verification.steps.driven import MOST_ELEMENTS, Codes, Driven, spread, sums_beside
 
 Ends = Callable[[Tensor], tuple[Array, Array]]
 """The lowest and the highest code that each element of a tensor can have, both in its shape."""

@@ -15,13 +15,13 @@ from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import tolerances
 from qcgen.render import header_id
 from qcgen.self_test import same_everywhere, self_test
-from qcgen.verify.compare import Compared, Outcome, add, add_returned
-from qcgen.verify.firmware import Firmware, Identity
-from qcgen.verify.inputs import Case, generated_cases
-from qcgen.verify.judge import AUTOMATIC, Judge, Judgement, judge_of
-from qcgen.verify.link import Link
-from qcgen.verify.oracle import leaves_a_choice, reference_text
-from qcgen.verify.recordings import recorded_cases
+from qcgen.verification.compare import Compared, Outcome, add, add_returned
+from qcgen.verification.firmware import Firmware, Identity
+from qcgen.verification.inputs import Case, generated_cases
+from qcgen.verification.judge import AUTOMATIC, Judge, Judgement, judge_of
+from qcgen.verification.link import Link
+from qcgen.verification.oracle import leaves_a_choice, reference_text
+from qcgen.verification.recordings import recorded_cases
 from qcgen.version import __version__
 
 
@@ -100,7 +100,7 @@ def verify_on_board(
 ) -> BoardVerification:
     """Sends random inputs, extremes and recordings to the board, and compares what it gives with the reference.
 
-    ``oracle`` runs the model file on the same inputs, as in ``qcgen.verify.verify``.
+    ``oracle`` runs the model file on the same inputs, as in ``qcgen.verification.verify``.
 
     ``artifact``, which has a self-test, is what the firmware must have been made of: BoardFailed if it was not, if the
     board is silent or takes more than ``patience`` seconds for a run; RecordingError for recordings that do not fit.

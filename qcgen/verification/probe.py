@@ -12,7 +12,7 @@ from qcgen.ir.program import Conv, Operator, Program, Reshape, Transpose, inputs
 from qcgen.ir.types import Array
 from qcgen.plan import plan
 from qcgen.render import render
-from qcgen.verify.running import Builder, Running
+from qcgen.verification.running import Builder, Running
 
 _SUFFIX = "\nprobe"
 """Ends the names of copies; no tensor of a model is called like this."""

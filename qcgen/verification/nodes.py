@@ -22,7 +22,7 @@ from qcgen.plan.arrange import Arranged, arrange
 from qcgen.reference import evaluate_all, evaluate_operator
 from qcgen.reference.tolerance import tolerances
 from qcgen.render.nodes import SingleCall, with_nodes
-from qcgen.verify.running import Builder, built
+from qcgen.verification.running import Builder, built
 
 BATCH_BYTES = 2**16
 """Room for the inputs, and for the outputs, of one call of the C function, if those of a single node fit."""

@@ -14,9 +14,9 @@ import numpy as np
 
 from qcgen.ir.types import Array
 from qcgen.progress import doing
-from qcgen.verify.drive import Drive, Wanted, drives
-from qcgen.verify.layers import Layer, layers_of, windows_sums
-from qcgen.verify.nodes import Nodes, Shown, WrongValue
+from qcgen.verification.drive import Drive, Wanted, drives
+from qcgen.verification.layers import Layer, layers_of, windows_sums
+from qcgen.verification.nodes import Nodes, Shown, WrongValue
 
 MOST_WORK = 2**36
 """Multiply-accumulates that a layer may take, for its coefficients and for its steps; beyond it, a part is measured."""

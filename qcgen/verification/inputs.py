@@ -10,8 +10,8 @@ import numpy as np
 from qcgen.ir.program import Conv, OrionConv, Program, Quantize, Tensor
 from qcgen.ir.types import Array, DType
 from qcgen.orion.panics import run_time_tests
-from qcgen.verify.ends import driving_inputs
-from qcgen.verify.spans import Span, span_of
+from qcgen.verification.ends import driving_inputs
+from qcgen.verification.spans import Span, span_of
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from qcgen.ir.program import Program, Tensor, inputs_of
 from qcgen.ir.types import Array
-from qcgen.verify.inputs import Case
+from qcgen.verification.inputs import Case
 
 
 class RecordingError(Exception):

@@ -9,7 +9,7 @@ import numpy as np
 from qcgen.ir.program import QuantizedBinary, Tensor
 from qcgen.ir.types import Array
 from qcgen.reference import evaluate_operator
-from qcgen.verify.steps.driven import MOST_ELEMENTS, Driven
+from qcgen.verification.steps.driven import MOST_ELEMENTS, Driven
 
 TURNS = 2**16  # inputs at most
 TOGETHER = 2**18  # elements of inputs that are made at a time

@@ -11,11 +11,11 @@ from qcgen.ir.program import Program
 from qcgen.ir.types import Array
 from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import tolerances
-from qcgen.verify.compare import Difference, Outcome, add
-from qcgen.verify.inputs import Case
-from qcgen.verify.nodes import Nodes
-from qcgen.verify.oracle import followed
-from qcgen.verify.probe import Probe
+from qcgen.verification.compare import Difference, Outcome, add
+from qcgen.verification.inputs import Case
+from qcgen.verification.nodes import Nodes
+from qcgen.verification.oracle import followed
+from qcgen.verification.probe import Probe
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from qcgen.errors import BoardFailed
 from qcgen.protocol import FLAG, MOST_ANSWER_BYTES, MOST_BYTES, Kind, Message, Why, message_in
-from qcgen.verify.port import Line
+from qcgen.verification.port import Line
 
 PATIENCE = 10.0
 """Seconds in which an answer has to come where the board has nothing to compute."""

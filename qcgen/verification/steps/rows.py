@@ -12,8 +12,8 @@ from qcgen.ir.program import InstanceNorm, LayerNorm, Softmax, Tensor
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.reference import evaluate_operator
 from qcgen.reference.elementwise import quantization_of
-from qcgen.verify.steps.driven import Driven, spread
-from qcgen.verify.steps.near import CLOSE, Nearest, near_rows, softmax_rows
+from qcgen.verification.steps.driven import Driven, spread
+from qcgen.verification.steps.near import CLOSE, Nearest, near_rows, softmax_rows
 
 ROWS, WORK = 2**8, 2**17  # rows of each kind with which a search begins, and their elements, at most
 MOVED, MOST_MOVED = 32, 16  # elements of a row that are moved to meet a step, and by less than how much

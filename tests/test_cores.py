@@ -11,8 +11,8 @@ from emulated import require_core, wrong_outputs
 from subjects import on_core
 
 from qcgen.compiler import compile_graph
+from qcgen.cores import TARGETS
 from qcgen.ir.plan import Options
-from qcgen.targets import TARGETS
 
 SCALAR = (*EXTREMES[::4], *SHAPES[::12], *DEPTHWISE_EXTREMES[::4], *DEPTHWISE_SHAPES[::12])
 BY_CORE = {"cortex-m23": SCALAR, "cortex-m85": (*CONVOLUTIONS[::12], *CASES[::40]), "scalar32": SCALAR}

@@ -31,13 +31,13 @@ from qcgen.ir.types import Array
 from qcgen.plan.arrange import arrange
 from qcgen.progress import doing
 from qcgen.reference import evaluate_operator
-from qcgen.verify.layers import Bounds, layers_of
-from qcgen.verify.nodes import Node, Nodes, WrongValue
-from qcgen.verify.steps.driven import Driven
-from qcgen.verify.steps.numbers import of_channel_lookup, of_conversion, of_lookup, of_quantize
-from qcgen.verify.steps.pairs import of_pairs, of_wide_pairs
-from qcgen.verify.steps.rows import of_normalization, of_softmax
-from qcgen.verify.steps.totals import Ends, of_average_pool, of_product, of_reduce, of_rounded_once
+from qcgen.verification.layers import Bounds, layers_of
+from qcgen.verification.nodes import Node, Nodes, WrongValue
+from qcgen.verification.steps.driven import Driven
+from qcgen.verification.steps.numbers import of_channel_lookup, of_conversion, of_lookup, of_quantize
+from qcgen.verification.steps.pairs import of_pairs, of_wide_pairs
+from qcgen.verification.steps.rows import of_normalization, of_softmax
+from qcgen.verification.steps.totals import Ends, of_average_pool, of_product, of_reduce, of_rounded_once
 
 __all__ = ["NodeSteps", "Steps", "drive_steps"]
 

@@ -15,12 +15,12 @@ from qcgen.errors import ToolMissing, printable
 from qcgen.ir.graph import Origin
 from qcgen.ir.program import Program, Tensor
 from qcgen.ir.types import Array
-from qcgen.verify.compare import Difference, Outcome, add
-from qcgen.verify.judge.clamps import Clamps, only_inside
-from qcgen.verify.judge.engines import OPTIONS, CannotRun, Engine, OnnxRuntime, Reference, installed
-from qcgen.verify.judge.part import NotSeparable, computed, cut_out, float_weights, misread_products, read, words
-from qcgen.verify.judge.processor import Processor, this_processor
-from qcgen.verify.judge.rules import Rules, codes, nearer, numbers, saturating
+from qcgen.verification.compare import Difference, Outcome, add
+from qcgen.verification.judge.clamps import Clamps, only_inside
+from qcgen.verification.judge.engines import OPTIONS, CannotRun, Engine, OnnxRuntime, Reference, installed
+from qcgen.verification.judge.part import NotSeparable, computed, cut_out, float_weights, misread_products, read, words
+from qcgen.verification.judge.processor import Processor, this_processor
+from qcgen.verification.judge.rules import Rules, codes, nearer, numbers, saturating
 
 AUTOMATIC = "auto"
 """onnxruntime where it is installed and can judge, else onnx, else own."""

@@ -18,7 +18,7 @@ from qcgen.kernels.kernel import Order
 from qcgen.plan.arrange import Arranged, arrange
 from qcgen.reference.taps import taps
 from qcgen.requantize import Staircase, staircase
-from qcgen.verify.nodes import Node
+from qcgen.verification.nodes import Node
 
 FEW = 32
 """Fewer columns than this make a product of matrices slow."""

@@ -13,7 +13,7 @@ from onnx import ModelProto
 from qcgen.arithmetic import SESSION
 from qcgen.errors import printable
 from qcgen.ir.types import Array
-from qcgen.verify.judge.part import OWN
+from qcgen.verification.judge.part import OWN
 
 OPTIONS: Mapping[str, str] = {**SESSION, "session.qdq_matmulnbits_accuracy_level": "0"}
 """Of the session: what is meant; and numbers in front of products that stay float are not quantized."""
@@ -72,7 +72,7 @@ class Reference:
     def __init__(self, model: ModelProto) -> None:
         from onnx.reference import ReferenceEvaluator
 
-        from qcgen.verify.judge.definitions import evaluators
+        from qcgen.verification.judge.definitions import evaluators
 
         opset = next((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), 1)
         with _refusals():

@@ -9,8 +9,8 @@ from itertools import product
 import numpy as np
 
 from qcgen.ir.types import Array
-from qcgen.verify.ends import axis_spots
-from qcgen.verify.layers import Layer
+from qcgen.verification.ends import axis_spots
+from qcgen.verification.layers import Layer
 
 ATTEMPTS = 24
 """How often a sum that was missed is tried again, with some taps set at random."""

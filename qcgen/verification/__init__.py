@@ -16,18 +16,18 @@ from qcgen.ir.types import Array
 from qcgen.progress import doing
 from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import NETWORK, RELATIVE, exact, tolerances
-from qcgen.verify.compare import Compared, Difference, Outcome, add, add_returned
-from qcgen.verify.inputs import Case, Reached, end_cases, generated_cases
-from qcgen.verify.judge import AUTOMATIC, Judgement, judge_of
-from qcgen.verify.locate import Cause, locate
-from qcgen.verify.nodes import Nodes, WrongValue
-from qcgen.verify.oracle import followed, leaves_a_choice, reference_text
-from qcgen.verify.panics import border_cases
-from qcgen.verify.probe import Probe
-from qcgen.verify.recordings import RecordingError, recorded_cases
-from qcgen.verify.running import Builder, Running, not_run, usual_flags
-from qcgen.verify.steps import NodeSteps, Steps, drive_steps
-from qcgen.verify.sums import LayerSums, Sums, measure
+from qcgen.verification.compare import Compared, Difference, Outcome, add, add_returned
+from qcgen.verification.inputs import Case, Reached, end_cases, generated_cases
+from qcgen.verification.judge import AUTOMATIC, Judgement, judge_of
+from qcgen.verification.locate import Cause, locate
+from qcgen.verification.nodes import Nodes, WrongValue
+from qcgen.verification.oracle import followed, leaves_a_choice, reference_text
+from qcgen.verification.panics import border_cases
+from qcgen.verification.probe import Probe
+from qcgen.verification.recordings import RecordingError, recorded_cases
+from qcgen.verification.running import Builder, Running, not_run, usual_flags
+from qcgen.verification.steps import NodeSteps, Steps, drive_steps
+from qcgen.verification.sums import LayerSums, Sums, measure
 
 __all__ = [
     "Cause",

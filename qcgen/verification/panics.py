@@ -10,7 +10,7 @@ from qcgen.errors import OrionPanic
 from qcgen.ir.program import Program
 from qcgen.ir.types import Array
 from qcgen.reference import evaluate
-from qcgen.verify.inputs import Case
+from qcgen.verification.inputs import Case
 
 MOST_PAIRS = 8
 """The inputs that panic from which such pairs are made."""

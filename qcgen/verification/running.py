@@ -11,12 +11,12 @@ from pathlib import Path
 
 from qcgen.artifact import Artifact
 from qcgen.build import LoadedModel, build, build_command, defined
+from qcgen.cores import TARGETS
 from qcgen.emulate import Image, Trial, cross_build, emulate
 from qcgen.errors import OrionPanic, ToolMissing
 from qcgen.ir.plan import Plan
 from qcgen.ir.types import Array
-from qcgen.targets import TARGETS
-from qcgen.verify.boundary import from_boundary, run, to_boundary
+from qcgen.verification.boundary import from_boundary, run, to_boundary
 
 Feeds = Sequence[Mapping[str, Array]]
 """Inputs by name for each case, in the model's own shapes."""

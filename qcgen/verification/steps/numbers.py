@@ -13,7 +13,7 @@ from qcgen.ir.program import ChannelLookup, Convert, Dequantize, Lookup, Quantiz
 from qcgen.ir.types import Array, DType
 from qcgen.reference import evaluate_operator
 from qcgen.reference.elementwise import quantization_of
-from qcgen.verify.steps.driven import MOST_ELEMENTS, Driven, beside, spread
+from qcgen.verification.steps.driven import MOST_ELEMENTS, Driven, beside, spread
 
 INFINITE = 0x7F800000
 """The word of the float32 infinity."""

@@ -26,7 +26,7 @@ from qcgen.self_test import self_test
 from qcgen.write import write_files
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Artifact:
     """A compiled model: ``files`` by name, rendered from ``plan``.
 
@@ -43,6 +43,12 @@ class Artifact:
     is_simplified: bool = False
     origin: Origin | None = None
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        own = self.plan
+        constants = sum(call.constant_bytes for call in own.calls)
+        what = f"{len(self.planned.operators)} nodes, {constants} B of constants, arena {own.arena_bytes} B"
+        return f"<qcgen.Artifact {own.prefix} for {own.options.target}: {what}; {', '.join(self.files)}>"
 
     def with_self_test(self, feeds: Mapping[str, Array] | None = None) -> Artifact:
         """The same with NAME_test.h and NAME_test.c, by an input by name in the model's own shapes, or a random one.

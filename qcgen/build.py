@@ -9,13 +9,14 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from cffi import FFI
 
 from qcgen.errors import OrionPanic, ToolMissing, naming
-from qcgen.ir.plan import Plan
+from qcgen.ir.plan import Plan, Port
 from qcgen.ir.types import Array
 
 STRICT_FLAGS = (
@@ -89,8 +90,20 @@ GARBAGE = 0xEE
 """The byte that outputs and arena hold before a call: no small number in any type."""
 
 
+@dataclass(frozen=True)
+class NodeArg:
+    """An input or output, as onnxruntime describes it: ``type`` is spelt as in "tensor(int8)".
+
+    ``shape`` is that at the C function: with ``layout="nhwc"`` images are channels-last.
+    """
+
+    name: str
+    type: str
+    shape: list[int]
+
+
 class LoadedModel:
-    """Generated C as a Python object with the interface of onnxruntime.InferenceSession's ``run``."""
+    """Generated C, built for this machine, with the methods of onnxruntime.InferenceSession."""
 
     def __init__(self, plan: Plan, library: Path) -> None:
         """Loads a library built from ``plan``'s files."""
@@ -103,8 +116,16 @@ class LoadedModel:
             self._ffi.cdef(f"{result} {plan.prefix}_{name}({', '.join(['void *'] * count)});")
         self._library = self._ffi.dlopen(str(library))
 
+    def get_inputs(self) -> list[NodeArg]:
+        """The inputs, in the model's order."""
+        return _described(self._plan.inputs)
+
+    def get_outputs(self) -> list[NodeArg]:
+        """The outputs, in the model's order."""
+        return _described(self._plan.outputs)
+
     def run(self, output_names: str | Sequence[str] | None, feeds: Mapping[str, Array]) -> list[Array]:
-        """The outputs named (one name or several, all if None) for inputs by name, shaped as at the C function.
+        """The outputs named (one name or several, all if None or empty) for inputs by name, shaped as in C.
 
         Raises ValueError for unknown names and for arrays of another type or shape, and OrionPanic if the function
         returns that Orion panics on these inputs.
@@ -119,7 +140,7 @@ class LoadedModel:
             self._input(port.tensor.name, port.tensor.dtype.numpy, port.shape, feeds) for port in self._plan.inputs
         ]
         self._call(inputs, list(outputs.values()))
-        return [outputs[name] for name in (output_names if output_names is not None else outputs)]
+        return [outputs[name] for name in (output_names or outputs)]
 
     def lacks_an_instruction(self) -> bool:
         """Whether a call ends at an instruction that this processor does not have; a process of its own tries it."""
@@ -170,6 +191,10 @@ class LoadedModel:
         if array.dtype != dtype or array.shape != shape:
             raise ValueError(f"input {name} must be {dtype} {list(shape)}, not {array.dtype} {list(array.shape)}")
         return np.ascontiguousarray(array)
+
+
+def _described(ports: Sequence[Port]) -> list[NodeArg]:
+    return [NodeArg(port.tensor.name, f"tensor({port.tensor.dtype.value})", list(port.shape)) for port in ports]
 
 
 def _garbage(shape: Sequence[int], dtype: np.dtype[np.generic]) -> Array:

@@ -20,7 +20,7 @@ import front_page
 
 import qcgen
 from qcgen.artifact import Artifact
-from qcgen.build import LoadedModel
+from qcgen.build import LoadedModel, NodeArg
 from qcgen.check.node import Spec
 from qcgen.check.specs import SPECS
 from qcgen.cli import COMMANDS
@@ -168,7 +168,7 @@ def _meaning(action: argparse.Action) -> str:
     return "; ".join(part for part in (text, choices) if part)
 
 
-PUBLIC = (Artifact, LoadedModel, Report, qcgen.ModelRejected, qcgen.Problem)
+PUBLIC = (Artifact, LoadedModel, NodeArg, Report, qcgen.ModelRejected, qcgen.Problem)
 """The classes that a caller of ``qcgen.compile`` meets."""
 
 

@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0x4c2275d5
+#if ATTENTION_HEADER_ID != 0x689cb31a
 #error "attention.h was not generated together with this file"
 #endif
 

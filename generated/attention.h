@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* attention.c has the same id, a hash of both files: it does not compile with another header. */
-#define ATTENTION_HEADER_ID 0x4c2275d5
+#define ATTENTION_HEADER_ID 0x689cb31a
 
 /* What is in an image can be traced by these. */
 #define ATTENTION_QCGEN_VERSION "0.1.0"
+#define ATTENTION_QCGEN_VERSION_MAJOR 0
+#define ATTENTION_QCGEN_VERSION_MINOR 1
+#define ATTENTION_QCGEN_VERSION_PATCH 0
 #define ATTENTION_MODEL_SHA256 "213e239371aee59ca6c650dfc99daf34865407bfd27172482640e904997e84e6"
 #define ATTENTION_NODES 6 /* they have numbers from 0 on, in the order of the table in attention.c */
 

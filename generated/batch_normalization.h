@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* batch_normalization.c has the same id, a hash of both files: it does not compile with another header. */
-#define BATCH_NORMALIZATION_HEADER_ID 0xfcda580a
+#define BATCH_NORMALIZATION_HEADER_ID 0x04311100
 
 /* What is in an image can be traced by these. */
 #define BATCH_NORMALIZATION_QCGEN_VERSION "0.1.0"
+#define BATCH_NORMALIZATION_QCGEN_VERSION_MAJOR 0
+#define BATCH_NORMALIZATION_QCGEN_VERSION_MINOR 1
+#define BATCH_NORMALIZATION_QCGEN_VERSION_PATCH 0
 #define BATCH_NORMALIZATION_MODEL_SHA256 "a4644db33abc2d394813404e78178ed9628eb35ae2f1e4177ea0470519ef8f91"
 /* they have numbers from 0 on, in the order of the table in batch_normalization.c */
 #define BATCH_NORMALIZATION_NODES 2

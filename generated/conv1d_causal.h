@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* conv1d_causal.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV1D_CAUSAL_HEADER_ID 0x1282e5f3
+#define CONV1D_CAUSAL_HEADER_ID 0x30dc2380
 
 /* What is in an image can be traced by these. */
 #define CONV1D_CAUSAL_QCGEN_VERSION "0.1.0"
+#define CONV1D_CAUSAL_QCGEN_VERSION_MAJOR 0
+#define CONV1D_CAUSAL_QCGEN_VERSION_MINOR 1
+#define CONV1D_CAUSAL_QCGEN_VERSION_PATCH 0
 #define CONV1D_CAUSAL_MODEL_SHA256 "1789e2f8f9c07da9fea7d102a6e31e5ed4514053a4dee90e39eab4cc0efddd87"
 #define CONV1D_CAUSAL_NODES 1 /* they have numbers from 0 on, in the order of the table in conv1d_causal.c */
 

@@ -15,7 +15,7 @@
  */
 #include "conv3d.h"
 
-#if CONV3D_HEADER_ID != 0x48fe1f16
+#if CONV3D_HEADER_ID != 0x2bacceca
 #error "conv3d.h was not generated together with this file"
 #endif
 

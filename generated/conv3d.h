@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* conv3d.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV3D_HEADER_ID 0x48fe1f16
+#define CONV3D_HEADER_ID 0x2bacceca
 
 /* What is in an image can be traced by these. */
 #define CONV3D_QCGEN_VERSION "0.1.0"
+#define CONV3D_QCGEN_VERSION_MAJOR 0
+#define CONV3D_QCGEN_VERSION_MINOR 1
+#define CONV3D_QCGEN_VERSION_PATCH 0
 #define CONV3D_MODEL_SHA256 "5c0fd4984d8c6331e34a2a726b55dd9871e16378a7e7050a93099fc3f45cbc63"
 #define CONV3D_NODES 1 /* they have numbers from 0 on, in the order of the table in conv3d.c */
 

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* conv3x3_int8.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV3X3_INT8_HEADER_ID 0xe97d731b
+#define CONV3X3_INT8_HEADER_ID 0x8f7d303e
 
 /* What is in an image can be traced by these. */
 #define CONV3X3_INT8_QCGEN_VERSION "0.1.0"
+#define CONV3X3_INT8_QCGEN_VERSION_MAJOR 0
+#define CONV3X3_INT8_QCGEN_VERSION_MINOR 1
+#define CONV3X3_INT8_QCGEN_VERSION_PATCH 0
 #define CONV3X3_INT8_MODEL_SHA256 "ac955e49ab70a101e9a4470a8ce68f28ec6c5ced49c78fe44afd0f63ca8a9f14"
 #define CONV3X3_INT8_NODES 1 /* they have numbers from 0 on, in the order of the table in conv3x3_int8.c */
 

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* conv_4_bits_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_4_BITS_CORTEX_M4_HEADER_ID 0x95502e3b
+#define CONV_4_BITS_CORTEX_M4_HEADER_ID 0x9a6a823c
 
 /* What is in an image can be traced by these. */
 #define CONV_4_BITS_CORTEX_M4_QCGEN_VERSION "0.1.0"
+#define CONV_4_BITS_CORTEX_M4_QCGEN_VERSION_MAJOR 0
+#define CONV_4_BITS_CORTEX_M4_QCGEN_VERSION_MINOR 1
+#define CONV_4_BITS_CORTEX_M4_QCGEN_VERSION_PATCH 0
 #define CONV_4_BITS_CORTEX_M4_MODEL_SHA256 "c28c841089617715e4462507312113baebbf62a78859bcfab4eaa78b277cc33c"
 /* they have numbers from 0 on, in the order of the table in conv_4_bits_cortex_m4.c */
 #define CONV_4_BITS_CORTEX_M4_NODES 1

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* conv_by_word_cortex_m0.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_BY_WORD_CORTEX_M0_HEADER_ID 0xced134e5
+#define CONV_BY_WORD_CORTEX_M0_HEADER_ID 0xad7eb1a4
 
 /* What is in an image can be traced by these. */
 #define CONV_BY_WORD_CORTEX_M0_QCGEN_VERSION "0.1.0"
+#define CONV_BY_WORD_CORTEX_M0_QCGEN_VERSION_MAJOR 0
+#define CONV_BY_WORD_CORTEX_M0_QCGEN_VERSION_MINOR 1
+#define CONV_BY_WORD_CORTEX_M0_QCGEN_VERSION_PATCH 0
 #define CONV_BY_WORD_CORTEX_M0_MODEL_SHA256 "d8d8ef11222b41876f8a54e1b343eaf7017628ab665ea2a368b951033a2df0d6"
 /* they have numbers from 0 on, in the order of the table in conv_by_word_cortex_m0.c */
 #define CONV_BY_WORD_CORTEX_M0_NODES 1

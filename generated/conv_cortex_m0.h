@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* conv_cortex_m0.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_CORTEX_M0_HEADER_ID 0xd89f1f21
+#define CONV_CORTEX_M0_HEADER_ID 0x91d03cac
 
 /* What is in an image can be traced by these. */
 #define CONV_CORTEX_M0_QCGEN_VERSION "0.1.0"
+#define CONV_CORTEX_M0_QCGEN_VERSION_MAJOR 0
+#define CONV_CORTEX_M0_QCGEN_VERSION_MINOR 1
+#define CONV_CORTEX_M0_QCGEN_VERSION_PATCH 0
 #define CONV_CORTEX_M0_MODEL_SHA256 "d2494b3bf95dccae2cbed779baab78cc1ad9678fd4acbae073ef189364e6b34b"
 #define CONV_CORTEX_M0_NODES 1 /* they have numbers from 0 on, in the order of the table in conv_cortex_m0.c */
 

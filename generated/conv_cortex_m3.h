@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* conv_cortex_m3.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_CORTEX_M3_HEADER_ID 0x85747c57
+#define CONV_CORTEX_M3_HEADER_ID 0xc52840c1
 
 /* What is in an image can be traced by these. */
 #define CONV_CORTEX_M3_QCGEN_VERSION "0.1.0"
+#define CONV_CORTEX_M3_QCGEN_VERSION_MAJOR 0
+#define CONV_CORTEX_M3_QCGEN_VERSION_MINOR 1
+#define CONV_CORTEX_M3_QCGEN_VERSION_PATCH 0
 #define CONV_CORTEX_M3_MODEL_SHA256 "30a0c02a924b7cff483b6111cd876aa47adb2f6403a7bfd2cfe01d9d77d40873"
 #define CONV_CORTEX_M3_NODES 1 /* they have numbers from 0 on, in the order of the table in conv_cortex_m3.c */
 

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0xf5c1f6a7
+#if CONV_CORTEX_M4_HEADER_ID != 0x05839f3b
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 

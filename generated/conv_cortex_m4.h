@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* conv_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_CORTEX_M4_HEADER_ID 0xf5c1f6a7
+#define CONV_CORTEX_M4_HEADER_ID 0x05839f3b
 
 /* What is in an image can be traced by these. */
 #define CONV_CORTEX_M4_QCGEN_VERSION "0.1.0"
+#define CONV_CORTEX_M4_QCGEN_VERSION_MAJOR 0
+#define CONV_CORTEX_M4_QCGEN_VERSION_MINOR 1
+#define CONV_CORTEX_M4_QCGEN_VERSION_PATCH 0
 #define CONV_CORTEX_M4_MODEL_SHA256 "08d6448aed52a2a7da7a7a7ef8d832a791ae586df9b5f44e101bb02d07c3fea0"
 #define CONV_CORTEX_M4_NODES 1 /* they have numbers from 0 on, in the order of the table in conv_cortex_m4.c */
 

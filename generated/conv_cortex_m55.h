@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* conv_cortex_m55.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_CORTEX_M55_HEADER_ID 0x03694aee
+#define CONV_CORTEX_M55_HEADER_ID 0xc06299e8
 
 /* What is in an image can be traced by these. */
 #define CONV_CORTEX_M55_QCGEN_VERSION "0.1.0"
+#define CONV_CORTEX_M55_QCGEN_VERSION_MAJOR 0
+#define CONV_CORTEX_M55_QCGEN_VERSION_MINOR 1
+#define CONV_CORTEX_M55_QCGEN_VERSION_PATCH 0
 #define CONV_CORTEX_M55_MODEL_SHA256 "8a096056d311432f4322a202ce4d725770c6c6686eb6d83449cc328299591097"
 #define CONV_CORTEX_M55_NODES 1 /* they have numbers from 0 on, in the order of the table in conv_cortex_m55.c */
 

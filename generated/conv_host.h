@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* conv_host.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_HOST_HEADER_ID 0x4944c9e2
+#define CONV_HOST_HEADER_ID 0x355e237c
 
 /* What is in an image can be traced by these. */
 #define CONV_HOST_QCGEN_VERSION "0.1.0"
+#define CONV_HOST_QCGEN_VERSION_MAJOR 0
+#define CONV_HOST_QCGEN_VERSION_MINOR 1
+#define CONV_HOST_QCGEN_VERSION_PATCH 0
 #define CONV_HOST_MODEL_SHA256 "f60f2ab5a59c7e965f6d81a8c8fdef360edfb633c455c69c1f3575fdc32e6f81"
 #define CONV_HOST_NODES 1 /* they have numbers from 0 on, in the order of the table in conv_host.c */
 

@@ -13,7 +13,7 @@
  */
 #include "conv_integer.h"
 
-#if CONV_INTEGER_HEADER_ID != 0x4d72d2b4
+#if CONV_INTEGER_HEADER_ID != 0x726bcbac
 #error "conv_integer.h was not generated together with this file"
 #endif
 

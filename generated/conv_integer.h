@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* conv_integer.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_INTEGER_HEADER_ID 0x4d72d2b4
+#define CONV_INTEGER_HEADER_ID 0x726bcbac
 
 /* What is in an image can be traced by these. */
 #define CONV_INTEGER_QCGEN_VERSION "0.1.0"
+#define CONV_INTEGER_QCGEN_VERSION_MAJOR 0
+#define CONV_INTEGER_QCGEN_VERSION_MINOR 1
+#define CONV_INTEGER_QCGEN_VERSION_PATCH 0
 #define CONV_INTEGER_MODEL_SHA256 "4ca92cf49dff461860432ac36f98a84ae10f1b1525048b6f3fed625be05a0ccf"
 #define CONV_INTEGER_NODES 1 /* they have numbers from 0 on, in the order of the table in conv_integer.c */
 

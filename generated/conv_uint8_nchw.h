@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* conv_uint8_nchw.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_UINT8_NCHW_HEADER_ID 0x31da243e
+#define CONV_UINT8_NCHW_HEADER_ID 0x8a820b25
 
 /* What is in an image can be traced by these. */
 #define CONV_UINT8_NCHW_QCGEN_VERSION "0.1.0"
+#define CONV_UINT8_NCHW_QCGEN_VERSION_MAJOR 0
+#define CONV_UINT8_NCHW_QCGEN_VERSION_MINOR 1
+#define CONV_UINT8_NCHW_QCGEN_VERSION_PATCH 0
 #define CONV_UINT8_NCHW_MODEL_SHA256 "4e4695d1ab15cb59d51f41bfe347ec6289a7595b5f728d5d71c9efe16c34f079"
 #define CONV_UINT8_NCHW_NODES 1 /* they have numbers from 0 on, in the order of the table in conv_uint8_nchw.c */
 

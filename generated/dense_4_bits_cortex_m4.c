@@ -15,7 +15,7 @@
  */
 #include "dense_4_bits_cortex_m4.h"
 
-#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x5394266c
+#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0xebd9eb24
 #error "dense_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 

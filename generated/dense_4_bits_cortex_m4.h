@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* dense_4_bits_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_4_BITS_CORTEX_M4_HEADER_ID 0x5394266c
+#define DENSE_4_BITS_CORTEX_M4_HEADER_ID 0xebd9eb24
 
 /* What is in an image can be traced by these. */
 #define DENSE_4_BITS_CORTEX_M4_QCGEN_VERSION "0.1.0"
+#define DENSE_4_BITS_CORTEX_M4_QCGEN_VERSION_MAJOR 0
+#define DENSE_4_BITS_CORTEX_M4_QCGEN_VERSION_MINOR 1
+#define DENSE_4_BITS_CORTEX_M4_QCGEN_VERSION_PATCH 0
 #define DENSE_4_BITS_CORTEX_M4_MODEL_SHA256 "5bdb193c3ba02a15e5fd9af151d517bc65ae1fdb26ea34c470365a87c779ae9d"
 /* they have numbers from 0 on, in the order of the table in dense_4_bits_cortex_m4.c */
 #define DENSE_4_BITS_CORTEX_M4_NODES 1

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* dense_cortex_m0.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_CORTEX_M0_HEADER_ID 0xf92eba6d
+#define DENSE_CORTEX_M0_HEADER_ID 0x73301b20
 
 /* What is in an image can be traced by these. */
 #define DENSE_CORTEX_M0_QCGEN_VERSION "0.1.0"
+#define DENSE_CORTEX_M0_QCGEN_VERSION_MAJOR 0
+#define DENSE_CORTEX_M0_QCGEN_VERSION_MINOR 1
+#define DENSE_CORTEX_M0_QCGEN_VERSION_PATCH 0
 #define DENSE_CORTEX_M0_MODEL_SHA256 "0df70186d6d1b9bc59e17617aaf389fa8e1572bb70b5eb780b5e71475717e5a1"
 #define DENSE_CORTEX_M0_NODES 1 /* they have numbers from 0 on, in the order of the table in dense_cortex_m0.c */
 

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m3.h"
 
-#if DENSE_CORTEX_M3_HEADER_ID != 0xfdb41f37
+#if DENSE_CORTEX_M3_HEADER_ID != 0xdc2af5d9
 #error "dense_cortex_m3.h was not generated together with this file"
 #endif
 

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* dense_cortex_m3.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_CORTEX_M3_HEADER_ID 0xfdb41f37
+#define DENSE_CORTEX_M3_HEADER_ID 0xdc2af5d9
 
 /* What is in an image can be traced by these. */
 #define DENSE_CORTEX_M3_QCGEN_VERSION "0.1.0"
+#define DENSE_CORTEX_M3_QCGEN_VERSION_MAJOR 0
+#define DENSE_CORTEX_M3_QCGEN_VERSION_MINOR 1
+#define DENSE_CORTEX_M3_QCGEN_VERSION_PATCH 0
 #define DENSE_CORTEX_M3_MODEL_SHA256 "adc10fb2b6cfb8f3c865ee8156e9d2dd0330ce429da1d158c07390f94332e1db"
 #define DENSE_CORTEX_M3_NODES 1 /* they have numbers from 0 on, in the order of the table in dense_cortex_m3.c */
 

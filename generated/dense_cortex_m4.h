@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* dense_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_CORTEX_M4_HEADER_ID 0xd434300c
+#define DENSE_CORTEX_M4_HEADER_ID 0x230394a3
 
 /* What is in an image can be traced by these. */
 #define DENSE_CORTEX_M4_QCGEN_VERSION "0.1.0"
+#define DENSE_CORTEX_M4_QCGEN_VERSION_MAJOR 0
+#define DENSE_CORTEX_M4_QCGEN_VERSION_MINOR 1
+#define DENSE_CORTEX_M4_QCGEN_VERSION_PATCH 0
 #define DENSE_CORTEX_M4_MODEL_SHA256 "69efc53edeb1f466019998b693f4a8acbedf911f97d130e45056437c672225f2"
 #define DENSE_CORTEX_M4_NODES 1 /* they have numbers from 0 on, in the order of the table in dense_cortex_m4.c */
 

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* dense_cortex_m55.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_CORTEX_M55_HEADER_ID 0xe5b0d8c2
+#define DENSE_CORTEX_M55_HEADER_ID 0x1ea554b3
 
 /* What is in an image can be traced by these. */
 #define DENSE_CORTEX_M55_QCGEN_VERSION "0.1.0"
+#define DENSE_CORTEX_M55_QCGEN_VERSION_MAJOR 0
+#define DENSE_CORTEX_M55_QCGEN_VERSION_MINOR 1
+#define DENSE_CORTEX_M55_QCGEN_VERSION_PATCH 0
 #define DENSE_CORTEX_M55_MODEL_SHA256 "26fc3c00a816f7015e2c47183cd00e8f77530dc70f619bde496b69de9f6cccab"
 #define DENSE_CORTEX_M55_NODES 1 /* they have numbers from 0 on, in the order of the table in dense_cortex_m55.c */
 

@@ -15,7 +15,7 @@
  */
 #include "dense_host.h"
 
-#if DENSE_HOST_HEADER_ID != 0xd346284d
+#if DENSE_HOST_HEADER_ID != 0x0a067fe9
 #error "dense_host.h was not generated together with this file"
 #endif
 

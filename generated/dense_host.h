@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* dense_host.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_HOST_HEADER_ID 0xd346284d
+#define DENSE_HOST_HEADER_ID 0x0a067fe9
 
 /* What is in an image can be traced by these. */
 #define DENSE_HOST_QCGEN_VERSION "0.1.0"
+#define DENSE_HOST_QCGEN_VERSION_MAJOR 0
+#define DENSE_HOST_QCGEN_VERSION_MINOR 1
+#define DENSE_HOST_QCGEN_VERSION_PATCH 0
 #define DENSE_HOST_MODEL_SHA256 "fd738ffb8b9e57ddbb6fd51c7e4ade0aa3ac56c5d3c68ad0e80ef6d5453b71b1"
 #define DENSE_HOST_NODES 1 /* they have numbers from 0 on, in the order of the table in dense_host.c */
 

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* dense_of_eight_rv32imc.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_OF_EIGHT_RV32IMC_HEADER_ID 0x12227bec
+#define DENSE_OF_EIGHT_RV32IMC_HEADER_ID 0x04febe4f
 
 /* What is in an image can be traced by these. */
 #define DENSE_OF_EIGHT_RV32IMC_QCGEN_VERSION "0.1.0"
+#define DENSE_OF_EIGHT_RV32IMC_QCGEN_VERSION_MAJOR 0
+#define DENSE_OF_EIGHT_RV32IMC_QCGEN_VERSION_MINOR 1
+#define DENSE_OF_EIGHT_RV32IMC_QCGEN_VERSION_PATCH 0
 #define DENSE_OF_EIGHT_RV32IMC_MODEL_SHA256 "18395c15b369a282b58b781f42eb0ef1845fcaf8f51fbee1577549ba7062a412"
 /* they have numbers from 0 on, in the order of the table in dense_of_eight_rv32imc.c */
 #define DENSE_OF_EIGHT_RV32IMC_NODES 1

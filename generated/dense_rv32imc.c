@@ -15,7 +15,7 @@
  */
 #include "dense_rv32imc.h"
 
-#if DENSE_RV32IMC_HEADER_ID != 0x0524f01c
+#if DENSE_RV32IMC_HEADER_ID != 0xf71a701a
 #error "dense_rv32imc.h was not generated together with this file"
 #endif
 

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* dense_rv32imc.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_RV32IMC_HEADER_ID 0x0524f01c
+#define DENSE_RV32IMC_HEADER_ID 0xf71a701a
 
 /* What is in an image can be traced by these. */
 #define DENSE_RV32IMC_QCGEN_VERSION "0.1.0"
+#define DENSE_RV32IMC_QCGEN_VERSION_MAJOR 0
+#define DENSE_RV32IMC_QCGEN_VERSION_MINOR 1
+#define DENSE_RV32IMC_QCGEN_VERSION_PATCH 0
 #define DENSE_RV32IMC_MODEL_SHA256 "202f56b99a0773fa162c8bd65ba2eaf1cc25e67e568491c04dbacc5f8e6cb275"
 #define DENSE_RV32IMC_NODES 1 /* they have numbers from 0 on, in the order of the table in dense_rv32imc.c */
 

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* depthwise_cortex_m0.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_CORTEX_M0_HEADER_ID 0xb1de50d6
+#define DEPTHWISE_CORTEX_M0_HEADER_ID 0x58ec2edf
 
 /* What is in an image can be traced by these. */
 #define DEPTHWISE_CORTEX_M0_QCGEN_VERSION "0.1.0"
+#define DEPTHWISE_CORTEX_M0_QCGEN_VERSION_MAJOR 0
+#define DEPTHWISE_CORTEX_M0_QCGEN_VERSION_MINOR 1
+#define DEPTHWISE_CORTEX_M0_QCGEN_VERSION_PATCH 0
 #define DEPTHWISE_CORTEX_M0_MODEL_SHA256 "cfc05b37ff2703cc7ac3f802649fd377490f4f6255ccb64f4c228eb0781809af"
 /* they have numbers from 0 on, in the order of the table in depthwise_cortex_m0.c */
 #define DEPTHWISE_CORTEX_M0_NODES 1

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* depthwise_cortex_m3.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_CORTEX_M3_HEADER_ID 0xa94bfc5a
+#define DEPTHWISE_CORTEX_M3_HEADER_ID 0x10383870
 
 /* What is in an image can be traced by these. */
 #define DEPTHWISE_CORTEX_M3_QCGEN_VERSION "0.1.0"
+#define DEPTHWISE_CORTEX_M3_QCGEN_VERSION_MAJOR 0
+#define DEPTHWISE_CORTEX_M3_QCGEN_VERSION_MINOR 1
+#define DEPTHWISE_CORTEX_M3_QCGEN_VERSION_PATCH 0
 #define DEPTHWISE_CORTEX_M3_MODEL_SHA256 "d5ae67144159aef1db3522cb6b0174a243eed2eb2280619651f04723445f45c7"
 /* they have numbers from 0 on, in the order of the table in depthwise_cortex_m3.c */
 #define DEPTHWISE_CORTEX_M3_NODES 1

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* depthwise_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_CORTEX_M4_HEADER_ID 0x3f0dfd06
+#define DEPTHWISE_CORTEX_M4_HEADER_ID 0xedb3dea1
 
 /* What is in an image can be traced by these. */
 #define DEPTHWISE_CORTEX_M4_QCGEN_VERSION "0.1.0"
+#define DEPTHWISE_CORTEX_M4_QCGEN_VERSION_MAJOR 0
+#define DEPTHWISE_CORTEX_M4_QCGEN_VERSION_MINOR 1
+#define DEPTHWISE_CORTEX_M4_QCGEN_VERSION_PATCH 0
 #define DEPTHWISE_CORTEX_M4_MODEL_SHA256 "89740b5cc9f813de92291caf6e2a974d5d1634bdc0bd857aef2e49c1d5929bfb"
 /* they have numbers from 0 on, in the order of the table in depthwise_cortex_m4.c */
 #define DEPTHWISE_CORTEX_M4_NODES 1

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* depthwise_cortex_m55.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_CORTEX_M55_HEADER_ID 0x248e2715
+#define DEPTHWISE_CORTEX_M55_HEADER_ID 0xd098ce15
 
 /* What is in an image can be traced by these. */
 #define DEPTHWISE_CORTEX_M55_QCGEN_VERSION "0.1.0"
+#define DEPTHWISE_CORTEX_M55_QCGEN_VERSION_MAJOR 0
+#define DEPTHWISE_CORTEX_M55_QCGEN_VERSION_MINOR 1
+#define DEPTHWISE_CORTEX_M55_QCGEN_VERSION_PATCH 0
 #define DEPTHWISE_CORTEX_M55_MODEL_SHA256 "1dfb1984834d84a2d414f92d4cd74507cc40bff05cc70d62c0876a0bd79c65de"
 /* they have numbers from 0 on, in the order of the table in depthwise_cortex_m55.c */
 #define DEPTHWISE_CORTEX_M55_NODES 1

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* depthwise_nchw.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_NCHW_HEADER_ID 0x67b37db1
+#define DEPTHWISE_NCHW_HEADER_ID 0xee9ce1f3
 
 /* What is in an image can be traced by these. */
 #define DEPTHWISE_NCHW_QCGEN_VERSION "0.1.0"
+#define DEPTHWISE_NCHW_QCGEN_VERSION_MAJOR 0
+#define DEPTHWISE_NCHW_QCGEN_VERSION_MINOR 1
+#define DEPTHWISE_NCHW_QCGEN_VERSION_PATCH 0
 #define DEPTHWISE_NCHW_MODEL_SHA256 "74f1885eb310e5c47e3083f667cdb0b9a6371507e0c98c475401a7d1492a5d57"
 #define DEPTHWISE_NCHW_NODES 1 /* they have numbers from 0 on, in the order of the table in depthwise_nchw.c */
 

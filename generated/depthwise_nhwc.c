@@ -15,7 +15,7 @@
  */
 #include "depthwise_nhwc.h"
 
-#if DEPTHWISE_NHWC_HEADER_ID != 0x1b4a71a6
+#if DEPTHWISE_NHWC_HEADER_ID != 0x5ddebe7f
 #error "depthwise_nhwc.h was not generated together with this file"
 #endif
 

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* depthwise_nhwc.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_NHWC_HEADER_ID 0x1b4a71a6
+#define DEPTHWISE_NHWC_HEADER_ID 0x5ddebe7f
 
 /* What is in an image can be traced by these. */
 #define DEPTHWISE_NHWC_QCGEN_VERSION "0.1.0"
+#define DEPTHWISE_NHWC_QCGEN_VERSION_MAJOR 0
+#define DEPTHWISE_NHWC_QCGEN_VERSION_MINOR 1
+#define DEPTHWISE_NHWC_QCGEN_VERSION_PATCH 0
 #define DEPTHWISE_NHWC_MODEL_SHA256 "639419bf276e5033f6084b5b56f6af4d1fdbe7cd68165158b0908b0a609dbb12"
 #define DEPTHWISE_NHWC_NODES 1 /* they have numbers from 0 on, in the order of the table in depthwise_nhwc.c */
 

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* depthwise_planes_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID 0x8e6b2cc4
+#define DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID 0xe867f34f
 
 /* What is in an image can be traced by these. */
 #define DEPTHWISE_PLANES_CORTEX_M4_QCGEN_VERSION "0.1.0"
+#define DEPTHWISE_PLANES_CORTEX_M4_QCGEN_VERSION_MAJOR 0
+#define DEPTHWISE_PLANES_CORTEX_M4_QCGEN_VERSION_MINOR 1
+#define DEPTHWISE_PLANES_CORTEX_M4_QCGEN_VERSION_PATCH 0
 #define DEPTHWISE_PLANES_CORTEX_M4_MODEL_SHA256 "cd71f5b14c062c60c24050f40b3f3f66aba65677d2460ccf2ac25a4b0118e9cc"
 /* they have numbers from 0 on, in the order of the table in depthwise_planes_cortex_m4.c */
 #define DEPTHWISE_PLANES_CORTEX_M4_NODES 1

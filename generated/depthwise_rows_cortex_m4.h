@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* depthwise_rows_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID 0xbc8bf36b
+#define DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID 0x3b73cd23
 
 /* What is in an image can be traced by these. */
 #define DEPTHWISE_ROWS_CORTEX_M4_QCGEN_VERSION "0.1.0"
+#define DEPTHWISE_ROWS_CORTEX_M4_QCGEN_VERSION_MAJOR 0
+#define DEPTHWISE_ROWS_CORTEX_M4_QCGEN_VERSION_MINOR 1
+#define DEPTHWISE_ROWS_CORTEX_M4_QCGEN_VERSION_PATCH 0
 #define DEPTHWISE_ROWS_CORTEX_M4_MODEL_SHA256 "ce6d3bb80919a3eca9530f78638e188dd3b1b8d17986df712120523c1dc91a17"
 /* they have numbers from 0 on, in the order of the table in depthwise_rows_cortex_m4.c */
 #define DEPTHWISE_ROWS_CORTEX_M4_NODES 1

@@ -13,7 +13,7 @@
  */
 #include "embedding.h"
 
-#if EMBEDDING_HEADER_ID != 0xcdfde8f8
+#if EMBEDDING_HEADER_ID != 0xc8d0d26b
 #error "embedding.h was not generated together with this file"
 #endif
 

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* embedding.c has the same id, a hash of both files: it does not compile with another header. */
-#define EMBEDDING_HEADER_ID 0xcdfde8f8
+#define EMBEDDING_HEADER_ID 0xc8d0d26b
 
 /* What is in an image can be traced by these. */
 #define EMBEDDING_QCGEN_VERSION "0.1.0"
+#define EMBEDDING_QCGEN_VERSION_MAJOR 0
+#define EMBEDDING_QCGEN_VERSION_MINOR 1
+#define EMBEDDING_QCGEN_VERSION_PATCH 0
 #define EMBEDDING_MODEL_SHA256 "4264ce1e2ec55f9dde06b50996655542b77a3b402e169fdb87bf87ecbce7d892"
 #define EMBEDDING_NODES 2 /* they have numbers from 0 on, in the order of the table in embedding.c */
 

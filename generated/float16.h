@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* float16.c has the same id, a hash of both files: it does not compile with another header. */
-#define FLOAT16_HEADER_ID 0xb4ef2242
+#define FLOAT16_HEADER_ID 0x5b6fc388
 
 /* What is in an image can be traced by these. */
 #define FLOAT16_QCGEN_VERSION "0.1.0"
+#define FLOAT16_QCGEN_VERSION_MAJOR 0
+#define FLOAT16_QCGEN_VERSION_MINOR 1
+#define FLOAT16_QCGEN_VERSION_PATCH 0
 #define FLOAT16_MODEL_SHA256 "42698d30af66ad4c078c988c299bf98fedb59225456e0747860e4d28bb670a93"
 #define FLOAT16_NODES 7 /* they have numbers from 0 on, in the order of the table in float16.c */
 

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* float_nhwc.c has the same id, a hash of both files: it does not compile with another header. */
-#define FLOAT_NHWC_HEADER_ID 0x2b0ba950
+#define FLOAT_NHWC_HEADER_ID 0x46fdcbfd
 
 /* What is in an image can be traced by these. */
 #define FLOAT_NHWC_QCGEN_VERSION "0.1.0"
+#define FLOAT_NHWC_QCGEN_VERSION_MAJOR 0
+#define FLOAT_NHWC_QCGEN_VERSION_MINOR 1
+#define FLOAT_NHWC_QCGEN_VERSION_PATCH 0
 #define FLOAT_NHWC_MODEL_SHA256 "8cfe8a72ad9dfd291353e90d4c27ce2bf8a5d4d7ca1a4b37a868bc3f2a32adc0"
 #define FLOAT_NHWC_NODES 1 /* they have numbers from 0 on, in the order of the table in float_nhwc.c */
 

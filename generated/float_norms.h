@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* float_norms.c has the same id, a hash of both files: it does not compile with another header. */
-#define FLOAT_NORMS_HEADER_ID 0xc721377f
+#define FLOAT_NORMS_HEADER_ID 0x4a46b664
 
 /* What is in an image can be traced by these. */
 #define FLOAT_NORMS_QCGEN_VERSION "0.1.0"
+#define FLOAT_NORMS_QCGEN_VERSION_MAJOR 0
+#define FLOAT_NORMS_QCGEN_VERSION_MINOR 1
+#define FLOAT_NORMS_QCGEN_VERSION_PATCH 0
 #define FLOAT_NORMS_MODEL_SHA256 "8dd4515c5c6ff64d21ad9e1316dfeb4674eb1e439d5bdf086d7c557a2eb327b1"
 #define FLOAT_NORMS_NODES 2 /* they have numbers from 0 on, in the order of the table in float_norms.c */
 

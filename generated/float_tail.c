@@ -23,7 +23,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0xbcc7b813
+#if FLOAT_TAIL_HEADER_ID != 0xd2302d01
 #error "float_tail.h was not generated together with this file"
 #endif
 

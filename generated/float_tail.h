@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* float_tail.c has the same id, a hash of both files: it does not compile with another header. */
-#define FLOAT_TAIL_HEADER_ID 0xbcc7b813
+#define FLOAT_TAIL_HEADER_ID 0xd2302d01
 
 /* What is in an image can be traced by these. */
 #define FLOAT_TAIL_QCGEN_VERSION "0.1.0"
+#define FLOAT_TAIL_QCGEN_VERSION_MAJOR 0
+#define FLOAT_TAIL_QCGEN_VERSION_MINOR 1
+#define FLOAT_TAIL_QCGEN_VERSION_PATCH 0
 #define FLOAT_TAIL_MODEL_SHA256 "afc56bf6ff806ff88d8e7a45d2a7d62c4e4f374fb47a61ac0086d42a203d1724"
 #define FLOAT_TAIL_NODES 7 /* they have numbers from 0 on, in the order of the table in float_tail.c */
 

@@ -10,7 +10,7 @@
  */
 #include "gru.h"
 
-#if GRU_HEADER_ID != 0x5d69c1b5
+#if GRU_HEADER_ID != 0xb7a463f0
 #error "gru.h was not generated together with this file"
 #endif
 

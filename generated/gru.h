@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* gru.c has the same id, a hash of both files: it does not compile with another header. */
-#define GRU_HEADER_ID 0x5d69c1b5
+#define GRU_HEADER_ID 0xb7a463f0
 
 /* What is in an image can be traced by these. */
 #define GRU_QCGEN_VERSION "0.1.0"
+#define GRU_QCGEN_VERSION_MAJOR 0
+#define GRU_QCGEN_VERSION_MINOR 1
+#define GRU_QCGEN_VERSION_PATCH 0
 #define GRU_MODEL_SHA256 "77e13c51b76fd52a30724dcffc2773c8b5bb32e188edc61d3d869809074fb471"
 #define GRU_NODES 1 /* they have numbers from 0 on, in the order of the table in gru.c */
 

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* guard_band.c has the same id, a hash of both files: it does not compile with another header. */
-#define GUARD_BAND_HEADER_ID 0x6af84ea9
+#define GUARD_BAND_HEADER_ID 0xa73c4190
 
 /* What is in an image can be traced by these. */
 #define GUARD_BAND_QCGEN_VERSION "0.1.0"
+#define GUARD_BAND_QCGEN_VERSION_MAJOR 0
+#define GUARD_BAND_QCGEN_VERSION_MINOR 1
+#define GUARD_BAND_QCGEN_VERSION_PATCH 0
 #define GUARD_BAND_MODEL_SHA256 "5a47b2944c4f9731e44ae1ecdafe2a3d83c064404dfb78342ea374526ffcf259"
 #define GUARD_BAND_NODES 1 /* they have numbers from 0 on, in the order of the table in guard_band.c */
 

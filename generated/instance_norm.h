@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* instance_norm.c has the same id, a hash of both files: it does not compile with another header. */
-#define INSTANCE_NORM_HEADER_ID 0x0b3cd672
+#define INSTANCE_NORM_HEADER_ID 0x19af75c2
 
 /* What is in an image can be traced by these. */
 #define INSTANCE_NORM_QCGEN_VERSION "0.1.0"
+#define INSTANCE_NORM_QCGEN_VERSION_MAJOR 0
+#define INSTANCE_NORM_QCGEN_VERSION_MINOR 1
+#define INSTANCE_NORM_QCGEN_VERSION_PATCH 0
 #define INSTANCE_NORM_MODEL_SHA256 "63b8b548c4c38eea4b6cf0ecb20a99ff13450ec202e40f7204515fb4b7d74403"
 #define INSTANCE_NORM_NODES 1 /* they have numbers from 0 on, in the order of the table in instance_norm.c */
 

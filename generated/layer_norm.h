@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* layer_norm.c has the same id, a hash of both files: it does not compile with another header. */
-#define LAYER_NORM_HEADER_ID 0x9f28fcf6
+#define LAYER_NORM_HEADER_ID 0xd0029180
 
 /* What is in an image can be traced by these. */
 #define LAYER_NORM_QCGEN_VERSION "0.1.0"
+#define LAYER_NORM_QCGEN_VERSION_MAJOR 0
+#define LAYER_NORM_QCGEN_VERSION_MINOR 1
+#define LAYER_NORM_QCGEN_VERSION_PATCH 0
 #define LAYER_NORM_MODEL_SHA256 "497c05f3c63775dd354eaa79f5e87c3869cc111e2321e55e314cad7d3853ae87"
 #define LAYER_NORM_NODES 1 /* they have numbers from 0 on, in the order of the table in layer_norm.c */
 

@@ -19,7 +19,7 @@
  */
 #include "lstm.h"
 
-#if LSTM_HEADER_ID != 0x7d3bb84f
+#if LSTM_HEADER_ID != 0x1c6be36c
 #error "lstm.h was not generated together with this file"
 #endif
 

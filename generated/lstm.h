@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* lstm.c has the same id, a hash of both files: it does not compile with another header. */
-#define LSTM_HEADER_ID 0x7d3bb84f
+#define LSTM_HEADER_ID 0x1c6be36c
 
 /* What is in an image can be traced by these. */
 #define LSTM_QCGEN_VERSION "0.1.0"
+#define LSTM_QCGEN_VERSION_MAJOR 0
+#define LSTM_QCGEN_VERSION_MINOR 1
+#define LSTM_QCGEN_VERSION_PATCH 0
 #define LSTM_MODEL_SHA256 "6a9dfdfe73077cb123ef080b7518c4b8f859e14c6a1145421159eec0a523a5de"
 #define LSTM_NODES 8 /* they have numbers from 0 on, in the order of the table in lstm.c */
 

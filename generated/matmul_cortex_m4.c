@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m4.h"
 
-#if MATMUL_CORTEX_M4_HEADER_ID != 0x59cede30
+#if MATMUL_CORTEX_M4_HEADER_ID != 0x80c0de92
 #error "matmul_cortex_m4.h was not generated together with this file"
 #endif
 

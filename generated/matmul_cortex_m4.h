@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* matmul_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define MATMUL_CORTEX_M4_HEADER_ID 0x59cede30
+#define MATMUL_CORTEX_M4_HEADER_ID 0x80c0de92
 
 /* What is in an image can be traced by these. */
 #define MATMUL_CORTEX_M4_QCGEN_VERSION "0.1.0"
+#define MATMUL_CORTEX_M4_QCGEN_VERSION_MAJOR 0
+#define MATMUL_CORTEX_M4_QCGEN_VERSION_MINOR 1
+#define MATMUL_CORTEX_M4_QCGEN_VERSION_PATCH 0
 #define MATMUL_CORTEX_M4_MODEL_SHA256 "efcc03b2caec5592b88619520b9d4d64cd838fb57e20306427c51c774376e93c"
 #define MATMUL_CORTEX_M4_NODES 1 /* they have numbers from 0 on, in the order of the table in matmul_cortex_m4.c */
 

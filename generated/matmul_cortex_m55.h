@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* matmul_cortex_m55.c has the same id, a hash of both files: it does not compile with another header. */
-#define MATMUL_CORTEX_M55_HEADER_ID 0xd29e9b9c
+#define MATMUL_CORTEX_M55_HEADER_ID 0x2eb1cc27
 
 /* What is in an image can be traced by these. */
 #define MATMUL_CORTEX_M55_QCGEN_VERSION "0.1.0"
+#define MATMUL_CORTEX_M55_QCGEN_VERSION_MAJOR 0
+#define MATMUL_CORTEX_M55_QCGEN_VERSION_MINOR 1
+#define MATMUL_CORTEX_M55_QCGEN_VERSION_PATCH 0
 #define MATMUL_CORTEX_M55_MODEL_SHA256 "1458aa417969332a8f12ce0fe492488cc40e4a268b2fc317b30eaf5ea740ec27"
 #define MATMUL_CORTEX_M55_NODES 1 /* they have numbers from 0 on, in the order of the table in matmul_cortex_m55.c */
 

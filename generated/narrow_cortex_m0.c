@@ -15,7 +15,7 @@
  */
 #include "narrow_cortex_m0.h"
 
-#if NARROW_CORTEX_M0_HEADER_ID != 0xb8e0a787
+#if NARROW_CORTEX_M0_HEADER_ID != 0xcc7611fb
 #error "narrow_cortex_m0.h was not generated together with this file"
 #endif
 

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* narrow_cortex_m0.c has the same id, a hash of both files: it does not compile with another header. */
-#define NARROW_CORTEX_M0_HEADER_ID 0xb8e0a787
+#define NARROW_CORTEX_M0_HEADER_ID 0xcc7611fb
 
 /* What is in an image can be traced by these. */
 #define NARROW_CORTEX_M0_QCGEN_VERSION "0.1.0"
+#define NARROW_CORTEX_M0_QCGEN_VERSION_MAJOR 0
+#define NARROW_CORTEX_M0_QCGEN_VERSION_MINOR 1
+#define NARROW_CORTEX_M0_QCGEN_VERSION_PATCH 0
 #define NARROW_CORTEX_M0_MODEL_SHA256 "28992443514455de5e255d3a73bd034722d0be5939f996378d2734fcdf2d4575"
 #define NARROW_CORTEX_M0_NODES 1 /* they have numbers from 0 on, in the order of the table in narrow_cortex_m0.c */
 

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* network_16_bits.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_16_BITS_HEADER_ID 0x152b880f
+#define NETWORK_16_BITS_HEADER_ID 0xf98d82f5
 
 /* What is in an image can be traced by these. */
 #define NETWORK_16_BITS_QCGEN_VERSION "0.1.0"
+#define NETWORK_16_BITS_QCGEN_VERSION_MAJOR 0
+#define NETWORK_16_BITS_QCGEN_VERSION_MINOR 1
+#define NETWORK_16_BITS_QCGEN_VERSION_PATCH 0
 #define NETWORK_16_BITS_MODEL_SHA256 "5854e275bbbaf2368b8791dba74412a74f4d4c241eb81f80177d0e1d8bff2f57"
 #define NETWORK_16_BITS_NODES 8 /* they have numbers from 0 on, in the order of the table in network_16_bits.c */
 

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* network_in_rows.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_IN_ROWS_HEADER_ID 0xd6fa7198
+#define NETWORK_IN_ROWS_HEADER_ID 0x3c2cedf9
 
 /* What is in an image can be traced by these. */
 #define NETWORK_IN_ROWS_QCGEN_VERSION "0.1.0"
+#define NETWORK_IN_ROWS_QCGEN_VERSION_MAJOR 0
+#define NETWORK_IN_ROWS_QCGEN_VERSION_MINOR 1
+#define NETWORK_IN_ROWS_QCGEN_VERSION_PATCH 0
 #define NETWORK_IN_ROWS_MODEL_SHA256 "34b63f84300b23c0b72aa3e2d0e0de772bf67299a631a3b38969cd724f25c9b3"
 #define NETWORK_IN_ROWS_NODES 5 /* they have numbers from 0 on, in the order of the table in network_in_rows.c */
 

@@ -43,7 +43,7 @@
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0xd0469989
+#if NETWORK_PUSHED_HEADER_ID != 0x4e4d766d
 #error "network_pushed.h was not generated together with this file"
 #endif
 

@@ -13,10 +13,13 @@
 #include <stdint.h>
 
 /* network_pushed.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_PUSHED_HEADER_ID 0xd0469989
+#define NETWORK_PUSHED_HEADER_ID 0x4e4d766d
 
 /* What is in an image can be traced by these. */
 #define NETWORK_PUSHED_QCGEN_VERSION "0.1.0"
+#define NETWORK_PUSHED_QCGEN_VERSION_MAJOR 0
+#define NETWORK_PUSHED_QCGEN_VERSION_MINOR 1
+#define NETWORK_PUSHED_QCGEN_VERSION_PATCH 0
 #define NETWORK_PUSHED_MODEL_SHA256 "ffe704ba1ae756184c55e34eb47e9ae96442315b8592d817da593f7ab5f0fd2c"
 #define NETWORK_PUSHED_NODES 5 /* they have numbers from 0 on, in the order of the table in network_pushed.c */
 

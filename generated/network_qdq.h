@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* network_qdq.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_QDQ_HEADER_ID 0x71ad6359
+#define NETWORK_QDQ_HEADER_ID 0x15617e77
 
 /* What is in an image can be traced by these. */
 #define NETWORK_QDQ_QCGEN_VERSION "0.1.0"
+#define NETWORK_QDQ_QCGEN_VERSION_MAJOR 0
+#define NETWORK_QDQ_QCGEN_VERSION_MINOR 1
+#define NETWORK_QDQ_QCGEN_VERSION_PATCH 0
 #define NETWORK_QDQ_MODEL_SHA256 "c6cb99ac4de46a1672af891e4f92805334acedc79833d34117e93c233c7552d2"
 #define NETWORK_QDQ_NODES 11 /* they have numbers from 0 on, in the order of the table in network_qdq.c */
 

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* network_qop.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_QOP_HEADER_ID 0xf82b85b1
+#define NETWORK_QOP_HEADER_ID 0xd170f84f
 
 /* What is in an image can be traced by these. */
 #define NETWORK_QOP_QCGEN_VERSION "0.1.0"
+#define NETWORK_QOP_QCGEN_VERSION_MAJOR 0
+#define NETWORK_QOP_QCGEN_VERSION_MINOR 1
+#define NETWORK_QOP_QCGEN_VERSION_PATCH 0
 #define NETWORK_QOP_MODEL_SHA256 "b7b10531c41fe93b075ee3614a0df344c230d8d49fee5bc58905d04648bdb45b"
 #define NETWORK_QOP_NODES 7 /* they have numbers from 0 on, in the order of the table in network_qop.c */
 

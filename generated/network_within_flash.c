@@ -23,7 +23,7 @@
  */
 #include "network_within_flash.h"
 
-#if NETWORK_WITHIN_FLASH_HEADER_ID != 0xe4b04b91
+#if NETWORK_WITHIN_FLASH_HEADER_ID != 0xececfb8a
 #error "network_within_flash.h was not generated together with this file"
 #endif
 

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* network_within_flash.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_WITHIN_FLASH_HEADER_ID 0xe4b04b91
+#define NETWORK_WITHIN_FLASH_HEADER_ID 0xececfb8a
 
 /* What is in an image can be traced by these. */
 #define NETWORK_WITHIN_FLASH_QCGEN_VERSION "0.1.0"
+#define NETWORK_WITHIN_FLASH_QCGEN_VERSION_MAJOR 0
+#define NETWORK_WITHIN_FLASH_QCGEN_VERSION_MINOR 1
+#define NETWORK_WITHIN_FLASH_QCGEN_VERSION_PATCH 0
 #define NETWORK_WITHIN_FLASH_MODEL_SHA256 "c87199dceb28b1803b02616180cec6b9ee43e9e0d8704923b3564a15ce6ca281"
 /* they have numbers from 0 on, in the order of the table in network_within_flash.c */
 #define NETWORK_WITHIN_FLASH_NODES 2

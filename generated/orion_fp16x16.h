@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* orion_fp16x16.c has the same id, a hash of both files: it does not compile with another header. */
-#define ORION_FP16X16_HEADER_ID 0x68a5b755
+#define ORION_FP16X16_HEADER_ID 0xd8958be8
 
 /* What is in an image can be traced by these. */
 #define ORION_FP16X16_QCGEN_VERSION "0.1.0"
+#define ORION_FP16X16_QCGEN_VERSION_MAJOR 0
+#define ORION_FP16X16_QCGEN_VERSION_MINOR 1
+#define ORION_FP16X16_QCGEN_VERSION_PATCH 0
 #define ORION_FP16X16_MODEL_SHA256 "8f960704eb9ac04f484d4c45cde3ebe5e5c1c96eb32c3961cfcd12fadd9402e7"
 #define ORION_FP16X16_NODES 1 /* they have numbers from 0 on, in the order of the table in orion_fp16x16.c */
 

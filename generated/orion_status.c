@@ -18,7 +18,7 @@
  */
 #include "orion_status.h"
 
-#if ORION_STATUS_HEADER_ID != 0x6a837575
+#if ORION_STATUS_HEADER_ID != 0x49c64496
 #error "orion_status.h was not generated together with this file"
 #endif
 

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* orion_status.c has the same id, a hash of both files: it does not compile with another header. */
-#define ORION_STATUS_HEADER_ID 0x6a837575
+#define ORION_STATUS_HEADER_ID 0x49c64496
 
 /* What is in an image can be traced by these. */
 #define ORION_STATUS_QCGEN_VERSION "0.1.0"
+#define ORION_STATUS_QCGEN_VERSION_MAJOR 0
+#define ORION_STATUS_QCGEN_VERSION_MINOR 1
+#define ORION_STATUS_QCGEN_VERSION_PATCH 0
 #define ORION_STATUS_MODEL_SHA256 "d9a0451cab15510b56ba6689100cca951dc98a8ce169886784f9312613034e1e"
 #define ORION_STATUS_NODES 1 /* they have numbers from 0 on, in the order of the table in orion_status.c */
 

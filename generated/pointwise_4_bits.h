@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* pointwise_4_bits.c has the same id, a hash of both files: it does not compile with another header. */
-#define POINTWISE_4_BITS_HEADER_ID 0x15a5515e
+#define POINTWISE_4_BITS_HEADER_ID 0x1e357bbf
 
 /* What is in an image can be traced by these. */
 #define POINTWISE_4_BITS_QCGEN_VERSION "0.1.0"
+#define POINTWISE_4_BITS_QCGEN_VERSION_MAJOR 0
+#define POINTWISE_4_BITS_QCGEN_VERSION_MINOR 1
+#define POINTWISE_4_BITS_QCGEN_VERSION_PATCH 0
 #define POINTWISE_4_BITS_MODEL_SHA256 "701aed304429ade7dfe2898ba77a1a663bd333cd052c307ddef9195958f521dc"
 #define POINTWISE_4_BITS_NODES 1 /* they have numbers from 0 on, in the order of the table in pointwise_4_bits.c */
 

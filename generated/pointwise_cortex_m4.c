@@ -15,7 +15,7 @@
  */
 #include "pointwise_cortex_m4.h"
 
-#if POINTWISE_CORTEX_M4_HEADER_ID != 0xd98dc622
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0x97106def
 #error "pointwise_cortex_m4.h was not generated together with this file"
 #endif
 

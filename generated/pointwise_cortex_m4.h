@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* pointwise_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define POINTWISE_CORTEX_M4_HEADER_ID 0xd98dc622
+#define POINTWISE_CORTEX_M4_HEADER_ID 0x97106def
 
 /* What is in an image can be traced by these. */
 #define POINTWISE_CORTEX_M4_QCGEN_VERSION "0.1.0"
+#define POINTWISE_CORTEX_M4_QCGEN_VERSION_MAJOR 0
+#define POINTWISE_CORTEX_M4_QCGEN_VERSION_MINOR 1
+#define POINTWISE_CORTEX_M4_QCGEN_VERSION_PATCH 0
 #define POINTWISE_CORTEX_M4_MODEL_SHA256 "d1d0e750197cf41e58d5513d9a6774898b46ec1e1e235647791d76f52a5855bc"
 /* they have numbers from 0 on, in the order of the table in pointwise_cortex_m4.c */
 #define POINTWISE_CORTEX_M4_NODES 1

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* pointwise_nhwc.c has the same id, a hash of both files: it does not compile with another header. */
-#define POINTWISE_NHWC_HEADER_ID 0x5326efcb
+#define POINTWISE_NHWC_HEADER_ID 0x1d2c6c61
 
 /* What is in an image can be traced by these. */
 #define POINTWISE_NHWC_QCGEN_VERSION "0.1.0"
+#define POINTWISE_NHWC_QCGEN_VERSION_MAJOR 0
+#define POINTWISE_NHWC_QCGEN_VERSION_MINOR 1
+#define POINTWISE_NHWC_QCGEN_VERSION_PATCH 0
 #define POINTWISE_NHWC_MODEL_SHA256 "1c758de319d42e74e05b0d517581c072658026cf595657014405934fd920d972"
 #define POINTWISE_NHWC_NODES 1 /* they have numbers from 0 on, in the order of the table in pointwise_nhwc.c */
 

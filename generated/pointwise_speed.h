@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* pointwise_speed.c has the same id, a hash of both files: it does not compile with another header. */
-#define POINTWISE_SPEED_HEADER_ID 0x1c3a8061
+#define POINTWISE_SPEED_HEADER_ID 0x867f5137
 
 /* What is in an image can be traced by these. */
 #define POINTWISE_SPEED_QCGEN_VERSION "0.1.0"
+#define POINTWISE_SPEED_QCGEN_VERSION_MAJOR 0
+#define POINTWISE_SPEED_QCGEN_VERSION_MINOR 1
+#define POINTWISE_SPEED_QCGEN_VERSION_PATCH 0
 #define POINTWISE_SPEED_MODEL_SHA256 "ce23dba8b65f88c8f93990bb6e5db5e1608d9d4d68fa83f9032300d7c86426dd"
 #define POINTWISE_SPEED_NODES 1 /* they have numbers from 0 on, in the order of the table in pointwise_speed.c */
 

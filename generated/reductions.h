@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* reductions.c has the same id, a hash of both files: it does not compile with another header. */
-#define REDUCTIONS_HEADER_ID 0x56513ab2
+#define REDUCTIONS_HEADER_ID 0x05f01170
 
 /* What is in an image can be traced by these. */
 #define REDUCTIONS_QCGEN_VERSION "0.1.0"
+#define REDUCTIONS_QCGEN_VERSION_MAJOR 0
+#define REDUCTIONS_QCGEN_VERSION_MINOR 1
+#define REDUCTIONS_QCGEN_VERSION_PATCH 0
 #define REDUCTIONS_MODEL_SHA256 "21436a6d4ac8821306ad61626d1c2c92d530ba4689ce36129164648d321eeffc"
 #define REDUCTIONS_NODES 4 /* they have numbers from 0 on, in the order of the table in reductions.c */
 

@@ -20,7 +20,7 @@
  */
 #include "segmentation.h"
 
-#if SEGMENTATION_HEADER_ID != 0xcce0d250
+#if SEGMENTATION_HEADER_ID != 0x9bd6a90e
 #error "segmentation.h was not generated together with this file"
 #endif
 

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* segmentation.c has the same id, a hash of both files: it does not compile with another header. */
-#define SEGMENTATION_HEADER_ID 0xcce0d250
+#define SEGMENTATION_HEADER_ID 0x9bd6a90e
 
 /* What is in an image can be traced by these. */
 #define SEGMENTATION_QCGEN_VERSION "0.1.0"
+#define SEGMENTATION_QCGEN_VERSION_MAJOR 0
+#define SEGMENTATION_QCGEN_VERSION_MINOR 1
+#define SEGMENTATION_QCGEN_VERSION_PATCH 0
 #define SEGMENTATION_MODEL_SHA256 "65a88f751cd8eba91c8918466a80fd6e04e0dc54dad0d398946ddafcfeaaef8e"
 #define SEGMENTATION_NODES 3 /* they have numbers from 0 on, in the order of the table in segmentation.c */
 

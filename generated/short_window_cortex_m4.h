@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* short_window_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define SHORT_WINDOW_CORTEX_M4_HEADER_ID 0x63b2d9fe
+#define SHORT_WINDOW_CORTEX_M4_HEADER_ID 0x0b44f19e
 
 /* What is in an image can be traced by these. */
 #define SHORT_WINDOW_CORTEX_M4_QCGEN_VERSION "0.1.0"
+#define SHORT_WINDOW_CORTEX_M4_QCGEN_VERSION_MAJOR 0
+#define SHORT_WINDOW_CORTEX_M4_QCGEN_VERSION_MINOR 1
+#define SHORT_WINDOW_CORTEX_M4_QCGEN_VERSION_PATCH 0
 #define SHORT_WINDOW_CORTEX_M4_MODEL_SHA256 "a3977bfab70cadc0f3b7481b1ad84ca1f4fd73aaeed661d4459375010911129b"
 /* they have numbers from 0 on, in the order of the table in short_window_cortex_m4.c */
 #define SHORT_WINDOW_CORTEX_M4_NODES 1

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* sizes_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define SIZES_CORTEX_M4_HEADER_ID 0x7cc99b6c
+#define SIZES_CORTEX_M4_HEADER_ID 0x91ecbff7
 
 /* What is in an image can be traced by these. */
 #define SIZES_CORTEX_M4_QCGEN_VERSION "0.1.0"
+#define SIZES_CORTEX_M4_QCGEN_VERSION_MAJOR 0
+#define SIZES_CORTEX_M4_QCGEN_VERSION_MINOR 1
+#define SIZES_CORTEX_M4_QCGEN_VERSION_PATCH 0
 #define SIZES_CORTEX_M4_MODEL_SHA256 "6d13fbb717b6f036c5c853afee5f2882ff23de1227af6063d5e32d799815afce"
 #define SIZES_CORTEX_M4_NODES 2 /* they have numbers from 0 on, in the order of the table in sizes_cortex_m4.c */
 

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* sum_and_mean_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define SUM_AND_MEAN_CORTEX_M4_HEADER_ID 0xe3819cb1
+#define SUM_AND_MEAN_CORTEX_M4_HEADER_ID 0x4c8e5892
 
 /* What is in an image can be traced by these. */
 #define SUM_AND_MEAN_CORTEX_M4_QCGEN_VERSION "0.1.0"
+#define SUM_AND_MEAN_CORTEX_M4_QCGEN_VERSION_MAJOR 0
+#define SUM_AND_MEAN_CORTEX_M4_QCGEN_VERSION_MINOR 1
+#define SUM_AND_MEAN_CORTEX_M4_QCGEN_VERSION_PATCH 0
 #define SUM_AND_MEAN_CORTEX_M4_MODEL_SHA256 "5f71e1bf18d541bfd3d2de5ac151a1978676cb69b65e5aa604aba70acd92b0d8"
 /* they have numbers from 0 on, in the order of the table in sum_and_mean_cortex_m4.c */
 #define SUM_AND_MEAN_CORTEX_M4_NODES 3

@@ -15,7 +15,7 @@
  */
 #include "wide.h"
 
-#if WIDE_HEADER_ID != 0x9e71e106
+#if WIDE_HEADER_ID != 0x532e52f4
 #error "wide.h was not generated together with this file"
 #endif
 

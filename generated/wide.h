@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* wide.c has the same id, a hash of both files: it does not compile with another header. */
-#define WIDE_HEADER_ID 0x9e71e106
+#define WIDE_HEADER_ID 0x532e52f4
 
 /* What is in an image can be traced by these. */
 #define WIDE_QCGEN_VERSION "0.1.0"
+#define WIDE_QCGEN_VERSION_MAJOR 0
+#define WIDE_QCGEN_VERSION_MINOR 1
+#define WIDE_QCGEN_VERSION_PATCH 0
 #define WIDE_MODEL_SHA256 "4398294cd41d8092d1ac9bd33a5d247960180c2e23d4f197308eaf0c60fc39a9"
 #define WIDE_NODES 1 /* they have numbers from 0 on, in the order of the table in wide.c */
 

@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m0.h"
 
-#if WINOGRAD_CORTEX_M0_HEADER_ID != 0x3fbc5954
+#if WINOGRAD_CORTEX_M0_HEADER_ID != 0x7ce32ed7
 #error "winograd_cortex_m0.h was not generated together with this file"
 #endif
 

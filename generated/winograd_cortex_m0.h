@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* winograd_cortex_m0.c has the same id, a hash of both files: it does not compile with another header. */
-#define WINOGRAD_CORTEX_M0_HEADER_ID 0x3fbc5954
+#define WINOGRAD_CORTEX_M0_HEADER_ID 0x7ce32ed7
 
 /* What is in an image can be traced by these. */
 #define WINOGRAD_CORTEX_M0_QCGEN_VERSION "0.1.0"
+#define WINOGRAD_CORTEX_M0_QCGEN_VERSION_MAJOR 0
+#define WINOGRAD_CORTEX_M0_QCGEN_VERSION_MINOR 1
+#define WINOGRAD_CORTEX_M0_QCGEN_VERSION_PATCH 0
 #define WINOGRAD_CORTEX_M0_MODEL_SHA256 "da1c2473fd3efcfd6c2493dd7dd78c6cae51a39db0c8cc19d8f1cc083753523c"
 #define WINOGRAD_CORTEX_M0_NODES 1 /* they have numbers from 0 on, in the order of the table in winograd_cortex_m0.c */
 

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* winograd_cortex_m3.c has the same id, a hash of both files: it does not compile with another header. */
-#define WINOGRAD_CORTEX_M3_HEADER_ID 0x815f2dc2
+#define WINOGRAD_CORTEX_M3_HEADER_ID 0xb3343ebc
 
 /* What is in an image can be traced by these. */
 #define WINOGRAD_CORTEX_M3_QCGEN_VERSION "0.1.0"
+#define WINOGRAD_CORTEX_M3_QCGEN_VERSION_MAJOR 0
+#define WINOGRAD_CORTEX_M3_QCGEN_VERSION_MINOR 1
+#define WINOGRAD_CORTEX_M3_QCGEN_VERSION_PATCH 0
 #define WINOGRAD_CORTEX_M3_MODEL_SHA256 "1d0507812de4412ecf36870c2b33a015302be6f198987116fc525268fa749d5f"
 #define WINOGRAD_CORTEX_M3_NODES 1 /* they have numbers from 0 on, in the order of the table in winograd_cortex_m3.c */
 

@@ -12,10 +12,13 @@
 #include <stdint.h>
 
 /* winograd_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define WINOGRAD_CORTEX_M4_HEADER_ID 0x91eca58a
+#define WINOGRAD_CORTEX_M4_HEADER_ID 0x48012e29
 
 /* What is in an image can be traced by these. */
 #define WINOGRAD_CORTEX_M4_QCGEN_VERSION "0.1.0"
+#define WINOGRAD_CORTEX_M4_QCGEN_VERSION_MAJOR 0
+#define WINOGRAD_CORTEX_M4_QCGEN_VERSION_MINOR 1
+#define WINOGRAD_CORTEX_M4_QCGEN_VERSION_PATCH 0
 #define WINOGRAD_CORTEX_M4_MODEL_SHA256 "5ba5334b8312f10f91d94c568ad2bbcc2a8a4cebaca9b681d54c3849f0e3aff0"
 #define WINOGRAD_CORTEX_M4_NODES 1 /* they have numbers from 0 on, in the order of the table in winograd_cortex_m4.c */
 

@@ -56,6 +56,9 @@ int main(void)
     static const NET_X_TYPE x[NET_X_SIZE];
     static const int shape[NET_X_RANK] = NET_X_SHAPE;
     printf("%s %s %d %d", NET_QCGEN_VERSION, NET_MODEL_SHA256, NET_NODES, (int)sizeof x);
+#if NET_QCGEN_VERSION_MAJOR >= 0 && NET_QCGEN_VERSION_MINOR >= 0 && NET_QCGEN_VERSION_PATCH >= 0
+    printf(" %d.%d.%d", NET_QCGEN_VERSION_MAJOR, NET_QCGEN_VERSION_MINOR, NET_QCGEN_VERSION_PATCH);
+#endif
     for (int i = 0; i < NET_X_RANK; i++) {
         printf(" %d", shape[i]);
     }
@@ -63,7 +66,7 @@ int main(void)
 }
 """
     words = output_of(tmp_path, artifact, main).split()
-    assert words == [qcgen.__version__, artifact.plan.sha256, "7", "128", "1", "8", "8", "2"]
+    assert words == [qcgen.__version__, artifact.plan.sha256, "7", "128", qcgen.__version__, "1", "8", "8", "2"]
 
 
 def test_nodes_are_numbered_as_in_the_table_of_the_source():

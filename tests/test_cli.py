@@ -235,11 +235,28 @@ WRONG_USAGE = {
 
 
 @pytest.mark.parametrize("argv", WRONG_USAGE.values(), ids=WRONG_USAGE.keys())
-def test_wrong_usage_is_status_2_with_usage(outcome, argv):
+def test_wrong_usage_is_status_2_and_two_lines(outcome, argv):
     status, out, err = outcome(*argv)
     assert (status, out) == (2, "")
-    assert err.startswith("usage: qcgen")
-    assert "error:" in err
+    command = f"qcgen {argv[0]}" if argv and argv[0] in cli.COMMANDS else "qcgen"
+    what, how = err.splitlines()
+    assert what.startswith(f"{command}: error: ")
+    assert how == f"{command} --help shows what there is"
+
+
+@pytest.mark.parametrize(
+    ("argv", "hint"),
+    [
+        (["compile", "m.onnx", "--ouput=y"], "unknown argument '--ouput=y': did you mean --output?"),
+        (["bench", "m.onnx", "--layuot", "nhwc"], "unknown argument '--layuot': did you mean --layout?"),
+        (["compile", "m.onnx", "--layout", "nhcw"], "argument --layout: unknown 'nhcw': did you mean nhwc?"),
+        (["compile", "m.onnx", "--io", "0"], "argument --io: unknown '0': there are model, quantized"),
+        (["complie", "m.onnx"], "argument COMMAND: unknown 'complie': did you mean compile?"),
+        (["ops", "more"], "unknown argument 'more'"),
+    ],
+)
+def test_wrong_usage_names_what_was_probably_meant(outcome, argv, hint):
+    assert outcome(*argv)[2].splitlines()[0].endswith(f": error: {hint}")
 
 
 def test_a_dimension_with_two_values_is_wrong_usage(model, outcome):

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from qcgen.cli import bench, compile, example, inspect, ops, package, quantize, targets, verify
 from qcgen.cli.options import joined
+from qcgen.cli.parser import Parser
 from qcgen.errors import BoardFailed, EmulationFailed, ToolMissing
 from qcgen.version import __version__
 
@@ -113,15 +114,13 @@ def _failure(text: str, status: int = FAILED) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="qcgen",
-        description="Compiles quantized ONNX models to standalone C for microcontrollers, bit for bit.",
-        allow_abbrev=False,
+    parser = Parser(
+        prog="qcgen", description="Compiles quantized ONNX models to standalone C for microcontrollers, bit for bit."
     )
     parser.add_argument("--version", action="version", version=f"qcgen {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, command in COMMANDS.items():
-        sub = commands.add_parser(name, help=command.SUMMARY, description=command.__doc__, allow_abbrev=False)
+        sub = commands.add_parser(name, help=command.SUMMARY, description=command.__doc__)
         command.add_arguments(sub)
         sub.set_defaults(run=command.run, usage_error=sub.error)
     return parser

@@ -259,6 +259,23 @@ def test_wrong_usage_names_what_was_probably_meant(outcome, argv, hint):
     assert outcome(*argv)[2].splitlines()[0].endswith(f": error: {hint}")
 
 
+def test_sizes_may_have_units():
+    parser = argparse.ArgumentParser()
+    options.add_compile_options(parser)
+    args = parser.parse_args(["--arena", "4k", "--flash", "64KiB"])
+    assert (args.arena, args.flash) == (4096, 65536)
+
+
+def test_a_c_file_is_not_taken_for_a_folder(model, outcome):
+    status, out, err = outcome("compile", model, "-o", "out/net.c")
+    assert (status, out) == (2, "")
+    assert "'out/net.c' is no folder's name" in err
+    assert "--name net calls them net.c and net.h" in err
+    assert listing() == ["model.onnx"]
+    Path("net.c").mkdir()
+    assert outcome("compile", model, "-o", "net.c")[0] == 0
+
+
 def test_a_dimension_with_two_values_is_wrong_usage(model, outcome):
     status, _, err = outcome("compile", model, "--dim", "N=1", "--dim", "N=2")
     assert status == 2

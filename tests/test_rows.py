@@ -225,10 +225,10 @@ def test_the_python_interface_refuses_an_arena_that_is_no_number_of_bytes(arena)
         qcgen.compile(DIGITS, arena=arena)
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "most", "1.5", ""])
+@pytest.mark.parametrize("text", ["0", "-1", "most", "1.5", "", "k", "4 k", "4kB", "1000M", "٤k"])
 def test_the_command_refuses_an_arena_that_is_no_number_of_bytes(text, capsys):
     assert main(["compile", str(DIGITS), f"--arena={text}"]) == 2
-    assert "neither a number of bytes from 1 to 999999999 nor 'least'" in capsys.readouterr().err
+    assert "neither a number of bytes from 1 to 999999999, as 4096, 4k or 4KiB, nor 'least'" in capsys.readouterr().err
 
 
 def test_a_single_node_runs_whole_in_the_least_arena():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import string
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -31,6 +32,10 @@ CODE_OPTIONS = (
     *("--io-memory", "--input", "--rename", "--no-simplify"),
 )
 """Those that choose the code and name no file: a firmware tells them, and may tell no others."""
+
+
+MOST_BYTES = 999_999_999
+"""The largest size that an option may name."""
 
 
 class WrongOptions(Exception):
@@ -74,7 +79,7 @@ def _add(add: Callable[..., object]) -> None:
 
 def _add_target(add: Callable[..., object]) -> None:
     """What the C is called, where it goes, and what it is made for."""
-    add("-o", dest="output", metavar="DIR", type=Path, default=Path(), help="where compile writes (default: here)")
+    add("-o", dest="output", metavar="DIR", type=_folder, default=Path(), help="where compile writes (default: here)")
     add("--name", type=_prefix, help="prefix of files and C symbols (default: from the file's name)")
     add(
         "--target",
@@ -169,17 +174,17 @@ def _add_memory(add: Callable[..., object]) -> None:
         "--arena",
         metavar="BYTES|least",
         type=_arena,
-        help="fit the arena into so many bytes with as few extra instructions as possible: layers are computed row by"
-        " row; least: as few bytes as can be (default: whole tensors). With --optimize speed on Cortex-M4 what is"
-        " left of BYTES holds copies of weights, since flash is often slow; without --arena it grows for them where"
-        " that saves 5 %% of the estimated cycles",
+        help="fit the arena into so many bytes, such as 4096 or 4k (k and KiB are 1024), with as few extra instructions"
+        " as possible: layers are computed row by row; least: as few bytes as can be (default: whole tensors). With"
+        " --optimize speed on Cortex-M4 what is left of BYTES holds copies of weights, since flash is often slow;"
+        " without --arena it grows for them where that saves 5 %% of the estimated cycles",
     )
     add(
         "--flash",
         metavar="BYTES",
         type=_flash,
-        help="the fastest code that, with its constants, fits into so many bytes of flash: each layer gets what gains"
-        " most for a byte (default: as --optimize says)",
+        help="the fastest code that, with its constants, fits into so many bytes of flash, such as 64k: each layer gets what"
+        " gains most for a byte (default: as --optimize says)",
     )
     add(
         "--io-memory",
@@ -282,18 +287,46 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+_UNITS = {"": 1, "k": 1024, "kib": 1024, "m": 1024**2, "mib": 1024**2}
+
+
 def _arena(text: str) -> int | Literal["least"]:
     if text == "least":
         return "least"
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number of bytes from 1 to 999999999 nor 'least'")
-    return int(text)
+    count = _bytes(text)
+    if not count:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither {_SIZES}, nor 'least'")
+    return count
 
 
 def _flash(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes from 1 to 999999999")
-    return int(text)
+    count = _bytes(text)
+    if not count:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {_SIZES}")
+    return count
+
+
+_SIZES = "a number of bytes from 1 to 999999999, as 4096, 4k or 4KiB"
+
+
+def _bytes(text: str) -> int:
+    """The bytes of a number with a unit; 0 if it is none. As linkers understand it, k stands for 1024.
+
+    >>> _bytes("100"), _bytes("4k"), _bytes("64KiB"), _bytes("1M"), _bytes("4kB")
+    (100, 4096, 65536, 1048576, 0)
+    """
+    digits = text.rstrip(string.ascii_letters)
+    unit = _UNITS.get(text[len(digits) :].lower(), 0)
+    count = int(digits) * unit if digits.isascii() and digits.isdigit() and len(digits) < 10 else 0
+    return count if count <= MOST_BYTES else 0
+
+
+def _folder(text: str) -> Path:
+    path = Path(text)
+    if path.suffix in (".c", ".h") and not path.is_dir():
+        what = f"{text!r} is no folder's name: the files go into a folder, here if there is no -o"
+        raise argparse.ArgumentTypeError(f"{what}; --name {path.stem} calls them {path.stem}.c and {path.stem}.h")
+    return path
 
 
 def _prefix(text: str) -> str:

@@ -183,8 +183,8 @@ def _add_memory(add: Callable[..., object]) -> None:
         "--flash",
         metavar="BYTES",
         type=_flash,
-        help="the fastest code that, with its constants, fits into so many bytes of flash, such as 64k: each layer gets what"
-        " gains most for a byte (default: as --optimize says)",
+        help="the fastest code that, with its constants, fits into so many bytes of flash, such as 64k: each layer gets"
+        " what gains most for a byte (default: as --optimize says)",
     )
     add(
         "--io-memory",

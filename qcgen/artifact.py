@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 
 from qcgen import certificate
 from qcgen.build import LoadedModel, load
+from qcgen.chips import Chip
+from qcgen.cross import measured_code
 from qcgen.errors import ModelRejected, OrionPanic, Problem
 from qcgen.estimate import code_bytes
-from qcgen.fallbacks import fallbacks
+from qcgen.fallbacks import fallbacks, on_chip
 from qcgen.ir.graph import Origin
 from qcgen.ir.plan import FlashUse, Plan
 from qcgen.ir.program import Program
@@ -33,7 +35,7 @@ class Artifact:
     ``program`` is what the model means, before simplification: it judges the code, and simplification with it.
     ``planned`` is the program that was planned: simplified, unless the options forbid it. ``is_simplified``: whether
     that changed anything. ``origin`` is the part of the user's model that it was made of, None if that is not known.
-    ``notes`` tell what was assumed of the model.
+    ``notes`` tell what was assumed of the model; ``board`` is the chip that it is for, if that was named.
     """
 
     program: Program
@@ -43,12 +45,16 @@ class Artifact:
     is_simplified: bool = False
     origin: Origin | None = None
     notes: tuple[str, ...] = ()
+    board: Chip | None = None
 
     def __repr__(self) -> str:
         own = self.plan
-        constants = sum(call.constant_bytes for call in own.calls)
-        what = f"{len(self.planned.operators)} nodes, {constants} B of constants, arena {own.arena_bytes} B"
+        what = f"{len(self.planned.operators)} nodes, {own.constant_bytes} B of constants, arena {own.arena_bytes} B"
         return f"<qcgen.Artifact {own.prefix} for {own.options.target}: {what}; {', '.join(self.files)}>"
+
+    def __getstate__(self) -> dict[str, object]:
+        """What goes to another process, which computes reports anew if it is asked for them."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def with_self_test(self, feeds: Mapping[str, Array] | None = None) -> Artifact:
         """The same with NAME_test.h and NAME_test.c, by an input by name in the model's own shapes, or a random one.
@@ -68,8 +74,18 @@ class Artifact:
 
     @cached_property
     def report(self) -> Report:
-        """Sizes, kernels and certificates; also without simplification, for which the program is planned once more."""
-        return replace(self._report, notes=self.notes)
+        """Sizes, kernels and certificates; also without simplification, for which the program is planned once more.
+
+        Of an artifact for a board it says whether it fits, for which the code is measured.
+        """
+        own = replace(self._report, notes=self.notes, measure=lambda: self._code_bytes)
+        if self.board is None:
+            return own
+        return own.with_board(on_chip(self.plan, self.board, own.flash_bytes, own.ram_bytes))
+
+    @cached_property
+    def _code_bytes(self) -> dict[str, int] | None:
+        return measured_code(self.plan, self.files)
 
     @cached_property
     def _report(self) -> Report:

@@ -147,6 +147,15 @@ def chip_of(name: str) -> Chip:
     raise UnknownChip(_unknown(name, list(CHIPS), "board"))
 
 
+def target_on(chip: Chip, target: str) -> str:
+    """The target for a chip: ``target`` itself, unless that is portable; ValueError if the chip does not run it."""
+    if target == "portable":
+        return chip.target
+    if target not in (chip.target, "scalar32"):
+        raise ValueError(f"the core of {chip.name} is {chip.target}, not {target}")
+    return target
+
+
 def fit(chip: Chip, flash: int, ram: int, cycles: float) -> Fit:
     """What a network of ``flash`` and ``ram`` bytes and so many ``cycles`` takes of a chip."""
     return Fit(

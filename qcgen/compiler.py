@@ -13,8 +13,7 @@ import numpy as np
 from qcgen.artifact import Artifact
 from qcgen.bake import bake
 from qcgen.check import check
-from qcgen.chips import UnknownChip, target_of
-from qcgen.cores import TARGETS
+from qcgen.chips import chip_of, target_of, target_on
 from qcgen.cut import cut
 from qcgen.estimate import code_bytes
 from qcgen.fallbacks import refuse_float
@@ -67,6 +66,7 @@ def compile(
     strict: bool = False,
     batch: int | None = None,
     rename: Mapping[str, str] | None = None,
+    board: str | None = None,
 ) -> Artifact:
     """Compiles a model, given as a path, bytes or ModelProto, to C; the options are those of ``qcgen compile``.
 
@@ -79,6 +79,8 @@ def compile(
     ``outputs`` are tensors, or one, up to which the model is compiled, in place of its own outputs.
     ``batch`` is what leading dimensions of inputs become that the model leaves open: 1 unless it is given.
     ``rename`` says what inputs and outputs, by their names, are called in C; Python calls them as the model does.
+    ``target`` may be a chip or a series, too, which stands for its core. ``board`` is a chip, such as "stm32f407": the
+    report then says whether the network fits, and the target is the chip's core unless ``target`` names one.
     ``strict=True`` refuses operators that compute with floats; conversions from and to float are none of them.
     Raises ModelRejected with every problem found if the model cannot be compiled, ValueError for an option that does
     not exist.
@@ -86,8 +88,9 @@ def compile(
     for option, given in (("dims", dims), ("constants", constants), ("rename", rename)):
         if not isinstance(given, Mapping | None):
             raise ValueError(f"{option} must be a mapping by names, not {given!r}")
+    chip = None if board is None else chip_of(board)
     options = Options(
-        target=_target(target),
+        target=target_of(target) if chip is None else target_on(chip, target_of(target)),
         layout=layout,
         numerics=numerics,
         optimize=optimize,
@@ -104,7 +107,7 @@ def compile(
     graph = read(model, dims, constants, options.outputs, batch)
     source = Path(model).name if isinstance(model, str | os.PathLike) else f"{graph.name}.onnx"
     prefix = prefix_of(Path(source).stem) if name is None else name
-    return compile_graph(graph, options, prefix, source, node, strict=strict)
+    return replace(compile_graph(graph, options, prefix, source, node, strict=strict), board=chip)
 
 
 @QUIETLY
@@ -161,17 +164,8 @@ def _renamed(rename: tuple[tuple[str, str], ...], before: Program, after: Progra
     return tuple((now.get(name, name), new) for name, new in rename)
 
 
-def _target(name: str) -> str:
-    """The target that a chip, a core or a series stands for; the name itself where it is unknown."""
-    try:
-        return target_of(name)
-    except UnknownChip:
-        return name
-
-
 def _require_known(options: Options, name: str | None) -> None:
     known: dict[str, tuple[str, tuple[str, ...]]] = {
-        "target": (options.target, tuple(TARGETS)),
         "layout": (options.layout, ("model", "nhwc", "nchw")),
         "numerics": (options.numerics, tuple(NUMERICS)),
         "optimize": (options.optimize, ("size", "speed")),

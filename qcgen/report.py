@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, partial
 from hashlib import sha256
 
 from qcgen.arithmetic import meant
@@ -111,14 +112,19 @@ SCHEMA_VERSION = 1
 """Grows when a field of the report is renamed, removed or means something else."""
 
 
+def _known(code_bytes: Mapping[str, int] | None) -> Mapping[str, int] | None:
+    """What needs no compiler any more, as ``Report.measure``, which other processes can read."""
+    return code_bytes
+
+
 @dataclass(frozen=True)
 class Report:
     """A model; ``qcgen`` is the version that compiled it.
 
     ``constants_bytes``: constant tables in flash, for long called ``weights_bytes``. ``code_bytes``: the instructions,
-    by the compiler's level of optimization; ``flash_bytes``: constants and code at -O2. Both are None unless a compiler
-    for the target measured it, as ``qcgen compile`` does where one is installed. ``flash``: the estimate by which
-    kernels were chosen for the budget ``options.flash``; None without one.
+    by the compiler's level of optimization; ``flash_bytes``: constants and code at -O2. Where a compiler for the target
+    is installed, it measures both when they are first asked for, which takes some seconds; elsewhere they are None.
+    ``flash``: the estimate by which kernels were chosen for the budget ``options.flash``; None without one.
     ``arena_bytes``: what the caller must lend, ``arena_lower_bound_bytes``: what no placement of its parts undercuts.
     ``arena_growth``: by how much it is larger for copies of constants than it need be, and the cycles with and without.
     ``ram_bytes``: arena, inputs and outputs together; the stack depends on the compiler. With ``--io-memory arena``
@@ -141,8 +147,6 @@ class Report:
     macs: int
     weights_bytes: int
     constants_bytes: int
-    code_bytes: Mapping[str, int] | None
-    flash_bytes: int | None
     flash: FlashUse | None
     arena_bytes: int
     arena_lower_bound_bytes: int
@@ -160,6 +164,21 @@ class Report:
     fallbacks: tuple[Fallback, ...] = ()
     notes: tuple[str, ...] = ()
     board: Fit | None = None
+    measure: Callable[[], Mapping[str, int] | None] = field(default=partial(_known, None), repr=False, compare=False)
+
+    @cached_property
+    def code_bytes(self) -> Mapping[str, int] | None:
+        """Bytes of code by level, "-Os" and "-O2"; ToolMissing if the compiler that is installed fails."""
+        return self.measure()
+
+    @property
+    def flash_bytes(self) -> int | None:
+        """Constants, and code at -O2."""
+        return None if self.code_bytes is None else self.constants_bytes + self.code_bytes["-O2"]
+
+    def __getstate__(self) -> dict[str, object]:
+        """What goes to another process: figures, the code among them; not the artifact that it is measured of."""
+        return vars(self.with_code(self.code_bytes))
 
     @property
     def figures(self) -> Figures:
@@ -174,17 +193,17 @@ class Report:
         return budget
 
     def with_code(self, code_bytes: Mapping[str, int] | None) -> Report:
-        """The same with the code that was measured, by level."""
-        flash = None if code_bytes is None else self.constants_bytes + code_bytes["-O2"]
-        return replace(self, code_bytes=code_bytes, flash_bytes=flash)
+        """The same with the code that was measured, by level, or None without."""
+        return replace(self, measure=partial(_known, code_bytes))
 
     def with_board(self, board: Fit) -> Report:
         """The same with what the network takes of a chip."""
         return replace(self, board=board)
 
     def to_json(self) -> str:
-        """The report as a JSON object, keys in the order above."""
-        return json.dumps(asdict(self), indent=2)
+        """The report as a JSON object, the code measured."""
+        figures = asdict(self) | {"code_bytes": self.code_bytes, "flash_bytes": self.flash_bytes}
+        return json.dumps({name: value for name, value in figures.items() if name != "measure"}, indent=2)
 
 
 def report(
@@ -203,8 +222,6 @@ def report(
         macs=own.macs,
         weights_bytes=own.weights_bytes,
         constants_bytes=own.weights_bytes,
-        code_bytes=None,
-        flash_bytes=None,
         flash=plan.flash,
         arena_bytes=own.arena_bytes,
         arena_lower_bound_bytes=plan.arena_lower_bound,
@@ -248,7 +265,7 @@ def _bytes(ports: Iterable[Port]) -> int:
 
 def _figures(plan: Plan) -> Figures:
     macs = sum(macs_of(call.op) for call in plan.calls)
-    return Figures(macs, sum(call.constant_bytes for call in plan.calls), plan.arena_bytes)
+    return Figures(macs, plan.constant_bytes, plan.arena_bytes)
 
 
 def _nodes(step: Step, in_float: Collection[str]) -> tuple[NodeReport, ...]:

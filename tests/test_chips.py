@@ -77,8 +77,11 @@ def test_it_fits_up_to_the_last_byte():
 
 def test_python_takes_chips_too():
     assert qcgen.compile(network_qop(), target="stm32f4").plan.options.target == "cortex-m4"
-    with pytest.raises(ValueError, match="target must be one of"):
+    with pytest.raises(ValueError, match="'z80' is no target, chip or series"):
         qcgen.compile(network_qop(), target="z80")
+    with pytest.raises(ValueError, match="the core of stm32f407 is cortex-m4, not cortex-m0"):
+        qcgen.compile(network_qop(), board="stm32f407", target="stm32f0")
+    assert qcgen.compile(network_qop(), board="STM32F407VG").plan.options.target == "cortex-m4"
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from marks import some_at_first
 import qcgen
 from qcgen.cli import main
 from qcgen.cores import TARGETS
-from qcgen.emulate.code_size import code_bytes
 from qcgen.estimate import _DEFINITION, _compiled, _Text
 from qcgen.estimate import code_bytes as estimated
 from qcgen.plan.flash import _changes, _Cost
@@ -243,5 +242,5 @@ def test_estimated_code_is_within_a_tenth_of_what_gcc_makes(name, core, optimize
     artifact = qcgen.compile(model, target=core, layout="nhwc", io="quantized", optimize=optimize, name="net")
     text = _compiled("".join(bodies(artifact.plan)))
     assert len(_DEFINITION.findall(text)) == text.count("\n{\n")
-    real = code_bytes(artifact)["-O2"]
+    real = artifact.report.code_bytes["-O2"]
     assert abs(sum(estimated(artifact.plan)) - real) <= 0.1 * real + 300

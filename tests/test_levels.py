@@ -28,7 +28,8 @@ from subjects import network
 from tools import require_modules
 
 from qcgen.cores import EMULATED, TARGETS
-from qcgen.emulate.image import c_library, compile_command
+from qcgen.cross import compile_command
+from qcgen.emulate.image import c_library
 
 CORES = [pytest.param(core, marks=pytest.mark.xdist_group(core)) for core in EMULATED]
 """One process runs all tests of a core, which share what they compile; others run those of other cores meanwhile."""

@@ -1,6 +1,7 @@
 """Reports: the figures of a plan, as an object, as JSON and as text."""
 
 import json
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ import qcgen
 from qcgen.arithmetic import ONNXRUNTIME, meant, meant_text
 from qcgen.cli.report_text import bound, code, forms, forms_text, node_table, rejected, saved, summary
 from qcgen.cli.table import counted, number, table
-from qcgen.emulate.code_size import code_bytes, how_to_measure
+from qcgen.cross import how_to_measure
 from qcgen.report import Figures
 
 
@@ -168,17 +169,24 @@ def test_flash_is_constants_and_code_where_code_was_measured(artifact):
     assert code(report, "buy one") == "code: not measured; buy one"
 
 
-def test_code_is_measured_by_a_compiler_for_the_target():
+def test_code_is_measured_by_a_compiler_for_the_target(monkeypatch):
     require("arm-none-eabi-gcc", "arm-none-eabi-size")
     model = qlinear_conv((1, 2, 6, 7), random_weights((4, 2, 3, 3)))
-    measured = code_bytes(qcgen.compile(model, name="small", target="cortex-m4"))
+    report = qcgen.compile(model, name="small", target="cortex-m4", board="stm32f407").report
+    measured = report.code_bytes
     assert 100 < measured["-Os"] < measured["-O2"] < 3000
+    assert report.board.fits
+    assert report.board.flash_percent == round(100 * report.flash_bytes / report.board.flash_bytes, 1)
+    assert json.loads(report.to_json())["code_bytes"] == measured
+    monkeypatch.setattr("shutil.which", lambda _name: None)  # what was measured is not measured again
+    travelled = pickle.loads(pickle.dumps(report))
+    assert (travelled, travelled.code_bytes) == (report, measured)
 
 
 def test_what_is_missing_to_measure_code_is_named(monkeypatch):
     model = qlinear_conv((1, 2, 6, 7), random_weights((4, 2, 3, 3)))
-    assert how_to_measure(qcgen.compile(model)) == "it depends on the core; --target names one"
+    assert how_to_measure(qcgen.compile(model).plan) == "it depends on the core; --target names one"
     monkeypatch.setattr("shutil.which", lambda _name: None)
     artifact = qcgen.compile(model, target="cortex-m4")
-    assert code_bytes(artifact) is None
-    assert "apt-get install gcc-arm-none-eabi" in how_to_measure(artifact)
+    assert artifact.report.code_bytes is None
+    assert "apt-get install gcc-arm-none-eabi" in how_to_measure(artifact.plan)

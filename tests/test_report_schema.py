@@ -23,7 +23,11 @@ def schema_of(kind):
         return {"type": PLAIN[kind]}
     if is_dataclass(kind):
         hints = typing.get_type_hints(kind)
-        properties = {field.name: schema_of(hints[field.name]) for field in fields(kind)}
+        names = [field.name for field in fields(kind) if field.name != "measure"]
+        if kind is Report:
+            hints |= {"code_bytes": Mapping[str, int] | None, "flash_bytes": int | None}
+            names += ["code_bytes", "flash_bytes"]
+        properties = {name: schema_of(hints[name]) for name in names}
         return {
             "type": "object", "properties": properties, "required": [*properties], "additionalProperties": False,
         }  # fmt: skip

@@ -16,8 +16,8 @@ import qcgen
 from qcgen.build import STRICT_FLAGS
 from qcgen.cli import main
 from qcgen.cores import TARGETS
+from qcgen.cross import machine_of
 from qcgen.emulate.image import _memory_symbols
-from qcgen.emulate.tools import machine_of
 from qcgen.render import templates
 from qcgen.self_test import fnv
 

@@ -105,12 +105,10 @@ def _fallbacks(artifacts: Sequence[Artifact], measurements: Sequence[Measurement
 
 def _write_page(args: argparse.Namespace, artifact: Artifact, measurement: Measurement) -> None:
     """Of the model, or of the first of the nodes that are measured by themselves."""
-    from qcgen.emulate.code_size import code_bytes
     from qcgen.page import page
     from qcgen.write import write_files
 
-    report = artifact.report.with_code(code_bytes(artifact))
-    text = page(report, {node.name: node.instructions for node in measurement.nodes})
+    text = page(artifact.report, {node.name: node.instructions for node in measurement.nodes})
     write_files(args.report.parent, {args.report.name: text}, force=args.force)
 
 

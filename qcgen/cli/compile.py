@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qcgen.chips import target_on
 from qcgen.cli.options import add_compile_options, board
 from qcgen.cli.progress import shown
 from qcgen.errors import ModelRejected
@@ -123,10 +124,11 @@ def _compiled(args: argparse.Namespace) -> _Compiled | None:
     from qcgen.cli.artifacts import compiled, print_rejection, read_model
     from qcgen.verification.recordings import RecordingError, recorded_arrays
 
-    if args.board is not None and args.target == "portable":
-        args.target = args.board.target
-    if args.board is not None and args.target not in (args.board.target, "scalar32"):
-        args.usage_error(f"argument --board: the core of {args.board.name} is {args.board.target}, not {args.target}")
+    if args.board is not None:
+        try:
+            args.target = target_on(args.board, args.target)
+        except ValueError as error:
+            args.usage_error(f"argument --board: {error}")
     if args.self_test and args.input == "rows":
         args.usage_error("argument --self-test: not with --input rows, whose caller brings the input")
     if args.bake and args.data is None:
@@ -141,7 +143,8 @@ def _compiled(args: argparse.Namespace) -> _Compiled | None:
             if args.self_test:
                 feeds = None if args.bake else args.data
                 artifacts = [_tested(artifact, feeds) for artifact in artifacts]
-            reports = [_report(args, artifact) for artifact in artifacts]
+            reports = [replace(artifact, board=args.board).report for artifact in artifacts]
+            reports = [report.with_code(report.code_bytes) for report in reports]  # before anything is written
     except RecordingError as error:
         print(f"qcgen: {error}", file=sys.stderr)
         return None
@@ -149,17 +152,6 @@ def _compiled(args: argparse.Namespace) -> _Compiled | None:
         print_rejection(args.model, rejection)
         return None
     return _Compiled(args, artifacts, reports)
-
-
-def _report(args: argparse.Namespace, artifact: Artifact) -> Report:
-    """With the code that a compiler makes of it, and what it takes of the chip that --board names."""
-    from qcgen.emulate.code_size import code_bytes
-    from qcgen.fallbacks import on_chip
-
-    report = artifact.report.with_code(code_bytes(artifact))
-    if args.board is None:
-        return report
-    return report.with_board(on_chip(artifact.plan, args.board, report.flash_bytes, report.ram_bytes))
 
 
 def _check(files: dict[str, str]) -> int:
@@ -214,14 +206,14 @@ def _text(compiled: _Compiled) -> str:
         saved,
         summary,
     )
-    from qcgen.emulate.code_size import how_to_measure
+    from qcgen.cross import how_to_measure
     from qcgen.errors import printable
 
     args, reports = compiled.args, compiled.reports
     lines = [node_table([node for report in reports for node in report.nodes]), ""]
     for artifact, report in zip(compiled.artifacts, reports, strict=True):
         written = ", ".join(printable(str(args.output / name)) for name in _files(artifact, report, args))
-        lines += [f"{written}: {summary(report)}", code(report, how_to_measure(artifact)), *memory(report)]
+        lines += [f"{written}: {summary(report)}", code(report, how_to_measure(artifact.plan)), *memory(report)]
         lines += filter(None, [budget(report), growth(report), bound(report), saved(report), in_float(report)])
         lines += fallbacks(report.fallbacks)
         lines += filter(None, [fitting(report)])

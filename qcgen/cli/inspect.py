@@ -84,7 +84,7 @@ def _inspect(args: argparse.Namespace, graph: Graph) -> Inspection:
             raise
         return found
     curve = artifacts[0].flash_curve if args.flash is not None and len(artifacts) == 1 else ()
-    return Inspection(not args.nodes, tuple(artifact.report for artifact in artifacts), curve=curve)
+    return Inspection(not args.nodes, tuple(artifact.report.with_code(None) for artifact in artifacts), curve=curve)
 
 
 def _singly(args: argparse.Namespace, graph: Graph, problems: tuple[Problem, ...]) -> Inspection:
@@ -94,7 +94,7 @@ def _singly(args: argparse.Namespace, graph: Graph, problems: tuple[Problem, ...
     refused: list[tuple[Node, tuple[Problem, ...]]] = []
     for node in graph.nodes:
         try:
-            reports.append(compiled_singly(args, args.model, graph, node.name).report)
+            reports.append(compiled_singly(args, args.model, graph, node.name).report.with_code(None))
         except ModelRejected as rejection:
             refused.append((node, rejection.problems))
     return Inspection(False, tuple(reports), tuple(refused), problems)

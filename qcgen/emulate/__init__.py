@@ -1,10 +1,10 @@
 """Generated code on an emulated core: cross-compiled, run under QEMU, its instructions counted."""
 
+from qcgen.cross import COMPILERS, missing_tools, temporary_folder
 from qcgen.emulate.counts import APART, Cost, Measurement, NodeCost, measure
 from qcgen.emulate.cycles import CYCLES
 from qcgen.emulate.image import Image, cross_build
 from qcgen.emulate.machine import Outcome, Trial, emulate, random_feeds
-from qcgen.emulate.tools import COMPILERS, missing_tools, temporary_folder
 
 __all__ = [
     "APART",

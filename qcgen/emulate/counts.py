@@ -9,12 +9,12 @@ from pathlib import Path
 
 from qcgen.artifact import Artifact
 from qcgen.cores import TARGETS, Board, CycleTable, Target
+from qcgen.cross import machine_of, require_tools, temporary_folder
 from qcgen.emulate.cycles import CYCLES, block_cycles, entry_cycles, jump_cycles, late_cycles
 from qcgen.emulate.image import Image, cross_build
 from qcgen.emulate.listing import OUTSIDE, SHARED, Instruction, Listing, listing
 from qcgen.emulate.machine import Outcome, Trial, emulate
 from qcgen.emulate.plugin import plugin
-from qcgen.emulate.tools import machine_of, require_tools, temporary_folder
 from qcgen.errors import EmulationFailed, naming
 from qcgen.ir.program import macs_of
 from qcgen.ir.types import Array

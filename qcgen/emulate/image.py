@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qcgen.artifact import Artifact
-from qcgen.build import STRICT_FLAGS
 from qcgen.cores import TARGETS, Machine, Target
-from qcgen.emulate.tools import machine_of, require_tools, run, succeed
+from qcgen.cross import compile_command, machine_of, require_tools, run, succeed
 from qcgen.errors import ToolMissing, naming
 from qcgen.ir.plan import Plan
 from qcgen.render import templates
@@ -51,12 +50,6 @@ def cross_build(
     succeed([*command, *c_library(target, compiler), *sources], folder)
     _link(target, [artifact.plan for artifact in artifacts], folder)
     return Image(folder, target, tuple(artifacts), (*command, sources[0]))
-
-
-def compile_command(target: Target, flags: Sequence[str], compiler: str) -> tuple[str, ...]:
-    """The command to which the names of generated files are added; debugging information does not change the code."""
-    start = ("clang", *target.clang) if compiler == "clang" else (target.compiler, *target.flags)
-    return (*start, *STRICT_FLAGS, "-g", *flags, "-c")
 
 
 def _link(target: Target, plans: Sequence[Plan], folder: Path) -> None:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from qcgen.cross import succeed
 from qcgen.emulate.image import ELF, Image
-from qcgen.emulate.tools import succeed
 from qcgen.ir.plan import Plan
 
 OUTSIDE = 0

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qcgen.cross import machine_of, run, succeed
 from qcgen.emulate.image import ELF, Image
-from qcgen.emulate.tools import machine_of, run, succeed
 from qcgen.errors import EmulationFailed, naming
 from qcgen.ir.plan import Plan
 from qcgen.ir.types import Array

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from qcgen.build import host_compiler
-from qcgen.emulate.tools import lasting_folder, qemu_major, succeed
+from qcgen.cross import lasting_folder, qemu_major, succeed
 from qcgen.render import templates
 
 SOURCE = "count_blocks.c"

@@ -482,6 +482,11 @@ class Plan:
         return tuple(found)
 
     @property
+    def constant_bytes(self) -> int:
+        """All constant tables in flash."""
+        return sum(call.constant_bytes for call in self.calls)
+
+    @property
     def returns_status(self) -> bool:
         """Whether NAME_run returns 1 where the arithmetic has no result for its inputs, else 0; else it is void."""
         return any(call.returns_status for call in self.calls)

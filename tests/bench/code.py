@@ -15,7 +15,6 @@ import qcgen
 from qcgen.artifact import Artifact
 from qcgen.cli.table import number, table
 from qcgen.emulate import measure, random_feeds
-from qcgen.emulate.code_size import code_bytes
 from qcgen.errors import ToolMissing
 from tests.bench.compiling import mobilenet_v2
 from tests.bench.pages import DOCS, write_table
@@ -39,7 +38,7 @@ def models() -> Iterator[tuple[str, Path | ModelProto]]:
 def row(title: str, model: Path | ModelProto, core: str) -> tuple[str, ...]:
     """One network on one core."""
     artifact = qcgen.compile(model, name="net", target=core, io="quantized")
-    sizes = code_bytes(artifact)
+    sizes = artifact.report.code_bytes
     assert sizes is not None, "a compiler for the core is installed"
     return title, core, number(sizes["-Os"]), number(sizes["-O2"]), _stack(artifact)
 

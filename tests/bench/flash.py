@@ -16,7 +16,6 @@ import qcgen.plan
 from qcgen.artifact import Artifact
 from qcgen.cli.table import number, table
 from qcgen.emulate import measure
-from qcgen.emulate.code_size import code_bytes
 from tests.bench.memory import models
 from tests.bench.pages import DOCS, write_table
 
@@ -54,7 +53,7 @@ def row(title: str) -> Iterator[str]:
         alone = qcgen.compile(model, **options)
     yield title
     yield f"{sum(len(each.nodes) for each in shared.plan.shared)} of {len(shared.plan.calls)}"
-    sizes = [code_bytes(each) or {} for each in (alone, shared)]
+    sizes = [each.report.code_bytes or {} for each in (alone, shared)]
     for level in ("-Os", "-O2"):
         yield from (number(each[level]) for each in sizes)
     yield from (number(each.report.constants_bytes) for each in (alone, shared))

@@ -14,7 +14,6 @@ import qcgen
 from qcgen.artifact import Artifact
 from qcgen.cli.table import number, table
 from qcgen.emulate import measure, random_feeds
-from qcgen.emulate.code_size import code_bytes
 from tests.bench.flash import DOCUMENT
 from tests.bench.pages import write_table
 from tests.bench.whole import networks
@@ -33,7 +32,7 @@ HEAD = ("core", "network", "--flash", "estimated", "flash", "of it code", "cycle
 def row(core: str, title: str, path: Path, **options: object) -> tuple[str, ...]:
     """One network for one budget, or at an end of the curve."""
     artifact: Artifact = qcgen.compile(path, name="net", target=core, layout="nhwc", io="quantized", **options)
-    code = (code_bytes(artifact) or {})["-O2"]
+    code = (artifact.report.code_bytes or {})["-O2"]
     counted = measure(artifact, random_feeds(artifact.plan, 1), flags=("-O2",))
     use = artifact.plan.flash
     expected = ("", "") if use is None else (number(use.bytes), number(use.cycles))

@@ -8,7 +8,8 @@ from batch import require
 
 import qcgen
 from qcgen.cores import TARGETS
-from qcgen.emulate.image import c_library, compile_command
+from qcgen.cross import compile_command
+from qcgen.emulate.image import c_library
 
 DIGITS = Path(__file__).parents[1] / "data" / "digits" / "digits_qop_s8.onnx"
 CALLER = """#include "digits.h"

@@ -5,7 +5,8 @@ from cases_mve_depthwise import DEPTHWISE
 from emulated import require_core
 
 from qcgen.cores import TARGETS
-from qcgen.emulate.image import c_library, compile_command
+from qcgen.cross import compile_command
+from qcgen.emulate.image import c_library
 
 
 def test_clang_takes_the_strict_flags(tmp_path):

@@ -1,4 +1,4 @@
-"""The programs that emulation needs: found or named with the package that brings them, and started."""
+"""Compilers and emulators for other cores: found or named with their packages, started; how much code they make."""
 
 from __future__ import annotations
 
@@ -7,15 +7,21 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from qcgen.cores import Machine, Target
+from qcgen.build import STRICT_FLAGS
+from qcgen.cores import TARGETS, Machine, Target
 from qcgen.errors import EmulationFailed, ToolMissing
+from qcgen.ir.plan import Plan
+from qcgen.write import write_files
 
 COMPILERS = ("gcc", "clang")
 """Which compiler builds the generated code; gcc always links."""
+
+LEVELS = ("-Os", "-O2")
+"""The levels of optimization at which code is measured."""
 
 _QEMU_VERSION = re.compile(r"version (\d+)")
 
@@ -102,3 +108,37 @@ def lasting_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="qcgen-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+def compile_command(target: Target, flags: Sequence[str], compiler: str) -> tuple[str, ...]:
+    """The command to which the names of generated files are added; debugging information does not change the code."""
+    start = ("clang", *target.clang) if compiler == "clang" else (target.compiler, *target.flags)
+    return (*start, *STRICT_FLAGS, "-g", *flags, "-c")
+
+
+def measured_code(plan: Plan, files: Mapping[str, str]) -> dict[str, int] | None:
+    """Bytes of code of NAME.c by level, tables left out; None if no compiler for the target is there.
+
+    What it calls of the C library and the compiler's is not counted. ToolMissing if the compiler fails.
+    """
+    target = TARGETS[plan.options.target]
+    if how_to_measure(plan) is not None:
+        return None
+    found = {}
+    with temporary_folder() as folder:
+        write_files(Path(folder), files)
+        for level in LEVELS:
+            succeed([*compile_command(target, (level,), "gcc"), f"{plan.prefix}.c", "-o", "_.o"], Path(folder))
+            sizes = succeed([f"{target.tools}size", "_.o"], Path(folder)).splitlines()[1].split()
+            found[level] = int(sizes[0]) + int(sizes[1]) - plan.constant_bytes
+    return found
+
+
+def how_to_measure(plan: Plan) -> str | None:
+    """What the user has to do to have code measured; None if nothing."""
+    target = TARGETS[plan.options.target]
+    if target.machine is None:
+        return "it depends on the core; --target names one"
+    missing = [tool for tool in missing_tools(target) if tool != target.machine.emulator]
+    packages = [target.machine.packages[tool] for tool in missing]
+    return f"apt-get install {' '.join(packages)} (Debian) has it measured" if packages else None

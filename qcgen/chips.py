@@ -93,7 +93,7 @@ CHIPS = {
 }
 """Every chip by the name that ``compile --board`` takes; a part of a name that is unique serves, too."""
 
-_SERIES = {
+_WORDS = {
     "cortex-m0": "cortex-m0+ cortex-m0plus cortex-m1 stm32c0 stm32f0 stm32g0 stm32l0 stm32u0 nrf51 samd10 samd20"
     " samd21",
     "cortex-m3": "stm32f1 stm32f2 stm32l1 sam3x gd32f1",
@@ -107,9 +107,9 @@ _SERIES = {
     "rv32imc": "rv32imac rv32imafc esp32c esp32h gd32vf103 ch32v3",
     "scalar32": "xtensa esp32 esp32s2 esp32s3",
 }
-"""Cores and series by the target whose code they run; a chip is of the longest of these that its name begins with."""
 
-_PREFIXES = {word: target for target, words in _SERIES.items() for word in words.split()}
+SERIES = {word: target for target, words in _WORDS.items() for word in words.split()}
+"""Targets by the cores and series whose code they run; a chip is of the longest of these that its name begins with."""
 
 
 class UnknownChip(ValueError):
@@ -125,7 +125,7 @@ def target_of(name: str) -> str:
     word = name.lower()
     if word in TARGETS:
         return word
-    known = {**_PREFIXES, **{chip.name: chip.target for chip in CHIPS.values()}}
+    known = {**SERIES, **{chip.name: chip.target for chip in CHIPS.values()}}
     begun = [start for start in known if word.startswith(start) and not start.startswith("cortex")]
     exact = [start for start in known if start == word]
     if found := exact or begun:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -26,8 +26,18 @@ from qcgen.ir.plan import Options
 from qcgen.ir.program import Program
 from qcgen.ir.types import Array
 from qcgen.load import load
-from qcgen.lower import NUMERICS, lower
+from qcgen.lower import lower
 from qcgen.lower.quantized_io import quantized_io
+from qcgen.options import (
+    Aim,
+    Boundary,
+    ChipName,
+    InputForm,
+    LayoutName,
+    NumericsName,
+    PlaceOfIO,
+    TargetName,
+)
 from qcgen.plan import Planner
 from qcgen.plan.flash import within
 from qcgen.plan.names import is_prefix, prefix_of
@@ -49,11 +59,11 @@ def compile(
     model: str | os.PathLike[str] | bytes | ModelProto,
     *,
     name: str | None = None,
-    target: str = "portable",
-    layout: str = "model",
-    numerics: str = "onnxruntime",
-    optimize: str = "size",
-    io: str = "model",
+    target: TargetName = "portable",
+    layout: LayoutName = "model",
+    numerics: NumericsName = "onnxruntime",
+    optimize: Aim = "size",
+    io: Boundary = "model",
     simplify: bool = True,
     node: str | None = None,
     outputs: str | Sequence[str] = (),
@@ -61,12 +71,12 @@ def compile(
     constants: Mapping[str, Array] | None = None,
     arena: int | Literal["least"] | None = None,
     flash: int | None = None,
-    io_memory: str = "caller",
-    input: str = "whole",
+    io_memory: PlaceOfIO = "caller",
+    input: InputForm = "whole",
     strict: bool = False,
     batch: int | None = None,
     rename: Mapping[str, str] | None = None,
-    board: str | None = None,
+    board: ChipName | None = None,
 ) -> Artifact:
     """Compiles a model, given as a path, bytes or ModelProto, to C; the options are those of ``qcgen compile``.
 
@@ -166,12 +176,12 @@ def _renamed(rename: tuple[tuple[str, str], ...], before: Program, after: Progra
 
 def _require_known(options: Options, name: str | None) -> None:
     known: dict[str, tuple[str, tuple[str, ...]]] = {
-        "layout": (options.layout, ("model", "nhwc", "nchw")),
-        "numerics": (options.numerics, tuple(NUMERICS)),
-        "optimize": (options.optimize, ("size", "speed")),
-        "io": (options.io, ("model", "quantized")),
-        "io_memory": (options.io_memory, ("caller", "arena")),
-        "input": (options.input, ("whole", "rows")),
+        "layout": (options.layout, get_args(LayoutName)),
+        "numerics": (options.numerics, get_args(NumericsName)),
+        "optimize": (options.optimize, get_args(Aim)),
+        "io": (options.io, get_args(Boundary)),
+        "io_memory": (options.io_memory, get_args(PlaceOfIO)),
+        "input": (options.input, get_args(InputForm)),
     }
     for option, (value, values) in known.items():
         if value not in values:

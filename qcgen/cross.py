@@ -10,14 +10,16 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import get_args
 
 from qcgen.build import STRICT_FLAGS
 from qcgen.cores import TARGETS, Machine, Target
 from qcgen.errors import EmulationFailed, ToolMissing
 from qcgen.ir.plan import Plan
+from qcgen.options import CompilerName
 from qcgen.write import write_files
 
-COMPILERS = ("gcc", "clang")
+COMPILERS = get_args(CompilerName)
 """Which compiler builds the generated code; gcc always links."""
 
 LEVELS = ("-Os", "-O2")

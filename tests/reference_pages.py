@@ -13,12 +13,14 @@ import sys
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 import charts
 import figures
 import front_page
 
 import qcgen
+from qcgen import options
 from qcgen.artifact import Artifact
 from qcgen.build import LoadedModel, NodeArg
 from qcgen.check.node import Spec
@@ -191,6 +193,13 @@ def _python() -> str:
                 parts += [_signature(f"{cls.__name__}.{name}", member), _prose(member)]
             elif isinstance(member, property) or hasattr(member, "func"):
                 parts += [f"`{cls.__name__}.{name}`: {_prose(member)}"]
+    words = {name: kind for name, kind in vars(options).items() if get_origin(kind) is Literal}
+    parts += [
+        "## Words",
+        "What options take, as types for a type checker; the first of each is the default. `TargetName` is any of"
+        " the first three.",
+        _table(("type", "values"), ((f"`{name}`", ", ".join(get_args(kind))) for name, kind in words.items())),
+    ]
     return "\n\n".join(parts) + "\n"
 
 

@@ -19,8 +19,7 @@ from qcgen.chips import CHIPS
 from qcgen.cli import main, options
 from qcgen.convolutions import CONVOLUTIONS
 from qcgen.cores import TARGETS
-from qcgen.ir.types import Layout
-from qcgen.lower import LOWERINGS, NUMERICS
+from qcgen.lower import LOWERINGS
 
 DIGITS = Path(__file__).parent / "data" / "digits"
 QOPERATOR_MODELS = ("digits_qop_s8", "digits_qop_u8")
@@ -297,11 +296,6 @@ def test_the_commands_that_compile_have_the_same_options(outcome):
     for command in ("compile", "inspect", "verify"):
         text = outcome(command, "--help")[1]
         assert [option for option in [*shared.split(), "--json"] if option not in text] == []
-
-
-def test_the_values_offered_are_those_that_exist():
-    assert tuple(NUMERICS) == options.NUMERICS
-    assert [layout.value for layout in Layout] == [*reversed(options.LAYOUTS[1:])]
 
 
 def test_the_defaults_are_those_of_the_python_interface(model):

@@ -1,11 +1,16 @@
 """What `import qcgen` gives a program in Python."""
 
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
 
 import qcgen
+from qcgen import chips, options
+from qcgen.cores import TARGETS
+from qcgen.ir.types import Layout
+from qcgen.lower import NUMERICS
 
 DIGITS = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"
 
@@ -45,3 +50,32 @@ def test_one_output_may_be_given_as_text():
     alone, listed = (qcgen.compile(DIGITS, outputs=each) for each in ("logits_quantized", ["logits_quantized"]))
     assert alone.files == listed.files
     assert [port.tensor.name for port in alone.plan.outputs] == ["logits_quantized"]
+
+
+def test_a_type_checker_knows_every_target_and_no_other():
+    assert get_args(options.CoreName) == tuple(TARGETS)
+    assert set(get_args(options.ChipName)) == set(chips.CHIPS)
+    assert set(get_args(options.SeriesName)) == chips.SERIES.keys() - chips.CHIPS.keys()
+    hints = get_type_hints(qcgen.compile, localns={"ModelProto": object})
+    assert hints["target"] == options.CoreName | options.SeriesName | options.ChipName
+    assert hints["board"] == options.ChipName | None
+
+
+def test_the_other_words_are_those_of_the_code():
+    assert get_args(options.NumericsName) == tuple(NUMERICS)
+    assert set(get_args(options.LayoutName)) == {"model", *(layout.value for layout in Layout)}
+
+
+@pytest.mark.parametrize(
+    ("option", "known"),
+    [
+        ("layout", "model, nhwc, nchw"),
+        ("optimize", "size, speed"),
+        ("io", "model, quantized"),
+        ("io_memory", "caller, arena"),
+        ("input", "whole, rows"),
+    ],
+)
+def test_a_word_that_an_option_does_not_have_is_refused(option, known):
+    with pytest.raises(ValueError, match=f"^{option} must be one of {known}, not 'z'$"):
+        qcgen.compile(DIGITS, **{option: "z"})

@@ -7,8 +7,9 @@ import shlex
 import string
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
+from qcgen import options
 from qcgen.chips import Chip, UnknownChip, chip_of, target_of
 from qcgen.cores import TARGETS
 
@@ -16,16 +17,15 @@ if TYPE_CHECKING:
     from qcgen.ir.plan import Options
     from qcgen.ir.types import Array
 
-# The first value of each is the default. They repeat what other modules say, which would import numpy; a test compares.
-LAYOUTS = ("model", "nhwc", "nchw")
-NUMERICS = ("onnxruntime", "orion-fp16x16", "orion-fp8x23")
-OPTIMIZE = ("size", "speed")
-IO = ("model", "quantized")
-IO_MEMORY = ("caller", "arena")
-INPUT = ("whole", "rows")
-COMPILERS = ("gcc", "clang")
-ORACLES = ("auto", "onnxruntime", "onnx", "own")
-
+# The first value of each is the default.
+LAYOUTS = get_args(options.LayoutName)
+NUMERICS = get_args(options.NumericsName)
+OPTIMIZE = get_args(options.Aim)
+IO = get_args(options.Boundary)
+IO_MEMORY = get_args(options.PlaceOfIO)
+INPUT = get_args(options.InputForm)
+COMPILERS = get_args(options.CompilerName)
+ORACLES = get_args(options.OracleName)
 
 CODE_OPTIONS = (
     *("--name", "--target", "--layout", "--numerics", "--optimize", "--node", "--output", "--io", "--arena", "--flash"),

@@ -25,8 +25,6 @@ from qcgen.verification.judge.rules import Rules, codes, nearer, numbers, satura
 AUTOMATIC = "auto"
 """onnxruntime where it is installed and can judge, else onnx, else own."""
 
-ORACLES = (AUTOMATIC, "onnxruntime", "onnx", "own")
-
 
 @dataclass(frozen=True)
 class Judgement:
@@ -137,7 +135,7 @@ class Bench:
 
 
 def judge_of(artifact: Artifact, oracle: str, cases: Sequence[Mapping[str, Array]]) -> Judge:
-    """Who judges the code, if it can on one of these inputs; ``oracle`` is one of ORACLES.
+    """Who judges the code, if it can on one of these inputs; ``oracle`` is an OracleName.
 
     Raises ToolMissing if that is onnxruntime, and it is not installed.
     """

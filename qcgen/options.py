@@ -1,0 +1,43 @@
+"""The words that options take: each list once, for the command line, for Python and for type checkers."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+CoreName = Literal[
+    "portable", "host", "cortex-m0", "cortex-m23", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55",
+    "cortex-m85", "rv32imc", "scalar32",
+]  # fmt: skip
+"""The targets (``qcgen.cores``)."""
+
+SeriesName = Literal[
+    "apollo3", "apollo4", "apollo510", "ch32v3", "cortex-m0+", "cortex-m0plus", "cortex-m1", "cortex-m33f",
+    "cortex-m35p", "cortex-m4f", "cortex-m52", "cortex-m7f", "efr32mg24", "esp32", "esp32c", "esp32h", "esp32s2",
+    "gd32f1", "gd32vf103", "imxrt10", "imxrt11", "k64f", "lpc55", "nrf51", "nrf52", "nrf53", "nrf54l", "nrf91",
+    "ra6m1", "ra6m2", "ra6m3", "ra6m4", "ra6m5", "ra8", "rv32imac", "rv32imafc", "sam3x", "samd10", "samd20",
+    "samd21", "samd51", "same51", "same53", "same54", "same70", "samv71", "stm32c0", "stm32f0", "stm32f1", "stm32f2",
+    "stm32f3", "stm32f4", "stm32f7", "stm32g0", "stm32g4", "stm32h5", "stm32h7", "stm32l0", "stm32l1", "stm32l4",
+    "stm32l5", "stm32n6", "stm32u0", "stm32u5", "stm32wb", "stm32wba", "stm32wl", "xtensa",
+]  # fmt: skip
+"""Cores and series that stand for a target (``qcgen.chips``)."""
+
+ChipName = Literal[
+    "esp32c3", "esp32c6", "esp32s3", "imxrt1062", "max78000", "nrf52832", "nrf52840", "nrf5340", "ra4m1", "rp2040",
+    "rp2350", "rp2350-riscv", "samd21g18", "samd51j19", "stm32f072rb", "stm32f103c8", "stm32f401re", "stm32f407",
+    "stm32f411re", "stm32f429zi", "stm32f446re", "stm32f746ng", "stm32f767zi", "stm32g071", "stm32g474re",
+    "stm32h743", "stm32l432kc", "stm32l476rg", "stm32l4r5", "stm32u575zi", "stm32wb55rg",
+]  # fmt: skip
+"""The chips (``qcgen.chips``)."""
+
+TargetName = CoreName | SeriesName | ChipName
+"""What ``target`` takes, so that a type checker finds a misspelt name; tests hold it against the tables."""
+
+LayoutName = Literal["model", "nhwc", "nchw"]
+NumericsName = Literal["onnxruntime", "orion-fp16x16", "orion-fp8x23"]
+Aim = Literal["size", "speed"]
+Boundary = Literal["model", "quantized"]
+PlaceOfIO = Literal["caller", "arena"]
+InputForm = Literal["whole", "rows"]
+CompilerName = Literal["gcc", "clang"]
+OracleName = Literal["auto", "onnxruntime", "onnx", "own"]
+"""The first value of each is the default."""

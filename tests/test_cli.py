@@ -74,7 +74,7 @@ def test_compile_writes_two_files_here_and_prints_a_table(model, outcome):
     assert (status, err) == (0, "")
     assert listing() == ["model.c", "model.h", "model.onnx"]
     head, row, *_ = out.splitlines()
-    assert head.split() == "node operator kernel multiply-adds constants scratch accumulator requantization".split()
+    assert head.split() == "node operator kernel multiply-adds constants scratch".split()
     assert row.startswith("conv1  QLinearConv  portable/")
     assert "1 152" in row  # 4 channels * 4 * 4 outputs * 18 taps
     assert "model.h, model.c: flash" in out
@@ -114,7 +114,7 @@ def test_several_nodes_become_files_of_their_own_and_a_list_of_reports(outcome, 
 
 def test_several_nodes_are_added_up_in_the_table(outcome, tmp_path):
     nodes = ["--node", "conv1_quant", "--node", "depthwise2_quant"]
-    _, out, _ = outcome("compile", DIGITS / "digits_qop_s8.onnx", *nodes, "-o", tmp_path)
+    _, out, _ = outcome("compile", DIGITS / "digits_qop_s8.onnx", *nodes, "-v", "-o", tmp_path)
     row = next(line for line in out.splitlines() if line.startswith("all "))
     assert "18 432" in row
     assert "(100.0 %)" in row or "guard band" in row
@@ -388,8 +388,17 @@ def test_inspect_shows_a_model_that_can_be_compiled_and_writes_nothing(model, ou
     for line in ("opsets  ai.onnx 13", "1 node  QLinearConv"):
         assert line in out
     assert "x            int8  1x2x6x6  72 B" in out
-    assert "portable/pointwise was rejected, because the kernel has more than one tap: conv1" in out
+    assert "conv1  portable/depthwise_nchw  not depthwise: 1 groups, 2 input and 4 output channels" in out
+    assert "accumulator" not in out
     assert "total: flash " in out
+
+
+def test_verbose_shows_what_is_proved_and_all_kernels_rejected(model, outcome):
+    out = outcome("inspect", model, "-v")[1]
+    assert "accumulator" in out
+    assert "portable/pointwise was rejected, because the kernel has more than one tap: conv1" in out
+    assert "portable/depthwise_nchw was rejected, because not depthwise" in out
+    assert "accumulator" in outcome("compile", model, "-v")[1]
 
 
 def test_inspect_json_has_the_figures_of_the_report(model, outcome):

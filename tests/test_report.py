@@ -10,7 +10,7 @@ from models import conv_integer, float_conv, qlinear_conv, random_weights
 
 import qcgen
 from qcgen.arithmetic import ONNXRUNTIME, meant, meant_text
-from qcgen.cli.report_text import bound, code, forms, forms_text, node_table, rejected, saved, summary
+from qcgen.cli.report_text import bound, code, forms, forms_text, nearest, node_table, rejected, saved, summary
 from qcgen.cli.table import counted, number, table
 from qcgen.cross import how_to_measure
 from qcgen.report import Figures
@@ -76,7 +76,7 @@ def test_raw_accumulators_and_floats_have_no_requantization():
     assert (integer.requantize, integer.accumulator is not None) == ({}, True)
     [real] = qcgen.compile(float_conv((1, 2, 6, 6), random_weights((3, 2, 3, 3), "float32"))).report.nodes
     assert (real.requantize, real.accumulator) == ({}, None)
-    assert node_table([real]).split()[-2:] == ["float32", "-"]
+    assert node_table([real], is_verbose=True).split()[-2:] == ["float32", "-"]
 
 
 def test_the_table_adds_up_several_nodes(artifact):
@@ -106,7 +106,7 @@ def test_the_lower_bound_of_the_arena_is_told_of_networks(artifact):
 def test_nodes_without_an_accumulator_have_a_dash_unless_they_are_float(artifact):
     [node] = artifact.report.nodes
     assert node.arithmetic == "integer"
-    assert node_table([replace(node, accumulator=None, requantize={})]).split()[-2:] == ["-", "-"]
+    assert node_table([replace(node, accumulator=None, requantize={})], is_verbose=True).split()[-2:] == ["-", "-"]
 
 
 def test_the_summary_tells_flash_arena_and_macs(artifact):
@@ -124,7 +124,9 @@ def test_kernels_are_passed_over_with_a_reason_and_the_nodes_concerned(artifact)
     assert len(lines) == len(node.rejected)
     for line, (kernel, reason) in zip(lines, node.rejected.items(), strict=True):
         assert line == f"{kernel} was rejected, because {reason}: conv1, conv1"
-    assert rejected([]) == "no faster kernel was rejected"
+    assert rejected([]) == nearest([]) == "no faster kernel was rejected"
+    last = list(node.rejected.items())[-1]
+    assert nearest([node]).splitlines()[1].split(maxsplit=2) == ["conv1", *last]
 
 
 def test_forms_are_counted_cheapest_first_with_shares():

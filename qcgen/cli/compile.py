@@ -88,6 +88,7 @@ class _Compiled:
 
 def run(args: argparse.Namespace) -> int:
     """Writes the files of all models and nodes together, then prints the reports; returns the exit status."""
+    from qcgen.cli.table import fitted
     from qcgen.write import write_files
 
     results = [_compiled(each) for each in _models(args)]
@@ -104,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     folder = Path(os.path.commonpath([Path(path).parent for path in files]))
     write_files(folder, {os.path.relpath(path, folder): text for path, text in files.items()}, force=args.force)
     reports = [report for each in compiled for report in each.reports]
-    print(_json(reports) if args.json else "\n\n".join(map(_text, compiled)))
+    print(_json(reports) if args.json else fitted("\n\n".join(map(_text, compiled))))
     return 0
 
 
@@ -210,7 +211,8 @@ def _text(compiled: _Compiled) -> str:
     from qcgen.errors import printable
 
     args, reports = compiled.args, compiled.reports
-    lines = [node_table([node for report in reports for node in report.nodes]), ""]
+    nodes = [node for report in reports for node in report.nodes]
+    lines = [node_table(nodes, is_verbose=args.verbose), ""]
     for artifact, report in zip(compiled.artifacts, reports, strict=True):
         written = ", ".join(printable(str(args.output / name)) for name in _files(artifact, report, args))
         lines += [f"{written}: {summary(report)}", code(report, how_to_measure(artifact.plan)), *memory(report)]

@@ -59,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prints the inspection; returns the exit status."""
     from qcgen.cli.artifacts import print_rejection, read_model
+    from qcgen.cli.table import fitted
 
     try:
         graph = read_model(args, args.model)
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     except ModelRejected as rejection:
         print_rejection(args.model, rejection)
         return 1
-    print(_json(args, graph, found) if args.json else _text(args, graph, found))
+    print(_json(args, graph, found) if args.json else fitted(_text(args, graph, found)))
     return 0
 
 
@@ -110,7 +111,7 @@ def _total(each: Iterable[Figures]) -> Figures:
 
 
 def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
-    from qcgen.cli.report_text import flash_curve, node_table, overlaps, packed, rejected, shared
+    from qcgen.cli.report_text import flash_curve, nearest, node_table, overlaps, packed, rejected, shared
     from qcgen.cli.table import counted, table
     from qcgen.errors import printable
 
@@ -120,15 +121,15 @@ def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
         parts.append(f"it cannot be compiled as a whole: {count}\n{ModelRejected(found.problems)}")
     if not found.is_whole:
         parts.append(f"{counted(len(found.nodes), 'node')} compiled, each by itself (compile takes them with --node):")
-    parts.append(node_table(found.nodes))
-    parts.append(rejected(found.nodes))
+    parts.append(node_table(found.nodes, is_verbose=args.verbose))
+    parts.append(rejected(found.nodes) if args.verbose else nearest(found.nodes))
     parts += filter(None, (packed(found.nodes), shared(found.nodes)))
-    if found.is_whole:
+    if found.is_whole and args.verbose:
         parts.append(overlaps(found.nodes))
     if found.refused:
         head = f"{counted(len(found.refused), 'node')} that cannot be compiled:\n"
         rows = [(node.name, node.operator, _reason(problems)) for node, problems in found.refused]
-        parts.append(head + table(("node", "operator", "reason"), rows))
+        parts.append(head + table(("node", "operator", "reason"), rows, names=("node", "operator")))
     if found.curve:
         parts.append(flash_curve(found.curve))
     parts.append(_totals(found))
@@ -165,7 +166,7 @@ def _holdings(graph: Graph) -> str:
     rows += [(counted(count, "node"), operator, "", "", "") for operator, count in operators.items()]
     rows += [("input", *_tensor_row(graph.value(name))) for name in graph.inputs]
     rows += [("output", *_tensor_row(graph.value(name))) for name in graph.outputs]
-    return table(("", "", "", "", ""), rows).lstrip("\n")
+    return table(("", "", "", "", ""), rows, names=("",)).lstrip("\n")
 
 
 def _tensor_row(value: Value) -> tuple[str, str, str, str]:

@@ -56,6 +56,8 @@ class OptionsParser(argparse.ArgumentParser):
 def add_compile_options(parser: argparse.ArgumentParser) -> None:
     """Declares the options of all commands that compile, in the order in which --help lists them."""
     _add(parser.add_argument)
+    add = parser.add_argument
+    add("-v", "--verbose", action="store_true", help="print what is proved of each node and all kernels rejected, too")
 
 
 def add_code_options(parser: argparse.ArgumentParser) -> None:

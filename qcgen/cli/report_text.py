@@ -12,18 +12,23 @@ from qcgen.page import parts_of_ram
 from qcgen.report import Fallback, Figures, NodeReport, Report
 from qcgen.requantize import FORMS
 
-_HEAD = ("node", "operator", "kernel", "multiply-adds", "constants", "scratch", "accumulator", "requantization")
-_RIGHT = ("multiply-adds", "constants", "scratch")
+_NAMES = ("node", "operator", "kernel")
+_SIZES = ("multiply-adds", "constants", "scratch")
+_PROOF = ("accumulator", "requantization")
 
 
-def node_table(nodes: Sequence[NodeReport]) -> str:
-    """One line for each node; a last line adds up several (scratch is shared: the largest counts)."""
+def node_table(nodes: Sequence[NodeReport], *, is_verbose: bool) -> str:
+    """One line for each node; a last line adds up several (scratch is shared: the largest counts).
+
+    ``is_verbose``: with the columns of what is proved.
+    """
+    head = (*_NAMES, *_SIZES, *_PROOF) if is_verbose else (*_NAMES, *_SIZES)
     rows = [_row(node) for node in nodes]
     if len(nodes) > 1:
         macs, constants = sum(node.macs for node in nodes), sum(node.constant_bytes for node in nodes)
         scratch = max(node.scratch_bytes for node in nodes)
         rows.append(("all", "", "", number(macs), size(constants), size(scratch), "", forms_text(forms(nodes))))
-    return table(_HEAD, rows, _RIGHT)
+    return table(head, [row[: len(head)] for row in rows], _SIZES, _NAMES)
 
 
 def _row(node: NodeReport) -> tuple[str, ...]:
@@ -40,6 +45,16 @@ def _interval(node: NodeReport) -> str:
     return f"[{number(low)}, {number(high)}]"
 
 
+def nearest(nodes: Sequence[NodeReport]) -> str:
+    """Of each node the last kernel that was rejected before its own, and why: those before it are further off."""
+    rows = [(node.name, *list(node.rejected.items())[-1]) for node in nodes if node.rejected]
+    head = ("node", "nearest kernel", "rejected, because")
+    return table(head, rows, names=head[:2]) if rows else NONE_REJECTED
+
+
+NONE_REJECTED = "no faster kernel was rejected"
+
+
 def rejected(nodes: Sequence[NodeReport]) -> str:
     """Which kernels do not serve which nodes, and why, one line for each kernel and reason."""
     concerned: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -49,7 +64,7 @@ def rejected(nodes: Sequence[NodeReport]) -> str:
     lines = [
         f"{kernel} was rejected, because {reason}: {', '.join(names)}" for (kernel, reason), names in concerned.items()
     ]
-    return "\n".join(lines) or "no faster kernel was rejected"
+    return "\n".join(lines) or NONE_REJECTED
 
 
 def packed(nodes: Sequence[NodeReport]) -> str:

@@ -171,7 +171,8 @@ def _times(verification: BoardVerification) -> str:
     rows = [
         (each.node, number(each.ticks), f"{each.ticks / total:.1%}" if total else "-") for each in verification.times
     ]
-    return table(("node", "ticks", "share"), [*rows, ("all", number(total), "")], right=("ticks", "share"))
+    rows.append(("all", number(total), ""))
+    return table(("node", "ticks", "share"), rows, right=("ticks", "share"), names=("node",))
 
 
 def _differences(verification: BoardVerification) -> list[str]:

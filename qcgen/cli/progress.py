@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from qcgen.cli.table import terminal_columns
 from qcgen.errors import printable
 from qcgen.progress import told
 
@@ -45,17 +45,9 @@ class _Line:
         if now < self._next:
             return
         self._next, self._is_there = now + PERIOD, True
-        print(f"\r\x1b[K{printable(what)[: _columns() - 1]}", end="", file=sys.stderr, flush=True)
+        print(f"\r\x1b[K{printable(what)[: terminal_columns(sys.stderr) - 1]}", end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
         """Leaves an empty line, if there is something on it."""
         if self._is_there:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-
-def _columns() -> int:
-    """The width of the terminal; 80 if it does not tell."""
-    try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
-    except OSError:
-        return 80

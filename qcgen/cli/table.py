@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import sys
 import textwrap
 from collections.abc import Sequence
+from typing import TextIO
 
 from qcgen.errors import printable
 
@@ -109,7 +110,15 @@ def shortened(text: str, width: int) -> str:
 
 def columns() -> int | None:
     """The width of the terminal that standard output is; None if it is none."""
-    return shutil.get_terminal_size().columns if sys.stdout and sys.stdout.isatty() else None
+    return terminal_columns(sys.stdout) if sys.stdout and sys.stdout.isatty() else None
+
+
+def terminal_columns(stream: TextIO) -> int:
+    """The width of the terminal that a stream is; 80 if it does not tell."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except OSError:
+        return 80
 
 
 def fitted(text: str) -> str:

@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0x689cb31a
+#if ATTENTION_HEADER_ID != 0xc82b88a6
 #error "attention.h was not generated together with this file"
 #endif
 

@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * attention.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* attention.c has the same id, a hash of both files: it does not compile with another header. */
-#define ATTENTION_HEADER_ID 0x689cb31a
+#define ATTENTION_HEADER_ID 0xc82b88a6
 
 /* What is in an image can be traced by these. */
 #define ATTENTION_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define ATTENTION_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union attention_arena {
-    uint8_t bytes[ATTENTION_ARENA_BYTES];
-    uint32_t align;
+typedef struct attention_arena {
+    uint32_t words[(ATTENTION_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } attention_arena;
 
 /*

@@ -17,7 +17,7 @@
  */
 #include "batch_normalization.h"
 
-#if BATCH_NORMALIZATION_HEADER_ID != 0x04311100
+#if BATCH_NORMALIZATION_HEADER_ID != 0x00a32683
 #error "batch_normalization.h was not generated together with this file"
 #endif
 

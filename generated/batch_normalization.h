@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * batch_normalization.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* batch_normalization.c has the same id, a hash of both files: it does not compile with another header. */
-#define BATCH_NORMALIZATION_HEADER_ID 0x04311100
+#define BATCH_NORMALIZATION_HEADER_ID 0x00a32683
 
 /* What is in an image can be traced by these. */
 #define BATCH_NORMALIZATION_QCGEN_VERSION "0.1.0"
@@ -32,9 +37,8 @@ extern "C" {
 #define BATCH_NORMALIZATION_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union batch_normalization_arena {
-    uint8_t bytes[BATCH_NORMALIZATION_ARENA_BYTES];
-    uint32_t align;
+typedef struct batch_normalization_arena {
+    uint32_t words[(BATCH_NORMALIZATION_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } batch_normalization_arena;
 
 /*

@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * conv1d_causal.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* conv1d_causal.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV1D_CAUSAL_HEADER_ID 0x30dc2380
+#define CONV1D_CAUSAL_HEADER_ID 0x53be3589
 
 /* What is in an image can be traced by these. */
 #define CONV1D_CAUSAL_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define CONV1D_CAUSAL_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union conv1d_causal_arena {
-    uint8_t bytes[CONV1D_CAUSAL_ARENA_BYTES];
-    uint32_t align;
+typedef struct conv1d_causal_arena {
+    uint32_t words[(CONV1D_CAUSAL_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } conv1d_causal_arena;
 
 /*

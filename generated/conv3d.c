@@ -15,7 +15,7 @@
  */
 #include "conv3d.h"
 
-#if CONV3D_HEADER_ID != 0x2bacceca
+#if CONV3D_HEADER_ID != 0x41d2827a
 #error "conv3d.h was not generated together with this file"
 #endif
 

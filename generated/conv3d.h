@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * conv3d.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* conv3d.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV3D_HEADER_ID 0x2bacceca
+#define CONV3D_HEADER_ID 0x41d2827a
 
 /* What is in an image can be traced by these. */
 #define CONV3D_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define CONV3D_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union conv3d_arena {
-    uint8_t bytes[CONV3D_ARENA_BYTES];
-    uint32_t align;
+typedef struct conv3d_arena {
+    uint32_t words[(CONV3D_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } conv3d_arena;
 
 /*

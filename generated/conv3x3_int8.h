@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * conv3x3_int8.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* conv3x3_int8.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV3X3_INT8_HEADER_ID 0x8f7d303e
+#define CONV3X3_INT8_HEADER_ID 0x6832ad3e
 
 /* What is in an image can be traced by these. */
 #define CONV3X3_INT8_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define CONV3X3_INT8_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union conv3x3_int8_arena {
-    uint8_t bytes[CONV3X3_INT8_ARENA_BYTES];
-    uint32_t align;
+typedef struct conv3x3_int8_arena {
+    uint32_t words[(CONV3X3_INT8_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } conv3x3_int8_arena;
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "conv_4_bits_cortex_m4.h"
 
-#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x9a6a823c
+#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0xa7fa9c23
 #error "conv_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 

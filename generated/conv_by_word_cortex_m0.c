@@ -15,7 +15,7 @@
  */
 #include "conv_by_word_cortex_m0.h"
 
-#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0xad7eb1a4
+#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0x0e70a753
 #error "conv_by_word_cortex_m0.h was not generated together with this file"
 #endif
 

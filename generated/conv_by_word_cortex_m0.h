@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * conv_by_word_cortex_m0.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* conv_by_word_cortex_m0.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_BY_WORD_CORTEX_M0_HEADER_ID 0xad7eb1a4
+#define CONV_BY_WORD_CORTEX_M0_HEADER_ID 0x0e70a753
 
 /* What is in an image can be traced by these. */
 #define CONV_BY_WORD_CORTEX_M0_QCGEN_VERSION "0.1.0"
@@ -32,9 +37,8 @@ extern "C" {
 #define CONV_BY_WORD_CORTEX_M0_ARENA_ALIGN 4
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union conv_by_word_cortex_m0_arena {
-    uint8_t bytes[CONV_BY_WORD_CORTEX_M0_ARENA_BYTES];
-    uint32_t align;
+typedef struct conv_by_word_cortex_m0_arena {
+    uint32_t words[(CONV_BY_WORD_CORTEX_M0_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } conv_by_word_cortex_m0_arena;
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m0.h"
 
-#if CONV_CORTEX_M0_HEADER_ID != 0x91d03cac
+#if CONV_CORTEX_M0_HEADER_ID != 0x212e8d21
 #error "conv_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -24,6 +24,14 @@
 #if (defined(__AVR__))
 #error "this core lacks instructions of cortex-m0, which this file was generated for"
 #endif
+#endif
+
+/*
+ * Define CONV_CORTEX_M0_KEEP_R9 where r9 is reserved (-ffixed-r9, -msingle-pic-base): C takes the place of assembly
+ * that uses it.
+ */
+#if (defined(__ARM_RWPI) || defined(__FDPIC__)) && !defined(CONV_CORTEX_M0_KEEP_R9)
+#error "r9 is the base of data here: define CONV_CORTEX_M0_KEEP_R9, and C takes the place of assembly that uses r9"
 #endif
 
 #ifndef CONV_CORTEX_M0_CONST_ATTR
@@ -78,7 +86,8 @@ typedef struct {
 
 #define CONV_CORTEX_M0_SCALAR_HALF INT32_C(0x8000)
 
-#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#if !defined(CONV_CORTEX_M0_KEEP_R9) && \
+    defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
 /*
  * Instructions for sums in registers that compilers use for little but moves, or not at all when they optimize for
  * size: total_a, high_a, total_b and high_b are r8 to r11. HALF or a mask is in r12, in lr where the words end.
@@ -110,7 +119,8 @@ typedef struct {
     "mov r5, r11\n\t"
 #endif
 
-#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#if !defined(CONV_CORTEX_M0_KEEP_R9) && \
+    defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
 /* Adds two groups of 2 elements, whose first weight lies k, a string, behind `bytes`. */
 #define CONV_CORTEX_M0_SCALAR_TWO_GROUPS2(k) \
     "ldmia %[words]!, {r2, r3, r4, r5}\n\t" \
@@ -182,7 +192,8 @@ static CONV_CORTEX_M0_INLINE void conv_cortex_m0_scalar_two_groups2(
 }
 #endif
 
-#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#if !defined(CONV_CORTEX_M0_KEEP_R9) && \
+    defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
 /* Adds a group of 4 elements, whose first weight lies k, a string, behind `bytes`. */
 #define CONV_CORTEX_M0_SCALAR_GROUP4(k) \
     "ldmia %[words]!, {r2, r3, r4, r5}\n\t" \
@@ -339,7 +350,8 @@ CONV_CORTEX_M0_NOINLINE static const int8_t *conv_cortex_m0_conv1_sums1(
     const int32_t *pairs, const int8_t *weights, const uint8_t *is_large,
     conv_cortex_m0_scalar_sums *sums, const conv_cortex_m0_scalar_sums *beyond)
 {
-#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#if !defined(CONV_CORTEX_M0_KEEP_R9) && \
+    defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
     register const int32_t *r2 __asm__("r2") = pairs;
     register conv_cortex_m0_scalar_sums *r3 __asm__("r3") = sums;
     register const conv_cortex_m0_scalar_sums *r4 __asm__("r4") = beyond;

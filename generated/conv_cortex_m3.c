@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m3.h"
 
-#if CONV_CORTEX_M3_HEADER_ID != 0xc52840c1
+#if CONV_CORTEX_M3_HEADER_ID != 0xd37da95c
 #error "conv_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -25,6 +25,14 @@
     (__ARM_ARCH_PROFILE == 'M' && !defined(__thumb2__))
 #error "this core lacks instructions of cortex-m3, which this file was generated for"
 #endif
+#endif
+
+/*
+ * Define CONV_CORTEX_M3_KEEP_R9 where r9 is reserved (-ffixed-r9, -msingle-pic-base): C takes the place of assembly
+ * that uses it.
+ */
+#if (defined(__ARM_RWPI) || defined(__FDPIC__)) && !defined(CONV_CORTEX_M3_KEEP_R9)
+#error "r9 is the base of data here: define CONV_CORTEX_M3_KEEP_R9, and C takes the place of assembly that uses r9"
 #endif
 
 #include <string.h>
@@ -83,7 +91,7 @@ typedef struct {
 static CONV_CORTEX_M3_INLINE void conv_cortex_m3_scalar_two_groups2(
     const int32_t **pairs, const int8_t **weights, conv_cortex_m3_scalar_sums *sums)
 {
-#if defined(__GNUC__) && defined(__ARM_ARCH_7M__) && !defined(__ARM_RWPI)
+#if defined(__GNUC__) && defined(__ARM_ARCH_7M__) && !defined(CONV_CORTEX_M3_KEEP_R9)
     int32_t w;
 
     /* LDM, and MLA that starts at HALF: compilers generate neither here. */

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0x05839f3b
+#if CONV_CORTEX_M4_HEADER_ID != 0xc31ecbc3
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m55.h"
 
-#if CONV_CORTEX_M55_HEADER_ID != 0xc06299e8
+#if CONV_CORTEX_M55_HEADER_ID != 0x825b446e
 #error "conv_cortex_m55.h was not generated together with this file"
 #endif
 

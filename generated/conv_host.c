@@ -15,7 +15,7 @@
  */
 #include "conv_host.h"
 
-#if CONV_HOST_HEADER_ID != 0x355e237c
+#if CONV_HOST_HEADER_ID != 0xf8e54b05
 #error "conv_host.h was not generated together with this file"
 #endif
 

@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * conv_host.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* conv_host.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_HOST_HEADER_ID 0x355e237c
+#define CONV_HOST_HEADER_ID 0xf8e54b05
 
 /* What is in an image can be traced by these. */
 #define CONV_HOST_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define CONV_HOST_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union conv_host_arena {
-    uint8_t bytes[CONV_HOST_ARENA_BYTES];
-    uint32_t align;
+typedef struct conv_host_arena {
+    uint32_t words[(CONV_HOST_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } conv_host_arena;
 
 /*

@@ -13,7 +13,7 @@
  */
 #include "conv_integer.h"
 
-#if CONV_INTEGER_HEADER_ID != 0x726bcbac
+#if CONV_INTEGER_HEADER_ID != 0x25c0862a
 #error "conv_integer.h was not generated together with this file"
 #endif
 

@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * conv_integer.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* conv_integer.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_INTEGER_HEADER_ID 0x726bcbac
+#define CONV_INTEGER_HEADER_ID 0x25c0862a
 
 /* What is in an image can be traced by these. */
 #define CONV_INTEGER_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define CONV_INTEGER_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union conv_integer_arena {
-    uint8_t bytes[CONV_INTEGER_ARENA_BYTES];
-    uint32_t align;
+typedef struct conv_integer_arena {
+    uint32_t words[(CONV_INTEGER_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } conv_integer_arena;
 
 /* Input x: uint8 [2, 4, 6, 6], channels first. */

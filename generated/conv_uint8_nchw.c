@@ -15,7 +15,7 @@
  */
 #include "conv_uint8_nchw.h"
 
-#if CONV_UINT8_NCHW_HEADER_ID != 0x8a820b25
+#if CONV_UINT8_NCHW_HEADER_ID != 0xa8ebfe8e
 #error "conv_uint8_nchw.h was not generated together with this file"
 #endif
 

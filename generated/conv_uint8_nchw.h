@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * conv_uint8_nchw.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* conv_uint8_nchw.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_UINT8_NCHW_HEADER_ID 0x8a820b25
+#define CONV_UINT8_NCHW_HEADER_ID 0xa8ebfe8e
 
 /* What is in an image can be traced by these. */
 #define CONV_UINT8_NCHW_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define CONV_UINT8_NCHW_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union conv_uint8_nchw_arena {
-    uint8_t bytes[CONV_UINT8_NCHW_ARENA_BYTES];
-    uint32_t align;
+typedef struct conv_uint8_nchw_arena {
+    uint32_t words[(CONV_UINT8_NCHW_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } conv_uint8_nchw_arena;
 
 /*

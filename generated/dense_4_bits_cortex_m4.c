@@ -15,7 +15,7 @@
  */
 #include "dense_4_bits_cortex_m4.h"
 
-#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0xebd9eb24
+#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0xaf01ee1d
 #error "dense_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -162,7 +162,7 @@ static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_differen
     return (int32_t)((uint32_t)a - (uint32_t)b);
 }
 
-#if !DENSE_4_BITS_CORTEX_M4_DSP
+#if !DENSE_4_BITS_CORTEX_M4_DSP || defined(DENSE_4_BITS_CORTEX_M4_KEEP_R9)
 /* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes of the
    halves of two words of weights, u for the even pair and v for the odd one. */
 static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_winograd_dot(int32_t even, int32_t odd,

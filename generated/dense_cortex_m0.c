@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m0.h"
 
-#if DENSE_CORTEX_M0_HEADER_ID != 0x73301b20
+#if DENSE_CORTEX_M0_HEADER_ID != 0x098ff6f7
 #error "dense_cortex_m0.h was not generated together with this file"
 #endif
 

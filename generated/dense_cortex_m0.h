@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * dense_cortex_m0.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* dense_cortex_m0.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_CORTEX_M0_HEADER_ID 0x73301b20
+#define DENSE_CORTEX_M0_HEADER_ID 0x098ff6f7
 
 /* What is in an image can be traced by these. */
 #define DENSE_CORTEX_M0_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define DENSE_CORTEX_M0_ARENA_ALIGN 4
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union dense_cortex_m0_arena {
-    uint8_t bytes[DENSE_CORTEX_M0_ARENA_BYTES];
-    uint32_t align;
+typedef struct dense_cortex_m0_arena {
+    uint32_t words[(DENSE_CORTEX_M0_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } dense_cortex_m0_arena;
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m3.h"
 
-#if DENSE_CORTEX_M3_HEADER_ID != 0xdc2af5d9
+#if DENSE_CORTEX_M3_HEADER_ID != 0xe2a35998
 #error "dense_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -25,6 +25,14 @@
     (__ARM_ARCH_PROFILE == 'M' && !defined(__thumb2__))
 #error "this core lacks instructions of cortex-m3, which this file was generated for"
 #endif
+#endif
+
+/*
+ * Define DENSE_CORTEX_M3_KEEP_R9 where r9 is reserved (-ffixed-r9, -msingle-pic-base): C takes the place of assembly
+ * that uses it.
+ */
+#if (defined(__ARM_RWPI) || defined(__FDPIC__)) && !defined(DENSE_CORTEX_M3_KEEP_R9)
+#error "r9 is the base of data here: define DENSE_CORTEX_M3_KEEP_R9, and C takes the place of assembly that uses r9"
 #endif
 
 #ifndef DENSE_CORTEX_M3_CONST_ATTR
@@ -81,7 +89,7 @@ typedef struct {
 static DENSE_CORTEX_M3_INLINE void dense_cortex_m3_scalar_word_group1(
     const int32_t **pairs, const int32_t **weights, dense_cortex_m3_scalar_sums *sums)
 {
-#if defined(__GNUC__) && defined(__ARM_ARCH_7M__) && !defined(__ARM_RWPI)
+#if defined(__GNUC__) && defined(__ARM_ARCH_7M__) && !defined(DENSE_CORTEX_M3_KEEP_R9)
     int32_t w;
 
     /* LDM, and MLA that starts at HALF: compilers generate neither here. */
@@ -119,7 +127,7 @@ static DENSE_CORTEX_M3_INLINE void dense_cortex_m3_scalar_word_group1(
 static DENSE_CORTEX_M3_INLINE void dense_cortex_m3_scalar_word_group2(
     const int32_t **pairs, const int32_t **weights, dense_cortex_m3_scalar_sums *sums)
 {
-#if defined(__GNUC__) && defined(__ARM_ARCH_7M__) && !defined(__ARM_RWPI)
+#if defined(__GNUC__) && defined(__ARM_ARCH_7M__) && !defined(DENSE_CORTEX_M3_KEEP_R9)
     int32_t w;
     int32_t v;
 
@@ -162,7 +170,7 @@ static DENSE_CORTEX_M3_INLINE void dense_cortex_m3_scalar_word_group2(
 static DENSE_CORTEX_M3_INLINE void dense_cortex_m3_scalar_two_word_groups2(
     const int32_t **pairs, const int32_t **weights, dense_cortex_m3_scalar_sums *sums)
 {
-#if defined(__GNUC__) && defined(__ARM_ARCH_7M__) && !defined(__ARM_RWPI)
+#if defined(__GNUC__) && defined(__ARM_ARCH_7M__) && !defined(DENSE_CORTEX_M3_KEEP_R9)
     int32_t w;
     int32_t v;
 

@@ -11,8 +11,15 @@
 
 #include <stdint.h>
 
+/*
+ * dense_cortex_m3.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap;
+ * - words that lie anywhere can be read: UNALIGN_TRP in CCR is 0, or -mno-unaligned-access is given;
+ * - r9 is not reserved (-ffixed-r9, -msingle-pic-base), or DENSE_CORTEX_M3_KEEP_R9 is defined.
+ */
+
 /* dense_cortex_m3.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_CORTEX_M3_HEADER_ID 0xdc2af5d9
+#define DENSE_CORTEX_M3_HEADER_ID 0xe2a35998
 
 /* What is in an image can be traced by these. */
 #define DENSE_CORTEX_M3_QCGEN_VERSION "0.1.0"
@@ -31,9 +38,8 @@ extern "C" {
 #define DENSE_CORTEX_M3_ARENA_ALIGN 4
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union dense_cortex_m3_arena {
-    uint8_t bytes[DENSE_CORTEX_M3_ARENA_BYTES];
-    uint32_t align;
+typedef struct dense_cortex_m3_arena {
+    uint32_t words[(DENSE_CORTEX_M3_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } dense_cortex_m3_arena;
 
 /*

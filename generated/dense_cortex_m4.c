@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m4.h"
 
-#if DENSE_CORTEX_M4_HEADER_ID != 0x230394a3
+#if DENSE_CORTEX_M4_HEADER_ID != 0x786808e0
 #error "dense_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -26,6 +26,14 @@
     (defined(__riscv) && __riscv_xlen == 32)
 #error "this core lacks instructions of cortex-m4, which this file was generated for"
 #endif
+#endif
+
+/*
+ * Define DENSE_CORTEX_M4_KEEP_R9 where r9 is reserved (-ffixed-r9, -msingle-pic-base): C takes the place of assembly
+ * that uses it.
+ */
+#if (defined(__ARM_RWPI) || defined(__FDPIC__)) && !defined(DENSE_CORTEX_M4_KEEP_R9)
+#error "r9 is the base of data here: define DENSE_CORTEX_M4_KEEP_R9, and C takes the place of assembly that uses r9"
 #endif
 
 #include <string.h>
@@ -159,7 +167,7 @@ static DENSE_CORTEX_M4_INLINE int32_t dense_cortex_m4_dsp_difference(int32_t a, 
     return (int32_t)((uint32_t)a - (uint32_t)b);
 }
 
-#if !DENSE_CORTEX_M4_DSP
+#if !DENSE_CORTEX_M4_DSP || defined(DENSE_CORTEX_M4_KEEP_R9)
 /* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes of the
    halves of two words of weights, u for the even pair and v for the odd one. */
 static DENSE_CORTEX_M4_INLINE int32_t dense_cortex_m4_dsp_winograd_dot(int32_t even, int32_t odd, int32_t even_weights,
@@ -202,10 +210,7 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_winograd_dot_two(int32_t 
 static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_winograd_dot_six(int32_t even, int32_t odd,
     const int32_t **words, int32_t *a, int32_t *even_rest, int32_t *odd_rest)
 {
-#if DENSE_CORTEX_M4_DSP
-#if defined(__ARM_RWPI) || defined(__FDPIC__)
-#error "the six sums need r9, which is the base of data here"
-#endif
+#if DENSE_CORTEX_M4_DSP && !defined(DENSE_CORTEX_M4_KEEP_R9)
     register const int32_t *next __asm__("r11") = *words;
     register int32_t a0 __asm__("r0") = a[0];
     register int32_t a1 __asm__("r1") = a[1];
@@ -268,7 +273,7 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_winograd_dot_six(int32_t 
 static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_winograd_dot_six_rest(int32_t even, int32_t odd,
     const int32_t **words, int32_t *a, int32_t even_rest, int32_t odd_rest)
 {
-#if DENSE_CORTEX_M4_DSP
+#if DENSE_CORTEX_M4_DSP && !defined(DENSE_CORTEX_M4_KEEP_R9)
     register const int32_t *next __asm__("r11") = *words;
     register int32_t a0 __asm__("r0") = a[0];
     register int32_t a1 __asm__("r1") = a[1];

@@ -11,8 +11,16 @@
 
 #include <stdint.h>
 
+/*
+ * dense_cortex_m4.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap;
+ * - words that lie anywhere can be read: UNALIGN_TRP in CCR is 0, or -mno-unaligned-access is given;
+ * - the floating-point unit is on (CPACR) before the first call, if the compiler may use it;
+ * - r9 is not reserved (-ffixed-r9, -msingle-pic-base), or DENSE_CORTEX_M4_KEEP_R9 is defined.
+ */
+
 /* dense_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_CORTEX_M4_HEADER_ID 0x230394a3
+#define DENSE_CORTEX_M4_HEADER_ID 0x786808e0
 
 /* What is in an image can be traced by these. */
 #define DENSE_CORTEX_M4_QCGEN_VERSION "0.1.0"
@@ -31,9 +39,8 @@ extern "C" {
 #define DENSE_CORTEX_M4_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union dense_cortex_m4_arena {
-    uint8_t bytes[1];
-    uint32_t align;
+typedef struct dense_cortex_m4_arena {
+    uint32_t words[1];
 } dense_cortex_m4_arena;
 
 /*

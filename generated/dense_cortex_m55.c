@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m55.h"
 
-#if DENSE_CORTEX_M55_HEADER_ID != 0x1ea554b3
+#if DENSE_CORTEX_M55_HEADER_ID != 0x05434bd0
 #error "dense_cortex_m55.h was not generated together with this file"
 #endif
 

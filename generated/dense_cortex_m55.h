@@ -11,8 +11,15 @@
 
 #include <stdint.h>
 
+/*
+ * dense_cortex_m55.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap;
+ * - words that lie anywhere can be read: UNALIGN_TRP in CCR is 0, or -mno-unaligned-access is given;
+ * - the floating-point unit and Helium are on (CPACR) before the first call, if the compiler may use them.
+ */
+
 /* dense_cortex_m55.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_CORTEX_M55_HEADER_ID 0x1ea554b3
+#define DENSE_CORTEX_M55_HEADER_ID 0x05434bd0
 
 /* What is in an image can be traced by these. */
 #define DENSE_CORTEX_M55_QCGEN_VERSION "0.1.0"
@@ -31,9 +38,8 @@ extern "C" {
 #define DENSE_CORTEX_M55_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union dense_cortex_m55_arena {
-    uint8_t bytes[1];
-    uint32_t align;
+typedef struct dense_cortex_m55_arena {
+    uint32_t words[1];
 } dense_cortex_m55_arena;
 
 /*

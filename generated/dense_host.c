@@ -15,7 +15,7 @@
  */
 #include "dense_host.h"
 
-#if DENSE_HOST_HEADER_ID != 0x0a067fe9
+#if DENSE_HOST_HEADER_ID != 0xf997609e
 #error "dense_host.h was not generated together with this file"
 #endif
 

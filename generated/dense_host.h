@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * dense_host.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* dense_host.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_HOST_HEADER_ID 0x0a067fe9
+#define DENSE_HOST_HEADER_ID 0xf997609e
 
 /* What is in an image can be traced by these. */
 #define DENSE_HOST_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define DENSE_HOST_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union dense_host_arena {
-    uint8_t bytes[DENSE_HOST_ARENA_BYTES];
-    uint32_t align;
+typedef struct dense_host_arena {
+    uint32_t words[(DENSE_HOST_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } dense_host_arena;
 
 /*

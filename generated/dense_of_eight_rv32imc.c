@@ -15,7 +15,7 @@
  */
 #include "dense_of_eight_rv32imc.h"
 
-#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x04febe4f
+#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x4b30275a
 #error "dense_of_eight_rv32imc.h was not generated together with this file"
 #endif
 

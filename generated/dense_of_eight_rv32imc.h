@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * dense_of_eight_rv32imc.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* dense_of_eight_rv32imc.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_OF_EIGHT_RV32IMC_HEADER_ID 0x04febe4f
+#define DENSE_OF_EIGHT_RV32IMC_HEADER_ID 0x4b30275a
 
 /* What is in an image can be traced by these. */
 #define DENSE_OF_EIGHT_RV32IMC_QCGEN_VERSION "0.1.0"
@@ -32,9 +37,8 @@ extern "C" {
 #define DENSE_OF_EIGHT_RV32IMC_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union dense_of_eight_rv32imc_arena {
-    uint8_t bytes[1];
-    uint32_t align;
+typedef struct dense_of_eight_rv32imc_arena {
+    uint32_t words[1];
 } dense_of_eight_rv32imc_arena;
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "dense_rv32imc.h"
 
-#if DENSE_RV32IMC_HEADER_ID != 0xf71a701a
+#if DENSE_RV32IMC_HEADER_ID != 0xd62d0fe0
 #error "dense_rv32imc.h was not generated together with this file"
 #endif
 

@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * dense_rv32imc.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* dense_rv32imc.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_RV32IMC_HEADER_ID 0xf71a701a
+#define DENSE_RV32IMC_HEADER_ID 0xd62d0fe0
 
 /* What is in an image can be traced by these. */
 #define DENSE_RV32IMC_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define DENSE_RV32IMC_ARENA_ALIGN 4
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union dense_rv32imc_arena {
-    uint8_t bytes[DENSE_RV32IMC_ARENA_BYTES];
-    uint32_t align;
+typedef struct dense_rv32imc_arena {
+    uint32_t words[(DENSE_RV32IMC_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } dense_rv32imc_arena;
 
 /*

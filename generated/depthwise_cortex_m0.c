@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m0.h"
 
-#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0x58ec2edf
+#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0xc4a83479
 #error "depthwise_cortex_m0.h was not generated together with this file"
 #endif
 

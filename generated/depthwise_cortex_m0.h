@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * depthwise_cortex_m0.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* depthwise_cortex_m0.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_CORTEX_M0_HEADER_ID 0x58ec2edf
+#define DEPTHWISE_CORTEX_M0_HEADER_ID 0xc4a83479
 
 /* What is in an image can be traced by these. */
 #define DEPTHWISE_CORTEX_M0_QCGEN_VERSION "0.1.0"
@@ -32,9 +37,8 @@ extern "C" {
 #define DEPTHWISE_CORTEX_M0_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union depthwise_cortex_m0_arena {
-    uint8_t bytes[DEPTHWISE_CORTEX_M0_ARENA_BYTES];
-    uint32_t align;
+typedef struct depthwise_cortex_m0_arena {
+    uint32_t words[(DEPTHWISE_CORTEX_M0_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } depthwise_cortex_m0_arena;
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m3.h"
 
-#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0x10383870
+#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0xccf64c98
 #error "depthwise_cortex_m3.h was not generated together with this file"
 #endif
 

@@ -11,8 +11,14 @@
 
 #include <stdint.h>
 
+/*
+ * depthwise_cortex_m3.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap;
+ * - words that lie anywhere can be read: UNALIGN_TRP in CCR is 0, or -mno-unaligned-access is given.
+ */
+
 /* depthwise_cortex_m3.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_CORTEX_M3_HEADER_ID 0x10383870
+#define DEPTHWISE_CORTEX_M3_HEADER_ID 0xccf64c98
 
 /* What is in an image can be traced by these. */
 #define DEPTHWISE_CORTEX_M3_QCGEN_VERSION "0.1.0"
@@ -32,9 +38,8 @@ extern "C" {
 #define DEPTHWISE_CORTEX_M3_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union depthwise_cortex_m3_arena {
-    uint8_t bytes[DEPTHWISE_CORTEX_M3_ARENA_BYTES];
-    uint32_t align;
+typedef struct depthwise_cortex_m3_arena {
+    uint32_t words[(DEPTHWISE_CORTEX_M3_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } depthwise_cortex_m3_arena;
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m4.h"
 
-#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0xedb3dea1
+#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0xb0518f53
 #error "depthwise_cortex_m4.h was not generated together with this file"
 #endif
 

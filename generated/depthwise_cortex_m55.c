@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m55.h"
 
-#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0xd098ce15
+#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x5299a751
 #error "depthwise_cortex_m55.h was not generated together with this file"
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "depthwise_nchw.h"
 
-#if DEPTHWISE_NCHW_HEADER_ID != 0xee9ce1f3
+#if DEPTHWISE_NCHW_HEADER_ID != 0x1756165b
 #error "depthwise_nchw.h was not generated together with this file"
 #endif
 

@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * depthwise_nchw.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* depthwise_nchw.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_NCHW_HEADER_ID 0xee9ce1f3
+#define DEPTHWISE_NCHW_HEADER_ID 0x1756165b
 
 /* What is in an image can be traced by these. */
 #define DEPTHWISE_NCHW_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define DEPTHWISE_NCHW_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union depthwise_nchw_arena {
-    uint8_t bytes[DEPTHWISE_NCHW_ARENA_BYTES];
-    uint32_t align;
+typedef struct depthwise_nchw_arena {
+    uint32_t words[(DEPTHWISE_NCHW_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } depthwise_nchw_arena;
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "depthwise_nhwc.h"
 
-#if DEPTHWISE_NHWC_HEADER_ID != 0x5ddebe7f
+#if DEPTHWISE_NHWC_HEADER_ID != 0x1fd1f05e
 #error "depthwise_nhwc.h was not generated together with this file"
 #endif
 

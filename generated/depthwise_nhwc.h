@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * depthwise_nhwc.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* depthwise_nhwc.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_NHWC_HEADER_ID 0x5ddebe7f
+#define DEPTHWISE_NHWC_HEADER_ID 0x1fd1f05e
 
 /* What is in an image can be traced by these. */
 #define DEPTHWISE_NHWC_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define DEPTHWISE_NHWC_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union depthwise_nhwc_arena {
-    uint8_t bytes[1];
-    uint32_t align;
+typedef struct depthwise_nhwc_arena {
+    uint32_t words[1];
 } depthwise_nhwc_arena;
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "depthwise_planes_cortex_m4.h"
 
-#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0xe867f34f
+#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0x68be8717
 #error "depthwise_planes_cortex_m4.h was not generated together with this file"
 #endif
 

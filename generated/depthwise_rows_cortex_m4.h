@@ -11,8 +11,15 @@
 
 #include <stdint.h>
 
+/*
+ * depthwise_rows_cortex_m4.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap;
+ * - words that lie anywhere can be read: UNALIGN_TRP in CCR is 0, or -mno-unaligned-access is given;
+ * - the floating-point unit is on (CPACR) before the first call, if the compiler may use it.
+ */
+
 /* depthwise_rows_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID 0x3b73cd23
+#define DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID 0x1e517347
 
 /* What is in an image can be traced by these. */
 #define DEPTHWISE_ROWS_CORTEX_M4_QCGEN_VERSION "0.1.0"
@@ -32,9 +39,8 @@ extern "C" {
 #define DEPTHWISE_ROWS_CORTEX_M4_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union depthwise_rows_cortex_m4_arena {
-    uint8_t bytes[1];
-    uint32_t align;
+typedef struct depthwise_rows_cortex_m4_arena {
+    uint32_t words[1];
 } depthwise_rows_cortex_m4_arena;
 
 /*

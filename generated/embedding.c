@@ -13,7 +13,7 @@
  */
 #include "embedding.h"
 
-#if EMBEDDING_HEADER_ID != 0xc8d0d26b
+#if EMBEDDING_HEADER_ID != 0x733798dc
 #error "embedding.h was not generated together with this file"
 #endif
 

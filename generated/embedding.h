@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * embedding.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* embedding.c has the same id, a hash of both files: it does not compile with another header. */
-#define EMBEDDING_HEADER_ID 0xc8d0d26b
+#define EMBEDDING_HEADER_ID 0x733798dc
 
 /* What is in an image can be traced by these. */
 #define EMBEDDING_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define EMBEDDING_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union embedding_arena {
-    uint8_t bytes[EMBEDDING_ARENA_BYTES];
-    uint32_t align;
+typedef struct embedding_arena {
+    uint32_t words[(EMBEDDING_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } embedding_arena;
 
 /* Input tokens: int64 [1, 8]. */

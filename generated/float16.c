@@ -18,7 +18,7 @@
  */
 #include "float16.h"
 
-#if FLOAT16_HEADER_ID != 0x5b6fc388
+#if FLOAT16_HEADER_ID != 0xd3c869aa
 #error "float16.h was not generated together with this file"
 #endif
 

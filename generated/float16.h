@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * float16.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* float16.c has the same id, a hash of both files: it does not compile with another header. */
-#define FLOAT16_HEADER_ID 0x5b6fc388
+#define FLOAT16_HEADER_ID 0xd3c869aa
 
 /* What is in an image can be traced by these. */
 #define FLOAT16_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define FLOAT16_ARENA_ALIGN 4
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union float16_arena {
-    uint8_t bytes[FLOAT16_ARENA_BYTES];
-    uint32_t align;
+typedef struct float16_arena {
+    uint32_t words[(FLOAT16_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } float16_arena;
 
 /* Input x: float16 [1, 2, 5, 5], channels first. */

@@ -10,7 +10,7 @@
  */
 #include "float_nhwc.h"
 
-#if FLOAT_NHWC_HEADER_ID != 0x46fdcbfd
+#if FLOAT_NHWC_HEADER_ID != 0x7c0652f1
 #error "float_nhwc.h was not generated together with this file"
 #endif
 

@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * float_nhwc.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* float_nhwc.c has the same id, a hash of both files: it does not compile with another header. */
-#define FLOAT_NHWC_HEADER_ID 0x46fdcbfd
+#define FLOAT_NHWC_HEADER_ID 0x7c0652f1
 
 /* What is in an image can be traced by these. */
 #define FLOAT_NHWC_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define FLOAT_NHWC_ARENA_ALIGN 4
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union float_nhwc_arena {
-    uint8_t bytes[FLOAT_NHWC_ARENA_BYTES];
-    uint32_t align;
+typedef struct float_nhwc_arena {
+    uint32_t words[(FLOAT_NHWC_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } float_nhwc_arena;
 
 /* Input X: float [1, 6, 6, 3], channels last. */

@@ -19,7 +19,7 @@
  */
 #include "float_norms.h"
 
-#if FLOAT_NORMS_HEADER_ID != 0x4a46b664
+#if FLOAT_NORMS_HEADER_ID != 0xa7a8ea11
 #error "float_norms.h was not generated together with this file"
 #endif
 

@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * float_norms.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* float_norms.c has the same id, a hash of both files: it does not compile with another header. */
-#define FLOAT_NORMS_HEADER_ID 0x4a46b664
+#define FLOAT_NORMS_HEADER_ID 0xa7a8ea11
 
 /* What is in an image can be traced by these. */
 #define FLOAT_NORMS_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define FLOAT_NORMS_ARENA_ALIGN 4
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union float_norms_arena {
-    uint8_t bytes[FLOAT_NORMS_ARENA_BYTES];
-    uint32_t align;
+typedef struct float_norms_arena {
+    uint32_t words[(FLOAT_NORMS_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } float_norms_arena;
 
 /* Input x: float [1, 6, 2, 12], channels first. */

@@ -23,7 +23,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0xd2302d01
+#if FLOAT_TAIL_HEADER_ID != 0x1994847d
 #error "float_tail.h was not generated together with this file"
 #endif
 

@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * float_tail.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* float_tail.c has the same id, a hash of both files: it does not compile with another header. */
-#define FLOAT_TAIL_HEADER_ID 0xd2302d01
+#define FLOAT_TAIL_HEADER_ID 0x1994847d
 
 /* What is in an image can be traced by these. */
 #define FLOAT_TAIL_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define FLOAT_TAIL_ARENA_ALIGN 4
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union float_tail_arena {
-    uint8_t bytes[FLOAT_TAIL_ARENA_BYTES];
-    uint32_t align;
+typedef struct float_tail_arena {
+    uint32_t words[(FLOAT_TAIL_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } float_tail_arena;
 
 /*

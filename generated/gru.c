@@ -10,7 +10,7 @@
  */
 #include "gru.h"
 
-#if GRU_HEADER_ID != 0xb7a463f0
+#if GRU_HEADER_ID != 0x860fe61f
 #error "gru.h was not generated together with this file"
 #endif
 

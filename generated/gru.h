@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * gru.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* gru.c has the same id, a hash of both files: it does not compile with another header. */
-#define GRU_HEADER_ID 0xb7a463f0
+#define GRU_HEADER_ID 0x860fe61f
 
 /* What is in an image can be traced by these. */
 #define GRU_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define GRU_ARENA_ALIGN 4
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union gru_arena {
-    uint8_t bytes[GRU_ARENA_BYTES];
-    uint32_t align;
+typedef struct gru_arena {
+    uint32_t words[(GRU_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } gru_arena;
 
 /* Input x: float [5, 1, 4]. */

@@ -15,7 +15,7 @@
  */
 #include "guard_band.h"
 
-#if GUARD_BAND_HEADER_ID != 0xa73c4190
+#if GUARD_BAND_HEADER_ID != 0x309b5da9
 #error "guard_band.h was not generated together with this file"
 #endif
 

@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * guard_band.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* guard_band.c has the same id, a hash of both files: it does not compile with another header. */
-#define GUARD_BAND_HEADER_ID 0xa73c4190
+#define GUARD_BAND_HEADER_ID 0x309b5da9
 
 /* What is in an image can be traced by these. */
 #define GUARD_BAND_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define GUARD_BAND_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union guard_band_arena {
-    uint8_t bytes[1];
-    uint32_t align;
+typedef struct guard_band_arena {
+    uint32_t words[1];
 } guard_band_arena;
 
 /*

@@ -13,7 +13,7 @@
  */
 #include "instance_norm.h"
 
-#if INSTANCE_NORM_HEADER_ID != 0x19af75c2
+#if INSTANCE_NORM_HEADER_ID != 0x5c15a93e
 #error "instance_norm.h was not generated together with this file"
 #endif
 

@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * instance_norm.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* instance_norm.c has the same id, a hash of both files: it does not compile with another header. */
-#define INSTANCE_NORM_HEADER_ID 0x19af75c2
+#define INSTANCE_NORM_HEADER_ID 0x5c15a93e
 
 /* What is in an image can be traced by these. */
 #define INSTANCE_NORM_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define INSTANCE_NORM_ARENA_ALIGN 4
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union instance_norm_arena {
-    uint8_t bytes[INSTANCE_NORM_ARENA_BYTES];
-    uint32_t align;
+typedef struct instance_norm_arena {
+    uint32_t words[(INSTANCE_NORM_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } instance_norm_arena;
 
 /*

@@ -14,7 +14,7 @@
  */
 #include "layer_norm.h"
 
-#if LAYER_NORM_HEADER_ID != 0xd0029180
+#if LAYER_NORM_HEADER_ID != 0xf5488415
 #error "layer_norm.h was not generated together with this file"
 #endif
 

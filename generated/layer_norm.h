@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * layer_norm.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* layer_norm.c has the same id, a hash of both files: it does not compile with another header. */
-#define LAYER_NORM_HEADER_ID 0xd0029180
+#define LAYER_NORM_HEADER_ID 0xf5488415
 
 /* What is in an image can be traced by these. */
 #define LAYER_NORM_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define LAYER_NORM_ARENA_ALIGN 4
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union layer_norm_arena {
-    uint8_t bytes[LAYER_NORM_ARENA_BYTES];
-    uint32_t align;
+typedef struct layer_norm_arena {
+    uint32_t words[(LAYER_NORM_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } layer_norm_arena;
 
 /*

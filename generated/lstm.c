@@ -19,7 +19,7 @@
  */
 #include "lstm.h"
 
-#if LSTM_HEADER_ID != 0x1c6be36c
+#if LSTM_HEADER_ID != 0x6d650959
 #error "lstm.h was not generated together with this file"
 #endif
 

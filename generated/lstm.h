@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * lstm.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* lstm.c has the same id, a hash of both files: it does not compile with another header. */
-#define LSTM_HEADER_ID 0x1c6be36c
+#define LSTM_HEADER_ID 0x6d650959
 
 /* What is in an image can be traced by these. */
 #define LSTM_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define LSTM_ARENA_ALIGN 4
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union lstm_arena {
-    uint8_t bytes[LSTM_ARENA_BYTES];
-    uint32_t align;
+typedef struct lstm_arena {
+    uint32_t words[(LSTM_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } lstm_arena;
 
 /* Input x: float [1, 1, 4]. */

@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m4.h"
 
-#if MATMUL_CORTEX_M4_HEADER_ID != 0x80c0de92
+#if MATMUL_CORTEX_M4_HEADER_ID != 0x86fc4135
 #error "matmul_cortex_m4.h was not generated together with this file"
 #endif
 

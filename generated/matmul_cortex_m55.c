@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m55.h"
 
-#if MATMUL_CORTEX_M55_HEADER_ID != 0x2eb1cc27
+#if MATMUL_CORTEX_M55_HEADER_ID != 0x5f4d076f
 #error "matmul_cortex_m55.h was not generated together with this file"
 #endif
 

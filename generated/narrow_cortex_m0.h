@@ -11,8 +11,14 @@
 
 #include <stdint.h>
 
+/*
+ * narrow_cortex_m0.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap;
+ * - r9 is not reserved (-ffixed-r9, -msingle-pic-base), or NARROW_CORTEX_M0_KEEP_R9 is defined.
+ */
+
 /* narrow_cortex_m0.c has the same id, a hash of both files: it does not compile with another header. */
-#define NARROW_CORTEX_M0_HEADER_ID 0xcc7611fb
+#define NARROW_CORTEX_M0_HEADER_ID 0xad62d173
 
 /* What is in an image can be traced by these. */
 #define NARROW_CORTEX_M0_QCGEN_VERSION "0.1.0"
@@ -31,9 +37,8 @@ extern "C" {
 #define NARROW_CORTEX_M0_ARENA_ALIGN 4
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union narrow_cortex_m0_arena {
-    uint8_t bytes[NARROW_CORTEX_M0_ARENA_BYTES];
-    uint32_t align;
+typedef struct narrow_cortex_m0_arena {
+    uint32_t words[(NARROW_CORTEX_M0_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } narrow_cortex_m0_arena;
 
 /*

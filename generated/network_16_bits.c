@@ -42,7 +42,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0xf98d82f5
+#if NETWORK_16_BITS_HEADER_ID != 0xa2ff8722
 #error "network_16_bits.h was not generated together with this file"
 #endif
 

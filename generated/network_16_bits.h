@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * network_16_bits.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* network_16_bits.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_16_BITS_HEADER_ID 0xf98d82f5
+#define NETWORK_16_BITS_HEADER_ID 0xa2ff8722
 
 /* What is in an image can be traced by these. */
 #define NETWORK_16_BITS_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define NETWORK_16_BITS_ARENA_ALIGN 2
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union network_16_bits_arena {
-    uint8_t bytes[NETWORK_16_BITS_ARENA_BYTES];
-    uint32_t align;
+typedef struct network_16_bits_arena {
+    uint32_t words[(NETWORK_16_BITS_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } network_16_bits_arena;
 
 /* Input x: float [1, 4, 4, 2], channels last. */

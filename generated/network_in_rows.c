@@ -42,7 +42,7 @@
  */
 #include "network_in_rows.h"
 
-#if NETWORK_IN_ROWS_HEADER_ID != 0x3c2cedf9
+#if NETWORK_IN_ROWS_HEADER_ID != 0xb0c1957f
 #error "network_in_rows.h was not generated together with this file"
 #endif
 

@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * network_in_rows.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* network_in_rows.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_IN_ROWS_HEADER_ID 0x3c2cedf9
+#define NETWORK_IN_ROWS_HEADER_ID 0xb0c1957f
 
 /* What is in an image can be traced by these. */
 #define NETWORK_IN_ROWS_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define NETWORK_IN_ROWS_ARENA_ALIGN 4
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union network_in_rows_arena {
-    uint8_t bytes[NETWORK_IN_ROWS_ARENA_BYTES];
-    uint32_t align;
+typedef struct network_in_rows_arena {
+    uint32_t words[(NETWORK_IN_ROWS_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } network_in_rows_arena;
 
 /*

@@ -43,7 +43,7 @@
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0x4e4d766d
+#if NETWORK_PUSHED_HEADER_ID != 0xa5ec12ce
 #error "network_pushed.h was not generated together with this file"
 #endif
 

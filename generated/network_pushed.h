@@ -12,8 +12,13 @@
 
 #include <stdint.h>
 
+/*
+ * network_pushed.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* network_pushed.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_PUSHED_HEADER_ID 0x4e4d766d
+#define NETWORK_PUSHED_HEADER_ID 0xa5ec12ce
 
 /* What is in an image can be traced by these. */
 #define NETWORK_PUSHED_QCGEN_VERSION "0.1.0"
@@ -32,9 +37,8 @@ extern "C" {
 #define NETWORK_PUSHED_ARENA_ALIGN 4
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union network_pushed_arena {
-    uint8_t bytes[NETWORK_PUSHED_ARENA_BYTES];
-    uint32_t align;
+typedef struct network_pushed_arena {
+    uint32_t words[(NETWORK_PUSHED_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } network_pushed_arena;
 
 /*

@@ -39,7 +39,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x15617e77
+#if NETWORK_QDQ_HEADER_ID != 0xe41f7184
 #error "network_qdq.h was not generated together with this file"
 #endif
 

@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * network_qdq.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* network_qdq.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_QDQ_HEADER_ID 0x15617e77
+#define NETWORK_QDQ_HEADER_ID 0xe41f7184
 
 /* What is in an image can be traced by these. */
 #define NETWORK_QDQ_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define NETWORK_QDQ_ARENA_ALIGN 4
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union network_qdq_arena {
-    uint8_t bytes[NETWORK_QDQ_ARENA_BYTES];
-    uint32_t align;
+typedef struct network_qdq_arena {
+    uint32_t words[(NETWORK_QDQ_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } network_qdq_arena;
 
 /* Input x: float [1, 8, 8, 2], channels last. */

@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0xd170f84f
+#if NETWORK_QOP_HEADER_ID != 0xa9c7e658
 #error "network_qop.h was not generated together with this file"
 #endif
 

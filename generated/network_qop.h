@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * network_qop.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* network_qop.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_QOP_HEADER_ID 0xd170f84f
+#define NETWORK_QOP_HEADER_ID 0xa9c7e658
 
 /* What is in an image can be traced by these. */
 #define NETWORK_QOP_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define NETWORK_QOP_ARENA_ALIGN 4
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union network_qop_arena {
-    uint8_t bytes[NETWORK_QOP_ARENA_BYTES];
-    uint32_t align;
+typedef struct network_qop_arena {
+    uint32_t words[(NETWORK_QOP_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } network_qop_arena;
 
 /*

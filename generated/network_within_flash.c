@@ -23,7 +23,7 @@
  */
 #include "network_within_flash.h"
 
-#if NETWORK_WITHIN_FLASH_HEADER_ID != 0xececfb8a
+#if NETWORK_WITHIN_FLASH_HEADER_ID != 0x91c9771f
 #error "network_within_flash.h was not generated together with this file"
 #endif
 

@@ -11,8 +11,15 @@
 
 #include <stdint.h>
 
+/*
+ * network_within_flash.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap;
+ * - words that lie anywhere can be read: UNALIGN_TRP in CCR is 0, or -mno-unaligned-access is given;
+ * - the floating-point unit is on (CPACR) before the first call, if the compiler may use it.
+ */
+
 /* network_within_flash.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_WITHIN_FLASH_HEADER_ID 0xececfb8a
+#define NETWORK_WITHIN_FLASH_HEADER_ID 0x91c9771f
 
 /* What is in an image can be traced by these. */
 #define NETWORK_WITHIN_FLASH_QCGEN_VERSION "0.1.0"
@@ -32,9 +39,8 @@ extern "C" {
 #define NETWORK_WITHIN_FLASH_ARENA_ALIGN 4
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union network_within_flash_arena {
-    uint8_t bytes[NETWORK_WITHIN_FLASH_ARENA_BYTES];
-    uint32_t align;
+typedef struct network_within_flash_arena {
+    uint32_t words[(NETWORK_WITHIN_FLASH_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } network_within_flash_arena;
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "orion_fp16x16.h"
 
-#if ORION_FP16X16_HEADER_ID != 0xd8958be8
+#if ORION_FP16X16_HEADER_ID != 0xfff6dffa
 #error "orion_fp16x16.h was not generated together with this file"
 #endif
 

@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * orion_fp16x16.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* orion_fp16x16.c has the same id, a hash of both files: it does not compile with another header. */
-#define ORION_FP16X16_HEADER_ID 0xd8958be8
+#define ORION_FP16X16_HEADER_ID 0xfff6dffa
 
 /* What is in an image can be traced by these. */
 #define ORION_FP16X16_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define ORION_FP16X16_ARENA_ALIGN 4
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union orion_fp16x16_arena {
-    uint8_t bytes[ORION_FP16X16_ARENA_BYTES];
-    uint32_t align;
+typedef struct orion_fp16x16_arena {
+    uint32_t words[(ORION_FP16X16_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } orion_fp16x16_arena;
 
 /*

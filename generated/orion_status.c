@@ -18,7 +18,7 @@
  */
 #include "orion_status.h"
 
-#if ORION_STATUS_HEADER_ID != 0x49c64496
+#if ORION_STATUS_HEADER_ID != 0x46e9e3df
 #error "orion_status.h was not generated together with this file"
 #endif
 

@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * orion_status.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* orion_status.c has the same id, a hash of both files: it does not compile with another header. */
-#define ORION_STATUS_HEADER_ID 0x49c64496
+#define ORION_STATUS_HEADER_ID 0x46e9e3df
 
 /* What is in an image can be traced by these. */
 #define ORION_STATUS_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define ORION_STATUS_ARENA_ALIGN 8
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union orion_status_arena {
-    uint8_t bytes[ORION_STATUS_ARENA_BYTES];
-    uint64_t align;
+typedef struct orion_status_arena {
+    uint64_t words[(ORION_STATUS_ARENA_BYTES + sizeof(uint64_t) - 1) / sizeof(uint64_t)];
 } orion_status_arena;
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "pointwise_4_bits.h"
 
-#if POINTWISE_4_BITS_HEADER_ID != 0x1e357bbf
+#if POINTWISE_4_BITS_HEADER_ID != 0x7a9584b0
 #error "pointwise_4_bits.h was not generated together with this file"
 #endif
 

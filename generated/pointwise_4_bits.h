@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * pointwise_4_bits.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* pointwise_4_bits.c has the same id, a hash of both files: it does not compile with another header. */
-#define POINTWISE_4_BITS_HEADER_ID 0x1e357bbf
+#define POINTWISE_4_BITS_HEADER_ID 0x7a9584b0
 
 /* What is in an image can be traced by these. */
 #define POINTWISE_4_BITS_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define POINTWISE_4_BITS_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union pointwise_4_bits_arena {
-    uint8_t bytes[1];
-    uint32_t align;
+typedef struct pointwise_4_bits_arena {
+    uint32_t words[1];
 } pointwise_4_bits_arena;
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "pointwise_cortex_m4.h"
 
-#if POINTWISE_CORTEX_M4_HEADER_ID != 0x97106def
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0x5ec3b713
 #error "pointwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -161,7 +161,7 @@ static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_difference(int
     return (int32_t)((uint32_t)a - (uint32_t)b);
 }
 
-#if !POINTWISE_CORTEX_M4_DSP
+#if !POINTWISE_CORTEX_M4_DSP || defined(POINTWISE_CORTEX_M4_KEEP_R9)
 /* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes of the
    halves of two words of weights, u for the even pair and v for the odd one. */
 static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_winograd_dot(int32_t even, int32_t odd,

@@ -15,7 +15,7 @@
  */
 #include "pointwise_nhwc.h"
 
-#if POINTWISE_NHWC_HEADER_ID != 0x1d2c6c61
+#if POINTWISE_NHWC_HEADER_ID != 0xdd147e46
 #error "pointwise_nhwc.h was not generated together with this file"
 #endif
 

@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * pointwise_nhwc.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* pointwise_nhwc.c has the same id, a hash of both files: it does not compile with another header. */
-#define POINTWISE_NHWC_HEADER_ID 0x1d2c6c61
+#define POINTWISE_NHWC_HEADER_ID 0xdd147e46
 
 /* What is in an image can be traced by these. */
 #define POINTWISE_NHWC_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define POINTWISE_NHWC_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union pointwise_nhwc_arena {
-    uint8_t bytes[1];
-    uint32_t align;
+typedef struct pointwise_nhwc_arena {
+    uint32_t words[1];
 } pointwise_nhwc_arena;
 
 /*

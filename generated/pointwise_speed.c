@@ -15,7 +15,7 @@
  */
 #include "pointwise_speed.h"
 
-#if POINTWISE_SPEED_HEADER_ID != 0x867f5137
+#if POINTWISE_SPEED_HEADER_ID != 0xca4ed1fd
 #error "pointwise_speed.h was not generated together with this file"
 #endif
 

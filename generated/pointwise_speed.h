@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * pointwise_speed.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* pointwise_speed.c has the same id, a hash of both files: it does not compile with another header. */
-#define POINTWISE_SPEED_HEADER_ID 0x867f5137
+#define POINTWISE_SPEED_HEADER_ID 0xca4ed1fd
 
 /* What is in an image can be traced by these. */
 #define POINTWISE_SPEED_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define POINTWISE_SPEED_ARENA_ALIGN 2
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union pointwise_speed_arena {
-    uint8_t bytes[POINTWISE_SPEED_ARENA_BYTES];
-    uint32_t align;
+typedef struct pointwise_speed_arena {
+    uint32_t words[(POINTWISE_SPEED_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } pointwise_speed_arena;
 
 /*

@@ -27,7 +27,7 @@
  */
 #include "reductions.h"
 
-#if REDUCTIONS_HEADER_ID != 0x05f01170
+#if REDUCTIONS_HEADER_ID != 0x7f464327
 #error "reductions.h was not generated together with this file"
 #endif
 

@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * reductions.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* reductions.c has the same id, a hash of both files: it does not compile with another header. */
-#define REDUCTIONS_HEADER_ID 0x05f01170
+#define REDUCTIONS_HEADER_ID 0x7f464327
 
 /* What is in an image can be traced by these. */
 #define REDUCTIONS_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define REDUCTIONS_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union reductions_arena {
-    uint8_t bytes[REDUCTIONS_ARENA_BYTES];
-    uint32_t align;
+typedef struct reductions_arena {
+    uint32_t words[(REDUCTIONS_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } reductions_arena;
 
 /*

@@ -20,7 +20,7 @@
  */
 #include "segmentation.h"
 
-#if SEGMENTATION_HEADER_ID != 0x9bd6a90e
+#if SEGMENTATION_HEADER_ID != 0x74f73bdb
 #error "segmentation.h was not generated together with this file"
 #endif
 

@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * segmentation.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* segmentation.c has the same id, a hash of both files: it does not compile with another header. */
-#define SEGMENTATION_HEADER_ID 0x9bd6a90e
+#define SEGMENTATION_HEADER_ID 0x74f73bdb
 
 /* What is in an image can be traced by these. */
 #define SEGMENTATION_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define SEGMENTATION_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union segmentation_arena {
-    uint8_t bytes[SEGMENTATION_ARENA_BYTES];
-    uint32_t align;
+typedef struct segmentation_arena {
+    uint32_t words[(SEGMENTATION_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } segmentation_arena;
 
 /*

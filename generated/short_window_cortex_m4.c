@@ -15,7 +15,7 @@
  */
 #include "short_window_cortex_m4.h"
 
-#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0x0b44f19e
+#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0x9f425a5c
 #error "short_window_cortex_m4.h was not generated together with this file"
 #endif
 

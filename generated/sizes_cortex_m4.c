@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0x91ecbff7
+#if SIZES_CORTEX_M4_HEADER_ID != 0x7c1e23c3
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 

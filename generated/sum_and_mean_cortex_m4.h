@@ -11,8 +11,15 @@
 
 #include <stdint.h>
 
+/*
+ * sum_and_mean_cortex_m4.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap;
+ * - words that lie anywhere can be read: UNALIGN_TRP in CCR is 0, or -mno-unaligned-access is given;
+ * - the floating-point unit is on (CPACR) before the first call, if the compiler may use it.
+ */
+
 /* sum_and_mean_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define SUM_AND_MEAN_CORTEX_M4_HEADER_ID 0x4c8e5892
+#define SUM_AND_MEAN_CORTEX_M4_HEADER_ID 0x0c8ca90b
 
 /* What is in an image can be traced by these. */
 #define SUM_AND_MEAN_CORTEX_M4_QCGEN_VERSION "0.1.0"
@@ -32,9 +39,8 @@ extern "C" {
 #define SUM_AND_MEAN_CORTEX_M4_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union sum_and_mean_cortex_m4_arena {
-    uint8_t bytes[SUM_AND_MEAN_CORTEX_M4_ARENA_BYTES];
-    uint32_t align;
+typedef struct sum_and_mean_cortex_m4_arena {
+    uint32_t words[(SUM_AND_MEAN_CORTEX_M4_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
 } sum_and_mean_cortex_m4_arena;
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "wide.h"
 
-#if WIDE_HEADER_ID != 0x532e52f4
+#if WIDE_HEADER_ID != 0xe28eba41
 #error "wide.h was not generated together with this file"
 #endif
 

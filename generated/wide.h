@@ -11,8 +11,13 @@
 
 #include <stdint.h>
 
+/*
+ * wide.c counts on these:
+ * - signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap.
+ */
+
 /* wide.c has the same id, a hash of both files: it does not compile with another header. */
-#define WIDE_HEADER_ID 0x532e52f4
+#define WIDE_HEADER_ID 0xe28eba41
 
 /* What is in an image can be traced by these. */
 #define WIDE_QCGEN_VERSION "0.1.0"
@@ -31,9 +36,8 @@ extern "C" {
 #define WIDE_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
-typedef union wide_arena {
-    uint8_t bytes[1];
-    uint32_t align;
+typedef struct wide_arena {
+    uint32_t words[1];
 } wide_arena;
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m0.h"
 
-#if WINOGRAD_CORTEX_M0_HEADER_ID != 0x7ce32ed7
+#if WINOGRAD_CORTEX_M0_HEADER_ID != 0xd3141ecf
 #error "winograd_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -24,6 +24,14 @@
 #if (defined(__AVR__))
 #error "this core lacks instructions of cortex-m0, which this file was generated for"
 #endif
+#endif
+
+/*
+ * Define WINOGRAD_CORTEX_M0_KEEP_R9 where r9 is reserved (-ffixed-r9, -msingle-pic-base): C takes the place of assembly
+ * that uses it.
+ */
+#if (defined(__ARM_RWPI) || defined(__FDPIC__)) && !defined(WINOGRAD_CORTEX_M0_KEEP_R9)
+#error "r9 is the base of data here: define WINOGRAD_CORTEX_M0_KEEP_R9, and C takes the place of assembly that uses r9"
 #endif
 
 #ifndef WINOGRAD_CORTEX_M0_CONST_ATTR
@@ -218,7 +226,8 @@ WINOGRAD_CORTEX_M0_NOINLINE static const int16_t *winograd_cortex_m0_conv1_multi
 {
     const int32_t *const end = sums + 16 * 2;
 
-#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#if !defined(WINOGRAD_CORTEX_M0_KEEP_R9) && \
+    defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
     do {
         register int32_t a __asm__("r2");
         register int32_t b __asm__("r3");

@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m3.h"
 
-#if WINOGRAD_CORTEX_M3_HEADER_ID != 0xb3343ebc
+#if WINOGRAD_CORTEX_M3_HEADER_ID != 0x9321aa53
 #error "winograd_cortex_m3.h was not generated together with this file"
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m4.h"
 
-#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x48012e29
+#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x51fab3be
 #error "winograd_cortex_m4.h was not generated together with this file"
 #endif
 

@@ -210,11 +210,11 @@ int main(void)
 {
     static NET_X_TYPE x[NET_X_SIZE];
     static net_arena arenas[3];
-    NET_Y_TYPE *const y = (NET_Y_TYPE *)(void *)arenas[2].bytes;
+    NET_Y_TYPE *const y = (NET_Y_TYPE *)(void *)arenas[2].words;
     net_run(x, y, &arenas[0]);
     printf("%d", broken);
-    net_run(x, y, arenas[0].bytes + 2);
-    net_run(x, (NET_Y_TYPE *)(void *)(arenas[0].bytes + NET_ARENA_BYTES - 1), &arenas[0]);
+    net_run(x, y, (uint8_t *)&arenas[0] + 2);
+    net_run(x, (NET_Y_TYPE *)(void *)((uint8_t *)&arenas[0] + NET_ARENA_BYTES - 1), &arenas[0]);
     net_run(x, (NET_Y_TYPE *)(void *)x, &arenas[0]);
     printf(" %d", broken);
     return 0;
@@ -278,3 +278,37 @@ def preprocesses(core, folder, *flags):
     result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert result.returncode == 0 or "this core lacks instructions" in result.stderr, result.stderr
     return result.returncode == 0
+
+
+# --- what the file counts on
+
+
+@pytest.mark.parametrize(
+    ("target", "asked"),
+    [
+        ("portable", ""),
+        ("cortex-m0", ""),
+        ("rv32imc", ""),
+        ("cortex-m3", "UNALIGN_TRP"),
+        ("cortex-m4", "UNALIGN_TRP CPACR"),
+        ("cortex-m55", "UNALIGN_TRP CPACR"),
+    ],
+)
+def test_the_header_lists_what_its_core_must_have(target, asked):
+    header = compiled(target=target).files["net.h"]
+    assert "conversions to signed types wrap" in header
+    assert [word for word in ("UNALIGN_TRP", "CPACR") if word in header] == asked.split()
+
+
+def test_the_arena_is_an_array_of_words_no_larger_than_it_must_be(tmp_path):
+    artifact = compiled()
+    main = """
+#include <stdio.h>
+#include "net.h"
+int main(void)
+{
+    printf("%d", sizeof(net_arena) == (NET_ARENA_BYTES + 3) / 4 * 4 && sizeof((net_arena *)0)->words[0] == 4);
+    return 0;
+}
+"""
+    assert output_of(tmp_path, artifact, main) == "1"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from qcgen.arithmetic import is_binary_fraction
+from qcgen.cores import TARGETS
 from qcgen.ir.plan import Plan, RowsAt
 from qcgen.ir.self_test import SelfTest
 from qcgen.render.filters import place, rows_at
@@ -36,6 +37,20 @@ def converted(plan: Plan) -> dict[str, Conversion]:
 def arena_word(plan: Plan) -> str:
     """A type that is aligned as the arena must be."""
     return "uint64_t" if plan.arena_align > 4 else "uint32_t"
+
+
+def preconditions(plan: Plan, takes_r9: bool) -> Iterator[str]:
+    """What the source asks of compiler and core beyond C99; docs/generated-code.md has the same on one page."""
+    target = TARGETS[plan.options.target]
+    reads_words_anywhere = target.isa == "armv7-m" or not target.features.isdisjoint({"dsp", "mve"})
+    yield "signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap"
+    if reads_words_anywhere:
+        yield "words that lie anywhere can be read: UNALIGN_TRP in CCR is 0, or -mno-unaligned-access is given"
+    if target.is_small and target.has_fpu:
+        what = "the floating-point unit and Helium are" if "mve" in target.features else "the floating-point unit is"
+        yield f"{what} on (CPACR) before the first call, if the compiler may use {'them' if 'are' in what else 'it'}"
+    if takes_r9:
+        yield f"r9 is not reserved (-ffixed-r9, -msingle-pic-base), or {plan.prefix.upper()}_KEEP_R9 is defined"
 
 
 def numbers(plan: Plan) -> dict[str, int]:

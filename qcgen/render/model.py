@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,7 +15,16 @@ from qcgen.ir.self_test import SelfTest
 from qcgen.plan.names import SUPPORT_NAMES, accessor_names
 from qcgen.render.filters import one_line, place
 from qcgen.render.head import Proof, certificate, memory, overlap_place, summary
-from qcgen.render.interface import Conversion, aligned, arena_word, conditions, converted, hashing, numbers
+from qcgen.render.interface import (
+    Conversion,
+    aligned,
+    arena_word,
+    conditions,
+    converted,
+    hashing,
+    numbers,
+    preconditions,
+)
 from qcgen.version import __version__
 
 ADVICE = ("NOINLINE", "SHARED", "INLINE", "RARELY", "FENCE", "ROLLED", "SUMMED", "MOVED")
@@ -49,6 +59,8 @@ class ModelContext(Context):
     aligned: str  # the condition that the arena is
     conditions: tuple[str, ...]  # that must hold when the function is called
     weaker: tuple[str, ...]  # conditions under which the core is weaker than the target
+    takes_r9: bool  # some assembly does, which a program may have reserved
+    preconditions: tuple[str, ...]  # what the source asks of compiler and core
     unread: tuple[str, ...]  # inputs on which no output depends
     uses_arena: bool  # there is one
     uses_offsets: bool  # something that a node reads or writes does not begin the arena
@@ -73,7 +85,9 @@ def model_context(
     """The context of a plan's files, from the text of its functions; ``support_text``: of those below support/."""
     hashed, target = hashing(plan, test), TARGETS[plan.options.target]
     called = _called(plan)
-    advice = _advice(plan, test, [*bodies, *map(support_text, called)])
+    texts = [*bodies, *map(support_text, called)]
+    advice = _advice(plan, test, texts)
+    takes_r9 = any(re.search(r"\br9\b", text) for text in texts)
     calls = plan.whole_calls
     return ModelContext(
         plan=plan,
@@ -99,6 +113,8 @@ def model_context(
         aligned=aligned(plan),
         conditions=tuple(conditions(plan)),
         weaker=target.weaker,
+        takes_r9=takes_r9,
+        preconditions=tuple(preconditions(plan, takes_r9)),
         unread=tuple(_unread(plan)),
         uses_arena=plan.arena_bytes > 0,
         uses_offsets=any(isinstance(at, InArena) and at.offset for call in calls for at in call.arguments),

@@ -9,7 +9,7 @@ from math import exp, frexp, log
 
 import numpy as np
 
-from qcgen.ir.program import Float32s, Int64s
+from qcgen.ir.program import Float32s, Int64s, Requantize, RoundTwice
 from qcgen.ir.types import Array
 
 Float32 = np.float32
@@ -61,6 +61,38 @@ def requantize(acc: Int64s, scale: Float32s, zero_point: int, low: int, high: in
     clamped = np.clip(value, np.float32(low - zero_point), np.float32(high - zero_point))
     codes: Int64s = np.rint(clamped).astype(np.int64) + zero_point
     return codes
+
+
+def round_twice(acc: Int64s, multiplier: Int64s, exponent: Int64s) -> Int64s:
+    """Equation (78): the two roundings by which TensorFlow Lite multiplies integers with a scale.
+
+    With l = max(exponent, 0) and r = max(-exponent, 0), half up, then half away from zero:
+
+    h = floor((acc * 2^l * multiplier + 2^30) / 2^31);  (|h| + 2^(r-1) >> r) with h's sign, h itself where r = 0
+
+    Sums times 2^l are below 2^31 in magnitude. Source: MultiplyByQuantizedMultiplier of TensorFlow Lite Micro as it is
+    built by default, without TFLITE_SINGLE_ROUNDING.
+    """
+    left, right = np.maximum(exponent, 0), np.maximum(-exponent, 0)
+    high = ((acc.astype(np.int64) << left) * multiplier + 2**30) >> 31
+    half = (np.int64(1) << right) >> 1
+    rounded: Int64s = np.sign(high) * ((np.abs(high) + half) >> right)
+    return rounded
+
+
+def codes(by: Requantize, acc: Int64s, channel_axis: int = 0) -> Int64s:
+    """The codes of accumulators whose ``channel_axis`` has a place for each channel of ``by``, or that share its one.
+
+    By equation (78) for RoundTwice, by equation (1) for every other requantization.
+    """
+    shape = [1] * acc.ndim
+    if by.scale.size > 1:
+        shape[channel_axis] = -1
+    if not isinstance(by, RoundTwice):
+        return requantize(acc, by.scale.reshape(shape), by.zero_point, by.low, by.high)
+    rounded = round_twice(acc, by.multiplier.reshape(shape), by.exponent.reshape(shape))
+    found: Int64s = np.clip(rounded + by.zero_point, by.low, by.high)
+    return found
 
 
 def multiplier_scale(x_scale: Float32s, w_scale: Float32s, y_scale: Float32s) -> Float32s:
@@ -302,7 +334,7 @@ LANES = 8
 
 
 def layer_norm(x: Float32s, scale: Float32s, bias: Float32s | None, epsilon: float) -> Float32s:
-    """Equations (42) and (43), or (77) for fewer than 8 numbers: rows, along the last axis, with mean 0 and variance 1.
+    """Equations (42) and (43), or (78) for fewer than 8 numbers: rows, along the last axis, with mean 0 and variance 1.
 
     Source: MlasLayerNormF32 for AVX2 and FMA3, since 1.32.0, as its compiler contracts it. Checked: of 1,143,000
     numbers, rows of 8 to 127, with and without bias, none differs; mean and variance neither. The mean is a float64,
@@ -320,7 +352,7 @@ def layer_norm(x: Float32s, scale: Float32s, bias: Float32s | None, epsilon: flo
 
 
 def _short_layer_norm(x: Float32s, scale: Float32s, bias: Float32s | None, epsilon: float) -> Float32s:
-    """Equation (77): mean and squares follow Welford, one number after the other; equal numbers give exactly 0.
+    """Equation (78): mean and squares follow Welford, one number after the other; equal numbers give exactly 0.
 
     Source: what onnxruntime does where MlasLayerNormF32 has no vector to fill. Checked: of 1,120,000 numbers, rows of 1
     to 7, none differs.

@@ -141,7 +141,7 @@ def _conv(op: Conv, ranges: Ranges) -> Range:
 
 def _requantized(by: Requantize, reached: AccumulatorInterval, axis: int) -> Range:
     """The codes at both ends: the output never decreases with the accumulator, because scales are positive."""
-    lo, hi = (arithmetic.requantize(acc, by.scale, by.zero_point, by.low, by.high) for acc in (reached.lo, reached.hi))
+    lo, hi = (arithmetic.codes(by, acc) for acc in (reached.lo, reached.hi))
     return Range(axis, lo, hi)
 
 

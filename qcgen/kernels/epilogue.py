@@ -15,10 +15,10 @@ from qcgen.errors import prove
 from qcgen.intervals import AccumulatorInterval
 from qcgen.ir.context import Own
 from qcgen.ir.plan import Certificate, SumWord
-from qcgen.ir.program import Conv, FloatActivation, Int64s, RawAccumulator, Requantize, RoundOnce
+from qcgen.ir.program import Conv, FloatActivation, Int64s, RawAccumulator, Requantize, RoundOnce, RoundTwice
 from qcgen.kernels.kernel import CommonOutput, Constants
 from qcgen.requantize import FixedPoint, Staircase
-from qcgen.requantize.emulate import decompose
+from qcgen.requantize.emulate import multipliers
 from qcgen.requantize.fixed_point import split
 from qcgen.requantize.lines import MAX_SHIFT
 
@@ -40,6 +40,7 @@ class Output:
     the code as a function of the accumulator, in words. Parameters that all channels share are in ``numbers``, by their
     roles, and ``texts`` says what they are; of all others there are tables, and ``multiplier`` and ``offset`` are None.
     ``is_per_channel``: the C function reads a table and so needs the channel. ``acc_type``: that of accumulators in C.
+    ``emulation``: the function of templates/support that computes both roundings.
     """
 
     kind: str
@@ -58,6 +59,7 @@ class Output:
     fraction_mask: int
     word: int
     meaning: str = ""
+    emulation: str = "soft_float_code"
     numbers: Mapping[str, int | Own] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
     acc_type: str = "int32_t"
@@ -140,6 +142,10 @@ def prepare_requantize(
 
     ``scale`` says in comments what that is. ``is_alone``: all channels have the same one, and no table is needed.
     """
+    if isinstance(meaning, RoundTwice):
+        bits = 0  # its roundings are those of whole sums
+        lifted = np.maximum(np.abs(interval.lo), np.abs(interval.hi)) << np.maximum(meaning.exponent, 0)
+        prove(bool((lifted < 2**31).all()), "sums times 2^exponent fit int32")
     step, narrow = _Step(meaning, interval), "no-wide-product" in features
     stairs, fixed = _stairs(step), _searched(step, narrow, bits, MAX_SHIFT)
     if common is not None and fixed.shift > common.shift:
@@ -155,7 +161,8 @@ class _Step:
     def __init__(self, meaning: Requantize, interval: AccumulatorInterval) -> None:
         self.meaning, self.interval = meaning, interval
         bounds = (meaning.zero_point, meaning.low, meaning.high)
-        self._key = (*bounds, *(array.tobytes() for array in (meaning.scale, interval.lo, interval.hi)))
+        arrays = (meaning.scale, *multipliers(meaning), interval.lo, interval.hi)
+        self._key = (type(meaning), *bounds, *(array.tobytes() for array in arrays))
         self._hash = hash(self._key)
 
     def __hash__(self) -> int:
@@ -257,13 +264,15 @@ def _fixed(
         fraction_mask=(1 << fixed.shift) - 1,
         word=fixed.word,
         meaning=f"acc{f' / {2**fixed.bits}' if fixed.bits else ''} * {scale} + y_zero_point, rounded.",
+        emulation=_emulation(meaning),
         numbers={p.role: int(p.values[0]) for p in parameters if p.role in shared},
         texts={p.role: p.meaning.removesuffix(".") for p in parameters if p.role in shared},
     )
     word = SumWord(fixed.bits, fixed.addend)
     certificate = Certificate(interval.bounds, interval.wraps, fixed.forms, fixed.comparisons, word)
     guarded = np.flatnonzero(fixed.guard)
-    return Epilogue(output, constants, fixed.addend, guarded, _support(fixed, emulates), certificate)
+    support = _support(fixed, output.emulation if emulates else "")
+    return Epilogue(output, constants, fixed.addend, guarded, support, certificate)
 
 
 def _numbers(fixed: FixedPoint, stairs: Staircase) -> dict[str, object]:
@@ -283,15 +292,22 @@ def _numbers(fixed: FixedPoint, stairs: Staircase) -> dict[str, object]:
     }
     if fixed.arithmetic != "soft-float":
         numbers |= {"multiplier": fixed.multiplier, "offset": fixed.offset, "guard_band": fixed.guard}
+    if isinstance(stairs.requantize, RoundTwice):
+        numbers |= {"rounding": "twice"}
     if fixed.arithmetic == "narrow":
         numbers |= {"limit_low": fixed.clamp_low, "limit_high": fixed.clamp_high}
     if fixed.is_guarded or fixed.arithmetic == "soft-float":
-        mantissa, exponent = decompose(stairs.requantize.scale)
+        mantissa, exponent = multipliers(stairs.requantize)
         numbers |= {"mantissa": mantissa, "exponent": exponent - fixed.bits}
     return numbers
 
 
-def _support(fixed: FixedPoint, emulates: bool) -> tuple[str, ...]:
+def _emulation(meaning: Requantize) -> str:
+    """The function of templates/support that computes the roundings themselves."""
+    return "round_twice" if isinstance(meaning, RoundTwice) else "soft_float_code"
+
+
+def _support(fixed: FixedPoint, emulation: str) -> tuple[str, ...]:
     names = {
         "multiply-high": ("right_shift", "multiply_high"),
         "split": ("right_shift",),
@@ -299,7 +315,7 @@ def _support(fixed: FixedPoint, emulates: bool) -> tuple[str, ...]:
         "narrow": ("right_shift",),
         "soft-float": (),
     }
-    return names[fixed.arithmetic] + (("soft_float_code",) if emulates else ())
+    return names[fixed.arithmetic] + ((emulation,) if emulation else ())
 
 
 def _multiplier(fixed: FixedPoint) -> Int64s:
@@ -340,10 +356,13 @@ def _line_constants(fixed: FixedPoint, scale: str) -> tuple[Constants, ...]:
 
 
 def _emulation_constants(fixed: FixedPoint, meaning: Requantize, subtracts: bool) -> tuple[Constants, ...]:
-    mantissa, exponent = decompose(meaning.scale)
+    mantissa, exponent = multipliers(meaning)
     what = f"the scale in float32, of sums times {2**fixed.bits}," if fixed.bits else "the scale in float32"
+    value = "scale_mantissa * 2^scale_exponent"
+    if isinstance(meaning, RoundTwice):
+        what, value = "the scale", "scale_mantissa * 2^(scale_exponent - 31)"
     constants = [
-        Constants("scale_mantissa", "int32_t", mantissa, f"{what} is scale_mantissa * 2^scale_exponent."),
+        Constants("scale_mantissa", "int32_t", mantissa, f"{what} is {value}."),
         Constants(
             "scale_exponent", "int16_t", exponent - fixed.bits, "the power of two that belongs to scale_mantissa."
         ),

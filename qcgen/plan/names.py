@@ -135,6 +135,7 @@ SUPPORT_NAMES = (
     "to_int32",
     "soft_float_code",
     "round_half_even",
+    "round_twice",
     "soft_float_add",
     "soft_float",
     "soft_float_round",

@@ -52,9 +52,8 @@ def convolve(g: ConvGeometry, x: Array, weights: Array) -> Array:
 
 def _finish(op: Conv, acc: Array) -> Array:
     match op.epilogue:
-        case Requantize(scale=scale, zero_point=zero_point, low=low, high=high):
-            per_channel = scale.reshape((-1,) + (1,) * op.geometry.rank)
-            return arithmetic.requantize(_wrap(acc), per_channel, zero_point, low, high).astype(op.y.dtype.numpy)
+        case Requantize() as by:
+            return arithmetic.codes(by, _wrap(acc), channel_axis=1).astype(op.y.dtype.numpy)
         case RoundOnce() as by:
             shape = (-1,) + (1,) * op.geometry.rank
             multiplier, shift = by.multiplier.reshape(shape), by.shift.reshape(shape)

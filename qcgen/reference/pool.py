@@ -45,7 +45,7 @@ def evaluate_global_average_pool(op: GlobalAveragePool, x: Array) -> Array:
     if isinstance(by, RoundOnce):
         codes = arithmetic.round_once(total, by.multiplier, by.shift, by.zero_point, by.low, by.high)
     else:
-        codes = arithmetic.requantize(total, by.scale, by.zero_point, by.low, by.high)
+        codes = arithmetic.codes(by, total)
     return codes.astype(op.y.dtype.numpy).reshape(op.y.shape)
 
 

@@ -16,6 +16,5 @@ def evaluate_matmul(op: MatMul, a: Array, b: Array) -> Array:
             return np.asarray(np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.float32))
     sums = np.matmul(a.astype(np.int64) - op.a_zero_point, b.astype(np.int64) - op.b_zero_point)
     if isinstance(op.epilogue, Requantize):
-        by = op.epilogue
-        sums = arithmetic.requantize(sums, by.scale, by.zero_point, by.low, by.high)
+        sums = arithmetic.codes(op.epilogue, sums)
     return np.asarray(sums.astype(op.y.dtype.numpy))

@@ -16,9 +16,8 @@ def evaluate_reduce(op: Reduce, x: Array) -> Array:
         return np.asarray(found, op.y.dtype.numpy).reshape(op.y.shape)
     if op.requantize is None:
         return np.asarray(_of_floats(op, x.astype(np.float64)), np.float32).reshape(op.y.shape)
-    r = op.requantize
     total = np.asarray((x.astype(np.int64) - (op.x.zero_point or 0)).sum(axis=op.axes))
-    codes = arithmetic.requantize(total, r.scale, r.zero_point, r.low, r.high)
+    codes = arithmetic.codes(op.requantize, total)
     return codes.astype(op.y.dtype.numpy).reshape(op.y.shape)
 
 

@@ -1,11 +1,12 @@
-"""Both float32 roundings of equation (1) in integers: what the generated C does where no line fits."""
+"""The roundings of equation (1), or (78), in integers: what the generated C does where no line fits."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from qcgen.ir.program import Float32s, Int64s, Requantize
+from qcgen import arithmetic
+from qcgen.ir.program import Float32s, Int64s, Requantize, RoundTwice
 
 MANTISSA_BITS = 24  # of a float32, the hidden one included
 
@@ -17,13 +18,22 @@ def decompose(scale: Float32s) -> tuple[Int64s, Int64s]:
     return mantissa, exponent.astype(np.int64) - MANTISSA_BITS
 
 
+def multipliers(requantize: Requantize) -> tuple[Int64s, Int64s]:
+    """The numbers (M,) by which the C emulates the roundings: mantissas and exponents of scales, or those of (78)."""
+    if isinstance(requantize, RoundTwice):
+        return requantize.multiplier, requantize.exponent
+    return decompose(requantize.scale)
+
+
 def emulate(acc: Int64s, requantize: Requantize) -> Int64s:
     """Equation (4): y for accumulators (M, ...) in integer arithmetic alone; the C function of the same name.
 
     a = |acc| is rounded to 24 bits (fl32(acc)), the 48-bit product with the scale's mantissa is rounded to 24 bits
     (fl32 of the product), the result is rounded to an integer; all three times half goes to even. Only products below
-    2^-126 would round otherwise in float32, and they give 0 either way.
+    2^-126 would round otherwise in float32, and they give 0 either way. Equation (78) is in integers already.
     """
+    if isinstance(requantize, RoundTwice):
+        return arithmetic.codes(requantize, acc)
     shape = (-1,) + (1,) * (acc.ndim - 1)
     mantissa, exponent = (part.reshape(shape) for part in decompose(requantize.scale))
     magnitude = np.abs(acc).astype(np.int64)

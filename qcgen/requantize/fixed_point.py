@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, assert_never
 
 import numpy as np
@@ -16,7 +16,7 @@ from qcgen.requantize.emulate import emulate
 from qcgen.requantize.staircase import Bools, Staircase
 
 Arithmetic = Literal["multiply-high", "split", "wide", "narrow", "soft-float"]
-FORMS = ("constant", "narrow", "split", "multiply-high", "wide", "guard band", "soft-float")
+FORMS = ("constant", "narrow", "split", "multiply-high", "wide", "guard band", "soft-float", "two roundings")
 """How a single channel is requantized, cheapest first."""
 
 
@@ -109,7 +109,7 @@ def evaluate(fixed: FixedPoint, stairs: Staircase, acc: Int64s) -> Int64s:
     codes: Int64s = np.clip(h >> fixed.shift, requantize.low, requantize.high)
     rows = np.flatnonzero(fixed.guard)
     if rows.size:
-        exact = emulate(acc[rows], replace(requantize, scale=requantize.scale[rows]))
+        exact = emulate(acc[rows], requantize.take(rows))
         codes[rows] = np.where(in_window(fixed, h)[rows], exact, codes[rows])
     return codes
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qcgen import arithmetic
-from qcgen.ir.program import Float32s, Int64s, Requantize
+from qcgen.ir.program import Int64s, Requantize
 
 Bools = npt.NDArray[np.bool_]
 
@@ -86,24 +86,22 @@ class Staircase:
         )
 
     def at(self, acc: Int64s) -> Int64s:
-        """y at accumulators (M, ...), by equation (1)."""
-        scale = self.requantize.scale.reshape((-1,) + (1,) * (acc.ndim - 1))
-        return _codes(acc, scale, self.requantize)
+        """y at accumulators (M, ...), by equation (1), or (78)."""
+        return arithmetic.codes(self.requantize, acc)
 
 
 def staircase(requantize: Requantize, lo: Int64s, hi: Int64s) -> Staircase:
-    """The staircase of every channel between ``lo`` and ``hi`` (M,), by bisection on equation (1).
+    """The staircase of every channel between ``lo`` and ``hi`` (M,), by bisection on equation (1), or (78).
 
-    Bisection needs nothing but monotony, which holds for every positive scale; all channels and codes advance together.
+    Bisection needs nothing but monotony, which holds for every scale; all channels and codes advance together.
     """
     codes = np.arange(requantize.low + 1, requantize.high + 1, dtype=np.int64)
-    scale = requantize.scale[:, None]
     below, above = _brackets(requantize, codes, lo, hi)
     while int((above - below).max(initial=0)) > 1:
         middle = (below + above) >> 1
-        reached = _codes(middle, scale, requantize) >= codes
+        reached = arithmetic.codes(requantize, middle) >= codes
         below, above = np.where(reached, below, middle), np.where(reached, middle, above)
-    first, last = (_codes(end, requantize.scale, requantize) for end in (lo, hi))
+    first, last = (arithmetic.codes(requantize, end) for end in (lo, hi))
     # Where y(lo - 1) reaches a code already, bisection has left the interval by one.
     return Staircase(requantize, lo, hi, first, last, codes, np.maximum(above, lo[:, None]))
 
@@ -120,13 +118,9 @@ def _brackets(requantize: Requantize, codes: Int64s, lo: Int64s, hi: Int64s) -> 
     margin = 2 + np.abs(guess) * 2.0**-22
     below = np.clip(np.floor(guess - margin), bottom, top).astype(np.int64)
     above = np.clip(np.ceil(guess + margin), bottom, top).astype(np.int64)
-    below_holds = (below <= bottom) | (_codes(below, scale, requantize) < codes)
-    above_holds = (above >= top) | (_codes(above, scale, requantize) >= codes)
+    below_holds = (below <= bottom) | (arithmetic.codes(requantize, below) < codes)
+    above_holds = (above >= top) | (arithmetic.codes(requantize, above) >= codes)
     below, above = np.where(below_holds, below, bottom), np.where(above_holds, above, top)
     # A bracket that starts above the interval means that no accumulator gets there; one that ends below, that all do.
     below = np.minimum(below, top - 1)
     return below, np.maximum(above, below + 1)
-
-
-def _codes(acc: Int64s, scale: Float32s, requantize: Requantize) -> Int64s:
-    return arithmetic.requantize(acc, scale, requantize.zero_point, requantize.low, requantize.high)

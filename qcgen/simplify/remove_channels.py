@@ -103,7 +103,7 @@ class _Cut:
         geometry = replace(g, group=int(groups.sum()), in_channels=int(xs.sum()), out_channels=int(ys.sum()))
         epilogue = op.epilogue
         if isinstance(epilogue, Requantize):
-            epilogue = replace(epilogue, scale=epilogue.scale[ys])
+            epilogue = epilogue.take(ys)
         return replace(
             op,
             x=self._tensor(op.x),

@@ -19,7 +19,7 @@ from qcgen.ir.program.elementwise import (
     QuantizedBinary,
     Select,
 )
-from qcgen.ir.program.epilogue import Epilogue, FloatActivation, RawAccumulator, Requantize, RoundOnce
+from qcgen.ir.program.epilogue import Epilogue, FloatActivation, RawAccumulator, Requantize, RoundOnce, RoundTwice
 from qcgen.ir.program.movement import Concat, Movement, Pad, Reshape, Resize, Slice, Transpose
 from qcgen.ir.program.product import MatMul
 from qcgen.ir.program.recurrent import GATES, GateWeights, Recurrent
@@ -70,6 +70,7 @@ __all__ = [
     "Reshape",
     "Resize",
     "RoundOnce",
+    "RoundTwice",
     "Select",
     "Slice",
     "Softmax",

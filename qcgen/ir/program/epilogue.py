@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from qcgen.ir.program.tensor import Float32s, Int64s
+from qcgen.ir.types import Array
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,28 @@ class Requantize:
     zero_point: int
     low: int
     high: int
+
+    def take(self, channels: Array) -> Requantize:
+        """The same of some channels, given by their numbers or by a mask."""
+        return replace(self, scale=self.scale[channels])
+
+
+@dataclass(frozen=True)
+class RoundTwice(Requantize):
+    """The same with TensorFlow Lite's two roundings in integers: y = clamp(round(acc) + zero_point, low, high).
+
+    With the ``multiplier`` (M,) in [2^30, 2^31), or 0, and the ``exponent`` (M,) in [-31, 30] of 2: acc * multiplier *
+    2^(max(exponent, 0) - 31) is rounded half up, the result times 2^min(exponent, 0) half away from zero. ``scale`` is
+    what both say, in float32, and at least 2^-126: for whoever searches a line; no output depends on it.
+    """
+
+    multiplier: Int64s
+    exponent: Int64s
+
+    def take(self, channels: Array) -> RoundTwice:
+        """The same of some channels, given by their numbers or by a mask."""
+        multiplier, exponent = (part[channels] for part in (self.multiplier, self.exponent))
+        return replace(self, scale=self.scale[channels], multiplier=multiplier, exponent=exponent)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def of_reduce(op: Reduce, generator: np.random.Generator) -> Iterator[Driven]:
 
 
 def _codes_of(by: Requantize) -> Codes:
-    return lambda sums: arithmetic.requantize(sums, by.scale, by.zero_point, by.low, by.high)
+    return lambda sums: arithmetic.codes(by, sums)
 
 
 def _with_totals(totals: Array, count: int, dtype: DType, generator: np.random.Generator) -> Array:

@@ -34,6 +34,8 @@ def meant(numerics: str) -> Mapping[str, object]:
 
 def meant_text(numerics: str) -> str:
     """What outputs are equal to, for people."""
+    if numerics == "tflm":
+        return "TensorFlow Lite Micro's reference kernels, which round twice"
     if numerics != "onnxruntime":
         return f"Orion's qlinear_conv in {numerics.removeprefix('orion-').upper()}"
     session = ", ".join(f"{key}={value}" for key, value in SESSION.items())

@@ -15,6 +15,7 @@ from qcgen.bake import bake
 from qcgen.check import check
 from qcgen.chips import chip_of, target_of, target_on
 from qcgen.cut import cut
+from qcgen.errors import ModelRejected, Problem
 from qcgen.estimate import code_bytes
 from qcgen.fallbacks import refuse_float
 from qcgen.fix_batch import fix_batch
@@ -46,6 +47,7 @@ from qcgen.render import render
 from qcgen.rewrite import rewrite
 from qcgen.select_node import select_node
 from qcgen.simplify import simplify
+from qcgen.tflite import TfliteGraph, lower_tflite, read_tflite, tflite_bytes
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -135,7 +137,24 @@ def read(
     goes, none: its own outputs; ``batch``: what leading dimensions of inputs become that are open, None: 1.
     """
     doing("reading the model")
+    if (data := tflite_bytes(model)) is not None:
+        return cut(_tflite(data, model, dims, constants, batch), outputs)
     return infer(rewrite(infer(cut(bake(fix_batch(load(model, dims=dims), batch), constants or {}), outputs))))
+
+
+def _tflite(
+    data: bytes,
+    model: object,
+    dims: Mapping[str, int] | None,
+    constants: Mapping[str, Array] | None,
+    batch: int | None,
+) -> Graph:
+    """The graph of a .tflite file, whose shapes are fixed and whose inputs stay inputs."""
+    given = {"--dim": dims, "--constant": constants, "--batch": batch is not None}
+    if wrong := [option for option, value in given.items() if value]:
+        what = f"{wrong[0]} is not for .tflite files"
+        raise ModelRejected([Problem("model", what, "convert the model with the shapes and constants that you want")])
+    return read_tflite(data, Path(model).stem if isinstance(model, str | os.PathLike) else "model")
 
 
 @QUIETLY
@@ -149,9 +168,13 @@ def compile_graph(
     """
     if node is not None:
         graph = select_node(graph, node)
-    elif options.numerics == "onnxruntime":
-        graph = fold_operators(graph)
-    program = lower(check(graph), numerics=options.numerics)
+    if isinstance(graph, TfliteGraph):
+        options = replace(options, numerics=_tflite_numerics(options.numerics))
+        program = lower_tflite(graph)
+    else:
+        if node is None and options.numerics == "onnxruntime":
+            graph = fold_operators(graph)
+        program = lower(check(graph), numerics=options.numerics)
     inputs = tuple(graph.value(name) for name in graph.inputs)
     origin = graph.origin and replace(graph.origin, inputs=inputs, outputs=graph.outputs)
     if options.io == "quantized":
@@ -165,6 +188,14 @@ def compile_graph(
     planner = Planner(planned, options, prefix, source, node)
     own = planner.whole() if options.flash is None else within(planner, options.flash, code_bytes)
     return Artifact(program, planned, own, render(own), simplified is not program, origin, graph.notes)
+
+
+def _tflite_numerics(numerics: str) -> str:
+    """The arithmetic of .tflite files, in place of the default; Orion's is not for them."""
+    if numerics in ("onnxruntime", "tflm"):
+        return "tflm"
+    what = f"--numerics {numerics} is not for .tflite files"
+    raise ModelRejected([Problem("model", what, "leave it out: they are computed as TensorFlow Lite Micro does")])
 
 
 def _renamed(rename: tuple[tuple[str, str], ...], before: Program, after: Program) -> tuple[tuple[str, str], ...]:

@@ -33,7 +33,7 @@ TargetName = CoreName | SeriesName | ChipName
 """What ``target`` takes, so that a type checker finds a misspelt name; tests hold it against the tables."""
 
 LayoutName = Literal["model", "nhwc", "nchw"]
-NumericsName = Literal["onnxruntime", "orion-fp16x16", "orion-fp8x23"]
+NumericsName = Literal["onnxruntime", "tflm", "orion-fp16x16", "orion-fp8x23"]
 Aim = Literal["size", "speed"]
 Boundary = Literal["model", "quantized"]
 PlaceOfIO = Literal["caller", "arena"]

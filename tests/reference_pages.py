@@ -32,6 +32,7 @@ from qcgen.convolutions import CONVOLUTIONS, ConvSpelling
 from qcgen.lower import LOWERINGS
 from qcgen.report import Report
 from qcgen.rewrite.fold_constants import FOLDS
+from qcgen.tflite import LOWERINGS as TFLITE
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -97,6 +98,14 @@ def _operators() -> str:
         "Computed when the model is compiled, where all their inputs are constant: "
         + ", ".join(sorted({op_type for _, op_type in FOLDS}))
         + ", and every operator above.",
+    ]
+    read = [(name, (lowering.__doc__ or "").split("\n")[0].partition(": ")[2]) for name, lowering in TFLITE.items()]
+    sections += [
+        "## .tflite files",
+        "Computed as the reference kernels of TensorFlow Lite Micro do, bit for bit: int8, fused activations NONE,"
+        " RELU, RELU6 and RELU_N1_TO_1, weights and biases constant. A model with other operators is refused, unless"
+        " `--output` or `--node` leaves those out.",
+        _table(("operator", "computes"), read),
     ]
     return "\n\n".join(sections) + "\n"
 

@@ -32,8 +32,8 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12
 FILES = {
     "kws.tflite": (
         b"\x1c\0\0\0TFL3\x14\0\x20\0",
-        "it is a TensorFlow Lite model",
-        "python -m tf2onnx.convert --opset 13 --tflite {path} --output kws.onnx",
+        "it is a TensorFlow Lite model, no ONNX model",
+        "compile it as it is, quantized by its converter: qcgen compile",
     ),
     "a.keras": (
         archive("metadata.json", "config.json", "model.weights.h5"),

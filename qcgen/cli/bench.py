@@ -29,7 +29,7 @@ SUMMARY = "count instructions on an emulated core"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("model", metavar="MODEL.onnx")
+    parser.add_argument("model", metavar="MODEL")
     add_compile_options(parser)
     add = parser.add_argument
     add(

@@ -24,7 +24,10 @@ SUMMARY = "turn a model into C"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument(
-        "model", metavar="MODEL.onnx", nargs="?", help="without it, the models of qcgen.toml are compiled"
+        "model",
+        metavar="MODEL",
+        nargs="?",
+        help="without it, the models of qcgen.toml are compiled",
     )
     add_compile_options(parser)
     parser.add_argument(
@@ -116,7 +119,7 @@ def _models(args: argparse.Namespace) -> list[argparse.Namespace]:
     if args.model is not None:
         return [args]
     if not Path(FILE).is_file():
-        args.usage_error(f"the following arguments are required: MODEL.onnx, where there is no {FILE}")
+        args.usage_error(f"the following arguments are required: MODEL, where there is no {FILE}")
     return models(args.words, add_arguments)
 
 

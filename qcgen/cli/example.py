@@ -12,7 +12,7 @@ SUMMARY = "make a program that runs models on a board"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("models", metavar="MODEL.onnx", nargs="+")
+    parser.add_argument("models", metavar="MODEL", nargs="+")
     parser.add_argument("--board", choices=tuple(BOARDS), required=True, help="as the emulator calls it")
     parser.add_argument("--force", action="store_true", help="overwrite files that qcgen did not generate, too")
     add_compile_options(parser)

@@ -52,7 +52,7 @@ class Inspection:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("model", metavar="MODEL.onnx")
+    parser.add_argument("model", metavar="MODEL")
     add_compile_options(parser)
 
 

@@ -28,11 +28,13 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 def run(_args: argparse.Namespace) -> int:
     """Prints the table; returns the exit status."""
     from qcgen.cli.table import fitted, table
+    from qcgen.tflite import LOWERINGS as TFLITE
 
     head = ("domain", "operator", "since", "image layout", "computes")
     print(table(head, operators(), names=("domain", "image layout")))
     print()
     print(fitted(TYPES.replace("\n", " ")))
+    print(fitted(f"Of .tflite files, int8, as TensorFlow Lite Micro computes: {', '.join(TFLITE)}."))
     print("--numerics orion-fp16x16 and orion-fp8x23 compile the QLinearConv of ai.onnx; where Orion panics,")
     print("the function returns 1.")
     return 0

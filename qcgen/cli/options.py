@@ -95,7 +95,12 @@ def _add_target(add: Callable[..., object]) -> None:
         default=LAYOUTS[0],
         help="order of axes of images at the C function's boundary (default: the model's own)",
     )
-    add("--numerics", choices=NUMERICS, default=NUMERICS[0], help="the arithmetic meant (default: %(default)s)")
+    add(
+        "--numerics",
+        choices=NUMERICS,
+        default=NUMERICS[0],
+        help="the arithmetic meant (default: %(default)s, of .tflite files tflm)",
+    )
     add(
         "--optimize",
         choices=OPTIMIZE,

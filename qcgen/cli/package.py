@@ -20,7 +20,7 @@ _URL = re.compile(r"https?://[A-Za-z0-9._~:/?@%+=-]+")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("models", metavar="MODEL.onnx", nargs="+")
+    parser.add_argument("models", metavar="MODEL", nargs="+")
     add = parser.add_argument
     add(
         "--for",

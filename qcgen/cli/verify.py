@@ -58,7 +58,7 @@ class Verified:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("models", metavar="MODEL.onnx", nargs="+")
+    parser.add_argument("models", metavar="MODEL", nargs="+")
     add_compile_options(parser)
     add = parser.add_argument
     add("--each", action="store_true", help="verify every convolution of the model by itself")

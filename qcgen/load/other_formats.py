@@ -30,16 +30,13 @@ _TORCH_FILE = OtherFormat("it holds weights or a model of PyTorch", _TORCH)
 _TORCH_SCRIPT = OtherFormat(
     "it is a TorchScript model", f"export the PyTorch model that it was made of: {_TORCH.split(': ', 1)[1]}"
 )
+_TENSORFLOW_LITE = OtherFormat(
+    "it is a TensorFlow Lite model, no ONNX model", "compile it as it is, quantized by its converter: qcgen compile"
+)
 _EXPORTED = OtherFormat(
     "it is a program that torch.export saved",
     f"load it with torch.export.load and export it: torch.onnx.export(program).save('model.onnx'); {_QUANTIZE}",
 )
-
-
-def _tensorflow_lite(name: str) -> OtherFormat:
-    stem = Path(name).stem or "model"
-    command = f"python -m tf2onnx.convert --opset 13 --tflite {name} --output {stem}.onnx"
-    return OtherFormat("it is a TensorFlow Lite model", f"pip install tf2onnx, then: {command}")
 
 
 def other_format(content: bytes, name: str) -> OtherFormat | None:
@@ -50,7 +47,7 @@ def other_format(content: bytes, name: str) -> OtherFormat | None:
     if content.startswith(b"version https://git-lfs.github.com/spec/"):
         return _POINTER
     if content[4:8] == b"TFL3":
-        return _tensorflow_lite(name)
+        return _TENSORFLOW_LITE
     if content[4:8] == b"ORTM":
         return OtherFormat("it is a model in onnxruntime's own format (.ort)", "give the .onnx that it was made of")
     if content.startswith(b"\x89HDF\r\n\x1a\n"):

@@ -147,8 +147,8 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
 }
 """The supported operators by (domain, op_type), each with what it means in onnxruntime's arithmetic."""
 
-NUMERICS: dict[str, int | None] = {"onnxruntime": None, "orion-fp16x16": 16, "orion-fp8x23": 23}
-"""The arithmetics that can be meant; Orion's with their fraction bits."""
+NUMERICS: dict[str, int | None] = {"onnxruntime": None, "tflm": None, "orion-fp16x16": 16, "orion-fp8x23": 23}
+"""The arithmetics that can be meant; Orion's with their fraction bits. That of .tflite files is "tflm"."""
 
 
 def lower(graph: Graph, *, numerics: str = "onnxruntime") -> Program:
@@ -158,6 +158,9 @@ def lower(graph: Graph, *, numerics: str = "onnxruntime") -> Program:
     """
     if numerics not in NUMERICS:
         raise ValueError(f"numerics must be one of {', '.join(NUMERICS)}, not {numerics!r}")
+    if numerics == "tflm":
+        hint = "leave it out, or compile the .tflite file"
+        raise ModelRejected([Problem("model", "--numerics tflm is for .tflite files; this is an ONNX model", hint)])
     bits = NUMERICS[numerics]
     lowered = _lower_nodes(graph) if bits is None else _lower_orion_nodes(graph, bits, numerics)
     operators = propagate(lowered, graph.constants)

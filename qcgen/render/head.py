@@ -14,9 +14,11 @@ from qcgen.ir.program import (
     GlobalAveragePool,
     InstanceNorm,
     LayerNorm,
+    Operator,
     OrionConv,
     QuantizedBinary,
     RoundOnce,
+    RoundTwice,
     Softmax,
     macs_of,
 )
@@ -188,9 +190,20 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
         case _ if forms and call.certificate.comparisons:
             total = sum(forms.values())
             counts = ", ".join(f"{form} {count} of {total}" for form, count in forms.items())
-            oracle = "Orion's fixed-point arithmetic" if isinstance(call.op, OrionConv) else ORACLE
+            oracle = _oracle(call.op)
             yield "requantize", f"{counts} channels: {_equal(oracle, 'accumulator', points)}"
             yield from _panics(call)
+
+
+def _oracle(op: Operator) -> str:
+    """Whose arithmetic the codes of sums are equal to."""
+    match op:
+        case OrionConv():
+            return "Orion's fixed-point arithmetic"
+        case Conv(epilogue=RoundTwice()):
+            return "TensorFlow Lite's two roundings"
+        case _:
+            return ORACLE
 
 
 def _panics(call: Call) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,292 @@
+"""Operators of a .tflite network become those of the Program, in the arithmetic of TensorFlow Lite Micro."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+
+from qcgen.errors import ModelRejected, Problem
+from qcgen.intervals import accumulators
+from qcgen.ir.graph import Node
+from qcgen.ir.program import Conv, ConvGeometry, Operator, Program, Reshape, RoundTwice, Tensor, inputs_of
+from qcgen.ir.types import Array, DType, Layout
+from qcgen.lower.linear import row_geometry
+from qcgen.lower.propagate import propagate
+from qcgen.tflite.multipliers import bounds, overflows, round_twice
+from qcgen.tflite.read import Codes, TfliteGraph
+from qcgen.tflite.schema import ACTIVATIONS, PADDINGS
+
+
+class Refused(Exception):
+    """A node cannot be compiled: ``args`` are what is wrong with it and what to do."""
+
+
+CONVERT_INT8 = "quantize the network to int8 in whole: TFLITE_BUILTINS_INT8 and a representative data set"
+AGAIN = "convert the model again"
+
+
+class Operands:
+    """A node with its tensors: what is wrong with them is refused here, once."""
+
+    def __init__(self, node: Node, graph: TfliteGraph) -> None:
+        self.node, self.graph = node, graph
+
+    def x(self, index: int = 0, layout: Layout | None = None) -> Tensor:
+        """An input of codes."""
+        if index >= len(self.node.inputs) or not self.node.inputs[index]:
+            raise Refused(f"it has no input {index}", AGAIN)
+        return self._tensor(self.node.inputs[index], layout)
+
+    def y(self, layout: Layout | None = None) -> Tensor:
+        """The output."""
+        if len(self.node.outputs) != 1:
+            raise Refused(f"it has {len(self.node.outputs)} outputs, not one", AGAIN)
+        return self._tensor(self.node.outputs[0], layout)
+
+    def _tensor(self, name: str, layout: Layout | None) -> Tensor:
+        value, by = self.graph.value(name), self.graph.codes.get(name)
+        shape, dtype = value.fixed_shape, value.dtype
+        assert shape is not None, f"the shape of {name!r} is fixed"
+        assert dtype is not None, f"the type of {name!r} is known"
+        if dtype is not DType.INT8 or by is None:
+            what = f"tensor {name!r} is {dtype.value}" if by else f"tensor {name!r} is not quantized ({dtype.value})"
+            raise Refused(f"{what}: only int8 is read here", CONVERT_INT8)
+        if by.scales.size != 1:
+            raise Refused(f"tensor {name!r} has {by.scales.size} scales, where one is expected", AGAIN)
+        zero_point = int(by.zero_points[0])
+        if not dtype.low <= zero_point <= dtype.high:
+            raise Refused(f"the zero point of tensor {name!r} is {zero_point}, beyond its type", AGAIN)
+        return Tensor(name, dtype, shape, layout, float(by.scales[0]), zero_point)
+
+    def weights(self, rank: int) -> tuple[Array, Codes]:
+        """The constant of input 1, int8."""
+        name = self.node.inputs[1] if len(self.node.inputs) > 1 else ""
+        array, by = self.graph.constants.get(name), self.graph.codes.get(name)
+        if array is None:
+            raise Refused("its weights are computed, not constant", "convert the model with constant weights")
+        if array.dtype != np.int8 or by is None:
+            raise Refused(f"its weights are {DType.of(array).value}, not quantized int8", CONVERT_INT8)
+        if array.ndim != rank:
+            raise Refused(f"its weights have {array.ndim} axes, not {rank}", AGAIN)
+        return array, by
+
+    def bias(self, channels: int) -> Array:
+        """The constant of input 2, (channels,) int32; zeros if there is none."""
+        name = self.node.inputs[2] if len(self.node.inputs) > 2 else ""
+        if not name:
+            return np.zeros(channels, np.int32)
+        array = self.graph.constants.get(name)
+        if array is None or array.dtype != np.int32 or array.size != channels:
+            raise Refused(f"its bias is not a constant of {channels} int32 numbers", AGAIN)
+        return array.reshape(-1)
+
+    def option(self, name: str, default: int | None = None) -> int:
+        """An option of the operator; ``default`` is for operators that do not have it."""
+        value = self.node.attributes.get(name, default)
+        assert isinstance(value, int), f"{name} is an integer"
+        return value
+
+    def activation(self) -> str:
+        """The fused activation's name."""
+        number = self.option("activation")
+        kind = ACTIVATIONS[number] if 0 <= number < len(ACTIVATIONS) else f"number {number}"
+        if kind not in ("NONE", "RELU", "RELU6", "RELU_N1_TO_1"):
+            raise Refused(f"its fused activation is {kind}", "convert the model with an activation of its own")
+        return kind
+
+    def inner(self, suffix: str, like: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """A tensor between two operators that one node becomes; its name is no other tensor's."""
+        name = f"{self.node.outputs[0]}.{suffix}"
+        while name in self.graph.values:
+            name += "_"
+        return Tensor(name, like.dtype, shape, None, like.scale, like.zero_point)
+
+
+def lower_conv(source: Operands) -> tuple[Operator, ...]:
+    """CONV_2D: scales of weights per tensor or per output channel; groups; weights (M, kH, kW, C / groups)."""
+    weights, by = source.weights(4)
+    x = _image(source.x(layout=Layout.CHANNELS_LAST))
+    group = x.shape[-1] // weights.shape[3]
+    if group * weights.shape[3] != x.shape[-1] or weights.shape[0] % group:
+        raise Refused(f"weights for {weights.shape[3]} channels do not fit an image of {x.shape[-1]}", AGAIN)
+    return (_conv(source, x, weights.transpose(0, 3, 1, 2), by, 0, group),)
+
+
+def lower_depthwise(source: Operands) -> tuple[Operator, ...]:
+    """DEPTHWISE_CONV_2D: the same, with any multiplier of channels; weights (1, kH, kW, C * multiplier)."""
+    weights, by = source.weights(4)
+    x = _image(source.x(layout=Layout.CHANNELS_LAST))
+    if weights.shape[0] != 1 or weights.shape[3] % x.shape[-1]:
+        raise Refused(f"weights for {weights.shape[3]} channels do not fit an image of {x.shape[-1]}", AGAIN)
+    return (_conv(source, x, weights.transpose(3, 0, 1, 2), by, 3, x.shape[-1]),)
+
+
+def _image(x: Tensor) -> Tensor:
+    if len(x.shape) != 4:
+        raise Refused(f"its input has {len(x.shape)} axes, not 4", AGAIN)
+    return x
+
+
+def _conv(source: Operands, x: Tensor, weights: Array, by: Codes, axis: int, group: int) -> Conv:
+    """A convolution with weights (M, C / group, kH, kW), whose scales lie along ``axis`` of those in the file."""
+    y = _image(source.y(Layout.CHANNELS_LAST))
+    if by.scales.size > 1 and by.axis != axis:
+        raise Refused(f"the scales of its weights lie along axis {by.axis}, not {axis}", AGAIN)
+    if by.zero_points.any():
+        raise Refused("the zero point of its weights is not 0", AGAIN)
+    geometry = window_geometry(source, x, weights.shape[2:], weights.shape[0], group)
+    if y.shape != (geometry.batch, *geometry.output, geometry.out_channels):
+        raise Refused(f"its output should be {geometry.output} with {geometry.out_channels} channels", AGAIN)
+    return _product(source, x, y, geometry, np.ascontiguousarray(weights), by)
+
+
+def window_geometry(
+    source: Operands, x: Tensor, kernel: tuple[int, ...], out_channels: int, group: int
+) -> ConvGeometry:
+    """Windows of an image (N, H, W, C), padded as the option says."""
+    strides = source.option("stride_h"), source.option("stride_w")
+    dilations = source.option("dilation_h", 1), source.option("dilation_w", 1)
+    padding = source.option("padding")
+    if not all(0 < n < 2**15 for n in (*strides, *dilations)) or padding not in (0, 1):
+        raise Refused("its strides, dilations or padding are none", AGAIN)
+    begin: list[int] = []
+    end: list[int] = []
+    output: list[int] = []
+    for size, k, stride, dilation in zip(x.shape[1:3], kernel, strides, dilations, strict=True):
+        reach = (k - 1) * dilation + 1
+        count = -(-size // stride) if PADDINGS[padding] == "SAME" else (size - reach) // stride + 1
+        if count < 1:
+            raise Refused(f"its window of {reach} is larger than the image of {size}", AGAIN)
+        pad = max((count - 1) * stride + reach - size, 0)
+        begin.append(pad // 2)
+        end.append(pad - pad // 2)
+        output.append(count)
+    sizes = (x.shape[0], group, x.shape[-1], out_channels)
+    pads = (tuple(begin), tuple(end))
+    return ConvGeometry(*sizes, x.shape[1:3], tuple(kernel), strides, dilations, *pads, tuple(output))
+
+
+def _product(source: Operands, x: Tensor, y: Tensor, geometry: ConvGeometry, weights: Array, by: Codes) -> Conv:
+    """Sums of products, requantized by the scales of x and weights over that of y, in float64.
+
+    Source: PopulateConvolutionQuantizationParams in kernels/kernel_util.cc.
+    """
+    channels = geometry.out_channels
+    scales = np.broadcast_to(by.scales.astype(np.float64), (channels,)) * float(x.scale or 1) / float(y.scale or 1)
+    low, high = bounds(source.activation(), y.scale or 1, y.zero_point or 0, y.dtype)
+    if low > high:
+        raise Refused("its fused activation leaves no code", AGAIN)
+    epilogue = round_twice(scales, y.zero_point or 0, low, high)
+    zero_points = np.array(np.broadcast_to(by.zero_points.astype(np.int32), (channels,)))
+    conv = Conv(
+        name=source.node.name,
+        op_type=source.node.op_type,
+        x=x,
+        y=y,
+        geometry=geometry,
+        x_zero_point=x.zero_point or 0,
+        weights=weights,
+        w_zero_point=zero_points,
+        bias=source.bias(channels),
+        epilogue=epilogue,
+    )
+    _require_room(conv, epilogue)
+    return conv
+
+
+def _require_room(conv: Conv, epilogue: RoundTwice) -> None:
+    reached = accumulators(
+        conv, *(np.full(conv.geometry.in_channels, end) for end in (conv.x.dtype.low, conv.x.dtype.high))
+    )
+    if reached.wraps or overflows(epilogue, np.maximum(np.abs(reached.lo), np.abs(reached.hi))):
+        what = "some input makes a sum leave int32, of which C++ does not say what TensorFlow Lite Micro computes"
+        raise Refused(what, "quantize with a smaller range of weights, or give the layer fewer inputs")
+
+
+def lower_fully_connected(source: Operands) -> tuple[Operator, ...]:
+    """FULLY_CONNECTED: the same; weights (N, K), inputs of any shape, in rows of K."""
+    weights, by = source.weights(2)
+    if source.option("weights_format"):
+        raise Refused("its weights are shuffled", AGAIN)
+    x, y = source.x(), source.y()
+    count, terms = weights.shape
+    if by.scales.size > 1 and by.axis != 0:
+        raise Refused(f"the scales of its weights lie along axis {by.axis}, not 0", AGAIN)
+    if prod(x.shape) % terms or prod(y.shape) != prod(x.shape) // terms * count:
+        raise Refused(f"weights {count}x{terms} do not fit its input and output", AGAIN)
+    rows = prod(x.shape) // terms
+    before: tuple[Operator, ...] = ()
+    after: tuple[Operator, ...] = ()
+    given, result = x, y
+    if x.shape[-1:] != (terms,):
+        given = source.inner("rows", x, (rows, terms))
+        before = (Reshape(source.node.name, source.node.op_type, x, given),)
+    if y.shape != (*given.shape[:-1], count):
+        result = source.inner("product", y, (*given.shape[:-1], count))
+        after = (Reshape(source.node.name, source.node.op_type, result, y),)
+    geometry = row_geometry(given, count)
+    return (*before, _product(source, given, result, geometry, weights[:, :, None], by), *after)
+
+
+def lower_reshape(source: Operands) -> tuple[Operator, ...]:
+    """RESHAPE: to the shape that its output has in the file."""
+    x, y = source.x(), source.y()
+    if prod(x.shape) != prod(y.shape):
+        raise Refused(f"its input has {prod(x.shape)} elements, its output {prod(y.shape)}", AGAIN)
+    if (x.scale, x.zero_point) != (y.scale, y.zero_point):
+        raise Refused("its output has another scale or zero point than its input", AGAIN)
+    return (Reshape(source.node.name, source.node.op_type, x, y),)
+
+
+LOWERINGS: dict[str, Callable[[Operands], tuple[Operator, ...]]] = {
+    "CONV_2D": lower_conv,
+    "DEPTHWISE_CONV_2D": lower_depthwise,
+    "FULLY_CONNECTED": lower_fully_connected,
+    "RESHAPE": lower_reshape,
+}
+"""What each operator means."""
+
+
+def lower_tflite(graph: TfliteGraph) -> Program:
+    """The meaning of a graph. Raises ModelRejected with every node that cannot be compiled, and why."""
+    operators: list[Operator] = []
+    problems: list[Problem] = []
+    for node in graph.nodes:
+        try:
+            operators += _lowered(node, graph)
+        except Refused as refused:
+            problems.append(Problem(f"node {node.name!r}", *refused.args))
+    if problems:
+        raise ModelRejected(problems)
+    inputs = tuple(_boundary(graph, name) for name in graph.inputs)
+    constants = graph.constants
+    spread = propagate(operators, constants)
+    known = {tensor.name: tensor for op in spread for tensor in (op.y, *inputs_of(op))}
+    return Program(
+        name=graph.name,
+        inputs=tuple(known.get(tensor.name, tensor) for tensor in inputs),
+        outputs=tuple(known[name] for name in graph.outputs),
+        operators=spread,
+        sha256=graph.sha256,
+        constants={name: constants[name] for name in known if name in constants},
+    )
+
+
+def _lowered(node: Node, graph: TfliteGraph) -> tuple[Operator, ...]:
+    lowering = LOWERINGS.get(node.op_type)
+    if lowering is None:
+        what = f"it is not one of the operators of .tflite files that qcgen reads: {', '.join(LOWERINGS)}"
+        raise Refused(
+            what,
+            "compile the network up to it with --output TENSOR, or convert it: pip install tf2onnx tensorflow, then"
+            " python -m tf2onnx.convert --opset 13 --tflite MODEL.tflite --output MODEL.onnx",
+        )
+    return lowering(Operands(node, graph))
+
+
+def _boundary(graph: TfliteGraph, name: str) -> Tensor:
+    value = graph.value(name)
+    assert value.dtype is not None, f"the type of {name!r} is known"
+    return Tensor(name, value.dtype, value.fixed_shape or ())

@@ -1,0 +1,227 @@
+"""A .tflite file becomes a Graph with what the codes of its tensors mean."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from qcgen.errors import ModelRejected, Problem
+from qcgen.ir.graph import Graph, Node, Value
+from qcgen.ir.types import Array, DType
+from qcgen.tflite.flatbuffer import DamagedFile, Table
+from qcgen.tflite.schema import EXTENDED, OPERATORS, OPTIONS, TYPES
+
+IDENTIFIER = b"TFL3"
+AGAIN = "convert the model again"
+MOST_RANK = 8
+MOST_OF_A_KIND = 2**16
+"""Tensors, operators and buffers that a model may have of each: no network for a microcontroller comes near it."""
+
+
+@dataclass(frozen=True)
+class Codes:
+    """What codes mean: real value = (q - zero_points) * scales, both (1,), or (C,) along ``axis``; scales float32."""
+
+    scales: Array
+    zero_points: Array
+    axis: int
+
+
+@dataclass(frozen=True)
+class TfliteGraph(Graph):
+    """The graph of a .tflite file; ``codes`` has the tensors that are quantized, by name."""
+
+    codes: Mapping[str, Codes] = field(default_factory=dict)
+
+
+def tflite_bytes(model: object) -> bytes | None:
+    """The bytes of a model, given as a path or as bytes, if it is a .tflite file; else None."""
+    if isinstance(model, str | os.PathLike):
+        try:
+            with Path(model).open("rb") as file:
+                return file.read() if file.read(8)[4:] == IDENTIFIER and not file.seek(0) else None
+        except (OSError, ValueError):
+            return None
+    return model if isinstance(model, bytes) and model[4:8] == IDENTIFIER else None
+
+
+def read_tflite(data: bytes, name: str) -> TfliteGraph:
+    """The graph of a file's first subgraph. Raises ModelRejected for what is damaged or no network for qcgen."""
+    try:
+        return _graph(Table.root(data), data, name)
+    except DamagedFile as damage:
+        raise ModelRejected(
+            [Problem("model", f"the file is damaged: {damage}", "download or convert it again")]
+        ) from None
+
+
+def _graph(model: Table, data: bytes, name: str) -> TfliteGraph:
+    subgraphs = model.tables(2)
+    if (version := model.integer(0, "I")) != 3:
+        raise ModelRejected([Problem("model", f"its schema has version {version}, not 3", AGAIN)])
+    if not subgraphs:
+        raise ModelRejected([Problem("model", "it has no subgraph", AGAIN)])
+    reader = _Reader(model, subgraphs[0], data)
+    graph = reader.graph(name)
+    if reader.problems:
+        raise ModelRejected(reader.problems)
+    return graph
+
+
+class _Reader:
+    """The tensors and operators of one subgraph."""
+
+    def __init__(self, model: Table, subgraph: Table, data: bytes) -> None:
+        self.problems: list[Problem] = []
+        self._data = data
+        self._buffers = _few(model.tables(4), "buffers")
+        self._operators = [_operator_name(code) for code in _few(model.tables(1), "operator codes")]
+        self._subgraph = subgraph
+        self._tensors = _few(subgraph.tables(0), "tensors")
+        self._names = list(_unique(tensor.text(3) for tensor in self._tensors))
+
+    def graph(self, name: str) -> TfliteGraph:
+        values: dict[str, Value] = {}
+        constants: dict[str, Array] = {}
+        codes: dict[str, Codes] = {}
+        for index, tensor in enumerate(self._tensors):
+            called, where = self._names[index], f"tensor {self._names[index]!r}"
+            shape = tensor.integers(0)
+            dtype = TYPES.get(tensor.integer(1, "b"), DType.OTHER)
+            if len(shape) > MOST_RANK or any(not 0 < size < 2**31 for size in shape) or prod(shape) >= 2**31:
+                what = f"its shape is {'x'.join(map(str, shape[:MOST_RANK]))}"
+                self.problems.append(Problem(where, what, "convert the model with shapes that are fixed and not empty"))
+                continue
+            values[called] = Value(called, dtype, shape)
+            if (array := self._elements(tensor, dtype, shape, where)) is not None:
+                constants[called] = array
+            if (meaning := self._codes(tensor, shape, where)) is not None:
+                codes[called] = meaning
+        nodes = tuple(self._nodes())
+        inputs, outputs = (self._called(self._subgraph.integers(part), "the model") for part in (1, 2))
+        self._check_flow(nodes, inputs, outputs, constants)
+        digest = hashlib.sha256(self._data).hexdigest()
+        return TfliteGraph(name, nodes, inputs, outputs, values, constants, {"tflite": 3}, digest, codes=codes)
+
+    def _elements(self, tensor: Table, dtype: DType, shape: Sequence[int], where: str) -> Array | None:
+        """The elements of a constant; None of a tensor that is computed."""
+        number = tensor.integer(2, "I")
+        if number >= len(self._buffers):
+            what = f"its buffer is number {number} of {len(self._buffers)}"
+            self.problems.append(Problem(where, what, AGAIN))
+            return None
+        buffer = self._buffers[number]
+        content = buffer.array(0, "uint8")
+        offset, size = buffer.integer(1, "Q"), buffer.integer(2, "Q")
+        if offset > 1:  # in files beyond 2 GiB, and in those written for them, behind the flatbuffer
+            if offset + size > len(self._data):
+                self.problems.append(Problem(where, "its elements lie beyond the end of the file", AGAIN))
+                return None
+            content = np.frombuffer(self._data, np.uint8, size, offset)
+        if not content.size or dtype is DType.OTHER:
+            return None
+        if content.size != prod(shape) * dtype.bytes:
+            what = f"its buffer has {content.size} bytes, its shape and type {prod(shape) * dtype.bytes}"
+            self.problems.append(Problem(where, what, AGAIN))
+            return None
+        return content.view(dtype.numpy.newbyteorder("<")).astype(dtype.numpy).reshape(shape)
+
+    def _codes(self, tensor: Table, shape: Sequence[int], where: str) -> Codes | None:
+        given = tensor.table(4)
+        if given is None:
+            return None
+        scales, zero_points, axis = given.array(2, "float32"), given.array(3, "int64"), given.integer(6)
+        if not scales.size:
+            return None
+        zero_points = zero_points if zero_points.size else np.zeros(scales.size, np.int64)
+        what = ""
+        if not (np.isfinite(scales) & (scales > 0)).all():
+            what = "a scale is not positive and finite"
+        elif zero_points.size != scales.size or (np.abs(zero_points) >= 2**31).any():
+            what = f"it has {scales.size} scales and {zero_points.size} zero points, or one beyond 32 bits"
+        elif scales.size > 1 and not (0 <= axis < len(shape) and shape[axis] == scales.size):
+            what = f"it has {scales.size} scales, which are not those of the places of one axis"
+        if what:
+            self.problems.append(Problem(where, what, AGAIN))
+            return None
+        return Codes(scales.astype(np.float32), zero_points.astype(np.int64), axis)
+
+    def _nodes(self) -> Iterator[Node]:
+        for index, operator in enumerate(_few(self._subgraph.tables(3), "operators")):
+            code = operator.integer(0, "I")
+            if code >= len(self._operators):
+                what = f"its code is number {code} of {len(self._operators)}"
+                self.problems.append(Problem(f"operator {index}", what, AGAIN))
+                continue
+            kind = self._operators[code]
+            name = f"{kind}_{index}"
+            inputs, outputs = (self._called(operator.integers(part), f"operator {name!r}") for part in (1, 2))
+            options = operator.table(4)
+            attributes = {
+                key: default if options is None else options.integer(at, letter, default)
+                for key, (at, letter, default) in OPTIONS.get(kind, {}).items()
+            }
+            yield Node(name, kind, "", inputs, outputs, attributes)
+
+    def _called(self, numbers: Sequence[int], where: str) -> tuple[str, ...]:
+        """The names of tensors by their numbers; "" for one that is left out."""
+        wrong = [number for number in numbers if not -1 <= number < len(self._names)]
+        if wrong:
+            what = f"it names tensor {wrong[0]} of {len(self._names)}"
+            self.problems.append(Problem(where, what, AGAIN))
+            return ()
+        return tuple("" if number < 0 else self._names[number] for number in numbers)
+
+    def _check_flow(
+        self, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str], constants: Mapping[str, Array]
+    ) -> None:
+        """Every tensor is computed once, before it is read."""
+        known = {"", *inputs, *constants}
+        for node in nodes:
+            where = f"node {node.name!r}"
+            missing = [name for name in node.inputs if name not in known]
+            twice = [name for name in node.outputs if name in known]
+            if missing and node.op_type in OPTIONS:
+                self.problems.append(
+                    Problem(where, f"it reads {missing[0]!r}, which nothing computes before it", AGAIN)
+                )
+            if twice:
+                self.problems.append(Problem(where, f"it computes {twice[0]!r}, which is there already", AGAIN))
+            known |= set(node.outputs)
+        if absent := [name for name in outputs if name not in known or not name]:
+            self.problems.append(Problem(f"output {absent[0]!r}", "nothing computes it", AGAIN))
+        if not outputs or not nodes:
+            self.problems.append(Problem("model", "it computes nothing", AGAIN))
+
+
+def _few(tables: Sequence[Table], what: str) -> Sequence[Table]:
+    if len(tables) > MOST_OF_A_KIND:
+        raise ModelRejected(
+            [Problem("model", f"it has {len(tables)} {what}", f"give one with {MOST_OF_A_KIND} at most")]
+        )
+    return tables
+
+
+def _operator_name(code: Table) -> str:
+    older, newer = code.integer(0, "b"), code.integer(3)
+    number = newer if older == EXTENDED else max(older, newer)
+    if 0 <= number < len(OPERATORS):
+        return f"CUSTOM {code.text(1)}" if OPERATORS[number] == "CUSTOM" else OPERATORS[number]
+    return f"BUILTIN_{number}"
+
+
+def _unique(names: Iterator[str]) -> Iterator[str]:
+    """A name for every tensor: its own, or its number; of equal ones the later ones get theirs besides."""
+    taken: set[str] = set()
+    for index, name in enumerate(names):
+        called = name or f"tensor_{index}"
+        while called in taken:
+            called += f"_{index}"
+        taken.add(called)
+        yield called

@@ -1,0 +1,28 @@
+"""Records what TensorFlow Lite Micro's reference kernels give for tests/tflite_models.py: run it by hand.
+
+pip install --pre tflite-micro; the file here was made with 0.dev20261023182759.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from tflite_micro.python.tflite_micro import runtime
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parents[1]), str(HERE.parents[2])]
+
+from tflite_models import MODELS, cases  # noqa: E402  # beside the tests
+
+
+def run(data: bytes, x: np.ndarray) -> np.ndarray:
+    """What a fresh interpreter gives for one input."""
+    interpreter = runtime.Interpreter.from_bytes(data)
+    interpreter.set_input(x, 0)
+    interpreter.invoke()
+    return interpreter.get_output(0)
+
+
+outputs = {name: np.stack([run(data, x) for x in cases(data)]) for name, data in MODELS.items()}
+np.savez_compressed(HERE / "recorded.npz", **outputs)
+print({name: array.shape for name, array in outputs.items()})

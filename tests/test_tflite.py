@@ -1,0 +1,152 @@
+"""Networks of .tflite files: the C computes what TensorFlow Lite Micro's reference kernels were recorded to compute."""
+
+import json
+import struct
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from marks import share_at_first
+from tflite_models import MODELS, Field, Step, Told, cases, network, weights, written
+
+import qcgen
+from qcgen.cli import main
+from qcgen.tflite import lower_tflite, read_tflite
+from qcgen.tflite.flatbuffer import DamagedFile, Table
+
+RECORDED = np.load(Path(__file__).parent / "data" / "tflite" / "recorded.npz")
+REAL = Path(__file__).parents[2] / "shared" / "models" / "tflite"
+READ = """
+fc_chain_dense_per_tensor conv_strides dw_dilated dw_multiplier odd_channels hello_world_int8 toycar_fullint_micro_intio
+""".split()
+"""Files of ``REAL`` all of whose operators are read."""
+
+
+def reason(error):
+    [problem] = error.value.problems
+    return f"{problem.where}: {problem.what}"
+
+
+@cache
+def compiled(name, target):
+    artifact = qcgen.compile(MODELS[name], name="model", target=target)
+    return artifact, artifact.load(("-O1",))
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("target", ["portable", "cortex-m4"])
+def test_the_c_gives_the_recorded_outputs(name, target):
+    artifact, model = compiled(name, target)
+    [x] = artifact.program.inputs
+    for given, recorded in zip(cases(MODELS[name]), RECORDED[name], strict=True):
+        [y] = model.run(None, {x.name: given})
+        assert np.array_equal(y, recorded)
+
+
+@pytest.mark.parametrize("name", share_at_first(READ, 2))
+def test_real_networks_give_the_recorded_outputs(name):
+    if not REAL.is_dir():
+        pytest.skip("the real models are not there: no directory shared/models/tflite beside the repository")
+    artifact = qcgen.compile(REAL / f"{name}.tflite", name="model")
+    model, recorded = artifact.load(("-O1",)), np.load(REAL / f"{name}.npz")
+    for case in range(sum(key.startswith("in") for key in recorded) // len(artifact.program.inputs)):
+        feeds = {x.name: recorded[f"in{case}.{x.name}"] for x in artifact.program.inputs}
+        for y, got in zip(artifact.program.outputs, model.run(None, feeds), strict=True):
+            assert np.array_equal(got, recorded[f"out{case}.{y.name}"])
+
+
+def test_the_file_says_whose_arithmetic_it_is_and_what_is_proved():
+    artifact, _ = compiled("network", "portable")
+    text = " ".join(artifact.files["model.c"].replace("*", "").split())
+    assert "numerics TensorFlow Lite Micro's reference kernels, which round twice" in text
+    assert "equal to TensorFlow Lite's two roundings for every reachable accumulator" in text
+    assert "onnxruntime" not in text
+    assert json.loads(artifact.report.to_json())["arithmetic"] == {"numerics": "tflm"}
+
+
+def test_an_operator_that_is_not_read_is_named():
+    tensors = [Told("x", (1, 4), 0.1), Told("y", (1, 4), 0.1)]
+    data = written(tensors, [Step("SVDF", (0,), (1,))], (0,), (1,))
+    with pytest.raises(qcgen.ModelRejected) as error:
+        qcgen.compile(data)
+    assert reason(error).startswith("node 'SVDF_0': it is not one of the operators of .tflite files that qcgen reads")
+
+
+def test_floats_are_refused_with_the_way_out():
+    tensors = [
+        Told("x", (1, 4), dtype="float32"),
+        Told("w", (3, 4), 0.1, 0, weights(1, 3, 4)),
+        Told("y", (1, 3), dtype="float32"),
+    ]
+    data = written(tensors, [Step("FULLY_CONNECTED", (0, 1, -1), (2,), {0: Field("b", 0)})], (0,), (2,))
+    with pytest.raises(qcgen.ModelRejected, match="quantize the network to int8 in whole") as error:
+        qcgen.compile(data)
+    assert reason(error) == "node 'FULLY_CONNECTED_0': tensor 'x' is not quantized (float): only int8 is read here"
+
+
+def test_sums_that_may_leave_int32_are_refused():
+    tensors = [
+        Told("x", (1, 4), 0.1),
+        Told("w", (1, 4), 0.1, 0, weights(1, 1, 4)),
+        Told("y", (1, 1), 0.1),
+        Told("b", (1,), 0.01, 0, np.array([2**31 - 1]), "int32"),
+    ]
+    data = written(tensors, [Step("FULLY_CONNECTED", (0, 1, 3), (2,), {0: Field("b", 0)})], (0,), (2,))
+    with pytest.raises(qcgen.ModelRejected) as error:
+        qcgen.compile(data)
+    assert "makes a sum leave int32" in reason(error)
+
+
+@pytest.mark.parametrize("options", [["--numerics", "orion-fp16x16"], ["--batch", "2"], ["--dim", "N=2"]])
+def test_options_for_onnx_alone_are_refused(options, tmp_path, capsys):
+    path = tmp_path / "model.tflite"
+    path.write_bytes(network())
+    assert main(["compile", str(path), "-o", str(tmp_path), *options]) == 1
+    assert "not for .tflite files" in capsys.readouterr().err
+
+
+def test_an_onnx_model_is_refused_the_arithmetic_of_tflite():
+    model = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"
+    with pytest.raises(qcgen.ModelRejected, match="this is an ONNX model"):
+        qcgen.compile(model, numerics="tflm")
+
+
+def test_every_command_takes_a_file_as_it_takes_a_model(tmp_path, capsys):
+    path = tmp_path / "network.tflite"
+    path.write_bytes(network())
+    assert main(["inspect", str(path)]) == 0
+    assert "tflite 3" in capsys.readouterr().out
+    assert main(["verify", str(path), "--node", "CONV_2D_0", "--cases", "1"]) == 0
+    assert "0 of" in capsys.readouterr().out
+
+
+def mutants(count):
+    """Files with bytes of their structure changed, and files cut off."""
+    generator = np.random.default_rng(21)
+    data = network()
+    for number in range(count):
+        changed = bytearray(data)
+        for _ in range(int(generator.integers(1, 4))):
+            at = int(generator.integers(8, len(data) - 4))
+            new = int(generator.choice([0, 1, 255, 2**31 - 1, 2**31, 2**32 - 1, int(generator.integers(0, 2**32))]))
+            struct.pack_into("<I" if number % 2 else "<B", changed, at, new if number % 2 else new & 255)
+        yield bytes(changed[: int(generator.integers(8, len(data)))] if number % 5 == 0 else changed)
+
+
+@pytest.mark.parametrize("count", [300, pytest.param(2000, marks=pytest.mark.all)])
+def test_damaged_files_are_read_or_refused_with_a_reason(count):
+    refused = 0
+    for data in mutants(count):
+        try:
+            lower_tflite(read_tflite(data, "model"))
+        except qcgen.ModelRejected:
+            refused += 1
+    assert count / 4 < refused < count
+
+
+def test_a_vector_is_not_read_once_more_than_a_file_can_be():
+    [subgraph] = Table.root(written([Told("x" * 60000, (1, 4), 0.1)], [], (0,), (0,))).tables(2)
+    [tensor] = subgraph.tables(0)
+    with pytest.raises(DamagedFile, match="its vectors overlap"):
+        [tensor.text(3) for _ in range(100)]

@@ -1,0 +1,239 @@
+"""Small .tflite files, written with the schema alone: tests compile them, TensorFlow Lite Micro gave recordings."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from qcgen.tflite.schema import OPERATORS
+
+TYPES = {"float32": 0, "int32": 2, "uint8": 3, "int64": 4, "int16": 7, "int8": 9}
+OPTION_TYPES = {
+    "CONV_2D": 1,
+    "DEPTHWISE_CONV_2D": 2,
+    "FULLY_CONNECTED": 8,
+    "RESHAPE": 17,
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    """A number in a table: its letter in struct, and its value."""
+
+    kind: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Told:
+    """A tensor: computed where it has no ``data``; ``axis`` is that of several scales."""
+
+    name: str
+    shape: Sequence[int]
+    scale: float | Sequence[float] | None = None
+    zero_point: int | Sequence[int] = 0
+    data: np.ndarray | None = None
+    dtype: str = "int8"
+    axis: int = 0
+
+
+@dataclass(frozen=True)
+class Step:
+    """An operator, the numbers of its tensors, and its options by field."""
+
+    kind: str
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+    options: Mapping[int, Field] | None = None
+
+
+def written(tensors: Sequence[Told], steps: Sequence[Step], inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
+    """The bytes of a model."""
+    kinds = list(dict.fromkeys(step.kind for step in steps))
+    buffers: list[dict[int, Any]] = [{}]
+    told = []
+    for tensor in tensors:
+        fields: dict[int, Any] = {0: _ints(tensor.shape), 1: Field("b", TYPES[tensor.dtype]), 3: tensor.name}
+        if tensor.data is not None:
+            fields[2] = Field("I", len(buffers))
+            buffers.append({0: np.frombuffer(tensor.data.astype(tensor.dtype).tobytes(), np.uint8)})
+        if tensor.scale is not None:
+            scales = np.atleast_1d(np.float32(tensor.scale))
+            zero_points = np.broadcast_to(np.int64(tensor.zero_point), scales.shape)
+            fields[4] = {2: scales, 3: np.array(zero_points), 6: Field("i", tensor.axis)}
+        told.append(fields)
+    operators = []
+    for step in steps:
+        operator: dict[int, Any] = {
+            0: Field("I", kinds.index(step.kind)),
+            1: _ints(step.inputs),
+            2: _ints(step.outputs),
+        }
+        if step.options is not None:
+            operator |= {3: Field("B", OPTION_TYPES[step.kind]), 4: dict(step.options)}
+        operators.append(operator)
+    subgraph = {0: told, 1: _ints(inputs), 2: _ints(outputs), 3: operators, 4: "main"}
+    numbers = [OPERATORS.index(kind) for kind in kinds]
+    codes = [{0: Field("b", min(n, 127)), 2: Field("i", 1), 3: Field("i", n)} for n in numbers]
+    model = {0: Field("I", 3), 1: codes, 2: [subgraph], 3: "written by a test", 4: buffers}
+    data = bytearray(b"\0\0\0\0TFL3\0\0\0\0\0\0\0\0")
+    data[0:4] = struct.pack("<I", _table(data, model))
+    return bytes(data)
+
+
+def _ints(values: Sequence[int]) -> np.ndarray:
+    return np.array(values, np.int32)
+
+
+def _aligned(data: bytearray, to: int, after: int = 0) -> None:
+    while (len(data) + after) % to:
+        data.append(0)
+
+
+def _table(data: bytearray, fields: Mapping[int, Any]) -> int:
+    """Appends a table, and behind it all that it leads to; returns its place."""
+    kinds = {at: value.kind if isinstance(value, Field) else "I" for at, value in fields.items()}
+    offsets, size = {}, 4
+    for at, kind in kinds.items():
+        width = struct.calcsize(f"<{kind}")
+        size += -size % width
+        offsets[at] = size
+        size += width
+    slots = max(fields, default=-1) + 1
+    _aligned(data, 8, after=4 + 2 * slots)
+    vtable = len(data)
+    data += struct.pack(f"<HH{slots}H", 4 + 2 * slots, size, *(offsets.get(at, 0) for at in range(slots)))
+    place = len(data)
+    data += struct.pack("<i", place - vtable) + bytes(size - 4)
+    for at, value in fields.items():
+        if isinstance(value, Field):
+            struct.pack_into(f"<{value.kind}", data, place + offsets[at], value.value)
+        else:
+            target = _target(data, value)
+            struct.pack_into("<I", data, place + offsets[at], target - place - offsets[at])
+    return place
+
+
+def _target(data: bytearray, value: Any) -> int:
+    if isinstance(value, Mapping):
+        return _table(data, value)
+    if isinstance(value, str):
+        value = np.frombuffer(value.encode() + b"\0", np.uint8)
+        _aligned(data, 4)
+        data += struct.pack("<I", value.size - 1) + value.tobytes()
+        return len(data) - value.size - 4
+    if isinstance(value, np.ndarray):
+        _aligned(data, 16, after=4)
+        place = len(data)
+        data += struct.pack("<I", value.size) + value.tobytes()
+        return place
+    _aligned(data, 4)
+    place = len(data)
+    data += struct.pack(f"<I{len(value)}I", len(value), *[0] * len(value))
+    for number, part in enumerate(value):
+        at = place + 4 + 4 * number
+        struct.pack_into("<I", data, at, _target(data, part) - at)
+    return place
+
+
+def weights(seed: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(-127, 128, shape)
+
+
+def bias(seed: int, count: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(-3000, 3000, count)
+
+
+def window(stride: int = 1, padding: int = 0, activation: int = 0, dilation: int = 1) -> dict[int, Field]:
+    """Options of CONV_2D."""
+    numbers = (stride, stride)
+    own = {0: Field("b", padding), 3: Field("b", activation), 4: Field("i", dilation), 5: Field("i", dilation)}
+    return own | {1 + at: Field("i", number) for at, number in enumerate(numbers)}
+
+
+def depthwise(stride: int, multiplier: int, padding: int = 0, activation: int = 0) -> dict[int, Field]:
+    """Options of DEPTHWISE_CONV_2D."""
+    own = {0: Field("b", padding), 3: Field("i", multiplier), 4: Field("b", activation)}
+    return own | {1: Field("i", stride), 2: Field("i", stride), 5: Field("i", 1), 6: Field("i", 1)}
+
+
+def scales(seed: int, count: int) -> list[float]:
+    return np.random.default_rng(seed).uniform(0.002, 0.02, count).astype(np.float32).tolist()
+
+
+def network() -> bytes:
+    """A convolution without activation, a depthwise one with Relu6, a Reshape and a dense layer."""
+    tensors = [
+        Told("image", (1, 7, 6, 3), 0.021, -3),
+        Told("w0", (5, 3, 3, 3), scales(1, 5), 0, weights(2, 5, 3, 3, 3)),
+        Told("b0", (5,), scales(1, 5), 0, bias(3, 5), "int32"),
+        Told("first", (1, 7, 6, 5), 0.043, 9),
+        Told("w1", (1, 3, 3, 10), scales(4, 10), 0, weights(5, 1, 3, 3, 10), axis=3),
+        Told("b1", (10,), scales(4, 10), 0, bias(6, 10), "int32"),
+        Told("second", (1, 4, 3, 10), 6 / 255, -128),
+        Told("shape", (2,), None, 0, np.array([1, 120]), "int32"),
+        Told("row", (1, 120), 6 / 255, -128),
+        Told("w2", (4, 120), 0.011, 0, weights(7, 4, 120)),
+        Told("b2", (4,), 0.011 * 6 / 255, 0, bias(8, 4), "int32"),
+        Told("scores", (1, 4), 0.18, 17),
+    ]
+    steps = [
+        Step("CONV_2D", (0, 1, 2), (3,), window()),
+        Step("DEPTHWISE_CONV_2D", (3, 4, 5), (6,), depthwise(2, 2, activation=3)),
+        Step("RESHAPE", (6, 7), (8,), {}),
+        Step("FULLY_CONNECTED", (8, 9, 10), (11,), {0: Field("b", 0)}),
+    ]
+    return written(tensors, steps, (0,), (11,))
+
+
+def dense(x_scale: float, w_scale: float, y_scale: float, has_bias: bool = True, terms: int = 24) -> bytes:
+    """One dense layer of 40 outputs."""
+    tensors = [
+        Told("x", (1, terms), x_scale, -7),
+        Told("w", (40, terms), w_scale, 0, weights(9, 40, terms)),
+        Told("y", (1, 40), y_scale, 5),
+        Told("b", (40,), np.float32(x_scale) * np.float32(w_scale), 0, bias(10, 40), "int32"),
+    ]
+    step = Step("FULLY_CONNECTED", (0, 1, 3 if has_bias else -1), (2,), {0: Field("b", 0)})
+    return written(tensors, [step], (0,), (2,))
+
+
+BETWEEN = (0.0663, 0.0907, 11.425)
+BETWEEN_SUM = 192841
+
+
+def between_steps() -> bytes:
+    """A dense layer whose one sum, for 120 and a last -6, has another code if its scales are multiplied in float32."""
+    x_scale, w_scale, y_scale = (np.float32(scale) for scale in BETWEEN)
+    matrix = np.zeros((1, 24))
+    matrix[0] = [*np.clip(BETWEEN_SUM // 127 - 127 * np.arange(23), 0, 127), BETWEEN_SUM % 127]
+    tensors = [
+        Told("x", (1, 24), x_scale, -7),
+        Told("w", (1, 24), w_scale, 0, matrix),
+        Told("y", (1, 1), y_scale, 0),
+    ]
+    step = Step("FULLY_CONNECTED", (0, 1, -1), (2,), {0: Field("b", 0)})
+    return written(tensors, [step], (0,), (2,))
+
+
+def cases(data: bytes) -> Sequence[np.ndarray]:
+    """Inputs of a model: random codes, then all low, all high."""
+    shape = {"image": (1, 7, 6, 3)}.get("image" if b"image" in data else "x", (1, 24))
+    random = np.random.default_rng(11).integers(-128, 128, (4, *shape)).astype(np.int8)
+    nearly = np.full(shape, 120, np.int8)
+    nearly[..., -1] = -6
+    return [*random, nearly, np.full(shape, -128, np.int8), np.full(shape, 127, np.int8)]
+
+
+MODELS = {
+    "network": network(),
+    "dense": dense(0.02, 0.01, 0.021),
+    "dense_without_bias": dense(0.02, 0.01, 0.021, has_bias=False),
+    "dense_of_large_scales": dense(0.9, 0.8, 0.31),
+    "between_steps": between_steps(),
+}
+"""Models by name."""

@@ -86,12 +86,12 @@ class _Copies:
         order = sorted(self.copying, key=lambda index: -_reads(self.copying[index]))
         found = self.plain
         for more in [order, *([index] for index in order)]:
-            tried = self._with(found, more)
+            tried = self._with(found, more, room)
             if tried.arena_bytes <= room:
                 found = tried
                 if more is order:
                     break
-        return found
+        return found if found is self.plain else self._with(found, ())
 
     def grown(self, small: Copied) -> Copied:
         """With a larger arena: each time that it grows it gains LEAST_GAIN, and most for a byte."""
@@ -110,12 +110,11 @@ class _Copies:
                 return found
             found = max(larger, key=partial(_gain, found))
 
-    def _with(self, found: Copied, indices: Sequence[int]) -> Copied:
-        """With copies in these steps, too."""
+    def _with(self, found: Copied, indices: Sequence[int], room: int | None = None) -> Copied:
+        """With copies in these steps, too; ``room`` is that of ``store``."""
         works = [self.copying[index] if index in indices else work for index, work in enumerate(found.works)]
-        return Copied(
-            works, store(self.steps, [None if work is None else work.prepared for work in works], self.boundary)
-        )
+        prepared = [None if work is None else work.prepared for work in works]
+        return Copied(works, store(self.steps, prepared, self.boundary, room=room))
 
     def _saved(self, found: Copied, indices: Sequence[int]) -> float:
         """The cycles that copies in these steps save."""

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import NamedTuple
 
 TRIES = 1000  # changes of the best placement that are tried when the plain orders miss the lower bound
 HIGHER = (64, 32, 16, 8, 4)  # parts of the lower bound by which buffers may lie above it where it is missed
@@ -53,15 +54,19 @@ Order = tuple[tuple[Buffer, bool], ...]
 """Buffers in the order in which they are placed; True for those that are put as high as the lower bound allows."""
 
 
-def place(buffers: Sequence[Buffer]) -> Placement:
+def place(buffers: Sequence[Buffer], room: int | None = None) -> Placement:
     """Offsets such that no two buffers overlap while both are alive, but those that may, in few bytes.
 
     Each order of the buffers gives a placement: one after the other goes to the lowest place that is free for its whole
     life, or to the highest below the lower bound, so that an output finds room below its input. Several plain orders
     are tried, then, where outputs over inputs need more room, below higher tops; then seeded changes of the best and of
     its top, until the lower bound is met.
+
+    ``room``: the search ends with the first placement of at most as many bytes; where the lower bound is above it, one
+    of the plain orders is returned.
     """
     bound, rivals = lower_bound(buffers), _rivals(buffers)
+    enough = bound if room is None else room
     keys: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
         lambda b: (-b.bytes, b.first),
         lambda b: (-b.bytes * (b.last - b.first + 1), b.first),
@@ -72,13 +77,15 @@ def place(buffers: Sequence[Buffer]) -> Placement:
     starts = [tuple((b, is_high) for b in sorted(buffers, key=key)) for key in keys for is_high in (False, True)]
     best, top = min(((order, bound) for order in starts), key=lambda way: _lay(way[0], rivals, way[1])[1])
     offsets, used = _lay(best, rivals, top)
-    if used > bound:
+    if enough < bound:
+        return Placement(offsets, used, bound)
+    if used > enough:
         ways = [(order, bound + bound // part) for part in HIGHER for order in starts]
         best, top = min([(best, top), *ways], key=lambda way: _lay(way[0], rivals, way[1])[1])
         offsets, used = _lay(best, rivals, top)
     shuffler = random.Random(0)
     for _ in range(min(TRIES, WORK // (1 + sum(map(len, rivals.values()))))):
-        if used <= bound:
+        if used <= enough:
             break
         order = _changed(best, shuffler)
         high = top if shuffler.random() < SAME_TOP else bound + shuffler.randrange(bound // HIGHER[-1] + 1)
@@ -116,15 +123,49 @@ def _together(alive: Mapping[str, Buffer]) -> int:
     return sum(b.bytes for b in alive.values()) - shared
 
 
-def _rivals(buffers: Sequence[Buffer]) -> dict[str, list[Buffer]]:
+@dataclass(frozen=True)
+class _Grid:
+    """Between two offsets, both excluded, a buffer may begin only at ``only`` plus a multiple of ``step``."""
+
+    low: int
+    high: int
+    only: int
+    step: int
+
+
+class _Rival(NamedTuple):
+    """A buffer that is alive together with another one, which may not begin between two offsets, both excluded.
+
+    All offsets are relative to that of ``name``.
+    """
+
+    name: str
+    low: int
+    high: int
+    grid: _Grid | None
+
+
+def _rival(buffer: Buffer, other: Buffer) -> _Rival:
+    """What another buffer leaves to one that is alive at the same time."""
+    low, high, only, step = -buffer.bytes, other.bytes, 0, 1
+    if other.name in buffer.over:
+        over = buffer.over[other.name]
+        low, only, step = max(low, -over.distance), -over.distance, over.step
+    if buffer.name in other.over:
+        over = other.over[buffer.name]
+        high, only, step = min(high, over.distance), over.distance, over.step
+    return _Rival(other.name, low, high, _Grid(-buffer.bytes, other.bytes, only, step) if step > 1 else None)
+
+
+def _rivals(buffers: Sequence[Buffer]) -> dict[str, list[_Rival]]:
     """The other buffers that are alive at some time together with each, by its name."""
-    rivals: dict[str, list[Buffer]] = {buffer.name: [] for buffer in buffers}
+    rivals: dict[str, list[_Rival]] = {buffer.name: [] for buffer in buffers}
     alive: list[Buffer] = []
     for buffer in sorted(buffers, key=_first):
         alive = [other for other in alive if other.last >= buffer.first]
         for other in alive:
-            rivals[buffer.name].append(other)
-            rivals[other.name].append(buffer)
+            rivals[buffer.name].append(_rival(buffer, other))
+            rivals[other.name].append(_rival(other, buffer))
         alive.append(buffer)
     return rivals
 
@@ -138,70 +179,80 @@ def _changed(order: Order, shuffler: random.Random) -> Order:
     return tuple(changed)
 
 
-def _lay(order: Order, rivals: Mapping[str, Sequence[Buffer]], bound: int) -> tuple[dict[str, int], int]:
+def _lay(order: Order, rivals: Mapping[str, Sequence[_Rival]], bound: int) -> tuple[dict[str, int], int]:
     """The lowest or highest free place for each buffer in turn."""
     offsets: dict[str, int] = {}
+    top = 0
     for buffer, is_high in order:
-        laid = [other for other in rivals[buffer.name] if other.name in offsets]
-        taken = [_taken(buffer, other, offsets[other.name]) for other in laid]
-        high = _highest(buffer, taken, bound - buffer.bytes) if is_high else None
-        offsets[buffer.name] = _lowest(buffer, taken) if high is None else high
-    return offsets, max((offsets[b.name] + b.bytes for b, _ in order), default=0)
+        taken = _Taken(buffer)
+        for rival in rivals[buffer.name]:
+            if rival.name in offsets:
+                taken.add(rival, offsets[rival.name])
+        high = taken.highest(bound - buffer.bytes) if is_high else None
+        offset = taken.lowest() if high is None else high
+        offsets[buffer.name] = offset
+        top = max(top, offset + buffer.bytes)
+    return offsets, top
 
 
-@dataclass(frozen=True)
-class Taken:
-    """Offsets at which a buffer may not begin: those between ``low`` and ``high``, both excluded.
+class _Taken:
+    """Where a buffer may not begin: strictly inside ``spans``, and off each of ``grids``.
 
-    ``only``: from ``apart_low`` to ``apart_high``, both excluded, those alone are free that leave the same rest as
-    ``only`` when divided by ``step``.
+    Places are multiples of WORD where no grid forbids that. Most of the time of planning is spent here.
     """
 
-    low: int
-    high: int
-    apart_low: int
-    apart_high: int
-    only: int
-    step: int
+    def __init__(self, buffer: Buffer) -> None:
+        self.align = buffer.align
+        self.spans: list[tuple[int, int]] = []
+        self.grids: list[tuple[int, _Grid]] = []
 
-    def rules_out(self, offset: int) -> bool:
-        """Whether a buffer may not begin here."""
-        is_off = self.apart_low < offset < self.apart_high and (offset - self.only) % self.step != 0
-        return is_off or self.low < offset < self.high
+    def add(self, rival: _Rival, at: int) -> None:
+        """Counts what a rival takes that was placed ``at`` an offset."""
+        self.spans.append((at + rival.low, at + rival.high))
+        if rival.grid is not None:
+            self.grids.append((at, rival.grid))
+
+    def lowest(self) -> int:
+        """The lowest free offset."""
+        align, offset = self._multiple(), 0
+        if not self.spans:
+            return offset
+        self.spans.sort()
+        while True:
+            for low, high in self.spans:
+                if low >= offset:
+                    break
+                if high > offset:
+                    offset = high + -high % align
+            if not self.grids or not self._is_off(offset):
+                return offset
+            offset += align
+
+    def highest(self, most: int) -> int | None:
+        """The highest free offset up to ``most``, None if there is none."""
+        align = self._multiple()
+        offset = most - most % align
+        self.spans.sort(key=_end, reverse=True)
+        while offset >= 0:
+            for low, high in self.spans:
+                if high <= offset:
+                    break
+                if low < offset:
+                    offset = low - low % align
+            if offset < 0 or not self.grids or not self._is_off(offset):
+                break
+            offset -= align
+        return offset if offset >= 0 else None
+
+    def _multiple(self) -> int:
+        is_apart = self.grids and any(grid.step % WORD for _, grid in self.grids)
+        return self.align if is_apart else max(self.align, WORD)
+
+    def _is_off(self, offset: int) -> bool:
+        return any(
+            grid.low < offset - at < grid.high and (offset - at - grid.only) % grid.step for at, grid in self.grids
+        )
 
 
-def _taken(buffer: Buffer, other: Buffer, offset: int) -> Taken:
-    """What another buffer at ``offset`` leaves to a buffer that is alive at the same time."""
-    apart_low, apart_high = offset - buffer.bytes, offset + other.bytes
-    low, high, only, step = apart_low, apart_high, 0, 1
-    if other.name in buffer.over:
-        over = buffer.over[other.name]
-        low, only, step = max(low, offset - over.distance), offset - over.distance, over.step
-    if buffer.name in other.over:
-        over = other.over[buffer.name]
-        high, only, step = min(high, offset + over.distance), offset + over.distance, over.step
-    return Taken(low, high, apart_low, apart_high, only, step)
-
-
-def _lowest(buffer: Buffer, taken: Sequence[Taken]) -> int:
-    """The lowest free offset, at a multiple of WORD unless steps forbid that."""
-    align = _align(buffer, taken)
-    offset = 0
-    while ruling := [each for each in taken if each.rules_out(offset)]:
-        offset = max(max(each.high, offset + 1) if each.low < offset < each.high else offset + 1 for each in ruling)
-        offset += -offset % align
-    return offset
-
-
-def _highest(buffer: Buffer, taken: Sequence[Taken], most: int) -> int | None:
-    """The highest free offset up to ``most``, None if there is none."""
-    align = _align(buffer, taken)
-    offset = most - most % align
-    while offset >= 0 and (ruling := [each for each in taken if each.rules_out(offset)]):
-        offset = min(min(each.low, offset - 1) if each.low < offset < each.high else offset - 1 for each in ruling)
-        offset -= offset % align
-    return offset if offset >= 0 else None
-
-
-def _align(buffer: Buffer, taken: Sequence[Taken]) -> int:
-    return buffer.align if any(each.step % WORD for each in taken if each.step > 1) else max(buffer.align, WORD)
+def _end(span: tuple[int, int]) -> int:
+    return span[1]

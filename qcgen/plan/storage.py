@@ -85,10 +85,12 @@ def store(
     boundary: Boundary,
     chains: Sequence[InRows] = (),
     moved: Collection[str] = (),
+    room: int | None = None,
 ) -> Stored:
     """A place for every tensor that ``steps`` compute and for the scratch buffers of their kernels.
 
-    Tensors that are ``moved``, of those that ``movable`` names, get one to be computed in, too.
+    Tensors that are ``moved``, of those that ``movable`` names, get one to be computed in, too. ``room``: the first
+    placement of at most as many bytes, as in ``place``.
     """
     ports = boundary.of_caller
     uses = _last_uses(steps, boundary, chains)
@@ -97,7 +99,7 @@ def store(
     owners = owners_of(storages, ports)
     buffers = _buffers(steps, prepared, storages, uses, owners, boundary, chains)
     arranged = _with_moved(buffers, moved)
-    placement = place(arranged)
+    placement = place(arranged, room)
     places: dict[str, Place] = {port.tensor.name: Argument(port.symbol) for port in ports}
     rows = {name for chain in chains for name in chain.bytes}
     for name, storage in storages.items():

@@ -12,7 +12,7 @@ from qcgen import certificate
 from qcgen.build import LoadedModel, load
 from qcgen.chips import Chip
 from qcgen.cross import measured_code
-from qcgen.errors import ModelRejected, OrionPanic, Problem
+from qcgen.errors import ModelRejected, OrionPanic, Problem, python_words
 from qcgen.estimate import code_bytes
 from qcgen.fallbacks import fallbacks, on_chip
 from qcgen.ir.graph import Origin
@@ -30,12 +30,13 @@ from qcgen.write import write_files
 
 @dataclass(frozen=True, repr=False)
 class Artifact:
-    """A compiled model: ``files`` by name, rendered from ``plan``.
+    """A compiled model: ``files`` are its C by name, ``report`` its figures; ``write`` and ``load`` do what they say.
 
-    ``program`` is what the model means, before simplification: it judges the code, and simplification with it.
-    ``planned`` is the program that was planned: simplified, unless the options forbid it. ``is_simplified``: whether
-    that changed anything. ``origin`` is the part of the user's model that it was made of, None if that is not known.
-    ``notes`` tell what was assumed of the model; ``board`` is the chip that it is for, if that was named.
+    ``plan`` is what the files are rendered from. ``program`` is what the model means, before simplification: it judges
+    the code, and simplification with it. ``planned`` is the program that was planned: simplified, unless the options
+    forbid it. ``is_simplified``: whether that changed anything. ``origin`` is the part of the user's model that it was
+    made of, None if that is not known. ``notes`` tell what was assumed of the model; ``board`` is the chip that it is
+    for, if that was named.
     """
 
     program: Program
@@ -65,7 +66,7 @@ class Artifact:
         try:
             test = self_test(self.planned, own, feeds)
         except OrionPanic as panic:
-            hint = "give --data FILE.npz with an input on which it does not, or leave out --self-test"
+            hint = "give an input on which it does not (--data FILE.npz), or leave the self-test out"
             raise ModelRejected([Problem("input of the self-test", str(panic), hint)]) from None
         if not test.written and not any(call.tables for call in own.calls):
             what = "it has no tables, and what its nodes write are floats that may differ from core to core"
@@ -126,7 +127,8 @@ class Artifact:
         generate, unless ``force``.
         """
         files = {**self.files, **(self.certificate_file if certificate else {})}
-        write_files(Path(folder), files, force=force)
+        with python_words():
+            write_files(Path(folder), files, force=force)
 
     def load(self, flags: str | Sequence[str] = ("-O2",)) -> LoadedModel:
         """Builds the files with the host's C compiler and loads them; ToolMissing if there is no compiler.

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from qcgen.bake import bake
 from qcgen.check import check
 from qcgen.chips import chip_of, target_of, target_on
 from qcgen.cut import cut
-from qcgen.errors import ModelRejected, Problem
+from qcgen.errors import ModelRejected, Problem, python_words
 from qcgen.estimate import code_bytes
 from qcgen.fallbacks import refuse_float
 from qcgen.fix_batch import fix_batch
@@ -38,6 +38,8 @@ from qcgen.options import (
     NumericsName,
     PlaceOfIO,
     TargetName,
+    in_python,
+    require_word,
 )
 from qcgen.plan import Planner
 from qcgen.plan.flash import within
@@ -116,10 +118,12 @@ def compile(
         rename=tuple((rename or {}).items()),
     )
     _require_known(options, name)
-    graph = read(model, dims, constants, options.outputs, batch)
-    source = Path(model).name if isinstance(model, str | os.PathLike) else f"{graph.name}.onnx"
-    prefix = prefix_of(Path(source).stem) if name is None else name
-    return replace(compile_graph(graph, options, prefix, source, node, strict=strict), board=chip)
+    with python_words():
+        graph = read(model, dims, constants, options.outputs, batch)
+        source = Path(model).name if isinstance(model, str | os.PathLike) else f"{graph.name}.onnx"
+        prefix = prefix_of(Path(source).stem) if name is None else name
+        artifact = compile_graph(graph, options, prefix, source, node, strict=strict)
+    return replace(artifact, board=chip, notes=tuple(map(in_python, artifact.notes)))
 
 
 @QUIETLY
@@ -206,17 +210,10 @@ def _renamed(rename: tuple[tuple[str, str], ...], before: Program, after: Progra
 
 
 def _require_known(options: Options, name: str | None) -> None:
-    known: dict[str, tuple[str, tuple[str, ...]]] = {
-        "layout": (options.layout, get_args(LayoutName)),
-        "numerics": (options.numerics, get_args(NumericsName)),
-        "optimize": (options.optimize, get_args(Aim)),
-        "io": (options.io, get_args(Boundary)),
-        "io_memory": (options.io_memory, get_args(PlaceOfIO)),
-        "input": (options.input, get_args(InputForm)),
-    }
-    for option, (value, values) in known.items():
-        if value not in values:
-            raise ValueError(f"{option} must be one of {', '.join(values)}, not {value!r}")
+    words = {"layout": LayoutName, "numerics": NumericsName, "optimize": Aim}
+    words |= {"io": Boundary, "io_memory": PlaceOfIO, "input": InputForm}
+    for option, kind in words.items():
+        require_word(option, getattr(options, option), kind)
     if options.arena not in (None, "least") and not _is_bytes(options.arena):
         raise ValueError(f"arena must be a number of bytes above 0, 'least' or None, not {options.arena!r}")
     if options.flash is not None and not _is_bytes(options.flash):

@@ -440,3 +440,13 @@ BOARDS = {
     )
 }  # fmt: skip
 """Every board that bench knows by its name. Caches count as fully associative where the manual names no sets."""
+
+
+def boards_of(target: str, name: str | None = None) -> list[Board]:
+    """The boards that a target may stand on, or the one that is named; ValueError if that has another core."""
+    if name is not None and name not in BOARDS:
+        raise ValueError(f"board must be one of {', '.join(BOARDS)}, not {name!r}")
+    boards = [board for board in BOARDS.values() if target in board.cores and name in (None, board.name)]
+    if name is not None and not boards:
+        raise ValueError(f"the core of {name} is no {target}")
+    return boards

@@ -1,8 +1,9 @@
-"""The words that options take: each list once, for the command line, for Python and for type checkers."""
+"""The words that options take, each list once, for the command line, Python and type checkers; options in Python."""
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from typing import Any, Literal, get_args
 
 CoreName = Literal[
     "portable", "host", "cortex-m0", "cortex-m23", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55",
@@ -41,3 +42,58 @@ InputForm = Literal["whole", "rows"]
 CompilerName = Literal["gcc", "clang"]
 OracleName = Literal["auto", "onnxruntime", "onnx", "own"]
 """The first value of each is the default."""
+
+
+def require_word(option: str, value: object, words: Any) -> None:
+    """Raises ValueError unless the value is one of a Literal's words."""
+    if value not in get_args(words):
+        raise ValueError(f"{option} must be one of {', '.join(get_args(words))}, not {value!r}")
+
+
+_PYTHON = {
+    "--no-simplify": "simplify=False",
+    "--strict": "strict=True",
+    "--force": "force=True",
+    "-o": "folder",
+    "--output": "outputs",
+    "--dim": "dims",
+    "--constant": "constants",
+    "--cflags": "flags",
+    **{f"--{each}": each.replace("-", "_") for each in (
+        "name", "target", "layout", "numerics", "optimize", "node", "batch", "rename", "io", "arena", "flash",
+        "io-memory", "input", "board", "oracle", "seed", "data", "compiler", "host",
+    )},
+}  # fmt: skip
+"""Options of the command line that texts of problems name, and what they are called in Python."""
+
+_WORDS = "|".join(
+    word
+    for kind in (LayoutName, NumericsName, Aim, Boundary, PlaceOfIO, InputForm, OracleName)
+    for word in get_args(kind)
+)
+_OPTION = re.compile(
+    rf"python -m [^;,]*|(?<![\w-])(--?[a-z]+(?:-[a-z]+)*)(?: ([^\s=]+=\w+|\d+|least|[A-Z]+\b|(?:{_WORDS})\b))?"
+)
+
+
+def in_python(text: str) -> str:
+    """The text of a problem with the options in it as Python spells them; other commands stay as they are.
+
+    >>> in_python("add --dim batch=1 --dim H=SIZE, use --io-memory arena, or leave --flash out")
+    'add dims={"batch": 1, "H": SIZE}, use io_memory="arena", or leave flash out'
+    """
+    return _OPTION.sub(_as_python, text).replace("} dims={", ", ")
+
+
+def _as_python(found: re.Match[str]) -> str:
+    name, value = _PYTHON.get(found[1]), found[2]
+    if name is None:
+        return found[0]
+    if value is None or "=" in name:
+        return name if value is None else f"{name} {value}"
+    key, is_pair, inner = value.rpartition("=")
+    if is_pair:
+        shown = inner if name == "dims" else f'"{inner}"'
+        return f'{name}={{"{key}": {shown}}}'
+    is_number = value.isdigit() or value in ("N", "BYTES")
+    return f"{name}={value}" if is_number else f'{name}="{value}"'

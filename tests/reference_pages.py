@@ -21,18 +21,22 @@ import front_page
 
 import qcgen
 from qcgen import options
+from qcgen.api import Supported
 from qcgen.artifact import Artifact
 from qcgen.build import LoadedModel, NodeArg
 from qcgen.check.node import Spec
 from qcgen.check.specs import SPECS
+from qcgen.chips import Chip, Fit
 from qcgen.cli import COMMANDS
 from qcgen.cli.ops import TYPES, operators
 from qcgen.cli.options import add_compile_options
 from qcgen.convolutions import CONVOLUTIONS, ConvSpelling
+from qcgen.emulate import Measurement, NodeCost
 from qcgen.lower import LOWERINGS
 from qcgen.report import Report
 from qcgen.rewrite.fold_constants import FOLDS
 from qcgen.tflite import LOWERINGS as TFLITE
+from qcgen.verification import Verification
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -179,20 +183,23 @@ def _meaning(action: argparse.Action) -> str:
     return "; ".join(part for part in (text, choices) if part)
 
 
-PUBLIC = (Artifact, LoadedModel, NodeArg, Report, qcgen.ModelRejected, qcgen.Problem)
-"""The classes that a caller of ``qcgen.compile`` meets."""
+FUNCTIONS = (qcgen.compile, qcgen.verify, qcgen.bench, qcgen.targets)
+PUBLIC = (Artifact, LoadedModel, NodeArg, Report, Fit, Verification, Measurement, NodeCost, Supported, Chip)
+PUBLIC += (qcgen.ModelRejected, qcgen.Problem, qcgen.ToolMissing, qcgen.EmulationFailed)
+"""The classes that a caller of these functions meets."""
 
 
 def _python() -> str:
     parts = [
         "# Python",
-        "Written by `make generated` from signatures and docstrings. `import qcgen` has `compile`, `Artifact`,"
-        " `ModelRejected`, `Problem` and `__version__`; the other classes here are what these give."
+        "Written by `make generated` from signatures and docstrings; `help(qcgen)` prints the same. `import qcgen` has"
+        f" {', '.join(f'`{name}`' for name in qcgen.__all__)}; the other classes here are what these give."
         " [report.schema.json](report.schema.json) describes the fields of a report.",
-        "## qcgen.compile",
-        _signature("qcgen.compile", qcgen.compile),
-        _prose(qcgen.compile),
+        _example(qcgen),
     ]
+    for function in FUNCTIONS:
+        name = f"qcgen.{function.__name__}"
+        parts += [f"## {name}", _signature(name, function), _prose(function)]
     for cls in PUBLIC:
         parts += [f"## {cls.__name__}", _prose(cls)]
         for name, member in vars(cls).items():
@@ -226,6 +233,13 @@ def _signature(name: str, function: object) -> str:
         text = f"{name}(\n" + "".join(f"    {each},\n" for each in arguments) + f") -> {result}"
     text = re.sub(r"""(: |-> )(['"])(.*?)\2(?= = |,\n|, |\)|$)""", r"\1\3", text)  # annotations are strings
     return f"```python\n{text}\n```"
+
+
+def _example(module: object) -> str:
+    """The lines of a module's docstring that are code."""
+    lines = inspect.cleandoc(getattr(module, "__doc__", None) or "").splitlines()
+    code = textwrap.dedent("\n".join(line for line in lines[1:] if not line or line.startswith("    ")))
+    return f"```python\n{code.strip()}\n```"
 
 
 def _prose(documented: object) -> str:

@@ -113,7 +113,7 @@ def refused(**options):
 
 
 def least_of(**options):
-    return int(refused(flash=1, **options).split("--flash ")[1].split()[0])
+    return int(refused(flash=1, **options).split("flash=")[1].split()[0])
 
 
 def test_a_budget_below_the_least_is_one_problem_that_names_the_least(capsys, tmp_path):

@@ -203,12 +203,12 @@ def read_from_afar() -> ModelProto:
 
 REFUSED = {
     "two_inputs": (NETWORKS["two_inputs"], {}, "it has 2 inputs, and rows are pushed of a single one"),
-    "nchw": (NETWORKS["residual"], {"layout": "nchw"}, "its channels lie first.*use --layout nhwc"),
+    "nchw": (NETWORKS["residual"], {"layout": "nchw"}, "its channels lie first.*use layout=.nhwc."),
     "batch": (NETWORKS["batch"], {}, r"its shape is \[2, 3, 12, 6\], and rows are those of one image"),
     "rows": (many_rows, {}, "it has 1,030 rows, and images of at most 1,024 run row by row"),
     "one row": (matrix, {}, "it reads the input and does not run row by row"),
     "from afar": (read_from_afar, {}, "it reads the input, too, and no chain of layers"),
-    "float": (network_qdq, {"io": "model"}, "its elements are float, .*use --io quantized"),
+    "float": (network_qdq, {"io": "model"}, "its elements are float, .*use io=.quantized."),
 }
 
 
@@ -228,7 +228,7 @@ def test_rows_are_refused_with_the_reason(what):
 def test_a_single_layer_takes_rows_if_its_output_lies_in_the_arena():
     n = Network((1, 3, 12, 6))
     model = n.model(n.conv("x", 4, 3))
-    with pytest.raises(ModelRejected, match=r"(?s)before the caller says where.*use --io-memory arena"):
+    with pytest.raises(ModelRejected, match=r"(?s)before the caller says where.*use io_memory=.arena."):
         qcgen.compile(model, layout="nhwc", input="rows")
     artifact = qcgen.compile(model, layout="nhwc", input="rows", io_memory="arena")
     assert verify(artifact, cases=2, sums=False).is_right

@@ -1,14 +1,21 @@
 """What `import qcgen` gives a program in Python."""
 
+import ast
+import pydoc
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
+from emulated import require_core
+from models import float_conv, qlinear_conv, random_weights
 
 import qcgen
 from qcgen import chips, options
 from qcgen.cores import TARGETS
+from qcgen.emulate import measure, random_feeds
 from qcgen.ir.types import Layout
 from qcgen.lower import NUMERICS
 
@@ -79,3 +86,111 @@ def test_the_other_words_are_those_of_the_code():
 def test_a_word_that_an_option_does_not_have_is_refused(option, known):
     with pytest.raises(ValueError, match=f"^{option} must be one of {known}, not 'z'$"):
         qcgen.compile(DIGITS, **{option: "z"})
+
+
+def test_the_package_shows_what_it_is_for():
+    names = {"compile", "Artifact", "verify", "bench", "targets"}
+    assert names <= set(dir(qcgen))
+    page = pydoc.render_doc(qcgen, renderer=pydoc.plaintext)
+    assert all(f"qcgen.{name}(" in page.partition("PACKAGE CONTENTS")[0] for name in names - {"Artifact"})
+    assert all(re.search(rf"^    (class )?{name}\(", page, re.MULTILINE) for name in names)
+
+
+def test_targets_are_those_of_the_command_line():
+    found = qcgen.targets()
+    assert [*found] == [*TARGETS]
+    assert {chip.name for core in found.values() for chip in core.chips} == {*chips.CHIPS}
+    assert (found["cortex-m4"].is_emulated, found["portable"].is_emulated) == (True, False)
+    assert "stm32f407" in {chip.name for chip in found["cortex-m4"].chips}
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A layer, and the same with one weight of the C changed."""
+    artifact = qcgen.compile(qlinear_conv((1, 2, 4, 4), random_weights((4, 2, 3, 3))), name="net", target="cortex-m4")
+    text = artifact.files["net.c"]
+    word = re.search(r"_constants\[24\] = \{\s*0,\s*0,\s*(-?\d+)", text)
+    spoilt = text[: word.start(1)] + str(int(word[1]) ^ 64) + text[word.end(1) :]
+    return artifact, replace(artifact, files={**artifact.files, "net.c": spoilt})
+
+
+def test_verify_judges_the_code(small):
+    right, wrong = (qcgen.verify(each, host=True, cases=2, flags="-O0", sums=False, oracle="own") for each in small)
+    assert (right.is_right, right.differing, right.core, wrong.is_right) == (True, 0, None, False)
+    counts = f"0 of {right.outputs} outputs differ in {right.cases} cases"
+    assert repr(right) == f"<qcgen.Verification on this machine: right; {counts}>"
+    assert "WRONG" in repr(wrong)
+
+
+def test_bench_counts_on_the_emulated_core(small):
+    require_core("cortex-m4")
+    feeds = random_feeds(small[0].plan, 0)
+    found = qcgen.bench(small[0], feeds, board="stm32f407", flags="-O2")
+    assert found.instructions == measure(small[0], feeds, flags=("-O2",)).instructions
+    assert found.boards == ("stm32f407",)
+    assert repr(found).startswith(f"<qcgen.Measurement on cortex-m4: {found.instructions} instructions, about ")
+
+
+REFUSED = {
+    "there is no emulated core for portable: compile with target= one of": ("bench", 0, {}),
+    "board must be one of": ("bench", 1, {"board": "moon"}),
+    "the core of rp2040 is no cortex-m4": ("bench", 1, {"board": "rp2040"}),
+    "core must be one of ibex, ": ("bench", 1, {"core": "ibex"}),
+    "oracle must be one of auto, onnxruntime, onnx, own, not 'me'": ("verify", 0, {"oracle": "me"}),
+    "it takes what qcgen.compile returns, not str": ("verify", 2, {}),
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_verify_and_bench_do_not_know_is_refused(text, small, artifact):
+    name, subject, options = REFUSED[text]
+    with pytest.raises((ValueError, TypeError), match=re.escape(text)):
+        getattr(qcgen, name)((artifact, small[0], "net.onnx")[subject], **options)
+
+
+def problem_of(model, **options):
+    with pytest.raises(qcgen.ModelRejected) as rejection:
+        qcgen.compile(model, **options)
+    return str(rejection.value)
+
+
+def test_problems_speak_python():
+    model = qlinear_conv((1, 2, 4, 4), random_weights((4, 2, 3, 3)))
+    assert "not 2 as batch says" in problem_of(model, batch=2)
+    assert "use arena=" in problem_of(DIGITS, arena=1)
+    float_layer = float_conv((1, 2, 4, 4), np.ones((1, 2, 3, 3), np.float32))
+    assert "it computes in float, which strict=True refuses" in problem_of(float_layer, strict=True)
+    first, _, height, _ = model.graph.input[0].type.tensor_type.shape.dim
+    height.dim_param = "H"
+    assert 'add dims={"H": SIZE}' in problem_of(model)
+    height.dim_value, first.dim_param = 4, "N"
+    assert qcgen.compile(model).notes[0].endswith("is open and taken as 1; batch=N takes another")
+
+
+def test_a_file_of_somebody_else_is_left_with_python_s_words(tmp_path, artifact):
+    (tmp_path / "digits.c").write_text("int mine;")
+    with pytest.raises(FileExistsError, match="choose another name or folder, or say force=True"):
+        artifact.write(tmp_path)
+
+
+def texts(path):
+    """The strings of a module that are no docstrings, those of an f-string with their blanks as X."""
+    tree = ast.parse(path.read_text())
+    documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(part.value if isinstance(part, ast.Constant) else "X" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
+            yield node.value
+
+
+def test_every_option_that_a_problem_may_name_has_a_name_in_python():
+    """But what the head of generated files says, flags of compilers, and what only the command line does."""
+    root = Path(qcgen.__file__).parent
+    others = {"render/model.py", "cores.py", "example.py", "cross.py", "emulate/image.py", "options.py"}
+    paths = [path for path in root.rglob("*.py") if path.parent.name != "cli"]
+    paths = [path for path in paths if path.relative_to(root).as_posix() not in others]
+    named = {text for path in paths for text in texts(path) if re.search(r"(?<!\w)--[a-z]", text)}
+    assert len(named) > 20
+    left = {options.in_python(text) for text in named if "python -m" not in text}
+    assert {text for text in left if "--" in text} == set()

@@ -46,7 +46,7 @@ def test_a_name_that_c_does_not_take_is_refused(new):
 
 
 def test_a_name_that_two_tensors_would_have_is_refused():
-    with pytest.raises(qcgen.ModelRejected, match=r"--rename StatefulPartitionedCall:0=a: C cannot call it so"):
+    with pytest.raises(qcgen.ModelRejected, match=r"rename={.StatefulPartitionedCall:0.: .a.}: C cannot call it so"):
         qcgen.compile(model(), rename=dict.fromkeys(RENAME, "a"))
 
 
@@ -54,7 +54,7 @@ def test_a_tensor_that_is_not_there_is_told_with_those_that_are():
     with pytest.raises(qcgen.ModelRejected) as rejection:
         qcgen.compile(model(), rename={"input": "image"})
     [problem] = rejection.value.problems
-    assert (problem.where, problem.what) == ("--rename input=image", "there is no input or output of this name")
+    assert (problem.where, problem.what) == ('rename={"input": "image"}', "there is no input or output of this name")
     assert LONG in problem.hint
 
 

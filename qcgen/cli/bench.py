@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from qcgen.cli.options import COMPILERS, add_compile_options, compiler_flags, count
 from qcgen.cli.progress import shown
-from qcgen.cores import BOARDS, EMULATED, RISCV_CORES
+from qcgen.cores import BOARDS, EMULATED, RISCV_CORES, boards_of
 from qcgen.errors import ModelRejected
 
 if TYPE_CHECKING:
@@ -56,9 +56,10 @@ def run(args: argparse.Namespace) -> int:
     """Measures everything, then prints it; returns the exit status."""
     if args.target not in EMULATED:
         args.usage_error(f"argument --target: there is no emulated core for {args.target}: use {', '.join(EMULATED)}")
-    boards = [board for board in BOARDS.values() if args.target in board.cores and args.board in (None, board.name)]
-    if args.board and not boards:
-        args.usage_error(f"argument --board: the core of {args.board} is no {args.target}")
+    try:
+        boards = boards_of(args.target, args.board)
+    except ValueError as error:
+        args.usage_error(f"argument --board: {error}")
     if args.core and args.target != "rv32imc":
         args.usage_error(f"argument --core: {args.core} runs code of rv32imc, not of {args.target}")
     from qcgen.cli.artifacts import print_rejection

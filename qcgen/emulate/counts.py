@@ -70,7 +70,7 @@ class NodeCost(Cost):
         return self.code_bytes + self.constant_bytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Measurement:
     """One call of a model on a core, built with ``command``, with ``outcome``; cycles are estimated by ``table``.
 
@@ -87,6 +87,10 @@ class Measurement:
     flash_bytes: int
     arena_bytes: int
     outcome: Outcome
+
+    def __repr__(self) -> str:
+        what = f"{self.instructions} instructions, about {self.cycles} cycles, {self.flash_bytes} B of flash"
+        return f"<qcgen.Measurement on {self.target}: {what}>"
 
     @cached_property
     def instructions(self) -> int:

@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verification(Compared):
     """What was compared with which ``reference``, by which ``criterion``, and what came of it.
 
@@ -69,6 +69,11 @@ class Verification(Compared):
     sums: Sums | None = None
     steps: Steps | None = None
     unrun: str = ""
+
+    def __repr__(self) -> str:
+        verdict = "right" if self.is_right else "WRONG"
+        what = f"{self.differing} of {self.outputs} outputs differ in {self.cases} cases"
+        return f"<qcgen.Verification on {self.core or 'this machine'}: {verdict}; {what}>"
 
     @property
     def is_right(self) -> bool:

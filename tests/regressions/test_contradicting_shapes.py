@@ -156,7 +156,7 @@ def test_a_dimension_that_does_not_fit_a_constant_shape_is_explained():
     [problem] = rejection.value.problems
     assert str(problem) == (
         "node 'flat' (Reshape): its input of shape (2, 3, 4) has 24 elements, but the new shape (1, 12) has 12\n"
-        "    the model was exported for another size than --dim N=2 gives it: "
+        '    the model was exported for another size than dims={"N": 2} gives it: '
         "compile it for that size, or export it with this dimension dynamic here, too"
     )
 

@@ -71,7 +71,7 @@ CASES = {
     ),
     "a dynamic height": (
         network(height="N"),
-        "input 'x': its shape is (1, 2, N, 4); every dimension must be a known number\n    add --dim N=SIZE",
+        "input 'x': its shape is (1, 2, N, 4); every dimension must be a known number\n    add dims={\"N\": SIZE}",
     ),
     "an operator with advice of its own": (
         network(between="BatchNormalization"),
@@ -87,10 +87,10 @@ CASES = {
             {"y": None},
         ),
         "input 'x': its shape is (3, N\\x1b[2J\\n); every dimension must be a known number\n"
-        "    add --dim N\\x1b[2J\\n=SIZE\n"
+        '    add dims={"N\\x1b[2J\\n": SIZE}\n'
         "node 'n\\x1b]0;evil\\x07\\u202e' (d\\x1b[31m.Bad\\x1b[2J\\nOp): the domain 'd\\x1b[31m' is unknown\n"
         "    the operators that can be compiled are listed by: qcgen ops; export the model with these, or compile it "
-        "up to there with --output TENSOR, or single nodes with --node",
+        'up to there with outputs="TENSOR", or single nodes with node',
     ),
 }
 
@@ -133,7 +133,7 @@ def test_operators_of_shapes_have_their_own_advice(op_type):
     node = helper.make_node(op_type, ["x", "i"], ["y"], name="node")
     [problem] = refusal(graph_model([node], inputs, {"y": None})).problems
     assert problem.hint.startswith(FOLD)
-    assert problem.hint.endswith("with --output TENSOR") == (op_type == "Where")
+    assert problem.hint.endswith('with outputs="TENSOR"') == (op_type == "Where")
 
 
 def test_inspect_prints_as_many_problems_as_compile(tmp_path, capsys):

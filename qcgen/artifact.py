@@ -22,6 +22,7 @@ from qcgen.ir.types import Array
 from qcgen.page import in_notebook, page
 from qcgen.plan import Planner, plan
 from qcgen.plan.flash import curve
+from qcgen.reference.tolerance import exact
 from qcgen.render import render
 from qcgen.report import Report, report
 from qcgen.self_test import self_test
@@ -79,7 +80,8 @@ class Artifact:
 
         Of an artifact for a board it says whether it fits, for which the code is measured.
         """
-        own = replace(self._report, notes=self.notes, measure=lambda: self._code_bytes)
+        inexact = tuple(op.name for op in self.planned.operators if op.y.name not in exact(self.planned))
+        own = replace(self._report, notes=self.notes, inexact=inexact, measure=lambda: self._code_bytes)
         if self.board is None:
             return own
         return own.with_board(on_chip(self.plan, self.board, own.flash_bytes, own.ram_bytes))

@@ -133,8 +133,9 @@ class Report:
     ``buffers``: what lies in the arena, where and how long. ``files``: the SHA-256 of each generated file, by its name.
     ``rows``: of tensors that are computed row by row, how many rows are kept at a time. ``unsimplified``: what the
     model would cost if what is proved to be without effect were kept. ``fallbacks``: what is slower or larger than it
-    need be, of whole networks; ``notes``: what was assumed of the model. ``board``: whether it
-    fits the chip that ``--board`` names, None without it.
+    need be, of whole networks; ``notes``: what was assumed of the model. ``inexact``: the nodes that compute floats,
+    within a tolerance; all others are equal to the reference, bit for bit. ``board``: whether it fits the chip that
+    ``--board`` names, None without it.
     """
 
     schema_version: int
@@ -163,6 +164,7 @@ class Report:
     files: Mapping[str, str]
     fallbacks: tuple[Fallback, ...] = ()
     notes: tuple[str, ...] = ()
+    inexact: tuple[str, ...] = ()
     board: Fit | None = None
     measure: Callable[[], Mapping[str, int] | None] = field(default=partial(_known, None), repr=False, compare=False)
 

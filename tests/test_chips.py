@@ -93,10 +93,16 @@ def folder(tmp_path, monkeypatch):
 
 def test_the_command_line_says_whether_it_fits(folder, capsys):
     assert main(["compile", "m.onnx", "--board", "stm32f407"]) == 0
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith("stm32f407: it fits: ")
-    assert " of 1 048 576 B of flash, " in last
-    assert " ms at 168 MHz, without wait states; source: ST DS8626" in last
+    fits, flash, ram, time, exact = capsys.readouterr().out.splitlines()[-5:]
+    assert fits.startswith("stm32f407: it fits: ")
+    assert " of 1 048 576 B of flash, " in fits
+    assert fits.endswith("; ST DS8626, STM32F407VG")
+    assert flash.startswith("flash: ")
+    assert ram.startswith("RAM: ")
+    assert ram.endswith(" % of stm32f407")
+    assert time.startswith("time: about ")
+    assert time.endswith(" ms on stm32f407 at 168 MHz, without wait states")
+    assert exact == "exact: every output is that of onnxruntime, bit for bit"
     assert "--target cortex-m4" in folder.joinpath("m.c").read_text()
     assert main(["compile", "m.onnx", "--board", "stm32f407", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)

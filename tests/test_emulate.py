@@ -1,6 +1,7 @@
 """Emulated cores: outputs, exact counts and to whom they belong, and what is said when something fails."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -241,8 +242,20 @@ def test_bench_prints_nodes_and_totals(tmp_path, capsys):
     onnx.save(qlinear_conv((1, 4, 6, 5), random_weights((8, 4, 3, 3))), tmp_path / "m.onnx")
     assert main(["bench", str(tmp_path / "m.onnx"), "--target", "cortex-m4"]) == 0
     text = capsys.readouterr().out
-    assert "conv1  QLinearConv" in text
-    assert "an estimate for memory without wait states" in text
+    assert "conv1  arm_dsp/conv " in text
+    assert "an estimate for memory without wait states" not in text
+    flash, ram, time, exact = text.splitlines()[-4:]
+    same = qcgen.compile(tmp_path / "m.onnx", target="cortex-m4").report.flash_bytes
+    assert flash.startswith(f"flash: {same:,} B: constants ".replace(",", " "))
+    assert flash.endswith(" B with -O2; the C library's part left out")
+    assert re.fullmatch(r"RAM: [\d ]+ B: arena [\d ]+ B, inputs 120 B, outputs 96 B, stack [\d ]+ B", ram)
+    assert re.fullmatch(r"time: about [\d.]+ ms on stm32l4r5, [\d.]+ ms on stm32f407", time)
+    assert exact == "exact: every output is that of onnxruntime, bit for bit"
+    assert main(["bench", str(tmp_path / "m.onnx"), "--target", "cortex-m4", "-v", "--cflags", "-O3"]) == 0
+    more = capsys.readouterr().out
+    assert "conv1  QLinearConv" in more
+    assert "an estimate for memory without wait states" in more
+    assert " with -O3; the C library's part included" in more
     assert main(["bench", str(tmp_path / "m.onnx"), "--target", "cortex-m4", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     [function] = report["functions"]

@@ -183,7 +183,7 @@ def test_bench_prints_boards_and_has_them_in_json(tmp_path, capsys):
     require_core("cortex-m4")
     model = str(tmp_path / "m.onnx")
     onnx.save(qlinear_conv((1, 4, 6, 5), random_weights((8, 4, 3, 3))), model)
-    assert main(["bench", model, "--target", "cortex-m4", "--board", "stm32l4r5"]) == 0
+    assert main(["bench", model, "--target", "cortex-m4", "--board", "stm32l4r5", "-v"]) == 0
     text = capsys.readouterr().out
     assert "stm32l4r5 at 120 MHz: about " in text
     assert "5 wait states for 8 B of flash; source: RM0432" in text
@@ -202,7 +202,7 @@ def test_bench_calls_cycles_an_upper_bound_where_the_core_takes_fewer(tmp_path, 
     require_core("cortex-m7")
     model = str(tmp_path / "m.onnx")
     onnx.save(qlinear_conv((1, 4, 6, 5), random_weights((8, 4, 3, 3))), model)
-    assert main(["bench", model, "--target", "cortex-m7"]) == 0
+    assert main(["bench", model, "--target", "cortex-m7", "-v"]) == 0
     text = capsys.readouterr().out
     assert "at most about " in text
     assert "cycles: an upper bound for memory without wait states" in text

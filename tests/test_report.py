@@ -10,7 +10,19 @@ from models import conv_integer, float_conv, qlinear_conv, random_weights
 
 import qcgen
 from qcgen.arithmetic import ONNXRUNTIME, meant, meant_text
-from qcgen.cli.report_text import bound, code, forms, forms_text, nearest, node_table, rejected, saved, summary
+from qcgen.cli.report_text import (
+    bound,
+    code,
+    exactness,
+    figures,
+    forms,
+    forms_text,
+    last_lines,
+    nearest,
+    node_table,
+    rejected,
+    saved,
+)
 from qcgen.cli.table import counted, number, table
 from qcgen.cross import how_to_measure
 from qcgen.report import Figures
@@ -109,9 +121,9 @@ def test_nodes_without_an_accumulator_have_a_dash_unless_they_are_float(artifact
     assert node_table([replace(node, accumulator=None, requantize={})], is_verbose=True).split()[-2:] == ["-", "-"]
 
 
-def test_the_summary_tells_flash_arena_and_macs(artifact):
+def test_figures_are_flash_arena_and_macs(artifact):
     report = artifact.report
-    assert summary(report) == (
+    assert figures(report.figures) == (
         f"flash {number(report.constants_bytes)} B of constants, arena {number(report.arena_bytes)} B,"
         " 2 880 multiply-adds"
     )
@@ -167,8 +179,24 @@ def test_flash_is_constants_and_code_where_code_was_measured(artifact):
     assert (report.code_bytes, report.flash_bytes) == (None, None)
     measured = report.with_code({"-Os": 700, "-O2": 900})
     assert measured.flash_bytes == report.constants_bytes + 900
-    assert code(measured, None).startswith("code: 700 B with -Os, 900 B with -O2; flash in all ")
-    assert code(report, "buy one") == "code: not measured; buy one"
+    assert code(measured).startswith("code: 700 B with -Os, 900 B with -O2; flash in all ")
+    assert code(report) is None
+    constants, both = number(report.constants_bytes), number(report.constants_bytes + 900)
+    assert last_lines(measured, None, 9.0)[0] == f"flash: {both} B: constants {constants} B, code 900 B with -O2"
+    assert last_lines(report, "buy one", 9.0)[0] == f"flash: constants {constants} B, code not measured: buy one"
+
+
+def test_exactness_counts_what_is_not_bit_for_bit(artifact):
+    report = artifact.report
+    assert report.inexact == ()
+    assert exactness([report]) == "exact: every output is that of onnxruntime, bit for bit"
+    [node] = report.nodes
+    tie = replace(report, nodes=(node, replace(node, in_float=True)))
+    assert exactness([tie]) == "exact: 1 of 2 nodes bit for bit as onnxruntime; 1 one code more or less next to a tie"
+    model = float_conv((1, 2, 6, 6), random_weights((3, 2, 3, 3), "float32"))
+    computed = qcgen.compile(model).report
+    assert computed.inexact == ("conv1",)
+    assert exactness([computed]) == "exact: 0 of 1 node bit for bit as onnxruntime; 1 in float, within a tolerance"
 
 
 def test_code_is_measured_by_a_compiler_for_the_target(monkeypatch):

@@ -8,13 +8,19 @@ import struct
 import subprocess
 import sys
 import termios
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
 import pytest
+from emulated import require_core
 
+import qcgen
 from qcgen.cli import main, table
-from qcgen.cli.table import shortened
+from qcgen.cli.bench_text import as_text
+from qcgen.cli.table import fitted, shortened
+from qcgen.cores import BOARDS
+from qcgen.emulate import measure, random_feeds
 
 DIGITS = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"
 LONG = "StatefulPartitionedCall/functional_1_1/sequential_2/{0}_1/BiasAdd;StatefulPartitionedCall/{0}_1"
@@ -55,6 +61,28 @@ def test_no_line_is_wider_than_the_terminal(network, words, tmp_path, monkeypatc
     assert max(map(len, lines)) <= 80
     number = r"(147 456|1 152 B|10 144 B)"
     assert sum(len(re.findall(number, line)) >= 2 for line in lines) >= 2, "numbers of nodes are whole, on one line"
+
+
+@pytest.fixture(scope="module")
+def measured():
+    require_core("cortex-m4")
+    artifact = qcgen.compile(DIGITS, target="cortex-m4", layout="nhwc")
+    boards = [BOARDS["stm32l4r5"], BOARDS["stm32f407"]]
+    return measure(artifact, random_feeds(artifact.plan, 0), boards=boards), artifact.report
+
+
+@pytest.mark.parametrize("is_verbose", [False, True])
+@pytest.mark.parametrize("name", ["{0}", LONG])
+def test_what_bench_prints_fits_the_terminal(measured, name, is_verbose, monkeypatch):
+    monkeypatch.setattr(table, "columns", lambda: 80)
+    measurement, report = measured
+    nodes = tuple(replace(node, name=name.format(node.name)) for node in measurement.nodes)
+    text = as_text("m.onnx", [replace(measurement, nodes=nodes)], [report], (), ["-O3"], is_verbose=is_verbose)
+    lines = fitted(text).splitlines()
+    assert max(map(len, lines)) <= 80
+    [conv4] = [node for node in measurement.nodes if node.name == "conv4_quant"]
+    count = f" {conv4.instructions:,} ".replace(",", " ")
+    assert len([line for line in lines if count in line]) == 1
 
 
 def on_a_terminal(columns: int, *words: str) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qcgen.cli.options import COMPILERS, add_compile_options, compiler_flags, count
+from qcgen.cli.options import COMPILERS, USUAL, add_compile_options, compiler_flags, count
 from qcgen.cli.progress import shown
 from qcgen.cores import BOARDS, EMULATED, RISCV_CORES, boards_of
 from qcgen.errors import ModelRejected
@@ -46,9 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--cflags",
         type=compiler_flags,
-        default=("-O3",),
+        default=(USUAL,),
         metavar="FLAGS",
-        help="flags for the C compiler, in one argument (default: -O3)",
+        help=f"flags for the C compiler, in one argument (default: {USUAL})",
     )
 
 
@@ -64,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
         args.usage_error(f"argument --core: {args.core} runs code of rv32imc, not of {args.target}")
     from qcgen.cli.artifacts import print_rejection
     from qcgen.cli.bench_text import as_json, as_text
+    from qcgen.cli.table import fitted
     from qcgen.emulate import measure, random_feeds
 
     try:
@@ -85,8 +86,13 @@ def run(args: argparse.Namespace) -> int:
         ]
     if args.report:
         _write_page(args, artifacts[0], measurements[0])
-    shown_as = as_json if args.json else as_text
-    print(shown_as(args.model, measurements, _fallbacks(artifacts, measurements)))
+    found = _fallbacks(artifacts, measurements)
+    if args.json:
+        print(as_json(args.model, measurements, found))
+    else:
+        reports = [artifact.report for artifact in artifacts]
+        flags = args.cflags if args.compiler == COMPILERS[0] else (args.compiler, *args.cflags)
+        print(fitted(as_text(args.model, measurements, reports, found, flags, is_verbose=args.verbose)))
     return 0
 
 

@@ -8,37 +8,95 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from qcgen.cli.report_text import fallbacks
+from qcgen.cli.options import USUAL
+from qcgen.cli.report_text import exactness, fallbacks
 from qcgen.cli.table import counted, number, percent, size, table
 from qcgen.cores import BOARDS
 from qcgen.errors import printable
+from qcgen.page import parts_of_ram
 
 if TYPE_CHECKING:
     from qcgen.emulate import Measurement, NodeCost
-    from qcgen.report import Fallback
+    from qcgen.report import Fallback, Report
 
 _HEAD = (
     "node", "operator", "kernel", "multiply-adds", "instructions", "per MAC", "share", "est. cycles",
 )  # fmt: skip
-_SIZES = ("code", "constants", "scratch")
+_SIZES = ("code", "constants", "flash", "scratch")
+_NAMES = _HEAD[:3]
+_SHOWN = ("node", "kernel", "instructions", "share", "est. cycles", "flash")
 
 
-def as_text(model: str, measurements: Sequence[Measurement], found: Sequence[Fallback]) -> str:
-    """One line for each node, one for what belongs to no node, and one for all; then what nodes fall back to."""
+def as_text(
+    model: str,
+    measurements: Sequence[Measurement],
+    reports: Sequence[Report],
+    found: Sequence[Fallback],
+    flags: Sequence[str],
+    *,
+    is_verbose: bool,
+) -> str:
+    """One line for each node, and one for what belongs to no node; what nodes fall back to; what comes of all.
+
+    ``reports`` of the functions that were measured, built with ``flags``; ``is_verbose``: all columns, and sources.
+    """
     first = measurements[0]
     head = (*_HEAD, *first.boards, *_SIZES)
+    columns = [column for column, title in enumerate(head) if is_verbose or title in _SHOWN]
+    rows = [[row[column] for column in columns] for row in _rows(measurements)]
+    shown = [head[column] for column in columns]
+    sources = [
+        f"cycles: {_kind(first)} for memory without wait states; source: {first.table.source}",
+        *(_board_line(measurements, board) for board in first.boards),
+    ]
     return "\n".join(
         [
             f"{printable(model)} on an emulated {first.target}, built with: {shlex.join(first.command)}",
             "",
-            table(head, _rows(measurements), head[3:]),
+            table(shown, rows, head[3:], _NAMES),
             "",
             _total(measurements),
-            f"cycles: {_kind(first)} for memory without wait states; source: {first.table.source}",
-            *(_board_line(measurements, board) for board in first.boards),
+            *(sources if is_verbose else ()),
             *fallbacks(found),
+            _flash(measurements, reports, flags),
+            _ram(measurements, reports),
+            _time(measurements),
+            exactness(reports),
         ]
     )
+
+
+def _flash(measurements: Sequence[Measurement], reports: Sequence[Report], flags: Sequence[str]) -> str:
+    """As compile says it, where the same flags were taken; else of the image that ran."""
+    constants = sum(report.constants_bytes for report in reports)
+    if list(flags) == [USUAL] and all(report.flash_bytes is not None for report in reports):
+        flash, library = sum(report.flash_bytes or 0 for report in reports), "the C library's part left out"
+    else:
+        flash, library = sum(each.flash_bytes for each in measurements), "the C library's part included"
+    own = f"constants {size(constants)}, code {size(flash - constants)} with {printable(shlex.join(flags))}"
+    return f"flash: {size(flash)}: {own}; {library}"
+
+
+def _ram(measurements: Sequence[Measurement], reports: Sequence[Report]) -> str:
+    """Of the call that needs the most."""
+    total, report, stack = max(
+        (
+            (report.ram_bytes + each.outcome.stack_bytes, report, each.outcome.stack_bytes)
+            for each, report in zip(measurements, reports, strict=True)
+        ),
+        key=lambda found: found[0],
+    )
+    return f"RAM: {size(total)}: {parts_of_ram(report)}, stack {size(stack)}"
+
+
+def _time(measurements: Sequence[Measurement]) -> str:
+    boards = [BOARDS[name] for name in measurements[0].boards]
+    times = [
+        f"{sum(m.cycles_on(board.name) for m in measurements) / board.megahertz / 1e3:.2f} ms on {board.name}"
+        for board in boards
+    ]
+    cycles = counted(sum(m.cycles for m in measurements), "cycle")
+    return f"time: about {', '.join(times)}" if times else f"time: about {cycles} without wait states"
 
 
 def _board_line(measurements: Sequence[Measurement], name: str) -> str:
@@ -60,10 +118,10 @@ def _rows(measurements: Sequence[Measurement]) -> list[tuple[str, ...]]:
     share = percent(instructions, total)
     code = size(sum(o.code_bytes for o in outside))
     boards = [number(cycles + sum(o.waits[name] for o in outside)) for name in measurements[0].boards]
-    rows.append(("calls", "", "", "", number(instructions), "", share, number(cycles), *boards, code, "", ""))
+    rows.append(("calls", "", "", "", number(instructions), "", share, number(cycles), *boards, code, "", code, ""))
     library = sum(measurement.library_bytes for measurement in measurements)
     if library:
-        rows.append(("shared code", *[""] * (len(_HEAD) + len(boards) - 1), size(library), "", ""))
+        rows.append(("shared code", *[""] * (len(_HEAD) + len(boards) - 1), size(library), "", size(library), ""))
     return rows
 
 
@@ -80,6 +138,7 @@ def _row(node: NodeCost, total: int) -> tuple[str, ...]:
         *(number(node.cycles + waits) for waits in node.waits.values()),
         size(node.code_bytes),
         size(node.constant_bytes),
+        size(node.flash_bytes),
         size(node.scratch_bytes),
     )
 
@@ -100,12 +159,10 @@ def _kind(measurement: Measurement) -> str:
 def _total(measurements: Sequence[Measurement]) -> str:
     instructions, cycles = sum(m.instructions for m in measurements), sum(m.cycles for m in measurements)
     macs = sum(m.macs for m in measurements)
-    flash = size(sum(m.flash_bytes for m in measurements))
-    arena, stack = max(m.arena_bytes for m in measurements), max(m.outcome.stack_bytes for m in measurements)
     bound = "at most about" if measurements[0].table.is_upper_bound else "about"
     return (
         f"total: {counted(instructions, 'instruction')} ({per_mac(instructions, macs)} per MAC), {bound}"
-        f" {counted(cycles, 'cycle')} without wait states; flash {flash}, arena {size(arena)}, stack {size(stack)}"
+        f" {counted(cycles, 'cycle')} without wait states"
     )
 
 

@@ -197,29 +197,21 @@ def _json(reports: list[Report]) -> str:
 
 
 def _text(compiled: _Compiled) -> str:
-    from qcgen.cli.report_text import (
-        bound,
-        budget,
-        code,
-        fallbacks,
-        fitting,
-        growth,
-        in_float,
-        memory,
-        node_table,
-        saved,
-        summary,
-    )
+    from qcgen.cli import report_text as text
+    from qcgen.cli.table import counted
     from qcgen.cross import how_to_measure
     from qcgen.errors import printable
+    from qcgen.fallbacks import estimated
 
     args, reports = compiled.args, compiled.reports
     nodes = [node for report in reports for node in report.nodes]
-    lines = [node_table(nodes, is_verbose=args.verbose), ""]
+    lines = [text.node_table(nodes, is_verbose=args.verbose), ""]
     for artifact, report in zip(compiled.artifacts, reports, strict=True):
         written = ", ".join(printable(str(args.output / name)) for name in _files(artifact, report, args))
-        lines += [f"{written}: {summary(report)}", code(report, how_to_measure(artifact.plan)), *memory(report)]
-        lines += filter(None, [budget(report), growth(report), bound(report), saved(report), in_float(report)])
-        lines += fallbacks(report.fallbacks)
-        lines += filter(None, [fitting(report)])
+        lines.append(f"{written}: {counted(report.macs, 'multiply-add')}")
+        remarks = (text.kept_rows, text.budget, text.growth, text.bound, text.saved, text.in_float)
+        lines += filter(None, [text.code(report) if args.verbose else None, *(remark(report) for remark in remarks)])
+        lines += text.fallbacks(report.fallbacks)
+        lines += filter(None, [text.fitting(report)])
+        lines += text.last_lines(report, how_to_measure(artifact.plan), estimated(artifact.plan).cycles)
     return "\n".join(lines)

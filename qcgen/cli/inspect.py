@@ -138,15 +138,18 @@ def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
 
 def _totals(found: Inspection) -> str:
     """All figures, with and without simplification."""
-    from qcgen.cli.report_text import bound, budget, fallbacks, figures, growth, memory, saved
+    from qcgen.cli.report_text import bound, budget, fallbacks, figures, growth, kept_rows, ram, saved
 
     lines = [f"total: {figures(_total(report.figures for report in found.reports))}"]
     if len(found.reports) == 1:
         lines += filter(None, [budget(found.reports[0])])
     if found.is_whole and len(found.nodes) > 1:
         [report] = found.reports
-        lines += memory(report)
-        lines += filter(None, [growth(report), bound(report), saved(report) or "without simplification: the same"])
+        lines.append(ram(report))
+        lines += filter(
+            None,
+            [kept_rows(report), growth(report), bound(report), saved(report) or "without simplification: the same"],
+        )
         lines += fallbacks(report.fallbacks)
     return "\n".join(lines)
 

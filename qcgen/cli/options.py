@@ -27,6 +27,9 @@ INPUT = get_args(options.InputForm)
 COMPILERS = get_args(options.CompilerName)
 ORACLES = get_args(options.OracleName)
 
+USUAL = "-O2"
+"""The flag of the C compiler with which bench counts and of which compile says the flash."""
+
 CODE_OPTIONS = (
     *("--name", "--target", "--layout", "--numerics", "--optimize", "--node", "--output", "--io", "--arena", "--flash"),
     *("--io-memory", "--input", "--rename", "--no-simplify"),

@@ -103,15 +103,59 @@ def _distance(distance: int) -> str:
     return f"-{number(-distance)}" if distance < 0 else number(distance)
 
 
-def summary(report: Report) -> str:
-    """Flash, RAM and multiply-accumulates of a model in one line."""
-    return figures(report.figures)
+def last_lines(report: Report, how: str | None, cycles: float) -> list[str]:
+    """Flash, RAM, time and exactness, a line each.
+
+    ``how`` code can be measured, where it was not; ``cycles`` an estimate for the target.
+    """
+    return [_flash(report, how), ram(report), _time(report, cycles), exactness([report])]
 
 
-def code(report: Report, how: str | None) -> str:
-    """Code and flash in all, or ``how`` they can be measured."""
+def _flash(report: Report, how: str | None) -> str:
+    constants = f"constants {size(report.constants_bytes)}"
+    if report.flash_bytes is None or report.code_bytes is None:
+        return f"flash: {constants}, code not measured: {how}"
+    share = f"; {report.board.flash_percent:.1f} % of {report.board.board}" if report.board else ""
+    return f"flash: {size(report.flash_bytes)}: {constants}, code {size(report.code_bytes['-O2'])} with -O2{share}"
+
+
+def ram(report: Report) -> str:
+    """What a network needs of RAM in all, and for what."""
+    share = f"; {report.board.ram_percent:.1f} % of {report.board.board}" if report.board else ""
+    return f"RAM: {size(report.ram_bytes)} without the stack: {parts_of_ram(report)}{share}"
+
+
+def _time(report: Report, cycles: float) -> str:
+    board, target = report.board, report.options["target"]
+    if board is not None:
+        return f"time: about {board.milliseconds:.2f} ms on {board.board} at {board.megahertz} MHz, without wait states"
+    if target in ANY_CORE:
+        return "time: it depends on the core: --board names a chip, --target a core"
+    return f"time: about {number(round(cycles))} cycles on {target}, without wait states; --board for milliseconds"
+
+
+ANY_CORE = ("portable", "host", "scalar32")
+"""Targets of which a cycle says nothing."""
+
+
+def exactness(reports: Sequence[Report]) -> str:
+    """To what the outputs are equal, and how many nodes are so only nearly."""
+    numerics = str(reports[0].options["numerics"])
+    of = "onnxruntime" if numerics == "onnxruntime" else "Orion"
+    nodes = [node for report in reports for node in report.nodes]
+    floats, ties = sum(len(report.inexact) for report in reports), sum(node.in_float for node in nodes)
+    if not floats and not ties:
+        return f"exact: every output is that of {of}, bit for bit"
+    text = f"exact: {number(len(nodes) - floats - ties)} of {counted(len(nodes), 'node')} bit for bit as {of}"
+    parts = [f"{number(floats)} in float, within a tolerance"] if floats else []
+    parts += [f"{number(ties)} one code more or less next to a tie"] if ties else []
+    return "; ".join([text, *parts])
+
+
+def code(report: Report) -> str | None:
+    """Code by the compiler's levels, and flash in all; None where it was not measured."""
     if report.code_bytes is None:
-        return f"code: not measured; {how}"
+        return None
     levels = ", ".join(f"{size(count)} with {level}" for level, count in report.code_bytes.items())
     flash = ", ".join(size(report.constants_bytes + count) for count in report.code_bytes.values())
     return f"code: {levels}; flash in all {flash}, the C library's part left out"
@@ -136,9 +180,7 @@ def fitting(report: Report) -> str | None:
     verdict = "it fits" if own.fits else "IT DOES NOT FIT"
     about = "about " if report.flash_bytes is None else ""
     flash = f"{about}{own.flash_percent:.1f} % of {size(own.flash_bytes)} of flash"
-    ram = f"{own.ram_percent:.1f} % of {size(own.ram_bytes)} of RAM, without the stack"
-    time = f"about {own.milliseconds:.2f} ms at {own.megahertz} MHz, without wait states"
-    return f"{own.board}: {verdict}: {flash}, {ram}; {time}; source: {own.source}"
+    return f"{own.board}: {verdict}: {flash}, {own.ram_percent:.1f} % of {size(own.ram_bytes)} of RAM; {own.source}"
 
 
 def in_float(report: Report) -> str | None:
@@ -191,13 +233,10 @@ def growth(report: Report) -> str | None:
     )
 
 
-def memory(report: Report) -> list[str]:
-    """What a network needs of RAM in all, and which tensors are never there as a whole; nothing for single nodes."""
-    if len(report.nodes) < 2:
-        return []
-    lines = [f"RAM: {size(report.ram_bytes)} in all: {parts_of_ram(report)}; the stack comes on top"]
+def kept_rows(report: Report) -> str | None:
+    """Which tensors are never there as a whole; None if all are."""
     rows = [f"{printable(kept.tensor)} {kept.rows} of {kept.of} ({size(kept.bytes)})" for kept in report.rows]
-    return lines + ([f"row by row, rows that are kept: {', '.join(rows)}"] if rows else [])
+    return f"row by row, rows that are kept: {', '.join(rows)}" if rows else None
 
 
 def saved(report: Report) -> str | None:

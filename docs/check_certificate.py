@@ -413,6 +413,19 @@ def in_8_bits(values):
     return values.astype({"int4": np.int8, "uint4": np.uint8}.get(values.dtype.name, values.dtype))
 
 
+class Joint:
+    """A table that does what several nodes do, whose names are ``joined``: which of them it passed on its way back."""
+
+    def __init__(self, e):
+        self.node, self.joined, self.passed, self.tensors = e["node"], e["joined"], set(), set()
+        need(e["kind"] == "table" and len(self.joined) > 0, f"{self.node}: joined names the nodes that a table joins")
+        need(len({*self.joined, self.node}) == len(self.joined) + 1, f"{self.node}: joined names each node once")
+
+    def passes(self, names):
+        self.passed.update(names)
+        return not {*self.joined, self.node}.isdisjoint(names)
+
+
 class Model:
     """Walks through a model, and compares each entry of the certificate with what it finds."""
 
@@ -429,6 +442,9 @@ class Model:
         self.names = unique_names(self.nodes)
         self.entries = {e["node"]: e for e in entries}
         need(len(self.entries) == len(entries), "every node has one entry")
+        self.joints = {e["node"]: Joint(e) for e in entries if "joined" in e}
+        self.given, self.left_out = set(self.entries), []
+        self.absorbed = {name for joint in self.joints.values() for name in joint.joined} - self.given
         self.codes, self.points = {}, 0
         for value in proto.graph.input:
             if value.name not in self.constants and value.type.tensor_type.elem_type in (2, 3):
@@ -466,6 +482,8 @@ class Model:
                 self.codes[node.output[0]] = self.coded(first, scale, zero.astype(np.int64))
             elif op == "Cast" and a["to"] == onnx.TensorProto.FLOAT and self.coded(first) is not None:
                 self.codes[node.output[0]] = self.coded(first, np.float32(1), np.int64(0))
+            elif self.joint(node):
+                pass  # one table does it, together with other nodes
             elif op == "QuantizeLinear":
                 self.quantized(node)
             elif op.startswith("Q") and op != "QuickGelu":
@@ -483,6 +501,11 @@ class Model:
                 self.moved(node, a)
         for name in self.entries:
             raise Wrong(f"{name}: the model has no such quantized node")
+        for name in self.left_out:
+            is_joined = name not in self.outputs and all(self.is_joined(reader, name) for reader in self.read[name])
+            need(
+                is_joined, f"{self.names[id(self.made[name])]}: an entry is missing, because others read its codes, too"
+            )
         for name in self.in_float - set(self.names.values()):
             raise Wrong(f"{name}: the model has no such node, which is said to be computed in float32")
 
@@ -531,8 +554,110 @@ class Model:
         )
         return low, high
 
+    # ---- tables that join several nodes ----
+
+    def joint(self, node):
+        """Checks a table that joins nodes, of which this is the last; whether it is, or is left to such a table."""
+        chain = self.chain(node)
+        names = {self.names[id(n)] for n in chain}
+        own = [self.entries.pop(name) for name in names & set(self.joints) & set(self.entries)]
+        if not own and (names.isdisjoint(self.absorbed) or not names.isdisjoint(self.given)):
+            return False
+        tensor, by, bounds = node.output[0], *self.meaning(node)
+        ends = [np.full(self.shape(tensor), b) for b in bounds]
+        for e in own:
+            joint = self.joints[e["node"]]
+            root, x, codes = self.composed(tensor, joint)
+            need(root != tensor and joint.passed >= {*joint.joined}, f"{joint.node}: joined names what it computes")
+            ends = self.looked_up(e, x, codes)
+        if not own:
+            self.left_out.append(tensor)
+        self.codes[tensor] = Codes(*ends, bounds, *(by if node.op_type in ("Relu", "Clip") else ()))
+        return True
+
+    def chain(self, node):
+        """The nodes of the C function that writes this node's output; none unless it works element by element."""
+        if node.op_type in ("QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu"):
+            return [node]
+        if node.op_type in ("Relu", "Clip"):
+            return [node] if node.input[0] in self.codes else []
+        chain = [node] if node.op_type == "QuantizeLinear" else []
+        while chain and chain[0].input[0] in self.made and (len(chain) == 1 or chain[0].op_type in ("Relu", "Clip")):
+            chain.insert(0, self.made[chain[0].input[0]])
+        return [n for n in chain if n.op_type not in ("DequantizeLinear", *MOVES)]
+
+    def meaning(self, node):
+        """Scale and zero point of a node's output, and the bounds of its type."""
+        if node.op_type in ("Relu", "Clip"):
+            return self.codes[node.input[0]].by, self.codes[node.input[0]].bounds
+        at = 1 if node.op_type == "QuantizeLinear" else 6 if len(node.input) > 6 else 3
+        zero = self.value(node, at + 1, np.uint8(0)).reshape(-1)[0]
+        info = np.iinfo(zero.dtype)
+        return (f32(self.value(node, at).reshape(-1)[0]), int(zero)), (int(info.min), int(info.max))
+
+    def composed(self, tensor, joint):
+        """(name, Codes, codes): the tensor before all that a table joins, and what they make of each of its codes."""
+        node, c = self.made.get(tensor), self.coded(tensor)
+        chain = self.chain(node) if node is not None else []
+        if not joint.passes({self.names[id(n)] for n in chain}):
+            need(c is not None and c.bounds[1] - c.bounds[0] == 255, f"{joint.node}: it begins with codes of 8 bits")
+            return tensor, c, np.arange(c.bounds[0], c.bounds[1] + 1)
+        joint.tensors.add(tensor)
+        by, bounds = self.meaning(node)
+        made, kind = chain[0], chain[0].op_type.removeprefix("QLinear")
+        found = self.function(node.input[0]) if node.op_type == "QuantizeLinear" else None
+        if found:  # of one tensor, which others may make of the first one
+            before, codes = found[:2], np.arange(found[1].bounds[0], found[1].bounds[1] + 1)
+            if before[0] in self.made and self.chain(self.made[before[0]]):
+                *before, codes = self.composed(before[0], joint)
+            values = found[2][0][codes - found[1].bounds[0]]
+        elif node.op_type == "QuantizeLinear" and kind not in ("Add", "Mul"):
+            found = self.function(node.input[0], joint)
+            need(found is not None, f"{joint.node}: what it joins comes from one tensor")
+            before, values = found[:2], found[2][0]
+        if found:
+            need(found[3] is None, f"{joint.node}: one table serves all channels")
+            return *before, quantize(values, *by, *bounds)
+        for clip in [n for n in chain if n.op_type in ("Relu", "Clip")]:
+            bounds = self.clip(clip, attributes(clip), (*by, *bounds))
+        places = [0, 3] if kind in ("Add", "Mul") and made is node else [0, 1] if kind in ("Add", "Mul") else [0]
+        x = [self.operand(made, i) if kind != made.op_type else self.coded(made.input[i]) for i in places]
+        need(None not in x, f"{joint.node}: what it joins is computed of codes")
+        parts = [self.operand_of(made.input[i], joint) for i in places]
+        roots = {part[0]: part for part in parts if part[0]}
+        need(len(roots) == 1, f"{joint.node}: what it joins comes from one tensor")
+        [root] = roots.values()
+        codes = [part[2] for part in parts]
+        if kind in ("Relu", "Clip"):
+            return *root[:2], np.clip(codes[0], *bounds)
+        if kind in ("Sigmoid", "LeakyRelu"):
+            values = (codes[0] - x[0].zero).astype(f32) * f32(x[0].scale)
+            return *root[:2], quantize(POINTWISE[kind](values, attributes(made)), *by, *bounds)
+        function = add if kind == "Add" else multiply
+        if self.is_swapped(function, *x):
+            x, codes = x[::-1], codes[::-1]
+        return *root[:2], function(*codes, x[0].by, x[1].by, by, *bounds)
+
+    def operand_of(self, name, joint):
+        """What ``composed`` gives of an operand's codes; with the name "" for one constant code."""
+        made = self.made.get(name)
+        name = made.input[0] if made is not None and made.op_type == "DequantizeLinear" else name
+        if name in self.constants:
+            need(self.constants[name].size == 1, f"{joint.node}: a constant is one number")
+            return "", None, self.constants[name].astype(np.int64).reshape(-1)
+        return self.composed(name, joint)
+
+    def is_joined(self, node, tensor):
+        """Whether all that a node makes of a tensor is part of tables, which compute the tensor's codes themselves."""
+        name = self.names[id(node)]
+        if name in self.given:
+            return name in self.joints and tensor in self.joints[name].tensors
+        if name in self.in_float or not self.outputs.isdisjoint(node.output):
+            return False
+        return all(self.is_joined(reader, tensor) for o in node.output for reader in self.read[o])
+
     @np.errstate(all="ignore")  # NaN and infinities are results
-    def function(self, name):
+    def function(self, name, joint=None):
         """(name of a tensor of codes, these codes, values, axis): a float tensor as a function of it, by elements.
 
         The values are (channels or 1, codes or 1), channels along an axis that is counted back from -1. The name is ""
@@ -548,15 +673,19 @@ class Model:
         if node.op_type not in (*POINTWISE, *BINARY, *CONDITIONS, *FOLDED, "Clip", "BatchNormalization"):
             if c is None or c.scale is None or np.size(c.scale) > 1:
                 return None
-            values = (np.arange(c.bounds[0], c.bounds[1] + 1) - c.zero).astype(f32) * f32(c.scale)
-            return node.input[0], c, values.reshape(1, -1), None
+            source, root, codes = node.input[0], c, np.arange(c.bounds[0], c.bounds[1] + 1)
+            if joint is not None and node.op_type == "DequantizeLinear":
+                source, root, codes = self.composed(source, joint)
+            return source, root, ((codes - c.zero).astype(f32) * f32(c.scale)).reshape(1, -1), None
         of = self.gelu_of(node)
         if of is not None:
             node = onnx.helper.make_node("Gelu", [of], list(node.output))
         is_one = node.op_type in (*POINTWISE, "Clip", "BatchNormalization")
-        parts = [self.function(i) for i in node.input[: 1 if is_one else None]]
+        if joint is not None:
+            joint.passed.add(self.names.get(id(node)))
+        parts = [self.function(i, joint) for i in node.input[: 1 if is_one else None]]
         sources = {part and part[0] for part in parts} - {""}
-        if None in sources or len(sources) != 1 or self.is_pair(node):
+        if None in sources or len(sources) != 1 or (joint is None and self.is_pair(node)):
             return None
         values, a = [part[2] for part in parts], attributes(node)
         axes = {part[3] for part in parts} - {None}
@@ -718,20 +847,22 @@ class Model:
         return ends
 
     def table(self, node, x, table, may_clamp):
+        pairs, codes = self.looked_up(None, x, table), np.arange(x.bounds[0], x.bounds[1] + 1)
+        if may_clamp and (np.clip(codes, table.min(), table.max()) == table).all():
+            return pairs  # no table: codes are kept, or clamped
+        return self.looked_up(self.entry(node, "table", *pairs), x, table)
+
+    def looked_up(self, e, x, table):
+        """The codes that a table gives where its input can be; its entry, if there is one, says the same there."""
         first, span = x.bounds[0], np.unique(np.stack([x.lo, x.hi]).reshape(2, -1), axis=1)
         parts = {(low, high): table[low - first : high - first + 1] for low, high in span.T}
         ends = {pair: (part.min(), part.max()) for pair, part in parts.items()}
-        pairs = np.array([ends[pair] for pair in zip(x.lo.ravel(), x.hi.ravel())]).T.reshape(2, *x.lo.shape)
-        codes = np.arange(first, x.bounds[1] + 1)
-        if may_clamp and (np.clip(codes, table.min(), table.max()) == table).all():
-            return pairs  # no table: codes are kept, or clamped
-        e = self.entry(node, "table", *pairs)
         if e:
             for low, high in parts:
                 part = np.array(e["values"])[low - first : high - first + 1]
                 need(np.array_equal(part, parts[low, high]), f"{e['node']}: values are those of the function")
             self.points += 256
-        return pairs
+        return np.array([ends[pair] for pair in zip(x.lo.ravel(), x.hi.ravel())]).T.reshape(2, *x.lo.shape)
 
     def operator(self, node, kind, a, x, w_zero, bias, y):
         scale, zero, low, high = y
@@ -911,11 +1042,15 @@ class Model:
                 break
         return low, high
 
-    def pairs(self, node, function, a, b, y):
-        """Sums and products: (22) at every pair of codes."""
+    def is_swapped(self, function, a, b):
+        """Whether the second operand is the one that (12) calls a: the first one is repeated along the rows."""
         shapes = [(1,) * (max(a.lo.ndim, b.lo.ndim) - v.lo.ndim) + v.lo.shape for v in (a, b)]
         inner = [pair for pair in zip(*shapes) if max(pair) > 1][-1:]
-        if inner and inner[0][0] == 1 and function is add:
+        return bool(inner) and inner[0][0] == 1 and function is add
+
+    def pairs(self, node, function, a, b, y):
+        """Sums and products: (22) at every pair of codes."""
+        if self.is_swapped(function, a, b):
             a, b = b, a
         corners = [function(u, v, a.by, b.by, y[:2], *y[2:]) for u in (a.lo, a.hi) for v in (b.lo, b.hi)]
         ends = np.minimum.reduce(corners), np.maximum.reduce(corners)
@@ -1074,6 +1209,8 @@ LONG = ("offset", "thresholds")  # some of them have 64 bits in C
 
 def is_of_c(value, field=None):
     """Whether all numbers are integers that shift, or fit the types that the C has for them, with some room."""
+    if field == "joined":
+        return isinstance(value, list) and all(isinstance(name, str) for name in value)
     if isinstance(value, dict):
         return field in (None, "fast") and all(is_of_c(part, name) for name, part in value.items())
     if isinstance(value, list):

@@ -5,18 +5,17 @@
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * no.  node           operator            kernel                     multiply-adds  constants  scratch
- *   0  x_q            QuantizeLinear      portable/quantize                      0        0 B      0 B
- *   1  conv           QLinearConv         portable/conv                      3 456       90 B     72 B
- *   2  gate           QLinearSigmoid      portable/lookup                        0      256 B      0 B
- *   3  gated          QLinearMul          portable/quantized_binary              0        0 B      0 B
- *   4  largest        MaxPool             portable/max_pool                      0        0 B      0 B
- *   5  average        QLinearAveragePool  portable/average_pool                  0    1 064 B      0 B
- *   6  both           Concat              portable/copy                          0        0 B      0 B
- *   7  resized        Resize              portable/copy                          0        0 B      0 B
- *   8  padded         Pad                 portable/copy                          0        0 B      0 B
- *   9  by_pixel_q_dq  DequantizeLinear    portable/dequantize                    0        0 B      0 B
- *  10  y              Softmax             portable/float_softmax                 0        0 B      0 B
+ * no.  node           operator            kernel                  multiply-adds  constants  scratch
+ *   0  x_q            QuantizeLinear      portable/quantize                   0        0 B      0 B
+ *   1  conv           QLinearConv         portable/conv                   3 456       90 B     72 B
+ *   2  gated          QLinearMul          portable/lookup                     0      256 B      0 B
+ *   3  largest        MaxPool             portable/max_pool                   0        0 B      0 B
+ *   4  average        QLinearAveragePool  portable/average_pool               0    1 064 B      0 B
+ *   5  both           Concat              portable/copy                       0        0 B      0 B
+ *   6  resized        Resize              portable/copy                       0        0 B      0 B
+ *   7  padded         Pad                 portable/copy                       0        0 B      0 B
+ *   8  by_pixel_q_dq  DequantizeLinear    portable/dequantize                 0        0 B      0 B
+ *   9  y              Softmax             portable/float_softmax              0        0 B      0 B
  *
  * arena    1 440 B for tensors between nodes and for scratch; no placement of them needs less
  *
@@ -28,8 +27,7 @@
  *                 written (in the kernel's order of 16 steps)
  *
  * gated
- *   output        an affine form in integers in two parts: equal to onnxruntime's float32 arithmetic for all 65 536
- *                 pairs of codes that can occur
+ *   output        one table for gate, gated: all 256 codes went through these nodes, one by one
  *
  * average
  *   sum           within [0, 2295] for every input: int32 cannot overflow
@@ -39,7 +37,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0xe41f7184
+#if NETWORK_QDQ_HEADER_ID != 0xba743d1a
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -401,52 +399,29 @@ static void network_qdq_conv(const uint8_t *x, uint8_t *y, network_qdq_conv_tap 
     }
 }
 
-/* network_qdq_gate: the output's code for each of the input's, 0 to 255. */
-NETWORK_QDQ_CONST_ATTR static const uint8_t network_qdq_gate_table[256] = {
-    128, 130, 131, 133, 134, 136, 137, 139, 140, 142, 143, 144, 146, 147, 149, 150, 152, 153, 155, 156, 158, 159,
-    160, 162, 163, 165, 166, 167, 169, 170, 171, 173, 174, 175, 177, 178, 179, 180, 182, 183, 184, 185, 187, 188,
-    189, 190, 191, 192, 193, 195, 196, 197, 198, 199, 200, 201, 202, 203, 204, 205, 206, 207, 208, 209, 210, 210,
-    211, 212, 213, 214, 215, 215, 216, 217, 218, 219, 219, 220, 221, 221, 222, 223, 224, 224, 225, 225, 226, 227,
-    227, 228, 229, 229, 230, 230, 231, 231, 232, 232, 233, 233, 234, 234, 235, 235, 236, 236, 236, 237, 237, 238,
-    238, 238, 239, 239, 240, 240, 240, 241, 241, 241, 242, 242, 242, 243, 243, 243, 243, 244, 244, 244, 245, 245,
-    245, 245, 246, 246, 246, 246, 246, 247, 247, 247, 247, 247, 248, 248, 248, 248, 248, 249, 249, 249, 249, 249,
-    249, 249, 250, 250, 250, 250, 250, 250, 250, 251, 251, 251, 251, 251, 251, 251, 251, 252, 252, 252, 252, 252,
-    252, 252, 252, 252, 252, 252, 253, 253, 253, 253, 253, 253, 253, 253, 253, 253, 253, 253, 253, 253, 253, 254,
-    254, 254, 254, 254, 254, 254, 254, 254, 254, 254, 254, 254, 254, 254, 254, 254, 254, 254, 254, 254, 254, 255,
+/* network_qdq_gated: the output's code for each of the input's, 0 to 255. */
+NETWORK_QDQ_CONST_ATTR static const uint8_t network_qdq_gated_table[256] = {
+      0,   1,   1,   2,   3,   3,   4,   5,   5,   6,   7,   8,   8,   9,  10,  11,  12,  13,  13,  14,  15,  16,
+     17,  18,  19,  20,  21,  22,  23,  24,  25,  26,  27,  28,  29,  30,  31,  32,  33,  35,  36,  37,  38,  39,
+     40,  41,  43,  44,  45,  46,  47,  49,  50,  51,  52,  53,  55,  56,  57,  59,  60,  61,  62,  64,  65,  66,
+     67,  69,  70,  71,  73,  74,  75,  77,  78,  79,  81,  82,  83,  84,  86,  87,  89,  90,  91,  93,  94,  96,
+     97,  98, 100, 101, 102, 103, 105, 106, 108, 109, 110, 112, 113, 114, 116, 117, 119, 120, 121, 123, 124, 125,
+    127, 128, 129, 131, 132, 134, 135, 136, 138, 139, 140, 142, 143, 145, 146, 147, 148, 150, 151, 152, 154, 155,
+    156, 158, 159, 161, 162, 163, 164, 166, 167, 168, 170, 171, 173, 174, 175, 176, 178, 179, 181, 182, 183, 184,
+    185, 187, 189, 190, 191, 192, 193, 195, 196, 198, 199, 200, 202, 203, 204, 205, 206, 208, 210, 211, 212, 213,
+    215, 216, 217, 218, 219, 221, 223, 224, 225, 226, 228, 229, 230, 231, 233, 234, 235, 236, 237, 239, 240, 242,
+    243, 245, 246, 247, 248, 249, 251, 252, 253, 254, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
     255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
     255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
 };
 
-/* gate: QLinearSigmoid, a table. */
-NETWORK_QDQ_NOINLINE static void network_qdq_gate(const uint8_t *x, uint8_t *y)
+/* gated: QLinearMul, a table; it computes gate, too. */
+NETWORK_QDQ_NOINLINE static void network_qdq_gated(const uint8_t *x, uint8_t *y)
 {
     enum { COUNT = 192 };
 
     for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = network_qdq_gate_table[x[i]];
-    }
-}
-
-/* network_qdq_gated: the output code of a pair of codes, proved for all of them. */
-static uint8_t network_qdq_gated_code(int32_t a_code, int32_t b_code)
-{
-    enum { HIGH = 255, SHIFT = 21, FINE_SHIFT = 12 };
-    const int32_t product = a_code * b_code;
-    const int32_t fine = (2144 + product * 3652) >> FINE_SHIFT;
-    const int32_t scaled = 1048577 + product * 10144 + fine;
-    int32_t code = scaled >> SHIFT;
-
-    code = code > HIGH ? HIGH : code;
-    return (uint8_t)code;
-}
-
-/* gated: QLinearMul. */
-NETWORK_QDQ_NOINLINE static void network_qdq_gated(const uint8_t *a, const uint8_t *b, uint8_t *y)
-{
-    enum { COUNT = 192 };
-
-    for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = network_qdq_gated_code(a[i], b[i]);
+        y[i] = network_qdq_gated_table[x[i]];
     }
 }
 
@@ -743,7 +718,7 @@ NETWORK_QDQ_NOINLINE static void network_qdq_padded(const uint8_t *restrict x, u
 }
 
 /* by_pixel_q_dq: DequantizeLinear. */
-static void network_qdq_n10_by_pixel_q_dq(const uint8_t *restrict x, float *restrict y)
+static void network_qdq_n9_by_pixel_q_dq(const uint8_t *restrict x, float *restrict y)
 {
     enum { COUNT = 288 };
     const float scale = 0.019f;
@@ -797,22 +772,20 @@ void network_qdq_run(const float *x, float *y, void *arena)
     NETWORK_QDQ_HOOK(0);
     network_qdq_conv((void *)(bytes + 80), arena, (void *)(bytes + 208));
     NETWORK_QDQ_HOOK(1);
-    network_qdq_gate(arena, (void *)(bytes + 192));
+    network_qdq_gated(arena, arena);
     NETWORK_QDQ_HOOK(2);
-    network_qdq_gated(arena, (void *)(bytes + 192), arena);
-    NETWORK_QDQ_HOOK(3);
     network_qdq_largest(arena, (void *)(bytes + 288));
-    NETWORK_QDQ_HOOK(4);
+    NETWORK_QDQ_HOOK(3);
     network_qdq_average(arena, (void *)(bytes + 336));
-    NETWORK_QDQ_HOOK(5);
+    NETWORK_QDQ_HOOK(4);
     network_qdq_both((void *)(bytes + 336), (void *)(bytes + 288), (void *)(bytes + 192));
-    NETWORK_QDQ_HOOK(6);
+    NETWORK_QDQ_HOOK(5);
     network_qdq_resized((void *)(bytes + 192), arena);
-    NETWORK_QDQ_HOOK(7);
+    NETWORK_QDQ_HOOK(6);
     network_qdq_padded(arena, (void *)(bytes + 1152));
+    NETWORK_QDQ_HOOK(7);
+    network_qdq_n9_by_pixel_q_dq((void *)(bytes + 1152), arena);
     NETWORK_QDQ_HOOK(8);
-    network_qdq_n10_by_pixel_q_dq((void *)(bytes + 1152), arena);
-    NETWORK_QDQ_HOOK(9);
     network_qdq_y(arena, y);
-    NETWORK_QDQ_HOOK(10);
+    NETWORK_QDQ_HOOK(9);
 }

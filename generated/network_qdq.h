@@ -17,7 +17,7 @@
  */
 
 /* network_qdq.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_QDQ_HEADER_ID 0xe41f7184
+#define NETWORK_QDQ_HEADER_ID 0xba743d1a
 
 /* What is in an image can be traced by these. */
 #define NETWORK_QDQ_QCGEN_VERSION "0.1.0"
@@ -25,7 +25,7 @@
 #define NETWORK_QDQ_QCGEN_VERSION_MINOR 1
 #define NETWORK_QDQ_QCGEN_VERSION_PATCH 0
 #define NETWORK_QDQ_MODEL_SHA256 "c6cb99ac4de46a1672af891e4f92805334acedc79833d34117e93c233c7552d2"
-#define NETWORK_QDQ_NODES 11 /* they have numbers from 0 on, in the order of the table in network_qdq.c */
+#define NETWORK_QDQ_NODES 10 /* they have numbers from 0 on, in the order of the table in network_qdq.c */
 
 #ifdef __cplusplus
 extern "C" {

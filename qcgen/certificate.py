@@ -24,6 +24,7 @@ from qcgen.ir.program import (
     Quantize,
     Transpose,
     inputs_of,
+    joined_of,
 )
 from qcgen.version import __version__
 
@@ -68,6 +69,8 @@ def _entries(program: Program, planned: Program, plan: Plan) -> Iterator[dict[st
         if not call.certificate.numbers:
             continue
         own: dict[str, object] = {"node": call.op.name, "symbol": call.symbol}
+        if joined_of(call.op):
+            own |= {"joined": joined_of(call.op)}
         if isinstance(call.op, Conv):
             everything = np.arange(call.op.geometry.out_channels)
             own |= {"channels": planned.kept.get(call.op.y.name, everything), "x_range": tensors[call.op.x.name]}

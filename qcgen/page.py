@@ -272,6 +272,8 @@ def _proof(node: NodeReport) -> str:
         parts.append(f"requantization by channel: {forms}")
     if node.comparisons:
         parts.append(f"compared at {grouped(node.comparisons)} points")
+    if node.joined:
+        parts.append(f"one table with {', '.join(node.joined)}")
     if node.shared_function is not None:
         parts.append(f"through {node.shared_function}")
     return "; ".join(parts)

@@ -23,7 +23,7 @@ from qcgen.ir.plan import (
     TensorMove,
     View,
 )
-from qcgen.ir.program import Conv, Operator, OrionConv, inputs_of, macs_of
+from qcgen.ir.program import Conv, Operator, OrionConv, inputs_of, joined_of, macs_of
 from qcgen.version import __version__
 
 
@@ -39,7 +39,8 @@ class NodeReport:
     whether the kernel tells in which order it reads and writes, without which there is no overlap; ``packed_bits``:
     those of a weight where several lie in a byte, else None; ``shared_function``: the C function that the node runs
     through together with others, None if it has its own; ``optimize``: "size" or "speed", what it is compiled for;
-    ``in_float``: onnxruntime computes these codes in float, so that next to a tie one may be one more or less there.
+    ``in_float``: onnxruntime computes these codes in float, so that next to a tie one may be one more or less there;
+    ``joined``: the nodes in front of this one that its table computes, too.
     """
 
     name: str
@@ -60,6 +61,7 @@ class NodeReport:
     shared_function: str | None
     optimize: str
     in_float: bool = False
+    joined: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -302,6 +304,7 @@ def _node(call: Call, in_float: Collection[str]) -> NodeReport:
         shared_function=None if call.shared is None else call.shared.symbol,
         optimize=call.optimize,
         in_float=call.op.name in in_float,
+        joined=joined_of(call.op),
     )
 
 

@@ -111,7 +111,7 @@ def _total(each: Iterable[Figures]) -> Figures:
 
 
 def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
-    from qcgen.cli.report_text import flash_curve, nearest, node_table, overlaps, packed, rejected, shared
+    from qcgen.cli.report_text import flash_curve, joined, nearest, node_table, overlaps, packed, rejected, shared
     from qcgen.cli.table import counted, table
     from qcgen.errors import printable
 
@@ -123,7 +123,7 @@ def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
         parts.append(f"{counted(len(found.nodes), 'node')} compiled, each by itself (compile takes them with --node):")
     parts.append(node_table(found.nodes, is_verbose=args.verbose))
     parts.append(rejected(found.nodes) if args.verbose else nearest(found.nodes))
-    parts += filter(None, (packed(found.nodes), shared(found.nodes)))
+    parts += filter(None, (joined(found.nodes), packed(found.nodes), shared(found.nodes)))
     if found.is_whole and args.verbose:
         parts.append(overlaps(found.nodes))
     if found.refused:

@@ -86,6 +86,13 @@ def shared(nodes: Sequence[NodeReport]) -> str:
     return "\n".join(f"{function} serves {', '.join(names)}" for function, names in groups.items())
 
 
+def joined(nodes: Sequence[NodeReport]) -> str:
+    """Which nodes are one table together; nothing if none are."""
+    return "\n".join(
+        f"one table computes {', '.join(map(printable, (*node.joined, node.name)))}" for node in nodes if node.joined
+    )
+
+
 def overlaps(nodes: Sequence[NodeReport]) -> str:
     """Which outputs lie over the inputs they are computed from, and which kernels rule that out."""
     over = [f"{printable(node.name)} ({_distance(node.overlap)})" for node in nodes if node.overlap is not None]

@@ -14,6 +14,7 @@ from qcgen.ir.program import (
     GlobalAveragePool,
     InstanceNorm,
     LayerNorm,
+    Lookup,
     Operator,
     OrionConv,
     QuantizedBinary,
@@ -164,6 +165,12 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
         case LayerNorm() | InstanceNorm():
             how = "in integers" if call.op.x.dtype.is_quantized else "in float"
             yield "output", f"the float32 operations of onnxruntime, in their order, {how}"
+        case Lookup(joined=(_, *_)):
+            names = ", ".join(map(one_line, (*call.op.joined, call.op.name)))
+            yield (
+                "output",
+                f"one table for {names}: all {len(call.op.table)} codes went through these nodes, one by one",
+            )
         case ChannelLookup() if forms:
             text = "an affine form in integers for each channel: equal to the table made by onnxruntime's formulas"
             yield "output", f"{text} for all {points} codes"

@@ -8,6 +8,7 @@ from qcgen.ir.program import Program
 from qcgen.simplify.fold_clamps import fold_clamps
 from qcgen.simplify.fold_pads import fold_pads
 from qcgen.simplify.join_movement import join_movement
+from qcgen.simplify.join_tables import join_tables
 from qcgen.simplify.remove_channels import remove_channels
 from qcgen.simplify.remove_dead import remove_dead
 from qcgen.simplify.remove_identities import remove_identities
@@ -20,6 +21,7 @@ PASSES: tuple[Callable[[Program], Program], ...] = (
     remove_identities,
     fold_clamps,
     fold_pads,
+    join_tables,
     remove_channels,
 )
 """The passes in the order in which they take turns; each returns the very program that it cannot improve."""

@@ -35,9 +35,12 @@ def fold_clamps(program: Program) -> Program:
 
 
 def _clamped(op: Operator, lookup: Lookup) -> Operator | None:
-    """The operator that writes what the table makes of its codes, None if the table does more than clamp them."""
+    """The operator that writes what the table makes of its codes, None if the table does more than clamp them.
+
+    None for joined tables, too, whose operators keep their names.
+    """
     meaning = (lookup.x.dtype, lookup.x.scale, lookup.x.zero_point)
-    if meaning != (lookup.y.dtype, lookup.y.scale, lookup.y.zero_point):
+    if lookup.joined or meaning != (lookup.y.dtype, lookup.y.scale, lookup.y.zero_point):
         return None
     match op:
         case Conv(epilogue=RoundOnce() as once):

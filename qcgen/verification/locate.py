@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from qcgen.artifact import Artifact
 from qcgen.errors import OrionPanic
-from qcgen.ir.program import Program
+from qcgen.ir.program import Operator, Program, joined_of
 from qcgen.ir.types import Array
 from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import tolerances
@@ -67,7 +67,7 @@ def locate(
         before = Outcome(case.group, cases=number)
         first = add(before, {op.y.name: values[op.y.name]}, computed, allowed).first
         if first is not None:
-            return Cause(f"node {op.name} ({op.op_type}) is the first that differs", op.name, first)
+            return Cause(f"node {_called(op)} is the first that differs", op.name, first)
     return _alone(nodes, case, number) or Cause(IN_ROWS if artifact.plan.streams else SHARING)
 
 
@@ -79,9 +79,15 @@ def _alone(nodes: Nodes, case: Case, number: int) -> Cause | None:
         before = Outcome(case.group, cases=number)
         first = add(before, {name: expected}, {name: got[0]}, {name: tolerance}).first
         if first is not None:
-            text = f"node {node.op.name} ({node.op.op_type}) differs where it is called by itself{PROBED}"
+            text = f"node {_called(node.op)} differs where it is called by itself{PROBED}"
             return Cause(text, node.op.name, first)
     return None
+
+
+def _called(op: Operator) -> str:
+    """An operator with its type, and what it computes, too."""
+    joined = joined_of(op)
+    return f"{op.name} ({op.op_type}{', one table with ' if joined else ''}{', '.join(joined)})"
 
 
 def _agree(program: Program, values: Mapping[str, Array], got: Mapping[str, Array]) -> bool:

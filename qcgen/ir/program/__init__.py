@@ -78,6 +78,7 @@ __all__ = [
     "Tensor",
     "Transpose",
     "inputs_of",
+    "joined_of",
     "macs_of",
 ]
 
@@ -117,6 +118,11 @@ def inputs_of(op: Operator) -> tuple[Tensor, ...]:
             return (op.x, *(state for state in (op.initial_h, op.initial_c) if state is not None))
         case _:
             return (op.x,)
+
+
+def joined_of(op: Operator) -> tuple[str, ...]:
+    """The names of the operators in front of this one that it computes, too, in execution order."""
+    return op.joined if isinstance(op, Lookup) else ()
 
 
 def macs_of(op: Operator) -> int:

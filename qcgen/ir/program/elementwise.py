@@ -15,7 +15,8 @@ class Lookup:
     """y = table[x]: any function of a single quantized number.
 
     ``table`` (256,) int64 holds the output code of each input code, from the smallest of x's type to the largest. Of
-    codes of 16 bits it has 65,536 and is a clamp.
+    codes of 16 bits it has 65,536 and is a clamp. ``joined`` names the operators in front of this one that the table
+    computes, too, in execution order.
     """
 
     name: str
@@ -23,6 +24,7 @@ class Lookup:
     x: Tensor
     y: Tensor
     table: Int64s
+    joined: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

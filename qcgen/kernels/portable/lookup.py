@@ -25,6 +25,7 @@ class LookupContext(Context):
     x_type: str  # of C
     y_type: str  # of C
     first_code: int  # what is added to a code of x for its place in the table
+    joined: tuple[str, ...]  # the nodes in front of this one that the table computes, too
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
@@ -42,7 +43,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     constants = Constants(
         "table", op.y.dtype.c, op.table, f"the output's code for each of the input's, {low} to {high}."
     )
-    context = LookupContext(nest, op.x.dtype.c, op.y.dtype.c, first_code=-low)
+    context = LookupContext(nest, op.x.dtype.c, op.y.dtype.c, first_code=-low, joined=op.joined)
     in_place = (0,) if "x" in nest.same_places else ()
     certificate = Certificate(numbers={"kind": "table", "values": op.table})
     return Prepared((constants,), context, (), (), certificate, in_place)

@@ -11,7 +11,7 @@ from pathlib import Path
 from qcgen import certificate
 from qcgen.build import LoadedModel, load
 from qcgen.chips import Chip
-from qcgen.cross import measured_code
+from qcgen.cross import measured
 from qcgen.errors import ModelRejected, OrionPanic, Problem, python_words
 from qcgen.estimate import code_bytes
 from qcgen.fallbacks import fallbacks, on_chip
@@ -24,7 +24,7 @@ from qcgen.plan import Planner, plan
 from qcgen.plan.flash import curve
 from qcgen.reference.tolerance import exact
 from qcgen.render import render
-from qcgen.report import Report, report
+from qcgen.report import Measured, Report, report
 from qcgen.self_test import self_test
 from qcgen.write import write_files
 
@@ -81,14 +81,14 @@ class Artifact:
         Of an artifact for a board it says whether it fits, for which the code is measured.
         """
         inexact = tuple(op.name for op in self.planned.operators if op.y.name not in exact(self.planned))
-        own = replace(self._report, notes=self.notes, inexact=inexact, measure=lambda: self._code_bytes)
+        own = replace(self._report, notes=self.notes, inexact=inexact, measure=lambda: self._measured)
         if self.board is None:
             return own
         return own.with_board(on_chip(self.plan, self.board, own.flash_bytes, own.ram_bytes))
 
     @cached_property
-    def _code_bytes(self) -> dict[str, int] | None:
-        return measured_code(self.plan, self.files)
+    def _measured(self) -> Measured | None:
+        return measured(self.plan, self.files)
 
     @cached_property
     def _report(self) -> Report:

@@ -17,6 +17,8 @@ from qcgen.cores import TARGETS, Machine, Target
 from qcgen.errors import EmulationFailed, ToolMissing
 from qcgen.ir.plan import Plan
 from qcgen.options import CompilerName
+from qcgen.report import Measured
+from qcgen.stack import NoBound, stack_bytes
 from qcgen.write import write_files
 
 COMPILERS = get_args(CompilerName)
@@ -118,22 +120,37 @@ def compile_command(target: Target, flags: Sequence[str], compiler: str) -> tupl
     return (*start, *STRICT_FLAGS, "-g", *flags, "-c")
 
 
-def measured_code(plan: Plan, files: Mapping[str, str]) -> dict[str, int] | None:
-    """Bytes of code of NAME.c by level, tables left out; None if no compiler for the target is there.
+def measured(plan: Plan, files: Mapping[str, str]) -> Measured | None:
+    """What NAME.c becomes by level; None if no compiler for the target is there; ToolMissing if it fails.
 
-    What it calls of the C library and the compiler's is not counted. ToolMissing if the compiler fails.
+    Code of the C library and the compiler's is not counted in bytes of code, but in those of the stack.
     """
     target = TARGETS[plan.options.target]
     if how_to_measure(plan) is not None:
         return None
-    found = {}
-    with temporary_folder() as folder:
-        write_files(Path(folder), files)
+    code, stack = {}, {}
+    with temporary_folder() as name:
+        folder = Path(name)
+        write_files(folder, files)
         for level in LEVELS:
-            succeed([*compile_command(target, (level,), "gcc"), f"{plan.prefix}.c", "-o", "_.o"], Path(folder))
-            sizes = succeed([f"{target.tools}size", "_.o"], Path(folder)).splitlines()[1].split()
-            found[level] = int(sizes[0]) + int(sizes[1]) - plan.constant_bytes
-    return found
+            succeed([*compile_command(target, (level,), "gcc"), f"{plan.prefix}.c", "-o", "_.o"], folder)
+            sizes = succeed([f"{target.tools}size", "_.o"], folder).splitlines()[1].split()
+            code[level] = int(sizes[0]) + int(sizes[1]) - plan.constant_bytes
+            stack[level] = _stack(target, plan, folder)
+        version = succeed([target.compiler, "-dumpfullversion"], folder).strip()
+    return Measured(code, stack, " ".join((target.compiler, version, *target.flags)))
+
+
+def _stack(target: Target, plan: Plan, folder: Path) -> int | None:
+    """The most bytes of stack below the call of any public function; None if the instructions show no bound."""
+    link = [target.compiler, *target.flags, "-nostartfiles", "-Wl,-e,0", "_.o", "-lm", "-o", "_.elf"]
+    succeed(link, folder)
+    listing = succeed([f"{target.tools}objdump", "-d", "--no-show-raw-insn", "_.elf"], folder)
+    parts = ("run",) if plan.pushed is None else ("begin", "push_row", "end")
+    try:
+        return stack_bytes(listing, [f"{plan.prefix}_{part}" for part in parts])
+    except NoBound:
+        return None
 
 
 def how_to_measure(plan: Plan) -> str | None:

@@ -110,13 +110,29 @@ class PortReport:
     helper: str | None
 
 
+MEASURED = ("code_bytes", "flash_bytes", "stack_bytes", "compiler")
+"""What is in the JSON report beside the fields of ``Report``."""
+
 SCHEMA_VERSION = 1
 """Grows when a field of the report is renamed, removed or means something else."""
 
 
-def _known(code_bytes: Mapping[str, int] | None) -> Mapping[str, int] | None:
+@dataclass(frozen=True)
+class Measured:
+    """What a compiler makes of NAME.c, by level: bytes of code, tables left out, and of stack, at most.
+
+    ``stack_bytes`` are below the call of a public function; None where no bound is known, because the code moves the
+    stack pointer by a register or calls what it computes. ``compiler``: its name, its version and the target's flags.
+    """
+
+    code_bytes: Mapping[str, int]
+    stack_bytes: Mapping[str, int | None]
+    compiler: str
+
+
+def _known(measured: Measured | None) -> Measured | None:
     """What needs no compiler any more, as ``Report.measure``, which other processes can read."""
-    return code_bytes
+    return measured
 
 
 @dataclass(frozen=True)
@@ -124,12 +140,13 @@ class Report:
     """A model; ``qcgen`` is the version that compiled it.
 
     ``constants_bytes``: constant tables in flash, for long called ``weights_bytes``. ``code_bytes``: the instructions,
-    by the compiler's level of optimization; ``flash_bytes``: constants and code at -O2. Where a compiler for the target
-    is installed, it measures both when they are first asked for, which takes some seconds; elsewhere they are None.
+    by the compiler's level of optimization; ``flash_bytes``: constants and code at -O2; ``stack_bytes``: the most that
+    a call needs. Where a compiler for the target is installed, it measures them when they are first asked for, which
+    takes some seconds, and ``compiler`` says which; elsewhere they are None.
     ``flash``: the estimate by which kernels were chosen for the budget ``options.flash``; None without one.
     ``arena_bytes``: what the caller must lend, ``arena_lower_bound_bytes``: what no placement of its parts undercuts.
     ``arena_growth``: by how much it is larger for copies of constants than it need be, and the cycles with and without.
-    ``ram_bytes``: arena, inputs and outputs together; the stack depends on the compiler. With ``--io-memory arena``
+    ``ram_bytes``: arena, inputs and outputs together, without the stack. With ``--io-memory arena``
     inputs and outputs are a part of the arena; of an input that comes in rows, one row is counted.
     ``arithmetic``: what the outputs are equal to, which onnxruntime on which processor with which session options.
     ``buffers``: what lies in the arena, where and how long. ``files``: the SHA-256 of each generated file, by its name.
@@ -168,12 +185,27 @@ class Report:
     notes: tuple[str, ...] = ()
     inexact: tuple[str, ...] = ()
     board: Fit | None = None
-    measure: Callable[[], Mapping[str, int] | None] = field(default=partial(_known, None), repr=False, compare=False)
+    measure: Callable[[], Measured | None] = field(default=partial(_known, None), repr=False, compare=False)
 
     @cached_property
-    def code_bytes(self) -> Mapping[str, int] | None:
-        """Bytes of code by level, "-Os" and "-O2"; ToolMissing if the compiler that is installed fails."""
+    def measured(self) -> Measured | None:
+        """What a compiler makes of the source; ToolMissing if the one that is installed fails."""
         return self.measure()
+
+    @property
+    def code_bytes(self) -> Mapping[str, int] | None:
+        """Bytes of code by level, "-Os" and "-O2"."""
+        return None if self.measured is None else self.measured.code_bytes
+
+    @property
+    def stack_bytes(self) -> Mapping[str, int | None] | None:
+        """The most bytes of stack that a call needs, by level; what the libraries take included."""
+        return None if self.measured is None else self.measured.stack_bytes
+
+    @property
+    def compiler(self) -> str | None:
+        """The compiler that measured, with the target's flags."""
+        return None if self.measured is None else self.measured.compiler
 
     @property
     def flash_bytes(self) -> int | None:
@@ -182,7 +214,7 @@ class Report:
 
     def __getstate__(self) -> dict[str, object]:
         """What goes to another process: figures, the code among them; not the artifact that it is measured of."""
-        return vars(self.with_code(self.code_bytes))
+        return vars(self.with_code(self.measured))
 
     @property
     def figures(self) -> Figures:
@@ -196,9 +228,9 @@ class Report:
         assert isinstance(budget, int), "there is one where an estimate is"
         return budget
 
-    def with_code(self, code_bytes: Mapping[str, int] | None) -> Report:
-        """The same with the code that was measured, by level, or None without."""
-        return replace(self, measure=partial(_known, code_bytes))
+    def with_code(self, measured: Measured | None) -> Report:
+        """The same with what was measured of the code, or None without."""
+        return replace(self, measure=partial(_known, measured))
 
     def with_board(self, board: Fit) -> Report:
         """The same with what the network takes of a chip."""
@@ -206,7 +238,7 @@ class Report:
 
     def to_json(self) -> str:
         """The report as a JSON object, the code measured."""
-        figures = asdict(self) | {"code_bytes": self.code_bytes, "flash_bytes": self.flash_bytes}
+        figures = asdict(self) | {name: getattr(self, name) for name in MEASURED}
         return json.dumps({name: value for name, value in figures.items() if name != "measure"}, indent=2)
 
 

@@ -14,6 +14,7 @@ from row_networks import NETWORKS
 import qcgen
 from qcgen.cli import main
 from qcgen.page import page
+from qcgen.report import Measured
 
 VOID = {"meta", "br"}
 CASES = {
@@ -111,7 +112,8 @@ def test_flash_and_helpers_are_told():
     artifact = qcgen.compile(network_qop(), io="quantized")
     report = artifact.report
     assert "code was not measured" in page(report)
-    assert "300 B in all with -O2" in page(replace(report, constants_bytes=100).with_code({"-Os": 1, "-O2": 200}))
+    measured = replace(report, constants_bytes=100).with_code(Measured({"-Os": 1, "-O2": 200}, {}, "gcc"))
+    assert "300 B in all with -O2" in page(measured)
     [x], [y] = report.inputs, report.outputs
     header = artifact.files[f"{report.name}.h"]
     assert f"{x.helper}(float value)" in header

@@ -22,10 +22,11 @@ from qcgen.cli.report_text import (
     node_table,
     rejected,
     saved,
+    stack,
 )
 from qcgen.cli.table import counted, number, table
 from qcgen.cross import how_to_measure
-from qcgen.report import Figures
+from qcgen.report import Figures, Measured
 
 
 @pytest.fixture(scope="module")
@@ -177,9 +178,11 @@ def test_the_report_describes_what_the_function_takes_and_gives(artifact):
 def test_flash_is_constants_and_code_where_code_was_measured(artifact):
     report = artifact.report
     assert (report.code_bytes, report.flash_bytes) == (None, None)
-    measured = report.with_code({"-Os": 700, "-O2": 900})
+    measured = report.with_code(Measured({"-Os": 700, "-O2": 900}, {"-Os": 88, "-O2": None}, "gcc 1"))
     assert measured.flash_bytes == report.constants_bytes + 900
     assert code(measured).startswith("code: 700 B with -Os, 900 B with -O2; flash in all ")
+    assert stack(measured) == "stack: at most 88 B with -Os, not known with -O2; libraries and assembly included; gcc 1"
+    assert stack(report) is None
     assert code(report) is None
     constants, both = number(report.constants_bytes), number(report.constants_bytes + 900)
     assert last_lines(measured, None, 9.0)[0] == f"flash: {both} B: constants {constants} B, code 900 B with -O2"
@@ -208,6 +211,8 @@ def test_code_is_measured_by_a_compiler_for_the_target(monkeypatch):
     assert report.board.fits
     assert report.board.flash_percent == round(100 * report.flash_bytes / report.board.flash_bytes, 1)
     assert json.loads(report.to_json())["code_bytes"] == measured
+    assert 0 < report.stack_bytes["-O2"] < 400
+    assert report.compiler.endswith("-mfpu=fpv4-sp-d16")
     monkeypatch.setattr("shutil.which", lambda _name: None)  # what was measured is not measured again
     travelled = pickle.loads(pickle.dumps(report))
     assert (travelled, travelled.code_bytes) == (report, measured)

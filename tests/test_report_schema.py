@@ -11,7 +11,7 @@ import pytest
 from gallery_networks import float_tail, in_rows, network_qop
 
 import qcgen
-from qcgen.report import SCHEMA_VERSION, Report
+from qcgen.report import MEASURED, SCHEMA_VERSION, Measured, Report
 
 SCHEMA = Path(__file__).parents[1] / "docs" / "report.schema.json"
 PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
@@ -26,7 +26,8 @@ def schema_of(kind):
         names = [field.name for field in fields(kind) if field.name != "measure"]
         if kind is Report:
             hints |= {"code_bytes": Mapping[str, int] | None, "flash_bytes": int | None}
-            names += ["code_bytes", "flash_bytes"]
+            hints |= {"stack_bytes": Mapping[str, int | None] | None, "compiler": str | None}
+            names += MEASURED
         properties = {name: schema_of(hints[name]) for name in names}
         return {
             "type": "object", "properties": properties, "required": [*properties], "additionalProperties": False,
@@ -87,11 +88,12 @@ def test_the_committed_schema_is_that_of_the_report():
     assert json.loads(SCHEMA.read_text()) == whole_schema()
 
 
+BY_GCC = Measured({"-Os": 1, "-O2": 2}, {"-Os": 3, "-O2": None}, "gcc")
 REPORTS = {
     "network": lambda: qcgen.compile(network_qop()).report,
     "in rows": lambda: qcgen.compile(in_rows(), arena="least", layout="nhwc").report,
     "float": lambda: qcgen.compile(float_tail()).report,
-    "measured": lambda: qcgen.compile(network_qop()).report.with_code({"-Os": 1, "-O2": 2}),
+    "measured": lambda: qcgen.compile(network_qop()).report.with_code(BY_GCC),
 }
 
 

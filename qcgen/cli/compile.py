@@ -43,9 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--report",
         action="append",
-        choices=("json", "html"),
+        choices=("json", "html", "stack"),
         default=[],
-        help="write the report to PREFIX_report.json or PREFIX_report.html, too: a page for a browser; may be repeated",
+        help="write the report to PREFIX_report.json or PREFIX_report.html, too: a page for a browser; stack: write"
+        " PREFIX_stack.h with the bytes of stack that a call needs at most; may be repeated",
     )
     parser.add_argument(
         "--self-test",
@@ -148,7 +149,11 @@ def _compiled(args: argparse.Namespace) -> _Compiled | None:
                 feeds = None if args.bake else args.data
                 artifacts = [_tested(artifact, feeds) for artifact in artifacts]
             reports = [replace(artifact, board=args.board).report for artifact in artifacts]
-            reports = [report.with_code(report.code_bytes) for report in reports]  # before anything is written
+            reports = [report.with_code(report.measured) for report in reports]  # before anything is written
+            if "stack" in args.report:
+                for artifact, report in zip(artifacts, reports, strict=True):
+                    if why := _why_no_stack(artifact, report):
+                        args.usage_error(f"argument --report: the stack was not measured: {why}")
     except RecordingError as error:
         print(f"qcgen: {error}", file=sys.stderr)
         return None
@@ -188,7 +193,30 @@ def _files(artifact: Artifact, report: Report, args: argparse.Namespace) -> dict
         files[f"{artifact.plan.prefix}_report.json"] = report.to_json() + "\n"
     if "html" in args.report:
         files[f"{artifact.plan.prefix}_report.html"] = page(report)
+    if "stack" in args.report:
+        files[f"{artifact.plan.prefix}_stack.h"] = _stack_header(artifact, report)
     return files | artifact.certificate_file if args.certificate else files
+
+
+def _stack_header(artifact: Artifact, report: Report) -> str:
+    """The text of PREFIX_stack.h."""
+    from qcgen.render import filled
+    from qcgen.version import __version__
+
+    prefix, stack = artifact.plan.prefix, report.stack_bytes or {}
+    levels = [{"level": level, "bytes": count} for level, count in stack.items()]
+    context = {"prefix": prefix, "PREFIX": prefix.upper(), "version": __version__}
+    return filled("stack.h", {**context, "levels": levels, "compiler": report.compiler})
+
+
+def _why_no_stack(artifact: Artifact, report: Report) -> str | None:
+    """Why PREFIX_stack.h cannot be written; None if it can."""
+    from qcgen.cross import how_to_measure
+
+    if report.stack_bytes is None:
+        return how_to_measure(artifact.plan)
+    unknown = [level for level, count in report.stack_bytes.items() if count is None]
+    return f"instructions show no bound with {' and '.join(unknown)}" if unknown else None
 
 
 def _json(reports: list[Report]) -> str:
@@ -209,7 +237,7 @@ def _text(compiled: _Compiled) -> str:
     for artifact, report in zip(compiled.artifacts, reports, strict=True):
         written = ", ".join(printable(str(args.output / name)) for name in _files(artifact, report, args))
         lines.append(f"{written}: {counted(report.macs, 'multiply-add')}")
-        remarks = (text.kept_rows, text.budget, text.growth, text.bound, text.saved, text.in_float)
+        remarks = (text.stack, text.kept_rows, text.budget, text.growth, text.bound, text.saved, text.in_float)
         lines += filter(None, [text.code(report) if args.verbose else None, *(remark(report) for remark in remarks)])
         lines += text.fallbacks(report.fallbacks)
         lines += filter(None, [text.fitting(report)])

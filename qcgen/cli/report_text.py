@@ -168,6 +168,15 @@ def code(report: Report) -> str | None:
     return f"code: {levels}; flash in all {flash}, the C library's part left out"
 
 
+def stack(report: Report) -> str | None:
+    """The most stack that a call needs, where it was measured."""
+    if report.stack_bytes is None:
+        return None
+    known = {level: "not known" if count is None else size(count) for level, count in report.stack_bytes.items()}
+    most = ", ".join(f"{count} with {level}" for level, count in known.items())
+    return f"stack: at most {most}; libraries and assembly included; {report.compiler}"
+
+
 def fallbacks(found: Sequence[Fallback]) -> list[str]:
     """What layers fall back to, one line for each kind, with what it costs."""
     return [_fallback(each) for each in found]

@@ -478,9 +478,9 @@ def test_verify_takes_several_models_and_adds_them_up(outcome):
     lines = out.splitlines()
     assert sum("outputs differ" in line for line in lines) == 12
     assert sum(line.startswith("judge: 0 of ") for line in lines) == 1
-    assert lines[-2].startswith("total: 0 of ")
-    assert "(10 nodes, " in lines[-2]
-    assert lines[-1].startswith("requantization of 256 channels: ")
+    assert lines[-3].startswith("total: 0 of ")
+    assert "(10 nodes, " in lines[-3]
+    assert lines[-2].startswith("requantization of 256 channels: ")
 
 
 def test_verify_of_one_function_tells_criterion_command_and_groups(model, outcome):
@@ -501,6 +501,7 @@ def test_verify_of_one_function_tells_criterion_command_and_groups(model, outcom
     assert lines[15].startswith("judge: 0 of ")
     assert lines[15].endswith("criterion: at most one code more or less at each quantized tensor")
     assert lines[16].startswith("total: 0 of ")
+    assert lines[-1] == "PASS"
     assert listing() == ["model.onnx"]
 
 
@@ -513,6 +514,7 @@ def test_a_recording_that_differs_fails_with_its_place(model, outcome):
     np.savez("data.npz", x=x, y=y)
     status, out, _ = outcome("verify", model, "--data", "data.npz", "--layout", "nhwc")
     assert status == 1
+    assert out.endswith("\nFAIL\n")
     assert "1 of 64 outputs differ" in out
     assert f"first difference: y[0, 2, 1, 3] of recorded case 0: expected {got ^ 1}, got {got}" in out
     status, out, _ = outcome("verify", model, "--data", "data.npz", "--json")

@@ -76,7 +76,7 @@ def test_a_board_that_computes_right_passes_and_every_node_has_a_time(digits, ou
     assert re.search(r"recorded +3  0 of 30 outputs differ\n", out)
     table = out.partition("node ")[2]
     assert re.findall(r"^(\w+) +[\d ]+ +(?:-|[\d.]+%)$", table, re.MULTILINE) == [call.op.name for call in plan.calls]
-    assert out.endswith("total: 0 of 170 outputs differ (17 cases)\n")
+    assert out.endswith("total: 0 of 170 outputs differ (17 cases)\nPASS\n")
 
 
 def test_a_flipped_bit_of_a_table_names_the_node(spoiled, outcome):

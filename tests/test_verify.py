@@ -477,6 +477,18 @@ def test_plain_names_are_a_single_case(artifact, tmp_path):
     np.testing.assert_array_equal(case.expected["y"], y)
 
 
+@pytest.mark.parametrize("is_in_front", [False, True])
+def test_plain_names_may_be_of_several_cases(artifact, tmp_path, is_in_front):
+    together = np.stack if is_in_front else np.concatenate
+    xs, ys = zip(*arrays(artifact, 3), strict=True)
+    np.savez(tmp_path / "r.npz", x=together(xs), y=together(ys), labels=np.arange(3))
+    cases = recorded_cases(tmp_path / "r.npz", artifact.program)
+    assert len(cases) == 3
+    for case, x, y in zip(cases, xs, ys, strict=True):
+        np.testing.assert_array_equal(case.feeds["x"], x)
+        np.testing.assert_array_equal(case.expected["y"], y)
+
+
 def test_recordings_of_other_nodes_and_other_arithmetic_are_passed_by(artifact, tmp_path):
     [(x, y)] = arrays(artifact, 1)
     other = {"node0.conv2.x": x, "node0.conv2.y": y, "out0.y.noopt": y + 1}
@@ -495,6 +507,8 @@ UNFIT = {
     "type": ({"in7.x": X, "out7.y": Y.astype(np.int8)}, "case 7 has tensor 'y' as int8"),
     "other node only": ({"node0.conv2.x": X, "node0.conv2.y": Y}, "it holds no recordings of in<k>.x"),
     "objects": ({"x": np.array([None, {}])}, "it is no .npz file of plain arrays"),
+    "numbers of cases": ({"x": np.stack([X] * 3), "y": np.stack([Y] * 2)}, "not 3 of 'x', 2 of 'y'"),
+    "a case twice": ({"x": np.stack([X] * 2), "y": np.stack([Y] * 2), "in1.x": X}, "'in1.x' is a case of an array"),
     "nothing": ({}, "it holds no recordings"),
 }
 

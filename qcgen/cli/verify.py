@@ -85,8 +85,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data",
         type=Path,
         metavar="FILE.npz",
-        help="compare with recordings, too: arrays in<k>.INPUT and out<k>.OUTPUT or node<k>.NODE.x and .y, shaped as in"
-        " the model",
+        help="compare with recordings, too: arrays called like inputs and outputs, of one case or of several along the"
+        " first axis; in<k>.INPUT and out<k>.OUTPUT, or node<k>.NODE.x and .y, are a case each, shaped as in the model",
     )
     add(
         "--serial",
@@ -147,7 +147,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.json:
         print(_json(verified, rejected, passed))
     elif verified:
-        print(_totals(verified))
+        print(_totals(verified, passed))
     return 0 if passed else 1
 
 
@@ -186,6 +186,7 @@ def _print_rejections(model: str, rejections: list[ModelRejected]) -> None:
 
 
 def _verify_all(args: argparse.Namespace, model: str, artifacts: list[Artifact]) -> Iterator[Verified]:
+    from qcgen.cli.table import fitted
     from qcgen.cli.verify_text import detail, line, title
     from qcgen.verification import verify
 
@@ -201,7 +202,7 @@ def _verify_all(args: argparse.Namespace, model: str, artifacts: list[Artifact])
             result = verify(artifact, **options)
         subject = Verified(model, _node(artifact), artifact.report.nodes, result)
         if not args.json:
-            print(detail(subject) if is_alone else line(subject, width), flush=True)
+            print(fitted(detail(subject)) if is_alone else line(subject, width), flush=True)
         yield subject
 
 
@@ -210,10 +211,10 @@ def _node(artifact: Artifact) -> str | None:
     return artifact.program.operators[0].name if len(artifact.program.operators) == 1 else None
 
 
-def _totals(verified: list[Verified]) -> str:
-    from qcgen.cli.verify_text import totals
+def _totals(verified: list[Verified], passed: bool) -> str:
+    from qcgen.cli.verify_text import totals, verdict
 
-    return totals(verified)
+    return f"{totals(verified)}\n{verdict(passed)}"
 
 
 def _json(verified: list[Verified], rejected: list[str], passed: bool) -> str:

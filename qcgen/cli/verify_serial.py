@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from qcgen.cli.options import OptionsParser, WrongOptions, add_code_options, compile_options
 from qcgen.cli.progress import shown
 from qcgen.cli.table import counted, number, table
-from qcgen.cli.verify_text import differ, judges
+from qcgen.cli.verify_text import differ, judges, verdict
 from qcgen.errors import BoardFailed, ModelRejected, printable
 
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ def run_on_board(args: argparse.Namespace, parser: argparse.ArgumentParser) -> i
                 if not args.json:
                     print(text(args.serial, verified[-1]), flush=True)
     passed = not rejected and all(each.verification.is_right for each in verified)
-    if args.json:
-        print(_json(args.serial, verified, rejected, passed))
+    print(_json(args.serial, verified, rejected, passed) if args.json else verdict(passed))
     return 0 if passed else 1
 
 

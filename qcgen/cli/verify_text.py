@@ -122,6 +122,11 @@ def totals(verified: Sequence[Verified]) -> str:
     return "\n".join(lines)
 
 
+def verdict(passed: bool) -> str:
+    """The last word of a verification."""
+    return "PASS" if passed else "FAIL"
+
+
 def _common(results: Sequence[Verification]) -> list[str]:
     """What is the same for several functions: criteria, the first one's command, the ends reached by all together."""
     return [

@@ -30,17 +30,18 @@ NOT_OPTIMIZED = ".noopt"
 
 
 def recorded_cases(path: Path, program: Program) -> list[Case]:
-    """The cases of a file: ``in<k>.<input>`` and ``out<k>.<output>``, or plainly the tensors' names for a single case.
+    """The cases of a file: ``in<k>.<input>`` and ``out<k>.<output>``, or plainly the tensors' names.
 
-    For a program of one node ``node<k>.<node>.x`` and ``.y`` serve, too; those of other nodes are passed by. Arrays are
-    in the model's own shapes. Raises RecordingError.
+    Plain names are those of a single case, or of several along the first axis: in place of a first dimension of 1, or
+    in front of the shape. For a program of one node ``node<k>.<node>.x`` and ``.y`` serve, too; those of other nodes
+    are passed by. Arrays are in the model's own shapes. Raises RecordingError.
     """
     inputs = {tensor.name: tensor for tensor in program.inputs}
     outputs = {tensor.name: tensor for tensor in program.outputs}
     feeds: dict[str, dict[str, Array]] = defaultdict(dict)
     expected: dict[str, dict[str, Array]] = defaultdict(dict)
     unknown = []
-    for key, array in recorded_arrays(path).items():
+    for key, array in _taken_apart(path, recorded_arrays(path), inputs, outputs).items():
         place = _place(key, program)
         if place is None:
             unknown += [key] if not _is_foreign(key, program) else []
@@ -56,6 +57,41 @@ def recorded_cases(path: Path, program: Program) -> list[Case]:
         _require(path, case, inputs, feeds[case])
         _require(path, case, outputs, expected[case])
     return [Case("recorded", feeds[case], expected[case]) for case in sorted(feeds, key=_order)]
+
+
+def _taken_apart(
+    path: Path, arrays: Mapping[str, Array], inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor]
+) -> Mapping[str, Array]:
+    """Arrays of several cases that are called plainly as tensors, as one for each case; raises RecordingError."""
+    plain = {name: tensor for name, tensor in {**inputs, **outputs}.items() if name in arrays}
+    cases = {name: _cases(arrays[name], tensor) for name, tensor in plain.items()}
+    if all(arrays[name].shape == tensor.shape for name, tensor in plain.items()) or any(
+        each is None for each in cases.values()
+    ):
+        return arrays  # of one case, or of a wrong shape, which is said later
+    counts = {name: len(each) for name, each in cases.items() if each is not None}
+    if len(set(counts.values())) > 1:
+        each = ", ".join(f"{count} of {name!r}" for name, count in counts.items())
+        raise RecordingError(f"{path}: as many cases are needed of each tensor, not {each}")
+    apart = {
+        f"{'in' if name in inputs else 'out'}{number}.{name}": case
+        for name, each in cases.items()
+        for number, case in enumerate(each if each is not None else ())
+    }
+    rest = {name: array for name, array in arrays.items() if name not in plain}
+    if twice := rest.keys() & apart.keys():
+        raise RecordingError(f"{path}: {min(twice)!r} is a case of an array called plainly, too")
+    return rest | apart
+
+
+def _cases(array: Array, tensor: Tensor) -> Array | None:
+    """The cases along a first axis, of a tensor's shape each; None if the shape is another."""
+    if array.shape == tensor.shape:
+        return array[np.newaxis]
+    if array.shape[1:] == tensor.shape and array.ndim:
+        return array
+    is_batched = array.ndim > 0 and tensor.shape[:1] == (1,) and array.shape[1:] == tensor.shape[1:]
+    return array[:, np.newaxis] if is_batched else None
 
 
 def recorded_arrays(path: Path) -> dict[str, Array]:

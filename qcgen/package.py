@@ -6,11 +6,13 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from qcgen.artifact import Artifact
+from qcgen.cores import TARGETS
 from qcgen.ir.plan import Plan
 from qcgen.render import filled
 from qcgen.render.filters import one_line, thousands
 from qcgen.render.model import options_text
 from qcgen.render.usage import usage
+from qcgen.sbom import bill_of_materials
 from qcgen.version import __version__
 
 FORMATS = ("cmake", "meson", "zephyr", "esp-idf", "platformio", "arduino", "cmsis-pack")
@@ -19,11 +21,15 @@ FORMATS = ("cmake", "meson", "zephyr", "esp-idf", "platformio", "arduino", "cmsi
 
 @dataclass(frozen=True)
 class Release:
-    """Who publishes a package: ``vendor`` without spaces, ``version`` as 1.2.3, ``url`` maybe empty."""
+    """Who publishes a package: ``vendor`` without spaces, ``version`` as 1.2.3, ``url`` maybe empty.
+
+    ``license``: an SPDX expression, "" if none is named.
+    """
 
     vendor: str = "local"
     version: str = "1.0.0"
     url: str = ""
+    license: str = ""
 
 
 RELEASE = Release()
@@ -41,13 +47,16 @@ def package(artifact: Artifact, formats: Collection[str] = FORMATS, release: Rel
     files = {f"{prefix}/src/{name}": text for name, text in tested.files.items()}
     for path, template in _metadata(tested.plan, formats, release):
         files[f"{prefix}/{path}"] = filled(f"package/{template}", context)
-    return files
+    inside = {path.removeprefix(f"{prefix}/"): text for path, text in files.items()}
+    bill = bill_of_materials(tested.plan, inside, release.vendor, release.version, release.license)
+    return {**files, f"{prefix}/{prefix}.cdx.json": bill}
 
 
 def _metadata(plan: Plan, formats: Collection[str], release: Release) -> Iterator[tuple[str, str]]:
     """The paths of what is not generated C of the model, and the templates."""
     prefix = plan.prefix
     yield "README.md", "README.md"
+    yield "LICENSE", "LICENSE"
     if {"cmake", "zephyr", "esp-idf"}.intersection(formats):
         yield "CMakeLists.txt", "CMakeLists.txt"
     if {"cmake", "meson"}.intersection(formats) and plan.options.self_test:
@@ -77,7 +86,9 @@ def _context(artifact: Artifact, formats: Collection[str], release: Release) -> 
         "vendor": release.vendor,
         "release": release.version,
         "url": release.url,
-        "description": f"The neural network {prefix} as portable C, generated from an ONNX model by qcgen.",
+        "license": release.license,
+        "model": one_line(plan.model),
+        "description": f"The neural network {prefix} as C for {_cores(plan)}, generated from a model by qcgen.",
         "sha256": plan.sha256,
         "options": one_line(options_text(plan)),
         "sources": [f"src/{name}" for name in files if name.endswith(".c")],
@@ -89,3 +100,9 @@ def _context(artifact: Artifact, formats: Collection[str], release: Release) -> 
         "arena": thousands(plan.arena_bytes),
         "ram": thousands(artifact.report.ram_bytes),
     }
+
+
+def _cores(plan: Plan) -> str:
+    """What the C is made for, in words."""
+    target = TARGETS[plan.options.target]
+    return f"{target.name} and cores with its instructions" if target.is_small else "any core"

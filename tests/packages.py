@@ -96,12 +96,12 @@ def named_in(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 METADATA = {"CMakeLists.txt", "meson.build", "zephyr/module.yml", "idf_component.yml", "library.json"}
-METADATA |= {"library.properties", "README.md"}
+METADATA |= {"library.properties", "README.md", "LICENSE"}
 """What tools, and people, look for by name."""
 
 
 def misfits(folder: Path) -> set[str]:
     """Files that metadata names and that are missing, and files that nothing names."""
     present, named = files_in(folder), {each for _, each in named_in(folder)}
-    unnamed = {each for each in present - named - METADATA if not each.endswith(".pdsc")}
+    unnamed = {each for each in present - named - METADATA if not each.endswith((".pdsc", ".cdx.json"))}
     return (named - present) | unnamed

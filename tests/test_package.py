@@ -2,6 +2,7 @@
 
 import json
 import re
+from hashlib import sha256
 from xml.etree import ElementTree
 
 import pytest
@@ -21,7 +22,7 @@ OWN_FILES = {
     "arduino": {"library.properties", "examples/tiny/tiny.ino"},
     "cmsis-pack": {"local.tiny.pdsc"},
 }
-EVERYWHERE = {"README.md", "src/tiny.c", "src/tiny.h", "src/tiny_test.c", "src/tiny_test.h"}
+EVERYWHERE = {"README.md", "LICENSE", "tiny.cdx.json", "src/tiny.c", "src/tiny.h", "src/tiny_test.c", "src/tiny_test.h"}
 
 
 def test_every_file_that_metadata_names_is_there_and_no_other(tmp_path):
@@ -35,7 +36,8 @@ def test_a_package_for_one_system_has_its_files_alone(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", [*sorted(EVERYWHERE - {"README.md"}), "zephyr/Kconfig", "test/main.c", "CMakeLists.txt"]
+    "name",
+    [*sorted(each for each in EVERYWHERE if each.startswith("src")), "zephyr/Kconfig", "test/main.c", "CMakeLists.txt"],
 )
 def test_a_missing_file_is_found(name, tmp_path):
     folder = tiny(tmp_path)
@@ -84,6 +86,33 @@ def test_the_package_description_has_what_packs_must_have(tmp_path):
         assert [each.tag for each in component] == ["description", "files"]
 
 
+def test_the_bill_of_materials_names_the_model_the_tool_and_every_file(tmp_path):
+    folder = tiny(tmp_path)
+    bill = json.loads(folder.joinpath("tiny.cdx.json").read_text())
+    model, *files = bill["components"]
+    header = folder.joinpath("src", "tiny.h").read_text()
+    assert f'_MODEL_SHA256 "{model["hashes"][0]["content"]}"' in header
+    assert [each["version"] for each in bill["metadata"]["tools"]["components"]] == [qcgen.__version__]
+    hashes = {each["name"]: each["hashes"][0]["content"] for each in files}
+    assert hashes == {
+        name: sha256(folder.joinpath(name).read_bytes()).hexdigest() for name in files_in(folder) - {"tiny.cdx.json"}
+    }
+
+
+def test_a_licence_is_told_where_metadata_has_a_place_for_it():
+    files = package(qcgen.compile(DIGITS, name="digits"), FORMATS, Release(license="LicenseRef-Acme"))
+    assert "SPDX-License-Identifier: LicenseRef-Acme" in files["digits/LICENSE"]
+    assert json.loads(files["digits/library.json"])["license"] == "LicenseRef-Acme"
+    assert 'license: "LicenseRef-Acme"' in files["digits/idf_component.yml"]
+    bill = json.loads(files["digits/digits.cdx.json"])
+    assert bill["metadata"]["component"]["licenses"] == [{"expression": "LicenseRef-Acme"}]
+
+
+@pytest.mark.parametrize(("target", "cores"), [("portable", "any core"), ("cortex-m4", "cortex-m4 and cores with")])
+def test_metadata_says_which_cores_the_code_is_for(target, cores, tmp_path):
+    assert f"as C for {cores}" in tiny(tmp_path, target=target).joinpath("library.properties").read_text()
+
+
 # --- the command
 
 
@@ -92,7 +121,7 @@ def test_several_models_become_a_folder_each(tmp_path, capsys):
     second.write_bytes(DIGITS.read_bytes())
     assert main(["package", str(DIGITS), str(second), "--for", "cmake,meson", "-o", str(tmp_path / "out")]) == 0
     assert {path.name for path in tmp_path.joinpath("out").iterdir()} == {"digits_qop_s8", "second"}
-    assert "8 files for cmake, meson" in capsys.readouterr().out
+    assert "10 files for cmake, meson" in capsys.readouterr().out
 
 
 def test_packages_are_written_again_and_hand_written_files_are_left_alone(tmp_path, capsys):
@@ -113,6 +142,7 @@ def test_packages_are_written_again_and_hand_written_files_are_left_alone(tmp_pa
         (["--for", "cmake,bazel"], "'bazel' is none of cmake, meson"),
         (["--vendor", "a b"], "'a b' is no word"),
         (["--release", "1.0"], "'1.0' is no version"),
+        (["--license", "GPL v2"], "'GPL v2' is not an SPDX expression"),
         (["--url", "ftp://x"], "'ftp://x' is no address"),
         (["--name", "a", str(DIGITS)], "it names a single model"),
         ([str(DIGITS)], "two models would be called digits_qop_s8"),

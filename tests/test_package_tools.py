@@ -232,6 +232,21 @@ def test_zephyrs_module_file_and_options_are_read(tmp_path):
         kconfiglib.Kconfig(str(broken), warn_to_stderr=False)
 
 
+# --- CycloneDX
+
+
+def test_the_bill_of_materials_is_as_its_published_schema_says(tmp_path):
+    require_modules("cyclonedx")
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
+    text = tiny(tmp_path).joinpath("tiny.cdx.json").read_text()
+    validator = JsonStrictValidator(SchemaVersion.V1_6)
+    assert validator.validate_str(text) is None
+    assert validator.validate_str(text.replace('"machine-learning-model"', '"network"')) is not None
+    assert validator.validate_str(text.replace("SHA-256", "SHA-255", 1)) is not None
+
+
 # --- PlatformIO
 
 

@@ -44,6 +44,7 @@ DEBIAN = {
 PYPI = {
     "pio": "platformio",
     "reuse": "reuse",
+    "cyclonedx": "cyclonedx-python-lib[json-validation]",
     "compote": "idf-component-manager",
     "build": "build",
     "hatchling": "hatchling",

@@ -15,6 +15,7 @@ FORMATS = ("cmake", "meson", "zephyr", "esp-idf", "platformio", "arduino", "cmsi
 
 _VENDOR = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _VERSION = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}")
+_LICENSE = re.compile(r"[A-Za-z0-9.+-]+(?: (?:AND|OR|WITH) [A-Za-z0-9.+-]+)*")
 _URL = re.compile(r"https?://[A-Za-z0-9._~:/?@%+=-]+")
 
 
@@ -33,6 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--vendor", type=_vendor, default="local", help="who publishes the packages (default: %(default)s)")
     add("--release", metavar="X.Y.Z", type=_version, default="1.0.0", help="their version (default: %(default)s)")
     add("--url", type=_url, help="where they are published (default: not told)")
+    add(
+        "--license",
+        metavar="SPDX",
+        type=_license,
+        help="their licence, as SPDX writes it, such as Apache-2.0 or LicenseRef-Acme (default: not told)",
+    )
     add("--force", action="store_true", help="overwrite files that qcgen did not generate, too")
     add_compile_options(parser)
 
@@ -48,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     artifacts = compiled_together(args, args.models)
     if artifacts is None:
         return 1
-    release = Release(args.vendor, args.release, args.url or "")
+    release = Release(args.vendor, args.release, args.url or "", args.license or "")
     packages = {artifact.plan.prefix: package(artifact, args.formats, release) for artifact in artifacts}
     write_files(
         args.output, {path: text for files in packages.values() for path, text in files.items()}, force=args.force
@@ -79,6 +86,12 @@ def _vendor(text: str) -> str:
 def _version(text: str) -> str:
     if not _VERSION.fullmatch(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no version such as 1.0.0")
+    return text
+
+
+def _license(text: str) -> str:
+    if not _LICENSE.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an SPDX expression such as Apache-2.0")
     return text
 
 

@@ -661,7 +661,7 @@ class Model:
         """(name of a tensor of codes, these codes, values, axis): a float tensor as a function of it, by elements.
 
         The values are (channels or 1, codes or 1), channels along an axis that is counted back from -1. The name is ""
-        for numbers, which depend on nothing; None for what is no such function.
+        for numbers, which depend on nothing; None for what is not such a function.
         """
         constant = self.number(name)
         if constant is not None:

@@ -40,7 +40,7 @@ def bake(graph: Graph, constants: Mapping[str, Array]) -> Graph:
 def _problems(graph: Graph, name: str, array: Array) -> Iterator[Problem]:
     where, value = f"tensor {name!r}", graph.value(name)
     if name not in graph.inputs:
-        yield Problem(where, "it is to be a constant, but is no input", f"inputs are {', '.join(graph.inputs)}")
+        yield Problem(where, "it is to be a constant, but is not an input", f"inputs are {', '.join(graph.inputs)}")
     elif value.dtype is not None and DType.of(array) is not value.dtype:
         yield Problem(where, f"it is {value.dtype.value}, but the constant is {array.dtype}", "convert the array")
     elif value.shape is not None and not _fits(value.shape, array.shape):

@@ -109,7 +109,7 @@ class LoadedModel:
         """Loads a library built from ``plan``'s files."""
         self._plan = plan
         self._ffi = FFI()
-        whole = len(plan.arguments) + 1  # pointers: those that are no part of the arena, and the arena
+        whole = len(plan.arguments) + 1  # pointers: those that are not part of the arena, and the arena
         counts = {"begin": 1, "push_row": 2, "end": whole} if plan.pushed else {"run": whole}
         for name, count in counts.items():
             result = "int" if plan.returns_status else "void"

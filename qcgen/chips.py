@@ -175,4 +175,4 @@ def fit(chip: Chip, flash: int, ram: int, cycles: float) -> Fit:
 def _unknown(name: str, known: list[str], what: str) -> str:
     near = get_close_matches(name.lower(), known, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else "qcgen targets lists them"
-    return f"{name!r} is no {what}: {hint}"
+    return f"{name!r} is not a {what}: {hint}"

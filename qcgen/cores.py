@@ -448,5 +448,5 @@ def boards_of(target: str, name: str | None = None) -> list[Board]:
         raise ValueError(f"board must be one of {', '.join(BOARDS)}, not {name!r}")
     boards = [board for board in BOARDS.values() if target in board.cores and name in (None, board.name)]
     if name is not None and not boards:
-        raise ValueError(f"the core of {name} is no {target}")
+        raise ValueError(f"the core of {name} is not a {target}")
     return boards

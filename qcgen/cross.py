@@ -33,7 +33,7 @@ _QEMU_VERSION = re.compile(r"version (\d+)")
 def machine_of(target: Target) -> Machine:
     """The target's machine; ValueError if it has none."""
     if target.machine is None:
-        raise ValueError(f"{target.name} is no target that an emulated core runs")
+        raise ValueError(f"{target.name} is not a target that an emulated core runs")
     return target.machine
 
 

@@ -84,8 +84,8 @@ _EXPONENTIAL = ("0x1.694p-10", "0x1.125edcp-7", "0x1.555b5ap-5", "0x1.55545p-3",
 def elu(x: Float32s, alpha: float) -> Float32s:
     """Equation (27): x where it is at least 0, else alpha * (e^x - 1), e^x by Eigen's approximation.
 
-    Source: Elu. Checked: 0 of 1,500,032 numbers differ. Where a tensor, or a thread's part of it, is no multiple of 4
-    long, onnxruntime computes the last numbers by the C library, which gives some of them another last bit.
+    Source: Elu. Checked: 0 of 1,500,032 numbers differ. Where a tensor, or a thread's part of it, is not a multiple
+    of 4 long, onnxruntime computes the last numbers by the C library, which gives some of them another last bit.
     """
     result: Float32s = np.where(x >= 0, x, np.float32(alpha) * (_eigen_exponential(x) - np.float32(1)))
     return result
@@ -260,7 +260,7 @@ def _times_power_of_two(x: Float32s, exponent: Float32s) -> Float32s:
 
 
 def _eigen_exponential(x: Float32s) -> Float32s:
-    """e^x for x that is no NaN. Source: Eigen's pexp_float without fma, in the version of onnxruntime."""
+    """e^x for x that is not a NaN. Source: Eigen's pexp_float without fma, in the version of onnxruntime."""
     value = np.clip(x, np.float32(-105), np.float32(88.723))
     m = np.floor(value * LOG2_E + np.float32(0.5))
     for part in (-0.693359375, 2.12194440e-4):

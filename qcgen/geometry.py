@@ -122,7 +122,7 @@ def _integers(node: Node, name: str, default: tuple[int, ...]) -> tuple[int, ...
     value = node.attributes.get(name, default)
     numbers = tuple(number for number in value if isinstance(number, int)) if isinstance(value, tuple) else ()
     if numbers != value:
-        raise TypeError(f"{name} is no list of integers")
+        raise TypeError(f"{name} is not a list of integers")
     return numbers
 
 

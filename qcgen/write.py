@@ -62,7 +62,7 @@ def differences(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
 
 
 def _encoded(text: str) -> bytes:
-    """What a file holds; names of files may have bytes that are no characters, which Python keeps as surrogates."""
+    """What a file holds; names of files may have bytes that are not characters, which Python keeps as surrogates."""
     return text.encode("utf-8", "backslashreplace")
 
 

@@ -15,7 +15,7 @@ import qcgen.render
 gc.set_threshold(100_000, 20, 20)  # the default looks through all tests again and again: a seventh of the time
 
 collect_ignore = [] if find_spec("onnxruntime") else ["architectures/oracle.py", "fuzz_networks"]
-"""Modules without tests that need what is no dependency of the tests."""
+"""Modules without tests that need what is not a dependency of the tests."""
 
 NO_SKIPS = os.environ.get("QCGEN_NO_SKIPS", "") not in ("", "0")
 """Set where every tool is installed: there a test that is skipped has lost something, and fails."""
@@ -29,7 +29,7 @@ OPTIONS = {
 """The marks of tests that run only with an option called like them."""
 
 ALLOWED = "beside the repository"
-"""Words of the reason that stays allowed: material that is no part of the repository."""
+"""Words of the reason that stays allowed: material that is not a part of the repository."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -62,7 +62,7 @@ class Unit:
 
     @property
     def held(self) -> dict[str, Array]:
-        """The inputs that are no constants, as they lie in memory."""
+        """The inputs that are not constants, as they lie in memory."""
         given = zip(inputs_of(self.op), self.feeds, self.setting.xs, strict=True)
         return {x.name: values.transpose(order) for x, values, order in given if x.name not in self.constants}
 

@@ -198,8 +198,8 @@ TEXT = """\
 `qcgen ops` names, compiled, built for this machine and run. They feed weights and scales as inputs; as many inputs as
 possible stay inputs, the others become constants (`--constant`). Integers must be equal, floats within the tolerance
 of the test. Where onnxruntime computes something else than onnx's reference, its recorded outputs count: in one test,
-Resize by align_corners to a size that is no integer. *Functions of several nodes* are operators that onnx defines by
-others, all of which are supported.
+Resize by align_corners to a size that is not an integer. *Functions of several nodes* are operators that onnx defines
+by others, all of which are supported.
 
 What is refused is mostly of types that a quantized network does not compute with.
 

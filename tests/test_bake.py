@@ -45,7 +45,7 @@ def test_other_elements_give_another_sha256():
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        (lambda _name, array: {"no such": array}, "it is to be a constant, but is no input"),
+        (lambda _name, array: {"no such": array}, "it is to be a constant, but is not an input"),
         (lambda name, array: {name: array.astype(np.int32)}, "but the constant is int32"),
         (lambda name, array: {name: array[:1]}, "its shape is [4, 2, 3, 3], that of the constant [1, 2, 3, 3]"),
     ],
@@ -87,5 +87,5 @@ def test_the_command_line_takes_several_arrays_from_one_file(tmp_path, capsys):
     assert "give the constants as --data FILE.npz" in capsys.readouterr().err
     np.savez(tmp_path / "w.npz", other=array)
     assert main([*command, "--bake", "-o", str(tmp_path / "none")]) == 1
-    assert "it is to be a constant, but is no input" in capsys.readouterr().err
+    assert "it is to be a constant, but is not an input" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()

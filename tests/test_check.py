@@ -700,7 +700,7 @@ def test_inputs_of_types_without_use_are_refused():
     model.graph.input.append(helper.make_tensor_value_info("s", 8, [1]))
     [problem] = problems(model)
     assert problem.where == "input 's'"
-    assert problem.what == "it is no tensor, or its elements are of a type that is not supported"
+    assert problem.what == "it is not a tensor, or its elements are of a type that is not supported"
 
 
 def test_hostile_names_are_escaped_in_messages():

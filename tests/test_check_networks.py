@@ -198,11 +198,11 @@ BAD = {
         node_model("Tile", {"input": ("int8", (2, 3)), "repeats": np.array([1, 0])}),
         "its repeats are (1, 0)",
     ),
-    "channels that are no blocks": (
+    "channels that are not blocks": (
         image("DepthToSpace", blocksize=2),
-        "its 2 channels are no multiple of blocksize squared = 4",
+        "its 2 channels are not a multiple of blocksize squared = 4",
     ),
-    "pixels that are no blocks": (image("SpaceToDepth", blocksize=4), "its 6 by 6 pixels are no blocks of 4 by 4"),
+    "pixels that are not blocks": (image("SpaceToDepth", blocksize=4), "its 6 by 6 pixels are not blocks of 4 by 4"),
     "blocks of no pixels": (image("DepthToSpace", blocksize=0), "blocksize is 0"),
     "blocks of a volume": (
         image("SpaceToDepth", shape=(1, 2, 2, 2, 2), blocksize=2),
@@ -234,9 +234,9 @@ BAD = {
     ),
     "scales of columns that are computed": (
         matmul(b=("int8", (3, 4)), b_scale=scale([1, 2, 3, 4])),
-        "b_scale has shape (4,), but its operand is no constant matrix",
+        "b_scale has shape (4,), but its operand is not a constant matrix",
     ),
-    "a scale of a computed matrix that is no number": (
+    "a scale of a computed matrix that is not a number": (
         matmul(b=("int8", (3, 4)), b_scale=scale(np.nan)),
         "b_scale is nan; a scale must be positive and finite",
     ),
@@ -268,7 +268,7 @@ BAD = {
         normalization(X_scale=scale(1e-12)),
         "X_scale is 1e-12: float32 arithmetic with it is not emulated",
     ),
-    "a normalization by a scale that is no number": (
+    "a normalization by a scale that is not a number": (
         normalization(Y_scale=scale(np.nan)),
         "Y_scale is nan; a scale must be positive and finite",
     ),

@@ -53,9 +53,9 @@ def test_every_row_is_of_a_target_and_says_where_it_is_from():
 
 @pytest.mark.parametrize("name", ["cortex-m99", "cortex-m4g", "z80", "stm32", "portabel", ""])
 def test_another_name_is_refused(name):
-    with pytest.raises(UnknownChip, match="is no target, chip or series: "):
+    with pytest.raises(UnknownChip, match="is not a target, chip or series: "):
         target_of(name)
-    with pytest.raises(UnknownChip, match="is no board: "):
+    with pytest.raises(UnknownChip, match="is not a board: "):
         chip_of(name)
 
 
@@ -77,7 +77,7 @@ def test_it_fits_up_to_the_last_byte():
 
 def test_python_takes_chips_too():
     assert qcgen.compile(network_qop(), target="stm32f4").plan.options.target == "cortex-m4"
-    with pytest.raises(ValueError, match="'z80' is no target, chip or series"):
+    with pytest.raises(ValueError, match="'z80' is not a target, chip or series"):
         qcgen.compile(network_qop(), target="z80")
     with pytest.raises(ValueError, match="the core of stm32f407 is cortex-m4, not cortex-m0"):
         qcgen.compile(network_qop(), board="stm32f407", target="stm32f0")

@@ -224,7 +224,7 @@ WRONG_USAGE = {
     "empty name": ["compile", "m.onnx", "--name", ""],
     "dim without value": ["compile", "m.onnx", "--dim", "N"],
     "dim without name": ["compile", "m.onnx", "--dim", "=1"],
-    "dim that is no number": ["inspect", "m.onnx", "--dim", "N=one"],
+    "dim that is not a number": ["inspect", "m.onnx", "--dim", "N=one"],
     "dim of zero": ["verify", "m.onnx", "--dim", "N=0"],
     "negative cases": ["verify", "m.onnx", "--cases", "-1"],
     "unbalanced cflags": ["verify", "m.onnx", "--cflags", "'-O2"],
@@ -268,7 +268,7 @@ def test_sizes_may_have_units():
 def test_a_c_file_is_not_taken_for_a_folder(model, outcome):
     status, out, err = outcome("compile", model, "-o", "out/net.c")
     assert (status, out) == (2, "")
-    assert "'out/net.c' is no folder's name" in err
+    assert "'out/net.c' is not a folder's name" in err
     assert "--name net calls them net.c and net.h" in err
     assert listing() == ["model.onnx"]
     Path("net.c").mkdir()

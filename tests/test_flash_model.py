@@ -210,7 +210,7 @@ def test_bench_calls_cycles_an_upper_bound_where_the_core_takes_fewer(tmp_path, 
 
 def test_bench_refuses_a_board_with_another_core(tmp_path, capsys):
     assert main(["bench", str(tmp_path / "m.onnx"), "--target", "cortex-m0", "--board", "stm32l4r5"]) == 2
-    assert "argument --board: the core of stm32l4r5 is no cortex-m0" in capsys.readouterr().err
+    assert "argument --board: the core of stm32l4r5 is not a cortex-m0" in capsys.readouterr().err
 
 
 def test_every_board_has_a_core_caches_of_whole_sets_and_a_source():

@@ -26,7 +26,7 @@ import qcgen.geometry  # noqa: E402
 from qcgen.rewrite.clamps import code_bounds  # noqa: E402
 
 if why := judge.unfit():
-    pytest.skip(f"onnxruntime on this processor is no judge of bits: {why}", allow_module_level=True)
+    pytest.skip(f"onnxruntime on this processor is not a judge of bits: {why}", allow_module_level=True)
 
 
 @pytest.fixture

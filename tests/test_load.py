@@ -163,7 +163,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path):
     assert problems("a\0b") == [("file 'a\\x00b'", "it cannot be read: embedded null byte")]
 
 
-NO_MODEL = [("model", "it is no ONNX model, or only a part of one")]
+NO_MODEL = [("model", "it is not an ONNX model, or only a part of one")]
 
 
 def test_bytes_that_are_no_model_are_refused():
@@ -181,7 +181,7 @@ def test_a_model_cut_off_anywhere_is_refused():
 def test_names_that_are_no_text_are_refused():
     content = graph_model([relu(name="name-of-node")], X, Y).SerializeToString()
     broken = content.replace(b"name-of-node", b"name\xff\xfe\xfd\xfcnode")
-    what = "a name in it is not UTF-8 text, so it is no ONNX model, or a damaged one"
+    what = "a name in it is not UTF-8 text, so it is not an ONNX model, or a damaged one"
     assert problems(broken) == [("model", what)]
 
 
@@ -200,7 +200,7 @@ def test_versions_that_are_not_known_are_refused():
     ]
     assert problems(graph_model([relu()], X, Y, opset=0))[0][1].startswith("it imports opset 0")
     assert problems(graph_model([relu()], X, Y, ir_version=0)) == [
-        ("model", "it states no IR version, so it is no ONNX model")
+        ("model", "it states no IR version, so it is not an ONNX model")
     ]
 
 
@@ -212,7 +212,7 @@ def test_the_opset_of_a_domain_that_no_node_uses_does_not_matter():
 def test_a_model_that_imports_nothing_is_refused():
     model = graph_model([relu()], X, Y)
     model.ClearField("opset_import")
-    assert problems(model) == [("model", "it imports no opset, so it is no ONNX model, or only a part of one")]
+    assert problems(model) == [("model", "it imports no opset, so it is not an ONNX model, or only a part of one")]
 
 
 def test_oldest_models_import_nothing():
@@ -286,7 +286,7 @@ def test_every_problem_of_the_order_is_found_at_once():
         ("output 'y'", "the model declares it 2 times"),
         ("node 'n2' (Relu)", f"it computes tensor 'y', {taken}"),
         ("node 'n3' (Relu)", f"it computes tensor 'x', {taken}"),
-        ("node 'n1' (Relu)", "it reads tensor 'nowhere', which is no input, no initializer and no node's output"),
+        ("node 'n1' (Relu)", "it reads tensor 'nowhere', which is not an input, an initializer or a node's output"),
         ("output 'z'", "no node computes it"),
         ("nodes 'n5', 'n4'", "each needs the output of the one before it, in a circle"),
     ]

@@ -1,4 +1,4 @@
-"""A file that is no ONNX model is named by what it is, with the way from it to one."""
+"""A file that is not an ONNX model is named by what it is, with the way from it to one."""
 
 import io
 import pickle

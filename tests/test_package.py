@@ -139,11 +139,11 @@ def test_packages_are_written_again_and_hand_written_files_are_left_alone(tmp_pa
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--for", "cmake,bazel"], "'bazel' is none of cmake, meson"),
-        (["--vendor", "a b"], "'a b' is no word"),
-        (["--release", "1.0"], "'1.0' is no version"),
+        (["--for", "cmake,bazel"], "'bazel' is not one of cmake, meson"),
+        (["--vendor", "a b"], "'a b' is not a word"),
+        (["--release", "1.0"], "'1.0' is not a version"),
         (["--license", "GPL v2"], "'GPL v2' is not an SPDX expression"),
-        (["--url", "ftp://x"], "'ftp://x' is no address"),
+        (["--url", "ftp://x"], "'ftp://x' is not an address"),
         (["--name", "a", str(DIGITS)], "it names a single model"),
         ([str(DIGITS)], "two models would be called digits_qop_s8"),
     ],

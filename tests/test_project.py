@@ -104,7 +104,7 @@ def test_models_are_written_together_or_not_at_all(here, capsys):
         ('[model]\npath = "a"', "it has no table [[model]]"),
         ("[[model]]\npath = 3", "model 1: it has no path"),
         ('[[model]]\npath = "a"\n[[model]]\npath = "b"\ntaget = "c"', "model 2: unknown key 'taget'"),
-        ('[[model]]\npath = "a"\ntarget = "z80"', "model 1: argument --target: 'z80' is no target, chip or series"),
+        ('[[model]]\npath = "a"\ntarget = "z80"', "model 1: argument --target: 'z80' is not a target, chip or series"),
         ('[[model]]\npath = "a"\nself-test = "yes"', "model 1: argument --self-test: ignored explicit argument"),
         ('[[model]]\npath = "a"\narena = 1.5', "model 1: arena is neither text, a number"),
         ('[[model]]\npath = "a"\ndata = "x.npz"', "model 1: argument --data: it is the input of --self-test"),

@@ -134,7 +134,7 @@ def test_bench_counts_on_the_emulated_core(small):
 REFUSED = {
     "there is no emulated core for portable: compile with target= one of": ("bench", 0, {}),
     "board must be one of": ("bench", 1, {"board": "moon"}),
-    "the core of rp2040 is no cortex-m4": ("bench", 1, {"board": "rp2040"}),
+    "the core of rp2040 is not a cortex-m4": ("bench", 1, {"board": "rp2040"}),
     "core must be one of ibex, ": ("bench", 1, {"core": "ibex"}),
     "oracle must be one of auto, onnxruntime, onnx, own, not 'me'": ("verify", 0, {"oracle": "me"}),
     "it takes what qcgen.compile returns, not str": ("verify", 2, {}),
@@ -174,7 +174,7 @@ def test_a_file_of_somebody_else_is_left_with_python_s_words(tmp_path, artifact)
 
 
 def texts(path):
-    """The strings of a module that are no docstrings, those of an f-string with their blanks as X."""
+    """The strings of a module that are not docstrings, those of an f-string with their blanks as X."""
     tree = ast.parse(path.read_text())
     documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):

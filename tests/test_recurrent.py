@@ -187,7 +187,7 @@ def test_weights_of_another_size_are_refused():
     [
         ({"W_scale": None}, "W_scale is missing"),
         ({"W_scale": np.ones((1, 5), np.float32)}, "W_scale has shape (1, 5), but must have (1, 6)"),
-        ({"W_zero_point": np.array(-(2**31), np.int32)}, "W_zero_point is -2147483648, which is no int8"),
+        ({"W_zero_point": np.array(-(2**31), np.int32)}, "W_zero_point is -2147483648, which is not an int8"),
         ({"R_scale": np.ones((1, 6), np.float32)}, "R is float and has a scale or a zero point"),
     ],
 )

@@ -28,7 +28,7 @@ Rule = Callable[[Graph, Node, Collection[str]], Iterable[Problem]]
 
 
 def check_operator(graph: Graph, node: Node, blamed: Collection[str] = ()) -> Iterator[Problem]:
-    """Everything that is wrong with a node that is no convolution, by its Spec."""
+    """Everything that is wrong with a node that is not a convolution, by its Spec."""
     yield from spec_problems(View(graph, node, blamed), SPECS[node.domain, node.op_type])
 
 

@@ -59,7 +59,7 @@ def products(a: int, b: int, a_zero_point: int, b_roles: tuple[tuple[str, int], 
         for role, index in b_roles:
             array = view.array(index)
             if array is not None and array.size != 1:
-                what = f"{role} has shape {shape_text(array.shape)}, but its operand is no constant matrix"
+                what = f"{role} has shape {shape_text(array.shape)}, but its operand is not a constant matrix"
                 yield view.problem(what, "give one number: only weights have scales of columns")
         yield from _overflows(view, a, ((a, a_zero_point), (b, b_roles[-1][1])))
 

@@ -70,7 +70,7 @@ def _input_problems(value: Value) -> Iterator[Problem]:
     if value.dtype is None:
         yield Problem(where, "its element type is unknown", "declare the type of the model's inputs")
     elif value.dtype is DType.OTHER:
-        what = "it is no tensor, or its elements are of a type that is not supported"
+        what = "it is not a tensor, or its elements are of a type that is not supported"
         yield Problem(where, what, "use tensors of int8, uint8 or float")
     shape, fixed = value.shape, value.fixed_shape
     if shape is None:

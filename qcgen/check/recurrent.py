@@ -94,5 +94,5 @@ def codes_fit(view: View) -> Iterator[Problem]:
         if zero is not None and not is_float and zero.size == 1:
             info = np.iinfo(weights.dtype)
             if not info.min <= int(zero.reshape(())) <= info.max:
-                what = f"{role}_zero_point is {int(zero.reshape(()))}, which is no {weights.dtype.name}"
+                what = f"{role}_zero_point is {int(zero.reshape(()))}, which is not an {weights.dtype.name}"
                 yield view.problem(what, f"give a zero point in the type of {role}")

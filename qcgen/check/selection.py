@@ -80,8 +80,8 @@ def has_blocks(*, of_channels: bool) -> Extra:
             what = f"its input has shape {shape_text(x)}: {counted(len(x), 'dimension')}, but must have 4"
             yield view.problem(what, "it works on batch, channels, height and width")
         elif of_channels and x[1] % size**2:
-            yield view.problem(f"its {x[1]} channels are no multiple of blocksize squared = {size**2}", AGAIN)
+            yield view.problem(f"its {x[1]} channels are not a multiple of blocksize squared = {size**2}", AGAIN)
         elif not of_channels and (x[2] % size or x[3] % size):
-            yield view.problem(f"its {x[2]} by {x[3]} pixels are no blocks of {size} by {size}", another_size(view))
+            yield view.problem(f"its {x[2]} by {x[3]} pixels are not blocks of {size} by {size}", another_size(view))
 
     return rule

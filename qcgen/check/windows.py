@@ -23,7 +23,7 @@ def is_image(view: View) -> Iterator[Problem]:
 
 
 def no_image(view: View, x: tuple[int, ...]) -> Problem:
-    """The problem of an input that is no image."""
+    """The problem of an input that is not an image."""
     what = f"its input has shape {shape_text(x)}: {counted(len(x), 'dimension')}, but must have 3 to 6"
     return view.problem(what, "a pooling works on batch, channels and 1 to 4 spatial axes")
 

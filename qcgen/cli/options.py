@@ -272,7 +272,7 @@ def compiler_flags(text: str) -> tuple[str, ...]:
 def count(text: str) -> int:
     """A number that is not negative."""
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to 999999999")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 999999999")
     return int(text)
 
 
@@ -293,7 +293,7 @@ def board(text: str) -> Chip:
 
 def _positive(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 999999999")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 999999999")
     return int(text)
 
 
@@ -334,7 +334,7 @@ def _bytes(text: str) -> int:
 def _folder(text: str) -> Path:
     path = Path(text)
     if path.suffix in (".c", ".h") and not path.is_dir():
-        what = f"{text!r} is no folder's name: the files go into a folder, here if there is no -o"
+        what = f"{text!r} is not a folder's name: the files go into a folder, here if there is no -o"
         raise argparse.ArgumentTypeError(f"{what}; --name {path.stem} calls them {path.stem}.c and {path.stem}.h")
     return path
 
@@ -343,7 +343,7 @@ def _prefix(text: str) -> str:
     from qcgen.plan.names import is_prefix
 
     if not is_prefix(text):
-        what = "is no C identifier that starts with a letter, does not end in '_' and is no reserved word or header"
+        what = "is no C identifier that starts with a letter, does not end in '_' and is not a reserved word or header"
         raise argparse.ArgumentTypeError(f"{text!r} {what}")
     return text
 

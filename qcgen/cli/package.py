@@ -71,21 +71,21 @@ def run(args: argparse.Namespace) -> int:
 def _formats(text: str) -> tuple[str, ...]:
     words = tuple(dict.fromkeys(text.split(",")))
     if unknown := [word for word in words if word not in FORMATS]:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(FORMATS)}")
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(FORMATS)}")
     return words
 
 
 def _vendor(text: str) -> str:
     if not _VENDOR.fullmatch(text):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no word of letters, digits, '_' and '-' that starts with a letter"
+            f"{text!r} is not a word of letters, digits, '_' and '-' that starts with a letter"
         )
     return text
 
 
 def _version(text: str) -> str:
     if not _VERSION.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no version such as 1.0.0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a version such as 1.0.0")
     return text
 
 
@@ -97,5 +97,5 @@ def _license(text: str) -> str:
 
 def _url(text: str) -> str:
     if not _URL.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no address such as https://example.com/models")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an address such as https://example.com/models")
     return text

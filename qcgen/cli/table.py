@@ -25,8 +25,8 @@ def table(
 
     Lines are at most ``width`` characters long, by default as wide as the terminal: columns whose heads are in
     ``names`` lose the middle of what is too long, the last column goes on below, and columns for which there is no
-    room follow in a table of their own, beside the first column again. Where the output is no terminal and no width is
-    given, everything is whole.
+    room follow in a table of their own, beside the first column again. Where the output is not a terminal and no width
+    is given, everything is whole.
 
     >>> print(table(("name", "size"), [("a", "9 B"), ("long", "1 000 B")], right=("size",)))
     name     size

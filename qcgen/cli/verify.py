@@ -127,7 +127,7 @@ def _run_on_board(args: argparse.Namespace) -> int:
     if any(getattr(args, name) != parser.get_default(name) for name in without):
         args.usage_error("--each, --host, --compiler, --cflags and --no-sums are not for a board")
     if not args.baud:
-        args.usage_error("argument --baud: 0 is no speed")
+        args.usage_error("argument --baud: 0 is not a speed")
     return run_on_board(args, parser)
 
 

@@ -11,7 +11,7 @@ from qcgen.emulate.image import ELF, Image
 from qcgen.ir.plan import Plan
 
 OUTSIDE = 0
-"""The owner of what is no node's: the harness's call, and NAME_run between nodes. Node i of the plan is owner i + 1."""
+"""The owner of what belongs to no node: the harness's call, NAME_run between nodes. Node i is owner i + 1."""
 
 SHARED = -1
 """Code that serves whoever calls it: the C library, the compiler's library, support functions of the generated file."""

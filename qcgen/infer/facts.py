@@ -53,7 +53,7 @@ class Facts:
         """An integer attribute."""
         value = self.node.attributes.get(name, default)
         if not isinstance(value, int):
-            raise TypeError(f"{name} is no integer")
+            raise TypeError(f"{name} is not an integer")
         return value
 
     def integers(self, name: str) -> tuple[int, ...] | None:

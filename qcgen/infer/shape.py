@@ -18,7 +18,7 @@ def transpose(facts: Facts) -> tuple[TensorType, ...]:
         return (facts.same(0),)
     perm = facts.integers("perm") or tuple(reversed(range(len(x))))
     if sorted(perm) != list(range(len(x))):
-        raise ValueError("perm is no permutation of the axes")
+        raise ValueError("perm is not a permutation of the axes")
     return (TensorType(facts.dtype(0), tuple(x[axis] for axis in perm)),)
 
 

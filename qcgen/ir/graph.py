@@ -84,7 +84,7 @@ class Origin:
 class Graph:
     """A model: ``nodes`` in an order in which every input is computed before it is used.
 
-    ``inputs`` and ``outputs`` name the tensors at the model's boundary (initializers are no inputs); ``values`` knows
+    ``inputs`` and ``outputs`` name the tensors at the model's boundary (initializers are not inputs); ``values`` knows
     every tensor by name; ``constants`` the tensors whose elements are known; ``opsets`` the version of every imported
     domain; ``sha256`` identifies the model's bytes; ``fixed_dims`` are the symbolic dimensions that the user fixed.
     ``origin`` leads back to what the user gave, for whoever judges the result. ``of_4_bits`` names the constants that

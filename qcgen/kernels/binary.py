@@ -43,9 +43,9 @@ class PairFunction(Context):
 
 
 def why_no_binary(op: Operator) -> str | None:
-    """The operator is no sum or product of quantized tensors."""
+    """The operator is not a sum or product of quantized tensors."""
     if not isinstance(op, QuantizedBinary):
-        return f"{op.op_type} is no sum or product of quantized tensors"
+        return f"{op.op_type} is not a sum or product of quantized tensors"
     return "a tensor has 16 bits" if op.is_wide else None
 
 
@@ -191,7 +191,7 @@ def in_place_operands(a: Tensor, b: Tensor, nest: LoopNest, setting: Setting) ->
 def _line_tables(
     line: PairLine, op: QuantizedBinary, pairs: Pairs, a_codes: Int64s, b_codes: Int64s
 ) -> list[Constants]:
-    """The tables of the forms that are no pure lines; pairs are numbered 256 * (a - lowest a) + b - lowest b."""
+    """The tables of the forms that are not pure lines; pairs are numbered 256 * (a - lowest a) + b - lowest b."""
     keys = ((a_codes - op.a.dtype.low)[:, None] * 256 + (b_codes - op.b.dtype.low)[None, :]).reshape(-1)
     if line.form == "table":
         codes = np.zeros(65536, np.int64)

@@ -57,8 +57,8 @@ ROW_BY_ROW = "its rows come one by one"
 
 
 def why_no_mean(op: Operator) -> str | None:
-    """The operator is no global average pooling."""
-    return None if isinstance(op, GlobalAveragePool) else f"{op.op_type} is no mean of whole images"
+    """The operator is not a global average pooling."""
+    return None if isinstance(op, GlobalAveragePool) else f"{op.op_type} is not a mean of whole images"
 
 
 def prepare_mean(op: GlobalAveragePool, requantize: Requantize | RoundOnce, setting: Setting) -> Mean:

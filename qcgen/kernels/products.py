@@ -29,7 +29,7 @@ FEWEST, MOST = 8, 4096
 class Matrices(Context):
     """Two matrices and their product, and the loops over the leading axes, in elements."""
 
-    given: tuple[str, ...]  # the operands that are no constants
+    given: tuple[str, ...]  # the operands that are not constants
     constant: tuple[str, ...]  # those that are
     nest: LoopNest  # over the first elements of the matrices
     rows: int  # of a and y
@@ -81,9 +81,9 @@ class Sums:
 
 
 def why_no_product(op: Operator) -> str | None:
-    """The operator is no product of two computed matrices of codes."""
+    """The operator is not a product of two computed matrices of codes."""
     if not isinstance(op, MatMul):
-        return f"{op.op_type} is no product of two computed matrices"
+        return f"{op.op_type} is not a product of two computed matrices"
     return "the matrices are float32" if op.is_float else None
 
 

@@ -17,18 +17,18 @@ CHANNELS_APART = "the channels of a pixel do not lie side by side"
 
 
 def why_no_integer_conv(op: Operator) -> str | None:
-    """The operator is no convolution of 8-bit codes in onnxruntime's arithmetic."""
+    """The operator is not a convolution of 8-bit codes in onnxruntime's arithmetic."""
     if not isinstance(op, Conv):
-        return f"{op.op_type} is no convolution in onnxruntime's arithmetic"
+        return f"{op.op_type} is not a convolution in onnxruntime's arithmetic"
     if isinstance(op.epilogue, RoundOnce):
         return "activations have 16 bits"
     return why_no_conv_of_codes(op)
 
 
 def why_no_conv_of_codes(op: Operator) -> str | None:
-    """The operator is no convolution of codes of 8 or 16 bits."""
+    """The operator is not a convolution of codes of 8 or 16 bits."""
     if not isinstance(op, Conv):
-        return f"{op.op_type} is no convolution in onnxruntime's arithmetic"
+        return f"{op.op_type} is not a convolution in onnxruntime's arithmetic"
     if isinstance(op.epilogue, FloatActivation):
         return "the convolution is in float32"
     return None
@@ -44,7 +44,7 @@ def why_no_byte_conv(op: Operator, setting: Setting) -> str | None:
 
 
 def why_not_plain(op: Operator, setting: Setting) -> str | None:
-    """It is no such convolution of channels-last images without groups."""
+    """It is not such a convolution of channels-last images without groups."""
     reason = why_no_byte_conv(op, setting)
     if reason is not None:
         return reason
@@ -53,7 +53,7 @@ def why_not_plain(op: Operator, setting: Setting) -> str | None:
 
 
 def why_no_dense(op: Operator, setting: Setting) -> str | None:
-    """It is no such convolution, or it has more than one window: the whole image, without padding."""
+    """It is not such a convolution, or it has more than one window: the whole image, without padding."""
     reason = why_no_byte_conv(op, setting)
     if reason is not None:
         return reason
@@ -62,7 +62,7 @@ def why_no_dense(op: Operator, setting: Setting) -> str | None:
 
 
 def why_no_pointwise(op: Operator, setting: Setting) -> str | None:
-    """It is no such convolution of channels-last images without groups whose windows are one pixel of the image."""
+    """It is not such a convolution of channels-last images without groups whose windows are one pixel of the image."""
     reason = why_not_plain(op, setting)
     if reason is not None:
         return reason
@@ -74,7 +74,7 @@ def why_no_pointwise(op: Operator, setting: Setting) -> str | None:
 
 
 def why_no_depthwise(op: Operator, setting: Setting) -> str | None:
-    """It is no depthwise convolution of channels-last images of one or two axes."""
+    """It is not a depthwise convolution of channels-last images of one or two axes."""
     reason = why_no_integer_conv(op)
     if reason is not None:
         return reason

@@ -33,11 +33,11 @@ CODES_OF_4_BITS = {"int4": np.int8, "uint4": np.uint8}
 def load(model: Model, *, dims: Mapping[str, int] | None = None) -> Graph:
     """The graph of a model given as a path, as bytes or as a ModelProto; ``dims`` fixes symbolic dimensions.
 
-    Raises ModelRejected with every reason why it is no well-formed model.
+    Raises ModelRejected with every reason why it is not a well-formed model.
     """
     proto, digest, folder = _parsed(model)
     if _has_broken_text(proto):
-        what = "a name in it is not UTF-8 text, so it is no ONNX model, or a damaged one"
+        what = "a name in it is not UTF-8 text, so it is not an ONNX model, or a damaged one"
         raise ModelRejected([Problem("model", what, AGAIN)])
     problems = list(_model_problems(proto))
     if not proto.HasField("graph"):
@@ -83,7 +83,7 @@ def _decoded(content: bytes, where: str, name: str = "model") -> ModelProto:
     try:
         proto.ParseFromString(content)
     except DecodeError:
-        found = OtherFormat("it is no ONNX model, or only a part of one", "export or download the model again")
+        found = OtherFormat("it is not an ONNX model, or only a part of one", "export or download the model again")
     if found is not None or not proto.HasField("graph"):
         found = other_format(content, name) or found
     if found is not None:
@@ -131,12 +131,12 @@ def _with_codes_of_8_bits(
 def _model_problems(proto: ModelProto) -> Iterator[Problem]:
     """What is wrong with the model around its graph."""
     if proto.ir_version < 1:
-        yield Problem("model", "it states no IR version, so it is no ONNX model", AGAIN)
+        yield Problem("model", "it states no IR version, so it is not an ONNX model", AGAIN)
     if proto.ir_version > onnx.IR_VERSION:
         what = f"its IR version is {proto.ir_version}; the newest that is known is {onnx.IR_VERSION}"
         yield Problem("model", what, "update the onnx package, or export the model with an older IR version")
     if not _opsets(proto):
-        yield Problem("model", "it imports no opset, so it is no ONNX model, or only a part of one", AGAIN)
+        yield Problem("model", "it imports no opset, so it is not an ONNX model, or only a part of one", AGAIN)
         return
     newest = onnx.defs.onnx_opset_version()
     imported = _opsets(proto).get("", OLDEST)

@@ -81,7 +81,7 @@ def order_problems(
     for node in nodes:
         for name in filter(None, dict.fromkeys(node.inputs)):
             if name not in produced:
-                what = f"it reads tensor {name!r}, which is no input, no initializer and no node's output"
+                what = f"it reads tensor {name!r}, which is not an input, an initializer or a node's output"
                 yield Problem(_where(node), what, "export the model again")
     if not outputs:
         yield Problem("model", "it has no output", "declare the tensors that it computes as outputs of the graph")

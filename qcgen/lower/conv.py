@@ -123,7 +123,7 @@ def conv_geometry(node: Node, graph: Graph) -> tuple[ConvGeometry, tuple[Axis, .
     assert window.why_not() is None, window.why_not()
     axes = tuple(window.axis(index, size) for index, size in enumerate(image))
     group = node.attributes.get("group", 1)
-    assert isinstance(group, int), "group is no integer"
+    assert isinstance(group, int), "group is not an integer"
     geometry = ConvGeometry(
         batch=x[0],
         group=group,
@@ -152,7 +152,7 @@ class _Source:
     def constant(self, role: str) -> Array:
         """The elements of an operand that must be there."""
         array = constant_operand(self.graph, self.node, self.spelling, role)
-        assert array is not None, f"{role} of {self.node.name!r} is no constant"
+        assert array is not None, f"{role} of {self.node.name!r} is not a constant"
         return array
 
     def scalar(self, role: str) -> int:
@@ -199,8 +199,8 @@ def _activation(node: Node) -> FloatActivation:
     """The activation of a fused convolution; a Relu with two parameters clips, as XNNPACK's pass writes it."""
     kind = node.attributes.get("activation", "")
     values = node.attributes.get("activation_params", ())
-    assert isinstance(kind, str), "activation is no string"
-    assert isinstance(values, tuple), "activation_params is no list"
+    assert isinstance(kind, str), "activation is not a string"
+    assert isinstance(values, tuple), "activation_params is not a list"
     params = tuple(float(value) for value in values)
     if kind == "Relu" and len(params) == 2:
         return FloatActivation("Clip", params)

@@ -81,7 +81,7 @@ class _Facts:
             self._note_layout(tensor.name, tensor.layout)
 
     def _note_layout(self, name: str, layout: Layout) -> None:
-        """Rows that a product of matrices writes are no image, unless their last axis is its channels, too."""
+        """Rows that a product of matrices writes are not an image, unless their last axis is its channels, too."""
         if name not in self._rows or (self._rows[name] == 3 and layout is Layout.CHANNELS_LAST):
             self.layout.setdefault(name, layout)
 

@@ -78,7 +78,7 @@ def _lowered(source: Source, kind: Literal["lstm", "gru"]) -> tuple[Operator, ..
 
 
 def _is_given(source: Source, index: int, kind: str) -> bool:
-    """Whether an input is there, and is no state of zeros; a GRU has no cell."""
+    """Whether an input is there, and is not a state of zeros; a GRU has no cell."""
     if not source.has(index) or (kind == "gru" and index == 6):
         return False
     return not source.is_constant(index) or bool(np.any(source.array(index) != 0))

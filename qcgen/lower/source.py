@@ -26,7 +26,7 @@ class Source:
     def array(self, index: int) -> Array:
         """The elements of a constant input."""
         array = self.graph.constants.get(self.node.input(index))
-        assert array is not None, f"input {index} of {self.node.name!r} is no constant"
+        assert array is not None, f"input {index} of {self.node.name!r} is not a constant"
         return array
 
     def is_constant(self, index: int) -> bool:
@@ -58,13 +58,13 @@ class Source:
     def integer(self, name: str, default: int) -> int:
         """An integer attribute."""
         value = self.node.attributes.get(name, default)
-        assert isinstance(value, int), f"{name} is no integer"
+        assert isinstance(value, int), f"{name} is not an integer"
         return value
 
     def real(self, name: str, default: float) -> float:
         """A float attribute, as the float32 that it is."""
         value = self.node.attributes.get(name, default)
-        assert isinstance(value, int | float), f"{name} is no number"
+        assert isinstance(value, int | float), f"{name} is not a number"
         return float(np.float32(value))
 
     def text(self, name: str, default: str) -> str:

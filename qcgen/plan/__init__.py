@@ -289,7 +289,7 @@ def _rename_problems(name: str, new: str, symbols: Mapping[str, str]) -> Iterato
     if name not in symbols:
         yield Problem(where, "there is no input or output of this name", f"there are {', '.join(map(repr, symbols))}")
     elif symbols[name] != new:
-        what = "C cannot call it so: it is no identifier, means something in C, or is taken"
+        what = "C cannot call it so: it is not an identifier, means something in C, or is taken"
         yield Problem(where, what, f"choose another name, such as {symbols[name]}")
 
 

@@ -7,7 +7,7 @@ from qcgen.ir.types import Layout
 
 
 def boundary_layout(tensor: Tensor, option: str) -> Layout | None:
-    """The layout of an input or output: the model's own, or the one that --layout asks for; None if it is no image."""
+    """The layout of an input or output: the model's own, or the one that --layout asks for; None: not an image."""
     if tensor.layout is None or option == "model":
         return tensor.layout
     return Layout(option)

@@ -120,7 +120,7 @@ def store(
 
 
 def _placed(buffer: Buffer, placement: Placement, rows: Collection[str]) -> PlacedBuffer:
-    """The buffer as people see it: names that hold a line feed are no tensor's."""
+    """The buffer as people see it: names that hold a line feed are not a tensor's."""
     name, _, own = buffer.name.partition("\n")
     kind: Literal["tensor", "rows", "scratch", "turn"] = "tensor"
     if not name:

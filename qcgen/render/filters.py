@@ -60,7 +60,7 @@ def int32(value: int | Own) -> str:
     if isinstance(value, Own):
         return value
     if not -(2**31) <= value < 2**31:
-        raise AssertionError(f"{value} is no int32_t")
+        raise AssertionError(f"{value} is not an int32_t")
     if value == -(2**31):
         return "(-2147483647 - 1)"
     return f"({value})" if value < 0 else str(value)
@@ -75,7 +75,7 @@ def int64(value: int | Own) -> str:
     if isinstance(value, Own):
         return value
     if not -(2**63) < value < 2**63:
-        raise AssertionError(f"{value} is no int64_t that C has a literal for")
+        raise AssertionError(f"{value} is not an int64_t that C has a literal for")
     return f"INT64_C({value})"
 
 

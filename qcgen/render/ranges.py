@@ -23,7 +23,7 @@ def require_values_fit(plan: Plan) -> None:
 def _require_fit(table: Table, where: str) -> None:
     beyond = next(_beyond(table), None)
     if beyond is not None:
-        raise AssertionError(f"{where}: {table.symbol} holds {beyond}, which is no {table.c_type}")
+        raise AssertionError(f"{where}: {table.symbol} holds {beyond}, which does not fit {table.c_type}")
 
 
 def _beyond(table: Table) -> Iterator[object]:

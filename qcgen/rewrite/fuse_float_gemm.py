@@ -14,7 +14,7 @@ def fuse_float_gemm(wiring: Wiring, node: Node) -> Change | None:
     """The product of 8-bit matrices in integers, times their scales; weights per tensor, an int32 bias or none.
 
     This is the last layer of classifiers whose output stays float. As in onnxruntime, a float bias keeps the layer in
-    float. It is tried last: where QuantizeLinear can still move to the product, the output is no float.
+    float. It is tried last: where QuantizeLinear can still move to the product, the output is not a float.
     """
     if (node.domain, node.op_type) not in (("", "Gemm"), ("", "MatMul")):
         return None

@@ -66,7 +66,7 @@ class _Function:
 
 
 def _function(wiring: Wiring, tensor: str, depth: int) -> _Function | None:
-    """A tensor as a function of one 8-bit tensor, None if it is no such function."""
+    """A tensor as a function of one 8-bit tensor, None if it is not such a function."""
     constant = float_constant(wiring, tensor)
     if constant is not None:
         return _constant(constant)

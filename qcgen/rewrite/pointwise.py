@@ -20,7 +20,7 @@ def _number(node: Node, name: str, default: float) -> float:
     """An attribute as the float32 that the model holds."""
     value = node.attributes.get(name, default)
     if not isinstance(value, int | float):
-        raise TypeError(f"{name} is no number")
+        raise TypeError(f"{name} is not a number")
     return float(np.float32(value))
 
 

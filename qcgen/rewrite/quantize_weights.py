@@ -24,7 +24,7 @@ def quantize_weights(wiring: Wiring, node: Node) -> Change | None:
     """int8 weights with a scale and a zero point of the whole tensor, an int32 bias in units x_scale * w_scale.
 
     Where the data is dequantized and the result leads to QuantizeLinear, through Relu and Clip at most; whether all of
-    that becomes one integer operator does not matter. Nothing is done to a layer whose bias is no constant vector.
+    that becomes one integer operator does not matter. Nothing is done to a layer whose bias is not a constant vector.
     Source: WeightBiasQuantization of onnxruntime.
     """
     if node.domain or node.op_type not in WEIGHTED or not _leads_to_codes(wiring, node.outputs[0]):

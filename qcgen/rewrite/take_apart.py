@@ -70,7 +70,7 @@ def _batch_normalization(wiring: Wiring, node: Node) -> Change | None:
 def _epsilon(node: Node) -> np.float32:
     epsilon = node.attributes.get("epsilon", 1e-5)
     if not isinstance(epsilon, int | float):
-        raise TypeError("epsilon is no number")
+        raise TypeError("epsilon is not a number")
     return np.float32(epsilon)
 
 

@@ -29,7 +29,7 @@ def readers_of(program: Program) -> Mapping[str, tuple[Operator, ...]]:
 
 
 def inner_names(program: Program) -> set[str]:
-    """The tensors that operators write and that are no outputs of the program: their shape is ours to choose."""
+    """The tensors that operators write and that are not outputs of the program: their shape is ours to choose."""
     return {op.y.name for op in program.operators} - {tensor.name for tensor in program.outputs}
 
 

@@ -150,7 +150,7 @@ def window_geometry(
     dilations = source.option("dilation_h", 1), source.option("dilation_w", 1)
     padding = source.option("padding")
     if not all(0 < n < 2**15 for n in (*strides, *dilations)) or padding not in (0, 1):
-        raise Refused("its strides, dilations or padding are none", AGAIN)
+        raise Refused("its strides, dilations or padding are not valid", AGAIN)
     begin: list[int] = []
     end: list[int] = []
     output: list[int] = []

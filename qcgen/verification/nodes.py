@@ -63,7 +63,7 @@ class WrongValue:
 
 @dataclass(frozen=True)
 class Node:
-    """A call of the plan: ``index`` among them; ``xs`` are the inputs that are no constants, with their ``orders``.
+    """A call of the plan: ``index`` among them; ``xs`` are the inputs that are not constants, with their ``orders``.
 
     ``op`` is what one call of the C function computes: the operator as it was planned, or a few rows of it.
     """

@@ -66,7 +66,7 @@ def _copy(op: Operator) -> Transpose:
 
 
 def _can_be_probed(op: Operator, program: Program) -> bool:
-    """Not where one more reader would change what is planned: a flattened image that only products read is no copy."""
+    """Not where one more reader would change what is planned: a flattened image read by products only is not a copy."""
     if not isinstance(op, Reshape):
         return True
     readers = [reader for reader in program.operators if op.y in inputs_of(reader)]

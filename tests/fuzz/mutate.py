@@ -317,7 +317,7 @@ def insert_node(model: ModelProto, rng: random.Random) -> None:
 
 
 def operand_slot(operands: Any) -> int:
-    """The first operand that is no constant."""
+    """The first operand that is not a constant."""
     return next(index for index, spec in enumerate(operands.values()) if isinstance(spec, tuple))
 
 

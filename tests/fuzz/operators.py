@@ -231,7 +231,7 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
     WIDE_MUL: (WIDE, {}),
     WIDE_SUB: (WIDE, {}),
 }
-"""Operands and attributes of every operator that is no convolution."""
+"""Operands and attributes of every operator that is not a convolution."""
 
 COMPUTED: Mapping[str, tuple[str, Mapping[str, Spec], Mapping[str, Any]]] = {
     "QLinearMatMul of two inputs": (

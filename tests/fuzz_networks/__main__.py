@@ -160,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     print(judge.description(), flush=True)
     if why := judge.unfit():
-        print(f"onnxruntime on this processor is no judge of bits: {why}")
+        print(f"onnxruntime on this processor is not a judge of bits: {why}")
         return 2
     given.folder.mkdir(parents=True, exist_ok=True)
     if given.only is not None:

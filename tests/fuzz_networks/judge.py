@@ -25,7 +25,7 @@ def is_narrow() -> bool:
 
 
 def unfit() -> str:
-    """Why onnxruntime on this processor is no judge of bits; "" if it is one."""
+    """Why onnxruntime on this processor is not a judge of bits; "" if it is one."""
     processor = this_processor()
     return "" if processor.is_x86 and processor.has_fma else f"{processor} is not x86-64 with FMA"
 

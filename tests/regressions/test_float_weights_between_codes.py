@@ -132,7 +132,7 @@ def test_codes_are_those_of_onnxruntime(name, zero):
 
 @pytest.mark.parametrize("opset", [10, 12, 21, 25])
 def test_a_maxpool_before_opset_12_keeps_the_weights_float(opset):
-    """int8 is no type of MaxPool there, so QuantizeLinear stays behind it."""
+    """int8 is not a type of MaxPool there, so QuantizeLinear stays behind it."""
     layer, shape = CASES["MaxPool behind it"]
     assert_equal_to_onnxruntime(model_of(layer, shape, opset=opset), shape, np.dtype(np.int8))
     [convolution] = [

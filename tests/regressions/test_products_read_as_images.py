@@ -1,4 +1,4 @@
-"""Rows that a product of matrices writes are no image, although a convolution or a pooling reads them as one."""
+"""Rows that a product of matrices writes are not an image, although a convolution or a pooling reads them as one."""
 
 from __future__ import annotations
 

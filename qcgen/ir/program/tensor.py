@@ -19,7 +19,7 @@ Float32s = npt.NDArray[np.float32]
 class Tensor:
     """A tensor with its shape as the model stores it.
 
-    ``layout`` says where the channels are in an image tensor, None for tensors that are no images. ``scale`` and
+    ``layout`` says where the channels are in an image tensor, None for tensors that are not images. ``scale`` and
     ``zero_point`` are given where the tensor is quantized per tensor: real value = (q - zero_point) * scale.
     """
 

@@ -94,7 +94,7 @@ class TileLoops(Context):
     height: PlaneAxis
     width: PlaneAxis
     is_dilated: bool  # the outputs of a tile are not neighbours
-    has_rest: bool  # tiles are no whole number of pairs or groups: some are computed a second time
+    has_rest: bool  # tiles are not a whole number of pairs or groups: some are computed a second time
     out_column: int  # from one output of a tile to the next, in elements
     out_row: int  # from one row of a tile's outputs to the next
 

@@ -34,7 +34,7 @@ class ChannelLookupContext(Context):
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
     """Serves every function of codes with channels."""
-    return None if isinstance(op, ChannelLookup) else f"{op.op_type} is no function of a code and its channel"
+    return None if isinstance(op, ChannelLookup) else f"{op.op_type} is not a function of a code and its channel"
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:

@@ -66,7 +66,7 @@ class CopyContext(Context):
     template: ClassVar[str] = "kernels/portable/copy.c.jinja"
 
     copies: tuple[Copy, ...]  # one for each input of which something is used
-    parameters: tuple[str, ...]  # inputs that are no constants
+    parameters: tuple[str, ...]  # inputs that are not constants
     fill: Fill | None  # what y is filled with before, None if all of it is copied
     type: str  # of C
     is_float: bool  # values are written as float

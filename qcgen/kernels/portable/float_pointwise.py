@@ -47,12 +47,12 @@ SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 def why_not_unary(op: Operator, _setting: Setting) -> str | None:
     """Serves every activation of float32 numbers."""
-    return None if isinstance(op, FloatUnary) else f"{op.op_type} is no function of one float32 number"
+    return None if isinstance(op, FloatUnary) else f"{op.op_type} is not a function of one float32 number"
 
 
 def why_not_binary(op: Operator, _setting: Setting) -> str | None:
     """Serves every operation on two float32 numbers."""
-    return None if isinstance(op, FloatBinary) else f"{op.op_type} is no function of two float32 numbers"
+    return None if isinstance(op, FloatBinary) else f"{op.op_type} is not a function of two float32 numbers"
 
 
 def prepare_unary(op: Operator, setting: Setting) -> Prepared:

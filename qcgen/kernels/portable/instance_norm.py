@@ -52,7 +52,7 @@ def why_not(op: Operator, _setting: Setting) -> str | None:
     """Serves every instance normalization of codes."""
     if isinstance(op, InstanceNorm) and op.x.dtype.is_quantized:
         return None
-    return f"{op.op_type} is no instance normalization of codes"
+    return f"{op.op_type} is not an instance normalization of codes"
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:

@@ -50,7 +50,7 @@ def why_not(op: Operator, _setting: Setting) -> str | None:
     """Serves every layer normalization of codes."""
     if isinstance(op, LayerNorm) and op.x.dtype.is_quantized:
         return None
-    return f"{op.op_type} is no layer normalization of codes"
+    return f"{op.op_type} is not a layer normalization of codes"
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:

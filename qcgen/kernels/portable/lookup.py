@@ -31,7 +31,7 @@ class LookupContext(Context):
 def why_not(op: Operator, _setting: Setting) -> str | None:
     """Serves every lookup of 8-bit codes."""
     if not isinstance(op, Lookup):
-        return f"{op.op_type} is no function of a single code"
+        return f"{op.op_type} is not a function of a single code"
     return "a table would have 65,536 codes" if op.x.dtype.is_16_bit else None
 
 
@@ -64,7 +64,7 @@ class ClampContext(Context):
 def why_not_clamp(op: Operator, _setting: Setting) -> str | None:
     """Serves the clamps of 16-bit codes."""
     if not isinstance(op, Lookup):
-        return f"{op.op_type} is no function of a single code"
+        return f"{op.op_type} is not a function of a single code"
     return None if op.x.dtype.is_16_bit else "its codes have 8 bits"
 
 

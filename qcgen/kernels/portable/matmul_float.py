@@ -45,7 +45,7 @@ def why_not(op: Operator, _setting: Setting) -> str | None:
     """Serves every product of two computed float32 matrices."""
     if isinstance(op, MatMul) and op.is_float:
         return None
-    return f"{op.op_type} is no product of two computed float32 matrices"
+    return f"{op.op_type} is not a product of two computed float32 matrices"
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:

@@ -113,12 +113,12 @@ class AveragePoolContext(Context):
 
 def why_not_max(op: Operator, _setting: Setting) -> str | None:
     """Serves every max pooling of int8, uint8 and float32."""
-    return None if isinstance(op, MaxPool) else f"{op.op_type} is no max pooling"
+    return None if isinstance(op, MaxPool) else f"{op.op_type} is not a max pooling"
 
 
 def why_not_average(op: Operator, _setting: Setting) -> str | None:
     """Serves every average pooling of int8, uint8 and float32."""
-    return None if isinstance(op, AveragePool) else f"{op.op_type} is no average pooling"
+    return None if isinstance(op, AveragePool) else f"{op.op_type} is not an average pooling"
 
 
 def prepare_max(op: Operator, setting: Setting) -> Prepared:

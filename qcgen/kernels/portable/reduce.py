@@ -35,7 +35,7 @@ class ReduceContext(Context):
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
     """Serves every reduction."""
-    return None if isinstance(op, Reduce) else f"{op.op_type} is no reduction along axes"
+    return None if isinstance(op, Reduce) else f"{op.op_type} is not a reduction along axes"
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:

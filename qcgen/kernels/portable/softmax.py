@@ -49,12 +49,12 @@ class FloatSoftmaxContext(Context):
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
     """Serves every softmax of codes."""
-    return None if isinstance(op, Softmax) else f"{op.op_type} is no softmax of quantized numbers"
+    return None if isinstance(op, Softmax) else f"{op.op_type} is not a softmax of quantized numbers"
 
 
 def why_not_float(op: Operator, _setting: Setting) -> str | None:
     """Serves every softmax of float32 numbers."""
-    return None if isinstance(op, FloatSoftmax) else f"{op.op_type} is no softmax of float32 numbers"
+    return None if isinstance(op, FloatSoftmax) else f"{op.op_type} is not a softmax of float32 numbers"
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:

@@ -47,7 +47,7 @@ _SIGNS: Mapping[BinaryKind, str] = {"add": "+", "mul": "", "sub": "-"}
 def why_not(op: Operator, _setting: Setting) -> str | None:
     """Serves sums, differences and products where a tensor has 16 bits."""
     if not isinstance(op, QuantizedBinary):
-        return f"{op.op_type} is no sum or product of quantized tensors"
+        return f"{op.op_type} is not a sum or product of quantized tensors"
     return None if op.is_wide else "no tensor has 16 bits"
 
 

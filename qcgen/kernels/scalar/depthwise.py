@@ -40,7 +40,7 @@ class PlaneRows(Context):
     rows_left: int  # bytes from behind a row's last group to the next row of windows
     copies: Unrolled  # the loop that copies a row
     is_padded: bool  # the plane has padding
-    has_rest: bool  # the channels are no multiple of the plane's
+    has_rest: bool  # the channels are not a multiple of the plane's
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
 def _units(g: ConvGeometry, planned: Rows) -> Int64s:
     """The outputs that the plane serves at a time, of one channel.
 
-    Where channels are no multiple of the plane's, the last ones are computed a second time, from the same rows.
+    Where channels are not a multiple of the plane's, the last ones are computed a second time, from the same rows.
     """
     pixels = plane(g).T if planned.width.is_first else plane(g)
     return bands(pixels, planned.plane.band, repeats=2 if g.in_channels % planned.plane.lanes else 1)

@@ -167,7 +167,7 @@ def _own(*notes: str) -> Judge:
 
 
 def why_not_onnxruntime(artifact: Artifact) -> str:
-    """Why onnxruntime is no judge of this network here; "" if it is."""
+    """Why onnxruntime is not a judge of this network here; "" if it is."""
     if installed() is None:
         return NOT_INSTALLED
     processor = this_processor()

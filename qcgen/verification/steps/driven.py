@@ -21,8 +21,8 @@ Codes = Callable[[Array], Array]
 class Driven:
     """Inputs beside steps: ``sides`` of steps are reached, of ``sides_of``; in words ``what`` they are.
 
-    ``xs`` are (count, ...) for each input that is no constant, in the model's own shapes. ``expected`` are the outputs
-    (count, ...); None: the reference is asked for one input after the other.
+    ``xs`` are (count, ...) for each input that is not a constant, in the model's own shapes. ``expected`` are the
+    outputs (count, ...); None: the reference is asked for one input after the other.
     """
 
     what: str

@@ -77,7 +77,7 @@ def _ranked(x: Array, rank: int) -> Array:
 
 
 def _given(op: QuantizedBinary, constants: Mapping[str, Array], a: Array, b: Array) -> list[Array]:
-    """The operands that are no constants, in their types."""
+    """The operands that are not constants, in their types."""
     return [x.astype(t.dtype.numpy) for t, x in ((op.a, a), (op.b, b)) if t.name not in constants]
 
 

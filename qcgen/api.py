@@ -91,7 +91,7 @@ def bench(
     board: str | None = None,
     core: str | None = None,
     compiler: CompilerName = "gcc",
-    flags: str | Sequence[str] = ("-O3",),
+    flags: str | Sequence[str] = ("-O2",),
 ) -> Measurement:
     """Counts the instructions of an inference on an emulated core, node by node, and estimates cycles: ``qcgen bench``.
 

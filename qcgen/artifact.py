@@ -14,7 +14,7 @@ from qcgen.chips import Chip
 from qcgen.cross import measured
 from qcgen.errors import ModelRejected, OrionPanic, Problem, python_words
 from qcgen.estimate import code_bytes
-from qcgen.fallbacks import fallbacks, on_chip
+from qcgen.fallbacks import Costs, estimated, fallbacks, on_chip
 from qcgen.ir.graph import Origin
 from qcgen.ir.plan import FlashUse, Plan
 from qcgen.ir.program import Program
@@ -101,6 +101,11 @@ class Artifact:
             return report(own, self.files, plan(self.program, options, own.prefix, own.model, own.node), found)
         except ModelRejected:  # layers that simplification takes away do not run row by row
             return report(own, self.files, fallbacks=found)
+
+    @cached_property
+    def estimate(self) -> Costs:
+        """Bytes of flash and cycles, estimated without a compiler; --flash and sweeps choose by them."""
+        return estimated(self.plan)
 
     @cached_property
     def flash_curve(self) -> tuple[FlashUse, ...]:

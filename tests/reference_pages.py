@@ -194,7 +194,8 @@ def _python() -> str:
         "# Python",
         "Written by `make generated` from signatures and docstrings; `help(qcgen)` prints the same. `import qcgen` has"
         f" {', '.join(f'`{name}`' for name in qcgen.__all__)}; the other classes here are what these give."
-        " [report.schema.json](report.schema.json) describes the fields of a report.",
+        " [report.schema.json](report.schema.json) describes the fields of a report; [sweeps.md](sweeps.md) compiles"
+        " thousands of networks.",
         _example(qcgen),
     ]
     for function in FUNCTIONS:

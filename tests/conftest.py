@@ -67,9 +67,9 @@ def everything(request) -> bool:
 
 
 @pytest.fixture(scope="session")
-def level(everything) -> str:
-    """The level at which gcc compiles for the host: the one that takes least time where that counts."""
-    return "-O1" if everything else "-O0"
+def level() -> str:
+    """The level at which gcc compiles many small cases for the host: it takes a fifth of the time of -O1."""
+    return "-O0"
 
 
 @pytest.fixture(scope="module")

@@ -87,10 +87,10 @@ def test_every_core_has_prices_and_one_that_is_new_those_of_any_kernel(monkeypat
     assert digits(flash=60_000, target=new.name).plan.flash.bytes <= 60_000
 
 
-def test_a_mixture_computes_the_same_outputs_and_passes_verification(level, everything):
+def test_a_mixture_computes_the_same_outputs_and_passes_verification(everything):
     artifact = digits(flash=45_000, target="cortex-m4")
     assert len({optimize for _, optimize in kernels(artifact)}) == 2
-    assert verify(artifact, cases=4, flags=(level,), sums=everything).is_right
+    assert verify(artifact, cases=4, flags=("-O1",), sums=everything).is_right
 
 
 @pytest.mark.all
@@ -98,8 +98,8 @@ def test_a_mixture_computes_the_same_outputs_and_passes_verification(level, ever
 def test_a_mixture_computes_the_same_outputs_on_a_core(core):
     require_core(core, counting=False)
     artifact = digits(flash=least_of(target=core) + 8000, target=core)
-    result = verify(artifact, cases=3, emulated=True)
-    assert result.is_right
+    # Sums of the same kernels are driven on every core in test_verify_sums_cases.py.
+    assert verify(artifact, cases=3, emulated=True, sums=core == "cortex-m4").is_right
 
 
 # --- what does not

@@ -105,13 +105,13 @@ def _ends(dtype):
 @pytest.mark.all
 def test_a_stride_that_a_single_window_loses_is_found(run, monkeypatch):
     monkeypatch.setattr(qcgen.geometry, "_effective", lambda stride, windows, _: stride if windows > 1 else 1)
-    assert run(range(300)).kinds["output"] > 0
+    assert run(range(175, 200)).kinds["output"] > 0
 
 
 @pytest.mark.all
 def test_sums_that_are_one_too_large_are_found(run, mutate):
     mutate("epilogue/output.c.jinja", "_multiply_high(acc, multiplier)", "_multiply_high(acc + 1, multiplier)")
-    assert run(range(100)).kinds["output"] > 0
+    assert run(range(20)).kinds["output"] > 0
 
 
 def test_the_judge_knows_what_codes_mean():

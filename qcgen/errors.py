@@ -27,6 +27,18 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def shortened(text: str, width: int) -> str:
+    """A text whose middle is left out where it is too long.
+
+    >>> shortened("StatefulPartitionedCall/conv1", 12), shortened("conv1", 12)
+    ('Statef…conv1', 'conv1')
+    """
+    if len(text) <= width:
+        return text
+    end = (width - 1) // 2
+    return f"{text[: width - 1 - end]}…{text[len(text) - end :]}"
+
+
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
     """An OSError within the block names this file or folder: that of a write to a full disk names none."""

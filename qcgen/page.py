@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from qcgen.errors import shortened
 from qcgen.ir.plan import PlacedBuffer
 from qcgen.render import filled
 from qcgen.render.filters import size
@@ -17,8 +18,16 @@ MARGIN = 72  # left of it, for the offsets
 LEAST_COLUMN, MOST_COLUMN = 14, 64  # a node's width
 WIDTH = 900  # of the map, if its columns can be so wide
 NUMBERS = ("multiply-adds", "constants", "scratch")  # of a node, shown as bars
+NODE = ("no.", "node", "operator", "kernel")
+PORT = (
+    "direction", "name", "in C", "type", "shape", "layout", "size", "scale", "zero point", "helper of the header",
+)  # fmt: skip
+KEPT = ("tensor", "rows kept", "of", "size")
+COUNTED = ("cycles", "time", "share", "instructions")  # of a node that ran on a core
+LARGEST = 7  # parts of flash with a line of their own
 LEVELS = 4  # offsets that are marked, at most
 LETTER = 6.8  # the width of one, about
+LEAST_LETTERS = 5  # of a name that is shortened
 
 
 @dataclass(frozen=True)
@@ -60,10 +69,17 @@ class MemoryMap:
 
 
 @dataclass(frozen=True)
-class Bar:
+class Cell:
+    """A cell of a table, with the head of its column, which stands beside it where the screen is narrow."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Bar(Cell):
     """A number of a node, and how many percent it is of the largest one."""
 
-    text: str
     percent: str
 
 
@@ -71,30 +87,65 @@ class Bar:
 class Row:
     """A node in the table: ``cells`` tell what it is, then come bars, what was proved and what was rejected."""
 
-    cells: tuple[str, ...]
+    cells: tuple[Cell, ...]
     bars: tuple[Bar, ...]
     proof: str
     rejected: tuple[str, ...]
 
 
 @dataclass(frozen=True)
+class Run:
+    """One call on an emulated core: instructions and cycles of nodes by their names, and of all; bytes of stack.
+
+    ``where``: the board whose waits for flash are in the cycles, or the core without wait states; ``megahertz`` is the
+    board's clock, None without a board.
+    """
+
+    where: str
+    megahertz: int | None
+    instructions: Mapping[str, int]
+    cycles: Mapping[str, int]
+    all_instructions: int
+    all_cycles: int
+    stack_bytes: int
+
+    def milliseconds(self, cycles: int) -> str:
+        """The time of so many cycles; "" without a clock."""
+        return "" if self.megahertz is None else f"{cycles / self.megahertz / 1e3:.2f} ms"
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One of the figures at the top; ``percent`` of the chip that it takes, "" where none is known."""
+
+    name: str
+    figure: str
+    about: str
+    percent: str = ""
+
+
+@dataclass(frozen=True)
 class Page:
     """What templates/report.html.jinja shows; ``ports`` and ``kept`` are the cells of tables.
 
-    ``numbers``: what the bars of ``rows`` are, one for each.
+    ``numbers``: what the bars of ``rows`` are, one for each, and ``totals`` their sums. ``flash``: the largest parts,
+    their bytes and their percent of all.
     """
 
     report: Report
+    tiles: tuple[Tile, ...]
+    flash: tuple[tuple[str, str, str], ...]
+    totals: tuple[Cell, ...]
     facts: tuple[tuple[str, str], ...]
-    ports: tuple[tuple[str, ...], ...]
+    ports: tuple[tuple[Cell, ...], ...]
     memory: MemoryMap | None
-    kept: tuple[tuple[str, ...], ...]
+    kept: tuple[tuple[Cell, ...], ...]
     numbers: tuple[str, ...]
     rows: tuple[Row, ...]
 
 
-def page(report: Report, instructions: Mapping[str, int] | None = None) -> str:
-    """The text of NAME_report.html; ``instructions``: of nodes by their names, if they were counted on a core."""
+def page(report: Report, run: Run | None = None) -> str:
+    """The text of NAME_report.html; ``run``: what a call took on a core, if it was counted."""
     facts = {
         "model": f"{report.model}, sha256 {report.sha256}",
         "options": _listed(report.options),
@@ -105,24 +156,80 @@ def page(report: Report, instructions: Mapping[str, int] | None = None) -> str:
         "RAM": f"{size(report.ram_bytes)}: {parts_of_ram(report)}; the stack comes on top, qcgen bench measures it",
         "multiply-adds": grouped(report.macs),
     }
-    kept = ((row.tensor, str(row.rows), str(row.of), size(row.bytes)) for row in report.rows)
+    kept = (_cells(KEPT, (row.tensor, str(row.rows), str(row.of), size(row.bytes))) for row in report.rows)
     ports = [("input", port) for port in report.inputs] + [("output", port) for port in report.outputs]
+    rows, totals = _rows(report.nodes, run)
     shown = Page(
         report=report,
+        tiles=_tiles(report, run),
+        flash=_parts_of_flash(report),
+        totals=totals,
         facts=tuple(facts.items()),
         ports=tuple(_port(what, port) for what, port in ports),
         memory=_memory(report) if report.buffers else None,
         kept=tuple(kept),
-        numbers=("instructions", *NUMBERS) if instructions else NUMBERS,
-        rows=_rows(report.nodes, instructions or {}),
+        numbers=(*COUNTED, *NUMBERS) if run else NUMBERS,
+        rows=rows,
     )
     return filled("report.html", {"page": shown})
 
 
-def _port(what: str, port: PortReport) -> tuple[str, ...]:
+def _tiles(report: Report, run: Run | None) -> tuple[Tile, ...]:
+    board = report.board
+    flash_share, ram_share = ("", "") if board is None else (_length(board.flash_percent), _length(board.ram_percent))
+    constants = f"constants {size(report.constants_bytes)}"
+    if report.flash_bytes is None:
+        flash = Tile("flash", size(report.constants_bytes), "constants alone: code was not measured", flash_share)
+    else:
+        code = size(report.flash_bytes - report.constants_bytes)
+        flash = Tile("flash", size(report.flash_bytes), f"{constants}, code {code} with -O2", flash_share)
+    stack = f", stack {size(run.stack_bytes)} on top" if run else ", without the stack"
+    ram = Tile("RAM", size(report.ram_bytes), parts_of_ram(report) + stack, ram_share)
+    return flash, ram, _time(report, run), _exactness(report)
+
+
+def _time(report: Report, run: Run | None) -> Tile:
+    board = report.board
+    if run is not None:
+        figure = run.milliseconds(run.all_cycles) or f"{grouped(run.all_cycles)} cycles"
+        return Tile("time", figure, f"{grouped(run.all_cycles)} cycles on {run.where}, an estimate")
+    if board is not None:
+        about = f"an estimate for {board.board} at {board.megahertz} MHz, without wait states"
+        return Tile("time", f"{board.milliseconds:.2f} ms", about)
+    return Tile("time", "–", "not known: compile --board CHIP estimates it, bench --report counts")
+
+
+def _exactness(report: Report) -> Tile:
+    whose = "onnxruntime" if report.options["numerics"] == "onnxruntime" else "Orion"
+    floats, ties = len(report.inexact), sum(node.in_float for node in report.nodes)
+    if not floats and not ties:
+        return Tile("exact", "bit for bit", f"every output is that of {whose}")
+    parts = [f"{floats} in float, within a tolerance"] if floats else []
+    parts += [f"{ties} one code more or less next to a tie"] if ties else []
+    return Tile("exact", f"{len(report.nodes) - floats - ties} of {len(report.nodes)} nodes", "; ".join(parts))
+
+
+def _parts_of_flash(report: Report) -> tuple[tuple[str, str, str], ...]:
+    """Constants of the nodes that have most, of all others, and code: name, bytes, percent of all."""
+    nodes = sorted((node for node in report.nodes if node.constant_bytes), key=lambda node: -node.constant_bytes)
+    parts = [(node.name, node.constant_bytes) for node in nodes[:LARGEST]]
+    if rest := nodes[LARGEST:]:
+        parts.append((f"constants of {len(rest)} other nodes", sum(node.constant_bytes for node in rest)))
+    if report.flash_bytes is not None:
+        parts.append(("code, shared functions included", report.flash_bytes - report.constants_bytes))
+    whole = max(1, sum(count for _, count in parts))
+    return tuple((name, size(count), _length(100 * count / whole)) for name, count in parts)
+
+
+def _cells(labels: Sequence[str], texts: Sequence[str]) -> tuple[Cell, ...]:
+    return tuple(Cell(*each) for each in zip(labels, texts, strict=True))
+
+
+def _port(what: str, port: PortReport) -> tuple[Cell, ...]:
     shape = " x ".join(map(str, port.shape))
     numbers = ("" if number is None else str(number) for number in (port.scale, port.zero_point))
-    return (what, port.name, port.symbol, port.type, shape, port.layout, size(port.bytes), *numbers, port.helper or "")
+    texts = (what, port.name, port.symbol, port.type, shape, port.layout, size(port.bytes), *numbers, port.helper or "")
+    return _cells(PORT, texts)
 
 
 def in_notebook(text: str) -> str:
@@ -211,7 +318,8 @@ def _rectangle(buffer: PlacedBuffer, first: int, column: float, unit: float, nod
     x, y = MARGIN + (buffer.first - first) * column, HEIGHT - end * unit
     width, height = (buffer.last - buffer.first + 1) * column, buffer.bytes * unit
     name = buffer.name or {"turn": "number of the next turn"}.get(buffer.kind, buffer.kind)
-    has_room = height >= 2 * LETTER and len(name) * LETTER + 8 <= width
+    letters = int((width - 8) / LETTER)
+    has_room = height >= 2 * LETTER and letters >= min(LEAST_LETTERS, len(name))
     span = f"from {_moment(buffer.first, nodes)} to {_moment(buffer.last, nodes)}"
     return Rectangle(
         kind=buffer.kind,
@@ -220,7 +328,7 @@ def _rectangle(buffer: PlacedBuffer, first: int, column: float, unit: float, nod
         width=_length(width),
         height=_length(height),
         title=f"{name}: {size(buffer.bytes)} at {grouped(buffer.offset)} to {grouped(end)}, {buffer.kind}, {span}",
-        label=Label(_length(x + 4), _length(y + height / 2 + 4), name) if has_room else None,
+        label=Label(_length(x + 4), _length(y + height / 2 + 4), shortened(name, letters)) if has_room else None,
     )
 
 
@@ -238,25 +346,47 @@ def _offsets(arena: int) -> Iterable[int]:
     return range(0, arena + 1, step)
 
 
-def _rows(nodes: Sequence[NodeReport], instructions: Mapping[str, int]) -> tuple[Row, ...]:
+def _rows(nodes: Sequence[NodeReport], run: Run | None) -> tuple[tuple[Row, ...], tuple[Cell, ...]]:
+    """The table's rows, and its last one, which adds up; of scratch memory, which nodes share, it has the largest."""
     sizes = [(node.macs, node.constant_bytes, node.scratch_bytes) for node in nodes]
-    counted = [(instructions.get(node.name, 0),) if instructions else () for node in nodes]
-    numbers = [(*count, *own) for count, own in zip(counted, sizes, strict=True)]
-    most = [max(1, *column) for column in zip(*numbers, strict=True)]
-    units = (*([""] if instructions else []), "", " B", " B")
-    return tuple(
+    macs, constants, scratch = zip(*sizes, strict=True)
+    units = ("", " B", " B")
+    most = [max(1, *column) for column in (macs, constants, scratch)]
+    longest = max(1, *run.cycles.values()) if run else 1
+    rows = tuple(
         Row(
-            cells=(str(index), node.name, node.op, node.kernel),
-            bars=tuple(_bar(*each) for each in zip(own, most, units, strict=True)),
+            cells=_cells(NODE, (str(index), node.name, node.op, node.kernel)),
+            bars=(
+                *_counts(node.name, run, longest),
+                *(_bar(*each) for each in zip(NUMBERS, own, most, units, strict=True)),
+            ),
             proof=_proof(node),
             rejected=tuple(f"{kernel}: {reason}" for kernel, reason in node.rejected.items()),
         )
-        for index, (node, own) in enumerate(zip(nodes, numbers, strict=True))
+        for index, (node, own) in enumerate(zip(nodes, sizes, strict=True))
+    )
+    own = (grouped(sum(macs)), size(sum(constants)), size(max(scratch)))
+    if run is None:
+        return rows, _cells(NUMBERS, own)
+    all_of_it = (grouped(run.all_cycles), run.milliseconds(run.all_cycles), "100 %", grouped(run.all_instructions))
+    return rows, _cells((*COUNTED, *NUMBERS), (*all_of_it, *own))
+
+
+def _counts(name: str, run: Run | None, longest: int) -> tuple[Bar, ...]:
+    """The cells of COUNTED; a bar of the time, beside that of the node that takes longest."""
+    if run is None:
+        return ()
+    cycles, instructions = run.cycles.get(name, 0), run.instructions.get(name, 0)
+    share = f"{100 * cycles / max(1, run.all_cycles):.1f} %"
+    texts = (run.milliseconds(cycles), share, grouped(instructions))
+    return (
+        _bar(COUNTED[0], cycles, longest, ""),
+        *(Bar(label, text, "0.0") for label, text in zip(COUNTED[1:], texts, strict=True)),
     )
 
 
-def _bar(number: int, most: int, unit: str) -> Bar:
-    return Bar(grouped(number) + unit, _length(100 * number / most))
+def _bar(label: str, number: int, most: int, unit: str) -> Bar:
+    return Bar(label, grouped(number) + unit, _length(100 * number / most))
 
 
 def _proof(node: NodeReport) -> str:

@@ -13,7 +13,7 @@ from row_networks import NETWORKS
 
 import qcgen
 from qcgen.cli import main
-from qcgen.page import page
+from qcgen.page import Run, page
 from qcgen.report import Measured
 
 VOID = {"meta", "br"}
@@ -123,8 +123,13 @@ def test_flash_and_helpers_are_told():
 def test_instructions_are_bars_of_their_own_where_they_were_counted():
     report = qcgen.compile(network_qop()).report
     assert "instructions" not in page(report)
-    text = page(report, {node.name: 1000 * number for number, node in enumerate(report.nodes)})
+    cycles = {node.name: 1000 * number for number, node in enumerate(report.nodes)}
+    text = page(report, Run("a board at 100 MHz", 100, cycles, cycles, 100_000, 400_000, 333))
     assert '<th class="number">instructions</th>' in text
+    assert "<strong>4.00 ms</strong><p>400 000 cycles on a board at 100 MHz, an estimate</p>" in text
+    assert ", stack 333 B on top" in text
+    assert '<td class="number" data-label="time">4.00 ms</td>' in text, "of all nodes together"
+    assert f'data-label="share" style="background-size: 0.0% 100%">{(len(report.nodes) - 1) / 4:.1f} %</td>' in text
     first = [each.split('<td class="number"')[1] for each in text.split('<tr class="node">')[1:]]
     percents = [float(re.search(r"background-size: ([\d.]+)%", each)[1]) for each in first]
     last = len(report.nodes) - 1

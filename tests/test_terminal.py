@@ -18,9 +18,10 @@ from emulated import require_core
 import qcgen
 from qcgen.cli import main, table
 from qcgen.cli.bench_text import as_text
-from qcgen.cli.table import fitted, shortened
+from qcgen.cli.table import fitted
 from qcgen.cores import BOARDS
 from qcgen.emulate import measure, random_feeds
+from qcgen.errors import shortened
 
 DIGITS = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"
 LONG = "StatefulPartitionedCall/functional_1_1/sequential_2/{0}_1/BiasAdd;StatefulPartitionedCall/{0}_1"

@@ -29,6 +29,7 @@ DEBIAN = {
     "avr-gcc": "gcc-avr avr-libc",
     "simavr": "simavr",
     "verilator": "verilator",
+    "chromium": "chromium",
     "s390x-linux-gnu-gcc": "gcc-s390x-linux-gnu libc6-dev-s390x-cross",
     "qemu-s390x": "qemu-user",
     "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from qcgen.artifact import Artifact
     from qcgen.emulate import Measurement
     from qcgen.ir.graph import Graph
+    from qcgen.page import Run
     from qcgen.report import Fallback
 
 SUMMARY = "count instructions on an emulated core"
@@ -36,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--report",
         metavar="FILE.html",
         type=Path,
-        help="write the report of compile --report html with the instructions of each node, too",
+        help="write the report of compile --report html, too, with time and instructions of each node, and the stack",
     )
     add("--force", action="store_true", help="overwrite a file that qcgen did not generate, too")
     add("--seed", type=count, default=0, help="of the random input (default: %(default)s)")
@@ -115,8 +116,24 @@ def _write_page(args: argparse.Namespace, artifact: Artifact, measurement: Measu
     from qcgen.page import page
     from qcgen.write import write_files
 
-    text = page(artifact.report, {node.name: node.instructions for node in measurement.nodes})
+    text = page(artifact.report, _run(measurement))
     write_files(args.report.parent, {args.report.name: text}, force=args.force)
+
+
+def _run(measured: Measurement) -> Run:
+    """What the page shows of a call, on the first board that was modelled."""
+    from qcgen.page import Run
+
+    board = BOARDS[measured.boards[0]] if measured.boards else None
+    return Run(
+        where=f"{board.name} at {board.megahertz} MHz" if board else f"{measured.target}, without wait states",
+        megahertz=board.megahertz if board else None,
+        instructions={node.name: node.instructions for node in measured.nodes},
+        cycles={node.name: node.cycles + (node.waits[board.name] if board else 0) for node in measured.nodes},
+        all_instructions=measured.instructions,
+        all_cycles=measured.cycles_on(board.name) if board else measured.cycles,
+        stack_bytes=measured.outcome.stack_bytes,
+    )
 
 
 def _subjects(args: argparse.Namespace) -> list[Artifact]:

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TextIO
 
-from qcgen.errors import printable
+from qcgen.errors import printable, shortened
 
 LEAST_NAME, LEAST_PROSE = 12, 24
 """How narrow columns of names and of prose may become, in characters."""
@@ -94,18 +94,6 @@ def _aligned(lines: Sequence[Sequence[str]], widths: Sequence[int], is_right: Se
         ).rstrip()
         for line in lines
     )
-
-
-def shortened(text: str, width: int) -> str:
-    """A text whose middle is left out where it is too long.
-
-    >>> shortened("StatefulPartitionedCall/conv1", 12), shortened("conv1", 12)
-    ('Statef…conv1', 'conv1')
-    """
-    if len(text) <= width:
-        return text
-    end = (width - 1) // 2
-    return f"{text[: width - 1 - end]}…{text[len(text) - end :]}"
 
 
 def columns() -> int | None:

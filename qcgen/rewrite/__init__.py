@@ -10,6 +10,7 @@ from qcgen.ir.graph import Graph
 from qcgen.rewrite.choose_by_comparison import choose_by_comparison
 from qcgen.rewrite.clamp_earlier import clamp_earlier
 from qcgen.rewrite.compare_codes import compare_codes
+from qcgen.rewrite.decompose_float_ops import decompose_float_ops
 from qcgen.rewrite.dequantize_later import dequantize_later
 from qcgen.rewrite.drop_clamps import drop_clamps
 from qcgen.rewrite.fold_constants import FOLDS, Fold, fold_constants
@@ -42,7 +43,6 @@ from qcgen.rewrite.quantize_weights import quantize_weights
 from qcgen.rewrite.remove_identities import remove_identities
 from qcgen.rewrite.requantize_constants import CONCAT, requantize_constants
 from qcgen.rewrite.sizes import Budget
-from qcgen.rewrite.take_apart import take_apart
 from qcgen.rewrite.wiring import Pattern, apply, without_unused
 
 FIRST: tuple[Pattern, ...] = (
@@ -93,7 +93,13 @@ Quantization moves forward before dequantization moves back, so that a Relu betw
 one table.
 """
 
-LAST: tuple[Pattern, ...] = (choose_by_comparison, gather_places, phases_of_transposed, linear_resize, take_apart)
+LAST: tuple[Pattern, ...] = (
+    choose_by_comparison,
+    gather_places,
+    phases_of_transposed,
+    linear_resize,
+    decompose_float_ops,
+)
 """What is looked for at the end, in models without quantization, too: operators that several others compute."""
 
 FOLDS_BEFORE_FUSION: Mapping[tuple[str, str], Fold] = {

@@ -9,7 +9,7 @@ import numpy as np
 
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array, DType
-from qcgen.rewrite.take_apart import Steps
+from qcgen.rewrite.decompose_float_ops import Steps
 from qcgen.rewrite.wiring import Change, Wiring
 
 Coordinate = Callable[[Array, np.float32, int, int], Array]

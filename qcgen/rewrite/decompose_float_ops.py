@@ -40,7 +40,7 @@ class Steps:
         return Change(self._node, tuple(self._nodes), constants=self._constants)
 
 
-def take_apart(wiring: Wiring, node: Node) -> Change | None:
+def decompose_float_ops(wiring: Wiring, node: Node) -> Change | None:
     """A float node as several simpler ones."""
     way = WAYS.get((node.domain, node.op_type))
     array = wiring.constant(node.input(0))

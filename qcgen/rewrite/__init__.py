@@ -34,10 +34,10 @@ from qcgen.rewrite.join_layer_norm import join_layer_norm
 from qcgen.rewrite.join_matmul_add import join_matmul_add
 from qcgen.rewrite.join_pairs import join_pairs
 from qcgen.rewrite.linear_resize import linear_resize
+from qcgen.rewrite.lower_conv_transpose import lower_conv_transpose
 from qcgen.rewrite.merge_duplicates import merge_duplicates
 from qcgen.rewrite.name_casts import name_casts
 from qcgen.rewrite.name_means import name_means
-from qcgen.rewrite.phases_of_transposed import phases_of_transposed
 from qcgen.rewrite.quantize_earlier import quantize_earlier
 from qcgen.rewrite.quantize_weights import quantize_weights
 from qcgen.rewrite.remove_identities import remove_identities
@@ -65,7 +65,7 @@ PATTERNS: tuple[Pattern, ...] = (
     gather_places,
     join_layer_norm,
     join_matmul_add,
-    phases_of_transposed,
+    lower_conv_transpose,
     fuse_convolution,
     fuse_gemm,
     fuse_matmul,
@@ -96,7 +96,7 @@ one table.
 LAST: tuple[Pattern, ...] = (
     choose_by_comparison,
     gather_places,
-    phases_of_transposed,
+    lower_conv_transpose,
     linear_resize,
     decompose_float_ops,
 )

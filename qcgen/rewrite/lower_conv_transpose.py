@@ -67,7 +67,7 @@ class Axis:
         return [(place, int(k)) for k, place in found if k.is_integer() and k < self.kernel]
 
 
-def phases_of_transposed(wiring: Wiring, node: Node) -> Change | None:
+def lower_conv_transpose(wiring: Wiring, node: Node) -> Change | None:
     """ConvTranspose of one or two spatial axes with constant weights, float or of 8 bits that are dequantized.
 
     What a phase has too few taps for are weights of 0, or at their zero point.

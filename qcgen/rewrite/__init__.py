@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from qcgen.infer import infer
 from qcgen.ir.graph import Graph
-from qcgen.rewrite.choose_by_comparison import choose_by_comparison
 from qcgen.rewrite.clamp_earlier import clamp_earlier
 from qcgen.rewrite.compare_codes import compare_codes
 from qcgen.rewrite.decompose_float_ops import decompose_float_ops
@@ -25,6 +24,7 @@ from qcgen.rewrite.fuse_recurrent import fuse_recurrent
 from qcgen.rewrite.fuse_reduction import fuse_reduction
 from qcgen.rewrite.fuse_table import fuse_table
 from qcgen.rewrite.fuse_unary import fuse_unary
+from qcgen.rewrite.fuse_where import fuse_where
 from qcgen.rewrite.fuse_wide import fuse_wide
 from qcgen.rewrite.gather_places import gather_places
 from qcgen.rewrite.in_float32 import in_float32
@@ -94,7 +94,7 @@ one table.
 """
 
 LAST: tuple[Pattern, ...] = (
-    choose_by_comparison,
+    fuse_where,
     gather_places,
     lower_conv_transpose,
     linear_resize,

@@ -8,7 +8,7 @@ from qcgen.ir.types import DType
 from qcgen.rewrite.wiring import Change, Wiring
 
 
-def choose_by_comparison(wiring: Wiring, node: Node) -> Change | None:
+def fuse_where(wiring: Wiring, node: Node) -> Change | None:
     """Where(a > b, x, y), or with Not around the comparison, of which others may read, too."""
     if (node.domain, node.op_type) != ("", "Where") or len(node.inputs) != 3:
         return None

@@ -24,12 +24,12 @@ from qcgen.ir.graph import Graph, Node, Value
 from qcgen.ir.types import DType
 
 Rule = Callable[[Graph, Node, Collection[str]], Iterable[Problem]]
-"""From a node, and the tensors that are blamed on something else already, to what is wrong with it."""
+"""From a node, and the tensors whose problem is already reported, to what is wrong with the node."""
 
 
-def check_operator(graph: Graph, node: Node, blamed: Collection[str] = ()) -> Iterator[Problem]:
+def check_operator(graph: Graph, node: Node, already_reported: Collection[str] = ()) -> Iterator[Problem]:
     """Everything that is wrong with a node that is not a convolution, by its Spec."""
-    yield from spec_problems(View(graph, node, blamed), SPECS[node.domain, node.op_type])
+    yield from spec_problems(View(graph, node, already_reported), SPECS[node.domain, node.op_type])
 
 
 RULES: dict[tuple[str, str], Rule] = {
@@ -69,7 +69,7 @@ def check(graph: Graph) -> Graph:
     problems += import_problems(graph)
     problems += version_problems(nodes.old)
     problems += nodes.problems()
-    problems += float_problems(graph, nodes.blamed)
+    problems += float_problems(graph, nodes.already_reported)
     problems += contradictions(graph, nodes.refused)
     if problems:
         raise ModelRejected(dict.fromkeys(problems))
@@ -97,19 +97,19 @@ class _Nodes:
         self.old: list[tuple[Node, int]] = []
         self.refused: set[str] = set()
         # Inputs of unknown size, results of nodes that are refused, and all that depends on them.
-        self.blamed = {name for name in graph.inputs if _is_unknown(graph.value(name))}
+        self.already_reported = {name for name in graph.inputs if _is_unknown(graph.value(name))}
 
     def run(self) -> None:
         """Looks at every node."""
         dynamic, shapes = dynamic_nodes(self._graph), shape_nodes(self._graph)
         for node in self._graph.nodes:
-            follows = not self.blamed.isdisjoint(node.inputs)
+            follows = not self.already_reported.isdisjoint(node.inputs)
             is_silent = node.name in dynamic or (follows and node.name in shapes)
             if not is_silent and self._is_refused(node):
                 self.refused.add(node.name)
                 follows = True
             if follows or is_silent:
-                self.blamed.update(filter(None, node.outputs))
+                self.already_reported.update(filter(None, node.outputs))
 
     def _is_refused(self, node: Node) -> bool:
         rule = RULES.get((node.domain, node.op_type))
@@ -119,8 +119,8 @@ class _Nodes:
         is_old = node.version < _since(node)
         if is_old:
             self.old.append((node, _since(node)))
-        view = View(self._graph, node, self.blamed)
-        found = list(rule(self._graph, node, self.blamed)) or list(result_problems(view, self._computed))
+        view = View(self._graph, node, self.already_reported)
+        found = list(rule(self._graph, node, self.already_reported)) or list(result_problems(view, self._computed))
         for problem in dict.fromkeys(found):
             self._found.setdefault((node.operator, problem.what, problem.hint), []).append(node)
         return is_old or bool(found)

@@ -51,9 +51,9 @@ PER_TENSOR = ("x_scale", "x_zero_point", "y_scale", "y_zero_point")
 PER_CHANNEL = ("w_scale", "w_zero_point")
 
 
-def check_conv(graph: Graph, node: Node, blamed: Collection[str] = ()) -> Iterator[Problem]:
+def check_conv(graph: Graph, node: Node, already_reported: Collection[str] = ()) -> Iterator[Problem]:
     """Everything that is wrong with a convolution of any spelling."""
-    it = Operands(graph, node, CONVOLUTIONS[node.domain, node.op_type], blamed)
+    it = Operands(graph, node, CONVOLUTIONS[node.domain, node.op_type], already_reported)
     yield from _arity(it)
     yield from _constants(it)
     yield from _types(it)
@@ -99,7 +99,7 @@ def _constants(it: Operands) -> Iterator[Problem]:
             if name in it.graph.constants:
                 what = f"{role} is constant, so there is nothing to compute at run time"
                 yield it.problem(what, "replace the node by its result")
-        elif name not in it.graph.constants and name not in it.blamed:
+        elif name not in it.graph.constants and name not in it.already_reported:
             node = it.graph.producers.get(name)
             source = (
                 f"node {node.name!r} ({node.operator}) computes it" if node else f"it is the model's input {name!r}"
@@ -110,7 +110,7 @@ def _constants(it: Operands) -> Iterator[Problem]:
 def _types(it: Operands) -> Iterator[Problem]:
     for role, allowed in TYPES[it.spelling.kind].items():
         dtype = it.dtype(role)
-        if dtype is not None and dtype not in allowed and it.tensor(role) not in it.blamed:
+        if dtype is not None and dtype not in allowed and it.tensor(role) not in it.already_reported:
             must = " or ".join(kind.value for kind in allowed)
             yield it.problem(f"{role} is {dtype.value}, but must be {must}", f"export the model with {role} as {must}")
     if it.is_float:

@@ -45,10 +45,10 @@ def dynamic_problems(graph: Graph) -> Iterator[Problem]:
         yield Problem(named_nodes(nodes), what, hint)
 
 
-def float_problems(graph: Graph, blamed: Collection[str]) -> Iterator[Problem]:
+def float_problems(graph: Graph, already_reported: Collection[str]) -> Iterator[Problem]:
     """Float tensors from one computation into a product, with quantized tensors before and behind them.
 
-    Nothing is said of tensors that are ``blamed`` on something else already.
+    Tensors in ``already_reported`` are left out.
     """
     makers = {name: node for node in graph.nodes for name in node.outputs if name}
     before, behind = _reached(graph, makers)
@@ -56,7 +56,7 @@ def float_problems(graph: Graph, blamed: Collection[str]) -> Iterator[Problem]:
         if node.op_type not in PRODUCTS or not _computes(graph, node) or node.name not in behind:
             continue
         for name in dict.fromkeys(node.inputs):
-            if name in blamed:
+            if name in already_reported:
                 continue
             maker = _maker(name, makers)
             if maker is not None and maker.name in before and _computes(graph, maker) and _is_float(graph, name):

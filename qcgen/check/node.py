@@ -41,11 +41,11 @@ SEVERAL_OUTPUTS = frozenset(("GRU", "LSTM", "Split"))
 
 @dataclass(frozen=True)
 class View:
-    """One node in its graph; what is wrong with the tensors in ``blamed`` has been said where they come from."""
+    """One node in its graph; problems of the tensors in ``already_reported`` are reported where these come from."""
 
     graph: Graph
     node: Node
-    blamed: Collection[str] = ()
+    already_reported: Collection[str] = ()
 
     def problem(self, what: str, hint: str) -> Problem:
         """A problem of this node."""
@@ -183,7 +183,7 @@ def _constants(view: View, spec: Spec) -> Iterator[Problem]:
         yield view.problem("all its inputs are constant", "replace the node by its result")
         return
     for index, role in spec.roles(view):
-        if role in spec.constant and view.array(index) is None and view.node.input(index) not in view.blamed:
+        if role in spec.constant and view.array(index) is None and view.node.input(index) not in view.already_reported:
             hint = "store its values in the model as an initializer"
             yield view.problem(f"{role} is not constant: {view.source(index)}", hint)
 
@@ -196,7 +196,7 @@ def _types(view: View, spec: Spec) -> Iterator[Problem]:
         if dtype is not None:
             named[role] = dtype
         if dtype is not None and allowed and dtype not in allowed:
-            if view.node.input(index) in view.blamed:
+            if view.node.input(index) in view.already_reported:
                 return
             if not any(role == second and first in wrong for second, first in spec.same):
                 yield _wrong_type(view, index, role, allowed)

@@ -23,12 +23,12 @@ def counted(count: int, noun: str) -> str:
 
 @dataclass(frozen=True)
 class Operands:
-    """One convolution node in its graph, of a known spelling; ``blamed`` as in View."""
+    """One convolution node in its graph, of a known spelling; ``already_reported`` as in View."""
 
     graph: Graph
     node: Node
     spelling: ConvSpelling
-    blamed: Collection[str] = ()
+    already_reported: Collection[str] = ()
 
     def problem(self, what: str, hint: str) -> Problem:
         """A problem of this node."""

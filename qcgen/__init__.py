@@ -31,6 +31,18 @@ if TYPE_CHECKING:
     from qcgen.api import bench, targets, verify
     from qcgen.artifact import Artifact
     from qcgen.compiler import compile
+else:  # a type checker shall find misspelt names
+    _LAZY = {"Artifact": "qcgen.artifact", "compile": "qcgen.compiler"}
+    _LAZY |= dict.fromkeys(("bench", "targets", "verify"), "qcgen.api")
+
+    def __getattr__(name: str) -> object:
+        # onnx and numpy take a third of a second to import: the command line answers usage questions without them.
+        if name not in _LAZY:
+            raise AttributeError(f"module 'qcgen' has no attribute {name!r}")
+        value = getattr(import_module(_LAZY[name]), name)
+        globals()[name] = value
+        return value
+
 
 __all__ = [
     "Artifact",
@@ -45,18 +57,6 @@ __all__ = [
     "verify",
 ]
 
-_LAZY = {"Artifact": "qcgen.artifact", "compile": "qcgen.compiler"}
-_LAZY |= dict.fromkeys(("bench", "targets", "verify"), "qcgen.api")
-
 
 def __dir__() -> list[str]:
     return __all__
-
-
-def __getattr__(name: str) -> object:
-    # onnx and numpy take a third of a second to import: the command line answers usage questions without them.
-    if name not in _LAZY:
-        raise AttributeError(f"module 'qcgen' has no attribute {name!r}")
-    value = getattr(import_module(_LAZY[name]), name)
-    globals()[name] = value
-    return value

@@ -104,12 +104,12 @@ class Artifact:
 
     @cached_property
     def estimate(self) -> Costs:
-        """Bytes of flash and cycles, estimated without a compiler; --flash and sweeps choose by them."""
+        """Bytes of flash and cycles, estimated without a compiler; ``compile(flash=...)`` and sweeps choose by them."""
         return estimated(self.plan)
 
     @cached_property
     def flash_curve(self) -> tuple[FlashUse, ...]:
-        """What --flash can choose from, estimated: bytes of flash and cycles, from --optimize size on."""
+        """What ``compile(flash=...)`` can choose from, estimated: bytes of flash and cycles, from the smallest on."""
         own = self.plan
         return curve(Planner(self.planned, own.options, own.prefix, own.model, own.node), code_bytes)
 

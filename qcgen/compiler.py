@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import UnionType
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -90,6 +91,7 @@ def compile(
     ``io_memory`` is "caller" or "arena": inputs and outputs lie in the arena, too. ``input`` is
     "whole" or "rows": the caller pushes one row after the other.
     ``constants`` are inputs, by name, that become constants of the model, with their elements.
+    ``dims`` are sizes of symbolic dimensions, by their names.
     ``outputs`` are tensors, or one, up to which the model is compiled, in place of its own outputs.
     ``batch`` is what leading dimensions of inputs become that the model leaves open: 1 unless it is given.
     ``rename`` says what inputs and outputs, by their names, are called in C; Python calls them as the model does.
@@ -99,9 +101,16 @@ def compile(
     Raises ModelRejected with every problem found if the model cannot be compiled, ValueError for an option that does
     not exist.
     """
-    for option, given in (("dims", dims), ("constants", constants), ("rename", rename)):
-        if not isinstance(given, Mapping | None):
-            raise ValueError(f"{option} must be a mapping by names, not {given!r}")
+    _require_mapping("dims", dims, int | np.integer, "numbers")
+    _require_mapping("constants", constants, np.ndarray, "arrays")
+    _require_mapping("rename", rename, str, "names")
+    for option, text in (("name", name), ("target", target), ("node", node), ("board", board)):
+        if not isinstance(text, str | None):
+            raise ValueError(f"{option} must be a name, not {text!r}")
+    if not isinstance(outputs, str | Iterable):
+        raise ValueError(f"outputs must be a name or several, not {outputs!r}")
+    if not isinstance(batch, int | np.integer | None):
+        raise ValueError(f"batch must be a number or None, not {batch!r}")
     chip = None if board is None else chip_of(board)
     options = Options(
         target=target_of(target) if chip is None else target_on(chip, target_of(target)),
@@ -207,6 +216,16 @@ def _renamed(rename: tuple[tuple[str, str], ...], before: Program, after: Progra
     tensors = zip((*before.inputs, *before.outputs), (*after.inputs, *after.outputs), strict=True)
     now = {old.name: new.name for old, new in tensors}
     return tuple((now.get(name, name), new) for name, new in rename)
+
+
+def _require_mapping(option: str, given: object, kind: type | UnionType, what: str) -> None:
+    if given is None:
+        return
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise ValueError(f"{option} must be a mapping by names, not {given!r}")
+    for name, value in given.items():
+        if not isinstance(value, kind):
+            raise ValueError(f"{option} must be {what} by names: that of {name!r} is {value!r}")
 
 
 def _require_known(options: Options, name: str | None) -> None:

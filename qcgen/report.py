@@ -146,7 +146,7 @@ class Report:
     ``flash``: the estimate by which kernels were chosen for the budget ``options.flash``; None without one.
     ``arena_bytes``: what the caller must lend, ``arena_lower_bound_bytes``: what no placement of its parts undercuts.
     ``arena_growth``: by how much it is larger for copies of constants than it need be, and the cycles with and without.
-    ``ram_bytes``: arena, inputs and outputs together, without the stack. With ``--io-memory arena``
+    ``ram_bytes``: arena, inputs and outputs together, without the stack. With ``io_memory="arena"``
     inputs and outputs are a part of the arena; of an input that comes in rows, one row is counted.
     ``arithmetic``: what the outputs are equal to, which onnxruntime on which processor with which session options.
     ``buffers``: what lies in the arena, where and how long. ``files``: the SHA-256 of each generated file, by its name.
@@ -154,7 +154,7 @@ class Report:
     model would cost if what is proved to be without effect were kept. ``fallbacks``: what is slower or larger than it
     need be, of whole networks; ``notes``: what was assumed of the model. ``inexact``: the nodes that compute floats,
     within a tolerance; all others are equal to the reference, bit for bit. ``board``: whether it fits the chip that
-    ``--board`` names, None without it.
+    ``board`` names, None without one.
     """
 
     schema_version: int
@@ -223,7 +223,7 @@ class Report:
 
     @property
     def flash_budget(self) -> int:
-        """That of --flash, for which the model was compiled."""
+        """That of ``flash``, for which the model was compiled."""
         budget = self.options["flash"]
         assert isinstance(budget, int), "there is one where an estimate is"
         return budget

@@ -1,6 +1,7 @@
 """What `import qcgen` gives a program in Python."""
 
 import ast
+import pickle
 import pydoc
 import re
 from dataclasses import replace
@@ -51,12 +52,6 @@ def test_inputs_and_outputs_are_described_as_onnxruntime_describes_them(session)
 def test_outputs_are_named_as_for_onnxruntime(names, session):
     [y] = session.run(names, {"image_quantized": np.zeros((1, 8, 8, 1), np.int8)})
     assert y.shape == (1, 10)
-
-
-def test_one_output_may_be_given_as_text():
-    alone, listed = (qcgen.compile(DIGITS, outputs=each) for each in ("logits_quantized", ["logits_quantized"]))
-    assert alone.files == listed.files
-    assert [port.tensor.name for port in alone.plan.outputs] == ["logits_quantized"]
 
 
 def test_a_type_checker_knows_every_target_and_no_other():
@@ -194,3 +189,26 @@ def test_every_option_that_a_problem_may_name_has_a_name_in_python():
     assert len(named) > 20
     left = {options.in_python(text) for text in named if "python -m" not in text}
     assert {text for text in left if "--" in text} == set()
+
+
+MISTAKES = {
+    "dims must be numbers by names: that of 'N' is '1'": {"dims": {"N": "1"}},
+    "constants must be arrays by names: that of 'x' is [1]": {"constants": {"x": [1]}},
+    "rename must be names by names: that of 'x' is 5": {"rename": {"x": 5}},
+    "batch must be a number or None, not 'x'": {"batch": "x"},
+    "board must be a name, not 5": {"board": 5},
+    "target must be a name, not 4": {"target": 4},
+    "node must be a name, not ['a']": {"node": ["a"]},
+    "outputs must be a name or several, not 5": {"outputs": 5},
+}
+
+
+@pytest.mark.parametrize("text", MISTAKES)
+def test_an_option_of_another_type_is_refused(text):
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        qcgen.compile(DIGITS, **MISTAKES[text])
+
+
+def test_an_artifact_travels_to_another_process(artifact):
+    travelled = pickle.loads(pickle.dumps(artifact))
+    assert (travelled.files, travelled.report, repr(travelled)) == (artifact.files, artifact.report, repr(artifact))

@@ -8,11 +8,11 @@ import pytest
 from emulated import require_core
 from marks import some_at_first
 from packages import DIGITS
-from qcgen.emulate.tools import run, succeed
 from tools import require
 
 import qcgen
 from qcgen.cores import TARGETS
+from qcgen.cross import run, succeed
 from qcgen.emulate import Trial, cross_build, emulate, random_feeds
 from qcgen.emulate.image import compile_command
 from qcgen.reference import evaluate

@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0xc82b88a6
+#if ATTENTION_HEADER_ID != 0x5b2d3f60
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -328,7 +328,7 @@ ATTENTION_SHARED static void attention_shared_pointwise(const struct attention_s
 /* query_dense: QLinearMatMul, by attention_shared_pointwise. */
 static void attention_query_dense(const int8_t *x, int8_t *y)
 {
-    static const struct attention_shared_pointwise layer = {
+    ATTENTION_CONST_ATTR static const struct attention_shared_pointwise layer = {
         .weights = attention_query_dense_weights,
         .bias = attention_query_dense_bias,
         .scale_mantissa = attention_query_dense_scale_mantissa,
@@ -374,7 +374,7 @@ ATTENTION_CONST_ATTR static const uint16_t attention_key_dense_guard_band[8] = {
 /* key_dense: QLinearMatMul, by attention_shared_pointwise. */
 static void attention_key_dense(const int8_t *x, int8_t *y)
 {
-    static const struct attention_shared_pointwise layer = {
+    ATTENTION_CONST_ATTR static const struct attention_shared_pointwise layer = {
         .weights = attention_key_dense_weights,
         .bias = attention_key_dense_bias,
         .scale_mantissa = attention_key_dense_scale_mantissa,
@@ -420,7 +420,7 @@ ATTENTION_CONST_ATTR static const uint16_t attention_value_dense_guard_band[8] =
 /* value_dense: QLinearMatMul, by attention_shared_pointwise. */
 static void attention_value_dense(const int8_t *x, int8_t *y)
 {
-    static const struct attention_shared_pointwise layer = {
+    ATTENTION_CONST_ATTR static const struct attention_shared_pointwise layer = {
         .weights = attention_value_dense_weights,
         .bias = attention_value_dense_bias,
         .scale_mantissa = attention_value_dense_scale_mantissa,

@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0x7c1e23c3
+#if SIZES_CORTEX_M4_HEADER_ID != 0x898ce25e
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -665,7 +665,7 @@ SIZES_CORTEX_M4_SHARED static void sizes_cortex_m4_shared_conv(const struct size
 /* stem: QLinearConv, by sizes_cortex_m4_shared_conv. */
 static void sizes_cortex_m4_stem(const int8_t *x, int8_t *y, int32_t *pairs)
 {
-    static const struct sizes_cortex_m4_shared_conv layer = {
+    SIZES_CORTEX_M4_CONST_ATTR static const struct sizes_cortex_m4_shared_conv layer = {
         .constants = sizes_cortex_m4_stem_constants,
         .multiplier = sizes_cortex_m4_stem_multiplier,
         .scale_mantissa = sizes_cortex_m4_stem_scale_mantissa,
@@ -786,7 +786,7 @@ SIZES_CORTEX_M4_CONST_ATTR static const int32_t sizes_cortex_m4_y_constants[675]
 /* y: QLinearConv, by sizes_cortex_m4_shared_conv. */
 static void sizes_cortex_m4_y(const int8_t *x, int8_t *y, int32_t *pairs)
 {
-    static const struct sizes_cortex_m4_shared_conv layer = {
+    SIZES_CORTEX_M4_CONST_ATTR static const struct sizes_cortex_m4_shared_conv layer = {
         .constants = sizes_cortex_m4_y_constants,
         .offset = 480,
         .zero_point = 7,

@@ -13,6 +13,7 @@ from models import qlinear_conv, random_weights
 import qcgen
 from qcgen.build import STRICT_FLAGS
 from qcgen.cores import EMULATED, TARGETS
+from qcgen.cross import compile_command, succeed
 
 PAIRS = ((0.02, -5, "int8"), (1 / 255, -128, "int8"), (3.4e38, 127, "int8"), (1e-45, 0, "uint8"), (0.1, 255, "uint8"))
 """Scales and zero points: usual ones, the largest and the smallest scale, both ends of zero points."""
@@ -312,3 +313,14 @@ int main(void)
 }
 """
     assert output_of(tmp_path, artifact, main) == "1"
+
+
+def test_tables_and_structs_of_layers_go_where_the_attribute_says(tmp_path):
+    require("arm-none-eabi-gcc", "arm-none-eabi-size")
+    target, source = TARGETS["cortex-m4"], Path(__file__).parents[1] / "generated" / "sizes_cortex_m4.c"
+    assert "_CONST_ATTR static const struct" in source.read_text()
+    attribute = '-DSIZES_CORTEX_M4_CONST_ATTR=__attribute__((section(".here")))'
+    succeed([*compile_command(target, ("-O2", attribute), "gcc"), str(source), "-o", "_.o"], tmp_path)
+    sizes = dict(re.findall(r"^(\.\S+) +(\d+)", succeed([f"{target.tools}size", "-A", "_.o"], tmp_path), re.MULTILINE))
+    assert int(sizes[".here"]) > 0
+    assert not [each for each, size in sizes.items() if each.startswith(".rodata") and int(size)]

@@ -120,7 +120,7 @@ def bodies(plan: Plan) -> list[str]:
         indices = [index for index, call in enumerate(plan.calls) if call.shared == function]
         text = with_layer(same([texts[index] for index in indices], function), function, plan.prefix)
         for index in indices:
-            texts[index] = layer(plan.calls[index], text)
+            texts[index] = layer(plan.calls[index], text, plan.prefix)
         texts[indices[0]] = f"{declared(function)}\n\n{text}\n{texts[indices[0]]}"
     return texts
 

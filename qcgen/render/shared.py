@@ -67,7 +67,7 @@ def _called(body: str, given: set[str]) -> str:
     return re.sub(rf"\b({'|'.join(sorted(given))})\((\s*)", r"\1(\2layer, ", body)
 
 
-def layer(call: Call, text: str) -> str:
+def layer(call: Call, text: str, prefix: str) -> str:
     """The function of one layer: calls the function that it shares, whose ``text`` it is, with what is its own."""
     shared = call.shared
     assert shared is not None, "the layer has a function of its own"
@@ -80,7 +80,7 @@ def layer(call: Call, text: str) -> str:
             comment(f"{call.op.name}: {call.op.op_type}, by {shared.symbol}."),
             f"static void {call.symbol}({', '.join(parameters)})",
             "{",
-            f"    static const {struct_of(shared)} layer = {{",
+            f"    {prefix.upper()}_CONST_ATTR static const {struct_of(shared)} layer = {{",
             *values,
             "    };",
             "",

@@ -9,7 +9,16 @@ from math import exp, frexp, log
 
 import numpy as np
 
-from qcgen.ir.program import Float32s, Int64s, Requantize, RoundTwice
+from qcgen.ir.program import (
+    DivideAway,
+    Float32s,
+    Int64s,
+    IntegerBinary,
+    QuantizedBinary,
+    Requantize,
+    RoundTwice,
+    Scaling,
+)
 from qcgen.ir.types import Array
 
 Float32 = np.float32
@@ -82,17 +91,101 @@ def round_twice(acc: Int64s, multiplier: Int64s, exponent: Int64s) -> Int64s:
     return rounded
 
 
+def binary_in_integers(op: QuantizedBinary, by: IntegerBinary, a: Array, b: Array) -> Int64s:
+    """Equation (80): the code of a sum, a difference or a product by (78), as TensorFlow Lite computes it.
+
+    Source: AddElementwise, SubElementwise and MulElementwise in kernels/internal/reference of TensorFlow Lite Micro.
+    """
+    differences = (x.astype(np.int64) - (tensor.zero_point or 0) for x, tensor in ((a, op.a), (b, op.b)))
+    if op.kind == "mul":
+        first, second = differences
+        total = first * second
+    else:
+        scaled = (_scaled(x << by.shift, how) for x, how in zip(differences, (by.a, by.b), strict=True))
+        first, second = scaled
+        total = first - second if op.kind == "sub" else first + second
+    found: Int64s = np.clip(_scaled(total, by.y) + (op.y.zero_point or 0), by.low, by.high)
+    return found
+
+
+def _scaled(value: Int64s, by: Scaling) -> Int64s:
+    multiplier, exponent = (np.asarray(number, np.int64) for number in by)
+    return round_twice(value, multiplier, exponent)
+
+
+def binary(op: QuantizedBinary, a: Array, b: Array) -> Int64s:
+    """The codes of an operator of two tensors: by (12) or (13), of 16 bits by (74), (75) or (76), or by (80)."""
+    if op.by is not None:
+        return binary_in_integers(op, op.by, a, b)
+    a_by, b_by, y_by = (Quantization(x.scale or 1.0, x.zero_point or 0) for x in (op.a, op.b, op.y))
+    functions = {"add": add, "mul": multiply}
+    if op.is_wide:
+        functions = {"add": add_floats, "mul": multiply_floats, "sub": subtract_floats}
+    return functions[op.kind](a, b, a_by, b_by, y_by, *op.bounds)
+
+
+ROUND_SUM, FRACTION = 12, 31
+"""Bits above the point of sums of exponentials, and below it of what they are made of, in TensorFlow Lite's softmax."""
+
+
+def doubled_high(a: Int64s, b: Int64s | int) -> Int64s:
+    """floor((a * b + 2^30) / 2^31), the first rounding of (78): how TensorFlow Lite multiplies in fixed point."""
+    return np.asarray((a * b + 2**30) >> FRACTION)
+
+
+def reciprocal_in_integers(total: Int64s) -> tuple[Int64s, Int64s]:
+    """Equation (81): 1 / (1 + v) in units of 2^-31, and n, for a sum of exponentials (1 + v) * 2^n, v in [0, 1).
+
+    Three steps of Newton's method from 48/17 - 32/17 d, d = (1 + v) / 2. ``total`` is in units of 2^-19. Source:
+    GetReciprocal in kernels/internal/common.h, and one_over_one_plus_x_for_x_in_0_1 of gemmlowp.
+    """
+    bits = np.frexp(total.astype(np.float64))[1].astype(np.int64)  # total < 2^31: exact
+    value = (total << (32 - bits)) - 2**31
+    half = (value + 2**31) >> 1  # value + (2^31 - 1), halved, half away from zero
+    x = 1515870810 + doubled_high(half, -1010580540)
+    for _ in range(3):
+        x = x + np.clip(doubled_high(x, 2**29 - doubled_high(half, x)) << 2, -(2**31), 2**31 - 1)
+    return np.clip(x << 1, -(2**31), 2**31 - 1), bits - (FRACTION - ROUND_SUM) - 1
+
+
+def softmax_in_integers(x: Array, table: Int64s, low: int, high: int) -> Int64s:
+    """Equation (82): the codes, in units of 1 / 256 from -128 on, of rows along the last axis.
+
+    Source: Softmax in kernels/internal/reference/softmax.h of TensorFlow Lite Micro.
+    """
+    codes = x.astype(np.int64)
+    parts = table[255 - (codes.max(axis=-1, keepdims=True) - codes)]
+    total = ((parts + 2 ** (ROUND_SUM - 1)) >> ROUND_SUM).sum(axis=-1, keepdims=True)
+    scale, bits = reciprocal_in_integers(total)
+    share = doubled_high(scale, parts)
+    right = bits + FRACTION - 8
+    found: Int64s = np.clip(((share + (np.int64(1) << (right - 1))) >> right) + low, low, high)
+    return found
+
+
+def divide_away(total: Int64s, count: int) -> Int64s:
+    """Equation (79): total / count to the nearest integer, half away from zero.
+
+    Source: AveragePool in kernels/internal/reference/integer_ops/pooling.h of TensorFlow Lite Micro.
+    """
+    quotient: Int64s = np.sign(total) * ((np.abs(total) + count // 2) // count)
+    return quotient
+
+
 def codes(by: Requantize, acc: Int64s, channel_axis: int = 0) -> Int64s:
     """The codes of accumulators whose ``channel_axis`` has a place for each channel of ``by``, or that share its one.
 
-    By equation (78) for RoundTwice, by equation (1) for every other requantization.
+    By equation (78) for RoundTwice, (79) for DivideAway, (1) for every other requantization.
     """
     shape = [1] * acc.ndim
     if by.scale.size > 1:
         shape[channel_axis] = -1
-    if not isinstance(by, RoundTwice):
+    if isinstance(by, DivideAway):
+        rounded = divide_away(acc.astype(np.int64) + by.offset, by.count)
+    elif isinstance(by, RoundTwice):
+        rounded = round_twice(acc, by.multiplier.reshape(shape), by.exponent.reshape(shape))
+    else:
         return requantize(acc, by.scale.reshape(shape), by.zero_point, by.low, by.high)
-    rounded = round_twice(acc, by.multiplier.reshape(shape), by.exponent.reshape(shape))
     found: Int64s = np.clip(rounded + by.zero_point, by.low, by.high)
     return found
 

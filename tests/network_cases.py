@@ -29,6 +29,7 @@ from qcgen.ir.program import (
     GateWeights,
     GlobalAveragePool,
     InstanceNorm,
+    IntegerSoftmax,
     LayerNorm,
     Lookup,
     MatMul,
@@ -51,6 +52,7 @@ from qcgen.ir.program import (
     inputs_of,
 )
 from qcgen.ir.types import Array, DType, Layout
+from qcgen.tflite.exponentials import exponentials
 
 NHWC, NCHW = Layout.CHANNELS_LAST, Layout.CHANNELS_FIRST
 TYPES = (DType.INT8, DType.UINT8)
@@ -731,6 +733,18 @@ def concats() -> Iterator[Unit]:
         yield Unit(f"{label}_constant", op, tuple(parts), (order, (0, 1, 2, 3), order), order, constant)
 
 
+def integer_softmaxes() -> Iterator[Unit]:
+    """Factors that leave out few codes and most, rows of equal codes, rows whose order in memory is another one."""
+    for factor, length in product((0.003, 0.1, 1.7, 20.0), (1, 2, 10, 300)):
+        x = codes((40, length), DType.INT8, 10)
+        x[0], x[1] = 127, -128
+        x[3:20] = np.clip(x[3:20] // 8 + 40, -128, 127)
+        tx, ty = (quantized(name, DType.INT8, x.shape, 1 / 256, -128) for name in "xy")
+        op = IntegerSoftmax("softmax", "SOFTMAX", tx, ty, exponentials(factor))
+        yield Unit(f"integer_softmax_{str(factor).replace('.', '_')}_{length}", op, (x,))
+    yield Unit("integer_softmax_columns", op, (x,), ((1, 0),), (1, 0))
+
+
 PORTABLE = tuple(
     unit
     for make in (
@@ -757,6 +771,7 @@ PORTABLE = tuple(
         float_matmuls,
         conversions,
         softmaxes,
+        integer_softmaxes,
         quantizations,
         activations,
         movements,

@@ -12,6 +12,7 @@ import pytest
 from fuzz.operators import NODES, operator_models
 from models import NHWC, graph_model, node_model, qlinear_conv, random_weights
 from onnx import ModelProto, helper
+from tflite_models import MODELS
 
 import qcgen
 from qcgen import check, infer, lower
@@ -106,6 +107,7 @@ def reached() -> Reached:
         signed = qlinear_conv((1, 2, 4, 5), random_weights((3, 2, 2, 2)), x_type="int8", y_type="int8")
         orion = qcgen.compile(signed, numerics="orion-fp16x16").program
     found.programs["Orion's QLinearConv"] = orion
+    found.programs["SOFTMAX of a .tflite file"] = qcgen.compile(MODELS["softmax"]).program
     found.classes = {type(op) for program in found.programs.values() for op in program.operators}
     return found
 

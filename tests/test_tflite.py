@@ -18,7 +18,9 @@ from qcgen.tflite.flatbuffer import DamagedFile, Table
 RECORDED = np.load(Path(__file__).parent / "data" / "tflite" / "recorded.npz")
 REAL = Path(__file__).parents[2] / "shared" / "models" / "tflite"
 READ = """
-fc_chain_dense_per_tensor conv_strides dw_dilated dw_multiplier odd_channels hello_world_int8 toycar_fullint_micro_intio
+pretrainedResnet_quant fc_chain_dense_per_tensor kws_ref_model conv_strides vww_96_int8 dw_dilated
+toycar_fullint_micro_intio dw_multiplier person_detect odd_channels str_ww_ref_model hello_world_int8 cifar10_q
+add_sub_mul cnn_s_quantized micro_speech_quantized
 """.split()
 """Files of ``REAL`` all of whose operators are read."""
 
@@ -44,7 +46,7 @@ def test_the_c_gives_the_recorded_outputs(name, target):
         assert np.array_equal(y, recorded)
 
 
-@pytest.mark.parametrize("name", share_at_first(READ, 2))
+@pytest.mark.parametrize("name", share_at_first(READ, 16))
 def test_real_networks_give_the_recorded_outputs(name):
     if not REAL.is_dir():
         pytest.skip("the real models are not there: no directory shared/models/tflite beside the repository")

@@ -9,12 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from qcgen.tflite import read_tflite
 from qcgen.tflite.schema import OPERATORS
 
 TYPES = {"float32": 0, "int32": 2, "uint8": 3, "int64": 4, "int16": 7, "int8": 9}
 OPTION_TYPES = {
     "CONV_2D": 1,
     "DEPTHWISE_CONV_2D": 2,
+    "AVERAGE_POOL_2D": 5,
+    "MAX_POOL_2D": 5,
+    "SOFTMAX": 9,
+    "ADD": 11,
+    "MUL": 21,
+    "SUB": 28,
     "FULLY_CONNECTED": 8,
     "RESHAPE": 17,
 }
@@ -220,9 +227,39 @@ def between_steps() -> bytes:
     return written(tensors, [step], (0,), (2,))
 
 
+def pool(
+    kind: str, window: tuple[int, int], y_shape: Sequence[int], stride: int, padding: int, activation: int
+) -> bytes:
+    """A pooling of an image of 6 x 5 pixels, whose zero point is not the lowest code."""
+    tensors = [Told("x", IMAGE, 0.05, 3), Told("y", y_shape, 0.05, 3)]
+    options = {0: Field("b", padding), 1: Field("i", stride), 2: Field("i", stride), 5: Field("b", activation)}
+    options |= {3: Field("i", window[1]), 4: Field("i", window[0])}
+    return written(tensors, [Step(kind, (0,), (1,), options)], (0,), (1,))
+
+
+def binary(kind: str, y_scale: float, activation: int = 0, shape: Sequence[int] = (1, 24)) -> bytes:
+    """A sum, difference or product with a constant of another scale, which is broadcast if it is shorter."""
+    constant = np.random.default_rng(12).integers(-128, 128, shape)
+    tensors = [
+        Told("x", (1, 24), 0.031, -7),
+        Told("c", shape, 0.0173, 11, constant),
+        Told("y", (1, 24), y_scale, 5),
+    ]
+    return written(tensors, [Step(kind, (0, 1), (2,), {0: Field("b", activation)})], (0,), (2,))
+
+
+def softmax(scale: float, beta: float) -> bytes:
+    tensors = [Told("x", (1, 24), scale, 9), Told("y", (1, 24), 1 / 256, -128)]
+    return written(tensors, [Step("SOFTMAX", (0,), (1,), {0: Field("f", beta)})], (0,), (1,))
+
+
+IMAGE = (1, 6, 5, 4)
+
+
 def cases(data: bytes) -> Sequence[np.ndarray]:
     """Inputs of a model: random codes, then all low, all high."""
-    shape = {"image": (1, 7, 6, 3)}.get("image" if b"image" in data else "x", (1, 24))
+    [x, *_] = read_tflite(data, "model").inputs
+    shape = read_tflite(data, "model").value(x).fixed_shape or ()
     random = np.random.default_rng(11).integers(-128, 128, (4, *shape)).astype(np.int8)
     nearly = np.full(shape, 120, np.int8)
     nearly[..., -1] = -6
@@ -235,5 +272,18 @@ MODELS = {
     "dense_without_bias": dense(0.02, 0.01, 0.021, has_bias=False),
     "dense_of_large_scales": dense(0.9, 0.8, 0.31),
     "between_steps": between_steps(),
+    "average_of_image": pool("AVERAGE_POOL_2D", (6, 5), (1, 1, 1, 4), 1, 1, 0),
+    "average_with_relu": pool("AVERAGE_POOL_2D", (2, 3), (1, 3, 2, 4), 2, 1, 1),
+    "average_of_windows": pool("AVERAGE_POOL_2D", (2, 2), (1, 5, 4, 4), 1, 1, 0),
+    "largest_with_padding": pool("MAX_POOL_2D", (3, 2), (1, 3, 3, 4), 2, 0, 0),
+    "largest_with_relu6": pool("MAX_POOL_2D", (2, 2), (1, 3, 2, 4), 2, 1, 3),
+    "sum": binary("ADD", 0.037),
+    "sum_with_relu": binary("ADD", 0.037, activation=1),
+    "sum_of_a_scalar": binary("ADD", 0.029, shape=(1, 1)),
+    "difference": binary("SUB", 0.041),
+    "product": binary("MUL", 0.0191, activation=2),
+    "softmax": softmax(0.11, 1.0),
+    "softmax_of_distant_codes": softmax(1.7, 0.9),
+    "softmax_of_near_codes": softmax(0.003, 1.0),
 }
 """Models by name."""

@@ -30,6 +30,7 @@ from qcgen.ir.program import (
     GlobalAveragePool,
     InstanceNorm,
     Int64s,
+    IntegerSoftmax,
     LayerNorm,
     Lookup,
     MatMul,
@@ -102,6 +103,7 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
         case (
             LayerNorm()
             | InstanceNorm()
+            | IntegerSoftmax()
             | OrionConv()
             | ArgMax()
             | Quantize()
@@ -171,13 +173,9 @@ def _binary(op: QuantizedBinary, ranges: Ranges) -> Range:
     axis = _shared_axis(op, ranges)
     size = 1 if axis is None else op.y.shape[axis]
     a, b = (_aligned(ranges[x.name], x, rank, axis, size) for x in (op.a, op.b))
-    by = (_quantization(op.a), _quantization(op.b), _quantization(op.y), op.y.dtype.low, op.y.dtype.high)
     if op.kind == "add":
-        add = arithmetic.add_floats if op.is_wide else arithmetic.add
-        return Range(axis, add(a[0], b[0], *by), add(a[1], b[1], *by))
-    multiply = arithmetic.multiply_floats if op.is_wide else arithmetic.multiply
-    meaning = arithmetic.subtract_floats if op.kind == "sub" else multiply
-    corners = np.stack([meaning(one, other, *by) for one in a for other in b])
+        return Range(axis, arithmetic.binary(op, a[0], b[0]), arithmetic.binary(op, a[1], b[1]))
+    corners = np.stack([arithmetic.binary(op, one, other) for one in a for other in b])
     return Range(axis, corners.min(axis=0), corners.max(axis=0))
 
 

@@ -46,7 +46,7 @@ from qcgen.kernels.portable.quantized_binary import QUANTIZED_BINARY
 from qcgen.kernels.portable.recurrent import RECURRENT
 from qcgen.kernels.portable.reduce import REDUCE
 from qcgen.kernels.portable.select import SELECT
-from qcgen.kernels.portable.softmax import FLOAT_SOFTMAX, SOFTMAX
+from qcgen.kernels.portable.softmax import FLOAT_SOFTMAX, INTEGER_SOFTMAX, SOFTMAX
 from qcgen.kernels.portable.wide_binary import WIDE_BINARY
 from qcgen.kernels.scalar.conv import CONV as SCALAR_CONV
 from qcgen.kernels.scalar.dense import DENSE as SCALAR_DENSE
@@ -94,6 +94,7 @@ PORTABLE: tuple[Kernel, ...] = (
     CONVERT,
     RECURRENT,
     SOFTMAX,
+    INTEGER_SOFTMAX,
     LAYER_NORM,
     INSTANCE_NORM,
     FLOAT_LAYER_NORM,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import assert_never
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from qcgen.requantize.pairs import PairLine, Pairs, clamps, fit
 class PairFunction(Context):
     """The function of two codes (templates/kernels/portable/pair_line.c.jinja), and where the operands are."""
 
-    kind: BinaryKind  # of the function
+    kind: BinaryKind  # of the function: a difference is a sum with a negative slope
     types: Mapping[str, str]  # of C, by "a", "b", "y"
     given: tuple[str, ...]  # operands that are parameters: "a", "b"
     constant: tuple[str, ...]  # operands that are tables
@@ -40,6 +39,7 @@ class PairFunction(Context):
     clamps_high: bool  # some sum is above the highest code
     fraction_mask: int  # the bits of a scaled sum below its code
     exceptions: int  # pairs beside the line
+    is_float: bool  # what rounds to even next to a tie is float32
 
 
 def why_no_binary(op: Operator) -> str | None:
@@ -68,7 +68,7 @@ def prepare_binary(op: QuantizedBinary, setting: Setting) -> Binary:
     nest, tables = binary_nest(op.a, op.b, op.y, setting)
     in_place = in_place_operands(op.a, op.b, nest, setting)
     function = PairFunction(
-        kind=op.kind,
+        kind="mul" if op.kind == "mul" else "add",
         types={"a": op.a.dtype.c, "b": op.b.dtype.c, "y": op.y.dtype.c},
         given=tuple(name for name in ("a", "b") if name not in tables),
         constant=tuple(sorted(tables)),
@@ -78,12 +78,13 @@ def prepare_binary(op: QuantizedBinary, setting: Setting) -> Binary:
         b_first=-op.b.dtype.low,
         a_zero_point=op.a.zero_point or 0,
         b_zero_point=op.b.zero_point or 0,
-        low=op.y.dtype.low,
-        high=op.y.dtype.high,
+        low=op.bounds[0],
+        high=op.bounds[1],
         clamps_low=clamps_low,
         clamps_high=clamps_high,
         fraction_mask=(1 << line.shift) - 1,
         exceptions=len(line.exceptions),
+        is_float=op.by is None,
     )
     constants = [*tables.values(), *_line_tables(line, op, pairs, a_codes, b_codes)]
     support = () if line.form == "table" else ("right_shift",)
@@ -105,7 +106,7 @@ class _Pairs:
     def __init__(self, op: QuantizedBinary, a_codes: Int64s, b_codes: Int64s) -> None:
         self.op, self.a_codes, self.b_codes = op, a_codes, b_codes
         meanings = ((x.scale, x.zero_point) for x in (op.a, op.b, op.y))
-        self._key = (op.kind, op.y.dtype, *meanings, a_codes.tobytes(), b_codes.tobytes())
+        self._key = (op.kind, op.by, op.y.dtype, *meanings, a_codes.tobytes(), b_codes.tobytes())
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -134,23 +135,19 @@ def pairs_of(op: QuantizedBinary, a_codes: Int64s, b_codes: Int64s) -> Pairs:
     a, b = a_codes[:, None], b_codes[None, :]
     shape = (len(a_codes), len(b_codes))
     a_by, b_by, y_by = (_quantization(tensor) for tensor in (op.a, op.b, op.y))
-    low, high = op.y.dtype.low, op.y.dtype.high
-    match op.kind:
-        case "add":
-            a_ratio, b_ratio, constant = arithmetic.add_terms(a_by, b_by, y_by)
-            codes = arithmetic.add(a, b, a_by, b_by, y_by, low, high)
-            terms = tuple(np.broadcast_to(term, shape).reshape(-1) for term in (a, b))
-            return Pairs(codes.reshape(-1), terms, (float(a_ratio), float(b_ratio)), float(constant), low, high)
-        case "mul":
-            scales = (np.asarray(by.scale, np.float32) for by in (a_by, b_by, y_by))
-            ratio = arithmetic.multiplier_scale(*scales)
-            codes = arithmetic.multiply(a, b, a_by, b_by, y_by, low, high)
-            product = (a - a_by.zero_point) * (b - b_by.zero_point)
-            return Pairs(codes.reshape(-1), (product.reshape(-1),), (float(ratio),), float(y_by.zero_point), low, high)
-        case "sub":
-            raise AssertionError("only tensors of 16 bits are subtracted")
-        case _:
-            assert_never(op.kind)
+    codes, bounds = arithmetic.binary(op, a, b).reshape(-1), op.bounds
+    if op.kind == "mul":
+        scales = (np.asarray(by.scale, np.float32) for by in (a_by, b_by, y_by))
+        ratio = arithmetic.multiplier_scale(*scales)
+        product = (a - a_by.zero_point) * (b - b_by.zero_point)
+        return Pairs(codes, (product.reshape(-1),), (float(ratio),), float(y_by.zero_point), *bounds)
+    terms = tuple(np.broadcast_to(term, shape).reshape(-1) for term in (a, b))
+    if op.by is None:
+        a_ratio, b_ratio, constant = map(float, arithmetic.add_terms(a_by, b_by, y_by))
+    else:
+        a_ratio, b_ratio = a_by.scale / y_by.scale, (-1 if op.kind == "sub" else 1) * b_by.scale / y_by.scale
+        constant = y_by.zero_point - a_ratio * a_by.zero_point - b_ratio * b_by.zero_point
+    return Pairs(codes, terms, (a_ratio, b_ratio), constant, *bounds)
 
 
 def _quantization(tensor: Tensor) -> Quantization:

@@ -15,7 +15,16 @@ from qcgen.errors import prove
 from qcgen.intervals import AccumulatorInterval
 from qcgen.ir.context import Own
 from qcgen.ir.plan import Certificate, SumWord
-from qcgen.ir.program import Conv, FloatActivation, Int64s, RawAccumulator, Requantize, RoundOnce, RoundTwice
+from qcgen.ir.program import (
+    Conv,
+    DivideAway,
+    FloatActivation,
+    Int64s,
+    RawAccumulator,
+    Requantize,
+    RoundOnce,
+    RoundTwice,
+)
 from qcgen.kernels.kernel import CommonOutput, Constants
 from qcgen.requantize import FixedPoint, Staircase
 from qcgen.requantize.emulate import multipliers
@@ -142,8 +151,9 @@ def prepare_requantize(
 
     ``scale`` says in comments what that is. ``is_alone``: all channels have the same one, and no table is needed.
     """
-    if isinstance(meaning, RoundTwice):
+    if isinstance(meaning, RoundTwice | DivideAway):
         bits = 0  # its roundings are those of whole sums
+    if isinstance(meaning, RoundTwice):
         lifted = np.maximum(np.abs(interval.lo), np.abs(interval.hi)) << np.maximum(meaning.exponent, 0)
         prove(bool((lifted < 2**31).all()), "sums times 2^exponent fit int32")
     step, narrow = _Step(meaning, interval), "no-wide-product" in features
@@ -292,8 +302,11 @@ def _numbers(fixed: FixedPoint, stairs: Staircase) -> dict[str, object]:
     }
     if fixed.arithmetic != "soft-float":
         numbers |= {"multiplier": fixed.multiplier, "offset": fixed.offset, "guard_band": fixed.guard}
-    if isinstance(stairs.requantize, RoundTwice):
-        numbers |= {"rounding": "twice"}
+    match stairs.requantize:
+        case RoundTwice():
+            numbers |= {"rounding": "twice"}
+        case DivideAway(offset=of_sum, count=count):
+            numbers |= {"rounding": "away", "of_sum": of_sum, "count": count}
     if fixed.arithmetic == "narrow":
         numbers |= {"limit_low": fixed.clamp_low, "limit_high": fixed.clamp_high}
     if fixed.is_guarded or fixed.arithmetic == "soft-float":
@@ -304,7 +317,13 @@ def _numbers(fixed: FixedPoint, stairs: Staircase) -> dict[str, object]:
 
 def _emulation(meaning: Requantize) -> str:
     """The function of templates/support that computes the roundings themselves."""
-    return "round_twice" if isinstance(meaning, RoundTwice) else "soft_float_code"
+    match meaning:
+        case RoundTwice():
+            return "round_twice"
+        case DivideAway():
+            return "divide_away"
+        case _:
+            return "soft_float_code"
 
 
 def _support(fixed: FixedPoint, emulation: str) -> tuple[str, ...]:
@@ -361,11 +380,13 @@ def _emulation_constants(fixed: FixedPoint, meaning: Requantize, subtracts: bool
     value = "scale_mantissa * 2^scale_exponent"
     if isinstance(meaning, RoundTwice):
         what, value = "the scale", "scale_mantissa * 2^(scale_exponent - 31)"
+    power = "the power of two that belongs to scale_mantissa"
+    first, second = f"{what} is {value}", power
+    if isinstance(meaning, DivideAway):
+        first, second = "what makes a sum that of codes", "what the sum of codes is divided by"
     constants = [
-        Constants("scale_mantissa", "int32_t", mantissa, f"{what} is {value}."),
-        Constants(
-            "scale_exponent", "int16_t", exponent - fixed.bits, "the power of two that belongs to scale_mantissa."
-        ),
+        Constants("scale_mantissa", "int32_t", mantissa, f"{first}."),
+        Constants("scale_exponent", "int16_t", exponent - fixed.bits, f"{second}."),
     ]
     if fixed.arithmetic != "soft-float":
         whose = "the" if fixed.guard.size == 1 else "each channel's"

@@ -18,6 +18,7 @@ from qcgen.ir.program import (
     FloatUnary,
     GlobalAveragePool,
     InstanceNorm,
+    IntegerSoftmax,
     LayerNorm,
     Lookup,
     MatMul,
@@ -160,6 +161,7 @@ def _after(op: Operator) -> Change | None:
             | FloatBinary()
             | Select()
             | Softmax()
+            | IntegerSoftmax()
             | LayerNorm()
             | InstanceNorm()
             | FloatSoftmax()

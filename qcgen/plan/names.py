@@ -136,6 +136,7 @@ SUPPORT_NAMES = (
     "soft_float_code",
     "round_half_even",
     "round_twice",
+    "divide_away",
     "soft_float_add",
     "soft_float",
     "soft_float_round",

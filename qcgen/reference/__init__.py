@@ -21,6 +21,7 @@ from qcgen.ir.program import (
     FloatUnary,
     GlobalAveragePool,
     InstanceNorm,
+    IntegerSoftmax,
     LayerNorm,
     Lookup,
     MatMul,
@@ -108,6 +109,8 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
             return elementwise.evaluate_select(op, *inputs)
         case Softmax():
             return softmax.evaluate_softmax(op, *inputs)
+        case IntegerSoftmax():
+            return softmax.evaluate_integer_softmax(op, *inputs)
         case LayerNorm():
             return normalization.evaluate_layer_norm(op, *inputs)
         case InstanceNorm():

@@ -45,21 +45,8 @@ def evaluate_channel_lookup(op: ChannelLookup, x: Array) -> Array:
 
 
 def evaluate_quantized_binary(op: QuantizedBinary, a: Array, b: Array) -> Array:
-    """Equation (12) or (13); (74), (75) or (76) of tensors of 16 bits."""
-    a_by, b_by, y_by = (quantization_of(tensor) for tensor in (op.a, op.b, op.y))
-    low, high = op.y.dtype.low, op.y.dtype.high
-    match op.kind:
-        case "add":
-            add = arithmetic.add_floats if op.is_wide else arithmetic.add
-            codes = add(a, b, a_by, b_by, y_by, low, high)
-        case "mul":
-            multiply = arithmetic.multiply_floats if op.is_wide else arithmetic.multiply
-            codes = multiply(a, b, a_by, b_by, y_by, low, high)
-        case "sub":
-            codes = arithmetic.subtract_floats(a, b, a_by, b_by, y_by, low, high)
-        case _:
-            assert_never(op.kind)
-    return codes.astype(op.y.dtype.numpy)
+    """Equation (12) or (13); (74), (75) or (76) of tensors of 16 bits; (80)."""
+    return arithmetic.binary(op, a, b).astype(op.y.dtype.numpy)
 
 
 def quantization_of(tensor: Tensor) -> Quantization:

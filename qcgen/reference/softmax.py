@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qcgen import arithmetic
-from qcgen.ir.program import FloatSoftmax, Softmax
+from qcgen.ir.program import FloatSoftmax, IntegerSoftmax, Softmax
 from qcgen.ir.types import Array
 
 
@@ -14,6 +14,11 @@ def evaluate_softmax(op: Softmax, x: Array) -> Array:
     assert op.y.zero_point is not None, "the result of a softmax is quantized"
     low, high = op.y.dtype.low, op.y.dtype.high
     return arithmetic.softmax(x, op.table, op.factor, op.y.zero_point, low, high).astype(op.y.dtype.numpy)
+
+
+def evaluate_integer_softmax(op: IntegerSoftmax, x: Array) -> Array:
+    """Equation (82)."""
+    return arithmetic.softmax_in_integers(x, op.table, op.y.dtype.low, op.y.dtype.high).astype(op.y.dtype.numpy)
 
 
 def evaluate_float_softmax(op: FloatSoftmax, x: Array) -> Array:

@@ -11,13 +11,17 @@ from qcgen.ir.program import (
     AveragePool,
     ChannelLookup,
     Conv,
+    DivideAway,
     GlobalAveragePool,
     InstanceNorm,
+    IntegerBinary,
+    IntegerSoftmax,
     LayerNorm,
     Lookup,
     Operator,
     OrionConv,
     QuantizedBinary,
+    Reduce,
     RoundOnce,
     RoundTwice,
     Softmax,
@@ -159,6 +163,8 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
                 "output",
                 "the float32 sum of onnxruntime, one addition after the other, and exact quotients, in integers",
             )
+        case IntegerSoftmax():
+            yield "output", "the fixed point of TensorFlow Lite, its exponentials from a table"
         case LayerNorm() if isinstance(call.context, LayerNormContext) and call.context.line:
             text = "fixed point, and next to a step of the codes the float32 operations of onnxruntime, in their order,"
             yield "output", f"{text} in integers"
@@ -176,7 +182,7 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
             yield "output", f"{text} for all {points} codes"
         case QuantizedBinary() if forms and call.certificate.comparisons:
             how = PAIR_FORMS[next(iter(forms))]
-            yield "output", f"{how}: equal to {ORACLE} for all {points} pairs of codes that can occur"
+            yield "output", f"{how}: equal to {_oracle(call.op)} for all {points} pairs of codes that can occur"
         case AveragePool() if forms and not call.certificate.comparisons:
             yield "output", MEAN_FORMS[next(iter(forms))]
         case AveragePool() if forms:
@@ -186,7 +192,7 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
             text += "; at the border as float32 arithmetic in integers" if _has_border(call) else ""
             yield "output", text
         case GlobalAveragePool() if forms and call.certificate.comparisons:
-            yield "requantize", f"{next(iter(forms))}: {_equal(ORACLE, 'sum', points)}"
+            yield "requantize", f"{next(iter(forms))}: {_equal(_oracle(call.op), 'sum', points)}"
         case Conv(epilogue=RoundOnce()) | GlobalAveragePool(requantize=RoundOnce()):
             text = (
                 "sum times scale, a whole product in int64, rounded once, half to even; onnxruntime computes in float32"
@@ -207,8 +213,12 @@ def _oracle(op: Operator) -> str:
     match op:
         case OrionConv():
             return "Orion's fixed-point arithmetic"
-        case Conv(epilogue=RoundTwice()):
+        case Conv(epilogue=RoundTwice()) | GlobalAveragePool(requantize=RoundTwice()) | Reduce(requantize=RoundTwice()):
             return "TensorFlow Lite's two roundings"
+        case Conv(epilogue=DivideAway()) | GlobalAveragePool(requantize=DivideAway()):
+            return "TensorFlow Lite's rounded division"
+        case QuantizedBinary(by=IntegerBinary()):
+            return "TensorFlow Lite's integers"
         case _:
             return ORACLE
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from qcgen.intervals import INT32_MAX, INT32_MIN
-from qcgen.ir.program import Int64s, RoundTwice
+from qcgen.ir.program import DivideAway, Int64s, RoundTwice
 from qcgen.requantize import lines, multiply_high
 from qcgen.requantize.fixed_point import (
     FORMS,
@@ -93,7 +93,7 @@ def _rank(fixed: FixedPoint, line_cost: Mapping[Arithmetic, int] = LINE_COST) ->
 
 def _count_forms(fixed: FixedPoint, stairs: Staircase) -> dict[str, int]:
     always = fixed.guard >= windows_that_never_close(fixed.shift)
-    exact = "two roundings" if isinstance(stairs.requantize, RoundTwice) else "soft-float"
+    exact = "integers" if isinstance(stairs.requantize, RoundTwice | DivideAway) else "soft-float"
     line = exact if fixed.arithmetic == "soft-float" else fixed.arithmetic
     form = np.where(fixed.guard == 0, line, np.where(always, exact, "guard band"))
     form = np.where(stairs.constant & (fixed.guard == 0), "constant", form)

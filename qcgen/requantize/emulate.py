@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qcgen import arithmetic
-from qcgen.ir.program import Float32s, Int64s, Requantize, RoundTwice
+from qcgen.ir.program import DivideAway, Float32s, Int64s, Requantize, RoundTwice
 
 MANTISSA_BITS = 24  # of a float32, the hidden one included
 
@@ -19,9 +19,12 @@ def decompose(scale: Float32s) -> tuple[Int64s, Int64s]:
 
 
 def multipliers(requantize: Requantize) -> tuple[Int64s, Int64s]:
-    """The numbers (M,) by which the C emulates the roundings: mantissas and exponents of scales, or those of (78)."""
+    """The numbers (M,) by which the C emulates the roundings: of scales, of (78), or offsets and counts of (79)."""
     if isinstance(requantize, RoundTwice):
         return requantize.multiplier, requantize.exponent
+    if isinstance(requantize, DivideAway):
+        offset, count = (np.full(requantize.scale.size, part) for part in (requantize.offset, requantize.count))
+        return offset, count
     return decompose(requantize.scale)
 
 
@@ -30,9 +33,9 @@ def emulate(acc: Int64s, requantize: Requantize) -> Int64s:
 
     a = |acc| is rounded to 24 bits (fl32(acc)), the 48-bit product with the scale's mantissa is rounded to 24 bits
     (fl32 of the product), the result is rounded to an integer; all three times half goes to even. Only products below
-    2^-126 would round otherwise in float32, and they give 0 either way. Equation (78) is in integers already.
+    2^-126 would round otherwise in float32, and they give 0 either way. (78) and (79) are in integers already.
     """
-    if isinstance(requantize, RoundTwice):
+    if isinstance(requantize, RoundTwice | DivideAway):
         return arithmetic.codes(requantize, acc)
     shape = (-1,) + (1,) * (acc.ndim - 1)
     mantissa, exponent = (part.reshape(shape) for part in decompose(requantize.scale))

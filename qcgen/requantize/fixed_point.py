@@ -16,7 +16,7 @@ from qcgen.requantize.emulate import emulate
 from qcgen.requantize.staircase import Bools, Staircase
 
 Arithmetic = Literal["multiply-high", "split", "wide", "narrow", "soft-float"]
-FORMS = ("constant", "narrow", "split", "multiply-high", "wide", "guard band", "soft-float", "two roundings")
+FORMS = ("constant", "narrow", "split", "multiply-high", "wide", "guard band", "soft-float", "integers")
 """How a single channel is requantized, cheapest first."""
 
 

@@ -26,6 +26,7 @@ from qcgen.ir.program import (
     GlobalAveragePool,
     InstanceNorm,
     Int64s,
+    IntegerSoftmax,
     LayerNorm,
     Lookup,
     MatMul,
@@ -151,7 +152,17 @@ class Channels:
                 return self.axes.get(op.x.name)
             case ArgMax() | ChannelLookup() | Embedding():
                 return None
-            case MatMul() | Reduce() | Softmax() | LayerNorm() | InstanceNorm() | Quantize() | Dequantize() | Convert():
+            case (
+                MatMul()
+                | Reduce()
+                | Softmax()
+                | IntegerSoftmax()
+                | LayerNorm()
+                | InstanceNorm()
+                | Quantize()
+                | Dequantize()
+                | Convert()
+            ):
                 return None
             case FloatUnary() | FloatBinary() | Select() | FloatSoftmax() | Recurrent():
                 return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -10,11 +11,28 @@ import numpy as np
 from qcgen.errors import ModelRejected, Problem
 from qcgen.intervals import accumulators
 from qcgen.ir.graph import Node
-from qcgen.ir.program import Conv, ConvGeometry, Operator, Program, Reshape, RoundTwice, Tensor, inputs_of
+from qcgen.ir.program import (
+    BinaryKind,
+    Conv,
+    ConvGeometry,
+    DivideAway,
+    GlobalAveragePool,
+    IntegerSoftmax,
+    Lookup,
+    MaxPool,
+    Operator,
+    Program,
+    QuantizedBinary,
+    Reshape,
+    RoundTwice,
+    Tensor,
+    inputs_of,
+)
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.lower.linear import row_geometry
 from qcgen.lower.propagate import propagate
-from qcgen.tflite.multipliers import bounds, overflows, round_twice
+from qcgen.tflite.exponentials import exponentials
+from qcgen.tflite.multipliers import bounds, integer_binary, overflows, round_twice
 from qcgen.tflite.read import Codes, TfliteGraph
 from qcgen.tflite.schema import ACTIVATIONS, PADDINGS
 
@@ -132,14 +150,20 @@ def _image(x: Tensor) -> Tensor:
 def _conv(source: Operands, x: Tensor, weights: Array, by: Codes, axis: int, group: int) -> Conv:
     """A convolution with weights (M, C / group, kH, kW), whose scales lie along ``axis`` of those in the file."""
     y = _image(source.y(Layout.CHANNELS_LAST))
-    if by.scales.size > 1 and by.axis != axis:
-        raise Refused(f"the scales of its weights lie along axis {by.axis}, not {axis}", AGAIN)
+    _require_scales(by, axis, weights.shape[0])
     if by.zero_points.any():
         raise Refused("the zero point of its weights is not 0", AGAIN)
     geometry = window_geometry(source, x, weights.shape[2:], weights.shape[0], group)
     if y.shape != (geometry.batch, *geometry.output, geometry.out_channels):
         raise Refused(f"its output should be {geometry.output} with {geometry.out_channels} channels", AGAIN)
     return _product(source, x, y, geometry, np.ascontiguousarray(weights), by)
+
+
+def _require_scales(by: Codes, axis: int, channels: int) -> None:
+    """That weights have one scale, or one of each output channel, which are along ``axis``."""
+    if by.scales.size > 1 and (by.axis, by.scales.size) != (axis, channels):
+        what = f"its weights have {by.scales.size} scales along axis {by.axis}, not {channels} along axis {axis}"
+        raise Refused(what, AGAIN)
 
 
 def window_geometry(
@@ -212,8 +236,7 @@ def lower_fully_connected(source: Operands) -> tuple[Operator, ...]:
         raise Refused("its weights are shuffled", AGAIN)
     x, y = source.x(), source.y()
     count, terms = weights.shape
-    if by.scales.size > 1 and by.axis != 0:
-        raise Refused(f"the scales of its weights lie along axis {by.axis}, not 0", AGAIN)
+    _require_scales(by, 0, count)
     if prod(x.shape) % terms or prod(y.shape) != prod(x.shape) // terms * count:
         raise Refused(f"weights {count}x{terms} do not fit its input and output", AGAIN)
     rows = prod(x.shape) // terms
@@ -240,11 +263,102 @@ def lower_reshape(source: Operands) -> tuple[Operator, ...]:
     return (Reshape(source.node.name, source.node.op_type, x, y),)
 
 
+def lower_average_pool(source: Operands) -> tuple[Operator, ...]:
+    """AVERAGE_POOL_2D: windows without padding; the whole image, or any as a convolution with ones."""
+    x, y = _pooled(source)
+    geometry = _pool_geometry(source, x, y)
+    if geometry.is_padded:
+        raise Refused("its windows reach into padding, of which averages are not read", "use padding VALID")
+    count = prod(geometry.kernel)
+    if count >= 2**15:
+        raise Refused(f"its window has {count} pixels", f"use one with {2**15 - 1} at most")
+    zero_point, channels = x.zero_point or 0, geometry.in_channels
+    low, high = bounds(source.activation(), y.scale or 1, y.zero_point or 0, y.dtype)
+    is_whole = geometry.kernel == geometry.input
+    scale = np.full(1 if is_whole else channels, 1 / count, np.float32)
+    divide = DivideAway(scale, 0, low, high, count * zero_point, count)
+    name, op_type = source.node.name, source.node.op_type
+    if is_whole:
+        return (GlobalAveragePool(name, op_type, x, y, 3, count, divide),)
+    ones, zeros = np.ones((channels, 1, *geometry.kernel), np.int8), np.zeros(channels, np.int32)
+    return (Conv(name, op_type, x, y, geometry, zero_point, ones, zeros, zeros, divide),)
+
+
+def lower_max_pool(source: Operands) -> tuple[Operator, ...]:
+    """MAX_POOL_2D: any window; padding never wins."""
+    x, y = _pooled(source)
+    geometry = _pool_geometry(source, x, y)
+    low, high = bounds(source.activation(), y.scale or 1, y.zero_point or 0, y.dtype)
+    name, op_type = source.node.name, source.node.op_type
+    if (low, high) == (y.dtype.low, y.dtype.high):
+        return (MaxPool(name, op_type, x, y, geometry),)
+    largest = replace(source.inner("largest", y, y.shape), layout=y.layout)
+    table = np.clip(np.arange(y.dtype.low, y.dtype.high + 1), low, high)
+    return (MaxPool(name, op_type, x, largest, geometry), Lookup(name, op_type, largest, y, table))
+
+
+def _pooled(source: Operands) -> tuple[Tensor, Tensor]:
+    x, y = _image(source.x(layout=Layout.CHANNELS_LAST)), _image(source.y(Layout.CHANNELS_LAST))
+    if (x.scale, x.zero_point) != (y.scale, y.zero_point):
+        raise Refused("its output has another scale or zero point than its input", AGAIN)
+    return x, y
+
+
+def _pool_geometry(source: Operands, x: Tensor, y: Tensor) -> ConvGeometry:
+    kernel = source.option("filter_h"), source.option("filter_w")
+    if not all(0 < size < 2**15 for size in kernel):
+        raise Refused(f"its window is {kernel[0]}x{kernel[1]}", AGAIN)
+    channels = x.shape[-1]
+    geometry = window_geometry(source, x, kernel, channels, channels)
+    if y.shape != (geometry.batch, *geometry.output, channels):
+        raise Refused(f"its output should be {geometry.output} with {channels} channels", AGAIN)
+    return geometry
+
+
+def lower_binary(source: Operands) -> tuple[Operator, ...]:
+    """ADD, MUL, SUB: proved over all pairs of codes; broadcasting; an operand may be constant."""
+    a, b, y = source.x(0), source.x(1), source.y()
+    try:
+        shape = np.broadcast_shapes(a.shape, b.shape)
+    except ValueError:
+        shape = ()
+    if shape != y.shape:
+        raise Refused(f"its output has the shape {y.shape}, which is not that of its inputs together", AGAIN)
+    kinds: dict[str, BinaryKind] = {"ADD": "add", "MUL": "mul", "SUB": "sub"}
+    kind = kinds[source.node.op_type]
+    limits = bounds(source.activation(), y.scale or 1, y.zero_point or 0, y.dtype)
+    by = integer_binary(kind, a.scale or 1, b.scale or 1, y.scale or 1, *limits)
+    if by is None:
+        raise Refused("the scale of its output is too small for its inputs", "quantize with the range that it has")
+    return (QuantizedBinary(source.node.name, source.node.op_type, kind, a, b, y, by),)
+
+
+def lower_softmax(source: Operands) -> tuple[Operator, ...]:
+    """SOFTMAX: over the last axis, of fewer than 4,096 elements; in fixed point, its exponentials from a table."""
+    x, y = source.x(), source.y()
+    if (y.scale, y.zero_point) != (1 / 256, -128):
+        raise Refused("its output has not the scale 1/256 and the zero point -128", AGAIN)
+    if x.shape != y.shape or not x.shape or x.shape[-1] >= 4096:
+        raise Refused(f"it has rows of shape {x.shape}", "use one axis of fewer than 4,096 elements")
+    beta = source.node.attributes["beta"]
+    factor = float(beta) * (x.scale or 1) if isinstance(beta, int | float) else 0.0
+    if not 2.0**-26 < factor < 2.0**5:
+        raise Refused(f"its beta times the scale of its input is {factor}", AGAIN)
+    table = exponentials(factor)
+    return (IntegerSoftmax(source.node.name, source.node.op_type, x, y, table),)
+
+
 LOWERINGS: dict[str, Callable[[Operands], tuple[Operator, ...]]] = {
+    "ADD": lower_binary,
+    "AVERAGE_POOL_2D": lower_average_pool,
     "CONV_2D": lower_conv,
     "DEPTHWISE_CONV_2D": lower_depthwise,
     "FULLY_CONNECTED": lower_fully_connected,
+    "MAX_POOL_2D": lower_max_pool,
+    "MUL": lower_binary,
     "RESHAPE": lower_reshape,
+    "SOFTMAX": lower_softmax,
+    "SUB": lower_binary,
 }
 """What each operator means."""
 

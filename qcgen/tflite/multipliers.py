@@ -6,11 +6,13 @@ from math import floor, frexp
 
 import numpy as np
 
-from qcgen.ir.program import Int64s, RoundTwice
+from qcgen.ir.program import Int64s, IntegerBinary, RoundTwice
 from qcgen.ir.types import Array, DType
 
 LEAST_EXPONENT = -31
 MOST_EXPONENT = 30
+SUM_SHIFT = 20
+"""Bits below a code that sums of int8 codes are taken with."""
 
 
 def half_away(value: float) -> int:
@@ -36,6 +38,21 @@ def round_twice(scales: Array, zero_point: int, low: int, high: int) -> RoundTwi
     multiplier, exponent = (np.array(part, np.int64) for part in zip(*found, strict=True))
     nearest = np.maximum(scales, 2.0**-126).astype(np.float32)
     return RoundTwice(nearest, zero_point, low, high, multiplier, exponent)
+
+
+def integer_binary(kind: str, a: float, b: float, y: float, low: int, high: int) -> IntegerBinary | None:
+    """How codes with the scales ``a`` and ``b`` are combined to one with ``y``; None where TensorFlow Lite has no way.
+
+    Source: CalculateOpDataAdd in micro/kernels/add_common.cc; sub_common.cc, mul_common.cc.
+    """
+    if kind == "mul":
+        result = multiplier_of(a * b / y)
+        return IntegerBinary(0, (0, 0), (0, 0), result, low, high) if result[1] <= 0 else None
+    twice = 2.0 * max(a, b)
+    result = multiplier_of(twice / (2.0**SUM_SHIFT * y))
+    if result[1] > 0:
+        return None
+    return IntegerBinary(SUM_SHIFT, multiplier_of(a / twice), multiplier_of(b / twice), result, low, high)
 
 
 def overflows(by: RoundTwice, largest: Int64s) -> bool:

@@ -26,7 +26,10 @@ MOST_OF_A_KIND = 2**16
 
 @dataclass(frozen=True)
 class Codes:
-    """What codes mean: real value = (q - zero_points) * scales, both (1,), or (C,) along ``axis``; scales float32."""
+    """What codes mean: real value = (q - zero_points) * scales, both (1,), or (C,) along ``axis``; scales float32.
+
+    Several scales are as the file has them: they need not fit the axis.
+    """
 
     scales: Array
     zero_points: Array
@@ -101,7 +104,7 @@ class _Reader:
             values[called] = Value(called, dtype, shape)
             if (array := self._elements(tensor, dtype, shape, where)) is not None:
                 constants[called] = array
-            if (meaning := self._codes(tensor, shape, where)) is not None:
+            if (meaning := self._codes(tensor, where)) is not None:
                 codes[called] = meaning
         nodes = tuple(self._nodes())
         inputs, outputs = (self._called(self._subgraph.integers(part), "the model") for part in (1, 2))
@@ -132,7 +135,7 @@ class _Reader:
             return None
         return content.view(dtype.numpy.newbyteorder("<")).astype(dtype.numpy).reshape(shape)
 
-    def _codes(self, tensor: Table, shape: Sequence[int], where: str) -> Codes | None:
+    def _codes(self, tensor: Table, where: str) -> Codes | None:
         given = tensor.table(4)
         if given is None:
             return None
@@ -145,8 +148,6 @@ class _Reader:
             what = "a scale is not positive and finite"
         elif zero_points.size != scales.size or (np.abs(zero_points) >= 2**31).any():
             what = f"it has {scales.size} scales and {zero_points.size} zero points, or one beyond 32 bits"
-        elif scales.size > 1 and not (0 <= axis < len(shape) and shape[axis] == scales.size):
-            what = f"it has {scales.size} scales, which are not those of the places of one axis"
         if what:
             self.problems.append(Problem(where, what, AGAIN))
             return None
@@ -164,7 +165,7 @@ class _Reader:
             inputs, outputs = (self._called(operator.integers(part), f"operator {name!r}") for part in (1, 2))
             options = operator.table(4)
             attributes = {
-                key: default if options is None else options.integer(at, letter, default)
+                key: default if options is None else _option(options, at, letter, default)
                 for key, (at, letter, default) in OPTIONS.get(kind, {}).items()
             }
             yield Node(name, kind, "", inputs, outputs, attributes)
@@ -198,6 +199,10 @@ class _Reader:
             self.problems.append(Problem(f"output {absent[0]!r}", "nothing computes it", AGAIN))
         if not outputs or not nodes:
             self.problems.append(Problem("model", "it computes nothing", AGAIN))
+
+
+def _option(options: Table, field: int, kind: str, default: int) -> int | float:
+    return options.number(field, kind, default) if kind == "f" else options.integer(field, kind, default)
 
 
 def _few(tables: Sequence[Table], what: str) -> Sequence[Table]:

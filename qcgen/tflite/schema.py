@@ -42,6 +42,15 @@ TYPES = {
 }
 """Element types by their number; of others there are no elements that qcgen could read."""
 
+_POOL = {
+    "padding": (0, "b", 0),
+    "stride_w": (1, "i", 0),
+    "stride_h": (2, "i", 0),
+    "filter_w": (3, "i", 0),
+    "filter_h": (4, "i", 0),
+    "activation": (5, "b", 0),
+}
+
 OPTIONS: dict[str, dict[str, tuple[int, str, int]]] = {
     "CONV_2D": {
         "padding": (0, "b", 0),
@@ -59,6 +68,9 @@ OPTIONS: dict[str, dict[str, tuple[int, str, int]]] = {
         "dilation_w": (5, "i", 1),
         "dilation_h": (6, "i", 1),
     },
+    **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D"), _POOL),
+    **{key: {"activation": (0, "b", 0)} for key in ("ADD", "MUL", "SUB")},
+    "SOFTMAX": {"beta": (0, "f", 0)},
     "FULLY_CONNECTED": {"activation": (0, "b", 0), "weights_format": (1, "b", 0)},
 }
 """The options of each operator that are read: field, type and default."""

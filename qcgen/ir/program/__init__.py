@@ -14,16 +14,35 @@ from qcgen.ir.program.elementwise import (
     Embedding,
     FloatBinary,
     FloatUnary,
+    IntegerBinary,
     Lookup,
     Quantize,
     QuantizedBinary,
+    Scaling,
     Select,
 )
-from qcgen.ir.program.epilogue import Epilogue, FloatActivation, RawAccumulator, Requantize, RoundOnce, RoundTwice
+from qcgen.ir.program.epilogue import (
+    DivideAway,
+    Epilogue,
+    FloatActivation,
+    RawAccumulator,
+    Requantize,
+    RoundOnce,
+    RoundTwice,
+)
 from qcgen.ir.program.movement import Concat, Movement, Pad, Reshape, Resize, Slice, Transpose
 from qcgen.ir.program.product import MatMul
 from qcgen.ir.program.recurrent import GATES, GateWeights, Recurrent
-from qcgen.ir.program.reduction import ArgMax, FloatSoftmax, GlobalAveragePool, InstanceNorm, LayerNorm, Reduce, Softmax
+from qcgen.ir.program.reduction import (
+    ArgMax,
+    FloatSoftmax,
+    GlobalAveragePool,
+    InstanceNorm,
+    IntegerSoftmax,
+    LayerNorm,
+    Reduce,
+    Softmax,
+)
 from qcgen.ir.program.spatial import AveragePool, Conv, ConvGeometry, MaxPool, OrionConv, Spatial
 from qcgen.ir.program.tensor import Float32s, Int32s, Int64s, Tensor
 from qcgen.ir.types import Array
@@ -40,6 +59,7 @@ __all__ = [
     "ConvGeometry",
     "Convert",
     "Dequantize",
+    "DivideAway",
     "Embedding",
     "Epilogue",
     "Float32s",
@@ -52,6 +72,8 @@ __all__ = [
     "InstanceNorm",
     "Int32s",
     "Int64s",
+    "IntegerBinary",
+    "IntegerSoftmax",
     "LayerNorm",
     "Lookup",
     "MatMul",
@@ -71,6 +93,7 @@ __all__ = [
     "Resize",
     "RoundOnce",
     "RoundTwice",
+    "Scaling",
     "Select",
     "Slice",
     "Softmax",
@@ -95,6 +118,7 @@ Operator = (
     | Reduce
     | ArgMax
     | Softmax
+    | IntegerSoftmax
     | LayerNorm
     | InstanceNorm
     | Quantize

@@ -59,13 +59,33 @@ class ChannelLookup:
 
 BinaryKind = Literal["add", "mul", "sub"]
 
+Scaling = tuple[int, int]
+"""A multiplier in [2^30, 2^31), or 0, and the exponent e of a scale multiplier * 2^(e - 31)."""
+
+
+@dataclass(frozen=True)
+class IntegerBinary:
+    """TensorFlow Lite's sums, differences and products of codes, in integers (arithmetic.binary_in_integers).
+
+    ``a`` and ``b`` scale the operands of sums, times 2^``shift``; ``y`` scales the result. ``low`` and ``high`` are the
+    bounds of the output's type, or tighter where an activation clips.
+    """
+
+    shift: int
+    a: Scaling
+    b: Scaling
+    y: Scaling
+    low: int
+    high: int
+
 
 @dataclass(frozen=True)
 class QuantizedBinary:
     """y = a + b or a * b of quantized tensors, with numpy's broadcasting, by arithmetic.add or arithmetic.multiply.
 
     Where a tensor has 16 bits, by arithmetic.add_floats, multiply_floats or subtract_floats: only such are subtracted.
-    Scales and zero points are those of the tensors. An operand may be a constant of the program.
+    Scales and zero points are those of the tensors. An operand may be a constant of the program. ``by`` says that it is
+    TensorFlow Lite's operator, which may be a difference, too.
     """
 
     name: str
@@ -74,6 +94,12 @@ class QuantizedBinary:
     a: Tensor
     b: Tensor
     y: Tensor
+    by: IntegerBinary | None = None
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The lowest and the highest code of y."""
+        return (self.y.dtype.low, self.y.dtype.high) if self.by is None else (self.by.low, self.by.high)
 
     @property
     def is_wide(self) -> bool:

@@ -45,6 +45,18 @@ class RoundTwice(Requantize):
 
 
 @dataclass(frozen=True)
+class DivideAway(Requantize):
+    """The same with an integer division: y = clamp((acc + offset) / count, low, high), rounded half away from zero.
+
+    How TensorFlow Lite averages codes: ``offset`` makes the sum that of the codes themselves, and the zero point is 0.
+    ``count`` is below 2^15; ``scale`` is 1 / count in float32, for whoever searches a line.
+    """
+
+    offset: int
+    count: int
+
+
+@dataclass(frozen=True)
 class RoundOnce:
     """y = clamp(round_half_even(acc * multiplier[m] / 2^shift[m]) + zero_point, low, high), the product exact.
 

@@ -7,7 +7,7 @@ from math import prod
 from typing import Literal
 
 from qcgen.ir.program.epilogue import Requantize, RoundOnce
-from qcgen.ir.program.tensor import Float32s, Tensor
+from qcgen.ir.program.tensor import Float32s, Int64s, Tensor
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,21 @@ class Softmax:
     y: Tensor
     table: Float32s
     factor: float
+
+
+@dataclass(frozen=True)
+class IntegerSoftmax:
+    """TensorFlow Lite's softmax of codes over the last axis, in fixed point (arithmetic.softmax_in_integers).
+
+    ``table`` (256,) int64 holds the exponential of each distance 255, 254, ... 0 below the largest code of a row, in
+    units of 2^-31; 0 where it is too small to count. A row has fewer than 4096 elements.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    table: Int64s
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ class QuantizedBinaryContext(Context):
     function: PairFunction
     fours: int  # rounds of the loop
     rest: range  # elements behind it
-    saturate: str  # the primitive that clamps to the type of y, "" if no sum leaves it
+    saturate: str  # the primitive that clamps to the type of y, "" if no sum leaves it, or bounds are tighter
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -40,7 +40,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     """The line and its tables, without a nest."""
     assert isinstance(op, QuantizedBinary)
     found = prepare_binary(op, setting)
-    clamps = found.function.clamps_low or found.function.clamps_high
+    is_of_type = op.bounds == (op.y.dtype.low, op.y.dtype.high)  # the primitive knows no other bounds
+    clamps = is_of_type and (found.function.clamps_low or found.function.clamps_high)
     saturate = ("dsp_saturate_u8" if op.y.dtype is DType.UINT8 else "dsp_saturate_s8") if clamps else ""
     count = found.nest.count
     context = QuantizedBinaryContext(found.function, fours=count // 4, rest=range(count % 4), saturate=saturate)

@@ -9,7 +9,7 @@ from typing import ClassVar
 from qcgen.errors import prove
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
-from qcgen.ir.program import FloatSoftmax, Operator, Softmax
+from qcgen.ir.program import FloatSoftmax, IntegerSoftmax, Operator, Softmax
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.portable.rows import Rows, in_place, rows_of
 from qcgen.kernels.portable.words import words
@@ -85,5 +85,37 @@ def prepare_float(op: Operator, setting: Setting) -> Prepared:
     return Prepared((), context, (), (), Certificate(), in_place(op.x, setting), headers=("math.h",))
 
 
+@dataclass(frozen=True)
+class IntegerSoftmaxContext(Context):
+    """The softmax of codes in TensorFlow Lite's fixed point."""
+
+    template: ClassVar[str] = "kernels/portable/integer_softmax.c.jinja"
+
+    rows: Rows
+    x_type: str  # of C
+    y_type: str  # of C
+    low: int  # the lowest code of y
+    high: int  # the highest code of y
+
+
+def why_not_integer(op: Operator, _setting: Setting) -> str | None:
+    """Serves every softmax in fixed point."""
+    return None if isinstance(op, IntegerSoftmax) else f"{op.op_type} is not a softmax in fixed point"
+
+
+def prepare_integer(op: Operator, setting: Setting) -> Prepared:
+    """A table of the exponentials."""
+    assert isinstance(op, IntegerSoftmax)
+    meaning = "exponentials of x - max x = -255, ..., 0, in units of 2^-31."
+    constants = (Constants("exponentials", "int32_t", op.table, meaning),)
+    rows = rows_of(op.x, op.y, setting.xs[0], setting.y)
+    context = IntegerSoftmaxContext(rows, op.x.dtype.c, op.y.dtype.c, op.y.dtype.low, op.y.dtype.high)
+    certificate = Certificate(numbers={"kind": "integer softmax", "exponentials": op.table})
+    return Prepared(constants, context, (), ("right_shift",), certificate, in_place(op.x, setting))
+
+
+INTEGER_SOFTMAX = Kernel(
+    "portable/integer_softmax", IntegerSoftmaxContext, frozenset(), why_not_integer, prepare_integer
+)
 SOFTMAX = Kernel("portable/softmax", SoftmaxContext, frozenset(), why_not, prepare)
 FLOAT_SOFTMAX = Kernel("portable/float_softmax", FloatSoftmaxContext, frozenset(), why_not_float, prepare_float)

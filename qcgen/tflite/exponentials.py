@@ -1,0 +1,56 @@
+"""The exponentials of TensorFlow Lite's softmax, for the table of each network's own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from qcgen.arithmetic import doubled_high
+from qcgen.ir.program import Int64s
+from qcgen.tflite.multipliers import multiplier_of
+
+INTEGER_BITS = 5
+"""Above the point, of what exponentials are taken of."""
+
+FACTORS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
+"""exp(-2^k) in units of 2^-31, k = -2 .. 4."""
+
+
+def exponentials(factor: float) -> Int64s:
+    """(256,): exp(-d * factor), d = 255, 254, ... 0, in units of 2^-31; 0 where a row leaves an element out.
+
+    Source: PreprocessSoftmaxScaling and CalculateInputRadius in kernels/internal/quantization_util.cc, Softmax in
+    kernels/internal/reference/softmax.h.
+    """
+    multiplier, left = multiplier_of(min(factor * 2.0 ** (31 - INTEGER_BITS), 2.0**31 - 1))
+    most = ((1 << INTEGER_BITS) - 1) << (31 - INTEGER_BITS) >> left
+    distance = np.arange(255, -1, -1)
+    given = doubled_high(-np.minimum(distance, most) << left, multiplier)
+    return np.where(distance <= most, exp_of_negative(given), 0)
+
+
+def exp_of_negative(x: Int64s) -> Int64s:
+    """exp in units of 2^-31 of numbers of at most 0 in units of 2^-26: a polynomial between -1/4 and 0, then factors.
+
+    Source: exp_on_negative_values in gemmlowp's fixedpoint.h.
+    """
+    quarter = 1 << (31 - INTEGER_BITS - 2)
+    inside = (x & (quarter - 1)) - quarter
+    result = _near_zero(inside << INTEGER_BITS)
+    rest = inside - x
+    for bit, factor in enumerate(FACTORS, start=quarter.bit_length() - 1):
+        result = np.where(rest >> bit & 1, doubled_high(result, factor), result)
+    return np.where(x == 0, 2**31 - 1, result)
+
+
+def _near_zero(x: Int64s) -> Int64s:
+    """exp(x), x in [-1/4, 0) in units of 2^-31: exp(-1/8) times the first terms of the series at -1/8."""
+    at = x + 2**28
+    square = doubled_high(at, at)
+    cube, fourth = doubled_high(square, at), doubled_high(square, square)
+    tail = doubled_high(_halved(fourth, 2) + cube, 715827883) + square
+    return 1895147668 + doubled_high(at + _halved(tail, 1), 1895147668)
+
+
+def _halved(x: Int64s, times: int) -> Int64s:
+    """x / 2^times, half away from zero."""
+    return np.asarray(np.sign(x) * ((np.abs(x) + (1 << times >> 1)) >> times))

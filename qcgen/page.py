@@ -200,13 +200,18 @@ def _time(report: Report, run: Run | None) -> Tile:
 
 
 def _exactness(report: Report) -> Tile:
-    whose = "onnxruntime" if report.options["numerics"] == "onnxruntime" else "Orion"
     floats, ties = len(report.inexact), sum(node.in_float for node in report.nodes)
     if not floats and not ties:
-        return Tile("exact", "bit for bit", f"every output is that of {whose}")
+        return Tile("exact", "bit for bit", f"every output is that of {judge_of(report)}")
     parts = [f"{floats} in float, within a tolerance"] if floats else []
     parts += [f"{ties} one code more or less next to a tie"] if ties else []
     return Tile("exact", f"{len(report.nodes) - floats - ties} of {len(report.nodes)} nodes", "; ".join(parts))
+
+
+def judge_of(report: Report) -> str:
+    """To whose outputs those of the code are equal."""
+    numerics = str(report.options["numerics"])
+    return {"onnxruntime": "onnxruntime", "tflm": "TFLM"}.get(numerics, "Orion")
 
 
 def _parts_of_flash(report: Report) -> tuple[tuple[str, str, str], ...]:

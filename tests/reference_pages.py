@@ -154,8 +154,20 @@ def _command_line() -> str:
         parts += [_options(own)] if own else []
         if shared <= {action.dest for action in parser._actions}:
             parts.append("All [options of every command that compiles](#options-of-every-command-that-compiles), too.")
-    parts += ["## Options of every command that compiles", _options(common._actions)]
+    parts.append("## Options of every command that compiles")
+    for group in common._action_groups:
+        if group._group_actions:
+            parts += [
+                f"### {_title(group)}",
+                f"{group.description}".replace("as ", "as `") + "`.",
+                _options(group._group_actions),
+            ]
     return "\n\n".join(parts) + "\n"
+
+
+def _title(group: argparse._ArgumentGroup) -> str:
+    title = str(group.title)
+    return title[0].upper() + title[1:]
 
 
 def _options(actions: Iterable[argparse.Action]) -> str:

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -399,6 +400,30 @@ def test_verbose_shows_what_is_proved_and_all_kernels_rejected(model, outcome):
     assert "portable/pointwise was rejected, because the kernel has more than one tap: conv1" in out
     assert "portable/depthwise_nchw was rejected, because not depthwise" in out
     assert "accumulator" in outcome("compile", model, "-v")[1]
+
+
+def test_quiet_leaves_the_last_lines(model, outcome):
+    lines = outcome("compile", model, "-q")[1].splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["flash", "RAM", "time", "exact"]
+    assert outcome("compile", model)[1].splitlines()[-4:] == lines
+    assert outcome("inspect", model, "-q")[1].startswith("total: ")
+    assert outcome("verify", model, "-q", "--no-sums", "--cases", 1, "--oracle", "own") == (0, "PASS\n", "")
+    assert outcome("compile", model, "-q", "-v")[0] == 2
+
+
+def test_options_are_in_groups_with_an_example_each(outcome):
+    for command in ("compile", "inspect", "verify", "bench", "package", "example"):
+        text = outcome(command, "--help")[1]
+        for title, example, _ in options._GROUPS:
+            assert f"\n{title}:\n" in text
+            assert f"  Such as {example}\n" in text
+
+
+@pytest.mark.parametrize("example", [example for _, example, _ in options._GROUPS])
+def test_examples_of_options_are_right(example):
+    parser = cli.Parser(prog="qcgen")
+    options.add_compile_options(parser)
+    parser.parse_args(shlex.split(example))
 
 
 def test_inspect_json_has_the_figures_of_the_report(model, outcome):

@@ -134,4 +134,6 @@ def test_every_option_of_a_model_can_stand_in_the_file(capsys):
     assert main(["compile", "--help"]) == 0
     text = capsys.readouterr().out
     listed = {word.strip(",]") for word in text.replace("[", " ").split() if word.startswith("--")}
-    assert listed - {"--help", "--check", "--force", "--json"} == {f"--{key}" for key in OPTIONS if key != "folder"}
+    assert listed - {"--help", "--check", "--force", "--json", "--quiet", "--verbose"} == {
+        f"--{key}" for key in OPTIONS if key != "folder"
+    }

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qcgen.cli.options import COMPILERS, USUAL, add_compile_options, compiler_flags, count
+from qcgen.cli.options import COMPILERS, USUAL, add_compile_options, add_detail_options, compiler_flags, count
 from qcgen.cli.progress import shown
 from qcgen.cores import BOARDS, EMULATED, RISCV_CORES, boards_of
 from qcgen.errors import ModelRejected
@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("model", metavar="MODEL")
     add_compile_options(parser)
+    add_detail_options(parser)
     add = parser.add_argument
     add(
         "--report",
@@ -93,7 +94,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         reports = [artifact.report for artifact in artifacts]
         flags = args.cflags if args.compiler == COMPILERS[0] else (args.compiler, *args.cflags)
-        print(fitted(as_text(args.model, measurements, reports, found, flags, is_verbose=args.verbose)))
+        lines = as_text(args.model, measurements, reports, found, flags, is_verbose=args.verbose).splitlines()
+        print(fitted("\n".join(lines[-4:] if args.quiet else lines)))
     return 0
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qcgen.chips import target_on
-from qcgen.cli.options import add_compile_options, board
+from qcgen.cli.options import add_compile_options, add_detail_options, board
 from qcgen.cli.progress import shown
 from qcgen.errors import ModelRejected
 
@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="without it, the models of qcgen.toml are compiled",
     )
     add_compile_options(parser)
+    add_detail_options(parser)
     parser.add_argument(
         "--board",
         metavar="CHIP",
@@ -227,12 +228,13 @@ def _json(reports: list[Report]) -> str:
 def _text(compiled: _Compiled) -> str:
     from qcgen.cli import report_text as text
     from qcgen.cli.table import counted
-    from qcgen.cross import how_to_measure
     from qcgen.errors import printable
-    from qcgen.fallbacks import estimated
 
     args, reports = compiled.args, compiled.reports
     nodes = [node for report in reports for node in report.nodes]
+    if args.quiet:
+        each = zip(compiled.artifacts, reports, strict=True)
+        return "\n".join(line for artifact, report in each for line in _last_lines(artifact, report))
     lines = [text.node_table(nodes, is_verbose=args.verbose), ""]
     for artifact, report in zip(compiled.artifacts, reports, strict=True):
         written = ", ".join(printable(str(args.output / name)) for name in _files(artifact, report, args))
@@ -241,5 +243,13 @@ def _text(compiled: _Compiled) -> str:
         lines += filter(None, [text.code(report) if args.verbose else None, *(remark(report) for remark in remarks)])
         lines += text.fallbacks(report.fallbacks)
         lines += filter(None, [text.fitting(report)])
-        lines += text.last_lines(report, how_to_measure(artifact.plan), estimated(artifact.plan).cycles)
+        lines += _last_lines(artifact, report)
     return "\n".join(lines)
+
+
+def _last_lines(artifact: Artifact, report: Report) -> list[str]:
+    from qcgen.cli.report_text import last_lines
+    from qcgen.cross import how_to_measure
+    from qcgen.fallbacks import estimated
+
+    return last_lines(report, how_to_measure(artifact.plan), estimated(artifact.plan).cycles)

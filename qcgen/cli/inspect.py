@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from qcgen.cli.options import add_compile_options
+from qcgen.cli.options import add_compile_options, add_detail_options
 from qcgen.errors import ModelRejected, Problem
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("model", metavar="MODEL")
     add_compile_options(parser)
+    add_detail_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -115,6 +116,8 @@ def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
     from qcgen.cli.table import counted, table
     from qcgen.errors import printable
 
+    if args.quiet:
+        return _totals(found)
     parts = [f"{printable(args.model)}, sha256 {graph.sha256}", _holdings(graph)]
     if found.problems:
         count = counted(len(found.problems), "problem")

@@ -57,10 +57,16 @@ class OptionsParser(argparse.ArgumentParser):
 
 
 def add_compile_options(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of all commands that compile, in the order in which --help lists them."""
-    _add(parser.add_argument)
-    add = parser.add_argument
-    add("-v", "--verbose", action="store_true", help="print what is proved of each node and all kernels rejected, too")
+    """Declares the options of all commands that compile, in groups, in the order in which --help lists them."""
+    for title, example, declare in _GROUPS:
+        declare(parser.add_argument_group(title, f"Such as {example}").add_argument)
+
+
+def add_detail_options(parser: argparse.ArgumentParser) -> None:
+    """Declares how much of the text a command prints."""
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("-q", "--quiet", action="store_true", help="print the last lines only, which sum up")
+    add("-v", "--verbose", action="store_true", help="print what is proved, all kernels rejected, all columns, too")
 
 
 def add_code_options(parser: argparse.ArgumentParser) -> None:
@@ -70,13 +76,12 @@ def add_code_options(parser: argparse.ArgumentParser) -> None:
         if flag in CODE_OPTIONS:
             parser.add_argument(flag, **settings)
 
-    _add(add)
+    for _, _, declare in _GROUPS:
+        declare(add)
 
 
-def _add(add: Callable[..., object]) -> None:
-    _add_target(add)
-    _add_parts_of_model(add)
-    _add_memory(add)
+def _add_strictness(add: Callable[..., object]) -> None:
+    """What is refused or kept, and the form of the report."""
     add("--no-simplify", dest="simplify", action="store_false", help="keep what is proved to be without effect")
     add("--strict", action="store_true", help="refuse nodes that compute in float; conversions from and to it may stay")
     add("--json", action="store_true", help="print a machine-readable report instead of text")
@@ -210,6 +215,15 @@ def _add_memory(add: Callable[..., object]) -> None:
         help="rows: the caller pushes one row of the image after the other, which is never there as a whole; the first"
         " layers must run row by row (default: %(default)s)",
     )
+
+
+_GROUPS = (
+    ("what the C is made for", "--target cortex-m4 --layout nhwc -o firmware", _add_target),
+    ("parts of the model", "--dim N=1 --output logits --rename input_1=image", _add_parts_of_model),
+    ("memory", "--io quantized --arena 16k", _add_memory),
+    ("checks and report", "--strict --json", _add_strictness),
+)
+"""The options of all commands that compile: a title, an example, and what declares them."""
 
 
 def compile_options(args: argparse.Namespace) -> Options:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from qcgen.cli.table import counted, number, percent, size, table
 from qcgen.errors import printable
 from qcgen.ir.plan import FlashUse
-from qcgen.page import parts_of_ram
+from qcgen.page import judge_of, parts_of_ram
 from qcgen.report import Fallback, Figures, NodeReport, Report
 from qcgen.requantize import FORMS
 
@@ -147,8 +147,7 @@ ANY_CORE = ("portable", "host", "scalar32")
 
 def exactness(reports: Sequence[Report]) -> str:
     """To what the outputs are equal, and how many nodes are so only nearly."""
-    numerics = str(reports[0].options["numerics"])
-    of = "onnxruntime" if numerics == "onnxruntime" else "Orion"
+    of = judge_of(reports[0])
     nodes = [node for report in reports for node in report.nodes]
     floats, ties = sum(len(report.inexact) for report in reports), sum(node.in_float for node in nodes)
     if not floats and not ties:

@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qcgen.cli.options import COMPILERS, ORACLES, add_compile_options, compiler_flags, count
+from qcgen.cli.options import COMPILERS, ORACLES, add_compile_options, add_detail_options, compiler_flags, count
 from qcgen.cli.progress import shown
 from qcgen.cores import EMULATED
 from qcgen.errors import ModelRejected, printable
@@ -60,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("models", metavar="MODEL", nargs="+")
     add_compile_options(parser)
+    add_detail_options(parser)
     add = parser.add_argument
     add("--each", action="store_true", help="verify every convolution of the model by itself")
     add("--seed", type=count, default=0, help="of the random inputs (default: %(default)s)")
@@ -147,7 +148,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.json:
         print(_json(verified, rejected, passed))
     elif verified:
-        print(_totals(verified, passed))
+        print(_totals(verified, passed, is_quiet=args.quiet))
     return 0 if passed else 1
 
 
@@ -192,7 +193,7 @@ def _verify_all(args: argparse.Namespace, model: str, artifacts: list[Artifact])
 
     is_alone = len(args.models) == 1 and len(artifacts) == 1
     width = max((len(title(_node(artifact), artifact.report.nodes)) for artifact in artifacts), default=0)
-    if artifacts and not is_alone and not args.json:
+    if artifacts and not is_alone and not (args.json or args.quiet):
         print(f"{printable(model)}:")
     options = {"seed": args.seed, "cases": args.cases, "data": args.data, "flags": args.cflags}
     options |= {"emulated": args.target in EMULATED and not args.host, "compiler": args.compiler}
@@ -201,7 +202,7 @@ def _verify_all(args: argparse.Namespace, model: str, artifacts: list[Artifact])
         with shown():
             result = verify(artifact, **options)
         subject = Verified(model, _node(artifact), artifact.report.nodes, result)
-        if not args.json:
+        if not (args.json or args.quiet):
             print(fitted(detail(subject)) if is_alone else line(subject, width), flush=True)
         yield subject
 
@@ -211,10 +212,10 @@ def _node(artifact: Artifact) -> str | None:
     return artifact.program.operators[0].name if len(artifact.program.operators) == 1 else None
 
 
-def _totals(verified: list[Verified], passed: bool) -> str:
+def _totals(verified: list[Verified], passed: bool, *, is_quiet: bool) -> str:
     from qcgen.cli.verify_text import totals, verdict
 
-    return f"{totals(verified)}\n{verdict(passed)}"
+    return verdict(passed) if is_quiet else f"{totals(verified)}\n{verdict(passed)}"
 
 
 def _json(verified: list[Verified], rejected: list[str], passed: bool) -> str:

@@ -59,7 +59,7 @@ def run_on_board(args: argparse.Namespace, parser: argparse.ArgumentParser) -> i
                 rejected.append(model)
                 print_rejection(model, rejection)
             else:
-                if not args.json:
+                if not (args.json or args.quiet):
                     print(text(args.serial, verified[-1]), flush=True)
     passed = not rejected and all(each.verification.is_right for each in verified)
     print(_json(args.serial, verified, rejected, passed) if args.json else verdict(passed))

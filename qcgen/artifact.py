@@ -24,6 +24,7 @@ from qcgen.plan import Planner, plan
 from qcgen.plan.flash import curve
 from qcgen.reference.tolerance import exact
 from qcgen.render import render
+from qcgen.render.banner import with_banner
 from qcgen.report import Measured, Report, report
 from qcgen.self_test import self_test
 from qcgen.write import write_files
@@ -73,6 +74,10 @@ class Artifact:
             what = "it has no tables, and what its nodes write are floats that may differ from core to core"
             raise ModelRejected([Problem("the self-test", f"there is nothing to compare: {what}", "leave it out")])
         return replace(self, plan=own, files=render(own, test))
+
+    def with_banner(self, text: str) -> Artifact:
+        """The same with the lines of a text at the head of its files, such as a copyright or an SPDX line."""
+        return replace(self, files=with_banner(self.files, text))
 
     @cached_property
     def report(self) -> Report:

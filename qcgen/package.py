@@ -23,13 +23,14 @@ FORMATS = ("cmake", "meson", "zephyr", "esp-idf", "platformio", "arduino", "cmsi
 class Release:
     """Who publishes a package: ``vendor`` without spaces, ``version`` as 1.2.3, ``url`` maybe empty.
 
-    ``license``: an SPDX expression, "" if none is named.
+    ``license``: an SPDX expression, "" if none is named; ``banner``: lines for the heads of C files.
     """
 
     vendor: str = "local"
     version: str = "1.0.0"
     url: str = ""
     license: str = ""
+    banner: str = ""
 
 
 RELEASE = Release()
@@ -42,6 +43,8 @@ def package(artifact: Artifact, formats: Collection[str] = FORMATS, release: Rel
     With the self-test, unless the caller pushes rows of the input: then there is nothing to test by.
     """
     tested = artifact if artifact.plan.pushed else artifact.with_self_test()
+    if release.banner:
+        tested = tested.with_banner(release.banner)
     context = _context(tested, formats, release)
     prefix = tested.plan.prefix
     files = {f"{prefix}/src/{name}": text for name, text in tested.files.items()}

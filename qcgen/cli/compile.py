@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qcgen.chips import target_on
-from qcgen.cli.options import add_compile_options, add_detail_options, board
+from qcgen.cli.options import BANNER, add_compile_options, add_detail_options, board
 from qcgen.cli.progress import shown
 from qcgen.errors import ModelRejected
 
@@ -72,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write nothing: print how the files that lie there differ from those that would be written, exit with 1 if"
         " any does; for continuous integration",
     )
+    parser.add_argument("--banner", **BANNER)
     parser.add_argument("--force", action="store_true", help="overwrite files that qcgen did not generate, too")
 
 
@@ -149,6 +150,8 @@ def _compiled(args: argparse.Namespace) -> _Compiled | None:
             if args.self_test:
                 feeds = None if args.bake else args.data
                 artifacts = [_tested(artifact, feeds) for artifact in artifacts]
+            if args.banner is not None:
+                artifacts = [artifact.with_banner(args.banner) for artifact in artifacts]
             reports = [replace(artifact, board=args.board).report for artifact in artifacts]
             reports = [report.with_code(report.measured) for report in reports]  # before anything is written
             if "stack" in args.report:

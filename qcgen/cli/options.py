@@ -305,6 +305,24 @@ def board(text: str) -> Chip:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def _text(path: str) -> str:
+    """What a file holds."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{path}: it cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise argparse.ArgumentTypeError(f"{path}: it is not text in UTF-8") from None
+
+
+BANNER: dict[str, Any] = {
+    "metavar": "FILE",
+    "type": _text,
+    "help": "text for the head of each C file, such as a copyright or a line SPDX-License-Identifier",
+}
+"""The option of commands that write C for a product."""
+
+
 def _positive(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 999999999")

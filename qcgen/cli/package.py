@@ -6,7 +6,7 @@ import argparse
 import json
 import re
 
-from qcgen.cli.options import add_compile_options
+from qcgen.cli.options import BANNER, add_compile_options
 
 SUMMARY = "turn models into packages for CMake, Meson, Zephyr, ESP-IDF, PlatformIO, Arduino, CMSIS-Pack"
 
@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_license,
         help="their licence, as SPDX writes it, such as Apache-2.0 or LicenseRef-Acme (default: not told)",
     )
+    add("--banner", **BANNER)
     add("--force", action="store_true", help="overwrite files that qcgen did not generate, too")
     add_compile_options(parser)
 
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     artifacts = compiled_together(args, args.models)
     if artifacts is None:
         return 1
-    release = Release(args.vendor, args.release, args.url or "", args.license or "")
+    release = Release(args.vendor, args.release, args.url or "", args.license or "", args.banner or "")
     packages = {artifact.plan.prefix: package(artifact, args.formats, release) for artifact in artifacts}
     write_files(
         args.output, {path: text for files in packages.values() for path, text in files.items()}, force=args.force

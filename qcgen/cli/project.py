@@ -16,7 +16,19 @@ FILE = "qcgen.toml"
 
 OPTIONS = (
     *("name", "folder", "target", "layout", "numerics", "optimize", "node", "output", "dim", "batch", "rename"),
-    *("constant", "io", "arena", "flash", "io-memory", "input", "no-simplify", "strict", "certificate", "report"),
+    *(
+        "constant",
+        "io",
+        "arena",
+        "flash",
+        "io-memory",
+        "input",
+        "no-simplify",
+        "strict",
+        "certificate",
+        "report",
+        "banner",
+    ),
     *("self-test", "data", "bake", "board"),
 )
 """The keys of a model beside its path: options of qcgen compile; the folder is -o."""

@@ -14,7 +14,7 @@ from errno import EFBIG, EIO, ENOSPC
 from types import FrameType
 from typing import Protocol
 
-from qcgen.cli import bench, compile, example, inspect, ops, package, quantize, targets, verify
+from qcgen.cli import bench, compare, compile, example, inspect, ops, package, quantize, targets, verify
 from qcgen.cli.options import joined
 from qcgen.cli.parser import Parser
 from qcgen.errors import BoardFailed, EmulationFailed, ToolMissing
@@ -41,6 +41,7 @@ COMMANDS: dict[str, Command] = {
     "inspect": inspect,
     "verify": verify,
     "bench": bench,
+    "compare": compare,
     "package": package,
     "example": example,
     "ops": ops,

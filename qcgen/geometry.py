@@ -11,7 +11,7 @@ AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
 
 @dataclass(frozen=True)
-class Axis:
+class WindowAxis:
     """One spatial axis: padding before and after the image, the number of windows, and how far apart they are.
 
     ``output`` is zero or negative where the window does not fit into the padded image. ``stride`` is the node's; where
@@ -53,7 +53,7 @@ class Window:
             return "pads must not be negative"
         return None
 
-    def axis(self, index: int, size: int) -> Axis:
+    def axis(self, index: int, size: int) -> WindowAxis:
         """The explicit geometry of one axis of an image of this size; only if ``why_not()`` is None.
 
         Source: the operator documents of Conv and MaxPool. Where the stride exceeds the kernel, SAME can leave elements
@@ -69,16 +69,16 @@ class Window:
                 is_lower = self.auto_pad == "SAME_LOWER"
                 if need < 0:
                     crop = max(0, -need - is_lower - (not self.is_pooling)) // 2
-                    return Axis(0, 0, output, _effective(stride, output, -need - crop), crop)
+                    return WindowAxis(0, 0, output, _effective(stride, output, -need - crop), crop)
                 begin = (need + 1) // 2 if is_lower else need // 2
-                return Axis(begin, need - begin, output, _effective(stride, output, 0))
+                return WindowAxis(begin, need - begin, output, _effective(stride, output, 0))
             case "VALID":
                 begin, end = 0, 0
             case _:
                 begin, end = self.pads_begin[index], self.pads_end[index]
         room = size + begin + end - extent
         output = self._windows(room, size + begin, stride)
-        return Axis(begin, end, output, _effective(stride, output, room))
+        return WindowAxis(begin, end, output, _effective(stride, output, room))
 
     def _windows(self, room: int, end: int, stride: int) -> int:
         """The number of windows that start at 0 to ``room``; the end padding starts at ``end``.

@@ -84,7 +84,7 @@ class Bar(Cell):
 
 
 @dataclass(frozen=True)
-class Row:
+class PageRow:
     """A node in the table: ``cells`` tell what it is, then come bars, what was proved and what was rejected."""
 
     cells: tuple[Cell, ...]
@@ -94,7 +94,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Run:
+class PageRun:
     """One call on an emulated core: instructions and cycles of nodes by their names, and of all; bytes of stack.
 
     ``where``: the board whose waits for flash are in the cycles, or the core without wait states; ``megahertz`` is the
@@ -115,7 +115,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Tile:
+class PageTile:
     """One of the figures at the top; ``percent`` of the chip that it takes, "" where none is known."""
 
     name: str
@@ -133,7 +133,7 @@ class Page:
     """
 
     report: Report
-    tiles: tuple[Tile, ...]
+    tiles: tuple[PageTile, ...]
     flash: tuple[tuple[str, str, str], ...]
     totals: tuple[Cell, ...]
     facts: tuple[tuple[str, str], ...]
@@ -141,10 +141,10 @@ class Page:
     memory: MemoryMap | None
     kept: tuple[tuple[Cell, ...], ...]
     numbers: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[PageRow, ...]
 
 
-def page(report: Report, run: Run | None = None) -> str:
+def page(report: Report, run: PageRun | None = None) -> str:
     """The text of NAME_report.html; ``run``: what a call took on a core, if it was counted."""
     facts = {
         "model": f"{report.model}, sha256 {report.sha256}",
@@ -174,38 +174,38 @@ def page(report: Report, run: Run | None = None) -> str:
     return filled("report.html", {"page": shown})
 
 
-def _tiles(report: Report, run: Run | None) -> tuple[Tile, ...]:
+def _tiles(report: Report, run: PageRun | None) -> tuple[PageTile, ...]:
     board = report.board
     flash_share, ram_share = ("", "") if board is None else (_length(board.flash_percent), _length(board.ram_percent))
     constants = f"constants {size(report.constants_bytes)}"
     if report.flash_bytes is None:
-        flash = Tile("flash", size(report.constants_bytes), "constants alone: code was not measured", flash_share)
+        flash = PageTile("flash", size(report.constants_bytes), "constants alone: code was not measured", flash_share)
     else:
         code = size(report.flash_bytes - report.constants_bytes)
-        flash = Tile("flash", size(report.flash_bytes), f"{constants}, code {code} with -O2", flash_share)
+        flash = PageTile("flash", size(report.flash_bytes), f"{constants}, code {code} with -O2", flash_share)
     stack = f", stack {size(run.stack_bytes)} on top" if run else ", without the stack"
-    ram = Tile("RAM", size(report.ram_bytes), parts_of_ram(report) + stack, ram_share)
+    ram = PageTile("RAM", size(report.ram_bytes), parts_of_ram(report) + stack, ram_share)
     return flash, ram, _time(report, run), _exactness(report)
 
 
-def _time(report: Report, run: Run | None) -> Tile:
+def _time(report: Report, run: PageRun | None) -> PageTile:
     board = report.board
     if run is not None:
         figure = run.milliseconds(run.all_cycles) or f"{grouped(run.all_cycles)} cycles"
-        return Tile("time", figure, f"{grouped(run.all_cycles)} cycles on {run.where}, an estimate")
+        return PageTile("time", figure, f"{grouped(run.all_cycles)} cycles on {run.where}, an estimate")
     if board is not None:
         about = f"an estimate for {board.board} at {board.megahertz} MHz, without wait states"
-        return Tile("time", f"{board.milliseconds:.2f} ms", about)
-    return Tile("time", "–", "not known: compile --board CHIP estimates it, bench --report counts")
+        return PageTile("time", f"{board.milliseconds:.2f} ms", about)
+    return PageTile("time", "–", "not known: compile --board CHIP estimates it, bench --report counts")
 
 
-def _exactness(report: Report) -> Tile:
+def _exactness(report: Report) -> PageTile:
     floats, ties = len(report.inexact), sum(node.in_float for node in report.nodes)
     if not floats and not ties:
-        return Tile("exact", "bit for bit", f"every output is that of {judge_of(report)}")
+        return PageTile("exact", "bit for bit", f"every output is that of {judge_of(report)}")
     parts = [f"{floats} in float, within a tolerance"] if floats else []
     parts += [f"{ties} one code more or less next to a tie"] if ties else []
-    return Tile("exact", f"{len(report.nodes) - floats - ties} of {len(report.nodes)} nodes", "; ".join(parts))
+    return PageTile("exact", f"{len(report.nodes) - floats - ties} of {len(report.nodes)} nodes", "; ".join(parts))
 
 
 def judge_of(report: Report) -> str:
@@ -351,7 +351,7 @@ def _offsets(arena: int) -> Iterable[int]:
     return range(0, arena + 1, step)
 
 
-def _rows(nodes: Sequence[NodeReport], run: Run | None) -> tuple[tuple[Row, ...], tuple[Cell, ...]]:
+def _rows(nodes: Sequence[NodeReport], run: PageRun | None) -> tuple[tuple[PageRow, ...], tuple[Cell, ...]]:
     """The table's rows, and its last one, which adds up; of scratch memory, which nodes share, it has the largest."""
     sizes = [(node.macs, node.constant_bytes, node.scratch_bytes) for node in nodes]
     macs, constants, scratch = zip(*sizes, strict=True)
@@ -359,7 +359,7 @@ def _rows(nodes: Sequence[NodeReport], run: Run | None) -> tuple[tuple[Row, ...]
     most = [max(1, *column) for column in (macs, constants, scratch)]
     longest = max(1, *run.cycles.values()) if run else 1
     rows = tuple(
-        Row(
+        PageRow(
             cells=_cells(NODE, (str(index), node.name, node.op, node.kernel)),
             bars=(
                 *_counts(node.name, run, longest),
@@ -377,7 +377,7 @@ def _rows(nodes: Sequence[NodeReport], run: Run | None) -> tuple[tuple[Row, ...]
     return rows, _cells((*COUNTED, *NUMBERS), (*all_of_it, *own))
 
 
-def _counts(name: str, run: Run | None, longest: int) -> tuple[Bar, ...]:
+def _counts(name: str, run: PageRun | None, longest: int) -> tuple[Bar, ...]:
     """The cells of COUNTED; a bar of the time, beside that of the node that takes longest."""
     if run is None:
         return ()

@@ -13,7 +13,7 @@ from row_networks import NETWORKS
 
 import qcgen
 from qcgen.cli import main
-from qcgen.page import Run, page
+from qcgen.page import PageRun, page
 from qcgen.report import Measured
 
 VOID = {"meta", "br"}
@@ -124,7 +124,7 @@ def test_instructions_are_bars_of_their_own_where_they_were_counted():
     report = qcgen.compile(network_qop()).report
     assert "instructions" not in page(report)
     cycles = {node.name: 1000 * number for number, node in enumerate(report.nodes)}
-    text = page(report, Run("a board at 100 MHz", 100, cycles, cycles, 100_000, 400_000, 333))
+    text = page(report, PageRun("a board at 100 MHz", 100, cycles, cycles, 100_000, 400_000, 333))
     assert '<th class="number">instructions</th>' in text
     assert "<strong>4.00 ms</strong><p>400 000 cycles on a board at 100 MHz, an estimate</p>" in text
     assert ", stack 333 B on top" in text

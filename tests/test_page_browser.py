@@ -14,7 +14,7 @@ import pytest
 from tools import require
 
 import qcgen
-from qcgen.page import Run, page
+from qcgen.page import PageRun, page
 from qcgen.report import Measured, Report
 
 DIGITS = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"
@@ -66,7 +66,7 @@ def pages() -> list[str]:
         own = named(report, name)
         counts = {node.name: node.macs + 2000 for node in own.nodes}
         whole = sum(counts.values())
-        found += [page(own), page(own, Run("stm32f407 at 168 MHz", 168, counts, counts, whole, whole, 228))]
+        found += [page(own), page(own, PageRun("stm32f407 at 168 MHz", 168, counts, counts, whole, whole, 228))]
     return found
 
 

@@ -15,7 +15,7 @@ from qcgen.check.model import (
     unsupported_problems,
     version_problems,
 )
-from qcgen.check.node import SEVERAL_OUTPUTS, View, size_problems, spec_problems
+from qcgen.check.node import SEVERAL_OUTPUTS, NodeView, size_problems, spec_problems
 from qcgen.check.specs import SPECS
 from qcgen.convolutions import CONVOLUTIONS, spelling_of
 from qcgen.errors import ModelRejected, Problem
@@ -29,7 +29,7 @@ Rule = Callable[[Graph, Node, Collection[str]], Iterable[Problem]]
 
 def check_operator(graph: Graph, node: Node, already_reported: Collection[str] = ()) -> Iterator[Problem]:
     """Everything that is wrong with a node that is not a convolution, by its Spec."""
-    yield from spec_problems(View(graph, node, already_reported), SPECS[node.domain, node.op_type])
+    yield from spec_problems(NodeView(graph, node, already_reported), SPECS[node.domain, node.op_type])
 
 
 RULES: dict[tuple[str, str], Rule] = {
@@ -39,7 +39,7 @@ RULES: dict[tuple[str, str], Rule] = {
 """The operators that can be compiled, by (domain, op_type), each with its rules."""
 
 
-def result_problems(view: View, computed: Mapping[str, Value]) -> Iterator[Problem]:
+def result_problems(view: NodeView, computed: Mapping[str, Value]) -> Iterator[Problem]:
     """Results whose size does not follow from the node's inputs and attributes, whatever the model declares of them.
 
     Where the size of an input is unknown or wrong, that is said where it is declared or computed. Constants may be
@@ -119,7 +119,7 @@ class _Nodes:
         is_old = node.version < _since(node)
         if is_old:
             self.old.append((node, _since(node)))
-        view = View(self._graph, node, self.already_reported)
+        view = NodeView(self._graph, node, self.already_reported)
         found = list(rule(self._graph, node, self.already_reported)) or list(result_problems(view, self._computed))
         for problem in dict.fromkeys(found):
             self._found.setdefault((node.operator, problem.what, problem.hint), []).append(node)

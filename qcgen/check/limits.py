@@ -9,7 +9,7 @@ from math import isinf
 import numpy as np
 
 from qcgen.check.model import shape_text
-from qcgen.check.node import CODES, EIGHT_BITS, Extra, View
+from qcgen.check.node import CODES, EIGHT_BITS, Extra, NodeView
 from qcgen.check.operands import counted
 from qcgen.errors import Problem
 from qcgen.infer.facts import broadcast
@@ -19,7 +19,7 @@ from qcgen.ir.types import DType
 def broadcasts(first: int, second: int) -> Extra:
     """A rule: the shapes of two inputs agree as in numpy."""
 
-    def rule(view: View) -> Iterator[Problem]:
+    def rule(view: NodeView) -> Iterator[Problem]:
         a, b = view.shape(first), view.shape(second)
         try:
             broadcast(a, b)
@@ -32,7 +32,7 @@ def broadcasts(first: int, second: int) -> Extra:
     return rule
 
 
-def broadcasts_all(view: View) -> Iterator[Problem]:
+def broadcasts_all(view: NodeView) -> Iterator[Problem]:
     """The shapes of all inputs agree as in numpy."""
     shapes = [view.shape(index) for index in range(len(view.node.inputs))]
     try:
@@ -42,7 +42,7 @@ def broadcasts_all(view: View) -> Iterator[Problem]:
         yield view.problem(f"the shapes {text} cannot be broadcast", "correct the shapes of the operands")
 
 
-def slope_keeps_shape(view: View) -> Iterator[Problem]:
+def slope_keeps_shape(view: NodeView) -> Iterator[Problem]:
     """A slope is broadcast to x, never x to the slope."""
     x, slope = view.fixed_shape(0), view.fixed_shape(1)
     if x is None or slope is None:
@@ -56,7 +56,7 @@ def slope_keeps_shape(view: View) -> Iterator[Problem]:
 def flag(name: str, *values: int) -> Extra:
     """A rule: an integer attribute has one of these values, the first of them if it is absent."""
 
-    def rule(view: View) -> Iterator[Problem]:
+    def rule(view: NodeView) -> Iterator[Problem]:
         value = view.integer(name, values[0])
         if value not in values:
             yield view.problem(f"{name} is {value}, but must be {' or '.join(map(str, values))}", f"correct {name}")
@@ -67,7 +67,7 @@ def flag(name: str, *values: int) -> Extra:
 def one_of(name: str, *values: str) -> Extra:
     """A rule: a string attribute has one of these values, the first of them if it is absent."""
 
-    def rule(view: View) -> Iterator[Problem]:
+    def rule(view: NodeView) -> Iterator[Problem]:
         value = view.node.attributes.get(name, values[0])
         if isinstance(value, str) and value not in values:
             yield view.problem(f"{name} {value!r} is not supported", f"use one of {', '.join(values)}")
@@ -75,7 +75,7 @@ def one_of(name: str, *values: str) -> Extra:
     return rule
 
 
-def finite_constants(view: View) -> Iterator[Problem]:
+def finite_constants(view: NodeView) -> Iterator[Problem]:
     """Float constants are written into C as numbers."""
     for index in range(len(view.node.inputs)):
         array = view.array(index)
@@ -83,7 +83,7 @@ def finite_constants(view: View) -> Iterator[Problem]:
             yield view.problem(f"input {view.node.input(index)!r} holds numbers that are not finite", "export it again")
 
 
-def bounds_are_numbers(view: View) -> Iterator[Problem]:
+def bounds_are_numbers(view: NodeView) -> Iterator[Problem]:
     """The bounds of a Clip, NaN is neither above nor below anything."""
     for index, role in ((1, "min"), (2, "max")):
         array = view.array(index)
@@ -91,7 +91,7 @@ def bounds_are_numbers(view: View) -> Iterator[Problem]:
             yield view.problem(f"{role} is NaN", f"correct {role}, or export the model again")
 
 
-def bounds_in_order(view: View) -> Iterator[Problem]:
+def bounds_in_order(view: NodeView) -> Iterator[Problem]:
     """A Clip with bounds as attributes, those before opset 11, is refused by onnxruntime if min is above max."""
     low, high = (view.node.attributes.get(name) for name in ("min", "max"))
     if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
@@ -102,7 +102,7 @@ def bounds_in_order(view: View) -> Iterator[Problem]:
 def finite_number(name: str, default: float) -> Extra:
     """A rule: a float attribute is finite."""
 
-    def rule(view: View) -> Iterator[Problem]:
+    def rule(view: NodeView) -> Iterator[Problem]:
         value = view.node.attributes.get(name, default)
         if isinstance(value, float | int) and isinf(value):
             yield view.problem(f"{name} is not finite", f"correct {name}")
@@ -113,7 +113,7 @@ def finite_number(name: str, default: float) -> Extra:
 def axis_exists(default: int) -> Extra:
     """A rule: the attribute axis names an axis of the first tensor."""
 
-    def rule(view: View) -> Iterator[Problem]:
+    def rule(view: NodeView) -> Iterator[Problem]:
         shape, axis = view.shape(0), view.integer("axis", default)
         if shape is not None and not -len(shape) <= axis < len(shape):
             what = f"axis is {axis}, but its input has {counted(len(shape), 'dimension')}"
@@ -122,7 +122,7 @@ def axis_exists(default: int) -> Extra:
     return rule
 
 
-def same_types(view: View) -> Iterator[Problem]:
+def same_types(view: NodeView) -> Iterator[Problem]:
     """Tensors that are joined have one type."""
     dtypes = {dtype for index in range(len(view.node.inputs)) if (dtype := view.dtype(index)) is not None}
     if len(dtypes) > 1:
@@ -130,7 +130,7 @@ def same_types(view: View) -> Iterator[Problem]:
         yield view.problem(f"its inputs have different types: {names}", "give them one type")
 
 
-def converts_floats(view: View) -> Iterator[Problem]:
+def converts_floats(view: NodeView) -> Iterator[Problem]:
     """A Cast is accepted where it does nothing, and between types of floats."""
     if "to" not in view.node.attributes:
         yield view.problem("it has no attribute to", "add to, the type that is meant")
@@ -142,7 +142,7 @@ def converts_floats(view: View) -> Iterator[Problem]:
         yield view.problem(what, "conversions other than QuantizeLinear and DequantizeLinear are not supported")
 
 
-def quantized_result(view: View) -> Iterator[Problem]:
+def quantized_result(view: NodeView) -> Iterator[Problem]:
     """QuantizeLinear gives codes of 8 or 16 bits."""
     dtype = view.graph.value(view.node.outputs[0]).dtype
     if dtype is not None and dtype not in CODES:
@@ -150,14 +150,14 @@ def quantized_result(view: View) -> Iterator[Problem]:
         yield view.problem(f"its result is {dtype.value}, but must be {must}", EIGHT_BITS)
 
 
-def zero_point_is_zero(view: View) -> Iterator[Problem]:
+def zero_point_is_zero(view: NodeView) -> Iterator[Problem]:
     """int32 numbers are dequantized without a zero point."""
     array = view.array(2)
     if view.dtype(0) is DType.INT32 and array is not None and (array != 0).any():
         yield view.problem("x is int32, but x_zero_point is not 0", "use 0, or leave x_zero_point out")
 
 
-def pads_forward(view: View) -> Iterator[Problem]:
+def pads_forward(view: NodeView) -> Iterator[Problem]:
     """Pad makes tensors larger; the modes that repeat elements need enough of them."""
     pads, x = view.array(1), view.fixed_shape(0)
     numbers = view.integers("pads") if pads is None else pads.reshape(-1).tolist()
@@ -177,7 +177,7 @@ def pads_forward(view: View) -> Iterator[Problem]:
                 yield view.problem(f"it reflects more than the {size} elements of axis {axis}", "use smaller pads")
 
 
-def is_nearest(view: View) -> Iterator[Problem]:
+def is_nearest(view: NodeView) -> Iterator[Problem]:
     """Resize takes the nearest element; nothing is interpolated, nothing extrapolated."""
     for index, name in ((1, "roi"), (2, "scales"), (3, "sizes")):
         if view.node.version >= 11 and view.has(index) and view.array(index) is None:
@@ -189,14 +189,14 @@ def is_nearest(view: View) -> Iterator[Problem]:
             yield view.problem(f"{name} is not supported", f"remove {name}")
 
 
-def not_training(view: View) -> Iterator[Problem]:
+def not_training(view: NodeView) -> Iterator[Problem]:
     """Dropout does nothing in inference."""
     mode = view.array(2)
     if (view.has(2) and mode is None) or (mode is not None and mode.any()):
         yield view.problem("it drops elements at random", "export the model for inference")
 
 
-def has_a_code_each(view: View) -> Iterator[Problem]:
+def has_a_code_each(view: NodeView) -> Iterator[Problem]:
     """A table has a code for every code, in a row for each place of ``axis`` if it has two dimensions."""
     table, x, axis = view.array(5), view.fixed_shape(0), view.integer("axis", 1)
     if table is None or table.shape == (256,):

@@ -8,7 +8,7 @@ from math import isfinite
 import numpy as np
 
 from qcgen.check.model import shape_text
-from qcgen.check.node import Extra, View
+from qcgen.check.node import Extra, NodeView
 from qcgen.check.operands import counted
 from qcgen.errors import Problem
 from qcgen.infer.facts import broadcast
@@ -18,7 +18,7 @@ from qcgen.intervals import INT32_MAX
 def matrices(a: int, b: int) -> Extra:
     """A rule: input ``b`` is a matrix whose rows fit the columns of ``a``, transposed as transA and transB say."""
 
-    def rule(view: View) -> Iterator[Problem]:
+    def rule(view: NodeView) -> Iterator[Problem]:
         first, second = view.shape(a), view.shape(b)
         if second is not None and len(second) != 2:
             what = f"the second operand has shape {shape_text(second)}, but must be a matrix"
@@ -38,7 +38,7 @@ def matrices(a: int, b: int) -> Extra:
     return rule
 
 
-def is_weights(view: View, b: int) -> bool:
+def is_weights(view: NodeView, b: int) -> bool:
     """Whether input ``b`` is one constant matrix, whose columns may have scales of their own."""
     array = view.array(b)
     return array is not None and array.ndim == 2
@@ -51,7 +51,7 @@ def products(a: int, b: int, a_zero_point: int, b_roles: tuple[tuple[str, int], 
     """
     weights, numbers = matrices(a, b), columns(b, b_roles)
 
-    def rule(view: View) -> Iterator[Problem]:
+    def rule(view: NodeView) -> Iterator[Problem]:
         if is_weights(view, b):
             yield from (*weights(view), *numbers(view))
             return
@@ -70,13 +70,13 @@ def float_products(a: int, b: int) -> Extra:
     """A rule: inputs ``a`` and ``b`` of float32 numbers can be multiplied; each may be constant."""
     weights = matrices(a, b)
 
-    def rule(view: View) -> Iterator[Problem]:
+    def rule(view: NodeView) -> Iterator[Problem]:
         yield from weights(view) if is_weights(view, b) else _shapes_fit(view, a, b)
 
     return rule
 
 
-def _shapes_fit(view: View, a: int, b: int) -> Iterator[Problem]:
+def _shapes_fit(view: NodeView, a: int, b: int) -> Iterator[Problem]:
     """Both operands are matrices with leading axes, or vectors, as numpy multiplies them."""
     first, second = view.shape(a), view.shape(b)
     if first is None or second is None:
@@ -95,7 +95,7 @@ def _shapes_fit(view: View, a: int, b: int) -> Iterator[Problem]:
         yield view.problem(what, "correct the shapes of the operands")
 
 
-def _overflows(view: View, a: int, operands: tuple[tuple[int, int], ...]) -> Iterator[Problem]:
+def _overflows(view: NodeView, a: int, operands: tuple[tuple[int, int], ...]) -> Iterator[Problem]:
     """Sums of products of two computed operands that some codes would take beyond int32."""
     shape, largest = view.fixed_shape(a), 1
     for index, zero_point in operands:
@@ -112,7 +112,7 @@ def _overflows(view: View, a: int, operands: tuple[tuple[int, int], ...]) -> Ite
 def columns(b: int, roles: tuple[tuple[str, int], ...]) -> Extra:
     """A rule: these inputs have one element, or one for every column of the product with input ``b``."""
 
-    def rule(view: View) -> Iterator[Problem]:
+    def rule(view: NodeView) -> Iterator[Problem]:
         shape = view.fixed_shape(b)
         if shape is None or len(shape) != 2:
             return
@@ -129,7 +129,7 @@ def columns(b: int, roles: tuple[tuple[str, int], ...]) -> Extra:
 def bias_of_columns(c: int, b: int) -> Extra:
     """A rule: the matrix that is added is the same in every row."""
 
-    def rule(view: View) -> Iterator[Problem]:
+    def rule(view: NodeView) -> Iterator[Problem]:
         array, shape = view.array(c), view.fixed_shape(b)
         if array is None or shape is None or len(shape) != 2:
             return
@@ -144,7 +144,7 @@ def bias_of_columns(c: int, b: int) -> Extra:
     return rule
 
 
-def quantized_once(view: View) -> Iterator[Problem]:
+def quantized_once(view: NodeView) -> Iterator[Problem]:
     """QGemm without y_scale gives floats; with it, it needs y_zero_point, which tells the type."""
     if view.has(7) and not view.has(8):
         yield view.problem("it has y_scale, but no y_zero_point", "give both, or none of them")
@@ -155,7 +155,7 @@ def quantized_once(view: View) -> Iterator[Problem]:
         yield view.problem("its result is float, but b_scale has one number for every column", "give it a y_scale")
 
 
-def finite_factors(view: View) -> Iterator[Problem]:
+def finite_factors(view: NodeView) -> Iterator[Problem]:
     """Gemm: alpha and beta are multiplied into the constants, which are written into C as numbers."""
     for name, index in (("alpha", 1), ("beta", 2)):
         factor, array = view.node.attributes.get(name, 1.0), view.array(index)
@@ -167,7 +167,7 @@ def finite_factors(view: View) -> Iterator[Problem]:
             yield view.problem(f"{name} is {factor:.6g}: its product with a constant is not finite", f"correct {name}")
 
 
-def positive_alpha(view: View) -> Iterator[Problem]:
+def positive_alpha(view: NodeView) -> Iterator[Problem]:
     """QGemm: alpha scales the result as the scales do."""
     alpha = view.node.attributes.get("alpha", 1.0)
     if isinstance(alpha, float | int) and not (isfinite(alpha) and np.float32(alpha) > 0):

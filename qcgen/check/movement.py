@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from qcgen.check.model import shape_text
-from qcgen.check.node import CODES, Extra, View
+from qcgen.check.node import CODES, Extra, NodeView
 from qcgen.check.operands import counted
 from qcgen.errors import Problem
 from qcgen.ir.types import DType
@@ -17,7 +17,7 @@ from qcgen.ir.types import DType
 AGAIN = "correct the node, or export the model again"
 
 
-def numbers_of(view: View, index: int, name: str) -> tuple[int, ...] | None:
+def numbers_of(view: NodeView, index: int, name: str) -> tuple[int, ...] | None:
     """A list of integers, an input in newer opsets and an attribute in older ones; None if absent or malformed."""
     array = view.array(index)
     if array is None:
@@ -25,7 +25,7 @@ def numbers_of(view: View, index: int, name: str) -> tuple[int, ...] | None:
     return tuple(int(number) for number in array.reshape(-1)) if array.dtype.kind in "iu" else None
 
 
-def another_size(view: View) -> str:
+def another_size(view: NodeView) -> str:
     """What to do where a constant of the model disagrees with the size of an input."""
     fixed = " ".join(f"--dim {name}={size}" for name, size in view.graph.fixed_dims.items())
     if not fixed:
@@ -38,7 +38,7 @@ def _axes(count: int) -> str:
     return f"{count} ax{'is' if count == 1 else 'es'}"
 
 
-def keeps_elements(view: View) -> Iterator[Problem]:
+def keeps_elements(view: NodeView) -> Iterator[Problem]:
     """Reshape: the new shape has as many elements as the old one."""
     x, target = view.fixed_shape(0), numbers_of(view, 1, "shape")
     if x is None or target is None:
@@ -62,7 +62,7 @@ def keeps_elements(view: View) -> Iterator[Problem]:
         yield view.problem(f"{what} has {taken}", another_size(view))
 
 
-def wrong_axes(view: View, axes: Sequence[int], rank: int, subject: str = "input") -> Iterator[Problem]:
+def wrong_axes(view: NodeView, axes: Sequence[int], rank: int, subject: str = "input") -> Iterator[Problem]:
     """Axes that are out of range, or named twice."""
     for axis in dict.fromkeys(axes):
         if not -rank <= axis < rank:
@@ -74,7 +74,7 @@ def wrong_axes(view: View, axes: Sequence[int], rank: int, subject: str = "input
         yield view.problem(f"it names axis {twice} twice", "name every axis once")
 
 
-def removes_ones(view: View) -> Iterator[Problem]:
+def removes_ones(view: NodeView) -> Iterator[Problem]:
     """Squeeze removes axes of length 1."""
     x, axes = view.fixed_shape(0), numbers_of(view, 1, "axes")
     if x is None or axes is None:
@@ -87,7 +87,7 @@ def removes_ones(view: View) -> Iterator[Problem]:
             yield view.problem(what, another_size(view))
 
 
-def inserts_axes(view: View) -> Iterator[Problem]:
+def inserts_axes(view: NodeView) -> Iterator[Problem]:
     """Unsqueeze inserts every axis once, in the range of the result."""
     x, axes = view.shape(0), numbers_of(view, 1, "axes")
     if axes is None:
@@ -97,14 +97,14 @@ def inserts_axes(view: View) -> Iterator[Problem]:
         yield from wrong_axes(view, axes, len(x) + len(axes), "result")
 
 
-def flattens_at_an_axis(view: View) -> Iterator[Problem]:
+def flattens_at_an_axis(view: NodeView) -> Iterator[Problem]:
     """Flatten splits the axes in two at any place, in front of all and behind all included."""
     x, axis = view.shape(0), view.integer("axis", 1)
     if x is not None and not -len(x) <= axis <= len(x):
         yield view.problem(f"axis is {axis}, but its input has {counted(len(x), 'dimension')}", "correct axis")
 
 
-def permutes_axes(view: View) -> Iterator[Problem]:
+def permutes_axes(view: NodeView) -> Iterator[Problem]:
     """Transpose names every axis once."""
     x, perm = view.shape(0), view.integers("perm")
     if x is not None and perm is not None and sorted(perm) != list(range(len(x))):
@@ -115,7 +115,7 @@ def permutes_axes(view: View) -> Iterator[Problem]:
 def joins_along_an_axis(first: int, step: int) -> Extra:
     """A rule: the inputs from ``first`` on, every ``step``-th, have one shape but along the axis that joins them."""
 
-    def rule(view: View) -> Iterator[Problem]:
+    def rule(view: NodeView) -> Iterator[Problem]:
         shapes = [view.fixed_shape(index) for index in range(first, len(view.node.inputs), step)]
         known = [shape for shape in shapes if shape is not None]
         if "axis" not in view.node.attributes:
@@ -142,7 +142,7 @@ def _but(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return tuple(size for index, size in enumerate(shape) if rank and index != axis % rank)
 
 
-def cuts_each_axis_once(view: View) -> Iterator[Problem]:
+def cuts_each_axis_once(view: NodeView) -> Iterator[Problem]:
     """Slice has a start and an end for every axis that it names, and names each once."""
     x = view.fixed_shape(0)
     starts, ends = numbers_of(view, 1, "starts"), numbers_of(view, 2, "ends")
@@ -161,7 +161,7 @@ def cuts_each_axis_once(view: View) -> Iterator[Problem]:
     yield from wrong_axes(view, axes or range(len(starts)), len(x))
 
 
-def splits_the_whole(view: View) -> Iterator[Problem]:
+def splits_the_whole(view: NodeView) -> Iterator[Problem]:
     """Split: the parts add up to the axis, one for every output."""
     x, axis, parts = view.fixed_shape(0), view.integer("axis", 0), len(view.node.outputs)
     lengths, number = numbers_of(view, 1, "split"), view.node.attributes.get("num_outputs")
@@ -186,7 +186,7 @@ def splits_the_whole(view: View) -> Iterator[Problem]:
         yield view.problem(what, another_size(view))
 
 
-def pads_every_axis(view: View) -> Iterator[Problem]:
+def pads_every_axis(view: NodeView) -> Iterator[Problem]:
     """Pad has two numbers for every axis that it pads."""
     x, axes = view.shape(0), numbers_of(view, 3, "")
     pads = numbers_of(view, 1, "pads")
@@ -203,12 +203,12 @@ def pads_every_axis(view: View) -> Iterator[Problem]:
         yield from _no_code(view, value, dtype)
 
 
-def _no_code(view: View, value: float, dtype: DType) -> Iterator[Problem]:
+def _no_code(view: NodeView, value: float, dtype: DType) -> Iterator[Problem]:
     if value != int(np.clip(np.nan_to_num(value), dtype.low, dtype.high)):
         yield view.problem(f"it fills codes of {dtype.value} with {value:.6g}", "give a code of this type")
 
 
-def resizes_every_axis(view: View) -> Iterator[Problem]:
+def resizes_every_axis(view: NodeView) -> Iterator[Problem]:
     """Resize has one positive scale, or one size, for every axis that it names."""
     x, axes = view.shape(0), view.integers("axes")
     scales, sizes = view.array(2 if view.node.version >= 11 else 1), numbers_of(view, 3, "")

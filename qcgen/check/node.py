@@ -40,7 +40,7 @@ SEVERAL_OUTPUTS = frozenset(("GRU", "LSTM", "Split"))
 
 
 @dataclass(frozen=True)
-class View:
+class NodeView:
     """One node in its graph; problems of the tensors in ``already_reported`` are reported where these come from."""
 
     graph: Graph
@@ -95,7 +95,7 @@ class View:
         return f"{node_place(maker)} computes it" if maker else f"it is the model's input {name!r}"
 
 
-Extra = Callable[[View], Iterator[Problem]]
+Extra = Callable[[NodeView], Iterator[Problem]]
 """What is to be checked beyond a Spec."""
 
 
@@ -128,14 +128,14 @@ class Spec:
         start = len(self.inputs) - self.repeated
         return self.inputs[start + (index - start) % self.repeated]
 
-    def roles(self, view: View) -> Iterator[tuple[int, str]]:
+    def roles(self, view: NodeView) -> Iterator[tuple[int, str]]:
         """The inputs that are there, with their names."""
         for index, name in enumerate(view.node.inputs):
             if name:
                 yield index, self.role(index)
 
 
-def spec_problems(view: View, spec: Spec) -> Iterator[Problem]:
+def spec_problems(view: NodeView, spec: Spec) -> Iterator[Problem]:
     """Everything that is wrong with a node by its Spec."""
     found = [*_arity(view, spec), *_types(view, spec)]
     yield from found
@@ -149,7 +149,7 @@ def spec_problems(view: View, spec: Spec) -> Iterator[Problem]:
         yield from extra(view)
 
 
-def _arity(view: View, spec: Spec) -> Iterator[Problem]:
+def _arity(view: NodeView, spec: Spec) -> Iterator[Problem]:
     node = view.node
     for index in range(spec.required):
         if not view.has(index):
@@ -169,7 +169,7 @@ def _arity(view: View, spec: Spec) -> Iterator[Problem]:
         yield view.problem("it has no output", AGAIN)
 
 
-def _single_output(view: View) -> Iterator[Problem]:
+def _single_output(view: NodeView) -> Iterator[Problem]:
     if not view.node.outputs or not view.node.outputs[0]:
         yield view.problem("it has no output", AGAIN)
     for name in view.node.outputs[1:]:
@@ -177,7 +177,7 @@ def _single_output(view: View) -> Iterator[Problem]:
             yield view.problem(f"its further output {name!r} is used", "only the first output is supported")
 
 
-def _constants(view: View, spec: Spec) -> Iterator[Problem]:
+def _constants(view: NodeView, spec: Spec) -> Iterator[Problem]:
     known = [view.node.input(index) in view.graph.constants for index, _ in spec.roles(view)]
     if known and all(known):
         yield view.problem("all its inputs are constant", "replace the node by its result")
@@ -188,7 +188,7 @@ def _constants(view: View, spec: Spec) -> Iterator[Problem]:
             yield view.problem(f"{role} is not constant: {view.source(index)}", hint)
 
 
-def _types(view: View, spec: Spec) -> Iterator[Problem]:
+def _types(view: NodeView, spec: Spec) -> Iterator[Problem]:
     named: dict[str, DType] = {}
     wrong: set[str] = set()
     for index, role in spec.roles(view):
@@ -209,7 +209,7 @@ def _types(view: View, spec: Spec) -> Iterator[Problem]:
                 yield view.problem(what, f"give {role} the type of {like}")
 
 
-def _wrong_type(view: View, index: int, role: str, allowed: Types) -> Problem:
+def _wrong_type(view: NodeView, index: int, role: str, allowed: Types) -> Problem:
     """A type that an input must not have; such as numpy has are called by numpy's name for them."""
     dtype, array, must = view.dtype(index), view.array(index), " or ".join(kind.value for kind in allowed)
     name = "of a type that is not known" if dtype is None else dtype.value
@@ -220,7 +220,7 @@ def _wrong_type(view: View, index: int, role: str, allowed: Types) -> Problem:
     return view.problem(f"{role} is {name}, but must be {must}", hint)
 
 
-def _numbers(view: View, spec: Spec) -> Iterator[Problem]:
+def _numbers(view: NodeView, spec: Spec) -> Iterator[Problem]:
     """Parameters that must be one number, and scales that must be positive and finite."""
     for index, role in spec.roles(view):
         array = view.array(index)
@@ -237,7 +237,7 @@ def _numbers(view: View, spec: Spec) -> Iterator[Problem]:
                 yield view.problem(what, "quantize the model again, with data that makes every tensor differ from zero")
 
 
-def _attributes(view: View, spec: Spec) -> Iterator[Problem]:
+def _attributes(view: NodeView, spec: Spec) -> Iterator[Problem]:
     for name, value in view.node.attributes.items():
         kind = spec.attributes.get(name)
         if kind is None:
@@ -264,14 +264,14 @@ def _fits(kind: str, value: Attribute) -> bool:
     return isinstance(value, tuple) and all(isinstance(item, int) for item in value)
 
 
-def _too_large(view: View) -> Iterator[Problem]:
+def _too_large(view: NodeView) -> Iterator[Problem]:
     """Inputs of the model with too many elements; nodes are told of their results."""
     for index, name in enumerate(view.node.inputs):
         if name in view.graph.inputs and view.fixed_shape(index) is not None:
             yield from size_problems(view, view.graph.value(name))
 
 
-def size_problems(view: View, value: Value) -> Iterator[Problem]:
+def size_problems(view: NodeView, value: Value) -> Iterator[Problem]:
     """A result without a known type or size, with none or too many elements."""
     known = value.fixed_shape
     if value.dtype is None:

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from qcgen.check.model import shape_text
-from qcgen.check.node import View
+from qcgen.check.node import NodeView
 from qcgen.check.operands import counted
 from qcgen.check.ranges import scale_at
 from qcgen.errors import Problem
@@ -20,7 +20,7 @@ LARGEST = 2.0**30
 """Scales of codes lie between this and its reciprocal: then nothing leaves the normal float32 numbers."""
 
 
-def row_fits(view: View) -> Iterator[Problem]:
+def row_fits(view: NodeView) -> Iterator[Problem]:
     """Rows are neither short nor very long; scale and bias fit them, and are numbers that can be emulated."""
     row = _row(view)
     if row is None:
@@ -32,19 +32,19 @@ def row_fits(view: View) -> Iterator[Problem]:
     yield from _numbers_problems(view)
 
 
-def float_row_fits(view: View) -> Iterator[Problem]:
+def float_row_fits(view: NodeView) -> Iterator[Problem]:
     """LayerNormalization of numbers: scale and bias fit the rows."""
     row = _row(view)
     if row is not None:
         yield from _fit_row(view, row, 1)
 
 
-def _row(view: View) -> tuple[int, ...] | None:
+def _row(view: NodeView) -> tuple[int, ...] | None:
     x, axis = view.fixed_shape(0), view.integer("axis", -1)
     return None if x is None or not -len(x) <= axis < len(x) else x[axis:]
 
 
-def _fit_row(view: View, row: tuple[int, ...], first: int) -> Iterator[Problem]:
+def _fit_row(view: NodeView, row: tuple[int, ...], first: int) -> Iterator[Problem]:
     for index, role in ((first, "Scale"), (first + 1, "B")):
         array = view.array(index)
         if array is None:
@@ -54,7 +54,7 @@ def _fit_row(view: View, row: tuple[int, ...], first: int) -> Iterator[Problem]:
             yield view.problem(what, f"give {role} an element for each of a row")
 
 
-def _numbers_problems(view: View) -> Iterator[Problem]:
+def _numbers_problems(view: NodeView) -> Iterator[Problem]:
     """Numbers that cannot be emulated."""
     for index, role in ((5, "Scale"), (6, "B")):
         array = view.array(index)
@@ -62,7 +62,7 @@ def _numbers_problems(view: View) -> Iterator[Problem]:
             yield view.problem(f"{role} holds numbers that are not finite, or beyond {LARGEST:.3g}", "export it again")
 
 
-def channels_fit(view: View) -> Iterator[Problem]:
+def channels_fit(view: NodeView) -> Iterator[Problem]:
     """InstanceNormalization: scale and bias have a number for each channel; images are not very large."""
     x = view.fixed_shape(0)
     if x is None or len(x) < 3:
@@ -73,7 +73,7 @@ def channels_fit(view: View) -> Iterator[Problem]:
     yield from _numbers_problems(view)
 
 
-def float_channels_fit(view: View) -> Iterator[Problem]:
+def float_channels_fit(view: NodeView) -> Iterator[Problem]:
     """InstanceNormalization of numbers: scale and bias have a number for each channel."""
     x = view.fixed_shape(0)
     if x is None:
@@ -85,7 +85,7 @@ def float_channels_fit(view: View) -> Iterator[Problem]:
         yield from _fit_channels(view, x, 1)
 
 
-def _fit_channels(view: View, x: tuple[int, ...], first: int) -> Iterator[Problem]:
+def _fit_channels(view: NodeView, x: tuple[int, ...], first: int) -> Iterator[Problem]:
     for index, role in ((first, "Scale"), (first + 1, "B")):
         array = view.array(index)
         if array is not None and array.shape != (x[1],):
@@ -93,7 +93,7 @@ def _fit_channels(view: View, x: tuple[int, ...], first: int) -> Iterator[Proble
             yield view.problem(what, f"give {role} a number for each channel")
 
 
-def has_what_it_needs(view: View) -> Iterator[Problem]:
+def has_what_it_needs(view: NodeView) -> Iterator[Problem]:
     """Scale is there, and what y's codes mean, or neither of what says it."""
     if not view.has(5):
         yield view.problem("input Scale is missing", "LayerNormalization needs X, Scale")
@@ -101,7 +101,7 @@ def has_what_it_needs(view: View) -> Iterator[Problem]:
         yield view.problem("it has only one of Y_scale and Y_zero_point", "give both, or none of them")
 
 
-def positive_epsilon(view: View) -> Iterator[Problem]:
+def positive_epsilon(view: NodeView) -> Iterator[Problem]:
     """Rows of equal numbers have the variance 0: without epsilon they would be divided by 0."""
     value = view.node.attributes.get("epsilon", 1e-5)
     if isinstance(value, int | float) and not 1 / LARGEST <= value <= LARGEST:
@@ -110,13 +110,13 @@ def positive_epsilon(view: View) -> Iterator[Problem]:
     yield from computes_in_float32(view)
 
 
-def computes_in_float32(view: View) -> Iterator[Problem]:
+def computes_in_float32(view: NodeView) -> Iterator[Problem]:
     """The mean and the variance have type float32."""
     if view.integer("stash_type", 1) != 1:
         yield view.problem(f"stash_type is {view.integer('stash_type', 1)}", "only 1, float32, is supported")
 
 
-def scales_in_range(view: View) -> Iterator[Problem]:
+def scales_in_range(view: NodeView) -> Iterator[Problem]:
     """Squares of deviations and quotients stay within the normal float32 numbers."""
     for index, role in ((1, "X_scale"), (3, "Y_scale")):
         scale = scale_at(view, index)

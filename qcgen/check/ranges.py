@@ -8,14 +8,14 @@ from math import prod
 import numpy as np
 
 from qcgen import arithmetic
-from qcgen.check.node import Extra, View
+from qcgen.check.node import Extra, NodeView
 from qcgen.check.windows import no_image
 from qcgen.errors import Problem
 
 RESCALE = "the scales are too far apart: quantize the model again"
 
 
-def scale_at(view: View, index: int) -> float | None:
+def scale_at(view: NodeView, index: int) -> float | None:
     """A per-tensor scale, None if it is absent, malformed or wrong, which is reported elsewhere."""
     array = view.array(index)
     if array is None or array.size != 1 or array.dtype != np.float32:
@@ -24,7 +24,7 @@ def scale_at(view: View, index: int) -> float | None:
     return value if np.isfinite(value) and value > 0 else None
 
 
-def sum_in_range(view: View) -> Iterator[Problem]:
+def sum_in_range(view: NodeView) -> Iterator[Problem]:
     """QLinearAdd converts its float sum to int32."""
     scales = [scale_at(view, index) for index in (1, 4, 6)]
     a, b, y = scales
@@ -32,7 +32,7 @@ def sum_in_range(view: View) -> Iterator[Problem]:
         yield view.problem(f"(A_scale + B_scale) / C_scale is {(a + b) / y:.6g}", RESCALE)
 
 
-def product_in_range(view: View) -> Iterator[Problem]:
+def product_in_range(view: NodeView) -> Iterator[Problem]:
     """QLinearMul converts its float product to int32; a ratio that underflows makes every output the zero point."""
     a, b, y = (scale_at(view, index) for index in (1, 4, 6))
     if a is None or b is None or y is None:
@@ -42,7 +42,7 @@ def product_in_range(view: View) -> Iterator[Problem]:
         yield view.problem(f"A_scale * B_scale / C_scale is {ratio:.6g}", RESCALE)
 
 
-def average_in_range(view: View) -> Iterator[Problem]:
+def average_in_range(view: NodeView) -> Iterator[Problem]:
     """QLinearAveragePool adds floats, which is emulated for normal numbers, and converts their mean to int32."""
     x, y = scale_at(view, 1), scale_at(view, 3)
     if x is not None and not 2.0**-100 <= x <= 2.0**100:
@@ -52,7 +52,7 @@ def average_in_range(view: View) -> Iterator[Problem]:
         yield view.problem(f"x_scale / y_scale is {x / y:.6g}", RESCALE)
 
 
-def mean_in_range(view: View) -> Iterator[Problem]:
+def mean_in_range(view: NodeView) -> Iterator[Problem]:
     """onnxruntime refuses global means whose multiplier leaves [2^-32, 256)."""
     x, x_scale, y_scale = view.fixed_shape(0), scale_at(view, 1), scale_at(view, 3)
     if x is None or len(x) < 3:
@@ -66,7 +66,7 @@ def mean_in_range(view: View) -> Iterator[Problem]:
             yield view.problem(f"x_scale / (y_scale * {prod(image)} pixels) is {scale:.6g}", RESCALE)
 
 
-def softmax_in_range(view: View) -> Iterator[Problem]:
+def softmax_in_range(view: NodeView) -> Iterator[Problem]:
     """QLinearSoftmax says which Softmax is meant, and multiplies by floor(1 / y_scale)."""
     y_scale = scale_at(view, 3)
     if "opset" not in view.node.attributes:
@@ -78,7 +78,7 @@ def softmax_in_range(view: View) -> Iterator[Problem]:
 def multiplier_in_range(x: int, w: int, y: int) -> Extra:
     """A rule: x_scale * w_scale / y_scale is finite in float32."""
 
-    def rule(view: View) -> Iterator[Problem]:
+    def rule(view: NodeView) -> Iterator[Problem]:
         x_scale, y_scale, w_scale = scale_at(view, x), scale_at(view, y), view.array(w)
         if x_scale is None or y_scale is None or w_scale is None or w_scale.dtype != np.float32:
             return

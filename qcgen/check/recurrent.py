@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from qcgen.check.model import shape_text
-from qcgen.check.node import View
+from qcgen.check.node import NodeView
 from qcgen.errors import Problem
 from qcgen.infer.recurrent import CODES
 
@@ -18,7 +18,7 @@ DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh")}
 DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 
 
-def weights_fit(view: View) -> Iterator[Problem]:
+def weights_fit(view: NodeView) -> Iterator[Problem]:
     """X (T, B, I), W (D, G H, I), R (D, G H, H), B (D, 2 G H), initial states (D, B, H); hidden_size is H."""
     x, r = view.shape(0), view.fixed_shape(2)
     if x is not None and len(x) != 3:
@@ -46,7 +46,7 @@ def weights_fit(view: View) -> Iterator[Problem]:
             yield view.problem(what, "correct the shapes, hidden_size and direction, or export the model again")
 
 
-def whole_sequences(view: View) -> Iterator[Problem]:
+def whole_sequences(view: NodeView) -> Iterator[Problem]:
     """sequence_lens, if it is there, says that every sequence is as long as X."""
     x, lengths = view.fixed_shape(0), view.array(4)
     if x is None or lengths is None or len(x) != 3:
@@ -57,14 +57,14 @@ def whole_sequences(view: View) -> Iterator[Problem]:
         yield view.problem(f"sequence_lens differs from the {steps} steps of X", hint)
 
 
-def without_peepholes(view: View) -> Iterator[Problem]:
+def without_peepholes(view: NodeView) -> Iterator[Problem]:
     """P, weights from the cell to the gates, is absent or zero."""
     array = view.array(7)
     if array is not None and np.any(array != 0):
         yield view.problem("it has peephole weights (P), which are not supported", "train the LSTM without them")
 
 
-def known_activations(view: View) -> Iterator[Problem]:
+def known_activations(view: NodeView) -> Iterator[Problem]:
     """The activations are those that ONNX takes where none are named, in every direction."""
     defaults, given = DEFAULTS[view.node.op_type], view.node.attributes.get("activations")
     if not isinstance(given, tuple) or not given:
@@ -75,7 +75,7 @@ def known_activations(view: View) -> Iterator[Problem]:
         yield view.problem(what, "train the layer with the activations that ONNX takes where none are named")
 
 
-def codes_fit(view: View) -> Iterator[Problem]:
+def codes_fit(view: NodeView) -> Iterator[Problem]:
     """qcgen's own domain: codes have a scale for every row, float weights none; the zero point is a code."""
     first = CODES[view.node.op_type]
     for index, role in ((1, "W"), (2, "R")):

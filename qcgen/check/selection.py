@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from qcgen.check.model import shape_text
 from qcgen.check.movement import AGAIN, another_size, numbers_of
-from qcgen.check.node import Extra, View
+from qcgen.check.node import Extra, NodeView
 from qcgen.check.operands import counted
 from qcgen.errors import Problem
 from qcgen.infer.facts import broadcast
 
 
-def indices_inside(view: View) -> Iterator[Problem]:
+def indices_inside(view: NodeView) -> Iterator[Problem]:
     """Gather: constant indices name elements that are there; negative ones count from the end."""
     x, indices, axis = view.fixed_shape(0), numbers_of(view, 1, ""), view.integer("axis", 0)
     if x is None or indices is None or not -len(x) <= axis < len(x):
@@ -24,7 +24,7 @@ def indices_inside(view: View) -> Iterator[Problem]:
         yield view.problem(what, another_size(view))
 
 
-def computed_indices_of_rows(view: View) -> Iterator[Problem]:
+def computed_indices_of_rows(view: NodeView) -> Iterator[Problem]:
     """Gather: indices that are computed, or given, name rows of a constant table."""
     if view.array(1) is not None:
         return
@@ -39,7 +39,7 @@ def computed_indices_of_rows(view: View) -> Iterator[Problem]:
         yield view.problem(f"it takes elements of axis {axis} of a table at places that are not constant", hint)
 
 
-def expands(view: View) -> Iterator[Problem]:
+def expands(view: NodeView) -> Iterator[Problem]:
     """Expand: the shape agrees with the input's as in numpy."""
     x, shape = view.fixed_shape(0), numbers_of(view, 1, "")
     if x is None or shape is None:
@@ -54,7 +54,7 @@ def expands(view: View) -> Iterator[Problem]:
         yield view.problem(what, another_size(view))
 
 
-def repeats_every_axis(view: View) -> Iterator[Problem]:
+def repeats_every_axis(view: NodeView) -> Iterator[Problem]:
     """Tile: one repeat for every axis."""
     x, repeats = view.shape(0), numbers_of(view, 1, "")
     if x is None or repeats is None:
@@ -69,7 +69,7 @@ def repeats_every_axis(view: View) -> Iterator[Problem]:
 def has_blocks(*, of_channels: bool) -> Extra:
     """A rule: an image of four axes whose channels, or height and width, can be divided into blocks."""
 
-    def rule(view: View) -> Iterator[Problem]:
+    def rule(view: NodeView) -> Iterator[Problem]:
         x, size = view.fixed_shape(0), view.integer("blocksize", 0)
         if size < 1:
             yield view.problem(f"blocksize is {size}", "give a blocksize of at least 1")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import prod
 
 from qcgen.check.model import shape_text
-from qcgen.check.node import View
+from qcgen.check.node import NodeView
 from qcgen.check.operands import MAX_NUMBER, counted
 from qcgen.errors import Problem
 from qcgen.geometry import AUTO_PADS, window_of
@@ -15,20 +15,20 @@ MAX_TAPS = 2**14
 """The most elements of a window of codes that are averaged."""
 
 
-def is_image(view: View) -> Iterator[Problem]:
+def is_image(view: NodeView) -> Iterator[Problem]:
     """Batch, channels and spatial axes."""
     x = view.fixed_shape(0)
     if x is not None and not 3 <= len(x) <= 6:
         yield no_image(view, x)
 
 
-def no_image(view: View, x: tuple[int, ...]) -> Problem:
+def no_image(view: NodeView, x: tuple[int, ...]) -> Problem:
     """The problem of an input that is not an image."""
     what = f"its input has shape {shape_text(x)}: {counted(len(x), 'dimension')}, but must have 3 to 6"
     return view.problem(what, "a pooling works on batch, channels and 1 to 4 spatial axes")
 
 
-def window_fits(view: View) -> Iterator[Problem]:
+def window_fits(view: NodeView) -> Iterator[Problem]:
     """Kernel, strides, dilations and pads of a pooling, each of the right length and size."""
     x, kernel = view.fixed_shape(0), view.integers("kernel_shape")
     if kernel is None:
@@ -44,7 +44,7 @@ def window_fits(view: View) -> Iterator[Problem]:
     yield from _window(view, x, kernel)
 
 
-def _window(view: View, x: tuple[int, ...], kernel: tuple[int, ...]) -> Iterator[Problem]:
+def _window(view: NodeView, x: tuple[int, ...], kernel: tuple[int, ...]) -> Iterator[Problem]:
     try:
         window = window_of(view.node, kernel)
     except (TypeError, ValueError):
@@ -72,7 +72,7 @@ def _window(view: View, x: tuple[int, ...], kernel: tuple[int, ...]) -> Iterator
             yield view.problem(what, "padding must be smaller than the kernel")
 
 
-def few_taps(view: View) -> Iterator[Problem]:
+def few_taps(view: NodeView) -> Iterator[Problem]:
     """The means of all windows are proved, each with all its elements."""
     taps = prod(view.integers("kernel_shape") or ())
     if taps > MAX_TAPS:
@@ -80,7 +80,7 @@ def few_taps(view: View) -> Iterator[Problem]:
         yield view.problem(what, "use QLinearGlobalAveragePool, or smaller windows one after the other")
 
 
-def counts_its_padding(view: View) -> Iterator[Problem]:
+def counts_its_padding(view: NodeView) -> Iterator[Problem]:
     """Where the last window leaves the padded image, operators disagree on what is counted."""
     if view.integer("ceil_mode", 0) and view.integer("count_include_pad", 0):
         yield view.problem("it has ceil_mode and count_include_pad", "use one of them")

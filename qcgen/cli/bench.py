@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from qcgen.artifact import Artifact
     from qcgen.emulate import Measurement
     from qcgen.ir.graph import Graph
-    from qcgen.page import Run
+    from qcgen.page import PageRun
     from qcgen.report import Fallback
 
 SUMMARY = "count instructions on an emulated core"
@@ -122,12 +122,12 @@ def _write_page(args: argparse.Namespace, artifact: Artifact, measurement: Measu
     write_files(args.report.parent, {args.report.name: text}, force=args.force)
 
 
-def _run(measured: Measurement) -> Run:
+def _run(measured: Measurement) -> PageRun:
     """What the page shows of a call, on the first board that was modelled."""
-    from qcgen.page import Run
+    from qcgen.page import PageRun
 
     board = BOARDS[measured.boards[0]] if measured.boards else None
-    return Run(
+    return PageRun(
         where=f"{board.name} at {board.megahertz} MHz" if board else f"{measured.target}, without wait states",
         megahertz=board.megahertz if board else None,
         instructions={node.name: node.instructions for node in measured.nodes},

@@ -13,7 +13,7 @@ from qcgen.cross import machine_of, require_tools, temporary_folder
 from qcgen.emulate.cycles import CYCLES, block_cycles, entry_cycles, jump_cycles, late_cycles
 from qcgen.emulate.image import Image, cross_build
 from qcgen.emulate.listing import OUTSIDE, SHARED, Instruction, Listing, listing
-from qcgen.emulate.machine import Outcome, Trial, emulate
+from qcgen.emulate.machine import EmulatedOutcome, Trial, emulate
 from qcgen.emulate.plugin import plugin
 from qcgen.errors import EmulationFailed, naming
 from qcgen.ir.program import macs_of
@@ -86,7 +86,7 @@ class Measurement:
     library_bytes: int
     flash_bytes: int
     arena_bytes: int
-    outcome: Outcome
+    outcome: EmulatedOutcome
 
     def __repr__(self) -> str:
         what = f"{self.instructions} instructions, about {self.cycles} cycles, {self.flash_bytes} B of flash"
@@ -214,7 +214,7 @@ def _measurement(
     table: CycleTable,
     blocks: Sequence[Block],
     waits: Mapping[int, Mapping[str, int]],
-    outcome: Outcome,
+    outcome: EmulatedOutcome,
 ) -> Measurement:
     plan = artifact.plan
     instructions, cycles = [0] * (len(plan.calls) + 1), [0] * (len(plan.calls) + 1)

@@ -38,7 +38,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class EmulatedOutcome:
     """What a call gave: ``outputs`` by tensor name, in the shapes of the C function, and the stack it used.
 
     ``status`` is what the function returned, 0 if it returns nothing; if it is 1, outputs mean nothing.
@@ -51,7 +51,7 @@ class Outcome:
 
 def emulate(
     image: Image, trials: Sequence[Trial], *, plugin: Sequence[str] = (), timeout: float | None = None
-) -> list[Outcome]:
+) -> list[EmulatedOutcome]:
     """Makes the calls one after the other in one emulation; ``plugin`` are arguments for the emulator.
 
     Raises EmulationFailed if the code faults, writes beside its buffers, or does not end within ``timeout`` seconds.
@@ -88,7 +88,7 @@ def _input(plan: Plan, trial: Trial, name: str) -> bytes:
     return array.astype(dtype.newbyteorder("<")).tobytes()
 
 
-def _outcomes(image: Image, trials: Sequence[Trial], data: bytes) -> list[Outcome]:
+def _outcomes(image: Image, trials: Sequence[Trial], data: bytes) -> list[EmulatedOutcome]:
     outcomes, start = [], 0
     for trial in trials:
         outputs: dict[str, Array] = {}
@@ -98,7 +98,7 @@ def _outcomes(image: Image, trials: Sequence[Trial], data: bytes) -> list[Outcom
             outputs[port.tensor.name] = held.astype(port.tensor.dtype.numpy).reshape(port.shape)
             start = end
         stack, status = (int.from_bytes(data[at : at + 4], "little") for at in (start, start + 4))
-        outcomes.append(Outcome(outputs, stack, status))
+        outcomes.append(EmulatedOutcome(outputs, stack, status))
         start += 8
     if start != len(data):
         raise EmulationFailed(f"the emulated core wrote {len(data)} bytes of outputs, not {start}")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from qcgen.ir.program import ConvGeometry, Int64s, Tensor
-from qcgen.ir.types import Layout
-
-Bools = npt.NDArray[np.bool_]
+from qcgen.ir.types import Bools, Layout
 
 
 def axis_spans(g: ConvGeometry, axis: int) -> Int64s:

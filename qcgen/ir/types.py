@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+Bools = npt.NDArray[np.bool_]
 
 
 class DType(Enum):

@@ -10,12 +10,11 @@ import numpy as np
 from qcgen.intervals import INT32_MAX, INT32_MIN, accumulator_interval
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, Int64s
-from qcgen.ir.types import DType
+from qcgen.ir.types import Bools, DType
 from qcgen.kernels.epilogue import LINE_PARAMETERS
 from qcgen.kernels.kernel import Constants
 from qcgen.kernels.packing import Packed
 from qcgen.requantize.fast_step import FastStep, certify
-from qcgen.requantize.staircase import Bools
 
 Scale = Mapping[str, str]
 """The primitive that scales, by the arithmetic (``Output.kind``) that it serves; other arithmetics are a function's."""

@@ -31,7 +31,7 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Number:
+class LoopNumber:
     """An enumerator of the generated C."""
 
     name: str
@@ -43,7 +43,7 @@ class OuterLoop:
     """A loop around the innermost one; ``numbers`` are its enumerators, its count the first of them."""
 
     variable: str
-    numbers: tuple[Number, ...]
+    numbers: tuple[LoopNumber, ...]
     indent: str
 
 
@@ -84,7 +84,7 @@ class LoopNest:
     outer: tuple[OuterLoop, ...]
     runs: tuple[Run, ...]
     elements: Mapping[str, Element]
-    numbers: tuple[Number, ...]
+    numbers: tuple[LoopNumber, ...]
     indent: str
     contiguous: bool
     count: int
@@ -154,13 +154,13 @@ def loop_nest(
     outer = tuple(_outer(index, dimension, INDENT * (depth + 1 + index)) for index, dimension in enumerate(around))
     elements = {name: _element(name, last, bool(around or offsets.get(name))) for name in names}
     runs = tuple(_run(name, around, offsets.get(name, 0)) for name in names if around or offsets.get(name))
-    numbers = [Number("COUNT", last.size)]
+    numbers = [LoopNumber("COUNT", last.size)]
     numbers += [
-        Number(f"{name.upper()}_STEP", step)
+        LoopNumber(f"{name.upper()}_STEP", step)
         for name, step in last.steps.items()
         if not isinstance(step, str) and step not in (0, 1)
     ]
-    numbers += [Number(f"{name.upper()}_FIRST", offset) for name, offset in offsets.items() if offset]
+    numbers += [LoopNumber(f"{name.upper()}_FIRST", offset) for name, offset in offsets.items() if offset]
     y_steps = [dimension.steps["y"] for dimension in merged]
     same = {
         name
@@ -182,7 +182,7 @@ def loop_nest_of_one(axes: Iterable[tuple[int, int]], depth: int = 0) -> LoopNes
     return replace(found, outer=outer, runs=runs, elements=elements, numbers=_without_y(found.numbers))
 
 
-def _without_y(numbers: tuple[Number, ...]) -> tuple[Number, ...]:
+def _without_y(numbers: tuple[LoopNumber, ...]) -> tuple[LoopNumber, ...]:
     return tuple(number for number in numbers if not number.name.startswith("Y_"))
 
 
@@ -217,8 +217,8 @@ def _continues(outer: Dimension, inner: Dimension) -> bool:
 
 def _outer(index: int, dimension: Dimension, indent: str) -> OuterLoop:
     steps = {name: step for name, step in dimension.steps.items() if not isinstance(step, str) and step != 0}
-    numbers = [Number(f"COUNT_{index}", dimension.size)]
-    numbers += [Number(f"{name.upper()}_STEP_{index}", step) for name, step in steps.items()]
+    numbers = [LoopNumber(f"COUNT_{index}", dimension.size)]
+    numbers += [LoopNumber(f"{name.upper()}_STEP_{index}", step) for name, step in steps.items()]
     return OuterLoop(f"i{index}", tuple(numbers), indent)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from qcgen.arithmetic import exact_multiplier, requantization_scale
 from qcgen.convolutions import ACTIVATIONS, CONVOLUTIONS, ConvKind, ConvSpelling, constant_operand, layout_of, operand
-from qcgen.geometry import Axis, window_of
+from qcgen.geometry import WindowAxis, window_of
 from qcgen.intervals import accumulators
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
@@ -110,7 +110,7 @@ def lower_float_conv(node: Node, graph: Graph) -> tuple[Operator, ...]:
     return cropped(conv, source.axes, graph)
 
 
-def conv_geometry(node: Node, graph: Graph) -> tuple[ConvGeometry, tuple[Axis, ...]]:
+def conv_geometry(node: Node, graph: Graph) -> tuple[ConvGeometry, tuple[WindowAxis, ...]]:
     """The explicit geometry of any convolution: attributes resolved, channels and images separated; and its axes."""
     spelling = CONVOLUTIONS[node.domain, node.op_type]
     x = graph.value(operand(node, spelling, "x")).fixed_shape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from qcgen.geometry import Axis
+from qcgen.geometry import WindowAxis
 from qcgen.ir.graph import Graph
 from qcgen.ir.program import AveragePool, Conv, MaxPool, Operator, Slice
 from qcgen.ir.types import Layout
@@ -13,7 +13,7 @@ from qcgen.ir.types import Layout
 Windowed = Conv | MaxPool | AveragePool
 
 
-def cropped(op: Windowed, axes: Sequence[Axis], graph: Graph) -> tuple[Operator, ...]:
+def cropped(op: Windowed, axes: Sequence[WindowAxis], graph: Graph) -> tuple[Operator, ...]:
     """The operator, behind a Slice where ``axes`` leave out elements before the first window."""
     crops = tuple(axis.crop for axis in axes)
     if not any(crops):

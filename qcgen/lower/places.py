@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import ceil, floor
 
-import numpy as np
-
+from qcgen.arithmetic import Float32
 from qcgen.lower.source import Source
-
-Float32 = np.float32
 
 
 def _half_pixel(at: Float32, scale: Float32, _size: int, _length: Float32) -> Float32:

@@ -9,7 +9,7 @@ import numpy as np
 from qcgen import arithmetic
 from qcgen.arithmetic import Quantization, exact_multiplier
 from qcgen.convolutions import NHWC_DOMAIN, OWN_DOMAIN
-from qcgen.geometry import Axis, window_of
+from qcgen.geometry import WindowAxis, window_of
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     AveragePool,
@@ -124,7 +124,7 @@ def spatial(x: Tensor) -> tuple[int, ...]:
     return x.shape[1:-1] if x.layout is Layout.CHANNELS_LAST else x.shape[2:]
 
 
-def pool_geometry(source: Source, x: Tensor) -> tuple[ConvGeometry, tuple[Axis, ...]]:
+def pool_geometry(source: Source, x: Tensor) -> tuple[ConvGeometry, tuple[WindowAxis, ...]]:
     """The explicit geometry of a pooling: every channel is a group of its own; and its axes."""
     kernel = source.attribute_integers("kernel_shape")
     assert kernel is not None, "a pooling has a kernel_shape"

@@ -119,11 +119,11 @@ def _rows(operators: Iterable[Operator]) -> dict[str, int]:
     return found
 
 
-Change = dict[Layout, Layout]
-_KEPT: Change = {layout: layout for layout in Layout}
+MeaningChange = dict[Layout, Layout]
+_KEPT: MeaningChange = {layout: layout for layout in Layout}
 
 
-def _inverse(change: Change) -> Change:
+def _inverse(change: MeaningChange) -> MeaningChange:
     return {after: before for before, after in change.items()}
 
 
@@ -134,7 +134,7 @@ def keeps_codes(op: Operator) -> bool:
     return isinstance(op, MaxPool | Movement) or (isinstance(op, Reduce) and op.kind in ("max", "min"))
 
 
-def _after(op: Operator) -> Change | None:
+def _after(op: Operator) -> MeaningChange | None:
     """The layout of y for each layout of x; None if nothing can be said."""
     match op:
         case Transpose():

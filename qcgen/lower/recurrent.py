@@ -23,7 +23,7 @@ from qcgen.ir.program import (
 from qcgen.ir.types import DType
 from qcgen.lower.source import Source
 
-Step = Callable[[Tensor, Tensor], Operator]
+RecurrentStep = Callable[[Tensor, Tensor], Operator]
 """From x and y to the operator between them."""
 
 SIGMOID, TANH = FloatActivation("Sigmoid"), FloatActivation("Tanh")
@@ -155,7 +155,7 @@ class _Outputs:
         """Some rows of y as an output; one row without its axis, if it is a last state."""
         node, index = self._source.node, self._source.node.outputs.index(output)
         name, op_type, result = f"{node.name}.{index}", node.op_type, self._source.result(index=index)
-        steps: list[tuple[tuple[int, ...], Step]] = []
+        steps: list[tuple[tuple[int, ...], RecurrentStep]] = []
         if count < self.y.shape[0]:
             starts = (first, 0, 0, 0)
             steps.append(((count, *self._sizes[1:]), lambda x, y: Slice(name, op_type, x, y, starts, (1, 1, 1, 1))))

@@ -32,7 +32,7 @@ TRIES = 8
 
 
 @dataclass(frozen=True)
-class Change:
+class FormChange:
     """An operator, by its name, gets another form: more ``bytes`` of flash and of ``scratch``, fewer ``cycles``."""
 
     name: str
@@ -115,16 +115,16 @@ def _changes(
     refused: Collection[tuple[str, Form]],
     *,
     is_each: bool = False,
-) -> Iterator[Change]:
+) -> Iterator[FormChange]:
     """The changes that are made, the best first, those that take no flash in any case.
 
     Of an operator the last one, or with ``is_each`` one after the other.
     """
     now = dict.fromkeys(costs, SIZE)
-    made: dict[str, Change] = {}
+    made: dict[str, FormChange] = {}
     while True:
         steps = [
-            Change(name, form, own[form].bytes - own[now[name]].bytes, own[now[name]].cycles - own[form].cycles, 0)
+            FormChange(name, form, own[form].bytes - own[now[name]].bytes, own[now[name]].cycles - own[form].cycles, 0)
             for name, own in costs.items()
             for form in own
             if (name, form) not in refused

@@ -50,7 +50,7 @@ class Placement:
     lower_bound: int
 
 
-Order = tuple[tuple[Buffer, bool], ...]
+PlacingOrder = tuple[tuple[Buffer, bool], ...]
 """Buffers in the order in which they are placed; True for those that are put as high as the lower bound allows."""
 
 
@@ -170,7 +170,7 @@ def _rivals(buffers: Sequence[Buffer]) -> dict[str, list[_Rival]]:
     return rivals
 
 
-def _changed(order: Order, shuffler: random.Random) -> Order:
+def _changed(order: PlacingOrder, shuffler: random.Random) -> PlacingOrder:
     """One buffer is placed at another time, or from the other side."""
     changed = list(order)
     i, j = shuffler.randrange(len(changed)), shuffler.randrange(len(changed))
@@ -179,7 +179,7 @@ def _changed(order: Order, shuffler: random.Random) -> Order:
     return tuple(changed)
 
 
-def _lay(order: Order, rivals: Mapping[str, Sequence[_Rival]], bound: int) -> tuple[dict[str, int], int]:
+def _lay(order: PlacingOrder, rivals: Mapping[str, Sequence[_Rival]], bound: int) -> tuple[dict[str, int], int]:
     """The lowest or highest free place for each buffer in turn."""
     offsets: dict[str, int] = {}
     top = 0

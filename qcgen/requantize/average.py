@@ -9,7 +9,7 @@ import numpy as np
 from qcgen import arithmetic
 from qcgen.arithmetic import Quantization
 from qcgen.ir.program import Float32s, Int64s
-from qcgen.requantize.staircase import Bools
+from qcgen.ir.types import Bools
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 
 from qcgen.intervals import INT32_MAX, INT32_MIN
 from qcgen.ir.program import DivideAway, Int64s, RoundTwice
+from qcgen.ir.types import Bools
 from qcgen.requantize import lines, multiply_high
 from qcgen.requantize.fixed_point import (
     FORMS,
@@ -19,7 +20,7 @@ from qcgen.requantize.fixed_point import (
     window_needed,
     windows_that_never_close,
 )
-from qcgen.requantize.staircase import Bools, Staircase
+from qcgen.requantize.staircase import Staircase
 
 WINDOW_BITS = (0, 6, 12)  # fraction bits that a wide line may keep: more make guard bands smaller and h larger
 SPLIT_MAX_WORD = 16  # both parts of a multiplier lie in one word of the table

@@ -9,7 +9,8 @@ import numpy as np
 from qcgen.errors import prove
 from qcgen.intervals import INT32_MAX, INT32_MIN
 from qcgen.ir.program import Int64s
-from qcgen.requantize.staircase import Bools, Staircase
+from qcgen.ir.types import Bools
+from qcgen.requantize.staircase import Staircase
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ import numpy.typing as npt
 from qcgen.errors import prove
 from qcgen.intervals import INT32_MAX
 from qcgen.ir.program import Int64s
+from qcgen.ir.types import Bools
 from qcgen.requantize.emulate import emulate
-from qcgen.requantize.staircase import Bools, Staircase
+from qcgen.requantize.staircase import Staircase
 
 Arithmetic = Literal["multiply-high", "split", "wide", "narrow", "soft-float"]
 FORMS = ("constant", "narrow", "split", "multiply-high", "wide", "guard band", "soft-float", "integers")

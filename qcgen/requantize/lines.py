@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from qcgen.ir.program import Int64s
-from qcgen.requantize.staircase import Bools, Corners, Staircase
+from qcgen.ir.types import Bools
+from qcgen.requantize.staircase import Corners, Staircase
 
 MULTIPLIER_BITS = 31
 MAX_SHIFT = 54  # 256 codes * 2^54 and 2^31 * 2^31 both stay within int64
@@ -23,7 +24,7 @@ _FREE = np.int64(2**62)  # stands for no bound at all
 
 
 @dataclass(frozen=True)
-class Problem:
+class LineProblem:
     """The corners of some channels, codes counted from the zero point and in units of 2^-shift; see equation (6)."""
 
     corners: Corners
@@ -36,9 +37,9 @@ class Problem:
         """The number of channels."""
         return len(self.reach)
 
-    def take(self, channels: Int64s) -> Problem:
+    def take(self, channels: Int64s) -> LineProblem:
         """The same for some of the channels; a channel may be repeated."""
-        return Problem(self.corners.take(channels), self.shift, self.reach[channels], self.miss[channels])
+        return LineProblem(self.corners.take(channels), self.shift, self.reach[channels], self.miss[channels])
 
 
 @dataclass(frozen=True)
@@ -59,15 +60,15 @@ class Band:
         return found
 
 
-def problem(stairs: Staircase, shift: int) -> Problem:
+def problem(stairs: Staircase, shift: int) -> LineProblem:
     """The task of finding lines at ``shift``, at most MAX_SHIFT, for all channels."""
     corners, zero_point = stairs.corners, stairs.requantize.zero_point
     reach = (corners.reach_code - zero_point) << shift
     miss = ((corners.miss_code - zero_point) << shift) - 1
-    return Problem(corners, shift, reach, miss)
+    return LineProblem(corners, shift, reach, miss)
 
 
-def band(task: Problem, m: Int64s) -> Band:
+def band(task: LineProblem, m: Int64s) -> Band:
     """The constants that make the line of slope m (M,) / 2^shift exact; m in [1, 2^31)."""
     corners = task.corners
     lower = np.where(corners.reach_counts, task.reach - corners.reach_acc * m[:, None], -_FREE)
@@ -78,7 +79,7 @@ def band(task: Problem, m: Int64s) -> Band:
     return Band(lowest, highest, bounded & (corners.reach_acc[rows, left] > corners.miss_acc[rows, right]))
 
 
-def best_multiplier(task: Problem) -> Int64s:
+def best_multiplier(task: LineProblem) -> Int64s:
     """The m (M,) in [1, 2^31) with the widest band, per channel."""
     low, high = np.ones(task.size, np.int64), np.full(task.size, 2**MULTIPLIER_BITS - 1, np.int64)
     while (low < high).any():
@@ -91,13 +92,13 @@ def best_multiplier(task: Problem) -> Int64s:
     return np.where(there.highest - there.lowest > here.highest - here.lowest, before, low)
 
 
-def admitting(task: Problem, best: Int64s) -> tuple[Int64s, Int64s]:
+def admitting(task: LineProblem, best: Int64s) -> tuple[Int64s, Int64s]:
     """The smallest and the largest m (M,) that admit a line, given that ``best`` does."""
     ends = np.ones_like(best), np.full_like(best, 2**MULTIPLIER_BITS - 1)
     return _edge(task, best, ends[0]), _edge(task, best, ends[1])
 
 
-def _edge(task: Problem, inside: Int64s, outside: Int64s) -> Int64s:
+def _edge(task: LineProblem, inside: Int64s, outside: Int64s) -> Int64s:
     """The last admitting multiplier on the way from ``inside`` to ``outside``."""
     inside = np.where(band(task, outside).admits, outside, inside)
     while (np.abs(outside - inside) > 1).any():

@@ -16,9 +16,10 @@ import numpy.typing as npt
 
 from qcgen.intervals import INT32_MAX, INT32_MIN
 from qcgen.ir.program import Int64s
+from qcgen.ir.types import Bools
 from qcgen.requantize import lines
-from qcgen.requantize.lines import Band, Problem
-from qcgen.requantize.staircase import Bools, Staircase
+from qcgen.requantize.lines import Band, LineProblem
+from qcgen.requantize.staircase import Staircase
 
 MULTIPLIERS = 64  # tried per channel, spread over the interval of those that admit a line
 OFFSETS = 128  # tried on either side of the layer's own
@@ -39,7 +40,7 @@ class _Layer:
     """What is searched: lines of ``task``, at S + ``word``, for accumulators times 2^``bits``."""
 
     stairs: Staircase
-    task: Problem
+    task: LineProblem
     word: int
     bits: int
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from qcgen.errors import prove
 from qcgen.ir.program import Int64s
-from qcgen.requantize.staircase import Bools
+from qcgen.ir.types import Bools
 
 Form = Literal["line", "split line", "even window", "split even window", "exceptions", "table"]
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from qcgen import arithmetic
 from qcgen.ir.program import Int64s, Requantize
-
-Bools = npt.NDArray[np.bool_]
+from qcgen.ir.types import Bools
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import numpy as np
 
 from qcgen.arithmetic import Quantization
 from qcgen.errors import prove
+from qcgen.ir.types import Bools
 from qcgen.requantize.average import average_staircase
-from qcgen.requantize.staircase import Bools
 
 MAX_SHIFT = 24
 SAFE_SCALES = (2.0**-60, 2.0**60)  # within these no intermediate result overflows, nor loses bits that matter

@@ -12,7 +12,7 @@ from qcgen.ir.types import Array, DType
 from qcgen.rewrite.decompose_float_ops import Steps
 from qcgen.rewrite.wiring import Change, Wiring
 
-Coordinate = Callable[[Array, np.float32, int, int], Array]
+ResizedCoordinate = Callable[[Array, np.float32, int, int], Array]
 
 HALF = np.float32(0.5)
 
@@ -21,7 +21,7 @@ def _half_pixel(at: Array, scale: np.float32, _size: int, _length: int) -> Array
     return np.asarray((at + HALF) / scale - HALF)
 
 
-COORDINATES: Mapping[str, Coordinate] = {
+COORDINATES: Mapping[str, ResizedCoordinate] = {
     "align_corners": lambda at, _, size, length: at * np.float32(size - 1) / np.float32(max(length - 1, 1)),
     "asymmetric": lambda at, scale, _size, _length: np.asarray(at / scale),
     "half_pixel": _half_pixel,
@@ -31,7 +31,7 @@ COORDINATES: Mapping[str, Coordinate] = {
 
 
 @dataclass(frozen=True)
-class Axis:
+class ResizedAxis:
     """For each output of an axis the elements in front of and behind it, and how far it is from each."""
 
     first: Array
@@ -64,7 +64,7 @@ def linear_resize(wiring: Wiring, node: Node) -> Change | None:
     return steps.change()
 
 
-def _interpolated(steps: Steps, x: str, axes: tuple[Axis, Axis], *, is_last: bool) -> str:
+def _interpolated(steps: Steps, x: str, axes: tuple[ResizedAxis, ResizedAxis], *, is_last: bool) -> str:
     """The four products, added one after the other."""
     down, across = axes
     rows = [steps.step("Gather", x, steps.constant(f"rows_{i}", at), axis=2) for i, at in enumerate(_places(down))]
@@ -79,11 +79,11 @@ def _interpolated(steps: Steps, x: str, axes: tuple[Axis, Axis], *, is_last: boo
     return total
 
 
-def _places(axis: Axis) -> tuple[Array, Array]:
+def _places(axis: ResizedAxis) -> tuple[Array, Array]:
     return axis.first, axis.second
 
 
-def _axes(wiring: Wiring, node: Node) -> tuple[Axis, Axis] | None:
+def _axes(wiring: Wiring, node: Node) -> tuple[ResizedAxis, ResizedAxis] | None:
     """The two axes along which is interpolated; None for another Resize."""
     if (node.domain, node.op_type, node.attributes.get("mode")) != ("", "Resize", "linear"):
         return None
@@ -114,11 +114,11 @@ def _scales(wiring: Wiring, node: Node, x: tuple[int, ...], y: tuple[int, ...]) 
     return np.array(y, np.float32) / np.array(x, np.float32) if wiring.constant(node.input(3)) is not None else None
 
 
-def _axis(coordinate: Coordinate, size: int, length: int, scale: np.float32) -> Axis:
+def _axis(coordinate: ResizedCoordinate, size: int, length: int, scale: np.float32) -> ResizedAxis:
     at = coordinate(np.arange(length, dtype=np.float32), np.float32(scale), size, length).astype(np.float32)
     at = np.clip(at, np.float32(0), np.float32(size - 1))
     first = np.minimum(at.astype(np.int64), size - 1)
     second = np.minimum(first + 1, size - 1)
     one = first == second  # the last element: both halves of it
     ways = [np.where(one, HALF, np.abs(at - end.astype(np.float32))) for end in (first, second)]
-    return Axis(first, second, *ways)
+    return ResizedAxis(first, second, *ways)

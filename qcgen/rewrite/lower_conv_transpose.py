@@ -19,7 +19,7 @@ MOST_PHASES = 256  # each takes weights of its own: no small model becomes a lar
 
 
 @dataclass(frozen=True)
-class Axis:
+class TransposedAxis:
     """One spatial axis of a ConvTranspose: y[q - pad] sums x[i] w[k] over all i * stride + k * dilation = q.
 
     With q = stride * t + r, y's phase r at t sums x[t - j] w[k] over all j with stride * j + r = k * dilation: a
@@ -112,7 +112,7 @@ class _Spread:
         return np.tile(own, self.phases) if self.group == 1 else np.repeat(own, self.phases)
 
 
-def _axes(wiring: Wiring, node: Node) -> tuple[Axis, ...] | None:
+def _axes(wiring: Wiring, node: Node) -> tuple[TransposedAxis, ...] | None:
     """The spatial axes, None where the sizes are not known, are more than two, or not of the plain form."""
     x, w = (wiring.graph.value(name).fixed_shape for name in node.inputs[:2])
     attributes = node.attributes
@@ -127,7 +127,7 @@ def _axes(wiring: Wiring, node: Node) -> tuple[Axis, ...] | None:
     found = []
     for i in range(rank):
         reached = strides[i] * (x[2 + i] - 1) + more[i] + (w[2 + i] - 1) * dilations[i] + 1
-        axis = Axis(x[2 + i], w[2 + i], strides[i], dilations[i], pads[i], reached - pads[i] - pads[rank + i])
+        axis = TransposedAxis(x[2 + i], w[2 + i], strides[i], dilations[i], pads[i], reached - pads[i] - pads[rank + i])
         if min(pads) < 0 or min(axis.pads) < 0 or axis.outputs < 1 or min(strides[i], dilations[i]) < 1:
             return None
         found.append(axis)
@@ -140,7 +140,9 @@ def _numbers(value: object) -> tuple[int, ...]:
     return value
 
 
-def _change(wiring: Wiring, node: Node, w: Dequantized | Array, axes: tuple[Axis, ...], spread: _Spread) -> Change:
+def _change(
+    wiring: Wiring, node: Node, w: Dequantized | Array, axes: tuple[TransposedAxis, ...], spread: _Spread
+) -> Change:
     constants: dict[str, Array] = {}
 
     def constant(role: str, values: Array) -> str:
@@ -181,7 +183,7 @@ def _weights(
     wiring: Wiring,
     node: Node,
     w: Dequantized | Array,
-    axes: tuple[Axis, ...],
+    axes: tuple[TransposedAxis, ...],
     spread: _Spread,
     constant: Callable[[str, Array], str],
 ) -> tuple[list[Node], str]:
@@ -199,11 +201,11 @@ def _weights(
     return [Node(dequantize, "DequantizeLinear", "", parameters, (taps,), {"axis": 0})], taps
 
 
-def _is_cut(axes: tuple[Axis, ...]) -> bool:
+def _is_cut(axes: tuple[TransposedAxis, ...]) -> bool:
     return any(axis.is_cut for axis in axes)
 
 
-def _codes(old: Array, zero_point: Array, axes: tuple[Axis, ...], spread: _Spread) -> Array:
+def _codes(old: Array, zero_point: Array, axes: tuple[TransposedAxis, ...], spread: _Spread) -> Array:
     """Weights (M * phases, C/group, reach...) of the convolution, from the operator's (C, M/group, kernel...)."""
     inputs, outputs = old.shape[0] // spread.group, old.shape[1]
     shape = (spread.channels * spread.phases, inputs, *(axis.reach for axis in axes))
@@ -237,7 +239,7 @@ def _bias(wiring: Wiring, node: Node, spread: _Spread, constant: Callable[[str, 
 def _interleaved(
     wiring: Wiring,
     node: Node,
-    axes: tuple[Axis, ...],
+    axes: tuple[TransposedAxis, ...],
     spread: _Spread,
     phases: str,
     image: str,

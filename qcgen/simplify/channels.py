@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import assert_never
 
 import numpy as np
-import numpy.typing as npt
 
 from qcgen.intervals import Range, channel_ranges, image_channel_axis, is_large, weight_differences, window_kinds
 from qcgen.intervals.movement import move
@@ -50,8 +49,7 @@ from qcgen.ir.program import (
     Transpose,
     inputs_of,
 )
-
-Bools = npt.NDArray[np.bool_]
+from qcgen.ir.types import Bools
 
 
 @dataclass(frozen=True)

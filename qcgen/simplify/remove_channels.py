@@ -34,8 +34,8 @@ from qcgen.ir.program import (
     Tensor,
     Transpose,
 )
-from qcgen.ir.types import Array
-from qcgen.simplify.channels import Bools, Channels, needed_channels
+from qcgen.ir.types import Array, Bools
+from qcgen.simplify.channels import Channels, needed_channels
 from qcgen.simplify.wiring import inner_names
 
 Entry = TypeVar("Entry")

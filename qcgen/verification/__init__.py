@@ -27,18 +27,18 @@ from qcgen.verification.probe import Probe
 from qcgen.verification.recordings import RecordingError, recorded_cases
 from qcgen.verification.running import Builder, Running, not_run, usual_flags
 from qcgen.verification.steps import NodeSteps, Steps, drive_steps
-from qcgen.verification.sums import LayerSums, Sums, measure
+from qcgen.verification.sums import LayerSums, MeasuredSums, measure
 
 __all__ = [
     "Cause",
     "Difference",
     "Judgement",
     "LayerSums",
+    "MeasuredSums",
     "NodeSteps",
     "Outcome",
     "RecordingError",
     "Steps",
-    "Sums",
     "Verification",
     "WrongValue",
     "verify",
@@ -66,7 +66,7 @@ class Verification(Compared):
     is_network: bool
     judge: Judgement
     core: str | None = None
-    sums: Sums | None = None
+    sums: MeasuredSums | None = None
     steps: Steps | None = None
     unrun: str = ""
 

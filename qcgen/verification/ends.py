@@ -18,7 +18,7 @@ EVERY = slice(None)
 
 
 @dataclass(frozen=True)
-class Driven:
+class DrivenNode:
     """``inputs`` in the model's shape and layout; ``reached`` output channels whose both ends they reach."""
 
     inputs: tuple[Array, ...]
@@ -34,7 +34,7 @@ class Spot:
     output: int
 
 
-def driving_inputs(op: Conv | OrionConv, low: float, zero: float, high: float) -> Driven:
+def driving_inputs(op: Conv | OrionConv, low: float, zero: float, high: float) -> DrivenNode:
     """For each output channel the input that is ``high`` where its weight is positive, else ``low``; and the opposite.
 
     One input serves many channels, each in a window of its own; channels of different groups share a window. The ends
@@ -54,7 +54,7 @@ def driving_inputs(op: Conv | OrionConv, low: float, zero: float, high: float) -
             image[pixels] = pattern[taps]
         inputs.append(_in_layout(op, image))
     is_interior = all(spot.taps == slice(0, k) for spots, k in zip(axes, g.kernel, strict=True) for spot in spots)
-    return Driven(tuple(inputs), len(chosen) * g.group if is_interior else 0)
+    return DrivenNode(tuple(inputs), len(chosen) * g.group if is_interior else 0)
 
 
 def _differences(op: Conv | OrionConv) -> Array:

@@ -18,7 +18,7 @@ from qcgen.kernels.kernel import Order
 from qcgen.plan.arrange import Arranged, arrange
 from qcgen.reference.taps import taps
 from qcgen.requantize import Staircase, staircase
-from qcgen.verification.nodes import Node
+from qcgen.verification.nodes import CalledNode
 
 FEW = 32
 """Fewer columns than this make a product of matrices slow."""
@@ -39,7 +39,7 @@ class Layer:
     layer that computes some rows, ``padded`` are the numbers of rows above and below the image that its calls read.
     """
 
-    node: Node
+    node: CalledNode
     op: Conv | GlobalAveragePool
     geometry: ConvGeometry
     zero_point: int
@@ -173,7 +173,7 @@ def _products(weights: Array, part: Array) -> Array:
     return products.reshape(group, -1, count, pixels).transpose(2, 0, 1, 3)
 
 
-def layers_of(artifact: Artifact, nodes: tuple[Node, ...]) -> Iterator[Layer]:
+def layers_of(artifact: Artifact, nodes: tuple[CalledNode, ...]) -> Iterator[Layer]:
     """Every call of the plan whose sums are taken in integers, those of codes of 16 bits, which have no word, too."""
     steps = arrange(artifact.planned, artifact.plan.options.layout)
     bounds = Bounds(artifact.planned, steps)

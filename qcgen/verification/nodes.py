@@ -62,7 +62,7 @@ class WrongValue:
 
 
 @dataclass(frozen=True)
-class Node:
+class CalledNode:
     """A call of the plan: ``index`` among them; ``xs`` are the inputs that are not constants, with their ``orders``.
 
     ``op`` is what one call of the C function computes: the operator as it was planned, or a few rows of it.
@@ -105,30 +105,30 @@ class Nodes:
     shows_words: bool = False
 
     @cached_property
-    def nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> tuple[CalledNode, ...]:
         """Every call of the plan; of those in a stream, a call as the stream's order has it first."""
         steps = {step.op.y.name: step for step in self._arranged}
         constants = self.artifact.planned.constants
         plan = self.artifact.plan
         whole = [(call, call.op, call.arguments) for call in plan.whole_calls]
-        found: list[Node] = []
+        found: list[CalledNode] = []
         for call, op, arguments in chain(whole, *map(_in_rows, plan.streams)):
             arranged = steps[op.y.name]
             held = zip(inputs_of(op), arranged.xs, strict=True)
             given = [(x, order) for x, order in held if x.name not in constants]
             xs, orders = tuple(x for x, _ in given), tuple(order for _, order in given)
-            found.append(Node(len(found), call, op, xs, orders, arranged.y, arguments))
+            found.append(CalledNode(len(found), call, op, xs, orders, arranged.y, arguments))
         return tuple(found)
 
     @cached_property
     def _arranged(self) -> tuple[Arranged, ...]:
         return arrange(self.artifact.planned, self.artifact.plan.options.layout)
 
-    def has_paths(self, node: Node) -> bool:
+    def has_paths(self, node: CalledNode) -> bool:
         """Whether the output step of a node tests if sums are near ties, and takes another path there."""
         return node.call.symbol in self._text[1]
 
-    def call(self, node: Node, inputs: Sequence[Array], shown: Sequence[Shown] = (Shown(),)) -> list[Array]:
+    def call(self, node: CalledNode, inputs: Sequence[Array], shown: Sequence[Shown] = (Shown(),)) -> list[Array]:
         """The outputs (count, ...) of a node for inputs (count, ...) in the model's own shapes, for each of ``shown``.
 
         Where a byte is shown, the outputs are bytes.
@@ -144,7 +144,7 @@ class Nodes:
         dtypes = [np.dtype(np.uint8) if each.byte >= 0 else own for each in shown]
         return [_unheld(tensor, node.y_order, y, dtype) for y, dtype in zip(outputs, dtypes, strict=True)]
 
-    def evaluated(self, feeds: Mapping[str, Array]) -> Iterator[tuple[Node, list[Array], Array, Array]]:
+    def evaluated(self, feeds: Mapping[str, Array]) -> Iterator[tuple[CalledNode, list[Array], Array, Array]]:
         """Each node of whole tensors with the reference's inputs and output for inputs of the model.
 
         And what the output may be off.
@@ -162,11 +162,11 @@ class Nodes:
                 tolerance = allowed.get(arranged.op.y.name, np.zeros(y.shape))
                 yield node, [values[x.name] for x in node.xs], y, tolerance
 
-    def _run(self, node: Node, calls: Sequence[tuple[Array, Shown]]) -> Iterator[Array]:
+    def _run(self, node: CalledNode, calls: Sequence[tuple[Array, Shown]]) -> Iterator[Array]:
         for feeds, count in zip(self._outputs(node, calls), calls, strict=True):
             yield feeds.view(np.uint8)[: len(count[0]) * node.y_bytes].reshape(len(count[0]), -1)
 
-    def _outputs(self, node: Node, calls: Sequence[tuple[Array, Shown]]) -> Iterator[Array]:
+    def _outputs(self, node: CalledNode, calls: Sequence[tuple[Array, Shown]]) -> Iterator[Array]:
         """What the C function gives for each call, all of it."""
         if isinstance(self._built, LoadedModel):
             for part, shown in calls:
@@ -183,7 +183,7 @@ class Nodes:
             for outcome in emulate(self._built, trials, timeout=PATIENCE + SECONDS_PER_MAC * work):
                 yield outcome.outputs["out"]
 
-    def _feeds(self, node: Node, part: Array, shown: Shown) -> dict[str, Array]:
+    def _feeds(self, node: CalledNode, part: Array, shown: Shown) -> dict[str, Array]:
         given = np.zeros(self._in_bytes, np.uint8)
         given[: part.size] = part.reshape(-1)
         what = np.array([node.index, shown.byte, shown.is_near, len(part)], np.int32)

@@ -46,7 +46,7 @@ class LayerSums:
 
 
 @dataclass(frozen=True)
-class Sums:
+class MeasuredSums:
     """The sums of all layers that have integer ones; of those that run row by row, the sums of one call."""
 
     layers: tuple[LayerSums, ...]
@@ -61,10 +61,10 @@ class Sums:
         return sum(int(getattr(layer, what)) for layer in self.layers)
 
 
-def measure(codes: Nodes, words: Nodes, seed: int) -> Sums:
+def measure(codes: Nodes, words: Nodes, seed: int) -> MeasuredSums:
     """Measures every layer of a plan: its sums in ``words``, where output steps show them, its codes in ``codes``."""
     layers = (each for each in layers_of(words.artifact, words.nodes) if each.node.call.certificate.word)
-    return Sums(tuple(_measured(layer, codes, words, np.random.default_rng(seed)) for layer in layers))
+    return MeasuredSums(tuple(_measured(layer, codes, words, np.random.default_rng(seed)) for layer in layers))
 
 
 def _measured(layer: Layer, codes: Nodes, words: Nodes, generator: np.random.Generator) -> LayerSums:

@@ -38,7 +38,7 @@ MOVED = 0.4  # for each byte of the rows that move to the front of their buffer
 
 
 @dataclass(frozen=True)
-class Image:
+class StreamedImage:
     """A tensor that can be computed in rows: how many it has, and the bytes of one; ``name`` is that of the model."""
 
     name: str
@@ -56,7 +56,7 @@ class Chain:
     source: str
     stages: tuple[Stage, ...]
     schedule: Schedule
-    images: Mapping[str, Image]
+    images: Mapping[str, StreamedImage]
 
     @property
     def kept_bytes(self) -> Mapping[str, int]:
@@ -329,12 +329,12 @@ class _Way:
         return _Way(cost, max(self.bytes, piece.bytes), (*self.pieces, piece))
 
 
-def _images_of(step: Arranged) -> Iterator[tuple[str, Image]]:
+def _images_of(step: Arranged) -> Iterator[tuple[str, StreamedImage]]:
     """What a step reads and computes, and the copies of rows of what it reads."""
     for tensor, order in ((step.op.y, step.y), *zip(inputs_of(step.op), step.xs, strict=True)):
         is_mean = isinstance(step.op, GlobalAveragePool) and tensor is step.op.y
         rows = 1 if is_mean else rows_of(tensor, order)
-        image = Image(tensor.name, tensor.dtype, rows, tensor.size * tensor.dtype.bytes // rows)
+        image = StreamedImage(tensor.name, tensor.dtype, rows, tensor.size * tensor.dtype.bytes // rows)
         yield tensor.name, image
         yield copied_name(tensor.name), image
 

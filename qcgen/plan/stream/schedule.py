@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from qcgen.plan.stream.stages import Stage, Window
+from qcgen.plan.stream.stages import RowWindow, Stage
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,10 @@ def schedule(stages: Sequence[Stage], heights: Mapping[str, int]) -> Schedule | 
         behind[tensor] -= 1
 
 
-def _readers(stages: Sequence[Stage]) -> dict[str, list[tuple[int, Window]]]:
+def _readers(stages: Sequence[Stage]) -> dict[str, list[tuple[int, RowWindow]]]:
     """The stages that read each tensor that another stage computes."""
     computed = {stage.y for stage in stages}
-    readers: dict[str, list[tuple[int, Window]]] = {}
+    readers: dict[str, list[tuple[int, RowWindow]]] = {}
     for number, stage in enumerate(stages):
         for window in stage.windows:
             if window.tensor in computed:
@@ -107,7 +107,7 @@ class _Simulation:
         stages: Sequence[Stage],
         heights: Mapping[str, int],
         designated: Mapping[str, int],
-        readers: Mapping[str, Sequence[tuple[int, Window]]],
+        readers: Mapping[str, Sequence[tuple[int, RowWindow]]],
     ) -> None:
         self._stages, self._heights, self._designated, self._readers = stages, heights, designated, readers
         self._producers = {stage.y: number for number, stage in enumerate(stages)}
@@ -187,7 +187,7 @@ class _Simulation:
         number = self._producers[tensor]
         return self._done[number] * self._stages[number].rows
 
-    def _end(self, number: int, window: Window, start: int) -> int:
+    def _end(self, number: int, window: RowWindow, start: int) -> int:
         """The row before which all must be there: what the window reads, and what goes with it unread."""
         end = start + window.rows
         if self._designated.get(window.tensor) != number:

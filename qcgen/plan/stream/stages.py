@@ -30,7 +30,7 @@ MOST_ROWS = 1024  # of an image that runs row by row: planning walks through all
 
 
 @dataclass(frozen=True)
-class Window:
+class RowWindow:
     """The rows of an input that one call reads: ``rows`` of them, ``step`` further on at each call.
 
     The first call's begin ``above`` rows above the image. ``padding`` is the code of rows outside the image, None where
@@ -58,7 +58,7 @@ class Stage:
 
     index: int
     op: Operator | None
-    windows: tuple[Window, ...]
+    windows: tuple[RowWindow, ...]
     y: str
     rows: int
     calls: int
@@ -87,7 +87,7 @@ def stage_of(step: Arranged, index: int, rows: int) -> Stage | None:
         case Conv() | MaxPool() if op.geometry.rank == 2 and op.geometry.batch == 1 and op.x.dtype.is_quantized:
             return _window_stage(op, step, index, rows)
         case QuantizedBinary() | Lookup() if all(t.shape == op.y.shape for t in tensors) and len(set(orders)) == 1:
-            windows = tuple(Window(t.name, rows, rows, 0, None) for t in inputs_of(op))
+            windows = tuple(RowWindow(t.name, rows, rows, 0, None) for t in inputs_of(op))
             return Stage(index, _elementwise(op, step.y, rows), windows, op.y.name, rows, height // rows)
         case _:
             return None
@@ -101,7 +101,7 @@ def _mean_stage(op: GlobalAveragePool, step: Arranged, index: int) -> Stage | No
     is_plain = step.xs[0][-1] == op.channel_axis and op.x.shape[step.xs[0][1]] == height
     if height == 1 or height > MOST_ROWS or not is_plain or op.pixels * channels != op.x.size:
         return None
-    windows = (Window(op.x.name, 1, 1, 0, None),)
+    windows = (RowWindow(op.x.name, 1, 1, 0, None),)
     return Stage(index, op, windows, op.y.name, 0, height, sums=SUM_BYTES * (channels + 1))
 
 
@@ -125,7 +125,7 @@ def with_copied_source(stages: Sequence[Stage], source: str, height: int, *, is_
     if not is_pushed and is_first and max(ends) <= height and all(window.above == 0 for _, window in windows):
         return list(stages)
     copied = copied_name(source)
-    copy = Stage(COPY, None, (Window(source, 1, 1, 0, None),), copied, 1, height)
+    copy = Stage(COPY, None, (RowWindow(source, 1, 1, 0, None),), copied, 1, height)
     moved = [
         replace(stage, windows=tuple(replace(w, tensor=copied) if w.tensor == source else w for w in stage.windows))
         for stage in stages
@@ -266,7 +266,7 @@ def _window_stage(op: Conv | MaxPool, step: Arranged, index: int, rows: int) -> 
     if isinstance(op, Conv) and isinstance(short, Conv):
         sums = accumulator_interval(op)
         short = replace(short, accumulator_range=(sums.lo, sums.hi))  # proved of the whole: rows outside hold padding
-    windows = (Window(op.x.name, window, rows * g.strides[0], g.pads_begin[0], padding),)
+    windows = (RowWindow(op.x.name, window, rows * g.strides[0], g.pads_begin[0], padding),)
     return Stage(index, short, windows, op.y.name, rows, g.output[0] // rows)
 
 

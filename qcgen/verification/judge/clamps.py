@@ -9,7 +9,7 @@ from onnx import ModelProto, NodeProto, numpy_helper
 
 from qcgen.ir.types import Array
 
-Range = tuple[float, float]
+ClampRange = tuple[float, float]
 
 MOVING = frozenset(("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"))
 """Operators that only move elements."""
@@ -24,7 +24,7 @@ class Clamps:
             each.name: numpy_helper.to_array(each) for each in model.graph.initializer if np.prod(each.dims) == 1
         }
 
-    def range_of(self, tensor: str) -> Range | None:
+    def range_of(self, tensor: str) -> ClampRange | None:
         """The least and the greatest value, numbers or codes; None where nothing clamps the tensor."""
         node = self._behind_movement(tensor)
         if node is None:
@@ -40,7 +40,7 @@ class Clamps:
             node = self._producers.get(node.input[0])
         return node
 
-    def _numbers_left(self, node: NodeProto | None) -> Range | None:
+    def _numbers_left(self, node: NodeProto | None) -> ClampRange | None:
         if node is None or node.op_type not in ("Clip", "Relu"):
             return None
         if node.op_type == "Relu":
@@ -54,7 +54,7 @@ class Clamps:
         low, high = ends.get("min", -np.inf), ends.get("max", np.inf)
         return (low, high) if low <= high else None
 
-    def _codes(self, node: NodeProto | None) -> Range | None:
+    def _codes(self, node: NodeProto | None) -> ClampRange | None:
         """The codes of clamped numbers; None for dequantized numbers, because onnxruntime joins such pairs."""
         if node is None or node.op_type != "QuantizeLinear" or (meaning := self._meaning(node)) is None:
             return None
@@ -66,7 +66,7 @@ class Clamps:
         ends = np.iinfo(zero_point.dtype)
         return max(low, ends.min), min(high, ends.max)
 
-    def _numbers(self, node: NodeProto, codes: Range) -> Range | None:
+    def _numbers(self, node: NodeProto, codes: ClampRange) -> ClampRange | None:
         meaning = self._meaning(node)
         if meaning is None:
             return None
@@ -81,7 +81,7 @@ class Clamps:
         return np.float32(found[0].reshape(())), found[1].reshape(())
 
 
-def only_inside(bound: Array, got: Array, inside: Range | None) -> Array:
+def only_inside(bound: Array, got: Array, inside: ClampRange | None) -> Array:
     """The largest |error| of every element: -1, which allows none, where it lies outside of the range."""
     if inside is None:
         return bound

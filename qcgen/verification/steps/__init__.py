@@ -32,7 +32,7 @@ from qcgen.plan.arrange import arrange
 from qcgen.progress import doing
 from qcgen.reference import evaluate_operator
 from qcgen.verification.layers import Bounds, layers_of
-from qcgen.verification.nodes import Node, Nodes, WrongValue
+from qcgen.verification.nodes import CalledNode, Nodes, WrongValue
 from qcgen.verification.steps.driven import Driven
 from qcgen.verification.steps.numbers import of_channel_lookup, of_conversion, of_lookup, of_quantize
 from qcgen.verification.steps.pairs import of_pairs, of_wide_pairs
@@ -80,7 +80,7 @@ def drive_steps(nodes: Nodes, seed: int) -> Steps:
     return Steps(tuple(steps for steps in found if steps.inputs))
 
 
-def _driven(nodes: Nodes, seed: int) -> Iterator[tuple[Node, Iterator[Driven]]]:
+def _driven(nodes: Nodes, seed: int) -> Iterator[tuple[CalledNode, Iterator[Driven]]]:
     """Each node with inputs beside its steps."""
     artifact = nodes.artifact
     constants = artifact.planned.constants
@@ -132,7 +132,7 @@ def _beside_steps(
             return
 
 
-def _steps(nodes: Nodes, node: Node, every: Iterator[Driven]) -> NodeSteps:
+def _steps(nodes: Nodes, node: CalledNode, every: Iterator[Driven]) -> NodeSteps:
     inputs = sides = sides_of = 0
     wrong: WrongValue | None = None
     for each in every:
@@ -142,7 +142,7 @@ def _steps(nodes: Nodes, node: Node, every: Iterator[Driven]) -> NodeSteps:
     return NodeSteps(node.op.name, inputs, sides, sides_of, wrong)
 
 
-def _expected(nodes: Nodes, node: Node, driven: Driven) -> Array:
+def _expected(nodes: Nodes, node: CalledNode, driven: Driven) -> Array:
     """The outputs (count, ...) that must come."""
     if driven.expected is not None:
         return driven.expected
@@ -151,7 +151,7 @@ def _expected(nodes: Nodes, node: Node, driven: Driven) -> Array:
     return np.stack([evaluate_operator(node.op, *each) for each in zip(*operands, strict=True)])
 
 
-def _first_wrong(node: Node, driven: Driven, expected: Array, got: Array) -> WrongValue | None:
+def _first_wrong(node: CalledNode, driven: Driven, expected: Array, got: Array) -> WrongValue | None:
     """The first output that differs; floats are the same if they are equal, or have the same bits."""
     words = f"u{got.dtype.itemsize}"
     wanted = np.ascontiguousarray(expected)

@@ -20,7 +20,7 @@ from unittest.mock import patch
 
 from qcgen.artifact import Artifact
 from qcgen.cores import TARGETS
-from qcgen.emulate import APART, Outcome, Trial, cross_build, emulate
+from qcgen.emulate import APART, EmulatedOutcome, Trial, cross_build, emulate
 from qcgen.ir.types import Array
 
 HERE = Path(__file__).parent
@@ -44,7 +44,7 @@ class Core:
 class Run:
     """A call of a model: ``cycles`` and retired ``instructions``; the reading of the counters adds some cycles."""
 
-    outcome: Outcome
+    outcome: EmulatedOutcome
     cycles: int
     instructions: int
 

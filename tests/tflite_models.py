@@ -19,6 +19,10 @@ OPTION_TYPES = {
     "AVERAGE_POOL_2D": 5,
     "MAX_POOL_2D": 5,
     "SOFTMAX": 9,
+    "CONCATENATION": 10,
+    "PAD": 22,
+    "TRANSPOSE": 26,
+    "SQUEEZE": 30,
     "ADD": 11,
     "MUL": 21,
     "SUB": 28,
@@ -253,6 +257,17 @@ def softmax(scale: float, beta: float) -> bytes:
     return written(tensors, [Step("SOFTMAX", (0,), (1,), {0: Field("f", beta)})], (0,), (1,))
 
 
+def moved(kind: str, y_shape: Sequence[int], numbers: np.ndarray | None, options: dict[int, Field]) -> bytes:
+    """An operator that only moves elements of an image; ``numbers`` say how, or are its second part."""
+    by = (0.05, 3)
+    tensors = [Told("x", IMAGE, *by), Told("y", y_shape, *by)]
+    if numbers is not None:
+        is_part = kind == "CONCATENATION"
+        how = Told("n", numbers.shape, *by, numbers) if is_part else Told("n", numbers.shape, None, 0, numbers, "int32")
+        tensors.append(how)
+    return written(tensors, [Step(kind, (0,) if numbers is None else (0, 2), (1,), options)], (0,), (1,))
+
+
 IMAGE = (1, 6, 5, 4)
 
 
@@ -282,6 +297,10 @@ MODELS = {
     "sum_of_a_scalar": binary("ADD", 0.029, shape=(1, 1)),
     "difference": binary("SUB", 0.041),
     "product": binary("MUL", 0.0191, activation=2),
+    "concatenation": moved("CONCATENATION", (1, 6, 5, 7), weights(13, 1, 6, 5, 3), {0: Field("i", -1)}),
+    "pad": moved("PAD", (1, 9, 6, 4), np.array([[0, 0], [1, 2], [1, 0], [0, 0]]), {}),
+    "transpose": moved("TRANSPOSE", (1, 4, 6, 5), np.array([0, 3, 1, 2]), {}),
+    "squeeze": moved("SQUEEZE", (6, 5, 4), None, {}),
     "softmax": softmax(0.11, 1.0),
     "softmax_of_distant_codes": softmax(1.7, 0.9),
     "softmax_of_near_codes": softmax(0.003, 1.0),

@@ -166,7 +166,7 @@ def _holdings(graph: Graph) -> str:
     """Opsets, operators, inputs and outputs."""
     from qcgen.cli.table import counted, table
 
-    used = {node.domain for node in graph.nodes}  # exporters import a dozen domains that no node is of
+    used = {"tflite", *(node.domain for node in graph.nodes)}  # exporters import a dozen domains that no node is of
     opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in graph.opsets.items() if domain in used)
     operators = Counter(node.operator for node in graph.nodes)
     rows = [("opsets", opsets, "", "", "")]

@@ -13,6 +13,7 @@ from qcgen.intervals import accumulators
 from qcgen.ir.graph import Node
 from qcgen.ir.program import (
     BinaryKind,
+    Concat,
     Conv,
     ConvGeometry,
     DivideAway,
@@ -21,11 +22,13 @@ from qcgen.ir.program import (
     Lookup,
     MaxPool,
     Operator,
+    Pad,
     Program,
     QuantizedBinary,
     Reshape,
     RoundTwice,
     Tensor,
+    Transpose,
     inputs_of,
 )
 from qcgen.ir.types import Array, DType, Layout
@@ -99,6 +102,14 @@ class Operands:
         if array is None or array.dtype != np.int32 or array.size != channels:
             raise Refused(f"its bias is not a constant of {channels} int32 numbers", AGAIN)
         return array.reshape(-1)
+
+    def integers(self, index: int) -> Array:
+        """The constant of an input, integers."""
+        name = self.node.inputs[index] if len(self.node.inputs) > index else ""
+        array = self.graph.constants.get(name)
+        if array is None or array.dtype not in (np.int32, np.int64) or (array.size % 2 and self.node.op_type == "PAD"):
+            raise Refused(f"its input {index} is not a constant of integers", "convert the model with constant ones")
+        return array
 
     def option(self, name: str, default: int | None = None) -> int:
         """An option of the operator; ``default`` is for operators that do not have it."""
@@ -254,12 +265,11 @@ def lower_fully_connected(source: Operands) -> tuple[Operator, ...]:
 
 
 def lower_reshape(source: Operands) -> tuple[Operator, ...]:
-    """RESHAPE: to the shape that its output has in the file."""
+    """EXPAND_DIMS, RESHAPE, SQUEEZE: to the shape that its output has in the file."""
     x, y = source.x(), source.y()
     if prod(x.shape) != prod(y.shape):
         raise Refused(f"its input has {prod(x.shape)} elements, its output {prod(y.shape)}", AGAIN)
-    if (x.scale, x.zero_point) != (y.scale, y.zero_point):
-        raise Refused("its output has another scale or zero point than its input", AGAIN)
+    _require_same_codes(x, y)
     return (Reshape(source.node.name, source.node.op_type, x, y),)
 
 
@@ -299,8 +309,7 @@ def lower_max_pool(source: Operands) -> tuple[Operator, ...]:
 
 def _pooled(source: Operands) -> tuple[Tensor, Tensor]:
     x, y = _image(source.x(layout=Layout.CHANNELS_LAST)), _image(source.y(Layout.CHANNELS_LAST))
-    if (x.scale, x.zero_point) != (y.scale, y.zero_point):
-        raise Refused("its output has another scale or zero point than its input", AGAIN)
+    _require_same_codes(x, y)
     return x, y
 
 
@@ -348,17 +357,64 @@ def lower_softmax(source: Operands) -> tuple[Operator, ...]:
     return (IntegerSoftmax(source.node.name, source.node.op_type, x, y, table),)
 
 
+def lower_concatenation(source: Operands) -> tuple[Operator, ...]:
+    """CONCATENATION: of tensors with the scale and the zero point of the output."""
+    xs, y = tuple(source.x(index) for index in range(len(source.node.inputs))), source.y()
+    axis = source.option("axis") + (len(y.shape) if source.option("axis") < 0 else 0)
+    if source.activation() != "NONE":
+        raise Refused(f"its fused activation is {source.activation()}", AGAIN)
+    for x in xs:
+        _require_same_codes(x, y)
+    sizes = [x.shape[axis] if 0 <= axis < len(x.shape) else -1 for x in xs]
+    others = {(*x.shape[:axis], *x.shape[axis + 1 :]) for x in (*xs, y)}
+    if -1 in sizes or len(others) > 1 or sum(sizes) != y.shape[axis]:
+        raise Refused(f"its inputs, one behind the other along axis {axis}, are not its output", AGAIN)
+    return (Concat(source.node.name, source.node.op_type, xs, y, axis),)
+
+
+def lower_pad(source: Operands) -> tuple[Operator, ...]:
+    """PAD: constant counts of elements before and behind, which are the zero point."""
+    x, y = source.x(), source.y()
+    _require_same_codes(x, y)
+    counts = source.integers(1).reshape(-1, 2)
+    shape = tuple(size + int(pair.sum()) for size, pair in zip(x.shape, counts, strict=False))
+    if len(counts) != len(x.shape) or (counts < 0).any() or shape != y.shape:
+        raise Refused(f"{counts.tolist()} elements around its input do not make its output", AGAIN)
+    before = tuple(int(count) for count in counts[:, 0])
+    return (Pad(source.node.name, source.node.op_type, x, y, before, float(y.zero_point or 0)),)
+
+
+def lower_transpose(source: Operands) -> tuple[Operator, ...]:
+    """TRANSPOSE: a constant order of axes."""
+    x, y = source.x(), source.y()
+    _require_same_codes(x, y)
+    order = tuple(int(axis) for axis in source.integers(1).reshape(-1))
+    if sorted(order) != list(range(len(x.shape))) or tuple(x.shape[axis] for axis in order) != y.shape:
+        raise Refused(f"the order {order} of axes does not make its output", AGAIN)
+    return (Transpose(source.node.name, source.node.op_type, x, y, order),)
+
+
+def _require_same_codes(x: Tensor, y: Tensor) -> None:
+    if (x.scale, x.zero_point) != (y.scale, y.zero_point):
+        raise Refused("its output has another scale or zero point than its input", AGAIN)
+
+
 LOWERINGS: dict[str, Callable[[Operands], tuple[Operator, ...]]] = {
     "ADD": lower_binary,
     "AVERAGE_POOL_2D": lower_average_pool,
+    "CONCATENATION": lower_concatenation,
     "CONV_2D": lower_conv,
     "DEPTHWISE_CONV_2D": lower_depthwise,
+    "EXPAND_DIMS": lower_reshape,
     "FULLY_CONNECTED": lower_fully_connected,
     "MAX_POOL_2D": lower_max_pool,
     "MUL": lower_binary,
+    "PAD": lower_pad,
     "RESHAPE": lower_reshape,
     "SOFTMAX": lower_softmax,
+    "SQUEEZE": lower_reshape,
     "SUB": lower_binary,
+    "TRANSPOSE": lower_transpose,
 }
 """What each operator means."""
 

@@ -70,6 +70,7 @@ OPTIONS: dict[str, dict[str, tuple[int, str, int]]] = {
     },
     **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D"), _POOL),
     **{key: {"activation": (0, "b", 0)} for key in ("ADD", "MUL", "SUB")},
+    "CONCATENATION": {"axis": (0, "i", 0), "activation": (1, "b", 0)},
     "SOFTMAX": {"beta": (0, "f", 0)},
     "FULLY_CONNECTED": {"activation": (0, "b", 0), "weights_format": (1, "b", 0)},
 }

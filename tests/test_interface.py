@@ -281,6 +281,53 @@ def preprocesses(core, folder, *flags):
     return result.returncode == 0
 
 
+STOPPED = """
+#include <stdio.h>
+#include <string.h>
+#include "net.h"
+int calls, last;
+int main(void)
+{
+    static net_arena arena;
+    static NET_X_TYPE x[NET_X_SIZE];
+    static NET_Y_TYPE y[NET_Y_SIZE], again[NET_Y_SIZE];
+    int all, after;
+
+    for (int i = 0; i < NET_X_SIZE; i++) {
+        x[i] = (NET_X_TYPE)(i % 7);
+    }
+    last = 1000000;
+    net_run(x, y, &arena);
+    all = calls;
+    for (last = 1; last < all; last++) {
+        calls = 0;
+        net_run(x, again, &arena);
+        after = calls - last;
+        if (after < 0 || after > BEHIND) {
+            printf("%d hooks behind that which ended the run", after);
+        }
+    }
+    last = 1000000;
+    memset(again, 0, sizeof again);
+    net_run(x, again, &arena);
+    printf("%d", memcmp(y, again, sizeof y));
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("model", [network_qop, in_rows])
+def test_a_hook_may_end_the_run_and_the_next_one_starts_anew(model, tmp_path):
+    options = {"arena": "least", "layout": "nhwc"} if model is in_rows else {}
+    hook = "#define NET_HOOK(node) do { if (++calls >= last) { return; } } while (0)\n"
+    artifact = compiled(model(), **options)
+    behind = len(artifact.plan.steps) if artifact.plan.streams else 0  # steps that follow a stream ask once more
+    (tmp_path / "hook.h").write_text(f"extern int calls, last;\n#define BEHIND {behind}\n{hook}")
+    assert output_of(tmp_path, artifact, STOPPED, "-include", "hook.h") == "0"
+    (tmp_path / "hook.h").write_text(f"extern int calls, last;\n#define BEHIND {behind}\n{hook.replace('return', '')}")
+    assert "hooks behind that which ended the run" in output_of(tmp_path, artifact, STOPPED, "-include", "hook.h")
+
+
 # --- what the file counts on
 
 

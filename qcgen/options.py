@@ -50,20 +50,25 @@ def require_word(option: str, value: object, words: Any) -> None:
         raise ValueError(f"{option} must be one of {', '.join(get_args(words))}, not {value!r}")
 
 
-_PYTHON = {
-    "--no-simplify": "simplify=False",
-    "--strict": "strict=True",
-    "--force": "force=True",
-    "-o": "folder",
-    "--output": "outputs",
-    "--dim": "dims",
-    "--constant": "constants",
-    "--cflags": "flags",
-    **{f"--{each}": each.replace("-", "_") for each in (
-        "name", "target", "layout", "numerics", "optimize", "node", "batch", "rename", "io", "arena", "flash",
-        "io-memory", "input", "board", "oracle", "seed", "data", "compiler", "host",
-    )},
-}  # fmt: skip
+_FLAGS = {
+    "outputs": "--output",
+    "dims": "--dim",
+    "constants": "--constant",
+    "flags": "--cflags",
+    "simplify": "--no-simplify",
+    "folder": "-o",
+}
+"""The options of Python that the command line calls otherwise."""
+
+
+def flag_of(name: str) -> str:
+    """What the command line calls an option of Python."""
+    return _FLAGS.get(name, f"--{name.replace('_', '-')}")
+
+
+_NAMES = "name target layout numerics optimize node batch rename io arena flash io_memory input board oracle seed data"
+_PYTHON = {flag_of(name): name for name in (*_FLAGS, *_NAMES.split(), "compiler", "host")}
+_PYTHON |= {flag_of("simplify"): "simplify=False", "--strict": "strict=True", "--force": "force=True"}
 """Options of the command line that texts of problems name, and what they are called in Python."""
 
 _WORDS = "|".join(

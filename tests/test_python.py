@@ -1,10 +1,11 @@
 """What `import qcgen` gives a program in Python."""
 
+import argparse
 import ast
 import pickle
 import pydoc
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -15,8 +16,10 @@ from models import float_conv, qlinear_conv, random_weights
 
 import qcgen
 from qcgen import chips, options
+from qcgen.cli.options import CODE_OPTIONS, add_code_options, compile_options
 from qcgen.cores import TARGETS
 from qcgen.emulate import measure, random_feeds
+from qcgen.ir.plan import Options
 from qcgen.ir.types import Layout
 from qcgen.lower import NUMERICS
 
@@ -180,9 +183,9 @@ def texts(path):
 
 
 def test_every_option_that_a_problem_may_name_has_a_name_in_python():
-    """But what the head of generated files says, flags of compilers, and what only the command line does."""
+    """But what the head of generated files says, flags of compilers, and pages that tell what the command line does."""
     root = Path(qcgen.__file__).parent
-    others = {"render/model.py", "cores.py", "example.py", "cross.py", "emulate/image.py", "options.py"}
+    others = {"render/model.py", "cores.py", "example.py", "cross.py", "emulate/image.py", "options.py", "page.py"}
     paths = [path for path in root.rglob("*.py") if path.parent.name != "cli"]
     paths = [path for path in paths if path.relative_to(root).as_posix() not in others]
     named = {text for path in paths for text in texts(path) if re.search(r"(?<!\w)--[a-z]", text)}
@@ -212,3 +215,17 @@ def test_an_option_of_another_type_is_refused(text):
 def test_an_artifact_travels_to_another_process(artifact):
     travelled = pickle.loads(pickle.dumps(artifact))
     assert (travelled.files, travelled.report, repr(travelled)) == (artifact.files, artifact.report, repr(artifact))
+
+
+def test_what_generated_files_say_of_options_is_what_the_command_line_reads():
+    flags = {options.flag_of(each.name) for each in fields(Options)}
+    assert flags - {"--self-test"} == {*CODE_OPTIONS} - {"--name", "--node"}
+    chosen = Options(
+        target="cortex-m4", arena=9, outputs=("a", "b"), rename=(("a", "c"),), simplify=False, self_test=True
+    )
+    words = chosen.words
+    assert " ".join(words[8:]) == "--arena 9 --self-test --output a --output b --rename a=c --no-simplify"
+    parser = argparse.ArgumentParser()
+    add_code_options(parser)
+    read = compile_options(parser.parse_args([word for word in words if word != "--self-test"]))
+    assert replace(read, self_test=True) == chosen

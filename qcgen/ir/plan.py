@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import isfinite
 from typing import Literal
 
@@ -11,25 +11,43 @@ from qcgen.ir.access import AccessOrder
 from qcgen.ir.context import Context
 from qcgen.ir.program import Operator, Tensor
 from qcgen.ir.types import Array
+from qcgen.options import flag_of
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a compilation, spelt as on the command line."""
+    """The options of a compilation, called as in Python, in the order in which generated files name them."""
 
     target: str = "portable"
     layout: str = "model"
-    numerics: str = "onnxruntime"
     optimize: str = "size"
-    io: str = "model"
-    simplify: bool = True
+    numerics: str = "onnxruntime"
     arena: int | Literal["least"] | None = None
-    self_test: bool = False
+    flash: int | None = None
     io_memory: str = "caller"
     input: str = "whole"
+    io: str = "model"
+    self_test: bool = False
     outputs: tuple[str, ...] = ()
-    flash: int | None = None
     rename: tuple[tuple[str, str], ...] = ()
+    simplify: bool = True
+
+    @property
+    def words(self) -> list[str]:
+        """The options as words of a command line: the first four, and the others that do not have their defaults."""
+        found: list[str] = []
+        for place, each in enumerate(fields(self)):
+            match flag_of(each.name), getattr(self, each.name):
+                case _, value if place >= 4 and value == each.default:
+                    pass
+                case flag, bool():
+                    found.append(flag)
+                case flag, tuple(values):
+                    texts = [value if isinstance(value, str) else "=".join(value) for value in values]
+                    found += [word for text in texts for word in (flag, text)]
+                case flag, value:
+                    found += [flag, str(value)]
+        return found
 
 
 @dataclass(frozen=True)

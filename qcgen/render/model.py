@@ -236,26 +236,7 @@ def options_text(plan: Plan) -> str:
 
 def option_words(plan: Plan) -> list[str]:
     """The options as words of a command line."""
-    options = plan.options
-    words = ["--target", options.target, "--layout", options.layout, "--optimize", options.optimize]
-    words += ["--numerics", options.numerics]
-    if options.arena is not None:
-        words += ["--arena", str(options.arena)]
-    if options.flash is not None:
-        words += ["--flash", str(options.flash)]
-    if options.io_memory != "caller":
-        words += ["--io-memory", options.io_memory]
-    if options.input != "whole":
-        words += ["--input", options.input]
-    if options.io != "model":
-        words += ["--io", options.io]
-    words += ["--self-test"] * options.self_test
-    for name in options.outputs:
-        words += ["--output", name]
-    for name, new in options.rename:
-        words += ["--rename", f"{name}={new}"]
-    words += ["--no-simplify"] * (not options.simplify)
-    return words if not plan.node else [*words, "--node", plan.node]
+    return [*plan.options.words, *(["--node", plan.node] if plan.node else [])]
 
 
 def _statements(plan: Plan, step: Step, hashed: Mapping[str, str]) -> list[str]:

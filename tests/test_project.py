@@ -1,12 +1,14 @@
 """The file qcgen.toml: qcgen compile without a model compiles those that it names."""
 
+import argparse
 import json
 from pathlib import Path
 
 import pytest
 
+from qcgen.cli import compile as command
 from qcgen.cli import main
-from qcgen.cli.project import OPTIONS
+from qcgen.cli.project import keys
 
 DIGITS = Path(__file__).parent / "data" / "digits"
 PROJECT = f"""
@@ -103,7 +105,7 @@ def test_models_are_written_together_or_not_at_all(here, capsys):
         ('[[modell]]\npath = "a"', "unknown key 'modell'"),
         ('[model]\npath = "a"', "it has no table [[model]]"),
         ("[[model]]\npath = 3", "model 1: it has no path"),
-        ('[[model]]\npath = "a"\n[[model]]\npath = "b"\ntaget = "c"', "model 2: unknown key 'taget'"),
+        ('[[model]]\npath = "a"\n[[model]]\npath = "b"\ntaget = "c"', "model 2: unknown key 'taget'; there are path, "),
         ('[[model]]\npath = "a"\ntarget = "z80"', "model 1: argument --target: 'z80' is not a target, chip or series"),
         ('[[model]]\npath = "a"\nself-test = "yes"', "model 1: argument --self-test: ignored explicit argument"),
         ('[[model]]\npath = "a"\narena = 1.5', "model 1: arena is neither text, a number"),
@@ -134,6 +136,8 @@ def test_every_option_of_a_model_can_stand_in_the_file(capsys):
     assert main(["compile", "--help"]) == 0
     text = capsys.readouterr().out
     listed = {word.strip(",]") for word in text.replace("[", " ").split() if word.startswith("--")}
+    parser = argparse.ArgumentParser(add_help=False)
+    command.add_arguments(parser)
     assert listed - {"--help", "--check", "--force", "--json", "--quiet", "--verbose"} == {
-        f"--{key}" for key in OPTIONS if key != "folder"
+        f"--{key}" for key in keys(parser) if key != "folder"
     }

@@ -14,24 +14,8 @@ from qcgen.cli.options import OptionsParser, WrongOptions
 FILE = "qcgen.toml"
 """In the folder where qcgen is called; its paths start there."""
 
-OPTIONS = (
-    *("name", "folder", "target", "layout", "numerics", "optimize", "node", "output", "dim", "batch", "rename"),
-    *(
-        "constant",
-        "io",
-        "arena",
-        "flash",
-        "io-memory",
-        "input",
-        "no-simplify",
-        "strict",
-        "certificate",
-        "report",
-        "banner",
-    ),
-    *("self-test", "data", "bake", "board"),
-)
-"""The keys of a model beside its path: options of qcgen compile; the folder is -o."""
+OF_A_RUN = frozenset({"--check", "--force", "--json", "--quiet", "--verbose"})
+"""Options of qcgen compile that say how it runs, and nothing of a model: all others are keys of one."""
 
 
 class _Wrong(Exception):
@@ -50,6 +34,12 @@ def models(words: Sequence[str], add_arguments: Callable[[argparse.ArgumentParse
     except _Wrong as error:
         _fail(str(error))
     return [_arguments(number, table, words, parser) for number, table in enumerate(tables, start=1)]
+
+
+def keys(parser: argparse.ArgumentParser) -> list[str]:
+    """The keys of a model beside its path: the options of qcgen compile; the folder is -o."""
+    flags = [action.option_strings[-1] for action in parser._actions if action.option_strings]
+    return ["folder" if flag == "-o" else flag.removeprefix("--") for flag in flags if flag not in OF_A_RUN]
 
 
 def _fail(text: str) -> NoReturn:
@@ -79,8 +69,9 @@ def _arguments(number: int, table: object, words: Sequence[str], parser: Options
 
     if not isinstance(table, dict) or not isinstance(table.get("path"), str):
         wrong("it has no path")
-    if unknown := [key for key in table if key not in ("path", *OPTIONS)]:
-        wrong(f"unknown key {unknown[0]!r}; there are path, {', '.join(OPTIONS)}")
+    known = ("path", *keys(parser))
+    if unknown := [key for key in table if key not in known]:
+        wrong(f"unknown key {unknown[0]!r}; there are {', '.join(known)}")
     try:
         own = [word for key, value in table.items() if key != "path" for word in _words(key, value)]
         args = parser.parse_args([*own, *words, "--", table["path"]])

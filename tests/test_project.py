@@ -129,7 +129,7 @@ def test_two_models_of_one_name_are_refused(here, capsys):
 @pytest.mark.usefixtures("here")
 def test_without_a_file_the_model_is_required(capsys):
     assert main(["compile"]) == 2
-    assert "the following arguments are required: MODEL.onnx, where there is no qcgen.toml" in capsys.readouterr().err
+    assert "the following arguments are required: MODEL, where there is no qcgen.toml" in capsys.readouterr().err
 
 
 def test_every_option_of_a_model_can_stand_in_the_file(capsys):

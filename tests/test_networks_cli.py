@@ -263,8 +263,11 @@ def test_inspect_and_compile_tell_the_same(tmp_path, outcome):
     table = compiled[: compiled.index("")]
     assert len(table) == 1 + 13 + 1
     assert all(line in inspected for line in table)
-    figures = compiled[compiled.index("") + 1].split(": ", 1)[1]
-    assert f"total: {figures}" in inspected
+    macs = compiled[compiled.index("") + 1].split(": ", 1)[1]
+    [total] = [line for line in inspected if line.startswith("total: ")]
+    assert total.endswith(f", {macs}")
+    [ram] = [line for line in compiled if line.startswith("RAM: ")]
+    assert ram in inspected
     assert "arena: no placement of these tensors needs less than 3 200 B" in compiled
     assert "without simplification: the same" in inspected
 

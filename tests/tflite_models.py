@@ -22,6 +22,7 @@ OPTION_TYPES = {
     "CONCATENATION": 10,
     "PAD": 22,
     "TRANSPOSE": 26,
+    "MEAN": 27,
     "SQUEEZE": 30,
     "ADD": 11,
     "MUL": 21,
@@ -268,6 +269,16 @@ def moved(kind: str, y_shape: Sequence[int], numbers: np.ndarray | None, options
     return written(tensors, [Step(kind, (0,) if numbers is None else (0, 2), (1,), options)], (0,), (1,))
 
 
+def mean(axes: Sequence[int]) -> bytes:
+    shape = tuple(size for axis, size in enumerate(IMAGE) if axis not in axes and axis - len(IMAGE) not in axes)
+    tensors = [
+        Told("x", IMAGE, 0.05, 3),
+        Told("axes", (len(axes),), None, 0, np.array(axes), "int32"),
+        Told("y", shape, 0.0093, -11),
+    ]
+    return written(tensors, [Step("MEAN", (0, 1), (2,), {})], (0,), (2,))
+
+
 IMAGE = (1, 6, 5, 4)
 
 
@@ -300,6 +311,8 @@ MODELS = {
     "concatenation": moved("CONCATENATION", (1, 6, 5, 7), weights(13, 1, 6, 5, 3), {0: Field("i", -1)}),
     "pad": moved("PAD", (1, 9, 6, 4), np.array([[0, 0], [1, 2], [1, 0], [0, 0]]), {}),
     "transpose": moved("TRANSPOSE", (1, 4, 6, 5), np.array([0, 3, 1, 2]), {}),
+    "mean": mean((1, 2)),
+    "mean_of_rows": mean((-1,)),
     "squeeze": moved("SQUEEZE", (6, 5, 4), None, {}),
     "softmax": softmax(0.11, 1.0),
     "softmax_of_distant_codes": softmax(1.7, 0.9),

@@ -25,6 +25,7 @@ from qcgen.ir.program import (
     Pad,
     Program,
     QuantizedBinary,
+    Reduce,
     Reshape,
     RoundTwice,
     Tensor,
@@ -35,7 +36,7 @@ from qcgen.ir.types import Array, DType, Layout
 from qcgen.lower.linear import row_geometry
 from qcgen.lower.propagate import propagate
 from qcgen.tflite.exponentials import exponentials
-from qcgen.tflite.multipliers import bounds, integer_binary, overflows, round_twice
+from qcgen.tflite.multipliers import bounds, integer_binary, mean_twice, overflows, round_twice
 from qcgen.tflite.read import Codes, TfliteGraph
 from qcgen.tflite.schema import ACTIVATIONS, PADDINGS
 
@@ -394,6 +395,27 @@ def lower_transpose(source: Operands) -> tuple[Operator, ...]:
     return (Transpose(source.node.name, source.node.op_type, x, y, order),)
 
 
+def lower_mean(source: Operands) -> tuple[Operator, ...]:
+    """MEAN: along any constant axes."""
+    x, y = source.x(), source.y()
+    rank = len(x.shape)
+    axes = tuple(sorted({int(axis) + (rank if axis < 0 else 0) for axis in source.integers(1).reshape(-1)}))
+    if not axes or axes[0] < 0 or axes[-1] >= rank:
+        raise Refused(f"its axes {axes} are not those of its input", AGAIN)
+    kept = prod(size for axis, size in enumerate(x.shape) if axis not in axes)
+    count = prod(x.shape) // kept
+    if prod(y.shape) != kept or count >= 2**22:
+        raise Refused(f"means of {count} elements do not make its output", AGAIN)
+    by = mean_twice((x.scale or 1) / (y.scale or 1), count, y.zero_point or 0, y.dtype.low, y.dtype.high)
+    if overflows(by, np.array([255 * count])):
+        raise Refused("its sums, scaled, leave int32", "quantize with the range that its output has")
+    name, op_type = source.node.name, source.node.op_type
+    if rank == 4 and axes == (1, 2):
+        image = replace(x, layout=Layout.CHANNELS_LAST)
+        return (GlobalAveragePool(name, op_type, image, y, 3, count, by),)
+    return (Reduce(name, op_type, x, y, "mean", axes, by),)
+
+
 def _require_same_codes(x: Tensor, y: Tensor) -> None:
     if (x.scale, x.zero_point) != (y.scale, y.zero_point):
         raise Refused("its output has another scale or zero point than its input", AGAIN)
@@ -408,6 +430,7 @@ LOWERINGS: dict[str, Callable[[Operands], tuple[Operator, ...]]] = {
     "EXPAND_DIMS": lower_reshape,
     "FULLY_CONNECTED": lower_fully_connected,
     "MAX_POOL_2D": lower_max_pool,
+    "MEAN": lower_mean,
     "MUL": lower_binary,
     "PAD": lower_pad,
     "RESHAPE": lower_reshape,

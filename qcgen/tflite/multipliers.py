@@ -40,6 +40,18 @@ def round_twice(scales: Array, zero_point: int, low: int, high: int) -> RoundTwi
     return RoundTwice(nearest, zero_point, low, high, multiplier, exponent)
 
 
+def mean_twice(scale: float, count: int, zero_point: int, low: int, high: int) -> RoundTwice:
+    """The requantization of sums of ``count`` codes to their mean, the count folded into the multiplier.
+
+    Source: QuantizedMeanOrSum in kernels/internal/reference/reduce.h.
+    """
+    multiplier, exponent = multiplier_of(scale)
+    shift = min(count.bit_length() - 1, 32, 31 + exponent)
+    numbers = np.array([(multiplier << shift) // count]), np.array([exponent - shift])
+    nearest = np.array([max(scale / count, 2.0**-126)], np.float32)
+    return RoundTwice(nearest, zero_point, low, high, *numbers)
+
+
 def integer_binary(kind: str, a: float, b: float, y: float, low: int, high: int) -> IntegerBinary | None:
     """How codes with the scales ``a`` and ``b`` are combined to one with ``y``; None where TensorFlow Lite has no way.
 

@@ -30,7 +30,7 @@ class Requantize:
 class RoundTwice(Requantize):
     """The same with TensorFlow Lite's two roundings in integers: y = clamp(round(acc) + zero_point, low, high).
 
-    With the ``multiplier`` (M,) in [2^30, 2^31), or 0, and the ``exponent`` (M,) in [-31, 30] of 2: acc * multiplier *
+    With the ``multiplier`` (M,) in [2^29, 2^31), or 0, and the ``exponent`` (M,) in [-31, 30] of 2: acc * multiplier *
     2^(max(exponent, 0) - 31) is rounded half up, the result times 2^min(exponent, 0) half away from zero. ``scale`` is
     what both say, in float32, and at least 2^-126: for whoever searches a line; no output depends on it.
     """

@@ -196,7 +196,7 @@ def _time(report: Report, run: PageRun | None) -> PageTile:
     if board is not None:
         about = f"an estimate for {board.board} at {board.megahertz} MHz, without wait states"
         return PageTile("time", f"{board.milliseconds:.2f} ms", about)
-    return PageTile("time", "–", "not known: compile --board CHIP estimates it, bench --report counts")
+    return PageTile("time", "–", "not known: compile --board CHIP estimates it, qcgen bench counts")
 
 
 def _exactness(report: Report) -> PageTile:

@@ -405,7 +405,7 @@ def average(
     s = fl32(... fl32(fl32(0 + d_0) + d_1) ...), d_t = fl32(x_scale * (x_t - x_zero)) for every tap inside the image
     y = clamp(round_half_even(fl32(fl32(fl32(s / count) / y_scale) + y_zero)), low, high)
 
-    ``taps`` (T, ...) codes, rows of the window from top to bottom; ``inside`` (T, ...) tells which are in the image;
+    ``taps`` (T, ...) codes, rows of the window from top to bottom; ``inside`` (T, ...) says which are in the image;
     ``count`` the divisor of each window. Source: QLinearAveragePool, whose two layouts sum in the same order.
     Checked: 0 of 102,130 outputs differ, 1 to 3 axes, both layouts, ties, ceil_mode, all kinds of padding.
     """

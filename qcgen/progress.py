@@ -1,4 +1,4 @@
-"""What long work is at, told to whoever listens."""
+"""What long work is doing, reported to a listener."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LISTENER: ContextVar[Callable[[str], None] | None] = ContextVar("listener", def
 
 @contextmanager
 def told(listener: Callable[[str], None]) -> Iterator[None]:
-    """Within the block ``listener`` gets what ``doing`` is called with."""
+    """Within the block ``listener`` gets each text that ``doing`` is called with."""
     token = _LISTENER.set(listener)
     try:
         yield
@@ -20,7 +20,7 @@ def told(listener: Callable[[str], None]) -> Iterator[None]:
 
 
 def doing(what: str) -> None:
-    """Tells what begins; nothing happens if nobody listens."""
+    """Reports what begins; nothing happens without a listener."""
     listener = _LISTENER.get()
     if listener is not None:
         listener(what)

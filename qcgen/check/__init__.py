@@ -57,10 +57,9 @@ def result_problems(view: NodeView, computed: Mapping[str, Value]) -> Iterator[P
 def check(graph: Graph) -> Graph:
     """The graph itself if it can be compiled; otherwise ModelRejected with every problem that was found.
 
-    ``graph`` has been inferred; it may be malformed in any way that ``load`` lets through. One cause is one problem:
-    nodes of one operator with the same problem are named together, and nothing is said of what follows from a problem
-    that is named already. Nor is more said of nodes that depend on a DynamicQuantizeLinear: static quantization
-    replaces them.
+    ``graph`` has been inferred; it may be malformed in any way that ``load`` lets through. Each root cause is reported
+    once; follow-on errors are suppressed, and nodes of one operator with the same problem are named together. Nor is
+    more said of nodes that depend on a DynamicQuantizeLinear: static quantization replaces them.
     """
     problems = [*boundary_problems(graph), *dynamic_problems(graph)]
     nodes = _Nodes(graph)

@@ -93,7 +93,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     if g.group > 1:
         return why_groups(g)
     if setting.optimize == "size" and why_no_pointwise(op, setting) is None:
-        return "it widens pixels to scratch, which arm_dsp/pointwise does without"
+        return "arm_dsp/pointwise does this without a scratch buffer"
     remainder = remainder_elements(g, setting.x_layout, has_border=_has_border(op, setting))
     if remainder > MAX_REMAINDER:
         return f"words of four leave {remainder} elements of a window over; at most {MAX_REMAINDER} are written out"

@@ -71,7 +71,7 @@ class DenseSizes:
 
 @dataclass(frozen=True)
 class RowSizes:
-    """Where the C has how many vectors are in a row, and how far apart the rows are, and they in a row, in elements."""
+    """C expressions for: vectors per row, row stride, column stride; strides in elements."""
 
     columns: Own
     row_step: Own

@@ -74,7 +74,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
         return reason
     assert isinstance(op, Conv)
     if prod(op.geometry.output) == 1:
-        return "there is one output pixel, and the weights that it keeps in registers serve once"
+        return "there is only one output pixel, so keeping the weights in registers would not pay"
     packed = _pack(op, setting)
     return (
         why_all_outside(op.geometry)

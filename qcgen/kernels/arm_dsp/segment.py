@@ -25,7 +25,7 @@ class Tail:
     """What follows the weights of a block: what the output step needs, unless all channels share it.
 
     ``multiplier`` and ``offset`` (M,) as in Equation (5). ``channel`` (M,): the number of the block's first channel
-    for output steps that need it, -1 for blocks that do not. ``tells_guarded``: the word tells which channels do, too.
+    for output steps that need it, -1 for blocks that do not. ``tells_guarded``: the word says which channels do, too.
     """
 
     multiplier: Int64s | None
@@ -152,12 +152,12 @@ class Segment(ChannelBlocks):
 
     @property
     def guarded_bits(self) -> int:
-        """How many these are."""
+        """The number of bits that say which channels of a block have a guard band."""
         return GUARDED_BITS
 
     @property
     def guarded_mask(self) -> int:
-        """These bits."""
+        """The lowest ``guarded_bits`` bits of a channel's word, set."""
         return (1 << GUARDED_BITS) - 1
 
     @property

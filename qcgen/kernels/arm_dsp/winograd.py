@@ -141,7 +141,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
         return reason
     assert isinstance(op, Conv)
     if setting.tile_weights is not TileWeights.IN_FLASH:
-        return "its weights gain less for each byte of flash than other layers do"
+        return "--flash spent the budget on layers with a better speed per byte"
     packed = pack_taps(op, setting)
     if packed.wraps:
         return why_wraps(packed)

@@ -107,7 +107,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     if setting.optimize != "speed":
         return "its weights take 3.6 times the flash, which --optimize speed allows"
     if setting.tile_weights is not TileWeights.IN_FLASH:
-        return "its weights gain less for each byte of flash than other layers do"
+        return "--flash spent the budget on layers with a better speed per byte"
     most_computed, fewest = _limits(setting)
     if g.in_channels < fewest:
         return f"{g.in_channels} input channels are too few for tiles to pay on this core"

@@ -137,8 +137,20 @@ def measured(plan: Plan, files: Mapping[str, str]) -> Measured | None:
             sizes = succeed([f"{target.tools}size", "_.o"], folder).splitlines()[1].split()
             code[level] = int(sizes[0]) + int(sizes[1]) - plan.constant_bytes
             stack[level] = _stack(target, plan, folder)
+        functions = _function_bytes(target, folder)  # of the last level, -O2
         version = succeed([target.compiler, "-dumpfullversion"], folder).strip()
-    return Measured(code, stack, " ".join((target.compiler, version, *target.flags)))
+    return Measured(code, stack, " ".join((target.compiler, version, *target.flags)), functions)
+
+
+def _function_bytes(target: Target, folder: Path) -> dict[str, int]:
+    """Bytes of each function of the object file; what compilers make of one, such as a clone, counts for it."""
+    found: dict[str, int] = {}
+    for line in succeed([f"{target.tools}nm", "-S", "--defined-only", "_.o"], folder).splitlines():
+        words = line.split()
+        if len(words) == 4 and words[2] in "tT":
+            name = words[3].split(".")[0]
+            found[name] = found.get(name, 0) + int(words[1], 16)
+    return found
 
 
 def _stack(target: Target, plan: Plan, folder: Path) -> int | None:

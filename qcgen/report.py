@@ -39,6 +39,7 @@ class NodeReport:
     whether the kernel tells in which order it reads and writes, without which there is no overlap; ``packed_bits``:
     those of a weight where several lie in a byte, else None; ``shared_function``: the C function that the node runs
     through together with others, None if it has its own; ``optimize``: "size" or "speed", what it is compiled for;
+    ``function``: the C function of the node, None if it needs none; ``tables``: bytes of its tables by their C names.
     ``in_float``: onnxruntime computes these codes in float, so that next to a tie one may be one more or less there;
     ``joined``: the nodes in front of this one that its table computes, too.
     """
@@ -62,6 +63,8 @@ class NodeReport:
     optimize: str
     in_float: bool = False
     joined: tuple[str, ...] = ()
+    function: str | None = None
+    tables: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ class PortReport:
     helper: str | None
 
 
-MEASURED = ("code_bytes", "flash_bytes", "stack_bytes", "compiler")
+MEASURED = ("code_bytes", "flash_bytes", "stack_bytes", "compiler", "function_bytes")
 """What is in the JSON report beside the fields of ``Report``."""
 
 SCHEMA_VERSION = 1
@@ -123,11 +126,13 @@ class Measured:
 
     ``stack_bytes`` are below the call of a public function; None where no bound is known, because the code moves the
     stack pointer by a register or calls what it computes. ``compiler``: its name, its version and the target's flags.
+    ``function_bytes``: those of each function of the source with -O2; one that is inlined counts where it is called.
     """
 
     code_bytes: Mapping[str, int]
     stack_bytes: Mapping[str, int | None]
     compiler: str
+    function_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
 def _known(measured: Measured | None) -> Measured | None:
@@ -201,6 +206,11 @@ class Report:
     def stack_bytes(self) -> Mapping[str, int | None] | None:
         """The most bytes of stack that a call needs, by level; what the libraries take included."""
         return None if self.measured is None else self.measured.stack_bytes
+
+    @property
+    def function_bytes(self) -> Mapping[str, int] | None:
+        """Bytes of each C function with -O2, by its name: with ``NodeReport.function`` a trace from nodes to code."""
+        return None if self.measured is None else self.measured.function_bytes
 
     @property
     def compiler(self) -> str | None:
@@ -337,6 +347,8 @@ def _node(call: Call, in_float: Collection[str]) -> NodeReport:
         optimize=call.optimize,
         in_float=call.op.name in in_float,
         joined=joined_of(call.op),
+        function=call.symbol,
+        tables={table.symbol: table.bytes for table in call.tables},
     )
 
 

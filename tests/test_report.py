@@ -205,13 +205,20 @@ def test_exactness_counts_what_is_not_bit_for_bit(artifact):
 def test_code_is_measured_by_a_compiler_for_the_target(monkeypatch):
     require("arm-none-eabi-gcc", "arm-none-eabi-size")
     model = qlinear_conv((1, 2, 6, 7), random_weights((4, 2, 3, 3)))
-    report = qcgen.compile(model, name="small", target="cortex-m4", board="stm32f407").report
+    artifact = qcgen.compile(model, name="small", target="cortex-m4", board="stm32f407")
+    report = artifact.report
     measured = report.code_bytes
     assert 100 < measured["-Os"] < measured["-O2"] < 3000
     assert report.board.fits
     assert report.board.flash_percent == round(100 * report.flash_bytes / report.board.flash_bytes, 1)
     assert json.loads(report.to_json())["code_bytes"] == measured
     assert 0 < report.stack_bytes["-O2"] < 400
+    [node] = report.nodes
+    assert sum(node.tables.values()) == node.constant_bytes
+    assert f" {node.function}(" in artifact.files["small.c"]
+    assert all(f" {name}[" in artifact.files["small.c"] for name in node.tables)
+    assert {"small_run", node.function}.intersection(report.function_bytes)
+    assert 0.9 * measured["-O2"] < sum(report.function_bytes.values()) <= measured["-O2"]
     assert report.compiler.endswith("-mfpu=fpv4-sp-d16")
     monkeypatch.setattr("shutil.which", lambda _name: None)  # what was measured is not measured again
     travelled = pickle.loads(pickle.dumps(report))

@@ -27,6 +27,7 @@ def schema_of(kind):
         if kind is Report:
             hints |= {"code_bytes": Mapping[str, int] | None, "flash_bytes": int | None}
             hints |= {"stack_bytes": Mapping[str, int | None] | None, "compiler": str | None}
+            hints |= {"function_bytes": Mapping[str, int] | None}
             names += MEASURED
         properties = {name: schema_of(hints[name]) for name in names}
         return {

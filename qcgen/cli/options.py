@@ -6,6 +6,7 @@ import argparse
 import shlex
 import string
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
@@ -232,20 +233,9 @@ def compile_options(args: argparse.Namespace) -> Options:
 
     if args.flash is not None and args.optimize == "speed":
         args.usage_error("argument --flash: it chooses itself what is compiled for speed: leave out --optimize speed")
-    return Options(
-        target=args.target,
-        layout=args.layout,
-        numerics=args.numerics,
-        optimize=args.optimize,
-        io=args.io,
-        simplify=args.simplify,
-        arena=args.arena,
-        flash=args.flash,
-        io_memory=args.io_memory,
-        input=args.input,
-        outputs=tuple(args.outputs),
-        rename=_renamed(args),
-    )
+    names = {each.name for each in fields(Options)}
+    given = {name: value for name, value in vars(args).items() if name in names}
+    return Options(**given | {"outputs": tuple(args.outputs), "rename": _renamed(args), "self_test": False})
 
 
 def dimensions(args: argparse.Namespace) -> dict[str, int]:

@@ -90,6 +90,7 @@ def _context(artifact: Artifact, formats: Collection[str], release: Release) -> 
         "release": release.version,
         "url": release.url,
         "license": release.license,
+        "kconfig_cores": _kconfig_cores(plan),
         "model": one_line(plan.model),
         "description": f"The neural network {prefix} as C for {_cores(plan)}, generated from a model by qcgen.",
         "sha256": plan.sha256,
@@ -109,3 +110,18 @@ def _cores(plan: Plan) -> str:
     """What the C is made for, in words."""
     target = TARGETS[plan.options.target]
     return f"{target.name} and cores with its instructions" if target.is_small else "any core"
+
+
+_CORTEX = ("M3", "M4", "M7", "M33", "M55", "M85")
+
+
+def _kconfig_cores(plan: Plan) -> tuple[str, ...]:
+    """Zephyr's options for cores that have the target's instructions; none where any core will do."""
+    target = TARGETS[plan.options.target]
+    if target.isa == "rv32m":
+        return ("RISCV",)
+    if target.isa == "armv6-m":
+        return ("CPU_CORTEX_M",)
+    needed = next((name for name in ("mve", "dsp") if name in target.features), target.isa)
+    first = {"armv7-m": 0, "dsp": 1, "mve": 4}.get(needed, len(_CORTEX))
+    return tuple(f"CPU_CORTEX_{core}" for core in _CORTEX[first:])

@@ -113,6 +113,23 @@ def test_metadata_says_which_cores_the_code_is_for(target, cores, tmp_path):
     assert f"as C for {cores}" in tiny(tmp_path, target=target).joinpath("library.properties").read_text()
 
 
+@pytest.mark.parametrize(
+    ("target", "cores"),
+    [
+        ("portable", None),
+        ("scalar32", None),
+        ("cortex-m0", "CPU_CORTEX_M"),
+        ("cortex-m33", "CPU_CORTEX_M4 || CPU_CORTEX_M7 || CPU_CORTEX_M33 || CPU_CORTEX_M55 || CPU_CORTEX_M85"),
+        ("cortex-m55", "CPU_CORTEX_M55 || CPU_CORTEX_M85"),
+        ("rv32imc", "RISCV"),
+    ],
+)
+def test_zephyr_offers_the_network_on_cores_that_have_its_instructions(target, cores, tmp_path):
+    text = tiny(tmp_path, ("zephyr",), target=target).joinpath("zephyr", "Kconfig").read_text()
+    first = text.split("_TEST")[0]
+    assert re.findall(r"depends on (.*CORTEX.*|RISCV)", first) == ([cores] if cores else [])
+
+
 # --- the command
 
 

@@ -143,7 +143,8 @@ def _command_line() -> str:
     parts = [
         "# Command line",
         "Written by `make generated` from the options in the code; `qcgen COMMAND --help` prints the same. The exit"
-        " status is 0, 1 for a rejected model or a failed verification, 2 for wrong usage.",
+        " status is 0, 1 for a rejected model or a failed verification, 2 for wrong usage. On a terminal no line is"
+        " wider than it: long names lose their middles. In a pipe or a file every name and line is whole.",
         _table(("command", "what it does"), ((f"[`{n}`](#qcgen-{n})", each.SUMMARY) for n, each in COMMANDS.items())),
     ]
     for name, command in COMMANDS.items():

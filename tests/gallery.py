@@ -25,6 +25,7 @@ from gallery_networks import (
     network_16_bits,
     network_qdq,
     network_qop,
+    network_tflite,
     of_several_sizes,
     reductions,
     segmentation,
@@ -46,14 +47,20 @@ class Entry:
 
     name: str
     shows: str
-    model: Callable[[], ModelProto]
+    model: Callable[[], ModelProto | bytes]
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    def content(self) -> bytes:
+        """The model as a file."""
+        model = self.model()
+        if isinstance(model, bytes):
+            return model
+        model.graph.name = self.name
+        return model.SerializeToString(deterministic=True)
 
     def compile(self) -> Artifact:
         """The C of this entry."""
-        model = self.model()
-        model.graph.name = self.name
-        return qcgen.compile(model.SerializeToString(deterministic=True), name=self.name, **self.options)
+        return qcgen.compile(self.content(), name=self.name, **self.options)
 
 
 def weights(shape: tuple[int, ...], dtype: str = "int8", seed: int = 1) -> np.ndarray:
@@ -662,6 +669,11 @@ NETWORKS = (
         "float16",
         "float16 numbers at the boundary, as words, and a double: converted in integers, computed in float",
         float16,
+    ),
+    Entry(
+        "network_tflite",
+        "a .tflite file: a convolution, a mean, a dense layer and softmax, by the integers of TensorFlow Lite Micro",
+        network_tflite,
     ),
     Entry(
         "float_tail",

@@ -9,6 +9,7 @@ import numpy as np
 from models import MICROSOFT, graph_model
 from onnx import ModelProto, TensorProto
 from qdq import Chain, Meaning
+from tflite_models import Field, Step, Told, window, written
 
 STATE = np.random.RandomState  # its numbers are the same in every version of numpy, which default_rng does not promise
 
@@ -329,3 +330,30 @@ def float_tail() -> ModelProto:
     mixtures = np.float32(np.random.RandomState(51).randint(-8, 9, (4, 4, 2)) / 8)
     n.node("MatMul", [kept, n.constant("mixtures", mixtures)], "y")
     return n.network(("int8", (1, 3, 4, 4)))
+
+
+def network_tflite() -> bytes:
+    """A .tflite file: a convolution with Relu, the mean of the image, a dense layer, softmax."""
+
+    def codes(shape: Sequence[int], seed: int) -> np.ndarray:
+        return np.clip(np.rint(STATE(seed).laplace(0, 25, shape)), -127, 127).astype(np.int8)
+
+    w_scales = np.float32([0.009, 0.012, 0.007, 0.010])
+    tensors = [
+        Told("image", (1, 6, 6, 2), 0.024, -12),
+        Told("conv_weights", (4, 3, 3, 2), w_scales.tolist(), 0, codes((4, 3, 3, 2), 71)),
+        Told("conv_bias", (4,), (w_scales * np.float32(0.024)).tolist(), 0, STATE(72).randint(-900, 901, 4), "int32"),
+        Told("conv", (1, 4, 4, 4), 0.02, -128),
+        Told("axes", (2,), None, 0, np.array([1, 2]), "int32"),
+        Told("mean", (1, 4), 0.013, -128),
+        Told("dense_weights", (3, 4), 0.011, 0, codes((3, 4), 73)),
+        Told("dense", (1, 3), 0.03, 7),
+        Told("shares", (1, 3), 1 / 256, -128),
+    ]
+    steps = [
+        Step("CONV_2D", (0, 1, 2), (3,), window(padding=1, activation=1)),
+        Step("MEAN", (3, 4), (5,), {0: Field("b", 0)}),
+        Step("FULLY_CONNECTED", (5, 6, -1), (7,), {0: Field("b", 0)}),
+        Step("SOFTMAX", (7,), (8,), {0: Field("f", 1.0)}),
+    ]
+    return written(tensors, steps, (0,), (8,))

@@ -78,7 +78,8 @@ def test_compile_writes_two_files_here_and_prints_a_table(model, outcome):
     assert head.split() == "node operator kernel multiply-adds constants scratch".split()
     assert row.startswith("conv1  QLinearConv  portable/")
     assert "1 152" in row  # 4 channels * 4 * 4 outputs * 18 taps
-    assert "model.h, model.c: flash" in out
+    assert "model.h, model.c: 1 152 multiply-adds\n" in out
+    assert "\nflash: constants " in out
 
 
 def test_compile_writes_what_the_python_interface_gives(model, outcome):

@@ -59,7 +59,7 @@ def test_every_kernel_is_shown(reports):
 def test_every_form_of_a_line_is_shown(reports):
     shown = {form for report in reports.values() for node in report.nodes for form in node.requantize}
     # The other two compute the rounding itself where no line equals it, which no real layer needed.
-    assert shown >= set(FORMS) - {"constant", "soft-float", "two roundings"}
+    assert shown >= set(FORMS) - {"constant", "soft-float", "integers"}
 
 
 def test_files_stay_short_enough_to_be_read(files):

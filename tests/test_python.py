@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from emulated import require_core
 from models import float_conv, qlinear_conv, random_weights
+from tools import require_modules
 
 import qcgen
 from qcgen import chips, options
@@ -43,7 +44,10 @@ def test_an_artifact_shows_itself_in_a_line(artifact):
 
 
 def test_inputs_and_outputs_are_described_as_onnxruntime_describes_them(session):
-    ort = pytest.importorskip("onnxruntime").InferenceSession(DIGITS)
+    require_modules("onnxruntime")
+    from onnxruntime import InferenceSession
+
+    ort = InferenceSession(DIGITS)
     of_model = qcgen.compile(DIGITS, name="digits").load("-O0")
     for own, theirs in ((of_model.get_inputs(), ort.get_inputs()), (of_model.get_outputs(), ort.get_outputs())):
         assert [(x.name, x.type, x.shape) for x in own] == [(x.name, x.type, x.shape) for x in theirs]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from models import qlinear_conv, random_weights
+from tools import require_modules
 
 SCRIPT = Path(__file__).parents[1] / "docs" / "sweep.py"
 
@@ -44,7 +45,9 @@ def test_every_candidate_has_a_row_and_the_front_is_marked_and_drawn(printed, ca
 
 @pytest.mark.all
 def test_dask_gives_the_same_table(printed, candidates):
-    distributed = pytest.importorskip("distributed", reason="pip install distributed")
+    require_modules("distributed")
+    import distributed
+
     settings = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
     with distributed.LocalCluster(**settings) as cluster:
         assert sweep(candidates, "--dask", cluster.scheduler_address) == printed

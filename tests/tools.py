@@ -48,6 +48,7 @@ PYPI = {
     "cyclonedx": "cyclonedx-python-lib[json-validation]",
     "compote": "idf-component-manager",
     "build": "build",
+    "distributed": "distributed",
     "hatchling": "hatchling",
     "kconfiglib": "kconfiglib",
     "onnxruntime": "onnxruntime",

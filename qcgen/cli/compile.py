@@ -208,9 +208,10 @@ def _stack_header(artifact: Artifact, report: Report) -> str:
     from qcgen.version import __version__
 
     prefix, stack = artifact.plan.prefix, report.stack_bytes or {}
-    levels = [{"level": level, "bytes": count} for level, count in stack.items()]
-    context = {"prefix": prefix, "PREFIX": prefix.upper(), "version": __version__}
-    return filled("stack.h", {**context, "levels": levels, "compiler": report.compiler})
+    known = {level: count for level, count in stack.items() if count is not None}
+    levels = [{"level": level, "bytes": count} for level, count in known.items()]
+    context = {"prefix": prefix, "PREFIX": prefix.upper(), "version": __version__, "compiler": report.compiler}
+    return filled("stack.h", {**context, "levels": levels, "most": max(known.values())})
 
 
 def _why_no_stack(artifact: Artifact, report: Report) -> str | None:

@@ -35,7 +35,7 @@ class Seeds(NamedTuple):
 def seeds() -> Seeds:
     """Every seed that is there."""
     models = operator_models()
-    models |= {f"gallery {entry.name}": entry.model() for entry in ENTRIES}
+    models |= {f"gallery {entry.name}": model for entry in ENTRIES if isinstance(model := entry.model(), ModelProto)}
     models |= {f"spelling {case.name}": case.build() for case in SPELLINGS}
     models |= {f"chain {name}": build() for name, build in CHAINS.items()}
     built = tuple((name, model.SerializeToString(deterministic=True)) for name, model in models.items())

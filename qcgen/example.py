@@ -102,7 +102,7 @@ def _served(plan: Plan) -> dict[str, object]:
 
 def _tensor(plan: Plan, port: Port) -> dict[str, object]:
     """Where a tensor lies, and its bytes."""
-    inside = f"&arena.{plan.prefix}.bytes[{port.offset}]"
+    inside = f"(uint8_t *)&arena + {port.offset}"
     return {"at": variable(plan, port) if port.offset is None else inside, "bytes": port.bytes}
 
 

@@ -1114,7 +1114,7 @@ class Model:
         least, most = (mean(v, n, y[:2], *y[2:]) for v in (least, most))
         first = (x.bounds[0] - x.zero) * n
         sums, s = np.arange(first, first + len(least)), e["shift"]
-        need(e["accumulator"] == [sums[0], sums[-1]], f"{name}: accumulator")
+        need(e["accumulator"] == sums[[0, -1]].tolist(), f"{name}: accumulator")
         h = sums * e["slope"] + e["offset"]
         need(np.abs(h).max() + np.abs(x.zero * n * e["slope"]) < 2**31, f"{name}: int32 holds all sums")
         wrong = (least != most) | (np.clip(h >> s, *y[2:]) != least)

@@ -133,7 +133,7 @@ def test_strict_refuses_floats_and_names_what_is_missing():
     with pytest.raises(qcgen.ModelRejected) as rejection:
         qcgen.compile(conv_network(second=False), strict=True)
     conv, relu = rejection.value.problems
-    assert (conv.where, conv.what) == ("node 'conv2_node' (Conv)", "it computes in float, which --strict refuses")
+    assert (conv.where, conv.what) == ("node 'conv2_node' (Conv)", "it computes in float, which strict=True refuses")
     assert conv.hint == "a QuantizeLinear is missing behind relu2_node"
     assert relu.where == "node 'relu2_node' (Relu)"
 

@@ -278,6 +278,6 @@ def test_orions_problems_of_all_nodes_are_told_at_once():
 
 def test_an_unknown_arithmetic_is_a_usage_error():
     with pytest.raises(
-        ValueError, match="numerics must be one of onnxruntime, orion-fp16x16, orion-fp8x23, not 'exact'"
+        ValueError, match="numerics must be one of onnxruntime, tflm, orion-fp16x16, orion-fp8x23, not 'exact'"
     ):
         program_of(qlinear_conv((1, 1, 9, 8), W), numerics="exact")

@@ -384,7 +384,7 @@ def test_a_network_that_cannot_be_compiled_is_refused_with_all_its_problems(buil
     assert [path.name for path in tmp_path.iterdir()] == ["refused.onnx"]
     with pytest.raises(qcgen.ModelRejected) as rejection:
         qcgen.compile(tmp_path / "refused.onnx")
-    assert all(str(problem) in err for problem in rejection.value.problems)
+    assert all(f"{problem.where}: {problem.what}\n" in err for problem in rejection.value.problems)
 
 
 # --- the programs around it

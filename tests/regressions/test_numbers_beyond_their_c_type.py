@@ -78,5 +78,5 @@ def test_a_table_with_a_number_beyond_its_type_is_a_defect(value):
 
 def test_literals_beyond_their_type_are_a_defect():
     for literal, bits in ((int32, 32), (int64, 64)):
-        with pytest.raises(AssertionError, match=f"no int{bits}_t"):
+        with pytest.raises(AssertionError, match=f"is not an int{bits}_t"):
             literal(2 ** (bits - 1))

@@ -31,7 +31,7 @@ def beside_a_convolution(n: Network) -> str:
 
 def again_and_again(n: Network) -> str:
     y = n.product("x", "x")
-    return n.conv(n.sum(n.sum(y, "x"), y), 8, 3, 2)
+    return n.conv(n.sum(n.sum(y, "x"), n.depthwise(y)), 8, 3, 2)
 
 
 NETWORKS = (at_the_source, between_convolutions, beside_a_convolution, again_and_again)

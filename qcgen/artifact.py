@@ -27,6 +27,7 @@ from qcgen.render import render
 from qcgen.render.banner import with_banner
 from qcgen.report import Measured, Report, report
 from qcgen.self_test import self_test
+from qcgen.vectors import vectors
 from qcgen.write import write_files
 
 
@@ -74,6 +75,19 @@ class Artifact:
             what = "it has no tables, and what its nodes write are floats that may differ from core to core"
             raise ModelRejected([Problem("the self-test", f"there is nothing to compare: {what}", "leave it out")])
         return replace(self, plan=own, files=render(own, test))
+
+    def with_vectors(self, feeds: Sequence[Mapping[str, Array]]) -> Artifact:
+        """The same with NAME_vectors.h: inputs, by name in the model's own shapes, and the outputs that they give.
+
+        A self-test changes the header that they belong to: ``with_self_test`` comes first. Raises ModelRejected if
+        Orion panics on an input.
+        """
+        try:
+            text = vectors(self.program, self.plan, self.files, feeds)
+        except OrionPanic as panic:
+            hint = "give inputs on which it does not (--data FILE.npz)"
+            raise ModelRejected([Problem("inputs of the test vectors", str(panic), hint)]) from None
+        return replace(self, files={**self.files, f"{self.plan.prefix}_vectors.h": text})
 
     def with_banner(self, text: str) -> Artifact:
         """The same with the lines of a text at the head of its files, such as a copyright or an SPDX line."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qcgen.chips import target_on
-from qcgen.cli.options import BANNER, add_compile_options, add_detail_options, board
+from qcgen.cli.options import BANNER, add_compile_options, add_detail_options, board, count
 from qcgen.cli.progress import shown
 from qcgen.errors import ModelRejected
 
@@ -56,10 +56,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " something else than the reference",
     )
     parser.add_argument(
+        "--vectors",
+        metavar="N",
+        type=count,
+        default=0,
+        help="write PREFIX_vectors.h, too: N inputs and the outputs that they must give, for tests of yours",
+    )
+    parser.add_argument(
         "--data",
         metavar="FILE.npz",
         type=Path,
-        help="the input of --self-test, recorded as for verify (default: random), or with --bake the constants",
+        help="the inputs of --self-test and --vectors, recorded as for verify (default: random), or with --bake the"
+        " constants",
     )
     parser.add_argument(
         "--bake",
@@ -140,16 +148,18 @@ def _compiled(args: argparse.Namespace) -> _Compiled | None:
         args.usage_error("argument --self-test: not with --input rows, whose caller brings the input")
     if args.bake and args.data is None:
         args.usage_error("argument --bake: give the constants as --data FILE.npz")
-    if args.data is not None and not (args.self_test or args.bake):
-        args.usage_error("argument --data: it is the input of --self-test, or with --bake the constants")
+    if args.data is not None and not (args.self_test or args.vectors or args.bake):
+        args.usage_error("argument --data: it is for --self-test and --vectors, or with --bake the constants")
     try:
         with shown():
             if args.bake:
                 args.constants = [*args.constants, *recorded_arrays(args.data).items()]
             artifacts = compiled(args, args.model, read_model(args, args.model))
             if args.self_test:
-                feeds = None if args.bake else args.data
-                artifacts = [_tested(artifact, feeds) for artifact in artifacts]
+                artifacts = [_tested(artifact, None if args.bake else args.data) for artifact in artifacts]
+            if args.vectors:
+                data = None if args.bake else args.data
+                artifacts = [_with_vectors(artifact, args.vectors, data) for artifact in artifacts]
             if args.banner is not None:
                 artifacts = [artifact.with_banner(args.banner) for artifact in artifacts]
             reports = [replace(artifact, board=args.board).report for artifact in artifacts]
@@ -187,6 +197,18 @@ def _tested(artifact: Artifact, data: Path | None) -> Artifact:
 
     feeds = None if data is None else recorded_cases(data, artifact.program)[0].feeds
     return artifact.with_self_test(feeds)
+
+
+def _with_vectors(artifact: Artifact, count: int, data: Path | None) -> Artifact:
+    """With test vectors of so many cases, of those that were recorded if there are any."""
+    from qcgen.verification.inputs import generated_cases
+    from qcgen.verification.recordings import RecordingError, recorded_cases
+
+    if data is None:
+        cases = list(generated_cases(artifact.program, seed=0, cases=count))
+    elif len(cases := recorded_cases(data, artifact.program)) < count:
+        raise RecordingError(f"{data}: it has {len(cases)} cases, fewer than --vectors {count} asks for")
+    return artifact.with_vectors([case.feeds for case in cases[:count]])
 
 
 def _files(artifact: Artifact, report: Report, args: argparse.Namespace) -> dict[str, str]:

@@ -146,6 +146,16 @@ def test_a_tensor_that_is_moved_takes_less_memory(target):
     assert moved.plan.arena_bytes < whole.plan.arena_bytes
 
 
+def test_memory_is_listed_by_its_kind():
+    pushed = qcgen.compile(NETWORKS["separable"](), name="pushed", layout="nhwc", io="quantized", input="rows")
+    kinds = {buffer.kind: buffer.name for buffer in pushed.plan.buffers}
+    assert kinds.keys() == {"tensor", "rows", "scratch", "turn"}
+    assert (kinds["scratch"], kinds["turn"]) == ("", "") and kinds["rows"]
+    moved = artifact("wandering", "cortex-m4", "least").plan
+    assert {buffer.kind for buffer in moved.buffers} <= {"tensor", "rows", "scratch"}
+    assert all(buffer.name.isprintable() for plan in (pushed.plan, moved) for buffer in plan.buffers)
+
+
 def test_a_tensor_that_moves_to_another_place_is_missed():
     plan = artifact("wandering", "portable", "least").plan
     [move, *_] = plan.moves

@@ -31,16 +31,17 @@ from qcgen.plan.copies import with_copies
 from qcgen.plan.forms import SIZE, SPEED, Form
 from qcgen.plan.functions import Work, share
 from qcgen.plan.layout import boundary_layout, boundary_shape, layout_text
+from qcgen.plan.memory import BufferName, CopiedRows, TurnNumber
 from qcgen.plan.names import ACCESSORS, PUBLIC, PUSHING, ROWS, node_names, parameter_names
 from qcgen.plan.orders import layout_of
 from qcgen.plan.select import select
 from qcgen.plan.sharing import Boundary, bytes_of
 from qcgen.plan.sizes import require_sizes
-from qcgen.plan.storage import TURN, Stored, store
+from qcgen.plan.storage import Stored, store
 from qcgen.plan.stream.build import stream_of
 from qcgen.plan.stream.choose import Chain
 from qcgen.plan.stream.fit import alone, fit
-from qcgen.plan.stream.stages import COPY, Stage, in_rows, sums_name
+from qcgen.plan.stream.stages import COPY, Stage, in_rows
 from qcgen.progress import doing
 
 __all__ = ["Planner", "plan"]
@@ -235,17 +236,17 @@ def _stream(
         for stage in chain.stages
         if stage.index != COPY and (work := works[stage.index]) is not None
     }
-    turn = stored.places.get(TURN) if chain.first == 0 else None
+    turn = stored.places.get(TurnNumber()) if chain.first == 0 else None
     assert turn is None or isinstance(turn, InArena), "it lies in the arena"
     stream = stream_of(chain, f"{prefix}_{ROWS}_{number}", calls, stored.places, turn)
     return replace(stream, overlap=_overlap_of_chain(chain, stored.places))
 
 
 def _sums(stage: Stage, stored: Stored) -> list[Place]:
-    return [stored.places[sums_name(stage.y)]] if stage.sums else []
+    return [stored.places[stage.sums_name]] if stage.sums else []
 
 
-def _overlap_of_chain(chain: Chain, places: Mapping[str, Place]) -> Overlap | None:
+def _overlap_of_chain(chain: Chain, places: Mapping[BufferName, Place]) -> Overlap | None:
     """How the output of a chain lies over what it reads, if it does."""
     source, output = chain.images[chain.source], chain.images[chain.stages[-1].y]
     x, y = places[chain.source], places[chain.stages[-1].y]
@@ -264,7 +265,8 @@ def _in_stage(stage: Stage, work: Work, call: Call) -> Call:
     order = work.prepared.access
     if stage.front is None or order is None:
         return call
-    overlap = Overlap(stage.windows[0].tensor, stage.front, order.distance, order.units)
+    x = stage.windows[0].tensor
+    overlap = Overlap(x.source if isinstance(x, CopiedRows) else x, stage.front, order.distance, order.units)
     return replace(call, access=order, overlap=overlap)
 
 

@@ -14,6 +14,48 @@ SAME_TOP = 0.8  # of the changes; the others try another top, too, at most HIGHE
 WORK = 10_000_000  # pairs of buffers that are looked at in all these tries: fewer tries for networks of many nodes
 
 
+@dataclass(frozen=True)
+class CopiedRows:
+    """Rows of a tensor that is there as a whole, copied so that rows of padding can stand beside them."""
+
+    source: str
+
+
+@dataclass(frozen=True)
+class RowSums:
+    """What the calls of a mean add up in."""
+
+    y: str
+
+
+@dataclass(frozen=True)
+class MovedTensor:
+    """A tensor from the move on that brings it to its place."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class ScratchMemory:
+    """Scratch buffer ``number`` of the steps ``first`` to ``last``, which share it."""
+
+    first: int
+    last: int
+    number: int
+
+
+@dataclass(frozen=True)
+class TurnNumber:
+    """The number of the next turn, between rows that are pushed."""
+
+
+RowsName = str | CopiedRows
+"""What a stream reads or computes row by row: a tensor, or the copied rows of one."""
+
+BufferName = RowsName | RowSums | MovedTensor | ScratchMemory | TurnNumber
+"""What has a place in the arena."""
+
+
 WORD = 4  # buffers begin at multiples of it where they can: loads of words at other addresses take longer
 
 
@@ -29,29 +71,29 @@ class Over:
 class Buffer:
     """Bytes that are alive from call ``first`` to call ``last``, both included; ``align`` is a power of two.
 
-    ``over``: buffers that this one may lie over though both are alive, by name, because of the order in which the call
-    that writes this one reads the other.
+    ``over``: buffers that this one may lie over though both are alive, because of the order in which the call that
+    writes this one reads the other.
     """
 
-    name: str
+    name: BufferName
     bytes: int
     align: int
     first: int
     last: int
-    over: Mapping[str, Over] = field(default_factory=dict)
+    over: Mapping[BufferName, Over] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Placement:
     """The offset of every buffer by name, the bytes that all of them need, and how few they could not undercut."""
 
-    offsets: Mapping[str, int]
+    offsets: Mapping[BufferName, int]
     bytes: int
     lower_bound: int
 
 
-PlacingOrder = tuple[tuple[Buffer, bool], ...]
-"""Buffers in the order in which they are placed; True for those that are put as high as the lower bound allows."""
+PlacingOrder = tuple[tuple[int, bool], ...]
+"""Numbers of buffers in the order in which they are placed; True for those that are put as high as the bound allows."""
 
 
 def place(buffers: Sequence[Buffer], room: int | None = None) -> Placement:
@@ -66,6 +108,10 @@ def place(buffers: Sequence[Buffer], room: int | None = None) -> Placement:
     of the plain orders is returned.
     """
     bound, rivals = lower_bound(buffers), _rivals(buffers)
+
+    def lay(order: PlacingOrder, top: int) -> tuple[list[int], int]:
+        return _lay(buffers, order, rivals, top)
+
     enough = bound if room is None else room
     keys: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
         lambda b: (-b.bytes, b.first),
@@ -74,30 +120,38 @@ def place(buffers: Sequence[Buffer], room: int | None = None) -> Placement:
         lambda b: (b.first, -b.bytes),
         lambda b: (-b.last, -b.bytes),
     )
-    starts = [tuple((b, is_high) for b in sorted(buffers, key=key)) for key in keys for is_high in (False, True)]
-    best, top = min(((order, bound) for order in starts), key=lambda way: _lay(way[0], rivals, way[1])[1])
-    offsets, used = _lay(best, rivals, top)
+    starts = [tuple((i, is_high) for i in _sorted(buffers, key)) for key in keys for is_high in (False, True)]
+    best, top = min(((order, bound) for order in starts), key=lambda way: lay(*way)[1])
+    offsets, used = lay(best, top)
     if enough < bound:
-        return Placement(offsets, used, bound)
+        return _placement(buffers, offsets, used, bound)
     if used > enough:
         ways = [(order, bound + bound // part) for part in HIGHER for order in starts]
-        best, top = min([(best, top), *ways], key=lambda way: _lay(way[0], rivals, way[1])[1])
-        offsets, used = _lay(best, rivals, top)
+        best, top = min([(best, top), *ways], key=lambda way: lay(*way)[1])
+        offsets, used = lay(best, top)
     shuffler = random.Random(0)
-    for _ in range(min(TRIES, WORK // (1 + sum(map(len, rivals.values()))))):
+    for _ in range(min(TRIES, WORK // (1 + sum(map(len, rivals))))):
         if used <= enough:
             break
         order = _changed(best, shuffler)
         high = top if shuffler.random() < SAME_TOP else bound + shuffler.randrange(bound // HIGHER[-1] + 1)
-        found, size = _lay(order, rivals, high)
+        found, size = lay(order, high)
         if size <= used:
             best, top, offsets, used = order, high, found, size
-    return Placement(offsets, used, bound)
+    return _placement(buffers, offsets, used, bound)
+
+
+def _sorted(buffers: Sequence[Buffer], key: Callable[[Buffer], tuple[int, ...]]) -> list[int]:
+    return sorted(range(len(buffers)), key=lambda number: key(buffers[number]))
+
+
+def _placement(buffers: Sequence[Buffer], offsets: Sequence[int], used: int, bound: int) -> Placement:
+    return Placement({buffer.name: offset for buffer, offset in zip(buffers, offsets, strict=True)}, used, bound)
 
 
 def lower_bound(buffers: Sequence[Buffer]) -> int:
     """The largest sum of bytes that are alive at the same time, less what outputs share with the inputs under them."""
-    most, alive = 0, dict[str, Buffer]()
+    most, alive = 0, dict[BufferName, Buffer]()
     for moment, group in groupby(sorted(buffers, key=_first), key=_first):
         alive = {b.name: b for b in alive.values() if b.last >= moment} | {b.name: b for b in group}
         most = max(most, _together(alive))
@@ -113,7 +167,7 @@ def alive_at(moment: int, buffers: Sequence[Buffer]) -> int:
     return _together({b.name: b for b in buffers if b.first <= moment <= b.last})
 
 
-def _together(alive: Mapping[str, Buffer]) -> int:
+def _together(alive: Mapping[BufferName, Buffer]) -> int:
     shared = 0
     for y in alive.values():
         for name, over in y.over.items():
@@ -136,16 +190,16 @@ class _Grid:
 class _Rival(NamedTuple):
     """A buffer that is alive together with another one, which may not begin between two offsets, both excluded.
 
-    All offsets are relative to that of ``name``.
+    All offsets are relative to that of the buffer with this ``number``.
     """
 
-    name: str
+    number: int
     low: int
     high: int
     grid: _Grid | None
 
 
-def _rival(buffer: Buffer, other: Buffer) -> _Rival:
+def _rival(buffer: Buffer, other: Buffer, number: int) -> _Rival:
     """What another buffer leaves to one that is alive at the same time."""
     low, high, only, step = -buffer.bytes, other.bytes, 0, 1
     if other.name in buffer.over:
@@ -154,19 +208,20 @@ def _rival(buffer: Buffer, other: Buffer) -> _Rival:
     if buffer.name in other.over:
         over = other.over[buffer.name]
         high, only, step = min(high, over.distance), over.distance, over.step
-    return _Rival(other.name, low, high, _Grid(-buffer.bytes, other.bytes, only, step) if step > 1 else None)
+    return _Rival(number, low, high, _Grid(-buffer.bytes, other.bytes, only, step) if step > 1 else None)
 
 
-def _rivals(buffers: Sequence[Buffer]) -> dict[str, list[_Rival]]:
-    """The other buffers that are alive at some time together with each, by its name."""
-    rivals: dict[str, list[_Rival]] = {buffer.name: [] for buffer in buffers}
-    alive: list[Buffer] = []
-    for buffer in sorted(buffers, key=_first):
-        alive = [other for other in alive if other.last >= buffer.first]
+def _rivals(buffers: Sequence[Buffer]) -> list[list[_Rival]]:
+    """The other buffers that are alive at some time together with each."""
+    rivals: list[list[_Rival]] = [[] for _ in buffers]
+    alive: list[int] = []
+    for number in _sorted(buffers, lambda buffer: (buffer.first,)):
+        buffer = buffers[number]
+        alive = [other for other in alive if buffers[other].last >= buffer.first]
         for other in alive:
-            rivals[buffer.name].append(_rival(buffer, other))
-            rivals[other.name].append(_rival(other, buffer))
-        alive.append(buffer)
+            rivals[number].append(_rival(buffer, buffers[other], other))
+            rivals[other].append(_rival(buffers[other], buffer, number))
+        alive.append(number)
     return rivals
 
 
@@ -174,23 +229,26 @@ def _changed(order: PlacingOrder, shuffler: random.Random) -> PlacingOrder:
     """One buffer is placed at another time, or from the other side."""
     changed = list(order)
     i, j = shuffler.randrange(len(changed)), shuffler.randrange(len(changed))
-    buffer, is_high = changed.pop(i)
-    changed.insert(j, (buffer, is_high != (shuffler.random() < 0.5)))
+    number, is_high = changed.pop(i)
+    changed.insert(j, (number, is_high != (shuffler.random() < 0.5)))
     return tuple(changed)
 
 
-def _lay(order: PlacingOrder, rivals: Mapping[str, Sequence[_Rival]], bound: int) -> tuple[dict[str, int], int]:
-    """The lowest or highest free place for each buffer in turn."""
-    offsets: dict[str, int] = {}
+def _lay(
+    buffers: Sequence[Buffer], order: PlacingOrder, rivals: Sequence[Sequence[_Rival]], bound: int
+) -> tuple[list[int], int]:
+    """The lowest or highest free place for each buffer in turn, and where the last of them ends."""
+    offsets = [-1] * len(buffers)
     top = 0
-    for buffer, is_high in order:
+    for number, is_high in order:
+        buffer = buffers[number]
         taken = _Taken(buffer)
-        for rival in rivals[buffer.name]:
-            if rival.name in offsets:
-                taken.add(rival, offsets[rival.name])
+        for rival in rivals[number]:
+            if offsets[rival.number] >= 0:
+                taken.add(rival, offsets[rival.number])
         high = taken.highest(bound - buffer.bytes) if is_high else None
         offset = taken.lowest() if high is None else high
-        offsets[buffer.name] = offset
+        offsets[number] = offset
         top = max(top, offset + buffer.bytes)
     return offsets, top
 

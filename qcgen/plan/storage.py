@@ -12,7 +12,19 @@ from qcgen.ir.program import Tensor, inputs_of
 from qcgen.kernels import Prepared
 from qcgen.kernels.kernel import Scratch
 from qcgen.plan.arrange import Arranged
-from qcgen.plan.memory import WORD, Buffer, Over, Placement, place
+from qcgen.plan.memory import (
+    WORD,
+    Buffer,
+    BufferName,
+    CopiedRows,
+    MovedTensor,
+    Over,
+    Placement,
+    RowSums,
+    ScratchMemory,
+    TurnNumber,
+    place,
+)
 from qcgen.plan.sharing import Boundary, Storage, bytes_of, is_done, owners_of, require_inside, storages_of, tensors_of
 
 
@@ -25,7 +37,7 @@ class InRows:
 
     first: int
     last: int
-    bytes: Mapping[str, int]
+    bytes: Mapping[BufferName, int]
     source: str
     y: str
     order: AccessOrder
@@ -38,7 +50,7 @@ class Stored:
     ``computed``: where tensors are computed that are moved to their places afterwards. ``buffers`` are for people.
     """
 
-    places: Mapping[str, Place]
+    places: Mapping[BufferName, Place]
     scratch: Sequence[tuple[Place, ...]]
     placement: Placement
     align: int
@@ -72,9 +84,6 @@ class Stored:
             end = max(end, past)
 
 
-TURN = "\nturn"
-"""What the number of the next turn is called between rows that are pushed; no tensor is called so."""
-
 BEFORE = -1
 """The step before the first one, in which the caller writes inputs in the arena."""
 
@@ -100,13 +109,13 @@ def store(
     buffers = _buffers(steps, prepared, storages, uses, owners, boundary, chains)
     arranged = _with_moved(buffers, moved)
     placement = place(arranged, room)
-    places: dict[str, Place] = {port.tensor.name: Argument(port.symbol) for port in ports}
+    places: dict[BufferName, Place] = {port.tensor.name: Argument(port.symbol) for port in ports}
     rows = {name for chain in chains for name in chain.bytes}
     for name, storage in storages.items():
         if storage.root in owners:
             places[name] = Argument(owners[storage.root], storage.offset)
         elif name not in rows:
-            root = _moved_name(storage.root) if storage.root in moved else storage.root
+            root = MovedTensor(storage.root) if storage.root in moved else storage.root
             places[name] = InArena(placement.offsets[root] + storage.offset)
     places |= {name: InArena(placement.offsets[name]) for name in rows}
     scratch = [_scratch_places(index, packed, placement, chains) for index, packed in enumerate(prepared)]
@@ -119,14 +128,18 @@ def store(
     return Stored(places, scratch, placement, align, done, computed, tuple(placed))
 
 
-def _placed(buffer: Buffer, placement: Placement, rows: Collection[str]) -> PlacedBuffer:
-    """The buffer as people see it: names that hold a line feed are not a tensor's."""
-    name, _, own = buffer.name.partition("\n")
-    kind: Literal["tensor", "rows", "scratch", "turn"] = "tensor"
-    if not name:
-        kind = "turn" if own == TURN else "scratch"
-    elif buffer.name in rows:
-        kind = "rows"
+def _placed(buffer: Buffer, placement: Placement, rows: Collection[BufferName]) -> PlacedBuffer:
+    """The buffer as people see it."""
+    kind: Literal["tensor", "rows", "scratch", "turn"]
+    match buffer.name:
+        case str(name) | MovedTensor(name):
+            kind = "rows" if name in rows else "tensor"
+        case CopiedRows(name) | RowSums(name):
+            kind = "rows"
+        case ScratchMemory():
+            name, kind = "", "scratch"
+        case TurnNumber():
+            name, kind = "", "turn"
     return PlacedBuffer(name, kind, placement.offsets[buffer.name], buffer.bytes, buffer.first, buffer.last)
 
 
@@ -154,22 +167,18 @@ def _with_moved(buffers: Sequence[Buffer], moved: Collection[str]) -> list[Buffe
     """
     if not moved:
         return list(buffers)
+    later: dict[BufferName, MovedTensor] = {name: MovedTensor(name) for name in moved}
     found = []
     for buffer in buffers:
         first, last = 2 * buffer.first, 2 * buffer.last
-        over = {_moved_name(name) if name in moved else name: how for name, how in buffer.over.items()}
-        if buffer.name in moved:
+        over = {later.get(name, name): how for name, how in buffer.over.items()}
+        if buffer.name in later:
             found.append(replace(buffer, first=first, last=first + 1, over=over))
             anywhere = {buffer.name: Over(-buffer.bytes)}
-            found.append(replace(buffer, name=_moved_name(buffer.name), first=first + 1, last=last, over=anywhere))
+            found.append(replace(buffer, name=later[buffer.name], first=first + 1, last=last, over=anywhere))
         else:
             found.append(replace(buffer, first=first, last=last, over=over))
     return found
-
-
-def _moved_name(name: str) -> str:
-    """No tensor is called like this: names of tensors hold no line feed here."""
-    return f"{name}\nmoved"
 
 
 def _scratch_places(
@@ -177,7 +186,7 @@ def _scratch_places(
 ) -> tuple[Place, ...]:
     first, last = _shared(index, chains)
     count = len(packed.scratch) if packed else 0
-    return tuple(InArena(placement.offsets[_scratch_name(first, last, number)]) for number in range(count))
+    return tuple(InArena(placement.offsets[ScratchMemory(first, last, number)]) for number in range(count))
 
 
 def lent_by_caller(steps: Sequence[Arranged], prepared: Sequence[Prepared | None], boundary: Boundary) -> set[str]:
@@ -289,11 +298,11 @@ def _with_overlaps(
 
 def _scratch_buffers(prepared: Sequence[Prepared | None], chains: Sequence[InRows]) -> list[Buffer]:
     """Those of a chain's steps share memory: one call is made after the other."""
-    buffers: dict[str, Buffer] = {}
+    buffers: dict[BufferName, Buffer] = {}
     for index, packed in enumerate(prepared):
         first, last = _shared(index, chains)
         for number, scratch in enumerate(packed.scratch if packed else ()):
-            name = _scratch_name(first, last, number)
+            name = ScratchMemory(first, last, number)
             shared = buffers.get(name, Buffer(name, 0, 1, first, last))
             size, align = max(shared.bytes, scratch.bytes), max(shared.align, scratch.align)
             buffers[name] = replace(shared, bytes=size, align=align)
@@ -303,8 +312,3 @@ def _scratch_buffers(prepared: Sequence[Prepared | None], chains: Sequence[InRow
 def _shared(index: int, chains: Sequence[InRows]) -> tuple[int, int]:
     """The steps that share scratch memory with a step."""
     return next(((c.first, c.last) for c in chains if c.first <= index <= c.last), (index, index))
-
-
-def _scratch_name(first: int, last: int, number: int) -> str:
-    """No tensor is called like this: names of tensors hold no line feed here."""
-    return f"\n{first} {last} {number}"

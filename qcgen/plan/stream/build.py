@@ -9,13 +9,18 @@ import numpy as np
 
 from qcgen.errors import prove
 from qcgen.ir.plan import Argument, Call, Fill, InArena, KeptRows, Move, Place, Row, RowsAt, Stream, Table, Turn
+from qcgen.plan.memory import BufferName, RowsName
 from qcgen.plan.stream.choose import Chain
 from qcgen.plan.stream.schedule import Action, Kept, dropped_by
-from qcgen.plan.stream.stages import Stage, sums_name
+from qcgen.plan.stream.stages import Stage
 
 
 def stream_of(
-    chain: Chain, symbol: str, calls: Mapping[int, Call], places: Mapping[str, Place], turn: InArena | None = None
+    chain: Chain,
+    symbol: str,
+    calls: Mapping[int, Call],
+    places: Mapping[BufferName, Place],
+    turn: InArena | None = None,
 ) -> Stream:
     """The stream of a chain. ``calls`` by the index of their steps; ``places`` of tensors and of rows that are kept.
 
@@ -45,7 +50,7 @@ def stream_of(
     return Stream(symbol, order, turns, above, below, rows, turn)
 
 
-def _with_fronts(chain: Chain, places: Mapping[str, Place]) -> dict[str, Place]:
+def _with_fronts(chain: Chain, places: Mapping[BufferName, Place]) -> dict[BufferName, Place]:
     """The places, where an output lies over old rows: it at the start of their memory, they ``front`` bytes behind."""
     found = dict(places)
     for y, x in chain.over_old_rows.items():
@@ -55,14 +60,16 @@ def _with_fronts(chain: Chain, places: Mapping[str, Place]) -> dict[str, Place]:
     return found
 
 
-def _entry(action: Action, turns: int, padded: Sequence[str]) -> tuple[int, int, int]:
+def _entry(action: Action, turns: int, padded: Sequence[RowsName]) -> tuple[int, int, int]:
     if action.stage is not None:
         return action.stage, action.start, action.to
     assert action.fills is not None
     return turns + padded.index(action.fills), 0, action.to
 
 
-def _turn(chain: Chain, number: int, stage: Stage, calls: Mapping[int, Call], places: Mapping[str, Place]) -> Turn:
+def _turn(
+    chain: Chain, number: int, stage: Stage, calls: Mapping[int, Call], places: Mapping[BufferName, Place]
+) -> Turn:
     first, *others = stage.windows
     starts = {action.start for action in chain.schedule.actions if action.stage == number}
     start: Row = starts.pop() if len(starts) == 1 else "start"
@@ -79,7 +86,7 @@ def _turn(chain: Chain, number: int, stage: Stage, calls: Mapping[int, Call], pl
     return Turn(calls.get(stage.index), part, tuple(rows), tuple(_moves(chain, number, places)), row_bytes)
 
 
-def _moves(chain: Chain, number: int, places: Mapping[str, Place]) -> list[Move]:
+def _moves(chain: Chain, number: int, places: Mapping[BufferName, Place]) -> list[Move]:
     found = []
     for tensor, kept in _dropped_after(chain, number):
         place, row = places[tensor], chain.images[tensor].row_bytes
@@ -90,7 +97,7 @@ def _moves(chain: Chain, number: int, places: Mapping[str, Place]) -> list[Move]
     return found
 
 
-def _dropped_after(chain: Chain, number: int) -> Iterator[tuple[str, Kept]]:
+def _dropped_after(chain: Chain, number: int) -> Iterator[tuple[RowsName, Kept]]:
     """The tensors whose oldest rows go after a call; not while an output lies there that the next call reads."""
     stage = chain.stages[number]
     if stage.front is None:
@@ -100,13 +107,13 @@ def _dropped_after(chain: Chain, number: int) -> Iterator[tuple[str, Kept]]:
         yield over, chain.schedule.kept[over]
 
 
-def _at(chain: Chain, tensor: str, places: Mapping[str, Place], row: Row) -> RowsAt:
+def _at(chain: Chain, tensor: RowsName, places: Mapping[BufferName, Place], row: Row) -> RowsAt:
     storage, image = chain.schedule.storage(tensor), chain.images[tensor]
     is_cast = isinstance(places[storage], Argument) and chain.images[storage].dtype is not image.dtype
     return RowsAt(places[storage], image.row_bytes, row, is_cast)
 
 
-def _fill(chain: Chain, tensor: str, places: Mapping[str, Place], *, above: bool) -> Fill:
+def _fill(chain: Chain, tensor: RowsName, places: Mapping[BufferName, Place], *, above: bool) -> Fill:
     kept, row = chain.schedule.kept[tensor], chain.images[tensor].row_bytes
     assert kept.padding is not None, "a tensor without padding is not read outside"
     at = RowsAt(places[tensor], row, 0 if above else "to")
@@ -114,5 +121,5 @@ def _fill(chain: Chain, tensor: str, places: Mapping[str, Place], *, above: bool
     return Fill(meaning, at, kept.above * row if above else row, kept.padding)
 
 
-def _zeros(stage: Stage, places: Mapping[str, Place]) -> Fill:
-    return Fill("no row is added yet", RowsAt(places[sums_name(stage.y)], stage.sums, 0), stage.sums, 0)
+def _zeros(stage: Stage, places: Mapping[BufferName, Place]) -> Fill:
+    return Fill("no row is added yet", RowsAt(places[stage.sums_name], stage.sums, 0), stage.sums, 0)

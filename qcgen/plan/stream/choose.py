@@ -14,15 +14,13 @@ from qcgen.ir.program import Conv, GlobalAveragePool, inputs_of
 from qcgen.ir.types import DType
 from qcgen.kernels import Prepared
 from qcgen.plan.arrange import Arranged
-from qcgen.plan.memory import Buffer, alive_at
+from qcgen.plan.memory import Buffer, BufferName, CopiedRows, RowsName, alive_at
 from qcgen.plan.stream.schedule import Schedule, schedule
 from qcgen.plan.stream.stages import (
     Stage,
-    copied_name,
     over_old_rows,
     rows_of,
     stage_of,
-    sums_name,
     with_copied_source,
     written_over,
 )
@@ -56,26 +54,28 @@ class Chain:
     source: str
     stages: tuple[Stage, ...]
     schedule: Schedule
-    images: Mapping[str, StreamedImage]
+    images: Mapping[RowsName, StreamedImage]
 
     @property
-    def kept_bytes(self) -> Mapping[str, int]:
+    def kept_bytes(self) -> Mapping[BufferName, int]:
         """Bytes of the rows that are kept of each tensor; none of those that lie in another's rows.
 
         Where an output begins before the rows that it lies over, the bytes in front of them are theirs.
         """
-        kept = {tensor: kept.rows * self.images[tensor].row_bytes for tensor, kept in self.schedule.kept.items()}
+        kept: dict[BufferName, int] = {
+            tensor: kept.rows * self.images[tensor].row_bytes for tensor, kept in self.schedule.kept.items()
+        }
         kept |= {x: kept[x] + front for x, front in self.fronts.items()}
-        kept |= {sums_name(stage.y): stage.sums for stage in self.stages if stage.sums}
+        kept |= {stage.sums_name: stage.sums for stage in self.stages if stage.sums}
         return kept | dict.fromkeys((*self.schedule.storages, *self.over_old_rows), 0)
 
     @property
-    def over_old_rows(self) -> Mapping[str, str]:
+    def over_old_rows(self) -> Mapping[RowsName, RowsName]:
         """Tensors whose rows lie over the oldest ones of another, and that one."""
         return {stage.y: stage.windows[0].tensor for stage in self.stages if stage.front is not None}
 
     @property
-    def fronts(self) -> Mapping[str, int]:
+    def fronts(self) -> Mapping[RowsName, int]:
         """By how many bytes these begin before, by the tensor whose rows they lie over."""
         return {stage.windows[0].tensor: stage.front for stage in self.stages if stage.front is not None}
 
@@ -148,7 +148,7 @@ class Chooser:
         self._whole = [alive_at(index, buffers) for index in range(len(steps))]
         if pushed is not None:
             self._whole[0] = IMPOSSIBLE
-        self._kept: dict[tuple[str, int, int, tuple[int, ...]], int | None] = {}
+        self._kept: dict[tuple[RowsName, int, int, tuple[int, ...]], int | None] = {}
 
     def least(self) -> int | None:
         """The least arena that some choice needs, before tensors are given places; None if there is no choice."""
@@ -250,7 +250,7 @@ class Chooser:
         turn = TURN_BYTES if stages[0].windows[0].tensor == self._pushed else 0
         return sum(beside) + kept + fronts + turn - shared + max(self._scratch[rows][first:end])
 
-    def _shared(self, source: str, y: str, end: int) -> int:
+    def _shared(self, source: RowsName, y: RowsName, end: int) -> int:
         """About as many bytes as the output of a chain shares with what the chain reads, if nothing reads that later.
 
         The output runs ahead by a row, and by what it is larger. The order of the turns, which takes longer, tells.
@@ -262,7 +262,7 @@ class Chooser:
         distance = max(y_bytes - x_bytes, 0) + self._images[y].row_bytes
         return max(0, x_bytes + y_bytes - max(x_bytes + distance, y_bytes))
 
-    def _rows_kept(self, name: str, stages: Sequence[Stage]) -> int | None:
+    def _rows_kept(self, name: RowsName, stages: Sequence[Stage]) -> int | None:
         """Rows that are kept of a tensor: as many as the stages from its producer to where its readers join need.
 
         None if these stages have no schedule.
@@ -275,7 +275,7 @@ class Chooser:
             self._kept[key] = None if found is None else found.kept[name].rows
         return self._kept[key]
 
-    def _heights(self, stages: Sequence[Stage]) -> dict[str, int]:
+    def _heights(self, stages: Sequence[Stage]) -> dict[RowsName, int]:
         return {stage.y: self._images[stage.y].rows for stage in stages}
 
     def _extra(self, stages: Sequence[Stage]) -> float:
@@ -329,14 +329,14 @@ class _Way:
         return _Way(cost, max(self.bytes, piece.bytes), (*self.pieces, piece))
 
 
-def _images_of(step: Arranged) -> Iterator[tuple[str, StreamedImage]]:
+def _images_of(step: Arranged) -> Iterator[tuple[RowsName, StreamedImage]]:
     """What a step reads and computes, and the copies of rows of what it reads."""
     for tensor, order in ((step.op.y, step.y), *zip(inputs_of(step.op), step.xs, strict=True)):
         is_mean = isinstance(step.op, GlobalAveragePool) and tensor is step.op.y
         rows = 1 if is_mean else rows_of(tensor, order)
         image = StreamedImage(tensor.name, tensor.dtype, rows, tensor.size * tensor.dtype.bytes // rows)
         yield tensor.name, image
-        yield copied_name(tensor.name), image
+        yield CopiedRows(tensor.name), image
 
 
 def _in_rows(step: Arranged, index: int, most: int) -> Stage | None:

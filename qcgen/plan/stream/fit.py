@@ -9,9 +9,10 @@ from typing import Literal
 from qcgen.errors import ModelRejected, Problem
 from qcgen.kernels import Prepared
 from qcgen.plan.arrange import Arranged
+from qcgen.plan.memory import TurnNumber
 from qcgen.plan.moves import extra_of, with_moves
 from qcgen.plan.sharing import Boundary
-from qcgen.plan.storage import TURN, InRows, Stored, lent_by_caller, store, whole_buffers
+from qcgen.plan.storage import InRows, Stored, lent_by_caller, store, whole_buffers
 from qcgen.plan.stream.choose import IMPOSSIBLE, TURN_BYTES, Chain, Choice, Chooser
 from qcgen.plan.stream.pushed import require_one_input, why_not_pushed
 from qcgen.plan.stream.stages import COPY, Stage
@@ -117,11 +118,11 @@ def _stored(
             if stage.index != COPY:
                 in_rows[stage.index] = alone(prepare(stage))
     rows = [
-        InRows(chain.first, chain.last, chain.kept_bytes, chain.source, chain.stages[-1].y, chain.order)
+        InRows(chain.first, chain.last, chain.kept_bytes, chain.source, steps[chain.last].op.y.name, chain.order)
         for chain in chains
     ]
     if boundary.is_pushed:
-        rows[0] = replace(rows[0], bytes={**rows[0].bytes, TURN: TURN_BYTES})
+        rows[0] = replace(rows[0], bytes={**rows[0].bytes, TurnNumber(): TURN_BYTES})
     return store(steps, in_rows, boundary, rows)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from qcgen.plan.memory import RowsName
 from qcgen.plan.stream.stages import RowWindow, Stage
 
 
@@ -32,7 +33,7 @@ class Action:
     """
 
     stage: int | None
-    fills: str | None
+    fills: RowsName | None
     start: int
     to: int
 
@@ -45,17 +46,17 @@ class Schedule:
     over whose rows an output is written, the tensor in whose buffer these rows lie.
     """
 
-    kept: Mapping[str, Kept]
+    kept: Mapping[RowsName, Kept]
     actions: tuple[Action, ...]
     starts: tuple[tuple[int, ...], ...]
-    storages: Mapping[str, str]
+    storages: Mapping[RowsName, RowsName]
 
-    def storage(self, tensor: str) -> str:
+    def storage(self, tensor: RowsName) -> RowsName:
         """The tensor in whose buffer the rows of a tensor lie: mostly itself."""
         return self.storages.get(tensor, tensor)
 
 
-def schedule(stages: Sequence[Stage], heights: Mapping[str, int]) -> Schedule | None:
+def schedule(stages: Sequence[Stage], heights: Mapping[RowsName, int]) -> Schedule | None:
     """Each row of the last stage as soon as it can be, and nothing before it is needed.
 
     ``heights``: rows of every tensor. Tensors that no stage computes, and the last one, are there as a whole. None if
@@ -78,10 +79,10 @@ def schedule(stages: Sequence[Stage], heights: Mapping[str, int]) -> Schedule | 
         behind[tensor] -= 1
 
 
-def _readers(stages: Sequence[Stage]) -> dict[str, list[tuple[int, RowWindow]]]:
+def _readers(stages: Sequence[Stage]) -> dict[RowsName, list[tuple[int, RowWindow]]]:
     """The stages that read each tensor that another stage computes."""
     computed = {stage.y for stage in stages}
-    readers: dict[str, list[tuple[int, RowWindow]]] = {}
+    readers: dict[RowsName, list[tuple[int, RowWindow]]] = {}
     for number, stage in enumerate(stages):
         for window in stage.windows:
             if window.tensor in computed:
@@ -89,10 +90,10 @@ def _readers(stages: Sequence[Stage]) -> dict[str, list[tuple[int, RowWindow]]]:
     return readers
 
 
-def _storages(stages: Sequence[Stage]) -> dict[str, str]:
+def _storages(stages: Sequence[Stage]) -> dict[RowsName, RowsName]:
     """The tensors in whose buffers others lie, over whose rows they are written."""
     computed = {stage.y for stage in stages}
-    storages: dict[str, str] = {}
+    storages: dict[RowsName, RowsName] = {}
     for stage in reversed(stages):
         if stage.overwritten in computed and stage.overwritten is not None:
             storages[stage.overwritten] = storages.get(stage.y, stage.y)
@@ -105,9 +106,9 @@ class _Simulation:
     def __init__(
         self,
         stages: Sequence[Stage],
-        heights: Mapping[str, int],
-        designated: Mapping[str, int],
-        readers: Mapping[str, Sequence[tuple[int, RowWindow]]],
+        heights: Mapping[RowsName, int],
+        designated: Mapping[RowsName, int],
+        readers: Mapping[RowsName, Sequence[tuple[int, RowWindow]]],
     ) -> None:
         self._stages, self._heights, self._designated, self._readers = stages, heights, designated, readers
         self._producers = {stage.y: number for number, stage in enumerate(stages)}
@@ -117,7 +118,7 @@ class _Simulation:
         self._newest = dict.fromkeys(readers, 0)  # the row behind the newest one
         self._rows = dict(self._above)
         self._done = [0] * len(stages)
-        self.missed: str | None = None
+        self.missed: RowsName | None = None
         self._actions: list[Action] = []
         self._starts: list[set[tuple[int, ...]]] = [set() for _ in stages]
 
@@ -177,7 +178,7 @@ class _Simulation:
                 self._base[tensor] += step
         return True
 
-    def _next_row(self, tensor: str) -> int:
+    def _next_row(self, tensor: RowsName) -> int:
         """The row of a tensor's buffer that is written next.
 
         Of one that lies in another's it is the other's: its only reader writes there, before anything else is done.
@@ -194,7 +195,7 @@ class _Simulation:
             return end
         return max(end, min(start + window.step, self._heights[window.tensor]))
 
-    def _provide(self, tensor: str, end: int) -> bool:
+    def _provide(self, tensor: RowsName, end: int) -> bool:
         """Computes rows of a tensor until those before row ``end`` are there."""
         if tensor not in self._newest:
             return True
@@ -209,7 +210,7 @@ class _Simulation:
                 self._add(tensor, 1)
         return True
 
-    def _reads_ahead(self, tensor: str, end: int) -> int:
+    def _reads_ahead(self, tensor: RowsName, end: int) -> int:
         """The rows of what the stream reads that the rows before ``end`` of a tensor need, rows of padding counted."""
         if tensor not in self._producers:
             return end
@@ -217,12 +218,12 @@ class _Simulation:
         last = -(-inside // stage.rows) - 1
         return end - inside + max(self._reads_ahead(w.tensor, last * w.step - w.above + w.rows) for w in stage.windows)
 
-    def _add(self, tensor: str, rows: int) -> None:
+    def _add(self, tensor: RowsName, rows: int) -> None:
         self._newest[tensor] += rows
         self._rows[tensor] = max(self._rows[tensor], self._newest[tensor] - self._base[tensor])
 
 
-def dropped_by(found: Schedule, number: int) -> Iterator[tuple[str, Kept]]:
+def dropped_by(found: Schedule, number: int) -> Iterator[tuple[RowsName, Kept]]:
     """The tensors whose oldest rows go after a call of a stage."""
     for tensor, kept in found.kept.items():
         if kept.reader == number:

@@ -23,7 +23,7 @@ from qcgen.ir.program import (
 from qcgen.ir.types import Layout
 from qcgen.kernels.kernel import Order
 from qcgen.plan.arrange import Arranged
-from qcgen.plan.memory import WORD
+from qcgen.plan.memory import WORD, CopiedRows, RowsName, RowSums
 from qcgen.plan.orders import same, stored
 
 MOST_ROWS = 1024  # of an image that runs row by row: planning walks through all of them, and the order names each
@@ -37,7 +37,7 @@ class RowWindow:
     none is read.
     """
 
-    tensor: str
+    tensor: RowsName
     rows: int
     step: int
     above: int
@@ -59,7 +59,7 @@ class Stage:
     index: int
     op: Operator | None
     windows: tuple[RowWindow, ...]
-    y: str
+    y: RowsName
     rows: int
     calls: int
     over: int | None = None
@@ -67,9 +67,15 @@ class Stage:
     sums: int = 0
 
     @property
-    def overwritten(self) -> str | None:
+    def overwritten(self) -> RowsName | None:
         """The input whose rows lie where the output is written."""
         return None if self.over is None else self.windows[self.over].tensor
+
+    @property
+    def sums_name(self) -> RowSums:
+        """What calls add up in, where they do."""
+        assert self.op is not None and self.sums, "it is a mean"
+        return RowSums(self.op.y.name)
 
 
 def stage_of(step: Arranged, index: int, rows: int) -> Stage | None:
@@ -124,7 +130,7 @@ def with_copied_source(stages: Sequence[Stage], source: str, height: int, *, is_
     is_first = all(stage.windows[0] == window for stage, window in windows)
     if not is_pushed and is_first and max(ends) <= height and all(window.above == 0 for _, window in windows):
         return list(stages)
-    copied = copied_name(source)
+    copied = CopiedRows(source)
     copy = Stage(COPY, None, (RowWindow(source, 1, 1, 0, None),), copied, 1, height)
     moved = [
         replace(stage, windows=tuple(replace(w, tensor=copied) if w.tensor == source else w for w in stage.windows))
@@ -151,14 +157,14 @@ def written_over(stages: Sequence[Stage], in_place: Callable[[Stage], Sequence[i
 def over_old_rows(
     stages: Sequence[Stage],
     access: Callable[[Stage], AccessOrder | None],
-    row_bytes: Callable[[str], int],
+    row_bytes: Callable[[RowsName], int],
 ) -> list[Stage]:
     """The stages, those that can with their outputs over the oldest rows of their input, which go after the call.
 
     They can where nothing else reads these rows, where the kernel's order allows it, and where the next call is that of
     the only stage that reads the output, all of it: the rows go after that one.
     """
-    readers: dict[str, list[Stage]] = {}
+    readers: dict[RowsName, list[Stage]] = {}
     for stage in stages:
         for window in stage.windows:
             readers.setdefault(window.tensor, []).append(stage)
@@ -179,7 +185,7 @@ def over_old_rows(
     return found
 
 
-def _hands_on(stage: Stage, readers: Mapping[str, Sequence[Stage]]) -> bool:
+def _hands_on(stage: Stage, readers: Mapping[RowsName, Sequence[Stage]]) -> bool:
     """Whether a stage of one input computes what one other stage of one input reads at each call, and nothing more."""
     if stage.op is None or len(stage.windows) > 1 or len(readers.get(stage.y, ())) != 1:
         return False
@@ -198,16 +204,6 @@ SUM_BYTES = 4  # of a sum, and of the number of rows that were added
 
 COPY = -1
 """The index of a stage that copies rows."""
-
-
-def copied_name(source: str) -> str:
-    """What the copied rows of a tensor are called; no tensor is called so."""
-    return f"{source}\n"
-
-
-def sums_name(y: str) -> str:
-    """What the sums of a mean are called; no tensor is called so."""
-    return f"{y}\nsums"
 
 
 def rows_of(tensor: Tensor, order: Order) -> int:

@@ -32,6 +32,9 @@ _FILES = {
 _SERVED = {"serve.c": "serve.c", "own_board.c": "own_board.c"}
 """The files behind qcgen verify --serial, which needs hashes: those of the self-test."""
 
+TAKEN = frozenset(name.partition(".")[0] for name in (*_FILES, *_SERVED, "board.c"))
+"""Prefixes that no model of a program can have: their files would be those of the program."""
+
 
 def example(artifacts: Sequence[Artifact], board: Board) -> dict[str, str]:
     """The files of a program for models, all compiled for the same of the board's targets, whose prefixes differ.

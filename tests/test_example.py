@@ -64,6 +64,23 @@ def test_two_networks_run_on_the_board_in_one_arena(built_for, tmp_path):
     assert f"one arena for all: {max(arenas)} B" in text
 
 
+@pytest.mark.parametrize("name", ["network", "most", "networks", "run", "node", "number", "request", "checksum"])
+def test_names_of_models_and_those_of_the_program_differ(name, tmp_path):
+    require_core("cortex-m4", counting=False)
+    assert main(["example", str(FIRST), "--name", name, "--board", "mps2-an386", "-o", str(tmp_path)]) == 0
+    target = BOARDS["mps2-an386"].target
+    flags = [*BOARDS["mps2-an386"].flags(target.name), "-std=c99", "-Wall", "-Wextra", "-Werror", "-I", tmp_path]
+    for file in ("main.c", "serve.c"):
+        succeeds([tool("arm-none-eabi-gcc"), *flags, "-fsyntax-only", tmp_path / file], tmp_path)
+
+
+@pytest.mark.parametrize("name", ["serve", "board", "Hooks", "own_board"])
+def test_a_name_whose_files_are_those_of_the_program_is_refused(name, tmp_path, capsys):
+    assert main(["example", str(FIRST), "--name", name, "--board", "mps2-an386", "-o", str(tmp_path)]) == 2
+    assert f"{name}.c and {name}.h are files of the program: --name calls a model otherwise" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_node_that_differs_is_named_and_fails_the_test(tmp_path):
     require_core("cortex-m4", counting=False)
     folder = made(tmp_path, "--board", "mps2-an386")

@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     from qcgen.cli.artifacts import compiled_together
     from qcgen.cli.table import counted
     from qcgen.errors import printable
-    from qcgen.example import example
+    from qcgen.example import TAKEN, example
     from qcgen.protocol import MOST_NETWORKS
     from qcgen.write import write_files
 
@@ -37,6 +37,9 @@ def run(args: argparse.Namespace) -> int:
         return 1
     if len(artifacts) > MOST_NETWORKS:
         args.usage_error(f"a program can have {MOST_NETWORKS} networks, not {len(artifacts)}")
+    for prefix in (artifact.plan.prefix for artifact in artifacts):
+        if prefix.lower() in TAKEN:
+            args.usage_error(f"{prefix}.c and {prefix}.h are files of the program: --name calls a model otherwise")
     files = example(artifacts, board)
     write_files(args.output, files, force=args.force)
     folder = printable(str(args.output))

@@ -46,12 +46,17 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0x5b2d3f60
+#if ATTENTION_HEADER_ID != 0x593a7978
 #error "attention.h was not generated together with this file"
 #endif
 
 #ifndef ATTENTION_CONST_ATTR
 #define ATTENTION_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef ATTENTION_CODE_ATTR
+#define ATTENTION_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -75,13 +80,13 @@ struct attention_arena_behind {
 typedef char attention_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t attention_multiply_high(int32_t a, int32_t b)
+ATTENTION_CODE_ATTR static int32_t attention_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
 /* value / 2^shift to the nearest integer, half to even; shift is 1 to 63. */
-static uint64_t attention_round_half_even(uint64_t value, int32_t shift)
+ATTENTION_CODE_ATTR static uint64_t attention_round_half_even(uint64_t value, int32_t shift)
 {
     const uint64_t quotient = value >> shift;
     const uint64_t remainder = value - (quotient << shift);
@@ -93,7 +98,7 @@ static uint64_t attention_round_half_even(uint64_t value, int32_t shift)
  * round_half_even(fl32(fl32(acc) * scale)) with scale = mantissa * 2^exponent, mantissa in [2^23, 2^24): what float32
  * arithmetic gives, in integers. Magnitudes of 2^23 and more, beyond every code, are returned as 2^23 or 2^24.
  */
-static int32_t attention_soft_float_code(int32_t acc, int32_t mantissa, int32_t exponent)
+ATTENTION_CODE_ATTR static int32_t attention_soft_float_code(int32_t acc, int32_t mantissa, int32_t exponent)
 {
     uint64_t value = acc < 0 ? 0u - (uint32_t)acc : (uint32_t)acc;
     int32_t drop = 0;
@@ -139,7 +144,7 @@ static int32_t attention_soft_float_code(int32_t acc, int32_t mantissa, int32_t 
  */
 
 /* a + b, half to even; the sum must be finite. */
-static uint32_t attention_soft_float_add(uint32_t a, uint32_t b)
+ATTENTION_CODE_ATTR static uint32_t attention_soft_float_add(uint32_t a, uint32_t b)
 {
     const uint32_t hidden = UINT32_C(1) << 23;
     const uint32_t magnitude = UINT32_MAX >> 1;
@@ -186,22 +191,22 @@ static uint32_t attention_soft_float_add(uint32_t a, uint32_t b)
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define ATTENTION_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#define ATTENTION_NOINLINE ATTENTION_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
 #ifdef __clang__
-#define ATTENTION_SHARED __attribute__((noinline)) /* no copy for each layer */
+#define ATTENTION_SHARED ATTENTION_CODE_ATTR __attribute__((noinline)) /* no copy for each layer */
 #else
-#define ATTENTION_SHARED __attribute__((noinline, noclone)) /* no copy for each layer */
+#define ATTENTION_SHARED ATTENTION_CODE_ATTR __attribute__((noinline, noclone)) /* no copy for each layer */
 #endif
 #ifdef __OPTIMIZE__
 #define ATTENTION_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define ATTENTION_INLINE inline
+#define ATTENTION_INLINE ATTENTION_CODE_ATTR inline
 #endif
 #define ATTENTION_RARELY(condition) __builtin_expect(condition, 0)
 #else
-#define ATTENTION_NOINLINE
-#define ATTENTION_SHARED
-#define ATTENTION_INLINE inline
+#define ATTENTION_NOINLINE ATTENTION_CODE_ATTR
+#define ATTENTION_SHARED ATTENTION_CODE_ATTR
+#define ATTENTION_INLINE ATTENTION_CODE_ATTR inline
 #define ATTENTION_RARELY(condition) (condition)
 #endif
 
@@ -326,7 +331,7 @@ ATTENTION_SHARED static void attention_shared_pointwise(const struct attention_s
 }
 
 /* query_dense: QLinearMatMul, by attention_shared_pointwise. */
-static void attention_query_dense(const int8_t *x, int8_t *y)
+ATTENTION_CODE_ATTR static void attention_query_dense(const int8_t *x, int8_t *y)
 {
     ATTENTION_CONST_ATTR static const struct attention_shared_pointwise layer = {
         .weights = attention_query_dense_weights,
@@ -372,7 +377,7 @@ ATTENTION_CONST_ATTR static const uint16_t attention_key_dense_guard_band[8] = {
 };
 
 /* key_dense: QLinearMatMul, by attention_shared_pointwise. */
-static void attention_key_dense(const int8_t *x, int8_t *y)
+ATTENTION_CODE_ATTR static void attention_key_dense(const int8_t *x, int8_t *y)
 {
     ATTENTION_CONST_ATTR static const struct attention_shared_pointwise layer = {
         .weights = attention_key_dense_weights,
@@ -418,7 +423,7 @@ ATTENTION_CONST_ATTR static const uint16_t attention_value_dense_guard_band[8] =
 };
 
 /* value_dense: QLinearMatMul, by attention_shared_pointwise. */
-static void attention_value_dense(const int8_t *x, int8_t *y)
+ATTENTION_CODE_ATTR static void attention_value_dense(const int8_t *x, int8_t *y)
 {
     ATTENTION_CONST_ATTR static const struct attention_shared_pointwise layer = {
         .weights = attention_value_dense_weights,
@@ -432,7 +437,7 @@ static void attention_value_dense(const int8_t *x, int8_t *y)
 }
 
 /* attention_scores: the output code, acc * a_scale * b_scale / y_scale + y_zero_point, rounded. */
-static int8_t attention_scores_requantize(int32_t acc)
+ATTENTION_CODE_ATTR static int8_t attention_scores_requantize(int32_t acc)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 6 };
     const int32_t multiplier = 1346901632; /* a_scale * b_scale / y_scale in units of 2^-38 */
@@ -488,7 +493,7 @@ ATTENTION_NOINLINE static void attention_scores_product(const int8_t *restrict a
 }
 
 /* scores: QLinearMatMul of 2 pairs of matrices. */
-static void attention_scores(const int8_t *a, const int8_t *b, int8_t *y)
+ATTENTION_CODE_ATTR static void attention_scores(const int8_t *a, const int8_t *b, int8_t *y)
 {
     enum { COUNT = 2, A_STEP = 4, B_STEP = 4, Y_STEP = 25 };
 
@@ -558,7 +563,7 @@ ATTENTION_NOINLINE static int32_t attention_shares_share(uint32_t part, uint32_t
 }
 
 /* attention_shares: 254 * 2^40 through the significand of a sum of at least 1, rounded down. */
-static uint32_t attention_shares_reciprocal(uint32_t sum)
+ATTENTION_CODE_ATTR static uint32_t attention_shares_reciprocal(uint32_t sum)
 {
     const uint32_t hidden = UINT32_C(1) << 23;
     const uint32_t significand = (sum & (hidden - 1)) | hidden;
@@ -574,7 +579,7 @@ static uint32_t attention_shares_reciprocal(uint32_t sum)
 }
 
 /* attention_shares: the same share, by the reciprocal of the sum; near a tie by division. */
-static int32_t attention_shares_near_share(uint32_t part, uint32_t sum, uint32_t reciprocal)
+ATTENTION_CODE_ATTR static int32_t attention_shares_near_share(uint32_t part, uint32_t sum, uint32_t reciprocal)
 {
     enum { BITS = 8, BELOW = 12 };
     const uint32_t hidden = UINT32_C(1) << 23;
@@ -590,7 +595,7 @@ static int32_t attention_shares_near_share(uint32_t part, uint32_t sum, uint32_t
 }
 
 /* attention_shares: one row, its sum in the float32 arithmetic of onnxruntime. */
-static void attention_shares_row(const int8_t *in, int8_t *out)
+ATTENTION_CODE_ATTR static void attention_shares_row(const int8_t *in, int8_t *out)
 {
     enum { LENGTH = 5, ZERO_POINT = -128, HIGH = 127 };
     int32_t largest = in[0];
@@ -615,7 +620,7 @@ static void attention_shares_row(const int8_t *in, int8_t *out)
 }
 
 /* shares: QLinearSoftmax. */
-static void attention_shares(const int8_t *x, int8_t *y)
+ATTENTION_CODE_ATTR static void attention_shares(const int8_t *x, int8_t *y)
 {
     enum { COUNT = 10, X_STEP = 5, Y_STEP = 5 };
 
@@ -625,7 +630,7 @@ static void attention_shares(const int8_t *x, int8_t *y)
 }
 
 /* attention_mixed: the output code, acc * a_scale * b_scale / y_scale + y_zero_point, rounded. */
-static int8_t attention_mixed_requantize(int32_t acc)
+ATTENTION_CODE_ATTR static int8_t attention_mixed_requantize(int32_t acc)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 6 };
     const int32_t multiplier = 1077952640; /* a_scale * b_scale / y_scale in units of 2^-38 */
@@ -680,7 +685,7 @@ ATTENTION_NOINLINE static void attention_mixed_product(const int8_t *restrict a,
 }
 
 /* mixed: QLinearMatMul of 2 pairs of matrices. */
-static void attention_mixed(const int8_t *a, const int8_t *b, int8_t *y)
+ATTENTION_CODE_ATTR static void attention_mixed(const int8_t *a, const int8_t *b, int8_t *y)
 {
     enum { COUNT = 2, A_STEP = 25, B_STEP = 4, Y_STEP = 4 };
 
@@ -689,7 +694,7 @@ static void attention_mixed(const int8_t *a, const int8_t *b, int8_t *y)
     }
 }
 
-void attention_run(const int8_t *x_q, int8_t *both_q, void *arena)
+ATTENTION_CODE_ATTR void attention_run(const int8_t *x_q, int8_t *both_q, void *arena)
 {
     uint8_t *const bytes = arena;
 

@@ -17,12 +17,17 @@
  */
 #include "batch_normalization.h"
 
-#if BATCH_NORMALIZATION_HEADER_ID != 0x00a32683
+#if BATCH_NORMALIZATION_HEADER_ID != 0xbfc13069
 #error "batch_normalization.h was not generated together with this file"
 #endif
 
 #ifndef BATCH_NORMALIZATION_CONST_ATTR
 #define BATCH_NORMALIZATION_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef BATCH_NORMALIZATION_CODE_ATTR
+#define BATCH_NORMALIZATION_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -47,9 +52,10 @@ typedef char batch_normalization_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define BATCH_NORMALIZATION_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define BATCH_NORMALIZATION_NOINLINE BATCH_NORMALIZATION_CODE_ATTR __attribute__((noinline))
 #else
-#define BATCH_NORMALIZATION_NOINLINE
+#define BATCH_NORMALIZATION_NOINLINE BATCH_NORMALIZATION_CODE_ATTR
 #endif
 
 /* batch_normalization_normal_q: slope of a channel's line, everywhere. */
@@ -162,7 +168,7 @@ BATCH_NORMALIZATION_NOINLINE static void batch_normalization_y(const int8_t *x, 
     }
 }
 
-void batch_normalization_run(const int8_t *x_q, int8_t *y, void *arena)
+BATCH_NORMALIZATION_CODE_ATTR void batch_normalization_run(const int8_t *x_q, int8_t *y, void *arena)
 {
     BATCH_NORMALIZATION_ASSERT((uintptr_t)arena % (sizeof(struct batch_normalization_arena_behind)
         - sizeof(batch_normalization_arena)) == 0);

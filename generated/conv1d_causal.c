@@ -15,12 +15,17 @@
  */
 #include "conv1d_causal.h"
 
-#if CONV1D_CAUSAL_HEADER_ID != 0x53be3589
+#if CONV1D_CAUSAL_HEADER_ID != 0xf1788945
 #error "conv1d_causal.h was not generated together with this file"
 #endif
 
 #ifndef CONV1D_CAUSAL_CONST_ATTR
 #define CONV1D_CAUSAL_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef CONV1D_CAUSAL_CODE_ATTR
+#define CONV1D_CAUSAL_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -44,22 +49,23 @@ struct conv1d_causal_arena_behind {
 typedef char conv1d_causal_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t conv1d_causal_multiply_high(int32_t a, int32_t b)
+CONV1D_CAUSAL_CODE_ATTR static int32_t conv1d_causal_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define CONV1D_CAUSAL_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define CONV1D_CAUSAL_NOINLINE CONV1D_CAUSAL_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define CONV1D_CAUSAL_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define CONV1D_CAUSAL_INLINE inline
+#define CONV1D_CAUSAL_INLINE CONV1D_CAUSAL_CODE_ATTR inline
 #endif
 #else
-#define CONV1D_CAUSAL_NOINLINE
-#define CONV1D_CAUSAL_INLINE inline
+#define CONV1D_CAUSAL_NOINLINE CONV1D_CAUSAL_CODE_ATTR
+#define CONV1D_CAUSAL_INLINE CONV1D_CAUSAL_CODE_ATTR inline
 #endif
 
 /* conv1d_causal_conv1: weights [6 channels][3 columns][4 input channels]. */
@@ -100,7 +106,8 @@ static CONV1D_CAUSAL_INLINE int8_t conv1d_causal_conv1_requantize(int32_t acc, i
 typedef uint8_t conv1d_causal_conv1_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void conv1d_causal_conv1_inside(const int8_t *restrict x, conv1d_causal_conv1_tap *restrict taps)
+CONV1D_CAUSAL_CODE_ATTR static void conv1d_causal_conv1_inside(const int8_t *restrict x,
+    conv1d_causal_conv1_tap *restrict taps)
 {
     enum {
         KERNEL_WIDTH = 3, TAP_STEP_WIDTH = 16, /* from tap to tap: dilation times the step of the image */
@@ -117,7 +124,8 @@ static void conv1d_causal_conv1_inside(const int8_t *restrict x, conv1d_causal_c
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void conv1d_causal_conv1_border(const int8_t *restrict x, int32_t ox, conv1d_causal_conv1_tap *restrict taps)
+CONV1D_CAUSAL_CODE_ATTR static void conv1d_causal_conv1_border(const int8_t *restrict x, int32_t ox,
+    conv1d_causal_conv1_tap *restrict taps)
 {
     enum {
         IN_WIDTH = 24, KERNEL_WIDTH = 3, STRIDE_WIDTH = 1, DILATION_WIDTH = 4,
@@ -162,7 +170,8 @@ CONV1D_CAUSAL_NOINLINE static void conv1d_causal_conv1_window(const int8_t *rest
 }
 
 /* conv1: QLinearConv, kernel 3, stride 1, padding 8 to 0, dilation 4. */
-static void conv1d_causal_conv1(const int8_t *x, int8_t *y, conv1d_causal_conv1_tap *restrict taps)
+CONV1D_CAUSAL_CODE_ATTR static void conv1d_causal_conv1(const int8_t *x, int8_t *y,
+    conv1d_causal_conv1_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 6, OUT_PIXELS = 24,
@@ -205,7 +214,7 @@ static void conv1d_causal_conv1(const int8_t *x, int8_t *y, conv1d_causal_conv1_
     }
 }
 
-void conv1d_causal_run(const int8_t *x, int8_t *y, void *arena)
+CONV1D_CAUSAL_CODE_ATTR void conv1d_causal_run(const int8_t *x, int8_t *y, void *arena)
 {
     CONV1D_CAUSAL_ASSERT((uintptr_t)arena % (sizeof(struct conv1d_causal_arena_behind) - sizeof(conv1d_causal_arena))
         == 0);

@@ -15,12 +15,17 @@
  */
 #include "conv3d.h"
 
-#if CONV3D_HEADER_ID != 0x41d2827a
+#if CONV3D_HEADER_ID != 0xac120ffc
 #error "conv3d.h was not generated together with this file"
 #endif
 
 #ifndef CONV3D_CONST_ATTR
 #define CONV3D_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef CONV3D_CODE_ATTR
+#define CONV3D_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -44,22 +49,22 @@ struct conv3d_arena_behind {
 typedef char conv3d_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t conv3d_multiply_high(int32_t a, int32_t b)
+CONV3D_CODE_ATTR static int32_t conv3d_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define CONV3D_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#define CONV3D_NOINLINE CONV3D_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
 #ifdef __OPTIMIZE__
 #define CONV3D_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define CONV3D_INLINE inline
+#define CONV3D_INLINE CONV3D_CODE_ATTR inline
 #endif
 #else
-#define CONV3D_NOINLINE
-#define CONV3D_INLINE inline
+#define CONV3D_NOINLINE CONV3D_CODE_ATTR
+#define CONV3D_INLINE CONV3D_CODE_ATTR inline
 #endif
 
 /* conv3d_conv1: weights [3 channels][2 input channels][2 planes][3 rows][3 columns]. */
@@ -102,7 +107,7 @@ static CONV3D_INLINE int8_t conv3d_conv1_requantize(int32_t acc, int32_t m)
 typedef uint8_t conv3d_conv1_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void conv3d_conv1_inside(const uint8_t *restrict x, conv3d_conv1_tap *restrict taps)
+CONV3D_CODE_ATTR static void conv3d_conv1_inside(const uint8_t *restrict x, conv3d_conv1_tap *restrict taps)
 {
     enum {
         IN_CHANNELS = 2, STEP_CHANNEL = 120,
@@ -125,7 +130,7 @@ static void conv3d_conv1_inside(const uint8_t *restrict x, conv3d_conv1_tap *res
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void conv3d_conv1_border(const uint8_t *restrict x, int32_t oz, int32_t oy, int32_t ox,
+CONV3D_CODE_ATTR static void conv3d_conv1_border(const uint8_t *restrict x, int32_t oz, int32_t oy, int32_t ox,
     conv3d_conv1_tap *restrict taps)
 {
     enum {
@@ -189,7 +194,7 @@ CONV3D_NOINLINE static void conv3d_conv1_window(const uint8_t *restrict x, int32
 }
 
 /* conv1: QLinearConv, kernel 2x3x3, stride 1x1x1, padding 0x1x1 to 1x1x1. */
-static void conv3d_conv1(const uint8_t *x, int8_t *y, conv3d_conv1_tap *restrict taps)
+CONV3D_CODE_ATTR static void conv3d_conv1(const uint8_t *x, int8_t *y, conv3d_conv1_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 3, OUT_PIXELS = 120,
@@ -232,7 +237,7 @@ static void conv3d_conv1(const uint8_t *x, int8_t *y, conv3d_conv1_tap *restrict
     }
 }
 
-void conv3d_run(const uint8_t *x, int8_t *y, void *arena)
+CONV3D_CODE_ATTR void conv3d_run(const uint8_t *x, int8_t *y, void *arena)
 {
     CONV3D_ASSERT((uintptr_t)arena % (sizeof(struct conv3d_arena_behind) - sizeof(conv3d_arena)) == 0);
     CONV3D_ASSERT(CONV3D_ARE_APART(x, 240, y, 360));

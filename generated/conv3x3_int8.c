@@ -15,12 +15,17 @@
  */
 #include "conv3x3_int8.h"
 
-#if CONV3X3_INT8_HEADER_ID != 0x6832ad3e
+#if CONV3X3_INT8_HEADER_ID != 0x47f6c34e
 #error "conv3x3_int8.h was not generated together with this file"
 #endif
 
 #ifndef CONV3X3_INT8_CONST_ATTR
 #define CONV3X3_INT8_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef CONV3X3_INT8_CODE_ATTR
+#define CONV3X3_INT8_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -44,22 +49,23 @@ struct conv3x3_int8_arena_behind {
 typedef char conv3x3_int8_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t conv3x3_int8_multiply_high(int32_t a, int32_t b)
+CONV3X3_INT8_CODE_ATTR static int32_t conv3x3_int8_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define CONV3X3_INT8_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define CONV3X3_INT8_NOINLINE CONV3X3_INT8_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define CONV3X3_INT8_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define CONV3X3_INT8_INLINE inline
+#define CONV3X3_INT8_INLINE CONV3X3_INT8_CODE_ATTR inline
 #endif
 #else
-#define CONV3X3_INT8_NOINLINE
-#define CONV3X3_INT8_INLINE inline
+#define CONV3X3_INT8_NOINLINE CONV3X3_INT8_CODE_ATTR
+#define CONV3X3_INT8_INLINE CONV3X3_INT8_CODE_ATTR inline
 #endif
 
 /* conv3x3_int8_conv1: weights [8 channels][3 rows][3 columns][4 input channels]. */
@@ -117,7 +123,8 @@ static CONV3X3_INT8_INLINE int8_t conv3x3_int8_conv1_requantize(int32_t acc, int
 typedef uint8_t conv3x3_int8_conv1_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void conv3x3_int8_conv1_inside(const int8_t *restrict x, conv3x3_int8_conv1_tap *restrict taps)
+CONV3X3_INT8_CODE_ATTR static void conv3x3_int8_conv1_inside(const int8_t *restrict x,
+    conv3x3_int8_conv1_tap *restrict taps)
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 32, /* from tap to tap: dilation times the step of the image */
@@ -134,7 +141,7 @@ static void conv3x3_int8_conv1_inside(const int8_t *restrict x, conv3x3_int8_con
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void conv3x3_int8_conv1_border(const int8_t *restrict x, int32_t oy, int32_t ox,
+CONV3X3_INT8_CODE_ATTR static void conv3x3_int8_conv1_border(const int8_t *restrict x, int32_t oy, int32_t ox,
     conv3x3_int8_conv1_tap *restrict taps)
 {
     enum {
@@ -190,7 +197,7 @@ CONV3X3_INT8_NOINLINE static void conv3x3_int8_conv1_window(const int8_t *restri
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 1x1, padding 1x1. */
-static void conv3x3_int8_conv1(const int8_t *x, int8_t *y, conv3x3_int8_conv1_tap *restrict taps)
+CONV3X3_INT8_CODE_ATTR static void conv3x3_int8_conv1(const int8_t *x, int8_t *y, conv3x3_int8_conv1_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 8, OUT_PIXELS = 64,
@@ -233,7 +240,7 @@ static void conv3x3_int8_conv1(const int8_t *x, int8_t *y, conv3x3_int8_conv1_ta
     }
 }
 
-void conv3x3_int8_run(const int8_t *x, int8_t *y, void *arena)
+CONV3X3_INT8_CODE_ATTR void conv3x3_int8_run(const int8_t *x, int8_t *y, void *arena)
 {
     CONV3X3_INT8_ASSERT((uintptr_t)arena % (sizeof(struct conv3x3_int8_arena_behind) - sizeof(conv3x3_int8_arena))
         == 0);

@@ -15,7 +15,7 @@
  */
 #include "conv_4_bits_cortex_m4.h"
 
-#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0xa7fa9c23
+#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0xab6cda4d
 #error "conv_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -32,6 +32,11 @@
 
 #ifndef CONV_4_BITS_CORTEX_M4_CONST_ATTR
 #define CONV_4_BITS_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef CONV_4_BITS_CORTEX_M4_CODE_ATTR
+#define CONV_4_BITS_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -56,16 +61,17 @@ typedef char conv_4_bits_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ?
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define CONV_4_BITS_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define CONV_4_BITS_CORTEX_M4_NOINLINE CONV_4_BITS_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 /* steps of loops, which gcc -Os would call */
 #define CONV_4_BITS_CORTEX_M4_INLINE inline __attribute__((always_inline))
 #else
-#define CONV_4_BITS_CORTEX_M4_INLINE inline
+#define CONV_4_BITS_CORTEX_M4_INLINE CONV_4_BITS_CORTEX_M4_CODE_ATTR inline
 #endif
 #else
-#define CONV_4_BITS_CORTEX_M4_NOINLINE
-#define CONV_4_BITS_CORTEX_M4_INLINE inline
+#define CONV_4_BITS_CORTEX_M4_NOINLINE CONV_4_BITS_CORTEX_M4_CODE_ATTR
+#define CONV_4_BITS_CORTEX_M4_INLINE CONV_4_BITS_CORTEX_M4_CODE_ATTR inline
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
@@ -219,7 +225,7 @@ CONV_4_BITS_CORTEX_M4_CONST_ATTR static const int32_t conv_4_bits_cortex_m4_conv
  * conv_4_bits_cortex_m4_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
  * 2^-SHIFT.
  */
-static inline int8_t conv_4_bits_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
+CONV_4_BITS_CORTEX_M4_CODE_ATTR static inline int8_t conv_4_bits_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
 {
     enum { OFFSET = 88, SHIFT = 4 };
     const int32_t scaled = conv_4_bits_cortex_m4_dsp_scale(acc, multiplier, OFFSET);
@@ -445,7 +451,7 @@ CONV_4_BITS_CORTEX_M4_NOINLINE static void conv_4_bits_cortex_m4_conv1_channels4
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 1x1, padding 1x1. */
-static void conv_4_bits_cortex_m4_conv1(const int8_t *x, int8_t *y, int32_t *pairs)
+CONV_4_BITS_CORTEX_M4_CODE_ATTR static void conv_4_bits_cortex_m4_conv1(const int8_t *x, int8_t *y, int32_t *pairs)
 {
     enum { OUT_PIXELS = 36, Y_PIXEL = 8 };
 
@@ -456,7 +462,7 @@ static void conv_4_bits_cortex_m4_conv1(const int8_t *x, int8_t *y, int32_t *pai
     }
 }
 
-void conv_4_bits_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
+CONV_4_BITS_CORTEX_M4_CODE_ATTR void conv_4_bits_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
 {
     CONV_4_BITS_CORTEX_M4_ASSERT((uintptr_t)arena % (sizeof(struct conv_4_bits_cortex_m4_arena_behind)
         - sizeof(conv_4_bits_cortex_m4_arena)) == 0);

@@ -15,7 +15,7 @@
  */
 #include "conv_by_word_cortex_m0.h"
 
-#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0x0e70a753
+#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0x8372dcf9
 #error "conv_by_word_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -30,6 +30,11 @@
 
 #ifndef CONV_BY_WORD_CORTEX_M0_CONST_ATTR
 #define CONV_BY_WORD_CORTEX_M0_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef CONV_BY_WORD_CORTEX_M0_CODE_ATTR
+#define CONV_BY_WORD_CORTEX_M0_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -54,18 +59,19 @@ typedef char conv_by_word_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define CONV_BY_WORD_CORTEX_M0_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define CONV_BY_WORD_CORTEX_M0_NOINLINE CONV_BY_WORD_CORTEX_M0_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 /* steps of loops, which gcc -Os would call */
 #define CONV_BY_WORD_CORTEX_M0_INLINE inline __attribute__((always_inline))
 #else
-#define CONV_BY_WORD_CORTEX_M0_INLINE inline
+#define CONV_BY_WORD_CORTEX_M0_INLINE CONV_BY_WORD_CORTEX_M0_CODE_ATTR inline
 #endif
 /* what it points at is addressed from it */
 #define CONV_BY_WORD_CORTEX_M0_MOVED(pointer) __asm__ volatile("" : "+r"(pointer))
 #else
-#define CONV_BY_WORD_CORTEX_M0_NOINLINE
-#define CONV_BY_WORD_CORTEX_M0_INLINE inline
+#define CONV_BY_WORD_CORTEX_M0_NOINLINE CONV_BY_WORD_CORTEX_M0_CODE_ATTR
+#define CONV_BY_WORD_CORTEX_M0_INLINE CONV_BY_WORD_CORTEX_M0_CODE_ATTR inline
 #define CONV_BY_WORD_CORTEX_M0_MOVED(pointer)
 #endif
 
@@ -176,7 +182,7 @@ CONV_BY_WORD_CORTEX_M0_CONST_ATTR static const int32_t conv_by_word_cortex_m0_co
  * conv_by_word_cortex_m0_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
  * 2^-SHIFT.
  */
-static inline int8_t conv_by_word_cortex_m0_conv1_code(int32_t acc, int32_t multiplier)
+CONV_BY_WORD_CORTEX_M0_CODE_ATTR static inline int8_t conv_by_word_cortex_m0_conv1_code(int32_t acc, int32_t multiplier)
 {
     enum { OFFSET = 23068672, SHIFT = 22 };
     const int32_t scaled = conv_by_word_cortex_m0_scalar_scale_split(acc, multiplier, OFFSET, 14);
@@ -191,7 +197,7 @@ typedef struct {
 } conv_by_word_cortex_m0_conv1_place;
 
 /* Finds the 2 rows of a pixel's window, 6 elements each, and steps to the next pixel. */
-static void conv_by_word_cortex_m0_conv1_window(
+CONV_BY_WORD_CORTEX_M0_CODE_ATTR static void conv_by_word_cortex_m0_conv1_window(
     const int8_t *x, conv_by_word_cortex_m0_conv1_place *at, const int8_t **runs, int8_t *gathered)
 {
     enum {
@@ -331,7 +337,7 @@ CONV_BY_WORD_CORTEX_M0_NOINLINE static const int32_t *conv_by_word_cortex_m0_con
 }
 
 /* Output channels 0 to 3 of 4 pixels. */
-static void conv_by_word_cortex_m0_conv1_channels1(const int32_t *pairs, int8_t *out)
+CONV_BY_WORD_CORTEX_M0_CODE_ATTR static void conv_by_word_cortex_m0_conv1_channels1(const int32_t *pairs, int8_t *out)
 {
     enum { OUT_CHANNELS = 4, FIRST = 0, BEYOND = 4 };
     conv_by_word_cortex_m0_scalar_sums kept[BEYOND - FIRST];
@@ -360,7 +366,7 @@ static void conv_by_word_cortex_m0_conv1_channels1(const int32_t *pairs, int8_t 
 }
 
 /* conv1: QLinearConv, kernel 2x2, stride 2x2, padding 1x1. */
-static void conv_by_word_cortex_m0_conv1(
+CONV_BY_WORD_CORTEX_M0_CODE_ATTR static void conv_by_word_cortex_m0_conv1(
     const int8_t *x, int8_t *y, int32_t *pairs, int8_t *gathered)
 {
     enum { OUT_PIXELS = 25, OUT_CHANNELS = 4, BLOCK = 4, RUNS = 2, TAPS = 12 };
@@ -385,7 +391,7 @@ static void conv_by_word_cortex_m0_conv1(
     }
 }
 
-void conv_by_word_cortex_m0_run(const int8_t *x, int8_t *y, void *arena)
+CONV_BY_WORD_CORTEX_M0_CODE_ATTR void conv_by_word_cortex_m0_run(const int8_t *x, int8_t *y, void *arena)
 {
     uint8_t *const bytes = arena;
 

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m0.h"
 
-#if CONV_CORTEX_M0_HEADER_ID != 0x212e8d21
+#if CONV_CORTEX_M0_HEADER_ID != 0xe385c1f1
 #error "conv_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -36,6 +36,11 @@
 
 #ifndef CONV_CORTEX_M0_CONST_ATTR
 #define CONV_CORTEX_M0_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef CONV_CORTEX_M0_CODE_ATTR
+#define CONV_CORTEX_M0_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -60,16 +65,17 @@ typedef char conv_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define CONV_CORTEX_M0_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define CONV_CORTEX_M0_NOINLINE CONV_CORTEX_M0_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define CONV_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define CONV_CORTEX_M0_INLINE inline
+#define CONV_CORTEX_M0_INLINE CONV_CORTEX_M0_CODE_ATTR inline
 #endif
 #define CONV_CORTEX_M0_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
 #else
-#define CONV_CORTEX_M0_NOINLINE
-#define CONV_CORTEX_M0_INLINE inline
+#define CONV_CORTEX_M0_NOINLINE CONV_CORTEX_M0_CODE_ATTR
+#define CONV_CORTEX_M0_INLINE CONV_CORTEX_M0_CODE_ATTR inline
 #define CONV_CORTEX_M0_MOVED(pointer)
 #endif
 
@@ -300,7 +306,7 @@ CONV_CORTEX_M0_CONST_ATTR static const int32_t conv_cortex_m0_conv1_multiplier[6
 /*
  * conv_cortex_m0_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of 2^-SHIFT.
  */
-static inline uint8_t conv_cortex_m0_conv1_code(int32_t acc, int32_t multiplier)
+CONV_CORTEX_M0_CODE_ATTR static inline uint8_t conv_cortex_m0_conv1_code(int32_t acc, int32_t multiplier)
 {
     enum { OFFSET = 1048576, SHIFT = 21 };
     const int32_t scaled = conv_cortex_m0_scalar_scale_split(acc, multiplier, OFFSET, 14);
@@ -439,7 +445,7 @@ CONV_CORTEX_M0_NOINLINE static const int8_t *conv_cortex_m0_conv1_sums1(
 }
 
 /* Output channels 0 to 5 of 4 pixels. */
-static void conv_cortex_m0_conv1_channels1(const int32_t *pairs, uint8_t *out)
+CONV_CORTEX_M0_CODE_ATTR static void conv_cortex_m0_conv1_channels1(const int32_t *pairs, uint8_t *out)
 {
     enum { OUT_CHANNELS = 6, FIRST = 0, BEYOND = 6 };
     conv_cortex_m0_scalar_sums kept[BEYOND - FIRST];
@@ -467,7 +473,7 @@ static void conv_cortex_m0_conv1_channels1(const int32_t *pairs, uint8_t *out)
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void conv_cortex_m0_conv1(const uint8_t *x, uint8_t *y, int32_t *pairs)
+CONV_CORTEX_M0_CODE_ATTR static void conv_cortex_m0_conv1(const uint8_t *x, uint8_t *y, int32_t *pairs)
 {
     enum { OUT_PIXELS = 9, OUT_CHANNELS = 6, BLOCK = 4, IN_CHANNELS = 16 };
     const uint8_t *runs[4]; /* the pixels */
@@ -485,7 +491,7 @@ static void conv_cortex_m0_conv1(const uint8_t *x, uint8_t *y, int32_t *pairs)
     }
 }
 
-void conv_cortex_m0_run(const uint8_t *x, uint8_t *y, void *arena)
+CONV_CORTEX_M0_CODE_ATTR void conv_cortex_m0_run(const uint8_t *x, uint8_t *y, void *arena)
 {
     CONV_CORTEX_M0_ASSERT((uintptr_t)arena % (sizeof(struct conv_cortex_m0_arena_behind) - sizeof(conv_cortex_m0_arena))
         == 0);

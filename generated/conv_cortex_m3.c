@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m3.h"
 
-#if CONV_CORTEX_M3_HEADER_ID != 0xd37da95c
+#if CONV_CORTEX_M3_HEADER_ID != 0x360fe139
 #error "conv_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -41,6 +41,11 @@
 #define CONV_CORTEX_M3_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef CONV_CORTEX_M3_CODE_ATTR
+#define CONV_CORTEX_M3_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
 #ifndef CONV_CORTEX_M3_HOOK
 #define CONV_CORTEX_M3_HOOK(node) ((void)0)
@@ -63,15 +68,16 @@ typedef char conv_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define CONV_CORTEX_M3_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define CONV_CORTEX_M3_NOINLINE CONV_CORTEX_M3_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define CONV_CORTEX_M3_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define CONV_CORTEX_M3_INLINE inline
+#define CONV_CORTEX_M3_INLINE CONV_CORTEX_M3_CODE_ATTR inline
 #endif
 #else
-#define CONV_CORTEX_M3_NOINLINE
-#define CONV_CORTEX_M3_INLINE inline
+#define CONV_CORTEX_M3_NOINLINE CONV_CORTEX_M3_CODE_ATTR
+#define CONV_CORTEX_M3_INLINE CONV_CORTEX_M3_CODE_ATTR inline
 #endif
 
 /*
@@ -185,7 +191,7 @@ CONV_CORTEX_M3_CONST_ATTR static const int32_t conv_cortex_m3_conv1_multiplier[4
 /*
  * conv_cortex_m3_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of 2^-SHIFT.
  */
-static inline int8_t conv_cortex_m3_conv1_code(int32_t acc, int32_t multiplier)
+CONV_CORTEX_M3_CODE_ATTR static inline int8_t conv_cortex_m3_conv1_code(int32_t acc, int32_t multiplier)
 {
     enum { OFFSET = 704, SHIFT = 7 };
     const int32_t scaled = conv_cortex_m3_scalar_scale(acc, multiplier, OFFSET);
@@ -200,7 +206,7 @@ typedef struct {
 } conv_cortex_m3_conv1_place;
 
 /* Finds the 2 rows of a pixel's window, 6 elements each, and steps to the next pixel. */
-static void conv_cortex_m3_conv1_window(
+CONV_CORTEX_M3_CODE_ATTR static void conv_cortex_m3_conv1_window(
     const int8_t *x, conv_cortex_m3_conv1_place *at, const int8_t **runs, int8_t *gathered)
 {
     enum {
@@ -298,7 +304,7 @@ CONV_CORTEX_M3_NOINLINE static const int8_t *conv_cortex_m3_conv1_sums1(
 }
 
 /* Output channels 0 to 3 of 4 pixels. */
-static void conv_cortex_m3_conv1_channels1(const int32_t *pairs, int8_t *out)
+CONV_CORTEX_M3_CODE_ATTR static void conv_cortex_m3_conv1_channels1(const int32_t *pairs, int8_t *out)
 {
     enum { OUT_CHANNELS = 4, FIRST = 0, BEYOND = 4 };
     conv_cortex_m3_scalar_sums kept[BEYOND - FIRST];
@@ -322,7 +328,7 @@ static void conv_cortex_m3_conv1_channels1(const int32_t *pairs, int8_t *out)
 }
 
 /* conv1: QLinearConv, kernel 2x2, stride 2x2, padding 1x1. */
-static void conv_cortex_m3_conv1(
+CONV_CORTEX_M3_CODE_ATTR static void conv_cortex_m3_conv1(
     const int8_t *x, int8_t *y, int32_t *pairs, int8_t *gathered)
 {
     enum { OUT_PIXELS = 25, OUT_CHANNELS = 4, BLOCK = 4, RUNS = 2, TAPS = 12 };
@@ -347,7 +353,7 @@ static void conv_cortex_m3_conv1(
     }
 }
 
-void conv_cortex_m3_run(const int8_t *x, int8_t *y, void *arena)
+CONV_CORTEX_M3_CODE_ATTR void conv_cortex_m3_run(const int8_t *x, int8_t *y, void *arena)
 {
     uint8_t *const bytes = arena;
 

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0xc31ecbc3
+#if CONV_CORTEX_M4_HEADER_ID != 0xfa171159
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -32,6 +32,11 @@
 
 #ifndef CONV_CORTEX_M4_CONST_ATTR
 #define CONV_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef CONV_CORTEX_M4_CODE_ATTR
+#define CONV_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -56,15 +61,16 @@ typedef char conv_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define CONV_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define CONV_CORTEX_M4_NOINLINE CONV_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define CONV_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define CONV_CORTEX_M4_INLINE inline
+#define CONV_CORTEX_M4_INLINE CONV_CORTEX_M4_CODE_ATTR inline
 #endif
 #else
-#define CONV_CORTEX_M4_NOINLINE
-#define CONV_CORTEX_M4_INLINE inline
+#define CONV_CORTEX_M4_NOINLINE CONV_CORTEX_M4_CODE_ATTR
+#define CONV_CORTEX_M4_INLINE CONV_CORTEX_M4_CODE_ATTR inline
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
@@ -214,7 +220,7 @@ CONV_CORTEX_M4_CONST_ATTR static const int32_t conv_cortex_m4_conv1_constants[20
 /*
  * conv_cortex_m4_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of 2^-SHIFT.
  */
-static inline int8_t conv_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
+CONV_CORTEX_M4_CODE_ATTR static inline int8_t conv_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
 {
     enum { OFFSET = 176, SHIFT = 5 };
     const int32_t scaled = conv_cortex_m4_dsp_scale(acc, multiplier, OFFSET);
@@ -373,7 +379,7 @@ CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_channels4(const int32_t
 }
 
 /* conv1: QLinearConv, kernel 2x2, stride 2x2, padding 1x1. */
-static void conv_cortex_m4_conv1(const int8_t *x, int8_t *y, int32_t *pairs)
+CONV_CORTEX_M4_CODE_ATTR static void conv_cortex_m4_conv1(const int8_t *x, int8_t *y, int32_t *pairs)
 {
     enum { OUT_PIXELS = 25, Y_PIXEL = 4 };
 
@@ -386,7 +392,7 @@ static void conv_cortex_m4_conv1(const int8_t *x, int8_t *y, int32_t *pairs)
     }
 }
 
-void conv_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
+CONV_CORTEX_M4_CODE_ATTR void conv_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
 {
     CONV_CORTEX_M4_ASSERT((uintptr_t)arena % (sizeof(struct conv_cortex_m4_arena_behind) - sizeof(conv_cortex_m4_arena))
         == 0);

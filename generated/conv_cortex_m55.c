@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m55.h"
 
-#if CONV_CORTEX_M55_HEADER_ID != 0x825b446e
+#if CONV_CORTEX_M55_HEADER_ID != 0x60b7b52b
 #error "conv_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -32,6 +32,11 @@
 
 #ifndef CONV_CORTEX_M55_CONST_ATTR
 #define CONV_CORTEX_M55_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef CONV_CORTEX_M55_CODE_ATTR
+#define CONV_CORTEX_M55_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -56,15 +61,16 @@ typedef char conv_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define CONV_CORTEX_M55_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define CONV_CORTEX_M55_NOINLINE CONV_CORTEX_M55_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define CONV_CORTEX_M55_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define CONV_CORTEX_M55_INLINE inline
+#define CONV_CORTEX_M55_INLINE CONV_CORTEX_M55_CODE_ATTR inline
 #endif
 #else
-#define CONV_CORTEX_M55_NOINLINE
-#define CONV_CORTEX_M55_INLINE inline
+#define CONV_CORTEX_M55_NOINLINE CONV_CORTEX_M55_CODE_ATTR
+#define CONV_CORTEX_M55_INLINE CONV_CORTEX_M55_CODE_ATTR inline
 #endif
 
 /* Helium, Arm's M-profile vector extension, computes on 16 bytes at once; for other machines the same in portable C,
@@ -92,7 +98,8 @@ static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_load(c
 }
 
 /* Copies `count` bytes, 0 or more; returns what follows them. */
-static inline int8_t *conv_cortex_m55_mve_copy_s8(int8_t *to, const int8_t *from, int32_t count)
+CONV_CORTEX_M55_CODE_ATTR static inline int8_t *conv_cortex_m55_mve_copy_s8(int8_t *to, const int8_t *from,
+    int32_t count)
 {
     int8_t *const end = to + count;
 
@@ -116,7 +123,7 @@ static inline int8_t *conv_cortex_m55_mve_copy_s8(int8_t *to, const int8_t *from
 }
 
 /* Stores `value` into `count` bytes, 0 or more; returns what follows them. */
-static inline int8_t *conv_cortex_m55_mve_fill(int8_t *to, int8_t value, int32_t count)
+CONV_CORTEX_M55_CODE_ATTR static inline int8_t *conv_cortex_m55_mve_fill(int8_t *to, int8_t value, int32_t count)
 {
     int8_t *const end = to + count;
 
@@ -327,7 +334,8 @@ static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_conv1_code
  */
 
 /* Where the window of an output pixel is read, which may be in a copy. */
-static const int8_t *conv_cortex_m55_conv1_window(const int8_t *x, int32_t pixel, int8_t *copy)
+CONV_CORTEX_M55_CODE_ATTR static const int8_t *conv_cortex_m55_conv1_window(const int8_t *x, int32_t pixel,
+    int8_t *copy)
 {
     enum {
         STEP_HEIGHT = 32, STRIDE_HEIGHT = 1, PAD_HEIGHT = 1,
@@ -433,7 +441,7 @@ CONV_CORTEX_M55_NOINLINE static void conv_cortex_m55_conv1_channels_two(
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 1x1, padding 1x1. */
-static void conv_cortex_m55_conv1(const int8_t *x, int8_t *y, int8_t *copies)
+CONV_CORTEX_M55_CODE_ATTR static void conv_cortex_m55_conv1(const int8_t *x, int8_t *y, int8_t *copies)
 {
     enum {
         COPY = 48, /* bytes of a copy */
@@ -448,7 +456,7 @@ static void conv_cortex_m55_conv1(const int8_t *x, int8_t *y, int8_t *copies)
     }
 }
 
-void conv_cortex_m55_run(const int8_t *x, int8_t *y, void *arena)
+CONV_CORTEX_M55_CODE_ATTR void conv_cortex_m55_run(const int8_t *x, int8_t *y, void *arena)
 {
     CONV_CORTEX_M55_ASSERT((uintptr_t)arena % (sizeof(struct conv_cortex_m55_arena_behind)
         - sizeof(conv_cortex_m55_arena)) == 0);

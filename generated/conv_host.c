@@ -15,7 +15,7 @@
  */
 #include "conv_host.h"
 
-#if CONV_HOST_HEADER_ID != 0xf8e54b05
+#if CONV_HOST_HEADER_ID != 0x67539c06
 #error "conv_host.h was not generated together with this file"
 #endif
 
@@ -23,6 +23,11 @@
 
 #ifndef CONV_HOST_CONST_ATTR
 #define CONV_HOST_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef CONV_HOST_CODE_ATTR
+#define CONV_HOST_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -46,22 +51,22 @@ struct conv_host_arena_behind {
 typedef char conv_host_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t conv_host_multiply_high(int32_t a, int32_t b)
+CONV_HOST_CODE_ATTR static int32_t conv_host_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define CONV_HOST_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#define CONV_HOST_NOINLINE CONV_HOST_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
 #ifdef __OPTIMIZE__
 #define CONV_HOST_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define CONV_HOST_INLINE inline
+#define CONV_HOST_INLINE CONV_HOST_CODE_ATTR inline
 #endif
 #else
-#define CONV_HOST_NOINLINE
-#define CONV_HOST_INLINE inline
+#define CONV_HOST_NOINLINE CONV_HOST_CODE_ATTR
+#define CONV_HOST_INLINE CONV_HOST_CODE_ATTR inline
 #endif
 
 /* An instruction adds four products of bytes to each int32 of a vector: VPDPBUSD on x86 with VNNI, whose taps are
@@ -174,8 +179,8 @@ static CONV_HOST_INLINE void conv_host_dot_store(int32_t *to, conv_host_dot_sums
 
 /* Sums of eight windows of so many bytes, which lie side by side: sixteen channels of the first, then of the next.
    Vectors of 512 bits have room for all of them, others for those of four windows. */
-static void conv_host_dot_windows(const uint8_t *restrict taps, int32_t bytes, const int8_t *restrict weights,
-    const int32_t *restrict starts, int32_t *restrict sums)
+CONV_HOST_CODE_ATTR static void conv_host_dot_windows(const uint8_t *restrict taps, int32_t bytes,
+    const int8_t *restrict weights, const int32_t *restrict starts, int32_t *restrict sums)
 {
 #if defined(CONV_HOST_DOT_512)
     conv_host_dot_sums s0 = conv_host_dot_start(starts);
@@ -360,7 +365,7 @@ static CONV_HOST_INLINE int8_t conv_host_conv1_requantize(int32_t acc, int32_t m
 }
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void conv_host_conv1_inside(const int8_t *restrict x, uint8_t *restrict taps)
+CONV_HOST_CODE_ATTR static void conv_host_conv1_inside(const int8_t *restrict x, uint8_t *restrict taps)
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 24, /* from tap to tap: dilation times the step of the image */
@@ -377,7 +382,8 @@ static void conv_host_conv1_inside(const int8_t *restrict x, uint8_t *restrict t
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void conv_host_conv1_border(const int8_t *restrict x, int32_t oy, int32_t ox, uint8_t *restrict taps)
+CONV_HOST_CODE_ATTR static void conv_host_conv1_border(const int8_t *restrict x, int32_t oy, int32_t ox,
+    uint8_t *restrict taps)
 {
     enum {
         IN_HEIGHT = 6, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1,
@@ -442,7 +448,7 @@ static CONV_HOST_INLINE void conv_host_conv1_codes(const int32_t *restrict sums,
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 1x1, padding 1x1. */
-static void conv_host_conv1(const int8_t *x, int8_t *y, uint8_t *restrict taps)
+CONV_HOST_CODE_ATTR static void conv_host_conv1(const int8_t *x, int8_t *y, uint8_t *restrict taps)
 {
     enum {
         OUT_CHANNELS = 20, OUT_PIXELS = 36, LANES = 16, /* channels that are summed together */
@@ -478,7 +484,7 @@ static void conv_host_conv1(const int8_t *x, int8_t *y, uint8_t *restrict taps)
     }
 }
 
-void conv_host_run(const int8_t *x, int8_t *y, void *arena)
+CONV_HOST_CODE_ATTR void conv_host_run(const int8_t *x, int8_t *y, void *arena)
 {
     CONV_HOST_ASSERT((uintptr_t)arena % (sizeof(struct conv_host_arena_behind) - sizeof(conv_host_arena)) == 0);
     CONV_HOST_ASSERT(CONV_HOST_ARE_APART(x, 144, y, 720));

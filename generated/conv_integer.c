@@ -13,12 +13,17 @@
  */
 #include "conv_integer.h"
 
-#if CONV_INTEGER_HEADER_ID != 0x25c0862a
+#if CONV_INTEGER_HEADER_ID != 0xa66cc138
 #error "conv_integer.h was not generated together with this file"
 #endif
 
 #ifndef CONV_INTEGER_CONST_ATTR
 #define CONV_INTEGER_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef CONV_INTEGER_CODE_ATTR
+#define CONV_INTEGER_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -40,9 +45,10 @@ struct conv_integer_arena_behind {
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define CONV_INTEGER_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define CONV_INTEGER_NOINLINE CONV_INTEGER_CODE_ATTR __attribute__((noinline))
 #else
-#define CONV_INTEGER_NOINLINE
+#define CONV_INTEGER_NOINLINE CONV_INTEGER_CODE_ATTR
 #endif
 
 /* conv_integer_conv1: weights [4 channels][2 input channels][3 rows][3 columns], less their zero point. */
@@ -62,7 +68,8 @@ CONV_INTEGER_CONST_ATTR static const int32_t conv_integer_conv1_bias[4] = {
 typedef uint8_t conv_integer_conv1_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void conv_integer_conv1_inside(const uint8_t *restrict x, conv_integer_conv1_tap *restrict taps)
+CONV_INTEGER_CODE_ATTR static void conv_integer_conv1_inside(const uint8_t *restrict x,
+    conv_integer_conv1_tap *restrict taps)
 {
     enum {
         GROUP_IN = 2, STEP_CHANNEL = 36,
@@ -101,7 +108,8 @@ CONV_INTEGER_NOINLINE static void conv_integer_conv1_window(const uint8_t *restr
 }
 
 /* conv1: ConvInteger, kernel 3x3, stride 1x1, dilation 2x2, 2 groups. */
-static void conv_integer_conv1_image(const uint8_t *x, int32_t *y, int32_t group, conv_integer_conv1_tap *restrict taps)
+CONV_INTEGER_CODE_ATTR static void conv_integer_conv1_image(const uint8_t *x, int32_t *y, int32_t group,
+    conv_integer_conv1_tap *restrict taps)
 {
     enum {
         GROUP_OUT = 2, OUT_PIXELS = 4,
@@ -145,7 +153,7 @@ static void conv_integer_conv1_image(const uint8_t *x, int32_t *y, int32_t group
 }
 
 /* conv_integer_conv1: one group of channels after the other. */
-static void conv_integer_conv1(const uint8_t *x, int32_t *y, conv_integer_conv1_tap *taps)
+CONV_INTEGER_CODE_ATTR static void conv_integer_conv1(const uint8_t *x, int32_t *y, conv_integer_conv1_tap *taps)
 {
     enum {
         BATCH = 2, X_IMAGE = 144, Y_IMAGE = 16,
@@ -159,7 +167,7 @@ static void conv_integer_conv1(const uint8_t *x, int32_t *y, conv_integer_conv1_
     }
 }
 
-void conv_integer_run(const uint8_t *x, int32_t *y, void *arena)
+CONV_INTEGER_CODE_ATTR void conv_integer_run(const uint8_t *x, int32_t *y, void *arena)
 {
     CONV_INTEGER_ASSERT((uintptr_t)arena % (sizeof(struct conv_integer_arena_behind) - sizeof(conv_integer_arena))
         == 0);

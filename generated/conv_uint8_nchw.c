@@ -15,12 +15,17 @@
  */
 #include "conv_uint8_nchw.h"
 
-#if CONV_UINT8_NCHW_HEADER_ID != 0xa8ebfe8e
+#if CONV_UINT8_NCHW_HEADER_ID != 0x689960db
 #error "conv_uint8_nchw.h was not generated together with this file"
 #endif
 
 #ifndef CONV_UINT8_NCHW_CONST_ATTR
 #define CONV_UINT8_NCHW_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef CONV_UINT8_NCHW_CODE_ATTR
+#define CONV_UINT8_NCHW_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -44,22 +49,23 @@ struct conv_uint8_nchw_arena_behind {
 typedef char conv_uint8_nchw_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t conv_uint8_nchw_multiply_high(int32_t a, int32_t b)
+CONV_UINT8_NCHW_CODE_ATTR static int32_t conv_uint8_nchw_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define CONV_UINT8_NCHW_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define CONV_UINT8_NCHW_NOINLINE CONV_UINT8_NCHW_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define CONV_UINT8_NCHW_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define CONV_UINT8_NCHW_INLINE inline
+#define CONV_UINT8_NCHW_INLINE CONV_UINT8_NCHW_CODE_ATTR inline
 #endif
 #else
-#define CONV_UINT8_NCHW_NOINLINE
-#define CONV_UINT8_NCHW_INLINE inline
+#define CONV_UINT8_NCHW_NOINLINE CONV_UINT8_NCHW_CODE_ATTR
+#define CONV_UINT8_NCHW_INLINE CONV_UINT8_NCHW_CODE_ATTR inline
 #endif
 
 /* conv_uint8_nchw_conv1: weights [6 channels][3 input channels][3 rows][2 columns], shifted into int8. */
@@ -100,7 +106,8 @@ static CONV_UINT8_NCHW_INLINE uint8_t conv_uint8_nchw_conv1_requantize(int32_t a
 typedef uint8_t conv_uint8_nchw_conv1_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void conv_uint8_nchw_conv1_inside(const uint8_t *restrict x, conv_uint8_nchw_conv1_tap *restrict taps)
+CONV_UINT8_NCHW_CODE_ATTR static void conv_uint8_nchw_conv1_inside(const uint8_t *restrict x,
+    conv_uint8_nchw_conv1_tap *restrict taps)
 {
     enum {
         IN_CHANNELS = 3, STEP_CHANNEL = 63,
@@ -120,7 +127,7 @@ static void conv_uint8_nchw_conv1_inside(const uint8_t *restrict x, conv_uint8_n
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void conv_uint8_nchw_conv1_border(const uint8_t *restrict x, int32_t oy, int32_t ox,
+CONV_UINT8_NCHW_CODE_ATTR static void conv_uint8_nchw_conv1_border(const uint8_t *restrict x, int32_t oy, int32_t ox,
     conv_uint8_nchw_conv1_tap *restrict taps)
 {
     enum {
@@ -170,7 +177,8 @@ CONV_UINT8_NCHW_NOINLINE static void conv_uint8_nchw_conv1_window(const uint8_t 
 }
 
 /* conv1: QLinearConv, kernel 3x2, stride 2x1, padding 0x1 to 1x0. */
-static void conv_uint8_nchw_conv1(const uint8_t *x, uint8_t *y, conv_uint8_nchw_conv1_tap *restrict taps)
+CONV_UINT8_NCHW_CODE_ATTR static void conv_uint8_nchw_conv1(const uint8_t *x, uint8_t *y,
+    conv_uint8_nchw_conv1_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 6, OUT_PIXELS = 28,
@@ -224,7 +232,7 @@ static void conv_uint8_nchw_conv1(const uint8_t *x, uint8_t *y, conv_uint8_nchw_
     }
 }
 
-void conv_uint8_nchw_run(const uint8_t *x, uint8_t *y, void *arena)
+CONV_UINT8_NCHW_CODE_ATTR void conv_uint8_nchw_run(const uint8_t *x, uint8_t *y, void *arena)
 {
     CONV_UINT8_NCHW_ASSERT((uintptr_t)arena % (sizeof(struct conv_uint8_nchw_arena_behind)
         - sizeof(conv_uint8_nchw_arena)) == 0);

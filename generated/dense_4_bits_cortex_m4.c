@@ -15,7 +15,7 @@
  */
 #include "dense_4_bits_cortex_m4.h"
 
-#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0xaf01ee1d
+#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x5e27831e
 #error "dense_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -32,6 +32,11 @@
 
 #ifndef DENSE_4_BITS_CORTEX_M4_CONST_ATTR
 #define DENSE_4_BITS_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DENSE_4_BITS_CORTEX_M4_CODE_ATTR
+#define DENSE_4_BITS_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -51,16 +56,17 @@ typedef char dense_4_bits_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define DENSE_4_BITS_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define DENSE_4_BITS_CORTEX_M4_NOINLINE DENSE_4_BITS_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 /* steps of loops, which gcc -Os would call */
 #define DENSE_4_BITS_CORTEX_M4_INLINE inline __attribute__((always_inline))
 #else
-#define DENSE_4_BITS_CORTEX_M4_INLINE inline
+#define DENSE_4_BITS_CORTEX_M4_INLINE DENSE_4_BITS_CORTEX_M4_CODE_ATTR inline
 #endif
 #else
-#define DENSE_4_BITS_CORTEX_M4_NOINLINE
-#define DENSE_4_BITS_CORTEX_M4_INLINE inline
+#define DENSE_4_BITS_CORTEX_M4_NOINLINE DENSE_4_BITS_CORTEX_M4_CODE_ATTR
+#define DENSE_4_BITS_CORTEX_M4_INLINE DENSE_4_BITS_CORTEX_M4_CODE_ATTR inline
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
@@ -281,7 +287,7 @@ DENSE_4_BITS_CORTEX_M4_CONST_ATTR static const int32_t dense_4_bits_cortex_m4_co
  * dense_4_bits_cortex_m4_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
  * 2^-SHIFT.
  */
-static inline int8_t dense_4_bits_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
+DENSE_4_BITS_CORTEX_M4_CODE_ATTR static inline int8_t dense_4_bits_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
 {
     enum { OFFSET = 40, SHIFT = 4 };
     const int32_t scaled = dense_4_bits_cortex_m4_dsp_scale(acc, multiplier, OFFSET);
@@ -387,7 +393,7 @@ DENSE_4_BITS_CORTEX_M4_NOINLINE static void dense_4_bits_cortex_m4_conv1_channel
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void dense_4_bits_cortex_m4_conv1(const int8_t *x, int8_t *y)
+DENSE_4_BITS_CORTEX_M4_CODE_ATTR static void dense_4_bits_cortex_m4_conv1(const int8_t *x, int8_t *y)
 {
     int32_t elements = 0;
     const int32_t pair_products = dense_4_bits_cortex_m4_conv1_pair_products(x, &elements);
@@ -401,7 +407,7 @@ static void dense_4_bits_cortex_m4_conv1(const int8_t *x, int8_t *y)
     dense_4_bits_cortex_m4_conv1_channels4(x, shared, y);
 }
 
-void dense_4_bits_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
+DENSE_4_BITS_CORTEX_M4_CODE_ATTR void dense_4_bits_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
 {
     DENSE_4_BITS_CORTEX_M4_ASSERT(DENSE_4_BITS_CORTEX_M4_ARE_APART(x, 8, y, 16));
     (void)arena;

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m0.h"
 
-#if DENSE_CORTEX_M0_HEADER_ID != 0x098ff6f7
+#if DENSE_CORTEX_M0_HEADER_ID != 0xe244ab27
 #error "dense_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -28,6 +28,11 @@
 
 #ifndef DENSE_CORTEX_M0_CONST_ATTR
 #define DENSE_CORTEX_M0_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DENSE_CORTEX_M0_CODE_ATTR
+#define DENSE_CORTEX_M0_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -52,16 +57,17 @@ typedef char dense_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define DENSE_CORTEX_M0_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define DENSE_CORTEX_M0_NOINLINE DENSE_CORTEX_M0_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define DENSE_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define DENSE_CORTEX_M0_INLINE inline
+#define DENSE_CORTEX_M0_INLINE DENSE_CORTEX_M0_CODE_ATTR inline
 #endif
 #define DENSE_CORTEX_M0_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
 #else
-#define DENSE_CORTEX_M0_NOINLINE
-#define DENSE_CORTEX_M0_INLINE inline
+#define DENSE_CORTEX_M0_NOINLINE DENSE_CORTEX_M0_CODE_ATTR
+#define DENSE_CORTEX_M0_INLINE DENSE_CORTEX_M0_CODE_ATTR inline
 #define DENSE_CORTEX_M0_MOVED(pointer)
 #endif
 
@@ -176,7 +182,7 @@ DENSE_CORTEX_M0_CONST_ATTR static const int32_t dense_cortex_m0_conv1_multiplier
  * dense_cortex_m0_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
  * 2^-SHIFT.
  */
-static inline int8_t dense_cortex_m0_conv1_code(int32_t acc, int32_t multiplier)
+DENSE_CORTEX_M0_CODE_ATTR static inline int8_t dense_cortex_m0_conv1_code(int32_t acc, int32_t multiplier)
 {
     enum { OFFSET = -20971520, SHIFT = 23 };
     const int32_t scaled = dense_cortex_m0_scalar_scale_split(acc, multiplier, OFFSET, 13);
@@ -186,7 +192,7 @@ static inline int8_t dense_cortex_m0_conv1_code(int32_t acc, int32_t multiplier)
 }
 
 /* Elements of the image as words, then 0, which makes them even in number. */
-static void dense_cortex_m0_conv1_widen(const int8_t *x, int32_t *elements)
+DENSE_CORTEX_M0_CODE_ATTR static void dense_cortex_m0_conv1_widen(const int8_t *x, int32_t *elements)
 {
     elements[0] = x[0];
     elements[1] = x[1];
@@ -247,7 +253,7 @@ DENSE_CORTEX_M0_NOINLINE static void dense_cortex_m0_conv1_sums(
 }
 
 /* dense_cortex_m0_conv1: one image. */
-static void dense_cortex_m0_conv1_image(
+DENSE_CORTEX_M0_CODE_ATTR static void dense_cortex_m0_conv1_image(
     const int8_t *x, int8_t *y, int32_t *elements)
 {
     enum { BLOCK_WORDS = 24, WHOLE = 8 };
@@ -274,7 +280,7 @@ static void dense_cortex_m0_conv1_image(
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void dense_cortex_m0_conv1(const int8_t *x, int8_t *y, int32_t *elements)
+DENSE_CORTEX_M0_CODE_ATTR static void dense_cortex_m0_conv1(const int8_t *x, int8_t *y, int32_t *elements)
 {
     enum { BATCH = 1, IN_ELEMENTS = 11, OUT_CHANNELS = 8 };
 
@@ -283,7 +289,7 @@ static void dense_cortex_m0_conv1(const int8_t *x, int8_t *y, int32_t *elements)
     }
 }
 
-void dense_cortex_m0_run(const int8_t *x, int8_t *y, void *arena)
+DENSE_CORTEX_M0_CODE_ATTR void dense_cortex_m0_run(const int8_t *x, int8_t *y, void *arena)
 {
     DENSE_CORTEX_M0_ASSERT((uintptr_t)arena % (sizeof(struct dense_cortex_m0_arena_behind)
         - sizeof(dense_cortex_m0_arena)) == 0);

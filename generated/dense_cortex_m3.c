@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m3.h"
 
-#if DENSE_CORTEX_M3_HEADER_ID != 0xe2a35998
+#if DENSE_CORTEX_M3_HEADER_ID != 0x8ab5d8cd
 #error "dense_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -37,6 +37,11 @@
 
 #ifndef DENSE_CORTEX_M3_CONST_ATTR
 #define DENSE_CORTEX_M3_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DENSE_CORTEX_M3_CODE_ATTR
+#define DENSE_CORTEX_M3_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -61,15 +66,16 @@ typedef char dense_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define DENSE_CORTEX_M3_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define DENSE_CORTEX_M3_NOINLINE DENSE_CORTEX_M3_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define DENSE_CORTEX_M3_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define DENSE_CORTEX_M3_INLINE inline
+#define DENSE_CORTEX_M3_INLINE DENSE_CORTEX_M3_CODE_ATTR inline
 #endif
 #else
-#define DENSE_CORTEX_M3_NOINLINE
-#define DENSE_CORTEX_M3_INLINE inline
+#define DENSE_CORTEX_M3_NOINLINE DENSE_CORTEX_M3_CODE_ATTR
+#define DENSE_CORTEX_M3_INLINE DENSE_CORTEX_M3_CODE_ATTR inline
 #endif
 
 /*
@@ -268,7 +274,7 @@ DENSE_CORTEX_M3_CONST_ATTR static const int32_t dense_cortex_m3_conv1_multiplier
  * dense_cortex_m3_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
  * 2^-SHIFT.
  */
-static inline int8_t dense_cortex_m3_conv1_code(int32_t acc, int32_t multiplier)
+DENSE_CORTEX_M3_CODE_ATTR static inline int8_t dense_cortex_m3_conv1_code(int32_t acc, int32_t multiplier)
 {
     enum { OFFSET = -640, SHIFT = 8 };
     const int32_t scaled = dense_cortex_m3_scalar_scale(acc, multiplier, OFFSET);
@@ -278,7 +284,7 @@ static inline int8_t dense_cortex_m3_conv1_code(int32_t acc, int32_t multiplier)
 }
 
 /* Elements of the image as words. */
-static void dense_cortex_m3_conv1_widen(const int8_t *x, int32_t *elements)
+DENSE_CORTEX_M3_CODE_ATTR static void dense_cortex_m3_conv1_widen(const int8_t *x, int32_t *elements)
 {
     elements[0] = x[0];
     elements[1] = x[1];
@@ -314,7 +320,7 @@ DENSE_CORTEX_M3_NOINLINE static void dense_cortex_m3_conv1_sums(
 }
 
 /* dense_cortex_m3_conv1: one image. */
-static void dense_cortex_m3_conv1_image(
+DENSE_CORTEX_M3_CODE_ATTR static void dense_cortex_m3_conv1_image(
     const int8_t *x, int8_t *y, int32_t *elements)
 {
     enum { BLOCK_WORDS = 22, WHOLE = 8 };
@@ -340,7 +346,7 @@ static void dense_cortex_m3_conv1_image(
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void dense_cortex_m3_conv1(const int8_t *x, int8_t *y, int32_t *elements)
+DENSE_CORTEX_M3_CODE_ATTR static void dense_cortex_m3_conv1(const int8_t *x, int8_t *y, int32_t *elements)
 {
     enum { BATCH = 1, IN_ELEMENTS = 11, OUT_CHANNELS = 8 };
 
@@ -349,7 +355,7 @@ static void dense_cortex_m3_conv1(const int8_t *x, int8_t *y, int32_t *elements)
     }
 }
 
-void dense_cortex_m3_run(const int8_t *x, int8_t *y, void *arena)
+DENSE_CORTEX_M3_CODE_ATTR void dense_cortex_m3_run(const int8_t *x, int8_t *y, void *arena)
 {
     DENSE_CORTEX_M3_ASSERT((uintptr_t)arena % (sizeof(struct dense_cortex_m3_arena_behind)
         - sizeof(dense_cortex_m3_arena)) == 0);

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m4.h"
 
-#if DENSE_CORTEX_M4_HEADER_ID != 0x786808e0
+#if DENSE_CORTEX_M4_HEADER_ID != 0x6bbc3ce4
 #error "dense_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -42,6 +42,11 @@
 #define DENSE_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DENSE_CORTEX_M4_CODE_ATTR
+#define DENSE_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
 #ifndef DENSE_CORTEX_M4_HOOK
 #define DENSE_CORTEX_M4_HOOK(node) ((void)0)
@@ -59,15 +64,16 @@ typedef char dense_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define DENSE_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define DENSE_CORTEX_M4_NOINLINE DENSE_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define DENSE_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define DENSE_CORTEX_M4_INLINE inline
+#define DENSE_CORTEX_M4_INLINE DENSE_CORTEX_M4_CODE_ATTR inline
 #endif
 #else
-#define DENSE_CORTEX_M4_NOINLINE
-#define DENSE_CORTEX_M4_INLINE inline
+#define DENSE_CORTEX_M4_NOINLINE DENSE_CORTEX_M4_CODE_ATTR
+#define DENSE_CORTEX_M4_INLINE DENSE_CORTEX_M4_CODE_ATTR inline
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
@@ -372,7 +378,7 @@ DENSE_CORTEX_M4_CONST_ATTR static const int32_t dense_cortex_m4_conv1_constants[
  * dense_cortex_m4_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
  * 2^-SHIFT.
  */
-static inline int8_t dense_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
+DENSE_CORTEX_M4_CODE_ATTR static inline int8_t dense_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
 {
     enum { OFFSET = -160, SHIFT = 6 };
     const int32_t scaled = dense_cortex_m4_dsp_scale(acc, multiplier, OFFSET);
@@ -491,14 +497,14 @@ DENSE_CORTEX_M4_NOINLINE static void dense_cortex_m4_conv1_channels6(
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void dense_cortex_m4_conv1(const int8_t *x, int8_t *y)
+DENSE_CORTEX_M4_CODE_ATTR static void dense_cortex_m4_conv1(const int8_t *x, int8_t *y)
 {
     const int32_t pair_products = dense_cortex_m4_conv1_channels2(x, y);
 
     dense_cortex_m4_conv1_channels6(x, pair_products, y + 2);
 }
 
-void dense_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
+DENSE_CORTEX_M4_CODE_ATTR void dense_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
 {
     DENSE_CORTEX_M4_ASSERT(DENSE_CORTEX_M4_ARE_APART(x, 8, y, 8));
     (void)arena;

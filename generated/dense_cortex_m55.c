@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m55.h"
 
-#if DENSE_CORTEX_M55_HEADER_ID != 0x05434bd0
+#if DENSE_CORTEX_M55_HEADER_ID != 0x0941bf27
 #error "dense_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -32,6 +32,11 @@
 
 #ifndef DENSE_CORTEX_M55_CONST_ATTR
 #define DENSE_CORTEX_M55_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DENSE_CORTEX_M55_CODE_ATTR
+#define DENSE_CORTEX_M55_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -51,15 +56,16 @@ typedef char dense_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : 
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define DENSE_CORTEX_M55_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define DENSE_CORTEX_M55_NOINLINE DENSE_CORTEX_M55_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define DENSE_CORTEX_M55_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define DENSE_CORTEX_M55_INLINE inline
+#define DENSE_CORTEX_M55_INLINE DENSE_CORTEX_M55_CODE_ATTR inline
 #endif
 #else
-#define DENSE_CORTEX_M55_NOINLINE
-#define DENSE_CORTEX_M55_INLINE inline
+#define DENSE_CORTEX_M55_NOINLINE DENSE_CORTEX_M55_CODE_ATTR
+#define DENSE_CORTEX_M55_INLINE DENSE_CORTEX_M55_CODE_ATTR inline
 #endif
 
 /* Helium, Arm's M-profile vector extension, computes on 16 bytes at once; for other machines the same in portable C,
@@ -87,7 +93,8 @@ static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_loa
 }
 
 /* Copies `count` bytes, 0 or more; returns what follows them. */
-static inline int8_t *dense_cortex_m55_mve_copy_s8(int8_t *to, const int8_t *from, int32_t count)
+DENSE_CORTEX_M55_CODE_ATTR static inline int8_t *dense_cortex_m55_mve_copy_s8(int8_t *to, const int8_t *from,
+    int32_t count)
 {
     int8_t *const end = to + count;
 
@@ -286,7 +293,8 @@ static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_conv1_c
  */
 
 /* Where the window of an output pixel is read, which may be in a copy. */
-static const int8_t *dense_cortex_m55_conv1_window(const int8_t *x, int32_t pixel, int8_t *copy)
+DENSE_CORTEX_M55_CODE_ATTR static const int8_t *dense_cortex_m55_conv1_window(const int8_t *x, int32_t pixel,
+    int8_t *copy)
 {
     enum {
         STEP = 11,
@@ -349,14 +357,14 @@ DENSE_CORTEX_M55_NOINLINE static void dense_cortex_m55_conv1_channels_one(
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void dense_cortex_m55_conv1(const int8_t *x, int8_t *y)
+DENSE_CORTEX_M55_CODE_ATTR static void dense_cortex_m55_conv1(const int8_t *x, int8_t *y)
 {
     int8_t copies[16] = { 0 };
 
     dense_cortex_m55_conv1_channels_one(dense_cortex_m55_conv1_window(x, 0, copies), y);
 }
 
-void dense_cortex_m55_run(const int8_t *x, int8_t *y, void *arena)
+DENSE_CORTEX_M55_CODE_ATTR void dense_cortex_m55_run(const int8_t *x, int8_t *y, void *arena)
 {
     DENSE_CORTEX_M55_ASSERT(DENSE_CORTEX_M55_ARE_APART(x, 11, y, 8));
     (void)arena;

@@ -15,7 +15,7 @@
  */
 #include "dense_host.h"
 
-#if DENSE_HOST_HEADER_ID != 0xf997609e
+#if DENSE_HOST_HEADER_ID != 0x623278eb
 #error "dense_host.h was not generated together with this file"
 #endif
 
@@ -23,6 +23,11 @@
 
 #ifndef DENSE_HOST_CONST_ATTR
 #define DENSE_HOST_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DENSE_HOST_CODE_ATTR
+#define DENSE_HOST_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -46,22 +51,23 @@ struct dense_host_arena_behind {
 typedef char dense_host_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t dense_host_multiply_high(int32_t a, int32_t b)
+DENSE_HOST_CODE_ATTR static int32_t dense_host_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define DENSE_HOST_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define DENSE_HOST_NOINLINE DENSE_HOST_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define DENSE_HOST_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define DENSE_HOST_INLINE inline
+#define DENSE_HOST_INLINE DENSE_HOST_CODE_ATTR inline
 #endif
 #else
-#define DENSE_HOST_NOINLINE
-#define DENSE_HOST_INLINE inline
+#define DENSE_HOST_NOINLINE DENSE_HOST_CODE_ATTR
+#define DENSE_HOST_INLINE DENSE_HOST_CODE_ATTR inline
 #endif
 
 /* An instruction adds four products of bytes to each int32 of a vector: VPDPBUSD on x86 with VNNI, whose taps are
@@ -174,8 +180,8 @@ static DENSE_HOST_INLINE void dense_host_dot_store(int32_t *to, dense_host_dot_s
 
 /* Sums of sixteen channels of one window of so many bytes; every other four taps have sums of their own, so that an
    instruction need not wait for the one before. */
-static void dense_host_dot_window(const uint8_t *restrict taps, int32_t bytes, const int8_t *restrict weights,
-    const int32_t *restrict starts, int32_t *restrict sums)
+DENSE_HOST_CODE_ATTR static void dense_host_dot_window(const uint8_t *restrict taps, int32_t bytes,
+    const int8_t *restrict weights, const int32_t *restrict starts, int32_t *restrict sums)
 {
     const int32_t zero[16] = { 0 };
     int32_t odd[16];
@@ -248,7 +254,7 @@ static DENSE_HOST_INLINE int8_t dense_host_conv1_requantize(int32_t acc, int32_t
 }
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void dense_host_conv1_inside(const int8_t *restrict x, uint8_t *restrict taps)
+DENSE_HOST_CODE_ATTR static void dense_host_conv1_inside(const int8_t *restrict x, uint8_t *restrict taps)
 {
     enum {
         KERNEL_HEIGHT = 1, TAP_STEP_HEIGHT = 11, /* from tap to tap: dilation times the step of the image */
@@ -291,7 +297,7 @@ static DENSE_HOST_INLINE void dense_host_conv1_codes(const int32_t *restrict sum
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void dense_host_conv1(const int8_t *x, int8_t *y, uint8_t *restrict taps)
+DENSE_HOST_CODE_ATTR static void dense_host_conv1(const int8_t *x, int8_t *y, uint8_t *restrict taps)
 {
     enum {
         OUT_CHANNELS = 8, OUT_PIXELS = 1, LANES = 16, /* channels that are summed together */
@@ -319,7 +325,7 @@ static void dense_host_conv1(const int8_t *x, int8_t *y, uint8_t *restrict taps)
     }
 }
 
-void dense_host_run(const int8_t *x, int8_t *y, void *arena)
+DENSE_HOST_CODE_ATTR void dense_host_run(const int8_t *x, int8_t *y, void *arena)
 {
     DENSE_HOST_ASSERT((uintptr_t)arena % (sizeof(struct dense_host_arena_behind) - sizeof(dense_host_arena)) == 0);
     DENSE_HOST_ASSERT(DENSE_HOST_ARE_APART(x, 11, y, 8));

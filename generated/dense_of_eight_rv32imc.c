@@ -15,7 +15,7 @@
  */
 #include "dense_of_eight_rv32imc.h"
 
-#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x4b30275a
+#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x0a55323a
 #error "dense_of_eight_rv32imc.h was not generated together with this file"
 #endif
 
@@ -29,6 +29,11 @@
 
 #ifndef DENSE_OF_EIGHT_RV32IMC_CONST_ATTR
 #define DENSE_OF_EIGHT_RV32IMC_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DENSE_OF_EIGHT_RV32IMC_CODE_ATTR
+#define DENSE_OF_EIGHT_RV32IMC_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -48,16 +53,17 @@ typedef char dense_of_eight_rv32imc_right_shift_is_arithmetic[((-1) >> 1) == -1 
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define DENSE_OF_EIGHT_RV32IMC_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define DENSE_OF_EIGHT_RV32IMC_NOINLINE DENSE_OF_EIGHT_RV32IMC_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 /* steps of loops, which gcc -Os would call */
 #define DENSE_OF_EIGHT_RV32IMC_INLINE inline __attribute__((always_inline))
 #else
-#define DENSE_OF_EIGHT_RV32IMC_INLINE inline
+#define DENSE_OF_EIGHT_RV32IMC_INLINE DENSE_OF_EIGHT_RV32IMC_CODE_ATTR inline
 #endif
 #else
-#define DENSE_OF_EIGHT_RV32IMC_NOINLINE
-#define DENSE_OF_EIGHT_RV32IMC_INLINE inline
+#define DENSE_OF_EIGHT_RV32IMC_NOINLINE DENSE_OF_EIGHT_RV32IMC_CODE_ATTR
+#define DENSE_OF_EIGHT_RV32IMC_INLINE DENSE_OF_EIGHT_RV32IMC_CODE_ATTR inline
 #endif
 
 /*
@@ -260,7 +266,7 @@ DENSE_OF_EIGHT_RV32IMC_CONST_ATTR static const int32_t dense_of_eight_rv32imc_co
  * dense_of_eight_rv32imc_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
  * 2^-SHIFT.
  */
-static inline int8_t dense_of_eight_rv32imc_conv1_code(int32_t acc, int32_t multiplier)
+DENSE_OF_EIGHT_RV32IMC_CODE_ATTR static inline int8_t dense_of_eight_rv32imc_conv1_code(int32_t acc, int32_t multiplier)
 {
     enum { OFFSET = -160, SHIFT = 6 };
     const int32_t scaled = dense_of_eight_rv32imc_scalar_scale(acc, multiplier, OFFSET);
@@ -299,7 +305,7 @@ DENSE_OF_EIGHT_RV32IMC_NOINLINE static void dense_of_eight_rv32imc_conv1_sums(
 }
 
 /* dense_of_eight_rv32imc_conv1: one image. */
-static void dense_of_eight_rv32imc_conv1_image(
+DENSE_OF_EIGHT_RV32IMC_CODE_ATTR static void dense_of_eight_rv32imc_conv1_image(
     const int8_t *x, int8_t *y)
 {
     enum { BLOCK_WORDS = 22, WHOLE = 8 };
@@ -335,7 +341,7 @@ static void dense_of_eight_rv32imc_conv1_image(
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void dense_of_eight_rv32imc_conv1(const int8_t *x, int8_t *y)
+DENSE_OF_EIGHT_RV32IMC_CODE_ATTR static void dense_of_eight_rv32imc_conv1(const int8_t *x, int8_t *y)
 {
     enum { BATCH = 1, IN_ELEMENTS = 11, OUT_CHANNELS = 8 };
 
@@ -344,7 +350,7 @@ static void dense_of_eight_rv32imc_conv1(const int8_t *x, int8_t *y)
     }
 }
 
-void dense_of_eight_rv32imc_run(const int8_t *x, int8_t *y, void *arena)
+DENSE_OF_EIGHT_RV32IMC_CODE_ATTR void dense_of_eight_rv32imc_run(const int8_t *x, int8_t *y, void *arena)
 {
     DENSE_OF_EIGHT_RV32IMC_ASSERT(DENSE_OF_EIGHT_RV32IMC_ARE_APART(x, 11, y, 8));
     (void)arena;

@@ -15,7 +15,7 @@
  */
 #include "dense_rv32imc.h"
 
-#if DENSE_RV32IMC_HEADER_ID != 0xd62d0fe0
+#if DENSE_RV32IMC_HEADER_ID != 0xca4e1214
 #error "dense_rv32imc.h was not generated together with this file"
 #endif
 
@@ -29,6 +29,11 @@
 
 #ifndef DENSE_RV32IMC_CONST_ATTR
 #define DENSE_RV32IMC_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DENSE_RV32IMC_CODE_ATTR
+#define DENSE_RV32IMC_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -53,15 +58,16 @@ typedef char dense_rv32imc_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1]
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define DENSE_RV32IMC_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define DENSE_RV32IMC_NOINLINE DENSE_RV32IMC_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define DENSE_RV32IMC_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define DENSE_RV32IMC_INLINE inline
+#define DENSE_RV32IMC_INLINE DENSE_RV32IMC_CODE_ATTR inline
 #endif
 #else
-#define DENSE_RV32IMC_NOINLINE
-#define DENSE_RV32IMC_INLINE inline
+#define DENSE_RV32IMC_NOINLINE DENSE_RV32IMC_CODE_ATTR
+#define DENSE_RV32IMC_INLINE DENSE_RV32IMC_CODE_ATTR inline
 #endif
 
 /*
@@ -179,7 +185,7 @@ DENSE_RV32IMC_CONST_ATTR static const int32_t dense_rv32imc_conv1_multiplier[8] 
 /*
  * dense_rv32imc_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of 2^-SHIFT.
  */
-static inline int8_t dense_rv32imc_conv1_code(int32_t acc, int32_t multiplier)
+DENSE_RV32IMC_CODE_ATTR static inline int8_t dense_rv32imc_conv1_code(int32_t acc, int32_t multiplier)
 {
     enum { OFFSET = -160, SHIFT = 6 };
     const int32_t scaled = dense_rv32imc_scalar_scale(acc, multiplier, OFFSET);
@@ -196,7 +202,7 @@ static inline int8_t dense_rv32imc_conv1_code(int32_t acc, int32_t multiplier)
  */
 
 /* Elements of the image as words, two behind their group's start. */
-static void dense_rv32imc_conv1_widen(const int8_t *x, int32_t *elements)
+DENSE_RV32IMC_CODE_ATTR static void dense_rv32imc_conv1_widen(const int8_t *x, int32_t *elements)
 {
     enum { IN_ELEMENTS = 11 };
 
@@ -235,7 +241,7 @@ DENSE_RV32IMC_NOINLINE static void dense_rv32imc_conv1_sums(
 }
 
 /* dense_rv32imc_conv1: one image. */
-static void dense_rv32imc_conv1_image(
+DENSE_RV32IMC_CODE_ATTR static void dense_rv32imc_conv1_image(
     const int8_t *x, int8_t *y, int32_t *elements)
 {
     enum { BLOCK_WORDS = 12, WHOLE = 8 };
@@ -260,7 +266,7 @@ static void dense_rv32imc_conv1_image(
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void dense_rv32imc_conv1(const int8_t *x, int8_t *y, int32_t *elements)
+DENSE_RV32IMC_CODE_ATTR static void dense_rv32imc_conv1(const int8_t *x, int8_t *y, int32_t *elements)
 {
     enum { BATCH = 1, IN_ELEMENTS = 11, OUT_CHANNELS = 8 };
 
@@ -269,7 +275,7 @@ static void dense_rv32imc_conv1(const int8_t *x, int8_t *y, int32_t *elements)
     }
 }
 
-void dense_rv32imc_run(const int8_t *x, int8_t *y, void *arena)
+DENSE_RV32IMC_CODE_ATTR void dense_rv32imc_run(const int8_t *x, int8_t *y, void *arena)
 {
     DENSE_RV32IMC_ASSERT((uintptr_t)arena % (sizeof(struct dense_rv32imc_arena_behind) - sizeof(dense_rv32imc_arena))
         == 0);

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m0.h"
 
-#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0xc4a83479
+#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0xee7467db
 #error "depthwise_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -30,6 +30,11 @@
 
 #ifndef DEPTHWISE_CORTEX_M0_CONST_ATTR
 #define DEPTHWISE_CORTEX_M0_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DEPTHWISE_CORTEX_M0_CODE_ATTR
+#define DEPTHWISE_CORTEX_M0_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -54,15 +59,16 @@ typedef char depthwise_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define DEPTHWISE_CORTEX_M0_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define DEPTHWISE_CORTEX_M0_NOINLINE DEPTHWISE_CORTEX_M0_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define DEPTHWISE_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define DEPTHWISE_CORTEX_M0_INLINE inline
+#define DEPTHWISE_CORTEX_M0_INLINE DEPTHWISE_CORTEX_M0_CODE_ATTR inline
 #endif
 #else
-#define DEPTHWISE_CORTEX_M0_NOINLINE
-#define DEPTHWISE_CORTEX_M0_INLINE inline
+#define DEPTHWISE_CORTEX_M0_NOINLINE DEPTHWISE_CORTEX_M0_CODE_ATTR
+#define DEPTHWISE_CORTEX_M0_INLINE DEPTHWISE_CORTEX_M0_CODE_ATTR inline
 #endif
 
 /* sum + a * b. Compilers for the Cortex-M0 keep some sums in registers that its additions reach only by a move. */
@@ -141,7 +147,7 @@ enum {
 };
 
 /* Copies `rows` rows of a channel into the plane; x is the first element. */
-static void depthwise_cortex_m0_conv1_fill(const int8_t *x, int32_t rows, uint8_t *plane)
+DEPTHWISE_CORTEX_M0_CODE_ATTR static void depthwise_cortex_m0_conv1_fill(const int8_t *x, int32_t rows, uint8_t *plane)
 {
     enum { COLUMN = 8, X_ROW = 80, ROW = depthwise_cortex_m0_conv1_ROW };
 
@@ -256,7 +262,7 @@ DEPTHWISE_CORTEX_M0_NOINLINE static void depthwise_cortex_m0_conv1_channel(
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 2x2, padding 0x0 to 1x1, 8 groups. */
-static void depthwise_cortex_m0_conv1(const int8_t *x, int8_t *y, uint8_t *plane)
+DEPTHWISE_CORTEX_M0_CODE_ATTR static void depthwise_cortex_m0_conv1(const int8_t *x, int8_t *y, uint8_t *plane)
 {
     enum {
         BATCH = 1, X_IMAGE = 800, Y_IMAGE = 200, CHANNELS = 8, PLANE = 121,
@@ -287,7 +293,7 @@ static void depthwise_cortex_m0_conv1(const int8_t *x, int8_t *y, uint8_t *plane
     }
 }
 
-void depthwise_cortex_m0_run(const int8_t *x, int8_t *y, void *arena)
+DEPTHWISE_CORTEX_M0_CODE_ATTR void depthwise_cortex_m0_run(const int8_t *x, int8_t *y, void *arena)
 {
     DEPTHWISE_CORTEX_M0_ASSERT((uintptr_t)arena % (sizeof(struct depthwise_cortex_m0_arena_behind)
         - sizeof(depthwise_cortex_m0_arena)) == 0);

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m4.h"
 
-#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0xb0518f53
+#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x4571f02f
 #error "depthwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -30,6 +30,11 @@
 
 #ifndef DEPTHWISE_CORTEX_M4_CONST_ATTR
 #define DEPTHWISE_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DEPTHWISE_CORTEX_M4_CODE_ATTR
+#define DEPTHWISE_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -49,15 +54,16 @@ typedef char depthwise_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define DEPTHWISE_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define DEPTHWISE_CORTEX_M4_NOINLINE DEPTHWISE_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define DEPTHWISE_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define DEPTHWISE_CORTEX_M4_INLINE inline
+#define DEPTHWISE_CORTEX_M4_INLINE DEPTHWISE_CORTEX_M4_CODE_ATTR inline
 #endif
 #else
-#define DEPTHWISE_CORTEX_M4_NOINLINE
-#define DEPTHWISE_CORTEX_M4_INLINE inline
+#define DEPTHWISE_CORTEX_M4_NOINLINE DEPTHWISE_CORTEX_M4_CODE_ATTR
+#define DEPTHWISE_CORTEX_M4_INLINE DEPTHWISE_CORTEX_M4_CODE_ATTR inline
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
@@ -165,7 +171,7 @@ DEPTHWISE_CORTEX_M4_CONST_ATTR static const int32_t depthwise_cortex_m4_conv1_mu
 };
 
 /* depthwise_cortex_m4_conv1: the output code of an accumulator. */
-static inline int8_t depthwise_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
+DEPTHWISE_CORTEX_M4_CODE_ATTR static inline int8_t depthwise_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
 {
     enum { SHIFT = 12 };
     const int32_t scaled = depthwise_cortex_m4_dsp_high(acc, multiplier);
@@ -294,7 +300,7 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 2x2, padding 0x0 to 1x1, 8 groups. */
-static void depthwise_cortex_m4_conv1(const int8_t *x, int8_t *y)
+DEPTHWISE_CORTEX_M4_CODE_ATTR static void depthwise_cortex_m4_conv1(const int8_t *x, int8_t *y)
 {
     enum { BATCH = 1, X_IMAGE = 800, Y_IMAGE = 200, CHANNELS = 8 };
 
@@ -305,7 +311,7 @@ static void depthwise_cortex_m4_conv1(const int8_t *x, int8_t *y)
     }
 }
 
-void depthwise_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
+DEPTHWISE_CORTEX_M4_CODE_ATTR void depthwise_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
 {
     DEPTHWISE_CORTEX_M4_ASSERT(DEPTHWISE_CORTEX_M4_ARE_APART(x, 800, y, 200));
     (void)arena;

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m55.h"
 
-#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x5299a751
+#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x85455ff5
 #error "depthwise_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -32,6 +32,11 @@
 
 #ifndef DEPTHWISE_CORTEX_M55_CONST_ATTR
 #define DEPTHWISE_CORTEX_M55_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DEPTHWISE_CORTEX_M55_CODE_ATTR
+#define DEPTHWISE_CORTEX_M55_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -56,15 +61,16 @@ typedef char depthwise_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define DEPTHWISE_CORTEX_M55_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define DEPTHWISE_CORTEX_M55_NOINLINE DEPTHWISE_CORTEX_M55_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define DEPTHWISE_CORTEX_M55_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define DEPTHWISE_CORTEX_M55_INLINE inline
+#define DEPTHWISE_CORTEX_M55_INLINE DEPTHWISE_CORTEX_M55_CODE_ATTR inline
 #endif
 #else
-#define DEPTHWISE_CORTEX_M55_NOINLINE
-#define DEPTHWISE_CORTEX_M55_INLINE inline
+#define DEPTHWISE_CORTEX_M55_NOINLINE DEPTHWISE_CORTEX_M55_CODE_ATTR
+#define DEPTHWISE_CORTEX_M55_INLINE DEPTHWISE_CORTEX_M55_CODE_ATTR inline
 #endif
 
 /* Helium, Arm's M-profile vector extension, computes on 16 bytes at once; for other machines the same in portable C,
@@ -375,7 +381,8 @@ DEPTHWISE_CORTEX_M55_NOINLINE static void depthwise_cortex_m55_conv1_inside(
 }
 
 /* The columns of four rows of the image, `top` and those below, which may lie outside. */
-static void depthwise_cortex_m55_conv1_columns(const int8_t *x, int32_t top, int32_t *columns)
+DEPTHWISE_CORTEX_M55_CODE_ATTR static void depthwise_cortex_m55_conv1_columns(const int8_t *x, int32_t top,
+    int32_t *columns)
 {
     enum { IN_HEIGHT = 10, DILATION = 1, IN_ROW = 80, LEFT = 0 };
     int8_t *const to = (int8_t *)(columns + LEFT);
@@ -439,7 +446,7 @@ static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex
 }
 
 /* Four channels of a row of outputs. */
-static inline void depthwise_cortex_m55_conv1_quad(
+DEPTHWISE_CORTEX_M55_CODE_ATTR static inline void depthwise_cortex_m55_conv1_quad(
     const int32_t *columns, const int8_t *weights, const int32_t *parameters,
     int8_t *out)
 {
@@ -465,7 +472,7 @@ static inline void depthwise_cortex_m55_conv1_quad(
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 2x2, padding 0x0 to 1x1, 8 groups. */
-static void depthwise_cortex_m55_conv1(const int8_t *x, int8_t *y, int32_t *columns)
+DEPTHWISE_CORTEX_M55_CODE_ATTR static void depthwise_cortex_m55_conv1(const int8_t *x, int8_t *y, int32_t *columns)
 {
     enum {
         BATCH = 1, X_IMAGE = 800, Y_IMAGE = 200, CHANNELS = 8,
@@ -492,7 +499,7 @@ static void depthwise_cortex_m55_conv1(const int8_t *x, int8_t *y, int32_t *colu
     }
 }
 
-void depthwise_cortex_m55_run(const int8_t *x, int8_t *y, void *arena)
+DEPTHWISE_CORTEX_M55_CODE_ATTR void depthwise_cortex_m55_run(const int8_t *x, int8_t *y, void *arena)
 {
     DEPTHWISE_CORTEX_M55_ASSERT((uintptr_t)arena % (sizeof(struct depthwise_cortex_m55_arena_behind)
         - sizeof(depthwise_cortex_m55_arena)) == 0);

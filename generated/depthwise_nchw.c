@@ -15,7 +15,7 @@
  */
 #include "depthwise_nchw.h"
 
-#if DEPTHWISE_NCHW_HEADER_ID != 0x1756165b
+#if DEPTHWISE_NCHW_HEADER_ID != 0xf08668d7
 #error "depthwise_nchw.h was not generated together with this file"
 #endif
 
@@ -23,6 +23,11 @@
 
 #ifndef DEPTHWISE_NCHW_CONST_ATTR
 #define DEPTHWISE_NCHW_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DEPTHWISE_NCHW_CODE_ATTR
+#define DEPTHWISE_NCHW_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -46,7 +51,7 @@ struct depthwise_nchw_arena_behind {
 typedef char depthwise_nchw_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t depthwise_nchw_multiply_high(int32_t a, int32_t b)
+DEPTHWISE_NCHW_CODE_ATTR static int32_t depthwise_nchw_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
@@ -79,7 +84,7 @@ DEPTHWISE_NCHW_CONST_ATTR static const int32_t depthwise_nchw_conv1_offset[8] = 
 };
 
 /* depthwise_nchw_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
-static uint8_t depthwise_nchw_conv1_requantize(int32_t acc, int32_t m)
+DEPTHWISE_NCHW_CODE_ATTR static uint8_t depthwise_nchw_conv1_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = 0, HIGH = 255, SHIFT = 4 };
     const int32_t multiplier = depthwise_nchw_conv1_multiplier[m];
@@ -93,7 +98,8 @@ static uint8_t depthwise_nchw_conv1_requantize(int32_t acc, int32_t m)
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 2x2, padding 0x0 to 1x1, 8 groups. */
-static void depthwise_nchw_conv1(const uint8_t *restrict x, uint8_t *restrict y, uint8_t *restrict plane)
+DEPTHWISE_NCHW_CODE_ATTR static void depthwise_nchw_conv1(const uint8_t *restrict x, uint8_t *restrict y,
+    uint8_t *restrict plane)
 {
     enum {
         BATCH = 1, CHANNELS = 8,
@@ -140,7 +146,7 @@ static void depthwise_nchw_conv1(const uint8_t *restrict x, uint8_t *restrict y,
     }
 }
 
-void depthwise_nchw_run(const uint8_t *x, uint8_t *y, void *arena)
+DEPTHWISE_NCHW_CODE_ATTR void depthwise_nchw_run(const uint8_t *x, uint8_t *y, void *arena)
 {
     DEPTHWISE_NCHW_ASSERT((uintptr_t)arena % (sizeof(struct depthwise_nchw_arena_behind) - sizeof(depthwise_nchw_arena))
         == 0);

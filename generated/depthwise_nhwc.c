@@ -15,12 +15,17 @@
  */
 #include "depthwise_nhwc.h"
 
-#if DEPTHWISE_NHWC_HEADER_ID != 0x1fd1f05e
+#if DEPTHWISE_NHWC_HEADER_ID != 0x7d17664a
 #error "depthwise_nhwc.h was not generated together with this file"
 #endif
 
 #ifndef DEPTHWISE_NHWC_CONST_ATTR
 #define DEPTHWISE_NHWC_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DEPTHWISE_NHWC_CODE_ATTR
+#define DEPTHWISE_NHWC_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -39,22 +44,23 @@
 typedef char depthwise_nhwc_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t depthwise_nhwc_multiply_high(int32_t a, int32_t b)
+DEPTHWISE_NHWC_CODE_ATTR static int32_t depthwise_nhwc_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define DEPTHWISE_NHWC_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define DEPTHWISE_NHWC_NOINLINE DEPTHWISE_NHWC_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define DEPTHWISE_NHWC_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define DEPTHWISE_NHWC_INLINE inline
+#define DEPTHWISE_NHWC_INLINE DEPTHWISE_NHWC_CODE_ATTR inline
 #endif
 #else
-#define DEPTHWISE_NHWC_NOINLINE
-#define DEPTHWISE_NHWC_INLINE inline
+#define DEPTHWISE_NHWC_NOINLINE DEPTHWISE_NHWC_CODE_ATTR
+#define DEPTHWISE_NHWC_INLINE DEPTHWISE_NHWC_CODE_ATTR inline
 #endif
 
 /* depthwise_nhwc_conv1: weights [9 taps][8 channels]. */
@@ -175,7 +181,7 @@ DEPTHWISE_NHWC_NOINLINE static void depthwise_nhwc_conv1_border(const int8_t *re
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 2x2, padding 0x0 to 1x1, 8 groups. */
-static void depthwise_nhwc_conv1(const int8_t *x, int8_t *y)
+DEPTHWISE_NHWC_CODE_ATTR static void depthwise_nhwc_conv1(const int8_t *x, int8_t *y)
 {
     enum {
         STRIDE_HEIGHT = 2, PAD_HEIGHT = 0, STEP_HEIGHT = 80,
@@ -204,7 +210,7 @@ static void depthwise_nhwc_conv1(const int8_t *x, int8_t *y)
     }
 }
 
-void depthwise_nhwc_run(const int8_t *x, int8_t *y, void *arena)
+DEPTHWISE_NHWC_CODE_ATTR void depthwise_nhwc_run(const int8_t *x, int8_t *y, void *arena)
 {
     DEPTHWISE_NHWC_ASSERT(DEPTHWISE_NHWC_ARE_APART(x, 800, y, 200));
     (void)arena;

@@ -15,7 +15,7 @@
  */
 #include "depthwise_planes_cortex_m4.h"
 
-#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0x68be8717
+#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0x05619975
 #error "depthwise_planes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -32,6 +32,11 @@
 
 #ifndef DEPTHWISE_PLANES_CORTEX_M4_CONST_ATTR
 #define DEPTHWISE_PLANES_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR
+#define DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -56,16 +61,17 @@ typedef char depthwise_planes_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) ==
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define DEPTHWISE_PLANES_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define DEPTHWISE_PLANES_CORTEX_M4_NOINLINE DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 /* steps of loops, which gcc -Os would call */
 #define DEPTHWISE_PLANES_CORTEX_M4_INLINE inline __attribute__((always_inline))
 #else
-#define DEPTHWISE_PLANES_CORTEX_M4_INLINE inline
+#define DEPTHWISE_PLANES_CORTEX_M4_INLINE DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR inline
 #endif
 #else
-#define DEPTHWISE_PLANES_CORTEX_M4_NOINLINE
-#define DEPTHWISE_PLANES_CORTEX_M4_INLINE inline
+#define DEPTHWISE_PLANES_CORTEX_M4_NOINLINE DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR
+#define DEPTHWISE_PLANES_CORTEX_M4_INLINE DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR inline
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
@@ -260,7 +266,8 @@ DEPTHWISE_PLANES_CORTEX_M4_CONST_ATTR static const int32_t depthwise_planes_cort
 };
 
 /* depthwise_planes_cortex_m4_conv1: the output code of an accumulator. */
-static inline int8_t depthwise_planes_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
+DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR static inline int8_t depthwise_planes_cortex_m4_conv1_code(int32_t acc,
+    int32_t multiplier)
 {
     enum { SHIFT = 14 };
     const int32_t scaled = depthwise_planes_cortex_m4_dsp_high(acc, multiplier);
@@ -477,7 +484,8 @@ DEPTHWISE_PLANES_CORTEX_M4_NOINLINE static void depthwise_planes_cortex_m4_conv1
 }
 
 /* conv1: QLinearConv, kernel 5x5, stride 2x2, padding 2x2, 8 groups. */
-static void depthwise_planes_cortex_m4_conv1(const int8_t *x, int8_t *y, int32_t *planes)
+DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR static void depthwise_planes_cortex_m4_conv1(const int8_t *x, int8_t *y,
+    int32_t *planes)
 {
     enum {
         BATCH = 1, X_IMAGE = 576, Y_IMAGE = 160, CHANNELS = 8, PLANE = depthwise_planes_cortex_m4_conv1_PLANE,
@@ -503,7 +511,7 @@ static void depthwise_planes_cortex_m4_conv1(const int8_t *x, int8_t *y, int32_t
     }
 }
 
-void depthwise_planes_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
+DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR void depthwise_planes_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
 {
     DEPTHWISE_PLANES_CORTEX_M4_ASSERT((uintptr_t)arena % (sizeof(struct depthwise_planes_cortex_m4_arena_behind)
         - sizeof(depthwise_planes_cortex_m4_arena)) == 0);

@@ -15,7 +15,7 @@
  */
 #include "depthwise_rows_cortex_m4.h"
 
-#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0x1e517347
+#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0x8e2f7fba
 #error "depthwise_rows_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -30,6 +30,11 @@
 
 #ifndef DEPTHWISE_ROWS_CORTEX_M4_CONST_ATTR
 #define DEPTHWISE_ROWS_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DEPTHWISE_ROWS_CORTEX_M4_CODE_ATTR
+#define DEPTHWISE_ROWS_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -49,16 +54,17 @@ typedef char depthwise_rows_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define DEPTHWISE_ROWS_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define DEPTHWISE_ROWS_CORTEX_M4_NOINLINE DEPTHWISE_ROWS_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 /* steps of loops, which gcc -Os would call */
 #define DEPTHWISE_ROWS_CORTEX_M4_INLINE inline __attribute__((always_inline))
 #else
-#define DEPTHWISE_ROWS_CORTEX_M4_INLINE inline
+#define DEPTHWISE_ROWS_CORTEX_M4_INLINE DEPTHWISE_ROWS_CORTEX_M4_CODE_ATTR inline
 #endif
 #else
-#define DEPTHWISE_ROWS_CORTEX_M4_NOINLINE
-#define DEPTHWISE_ROWS_CORTEX_M4_INLINE inline
+#define DEPTHWISE_ROWS_CORTEX_M4_NOINLINE DEPTHWISE_ROWS_CORTEX_M4_CODE_ATTR
+#define DEPTHWISE_ROWS_CORTEX_M4_INLINE DEPTHWISE_ROWS_CORTEX_M4_CODE_ATTR inline
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
@@ -132,7 +138,8 @@ DEPTHWISE_ROWS_CORTEX_M4_CONST_ATTR static const int32_t depthwise_rows_cortex_m
 };
 
 /* depthwise_rows_cortex_m4_conv1: the output code of an accumulator. */
-static inline int8_t depthwise_rows_cortex_m4_conv1_code(int32_t acc, int32_t multiplier, int32_t offset)
+DEPTHWISE_ROWS_CORTEX_M4_CODE_ATTR static inline int8_t depthwise_rows_cortex_m4_conv1_code(int32_t acc,
+    int32_t multiplier, int32_t offset)
 {
     enum { SHIFT = 6 };
     const int32_t scaled = depthwise_rows_cortex_m4_dsp_scale(acc, multiplier, offset);
@@ -220,7 +227,7 @@ DEPTHWISE_ROWS_CORTEX_M4_NOINLINE static void depthwise_rows_cortex_m4_conv1_cha
 }
 
 /* conv1: QLinearConv, kernel 5x5, stride 2x2, padding 2x2, 8 groups. */
-static void depthwise_rows_cortex_m4_conv1(const int8_t *x, int8_t *y)
+DEPTHWISE_ROWS_CORTEX_M4_CODE_ATTR static void depthwise_rows_cortex_m4_conv1(const int8_t *x, int8_t *y)
 {
     enum { BATCH = 1, X_IMAGE = 576, Y_IMAGE = 160, CHANNELS = 8 };
 
@@ -231,7 +238,7 @@ static void depthwise_rows_cortex_m4_conv1(const int8_t *x, int8_t *y)
     }
 }
 
-void depthwise_rows_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
+DEPTHWISE_ROWS_CORTEX_M4_CODE_ATTR void depthwise_rows_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
 {
     DEPTHWISE_ROWS_CORTEX_M4_ASSERT(DEPTHWISE_ROWS_CORTEX_M4_ARE_APART(x, 576, y, 160));
     (void)arena;

@@ -13,7 +13,7 @@
  */
 #include "embedding.h"
 
-#if EMBEDDING_HEADER_ID != 0x733798dc
+#if EMBEDDING_HEADER_ID != 0x7d7d0a78
 #error "embedding.h was not generated together with this file"
 #endif
 
@@ -21,6 +21,11 @@
 
 #ifndef EMBEDDING_CONST_ATTR
 #define EMBEDDING_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef EMBEDDING_CODE_ATTR
+#define EMBEDDING_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -42,9 +47,9 @@ struct embedding_arena_behind {
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define EMBEDDING_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#define EMBEDDING_NOINLINE EMBEDDING_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
 #else
-#define EMBEDDING_NOINLINE
+#define EMBEDDING_NOINLINE EMBEDDING_CODE_ATTR
 #endif
 
 /* embedding_n0_rows: 20 rows of 6 elements. */
@@ -75,7 +80,7 @@ EMBEDDING_NOINLINE static void embedding_n0_rows(const int64_t *restrict x, int8
 }
 
 /* embedding_largest_largest: of 8 elements, from the first of them on. */
-static int8_t embedding_largest_largest(const int8_t *x)
+EMBEDDING_CODE_ATTR static int8_t embedding_largest_largest(const int8_t *x)
 {
     enum { COUNT = 8, X_STEP = 6 };
     int8_t largest = x[0];
@@ -99,7 +104,7 @@ EMBEDDING_NOINLINE static void embedding_largest(const int8_t *restrict x, int8_
     }
 }
 
-void embedding_run(const int64_t *tokens, int8_t *y, void *arena)
+EMBEDDING_CODE_ATTR void embedding_run(const int64_t *tokens, int8_t *y, void *arena)
 {
     EMBEDDING_ASSERT((uintptr_t)arena % (sizeof(struct embedding_arena_behind) - sizeof(embedding_arena)) == 0);
     EMBEDDING_ASSERT(EMBEDDING_ARE_APART(tokens, 64, y, 6));

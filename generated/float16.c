@@ -18,7 +18,7 @@
  */
 #include "float16.h"
 
-#if FLOAT16_HEADER_ID != 0xd3c869aa
+#if FLOAT16_HEADER_ID != 0xeb2c9202
 #error "float16.h was not generated together with this file"
 #endif
 
@@ -26,6 +26,11 @@
 
 #ifndef FLOAT16_CONST_ATTR
 #define FLOAT16_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef FLOAT16_CODE_ATTR
+#define FLOAT16_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -49,7 +54,7 @@ struct float16_arena_behind {
 typedef char float16_double[sizeof(double) == 8 ? 1 : -1];
 
 /* The number whose IEEE 754 binary16 word this is; float32 has all of them. */
-static float float16_from_half(uint16_t half)
+FLOAT16_CODE_ATTR static float float16_from_half(uint16_t half)
 {
     const uint32_t sign = (uint32_t)(half & 0x8000) << 16;
     const uint32_t magnitude = half & 0x7fff;
@@ -71,7 +76,7 @@ static float float16_from_half(uint16_t half)
  * The number whose IEEE 754 binary16 word this is, if it is 0 or at least 2^-14 in magnitude, and finite: as the word
  * of a float it is 2^112 times too small, but never subnormal.
  */
-static float float16_from_normal_half(uint16_t half)
+FLOAT16_CODE_ATTR static float float16_from_normal_half(uint16_t half)
 {
     const uint32_t word = (uint32_t)(half & 0x8000) << 16 | (uint32_t)(half & 0x7fff) << 13;
     float number;
@@ -81,7 +86,7 @@ static float float16_from_normal_half(uint16_t half)
 }
 
 /* The IEEE 754 binary16 word of a number, rounded half to even; from 65520 on it is that of infinity. */
-static uint16_t float16_to_half(float number)
+FLOAT16_CODE_ATTR static uint16_t float16_to_half(float number)
 {
     uint32_t word, sign, magnitude, half;
 
@@ -107,13 +112,13 @@ static uint16_t float16_to_half(float number)
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define FLOAT16_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#define FLOAT16_NOINLINE FLOAT16_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
 #else
-#define FLOAT16_NOINLINE
+#define FLOAT16_NOINLINE FLOAT16_CODE_ATTR
 #endif
 
 /* x to float32: Cast from float16 to float. */
-static void float16_x_to_float32(const uint16_t *restrict x, float *restrict y)
+FLOAT16_CODE_ATTR static void float16_x_to_float32(const uint16_t *restrict x, float *restrict y)
 {
     enum { COUNT = 50 };
 
@@ -145,7 +150,7 @@ FLOAT16_CONST_ATTR static const uint16_t float16_conv_weights[18 * 4] = {
 };
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void float16_conv_inside(const float *restrict x, float *restrict taps)
+FLOAT16_CODE_ATTR static void float16_conv_inside(const float *restrict x, float *restrict taps)
 {
     enum {
         IN_CHANNELS = 2, STEP_CHANNEL = 25,
@@ -165,7 +170,7 @@ static void float16_conv_inside(const float *restrict x, float *restrict taps)
 }
 
 /* Copies a window that reaches beyond the image; there it holds 0.0f. */
-static void float16_conv_border(const float *restrict x, int32_t oy, int32_t ox, float *restrict taps)
+FLOAT16_CODE_ATTR static void float16_conv_border(const float *restrict x, int32_t oy, int32_t ox, float *restrict taps)
 {
     enum {
         IN_HEIGHT = 5, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1,
@@ -216,8 +221,8 @@ FLOAT16_NOINLINE static void float16_conv_window(const float *restrict x, int32_
  * Adds to the sums of all channels. Compilers must not reorder the additions of a float sum, so it is the channels,
  * not the taps, that lie side by side and vectorise.
  */
-static void float16_conv_sum(const uint16_t *restrict weights, const float *restrict taps0, const float *restrict taps1,
-    float *restrict sums)
+FLOAT16_CODE_ATTR static void float16_conv_sum(const uint16_t *restrict weights, const float *restrict taps0,
+    const float *restrict taps1, float *restrict sums)
 {
     enum { OUT_CHANNELS = 4, TAPS = 16 };
 
@@ -257,7 +262,8 @@ static void float16_conv_sum(const uint16_t *restrict weights, const float *rest
 }
 
 /* conv: Conv, kernel 3x3, stride 1x1, padding 1x1. */
-static void float16_conv(const float *restrict x, float *restrict y, float *restrict taps, float *restrict sums)
+FLOAT16_CODE_ATTR static void float16_conv(const float *restrict x, float *restrict y, float *restrict taps,
+    float *restrict sums)
 {
     enum {
         OUT_CHANNELS = 4, OUT_PIXELS = 25,
@@ -289,7 +295,7 @@ static void float16_conv(const float *restrict x, float *restrict y, float *rest
 }
 
 /* float16_y: Relu. */
-static float float16_y_activate(float value)
+FLOAT16_CODE_ATTR static float float16_y_activate(float value)
 {
     if (value < 0.0f) {
         value = 0.0f;
@@ -298,7 +304,7 @@ static float float16_y_activate(float value)
 }
 
 /* y: Relu. */
-static void float16_y(const float *x, float *y)
+FLOAT16_CODE_ATTR static void float16_y(const float *x, float *y)
 {
     enum { COUNT = 100 };
 
@@ -333,7 +339,7 @@ FLOAT16_NOINLINE static void float16_mean(const float *restrict x, float *restri
 }
 
 /* mean to float16: Cast from float to float16. */
-static void float16_n4_mean_to_float16(const float *restrict x, uint16_t *restrict y)
+FLOAT16_CODE_ATTR static void float16_n4_mean_to_float16(const float *restrict x, uint16_t *restrict y)
 {
     enum { COUNT = 4 };
 
@@ -343,7 +349,7 @@ static void float16_n4_mean_to_float16(const float *restrict x, uint16_t *restri
 }
 
 /* z: Cast from float16 to double. */
-static void float16_z(const uint16_t *restrict x, double *restrict y)
+FLOAT16_CODE_ATTR static void float16_z(const uint16_t *restrict x, double *restrict y)
 {
     enum { COUNT = 4 };
 
@@ -353,7 +359,7 @@ static void float16_z(const uint16_t *restrict x, double *restrict y)
 }
 
 /* y to float16: Cast from float to float16. */
-static void float16_n6_y_to_float16(const float *restrict x, uint16_t *restrict y)
+FLOAT16_CODE_ATTR static void float16_n6_y_to_float16(const float *restrict x, uint16_t *restrict y)
 {
     enum {
         COUNT_0 = 4, X_STEP_0 = 1, Y_STEP_0 = 25,
@@ -370,7 +376,7 @@ static void float16_n6_y_to_float16(const float *restrict x, uint16_t *restrict 
     }
 }
 
-void float16_run(const uint16_t *x, uint16_t *y, double *z, void *arena)
+FLOAT16_CODE_ATTR void float16_run(const uint16_t *x, uint16_t *y, double *z, void *arena)
 {
     uint8_t *const bytes = arena;
 

@@ -10,12 +10,17 @@
  */
 #include "float_nhwc.h"
 
-#if FLOAT_NHWC_HEADER_ID != 0x7c0652f1
+#if FLOAT_NHWC_HEADER_ID != 0x80680343
 #error "float_nhwc.h was not generated together with this file"
 #endif
 
 #ifndef FLOAT_NHWC_CONST_ATTR
 #define FLOAT_NHWC_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef FLOAT_NHWC_CODE_ATTR
+#define FLOAT_NHWC_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -37,9 +42,10 @@ struct float_nhwc_arena_behind {
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define FLOAT_NHWC_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define FLOAT_NHWC_NOINLINE FLOAT_NHWC_CODE_ATTR __attribute__((noinline))
 #else
-#define FLOAT_NHWC_NOINLINE
+#define FLOAT_NHWC_NOINLINE FLOAT_NHWC_CODE_ATTR
 #endif
 
 /* float_nhwc_conv1: weights [3 rows][3 columns][3 input channels][4 channels]. */
@@ -79,14 +85,14 @@ FLOAT_NHWC_CONST_ATTR static const float float_nhwc_conv1_bias[4] = {
 };
 
 /* float_nhwc_conv1: HardSigmoid. */
-static float float_nhwc_conv1_activate(float value)
+FLOAT_NHWC_CODE_ATTR static float float_nhwc_conv1_activate(float value)
 {
     value = 0.2f * value + 0.5f;
     return value < 0.0f ? 0.0f : value > 1.0f ? 1.0f : value;
 }
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void float_nhwc_conv1_inside(const float *restrict x, float *restrict taps)
+FLOAT_NHWC_CODE_ATTR static void float_nhwc_conv1_inside(const float *restrict x, float *restrict taps)
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 18, /* from tap to tap: dilation times the step of the image */
@@ -103,7 +109,8 @@ static void float_nhwc_conv1_inside(const float *restrict x, float *restrict tap
 }
 
 /* Copies a window that reaches beyond the image; there it holds 0.0f. */
-static void float_nhwc_conv1_border(const float *restrict x, int32_t oy, int32_t ox, float *restrict taps)
+FLOAT_NHWC_CODE_ATTR static void float_nhwc_conv1_border(const float *restrict x, int32_t oy, int32_t ox,
+    float *restrict taps)
 {
     enum {
         IN_HEIGHT = 6, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1,
@@ -160,7 +167,7 @@ FLOAT_NHWC_NOINLINE static void float_nhwc_conv1_window(const float *restrict x,
  * Adds to the sums of all channels. Compilers must not reorder the additions of a float sum, so it is the channels,
  * not the taps, that lie side by side and vectorise.
  */
-static void float_nhwc_conv1_sum(const float *restrict weights, const float *restrict taps0,
+FLOAT_NHWC_CODE_ATTR static void float_nhwc_conv1_sum(const float *restrict weights, const float *restrict taps0,
     const float *restrict taps1, float *restrict sums)
 {
     enum { OUT_CHANNELS = 4, TAPS = 24 };
@@ -194,7 +201,8 @@ static void float_nhwc_conv1_sum(const float *restrict weights, const float *res
 }
 
 /* conv1: Conv, kernel 3x3, stride 1x1, padding 1x1. */
-static void float_nhwc_conv1(const float *restrict x, float *restrict y, float *restrict taps, float *restrict sums)
+FLOAT_NHWC_CODE_ATTR static void float_nhwc_conv1(const float *restrict x, float *restrict y, float *restrict taps,
+    float *restrict sums)
 {
     enum {
         OUT_CHANNELS = 4, OUT_PIXELS = 36,
@@ -224,7 +232,7 @@ static void float_nhwc_conv1(const float *restrict x, float *restrict y, float *
     }
 }
 
-void float_nhwc_run(const float *X, float *y, void *arena)
+FLOAT_NHWC_CODE_ATTR void float_nhwc_run(const float *X, float *y, void *arena)
 {
     uint8_t *const bytes = arena;
 

@@ -19,7 +19,7 @@
  */
 #include "float_norms.h"
 
-#if FLOAT_NORMS_HEADER_ID != 0xa7a8ea11
+#if FLOAT_NORMS_HEADER_ID != 0xa4b996e5
 #error "float_norms.h was not generated together with this file"
 #endif
 
@@ -27,6 +27,11 @@
 
 #ifndef FLOAT_NORMS_CONST_ATTR
 #define FLOAT_NORMS_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef FLOAT_NORMS_CODE_ATTR
+#define FLOAT_NORMS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -60,7 +65,7 @@ FLOAT_NORMS_CONST_ATTR static const float float_norms_channels_bias[6] = {
  * float_norms_channels: the square of what a number is away from the mean. `volatile` keeps compilers from fusing it
  * with a sum.
  */
-static float float_norms_channels_square(float number, float mean)
+FLOAT_NORMS_CODE_ATTR static float float_norms_channels_square(float number, float mean)
 {
     const volatile float square = (number - mean) * (number - mean);
 
@@ -71,7 +76,7 @@ static float float_norms_channels_square(float number, float mean)
  * float_norms_channels: a sum over a channel as onnxruntime takes it: from `start` on in eight lanes, which are added
  * up in pairs, then what is beside them.
  */
-static float float_norms_channels_sum(const float *x, int32_t start)
+FLOAT_NORMS_CODE_ATTR static float float_norms_channels_sum(const float *x, int32_t start)
 {
     enum { PIXELS = 24 };
     const int32_t from = start < PIXELS ? start : PIXELS;
@@ -100,7 +105,7 @@ static float float_norms_channels_sum(const float *x, int32_t start)
     return lanes[0];
 }
 
-static float float_norms_channels_squares(const float *x, int32_t start, float mean)
+FLOAT_NORMS_CODE_ATTR static float float_norms_channels_squares(const float *x, int32_t start, float mean)
 {
     enum { PIXELS = 24 };
     const int32_t from = start < PIXELS ? start : PIXELS;
@@ -130,7 +135,8 @@ static float float_norms_channels_squares(const float *x, int32_t start, float m
 }
 
 /* float_norms_channels: one channel; `start` is the first pixel that onnxruntime finds at an aligned address. */
-static void float_norms_channels_channel(const float *x, float *y, int32_t start, float scale, float bias)
+FLOAT_NORMS_CODE_ATTR static void float_norms_channels_channel(const float *x, float *y, int32_t start, float scale,
+    float bias)
 {
     enum { PIXELS = 24 };
     const float epsilon = 1e-05f;
@@ -148,7 +154,7 @@ static void float_norms_channels_channel(const float *x, float *y, int32_t start
 }
 
 /* channels: InstanceNormalization. */
-static void float_norms_channels(const float *x, float *y)
+FLOAT_NORMS_CODE_ATTR static void float_norms_channels(const float *x, float *y)
 {
     enum {
         BATCH = 1, CHANNELS = 6, PIXELS = 24,
@@ -179,7 +185,7 @@ FLOAT_NORMS_CONST_ATTR static const float float_norms_y_bias[12] = {
  * float_norms_y: one row. Its mean is the first number plus the mean distance from it, in double: of equal numbers
  * exactly that number, even where a double is a float.
  */
-static void float_norms_y_row(const float *in, float *out)
+FLOAT_NORMS_CODE_ATTR static void float_norms_y_row(const float *in, float *out)
 {
     enum { LENGTH = 12, LANES = 8, WHOLE = 8 };
     const float epsilon = 1e-05f;
@@ -219,7 +225,7 @@ static void float_norms_y_row(const float *in, float *out)
 }
 
 /* y: LayerNormalization. */
-static void float_norms_y(const float *x, float *y)
+FLOAT_NORMS_CODE_ATTR static void float_norms_y(const float *x, float *y)
 {
     enum { COUNT = 12, X_STEP = 12, Y_STEP = 12 };
 
@@ -228,7 +234,7 @@ static void float_norms_y(const float *x, float *y)
     }
 }
 
-void float_norms_run(const float *x, float *y, void *arena)
+FLOAT_NORMS_CODE_ATTR void float_norms_run(const float *x, float *y, void *arena)
 {
     FLOAT_NORMS_ASSERT((uintptr_t)arena % (sizeof(struct float_norms_arena_behind) - sizeof(float_norms_arena)) == 0);
     FLOAT_NORMS_ASSERT(FLOAT_NORMS_ARE_APART(x, 576, y, 576));

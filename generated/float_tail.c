@@ -23,7 +23,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0x1994847d
+#if FLOAT_TAIL_HEADER_ID != 0x77a360fa
 #error "float_tail.h was not generated together with this file"
 #endif
 
@@ -31,6 +31,11 @@
 
 #ifndef FLOAT_TAIL_CONST_ATTR
 #define FLOAT_TAIL_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef FLOAT_TAIL_CODE_ATTR
+#define FLOAT_TAIL_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -54,22 +59,23 @@ struct float_tail_arena_behind {
 typedef char float_tail_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t float_tail_multiply_high(int32_t a, int32_t b)
+FLOAT_TAIL_CODE_ATTR static int32_t float_tail_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define FLOAT_TAIL_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define FLOAT_TAIL_NOINLINE FLOAT_TAIL_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define FLOAT_TAIL_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define FLOAT_TAIL_INLINE inline
+#define FLOAT_TAIL_INLINE FLOAT_TAIL_CODE_ATTR inline
 #endif
 #else
-#define FLOAT_TAIL_NOINLINE
-#define FLOAT_TAIL_INLINE inline
+#define FLOAT_TAIL_NOINLINE FLOAT_TAIL_CODE_ATTR
+#define FLOAT_TAIL_INLINE FLOAT_TAIL_CODE_ATTR inline
 #endif
 
 /* float_tail_conv: weights [4 channels][1 row][1 column][3 input channels]. */
@@ -105,7 +111,7 @@ static FLOAT_TAIL_INLINE int8_t float_tail_conv_requantize(int32_t acc, int32_t 
 }
 
 /* conv: QLinearConv, kernel 1x1, stride 1x1. */
-static void float_tail_conv(const int8_t *x, int8_t *y)
+FLOAT_TAIL_CODE_ATTR static void float_tail_conv(const int8_t *x, int8_t *y)
 {
     enum {
         OUT_CHANNELS = 4, OUT_PIXELS = 16,
@@ -145,7 +151,7 @@ static void float_tail_conv(const int8_t *x, int8_t *y)
 }
 
 /* real: DequantizeLinear. */
-static void float_tail_real(const int8_t *restrict x, float *restrict y)
+FLOAT_TAIL_CODE_ATTR static void float_tail_real(const int8_t *restrict x, float *restrict y)
 {
     enum { COUNT = 64, ZERO_POINT = 7 };
     const float scale = 0.03f;
@@ -156,13 +162,13 @@ static void float_tail_real(const int8_t *restrict x, float *restrict y)
 }
 
 /* float_tail_squashed: Tanh. */
-static float float_tail_squashed_activate(float value)
+FLOAT_TAIL_CODE_ATTR static float float_tail_squashed_activate(float value)
 {
     return tanhf(value);
 }
 
 /* squashed: Tanh. */
-static void float_tail_squashed(const float *x, float *y)
+FLOAT_TAIL_CODE_ATTR static void float_tail_squashed(const float *x, float *y)
 {
     enum { COUNT = 64 };
 
@@ -177,7 +183,7 @@ FLOAT_TAIL_CONST_ATTR static const float float_tail_scaled_b[4] = {
 };
 
 /* scaled: Mul. */
-static void float_tail_scaled(const float *a, float *y)
+FLOAT_TAIL_CODE_ATTR static void float_tail_scaled(const float *a, float *y)
 {
     enum {
         COUNT_0 = 16, A_STEP_0 = 4, Y_STEP_0 = 4,
@@ -197,7 +203,7 @@ static void float_tail_scaled(const float *a, float *y)
 }
 
 /* sum: Add. */
-static void float_tail_sum(const float *a, const float *b, float *y)
+FLOAT_TAIL_CODE_ATTR static void float_tail_sum(const float *a, const float *b, float *y)
 {
     enum { COUNT = 64 };
 
@@ -217,7 +223,7 @@ FLOAT_TAIL_CONST_ATTR static const float float_tail_kept_d[1] = {
 };
 
 /* kept: Where, c where a > b, else d; NaN compares to nothing. Of c, -0 becomes 0: -0.0f + 0.0f is 0.0f. */
-static void float_tail_kept(const float *a, const float *c, float *y)
+FLOAT_TAIL_CODE_ATTR static void float_tail_kept(const float *a, const float *c, float *y)
 {
     enum { COUNT = 64 };
     const float *const b = float_tail_kept_b;
@@ -272,7 +278,7 @@ FLOAT_TAIL_NOINLINE static void float_tail_y_product(const float *restrict a, co
 }
 
 /* y: MatMul of 4 pairs of matrices. */
-static void float_tail_y(const float *a, float *y)
+FLOAT_TAIL_CODE_ATTR static void float_tail_y(const float *a, float *y)
 {
     enum { COUNT = 4, B_STEP = 8, Y_STEP = 8 };
     const float *const b = float_tail_y_b;
@@ -282,7 +288,7 @@ static void float_tail_y(const float *a, float *y)
     }
 }
 
-void float_tail_run(const int8_t *x, float *y, void *arena)
+FLOAT_TAIL_CODE_ATTR void float_tail_run(const int8_t *x, float *y, void *arena)
 {
     uint8_t *const bytes = arena;
 

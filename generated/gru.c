@@ -10,7 +10,7 @@
  */
 #include "gru.h"
 
-#if GRU_HEADER_ID != 0x860fe61f
+#if GRU_HEADER_ID != 0x09f1c05e
 #error "gru.h was not generated together with this file"
 #endif
 
@@ -18,6 +18,11 @@
 
 #ifndef GRU_CONST_ATTR
 #define GRU_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef GRU_CODE_ATTR
+#define GRU_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -41,7 +46,7 @@ struct gru_arena_behind {
  * 1 / (1 + exp(-x)) as a quotient of polynomials, x clamped to [-18, 18]: the coefficients of onnxruntime. NaN stays
  * NaN.
  */
-static float gru_logistic(float x)
+GRU_CODE_ATTR static float gru_logistic(float x)
 {
     const float magnitude = x < 0.0f ? -x : x;
     const float value = magnitude > 18.0f ? 18.0f : magnitude;
@@ -64,7 +69,7 @@ static float gru_logistic(float x)
 }
 
 /* tanh(x) as a quotient of polynomials, x clamped to [-9, 9]: the coefficients of onnxruntime. NaN stays NaN. */
-static float gru_hyperbolic_tangent(float x)
+GRU_CODE_ATTR static float gru_hyperbolic_tangent(float x)
 {
     const float magnitude = x < 0.0f ? -x : x;
     const float value = magnitude > 9.0f ? 9.0f : magnitude;
@@ -86,9 +91,9 @@ static float gru_hyperbolic_tangent(float x)
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define GRU_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#define GRU_NOINLINE GRU_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
 #else
-#define GRU_NOINLINE
+#define GRU_NOINLINE GRU_CODE_ATTR
 #endif
 
 /* gru_y: by units, then by elements of the step's input, the weights of 3 gates. */
@@ -128,7 +133,7 @@ GRU_CONST_ATTR static const float gru_y_state_bias[2 * 3] = {
 };
 
 /* gru_y: for the gates zrh of a unit, the sum of the weights times the step's input. */
-static void gru_y_input_sums(const float *values, int32_t unit, float *sums)
+GRU_CODE_ATTR static void gru_y_input_sums(const float *values, int32_t unit, float *sums)
 {
     enum { GATES = 3, TERMS = 4 };
     const float *w = &gru_y_input_weights[unit * GATES * TERMS];
@@ -148,7 +153,7 @@ static void gru_y_input_sums(const float *values, int32_t unit, float *sums)
 }
 
 /* gru_y: for the gates zrh of a unit, the sum of the weights times the state. */
-static void gru_y_state_sums(const float *values, int32_t unit, float *sums)
+GRU_CODE_ATTR static void gru_y_state_sums(const float *values, int32_t unit, float *sums)
 {
     enum { GATES = 3, TERMS = 3 };
     const float *w = &gru_y_state_weights[unit * GATES * TERMS];
@@ -189,7 +194,7 @@ GRU_NOINLINE static void gru_y_step(const float *x, const float *h, float *next,
 }
 
 /* gru_y: one sequence in one direction. */
-static void gru_y_sequence(const float *x, float *y, float *states, int32_t direction)
+GRU_CODE_ATTR static void gru_y_sequence(const float *x, float *y, float *states, int32_t direction)
 {
     enum { STEPS = 5, UNITS = 3, X_STEP = 4, Y_ROW = 6 };
     float *const h = states;
@@ -208,7 +213,7 @@ static void gru_y_sequence(const float *x, float *y, float *states, int32_t dire
 }
 
 /* y: GRU, 5 steps of 4 elements, 3 units, there and back. */
-static void gru_y(const float *x, float *y, float *states)
+GRU_CODE_ATTR static void gru_y(const float *x, float *y, float *states)
 {
     enum { DIRECTIONS = 2, BATCH = 1, INPUTS = 4, UNITS = 3 };
 
@@ -221,7 +226,7 @@ static void gru_y(const float *x, float *y, float *states)
     }
 }
 
-void gru_run(const float *x, float *y, void *arena)
+GRU_CODE_ATTR void gru_run(const float *x, float *y, void *arena)
 {
     GRU_ASSERT((uintptr_t)arena % (sizeof(struct gru_arena_behind) - sizeof(gru_arena)) == 0);
     GRU_ASSERT(GRU_ARE_APART(x, 80, y, 120));

@@ -15,12 +15,17 @@
  */
 #include "guard_band.h"
 
-#if GUARD_BAND_HEADER_ID != 0x309b5da9
+#if GUARD_BAND_HEADER_ID != 0xa5b07db8
 #error "guard_band.h was not generated together with this file"
 #endif
 
 #ifndef GUARD_BAND_CONST_ATTR
 #define GUARD_BAND_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef GUARD_BAND_CODE_ATTR
+#define GUARD_BAND_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -39,13 +44,13 @@
 typedef char guard_band_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t guard_band_multiply_high(int32_t a, int32_t b)
+GUARD_BAND_CODE_ATTR static int32_t guard_band_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
 /* value / 2^shift to the nearest integer, half to even; shift is 1 to 63. */
-static uint64_t guard_band_round_half_even(uint64_t value, int32_t shift)
+GUARD_BAND_CODE_ATTR static uint64_t guard_band_round_half_even(uint64_t value, int32_t shift)
 {
     const uint64_t quotient = value >> shift;
     const uint64_t remainder = value - (quotient << shift);
@@ -57,7 +62,7 @@ static uint64_t guard_band_round_half_even(uint64_t value, int32_t shift)
  * round_half_even(fl32(fl32(acc) * scale)) with scale = mantissa * 2^exponent, mantissa in [2^23, 2^24): what float32
  * arithmetic gives, in integers. Magnitudes of 2^23 and more, beyond every code, are returned as 2^23 or 2^24.
  */
-static int32_t guard_band_soft_float_code(int32_t acc, int32_t mantissa, int32_t exponent)
+GUARD_BAND_CODE_ATTR static int32_t guard_band_soft_float_code(int32_t acc, int32_t mantissa, int32_t exponent)
 {
     uint64_t value = acc < 0 ? 0u - (uint32_t)acc : (uint32_t)acc;
     int32_t drop = 0;
@@ -98,16 +103,17 @@ static int32_t guard_band_soft_float_code(int32_t acc, int32_t mantissa, int32_t
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define GUARD_BAND_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define GUARD_BAND_NOINLINE GUARD_BAND_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define GUARD_BAND_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define GUARD_BAND_INLINE inline
+#define GUARD_BAND_INLINE GUARD_BAND_CODE_ATTR inline
 #endif
 #define GUARD_BAND_RARELY(condition) __builtin_expect(condition, 0)
 #else
-#define GUARD_BAND_NOINLINE
-#define GUARD_BAND_INLINE inline
+#define GUARD_BAND_NOINLINE GUARD_BAND_CODE_ATTR
+#define GUARD_BAND_INLINE GUARD_BAND_CODE_ATTR inline
 #define GUARD_BAND_RARELY(condition) (condition)
 #endif
 
@@ -179,7 +185,7 @@ static GUARD_BAND_INLINE int8_t guard_band_conv1_requantize(int32_t acc, int32_t
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void guard_band_conv1(const int8_t *x, int8_t *y)
+GUARD_BAND_CODE_ATTR static void guard_band_conv1(const int8_t *x, int8_t *y)
 {
     enum {
         OUT_CHANNELS = 4, OUT_PIXELS = 16,
@@ -218,7 +224,7 @@ static void guard_band_conv1(const int8_t *x, int8_t *y)
     }
 }
 
-void guard_band_run(const int8_t *x, int8_t *y, void *arena)
+GUARD_BAND_CODE_ATTR void guard_band_run(const int8_t *x, int8_t *y, void *arena)
 {
     GUARD_BAND_ASSERT(GUARD_BAND_ARE_APART(x, 128, y, 64));
     (void)arena;

@@ -13,12 +13,17 @@
  */
 #include "instance_norm.h"
 
-#if INSTANCE_NORM_HEADER_ID != 0x5c15a93e
+#if INSTANCE_NORM_HEADER_ID != 0x997a9786
 #error "instance_norm.h was not generated together with this file"
 #endif
 
 #ifndef INSTANCE_NORM_CONST_ATTR
 #define INSTANCE_NORM_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef INSTANCE_NORM_CODE_ATTR
+#define INSTANCE_NORM_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -45,7 +50,7 @@ struct instance_norm_arena_behind {
  */
 
 /* a + b, half to even; the sum must be finite. */
-static uint32_t instance_norm_soft_float_add(uint32_t a, uint32_t b)
+INSTANCE_NORM_CODE_ATTR static uint32_t instance_norm_soft_float_add(uint32_t a, uint32_t b)
 {
     const uint32_t hidden = UINT32_C(1) << 23;
     const uint32_t magnitude = UINT32_MAX >> 1;
@@ -91,7 +96,7 @@ static uint32_t instance_norm_soft_float_add(uint32_t a, uint32_t b)
 }
 
 /* The significand of a number above 0, in [2^23, 2^24), and its exponent: number = significand * 2^exponent. */
-static uint32_t instance_norm_soft_float_split(uint32_t number, int32_t *exponent)
+INSTANCE_NORM_CODE_ATTR static uint32_t instance_norm_soft_float_split(uint32_t number, int32_t *exponent)
 {
     const uint32_t hidden = UINT32_C(1) << 23;
     uint32_t significand = number;
@@ -109,7 +114,7 @@ static uint32_t instance_norm_soft_float_split(uint32_t number, int32_t *exponen
 }
 
 /* a / b, half to even, for b > 0; 0 if that is below 2^-126 in magnitude, 2^127 with its sign from 2^127 on. */
-static uint32_t instance_norm_soft_float_divide(uint32_t a, uint32_t b)
+INSTANCE_NORM_CODE_ATTR static uint32_t instance_norm_soft_float_divide(uint32_t a, uint32_t b)
 {
     const uint32_t magnitude = a & (UINT32_MAX >> 1);
     const uint32_t sign = a - magnitude;
@@ -146,7 +151,7 @@ static uint32_t instance_norm_soft_float_divide(uint32_t a, uint32_t b)
 }
 
 /* The nearest integer, half to even; from 2^23 on 2^24 with the number's sign, which is beyond every code. */
-static int32_t instance_norm_soft_float_round(uint32_t number)
+INSTANCE_NORM_CODE_ATTR static int32_t instance_norm_soft_float_round(uint32_t number)
 {
     const int32_t shift = 150 - (int32_t)((number >> 23) & 255);
     const uint32_t hidden = UINT32_C(1) << 23;
@@ -168,7 +173,8 @@ static int32_t instance_norm_soft_float_round(uint32_t number)
 }
 
 /* The number next to significand * 2^exponent, half to even, with a sign; 0 if that is below 2^-126. */
-static uint32_t instance_norm_soft_float_rounded(uint64_t significand, int32_t exponent, uint32_t sign)
+INSTANCE_NORM_CODE_ATTR static uint32_t instance_norm_soft_float_rounded(uint64_t significand, int32_t exponent,
+    uint32_t sign)
 {
     const uint64_t half = (uint64_t)1 << 39;
     uint32_t kept;
@@ -194,7 +200,7 @@ static uint32_t instance_norm_soft_float_rounded(uint64_t significand, int32_t e
 }
 
 /* a * b + c, rounded once, half to even; 0 if that is below 2^-126. It must be finite. */
-static uint32_t instance_norm_soft_float_multiply_add(uint32_t a, uint32_t b, uint32_t c)
+INSTANCE_NORM_CODE_ATTR static uint32_t instance_norm_soft_float_multiply_add(uint32_t a, uint32_t b, uint32_t c)
 {
     const uint32_t magnitude = UINT32_MAX >> 1;
     const uint32_t sign = (a ^ b) & ~magnitude;
@@ -233,13 +239,13 @@ static uint32_t instance_norm_soft_float_multiply_add(uint32_t a, uint32_t b, ui
 }
 
 /* a * b, half to even; 0 if that is below 2^-126. It must be finite. */
-static uint32_t instance_norm_soft_float_multiply(uint32_t a, uint32_t b)
+INSTANCE_NORM_CODE_ATTR static uint32_t instance_norm_soft_float_multiply(uint32_t a, uint32_t b)
 {
     return instance_norm_soft_float_multiply_add(a, b, 0);
 }
 
 /* The square root of a number above 0, half to even. */
-static uint32_t instance_norm_soft_float_root(uint32_t number)
+INSTANCE_NORM_CODE_ATTR static uint32_t instance_norm_soft_float_root(uint32_t number)
 {
     int32_t power;
     uint64_t rest = (uint64_t)instance_norm_soft_float_split(number, &power) << 26;
@@ -305,7 +311,7 @@ INSTANCE_NORM_CONST_ATTR static const uint32_t instance_norm_normal_bias[1] = {
 };
 
 /* instance_norm_normal: the square of what a number is away from the mean. */
-static uint32_t instance_norm_normal_square(uint32_t number, uint32_t mean)
+INSTANCE_NORM_CODE_ATTR static uint32_t instance_norm_normal_square(uint32_t number, uint32_t mean)
 {
     const uint32_t deviation = instance_norm_soft_float_add(number, mean ^ (UINT32_C(1) << 31));
 
@@ -313,7 +319,7 @@ static uint32_t instance_norm_normal_square(uint32_t number, uint32_t mean)
 }
 
 /* instance_norm_normal: the code of a number times a factor, plus an addend. */
-static int8_t instance_norm_normal_code(uint32_t number, uint32_t factor, uint32_t addend)
+INSTANCE_NORM_CODE_ATTR static int8_t instance_norm_normal_code(uint32_t number, uint32_t factor, uint32_t addend)
 {
     enum { ZERO_POINT = 3, LOW = -128, HIGH = 127 };
     const uint32_t product = instance_norm_soft_float_multiply(number, factor);
@@ -328,7 +334,7 @@ static int8_t instance_norm_normal_code(uint32_t number, uint32_t factor, uint32
  * instance_norm_normal: a sum over a channel as onnxruntime takes it: from `start` on in eight lanes, which are added
  * up in pairs, then what is beside them. All words are float32 numbers.
  */
-static uint32_t instance_norm_normal_sum(const int8_t *x, int32_t start, const uint32_t *terms)
+INSTANCE_NORM_CODE_ATTR static uint32_t instance_norm_normal_sum(const int8_t *x, int32_t start, const uint32_t *terms)
 {
     enum { PIXELS = 272, FIRST = 128 };
     const int32_t from = start < PIXELS ? start : PIXELS;
@@ -358,8 +364,8 @@ static uint32_t instance_norm_normal_sum(const int8_t *x, int32_t start, const u
 }
 
 /* instance_norm_normal: one channel; `start` is the first pixel that onnxruntime finds at an aligned address. */
-static void instance_norm_normal_channel(const int8_t *x, int8_t *y, int32_t start, uint32_t scale, uint32_t bias,
-    uint32_t *squares)
+INSTANCE_NORM_CODE_ATTR static void instance_norm_normal_channel(const int8_t *x, int8_t *y, int32_t start,
+    uint32_t scale, uint32_t bias, uint32_t *squares)
 {
     enum { PIXELS = 272, FIRST = 128 };
     const uint32_t minus = UINT32_C(1) << 31;
@@ -388,7 +394,7 @@ static void instance_norm_normal_channel(const int8_t *x, int8_t *y, int32_t sta
 }
 
 /* normal: InstanceNormalization. */
-static void instance_norm_normal(const int8_t *x, int8_t *y, uint32_t *squares)
+INSTANCE_NORM_CODE_ATTR static void instance_norm_normal(const int8_t *x, int8_t *y, uint32_t *squares)
 {
     enum {
         BATCH = 1, CHANNELS = 1, PIXELS = 272,
@@ -405,7 +411,7 @@ static void instance_norm_normal(const int8_t *x, int8_t *y, uint32_t *squares)
     }
 }
 
-void instance_norm_run(const int8_t *x_q, int8_t *y, void *arena)
+INSTANCE_NORM_CODE_ATTR void instance_norm_run(const int8_t *x_q, int8_t *y, void *arena)
 {
     INSTANCE_NORM_ASSERT((uintptr_t)arena % (sizeof(struct instance_norm_arena_behind) - sizeof(instance_norm_arena))
         == 0);

@@ -14,12 +14,17 @@
  */
 #include "layer_norm.h"
 
-#if LAYER_NORM_HEADER_ID != 0xf5488415
+#if LAYER_NORM_HEADER_ID != 0x041c1e33
 #error "layer_norm.h was not generated together with this file"
 #endif
 
 #ifndef LAYER_NORM_CONST_ATTR
 #define LAYER_NORM_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef LAYER_NORM_CODE_ATTR
+#define LAYER_NORM_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -43,7 +48,7 @@ struct layer_norm_arena_behind {
 typedef char layer_norm_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t layer_norm_multiply_high(int32_t a, int32_t b)
+LAYER_NORM_CODE_ATTR static int32_t layer_norm_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
@@ -55,7 +60,7 @@ static int32_t layer_norm_multiply_high(int32_t a, int32_t b)
  */
 
 /* a + b, half to even; the sum must be finite. */
-static uint32_t layer_norm_soft_float_add(uint32_t a, uint32_t b)
+LAYER_NORM_CODE_ATTR static uint32_t layer_norm_soft_float_add(uint32_t a, uint32_t b)
 {
     const uint32_t hidden = UINT32_C(1) << 23;
     const uint32_t magnitude = UINT32_MAX >> 1;
@@ -101,7 +106,7 @@ static uint32_t layer_norm_soft_float_add(uint32_t a, uint32_t b)
 }
 
 /* The significand of a number above 0, in [2^23, 2^24), and its exponent: number = significand * 2^exponent. */
-static uint32_t layer_norm_soft_float_split(uint32_t number, int32_t *exponent)
+LAYER_NORM_CODE_ATTR static uint32_t layer_norm_soft_float_split(uint32_t number, int32_t *exponent)
 {
     const uint32_t hidden = UINT32_C(1) << 23;
     uint32_t significand = number;
@@ -119,7 +124,7 @@ static uint32_t layer_norm_soft_float_split(uint32_t number, int32_t *exponent)
 }
 
 /* a / b, half to even, for b > 0; 0 if that is below 2^-126 in magnitude, 2^127 with its sign from 2^127 on. */
-static uint32_t layer_norm_soft_float_divide(uint32_t a, uint32_t b)
+LAYER_NORM_CODE_ATTR static uint32_t layer_norm_soft_float_divide(uint32_t a, uint32_t b)
 {
     const uint32_t magnitude = a & (UINT32_MAX >> 1);
     const uint32_t sign = a - magnitude;
@@ -156,7 +161,7 @@ static uint32_t layer_norm_soft_float_divide(uint32_t a, uint32_t b)
 }
 
 /* The nearest integer, half to even; from 2^23 on 2^24 with the number's sign, which is beyond every code. */
-static int32_t layer_norm_soft_float_round(uint32_t number)
+LAYER_NORM_CODE_ATTR static int32_t layer_norm_soft_float_round(uint32_t number)
 {
     const int32_t shift = 150 - (int32_t)((number >> 23) & 255);
     const uint32_t hidden = UINT32_C(1) << 23;
@@ -178,7 +183,8 @@ static int32_t layer_norm_soft_float_round(uint32_t number)
 }
 
 /* The number next to significand * 2^exponent, half to even, with a sign; 0 if that is below 2^-126. */
-static uint32_t layer_norm_soft_float_rounded(uint64_t significand, int32_t exponent, uint32_t sign)
+LAYER_NORM_CODE_ATTR static uint32_t layer_norm_soft_float_rounded(uint64_t significand, int32_t exponent,
+    uint32_t sign)
 {
     const uint64_t half = (uint64_t)1 << 39;
     uint32_t kept;
@@ -204,7 +210,7 @@ static uint32_t layer_norm_soft_float_rounded(uint64_t significand, int32_t expo
 }
 
 /* a * b + c, rounded once, half to even; 0 if that is below 2^-126. It must be finite. */
-static uint32_t layer_norm_soft_float_multiply_add(uint32_t a, uint32_t b, uint32_t c)
+LAYER_NORM_CODE_ATTR static uint32_t layer_norm_soft_float_multiply_add(uint32_t a, uint32_t b, uint32_t c)
 {
     const uint32_t magnitude = UINT32_MAX >> 1;
     const uint32_t sign = (a ^ b) & ~magnitude;
@@ -243,13 +249,13 @@ static uint32_t layer_norm_soft_float_multiply_add(uint32_t a, uint32_t b, uint3
 }
 
 /* a * b, half to even; 0 if that is below 2^-126. It must be finite. */
-static uint32_t layer_norm_soft_float_multiply(uint32_t a, uint32_t b)
+LAYER_NORM_CODE_ATTR static uint32_t layer_norm_soft_float_multiply(uint32_t a, uint32_t b)
 {
     return layer_norm_soft_float_multiply_add(a, b, 0);
 }
 
 /* The square root of a number above 0, half to even. */
-static uint32_t layer_norm_soft_float_root(uint32_t number)
+LAYER_NORM_CODE_ATTR static uint32_t layer_norm_soft_float_root(uint32_t number)
 {
     int32_t power;
     uint64_t rest = (uint64_t)layer_norm_soft_float_split(number, &power) << 26;
@@ -272,7 +278,7 @@ static uint32_t layer_norm_soft_float_root(uint32_t number)
 }
 
 /* The number next to sum / count * 2^exponent, half to even; count is below 2^20. */
-static uint32_t layer_norm_soft_float_mean(int64_t sum, uint32_t count, int32_t exponent)
+LAYER_NORM_CODE_ATTR static uint32_t layer_norm_soft_float_mean(int64_t sum, uint32_t count, int32_t exponent)
 {
     uint64_t magnitude = sum < 0 ? 0 - (uint64_t)sum : (uint64_t)sum;
     uint64_t quotient;
@@ -301,9 +307,10 @@ static uint32_t layer_norm_soft_float_mean(int64_t sum, uint32_t count, int32_t 
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define LAYER_NORM_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define LAYER_NORM_NOINLINE LAYER_NORM_CODE_ATTR __attribute__((noinline))
 #else
-#define LAYER_NORM_NOINLINE
+#define LAYER_NORM_NOINLINE LAYER_NORM_CODE_ATTR
 #endif
 
 /* layer_norm_normal: scale / y_scale in units of 2^-24. */
@@ -331,7 +338,7 @@ LAYER_NORM_CONST_ATTR static const uint32_t layer_norm_normal_bias[12] = {
 };
 
 /* layer_norm_normal: what a code stands for, (code - x_zero_point) * x_scale in float32, in units of 2^-29. */
-static int64_t layer_norm_normal_number(int32_t code)
+LAYER_NORM_CODE_ATTR static int64_t layer_norm_normal_number(int32_t code)
 {
     enum { X_ZERO_POINT = 4 };
     const uint32_t scale = UINT32_C(16106127);
@@ -394,7 +401,7 @@ LAYER_NORM_NOINLINE static uint32_t layer_norm_normal_factor(const int8_t *in, u
 }
 
 /* layer_norm_normal: the code of an element, with the same operations. */
-static int32_t layer_norm_normal_exact(uint32_t deviation, uint32_t factor, int32_t j)
+LAYER_NORM_CODE_ATTR static int32_t layer_norm_normal_exact(uint32_t deviation, uint32_t factor, int32_t j)
 {
     const uint32_t normal = layer_norm_soft_float_multiply(deviation, factor);
     const uint32_t number =
@@ -404,7 +411,7 @@ static int32_t layer_norm_normal_exact(uint32_t deviation, uint32_t factor, int3
 }
 
 /* layer_norm_normal: one row, computed as onnxruntime does. */
-static void layer_norm_normal_exact_row(const int8_t *in, int8_t *out, uint32_t *deviations)
+LAYER_NORM_CODE_ATTR static void layer_norm_normal_exact_row(const int8_t *in, int8_t *out, uint32_t *deviations)
 {
     enum { LENGTH = 12, LOW = -128, HIGH = 127 };
     const uint32_t factor = layer_norm_normal_factor(in, deviations);
@@ -420,7 +427,7 @@ static void layer_norm_normal_exact_row(const int8_t *in, int8_t *out, uint32_t 
  * layer_norm_normal: how far from a step float32 may give another code, for outputs at most `reach` codes from their
  * offset; at most half a step.
  */
-static uint32_t layer_norm_normal_guard(uint32_t factor, int32_t shift, uint32_t reach)
+LAYER_NORM_CODE_ATTR static uint32_t layer_norm_normal_guard(uint32_t factor, int32_t shift, uint32_t reach)
 {
     enum {
         SHIFT = 20, NORMAL_BITS = 28,
@@ -438,7 +445,7 @@ static uint32_t layer_norm_normal_guard(uint32_t factor, int32_t shift, uint32_t
  * layer_norm_normal: one row, in fixed point; where float32 could give another code, it is computed as onnxruntime
  * does.
  */
-static void layer_norm_normal_row(const int8_t *in, int8_t *out, uint32_t *deviations)
+LAYER_NORM_CODE_ATTR static void layer_norm_normal_row(const int8_t *in, int8_t *out, uint32_t *deviations)
 {
     enum {
         LENGTH = 12, X_ZERO_POINT = 4, LOW = -128, HIGH = 127,
@@ -498,7 +505,7 @@ static void layer_norm_normal_row(const int8_t *in, int8_t *out, uint32_t *devia
 }
 
 /* normal: LayerNormalization. */
-static void layer_norm_normal(const int8_t *x, int8_t *y, uint32_t *deviations)
+LAYER_NORM_CODE_ATTR static void layer_norm_normal(const int8_t *x, int8_t *y, uint32_t *deviations)
 {
     enum { COUNT = 5, X_STEP = 12, Y_STEP = 12 };
 
@@ -507,7 +514,7 @@ static void layer_norm_normal(const int8_t *x, int8_t *y, uint32_t *deviations)
     }
 }
 
-void layer_norm_run(const int8_t *x_q, int8_t *y, void *arena)
+LAYER_NORM_CODE_ATTR void layer_norm_run(const int8_t *x_q, int8_t *y, void *arena)
 {
     LAYER_NORM_ASSERT((uintptr_t)arena % (sizeof(struct layer_norm_arena_behind) - sizeof(layer_norm_arena)) == 0);
     LAYER_NORM_ASSERT(LAYER_NORM_ARE_APART(x_q, 60, y, 60));

@@ -19,7 +19,7 @@
  */
 #include "lstm.h"
 
-#if LSTM_HEADER_ID != 0x6d650959
+#if LSTM_HEADER_ID != 0x14b6b93f
 #error "lstm.h was not generated together with this file"
 #endif
 
@@ -28,6 +28,11 @@
 
 #ifndef LSTM_CONST_ATTR
 #define LSTM_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef LSTM_CODE_ATTR
+#define LSTM_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -51,7 +56,7 @@ struct lstm_arena_behind {
  * 1 / (1 + exp(-x)) as a quotient of polynomials, x clamped to [-18, 18]: the coefficients of onnxruntime. NaN stays
  * NaN.
  */
-static float lstm_logistic(float x)
+LSTM_CODE_ATTR static float lstm_logistic(float x)
 {
     const float magnitude = x < 0.0f ? -x : x;
     const float value = magnitude > 18.0f ? 18.0f : magnitude;
@@ -74,7 +79,7 @@ static float lstm_logistic(float x)
 }
 
 /* tanh(x) as a quotient of polynomials, x clamped to [-9, 9]: the coefficients of onnxruntime. NaN stays NaN. */
-static float lstm_hyperbolic_tangent(float x)
+LSTM_CODE_ATTR static float lstm_hyperbolic_tangent(float x)
 {
     const float magnitude = x < 0.0f ? -x : x;
     const float value = magnitude > 9.0f ? 9.0f : magnitude;
@@ -96,16 +101,16 @@ static float lstm_hyperbolic_tangent(float x)
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define LSTM_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+#define LSTM_NOINLINE LSTM_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
 #else
-#define LSTM_NOINLINE
+#define LSTM_NOINLINE LSTM_CODE_ATTR
 #endif
 
 /*
  * x_q: QuantizeLinear. The quotient is rounded to float32, limited to the codes there are (NaN to the lowest,
  * as in onnxruntime), and rounded half to even, which is the rounding that a program starts with.
  */
-static void lstm_x_q(const float *restrict x, int8_t *restrict y)
+LSTM_CODE_ATTR static void lstm_x_q(const float *restrict x, int8_t *restrict y)
 {
     /* LOW and HIGH are the limits of the type, less the zero point. */
     enum { COUNT = 4, ZERO_POINT = 4, LOW = -132, HIGH = 123 };
@@ -121,7 +126,7 @@ static void lstm_x_q(const float *restrict x, int8_t *restrict y)
 }
 
 /* x_q_dq: DequantizeLinear. */
-static void lstm_n1_x_q_dq(const int8_t *restrict x, float *restrict y)
+LSTM_CODE_ATTR static void lstm_n1_x_q_dq(const int8_t *restrict x, float *restrict y)
 {
     enum { COUNT = 4, ZERO_POINT = 4 };
     const float scale = 0.03f;
@@ -153,7 +158,7 @@ LSTM_CONST_ATTR static const float lstm_states_bias[3 * 4] = {
 };
 
 /* lstm_states: for the gates iofc of a unit, the sum of the weights times the step's input. */
-static void lstm_states_input_sums(const float *values, int32_t unit, float *sums)
+LSTM_CODE_ATTR static void lstm_states_input_sums(const float *values, int32_t unit, float *sums)
 {
     enum { GATES = 4, TERMS = 4 };
     const int8_t *w = &lstm_states_input_weights[unit * GATES * TERMS];
@@ -176,7 +181,7 @@ static void lstm_states_input_sums(const float *values, int32_t unit, float *sum
 }
 
 /* lstm_states: for the gates iofc of a unit, the sum of the weights times the state. */
-static void lstm_states_state_sums(const float *values, int32_t unit, float *sums)
+LSTM_CODE_ATTR static void lstm_states_state_sums(const float *values, int32_t unit, float *sums)
 {
     enum { GATES = 4, TERMS = 3 };
     const int8_t *w = &lstm_states_state_weights[unit * GATES * TERMS];
@@ -220,8 +225,8 @@ LSTM_NOINLINE static void lstm_states_step(const float *x, const float *h, float
 }
 
 /* lstm_states: one sequence. */
-static void lstm_states_sequence(const float *x, const float *initial_h, const float *initial_c, float *y,
-    float *states)
+LSTM_CODE_ATTR static void lstm_states_sequence(const float *x, const float *initial_h, const float *initial_c,
+    float *y, float *states)
 {
     enum { STEPS = 1, UNITS = 3, X_STEP = 4, Y_ROW = 3 };
     float *const h = states;
@@ -241,7 +246,8 @@ static void lstm_states_sequence(const float *x, const float *initial_h, const f
 }
 
 /* states: LSTM, 1 step of 4 elements, 3 units. */
-static void lstm_states(const float *x, const float *initial_h, const float *initial_c, float *y, float *states)
+LSTM_CODE_ATTR static void lstm_states(const float *x, const float *initial_h, const float *initial_c, float *y,
+    float *states)
 {
     lstm_states_sequence(x, initial_h, initial_c, y, states);
 }
@@ -276,7 +282,7 @@ LSTM_NOINLINE static void lstm_n6_states_2(const float *restrict x, float *restr
  * state_q: QuantizeLinear. The quotient is rounded to float32, limited to the codes there are (NaN to the lowest,
  * as in onnxruntime), and rounded half to even, which is the rounding that a program starts with.
  */
-static void lstm_state_q(const float *restrict x, int8_t *restrict y)
+LSTM_CODE_ATTR static void lstm_state_q(const float *restrict x, int8_t *restrict y)
 {
     /* LOW and HIGH are the limits of the type, less the zero point. */
     enum { COUNT = 3, ZERO_POINT = -9, LOW = -119, HIGH = 136 };
@@ -292,7 +298,7 @@ static void lstm_state_q(const float *restrict x, int8_t *restrict y)
 }
 
 /* y: DequantizeLinear. */
-static void lstm_y(const int8_t *restrict x, float *restrict y)
+LSTM_CODE_ATTR static void lstm_y(const int8_t *restrict x, float *restrict y)
 {
     enum { COUNT = 3, ZERO_POINT = (-9) };
     const float scale = 0.021f;
@@ -302,7 +308,8 @@ static void lstm_y(const int8_t *restrict x, float *restrict y)
     }
 }
 
-void lstm_run(const float *x, const float *h, const float *c, float *y, float *h_out, float *c_out, void *arena)
+LSTM_CODE_ATTR void lstm_run(const float *x, const float *h, const float *c, float *y, float *h_out, float *c_out,
+    void *arena)
 {
     uint8_t *const bytes = arena;
 

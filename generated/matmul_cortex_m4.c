@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m4.h"
 
-#if MATMUL_CORTEX_M4_HEADER_ID != 0x86fc4135
+#if MATMUL_CORTEX_M4_HEADER_ID != 0xa5629e2c
 #error "matmul_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -32,6 +32,11 @@
 
 #ifndef MATMUL_CORTEX_M4_CONST_ATTR
 #define MATMUL_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef MATMUL_CORTEX_M4_CODE_ATTR
+#define MATMUL_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -55,22 +60,23 @@ struct matmul_cortex_m4_arena_behind {
 typedef char matmul_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t matmul_cortex_m4_multiply_high(int32_t a, int32_t b)
+MATMUL_CORTEX_M4_CODE_ATTR static int32_t matmul_cortex_m4_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define MATMUL_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define MATMUL_CORTEX_M4_NOINLINE MATMUL_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define MATMUL_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define MATMUL_CORTEX_M4_INLINE inline
+#define MATMUL_CORTEX_M4_INLINE MATMUL_CORTEX_M4_CODE_ATTR inline
 #endif
 #else
-#define MATMUL_CORTEX_M4_NOINLINE
-#define MATMUL_CORTEX_M4_INLINE inline
+#define MATMUL_CORTEX_M4_NOINLINE MATMUL_CORTEX_M4_CODE_ATTR
+#define MATMUL_CORTEX_M4_INLINE MATMUL_CORTEX_M4_CODE_ATTR inline
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
@@ -161,7 +167,7 @@ static MATMUL_CORTEX_M4_INLINE int32_t matmul_cortex_m4_dsp_dot(int32_t a, int32
 }
 
 /* matmul_cortex_m4_node: the output code, acc * a_scale * b_scale / y_scale + y_zero_point, rounded. */
-static int8_t matmul_cortex_m4_node_requantize(int32_t acc)
+MATMUL_CORTEX_M4_CODE_ATTR static int8_t matmul_cortex_m4_node_requantize(int32_t acc)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 6 };
     const int32_t multiplier = 1635523584; /* a_scale * b_scale / y_scale in units of 2^-38 */
@@ -264,7 +270,8 @@ MATMUL_CORTEX_M4_NOINLINE static void matmul_cortex_m4_node_product(const int8_t
 }
 
 /* node: QLinearMatMul of 2 pairs of matrices. */
-static void matmul_cortex_m4_node(const int8_t *a, const int8_t *b, int8_t *y, int32_t *pairs)
+MATMUL_CORTEX_M4_CODE_ATTR static void matmul_cortex_m4_node(const int8_t *a, const int8_t *b, int8_t *y,
+    int32_t *pairs)
 {
     enum { COUNT = 2, A_STEP = 162, B_STEP = 126, Y_STEP = 63 };
 
@@ -273,7 +280,7 @@ static void matmul_cortex_m4_node(const int8_t *a, const int8_t *b, int8_t *y, i
     }
 }
 
-void matmul_cortex_m4_run(const int8_t *a, const int8_t *b, int8_t *y, void *arena)
+MATMUL_CORTEX_M4_CODE_ATTR void matmul_cortex_m4_run(const int8_t *a, const int8_t *b, int8_t *y, void *arena)
 {
     MATMUL_CORTEX_M4_ASSERT((uintptr_t)arena % (sizeof(struct matmul_cortex_m4_arena_behind)
         - sizeof(matmul_cortex_m4_arena)) == 0);

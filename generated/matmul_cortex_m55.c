@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m55.h"
 
-#if MATMUL_CORTEX_M55_HEADER_ID != 0x5f4d076f
+#if MATMUL_CORTEX_M55_HEADER_ID != 0x22ea31f8
 #error "matmul_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -32,6 +32,11 @@
 
 #ifndef MATMUL_CORTEX_M55_CONST_ATTR
 #define MATMUL_CORTEX_M55_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef MATMUL_CORTEX_M55_CODE_ATTR
+#define MATMUL_CORTEX_M55_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -56,15 +61,16 @@ typedef char matmul_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 :
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define MATMUL_CORTEX_M55_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define MATMUL_CORTEX_M55_NOINLINE MATMUL_CORTEX_M55_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define MATMUL_CORTEX_M55_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define MATMUL_CORTEX_M55_INLINE inline
+#define MATMUL_CORTEX_M55_INLINE MATMUL_CORTEX_M55_CODE_ATTR inline
 #endif
 #else
-#define MATMUL_CORTEX_M55_NOINLINE
-#define MATMUL_CORTEX_M55_INLINE inline
+#define MATMUL_CORTEX_M55_NOINLINE MATMUL_CORTEX_M55_CODE_ATTR
+#define MATMUL_CORTEX_M55_INLINE MATMUL_CORTEX_M55_CODE_ATTR inline
 #endif
 
 /* Helium, Arm's M-profile vector extension, computes on 16 bytes at once; for other machines the same in portable C,
@@ -92,7 +98,8 @@ static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_
 }
 
 /* Copies `count` bytes, 0 or more; returns what follows them. */
-static inline int8_t *matmul_cortex_m55_mve_copy_s8(int8_t *to, const int8_t *from, int32_t count)
+MATMUL_CORTEX_M55_CODE_ATTR static inline int8_t *matmul_cortex_m55_mve_copy_s8(int8_t *to, const int8_t *from,
+    int32_t count)
 {
     int8_t *const end = to + count;
 
@@ -116,7 +123,7 @@ static inline int8_t *matmul_cortex_m55_mve_copy_s8(int8_t *to, const int8_t *fr
 }
 
 /* Stores `value` into `count` bytes, 0 or more; returns what follows them. */
-static inline int8_t *matmul_cortex_m55_mve_fill(int8_t *to, int8_t value, int32_t count)
+MATMUL_CORTEX_M55_CODE_ATTR static inline int8_t *matmul_cortex_m55_mve_fill(int8_t *to, int8_t value, int32_t count)
 {
     int8_t *const end = to + count;
 
@@ -348,7 +355,8 @@ static MATMUL_CORTEX_M55_INLINE const int32_t *matmul_cortex_m55_node_sums_two(
  * matmul_cortex_m55_node: four columns of b, in steps of sixteen terms of each, four terms in a word; zeros fill the
  * last step. Returns what the zero point of a takes from their sums.
  */
-static matmul_cortex_m55_mve_s32 matmul_cortex_m55_node_columns(const int8_t *b, int32_t *words)
+MATMUL_CORTEX_M55_CODE_ATTR static matmul_cortex_m55_mve_s32 matmul_cortex_m55_node_columns(const int8_t *b,
+    int32_t *words)
 {
     enum { TERMS = 18, WHOLE = 32, A_ZERO_POINT = -9, B_ZERO_POINT = 4, B_TERM = 7, B_COLUMN = 1 };
     int32_t taken[4];
@@ -418,7 +426,8 @@ MATMUL_CORTEX_M55_NOINLINE static void matmul_cortex_m55_node_product(const int8
 }
 
 /* node: QLinearMatMul of 2 pairs of matrices. */
-static void matmul_cortex_m55_node(const int8_t *a, const int8_t *b, int8_t *y, int32_t *words)
+MATMUL_CORTEX_M55_CODE_ATTR static void matmul_cortex_m55_node(const int8_t *a, const int8_t *b, int8_t *y,
+    int32_t *words)
 {
     enum { COUNT = 2, A_STEP = 162, B_STEP = 126, Y_STEP = 63 };
 
@@ -427,7 +436,7 @@ static void matmul_cortex_m55_node(const int8_t *a, const int8_t *b, int8_t *y, 
     }
 }
 
-void matmul_cortex_m55_run(const int8_t *a, const int8_t *b, int8_t *y, void *arena)
+MATMUL_CORTEX_M55_CODE_ATTR void matmul_cortex_m55_run(const int8_t *a, const int8_t *b, int8_t *y, void *arena)
 {
     MATMUL_CORTEX_M55_ASSERT((uintptr_t)arena % (sizeof(struct matmul_cortex_m55_arena_behind)
         - sizeof(matmul_cortex_m55_arena)) == 0);

@@ -15,7 +15,7 @@
  */
 #include "narrow_cortex_m0.h"
 
-#if NARROW_CORTEX_M0_HEADER_ID != 0xad62d173
+#if NARROW_CORTEX_M0_HEADER_ID != 0x3a5531b5
 #error "narrow_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -36,6 +36,11 @@
 
 #ifndef NARROW_CORTEX_M0_CONST_ATTR
 #define NARROW_CORTEX_M0_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef NARROW_CORTEX_M0_CODE_ATTR
+#define NARROW_CORTEX_M0_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -60,17 +65,18 @@ typedef char narrow_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : 
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define NARROW_CORTEX_M0_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define NARROW_CORTEX_M0_NOINLINE NARROW_CORTEX_M0_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define NARROW_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define NARROW_CORTEX_M0_INLINE inline
+#define NARROW_CORTEX_M0_INLINE NARROW_CORTEX_M0_CODE_ATTR inline
 #endif
 /* what it points at is addressed from it */
 #define NARROW_CORTEX_M0_MOVED(pointer) __asm__ volatile("" : "+r"(pointer))
 #else
-#define NARROW_CORTEX_M0_NOINLINE
-#define NARROW_CORTEX_M0_INLINE inline
+#define NARROW_CORTEX_M0_NOINLINE NARROW_CORTEX_M0_CODE_ATTR
+#define NARROW_CORTEX_M0_INLINE NARROW_CORTEX_M0_CODE_ATTR inline
 #define NARROW_CORTEX_M0_MOVED(pointer)
 #endif
 
@@ -215,7 +221,7 @@ NARROW_CORTEX_M0_CONST_ATTR static const int32_t narrow_cortex_m0_conv1_limit_hi
 };
 
 /* narrow_cortex_m0_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
-static int8_t narrow_cortex_m0_conv1_requantize(int32_t acc, int32_t m)
+NARROW_CORTEX_M0_CODE_ATTR static int8_t narrow_cortex_m0_conv1_requantize(int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 22 };
     const int32_t multiplier = narrow_cortex_m0_conv1_multiplier[m];
@@ -317,7 +323,7 @@ NARROW_CORTEX_M0_NOINLINE static const int8_t *narrow_cortex_m0_conv1_sums1(
 }
 
 /* Output channels 0 to 3 of 4 pixels. */
-static void narrow_cortex_m0_conv1_channels1(const int32_t *pairs, int8_t *out)
+NARROW_CORTEX_M0_CODE_ATTR static void narrow_cortex_m0_conv1_channels1(const int32_t *pairs, int8_t *out)
 {
     enum { OUT_CHANNELS = 4, FIRST = 0, BEYOND = 4 };
     narrow_cortex_m0_scalar_sums kept[BEYOND - FIRST];
@@ -343,7 +349,7 @@ static void narrow_cortex_m0_conv1_channels1(const int32_t *pairs, int8_t *out)
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void narrow_cortex_m0_conv1(const int8_t *x, int8_t *y, int32_t *pairs)
+NARROW_CORTEX_M0_CODE_ATTR static void narrow_cortex_m0_conv1(const int8_t *x, int8_t *y, int32_t *pairs)
 {
     enum { OUT_PIXELS = 16, OUT_CHANNELS = 4, BLOCK = 4, IN_CHANNELS = 4 };
     const int8_t *runs[4]; /* the pixels */
@@ -358,7 +364,7 @@ static void narrow_cortex_m0_conv1(const int8_t *x, int8_t *y, int32_t *pairs)
     }
 }
 
-void narrow_cortex_m0_run(const int8_t *x, int8_t *y, void *arena)
+NARROW_CORTEX_M0_CODE_ATTR void narrow_cortex_m0_run(const int8_t *x, int8_t *y, void *arena)
 {
     NARROW_CORTEX_M0_ASSERT((uintptr_t)arena % (sizeof(struct narrow_cortex_m0_arena_behind)
         - sizeof(narrow_cortex_m0_arena)) == 0);

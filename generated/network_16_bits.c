@@ -42,7 +42,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0xa2ff8722
+#if NETWORK_16_BITS_HEADER_ID != 0x6dd7d688
 #error "network_16_bits.h was not generated together with this file"
 #endif
 
@@ -50,6 +50,11 @@
 
 #ifndef NETWORK_16_BITS_CONST_ATTR
 #define NETWORK_16_BITS_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef NETWORK_16_BITS_CODE_ATTR
+#define NETWORK_16_BITS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -74,15 +79,16 @@ typedef char network_16_bits_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define NETWORK_16_BITS_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define NETWORK_16_BITS_NOINLINE NETWORK_16_BITS_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define NETWORK_16_BITS_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define NETWORK_16_BITS_INLINE inline
+#define NETWORK_16_BITS_INLINE NETWORK_16_BITS_CODE_ATTR inline
 #endif
 #else
-#define NETWORK_16_BITS_NOINLINE
-#define NETWORK_16_BITS_INLINE inline
+#define NETWORK_16_BITS_NOINLINE NETWORK_16_BITS_CODE_ATTR
+#define NETWORK_16_BITS_INLINE NETWORK_16_BITS_CODE_ATTR inline
 #endif
 /* Not to be unrolled: the loops worth unrolling are unrolled in the source. */
 #if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8
@@ -95,7 +101,7 @@ typedef char network_16_bits_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -
  * x_q: QuantizeLinear. The quotient is rounded to float32, limited to the codes there are (NaN to the lowest,
  * as in onnxruntime), and rounded half to even, which is the rounding that a program starts with.
  */
-static void network_16_bits_x_q(const float *restrict x, uint16_t *restrict y)
+NETWORK_16_BITS_CODE_ATTR static void network_16_bits_x_q(const float *restrict x, uint16_t *restrict y)
 {
     /* LOW and HIGH are the limits of the type, less the zero point. */
     enum { COUNT = 32 };
@@ -155,7 +161,8 @@ static NETWORK_16_BITS_INLINE int16_t network_16_bits_conv_requantize(int32_t ac
 typedef uint16_t network_16_bits_conv_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void network_16_bits_conv_inside(const uint16_t *restrict x, network_16_bits_conv_tap *restrict taps)
+NETWORK_16_BITS_CODE_ATTR static void network_16_bits_conv_inside(const uint16_t *restrict x,
+    network_16_bits_conv_tap *restrict taps)
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 8, /* from tap to tap: dilation times the step of the image */
@@ -172,7 +179,7 @@ static void network_16_bits_conv_inside(const uint16_t *restrict x, network_16_b
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void network_16_bits_conv_border(const uint16_t *restrict x, int32_t oy, int32_t ox,
+NETWORK_16_BITS_CODE_ATTR static void network_16_bits_conv_border(const uint16_t *restrict x, int32_t oy, int32_t ox,
     network_16_bits_conv_tap *restrict taps)
 {
     enum {
@@ -228,7 +235,8 @@ NETWORK_16_BITS_NOINLINE static void network_16_bits_conv_window(const uint16_t 
 }
 
 /* conv: QLinearConv, kernel 3x3, stride 1x1, padding 1x1. */
-static void network_16_bits_conv(const uint16_t *x, int16_t *y, network_16_bits_conv_tap *restrict taps)
+NETWORK_16_BITS_CODE_ATTR static void network_16_bits_conv(const uint16_t *x, int16_t *y,
+    network_16_bits_conv_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 3, OUT_PIXELS = 16,
@@ -272,7 +280,7 @@ static void network_16_bits_conv(const uint16_t *x, int16_t *y, network_16_bits_
 }
 
 /* RUN outputs whose windows lie within the image; x is the first element of the first of them. */
-static void network_16_bits_largest_inside(const int16_t *restrict x, int16_t *restrict out)
+NETWORK_16_BITS_CODE_ATTR static void network_16_bits_largest_inside(const int16_t *restrict x, int16_t *restrict out)
 {
     enum { RUN = 3, OUT_STEP = 1 };
 
@@ -287,7 +295,8 @@ static void network_16_bits_largest_inside(const int16_t *restrict x, int16_t *r
 }
 
 /* network_16_bits_largest: one row of outputs. */
-static void network_16_bits_largest_row(const int16_t *restrict image, int32_t oy, int16_t *restrict out)
+NETWORK_16_BITS_CODE_ATTR static void network_16_bits_largest_row(const int16_t *restrict image, int32_t oy,
+    int16_t *restrict out)
 {
     enum {
         STRIDE_HEIGHT = 2, PAD_HEIGHT = 0, STEP_HEIGHT = 12,
@@ -333,7 +342,7 @@ NETWORK_16_BITS_CONST_ATTR static const int16_t network_16_bits_gained_b[3] = {
 };
 
 /* network_16_bits_gained: the code of the product of what two codes stand for, each operation rounded to float32. */
-static int16_t network_16_bits_gained_code(int16_t a_code, int16_t b_code)
+NETWORK_16_BITS_CODE_ATTR static int16_t network_16_bits_gained_code(int16_t a_code, int16_t b_code)
 {
     const int32_t A_ZERO_POINT = 0, B_ZERO_POINT = 5, Y_ZERO_POINT = 0;
     const int32_t LOW = -32768, HIGH = 32767; /* no enumerators: an int may have 16 bits */
@@ -351,7 +360,7 @@ static int16_t network_16_bits_gained_code(int16_t a_code, int16_t b_code)
 }
 
 /* gained: QLinearMul. */
-static void network_16_bits_gained(const int16_t *a, int16_t *y)
+NETWORK_16_BITS_CODE_ATTR static void network_16_bits_gained(const int16_t *a, int16_t *y)
 {
     enum {
         COUNT_0 = 4, A_STEP_0 = 3, Y_STEP_0 = 3,
@@ -371,7 +380,7 @@ static void network_16_bits_gained(const int16_t *a, int16_t *y)
 }
 
 /* network_16_bits_total: the code of the sum of what two codes stand for, each operation rounded to float32. */
-static int16_t network_16_bits_total_code(int16_t a_code, int16_t b_code)
+NETWORK_16_BITS_CODE_ATTR static int16_t network_16_bits_total_code(int16_t a_code, int16_t b_code)
 {
     const int32_t A_ZERO_POINT = 0, B_ZERO_POINT = 0, Y_ZERO_POINT = -7;
     const int32_t LOW = -32761, HIGH = 32774; /* no enumerators: an int may have 16 bits */
@@ -390,7 +399,7 @@ static int16_t network_16_bits_total_code(int16_t a_code, int16_t b_code)
 }
 
 /* total: QLinearAdd. */
-static void network_16_bits_total(const int16_t *a, const int16_t *b, int16_t *y)
+NETWORK_16_BITS_CODE_ATTR static void network_16_bits_total(const int16_t *a, const int16_t *b, int16_t *y)
 {
     enum { COUNT = 12 };
 
@@ -400,7 +409,7 @@ static void network_16_bits_total(const int16_t *a, const int16_t *b, int16_t *y
 }
 
 /* positive: Clip. */
-static void network_16_bits_positive(const int16_t *x, int16_t *y)
+NETWORK_16_BITS_CODE_ATTR static void network_16_bits_positive(const int16_t *x, int16_t *y)
 {
     enum { COUNT = 12 };
     const int16_t low = -7;
@@ -446,7 +455,7 @@ static NETWORK_16_BITS_INLINE int16_t network_16_bits_dense_requantize(int32_t a
 }
 
 /* dense: QGemm, kernel 1, stride 1. */
-static void network_16_bits_dense(const int16_t *x, int16_t *y)
+NETWORK_16_BITS_CODE_ATTR static void network_16_bits_dense(const int16_t *x, int16_t *y)
 {
     enum {
         OUT_CHANNELS = 5, OUT_PIXELS = 1,
@@ -505,7 +514,7 @@ static NETWORK_16_BITS_INLINE uint16_t network_16_bits_last_requantize(int32_t a
 }
 
 /* last: QLinearMatMul, kernel 1, stride 1. */
-static void network_16_bits_last(const int16_t *x, uint16_t *y)
+NETWORK_16_BITS_CODE_ATTR static void network_16_bits_last(const int16_t *x, uint16_t *y)
 {
     enum {
         OUT_CHANNELS = 4, OUT_PIXELS = 1,
@@ -532,7 +541,7 @@ static void network_16_bits_last(const int16_t *x, uint16_t *y)
     }
 }
 
-void network_16_bits_run(const float *x, uint16_t *y, void *arena)
+NETWORK_16_BITS_CODE_ATTR void network_16_bits_run(const float *x, uint16_t *y, void *arena)
 {
     uint8_t *const bytes = arena;
 

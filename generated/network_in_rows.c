@@ -42,7 +42,7 @@
  */
 #include "network_in_rows.h"
 
-#if NETWORK_IN_ROWS_HEADER_ID != 0xb0c1957f
+#if NETWORK_IN_ROWS_HEADER_ID != 0x3e34c1a6
 #error "network_in_rows.h was not generated together with this file"
 #endif
 
@@ -50,6 +50,11 @@
 
 #ifndef NETWORK_IN_ROWS_CONST_ATTR
 #define NETWORK_IN_ROWS_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef NETWORK_IN_ROWS_CODE_ATTR
+#define NETWORK_IN_ROWS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -73,22 +78,23 @@ struct network_in_rows_arena_behind {
 typedef char network_in_rows_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t network_in_rows_multiply_high(int32_t a, int32_t b)
+NETWORK_IN_ROWS_CODE_ATTR static int32_t network_in_rows_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define NETWORK_IN_ROWS_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define NETWORK_IN_ROWS_NOINLINE NETWORK_IN_ROWS_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define NETWORK_IN_ROWS_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define NETWORK_IN_ROWS_INLINE inline
+#define NETWORK_IN_ROWS_INLINE NETWORK_IN_ROWS_CODE_ATTR inline
 #endif
 #else
-#define NETWORK_IN_ROWS_NOINLINE
-#define NETWORK_IN_ROWS_INLINE inline
+#define NETWORK_IN_ROWS_NOINLINE NETWORK_IN_ROWS_CODE_ATTR
+#define NETWORK_IN_ROWS_INLINE NETWORK_IN_ROWS_CODE_ATTR inline
 #endif
 
 /* network_in_rows_stem: weights [3 channels][3 rows][3 columns][2 input channels]. */
@@ -126,7 +132,8 @@ static NETWORK_IN_ROWS_INLINE int8_t network_in_rows_stem_requantize(int32_t acc
 typedef uint8_t network_in_rows_stem_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void network_in_rows_stem_inside(const int8_t *restrict x, network_in_rows_stem_tap *restrict taps)
+NETWORK_IN_ROWS_CODE_ATTR static void network_in_rows_stem_inside(const int8_t *restrict x,
+    network_in_rows_stem_tap *restrict taps)
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 16, /* from tap to tap: dilation times the step of the image */
@@ -143,7 +150,7 @@ static void network_in_rows_stem_inside(const int8_t *restrict x, network_in_row
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void network_in_rows_stem_border(const int8_t *restrict x, int32_t oy, int32_t ox,
+NETWORK_IN_ROWS_CODE_ATTR static void network_in_rows_stem_border(const int8_t *restrict x, int32_t oy, int32_t ox,
     network_in_rows_stem_tap *restrict taps)
 {
     enum {
@@ -199,7 +206,8 @@ NETWORK_IN_ROWS_NOINLINE static void network_in_rows_stem_window(const int8_t *r
 }
 
 /* stem: QLinearConv, kernel 3x3, stride 1x1, padding 0x1. */
-static void network_in_rows_stem(const int8_t *x, int8_t *y, network_in_rows_stem_tap *restrict taps)
+NETWORK_IN_ROWS_CODE_ATTR static void network_in_rows_stem(const int8_t *x, int8_t *y,
+    network_in_rows_stem_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 3, OUT_PIXELS = 8,
@@ -282,7 +290,8 @@ static NETWORK_IN_ROWS_INLINE int8_t network_in_rows_branch_requantize(int32_t a
 typedef uint8_t network_in_rows_branch_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void network_in_rows_branch_inside(const int8_t *restrict x, network_in_rows_branch_tap *restrict taps)
+NETWORK_IN_ROWS_CODE_ATTR static void network_in_rows_branch_inside(const int8_t *restrict x,
+    network_in_rows_branch_tap *restrict taps)
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 24, /* from tap to tap: dilation times the step of the image */
@@ -299,7 +308,7 @@ static void network_in_rows_branch_inside(const int8_t *restrict x, network_in_r
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void network_in_rows_branch_border(const int8_t *restrict x, int32_t oy, int32_t ox,
+NETWORK_IN_ROWS_CODE_ATTR static void network_in_rows_branch_border(const int8_t *restrict x, int32_t oy, int32_t ox,
     network_in_rows_branch_tap *restrict taps)
 {
     enum {
@@ -355,7 +364,8 @@ NETWORK_IN_ROWS_NOINLINE static void network_in_rows_branch_window(const int8_t 
 }
 
 /* branch: QLinearConv, kernel 3x3, stride 1x1, padding 0x1. */
-static void network_in_rows_branch(const int8_t *x, int8_t *y, network_in_rows_branch_tap *restrict taps)
+NETWORK_IN_ROWS_CODE_ATTR static void network_in_rows_branch(const int8_t *x, int8_t *y,
+    network_in_rows_branch_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 3, OUT_PIXELS = 8,
@@ -399,7 +409,7 @@ static void network_in_rows_branch(const int8_t *x, int8_t *y, network_in_rows_b
 }
 
 /* network_in_rows_sum: the output code of a pair of codes, proved for all of them. */
-static int8_t network_in_rows_sum_code(int32_t a_code, int32_t b_code)
+NETWORK_IN_ROWS_CODE_ATTR static int8_t network_in_rows_sum_code(int32_t a_code, int32_t b_code)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 21 };
     const int32_t scaled = 149120224 + a_code * 1588752 + b_code * 1906502;
@@ -463,7 +473,8 @@ static NETWORK_IN_ROWS_INLINE int8_t network_in_rows_last_requantize(int32_t acc
 typedef uint8_t network_in_rows_last_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void network_in_rows_last_inside(const int8_t *restrict x, network_in_rows_last_tap *restrict taps)
+NETWORK_IN_ROWS_CODE_ATTR static void network_in_rows_last_inside(const int8_t *restrict x,
+    network_in_rows_last_tap *restrict taps)
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 24, /* from tap to tap: dilation times the step of the image */
@@ -480,7 +491,7 @@ static void network_in_rows_last_inside(const int8_t *restrict x, network_in_row
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void network_in_rows_last_border(const int8_t *restrict x, int32_t oy, int32_t ox,
+NETWORK_IN_ROWS_CODE_ATTR static void network_in_rows_last_border(const int8_t *restrict x, int32_t oy, int32_t ox,
     network_in_rows_last_tap *restrict taps)
 {
     enum {
@@ -536,7 +547,8 @@ NETWORK_IN_ROWS_NOINLINE static void network_in_rows_last_window(const int8_t *r
 }
 
 /* last: QLinearConv, kernel 3x3, stride 2x2, padding 0x1. */
-static void network_in_rows_last(const int8_t *x, int8_t *y, network_in_rows_last_tap *restrict taps)
+NETWORK_IN_ROWS_CODE_ATTR static void network_in_rows_last(const int8_t *x, int8_t *y,
+    network_in_rows_last_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 4, OUT_PIXELS = 4,
@@ -580,7 +592,7 @@ static void network_in_rows_last(const int8_t *x, int8_t *y, network_in_rows_las
 }
 
 /* network_in_rows_y: the output code, acc * x_scale / (pixels * y_scale) + y_zero_point, rounded. */
-static int8_t network_in_rows_y_requantize(int32_t acc)
+NETWORK_IN_ROWS_CODE_ATTR static int8_t network_in_rows_y_requantize(int32_t acc)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 4 };
     const int32_t multiplier = 2045222400; /* x_scale / (pixels * y_scale) in units of 2^-36 */
@@ -750,7 +762,7 @@ NETWORK_IN_ROWS_CONST_ATTR static const uint8_t network_in_rows_rows_0_order[122
  *   stem: 3 of 24 rows, 72 bytes
  *   sum: 3 of 24 rows, 72 bytes
  */
-static void network_in_rows_rows_0(const int8_t *x, int8_t *y, void *arena)
+NETWORK_IN_ROWS_CODE_ATTR static void network_in_rows_rows_0(const int8_t *x, int8_t *y, void *arena)
 {
     enum { TURNS = 122 };
     uint8_t *const bytes = arena;
@@ -801,7 +813,7 @@ static void network_in_rows_rows_0(const int8_t *x, int8_t *y, void *arena)
     }
 }
 
-void network_in_rows_run(const int8_t *x, int8_t *y, void *arena)
+NETWORK_IN_ROWS_CODE_ATTR void network_in_rows_run(const int8_t *x, int8_t *y, void *arena)
 {
     NETWORK_IN_ROWS_ASSERT((uintptr_t)arena % (sizeof(struct network_in_rows_arena_behind)
         - sizeof(network_in_rows_arena)) == 0);

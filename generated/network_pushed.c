@@ -43,7 +43,7 @@
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0xa5ec12ce
+#if NETWORK_PUSHED_HEADER_ID != 0xbe4ea671
 #error "network_pushed.h was not generated together with this file"
 #endif
 
@@ -51,6 +51,11 @@
 
 #ifndef NETWORK_PUSHED_CONST_ATTR
 #define NETWORK_PUSHED_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef NETWORK_PUSHED_CODE_ATTR
+#define NETWORK_PUSHED_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -74,22 +79,23 @@ struct network_pushed_arena_behind {
 typedef char network_pushed_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t network_pushed_multiply_high(int32_t a, int32_t b)
+NETWORK_PUSHED_CODE_ATTR static int32_t network_pushed_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define NETWORK_PUSHED_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define NETWORK_PUSHED_NOINLINE NETWORK_PUSHED_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define NETWORK_PUSHED_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define NETWORK_PUSHED_INLINE inline
+#define NETWORK_PUSHED_INLINE NETWORK_PUSHED_CODE_ATTR inline
 #endif
 #else
-#define NETWORK_PUSHED_NOINLINE
-#define NETWORK_PUSHED_INLINE inline
+#define NETWORK_PUSHED_NOINLINE NETWORK_PUSHED_CODE_ATTR
+#define NETWORK_PUSHED_INLINE NETWORK_PUSHED_CODE_ATTR inline
 #endif
 
 /* network_pushed_stem: weights [3 channels][3 rows][3 columns][2 input channels]. */
@@ -127,7 +133,8 @@ static NETWORK_PUSHED_INLINE int8_t network_pushed_stem_requantize(int32_t acc, 
 typedef uint8_t network_pushed_stem_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void network_pushed_stem_inside(const int8_t *restrict x, network_pushed_stem_tap *restrict taps)
+NETWORK_PUSHED_CODE_ATTR static void network_pushed_stem_inside(const int8_t *restrict x,
+    network_pushed_stem_tap *restrict taps)
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 16, /* from tap to tap: dilation times the step of the image */
@@ -144,7 +151,7 @@ static void network_pushed_stem_inside(const int8_t *restrict x, network_pushed_
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void network_pushed_stem_border(const int8_t *restrict x, int32_t oy, int32_t ox,
+NETWORK_PUSHED_CODE_ATTR static void network_pushed_stem_border(const int8_t *restrict x, int32_t oy, int32_t ox,
     network_pushed_stem_tap *restrict taps)
 {
     enum {
@@ -200,7 +207,8 @@ NETWORK_PUSHED_NOINLINE static void network_pushed_stem_window(const int8_t *res
 }
 
 /* stem: QLinearConv, kernel 3x3, stride 1x1, padding 0x1. */
-static void network_pushed_stem(const int8_t *x, int8_t *y, network_pushed_stem_tap *restrict taps)
+NETWORK_PUSHED_CODE_ATTR static void network_pushed_stem(const int8_t *x, int8_t *y,
+    network_pushed_stem_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 3, OUT_PIXELS = 8,
@@ -283,7 +291,8 @@ static NETWORK_PUSHED_INLINE int8_t network_pushed_branch_requantize(int32_t acc
 typedef uint8_t network_pushed_branch_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void network_pushed_branch_inside(const int8_t *restrict x, network_pushed_branch_tap *restrict taps)
+NETWORK_PUSHED_CODE_ATTR static void network_pushed_branch_inside(const int8_t *restrict x,
+    network_pushed_branch_tap *restrict taps)
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 24, /* from tap to tap: dilation times the step of the image */
@@ -300,7 +309,7 @@ static void network_pushed_branch_inside(const int8_t *restrict x, network_pushe
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void network_pushed_branch_border(const int8_t *restrict x, int32_t oy, int32_t ox,
+NETWORK_PUSHED_CODE_ATTR static void network_pushed_branch_border(const int8_t *restrict x, int32_t oy, int32_t ox,
     network_pushed_branch_tap *restrict taps)
 {
     enum {
@@ -356,7 +365,8 @@ NETWORK_PUSHED_NOINLINE static void network_pushed_branch_window(const int8_t *r
 }
 
 /* branch: QLinearConv, kernel 3x3, stride 1x1, padding 0x1. */
-static void network_pushed_branch(const int8_t *x, int8_t *y, network_pushed_branch_tap *restrict taps)
+NETWORK_PUSHED_CODE_ATTR static void network_pushed_branch(const int8_t *x, int8_t *y,
+    network_pushed_branch_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 3, OUT_PIXELS = 8,
@@ -400,7 +410,7 @@ static void network_pushed_branch(const int8_t *x, int8_t *y, network_pushed_bra
 }
 
 /* network_pushed_sum: the output code of a pair of codes, proved for all of them. */
-static int8_t network_pushed_sum_code(int32_t a_code, int32_t b_code)
+NETWORK_PUSHED_CODE_ATTR static int8_t network_pushed_sum_code(int32_t a_code, int32_t b_code)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 21 };
     const int32_t scaled = 149120224 + a_code * 1588752 + b_code * 1906502;
@@ -464,7 +474,8 @@ static NETWORK_PUSHED_INLINE int8_t network_pushed_last_requantize(int32_t acc, 
 typedef uint8_t network_pushed_last_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void network_pushed_last_inside(const int8_t *restrict x, network_pushed_last_tap *restrict taps)
+NETWORK_PUSHED_CODE_ATTR static void network_pushed_last_inside(const int8_t *restrict x,
+    network_pushed_last_tap *restrict taps)
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 24, /* from tap to tap: dilation times the step of the image */
@@ -481,7 +492,7 @@ static void network_pushed_last_inside(const int8_t *restrict x, network_pushed_
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void network_pushed_last_border(const int8_t *restrict x, int32_t oy, int32_t ox,
+NETWORK_PUSHED_CODE_ATTR static void network_pushed_last_border(const int8_t *restrict x, int32_t oy, int32_t ox,
     network_pushed_last_tap *restrict taps)
 {
     enum {
@@ -537,7 +548,8 @@ NETWORK_PUSHED_NOINLINE static void network_pushed_last_window(const int8_t *res
 }
 
 /* last: QLinearConv, kernel 3x3, stride 2x2, padding 0x1. */
-static void network_pushed_last(const int8_t *x, int8_t *y, network_pushed_last_tap *restrict taps)
+NETWORK_PUSHED_CODE_ATTR static void network_pushed_last(const int8_t *x, int8_t *y,
+    network_pushed_last_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 4, OUT_PIXELS = 4,
@@ -581,7 +593,7 @@ static void network_pushed_last(const int8_t *x, int8_t *y, network_pushed_last_
 }
 
 /* network_pushed_y: the output code, acc * x_scale / (pixels * y_scale) + y_zero_point, rounded. */
-static int8_t network_pushed_y_requantize(int32_t acc)
+NETWORK_PUSHED_CODE_ATTR static int8_t network_pushed_y_requantize(int32_t acc)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 4 };
     const int32_t multiplier = 2045222400; /* x_scale / (pixels * y_scale) in units of 2^-36 */
@@ -754,7 +766,7 @@ NETWORK_PUSHED_CONST_ATTR static const uint8_t network_pushed_rows_0_order[122 *
  * Runs from turn `i` on until one takes a row of x that has not come; returns its number.
  * `x` is the row that has.
  */
-static int32_t network_pushed_rows_0(const int8_t *x, int32_t i, void *arena)
+NETWORK_PUSHED_CODE_ATTR static int32_t network_pushed_rows_0(const int8_t *x, int32_t i, void *arena)
 {
     enum { TURNS = 122 };
     uint8_t *const bytes = arena;
@@ -804,7 +816,7 @@ static int32_t network_pushed_rows_0(const int8_t *x, int32_t i, void *arena)
     return i;
 }
 
-void network_pushed_begin(void *arena)
+NETWORK_PUSHED_CODE_ATTR void network_pushed_begin(void *arena)
 {
     uint8_t *const bytes = arena;
     int32_t *const turn = (void *)(bytes + 324); /* the turn that takes the next row */
@@ -818,7 +830,7 @@ void network_pushed_begin(void *arena)
     *turn = 0;
 }
 
-void network_pushed_push_row(void *arena, const int8_t *row)
+NETWORK_PUSHED_CODE_ATTR void network_pushed_push_row(void *arena, const int8_t *row)
 {
     uint8_t *const bytes = arena;
     int32_t *const turn = (void *)(bytes + 324);
@@ -826,7 +838,7 @@ void network_pushed_push_row(void *arena, const int8_t *row)
     *turn = network_pushed_rows_0(row, *turn, arena);
 }
 
-void network_pushed_end(void *arena)
+NETWORK_PUSHED_CODE_ATTR void network_pushed_end(void *arena)
 {
     NETWORK_PUSHED_ASSERT((uintptr_t)arena % (sizeof(struct network_pushed_arena_behind) - sizeof(network_pushed_arena))
         == 0);

@@ -37,7 +37,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0xba743d1a
+#if NETWORK_QDQ_HEADER_ID != 0xe749cfdc
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -46,6 +46,11 @@
 
 #ifndef NETWORK_QDQ_CONST_ATTR
 #define NETWORK_QDQ_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef NETWORK_QDQ_CODE_ATTR
+#define NETWORK_QDQ_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -69,7 +74,7 @@ struct network_qdq_arena_behind {
 typedef char network_qdq_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t network_qdq_multiply_high(int32_t a, int32_t b)
+NETWORK_QDQ_CODE_ATTR static int32_t network_qdq_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
@@ -81,7 +86,7 @@ static int32_t network_qdq_multiply_high(int32_t a, int32_t b)
  */
 
 /* a + b, half to even; the sum must be finite. */
-static uint32_t network_qdq_soft_float_add(uint32_t a, uint32_t b)
+NETWORK_QDQ_CODE_ATTR static uint32_t network_qdq_soft_float_add(uint32_t a, uint32_t b)
 {
     const uint32_t hidden = UINT32_C(1) << 23;
     const uint32_t magnitude = UINT32_MAX >> 1;
@@ -127,7 +132,7 @@ static uint32_t network_qdq_soft_float_add(uint32_t a, uint32_t b)
 }
 
 /* The significand of a number above 0, in [2^23, 2^24), and its exponent: number = significand * 2^exponent. */
-static uint32_t network_qdq_soft_float_split(uint32_t number, int32_t *exponent)
+NETWORK_QDQ_CODE_ATTR static uint32_t network_qdq_soft_float_split(uint32_t number, int32_t *exponent)
 {
     const uint32_t hidden = UINT32_C(1) << 23;
     uint32_t significand = number;
@@ -145,7 +150,7 @@ static uint32_t network_qdq_soft_float_split(uint32_t number, int32_t *exponent)
 }
 
 /* a / b, half to even, for b > 0; 0 if that is below 2^-126 in magnitude, 2^127 with its sign from 2^127 on. */
-static uint32_t network_qdq_soft_float_divide(uint32_t a, uint32_t b)
+NETWORK_QDQ_CODE_ATTR static uint32_t network_qdq_soft_float_divide(uint32_t a, uint32_t b)
 {
     const uint32_t magnitude = a & (UINT32_MAX >> 1);
     const uint32_t sign = a - magnitude;
@@ -182,7 +187,7 @@ static uint32_t network_qdq_soft_float_divide(uint32_t a, uint32_t b)
 }
 
 /* The nearest integer, half to even; from 2^23 on 2^24 with the number's sign, which is beyond every code. */
-static int32_t network_qdq_soft_float_round(uint32_t number)
+NETWORK_QDQ_CODE_ATTR static int32_t network_qdq_soft_float_round(uint32_t number)
 {
     const int32_t shift = 150 - (int32_t)((number >> 23) & 255);
     const uint32_t hidden = UINT32_C(1) << 23;
@@ -205,15 +210,16 @@ static int32_t network_qdq_soft_float_round(uint32_t number)
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define NETWORK_QDQ_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define NETWORK_QDQ_NOINLINE NETWORK_QDQ_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define NETWORK_QDQ_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define NETWORK_QDQ_INLINE inline
+#define NETWORK_QDQ_INLINE NETWORK_QDQ_CODE_ATTR inline
 #endif
 #else
-#define NETWORK_QDQ_NOINLINE
-#define NETWORK_QDQ_INLINE inline
+#define NETWORK_QDQ_NOINLINE NETWORK_QDQ_CODE_ATTR
+#define NETWORK_QDQ_INLINE NETWORK_QDQ_CODE_ATTR inline
 #endif
 /* Not to be unrolled: the loops worth unrolling are unrolled in the source. */
 #if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8
@@ -226,7 +232,7 @@ static int32_t network_qdq_soft_float_round(uint32_t number)
  * x_q: QuantizeLinear. The quotient is rounded to float32, limited to the codes there are (NaN to the lowest,
  * as in onnxruntime), and rounded half to even, which is the rounding that a program starts with.
  */
-static void network_qdq_x_q(const float *restrict x, uint8_t *restrict y)
+NETWORK_QDQ_CODE_ATTR static void network_qdq_x_q(const float *restrict x, uint8_t *restrict y)
 {
     /* LOW and HIGH are the limits of the type, less the zero point. */
     enum { COUNT = 128, ZERO_POINT = 120, LOW = -120, HIGH = 135 };
@@ -283,7 +289,8 @@ static NETWORK_QDQ_INLINE uint8_t network_qdq_conv_requantize(int32_t acc, int32
 typedef uint8_t network_qdq_conv_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void network_qdq_conv_inside(const uint8_t *restrict x, network_qdq_conv_tap *restrict taps)
+NETWORK_QDQ_CODE_ATTR static void network_qdq_conv_inside(const uint8_t *restrict x,
+    network_qdq_conv_tap *restrict taps)
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 16, /* from tap to tap: dilation times the step of the image */
@@ -300,7 +307,7 @@ static void network_qdq_conv_inside(const uint8_t *restrict x, network_qdq_conv_
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void network_qdq_conv_border(const uint8_t *restrict x, int32_t oy, int32_t ox,
+NETWORK_QDQ_CODE_ATTR static void network_qdq_conv_border(const uint8_t *restrict x, int32_t oy, int32_t ox,
     network_qdq_conv_tap *restrict taps)
 {
     enum {
@@ -356,7 +363,7 @@ NETWORK_QDQ_NOINLINE static void network_qdq_conv_window(const uint8_t *restrict
 }
 
 /* conv: QLinearConv, kernel 3x3, stride 1x1, padding 1x1. */
-static void network_qdq_conv(const uint8_t *x, uint8_t *y, network_qdq_conv_tap *restrict taps)
+NETWORK_QDQ_CODE_ATTR static void network_qdq_conv(const uint8_t *x, uint8_t *y, network_qdq_conv_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 3, OUT_PIXELS = 64,
@@ -426,7 +433,7 @@ NETWORK_QDQ_NOINLINE static void network_qdq_gated(const uint8_t *x, uint8_t *y)
 }
 
 /* RUN outputs whose windows lie within the image; x is the first element of the first of them. */
-static void network_qdq_largest_inside(const uint8_t *restrict x, uint8_t *restrict out)
+NETWORK_QDQ_CODE_ATTR static void network_qdq_largest_inside(const uint8_t *restrict x, uint8_t *restrict out)
 {
     enum { RUN = 3, OUT_STEP = 1 };
 
@@ -441,7 +448,8 @@ static void network_qdq_largest_inside(const uint8_t *restrict x, uint8_t *restr
 }
 
 /* network_qdq_largest: one row of outputs. */
-static void network_qdq_largest_row(const uint8_t *restrict image, int32_t oy, uint8_t *restrict out)
+NETWORK_QDQ_CODE_ATTR static void network_qdq_largest_row(const uint8_t *restrict image, int32_t oy,
+    uint8_t *restrict out)
 {
     enum {
         STRIDE_HEIGHT = 2, PAD_HEIGHT = 0, STEP_HEIGHT = 24,
@@ -521,7 +529,7 @@ NETWORK_QDQ_CONST_ATTR static const uint32_t network_qdq_average_counts[10] = {
 };
 
 /* RUN outputs whose windows lie within the image; x is the first element of the first of them. */
-static void network_qdq_average_inside(const uint8_t *restrict x, uint8_t *restrict out)
+NETWORK_QDQ_CODE_ATTR static void network_qdq_average_inside(const uint8_t *restrict x, uint8_t *restrict out)
 {
     enum { RUN = 3, OUT_STEP = 1, SHIFT = 20 };
 
@@ -544,7 +552,7 @@ static void network_qdq_average_inside(const uint8_t *restrict x, uint8_t *restr
 }
 
 /* One output of any window, by the float32 operations that define it, in their order. */
-static uint8_t network_qdq_average_exact(const uint8_t *x, int32_t oy, int32_t ox)
+NETWORK_QDQ_CODE_ATTR static uint8_t network_qdq_average_exact(const uint8_t *x, int32_t oy, int32_t ox)
 {
     enum {
         FIRST_CODE = 0, LOW = 0, HIGH = 255,
@@ -600,7 +608,8 @@ NETWORK_QDQ_NOINLINE static void network_qdq_average_border(const uint8_t *restr
 }
 
 /* network_qdq_average: one row of outputs. */
-static void network_qdq_average_row(const uint8_t *restrict image, int32_t oy, uint8_t *restrict out)
+NETWORK_QDQ_CODE_ATTR static void network_qdq_average_row(const uint8_t *restrict image, int32_t oy,
+    uint8_t *restrict out)
 {
     enum {
         /* Outputs from INSIDE on and before BEYOND have windows within the image. */
@@ -718,7 +727,7 @@ NETWORK_QDQ_NOINLINE static void network_qdq_padded(const uint8_t *restrict x, u
 }
 
 /* by_pixel_q_dq: DequantizeLinear. */
-static void network_qdq_n9_by_pixel_q_dq(const uint8_t *restrict x, float *restrict y)
+NETWORK_QDQ_CODE_ATTR static void network_qdq_n9_by_pixel_q_dq(const uint8_t *restrict x, float *restrict y)
 {
     enum { COUNT = 288 };
     const float scale = 0.019f;
@@ -729,7 +738,7 @@ static void network_qdq_n9_by_pixel_q_dq(const uint8_t *restrict x, float *restr
 }
 
 /* network_qdq_y: one row. No exponent is positive, so no exponential overflows, and their sum is at least 1. */
-static void network_qdq_y_row(const float *in, float *out)
+NETWORK_QDQ_CODE_ATTR static void network_qdq_y_row(const float *in, float *out)
 {
     enum { LENGTH = 6 };
     float largest = in[0];
@@ -750,7 +759,7 @@ static void network_qdq_y_row(const float *in, float *out)
 }
 
 /* y: Softmax. */
-static void network_qdq_y(const float *x, float *y)
+NETWORK_QDQ_CODE_ATTR static void network_qdq_y(const float *x, float *y)
 {
     enum { COUNT = 48, X_STEP = 6, Y_STEP = 6 };
 
@@ -759,7 +768,7 @@ static void network_qdq_y(const float *x, float *y)
     }
 }
 
-void network_qdq_run(const float *x, float *y, void *arena)
+NETWORK_QDQ_CODE_ATTR void network_qdq_run(const float *x, float *y, void *arena)
 {
     uint8_t *const bytes = arena;
 

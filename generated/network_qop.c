@@ -45,12 +45,17 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0xa9c7e658
+#if NETWORK_QOP_HEADER_ID != 0x3502c4c5
 #error "network_qop.h was not generated together with this file"
 #endif
 
 #ifndef NETWORK_QOP_CONST_ATTR
 #define NETWORK_QOP_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef NETWORK_QOP_CODE_ATTR
+#define NETWORK_QOP_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -74,13 +79,13 @@ struct network_qop_arena_behind {
 typedef char network_qop_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t network_qop_multiply_high(int32_t a, int32_t b)
+NETWORK_QOP_CODE_ATTR static int32_t network_qop_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
 /* value / 2^shift to the nearest integer, half to even; shift is 1 to 63. */
-static uint64_t network_qop_round_half_even(uint64_t value, int32_t shift)
+NETWORK_QOP_CODE_ATTR static uint64_t network_qop_round_half_even(uint64_t value, int32_t shift)
 {
     const uint64_t quotient = value >> shift;
     const uint64_t remainder = value - (quotient << shift);
@@ -92,7 +97,7 @@ static uint64_t network_qop_round_half_even(uint64_t value, int32_t shift)
  * round_half_even(fl32(fl32(acc) * scale)) with scale = mantissa * 2^exponent, mantissa in [2^23, 2^24): what float32
  * arithmetic gives, in integers. Magnitudes of 2^23 and more, beyond every code, are returned as 2^23 or 2^24.
  */
-static int32_t network_qop_soft_float_code(int32_t acc, int32_t mantissa, int32_t exponent)
+NETWORK_QOP_CODE_ATTR static int32_t network_qop_soft_float_code(int32_t acc, int32_t mantissa, int32_t exponent)
 {
     uint64_t value = acc < 0 ? 0u - (uint32_t)acc : (uint32_t)acc;
     int32_t drop = 0;
@@ -138,7 +143,7 @@ static int32_t network_qop_soft_float_code(int32_t acc, int32_t mantissa, int32_
  */
 
 /* a + b, half to even; the sum must be finite. */
-static uint32_t network_qop_soft_float_add(uint32_t a, uint32_t b)
+NETWORK_QOP_CODE_ATTR static uint32_t network_qop_soft_float_add(uint32_t a, uint32_t b)
 {
     const uint32_t hidden = UINT32_C(1) << 23;
     const uint32_t magnitude = UINT32_MAX >> 1;
@@ -185,16 +190,17 @@ static uint32_t network_qop_soft_float_add(uint32_t a, uint32_t b)
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define NETWORK_QOP_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define NETWORK_QOP_NOINLINE NETWORK_QOP_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define NETWORK_QOP_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define NETWORK_QOP_INLINE inline
+#define NETWORK_QOP_INLINE NETWORK_QOP_CODE_ATTR inline
 #endif
 #define NETWORK_QOP_RARELY(condition) __builtin_expect(condition, 0)
 #else
-#define NETWORK_QOP_NOINLINE
-#define NETWORK_QOP_INLINE inline
+#define NETWORK_QOP_NOINLINE NETWORK_QOP_CODE_ATTR
+#define NETWORK_QOP_INLINE NETWORK_QOP_CODE_ATTR inline
 #define NETWORK_QOP_RARELY(condition) (condition)
 #endif
 /* Not to be unrolled: the loops worth unrolling are unrolled in the source. */
@@ -239,7 +245,7 @@ static NETWORK_QOP_INLINE int8_t network_qop_stem_requantize(int32_t acc, int32_
 typedef uint8_t network_qop_stem_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void network_qop_stem_inside(const int8_t *restrict x, network_qop_stem_tap *restrict taps)
+NETWORK_QOP_CODE_ATTR static void network_qop_stem_inside(const int8_t *restrict x, network_qop_stem_tap *restrict taps)
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 16, /* from tap to tap: dilation times the step of the image */
@@ -256,7 +262,7 @@ static void network_qop_stem_inside(const int8_t *restrict x, network_qop_stem_t
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void network_qop_stem_border(const int8_t *restrict x, int32_t oy, int32_t ox,
+NETWORK_QOP_CODE_ATTR static void network_qop_stem_border(const int8_t *restrict x, int32_t oy, int32_t ox,
     network_qop_stem_tap *restrict taps)
 {
     enum {
@@ -312,7 +318,7 @@ NETWORK_QOP_NOINLINE static void network_qop_stem_window(const int8_t *restrict 
 }
 
 /* stem: QLinearConv, kernel 3x3, stride 1x1, padding 1x1. */
-static void network_qop_stem(const int8_t *x, int8_t *y, network_qop_stem_tap *restrict taps)
+NETWORK_QOP_CODE_ATTR static void network_qop_stem(const int8_t *x, int8_t *y, network_qop_stem_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 3, OUT_PIXELS = 64,
@@ -395,7 +401,8 @@ static NETWORK_QOP_INLINE int8_t network_qop_branch_requantize(int32_t acc, int3
 typedef uint8_t network_qop_branch_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void network_qop_branch_inside(const int8_t *restrict x, network_qop_branch_tap *restrict taps)
+NETWORK_QOP_CODE_ATTR static void network_qop_branch_inside(const int8_t *restrict x,
+    network_qop_branch_tap *restrict taps)
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 24, /* from tap to tap: dilation times the step of the image */
@@ -412,7 +419,7 @@ static void network_qop_branch_inside(const int8_t *restrict x, network_qop_bran
 }
 
 /* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-static void network_qop_branch_border(const int8_t *restrict x, int32_t oy, int32_t ox,
+NETWORK_QOP_CODE_ATTR static void network_qop_branch_border(const int8_t *restrict x, int32_t oy, int32_t ox,
     network_qop_branch_tap *restrict taps)
 {
     enum {
@@ -468,7 +475,7 @@ NETWORK_QOP_NOINLINE static void network_qop_branch_window(const int8_t *restric
 }
 
 /* branch: QLinearConv, kernel 3x3, stride 1x1, padding 1x1. */
-static void network_qop_branch(const int8_t *x, int8_t *y, network_qop_branch_tap *restrict taps)
+NETWORK_QOP_CODE_ATTR static void network_qop_branch(const int8_t *x, int8_t *y, network_qop_branch_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 3, OUT_PIXELS = 64,
@@ -512,7 +519,7 @@ static void network_qop_branch(const int8_t *x, int8_t *y, network_qop_branch_ta
 }
 
 /* network_qop_sum: the output code of a pair of codes, proved for all of them. */
-static int8_t network_qop_sum_code(int32_t a_code, int32_t b_code)
+NETWORK_QOP_CODE_ATTR static int8_t network_qop_sum_code(int32_t a_code, int32_t b_code)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 21 };
     const int32_t scaled = 149120224 + a_code * 1588752 + b_code * 1906502;
@@ -534,7 +541,7 @@ NETWORK_QOP_NOINLINE static void network_qop_sum(const int8_t *a, const int8_t *
 }
 
 /* RUN outputs whose windows lie within the image; x is the first element of the first of them. */
-static void network_qop_pooled_inside(const int8_t *restrict x, int8_t *restrict out)
+NETWORK_QOP_CODE_ATTR static void network_qop_pooled_inside(const int8_t *restrict x, int8_t *restrict out)
 {
     enum { RUN = 3, OUT_STEP = 1 };
 
@@ -549,7 +556,7 @@ static void network_qop_pooled_inside(const int8_t *restrict x, int8_t *restrict
 }
 
 /* network_qop_pooled: one row of outputs. */
-static void network_qop_pooled_row(const int8_t *restrict image, int32_t oy, int8_t *restrict out)
+NETWORK_QOP_CODE_ATTR static void network_qop_pooled_row(const int8_t *restrict image, int32_t oy, int8_t *restrict out)
 {
     enum {
         STRIDE_HEIGHT = 2, PAD_HEIGHT = 0, STEP_HEIGHT = 24,
@@ -590,7 +597,7 @@ NETWORK_QOP_NOINLINE static void network_qop_pooled(const int8_t *restrict x, in
 }
 
 /* network_qop_mean: the output code, acc * x_scale / (pixels * y_scale) + y_zero_point, rounded. */
-static int8_t network_qop_mean_requantize(int32_t acc)
+NETWORK_QOP_CODE_ATTR static int8_t network_qop_mean_requantize(int32_t acc)
 {
     enum { ZERO_POINT = -31, LOW = -128, HIGH = 127, SHIFT = 12, PRESCALE = 22 };
     const int32_t multiplier = 1687308581; /* x_scale / (pixels * y_scale) in units of 2^-34 */
@@ -705,7 +712,7 @@ static NETWORK_QOP_INLINE int8_t network_qop_dense_requantize(int32_t acc, int32
 }
 
 /* dense: QGemm, kernel 1, stride 1. */
-static void network_qop_dense(const int8_t *x, int8_t *y)
+NETWORK_QOP_CODE_ATTR static void network_qop_dense(const int8_t *x, int8_t *y)
 {
     enum {
         OUT_CHANNELS = 3, OUT_PIXELS = 1,
@@ -769,7 +776,7 @@ NETWORK_QOP_CONST_ATTR static const uint32_t network_qop_y_exponentials[256] = {
  * network_qop_y: 256 times the share of an exponential in the sum of its row, to the nearest integer, half to even.
  * Both are words of float32 numbers, `part` is no larger than `sum`, and `sum` is at least 1.
  */
-static int32_t network_qop_y_share(uint32_t part, uint32_t sum)
+NETWORK_QOP_CODE_ATTR static int32_t network_qop_y_share(uint32_t part, uint32_t sum)
 {
     enum { BITS = 9 };
     const uint32_t factor = UINT32_C(256); /* below 2^BITS */
@@ -793,7 +800,7 @@ static int32_t network_qop_y_share(uint32_t part, uint32_t sum)
 }
 
 /* network_qop_y: one row, its sum in the float32 arithmetic of onnxruntime. */
-static void network_qop_y_row(const int8_t *in, int8_t *out)
+NETWORK_QOP_CODE_ATTR static void network_qop_y_row(const int8_t *in, int8_t *out)
 {
     enum { LENGTH = 3, ZERO_POINT = -128, HIGH = 127 };
     int32_t largest = in[0];
@@ -816,12 +823,12 @@ static void network_qop_y_row(const int8_t *in, int8_t *out)
 }
 
 /* y: QLinearSoftmax. */
-static void network_qop_y(const int8_t *x, int8_t *y)
+NETWORK_QOP_CODE_ATTR static void network_qop_y(const int8_t *x, int8_t *y)
 {
     network_qop_y_row(x, y);
 }
 
-void network_qop_run(const int8_t *x, int8_t *y, void *arena)
+NETWORK_QOP_CODE_ATTR void network_qop_run(const int8_t *x, int8_t *y, void *arena)
 {
     uint8_t *const bytes = arena;
 

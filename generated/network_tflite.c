@@ -33,12 +33,17 @@
  */
 #include "network_tflite.h"
 
-#if NETWORK_TFLITE_HEADER_ID != 0x0de71ef6
+#if NETWORK_TFLITE_HEADER_ID != 0x155e946c
 #error "network_tflite.h was not generated together with this file"
 #endif
 
 #ifndef NETWORK_TFLITE_CONST_ATTR
 #define NETWORK_TFLITE_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef NETWORK_TFLITE_CODE_ATTR
+#define NETWORK_TFLITE_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -62,7 +67,7 @@ struct network_tflite_arena_behind {
 typedef char network_tflite_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t network_tflite_multiply_high(int32_t a, int32_t b)
+NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
@@ -71,7 +76,7 @@ static int32_t network_tflite_multiply_high(int32_t a, int32_t b)
  * acc * multiplier * 2^(exponent - 31) rounded twice, as TensorFlow Lite does it: half up before a negative exponent is
  * taken into account, half away from zero after that. exponent is -31 to 30; acc * 2^exponent fits 32 bits.
  */
-static int32_t network_tflite_round_twice(int32_t acc, int32_t multiplier, int32_t exponent)
+NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_round_twice(int32_t acc, int32_t multiplier, int32_t exponent)
 {
     const int32_t left = exponent > 0 ? exponent : 0;
     const int32_t right = left - exponent;
@@ -84,16 +89,17 @@ static int32_t network_tflite_round_twice(int32_t acc, int32_t multiplier, int32
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define NETWORK_TFLITE_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define NETWORK_TFLITE_NOINLINE NETWORK_TFLITE_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define NETWORK_TFLITE_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define NETWORK_TFLITE_INLINE inline
+#define NETWORK_TFLITE_INLINE NETWORK_TFLITE_CODE_ATTR inline
 #endif
 #define NETWORK_TFLITE_RARELY(condition) __builtin_expect(condition, 0)
 #else
-#define NETWORK_TFLITE_NOINLINE
-#define NETWORK_TFLITE_INLINE inline
+#define NETWORK_TFLITE_NOINLINE NETWORK_TFLITE_CODE_ATTR
+#define NETWORK_TFLITE_INLINE NETWORK_TFLITE_CODE_ATTR inline
 #define NETWORK_TFLITE_RARELY(condition) (condition)
 #endif
 
@@ -141,7 +147,8 @@ static NETWORK_TFLITE_INLINE int8_t network_tflite_CONV_2D_0_requantize(int32_t 
 typedef uint8_t network_tflite_CONV_2D_0_tap;
 
 /* Copies a window that lies wholly within the image; x is its first element. */
-static void network_tflite_CONV_2D_0_inside(const int8_t *restrict x, network_tflite_CONV_2D_0_tap *restrict taps)
+NETWORK_TFLITE_CODE_ATTR static void network_tflite_CONV_2D_0_inside(const int8_t *restrict x,
+    network_tflite_CONV_2D_0_tap *restrict taps)
 {
     enum {
         KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 12, /* from tap to tap: dilation times the step of the image */
@@ -174,7 +181,8 @@ NETWORK_TFLITE_NOINLINE static void network_tflite_CONV_2D_0_window(const int8_t
 }
 
 /* CONV_2D_0: CONV_2D, kernel 3x3, stride 1x1. */
-static void network_tflite_CONV_2D_0(const int8_t *x, int8_t *y, network_tflite_CONV_2D_0_tap *restrict taps)
+NETWORK_TFLITE_CODE_ATTR static void network_tflite_CONV_2D_0(const int8_t *x, int8_t *y,
+    network_tflite_CONV_2D_0_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 4, OUT_PIXELS = 16,
@@ -218,7 +226,7 @@ static void network_tflite_CONV_2D_0(const int8_t *x, int8_t *y, network_tflite_
 }
 
 /* network_tflite_MEAN_1: the output code, acc * x_scale / (pixels * y_scale) + y_zero_point, rounded. */
-static int8_t network_tflite_MEAN_1_requantize(int32_t acc)
+NETWORK_TFLITE_CODE_ATTR static int8_t network_tflite_MEAN_1_requantize(int32_t acc)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 2 };
     const int32_t multiplier = 1651911000; /* x_scale / (pixels * y_scale) in units of 2^-34 */
@@ -335,7 +343,7 @@ static NETWORK_TFLITE_INLINE int8_t network_tflite_FULLY_CONNECTED_2_requantize(
 }
 
 /* FULLY_CONNECTED_2: FULLY_CONNECTED, kernel 1, stride 1. */
-static void network_tflite_FULLY_CONNECTED_2(const int8_t *x, int8_t *y)
+NETWORK_TFLITE_CODE_ATTR static void network_tflite_FULLY_CONNECTED_2(const int8_t *x, int8_t *y)
 {
     enum {
         OUT_CHANNELS = 3, OUT_PIXELS = 1,
@@ -396,13 +404,13 @@ NETWORK_TFLITE_CONST_ATTR static const int32_t network_tflite_SOFTMAX_3_exponent
 };
 
 /* network_tflite_SOFTMAX_3: a * b / 2^31, half up. */
-static int32_t network_tflite_SOFTMAX_3_product(int32_t a, int32_t b)
+NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_SOFTMAX_3_product(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b + (INT32_C(1) << 30)) >> 31);
 }
 
 /* network_tflite_SOFTMAX_3: value * 2^bits, saturated. */
-static int32_t network_tflite_SOFTMAX_3_times(int32_t value, int bits)
+NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_SOFTMAX_3_times(int32_t value, int bits)
 {
     const int32_t most = INT32_MAX >> bits;
 
@@ -410,7 +418,7 @@ static int32_t network_tflite_SOFTMAX_3_times(int32_t value, int bits)
 }
 
 /* network_tflite_SOFTMAX_3: 2^31 / (value / 2^31), value in [2^31, 2^32), by three steps of Newton's method. */
-static int32_t network_tflite_SOFTMAX_3_reciprocal(uint32_t value)
+NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_SOFTMAX_3_reciprocal(uint32_t value)
 {
     const int32_t half = (int32_t)(value >> 1);
     /* 48/17 - 32/17 half, in units of 2^-29 */
@@ -424,7 +432,7 @@ static int32_t network_tflite_SOFTMAX_3_reciprocal(uint32_t value)
 }
 
 /* network_tflite_SOFTMAX_3: one row. */
-static void network_tflite_SOFTMAX_3_row(const int8_t *in, int8_t *out)
+NETWORK_TFLITE_CODE_ATTR static void network_tflite_SOFTMAX_3_row(const int8_t *in, int8_t *out)
 {
     enum { LENGTH = 3, LOW = -128, HIGH = 127 };
     int32_t largest = in[0];
@@ -457,12 +465,12 @@ static void network_tflite_SOFTMAX_3_row(const int8_t *in, int8_t *out)
 }
 
 /* SOFTMAX_3: SOFTMAX. */
-static void network_tflite_SOFTMAX_3(const int8_t *x, int8_t *y)
+NETWORK_TFLITE_CODE_ATTR static void network_tflite_SOFTMAX_3(const int8_t *x, int8_t *y)
 {
     network_tflite_SOFTMAX_3_row(x, y);
 }
 
-void network_tflite_run(const int8_t *image, int8_t *shares, void *arena)
+NETWORK_TFLITE_CODE_ATTR void network_tflite_run(const int8_t *image, int8_t *shares, void *arena)
 {
     uint8_t *const bytes = arena;
 

@@ -23,7 +23,7 @@
  */
 #include "network_within_flash.h"
 
-#if NETWORK_WITHIN_FLASH_HEADER_ID != 0x91c9771f
+#if NETWORK_WITHIN_FLASH_HEADER_ID != 0x2a0b9b5f
 #error "network_within_flash.h was not generated together with this file"
 #endif
 
@@ -40,6 +40,11 @@
 
 #ifndef NETWORK_WITHIN_FLASH_CONST_ATTR
 #define NETWORK_WITHIN_FLASH_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef NETWORK_WITHIN_FLASH_CODE_ATTR
+#define NETWORK_WITHIN_FLASH_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -64,15 +69,16 @@ typedef char network_within_flash_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define NETWORK_WITHIN_FLASH_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define NETWORK_WITHIN_FLASH_NOINLINE NETWORK_WITHIN_FLASH_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define NETWORK_WITHIN_FLASH_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define NETWORK_WITHIN_FLASH_INLINE inline
+#define NETWORK_WITHIN_FLASH_INLINE NETWORK_WITHIN_FLASH_CODE_ATTR inline
 #endif
 #else
-#define NETWORK_WITHIN_FLASH_NOINLINE
-#define NETWORK_WITHIN_FLASH_INLINE inline
+#define NETWORK_WITHIN_FLASH_NOINLINE NETWORK_WITHIN_FLASH_CODE_ATTR
+#define NETWORK_WITHIN_FLASH_INLINE NETWORK_WITHIN_FLASH_CODE_ATTR inline
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
@@ -304,7 +310,7 @@ NETWORK_WITHIN_FLASH_CONST_ATTR static const int32_t network_within_flash_stem_m
  * network_within_flash_stem: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
  * 2^-SHIFT.
  */
-static inline int8_t network_within_flash_stem_code(int32_t acc, int32_t multiplier)
+NETWORK_WITHIN_FLASH_CODE_ATTR static inline int8_t network_within_flash_stem_code(int32_t acc, int32_t multiplier)
 {
     enum { OFFSET = -8160, SHIFT = 6 };
     const int32_t scaled = network_within_flash_dsp_scale(acc, multiplier, OFFSET);
@@ -644,7 +650,8 @@ NETWORK_WITHIN_FLASH_NOINLINE static void network_within_flash_stem_outputs4(
 }
 
 /* network_within_flash_stem: the factors of the tile whose first output is (oy, ox). */
-static void network_within_flash_stem_tile(const int8_t *x, int32_t oy, int32_t ox, uint32_t *halves, int32_t *v)
+NETWORK_WITHIN_FLASH_CODE_ATTR static void network_within_flash_stem_tile(const int8_t *x, int32_t oy, int32_t ox,
+    uint32_t *halves, int32_t *v)
 {
     enum {
         IN_WIDTH = 10, IN_CHANNELS = 8, PAD_HEIGHT = 0, PAD_WIDTH = 0
@@ -656,7 +663,7 @@ static void network_within_flash_stem_tile(const int8_t *x, int32_t oy, int32_t 
 }
 
 /* network_within_flash_stem: the outputs of a group of tiles from their factors. */
-static void network_within_flash_stem_group_of_tiles(
+NETWORK_WITHIN_FLASH_CODE_ATTR static void network_within_flash_stem_group_of_tiles(
     const int32_t *v, uint32_t *sums, int32_t *weights, int8_t *const *places)
 {
     enum { PAIRS = 2, FACTORS = 36 * network_within_flash_stem_POINT }; /* words of two tiles */
@@ -672,7 +679,8 @@ static void network_within_flash_stem_group_of_tiles(
 }
 
 /* stem: QLinearConv, kernel 3x3, stride 1x1. */
-static void network_within_flash_stem(const int8_t *x, int8_t *y, int32_t *v, uint32_t *sums, int32_t *weights)
+NETWORK_WITHIN_FLASH_CODE_ATTR static void network_within_flash_stem(const int8_t *x, int8_t *y, int32_t *v,
+    uint32_t *sums, int32_t *weights)
 {
     enum {
         BATCH = 1, X_IMAGE = 800, Y_IMAGE = 512,
@@ -715,7 +723,7 @@ NETWORK_WITHIN_FLASH_CONST_ATTR static const int32_t network_within_flash_y_cons
 };
 
 /* network_within_flash_y: the output code of an accumulator. */
-static inline int8_t network_within_flash_y_code(int32_t acc, int32_t multiplier)
+NETWORK_WITHIN_FLASH_CODE_ATTR static inline int8_t network_within_flash_y_code(int32_t acc, int32_t multiplier)
 {
     enum { SHIFT = 14 };
     const int32_t scaled = network_within_flash_dsp_high(acc, multiplier);
@@ -781,7 +789,7 @@ NETWORK_WITHIN_FLASH_NOINLINE static void network_within_flash_y_two_pixels(
 }
 
 /* y: QLinearConv, kernel 1x1, stride 1x1. */
-static void network_within_flash_y(const int8_t *x, int8_t *y, int32_t *constants)
+NETWORK_WITHIN_FLASH_CODE_ATTR static void network_within_flash_y(const int8_t *x, int8_t *y, int32_t *constants)
 {
     enum { OUT_PIXELS = 64, OUT_CHANNELS = 4, IN_CHANNELS = 8 };
 
@@ -796,7 +804,7 @@ static void network_within_flash_y(const int8_t *x, int8_t *y, int32_t *constant
     }
 }
 
-void network_within_flash_run(const int8_t *x, int8_t *y, void *arena)
+NETWORK_WITHIN_FLASH_CODE_ATTR void network_within_flash_run(const int8_t *x, int8_t *y, void *arena)
 {
     uint8_t *const bytes = arena;
 

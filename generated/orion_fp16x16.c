@@ -15,12 +15,17 @@
  */
 #include "orion_fp16x16.h"
 
-#if ORION_FP16X16_HEADER_ID != 0xfff6dffa
+#if ORION_FP16X16_HEADER_ID != 0x48e248f7
 #error "orion_fp16x16.h was not generated together with this file"
 #endif
 
 #ifndef ORION_FP16X16_CONST_ATTR
 #define ORION_FP16X16_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef ORION_FP16X16_CODE_ATTR
+#define ORION_FP16X16_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -81,7 +86,7 @@ ORION_FP16X16_CONST_ATTR static const int32_t orion_fp16x16_conv1_thresholds[255
 typedef int32_t orion_fp16x16_conv1_tap;
 
 /* conv1: the output code of a sum, -128 and one more for each threshold that it reaches: found by bisection. */
-static int8_t orion_fp16x16_conv1_requantize(int32_t sum)
+ORION_FP16X16_CODE_ATTR static int8_t orion_fp16x16_conv1_requantize(int32_t sum)
 {
     int32_t reached = 0;
 
@@ -94,7 +99,8 @@ static int8_t orion_fp16x16_conv1_requantize(int32_t sum)
 }
 
 /* The product of two numbers with FRACTION_BITS, truncated toward zero. */
-static int32_t orion_fp16x16_conv1_multiply(orion_fp16x16_conv1_tap a, orion_fp16x16_conv1_tap b)
+ORION_FP16X16_CODE_ATTR static int32_t orion_fp16x16_conv1_multiply(orion_fp16x16_conv1_tap a,
+    orion_fp16x16_conv1_tap b)
 {
     enum { FRACTION_BITS = 16 };
     const int64_t product = (int64_t)a * b;
@@ -103,7 +109,8 @@ static int32_t orion_fp16x16_conv1_multiply(orion_fp16x16_conv1_tap a, orion_fp1
 }
 
 /* Dequantizes the window of one output pixel, in the order of the weights. */
-static void orion_fp16x16_conv1_window(const int8_t *x, int32_t pixel, orion_fp16x16_conv1_tap *taps)
+ORION_FP16X16_CODE_ATTR static void orion_fp16x16_conv1_window(const int8_t *x, int32_t pixel,
+    orion_fp16x16_conv1_tap *taps)
 {
     enum {
         KERNEL_HEIGHT = 3,
@@ -132,7 +139,7 @@ static void orion_fp16x16_conv1_window(const int8_t *x, int32_t pixel, orion_fp1
 }
 
 /* conv1: QLinearConv with 16 fraction bits. */
-static void orion_fp16x16_conv1(const int8_t *x, int8_t *y, orion_fp16x16_conv1_tap *taps)
+ORION_FP16X16_CODE_ATTR static void orion_fp16x16_conv1(const int8_t *x, int8_t *y, orion_fp16x16_conv1_tap *taps)
 {
     enum {
         BATCH = 1, GROUPS = 1, GROUP_OUT = 3, OUT_PIXELS = 9,
@@ -163,7 +170,7 @@ static void orion_fp16x16_conv1(const int8_t *x, int8_t *y, orion_fp16x16_conv1_
     }
 }
 
-void orion_fp16x16_run(const int8_t *x, int8_t *y, void *arena)
+ORION_FP16X16_CODE_ATTR void orion_fp16x16_run(const int8_t *x, int8_t *y, void *arena)
 {
     ORION_FP16X16_ASSERT((uintptr_t)arena % (sizeof(struct orion_fp16x16_arena_behind) - sizeof(orion_fp16x16_arena))
         == 0);

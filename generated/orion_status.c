@@ -18,12 +18,17 @@
  */
 #include "orion_status.h"
 
-#if ORION_STATUS_HEADER_ID != 0x46e9e3df
+#if ORION_STATUS_HEADER_ID != 0xe6c6fbb6
 #error "orion_status.h was not generated together with this file"
 #endif
 
 #ifndef ORION_STATUS_CONST_ATTR
 #define ORION_STATUS_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef ORION_STATUS_CODE_ATTR
+#define ORION_STATUS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -106,7 +111,7 @@ ORION_STATUS_CONST_ATTR static const int64_t orion_status_conv1_thresholds[255] 
 typedef int64_t orion_status_conv1_tap;
 
 /* conv1: the output code of a sum, -128 and one more for each threshold that it reaches: found by bisection. */
-static int8_t orion_status_conv1_requantize(int64_t sum)
+ORION_STATUS_CODE_ATTR static int8_t orion_status_conv1_requantize(int64_t sum)
 {
     int32_t reached = 0;
 
@@ -119,7 +124,7 @@ static int8_t orion_status_conv1_requantize(int64_t sum)
 }
 
 /* The product of two numbers with FRACTION_BITS, truncated toward zero. */
-static int64_t orion_status_conv1_multiply(orion_status_conv1_tap a, orion_status_conv1_tap b)
+ORION_STATUS_CODE_ATTR static int64_t orion_status_conv1_multiply(orion_status_conv1_tap a, orion_status_conv1_tap b)
 {
     enum { FRACTION_BITS = 16 };
     const uint64_t magnitude = ((uint64_t)(a < 0 ? -a : a) * (uint64_t)(b < 0 ? -b : b)) >> FRACTION_BITS;
@@ -128,13 +133,14 @@ static int64_t orion_status_conv1_multiply(orion_status_conv1_tap a, orion_statu
 }
 
 /* Whether a magnitude needs more than 32 bits: Orion panics there. */
-static int orion_status_conv1_panics(int64_t number)
+ORION_STATUS_CODE_ATTR static int orion_status_conv1_panics(int64_t number)
 {
     return number < INT64_C(-4294967295) || number > INT64_C(4294967295);
 }
 
 /* Dequantizes the window of one output pixel, in the order of the weights; padding is 0. */
-static void orion_status_conv1_window(const int8_t *x, int32_t pixel, orion_status_conv1_tap *taps)
+ORION_STATUS_CODE_ATTR static void orion_status_conv1_window(const int8_t *x, int32_t pixel,
+    orion_status_conv1_tap *taps)
 {
     enum {
         IN_HEIGHT = 4, KERNEL_HEIGHT = 3,
@@ -164,7 +170,7 @@ static void orion_status_conv1_window(const int8_t *x, int32_t pixel, orion_stat
 }
 
 /* conv1: QLinearConv with 16 fraction bits. Returns 1 if Orion panics, else 0. */
-static int orion_status_conv1(const int8_t *x, int8_t *y, orion_status_conv1_tap *taps)
+ORION_STATUS_CODE_ATTR static int orion_status_conv1(const int8_t *x, int8_t *y, orion_status_conv1_tap *taps)
 {
     enum {
         BATCH = 1, GROUPS = 2, GROUP_OUT = 2, OUT_PIXELS = 16,
@@ -228,7 +234,7 @@ static int orion_status_conv1(const int8_t *x, int8_t *y, orion_status_conv1_tap
     return 0;
 }
 
-int orion_status_run(const int8_t *x, int8_t *y, void *arena)
+ORION_STATUS_CODE_ATTR int orion_status_run(const int8_t *x, int8_t *y, void *arena)
 {
     ORION_STATUS_ASSERT((uintptr_t)arena % (sizeof(struct orion_status_arena_behind) - sizeof(orion_status_arena))
         == 0);

@@ -15,12 +15,17 @@
  */
 #include "pointwise_4_bits.h"
 
-#if POINTWISE_4_BITS_HEADER_ID != 0x7a9584b0
+#if POINTWISE_4_BITS_HEADER_ID != 0x576c92da
 #error "pointwise_4_bits.h was not generated together with this file"
 #endif
 
 #ifndef POINTWISE_4_BITS_CONST_ATTR
 #define POINTWISE_4_BITS_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef POINTWISE_4_BITS_CODE_ATTR
+#define POINTWISE_4_BITS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -39,7 +44,7 @@
 typedef char pointwise_4_bits_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t pointwise_4_bits_multiply_high(int32_t a, int32_t b)
+POINTWISE_4_BITS_CODE_ATTR static int32_t pointwise_4_bits_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
@@ -49,10 +54,10 @@ static int32_t pointwise_4_bits_multiply_high(int32_t a, int32_t b)
 #ifdef __OPTIMIZE__
 #define POINTWISE_4_BITS_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define POINTWISE_4_BITS_INLINE inline
+#define POINTWISE_4_BITS_INLINE POINTWISE_4_BITS_CODE_ATTR inline
 #endif
 #else
-#define POINTWISE_4_BITS_INLINE inline
+#define POINTWISE_4_BITS_INLINE POINTWISE_4_BITS_CODE_ATTR inline
 #endif
 
 /*
@@ -103,7 +108,7 @@ static POINTWISE_4_BITS_INLINE uint8_t pointwise_4_bits_conv1_requantize(int32_t
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void pointwise_4_bits_conv1(const uint8_t *x, uint8_t *y)
+POINTWISE_4_BITS_CODE_ATTR static void pointwise_4_bits_conv1(const uint8_t *x, uint8_t *y)
 {
     enum {
         OUT_CHANNELS = 10, OUT_PIXELS = 9,
@@ -163,7 +168,7 @@ static void pointwise_4_bits_conv1(const uint8_t *x, uint8_t *y)
     }
 }
 
-void pointwise_4_bits_run(const uint8_t *x, uint8_t *y, void *arena)
+POINTWISE_4_BITS_CODE_ATTR void pointwise_4_bits_run(const uint8_t *x, uint8_t *y, void *arena)
 {
     POINTWISE_4_BITS_ASSERT(POINTWISE_4_BITS_ARE_APART(x, 135, y, 90));
     (void)arena;

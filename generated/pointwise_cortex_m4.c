@@ -15,7 +15,7 @@
  */
 #include "pointwise_cortex_m4.h"
 
-#if POINTWISE_CORTEX_M4_HEADER_ID != 0x5ec3b713
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0x802d6102
 #error "pointwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -32,6 +32,11 @@
 
 #ifndef POINTWISE_CORTEX_M4_CONST_ATTR
 #define POINTWISE_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef POINTWISE_CORTEX_M4_CODE_ATTR
+#define POINTWISE_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -51,15 +56,16 @@ typedef char pointwise_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define POINTWISE_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define POINTWISE_CORTEX_M4_NOINLINE POINTWISE_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define POINTWISE_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define POINTWISE_CORTEX_M4_INLINE inline
+#define POINTWISE_CORTEX_M4_INLINE POINTWISE_CORTEX_M4_CODE_ATTR inline
 #endif
 #else
-#define POINTWISE_CORTEX_M4_NOINLINE
-#define POINTWISE_CORTEX_M4_INLINE inline
+#define POINTWISE_CORTEX_M4_NOINLINE POINTWISE_CORTEX_M4_CODE_ATTR
+#define POINTWISE_CORTEX_M4_INLINE POINTWISE_CORTEX_M4_CODE_ATTR inline
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
@@ -266,7 +272,7 @@ POINTWISE_CORTEX_M4_CONST_ATTR static const int32_t pointwise_cortex_m4_conv1_co
  * pointwise_cortex_m4_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
  * 2^-SHIFT.
  */
-static inline int8_t pointwise_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
+POINTWISE_CORTEX_M4_CODE_ATTR static inline int8_t pointwise_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
 {
     enum { OFFSET = -160, SHIFT = 6 };
     const int32_t scaled = pointwise_cortex_m4_dsp_scale(acc, multiplier, OFFSET);
@@ -282,7 +288,7 @@ static inline int8_t pointwise_cortex_m4_conv1_code(int32_t acc, int32_t multipl
  */
 
 /* The sum of e * o. */
-static int32_t pointwise_cortex_m4_conv1_pair_products(const int8_t *xs)
+POINTWISE_CORTEX_M4_CODE_ATTR static int32_t pointwise_cortex_m4_conv1_pair_products(const int8_t *xs)
 {
     int32_t sum = 0;
     int32_t word;
@@ -365,7 +371,7 @@ POINTWISE_CORTEX_M4_NOINLINE static void pointwise_cortex_m4_conv1_channels4(
 }
 
 /* pointwise_cortex_m4_conv1: multiplies 16 elements with the weights of 8 channels. */
-static void pointwise_cortex_m4_conv1_vector(const int8_t *x, int8_t *y)
+POINTWISE_CORTEX_M4_CODE_ATTR static void pointwise_cortex_m4_conv1_vector(const int8_t *x, int8_t *y)
 {
     const int32_t pair_products = pointwise_cortex_m4_conv1_pair_products(x);
 
@@ -373,7 +379,7 @@ static void pointwise_cortex_m4_conv1_vector(const int8_t *x, int8_t *y)
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void pointwise_cortex_m4_conv1(const int8_t *x, int8_t *y)
+POINTWISE_CORTEX_M4_CODE_ATTR static void pointwise_cortex_m4_conv1(const int8_t *x, int8_t *y)
 {
     enum { VECTORS = 25, IN_ELEMENTS = 16, OUT_CHANNELS = 8 };
 
@@ -382,7 +388,7 @@ static void pointwise_cortex_m4_conv1(const int8_t *x, int8_t *y)
     }
 }
 
-void pointwise_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
+POINTWISE_CORTEX_M4_CODE_ATTR void pointwise_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
 {
     POINTWISE_CORTEX_M4_ASSERT(POINTWISE_CORTEX_M4_ARE_APART(x, 400, y, 200));
     (void)arena;

@@ -15,12 +15,17 @@
  */
 #include "pointwise_nhwc.h"
 
-#if POINTWISE_NHWC_HEADER_ID != 0xdd147e46
+#if POINTWISE_NHWC_HEADER_ID != 0x991dd1cb
 #error "pointwise_nhwc.h was not generated together with this file"
 #endif
 
 #ifndef POINTWISE_NHWC_CONST_ATTR
 #define POINTWISE_NHWC_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef POINTWISE_NHWC_CODE_ATTR
+#define POINTWISE_NHWC_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -39,7 +44,7 @@
 typedef char pointwise_nhwc_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t pointwise_nhwc_multiply_high(int32_t a, int32_t b)
+POINTWISE_NHWC_CODE_ATTR static int32_t pointwise_nhwc_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
@@ -49,10 +54,10 @@ static int32_t pointwise_nhwc_multiply_high(int32_t a, int32_t b)
 #ifdef __OPTIMIZE__
 #define POINTWISE_NHWC_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define POINTWISE_NHWC_INLINE inline
+#define POINTWISE_NHWC_INLINE POINTWISE_NHWC_CODE_ATTR inline
 #endif
 #else
-#define POINTWISE_NHWC_INLINE inline
+#define POINTWISE_NHWC_INLINE POINTWISE_NHWC_CODE_ATTR inline
 #endif
 
 /* pointwise_nhwc_conv1: weights [8 channels][1 row][1 column][16 input channels]. */
@@ -92,7 +97,7 @@ static POINTWISE_NHWC_INLINE int8_t pointwise_nhwc_conv1_requantize(int32_t acc,
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void pointwise_nhwc_conv1(const int8_t *x, int8_t *y)
+POINTWISE_NHWC_CODE_ATTR static void pointwise_nhwc_conv1(const int8_t *x, int8_t *y)
 {
     enum {
         OUT_CHANNELS = 8, OUT_PIXELS = 25,
@@ -133,7 +138,7 @@ static void pointwise_nhwc_conv1(const int8_t *x, int8_t *y)
     }
 }
 
-void pointwise_nhwc_run(const int8_t *x, int8_t *y, void *arena)
+POINTWISE_NHWC_CODE_ATTR void pointwise_nhwc_run(const int8_t *x, int8_t *y, void *arena)
 {
     POINTWISE_NHWC_ASSERT(POINTWISE_NHWC_ARE_APART(x, 400, y, 200));
     (void)arena;

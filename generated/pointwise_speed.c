@@ -15,12 +15,17 @@
  */
 #include "pointwise_speed.h"
 
-#if POINTWISE_SPEED_HEADER_ID != 0xca4ed1fd
+#if POINTWISE_SPEED_HEADER_ID != 0x309f8166
 #error "pointwise_speed.h was not generated together with this file"
 #endif
 
 #ifndef POINTWISE_SPEED_CONST_ATTR
 #define POINTWISE_SPEED_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef POINTWISE_SPEED_CODE_ATTR
+#define POINTWISE_SPEED_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -44,7 +49,7 @@ struct pointwise_speed_arena_behind {
 typedef char pointwise_speed_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t pointwise_speed_multiply_high(int32_t a, int32_t b)
+POINTWISE_SPEED_CODE_ATTR static int32_t pointwise_speed_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
@@ -54,10 +59,10 @@ static int32_t pointwise_speed_multiply_high(int32_t a, int32_t b)
 #ifdef __OPTIMIZE__
 #define POINTWISE_SPEED_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define POINTWISE_SPEED_INLINE inline
+#define POINTWISE_SPEED_INLINE POINTWISE_SPEED_CODE_ATTR inline
 #endif
 #else
-#define POINTWISE_SPEED_INLINE inline
+#define POINTWISE_SPEED_INLINE POINTWISE_SPEED_CODE_ATTR inline
 #endif
 
 /* pointwise_speed_conv1: weights [8 channels][16 input channels][1 row][1 column]. */
@@ -105,7 +110,7 @@ typedef int16_t pointwise_speed_conv1_tap;
 #endif
 
 /* Copies 4 neighbouring pixels, so that the channels of each lie side by side. */
-static void pointwise_speed_conv1_transpose(const int8_t *x, pointwise_speed_conv1_tap *taps)
+POINTWISE_SPEED_CODE_ATTR static void pointwise_speed_conv1_transpose(const int8_t *x, pointwise_speed_conv1_tap *taps)
 {
     enum { TAPS = 16, IN_PIXELS = 25 };
 
@@ -119,7 +124,8 @@ static void pointwise_speed_conv1_transpose(const int8_t *x, pointwise_speed_con
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void pointwise_speed_conv1(const int8_t *x, int8_t *y, pointwise_speed_conv1_tap *restrict taps)
+POINTWISE_SPEED_CODE_ATTR static void pointwise_speed_conv1(const int8_t *x, int8_t *y,
+    pointwise_speed_conv1_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 8, OUT_PIXELS = 25,
@@ -161,7 +167,7 @@ static void pointwise_speed_conv1(const int8_t *x, int8_t *y, pointwise_speed_co
     }
 }
 
-void pointwise_speed_run(const int8_t *x, int8_t *y, void *arena)
+POINTWISE_SPEED_CODE_ATTR void pointwise_speed_run(const int8_t *x, int8_t *y, void *arena)
 {
     POINTWISE_SPEED_ASSERT((uintptr_t)arena % (sizeof(struct pointwise_speed_arena_behind)
         - sizeof(pointwise_speed_arena)) == 0);

@@ -27,12 +27,17 @@
  */
 #include "reductions.h"
 
-#if REDUCTIONS_HEADER_ID != 0x7f464327
+#if REDUCTIONS_HEADER_ID != 0x6a8349c4
 #error "reductions.h was not generated together with this file"
 #endif
 
 #ifndef REDUCTIONS_CONST_ATTR
 #define REDUCTIONS_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef REDUCTIONS_CODE_ATTR
+#define REDUCTIONS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -56,20 +61,21 @@ struct reductions_arena_behind {
 typedef char reductions_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t reductions_multiply_high(int32_t a, int32_t b)
+REDUCTIONS_CODE_ATTR static int32_t reductions_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define REDUCTIONS_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define REDUCTIONS_NOINLINE REDUCTIONS_CODE_ATTR __attribute__((noinline))
 #else
-#define REDUCTIONS_NOINLINE
+#define REDUCTIONS_NOINLINE REDUCTIONS_CODE_ATTR
 #endif
 
 /* reductions_mean: the output code, acc * x_scale / (count * y_scale) + y_zero_point, rounded. */
-static int8_t reductions_mean_requantize(int32_t acc)
+REDUCTIONS_CODE_ATTR static int8_t reductions_mean_requantize(int32_t acc)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 1 };
     const int32_t multiplier = 2045222400; /* x_scale / (count * y_scale) in units of 2^-33 */
@@ -83,7 +89,7 @@ static int8_t reductions_mean_requantize(int32_t acc)
 }
 
 /* reductions_mean_sum: of 6 elements, from the first of them on, less their zero points. */
-static int32_t reductions_mean_sum(const int8_t *x)
+REDUCTIONS_CODE_ATTR static int32_t reductions_mean_sum(const int8_t *x)
 {
     enum { COUNT = 6, X_STEP = 20, START = -24 };
     int32_t sum = START;
@@ -106,7 +112,7 @@ REDUCTIONS_NOINLINE static void reductions_mean(const int8_t *restrict x, int8_t
 }
 
 /* reductions_largest_largest: of 6 elements, from the first of them on. */
-static int8_t reductions_largest_largest(const int8_t *x)
+REDUCTIONS_CODE_ATTR static int8_t reductions_largest_largest(const int8_t *x)
 {
     enum { COUNT = 6, X_STEP = 20 };
     int8_t largest = x[0];
@@ -159,7 +165,7 @@ REDUCTIONS_NOINLINE static void reductions_n2_largest_q(const int8_t *x, int8_t 
 }
 
 /* reductions_total: the output code, acc * x_scale / y_scale + y_zero_point, rounded. */
-static int8_t reductions_total_requantize(int32_t acc)
+REDUCTIONS_CODE_ATTR static int8_t reductions_total_requantize(int32_t acc)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 1 };
     const int32_t multiplier = 2004317952; /* x_scale / y_scale in units of 2^-33 */
@@ -173,7 +179,7 @@ static int8_t reductions_total_requantize(int32_t acc)
 }
 
 /* reductions_total_sum: of 4 elements, from the first of them on, less their zero points. */
-static int32_t reductions_total_sum(const int8_t *x)
+REDUCTIONS_CODE_ATTR static int32_t reductions_total_sum(const int8_t *x)
 {
     enum { COUNT = 4, X_STEP = 5, START = 36 };
     int32_t sum = START;
@@ -203,7 +209,7 @@ REDUCTIONS_NOINLINE static void reductions_total(const int8_t *restrict x, int8_
     }
 }
 
-void reductions_run(const int8_t *x_q, int8_t *y, void *arena)
+REDUCTIONS_CODE_ATTR void reductions_run(const int8_t *x_q, int8_t *y, void *arena)
 {
     uint8_t *const bytes = arena;
 

@@ -20,7 +20,7 @@
  */
 #include "segmentation.h"
 
-#if SEGMENTATION_HEADER_ID != 0x74f73bdb
+#if SEGMENTATION_HEADER_ID != 0x686e9429
 #error "segmentation.h was not generated together with this file"
 #endif
 
@@ -28,6 +28,11 @@
 
 #ifndef SEGMENTATION_CONST_ATTR
 #define SEGMENTATION_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef SEGMENTATION_CODE_ATTR
+#define SEGMENTATION_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -51,22 +56,23 @@ struct segmentation_arena_behind {
 typedef char segmentation_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t segmentation_multiply_high(int32_t a, int32_t b)
+SEGMENTATION_CODE_ATTR static int32_t segmentation_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define SEGMENTATION_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define SEGMENTATION_NOINLINE SEGMENTATION_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define SEGMENTATION_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define SEGMENTATION_INLINE inline
+#define SEGMENTATION_INLINE SEGMENTATION_CODE_ATTR inline
 #endif
 #else
-#define SEGMENTATION_NOINLINE
-#define SEGMENTATION_INLINE inline
+#define SEGMENTATION_NOINLINE SEGMENTATION_CODE_ATTR
+#define SEGMENTATION_INLINE SEGMENTATION_CODE_ATTR inline
 #endif
 
 /* segmentation_conv: weights [12 channels][1 row][1 column][3 input channels]. */
@@ -105,7 +111,7 @@ static SEGMENTATION_INLINE int8_t segmentation_conv_requantize(int32_t acc)
 }
 
 /* conv: QLinearConv, kernel 1x1, stride 1x1. */
-static void segmentation_conv(const uint8_t *x, int8_t *y)
+SEGMENTATION_CODE_ATTR static void segmentation_conv(const uint8_t *x, int8_t *y)
 {
     enum {
         OUT_CHANNELS = 12, OUT_PIXELS = 20,
@@ -168,7 +174,7 @@ SEGMENTATION_NOINLINE static void segmentation_n4_pixels_q_moved_to_memory_order
 }
 
 /* segmentation_y_place: the number of the largest of 3 elements, of equal ones of the first. */
-static int32_t segmentation_y_place(const int8_t *x)
+SEGMENTATION_CODE_ATTR static int32_t segmentation_y_place(const int8_t *x)
 {
     enum { COUNT = 3 };
     int8_t best = x[0];
@@ -196,7 +202,7 @@ SEGMENTATION_NOINLINE static void segmentation_y(const int8_t *restrict x, int64
     }
 }
 
-void segmentation_run(const uint8_t *x_q, int64_t *y, void *arena)
+SEGMENTATION_CODE_ATTR void segmentation_run(const uint8_t *x_q, int64_t *y, void *arena)
 {
     uint8_t *const bytes = arena;
 

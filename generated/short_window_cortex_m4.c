@@ -15,7 +15,7 @@
  */
 #include "short_window_cortex_m4.h"
 
-#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0x9f425a5c
+#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0xa5f33569
 #error "short_window_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -32,6 +32,11 @@
 
 #ifndef SHORT_WINDOW_CORTEX_M4_CONST_ATTR
 #define SHORT_WINDOW_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef SHORT_WINDOW_CORTEX_M4_CODE_ATTR
+#define SHORT_WINDOW_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -55,10 +60,10 @@ typedef char short_window_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 
 /* steps of loops, which gcc -Os would call */
 #define SHORT_WINDOW_CORTEX_M4_INLINE inline __attribute__((always_inline))
 #else
-#define SHORT_WINDOW_CORTEX_M4_INLINE inline
+#define SHORT_WINDOW_CORTEX_M4_INLINE SHORT_WINDOW_CORTEX_M4_CODE_ATTR inline
 #endif
 #else
-#define SHORT_WINDOW_CORTEX_M4_INLINE inline
+#define SHORT_WINDOW_CORTEX_M4_INLINE SHORT_WINDOW_CORTEX_M4_CODE_ATTR inline
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
@@ -185,7 +190,7 @@ SHORT_WINDOW_CORTEX_M4_CONST_ATTR static const int32_t short_window_cortex_m4_co
 };
 
 /* short_window_cortex_m4_conv1: the output code of an accumulator. */
-static inline int8_t short_window_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
+SHORT_WINDOW_CORTEX_M4_CODE_ATTR static inline int8_t short_window_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
 {
     enum { SHIFT = 14 };
     const int32_t scaled = short_window_cortex_m4_dsp_high(acc, multiplier);
@@ -233,7 +238,8 @@ static SHORT_WINDOW_CORTEX_M4_INLINE void short_window_cortex_m4_conv1_channel(
 }
 
 /* All channels of two pixels whose windows start at `first` and `second`. */
-static void short_window_cortex_m4_conv1_two_pixels(const int8_t *first, const int8_t *second, int8_t *out)
+SHORT_WINDOW_CORTEX_M4_CODE_ATTR static void short_window_cortex_m4_conv1_two_pixels(const int8_t *first,
+    const int8_t *second, int8_t *out)
 {
     const int32_t *constants = short_window_cortex_m4_conv1_constants;
     int32_t x[3], z[3];
@@ -251,7 +257,7 @@ static void short_window_cortex_m4_conv1_two_pixels(const int8_t *first, const i
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void short_window_cortex_m4_conv1(const int8_t *x, int8_t *y)
+SHORT_WINDOW_CORTEX_M4_CODE_ATTR static void short_window_cortex_m4_conv1(const int8_t *x, int8_t *y)
 {
     enum { OUT_PIXELS = 20, OUT_CHANNELS = 8, IN_CHANNELS = 6 };
 
@@ -263,7 +269,7 @@ static void short_window_cortex_m4_conv1(const int8_t *x, int8_t *y)
     }
 }
 
-void short_window_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
+SHORT_WINDOW_CORTEX_M4_CODE_ATTR void short_window_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
 {
     SHORT_WINDOW_CORTEX_M4_ASSERT(SHORT_WINDOW_CORTEX_M4_ARE_APART(x, 120, y, 160));
     (void)arena;

@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0x898ce25e
+#if SIZES_CORTEX_M4_HEADER_ID != 0x77b7905a
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -41,6 +41,11 @@
 
 #ifndef SIZES_CORTEX_M4_CONST_ATTR
 #define SIZES_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef SIZES_CORTEX_M4_CODE_ATTR
+#define SIZES_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -64,13 +69,13 @@ struct sizes_cortex_m4_arena_behind {
 typedef char sizes_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t sizes_cortex_m4_multiply_high(int32_t a, int32_t b)
+SIZES_CORTEX_M4_CODE_ATTR static int32_t sizes_cortex_m4_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
 /* value / 2^shift to the nearest integer, half to even; shift is 1 to 63. */
-static uint64_t sizes_cortex_m4_round_half_even(uint64_t value, int32_t shift)
+SIZES_CORTEX_M4_CODE_ATTR static uint64_t sizes_cortex_m4_round_half_even(uint64_t value, int32_t shift)
 {
     const uint64_t quotient = value >> shift;
     const uint64_t remainder = value - (quotient << shift);
@@ -82,7 +87,8 @@ static uint64_t sizes_cortex_m4_round_half_even(uint64_t value, int32_t shift)
  * round_half_even(fl32(fl32(acc) * scale)) with scale = mantissa * 2^exponent, mantissa in [2^23, 2^24): what float32
  * arithmetic gives, in integers. Magnitudes of 2^23 and more, beyond every code, are returned as 2^23 or 2^24.
  */
-static int32_t sizes_cortex_m4_soft_float_code(int32_t acc, int32_t mantissa, int32_t exponent)
+SIZES_CORTEX_M4_CODE_ATTR static int32_t sizes_cortex_m4_soft_float_code(int32_t acc, int32_t mantissa,
+    int32_t exponent)
 {
     uint64_t value = acc < 0 ? 0u - (uint32_t)acc : (uint32_t)acc;
     int32_t drop = 0;
@@ -124,19 +130,19 @@ static int32_t sizes_cortex_m4_soft_float_code(int32_t acc, int32_t mantissa, in
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #ifdef __clang__
-#define SIZES_CORTEX_M4_SHARED __attribute__((noinline)) /* no copy for each layer */
+#define SIZES_CORTEX_M4_SHARED SIZES_CORTEX_M4_CODE_ATTR __attribute__((noinline)) /* no copy for each layer */
 #else
-#define SIZES_CORTEX_M4_SHARED __attribute__((noinline, noclone)) /* no copy for each layer */
+#define SIZES_CORTEX_M4_SHARED SIZES_CORTEX_M4_CODE_ATTR __attribute__((noinline, noclone)) /* no copy for each layer */
 #endif
 #ifdef __OPTIMIZE__
 #define SIZES_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define SIZES_CORTEX_M4_INLINE inline
+#define SIZES_CORTEX_M4_INLINE SIZES_CORTEX_M4_CODE_ATTR inline
 #endif
 #define SIZES_CORTEX_M4_RARELY(condition) __builtin_expect(condition, 0)
 #else
-#define SIZES_CORTEX_M4_SHARED
-#define SIZES_CORTEX_M4_INLINE inline
+#define SIZES_CORTEX_M4_SHARED SIZES_CORTEX_M4_CODE_ATTR
+#define SIZES_CORTEX_M4_INLINE SIZES_CORTEX_M4_CODE_ATTR inline
 #define SIZES_CORTEX_M4_RARELY(condition) (condition)
 #endif
 
@@ -413,8 +419,8 @@ struct sizes_cortex_m4_shared_conv {
 };
 
 /* sizes_cortex_m4_shared_conv: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
-static int8_t sizes_cortex_m4_shared_conv_requantize(const struct sizes_cortex_m4_shared_conv *layer, int32_t acc,
-    int32_t m)
+SIZES_CORTEX_M4_CODE_ATTR static int8_t sizes_cortex_m4_shared_conv_requantize(const struct sizes_cortex_m4_shared_conv
+    *layer, int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 6 };
     const int32_t multiplier = layer->multiplier[m];
@@ -437,7 +443,8 @@ static int8_t sizes_cortex_m4_shared_conv_requantize(const struct sizes_cortex_m
 }
 
 /* sizes_cortex_m4_shared_conv: the output code of an accumulator, for channels without a guard band. */
-static inline int8_t sizes_cortex_m4_shared_conv_code(int32_t acc, int32_t multiplier, int32_t offset)
+SIZES_CORTEX_M4_CODE_ATTR static inline int8_t sizes_cortex_m4_shared_conv_code(int32_t acc, int32_t multiplier,
+    int32_t offset)
 {
     enum { SHIFT = 6 };
     const int32_t scaled = sizes_cortex_m4_dsp_scale(acc, multiplier, offset);
@@ -450,7 +457,8 @@ static inline int8_t sizes_cortex_m4_shared_conv_code(int32_t acc, int32_t multi
  * sizes_cortex_m4_shared_conv: stores the output code of an accumulator; returns 1 where it may be wrong, because
  * `scaled` lies within GUARD of a step: with GUARD added, its bits MASK are then 0.
  */
-static inline int sizes_cortex_m4_shared_conv_is_near_tie(int32_t acc, int32_t multiplier, int32_t offset, int8_t *out)
+SIZES_CORTEX_M4_CODE_ATTR static inline int sizes_cortex_m4_shared_conv_is_near_tie(int32_t acc, int32_t multiplier,
+    int32_t offset, int8_t *out)
 {
     enum { SHIFT = 6, GUARD = 1, MASK = 62 };
     const int32_t scaled = sizes_cortex_m4_dsp_scale(acc, multiplier, offset + GUARD);
@@ -663,7 +671,7 @@ SIZES_CORTEX_M4_SHARED static void sizes_cortex_m4_shared_conv(const struct size
 }
 
 /* stem: QLinearConv, by sizes_cortex_m4_shared_conv. */
-static void sizes_cortex_m4_stem(const int8_t *x, int8_t *y, int32_t *pairs)
+SIZES_CORTEX_M4_CODE_ATTR static void sizes_cortex_m4_stem(const int8_t *x, int8_t *y, int32_t *pairs)
 {
     SIZES_CORTEX_M4_CONST_ATTR static const struct sizes_cortex_m4_shared_conv layer = {
         .constants = sizes_cortex_m4_stem_constants,
@@ -784,7 +792,7 @@ SIZES_CORTEX_M4_CONST_ATTR static const int32_t sizes_cortex_m4_y_constants[675]
 };
 
 /* y: QLinearConv, by sizes_cortex_m4_shared_conv. */
-static void sizes_cortex_m4_y(const int8_t *x, int8_t *y, int32_t *pairs)
+SIZES_CORTEX_M4_CODE_ATTR static void sizes_cortex_m4_y(const int8_t *x, int8_t *y, int32_t *pairs)
 {
     SIZES_CORTEX_M4_CONST_ATTR static const struct sizes_cortex_m4_shared_conv layer = {
         .constants = sizes_cortex_m4_y_constants,
@@ -806,7 +814,7 @@ static void sizes_cortex_m4_y(const int8_t *x, int8_t *y, int32_t *pairs)
     sizes_cortex_m4_shared_conv(&layer, x, y, pairs);
 }
 
-void sizes_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
+SIZES_CORTEX_M4_CODE_ATTR void sizes_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
 {
     uint8_t *const bytes = arena;
 

@@ -23,7 +23,7 @@
  */
 #include "sum_and_mean_cortex_m4.h"
 
-#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x0c8ca90b
+#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x09f4ee86
 #error "sum_and_mean_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -40,6 +40,11 @@
 
 #ifndef SUM_AND_MEAN_CORTEX_M4_CONST_ATTR
 #define SUM_AND_MEAN_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef SUM_AND_MEAN_CORTEX_M4_CODE_ATTR
+#define SUM_AND_MEAN_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -63,23 +68,24 @@ struct sum_and_mean_cortex_m4_arena_behind {
 typedef char sum_and_mean_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down. */
-static int32_t sum_and_mean_cortex_m4_multiply_high(int32_t a, int32_t b)
+SUM_AND_MEAN_CORTEX_M4_CODE_ATTR static int32_t sum_and_mean_cortex_m4_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define SUM_AND_MEAN_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define SUM_AND_MEAN_CORTEX_M4_NOINLINE SUM_AND_MEAN_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 /* steps of loops, which gcc -Os would call */
 #define SUM_AND_MEAN_CORTEX_M4_INLINE inline __attribute__((always_inline))
 #else
-#define SUM_AND_MEAN_CORTEX_M4_INLINE inline
+#define SUM_AND_MEAN_CORTEX_M4_INLINE SUM_AND_MEAN_CORTEX_M4_CODE_ATTR inline
 #endif
 #else
-#define SUM_AND_MEAN_CORTEX_M4_NOINLINE
-#define SUM_AND_MEAN_CORTEX_M4_INLINE inline
+#define SUM_AND_MEAN_CORTEX_M4_NOINLINE SUM_AND_MEAN_CORTEX_M4_CODE_ATTR
+#define SUM_AND_MEAN_CORTEX_M4_INLINE SUM_AND_MEAN_CORTEX_M4_CODE_ATTR inline
 #endif
 /* Not to be unrolled: the loops worth unrolling are unrolled in the source. */
 #if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8
@@ -156,7 +162,8 @@ static SUM_AND_MEAN_CORTEX_M4_INLINE int32_t sum_and_mean_cortex_m4_dsp_saturate
 }
 
 /* RUN outputs whose windows lie within the image; x is the first element of the first of them. */
-static void sum_and_mean_cortex_m4_largest_inside(const int8_t *restrict x, int8_t *restrict out)
+SUM_AND_MEAN_CORTEX_M4_CODE_ATTR static void sum_and_mean_cortex_m4_largest_inside(const int8_t *restrict x,
+    int8_t *restrict out)
 {
     enum { RUN = 6, OUT_STEP = 1 };
 
@@ -216,7 +223,8 @@ SUM_AND_MEAN_CORTEX_M4_NOINLINE static void sum_and_mean_cortex_m4_largest_borde
 }
 
 /* sum_and_mean_cortex_m4_largest: one row of outputs. */
-static void sum_and_mean_cortex_m4_largest_row(const int8_t *restrict image, int32_t oy, int8_t *restrict out)
+SUM_AND_MEAN_CORTEX_M4_CODE_ATTR static void sum_and_mean_cortex_m4_largest_row(const int8_t *restrict image,
+    int32_t oy, int8_t *restrict out)
 {
     enum {
         /* Outputs from INSIDE on and before BEYOND have windows within the image. */
@@ -272,7 +280,7 @@ SUM_AND_MEAN_CORTEX_M4_NOINLINE static void sum_and_mean_cortex_m4_largest(const
 }
 
 /* sum_and_mean_cortex_m4_sum: the output code of a pair of codes, proved for all of them. */
-static inline int8_t sum_and_mean_cortex_m4_sum_code(int32_t a_code, int32_t b_code)
+SUM_AND_MEAN_CORTEX_M4_CODE_ATTR static inline int8_t sum_and_mean_cortex_m4_sum_code(int32_t a_code, int32_t b_code)
 {
     enum { SHIFT = 22 };
     const int32_t scaled = (-95769936) + a_code * 2542002 + b_code * 3813004;
@@ -301,7 +309,7 @@ SUM_AND_MEAN_CORTEX_M4_NOINLINE static void sum_and_mean_cortex_m4_sum(const int
 }
 
 /* sum_and_mean_cortex_m4_y: the output code, acc * x_scale / (pixels * y_scale) + y_zero_point, rounded. */
-static int8_t sum_and_mean_cortex_m4_y_requantize(int32_t acc)
+SUM_AND_MEAN_CORTEX_M4_CODE_ATTR static int8_t sum_and_mean_cortex_m4_y_requantize(int32_t acc)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 3 };
     const int32_t multiplier = 1542682112; /* x_scale / (pixels * y_scale) in units of 2^-35 */
@@ -315,7 +323,7 @@ static int8_t sum_and_mean_cortex_m4_y_requantize(int32_t acc)
 }
 
 /* y: QLinearGlobalAveragePool of 35 pixels. */
-static void sum_and_mean_cortex_m4_y(const int8_t *x, int8_t *y)
+SUM_AND_MEAN_CORTEX_M4_CODE_ATTR static void sum_and_mean_cortex_m4_y(const int8_t *x, int8_t *y)
 {
     enum {
         BATCH = 1, CHANNELS = 6, X_IMAGE = 210, Y_IMAGE = 6, Y_CHANNEL = 1,
@@ -372,7 +380,7 @@ static void sum_and_mean_cortex_m4_y(const int8_t *x, int8_t *y)
     }
 }
 
-void sum_and_mean_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
+SUM_AND_MEAN_CORTEX_M4_CODE_ATTR void sum_and_mean_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
 {
     SUM_AND_MEAN_CORTEX_M4_ASSERT((uintptr_t)arena % (sizeof(struct sum_and_mean_cortex_m4_arena_behind)
         - sizeof(sum_and_mean_cortex_m4_arena)) == 0);

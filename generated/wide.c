@@ -15,12 +15,17 @@
  */
 #include "wide.h"
 
-#if WIDE_HEADER_ID != 0xe28eba41
+#if WIDE_HEADER_ID != 0x095c5aa6
 #error "wide.h was not generated together with this file"
 #endif
 
 #ifndef WIDE_CONST_ATTR
 #define WIDE_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef WIDE_CODE_ATTR
+#define WIDE_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -43,10 +48,10 @@ typedef char wide_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 #ifdef __OPTIMIZE__
 #define WIDE_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define WIDE_INLINE inline
+#define WIDE_INLINE WIDE_CODE_ATTR inline
 #endif
 #else
-#define WIDE_INLINE inline
+#define WIDE_INLINE WIDE_CODE_ATTR inline
 #endif
 
 /* wide_conv1: weights [4 channels][1 row][1 column][8 input channels]. */
@@ -82,7 +87,7 @@ static WIDE_INLINE int8_t wide_conv1_requantize(int32_t acc, int32_t m)
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-static void wide_conv1(const int8_t *x, int8_t *y)
+WIDE_CODE_ATTR static void wide_conv1(const int8_t *x, int8_t *y)
 {
     enum {
         OUT_CHANNELS = 4, OUT_PIXELS = 16,
@@ -121,7 +126,7 @@ static void wide_conv1(const int8_t *x, int8_t *y)
     }
 }
 
-void wide_run(const int8_t *x, int8_t *y, void *arena)
+WIDE_CODE_ATTR void wide_run(const int8_t *x, int8_t *y, void *arena)
 {
     WIDE_ASSERT(WIDE_ARE_APART(x, 128, y, 64));
     (void)arena;

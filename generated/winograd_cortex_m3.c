@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m3.h"
 
-#if WINOGRAD_CORTEX_M3_HEADER_ID != 0x9321aa53
+#if WINOGRAD_CORTEX_M3_HEADER_ID != 0x4b5b83df
 #error "winograd_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -29,6 +29,11 @@
 
 #ifndef WINOGRAD_CORTEX_M3_CONST_ATTR
 #define WINOGRAD_CORTEX_M3_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef WINOGRAD_CORTEX_M3_CODE_ATTR
+#define WINOGRAD_CORTEX_M3_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -53,15 +58,16 @@ typedef char winograd_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define WINOGRAD_CORTEX_M3_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define WINOGRAD_CORTEX_M3_NOINLINE WINOGRAD_CORTEX_M3_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define WINOGRAD_CORTEX_M3_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define WINOGRAD_CORTEX_M3_INLINE inline
+#define WINOGRAD_CORTEX_M3_INLINE WINOGRAD_CORTEX_M3_CODE_ATTR inline
 #endif
 #else
-#define WINOGRAD_CORTEX_M3_NOINLINE
-#define WINOGRAD_CORTEX_M3_INLINE inline
+#define WINOGRAD_CORTEX_M3_NOINLINE WINOGRAD_CORTEX_M3_CODE_ATTR
+#define WINOGRAD_CORTEX_M3_INLINE WINOGRAD_CORTEX_M3_CODE_ATTR inline
 #endif
 
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset. */
@@ -115,7 +121,7 @@ WINOGRAD_CORTEX_M3_CONST_ATTR static const int32_t winograd_cortex_m3_conv1_mult
  * winograd_cortex_m3_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
  * 2^-SHIFT.
  */
-static inline int8_t winograd_cortex_m3_conv1_code(int32_t acc, int32_t multiplier)
+WINOGRAD_CORTEX_M3_CODE_ATTR static inline int8_t winograd_cortex_m3_conv1_code(int32_t acc, int32_t multiplier)
 {
     enum { OFFSET = 352, SHIFT = 6 };
     const int32_t scaled = winograd_cortex_m3_scalar_scale(acc, multiplier, OFFSET);
@@ -341,7 +347,7 @@ WINOGRAD_CORTEX_M3_NOINLINE static void winograd_cortex_m3_conv1_outputs4(
 }
 
 /* winograd_cortex_m3_conv1: the outputs of two tiles, the first of which is (oy, ox). */
-static void winograd_cortex_m3_conv1_tiles(
+WINOGRAD_CORTEX_M3_CODE_ATTR static void winograd_cortex_m3_conv1_tiles(
     const int8_t *x, int8_t *y, int32_t oy, int32_t ox, int16_t *v, int32_t *sums)
 {
     enum {
@@ -361,7 +367,7 @@ static void winograd_cortex_m3_conv1_tiles(
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 1x1. */
-static void winograd_cortex_m3_conv1(const int8_t *x, int8_t *y, int16_t *v, int32_t *sums)
+WINOGRAD_CORTEX_M3_CODE_ATTR static void winograd_cortex_m3_conv1(const int8_t *x, int8_t *y, int16_t *v, int32_t *sums)
 {
     enum {
         BATCH = 1, X_IMAGE = 400, Y_IMAGE = 256,
@@ -392,7 +398,7 @@ static void winograd_cortex_m3_conv1(const int8_t *x, int8_t *y, int16_t *v, int
     }
 }
 
-void winograd_cortex_m3_run(const int8_t *x, int8_t *y, void *arena)
+WINOGRAD_CORTEX_M3_CODE_ATTR void winograd_cortex_m3_run(const int8_t *x, int8_t *y, void *arena)
 {
     uint8_t *const bytes = arena;
 

@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m4.h"
 
-#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x51fab3be
+#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x971f24ed
 #error "winograd_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -32,6 +32,11 @@
 
 #ifndef WINOGRAD_CORTEX_M4_CONST_ATTR
 #define WINOGRAD_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
+#endif
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef WINOGRAD_CORTEX_M4_CODE_ATTR
+#define WINOGRAD_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -56,15 +61,16 @@ typedef char winograd_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
-#define WINOGRAD_CORTEX_M4_NOINLINE __attribute__((noinline)) /* loops that need all registers stand alone */
+/* loops that need all registers stand alone */
+#define WINOGRAD_CORTEX_M4_NOINLINE WINOGRAD_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #ifdef __OPTIMIZE__
 #define WINOGRAD_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
-#define WINOGRAD_CORTEX_M4_INLINE inline
+#define WINOGRAD_CORTEX_M4_INLINE WINOGRAD_CORTEX_M4_CODE_ATTR inline
 #endif
 #else
-#define WINOGRAD_CORTEX_M4_NOINLINE
-#define WINOGRAD_CORTEX_M4_INLINE inline
+#define WINOGRAD_CORTEX_M4_NOINLINE WINOGRAD_CORTEX_M4_CODE_ATTR
+#define WINOGRAD_CORTEX_M4_INLINE WINOGRAD_CORTEX_M4_CODE_ATTR inline
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
@@ -236,7 +242,7 @@ WINOGRAD_CORTEX_M4_CONST_ATTR static const int32_t winograd_cortex_m4_conv1_mult
  * winograd_cortex_m4_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
  * 2^-SHIFT.
  */
-static inline int8_t winograd_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
+WINOGRAD_CORTEX_M4_CODE_ATTR static inline int8_t winograd_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
 {
     enum { OFFSET = 352, SHIFT = 6 };
     const int32_t scaled = winograd_cortex_m4_dsp_scale(acc, multiplier, OFFSET);
@@ -457,7 +463,8 @@ WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_outputs2(
 }
 
 /* winograd_cortex_m4_conv1: the factors of the tile whose first output is (oy, ox). */
-static void winograd_cortex_m4_conv1_tile(const int8_t *x, int32_t oy, int32_t ox, uint32_t *halves, int32_t *v)
+WINOGRAD_CORTEX_M4_CODE_ATTR static void winograd_cortex_m4_conv1_tile(const int8_t *x, int32_t oy, int32_t ox,
+    uint32_t *halves, int32_t *v)
 {
     enum {
         IN_WIDTH = 10, IN_CHANNELS = 4, PAD_HEIGHT = 0, PAD_WIDTH = 0
@@ -469,7 +476,8 @@ static void winograd_cortex_m4_conv1_tile(const int8_t *x, int32_t oy, int32_t o
 }
 
 /* winograd_cortex_m4_conv1: the outputs of two tiles from their factors. */
-static void winograd_cortex_m4_conv1_pair_of_tiles(const int32_t *v, uint32_t *sums, int8_t *const *places)
+WINOGRAD_CORTEX_M4_CODE_ATTR static void winograd_cortex_m4_conv1_pair_of_tiles(const int32_t *v, uint32_t *sums,
+    int8_t *const *places)
 {
     const int32_t *weights = winograd_cortex_m4_conv1_weights;
 
@@ -480,7 +488,8 @@ static void winograd_cortex_m4_conv1_pair_of_tiles(const int32_t *v, uint32_t *s
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 1x1. */
-static void winograd_cortex_m4_conv1(const int8_t *x, int8_t *y, int32_t *v, uint32_t *sums)
+WINOGRAD_CORTEX_M4_CODE_ATTR static void winograd_cortex_m4_conv1(const int8_t *x, int8_t *y, int32_t *v,
+    uint32_t *sums)
 {
     enum {
         BATCH = 1, X_IMAGE = 400, Y_IMAGE = 128,
@@ -510,7 +519,7 @@ static void winograd_cortex_m4_conv1(const int8_t *x, int8_t *y, int32_t *v, uin
     }
 }
 
-void winograd_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
+WINOGRAD_CORTEX_M4_CODE_ATTR void winograd_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)
 {
     uint8_t *const bytes = arena;
 

@@ -240,7 +240,7 @@ def test_functions_call_only_functions_above_them(each):
     """So there is no recursion."""
     code, defined = code_of(each), set()
     bodies = re.findall(
-        r"^(?:\w+_NOINLINE )?(?:static )?(?:\w+_INLINE )?(?:const )?\w+\s+\**(\w+)\([^;{]*\)\n\{\n(.*?)^\}",
+        r"^(?:[A-Z]\w+ )?(?:static )?(?:\w+_INLINE )?(?:const )?\w+\s+\**(\w+)\([^;{]*\)\n\{\n(.*?)^\}",
         code,
         re.MULTILINE | re.DOTALL,
     )

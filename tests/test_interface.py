@@ -362,6 +362,27 @@ int main(void)
     assert output_of(tmp_path, artifact, main) == "1"
 
 
+@pytest.mark.parametrize("level", ["-O0", "-O2"])
+@pytest.mark.parametrize(
+    ("core", "source"),
+    [
+        ("cortex-m0", "narrow_cortex_m0"),
+        ("cortex-m4", "sizes_cortex_m4"),
+        ("cortex-m55", "depthwise_cortex_m55"),
+        ("cortex-m4", "network_in_rows"),
+        ("cortex-m4", "lstm"),
+    ],
+)
+def test_functions_go_where_the_attribute_says(core, source, level, tmp_path):
+    require("arm-none-eabi-gcc", "arm-none-eabi-size")
+    target, path = TARGETS[core], Path(__file__).parents[1] / "generated" / f"{source}.c"
+    attribute = f'-D{source.upper()}_CODE_ATTR=__attribute__((section(".itcm")))'
+    succeed([*compile_command(target, (level, attribute), "gcc"), str(path), "-o", "_.o"], tmp_path)
+    sizes = dict(re.findall(r"^(\.\S+) +(\d+)", succeed([f"{target.tools}size", "-A", "_.o"], tmp_path), re.MULTILINE))
+    assert int(sizes[".itcm"]) > 0
+    assert not [each for each, size in sizes.items() if each.startswith(".text") and int(size)]
+
+
 def test_tables_and_structs_of_layers_go_where_the_attribute_says(tmp_path):
     require("arm-none-eabi-gcc", "arm-none-eabi-size")
     target, source = TARGETS["cortex-m4"], Path(__file__).parents[1] / "generated" / "sizes_cortex_m4.c"

@@ -32,6 +32,7 @@ from qcgen.render.filters import (
 from qcgen.render.fold import folded
 from qcgen.render.interface import hashing
 from qcgen.render.model import accessors, model_context, stream_context
+from qcgen.render.placement import placeable
 from qcgen.render.ranges import require_values_fit
 from qcgen.render.self_test import self_test_context
 from qcgen.render.shared import declared, layer, same, tables_of, with_layer
@@ -53,7 +54,9 @@ def render(plan: Plan, test: SelfTest | None = None) -> dict[str, str]:
     if test is not None:
         context |= names_of(self_test_context(plan, test, {each.port.symbol: each.symbol for each in accessors(plan)}))
         names |= {f"{plan.prefix}_test.h": "test.h", f"{plan.prefix}_test.c": "test.c"}
-    texts = {name: folded(environment().get_template(f"{kind}.jinja").render(context)) for name, kind in names.items()}
+    texts = {name: environment().get_template(f"{kind}.jinja").render(context) for name, kind in names.items()}
+    texts[f"{plan.prefix}.c"] = placeable(texts[f"{plan.prefix}.c"], plan.prefix)
+    texts = {name: folded(text) for name, text in texts.items()}
     header_id = f"0x{sha256(''.join(texts.values()).encode()).hexdigest()[:8]}"
     return {name: text.replace(_ID, header_id) for name, text in texts.items()}
 

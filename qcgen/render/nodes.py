@@ -12,7 +12,7 @@ from qcgen.render import environment
 from qcgen.render.filters import place
 
 _OUTPUT_STEP = re.compile(
-    r"^static\s+(?:\w+\s+)?(?P<type>\w+)\s+(?P<name>\w+)_"
+    r"^(?:\w+_CODE_ATTR )?static\s+(?:\w+\s+)?(?P<type>\w+)\s+(?P<name>\w+)_"
     r"(?P<step>requantize|line|code|is_near_tie|scaled|codes|closeness)\(\s*(?P<parameters>[^)]*)\)\n\{.*?^\}\n",
     re.MULTILINE | re.DOTALL,
 )

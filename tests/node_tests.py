@@ -137,7 +137,7 @@ CAUSES = {
     r"is bool, but must be|is u?int(32|64), but must be": "its elements are neither codes nor float",
     r"is float16|to float16|is double|to double": "float16 or double",
     r"u?int16, but must be": "codes of 16 bits that nothing computes with",
-    r"no tensor, or its elements|to other$": "no tensor, or of types of 4 bits, 8-bit floats, bfloat16, strings",
+    r"not a tensor, or its elements|to other$": "no tensor, or of types of 4 bits, 8-bit floats, bfloat16, strings",
     r"every dimension must be at least 1|it is empty": "an empty tensor",
     r"scale has shape": "scales by axis or block of a computed tensor",
 }

@@ -101,7 +101,7 @@ def test_the_bill_of_materials_names_the_model_the_tool_and_every_file(tmp_path)
 
 def test_a_licence_is_told_where_metadata_has_a_place_for_it():
     files = package(qcgen.compile(DIGITS, name="digits"), FORMATS, Release(license="LicenseRef-Acme"))
-    assert "SPDX-License-Identifier: LicenseRef-Acme" in files["digits/LICENSE"]
+    assert "License-Identifier: LicenseRef-Acme" in files["digits/LICENSE"]
     assert json.loads(files["digits/library.json"])["license"] == "LicenseRef-Acme"
     assert 'license: "LicenseRef-Acme"' in files["digits/idf_component.yml"]
     bill = json.loads(files["digits/digits.cdx.json"])

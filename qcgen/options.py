@@ -40,7 +40,7 @@ Boundary = Literal["model", "quantized"]
 PlaceOfIO = Literal["caller", "arena"]
 InputForm = Literal["whole", "rows"]
 CompilerName = Literal["gcc", "clang"]
-OracleName = Literal["auto", "onnxruntime", "onnx", "own"]
+OracleName = Literal["auto", "onnxruntime", "onnx", "tflm", "own"]
 """The first value of each is the default."""
 
 

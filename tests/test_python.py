@@ -138,7 +138,7 @@ REFUSED = {
     "board must be one of": ("bench", 1, {"board": "moon"}),
     "the core of rp2040 is not a cortex-m4": ("bench", 1, {"board": "rp2040"}),
     "core must be one of ibex, ": ("bench", 1, {"core": "ibex"}),
-    "oracle must be one of auto, onnxruntime, onnx, own, not 'me'": ("verify", 0, {"oracle": "me"}),
+    "oracle must be one of auto, onnxruntime, onnx, tflm, own, not 'me'": ("verify", 0, {"oracle": "me"}),
     "it takes what qcgen.compile returns, not str": ("verify", 2, {}),
 }
 

@@ -2,6 +2,7 @@
 
 import json
 import struct
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from marks import share_at_first
 from tflite_models import MODELS, Field, Step, Told, cases, network, weights, written
+from tools import require_modules
 
 import qcgen
 from qcgen.cli import main
@@ -121,6 +123,36 @@ def test_every_command_takes_a_file_as_it_takes_a_model(tmp_path, capsys):
     assert "tflite 3" in capsys.readouterr().out
     assert main(["verify", str(path), "--node", "CONV_2D_0", "--cases", "1"]) == 0
     assert "0 of" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("options", [{}, {"node": "DEPTHWISE_CONV_2D_1"}, {"outputs": "first"}], ids=str)
+def test_tensorflow_lite_micro_judges_every_tensor(options):
+    require_modules("tflite_micro")
+    artifact = qcgen.compile(network(), name="net", **options)
+    judge = qcgen.verify(artifact, cases=1, flags="-O0", sums=False, oracle="tflm").judge
+    computed = sum(op.y.size for op in artifact.program.operators)
+    assert (judge.oracle, judge.differing, judge.outputs) == ("tflm", 0, computed * judge.cases)
+    assert judge.cases > 4
+
+
+def test_the_judge_names_the_first_tensor_that_differs():
+    require_modules("tflite_micro")
+    artifact = qcgen.compile(network(), name="net")
+    conv, *others = artifact.program.operators
+    wrong = replace(artifact.program, operators=(replace(conv, bias=conv.bias + 40), *others))
+    judge = qcgen.verify(replace(artifact, program=wrong), cases=1, flags="-O0", sums=False).judge
+    assert judge.first.output == "first"
+
+
+def test_without_tensorflow_lite_micro_the_command_says_how_to_install_it(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("qcgen.verification.judge.installed_micro", lambda: None)
+    path = tmp_path / "network.tflite"
+    path.write_bytes(network())
+    options = [str(path), "--cases", "1", "--no-sums"]
+    assert main(["verify", *options, "--oracle", "tflm"]) == 1
+    assert "pip install 'tflite-micro>=0.dev0'" in capsys.readouterr().err
+    assert main(["verify", *options]) == 0
+    assert "note: tflite-micro, which would judge bits, is not installed" in capsys.readouterr().out
 
 
 def mutants(count):

@@ -55,6 +55,7 @@ PYPI = {
     "pythondata_cpu_cv32e40p": "pythondata-cpu-cv32e40p",
     "pythondata_cpu_ibex": "pythondata-cpu-ibex",
     "ruamel.yaml": "ruamel.yaml",
+    "tflite_micro": "tflite-micro>=0.dev0",
     "ziglang": "ziglang",
 }
 """Programs and modules by the packages of PyPI that have them."""

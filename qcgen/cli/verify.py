@@ -4,7 +4,7 @@ Code for the portable target runs on this machine, code for another one on its e
 machine, too, in its portable meaning.
 
 The model file itself is run on the same inputs, by onnxruntime where it is installed, else by onnx's reference
-evaluator: --oracle names the judge.
+evaluator; a .tflite file by TensorFlow Lite Micro (the package tflite-micro). --oracle names the judge.
 
 The inputs are random ones, extremes, those that drive accumulators to both ends of their intervals, and with --data
 recorded ones. A model is verified as a whole; with --each every convolution of it is, by itself. The reference is not
@@ -79,7 +79,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=ORACLES,
         default=ORACLES[0],
         help="who judges the outputs, too, by the model file: onnxruntime, bit for bit; onnx, its reference evaluator,"
-        " within one code; own: nobody (default: the first of these that is installed and can)",
+        " within one code; tflm, for .tflite files, every tensor bit for bit; own: nobody (default: the first of these"
+        " that is installed and can)",
     )
     add("--host", action="store_true", help="run code for any target on this machine, in its portable meaning")
     add(

@@ -60,7 +60,7 @@ class Table:
 
     def number(self, field: int, kind: str, default: float = 0) -> float:
         """A number, ``kind`` being the letter that its type has in Python's struct."""
-        at = self._field(field)
+        at = self.field(field)
         return default if at is None else self.file.number(at, kind)
 
     def integer(self, field: int, kind: str = "i", default: int = 0) -> int:
@@ -69,7 +69,7 @@ class Table:
 
     def table(self, field: int) -> Table | None:
         """Another table."""
-        at = self._field(field)
+        at = self.field(field)
         return None if at is None else Table(self.file, at + self.file.number(at, "I"))
 
     def tables(self, field: int) -> Sequence[Table]:
@@ -92,17 +92,22 @@ class Table:
         """A text; bytes that are not UTF-8 are replaced."""
         return self.array(field, "uint8").tobytes().decode(errors="replace")
 
+    def place(self, field: int) -> int:
+        """Where a vector begins with its length."""
+        at = self.field(field)
+        return 0 if at is None else at + self.file.number(at, "I")
+
     def _vector(self, field: int, size: int) -> tuple[int, int]:
         """Where the elements of a vector begin, and how many there are."""
-        at = self._field(field)
-        if at is None:
+        start = self.place(field)
+        if not start:
             return 0, 0
-        start = at + self.file.number(at, "I")
         count = self.file.number(start, "I")
         self.file.require(start + 4, count, size)
         return start + 4, count
 
-    def _field(self, field: int) -> int | None:
+    def field(self, field: int) -> int | None:
+        """Where a field's number or offset lies; None if it is absent."""
         table = self.position - self.file.number(self.position, "i")
         place = 4 + 2 * field
         if place + 2 > self.file.number(table, "H"):

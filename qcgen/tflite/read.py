@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from qcgen.errors import ModelRejected, Problem
-from qcgen.ir.graph import Graph, Node, Value
+from qcgen.ir.graph import Graph, Node, Origin, Value
 from qcgen.ir.types import Array, DType
 from qcgen.tflite.flatbuffer import DamagedFile, Table
 from qcgen.tflite.schema import EXTENDED, OPERATORS, OPTIONS, TYPES
@@ -110,7 +110,10 @@ class _Reader:
         inputs, outputs = (self._called(self._subgraph.integers(part), "the model") for part in (1, 2))
         self._check_flow(nodes, inputs, outputs, constants)
         digest = hashlib.sha256(self._data).hexdigest()
-        return TfliteGraph(name, nodes, inputs, outputs, values, constants, {"tflite": 3}, digest, codes=codes)
+        origin = Origin(self._data)
+        return TfliteGraph(
+            name, nodes, inputs, outputs, values, constants, {"tflite": 3}, digest, origin=origin, codes=codes
+        )
 
     def _elements(self, tensor: Table, dtype: DType, shape: Sequence[int], where: str) -> Array | None:
         """The elements of a constant; None of a tensor that is computed."""

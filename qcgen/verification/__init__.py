@@ -96,14 +96,15 @@ def verify(
 ) -> Verification:
     """Builds the code and compares it on ``cases`` random inputs, extremes, and recordings in ``data``.
 
-    ``oracle`` runs the model file on the same inputs: "onnxruntime", "onnx" (its reference evaluator), "own" (none but
-    qcgen's reference, with which the code is compared in any case), or "auto", the first of these that can judge.
+    ``oracle`` runs the model file on the same inputs: "onnxruntime", "onnx" (its reference evaluator), "tflm" (of
+    .tflite files), "own" (none but qcgen's reference, with which the code is compared in any case), or "auto", the
+    first of these that can judge.
 
     With ``sums``, every coefficient of every layer's integer sums is measured besides, and every other output step is
     driven to both sides of the steps of its codes, in nodes called by themselves.
     ``flags`` are those of the C compiler: -O2, for --target host -O3 and this machine's own instructions, if None.
     The code runs on this machine or, if ``emulated``, on its target's emulated core, built with ``compiler``, gcc or
-    clang. Raises ToolMissing without a C compiler, if it fails, or without the onnxruntime asked for, RecordingError
+    clang. Raises ToolMissing without a C compiler, if it fails, or without the judge asked for, RecordingError
     for recordings that do not fit the model, EmulationFailed if the code does not come to its end on the core.
     """
     options = artifact.plan.options

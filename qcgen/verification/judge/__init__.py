@@ -1,4 +1,4 @@
-"""Somebody else's opinion: the user's model file, run by onnxruntime or by onnx.reference, on the same inputs."""
+"""Somebody else's opinion: the user's model file, run by onnxruntime, onnx.reference or TFLM, on the same inputs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from qcgen.errors import ToolMissing, printable
 from qcgen.ir.graph import Origin
 from qcgen.ir.program import Program, Tensor
 from qcgen.ir.types import Array
+from qcgen.reference import evaluate_all
 from qcgen.verification.compare import Difference, Outcome, add
 from qcgen.verification.judge.clamps import Clamps, only_inside
 from qcgen.verification.judge.engines import OPTIONS, CannotRun, Engine, OnnxRuntime, Reference, installed
+from qcgen.verification.judge.micro import CRITERION, PACKAGE, MicroBench, installed_micro
 from qcgen.verification.judge.part import NotSeparable, computed, cut_out, float_weights, misread_products, read, words
 from qcgen.verification.judge.processor import Processor, this_processor
 from qcgen.verification.judge.rules import Rules, codes, nearer, numbers, saturating
 
 AUTOMATIC = "auto"
-"""onnxruntime where it is installed and can judge, else onnx, else own."""
+"""onnxruntime where it is installed and can judge, else onnx, else own; of .tflite files tflm, else own."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Judgement:
 class Judge:
     """Hears what the C gave, case after case; ``judgement`` is what it said so far."""
 
-    def __init__(self, judgement: Judgement, bench: Bench | None = None) -> None:
+    def __init__(self, judgement: Judgement, bench: Bench | MicroBench | None = None) -> None:
         """``bench`` is None for qcgen's own reference, which judges elsewhere."""
         self.judgement = judgement
         self.bench = bench
@@ -68,13 +70,9 @@ class Judge:
         except CannotRun:  # such as numbers of rows that a table has not
             self.judgement = replace(before, unjudged=before.unjudged + 1)
             return
-        bounds = {
-            name: only_inside(bound, got[name], self.bench.clamps.range_of(name))
-            for name, bound in self.bench.rules.bounds(values).items()
-            if name in got
-        }
-        judged = {name: expected[name] for name in bounds}
-        after = add(Outcome(group, cases=number), judged, got, bounds)
+        ours, bounds = self.bench.compared(got, values)
+        judged = {name: array for name, array in expected.items() if name in bounds}
+        after = add(Outcome(group, cases=number), judged, ours, bounds)
         self.judgement = replace(
             before,
             cases=before.cases + 1,
@@ -116,6 +114,14 @@ class Bench:
             followed = again
         return self._outputs(found)
 
+    def compared(
+        self, got: Mapping[str, Array], values: Mapping[str, Array]
+    ) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
+        """The outputs of the C; and how far those that are judged may be off."""
+        bounds = self.rules.bounds(values).items()
+        ranges = {name: self.clamps.range_of(name) for name in got}
+        return got, {name: only_inside(bound, got[name], ranges[name]) for name, bound in bounds if name in got}
+
     def inputs(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """The file's inputs: numbers where the network takes their codes (``--io quantized``)."""
         pairs = zip(self.origin.inputs, self.rules.program.inputs, strict=True)
@@ -137,9 +143,15 @@ class Bench:
 def judge_of(artifact: Artifact, oracle: str, cases: Sequence[Mapping[str, Array]]) -> Judge:
     """Who judges the code, if it can on one of these inputs; ``oracle`` is an OracleName.
 
-    Raises ToolMissing if that is onnxruntime, and it is not installed.
+    Raises ToolMissing if that is onnxruntime or tflm, and it is not installed.
     """
-    if oracle == "own" or artifact.plan.options.numerics != "onnxruntime":
+    if oracle == "own":
+        return _own()
+    if artifact.plan.options.numerics == "tflm":
+        return _micro(artifact, oracle, cases)
+    if oracle == "tflm":
+        return _own("tflm runs .tflite files only")
+    if artifact.plan.options.numerics != "onnxruntime":
         return _own()
     if artifact.origin is None:
         return _own("the model file is not known")
@@ -160,6 +172,27 @@ def judge_of(artifact: Artifact, oracle: str, cases: Sequence[Mapping[str, Array
 
 
 NOT_INSTALLED = "onnxruntime, which would judge bits, is not installed: pip install 'onnxruntime>=1.32'"
+
+
+NO_MICRO = f"{PACKAGE}, which would judge bits, is not installed: pip install '{PACKAGE}>=0.dev0'"
+
+
+def _micro(artifact: Artifact, oracle: str, cases: Sequence[Mapping[str, Array]]) -> Judge:
+    """TensorFlow Lite Micro, for a .tflite file."""
+    if oracle not in (AUTOMATIC, "tflm"):
+        return _own(f"{oracle} does not run .tflite files")
+    if installed_micro() is None:
+        if oracle == "tflm":
+            raise ToolMissing(NO_MICRO)
+        return _own(NO_MICRO)
+    assert artifact.origin is not None, "that of .tflite files is known"
+    bench = MicroBench(artifact.origin, artifact.program)
+    try:
+        bench.outputs(cases[0], evaluate_all(artifact.program, cases[0]))
+    except CannotRun as error:
+        return _own(f"tflm cannot run this: {error}")
+    name = f"TensorFlow Lite Micro's reference kernels, of {PACKAGE} {installed_micro()}"
+    return Judge(Judgement("tflm", name, CRITERION), bench)
 
 
 def _own(*notes: str) -> Judge:

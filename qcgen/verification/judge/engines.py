@@ -34,7 +34,7 @@ class Engine(Protocol):
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
+def refusals() -> Iterator[None]:
     """Whatever an engine raises, in one line."""
     try:
         yield
@@ -54,7 +54,7 @@ class OnnxRuntime:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4  # what fails is an exception, too
         providers = ["CPUExecutionProvider"]
-        with _refusals():
+        with refusals():
             self._session = runtime.InferenceSession(model.SerializeToString(), options, providers=providers)
         self._inputs = {each.name for each in self._session.get_inputs()}
         self._outputs = [each.name for each in model.graph.output]
@@ -62,7 +62,7 @@ class OnnxRuntime:
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """What the session gives."""
         given = {name: array for name, array in feeds.items() if name in self._inputs}
-        with _refusals():
+        with refusals():
             return _named(self._outputs, self._session.run(self._outputs, given))
 
 
@@ -75,13 +75,13 @@ class Reference:
         from qcgen.verification.judge.definitions import evaluators
 
         opset = next((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), 1)
-        with _refusals():
+        with refusals():
             self._evaluator = ReferenceEvaluator(model, new_ops=evaluators(opset))
         self._outputs = [each.name for each in model.graph.output]
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """What the evaluator gives."""
-        with _refusals(), np.errstate(all="ignore"), warnings.catch_warnings():
+        with refusals(), np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return _named(self._outputs, self._evaluator.run(None, dict(feeds)))
 

@@ -21,7 +21,10 @@ from qcgen.ir.program import (
     Convert,
     ConvGeometry,
     Dequantize,
+    DynamicParameter,
+    DynamicQuantize,
     Embedding,
+    Extremes,
     FloatActivation,
     FloatBinary,
     FloatSoftmax,
@@ -745,6 +748,23 @@ def integer_softmaxes() -> Iterator[Unit]:
     yield Unit("integer_softmax_columns", op, (x,), ((1, 0),), (1, 0))
 
 
+def dynamics() -> Iterator[Unit]:
+    """Scales and zero points that are computed, numbers on half steps, and orders in memory."""
+    x, extremes = numbers((2, 3, 4), 30), Tensor("x", DType.FLOAT32, (2,))
+    yield Unit("extremes", Extremes("d", "D", Tensor("x", DType.FLOAT32, x.shape), replace(extremes, name="y")), (x,))
+    for label, ends in {"both": (-3.7, 5.1), "tie": (-12.5, 242.5), "zero": (0, 0), "below": (-2, 0)}.items():
+        given = (np.float32(ends),)
+        scale, zero = Tensor("y", DType.FLOAT32, ()), Tensor("y", DType.UINT8, ())
+        yield Unit(f"dynamic_scale_{label}", DynamicParameter("d", "D", "scale", extremes, scale), given)
+        yield Unit(f"dynamic_zero_{label}", DynamicParameter("d", "D", "zero point", extremes, zero), given)
+    steps = (np.arange(-260, 260) / 2).astype(np.float32).reshape(4, 10, 13)
+    tensors = [Tensor("x", DType.FLOAT32, steps.shape), Tensor("s", DType.FLOAT32, ()), Tensor("z", DType.UINT8, ())]
+    op = DynamicQuantize("d", "D", *tensors, Tensor("y", DType.UINT8, steps.shape))
+    for zero, order in product((0, 131, 255), ((0, 1, 2), (0, 2, 1))):
+        given = (steps, np.float32(1), np.uint8(zero))
+        yield Unit(f"dynamic_quantize_{zero}_{order[1]}", op, given, (order, (), ()), order)
+
+
 PORTABLE = tuple(
     unit
     for make in (
@@ -776,6 +796,7 @@ PORTABLE = tuple(
         activations,
         movements,
         concats,
+        dynamics,
     )
     for unit in make()
 )

@@ -317,19 +317,6 @@ def test_all_problems_of_all_nodes_are_told_at_once():
     assert "node 'fourth' (Softmax)" in places
 
 
-def test_a_dynamically_quantized_model_is_refused_once_with_what_to_do():
-    nodes = [
-        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"], name="dynamic"),
-        helper.make_node("ConvInteger", ["q", "w", "z"], ["i"], name="conv"),
-        helper.make_node("Cast", ["i"], ["f"], name="cast", to=1),
-        helper.make_node("Mul", ["f", "s"], ["y"], name="mul"),
-    ]
-    model = graph_model(nodes, {"x": ("float", IMAGE)}, {"y": None}, {"w": random_weights((3, 2, 3, 3))})
-    [problem] = problems(model)
-    assert problem.where == "node 'dynamic' (DynamicQuantizeLinear)"
-    assert "quantize the model statically" in problem.hint
-
-
 def middle(*between, behind="Conv"):
     """x -> Q -> DQ -> Sigmoid -> ... -> Conv or another operator -> Q -> DQ -> y."""
     nodes = [

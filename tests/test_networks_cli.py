@@ -368,7 +368,7 @@ def unsupported(_):
 
 REFUSED = {
     "float between convolutions": (quantized, ["node 'second' (Conv)", "which node 'first' (Conv) computes, is float"]),
-    "dynamic": (dynamic, ["node 'dynamic' (DynamicQuantizeLinear)", "quantize the model statically"]),
+    "dynamic": (dynamic, ["node 'conv' (ConvInteger)", "x_zero_point is not constant"]),
     "several problems": (unsupported, ["the operator MyMaxPool is not", "the operator MyFlatten is not", "positive"]),
 }
 

@@ -45,11 +45,6 @@ MORE: Mapping[str, Callable[[], ModelProto]] = {
 }
 """Operators that are known only for what becomes of them."""
 
-UNSUPPORTED: Mapping[str, Callable[[], ModelProto]] = {
-    "DynamicQuantizeLinear": partial(node_model, "DynamicQuantizeLinear", {"x": ("float", (2, 3)), "y": None}),
-}
-"""Operators of which only shapes are known, so that one problem is named for all that depends on them."""
-
 
 def of_constants(key: Key) -> ModelProto:
     """The model of an operator with ones in place of its inputs."""
@@ -102,8 +97,6 @@ def reached() -> Reached:
             found.programs[name] = qcgen.compile(model).program
         for key in FOLDS.keys() & NODES.keys():
             read(of_constants(key))
-        for build in UNSUPPORTED.values():
-            read(build())
         signed = qlinear_conv((1, 2, 4, 5), random_weights((3, 2, 2, 2)), x_type="int8", y_type="int8")
         orion = qcgen.compile(signed, numerics="orion-fp16x16").program
     found.programs["Orion's QLinearConv"] = orion

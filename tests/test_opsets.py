@@ -36,7 +36,6 @@ except ImportError:
 Arrays = list[np.ndarray]
 
 REFUSED = {
-    "DynamicQuantizeLinear": "scales are computed anew for every input",
     "Gemm": "C differs from row to row",
     "LayerNormalization": "it normalizes rows of 5 elements",
     "PRelu": "its slope of shape (2,) cannot be broadcast",
@@ -48,7 +47,7 @@ REFUSED = {
 
 OF_POSITIVE_NUMBERS = ("Log", "Sqrt")
 
-CODES_OUT = ("ArgMax", "ArgMin", "QuantizeLinear", "Shape")
+CODES_OUT = ("ArgMax", "ArgMin", "DynamicQuantizeLinear", "QuantizeLinear", "Shape")
 """Operators whose results are no floats that could be quantized."""
 
 

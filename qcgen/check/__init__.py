@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from qcgen.check.conv import check_conv
-from qcgen.check.flow import dynamic_nodes, dynamic_problems, float_problems
+from qcgen.check.flow import float_problems
 from qcgen.check.model import (
     boundary_problems,
     contradictions,
@@ -58,10 +58,9 @@ def check(graph: Graph) -> Graph:
     """The graph itself if it can be compiled; otherwise ModelRejected with every problem that was found.
 
     ``graph`` has been inferred; it may be malformed in any way that ``load`` lets through. Each root cause is reported
-    once; follow-on errors are suppressed, and nodes of one operator with the same problem are named together. Nor is
-    more said of nodes that depend on a DynamicQuantizeLinear: static quantization replaces them.
+    once; follow-on errors are suppressed, and nodes of one operator with the same problem are named together.
     """
-    problems = [*boundary_problems(graph), *dynamic_problems(graph)]
+    problems = list(boundary_problems(graph))
     nodes = _Nodes(graph)
     nodes.run()
     problems += unsupported_problems(nodes.unsupported)
@@ -100,14 +99,13 @@ class _Nodes:
 
     def run(self) -> None:
         """Looks at every node."""
-        dynamic, shapes = dynamic_nodes(self._graph), shape_nodes(self._graph)
+        shapes = shape_nodes(self._graph)
         for node in self._graph.nodes:
             follows = not self.already_reported.isdisjoint(node.inputs)
-            is_silent = node.name in dynamic or (follows and node.name in shapes)
-            if not is_silent and self._is_refused(node):
+            if not (follows and node.name in shapes) and self._is_refused(node):
                 self.refused.add(node.name)
                 follows = True
-            if follows or is_silent:
+            if follows:
                 self.already_reported.update(filter(None, node.outputs))
 
     def _is_refused(self, node: Node) -> bool:

@@ -1,10 +1,10 @@
-"""Rules for what flows between nodes: float numbers in a quantized network, scales that are computed at run time."""
+"""Rules for what flows between nodes: float numbers in a quantized network."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from qcgen.check.model import named_nodes, node_place
+from qcgen.check.model import node_place
 from qcgen.errors import Problem
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.types import DType
@@ -23,26 +23,6 @@ in float up to the next QuantizeLinear, and so does the C.
 """
 
 BORDERS = frozenset(("DequantizeLinear", "QuantizeLinear"))
-
-
-def dynamic_nodes(graph: Graph) -> frozenset[str]:
-    """The names of nodes whose scales a DynamicQuantizeLinear computes: its own and all that depend on it."""
-    found: set[str] = set()
-    tensors: set[str] = set()
-    for node in graph.nodes:
-        if node.op_type == "DynamicQuantizeLinear" or tensors & set(node.inputs):
-            found.add(node.name)
-            tensors |= set(node.outputs)
-    return frozenset(found)
-
-
-def dynamic_problems(graph: Graph) -> Iterator[Problem]:
-    """One problem for a model that was quantized dynamically."""
-    nodes = [node for node in graph.nodes if node.op_type == "DynamicQuantizeLinear"]
-    if nodes:
-        what = "scales are computed anew for every input, which needs float arithmetic"
-        hint = "quantize the model statically, with calibration data (onnxruntime: quantize_static)"
-        yield Problem(named_nodes(nodes), what, hint)
 
 
 def float_problems(graph: Graph, already_reported: Collection[str]) -> Iterator[Problem]:

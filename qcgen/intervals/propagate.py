@@ -22,7 +22,10 @@ from qcgen.ir.program import (
     Conv,
     Convert,
     Dequantize,
+    DynamicParameter,
+    DynamicQuantize,
     Embedding,
+    Extremes,
     FloatActivation,
     FloatBinary,
     FloatSoftmax,
@@ -107,6 +110,9 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
             | OrionConv()
             | ArgMax()
             | Quantize()
+            | Extremes()
+            | DynamicParameter()
+            | DynamicQuantize()
             | Dequantize()
             | Convert()
             | FloatUnary()

@@ -62,6 +62,7 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     ("", "DequantizeLinear"): elementwise.lower_dequantize,
     ("", "Div"): elementwise.lower_float_binary,
     ("", "Dropout"): elementwise.lower_same,
+    ("", "DynamicQuantizeLinear"): elementwise.lower_dynamic_quantize,
     ("", "Expand"): selection.lower_expand,
     ("", "Flatten"): movement.lower_reshape,
     ("", "Gather"): selection.lower_gather,

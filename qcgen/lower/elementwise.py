@@ -16,6 +16,9 @@ from qcgen.ir.program import (
     ChannelLookup,
     Convert,
     Dequantize,
+    DynamicParameter,
+    DynamicQuantize,
+    Extremes,
     Float32s,
     FloatActivation,
     FloatBinary,
@@ -27,6 +30,7 @@ from qcgen.ir.program import (
     Reshape,
     Tensor,
 )
+from qcgen.ir.types import DType
 from qcgen.lower.source import Source
 
 
@@ -34,6 +38,25 @@ def lower_quantize(node: Node, graph: Graph) -> tuple[Operator, ...]:
     """QuantizeLinear, per tensor: (x, y_scale, y_zero_point)."""
     source = Source(node, graph)
     return (Quantize(node.name, node.op_type, source.tensor(0), source.result(source.quantization(1, 2))),)
+
+
+def lower_dynamic_quantize(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """DynamicQuantizeLinear: codes of 8 bits, and the scale and the zero point that it finds for each input."""
+    source, called = Source(node, graph), (node.name, node.op_type)
+    x, extremes = source.tensor(0), source.inner("extremes", DType.FLOAT32, (2,))
+    scale, zero_point = (
+        source.result(index=index)
+        if index < len(node.outputs) and node.outputs[index]
+        else source.inner(suffix, dtype, ())
+        for index, suffix, dtype in ((1, "scale", DType.FLOAT32), (2, "zero_point", DType.UINT8))
+    )
+    codes = (DynamicQuantize(*called, x, scale, zero_point, source.result()),) if node.outputs[0] else ()
+    return (
+        Extremes(*called, x, extremes),
+        DynamicParameter(*called, "scale", extremes, scale),
+        DynamicParameter(*called, "zero point", extremes, zero_point),
+        *codes,
+    )
 
 
 def lower_dequantize(node: Node, graph: Graph) -> tuple[Operator, ...]:

@@ -13,6 +13,7 @@ from qcgen.ir.program import (
     Conv,
     Convert,
     Dequantize,
+    DynamicQuantize,
     FloatBinary,
     FloatSoftmax,
     FloatUnary,
@@ -155,6 +156,7 @@ def _after(op: Operator) -> MeaningChange | None:
             | ChannelLookup()
             | QuantizedBinary()
             | Quantize()
+            | DynamicQuantize()
             | Dequantize()
             | Convert()
             | FloatUnary()
@@ -227,6 +229,8 @@ def _replaced(op: Operator, of: Callable[[str], Tensor], y: Tensor) -> Operator:
             return replace(op, xs=(first, second, chosen, other), y=y)
         case QuantizedBinary() | FloatBinary() | MatMul():
             return replace(op, a=of(op.a.name), b=of(op.b.name), y=y)
+        case DynamicQuantize():
+            return replace(op, x=of(op.x.name), scale=of(op.scale.name), zero_point=of(op.zero_point.name), y=y)
         case Recurrent():
             h, c = (None if state is None else of(state.name) for state in (op.initial_h, op.initial_c))
             return replace(op, x=of(op.x.name), initial_h=h, initial_c=c, y=y)

@@ -11,7 +11,9 @@ from qcgen.ir.program import (
     AveragePool,
     Concat,
     Conv,
+    DynamicParameter,
     Embedding,
+    Extremes,
     FloatBinary,
     GlobalAveragePool,
     MatMul,
@@ -75,6 +77,10 @@ def _agrees(op: Operator) -> bool:
             return _is_reduced(op, op.axes)
         case Recurrent():
             return _is_sequence(op)
+        case Extremes():
+            return op.y.shape == (2,)
+        case DynamicParameter():
+            return op.x.shape == (2,) and op.y.shape == ()
         case ArgMax():
             return _is_reduced(op, (op.axis,))
         case _:

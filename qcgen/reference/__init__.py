@@ -15,7 +15,10 @@ from qcgen.ir.program import (
     Conv,
     Convert,
     Dequantize,
+    DynamicParameter,
+    DynamicQuantize,
     Embedding,
+    Extremes,
     FloatBinary,
     FloatSoftmax,
     FloatUnary,
@@ -43,7 +46,7 @@ from qcgen.ir.program import (
     inputs_of,
 )
 from qcgen.ir.types import Array
-from qcgen.reference import elementwise, movement, normalization, pool, product, reduction, softmax
+from qcgen.reference import dynamic, elementwise, movement, normalization, pool, product, reduction, softmax
 from qcgen.reference.conv import evaluate_conv
 from qcgen.reference.orion import evaluate_orion_conv
 from qcgen.reference.recurrent import evaluate_recurrent
@@ -97,6 +100,12 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
             return elementwise.evaluate_quantized_binary(op, *inputs)
         case Quantize():
             return elementwise.evaluate_quantize(op, *inputs)
+        case Extremes():
+            return dynamic.evaluate_extremes(op, *inputs)
+        case DynamicParameter():
+            return dynamic.evaluate_dynamic_parameter(op, *inputs)
+        case DynamicQuantize():
+            return dynamic.evaluate_dynamic_quantize(op, *inputs)
         case Dequantize():
             return elementwise.evaluate_dequantize(op, *inputs)
         case Convert():

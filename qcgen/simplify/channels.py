@@ -18,7 +18,10 @@ from qcgen.ir.program import (
     Conv,
     Convert,
     Dequantize,
+    DynamicParameter,
+    DynamicQuantize,
     Embedding,
+    Extremes,
     FloatBinary,
     FloatSoftmax,
     FloatUnary,
@@ -158,6 +161,9 @@ class Channels:
                 | LayerNorm()
                 | InstanceNorm()
                 | Quantize()
+                | Extremes()
+                | DynamicParameter()
+                | DynamicQuantize()
                 | Dequantize()
                 | Convert()
             ):

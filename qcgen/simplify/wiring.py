@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from qcgen.ir.program import (
     Concat,
+    DynamicQuantize,
     FloatBinary,
     MatMul,
     Operator,
@@ -43,6 +44,8 @@ def with_inputs(op: Operator, change: Callable[[Tensor], Tensor]) -> Operator:
             return replace(op, xs=(first, second, chosen, other))
         case QuantizedBinary() | FloatBinary() | MatMul():
             return replace(op, a=change(op.a), b=change(op.b))
+        case DynamicQuantize():
+            return replace(op, x=change(op.x), scale=change(op.scale), zero_point=change(op.zero_point))
         case Recurrent():
             h, c = (None if state is None else change(state) for state in (op.initial_h, op.initial_c))
             return replace(op, x=change(op.x), initial_h=h, initial_c=c)

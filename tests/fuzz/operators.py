@@ -125,6 +125,7 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
     ("", "DequantizeLinear"): ({**CODES, "s": scale(), "z": zero(1, "int8")}, {}),
     ("", "Div"): ({**X, "B": scale(3)}, {}),
     ("", "Dropout"): (X, {}),
+    ("", "DynamicQuantizeLinear"): (X, {"outputs": {"codes": None, "step": None, "zero": None}}),
     ("", "Expand"): ({"X": ("int8", (2, 1, 5)), "shape": ints(3, 1, 4, 1)}, {}),
     ("", "Flatten"): (CODES, {"axis": 2}),
     ("", "GRU"): (GRU_OPERANDS, {"linear_before_reset": 1, "layout": 1, "opset": 14}),

@@ -98,6 +98,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
         attributes={"ratio": NUMBER, "seed": INTEGER},
         extra=(limits.not_training,),
     ),
+    ("", "DynamicQuantizeLinear"): Spec(("x",), 1, {"x": FLOAT}, since=11),
     ("", "Expand"): Spec(
         ("input", "shape"),
         2,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from qcgen.ir.program.dynamic import DynamicParameter, DynamicQuantize, Extremes
 from qcgen.ir.program.elementwise import (
     BinaryKind,
     ChannelLookup,
@@ -60,8 +61,11 @@ __all__ = [
     "Convert",
     "Dequantize",
     "DivideAway",
+    "DynamicParameter",
+    "DynamicQuantize",
     "Embedding",
     "Epilogue",
+    "Extremes",
     "Float32s",
     "FloatActivation",
     "FloatBinary",
@@ -122,6 +126,9 @@ Operator = (
     | LayerNorm
     | InstanceNorm
     | Quantize
+    | Extremes
+    | DynamicParameter
+    | DynamicQuantize
     | Convert
     | Dequantize
     | FloatUnary
@@ -138,6 +145,8 @@ def inputs_of(op: Operator) -> tuple[Tensor, ...]:
             return op.xs
         case QuantizedBinary() | FloatBinary() | MatMul():
             return (op.a, op.b)
+        case DynamicQuantize():
+            return (op.x, op.scale, op.zero_point)
         case Recurrent():
             return (op.x, *(state for state in (op.initial_h, op.initial_c) if state is not None))
         case _:

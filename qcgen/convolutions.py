@@ -30,7 +30,7 @@ class ConvSpelling:
     ``since`` is the lowest version of the operator's domain that has it. ``channels_last`` says that x and y are
     (N, spatial axes, C); None if the attribute channels_last of the node says so. Weights are (M, C/group, k...) in
     every spelling. ``activations`` is whether activation and activation_params are attributes. An input in ``refused``
-    has no meaning here.
+    has no meaning here; those in ``computed`` need not be known when the model is compiled.
     """
 
     kind: ConvKind
@@ -40,6 +40,7 @@ class ConvSpelling:
     channels_last: bool | None = False
     activations: bool = False
     refused: tuple[str, ...] = ()
+    computed: tuple[str, ...] = ("x", "X")
 
     @property
     def attributes(self) -> Mapping[str, type]:
@@ -65,7 +66,11 @@ _FUSED = ("X", "W", "B", "Z")
 CONVOLUTIONS: dict[tuple[str, str], ConvSpelling] = {
     ("", "Conv"): ConvSpelling(ConvKind.FLOAT, ("X", "W", "B"), required=2, since=1),
     ("", "ConvInteger"): ConvSpelling(
-        ConvKind.INTEGER, ("x", "w", "x_zero_point", "w_zero_point"), required=2, since=10
+        ConvKind.INTEGER,
+        ("x", "w", "x_zero_point", "w_zero_point"),
+        required=2,
+        since=10,
+        computed=("x", "x_zero_point"),
     ),
     ("", "QLinearConv"): ConvSpelling(ConvKind.QUANTIZED, _QLINEAR, required=8, since=10),
     ("com.microsoft", "QLinearConv"): ConvSpelling(

@@ -52,6 +52,7 @@ from qcgen.ir.program import (
     Softmax,
     Tensor,
     Transpose,
+    ZeroPointCorrection,
     inputs_of,
 )
 from qcgen.ir.types import Array, DType, Layout
@@ -763,6 +764,18 @@ def dynamics() -> Iterator[Unit]:
     for zero, order in product((0, 131, 255), ((0, 1, 2), (0, 2, 1))):
         given = (steps, np.float32(1), np.uint8(zero))
         yield Unit(f"dynamic_quantize_{zero}_{order[1]}", op, given, (order, (), ()), order)
+    sums = numbers((1, 3, 2), 31).astype(np.int64)
+    for bound, last in product((1000, 2**31), (False, True)):
+        acc = np.arange(24).reshape(2, 3, 4).astype(np.int32)
+        order = (0, 2, 1) if last else (0, 1, 2)
+        tensors = [
+            Tensor("x", DType.INT32, acc.shape),
+            Tensor("z", DType.INT8, ()),
+            Tensor("y", DType.INT32, acc.shape),
+        ]
+        correction = ZeroPointCorrection("d", "D", *tensors, sums, ((0, 0), (0, 1, 2), (0, 1, 1, 0)), bound)
+        name = f"correction_{bound}_{'last' if last else 'first'}"
+        yield Unit(name, correction, (acc, np.int8(-7)), (order, ()), order)
 
 
 PORTABLE = tuple(

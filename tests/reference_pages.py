@@ -131,7 +131,7 @@ def _rows(keys: Iterable[tuple[str, str]], facts: dict[tuple[str, str], list[str
 def _constant(spec: Spec | ConvSpelling) -> str:
     """The inputs that must be constant: of a convolution all but the image."""
     if isinstance(spec, ConvSpelling):
-        return f"all but {spec.inputs[0]}"
+        return f"all but {' and '.join(name for name in spec.inputs if name in spec.computed)}"
     free = [name for name in spec.inputs if name not in spec.constant]
     return ", ".join(spec.constant) if len(spec.constant) <= 2 else f"all but {' and '.join(free)}"
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 from judged import judge
+from marks import share_at_first
 from models import node_model
-from onnx import ModelProto
+from onnx import ModelProto, TensorProto
 from tools import require
 
 import qcgen
@@ -62,6 +64,112 @@ def test_codes_scales_and_zero_points_are_those_of_onnxruntime():
         for name, one, other, wanted in zip("ysz", got, own.values(), expected, strict=True):
             assert np.array_equal(one, wanted), (number, name)
             assert np.array_equal(other, wanted), (number, name)
+
+
+WINDOWS = {
+    "line": ((1, 3, 11), (4, 3, 3), {"pads": [2, 1], "strides": [2]}),
+    "square": ((2, 4, 7, 6), (5, 4, 3, 2), {"pads": [1, 1, 1, 1]}),
+    "no padding": ((1, 4, 5, 6), (3, 4, 2, 2), {}),
+    "pointwise": ((1, 4, 3, 3), (5, 4, 1, 1), {}),
+    "dilated groups": ((1, 4, 9, 8), (6, 2, 3, 3), {"pads": [2, 3, 1, 3], "dilations": [2, 3], "group": 2}),
+    "depthwise": ((1, 6, 8, 8), (6, 1, 3, 3), {"pads": [0, 0, 1, 1], "strides": [2, 2], "group": 6}),
+    "volume": ((1, 2, 4, 5, 3), (3, 2, 2, 3, 2), {"pads": [1, 0, 1, 0, 2, 0]}),
+    "only padding": ((1, 2, 2, 3), (3, 2, 2, 2), {"pads": [2, 0, 3, 1], "strides": [2, 1]}),
+}
+PRODUCTS = {"row": ((1, 9), (9, 5)), "rows": ((2, 3, 4), (4, 6)), "vector": ((7,), (7, 3))}
+
+
+def layer(op_type: str, shape: tuple[int, ...], weights: np.ndarray, w_zero: np.ndarray, **attributes) -> ModelProto:
+    """A layer whose input has a zero point that is an input, too."""
+    operands = {"x": ("uint8", shape), "w": weights, "z": ("uint8", ()), "w_zero": w_zero}
+    return node_model(op_type, operands, **attributes)
+
+
+def layers() -> Iterator[tuple[str, ModelProto, tuple[int, ...]]]:
+    generator = np.random.default_rng(1)
+    for dtype in (np.int8, np.uint8):
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+        for name, (shape, w_shape, attributes) in WINDOWS.items():
+            weights = generator.integers(low, high + 1, w_shape).astype(dtype)
+            zero = np.asarray(generator.integers(low, high + 1), dtype)
+            yield f"{name} {dtype.__name__}", layer("ConvInteger", shape, weights, zero, **attributes), shape
+        for name, (shape, w_shape) in PRODUCTS.items():
+            weights = generator.integers(low, high + 1, w_shape).astype(dtype)
+            zero = generator.integers(low, high + 1, w_shape[1]).astype(dtype)
+            yield f"{name} {dtype.__name__}", layer("MatMulInteger", shape, weights, zero), shape
+
+
+LAYERS = {name: (model, shape) for name, model, shape in layers()}
+
+
+@pytest.mark.parametrize("name", share_at_first(list(LAYERS), 5))
+def test_sums_with_a_zero_point_that_is_an_input_are_those_of_onnxruntime(name):
+    require("gcc")
+    model, shape = LAYERS[name]
+    generator = np.random.default_rng(2)
+    for layout in ("nchw", "nhwc"):
+        on_host = qcgen.compile(model, layout=layout).load()
+        for zero in (0, 131, 255):
+            x = generator.integers(0, 256, shape).astype(np.uint8)
+            [expected] = judge(model, {"x": x, "z": np.asarray(zero, np.uint8)})
+            last = layout == "nhwc" and model.graph.node[0].op_type == "ConvInteger"
+            given = np.moveaxis(x, 1, -1) if last else x
+            feeds = {"x": np.ascontiguousarray(given), "z": np.asarray(zero, np.uint8)}
+            [got] = on_host.run(None, feeds)
+            assert np.array_equal(np.moveaxis(got, -1, 1) if last else got, expected), (layout, zero)
+
+
+def test_sums_are_cast_as_onnxruntime_casts_them():
+    require("gcc")
+    model = node_model("Cast", {"x": ("int32", (9, 3))}, to=TensorProto.FLOAT)
+    near = [2**24 + 1, 2**24 + 3, 2**25 + 2, 2**25 + 6, 2**30 + 64, 2**30 + 192, 2**31 - 2, 7, -3]
+    x = np.int32([[number - 1 + by for by in range(3)] for number in near])
+    for values in (x, -x):
+        [got] = qcgen.compile(model).load().run(None, {"x": values})
+        [expected] = judge(model, {"x": values})
+        assert np.array_equal(got, expected)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "operands", "what"),
+    [
+        ("MatMulInteger", {"x": ("uint8", (2, 3)), "w": ("uint8", (3, 4))}, "nor is the second operand"),
+        ("MatMulInteger", {"x": ("uint8", (2, 3)), "w": np.ones((3, 4), np.int8)}, "must be one number"),
+        ("ConvInteger", {"x": ("uint8", (1, 2, 3, 3)), "w": np.ones((4, 2, 1, 1), np.int8)}, "must be one number"),
+    ],
+)
+def test_zero_points_that_are_not_one_number_or_of_two_computed_operands_are_refused(op_type, operands, what):
+    shape = () if what.startswith("nor") else (2,)
+    with pytest.raises(qcgen.ModelRejected, match=what):
+        qcgen.compile(node_model(op_type, {**operands, "z": ("uint8", shape)}))
+
+
+RECORDED = Path(__file__).parents[2] / "shared" / "models" / "dynamic"
+EXACT = (
+    "s01_cnn",
+    "s03_residual",
+    "s02_cnn_u8",
+    "s04_conv1d",
+    "s06_dense",
+    "s05_grouped_dilated",
+    "s11_hand_convinteger",
+)
+"""Networks without functions whose last bit depends on the order of sums or on the C library."""
+
+
+@pytest.mark.parametrize("name", share_at_first(EXACT))
+def test_recorded_networks_give_every_bit_of_every_case(name):
+    require("gcc")
+    path = RECORDED / f"{name}.onnx"
+    if not path.exists():
+        pytest.skip("the recorded networks are not there: no directory shared/models/dynamic beside the repository")
+    recorded = np.load(path.with_suffix(".npz"))
+    artifact = qcgen.compile(path)
+    on_host = artifact.load(("-O3", "-march=native", "-ffp-contract=fast"))
+    for case in range(7):
+        outputs = on_host.run(None, {x.name: recorded[f"in{case}.{x.name}"] for x in artifact.program.inputs})
+        for tensor, got in zip(artifact.program.outputs, outputs, strict=True):
+            assert np.array_equal(got, recorded[f"out{case}.{tensor.name}"]), (case, tensor.name)
 
 
 @pytest.mark.parametrize("flags", [("-O3", "-march=native", "-ffp-contract=fast"), ("-O0",)], ids=lambda f: f[0])

@@ -336,20 +336,6 @@ def quantized(graph_name):
     return graph_model(nodes, {"x": ("float", (1, 2, 4, 4))}, {"y": None}, constants, name=graph_name)
 
 
-def dynamic(graph_name):
-    """A convolution whose input is quantized anew each time."""
-    chain = [
-        ("DynamicQuantizeLinear", ["x"], ["xq", "xs", "xz"], "dynamic"),
-        ("ConvInteger", ["xq", "w", "xz"], ["a"], "conv"),
-        ("Cast", ["a"], ["af"], "cast"),
-        ("Mul", ["af", "xs"], ["y"], "mul"),
-    ]
-    nodes = [helper.make_node(op, inputs, outputs, name=name) for op, inputs, outputs, name in chain]
-    nodes[2].attribute.append(helper.make_attribute("to", 1))
-    constants = {"w": np.ones((2, 2, 1, 1), np.int8)}
-    return graph_model(nodes, {"x": ("float", (1, 2, 4, 4))}, {"y": None}, constants, name=graph_name)
-
-
 def unsupported(_):
     """The digits network with two operators that do not exist, and a negative scale."""
 
@@ -368,7 +354,6 @@ def unsupported(_):
 
 REFUSED = {
     "float between convolutions": (quantized, ["node 'second' (Conv)", "which node 'first' (Conv) computes, is float"]),
-    "dynamic": (dynamic, ["node 'conv' (ConvInteger)", "x_zero_point is not constant"]),
     "several problems": (unsupported, ["the operator MyMaxPool is not", "the operator MyFlatten is not", "positive"]),
 }
 

@@ -30,7 +30,6 @@ ADVICE = {
     " (python -m onnxruntime.quantization.preprocess), or quantize its input and its output",
     "ConvTranspose": "quantize its input and its output, and its weights to constants of 8 bits (onnxruntime:"
     " quantize_static); it may have one or two spatial axes, and explicit pads",
-    "ConvInteger": "quantize the model statically, with calibration data (onnxruntime: quantize_static)",
 }
 """By the operator's name."""
 

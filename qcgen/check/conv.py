@@ -90,7 +90,7 @@ def _arity(it: Operands) -> Iterator[Problem]:
 
 
 def _constants(it: Operands) -> Iterator[Problem]:
-    """x is computed at run time; everything else is known when the code is generated."""
+    """x is computed at run time; of everything else most is known when the code is generated."""
     for role in it.spelling.inputs:
         name = it.tensor(role)
         if not name or role in it.spelling.refused:
@@ -99,7 +99,7 @@ def _constants(it: Operands) -> Iterator[Problem]:
             if name in it.graph.constants:
                 what = f"{role} is constant, so there is nothing to compute at run time"
                 yield it.problem(what, "replace the node by its result")
-        elif name not in it.graph.constants and name not in it.already_reported:
+        elif role not in it.spelling.computed and name not in {*it.graph.constants, *it.already_reported}:
             node = it.graph.producers.get(name)
             source = (
                 f"node {node.name!r} ({node.operator}) computes it" if node else f"it is the model's input {name!r}"

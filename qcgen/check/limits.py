@@ -130,14 +130,15 @@ def same_types(view: NodeView) -> Iterator[Problem]:
         yield view.problem(f"its inputs have different types: {names}", "give them one type")
 
 
-def converts_floats(view: NodeView) -> Iterator[Problem]:
-    """A Cast is accepted where it does nothing, and between types of floats."""
+def converts(view: NodeView) -> Iterator[Problem]:
+    """A Cast is accepted where it does nothing, between types of floats, and from int32 to float."""
     if "to" not in view.node.attributes:
         yield view.problem("it has no attribute to", "add to, the type that is meant")
     before, after = view.dtype(0), view.graph.value(view.node.outputs[0]).dtype
     if before is None or after is None or before is after:
         return
-    if not (before.is_float and after.is_float):
+    is_sum = (before, after) == (DType.INT32, DType.FLOAT32)
+    if not is_sum and not (before.is_float and after.is_float):
         what = f"it converts {before.value} to {after.value}"
         yield view.problem(what, "conversions other than QuantizeLinear and DequantizeLinear are not supported")
 

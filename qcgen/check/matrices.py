@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import isfinite
+from math import isfinite, prod
 
 import numpy as np
 
@@ -62,6 +62,23 @@ def products(a: int, b: int, a_zero_point: int, b_roles: tuple[tuple[str, int], 
                 what = f"{role} has shape {shape_text(array.shape)}, but its operand is not a constant matrix"
                 yield view.problem(what, "give one number: only weights have scales of columns")
         yield from _overflows(view, a, ((a, a_zero_point), (b, b_roles[-1][1])))
+
+    return rule
+
+
+def computed_zero_point(b: int, zero_point: int) -> Extra:
+    """A rule: a's zero point at input ``zero_point`` is known, or b is one constant matrix and it is one number."""
+
+    def rule(view: NodeView) -> Iterator[Problem]:
+        if not view.has(zero_point) or view.array(zero_point) is not None:
+            return
+        shape = view.fixed_shape(zero_point)
+        if not is_weights(view, b):
+            what = f"a_zero_point is not constant ({view.source(zero_point)}), nor is the second operand"
+            yield view.problem(what, "quantize the model statically (onnxruntime: quantize_static)")
+        elif shape is not None and prod(shape) != 1:
+            what = f"a_zero_point has shape {shape_text(shape)}, but must be one number"
+            yield view.problem(what, "give one number")
 
     return rule
 

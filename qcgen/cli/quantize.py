@@ -24,7 +24,7 @@ SUMMARY = "quantize a float model with calibration data"
 NO_DATA = (
     "the following arguments are required: --data FILE.npz, some hundred inputs like those that the device will see, on"
     " which ranges are measured. Without calibration data there is only dynamic quantization (onnxruntime's"
-    " quantize_dynamic), which measures them on the device in floating point; qcgen does not compile it"
+    " quantize_dynamic), which measures them on the device in floating point: larger and slower"
 )
 
 

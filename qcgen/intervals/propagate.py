@@ -57,6 +57,7 @@ from qcgen.ir.program import (
     Softmax,
     Tensor,
     Transpose,
+    ZeroPointCorrection,
     inputs_of,
 )
 
@@ -101,6 +102,8 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
         case Softmax():
             lowest = min(max(op.y.zero_point or 0, op.y.dtype.low), op.y.dtype.high)
             return Range(None, np.array([lowest], np.int64), np.array([op.y.dtype.high], np.int64))
+        case ZeroPointCorrection() if op.bound < 2**31:
+            return Range(None, np.array([-op.bound]), np.array([op.bound]))
         case Transpose() | Reshape() | Concat() | Slice() | Pad() | Resize():
             return _moved(op, ranges)
         case (
@@ -113,6 +116,7 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
             | Extremes()
             | DynamicParameter()
             | DynamicQuantize()
+            | ZeroPointCorrection()
             | Dequantize()
             | Convert()
             | FloatUnary()

@@ -65,3 +65,13 @@ def window_sums(g: ConvGeometry, taps: Int64s) -> Int64s:
 def image_channel_axis(tensor: Tensor) -> int:
     """The axis of the channels of what a convolution or a pooling reads or writes; of matrices it is the last."""
     return 1 if tensor.layout is Layout.CHANNELS_FIRST else len(tensor.shape) - 1
+
+
+def window_numbers(g: ConvGeometry, axis: int) -> tuple[int, ...]:
+    """For each position along one spatial axis, which of the distinct windows of ``axis_spans`` it has."""
+    spans = axis_spans(g, axis)
+    starts = np.arange(g.output[axis]) * g.strides[axis] - g.pads_begin[axis]
+    first, end = (np.clip(-((starts - edge) // g.dilations[axis]), 0, g.kernel[axis]) for edge in (0, g.input[axis]))
+    inside = np.stack([first, end], axis=1)
+    inside[first >= end] = 0
+    return tuple(int(number) for number in (inside[:, None] == spans).all(axis=2).argmax(axis=1))

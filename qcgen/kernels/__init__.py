@@ -28,7 +28,7 @@ from qcgen.kernels.portable.conv_float import CONV_FLOAT
 from qcgen.kernels.portable.convert import CONVERT
 from qcgen.kernels.portable.copy import COPY
 from qcgen.kernels.portable.depthwise import DEPTHWISE_NCHW, DEPTHWISE_NHWC
-from qcgen.kernels.portable.dynamic import DYNAMIC_PARAMETER, DYNAMIC_QUANTIZE, EXTREMES
+from qcgen.kernels.portable.dynamic import DYNAMIC_PARAMETER, DYNAMIC_QUANTIZE, EXTREMES, ZERO_POINT_CORRECTION
 from qcgen.kernels.portable.embedding import EMBEDDING
 from qcgen.kernels.portable.float_normalization import FLOAT_INSTANCE_NORM, FLOAT_LAYER_NORM
 from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_UNARY
@@ -105,6 +105,7 @@ PORTABLE: tuple[Kernel, ...] = (
     EXTREMES,
     DYNAMIC_PARAMETER,
     DYNAMIC_QUANTIZE,
+    ZERO_POINT_CORRECTION,
     COPY,
     FLOAT_UNARY,
     FLOAT_BINARY,

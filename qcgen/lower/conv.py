@@ -10,6 +10,7 @@ from qcgen.arithmetic import exact_multiplier, requantization_scale
 from qcgen.convolutions import ACTIVATIONS, CONVOLUTIONS, ConvKind, ConvSpelling, constant_operand, layout_of, operand
 from qcgen.geometry import WindowAxis, window_of
 from qcgen.intervals import accumulators
+from qcgen.intervals.windows import window_numbers, window_sums
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     Conv,
@@ -21,9 +22,11 @@ from qcgen.ir.program import (
     Requantize,
     RoundOnce,
     Tensor,
+    ZeroPointCorrection,
 )
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.lower.crop import cropped
+from qcgen.lower.source import tensor_of
 
 # The functions below are for nodes that check has accepted: assertions, not problems.
 
@@ -76,19 +79,54 @@ _NOTHING = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 def lower_conv_integer(node: Node, graph: Graph) -> tuple[Operator, ...]:
     """ConvInteger: the accumulators themselves."""
     source = _Source(node, graph)
+    zero_point = operand(node, source.spelling, "x_zero_point")
+    is_known = not zero_point or zero_point in graph.constants
+    zero = source.scalar("x_zero_point") if is_known else 0
     conv = Conv(
         name=node.name,
         op_type=node.op_type,
-        x=source.x(zero_point=source.scalar("x_zero_point")),
+        x=source.x(zero_point=zero if is_known else None),
         y=source.y(DType.INT32),
         geometry=source.geometry,
-        x_zero_point=source.scalar("x_zero_point"),
+        x_zero_point=zero,
         weights=source.constant("w"),
         w_zero_point=source.w_zero_point(),
         bias=np.zeros(source.geometry.out_channels, np.int32),
         epilogue=RawAccumulator(),
     )
-    return cropped(conv, source.axes, graph)
+    return corrected(cropped(conv, source.axes, graph), None if is_known else zero_point, graph)
+
+
+def corrected(operators: tuple[Operator, ...], zero_point: str | None, graph: Graph) -> tuple[Operator, ...]:
+    """The sums of the last operator, a Conv, without the share of a zero point that is computed; None: it is not."""
+    *before, conv = operators
+    assert isinstance(conv, Conv), "the sums are those of a Conv"
+    if zero_point is None:
+        return operators
+    g, channels = conv.geometry, conv.geometry.out_channels
+    weights = conv.weights.astype(np.int64) - conv.w_zero_point.reshape(-1, *(1,) * (conv.weights.ndim - 1))
+    sums = window_sums(g, weights.sum(axis=1).reshape(channels, -1))
+    images: tuple[tuple[int, ...], ...] = ((0,) * g.batch, tuple(range(channels)))
+    images += tuple(window_numbers(g, axis) for axis in range(g.rank))
+    kinds = tuple(max(numbers) + 1 for numbers in images)
+    if conv.y.layout is None:  # rows of a matrix
+        images = (*((0,) * size for size in conv.y.shape[:-1]), images[1])
+        kinds = (*(1,) * (len(images) - 1), channels)
+    name = f"{conv.y.name}.sums"
+    while name in graph.values or name in graph.constants:
+        name += "_"
+    x = replace(conv.y, name=name)
+    correction = ZeroPointCorrection(
+        name=conv.name,
+        op_type=conv.op_type,
+        x=x,
+        zero_point=tensor_of(graph, zero_point),
+        y=conv.y,
+        sums=sums.reshape(kinds),
+        places=images,
+        bound=int(np.abs(weights).reshape(channels, -1).sum(axis=1).max()) * 255,
+    )
+    return (*before, replace(conv, y=x), correction)
 
 
 def lower_float_conv(node: Node, graph: Graph) -> tuple[Operator, ...]:

@@ -25,7 +25,7 @@ from qcgen.ir.program import (
     Transpose,
 )
 from qcgen.ir.types import Array, DType
-from qcgen.lower.conv import rounded_once
+from qcgen.lower.conv import corrected, rounded_once
 from qcgen.lower.source import Source
 
 
@@ -130,14 +130,16 @@ def _as_matrix(source: Source, x: Tensor, suffix: str, shape: tuple[int, ...]) -
 
 
 def lower_matmul_integer(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """MatMulInteger: (A, B, a_zero_point, b_zero_point), the accumulators themselves; B constant or computed."""
+    """MatMulInteger: (A, B, a_zero_point, b_zero_point), the sums; B or a_zero_point may be computed."""
     source = Source(node, graph)
-    zero_point = int(source.number(2, 0))
+    is_known = not source.has(2) or source.is_constant(2)
+    zero_point = int(source.number(2, 0)) if is_known else 0
     if not has_constant_matrix(source, 1):
         zero_points = (zero_point, int(source.number(3, 0)))
         return _computed(source, source.tensor(0), source.tensor(1), source.result(), zero_points, RawAccumulator())
     b = Matrix(source.array(1), source.array(3) if source.has(3) else None)
-    return (_product(source, source.tensor(0), source.result(), zero_point, b, RawAccumulator()),)
+    product = _product(source, source.tensor(0), source.result(), zero_point, b, RawAccumulator())
+    return corrected((product,), None if is_known else node.inputs[2], graph)
 
 
 def lower_qgemm(node: Node, graph: Graph) -> tuple[Operator, ...]:

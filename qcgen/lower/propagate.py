@@ -39,6 +39,7 @@ from qcgen.ir.program import (
     Softmax,
     Tensor,
     Transpose,
+    ZeroPointCorrection,
     inputs_of,
 )
 from qcgen.ir.types import Layout
@@ -157,6 +158,7 @@ def _after(op: Operator) -> MeaningChange | None:
             | QuantizedBinary()
             | Quantize()
             | DynamicQuantize()
+            | ZeroPointCorrection()
             | Dequantize()
             | Convert()
             | FloatUnary()
@@ -229,6 +231,8 @@ def _replaced(op: Operator, of: Callable[[str], Tensor], y: Tensor) -> Operator:
             return replace(op, xs=(first, second, chosen, other), y=y)
         case QuantizedBinary() | FloatBinary() | MatMul():
             return replace(op, a=of(op.a.name), b=of(op.b.name), y=y)
+        case ZeroPointCorrection():
+            return replace(op, x=of(op.x.name), zero_point=of(op.zero_point.name), y=y)
         case DynamicQuantize():
             return replace(op, x=of(op.x.name), scale=of(op.scale.name), zero_point=of(op.zero_point.name), y=y)
         case Recurrent():

@@ -30,6 +30,7 @@ from qcgen.ir.program import (
     Slice,
     Tensor,
     Transpose,
+    ZeroPointCorrection,
 )
 from qcgen.ir.types import Layout
 
@@ -81,6 +82,11 @@ def _agrees(op: Operator) -> bool:
             return op.y.shape == (2,)
         case DynamicParameter():
             return op.x.shape == (2,) and op.y.shape == ()
+        case ZeroPointCorrection():
+            taken = tuple(map(len, op.places))
+            return op.x.shape == op.y.shape == taken and all(
+                min(places) >= 0 and max(places) < size for places, size in zip(op.places, op.sums.shape, strict=True)
+            )
         case ArgMax():
             return _is_reduced(op, (op.axis,))
         case _:

@@ -43,6 +43,7 @@ from qcgen.ir.program import (
     Slice,
     Softmax,
     Transpose,
+    ZeroPointCorrection,
     inputs_of,
 )
 from qcgen.ir.types import Array
@@ -106,6 +107,8 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
             return dynamic.evaluate_dynamic_parameter(op, *inputs)
         case DynamicQuantize():
             return dynamic.evaluate_dynamic_quantize(op, *inputs)
+        case ZeroPointCorrection():
+            return dynamic.evaluate_zero_point_correction(op, *inputs)
         case Dequantize():
             return elementwise.evaluate_dequantize(op, *inputs)
         case Convert():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qcgen import arithmetic
-from qcgen.ir.program import DynamicParameter, DynamicQuantize, Extremes
+from qcgen.ir.program import DynamicParameter, DynamicQuantize, Extremes, ZeroPointCorrection
 from qcgen.ir.types import Array
 
 
@@ -24,3 +24,9 @@ def evaluate_dynamic_quantize(op: DynamicQuantize, x: Array, scale: Array, zero_
     """Equation (9) with what was computed."""
     given = (float(scale), int(zero_point), op.y.dtype.low, op.y.dtype.high)
     return arithmetic.quantize(x, *given).astype(op.y.dtype.numpy)
+
+
+def evaluate_zero_point_correction(op: ZeroPointCorrection, x: Array, zero_point: Array) -> Array:
+    """x - zero_point * sums, modulo 2^32."""
+    difference: Array = x - int(zero_point.reshape(())) * op.sums[np.ix_(*op.places)]
+    return difference.astype(np.int64).astype(np.uint32).view(np.int32)

@@ -50,6 +50,7 @@ from qcgen.ir.program import (
     Softmax,
     Tensor,
     Transpose,
+    ZeroPointCorrection,
     inputs_of,
 )
 from qcgen.ir.types import Bools
@@ -164,6 +165,7 @@ class Channels:
                 | Extremes()
                 | DynamicParameter()
                 | DynamicQuantize()
+                | ZeroPointCorrection()
                 | Dequantize()
                 | Convert()
             ):

@@ -16,6 +16,7 @@ from qcgen.ir.program import (
     Recurrent,
     Select,
     Tensor,
+    ZeroPointCorrection,
     inputs_of,
 )
 
@@ -44,6 +45,8 @@ def with_inputs(op: Operator, change: Callable[[Tensor], Tensor]) -> Operator:
             return replace(op, xs=(first, second, chosen, other))
         case QuantizedBinary() | FloatBinary() | MatMul():
             return replace(op, a=change(op.a), b=change(op.b))
+        case ZeroPointCorrection():
+            return replace(op, x=change(op.x), zero_point=change(op.zero_point))
         case DynamicQuantize():
             return replace(op, x=change(op.x), scale=change(op.scale), zero_point=change(op.zero_point))
         case Recurrent():

@@ -242,6 +242,9 @@ COMPUTED: Mapping[str, tuple[str, Mapping[str, Spec], Mapping[str, Any]]] = {
         {},
     ),
     "Gather of rows": ("Gather", {"table": random_weights((6, 3)), "indices": ("int64", (2, 2))}, {}),
+    "MatMulInteger of a computed zero point": (
+        "MatMulInteger", {"A": ("uint8", (2, 5)), "B": random_weights((5, 4)), "a_zero": ("uint8", ())}, {}
+    ),
     "MatMulInteger of two inputs": (
         "MatMulInteger",
         {"A": ("int8", (2, 5)), "B": ("uint8", (3, 5, 4)), "a_zero": zero(9, "int8"), "b_zero": zero(3)},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from qcgen.ir.program.dynamic import DynamicParameter, DynamicQuantize, Extremes
+from qcgen.ir.program.dynamic import DynamicParameter, DynamicQuantize, Extremes, ZeroPointCorrection
 from qcgen.ir.program.elementwise import (
     BinaryKind,
     ChannelLookup,
@@ -104,6 +104,7 @@ __all__ = [
     "Spatial",
     "Tensor",
     "Transpose",
+    "ZeroPointCorrection",
     "inputs_of",
     "joined_of",
     "macs_of",
@@ -129,6 +130,7 @@ Operator = (
     | Extremes
     | DynamicParameter
     | DynamicQuantize
+    | ZeroPointCorrection
     | Convert
     | Dequantize
     | FloatUnary
@@ -147,6 +149,8 @@ def inputs_of(op: Operator) -> tuple[Tensor, ...]:
             return (op.a, op.b)
         case DynamicQuantize():
             return (op.x, op.scale, op.zero_point)
+        case ZeroPointCorrection():
+            return (op.x, op.zero_point)
         case Recurrent():
             return (op.x, *(state for state in (op.initial_h, op.initial_c) if state is not None))
         case _:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from qcgen.ir.program.tensor import Tensor
+from qcgen.ir.program.tensor import Int64s, Tensor
 
 
 @dataclass(frozen=True)
@@ -39,3 +39,22 @@ class DynamicQuantize:
     scale: Tensor
     zero_point: Tensor
     y: Tensor
+
+
+@dataclass(frozen=True)
+class ZeroPointCorrection:
+    """y = x - zero_point * sums[...]: the sums of a layer, as they are for codes that have the zero point.
+
+    x are those for zero point 0, int32; ``zero_point`` is one computed code of 8 bits. ``sums`` of weights have the
+    rank of y; ``places`` say for each axis of y which of them each position takes: windows differ at the border. No sum
+    of products with codes is beyond ``bound`` in magnitude; where that is not int32, all is modulo 2^32.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    zero_point: Tensor
+    y: Tensor
+    sums: Int64s
+    places: tuple[tuple[int, ...], ...]
+    bound: int

@@ -131,7 +131,7 @@ class Dequantize:
 class Convert:
     """y = x in another of the types float16, float32 and float64 (Cast): exact, or rounded half to even.
 
-    From float64 to float16 by way of float32, as in onnxruntime.
+    Or x is int32, y float32. From float64 to float16 by way of float32, as in onnxruntime.
     """
 
     name: str

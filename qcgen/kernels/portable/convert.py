@@ -1,4 +1,4 @@
-"""portable/convert: floats in another of the types float16, float32 and float64."""
+"""portable/convert: floats in another of the types float16, float32 and float64, and int32 as float32."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ConvertContext(Context):
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
-    """Serves every conversion between floats."""
+    """Serves every conversion between floats and from int32."""
     return None if isinstance(op, Convert) else f"{op.op_type} does not convert between types of floats"
 
 

@@ -1,15 +1,17 @@
-"""portable/extremes, dynamic_parameter and dynamic_quantize: scale and zero point are found when the C runs."""
+"""portable/extremes, dynamic_parameter, dynamic_quantize, zero_point_correction: quantization found at run time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
-from qcgen.ir.program import DynamicParameter, DynamicQuantize, Extremes, Operator
-from qcgen.kernels.kernel import Kernel, Prepared, Setting
-from qcgen.kernels.loop_nest import LoopNest, Placed, elementwise
+from qcgen.ir.program import DynamicParameter, DynamicQuantize, Extremes, Operator, ZeroPointCorrection
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
+from qcgen.kernels.loop_nest import Dimension, LoopNest, Placed, Step, elementwise, loop_nest, ordered, strides
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,17 @@ class DynamicQuantizeContext(Context):
     template: ClassVar[str] = "kernels/portable/dynamic_quantize.c.jinja"
 
     nest: LoopNest  # the loops over the elements of y
+
+
+@dataclass(frozen=True)
+class ZeroPointCorrectionContext(Context):
+    """What a computed zero point adds to sums, taken from them."""
+
+    template: ClassVar[str] = "kernels/portable/zero_point_correction.c.jinja"
+
+    nest: LoopNest  # the loops over the elements of y
+    is_in_place: bool  # y may lie over x
+    wraps: bool  # modulo 2^32
 
 
 def why_not_extremes(op: Operator, _setting: Setting) -> str | None:
@@ -75,10 +88,45 @@ def prepare_quantize(op: Operator, setting: Setting) -> Prepared:
     return Prepared((), DynamicQuantizeContext(nest), (), (), Certificate(), headers=("math.h",))
 
 
+def why_not_correction(op: Operator, _setting: Setting) -> str | None:
+    """Serves every correction of this kind."""
+    return None if isinstance(op, ZeroPointCorrection) else f"{op.op_type} has no zero point that is computed"
+
+
+def prepare_correction(op: Operator, setting: Setting) -> Prepared:
+    """A product and a difference an element; the sums of weights are a table, one for each kind of window."""
+    assert isinstance(op, ZeroPointCorrection)
+    steps = {"x": strides(op.x.shape, setting.xs[0]), "y": strides(op.y.shape, setting.y)}
+    in_table = strides(op.sums.shape, setting.y)
+    tables = [
+        Constants("sums", "int32_t", ordered(op.sums, setting.y, op.sums.ndim), "sums of the weights of a window.")
+    ]
+    dimensions = []
+    for axis, places in enumerate(op.places):
+        step: Step = 0
+        if len(places) > 1 and places == tuple(range(len(places))):
+            step = in_table[axis]
+        elif any(places):
+            step, distances = f"window{axis}", np.asarray(places) * in_table[axis]
+            c_type = "uint16_t" if distances.max() < 2**16 else "int32_t"
+            tables.append(Constants(step, c_type, distances, f"the distance in sums of each position on axis {axis}."))
+        own = {name: each[axis] for name, each in steps.items()}
+        dimensions.append(Dimension(op.y.shape[axis], {"x": own["x"], "sums": step, "y": own["y"]}))
+    nest = loop_nest(dimensions, ("x", "sums", "y"), {})
+    in_place = (0,) if "x" in nest.same_places else ()
+    wraps = op.bound >= 2**31
+    certificate = Certificate(None if wraps else (-op.bound, op.bound), wraps)
+    context = ZeroPointCorrectionContext(nest, bool(in_place), wraps)
+    return Prepared(tuple(tables), context, (), (), certificate, in_place)
+
+
 EXTREMES = Kernel("portable/extremes", ExtremesContext, frozenset(), why_not_extremes, prepare_extremes)
 DYNAMIC_PARAMETER = Kernel(
     "portable/dynamic_parameter", DynamicParameterContext, frozenset(), why_not_parameter, prepare_parameter
 )
 DYNAMIC_QUANTIZE = Kernel(
     "portable/dynamic_quantize", DynamicQuantizeContext, frozenset(), why_not_quantize, prepare_quantize
+)
+ZERO_POINT_CORRECTION = Kernel(
+    "portable/zero_point_correction", ZeroPointCorrectionContext, frozenset(), why_not_correction, prepare_correction
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from qcgen.artifact import Artifact
 from qcgen.cores import TARGETS
@@ -64,6 +65,10 @@ def _metadata(plan: Plan, formats: Collection[str], release: Release) -> Iterato
         yield "CMakeLists.txt", "CMakeLists.txt"
     if {"cmake", "meson"}.intersection(formats) and plan.options.self_test:
         yield "test/main.c", "test_main.c"
+    if "zephyr" in formats and plan.options.self_test:
+        for path in ("CMakeLists.txt", "prj.conf", "sample.yaml", "src/main.c"):
+            template = path.removeprefix("src/") if path == "sample.yaml" else f"sample_{PurePosixPath(path).name}"
+            yield f"zephyr/samples/self_test/{path}", template
     if {"platformio", "arduino"}.intersection(formats):
         yield f"examples/{prefix}/{prefix}.ino", "example.ino"
     own = {
@@ -91,6 +96,10 @@ def _context(artifact: Artifact, formats: Collection[str], release: Release) -> 
         "url": release.url,
         "license": release.license,
         "kconfig_cores": _kconfig_cores(plan),
+        "pack_cores": _pack_cores(plan),
+        "arduino_cores": _arduino_cores(plan),
+        "zephyr_ram_kb": _kilobytes(artifact.report.ram_bytes + _ZEPHYR_RAM),
+        "zephyr_flash_kb": _kilobytes(artifact.report.constants_bytes + _ZEPHYR_FLASH),
         "model": one_line(plan.model),
         "description": f"The neural network {prefix} as C for {_cores(plan)}, generated from a model by qcgen.",
         "sha256": plan.sha256,
@@ -112,16 +121,49 @@ def _cores(plan: Plan) -> str:
     return f"{target.name} and cores with its instructions" if target.is_small else "any core"
 
 
+_ZEPHYR_RAM, _ZEPHYR_FLASH = 12 * 1024, 48 * 1024
+"""What the sample needs besides tensors and constants, about: Zephyr, a stack, code."""
+
 _CORTEX = ("M3", "M4", "M7", "M33", "M55", "M85")
+_FIRST = {"armv7-m": 0, "dsp": 1, "mve": 4}
+"""The first of these cores that has such instructions."""
+
+_ARDUINO = {
+    "armv6-m": "mbed mbed_rp2040 renesas rp2040 samd stm32 nRF5",
+    "armv7-m": "sam stm32",
+    "dsp": "mbed mbed_giga mbed_nano mbed_nicla mbed_opta mbed_portenta nrf52 renesas_portenta renesas_uno samd stm32"
+    " teensy",
+    "mve": "renesas stm32",
+    "rv32m": "esp32 ch32v",
+}
+"""Arduino's board packages that have boards with such instructions; boards without are refused by the C itself."""
+
+
+def _instructions(plan: Plan) -> str:
+    """What the C needs beyond C99; "" where any core will do."""
+    target = TARGETS[plan.options.target]
+    return next((name for name in ("mve", "dsp") if name in target.features), target.isa)
 
 
 def _kconfig_cores(plan: Plan) -> tuple[str, ...]:
     """Zephyr's options for cores that have the target's instructions; none where any core will do."""
-    target = TARGETS[plan.options.target]
-    if target.isa == "rv32m":
-        return ("RISCV",)
-    if target.isa == "armv6-m":
-        return ("CPU_CORTEX_M",)
-    needed = next((name for name in ("mve", "dsp") if name in target.features), target.isa)
-    first = {"armv7-m": 0, "dsp": 1, "mve": 4}.get(needed, len(_CORTEX))
-    return tuple(f"CPU_CORTEX_{core}" for core in _CORTEX[first:])
+    needed = _instructions(plan)
+    alone = {"rv32m": ("RISCV",), "armv6-m": ("CPU_CORTEX_M",)}
+    return alone.get(needed) or tuple(f"CPU_CORTEX_{core}" for core in _CORTEX[_FIRST.get(needed, len(_CORTEX)) :])
+
+
+def _pack_cores(plan: Plan) -> tuple[str, ...]:
+    """The same as CMSIS-Pack names them."""
+    needed = _instructions(plan)
+    small = ("M0", "M0+", "M1", "M23") if needed == "armv6-m" else ()
+    first = 0 if small else _FIRST.get(needed, len(_CORTEX))
+    return tuple(f"Cortex-{core}" for core in (*small, *_CORTEX[first:]))
+
+
+def _arduino_cores(plan: Plan) -> tuple[str, ...]:
+    """The same by Arduino's names of board packages."""
+    return tuple(_ARDUINO.get(_instructions(plan), "*").split())
+
+
+def _kilobytes(count: int) -> int:
+    return -(-count // 1024)

@@ -71,6 +71,9 @@ def named_in(folder: Path) -> Iterator[tuple[str, str]]:
     for path in sorted(files_in(folder)):
         text = (folder / path).read_text()
         match Path(path).name:
+            case "CMakeLists.txt" if "/samples/" in path:
+                sources = re.findall(r"\bsrc/\w+\.c\b", text)
+                yield from ((path, f"{path.removesuffix('CMakeLists.txt')}{each}") for each in sources)
             case "CMakeLists.txt" | "meson.build":
                 yield from ((path, each) for each in re.findall(r"\b(?:src|test)/\w+\.[ch]\b", text))
             case "module.yml":
@@ -96,6 +99,7 @@ def named_in(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 METADATA = {"CMakeLists.txt", "meson.build", "zephyr/module.yml", "idf_component.yml", "library.json"}
+METADATA |= {f"zephyr/samples/self_test/{each}" for each in ("CMakeLists.txt", "prj.conf", "sample.yaml")}
 METADATA |= {"library.properties", "README.md", "LICENSE"}
 """What tools, and people, look for by name."""
 

@@ -13,10 +13,11 @@ from qcgen.cli import main
 from qcgen.cli import package as command
 from qcgen.package import FORMATS, Release, package
 
+SAMPLE = {f"zephyr/samples/self_test/{name}" for name in ("CMakeLists.txt", "prj.conf", "sample.yaml", "src/main.c")}
 OWN_FILES = {
     "cmake": {"CMakeLists.txt", "test/main.c"},
     "meson": {"meson.build", "test/main.c"},
-    "zephyr": {"CMakeLists.txt", "zephyr/module.yml", "zephyr/Kconfig"},
+    "zephyr": {"CMakeLists.txt", "zephyr/module.yml", "zephyr/Kconfig"} | SAMPLE,
     "esp-idf": {"CMakeLists.txt", "idf_component.yml"},
     "platformio": {"library.json", "examples/tiny/tiny.ino"},
     "arduino": {"library.properties", "examples/tiny/tiny.ino"},
@@ -128,6 +129,34 @@ def test_zephyr_offers_the_network_on_cores_that_have_its_instructions(target, c
     text = tiny(tmp_path, ("zephyr",), target=target).joinpath("zephyr", "Kconfig").read_text()
     first = text.split("_TEST")[0]
     assert re.findall(r"depends on (.*CORTEX.*|RISCV)", first) == ([cores] if cores else [])
+
+
+def test_the_sample_for_twister_runs_on_these_cores_alone(tmp_path):
+    sample = tiny(tmp_path, ("zephyr",), target="cortex-m55") / "zephyr" / "samples" / "self_test"
+    text = sample.joinpath("sample.yaml").read_text()
+    assert "    filter: CONFIG_CPU_CORTEX_M55 or CONFIG_CPU_CORTEX_M85\n" in text
+    [expected] = re.findall(r'^ +- "(.*)"$', text, re.MULTILINE)
+    assert f'printf("{expected}\\n")' in sample.joinpath("src", "main.c").read_text()
+    options = tmp_path.joinpath("tiny", "zephyr", "Kconfig").read_text()
+    assert set(re.findall(r"CONFIG_(QCGEN\w+)=y", sample.joinpath("prj.conf").read_text())) <= set(options.split())
+
+
+@pytest.mark.parametrize(
+    ("target", "arduino", "pack"),
+    [
+        ("portable", "*", []),
+        ("cortex-m3", "sam,stm32", ["M3", "M4", "M7", "M33", "M55", "M85"]),
+        ("cortex-m55", "renesas,stm32", ["M55", "M85"]),
+        ("rv32imc", "esp32,ch32v", []),
+    ],
+)
+def test_arduino_and_cmsis_pack_offer_it_on_cores_that_have_its_instructions(target, arduino, pack, tmp_path):
+    folder = tiny(tmp_path, ("arduino", "cmsis-pack"), target=target)
+    assert f"\narchitectures={arduino}\n" in folder.joinpath("library.properties").read_text()
+    root = ElementTree.parse(folder / "local.tiny.pdsc").getroot()
+    assert [each.attrib["Dcore"].removeprefix("Cortex-") for each in root.iter("accept")] == pack
+    assert {each.attrib.get("condition") for each in root.iter("component")} == ({"core"} if pack else {None})
+    assert root.findtext("license") == "LICENSE"
 
 
 # --- the command

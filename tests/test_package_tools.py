@@ -163,6 +163,7 @@ cmake_minimum_required(VERSION 3.21)
 project(stub C)
 set(CONFIG_QCGEN_DIGITS y)
 set(CONFIG_QCGEN_DIGITS_TEST y)
+set(CONFIG_QCGEN_DIGITS_SPEED y)
 macro(zephyr_library_named name)
     add_library(${name} STATIC)
     set(ZEPHYR_CURRENT_LIBRARY ${name})
@@ -212,6 +213,10 @@ def test_espressifs_component_manager_packs_the_component(tmp_path):
     assert attempt(pack, folder).returncode != 0
 
 
+TWISTER_KEYS = {"tags": str, "min_ram": int, "min_flash": int, "harness": str, "harness_config": dict}
+"""Keys of twister's schema (scripts/schemas/twister in Zephyr), of the types that it asks for."""
+
+
 def test_zephyrs_module_file_and_options_are_read(tmp_path):
     require_modules("kconfiglib", "ruamel.yaml")
     import kconfiglib
@@ -219,7 +224,14 @@ def test_zephyrs_module_file_and_options_are_read(tmp_path):
 
     folder = digits(tmp_path)
     module = yaml.YAML(typ="safe").load(folder / "zephyr" / "module.yml")
-    assert module == {"name": "digits", "build": {"cmake": ".", "kconfig": "zephyr/Kconfig"}}
+    own = {"name": "digits", "build": {"cmake": ".", "kconfig": "zephyr/Kconfig"}, "samples": ["zephyr/samples"]}
+    assert module == own
+    sample = yaml.YAML(typ="safe").load(folder / "zephyr" / "samples" / "self_test" / "sample.yaml")
+    assert sample.keys() == {"sample", "tests"}
+    assert sample["sample"].keys() == {"name", "description"}
+    [test] = sample["tests"].values()
+    assert {name: type(value) for name, value in test.items()} == TWISTER_KEYS
+    assert {name: type(value) for name, value in test["harness_config"].items()} == {"type": str, "regex": list}
     options = kconfiglib.Kconfig(str(folder / "zephyr" / "Kconfig"), warn_to_stderr=False)
     assert not options.warnings
     assert options.syms["QCGEN_DIGITS_TEST"].visibility == 0

@@ -136,16 +136,25 @@ def doubled_high(a: Int64s, b: Int64s | int) -> Int64s:
 def reciprocal_in_integers(total: Int64s) -> tuple[Int64s, Int64s]:
     """Equation (81): 1 / (1 + v) in units of 2^-31, and n, for a sum of exponentials (1 + v) * 2^n, v in [0, 1).
 
-    Three steps of Newton's method from 48/17 - 32/17 d, d = (1 + v) / 2. ``total`` is in units of 2^-19. Source:
-    GetReciprocal in kernels/internal/common.h, and one_over_one_plus_x_for_x_in_0_1 of gemmlowp.
+    ``total`` is in units of 2^-19. Source: GetReciprocal in kernels/internal/common.h, and
+    one_over_one_plus_x_for_x_in_0_1 of gemmlowp.
     """
     bits = np.frexp(total.astype(np.float64))[1].astype(np.int64)  # total < 2^31: exact
     value = (total << (32 - bits)) - 2**31
+    x = near_reciprocal(value)
+    return np.clip(x << 1, -(2**31), 2**31 - 1), bits - (FRACTION - ROUND_SUM) - 1
+
+
+def near_reciprocal(value: Int64s) -> Int64s:
+    """2 / (1 + v) in units of 2^-30, of v in [0, 1) in units of 2^-31.
+
+    Three steps of Newton's method from 48/17 - 32/17 d, d = (1 + v) / 2.
+    """
     half = (value + 2**31) >> 1  # value + (2^31 - 1), halved, half away from zero
     x = 1515870810 + doubled_high(half, -1010580540)
     for _ in range(3):
         x = x + np.clip(doubled_high(x, 2**29 - doubled_high(half, x)) << 2, -(2**31), 2**31 - 1)
-    return np.clip(x << 1, -(2**31), 2**31 - 1), bits - (FRACTION - ROUND_SUM) - 1
+    return np.asarray(x)
 
 
 def softmax_in_integers(x: Array, table: Int64s, low: int, high: int) -> Int64s:

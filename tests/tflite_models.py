@@ -29,6 +29,7 @@ OPTION_TYPES = {
     "SUB": 28,
     "FULLY_CONNECTED": 8,
     "RESHAPE": 17,
+    "LEAKY_RELU": 75,
 }
 
 
@@ -258,6 +259,18 @@ def softmax(scale: float, beta: float) -> bytes:
     return written(tensors, [Step("SOFTMAX", (0,), (1,), {0: Field("f", beta)})], (0,), (1,))
 
 
+def function(
+    kind: str,
+    x: tuple[float, int],
+    y: tuple[float, int] = (0.031, 5),
+    options: dict[int, Field] | None = None,
+    types: tuple[str, str] = ("int8", "int8"),
+) -> bytes:
+    """A function of each of all codes; ``x`` and ``y`` are scales and zero points."""
+    tensors = [Told("x", (1, 256), *x, dtype=types[0]), Told("y", (1, 256), *y, dtype=types[1])]
+    return written(tensors, [Step(kind, (0,), (1,), options)], (0,), (1,))
+
+
 def moved(kind: str, y_shape: Sequence[int], numbers: np.ndarray | None, options: dict[int, Field]) -> bytes:
     """An operator that only moves elements of an image; ``numbers`` say how, or are its second part."""
     by = (0.05, 3)
@@ -283,13 +296,17 @@ IMAGE = (1, 6, 5, 4)
 
 
 def cases(data: bytes) -> Sequence[np.ndarray]:
-    """Inputs of a model: random codes, then all low, all high."""
+    """Inputs of a model: random codes, those of BETWEEN, all low, all high, one after the other."""
     [x, *_] = read_tflite(data, "model").inputs
-    shape = read_tflite(data, "model").value(x).fixed_shape or ()
-    random = np.random.default_rng(11).integers(-128, 128, (4, *shape)).astype(np.int8)
-    nearly = np.full(shape, 120, np.int8)
-    nearly[..., -1] = -6
-    return [*random, nearly, np.full(shape, -128, np.int8), np.full(shape, 127, np.int8)]
+    value = read_tflite(data, "model").value(x)
+    shape, dtype = value.fixed_shape or (), value.dtype
+    assert dtype is not None
+    random = np.random.default_rng(11).integers(dtype.low, dtype.high + 1, (4, *shape))
+    nearly = np.full(shape, 120)
+    nearly[..., -1] = -6 if dtype.low else 6
+    ends = (np.full(shape, end) for end in (dtype.low, dtype.high))
+    every = np.resize(np.arange(dtype.low, dtype.high + 1), shape)
+    return [each.astype(dtype.numpy) for each in (*random, nearly, *ends, every)]
 
 
 MODELS = {
@@ -314,6 +331,21 @@ MODELS = {
     "mean": mean((1, 2)),
     "mean_of_rows": mean((-1,)),
     "squeeze": moved("SQUEEZE", (6, 5, 4), None, {}),
+    "logistic": function("LOGISTIC", (0.061, 12), (1 / 256, -128)),
+    "logistic_of_near_codes": function("LOGISTIC", (0.0007, -128), (1 / 256, -128)),
+    "logistic_of_distant_codes": function("LOGISTIC", (0.9, 0), (1 / 256, -128)),
+    "tanh": function("TANH", (0.043, -3), (1 / 128, 0)),
+    "leaky_relu": function("LEAKY_RELU", (0.047, 20), options={0: Field("f", 0.17)}),
+    "leaky_relu_that_falls": function("LEAKY_RELU", (0.047, 20), options={0: Field("f", -1.3)}),
+    "hard_swish": function("HARD_SWISH", (0.05, -9), (0.037, -111)),
+    "hard_swish_of_distant_codes": function("HARD_SWISH", (1.9, 31), (1.3, -77)),
+    "hard_swish_of_near_codes": function("HARD_SWISH", (0.0041, 31), (0.0029, 7)),
+    "elu": function("ELU", (0.047, 20)),
+    "relu": function("RELU", (0.047, 20)),
+    "relu6": function("RELU6", (0.047, -20), (0.047, -20)),
+    "requantize": function("QUANTIZE", (0.047, 20), (0.0131, -100)),
+    "requantize_to_uint8": function("QUANTIZE", (0.047, 20), (0.061, 130), types=("int8", "uint8")),
+    "requantize_of_uint8": function("QUANTIZE", (0.047, 131), (0.047, 3), types=("uint8", "int8")),
     "softmax": softmax(0.11, 1.0),
     "softmax_of_distant_codes": softmax(1.7, 0.9),
     "softmax_of_near_codes": softmax(0.003, 1.0),

@@ -25,19 +25,21 @@ def exponentials(factor: float) -> Int64s:
     most = ((1 << INTEGER_BITS) - 1) << (31 - INTEGER_BITS) >> left
     distance = np.arange(255, -1, -1)
     given = doubled_high(-np.minimum(distance, most) << left, multiplier)
-    return np.where(distance <= most, exp_of_negative(given), 0)
+    return np.where(distance <= most, exp_of_negative(given, INTEGER_BITS), 0)
 
 
-def exp_of_negative(x: Int64s) -> Int64s:
-    """exp in units of 2^-31 of numbers of at most 0 in units of 2^-26: a polynomial between -1/4 and 0, then factors.
+def exp_of_negative(x: Int64s, bits: int) -> Int64s:
+    """exp in units of 2^-31 of numbers of at most 0, with so many bits above the point of 31, 5 at most.
+
+    A polynomial between -1/4 and 0, then factors.
 
     Source: exp_on_negative_values in gemmlowp's fixedpoint.h.
     """
-    quarter = 1 << (31 - INTEGER_BITS - 2)
+    quarter = 1 << (31 - bits - 2)
     inside = (x & (quarter - 1)) - quarter
-    result = _near_zero(inside << INTEGER_BITS)
+    result = _near_zero(inside << bits)
     rest = inside - x
-    for bit, factor in enumerate(FACTORS, start=quarter.bit_length() - 1):
+    for bit, factor in enumerate(FACTORS[: bits + 2], start=quarter.bit_length() - 1):
         result = np.where(rest >> bit & 1, doubled_high(result, factor), result)
     return np.where(x == 0, 2**31 - 1, result)
 

@@ -51,7 +51,13 @@ _POOL = {
     "activation": (5, "b", 0),
 }
 
+_NONE = """
+ELU EXPAND_DIMS HARD_SWISH LOGISTIC MEAN PAD QUANTIZE RELU RELU6 RESHAPE SQUEEZE TANH TRANSPOSE
+""".split()
+"""Operators without options, or with such as the shapes say, too."""
+
 OPTIONS: dict[str, dict[str, tuple[int, str, int]]] = {
+    **{key: {} for key in _NONE},
     "CONV_2D": {
         "padding": (0, "b", 0),
         "stride_w": (1, "i", 0),
@@ -71,6 +77,7 @@ OPTIONS: dict[str, dict[str, tuple[int, str, int]]] = {
     **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D"), _POOL),
     **{key: {"activation": (0, "b", 0)} for key in ("ADD", "MUL", "SUB")},
     "CONCATENATION": {"axis": (0, "i", 0), "activation": (1, "b", 0)},
+    "LEAKY_RELU": {"alpha": (0, "f", 0)},
     "SOFTMAX": {"beta": (0, "f", 0)},
     "FULLY_CONNECTED": {"activation": (0, "b", 0), "weights_format": (1, "b", 0)},
 }

@@ -1,0 +1,184 @@
+"""Functions of one code as tables, made by the fixed point of TensorFlow Lite Micro's reference kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from qcgen.arithmetic import near_reciprocal, round_twice
+from qcgen.ir.program import Int64s, Lookup, Operator, Tensor
+from qcgen.ir.types import DType
+from qcgen.tflite.exponentials import exp_of_negative
+from qcgen.tflite.multipliers import half_away, multiplier_of
+from qcgen.tflite.operands import AGAIN, Operands, Refused
+
+INPUT_BITS = 4
+"""Above the point, of what LOGISTIC and TANH are taken of."""
+
+TableOf: TypeAlias = Callable[[Operands, Tensor, Tensor], Int64s]
+
+
+def lower_function(source: Operands) -> tuple[Operator, ...]:
+    """ELU, HARD_SWISH, LEAKY_RELU, LOGISTIC, QUANTIZE, RELU, RELU6, TANH: a table of all codes, made when the model is compiled."""
+    types = (DType.INT8, DType.UINT8) if source.node.op_type == "QUANTIZE" else (DType.INT8,)
+    x, y = source.x(types=types), source.y(types=types)
+    if x.shape != y.shape:
+        raise Refused(f"its output has the shape {y.shape}, its input {x.shape}", AGAIN)
+    table = np.clip(FUNCTIONS[source.node.op_type](source, x, y), y.dtype.low, y.dtype.high)
+    return (Lookup(source.node.name, source.node.op_type, x, y, table),)
+
+
+def _differences(x: Tensor) -> Int64s:
+    """(256,): all codes less the zero point."""
+    return np.arange(x.dtype.low, x.dtype.high + 1) - (x.zero_point or 0)
+
+
+def _scaled(value: Int64s, scale: float) -> Int64s:
+    """Codes times a scale, in two roundings."""
+    multiplier, exponent = multiplier_of(scale)
+    if exponent > 22:
+        raise Refused(f"its codes become {scale} times as large", "quantize with the range that its output has")
+    return round_twice(value, np.array(multiplier), np.array(exponent))
+
+
+def _scale(tensor: Tensor) -> np.float32:
+    return np.float32(tensor.scale or 1)
+
+
+def _requantized(_source: Operands, x: Tensor, y: Tensor) -> Int64s:
+    """Source: Requantize in kernels/internal/reference/requantize.h."""
+    if DType.UINT8 in (x.dtype, y.dtype) and x.dtype is y.dtype:
+        raise Refused("it makes uint8 of uint8, which TensorFlow Lite Micro does not", AGAIN)
+    return _scaled(_differences(x), float(_scale(x)) / float(_scale(y))) + (y.zero_point or 0)
+
+
+def _relu(source: Operands, x: Tensor, y: Tensor) -> Int64s:
+    """Source: ReluQuantized in micro/kernels/activations.cc."""
+    return np.maximum(_requantized(source, x, y), y.zero_point or 0)
+
+
+def _relu6(_source: Operands, x: Tensor, _y: Tensor) -> Int64s:
+    """The codes between those of 0 and 6, by the scale of the input, as they are.
+
+    Source: Relu6Quantized in micro/kernels/activations.cc.
+    """
+    zero = x.zero_point or 0
+    six = zero + half_away(float(np.float32(6) / _scale(x)))
+    return np.clip(np.arange(x.dtype.low, x.dtype.high + 1), zero, min(six, x.dtype.high))
+
+
+def _leaky_relu(source: Operands, x: Tensor, y: Tensor) -> Int64s:
+    """Source: CalculateOpDataLeakyRelu in micro/kernels/leaky_relu_common.cc, whose scales are float32."""
+    alpha = source.node.attributes["alpha"]
+    assert isinstance(alpha, int | float), "the reader gives a number"
+    if not np.isfinite(alpha):
+        raise Refused(f"its alpha is {alpha}", AGAIN)
+    codes = _differences(x)
+    below = _scaled(codes, float(_scale(x) * np.float32(alpha) / _scale(y)))
+    return np.where(codes >= 0, _scaled(codes, float(_scale(x) / _scale(y))), below) + (y.zero_point or 0)
+
+
+def _elu(_source: Operands, x: Tensor, y: Tensor) -> Int64s:
+    """Float32 numbers, rounded half away. Source: PopulateLookupTable in micro/kernels/elu.cc."""
+    given = _scale(x) * _differences(x).astype(np.float32)
+    below = np.exp(np.minimum(given, 0).astype(np.float64)).astype(np.float32) - np.float32(1)
+    result = np.where(given < 0, below, given) * (np.float32(1) / _scale(y))
+    return _nearest_away(np.clip(result, -(2**20), 2**20)) + (y.zero_point or 0)
+
+
+def _nearest_away(value: np.typing.NDArray[np.float32]) -> Int64s:
+    return (np.sign(value) * np.floor(np.abs(value.astype(np.float64)) + 0.5)).astype(np.int64)
+
+
+def _in_fixed_point(x: Tensor) -> tuple[Int64s, Int64s]:
+    """(256,): all codes in units of 2^-27, clamped to less than 16 in magnitude, and on which side they were beyond.
+
+    Source: LogisticPrepare in micro/kernels/logistic_common.cc.
+    """
+    multiplier, exponent = multiplier_of(float(_scale(x)) * 2.0 ** (31 - INPUT_BITS))
+    if not 0 <= exponent <= 31:
+        raise Refused(f"the scale of its input is {x.scale}", AGAIN)
+    radius = ((1 << INPUT_BITS) - 1) << (31 - INPUT_BITS) >> exponent
+    codes = _differences(x)
+    beyond = np.where(codes <= -radius, -1, np.where(codes >= radius, 1, 0))
+    inside = np.where(beyond == 0, codes, 0)
+    return round_twice(inside, np.array(multiplier), np.array(exponent)), beyond
+
+
+def _logistic(_source: Operands, x: Tensor, y: Tensor) -> Int64s:
+    """1 / (1 + exp(-x)), in units of 1 / 256.
+
+    Source: Logistic in kernels/internal/reference/integer_ops/logistic.h, and logistic of gemmlowp.
+    """
+    if y.zero_point != -128:
+        raise Refused(f"the zero point of its output is {y.zero_point}, not -128", AGAIN)
+    given, beyond = _in_fixed_point(x)
+    above = np.clip(near_reciprocal(exp_of_negative(-np.abs(given), INPUT_BITS)) << 1, -(2**31), 2**31 - 1)
+    one = 2**31 - 1
+    part = np.where(given == 0, 2**30, np.where(given > 0, above, one - above))
+    return np.where(beyond, beyond * 256, (part + 2**22) >> 23) - 128
+
+
+def _tanh(_source: Operands, x: Tensor, _y: Tensor) -> Int64s:
+    """(1 - exp(-2 x)) / (1 + exp(-2 x)), in units of 1 / 128.
+
+    Source: Tanh in kernels/internal/reference/integer_ops/tanh.h, and tanh of gemmlowp.
+    """
+    given, beyond = _in_fixed_point(x)
+    quotient = near_reciprocal(exp_of_negative(-np.abs(given), INPUT_BITS + 1)) - 2**29
+    above = np.clip(quotient << 2, -(2**31), 2**31 - 1)
+    part = np.sign(given) * above
+    return np.where(beyond, beyond * 256, np.sign(part) * ((np.abs(part) + 2**23) >> 24))
+
+
+def _hard_swish(_source: Operands, x: Tensor, y: Tensor) -> Int64s:
+    """x times a part of 0 to 1, both of 16 bits.
+
+    Source: HardSwish in kernels/internal/reference/hard_swish.h; its Prepare in micro/kernels/hard_swish_common.cc.
+    """
+    fine = np.float32(1 / 128) * _scale(x)
+    y_multiplier, y_exponent = _short_multiplier(float(fine / _scale(y)))
+    multiplier, exponent = _short_multiplier(float(fine / (np.float32(3) / np.float32(32768))))
+    if y_exponent > 0 or exponent > 30:
+        raise Refused("the scale of its output is too small for its input", "quantize with the range that it has")
+    given = _differences(x) << 7
+    value = _short_product(given, y_multiplier)
+    part = _short(given << max(exponent - 1, 0))
+    part = _short_product(part, multiplier)
+    part = _short(part << 1) if exponent > 0 else _halved_away(part, -exponent)
+    product = ((part + 2**15) >> 1) * value
+    toward_zero = np.sign(product) * (np.abs(product) >> 15)
+    return _halved_away(toward_zero, -y_exponent) + (y.zero_point or 0)
+
+
+def _short_multiplier(scale: float) -> tuple[int, int]:
+    """A multiplier of 16 bits, and the exponent."""
+    multiplier, exponent = multiplier_of(scale)
+    return min((multiplier + 2**15) >> 16, 2**15 - 1), exponent
+
+
+def _short(value: Int64s) -> Int64s:
+    return np.clip(value, -(2**15), 2**15 - 1)
+
+
+def _short_product(a: Int64s, b: int) -> Int64s:
+    return (a * b + 2**14) >> 15
+
+
+def _halved_away(value: Int64s, times: int) -> Int64s:
+    return np.asarray(np.sign(value) * ((np.abs(value) + (1 << times >> 1)) >> times))
+
+
+FUNCTIONS: dict[str, TableOf] = {
+    "ELU": _elu,
+    "HARD_SWISH": _hard_swish,
+    "LEAKY_RELU": _leaky_relu,
+    "LOGISTIC": _logistic,
+    "QUANTIZE": _requantized,
+    "RELU": _relu,
+    "RELU6": _relu6,
+    "TANH": _tanh,
+}
+"""What each function's table is."""

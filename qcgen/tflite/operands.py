@@ -1,0 +1,111 @@
+"""Operators of a .tflite network with their tensors, and why one may not be compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from qcgen.ir.graph import Node
+from qcgen.ir.program import Tensor
+from qcgen.ir.types import Array, DType, Layout
+from qcgen.tflite.read import Codes, TfliteGraph
+from qcgen.tflite.schema import ACTIVATIONS
+
+
+class Refused(Exception):
+    """A node cannot be compiled: ``args`` are what is wrong with it and what to do."""
+
+
+CONVERT_INT8 = "quantize the network to int8 in whole: TFLITE_BUILTINS_INT8 and a representative data set"
+AGAIN = "convert the model again"
+
+
+class Operands:
+    """A node with its tensors: what is wrong with them is refused here, once."""
+
+    def __init__(self, node: Node, graph: TfliteGraph) -> None:
+        self.node, self.graph = node, graph
+
+    def x(self, index: int = 0, layout: Layout | None = None, types: Collection[DType] = (DType.INT8,)) -> Tensor:
+        """An input of codes, of one of these types."""
+        if index >= len(self.node.inputs) or not self.node.inputs[index]:
+            raise Refused(f"it has no input {index}", AGAIN)
+        return self._tensor(self.node.inputs[index], layout, types)
+
+    def y(self, layout: Layout | None = None, types: Collection[DType] = (DType.INT8,)) -> Tensor:
+        """The output."""
+        if len(self.node.outputs) != 1:
+            raise Refused(f"it has {len(self.node.outputs)} outputs, not one", AGAIN)
+        return self._tensor(self.node.outputs[0], layout, types)
+
+    def ys(self) -> tuple[Tensor, ...]:
+        """All outputs."""
+        return tuple(self._tensor(name, None, (DType.INT8,)) for name in self.node.outputs)
+
+    def _tensor(self, name: str, layout: Layout | None, types: Collection[DType]) -> Tensor:
+        value, by = self.graph.value(name), self.graph.codes.get(name)
+        shape, dtype = value.fixed_shape, value.dtype
+        assert shape is not None, f"the shape of {name!r} is fixed"
+        assert dtype is not None, f"the type of {name!r} is known"
+        if dtype not in types or by is None:
+            what = f"tensor {name!r} is {dtype.value}" if by else f"tensor {name!r} is not quantized ({dtype.value})"
+            known = " or ".join(each.value for each in types)
+            raise Refused(f"{what}: only {known} is read here", CONVERT_INT8)
+        if by.scales.size != 1:
+            raise Refused(f"tensor {name!r} has {by.scales.size} scales, where one is expected", AGAIN)
+        zero_point = int(by.zero_points[0])
+        if not dtype.low <= zero_point <= dtype.high:
+            raise Refused(f"the zero point of tensor {name!r} is {zero_point}, beyond its type", AGAIN)
+        return Tensor(name, dtype, shape, layout, float(by.scales[0]), zero_point)
+
+    def weights(self, rank: int) -> tuple[Array, Codes]:
+        """The constant of input 1, int8."""
+        name = self.node.inputs[1] if len(self.node.inputs) > 1 else ""
+        array, by = self.graph.constants.get(name), self.graph.codes.get(name)
+        if array is None:
+            raise Refused("its weights are computed, not constant", "convert the model with constant weights")
+        if array.dtype != np.int8 or by is None:
+            raise Refused(f"its weights are {DType.of(array).value}, not quantized int8", CONVERT_INT8)
+        if array.ndim != rank:
+            raise Refused(f"its weights have {array.ndim} axes, not {rank}", AGAIN)
+        return array, by
+
+    def bias(self, channels: int) -> Array:
+        """The constant of input 2, (channels,) int32; zeros if there is none."""
+        name = self.node.inputs[2] if len(self.node.inputs) > 2 else ""
+        if not name:
+            return np.zeros(channels, np.int32)
+        array = self.graph.constants.get(name)
+        if array is None or array.dtype != np.int32 or array.size != channels:
+            raise Refused(f"its bias is not a constant of {channels} int32 numbers", AGAIN)
+        return array.reshape(-1)
+
+    def integers(self, index: int) -> Array:
+        """The constant of an input, integers."""
+        name = self.node.inputs[index] if len(self.node.inputs) > index else ""
+        array = self.graph.constants.get(name)
+        if array is None or array.dtype not in (np.int32, np.int64) or (array.size % 2 and self.node.op_type == "PAD"):
+            raise Refused(f"its input {index} is not a constant of integers", "convert the model with constant ones")
+        return array
+
+    def option(self, name: str, default: int | None = None) -> int:
+        """An option of the operator; ``default`` is for operators that do not have it."""
+        value = self.node.attributes.get(name, default)
+        assert isinstance(value, int), f"{name} is an integer"
+        return value
+
+    def activation(self) -> str:
+        """The fused activation's name."""
+        number = self.option("activation")
+        kind = ACTIVATIONS[number] if 0 <= number < len(ACTIVATIONS) else f"number {number}"
+        if kind not in ("NONE", "RELU", "RELU6", "RELU_N1_TO_1"):
+            raise Refused(f"its fused activation is {kind}", "convert the model with an activation of its own")
+        return kind
+
+    def inner(self, suffix: str, like: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """A tensor between two operators that one node becomes; its name is no other tensor's."""
+        name = f"{self.node.outputs[0]}.{suffix}"
+        while name in self.graph.values:
+            name += "_"
+        return Tensor(name, like.dtype, shape, None, like.scale, like.zero_point)

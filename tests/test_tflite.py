@@ -14,14 +14,16 @@ from tools import require_modules
 
 import qcgen
 from qcgen.cli import main
-from qcgen.tflite import lower_tflite, read_tflite
+from qcgen.tflite import LOWERINGS, lower_tflite, read_tflite
 from qcgen.tflite.flatbuffer import DamagedFile, Table
+from qcgen.tflite.schema import OPTIONS
 
 RECORDED = np.load(Path(__file__).parent / "data" / "tflite" / "recorded.npz")
 REAL = Path(__file__).parents[2] / "shared" / "models" / "tflite"
 READ = """
 pretrainedResnet_quant fc_chain_dense_per_tensor kws_ref_model conv_strides vww_96_int8 dw_dilated
 toycar_fullint_micro_intio dw_multiplier person_detect odd_channels str_ww_ref_model hello_world_int8 cifar10_q
+rnnoise_INT8 broadcast_to concat_split fpn_small pack_unpack pads shufflenet_unit space_depth strided_slice
 hard_swish mobilenetv3_small random_02 random_06 random_08 random_10 random_12
 add_sub_mul cnn_s_quantized micro_speech_quantized mnist_dw_q resnet_small_dense_per_tensor
 """.split()
@@ -76,6 +78,10 @@ def test_an_operator_that_is_not_read_is_named():
     with pytest.raises(qcgen.ModelRejected) as error:
         qcgen.compile(data)
     assert reason(error).startswith("node 'SVDF_0': it is not one of the operators of .tflite files that qcgen reads")
+
+
+def test_whatever_is_read_has_its_options_read():
+    assert set(LOWERINGS) <= set(OPTIONS)
 
 
 def test_floats_are_refused_with_the_way_out():

@@ -29,7 +29,20 @@ OPTION_TYPES = {
     "SUB": 28,
     "FULLY_CONNECTED": 8,
     "RESHAPE": 17,
+    "SPACE_TO_DEPTH": 19,
+    "GATHER": 23,
+    "STRIDED_SLICE": 32,
+    "SPLIT": 35,
+    "PADV2": 43,
+    "TILE": 51,
+    "PACK": 59,
+    "UNPACK": 64,
+    "RESIZE_NEAREST_NEIGHBOR": 74,
     "LEAKY_RELU": 75,
+    "MIRROR_PAD": 77,
+    "SPLIT_V": 79,
+    "DEPTH_TO_SPACE": 94,
+    "BROADCAST_TO": 119,
 }
 
 
@@ -282,6 +295,50 @@ def moved(kind: str, y_shape: Sequence[int], numbers: np.ndarray | None, options
     return written(tensors, [Step(kind, (0,) if numbers is None else (0, 2), (1,), options)], (0,), (1,))
 
 
+def sliced(y_shape: Sequence[int], places: Sequence[Sequence[int]], masks: Mapping[int, int]) -> bytes:
+    """STRIDED_SLICE of an image: where each axis begins and ends, and by which steps; masks by their field."""
+    numbers = [Told(f"n{i}", (4,), None, 0, np.array(each), "int32") for i, each in enumerate(places)]
+    tensors = [Told("x", IMAGE, 0.05, 3), Told("y", y_shape, 0.05, 3), *numbers]
+    options = {at: Field("i", mask) for at, mask in masks.items()}
+    return written(tensors, [Step("STRIDED_SLICE", (0, 2, 3, 4), (1,), options)], (0,), (1,))
+
+
+def divided(kind: str, sizes: Sequence[int], axis: int) -> bytes:
+    """An image in parts along an axis, and these in the order of their numbers, backwards, joined again."""
+    shapes = [(*IMAGE[:axis], size, *IMAGE[axis + 1 :]) for size in sizes]
+    whole, by, last = Told("x", IMAGE, 0.05, 3), (0.05, 3), axis - len(IMAGE)
+    count = len(sizes)
+    parts = [Told(f"part{i}", shape, *by) for i, shape in enumerate(shapes)]
+    numbers = [
+        Told("axis", (), None, 0, np.array(axis), "int32"),
+        Told("sizes", (count,), None, 0, np.array(sizes), "int32"),
+    ]
+    tensors = [whole, Told("y", IMAGE, *by), *parts, *numbers]
+    given = (count + 2, 0) if kind == "SPLIT" else (0, count + 3, count + 2)
+    outputs = range(2, count + 2)
+    steps = [
+        Step(kind, given, outputs, {0: Field("i", count)}),
+        Step("CONCATENATION", outputs[::-1], (1,), {0: Field("i", last)}),
+    ]
+    return written(tensors, steps, (0,), (1,))
+
+
+def packed(axis: int, pack_axis: int) -> bytes:
+    """The places of an axis of an image, packed along another one."""
+    shape = (*IMAGE[:axis], *IMAGE[axis + 1 :])
+    count = IMAGE[axis]
+    y_shape = list(shape)
+    y_shape.insert(pack_axis, count)
+    parts = [Told(f"part{i}", shape, 0.05, 3) for i in range(count)]
+    tensors = [Told("x", IMAGE, 0.05, 3), Told("y", y_shape, 0.05, 3), *parts]
+    places = range(2, count + 2)
+    steps = [
+        Step("UNPACK", (0,), places, {0: Field("i", count), 1: Field("i", axis - len(IMAGE))}),
+        Step("PACK", places, (1,), {0: Field("i", count), 1: Field("i", pack_axis)}),
+    ]
+    return written(tensors, steps, (0,), (1,))
+
+
 def mean(axes: Sequence[int]) -> bytes:
     shape = tuple(size for axis, size in enumerate(IMAGE) if axis not in axes and axis - len(IMAGE) not in axes)
     tensors = [
@@ -328,6 +385,22 @@ MODELS = {
     "concatenation": moved("CONCATENATION", (1, 6, 5, 7), weights(13, 1, 6, 5, 3), {0: Field("i", -1)}),
     "pad": moved("PAD", (1, 9, 6, 4), np.array([[0, 0], [1, 2], [1, 0], [0, 0]]), {}),
     "transpose": moved("TRANSPOSE", (1, 4, 6, 5), np.array([0, 3, 1, 2]), {}),
+    "mirror": moved("MIRROR_PAD", (1, 9, 6, 4), np.array([[0, 0], [1, 2], [1, 0], [0, 0]]), {0: Field("b", 0)}),
+    "mirror_with_edge": moved(
+        "MIRROR_PAD", (1, 9, 7, 4), np.array([[0, 0], [0, 3], [2, 0], [0, 0]]), {0: Field("b", 1)}
+    ),
+    "slice_backwards": sliced((1, 3, 3, 4), ([0, 5, 1, 0], [1, -7, -1, 4], [1, -2, 1, 1]), {}),
+    "slice_with_masks": sliced((2, 4), ([0, 2, 1, -3], [1, 3, 9, 2], [1, 1, 2, 1]), {0: 8, 1: 8, 4: 3}),
+    "split": divided("SPLIT", (3, 3), 1),
+    "split_v": divided("SPLIT_V", (1, 3, 1), 2),
+    "pack": packed(3, 0),
+    "pack_inside": packed(1, 2),
+    "nearest": moved("RESIZE_NEAREST_NEIGHBOR", (1, 9, 13, 4), np.array([9, 13]), {0: Field("b", 0), 1: Field("b", 0)}),
+    "nearest_of_corners": moved("RESIZE_NEAREST_NEIGHBOR", (1, 11, 3, 4), np.array([11, 3]), {0: Field("b", 1)}),
+    "nearest_of_centers": moved("RESIZE_NEAREST_NEIGHBOR", (1, 4, 10, 4), np.array([4, 10]), {1: Field("b", 1)}),
+    "gather": moved("GATHER", (1, 3, 5, 4), np.array([4, 0, 4]), {0: Field("i", 1)}),
+    "broadcast": moved("BROADCAST_TO", (3, 6, 5, 4), np.array([3, 6, 5, 4]), {}),
+    "depth_to_space": moved("DEPTH_TO_SPACE", (1, 12, 10, 1), None, {0: Field("i", 2)}),
     "mean": mean((1, 2)),
     "mean_of_rows": mean((-1,)),
     "squeeze": moved("SQUEEZE", (6, 5, 4), None, {}),

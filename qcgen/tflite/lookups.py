@@ -21,7 +21,7 @@ TableOf: TypeAlias = Callable[[Operands, Tensor, Tensor], Int64s]
 
 
 def lower_function(source: Operands) -> tuple[Operator, ...]:
-    """ELU, HARD_SWISH, LEAKY_RELU, LOGISTIC, QUANTIZE, RELU, RELU6, TANH: a table of all codes, made when the model is compiled."""
+    """ELU, HARD_SWISH, LEAKY_RELU, LOGISTIC, QUANTIZE, RELU, RELU6, TANH: a table of all codes, made by qcgen."""
     types = (DType.INT8, DType.UINT8) if source.node.op_type == "QUANTIZE" else (DType.INT8,)
     x, y = source.x(types=types), source.y(types=types)
     if x.shape != y.shape:

@@ -13,7 +13,6 @@ from qcgen.intervals import accumulators
 from qcgen.ir.graph import Node
 from qcgen.ir.program import (
     BinaryKind,
-    Concat,
     Conv,
     ConvGeometry,
     DivideAway,
@@ -22,14 +21,12 @@ from qcgen.ir.program import (
     Lookup,
     MaxPool,
     Operator,
-    Pad,
     Program,
     QuantizedBinary,
     Reduce,
     Reshape,
     RoundTwice,
     Tensor,
-    Transpose,
     inputs_of,
 )
 from qcgen.ir.types import Array, Layout
@@ -37,6 +34,7 @@ from qcgen.lower.linear import row_geometry
 from qcgen.lower.propagate import propagate
 from qcgen.tflite.exponentials import exponentials
 from qcgen.tflite.lookups import FUNCTIONS, lower_function
+from qcgen.tflite.movements import MOVEMENTS, require_same_codes
 from qcgen.tflite.multipliers import bounds, integer_binary, mean_twice, overflows, round_twice
 from qcgen.tflite.operands import AGAIN, Operands, Refused
 from qcgen.tflite.read import Codes, TfliteGraph
@@ -174,15 +172,6 @@ def lower_fully_connected(source: Operands) -> tuple[Operator, ...]:
     return (*before, _product(source, given, result, geometry, weights[:, :, None], by), *after)
 
 
-def lower_reshape(source: Operands) -> tuple[Operator, ...]:
-    """EXPAND_DIMS, RESHAPE, SQUEEZE: to the shape that its output has in the file."""
-    x, y = source.x(), source.y()
-    if prod(x.shape) != prod(y.shape):
-        raise Refused(f"its input has {prod(x.shape)} elements, its output {prod(y.shape)}", AGAIN)
-    _require_same_codes(x, y)
-    return (Reshape(source.node.name, source.node.op_type, x, y),)
-
-
 def lower_average_pool(source: Operands) -> tuple[Operator, ...]:
     """AVERAGE_POOL_2D: windows without padding; the whole image, or any as a convolution with ones."""
     x, y = _pooled(source)
@@ -219,7 +208,7 @@ def lower_max_pool(source: Operands) -> tuple[Operator, ...]:
 
 def _pooled(source: Operands) -> tuple[Tensor, Tensor]:
     x, y = _image(source.x(layout=Layout.CHANNELS_LAST)), _image(source.y(Layout.CHANNELS_LAST))
-    _require_same_codes(x, y)
+    require_same_codes(x, y)
     return x, y
 
 
@@ -267,43 +256,6 @@ def lower_softmax(source: Operands) -> tuple[Operator, ...]:
     return (IntegerSoftmax(source.node.name, source.node.op_type, x, y, table),)
 
 
-def lower_concatenation(source: Operands) -> tuple[Operator, ...]:
-    """CONCATENATION: of tensors with the scale and the zero point of the output."""
-    xs, y = tuple(source.x(index) for index in range(len(source.node.inputs))), source.y()
-    axis = source.option("axis") + (len(y.shape) if source.option("axis") < 0 else 0)
-    if source.activation() != "NONE":
-        raise Refused(f"its fused activation is {source.activation()}", AGAIN)
-    for x in xs:
-        _require_same_codes(x, y)
-    sizes = [x.shape[axis] if 0 <= axis < len(x.shape) else -1 for x in xs]
-    others = {(*x.shape[:axis], *x.shape[axis + 1 :]) for x in (*xs, y)}
-    if -1 in sizes or len(others) > 1 or sum(sizes) != y.shape[axis]:
-        raise Refused(f"its inputs, one behind the other along axis {axis}, are not its output", AGAIN)
-    return (Concat(source.node.name, source.node.op_type, xs, y, axis),)
-
-
-def lower_pad(source: Operands) -> tuple[Operator, ...]:
-    """PAD: constant counts of elements before and behind, which are the zero point."""
-    x, y = source.x(), source.y()
-    _require_same_codes(x, y)
-    counts = source.integers(1).reshape(-1, 2)
-    shape = tuple(size + int(pair.sum()) for size, pair in zip(x.shape, counts, strict=False))
-    if len(counts) != len(x.shape) or (counts < 0).any() or shape != y.shape:
-        raise Refused(f"{counts.tolist()} elements around its input do not make its output", AGAIN)
-    before = tuple(int(count) for count in counts[:, 0])
-    return (Pad(source.node.name, source.node.op_type, x, y, before, float(y.zero_point or 0)),)
-
-
-def lower_transpose(source: Operands) -> tuple[Operator, ...]:
-    """TRANSPOSE: a constant order of axes."""
-    x, y = source.x(), source.y()
-    _require_same_codes(x, y)
-    order = tuple(int(axis) for axis in source.integers(1).reshape(-1))
-    if sorted(order) != list(range(len(x.shape))) or tuple(x.shape[axis] for axis in order) != y.shape:
-        raise Refused(f"the order {order} of axes does not make its output", AGAIN)
-    return (Transpose(source.node.name, source.node.op_type, x, y, order),)
-
-
 def lower_mean(source: Operands) -> tuple[Operator, ...]:
     """MEAN: along any constant axes."""
     x, y = source.x(), source.y()
@@ -325,29 +277,19 @@ def lower_mean(source: Operands) -> tuple[Operator, ...]:
     return (Reduce(name, op_type, x, y, "mean", axes, by),)
 
 
-def _require_same_codes(x: Tensor, y: Tensor) -> None:
-    if (x.scale, x.zero_point) != (y.scale, y.zero_point):
-        raise Refused("its output has another scale or zero point than its input", AGAIN)
-
-
 LOWERINGS: dict[str, Callable[[Operands], tuple[Operator, ...]]] = {
     **dict.fromkeys(FUNCTIONS, lower_function),
+    **MOVEMENTS,
     "ADD": lower_binary,
     "AVERAGE_POOL_2D": lower_average_pool,
-    "CONCATENATION": lower_concatenation,
     "CONV_2D": lower_conv,
     "DEPTHWISE_CONV_2D": lower_depthwise,
-    "EXPAND_DIMS": lower_reshape,
     "FULLY_CONNECTED": lower_fully_connected,
     "MAX_POOL_2D": lower_max_pool,
     "MEAN": lower_mean,
     "MUL": lower_binary,
-    "PAD": lower_pad,
-    "RESHAPE": lower_reshape,
     "SOFTMAX": lower_softmax,
-    "SQUEEZE": lower_reshape,
     "SUB": lower_binary,
-    "TRANSPOSE": lower_transpose,
 }
 """What each operator means."""
 

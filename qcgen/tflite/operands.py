@@ -85,9 +85,18 @@ class Operands:
         """The constant of an input, integers."""
         name = self.node.inputs[index] if len(self.node.inputs) > index else ""
         array = self.graph.constants.get(name)
-        if array is None or array.dtype not in (np.int32, np.int64) or (array.size % 2 and self.node.op_type == "PAD"):
+        if array is None or array.dtype not in (np.int32, np.int64):
             raise Refused(f"its input {index} is not a constant of integers", "convert the model with constant ones")
         return array
+
+    def constant_code(self, index: int) -> int:
+        """The constant of an input, one code with the scale and the zero point of the output."""
+        name = self.node.inputs[index] if len(self.node.inputs) > index else ""
+        array, y = self.graph.constants.get(name), self.y()
+        x = self.x(index)
+        if array is None or array.size != 1 or (x.scale, x.zero_point) != (y.scale, y.zero_point):
+            raise Refused(f"its input {index} is not a constant code, of the output's scale", AGAIN)
+        return int(array.reshape(-1)[0])
 
     def option(self, name: str, default: int | None = None) -> int:
         """An option of the operator; ``default`` is for operators that do not have it."""

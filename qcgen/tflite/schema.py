@@ -52,7 +52,8 @@ _POOL = {
 }
 
 _NONE = """
-ELU EXPAND_DIMS HARD_SWISH LOGISTIC MEAN PAD QUANTIZE RELU RELU6 RESHAPE SQUEEZE TANH TRANSPOSE
+BROADCAST_TO ELU EXPAND_DIMS HARD_SWISH LOGISTIC MEAN PAD PADV2 QUANTIZE RELU RELU6 RESHAPE SPLIT SPLIT_V SQUEEZE TANH
+TILE TRANSPOSE
 """.split()
 """Operators without options, or with such as the shapes say, too."""
 
@@ -77,6 +78,15 @@ OPTIONS: dict[str, dict[str, tuple[int, str, int]]] = {
     **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D"), _POOL),
     **{key: {"activation": (0, "b", 0)} for key in ("ADD", "MUL", "SUB")},
     "CONCATENATION": {"axis": (0, "i", 0), "activation": (1, "b", 0)},
+    **{key: {"block_size": (0, "i", 0)} for key in ("DEPTH_TO_SPACE", "SPACE_TO_DEPTH")},
+    "GATHER": {"axis": (0, "i", 0), "batch_dims": (1, "i", 0)},
+    "MIRROR_PAD": {"mode": (0, "b", 0)},
+    "PACK": {"axis": (1, "i", 0)},
+    "UNPACK": {"axis": (1, "i", 0)},
+    "RESIZE_NEAREST_NEIGHBOR": {"align_corners": (0, "b", 0), "half_pixel_centers": (1, "b", 0)},
+    "STRIDED_SLICE": {
+        f"{key}_mask": (at, "i", 0) for at, key in enumerate("begin end ellipsis new_axis shrink_axis".split())
+    },
     "LEAKY_RELU": {"alpha": (0, "f", 0)},
     "SOFTMAX": {"beta": (0, "f", 0)},
     "FULLY_CONNECTED": {"activation": (0, "b", 0), "weights_format": (1, "b", 0)},

@@ -31,6 +31,9 @@ OPTION_TYPES = {
     "RESHAPE": 17,
     "SPACE_TO_DEPTH": 19,
     "GATHER": 23,
+    "DEQUANTIZE": 38,
+    "REDUCE_MAX": 27,
+    "SUM": 27,
     "STRIDED_SLICE": 32,
     "SPLIT": 35,
     "PADV2": 43,
@@ -284,6 +287,11 @@ def function(
     return written(tensors, [Step(kind, (0,), (1,), options)], (0,), (1,))
 
 
+def dequantize() -> bytes:
+    tensors = [Told("x", (1, 256), 0.0473, -20), Told("y", (1, 256), dtype="float32")]
+    return written(tensors, [Step("DEQUANTIZE", (0,), (1,))], (0,), (1,))
+
+
 def moved(kind: str, y_shape: Sequence[int], numbers: np.ndarray | None, options: dict[int, Field]) -> bytes:
     """An operator that only moves elements of an image; ``numbers`` say how, or are its second part."""
     by = (0.05, 3)
@@ -339,14 +347,29 @@ def packed(axis: int, pack_axis: int) -> bytes:
     return written(tensors, steps, (0,), (1,))
 
 
-def mean(axes: Sequence[int]) -> bytes:
+def prelu(shape: Sequence[int]) -> bytes:
+    """All codes, in four channels."""
+    slopes = np.array([-128, 127, 30, -9])[: shape[-1]].reshape(shape)
+    tensors = [
+        Told("x", (1, 64, 1, 4), 0.047, 20),
+        Told("slopes", shape, 0.0071, 2, slopes),
+        Told("y", (1, 64, 1, 4), 0.031, 5),
+    ]
+    return written(tensors, [Step("PRELU", (0, 1), (2,))], (0,), (2,))
+
+
+def reduction(kind: str, axes: Sequence[int], y: tuple[float, int]) -> bytes:
     shape = tuple(size for axis, size in enumerate(IMAGE) if axis not in axes and axis - len(IMAGE) not in axes)
     tensors = [
         Told("x", IMAGE, 0.05, 3),
         Told("axes", (len(axes),), None, 0, np.array(axes), "int32"),
-        Told("y", shape, 0.0093, -11),
+        Told("y", shape, *y),
     ]
-    return written(tensors, [Step("MEAN", (0, 1), (2,), {})], (0,), (2,))
+    return written(tensors, [Step(kind, (0, 1), (2,), {})], (0,), (2,))
+
+
+def mean(axes: Sequence[int]) -> bytes:
+    return reduction("MEAN", axes, (0.0093, -11))
 
 
 IMAGE = (1, 6, 5, 4)
@@ -401,6 +424,15 @@ MODELS = {
     "gather": moved("GATHER", (1, 3, 5, 4), np.array([4, 0, 4]), {0: Field("i", 1)}),
     "broadcast": moved("BROADCAST_TO", (3, 6, 5, 4), np.array([3, 6, 5, 4]), {}),
     "depth_to_space": moved("DEPTH_TO_SPACE", (1, 12, 10, 1), None, {0: Field("i", 2)}),
+    "average_with_padding": pool("AVERAGE_POOL_2D", (3, 2), (1, 6, 5, 4), 1, 0, 0),
+    "average_of_large_windows_with_padding": pool("AVERAGE_POOL_2D", (5, 4), (1, 3, 3, 4), 2, 0, 1),
+    "average_with_one_run": pool("AVERAGE_POOL_2D", (2, 1), (1, 6, 5, 4), 1, 0, 0),
+    "prelu": prelu((1, 1, 4)),
+    "prelu_of_one_slope": prelu((1,)),
+    "largest": reduction("REDUCE_MAX", (1, 2), (0.05, 3)),
+    "sum_of_image": reduction("SUM", (1, 2), (0.31, -11)),
+    "sum_of_rows": reduction("SUM", (-1,), (0.14, 4)),
+    "dequantize": dequantize(),
     "mean": mean((1, 2)),
     "mean_of_rows": mean((-1,)),
     "squeeze": moved("SQUEEZE", (6, 5, 4), None, {}),

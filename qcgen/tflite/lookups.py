@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from qcgen.arithmetic import near_reciprocal, round_twice
-from qcgen.ir.program import Int64s, Lookup, Operator, Tensor
+from qcgen.ir.program import ChannelLookup, Int64s, Lookup, Operator, Tensor
 from qcgen.ir.types import DType
 from qcgen.tflite.exponentials import exp_of_negative
 from qcgen.tflite.multipliers import half_away, multiplier_of
@@ -30,6 +30,26 @@ def lower_function(source: Operands) -> tuple[Operator, ...]:
     return (Lookup(source.node.name, source.node.op_type, x, y, table),)
 
 
+def lower_prelu(source: Operands) -> tuple[Operator, ...]:
+    """PRELU: constant slopes, one or one for each place of the last axis.
+
+    Source: PreluPrepare in micro/kernels/prelu_common.cc, BroadcastPrelu4DSlow in kernels/internal/reference/prelu.h.
+    """
+    x, y = source.x(), source.y()
+    slopes, by = source.slopes()
+    if x.shape != y.shape or not x.shape or slopes.size not in (1, x.shape[-1]) or slopes.size != slopes.shape[-1]:
+        raise Refused(f"its slopes have the shape {slopes.shape}, its input {x.shape}", AGAIN)
+    codes, scale = _differences(x), float(_scale(x)) / float(_scale(y))
+    products = (slopes.reshape(-1, 1).astype(np.int64) - int(by.zero_points[0])) * codes
+    below = _scaled(products, float(_scale(x)) * float(by.scales[0]) / float(_scale(y)))
+    tables = np.where(codes >= 0, _scaled(codes, scale), below) + (y.zero_point or 0)
+    tables = np.clip(tables, y.dtype.low, y.dtype.high)
+    name, op_type = source.node.name, source.node.op_type
+    if slopes.size == 1:
+        return (Lookup(name, op_type, x, y, tables[0]),)
+    return (ChannelLookup(name, op_type, x, y, len(x.shape) - 1, tables),)
+
+
 def _differences(x: Tensor) -> Int64s:
     """(256,): all codes less the zero point."""
     return np.arange(x.dtype.low, x.dtype.high + 1) - (x.zero_point or 0)
@@ -38,7 +58,7 @@ def _differences(x: Tensor) -> Int64s:
 def _scaled(value: Int64s, scale: float) -> Int64s:
     """Codes times a scale, in two roundings."""
     multiplier, exponent = multiplier_of(scale)
-    if exponent > 22:
+    if exponent > 14:
         raise Refused(f"its codes become {scale} times as large", "quantize with the range that its output has")
     return round_twice(value, np.array(multiplier), np.array(exponent))
 

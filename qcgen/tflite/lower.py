@@ -13,8 +13,10 @@ from qcgen.intervals import accumulators
 from qcgen.ir.graph import Node
 from qcgen.ir.program import (
     BinaryKind,
+    Concat,
     Conv,
     ConvGeometry,
+    Dequantize,
     DivideAway,
     GlobalAveragePool,
     IntegerSoftmax,
@@ -26,6 +28,7 @@ from qcgen.ir.program import (
     Reduce,
     Reshape,
     RoundTwice,
+    Slice,
     Tensor,
     inputs_of,
 )
@@ -33,7 +36,7 @@ from qcgen.ir.types import Array, Layout
 from qcgen.lower.linear import row_geometry
 from qcgen.lower.propagate import propagate
 from qcgen.tflite.exponentials import exponentials
-from qcgen.tflite.lookups import FUNCTIONS, lower_function
+from qcgen.tflite.lookups import FUNCTIONS, lower_function, lower_prelu
 from qcgen.tflite.movements import MOVEMENTS, require_same_codes
 from qcgen.tflite.multipliers import bounds, integer_binary, mean_twice, overflows, round_twice
 from qcgen.tflite.operands import AGAIN, Operands, Refused
@@ -173,11 +176,63 @@ def lower_fully_connected(source: Operands) -> tuple[Operator, ...]:
 
 
 def lower_average_pool(source: Operands) -> tuple[Operator, ...]:
-    """AVERAGE_POOL_2D: windows without padding; the whole image, or any as a convolution with ones."""
+    """AVERAGE_POOL_2D: of the pixels inside the image; the whole of it, or any windows as convolutions with ones."""
     x, y = _pooled(source)
     geometry = _pool_geometry(source, x, y)
-    if geometry.is_padded:
-        raise Refused("its windows reach into padding, of which averages are not read", "use padding VALID")
+    if not geometry.is_padded:
+        return (_average(source, x, y, geometry),)
+    name, op_type = source.node.name, source.node.op_type
+    down, across = (_runs(geometry, axis) for axis in (0, 1))
+    operators: list[Operator] = []
+    rows = []
+    for place, (top, height, y_height, kernel_height) in enumerate(down):
+        parts = []
+        for number, (left, width, y_width, kernel_width) in enumerate(across):
+            suffix = f"part{place}_{number}"
+            part = _image_of(source, f"{suffix}.input", x, height, width)
+            pooled = _image_of(source, suffix, y, y_height, y_width)
+            inside = replace(
+                geometry,
+                input=(height, width),
+                kernel=(kernel_height, kernel_width),
+                output=(y_height, y_width),
+                pads_begin=(0, 0),
+                pads_end=(0, 0),
+            )
+            operators.append(Slice(name, op_type, x, part, (0, top, left, 0), (1, 1, 1, 1)))
+            operators.append(_average(source, part, pooled, inside))
+            parts.append(pooled)
+        row = _image_of(source, f"row{place}", y, y_height, y.shape[2]) if len(down) > 1 else y
+        operators.append(Concat(name, op_type, tuple(parts), row, 2))
+        rows.append(row)
+    return (*operators, Concat(name, op_type, tuple(rows), y, 1)) if len(down) > 1 else tuple(operators)
+
+
+def _image_of(source: Operands, suffix: str, like: Tensor, height: int, width: int) -> Tensor:
+    inner = source.inner(suffix, like, (like.shape[0], height, width, like.shape[3]))
+    return replace(inner, layout=Layout.CHANNELS_LAST)
+
+
+def _runs(geometry: ConvGeometry, axis: int) -> list[tuple[int, int, int, int]]:
+    """The runs of windows along an axis that have equally many pixels inside the image.
+
+    Of each: its first pixel, how many pixels and windows it has, and how many pixels are in one window.
+    """
+    size, kernel, stride = geometry.input[axis], geometry.kernel[axis], geometry.strides[axis]
+    starts = [place * stride - geometry.pads_begin[axis] for place in range(geometry.output[axis])]
+    ends = [(max(start, 0), min(start + kernel, size)) for start in starts]
+    runs: list[list[tuple[int, int]]] = []
+    for window in ends:
+        alike = runs and runs[-1][-1][1] - runs[-1][-1][0] == window[1] - window[0]
+        if alike and window[0] - runs[-1][-1][0] == stride:
+            runs[-1].append(window)
+        else:
+            runs.append([window])
+    return [(run[0][0], run[-1][1] - run[0][0], len(run), run[0][1] - run[0][0]) for run in runs]
+
+
+def _average(source: Operands, x: Tensor, y: Tensor, geometry: ConvGeometry) -> Operator:
+    """The averages of windows none of which reaches into padding."""
     count = prod(geometry.kernel)
     if count >= 2**15:
         raise Refused(f"its window has {count} pixels", f"use one with {2**15 - 1} at most")
@@ -188,9 +243,9 @@ def lower_average_pool(source: Operands) -> tuple[Operator, ...]:
     divide = DivideAway(scale, 0, low, high, count * zero_point, count)
     name, op_type = source.node.name, source.node.op_type
     if is_whole:
-        return (GlobalAveragePool(name, op_type, x, y, 3, count, divide),)
+        return GlobalAveragePool(name, op_type, x, y, 3, count, divide)
     ones, zeros = np.ones((channels, 1, *geometry.kernel), np.int8), np.zeros(channels, np.int32)
-    return (Conv(name, op_type, x, y, geometry, zero_point, ones, zeros, zeros, divide),)
+    return Conv(name, op_type, x, y, geometry, zero_point, ones, zeros, zeros, divide)
 
 
 def lower_max_pool(source: Operands) -> tuple[Operator, ...]:
@@ -256,8 +311,8 @@ def lower_softmax(source: Operands) -> tuple[Operator, ...]:
     return (IntegerSoftmax(source.node.name, source.node.op_type, x, y, table),)
 
 
-def lower_mean(source: Operands) -> tuple[Operator, ...]:
-    """MEAN: along any constant axes."""
+def lower_reduction(source: Operands) -> tuple[Operator, ...]:
+    """MEAN, REDUCE_MAX, REDUCE_MIN, SUM: along any constant axes."""
     x, y = source.x(), source.y()
     rank = len(x.shape)
     axes = tuple(sorted({int(axis) + (rank if axis < 0 else 0) for axis in source.integers(1).reshape(-1)}))
@@ -266,28 +321,43 @@ def lower_mean(source: Operands) -> tuple[Operator, ...]:
     kept = prod(size for axis, size in enumerate(x.shape) if axis not in axes)
     count = prod(x.shape) // kept
     if prod(y.shape) != kept or count >= 2**22:
-        raise Refused(f"means of {count} elements do not make its output", AGAIN)
-    by = mean_twice((x.scale or 1) / (y.scale or 1), count, y.zero_point or 0, y.dtype.low, y.dtype.high)
+        raise Refused(f"{count} elements that become one do not make its output", AGAIN)
+    name, op_type = source.node.name, source.node.op_type
+    if op_type in ("REDUCE_MAX", "REDUCE_MIN"):
+        require_same_codes(x, y)
+        return (Reduce(name, op_type, x, y, "max" if op_type == "REDUCE_MAX" else "min", axes, None),)
+    scale, ends = float(x.scale or 1) / float(y.scale or 1), (y.zero_point or 0, y.dtype.low, y.dtype.high)
+    by = mean_twice(scale, count, *ends) if op_type == "MEAN" else round_twice(np.array([scale]), *ends)
     if overflows(by, np.array([255 * count])):
         raise Refused("its sums, scaled, leave int32", "quantize with the range that its output has")
-    name, op_type = source.node.name, source.node.op_type
-    if rank == 4 and axes == (1, 2):
+    if op_type == "MEAN" and rank == 4 and axes == (1, 2):
         image = replace(x, layout=Layout.CHANNELS_LAST)
         return (GlobalAveragePool(name, op_type, image, y, 3, count, by),)
-    return (Reduce(name, op_type, x, y, "mean", axes, by),)
+    return (Reduce(name, op_type, x, y, "mean" if op_type == "MEAN" else "sum", axes, by),)
+
+
+def lower_dequantize(source: Operands) -> tuple[Operator, ...]:
+    """DEQUANTIZE: int8 to float32, at the end of a network."""
+    x = source.x()
+    y = source.y_in_float()
+    if x.shape != y.shape:
+        raise Refused(f"its output has the shape {y.shape}, its input {x.shape}", AGAIN)
+    return (Dequantize(source.node.name, source.node.op_type, x, y),)
 
 
 LOWERINGS: dict[str, Callable[[Operands], tuple[Operator, ...]]] = {
     **dict.fromkeys(FUNCTIONS, lower_function),
     **MOVEMENTS,
+    **dict.fromkeys(("MEAN", "REDUCE_MAX", "REDUCE_MIN", "SUM"), lower_reduction),
     "ADD": lower_binary,
     "AVERAGE_POOL_2D": lower_average_pool,
     "CONV_2D": lower_conv,
     "DEPTHWISE_CONV_2D": lower_depthwise,
+    "DEQUANTIZE": lower_dequantize,
     "FULLY_CONNECTED": lower_fully_connected,
     "MAX_POOL_2D": lower_max_pool,
-    "MEAN": lower_mean,
     "MUL": lower_binary,
+    "PRELU": lower_prelu,
     "SOFTMAX": lower_softmax,
     "SUB": lower_binary,
 }

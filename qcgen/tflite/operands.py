@@ -39,6 +39,13 @@ class Operands:
             raise Refused(f"it has {len(self.node.outputs)} outputs, not one", AGAIN)
         return self._tensor(self.node.outputs[0], layout, types)
 
+    def y_in_float(self) -> Tensor:
+        """The output, float32."""
+        value = self.graph.value(self.node.outputs[0] if self.node.outputs else "")
+        if value.dtype is not DType.FLOAT32:
+            raise Refused("its output is not float32", AGAIN)
+        return Tensor(value.name, DType.FLOAT32, value.fixed_shape or ())
+
     def ys(self) -> tuple[Tensor, ...]:
         """All outputs."""
         return tuple(self._tensor(name, None, (DType.INT8,)) for name in self.node.outputs)
@@ -70,6 +77,12 @@ class Operands:
         if array.ndim != rank:
             raise Refused(f"its weights have {array.ndim} axes, not {rank}", AGAIN)
         return array, by
+
+    def slopes(self) -> tuple[Array, Codes]:
+        """The constant of input 1, int8 with one scale, of at least one axis."""
+        self.x(1)
+        array, by = self.weights(len(self.graph.value(self.node.inputs[1]).shape or ()))
+        return np.atleast_1d(array), by
 
     def bias(self, channels: int) -> Array:
         """The constant of input 2, (channels,) int32; zeros if there is none."""

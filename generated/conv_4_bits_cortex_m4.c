@@ -15,7 +15,7 @@
  */
 #include "conv_4_bits_cortex_m4.h"
 
-#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0xab6cda4d
+#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0xd0ef72af
 #error "conv_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -74,14 +74,20 @@ typedef char conv_4_bits_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ?
 #define CONV_4_BITS_CORTEX_M4_INLINE CONV_4_BITS_CORTEX_M4_CODE_ATTR inline
 #endif
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
-   compilers that read GNU assembly, and as Thumb-2 has them. Elsewhere portable C does the same, on either byte order;
-   it assumes that conversions to signed types wrap. */
+/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
+   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE),
+   which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that conversions
+   to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define CONV_4_BITS_CORTEX_M4_DSP 1
-#include <arm_acle.h>
 #else
 #define CONV_4_BITS_CORTEX_M4_DSP 0
+#endif
+#if CONV_4_BITS_CORTEX_M4_DSP || (!defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32))
+#define CONV_4_BITS_CORTEX_M4_ACLE 1
+#include <arm_acle.h>
+#else
+#define CONV_4_BITS_CORTEX_M4_ACLE 0
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
@@ -115,7 +121,7 @@ static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_load_two(cons
 /* Bytes 0 and 2 of a word, each sign-extended to 16 bits: a pair. */
 static CONV_4_BITS_CORTEX_M4_INLINE int32_t conv_4_bits_cortex_m4_dsp_even_s8(int32_t word)
 {
-#if CONV_4_BITS_CORTEX_M4_DSP
+#if CONV_4_BITS_CORTEX_M4_ACLE
     return __sxtb16(word);
 #else
     return (int32_t)(((uint32_t)(int8_t)(word) & 0xffffu) | (uint32_t)(int8_t)(word >> 16) << 16);
@@ -130,6 +136,8 @@ static CONV_4_BITS_CORTEX_M4_INLINE int32_t conv_4_bits_cortex_m4_dsp_odd_s8(int
 
     __asm__("sxtb16 %0, %1, ror #8" : "=r"(pair) : "r"(word)); /* compilers do not fold the rotation */
     return pair;
+#elif CONV_4_BITS_CORTEX_M4_ACLE
+    return __sxtb16(word >> 8);
 #else
     return (int32_t)(((uint32_t)(int8_t)(word >> 8) & 0xffffu) | (uint32_t)(int8_t)(word >> 24) << 16);
 #endif
@@ -143,6 +151,8 @@ static CONV_4_BITS_CORTEX_M4_INLINE int32_t conv_4_bits_cortex_m4_dsp_even_u8(in
 
     __asm__("uxtb16 %0, %1" : "=r"(pair) : "r"(word)); /* the compilers disagree about its types in C */
     return pair;
+#elif CONV_4_BITS_CORTEX_M4_ACLE
+    return (int32_t)__uxtb16((uint32_t)word);
 #else
     return (int32_t)(((uint32_t)(uint8_t)(word) & 0xffffu) | (uint32_t)(uint8_t)(word >> 16) << 16);
 #endif
@@ -151,7 +161,7 @@ static CONV_4_BITS_CORTEX_M4_INLINE int32_t conv_4_bits_cortex_m4_dsp_even_u8(in
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
 static CONV_4_BITS_CORTEX_M4_INLINE int32_t conv_4_bits_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
-#if CONV_4_BITS_CORTEX_M4_DSP
+#if CONV_4_BITS_CORTEX_M4_ACLE
     return __smlad(a, b, sum);
 #else
     const int32_t low = (int32_t)(int16_t)a * (int16_t)b;
@@ -197,6 +207,8 @@ static CONV_4_BITS_CORTEX_M4_INLINE int32_t conv_4_bits_cortex_m4_dsp_saturate_s
 {
 #if CONV_4_BITS_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */
+#elif CONV_4_BITS_CORTEX_M4_ACLE
+    return (int32_t)__ssat(value, 8);
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;
 #endif

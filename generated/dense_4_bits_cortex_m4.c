@@ -15,7 +15,7 @@
  */
 #include "dense_4_bits_cortex_m4.h"
 
-#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x5e27831e
+#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x52024424
 #error "dense_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -69,14 +69,20 @@ typedef char dense_4_bits_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 
 #define DENSE_4_BITS_CORTEX_M4_INLINE DENSE_4_BITS_CORTEX_M4_CODE_ATTR inline
 #endif
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
-   compilers that read GNU assembly, and as Thumb-2 has them. Elsewhere portable C does the same, on either byte order;
-   it assumes that conversions to signed types wrap. */
+/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
+   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE),
+   which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that conversions
+   to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define DENSE_4_BITS_CORTEX_M4_DSP 1
-#include <arm_acle.h>
 #else
 #define DENSE_4_BITS_CORTEX_M4_DSP 0
+#endif
+#if DENSE_4_BITS_CORTEX_M4_DSP || (!defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32))
+#define DENSE_4_BITS_CORTEX_M4_ACLE 1
+#include <arm_acle.h>
+#else
+#define DENSE_4_BITS_CORTEX_M4_ACLE 0
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
@@ -129,7 +135,7 @@ static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_two_at(cons
 /* Bytes 0 and 2 of a word, each sign-extended to 16 bits: a pair. */
 static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_even_s8(int32_t word)
 {
-#if DENSE_4_BITS_CORTEX_M4_DSP
+#if DENSE_4_BITS_CORTEX_M4_ACLE
     return __sxtb16(word);
 #else
     return (int32_t)(((uint32_t)(int8_t)(word) & 0xffffu) | (uint32_t)(int8_t)(word >> 16) << 16);
@@ -144,6 +150,8 @@ static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_odd_s8(i
 
     __asm__("sxtb16 %0, %1, ror #8" : "=r"(pair) : "r"(word)); /* compilers do not fold the rotation */
     return pair;
+#elif DENSE_4_BITS_CORTEX_M4_ACLE
+    return __sxtb16(word >> 8);
 #else
     return (int32_t)(((uint32_t)(int8_t)(word >> 8) & 0xffffu) | (uint32_t)(int8_t)(word >> 24) << 16);
 #endif
@@ -152,7 +160,7 @@ static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_odd_s8(i
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
 static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
-#if DENSE_4_BITS_CORTEX_M4_DSP
+#if DENSE_4_BITS_CORTEX_M4_ACLE
     return __smlad(a, b, sum);
 #else
     const int32_t low = (int32_t)(int16_t)a * (int16_t)b;
@@ -174,11 +182,15 @@ static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_differen
 static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_winograd_dot(int32_t even, int32_t odd,
     int32_t even_weights, int32_t odd_weights, int32_t sum)
 {
+#if DENSE_4_BITS_CORTEX_M4_ACLE
+    return __smlad(__sxtab16(even, odd_weights), __sxtab16(odd, even_weights), sum);
+#else
     const int32_t low = ((int32_t)(int16_t)even + (int8_t)odd_weights) * ((int16_t)odd + (int8_t)even_weights);
     const int32_t high = ((int32_t)(int16_t)(even >> 16) + (int8_t)(odd_weights >> 16)) *
                          ((int16_t)(odd >> 16) + (int8_t)(even_weights >> 16));
 
     return (int32_t)((uint32_t)sum + (uint32_t)low + (uint32_t)high);
+#endif
 }
 #endif
 
@@ -188,11 +200,18 @@ static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_winograd
 static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_dot_bytes(int32_t even, int32_t odd,
     int32_t even_weights, int32_t odd_weights, int32_t sum)
 {
+#if DENSE_4_BITS_CORTEX_M4_ACLE
+    const int32_t first = (int32_t)__uxtab16((uint32_t)even, (uint32_t)odd_weights);
+    const int32_t second = (int32_t)__uxtab16((uint32_t)odd, (uint32_t)even_weights);
+
+    return __smlad(first, second, sum);
+#else
     const int32_t low = ((int32_t)(int16_t)even + (odd_weights & 255)) * ((int16_t)odd + (even_weights & 255));
     const int32_t high = ((int32_t)(int16_t)(even >> 16) + (odd_weights >> 16 & 255)) *
                          ((int16_t)(odd >> 16) + (even_weights >> 16 & 255));
 
     return (int32_t)((uint32_t)sum + (uint32_t)low + (uint32_t)high);
+#endif
 }
 #endif
 
@@ -264,6 +283,8 @@ static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_saturate
 {
 #if DENSE_4_BITS_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */
+#elif DENSE_4_BITS_CORTEX_M4_ACLE
+    return (int32_t)__ssat(value, 8);
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;
 #endif

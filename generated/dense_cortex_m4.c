@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m4.h"
 
-#if DENSE_CORTEX_M4_HEADER_ID != 0x6bbc3ce4
+#if DENSE_CORTEX_M4_HEADER_ID != 0x7b529bad
 #error "dense_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -76,14 +76,20 @@ typedef char dense_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -
 #define DENSE_CORTEX_M4_INLINE DENSE_CORTEX_M4_CODE_ATTR inline
 #endif
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
-   compilers that read GNU assembly, and as Thumb-2 has them. Elsewhere portable C does the same, on either byte order;
-   it assumes that conversions to signed types wrap. */
+/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
+   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE),
+   which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that conversions
+   to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define DENSE_CORTEX_M4_DSP 1
-#include <arm_acle.h>
 #else
 #define DENSE_CORTEX_M4_DSP 0
+#endif
+#if DENSE_CORTEX_M4_DSP || (!defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32))
+#define DENSE_CORTEX_M4_ACLE 1
+#include <arm_acle.h>
+#else
+#define DENSE_CORTEX_M4_ACLE 0
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
@@ -134,7 +140,7 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_two_at(const int32_t *wor
 /* Bytes 0 and 2 of a word, each sign-extended to 16 bits: a pair. */
 static DENSE_CORTEX_M4_INLINE int32_t dense_cortex_m4_dsp_even_s8(int32_t word)
 {
-#if DENSE_CORTEX_M4_DSP
+#if DENSE_CORTEX_M4_ACLE
     return __sxtb16(word);
 #else
     return (int32_t)(((uint32_t)(int8_t)(word) & 0xffffu) | (uint32_t)(int8_t)(word >> 16) << 16);
@@ -149,6 +155,8 @@ static DENSE_CORTEX_M4_INLINE int32_t dense_cortex_m4_dsp_odd_s8(int32_t word)
 
     __asm__("sxtb16 %0, %1, ror #8" : "=r"(pair) : "r"(word)); /* compilers do not fold the rotation */
     return pair;
+#elif DENSE_CORTEX_M4_ACLE
+    return __sxtb16(word >> 8);
 #else
     return (int32_t)(((uint32_t)(int8_t)(word >> 8) & 0xffffu) | (uint32_t)(int8_t)(word >> 24) << 16);
 #endif
@@ -157,7 +165,7 @@ static DENSE_CORTEX_M4_INLINE int32_t dense_cortex_m4_dsp_odd_s8(int32_t word)
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
 static DENSE_CORTEX_M4_INLINE int32_t dense_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
-#if DENSE_CORTEX_M4_DSP
+#if DENSE_CORTEX_M4_ACLE
     return __smlad(a, b, sum);
 #else
     const int32_t low = (int32_t)(int16_t)a * (int16_t)b;
@@ -179,11 +187,15 @@ static DENSE_CORTEX_M4_INLINE int32_t dense_cortex_m4_dsp_difference(int32_t a, 
 static DENSE_CORTEX_M4_INLINE int32_t dense_cortex_m4_dsp_winograd_dot(int32_t even, int32_t odd, int32_t even_weights,
     int32_t odd_weights, int32_t sum)
 {
+#if DENSE_CORTEX_M4_ACLE
+    return __smlad(__sxtab16(even, odd_weights), __sxtab16(odd, even_weights), sum);
+#else
     const int32_t low = ((int32_t)(int16_t)even + (int8_t)odd_weights) * ((int16_t)odd + (int8_t)even_weights);
     const int32_t high = ((int32_t)(int16_t)(even >> 16) + (int8_t)(odd_weights >> 16)) *
                          ((int16_t)(odd >> 16) + (int8_t)(even_weights >> 16));
 
     return (int32_t)((uint32_t)sum + (uint32_t)low + (uint32_t)high);
+#endif
 }
 #endif
 
@@ -356,6 +368,8 @@ static DENSE_CORTEX_M4_INLINE int32_t dense_cortex_m4_dsp_saturate_s8(int32_t va
 {
 #if DENSE_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */
+#elif DENSE_CORTEX_M4_ACLE
+    return (int32_t)__ssat(value, 8);
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;
 #endif

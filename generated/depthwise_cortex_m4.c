@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m4.h"
 
-#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x4571f02f
+#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x601f1200
 #error "depthwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -66,14 +66,20 @@ typedef char depthwise_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1
 #define DEPTHWISE_CORTEX_M4_INLINE DEPTHWISE_CORTEX_M4_CODE_ATTR inline
 #endif
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
-   compilers that read GNU assembly, and as Thumb-2 has them. Elsewhere portable C does the same, on either byte order;
-   it assumes that conversions to signed types wrap. */
+/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
+   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE),
+   which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that conversions
+   to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define DEPTHWISE_CORTEX_M4_DSP 1
-#include <arm_acle.h>
 #else
 #define DEPTHWISE_CORTEX_M4_DSP 0
+#endif
+#if DEPTHWISE_CORTEX_M4_DSP || (!defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32))
+#define DEPTHWISE_CORTEX_M4_ACLE 1
+#include <arm_acle.h>
+#else
+#define DEPTHWISE_CORTEX_M4_ACLE 0
 #endif
 
 /* The pair of the lower halves of two words (PKHBT, which gcc 12 does not find). */
@@ -92,7 +98,7 @@ static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_pair(int32_t l
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
 static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
-#if DEPTHWISE_CORTEX_M4_DSP
+#if DEPTHWISE_CORTEX_M4_ACLE
     return __smlad(a, b, sum);
 #else
     const int32_t low = (int32_t)(int16_t)a * (int16_t)b;
@@ -105,7 +111,7 @@ static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_dot(int32_t a,
 /* sum + a.low * b.low (SMLABB). */
 static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_low_by_low(int32_t a, int32_t b, int32_t sum)
 {
-#if DEPTHWISE_CORTEX_M4_DSP
+#if DEPTHWISE_CORTEX_M4_ACLE
     return __smlabb(a, b, sum);
 #else
     return sum + (int32_t)(int16_t)a * (int16_t)b;
@@ -115,7 +121,7 @@ static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_low_by_low(int
 /* sum + a.low * b.high (SMLABT). */
 static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_low_by_high(int32_t a, int32_t b, int32_t sum)
 {
-#if DEPTHWISE_CORTEX_M4_DSP
+#if DEPTHWISE_CORTEX_M4_ACLE
     return __smlabt(a, b, sum);
 #else
     return sum + (int32_t)(int16_t)a * (int16_t)(b >> 16);
@@ -140,6 +146,8 @@ static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_saturate_s8(in
 {
 #if DEPTHWISE_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */
+#elif DEPTHWISE_CORTEX_M4_ACLE
+    return (int32_t)__ssat(value, 8);
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;
 #endif

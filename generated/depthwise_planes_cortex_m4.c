@@ -15,7 +15,7 @@
  */
 #include "depthwise_planes_cortex_m4.h"
 
-#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0x05619975
+#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0xb2b2c103
 #error "depthwise_planes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -74,14 +74,20 @@ typedef char depthwise_planes_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) ==
 #define DEPTHWISE_PLANES_CORTEX_M4_INLINE DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR inline
 #endif
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
-   compilers that read GNU assembly, and as Thumb-2 has them. Elsewhere portable C does the same, on either byte order;
-   it assumes that conversions to signed types wrap. */
+/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
+   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE),
+   which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that conversions
+   to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define DEPTHWISE_PLANES_CORTEX_M4_DSP 1
-#include <arm_acle.h>
 #else
 #define DEPTHWISE_PLANES_CORTEX_M4_DSP 0
+#endif
+#if DEPTHWISE_PLANES_CORTEX_M4_DSP || (!defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32))
+#define DEPTHWISE_PLANES_CORTEX_M4_ACLE 1
+#include <arm_acle.h>
+#else
+#define DEPTHWISE_PLANES_CORTEX_M4_ACLE 0
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
@@ -121,7 +127,7 @@ static DEPTHWISE_PLANES_CORTEX_M4_INLINE void depthwise_planes_cortex_m4_dsp_two
 /* Bytes 0 and 2 of a word, each sign-extended to 16 bits: a pair. */
 static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_even_s8(int32_t word)
 {
-#if DEPTHWISE_PLANES_CORTEX_M4_DSP
+#if DEPTHWISE_PLANES_CORTEX_M4_ACLE
     return __sxtb16(word);
 #else
     return (int32_t)(((uint32_t)(int8_t)(word) & 0xffffu) | (uint32_t)(int8_t)(word >> 16) << 16);
@@ -136,6 +142,8 @@ static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_
 
     __asm__("sxtb16 %0, %1, ror #8" : "=r"(pair) : "r"(word)); /* compilers do not fold the rotation */
     return pair;
+#elif DEPTHWISE_PLANES_CORTEX_M4_ACLE
+    return __sxtb16(word >> 8);
 #else
     return (int32_t)(((uint32_t)(int8_t)(word >> 8) & 0xffffu) | (uint32_t)(int8_t)(word >> 24) << 16);
 #endif
@@ -170,7 +178,7 @@ static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
 static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
-#if DEPTHWISE_PLANES_CORTEX_M4_DSP
+#if DEPTHWISE_PLANES_CORTEX_M4_ACLE
     return __smlad(a, b, sum);
 #else
     const int32_t low = (int32_t)(int16_t)a * (int16_t)b;
@@ -184,7 +192,7 @@ static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_
 static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_low_by_low(int32_t a, int32_t b,
     int32_t sum)
 {
-#if DEPTHWISE_PLANES_CORTEX_M4_DSP
+#if DEPTHWISE_PLANES_CORTEX_M4_ACLE
     return __smlabb(a, b, sum);
 #else
     return sum + (int32_t)(int16_t)a * (int16_t)b;
@@ -195,7 +203,7 @@ static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_
 static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_low_by_high(int32_t a, int32_t b,
     int32_t sum)
 {
-#if DEPTHWISE_PLANES_CORTEX_M4_DSP
+#if DEPTHWISE_PLANES_CORTEX_M4_ACLE
     return __smlabt(a, b, sum);
 #else
     return sum + (int32_t)(int16_t)a * (int16_t)(b >> 16);
@@ -220,6 +228,8 @@ static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_
 {
 #if DEPTHWISE_PLANES_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */
+#elif DEPTHWISE_PLANES_CORTEX_M4_ACLE
+    return (int32_t)__ssat(value, 8);
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;
 #endif

@@ -15,7 +15,7 @@
  */
 #include "depthwise_rows_cortex_m4.h"
 
-#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0x8e2f7fba
+#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0xbc65fec0
 #error "depthwise_rows_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -67,14 +67,20 @@ typedef char depthwise_rows_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -
 #define DEPTHWISE_ROWS_CORTEX_M4_INLINE DEPTHWISE_ROWS_CORTEX_M4_CODE_ATTR inline
 #endif
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
-   compilers that read GNU assembly, and as Thumb-2 has them. Elsewhere portable C does the same, on either byte order;
-   it assumes that conversions to signed types wrap. */
+/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
+   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE),
+   which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that conversions
+   to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define DEPTHWISE_ROWS_CORTEX_M4_DSP 1
-#include <arm_acle.h>
 #else
 #define DEPTHWISE_ROWS_CORTEX_M4_DSP 0
+#endif
+#if DEPTHWISE_ROWS_CORTEX_M4_DSP || (!defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32))
+#define DEPTHWISE_ROWS_CORTEX_M4_ACLE 1
+#include <arm_acle.h>
+#else
+#define DEPTHWISE_ROWS_CORTEX_M4_ACLE 0
 #endif
 
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset (SMMLA, which the compilers do not offer). */
@@ -95,6 +101,8 @@ static DEPTHWISE_ROWS_CORTEX_M4_INLINE int32_t depthwise_rows_cortex_m4_dsp_satu
 {
 #if DEPTHWISE_ROWS_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */
+#elif DEPTHWISE_ROWS_CORTEX_M4_ACLE
+    return (int32_t)__ssat(value, 8);
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;
 #endif

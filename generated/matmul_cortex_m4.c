@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m4.h"
 
-#if MATMUL_CORTEX_M4_HEADER_ID != 0xa5629e2c
+#if MATMUL_CORTEX_M4_HEADER_ID != 0xc0f7a54a
 #error "matmul_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -79,14 +79,20 @@ MATMUL_CORTEX_M4_CODE_ATTR static int32_t matmul_cortex_m4_multiply_high(int32_t
 #define MATMUL_CORTEX_M4_INLINE MATMUL_CORTEX_M4_CODE_ATTR inline
 #endif
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
-   compilers that read GNU assembly, and as Thumb-2 has them. Elsewhere portable C does the same, on either byte order;
-   it assumes that conversions to signed types wrap. */
+/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
+   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE),
+   which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that conversions
+   to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define MATMUL_CORTEX_M4_DSP 1
-#include <arm_acle.h>
 #else
 #define MATMUL_CORTEX_M4_DSP 0
+#endif
+#if MATMUL_CORTEX_M4_DSP || (!defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32))
+#define MATMUL_CORTEX_M4_ACLE 1
+#include <arm_acle.h>
+#else
+#define MATMUL_CORTEX_M4_ACLE 0
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
@@ -120,7 +126,7 @@ static MATMUL_CORTEX_M4_INLINE void matmul_cortex_m4_dsp_load_two(const int32_t 
 /* Bytes 0 and 2 of a word, each sign-extended to 16 bits: a pair. */
 static MATMUL_CORTEX_M4_INLINE int32_t matmul_cortex_m4_dsp_even_s8(int32_t word)
 {
-#if MATMUL_CORTEX_M4_DSP
+#if MATMUL_CORTEX_M4_ACLE
     return __sxtb16(word);
 #else
     return (int32_t)(((uint32_t)(int8_t)(word) & 0xffffu) | (uint32_t)(int8_t)(word >> 16) << 16);
@@ -135,6 +141,8 @@ static MATMUL_CORTEX_M4_INLINE int32_t matmul_cortex_m4_dsp_odd_s8(int32_t word)
 
     __asm__("sxtb16 %0, %1, ror #8" : "=r"(pair) : "r"(word)); /* compilers do not fold the rotation */
     return pair;
+#elif MATMUL_CORTEX_M4_ACLE
+    return __sxtb16(word >> 8);
 #else
     return (int32_t)(((uint32_t)(int8_t)(word >> 8) & 0xffffu) | (uint32_t)(int8_t)(word >> 24) << 16);
 #endif
@@ -156,7 +164,7 @@ static MATMUL_CORTEX_M4_INLINE int32_t matmul_cortex_m4_dsp_pair(int32_t low, in
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
 static MATMUL_CORTEX_M4_INLINE int32_t matmul_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
-#if MATMUL_CORTEX_M4_DSP
+#if MATMUL_CORTEX_M4_ACLE
     return __smlad(a, b, sum);
 #else
     const int32_t low = (int32_t)(int16_t)a * (int16_t)b;

@@ -23,7 +23,7 @@
  */
 #include "network_within_flash.h"
 
-#if NETWORK_WITHIN_FLASH_HEADER_ID != 0x2a0b9b5f
+#if NETWORK_WITHIN_FLASH_HEADER_ID != 0x1aac174d
 #error "network_within_flash.h was not generated together with this file"
 #endif
 
@@ -81,14 +81,20 @@ typedef char network_within_flash_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 
 #define NETWORK_WITHIN_FLASH_INLINE NETWORK_WITHIN_FLASH_CODE_ATTR inline
 #endif
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
-   compilers that read GNU assembly, and as Thumb-2 has them. Elsewhere portable C does the same, on either byte order;
-   it assumes that conversions to signed types wrap. */
+/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
+   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE),
+   which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that conversions
+   to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define NETWORK_WITHIN_FLASH_DSP 1
-#include <arm_acle.h>
 #else
 #define NETWORK_WITHIN_FLASH_DSP 0
+#endif
+#if NETWORK_WITHIN_FLASH_DSP || (!defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32))
+#define NETWORK_WITHIN_FLASH_ACLE 1
+#include <arm_acle.h>
+#else
+#define NETWORK_WITHIN_FLASH_ACLE 0
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
@@ -122,7 +128,7 @@ static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_dsp_load_two(const 
 /* Bytes 0 and 2 of a word, each sign-extended to 16 bits: a pair. */
 static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_even_s8(int32_t word)
 {
-#if NETWORK_WITHIN_FLASH_DSP
+#if NETWORK_WITHIN_FLASH_ACLE
     return __sxtb16(word);
 #else
     return (int32_t)(((uint32_t)(int8_t)(word) & 0xffffu) | (uint32_t)(int8_t)(word >> 16) << 16);
@@ -137,6 +143,8 @@ static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_odd_s8(int32
 
     __asm__("sxtb16 %0, %1, ror #8" : "=r"(pair) : "r"(word)); /* compilers do not fold the rotation */
     return pair;
+#elif NETWORK_WITHIN_FLASH_ACLE
+    return __sxtb16(word >> 8);
 #else
     return (int32_t)(((uint32_t)(int8_t)(word >> 8) & 0xffffu) | (uint32_t)(int8_t)(word >> 24) << 16);
 #endif
@@ -150,6 +158,8 @@ static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_even_u8(int3
 
     __asm__("uxtb16 %0, %1" : "=r"(pair) : "r"(word)); /* the compilers disagree about its types in C */
     return pair;
+#elif NETWORK_WITHIN_FLASH_ACLE
+    return (int32_t)__uxtb16((uint32_t)word);
 #else
     return (int32_t)(((uint32_t)(uint8_t)(word) & 0xffffu) | (uint32_t)(uint8_t)(word >> 16) << 16);
 #endif
@@ -163,6 +173,8 @@ static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_add_even_s8(
 
     __asm__("sxtab16 %0, %1, %2" : "=r"(sum) : "r"(pair), "r"(word)); /* the compilers disagree about its types in C */
     return sum;
+#elif NETWORK_WITHIN_FLASH_ACLE
+    return __sxtab16(pair, word);
 #else
     const uint32_t low = (uint32_t)pair + (uint32_t)(int8_t)word;
     const uint32_t high = ((uint32_t)pair >> 16) + (uint32_t)(int8_t)(word >> 16);
@@ -179,6 +191,8 @@ static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_add_odd_s8(i
 
     __asm__("sxtab16 %0, %1, %2, ror #8" : "=r"(sum) : "r"(pair), "r"(word)); /* compilers do not fold the rotation */
     return sum;
+#elif NETWORK_WITHIN_FLASH_ACLE
+    return __sxtab16(pair, word >> 8);
 #else
     const uint32_t low = (uint32_t)pair + (uint32_t)(int8_t)(word >> 8);
     const uint32_t high = ((uint32_t)pair >> 16) + (uint32_t)(int8_t)(word >> 24);
@@ -190,7 +204,7 @@ static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_add_odd_s8(i
 /* The pair of the differences of two pairs, modulo 2^16 (SSUB16). */
 static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_sub(int32_t a, int32_t b)
 {
-#if NETWORK_WITHIN_FLASH_DSP
+#if NETWORK_WITHIN_FLASH_ACLE
     return __ssub16(a, b);
 #else
     const uint32_t low = (uint32_t)a - (uint32_t)b;
@@ -203,7 +217,7 @@ static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_sub(int32_t 
 /* a.low * b.low + a.high * b.high, modulo 2^32 (SMUAD). */
 static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_product(int32_t a, int32_t b)
 {
-#if NETWORK_WITHIN_FLASH_DSP
+#if NETWORK_WITHIN_FLASH_ACLE
     return __smuad(a, b);
 #else
     const int32_t low = (int32_t)(int16_t)a * (int16_t)b;
@@ -216,7 +230,7 @@ static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_product(int3
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
 static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
-#if NETWORK_WITHIN_FLASH_DSP
+#if NETWORK_WITHIN_FLASH_ACLE
     return __smlad(a, b, sum);
 #else
     const int32_t low = (int32_t)(int16_t)a * (int16_t)b;
@@ -257,6 +271,8 @@ static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_saturate_s8(
 {
 #if NETWORK_WITHIN_FLASH_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */
+#elif NETWORK_WITHIN_FLASH_ACLE
+    return (int32_t)__ssat(value, 8);
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;
 #endif

@@ -15,7 +15,7 @@
  */
 #include "pointwise_cortex_m4.h"
 
-#if POINTWISE_CORTEX_M4_HEADER_ID != 0x802d6102
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0xef463646
 #error "pointwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -68,14 +68,20 @@ typedef char pointwise_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1
 #define POINTWISE_CORTEX_M4_INLINE POINTWISE_CORTEX_M4_CODE_ATTR inline
 #endif
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
-   compilers that read GNU assembly, and as Thumb-2 has them. Elsewhere portable C does the same, on either byte order;
-   it assumes that conversions to signed types wrap. */
+/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
+   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE),
+   which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that conversions
+   to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define POINTWISE_CORTEX_M4_DSP 1
-#include <arm_acle.h>
 #else
 #define POINTWISE_CORTEX_M4_DSP 0
+#endif
+#if POINTWISE_CORTEX_M4_DSP || (!defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32))
+#define POINTWISE_CORTEX_M4_ACLE 1
+#include <arm_acle.h>
+#else
+#define POINTWISE_CORTEX_M4_ACLE 0
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
@@ -128,7 +134,7 @@ static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_two_at(const int3
 /* Bytes 0 and 2 of a word, each sign-extended to 16 bits: a pair. */
 static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_even_s8(int32_t word)
 {
-#if POINTWISE_CORTEX_M4_DSP
+#if POINTWISE_CORTEX_M4_ACLE
     return __sxtb16(word);
 #else
     return (int32_t)(((uint32_t)(int8_t)(word) & 0xffffu) | (uint32_t)(int8_t)(word >> 16) << 16);
@@ -143,6 +149,8 @@ static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_odd_s8(int32_t
 
     __asm__("sxtb16 %0, %1, ror #8" : "=r"(pair) : "r"(word)); /* compilers do not fold the rotation */
     return pair;
+#elif POINTWISE_CORTEX_M4_ACLE
+    return __sxtb16(word >> 8);
 #else
     return (int32_t)(((uint32_t)(int8_t)(word >> 8) & 0xffffu) | (uint32_t)(int8_t)(word >> 24) << 16);
 #endif
@@ -151,7 +159,7 @@ static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_odd_s8(int32_t
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
 static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
-#if POINTWISE_CORTEX_M4_DSP
+#if POINTWISE_CORTEX_M4_ACLE
     return __smlad(a, b, sum);
 #else
     const int32_t low = (int32_t)(int16_t)a * (int16_t)b;
@@ -173,11 +181,15 @@ static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_difference(int
 static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_winograd_dot(int32_t even, int32_t odd,
     int32_t even_weights, int32_t odd_weights, int32_t sum)
 {
+#if POINTWISE_CORTEX_M4_ACLE
+    return __smlad(__sxtab16(even, odd_weights), __sxtab16(odd, even_weights), sum);
+#else
     const int32_t low = ((int32_t)(int16_t)even + (int8_t)odd_weights) * ((int16_t)odd + (int8_t)even_weights);
     const int32_t high = ((int32_t)(int16_t)(even >> 16) + (int8_t)(odd_weights >> 16)) *
                          ((int16_t)(odd >> 16) + (int8_t)(even_weights >> 16));
 
     return (int32_t)((uint32_t)sum + (uint32_t)low + (uint32_t)high);
+#endif
 }
 #endif
 
@@ -249,6 +261,8 @@ static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_saturate_s8(in
 {
 #if POINTWISE_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */
+#elif POINTWISE_CORTEX_M4_ACLE
+    return (int32_t)__ssat(value, 8);
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;
 #endif

@@ -15,7 +15,7 @@
  */
 #include "short_window_cortex_m4.h"
 
-#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0xa5f33569
+#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0xa431d156
 #error "short_window_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -66,14 +66,20 @@ typedef char short_window_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 
 #define SHORT_WINDOW_CORTEX_M4_INLINE SHORT_WINDOW_CORTEX_M4_CODE_ATTR inline
 #endif
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
-   compilers that read GNU assembly, and as Thumb-2 has them. Elsewhere portable C does the same, on either byte order;
-   it assumes that conversions to signed types wrap. */
+/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
+   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE),
+   which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that conversions
+   to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define SHORT_WINDOW_CORTEX_M4_DSP 1
-#include <arm_acle.h>
 #else
 #define SHORT_WINDOW_CORTEX_M4_DSP 0
+#endif
+#if SHORT_WINDOW_CORTEX_M4_DSP || (!defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32))
+#define SHORT_WINDOW_CORTEX_M4_ACLE 1
+#include <arm_acle.h>
+#else
+#define SHORT_WINDOW_CORTEX_M4_ACLE 0
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
@@ -107,7 +113,7 @@ static SHORT_WINDOW_CORTEX_M4_INLINE void short_window_cortex_m4_dsp_load_two(co
 /* Bytes 0 and 2 of a word, each sign-extended to 16 bits: a pair. */
 static SHORT_WINDOW_CORTEX_M4_INLINE int32_t short_window_cortex_m4_dsp_even_s8(int32_t word)
 {
-#if SHORT_WINDOW_CORTEX_M4_DSP
+#if SHORT_WINDOW_CORTEX_M4_ACLE
     return __sxtb16(word);
 #else
     return (int32_t)(((uint32_t)(int8_t)(word) & 0xffffu) | (uint32_t)(int8_t)(word >> 16) << 16);
@@ -122,6 +128,8 @@ static SHORT_WINDOW_CORTEX_M4_INLINE int32_t short_window_cortex_m4_dsp_odd_s8(i
 
     __asm__("sxtb16 %0, %1, ror #8" : "=r"(pair) : "r"(word)); /* compilers do not fold the rotation */
     return pair;
+#elif SHORT_WINDOW_CORTEX_M4_ACLE
+    return __sxtb16(word >> 8);
 #else
     return (int32_t)(((uint32_t)(int8_t)(word >> 8) & 0xffffu) | (uint32_t)(int8_t)(word >> 24) << 16);
 #endif
@@ -143,7 +151,7 @@ static SHORT_WINDOW_CORTEX_M4_INLINE int32_t short_window_cortex_m4_dsp_pair(int
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
 static SHORT_WINDOW_CORTEX_M4_INLINE int32_t short_window_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
-#if SHORT_WINDOW_CORTEX_M4_DSP
+#if SHORT_WINDOW_CORTEX_M4_ACLE
     return __smlad(a, b, sum);
 #else
     const int32_t low = (int32_t)(int16_t)a * (int16_t)b;
@@ -171,6 +179,8 @@ static SHORT_WINDOW_CORTEX_M4_INLINE int32_t short_window_cortex_m4_dsp_saturate
 {
 #if SHORT_WINDOW_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */
+#elif SHORT_WINDOW_CORTEX_M4_ACLE
+    return (int32_t)__ssat(value, 8);
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;
 #endif

@@ -23,7 +23,7 @@
  */
 #include "sum_and_mean_cortex_m4.h"
 
-#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x09f4ee86
+#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0xbf4a51c2
 #error "sum_and_mean_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -94,14 +94,20 @@ SUM_AND_MEAN_CORTEX_M4_CODE_ATTR static int32_t sum_and_mean_cortex_m4_multiply_
 #define SUM_AND_MEAN_CORTEX_M4_ROLLED
 #endif
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
-   compilers that read GNU assembly, and as Thumb-2 has them. Elsewhere portable C does the same, on either byte order;
-   it assumes that conversions to signed types wrap. */
+/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
+   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE),
+   which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that conversions
+   to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define SUM_AND_MEAN_CORTEX_M4_DSP 1
-#include <arm_acle.h>
 #else
 #define SUM_AND_MEAN_CORTEX_M4_DSP 0
+#endif
+#if SUM_AND_MEAN_CORTEX_M4_DSP || (!defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32))
+#define SUM_AND_MEAN_CORTEX_M4_ACLE 1
+#include <arm_acle.h>
+#else
+#define SUM_AND_MEAN_CORTEX_M4_ACLE 0
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
@@ -127,6 +133,8 @@ static SUM_AND_MEAN_CORTEX_M4_INLINE int32_t sum_and_mean_cortex_m4_dsp_add_even
 
     __asm__("sxtab16 %0, %1, %2" : "=r"(sum) : "r"(pair), "r"(word)); /* the compilers disagree about its types in C */
     return sum;
+#elif SUM_AND_MEAN_CORTEX_M4_ACLE
+    return __sxtab16(pair, word);
 #else
     const uint32_t low = (uint32_t)pair + (uint32_t)(int8_t)word;
     const uint32_t high = ((uint32_t)pair >> 16) + (uint32_t)(int8_t)(word >> 16);
@@ -143,6 +151,8 @@ static SUM_AND_MEAN_CORTEX_M4_INLINE int32_t sum_and_mean_cortex_m4_dsp_add_odd_
 
     __asm__("sxtab16 %0, %1, %2, ror #8" : "=r"(sum) : "r"(pair), "r"(word)); /* compilers do not fold the rotation */
     return sum;
+#elif SUM_AND_MEAN_CORTEX_M4_ACLE
+    return __sxtab16(pair, word >> 8);
 #else
     const uint32_t low = (uint32_t)pair + (uint32_t)(int8_t)(word >> 8);
     const uint32_t high = ((uint32_t)pair >> 16) + (uint32_t)(int8_t)(word >> 24);
@@ -156,6 +166,8 @@ static SUM_AND_MEAN_CORTEX_M4_INLINE int32_t sum_and_mean_cortex_m4_dsp_saturate
 {
 #if SUM_AND_MEAN_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */
+#elif SUM_AND_MEAN_CORTEX_M4_ACLE
+    return (int32_t)__ssat(value, 8);
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;
 #endif

@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m4.h"
 
-#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x971f24ed
+#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x63957d3d
 #error "winograd_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -73,14 +73,20 @@ typedef char winograd_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 
 #define WINOGRAD_CORTEX_M4_INLINE WINOGRAD_CORTEX_M4_CODE_ATTR inline
 #endif
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, for
-   compilers that read GNU assembly, and as Thumb-2 has them. Elsewhere portable C does the same, on either byte order;
-   it assumes that conversions to signed types wrap. */
+/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
+   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE),
+   which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that conversions
+   to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define WINOGRAD_CORTEX_M4_DSP 1
-#include <arm_acle.h>
 #else
 #define WINOGRAD_CORTEX_M4_DSP 0
+#endif
+#if WINOGRAD_CORTEX_M4_DSP || (!defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32))
+#define WINOGRAD_CORTEX_M4_ACLE 1
+#include <arm_acle.h>
+#else
+#define WINOGRAD_CORTEX_M4_ACLE 0
 #endif
 
 /* Four bytes, which may lie anywhere, as a word; the first is the lowest. */
@@ -119,6 +125,8 @@ static WINOGRAD_CORTEX_M4_INLINE int32_t winograd_cortex_m4_dsp_add_even_s8(int3
 
     __asm__("sxtab16 %0, %1, %2" : "=r"(sum) : "r"(pair), "r"(word)); /* the compilers disagree about its types in C */
     return sum;
+#elif WINOGRAD_CORTEX_M4_ACLE
+    return __sxtab16(pair, word);
 #else
     const uint32_t low = (uint32_t)pair + (uint32_t)(int8_t)word;
     const uint32_t high = ((uint32_t)pair >> 16) + (uint32_t)(int8_t)(word >> 16);
@@ -135,6 +143,8 @@ static WINOGRAD_CORTEX_M4_INLINE int32_t winograd_cortex_m4_dsp_add_odd_s8(int32
 
     __asm__("sxtab16 %0, %1, %2, ror #8" : "=r"(sum) : "r"(pair), "r"(word)); /* compilers do not fold the rotation */
     return sum;
+#elif WINOGRAD_CORTEX_M4_ACLE
+    return __sxtab16(pair, word >> 8);
 #else
     const uint32_t low = (uint32_t)pair + (uint32_t)(int8_t)(word >> 8);
     const uint32_t high = ((uint32_t)pair >> 16) + (uint32_t)(int8_t)(word >> 24);
@@ -146,7 +156,7 @@ static WINOGRAD_CORTEX_M4_INLINE int32_t winograd_cortex_m4_dsp_add_odd_s8(int32
 /* The pair of the differences of two pairs, modulo 2^16 (SSUB16). */
 static WINOGRAD_CORTEX_M4_INLINE int32_t winograd_cortex_m4_dsp_sub(int32_t a, int32_t b)
 {
-#if WINOGRAD_CORTEX_M4_DSP
+#if WINOGRAD_CORTEX_M4_ACLE
     return __ssub16(a, b);
 #else
     const uint32_t low = (uint32_t)a - (uint32_t)b;
@@ -159,7 +169,7 @@ static WINOGRAD_CORTEX_M4_INLINE int32_t winograd_cortex_m4_dsp_sub(int32_t a, i
 /* a.low * b.low + a.high * b.high, modulo 2^32 (SMUAD). */
 static WINOGRAD_CORTEX_M4_INLINE int32_t winograd_cortex_m4_dsp_product(int32_t a, int32_t b)
 {
-#if WINOGRAD_CORTEX_M4_DSP
+#if WINOGRAD_CORTEX_M4_ACLE
     return __smuad(a, b);
 #else
     const int32_t low = (int32_t)(int16_t)a * (int16_t)b;
@@ -172,7 +182,7 @@ static WINOGRAD_CORTEX_M4_INLINE int32_t winograd_cortex_m4_dsp_product(int32_t 
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
 static WINOGRAD_CORTEX_M4_INLINE int32_t winograd_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
-#if WINOGRAD_CORTEX_M4_DSP
+#if WINOGRAD_CORTEX_M4_ACLE
     return __smlad(a, b, sum);
 #else
     const int32_t low = (int32_t)(int16_t)a * (int16_t)b;
@@ -200,6 +210,8 @@ static WINOGRAD_CORTEX_M4_INLINE int32_t winograd_cortex_m4_dsp_saturate_s8(int3
 {
 #if WINOGRAD_CORTEX_M4_DSP
     return (int32_t)__builtin_arm_ssat(value, 8); /* the macro of gcc 12 warns of conversions */
+#elif WINOGRAD_CORTEX_M4_ACLE
+    return (int32_t)__ssat(value, 8);
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;
 #endif

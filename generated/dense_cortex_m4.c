@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m4.h"
 
-#if DENSE_CORTEX_M4_HEADER_ID != 0x7b529bad
+#if DENSE_CORTEX_M4_HEADER_ID != 0x4a06f674
 #error "dense_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -77,9 +77,9 @@ typedef char dense_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
-   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE),
-   which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that conversions
-   to signed types wrap. */
+   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions
+   (ACLE), which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that
+   conversions to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define DENSE_CORTEX_M4_DSP 1
 #else

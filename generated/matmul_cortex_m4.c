@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m4.h"
 
-#if MATMUL_CORTEX_M4_HEADER_ID != 0xc0f7a54a
+#if MATMUL_CORTEX_M4_HEADER_ID != 0x7eb91233
 #error "matmul_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -80,9 +80,9 @@ MATMUL_CORTEX_M4_CODE_ATTR static int32_t matmul_cortex_m4_multiply_high(int32_t
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
-   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE),
-   which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that conversions
-   to signed types wrap. */
+   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions
+   (ACLE), which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that
+   conversions to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define MATMUL_CORTEX_M4_DSP 1
 #else

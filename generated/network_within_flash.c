@@ -23,7 +23,7 @@
  */
 #include "network_within_flash.h"
 
-#if NETWORK_WITHIN_FLASH_HEADER_ID != 0x1aac174d
+#if NETWORK_WITHIN_FLASH_HEADER_ID != 0x9478459f
 #error "network_within_flash.h was not generated together with this file"
 #endif
 
@@ -82,9 +82,9 @@ typedef char network_within_flash_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
-   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE),
-   which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that conversions
-   to signed types wrap. */
+   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions
+   (ACLE), which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that
+   conversions to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define NETWORK_WITHIN_FLASH_DSP 1
 #else

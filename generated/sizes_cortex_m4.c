@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0x8064d2a7
+#if SIZES_CORTEX_M4_HEADER_ID != 0x48f4cee5
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -147,9 +147,9 @@ SIZES_CORTEX_M4_CODE_ATTR static int32_t sizes_cortex_m4_soft_float_code(int32_t
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
-   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE),
-   which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that conversions
-   to signed types wrap. */
+   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions
+   (ACLE), which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that
+   conversions to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define SIZES_CORTEX_M4_DSP 1
 #else

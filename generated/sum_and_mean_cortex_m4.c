@@ -23,7 +23,7 @@
  */
 #include "sum_and_mean_cortex_m4.h"
 
-#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0xbf4a51c2
+#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x5f3f2cd6
 #error "sum_and_mean_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -95,9 +95,9 @@ SUM_AND_MEAN_CORTEX_M4_CODE_ATTR static int32_t sum_and_mean_cortex_m4_multiply_
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
-   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE),
-   which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that conversions
-   to signed types wrap. */
+   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions
+   (ACLE), which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that
+   conversions to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define SUM_AND_MEAN_CORTEX_M4_DSP 1
 #else

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from marks import share_at_first
-from tflite_models import MODELS, Field, Step, Told, cases, network, weights, written
+from tflite_models import MODELS, Field, Step, Told, cases, function, moved, network, pool, weights, written
 from tools import require_modules
 
 import qcgen
@@ -164,10 +164,11 @@ def test_without_tensorflow_lite_micro_the_command_says_how_to_install_it(monkey
 
 
 def mutants(count):
-    """Files with bytes of their structure changed, and files cut off."""
+    """Files with bytes of their structure changed, and files cut off; of every operator."""
     generator = np.random.default_rng(21)
-    data = network()
+    files = list(MODELS.values())
     for number in range(count):
+        data = files[number % len(files)]
         changed = bytearray(data)
         for _ in range(int(generator.integers(1, 4))):
             at = int(generator.integers(8, len(data) - 4))
@@ -181,10 +182,25 @@ def test_damaged_files_are_read_or_refused_with_a_reason(count):
     refused = 0
     for data in mutants(count):
         try:
-            lower_tflite(read_tflite(data, "model"))
+            with np.errstate(over="raise", invalid="raise"):
+                lower_tflite(read_tflite(data, "model"))
         except qcgen.ModelRejected:
             refused += 1
     assert count / 4 < refused < count
+
+
+HOSTILE = {
+    "the scale of tensor 'x' is 1e-30": function("RELU6", (1e-30, 0)),
+    "it makes (1, 1073741824, 1, 1) of (1, 6, 5, 4)": moved("TILE", (1, 2**30, 1, 1), np.array([1, 2, 1, 1]), {}),
+    "its window of (9, 9) reaches into padding": pool("AVERAGE_POOL_2D", (9, 9), (1, 6, 5, 4), 1, 0, 0),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_what_would_overflow_or_take_long_is_refused(what):
+    with pytest.raises(qcgen.ModelRejected) as error:
+        qcgen.compile(HOSTILE[what])
+    assert what in reason(error)
 
 
 def test_a_vector_is_not_read_once_more_than_a_file_can_be():

@@ -37,7 +37,7 @@ from qcgen.lower.linear import row_geometry
 from qcgen.lower.propagate import propagate
 from qcgen.tflite.exponentials import exponentials
 from qcgen.tflite.lookups import FUNCTIONS, lower_function, lower_prelu
-from qcgen.tflite.movements import MOVEMENTS, require_same_codes
+from qcgen.tflite.movements import MOST_PLACES, MOVEMENTS, require_same_codes
 from qcgen.tflite.multipliers import bounds, integer_binary, mean_twice, overflows, round_twice
 from qcgen.tflite.operands import AGAIN, Operands, Refused
 from qcgen.tflite.read import Codes, TfliteGraph
@@ -175,6 +175,10 @@ def lower_fully_connected(source: Operands) -> tuple[Operator, ...]:
     return (*before, _product(source, given, result, geometry, weights[:, :, None], by), *after)
 
 
+MOST_IN_PADDING = 64
+"""Pixels of a window that reaches into padding: each count of pixels inside becomes a pooling of its own."""
+
+
 def lower_average_pool(source: Operands) -> tuple[Operator, ...]:
     """AVERAGE_POOL_2D: of the pixels inside the image; the whole of it, or any windows as convolutions with ones."""
     x, y = _pooled(source)
@@ -182,6 +186,9 @@ def lower_average_pool(source: Operands) -> tuple[Operator, ...]:
     if not geometry.is_padded:
         return (_average(source, x, y, geometry),)
     name, op_type = source.node.name, source.node.op_type
+    if prod(geometry.kernel) > MOST_IN_PADDING or max(geometry.output) > MOST_PLACES:
+        what = f"its window of {geometry.kernel} reaches into padding"
+        raise Refused(what, f"use windows of {MOST_IN_PADDING} pixels at most, or padding VALID")
     down, across = (_runs(geometry, axis) for axis in (0, 1))
     operators: list[Operator] = []
     rows = []

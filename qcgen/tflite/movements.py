@@ -11,6 +11,9 @@ from qcgen.ir.program import Concat, Operator, Pad, Reshape, Resize, Slice, Tens
 from qcgen.tflite.multipliers import half_away
 from qcgen.tflite.operands import AGAIN, Operands, Refused
 
+MOST_PLACES = 2**16
+"""Along an axis that is resized, repeated or reflected: the file could state any number."""
+
 
 def lower_reshape(source: Operands) -> tuple[Operator, ...]:
     """EXPAND_DIMS, RESHAPE, SQUEEZE: to the shape that its output has in the file."""
@@ -145,8 +148,7 @@ def _padded(source: Operands, x: Tensor, y: Tensor) -> tuple[int, ...]:
 
 def lower_mirror_pad(source: Operands) -> tuple[Operator, ...]:
     """MIRROR_PAD: constant counts of elements before and behind, reflected, with those at the edge or without."""
-    x, y = source.x(), source.y()
-    require_same_codes(x, y)
+    x, y = _of_few_places(source)
     before, mode = _padded(source, x, y), "symmetric" if source.option("mode") else "reflect"
     places = []
     for front, size, whole in zip(before, x.shape, y.shape, strict=True):
@@ -157,6 +159,15 @@ def lower_mirror_pad(source: Operands) -> tuple[Operator, ...]:
     return (_placed(source, x, y, places),)
 
 
+def _of_few_places(source: Operands) -> tuple[Tensor, Tensor]:
+    """Input and output of an operator that says of each place of an axis where its elements come from."""
+    x, y = source.x(), source.y()
+    require_same_codes(x, y)
+    if max((*x.shape, *y.shape, 0)) > MOST_PLACES:
+        raise Refused(f"it makes {y.shape} of {x.shape}", f"use axes of {MOST_PLACES} places at most")
+    return x, y
+
+
 def _placed(source: Operands, x: Tensor, y: Tensor, places: Sequence[Sequence[int]]) -> Resize:
     """The elements of x at places along each axis."""
     numbers = tuple(tuple(int(place) for place in each) for each in places)
@@ -165,8 +176,7 @@ def _placed(source: Operands, x: Tensor, y: Tensor, places: Sequence[Sequence[in
 
 def lower_tile(source: Operands) -> tuple[Operator, ...]:
     """TILE, BROADCAST_TO: repeated as often as its output is larger."""
-    x, y = source.x(), source.y()
-    require_same_codes(x, y)
+    x, y = _of_few_places(source)
     shape = (*(1 for _ in y.shape[len(x.shape) :]), *x.shape)
     name, op_type = source.node.name, source.node.op_type
     is_tile = op_type == "TILE"
@@ -182,8 +192,7 @@ def lower_tile(source: Operands) -> tuple[Operator, ...]:
 
 def lower_gather(source: Operands) -> tuple[Operator, ...]:
     """GATHER: at constant places of one axis."""
-    x, y = source.x(), source.y()
-    require_same_codes(x, y)
+    x, y = _of_few_places(source)
     axis = _axis(source.option("axis"), len(x.shape))
     wanted = source.integers(1)
     if source.option("batch_dims") or not wanted.size or not ((wanted >= 0) & (wanted < x.shape[axis])).all():
@@ -202,8 +211,7 @@ def lower_resize_nearest(source: Operands) -> tuple[Operator, ...]:
 
     Source: kernels/internal/reference/resize_nearest_neighbor.h, in float32.
     """
-    x, y = source.x(), source.y()
-    require_same_codes(x, y)
+    x, y = _of_few_places(source)
     if len(x.shape) != 4 or len(y.shape) != 4 or x.shape[::3] != y.shape[::3]:
         raise Refused(f"its input {x.shape} does not become its output {y.shape}", AGAIN)
     has_corners, offset = source.option("align_corners"), np.float32(0.5 if source.option("half_pixel_centers") else 0)

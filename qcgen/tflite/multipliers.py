@@ -36,7 +36,7 @@ def round_twice(scales: Array, zero_point: int, low: int, high: int) -> RoundTwi
     """The requantization by ``scales`` (M,) float64."""
     found = [multiplier_of(float(scale)) for scale in scales]
     multiplier, exponent = (np.array(part, np.int64) for part in zip(*found, strict=True))
-    nearest = np.maximum(scales, 2.0**-126).astype(np.float32)
+    nearest = np.clip(scales, 2.0**-126, 2.0**126).astype(np.float32)
     return RoundTwice(nearest, zero_point, low, high, multiplier, exponent)
 
 

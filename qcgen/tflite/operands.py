@@ -19,6 +19,8 @@ class Refused(Exception):
 
 CONVERT_INT8 = "quantize the network to int8 in whole: TFLITE_BUILTINS_INT8 and a representative data set"
 AGAIN = "convert the model again"
+MOST_BITS = 60
+"""Scales of tensors lie between 2^-60 and 2^60, so that no quotient of two leaves float32."""
 
 
 class Operands:
@@ -61,6 +63,8 @@ class Operands:
             raise Refused(f"{what}: only {known} is read here", CONVERT_INT8)
         if by.scales.size != 1:
             raise Refused(f"tensor {name!r} has {by.scales.size} scales, where one is expected", AGAIN)
+        if not 2.0**-MOST_BITS <= float(by.scales[0]) <= 2.0**MOST_BITS:
+            raise Refused(f"the scale of tensor {name!r} is {float(by.scales[0]):g}", AGAIN)
         zero_point = int(by.zero_points[0])
         if not dtype.low <= zero_point <= dtype.high:
             raise Refused(f"the zero point of tensor {name!r} is {zero_point}, beyond its type", AGAIN)

@@ -27,6 +27,7 @@ from qcgen.plan.orders import stored
 from qcgen.plan.sharing import bytes_of
 from qcgen.progress import doing
 from qcgen.reference import evaluate_all
+from qcgen.reference.tolerance import exact
 
 RANDOM_SCALE, RANDOM_ZERO_POINT = 1 / 32, 128
 """What makes floats from -4 to 4 of random bytes, for float inputs that nothing quantizes."""
@@ -179,8 +180,9 @@ def _origins(program: Program, plan: Plan) -> dict[str, str]:
 def same_everywhere(program: Program) -> frozenset[str]:
     """The tensors that every core computes alike: integers, float numbers made of them, and these moved about."""
     known = {tensor.name for tensor in program.inputs} | program.constants.keys()
+    alike = exact(program)
     for op in program.operators:
-        if known.issuperset(x.name for x in inputs_of(op)) and _is_exact(op):
+        if known.issuperset(x.name for x in inputs_of(op)) and (_is_exact(op) or op.y.name in alike):
             known.add(op.y.name)
     return frozenset(known)
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from judged import judge
 from marks import share_at_first
-from models import node_model
-from onnx import ModelProto, TensorProto
+from models import graph_model, node_model
+from onnx import ModelProto, TensorProto, helper
 from tools import require
 
 import qcgen
@@ -142,6 +142,55 @@ def test_zero_points_that_are_not_one_number_or_of_two_computed_operands_are_ref
     shape = () if what.startswith("nor") else (2,)
     with pytest.raises(qcgen.ModelRejected, match=what):
         qcgen.compile(node_model(op_type, {**operands, "z": ("uint8", shape)}))
+
+
+def network(*, between: str = "Relu") -> ModelProto:
+    """A padded convolution and a product of matrices, as quantize_dynamic writes them, with a function in between."""
+    generator = np.random.default_rng(3)
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["xq", "xs", "xz"], "quantize"),
+        helper.make_node("ConvInteger", ["xq", "w", "xz"], ["sums"], "conv", pads=[1, 1, 1, 1]),
+        helper.make_node("Cast", ["sums"], ["real"], "cast", to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["xs", "ws"], ["scale"], "scale"),
+        helper.make_node("Mul", ["real", "scale"], ["scaled"], "mul"),
+        helper.make_node("Add", ["scaled", "bias"], ["added"], "add"),
+        helper.make_node(between, ["added"], ["hidden"], "function"),
+        helper.make_node("Flatten", ["hidden"], ["flat"], "flat"),
+        helper.make_node("DynamicQuantizeLinear", ["flat"], ["hq", "hs", "hz"], "again"),
+        helper.make_node("MatMulInteger", ["hq", "v", "hz"], ["products"], "product"),
+        helper.make_node("Cast", ["products"], ["floats"], "cast2", to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["hs", "vs"], ["scale2"], "scales"),
+        helper.make_node("Mul", ["floats", "scale2"], ["y"], "last"),
+    ]
+    constants = {
+        "w": generator.integers(-127, 128, (4, 2, 3, 3)).astype(np.int8),
+        "ws": np.float32(0.0123),
+        "bias": generator.standard_normal((1, 4, 1, 1)).astype(np.float32),
+        "v": generator.integers(-127, 128, (100, 3)).astype(np.int8),
+        "vs": np.float32([0.011, 0.023, 0.007]),
+    }
+    return graph_model(nodes, {"x": ("float", (1, 2, 5, 5))}, {"y": None}, constants)
+
+
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+def test_a_network_is_onnxruntimes_in_every_bit_and_says_so(layout):
+    require("gcc")
+    model = network()
+    artifact = qcgen.compile(model, layout=layout)
+    assert artifact.report.inexact == ()
+    on_host = artifact.load(("-O3", "-march=native", "-ffp-contract=fast"))
+    generator = np.random.default_rng(4)
+    for spread in (1, 1e-4, 1e3, 0):
+        x = (generator.standard_normal((1, 2, 5, 5)) * spread).astype(np.float32)
+        given = np.ascontiguousarray(np.moveaxis(x, 1, -1)) if layout == "nhwc" else x
+        assert np.array_equal(on_host.run(None, {"x": given})[0], judge(model, {"x": x})[0])
+
+
+def test_verify_follows_codes_of_inexact_numbers():
+    require("gcc")
+    artifact = qcgen.compile(network(between="Sigmoid"))
+    assert artifact.report.inexact == ("function", "flat", "again", "again", "scales", "last")
+    assert qcgen.verify(artifact).is_right
 
 
 RECORDED = Path(__file__).parents[2] / "shared" / "models" / "dynamic"

@@ -12,13 +12,16 @@ from qcgen.ir.program import (
     Conv,
     Convert,
     Dequantize,
+    DynamicParameter,
     Embedding,
+    Extremes,
     FloatActivation,
     FloatBinary,
     FloatUnary,
     InstanceNorm,
     LayerNorm,
     MatMul,
+    MaxPool,
     Operator,
     Pad,
     Program,
@@ -111,12 +114,39 @@ def tolerances(program: Program, values: Mapping[str, Array]) -> dict[str, Array
 
 
 def exact(program: Program) -> frozenset[str]:
-    """The tensors that must be equal bit for bit: inputs, integers, dequantized integers, and these moved about."""
+    """The tensors that must be equal bit for bit: inputs, integers, dequantized integers, and these moved about.
+
+    Where scales are computed, what is made of sums, too, as long as each number is rounded once.
+    """
     known = {tensor.name for tensor in program.inputs} | program.constants.keys()
+    dynamic: set[str] = set()
     for op in program.operators:
-        if _is_exact(op.y) or isinstance(op, Dequantize | Embedding) or (_keeps(op) and known.issuperset(_names(op))):
+        names = set(_names(op))
+        is_known = known.issuperset(names)
+        is_steady = _keeps(op) or isinstance(op, Extremes | DynamicParameter) or (_rounds_once(op) and dynamic & names)
+        if _is_exact(op.y) or isinstance(op, Dequantize | Embedding) or (is_known and is_steady):
             known.add(op.y.name)
+        if isinstance(op, DynamicParameter) or _is_sum(op) or dynamic & names:
+            dynamic.add(op.y.name)
     return frozenset(known)
+
+
+def _is_sum(op: Operator) -> bool:
+    """Whether it makes numbers of the sums of a layer without a scale."""
+    return isinstance(op, Convert) and op.x.dtype is DType.INT32
+
+
+def _rounds_once(op: Operator) -> bool:
+    """Whether every number is one operation of IEEE 754 on others, or one of them."""
+    match op:
+        case FloatBinary():
+            return op.kind in ("add", "sub", "mul", "div", "prelu")
+        case FloatUnary():
+            return op.activation.kind in ("Clip", "LeakyRelu", "Relu")
+        case Reduce():
+            return op.kind in ("max", "min")
+        case _:
+            return isinstance(op, MaxPool)
 
 
 def _is_exact(tensor: Tensor) -> bool:

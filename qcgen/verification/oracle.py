@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from qcgen.arithmetic import meant_text
-from qcgen.ir.program import Conv, GlobalAveragePool, Program, Quantize, RoundOnce, inputs_of
+from qcgen.ir.program import (
+    Conv,
+    DynamicParameter,
+    DynamicQuantize,
+    GlobalAveragePool,
+    Program,
+    Quantize,
+    RoundOnce,
+    inputs_of,
+)
 from qcgen.ir.types import Array
 from qcgen.reference import evaluate_all, evaluate_operator
 from qcgen.reference.tolerance import exact, tolerances
@@ -40,9 +51,9 @@ def followed(program: Program, feeds: Mapping[str, Array], computed: Mapping[str
         y = evaluate_operator(op, *xs)
         got = computed.get(op.y.name)
         if op.y.name in choices and got is not None and got.shape == y.shape:
-            error = allowed[op.x.name].astype(xs[0].dtype) if isinstance(op, Quantize) else 0
-            low, high = evaluate_operator(op, xs[0] - error), evaluate_operator(op, xs[0] + error)
-            is_right = (low <= got) & (got <= high)
+            error = allowed[inputs_of(op)[0].name].astype(xs[0].dtype)
+            one, other = (evaluate_operator(op, x, *xs[1:]) for x in (xs[0] - error, xs[0] + error))
+            is_right = (np.minimum(one, other) <= got) & (got <= np.maximum(one, other))
             y[is_right] = got[is_right]
         values[op.y.name] = y
     return values
@@ -51,4 +62,6 @@ def followed(program: Program, feeds: Mapping[str, Array], computed: Mapping[str
 def _choices(program: Program) -> frozenset[str]:
     """The names of quantized tensors that come from inexact ones."""
     known = exact(program)
-    return frozenset(op.y.name for op in program.operators if isinstance(op, Quantize) and op.x.name not in known)
+    kinds = Quantize | DynamicQuantize | DynamicParameter
+    codes = [op for op in program.operators if isinstance(op, kinds) and not op.y.dtype.is_float]
+    return frozenset(op.y.name for op in codes if op.x.name not in known)

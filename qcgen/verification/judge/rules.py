@@ -13,6 +13,7 @@ from qcgen.ir.program import (
     Conv,
     Convert,
     Dequantize,
+    DynamicQuantize,
     InstanceNorm,
     LayerNorm,
     Lookup,
@@ -95,7 +96,7 @@ class Rules:
                 return op.name in self.program.in_float or op.y.dtype.is_16_bit or self._is_choice(op)
 
     def _is_choice(self, op: Operator) -> bool:
-        return isinstance(op, Quantize) and op.x.name not in self._exact
+        return isinstance(op, Quantize | DynamicQuantize) and op.x.name not in self._exact
 
     @cached_property
     def _exact(self) -> frozenset[str]:

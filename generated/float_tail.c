@@ -23,7 +23,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0x77a360fa
+#if FLOAT_TAIL_HEADER_ID != 0x98fb67f2
 #error "float_tail.h was not generated together with this file"
 #endif
 
@@ -182,8 +182,8 @@ FLOAT_TAIL_CONST_ATTR static const float float_tail_scaled_b[4] = {
      0.5f,  2.0f,  1.5f, 0.25f,
 };
 
-/* scaled: Mul. */
-FLOAT_TAIL_CODE_ATTR static void float_tail_scaled(const float *a, float *y)
+/* scaled: Mul. Not inlined, so that no compiler makes one rounding of this and of a sum behind it. */
+FLOAT_TAIL_NOINLINE static void float_tail_scaled(const float *a, float *y)
 {
     enum {
         COUNT_0 = 16, A_STEP_0 = 4, Y_STEP_0 = 4,

@@ -23,6 +23,7 @@ from qcgen.ir.program import (
     Transpose,
     inputs_of,
     macs_of,
+    run_time_scales,
 )
 from qcgen.plan.prices import cycles, cycles_of_moves
 from qcgen.report import Fallback
@@ -105,10 +106,11 @@ def _in_float(program: Program, plan: Plan, costs: Costs) -> Fallback | None:
         return None
     weighted = [op for op in layers if macs_of(op)]
     every = [call.op for call in plan.calls if macs_of(call.op)]
+    names = dict.fromkeys(op.name for op in layers)
     if weighted:
         what = f"{len(weighted)} of {_counted(len(every), 'weight layer')} {_runs(weighted)} in float"
     else:
-        what = f"{_counted(len(layers), 'node')} {_runs(layers)} in float ({_names(op.name for op in layers)})"
+        what = f"{_counted(len(names), 'node')} {_runs(layers)} in float ({_names(names)})"
     if not any(isinstance(op, Quantize) for op in program.operators) and len(weighted) == len(every) > 0:
         advice = "the model is not quantized: qcgen quantize does it; docs/quantizing.md"
     elif weighted:
@@ -116,7 +118,7 @@ def _in_float(program: Program, plan: Plan, costs: Costs) -> Fallback | None:
         causes = dict.fromkeys(missing[op.name] for op in weighted if op.name in missing)
         advice = "; ".join([*_listed(causes), "docs/quantizing.md"])
     else:
-        advice = ""
+        advice = run_time_scales([call.op for call in plan.calls]) or ""
     around = [call.op for call in plan.calls if _converts_inside(call.op, program)]
     return _fallback("float", what, [*layers, *around], costs, advice)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from onnx import ModelProto, TensorProto, helper
 from tools import require
 
 import qcgen
+from qcgen.ir.program import Transpose
 from qcgen.reference import evaluate
 
 COUNT = 256
@@ -178,6 +180,11 @@ def test_a_network_is_onnxruntimes_in_every_bit_and_says_so(layout):
     model = network()
     artifact = qcgen.compile(model, layout=layout)
     assert artifact.report.inexact == ()
+    copies = [call.op.x.name for call in artifact.plan.calls if isinstance(call.op, Transpose)]
+    assert copies == ["hidden"]  # for Flatten; a product with a scale keeps the order
+    told = "scale and zero point of 2 tensors are known at run time only; all sums are bounded for every input"
+    assert told in next(each.advice for each in artifact.report.fallbacks if each.kind == "float")
+    assert told in re.sub(r"\n \* +", " ", artifact.files["graph.c"])
     on_host = artifact.load(("-O3", "-march=native", "-ffp-contract=fast"))
     generator = np.random.default_rng(4)
     for spread in (1, 1e-4, 1e3, 0):

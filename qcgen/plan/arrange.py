@@ -190,6 +190,8 @@ class _Arrangement:
         """Both operands in one order, where neither is a constant and both have the output's shape."""
         if op.a.name in self._program.constants or op.b.name in self._program.constants:
             return op
+        if 1 in (op.a.size, op.b.size) and op.y.shape in (op.a.shape, op.b.shape):
+            return op
         if op.a.shape == op.b.shape:
             return replace(op, b=self._copied(op.b, self._orders[op.a.name]))
         return replace(op, a=self._copied(op.a, row_major(op.a)), b=self._copied(op.b, row_major(op.b)))

@@ -26,6 +26,7 @@ from qcgen.ir.program import (
     RoundTwice,
     Softmax,
     macs_of,
+    run_time_scales,
 )
 from qcgen.kernels.portable.layer_norm import LayerNormContext
 from qcgen.kernels.portable.orion import OrionConvContext
@@ -78,14 +79,23 @@ def memory(plan: Plan) -> list[str]:
         for move in plan.moves
     ]
     arena = f"arena    {thousands(plan.arena_bytes)} B for tensors between nodes and for scratch; {fit}"
-    return [arena, *moves, *(line for function in plan.shared for line in _shared(function))]
+    return [arena, *moves, *(line for function in plan.shared for line in _shared(function)), *_dynamic(plan)]
 
 
 def _shared(function: SharedFunction) -> list[str]:
     """Which layers run through a function."""
-    text = f"{function.symbol} computes {', '.join(map(one_line, function.nodes))}"
+    return _labelled("shared", f"{function.symbol} computes {', '.join(map(one_line, function.nodes))}")
+
+
+def _dynamic(plan: Plan) -> list[str]:
+    """What is known at run time only."""
+    text = run_time_scales([call.op for call in plan.calls])
+    return [] if text is None else _labelled("dynamic", text)
+
+
+def _labelled(label: str, text: str) -> list[str]:
     lines = textwrap.wrap(text, WIDTH - 12, break_long_words=False, break_on_hyphens=False)
-    return [f"{'shared' if line is lines[0] else '':8} {line}" for line in lines]
+    return [f"{label if line is lines[0] else '':8} {line}" for line in lines]
 
 
 PAIR_FORMS = {

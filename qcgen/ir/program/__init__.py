@@ -108,6 +108,7 @@ __all__ = [
     "inputs_of",
     "joined_of",
     "macs_of",
+    "run_time_scales",
 ]
 
 Operator = (
@@ -167,6 +168,16 @@ def macs_of(op: Operator) -> int:
     if isinstance(op, Conv | OrionConv):
         return op.geometry.macs
     return op.macs if isinstance(op, MatMul | Recurrent) else 0
+
+
+def run_time_scales(operators: Sequence[Operator]) -> str | None:
+    """What is found for every input, and what is proved all the same, in a sentence; None where nothing is found."""
+    tensors = sum(isinstance(op, Extremes) for op in operators)
+    if not tensors:
+        return None
+    wraps = sum(op.bound >= 2**31 for op in operators if isinstance(op, ZeroPointCorrection))
+    sums = f"{wraps} layers sum modulo 2^32" if wraps else "all sums are bounded for every input"
+    return f"scale and zero point of {tensors} tensor{'s' * (tensors > 1)} are known at run time only; {sums}"
 
 
 @dataclass(frozen=True)

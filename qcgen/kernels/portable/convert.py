@@ -23,6 +23,7 @@ class ConvertContext(Context):
     from_half: bool  # x has words of float16 numbers
     to_half: bool  # y has
     by_float: bool  # what is between the two is float32, which neither x nor y is
+    is_in_place: bool  # y may lie over x
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
@@ -31,18 +32,21 @@ def why_not(op: Operator, _setting: Setting) -> str | None:
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:
-    """float16 by functions of integers, since few cores have it; y cannot lie over x, of another size."""
+    """float16 by functions of integers, since few cores have it; y may lie over x where that is int32."""
     assert isinstance(op, Convert)
     types = (op.x.dtype, op.y.dtype)
+    nest = elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y))
+    in_place = (0,) if "x" in nest.same_places and op.x.dtype is DType.INT32 else ()
     context = ConvertContext(
-        nest=elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y)),
+        nest=nest,
         from_half=op.x.dtype is DType.FLOAT16,
         to_half=op.y.dtype is DType.FLOAT16,
         by_float=DType.FLOAT32 not in types,
+        is_in_place=bool(in_place),
     )
     support = ["double"] * (DType.FLOAT64 in types) + ["from_half"] * context.from_half + ["to_half"] * context.to_half
     headers = ("string.h",) if context.from_half or context.to_half else ()
-    return Prepared((), context, (), tuple(support), Certificate(), headers=headers)
+    return Prepared((), context, (), tuple(support), Certificate(), in_place, headers=headers)
 
 
 CONVERT = Kernel("portable/convert", ConvertContext, frozenset(), why_not, prepare)

@@ -13,6 +13,7 @@ import numpy as np
 from gallery_networks import (
     attention,
     batch_normalization,
+    dynamic,
     embedding,
     float16,
     float_norms,
@@ -650,7 +651,7 @@ NETWORKS = (
     Entry(
         "reductions",
         "reductions along axes, int8: the mean and the largest channel of each pixel, side by side, and sums of rows;"
-        " the largest is requantized by a table after it is found",
+        " the largest is requantized by a table after it XX",
         reductions,
         {"io": "quantized", **NHWC_LAYOUT},
     ),
@@ -680,6 +681,13 @@ NETWORKS = (
         "an integer layer whose result goes on in float: dequantized, Tanh in place, a product with a constant per"
         " channel, a sum, which is kept where it is large, a product with a constant matrix for each channel",
         float_tail,
+        NHWC_LAYOUT,
+    ),
+    Entry(
+        "dynamic",
+        "a convolution as quantize_dynamic writes it: scale and zero point are found for each input; what that point"
+        " adds to sums, which is less at the border, is subtracted, and float begins behind them",
+        dynamic,
         NHWC_LAYOUT,
     ),
 )

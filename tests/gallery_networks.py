@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from models import MICROSOFT, graph_model
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, TensorProto, helper
 from qdq import Chain, Meaning
 from tflite_models import Field, Step, Told, window, written
 
@@ -330,6 +330,25 @@ def float_tail() -> ModelProto:
     mixtures = np.float32(np.random.RandomState(51).randint(-8, 9, (4, 4, 2)) / 8)
     n.node("MatMul", [kept, n.constant("mixtures", mixtures)], "y")
     return n.network(("int8", (1, 3, 4, 4)))
+
+
+def dynamic() -> ModelProto:
+    """A convolution with Relu as onnxruntime's quantize_dynamic writes it."""
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["codes", "step", "zero"], "quantize"),
+        helper.make_node("ConvInteger", ["codes", "w", "zero"], ["sums"], "conv", pads=[1, 1, 1, 1]),
+        helper.make_node("Cast", ["sums"], ["numbers"], "cast", to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["step", "w_scale"], ["unit"], "scales"),
+        helper.make_node("Mul", ["numbers", "unit"], ["scaled"], "scaled"),
+        helper.make_node("Add", ["scaled", "bias"], ["biased"], "bias"),
+        helper.make_node("Relu", ["biased"], ["y"], "relu"),
+    ]
+    constants = {
+        "w": np.clip(np.rint(STATE(81).laplace(0, 25, (4, 2, 3, 3))), -127, 127).astype(np.int8),
+        "w_scale": np.float32(0.009),
+        "bias": np.float32(STATE(82).randint(-32, 33, (1, 4, 1, 1)) / 16),
+    }
+    return graph_model(nodes, {"x": ("float", (1, 2, 6, 5))}, {"y": None}, constants)
 
 
 def network_tflite() -> bytes:

@@ -21,6 +21,7 @@ DEBIAN = {
     "clang++": "clang",
     "nm": "binutils",
     "arm-none-eabi-size": "binutils-arm-none-eabi",
+    "cppcheck": "cppcheck",
     "frama-c": "frama-c-base",
     "cmake": "cmake",
     "ninja": "ninja-build",

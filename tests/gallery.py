@@ -651,7 +651,7 @@ NETWORKS = (
     Entry(
         "reductions",
         "reductions along axes, int8: the mean and the largest channel of each pixel, side by side, and sums of rows;"
-        " the largest is requantized by a table after it XX",
+        " the largest is requantized by a table after it is found",
         reductions,
         {"io": "quantized", **NHWC_LAYOUT},
     ),

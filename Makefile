@@ -12,7 +12,7 @@ SEED ?= 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all lint fuzz fuzz-networks emulated exhaustive eva \
-    bench bench-networks bench-cortex bench-memory bench-flash bench-rtl networks networks-2026 node-tests generated clean c-compiler
+    bench bench-networks bench-cortex bench-memory bench-flash bench-rtl networks networks-2026 networks-tflite node-tests generated clean c-compiler
 
 help:
 	@echo "make demo        compile a small network, verify the C on this machine, recognize handwritten digits with it"
@@ -31,6 +31,7 @@ help:
 	@echo "make bench-rtl       cycles of networks on the RTL of Ibex and CV32E40P, simulated, written to docs/benchmarks.md"
 	@echo "make networks    whole networks against outputs recorded from onnxruntime; memory, sizes, compilers"
 	@echo "make networks-2026   85 networks of today, quantized by onnxruntime and held against it, written to docs/networks.md"
+	@echo "make networks-tflite 64 .tflite files beside what TensorFlow Lite Micro gave, written to docs/tflite.md"
 	@echo "make node-tests  ONNX's own tests of every operator that is supported, counted in docs/node-tests.md"
 	@echo "make generated   rewrite the gallery in generated/, charts and reference pages in docs/, what commands print in documents"
 	@echo "make clean       remove .venv and everything else that was made"
@@ -99,6 +100,9 @@ networks: c-compiler .venv/runtime
 
 networks-2026: c-compiler .venv/runtime
 	@PYTHONPATH=tests $(BIN)/python -m architectures --write
+
+networks-tflite: c-compiler .venv/runtime
+	@$(BIN)/python -m tests.bench.tflite_files
 
 node-tests: c-compiler .venv/runtime
 	@$(BIN)/python -m tests.node_tests --write

@@ -1,4 +1,4 @@
-"""qcgen compiles quantized ONNX models to standalone C for microcontrollers, bit for bit.
+"""qcgen compiles quantized ONNX and TensorFlow Lite models to standalone C for microcontrollers, bit for bit.
 
     import qcgen
 

@@ -116,7 +116,7 @@ def _failure(text: str, status: int = FAILED) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="qcgen", description="Compiles quantized ONNX models to standalone C for microcontrollers, bit for bit."
+        prog="qcgen", description="Compiles quantized ONNX and TensorFlow Lite models to standalone C, bit for bit."
     )
     parser.add_argument("--version", action="version", version=f"qcgen {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

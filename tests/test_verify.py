@@ -489,6 +489,17 @@ def test_plain_names_may_be_of_several_cases(artifact, tmp_path, is_in_front):
         np.testing.assert_array_equal(case.expected["y"], y)
 
 
+def test_inputs_may_be_recorded_alone(artifact, tmp_path):
+    xs = np.concatenate([x for x, _ in arrays(artifact, 3)])
+    np.savez(tmp_path / "r.npz", x=xs, labels=np.arange(3))
+    cases = recorded_cases(tmp_path / "r.npz", artifact.program)
+    assert [case.expected for case in cases] == [None] * 3
+    result = verify(artifact, cases=0, data=tmp_path / "r.npz")
+    assert (result.outcomes[-1].group, result.outcomes[-1].cases) == ("recorded, without outputs", 3)
+    assert result.outcomes[-1].outputs == 3 * cases[0].feeds["x"].shape[0] * Y.size
+    assert result.is_right
+
+
 def test_recordings_of_other_nodes_and_other_arithmetic_are_passed_by(artifact, tmp_path):
     [(x, y)] = arrays(artifact, 1)
     other = {"node0.conv2.x": x, "node0.conv2.y": y, "out0.y.noopt": y + 1}

@@ -87,8 +87,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data",
         type=Path,
         metavar="FILE.npz",
-        help="compare with recordings, too: arrays called like inputs and outputs, of one case or of several along the"
-        " first axis; in<k>.INPUT and out<k>.OUTPUT, or node<k>.NODE.x and .y, are a case each, shaped as in the model",
+        help="compare with recordings, too: arrays called like inputs and, if they were recorded, outputs, of one case"
+        " or of several along the first axis; in<k>.INPUT and out<k>.OUTPUT, or node<k>.NODE.x and .y, are a case each,"
+        " shaped as in the model",
     )
     add(
         "--serial",

@@ -33,8 +33,9 @@ def recorded_cases(path: Path, program: Program) -> list[Case]:
     """The cases of a file: ``in<k>.<input>`` and ``out<k>.<output>``, or plainly the tensors' names.
 
     Plain names are those of a single case, or of several along the first axis: in place of a first dimension of 1, or
-    in front of the shape. For a program of one node ``node<k>.<node>.x`` and ``.y`` serve, too; those of other nodes
-    are passed by. Arrays are in the model's own shapes. Raises RecordingError.
+    in front of the shape. Where no case has outputs, the reference judges alone. For a program of one node
+    ``node<k>.<node>.x`` and ``.y`` serve, too; those of other nodes are passed by. Arrays are in the model's own
+    shapes. Raises RecordingError.
     """
     inputs = {tensor.name: tensor for tensor in program.inputs}
     outputs = {tensor.name: tensor for tensor in program.outputs}
@@ -53,10 +54,13 @@ def recorded_cases(path: Path, program: Program) -> list[Case]:
         raise RecordingError(f"{path}: {_unknown_text(unknown, program)}")
     if not feeds and not expected:
         raise RecordingError(f"{path}: it holds no recordings of {_wanted(program)}")
+    has_outputs = any(expected.values())
     for case in sorted({*feeds, *expected}, key=_order):
         _require(path, case, inputs, feeds[case])
-        _require(path, case, outputs, expected[case])
-    return [Case("recorded", feeds[case], expected[case]) for case in sorted(feeds, key=_order)]
+        if has_outputs:
+            _require(path, case, outputs, expected[case])
+    group = "recorded" if has_outputs else "recorded, without outputs"
+    return [Case(group, feeds[case], expected[case] if has_outputs else None) for case in sorted(feeds, key=_order)]
 
 
 def _taken_apart(

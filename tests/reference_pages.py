@@ -146,6 +146,8 @@ def _command_line() -> str:
         "Written by `make generated` from the options in the code; `qcgen COMMAND --help` prints the same. The exit"
         " status is 0, 1 for a rejected model or a failed verification, 2 for wrong usage. On a terminal no line is"
         " wider than it: long names lose their middles. In a pipe or a file every name and line is whole.",
+        "For completion by Tab: `pip install 'qcgen[complete]'`, and in the shell's start-up file"
+        ' `eval "$(register-python-argcomplete qcgen)"`.',
         _table(("command", "what it does"), ((f"[`{n}`](#qcgen-{n})", each.SUMMARY) for n, each in COMMANDS.items())),
     ]
     for name, command in COMMANDS.items():

@@ -13,6 +13,7 @@ import onnx
 import pytest
 from marks import some_at_first
 from models import float_conv, graph_model, qlinear_conv, random_weights
+from tools import require_modules
 
 import qcgen
 from qcgen import cli
@@ -606,3 +607,26 @@ def test_float_models_state_their_criterion(outcome, tmp_path):
     status, out, _ = outcome("verify", tmp_path / "m.onnx")
     assert status == 0
     assert "criterion: |y - reference| <= 2e-6 * max(sum |x| |w| + |bias|, |reference|)" in out
+
+
+COMPLETED = {
+    "qcgen comp": ["compile", "compare"],
+    "qcgen compile m.onnx --layout n": ["nhwc", "nchw"],
+    "qcgen verify --no": ["--node", "--no-simplify", "--no-sums"],
+}
+
+
+@pytest.mark.parametrize(("line", "words"), COMPLETED.items(), ids=COMPLETED.keys())
+def test_a_shell_completes_commands_options_and_choices(line, words, tmp_path):
+    require_modules("argcomplete")
+    answer = tmp_path / "answer"
+    asked = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_STDOUT_FILENAME": str(answer)}
+    asked |= {"COMP_LINE": line, "COMP_POINT": str(len(line))}
+    subprocess.run([sys.executable, "-m", "qcgen"], env={**os.environ, **asked}, check=True)
+    assert sorted(word.strip() for word in answer.read_text().split("\n")) == sorted(words)
+
+
+def test_without_argcomplete_nothing_is_completed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "argcomplete", None)
+    monkeypatch.setenv("_ARGCOMPLETE", "1")
+    assert main(["ops"]) == 0

@@ -44,6 +44,7 @@ DEBIAN = {
 """Programs, and libraries of cross compilers, by the Debian packages that have them."""
 
 PYPI = {
+    "argcomplete": "argcomplete",
     "pio": "platformio",
     "reuse": "reuse",
     "cyclonedx": "cyclonedx-python-lib[json-validation]",

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Protocol
 
 from qcgen.cli import bench, compare, compile, example, inspect, ops, package, quantize, targets, verify
+from qcgen.cli.completion import complete
 from qcgen.cli.options import joined
 from qcgen.cli.parser import Parser
 from qcgen.errors import BoardFailed, EmulationFailed, ToolMissing
@@ -59,7 +60,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _terminable():
             words = joined(sys.argv[1:] if argv is None else argv)
-            args = _parser().parse_args(words)
+            parser = _parser()
+            complete(parser)
+            args = parser.parse_args(words)
             args.words = words[1:]  # behind the command's name
             status = int(args.run(args))
             if sys.stdout is not None:  # it is if it was closed before Python began

@@ -45,7 +45,7 @@ from qcgen.options import (
 from qcgen.plan import Planner
 from qcgen.plan.flash import within
 from qcgen.plan.names import is_prefix, prefix_of
-from qcgen.progress import doing
+from qcgen.progress import report_progress
 from qcgen.render import render
 from qcgen.rewrite import rewrite
 from qcgen.select_node import select_node
@@ -149,7 +149,7 @@ def read(
     ``constants``: inputs by name that are constant, and their elements; ``outputs``: the tensors up to which the graph
     goes, none: its own outputs; ``batch``: what leading dimensions of inputs become that are open, None: 1.
     """
-    doing("reading the model")
+    report_progress("reading the model")
     if (data := tflite_bytes(model)) is not None:
         return cut(_tflite(data, model, dims, constants, batch), outputs)
     return infer(rewrite(infer(cut(bake(fix_batch(load(model, dims=dims), batch), constants or {}), outputs))))
@@ -193,7 +193,7 @@ def compile_graph(
     if options.io == "quantized":
         before, program = program, quantized_io(program)
         options = replace(options, rename=_renamed(options.rename, before, program))
-    doing("computing intervals")
+    report_progress("computing intervals")
     simplified = simplify(program) if options.simplify else program
     planned = annotate(simplified) if options.simplify else program
     if strict:

@@ -11,7 +11,7 @@ _LISTENER: ContextVar[Callable[[str], None] | None] = ContextVar("listener", def
 
 @contextmanager
 def told(listener: Callable[[str], None]) -> Iterator[None]:
-    """Within the block ``listener`` gets each text that ``doing`` is called with."""
+    """Within the block ``listener`` gets each text that ``report_progress`` is called with."""
     token = _LISTENER.set(listener)
     try:
         yield
@@ -19,7 +19,7 @@ def told(listener: Callable[[str], None]) -> Iterator[None]:
         _LISTENER.reset(token)
 
 
-def doing(what: str) -> None:
+def report_progress(what: str) -> None:
     """Reports what begins; nothing happens without a listener."""
     listener = _LISTENER.get()
     if listener is not None:

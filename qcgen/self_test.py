@@ -25,7 +25,7 @@ from qcgen.plan.arrange import AS_COMPUTED, arrange
 from qcgen.plan.layout import boundary_layout
 from qcgen.plan.orders import stored
 from qcgen.plan.sharing import bytes_of
-from qcgen.progress import doing
+from qcgen.progress import report_progress
 from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import exact
 
@@ -43,7 +43,7 @@ def self_test(program: Program, plan: Plan, feeds: Mapping[str, Array] | None = 
     Random numbers start from SEED, or from the first number behind it for which Orion does not panic. If it does for
     many, all inputs have the codes of their zero points. Raises OrionPanic if it does for these, or for what is given.
     """
-    doing("evaluating the reference for the self-test")
+    report_progress("evaluating the reference for the self-test")
     if feeds is None and plan.returns_status:
         for seed in range(SEED, SEED + SEEDS):
             with contextlib.suppress(OrionPanic):

@@ -118,7 +118,7 @@ def test_scratch_that_is_added_lies_where_nothing_is_alive(seed):
         alive = [buffer for buffer in buffers if buffer.first <= step <= buffer.last]
         free = [all(not 0 <= at - each.offset < each.bytes for each in alive) for at in range(size)]
         runs = [free[at:].index(False) if False in free[at:] else size - at for at in range(0, size, WORD)]
-        assert stored.room(step) == max(runs)
+        assert stored.free_bytes(step) == max(runs)
         if max(runs):
             placed = stored.with_scratch(step, [Scratch(max(runs), WORD)])
             [place_of_scratch] = placed.scratch[step]

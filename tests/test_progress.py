@@ -14,7 +14,7 @@ from tools import open_terminal
 import qcgen
 from qcgen.cli import progress
 from qcgen.emulate import measure, random_feeds
-from qcgen.progress import doing, told
+from qcgen.progress import report_progress, told
 
 MODEL = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"
 AT_ONCE = "import sys; from qcgen.cli import main, progress; progress.PATIENCE = progress.PERIOD = 0; sys.exit(main())"
@@ -33,7 +33,7 @@ def test_a_line_is_shown_on_a_terminal_if_it_takes_long(patience, stream, expect
     monkeypatch.setattr("sys.stderr", stream())
     monkeypatch.setattr(progress, "PATIENCE", patience)
     with progress.shown():
-        doing("packing")
+        report_progress("packing")
     assert sys.stderr.getvalue() == expected
 
 
@@ -41,7 +41,7 @@ def test_a_name_cannot_drive_the_terminal_or_break_the_line(monkeypatch):
     monkeypatch.setattr("sys.stderr", Terminal())
     monkeypatch.setattr(progress, "PATIENCE", 0)
     with progress.shown():
-        doing("a\x1b[2J\n" + "b" * 500)
+        report_progress("a\x1b[2J\n" + "b" * 500)
     shown = sys.stderr.getvalue().removeprefix("\r\x1b[K").removesuffix("\r\x1b[K")
     assert "\x1b" not in shown
     assert "\n" not in shown
@@ -57,7 +57,7 @@ def test_every_node_is_told_of_while_it_is_compiled():
         text for text in heard if text.startswith("choosing")
     ]
     assert "evaluating the reference for the self-test" in heard
-    doing("nobody listens")
+    report_progress("nobody listens")
     assert heard[-1] != "nobody listens"
 
 

@@ -25,7 +25,7 @@ from network_cases import UNITS
 from row_networks import residual
 
 import qcgen
-from qcgen.ir.context import Context, Own, names_of
+from qcgen.ir.context import Context, LayerField, names_of
 from qcgen.kernels import COMMON_NAMES, KERNELS, Kernel
 from qcgen.kernels.arm_dsp.winograd_in_ram import WINOGRAD_IN_RAM
 from qcgen.kernels.axes import Axis
@@ -241,9 +241,8 @@ def declared_types(kind: type[Context]) -> dict[str, object]:
 
 def members(given: object) -> dict[str, object] | None:
     """The types of what a value of a type has; None where nothing is known: of mappings, sequences and numbers."""
-    [kind] = (
-        [each for each in get_args(given) if each not in (type(None), Own)] if isinstance(given, UnionType) else [given]
-    )
+    every = get_args(given) if isinstance(given, UnionType) else (given,)
+    [kind] = [each for each in every if each not in (type(None), LayerField)] if len(every) > 1 else every
     if not is_dataclass(kind):
         return None
     properties = {name: each for name, each in inspect.getmembers(kind) if isinstance(each, property)}

@@ -18,7 +18,7 @@ from qcgen.emulate.plugin import plugin
 from qcgen.errors import EmulationFailed, naming
 from qcgen.ir.program import macs_of
 from qcgen.ir.types import Array
-from qcgen.progress import doing
+from qcgen.progress import report_progress
 
 BEGIN, END = "_measure_begin", "_measure_end"
 
@@ -144,10 +144,10 @@ def measure(
     cycles = table or CYCLES[name]
     require_tools(TARGETS[name], compiler, counting=True)
     with temporary_folder() as folder:
-        doing(f"building for {name}")
+        report_progress(f"building for {name}")
         image = cross_build(name, [artifact], (*flags, *APART[compiler]), Path(folder), compiler)
         listed = listing(image, artifact.plan)
-        doing(f"running on an emulated {name}")
+        report_progress(f"running on an emulated {name}")
         [outcome] = emulate(image, [Trial(feeds)], plugin=_counting(image, listed, cycles, boards), timeout=timeout)
         if outcome.status:
             raise EmulationFailed("the function returns 1, as Orion panics on these inputs: count others with --seed")

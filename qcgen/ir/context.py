@@ -26,16 +26,16 @@ def names_of(context: Context) -> dict[str, object]:
     return found
 
 
-class Own(str):
+class LayerField(str):
     """In place of a number that layers do not share, though they share the C function: how that reads it."""
 
     __slots__ = ()
 
 
-def own(name: str) -> Own:
+def own(name: str) -> LayerField:
     """The C expression of what a layer has for itself.
 
     >>> own("multiplier")
     'layer->multiplier'
     """
-    return Own(f"layer->{name}")
+    return LayerField(f"layer->{name}")

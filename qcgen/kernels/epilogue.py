@@ -13,7 +13,7 @@ from qcgen import requantize
 from qcgen.arithmetic import PRODUCT_BITS
 from qcgen.errors import prove
 from qcgen.intervals import AccumulatorInterval
-from qcgen.ir.context import Own
+from qcgen.ir.context import LayerField
 from qcgen.ir.plan import Certificate, SumWord
 from qcgen.ir.program import (
     Conv,
@@ -37,8 +37,8 @@ CONV_SCALE = "x_scale * w_scale / y_scale"
 LINE_PARAMETERS = ("multiplier", "offset")
 """The parameters that are numbers in the C where all channels share them."""
 
-Number = int | Own | None
-"""A parameter that is the same for every channel, or None where there is a table; Own where each layer has another."""
+Number = int | LayerField | None
+"""A parameter that is the same for every channel, None where there is a table, a LayerField where layers differ."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Output:
     word: int
     meaning: str = ""
     emulation: str = "soft_float_code"
-    numbers: Mapping[str, int | Own] = field(default_factory=dict)
+    numbers: Mapping[str, int | LayerField] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
     acc_type: str = "int32_t"
 

@@ -110,7 +110,7 @@ def certified(op: Conv, packed: Packed, fast: FastOutput) -> Certificate:
             guarded=guarded(packed),
             bits=packed.bits,
             word=output.word,
-            halves=fast.is_split,
+            is_split=fast.is_split,
             shift=output.shift,
             half=0,
             least=INT32_MIN,
@@ -139,7 +139,7 @@ def with_fast_step(packed: Packed, step: FastStep) -> Certificate:
 
 def _own_numbers(step: FastStep) -> dict[str, object]:
     """What a certificate says of the fast step; its other numbers are those of the exact function."""
-    shared = ("multiplier", "addend", "guarded", "bits", "word", "halves", "shift")
+    shared = ("multiplier", "addend", "guarded", "bits", "word", "is_split", "shift")
     return {name: value for name, value in asdict(step).items() if name not in shared}
 
 

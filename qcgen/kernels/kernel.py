@@ -54,7 +54,7 @@ class Setting:
     common with those of other layers, None if it is the layer's alone. ``sizes``: those of all
     layers that run through the same C function, if they are several, which it reads where it can. ``tile_weights``:
     where weights may lie that are transformed for tiles of outputs, if ``optimize`` is "speed"; in RAM they and what
-    waits for them take ``tile_scratch`` bytes at most. ``room``: bytes of the arena that are free in all
+    waits for them take ``tile_scratch`` bytes at most. ``free_bytes``: those of the arena that are free in all
     layers of the function: arrays that the function would have on its stack may be scratch memory instead.
     """
 
@@ -70,7 +70,7 @@ class Setting:
     sizes: tuple[ConvGeometry, ...] = ()
     tile_weights: TileWeights = TileWeights.IN_FLASH
     tile_scratch: int = 0
-    room: int = 0
+    free_bytes: int = 0
 
     @property
     def features(self) -> frozenset[str]:
@@ -113,7 +113,7 @@ class Prepared:
     ``cycles``: what a call takes, about, if the kernel counts better than the numbers of qcgen.plan.measured.
     ``passes``: how often the first table is read from its begin to its end. ``copying``: what the template shows if the
     function first copies that table to one more scratch buffer, the last; None if the kernel cannot.
-    ``stack_bytes``: those of arrays on the stack that ``Setting.room`` can take instead.
+    ``stack_bytes``: those of arrays on the stack that ``Setting.free_bytes`` can take instead.
     ``returns_status``: the C function returns 1 where the arithmetic has no result for its input, else 0; such layers
     neither share functions nor run row by row. Others return nothing.
     """

@@ -16,7 +16,7 @@ from qcgen.kernels.packing import Packed, pack
 CHANNELS_APART = "the channels of a pixel do not lie side by side"
 
 
-def why_no_integer_conv(op: Operator) -> str | None:
+def why_not_integer_conv(op: Operator) -> str | None:
     """The operator is not a convolution of 8-bit codes in onnxruntime's arithmetic."""
     if not isinstance(op, Conv):
         return f"{op.op_type} is not a convolution in onnxruntime's arithmetic"
@@ -36,7 +36,7 @@ def why_no_conv_of_codes(op: Operator) -> str | None:
 
 def why_no_byte_conv(op: Operator, setting: Setting) -> str | None:
     """It is none, or one whose weights less their zero point do not fit int8."""
-    reason = why_no_integer_conv(op)
+    reason = why_not_integer_conv(op)
     if reason is not None:
         return reason
     assert isinstance(op, Conv)
@@ -75,7 +75,7 @@ def why_no_pointwise(op: Operator, setting: Setting) -> str | None:
 
 def why_no_depthwise(op: Operator, setting: Setting) -> str | None:
     """It is not a depthwise convolution of channels-last images of one or two axes."""
-    reason = why_no_integer_conv(op)
+    reason = why_not_integer_conv(op)
     if reason is not None:
         return reason
     assert isinstance(op, Conv)

@@ -42,7 +42,7 @@ from qcgen.plan.stream.build import stream_of
 from qcgen.plan.stream.choose import Chain
 from qcgen.plan.stream.fit import alone, fit
 from qcgen.plan.stream.stages import COPY, Stage, in_rows
-from qcgen.progress import doing
+from qcgen.progress import report_progress
 
 __all__ = ["Planner", "plan"]
 
@@ -87,7 +87,7 @@ class Planner:
         rows = _RowWorks(self._steps, self._setting_of, chosen, self._rows)
         chains: tuple[Chain, ...] = ()
         boundary = Boundary(self._ports, is_in_arena=options.io_memory == "arena", is_pushed=options.input == "rows")
-        doing("placing tensors in the arena")
+        report_progress("placing tensors in the arena")
         if arena is None and not boundary.is_pushed:
             stored = store(steps, prepared, boundary)
         else:
@@ -154,11 +154,11 @@ def _shared(
         found[stage.index] = replace(rows.work(stage), calls=stage.calls)
     small = {index: work for index, work in enumerate(found) if work is not None and work.setting.optimize == "size"}
     indices = list(small)
-    shared = share(list(small.values()), prefix, lambda number: stored.room(indices[number]))
+    shared = share(list(small.values()), prefix, lambda number: stored.free_bytes(indices[number]))
     placed = stored
     for index, work in zip(indices, shared, strict=True):
         found[index] = work
-        if work.setting.room:
+        if work.setting.free_bytes:
             placed = placed.with_scratch(index, work.prepared.scratch)
     return found, placed
 
@@ -192,7 +192,7 @@ class _RowWorks:
 
 def _work(op: Operator, setting: Setting) -> Work:
     """The kernel for an operator, and what it packs."""
-    doing(f"choosing the kernel of {op.name}")
+    report_progress(f"choosing the kernel of {op.name}")
     selection = select(op, setting, KERNELS)
     return Work(op, setting, selection, selection.kernel.prepare(op, setting))
 

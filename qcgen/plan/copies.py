@@ -96,7 +96,7 @@ class _Copies:
     def grown(self, small: Copied) -> Copied:
         """With a larger arena: each time that it grows it gains LEAST_GAIN, and most for a byte."""
         arena, stored = self.plain.arena_bytes, self.plain.stored
-        needs = {index: arena + _bytes(copy) - stored.room(index) for index, copy in self.copying.items()}
+        needs = {index: arena + _bytes(copy) - stored.free_bytes(index) for index, copy in self.copying.items()}
         found = small
         while True:
             steps = [

@@ -55,12 +55,12 @@ class Work:
     calls: int = 1
 
 
-def share(works: Sequence[Work], prefix: str, room: Callable[[int], int]) -> list[Work]:
+def share(works: Sequence[Work], prefix: str, free_bytes: Callable[[int], int]) -> list[Work]:
     """The works, packed so that as many of them as can be run through the same functions.
 
     The layers of a group get the least of their shifts, for which multipliers and offsets are searched anew; what the
-    output step of one needs that of all has. Then those whose texts are equal share a function. ``room``: how many
-    bytes of the arena are free side by side while the work of a number runs.
+    output step of one needs that of all has. Then those whose texts are equal share a function. ``free_bytes``:
+    those of the arena that are free side by side while the work of a number runs.
     """
     found = dict(enumerate(works))
     numbers: Counter[str] = Counter()
@@ -68,17 +68,17 @@ def share(works: Sequence[Work], prefix: str, room: Callable[[int], int]) -> lis
         kind = members[0][1].selection.kernel.name.split("/")[-1]
         numbers[kind] += 1
         symbol = f"{prefix}_{SHARED}_{kind}{f'_{numbers[kind]}' if numbers[kind] > 1 else ''}"
-        shared = _sharing(_sparing_stack(members, room), symbol)
+        shared = _sharing(_sparing_stack(members, free_bytes), symbol)
         found |= zip((index for index, _ in members), shared, strict=True)
     return list(found.values())
 
 
-def _sparing_stack(members: Sequence[tuple[int, Work]], room: Callable[[int], int]) -> list[Work]:
+def _sparing_stack(members: Sequence[tuple[int, Work]], free_bytes: Callable[[int], int]) -> list[Work]:
     """The layers of a function, whose arrays lie in the arena, not on the stack, if it has room in each of them."""
     works = [work for _, work in members]
     if not all(work.prepared.stack_bytes for work in works):
         return works
-    settings = [replace(work.setting, room=min(room(index) for index, _ in members)) for work in works]
+    settings = [replace(work.setting, free_bytes=min(free_bytes(index) for index, _ in members)) for work in works]
     return [
         replace(work, setting=setting, prepared=work.selection.kernel.prepare(work.op, setting))
         for work, setting in zip(works, settings, strict=True)

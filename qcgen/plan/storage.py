@@ -58,7 +58,7 @@ class Stored:
     computed: Mapping[str, InArena]
     buffers: tuple[PlacedBuffer, ...]
 
-    def room(self, step: int) -> int:
+    def free_bytes(self, step: int) -> int:
         """The most bytes of the arena that are free side by side while a step runs, from a multiple of WORD on."""
         return max((size for _, size in self._gaps(step)), default=0)
 

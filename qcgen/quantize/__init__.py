@@ -19,7 +19,7 @@ from qcgen.compiler import compile
 from qcgen.errors import ModelRejected, Problem, ToolMissing
 from qcgen.ir.types import Array
 from qcgen.load import parsed
-from qcgen.progress import doing
+from qcgen.progress import report_progress
 from qcgen.quantize.examples import Examples, read_examples
 from qcgen.quantize.fold import fold_normalizations
 from qcgen.verification.judge.engines import CannotRun, OnnxRuntime
@@ -70,7 +70,7 @@ def quantize(path: Path, data: Path, calibrated: int = CALIBRATED) -> Quantized:
         source, prepared, target = (Path(name, each) for each in ("float.onnx", "prepared.onnx", "quantized.onnx"))
         onnx.save(model, source)  # the quantizer would change the model itself
         try:
-            doing("preparing the model")
+            report_progress("preparing the model")
             tools.prepare(source, prepared, skip_symbolic_shape=True)
             tools.quantize_static(
                 prepared,
@@ -117,7 +117,7 @@ def _answers(session: OnnxRuntime, model: ModelProto, examples: Examples, number
     first = model.graph.output[0].name
     found = []
     for index, number in enumerate(numbers, start=1):
-        doing(f"running the {what} model: example {index} of {len(numbers)}")
+        report_progress(f"running the {what} model: example {index} of {len(numbers)}")
         found.append(session.run(examples.feeds(number))[first])
     return np.concatenate([each.reshape(1, -1) for each in found])
 
@@ -127,7 +127,7 @@ def _own_answers(content: bytes, examples: Examples, numbers: range) -> Array:
     loaded = compile(content, name="network").load()
     found = []
     for index, number in enumerate(numbers, start=1):
-        doing(f"running the C: example {index} of {len(numbers)}")
+        report_progress(f"running the C: example {index} of {len(numbers)}")
         found.append(loaded.run(None, examples.feeds(number))[0].reshape(1, -1))
     return np.concatenate(found)
 
@@ -205,7 +205,7 @@ class _Reader:
         if self._next == self._used:
             return None
         self._next += 1
-        doing(f"measuring ranges: example {self._next} of {self._used}")
+        report_progress(f"measuring ranges: example {self._next} of {self._used}")
         return self._examples.feeds(self._next - 1)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from qcgen.ir.context import Own
+from qcgen.ir.context import LayerField
 from qcgen.ir.plan import Argument, InArena, Place, RowsAt, Table, Turn
 from qcgen.ir.types import Array
 
@@ -51,13 +51,13 @@ def one_line(text: str) -> str:
     return printable.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?").rstrip("\\")
 
 
-def int32(value: int | Own) -> str:
+def int32(value: int | LayerField) -> str:
     """A number as a C expression of type int32_t; C has no literal for the smallest one. Raises AssertionError.
 
     >>> int32(-2147483648), int32(-5), int32(7)
     ('(-2147483647 - 1)', '(-5)', '7')
     """
-    if isinstance(value, Own):
+    if isinstance(value, LayerField):
         return value
     if not -(2**31) <= value < 2**31:
         raise AssertionError(f"{value} is not an int32_t")
@@ -66,13 +66,13 @@ def int32(value: int | Own) -> str:
     return f"({value})" if value < 0 else str(value)
 
 
-def int64(value: int | Own) -> str:
+def int64(value: int | LayerField) -> str:
     """A number above -2^63 as a C expression of type int64_t. Raises AssertionError.
 
     >>> int64(-5)
     'INT64_C(-5)'
     """
-    if isinstance(value, Own):
+    if isinstance(value, LayerField):
         return value
     if not -(2**63) < value < 2**63:
         raise AssertionError(f"{value} is not an int64_t that C has a literal for")

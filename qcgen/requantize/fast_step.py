@@ -19,7 +19,7 @@ class FastStep:
 
     With a = acc * 2^``bits`` + ``addend``[m], as the C has it, and s = ``shift``:
 
-    * h = (a * multiplier[m] >> 32) + offset[m]; with ``halves``, where the upper half of multiplier[m] holds its bits
+    * h = (a * multiplier[m] >> 32) + offset[m]; with ``is_split``, where the upper half of multiplier[m] holds its bits
       from ``word`` on: h = a * (multiplier[m] >> 16) + (a * (multiplier[m] mod 2^16) >> word) + offset[m]
     * y = clamp((clamp(h, least, most) + half) >> s, low, high); ``half`` is half a step where the shift rounds
     * channels that are ``guarded`` (M,) have a guard band: blocks that hold one call the exact function for sums with
@@ -33,7 +33,7 @@ class FastStep:
     guarded: Bools
     bits: int
     word: int
-    halves: bool
+    is_split: bool
     shift: int
     half: int
     least: int
@@ -53,7 +53,7 @@ class FastStep:
         """h for accumulators (M, N)."""
         a = (acc << self.bits) + self.addend[:, None]
         m = self.multiplier[:, None]
-        product = a * (m >> 16) + (a * (m & 0xFFFF) >> self.word) if self.halves else a * m >> 32
+        product = a * (m >> 16) + (a * (m & 0xFFFF) >> self.word) if self.is_split else a * m >> 32
         return np.asarray(product + self.offset[:, None])
 
     def codes(self, h: Int64s) -> Int64s:

@@ -13,7 +13,7 @@ from qcgen.artifact import Artifact
 from qcgen.errors import OrionPanic
 from qcgen.ir.program import Conv, FloatActivation, Program
 from qcgen.ir.types import Array
-from qcgen.progress import doing
+from qcgen.progress import report_progress
 from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import NETWORK, RELATIVE, exact, tolerances
 from qcgen.verification.compare import Compared, Difference, Outcome, add, add_returned
@@ -121,11 +121,11 @@ def verify(
         builder, places = Builder(flags, emulated_core, compiler), Path(folder)
         code, probe = Running(artifact, builder, places / "code"), Probe(artifact, builder, places / "probe")
         nodes = Nodes(artifact, builder, places / "nodes")
-        doing("building and running the code")
+        report_progress("building and running the code")
         results = code.run([case.feeds for case in every])
         judge = judge_of(artifact, oracle, [case.feeds for case in every])
         for case, got in zip(every, results, strict=True):
-            doing(f"comparing with the reference: {case.group}")
+            report_progress(f"comparing with the reference: {case.group}")
             before = outcomes.get(case.group, Outcome(case.group))
             after, values = _compared(before, artifact.program, case, got, probe)
             outcomes[case.group] = after

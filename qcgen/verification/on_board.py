@@ -10,7 +10,7 @@ from qcgen.artifact import Artifact
 from qcgen.errors import BoardFailed, OrionPanic
 from qcgen.ir.plan import Plan
 from qcgen.ir.types import Array
-from qcgen.progress import doing
+from qcgen.progress import report_progress
 from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import tolerances
 from qcgen.render import header_id
@@ -119,10 +119,10 @@ def _verified(artifact: Artifact, firmware: Firmware, cases: Sequence[Case], jud
     outcomes: dict[str, Outcome] = {}
     wrong: WrongNode | None = None
     hashed = 0
-    doing("the board runs for times")
+    report_progress("the board runs for times")
     timed = firmware.run(cases[0].feeds, with_hashes=False)
     for number, case in enumerate(cases, start=1):
-        doing(f"the board runs input {number} of {len(cases)}")
+        report_progress(f"the board runs input {number} of {len(cases)}")
         got = firmware.run(case.feeds, with_hashes=True)
         before = outcomes.get(case.group, Outcome(case.group))
         try:

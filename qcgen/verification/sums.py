@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from qcgen.ir.types import Array
-from qcgen.progress import doing
+from qcgen.progress import report_progress
 from qcgen.verification.drive import Drive, Wanted, drives
 from qcgen.verification.layers import Layer, layers_of, windows_sums
 from qcgen.verification.nodes import Nodes, Shown, WrongValue
@@ -68,7 +68,7 @@ def measure(codes: Nodes, words: Nodes, seed: int) -> MeasuredSums:
 
 
 def _measured(layer: Layer, codes: Nodes, words: Nodes, generator: np.random.Generator) -> LayerSums:
-    doing(f"measuring the sums of {layer.op.name}")
+    report_progress(f"measuring the sums of {layer.op.name}")
     run = _Run(layer, words)
     changed = np.zeros(layer.op.x.shape, np.bool_)
     for what, x in chain(_whole_inputs(layer, generator), _ends(layer)):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd, inf, prod
 
-from qcgen.ir.context import Own, own
+from qcgen.ir.context import LayerField, own
 from qcgen.ir.program import ConvGeometry
 from qcgen.kernels.arm_dsp.segment import Form, Segment, Tail, segment_numbers, sized
 from qcgen.kernels.arm_dsp.weights import PackedConstants, block_widths, form_of
@@ -31,24 +31,24 @@ class ConvSizes:
     ``padding`` is the element outside. ``copies``: of the body of the loop that widens words.
     """
 
-    rows: Own
-    columns: Own
-    out_columns: Own
-    out_channels: Own
-    last: Own
-    kernel_rows: Own
-    kernel_columns: Own
-    row_stride: Own
-    column_stride: Own
-    row_pad: Own
-    column_pad: Own
-    tap_words: Own
-    row_words: Own
-    inner_rows: Own
-    inner_columns: Own
-    row_step: Own
-    pair_words: Own
-    padding: Own
+    rows: LayerField
+    columns: LayerField
+    out_columns: LayerField
+    out_channels: LayerField
+    last: LayerField
+    kernel_rows: LayerField
+    kernel_columns: LayerField
+    row_stride: LayerField
+    column_stride: LayerField
+    row_pad: LayerField
+    column_pad: LayerField
+    tap_words: LayerField
+    row_words: LayerField
+    inner_rows: LayerField
+    inner_columns: LayerField
+    row_step: LayerField
+    pair_words: LayerField
+    padding: LayerField
     copies: range
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import gcd, prod
 from typing import ClassVar
 
-from qcgen.ir.context import Context, Own, own
+from qcgen.ir.context import Context, LayerField, own
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_blocks_of_channels
@@ -60,11 +60,11 @@ class DenseSizes:
     needs that. ``rows`` of ``columns`` are vectors strides apart, None if they follow each other in all layers.
     """
 
-    elements: Own
-    in_elements: Own
-    out_channels: Own
-    vectors: Own
-    copied: Own
+    elements: LayerField
+    in_elements: LayerField
+    out_channels: LayerField
+    vectors: LayerField
+    copied: LayerField
     room: int
     rows: RowSizes | None
 
@@ -73,9 +73,9 @@ class DenseSizes:
 class RowSizes:
     """C expressions for: vectors per row, row stride, column stride; strides in elements."""
 
-    columns: Own
-    row_step: Own
-    column_step: Own
+    columns: LayerField
+    row_step: LayerField
+    column_step: LayerField
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,7 @@ def _prepare_plane(op: Conv, setting: Setting) -> Prepared:
     g, packed = op.geometry, _pack(op, setting)
     dsp = dsp_output(op, packed)
     unscaled = packed.weights >> packed.bits
-    nowhere, sizes = PlaneAxis(1, 1, 1, 1, 1, 0), plane_sizes(setting.sizes, setting.room)
+    nowhere, sizes = PlaneAxis(1, 1, 1, 1, 1, 0), plane_sizes(setting.sizes, setting.free_bytes)
     context = DepthwiseDirectContext(
         conv=described(op),
         images=Images(0, 0),

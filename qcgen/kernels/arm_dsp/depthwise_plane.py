@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, inf, prod
 
-from qcgen.ir.context import Own, own
+from qcgen.ir.context import LayerField, own
 from qcgen.ir.program import ConvGeometry
 from qcgen.kernels.arm_dsp.kernel_words import KernelWords, kernel_words
 from qcgen.kernels.kernel import Scratch, SizesPrice
@@ -50,14 +50,14 @@ class PlaneSizes:
     begins in the plane, whose rows are ``pitch`` apart; ``zero_point`` is that of x, ``scale`` what weights are times.
     """
 
-    channels: Own
-    rows: Own
-    columns: Own
-    out_rows: Own
-    out_columns: Own
-    first: Own
-    zero_point: Own
-    scale: Own
+    channels: LayerField
+    rows: LayerField
+    columns: LayerField
+    out_rows: LayerField
+    out_columns: LayerField
+    first: LayerField
+    zero_point: LayerField
+    scale: LayerField
     plane: int  # elements
     is_double: bool  # two channels are copied at the same time
     in_arena: bool  # the planes are scratch memory, not on the stack
@@ -69,10 +69,10 @@ class PlaneSizes:
     loads: tuple[PlaneLoad, ...]  # what they are summed from
 
 
-def plane_sizes(sizes: Sequence[ConvGeometry], room: int) -> PlaneSizes:
+def plane_sizes(sizes: Sequence[ConvGeometry], free_bytes: int) -> PlaneSizes:
     """What the function shows for layers of these sizes, of which all can share it (``can_share``).
 
-    ``room``: bytes of the arena that are free while they run; planes lie there if one has room, else on the stack.
+    ``free_bytes``: bytes of the arena that are free while they run; planes lie there if one fits, else on the stack.
     """
     axes = [plane_axes(g) for g in sizes]
     height, width = axes[0]
@@ -80,7 +80,7 @@ def plane_sizes(sizes: Sequence[ConvGeometry], room: int) -> PlaneSizes:
     copies = _copies(MAX_COPIES[0], [width.input for _, width in axes])
     outputs = _outputs(sizes)
     plane = _elements(sizes)
-    in_arena = ELEMENT_BYTES * plane <= room
+    in_arena = ELEMENT_BYTES * plane <= free_bytes
     return PlaneSizes(
         channels=own("channels"),
         rows=own("rows"),
@@ -91,7 +91,7 @@ def plane_sizes(sizes: Sequence[ConvGeometry], room: int) -> PlaneSizes:
         zero_point=own("zero_point"),
         scale=own("scale"),
         plane=plane,
-        is_double=2 * plane <= (room // ELEMENT_BYTES if in_arena else MAX_PLANE),
+        is_double=2 * plane <= (free_bytes // ELEMENT_BYTES if in_arena else MAX_PLANE),
         in_arena=in_arena,
         pitch=pitch,
         copies=range(copies),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from qcgen.ir.context import Own
+from qcgen.ir.context import LayerField
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Outputs:
     """How outputs lie in memory, in elements.
 
     ``channel``: from one channel to the next. ``next``: from a pixel to the one that is computed at the same time, None
-    if there is none, Own if it is the layer's own.
+    if there is none, LayerField if it is the layer's own.
     """
 
     c_type: str
     channel: int
-    next: int | Own | None
+    next: int | LayerField | None
 
     @property
     def is_planar(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from qcgen.ir.context import Own, own
+from qcgen.ir.context import LayerField, own
 from qcgen.ir.program import Int64s
 from qcgen.kernels.unroll import ChannelBlocks, Unrolled, unrolled
 
@@ -72,9 +72,9 @@ class SegmentSizes:
     ``is_optional``: some of the layers have no such block.
     """
 
-    channels: Own
-    first: Own
-    words: Own
+    channels: LayerField
+    first: LayerField
+    words: LayerField
     is_optional: bool
 
 

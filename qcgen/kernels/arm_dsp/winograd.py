@@ -27,7 +27,7 @@ from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, TileWeights
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, unsigned_shift
 from qcgen.kernels.plane import PlaneAxis, plane_axes
-from qcgen.kernels.reasons import why_axes, why_groups, why_no_integer_conv, why_wraps
+from qcgen.kernels.reasons import why_axes, why_groups, why_not_integer_conv, why_wraps
 from qcgen.kernels.text import x_kind
 from qcgen.kernels.unroll import ChannelBlocks, Unrolled, divided, unrolled
 
@@ -151,7 +151,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
 
 def why_no_tiles(op: Operator, setting: Setting) -> str | None:
     """What speaks against tiles, wherever weights lie."""
-    reason = why_no_integer_conv(op)
+    reason = why_not_integer_conv(op)
     if reason is not None:
         return reason
     assert isinstance(op, Conv)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qcgen.intervals import INT32_MAX, INT32_MIN, accumulator_interval
-from qcgen.ir.context import Own
+from qcgen.ir.context import LayerField
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, Int64s
 from qcgen.ir.types import DType
@@ -61,7 +61,7 @@ def mve_output(op: Conv, packed: Packed) -> MveOutput:
     is_fast = output.kind == "multiply-high"
     rounds = is_fast and _may_round(op, packed)
     half = 1 << (output.shift - 1) if rounds else 0
-    if isinstance(output.offset, Own):
+    if isinstance(output.offset, LayerField):
         raise AssertionError("a layer that is packed knows its offset")
     return MveOutput(
         is_fast=is_fast,
@@ -92,7 +92,7 @@ def certified(op: Conv, packed: Packed) -> Certificate:
             guarded=guarded(packed),
             bits=packed.bits,
             word=32,
-            halves=False,
+            is_split=False,
             shift=mve.shift,
             half=half,
             least=INT32_MIN if mve.low is None else mve.low,

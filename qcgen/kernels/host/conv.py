@@ -17,7 +17,7 @@ from qcgen.kernels.epilogue import guarded_channels
 from qcgen.kernels.images import Images, OutputSteps, images, output_steps
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, unsigned_shift
-from qcgen.kernels.reasons import why_groups, why_no_integer_conv, why_wraps
+from qcgen.kernels.reasons import why_groups, why_not_integer_conv, why_wraps
 from qcgen.kernels.text import counted, describe, window_shape
 
 LANES = 16  # output channels whose sums are taken together: the int32 in 512 bits
@@ -55,7 +55,7 @@ class ConvContext(Context):
 
 def why_not(op: Operator, setting: Setting) -> str | None:
     """Serves convolutions of codes of 8 bits, in groups if channels are few."""
-    reason = why_no_integer_conv(op)
+    reason = why_not_integer_conv(op)
     if reason is not None:
         return reason
     assert isinstance(op, Conv)

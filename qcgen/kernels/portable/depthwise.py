@@ -22,8 +22,8 @@ from qcgen.kernels.plane import PlaneAxis, plane_axes
 from qcgen.kernels.reasons import (
     why_axes,
     why_channels_apart,
-    why_no_integer_conv,
     why_not_depthwise,
+    why_not_integer_conv,
     why_taps,
     why_wraps,
 )
@@ -105,7 +105,7 @@ class DepthwiseNchwContext(Context):
 
 
 def _why_not(op: Operator, setting: Setting) -> str | None:
-    reason = why_no_integer_conv(op)
+    reason = why_not_integer_conv(op)
     if reason is not None:
         return reason
     assert isinstance(op, Conv)

@@ -53,8 +53,8 @@ class DenseSums(Context):
     is_one: bool  # they are taken apart after each product
     element_words: int  # words of two elements that such a loop reads
     block_words: int  # words of the weights of four channels
-    halves: int  # groups, whose borrows the sums start less
-    halves_bytes: bytes  # the number of steps, as instructions load it
+    borrows: int  # groups, whose borrows the sums start less
+    borrows_bytes: bytes  # the number of steps, as instructions load it
     looped_bytes: bytes  # and that of those in whole rounds
 
 
@@ -159,13 +159,13 @@ def _sums_by_word(taps: int, loop: Loop) -> DenseSums:
     steps = unrolled(-(-taps // 2), BY_WORD_STEPS)
     looped = bytes_of(2 * steps.count * steps.unroll)
     sums = replace(_byte_sums(taps, loop), is_wide=True, is_by_word=True, is_one=False, steps=steps)
-    return replace(sums, element_words=2, block_words=4 * steps.total, halves=0, looped_bytes=looped)
+    return replace(sums, element_words=2, block_words=4 * steps.total, borrows=0, looped_bytes=looped)
 
 
 def _wide_sums(taps: int, core: Core, loop: Loop) -> DenseSums:
     """Over words of two weights each."""
     segment = _segment(core, loop)
-    return replace(_byte_sums(taps, loop), is_wide=True, sums_of=segment, block_words=2 * taps, halves=loop.groups)
+    return replace(_byte_sums(taps, loop), is_wide=True, sums_of=segment, block_words=2 * taps, borrows=loop.groups)
 
 
 def _byte_sums(taps: int, loop: Loop) -> DenseSums:
@@ -180,8 +180,8 @@ def _byte_sums(taps: int, loop: Loop) -> DenseSums:
         is_one=is_one,
         element_words=_element_words(loop),
         block_words=2 * steps.total,
-        halves=steps.total * (2 if is_one else 1),
-        halves_bytes=bytes_of(steps.total),
+        borrows=steps.total * (2 if is_one else 1),
+        borrows_bytes=bytes_of(steps.total),
         looped_bytes=bytes_of(steps.count * steps.unroll),
     )
 

@@ -15,7 +15,7 @@ from qcgen.kernels.fast_output import FastOutput, output_constants
 from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, TileWeights
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack
-from qcgen.kernels.reasons import why_channels_apart, why_groups, why_no_integer_conv
+from qcgen.kernels.reasons import why_channels_apart, why_groups, why_not_integer_conv
 from qcgen.kernels.scalar.output import certified, output_support, scalar_output
 from qcgen.kernels.scalar.sums import core_of
 from qcgen.kernels.unroll import ChannelBlocks, Unrolled, divided, unrolled
@@ -95,7 +95,7 @@ class WinogradContext(Context):
 
 def why_not(op: Operator, setting: Setting) -> str | None:
     """Serves 3x3 kernels of stride 1 without groups on images of two axes, for --optimize speed."""
-    reason = why_no_integer_conv(op) or why_channels_apart(setting.x_layout, setting.y_layout)
+    reason = why_not_integer_conv(op) or why_channels_apart(setting.x_layout, setting.y_layout)
     if reason is not None:
         return reason
     assert isinstance(op, Conv)

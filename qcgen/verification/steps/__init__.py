@@ -29,7 +29,7 @@ from qcgen.ir.program import (
 )
 from qcgen.ir.types import Array
 from qcgen.plan.arrange import arrange
-from qcgen.progress import doing
+from qcgen.progress import report_progress
 from qcgen.reference import evaluate_operator
 from qcgen.verification.layers import Bounds, layers_of
 from qcgen.verification.nodes import CalledNode, Nodes, WrongValue
@@ -89,7 +89,7 @@ def _driven(nodes: Nodes, seed: int) -> Iterator[tuple[CalledNode, Iterator[Driv
     for node in nodes.nodes:
         if node.call.certificate.word is not None or not _has_constants(node.op, constants):
             continue
-        doing(f"driving the steps of {node.op.name}")
+        report_progress(f"driving the steps of {node.op.name}")
         generator = np.random.default_rng(seed)
         layer = layers.get(node.index)
         yield (

@@ -9,6 +9,7 @@ from collections.abc import Generator
 from importlib.util import find_spec
 
 import pytest
+from tools import NOT_IN_CI
 
 import qcgen.render
 
@@ -28,8 +29,8 @@ OPTIONS = {
 }
 """The marks of tests that run only with an option called like them."""
 
-ALLOWED = "beside the repository"
-"""Words of the reason that stays allowed: material that is not a part of the repository."""
+ALLOWED = ("beside the repository", NOT_IN_CI)
+"""Words of the reasons that stay allowed: material that is not a part of the repository, and frameworks."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -110,7 +111,7 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
     """Turns a skip into a failure where QCGEN_NO_SKIPS is set and the reason is not the allowed one."""
-    if not (NO_SKIPS and report.skipped) or ALLOWED in str(report.longrepr):
+    if not (NO_SKIPS and report.skipped) or any(words in str(report.longrepr) for words in ALLOWED):
         return
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     report.outcome = "failed"

@@ -59,8 +59,11 @@ PYPI = {
     "ruamel.yaml": "ruamel.yaml",
     "tflite_micro": "tflite-micro>=0.dev0",
     "ziglang": "ziglang",
-}
-"""Programs and modules by the packages of PyPI that have them."""
+} | (FRAMEWORKS := {name: name for name in ("keras", "onnxscript", "tensorflow", "tf2onnx", "torch")})
+"""Programs and modules by the packages of PyPI that have them; those of frameworks take gigabytes."""
+
+NOT_IN_CI = "CI does not install it"
+"""A part of the reason where a test of a framework is skipped."""
 
 
 def install(*tools: str) -> str:
@@ -85,6 +88,13 @@ def require(*tools: str) -> None:
 def require_modules(*names: str) -> None:
     """Skips the test if one of these modules cannot be imported, saying which package has it."""
     skip_without(*names, missing=[name for name in names if not _is_module(name)])
+
+
+def require_frameworks(*names: str) -> None:
+    """Skips the test if one of FRAMEWORKS cannot be imported, saying which package has it; in CI, too."""
+    missing = [name for name in names if not _is_module(name)]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} is missing, {NOT_IN_CI}: pip install {' '.join(map(FRAMEWORKS.get, names))}")
 
 
 def skip_without(*tools: str, missing: list[str]) -> None:

@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0x593a7978
+#if ATTENTION_HEADER_ID != 0x279c5356
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -154,39 +154,39 @@ ATTENTION_CODE_ATTR static uint32_t attention_soft_float_add(uint32_t a, uint32_
     const uint32_t sign = large & ~magnitude;
     uint32_t exponent = (large & magnitude) >> 23;
     uint32_t drop = (small & magnitude) >> 23;
-    uint32_t sum = large & (hidden - 1);
-    uint32_t addend = small & (hidden - 1);
+    uint32_t sum = large & (hidden - 1u);
+    uint32_t addend = small & (hidden - 1u);
     uint32_t rest;
 
     /* Three more bits: one half, one quarter, and whether there is anything below. */
-    sum = (exponent > 0 ? sum | hidden : sum) << 3;
-    addend = (drop > 0 ? addend | hidden : addend) << 3;
-    exponent = exponent > 0 ? exponent : 1;
-    drop = exponent - (drop > 0 ? drop : 1);
-    if (drop > 26) {
+    sum = (exponent > 0u ? sum | hidden : sum) << 3;
+    addend = (drop > 0u ? addend | hidden : addend) << 3;
+    exponent = exponent > 0u ? exponent : 1u;
+    drop = exponent - (drop > 0u ? drop : 1u);
+    if (drop > 26u) {
         return large;
     }
-    addend = (addend >> drop) | ((addend & ((UINT32_C(1) << drop) - 1)) != 0);
-    if (((a ^ b) & ~magnitude) == 0) {
+    addend = (addend >> drop) | ((addend & ((UINT32_C(1) << drop) - 1u)) != 0u ? 1u : 0u);
+    if (((a ^ b) & ~magnitude) == 0u) {
         sum += addend;
         if (sum >= hidden << 4) {
-            sum = (sum >> 1) | (sum & 1);
+            sum = (sum >> 1) | (sum & 1u);
             exponent++;
         }
     } else {
         sum -= addend;
-        if (sum == 0) {
+        if (sum == 0u) {
             return 0;
         }
-        while (sum < hidden << 3 && exponent > 1) {
+        while (sum < hidden << 3 && exponent > 1u) {
             sum <<= 1;
             exponent--;
         }
     }
-    rest = sum & 7;
+    rest = sum & 7u;
     sum >>= 3;
-    sum += rest > 4 || (rest == 4 && (sum & 1) != 0);
-    return sign + ((exponent - 1) << 23) + sum; /* the hidden bit, and a carry beyond it, count the exponent up */
+    sum += (rest > 4u || (rest == 4u && (sum & 1u) != 0u)) ? 1u : 0u;
+    return sign + ((exponent - 1u) << 23) + sum; /* the hidden bit, and a carry beyond it, count the exponent up */
 }
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
@@ -202,7 +202,7 @@ ATTENTION_CODE_ATTR static uint32_t attention_soft_float_add(uint32_t a, uint32_
 #else
 #define ATTENTION_INLINE ATTENTION_CODE_ATTR inline
 #endif
-#define ATTENTION_RARELY(condition) __builtin_expect(condition, 0)
+#define ATTENTION_RARELY(condition) (__builtin_expect(condition, 0) != 0)
 #else
 #define ATTENTION_NOINLINE ATTENTION_CODE_ATTR
 #define ATTENTION_SHARED ATTENTION_CODE_ATTR
@@ -544,9 +544,9 @@ ATTENTION_NOINLINE static int32_t attention_shares_share(uint32_t part, uint32_t
     enum { BITS = 8 };
     const uint32_t factor = UINT32_C(254); /* below 2^BITS */
     const uint32_t hidden = UINT32_C(1) << 23;
-    const uint32_t gap = (sum >> 23) - (part < hidden ? 1 : part >> 23);
-    const uint32_t addend = part < hidden ? part : (part & (hidden - 1)) | hidden;
-    uint64_t divisor = (sum & (hidden - 1)) | hidden;
+    const uint32_t gap = (sum >> 23) - (part < hidden ? 1u : part >> 23);
+    const uint32_t addend = part < hidden ? part : (part & (hidden - 1u)) | hidden;
+    uint64_t divisor = (sum & (hidden - 1u)) | hidden;
     uint64_t rest = 0;
     int32_t quotient = 0;
 
@@ -566,7 +566,7 @@ ATTENTION_NOINLINE static int32_t attention_shares_share(uint32_t part, uint32_t
 ATTENTION_CODE_ATTR static uint32_t attention_shares_reciprocal(uint32_t sum)
 {
     const uint32_t hidden = UINT32_C(1) << 23;
-    const uint32_t significand = (sum & (hidden - 1)) | hidden;
+    const uint32_t significand = (sum & (hidden - 1u)) | hidden;
     uint32_t rest = UINT32_C(254);
     uint32_t quotient = 0;
 
@@ -583,8 +583,8 @@ ATTENTION_CODE_ATTR static int32_t attention_shares_near_share(uint32_t part, ui
 {
     enum { BITS = 8, BELOW = 12 };
     const uint32_t hidden = UINT32_C(1) << 23;
-    const uint32_t gap = (sum >> 23) - (part < hidden ? 1 : part >> 23);
-    const uint32_t addend = part < hidden ? part : (part & (hidden - 1)) | hidden;
+    const uint32_t gap = (sum >> 23) - (part < hidden ? 1u : part >> 23);
+    const uint32_t addend = part < hidden ? part : (part & (hidden - 1u)) | hidden;
     const uint32_t product = (uint32_t)(((uint64_t)(addend << 8) * reciprocal) >> 32);
 
     /* At most 1 + 2^-4 units of 2^-BELOW too low, half a unit of the code added. */

@@ -17,7 +17,7 @@
  */
 
 /* attention.c has the same id, a hash of both files: it does not compile with another header. */
-#define ATTENTION_HEADER_ID 0x593a7978
+#define ATTENTION_HEADER_ID 0x279c5356
 
 /* What is in an image can be traced by these. */
 #define ATTENTION_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct attention_arena {
-    uint32_t words[(ATTENTION_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(ATTENTION_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } attention_arena;
 
 /*
@@ -70,6 +70,8 @@ static inline int8_t attention_quantize_x_q(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (int8_t)(code + ATTENTION_X_Q_ZERO_POINT);
 }

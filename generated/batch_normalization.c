@@ -17,7 +17,7 @@
  */
 #include "batch_normalization.h"
 
-#if BATCH_NORMALIZATION_HEADER_ID != 0xbfc13069
+#if BATCH_NORMALIZATION_HEADER_ID != 0x81aa59d3
 #error "batch_normalization.h was not generated together with this file"
 #endif
 

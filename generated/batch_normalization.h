@@ -17,7 +17,7 @@
  */
 
 /* batch_normalization.c has the same id, a hash of both files: it does not compile with another header. */
-#define BATCH_NORMALIZATION_HEADER_ID 0xbfc13069
+#define BATCH_NORMALIZATION_HEADER_ID 0x81aa59d3
 
 /* What is in an image can be traced by these. */
 #define BATCH_NORMALIZATION_QCGEN_VERSION "0.1.0"
@@ -38,7 +38,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct batch_normalization_arena {
-    uint32_t words[(BATCH_NORMALIZATION_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(BATCH_NORMALIZATION_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } batch_normalization_arena;
 
 /*
@@ -71,6 +71,8 @@ static inline int8_t batch_normalization_quantize_x_q(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (int8_t)(code + BATCH_NORMALIZATION_X_Q_ZERO_POINT);
 }

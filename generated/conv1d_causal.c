@@ -15,7 +15,7 @@
  */
 #include "conv1d_causal.h"
 
-#if CONV1D_CAUSAL_HEADER_ID != 0xf1788945
+#if CONV1D_CAUSAL_HEADER_ID != 0x9f865e69
 #error "conv1d_causal.h was not generated together with this file"
 #endif
 

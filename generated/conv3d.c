@@ -15,7 +15,7 @@
  */
 #include "conv3d.h"
 
-#if CONV3D_HEADER_ID != 0xac120ffc
+#if CONV3D_HEADER_ID != 0x6cfe5158
 #error "conv3d.h was not generated together with this file"
 #endif
 

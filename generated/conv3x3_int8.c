@@ -15,7 +15,7 @@
  */
 #include "conv3x3_int8.h"
 
-#if CONV3X3_INT8_HEADER_ID != 0x47f6c34e
+#if CONV3X3_INT8_HEADER_ID != 0x87efd6ed
 #error "conv3x3_int8.h was not generated together with this file"
 #endif
 

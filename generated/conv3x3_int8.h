@@ -17,7 +17,7 @@
  */
 
 /* conv3x3_int8.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV3X3_INT8_HEADER_ID 0x47f6c34e
+#define CONV3X3_INT8_HEADER_ID 0x87efd6ed
 
 /* What is in an image can be traced by these. */
 #define CONV3X3_INT8_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct conv3x3_int8_arena {
-    uint32_t words[(CONV3X3_INT8_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(CONV3X3_INT8_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } conv3x3_int8_arena;
 
 /*
@@ -70,6 +70,8 @@ static inline int8_t conv3x3_int8_quantize_x(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (int8_t)(code + CONV3X3_INT8_X_ZERO_POINT);
 }

@@ -15,7 +15,7 @@
  */
 #include "conv_4_bits_cortex_m4.h"
 
-#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0xfdb366a2
+#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0xedbaac3c
 #error "conv_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "conv_by_word_cortex_m0.h"
 
-#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0x8372dcf9
+#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0xd891d720
 #error "conv_by_word_cortex_m0.h was not generated together with this file"
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m0.h"
 
-#if CONV_CORTEX_M0_HEADER_ID != 0xe385c1f1
+#if CONV_CORTEX_M0_HEADER_ID != 0x422fa5ad
 #error "conv_cortex_m0.h was not generated together with this file"
 #endif
 

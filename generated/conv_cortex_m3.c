@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m3.h"
 
-#if CONV_CORTEX_M3_HEADER_ID != 0x360fe139
+#if CONV_CORTEX_M3_HEADER_ID != 0xffdea27e
 #error "conv_cortex_m3.h was not generated together with this file"
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0xda2be7d6
+#if CONV_CORTEX_M4_HEADER_ID != 0x4d133d8d
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m55.h"
 
-#if CONV_CORTEX_M55_HEADER_ID != 0x60b7b52b
+#if CONV_CORTEX_M55_HEADER_ID != 0x98a2a111
 #error "conv_cortex_m55.h was not generated together with this file"
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "conv_host.h"
 
-#if CONV_HOST_HEADER_ID != 0x67539c06
+#if CONV_HOST_HEADER_ID != 0x0c8a75ce
 #error "conv_host.h was not generated together with this file"
 #endif
 

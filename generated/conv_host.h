@@ -17,7 +17,7 @@
  */
 
 /* conv_host.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_HOST_HEADER_ID 0x67539c06
+#define CONV_HOST_HEADER_ID 0x0c8a75ce
 
 /* What is in an image can be traced by these. */
 #define CONV_HOST_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct conv_host_arena {
-    uint32_t words[(CONV_HOST_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(CONV_HOST_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } conv_host_arena;
 
 /*
@@ -70,6 +70,8 @@ static inline int8_t conv_host_quantize_x(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (int8_t)(code + CONV_HOST_X_ZERO_POINT);
 }

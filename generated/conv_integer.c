@@ -13,7 +13,7 @@
  */
 #include "conv_integer.h"
 
-#if CONV_INTEGER_HEADER_ID != 0xa66cc138
+#if CONV_INTEGER_HEADER_ID != 0x8f0976f6
 #error "conv_integer.h was not generated together with this file"
 #endif
 

@@ -17,7 +17,7 @@
  */
 
 /* conv_integer.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_INTEGER_HEADER_ID 0xa66cc138
+#define CONV_INTEGER_HEADER_ID 0x8f0976f6
 
 /* What is in an image can be traced by these. */
 #define CONV_INTEGER_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct conv_integer_arena {
-    uint32_t words[(CONV_INTEGER_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(CONV_INTEGER_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } conv_integer_arena;
 
 /* Input x: uint8 [2, 4, 6, 6], channels first. */

@@ -15,7 +15,7 @@
  */
 #include "conv_uint8_nchw.h"
 
-#if CONV_UINT8_NCHW_HEADER_ID != 0x689960db
+#if CONV_UINT8_NCHW_HEADER_ID != 0x3483fd7b
 #error "conv_uint8_nchw.h was not generated together with this file"
 #endif
 

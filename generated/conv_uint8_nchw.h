@@ -17,7 +17,7 @@
  */
 
 /* conv_uint8_nchw.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_UINT8_NCHW_HEADER_ID 0x689960db
+#define CONV_UINT8_NCHW_HEADER_ID 0x3483fd7b
 
 /* What is in an image can be traced by these. */
 #define CONV_UINT8_NCHW_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct conv_uint8_nchw_arena {
-    uint32_t words[(CONV_UINT8_NCHW_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(CONV_UINT8_NCHW_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } conv_uint8_nchw_arena;
 
 /*
@@ -70,6 +70,8 @@ static inline uint8_t conv_uint8_nchw_quantize_x(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (uint8_t)(code + CONV_UINT8_NCHW_X_ZERO_POINT);
 }

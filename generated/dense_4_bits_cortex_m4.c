@@ -15,7 +15,7 @@
  */
 #include "dense_4_bits_cortex_m4.h"
 
-#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0xbf650490
+#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0xb49088d3
 #error "dense_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 

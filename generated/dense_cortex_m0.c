@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m0.h"
 
-#if DENSE_CORTEX_M0_HEADER_ID != 0xe244ab27
+#if DENSE_CORTEX_M0_HEADER_ID != 0x181fdfc4
 #error "dense_cortex_m0.h was not generated together with this file"
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m3.h"
 
-#if DENSE_CORTEX_M3_HEADER_ID != 0x8ab5d8cd
+#if DENSE_CORTEX_M3_HEADER_ID != 0x100b7dca
 #error "dense_cortex_m3.h was not generated together with this file"
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m4.h"
 
-#if DENSE_CORTEX_M4_HEADER_ID != 0x4a06f674
+#if DENSE_CORTEX_M4_HEADER_ID != 0x0244e936
 #error "dense_cortex_m4.h was not generated together with this file"
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m55.h"
 
-#if DENSE_CORTEX_M55_HEADER_ID != 0x0941bf27
+#if DENSE_CORTEX_M55_HEADER_ID != 0x6bb528dc
 #error "dense_cortex_m55.h was not generated together with this file"
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "dense_host.h"
 
-#if DENSE_HOST_HEADER_ID != 0x623278eb
+#if DENSE_HOST_HEADER_ID != 0x47533522
 #error "dense_host.h was not generated together with this file"
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "dense_of_eight_rv32imc.h"
 
-#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x0a55323a
+#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x12e3f9c1
 #error "dense_of_eight_rv32imc.h was not generated together with this file"
 #endif
 

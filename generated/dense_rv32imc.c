@@ -15,7 +15,7 @@
  */
 #include "dense_rv32imc.h"
 
-#if DENSE_RV32IMC_HEADER_ID != 0xca4e1214
+#if DENSE_RV32IMC_HEADER_ID != 0xf24ee13b
 #error "dense_rv32imc.h was not generated together with this file"
 #endif
 

@@ -17,7 +17,7 @@
  */
 
 /* dense_rv32imc.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_RV32IMC_HEADER_ID 0xca4e1214
+#define DENSE_RV32IMC_HEADER_ID 0xf24ee13b
 
 /* What is in an image can be traced by these. */
 #define DENSE_RV32IMC_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct dense_rv32imc_arena {
-    uint32_t words[(DENSE_RV32IMC_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(DENSE_RV32IMC_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } dense_rv32imc_arena;
 
 /*
@@ -70,6 +70,8 @@ static inline int8_t dense_rv32imc_quantize_x(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (int8_t)(code + DENSE_RV32IMC_X_ZERO_POINT);
 }

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m0.h"
 
-#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0xee7467db
+#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0xaff630ce
 #error "depthwise_cortex_m0.h was not generated together with this file"
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m3.h"
 
-#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0x5df3a0bb
+#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0x196067ed
 #error "depthwise_cortex_m3.h was not generated together with this file"
 #endif
 

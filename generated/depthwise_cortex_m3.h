@@ -18,7 +18,7 @@
  */
 
 /* depthwise_cortex_m3.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_CORTEX_M3_HEADER_ID 0x5df3a0bb
+#define DEPTHWISE_CORTEX_M3_HEADER_ID 0x196067ed
 
 /* What is in an image can be traced by these. */
 #define DEPTHWISE_CORTEX_M3_QCGEN_VERSION "0.1.0"
@@ -39,7 +39,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct depthwise_cortex_m3_arena {
-    uint32_t words[(DEPTHWISE_CORTEX_M3_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(DEPTHWISE_CORTEX_M3_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } depthwise_cortex_m3_arena;
 
 /*
@@ -72,6 +72,8 @@ static inline int8_t depthwise_cortex_m3_quantize_x(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (int8_t)(code + DEPTHWISE_CORTEX_M3_X_ZERO_POINT);
 }

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m4.h"
 
-#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x730c5810
+#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0xe7d7c392
 #error "depthwise_cortex_m4.h was not generated together with this file"
 #endif
 

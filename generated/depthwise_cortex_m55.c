@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m55.h"
 
-#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x85455ff5
+#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x695e2e4e
 #error "depthwise_cortex_m55.h was not generated together with this file"
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "depthwise_nchw.h"
 
-#if DEPTHWISE_NCHW_HEADER_ID != 0xf08668d7
+#if DEPTHWISE_NCHW_HEADER_ID != 0xfb5239df
 #error "depthwise_nchw.h was not generated together with this file"
 #endif
 

@@ -17,7 +17,7 @@
  */
 
 /* depthwise_nchw.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_NCHW_HEADER_ID 0xf08668d7
+#define DEPTHWISE_NCHW_HEADER_ID 0xfb5239df
 
 /* What is in an image can be traced by these. */
 #define DEPTHWISE_NCHW_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct depthwise_nchw_arena {
-    uint32_t words[(DEPTHWISE_NCHW_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(DEPTHWISE_NCHW_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } depthwise_nchw_arena;
 
 /*
@@ -70,6 +70,8 @@ static inline uint8_t depthwise_nchw_quantize_x(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (uint8_t)(code + DEPTHWISE_NCHW_X_ZERO_POINT);
 }

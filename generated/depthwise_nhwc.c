@@ -15,7 +15,7 @@
  */
 #include "depthwise_nhwc.h"
 
-#if DEPTHWISE_NHWC_HEADER_ID != 0x7d17664a
+#if DEPTHWISE_NHWC_HEADER_ID != 0x89510427
 #error "depthwise_nhwc.h was not generated together with this file"
 #endif
 

@@ -17,7 +17,7 @@
  */
 
 /* depthwise_nhwc.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_NHWC_HEADER_ID 0x7d17664a
+#define DEPTHWISE_NHWC_HEADER_ID 0x89510427
 
 /* What is in an image can be traced by these. */
 #define DEPTHWISE_NHWC_QCGEN_VERSION "0.1.0"
@@ -70,6 +70,8 @@ static inline int8_t depthwise_nhwc_quantize_x(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (int8_t)(code + DEPTHWISE_NHWC_X_ZERO_POINT);
 }

@@ -15,7 +15,7 @@
  */
 #include "depthwise_planes_cortex_m4.h"
 
-#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0x725868bc
+#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0xf2e25f01
 #error "depthwise_planes_cortex_m4.h was not generated together with this file"
 #endif
 

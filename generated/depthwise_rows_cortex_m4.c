@@ -15,7 +15,7 @@
  */
 #include "depthwise_rows_cortex_m4.h"
 
-#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0x0bfeb462
+#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0x4686a075
 #error "depthwise_rows_cortex_m4.h was not generated together with this file"
 #endif
 

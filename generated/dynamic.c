@@ -31,7 +31,7 @@
  */
 #include "dynamic.h"
 
-#if DYNAMIC_HEADER_ID != 0x50536a50
+#if DYNAMIC_HEADER_ID != 0x7413828c
 #error "dynamic.h was not generated together with this file"
 #endif
 

@@ -17,7 +17,7 @@
  */
 
 /* dynamic.c has the same id, a hash of both files: it does not compile with another header. */
-#define DYNAMIC_HEADER_ID 0x50536a50
+#define DYNAMIC_HEADER_ID 0x7413828c
 
 /* What is in an image can be traced by these. */
 #define DYNAMIC_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct dynamic_arena {
-    uint32_t words[(DYNAMIC_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(DYNAMIC_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } dynamic_arena;
 
 /* Input x: float [1, 6, 5, 2], channels last. */

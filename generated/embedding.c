@@ -13,7 +13,7 @@
  */
 #include "embedding.h"
 
-#if EMBEDDING_HEADER_ID != 0x7d7d0a78
+#if EMBEDDING_HEADER_ID != 0xcf5ef59e
 #error "embedding.h was not generated together with this file"
 #endif
 

@@ -17,7 +17,7 @@
  */
 
 /* embedding.c has the same id, a hash of both files: it does not compile with another header. */
-#define EMBEDDING_HEADER_ID 0x7d7d0a78
+#define EMBEDDING_HEADER_ID 0xcf5ef59e
 
 /* What is in an image can be traced by these. */
 #define EMBEDDING_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct embedding_arena {
-    uint32_t words[(EMBEDDING_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(EMBEDDING_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } embedding_arena;
 
 /* Input tokens: int64 [1, 8]. */

@@ -18,7 +18,7 @@
  */
 #include "float16.h"
 
-#if FLOAT16_HEADER_ID != 0xeb2c9202
+#if FLOAT16_HEADER_ID != 0xb7bd2b72
 #error "float16.h was not generated together with this file"
 #endif
 

@@ -17,7 +17,7 @@
  */
 
 /* float16.c has the same id, a hash of both files: it does not compile with another header. */
-#define FLOAT16_HEADER_ID 0xeb2c9202
+#define FLOAT16_HEADER_ID 0xb7bd2b72
 
 /* What is in an image can be traced by these. */
 #define FLOAT16_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct float16_arena {
-    uint32_t words[(FLOAT16_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(FLOAT16_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } float16_arena;
 
 /* Input x: float16 [1, 2, 5, 5], channels first. */

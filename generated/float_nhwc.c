@@ -10,7 +10,7 @@
  */
 #include "float_nhwc.h"
 
-#if FLOAT_NHWC_HEADER_ID != 0x80680343
+#if FLOAT_NHWC_HEADER_ID != 0x7551259d
 #error "float_nhwc.h was not generated together with this file"
 #endif
 

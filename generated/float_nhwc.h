@@ -17,7 +17,7 @@
  */
 
 /* float_nhwc.c has the same id, a hash of both files: it does not compile with another header. */
-#define FLOAT_NHWC_HEADER_ID 0x80680343
+#define FLOAT_NHWC_HEADER_ID 0x7551259d
 
 /* What is in an image can be traced by these. */
 #define FLOAT_NHWC_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct float_nhwc_arena {
-    uint32_t words[(FLOAT_NHWC_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(FLOAT_NHWC_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } float_nhwc_arena;
 
 /* Input X: float [1, 6, 6, 3], channels last. */

@@ -19,7 +19,7 @@
  */
 #include "float_norms.h"
 
-#if FLOAT_NORMS_HEADER_ID != 0xa4b996e5
+#if FLOAT_NORMS_HEADER_ID != 0x8c6a7134
 #error "float_norms.h was not generated together with this file"
 #endif
 

@@ -17,7 +17,7 @@
  */
 
 /* float_norms.c has the same id, a hash of both files: it does not compile with another header. */
-#define FLOAT_NORMS_HEADER_ID 0xa4b996e5
+#define FLOAT_NORMS_HEADER_ID 0x8c6a7134
 
 /* What is in an image can be traced by these. */
 #define FLOAT_NORMS_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct float_norms_arena {
-    uint32_t words[(FLOAT_NORMS_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(FLOAT_NORMS_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } float_norms_arena;
 
 /* Input x: float [1, 6, 2, 12], channels first. */

@@ -23,7 +23,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0x98fb67f2
+#if FLOAT_TAIL_HEADER_ID != 0x240810fe
 #error "float_tail.h was not generated together with this file"
 #endif
 

@@ -17,7 +17,7 @@
  */
 
 /* float_tail.c has the same id, a hash of both files: it does not compile with another header. */
-#define FLOAT_TAIL_HEADER_ID 0x98fb67f2
+#define FLOAT_TAIL_HEADER_ID 0x240810fe
 
 /* What is in an image can be traced by these. */
 #define FLOAT_TAIL_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct float_tail_arena {
-    uint32_t words[(FLOAT_TAIL_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(FLOAT_TAIL_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } float_tail_arena;
 
 /*
@@ -70,6 +70,8 @@ static inline int8_t float_tail_quantize_x(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (int8_t)(code + FLOAT_TAIL_X_ZERO_POINT);
 }

@@ -10,7 +10,7 @@
  */
 #include "gru.h"
 
-#if GRU_HEADER_ID != 0x09f1c05e
+#if GRU_HEADER_ID != 0x3dd36a01
 #error "gru.h was not generated together with this file"
 #endif
 

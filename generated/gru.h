@@ -17,7 +17,7 @@
  */
 
 /* gru.c has the same id, a hash of both files: it does not compile with another header. */
-#define GRU_HEADER_ID 0x09f1c05e
+#define GRU_HEADER_ID 0x3dd36a01
 
 /* What is in an image can be traced by these. */
 #define GRU_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct gru_arena {
-    uint32_t words[(GRU_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(GRU_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } gru_arena;
 
 /* Input x: float [5, 1, 4]. */

@@ -15,7 +15,7 @@
  */
 #include "guard_band.h"
 
-#if GUARD_BAND_HEADER_ID != 0xa5b07db8
+#if GUARD_BAND_HEADER_ID != 0xdf47279f
 #error "guard_band.h was not generated together with this file"
 #endif
 
@@ -110,7 +110,7 @@ GUARD_BAND_CODE_ATTR static int32_t guard_band_soft_float_code(int32_t acc, int3
 #else
 #define GUARD_BAND_INLINE GUARD_BAND_CODE_ATTR inline
 #endif
-#define GUARD_BAND_RARELY(condition) __builtin_expect(condition, 0)
+#define GUARD_BAND_RARELY(condition) (__builtin_expect(condition, 0) != 0)
 #else
 #define GUARD_BAND_NOINLINE GUARD_BAND_CODE_ATTR
 #define GUARD_BAND_INLINE GUARD_BAND_CODE_ATTR inline

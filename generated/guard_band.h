@@ -17,7 +17,7 @@
  */
 
 /* guard_band.c has the same id, a hash of both files: it does not compile with another header. */
-#define GUARD_BAND_HEADER_ID 0xa5b07db8
+#define GUARD_BAND_HEADER_ID 0xdf47279f
 
 /* What is in an image can be traced by these. */
 #define GUARD_BAND_QCGEN_VERSION "0.1.0"
@@ -70,6 +70,8 @@ static inline int8_t guard_band_quantize_x(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (int8_t)(code + GUARD_BAND_X_ZERO_POINT);
 }

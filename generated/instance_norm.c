@@ -13,7 +13,7 @@
  */
 #include "instance_norm.h"
 
-#if INSTANCE_NORM_HEADER_ID != 0x997a9786
+#if INSTANCE_NORM_HEADER_ID != 0xf741eb48
 #error "instance_norm.h was not generated together with this file"
 #endif
 
@@ -60,39 +60,39 @@ INSTANCE_NORM_CODE_ATTR static uint32_t instance_norm_soft_float_add(uint32_t a,
     const uint32_t sign = large & ~magnitude;
     uint32_t exponent = (large & magnitude) >> 23;
     uint32_t drop = (small & magnitude) >> 23;
-    uint32_t sum = large & (hidden - 1);
-    uint32_t addend = small & (hidden - 1);
+    uint32_t sum = large & (hidden - 1u);
+    uint32_t addend = small & (hidden - 1u);
     uint32_t rest;
 
     /* Three more bits: one half, one quarter, and whether there is anything below. */
-    sum = (exponent > 0 ? sum | hidden : sum) << 3;
-    addend = (drop > 0 ? addend | hidden : addend) << 3;
-    exponent = exponent > 0 ? exponent : 1;
-    drop = exponent - (drop > 0 ? drop : 1);
-    if (drop > 26) {
+    sum = (exponent > 0u ? sum | hidden : sum) << 3;
+    addend = (drop > 0u ? addend | hidden : addend) << 3;
+    exponent = exponent > 0u ? exponent : 1u;
+    drop = exponent - (drop > 0u ? drop : 1u);
+    if (drop > 26u) {
         return large;
     }
-    addend = (addend >> drop) | ((addend & ((UINT32_C(1) << drop) - 1)) != 0);
-    if (((a ^ b) & ~magnitude) == 0) {
+    addend = (addend >> drop) | ((addend & ((UINT32_C(1) << drop) - 1u)) != 0u ? 1u : 0u);
+    if (((a ^ b) & ~magnitude) == 0u) {
         sum += addend;
         if (sum >= hidden << 4) {
-            sum = (sum >> 1) | (sum & 1);
+            sum = (sum >> 1) | (sum & 1u);
             exponent++;
         }
     } else {
         sum -= addend;
-        if (sum == 0) {
+        if (sum == 0u) {
             return 0;
         }
-        while (sum < hidden << 3 && exponent > 1) {
+        while (sum < hidden << 3 && exponent > 1u) {
             sum <<= 1;
             exponent--;
         }
     }
-    rest = sum & 7;
+    rest = sum & 7u;
     sum >>= 3;
-    sum += rest > 4 || (rest == 4 && (sum & 1) != 0);
-    return sign + ((exponent - 1) << 23) + sum; /* the hidden bit, and a carry beyond it, count the exponent up */
+    sum += (rest > 4u || (rest == 4u && (sum & 1u) != 0u)) ? 1u : 0u;
+    return sign + ((exponent - 1u) << 23) + sum; /* the hidden bit, and a carry beyond it, count the exponent up */
 }
 
 /* The significand of a number above 0, in [2^23, 2^24), and its exponent: number = significand * 2^exponent. */

@@ -17,7 +17,7 @@
  */
 
 /* instance_norm.c has the same id, a hash of both files: it does not compile with another header. */
-#define INSTANCE_NORM_HEADER_ID 0x997a9786
+#define INSTANCE_NORM_HEADER_ID 0xf741eb48
 
 /* What is in an image can be traced by these. */
 #define INSTANCE_NORM_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct instance_norm_arena {
-    uint32_t words[(INSTANCE_NORM_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(INSTANCE_NORM_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } instance_norm_arena;
 
 /*
@@ -70,6 +70,8 @@ static inline int8_t instance_norm_quantize_x_q(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (int8_t)(code + INSTANCE_NORM_X_Q_ZERO_POINT);
 }

@@ -17,7 +17,7 @@
  */
 
 /* layer_norm.c has the same id, a hash of both files: it does not compile with another header. */
-#define LAYER_NORM_HEADER_ID 0x041c1e33
+#define LAYER_NORM_HEADER_ID 0x794f9ad1
 
 /* What is in an image can be traced by these. */
 #define LAYER_NORM_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct layer_norm_arena {
-    uint32_t words[(LAYER_NORM_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(LAYER_NORM_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } layer_norm_arena;
 
 /*
@@ -70,6 +70,8 @@ static inline int8_t layer_norm_quantize_x_q(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (int8_t)(code + LAYER_NORM_X_Q_ZERO_POINT);
 }

@@ -19,7 +19,7 @@
  */
 #include "lstm.h"
 
-#if LSTM_HEADER_ID != 0x14b6b93f
+#if LSTM_HEADER_ID != 0xd7d50528
 #error "lstm.h was not generated together with this file"
 #endif
 

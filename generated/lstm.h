@@ -17,7 +17,7 @@
  */
 
 /* lstm.c has the same id, a hash of both files: it does not compile with another header. */
-#define LSTM_HEADER_ID 0x14b6b93f
+#define LSTM_HEADER_ID 0xd7d50528
 
 /* What is in an image can be traced by these. */
 #define LSTM_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct lstm_arena {
-    uint32_t words[(LSTM_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(LSTM_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } lstm_arena;
 
 /* Input x: float [1, 1, 4]. */

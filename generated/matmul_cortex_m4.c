@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m4.h"
 
-#if MATMUL_CORTEX_M4_HEADER_ID != 0x7eb91233
+#if MATMUL_CORTEX_M4_HEADER_ID != 0xcb68c0fc
 #error "matmul_cortex_m4.h was not generated together with this file"
 #endif
 

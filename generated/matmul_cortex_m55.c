@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m55.h"
 
-#if MATMUL_CORTEX_M55_HEADER_ID != 0x22ea31f8
+#if MATMUL_CORTEX_M55_HEADER_ID != 0xb21333c7
 #error "matmul_cortex_m55.h was not generated together with this file"
 #endif
 

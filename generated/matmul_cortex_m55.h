@@ -19,7 +19,7 @@
  */
 
 /* matmul_cortex_m55.c has the same id, a hash of both files: it does not compile with another header. */
-#define MATMUL_CORTEX_M55_HEADER_ID 0x22ea31f8
+#define MATMUL_CORTEX_M55_HEADER_ID 0xb21333c7
 
 /* What is in an image can be traced by these. */
 #define MATMUL_CORTEX_M55_QCGEN_VERSION "0.1.0"
@@ -39,7 +39,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct matmul_cortex_m55_arena {
-    uint32_t words[(MATMUL_CORTEX_M55_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(MATMUL_CORTEX_M55_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } matmul_cortex_m55_arena;
 
 /*
@@ -72,6 +72,8 @@ static inline int8_t matmul_cortex_m55_quantize_a(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (int8_t)(code + MATMUL_CORTEX_M55_A_ZERO_POINT);
 }
@@ -106,6 +108,8 @@ static inline int8_t matmul_cortex_m55_quantize_b(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (int8_t)(code + MATMUL_CORTEX_M55_B_ZERO_POINT);
 }

@@ -15,7 +15,7 @@
  */
 #include "narrow_cortex_m0.h"
 
-#if NARROW_CORTEX_M0_HEADER_ID != 0x3a5531b5
+#if NARROW_CORTEX_M0_HEADER_ID != 0x8331b8f7
 #error "narrow_cortex_m0.h was not generated together with this file"
 #endif
 

@@ -18,7 +18,7 @@
  */
 
 /* narrow_cortex_m0.c has the same id, a hash of both files: it does not compile with another header. */
-#define NARROW_CORTEX_M0_HEADER_ID 0x3a5531b5
+#define NARROW_CORTEX_M0_HEADER_ID 0x8331b8f7
 
 /* What is in an image can be traced by these. */
 #define NARROW_CORTEX_M0_QCGEN_VERSION "0.1.0"
@@ -38,7 +38,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct narrow_cortex_m0_arena {
-    uint32_t words[(NARROW_CORTEX_M0_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(NARROW_CORTEX_M0_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } narrow_cortex_m0_arena;
 
 /*
@@ -71,6 +71,8 @@ static inline int8_t narrow_cortex_m0_quantize_x(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (int8_t)(code + NARROW_CORTEX_M0_X_ZERO_POINT);
 }

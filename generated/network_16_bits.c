@@ -42,7 +42,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0x6dd7d688
+#if NETWORK_16_BITS_HEADER_ID != 0x715f8912
 #error "network_16_bits.h was not generated together with this file"
 #endif
 

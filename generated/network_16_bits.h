@@ -17,7 +17,7 @@
  */
 
 /* network_16_bits.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_16_BITS_HEADER_ID 0x6dd7d688
+#define NETWORK_16_BITS_HEADER_ID 0x715f8912
 
 /* What is in an image can be traced by these. */
 #define NETWORK_16_BITS_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct network_16_bits_arena {
-    uint32_t words[(NETWORK_16_BITS_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(NETWORK_16_BITS_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } network_16_bits_arena;
 
 /* Input x: float [1, 4, 4, 2], channels last. */

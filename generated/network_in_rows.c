@@ -42,7 +42,7 @@
  */
 #include "network_in_rows.h"
 
-#if NETWORK_IN_ROWS_HEADER_ID != 0x3e34c1a6
+#if NETWORK_IN_ROWS_HEADER_ID != 0x247430b2
 #error "network_in_rows.h was not generated together with this file"
 #endif
 

@@ -17,7 +17,7 @@
  */
 
 /* network_in_rows.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_IN_ROWS_HEADER_ID 0x3e34c1a6
+#define NETWORK_IN_ROWS_HEADER_ID 0x247430b2
 
 /* What is in an image can be traced by these. */
 #define NETWORK_IN_ROWS_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct network_in_rows_arena {
-    uint32_t words[(NETWORK_IN_ROWS_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(NETWORK_IN_ROWS_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } network_in_rows_arena;
 
 /*
@@ -70,6 +70,8 @@ static inline int8_t network_in_rows_quantize_x(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (int8_t)(code + NETWORK_IN_ROWS_X_ZERO_POINT);
 }

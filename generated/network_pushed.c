@@ -43,7 +43,7 @@
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0xbe4ea671
+#if NETWORK_PUSHED_HEADER_ID != 0x9ddb8dc5
 #error "network_pushed.h was not generated together with this file"
 #endif
 

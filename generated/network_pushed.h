@@ -18,7 +18,7 @@
  */
 
 /* network_pushed.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_PUSHED_HEADER_ID 0xbe4ea671
+#define NETWORK_PUSHED_HEADER_ID 0x9ddb8dc5
 
 /* What is in an image can be traced by these. */
 #define NETWORK_PUSHED_QCGEN_VERSION "0.1.0"
@@ -38,7 +38,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct network_pushed_arena {
-    uint32_t words[(NETWORK_PUSHED_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(NETWORK_PUSHED_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } network_pushed_arena;
 
 /*
@@ -73,6 +73,8 @@ static inline int8_t network_pushed_quantize_x(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (int8_t)(code + NETWORK_PUSHED_X_ZERO_POINT);
 }

@@ -17,7 +17,7 @@
  */
 
 /* network_qdq.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_QDQ_HEADER_ID 0xe749cfdc
+#define NETWORK_QDQ_HEADER_ID 0xaa83d572
 
 /* What is in an image can be traced by these. */
 #define NETWORK_QDQ_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct network_qdq_arena {
-    uint32_t words[(NETWORK_QDQ_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(NETWORK_QDQ_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } network_qdq_arena;
 
 /* Input x: float [1, 8, 8, 2], channels last. */

@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0x3502c4c5
+#if NETWORK_QOP_HEADER_ID != 0x1cc95530
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -153,39 +153,39 @@ NETWORK_QOP_CODE_ATTR static uint32_t network_qop_soft_float_add(uint32_t a, uin
     const uint32_t sign = large & ~magnitude;
     uint32_t exponent = (large & magnitude) >> 23;
     uint32_t drop = (small & magnitude) >> 23;
-    uint32_t sum = large & (hidden - 1);
-    uint32_t addend = small & (hidden - 1);
+    uint32_t sum = large & (hidden - 1u);
+    uint32_t addend = small & (hidden - 1u);
     uint32_t rest;
 
     /* Three more bits: one half, one quarter, and whether there is anything below. */
-    sum = (exponent > 0 ? sum | hidden : sum) << 3;
-    addend = (drop > 0 ? addend | hidden : addend) << 3;
-    exponent = exponent > 0 ? exponent : 1;
-    drop = exponent - (drop > 0 ? drop : 1);
-    if (drop > 26) {
+    sum = (exponent > 0u ? sum | hidden : sum) << 3;
+    addend = (drop > 0u ? addend | hidden : addend) << 3;
+    exponent = exponent > 0u ? exponent : 1u;
+    drop = exponent - (drop > 0u ? drop : 1u);
+    if (drop > 26u) {
         return large;
     }
-    addend = (addend >> drop) | ((addend & ((UINT32_C(1) << drop) - 1)) != 0);
-    if (((a ^ b) & ~magnitude) == 0) {
+    addend = (addend >> drop) | ((addend & ((UINT32_C(1) << drop) - 1u)) != 0u ? 1u : 0u);
+    if (((a ^ b) & ~magnitude) == 0u) {
         sum += addend;
         if (sum >= hidden << 4) {
-            sum = (sum >> 1) | (sum & 1);
+            sum = (sum >> 1) | (sum & 1u);
             exponent++;
         }
     } else {
         sum -= addend;
-        if (sum == 0) {
+        if (sum == 0u) {
             return 0;
         }
-        while (sum < hidden << 3 && exponent > 1) {
+        while (sum < hidden << 3 && exponent > 1u) {
             sum <<= 1;
             exponent--;
         }
     }
-    rest = sum & 7;
+    rest = sum & 7u;
     sum >>= 3;
-    sum += rest > 4 || (rest == 4 && (sum & 1) != 0);
-    return sign + ((exponent - 1) << 23) + sum; /* the hidden bit, and a carry beyond it, count the exponent up */
+    sum += (rest > 4u || (rest == 4u && (sum & 1u) != 0u)) ? 1u : 0u;
+    return sign + ((exponent - 1u) << 23) + sum; /* the hidden bit, and a carry beyond it, count the exponent up */
 }
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
@@ -197,7 +197,7 @@ NETWORK_QOP_CODE_ATTR static uint32_t network_qop_soft_float_add(uint32_t a, uin
 #else
 #define NETWORK_QOP_INLINE NETWORK_QOP_CODE_ATTR inline
 #endif
-#define NETWORK_QOP_RARELY(condition) __builtin_expect(condition, 0)
+#define NETWORK_QOP_RARELY(condition) (__builtin_expect(condition, 0) != 0)
 #else
 #define NETWORK_QOP_NOINLINE NETWORK_QOP_CODE_ATTR
 #define NETWORK_QOP_INLINE NETWORK_QOP_CODE_ATTR inline
@@ -781,9 +781,9 @@ NETWORK_QOP_CODE_ATTR static int32_t network_qop_y_share(uint32_t part, uint32_t
     enum { BITS = 9 };
     const uint32_t factor = UINT32_C(256); /* below 2^BITS */
     const uint32_t hidden = UINT32_C(1) << 23;
-    const uint32_t gap = (sum >> 23) - (part < hidden ? 1 : part >> 23);
-    const uint32_t addend = part < hidden ? part : (part & (hidden - 1)) | hidden;
-    uint64_t divisor = (sum & (hidden - 1)) | hidden;
+    const uint32_t gap = (sum >> 23) - (part < hidden ? 1u : part >> 23);
+    const uint32_t addend = part < hidden ? part : (part & (hidden - 1u)) | hidden;
+    uint64_t divisor = (sum & (hidden - 1u)) | hidden;
     uint64_t rest = 0;
     int32_t quotient = 0;
 

@@ -33,7 +33,7 @@
  */
 #include "network_tflite.h"
 
-#if NETWORK_TFLITE_HEADER_ID != 0x155e946c
+#if NETWORK_TFLITE_HEADER_ID != 0xf0e5ee24
 #error "network_tflite.h was not generated together with this file"
 #endif
 
@@ -96,7 +96,7 @@ NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_round_twice(int32_t acc, 
 #else
 #define NETWORK_TFLITE_INLINE NETWORK_TFLITE_CODE_ATTR inline
 #endif
-#define NETWORK_TFLITE_RARELY(condition) __builtin_expect(condition, 0)
+#define NETWORK_TFLITE_RARELY(condition) (__builtin_expect(condition, 0) != 0)
 #else
 #define NETWORK_TFLITE_NOINLINE NETWORK_TFLITE_CODE_ATTR
 #define NETWORK_TFLITE_INLINE NETWORK_TFLITE_CODE_ATTR inline

@@ -17,7 +17,7 @@
  */
 
 /* network_tflite.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_TFLITE_HEADER_ID 0x155e946c
+#define NETWORK_TFLITE_HEADER_ID 0xf0e5ee24
 
 /* What is in an image can be traced by these. */
 #define NETWORK_TFLITE_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct network_tflite_arena {
-    uint32_t words[(NETWORK_TFLITE_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(NETWORK_TFLITE_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } network_tflite_arena;
 
 /*
@@ -70,6 +70,8 @@ static inline int8_t network_tflite_quantize_image(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (int8_t)(code + NETWORK_TFLITE_IMAGE_ZERO_POINT);
 }

@@ -23,7 +23,7 @@
  */
 #include "network_within_flash.h"
 
-#if NETWORK_WITHIN_FLASH_HEADER_ID != 0x9478459f
+#if NETWORK_WITHIN_FLASH_HEADER_ID != 0xc79bcac7
 #error "network_within_flash.h was not generated together with this file"
 #endif
 

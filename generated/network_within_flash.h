@@ -19,7 +19,7 @@
  */
 
 /* network_within_flash.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_WITHIN_FLASH_HEADER_ID 0x9478459f
+#define NETWORK_WITHIN_FLASH_HEADER_ID 0xc79bcac7
 
 /* What is in an image can be traced by these. */
 #define NETWORK_WITHIN_FLASH_QCGEN_VERSION "0.1.0"
@@ -40,7 +40,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct network_within_flash_arena {
-    uint32_t words[(NETWORK_WITHIN_FLASH_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(NETWORK_WITHIN_FLASH_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } network_within_flash_arena;
 
 /*
@@ -73,6 +73,8 @@ static inline int8_t network_within_flash_quantize_x(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (int8_t)(code + NETWORK_WITHIN_FLASH_X_ZERO_POINT);
 }

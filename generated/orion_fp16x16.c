@@ -15,7 +15,7 @@
  */
 #include "orion_fp16x16.h"
 
-#if ORION_FP16X16_HEADER_ID != 0x48e248f7
+#if ORION_FP16X16_HEADER_ID != 0x0c1e29f1
 #error "orion_fp16x16.h was not generated together with this file"
 #endif
 

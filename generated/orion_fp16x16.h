@@ -17,7 +17,7 @@
  */
 
 /* orion_fp16x16.c has the same id, a hash of both files: it does not compile with another header. */
-#define ORION_FP16X16_HEADER_ID 0x48e248f7
+#define ORION_FP16X16_HEADER_ID 0x0c1e29f1
 
 /* What is in an image can be traced by these. */
 #define ORION_FP16X16_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct orion_fp16x16_arena {
-    uint32_t words[(ORION_FP16X16_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(ORION_FP16X16_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } orion_fp16x16_arena;
 
 /*
@@ -70,6 +70,8 @@ static inline int8_t orion_fp16x16_quantize_x(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (int8_t)(code + ORION_FP16X16_X_ZERO_POINT);
 }

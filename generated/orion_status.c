@@ -18,7 +18,7 @@
  */
 #include "orion_status.h"
 
-#if ORION_STATUS_HEADER_ID != 0xe6c6fbb6
+#if ORION_STATUS_HEADER_ID != 0xf1782f18
 #error "orion_status.h was not generated together with this file"
 #endif
 

@@ -17,7 +17,7 @@
  */
 
 /* orion_status.c has the same id, a hash of both files: it does not compile with another header. */
-#define ORION_STATUS_HEADER_ID 0xe6c6fbb6
+#define ORION_STATUS_HEADER_ID 0xf1782f18
 
 /* What is in an image can be traced by these. */
 #define ORION_STATUS_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct orion_status_arena {
-    uint64_t words[(ORION_STATUS_ARENA_BYTES + sizeof(uint64_t) - 1) / sizeof(uint64_t)];
+    uint64_t words[(ORION_STATUS_ARENA_BYTES + sizeof(uint64_t) - 1u) / sizeof(uint64_t)];
 } orion_status_arena;
 
 /*
@@ -70,6 +70,8 @@ static inline int8_t orion_status_quantize_x(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (int8_t)(code + ORION_STATUS_X_ZERO_POINT);
 }

@@ -15,7 +15,7 @@
  */
 #include "pointwise_4_bits.h"
 
-#if POINTWISE_4_BITS_HEADER_ID != 0x576c92da
+#if POINTWISE_4_BITS_HEADER_ID != 0x8740f37f
 #error "pointwise_4_bits.h was not generated together with this file"
 #endif
 

@@ -17,7 +17,7 @@
  */
 
 /* pointwise_4_bits.c has the same id, a hash of both files: it does not compile with another header. */
-#define POINTWISE_4_BITS_HEADER_ID 0x576c92da
+#define POINTWISE_4_BITS_HEADER_ID 0x8740f37f
 
 /* What is in an image can be traced by these. */
 #define POINTWISE_4_BITS_QCGEN_VERSION "0.1.0"
@@ -70,6 +70,8 @@ static inline uint8_t pointwise_4_bits_quantize_x(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (uint8_t)(code + POINTWISE_4_BITS_X_ZERO_POINT);
 }

@@ -15,7 +15,7 @@
  */
 #include "pointwise_cortex_m4.h"
 
-#if POINTWISE_CORTEX_M4_HEADER_ID != 0xed4886d2
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0xc8ae0932
 #error "pointwise_cortex_m4.h was not generated together with this file"
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "pointwise_nhwc.h"
 
-#if POINTWISE_NHWC_HEADER_ID != 0x991dd1cb
+#if POINTWISE_NHWC_HEADER_ID != 0x37117681
 #error "pointwise_nhwc.h was not generated together with this file"
 #endif
 

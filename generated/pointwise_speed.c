@@ -15,7 +15,7 @@
  */
 #include "pointwise_speed.h"
 
-#if POINTWISE_SPEED_HEADER_ID != 0x309f8166
+#if POINTWISE_SPEED_HEADER_ID != 0xfe5a5f26
 #error "pointwise_speed.h was not generated together with this file"
 #endif
 

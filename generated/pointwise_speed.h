@@ -17,7 +17,7 @@
  */
 
 /* pointwise_speed.c has the same id, a hash of both files: it does not compile with another header. */
-#define POINTWISE_SPEED_HEADER_ID 0x309f8166
+#define POINTWISE_SPEED_HEADER_ID 0xfe5a5f26
 
 /* What is in an image can be traced by these. */
 #define POINTWISE_SPEED_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct pointwise_speed_arena {
-    uint32_t words[(POINTWISE_SPEED_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(POINTWISE_SPEED_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } pointwise_speed_arena;
 
 /*
@@ -70,6 +70,8 @@ static inline int8_t pointwise_speed_quantize_x(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (int8_t)(code + POINTWISE_SPEED_X_ZERO_POINT);
 }

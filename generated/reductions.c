@@ -27,7 +27,7 @@
  */
 #include "reductions.h"
 
-#if REDUCTIONS_HEADER_ID != 0x6a8349c4
+#if REDUCTIONS_HEADER_ID != 0x88bf584c
 #error "reductions.h was not generated together with this file"
 #endif
 

@@ -17,7 +17,7 @@
  */
 
 /* reductions.c has the same id, a hash of both files: it does not compile with another header. */
-#define REDUCTIONS_HEADER_ID 0x6a8349c4
+#define REDUCTIONS_HEADER_ID 0x88bf584c
 
 /* What is in an image can be traced by these. */
 #define REDUCTIONS_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct reductions_arena {
-    uint32_t words[(REDUCTIONS_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(REDUCTIONS_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } reductions_arena;
 
 /*
@@ -70,6 +70,8 @@ static inline int8_t reductions_quantize_x_q(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (int8_t)(code + REDUCTIONS_X_Q_ZERO_POINT);
 }

@@ -20,7 +20,7 @@
  */
 #include "segmentation.h"
 
-#if SEGMENTATION_HEADER_ID != 0x686e9429
+#if SEGMENTATION_HEADER_ID != 0xba032c7f
 #error "segmentation.h was not generated together with this file"
 #endif
 

@@ -17,7 +17,7 @@
  */
 
 /* segmentation.c has the same id, a hash of both files: it does not compile with another header. */
-#define SEGMENTATION_HEADER_ID 0x686e9429
+#define SEGMENTATION_HEADER_ID 0xba032c7f
 
 /* What is in an image can be traced by these. */
 #define SEGMENTATION_QCGEN_VERSION "0.1.0"
@@ -37,7 +37,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct segmentation_arena {
-    uint32_t words[(SEGMENTATION_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(SEGMENTATION_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } segmentation_arena;
 
 /*
@@ -70,6 +70,8 @@ static inline uint8_t segmentation_quantize_x_q(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (uint8_t)(code + SEGMENTATION_X_Q_ZERO_POINT);
 }

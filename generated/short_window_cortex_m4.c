@@ -15,7 +15,7 @@
  */
 #include "short_window_cortex_m4.h"
 
-#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0xde54199e
+#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0xa8e03a05
 #error "short_window_cortex_m4.h was not generated together with this file"
 #endif
 

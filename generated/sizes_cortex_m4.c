@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0x48f4cee5
+#if SIZES_CORTEX_M4_HEADER_ID != 0x22b45575
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -139,7 +139,7 @@ SIZES_CORTEX_M4_CODE_ATTR static int32_t sizes_cortex_m4_soft_float_code(int32_t
 #else
 #define SIZES_CORTEX_M4_INLINE SIZES_CORTEX_M4_CODE_ATTR inline
 #endif
-#define SIZES_CORTEX_M4_RARELY(condition) __builtin_expect(condition, 0)
+#define SIZES_CORTEX_M4_RARELY(condition) (__builtin_expect(condition, 0) != 0)
 #else
 #define SIZES_CORTEX_M4_SHARED SIZES_CORTEX_M4_CODE_ATTR
 #define SIZES_CORTEX_M4_INLINE SIZES_CORTEX_M4_CODE_ATTR inline

@@ -23,7 +23,7 @@
  */
 #include "sum_and_mean_cortex_m4.h"
 
-#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x5f3f2cd6
+#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x221ab2bb
 #error "sum_and_mean_cortex_m4.h was not generated together with this file"
 #endif
 

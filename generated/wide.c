@@ -15,7 +15,7 @@
  */
 #include "wide.h"
 
-#if WIDE_HEADER_ID != 0x095c5aa6
+#if WIDE_HEADER_ID != 0x3377a08e
 #error "wide.h was not generated together with this file"
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m0.h"
 
-#if WINOGRAD_CORTEX_M0_HEADER_ID != 0x4e18f963
+#if WINOGRAD_CORTEX_M0_HEADER_ID != 0x08981adb
 #error "winograd_cortex_m0.h was not generated together with this file"
 #endif
 

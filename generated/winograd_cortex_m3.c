@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m3.h"
 
-#if WINOGRAD_CORTEX_M3_HEADER_ID != 0x4b5b83df
+#if WINOGRAD_CORTEX_M3_HEADER_ID != 0xdce82cfc
 #error "winograd_cortex_m3.h was not generated together with this file"
 #endif
 

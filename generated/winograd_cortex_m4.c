@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m4.h"
 
-#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x00f0326a
+#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x80ed6c50
 #error "winograd_cortex_m4.h was not generated together with this file"
 #endif
 

@@ -19,7 +19,7 @@
  */
 
 /* winograd_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define WINOGRAD_CORTEX_M4_HEADER_ID 0x00f0326a
+#define WINOGRAD_CORTEX_M4_HEADER_ID 0x80ed6c50
 
 /* What is in an image can be traced by these. */
 #define WINOGRAD_CORTEX_M4_QCGEN_VERSION "0.1.0"
@@ -39,7 +39,7 @@ extern "C" {
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct winograd_cortex_m4_arena {
-    uint32_t words[(WINOGRAD_CORTEX_M4_ARENA_BYTES + sizeof(uint32_t) - 1) / sizeof(uint32_t)];
+    uint32_t words[(WINOGRAD_CORTEX_M4_ARENA_BYTES + sizeof(uint32_t) - 1u) / sizeof(uint32_t)];
 } winograd_cortex_m4_arena;
 
 /*
@@ -72,6 +72,8 @@ static inline int8_t winograd_cortex_m4_quantize_x(float value)
         code++;
     } else if (rest < -0.5f || (rest == -0.5f && code % 2 != 0)) {
         code--;
+    } else {
+        /* it is the nearest */
     }
     return (int8_t)(code + WINOGRAD_CORTEX_M4_X_ZERO_POINT);
 }

@@ -28,6 +28,9 @@ LARGEST = 7  # parts of flash with a line of their own
 LEVELS = 4  # offsets that are marked, at most
 LETTER = 6.8  # the width of one, about
 LEAST_LETTERS = 5  # of a name that is shortened
+ROW, BOX = 26, 20  # heights of a row of the graph, and of the box in it
+ARCS, RIGHT = 70, 362  # of the graph: where boxes begin, with arcs to the left of them, and where they end
+MOST_OPACITY = 0.6  # of the costliest node, so that its name can be read
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,30 @@ class MemoryMap:
     levels: tuple[str, ...]
     labels: tuple[Label, ...]
     bound: str
+
+
+@dataclass(frozen=True)
+class GraphNode:
+    """A node of the graph: ``y`` is the top of its box, whose colour is as deep as its share of the cost."""
+
+    y: str
+    name: Label
+    share: Label
+    opacity: str
+    title: str
+
+
+@dataclass(frozen=True)
+class GraphDrawing:
+    """The nodes from above in the order in which they run; ``lines`` are paths from each to those that read it.
+
+    ``cost``: of what the shares are.
+    """
+
+    cost: str
+    height: str
+    nodes: tuple[GraphNode, ...]
+    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -138,6 +165,7 @@ class Page:
     totals: tuple[Cell, ...]
     facts: tuple[tuple[str, str], ...]
     ports: tuple[tuple[Cell, ...], ...]
+    graph: GraphDrawing
     memory: MemoryMap | None
     kept: tuple[tuple[Cell, ...], ...]
     numbers: tuple[str, ...]
@@ -166,6 +194,7 @@ def page(report: Report, run: PageRun | None = None) -> str:
         totals=totals,
         facts=tuple(facts.items()),
         ports=tuple(_port(what, port) for what, port in ports),
+        graph=_graph(report.nodes, run),
         memory=_memory(report) if report.buffers else None,
         kept=tuple(kept),
         numbers=(*COUNTED, *NUMBERS) if run else NUMBERS,
@@ -215,15 +244,34 @@ def judge_of(report: Report) -> str:
 
 
 def _parts_of_flash(report: Report) -> tuple[tuple[str, str, str], ...]:
-    """Constants of the nodes that have most, of all others, and code: name, bytes, percent of all."""
+    """Constants of the nodes that have most, of all others, and code by whose it is: name, bytes, percent of all."""
     nodes = sorted((node for node in report.nodes if node.constant_bytes), key=lambda node: -node.constant_bytes)
     parts = [(node.name, node.constant_bytes) for node in nodes[:LARGEST]]
     if rest := nodes[LARGEST:]:
         parts.append((f"constants of {len(rest)} other nodes", sum(node.constant_bytes for node in rest)))
     if report.flash_bytes is not None:
-        parts.append(("code, shared functions included", report.flash_bytes - report.constants_bytes))
+        code = report.flash_bytes - report.constants_bytes
+        own, shared = _code_of_layers(report)
+        parts += [("code of one layer each", own), ("code that layers share", shared)]
+        parts.append(("code that calls them, with what is inlined there, and helpers", code - own - shared))
+    parts = [part for part in parts if part[1]]
     whole = max(1, sum(count for _, count in parts))
     return tuple((name, size(count), _length(100 * count / whole)) for name, count in parts)
+
+
+def _code_of_layers(report: Report) -> tuple[int, int]:
+    """Bytes of the functions that are a single layer's, and of those through which several run.
+
+    A function's helpers are called like it, with an ending.
+    """
+    shared = {node.shared_function for node in report.nodes if node.shared_function}
+    single = {node.function for node in report.nodes if node.function and not node.shared_function}
+    own = common = 0
+    for name, count in (report.function_bytes or {}).items():
+        owners = [each for each in (*shared, *single) if name == each or name.startswith(f"{each}_")]
+        owner = max(owners, key=len, default="")
+        own, common = own + count * (owner in single), common + count * (owner in shared)
+    return own, common
 
 
 def _cells(labels: Sequence[str], texts: Sequence[str]) -> tuple[Cell, ...]:
@@ -289,6 +337,33 @@ def parts_of_ram(report: Report) -> str:
     return (
         f"arena {arena} with outputs {outputs} in it, {row}" if in_arena else f"arena {arena}, {row}, outputs {outputs}"
     )
+
+
+def _graph(nodes: Sequence[NodeReport], run: PageRun | None) -> GraphDrawing:
+    costs = [node.macs if run is None else run.cycles.get(node.name, 0) for node in nodes]
+    whole, most = max(1, sum(costs)), max(1, *costs)
+    places = {node.name: index for index, node in enumerate(nodes)}
+    lines = [
+        _line(places[source], index) for index, node in enumerate(nodes) for source in node.reads if source in places
+    ]
+    drawn = []
+    for index, (node, cost) in enumerate(zip(nodes, costs, strict=True)):
+        share, middle = f"{100 * cost / whole:.1f} %", _length(index * ROW + BOX / 2 + 4)
+        letters = int((RIGHT - ARCS - 20) / LETTER) - len(share)
+        name = Label(_length(ARCS + 6), middle, shortened(node.name, letters))
+        title = f"{node.name}, {node.op}: {grouped(cost)}, {share}"
+        opacity = f"{MOST_OPACITY * cost / most:.2f}"
+        drawn.append(GraphNode(_length(index * ROW), name, Label(_length(RIGHT - 6), middle, share), opacity, title))
+    return GraphDrawing("multiply-adds" if run is None else "cycles", str(len(nodes) * ROW), tuple(drawn), tuple(lines))
+
+
+def _line(source: int, reader: int) -> str:
+    """From a node to the one below, or in an arc on the left to one further down."""
+    if reader == source + 1:
+        return f"M {ARCS + 14} {source * ROW + BOX} V {reader * ROW}"
+    begin, end = (_length(index * ROW + BOX / 2) for index in (source, reader))
+    x = _length(max(-20, ARCS - 16 - 8 * (reader - source)))
+    return f"M {ARCS} {begin} C {x} {begin} {x} {end} {ARCS} {end}"
 
 
 def _memory(report: Report) -> MemoryMap:

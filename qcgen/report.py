@@ -41,7 +41,8 @@ class NodeReport:
     through together with others, None if it has its own; ``optimize``: "size" or "speed", what it is compiled for;
     ``function``: the C function of the node, None if it needs none; ``tables``: bytes of its tables by their C names.
     ``in_float``: onnxruntime computes these codes in float, so that next to a tie one may be one more or less there;
-    ``joined``: the nodes in front of this one that its table computes, too.
+    ``joined``: the nodes in front of this one that its table computes, too; ``reads``: the nodes whose outputs it
+    reads, and inputs of the network.
     """
 
     name: str
@@ -65,6 +66,7 @@ class NodeReport:
     joined: tuple[str, ...] = ()
     function: str | None = None
     tables: Mapping[str, int] = field(default_factory=dict)
+    reads: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -278,7 +280,7 @@ def report(
         inputs=tuple(_port(port, plan) for port in plan.inputs),
         outputs=tuple(_port(port, plan) for port in plan.outputs),
         unsimplified=own if unsimplified is None else _figures(unsimplified),
-        nodes=tuple(node for step in plan.steps for node in _nodes(step, plan.in_float)),
+        nodes=_all_nodes(plan),
         rows=tuple(row for stream in plan.streams for row in stream.kept),
         buffers=plan.buffers,
         files={name: sha256(text.encode()).hexdigest() for name, text in files.items()},
@@ -312,6 +314,27 @@ def _bytes(ports: Iterable[Port]) -> int:
 def _figures(plan: Plan) -> Figures:
     macs = sum(macs_of(call.op) for call in plan.calls)
     return Figures(macs, plan.constant_bytes, plan.arena_bytes)
+
+
+def _all_nodes(plan: Plan) -> tuple[NodeReport, ...]:
+    """The nodes in execution order."""
+    nodes = [node for step in plan.steps for node in _nodes(step, plan.in_float)]
+    operators = [op for step in plan.steps for op in _operators(step)]
+    sources = {port.tensor.name: port.tensor.name for port in plan.inputs} | {op.y.name: op.name for op in operators}
+    return tuple(
+        replace(node, reads=tuple(dict.fromkeys(sources[x.name] for x in inputs_of(op) if x.name in sources)))
+        for node, op in zip(nodes, operators, strict=True)
+    )
+
+
+def _operators(step: Step) -> tuple[Operator, ...]:
+    match step:
+        case Call() | View():
+            return (step.op,)
+        case TensorMove():
+            return ()
+        case Stream():
+            return tuple(call.op for call in step.calls)
 
 
 def _nodes(step: Step, in_float: Collection[str]) -> tuple[NodeReport, ...]:

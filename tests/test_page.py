@@ -6,6 +6,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import onnx
 import pytest
 from emulated import require_core
 from gallery_networks import network_qdq, network_qop
@@ -16,6 +17,7 @@ from qcgen.cli import main
 from qcgen.page import PageRun, page
 from qcgen.report import Measured
 
+DIGITS = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"
 VOID = {"meta", "br"}
 CASES = {
     "whole": lambda: qcgen.compile(network_qop()),
@@ -66,7 +68,7 @@ def test_buffers_lie_in_the_arena_and_rectangles_are_drawn_to_scale(name):
     report = CASES[name]().report
     assert max(each.offset + each.bytes for each in report.buffers) == report.arena_bytes
     assert all(-1 <= each.first <= each.last <= len(report.nodes) for each in report.buffers)
-    drawn = [attributes for tag, attributes in read(page(report)) if tag == "rect"]
+    drawn = [each for tag, each in read(page(report)) if tag == "rect" and each["class"] != "box"]
     assert len(drawn) == len(report.buffers)
     height = 320 / report.arena_bytes
     for buffer, rectangle in zip(report.buffers, drawn, strict=True):
@@ -148,3 +150,51 @@ def test_bench_writes_the_page_with_instructions(tmp_path, monkeypatch, capsys):
     Path("m.html").write_text("mine")
     assert main(command) == 1
     assert Path("m.html").read_text() == "mine"
+
+
+def test_the_graph_has_the_edges_of_the_model_and_the_shares_of_the_nodes():
+    report = qcgen.compile(DIGITS, layout="nhwc").report
+    numbers = {node.name: index for index, node in enumerate(report.nodes)}
+    graph = onnx.load(DIGITS).graph
+    makers = {name: node.name for node in graph.node for name in node.output}
+    expected = {(numbers[makers[x]], numbers[node.name]) for node in graph.node for x in node.input if x in makers}
+    assert len(expected) == len(report.nodes)  # a chain, and one sum that reads two nodes
+    elements = read(page(report))
+    assert {_ends(each["d"]) for tag, each in elements if tag == "path"} == expected
+    boxes = [each for tag, each in elements if tag == "rect" and each["class"] == "box"]
+    depths = [float(box["style"].removeprefix("fill-opacity: ")) for box in boxes]
+    macs = [node.macs for node in report.nodes]
+    assert depths == pytest.approx([0.6 * each / max(macs) for each in macs], abs=0.006)
+    assert f"{100 * max(macs) / sum(macs):.1f} %" in page(report)
+
+
+def _ends(path):
+    """The numbers of the nodes at both ends of a line of the graph."""
+    words = path.split()
+    if "V" in words:
+        return (int(words[2]) - 20) // 26, int(words[4]) // 26
+    return int(float(words[2]) - 10) // 26, int(float(words[-1]) - 10) // 26
+
+
+def test_flash_is_split_into_code_of_one_layer_and_code_that_layers_share():
+    report = qcgen.compile(DIGITS, layout="nhwc").report
+    functions = {
+        "m_conv1_quant": 100,
+        "m_conv1_quant_window": 20,
+        "m_run": 7,
+        "m_shared_conv": 50,
+        "m_shared_conv_x": 4,
+    }
+    functions = {name.replace("m_", "digits_qop_s8_", 1): size for name, size in functions.items()}
+    nodes = [
+        replace(
+            node, shared_function="digits_qop_s8_shared_conv" if node.name in ("conv4_quant", "conv5_quant") else None
+        )
+        for node in report.nodes
+    ]
+    measured = Measured({"-Os": 180, "-O2": 190}, {}, "gcc", functions)
+    text = page(replace(report, nodes=tuple(nodes)).with_code(measured))
+    for part, size in (("of one layer each", 120), ("that layers share", 54), ("that calls them", 190 - 120 - 54)):
+        assert re.search(
+            rf"<td data-label=\"part\">code {part}[^<]*</td><td class=\"number\" data-label=\"size\">{size} B<", text
+        )

@@ -53,7 +53,9 @@ def named(report: Report, name: str) -> Report:
         what: tuple(replace(port, name=name.format(port.name)) for port in getattr(report, what))
         for what in ("inputs", "outputs")
     }
-    nodes = tuple(replace(node, name=name.format(node.name)) for node in report.nodes)
+    nodes = tuple(
+        replace(node, name=name.format(node.name), reads=tuple(map(name.format, node.reads))) for node in report.nodes
+    )
     return replace(report, nodes=nodes, buffers=buffers, **ports)
 
 

@@ -59,6 +59,8 @@ REWRITTEN = {
     "And, Or, Not, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, Where": "comparisons and choices: part of a table"
     " of codes, or one choice in float C",
     "BatchNormalization": "part of a convolution, a line or table for each channel, or float sums and products",
+    "DynamicQuantizeMatMul, MatMulIntegerToFloat (com.microsoft)": "with a constant matrix: the operators"
+    " of ai.onnx that onnxruntime's optimizer makes them of",
     "ConvTranspose": "one or two spatial axes, constant weights: a convolution whose outputs are interleaved",
     "GatherND": "at constant places",
     "Constant, ConstantOfShape, Shape": "computed when the model is compiled",

@@ -200,6 +200,30 @@ def test_verify_follows_codes_of_inexact_numbers():
     assert qcgen.verify(artifact).is_right
 
 
+@pytest.mark.parametrize(("per_column", "is_biased"), [(True, True), (False, False)])
+@pytest.mark.parametrize("op_type", ["DynamicQuantizeMatMul", "MatMulIntegerToFloat"])
+def test_products_of_the_optimizer_are_those_of_onnxruntime(op_type, per_column, is_biased):
+    require("gcc")
+    generator = np.random.default_rng(5)
+    columns = (5,) if per_column else ()
+    b = generator.integers(0, 256, (33, 5)).astype(np.uint8)
+    scale = generator.uniform(0.001, 0.02, columns).astype(np.float32)
+    zero, bias = generator.integers(0, 256, columns).astype(np.uint8), generator.standard_normal(5).astype(np.float32)
+    if op_type == "DynamicQuantizeMatMul":
+        operands = {"x": ("float", (2, 4, 33)), "b": b, "b_scale": np.asarray(scale), "b_zero": np.asarray(zero)}
+        feeds = {"x": generator.standard_normal((2, 4, 33)).astype(np.float32)}
+    else:
+        operands = {"x": ("uint8", (2, 4, 33)), "b": b, "s": ("float", (1,)), "b_scale": np.asarray(scale)}
+        operands |= {"z": ("uint8", (1,)), "b_zero": np.asarray(zero)}
+        feeds = {"x": generator.integers(0, 256, (2, 4, 33)).astype(np.uint8)}
+        feeds |= {"s": np.float32([0.0173]), "z": np.uint8([117])}
+    model = node_model(op_type, operands | ({"bias": bias} if is_biased else {}), domain="com.microsoft")
+    artifact = qcgen.compile(model)
+    [got] = artifact.load(("-O3", "-march=native", "-ffp-contract=fast")).run(None, feeds)
+    assert artifact.report.inexact == ()
+    assert np.array_equal(got, judge(model, feeds)[0])
+
+
 RECORDED = Path(__file__).parents[2] / "shared" / "models" / "dynamic"
 EXACT = (
     "s01_cnn",

@@ -44,6 +44,7 @@ from qcgen.rewrite.remove_identities import remove_identities
 from qcgen.rewrite.requantize_constants import CONCAT, requantize_constants
 from qcgen.rewrite.sizes import Budget
 from qcgen.rewrite.wiring import Pattern, apply, without_unused
+from qcgen.rewrite.write_out_products import write_out_products
 
 FIRST: tuple[Pattern, ...] = (
     remove_identities,
@@ -99,6 +100,7 @@ LAST: tuple[Pattern, ...] = (
     lower_conv_transpose,
     linear_resize,
     decompose_float_ops,
+    write_out_products,
 )
 """What is looked for at the end, in models without quantization, too: operators that several others compute."""
 

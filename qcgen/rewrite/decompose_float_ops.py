@@ -35,6 +35,13 @@ class Steps:
         self._nodes.append(Node(name, op_type, "", inputs, (output,), attributes))
         return output
 
+    def dynamic_codes(self, x: str) -> tuple[str, ...]:
+        """Adds a DynamicQuantizeLinear; codes, scale and zero point."""
+        found = tuple(self._wiring.fresh(f"{self._node.name}_{role}") for role in ("codes", "scale", "zero_point"))
+        name = self._wiring.fresh(f"{self._node.name}_quantize")
+        self._nodes.append(Node(name, "DynamicQuantizeLinear", "", (x,), found, {}))
+        return found
+
     def change(self) -> Change:
         """All of them in the node's place."""
         return Change(self._node, tuple(self._nodes), constants=self._constants)

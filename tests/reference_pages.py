@@ -108,8 +108,8 @@ def _operators() -> str:
     read = [(name, (lowering.__doc__ or "").split("\n")[0].partition(": ")[2]) for name, lowering in TFLITE.items()]
     sections += [
         "## .tflite files",
-        "Computed as the reference kernels of TensorFlow Lite Micro do, bit for bit: int8, which may be made of uint8"
-        " and become uint8 or float32 at the borders; fused activations NONE, RELU, RELU6 and RELU_N1_TO_1, weights"
+        "Computed as the reference kernels of TensorFlow Lite Micro do, bit for bit: int8, at the"
+        " borders uint8 or float32, too; fused activations NONE, RELU, RELU6 and RELU_N1_TO_1, weights"
         " and biases constant. A model with other operators is refused, unless `--output` or `--node` leaves those"
         " out. [tflite.md](tflite.md) has a line for each of 64 files.",
         _table(("operator", "computes"), read),

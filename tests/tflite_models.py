@@ -292,6 +292,11 @@ def dequantize() -> bytes:
     return written(tensors, [Step("DEQUANTIZE", (0,), (1,))], (0,), (1,))
 
 
+def quantize() -> bytes:
+    tensors = [Told("x", (1, 256), dtype="float32"), Told("y", (1, 256), 0.5, -20)]
+    return written(tensors, [Step("QUANTIZE", (0,), (1,))], (0,), (1,))
+
+
 def moved(kind: str, y_shape: Sequence[int], numbers: np.ndarray | None, options: dict[int, Field]) -> bytes:
     """An operator that only moves elements of an image; ``numbers`` say how, or are its second part."""
     by = (0.05, 3)
@@ -381,6 +386,8 @@ def cases(data: bytes) -> Sequence[np.ndarray]:
     value = read_tflite(data, "model").value(x)
     shape, dtype = value.fixed_shape or (), value.dtype
     assert dtype is not None
+    if dtype.is_float:  # quarters: half of them are ties
+        return [np.random.default_rng(11).integers(-300, 301, shape).astype(np.float32) / 4 for _ in range(8)]
     random = np.random.default_rng(11).integers(dtype.low, dtype.high + 1, (4, *shape))
     nearly = np.full(shape, 120)
     nearly[..., -1] = -6 if dtype.low else 6
@@ -433,6 +440,7 @@ MODELS = {
     "sum_of_image": reduction("SUM", (1, 2), (0.31, -11)),
     "sum_of_rows": reduction("SUM", (-1,), (0.14, 4)),
     "dequantize": dequantize(),
+    "quantize": quantize(),
     "mean": mean((1, 2)),
     "mean_of_rows": mean((-1,)),
     "squeeze": moved("SQUEEZE", (6, 5, 4), None, {}),

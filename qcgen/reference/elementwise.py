@@ -59,7 +59,7 @@ def quantization_of(tensor: Tensor) -> Quantization:
 def evaluate_quantize(op: Quantize, x: Array) -> Array:
     """Equation (9)."""
     by = quantization_of(op.y)
-    codes = arithmetic.quantize(x, by.scale, by.zero_point, op.y.dtype.low, op.y.dtype.high)
+    codes = arithmetic.quantize(x, by.scale, by.zero_point, op.y.dtype.low, op.y.dtype.high, op.is_away)
     return codes.astype(op.y.dtype.numpy)
 
 

@@ -24,6 +24,7 @@ from qcgen.ir.program import (
     MaxPool,
     Operator,
     Program,
+    Quantize,
     QuantizedBinary,
     Reduce,
     Reshape,
@@ -352,6 +353,17 @@ def lower_dequantize(source: Operands) -> tuple[Operator, ...]:
     return (Dequantize(source.node.name, source.node.op_type, x, y),)
 
 
+def lower_quantize(source: Operands) -> tuple[Operator, ...]:
+    """QUANTIZE: float32 to int8, half away from zero; or a table from codes to others."""
+    x = source.x_in_float()
+    if x is None:
+        return lower_function(source)
+    y = source.y()
+    if x.shape != y.shape:
+        raise Refused(f"its output has the shape {y.shape}, its input {x.shape}", AGAIN)
+    return (Quantize(source.node.name, source.node.op_type, x, y, is_away=True),)
+
+
 LOWERINGS: dict[str, Callable[[Operands], tuple[Operator, ...]]] = {
     **dict.fromkeys(FUNCTIONS, lower_function),
     **MOVEMENTS,
@@ -365,6 +377,7 @@ LOWERINGS: dict[str, Callable[[Operands], tuple[Operator, ...]]] = {
     "MAX_POOL_2D": lower_max_pool,
     "MUL": lower_binary,
     "PRELU": lower_prelu,
+    "QUANTIZE": lower_quantize,
     "SOFTMAX": lower_softmax,
     "SUB": lower_binary,
 }

@@ -41,6 +41,13 @@ class Operands:
             raise Refused(f"it has {len(self.node.outputs)} outputs, not one", AGAIN)
         return self._tensor(self.node.outputs[0], layout, types)
 
+    def x_in_float(self) -> Tensor | None:
+        """Input 0 if it is float32."""
+        value = self.graph.value(self.node.inputs[0] if self.node.inputs else "")
+        if value.dtype is not DType.FLOAT32:
+            return None
+        return Tensor(value.name, DType.FLOAT32, value.fixed_shape or ())
+
     def y_in_float(self) -> Tensor:
         """The output, float32."""
         value = self.graph.value(self.node.outputs[0] if self.node.outputs else "")

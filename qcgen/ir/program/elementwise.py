@@ -109,12 +109,16 @@ class QuantizedBinary:
 
 @dataclass(frozen=True)
 class Quantize:
-    """y = clamp(round_half_even(x / y_scale) + y_zero_point), x float32 (QuantizeLinear, per tensor)."""
+    """y = clamp(round_half_even(x / y_scale) + y_zero_point), x float32 (QuantizeLinear, per tensor).
+
+    ``is_away``: half away from zero instead, as TensorFlow Lite rounds.
+    """
 
     name: str
     op_type: str
     x: Tensor
     y: Tensor
+    is_away: bool = False
 
 
 @dataclass(frozen=True)

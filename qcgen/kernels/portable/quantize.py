@@ -27,6 +27,7 @@ class QuantizeContext(Context):
     low: int  # the lowest code less the zero point
     high: int  # the highest code less the zero point
     is_wide: bool  # one of these is beyond an int of 16 bits
+    is_away: bool  # halves are rounded away from zero, not to even
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ def prepare_quantize(op: Operator, setting: Setting) -> Prepared:
         low=op.y.dtype.low - zero_point,
         high=op.y.dtype.high - zero_point,
         is_wide=op.y.dtype.is_16_bit,
+        is_away=op.is_away,
     )
     return Prepared((), context, (), (), Certificate(), headers=("math.h",))
 

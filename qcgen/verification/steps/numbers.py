@@ -26,7 +26,7 @@ def of_quantize(op: Quantize, generator: np.random.Generator) -> Iterator[Driven
     by, low, high = quantization_of(op.y), op.y.dtype.low, op.y.dtype.high
 
     def code_of(places: Array) -> Array:
-        return arithmetic.quantize(_float32_at(places), by.scale, by.zero_point, low, high)
+        return arithmetic.quantize(_float32_at(places), by.scale, by.zero_point, low, high, op.is_away)
 
     codes = np.arange(low, high)
     below, above = beside(code_of, -INFINITE, INFINITE, codes)

@@ -23,7 +23,7 @@ REAL = Path(__file__).parents[2] / "shared" / "models" / "tflite"
 READ = """
 pretrainedResnet_quant fc_chain_dense_per_tensor kws_ref_model conv_strides vww_96_int8 dw_dilated
 toycar_fullint_micro_intio dw_multiplier person_detect odd_channels str_ww_ref_model hello_world_int8 cifar10_q
-cnn_float reduce_max_sum global_pools prelu cnn_per_tensor random_04 detector_uint8_float
+max_min cnn_float reduce_max_sum global_pools prelu cnn_per_tensor random_04 detector_uint8_float
 rnnoise_INT8 broadcast_to concat_split fpn_small pack_unpack pads shufflenet_unit space_depth strided_slice
 hard_swish mobilenetv3_small random_02 random_06 random_08 random_10 random_12
 add_sub_mul cnn_s_quantized micro_speech_quantized mnist_dw_q resnet_small_dense_per_tensor

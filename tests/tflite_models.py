@@ -37,6 +37,8 @@ OPTION_TYPES = {
     "STRIDED_SLICE": 32,
     "SPLIT": 35,
     "PADV2": 43,
+    "MAXIMUM": 39,
+    "MINIMUM": 39,
     "TILE": 51,
     "PACK": 59,
     "UNPACK": 64,
@@ -297,6 +299,26 @@ def quantize() -> bytes:
     return written(tensors, [Step("QUANTIZE", (0,), (1,))], (0,), (1,))
 
 
+def extreme(kind: str, shape: Sequence[int], is_first: bool = False) -> bytes:
+    """The larger or the smaller of an image and constants, or of an image and itself backwards."""
+    by = (0.05, 3)
+    tensors = [Told("x", IMAGE, *by), Told("y", IMAGE, *by)]
+    if shape:
+        tensors.append(Told("c", shape, *by, np.array([-60, 40, 99, 7])[: shape[-1]].reshape(shape)))
+        given = (2, 0) if is_first else (0, 2)
+        return written(tensors, [Step(kind, given, (1,), {})], (0,), (1,))
+    tensors += [Told("z", IMAGE, *by)]
+    numbers = [Told(f"n{i}", (4,), None, 0, np.array(each), "int32") for i, each in enumerate(BACKWARDS)]
+    steps = [
+        Step("STRIDED_SLICE", (0, 3, 4, 5), (2,), {0: Field("i", 15), 1: Field("i", 15)}),
+        Step(kind, (0, 2), (1,), {}),
+    ]
+    return written([*tensors, *numbers], steps, (0,), (1,))
+
+
+BACKWARDS = ((0, 0, 0, 0), (0, 0, 0, 0), (1, -1, -1, 1))
+
+
 def moved(kind: str, y_shape: Sequence[int], numbers: np.ndarray | None, options: dict[int, Field]) -> bytes:
     """An operator that only moves elements of an image; ``numbers`` say how, or are its second part."""
     by = (0.05, 3)
@@ -439,6 +461,9 @@ MODELS = {
     "largest": reduction("REDUCE_MAX", (1, 2), (0.05, 3)),
     "sum_of_image": reduction("SUM", (1, 2), (0.31, -11)),
     "sum_of_rows": reduction("SUM", (-1,), (0.14, 4)),
+    "maximum": extreme("MAXIMUM", ()),
+    "minimum_of_channels": extreme("MINIMUM", (1, 1, 4)),
+    "maximum_of_a_number": extreme("MAXIMUM", (1,), is_first=True),
     "dequantize": dequantize(),
     "quantize": quantize(),
     "mean": mean((1, 2)),

@@ -13,6 +13,7 @@ from qcgen.intervals import accumulators
 from qcgen.ir.graph import Node
 from qcgen.ir.program import (
     BinaryKind,
+    ChannelLookup,
     Concat,
     Conv,
     ConvGeometry,
@@ -344,6 +345,33 @@ def lower_reduction(source: Operands) -> tuple[Operator, ...]:
     return (Reduce(name, op_type, x, y, "mean" if op_type == "MEAN" else "sum", axes, by),)
 
 
+def lower_extreme(source: Operands) -> tuple[Operator, ...]:
+    """MAXIMUM, MINIMUM: of two tensors of one shape, or of one and constants of its last axis; equal scales."""
+    a, b, y = source.x(0), source.x(1), source.y()
+    for x in (a, b):
+        require_same_codes(x, y)
+    name, op_type, constants = source.node.name, source.node.op_type, source.graph.constants
+    is_largest = op_type == "MAXIMUM"
+    for x, other in ((a, b), (b, a)):
+        limits = constants.get(other.name)
+        if limits is None or x.shape != y.shape or x.name in constants or limits.size not in (1, *y.shape[-1:]):
+            continue
+        codes, column = np.arange(x.dtype.low, x.dtype.high + 1), limits.reshape(-1, 1).astype(np.int64)
+        tables = np.maximum(codes, column) if is_largest else np.minimum(codes, column)
+        if limits.size == 1:
+            return (Lookup(name, op_type, x, y, tables[0]),)
+        if limits.shape[-1] == limits.size:
+            return (ChannelLookup(name, op_type, x, y, len(y.shape) - 1, tables),)
+    if not a.shape == b.shape == y.shape or a.name in constants or b.name in constants:
+        what = f"it compares {a.shape} and {b.shape}, or a constant"
+        raise Refused(what, "use two computed tensors of one shape, or constants of the last axis")
+    parts = [source.inner(word, y, (1, *y.shape)) for word in ("first", "second")]
+    pair = source.inner("pair", y, (2, *y.shape))
+    before = [Reshape(name, op_type, x, part) for x, part in zip((a, b), parts, strict=True)]
+    joined = Concat(name, op_type, tuple(parts), pair, 0)
+    return (*before, joined, Reduce(name, op_type, pair, y, "max" if is_largest else "min", (0,), None))
+
+
 def lower_dequantize(source: Operands) -> tuple[Operator, ...]:
     """DEQUANTIZE: int8 to float32, at the end of a network."""
     x = source.x()
@@ -367,6 +395,7 @@ def lower_quantize(source: Operands) -> tuple[Operator, ...]:
 LOWERINGS: dict[str, Callable[[Operands], tuple[Operator, ...]]] = {
     **dict.fromkeys(FUNCTIONS, lower_function),
     **MOVEMENTS,
+    **dict.fromkeys(("MAXIMUM", "MINIMUM"), lower_extreme),
     **dict.fromkeys(("MEAN", "REDUCE_MAX", "REDUCE_MIN", "SUM"), lower_reduction),
     "ADD": lower_binary,
     "AVERAGE_POOL_2D": lower_average_pool,

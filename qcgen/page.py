@@ -253,7 +253,8 @@ def _parts_of_flash(report: Report) -> tuple[tuple[str, str, str], ...]:
         code = report.flash_bytes - report.constants_bytes
         own, shared = _code_of_layers(report)
         parts += [("code of one layer each", own), ("code that layers share", shared)]
-        parts.append(("code that calls them, with what is inlined there, and helpers", code - own - shared))
+        name = "code that calls them, with what is inlined there, and helpers" if own or shared else "code"
+        parts.append((name, code - own - shared))
     parts = [part for part in parts if part[1]]
     whole = max(1, sum(count for _, count in parts))
     return tuple((name, size(count), _length(100 * count / whole)) for name, count in parts)

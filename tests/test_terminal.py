@@ -114,6 +114,22 @@ def test_the_width_is_that_of_the_terminal():
     assert sum(line.startswith("cortex-m4 ") for line in narrow) == 2, "columns without room follow below"
 
 
+ON_A_TERMINAL = {
+    "verify": ["verify", "MODEL", "--cases", "1", "--no-sums"],
+    "verify --each": ["verify", "MODEL", "--each", "--cases", "1", "--no-sums"],
+    "package": ["package", "MODEL", "-o", "FOLDER"],
+    "ops": ["ops"],
+}
+
+
+@pytest.mark.parametrize("words", ON_A_TERMINAL.values(), ids=ON_A_TERMINAL.keys())
+def test_no_row_of_other_commands_wraps(words, network, tmp_path):
+    given = {"MODEL": str(network), "FOLDER": str(tmp_path / "a folder")}
+    lines = on_a_terminal(80, *(given.get(word, word) for word in words))
+    assert lines
+    assert max(map(len, lines)) <= 80
+
+
 def test_names_are_whole_where_the_output_is_no_terminal(tmp_path, capsys):
     onnx.save(named_by_tf2onnx(), tmp_path / "digits.onnx")
     assert main(["inspect", str(tmp_path / "digits.onnx")]) == 0

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Writes the folders of all models together; returns the exit status."""
     from qcgen.cli.artifacts import compiled_together
-    from qcgen.cli.table import counted
+    from qcgen.cli.table import counted, fitted
     from qcgen.errors import printable
     from qcgen.package import Release, package
     from qcgen.write import write_files
@@ -65,7 +65,8 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({name: list(files) for name, files in packages.items()}, indent=2))
         return 0
     for name, files in packages.items():
-        print(f"{printable(str(args.output / name))}: {counted(len(files), 'file')} for {', '.join(args.formats)}")
+        text = f"{printable(str(args.output / name))}: {counted(len(files), 'file')} for {', '.join(args.formats)}"
+        print(fitted(text))
     return 0
 
 

@@ -76,7 +76,9 @@ def run(args: argparse.Namespace) -> int:
         print_rejection(args.model, rejection, "quantized")
         return 1
     save(found.model, args.output)
-    print(_json(found) if args.json else _text(args.output, found))
+    from qcgen.cli.table import fitted
+
+    print(_json(found) if args.json else fitted(_text(args.output, found)))
     return 0
 
 

@@ -135,6 +135,8 @@ def _run_on_board(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from qcgen.cli.table import fitted
+
     verified: list[Verified] = []
     rejected: list[str] = []
     for model in args.models:
@@ -150,7 +152,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.json:
         print(_json(verified, rejected, passed))
     elif verified:
-        print(_totals(verified, passed, is_quiet=args.quiet))
+        print(fitted(_totals(verified, passed, is_quiet=args.quiet)))
     return 0 if passed else 1
 
 
@@ -205,7 +207,7 @@ def _verify_all(args: argparse.Namespace, model: str, artifacts: list[Artifact])
             result = verify(artifact, **options)
         subject = Verified(model, _node(artifact), artifact.report.nodes, result)
         if not (args.json or args.quiet):
-            print(fitted(detail(subject)) if is_alone else line(subject, width), flush=True)
+            print(fitted(detail(subject) if is_alone else line(subject, width)), flush=True)
         yield subject
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from qcgen.cli.report_text import forms, forms_text
-from qcgen.cli.table import counted, number, table
-from qcgen.errors import printable
+from qcgen.cli.table import columns, counted, number, table
+from qcgen.errors import printable, shortened
 
 if TYPE_CHECKING:
     from qcgen.cli.verify import Verified
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 def title(node: str | None, nodes: Sequence[NodeReport]) -> str:
     """What a function is called: its node, or the number of its nodes if it is a network."""
-    return f"the whole network, {counted(len(nodes), 'node')}" if node is None else printable(node)
+    if node is None:
+        return f"the whole network, {counted(len(nodes), 'node')}"
+    width = columns()
+    return printable(node) if width is None else shortened(printable(node), width // 2)
 
 
 def line(subject: Verified, width: int) -> str:

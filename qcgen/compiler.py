@@ -15,6 +15,7 @@ from qcgen.artifact import Artifact
 from qcgen.bake import bake
 from qcgen.check import check
 from qcgen.chips import chip_of, target_of, target_on
+from qcgen.cross import measured
 from qcgen.cut import cut
 from qcgen.errors import ModelRejected, Problem, python_words
 from qcgen.estimate import code_bytes
@@ -24,7 +25,7 @@ from qcgen.fold_operators import fold_operators
 from qcgen.infer import infer
 from qcgen.intervals import annotate
 from qcgen.ir.graph import Graph
-from qcgen.ir.plan import Options
+from qcgen.ir.plan import Options, Plan
 from qcgen.ir.program import Program
 from qcgen.ir.types import Array
 from qcgen.load import load
@@ -199,8 +200,14 @@ def compile_graph(
     if strict:
         refuse_float(planned)
     planner = Planner(planned, options, prefix, source, node)
-    own = planner.whole() if options.flash is None else within(planner, options.flash, code_bytes)
+    own = planner.whole() if options.flash is None else within(planner, options.flash, code_bytes, _flash_bytes)
     return Artifact(program, planned, own, render(own), simplified is not program, origin, graph.notes)
+
+
+def _flash_bytes(plan: Plan) -> int | None:
+    """Code at -O2 and constants, as the target's compiler makes them; None if it is not installed."""
+    found = measured(plan, render(plan))
+    return None if found is None else plan.constant_bytes + found.code_bytes["-O2"]
 
 
 def _tflite_numerics(numerics: str) -> str:

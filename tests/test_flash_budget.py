@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from emulated import require_core
 from marks import some_at_first
+from tools import require
 
 import qcgen
 from qcgen.cli import main
@@ -122,6 +123,15 @@ def test_a_budget_below_the_least_is_one_problem_that_names_the_least(capsys, tm
     assert "1 problem" in err
     assert "do not fit 1000 bytes of flash; the least that was reached is" in err
     assert (out, list(tmp_path.iterdir())) == ("", [])
+
+
+def test_where_the_compiler_is_installed_what_it_makes_decides(monkeypatch):
+    require("arm-none-eabi-gcc", "arm-none-eabi-size")
+    least = least_of(target="cortex-m4")
+    assert digits(flash=least, target="cortex-m4").report.flash_bytes == least
+    refused(flash=least - 1, target="cortex-m4")
+    monkeypatch.setattr("qcgen.compiler.measured", lambda *_: None)
+    assert least_of(target="cortex-m4") > least
 
 
 def test_the_least_that_is_named_fits_and_one_byte_less_does_not():

@@ -49,10 +49,15 @@ class _Cost:
     scratch: int
 
 
-def within(planner: Planner, budget: int, code_bytes: CodeBytes) -> Plan:
+FlashBytes = Callable[[Plan], int | None]
+"""Measures code and constants of a plan; None where no compiler for its target is installed."""
+
+
+def within(planner: Planner, budget: int, code_bytes: CodeBytes, measured: FlashBytes) -> Plan:
     """The fastest plan found that takes ``budget`` bytes of flash at most; ``arena`` of the options holds, too.
 
-    With ``--arena least`` the arena is that of all layers for size. ModelRejected if these do not fit.
+    With ``--arena least`` the arena is that of all layers for size. Where no plan fits by its estimate, the smallest is
+    taken if it fits as ``measured``; ModelRejected if it does not.
     """
     arena = planner.options.arena
     small = _used(planner.plan({}, SIZE, arena), code_bytes)
@@ -78,9 +83,17 @@ def within(planner: Planner, budget: int, code_bytes: CodeBytes) -> Plan:
         expected = _bytes(small) + sum(change.bytes for change in changes)
         room = budget - _bytes(small) - (_bytes(plan) - expected)
     fitting = [plan for plan in found if _bytes(plan) <= budget]
-    if not fitting:
-        raise _too_small(budget, min(map(_bytes, found)))
-    return min(fitting, key=_cycles)
+    return min(fitting, key=_cycles) if fitting else _smallest(found, budget, measured)
+
+
+def _smallest(found: Sequence[Plan], budget: int, measured: FlashBytes) -> Plan:
+    """The smallest plan, as small as the compiler makes it; the same on every machine that does not refuse it."""
+    plan = min(found, key=_bytes)
+    count = measured(plan)
+    plan = plan if count is None else replace(plan, flash=FlashUse(count, _cycles(plan)))
+    if _bytes(plan) > budget:
+        raise _too_small(budget, _bytes(plan))
+    return plan
 
 
 def curve(planner: Planner, code_bytes: CodeBytes) -> tuple[FlashUse, ...]:

@@ -128,12 +128,17 @@ def share(subjects: Iterable[Subject], turn: int) -> list[Subject]:
     return found
 
 
+BREAKS_CLANG = ("dsp_add_first_constant_last",)
+"""Subjects on which clang 14 itself crashes at -O3 for cores with Helium, in its pass "MVE gather/scatter lowering"."""
+
+
 def at_level(core: str, compiler: str, level: str) -> list[list[Subject]]:
     """The subjects of each group that run at a compiler's level: all, or those whose turn it is."""
     if (compiler, level) == EVERY_CASE:
         return [list(subjects) for subjects in groups(core)]
     turn = OTHERS.index((compiler, level))
-    return [share(subjects, turn) for subjects in groups(core)]
+    broken = BREAKS_CLANG if (compiler, level) == ("clang", "-O3") else ()
+    return [[each for each in share(subjects, turn) if each.name not in broken] for subjects in groups(core)]
 
 
 CODE = {"-O0": 12288, "-O3": 8192}

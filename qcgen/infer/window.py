@@ -84,6 +84,11 @@ def quantized_global_pooling(facts: Facts) -> tuple[TensorType, ...]:
     return _global(facts, channels_last=facts.integer("channels_last", 0) == 1)
 
 
+def wide_global_pooling(facts: Facts) -> tuple[TensorType, ...]:
+    """The same, whose result may be of another type, which is that of the last zero point."""
+    return (TensorType(facts.dtype(4), quantized_global_pooling(facts)[0].shape),)
+
+
 def _global(facts: Facts, *, channels_last: bool) -> tuple[TensorType, ...]:
     x = facts.shape(0)
     if x is None:

@@ -17,6 +17,7 @@ from qcgen.verification.judge.processor import this_processor
 
 Arrays = Mapping[str, np.ndarray]
 FLOAT_TOLERANCE = 1e-4
+OPTIONS = {"session.qdqisint8allowed": "1", "session.qdq_matmulnbits_accuracy_level": "0"}
 
 
 def is_narrow() -> bool:
@@ -33,14 +34,15 @@ def unfit() -> str:
 def description() -> str:
     """The judge, its version and the instruction set, in a line."""
     weights = ", so int8 weights beside uint8 codes are within -64..64" if is_narrow() else ""
-    options = "session.qdqisint8allowed=1, one thread"
-    return f"judge: onnxruntime {onnxruntime.__version__}, {options}; {this_processor()}{weights}"
+    options = ", ".join(f"{name}={value}" for name, value in OPTIONS.items())
+    return f"judge: onnxruntime {onnxruntime.__version__}, {options}, one thread; {this_processor()}{weights}"
 
 
 def session(content: bytes) -> onnxruntime.InferenceSession:
-    """One thread, int8 codes kept as they are."""
+    """One thread, int8 codes kept as they are, products of 16-bit and of 4-bit codes in float32."""
     options = onnxruntime.SessionOptions()
-    options.add_session_config_entry("session.qdqisint8allowed", "1")
+    for name, value in OPTIONS.items():
+        options.add_session_config_entry(name, value)
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])

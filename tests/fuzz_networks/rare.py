@@ -5,10 +5,23 @@ from __future__ import annotations
 from math import prod, sqrt
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from fuzz_networks.network import Network, Value
-from fuzz_networks.operators import LARGEST, Extend, last, moved, product_of, windows
+from fuzz_networks.operators import (
+    LARGEST,
+    Extend,
+    conv,
+    gemm,
+    global_pool,
+    last,
+    matmul,
+    moved,
+    pair,
+    product_of,
+    windows,
+)
 
 FUNCTIONS: dict[str, int] = {
     "Celu": 12,
@@ -147,7 +160,82 @@ def spellings(net: Network, x: Value) -> Value | None:
             return moved(net, x, lambda a: net.node(kind, [*a, net.integers(*wide)]), made, codes=False)
 
 
+def four_bits(net: Network, x: Value) -> None:
+    """Weights of int4 or uint4, with which onnxruntime computes in float32."""
+    if net.opset < 21 or len(x.shape) not in (2, 4):
+        return
+    dtype, low, high = net.pick(("int4", -8, 7), ("uint4", 0, 15))
+    attributes: dict[str, Any] = {}
+    if len(x.shape) == 2:
+        inner, out = x.shape[1], net.channels()
+        of_weights, axis, shape, op_type = (inner, out), 1, (x.shape[0], out), "MatMul"
+    else:
+        attributes, kernel, sizes = windows(net, x.shape[2:])
+        out, inner = net.channels(), x.shape[1] * prod(kernel)
+        of_weights, axis, shape, op_type = (out, x.shape[1], *kernel), 0, (x.shape[0], out, *sizes), "Conv"
+    if prod(shape) > LARGEST or prod(of_weights) > 20_000:
+        return
+    count = out if net.chance(0.6) else None
+    scales = (0.1 * net.np.uniform(0.3, 3, count or 1)).astype(np.float32)
+    codes = net.np.integers(low, high + 1, of_weights).astype(np.int8)
+    zeros = net.np.integers(low, high + 1, count or 1) if net.chance(0.3) else np.zeros(count or 1)
+    small = getattr(ml_dtypes, dtype)
+    parameters = [scales, zeros.astype(np.int8).astype(small)]
+    parameters = parameters if count else [each[0] for each in parameters]
+    weights = net.node(
+        "DequantizeLinear",
+        [net.constant(codes.astype(small), "w"), *map(net.constant, parameters)],
+        axis=axis if count else None,
+    )
+    spread = x.spread * sqrt(inner) * 0.5
+    last(net, product_of(net, x, lambda a: net.node(op_type, [a, weights], **attributes), shape, spread), "code")
+
+
+def sixteen_bits(net: Network, x: Value) -> None:
+    """One operator on codes of 16 bits, made of those of 8: onnxruntime computes it in float32."""
+    if net.opset < 21 or len(x.shape) not in (2, 4):
+        return
+    dtype = net.pick("int16", "uint16")
+    zero = 256 * (x.zero - x.low) + (0 if dtype == "uint16" else -(2**15))
+    like = Value("", (), float(np.float32(x.scale / 256)), zero, dtype, x.spread)
+    wide = net.between(x, lambda a: a[0], x.shape, x.spread, like=like)
+    extend = net.pick(*((gemm, matmul) if len(x.shape) == 2 else (conv, global_pool, pair)))
+    integer, net.integer = net.integer, 0.0
+    made = extend(net, wide)
+    net.integer = integer
+    net.values.remove(wide)
+    if made is None:
+        net.outputs.append(net.dequantize(wide))
+    else:
+        last(net, made, "code")
+
+
+def quotient(net: Network, x: Value) -> None:
+    """A float32 quotient of two tensors; some divisors are 0."""
+    same = [value for value in net.values if value.shape == x.shape and value.dtype == x.dtype]
+    y = net.rng.choice(same)
+    last(net, net.between([x, y], lambda ab: net.node("Div", ab), x.shape, x.spread / (y.spread + 1e-9)), "code")
+
+
+def recurrent(net: Network, x: Value) -> None:
+    """GRU or LSTM in float32 between codes."""
+    if len(x.shape) != 3 or net.opset < 7 or x.shape[0] > 8 or x.shape[1] > 3:
+        return
+    length, batch, inner = x.shape
+    units, op_type, direction = net.pick(1, 2, 3, 5), net.pick("GRU", "LSTM"), net.pick("forward", "reverse")
+    gates = 3 if op_type == "GRU" else 4
+    shapes = [(1, gates * units, inner), (1, gates * units, units), (1, 2 * gates * units)]
+    names = [net.constant(net.np.normal(0, 0.4, shape).astype(np.float32)) for shape in shapes]
+    attributes: dict[str, Any] = {"hidden_size": units, "direction": direction}
+    if op_type == "GRU" and net.chance(0.5):
+        attributes["linear_before_reset"] = 1
+    shape = (length, 1, batch, units)
+    made = net.between(x, lambda a: net.node(op_type, [*a, *names], **attributes), shape, 0.4)
+    last(net, made, "code")
+
+
 RARE: dict[Extend, int] = {
     rare_function: 30, scaled_gemm: 20, weights_first: 20, ceiled_pool: 20, rare_reduce: 8, spellings: 30,
+    four_bits: 20, sixteen_bits: 20, quotient: 10, recurrent: 20,
 }  # fmt: skip
 """How often each is tried, beside ``operators.OPERATORS``."""

@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0x279c5356
+#if ATTENTION_HEADER_ID != 0x4901aa92
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -70,7 +70,7 @@
 #endif
 #define ATTENTION_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How attention_arena lies behind a byte tells how this compiler aligns it. */
+/* How attention_arena lies behind a byte shows how this compiler aligns it. */
 struct attention_arena_behind {
     uint8_t byte;
     attention_arena arena;

@@ -17,7 +17,7 @@
  */
 #include "batch_normalization.h"
 
-#if BATCH_NORMALIZATION_HEADER_ID != 0x81aa59d3
+#if BATCH_NORMALIZATION_HEADER_ID != 0xe1b9a9cb
 #error "batch_normalization.h was not generated together with this file"
 #endif
 
@@ -41,7 +41,7 @@
 #endif
 #define BATCH_NORMALIZATION_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How batch_normalization_arena lies behind a byte tells how this compiler aligns it. */
+/* How batch_normalization_arena lies behind a byte shows how this compiler aligns it. */
 struct batch_normalization_arena_behind {
     uint8_t byte;
     batch_normalization_arena arena;

@@ -15,7 +15,7 @@
  */
 #include "conv1d_causal.h"
 
-#if CONV1D_CAUSAL_HEADER_ID != 0x9f865e69
+#if CONV1D_CAUSAL_HEADER_ID != 0xbfcb5a9b
 #error "conv1d_causal.h was not generated together with this file"
 #endif
 
@@ -39,7 +39,7 @@
 #endif
 #define CONV1D_CAUSAL_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How conv1d_causal_arena lies behind a byte tells how this compiler aligns it. */
+/* How conv1d_causal_arena lies behind a byte shows how this compiler aligns it. */
 struct conv1d_causal_arena_behind {
     uint8_t byte;
     conv1d_causal_arena arena;

@@ -15,7 +15,7 @@
  */
 #include "conv3d.h"
 
-#if CONV3D_HEADER_ID != 0x6cfe5158
+#if CONV3D_HEADER_ID != 0x91f81c70
 #error "conv3d.h was not generated together with this file"
 #endif
 
@@ -39,7 +39,7 @@
 #endif
 #define CONV3D_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How conv3d_arena lies behind a byte tells how this compiler aligns it. */
+/* How conv3d_arena lies behind a byte shows how this compiler aligns it. */
 struct conv3d_arena_behind {
     uint8_t byte;
     conv3d_arena arena;

@@ -15,7 +15,7 @@
  */
 #include "conv3x3_int8.h"
 
-#if CONV3X3_INT8_HEADER_ID != 0x87efd6ed
+#if CONV3X3_INT8_HEADER_ID != 0xf7313bd1
 #error "conv3x3_int8.h was not generated together with this file"
 #endif
 
@@ -39,7 +39,7 @@
 #endif
 #define CONV3X3_INT8_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How conv3x3_int8_arena lies behind a byte tells how this compiler aligns it. */
+/* How conv3x3_int8_arena lies behind a byte shows how this compiler aligns it. */
 struct conv3x3_int8_arena_behind {
     uint8_t byte;
     conv3x3_int8_arena arena;

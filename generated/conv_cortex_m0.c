@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m0.h"
 
-#if CONV_CORTEX_M0_HEADER_ID != 0x422fa5ad
+#if CONV_CORTEX_M0_HEADER_ID != 0x816098b1
 #error "conv_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -54,7 +54,7 @@
 #endif
 #define CONV_CORTEX_M0_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How conv_cortex_m0_arena lies behind a byte tells how this compiler aligns it. */
+/* How conv_cortex_m0_arena lies behind a byte shows how this compiler aligns it. */
 struct conv_cortex_m0_arena_behind {
     uint8_t byte;
     conv_cortex_m0_arena arena;

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m3.h"
 
-#if CONV_CORTEX_M3_HEADER_ID != 0xffdea27e
+#if CONV_CORTEX_M3_HEADER_ID != 0x89d1c28d
 #error "conv_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -57,7 +57,7 @@
 #endif
 #define CONV_CORTEX_M3_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How conv_cortex_m3_arena lies behind a byte tells how this compiler aligns it. */
+/* How conv_cortex_m3_arena lies behind a byte shows how this compiler aligns it. */
 struct conv_cortex_m3_arena_behind {
     uint8_t byte;
     conv_cortex_m3_arena arena;

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0x4d133d8d
+#if CONV_CORTEX_M4_HEADER_ID != 0x66735d8e
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -50,7 +50,7 @@
 #endif
 #define CONV_CORTEX_M4_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How conv_cortex_m4_arena lies behind a byte tells how this compiler aligns it. */
+/* How conv_cortex_m4_arena lies behind a byte shows how this compiler aligns it. */
 struct conv_cortex_m4_arena_behind {
     uint8_t byte;
     conv_cortex_m4_arena arena;

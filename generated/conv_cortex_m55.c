@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m55.h"
 
-#if CONV_CORTEX_M55_HEADER_ID != 0x98a2a111
+#if CONV_CORTEX_M55_HEADER_ID != 0x7fcbd03c
 #error "conv_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -50,7 +50,7 @@
 #endif
 #define CONV_CORTEX_M55_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How conv_cortex_m55_arena lies behind a byte tells how this compiler aligns it. */
+/* How conv_cortex_m55_arena lies behind a byte shows how this compiler aligns it. */
 struct conv_cortex_m55_arena_behind {
     uint8_t byte;
     conv_cortex_m55_arena arena;

@@ -15,7 +15,7 @@
  */
 #include "conv_host.h"
 
-#if CONV_HOST_HEADER_ID != 0x0c8a75ce
+#if CONV_HOST_HEADER_ID != 0xf6aeacca
 #error "conv_host.h was not generated together with this file"
 #endif
 
@@ -41,7 +41,7 @@
 #endif
 #define CONV_HOST_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How conv_host_arena lies behind a byte tells how this compiler aligns it. */
+/* How conv_host_arena lies behind a byte shows how this compiler aligns it. */
 struct conv_host_arena_behind {
     uint8_t byte;
     conv_host_arena arena;

@@ -13,7 +13,7 @@
  */
 #include "conv_integer.h"
 
-#if CONV_INTEGER_HEADER_ID != 0x8f0976f6
+#if CONV_INTEGER_HEADER_ID != 0xf82bd365
 #error "conv_integer.h was not generated together with this file"
 #endif
 
@@ -37,7 +37,7 @@
 #endif
 #define CONV_INTEGER_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How conv_integer_arena lies behind a byte tells how this compiler aligns it. */
+/* How conv_integer_arena lies behind a byte shows how this compiler aligns it. */
 struct conv_integer_arena_behind {
     uint8_t byte;
     conv_integer_arena arena;

@@ -15,7 +15,7 @@
  */
 #include "conv_uint8_nchw.h"
 
-#if CONV_UINT8_NCHW_HEADER_ID != 0x3483fd7b
+#if CONV_UINT8_NCHW_HEADER_ID != 0x154b5e40
 #error "conv_uint8_nchw.h was not generated together with this file"
 #endif
 
@@ -39,7 +39,7 @@
 #endif
 #define CONV_UINT8_NCHW_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How conv_uint8_nchw_arena lies behind a byte tells how this compiler aligns it. */
+/* How conv_uint8_nchw_arena lies behind a byte shows how this compiler aligns it. */
 struct conv_uint8_nchw_arena_behind {
     uint8_t byte;
     conv_uint8_nchw_arena arena;

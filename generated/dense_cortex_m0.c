@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m0.h"
 
-#if DENSE_CORTEX_M0_HEADER_ID != 0x181fdfc4
+#if DENSE_CORTEX_M0_HEADER_ID != 0xe86a18ef
 #error "dense_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -46,7 +46,7 @@
 #endif
 #define DENSE_CORTEX_M0_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How dense_cortex_m0_arena lies behind a byte tells how this compiler aligns it. */
+/* How dense_cortex_m0_arena lies behind a byte shows how this compiler aligns it. */
 struct dense_cortex_m0_arena_behind {
     uint8_t byte;
     dense_cortex_m0_arena arena;

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m3.h"
 
-#if DENSE_CORTEX_M3_HEADER_ID != 0x100b7dca
+#if DENSE_CORTEX_M3_HEADER_ID != 0x73ec1032
 #error "dense_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -55,7 +55,7 @@
 #endif
 #define DENSE_CORTEX_M3_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How dense_cortex_m3_arena lies behind a byte tells how this compiler aligns it. */
+/* How dense_cortex_m3_arena lies behind a byte shows how this compiler aligns it. */
 struct dense_cortex_m3_arena_behind {
     uint8_t byte;
     dense_cortex_m3_arena arena;

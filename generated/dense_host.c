@@ -15,7 +15,7 @@
  */
 #include "dense_host.h"
 
-#if DENSE_HOST_HEADER_ID != 0x47533522
+#if DENSE_HOST_HEADER_ID != 0xe5ed314c
 #error "dense_host.h was not generated together with this file"
 #endif
 
@@ -41,7 +41,7 @@
 #endif
 #define DENSE_HOST_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How dense_host_arena lies behind a byte tells how this compiler aligns it. */
+/* How dense_host_arena lies behind a byte shows how this compiler aligns it. */
 struct dense_host_arena_behind {
     uint8_t byte;
     dense_host_arena arena;

@@ -15,7 +15,7 @@
  */
 #include "dense_rv32imc.h"
 
-#if DENSE_RV32IMC_HEADER_ID != 0xf24ee13b
+#if DENSE_RV32IMC_HEADER_ID != 0x388936c6
 #error "dense_rv32imc.h was not generated together with this file"
 #endif
 
@@ -47,7 +47,7 @@
 #endif
 #define DENSE_RV32IMC_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How dense_rv32imc_arena lies behind a byte tells how this compiler aligns it. */
+/* How dense_rv32imc_arena lies behind a byte shows how this compiler aligns it. */
 struct dense_rv32imc_arena_behind {
     uint8_t byte;
     dense_rv32imc_arena arena;

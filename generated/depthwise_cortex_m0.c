@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m0.h"
 
-#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0xaff630ce
+#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0x5acd4bcc
 #error "depthwise_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -48,7 +48,7 @@
 #endif
 #define DEPTHWISE_CORTEX_M0_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How depthwise_cortex_m0_arena lies behind a byte tells how this compiler aligns it. */
+/* How depthwise_cortex_m0_arena lies behind a byte shows how this compiler aligns it. */
 struct depthwise_cortex_m0_arena_behind {
     uint8_t byte;
     depthwise_cortex_m0_arena arena;

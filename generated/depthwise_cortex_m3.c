@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m3.h"
 
-#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0x196067ed
+#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0x80051c07
 #error "depthwise_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -49,7 +49,7 @@
 #endif
 #define DEPTHWISE_CORTEX_M3_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How depthwise_cortex_m3_arena lies behind a byte tells how this compiler aligns it. */
+/* How depthwise_cortex_m3_arena lies behind a byte shows how this compiler aligns it. */
 struct depthwise_cortex_m3_arena_behind {
     uint8_t byte;
     depthwise_cortex_m3_arena arena;

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m55.h"
 
-#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x695e2e4e
+#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0xb2ca45a9
 #error "depthwise_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -50,7 +50,7 @@
 #endif
 #define DEPTHWISE_CORTEX_M55_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How depthwise_cortex_m55_arena lies behind a byte tells how this compiler aligns it. */
+/* How depthwise_cortex_m55_arena lies behind a byte shows how this compiler aligns it. */
 struct depthwise_cortex_m55_arena_behind {
     uint8_t byte;
     depthwise_cortex_m55_arena arena;

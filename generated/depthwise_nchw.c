@@ -15,7 +15,7 @@
  */
 #include "depthwise_nchw.h"
 
-#if DEPTHWISE_NCHW_HEADER_ID != 0xfb5239df
+#if DEPTHWISE_NCHW_HEADER_ID != 0x2a83b677
 #error "depthwise_nchw.h was not generated together with this file"
 #endif
 
@@ -41,7 +41,7 @@
 #endif
 #define DEPTHWISE_NCHW_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How depthwise_nchw_arena lies behind a byte tells how this compiler aligns it. */
+/* How depthwise_nchw_arena lies behind a byte shows how this compiler aligns it. */
 struct depthwise_nchw_arena_behind {
     uint8_t byte;
     depthwise_nchw_arena arena;

@@ -15,7 +15,7 @@
  */
 #include "depthwise_planes_cortex_m4.h"
 
-#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0xf2e25f01
+#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0x94fd7b14
 #error "depthwise_planes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -50,7 +50,7 @@
 #endif
 #define DEPTHWISE_PLANES_CORTEX_M4_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How depthwise_planes_cortex_m4_arena lies behind a byte tells how this compiler aligns it. */
+/* How depthwise_planes_cortex_m4_arena lies behind a byte shows how this compiler aligns it. */
 struct depthwise_planes_cortex_m4_arena_behind {
     uint8_t byte;
     depthwise_planes_cortex_m4_arena arena;

@@ -31,7 +31,7 @@
  */
 #include "dynamic.h"
 
-#if DYNAMIC_HEADER_ID != 0x7413828c
+#if DYNAMIC_HEADER_ID != 0x882693bb
 #error "dynamic.h was not generated together with this file"
 #endif
 
@@ -57,7 +57,7 @@
 #endif
 #define DYNAMIC_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How dynamic_arena lies behind a byte tells how this compiler aligns it. */
+/* How dynamic_arena lies behind a byte shows how this compiler aligns it. */
 struct dynamic_arena_behind {
     uint8_t byte;
     dynamic_arena arena;

@@ -13,7 +13,7 @@
  */
 #include "embedding.h"
 
-#if EMBEDDING_HEADER_ID != 0xcf5ef59e
+#if EMBEDDING_HEADER_ID != 0x0fe8d07e
 #error "embedding.h was not generated together with this file"
 #endif
 
@@ -39,7 +39,7 @@
 #endif
 #define EMBEDDING_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How embedding_arena lies behind a byte tells how this compiler aligns it. */
+/* How embedding_arena lies behind a byte shows how this compiler aligns it. */
 struct embedding_arena_behind {
     uint8_t byte;
     embedding_arena arena;

@@ -18,7 +18,7 @@
  */
 #include "float16.h"
 
-#if FLOAT16_HEADER_ID != 0xb7bd2b72
+#if FLOAT16_HEADER_ID != 0x322eeb3b
 #error "float16.h was not generated together with this file"
 #endif
 
@@ -44,7 +44,7 @@
 #endif
 #define FLOAT16_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How float16_arena lies behind a byte tells how this compiler aligns it. */
+/* How float16_arena lies behind a byte shows how this compiler aligns it. */
 struct float16_arena_behind {
     uint8_t byte;
     float16_arena arena;

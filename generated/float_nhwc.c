@@ -10,7 +10,7 @@
  */
 #include "float_nhwc.h"
 
-#if FLOAT_NHWC_HEADER_ID != 0x7551259d
+#if FLOAT_NHWC_HEADER_ID != 0x6daf2d4c
 #error "float_nhwc.h was not generated together with this file"
 #endif
 
@@ -34,7 +34,7 @@
 #endif
 #define FLOAT_NHWC_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How float_nhwc_arena lies behind a byte tells how this compiler aligns it. */
+/* How float_nhwc_arena lies behind a byte shows how this compiler aligns it. */
 struct float_nhwc_arena_behind {
     uint8_t byte;
     float_nhwc_arena arena;

@@ -19,7 +19,7 @@
  */
 #include "float_norms.h"
 
-#if FLOAT_NORMS_HEADER_ID != 0x8c6a7134
+#if FLOAT_NORMS_HEADER_ID != 0x1c61fafd
 #error "float_norms.h was not generated together with this file"
 #endif
 
@@ -45,7 +45,7 @@
 #endif
 #define FLOAT_NORMS_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How float_norms_arena lies behind a byte tells how this compiler aligns it. */
+/* How float_norms_arena lies behind a byte shows how this compiler aligns it. */
 struct float_norms_arena_behind {
     uint8_t byte;
     float_norms_arena arena;

@@ -23,7 +23,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0x240810fe
+#if FLOAT_TAIL_HEADER_ID != 0x57bd389c
 #error "float_tail.h was not generated together with this file"
 #endif
 
@@ -49,7 +49,7 @@
 #endif
 #define FLOAT_TAIL_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How float_tail_arena lies behind a byte tells how this compiler aligns it. */
+/* How float_tail_arena lies behind a byte shows how this compiler aligns it. */
 struct float_tail_arena_behind {
     uint8_t byte;
     float_tail_arena arena;

@@ -10,7 +10,7 @@
  */
 #include "gru.h"
 
-#if GRU_HEADER_ID != 0x3dd36a01
+#if GRU_HEADER_ID != 0x45bf5e36
 #error "gru.h was not generated together with this file"
 #endif
 
@@ -36,7 +36,7 @@
 #endif
 #define GRU_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How gru_arena lies behind a byte tells how this compiler aligns it. */
+/* How gru_arena lies behind a byte shows how this compiler aligns it. */
 struct gru_arena_behind {
     uint8_t byte;
     gru_arena arena;

@@ -13,7 +13,7 @@
  */
 #include "instance_norm.h"
 
-#if INSTANCE_NORM_HEADER_ID != 0xf741eb48
+#if INSTANCE_NORM_HEADER_ID != 0x138510e9
 #error "instance_norm.h was not generated together with this file"
 #endif
 
@@ -37,7 +37,7 @@
 #endif
 #define INSTANCE_NORM_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How instance_norm_arena lies behind a byte tells how this compiler aligns it. */
+/* How instance_norm_arena lies behind a byte shows how this compiler aligns it. */
 struct instance_norm_arena_behind {
     uint8_t byte;
     instance_norm_arena arena;

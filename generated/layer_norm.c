@@ -14,7 +14,7 @@
  */
 #include "layer_norm.h"
 
-#if LAYER_NORM_HEADER_ID != 0x794f9ad1
+#if LAYER_NORM_HEADER_ID != 0xcf30a6b5
 #error "layer_norm.h was not generated together with this file"
 #endif
 
@@ -38,7 +38,7 @@
 #endif
 #define LAYER_NORM_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How layer_norm_arena lies behind a byte tells how this compiler aligns it. */
+/* How layer_norm_arena lies behind a byte shows how this compiler aligns it. */
 struct layer_norm_arena_behind {
     uint8_t byte;
     layer_norm_arena arena;

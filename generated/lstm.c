@@ -19,7 +19,7 @@
  */
 #include "lstm.h"
 
-#if LSTM_HEADER_ID != 0xd7d50528
+#if LSTM_HEADER_ID != 0xa68a3a00
 #error "lstm.h was not generated together with this file"
 #endif
 
@@ -46,7 +46,7 @@
 #endif
 #define LSTM_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How lstm_arena lies behind a byte tells how this compiler aligns it. */
+/* How lstm_arena lies behind a byte shows how this compiler aligns it. */
 struct lstm_arena_behind {
     uint8_t byte;
     lstm_arena arena;

@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m4.h"
 
-#if MATMUL_CORTEX_M4_HEADER_ID != 0xcb68c0fc
+#if MATMUL_CORTEX_M4_HEADER_ID != 0xf9149a72
 #error "matmul_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -50,7 +50,7 @@
 #endif
 #define MATMUL_CORTEX_M4_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How matmul_cortex_m4_arena lies behind a byte tells how this compiler aligns it. */
+/* How matmul_cortex_m4_arena lies behind a byte shows how this compiler aligns it. */
 struct matmul_cortex_m4_arena_behind {
     uint8_t byte;
     matmul_cortex_m4_arena arena;

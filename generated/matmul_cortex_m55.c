@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m55.h"
 
-#if MATMUL_CORTEX_M55_HEADER_ID != 0xb21333c7
+#if MATMUL_CORTEX_M55_HEADER_ID != 0x7d6bc02e
 #error "matmul_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -50,7 +50,7 @@
 #endif
 #define MATMUL_CORTEX_M55_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How matmul_cortex_m55_arena lies behind a byte tells how this compiler aligns it. */
+/* How matmul_cortex_m55_arena lies behind a byte shows how this compiler aligns it. */
 struct matmul_cortex_m55_arena_behind {
     uint8_t byte;
     matmul_cortex_m55_arena arena;

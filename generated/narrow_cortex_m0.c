@@ -15,7 +15,7 @@
  */
 #include "narrow_cortex_m0.h"
 
-#if NARROW_CORTEX_M0_HEADER_ID != 0x8331b8f7
+#if NARROW_CORTEX_M0_HEADER_ID != 0xf1482ab9
 #error "narrow_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -54,7 +54,7 @@
 #endif
 #define NARROW_CORTEX_M0_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How narrow_cortex_m0_arena lies behind a byte tells how this compiler aligns it. */
+/* How narrow_cortex_m0_arena lies behind a byte shows how this compiler aligns it. */
 struct narrow_cortex_m0_arena_behind {
     uint8_t byte;
     narrow_cortex_m0_arena arena;

@@ -42,7 +42,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0x715f8912
+#if NETWORK_16_BITS_HEADER_ID != 0xcb66d173
 #error "network_16_bits.h was not generated together with this file"
 #endif
 
@@ -68,7 +68,7 @@
 #endif
 #define NETWORK_16_BITS_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How network_16_bits_arena lies behind a byte tells how this compiler aligns it. */
+/* How network_16_bits_arena lies behind a byte shows how this compiler aligns it. */
 struct network_16_bits_arena_behind {
     uint8_t byte;
     network_16_bits_arena arena;

@@ -42,7 +42,7 @@
  */
 #include "network_in_rows.h"
 
-#if NETWORK_IN_ROWS_HEADER_ID != 0x247430b2
+#if NETWORK_IN_ROWS_HEADER_ID != 0xcdfaced9
 #error "network_in_rows.h was not generated together with this file"
 #endif
 
@@ -68,7 +68,7 @@
 #endif
 #define NETWORK_IN_ROWS_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How network_in_rows_arena lies behind a byte tells how this compiler aligns it. */
+/* How network_in_rows_arena lies behind a byte shows how this compiler aligns it. */
 struct network_in_rows_arena_behind {
     uint8_t byte;
     network_in_rows_arena arena;

@@ -43,7 +43,7 @@
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0x9ddb8dc5
+#if NETWORK_PUSHED_HEADER_ID != 0x0413ae9a
 #error "network_pushed.h was not generated together with this file"
 #endif
 
@@ -69,7 +69,7 @@
 #endif
 #define NETWORK_PUSHED_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How network_pushed_arena lies behind a byte tells how this compiler aligns it. */
+/* How network_pushed_arena lies behind a byte shows how this compiler aligns it. */
 struct network_pushed_arena_behind {
     uint8_t byte;
     network_pushed_arena arena;

@@ -37,7 +37,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0xaa83d572
+#if NETWORK_QDQ_HEADER_ID != 0x2a88c09e
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -64,7 +64,7 @@
 #endif
 #define NETWORK_QDQ_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How network_qdq_arena lies behind a byte tells how this compiler aligns it. */
+/* How network_qdq_arena lies behind a byte shows how this compiler aligns it. */
 struct network_qdq_arena_behind {
     uint8_t byte;
     network_qdq_arena arena;

@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0x1cc95530
+#if NETWORK_QOP_HEADER_ID != 0x5883b889
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -69,7 +69,7 @@
 #endif
 #define NETWORK_QOP_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How network_qop_arena lies behind a byte tells how this compiler aligns it. */
+/* How network_qop_arena lies behind a byte shows how this compiler aligns it. */
 struct network_qop_arena_behind {
     uint8_t byte;
     network_qop_arena arena;

@@ -33,7 +33,7 @@
  */
 #include "network_tflite.h"
 
-#if NETWORK_TFLITE_HEADER_ID != 0xf0e5ee24
+#if NETWORK_TFLITE_HEADER_ID != 0xacf9dfe0
 #error "network_tflite.h was not generated together with this file"
 #endif
 
@@ -57,7 +57,7 @@
 #endif
 #define NETWORK_TFLITE_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How network_tflite_arena lies behind a byte tells how this compiler aligns it. */
+/* How network_tflite_arena lies behind a byte shows how this compiler aligns it. */
 struct network_tflite_arena_behind {
     uint8_t byte;
     network_tflite_arena arena;

@@ -23,7 +23,7 @@
  */
 #include "network_within_flash.h"
 
-#if NETWORK_WITHIN_FLASH_HEADER_ID != 0xc79bcac7
+#if NETWORK_WITHIN_FLASH_HEADER_ID != 0x4b1c2944
 #error "network_within_flash.h was not generated together with this file"
 #endif
 
@@ -58,7 +58,7 @@
 #endif
 #define NETWORK_WITHIN_FLASH_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How network_within_flash_arena lies behind a byte tells how this compiler aligns it. */
+/* How network_within_flash_arena lies behind a byte shows how this compiler aligns it. */
 struct network_within_flash_arena_behind {
     uint8_t byte;
     network_within_flash_arena arena;

@@ -15,7 +15,7 @@
  */
 #include "orion_fp16x16.h"
 
-#if ORION_FP16X16_HEADER_ID != 0x0c1e29f1
+#if ORION_FP16X16_HEADER_ID != 0x40a1f28c
 #error "orion_fp16x16.h was not generated together with this file"
 #endif
 
@@ -39,7 +39,7 @@
 #endif
 #define ORION_FP16X16_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How orion_fp16x16_arena lies behind a byte tells how this compiler aligns it. */
+/* How orion_fp16x16_arena lies behind a byte shows how this compiler aligns it. */
 struct orion_fp16x16_arena_behind {
     uint8_t byte;
     orion_fp16x16_arena arena;

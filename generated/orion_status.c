@@ -18,7 +18,7 @@
  */
 #include "orion_status.h"
 
-#if ORION_STATUS_HEADER_ID != 0xf1782f18
+#if ORION_STATUS_HEADER_ID != 0x96d41071
 #error "orion_status.h was not generated together with this file"
 #endif
 
@@ -42,7 +42,7 @@
 #endif
 #define ORION_STATUS_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How orion_status_arena lies behind a byte tells how this compiler aligns it. */
+/* How orion_status_arena lies behind a byte shows how this compiler aligns it. */
 struct orion_status_arena_behind {
     uint8_t byte;
     orion_status_arena arena;

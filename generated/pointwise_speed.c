@@ -15,7 +15,7 @@
  */
 #include "pointwise_speed.h"
 
-#if POINTWISE_SPEED_HEADER_ID != 0xfe5a5f26
+#if POINTWISE_SPEED_HEADER_ID != 0x36c1c4df
 #error "pointwise_speed.h was not generated together with this file"
 #endif
 
@@ -39,7 +39,7 @@
 #endif
 #define POINTWISE_SPEED_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How pointwise_speed_arena lies behind a byte tells how this compiler aligns it. */
+/* How pointwise_speed_arena lies behind a byte shows how this compiler aligns it. */
 struct pointwise_speed_arena_behind {
     uint8_t byte;
     pointwise_speed_arena arena;

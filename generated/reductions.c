@@ -27,7 +27,7 @@
  */
 #include "reductions.h"
 
-#if REDUCTIONS_HEADER_ID != 0x88bf584c
+#if REDUCTIONS_HEADER_ID != 0x96438f28
 #error "reductions.h was not generated together with this file"
 #endif
 
@@ -51,7 +51,7 @@
 #endif
 #define REDUCTIONS_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How reductions_arena lies behind a byte tells how this compiler aligns it. */
+/* How reductions_arena lies behind a byte shows how this compiler aligns it. */
 struct reductions_arena_behind {
     uint8_t byte;
     reductions_arena arena;

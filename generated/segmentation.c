@@ -20,7 +20,7 @@
  */
 #include "segmentation.h"
 
-#if SEGMENTATION_HEADER_ID != 0xba032c7f
+#if SEGMENTATION_HEADER_ID != 0xdd0c37bc
 #error "segmentation.h was not generated together with this file"
 #endif
 
@@ -46,7 +46,7 @@
 #endif
 #define SEGMENTATION_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How segmentation_arena lies behind a byte tells how this compiler aligns it. */
+/* How segmentation_arena lies behind a byte shows how this compiler aligns it. */
 struct segmentation_arena_behind {
     uint8_t byte;
     segmentation_arena arena;

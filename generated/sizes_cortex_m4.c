@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0x22b45575
+#if SIZES_CORTEX_M4_HEADER_ID != 0xad48bb42
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -59,7 +59,7 @@
 #endif
 #define SIZES_CORTEX_M4_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How sizes_cortex_m4_arena lies behind a byte tells how this compiler aligns it. */
+/* How sizes_cortex_m4_arena lies behind a byte shows how this compiler aligns it. */
 struct sizes_cortex_m4_arena_behind {
     uint8_t byte;
     sizes_cortex_m4_arena arena;

@@ -23,7 +23,7 @@
  */
 #include "sum_and_mean_cortex_m4.h"
 
-#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x221ab2bb
+#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0xcf5a8186
 #error "sum_and_mean_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -58,7 +58,7 @@
 #endif
 #define SUM_AND_MEAN_CORTEX_M4_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How sum_and_mean_cortex_m4_arena lies behind a byte tells how this compiler aligns it. */
+/* How sum_and_mean_cortex_m4_arena lies behind a byte shows how this compiler aligns it. */
 struct sum_and_mean_cortex_m4_arena_behind {
     uint8_t byte;
     sum_and_mean_cortex_m4_arena arena;

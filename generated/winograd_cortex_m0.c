@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m0.h"
 
-#if WINOGRAD_CORTEX_M0_HEADER_ID != 0x08981adb
+#if WINOGRAD_CORTEX_M0_HEADER_ID != 0xba85f6a2
 #error "winograd_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -54,7 +54,7 @@
 #endif
 #define WINOGRAD_CORTEX_M0_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How winograd_cortex_m0_arena lies behind a byte tells how this compiler aligns it. */
+/* How winograd_cortex_m0_arena lies behind a byte shows how this compiler aligns it. */
 struct winograd_cortex_m0_arena_behind {
     uint8_t byte;
     winograd_cortex_m0_arena arena;

@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m3.h"
 
-#if WINOGRAD_CORTEX_M3_HEADER_ID != 0xdce82cfc
+#if WINOGRAD_CORTEX_M3_HEADER_ID != 0xa979c6e3
 #error "winograd_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -47,7 +47,7 @@
 #endif
 #define WINOGRAD_CORTEX_M3_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How winograd_cortex_m3_arena lies behind a byte tells how this compiler aligns it. */
+/* How winograd_cortex_m3_arena lies behind a byte shows how this compiler aligns it. */
 struct winograd_cortex_m3_arena_behind {
     uint8_t byte;
     winograd_cortex_m3_arena arena;

@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m4.h"
 
-#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x80ed6c50
+#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x82243c08
 #error "winograd_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -50,7 +50,7 @@
 #endif
 #define WINOGRAD_CORTEX_M4_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
-/* How winograd_cortex_m4_arena lies behind a byte tells how this compiler aligns it. */
+/* How winograd_cortex_m4_arena lies behind a byte shows how this compiler aligns it. */
 struct winograd_cortex_m4_arena_behind {
     uint8_t byte;
     winograd_cortex_m4_arena arena;

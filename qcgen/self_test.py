@@ -101,7 +101,8 @@ def _inputs(
     found = []
     for port in plan.inputs:
         if feeds is not None:
-            values = feeds[port.tensor.name].transpose(_order(port, plan)).reshape(-1)
+            values = np.ascontiguousarray(feeds[port.tensor.name].transpose(_order(port, plan))).reshape(-1)
+            values = values.view(np.uint16) if port.tensor.dtype is DType.FLOAT16 else values
             symbol = f"{plan.prefix}_test_{port.symbol}"
             meaning = f"input {port.tensor.name}: {recording}."
             found.append(SelfTestInput(port, Table("input", symbol, port.tensor.dtype.c, values, meaning)))
@@ -127,7 +128,7 @@ def _arrays(inputs: tuple[SelfTestInput, ...], seed: int) -> Iterator[Array]:
     for each in inputs:
         dtype = each.port.tensor.dtype.numpy
         if each.table is not None:
-            yield each.table.values
+            yield each.table.values.view(dtype)
             continue
         codes = np.empty(each.port.tensor.size, np.uint8)
         for index in range(codes.size):

@@ -99,6 +99,14 @@ def test_a_recorded_input_is_a_table_of_the_test(tmp_path, capsys):
     assert subprocess.run(["./main"], cwd=tmp_path, capture_output=True, check=True).stdout == b"0"
 
 
+def test_a_recorded_input_of_float16_is_a_table_of_its_words(tmp_path):
+    ports = qcgen.compile(float16(), name="net").plan.inputs
+    feeds = {port.tensor.name: np.full(port.tensor.shape, 1.5, port.tensor.dtype.numpy) for port in ports}
+    artifact = with_test(float16, feeds)
+    assert f"{0x3E00}, {0x3E00}, " in artifact.files["net_test.c"]
+    assert result_on_host(tmp_path, artifact) == 0
+
+
 @pytest.mark.parametrize("arena", [None, "least"], ids=["whole", "in rows"])
 def test_the_first_node_that_differs_is_named(arena, tmp_path):
     artifact = with_test(arena=arena)

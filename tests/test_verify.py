@@ -489,9 +489,10 @@ def test_plain_names_may_be_of_several_cases(artifact, tmp_path, is_in_front):
         np.testing.assert_array_equal(case.expected["y"], y)
 
 
-def test_inputs_may_be_recorded_alone(artifact, tmp_path):
+@pytest.mark.parametrize("name", ["x", "images"])
+def test_inputs_may_be_recorded_alone(artifact, tmp_path, name):
     xs = np.concatenate([x for x, _ in arrays(artifact, 3)])
-    np.savez(tmp_path / "r.npz", x=xs, labels=np.arange(3))
+    np.savez(tmp_path / "r.npz", **{name: xs}, labels=np.arange(3))
     cases = recorded_cases(tmp_path / "r.npz", artifact.program)
     assert [case.expected for case in cases] == [None] * 3
     result = verify(artifact, cases=0, data=tmp_path / "r.npz")

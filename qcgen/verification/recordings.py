@@ -42,7 +42,7 @@ def recorded_cases(path: Path, program: Program) -> list[Case]:
     feeds: dict[str, dict[str, Array]] = defaultdict(dict)
     expected: dict[str, dict[str, Array]] = defaultdict(dict)
     unknown = []
-    for key, array in _taken_apart(path, recorded_arrays(path), inputs, outputs).items():
+    for key, array in _taken_apart(path, _called(recorded_arrays(path), inputs, outputs), inputs, outputs).items():
         place = _place(key, program)
         if place is None:
             unknown += [key] if not _is_foreign(key, program) else []
@@ -61,6 +61,18 @@ def recorded_cases(path: Path, program: Program) -> list[Case]:
             _require(path, case, outputs, expected[case])
     group = "recorded" if has_outputs else "recorded, without outputs"
     return [Case(group, feeds[case], expected[case] if has_outputs else None) for case in sorted(feeds, key=_order)]
+
+
+def _called(
+    arrays: Mapping[str, Array], inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor]
+) -> Mapping[str, Array]:
+    """The arrays; a single one beside labels is the only input's, whatever it is called, as for qcgen quantize."""
+    others = [name for name in arrays if name not in NO_TENSORS]
+    if not len(others) == len(inputs) == 1 or others[0] in outputs:
+        return arrays
+    if _NUMBERED.fullmatch(others[0]) or _OF_NODE.fullmatch(others[0]):
+        return arrays
+    return {next(iter(inputs)): arrays[others[0]]}
 
 
 def _taken_apart(

@@ -219,8 +219,8 @@ def test_products_of_the_optimizer_are_those_of_onnxruntime(op_type, per_column,
         feeds |= {"s": np.float32([0.0173]), "z": np.uint8([117])}
     model = node_model(op_type, operands | ({"bias": bias} if is_biased else {}), domain="com.microsoft")
     artifact = qcgen.compile(model)
+    [got] = artifact.load(("-O3", "-march=native", "-ffp-contract=fast")).run(None, feeds)
     assert artifact.report.inexact == () or op_type == "MatMulIntegerToFloat"  # its scale may be any input
-    assert artifact.report.inexact == ()
     assert np.array_equal(got, judge(model, feeds)[0])
 
 

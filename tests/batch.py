@@ -126,7 +126,8 @@ def record(units: Sequence[Unit], calls: Iterable[Call], order: str, mode: str, 
     for unit, feeds in calls:
         parts.append(np.array([indices[unit.name], mode == "guarded", fill], f"{order}u4").tobytes())
         for port in unit.artifact.plan.inputs:
-            parts.append(feeds[port.tensor.name].astype(port.tensor.dtype.numpy.newbyteorder(order)).tobytes())
+            given = np.asarray(feeds[port.tensor.name])  # a scalar of NumPy's would stay in this machine's order
+            parts.append(given.astype(port.tensor.dtype.numpy.newbyteorder(order)).tobytes())
     return b"".join(parts)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -214,7 +214,13 @@ def _tiles(report: Report, run: PageRun | None) -> tuple[PageTile, ...]:
         flash = PageTile("flash", size(report.flash_bytes), f"{constants}, code {code} with -O2", flash_share)
     stack = f", stack {size(run.stack_bytes)} on top" if run else ", without the stack"
     ram = PageTile("RAM", size(report.ram_bytes), parts_of_ram(report) + stack, ram_share)
-    return flash, ram, _time(report, run), _exactness(report)
+    return flash, ram, _time(report, run), _exactness(report), *_accuracy(report)
+
+
+def _accuracy(report: Report) -> Iterator[PageTile]:
+    if own := report.accuracy:
+        about = f"{grouped(own.right)} of {grouped(own.examples)} examples with labels, by the C on the host"
+        yield PageTile("accuracy", f"{own.percent:.1f} %", about)
 
 
 def _time(report: Report, run: PageRun | None) -> PageTile:

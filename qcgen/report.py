@@ -137,6 +137,19 @@ class Measured:
     function_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Accuracy:
+    """How many of ``examples`` with labels the C classifies right, on the machine that compiled it."""
+
+    right: int
+    examples: int
+
+    @property
+    def percent(self) -> float:
+        """The share of right answers."""
+        return 100 * self.right / self.examples
+
+
 def _known(measured: Measured | None) -> Measured | None:
     """What needs no compiler any more, as ``Report.measure``, which other processes can read."""
     return measured
@@ -161,7 +174,7 @@ class Report:
     model would cost if what is proved to be without effect were kept. ``fallbacks``: what is slower or larger than it
     need be, of whole networks; ``notes``: what was assumed of the model. ``inexact``: the nodes that compute floats,
     within a tolerance; all others are equal to the reference, bit for bit. ``board``: whether it fits the chip that
-    ``board`` names, None without one.
+    ``board`` names, None without one. ``accuracy``: of examples with labels, None without these.
     """
 
     schema_version: int
@@ -192,6 +205,7 @@ class Report:
     notes: tuple[str, ...] = ()
     inexact: tuple[str, ...] = ()
     board: Fit | None = None
+    accuracy: Accuracy | None = None
     measure: Callable[[], Measured | None] = field(default=partial(_known, None), repr=False, compare=False)
 
     @cached_property

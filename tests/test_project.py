@@ -109,7 +109,7 @@ def test_models_are_written_together_or_not_at_all(here, capsys):
         ('[[model]]\npath = "a"\ntarget = "z80"', "model 1: argument --target: 'z80' is not a target, chip or series"),
         ('[[model]]\npath = "a"\nself-test = "yes"', "model 1: argument --self-test: ignored explicit argument"),
         ('[[model]]\npath = "a"\narena = 1.5', "model 1: arena is neither text, a number"),
-        ('[[model]]\npath = "a"\ndata = "x.npz"', "model 1: argument --data: it is for --self-test and --vectors"),
+        ('[[model]]\npath = "a"\nbake = true', "model 1: argument --bake: give the constants as --data FILE.npz"),
     ],
 )
 def test_what_is_wrong_with_the_file_is_told(text, said, here, capsys):

@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.npz",
         type=Path,
         help="the inputs of --self-test and --vectors, recorded as for verify (default: random), or with --bake the"
-        " constants",
+        " constants; where it has an array 'labels', the accuracy of the C is reported",
     )
     parser.add_argument(
         "--bake",
@@ -148,8 +148,6 @@ def _compiled(args: argparse.Namespace) -> _Compiled | None:
         args.usage_error("argument --self-test: not with --input rows, whose caller brings the input")
     if args.bake and args.data is None:
         args.usage_error("argument --bake: give the constants as --data FILE.npz")
-    if args.data is not None and not (args.self_test or args.vectors or args.bake):
-        args.usage_error("argument --data: it is for --self-test and --vectors, or with --bake the constants")
     try:
         with shown():
             if args.bake:
@@ -164,6 +162,8 @@ def _compiled(args: argparse.Namespace) -> _Compiled | None:
                 artifacts = [artifact.with_banner(args.banner) for artifact in artifacts]
             reports = [replace(artifact, board=args.board).report for artifact in artifacts]
             reports = [report.with_code(report.measured) for report in reports]  # before anything is written
+            if args.data is not None and not args.bake:
+                reports = [_with_accuracy(*each, args) for each in zip(artifacts, reports, strict=True)]
             if "stack" in args.report:
                 for artifact, report in zip(artifacts, reports, strict=True):
                     if why := _why_no_stack(artifact, report):
@@ -209,6 +209,19 @@ def _with_vectors(artifact: Artifact, count: int, data: Path | None) -> Artifact
     elif len(cases := recorded_cases(data, artifact.program)) < count:
         raise RecordingError(f"{data}: it has {len(cases)} cases, fewer than --vectors {count} asks for")
     return artifact.with_vectors([case.feeds for case in cases[:count]])
+
+
+def _with_accuracy(artifact: Artifact, report: Report, args: argparse.Namespace) -> Report:
+    """The report with the accuracy on the examples of --data, if they have labels."""
+    from qcgen.verification.accuracy import accuracy
+
+    found = None if artifact.plan.node else accuracy(artifact, args.data)
+    if found is None and not (args.self_test or args.vectors):
+        args.usage_error(
+            "argument --data: it is for --self-test and --vectors, or with --bake the constants, or has an array"
+            " 'labels' and the examples of a whole network"
+        )
+    return replace(report, accuracy=found)
 
 
 def _files(artifact: Artifact, report: Report, args: argparse.Namespace) -> dict[str, str]:

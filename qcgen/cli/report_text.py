@@ -111,11 +111,19 @@ def _distance(distance: int) -> str:
 
 
 def last_lines(report: Report, how: str | None, cycles: float) -> list[str]:
-    """Flash, RAM, time and exactness, a line each.
+    """Flash, RAM, time and exactness, a line each, and how many examples with labels are classified right.
 
     ``how`` code can be measured, where it was not; ``cycles`` an estimate for the target.
     """
-    return [_flash(report, how), ram(report), _time(report, cycles), exactness([report])]
+    return [_flash(report, how), ram(report), _time(report, cycles), exactness([report]), *_accuracy(report)]
+
+
+def _accuracy(report: Report) -> list[str]:
+    own = report.accuracy
+    if own is None:
+        return []
+    of = counted(own.examples, "example")
+    return [f"accuracy: {own.percent:.1f} %, {number(own.right)} of {of}, by the C on the host"]
 
 
 def _flash(report: Report, how: str | None) -> str:

@@ -22,6 +22,7 @@ from qcgen.load import parsed
 from qcgen.progress import report_progress
 from qcgen.quantize.examples import Examples, read_examples
 from qcgen.quantize.fold import fold_normalizations
+from qcgen.verification.accuracy import classes
 from qcgen.verification.judge.engines import CannotRun, OnnxRuntime
 
 CALIBRATED = 200
@@ -101,15 +102,10 @@ def _judged(model: ModelProto, content: bytes, examples: Examples, used: int, fo
     accuracy = None
     if examples.labels is not None:
         right = examples.labels[numbers.start : numbers.stop].reshape(-1)
-        of_float, of_int8, of_c = (float(np.mean(_classes(each) == right)) for each in (exact, coded, own))
+        of_float, of_int8, of_c = (float(np.mean(classes(each) == right)) for each in (exact, coded, own))
         accuracy = (of_float, of_int8, of_c)
     differing = int(np.count_nonzero(coded != own))
     return Quantized(content, folded, used, len(numbers), are_new, accuracy, error, differing, own.size)
-
-
-def _classes(outputs: Array) -> Array:
-    flat = outputs.reshape(len(outputs), -1)
-    return np.asarray(flat.argmax(1) if flat.shape[1] > 1 else (flat[:, 0] > 0.5).astype(np.int64))
 
 
 def _answers(session: OnnxRuntime, model: ModelProto, examples: Examples, numbers: range, what: str) -> Array:

@@ -66,13 +66,14 @@ def recorded_cases(path: Path, program: Program) -> list[Case]:
 def _called(
     arrays: Mapping[str, Array], inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor]
 ) -> Mapping[str, Array]:
-    """The arrays; a single one beside labels is the only input's, whatever it is called, as for qcgen quantize."""
+    """The arrays; a single one beside labels that fits is the only input's, whatever it is called, as in quantize."""
     others = [name for name in arrays if name not in NO_TENSORS]
     if not len(others) == len(inputs) == 1 or others[0] in outputs:
         return arrays
     if _NUMBERED.fullmatch(others[0]) or _OF_NODE.fullmatch(others[0]):
         return arrays
-    return {next(iter(inputs)): arrays[others[0]]}
+    [(name, tensor)] = inputs.items()
+    return arrays if _cases(arrays[others[0]], tensor) is None else {name: arrays[others[0]]}
 
 
 def _taken_apart(

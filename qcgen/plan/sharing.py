@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from qcgen.ir.plan import Port
 from qcgen.ir.program import Concat, Operator, Tensor, inputs_of
+from qcgen.ir.types import DType
 from qcgen.kernels import Prepared
 from qcgen.plan.arrange import Arranged
 
@@ -57,12 +59,14 @@ def storages_of(
     lent = _lent_to_outputs(steps, boundary.of_caller)
     storages = _parts_of_concats(steps, boundary.ports, lent)
     storages |= {name: Storage(name, 0) for name in boundary.inputs_in_arena}
-    sizes = {name: bytes_of(x) for name, x in tensors_of(steps, boundary.inputs_in_arena).items()}
+    tensors = tensors_of(steps, boundary.inputs_in_arena)
+    types: dict[str, set[DType]] = defaultdict(set)  # of all tensors that live in a root's memory
     at_boundary = {port.tensor.name for port in boundary.of_caller}
     # The last use of any tensor that lives in a root's memory; the caller's is never ours.
     last = dict.fromkeys(at_boundary, len(steps))
     for name, storage in storages.items():
         last[storage.root] = max(last.get(storage.root, 0), uses[name])
+        types[storage.root].add(tensors[name].dtype)
     for index, (step, packed) in enumerate(zip(steps, prepared, strict=True)):
         y = step.op.y
         if y.name in storages:
@@ -76,10 +80,15 @@ def storages_of(
                 if packed is None or y.name in at_boundary
                 else _overwritten(step.op, packed, index, storages, last)
             )
-            if over and y.name in lent and sizes[over.root] > bytes_of(y):
-                over = None  # the output could not hold the whole of which its memory is a part
+            if (
+                over
+                and y.name in lent
+                and (bytes_of(tensors[over.root]) > bytes_of(y) or types[over.root] != {y.dtype})
+            ):
+                over = None  # the output could not hold the whole of which its memory is a part, or numbers of its type
             storage = over or Storage(y.name, 0)
         storages[y.name] = storage
+        types[storage.root].add(y.dtype)
         last[storage.root] = max(last.get(storage.root, 0), uses[y.name])
     return storages
 

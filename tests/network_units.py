@@ -107,7 +107,7 @@ def render(unit: Unit) -> Built:
 
 def source(built: Sequence[Built]) -> str:
     """One C file of all units."""
-    parts = ["#include <stdint.h>\n"]
+    parts = ["#include <stdint.h>\n", f"#define {PREFIX.upper()}_CODE_ATTR\n"]
     if any("math.h" in b.prepared.headers for b in built):
         parts.append("#include <math.h>\n")
     if any("string.h" in b.prepared.headers for b in built):

@@ -149,6 +149,12 @@ def _compiled(args: argparse.Namespace) -> _Compiled | None:
     if args.bake and args.data is None:
         args.usage_error("argument --bake: give the constants as --data FILE.npz")
     try:
+        is_data_read = args.data is None or args.self_test or args.vectors or args.bake
+        if not is_data_read and "labels" not in recorded_arrays(args.data):
+            args.usage_error(
+                "argument --data: it is for --self-test and --vectors, or with --bake the constants, or has an array"
+                " 'labels'"
+            )
         with shown():
             if args.bake:
                 args.constants = [*args.constants, *recorded_arrays(args.data).items()]
@@ -215,13 +221,7 @@ def _with_accuracy(artifact: Artifact, report: Report, args: argparse.Namespace)
     """The report with the accuracy on the examples of --data, if they have labels."""
     from qcgen.verification.accuracy import accuracy
 
-    found = None if artifact.plan.node else accuracy(artifact, args.data)
-    if found is None and not (args.self_test or args.vectors):
-        args.usage_error(
-            "argument --data: it is for --self-test and --vectors, or with --bake the constants, or has an array"
-            " 'labels' and the examples of a whole network"
-        )
-    return replace(report, accuracy=found)
+    return report if artifact.plan.node else replace(report, accuracy=accuracy(artifact, args.data))
 
 
 def _files(artifact: Artifact, report: Report, args: argparse.Namespace) -> dict[str, str]:

@@ -19,7 +19,7 @@ _LAST_RESORT = re.compile(r"(?<=\w\()|(?= [\w*])")
 
 _LONE_COMMENT = re.compile(r"( *)/\* (.*) \*/")
 _COMMENT_BEHIND = re.compile(r"(.*[;{,]|#define .*\S) /\* (.*) \*/")
-_MACRO_OF_A_STRING = re.compile(r'(#define \w+) ("\S*")')
+_MACRO = re.compile(r"(#define \w+) (\S.*)")
 _INSIDE_COMMENT = re.compile(r"( *\* +)(.*)")
 _LABEL = re.compile(r"\w+  +(?=\S)")
 
@@ -27,7 +27,8 @@ _LABEL = re.compile(r"\w+  +(?=\S)")
 def folded(text: str) -> str:
     """C whose lines fit, where they can be broken: between arguments and operands, as far outside as can be.
 
-    A comment behind code moves in front of it. Macros and assembly stay as they are: a model does not make them longer.
+    A comment behind code moves in front of it. Assembly and macros with parameters stay as they are: a model does not
+    make them longer.
 
     >>> print(folded("static void f(" + "const int8_t *restrict a_long_name_of_a_pointer, " * 3 + "int32_t n)"))
     static void f(const int8_t *restrict a_long_name_of_a_pointer, const int8_t *restrict a_long_name_of_a_pointer,
@@ -80,7 +81,7 @@ def _folded_code(line: str) -> list[str]:
     if match := _COMMENT_BEHIND.fullmatch(line):
         code, text = match.groups()
         return folded(f"{' ' * indent}/* {text} */\n{code}").split("\n")
-    if match := _MACRO_OF_A_STRING.fullmatch(line):
+    if match := _MACRO.fullmatch(line):
         return [f"{match[1]} \\", f"    {match[2]}"]
     if line.startswith("#") or '"' in line:  # a string has commas of its own
         return [line]

@@ -61,7 +61,7 @@ def activate(activation: FloatActivation, x: Array) -> Array:
         case "":
             return x
         case "Relu":
-            return np.maximum(x, 0.0)
+            return np.asarray(np.where(x < 0, 0, x))  # -0.0 stays, as in onnxruntime
         case "Tanh":
             return np.asarray(np.tanh(x))
         case "Sigmoid":
@@ -71,8 +71,10 @@ def activate(activation: FloatActivation, x: Array) -> Array:
         case "LeakyRelu":
             return np.asarray(np.where(x >= 0, x, x * np.float32(params[0])))
         case "Clip":
-            # As onnxruntime does: where min exceeds max, max wins.
-            return np.minimum(np.maximum(x, np.float32(params[0])), np.float32(params[1]))
+            # As onnxruntime does: where min exceeds max, max wins; zeros keep their signs.
+            low, high = map(np.float32, params)
+            above = np.where(x < low, low, x)
+            return np.asarray(np.where(above > high, high, above))
         case "HardSigmoid":
             return np.asarray(np.clip(np.float32(params[0]) * x + np.float32(params[1]), 0.0, 1.0))
         case _ if activation.kind in FUNCTIONS:

@@ -15,7 +15,11 @@ def evaluate_max_pool(op: MaxPool, x: Array) -> Array:
     """The largest number of every window; of one without a tap on the image the lowest of the type, as onnxruntime."""
     lowest = op.x.dtype.low if op.x.dtype.is_code else float(np.finfo(np.float32).min)
     image = _channels_first(x, op.x.layout)
-    return _as_stored(np.asarray(_stacked(op.geometry, image, lowest).max(axis=0)), op.y.layout)
+    first, *others = taps(op.geometry, image, lowest)
+    largest = np.asarray(first)
+    for tap in others:  # of a zero and its negative, the last one, as in onnxruntime
+        largest = np.where(tap >= largest, tap, np.maximum(largest, tap))
+    return _as_stored(largest, op.y.layout)
 
 
 def evaluate_average_pool(op: AveragePool, x: Array) -> Array:

@@ -10,11 +10,14 @@ from math import prod
 from fuzz_networks.network import Network, Value
 from fuzz_networks.operators import IMAGE, LARGEST, OPERATORS, Extend
 from fuzz_networks.options import Options, random_options
-from fuzz_networks.quantizer import quantized
+from fuzz_networks.quantizer import dynamically_quantized, quantized
 from fuzz_networks.rare import RARE
 
 QUANTIZED = 0.12
 """The share of networks that onnxruntime's quantizer makes of float ones."""
+
+DYNAMIC = 20
+"""It quantizes one of so many networks dynamically, or fewer."""
 
 OPSETS = (10, 11, 12, 13, 13, 14, 15, 16, 17, 17, 18, 19, 20, 21)
 RARELY = 8
@@ -23,7 +26,7 @@ RARELY = 8
 
 @dataclass(frozen=True)
 class Recipe:
-    """A model, how far outputs may be off ("exact", "code" or "float"), and what becomes of it.
+    """A model, how far outputs may be off ("exact", "bits", "code" or "float"), and what becomes of it.
 
     ``source`` says how the model was made.
     """
@@ -44,6 +47,9 @@ def recipe(seed: int, number: int, narrow: bool) -> Recipe:
     elif rng.random() < QUANTIZED:
         content, source = quantized(rng, narrow)
         tolerance = "exact"
+    elif number % DYNAMIC == DYNAMIC - 1:
+        content, source = dynamically_quantized(rng, narrow)
+        tolerance = "bits"
     else:
         net = random_network(rng, narrow)
         content, tolerance = net.bytes(), net.tolerance

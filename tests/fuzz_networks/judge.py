@@ -119,14 +119,17 @@ class Judge:
         ]
 
     def allowed(self, outputs: Arrays, tolerance: str) -> dict[str, np.ndarray]:
-        """How far outputs of a network of this ``tolerance`` may be off; floats that are no codes' are not exact."""
+        """How far outputs of a network of this ``tolerance`` may be off.
+
+        Floats that no codes stand for are exact with "bits" alone.
+        """
         found = {}
         for port in self.outputs:
             y = outputs[port.name]
             most = 0.0
             if tolerance == "code":
                 most = 1.001 * port.scale if port.codes else 1.0
-            elif y.dtype == np.float32 and (tolerance == "float" or not port.codes):
+            elif y.dtype == np.float32 and tolerance != "bits" and (tolerance == "float" or not port.codes):
                 most = FLOAT_TOLERANCE * max(1.0, float(np.abs(y).max(initial=0)))
             found[port.name] = np.full(y.shape, most)
         return found

@@ -10,7 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType, quantize_static
+from onnxruntime.quantization import (
+    CalibrationDataReader,
+    CalibrationMethod,
+    QuantFormat,
+    QuantType,
+    quantize_dynamic,
+    quantize_static,
+)
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from fuzz_networks.network import Network
@@ -70,6 +77,35 @@ def quantized(rng: random.Random, narrow: bool) -> tuple[bytes, str]:
         content = Path(paths[2]).read_bytes()
     told = {key: getattr(value, "name", value) for key, value in settings.items()}
     return content, f"quantize_static, opset {opset}, {told}"
+
+
+def dynamically_quantized(rng: random.Random, narrow: bool) -> tuple[bytes, str]:
+    """A model whose activations are quantized at run time, of layers that onnxruntime computes in one order alone."""
+    while True:
+        opset = rng.choice([11, 12, 13, 13, 15, 17, 18, 20, 21])
+        model = onnx.ModelProto.FromString(float_network(Network(rng, opset, 0.0, narrow)))
+        if {node.op_type for node in model.graph.node} <= ROUNDED_ONCE:
+            break
+    settings = {
+        "weight_type": rng.choice([QuantType.QInt8, QuantType.QUInt8]),
+        "per_channel": rng.random() < 0.4 and opset >= 13,
+        "reduce_range": narrow,
+    }
+    logging.disable(logging.WARNING)
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [str(Path(folder) / name) for name in ("float.onnx", "quantized.onnx")]
+        onnx.save(model, paths[0])
+        quantize_dynamic(*paths, **settings)
+        content = Path(paths[1]).read_bytes()
+    told = {key: getattr(value, "name", value) for key, value in settings.items()}
+    return content, f"quantize_dynamic, opset {opset}, {told}"
+
+
+ROUNDED_ONCE = {
+    "Add", "Clip", "Concat", "Conv", "Flatten", "Gemm", "LeakyRelu", "MatMul", "MaxPool", "Mul", "Relu", "Resize",
+    "Transpose",
+}  # fmt: skip
+"""Operators whose floats, once quantized dynamically, do not depend on an order of sums."""
 
 
 def float_network(net: Network) -> bytes:

@@ -66,7 +66,11 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     if reason is not None:
         return reason
     assert isinstance(op, Conv)
-    return why_taps(prod(op.geometry.kernel), MAX_TAPS) or why_wraps(_packed(op, setting))
+    reason = why_taps(prod(op.geometry.kernel), MAX_TAPS) or why_wraps(_packed(op, setting))
+    if reason is not None:
+        return reason
+    is_beside = not _used(rows_of(op.geometry, core(setting)).groups, padding=0)
+    return "none of its taps meets the image" if is_beside else None
 
 
 def _packed(op: Conv, setting: Setting) -> Packed:

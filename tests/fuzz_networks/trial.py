@@ -192,7 +192,10 @@ def _origin(port: Port, ports: Sequence[ModelPort]) -> ModelPort | None:
 def _is_known(plan: Plan, judge: Judge) -> bool:
     ports = [(port, _origin(port, judge.inputs)) for port in plan.inputs]
     ports += [(port, _origin(port, judge.outputs)) for port in plan.outputs]
-    return all(origin is not None and prod(port.tensor.shape) == prod(origin.shape) for port, origin in ports)
+    return all(
+        origin is not None and (None in origin.shape or prod(port.tensor.shape) == prod(origin.shape))
+        for port, origin in ports
+    )  # onnxruntime does not infer every shape
 
 
 def _codes(port: Port, origin: ModelPort) -> ModelPort | None:

@@ -149,8 +149,8 @@ def _compiled(args: argparse.Namespace) -> _Compiled | None:
     if args.bake and args.data is None:
         args.usage_error("argument --bake: give the constants as --data FILE.npz")
     try:
-        is_data_read = args.data is None or args.self_test or args.vectors or args.bake
-        if not is_data_read and "labels" not in recorded_arrays(args.data):
+        is_for_labels = args.data is not None and not (args.self_test or args.vectors or args.bake)
+        if is_for_labels and "labels" not in recorded_arrays(args.data):
             args.usage_error(
                 "argument --data: it is for --self-test and --vectors, or with --bake the constants, or has an array"
                 " 'labels'"

@@ -76,6 +76,7 @@ class MaxPoolContext(Context):
 
     pooling: Pooling
     lowest: str  # what maxima start with, in C
+    replaces: str  # how an element that becomes the largest compares with the one before, in C
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,8 @@ def prepare_max(op: Operator, setting: Setting) -> Prepared:
     is_float = op.x.dtype is DType.FLOAT32
     # That of the type, which onnxruntime gives of a window without a tap on the image.
     lowest = f"{np.finfo(np.float32).min}f" if is_float else str(op.x.dtype.low)
-    context = MaxPoolContext(_pooling(op.geometry, op.x, setting), lowest)
+    # Of a zero and its negative the last one stays, as in onnxruntime.
+    context = MaxPoolContext(_pooling(op.geometry, op.x, setting), lowest, ">=" if is_float else ">")
     return Prepared((), context, (), (), Certificate())
 
 

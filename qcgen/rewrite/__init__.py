@@ -46,17 +46,8 @@ from qcgen.rewrite.sizes import Budget
 from qcgen.rewrite.wiring import Pattern, apply, without_unused
 from qcgen.rewrite.write_out_products import write_out_products
 
-FIRST: tuple[Pattern, ...] = (
-    remove_identities,
-    join_double_pairs,
-    merge_duplicates,
-    fold_into_weights,
-    join_matmul_add,
-    quantize_weights,
-)
-"""What is looked for while quantization is where the model has it: which weights become codes, and which pairs of
-QuantizeLinear and DequantizeLinear become one, depends on that.
-"""
+FIRST: tuple[Pattern, ...] = (remove_identities, merge_duplicates, fold_into_weights, join_matmul_add, quantize_weights)
+"""What is looked for while quantization is where the model has it: which weights become codes depends on that."""
 
 PATTERNS: tuple[Pattern, ...] = (
     remove_identities,
@@ -120,7 +111,7 @@ def rewrite(graph: Graph) -> Graph:
     halves = in_float32(graph)
     graph = graph if halves is graph else _folded(halves, FOLDS_BEFORE_FUSION, budget)
     if any(node.op_type in ("QuantizeLinear", "DequantizeLinear", CONCAT[1]) for node in graph.nodes):
-        graph = _fused(_fused(graph, FIRST, budget), PATTERNS, budget)
+        graph = _fused(_fused(_with_pairs_joined(graph), FIRST, budget), PATTERNS, budget)
     graph = _folded(graph, FOLDS, budget)
     for pattern in LAST:
         changed = apply(graph, pattern)
@@ -137,6 +128,17 @@ def _folded(graph: Graph, folds: Mapping[tuple[str, str], Fold], budget: Budget)
         if len(folded.nodes) == len(graph.nodes):
             return folded
         graph = folded
+
+
+def _with_pairs_joined(graph: Graph) -> Graph:
+    """The graph with pairs of QuantizeLinear and DequantizeLinear in a row joined.
+
+    Before all else: a second node that reads between them keeps both, even if it does what the first one does, or if
+    nothing reads what it makes.
+    """
+    while (changed := apply(apply(graph, remove_identities), join_double_pairs)) is not graph:
+        graph = changed
+    return graph
 
 
 def _fused(graph: Graph, patterns: Sequence[Pattern], budget: Budget) -> Graph:

@@ -20,24 +20,24 @@ def join_double_pairs(wiring: Wiring, node: Node) -> Change | None:
     """The DequantizeLinear in the middle of QuantizeLinear, DequantizeLinear, QuantizeLinear, DequantizeLinear.
 
     The outer two get the range that both pairs have in common, so the codes are others than those of two roundings.
-    Only where the first three have one reader each, and both pairs one type of 8 or 16 bits and all zero points.
+    Only where the first two have one reader each, the third is read by DequantizeLinear alone, by all of them in one
+    meaning, and both pairs have one type of 8 or 16 bits and all zero points.
     Source: DoubleQDQPairsRemover of onnxruntime.
     """
     first, second = wiring.producers.get(node.input(0)), wiring.only_reader(node.outputs[0])
-    last = None if second is None else wiring.only_reader(second.outputs[0])
-    if first is None or second is None or last is None or wiring.only_reader(node.input(0)) is None:
+    if first is None or second is None or wiring.only_reader(node.input(0)) is None:
         return None
-    if not (is_dequantize(node) and is_dequantize(last) and is_quantize(first) and is_quantize(second)):
+    if not (is_dequantize(node) and is_quantize(first) and is_quantize(second)):
         return None
-    by, then = _of_pair(wiring, first, node), _of_pair(wiring, second, last)
+    last = () if second.outputs[0] in wiring.outputs else wiring.readers.get(second.outputs[0], ())
+    by, then = _of_pair(wiring, first, node), _of_pairs(wiring, second, last)
     if by is None or then is None or by.dtype is not then.dtype or by.same_as(then):
         return None
-    # Four pairs in a row become two, then one, as in onnxruntime: under its new name the last node is looked at later.
-    later = wiring.fresh(f"{last.name}_joined")
+    # Four pairs in a row become two, then one, as in onnxruntime: under its new name a last node is looked at later.
+    last_joined = tuple(replace(each, name=wiring.fresh(f"{each.name}_joined")) for each in last)
     if int(by.zero_point) == int(then.zero_point) and abs(np.float32(by.scale) - np.float32(then.scale)) < EQUAL:
-        return Change(
-            node, (replace(last, name=later, inputs=(node.inputs[0], *last.inputs[1:])),), remove=(second, last)
-        )
+        nodes = tuple(replace(each, inputs=(node.inputs[0], *each.inputs[1:])) for each in last_joined)
+        return Change(node, nodes, remove=(second, *last))
     common = _common(by, then)
     if common is None:
         return None
@@ -45,9 +45,17 @@ def join_double_pairs(wiring: Wiring, node: Node) -> Change | None:
     constants: Mapping[str, Array] = dict(zip(names, common, strict=True))
     nodes = (
         replace(first, inputs=(first.inputs[0], *names)),
-        replace(last, name=later, inputs=(first.outputs[0], *names)),
+        *(replace(each, inputs=(first.outputs[0], *names)) for each in last_joined),
     )
-    return Change(node, nodes, remove=(first, second, last), constants=constants)
+    return Change(node, nodes, remove=(first, second, *last), constants=constants)
+
+
+def _of_pairs(wiring: Wiring, quantize: Node, readers: tuple[Node, ...]) -> Quantization | None:
+    """The meaning of the codes that a QuantizeLinear makes for DequantizeLinear nodes that all say the same of it."""
+    if not readers or not all(map(is_dequantize, readers)):
+        return None
+    meanings = [_of_pair(wiring, quantize, reader) for reader in readers]
+    return meanings[0] if None not in meanings else None
 
 
 def _of_pair(wiring: Wiring, quantize: Node, dequantize: Node) -> Quantization | None:

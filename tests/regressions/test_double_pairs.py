@@ -104,6 +104,41 @@ def test_a_result_that_is_read_twice_or_an_output_keeps_its_codes():
         assert_equal_to_onnxruntime(chain.model(SHAPE, (tensor, "y")), tensor, "y")
 
 
+READ_TWICE = {
+    "alike": (B, B),
+    "in two meanings": (B, A),
+    "in two meanings, the other first": (A, B),
+    "one without a zero point": ((0.02, np.int8(0)), (0.02, None)),
+}
+
+
+@pytest.mark.parametrize("pairs", [1, 2])
+@pytest.mark.parametrize("name", READ_TWICE)
+def test_codes_that_two_nodes_dequantize_are_joined_if_both_do_it_alike(name, pairs):
+    """An output was a code off where the last of the pairs had two DequantizeLinear."""
+    chain, (one, other) = Chain(), READ_TWICE[name]
+    before = "x"
+    for meaning in (C, A)[-pairs:]:
+        before = chain.through(before, meaning)
+    codes = chain.quantize(before, one)
+    chain.dequantize(codes, one, "y")
+    chain.node("Tanh", [chain.dequantize(codes, other)], "w")
+    assert_equal_to_onnxruntime(chain.model(SHAPE, ("y",)), "y")
+    assert_equal_to_onnxruntime(chain.model(SHAPE, ("y", "w")), "y")
+
+
+@pytest.mark.parametrize("then", [(B, B), (B, C)])
+def test_a_pair_whose_codes_or_floats_are_read_twice_stays(then):
+    for is_one_dequantized in (True, False):
+        chain = Chain()
+        codes = chain.quantize("x", A)
+        floats = chain.dequantize(codes, A)
+        others = floats if is_one_dequantized else chain.dequantize(codes, A)
+        chain.through(floats, then[0], "y")
+        chain.through(others, then[1], "w")
+        assert_equal_to_onnxruntime(chain.model(SHAPE, ("y", "w")), "y", "w")
+
+
 def test_the_common_range():
     """-1.5744 to 1.5621 and -4.6 to 0.54, then codes -128 to 127 for -1.5744 to 0.54."""
     chain = Chain()

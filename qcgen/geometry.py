@@ -128,3 +128,56 @@ def _integers(node: Node, name: str, default: tuple[int, ...]) -> tuple[int, ...
 
 def _is_one(value: Attribute) -> bool:
     return isinstance(value, int) and value == 1
+
+
+MOST_PHASES = 256
+"""Of a transposed convolution: each takes weights of its own, so that no small model becomes a large one."""
+
+
+@dataclass(frozen=True)
+class TransposedAxis:
+    """One spatial axis of a ConvTranspose: y[q - pad] sums x[i] w[k] over all i * stride + k * dilation = q.
+
+    With q = stride * t + r, y's phase r at t sums x[t - j] w[k] over all j with stride * j + r = k * dilation: a
+    convolution of ``reach`` taps. ``pad`` is that in front, ``outputs`` how many are wanted.
+    """
+
+    size: int
+    kernel: int
+    stride: int
+    dilation: int
+    pad: int
+    outputs: int
+
+    @property
+    def reach(self) -> int:
+        """The taps of the convolution."""
+        return ((self.kernel - 1) * self.dilation + self.stride) // self.stride
+
+    @property
+    def t_first(self) -> int:
+        """The first t of which an output is wanted."""
+        return self.pad // self.stride
+
+    @property
+    def first(self) -> int:
+        """The first output that is wanted, of those from ``stride * t_first`` on."""
+        return self.pad - self.stride * self.t_first
+
+    @property
+    def pads(self) -> tuple[int, int]:
+        """Of the convolution; it may compute more than is wanted, but no less."""
+        before = self.reach - 1 - self.t_first
+        count = -(-(self.first + self.outputs) // self.stride)
+        return before, max(0, count - (self.size + before - self.reach + 1))
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the convolution computes more than is wanted."""
+        count = self.size + sum(self.pads) - self.reach + 1
+        return self.first > 0 or count * self.stride != self.outputs
+
+    def taps(self, phase: int) -> list[tuple[int, int]]:
+        """The taps of a phase: where each is in the convolution's window, and which one of the operator's it is."""
+        found = [((phase + self.stride * j) / self.dilation, self.reach - 1 - j) for j in range(self.reach)]
+        return [(place, int(k)) for k, place in found if k.is_integer() and k < self.kernel]

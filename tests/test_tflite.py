@@ -9,7 +9,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 from marks import share_at_first
-from tflite_models import MODELS, Field, Step, Told, cases, function, moved, network, pool, weights, written
+from tflite_models import (
+    MODELS,
+    Field,
+    Step,
+    Told,
+    cases,
+    function,
+    matrices,
+    moved,
+    network,
+    pool,
+    transposed_convolution,
+    weights,
+    written,
+)
 from tools import require_modules
 
 import qcgen
@@ -27,6 +41,7 @@ max_min cnn_float reduce_max_sum global_pools prelu cnn_per_tensor random_04 det
 rnnoise_INT8 broadcast_to concat_split fpn_small pack_unpack pads shufflenet_unit space_depth strided_slice
 hard_swish mobilenetv3_small random_02 random_06 random_08 random_10 random_12
 add_sub_mul cnn_s_quantized micro_speech_quantized mnist_dw_q resnet_small_dense_per_tensor
+transpose_conv attention_no_norm arg_max
 """.split()
 """Files of ``REAL`` all of whose operators are read."""
 
@@ -190,6 +205,12 @@ def test_damaged_files_are_read_or_refused_with_a_reason(count):
 
 
 HOSTILE = {
+    "its output has 99 places along axis 1, which do not come of 6": transposed_convolution(
+        (2, 2), (3, 3), (1, 99, 10, 3), 0
+    ),
+    "its strides are [17, 17]": transposed_convolution((17, 17), (3, 3), (1, 102, 85, 3), 0),
+    "the zero point of its input is -127": function("RSQRT", (0.017, -127)),
+    "some input makes a sum leave int32": matrices((1, 2, 2**18), (1, 2, 2), (0, 1)),
     "the scale of tensor 'x' is 1e-30": function("RELU6", (1e-30, 0)),
     "it makes (1, 1073741824, 1, 1) of (1, 6, 5, 4)": moved("TILE", (1, 2**30, 1, 1), np.array([1, 2, 1, 1]), {}),
     "its window of (9, 9) reaches into padding": pool("AVERAGE_POOL_2D", (9, 9), (1, 6, 5, 4), 1, 0, 0),

@@ -33,6 +33,11 @@ OPTION_TYPES = {
     "GATHER": 23,
     "DEQUANTIZE": 38,
     "REDUCE_MAX": 27,
+    "ABS": 78,
+    "ARG_MAX": 40,
+    "ARG_MIN": 57,
+    "BATCH_MATMUL": 101,
+    "TRANSPOSE_CONV": 49,
     "SUM": 27,
     "STRIDED_SLICE": 32,
     "SPLIT": 35,
@@ -374,6 +379,42 @@ def packed(axis: int, pack_axis: int) -> bytes:
     return written(tensors, steps, (0,), (1,))
 
 
+def transposed_convolution(
+    strides: tuple[int, int], kernel: tuple[int, int], y_shape: Sequence[int], padding: int, activation: int = 0
+) -> bytes:
+    """TRANSPOSE_CONV of an image; without a bias where there is no activation."""
+    count = y_shape[-1]
+    tensors = [
+        Told("x", IMAGE, 0.05, 3),
+        Told("y", y_shape, 0.071, -9),
+        Told("w", (count, *kernel, 4), scales(1, count), 0, weights(2, count, *kernel, 4)),
+        Told("size", (4,), None, 0, np.array(y_shape), "int32"),
+        Told("b", (count,), scales(1, count), 0, bias(3, count), "int32"),
+    ]
+    options = {0: Field("b", padding), 1: Field("i", strides[1]), 2: Field("i", strides[0])}
+    given = (3, 2, 0, 4) if activation else (3, 2, 0)
+    step = Step("TRANSPOSE_CONV", given, (1,), options | {3: Field("b", activation)})
+    return written(tensors, [step], (0,), (1,))
+
+
+def matrices(
+    x_shape: Sequence[int], y_shape: Sequence[int], adjoint: tuple[int, int], other: Sequence[int] = ()
+) -> bytes:
+    """BATCH_MATMUL of x with itself, or with a constant of another shape."""
+    tensors = [Told("x", x_shape, 0.05, 3), Told("y", y_shape, 0.31, -9)]
+    if other:
+        tensors.append(Told("c", other, 0.03, -7, weights(17, *other)))
+    options = {at: Field("b", flag) for at, flag in enumerate(adjoint)}
+    return written(tensors, [Step("BATCH_MATMUL", (0, 2 if other else 0), (1,), options)], (0,), (1,))
+
+
+def place(kind: str, axis: int) -> bytes:
+    """ARG_MAX or ARG_MIN of an image."""
+    shape = np.delete(IMAGE, axis).tolist()
+    tensors = [Told("x", IMAGE, 0.05, 3), Told("axis", (), None, 0, np.array(axis), "int32")]
+    return written([*tensors, Told("y", shape, dtype="int32")], [Step(kind, (0, 1), (2,), {})], (0,), (2,))
+
+
 def prelu(shape: Sequence[int]) -> bytes:
     """All codes, in four channels."""
     slopes = np.array([-128, 127, 30, -9])[: shape[-1]].reshape(shape)
@@ -456,6 +497,21 @@ MODELS = {
     "average_with_padding": pool("AVERAGE_POOL_2D", (3, 2), (1, 6, 5, 4), 1, 0, 0),
     "average_of_large_windows_with_padding": pool("AVERAGE_POOL_2D", (5, 4), (1, 3, 3, 4), 2, 0, 1),
     "average_with_one_run": pool("AVERAGE_POOL_2D", (2, 1), (1, 6, 5, 4), 1, 0, 0),
+    "transposed_convolution": transposed_convolution((2, 2), (3, 3), (1, 12, 10, 3), 0, activation=1),
+    "transposed_convolution_cut": transposed_convolution((3, 2), (4, 3), (1, 17, 11, 2), 1),
+    "transposed_convolution_of_small_windows": transposed_convolution((3, 2), (1, 2), (1, 18, 9, 2), 0, activation=3),
+    "transposed_convolution_of_stride_1": transposed_convolution((1, 1), (3, 2), (1, 6, 5, 3), 0),
+    "matrices": matrices((2, 5, 8), (2, 5, 5), (0, 1)),
+    "matrices_turned": matrices((2, 5, 8), (2, 8, 8), (1, 0)),
+    "matrices_turned_both": matrices((1, 6, 6), (1, 6, 6), (1, 1)),
+    "matrices_and_a_constant": matrices((3, 5, 8), (2, 3, 5, 7), (0, 0), (2, 1, 8, 7)),
+    "matrices_and_a_constant_matrix": matrices((3, 5, 8), (3, 5, 7), (0, 0), (8, 7)),
+    "place_of_the_largest": place("ARG_MAX", -1),
+    "place_of_the_smallest": place("ARG_MIN", 1),
+    "absolute": function("ABS", (0.047, 20), options={}),
+    "absolute_of_the_same_scale": function("ABS", (0.031, 20), options={}),
+    "reciprocal_root": function("RSQRT", (0.017, -128), (0.0151, -128)),
+    "reciprocal_root_of_large_numbers": function("RSQRT", (9.3, -128), (0.0004, 11)),
     "prelu": prelu((1, 1, 4)),
     "prelu_of_one_slope": prelu((1,)),
     "largest": reduction("REDUCE_MAX", (1, 2), (0.05, 3)),

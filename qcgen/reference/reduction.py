@@ -36,4 +36,4 @@ def evaluate_arg_max(op: ArgMax, x: Array) -> Array:
         if op.takes_last:
             is_better |= row == best
         best, place = np.where(is_better, row, best), np.where(is_better, at, place)
-    return place.reshape(op.y.shape)
+    return place.astype(op.y.dtype.numpy).reshape(op.y.shape)

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from qcgen.arithmetic import near_reciprocal, round_twice
+from qcgen.arithmetic import doubled_high, near_reciprocal, round_twice
 from qcgen.ir.program import ChannelLookup, Int64s, Lookup, Operator, Tensor
 from qcgen.ir.types import DType
 from qcgen.tflite.exponentials import exp_of_negative
@@ -21,7 +21,7 @@ TableOf: TypeAlias = Callable[[Operands, Tensor, Tensor], Int64s]
 
 
 def lower_function(source: Operands) -> tuple[Operator, ...]:
-    """ELU, HARD_SWISH, LEAKY_RELU, LOGISTIC, QUANTIZE, RELU, RELU6, TANH: a table of all codes, made by qcgen."""
+    """ABS, ELU, HARD_SWISH, LEAKY_RELU, LOGISTIC, QUANTIZE, RELU, RELU6, RSQRT, TANH: a table, made by qcgen."""
     types = (DType.INT8, DType.UINT8) if source.node.op_type == "QUANTIZE" else (DType.INT8,)
     x, y = source.x(types=types), source.y(types=types)
     if x.shape != y.shape:
@@ -72,6 +72,47 @@ def _requantized(_source: Operands, x: Tensor, y: Tensor) -> Int64s:
     if DType.UINT8 in (x.dtype, y.dtype) and x.dtype is y.dtype:
         raise Refused("it makes uint8 of uint8, which TensorFlow Lite Micro does not", AGAIN)
     return _scaled(_differences(x), float(_scale(x)) / float(_scale(y))) + (y.zero_point or 0)
+
+
+def _abs(_source: Operands, x: Tensor, y: Tensor) -> Int64s:
+    """Source: AbsEvalQuantized in micro/kernels/elementwise.cc."""
+    return _scaled(np.abs(_differences(x)), float(_scale(x)) / float(_scale(y))) + (y.zero_point or 0)
+
+
+ROOT_SHIFT = 20
+"""Bits below the point of a reciprocal root, until it is scaled."""
+
+
+def _rsqrt(_source: Operands, x: Tensor, y: Tensor) -> Int64s:
+    """1 / sqrt(x), the largest code at 0. Source: RsqrtEvalQuantized in micro/kernels/elementwise.cc."""
+    if x.zero_point != x.dtype.low:
+        what = f"the zero point of its input is {x.zero_point}: TensorFlow Lite Micro stops at codes below it"
+        raise Refused(what, f"quantize its input, which has no negative numbers, with the zero point {x.dtype.low}")
+    multiplier, exponent = multiplier_of(1 / (float(_scale(x)) ** 0.5 * float(_scale(y))))
+    if exponent > 30:
+        raise Refused(f"the scale of its output is {y.scale}", "quantize with the range that its output has")
+    codes = _differences(x)
+    roots = np.array([_reciprocal_root(int(code)) for code in codes])
+    found = round_twice(roots, np.array(multiplier), np.array(exponent - ROOT_SHIFT))
+    return np.where(codes == 0, y.dtype.high, found + (y.zero_point or 0))
+
+
+def _reciprocal_root(value: int) -> int:
+    """1 / sqrt(value) in units of 2^-20, of a code; of 0 as of 1. Five steps of Newton's method from 1.
+
+    Source: GetInvSqrtQuantizedMultiplierExp in kernels/internal/common.cc.
+    """
+    if value <= 1:
+        return int(round_twice(np.array(1), np.array(2**31 - 1), np.array(ROOT_SHIFT)))
+    pairs = (31 - value.bit_length()) // 2 - 1
+    number = np.array((value << 2 * pairs) >> 1)  # three bits above the point
+    half, x = (number + 1) >> 1, np.array(2**28)
+    for _ in range(5):
+        cube = doubled_high(doubled_high(x, x), x) << 6
+        x = (doubled_high(np.array(2**28 + 2**27), x) - doubled_high(half, cube)) << 3
+    x = doubled_high(x, 1518500250)
+    right = 11 - pairs
+    return int(round_twice(np.array(1), x << max(-right, 0), np.array(ROOT_SHIFT - max(right, 0))))
 
 
 def _relu(source: Operands, x: Tensor, y: Tensor) -> Int64s:
@@ -192,6 +233,7 @@ def _halved_away(value: Int64s, times: int) -> Int64s:
 
 
 FUNCTIONS: dict[str, TableOf] = {
+    "ABS": _abs,
     "ELU": _elu,
     "HARD_SWISH": _hard_swish,
     "LEAKY_RELU": _leaky_relu,
@@ -199,6 +241,7 @@ FUNCTIONS: dict[str, TableOf] = {
     "QUANTIZE": _requantized,
     "RELU": _relu,
     "RELU6": _relu6,
+    "RSQRT": _rsqrt,
     "TANH": _tanh,
 }
 """What each function's table is."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import prod
+from typing import Literal
 
 import numpy as np
 
 from qcgen.errors import ModelRejected, Problem
-from qcgen.intervals import accumulators
 from qcgen.ir.graph import Node
 from qcgen.ir.program import (
+    ArgMax,
     BinaryKind,
     ChannelLookup,
     Concat,
@@ -29,153 +30,27 @@ from qcgen.ir.program import (
     QuantizedBinary,
     Reduce,
     Reshape,
-    RoundTwice,
     Slice,
     Tensor,
     inputs_of,
 )
-from qcgen.ir.types import Array, Layout
-from qcgen.lower.linear import row_geometry
+from qcgen.ir.types import DType, Layout
 from qcgen.lower.propagate import propagate
 from qcgen.tflite.exponentials import exponentials
 from qcgen.tflite.lookups import FUNCTIONS, lower_function, lower_prelu
 from qcgen.tflite.movements import MOST_PLACES, MOVEMENTS, require_same_codes
 from qcgen.tflite.multipliers import bounds, integer_binary, mean_twice, overflows, round_twice
 from qcgen.tflite.operands import AGAIN, Operands, Refused
-from qcgen.tflite.read import Codes, TfliteGraph
-from qcgen.tflite.schema import PADDINGS
-
-
-def lower_conv(source: Operands) -> tuple[Operator, ...]:
-    """CONV_2D: scales of weights per tensor or per output channel; groups; weights (M, kH, kW, C / groups)."""
-    weights, by = source.weights(4)
-    x = _image(source.x(layout=Layout.CHANNELS_LAST))
-    group = x.shape[-1] // weights.shape[3]
-    if group * weights.shape[3] != x.shape[-1] or weights.shape[0] % group:
-        raise Refused(f"weights for {weights.shape[3]} channels do not fit an image of {x.shape[-1]}", AGAIN)
-    return (_conv(source, x, weights.transpose(0, 3, 1, 2), by, 0, group),)
-
-
-def lower_depthwise(source: Operands) -> tuple[Operator, ...]:
-    """DEPTHWISE_CONV_2D: the same, with any multiplier of channels; weights (1, kH, kW, C * multiplier)."""
-    weights, by = source.weights(4)
-    x = _image(source.x(layout=Layout.CHANNELS_LAST))
-    if weights.shape[0] != 1 or weights.shape[3] % x.shape[-1]:
-        raise Refused(f"weights for {weights.shape[3]} channels do not fit an image of {x.shape[-1]}", AGAIN)
-    return (_conv(source, x, weights.transpose(3, 0, 1, 2), by, 3, x.shape[-1]),)
-
-
-def _image(x: Tensor) -> Tensor:
-    if len(x.shape) != 4:
-        raise Refused(f"its input has {len(x.shape)} axes, not 4", AGAIN)
-    return x
-
-
-def _conv(source: Operands, x: Tensor, weights: Array, by: Codes, axis: int, group: int) -> Conv:
-    """A convolution with weights (M, C / group, kH, kW), whose scales lie along ``axis`` of those in the file."""
-    y = _image(source.y(Layout.CHANNELS_LAST))
-    _require_scales(by, axis, weights.shape[0])
-    if by.zero_points.any():
-        raise Refused("the zero point of its weights is not 0", AGAIN)
-    geometry = window_geometry(source, x, weights.shape[2:], weights.shape[0], group)
-    if y.shape != (geometry.batch, *geometry.output, geometry.out_channels):
-        raise Refused(f"its output should be {geometry.output} with {geometry.out_channels} channels", AGAIN)
-    return _product(source, x, y, geometry, np.ascontiguousarray(weights), by)
-
-
-def _require_scales(by: Codes, axis: int, channels: int) -> None:
-    """That weights have one scale, or one of each output channel, which are along ``axis``."""
-    if by.scales.size > 1 and (by.axis, by.scales.size) != (axis, channels):
-        what = f"its weights have {by.scales.size} scales along axis {by.axis}, not {channels} along axis {axis}"
-        raise Refused(what, AGAIN)
-
-
-def window_geometry(
-    source: Operands, x: Tensor, kernel: tuple[int, ...], out_channels: int, group: int
-) -> ConvGeometry:
-    """Windows of an image (N, H, W, C), padded as the option says."""
-    strides = source.option("stride_h"), source.option("stride_w")
-    dilations = source.option("dilation_h", 1), source.option("dilation_w", 1)
-    padding = source.option("padding")
-    if not all(0 < n < 2**15 for n in (*strides, *dilations)) or padding not in (0, 1):
-        raise Refused("its strides, dilations or padding are not valid", AGAIN)
-    begin: list[int] = []
-    end: list[int] = []
-    output: list[int] = []
-    for size, k, stride, dilation in zip(x.shape[1:3], kernel, strides, dilations, strict=True):
-        reach = (k - 1) * dilation + 1
-        count = -(-size // stride) if PADDINGS[padding] == "SAME" else (size - reach) // stride + 1
-        if count < 1:
-            raise Refused(f"its window of {reach} is larger than the image of {size}", AGAIN)
-        pad = max((count - 1) * stride + reach - size, 0)
-        begin.append(pad // 2)
-        end.append(pad - pad // 2)
-        output.append(count)
-    sizes = (x.shape[0], group, x.shape[-1], out_channels)
-    pads = (tuple(begin), tuple(end))
-    return ConvGeometry(*sizes, x.shape[1:3], tuple(kernel), strides, dilations, *pads, tuple(output))
-
-
-def _product(source: Operands, x: Tensor, y: Tensor, geometry: ConvGeometry, weights: Array, by: Codes) -> Conv:
-    """Sums of products, requantized by the scales of x and weights over that of y, in float64.
-
-    Source: PopulateConvolutionQuantizationParams in kernels/kernel_util.cc.
-    """
-    channels = geometry.out_channels
-    scales = np.broadcast_to(by.scales.astype(np.float64), (channels,)) * float(x.scale or 1) / float(y.scale or 1)
-    low, high = bounds(source.activation(), y.scale or 1, y.zero_point or 0, y.dtype)
-    if low > high:
-        raise Refused("its fused activation leaves no code", AGAIN)
-    epilogue = round_twice(scales, y.zero_point or 0, low, high)
-    zero_points = np.array(np.broadcast_to(by.zero_points.astype(np.int32), (channels,)))
-    conv = Conv(
-        name=source.node.name,
-        op_type=source.node.op_type,
-        x=x,
-        y=y,
-        geometry=geometry,
-        x_zero_point=x.zero_point or 0,
-        weights=weights,
-        w_zero_point=zero_points,
-        bias=source.bias(channels),
-        epilogue=epilogue,
-    )
-    _require_room(conv, epilogue)
-    return conv
-
-
-def _require_room(conv: Conv, epilogue: RoundTwice) -> None:
-    reached = accumulators(
-        conv, *(np.full(conv.geometry.in_channels, end) for end in (conv.x.dtype.low, conv.x.dtype.high))
-    )
-    if reached.wraps or overflows(epilogue, np.maximum(np.abs(reached.lo), np.abs(reached.hi))):
-        what = "some input makes a sum leave int32, of which C++ does not say what TensorFlow Lite Micro computes"
-        raise Refused(what, "quantize with a smaller range of weights, or give the layer fewer inputs")
-
-
-def lower_fully_connected(source: Operands) -> tuple[Operator, ...]:
-    """FULLY_CONNECTED: the same; weights (N, K), inputs of any shape, in rows of K."""
-    weights, by = source.weights(2)
-    if source.option("weights_format"):
-        raise Refused("its weights are shuffled", AGAIN)
-    x, y = source.x(), source.y()
-    count, terms = weights.shape
-    _require_scales(by, 0, count)
-    if prod(x.shape) % terms or prod(y.shape) != prod(x.shape) // terms * count:
-        raise Refused(f"weights {count}x{terms} do not fit its input and output", AGAIN)
-    rows = prod(x.shape) // terms
-    before: tuple[Operator, ...] = ()
-    after: tuple[Operator, ...] = ()
-    given, result = x, y
-    if x.shape[-1:] != (terms,):
-        given = source.inner("rows", x, (rows, terms))
-        before = (Reshape(source.node.name, source.node.op_type, x, given),)
-    if y.shape != (*given.shape[:-1], count):
-        result = source.inner("product", y, (*given.shape[:-1], count))
-        after = (Reshape(source.node.name, source.node.op_type, result, y),)
-    geometry = row_geometry(given, count)
-    return (*before, _product(source, given, result, geometry, weights[:, :, None], by), *after)
-
+from qcgen.tflite.products import (
+    lower_batch_matmul,
+    lower_conv,
+    lower_depthwise,
+    lower_fully_connected,
+    lower_transpose_conv,
+    require_image,
+    window_geometry,
+)
+from qcgen.tflite.read import TfliteGraph
 
 MOST_IN_PADDING = 64
 """Pixels of a window that reaches into padding: each count of pixels inside becomes a pooling of its own."""
@@ -271,7 +146,7 @@ def lower_max_pool(source: Operands) -> tuple[Operator, ...]:
 
 
 def _pooled(source: Operands) -> tuple[Tensor, Tensor]:
-    x, y = _image(source.x(layout=Layout.CHANNELS_LAST)), _image(source.y(Layout.CHANNELS_LAST))
+    x, y = require_image(source.x(layout=Layout.CHANNELS_LAST)), require_image(source.y(Layout.CHANNELS_LAST))
     require_same_codes(x, y)
     return x, y
 
@@ -345,6 +220,17 @@ def lower_reduction(source: Operands) -> tuple[Operator, ...]:
     return (Reduce(name, op_type, x, y, "mean" if op_type == "MEAN" else "sum", axes, by),)
 
 
+def lower_arg_max(source: Operands) -> tuple[Operator, ...]:
+    """ARG_MAX, ARG_MIN: the int32 place along a constant axis, of equal elements the first."""
+    x, y, given = source.x(), source.y_of_numbers(DType.INT32), source.integers(1)
+    axis = int(given.reshape(-1)[0]) if given.size == 1 else -MOST_PLACES
+    axis += len(x.shape) if axis < 0 else 0
+    if not 0 <= axis < len(x.shape) or y.shape != (*x.shape[:axis], *x.shape[axis + 1 :]):
+        raise Refused(f"its output {y.shape} is not its input {x.shape} without axis {axis}", AGAIN)
+    kind: Literal["max", "min"] = "max" if source.node.op_type == "ARG_MAX" else "min"
+    return (ArgMax(source.node.name, source.node.op_type, x, y, kind, axis, takes_last=False),)
+
+
 def lower_extreme(source: Operands) -> tuple[Operator, ...]:
     """MAXIMUM, MINIMUM: of two tensors of one shape, or of one and constants of its last axis; equal scales."""
     a, b, y = source.x(0), source.x(1), source.y()
@@ -393,12 +279,14 @@ def lower_quantize(source: Operands) -> tuple[Operator, ...]:
 
 
 LOWERINGS: dict[str, Callable[[Operands], tuple[Operator, ...]]] = {
+    **dict.fromkeys(("ARG_MAX", "ARG_MIN"), lower_arg_max),
     **dict.fromkeys(FUNCTIONS, lower_function),
     **MOVEMENTS,
     **dict.fromkeys(("MAXIMUM", "MINIMUM"), lower_extreme),
     **dict.fromkeys(("MEAN", "REDUCE_MAX", "REDUCE_MIN", "SUM"), lower_reduction),
     "ADD": lower_binary,
     "AVERAGE_POOL_2D": lower_average_pool,
+    "BATCH_MATMUL": lower_batch_matmul,
     "CONV_2D": lower_conv,
     "DEPTHWISE_CONV_2D": lower_depthwise,
     "DEQUANTIZE": lower_dequantize,
@@ -409,6 +297,7 @@ LOWERINGS: dict[str, Callable[[Operands], tuple[Operator, ...]]] = {
     "QUANTIZE": lower_quantize,
     "SOFTMAX": lower_softmax,
     "SUB": lower_binary,
+    "TRANSPOSE_CONV": lower_transpose_conv,
 }
 """What each operator means."""
 

@@ -50,10 +50,14 @@ class Operands:
 
     def y_in_float(self) -> Tensor:
         """The output, float32."""
+        return self.y_of_numbers(DType.FLOAT32)
+
+    def y_of_numbers(self, dtype: DType) -> Tensor:
+        """The output, of numbers that are not quantized."""
         value = self.graph.value(self.node.outputs[0] if self.node.outputs else "")
-        if value.dtype is not DType.FLOAT32:
-            raise Refused("its output is not float32", AGAIN)
-        return Tensor(value.name, DType.FLOAT32, value.fixed_shape or ())
+        if value.dtype is not dtype:
+            raise Refused(f"its output is not {dtype.value}", AGAIN)
+        return Tensor(value.name, dtype, value.fixed_shape or ())
 
     def ys(self) -> tuple[Tensor, ...]:
         """All outputs."""
@@ -95,9 +99,9 @@ class Operands:
         array, by = self.weights(len(self.graph.value(self.node.inputs[1]).shape or ()))
         return np.atleast_1d(array), by
 
-    def bias(self, channels: int) -> Array:
-        """The constant of input 2, (channels,) int32; zeros if there is none."""
-        name = self.node.inputs[2] if len(self.node.inputs) > 2 else ""
+    def bias(self, channels: int, index: int = 2) -> Array:
+        """The constant of an input, (channels,) int32; zeros if there is none."""
+        name = self.node.inputs[index] if len(self.node.inputs) > index else ""
         if not name:
             return np.zeros(channels, np.int32)
         array = self.graph.constants.get(name)

@@ -52,8 +52,8 @@ _POOL = {
 }
 
 _NONE = """
-BROADCAST_TO DEQUANTIZE ELU EXPAND_DIMS HARD_SWISH LOGISTIC MAXIMUM MEAN MINIMUM PAD PADV2 PRELU QUANTIZE REDUCE_MAX
-REDUCE_MIN RELU RELU6 RESHAPE SPLIT SPLIT_V SQUEEZE SUM TANH TILE TRANSPOSE
+ABS ARG_MAX ARG_MIN BROADCAST_TO DEQUANTIZE ELU EXPAND_DIMS HARD_SWISH LOGISTIC MAXIMUM MEAN MINIMUM PAD PADV2 PRELU
+QUANTIZE REDUCE_MAX REDUCE_MIN RELU RELU6 RESHAPE RSQRT SPLIT SPLIT_V SQUEEZE SUM TANH TILE TRANSPOSE
 """.split()
 """Operators without options, or with such as the shapes say, too."""
 
@@ -77,6 +77,7 @@ OPTIONS: dict[str, dict[str, tuple[int, str, int]]] = {
     },
     **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D"), _POOL),
     **{key: {"activation": (0, "b", 0)} for key in ("ADD", "MUL", "SUB")},
+    "BATCH_MATMUL": {"adj_x": (0, "b", 0), "adj_y": (1, "b", 0)},
     "CONCATENATION": {"axis": (0, "i", 0), "activation": (1, "b", 0)},
     **{key: {"block_size": (0, "i", 0)} for key in ("DEPTH_TO_SPACE", "SPACE_TO_DEPTH")},
     "GATHER": {"axis": (0, "i", 0), "batch_dims": (1, "i", 0)},
@@ -86,6 +87,12 @@ OPTIONS: dict[str, dict[str, tuple[int, str, int]]] = {
     "RESIZE_NEAREST_NEIGHBOR": {"align_corners": (0, "b", 0), "half_pixel_centers": (1, "b", 0)},
     "STRIDED_SLICE": {
         f"{key}_mask": (at, "i", 0) for at, key in enumerate("begin end ellipsis new_axis shrink_axis".split())
+    },
+    "TRANSPOSE_CONV": {
+        "padding": (0, "b", 0),
+        "stride_w": (1, "i", 0),
+        "stride_h": (2, "i", 0),
+        "activation": (3, "b", 0),
     },
     "LEAKY_RELU": {"alpha": (0, "f", 0)},
     "SOFTMAX": {"beta": (0, "f", 0)},

@@ -52,9 +52,10 @@ class Reduce:
 
 @dataclass(frozen=True)
 class ArgMax:
-    """Where along ``axis`` the largest element is, or the smallest: of equal ones the first, or the last. y is int64.
+    """Where along ``axis`` the largest element is, or the smallest: of equal ones the first, or the last.
 
-    y has the axis with one element, or lacks it. NaN is neither the largest nor the smallest, unless it comes first.
+    y, int64 or int32, has the axis with one element, or lacks it. NaN is neither the largest nor the smallest,
+    unless it comes first.
     """
 
     name: str

@@ -112,7 +112,7 @@ class LoadedModel:
         whole = len(plan.arguments) + 1  # pointers: those that are not part of the arena, and the arena
         counts = {"begin": 1, "push_row": 2, "end": whole} if plan.pushed else {"run": whole}
         for name, count in counts.items():
-            result = "int" if plan.returns_status else "void"
+            result = "int" if plan.returns_status and name != "begin" else "void"
             self._ffi.cdef(f"{result} {plan.prefix}_{name}({', '.join(['void *'] * count)});")
         self._library = self._ffi.dlopen(str(library))
 

@@ -79,6 +79,7 @@ def compile(
     flash: int | None = None,
     io_memory: PlaceOfIO = "caller",
     input: InputForm = "whole",
+    status: bool = False,
     strict: bool = False,
     batch: int | None = None,
     rename: Mapping[str, str] | None = None,
@@ -90,7 +91,8 @@ def compile(
     keeps what is proved to be without effect, for comparison. ``arena`` is the number of bytes that the arena may have
     at most, or "least"; ``flash`` that which constants and code may take, of which each layer gets what gains most.
     ``io_memory`` is "caller" or "arena": inputs and outputs lie in the arena, too. ``input`` is
-    "whole" or "rows": the caller pushes one row after the other.
+    "whole" or "rows": the caller pushes one row after the other. ``status=True``: NAME_HOOK may end a run, and the C
+    function returns whether it did.
     ``constants`` are inputs, by name, that become constants of the model, with their elements.
     ``dims`` are sizes of symbolic dimensions, by their names.
     ``outputs`` are tensors, or one, up to which the model is compiled, in place of its own outputs.
@@ -123,6 +125,7 @@ def compile(
         arena=arena,
         io_memory=io_memory,
         input=input,
+        status=status,
         outputs=(outputs,) if isinstance(outputs, str) else tuple(outputs),
         flash=flash,
         rename=tuple((rename or {}).items()),

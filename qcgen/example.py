@@ -60,6 +60,7 @@ def _context(artifacts: Sequence[Artifact], board: Board) -> dict[str, object]:
         "board": board,
         "machine": machine,
         "networks": networks,
+        "some_stop": any(artifact.plan.options.status for artifact in artifacts),
         "most_nodes": max(1, *(len(artifact.plan.calls) for artifact in artifacts)),
         "name_width": max(len(name) for artifact in artifacts for name in _node_names(artifact)),
         "stack_bytes": STACK_BYTES,
@@ -82,6 +83,7 @@ def _network(artifact: Artifact) -> dict[str, object]:
         "prefix": plan.prefix,
         "PREFIX": plan.prefix.upper(),
         "is_tested": plan.options.self_test,
+        "stops": plan.options.status,
         "usage": usage(plan, f"&arena.{plan.prefix}"),
         "nodes": [_literal(name) for name in _node_names(artifact)],
     }

@@ -109,7 +109,8 @@ def test_the_stack_is_as_deep_as_what_runs(tmp_path):
 
 @pytest.mark.all
 @pytest.mark.parametrize(
-    "options", [("--input", "rows", "--layout", "nhwc", "--io", "quantized"), ("--io-memory", "arena")]
+    "options",
+    [("--input", "rows", "--layout", "nhwc", "--io", "quantized"), ("--io-memory", "arena"), ("--status",)],
 )
 def test_networks_of_every_interface_run(options, tmp_path):
     require_core("cortex-m4", counting=False)

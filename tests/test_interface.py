@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -326,6 +327,79 @@ def test_a_hook_may_end_the_run_and_the_next_one_starts_anew(model, tmp_path):
     assert output_of(tmp_path, artifact, STOPPED, "-include", "hook.h") == "0"
     (tmp_path / "hook.h").write_text(f"extern int calls, last;\n#define BEHIND {behind}\n{hook.replace('return', '')}")
     assert "hooks behind that which ended the run" in output_of(tmp_path, artifact, STOPPED, "-include", "hook.h")
+
+
+RETURNING = """
+#include <stdio.h>
+#include <string.h>
+#include "net.h"
+int calls, last;
+static NET_X_TYPE x[NET_X_SIZE];
+static net_arena arena;
+
+static int once(NET_Y_TYPE *y)
+{
+#ifdef NET_X_ROWS
+    net_begin(&arena);
+    for (int row = 0; row < NET_X_ROWS; row++) {
+        const int status = net_push_row(&arena, &x[row * NET_X_ROW_SIZE]);
+
+        if (status != 0) {
+            return status;
+        }
+    }
+    return net_end(&arena, y);
+#else
+    return net_run(x, y, &arena);
+#endif
+}
+
+int main(void)
+{
+    static NET_Y_TYPE y[NET_Y_SIZE], again[NET_Y_SIZE];
+    int all;
+
+    for (int i = 0; i < NET_X_SIZE; i++) {
+        x[i] = (NET_X_TYPE)(i % 7);
+    }
+    printf("%d", once(y)); /* last is 0: no call is the last */
+    all = calls;
+    for (last = 1; last <= all; last++) {
+        calls = 0;
+        if (once(again) != 100 + last || calls != last) {
+            printf(" %d hooks, not %d", calls, last);
+        }
+    }
+    calls = 0;
+    memset(again, 0, sizeof again);
+    printf(" %d", once(again));
+    printf(" %d %d", calls == all, memcmp(y, again, sizeof y));
+    return 0;
+}
+"""
+
+IN_PARTS = {
+    "whole": (network_qop, {}),
+    "in rows": (in_rows, {"arena": "least", "layout": "nhwc"}),
+    "pushed": (in_rows, {"input": "rows", "layout": "nhwc"}),
+}
+
+
+@pytest.mark.parametrize("name", IN_PARTS)
+def test_with_status_a_hook_ends_the_run_at_once_and_the_caller_learns_it(name, tmp_path):
+    model, options = IN_PARTS[name]
+    hook = "extern int calls, last;\n#define NET_HOOK(node) (++calls == last ? 100 + last + 0 * (node) : 0)\n"
+    (tmp_path / "hook.h").write_text(hook)
+    artifact = compiled(model(), status=True, **options)
+    assert output_of(tmp_path, artifact, RETURNING, "-include", "hook.h") == "0 0 1 0"
+    files = {name: text.replace("return status;", "") for name, text in artifact.files.items()}  # a planted bug
+    assert "hooks, not" in output_of(tmp_path, replace(artifact, files=files), RETURNING, "-include", "hook.h")
+
+
+def test_with_status_no_input_is_called_as_the_variable_that_holds_it():
+    assert compiled(rename={"x": "status"}).plan.inputs[0].symbol == "status"
+    with pytest.raises(qcgen.ModelRejected, match="such as status_"):
+        compiled(rename={"x": "status"}, status=True)
 
 
 # --- what the file counts on

@@ -56,6 +56,7 @@ MODELS = {
     "in the arena": (DIGITS_MODEL, {"io_memory": "arena"}),
     "float layers": (float_tail, {}),
     "float16 and double": (float16, {}),
+    "with a status": (in_rows, {"arena": "least", "layout": "nhwc", "status": True}),
     "small": (network_qop, {}),
     "small, from QDQ": (network_qdq, {}),
 }

@@ -33,7 +33,7 @@ USUAL = "-O2"
 
 CODE_OPTIONS = (
     *("--name", "--target", "--layout", "--numerics", "--optimize", "--node", "--output", "--io", "--arena", "--flash"),
-    *("--io-memory", "--input", "--rename", "--no-simplify"),
+    *("--io-memory", "--input", "--status", "--rename", "--no-simplify"),
 )
 """Those that choose the code and name no file: a firmware tells them, and may tell no others."""
 
@@ -215,6 +215,11 @@ def _add_memory(add: Callable[..., object]) -> None:
         default=INPUT[0],
         help="rows: the caller pushes one row of the image after the other, which is never there as a whole; the first"
         " layers must run row by row (default: %(default)s)",
+    )
+    add(
+        "--status",
+        action="store_true",
+        help="the C function returns a number: 0, or what NAME_HOOK gave behind a node, which ended the run",
     )
 
 

@@ -28,6 +28,7 @@ class Options:
     input: str = "whole"
     io: str = "model"
     self_test: bool = False
+    status: bool = False
     outputs: tuple[str, ...] = ()
     rename: tuple[tuple[str, str], ...] = ()
     simplify: bool = True
@@ -505,9 +506,14 @@ class Plan:
         return sum(call.constant_bytes for call in self.calls)
 
     @property
-    def returns_status(self) -> bool:
-        """Whether NAME_run returns 1 where the arithmetic has no result for its inputs, else 0; else it is void."""
+    def can_panic(self) -> bool:
+        """Whether NAME_run returns 1 where the arithmetic has no result for its inputs."""
         return any(call.returns_status for call in self.calls)
+
+    @property
+    def returns_status(self) -> bool:
+        """Whether NAME_run returns 0 if there are outputs, another number if there are none; else it is void."""
+        return self.can_panic or self.options.status
 
     @property
     def shared(self) -> tuple[SharedFunction, ...]:

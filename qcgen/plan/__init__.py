@@ -32,7 +32,7 @@ from qcgen.plan.forms import SIZE, SPEED, Form
 from qcgen.plan.functions import Work, share
 from qcgen.plan.layout import boundary_layout, boundary_shape, layout_text
 from qcgen.plan.memory import BufferName, CopiedRows, TurnNumber
-from qcgen.plan.names import ACCESSORS, PUBLIC, PUSHING, ROWS, node_names, parameter_names
+from qcgen.plan.names import ACCESSORS, PUBLIC, PUSHING, ROWS, STOPPING, node_names, parameter_names
 from qcgen.plan.orders import layout_of
 from qcgen.plan.select import select
 from qcgen.plan.sharing import Boundary, bytes_of
@@ -273,7 +273,8 @@ def _in_stage(stage: Stage, work: Work, call: Call) -> Call:
 def _ports(program: Program, options: Options, function_symbols: Collection[str]) -> tuple[Port, ...]:
     tensors = [*program.inputs, *program.outputs]
     chosen = dict(options.rename)
-    symbols = parameter_names((chosen.get(tensor.name, tensor.name) for tensor in tensors), function_symbols)
+    names = [chosen.get(tensor.name, tensor.name) for tensor in tensors]
+    symbols = parameter_names(names, function_symbols, STOPPING if options.status else ())
     got = {tensor.name: symbol for tensor, symbol in zip(tensors, symbols, strict=True)}
     if problems := [problem for each in chosen.items() for problem in _rename_problems(*each, got)]:
         raise ModelRejected(problems)

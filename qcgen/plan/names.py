@@ -227,11 +227,17 @@ def is_prefix(text: str) -> bool:
     return not is_reserved(text) and not _is_header(text)
 
 
-def parameter_names(tensors: Iterable[str], symbols: Collection[str] = ()) -> tuple[str, ...]:
+STOPPING = ("status", "turn")
+"""What functions that the hook may end have besides."""
+
+
+def parameter_names(
+    tensors: Iterable[str], symbols: Collection[str] = (), variables: Collection[str] = ()
+) -> tuple[str, ...]:
     """Parameters of the C function, one per tensor: unique even in capitals, which the macros are written in.
 
     Names in capitals are written small, since any header may define them. ``symbols`` are those of functions: a
-    parameter must not hide one, nor a table or function that extends it.
+    parameter must not hide one, nor a table or function that extends it. ``variables``: what the function has besides.
     """
     names: list[str] = []
     taken: set[str] = set()
@@ -241,7 +247,7 @@ def parameter_names(tensors: Iterable[str], symbols: Collection[str] = ()) -> tu
         base = identifier(tensor, "tensor")
         base = base.lower() if _is_macro(base) or base == "I" else base
         base = f"t{base}" if base[0].isdigit() else base
-        base = f"{base}_" if is_reserved(base) or base in _IN_STREAMS else base
+        base = f"{base}_" if is_reserved(base) or base in (*_IN_STREAMS, *variables) else base
         base = f"tensor_{base}" if any(part in extended for part in _beginnings(base)) else base
         name, number = base, numbers.get(base, 2)
         while name.upper() in taken:

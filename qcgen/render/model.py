@@ -61,6 +61,9 @@ class ModelContext(Context):
     weaker: tuple[str, ...]  # conditions under which the core is weaker than the target
     takes_r9: bool  # some assembly does, which a program may have reserved
     preconditions: tuple[str, ...]  # what the source asks of compiler and core
+    result: str  # the type that NAME_run returns
+    stops: bool  # the hook may end a run
+    uses_status: bool  # some statement of NAME_run may
     unread: tuple[str, ...]  # inputs on which no output depends
     uses_arena: bool  # there is one
     uses_offsets: bool  # something that a node reads or writes does not begin the arena
@@ -89,6 +92,7 @@ def model_context(
     advice = _advice(plan, test, texts)
     takes_r9 = any(re.search(r"\br9\b", text) for text in texts)
     calls = plan.whole_calls
+    statements = tuple(statement for step in plan.steps for statement in _statements(plan, step, hashed))
     return ModelContext(
         plan=plan,
         prefix=plan.prefix,
@@ -115,13 +119,16 @@ def model_context(
         weaker=target.weaker,
         takes_r9=takes_r9,
         preconditions=tuple(preconditions(plan, takes_r9)),
+        result="int" if plan.returns_status else "void",
+        stops=plan.options.status,
+        uses_status=any(text.startswith("status = ") for text in statements),
         unread=tuple(_unread(plan)),
         uses_arena=plan.arena_bytes > 0,
         uses_offsets=any(isinstance(at, InArena) and at.offset for call in calls for at in call.arguments),
         uses_string=any("string.h" in call.headers for call in plan.calls) or bool(plan.streams or plan.moves),
         uses_math=any("math.h" in call.headers for call in plan.calls),
         streams=tuple(streams),
-        statements=tuple(statement for step in plan.steps for statement in _statements(plan, step, hashed)),
+        statements=statements,
         test=test,
         numbers=numbers(plan),
         has_tables=test is not None and any(call.tables for call in plan.calls),
@@ -147,6 +154,7 @@ class StreamContext(Context):
 
     template: ClassVar[str] = "stream.c.jinja"
     PREFIX: str  # what macros begin with
+    stops: bool  # the hook may end a run
     stream: Stream
     ports: tuple[Port, ...]  # that it reads or writes
     pushed: Port | None
@@ -161,6 +169,7 @@ def stream_context(plan: Plan, stream: Stream, hashed: Mapping[str, str]) -> Str
     sums = {turn.call.symbol for turn in stream.turns if turn.call is not None and turn.part is None}
     return StreamContext(
         PREFIX=plan.prefix.upper(),
+        stops=plan.options.status,
         stream=stream,
         ports=tuple(_ports(plan, stream)),
         pushed=plan.pushed,
@@ -246,17 +255,24 @@ def _statements(plan: Plan, step: Step, hashed: Mapping[str, str]) -> list[str]:
             hook = f"{plan.prefix.upper()}_HOOK({numbers(plan)[step.symbol]})"
             call = f"{step.symbol}({', '.join(map(place, step.arguments))})"
             called = [f"if ({call} != 0) {{", "    return 1;", "}"] if step.returns_status else [f"{call};"]
-            return [*called, f"{hook};", *(f"{text};" for text in filter(None, [hashed.get(step.symbol)]))]
+            hooked = _stopping(hook) if plan.options.status else [f"{hook};"]
+            return [*called, *hooked, *(f"{text};" for text in filter(None, [hashed.get(step.symbol)]))]
         case Stream() if step.turn is not None:
             return []  # it has run when all rows have come
         case Stream():
             arguments = [*(port.symbol for port in _ports(plan, step)), "arena", *(["hashes"] if hashed else [])]
-            return [f"{step.symbol}({', '.join(arguments)});"]
+            call = f"{step.symbol}({', '.join(arguments)})"
+            return _stopping(call) if plan.options.status else [f"{call};"]
         case TensorMove():
             function = f"{plan.prefix}_move_up" if step.is_up else "memmove"
             return [f"{function}({place(step.place)}, {place(step.source)}, {step.bytes});"]
         case View():
             return []
+
+
+def _stopping(call: str) -> list[str]:
+    """A call that ends the run if it gives another number than 0."""
+    return [f"status = {call};", "if (status != 0) {", "    return status;", "}"]
 
 
 def _ports(plan: Plan, stream: Stream) -> list[Port]:

@@ -23,19 +23,22 @@ def usage(plan: Plan, arena: str = "&arena") -> Usage:
     tensors = [variable(plan, port) for port in plan.arguments]
     if plan.pushed is None:
         call = f"{plan.prefix}_run({', '.join([*tensors, arena])})"
-        return Usage(variables, tuple(_tested(call)) if plan.returns_status else (f"{call};",))
+        return Usage(variables, tuple(_tested(call, plan)))
     rows = f"{_macro(plan, plan.pushed)}_ROWS"
-    push = f"{plan.prefix}_push_row({arena}, {variable(plan, plan.pushed)});"
-    loop = (f"for (int32_t row = 0; row < {rows}; row++) {{", f"    {push}", "}")
-    return Usage(
-        variables, (f"{plan.prefix}_begin({arena});", *loop, f"{plan.prefix}_end({', '.join([arena, *tensors])});")
-    )
+    push = _tested(f"{plan.prefix}_push_row({arena}, {variable(plan, plan.pushed)})", plan)
+    loop = (f"for (int32_t row = 0; row < {rows}; row++) {{", *(f"    {line}" for line in push), "}")
+    end = _tested(f"{plan.prefix}_end({', '.join([arena, *tensors])})", plan)
+    return Usage(variables, (f"{plan.prefix}_begin({arena});", *loop, *end))
 
 
-def _tested(call: str) -> Iterator[str]:
-    """A call that tells whether there are outputs."""
+def _tested(call: str, plan: Plan) -> Iterator[str]:
+    """A call, and whether there are outputs, if it tells that."""
+    if not plan.returns_status:
+        yield f"{call};"
+        return
+    why = "Orion panics on these inputs" if plan.can_panic else f"{plan.prefix.upper()}_HOOK ended the run"
     yield f"if ({call} != 0) {{"
-    yield "    /* Orion panics on these inputs: there are no outputs. */"
+    yield f"    /* {why}: there are no outputs. */"
     yield "}"
 
 

@@ -112,7 +112,7 @@ def verify(
     recorded = [] if data is None else recorded_cases(data, artifact.program)
     driven, reached = end_cases(artifact.program)
     generated = [*generated_cases(artifact.program, seed, cases), *driven]
-    border = border_cases(artifact.program, generated) if artifact.plan.returns_status else ()
+    border = border_cases(artifact.program, generated) if artifact.plan.can_panic else ()
     every = [*generated, *border, *recorded]
     emulated_core = options.target if emulated else None
     outcomes: dict[str, Outcome] = {}

@@ -22,6 +22,7 @@ from qcgen.ir.types import Array
 from qcgen.page import in_notebook, page
 from qcgen.plan import Planner, plan
 from qcgen.plan.flash import curve
+from qcgen.plan.prices import longest_stretch
 from qcgen.reference.tolerance import exact
 from qcgen.render import render
 from qcgen.render.banner import with_banner
@@ -101,6 +102,7 @@ class Artifact:
         """
         inexact = tuple(op.name for op in self.planned.operators if op.y.name not in exact(self.planned))
         own = replace(self._report, notes=self.notes, inexact=inexact, measure=lambda: self._measured)
+        own = replace(own, longest_stretch=longest_stretch(self.plan))
         if self.board is None:
             return own
         return own.with_board(on_chip(self.plan, self.board, own.flash_bytes, own.ram_bytes))

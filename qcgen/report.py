@@ -20,6 +20,7 @@ from qcgen.ir.plan import (
     Port,
     Step,
     Stream,
+    Stretch,
     TensorMove,
     View,
 )
@@ -174,7 +175,8 @@ class Report:
     model would cost if what is proved to be without effect were kept. ``fallbacks``: what is slower or larger than it
     need be, of whole networks; ``notes``: what was assumed of the model. ``inexact``: the nodes that compute floats,
     within a tolerance; all others are equal to the reference, bit for bit. ``board``: whether it fits the chip that
-    ``board`` names, None without one. ``accuracy``: of examples with labels, None without these.
+    ``board`` names, None without one. ``longest_stretch``: the most that passes between two calls of the hook, None if
+    it is not called. ``accuracy``: of examples with labels, None without these.
     """
 
     schema_version: int
@@ -206,6 +208,7 @@ class Report:
     inexact: tuple[str, ...] = ()
     board: Fit | None = None
     accuracy: Accuracy | None = None
+    longest_stretch: Stretch | None = None
     measure: Callable[[], Measured | None] = field(default=partial(_known, None), repr=False, compare=False)
 
     @cached_property

@@ -231,6 +231,25 @@ def test_optimization_flags_reach_the_compiler():
     assert measure(artifact, feeds, flags=("-O0",)).instructions > 2 * measure(artifact, feeds).instructions
 
 
+@pytest.mark.parametrize("arena", [None, "least"])
+def test_the_longest_stretch_between_two_hooks_is_about_what_the_core_counts(arena):
+    require_core("cortex-m4")
+    path = DIGITS / "digits_qop_s8.onnx"
+    artifact = qcgen.compile(path, name="net", target="cortex-m4", layout="nhwc", arena=arena)
+    hooks = dict.fromkeys((call.op.name for call in artifact.plan.whole_calls), 1)
+    text = artifact.files["net.c"]
+    for stream in artifact.plan.streams:
+        table = re.search(rf"{stream.order.symbol}\[.*?\{{(.*?)\}};", text, re.DOTALL)[1]
+        numbers = [int(line.split(",")[0]) for line in table.strip().splitlines()]
+        hooks |= {t.call.op.name: numbers.count(i) for i, t in enumerate(stream.turns) if t.call is not None}
+    counted = {
+        node.name: node.cycles / hooks[node.name] for node in measure(artifact, random_feeds(artifact.plan, 0)).nodes
+    }
+    found = artifact.report.longest_stretch
+    assert counted[found.node] > 0.95 * max(counted.values())
+    assert found.cycles == pytest.approx(max(counted.values()), rel=0.15)
+
+
 def test_the_stack_that_the_code_uses_is_measured():
     require_core("cortex-m4")
     body = f"{RUN} {{ volatile int8_t big[3000]; {UNUSED} (void)big; for (int i = 0; i < 3000; i++) big[i] = 0; }}"

@@ -280,6 +280,8 @@ def _text(compiled: _Compiled) -> str:
         lines.append(f"{written}: {counted(report.macs, 'multiply-add')}")
         remarks = (text.stack, text.kept_rows, text.budget, text.growth, text.bound, text.saved, text.in_float)
         lines += filter(None, [text.code(report) if args.verbose else None, *(remark(report) for remark in remarks)])
+        if args.verbose or args.status:
+            lines += filter(None, [text.stretch(report)])
         lines += text.fallbacks(report.fallbacks)
         lines += filter(None, [text.fitting(report)])
         lines += _last_lines(artifact, report)

@@ -141,7 +141,7 @@ def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
 
 def _totals(found: Inspection) -> str:
     """All figures, with and without simplification."""
-    from qcgen.cli.report_text import bound, budget, fallbacks, figures, growth, kept_rows, ram, saved
+    from qcgen.cli.report_text import bound, budget, fallbacks, figures, growth, kept_rows, ram, saved, stretch
 
     lines = [f"total: {figures(_total(report.figures for report in found.reports))}"]
     if len(found.reports) == 1:
@@ -153,6 +153,7 @@ def _totals(found: Inspection) -> str:
             None,
             [kept_rows(report), growth(report), bound(report), saved(report) or "without simplification: the same"],
         )
+        lines += filter(None, [stretch(report)])
         lines += fallbacks(report.fallbacks)
     return "\n".join(lines)
 
@@ -211,6 +212,7 @@ def _json(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
             "arena_bytes": own.arena_bytes,
             "arena_lower_bound_bytes": found.arena_lower_bound,
             "arena_growth": report.arena_growth and asdict(report.arena_growth) if len(found.reports) == 1 else None,
+            "longest_stretch": report.longest_stretch and asdict(report.longest_stretch) if found.is_whole else None,
             "unsimplified": asdict(_total(report.unsimplified for report in found.reports)),
             "nodes": [asdict(node) for node in found.nodes],
             "fallbacks": [asdict(each) for report in found.reports for each in report.fallbacks],

@@ -149,6 +149,16 @@ def _time(report: Report, cycles: float) -> str:
     return f"time: about {number(round(cycles))} cycles on {target}, without wait states; --board for milliseconds"
 
 
+def stretch(report: Report) -> str | None:
+    """The most that passes between two calls of the hook; None where a cycle says nothing."""
+    own = report.longest_stretch
+    if own is None or report.options["target"] in ANY_CORE:
+        return None
+    time = "" if report.board is None else f" ({own.cycles / report.board.megahertz / 1e3:.2f} ms)"
+    about = f"about {number(own.cycles)} cycles{time} without wait states"
+    return f"hook: between two calls at most {about}: {printable(own.node)}"
+
+
 ANY_CORE = ("portable", "host", "scalar32")
 """Targets of which a cycle says nothing."""
 

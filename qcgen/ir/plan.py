@@ -450,6 +450,17 @@ class FlashUse:
 
 
 @dataclass(frozen=True)
+class Stretch:
+    """The code between two calls of the hook, the second of which is behind ``node`` or a part of it.
+
+    ``cycles`` are an estimate, without wait states.
+    """
+
+    node: str
+    cycles: int
+
+
+@dataclass(frozen=True)
 class ArenaGrowth:
     """The arena has so many ``bytes`` more than it needs, for copies of constants that are read again and again.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from qcgen.cores import TARGETS
-from qcgen.ir.plan import Call, TensorMove
+from qcgen.ir.plan import Call, Plan, Stream, Stretch, TensorMove, Turn
 from qcgen.ir.program import Operator, inputs_of, macs_of
 from qcgen.plan.measured import MEASURED, Price
 
@@ -57,3 +57,55 @@ def cycles_of_kernel(op: Operator, kernel: str, optimize: str, target: str) -> f
 def cycles(call: Call, target: str) -> float:
     """The same; tiles take more or less for an output by their size: their kernel counts for itself."""
     return cycles_of_kernel(call.op, call.kernel, call.optimize, target) if call.cycles is None else call.cycles
+
+
+def longest_stretch(plan: Plan) -> Stretch | None:
+    """The most that passes between two calls of the hook, or from the start to the first; None if there is none.
+
+    What the caller does between two rows that it pushes is not counted.
+    """
+    return max(_stretches(plan), key=lambda each: each.cycles, default=None)
+
+
+def _stretches(plan: Plan) -> Iterator[Stretch]:
+    """Each stretch, in the order in which they run."""
+    since = 0.0
+    for call, more in _work(plan):
+        since += more
+        if call is not None:
+            yield Stretch(call.op.name, round(since))
+            since = 0.0
+
+
+def _work(plan: Plan) -> Iterator[tuple[Call | None, float]]:
+    """What runs and its cycles: a call, behind which the hook is called, or bytes that are moved or filled."""
+    for step in plan.steps:
+        match step:
+            case Call():
+                yield step, cycles(step, plan.options.target)
+            case TensorMove():
+                yield None, PER_MOVED_BYTE * step.bytes
+            case Stream():
+                yield from _work_in_rows(step, plan.options.target)
+
+
+def _work_in_rows(stream: Stream, target: str) -> Iterator[tuple[Call | None, float]]:
+    order = [int(number) for number in stream.order.values[:, 0]]
+    costs = [_cycles_of_turn(turn, order.count(number), target) for number, turn in enumerate(stream.turns)]
+    yield None, PER_MOVED_BYTE * sum(fill.bytes for fill in stream.above)
+    for number in order:
+        if number >= len(stream.turns):
+            yield None, PER_MOVED_BYTE * stream.below[number - len(stream.turns)].bytes
+            continue
+        turn = stream.turns[number]
+        yield turn.call, costs[number]
+        yield None, PER_MOVED_BYTE * sum(move.bytes for move in turn.moves)
+
+
+def _cycles_of_turn(turn: Turn, times: int, target: str) -> float:
+    """Of one of so many turns: of the rows that it computes, or of its part of the layer."""
+    if turn.call is None:
+        return PER_MOVED_BYTE * turn.row_bytes
+    if turn.part is None or turn.call.cycles is not None:
+        return cycles(turn.call, target) / times
+    return cycles_of_kernel(turn.part, turn.call.kernel, turn.call.optimize, target)

@@ -187,7 +187,7 @@ def compile_graph(
         graph = select_node(graph, node)
     if isinstance(graph, TfliteGraph):
         options = replace(options, numerics=_tflite_numerics(options.numerics))
-        program = lower_tflite(graph)
+        program = lower_tflite(graph if node is None else replace(graph, states=()))
     else:
         if node is None and options.numerics == "onnxruntime":
             graph = fold_operators(graph)

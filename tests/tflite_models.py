@@ -12,7 +12,7 @@ import numpy as np
 from qcgen.tflite import read_tflite
 from qcgen.tflite.schema import OPERATORS
 
-TYPES = {"float32": 0, "int32": 2, "uint8": 3, "int64": 4, "int16": 7, "int8": 9}
+TYPES = {"resource": 13, "float32": 0, "int32": 2, "uint8": 3, "int64": 4, "int16": 7, "int8": 9}
 OPTION_TYPES = {
     "CONV_2D": 1,
     "DEPTHWISE_CONV_2D": 2,
@@ -53,6 +53,8 @@ OPTION_TYPES = {
     "SPLIT_V": 79,
     "DEPTH_TO_SPACE": 94,
     "BROADCAST_TO": 119,
+    "CALL_ONCE": 103,
+    "VAR_HANDLE": 111,
 }
 
 
@@ -84,13 +86,38 @@ class Step:
     kind: str
     inputs: Sequence[int]
     outputs: Sequence[int]
-    options: Mapping[int, Field] | None = None
+    options: Mapping[int, Field | str] | None = None
 
 
-def written(tensors: Sequence[Told], steps: Sequence[Step], inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
-    """The bytes of a model."""
-    kinds = list(dict.fromkeys(step.kind for step in steps))
+def written(
+    tensors: Sequence[Told],
+    steps: Sequence[Step],
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    once: tuple[Sequence[Told], Sequence[Step]] = ((), ()),
+) -> bytes:
+    """The bytes of a model; ``once``: tensors and operators of a second subgraph."""
+    kinds = list(dict.fromkeys(step.kind for step in (*steps, *once[1])))
     buffers: list[dict[int, Any]] = [{}]
+    subgraphs = [_subgraph(tensors, steps, inputs, outputs, kinds, buffers)]
+    subgraphs += [_subgraph(*once, (), (), kinds, buffers)] if once[1] else []
+    numbers = [OPERATORS.index(kind) for kind in kinds]
+    codes = [{0: Field("b", min(n, 127)), 2: Field("i", 1), 3: Field("i", n)} for n in numbers]
+    model = {0: Field("I", 3), 1: codes, 2: subgraphs, 3: "written by a test", 4: buffers}
+    data = bytearray(b"\0\0\0\0TFL3\0\0\0\0\0\0\0\0")
+    data[0:4] = struct.pack("<I", _table(data, model))
+    return bytes(data)
+
+
+def _subgraph(
+    tensors: Sequence[Told],
+    steps: Sequence[Step],
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    kinds: Sequence[str],
+    buffers: list[dict[int, Any]],
+) -> dict[int, Any]:
+    """A subgraph; what its constants hold goes to ``buffers``."""
     told = []
     for tensor in tensors:
         fields: dict[int, Any] = {0: _ints(tensor.shape), 1: Field("b", TYPES[tensor.dtype]), 3: tensor.name}
@@ -112,13 +139,7 @@ def written(tensors: Sequence[Told], steps: Sequence[Step], inputs: Sequence[int
         if step.options is not None:
             operator |= {3: Field("B", OPTION_TYPES[step.kind]), 4: dict(step.options)}
         operators.append(operator)
-    subgraph = {0: told, 1: _ints(inputs), 2: _ints(outputs), 3: operators, 4: "main"}
-    numbers = [OPERATORS.index(kind) for kind in kinds]
-    codes = [{0: Field("b", min(n, 127)), 2: Field("i", 1), 3: Field("i", n)} for n in numbers]
-    model = {0: Field("I", 3), 1: codes, 2: [subgraph], 3: "written by a test", 4: buffers}
-    data = bytearray(b"\0\0\0\0TFL3\0\0\0\0\0\0\0\0")
-    data[0:4] = struct.pack("<I", _table(data, model))
-    return bytes(data)
+    return {0: told, 1: _ints(inputs), 2: _ints(outputs), 3: operators, 4: "main"}
 
 
 def _ints(values: Sequence[int]) -> np.ndarray:

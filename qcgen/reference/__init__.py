@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
 import numpy as np
@@ -52,7 +52,7 @@ from qcgen.reference.conv import evaluate_conv
 from qcgen.reference.orion import evaluate_orion_conv
 from qcgen.reference.recurrent import evaluate_recurrent
 
-__all__ = ["evaluate", "evaluate_all", "evaluate_operator"]
+__all__ = ["evaluate", "evaluate_all", "evaluate_frames", "evaluate_operator"]
 
 
 def evaluate(program: Program, feeds: Mapping[str, Array]) -> dict[str, Array]:
@@ -62,11 +62,20 @@ def evaluate(program: Program, feeds: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def evaluate_all(program: Program, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Every tensor of the program by name, for inputs by name."""
-    values = {**program.constants, **feeds}
+    """Every tensor of the program by name, for inputs by name; states that are not among them are initial."""
+    values = {**program.constants, **{state.read: state.initial for state in program.states}, **feeds}
     for op in program.operators:
         values[op.y.name] = evaluate_operator(op, *(values[x.name] for x in inputs_of(op)))
     return values
+
+
+def evaluate_frames(program: Program, frames: Iterable[Mapping[str, Array]]) -> Iterator[dict[str, Array]]:
+    """Every tensor of the program by name, for the inputs of calls one after the other, each from the states before."""
+    kept: dict[str, Array] = {}
+    for feeds in frames:
+        values = evaluate_all(program, {**kept, **feeds})
+        kept = {state.read: values[state.written] for state in program.states}
+        yield values
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows float32 is infinite; infinities cancel to NaN

@@ -11,8 +11,9 @@ from qcgen.arithmetic import doubled_high, near_reciprocal, round_twice
 from qcgen.ir.program import ChannelLookup, Int64s, Lookup, Operator, Tensor
 from qcgen.ir.types import DType
 from qcgen.tflite.exponentials import exp_of_negative
+from qcgen.tflite.graph import AGAIN
 from qcgen.tflite.multipliers import half_away, multiplier_of
-from qcgen.tflite.operands import AGAIN, Operands, Refused
+from qcgen.tflite.operands import Operands, Refused
 
 INPUT_BITS = 4
 """Above the point, of what LOGISTIC and TANH are taken of."""

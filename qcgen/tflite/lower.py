@@ -37,10 +37,11 @@ from qcgen.ir.program import (
 from qcgen.ir.types import DType, Layout
 from qcgen.lower.propagate import propagate
 from qcgen.tflite.exponentials import exponentials
+from qcgen.tflite.graph import AGAIN, TfliteGraph
 from qcgen.tflite.lookups import FUNCTIONS, lower_function, lower_prelu
-from qcgen.tflite.movements import MOST_PLACES, MOVEMENTS, require_same_codes
+from qcgen.tflite.movements import MOST_PLACES, MOVEMENTS, lower_reshape, require_same_codes
 from qcgen.tflite.multipliers import bounds, integer_binary, mean_twice, overflows, round_twice
-from qcgen.tflite.operands import AGAIN, Operands, Refused
+from qcgen.tflite.operands import Operands, Refused
 from qcgen.tflite.products import (
     lower_batch_matmul,
     lower_conv,
@@ -50,7 +51,7 @@ from qcgen.tflite.products import (
     require_image,
     window_geometry,
 )
-from qcgen.tflite.read import TfliteGraph
+from qcgen.tflite.variables import VARIABLES
 
 MOST_IN_PADDING = 64
 """Pixels of a window that reaches into padding: each count of pixels inside becomes a pooling of its own."""
@@ -278,10 +279,16 @@ def lower_quantize(source: Operands) -> tuple[Operator, ...]:
     return (Quantize(source.node.name, source.node.op_type, x, y, is_away=True),)
 
 
+def lower_variable(source: Operands) -> tuple[Operator, ...]:
+    """ASSIGN_VARIABLE, CALL_ONCE, READ_VARIABLE, VAR_HANDLE: what a call keeps for the next; begins as constants."""
+    return lower_reshape(source)
+
+
 LOWERINGS: dict[str, Callable[[Operands], tuple[Operator, ...]]] = {
     **dict.fromkeys(("ARG_MAX", "ARG_MIN"), lower_arg_max),
     **dict.fromkeys(FUNCTIONS, lower_function),
     **MOVEMENTS,
+    **dict.fromkeys(sorted(VARIABLES), lower_variable),
     **dict.fromkeys(("MAXIMUM", "MINIMUM"), lower_extreme),
     **dict.fromkeys(("MEAN", "REDUCE_MAX", "REDUCE_MIN", "SUM"), lower_reduction),
     "ADD": lower_binary,
@@ -324,6 +331,7 @@ def lower_tflite(graph: TfliteGraph) -> Program:
         operators=spread,
         sha256=graph.sha256,
         constants={name: constants[name] for name in known if name in constants},
+        states=tuple(s for s in graph.states if s.read in graph.inputs and s.written in graph.outputs),
     )
 
 

@@ -8,8 +8,9 @@ from math import ceil, floor, prod
 import numpy as np
 
 from qcgen.ir.program import Concat, Operator, Pad, Reshape, Resize, Slice, Tensor, Transpose
+from qcgen.tflite.graph import AGAIN
 from qcgen.tflite.multipliers import half_away
-from qcgen.tflite.operands import AGAIN, Operands, Refused
+from qcgen.tflite.operands import Operands, Refused
 
 MOST_PLACES = 2**16
 """Along an axis that is resized, repeated or reflected: the file could state any number."""

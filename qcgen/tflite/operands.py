@@ -9,7 +9,7 @@ import numpy as np
 from qcgen.ir.graph import Node
 from qcgen.ir.program import Tensor
 from qcgen.ir.types import Array, DType, Layout
-from qcgen.tflite.read import Codes, TfliteGraph
+from qcgen.tflite.graph import AGAIN, Codes, TfliteGraph
 from qcgen.tflite.schema import ACTIVATIONS
 
 
@@ -18,7 +18,6 @@ class Refused(Exception):
 
 
 CONVERT_INT8 = "quantize the network to int8 in whole: TFLITE_BUILTINS_INT8 and a representative data set"
-AGAIN = "convert the model again"
 MOST_BITS = 60
 """Scales of tensors lie between 2^-60 and 2^60, so that no quotient of two leaves float32."""
 

@@ -14,9 +14,9 @@ from qcgen.intervals import accumulators, partial_sums
 from qcgen.ir.program import Conv, ConvGeometry, MatMul, Operator, Reshape, RoundTwice, Slice, Tensor, Transpose
 from qcgen.ir.types import Array, Layout
 from qcgen.lower.linear import row_geometry
+from qcgen.tflite.graph import AGAIN, Codes
 from qcgen.tflite.multipliers import bounds, overflows, round_twice
-from qcgen.tflite.operands import AGAIN, Operands, Refused
-from qcgen.tflite.read import Codes
+from qcgen.tflite.operands import Operands, Refused
 from qcgen.tflite.schema import PADDINGS
 
 TOO_LARGE = "some input makes a sum leave int32, of which C++ does not say what TensorFlow Lite Micro computes"

@@ -5,42 +5,23 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 
 import numpy as np
 
 from qcgen.errors import ModelRejected, Problem
-from qcgen.ir.graph import Graph, Node, Origin, Value
+from qcgen.ir.graph import Node, Origin, Value
 from qcgen.ir.types import Array, DType
 from qcgen.tflite.flatbuffer import DamagedFile, Table
+from qcgen.tflite.graph import AGAIN, Codes, TfliteGraph
 from qcgen.tflite.schema import EXTENDED, OPERATORS, OPTIONS, TYPES
+from qcgen.tflite.variables import with_states
 
 IDENTIFIER = b"TFL3"
-AGAIN = "convert the model again"
 MOST_RANK = 8
 MOST_OF_A_KIND = 2**16
 """Tensors, operators and buffers that a model may have of each: no network for a microcontroller comes near it."""
-
-
-@dataclass(frozen=True)
-class Codes:
-    """What codes mean: real value = (q - zero_points) * scales, both (1,), or (C,) along ``axis``; scales float32.
-
-    Several scales are as the file has them: they need not fit the axis.
-    """
-
-    scales: Array
-    zero_points: Array
-    axis: int
-
-
-@dataclass(frozen=True)
-class TfliteGraph(Graph):
-    """The graph of a .tflite file; ``codes`` has the tensors that are quantized, by name."""
-
-    codes: Mapping[str, Codes] = field(default_factory=dict)
 
 
 def tflite_bytes(model: object) -> bytes | None:
@@ -70,8 +51,20 @@ def _graph(model: Table, data: bytes, name: str) -> TfliteGraph:
         raise ModelRejected([Problem("model", f"its schema has version {version}, not 3", AGAIN)])
     if not subgraphs:
         raise ModelRejected([Problem("model", "it has no subgraph", AGAIN)])
-    reader = _Reader(model, subgraphs[0], data)
-    graph = reader.graph(name)
+    graph = _read(model, subgraphs[0], data, name, is_main=True)
+
+    def once(number: int) -> TfliteGraph:
+        if not 0 < number < len(subgraphs):
+            what = f"it runs subgraph {number} of {len(subgraphs)} once"
+            raise ModelRejected([Problem("model", what, AGAIN)])
+        return _read(model, subgraphs[number], data, name, is_main=False)
+
+    return with_states(graph, once)
+
+
+def _read(model: Table, subgraph: Table, data: bytes, name: str, *, is_main: bool) -> TfliteGraph:
+    reader = _Reader(model, subgraph, data)
+    graph = reader.graph(name, is_main=is_main)
     if reader.problems:
         raise ModelRejected(reader.problems)
     return graph
@@ -89,7 +82,8 @@ class _Reader:
         self._tensors = _few(subgraph.tables(0), "tensors")
         self._names = list(_unique(tensor.text(3) for tensor in self._tensors))
 
-    def graph(self, name: str) -> TfliteGraph:
+    def graph(self, name: str, *, is_main: bool) -> TfliteGraph:
+        """The subgraph as a graph; one that is not the main one need not compute anything."""
         values: dict[str, Value] = {}
         constants: dict[str, Array] = {}
         codes: dict[str, Codes] = {}
@@ -109,6 +103,8 @@ class _Reader:
         nodes = tuple(self._nodes())
         inputs, outputs = (self._called(self._subgraph.integers(part), "the model") for part in (1, 2))
         self._check_flow(nodes, inputs, outputs, constants)
+        if is_main and not (outputs and nodes):
+            self.problems.append(Problem("model", "it computes nothing", AGAIN))
         digest = hashlib.sha256(self._data).hexdigest()
         origin = Origin(self._data)
         return TfliteGraph(
@@ -200,11 +196,11 @@ class _Reader:
             known |= set(node.outputs)
         if absent := [name for name in outputs if name not in known or not name]:
             self.problems.append(Problem(f"output {absent[0]!r}", "nothing computes it", AGAIN))
-        if not outputs or not nodes:
-            self.problems.append(Problem("model", "it computes nothing", AGAIN))
 
 
-def _option(options: Table, field: int, kind: str, default: int) -> int | float:
+def _option(options: Table, field: int, kind: str, default: int) -> int | float | str:
+    if kind == "s":
+        return options.text(field)
     return options.number(field, kind, default) if kind == "f" else options.integer(field, kind, default)
 
 

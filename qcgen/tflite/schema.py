@@ -97,8 +97,11 @@ OPTIONS: dict[str, dict[str, tuple[int, str, int]]] = {
     "LEAKY_RELU": {"alpha": (0, "f", 0)},
     "SOFTMAX": {"beta": (0, "f", 0)},
     "FULLY_CONNECTED": {"activation": (0, "b", 0), "weights_format": (1, "b", 0)},
+    "CALL_ONCE": {"subgraph": (0, "i", 0)},
+    "VAR_HANDLE": {"container": (0, "s", 0), "shared_name": (1, "s", 0)},
+    **{key: {} for key in ("ASSIGN_VARIABLE", "READ_VARIABLE")},
 }
-"""The options of each operator that are read: field, type and default."""
+"""The options of each operator that are read: field, type, which is "s" of texts, and default, of texts none."""
 
 ACTIVATIONS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
 """Fused activations by their number."""

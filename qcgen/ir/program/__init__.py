@@ -102,6 +102,7 @@ __all__ = [
     "Slice",
     "Softmax",
     "Spatial",
+    "State",
     "Tensor",
     "Transpose",
     "ZeroPointCorrection",
@@ -181,11 +182,24 @@ def run_time_scales(operators: Sequence[Operator]) -> str | None:
 
 
 @dataclass(frozen=True)
+class State:
+    """What one call leaves to the next: the output ``written`` is the input ``read`` of the call behind it.
+
+    Both are names of tensors of one shape and type; ``initial`` has the elements that the first call reads.
+    """
+
+    read: str
+    written: str
+    initial: Array
+
+
+@dataclass(frozen=True)
 class Program:
     """Operators in execution order, every one with a single output, ``y``.
 
-    ``inputs`` and ``outputs`` are the caller's tensors in the model's order; ``constants`` holds the elements of
-    operands that are known, by the tensor's name, in the tensor's shape. ``kept`` holds, for tensors that have lost
+    ``inputs`` and ``outputs`` are the caller's tensors in the model's order, but for those of ``states``, which stay
+    in memory from call to call; ``constants`` holds the elements of operands that are known, by the tensor's name, in
+    the tensor's shape. ``kept`` holds, for tensors that have lost
     channels, those that are left, as the model numbers them, by the tensor's name. ``in_float`` names the operators of
     codes that onnxruntime computes in float: next to a tie an output may be another code there, one more or less.
     """
@@ -198,3 +212,11 @@ class Program:
     constants: Mapping[str, Array] = field(default_factory=dict)
     kept: Mapping[str, Int64s] = field(default_factory=dict)
     in_float: frozenset[str] = frozenset()
+    states: tuple[State, ...] = ()
+
+    @property
+    def of_caller(self) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """The inputs and the outputs that are those of no state."""
+        kept = {name for state in self.states for name in (state.read, state.written)}
+        inputs, outputs = (tuple(t for t in ends if t.name not in kept) for ends in (self.inputs, self.outputs))
+        return inputs, outputs

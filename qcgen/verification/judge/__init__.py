@@ -186,8 +186,8 @@ def _micro(artifact: Artifact, oracle: str, cases: Sequence[Mapping[str, Array]]
             raise ToolMissing(NO_MICRO)
         return _own(NO_MICRO)
     assert artifact.origin is not None, "that of .tflite files is known"
-    bench = MicroBench(artifact.origin, artifact.program)
     try:
+        bench = MicroBench(artifact.origin, artifact.program)
         bench.outputs(cases[0], evaluate_all(artifact.program, cases[0]))
     except CannotRun as error:
         return _own(f"tflm cannot run this: {error}")

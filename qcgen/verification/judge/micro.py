@@ -13,7 +13,7 @@ from qcgen.ir.graph import Origin
 from qcgen.ir.program import Program
 from qcgen.ir.types import Array
 from qcgen.tflite import Table, read_tflite
-from qcgen.verification.judge.engines import refusals
+from qcgen.verification.judge.engines import CannotRun, refusals
 from qcgen.verification.judge.rules import codes, numbers
 
 PACKAGE = "tflite-micro"
@@ -35,6 +35,7 @@ def installed_micro() -> str | None:
 class MicroBench:
     """The part of a .tflite file that was compiled, run by a fresh interpreter for each case.
 
+    What variables hold is an input of that part, and what is assigned to them an output.
     Its outputs are all tensors that its nodes compute, so that the first one that differs names the node.
     """
 
@@ -43,12 +44,22 @@ class MicroBench:
         graph = read_tflite(origin.model, "model")
         wanted, kept = set(origin.outputs), []
         given = [value.name for value in origin.inputs]
-        for place, node in reversed(list(enumerate(graph.nodes))):
+        computed: list[str] = []
+        self._copies: dict[str, str] = {}  # what is assigned and is something else, too: the file has one tensor
+        for node in reversed(graph.nodes):
             if not wanted.isdisjoint(node.outputs):
-                kept.append(place)
+                if node.op_type == "READ_VARIABLE":
+                    raise CannotRun(f"{node.name} reads what was assigned in the same call")
+                if node.op_type == "ASSIGN_VARIABLE":
+                    self._copies[node.outputs[0]] = node.inputs[0]
+                else:
+                    kept.append(int(node.name.rpartition("_")[2]))  # the operator's number in the file
+                    computed = [*node.outputs, *computed]
                 wanted |= set(node.inputs) - {*given, *graph.constants, ""}
-        self._computed = [name for place in reversed(kept) for name in graph.nodes[place].outputs]
-        self._origin, self._program = origin, program
+        self._computed = computed
+        self._unchanged = graph.unchanged
+        given += graph.unchanged
+        self._origin, self._program, self._constants = origin, program, graph.constants
         sizes = [np.prod(graph.value(name).fixed_shape or (1,)) * 8 for name in (*given, *self._computed)]
         self._arena = LEAST_ARENA + 2 * int(sum(sizes)) + 8 * len(origin.model)
         number = {name: place for place, name in enumerate(graph.values)}
@@ -63,8 +74,12 @@ class MicroBench:
             for place, (value, own) in enumerate(pairs):
                 x = feeds[own.name] if own.name == value.name else numbers(own, feeds[own.name], value.dtype)
                 interpreter.set_input(np.ascontiguousarray(x).reshape(value.fixed_shape or ()), place)
+            for place, name in enumerate(self._unchanged, len(pairs)):
+                interpreter.set_input(self._constants[name], place)
             interpreter.invoke()
             found = {name: interpreter.get_output(place) for place, name in enumerate(self._computed)}
+        known = {**self._constants, **feeds, **found}
+        found |= {name: known[source] for name, source in self._copies.items()}
         own_outputs = zip(self._origin.outputs, self._program.outputs, strict=True)
         ends = {own.name: found[name] if own.name == name else codes(own, found[name]) for name, own in own_outputs}
         named = {name: array for name, array in found.items() if name in values} | ends

@@ -1,4 +1,4 @@
-"""Records what TensorFlow Lite Micro's reference kernels give for tests/tflite_models.py: run it by hand.
+"""Records what TensorFlow Lite Micro's reference kernels give for the models of the tests: run it by hand.
 
 pip install --pre tflite-micro; the file here was made with 0.dev20261023182759.
 """
@@ -13,6 +13,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parents[1]), str(HERE.parents[2])]
 
 from tflite_models import MODELS, cases  # noqa: E402  # beside the tests
+from tflite_states import STREAMS, frames  # noqa: E402
 
 
 def run(data: bytes, x: np.ndarray) -> np.ndarray:
@@ -23,6 +24,17 @@ def run(data: bytes, x: np.ndarray) -> np.ndarray:
     return interpreter.get_output(0)
 
 
+def run_all(data: bytes) -> list[np.ndarray]:
+    """The first output of calls one after the other."""
+    interpreter, found = runtime.Interpreter.from_bytes(data), []
+    for x in frames(data):
+        interpreter.set_input(x, 0)
+        interpreter.invoke()
+        found.append(interpreter.get_output(0))
+    return found
+
+
+np.savez_compressed(HERE / "streams.npz", **{name: np.stack(run_all(data)) for name, data in STREAMS.items()})
 outputs = {name: np.stack([run(data, x) for x in cases(data)]) for name, data in MODELS.items()}
 np.savez_compressed(HERE / "recorded.npz", **outputs)
 print({name: array.shape for name, array in outputs.items()})

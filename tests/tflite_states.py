@@ -1,0 +1,123 @@
+"""Small .tflite networks with variables; TensorFlow Lite Micro recorded what they give, call by call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from tflite_models import Field, Step, Told, bias, weights, window, written
+
+from qcgen.tflite import read_tflite
+
+CALLS = 6
+
+
+def handle(name: str) -> Told:
+    return Told(f"{name} of", (), dtype="resource")
+
+
+def named(name: str, tensor: int) -> Step:
+    return Step("VAR_HANDLE", (), (tensor,), {0: "", 1: name})
+
+
+def begun(name: str, value: np.ndarray, scale: float, zero_point: int) -> tuple[Sequence[Told], Sequence[Step]]:
+    """A subgraph that a variable begins by."""
+    tensors = [handle(name), Told("begin", value.shape, scale, zero_point, value)]
+    return tensors, [named(name, 0), Step("ASSIGN_VARIABLE", (0, 1), ())]
+
+
+CALL = Step("CALL_ONCE", (), (), {0: Field("i", 1)})
+
+
+def stream(begin: np.ndarray | None = None) -> bytes:
+    """The last two rows and a new one, through a convolution; what is kept is computed before that."""
+    tensors = [
+        Told("x", (1, 1, 1, 4), 0.05, 3),
+        handle("rows"),
+        Told("before", (1, 2, 1, 4), 0.05, 3),
+        Told("all", (1, 3, 1, 4), 0.05, 3),
+        Told("after", (1, 2, 1, 4), 0.05, 3),
+        Told("from", (4,), None, 0, np.array([0, -2, 0, 0]), "int32"),
+        Told("to", (4,), None, 0, np.array([0, 0, 0, 0]), "int32"),
+        Told("by", (4,), None, 0, np.array([1, 1, 1, 1]), "int32"),
+        Told("w", (5, 3, 1, 4), 0.01, 0, weights(1, 5, 3, 1, 4)),
+        Told("b", (5,), 0.0005, 0, bias(2, 5), "int32"),
+        Told("y", (1, 1, 1, 5), 0.11, -7),
+    ]
+    steps = [
+        named("rows", 1),
+        Step("READ_VARIABLE", (1,), (2,)),
+        Step("CONCATENATION", (2, 0), (3,), {0: Field("i", 1)}),
+        Step("STRIDED_SLICE", (3, 5, 6, 7), (4,), {0: Field("i", 13), 1: Field("i", 15)}),
+        Step("ASSIGN_VARIABLE", (1, 4), ()),
+        Step("CONV_2D", (3, 8, 9), (10,), window(padding=1)),
+    ]
+    if begin is None:
+        return written(tensors, steps, (0,), (10,))
+    return written(tensors, [CALL, *steps], (0,), (10,), begun("rows", begin, 0.05, 3))
+
+
+def total() -> bytes:
+    """What has come so far, with what came before; the output itself is kept, and read again in the same call."""
+    tensors = [
+        Told("x", (1, 6), 0.05, 3),
+        handle("total"),
+        Told("before", (1, 6), 0.09, -9),
+        Told("y", (1, 6), 0.09, -9),
+        Told("again", (1, 6), 0.09, -9),
+        Told("z", (1, 6), 0.1, 2),
+    ]
+    steps = [
+        named("total", 1),
+        Step("READ_VARIABLE", (1,), (2,)),
+        Step("ADD", (2, 0), (3,), {0: Field("b", 0)}),
+        Step("ASSIGN_VARIABLE", (1, 3), ()),
+        Step("READ_VARIABLE", (1,), (4,)),
+        Step("ADD", (4, 2), (5,), {0: Field("b", 0)}),
+    ]
+    return written(tensors, steps, (0,), (3, 5))
+
+
+def delay() -> bytes:
+    """Two variables and one that is only read: the input, then what came one and two calls before."""
+    tensors = [
+        Told("x", (1, 6), 0.05, 3),
+        handle("one"),
+        handle("two"),
+        handle("fixed"),
+        Told("a", (1, 6), 0.05, 3),
+        Told("b", (1, 6), 0.05, 3),
+        Told("c", (1, 6), 0.04, -1),
+        Told("sum", (1, 6), 0.1, 2),
+        Told("y", (1, 6), 0.15, 1),
+    ]
+    steps = [
+        CALL,
+        named("one", 1),
+        named("two", 2),
+        named("fixed", 3),
+        Step("READ_VARIABLE", (1,), (4,)),
+        Step("READ_VARIABLE", (2,), (5,)),
+        Step("READ_VARIABLE", (3,), (6,)),
+        Step("ASSIGN_VARIABLE", (2, 4), ()),
+        Step("ASSIGN_VARIABLE", (1, 0), ()),
+        Step("SUB", (5, 4), (7,), {0: Field("b", 0)}),
+        Step("ADD", (7, 6), (8,), {0: Field("b", 0)}),
+    ]
+    return written(tensors, steps, (0,), (8,), begun("fixed", np.arange(6).reshape(1, 6) * 20, 0.04, -1))
+
+
+def frames(data: bytes) -> Sequence[np.ndarray]:
+    """Random inputs of calls one after the other."""
+    graph = read_tflite(data, "model")
+    shape = graph.value(graph.inputs[0]).fixed_shape or ()
+    return np.random.default_rng(5).integers(-128, 128, (CALLS, *shape)).astype(np.int8)
+
+
+STREAMS = {
+    "stream": stream(),
+    "stream_that_begins": stream(weights(9, 1, 2, 1, 4)),
+    "total": total(),
+    "delay": delay(),
+}
+"""Networks by name."""

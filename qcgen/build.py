@@ -111,10 +111,19 @@ class LoadedModel:
         self._ffi = FFI()
         whole = len(plan.arguments) + 1  # pointers: those that are not part of the arena, and the arena
         counts = {"begin": 1, "push_row": 2, "end": whole} if plan.pushed else {"run": whole}
+        counts |= {"reset": 1} if plan.states else {}
         for name, count in counts.items():
-            result = "int" if plan.returns_status and name != "begin" else "void"
+            result = "int" if plan.returns_status and name not in ("begin", "reset") else "void"
             self._ffi.cdef(f"{result} {plan.prefix}_{name}({', '.join(['void *'] * count)});")
         self._library = self._ffi.dlopen(str(library))
+        self._kept = self._arena()
+        self.reset()
+
+    def reset(self) -> None:
+        """Makes the states initial that calls keep for the next ones; of networks that keep nothing it does nothing."""
+        if self._plan.states:
+            self._kept = self._arena()
+            self._invoke("reset", self._kept)
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs, in the model's order."""
@@ -127,20 +136,31 @@ class LoadedModel:
     def run(self, output_names: str | Sequence[str] | None, feeds: Mapping[str, Array]) -> list[Array]:
         """The outputs named (one name or several, all if None or empty) for inputs by name, shaped as in C.
 
+        A network that keeps states goes on with those of the call before, or of ``reset``.
         Raises ValueError for unknown names and for arrays of another type or shape, and OrionPanic if the function
         returns that Orion panics on these inputs.
         """
         output_names = [output_names] if isinstance(output_names, str) else output_names
-        outputs = {port.tensor.name: _garbage(port.shape, port.tensor.dtype.numpy) for port in self._plan.outputs}
-        unknown = [name for name in output_names or () if name not in outputs]
+        known = [port.tensor.name for port in self._plan.outputs]
+        unknown = [name for name in output_names or () if name not in known]
         unknown += [name for name in feeds if name not in {port.tensor.name for port in self._plan.inputs}]
         if unknown:
             raise ValueError(f"no tensor of this model is called {', '.join(unknown)}")
-        inputs = [
-            self._input(port.tensor.name, port.tensor.dtype.numpy, port.shape, feeds) for port in self._plan.inputs
-        ]
-        self._call(inputs, list(outputs.values()))
-        return [outputs[name] for name in (output_names or outputs)]
+        arena = self._kept if self._plan.states else self._arena()
+        outputs = self._computed(self._plan.inputs, self._plan.outputs, feeds, arena)
+        return [outputs[name] for name in (output_names or known)]
+
+    def run_from(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """All that a call gives, states that it leaves among it, for inputs and the states that it finds, by name."""
+        return self._computed(self._plan.before, self._plan.after, feeds, self._arena())
+
+    def _computed(
+        self, before: Sequence[Port], after: Sequence[Port], feeds: Mapping[str, Array], arena: Array
+    ) -> dict[str, Array]:
+        inputs = [self._input(port.tensor.name, port.tensor.dtype.numpy, port.shape, feeds) for port in before]
+        outputs = [_garbage(port.shape, port.tensor.dtype.numpy) for port in after]
+        self._call([*zip(before, inputs, strict=True), *zip(after, outputs, strict=True)], arena)
+        return {port.tensor.name: array for port, array in zip(after, outputs, strict=True)}
 
     def lacks_an_instruction(self) -> bool:
         """Whether a call ends at an instruction that this processor does not have; a process of its own tries it."""
@@ -149,18 +169,21 @@ class LoadedModel:
         child = os.fork()
         if child == 0:
             try:
-                ports = (self._plan.inputs, np.zeros), (self._plan.outputs, _garbage)
-                self._call(*([make(port.shape, port.tensor.dtype.numpy) for port in found] for found, make in ports))
+                ports = [(port, np.zeros(port.shape, port.tensor.dtype.numpy)) for port in self._plan.before]
+                ports += [(port, _garbage(port.shape, port.tensor.dtype.numpy)) for port in self._plan.outputs]
+                self._call(ports, self._arena())
             finally:
                 os._exit(0)
         status = os.waitpid(child, 0)[1]
         return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGILL
 
-    def _call(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-        """Calls the C function; copies into the arena and out of it what lies there."""
+    def _arena(self) -> Array:
+        """An arena of its own, full of what a firmware may find there."""
         arena = _garbage((self._plan.arena_bytes + self._plan.arena_align,), np.dtype(np.uint8))
-        arena = arena[-arena.ctypes.data % self._plan.arena_align :]
-        ports = [*zip(self._plan.inputs, inputs, strict=True), *zip(self._plan.outputs, outputs, strict=True)]
+        return arena[-arena.ctypes.data % self._plan.arena_align :]
+
+    def _call(self, ports: Sequence[tuple[Port, Array]], arena: Array) -> None:
+        """Calls the C function; copies into the arena and out of it what lies there."""
         parts = [(arena[port.offset :][: port.bytes], port, array) for port, array in ports if port.offset is not None]
         for part, port, array in parts:
             if port.direction == "input":
@@ -170,7 +193,7 @@ class LoadedModel:
             self._invoke("run", *arguments, arena)
         else:
             self._invoke("begin", arena)
-            for row in np.split(np.frombuffer(inputs[0].tobytes(), np.uint8), self._plan.pushed.rows or 1):
+            for row in np.split(np.frombuffer(ports[0][1].tobytes(), np.uint8), self._plan.pushed.rows or 1):
                 self._invoke("push_row", arena, row)
             self._invoke("end", arena, *arguments)
         for part, port, array in parts:

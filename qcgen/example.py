@@ -61,6 +61,7 @@ def _context(artifacts: Sequence[Artifact], board: Board) -> dict[str, object]:
         "machine": machine,
         "networks": networks,
         "some_stop": any(artifact.plan.options.status for artifact in artifacts),
+        "has_states": any(artifact.plan.states for artifact in artifacts),
         "most_nodes": max(1, *(len(artifact.plan.calls) for artifact in artifacts)),
         "name_width": max(len(name) for artifact in artifacts for name in _node_names(artifact)),
         "stack_bytes": STACK_BYTES,
@@ -98,8 +99,8 @@ def _served(plan: Plan) -> dict[str, object]:
         "model": shlex.quote(one_line(plan.model)),
         "options": _literal(shlex.join(["--name", plan.prefix, *options])),
         "variables": usage(plan).variables,
-        "inputs": [_tensor(plan, port) for port in plan.inputs],
-        "outputs": [_tensor(plan, port) for port in plan.outputs],
+        "inputs": [_tensor(plan, port) for port in plan.before],
+        "outputs": [_tensor(plan, port) for port in plan.after],
         "arguments": [*(variable(plan, port) for port in plan.arguments), "&arena"],
         "returns_status": plan.returns_status,
     }

@@ -169,6 +169,7 @@ class Report:
     ``arena_growth``: by how much it is larger for copies of constants than it need be, and the cycles with and without.
     ``ram_bytes``: arena, inputs and outputs together, without the stack. With ``io_memory="arena"``
     inputs and outputs are a part of the arena; of an input that comes in rows, one row is counted.
+    ``state_bytes``: those of the arena that stay from call to call.
     ``arithmetic``: what the outputs are equal to, which onnxruntime on which processor with which session options.
     ``buffers``: what lies in the arena, where and how long. ``files``: the SHA-256 of each generated file, by its name.
     ``rows``: of tensors that are computed row by row, how many rows are kept at a time. ``unsimplified``: what the
@@ -195,6 +196,7 @@ class Report:
     arena_growth: ArenaGrowth | None
     input_bytes: int
     output_bytes: int
+    state_bytes: int
     ram_bytes: int
     inputs: tuple[PortReport, ...]
     outputs: tuple[PortReport, ...]
@@ -293,6 +295,7 @@ def report(
         arena_growth=plan.growth,
         input_bytes=_bytes(plan.inputs),
         output_bytes=_bytes(plan.outputs),
+        state_bytes=_bytes(state.before for state in plan.states),
         ram_bytes=plan.arena_bytes + _bytes(plan.arguments) + (plan.pushed.row_bytes if plan.pushed else 0),
         inputs=tuple(_port(port, plan) for port in plan.inputs),
         outputs=tuple(_port(port, plan) for port in plan.outputs),
@@ -337,7 +340,7 @@ def _all_nodes(plan: Plan) -> tuple[NodeReport, ...]:
     """The nodes in execution order."""
     nodes = [node for step in plan.steps for node in _nodes(step, plan.in_float)]
     operators = [op for step in plan.steps for op in _operators(step)]
-    sources = {port.tensor.name: port.tensor.name for port in plan.inputs} | {op.y.name: op.name for op in operators}
+    sources = {port.tensor.name: port.tensor.name for port in plan.before} | {op.y.name: op.name for op in operators}
     return tuple(
         replace(node, reads=tuple(dict.fromkeys(sources[x.name] for x in inputs_of(op) if x.name in sources)))
         for node, op in zip(nodes, operators, strict=True)

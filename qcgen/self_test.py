@@ -63,6 +63,7 @@ def _self_test(
         each.port.tensor.name: array.reshape(each.port.shape).transpose(np.argsort(_order(each.port, plan)))
         for each, array in zip(inputs, _arrays(inputs, seed), strict=True)
     }
+    given |= {state.read: feeds[state.read] for state in program.states if feeds and state.read in feeds}
     in_memory, origins, exact = _in_memory(program, plan, given), _origins(program, plan), same_everywhere(program)
     written = {call.symbol: part for call, part in _written(program, plan) if origins[call.op.y.name] in exact}
     hashes = [fnv(_table_bytes(call) + in_memory[call.op.y.name] * (call.symbol in written)) for call in plan.calls]

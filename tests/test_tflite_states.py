@@ -1,15 +1,24 @@
 """Networks that keep states: the C gives, call by call, what TensorFlow Lite Micro was recorded to give."""
 
+import json
+import re
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from emulated import require_core
+from served import bridged, build
+from test_self_test import result_on_host
+from test_vectors import numbers
 from tflite_models import Step, Told, written
 from tflite_states import CALL, STREAMS, begun, frames, handle, named
+from tools import require_modules
 
 import qcgen
+from qcgen.cli import main
 from qcgen.reference import evaluate_frames
+from qcgen.verification import verify
 
 RECORDED = np.load(Path(__file__).parent / "data" / "tflite" / "streams.npz")
 REAL = Path(__file__).parents[2] / "shared" / "models" / "tflite"
@@ -33,10 +42,119 @@ def first_of(artifact):
 
 
 @pytest.mark.parametrize("name", STREAMS)
+def test_calls_give_what_was_recorded_and_reset_begins_anew(name):
+    artifact, model = compiled(name)
+    for _ in range(2):
+        model.reset()
+        found = [model.run(first_of(artifact), {"x": x})[0] for x in frames(STREAMS[name])]
+        assert np.array_equal(np.stack(found), RECORDED[name])
+
+
+@pytest.mark.parametrize("name", STREAMS)
 def test_the_reference_gives_what_was_recorded(name):
     artifact, _ = compiled(name)
     values = evaluate_frames(artifact.program, [{"x": x} for x in frames(STREAMS[name])])
     assert np.array_equal(np.stack([each[first_of(artifact)] for each in values]), RECORDED[name])
+
+
+def real(name):
+    if not REAL.is_dir():
+        pytest.skip("the real models are not there: no directory shared/models/tflite beside the repository")
+    return REAL / f"{name}.tflite", REAL / f"{name}.npz"
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("options", [OPTIONS[0], *(pytest.param(each, marks=pytest.mark.all) for each in OPTIONS[1:])])
+def test_real_networks_give_what_was_recorded(name, options):
+    path, data = real(name)
+    model, recorded = qcgen.compile(path, name="model", **options).load("-O1"), np.load(data)
+    [x], [y] = model.get_inputs(), model.get_outputs()
+    for call in range(20):
+        [got] = model.run(None, {x.name: recorded[f"in{call}.{x.name}"].reshape(x.shape)})
+        assert np.array_equal(got.reshape(-1), recorded[f"out{call}.{y.name}"].reshape(-1))
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("core", ["cortex-m4", "rv32imc"])
+def test_a_wake_word_gives_what_was_recorded_on_an_emulated_core(core):
+    path, data = real("mww_v2_okay_nabu")
+    require_core(core, counting=False)
+    found = verify(qcgen.compile(path, target=core), cases=1, data=data, sums=False, emulated=True)
+    assert found.is_right
+    assert found.outcomes[-1].cases == 20
+
+
+@pytest.mark.parametrize("name", [name for name in STREAMS if name != "total"])
+def test_tensorflow_lite_micro_judges_each_call_from_any_state(name):
+    require_modules("tflite_micro")
+    judge = qcgen.verify(compiled(name)[0], cases=1, flags="-O0", sums=False, oracle="tflm").judge
+    assert (judge.oracle, judge.differing) == ("tflm", 0)
+    assert judge.outputs > 0
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_nothing_else_lies_where_a_state_does(name):
+    plan = compiled(name)[0].plan
+    taken = {byte for state in plan.states for byte in range(state.offset, state.offset + state.before.bytes)}
+    others = [buffer for buffer in plan.buffers if buffer.kind != "state"]
+    assert len(taken) == sum(state.before.bytes for state in plan.states)
+    assert all(taken.isdisjoint(range(each.offset, each.offset + each.bytes)) for each in others)
+
+
+def test_what_is_kept_is_computed_in_its_place_where_it_is_read_before():
+    assert not compiled("stream")[0].plan.moves
+    assert [move.tensor.name for move in compiled("delay")[0].plan.moves] == ["x.kept"]
+
+
+def test_the_self_test_begins_by_reset(tmp_path):
+    artifact = compiled("stream_that_begins")[0].with_self_test()
+    assert result_on_host(tmp_path, artifact) == 0
+    [first] = re.findall(r"net_reset_0\[.*?\] = \{\n +(-?\d+),", artifact.files["net.c"])
+    head, tail = artifact.files["net.c"].split("net_reset_0[", 1)
+    spoiled = f"{head}net_reset_0[{tail.replace(first, str(int(first) ^ 64), 1)}"
+    assert result_on_host(tmp_path, artifact, (artifact.files["net.c"], spoiled)) > 0
+
+
+def test_vectors_are_calls_one_after_the_other():
+    artifact, _ = compiled("stream")
+    header = artifact.with_vectors([{"x": x} for x in frames(STREAMS["stream"])]).files["net_vectors.h"]
+    assert np.array_equal(numbers(header, "y"), RECORDED["stream"].reshape(6, -1))
+    assert "calls one after the other, behind net_reset" in header
+
+
+def test_recordings_are_calls_one_after_the_other(tmp_path, capsys):
+    (tmp_path / "net.tflite").write_bytes(STREAMS["delay"])
+    given = {f"in{call}.x": x for call, x in enumerate(frames(STREAMS["delay"]))}
+    given |= {f"out{call}.y": y for call, y in enumerate(RECORDED["delay"])}
+    np.savez(tmp_path / "net.npz", **given)
+    command = ["verify", str(tmp_path / "net.tflite"), "--cases", "1", "--no-sums", "--data", str(tmp_path / "net.npz")]
+    assert main(command) == 0
+    assert re.search(r"recorded +6  0 of ", capsys.readouterr().out)
+
+
+def test_a_board_gets_the_state_with_the_inputs(tmp_path, capsys):
+    (tmp_path / "net.tflite").write_bytes(STREAMS["delay"])
+    artifact = qcgen.compile(tmp_path / "net.tflite")
+    with bridged(build(tmp_path / "program", artifact)) as board:
+        assert main(["verify", "--serial", board.port, str(tmp_path / "net.tflite"), "--cases", "2"]) == 0
+    assert "hashes: none differs" in capsys.readouterr().out
+
+
+def test_the_header_says_that_the_arena_must_live():
+    header = " ".join(compiled("stream")[0].files["net.h"].replace("*", "").split())
+    assert "8 bytes of it are the network's state, so it must be left alone between calls, too" in header
+    assert "keeps nothing between calls" not in header
+    assert "not for unions" in header
+
+
+def test_rows_are_not_pushed_where_states_are_kept():
+    with pytest.raises(qcgen.ModelRejected, match="keeps states from call to call"):
+        qcgen.compile(STREAMS["stream"], input="rows")
+
+
+def test_the_report_has_the_bytes_of_states():
+    report = json.loads(compiled("delay")[0].report.to_json())
+    assert report["state_bytes"] == 12
 
 
 def one(steps, once=((), ())):

@@ -91,16 +91,16 @@ def models_header(plans: Sequence[Plan]) -> str:
     lines.append("static const struct model MODELS[] = {")
     for index, plan in enumerate(plans):
         macro = plan.prefix.upper()
-        sizes = f"{len(plan.ports)}, {macro}_ARENA_BYTES, {macro}_ARENA_ALIGN"
+        sizes = f"{len(_ports(plan))}, {macro}_ARENA_BYTES, {macro}_ARENA_ALIGN"
         functions = f"put_{index}, call_{index}, get_{index}"
         lines.append(f'    {{ "{plan.prefix}", {functions}, ports_{index}, {sizes} }},')
-    most = max(len(plan.ports) for plan in plans)
+    most = max(len(_ports(plan)) for plan in plans)
     return "\n".join([*lines, "};", f"enum {{ MAX_PORTS = {most} }};", ""])
 
 
 def _call(plan: Plan) -> str:
     """The call of the C function on tensors that do not lie in the arena, or of those for the rows of an input."""
-    ports = (*plan.inputs, *plan.outputs)
+    ports = (*plan.before, *plan.after)
     tensors = [f"tensors[{index}]" for index, port in enumerate(ports) if port in plan.arguments]
     if plan.pushed is not None:
         push = f"{plan.prefix}_push_row(arena, (void *)((uint8_t *)tensors[0] + i * {plan.pushed.row_bytes}));"
@@ -111,12 +111,14 @@ def _call(plan: Plan) -> str:
 
 
 def _copies(plan: Plan, direction: str) -> list[str]:
-    """Copies of inputs into the arena, or of outputs out of it, where they lie there."""
-    numbers = {port.symbol: index for index, port in enumerate((*plan.inputs, *plan.outputs))}
+    """Copies of inputs and states into the arena, or of outputs and states out of it, where they lie there."""
+    numbers = {port.tensor.name: index for index, port in enumerate((*plan.before, *plan.after))}
+    places = [(accessor.port, f"{accessor.symbol}(arena)") for accessor in accessors(plan)]
+    for state in plan.states:
+        places += [(port, f"(uint8_t *)arena + {state.offset}") for port in (state.before, state.after)]
     copies = []
-    for accessor in accessors(plan):
-        port = accessor.port
-        tensor, place = f"tensors[{numbers[port.symbol]}]", f"{accessor.symbol}(arena)"
+    for port, place in places:
+        tensor = f"tensors[{numbers[port.tensor.name]}]"
         if port.direction == direction:
             pointers = (place, tensor) if direction == "input" else (tensor, place)
             copies.append(f"memcpy({', '.join(pointers)}, {port.bytes});")
@@ -124,10 +126,11 @@ def _copies(plan: Plan, direction: str) -> list[str]:
 
 
 def _ports(plan: Plan) -> list[str]:
-    """Inputs, then outputs, as the function takes them."""
+    """Inputs, then outputs, as the function takes them, each with the states behind them."""
     rows = []
-    for port in (*plan.inputs, *plan.outputs):
+    for port in (*plan.before, *plan.after):
         size = f"{plan.prefix.upper()}_{port.symbol.upper()}_SIZE * {port.tensor.dtype.bytes}"
+        size = size if port in plan.ports else str(port.bytes)
         rows.append(f"{{ {size}, {port.tensor.dtype.bytes}, {int(port.direction == 'output')} }}")
     return rows
 

@@ -76,11 +76,11 @@ def _record(image: Image, trial: Trial) -> bytes:
     """A call as the driver reads it."""
     head = np.array([trial.model, trial.is_shifted, trial.garbage], np.dtype("<u4")).tobytes()
     plan = image.artifacts[trial.model].plan
-    return head + b"".join(_input(plan, trial, port.tensor.name) for port in plan.inputs)
+    return head + b"".join(_input(plan, trial, port.tensor.name) for port in plan.before)
 
 
 def _input(plan: Plan, trial: Trial, name: str) -> bytes:
-    [port] = [port for port in plan.inputs if port.tensor.name == name]
+    [port] = [port for port in plan.before if port.tensor.name == name]
     array = trial.feeds[name]
     dtype = port.tensor.dtype.numpy
     if array.dtype != dtype or array.shape != port.shape:
@@ -92,7 +92,7 @@ def _outcomes(image: Image, trials: Sequence[Trial], data: bytes) -> list[Emulat
     outcomes, start = [], 0
     for trial in trials:
         outputs: dict[str, Array] = {}
-        for port in image.artifacts[trial.model].plan.outputs:
+        for port in image.artifacts[trial.model].plan.after:
             end = start + port.tensor.size * port.tensor.dtype.bytes
             held = np.frombuffer(data[start:end], port.tensor.dtype.numpy.newbyteorder("<"))
             outputs[port.tensor.name] = held.astype(port.tensor.dtype.numpy).reshape(port.shape)
@@ -125,7 +125,7 @@ def random_feeds(plan: Plan, seed: int) -> dict[str, Array]:
     """Random inputs in the shapes of the C function, over the whole range of integers; the same for the same seed."""
     generator = np.random.default_rng(seed)
     feeds: dict[str, Array] = {}
-    for port in plan.inputs:
+    for port in plan.before:
         dtype = port.tensor.dtype
         if np.issubdtype(dtype.numpy, np.floating):
             feeds[port.tensor.name] = generator.standard_normal(port.shape).astype(dtype.numpy)

@@ -130,6 +130,24 @@ class Table:
         return int(self.values.size) * C_BYTES[self.c_type]
 
 
+@dataclass(frozen=True)
+class KeptState:
+    """Bytes of the arena that stay from call to call: a call finds ``before`` there and leaves ``after``.
+
+    ``initial``: what NAME_reset puts there, a table or a byte that all of them have.
+    """
+
+    before: Port
+    after: Port
+    initial: Table | int
+
+    @property
+    def offset(self) -> int:
+        """Where in the arena they begin."""
+        assert self.before.offset is not None, "states lie in the arena"
+        return self.before.offset
+
+
 C_BYTES = {
     "int8_t": 1,
     "uint8_t": 1,
@@ -418,6 +436,11 @@ class TensorMove:
         """Whether bytes go to higher addresses, so that the last of them must go first."""
         return self.by > 0
 
+    @property
+    def is_apart(self) -> bool:
+        """Whether no byte is both read and written."""
+        return abs(self.by) >= self.bytes
+
 
 Step = Call | View | TensorMove | Stream
 
@@ -426,13 +449,14 @@ Step = Call | View | TensorMove | Stream
 class PlacedBuffer:
     """Bytes of the arena from ``offset`` on, alive from node ``first`` to node ``last``, both included.
 
-    ``kind``: a tensor, the rows that are kept of one, scratch memory, or the number of the next turn of pushed rows;
+    ``kind``: a tensor, the rows that are kept of one, scratch memory, the number of the next turn of pushed rows, or a
+    state, which stays from call to call;
     ``name`` is the tensor's, else "". Nodes are counted in execution order; -1: the caller writes it before the first
     one; the number of nodes: the caller reads it after the last one.
     """
 
     name: str
-    kind: Literal["tensor", "rows", "scratch", "turn"]
+    kind: Literal["tensor", "rows", "scratch", "turn", "state"]
     offset: int
     bytes: int
     first: int
@@ -481,7 +505,7 @@ class Plan:
     with inputs under them: no placement needs less. ``buffers`` are in the order of their first nodes.
     ``growth``: how much larger the arena is than it need be, and why. ``flash``: what it takes, where --flash chose
     the kernels. ``in_float`` names the nodes of codes that onnxruntime
-    computes in float.
+    computes in float. ``states`` stay in the arena from call to call.
     """
 
     prefix: str
@@ -498,6 +522,22 @@ class Plan:
     growth: ArenaGrowth | None = None
     flash: FlashUse | None = None
     in_float: frozenset[str] = frozenset()
+    states: tuple[KeptState, ...] = ()
+
+    @property
+    def before(self) -> tuple[Port, ...]:
+        """All that a call depends on: the inputs and the states that it finds."""
+        return (*self.inputs, *(state.before for state in self.states))
+
+    @property
+    def after(self) -> tuple[Port, ...]:
+        """All that a call gives: the outputs and the states that it leaves."""
+        return (*self.outputs, *(state.after for state in self.states))
+
+    @property
+    def initial_tables(self) -> tuple[Table, ...]:
+        """What states begin with, as far as it is in tables."""
+        return tuple(state.initial for state in self.states if isinstance(state.initial, Table))
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -514,7 +554,8 @@ class Plan:
     @property
     def constant_bytes(self) -> int:
         """All constant tables in flash."""
-        return sum(call.constant_bytes for call in self.calls)
+        tables = sum(table.bytes for table in self.initial_tables)
+        return tables + sum(call.constant_bytes for call in self.calls)
 
     @property
     def can_panic(self) -> bool:

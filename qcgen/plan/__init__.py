@@ -12,6 +12,7 @@ from qcgen.ir.plan import (
     Argument,
     Call,
     InArena,
+    KeptState,
     Options,
     Overlap,
     Place,
@@ -23,7 +24,7 @@ from qcgen.ir.plan import (
     TensorMove,
     View,
 )
-from qcgen.ir.program import Operator, Program, Tensor, inputs_of
+from qcgen.ir.program import Operator, Program, State, Tensor, inputs_of
 from qcgen.ir.types import Layout
 from qcgen.kernels import KERNELS, Prepared, Setting
 from qcgen.plan.arrange import Arranged, arrange
@@ -32,7 +33,7 @@ from qcgen.plan.forms import SIZE, SPEED, Form
 from qcgen.plan.functions import Work, share
 from qcgen.plan.layout import boundary_layout, boundary_shape, layout_text
 from qcgen.plan.memory import BufferName, CopiedRows, TurnNumber
-from qcgen.plan.names import ACCESSORS, PUBLIC, PUSHING, ROWS, STOPPING, node_names, parameter_names
+from qcgen.plan.names import ACCESSORS, KEEPING, PUBLIC, PUSHING, ROWS, STOPPING, node_names, parameter_names
 from qcgen.plan.orders import layout_of
 from qcgen.plan.select import select
 from qcgen.plan.sharing import Boundary, bytes_of
@@ -55,6 +56,13 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
     return Planner(program, options, prefix, model, node).whole()
 
 
+_NOT_PUSHED = Problem(
+    "--input rows",
+    "the network keeps states from call to call, and these would be one call",
+    "leave --input rows out",
+)
+
+
 class Planner:
     """Plans of one program that differ in the forms of its layers; the other parameters are those of ``plan``."""
 
@@ -63,11 +71,16 @@ class Planner:
         self.options = options
         self._program, self._prefix, self._model, self._node = program, prefix, model, node
         self._steps = steps = arrange(program, options.layout)
+        if program.states and options.input == "rows":
+            raise ModelRejected([_NOT_PUSHED])
         public = (*(ACCESSORS if options.io_memory == "arena" else ()), *(PUSHING if options.input == "rows" else ()))
+        public += KEEPING if program.states else ()
         names = node_names(((step.op.name, step.op.op_type) for step in steps), prefix, public)
         self._symbols = [f"{prefix}_{name}" for name in names]
-        functions = [*self._symbols, *(f"{prefix}_{name}" for name in (ROWS, *PUBLIC))]
+        functions = [*self._symbols, *(f"{prefix}_{name}" for name in (ROWS, *PUBLIC, *KEEPING))]
         self._ports = _ports(program, options, functions)
+        tensors = {tensor.name: tensor for tensor in (*program.inputs, *program.outputs)}
+        self._states = [(tensors[state.read], tensors[state.written]) for state in program.states]
         self._works: dict[tuple[int, Form], Work | None] = {}
         self._rows: dict[tuple[int, int, Form], Work] = {}
 
@@ -86,7 +99,7 @@ class Planner:
         prepared = [None if work is None else work.prepared for work in works]
         rows = _RowWorks(self._steps, self._setting_of, chosen, self._rows)
         chains: tuple[Chain, ...] = ()
-        boundary = Boundary(self._ports, is_in_arena=options.io_memory == "arena", is_pushed=options.input == "rows")
+        boundary = Boundary(self._ports, options.io_memory == "arena", options.input == "rows", self._states)
         report_progress("placing tensors in the arena")
         if arena is None and not boundary.is_pushed:
             stored = store(steps, prepared, boundary)
@@ -115,6 +128,7 @@ class Planner:
             else:
                 planned.append(_call(step, symbols[index], work, _places(step, index, stored, program)))
                 planned += _moved(step.op.y, stored)
+        planned += _left(self._states, stored)
         placement = stored.placement
         return Plan(
             prefix,
@@ -129,6 +143,7 @@ class Planner:
             stored.align,
             stored.buffers,
             in_float=program.in_float,
+            states=tuple(_kept(number, state, program, stored, prefix) for number, state in enumerate(program.states)),
         )
 
     def _work(self, index: int, form: Form) -> Work | None:
@@ -212,6 +227,35 @@ def _moved(y: Tensor, stored: Stored) -> list[TensorMove]:
     return [TensorMove(y, stored.computed[y.name], place)]
 
 
+def _left(states: Sequence[tuple[Tensor, Tensor]], stored: Stored) -> list[Step]:
+    """The moves of what a call leaves to where the next one finds it, unless it was computed there."""
+    moves: list[Step] = []
+    for read, written in states:
+        source, place = stored.places[written.name], stored.places[read.name]
+        assert isinstance(source, InArena) and isinstance(place, InArena), "states are nowhere else"
+        if source != place:
+            moves.append(TensorMove(written, source, place))
+    return moves
+
+
+def _kept(number: int, state: State, program: Program, stored: Stored, prefix: str) -> KeptState:
+    """A state with its place, and what it begins with."""
+    place = stored.places[state.read]
+    assert isinstance(place, InArena), "states are nowhere else"
+    tensors = {tensor.name: tensor for tensor in (*program.inputs, *program.outputs)}
+    symbol = f"{KEEPING[0]}_{number}"
+    read, written = tensors[state.read], tensors[state.written]
+    before = Port(read, symbol, read.shape, "", "input", place.offset)
+    after = Port(written, symbol, written.shape, "", "output", place.offset)
+    data = state.initial.tobytes()
+    if len(set(data)) == 1:
+        return KeptState(before, after, data[0])
+    meaning = f"what {state.read} is before the first call."
+    return KeptState(
+        before, after, Table("initial", f"{prefix}_{symbol}", before.tensor.dtype.c, state.initial, meaning)
+    )
+
+
 def _stream(
     chain: Chain,
     steps: Sequence[Arranged],
@@ -271,7 +315,8 @@ def _in_stage(stage: Stage, work: Work, call: Call) -> Call:
 
 
 def _ports(program: Program, options: Options, function_symbols: Collection[str]) -> tuple[Port, ...]:
-    tensors = [*program.inputs, *program.outputs]
+    inputs, outputs = program.of_caller
+    tensors = [*inputs, *outputs]
     chosen = dict(options.rename)
     names = [chosen.get(tensor.name, tensor.name) for tensor in tensors]
     symbols = parameter_names(names, function_symbols, STOPPING if options.status else ())
@@ -282,7 +327,7 @@ def _ports(program: Program, options: Options, function_symbols: Collection[str]
     for index, (tensor, symbol) in enumerate(zip(tensors, symbols, strict=True)):
         layout = boundary_layout(tensor, options.layout)
         shape, text = boundary_shape(tensor, layout), layout_text(layout)
-        ports.append(Port(tensor, symbol, shape, text, "input" if index < len(program.inputs) else "output"))
+        ports.append(Port(tensor, symbol, shape, text, "input" if index < len(inputs) else "output"))
     return tuple(ports)
 
 

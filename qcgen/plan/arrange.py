@@ -66,9 +66,15 @@ class _Arrangement:
 
     def __init__(self, program: Program, option: str) -> None:
         self._program = program
-        self._orders = {tensor.name: stored(tensor, boundary_layout(tensor, option)) for tensor in program.inputs}
+        # What stays from call to call has one order before and after each: the model's.
+        kept = {name for state in program.states for name in (state.read, state.written)}
+
+        def held(tensor: Tensor) -> Order:
+            return stored(tensor, boundary_layout(tensor, "model" if tensor.name in kept else option))
+
+        self._orders = {tensor.name: held(tensor) for tensor in program.inputs}
         self._orders |= {name: tuple(range(values.ndim)) for name, values in program.constants.items()}
-        self._wanted = {tensor.name: stored(tensor, boundary_layout(tensor, option)) for tensor in program.outputs}
+        self._wanted = {tensor.name: held(tensor) for tensor in program.outputs}
         self._readers: dict[str, list[Operator]] = {}
         for op in program.operators:
             for x in inputs_of(op):

@@ -274,6 +274,10 @@ PUSHING = ("begin", "push_row", "end")
 """What follows the prefix in the functions of a network that gets its input row by row."""
 
 
+KEEPING = ("reset",)
+"""What follows the prefix in the function that makes states initial, and, before a number, in tables of these."""
+
+
 def accessor_names(symbols: Sequence[str], kind: str) -> tuple[str, ...]:
     """The functions, less the prefix, that tell where the inputs or the outputs of these symbols lie.
 

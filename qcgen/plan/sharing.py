@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -31,12 +31,14 @@ def bytes_of(tensor: Tensor) -> int:
 class Boundary:
     """The inputs and outputs of the network, and whether they lie in the arena or are the caller's memory.
 
-    ``is_pushed``: the only input is there row by row.
+    ``is_pushed``: the only input is there row by row. ``states``: the tensors that a call finds in the arena, and those
+    that it leaves where these were.
     """
 
     ports: Sequence[Port]
     is_in_arena: bool
     is_pushed: bool = False
+    states: Sequence[tuple[Tensor, Tensor]] = ()
 
     @property
     def of_caller(self) -> Sequence[Port]:
@@ -45,8 +47,24 @@ class Boundary:
 
     @property
     def inputs_in_arena(self) -> dict[str, Tensor]:
-        """Inputs that lie in the arena, by name: they are there before the first step."""
-        return {p.tensor.name: p.tensor for p in self.ports if p.direction == "input" and self._is_in_arena(p)}
+        """Inputs and states that lie in the arena, by name: they are there before the first step."""
+        inputs = {p.tensor.name: p.tensor for p in self.ports if p.direction == "input" and self._is_in_arena(p)}
+        return inputs | {read.name: read for read, _ in self.states}
+
+    @property
+    def kept(self) -> frozenset[str]:
+        """The tensors whose memory nothing else may use, before the first step and behind the last."""
+        return frozenset(read.name for read, _ in self.states)
+
+    @property
+    def left(self) -> dict[str, str]:
+        """The tensors that a call leaves, and those whose memory they get."""
+        return {written.name: read.name for read, written in self.states}
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        """The tensors that must be there as a whole behind the last step."""
+        return frozenset(port.tensor.name for port in self.ports if port.direction == "output") | self.left.keys()
 
     def _is_in_arena(self, port: Port) -> bool:
         return self.is_in_arena and not (self.is_pushed and port.direction == "input")
@@ -57,13 +75,15 @@ def storages_of(
 ) -> dict[str, Storage]:
     """The storage of every computed tensor, and of inputs in the arena."""
     lent = _lent_to_outputs(steps, boundary.of_caller)
-    storages = _parts_of_concats(steps, boundary.ports, lent)
+    storages = _parts_of_concats(steps, {port.tensor.name for port in boundary.ports} | boundary.left.keys() | lent)
+    wholes = {storage.root for storage in storages.values()}
     storages |= {name: Storage(name, 0) for name in boundary.inputs_in_arena}
     tensors = tensors_of(steps, boundary.inputs_in_arena)
     types: dict[str, set[DType]] = defaultdict(set)  # of all tensors that live in a root's memory
     at_boundary = {port.tensor.name for port in boundary.of_caller}
     # The last use of any tensor that lives in a root's memory; the caller's is never ours.
-    last = dict.fromkeys(at_boundary, len(steps))
+    last = dict.fromkeys(at_boundary | boundary.kept, len(steps))
+    read = {name: uses[name] for name in boundary.kept}  # the last step that reads a state
     for name, storage in storages.items():
         last[storage.root] = max(last.get(storage.root, 0), uses[name])
         types[storage.root].add(tensors[name].dtype)
@@ -71,9 +91,14 @@ def storages_of(
         y = step.op.y
         if y.name in storages:
             continue
+        state = boundary.left.get(y.name)
         if step.is_view:
             source = inputs_of(step.op)[0].name
             storage = storages.get(source, Storage(source, 0))
+            if storage.root in read:
+                read[storage.root] = max(read[storage.root], uses[y.name])
+        elif state is not None and read[state] < index and y.name not in wholes:
+            storage = Storage(state, 0)
         else:
             over = (
                 None
@@ -117,11 +142,10 @@ def _lent_to_outputs(steps: Sequence[Arranged], ports: Sequence[Port]) -> set[st
     return lent
 
 
-def _parts_of_concats(steps: Sequence[Arranged], ports: Sequence[Port], lent: set[str]) -> dict[str, Storage]:
+def _parts_of_concats(steps: Sequence[Arranged], elsewhere: Collection[str]) -> dict[str, Storage]:
     """The storages of tensors that are computed right where a Concat wants them, and nowhere else."""
     storages: dict[str, Storage] = {}
-    elsewhere = {port.tensor.name for port in ports} | lent
-    computed = {step.op.y.name for step in steps if not step.is_view} - elsewhere
+    computed = {step.op.y.name for step in steps if not step.is_view}.difference(elsewhere)
     for step in steps:
         if not isinstance(step.op, Concat) or not _is_outermost(step.op, step.y):
             continue
@@ -171,12 +195,13 @@ def tensors_of(steps: Sequence[Arranged], inputs: Mapping[str, Tensor]) -> dict[
     return {**inputs, **{step.op.y.name: step.op.y for step in steps}}
 
 
-def require_inside(steps: Sequence[Arranged], storages: Mapping[str, Storage], ports: Sequence[Port]) -> None:
+def require_inside(steps: Sequence[Arranged], storages: Mapping[str, Storage], boundary: Boundary) -> None:
     """Raises AssertionError for a tensor that reaches beyond the memory that it lives in, or a view of another size.
 
     So it does for memory that lies in other memory itself, and for memory that is larger than the output it belongs to.
     """
     sizes = {tensor.name: bytes_of(tensor) for step in steps for tensor in (*inputs_of(step.op), step.op.y)}
+    sizes |= {read.name: bytes_of(read) for read, _ in boundary.states}
     for step in steps:
         name = step.op.y.name
         storage = storages[name]
@@ -186,7 +211,7 @@ def require_inside(steps: Sequence[Arranged], storages: Mapping[str, Storage], p
             raise AssertionError(f"{name!r} does not lie inside {storage.root!r}")
         if storages.get(storage.root, storage).root != storage.root:
             raise AssertionError(f"{storage.root!r}, in which {name!r} lies, is no memory of its own")
-    for port in ports:
+    for port in boundary.of_caller:
         name = port.tensor.name
         if port.direction == "output" and sizes[storages[name].root] > sizes[name]:
             raise AssertionError(f"{storages[name].root!r} does not fit into the output {name!r}")

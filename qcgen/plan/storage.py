@@ -104,7 +104,7 @@ def store(
     ports = boundary.of_caller
     uses = _last_uses(steps, boundary, chains)
     storages = storages_of(steps, prepared, boundary, uses)
-    require_inside(steps, storages, ports)
+    require_inside(steps, storages, boundary)
     owners = owners_of(storages, ports)
     buffers = _buffers(steps, prepared, storages, uses, owners, boundary, chains)
     arranged = _with_moved(buffers, moved)
@@ -124,14 +124,18 @@ def store(
     computed = {name: at for name, at in computed.items() if at != places[name]}
     align = max((buffer.align for buffer in buffers), default=1)
     lived = [replace(b, first=b.first // 2, last=b.last // 2) for b in arranged] if moved else arranged
-    placed = (_placed(b, placement, rows) for b in sorted(lived, key=lambda each: each.first) if b.bytes)
+    placed = (_placed(b, placement, rows, boundary.kept) for b in sorted(lived, key=lambda each: each.first) if b.bytes)
     return Stored(places, scratch, placement, align, done, computed, tuple(placed))
 
 
-def _placed(buffer: Buffer, placement: Placement, rows: Collection[BufferName]) -> PlacedBuffer:
+def _placed(
+    buffer: Buffer, placement: Placement, rows: Collection[BufferName], states: Collection[str]
+) -> PlacedBuffer:
     """The buffer as people see it."""
-    kind: Literal["tensor", "rows", "scratch", "turn"]
+    kind: Literal["tensor", "rows", "scratch", "turn", "state"]
     match buffer.name:
+        case str(name) if name in states:
+            kind = "state"
         case str(name) | MovedTensor(name):
             kind = "rows" if name in rows else "tensor"
         case CopiedRows(name) | RowSums(name):
@@ -215,6 +219,7 @@ def _buffers(
     """What lies in the arena: tensors, the rows that chains keep of theirs, scratch memory."""
     inputs = boundary.inputs_in_arena
     computed = [each for each in _tensor_buffers(steps, storages, uses, inputs) if each.name not in owners]
+    computed = [replace(each, last=len(steps)) if each.name in boundary.kept else each for each in computed]
     whole = _with_overlaps(computed, steps, prepared, storages)
     for chain in chains:
         whole = [_while_rows_run(buffer, chain) for buffer in whole if buffer.name not in chain.bytes]
@@ -245,14 +250,18 @@ def _while_rows_run(buffer: Buffer, chain: InRows) -> Buffer:
 
 
 def _last_uses(steps: Sequence[Arranged], boundary: Boundary, chains: Sequence[InRows]) -> dict[str, int]:
-    """The last step that reads or writes each tensor; outputs, and all that the caller lends, are used after them."""
+    """The last step that reads or writes each tensor; outputs, and all that the caller lends, are used after them.
+
+    So is what a call leaves to the next one, until it is where that finds it.
+    """
     ends = {index: chain.last for chain in chains for index in range(chain.first, chain.last + 1)}
     inputs = boundary.inputs_in_arena
     uses = dict.fromkeys(inputs, BEFORE)
     for index, step in enumerate(steps):
         uses[step.op.y.name] = index
         uses |= {x.name: ends.get(index, index) for x in inputs_of(step.op)}
-    return uses | {port.tensor.name: len(steps) for port in boundary.ports if port.tensor.name not in inputs}
+    after = {*(port.tensor.name for port in boundary.ports), *boundary.left} - inputs.keys()
+    return uses | dict.fromkeys(after, len(steps))
 
 
 def _tensor_buffers(

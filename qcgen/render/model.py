@@ -10,7 +10,7 @@ from typing import ClassVar
 from qcgen.arithmetic import meant_text
 from qcgen.cores import TARGETS
 from qcgen.ir.context import Context
-from qcgen.ir.plan import Argument, Call, InArena, Plan, Port, Step, Stream, TensorMove, View
+from qcgen.ir.plan import Argument, Call, InArena, KeptState, Plan, Port, Step, Stream, TensorMove, View
 from qcgen.ir.self_test import SelfTest
 from qcgen.plan.names import SUPPORT_NAMES, accessor_names
 from qcgen.render.filters import one_line, place
@@ -70,6 +70,8 @@ class ModelContext(Context):
     uses_string: bool  # string.h
     uses_math: bool  # math.h
     streams: tuple[str, ...]  # functions that run layers row by row
+    resets: tuple[str, ...]  # of NAME_reset
+    resets_offsets: bool  # some state does not begin the arena
     statements: tuple[str, ...]  # of NAME_run
     test: SelfTest | None  # what the self-test compares
     numbers: Mapping[str, int]  # of nodes, by their symbols
@@ -125,9 +127,12 @@ def model_context(
         unread=tuple(_unread(plan)),
         uses_arena=plan.arena_bytes > 0,
         uses_offsets=any(isinstance(at, InArena) and at.offset for call in calls for at in call.arguments),
-        uses_string=any("string.h" in call.headers for call in plan.calls) or bool(plan.streams or plan.moves),
+        uses_string=any("string.h" in call.headers for call in plan.calls)
+        or bool(plan.streams or plan.moves or plan.states),
         uses_math=any("math.h" in call.headers for call in plan.calls),
         streams=tuple(streams),
+        resets=tuple(map(_reset, plan.states)),
+        resets_offsets=any(state.offset for state in plan.states),
         statements=statements,
         test=test,
         numbers=numbers(plan),
@@ -138,7 +143,7 @@ def model_context(
 
 def _called(plan: Plan) -> set[str]:
     """The functions below support/ that the file needs."""
-    moved = {"move_up"} if any(move.is_up for move in plan.moves) else set()
+    moved = {"move_up"} if any(move.is_up and not move.is_apart for move in plan.moves) else set()
     return {name for call in plan.calls for name in call.support} | moved
 
 
@@ -264,7 +269,7 @@ def _statements(plan: Plan, step: Step, hashed: Mapping[str, str]) -> list[str]:
             call = f"{step.symbol}({', '.join(arguments)})"
             return _stopping(call) if plan.options.status else [f"{call};"]
         case TensorMove():
-            function = f"{plan.prefix}_move_up" if step.is_up else "memmove"
+            function = "memcpy" if step.is_apart else f"{plan.prefix}_move_up" if step.is_up else "memmove"
             return [f"{function}({place(step.place)}, {place(step.source)}, {step.bytes});"]
         case View():
             return []
@@ -273,6 +278,14 @@ def _statements(plan: Plan, step: Step, hashed: Mapping[str, str]) -> list[str]:
 def _stopping(call: str) -> list[str]:
     """A call that ends the run if it gives another number than 0."""
     return [f"status = {call};", "if (status != 0) {", "    return status;", "}"]
+
+
+def _reset(state: KeptState) -> str:
+    """What makes a state initial."""
+    at, name = place(InArena(state.offset)), one_line(state.before.tensor.name)
+    if isinstance(state.initial, int):
+        return f"memset({at}, {state.initial}, {state.before.bytes}); /* {name} */"
+    return f"memcpy({at}, {state.initial.symbol}, {state.before.bytes}); /* {name} */"
 
 
 def _ports(plan: Plan, stream: Stream) -> list[Port]:

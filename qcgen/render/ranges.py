@@ -16,6 +16,8 @@ def require_values_fit(plan: Plan) -> None:
         own = [Table(name, name, types[name], np.array([value]), "") for name, value in call.numbers.items()]
         for table in (*call.tables, *own):
             _require_fit(table, f"node {call.op.name!r} ({call.op.op_type})")
+    for table in plan.initial_tables:
+        _require_fit(table, "a state")
     for stream in plan.streams:
         _require_fit(stream.order, f"the rows of {stream.symbol}")
 

@@ -23,7 +23,8 @@ def usage(plan: Plan, arena: str = "&arena") -> Usage:
     tensors = [variable(plan, port) for port in plan.arguments]
     if plan.pushed is None:
         call = f"{plan.prefix}_run({', '.join([*tensors, arena])})"
-        return Usage(variables, tuple(_tested(call, plan)))
+        before = (f"{plan.prefix}_reset({arena}); /* before the first call, and to begin anew */",)
+        return Usage(variables, (*(before if plan.states else ()), *_tested(call, plan)))
     rows = f"{_macro(plan, plan.pushed)}_ROWS"
     push = _tested(f"{plan.prefix}_push_row({arena}, {variable(plan, plan.pushed)})", plan)
     loop = (f"for (int32_t row = 0; row < {rows}; row++) {{", *(f"    {line}" for line in push), "}")

@@ -13,19 +13,25 @@ from qcgen.plan.layout import boundary_layout
 
 
 def run(plan: Plan, loaded: LoadedModel, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """The outputs of the generated code by name, for inputs by name; all of them in the model's own shapes."""
-    names = [port.tensor.name for port in plan.outputs]
-    return from_boundary(plan, dict(zip(names, loaded.run(names, to_boundary(plan, feeds)), strict=True)))
+    """What a call of the generated code gives by name, for inputs by name; all of them in the model's own shapes.
+
+    States that the call finds are inputs here, those that it leaves are outputs.
+    """
+    return from_boundary(plan, loaded.run_from(to_boundary(plan, feeds)))
 
 
 def to_boundary(plan: Plan, feeds: Mapping[str, Array]) -> dict[str, Array]:
     """The inputs by name as the C function takes them."""
-    return {p.tensor.name: _to_boundary(p, feeds[p.tensor.name], plan.options.layout) for p in plan.inputs}
+    states = {state.before.tensor.name: feeds[state.before.tensor.name] for state in plan.states}
+    inputs = {p.tensor.name: _to_boundary(p, feeds[p.tensor.name], plan.options.layout) for p in plan.inputs}
+    return inputs | states
 
 
 def from_boundary(plan: Plan, outputs: Mapping[str, Array]) -> dict[str, Array]:
     """What the C function gave, by name, in the model's own shapes."""
-    return {p.tensor.name: _from_boundary(p, outputs[p.tensor.name], plan.options.layout) for p in plan.outputs}
+    states = {state.after.tensor.name: outputs[state.after.tensor.name] for state in plan.states}
+    found = {p.tensor.name: _from_boundary(p, outputs[p.tensor.name], plan.options.layout) for p in plan.outputs}
+    return found | states
 
 
 def _to_boundary(port: Port, array: Array, option: str) -> Array:

@@ -114,7 +114,7 @@ class Firmware:
         if answer.payload not in (b"\0", b"\1"):
             raise BoardFailed(f"{self.link.name}: the firmware does not tell what the function returned")
         number, [status] = answer.number, answer.payload
-        outputs = self._read(number, What.OUTPUTS, sum(port.bytes for port in self.plan.outputs))
+        outputs = self._read(number, What.OUTPUTS, sum(port.bytes for port in self.plan.after))
         nodes = 4 * len(self.plan.calls)
         hashes, ticks = (self._read(number, what, nodes) for what in (What.HASHES, What.TICKS))
         return BoardRun(_tensors(self.plan, outputs), _words(hashes), _words(ticks), status)
@@ -131,9 +131,9 @@ class Firmware:
 
 
 def _bytes_of(plan: Plan, feeds: Mapping[str, Array]) -> bytes:
-    """The inputs as they lie in the board's memory, one behind the other."""
+    """The inputs and the states before the call as they lie in the board's memory, one behind the other."""
     arrays = to_boundary(plan, feeds)
-    return b"".join(np.ascontiguousarray(arrays[p.tensor.name]).astype(_dtype(p)).tobytes() for p in plan.inputs)
+    return b"".join(np.ascontiguousarray(arrays[p.tensor.name]).astype(_dtype(p)).tobytes() for p in plan.before)
 
 
 def _tensors(plan: Plan, data: bytes) -> dict[str, Array]:
@@ -142,7 +142,7 @@ def _tensors(plan: Plan, data: bytes) -> dict[str, Array]:
 
 def _cut(plan: Plan, data: bytes) -> Iterator[tuple[str, Array]]:
     offset = 0
-    for port in plan.outputs:
+    for port in plan.after:
         array = np.frombuffer(data, _dtype(port), port.tensor.size, offset).astype(port.tensor.dtype.numpy)
         yield port.tensor.name, array.reshape(port.shape)
         offset += port.bytes

@@ -99,10 +99,9 @@ def _chooser(
     buffers = whole_buffers(steps, prepared, boundary)
     not_over = [each and replace(each, in_place=()) for each in prepared]
     apart = whole_buffers(steps, not_over, boundary)
-    outputs = frozenset(port.tensor.name for port in boundary.ports if port.direction == "output")
     pushed = next((port.tensor.name for port in boundary.ports), None) if boundary.is_pushed else None
     lent = lent_by_caller(steps, prepared, boundary) | lent_by_caller(steps, not_over, boundary)
-    return Chooser(steps, buffers, apart, outputs, prepare, pushed, lent)
+    return Chooser(steps, buffers, apart, boundary.wanted, prepare, pushed, lent)
 
 
 def _stored(

@@ -12,7 +12,7 @@ from qcgen.ir.program import Program
 from qcgen.ir.types import Array, DType
 from qcgen.plan.layout import boundary_layout
 from qcgen.plan.orders import stored
-from qcgen.reference import evaluate
+from qcgen.reference import evaluate_frames
 from qcgen.render import filled, header_id
 from qcgen.render.filters import one_line
 from qcgen.render.model import options_text
@@ -32,9 +32,12 @@ class _Vector:
 def vectors(program: Program, plan: Plan, files: Mapping[str, str], feeds: Sequence[Mapping[str, Array]]) -> str:
     """The text of NAME_vectors.h for these inputs by name, in the model's own shapes; ``files`` are those of the plan.
 
-    Raises OrionPanic if Orion panics on one.
+    Of a network with states these are calls one after the other, from the initial states on. Raises OrionPanic if Orion
+    panics on one.
     """
-    cases = [{**each, **evaluate(program, each)} for each in feeds]
+    states = {state.read for state in program.states}
+    given = [{name: array for name, array in each.items() if name not in states} for each in feeds]
+    cases = list(evaluate_frames(program, given))
     found = tuple(
         _Vector(port, _meaning(port), tuple(_table(plan, port, case) for case in cases)) for port in plan.ports
     )

@@ -30,5 +30,7 @@ def accuracy(artifact: Artifact, path: Path) -> Accuracy | None:
     if labels.size != len(cases):
         raise RecordingError(f"{path}: its labels are {labels.size}, its examples {len(cases)}")
     loaded = artifact.load()
-    outputs = np.concatenate([loaded.run(None, case.feeds)[0].reshape(1, -1) for case in cases])
+    names = {each.name for each in loaded.get_inputs()}
+    given = [{name: case.feeds[name] for name in names} for case in cases]
+    outputs = np.concatenate([loaded.run(None, feeds)[0].reshape(1, -1) for feeds in given])
     return Accuracy(int(np.count_nonzero(classes(outputs) == labels.reshape(-1))), len(cases))

@@ -6,12 +6,14 @@ import re
 import zipfile
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from qcgen.ir.program import Program, Tensor, inputs_of
 from qcgen.ir.types import Array
+from qcgen.reference import evaluate_frames
 from qcgen.verification.inputs import Case
 
 
@@ -35,8 +37,22 @@ def recorded_cases(path: Path, program: Program) -> list[Case]:
     Plain names are those of a single case, or of several along the first axis: in place of a first dimension of 1, or
     in front of the shape. Where no case has outputs, the reference judges alone. For a program of one node
     ``node<k>.<node>.x`` and ``.y`` serve, too; those of other nodes are passed by. Arrays are in the model's own
-    shapes. Raises RecordingError.
+    shapes. Of a network with states the cases are calls one after the other, and get the states that the reference
+    leaves. Raises RecordingError.
     """
+    own_inputs, own_outputs = program.of_caller
+    cases = _cases_of(path, replace(program, inputs=own_inputs, outputs=own_outputs, states=()))
+    if not program.states:
+        return cases
+    frames = evaluate_frames(program, [case.feeds for case in cases])
+    names = [tensor.name for tensor in program.inputs]
+    return [
+        replace(case, feeds={name: values[name] for name in names}) for case, values in zip(cases, frames, strict=True)
+    ]
+
+
+def _cases_of(path: Path, program: Program) -> list[Case]:
+    """Those of a program without states."""
     inputs = {tensor.name: tensor for tensor in program.inputs}
     outputs = {tensor.name: tensor for tensor in program.outputs}
     feeds: dict[str, dict[str, Array]] = defaultdict(dict)

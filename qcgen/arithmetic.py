@@ -14,6 +14,7 @@ from qcgen.ir.program import (
     Float32s,
     Int64s,
     IntegerBinary,
+    Interpolate,
     QuantizedBinary,
     Requantize,
     RoundTwice,
@@ -170,6 +171,24 @@ def softmax_in_integers(x: Array, table: Int64s, low: int, high: int) -> Int64s:
     right = bits + FRACTION - 8
     found: Int64s = np.clip(((share + (np.int64(1) << (right - 1))) >> right) + low, low, high)
     return found
+
+
+def interpolate(op: Interpolate, x: Array) -> Int64s:
+    """Equation (83): codes between four others, by weights whose sum is 2^20.
+
+    Source: ResizeBilinearInteger in kernels/internal/reference/resize_bilinear.h of TensorFlow Lite Micro.
+    """
+    total = x.astype(np.int64)
+    for axis, by in ((1, op.down), (2, op.across)):
+        first, part = np.array(by.first), np.array(by.part)
+        part_of_axis = part.reshape(-1, *(1,) * (3 - axis))
+        after = total.take(np.minimum(first + 1, x.shape[axis] - 1), axis)
+        total = total.take(first, axis) * (INTERPOLATION_ONE - part_of_axis) + after * part_of_axis
+    return divide_away(total, INTERPOLATION_ONE**2)
+
+
+INTERPOLATION_ONE = 2**10
+"""Parts into which the way from one pixel to the next is divided where TensorFlow Lite resizes images bilinearly."""
 
 
 def divide_away(total: Int64s, count: int) -> Int64s:

@@ -15,6 +15,7 @@ from qcgen.ir.program import (
     GATES,
     ArgMax,
     AveragePool,
+    Between,
     ChannelLookup,
     Comparison,
     Concat,
@@ -33,6 +34,7 @@ from qcgen.ir.program import (
     GlobalAveragePool,
     InstanceNorm,
     IntegerSoftmax,
+    Interpolate,
     LayerNorm,
     Lookup,
     MatMul,
@@ -749,6 +751,18 @@ def integer_softmaxes() -> Iterator[Unit]:
     yield Unit("integer_softmax_columns", op, (x,), ((1, 0),), (1, 0))
 
 
+def interpolations() -> Iterator[Unit]:
+    """An image of two made larger down and smaller across, at places and between them, in either order in memory."""
+    x = codes((2, 3, 5, 4), DType.INT8, 33)
+    tensors = (Tensor("x", DType.INT8, x.shape), Tensor("y", DType.INT8, (2, 6, 3, 4)))
+    down, across = Between((0, 0, 0, 1, 1, 2), (0, 512, 1023, 0, 1, 0)), Between((0, 2, 3), (256, 512, 768))
+    op = Interpolate("image", "RESIZE_BILINEAR", *tensors, down, across)
+    for label, order in {"last": (0, 1, 2, 3), "first": (0, 3, 1, 2)}.items():
+        yield Unit(f"interpolate_{label}", op, (x,), (order,), order)
+    one = (replace(tensor, shape=(1, *tensor.shape[1:])) for tensor in tensors)
+    yield Unit("interpolate_one", Interpolate("image", "RESIZE_BILINEAR", *one, down, across), (x[:1],))
+
+
 def dynamics() -> Iterator[Unit]:
     """Scales and zero points that are computed, numbers on half steps, and orders in memory."""
     x, extremes = numbers((2, 3, 4), 30), Tensor("x", DType.FLOAT32, (2,))
@@ -805,6 +819,7 @@ PORTABLE = tuple(
         conversions,
         softmaxes,
         integer_softmaxes,
+        interpolations,
         quantizations,
         activations,
         movements,

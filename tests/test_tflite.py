@@ -41,7 +41,7 @@ max_min cnn_float reduce_max_sum global_pools prelu cnn_per_tensor random_04 det
 rnnoise_INT8 broadcast_to concat_split fpn_small pack_unpack pads shufflenet_unit space_depth strided_slice
 hard_swish mobilenetv3_small random_02 random_06 random_08 random_10 random_12
 add_sub_mul cnn_s_quantized micro_speech_quantized mnist_dw_q resnet_small_dense_per_tensor
-transpose_conv attention_no_norm arg_max
+transpose_conv attention_no_norm arg_max resize_bilinear unet_small
 """.split()
 """Files of ``REAL`` all of whose operators are read."""
 
@@ -205,6 +205,7 @@ def test_damaged_files_are_read_or_refused_with_a_reason(count):
 
 
 HOSTILE = {
+    "reads beyond them": moved("RESIZE_BILINEAR", (1, 1100, 5, 4), np.array([1100, 5]), {2: Field("b", 0)}),
     "its output has 99 places along axis 1, which do not come of 6": transposed_convolution(
         (2, 2), (3, 3), (1, 99, 10, 3), 0
     ),

@@ -34,6 +34,7 @@ from qcgen.ir.program import (
     InstanceNorm,
     Int64s,
     IntegerSoftmax,
+    Interpolate,
     LayerNorm,
     Lookup,
     MatMul,
@@ -97,6 +98,9 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
             return _average_pool(op, _pooled(op, ranges))
         case GlobalAveragePool():
             return _global_average_pool(op, ranges[op.x.name])
+        case Interpolate():
+            own = ranges[op.x.name]
+            return own if own.axis in (None, 3) else own.whole()
         case Reduce():
             return _reduced(op, ranges[op.x.name].whole())
         case Softmax():

@@ -34,6 +34,7 @@ from qcgen.kernels.portable.float_normalization import FLOAT_INSTANCE_NORM, FLOA
 from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_UNARY
 from qcgen.kernels.portable.global_average_pool import GLOBAL_AVERAGE_POOL
 from qcgen.kernels.portable.instance_norm import INSTANCE_NORM
+from qcgen.kernels.portable.interpolate import INTERPOLATE
 from qcgen.kernels.portable.layer_norm import LAYER_NORM
 from qcgen.kernels.portable.lookup import CLAMP, LOOKUP
 from qcgen.kernels.portable.matmul import MATMUL
@@ -96,6 +97,7 @@ PORTABLE: tuple[Kernel, ...] = (
     RECURRENT,
     SOFTMAX,
     INTEGER_SOFTMAX,
+    INTERPOLATE,
     LAYER_NORM,
     INSTANCE_NORM,
     FLOAT_LAYER_NORM,

@@ -20,6 +20,7 @@ from qcgen.ir.program import (
     GlobalAveragePool,
     InstanceNorm,
     IntegerSoftmax,
+    Interpolate,
     LayerNorm,
     Lookup,
     MatMul,
@@ -166,6 +167,7 @@ def _after(op: Operator) -> MeaningChange | None:
             | Select()
             | Softmax()
             | IntegerSoftmax()
+            | Interpolate()
             | LayerNorm()
             | InstanceNorm()
             | FloatSoftmax()

@@ -16,6 +16,7 @@ from qcgen.ir.program import (
     Extremes,
     FloatBinary,
     GlobalAveragePool,
+    Interpolate,
     MatMul,
     MaxPool,
     Operator,
@@ -87,10 +88,22 @@ def _agrees(op: Operator) -> bool:
             return op.x.shape == op.y.shape == taken and all(
                 min(places) >= 0 and max(places) < size for places, size in zip(op.places, op.sums.shape, strict=True)
             )
+        case Interpolate():
+            return _is_interpolated(op)
         case ArgMax():
             return _is_reduced(op, (op.axis,))
         case _:
             return op.x.shape == op.y.shape
+
+
+def _is_interpolated(op: Interpolate) -> bool:
+    """Whether every place of y lies among those of x."""
+    axes = zip((op.down, op.across), op.x.shape[1:3], op.y.shape[1:3], strict=True)
+    return (op.x.shape[0], op.x.shape[3]) == (op.y.shape[0], op.y.shape[3]) and all(
+        len(by.first) == len(by.part) == length
+        and all(0 <= first < size - (part > 0) for first, part in zip(by.first, by.part, strict=True))
+        for by, size, length in axes
+    )
 
 
 def _is_joined(op: Concat) -> bool:

@@ -25,6 +25,7 @@ from qcgen.ir.program import (
     GlobalAveragePool,
     InstanceNorm,
     IntegerSoftmax,
+    Interpolate,
     LayerNorm,
     Lookup,
     MatMul,
@@ -132,6 +133,8 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
             return softmax.evaluate_softmax(op, *inputs)
         case IntegerSoftmax():
             return softmax.evaluate_integer_softmax(op, *inputs)
+        case Interpolate():
+            return movement.evaluate_interpolate(op, *inputs)
         case LayerNorm():
             return normalization.evaluate_layer_norm(op, *inputs)
         case InstanceNorm():

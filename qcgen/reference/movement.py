@@ -6,8 +6,14 @@ from typing import assert_never
 
 import numpy as np
 
-from qcgen.ir.program import Concat, Movement, Pad, Reshape, Resize, Slice, Transpose
+from qcgen import arithmetic
+from qcgen.ir.program import Concat, Interpolate, Movement, Pad, Reshape, Resize, Slice, Transpose
 from qcgen.ir.types import Array
+
+
+def evaluate_interpolate(op: Interpolate, x: Array) -> Array:
+    """Equation (83)."""
+    return arithmetic.interpolate(op, x).astype(op.y.dtype.numpy)
 
 
 def evaluate_movement(op: Movement, *inputs: Array) -> Array:

@@ -16,6 +16,7 @@ from qcgen.ir.program import (
     InstanceNorm,
     IntegerBinary,
     IntegerSoftmax,
+    Interpolate,
     LayerNorm,
     Lookup,
     Operator,
@@ -175,6 +176,8 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
             )
         case IntegerSoftmax():
             yield "output", "the fixed point of TensorFlow Lite, its exponentials from a table"
+        case Interpolate():
+            yield "output", "the fixed point of TensorFlow Lite, weights in units of 1 / 1024"
         case LayerNorm() if isinstance(call.context, LayerNormContext) and call.context.line:
             text = "fixed point, and next to a step of the codes the float32 operations of onnxruntime, in their order,"
             yield "output", f"{text} in integers"

@@ -29,6 +29,7 @@ from qcgen.ir.program import (
     InstanceNorm,
     Int64s,
     IntegerSoftmax,
+    Interpolate,
     LayerNorm,
     Lookup,
     MatMul,
@@ -159,6 +160,7 @@ class Channels:
                 | Reduce()
                 | Softmax()
                 | IntegerSoftmax()
+                | Interpolate()
                 | LayerNorm()
                 | InstanceNorm()
                 | Quantize()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import ceil, floor, prod
 
 import numpy as np
 
-from qcgen.ir.program import Concat, Operator, Pad, Reshape, Resize, Slice, Tensor, Transpose
+from qcgen.arithmetic import INTERPOLATION_ONE
+from qcgen.ir.program import Between, Concat, Interpolate, Operator, Pad, Reshape, Resize, Slice, Tensor, Transpose
+from qcgen.ir.types import Layout
 from qcgen.tflite.graph import AGAIN
 from qcgen.tflite.multipliers import half_away
 from qcgen.tflite.operands import Operands, Refused
@@ -226,6 +229,34 @@ def lower_resize_nearest(source: Operands) -> tuple[Operator, ...]:
     return (_placed(source, x, y, places),)
 
 
+def lower_resize_bilinear(source: Operands) -> tuple[Operator, ...]:
+    """RESIZE_BILINEAR: any size, with align_corners or half_pixel_centers or neither; in fixed point of 10 bits.
+
+    Source: ResizeBilinearInteger in kernels/internal/reference/resize_bilinear.h.
+    """
+    x, y = _of_few_places(source)
+    if len(x.shape) != 4 or len(y.shape) != 4 or x.shape[::3] != y.shape[::3]:
+        raise Refused(f"its input {x.shape} does not become its output {y.shape}", AGAIN)
+    if source.option("align_corners") and source.option("half_pixel_centers"):
+        raise Refused("it has align_corners and half_pixel_centers", AGAIN)
+    down, across = (_between(source, size, whole) for size, whole in zip(x.shape[1:3], y.shape[1:3], strict=True))
+    x, y = (replace(tensor, layout=Layout.CHANNELS_LAST) for tensor in (x, y))
+    return (Interpolate(source.node.name, source.node.op_type, x, y, down, across),)
+
+
+def _between(source: Operands, size: int, whole: int) -> Between:
+    """Where ``whole`` places lie among ``size`` others; what TensorFlow Lite Micro weighs with itself is a place."""
+    ends = (size - 1, whole - 1) if source.option("align_corners") and whole > 1 else (size, whole)
+    step = (ends[0] * INTERPOLATION_ONE + ends[1] // 2) // ends[1]
+    start = step // 2 - INTERPOLATION_ONE // 2 if source.option("half_pixel_centers") else 0
+    found = [divmod(max(start + place * step, 0), INTERPOLATION_ONE) for place in range(whole)]
+    first = tuple(place for place, _ in found)
+    if first[-1] >= size:
+        what = f"it makes {whole} places of {size}, where TensorFlow Lite Micro, rounding its steps, reads beyond them"
+        raise Refused(what, "resize to another size, or in two steps")
+    return Between(first, tuple(part if place < size - 1 else 0 for place, part in found))
+
+
 def lower_transpose(source: Operands) -> tuple[Operator, ...]:
     """TRANSPOSE: a constant order of axes."""
     x, y = source.x(), source.y()
@@ -282,6 +313,7 @@ MOVEMENTS: dict[str, Callable[[Operands], tuple[Operator, ...]]] = {
     "PAD": lower_pad,
     "PADV2": lower_pad,
     "RESHAPE": lower_reshape,
+    "RESIZE_BILINEAR": lower_resize_bilinear,
     "RESIZE_NEAREST_NEIGHBOR": lower_resize_nearest,
     "SPACE_TO_DEPTH": lower_blocks,
     "SPLIT": lower_split,

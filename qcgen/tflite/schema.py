@@ -84,6 +84,7 @@ OPTIONS: dict[str, dict[str, tuple[int, str, int]]] = {
     "MIRROR_PAD": {"mode": (0, "b", 0)},
     "PACK": {"axis": (1, "i", 0)},
     "UNPACK": {"axis": (1, "i", 0)},
+    "RESIZE_BILINEAR": {"align_corners": (2, "b", 0), "half_pixel_centers": (3, "b", 0)},
     "RESIZE_NEAREST_NEIGHBOR": {"align_corners": (0, "b", 0), "half_pixel_centers": (1, "b", 0)},
     "STRIDED_SLICE": {
         f"{key}_mask": (at, "i", 0) for at, key in enumerate("begin end ellipsis new_axis shrink_axis".split())

@@ -31,7 +31,7 @@ from qcgen.ir.program.epilogue import (
     RoundOnce,
     RoundTwice,
 )
-from qcgen.ir.program.movement import Concat, Movement, Pad, Reshape, Resize, Slice, Transpose
+from qcgen.ir.program.movement import Between, Concat, Interpolate, Movement, Pad, Reshape, Resize, Slice, Transpose
 from qcgen.ir.program.product import MatMul
 from qcgen.ir.program.recurrent import GATES, GateWeights, Recurrent
 from qcgen.ir.program.reduction import (
@@ -52,6 +52,7 @@ __all__ = [
     "GATES",
     "ArgMax",
     "AveragePool",
+    "Between",
     "BinaryKind",
     "ChannelLookup",
     "Comparison",
@@ -78,6 +79,7 @@ __all__ = [
     "Int64s",
     "IntegerBinary",
     "IntegerSoftmax",
+    "Interpolate",
     "LayerNorm",
     "Lookup",
     "MatMul",
@@ -126,6 +128,7 @@ Operator = (
     | ArgMax
     | Softmax
     | IntegerSoftmax
+    | Interpolate
     | LayerNorm
     | InstanceNorm
     | Quantize

@@ -77,5 +77,31 @@ class Resize:
     places: tuple[tuple[int, ...], ...]
 
 
+@dataclass(frozen=True)
+class Between:
+    """Where the places of an axis of y lie in x: behind the place ``first``, ``part`` 1,024ths of the way to the next.
+
+    Both are integers, one for each place of y; ``part`` is 0 at the last place of x.
+    """
+
+    first: tuple[int, ...]
+    part: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Interpolate:
+    """Images (N, H, W, C) of codes, resized bilinearly (arithmetic.interpolate); x and y have the same meaning.
+
+    ``down`` and ``across`` are the axes 1 and 2.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    down: Between
+    across: Between
+
+
 Movement = Transpose | Reshape | Concat | Slice | Pad | Resize
 """The operators that only move elements."""

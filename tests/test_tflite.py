@@ -24,6 +24,7 @@ from tflite_models import (
     weights,
     written,
 )
+from tflite_states import STREAMS
 from tools import require_modules
 
 import qcgen
@@ -181,7 +182,7 @@ def test_without_tensorflow_lite_micro_the_command_says_how_to_install_it(monkey
 def mutants(count):
     """Files with bytes of their structure changed, and files cut off; of every operator."""
     generator = np.random.default_rng(21)
-    files = list(MODELS.values())
+    files = [*MODELS.values(), *STREAMS.values()]
     for number in range(count):
         data = files[number % len(files)]
         changed = bytearray(data)

@@ -11,7 +11,7 @@ import numpy as np
 from qcgen.errors import ModelRejected, Problem
 from qcgen.ir.graph import Node
 from qcgen.ir.program import State
-from qcgen.ir.types import Array
+from qcgen.ir.types import Array, DType
 from qcgen.tflite.graph import AGAIN, TfliteGraph
 
 VARIABLES = frozenset({"ASSIGN_VARIABLE", "CALL_ONCE", "READ_VARIABLE", "VAR_HANDLE"})
@@ -92,8 +92,8 @@ class _Walk:
         graph = replace(self.graph, nodes=tuple(self.nodes))
         problems = []
         for key, name in self.read.items():
-            initial = self._initial_of(key, name)
             value, held = graph.value(name), graph.value(self.held[key])
+            initial = None if value.dtype in (None, DType.OTHER) else self._initial_of(key, name)
             if (value.dtype, value.shape) != (held.dtype, held.shape) or initial is None:
                 what = f"variable {key[1]!r} has not the shape and type of {name!r} everywhere"
                 problems.append(Problem(f"tensor {name!r}", what, AGAIN))

@@ -1,6 +1,7 @@
 """``make networks-tflite``: .tflite files beside what TensorFlow Lite Micro was recorded to compute, in docs/tflite.md.
 
-The C of each file runs on this machine on all recorded cases, and on the emulated Cortex-M4, where it is measured.
+The C of each file runs on this machine on all recorded cases, calls one after the other where it keeps states, and on
+the emulated Cortex-M4, where it is measured.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def row_of(told: dict) -> FileRow:
     keys = [[each["key"] for each in told[part]] for part in ("inputs", "outputs")]
     differing = outputs = 0
     for case in range(told["cases"]):
-        pairs = zip(artifact.program.inputs, keys[0], strict=True)
+        pairs = zip(model.get_inputs(), keys[0], strict=True)
         got = model.run(None, {x.name: recorded[f"in{case}.{key}"] for x, key in pairs})
         for y, key in zip(got, keys[1], strict=True):
             wanted = recorded[f"out{case}.{key}"]

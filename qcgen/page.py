@@ -491,7 +491,7 @@ def _proof(node: NodeReport) -> str:
     if node.comparisons:
         parts.append(f"compared at {grouped(node.comparisons)} points")
     if node.joined:
-        parts.append(f"one table with {', '.join(node.joined)}")
+        parts.append(f"one {node.joined_by} with {', '.join(node.joined)}")
     if node.shared_function is not None:
         parts.append(f"through {node.shared_function}")
     return "; ".join(parts)

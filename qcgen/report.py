@@ -42,8 +42,8 @@ class NodeReport:
     through together with others, None if it has its own; ``optimize``: "size" or "speed", what it is compiled for;
     ``function``: the C function of the node, None if it needs none; ``tables``: bytes of its tables by their C names.
     ``in_float``: onnxruntime computes these codes in float, so that next to a tie one may be one more or less there;
-    ``joined``: the nodes in front of this one that its table computes, too; ``reads``: the nodes whose outputs it
-    reads, and inputs of the network.
+    ``joined``: the nodes in front of this one that its table, or its loop, computes, too; ``reads``: the nodes whose
+    outputs it reads, and inputs of the network.
     """
 
     name: str
@@ -68,6 +68,11 @@ class NodeReport:
     function: str | None = None
     tables: Mapping[str, int] = field(default_factory=dict)
     reads: tuple[str, ...] = ()
+
+    @property
+    def joined_by(self) -> str:
+        """What computes the nodes in ``joined`` together with this one."""
+        return "table" if self.arithmetic == "integer" else "loop"
 
 
 @dataclass(frozen=True)

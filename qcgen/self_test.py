@@ -21,7 +21,8 @@ from qcgen.ir.program import (
 )
 from qcgen.ir.self_test import ADDEND, BASIS, FACTOR, PRIME, SEED, SelfTest, SelfTestInput, Written
 from qcgen.ir.types import Array, DType
-from qcgen.plan.arrange import AS_COMPUTED, arrange
+from qcgen.plan.arrange import AS_COMPUTED
+from qcgen.plan.fuse import steps_of
 from qcgen.plan.layout import boundary_layout
 from qcgen.plan.orders import stored
 from qcgen.plan.sharing import bytes_of
@@ -160,7 +161,7 @@ def _in_memory(program: Program, plan: Plan, feeds: Mapping[str, Array]) -> dict
     values = evaluate_all(program, feeds)
     origins = _origins(program, plan)
     found = {}
-    for step in arrange(program, plan.options.layout):
+    for step in steps_of(program, plan.options.layout):
         array = values[origins[step.op.y.name]].transpose(step.y)
         found[step.op.y.name] = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes()
     return found
@@ -170,7 +171,7 @@ def _origins(program: Program, plan: Plan) -> dict[str, str]:
     """The tensor of the program that each arranged tensor is, maybe in another order in memory."""
     known = {op.y.name for op in program.operators} | {tensor.name for tensor in program.inputs}
     origins = {name: name for name in known}
-    for step in arrange(program, plan.options.layout):
+    for step in steps_of(program, plan.options.layout):
         name = step.op.y.name
         if name in known:
             continue

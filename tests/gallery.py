@@ -686,7 +686,7 @@ NETWORKS = (
     Entry(
         "dynamic",
         "a convolution as quantize_dynamic writes it: scale and zero point are found for each input; what that point"
-        " adds to sums, which is less at the border, is subtracted, and float begins behind them",
+        " adds to sums, which is less at the border, is subtracted in the loop that makes them floats",
         dynamic,
         NHWC_LAYOUT,
     ),

@@ -333,7 +333,7 @@ def float_tail() -> ModelProto:
 
 
 def dynamic() -> ModelProto:
-    """A convolution with Relu as onnxruntime's quantize_dynamic writes it."""
+    """A convolution with Relu as onnxruntime's quantize_dynamic writes it, and one whose sums are an output."""
     nodes = [
         helper.make_node("DynamicQuantizeLinear", ["x"], ["codes", "step", "zero"], "quantize"),
         helper.make_node("ConvInteger", ["codes", "w", "zero"], ["sums"], "conv", pads=[1, 1, 1, 1]),
@@ -342,13 +342,15 @@ def dynamic() -> ModelProto:
         helper.make_node("Mul", ["numbers", "unit"], ["scaled"], "scaled"),
         helper.make_node("Add", ["scaled", "bias"], ["biased"], "bias"),
         helper.make_node("Relu", ["biased"], ["y"], "relu"),
+        helper.make_node("ConvInteger", ["codes", "v", "zero"], ["counts"], "pointwise"),
     ]
     constants = {
+        "v": STATE(83).randint(-90, 91, (3, 2, 1, 1)).astype(np.int8),
         "w": np.clip(np.rint(STATE(81).laplace(0, 25, (4, 2, 3, 3))), -127, 127).astype(np.int8),
         "w_scale": np.float32(0.009),
         "bias": np.float32(STATE(82).randint(-32, 33, (1, 4, 1, 1)) / 16),
     }
-    return graph_model(nodes, {"x": ("float", (1, 2, 6, 5))}, {"y": None}, constants)
+    return graph_model(nodes, {"x": ("float", (1, 2, 6, 5))}, {"y": None, "counts": None}, constants)
 
 
 def network_tflite() -> bytes:

@@ -28,6 +28,7 @@ from qcgen.ir.program import (
     Extremes,
     FloatActivation,
     FloatBinary,
+    FloatOutput,
     FloatSoftmax,
     FloatUnary,
     GateWeights,
@@ -58,6 +59,7 @@ from qcgen.ir.program import (
     inputs_of,
 )
 from qcgen.ir.types import Array, DType, Layout
+from qcgen.kernels.kernel import Order
 from qcgen.tflite.exponentials import exponentials
 
 NHWC, NCHW = Layout.CHANNELS_LAST, Layout.CHANNELS_FIRST
@@ -788,8 +790,42 @@ def dynamics() -> Iterator[Unit]:
             Tensor("y", DType.INT32, acc.shape),
         ]
         correction = ZeroPointCorrection("d", "D", *tensors, sums, ((0, 0), (0, 1, 2), (0, 1, 1, 0)), bound)
-        name = f"correction_{bound}_{'last' if last else 'first'}"
-        yield Unit(name, correction, (acc, np.int8(-7)), (order, ()), order)
+        name = f"{bound}_{'last' if last else 'first'}"
+        yield Unit(f"correction_{name}", correction, (acc, np.int8(-7)), (order, ()), order)
+        yield float_output(name, (correction,), (acc, np.int8(-7)), order)
+    yield float_output("uncorrected", (), (acc,), order)
+
+
+def float_output(
+    name: str, corrections: tuple[ZeroPointCorrection, ...], feeds: tuple[np.ndarray, ...], order: Order
+) -> Unit:
+    """Every kind of operation, with operands on either side: of one element, a number a channel, one an element."""
+    acc = feeds[0]
+    like = Tensor("c", DType.FLOAT32, acc.shape)
+    one, row = (Tensor(name, DType.FLOAT32, shape) for name, shape in (("one", ()), ("row", (3, 1))))
+    x = Tensor("x", DType.INT32, acc.shape)
+    corrected = replace(x, name="sums")
+    corrections = tuple(replace(correction, y=corrected) for correction in corrections)
+    names = iter("abdefghij")
+    number, steps, operands = like, [*corrections, Convert("d", "D", corrected if corrections else x, like)], []
+    for kind, operand, is_first in (
+        ("mul", one, False),
+        ("add", row, False),
+        ("sub", one, True),
+        ("div", row, True),
+        ("mul", row, True),
+        ("sub", like, False),
+    ):
+        after, own = replace(like, name=f"n{len(steps)}"), replace(operand, name=next(names))
+        steps.append(FloatBinary("d", "D", kind, *((own, number) if is_first else (number, own)), after))
+        operands.append(own)
+        number = after
+    y = replace(like, name="y")
+    steps.append(FloatUnary("d", "D", number, y, FloatActivation("Relu")))
+    given = [numbers(operand.shape, 40 + index) for index, operand in enumerate(operands)]
+    op = FloatOutput("d", "D", x, y, tuple(steps))
+    orders = [order if len(operand.shape) == 3 else tuple(range(len(operand.shape))) for operand in operands]
+    return Unit(f"float_output_{name}", op, (*feeds, *given), (order, *(() for _ in corrections), *orders), order)
 
 
 PORTABLE = tuple(

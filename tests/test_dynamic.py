@@ -19,6 +19,8 @@ from qcgen.ir.program import Transpose
 from qcgen.reference import evaluate
 
 COUNT = 256
+FUSING = ("-O3", "-march=native", "-ffp-contract=fast")
+"""Flags that allow a product and a sum to become one operation."""
 
 
 def quantizer(shape: tuple[int, ...] = (COUNT,)) -> ModelProto:
@@ -185,12 +187,52 @@ def test_a_network_is_onnxruntimes_in_every_bit_and_says_so(layout):
     told = "scale and zero point of 2 tensors are known at run time only; all sums are bounded for every input"
     assert told in next(each.advice for each in artifact.report.fallbacks if each.kind == "float")
     assert told in re.sub(r"\n \* +", " ", artifact.files["graph.c"])
-    on_host = artifact.load(("-O3", "-march=native", "-ffp-contract=fast"))
+    on_host = artifact.load(FUSING)
     generator = np.random.default_rng(4)
     for spread in (1, 1e-4, 1e3, 0):
         x = (generator.standard_normal((1, 2, 5, 5)) * spread).astype(np.float32)
         given = np.ascontiguousarray(np.moveaxis(x, 1, -1)) if layout == "nhwc" else x
         assert np.array_equal(on_host.run(None, {"x": given})[0], judge(model, {"x": x})[0])
+
+
+@pytest.mark.parametrize("compiler", ["gcc", pytest.param("clang", marks=pytest.mark.all)])
+def test_floats_of_sums_are_one_loop_whose_operations_are_rounded_one_by_one(compiler, monkeypatch):
+    require(compiler)
+    monkeypatch.setenv("CC", compiler)
+    model = network()
+    artifact = qcgen.compile(model)
+    assert loops(artifact) == {"function": ("cast", "mul", "add"), "last": ("cast2",)}
+    x = np.random.default_rng(6).standard_normal((1, 2, 5, 5)).astype(np.float32)
+    assert np.array_equal(artifact.load(FUSING).run(None, {"x": x})[0], judge(model, {"x": x})[0])
+
+
+def test_an_output_of_the_network_ends_the_loop():
+    artifact = qcgen.compile(network(), outputs=["scaled", "y"])
+    assert loops(artifact) == {"mul": ("cast",), "last": ("cast2",)}
+
+
+def test_a_sum_of_two_layers_is_in_the_loop_of_one_of_them():
+    require("gcc")
+    generator = np.random.default_rng(7)
+    nodes, constants = [helper.make_node("DynamicQuantizeLinear", ["x"], ["codes", "s", "z"], "quantize")], {}
+    for name in "ab":
+        nodes += [
+            helper.make_node("MatMulInteger", ["codes", f"w{name}", "z"], [f"sums{name}"], f"layer{name}"),
+            helper.make_node("Cast", [f"sums{name}"], [f"real{name}"], f"cast{name}", to=TensorProto.FLOAT),
+            helper.make_node("Mul", [f"real{name}", "s"], [f"scaled{name}"], f"mul{name}"),
+        ]
+        constants[f"w{name}"] = generator.integers(-127, 128, (9, 5)).astype(np.int8)
+    nodes.append(helper.make_node("Sub", ["scaledb", "scaleda"], ["y"], "difference"))
+    model = graph_model(nodes, {"x": ("float", (3, 9))}, {"y": None}, constants)
+    artifact = qcgen.compile(model)
+    assert loops(artifact) == {"mulb": ("castb",), "difference": ("casta", "mula")}
+    x = generator.standard_normal((3, 9)).astype(np.float32)
+    assert np.array_equal(artifact.load(FUSING).run(None, {"x": x})[0], judge(model, {"x": x})[0])
+
+
+def loops(artifact: qcgen.Artifact) -> dict[str, tuple[str, ...]]:
+    """The nodes that a loop over sums computes, by its last one."""
+    return {node.name: node.joined for node in artifact.report.nodes if node.kernel == "portable/float_output"}
 
 
 def test_verify_follows_codes_of_inexact_numbers():
@@ -219,7 +261,7 @@ def test_products_of_the_optimizer_are_those_of_onnxruntime(op_type, per_column,
         feeds |= {"s": np.float32([0.0173]), "z": np.uint8([117])}
     model = node_model(op_type, operands | ({"bias": bias} if is_biased else {}), domain="com.microsoft")
     artifact = qcgen.compile(model)
-    [got] = artifact.load(("-O3", "-march=native", "-ffp-contract=fast")).run(None, feeds)
+    [got] = artifact.load(FUSING).run(None, feeds)
     assert artifact.report.inexact == () or op_type == "MatMulIntegerToFloat"  # its scale may be any input
     assert np.array_equal(got, judge(model, feeds)[0])
 
@@ -245,14 +287,14 @@ def test_recorded_networks_give_every_bit_of_every_case(name):
         pytest.skip("the recorded networks are not there: no directory shared/models/dynamic beside the repository")
     recorded = np.load(path.with_suffix(".npz"))
     artifact = qcgen.compile(path)
-    on_host = artifact.load(("-O3", "-march=native", "-ffp-contract=fast"))
+    on_host = artifact.load(FUSING)
     for case in range(7):
         outputs = on_host.run(None, {x.name: recorded[f"in{case}.{x.name}"] for x in artifact.program.inputs})
         for tensor, got in zip(artifact.program.outputs, outputs, strict=True):
             assert np.array_equal(got, recorded[f"out{case}.{tensor.name}"]), (case, tensor.name)
 
 
-@pytest.mark.parametrize("flags", [("-O3", "-march=native", "-ffp-contract=fast"), ("-O0",)], ids=lambda f: f[0])
+@pytest.mark.parametrize("flags", [FUSING, ("-O0",)], ids=lambda f: f[0])
 def test_no_option_of_the_compiler_changes_a_bit(flags):
     require("gcc")
     artifact = qcgen.compile(quantizer())

@@ -87,9 +87,11 @@ def shared(nodes: Sequence[NodeReport]) -> str:
 
 
 def joined(nodes: Sequence[NodeReport]) -> str:
-    """Which nodes are one table together; nothing if none are."""
+    """Which nodes are one table together, or in float one loop; nothing if none are."""
     return "\n".join(
-        f"one table computes {', '.join(map(printable, (*node.joined, node.name)))}" for node in nodes if node.joined
+        f"one {node.joined_by} computes {', '.join(map(printable, (*node.joined, node.name)))}"
+        for node in nodes
+        if node.joined
     )
 
 

@@ -28,6 +28,7 @@ from qcgen.ir.program import (
     Extremes,
     FloatActivation,
     FloatBinary,
+    FloatOutput,
     FloatSoftmax,
     FloatUnary,
     GlobalAveragePool,
@@ -121,6 +122,7 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
             | DynamicParameter()
             | DynamicQuantize()
             | ZeroPointCorrection()
+            | FloatOutput()
             | Dequantize()
             | Convert()
             | FloatUnary()

@@ -31,6 +31,7 @@ from qcgen.kernels.portable.depthwise import DEPTHWISE_NCHW, DEPTHWISE_NHWC
 from qcgen.kernels.portable.dynamic import DYNAMIC_PARAMETER, DYNAMIC_QUANTIZE, EXTREMES, ZERO_POINT_CORRECTION
 from qcgen.kernels.portable.embedding import EMBEDDING
 from qcgen.kernels.portable.float_normalization import FLOAT_INSTANCE_NORM, FLOAT_LAYER_NORM
+from qcgen.kernels.portable.float_output import FLOAT_OUTPUT
 from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_UNARY
 from qcgen.kernels.portable.global_average_pool import GLOBAL_AVERAGE_POOL
 from qcgen.kernels.portable.instance_norm import INSTANCE_NORM
@@ -108,6 +109,7 @@ PORTABLE: tuple[Kernel, ...] = (
     DYNAMIC_PARAMETER,
     DYNAMIC_QUANTIZE,
     ZERO_POINT_CORRECTION,
+    FLOAT_OUTPUT,
     COPY,
     FLOAT_UNARY,
     FLOAT_BINARY,

@@ -136,9 +136,13 @@ def constant_order(own_rank: int, order: Order, rank: int) -> Order:
 def elementwise(operands: Mapping[str, Placed], y: Placed) -> LoopNest:
     """The loop nest over the elements of y, operands broadcast against it."""
     steps = {name: broadcast_strides(placed.shape, placed.order, y.shape) for name, placed in operands.items()}
-    steps["y"] = strides(y.shape, y.order)
-    axes = range(len(y.shape))
-    dimensions = [Dimension(y.shape[axis], {name: steps[name][axis] for name in steps}) for axis in axes]
+    return nest_of(y.shape, {**steps, "y": strides(y.shape, y.order)})
+
+
+def nest_of(shape: Sequence[int], steps: Mapping[str, Sequence[Step]]) -> LoopNest:
+    """The loop nest over an output of this shape: on each axis the step of each tensor, "y" among them, by its name."""
+    axes = enumerate(shape)
+    dimensions = [Dimension(size, {name: own[axis] for name, own in steps.items()}) for axis, size in axes]
     return loop_nest(dimensions, tuple(steps), {})
 
 

@@ -27,10 +27,11 @@ from qcgen.ir.plan import (
 from qcgen.ir.program import Operator, Program, State, Tensor, inputs_of
 from qcgen.ir.types import Layout
 from qcgen.kernels import KERNELS, Prepared, Setting
-from qcgen.plan.arrange import Arranged, arrange
+from qcgen.plan.arrange import Arranged
 from qcgen.plan.copies import with_copies
 from qcgen.plan.forms import SIZE, SPEED, Form
 from qcgen.plan.functions import Work, share
+from qcgen.plan.fuse import steps_of
 from qcgen.plan.layout import boundary_layout, boundary_shape, layout_text
 from qcgen.plan.memory import BufferName, CopiedRows, TurnNumber
 from qcgen.plan.names import ACCESSORS, KEEPING, PUBLIC, PUSHING, ROWS, STOPPING, node_names, parameter_names
@@ -70,7 +71,7 @@ class Planner:
         require_sizes(program.operators)
         self.options = options
         self._program, self._prefix, self._model, self._node = program, prefix, model, node
-        self._steps = steps = arrange(program, options.layout)
+        self._steps = steps = steps_of(program, options.layout)
         if program.states and options.input == "rows":
             raise ModelRejected([_NOT_PUSHED])
         public = (*(ACCESSORS if options.io_memory == "arena" else ()), *(PUSHING if options.input == "rows" else ()))

@@ -144,6 +144,7 @@ SUPPORT_NAMES = (
     "soft_float_root",
     "soft_float_mean",
     "double",
+    "rounded",
     "from_half",
     "from_normal_half",
     "to_half",

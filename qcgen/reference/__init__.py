@@ -20,6 +20,7 @@ from qcgen.ir.program import (
     Embedding,
     Extremes,
     FloatBinary,
+    FloatOutput,
     FloatSoftmax,
     FloatUnary,
     GlobalAveragePool,
@@ -119,6 +120,8 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
             return dynamic.evaluate_dynamic_quantize(op, *inputs)
         case ZeroPointCorrection():
             return dynamic.evaluate_zero_point_correction(op, *inputs)
+        case FloatOutput():
+            return _evaluate_steps(op, *inputs)
         case Dequantize():
             return elementwise.evaluate_dequantize(op, *inputs)
         case Convert():
@@ -145,3 +148,11 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
             return movement.evaluate_movement(op, *inputs)
         case _:
             assert_never(op)
+
+
+def _evaluate_steps(op: FloatOutput, x: Array, *operands: Array) -> Array:
+    """One step after the other."""
+    values = {op.x.name: x, **{tensor.name: value for tensor, value in zip(op.operands, operands, strict=True)}}
+    for step in op.steps:
+        values[step.y.name] = evaluate_operator(step, *(values[each.name] for each in inputs_of(step)))
+    return values[op.y.name]

@@ -12,6 +12,7 @@ from qcgen.ir.program import (
     ChannelLookup,
     Conv,
     DivideAway,
+    FloatOutput,
     GlobalAveragePool,
     InstanceNorm,
     IntegerBinary,
@@ -190,6 +191,9 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
                 "output",
                 f"one table for {names}: all {len(call.op.table)} codes went through these nodes, one by one",
             )
+        case FloatOutput(joined=(_, *_)):
+            names = ", ".join(map(one_line, (*call.op.joined, call.op.name)))
+            yield "output", f"one loop for {names}: the float32 operations of onnxruntime, one after the other"
         case ChannelLookup() if forms:
             text = "an affine form in integers for each channel: equal to the table made by onnxruntime's formulas"
             yield "output", f"{text} for all {points} codes"

@@ -23,6 +23,7 @@ from qcgen.ir.program import (
     Embedding,
     Extremes,
     FloatBinary,
+    FloatOutput,
     FloatSoftmax,
     FloatUnary,
     GlobalAveragePool,
@@ -168,6 +169,7 @@ class Channels:
                 | DynamicParameter()
                 | DynamicQuantize()
                 | ZeroPointCorrection()
+                | FloatOutput()
                 | Dequantize()
                 | Convert()
             ):

@@ -15,7 +15,8 @@ from qcgen.ir.plan import SumWord
 from qcgen.ir.program import Conv, ConvGeometry, GlobalAveragePool, Program, Requantize, Reshape, Tensor, Transpose
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.kernels.kernel import Order
-from qcgen.plan.arrange import Arranged, arrange
+from qcgen.plan.arrange import Arranged
+from qcgen.plan.fuse import steps_of
 from qcgen.reference.taps import taps
 from qcgen.requantize import Staircase, staircase
 from qcgen.verification.nodes import CalledNode
@@ -175,7 +176,7 @@ def _products(weights: Array, part: Array) -> Array:
 
 def layers_of(artifact: Artifact, nodes: tuple[CalledNode, ...]) -> Iterator[Layer]:
     """Every call of the plan whose sums are taken in integers, those of codes of 16 bits, which have no word, too."""
-    steps = arrange(artifact.planned, artifact.plan.options.layout)
+    steps = steps_of(artifact.planned, artifact.plan.options.layout)
     bounds = Bounds(artifact.planned, steps)
     for node in nodes:
         op = node.op

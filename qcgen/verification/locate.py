@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from qcgen.artifact import Artifact
 from qcgen.errors import OrionPanic
-from qcgen.ir.program import Operator, Program, joined_of
+from qcgen.ir.program import Lookup, Operator, Program, joined_of
 from qcgen.ir.types import Array
 from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import tolerances
@@ -87,7 +87,8 @@ def _alone(nodes: Nodes, case: Case, number: int) -> Cause | None:
 def _called(op: Operator) -> str:
     """An operator with its type, and what it computes, too."""
     joined = joined_of(op)
-    return f"{op.name} ({op.op_type}{', one table with ' if joined else ''}{', '.join(joined)})"
+    what = "table" if isinstance(op, Lookup) else "loop"
+    return f"{op.name} ({op.op_type}{f', one {what} with ' if joined else ''}{', '.join(joined)})"
 
 
 def _agree(program: Program, values: Mapping[str, Array], got: Mapping[str, Array]) -> bool:

@@ -18,7 +18,8 @@ from qcgen.ir.plan import Call, Place, Plan, Port, Row, RowsAt, Stream
 from qcgen.ir.program import Operator, Tensor, inputs_of, macs_of
 from qcgen.ir.types import Array, DType
 from qcgen.kernels.kernel import Order
-from qcgen.plan.arrange import Arranged, arrange
+from qcgen.plan.arrange import Arranged
+from qcgen.plan.fuse import steps_of
 from qcgen.reference import evaluate_all, evaluate_operator
 from qcgen.reference.tolerance import tolerances
 from qcgen.render.nodes import SingleCall, with_nodes
@@ -122,7 +123,7 @@ class Nodes:
 
     @cached_property
     def _arranged(self) -> tuple[Arranged, ...]:
-        return arrange(self.artifact.planned, self.artifact.plan.options.layout)
+        return steps_of(self.artifact.planned, self.artifact.plan.options.layout)
 
     def has_paths(self, node: CalledNode) -> bool:
         """Whether the output step of a node tests if sums are near ties, and takes another path there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from qcgen.ir.program.dynamic import DynamicParameter, DynamicQuantize, Extremes, ZeroPointCorrection
+from qcgen.ir.program.dynamic import DynamicParameter, DynamicQuantize, Extremes, FloatOutput, ZeroPointCorrection
 from qcgen.ir.program.elementwise import (
     BinaryKind,
     ChannelLookup,
@@ -70,6 +70,7 @@ __all__ = [
     "Float32s",
     "FloatActivation",
     "FloatBinary",
+    "FloatOutput",
     "FloatSoftmax",
     "FloatUnary",
     "GateWeights",
@@ -136,6 +137,7 @@ Operator = (
     | DynamicParameter
     | DynamicQuantize
     | ZeroPointCorrection
+    | FloatOutput
     | Convert
     | Dequantize
     | FloatUnary
@@ -156,6 +158,8 @@ def inputs_of(op: Operator) -> tuple[Tensor, ...]:
             return (op.x, op.scale, op.zero_point)
         case ZeroPointCorrection():
             return (op.x, op.zero_point)
+        case FloatOutput():
+            return (op.x, *op.operands)
         case Recurrent():
             return (op.x, *(state for state in (op.initial_h, op.initial_c) if state is not None))
         case _:
@@ -164,7 +168,7 @@ def inputs_of(op: Operator) -> tuple[Tensor, ...]:
 
 def joined_of(op: Operator) -> tuple[str, ...]:
     """The names of the operators in front of this one that it computes, too, in execution order."""
-    return op.joined if isinstance(op, Lookup) else ()
+    return op.joined if isinstance(op, Lookup | FloatOutput) else ()
 
 
 def macs_of(op: Operator) -> int:

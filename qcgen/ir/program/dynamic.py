@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from qcgen.ir.program.elementwise import Convert, FloatBinary, FloatUnary
 from qcgen.ir.program.tensor import Int64s, Tensor
 
 
@@ -58,3 +59,38 @@ class ZeroPointCorrection:
     sums: Int64s
     places: tuple[tuple[int, ...], ...]
     bound: int
+
+
+@dataclass(frozen=True)
+class FloatOutput:
+    """What becomes of the integer sums x in float32, element by element: ``steps``, each on what the one before gave.
+
+    The planner makes it of operators of the program: a correction of the zero point, if there is one, the Cast, then
+    sums, differences, products and quotients with other operands, at most one activation at the end. x, y and all
+    tensors in between have one shape.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    steps: tuple[ZeroPointCorrection | Convert | FloatBinary | FloatUnary, ...]
+
+    @property
+    def operands(self) -> tuple[Tensor, ...]:
+        """What the steps read besides, in their order."""
+        found: list[Tensor] = []
+        number = self.x.name
+        for step in self.steps:
+            match step:
+                case ZeroPointCorrection():
+                    found.append(step.zero_point)
+                case FloatBinary():
+                    found.append(step.b if step.a.name == number else step.a)
+            number = step.y.name
+        return tuple(found)
+
+    @property
+    def joined(self) -> tuple[str, ...]:
+        """The names of the nodes between the sums and the last one, in execution order."""
+        return tuple(step.name for step in self.steps[:-1] if not isinstance(step, ZeroPointCorrection))

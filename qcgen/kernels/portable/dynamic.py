@@ -10,8 +10,8 @@ import numpy as np
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import DynamicParameter, DynamicQuantize, Extremes, Operator, ZeroPointCorrection
-from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
-from qcgen.kernels.loop_nest import Dimension, LoopNest, Placed, Step, elementwise, loop_nest, ordered, strides
+from qcgen.kernels.kernel import Constants, Kernel, Order, Prepared, Setting
+from qcgen.kernels.loop_nest import LoopNest, Placed, Step, elementwise, nest_of, ordered, strides
 
 
 @dataclass(frozen=True)
@@ -96,12 +96,29 @@ def why_not_correction(op: Operator, _setting: Setting) -> str | None:
 def prepare_correction(op: Operator, setting: Setting) -> Prepared:
     """A product and a difference an element; the sums of weights are a table, one for each kind of window."""
     assert isinstance(op, ZeroPointCorrection)
-    steps = {"x": strides(op.x.shape, setting.xs[0]), "y": strides(op.y.shape, setting.y)}
-    in_table = strides(op.sums.shape, setting.y)
-    tables = [
-        Constants("sums", "int32_t", ordered(op.sums, setting.y, op.sums.ndim), "sums of the weights of a window.")
-    ]
-    dimensions = []
+    in_sums, tables = sums_of_weights(op, setting.y)
+    steps = {"x": strides(op.x.shape, setting.xs[0]), "sums": in_sums, "y": strides(op.y.shape, setting.y)}
+    nest = nest_of(op.y.shape, steps)
+    in_place = (0,) if "x" in nest.same_places else ()
+    context = ZeroPointCorrectionContext(nest, bool(in_place), wraps(op))
+    return Prepared(tables, context, (), (), corrected_sums(op), in_place)
+
+
+def wraps(op: ZeroPointCorrection) -> bool:
+    """Whether sums are taken modulo 2^32."""
+    return op.bound >= 2**31
+
+
+def corrected_sums(op: ZeroPointCorrection) -> Certificate:
+    """What is proved of the sums."""
+    return Certificate(None if wraps(op) else (-op.bound, op.bound), wraps(op))
+
+
+def sums_of_weights(op: ZeroPointCorrection, order: Order) -> tuple[tuple[Step, ...], tuple[Constants, ...]]:
+    """The steps on each axis of an output in ``order`` through the table ``sums``; that table, and those of windows."""
+    in_table = strides(op.sums.shape, order)
+    tables = [Constants("sums", "int32_t", ordered(op.sums, order, op.sums.ndim), "sums of the weights of a window.")]
+    steps: list[Step] = []
     for axis, places in enumerate(op.places):
         step: Step = 0
         if len(places) > 1 and places == tuple(range(len(places))):
@@ -110,14 +127,8 @@ def prepare_correction(op: Operator, setting: Setting) -> Prepared:
             step, distances = f"window{axis}", np.asarray(places) * in_table[axis]
             c_type = "uint16_t" if distances.max() < 2**16 else "int32_t"
             tables.append(Constants(step, c_type, distances, f"the distance in sums of each position on axis {axis}."))
-        own = {name: each[axis] for name, each in steps.items()}
-        dimensions.append(Dimension(op.y.shape[axis], {"x": own["x"], "sums": step, "y": own["y"]}))
-    nest = loop_nest(dimensions, ("x", "sums", "y"), {})
-    in_place = (0,) if "x" in nest.same_places else ()
-    wraps = op.bound >= 2**31
-    certificate = Certificate(None if wraps else (-op.bound, op.bound), wraps)
-    context = ZeroPointCorrectionContext(nest, bool(in_place), wraps)
-    return Prepared(tuple(tables), context, (), (), certificate, in_place)
+        steps.append(step)
+    return tuple(steps), tuple(tables)
 
 
 EXTREMES = Kernel("portable/extremes", ExtremesContext, frozenset(), why_not_extremes, prepare_extremes)

@@ -28,7 +28,7 @@ from qcgen.ir.program import (
     inputs_of,
 )
 from qcgen.ir.types import Array
-from qcgen.plan.arrange import arrange
+from qcgen.plan.fuse import steps_of
 from qcgen.progress import report_progress
 from qcgen.reference import evaluate_operator
 from qcgen.verification.layers import Bounds, layers_of
@@ -84,7 +84,7 @@ def _driven(nodes: Nodes, seed: int) -> Iterator[tuple[CalledNode, Iterator[Driv
     """Each node with inputs beside its steps."""
     artifact = nodes.artifact
     constants = artifact.planned.constants
-    ends = Bounds(artifact.planned, arrange(artifact.planned, artifact.plan.options.layout)).of
+    ends = Bounds(artifact.planned, steps_of(artifact.planned, artifact.plan.options.layout)).of
     layers = {layer.node.index: layer for layer in layers_of(artifact, nodes.nodes)}
     for node in nodes.nodes:
         if node.call.certificate.word is not None or not _has_constants(node.op, constants):

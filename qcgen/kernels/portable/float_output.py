@@ -1,0 +1,188 @@
+"""portable/float_output: floats of integer sums in one loop, without a tensor between its operations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from qcgen.ir.context import Context
+from qcgen.ir.plan import Certificate
+from qcgen.ir.program import (
+    FloatActivation,
+    FloatBinary,
+    FloatOutput,
+    FloatUnary,
+    Operator,
+    Tensor,
+    ZeroPointCorrection,
+)
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
+from qcgen.kernels.loop_nest import LoopNest, Step, broadcast_strides, constant_order, nest_of, ordered, strides
+from qcgen.kernels.portable.conv_float import Bounds, bounds, output_step, uses_math
+from qcgen.kernels.portable.dynamic import corrected_sums, sums_of_weights, wraps
+from qcgen.kernels.portable.float_pointwise import SIGNS
+
+
+@dataclass(frozen=True)
+class Held:
+    """A pointer in C to elements of this type."""
+
+    name: str
+    c_type: str
+
+
+@dataclass(frozen=True)
+class Single:
+    """An operand of one element, which is read before the loops."""
+
+    name: str  # of the number
+    c_type: str
+    operand: str  # the parameter or the role of the table
+    is_table: bool
+
+
+@dataclass(frozen=True)
+class FloatStep:
+    """An operation on the number so far and on an operand."""
+
+    sign: str
+    operand: str  # the name of its number, or of its pointer
+    is_single: bool  # it has one element
+    is_first: bool  # it stands before the sign
+    is_rounded: bool  # what comes of it must not become a part of the next operation
+
+
+@dataclass(frozen=True)
+class FloatOutputContext(Context):
+    """What becomes of sums."""
+
+    template: ClassVar[str] = "kernels/portable/float_output.c.jinja"
+
+    nest: LoopNest  # the loops over the elements of y
+    nodes: tuple[str, ...]  # those that are computed
+    types: Mapping[str, str]  # of C, behind the pointers of the loops
+    given: tuple[Held, ...]  # operands that are parameters
+    constant: tuple[Held, ...]  # tables that the loops go through
+    single: tuple[Single, ...]  # operands of one element
+    is_corrected: bool  # a zero point is subtracted
+    wraps: bool  # modulo 2^32
+    steps: tuple[FloatStep, ...]  # behind the Cast
+    activation: FloatActivation
+    bounds: Bounds  # those of Relu and Clip
+    is_in_place: bool  # y may lie over x
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """What a step reads besides: its name in C, and its steps in memory on the axes of y."""
+
+    name: str
+    tensor: Tensor
+    steps: tuple[Step, ...]
+
+    @property
+    def is_single(self) -> bool:
+        """Whether one element serves all."""
+        return self.tensor.size == 1
+
+    @property
+    def number(self) -> str:
+        """The name of the only element."""
+        return "zero" if self.name == "zero_point" else f"{self.name}_0"
+
+
+def why_not(op: Operator, _setting: Setting) -> str | None:
+    """Serves every output step that the planner has made."""
+    return None if isinstance(op, FloatOutput) else f"{op.op_type} does not make floats of sums"
+
+
+def prepare(op: Operator, setting: Setting) -> Prepared:
+    """One pass; y may lie over x. Constants become tables in the order of y."""
+    assert isinstance(op, FloatOutput)
+    operands, tables = _operands(op, setting)
+    passing: dict[str, Sequence[Step]] = {"x": strides(op.x.shape, setting.xs[0])}
+    types = {"x": "const int32_t", "y": "float"}
+    first, last = op.steps[0], op.steps[-1]
+    certificate = Certificate()
+    if isinstance(first, ZeroPointCorrection):
+        passing["sums"], of_weights = sums_of_weights(first, setting.y)
+        tables += of_weights
+        types["sums"] = "const int32_t"
+        certificate = corrected_sums(first)
+    passing |= {each.name: each.steps for each in operands if not each.is_single}
+    types |= {each.name: "const float" for each in operands if not each.is_single}
+    nest = nest_of(op.y.shape, {**passing, "y": strides(op.y.shape, setting.y)})
+    roles = {table.role for table in tables}
+    activation = output_step(last.activation) if isinstance(last, FloatUnary) else FloatActivation()
+    in_place = (0,) if "x" in nest.same_places else ()
+    context = FloatOutputContext(
+        nest=nest,
+        nodes=(*op.joined, op.name),
+        types=types,
+        given=tuple(Held(each.name, each.tensor.dtype.c) for each in operands if each.name not in roles),
+        constant=tuple(Held(name, types[name].removeprefix("const ")) for name in types if name in roles),
+        single=tuple(
+            Single(each.number, "int32_t" if each.name == "zero_point" else "float", each.name, each.name in roles)
+            for each in operands
+            if each.is_single
+        ),
+        is_corrected=isinstance(first, ZeroPointCorrection),
+        wraps=isinstance(first, ZeroPointCorrection) and wraps(first),
+        steps=_steps(op, operands),
+        activation=activation,
+        bounds=bounds(activation),
+        is_in_place=bool(in_place),
+    )
+    is_infinite = any(bool(np.isinf(table.values).any()) for table in tables)
+    headers = ("math.h",) if is_infinite or uses_math(activation) else ()
+    support = ("rounded",) if any(step.is_rounded for step in context.steps) else ()
+    return Prepared(tuple(tables), context, (), support, certificate, in_place, headers=headers)
+
+
+NAMES = {"add": "addend", "mul": "factor"}
+"""What an operand is called in C, by the kind of its operation."""
+
+
+def _operands(op: FloatOutput, setting: Setting) -> tuple[list[_Operand], list[Constants]]:
+    """The operands of the steps, in their order, and the tables of those that are constants."""
+    read = [step for step in op.steps if isinstance(step, ZeroPointCorrection | FloatBinary)]
+    found: list[_Operand] = []
+    tables: list[Constants] = []
+    seen: Counter[str] = Counter()
+    for step, tensor, order in zip(read, op.operands, setting.xs[1:], strict=True):
+        base = NAMES.get(step.kind, "operand") if isinstance(step, FloatBinary) else "zero_point"
+        seen[base] += 1
+        name = base if seen[base] == 1 else f"{base}_{seen[base]}"
+        values = setting.constants.get(tensor.name)
+        if values is not None:
+            order = constant_order(values.ndim, setting.y, len(op.y.shape))
+            tables.append(
+                Constants(
+                    name,
+                    tensor.dtype.c,
+                    ordered(values, setting.y, len(op.y.shape)),
+                    f"the operand {tensor.name}, a constant.",
+                )
+            )
+        found.append(_Operand(name, tensor, broadcast_strides(tensor.shape, order, op.y.shape)))
+    return found, tables
+
+
+def _steps(op: FloatOutput, operands: Sequence[_Operand]) -> tuple[FloatStep, ...]:
+    """The operations with operands, in their order."""
+    by_name = iter(each for each in operands if each.name != "zero_point")
+    found = []
+    for before, step in zip(op.steps, op.steps[1:], strict=False):
+        if isinstance(step, FloatBinary):
+            operand = next(by_name)
+            name = operand.number if operand.is_single else operand.name
+            is_first = step.b.name == before.y.name
+            found.append(FloatStep(SIGNS[step.kind], name, operand.is_single, is_first, step.kind == "mul"))
+    return tuple(found)
+
+
+FLOAT_OUTPUT = Kernel("portable/float_output", FloatOutputContext, frozenset(), why_not, prepare)

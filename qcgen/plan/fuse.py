@@ -1,0 +1,72 @@
+"""Operators in a row that make floats of integer sums become one loop: no tensor is written between them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from qcgen.ir.program import Convert, FloatBinary, FloatOutput, FloatUnary, Program, ZeroPointCorrection, inputs_of
+from qcgen.ir.types import DType
+from qcgen.plan.arrange import Arranged, arrange
+from qcgen.plan.orders import same
+
+
+def steps_of(program: Program, option: str) -> tuple[Arranged, ...]:
+    """What the plan does, in execution order: operators, arranged for --layout, output steps of sums as one each."""
+    return _fuse(arrange(program, option), {tensor.name for tensor in program.outputs})
+
+
+def _fuse(steps: Sequence[Arranged], outputs: set[str]) -> tuple[Arranged, ...]:
+    """The steps, each output step where the last of its operators stands."""
+    readers = Counter(x.name for step in steps for x in inputs_of(step.op))
+    inner = {name for name, count in readers.items() if count == 1} - outputs
+    reader = {x.name: step for step in steps for x in inputs_of(step.op) if x.name in inner}
+    rows: dict[str, list[Arranged]] = {}  # operators that wait for the one that reads this tensor
+    awaited: set[str] = set()  # what those write: only one row waits for each
+    found: list[Arranged] = []
+    for step in steps:
+        before = next((x.name for x in inputs_of(step.op) if x.name in rows), None)
+        row = [step] if before is None else [*rows.pop(before), step]
+        y = step.op.y.name
+        goes_on = (before is not None or _begins(step)) and not isinstance(step.op, FloatUnary)
+        if goes_on and y in reader and _continues(reader[y], y) and reader[y].op.y.name not in awaited:
+            rows[y] = row
+            awaited.add(reader[y].op.y.name)
+        else:
+            found.append(_fused(row))
+    return tuple(found)
+
+
+def _begins(step: Arranged) -> bool:
+    """Whether an operator is the first on sums."""
+    return isinstance(step.op, ZeroPointCorrection) or _casts_sums(step)
+
+
+def _casts_sums(step: Arranged) -> bool:
+    op = step.op
+    return isinstance(op, Convert) and (op.x.dtype, op.y.dtype) == (DType.INT32, DType.FLOAT32)
+
+
+def _continues(step: Arranged, name: str) -> bool:
+    """Whether an operator goes through the tensor ``name`` element by element, in the order in which it lies."""
+    op = step.op
+    if isinstance(op, FloatBinary):
+        goes_on = op.kind in ("add", "sub", "mul", "div")
+    else:
+        goes_on = _casts_sums(step) or (isinstance(op, FloatUnary) and op.y.dtype is DType.FLOAT32)
+    placed = zip(inputs_of(op), step.xs, strict=True)
+    return goes_on and any(
+        x.name == name and x.shape == op.y.shape and same(order, step.y, x.shape) for x, order in placed
+    )
+
+
+def _fused(row: Sequence[Arranged]) -> Arranged:
+    first, last = row[0], row[-1]
+    if len(row) == 1:
+        return last
+    steps = tuple(
+        step.op for step in row if isinstance(step.op, ZeroPointCorrection | Convert | FloatBinary | FloatUnary)
+    )
+    op = FloatOutput(last.op.name, last.op.op_type, inputs_of(first.op)[0], last.op.y, steps)
+    orders = {x.name: order for step in row for x, order in zip(inputs_of(step.op), step.xs, strict=True)}
+    return Arranged(op, tuple(orders[x.name] for x in inputs_of(op)), last.y)

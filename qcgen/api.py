@@ -11,9 +11,8 @@ from qcgen.artifact import Artifact
 from qcgen.chips import CHIPS, Chip
 from qcgen.cores import EMULATED, RISCV_CORES, TARGETS, boards_of
 from qcgen.emulate import Measurement, measure, random_feeds
-from qcgen.errors import python_words
 from qcgen.ir.types import Array
-from qcgen.options import CompilerName, OracleName, require_word
+from qcgen.options import CompilerName, OracleName, in_python, require
 from qcgen.verification import Verification
 from qcgen.verification import verify as compare
 
@@ -67,9 +66,9 @@ def verify(
     The result's ``is_right`` is the verdict. Raises ToolMissing, EmulationFailed, and RecordingError for ``data``.
     """
     _require_artifact(artifact)
-    require_word("compiler", compiler, CompilerName)
-    require_word("oracle", oracle, OracleName)
-    with python_words():
+    require("compiler", compiler)
+    require("oracle", oracle)
+    with in_python():
         return compare(
             artifact,
             seed=seed,
@@ -100,13 +99,13 @@ def bench(
     Raises ToolMissing, EmulationFailed, and ValueError for a target without an emulated core.
     """
     _require_artifact(artifact)
-    require_word("compiler", compiler, CompilerName)
+    require("compiler", compiler)
     target = artifact.plan.options.target
     if target not in EMULATED:
         raise ValueError(f"there is no emulated core for {target}: compile with target= one of {', '.join(EMULATED)}")
     if core is not None and (core not in RISCV_CORES or target != "rv32imc"):
         raise ValueError(f"core must be one of {', '.join(RISCV_CORES)}, of target='rv32imc', not {core!r} of {target}")
-    with python_words():
+    with in_python():
         return measure(
             artifact,
             random_feeds(artifact.plan, seed) if feeds is None else feeds,

@@ -12,13 +12,14 @@ from qcgen import certificate
 from qcgen.build import LoadedModel, load
 from qcgen.chips import Chip
 from qcgen.cross import measured
-from qcgen.errors import ModelRejected, OrionPanic, Problem, python_words
+from qcgen.errors import ModelRejected, OrionPanic, Problem
 from qcgen.estimate import code_bytes
 from qcgen.fallbacks import Costs, estimated, fallbacks, on_chip
 from qcgen.ir.graph import Origin
 from qcgen.ir.plan import FlashUse, Plan
 from qcgen.ir.program import Program
 from qcgen.ir.types import Array
+from qcgen.options import in_python, spelt
 from qcgen.page import in_notebook, page
 from qcgen.plan import Planner, plan
 from qcgen.plan.flash import curve
@@ -70,7 +71,7 @@ class Artifact:
         try:
             test = self_test(self.planned, own, feeds)
         except OrionPanic as panic:
-            hint = "give an input on which it does not (--data FILE.npz), or leave the self-test out"
+            hint = f"give an input on which it does not ({spelt(data='FILE.npz')}), or leave the self-test out"
             raise ModelRejected([Problem("input of the self-test", str(panic), hint)]) from None
         if not test.written and not any(call.tables for call in own.calls):
             what = "it has no tables, and what its nodes write are floats that may differ from core to core"
@@ -86,7 +87,7 @@ class Artifact:
         try:
             text = vectors(self.program, self.plan, self.files, feeds)
         except OrionPanic as panic:
-            hint = "give inputs on which it does not (--data FILE.npz)"
+            hint = f"give inputs on which it does not ({spelt(data='FILE.npz')})"
             raise ModelRejected([Problem("inputs of the test vectors", str(panic), hint)]) from None
         return replace(self, files={**self.files, f"{self.plan.prefix}_vectors.h": text})
 
@@ -155,7 +156,7 @@ class Artifact:
         generate, unless ``force``.
         """
         files = {**self.files, **(self.certificate_file if certificate else {})}
-        with python_words():
+        with in_python():
             write_files(Path(folder), files, force=force)
 
     def load(self, flags: str | Sequence[str] = ("-O2",)) -> LoadedModel:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
-from types import UnionType
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -17,7 +16,7 @@ from qcgen.check import check
 from qcgen.chips import chip_of, target_of, target_on
 from qcgen.cross import measured
 from qcgen.cut import cut
-from qcgen.errors import ModelRejected, Problem, python_words
+from qcgen.errors import ModelRejected, Problem
 from qcgen.estimate import code_bytes
 from qcgen.fallbacks import refuse_float
 from qcgen.fix_batch import fix_batch
@@ -40,8 +39,10 @@ from qcgen.options import (
     NumericsName,
     PlaceOfIO,
     TargetName,
+    contradiction,
     in_python,
-    require_word,
+    require,
+    spelt,
 )
 from qcgen.plan import Planner
 from qcgen.plan.flash import within
@@ -104,39 +105,25 @@ def compile(
     Raises ModelRejected with every problem found if the model cannot be compiled, ValueError for an option that does
     not exist.
     """
-    _require_mapping("dims", dims, int | np.integer, "numbers")
-    _require_mapping("constants", constants, np.ndarray, "arrays")
-    _require_mapping("rename", rename, str, "names")
-    for option, text in (("name", name), ("target", target), ("node", node), ("board", board)):
-        if not isinstance(text, str | None):
-            raise ValueError(f"{option} must be a name, not {text!r}")
-    if not isinstance(outputs, str | Iterable):
-        raise ValueError(f"outputs must be a name or several, not {outputs!r}")
-    if not isinstance(batch, int | np.integer | None):
-        raise ValueError(f"batch must be a number or None, not {batch!r}")
+    given = {option: value for option, value in locals().items() if option != "model"}
+    for option, value in given.items():
+        require(option, value)
+    with in_python():
+        if why := contradiction(given):
+            raise ValueError(why)
+    if name is not None and not is_prefix(name):
+        raise ValueError(f"name must be a C identifier that can start symbols, not {name!r}")
     chip = None if board is None else chip_of(board)
-    options = Options(
-        target=target_of(target) if chip is None else target_on(chip, target_of(target)),
-        layout=layout,
-        numerics=numerics,
-        optimize=optimize,
-        io=io,
-        simplify=simplify,
-        arena=arena,
-        io_memory=io_memory,
-        input=input,
-        status=status,
-        outputs=(outputs,) if isinstance(outputs, str) else tuple(outputs),
-        flash=flash,
-        rename=tuple((rename or {}).items()),
-    )
-    _require_known(options, name)
-    with python_words():
+    given["target"] = target_of(target) if chip is None else target_on(chip, target_of(target))
+    given["outputs"] = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+    given["rename"] = tuple((rename or {}).items())
+    options = Options(**{each.name: given[each.name] for each in fields(Options) if each.name in given})
+    with in_python():
         graph = read(model, dims, constants, options.outputs, batch)
         source = Path(model).name if isinstance(model, str | os.PathLike) else f"{graph.name}.onnx"
         prefix = prefix_of(Path(source).stem) if name is None else name
         artifact = compile_graph(graph, options, prefix, source, node, strict=strict)
-    return replace(artifact, board=chip, notes=tuple(map(in_python, artifact.notes)))
+    return replace(artifact, board=chip)
 
 
 @QUIETLY
@@ -167,9 +154,9 @@ def _tflite(
     batch: int | None,
 ) -> Graph:
     """The graph of a .tflite file, whose shapes are fixed and whose inputs stay inputs."""
-    given = {"--dim": dims, "--constant": constants, "--batch": batch is not None}
+    given = {"dims": dims, "constants": constants, "batch": batch is not None}
     if wrong := [option for option, value in given.items() if value]:
-        what = f"{wrong[0]} is not for .tflite files"
+        what = f"{spelt(wrong[0])} is not for .tflite files"
         raise ModelRejected([Problem("model", what, "convert the model with the shapes and constants that you want")])
     return read_tflite(data, Path(model).stem if isinstance(model, str | os.PathLike) else "model")
 
@@ -217,7 +204,7 @@ def _tflite_numerics(numerics: str) -> str:
     """The arithmetic of .tflite files, in place of the default; Orion's is not for them."""
     if numerics in ("onnxruntime", "tflm"):
         return "tflm"
-    what = f"--numerics {numerics} is not for .tflite files"
+    what = f"{spelt(numerics=numerics)} is not for .tflite files"
     raise ModelRejected([Problem("model", what, "leave it out: they are computed as TensorFlow Lite Micro does")])
 
 
@@ -226,32 +213,3 @@ def _renamed(rename: tuple[tuple[str, str], ...], before: Program, after: Progra
     tensors = zip((*before.inputs, *before.outputs), (*after.inputs, *after.outputs), strict=True)
     now = {old.name: new.name for old, new in tensors}
     return tuple((now.get(name, name), new) for name, new in rename)
-
-
-def _require_mapping(option: str, given: object, kind: type | UnionType, what: str) -> None:
-    if given is None:
-        return
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise ValueError(f"{option} must be a mapping by names, not {given!r}")
-    for name, value in given.items():
-        if not isinstance(value, kind):
-            raise ValueError(f"{option} must be {what} by names: that of {name!r} is {value!r}")
-
-
-def _require_known(options: Options, name: str | None) -> None:
-    words = {"layout": LayoutName, "numerics": NumericsName, "optimize": Aim}
-    words |= {"io": Boundary, "io_memory": PlaceOfIO, "input": InputForm}
-    for option, kind in words.items():
-        require_word(option, getattr(options, option), kind)
-    if options.arena not in (None, "least") and not _is_bytes(options.arena):
-        raise ValueError(f"arena must be a number of bytes above 0, 'least' or None, not {options.arena!r}")
-    if options.flash is not None and not _is_bytes(options.flash):
-        raise ValueError(f"flash must be a number of bytes above 0 or None, not {options.flash!r}")
-    if options.flash is not None and options.optimize == "speed":
-        raise ValueError("flash chooses itself what is compiled for speed: leave out optimize='speed'")
-    if name is not None and not is_prefix(name):
-        raise ValueError(f"name must be a C identifier that can start symbols, not {name!r}")
-
-
-def _is_bytes(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0

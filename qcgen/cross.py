@@ -16,7 +16,7 @@ from qcgen.build import STRICT_FLAGS
 from qcgen.cores import TARGETS, Machine, Target
 from qcgen.errors import EmulationFailed, ToolMissing
 from qcgen.ir.plan import Plan
-from qcgen.options import CompilerName
+from qcgen.options import CompilerName, spelt
 from qcgen.report import Measured
 from qcgen.stack import NoBound, stack_bytes
 from qcgen.write import write_files
@@ -169,7 +169,7 @@ def how_to_measure(plan: Plan) -> str | None:
     """What the user has to do to have code measured; None if nothing."""
     target = TARGETS[plan.options.target]
     if target.machine is None:
-        return "it depends on the core; --target names one"
+        return f"it depends on the core; {spelt('target')} names one"
     missing = [tool for tool in missing_tools(target) if tool != target.machine.emulator]
     packages = [target.machine.packages[tool] for tool in missing]
     return f"apt-get install {' '.join(packages)} (Debian) has it measured" if packages else None

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from qcgen.options import in_python
-
 MOST_PROBLEMS = 20
 """How many problems the text of a rejection holds; the others are counted."""
 
@@ -82,20 +80,6 @@ class ModelRejected(Exception):
         texts = [str(problem) for problem in self.problems[:MOST_PROBLEMS]]
         more = len(self.problems) - len(texts)
         return "\n".join([*texts, f"... and {more} more"] if more else texts)
-
-
-@contextmanager
-def python_words() -> Iterator[None]:
-    """Problems that leave the block name options as Python spells them, not as the command line does."""
-    try:
-        yield
-    except ModelRejected as rejection:
-        texts = [map(in_python, (each.where, each.what, each.hint)) for each in rejection.problems]
-        raise ModelRejected(Problem(*each) for each in texts) from None
-    except (ToolMissing, EmulationFailed) as failure:
-        raise type(failure)(in_python(str(failure))) from None
-    except FileExistsError as error:
-        raise FileExistsError(error.errno, in_python(error.strerror or ""), error.filename) from None
 
 
 class ProofFailed(Exception):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 
 from qcgen.artifact import Artifact
 from qcgen.boards import NANOSECONDS, Board
 from qcgen.ir.plan import Plan, Port
 from qcgen.ir.self_test import BASIS
+from qcgen.options import OPTIONS
 from qcgen.protocol import MOST_BYTES, VERSION
 from qcgen.render import filled
 from qcgen.render.filters import one_line
@@ -92,12 +94,12 @@ def _network(artifact: Artifact) -> dict[str, object]:
 
 def _served(plan: Plan) -> dict[str, object]:
     """What serve.c has of a network: its tensors, what runs it, and the options that it was made with."""
-    options = [word for word in option_words(plan) if word != "--self-test"]
+    told = option_words(replace(plan, options=replace(plan.options, self_test=False)))
     return {
         "prefix": plan.prefix,
         "PREFIX": plan.prefix.upper(),
         "model": shlex.quote(one_line(plan.model)),
-        "options": _literal(shlex.join(["--name", plan.prefix, *options])),
+        "options": _literal(shlex.join([*OPTIONS["name"].words(plan.prefix), *told])),
         "variables": usage(plan).variables,
         "inputs": [_tensor(plan, port) for port in plan.before],
         "outputs": [_tensor(plan, port) for port in plan.after],

@@ -25,6 +25,7 @@ from qcgen.ir.program import (
     macs_of,
     run_time_scales,
 )
+from qcgen.options import spelt
 from qcgen.plan.prices import cycles, cycles_of_moves
 from qcgen.report import Fallback
 
@@ -59,7 +60,7 @@ def refuse_float(program: Program) -> None:
     problems = [
         Problem(
             f"node {op.name!r} ({op.op_type})",
-            "it computes in float, which --strict refuses",
+            f"it computes in float, which {spelt(strict=True)} refuses",
             missing.get(op.name) or "quantize this node, too, or leave it out of the model",
         )
         for op in program.operators

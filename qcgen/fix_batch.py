@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from qcgen.errors import ModelRejected, Problem
 from qcgen.ir.graph import Dim, Graph, Value
+from qcgen.options import spelt
 
 BATCH = 1
 """On a microcontroller there is mostly one case at a time."""
@@ -27,7 +28,7 @@ def fix_batch(graph: Graph, batch: int | None) -> Graph:
     values = {name: _fixed(value, symbols, size, name in names) for name, value in graph.values.items()}
     named = (f"{name} of" if (name := _first(value)) else "of" for value in opened)
     what = ", ".join(f"{name} input {value.name!r}" for name, value in zip(named, opened, strict=True))
-    note = f"batch: the leading dimension {what} is open and taken as {size}; --batch N takes another"
+    note = f"batch: the leading dimension {what} is open and taken as {size}; {spelt(batch='N')} takes another"
     return replace(graph, values=values, notes=(*graph.notes, note) if batch is None else graph.notes)
 
 
@@ -36,9 +37,9 @@ def _problems(graph: Graph, batch: int | None) -> list[Problem]:
         return []
     if batch < 1:
         return [Problem("batch", f"it is set to {batch}", "set it to a positive number")]
-    hint = "export the model with an open batch, or leave out --batch"
+    hint = f"export the model with an open batch, or leave out {spelt('batch')}"
     return [
-        Problem(f"input {value.name!r}", f"its first dimension is {first}, not {batch} as --batch says", hint)
+        Problem(f"input {value.name!r}", f"its first dimension is {first}, not {batch} as {spelt('batch')} says", hint)
         for value in map(graph.value, graph.inputs)
         if _leads(value) and isinstance(first := _first(value), int) and first != batch
     ]

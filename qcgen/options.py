@@ -1,8 +1,15 @@
-"""The words that options take, each list once, for the command line, Python and type checkers; options in Python."""
+"""The options, each declared once.
+
+The command line, ``compile`` and ``verify``, qcgen.toml and the options in reports and generated files come from it.
+"""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Literal, get_args
 
 CoreName = Literal[
@@ -44,61 +51,327 @@ OracleName = Literal["auto", "onnxruntime", "onnx", "tflm", "own"]
 """The first value of each is the default."""
 
 
-def require_word(option: str, value: object, words: Any) -> None:
-    """Raises ValueError unless the value is one of a Literal's words."""
-    if value not in get_args(words):
-        raise ValueError(f"{option} must be one of {', '.join(get_args(words))}, not {value!r}")
+@dataclass(frozen=True)
+class Switch:
+    """Given or not; ``value`` is what it is if the command line gives it."""
+
+    value: bool = True
+
+    @property
+    def default(self) -> bool:
+        """What it is if it is not given."""
+        return not self.value
 
 
-_FLAGS = {
-    "outputs": "--output",
-    "dims": "--dim",
-    "constants": "--constant",
-    "flags": "--cflags",
-    "simplify": "--no-simplify",
-    "folder": "-o",
-}
-"""The options of Python that the command line calls otherwise."""
+@dataclass(frozen=True)
+class OneOf:
+    """One of some words."""
+
+    words: tuple[str, ...]
+    default: str | None = None
 
 
-def flag_of(name: str) -> str:
-    """What the command line calls an option of Python."""
-    return _FLAGS.get(name, f"--{name.replace('_', '-')}")
+@dataclass(frozen=True)
+class Count:
+    """A number from ``least`` to 999999999."""
+
+    least: int = 0
+    default: int | None = None
 
 
-_NAMES = "name target layout numerics optimize node batch rename io arena flash io_memory input board oracle seed data"
-_PYTHON = {flag_of(name): name for name in (*_FLAGS, *_NAMES.split(), "compiler", "host")}
-_PYTHON |= {flag_of("simplify"): "simplify=False", "--strict": "strict=True", "--force": "force=True"}
-"""Options of the command line that texts of problems name, and what they are called in Python."""
+@dataclass(frozen=True)
+class Bytes:
+    """A number of bytes above 0, which the command line takes with a unit, or the word "least"."""
 
-_WORDS = "|".join(
-    word
-    for kind in (LayoutName, NumericsName, Aim, Boundary, PlaceOfIO, InputForm, OracleName)
-    for word in get_args(kind)
-)
-_OPTION = re.compile(
-    rf"python -m [^;,]*|(?<![\w-])(--?[a-z]+(?:-[a-z]+)*)(?: ([^\s=]+=\w+|\d+|least|[A-Z]+\b|(?:{_WORDS})\b))?"
-)
+    or_least: bool = False
+    default: None = None
 
 
-def in_python(text: str) -> str:
-    """The text of a problem with the options in it as Python spells them; other commands stay as they are.
+@dataclass(frozen=True)
+class Text:
+    """A name, or what the command line makes something else of, such as a file."""
 
-    >>> in_python("add --dim batch=1 --dim H=SIZE, use --io-memory arena, or leave --flash out")
-    'add dims={"batch": 1, "H": SIZE}, use io_memory="arena", or leave flash out'
+    default: str | None = None
+
+
+@dataclass(frozen=True)
+class Several:
+    """Names."""
+
+    default: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ByName:
+    """Values by names: NAME=VALUE on the command line, a mapping in Python."""
+
+    values: Literal["numbers", "names", "arrays"]
+    default: tuple[tuple[str, Any], ...] = ()
+
+
+OptionKind = Switch | OneOf | Count | Bytes | Text | Several | ByName
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option; ``name`` is Python's, ``flags`` are the command line's, the last of them the long one.
+
+    ``metavar`` stands for its value in ``help``, which is written for argparse. ``is_repeated``: the command line takes
+    it several times, for one thing each. ``excludes``: another option with the value that contradicts it, and why.
     """
-    return _OPTION.sub(_as_python, text).replace("} dims={", ", ")
+
+    name: str
+    kind: OptionKind
+    flags: str
+    metavar: str
+    help: str
+    is_repeated: bool = False
+    is_required: bool = False
+    excludes: tuple[str, object, str] | None = None
+
+    @property
+    def flag(self) -> str:
+        """What the command line calls it."""
+        return self.flags.split()[-1]
+
+    def words(self, value: Any) -> list[str]:
+        """The option with a value as words of a command line."""
+        match value:
+            case bool():
+                return [self.flag]
+            case Mapping():
+                return self.words(tuple(value.items()))
+            case tuple():
+                texts = [each if isinstance(each, str) else "=".join(map(str, each)) for each in value]
+                return [word for text in texts for word in (self.flag, text)]
+            case _:
+                return [self.flag, str(value)]
+
+    def in_python(self, value: Any) -> str:
+        """The option with a value as an argument of ``compile``; a number may be a word in capitals."""
+        if isinstance(value, Mapping):
+            pairs = (f'"{key}": {self._literal(each)}' for key, each in value.items())
+            return f"{self.name}={{{', '.join(pairs)}}}"
+        return f"{self.name}={self._literal(value)}"
+
+    def _literal(self, value: object) -> str:
+        is_number = isinstance(self.kind, Count | Bytes) or self.kind == ByName("numbers")
+        is_text = isinstance(value, str) and not (is_number and value.isupper())
+        return f'"{value}"' if is_text else str(value)
 
 
-def _as_python(found: re.Match[str]) -> str:
-    name, value = _PYTHON.get(found[1]), found[2]
-    if name is None:
-        return found[0]
-    if value is None or "=" in name:
-        return name if value is None else f"{name} {value}"
-    key, is_pair, inner = value.rpartition("=")
-    if is_pair:
-        shown = inner if name == "dims" else f'"{inner}"'
-        return f'{name}={{"{key}": {shown}}}'
-    is_number = value.isdigit() or value in ("N", "BYTES")
-    return f"{name}={value}" if is_number else f'{name}="{value}"'
+def one_of(words: Any) -> OneOf:
+    """One of a Literal's words, by default the first."""
+    return OneOf(get_args(words), get_args(words)[0])
+
+
+# fmt: off
+CODE = (
+    Option("folder", Text("."), "-o", "DIR", "where compile writes (default: here)"),
+    Option("name", Text(), "--name", "", "prefix of files and C symbols (default: from the file's name)"),
+    Option("target", Text("portable"), "--target", "",
+        f"{', '.join(get_args(CoreName))}; a chip or a series, such as stm32f4, stands for its core (default:"
+        " %(default)s)"),
+    Option("layout", one_of(LayoutName), "--layout", "",
+        "order of axes of images at the C function's boundary (default: the model's own)"),
+    Option("numerics", one_of(NumericsName), "--numerics", "",
+        "the arithmetic meant (default: %(default)s, of .tflite files tflm)"),
+    Option("optimize", one_of(Aim), "--optimize", "",
+        "size: weights keep their 8 bits in flash; speed: more flash and RAM, fewer cycles (default: %(default)s)"),
+)
+PARTS = (
+    Option("node", Text(), "--node", "NAME",
+        "only this node, as a function of its own; may be repeated: then each becomes files PREFIX_NODE.c and .h",
+        is_repeated=True),
+    Option("outputs", Several(), "--output", "TENSOR",
+        "compile up to this tensor, which becomes an output in place of the model's own; may be repeated"),
+    Option("dims", ByName("numbers"), "--dim", "NAME=VALUE", "fix a symbolic dimension; may be repeated"),
+    Option("batch", Count(1), "--batch", "N",
+        "what the leading dimension of inputs becomes where the model leaves it open (default: 1)"),
+    Option("rename", ByName("names"), "--rename", "NAME=NEW",
+        "what an input or output is called in C; may be repeated (default: as in the model, made an identifier)"),
+    Option("constants", ByName("arrays"), "--constant", "NAME=FILE.npy",
+        "make an input a constant of the model, with the elements of an array; may be repeated"),
+)
+MEMORY = (
+    Option("io", one_of(Boundary), "--io", "",
+        "quantized: without the conversions from and to float at the boundary of a network; the C function takes and"
+        " gives the integers, and the header their scales (default: %(default)s)"),
+    Option("arena", Bytes(or_least=True), "--arena", "BYTES|least",
+        "fit the arena into so many bytes, such as 4096 or 4k (k and KiB are 1024), with as few extra instructions as"
+        " possible: layers are computed row by row; least: as few bytes as can be (default: whole tensors). With"
+        " --optimize speed on Cortex-M4 what is left of BYTES holds copies of weights, since flash is often slow;"
+        " without --arena it grows for them where that saves 5 %% of the estimated cycles"),
+    Option("flash", Bytes(), "--flash", "BYTES",
+        "the fastest code that, with its constants, fits into so many bytes of flash, such as 64k: each layer gets"
+        " what gains most for a byte (default: as --optimize says)",
+        excludes=("optimize", "speed", "it chooses itself what is compiled for speed")),
+    Option("io_memory", one_of(PlaceOfIO), "--io-memory", "",
+        "arena: inputs and outputs lie in the arena, and may be overwritten by what is computed; the header tells"
+        " where (default: %(default)s: the C function gets pointers)"),
+    Option("input", one_of(InputForm), "--input", "",
+        "rows: the caller pushes one row of the image after the other, which is never there as a whole; the first"
+        " layers must run row by row (default: %(default)s)"),
+    Option("status", Switch(), "--status", "",
+        "the C function returns a number: 0, or what NAME_HOOK gave behind a node, which ended the run"),
+)
+CHECKS = (
+    Option("simplify", Switch(value=False), "--no-simplify", "", "keep what is proved to be without effect"),
+    Option("strict", Switch(), "--strict", "",
+        "refuse nodes that compute in float; conversions from and to it may stay"),
+    Option("json", Switch(), "--json", "", "print a machine-readable report instead of text"),
+)
+DETAIL = (
+    Option("quiet", Switch(), "-q --quiet", "", "print the last lines only, which sum up"),
+    Option("verbose", Switch(), "-v --verbose", "", "print what is proved, all kernels rejected, all columns, too"),
+)
+BANNER = Option("banner", Text(), "--banner", "FILE",
+    "text for the head of each C file, such as a copyright or a line SPDX-License-Identifier")
+FORCE = Option("force", Switch(), "--force", "", "overwrite files that qcgen did not generate, too")
+OF_COMPILE = (
+    Option("board", Text(), "--board", "CHIP",
+        "say whether the network fits a chip such as stm32f407, in percent of flash and RAM, and how long an inference"
+        " takes; its core is the target if none is named; qcgen targets lists the chips"),
+    Option("certificate", Switch(), "--certificate", "",
+        "write PREFIX.cert.json, too: what was proved, for others to check"),
+    Option("report", OneOf(("json", "html", "stack")), "--report", "",
+        "write the report to PREFIX_report.json or PREFIX_report.html, too: a page for a browser; stack: write"
+        " PREFIX_stack.h with the bytes of stack that a call needs at most; may be repeated", is_repeated=True),
+    Option("self_test", Switch(), "--self-test", "",
+        "write PREFIX_test.h and PREFIX_test.c, too: a function that says on the core which node computes something"
+        " else than the reference", excludes=("input", "rows", "it brings an input of its own")),
+    Option("vectors", Count(0, 0), "--vectors", "N",
+        "write PREFIX_vectors.h, too: N inputs and the outputs that they must give, for tests of yours"),
+    Option("data", Text(), "--data", "FILE.npz",
+        "the inputs of --self-test and --vectors, recorded as for verify (default: random), or with --bake the"
+        " constants; where it has an array 'labels', the accuracy of the C is reported"),
+    Option("bake", Switch(), "--bake", "",
+        "make the inputs that --data names constants of the model, with its elements"),
+    Option("check", Switch(), "--check", "",
+        "write nothing: print how the files that lie there differ from those that would be written, exit with 1 if any"
+        " does; for continuous integration"),
+    BANNER,
+    FORCE,
+)
+COMPILER = Option("compiler", one_of(CompilerName), "--compiler", "", "for an emulated core (default: %(default)s)")
+FLAGS = Option("flags", Text(), "--cflags", "FLAGS",
+    "flags for the C compiler, in one argument (default: -O2, with --target host -O3 -march=native); CC names"
+    " another compiler")
+SEED = Option("seed", Count(0, 0), "--seed", "", "of the random inputs (default: %(default)s)")
+OF_VERIFY = (
+    Option("each", Switch(), "--each", "", "verify every convolution of the model by itself"),
+    SEED,
+    Option("cases", Count(0, 10), "--cases", "", "number of random inputs (default: %(default)s)"),
+    FLAGS,
+    COMPILER,
+    Option("sums", Switch(value=False), "--no-sums", "", "measure no sums, drive no steps"),
+    Option("oracle", one_of(OracleName), "--oracle", "",
+        "who judges the outputs, too, by the model file: onnxruntime, bit for bit; onnx, its reference evaluator,"
+        " within one code; tflm, for .tflite files, every tensor bit for bit; own: nobody (default: the first of these"
+        " that is installed and can)"),
+    Option("host", Switch(), "--host", "", "run code for any target on this machine, in its portable meaning"),
+    Option("data", Text(), "--data", "FILE.npz",
+        "compare with recordings, too: arrays called like inputs and, if they were recorded, outputs, of one case or"
+        " of several along the first axis; in<k>.INPUT and out<k>.OUTPUT, or node<k>.NODE.x and .y, are a case each,"
+        " shaped as in the model"),
+    Option("serial", Text(), "--serial", "PORT",
+        "a board with a firmware of qcgen example runs the code: /dev/ttyACM0, COM3, socket://HOST:PORT"),
+    Option("baud", Count(0, 115200), "--baud", "", "speed of the serial port (default: %(default)s)"),
+    Option("timeout", Count(0, 60), "--timeout", "SECONDS",
+        "how long the board may take for one run of the network (default: %(default)s)"),
+)
+# fmt: on
+
+CODE_OPTIONS = tuple(
+    "name target layout numerics optimize node outputs io arena flash io_memory input status rename simplify".split()
+)
+"""Those that choose the code and name no file: a firmware tells them, and may tell no others."""
+
+GROUPS = {
+    ("what the C is made for", "--target cortex-m4 --layout nhwc -o firmware"): CODE,
+    ("parts of the model", "--dim N=1 --output logits --rename input_1=image"): PARTS,
+    ("memory", "--io quantized --arena 16k"): MEMORY,
+    ("checks and report", "--strict --json"): CHECKS,
+}
+"""The options of all commands that compile, by a title and an example."""
+
+OPTIONS = {row.name: row for rows in (OF_VERIFY, OF_COMPILE, *GROUPS.values()) for row in rows}
+"""Every option that Python has or a text names, by Python's name; commands have a few more of their own."""
+
+_PYTHON = ContextVar("python", default=False)
+
+
+@contextmanager
+def in_python() -> Iterator[None]:
+    """Texts that are made within the block spell options as Python does, not as the command line does."""
+    token = _PYTHON.set(True)
+    try:
+        yield
+    finally:
+        _PYTHON.reset(token)
+
+
+def spelt(*names: str, **values: object) -> str:
+    """Options, by their names in Python, as the user writes them, alone or with values.
+
+    >>> spelt("flash"), spelt(arena="least"), spelt(dims={"N": 1, "H": "SIZE"})
+    ('--flash', '--arena least', '--dim N=1 --dim H=SIZE')
+    >>> with in_python():
+    ...     spelt("flash"), spelt(arena="least"), spelt(dims={"N": 1, "H": "SIZE"})
+    ('flash', 'arena="least"', 'dims={"N": 1, "H": SIZE}')
+    """
+    if _PYTHON.get():
+        return ", ".join([*names, *(OPTIONS[name].in_python(value) for name, value in values.items())])
+    words = [word for name, value in values.items() for word in OPTIONS[name].words(value)]
+    return " ".join([*(OPTIONS[name].flag for name in names), *words])
+
+
+def contradiction(given: Mapping[str, object]) -> str | None:
+    """What is wrong with options together, by their names; the one at fault stands in front. None if nothing."""
+    for option in filter(None, map(OPTIONS.get, given)):
+        other, value, why = option.excludes or ("", None, "")
+        if given[option.name] != option.kind.default and other in given and given[other] == value:
+            return f"{spelt(option.name)}: {why}: leave out {spelt(**{other: value})}"
+    return None
+
+
+def require(name: str, value: object) -> None:
+    """Raises ValueError unless an option may have this value in Python."""
+    if why := _why_not(OPTIONS[name].kind, value):
+        raise ValueError(f"{name} must be {why}")
+
+
+def _why_not(kind: OptionKind, value: object) -> str | None:
+    """What a value must be; None if it is."""
+    if value is None and kind.default in (None, ()):
+        return None
+    match kind:
+        case OneOf(words) if value not in words:
+            return f"one of {', '.join(words)}, not {value!r}"
+        case Count() if not isinstance(value, Integral):
+            return f"a number or None, not {value!r}"
+        case Bytes(or_least) if not (_is_size(value) or (or_least and value == "least")):
+            least = ", 'least'" if or_least else ""
+            return f"a number of bytes above 0{least} or None, not {value!r}"
+        case Text() if not isinstance(value, str):
+            return f"a name, not {value!r}"
+        case Several() if not isinstance(value, str | Iterable):
+            return f"a name or several, not {value!r}"
+        case ByName(values):
+            return _why_no_mapping(values, value)
+        case _:
+            return None
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _why_no_mapping(values: str, given: object) -> str | None:
+    import numpy as np
+
+    kind = {"numbers": Integral, "names": str, "arrays": np.ndarray}[values]
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        return f"a mapping by names, not {given!r}"
+    wrong = (f"{values} by names: that of {n!r} is {each!r}" for n, each in given.items() if not isinstance(each, kind))
+    return next(wrong, None)

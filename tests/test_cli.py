@@ -22,6 +22,7 @@ from qcgen.cli import main, options
 from qcgen.convolutions import CONVOLUTIONS
 from qcgen.cores import TARGETS
 from qcgen.lower import LOWERINGS
+from qcgen.options import GROUPS
 
 DIGITS = Path(__file__).parent / "data" / "digits"
 QOPERATOR_MODELS = ("digits_qop_s8", "digits_qop_u8")
@@ -416,12 +417,12 @@ def test_quiet_leaves_the_last_lines(model, outcome):
 def test_options_are_in_groups_with_an_example_each(outcome):
     for command in ("compile", "inspect", "verify", "bench", "package", "example"):
         text = outcome(command, "--help")[1]
-        for title, example, _ in options._GROUPS:
+        for title, example in GROUPS:
             assert f"\n{title}:\n" in text
             assert f"  Such as {example}\n" in text
 
 
-@pytest.mark.parametrize("example", [example for _, example, _ in options._GROUPS])
+@pytest.mark.parametrize("example", [example for _, example in GROUPS])
 def test_examples_of_options_are_right(example):
     parser = cli.Parser(prog="qcgen")
     options.add_compile_options(parser)

@@ -1,14 +1,12 @@
 """The file qcgen.toml: qcgen compile without a model compiles those that it names."""
 
-import argparse
 import json
 from pathlib import Path
 
 import pytest
 
-from qcgen.cli import compile as command
 from qcgen.cli import main
-from qcgen.cli.project import keys
+from qcgen.cli.project import KEYS
 
 DIGITS = Path(__file__).parent / "data" / "digits"
 PROJECT = f"""
@@ -136,8 +134,7 @@ def test_every_option_of_a_model_can_stand_in_the_file(capsys):
     assert main(["compile", "--help"]) == 0
     text = capsys.readouterr().out
     listed = {word.strip(",]") for word in text.replace("[", " ").split() if word.startswith("--")}
-    parser = argparse.ArgumentParser(add_help=False)
-    command.add_arguments(parser)
     assert listed - {"--help", "--check", "--force", "--json", "--quiet", "--verbose"} == {
-        f"--{key}" for key in keys(parser) if key != "folder"
+        row.flag for row in KEYS.values() if row.flag != "-o"
     }
+    assert [key for key, row in KEYS.items() if row.flag == "-o"] == ["folder"]

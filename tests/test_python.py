@@ -2,6 +2,7 @@
 
 import argparse
 import ast
+import inspect
 import pickle
 import pydoc
 import re
@@ -17,7 +18,7 @@ from tools import require_modules
 
 import qcgen
 from qcgen import chips, options
-from qcgen.cli.options import CODE_OPTIONS, add_code_options, compile_options
+from qcgen.cli.options import add_code_options, compile_options
 from qcgen.cores import TARGETS
 from qcgen.emulate import measure, random_feeds
 from qcgen.ir.plan import Options
@@ -186,16 +187,26 @@ def texts(path):
             yield node.value
 
 
-def test_every_option_that_a_problem_may_name_has_a_name_in_python():
-    """But what the head of generated files says, flags of compilers, and pages that tell what the command line does."""
+def test_texts_outside_the_command_line_spell_no_option_themselves():
+    """But commands of others, and pages that say what the command line does."""
     root = Path(qcgen.__file__).parent
-    others = {"render/model.py", "cores.py", "example.py", "cross.py", "emulate/image.py", "options.py", "page.py"}
-    paths = [path for path in root.rglob("*.py") if path.parent.name != "cli"]
-    paths = [path for path in paths if path.relative_to(root).as_posix() not in others]
-    named = {text for path in paths for text in texts(path) if re.search(r"(?<!\w)--[a-z]", text)}
-    assert len(named) > 20
-    left = {options.in_python(text) for text in named if "python -m" not in text}
-    assert {text for text in left if "--" in text} == set()
+    paths = [path for path in root.rglob("*.py") if path.name not in ("options.py", "page.py")]
+    found = [text for path in paths if path.parent.name != "cli" for text in texts(path)]
+    flags = {row.flag for row in options.OPTIONS.values()} - {"-o"}
+    assert len(flags) > 30
+    named = [text for text in found if flags & {*re.findall(r"--[a-z-]+(?!\S*=)", text)}]
+    assert [text for text in named if "model.onnx" not in text.lower()] == []
+
+
+def test_every_option_is_one_of_the_table():
+    """What the signatures say, and what the Program is compiled for."""
+    for function in (qcgen.compile, qcgen.verify):
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                default = options.OPTIONS[parameter.name].kind.default
+                assert parameter.default == default or (parameter.default, default) == (None, ()), (function, parameter)
+    rows = [options.OPTIONS[each.name] for each in fields(Options)]
+    assert [each.default for each in fields(Options)] == [row.kind.default for row in rows]
 
 
 MISTAKES = {
@@ -222,8 +233,8 @@ def test_an_artifact_travels_to_another_process(artifact):
 
 
 def test_what_generated_files_say_of_options_is_what_the_command_line_reads():
-    flags = {options.flag_of(each.name) for each in fields(Options)}
-    assert flags - {"--self-test"} == {*CODE_OPTIONS} - {"--name", "--node"}
+    of_code = {*options.CODE_OPTIONS}
+    assert {each.name for each in fields(Options)} - {"self_test"} == of_code - {"name", "node"}
     chosen = Options(
         target="cortex-m4", arena=9, outputs=("a", "b"), rename=(("a", "c"),), simplify=False, self_test=True
     )

@@ -145,7 +145,7 @@ def test_the_hash_is_fnv_1a():
 
 def test_it_is_refused_where_rows_are_pushed(capsys):
     assert main(["compile", str(DIGITS_MODEL), "--self-test", "--input", "rows"]) == 2
-    assert "not with --input rows" in capsys.readouterr().err
+    assert "it brings an input of its own: leave out --input rows" in capsys.readouterr().err
 
 
 def build(core, artifact, folder):

@@ -25,10 +25,10 @@ import qcgen
 from qcgen.boards import BOARDS
 from qcgen.build import STRICT_FLAGS
 from qcgen.cli import main
-from qcgen.cli import verify as command
 from qcgen.cores import TARGETS
 from qcgen.errors import BoardFailed
 from qcgen.example import example
+from qcgen.options import OPTIONS
 from qcgen.protocol import Kind, Message, message_in
 from qcgen.verification import firmware, link, port
 from qcgen.verification.on_board import verify_on_board
@@ -322,7 +322,7 @@ def test_networks_whose_rows_are_pushed_are_not_served():
 
 
 def test_the_default_speed_is_the_port_s():
-    assert command.BAUD == port.BAUD
+    assert OPTIONS["baud"].kind.default == port.BAUD
 
 
 @given(kind=st.integers(0, 255), number=st.integers(0, 2**32 - 1), payload=st.binary(max_size=300), data=st.data())

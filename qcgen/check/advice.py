@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
-CUT = "compile the model up to its inputs, with --output TENSOR, and compute it in the firmware"
-FOLD = "if it only computes shapes or constants, export with fixed shapes and do_constant_folding, or run onnxsim"
-CHOOSE = (
-    "if its condition is constant, export with do_constant_folding, or run onnxsim; else compile the model up to it,"
-    " with --output TENSOR, and choose in the firmware"
-)
-FOLD_OR_CUT = f"{FOLD}; else compile the model up to it with --output TENSOR"
+from qcgen.options import spelt
+
 UNROLL = "export the step of one time frame, with its state as input and output, and unrolled to supported operators"
-TABLE = (
-    "between a DequantizeLinear and a QuantizeLinear, with constants as its other operands, it becomes a table:"
-    " quantize its input and its output, or compile the model up to it with --output TENSOR"
-)
+FOLD = "if it only computes shapes or constants, export with fixed shapes and do_constant_folding, or run onnxsim"
+
+
+def advice(op_type: str) -> str:
+    """What the user can do about an operator that cannot be compiled."""
+    cut = f"with {spelt(outputs='TENSOR')}"
+    match op_type:
+        case "And" | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual" | "Not" | "Or":
+            return (
+                "between a DequantizeLinear and a QuantizeLinear, with constants as its other operands, it becomes a"
+                f" table: quantize its input and its output, or compile the model up to it {cut}"
+            )
+        case "NonMaxSuppression" | "NonZero" | "TopK" | "Unique":
+            return f"compile the model up to its inputs, {cut}, and compute it in the firmware"
+        case "If" | "Loop" | "Scan":
+            return (
+                "if its condition is constant, export with do_constant_folding, or run onnxsim; else compile the model"
+                f" up to it, {cut}, and choose in the firmware"
+            )
+        case "Equal" | "Where":
+            return f"{FOLD}; else compile the model up to it {cut}"
+        case _:
+            return ADVICE.get(op_type) or (
+                "the operators that can be compiled are listed by: qcgen ops; export the model with these, or compile"
+                f" it up to there {cut}, or single nodes with {spelt('node')}"
+            )
+
+
 ADVICE = {
-    **dict.fromkeys(("And", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or"), TABLE),
-    **dict.fromkeys(("NonMaxSuppression", "NonZero", "TopK", "Unique"), CUT),
-    **dict.fromkeys(("If", "Loop", "Scan"), CHOOSE),
-    **dict.fromkeys(("GatherElements", "GatherND", "Range", "Shape", "Size"), FOLD),
-    **dict.fromkeys(("Equal", "Where"), FOLD_OR_CUT),
-    **dict.fromkeys(("ConstantOfShape", "ScatterElements", "ScatterND"), FOLD),
+    **dict.fromkeys(
+        (
+            *("GatherElements", "GatherND", "Range", "Shape", "Size", "ConstantOfShape"),
+            *("ScatterElements", "ScatterND"),
+        ),
+        FOLD,
+    ),
     "RNN": UNROLL,
     "MatMulNBits": "quantize with quant_format=QuantFormat.QDQ (onnxruntime: MatMulNBitsQuantizer): weights behind a"
     " DequantizeLinear with block_size are compiled",
@@ -31,14 +51,4 @@ ADVICE = {
     "ConvTranspose": "quantize its input and its output, and its weights to constants of 8 bits (onnxruntime:"
     " quantize_static); it may have one or two spatial axes, and explicit pads",
 }
-"""By the operator's name."""
-
-DEFAULT = (
-    "the operators that can be compiled are listed by: qcgen ops; export the model with these, or compile it up to"
-    " there with --output TENSOR, or single nodes with --node"
-)
-
-
-def advice(op_type: str) -> str:
-    """What the user can do about an operator that cannot be compiled."""
-    return ADVICE.get(op_type, DEFAULT)
+"""By the operator's name: what names no option."""

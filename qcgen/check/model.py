@@ -12,6 +12,7 @@ from qcgen.infer.facts import Shape
 from qcgen.infer.lookup import LOOKUP
 from qcgen.ir.graph import Graph, Node, Value
 from qcgen.ir.types import DType
+from qcgen.options import spelt
 
 DOMAINS = ("", "com.microsoft", NHWC_DOMAIN, LOOKUP[0])
 """The domains that have operators we know."""
@@ -86,10 +87,10 @@ def _input_problems(value: Value) -> Iterator[Problem]:
 def _dim_hint(shape: Shape) -> str:
     """The options that fix the symbolic dimensions; a leading one is the batch, mostly 1."""
     options = {dim: "1" if axis == 0 else "SIZE" for axis, dim in reversed(list(enumerate(shape))) if dim is not None}
-    named = [f"--dim {dim}={size}" for dim, size in reversed(options.items()) if isinstance(dim, str)]
+    named = {dim: size for dim, size in reversed(options.items()) if isinstance(dim, str)}
     if None in shape or not named:
-        return " ".join(["export the model with fixed shapes", *(["and add", *named] if named else [])])
-    return f"add {' '.join(named)}"
+        return f"export the model with fixed shapes{f' and add {spelt(dims=named)}' if named else ''}"
+    return f"add {spelt(dims=named)}"
 
 
 def shape_text(shape: Shape) -> str:

@@ -13,6 +13,7 @@ from qcgen.check.node import CODES, Extra, NodeView
 from qcgen.check.operands import counted
 from qcgen.errors import Problem
 from qcgen.ir.types import DType
+from qcgen.options import spelt
 
 AGAIN = "correct the node, or export the model again"
 
@@ -27,7 +28,7 @@ def numbers_of(view: NodeView, index: int, name: str) -> tuple[int, ...] | None:
 
 def another_size(view: NodeView) -> str:
     """What to do where a constant of the model disagrees with the size of an input."""
-    fixed = " ".join(f"--dim {name}={size}" for name, size in view.graph.fixed_dims.items())
+    fixed = spelt(dims=view.graph.fixed_dims) if view.graph.fixed_dims else ""
     if not fixed:
         return AGAIN
     what = f"the model was exported for another size than {fixed} gives it"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from qcgen.artifact import Artifact
-from qcgen.cli.options import compile_options, dimensions
+from qcgen.cli.options import by_name, compile_options
 from qcgen.cli.progress import shown
 from qcgen.cli.table import counted
 from qcgen.compiler import compile_graph, read
@@ -19,7 +19,7 @@ from qcgen.plan.names import node_names, prefix_of
 
 def read_model(args: argparse.Namespace, model: str) -> Graph:
     """The model's graph, symbolic dimensions fixed, which prints what was assumed of it; raises ModelRejected."""
-    graph = read(model, dimensions(args), dict(args.constants), args.outputs, args.batch)
+    graph = read(model, by_name(args, "dims"), dict(args.constants), args.outputs, args.batch)
     for note in graph.notes:
         print(f"qcgen: {printable(note)}", file=sys.stderr)
     return graph
@@ -27,7 +27,7 @@ def read_model(args: argparse.Namespace, model: str) -> Graph:
 
 def compiled(args: argparse.Namespace, model: str, graph: Graph) -> list[Artifact]:
     """The whole model, or its nodes that --node names, each once; raises ModelRejected with the problems of all."""
-    nodes = list(dict.fromkeys(args.nodes))
+    nodes = list(dict.fromkeys(args.node))
     if len(nodes) > 1:
         return _each(args, model, graph, nodes)
     node = nodes[0] if nodes else None

@@ -10,13 +10,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qcgen.cli.options import COMPILERS, USUAL, add_compile_options, add_detail_options, compiler_flags, count
+from qcgen.cli.options import USUAL, add_compile_options, add_detail_options, add_options
 from qcgen.cli.progress import shown
 from qcgen.cores import BOARDS, EMULATED, RISCV_CORES, boards_of
 from qcgen.errors import ModelRejected
+from qcgen.options import COMPILER, FLAGS, FORCE, SEED, OneOf, Option, Text
 
 if TYPE_CHECKING:
     from qcgen.artifact import Artifact
@@ -28,30 +30,26 @@ if TYPE_CHECKING:
 SUMMARY = "count instructions on an emulated core"
 
 
+OWN = (
+    Option("report", Text(), "--report", "FILE.html",
+        "write the report of compile --report html, too, with time and instructions of each node, and the stack"),
+    FORCE,
+    replace(SEED, help="of the random input (default: %(default)s)"),
+    Option("board", OneOf(tuple(BOARDS)), "--board", "",
+        "whose waits for flash are modelled (default: all of the core's)"),
+    Option("core", OneOf(tuple(RISCV_CORES)), "--core", "",
+        "the core of rv32imc whose cycles are estimated (default: ibex)"),
+    replace(COMPILER, help="which compiles the C (default: %(default)s)"),
+    replace(FLAGS, kind=Text(USUAL), help=f"flags for the C compiler, in one argument (default: {USUAL})"),
+)  # fmt: skip
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("model", metavar="MODEL")
     add_compile_options(parser)
     add_detail_options(parser)
-    add = parser.add_argument
-    add(
-        "--report",
-        metavar="FILE.html",
-        type=Path,
-        help="write the report of compile --report html, too, with time and instructions of each node, and the stack",
-    )
-    add("--force", action="store_true", help="overwrite a file that qcgen did not generate, too")
-    add("--seed", type=count, default=0, help="of the random input (default: %(default)s)")
-    add("--board", choices=tuple(BOARDS), help="whose waits for flash are modelled (default: all of the core's)")
-    add("--core", choices=tuple(RISCV_CORES), help="the core of rv32imc whose cycles are estimated (default: ibex)")
-    add("--compiler", choices=COMPILERS, default=COMPILERS[0], help="which compiles the C (default: %(default)s)")
-    add(
-        "--cflags",
-        type=compiler_flags,
-        default=(USUAL,),
-        metavar="FLAGS",
-        help=f"flags for the C compiler, in one argument (default: {USUAL})",
-    )
+    add_options(parser, OWN)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -79,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
             measure(
                 artifact,
                 random_feeds(artifact.plan, args.seed),
-                flags=args.cflags,
+                flags=args.flags,
                 compiler=args.compiler,
                 boards=boards,
                 table=RISCV_CORES.get(args.core),
@@ -93,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
         print(as_json(args.model, measurements, found))
     else:
         reports = [artifact.report for artifact in artifacts]
-        flags = args.cflags if args.compiler == COMPILERS[0] else (args.compiler, *args.cflags)
+        flags = args.flags if args.compiler == COMPILER.kind.default else (args.compiler, *args.flags)
         lines = as_text(args.model, measurements, reports, found, flags, is_verbose=args.verbose).splitlines()
         print(fitted("\n".join(lines[-4:] if args.quiet else lines)))
     return 0
@@ -119,7 +117,8 @@ def _write_page(args: argparse.Namespace, artifact: Artifact, measurement: Measu
     from qcgen.write import write_files
 
     text = page(artifact.report, _run(measurement))
-    write_files(args.report.parent, {args.report.name: text}, force=args.force)
+    path = Path(args.report)
+    write_files(path.parent, {path.name: text}, force=args.force)
 
 
 def _run(measured: Measurement) -> PageRun:
@@ -148,7 +147,7 @@ def _subjects(args: argparse.Namespace) -> list[Artifact]:
         with shown():
             return compiled(args, args.model, graph)
     except ModelRejected:
-        if args.nodes or len(graph.nodes) < 2:
+        if args.node or len(graph.nodes) < 2:
             raise
         with shown():
             alone = _singly(args, graph)

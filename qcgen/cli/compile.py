@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qcgen.chips import target_on
-from qcgen.cli.options import BANNER, add_compile_options, add_detail_options, board, count
+from qcgen.cli.options import add_compile_options, add_detail_options, add_options
 from qcgen.cli.progress import shown
 from qcgen.errors import ModelRejected
+from qcgen.options import OF_COMPILE
 
 if TYPE_CHECKING:
     from qcgen.artifact import Artifact
@@ -31,57 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_compile_options(parser)
     add_detail_options(parser)
-    parser.add_argument(
-        "--board",
-        metavar="CHIP",
-        type=board,
-        help="say whether the network fits a chip such as stm32f407, in percent of flash and RAM, and how long an"
-        " inference takes; its core is the target if none is named; qcgen targets lists the chips",
-    )
-    parser.add_argument(
-        "--certificate", action="store_true", help="write PREFIX.cert.json, too: what was proved, for others to check"
-    )
-    parser.add_argument(
-        "--report",
-        action="append",
-        choices=("json", "html", "stack"),
-        default=[],
-        help="write the report to PREFIX_report.json or PREFIX_report.html, too: a page for a browser; stack: write"
-        " PREFIX_stack.h with the bytes of stack that a call needs at most; may be repeated",
-    )
-    parser.add_argument(
-        "--self-test",
-        action="store_true",
-        help="write PREFIX_test.h and PREFIX_test.c, too: a function that says on the core which node computes"
-        " something else than the reference",
-    )
-    parser.add_argument(
-        "--vectors",
-        metavar="N",
-        type=count,
-        default=0,
-        help="write PREFIX_vectors.h, too: N inputs and the outputs that they must give, for tests of yours",
-    )
-    parser.add_argument(
-        "--data",
-        metavar="FILE.npz",
-        type=Path,
-        help="the inputs of --self-test and --vectors, recorded as for verify (default: random), or with --bake the"
-        " constants; where it has an array 'labels', the accuracy of the C is reported",
-    )
-    parser.add_argument(
-        "--bake",
-        action="store_true",
-        help="make the inputs that --data names constants of the model, with its elements",
-    )
-    parser.add_argument(
-        "--check",
-        action="store_true",
-        help="write nothing: print how the files that lie there differ from those that would be written, exit with 1 if"
-        " any does; for continuous integration",
-    )
-    parser.add_argument("--banner", **BANNER)
-    parser.add_argument("--force", action="store_true", help="overwrite files that qcgen did not generate, too")
+    add_options(parser, OF_COMPILE)
 
 
 @dataclass(frozen=True)
@@ -97,7 +48,7 @@ class _Compiled:
         """What is to be written, by paths."""
         each = zip(self.artifacts, self.reports, strict=True)
         named = {name: text for artifact, report in each for name, text in _files(artifact, report, self.args).items()}
-        return {str(self.args.output / name): text for name, text in named.items()}
+        return {str(self.args.folder / name): text for name, text in named.items()}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -144,8 +95,6 @@ def _compiled(args: argparse.Namespace) -> _Compiled | None:
             args.target = target_on(args.board, args.target)
         except ValueError as error:
             args.usage_error(f"argument --board: {error}")
-    if args.self_test and args.input == "rows":
-        args.usage_error("argument --self-test: not with --input rows, whose caller brings the input")
     if args.bake and args.data is None:
         args.usage_error("argument --bake: give the constants as --data FILE.npz")
     try:
@@ -276,7 +225,7 @@ def _text(compiled: _Compiled) -> str:
         return "\n".join(line for artifact, report in each for line in _last_lines(artifact, report))
     lines = [text.node_table(nodes, is_verbose=args.verbose), ""]
     for artifact, report in zip(compiled.artifacts, reports, strict=True):
-        written = ", ".join(printable(str(args.output / name)) for name in _files(artifact, report, args))
+        written = ", ".join(printable(str(args.folder / name)) for name in _files(artifact, report, args))
         lines.append(f"{written}: {counted(report.macs, 'multiply-add')}")
         remarks = (text.stack, text.kept_rows, text.budget, text.growth, text.bound, text.saved, text.in_float)
         lines += filter(None, [text.code(report) if args.verbose else None, *(remark(report) for remark in remarks)])

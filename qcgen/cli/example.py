@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from qcgen.boards import BOARDS
-from qcgen.cli.options import add_compile_options
+from qcgen.cli.options import add_compile_options, add_options
+from qcgen.options import FORCE, OneOf, Option
 
 SUMMARY = "make a program that runs models on a board"
 
@@ -13,8 +14,8 @@ SUMMARY = "make a program that runs models on a board"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("models", metavar="MODEL", nargs="+")
-    parser.add_argument("--board", choices=tuple(BOARDS), required=True, help="as the emulator calls it")
-    parser.add_argument("--force", action="store_true", help="overwrite files that qcgen did not generate, too")
+    board = Option("board", OneOf(tuple(BOARDS)), "--board", "", "as the emulator calls it", is_required=True)
+    add_options(parser, (board, FORCE))
     add_compile_options(parser)
     parser.set_defaults(target=None)  # the board's
 
@@ -41,8 +42,8 @@ def run(args: argparse.Namespace) -> int:
         if prefix.lower() in TAKEN:
             args.usage_error(f"{prefix}.c and {prefix}.h are files of the program: --name calls a model otherwise")
     files = example(artifacts, board)
-    write_files(args.output, files, force=args.force)
-    folder = printable(str(args.output))
+    write_files(args.folder, files, force=args.force)
+    folder = printable(str(args.folder))
     print(f"{folder}: {counted(len(files), 'file')} for {args.board}, {counted(len(artifacts), 'network')}")
     print(f"to build: cmake -B {folder}/build {folder} && cmake --build {folder}/build")
     print(f"to run it in the emulator: ctest --test-dir {folder}/build --verbose")

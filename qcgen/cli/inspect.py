@@ -79,14 +79,14 @@ def _inspect(args: argparse.Namespace, graph: Graph) -> Inspection:
     try:
         artifacts = compiled(args, args.model, graph)
     except ModelRejected as rejection:
-        if args.nodes or len(graph.nodes) < 2:
+        if args.node or len(graph.nodes) < 2:
             raise
         found = _singly(args, graph, rejection.problems)
         if not found.reports:
             raise
         return found
     curve = artifacts[0].flash_curve if args.flash is not None and len(artifacts) == 1 else ()
-    return Inspection(not args.nodes, tuple(artifact.report.with_code(None) for artifact in artifacts), curve=curve)
+    return Inspection(not args.node, tuple(artifact.report.with_code(None) for artifact in artifacts), curve=curve)
 
 
 def _singly(args: argparse.Namespace, graph: Graph, problems: tuple[Problem, ...]) -> Inspection:

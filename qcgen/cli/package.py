@@ -6,7 +6,8 @@ import argparse
 import json
 import re
 
-from qcgen.cli.options import BANNER, add_compile_options
+from qcgen.cli.options import add_compile_options, add_options
+from qcgen.options import BANNER, FORCE, Option, Text
 
 SUMMARY = "turn models into packages for CMake, Meson, Zephyr, ESP-IDF, PlatformIO, Arduino, CMSIS-Pack"
 
@@ -22,26 +23,7 @@ _URL = re.compile(r"https?://[A-Za-z0-9._~:/?@%+=-]+")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("models", metavar="MODEL", nargs="+")
-    add = parser.add_argument
-    add(
-        "--for",
-        dest="formats",
-        metavar="FORMAT,...",
-        type=_formats,
-        default=FORMATS,
-        help=f"some of {', '.join(FORMATS)} (default: all)",
-    )
-    add("--vendor", type=_vendor, default="local", help="who publishes the packages (default: %(default)s)")
-    add("--release", metavar="X.Y.Z", type=_version, default="1.0.0", help="their version (default: %(default)s)")
-    add("--url", type=_url, help="where they are published (default: not told)")
-    add(
-        "--license",
-        metavar="SPDX",
-        type=_license,
-        help="their licence, as SPDX writes it, such as Apache-2.0 or LicenseRef-Acme (default: not told)",
-    )
-    add("--banner", **BANNER)
-    add("--force", action="store_true", help="overwrite files that qcgen did not generate, too")
+    add_options(parser, OWN, PARSERS)
     add_compile_options(parser)
 
 
@@ -59,13 +41,13 @@ def run(args: argparse.Namespace) -> int:
     release = Release(args.vendor, args.release, args.url or "", args.license or "", args.banner or "")
     packages = {artifact.plan.prefix: package(artifact, args.formats, release) for artifact in artifacts}
     write_files(
-        args.output, {path: text for files in packages.values() for path, text in files.items()}, force=args.force
+        args.folder, {path: text for files in packages.values() for path, text in files.items()}, force=args.force
     )
     if args.json:
         print(json.dumps({name: list(files) for name, files in packages.items()}, indent=2))
         return 0
     for name, files in packages.items():
-        text = f"{printable(str(args.output / name))}: {counted(len(files), 'file')} for {', '.join(args.formats)}"
+        text = f"{printable(str(args.folder / name))}: {counted(len(files), 'file')} for {', '.join(args.formats)}"
         print(fitted(text))
     return 0
 
@@ -73,31 +55,42 @@ def run(args: argparse.Namespace) -> int:
 def _formats(text: str) -> tuple[str, ...]:
     words = tuple(dict.fromkeys(text.split(",")))
     if unknown := [word for word in words if word not in FORMATS]:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(FORMATS)}")
+        raise ValueError(f"{unknown[0]!r} is not one of {', '.join(FORMATS)}")
     return words
 
 
 def _vendor(text: str) -> str:
     if not _VENDOR.fullmatch(text):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a word of letters, digits, '_' and '-' that starts with a letter"
-        )
+        raise ValueError(f"{text!r} is not a word of letters, digits, '_' and '-' that starts with a letter")
     return text
 
 
 def _version(text: str) -> str:
     if not _VERSION.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a version such as 1.0.0")
+        raise ValueError(f"{text!r} is not a version such as 1.0.0")
     return text
 
 
 def _license(text: str) -> str:
     if not _LICENSE.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not an SPDX expression such as Apache-2.0")
+        raise ValueError(f"{text!r} is not an SPDX expression such as Apache-2.0")
     return text
 
 
 def _url(text: str) -> str:
     if not _URL.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not an address such as https://example.com/models")
+        raise ValueError(f"{text!r} is not an address such as https://example.com/models")
     return text
+
+
+OWN = (
+    Option("formats", Text(",".join(FORMATS)), "--for", "FORMAT,...", f"some of {', '.join(FORMATS)} (default: all)"),
+    Option("vendor", Text("local"), "--vendor", "", "who publishes the packages (default: %(default)s)"),
+    Option("release", Text("1.0.0"), "--release", "X.Y.Z", "their version (default: %(default)s)"),
+    Option("url", Text(), "--url", "", "where they are published (default: not told)"),
+    Option("license", Text(), "--license", "SPDX",
+        "their licence, as SPDX writes it, such as Apache-2.0 or LicenseRef-Acme (default: not told)"),
+    BANNER,
+    FORCE,
+)  # fmt: skip
+PARSERS = {"formats": _formats, "vendor": _vendor, "release": _version, "url": _url, "license": _license}

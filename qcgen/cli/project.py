@@ -10,12 +10,17 @@ from pathlib import Path
 from typing import NoReturn
 
 from qcgen.cli.options import OptionsParser, WrongOptions
+from qcgen.options import GROUPS, OF_COMPILE, Option
 
 FILE = "qcgen.toml"
 """In the folder where qcgen is called; its paths start there."""
 
-OF_A_RUN = frozenset({"--check", "--force", "--json", "--quiet", "--verbose"})
-"""Options of qcgen compile that say how it runs, and nothing of a model: all others are keys of one."""
+KEYS: dict[str, Option] = {
+    row.flag.removeprefix("--") if row.flag.startswith("--") else row.name: row
+    for row in (*(row for rows in GROUPS.values() for row in rows), *OF_COMPILE)
+    if row.name not in ("check", "force", "json")
+}
+"""The keys of a model beside its path: the options of qcgen compile, but those that say how it runs."""
 
 
 class _Wrong(Exception):
@@ -34,12 +39,6 @@ def models(words: Sequence[str], add_arguments: Callable[[argparse.ArgumentParse
     except _Wrong as error:
         _fail(str(error))
     return [_arguments(number, table, words, parser) for number, table in enumerate(tables, start=1)]
-
-
-def keys(parser: argparse.ArgumentParser) -> list[str]:
-    """The keys of a model beside its path: the options of qcgen compile; the folder is -o."""
-    flags = [action.option_strings[-1] for action in parser._actions if action.option_strings]
-    return ["folder" if flag == "-o" else flag.removeprefix("--") for flag in flags if flag not in OF_A_RUN]
 
 
 def _fail(text: str) -> NoReturn:
@@ -69,7 +68,7 @@ def _arguments(number: int, table: object, words: Sequence[str], parser: Options
 
     if not isinstance(table, dict) or not isinstance(table.get("path"), str):
         wrong("it has no path")
-    known = ("path", *keys(parser))
+    known = ("path", *KEYS)
     if unknown := [key for key in table if key not in known]:
         wrong(f"unknown key {unknown[0]!r}; there are {', '.join(known)}")
     try:
@@ -83,7 +82,7 @@ def _arguments(number: int, table: object, words: Sequence[str], parser: Options
 
 def _words(key: str, value: object) -> Iterator[str]:
     """A key and its value as words of a command line."""
-    option = "-o" if key == "folder" else f"--{key}"
+    option = KEYS[key].flag
     match value:
         case bool():
             yield from [option] if value else []

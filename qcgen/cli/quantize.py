@@ -9,12 +9,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qcgen.cli.options import add_options
 from qcgen.cli.progress import shown
 from qcgen.errors import ModelRejected
+from qcgen.options import FORCE, OPTIONS, Count, Option, Text
 
 if TYPE_CHECKING:
     from qcgen.quantize import Quantized
@@ -28,29 +30,22 @@ NO_DATA = (
 )
 
 
+OWN = (
+    Option("data", Text(), "--data", "FILE.npz",
+        "arrays called like the model's inputs, with the examples along the first axis; an array called labels has"
+        " the right classes"),
+    Option("output", Text(), "-o", "FILE.onnx", "where the quantized model goes", is_required=True),
+    Option("calibrate", Count(0, 200), "--calibrate", "N",
+        "measure ranges on the first N examples; the others judge the result (default: %(default)s)"),
+    replace(FORCE, help="overwrite the output"),
+    OPTIONS["json"],
+)  # fmt: skip
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    from qcgen.cli.options import count
-
-    add = parser.add_argument
-    add("model", metavar="FLOAT.onnx")
-    add(
-        "--data",
-        metavar="FILE.npz",
-        type=Path,
-        help="arrays called like the model's inputs, with the examples along the first axis; an array called labels has"
-        " the right classes",
-    )
-    add("-o", dest="output", metavar="FILE.onnx", type=Path, required=True, help="where the quantized model goes")
-    add(
-        "--calibrate",
-        metavar="N",
-        type=count,
-        default=200,
-        help="measure ranges on the first N examples; the others judge the result (default: %(default)s)",
-    )
-    add("--force", action="store_true", help="overwrite the output")
-    add("--json", action="store_true", help="print a machine-readable report instead of text")
+    parser.add_argument("model", metavar="FLOAT.onnx")
+    add_options(parser, OWN)
 
 
 def run(args: argparse.Namespace) -> int:

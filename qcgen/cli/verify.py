@@ -24,13 +24,13 @@ import argparse
 import json
 import sys
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qcgen.cli.options import COMPILERS, ORACLES, add_compile_options, add_detail_options, compiler_flags, count
+from qcgen.cli.options import add_compile_options, add_detail_options, add_options
 from qcgen.cli.progress import shown
 from qcgen.cores import EMULATED
 from qcgen.errors import ModelRejected, printable
+from qcgen.options import OF_VERIFY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from qcgen.ir.graph import Graph
     from qcgen.report import NodeReport
     from qcgen.verification import Verification
-
-BAUD = 115200
-"""As in qcgen.verification.port, which would import numpy; a test compares."""
 
 SUMMARY = "compare the generated C with the reference, and with the model file"
 
@@ -61,56 +58,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("models", metavar="MODEL", nargs="+")
     add_compile_options(parser)
     add_detail_options(parser)
-    add = parser.add_argument
-    add("--each", action="store_true", help="verify every convolution of the model by itself")
-    add("--seed", type=count, default=0, help="of the random inputs (default: %(default)s)")
-    add("--cases", type=count, default=10, help="number of random inputs (default: %(default)s)")
-    add(
-        "--cflags",
-        type=compiler_flags,
-        metavar="FLAGS",
-        help="flags for the C compiler, in one argument (default: -O2, with --target host -O3 -march=native); CC names"
-        " another compiler",
-    )
-    add("--compiler", choices=COMPILERS, default=COMPILERS[0], help="for an emulated core (default: %(default)s)")
-    add("--no-sums", dest="sums", action="store_false", help="measure no sums, drive no steps")
-    add(
-        "--oracle",
-        choices=ORACLES,
-        default=ORACLES[0],
-        help="who judges the outputs, too, by the model file: onnxruntime, bit for bit; onnx, its reference evaluator,"
-        " within one code; tflm, for .tflite files, every tensor bit for bit; own: nobody (default: the first of these"
-        " that is installed and can)",
-    )
-    add("--host", action="store_true", help="run code for any target on this machine, in its portable meaning")
-    add(
-        "--data",
-        type=Path,
-        metavar="FILE.npz",
-        help="compare with recordings, too: arrays called like inputs and, if they were recorded, outputs, of one case"
-        " or of several along the first axis; in<k>.INPUT and out<k>.OUTPUT, or node<k>.NODE.x and .y, are a case each,"
-        " shaped as in the model",
-    )
-    add(
-        "--serial",
-        metavar="PORT",
-        help="a board with a firmware of qcgen example runs the code: /dev/ttyACM0, COM3, socket://HOST:PORT",
-    )
-    add("--baud", type=count, default=BAUD, help="speed of the serial port (default: %(default)s)")
-    add(
-        "--timeout",
-        type=count,
-        default=60,
-        metavar="SECONDS",
-        help="how long the board may take for one run of the network (default: %(default)s)",
-    )
+    add_options(parser, OF_VERIFY)
 
 
 def run(args: argparse.Namespace) -> int:
     """Verifies every model, prints as it goes; returns the exit status."""
-    if len(args.models) > 1 and (args.data or args.name or args.nodes):
+    if len(args.models) > 1 and (args.data or args.name or args.node):
         args.usage_error("--data, --name and --node are for a single model")
-    if args.each and args.nodes:
+    if args.each and args.node:
         args.usage_error("--each takes all convolutions, --node some: give one of the two")
     from qcgen.verification import RecordingError
 
@@ -126,7 +81,7 @@ def _run_on_board(args: argparse.Namespace) -> int:
 
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     add_arguments(parser)
-    without = ("each", "host", "compiler", "cflags", "sums")
+    without = ("each", "host", "compiler", "flags", "sums")
     if any(getattr(args, name) != parser.get_default(name) for name in without):
         args.usage_error("--each, --host, --compiler, --cflags and --no-sums are not for a board")
     if not args.baud:
@@ -199,7 +154,7 @@ def _verify_all(args: argparse.Namespace, model: str, artifacts: list[Artifact])
     width = max((len(title(_node(artifact), artifact.report.nodes)) for artifact in artifacts), default=0)
     if artifacts and not is_alone and not (args.json or args.quiet):
         print(f"{printable(model)}:")
-    options = {"seed": args.seed, "cases": args.cases, "data": args.data, "flags": args.cflags}
+    options = {"seed": args.seed, "cases": args.cases, "data": args.data, "flags": args.flags}
     options |= {"emulated": args.target in EMULATED and not args.host, "compiler": args.compiler}
     options |= {"sums": args.sums, "oracle": args.oracle}
     for artifact in artifacts:

@@ -119,8 +119,8 @@ def _told(link: Link, identity: Identity) -> argparse.Namespace:
         compile_options(told)
     except (WrongOptions, ValueError) as error:
         raise BoardFailed(f"{link.name}: its firmware tells options that it may not, or wrong ones: {error}") from None
-    if len(told.nodes) > 1:
-        raise BoardFailed(f"{link.name}: its firmware tells of {len(told.nodes)} nodes in one network")
+    if len(told.node) > 1:
+        raise BoardFailed(f"{link.name}: its firmware tells of {len(told.node)} nodes in one network")
     return told
 
 
@@ -129,7 +129,7 @@ def _with_told(
 ) -> argparse.Namespace | None:
     """The command line's options, the others as the firmware was made; None if it was made with others than given."""
     own = argparse.Namespace(**vars(told))
-    for name in ("nodes", "outputs", "rename"):
+    for name in ("node", "outputs", "rename"):
         if getattr(args, name):
             setattr(own, name, [])  # or those given would be added to those told
     parser.parse_args(args.words, own)

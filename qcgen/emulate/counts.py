@@ -18,6 +18,7 @@ from qcgen.emulate.plugin import plugin
 from qcgen.errors import EmulationFailed, naming
 from qcgen.ir.program import macs_of
 from qcgen.ir.types import Array
+from qcgen.options import spelt
 from qcgen.progress import report_progress
 
 BEGIN, END = "_measure_begin", "_measure_end"
@@ -150,7 +151,8 @@ def measure(
         report_progress(f"running on an emulated {name}")
         [outcome] = emulate(image, [Trial(feeds)], plugin=_counting(image, listed, cycles, boards), timeout=timeout)
         if outcome.status:
-            raise EmulationFailed("the function returns 1, as Orion panics on these inputs: count others with --seed")
+            what = "the function returns 1, as Orion panics on these inputs"
+            raise EmulationFailed(f"{what}: count others with {spelt('seed')}")
         text = (image.folder / "counts.txt").read_text(encoding="utf-8")
         return _measurement(artifact, image, listed, cycles, _read_blocks(text), _read_waits(text, boards), outcome)
 

@@ -11,7 +11,7 @@ from qcgen.ir.access import AccessOrder
 from qcgen.ir.context import Context
 from qcgen.ir.program import Operator, Tensor
 from qcgen.ir.types import Array
-from qcgen.options import flag_of
+from qcgen.options import OPTIONS
 
 
 @dataclass(frozen=True)
@@ -36,19 +36,9 @@ class Options:
     @property
     def words(self) -> list[str]:
         """The options as words of a command line: the first four, and the others that do not have their defaults."""
-        found: list[str] = []
-        for place, each in enumerate(fields(self)):
-            match flag_of(each.name), getattr(self, each.name):
-                case _, value if place >= 4 and value == each.default:
-                    pass
-                case flag, bool():
-                    found.append(flag)
-                case flag, tuple(values):
-                    texts = [value if isinstance(value, str) else "=".join(value) for value in values]
-                    found += [word for text in texts for word in (flag, text)]
-                case flag, value:
-                    found += [flag, str(value)]
-        return found
+        given = [(each, getattr(self, each.name)) for each in fields(self)]
+        told = [*given[:4], *((each, value) for each, value in given[4:] if value != each.default)]
+        return [word for each, value in told for word in OPTIONS[each.name].words(value)]
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,7 @@ from qcgen.lower.orion import lower_orion
 from qcgen.lower.propagate import propagate
 from qcgen.lower.recurrent import lower_gru, lower_lstm
 from qcgen.lower.source import tensor_of
+from qcgen.options import spelt
 
 Lowering = Callable[[Node, Graph], Operator | tuple[Operator, ...]]
 """From a node to what it means, in execution order."""
@@ -161,7 +162,8 @@ def lower(graph: Graph, *, numerics: str = "onnxruntime") -> Program:
         raise ValueError(f"numerics must be one of {', '.join(NUMERICS)}, not {numerics!r}")
     if numerics == "tflm":
         hint = "leave it out, or compile the .tflite file"
-        raise ModelRejected([Problem("model", "--numerics tflm is for .tflite files; this is an ONNX model", hint)])
+        what = f"{spelt(numerics='tflm')} is for .tflite files; this is an ONNX model"
+        raise ModelRejected([Problem("model", what, hint)])
     bits = NUMERICS[numerics]
     lowered = _lower_nodes(graph) if bits is None else _lower_orion_nodes(graph, bits, numerics)
     operators = propagate(lowered, graph.constants)
@@ -198,7 +200,7 @@ def _lower_orion_nodes(graph: Graph, bits: int, numerics: str) -> list[Operator]
     for node in graph.nodes:
         if (node.domain, node.op_type) != ("", "QLinearConv"):
             where = f"node {node.name!r} ({node.operator})"
-            hint = "compile a QLinearConv of ai.onnx with --node, or use --numerics onnxruntime"
+            hint = f"compile a QLinearConv of ai.onnx with {spelt('node')}, or use {spelt(numerics='onnxruntime')}"
             problems.append(Problem(where, f"{numerics} has no such operator", hint))
             continue
         try:

@@ -8,6 +8,7 @@ import numpy as np
 
 from qcgen.errors import Problem
 from qcgen.ir.program import Int64s, OrionConv
+from qcgen.options import spelt
 from qcgen.orion.arithmetic import MAGNITUDE_MAX
 from qcgen.orion.intervals import accumulators, safe_accumulators
 
@@ -44,7 +45,7 @@ def _hint(fraction_bits: int, limit: int) -> str:
     narrower = f"every weight, bias and scale must stay below {limit}: use smaller weights or scales"
     if fraction_bits == 16:
         return narrower
-    return f"{narrower}, or compile with --numerics orion-fp16x16, whose numbers reach 65536"
+    return f"{narrower}, or compile with {spelt(numerics='orion-fp16x16')}, whose numbers reach 65536"
 
 
 def overflows(where: str, op: OrionConv) -> tuple[Problem, ...]:

@@ -11,6 +11,7 @@ from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import Int64s
 from qcgen.ir.types import Array, DType
 from qcgen.lower.orion_magnitudes import FORMATS, Magnitude
+from qcgen.options import spelt
 from qcgen.orion.arithmetic import MAGNITUDE_MAX
 
 INPUTS = ("x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point", "B")
@@ -18,7 +19,6 @@ INPUTS = ("x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_sca
 
 PER_TENSOR = "quantize per tensor: Orion's arithmetic has one scale and one zero point for a whole tensor"
 INITIALIZER = "make it an initializer or a Constant node"
-INT8 = "quantize activations and weights to int8, or compile with --numerics onnxruntime"
 
 
 @dataclass
@@ -39,9 +39,9 @@ class Operands:
         """The input's shape (N, C, spatial...) if it is known and x is int8."""
         value = self.graph.value(self.node.input(0))
         if value.dtype is not DType.INT8:
-            self._reject("x", f"its type is {value.dtype.value if value.dtype else 'unknown'}, not int8", INT8)
+            self._reject("x", f"its type is {value.dtype.value if value.dtype else 'unknown'}, not int8", _int8())
         if value.fixed_shape is None:
-            self._reject("x", "its shape is not known", "fix symbolic dimensions with --dim NAME=VALUE")
+            self._reject("x", "its shape is not known", f"fix symbolic dimensions with {spelt(dims={'NAME': 'VALUE'})}")
         elif not 3 <= len(value.fixed_shape) <= 5:
             rank = len(value.fixed_shape)
             self._reject("x", f"it has {rank} axes", "Orion convolves images with 1 to 3 spatial axes (3 to 5 in all)")
@@ -130,7 +130,7 @@ class Operands:
 
     def _is_int8(self, name: str, array: Array) -> bool:
         if array.dtype != np.int8:
-            self._reject(name, f"its type is {array.dtype.name}, not int8", INT8)
+            self._reject(name, f"its type is {array.dtype.name}, not int8", _int8())
         return bool(array.dtype == np.int8)
 
     def _reject(self, name: str, what: str, hint: str) -> None:
@@ -142,3 +142,7 @@ class Operands:
 def encode_scale(scale: float, fraction_bits: int) -> int:
     """scale · 2^fraction_bits truncated toward zero; a finite scale, exact because the factor is a power of two."""
     return int(scale * 2.0**fraction_bits)
+
+
+def _int8() -> str:
+    return f"quantize activations and weights to int8, or compile with {spelt(numerics='onnxruntime')}"

@@ -27,6 +27,7 @@ from qcgen.ir.plan import (
 from qcgen.ir.program import Operator, Program, State, Tensor, inputs_of
 from qcgen.ir.types import Layout
 from qcgen.kernels import KERNELS, Prepared, Setting
+from qcgen.options import spelt
 from qcgen.plan.arrange import Arranged
 from qcgen.plan.copies import with_copies
 from qcgen.plan.forms import SIZE, SPEED, Form
@@ -57,13 +58,6 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
     return Planner(program, options, prefix, model, node).whole()
 
 
-_NOT_PUSHED = Problem(
-    "--input rows",
-    "the network keeps states from call to call, and these would be one call",
-    "leave --input rows out",
-)
-
-
 class Planner:
     """Plans of one program that differ in the forms of its layers; the other parameters are those of ``plan``."""
 
@@ -73,7 +67,7 @@ class Planner:
         self._program, self._prefix, self._model, self._node = program, prefix, model, node
         self._steps = steps = steps_of(program, options.layout)
         if program.states and options.input == "rows":
-            raise ModelRejected([_NOT_PUSHED])
+            raise ModelRejected([_not_pushed()])
         public = (*(ACCESSORS if options.io_memory == "arena" else ()), *(PUSHING if options.input == "rows" else ()))
         public += KEEPING if program.states else ()
         names = node_names(((step.op.name, step.op.op_type) for step in steps), prefix, public)
@@ -332,9 +326,14 @@ def _ports(program: Program, options: Options, function_symbols: Collection[str]
     return tuple(ports)
 
 
+def _not_pushed() -> Problem:
+    what = "the network keeps states from call to call, and these would be one call"
+    return Problem(spelt(input="rows"), what, f"leave {spelt(input='rows')} out")
+
+
 def _rename_problems(name: str, new: str, symbols: Mapping[str, str]) -> Iterator[Problem]:
     """What is wrong with the name in C that was chosen for a tensor; ``symbols`` are what the tensors got."""
-    where = f"--rename {name}={new}"
+    where = spelt(rename={name: new})
     if name not in symbols:
         yield Problem(where, "there is no input or output of this name", f"there are {', '.join(map(repr, symbols))}")
     elif symbols[name] != new:

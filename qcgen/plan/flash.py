@@ -14,6 +14,7 @@ from math import ceil
 
 from qcgen.errors import ModelRejected, Problem
 from qcgen.ir.plan import FlashUse, Plan
+from qcgen.options import spelt
 from qcgen.plan import Planner
 from qcgen.plan.forms import FORMS, SIZE, Form
 from qcgen.plan.prices import cycles
@@ -182,4 +183,4 @@ def _cycles(plan: Plan) -> int:
 
 def _too_small(budget: int, least: int) -> ModelRejected:
     what = f"its code and constants do not fit {budget} bytes of flash; the least that was reached is {least} bytes"
-    return ModelRejected([Problem("the network", what, f"use --flash {least} or more")])
+    return ModelRejected([Problem("the network", what, f"use {spelt(flash=least)} or more")])

@@ -12,6 +12,7 @@ from qcgen.cores import TARGETS
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Argument, Call, InArena, KeptState, Plan, Port, Step, Stream, TensorMove, View
 from qcgen.ir.self_test import SelfTest
+from qcgen.options import OPTIONS
 from qcgen.plan.names import SUPPORT_NAMES, accessor_names
 from qcgen.render.filters import one_line, place
 from qcgen.render.head import Proof, certificate, memory, overlap_place, summary
@@ -250,7 +251,7 @@ def options_text(plan: Plan) -> str:
 
 def option_words(plan: Plan) -> list[str]:
     """The options as words of a command line."""
-    return [*plan.options.words, *(["--node", plan.node] if plan.node else [])]
+    return [*plan.options.words, *(OPTIONS["node"].words(plan.node) if plan.node else [])]
 
 
 def _statements(plan: Plan, step: Step, hashed: Mapping[str, str]) -> list[str]:

@@ -36,6 +36,7 @@ from qcgen.ir.program import (
 )
 from qcgen.ir.types import DType, Layout
 from qcgen.lower.propagate import propagate
+from qcgen.options import spelt
 from qcgen.tflite.exponentials import exponentials
 from qcgen.tflite.graph import AGAIN, TfliteGraph
 from qcgen.tflite.lookups import FUNCTIONS, lower_function, lower_prelu
@@ -341,8 +342,8 @@ def _lowered(node: Node, graph: TfliteGraph) -> tuple[Operator, ...]:
         what = f"it is not one of the operators of .tflite files that qcgen reads: {', '.join(LOWERINGS)}"
         raise Refused(
             what,
-            "compile the network up to it with --output TENSOR, or convert it: pip install tf2onnx tensorflow, then"
-            " python -m tf2onnx.convert --opset 13 --tflite MODEL.tflite --output MODEL.onnx",
+            f"compile the network up to it with {spelt(outputs='TENSOR')}, or convert it: pip install tf2onnx"
+            " tensorflow, then python -m tf2onnx.convert --opset 13 --tflite MODEL.tflite --output MODEL.onnx",
         )
     return lowering(Operands(node, graph))
 

@@ -9,6 +9,7 @@ from qcgen.artifact import Artifact
 from qcgen.errors import OrionPanic
 from qcgen.ir.program import Lookup, Operator, Program, joined_of
 from qcgen.ir.types import Array
+from qcgen.options import spelt
 from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import tolerances
 from qcgen.verification.compare import Difference, Outcome, add
@@ -28,7 +29,6 @@ class Cause:
 
 
 RECORDING = "the C equals the reference: the recording was made with another model or another arithmetic"
-SIMPLIFICATION = "simplification changes the outputs: --no-simplify avoids it"
 SHARING = (
     "no node differs when every tensor is an output, nor where each is called by itself: the fault lies in how"
     " tensors share memory"
@@ -57,7 +57,7 @@ def locate(
         return Cause(RECORDING)
     planned = artifact.planned
     if not _agree(artifact.program, values, evaluate_all(planned, case.feeds)):
-        return Cause(SIMPLIFICATION)
+        return Cause(f"simplification changes the outputs: {spelt(simplify=False)} avoids it")
     computed = probe.computed(case.feeds)
     values = followed(planned, case.feeds, computed)
     allowed = tolerances(planned, values)

@@ -16,6 +16,7 @@ from qcgen.emulate import Image, Trial, cross_build, emulate
 from qcgen.errors import OrionPanic, ToolMissing
 from qcgen.ir.plan import Plan
 from qcgen.ir.types import Array
+from qcgen.options import spelt
 from qcgen.verification.boundary import from_boundary, run, to_boundary
 
 Feeds = Sequence[Mapping[str, Array]]
@@ -100,7 +101,7 @@ def built(artifact: Artifact, builder: Builder, folder: Path) -> LoadedModel | I
         if asks and loaded.lacks_an_instruction():
             raise ToolMissing(
                 f"built with {shlex.join(builder.flags)} the code has instructions that this processor lacks: "
-                "leave out of --cflags what names them, or verify on a machine that has them"
+                f"leave out of {spelt('flags')} what names them, or verify on a machine that has them"
             )
         return loaded
     return cross_build(builder.core, [artifact], builder.flags, folder, builder.compiler)

@@ -23,6 +23,7 @@ from qcgen.kernels.packing import Packed
 from qcgen.kernels.plane import PlaneAxis, plane_axes
 from qcgen.kernels.reasons import why_no_depthwise, why_taps, why_wraps
 from qcgen.kernels.text import Described, described, x_kind
+from qcgen.options import spelt
 
 QUAD = 4  # channels in a word of the image
 MAX_TAPS = 64  # written out one by one
@@ -89,7 +90,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     if reason is not None:
         return reason
     if setting.optimize != "speed":
-        return "its planes take scratch, which --optimize speed allows"
+        return f"its planes take scratch, which {spelt(optimize='speed')} allows"
     assert isinstance(op, Conv)
     g = op.geometry
     if g.in_channels < QUAD:

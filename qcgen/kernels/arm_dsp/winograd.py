@@ -30,6 +30,7 @@ from qcgen.kernels.plane import PlaneAxis, plane_axes
 from qcgen.kernels.reasons import why_axes, why_groups, why_not_integer_conv, why_wraps
 from qcgen.kernels.text import x_kind
 from qcgen.kernels.unroll import ChannelBlocks, Unrolled, divided, unrolled
+from qcgen.options import spelt
 
 WIDTHS = (4, 2, 1)
 LANES = (("a", "x"), ("b", "z"))  # of two tiles the names of sums and pairs in C
@@ -141,7 +142,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
         return reason
     assert isinstance(op, Conv)
     if setting.tile_weights is not TileWeights.IN_FLASH:
-        return "--flash spent the budget on layers with a better speed per byte"
+        return f"{spelt('flash')} spent the budget on layers with a better speed per byte"
     packed = pack_taps(op, setting)
     if packed.wraps:
         return why_wraps(packed)
@@ -165,7 +166,7 @@ def why_no_tiles(op: Operator, setting: Setting) -> str | None:
     if g.group > 1:
         return why_groups(g)
     if setting.optimize != "speed":
-        return "its weights take several times the flash, which --optimize speed allows"
+        return f"its weights take several times the flash, which {spelt(optimize='speed')} allows"
     return None
 
 

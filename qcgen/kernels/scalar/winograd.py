@@ -19,6 +19,7 @@ from qcgen.kernels.reasons import why_channels_apart, why_groups, why_not_intege
 from qcgen.kernels.scalar.output import certified, output_support, scalar_output
 from qcgen.kernels.scalar.sums import core_of
 from qcgen.kernels.unroll import ChannelBlocks, Unrolled, divided, unrolled
+from qcgen.options import spelt
 
 WIDTHS = (4, 2, 1)  # output channels at a time, each with the sums of two tiles
 THUMB1_WIDTHS = (1,)  # registers for more there are not
@@ -105,9 +106,9 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     if g.group > 1:
         return why_groups(g)
     if setting.optimize != "speed":
-        return "its weights take 3.6 times the flash, which --optimize speed allows"
+        return f"its weights take 3.6 times the flash, which {spelt(optimize='speed')} allows"
     if setting.tile_weights is not TileWeights.IN_FLASH:
-        return "--flash spent the budget on layers with a better speed per byte"
+        return f"{spelt('flash')} spent the budget on layers with a better speed per byte"
     most_computed, fewest = _limits(setting)
     if g.in_channels < fewest:
         return f"{g.in_channels} input channels are too few for tiles to pay on this core"

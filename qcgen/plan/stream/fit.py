@@ -8,6 +8,7 @@ from typing import Literal
 
 from qcgen.errors import ModelRejected, Problem
 from qcgen.kernels import Prepared
+from qcgen.options import spelt
 from qcgen.plan.arrange import Arranged
 from qcgen.plan.memory import TurnNumber
 from qcgen.plan.moves import extra_of, with_moves
@@ -133,4 +134,4 @@ def alone(prepared: Prepared) -> Prepared:
 def _too_small(arena: int, least: Stored) -> ModelRejected:
     bytes_ = least.placement.bytes
     what = f"it does not fit an arena of {arena} bytes; the least that was reached is {bytes_} bytes"
-    return ModelRejected([Problem("the network", what, f"use --arena {bytes_} or --arena least")])
+    return ModelRejected([Problem("the network", what, f"use {spelt(arena=bytes_)} or {spelt(arena='least')}")])

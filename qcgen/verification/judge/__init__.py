@@ -15,6 +15,7 @@ from qcgen.errors import ToolMissing, printable
 from qcgen.ir.graph import Origin
 from qcgen.ir.program import Program, Tensor
 from qcgen.ir.types import Array
+from qcgen.options import spelt
 from qcgen.reference import evaluate_all
 from qcgen.verification.compare import Difference, Outcome, add
 from qcgen.verification.judge.clamps import Clamps, only_inside
@@ -159,7 +160,7 @@ def judge_of(artifact: Artifact, oracle: str, cases: Sequence[Mapping[str, Array
     if oracle != "onnx":
         why_not = why_not_onnxruntime(artifact)
         if why_not == NOT_INSTALLED and oracle == "onnxruntime":
-            raise ToolMissing(f"{NOT_INSTALLED}, or judge by --oracle onnx")
+            raise ToolMissing(f"{NOT_INSTALLED}, or judge by {spelt(oracle='onnx')}")
         judge = why_not or _appointed(artifact, "onnxruntime", cases)
         if isinstance(judge, Judge):
             return judge

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import prod
 from typing import Literal
@@ -24,6 +24,7 @@ from qcgen.ir.program import (
     IntegerSoftmax,
     Lookup,
     MaxPool,
+    Movement,
     Operator,
     Program,
     Quantize,
@@ -34,9 +35,10 @@ from qcgen.ir.program import (
     Tensor,
     inputs_of,
 )
-from qcgen.ir.types import DType, Layout
+from qcgen.ir.types import Array, DType, Layout
 from qcgen.lower.propagate import propagate
 from qcgen.options import spelt
+from qcgen.reference import evaluate_operator
 from qcgen.tflite.exponentials import exponentials
 from qcgen.tflite.graph import AGAIN, TfliteGraph
 from qcgen.tflite.lookups import FUNCTIONS, lower_function, lower_prelu
@@ -53,6 +55,9 @@ from qcgen.tflite.products import (
     window_geometry,
 )
 from qcgen.tflite.variables import VARIABLES
+
+MOST_FOLDED = 2**20
+"""Elements of a constant that is computed here."""
 
 MOST_IN_PADDING = 64
 """Pixels of a window that reaches into padding: each count of pixels inside becomes a pooling of its own."""
@@ -250,9 +255,9 @@ def lower_extreme(source: Operands) -> tuple[Operator, ...]:
             return (Lookup(name, op_type, x, y, tables[0]),)
         if limits.shape[-1] == limits.size:
             return (ChannelLookup(name, op_type, x, y, len(y.shape) - 1, tables),)
-    if not a.shape == b.shape == y.shape or a.name in constants or b.name in constants:
-        what = f"it compares {a.shape} and {b.shape}, or a constant"
-        raise Refused(what, "use two computed tensors of one shape, or constants of the last axis")
+    if not a.shape == b.shape == y.shape:
+        what = f"it compares {a.shape} and {b.shape}"
+        raise Refused(what, "use two tensors of one shape, or constants of the last axis")
     parts = [source.inner(word, y, (1, *y.shape)) for word in ("first", "second")]
     pair = source.inner("pair", y, (2, *y.shape))
     before = [Reshape(name, op_type, x, part) for x, part in zip((a, b), parts, strict=True)]
@@ -314,15 +319,24 @@ def lower_tflite(graph: TfliteGraph) -> Program:
     """The meaning of a graph. Raises ModelRejected with every node that cannot be compiled, and why."""
     operators: list[Operator] = []
     problems: list[Problem] = []
+    constants = dict(graph.constants)
+    graph = replace(graph, constants=constants)
     for node in graph.nodes:
         try:
-            operators += _lowered(node, graph)
+            for op in _lowered(node, graph):
+                if (values := _folded(op, constants)) is None:
+                    operators.append(op)
+                else:
+                    constants[op.y.name] = values
         except Refused as refused:
             problems.append(Problem(f"node {node.name!r}", *refused.args))
+    computed = {op.y.name for op in operators}
+    if not problems:
+        others = [name for name in graph.outputs if name not in computed]
+        problems = [Problem(f"output {name!r}", "it does not depend on an input, or is one", AGAIN) for name in others]
     if problems:
         raise ModelRejected(problems)
     inputs = tuple(_boundary(graph, name) for name in graph.inputs)
-    constants = graph.constants
     spread = propagate(operators, constants)
     known = {tensor.name: tensor for op in spread for tensor in (op.y, *inputs_of(op))}
     return Program(
@@ -334,6 +348,16 @@ def lower_tflite(graph: TfliteGraph) -> Program:
         constants={name: constants[name] for name in known if name in constants},
         states=tuple(s for s in graph.states if s.read in graph.inputs and s.written in graph.outputs),
     )
+
+
+def _folded(op: Operator, constants: Mapping[str, Array]) -> Array | None:
+    """The output of an operator that only moves elements of constants; None if an operator reads a computed tensor."""
+    names = [x.name for x in inputs_of(op)]
+    if not all(name in constants for name in names):
+        return None
+    if not isinstance(op, Movement) or prod(op.y.shape) > MOST_FOLDED:
+        raise Refused("all its inputs are constant", "convert the model again: converters compute such nodes")
+    return evaluate_operator(op, *(constants[name] for name in names))
 
 
 def _lowered(node: Node, graph: TfliteGraph) -> tuple[Operator, ...]:

@@ -249,9 +249,9 @@ def _side_by_side(
 
 
 def lower_batch_matmul(source: Operands) -> tuple[Operator, ...]:
-    """BATCH_MATMUL: of two tensors, either of them transposed, or of one and a constant matrix."""
+    """BATCH_MATMUL: of two tensors, either of them transposed."""
     a, b, y = source.x(0), source.x(1), source.y()
-    name, op_type, constants = source.node.name, source.node.op_type, source.graph.constants
+    name, op_type = source.node.name, source.node.op_type
     is_turned = [bool(source.option(key)) for key in ("adj_x", "adj_y")]
     if min(len(a.shape), len(b.shape)) < 2:
         raise Refused(f"it multiplies {a.shape} with {b.shape}", AGAIN)
@@ -260,8 +260,6 @@ def lower_batch_matmul(source: Operands) -> tuple[Operator, ...]:
     for word, x, turn in zip(("left", "right"), (a, b), is_turned, strict=True):
         rank = len(x.shape)
         part = source.inner(word, x, (*x.shape[:-2], x.shape[-1], x.shape[-2])) if turn else x
-        if turn and x.name in constants:
-            raise Refused(f"its constant {x.name!r} is transposed", "convert the model with the matrix as it is used")
         before += [Transpose(name, op_type, x, part, (*range(rank - 2), rank - 1, rank - 2))] if turn else []
         parts.append(part)
     left, right = parts

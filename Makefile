@@ -19,7 +19,7 @@ help:
 	@echo "make test        set up .venv, then lint, type checks, import contracts and the tests that take little time"
 	@echo "make test-all    the same with all tests: more compilers, levels and cores, sanitizers, every case (minutes)"
 	@echo "make fuzz        COUNT mutated models from SEED: each is rejected, or becomes C that is built and run; ONLY replays one"
-	@echo "make fuzz-networks   COUNT random networks from SEED with random options, held against onnxruntime; ONLY replays one"
+	@echo "make fuzz-networks   COUNT random networks from SEED with random options, held against onnxruntime, or FORMAT=tflite against TFLM; ONLY replays one"
 	@echo "make emulated    every case on every emulated core, on a big-endian machine and on an AVR (minutes)"
 	@echo "make exhaustive  the tests that walk through all 2^32 accumulators (minutes)"
 	@echo "make eva         Frama-C's Eva looks for undefined behaviour in the gallery, for all inputs at once (minutes)"
@@ -62,7 +62,7 @@ fuzz: c-compiler .venv/dev
 	@PYTHONPATH=tests $(BIN)/python -m fuzz --count $(COUNT) --seed $(SEED) $(if $(ONLY),--only $(ONLY) --minimize) --folder build/fuzz
 
 fuzz-networks: c-compiler .venv/dev
-	@PYTHONPATH=tests $(BIN)/python -m fuzz_networks --count $(COUNT) --seed $(SEED) $(if $(ONLY),--only $(ONLY)) --folder build/fuzz-networks
+	@PYTHONPATH=tests $(BIN)/python -m fuzz_networks --count $(COUNT) --seed $(SEED) $(if $(ONLY),--only $(ONLY)) $(if $(FORMAT),--format $(FORMAT)) --folder build/fuzz-networks
 
 emulated: c-compiler .venv/dev
 	$(PYTEST) --dist loadgroup --emulated -m emulated

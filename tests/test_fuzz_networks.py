@@ -18,7 +18,7 @@ from fuzz_networks.batches import finds  # noqa: E402
 from fuzz_networks.generate import Recipe, recipe  # noqa: E402
 from fuzz_networks.options import BUILDS, Options  # noqa: E402
 from fuzz_networks.rare import FUNCTIONS  # noqa: E402
-from fuzz_networks.trial import tried  # noqa: E402
+from fuzz_networks.trial import compiled, tried  # noqa: E402
 from models import graph_model, qlinear_conv  # noqa: E402
 from qdq import Chain  # noqa: E402
 
@@ -147,3 +147,12 @@ def test_the_command_repeats_the_options():
     assert command("m.onnx", {"target": "host", "io_memory": "arena", "simplify": False}) == (
         "qcgen compile m.onnx --target host --io-memory arena --no-simplify"
     )
+
+
+@pytest.mark.parametrize("kind", ["arena", "flash"])
+def test_budgets_are_what_a_network_needs_or_more(kind):
+    content = qlinear_conv((1, 2, 9, 9), np.ones((4, 2, 3, 3), np.int8), x_scale=0.5, y_scale=0.5, w_scale=1.0)
+    options = Options({}, False, **{"arena": 0.0, "flash": 0.0, kind: 1.0}, build="")
+    artifact, dropped = compiled(content.SerializeToString(), "net", options)
+    assert dropped == ""
+    assert isinstance(getattr(artifact.plan.options, kind), int)

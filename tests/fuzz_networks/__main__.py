@@ -1,4 +1,7 @@
-"""``make fuzz-networks``: random networks against onnxruntime; finds are written to a folder, exit status 1 if any."""
+"""``make fuzz-networks``: random networks against onnxruntime, or .tflite files against TensorFlow Lite Micro.
+
+Finds are written to a folder; exit status 1 if there are any.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,18 @@ import argparse
 import collections
 import multiprocessing
 import os
+import random
 import re
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 try:
-    from fuzz_networks import judge
+    from fuzz_networks import judge, tflm
 except ImportError as missing:
     print(f"make fuzz-networks skips: {missing.name} is not installed (.venv/bin/pip install onnxruntime)")
     sys.exit(0)
@@ -26,7 +30,9 @@ from fuzz.minimize import minimized
 from fuzz.trial import Find
 
 from fuzz_networks.batches import finds, size_of
-from fuzz_networks.generate import recipe
+from fuzz_networks.generate import Recipe, recipe
+from fuzz_networks.options import of_tflite, random_options
+from fuzz_networks.tflite import random_tflite
 from fuzz_networks.trial import Network, Refused, tried
 
 BLOCK = 100  # networks that one child tries
@@ -36,9 +42,9 @@ EXAMPLES = 5  # finds of one kind that are written down
 class Session:
     """What came of networks so far."""
 
-    def __init__(self, seed: int, folder: Path, skip: str) -> None:
+    def __init__(self, seed: int, folder: Path, skip: str, made: Callable[[int, int], Recipe] | None = None) -> None:
         self.seed, self.folder, self.skip = seed, folder, skip
-        self.narrow = judge.is_narrow()
+        self.made = made or of_onnx
         self.counts: collections.Counter[str] = collections.Counter()
         self.refusals: collections.Counter[str] = collections.Counter()
         self.kinds: collections.Counter[str] = collections.Counter()
@@ -51,7 +57,7 @@ class Session:
         with tempfile.TemporaryDirectory(prefix="qcgen-networks-") as place:
             for start in range(0, len(numbers), BLOCK):
                 block = numbers[start : start + BLOCK]
-                for outcome in children(block, partial(_tried, self.seed, self.narrow), Path(place, "log")):
+                for outcome in children(block, partial(_tried, self.seed, self.made), Path(place, "log")):
                     self._note(outcome)
                     if not isinstance(outcome, Network):
                         continue
@@ -92,21 +98,37 @@ class Session:
         self.kinds[find.kind] += 1
         if self.kinds[find.kind] > EXAMPLES:
             return
-        made = recipe(self.seed, find.number, self.narrow)
+        made = self.made(self.seed, find.number)
         name = f"{self.seed}-{find.number}"
-        (self.folder / f"{name}.onnx").write_bytes(made.content)
+        (self.folder / f"{name}.{FORMATS[self.made]}").write_bytes(made.content)
         story = f"{find.kind}\n{made.source}, {made.tolerance}\n{made.options}\n\n{find.story}\n"
         (self.folder / f"{name}.txt").write_text(story)
-        print(f"{find.kind}: make fuzz-networks SEED={self.seed} ONLY={find.number}", flush=True)
+        option = "" if self.made is of_onnx else f"FORMAT={FORMATS[self.made]} "
+        print(f"{find.kind}: make fuzz-networks {option}SEED={self.seed} ONLY={find.number}", flush=True)
 
     def _write_progress(self, done: int, first: int) -> None:
         text = ", ".join(f"{count} {what}" for what, count in self.counts.items())
         (self.folder / f"progress-{self.seed}-{first}.txt").write_text(f"{done} networks: {text}\n")
 
 
-def _tried(seed: int, narrow: bool, number: int, log: Path) -> Network | Refused | Find:
+def of_onnx(seed: int, number: int) -> Recipe:
+    """An ONNX model that onnxruntime on this processor can judge."""
+    return recipe(seed, number, judge.is_narrow())
+
+
+def tflite_file(seed: int, number: int) -> Recipe:
+    """A .tflite file."""
+    rng = random.Random(f"tflite {seed} {number}")
+    return Recipe(random_tflite(rng), "exact", ".tflite", of_tflite(random_options(rng)))
+
+
+FORMATS: dict[Callable[[int, int], Recipe], str] = {of_onnx: "onnx", tflite_file: "tflite"}
+"""From what makes models to how their files' names end."""
+
+
+def _tried(seed: int, recipe_of: Callable[[int, int], Recipe], number: int, log: Path) -> Network | Refused | Find:
     try:
-        made = recipe(seed, number, narrow)
+        made = recipe_of(seed, number)
     except Exception as error:
         if "onnxruntime" not in str(getattr(error, "__module__", "")) and not _is_of_quantizer(error):
             raise
@@ -125,7 +147,7 @@ def _is_of_quantizer(error: BaseException) -> bool:
 
 def smaller(seed: int, number: int, kind: str, folder: Path) -> bytes:
     """The network without what its find does not need."""
-    made = recipe(seed, number, judge.is_narrow())
+    made = of_onnx(seed, number)
 
     def attempt(content: bytes) -> Network | Refused | Find:
         candidate = replace(made, content=content)
@@ -157,9 +179,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz-networks"), help="where finds are written")
     parser.add_argument("--skip", default="", help="a regular expression of finds that are known")
+    parser.add_argument("--format", choices=FORMATS.values(), default="onnx", help="what the networks are written as")
     given = parser.parse_args(arguments)
-    print(judge.description(), flush=True)
-    if why := judge.unfit():
+    given.made = next(made for made, name in FORMATS.items() if name == given.format)
+    if given.made is tflite_file and not tflm.is_here():
+        print(
+            "make fuzz-networks FORMAT=tflite skips: tflite-micro is not installed (.venv/bin/pip install tflite-micro)"
+        )
+        return 0
+    print(tflm.description() if given.made is tflite_file else judge.description(), flush=True)
+    if given.made is of_onnx and (why := judge.unfit()):
         print(f"onnxruntime on this processor is not a judge of bits: {why}")
         return 2
     given.folder.mkdir(parents=True, exist_ok=True)
@@ -173,7 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _sessions(given: argparse.Namespace, numbers: Sequence[int]) -> list[Session]:
     jobs = max(1, min(given.jobs, len(numbers) // BLOCK))
-    sessions = [Session(given.seed, given.folder, given.skip) for _ in range(jobs)]
+    sessions = [Session(given.seed, given.folder, given.skip, given.made) for _ in range(jobs)]
     if jobs == 1:
         return [sessions[0].run(numbers)]
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
@@ -182,15 +211,18 @@ def _sessions(given: argparse.Namespace, numbers: Sequence[int]) -> list[Session
 
 def _replay(given: argparse.Namespace) -> int:
     """One network: what it is, what comes of it, and the smallest model found that shows the same."""
-    made = recipe(given.seed, given.only, judge.is_narrow())
+    made = given.made(given.seed, given.only)
     print(f"{made.source}; outputs {made.tolerance}\n{made.options}")
-    session = Session(given.seed, given.folder, "").run([given.only])
+    session = Session(given.seed, given.folder, "", given.made).run([given.only])
     if not session.kinds:
         print(*session.refusals, "no find", sep="\n")
         return 0
     [kind] = session.kinds
     path = given.folder / f"{given.seed}-{given.only}"
     print(path.with_suffix(".txt").read_text())
+    if given.made is tflite_file:
+        print(command(path.with_suffix(".tflite"), made.options.compile))
+        return 1
     small = Path(f"{path}-small.onnx")
     small.write_bytes(smaller(given.seed, given.only, kind, given.folder))
     print(f"{path}.onnx, made smaller: {small}\n{command(small, made.options.compile)}")

@@ -115,7 +115,7 @@ class Judge:
         rng = np.random.default_rng(seed)
         kinds = ["random", "ends", "narrow", "constant", "random", "between", "low", "high"]
         return [
-            {port.name: _drawn(port, kinds[case % len(kinds)], rng) for port in self.inputs} for case in range(cases)
+            {port.name: drawn(port, kinds[case % len(kinds)], rng) for port in self.inputs} for case in range(cases)
         ]
 
     def allowed(self, outputs: Arrays, tolerance: str) -> dict[str, np.ndarray]:
@@ -135,7 +135,7 @@ class Judge:
         return found
 
 
-def _drawn(port: Port, kind: str, rng: np.random.Generator) -> np.ndarray:
+def drawn(port: Port, kind: str, rng: np.random.Generator) -> np.ndarray:
     dtype = port.code_type if port.dtype == np.float32 else port.dtype
     if dtype.kind not in "iu" or dtype.itemsize > 2:
         return rng.integers(0, 5, port.shape).astype(port.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 TARGETS = {
@@ -66,3 +66,12 @@ def random_options(rng: random.Random) -> Options:
     if rng.random() < CORES.get(target, 0.0):
         build = target
     return Options(chosen, chosen.get("input") != "rows" and rng.random() < 0.15, arena, flash, build)
+
+
+ONNX_ALONE = ("simplify", "layout")
+"""Options that mean nothing for .tflite files."""
+
+
+def of_tflite(options: Options) -> Options:
+    """Those that .tflite files have, too."""
+    return replace(options, compile={key: value for key, value in options.compile.items() if key not in ONNX_ALONE})

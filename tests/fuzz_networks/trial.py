@@ -31,12 +31,13 @@ from fuzz_networks.generate import Recipe
 from fuzz_networks.judge import Arrays, Judge
 from fuzz_networks.judge import Port as ModelPort
 from fuzz_networks.options import Options
+from fuzz_networks.tflm import TfliteJudge
 from qcgen.artifact import Artifact
 from qcgen.ir.plan import Plan, Port
 from qcgen.verification.boundary import to_boundary
 
 CASES = 6
-LEAST = re.compile(r"use --(?:arena|flash) (\d+)")
+LEAST = re.compile(r"the least that was reached is (\d+) bytes")
 DROPPED = ("arena", "input", "io_memory")
 """Options that a network may be refused with; it is tried without them, too."""
 
@@ -82,7 +83,7 @@ __attribute__((constructor)) static void NAME_tested(void)
 
 @dataclass(frozen=True)
 class Refused:
-    """A network that onnxruntime does not load (``by`` "onnxruntime"), that qcgen refuses, or that was not made."""
+    """A network that its judge does not load (``by`` "the judge"), that qcgen refuses, or that was not made."""
 
     number: int
     by: str
@@ -96,11 +97,11 @@ def tried(number: int, recipe: Recipe, log: Path) -> Network | Refused | Find:
     """
     allow(SECONDS)
     try:
-        judge = Judge(recipe.content)
+        judge = judge_of(recipe.content)
         feeds = judge.feeds(number, CASES)
         expected = [judge.run(each) for each in feeds]
     except Exception as error:
-        return Refused(number, "onnxruntime", general(str(error)))
+        return Refused(number, "the judge", general(str(error)))
     os.truncate(log, 0)
     forget_peak()
     allow(SECONDS)
@@ -119,6 +120,11 @@ def tried(number: int, recipe: Recipe, log: Path) -> Network | Refused | Find:
     return outcome
 
 
+def judge_of(content: bytes) -> Judge | TfliteJudge:
+    """By the identifier that .tflite files have."""
+    return TfliteJudge(content) if content[4:8] == b"TFL3" else Judge(content)
+
+
 def general(text: str) -> str:
     """A message without names and numbers."""
     text = " ".join(text.split())
@@ -127,7 +133,9 @@ def general(text: str) -> str:
     return re.sub(r"-?\d[\d.e+-]*", "N", text)[:200]
 
 
-def _compiled(number: int, recipe: Recipe, judge: Judge, feeds: list[Any], expected: list[Any]) -> Network | Find:
+def _compiled(
+    number: int, recipe: Recipe, judge: Judge | TfliteJudge, feeds: list[Any], expected: list[Any]
+) -> Network | Find:
     name = f"m{number}"
     artifact, dropped = compiled(recipe.content, name, recipe.options)
     if not _is_known(artifact.plan, judge):
@@ -189,7 +197,7 @@ def _origin(port: Port, ports: Sequence[ModelPort]) -> ModelPort | None:
     return next((each for each in ports if name in (each.name, each.codes)), None)
 
 
-def _is_known(plan: Plan, judge: Judge) -> bool:
+def _is_known(plan: Plan, judge: Judge | TfliteJudge) -> bool:
     ports = [(port, _origin(port, judge.inputs)) for port in plan.inputs]
     ports += [(port, _origin(port, judge.outputs)) for port in plan.outputs]
     return all(
@@ -212,7 +220,9 @@ def _codes(port: Port, origin: ModelPort) -> ModelPort | None:
     return replace(origin, scale=tensor.scale, zero=np.asarray(tensor.zero_point, origin.code_type))
 
 
-def _call(plan: Plan, judge: Judge, feeds: Arrays, outputs: Arrays, tolerance: str) -> tuple[Any, Any, Any] | None:
+def _call(
+    plan: Plan, judge: Judge | TfliteJudge, feeds: Arrays, outputs: Arrays, tolerance: str
+) -> tuple[Any, Any, Any] | None:
     """Inputs, outputs and how far these may be off, as the C function has them; None if codes cannot express them."""
     given, wanted, allowed = {}, {}, {}
     off = judge.allowed(outputs, tolerance)

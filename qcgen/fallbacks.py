@@ -89,7 +89,7 @@ def estimated(plan: Plan) -> Costs:
     nodes: dict[str, tuple[float, float]] = {}
     for call, code in zip(plan.calls, own, strict=True):
         nodes[call.op.name] = (call.constant_bytes + code, cycles(call, target))
-    moves = cycles_of_moves(plan.moves)
+    moves = cycles_of_moves((*plan.moves, *plan.state_moves))
     return Costs(
         nodes, rest + sum(flash for flash, _ in nodes.values()), moves + sum(each for _, each in nodes.values()), moves
     )

@@ -106,7 +106,7 @@ def _fallbacks(artifacts: Sequence[Artifact], measurements: Sequence[Measurement
         return ()
     [artifact], [measured] = artifacts, measurements
     nodes = {node.name: (float(node.flash_bytes), float(node.cycles)) for node in measured.nodes}
-    moves = cycles_of_moves(artifact.plan.moves)
+    moves = cycles_of_moves((*artifact.plan.moves, *artifact.plan.state_moves))
     costs = Costs(nodes, measured.flash_bytes, measured.cycles, moves, is_measured=True)
     return fallbacks(artifact.planned, artifact.plan, costs)
 

@@ -405,11 +405,15 @@ class Stream:
 
 @dataclass(frozen=True)
 class TensorMove:
-    """A tensor goes from ``source``, where it was computed, to ``place``, where it is read."""
+    """A tensor goes from ``source``, where it was computed, to ``place``, where it is read.
+
+    ``is_state``: the next call reads it there; else it is a node that follows, and less memory is needed so.
+    """
 
     tensor: Tensor
     source: InArena
     place: InArena
+    is_state: bool = False
 
     @property
     def bytes(self) -> int:
@@ -575,7 +579,12 @@ class Plan:
     @property
     def moves(self) -> tuple[TensorMove, ...]:
         """The tensors that are moved between two steps."""
-        return tuple(step for step in self.steps if isinstance(step, TensorMove))
+        return tuple(step for step in self.steps if isinstance(step, TensorMove) and not step.is_state)
+
+    @property
+    def state_moves(self) -> tuple[TensorMove, ...]:
+        """What a call leaves that was not computed where the next one finds it."""
+        return tuple(step for step in self.steps if isinstance(step, TensorMove) and step.is_state)
 
     @property
     def inputs(self) -> tuple[Port, ...]:

@@ -229,7 +229,7 @@ def _left(states: Sequence[tuple[Tensor, Tensor]], stored: Stored) -> list[Step]
         source, place = stored.places[written.name], stored.places[read.name]
         assert isinstance(source, InArena) and isinstance(place, InArena), "states are nowhere else"
         if source != place:
-            moves.append(TensorMove(written, source, place))
+            moves.append(TensorMove(written, source, place, is_state=True))
     return moves
 
 

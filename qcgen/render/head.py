@@ -81,7 +81,23 @@ def memory(plan: Plan) -> list[str]:
         for move in plan.moves
     ]
     arena = f"arena    {thousands(plan.arena_bytes)} B for tensors between nodes and for scratch; {fit}"
-    return [arena, *moves, *(line for function in plan.shared for line in _shared(function)), *_dynamic(plan)]
+    return [
+        arena,
+        *_state(plan),
+        *moves,
+        *(line for function in plan.shared for line in _shared(function)),
+        *_dynamic(plan),
+    ]
+
+
+def _state(plan: Plan) -> list[str]:
+    """What stays from call to call."""
+    if not plan.states:
+        return []
+    names = ", ".join(one_line(state.before.tensor.name) for state in plan.states)
+    text = f"{thousands(sum(state.before.bytes for state in plan.states))} B that stay from call to call: {names}"
+    moved = [f"{one_line(move.tensor.name)}, {thousands(move.bytes)} B" for move in plan.state_moves]
+    return _labelled("state", f"{text}; moved there at the end: {', '.join(moved)}" if moved else text)
 
 
 def _shared(function: SharedFunction) -> list[str]:

@@ -93,9 +93,10 @@ def round_twice(acc: Int64s, multiplier: Int64s, exponent: Int64s) -> Int64s:
 
 
 def binary_in_integers(op: QuantizedBinary, by: IntegerBinary, a: Array, b: Array) -> Int64s:
-    """Equation (80): the code of a sum, a difference or a product by (78), as TensorFlow Lite computes it.
+    """Equation (80): the code of a sum, a difference, its square or a product by (78), as TensorFlow Lite computes it.
 
-    Source: AddElementwise, SubElementwise and MulElementwise in kernels/internal/reference of TensorFlow Lite Micro.
+    Source: AddElementwise, SubElementwise and MulElementwise in kernels/internal/reference of TensorFlow Lite Micro,
+    SquaredDifference in micro/kernels/squared_difference.cc.
     """
     differences = (x.astype(np.int64) - (tensor.zero_point or 0) for x, tensor in ((a, op.a), (b, op.b)))
     if op.kind == "mul":
@@ -104,7 +105,8 @@ def binary_in_integers(op: QuantizedBinary, by: IntegerBinary, a: Array, b: Arra
     else:
         scaled = (_scaled(x << by.shift, how) for x, how in zip(differences, (by.a, by.b), strict=True))
         first, second = scaled
-        total = first - second if op.kind == "sub" else first + second
+        total = first + second if op.kind == "add" else first - second
+        total = total**2 if op.kind == "squared_difference" else total
     found: Int64s = np.clip(_scaled(total, by.y) + (op.y.zero_point or 0), by.low, by.high)
     return found
 

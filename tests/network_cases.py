@@ -61,6 +61,7 @@ from qcgen.ir.program import (
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.kernels.kernel import Order
 from qcgen.tflite.exponentials import exponentials
+from qcgen.tflite.multipliers import integer_binary
 
 NHWC, NCHW = Layout.CHANNELS_LAST, Layout.CHANNELS_FIRST
 TYPES = (DType.INT8, DType.UINT8)
@@ -753,6 +754,18 @@ def integer_softmaxes() -> Iterator[Unit]:
     yield Unit("integer_softmax_columns", op, (x,), ((1, 0),), (1, 0))
 
 
+def squared_differences() -> Iterator[Unit]:
+    """Of two tensors in different orders, of one number for each row, and of a constant."""
+    a, b = codes((3, 4, 5), DType.INT8, 34), codes((3, 4, 5), DType.INT8, 35)
+    by = integer_binary("squared_difference", 0.031, 0.0173, 0.047, -128, 127)
+    for label, other in {"all": b, "rows": b[:, :, :1]}.items():
+        shapes = {"a": (a.shape, 0.031, -7), "b": (other.shape, 0.0173, 11), "y": (a.shape, 0.047, -120)}
+        tensors = (quantized(name, DType.INT8, *shapes[name]) for name in shapes)
+        op = QuantizedBinary("d", "SQUARED_DIFFERENCE", "squared_difference", *tensors, by)
+        yield Unit(f"squared_difference_{label}", op, (a, other), ((0, 1, 2), (2, 0, 1)), (0, 1, 2))
+        yield Unit(f"squared_difference_{label}_constant", op, (a, other), constants={"b": other})
+
+
 def interpolations() -> Iterator[Unit]:
     """An image of two made larger down and smaller across, at places and between them, in either order in memory."""
     x = codes((2, 3, 5, 4), DType.INT8, 33)
@@ -856,6 +869,7 @@ PORTABLE = tuple(
         softmaxes,
         integer_softmaxes,
         interpolations,
+        squared_differences,
         quantizations,
         activations,
         movements,

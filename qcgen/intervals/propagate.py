@@ -184,13 +184,16 @@ def _looked_up(op: Lookup | ChannelLookup, tables: Int64s, low: Int64s, high: In
 
 
 def _binary(op: QuantizedBinary, ranges: Ranges) -> Range:
-    """The codes at the corners: sums rise with both operands, others are extreme where both operands are."""
+    """The codes at the corners: sums rise with both operands, products are extreme where both operands are."""
     rank = len(op.y.shape)
     axis = _shared_axis(op, ranges)
     size = 1 if axis is None else op.y.shape[axis]
     a, b = (_aligned(ranges[x.name], x, rank, axis, size) for x in (op.a, op.b))
     if op.kind == "add":
         return Range(axis, arithmetic.binary(op, a[0], b[0]), arithmetic.binary(op, a[1], b[1]))
+    if op.kind == "squared_difference":  # least where both are equal
+        codes = np.stack([arithmetic.binary(op, one, other) for one in a for other in b])
+        return Range(axis, np.full(codes.shape[1:], max(op.y.zero_point or 0, op.bounds[0])), codes.max(axis=0))
     corners = np.stack([arithmetic.binary(op, one, other) for one in a for other in b])
     return Range(axis, corners.min(axis=0), corners.max(axis=0))
 

@@ -50,6 +50,7 @@ from qcgen.kernels.portable.recurrent import RECURRENT
 from qcgen.kernels.portable.reduce import REDUCE
 from qcgen.kernels.portable.select import SELECT
 from qcgen.kernels.portable.softmax import FLOAT_SOFTMAX, INTEGER_SOFTMAX, SOFTMAX
+from qcgen.kernels.portable.squared_difference import SQUARED_DIFFERENCE
 from qcgen.kernels.portable.wide_binary import WIDE_BINARY
 from qcgen.kernels.scalar.conv import CONV as SCALAR_CONV
 from qcgen.kernels.scalar.dense import DENSE as SCALAR_DENSE
@@ -91,6 +92,7 @@ PORTABLE: tuple[Kernel, ...] = (
     EMBEDDING,
     CHANNEL_LOOKUP,
     QUANTIZED_BINARY,
+    SQUARED_DIFFERENCE,
     WIDE_BINARY,
     MATMUL,
     MATMUL_FLOAT,

@@ -46,6 +46,8 @@ def why_no_binary(op: Operator) -> str | None:
     """The operator is not a sum or product of quantized tensors."""
     if not isinstance(op, QuantizedBinary):
         return f"{op.op_type} is not a sum or product of quantized tensors"
+    if op.kind == "squared_difference":
+        return "squares of differences are computed step by step"
     return "a tensor has 16 bits" if op.is_wide else None
 
 

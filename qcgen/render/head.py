@@ -231,6 +231,8 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
                 "sum times scale, a whole product in int64, rounded once, half to even; onnxruntime computes in float32"
             )
             yield "requantize", text
+        case QuantizedBinary(kind="squared_difference"):
+            yield "output", "the integers of TensorFlow Lite, one rounding after the other"
         case QuantizedBinary(is_wide=True):
             yield "output", "the float32 operations of onnxruntime, one after the other"
         case _ if forms and call.certificate.comparisons:

@@ -170,7 +170,7 @@ def _pool_geometry(source: Operands, x: Tensor, y: Tensor) -> ConvGeometry:
 
 
 def lower_binary(source: Operands) -> tuple[Operator, ...]:
-    """ADD, MUL, SUB: proved over all pairs of codes; broadcasting; an operand may be constant."""
+    """ADD, MUL, SQUARED_DIFFERENCE, SUB: exact for all pairs of codes; broadcasting; an operand may be constant."""
     a, b, y = source.x(0), source.x(1), source.y()
     try:
         shape = np.broadcast_shapes(a.shape, b.shape)
@@ -178,7 +178,12 @@ def lower_binary(source: Operands) -> tuple[Operator, ...]:
         shape = ()
     if shape != y.shape:
         raise Refused(f"its output has the shape {y.shape}, which is not that of its inputs together", AGAIN)
-    kinds: dict[str, BinaryKind] = {"ADD": "add", "MUL": "mul", "SUB": "sub"}
+    kinds: dict[str, BinaryKind] = {
+        "ADD": "add",
+        "MUL": "mul",
+        "SQUARED_DIFFERENCE": "squared_difference",
+        "SUB": "sub",
+    }
     kind = kinds[source.node.op_type]
     limits = bounds(source.activation(), y.scale or 1, y.zero_point or 0, y.dtype)
     by = integer_binary(kind, a.scale or 1, b.scale or 1, y.scale or 1, *limits)
@@ -309,6 +314,7 @@ LOWERINGS: dict[str, Callable[[Operands], tuple[Operator, ...]]] = {
     "PRELU": lower_prelu,
     "QUANTIZE": lower_quantize,
     "SOFTMAX": lower_softmax,
+    "SQUARED_DIFFERENCE": lower_binary,
     "SUB": lower_binary,
     "TRANSPOSE_CONV": lower_transpose_conv,
 }

@@ -13,6 +13,8 @@ LEAST_EXPONENT = -31
 MOST_EXPONENT = 30
 SUM_SHIFT = 20
 """Bits below a code that sums of int8 codes are taken with."""
+SQUARE_SHIFT = 7
+"""The same of differences that are squared."""
 
 
 def half_away(value: float) -> int:
@@ -55,16 +57,18 @@ def mean_twice(scale: float, count: int, zero_point: int, low: int, high: int) -
 def integer_binary(kind: str, a: float, b: float, y: float, low: int, high: int) -> IntegerBinary | None:
     """How codes with the scales ``a`` and ``b`` are combined to one with ``y``; None where TensorFlow Lite has no way.
 
-    Source: CalculateOpDataAdd in micro/kernels/add_common.cc; sub_common.cc, mul_common.cc.
+    Source: CalculateOpDataAdd in micro/kernels/add_common.cc; sub_common.cc, mul_common.cc, squared_difference.cc.
     """
     if kind == "mul":
         result = multiplier_of(a * b / y)
         return IntegerBinary(0, (0, 0), (0, 0), result, low, high) if result[1] <= 0 else None
     twice = 2.0 * max(a, b)
-    result = multiplier_of(twice / (2.0**SUM_SHIFT * y))
+    is_square = kind == "squared_difference"
+    shift = SQUARE_SHIFT if is_square else SUM_SHIFT
+    result = multiplier_of(twice**2 / (4.0**shift * y) if is_square else twice / (2.0**shift * y))
     if result[1] > 0:
         return None
-    return IntegerBinary(SUM_SHIFT, multiplier_of(a / twice), multiplier_of(b / twice), result, low, high)
+    return IntegerBinary(shift, multiplier_of(a / twice), multiplier_of(b / twice), result, low, high)
 
 
 def overflows(by: RoundTwice, largest: Int64s) -> bool:

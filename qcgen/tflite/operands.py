@@ -133,7 +133,7 @@ class Operands:
 
     def activation(self) -> str:
         """The fused activation's name."""
-        number = self.option("activation")
+        number = self.option("activation", 0)
         kind = ACTIVATIONS[number] if 0 <= number < len(ACTIVATIONS) else f"number {number}"
         if kind not in ("NONE", "RELU", "RELU6", "RELU_N1_TO_1"):
             raise Refused(f"its fused activation is {kind}", "convert the model with an activation of its own")

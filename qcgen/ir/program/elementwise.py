@@ -57,7 +57,7 @@ class ChannelLookup:
     tables: Int64s
 
 
-BinaryKind = Literal["add", "mul", "sub"]
+BinaryKind = Literal["add", "mul", "squared_difference", "sub"]
 
 Scaling = tuple[int, int]
 """A multiplier in [2^30, 2^31), or 0, and the exponent e of a scale multiplier * 2^(e - 31)."""
@@ -65,7 +65,7 @@ Scaling = tuple[int, int]
 
 @dataclass(frozen=True)
 class IntegerBinary:
-    """TensorFlow Lite's sums, differences and products of codes, in integers (arithmetic.binary_in_integers).
+    """TensorFlow Lite's sums, differences, their squares and products, in integers (arithmetic.binary_in_integers).
 
     ``a`` and ``b`` scale the operands of sums, times 2^``shift``; ``y`` scales the result. ``low`` and ``high`` are the
     bounds of the output's type, or tighter where an activation clips.
@@ -85,7 +85,7 @@ class QuantizedBinary:
 
     Where a tensor has 16 bits, by arithmetic.add_floats, multiply_floats or subtract_floats: only such are subtracted.
     Scales and zero points are those of the tensors. An operand may be a constant of the program. ``by`` says that it is
-    TensorFlow Lite's operator, which may be a difference, too.
+    TensorFlow Lite's operator, which may be a difference or its square, too.
     """
 
     name: str

@@ -8,7 +8,7 @@ from qcgen.cores import TARGETS, Machine, Target
 
 
 @dataclass(frozen=True)
-class Board:
+class ExampleBoard:
     """A board with the core of ``target``; ``uart`` is the address of its first serial port.
 
     ``startup`` names the template of board.c; ``tick`` says what a tick of its clock is in the emulator.
@@ -43,9 +43,9 @@ NANOSECONDS = 32
 """How long an instruction takes in the emulator, whichever it is."""
 
 
-def _mps(name: str, description: str, target: str, uart: int, megahertz: int) -> Board:
+def _mps(name: str, description: str, target: str, uart: int, megahertz: int) -> ExampleBoard:
     tick = f"In the emulator the clock has {megahertz} MHz and an instruction takes {NANOSECONDS} ns, whichever it is."
-    return Board(name, description, TARGETS[target], uart, "cortex_m.c", tick)
+    return ExampleBoard(name, description, TARGETS[target], uart, "cortex_m.c", tick)
 
 
 BOARDS = {
@@ -56,7 +56,7 @@ BOARDS = {
         _mps("mps2-an500", "Arm MPS2 with a Cortex-M7", "cortex-m7", 0x40004000, 25),
         _mps("mps2-an505", "Arm MPS2 with a Cortex-M33", "cortex-m33", 0x50200000, 20),
         _mps("mps3-an547", "Arm MPS3 with a Cortex-M55", "cortex-m55", 0x59303000, 32),
-        Board(
+        ExampleBoard(
             "virt",
             "QEMU's RISC-V machine",
             TARGETS["rv32imc"],

@@ -32,9 +32,9 @@ from qcgen.lower import lower
 from qcgen.lower.quantized_io import quantized_io
 from qcgen.options import (
     Aim,
-    Boundary,
     ChipName,
     InputForm,
+    IOTypes,
     LayoutName,
     NumericsName,
     PlaceOfIO,
@@ -70,7 +70,7 @@ def compile(
     layout: LayoutName = "model",
     numerics: NumericsName = "onnxruntime",
     optimize: Aim = "size",
-    io: Boundary = "model",
+    io: IOTypes = "model",
     simplify: bool = True,
     node: str | None = None,
     outputs: str | Sequence[str] = (),

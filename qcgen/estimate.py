@@ -44,7 +44,7 @@ _CALL = re.compile(r"\b(\w+)\(")
 
 
 @dataclass(frozen=True)
-class _Function:
+class _FunctionText:
     """``operations``: what its own text counts; ``calls`` by name, once for each place."""
 
     head: str
@@ -89,7 +89,7 @@ class _Text:
 
     def __init__(self, texts: Mapping[int | None, Sequence[str]]) -> None:
         self.owners: dict[str, int | None] = {}
-        self._functions: dict[str, _Function] = {}
+        self._functions: dict[str, _FunctionText] = {}
         macros: dict[str, float] = {}
         for owner, own in texts.items():
             text = _compiled("".join(own))
@@ -189,9 +189,9 @@ def _instructions(assembly: str, macros: Mapping[str, float]) -> float:
     return total
 
 
-def _function(head: str, body: str, macros: Mapping[str, float]) -> _Function:
+def _function(head: str, body: str, macros: Mapping[str, float]) -> _FunctionText:
     text = _REGISTER.sub("", body)
     instructions = sum(_instructions(each, macros) for each in _ASSEMBLY.findall(text))
     plain = _WITHOUT_CODE.sub("", _ASSEMBLY.sub("", text))
     operations = instructions + plain.count(";") + OPERATOR * len(_OPERATOR.findall(plain))
-    return _Function(head, body, operations, Counter(_CALL.findall(plain)))
+    return _FunctionText(head, body, operations, Counter(_CALL.findall(plain)))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from qcgen.artifact import Artifact
-from qcgen.boards import NANOSECONDS, Board
+from qcgen.boards import NANOSECONDS, ExampleBoard
 from qcgen.ir.plan import Plan, Port
 from qcgen.ir.self_test import BASIS
 from qcgen.options import OPTIONS
@@ -38,7 +38,7 @@ TAKEN = frozenset(name.partition(".")[0] for name in (*_FILES, *_SERVED, "board.
 """Prefixes that no model of a program can have: their files would be those of the program."""
 
 
-def example(artifacts: Sequence[Artifact], board: Board) -> dict[str, str]:
+def example(artifacts: Sequence[Artifact], board: ExampleBoard) -> dict[str, str]:
     """The files of a program for models, all compiled for the same of the board's targets, whose prefixes differ.
 
     With the self-tests of those whose caller does not push rows of the input.
@@ -52,7 +52,7 @@ def example(artifacts: Sequence[Artifact], board: Board) -> dict[str, str]:
     return files
 
 
-def _context(artifacts: Sequence[Artifact], board: Board) -> dict[str, object]:
+def _context(artifacts: Sequence[Artifact], board: ExampleBoard) -> dict[str, object]:
     machine, networks = board.machine, [_network(artifact) for artifact in artifacts]
     clock = f"shift={NANOSECONDS.bit_length() - 1},sleep=off"
     emulator = [machine.emulator, *machine.arguments, "-icount", clock, "-display", "none", "-monitor", "none"]

@@ -43,7 +43,7 @@ TargetName = CoreName | SeriesName | ChipName
 LayoutName = Literal["model", "nhwc", "nchw"]
 NumericsName = Literal["onnxruntime", "tflm", "orion-fp16x16", "orion-fp8x23"]
 Aim = Literal["size", "speed"]
-Boundary = Literal["model", "quantized"]
+IOTypes = Literal["model", "quantized"]
 PlaceOfIO = Literal["caller", "arena"]
 InputForm = Literal["whole", "rows"]
 CompilerName = Literal["gcc", "clang"]
@@ -194,7 +194,7 @@ PARTS = (
         "make an input a constant of the model, with the elements of an array; may be repeated"),
 )
 MEMORY = (
-    Option("io", one_of(Boundary), "--io", "",
+    Option("io", one_of(IOTypes), "--io", "",
         "quantized: without the conversions from and to float at the boundary of a network; the C function takes and"
         " gives the integers, and the header their scales (default: %(default)s)"),
     Option("arena", Bytes(or_least=True), "--arena", "BYTES|least",

@@ -25,7 +25,7 @@ class NoBound(Exception):
 
 
 @dataclass
-class _Function:
+class _FunctionFrame:
     """``own``: all bytes by which instructions lower the stack pointer, as if each ran; those of assembly, too.
 
     ``calls``: functions that it calls or jumps into. ``obstacle``: why that is not all; "" if it is.
@@ -48,7 +48,7 @@ def stack_bytes(listing: str, roots: Iterable[str]) -> int:
     return max(_deepest(functions, root, ()) for root in roots)
 
 
-def _deepest(functions: Mapping[str, _Function], name: str, path: tuple[str, ...]) -> int:
+def _deepest(functions: Mapping[str, _FunctionFrame], name: str, path: tuple[str, ...]) -> int:
     if name in path:
         raise NoBound(f"{name} calls itself")
     function = functions.get(name)
@@ -59,19 +59,19 @@ def _deepest(functions: Mapping[str, _Function], name: str, path: tuple[str, ...
     return function.own + max((_deepest(functions, each, (*path, name)) for each in function.calls), default=0)
 
 
-def _functions(listing: str) -> dict[str, _Function]:
-    found: dict[str, _Function] = {}
+def _functions(listing: str) -> dict[str, _FunctionFrame]:
+    found: dict[str, _FunctionFrame] = {}
     name = ""
     for line in listing.splitlines():
         if label := _LABEL.match(line):
             name = label[1]
-            found[name] = _Function()
+            found[name] = _FunctionFrame()
         elif name and (parts := _LINE.match(line)):
             _add(found[name], name, parts[1], parts[2] or "")
     return found
 
 
-def _add(function: _Function, name: str, mnemonic: str, operands: str) -> None:
+def _add(function: _FunctionFrame, name: str, mnemonic: str, operands: str) -> None:
     """What an instruction adds to its function."""
     text = f"{mnemonic} {operands.split('@')[0].strip()}"
     target = _TARGET.search(operands)

@@ -30,7 +30,7 @@ from tools import require_modules
 import qcgen
 from qcgen.cli import main
 from qcgen.tflite import LOWERINGS, lower_tflite, read_tflite
-from qcgen.tflite.flatbuffer import DamagedFile, Table
+from qcgen.tflite.flatbuffer import DamagedFile, FlatTable
 from qcgen.tflite.schema import OPTIONS
 
 RECORDED = np.load(Path(__file__).parent / "data" / "tflite" / "recorded.npz")
@@ -228,7 +228,7 @@ def test_what_would_overflow_or_take_long_is_refused(what):
 
 
 def test_a_vector_is_not_read_once_more_than_a_file_can_be():
-    [subgraph] = Table.root(written([Told("x" * 60000, (1, 4), 0.1)], [], (0,), (0,))).tables(2)
+    [subgraph] = FlatTable.root(written([Told("x" * 60000, (1, 4), 0.1)], [], (0,), (0,))).tables(2)
     [tensor] = subgraph.tables(0)
     with pytest.raises(DamagedFile, match="its vectors overlap"):
         [tensor.text(3) for _ in range(100)]

@@ -33,7 +33,7 @@ from qcgen.plan.arrange import Arranged
 from qcgen.verification import verify
 from qcgen.verification.nodes import Nodes
 from qcgen.verification.running import Builder
-from qcgen.verification.steps import Steps, drive_steps
+from qcgen.verification.steps import DrivenSteps, drive_steps
 from qcgen.verification.steps.rows import _met
 
 GALLERY = {entry.name: entry for entry in ENTRIES}
@@ -52,7 +52,7 @@ class UnitNodes(Nodes):
         return (Arranged(op, tuple(self.orders[x.name] for x in inputs_of(op)), self.orders[op.y.name]),)
 
 
-def driven(unit: Unit, folder) -> Steps:
+def driven(unit: Unit, folder) -> DrivenSteps:
     orders = dict(zip((x.name for x in inputs_of(unit.op)), unit.setting.xs, strict=True))
     nodes = UnitNodes(artifact(unit), Builder(("-O0",)), folder / unit.name, orders=orders | {"y": unit.setting.y})
     return drive_steps(nodes, 0)

@@ -23,7 +23,7 @@ from qcgen.infer import computed_values
 from qcgen.ir.graph import Graph, Node, Value
 from qcgen.ir.types import DType
 
-Rule = Callable[[Graph, Node, Collection[str]], Iterable[Problem]]
+NodeRule = Callable[[Graph, Node, Collection[str]], Iterable[Problem]]
 """From a node, and the tensors whose problem is already reported, to what is wrong with the node."""
 
 
@@ -32,7 +32,7 @@ def check_operator(graph: Graph, node: Node, already_reported: Collection[str] =
     yield from spec_problems(NodeView(graph, node, already_reported), SPECS[node.domain, node.op_type])
 
 
-RULES: dict[tuple[str, str], Rule] = {
+RULES: dict[tuple[str, str], NodeRule] = {
     **dict.fromkeys(CONVOLUTIONS, check_conv),
     **dict.fromkeys(SPECS, check_operator),
 }

@@ -8,7 +8,7 @@ from math import isnan, prod
 import numpy as np
 
 from qcgen.check.model import MAX_ELEMENTS
-from qcgen.check.operands import MAX_NUMBER, Operands, counted
+from qcgen.check.operands import MAX_NUMBER, ConvOperands, counted
 from qcgen.convolutions import ACTIVATIONS, layout_of
 from qcgen.errors import Problem
 from qcgen.geometry import AUTO_PADS, window_of
@@ -32,7 +32,7 @@ MAX_PAD = 2**15
 """Kernels look at every column of a padded image when they are chosen; no network pads by as many."""
 
 
-def attribute_problems(it: Operands) -> Iterator[Problem]:
+def attribute_problems(it: ConvOperands) -> Iterator[Problem]:
     """Attributes that are unknown, of a wrong kind, or have values without a meaning."""
     known = it.spelling.attributes
     for name, value in it.node.attributes.items():
@@ -78,19 +78,19 @@ def _fits(name: str, value: Attribute) -> bool:
     return isinstance(value, tuple) and all(isinstance(item, int) for item in value)
 
 
-def _integers(it: Operands, name: str) -> tuple[int, ...] | None:
+def _integers(it: ConvOperands, name: str) -> tuple[int, ...] | None:
     """A list of integers, None if the attribute is absent or something else."""
     value = it.node.attributes.get(name)
     return tuple(int(item) for item in value) if isinstance(value, tuple) and _fits(name, value) else None
 
 
-def group_of(it: Operands) -> int | None:
+def group_of(it: ConvOperands) -> int | None:
     """The attribute group, None if it is malformed."""
     group = it.node.attributes.get("group", 1)
     return group if isinstance(group, int) and group >= 1 else None
 
 
-def _auto_pad(it: Operands) -> Iterator[Problem]:
+def _auto_pad(it: ConvOperands) -> Iterator[Problem]:
     value = it.node.attributes.get("auto_pad", "NOTSET")
     if not isinstance(value, str):
         return
@@ -102,7 +102,7 @@ def _auto_pad(it: Operands) -> Iterator[Problem]:
         yield it.problem(f"it has pads and auto_pad {value}", "give one of them")
 
 
-def _numbers(it: Operands) -> Iterator[Problem]:
+def _numbers(it: ConvOperands) -> Iterator[Problem]:
     """Lengths, signs and sizes of the numbers."""
     group, last = it.node.attributes.get("group"), it.node.attributes.get("channels_last")
     if isinstance(group, int) and not 1 <= group <= MAX_NUMBER:
@@ -123,14 +123,14 @@ def _numbers(it: Operands) -> Iterator[Problem]:
             yield it.problem(f"{name} is {values}, but every number must be {bound}", f"correct {name}")
 
 
-def _kernel_shape(it: Operands) -> Iterator[Problem]:
+def _kernel_shape(it: ConvOperands) -> Iterator[Problem]:
     values, kernel = _integers(it, "kernel_shape"), it.kernel
     if values is not None and kernel is not None and values != kernel:
         what = f"kernel_shape is {values}, but the kernel in {it.title('w')} is {kernel}"
         yield it.problem(what, "remove kernel_shape, or correct it")
 
 
-def _activation(it: Operands) -> Iterator[Problem]:
+def _activation(it: ConvOperands) -> Iterator[Problem]:
     kind, params = it.node.attributes.get("activation", ""), it.node.attributes.get("activation_params", ())
     if not isinstance(kind, str) or not isinstance(params, tuple) or not _fits("activation_params", params) or not kind:
         return
@@ -145,7 +145,7 @@ def _activation(it: Operands) -> Iterator[Problem]:
         yield it.problem("activation_params holds NaN", "export the model again")
 
 
-def window_problems(it: Operands) -> Iterator[Problem]:
+def window_problems(it: ConvOperands) -> Iterator[Problem]:
     """Kernels larger than the padded image, and images too large to be indexed."""
     x, kernel, channels = it.shape("x"), it.kernel, it.channels
     if x is None or kernel is None or len(x) != len(kernel) + 2 or min(kernel) < 1:

@@ -9,7 +9,7 @@ import numpy as np
 
 from qcgen.check.attributes import attribute_problems, group_of, window_problems
 from qcgen.check.model import MAX_ELEMENTS, shape_text
-from qcgen.check.operands import Operands, counted
+from qcgen.check.operands import ConvOperands, counted
 from qcgen.check.scales import scale_problems
 from qcgen.convolutions import CONVOLUTIONS, ConvKind, layout_of
 from qcgen.errors import Problem
@@ -53,7 +53,7 @@ PER_CHANNEL = ("w_scale", "w_zero_point")
 
 def check_conv(graph: Graph, node: Node, already_reported: Collection[str] = ()) -> Iterator[Problem]:
     """Everything that is wrong with a convolution of any spelling."""
-    it = Operands(graph, node, CONVOLUTIONS[node.domain, node.op_type], already_reported)
+    it = ConvOperands(graph, node, CONVOLUTIONS[node.domain, node.op_type], already_reported)
     yield from _arity(it)
     yield from _constants(it)
     yield from _types(it)
@@ -68,7 +68,7 @@ def check_conv(graph: Graph, node: Node, already_reported: Collection[str] = ())
         yield from _finite(it)
 
 
-def _arity(it: Operands) -> Iterator[Problem]:
+def _arity(it: ConvOperands) -> Iterator[Problem]:
     names = it.spelling.inputs
     for index, name in enumerate(names[: it.spelling.required]):
         if not it.node.input(index):
@@ -89,7 +89,7 @@ def _arity(it: Operands) -> Iterator[Problem]:
         yield it.problem("its first output has no name, and it has no second one", "export the model again")
 
 
-def _constants(it: Operands) -> Iterator[Problem]:
+def _constants(it: ConvOperands) -> Iterator[Problem]:
     """x is computed at run time; of everything else most is known when the code is generated."""
     for role in it.spelling.inputs:
         name = it.tensor(role)
@@ -107,7 +107,7 @@ def _constants(it: Operands) -> Iterator[Problem]:
             yield it.problem(f"{role} is not constant: {source}", "store its values in the model as an initializer")
 
 
-def _types(it: Operands) -> Iterator[Problem]:
+def _types(it: ConvOperands) -> Iterator[Problem]:
     for role, allowed in TYPES[it.spelling.kind].items():
         dtype = it.dtype(role)
         if dtype is not None and dtype not in allowed and it.tensor(role) not in it.already_reported:
@@ -125,7 +125,7 @@ def _types(it: Operands) -> Iterator[Problem]:
 DOUBLE_ACTIVATIONS = ("", "Clip", "Relu")
 
 
-def _float_types(it: Operands) -> Iterator[Problem]:
+def _float_types(it: ConvOperands) -> Iterator[Problem]:
     """All operands of one type; of double with few activations."""
     x = it.dtype("X")
     for role in ("W", "B"):
@@ -137,7 +137,7 @@ def _float_types(it: Operands) -> Iterator[Problem]:
         yield it.problem(f"activation {activation!r} of double is not supported", "use float, or Relu or Clip")
 
 
-def _image(it: Operands) -> Iterator[Problem]:
+def _image(it: ConvOperands) -> Iterator[Problem]:
     """The rank and the size of x, its channels against w and the group."""
     x, title = it.shape("x"), it.title("x")
     if x is None:
@@ -159,7 +159,7 @@ def _image(it: Operands) -> Iterator[Problem]:
         yield it.problem(what, "correct the weights or the attribute group")
 
 
-def _weights(it: Operands) -> Iterator[Problem]:
+def _weights(it: ConvOperands) -> Iterator[Problem]:
     """The rank of w and its output channels against the group."""
     w, x, title = it.shape("w"), it.shape("x"), it.title("w")
     if w is None:
@@ -179,7 +179,7 @@ def _weights(it: Operands) -> Iterator[Problem]:
         yield it.problem(what, "correct the weights or the attribute group")
 
 
-def _parameters(it: Operands) -> Iterator[Problem]:
+def _parameters(it: ConvOperands) -> Iterator[Problem]:
     """Scales, zero points and the bias: one element, or one for every output channel."""
     channels, w = it.channels, it.title("w")
     for role in it.spelling.inputs:
@@ -208,7 +208,7 @@ def _kind(role: str) -> str:
     return "scale" if role.endswith("scale") else "zero point"
 
 
-def _finite(it: Operands) -> Iterator[Problem]:
+def _finite(it: ConvOperands) -> Iterator[Problem]:
     """Float weights and biases are written into C as numbers."""
     for role in ("W", "B"):
         array = it.array(role)

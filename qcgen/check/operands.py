@@ -22,7 +22,7 @@ def counted(count: int, noun: str) -> str:
 
 
 @dataclass(frozen=True)
-class Operands:
+class ConvOperands:
     """One convolution node in its graph, of a known spelling; ``already_reported`` as in View."""
 
     graph: Graph

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from qcgen.arithmetic import requantization_scale
-from qcgen.check.operands import Operands
+from qcgen.check.operands import ConvOperands
 from qcgen.errors import Problem
 from qcgen.ir.program import Float32s
 
 SCALES = ("x_scale", "w_scale", "y_scale")
 
 
-def scale_problems(it: Operands) -> Iterator[Problem]:
+def scale_problems(it: ConvOperands) -> Iterator[Problem]:
     """Scales that are not positive and finite; if all are, multipliers that overflow."""
     problems = [problem for role in SCALES for problem in _values(it, role)]
     yield from problems
@@ -22,13 +22,13 @@ def scale_problems(it: Operands) -> Iterator[Problem]:
         yield from _multiplier(it)
 
 
-def _scale(it: Operands, role: str) -> Float32s | None:
+def _scale(it: ConvOperands, role: str) -> Float32s | None:
     """The elements of a scale, None if it cannot be judged."""
     array = it.array(role)
     return None if array is None or array.dtype != np.float32 else array.reshape(-1)
 
 
-def _values(it: Operands, role: str) -> Iterator[Problem]:
+def _values(it: ConvOperands, role: str) -> Iterator[Problem]:
     scale = _scale(it, role)
     if scale is None or not scale.size:
         return
@@ -38,7 +38,7 @@ def _values(it: Operands, role: str) -> Iterator[Problem]:
         yield it.problem(what, "quantize the model again, with data that makes every channel differ from zero")
 
 
-def _multiplier(it: Operands) -> Iterator[Problem]:
+def _multiplier(it: ConvOperands) -> Iterator[Problem]:
     x, w, y = (_scale(it, role) for role in SCALES)
     if x is None or w is None or y is None or x.size != 1 or y.size != 1 or not w.size:
         return

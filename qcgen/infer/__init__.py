@@ -17,7 +17,7 @@ from qcgen.infer.wide import WIDE_ADD, WIDE_CONV, WIDE_GEMM, WIDE_MATMUL, WIDE_M
 from qcgen.ir.graph import Dim, Graph, Node, Value
 from qcgen.ir.types import DType
 
-Rule = Callable[[Facts], tuple[TensorType, ...]]
+TypeRule = Callable[[Facts], tuple[TensorType, ...]]
 """From what is known of a node's inputs to the types of its outputs, as many as the rule knows."""
 
 FUNCTIONS = (
@@ -41,7 +41,7 @@ FUNCTIONS = (
 )
 """Operators of ai.onnx that are known only as parts of tables."""
 
-RULES: dict[tuple[str, str], Rule] = {
+RULES: dict[tuple[str, str], TypeRule] = {
     **{("", op_type): pointwise.unary for op_type in FUNCTIONS},
     **dict.fromkeys(RECURRENT, recurrent),
     ("", "Add"): pointwise.binary,

@@ -90,7 +90,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Epilogue:
+class OutputStep:
     """The output step of one operator.
 
     ``addend`` (M,) joins the value at which each accumulator starts, in the latter's unit; ``guarded`` are the channels
@@ -108,7 +108,7 @@ class Epilogue:
     common: CommonOutput | None = None
 
 
-def guarded_channels(epilogue: Epilogue) -> tuple[Constants, ...]:
+def guarded_channels(epilogue: OutputStep) -> tuple[Constants, ...]:
     """The table of the channels with a guard band, for kernels that requantize these after all others."""
     if not epilogue.guarded.size:
         return ()
@@ -117,7 +117,7 @@ def guarded_channels(epilogue: Epilogue) -> tuple[Constants, ...]:
 
 def prepare_epilogue(
     op: Conv, interval: AccumulatorInterval, features: frozenset[str], bits: int = 0, common: CommonOutput | None = None
-) -> Epilogue:
+) -> OutputStep:
     """Chooses and certifies the output step of an integer convolution whose accumulators reach ``interval``.
 
     ``bits``: if the arithmetic is *multiply-high*, the kernel has accumulators times 2^bits. ``common``: what the step
@@ -146,7 +146,7 @@ def prepare_requantize(
     *,
     scale: str = CONV_SCALE,
     is_alone: bool = False,
-) -> Epilogue:
+) -> OutputStep:
     """The same for any operator whose accumulators, one per scale of ``meaning``, become codes of type ``c_type``.
 
     ``scale`` says in comments what that is. ``is_alone``: all channels have the same one, and no table is needed.
@@ -196,7 +196,7 @@ def _searched(step: _Step, narrow: bool, bits: int, most_shift: int) -> FixedPoi
 
 def prepare_round_once(
     meaning: RoundOnce, c_type: str, interval: AccumulatorInterval, scale: str = CONV_SCALE
-) -> Epilogue:
+) -> OutputStep:
     """Equation (72) as it is. What is proved is that no product leaves int64.
 
     ``scale`` says in comments what the multiplier is.
@@ -231,15 +231,15 @@ def prepare_round_once(
     )
     certificate = Certificate(interval.bounds, False, {"rounded once": len(meaning.multiplier)}, 0)
     addend = np.zeros_like(interval.lo)
-    return Epilogue(output, constants, addend, np.zeros(0, np.int64), ("right_shift",), certificate)
+    return OutputStep(output, constants, addend, np.zeros(0, np.int64), ("right_shift",), certificate)
 
 
-def prepare_raw(c_type: str, interval: AccumulatorInterval) -> Epilogue:
+def prepare_raw(c_type: str, interval: AccumulatorInterval) -> OutputStep:
     """The output step of operators that write the accumulators themselves."""
     output = Output("raw", c_type, 0, 0, 0, 0, 0, False, False, False, False, None, None, 0, 0)
     addend = np.zeros_like(interval.lo)
     certificate = Certificate(interval.bounds, interval.wraps, {}, 0, SumWord(0, addend))
-    return Epilogue(output, (), addend, np.zeros(0, np.int64), (), certificate)
+    return OutputStep(output, (), addend, np.zeros(0, np.int64), (), certificate)
 
 
 def _fixed(
@@ -250,7 +250,7 @@ def _fixed(
     scale: str,
     is_alone: bool,
     common: CommonOutput,
-) -> Epilogue:
+) -> OutputStep:
     is_guarded, subtracts = fixed.is_guarded or common.is_guarded, fixed.subtracts or common.subtracts
     emulates = is_guarded or fixed.arithmetic == "soft-float"
     parameters = _line_constants(fixed, scale) + (_emulation_constants(fixed, meaning, subtracts) if emulates else ())
@@ -282,7 +282,7 @@ def _fixed(
     certificate = Certificate(interval.bounds, interval.wraps, fixed.forms, fixed.comparisons, word)
     guarded = np.flatnonzero(fixed.guard)
     support = _support(fixed, output.emulation if emulates else "")
-    return Epilogue(output, constants, fixed.addend, guarded, support, certificate)
+    return OutputStep(output, constants, fixed.addend, guarded, support, certificate)
 
 
 def _numbers(fixed: FixedPoint, stairs: Staircase) -> dict[str, object]:

@@ -10,7 +10,7 @@ from qcgen.ir.types import Array
 from qcgen.kernels.axes import INDENT
 from qcgen.kernels.kernel import Order
 
-Step = int | str
+Stride = int | str
 """The distance between neighbours in elements, or the role of a table of distances from the first."""
 
 
@@ -19,7 +19,7 @@ class Dimension:
     """One axis of the output: ``size`` elements, and each tensor's step by its name in C; y's step is a number."""
 
     size: int
-    steps: Mapping[str, Step]
+    steps: Mapping[str, Stride]
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def elementwise(operands: Mapping[str, Placed], y: Placed) -> LoopNest:
     return nest_of(y.shape, {**steps, "y": strides(y.shape, y.order)})
 
 
-def nest_of(shape: Sequence[int], steps: Mapping[str, Sequence[Step]]) -> LoopNest:
+def nest_of(shape: Sequence[int], steps: Mapping[str, Sequence[Stride]]) -> LoopNest:
     """The loop nest over an output of this shape: on each axis the step of each tensor, "y" among them, by its name."""
     axes = enumerate(shape)
     dimensions = [Dimension(size, {name: own[axis] for name, own in steps.items()}) for axis, size in axes]
@@ -207,7 +207,7 @@ def _tables(dimension: Dimension) -> bool:
     return any(isinstance(step, str) for step in dimension.steps.values())
 
 
-def _number(step: Step) -> int:
+def _number(step: Stride) -> int:
     assert isinstance(step, int), "y's steps are numbers"
     return step
 

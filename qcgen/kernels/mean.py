@@ -12,7 +12,7 @@ from qcgen.intervals import INT32_MAX, AccumulatorInterval
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import GlobalAveragePool, Operator, Requantize, RoundOnce
-from qcgen.kernels.epilogue import Epilogue, Output, prepare_requantize, prepare_round_once
+from qcgen.kernels.epilogue import Output, OutputStep, prepare_requantize, prepare_round_once
 from qcgen.kernels.kernel import Setting
 from qcgen.kernels.loop_nest import LoopNest, loop_nest_of_one, pixel_stride, strides
 
@@ -44,7 +44,7 @@ class Mean:
     """The output step of means in integers, and where their sums ``start``, in codes."""
 
     start: int
-    epilogue: Epilogue
+    epilogue: OutputStep
     certificate: Certificate
 
     @property

@@ -12,7 +12,7 @@ from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, Int64s, RoundOnce
 from qcgen.ir.types import DType
-from qcgen.kernels.epilogue import Epilogue, Output, prepare_epilogue
+from qcgen.kernels.epilogue import Output, OutputStep, prepare_epilogue
 from qcgen.kernels.kernel import CommonOutput, Constants, Setting
 from qcgen.kernels.nibbles import LEVELS, fits_nibbles
 from qcgen.kernels.text import Described, described
@@ -36,7 +36,7 @@ class Packed:
     x_shift: int
     wraps: bool
     has_zero_points: bool
-    epilogue: Epilogue
+    epilogue: OutputStep
     bits: int = 0
     is_nibbles: bool = False
     is_long: bool = False
@@ -137,7 +137,7 @@ class _Same:
 
 
 @lru_cache(maxsize=4)
-def _epilogue(same: _Same, features: frozenset[str], bits: int, common: CommonOutput | None) -> Epilogue:
+def _epilogue(same: _Same, features: frozenset[str], bits: int, common: CommonOutput | None) -> OutputStep:
     """The output step: proving it takes long, and each kernel that is considered for an operator asks for the same."""
     return prepare_epilogue(same.op, accumulator_interval(same.op), features, bits, common)
 

@@ -12,7 +12,7 @@ from qcgen.intervals import INT32_MAX, INT32_MIN, AccumulatorInterval, partial_s
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import FloatActivation, MatMul, Operator, RawAccumulator, Tensor
-from qcgen.kernels.epilogue import Epilogue, Output, prepare_raw, prepare_requantize
+from qcgen.kernels.epilogue import Output, OutputStep, prepare_raw, prepare_requantize
 from qcgen.kernels.kernel import Constants, Order, Setting
 from qcgen.kernels.loop_nest import Dimension, LoopNest, broadcast_strides, loop_nest, strides
 
@@ -43,7 +43,7 @@ class Matrices(Context):
 
 
 @dataclass(frozen=True)
-class Codes(Context):
+class ProductCodes(Context):
     """What the elements of two matrices of codes and of their product are."""
 
     types: Mapping[str, str]  # of C, by "a", "b" and "y"
@@ -71,7 +71,7 @@ class Sums:
     """The output step of the sums, and where they ``start``."""
 
     start: int
-    epilogue: Epilogue
+    epilogue: OutputStep
     certificate: Certificate
 
     @property
@@ -141,10 +141,10 @@ def matrices_of(op: MatMul, setting: Setting) -> tuple[Matrices, tuple[Constants
     return matrices, tables
 
 
-def codes_of(op: MatMul) -> Codes:
+def codes_of(op: MatMul) -> ProductCodes:
     """The types and zero points of a product of codes."""
     types = {"a": op.a.dtype.c, "b": op.b.dtype.c, "y": op.y.dtype.c}
-    return Codes(types, op.a_zero_point, op.b_zero_point)
+    return ProductCodes(types, op.a_zero_point, op.b_zero_point)
 
 
 def a_term(op: MatMul, setting: Setting) -> int:

@@ -10,7 +10,7 @@ from qcgen.ir.program import Int64s, OrionConv, Tensor
 from qcgen.ir.types import DType, Layout
 from qcgen.lower.conv import conv_geometry
 from qcgen.lower.orion_magnitudes import FORMATS, overflows
-from qcgen.lower.orion_operands import Operands
+from qcgen.lower.orion_operands import OrionOperands
 from qcgen.orion.arithmetic import multiply
 
 
@@ -22,7 +22,7 @@ def lower_orion(node: Node, graph: Graph, fraction_bits: int) -> OrionConv:
     ONNX's: Orion's own reading of auto_pad and dilations is not followed.
     """
     assert fraction_bits in FORMATS, f"Orion has no 32-bit format with {fraction_bits} fraction bits"
-    operands = Operands(node, graph, fraction_bits)
+    operands = OrionOperands(node, graph, fraction_bits)
     op = _assemble(operands)
     problems = operands.problems if op is None else overflows(operands.where, op)
     if problems:
@@ -31,7 +31,7 @@ def lower_orion(node: Node, graph: Graph, fraction_bits: int) -> OrionConv:
     return op
 
 
-def _assemble(operands: Operands) -> OrionConv | None:
+def _assemble(operands: OrionOperands) -> OrionConv | None:
     """The convolution, its numbers of any size; None if ``operands`` has found problems."""
     node, f = operands.node, operands.fraction_bits
     (x_scale, xs), (_, ws), (y_scale, ys) = (operands.scale(name) for name in ("x_scale", "w_scale", "y_scale"))

@@ -22,7 +22,7 @@ INITIALIZER = "make it an initializer or a Constant node"
 
 
 @dataclass
-class Operands:
+class OrionOperands:
     """Reads a node's operands; what is wrong gathers in ``problems`` and a harmless value stands in for it."""
 
     node: Node

@@ -76,7 +76,7 @@ def quantize(path: Path, data: Path, calibrated: int = CALIBRATED) -> Quantized:
             tools.quantize_static(
                 prepared,
                 target,
-                _Reader(examples, used),
+                _Examples(examples, used),
                 quant_format=tools.QuantFormat.QDQ,
                 per_channel=True,
                 activation_type=tools.QuantType.QInt8,
@@ -190,7 +190,7 @@ def _tools() -> SimpleNamespace:
     )
 
 
-class _Reader:
+class _Examples:
     """What quantize_static runs to see the range of every tensor: the first examples, then None."""
 
     def __init__(self, examples: Examples, used: int) -> None:

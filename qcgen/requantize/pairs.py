@@ -18,7 +18,7 @@ from qcgen.errors import prove
 from qcgen.ir.program import Int64s
 from qcgen.ir.types import Bools
 
-Form = Literal["line", "split line", "even window", "split even window", "exceptions", "table"]
+PairForm = Literal["line", "split line", "even window", "split even window", "exceptions", "table"]
 
 MAX_SHIFT = 24  # more fraction bits than float32 has in its significand are of no use before the fine part
 MAX_FINE_SHIFT = 12
@@ -47,7 +47,7 @@ class PairLine:
     ascending; all of them within ``exception_window`` units of a step. ``form`` "table" has no line at all.
     """
 
-    form: Form
+    form: PairForm
     slopes: tuple[int, ...]
     offset: int
     fine_slopes: tuple[int, ...]
@@ -209,7 +209,7 @@ def _excepted(pairs: Pairs, shift: int, fine: int) -> PairLine | None:
     return replace(line, exceptions=np.flatnonzero(misfits), exception_window=apart)
 
 
-def _split(form: Form, slopes: Sequence[int], offset: int, shift: int, fine: int, window: int | None) -> PairLine:
+def _split(form: PairForm, slopes: Sequence[int], offset: int, shift: int, fine: int, window: int | None) -> PairLine:
     mask = (1 << fine) - 1
     coarse, low_parts = tuple(m >> fine for m in slopes), tuple(m & mask for m in slopes)
     none = np.zeros(0, np.int64)

@@ -8,7 +8,7 @@ import numpy as np
 
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array, DType
-from qcgen.rewrite.quantization import Quantization
+from qcgen.rewrite.quantization import GraphQuantization
 from qcgen.rewrite.wiring import Wiring
 
 
@@ -23,7 +23,7 @@ class Clamp:
         """The clamped values."""
         return np.asarray(np.minimum(np.maximum(values, np.float32(self.low)), np.float32(self.high)))
 
-    def codes(self, quantization: Quantization) -> tuple[int, int]:
+    def codes(self, quantization: GraphQuantization) -> tuple[int, int]:
         """The clamp of codes that equals clamping first and quantizing then.
 
         Quantization never decreases, so Q(min(max(x, low), high)) = min(max(Q(x), Q(low)), Q(high)), whether or not a

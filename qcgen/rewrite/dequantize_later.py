@@ -11,7 +11,7 @@ from qcgen.ir.graph import Node
 from qcgen.ir.types import Array
 from qcgen.rewrite.clamps import clamp_of
 from qcgen.rewrite.movement import data_inputs, is_movement, on_codes, pad_value
-from qcgen.rewrite.quantization import Dequantized, Quantization, dequantized, named
+from qcgen.rewrite.quantization import Dequantized, GraphQuantization, dequantized, named
 from qcgen.rewrite.wiring import Change, Wiring
 
 
@@ -42,13 +42,13 @@ def dequantize_later(wiring: Wiring, node: Node) -> Change | None:
     return Change(node, (moved[0], *later), constants={**constants, **moved[1]})
 
 
-def _dequantize(wiring: Wiring, codes: str, output: str, meaning: Quantization) -> Node:
+def _dequantize(wiring: Wiring, codes: str, output: str, meaning: GraphQuantization) -> Node:
     attributes: Mapping[str, int] = {} if meaning.axis is None else {"axis": meaning.axis}
     name = wiring.fresh(f"{output}_dequantize")
     return Node(name, "DequantizeLinear", "", (codes, *meaning.names), (output,), attributes)
 
 
-def _meaning_after(wiring: Wiring, node: Node, source: Dequantized) -> Quantization | None:
+def _meaning_after(wiring: Wiring, node: Node, source: Dequantized) -> GraphQuantization | None:
     """What the codes mean behind the node; None if a value would change."""
     quantization = source.quantization
     if quantization.axis is not None:
@@ -67,11 +67,11 @@ def _meaning_after(wiring: Wiring, node: Node, source: Dequantized) -> Quantizat
     return quantization
 
 
-def _is_value(quantization: Quantization, value: Array) -> bool:
+def _is_value(quantization: GraphQuantization, value: Array) -> bool:
     return not np.isnan(value) and bool(quantization.real_values(quantization.codes(value)) == value)
 
 
-def _transposed(wiring: Wiring, node: Node, source: Dequantized) -> Quantization | None:
+def _transposed(wiring: Wiring, node: Node, source: Dequantized) -> GraphQuantization | None:
     """Scales along an axis survive a Transpose of constants, and nothing else."""
     codes, axis = wiring.constant(source.codes), source.quantization.axis
     if node.op_type != "Transpose" or codes is None or axis is None:

@@ -10,7 +10,7 @@ from qcgen.ir.graph import Node
 from qcgen.ir.types import Array
 from qcgen.rewrite import pointwise
 from qcgen.rewrite.fuse_normalization import float_constant
-from qcgen.rewrite.quantization import Dequantized, Quantization, activation, is_quantize, quantization_of
+from qcgen.rewrite.quantization import Dequantized, GraphQuantization, activation, is_quantize, quantization_of
 from qcgen.rewrite.tables import clamp_node, lookup_node
 from qcgen.rewrite.wiring import Change, Wiring
 
@@ -31,7 +31,9 @@ def fuse_table(wiring: Wiring, node: Node) -> Change | None:
     return _tabulated(wiring, node, found.source, target, table[0])
 
 
-def _tabulated_by_channel(wiring: Wiring, node: Node, found: _Function, target: Quantization, table: Array) -> Change:
+def _tabulated_by_channel(
+    wiring: Wiring, node: Node, found: _Function, target: GraphQuantization, table: Array
+) -> Change:
     """A table for each channel."""
     assert found.source is not None, "a table is looked up by codes"
     assert found.axis is not None, "channels lie along an axis"
@@ -41,7 +43,7 @@ def _tabulated_by_channel(wiring: Wiring, node: Node, found: _Function, target: 
     return Change(node, (replace(lookup, attributes={"axis": rank + found.axis}),), constants=constants)
 
 
-def _tabulated(wiring: Wiring, node: Node, source: Dequantized, target: Quantization, table: Array) -> Change:
+def _tabulated(wiring: Wiring, node: Node, source: Dequantized, target: GraphQuantization, table: Array) -> Change:
     """A table, or a clamp of the codes where the table is one and the codes mean the same before and behind it."""
     meaning, output = source.quantization, node.outputs[0]
     low, high = table.min(), table.max()

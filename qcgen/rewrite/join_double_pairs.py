@@ -9,7 +9,7 @@ import numpy as np
 
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array
-from qcgen.rewrite.quantization import Quantization, is_dequantize, is_quantize, quantization_of
+from qcgen.rewrite.quantization import GraphQuantization, is_dequantize, is_quantize, quantization_of
 from qcgen.rewrite.wiring import Change, Wiring
 
 EQUAL = 1e-20
@@ -50,7 +50,7 @@ def join_double_pairs(wiring: Wiring, node: Node) -> Change | None:
     return Change(node, nodes, remove=(first, second, *last), constants=constants)
 
 
-def _of_pairs(wiring: Wiring, quantize: Node, readers: tuple[Node, ...]) -> Quantization | None:
+def _of_pairs(wiring: Wiring, quantize: Node, readers: tuple[Node, ...]) -> GraphQuantization | None:
     """The meaning of the codes that a QuantizeLinear makes for DequantizeLinear nodes that all say the same of it."""
     if not readers or not all(map(is_dequantize, readers)):
         return None
@@ -58,7 +58,7 @@ def _of_pairs(wiring: Wiring, quantize: Node, readers: tuple[Node, ...]) -> Quan
     return meanings[0] if None not in meanings else None
 
 
-def _of_pair(wiring: Wiring, quantize: Node, dequantize: Node) -> Quantization | None:
+def _of_pair(wiring: Wiring, quantize: Node, dequantize: Node) -> GraphQuantization | None:
     """The meaning of the codes between two nodes that say the same of it."""
     if not (quantize.input(2) and dequantize.input(2)):
         return None
@@ -66,7 +66,7 @@ def _of_pair(wiring: Wiring, quantize: Node, dequantize: Node) -> Quantization |
     return one if one is not None and other is not None and one.same_as(other) and one.is_per_tensor else None
 
 
-def _common(first: Quantization, second: Quantization) -> tuple[Array, Array] | None:
+def _common(first: GraphQuantization, second: GraphQuantization) -> tuple[Array, Array] | None:
     """Scale and zero point of the common range, in float32 and rounded half away from 0; None if there is none."""
     low, high = first.dtype.low, first.dtype.high
     lows, highs = (

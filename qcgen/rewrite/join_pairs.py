@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qcgen.ir.graph import Node
-from qcgen.rewrite.quantization import Quantization, dequantized, is_quantize, quantization_of
+from qcgen.rewrite.quantization import GraphQuantization, dequantized, is_quantize, quantization_of
 from qcgen.rewrite.tables import lookup_node
 from qcgen.rewrite.wiring import Change, Wiring
 
@@ -25,7 +25,7 @@ def join_pairs(wiring: Wiring, node: Node) -> Change | None:
     return _recoded(wiring, node, source.codes, (source.quantization, target))
 
 
-def _recoded(wiring: Wiring, node: Node, codes: str, meaning: tuple[Quantization, Quantization]) -> Change:
+def _recoded(wiring: Wiring, node: Node, codes: str, meaning: tuple[GraphQuantization, GraphQuantization]) -> Change:
     """Codes of one meaning turned into codes of the other, at once if they are constant."""
     source, target = meaning
     output, constant = node.outputs[0], wiring.constant(codes)

@@ -10,7 +10,7 @@ import numpy as np
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array
 from qcgen.rewrite.clamps import clamp_of
-from qcgen.rewrite.quantization import Quantization
+from qcgen.rewrite.quantization import GraphQuantization
 from qcgen.rewrite.tables import clamp_node
 from qcgen.rewrite.wiring import Wiring
 
@@ -44,7 +44,7 @@ def data_inputs(node: Node) -> tuple[str, ...]:
 
 
 def on_codes(
-    wiring: Wiring, node: Node, inputs: tuple[str, ...], outputs: tuple[str, ...], quantization: Quantization
+    wiring: Wiring, node: Node, inputs: tuple[str, ...], outputs: tuple[str, ...], quantization: GraphQuantization
 ) -> tuple[Node, Mapping[str, Array]] | None:
     """A movement, Relu or Clip on codes of this meaning, with its constants; None where it has no such form.
 
@@ -68,7 +68,7 @@ def pad_value(wiring: Wiring, node: Node) -> float | None:
     return None if constant is None or constant.size != 1 else float(constant.reshape(()))
 
 
-def _padded(wiring: Wiring, node: Node, quantization: Quantization) -> tuple[Node, Mapping[str, Array]] | None:
+def _padded(wiring: Wiring, node: Node, quantization: GraphQuantization) -> tuple[Node, Mapping[str, Array]] | None:
     """A Pad whose constant is a code."""
     if node.attributes.get("mode", "constant") != "constant":
         return node, {}

@@ -17,7 +17,7 @@ DOMAINS = ("", "com.microsoft")
 
 
 @dataclass(frozen=True)
-class Quantization:
+class GraphQuantization:
     """real value = (code - zero_point) * scale.
 
     ``scale`` float32, positive and finite; ``zero_point`` in the codes' type ``dtype``. Both are scalars where ``axis``
@@ -37,7 +37,7 @@ class Quantization:
         """Scale and zero point as operands of a node."""
         return (self.scale_name, self.zero_point_name)
 
-    def same_as(self, other: Quantization) -> bool:
+    def same_as(self, other: GraphQuantization) -> bool:
         """Whether the codes mean the same, however the constants are called."""
         return (
             self.dtype is other.dtype
@@ -84,7 +84,7 @@ class Dequantized:
     """A float tensor that DequantizeLinear makes of ``codes``."""
 
     codes: str
-    quantization: Quantization
+    quantization: GraphQuantization
 
 
 def is_quantize(node: Node) -> bool:
@@ -97,7 +97,7 @@ def is_dequantize(node: Node) -> bool:
     return node.op_type == "DequantizeLinear" and node.domain in DOMAINS
 
 
-def quantization_of(wiring: Wiring, node: Node) -> Quantization | None:
+def quantization_of(wiring: Wiring, node: Node) -> GraphQuantization | None:
     """The parameters of a QuantizeLinear or DequantizeLinear; None unless they are constant and well-formed."""
     scale, zero_point = wiring.constant(node.input(1)), wiring.constant(node.input(2))
     if scale is None or scale.dtype != np.float32 or scale.ndim > 1 or node.attributes.get("block_size"):
@@ -115,7 +115,7 @@ def quantization_of(wiring: Wiring, node: Node) -> Quantization | None:
     if not isinstance(axis, int):
         return None
     one = scale.size == 1
-    return Quantization(
+    return GraphQuantization(
         DType.of(zero_point),
         scale.reshape(()) if one else scale,
         zero_point.reshape(()) if one else zero_point,
@@ -166,7 +166,7 @@ class Quantizer:
     """The QuantizeLinear behind a tensor."""
 
     node: Node
-    quantization: Quantization
+    quantization: GraphQuantization
 
     @property
     def output(self) -> str:
@@ -191,7 +191,9 @@ def quantizer_to_codes(wiring: Wiring, tensor: str) -> Quantizer | None:
     return Quantizer(node, quantization)
 
 
-def named(wiring: Wiring, quantization: Quantization, tensor: str) -> tuple[Quantization, Mapping[str, Array]]:
+def named(
+    wiring: Wiring, quantization: GraphQuantization, tensor: str
+) -> tuple[GraphQuantization, Mapping[str, Array]]:
     """The same quantization with a name for its zero point, and the constants still to be made.
 
     A zero point that the model leaves out is named after ``tensor``.

@@ -8,7 +8,7 @@ import numpy as np
 
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array
-from qcgen.rewrite.quantization import Quantization, activation_of_codes, is_quantize
+from qcgen.rewrite.quantization import GraphQuantization, activation_of_codes, is_quantize
 from qcgen.rewrite.wiring import Change, Wiring
 
 LOW, HIGH = -128, 127
@@ -64,7 +64,7 @@ def parameters(w: Array) -> tuple[np.float32, int]:
     return scale, int(np.rint(np.clip(first, LOW, HIGH)))
 
 
-def _meaning(wiring: Wiring, node: Node, tensor: str) -> Quantization | None:
+def _meaning(wiring: Wiring, node: Node, tensor: str) -> GraphQuantization | None:
     """What the codes mean of which a tensor is dequantized, or moved then; None where there are none."""
     found, maker = activation_of_codes(wiring, tensor), wiring.producers.get(tensor)
     if found is not None or maker is None or maker.domain or tensor in wiring.outputs:

@@ -8,7 +8,7 @@ import numpy as np
 
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array, DType
-from qcgen.rewrite.quantization import Quantization
+from qcgen.rewrite.quantization import GraphQuantization
 from qcgen.rewrite.wiring import Change, Wiring
 
 CONCAT = ("com.microsoft", "QLinearConcat")
@@ -32,7 +32,7 @@ def requantize_constants(wiring: Wiring, node: Node) -> Change | None:
     return None
 
 
-def _meaning(wiring: Wiring, node: Node, index: int) -> Quantization | None:
+def _meaning(wiring: Wiring, node: Node, index: int) -> GraphQuantization | None:
     """The scale at an input and the zero point behind it, None if they are malformed."""
     scale, zero_point = wiring.constant(node.input(index)), wiring.constant(node.input(index + 1))
     if scale is None or zero_point is None or scale.dtype != np.float32 or scale.size != 1 or zero_point.size != 1:
@@ -41,4 +41,4 @@ def _meaning(wiring: Wiring, node: Node, index: int) -> Quantization | None:
     if not dtype.is_quantized or not (np.isfinite(scale) & (scale > 0)).all():
         return None
     names = (node.input(index), node.input(index + 1))
-    return Quantization(dtype, scale.reshape(()), zero_point.reshape(()), None, *names)
+    return GraphQuantization(dtype, scale.reshape(()), zero_point.reshape(()), None, *names)

@@ -9,12 +9,12 @@ import numpy as np
 from qcgen.infer.lookup import LOOKUP
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array, DType
-from qcgen.rewrite.quantization import Quantization, named
+from qcgen.rewrite.quantization import GraphQuantization, named
 from qcgen.rewrite.wiring import Wiring
 
 
 def lookup_node(
-    wiring: Wiring, name: str, x: str, y: str, meaning: tuple[Quantization, Quantization], table: Array
+    wiring: Wiring, name: str, x: str, y: str, meaning: tuple[GraphQuantization, GraphQuantization], table: Array
 ) -> tuple[Node, Mapping[str, Array]]:
     """y = table[x] as a node called ``name``, and the constants that it needs.
 

@@ -1,8 +1,8 @@
 """TensorFlow Lite's models: a .tflite file is read, and lowered to the Program, which does not know of the format."""
 
-from qcgen.tflite.flatbuffer import Table
+from qcgen.tflite.flatbuffer import FlatTable
 from qcgen.tflite.graph import TfliteGraph
 from qcgen.tflite.lower import LOWERINGS, lower_tflite
 from qcgen.tflite.read import read_tflite, tflite_bytes
 
-__all__ = ["LOWERINGS", "Table", "TfliteGraph", "lower_tflite", "read_tflite", "tflite_bytes"]
+__all__ = ["LOWERINGS", "FlatTable", "TfliteGraph", "lower_tflite", "read_tflite", "tflite_bytes"]

@@ -43,7 +43,7 @@ class FileBytes:
 
 
 @dataclass(frozen=True)
-class Table:
+class FlatTable:
     """A table at ``position`` of ``file``; fields are numbered in the order in which the schema declares them.
 
     An absent field is its default, an absent vector or text is empty. Raises DamagedFile for whatever leaves the file.
@@ -53,7 +53,7 @@ class Table:
     position: int
 
     @classmethod
-    def root(cls, data: bytes) -> Table:
+    def root(cls, data: bytes) -> FlatTable:
         """The table that a file begins with."""
         file = FileBytes(data)
         return cls(file, file.number(0, "I"))
@@ -67,16 +67,16 @@ class Table:
         """A number that is an integer."""
         return int(self.number(field, kind, default))
 
-    def table(self, field: int) -> Table | None:
+    def table(self, field: int) -> FlatTable | None:
         """Another table."""
         at = self.field(field)
-        return None if at is None else Table(self.file, at + self.file.number(at, "I"))
+        return None if at is None else FlatTable(self.file, at + self.file.number(at, "I"))
 
-    def tables(self, field: int) -> Sequence[Table]:
+    def tables(self, field: int) -> Sequence[FlatTable]:
         """A vector of tables."""
         start, count = self._vector(field, 4)
         places = range(start, start + 4 * count, 4)
-        return [Table(self.file, at + self.file.number(at, "I")) for at in places]
+        return [FlatTable(self.file, at + self.file.number(at, "I")) for at in places]
 
     def array(self, field: int, dtype: str) -> Array:
         """A vector of numbers, ``dtype`` being numpy's name of their type, little-endian."""

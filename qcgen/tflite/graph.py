@@ -13,7 +13,7 @@ AGAIN = "convert the model again"
 
 
 @dataclass(frozen=True)
-class Codes:
+class TfliteCodes:
     """What codes mean: real value = (q - zero_points) * scales, both (1,), or (C,) along ``axis``; scales float32.
 
     Several scales are as the file has them: they need not fit the axis.
@@ -32,6 +32,6 @@ class TfliteGraph(Graph):
     are the constants that variables hold to which nothing is assigned.
     """
 
-    codes: Mapping[str, Codes] = field(default_factory=dict)
+    codes: Mapping[str, TfliteCodes] = field(default_factory=dict)
     states: tuple[State, ...] = ()
     unchanged: tuple[str, ...] = ()

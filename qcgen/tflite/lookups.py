@@ -13,15 +13,15 @@ from qcgen.ir.types import DType
 from qcgen.tflite.exponentials import exp_of_negative
 from qcgen.tflite.graph import AGAIN
 from qcgen.tflite.multipliers import half_away, multiplier_of
-from qcgen.tflite.operands import Operands, Refused
+from qcgen.tflite.operands import Refused, TfliteOperands
 
 INPUT_BITS = 4
 """Above the point, of what LOGISTIC and TANH are taken of."""
 
-TableOf: TypeAlias = Callable[[Operands, Tensor, Tensor], Int64s]
+TableOf: TypeAlias = Callable[[TfliteOperands, Tensor, Tensor], Int64s]
 
 
-def lower_function(source: Operands) -> tuple[Operator, ...]:
+def lower_function(source: TfliteOperands) -> tuple[Operator, ...]:
     """ABS, ELU, HARD_SWISH, LEAKY_RELU, LOGISTIC, QUANTIZE, RELU, RELU6, RSQRT, TANH: a table, made by qcgen."""
     types = (DType.INT8, DType.UINT8) if source.node.op_type == "QUANTIZE" else (DType.INT8,)
     x, y = source.x(types=types), source.y(types=types)
@@ -31,7 +31,7 @@ def lower_function(source: Operands) -> tuple[Operator, ...]:
     return (Lookup(source.node.name, source.node.op_type, x, y, table),)
 
 
-def lower_prelu(source: Operands) -> tuple[Operator, ...]:
+def lower_prelu(source: TfliteOperands) -> tuple[Operator, ...]:
     """PRELU: constant slopes, one or one for each place of the last axis.
 
     Source: PreluPrepare in micro/kernels/prelu_common.cc, BroadcastPrelu4DSlow in kernels/internal/reference/prelu.h.
@@ -68,14 +68,14 @@ def _scale(tensor: Tensor) -> np.float32:
     return np.float32(tensor.scale or 1)
 
 
-def _requantized(_source: Operands, x: Tensor, y: Tensor) -> Int64s:
+def _requantized(_source: TfliteOperands, x: Tensor, y: Tensor) -> Int64s:
     """Source: Requantize in kernels/internal/reference/requantize.h."""
     if DType.UINT8 in (x.dtype, y.dtype) and x.dtype is y.dtype:
         raise Refused("it makes uint8 of uint8, which TensorFlow Lite Micro does not", AGAIN)
     return _scaled(_differences(x), float(_scale(x)) / float(_scale(y))) + (y.zero_point or 0)
 
 
-def _abs(_source: Operands, x: Tensor, y: Tensor) -> Int64s:
+def _abs(_source: TfliteOperands, x: Tensor, y: Tensor) -> Int64s:
     """Source: AbsEvalQuantized in micro/kernels/elementwise.cc."""
     return _scaled(np.abs(_differences(x)), float(_scale(x)) / float(_scale(y))) + (y.zero_point or 0)
 
@@ -84,7 +84,7 @@ ROOT_SHIFT = 20
 """Bits below the point of a reciprocal root, until it is scaled."""
 
 
-def _rsqrt(_source: Operands, x: Tensor, y: Tensor) -> Int64s:
+def _rsqrt(_source: TfliteOperands, x: Tensor, y: Tensor) -> Int64s:
     """1 / sqrt(x), the largest code at 0. Source: RsqrtEvalQuantized in micro/kernels/elementwise.cc."""
     if x.zero_point != x.dtype.low:
         what = f"the zero point of its input is {x.zero_point}: TensorFlow Lite Micro stops at codes below it"
@@ -116,12 +116,12 @@ def _reciprocal_root(value: int) -> int:
     return int(round_twice(np.array(1), x << max(-right, 0), np.array(ROOT_SHIFT - max(right, 0))))
 
 
-def _relu(source: Operands, x: Tensor, y: Tensor) -> Int64s:
+def _relu(source: TfliteOperands, x: Tensor, y: Tensor) -> Int64s:
     """Source: ReluQuantized in micro/kernels/activations.cc."""
     return np.maximum(_requantized(source, x, y), y.zero_point or 0)
 
 
-def _relu6(_source: Operands, x: Tensor, _y: Tensor) -> Int64s:
+def _relu6(_source: TfliteOperands, x: Tensor, _y: Tensor) -> Int64s:
     """The codes between those of 0 and 6, by the scale of the input, as they are.
 
     Source: Relu6Quantized in micro/kernels/activations.cc.
@@ -131,7 +131,7 @@ def _relu6(_source: Operands, x: Tensor, _y: Tensor) -> Int64s:
     return np.clip(np.arange(x.dtype.low, x.dtype.high + 1), zero, min(six, x.dtype.high))
 
 
-def _leaky_relu(source: Operands, x: Tensor, y: Tensor) -> Int64s:
+def _leaky_relu(source: TfliteOperands, x: Tensor, y: Tensor) -> Int64s:
     """Source: CalculateOpDataLeakyRelu in micro/kernels/leaky_relu_common.cc, whose scales are float32."""
     alpha = source.node.attributes["alpha"]
     assert isinstance(alpha, int | float), "the reader gives a number"
@@ -142,7 +142,7 @@ def _leaky_relu(source: Operands, x: Tensor, y: Tensor) -> Int64s:
     return np.where(codes >= 0, _scaled(codes, float(_scale(x) / _scale(y))), below) + (y.zero_point or 0)
 
 
-def _elu(_source: Operands, x: Tensor, y: Tensor) -> Int64s:
+def _elu(_source: TfliteOperands, x: Tensor, y: Tensor) -> Int64s:
     """Float32 numbers, rounded half away. Source: PopulateLookupTable in micro/kernels/elu.cc."""
     given = _scale(x) * _differences(x).astype(np.float32)
     below = np.exp(np.minimum(given, 0).astype(np.float64)).astype(np.float32) - np.float32(1)
@@ -169,7 +169,7 @@ def _in_fixed_point(x: Tensor) -> tuple[Int64s, Int64s]:
     return round_twice(inside, np.array(multiplier), np.array(exponent)), beyond
 
 
-def _logistic(_source: Operands, x: Tensor, y: Tensor) -> Int64s:
+def _logistic(_source: TfliteOperands, x: Tensor, y: Tensor) -> Int64s:
     """1 / (1 + exp(-x)), in units of 1 / 256.
 
     Source: Logistic in kernels/internal/reference/integer_ops/logistic.h, and logistic of gemmlowp.
@@ -183,7 +183,7 @@ def _logistic(_source: Operands, x: Tensor, y: Tensor) -> Int64s:
     return np.where(beyond, beyond * 256, (part + 2**22) >> 23) - 128
 
 
-def _tanh(_source: Operands, x: Tensor, _y: Tensor) -> Int64s:
+def _tanh(_source: TfliteOperands, x: Tensor, _y: Tensor) -> Int64s:
     """(1 - exp(-2 x)) / (1 + exp(-2 x)), in units of 1 / 128.
 
     Source: Tanh in kernels/internal/reference/integer_ops/tanh.h, and tanh of gemmlowp.
@@ -195,7 +195,7 @@ def _tanh(_source: Operands, x: Tensor, _y: Tensor) -> Int64s:
     return np.where(beyond, beyond * 256, np.sign(part) * ((np.abs(part) + 2**23) >> 24))
 
 
-def _hard_swish(_source: Operands, x: Tensor, y: Tensor) -> Int64s:
+def _hard_swish(_source: TfliteOperands, x: Tensor, y: Tensor) -> Int64s:
     """x times a part of 0 to 1, both of 16 bits.
 
     Source: HardSwish in kernels/internal/reference/hard_swish.h; its Prepare in micro/kernels/hard_swish_common.cc.

@@ -44,7 +44,7 @@ from qcgen.tflite.graph import AGAIN, TfliteGraph
 from qcgen.tflite.lookups import FUNCTIONS, lower_function, lower_prelu
 from qcgen.tflite.movements import MOST_PLACES, MOVEMENTS, lower_reshape, require_same_codes
 from qcgen.tflite.multipliers import bounds, integer_binary, mean_twice, overflows, round_twice
-from qcgen.tflite.operands import Operands, Refused
+from qcgen.tflite.operands import Refused, TfliteOperands
 from qcgen.tflite.products import (
     lower_batch_matmul,
     lower_conv,
@@ -63,7 +63,7 @@ MOST_IN_PADDING = 64
 """Pixels of a window that reaches into padding: each count of pixels inside becomes a pooling of its own."""
 
 
-def lower_average_pool(source: Operands) -> tuple[Operator, ...]:
+def lower_average_pool(source: TfliteOperands) -> tuple[Operator, ...]:
     """AVERAGE_POOL_2D: of the pixels inside the image; the whole of it, or any windows as convolutions with ones."""
     x, y = _pooled(source)
     geometry = _pool_geometry(source, x, y)
@@ -99,7 +99,7 @@ def lower_average_pool(source: Operands) -> tuple[Operator, ...]:
     return (*operators, Concat(name, op_type, tuple(rows), y, 1)) if len(down) > 1 else tuple(operators)
 
 
-def _image_of(source: Operands, suffix: str, like: Tensor, height: int, width: int) -> Tensor:
+def _image_of(source: TfliteOperands, suffix: str, like: Tensor, height: int, width: int) -> Tensor:
     inner = source.inner(suffix, like, (like.shape[0], height, width, like.shape[3]))
     return replace(inner, layout=Layout.CHANNELS_LAST)
 
@@ -122,7 +122,7 @@ def _runs(geometry: ConvGeometry, axis: int) -> list[tuple[int, int, int, int]]:
     return [(run[0][0], run[-1][1] - run[0][0], len(run), run[0][1] - run[0][0]) for run in runs]
 
 
-def _average(source: Operands, x: Tensor, y: Tensor, geometry: ConvGeometry) -> Operator:
+def _average(source: TfliteOperands, x: Tensor, y: Tensor, geometry: ConvGeometry) -> Operator:
     """The averages of windows none of which reaches into padding."""
     count = prod(geometry.kernel)
     if count >= 2**15:
@@ -139,7 +139,7 @@ def _average(source: Operands, x: Tensor, y: Tensor, geometry: ConvGeometry) -> 
     return Conv(name, op_type, x, y, geometry, zero_point, ones, zeros, zeros, divide)
 
 
-def lower_max_pool(source: Operands) -> tuple[Operator, ...]:
+def lower_max_pool(source: TfliteOperands) -> tuple[Operator, ...]:
     """MAX_POOL_2D: any window; padding never wins."""
     x, y = _pooled(source)
     geometry = _pool_geometry(source, x, y)
@@ -152,13 +152,13 @@ def lower_max_pool(source: Operands) -> tuple[Operator, ...]:
     return (MaxPool(name, op_type, x, largest, geometry), Lookup(name, op_type, largest, y, table))
 
 
-def _pooled(source: Operands) -> tuple[Tensor, Tensor]:
+def _pooled(source: TfliteOperands) -> tuple[Tensor, Tensor]:
     x, y = require_image(source.x(layout=Layout.CHANNELS_LAST)), require_image(source.y(Layout.CHANNELS_LAST))
     require_same_codes(x, y)
     return x, y
 
 
-def _pool_geometry(source: Operands, x: Tensor, y: Tensor) -> ConvGeometry:
+def _pool_geometry(source: TfliteOperands, x: Tensor, y: Tensor) -> ConvGeometry:
     kernel = source.option("filter_h"), source.option("filter_w")
     if not all(0 < size < 2**15 for size in kernel):
         raise Refused(f"its window is {kernel[0]}x{kernel[1]}", AGAIN)
@@ -169,7 +169,7 @@ def _pool_geometry(source: Operands, x: Tensor, y: Tensor) -> ConvGeometry:
     return geometry
 
 
-def lower_binary(source: Operands) -> tuple[Operator, ...]:
+def lower_binary(source: TfliteOperands) -> tuple[Operator, ...]:
     """ADD, MUL, SQUARED_DIFFERENCE, SUB: exact for all pairs of codes; broadcasting; an operand may be constant."""
     a, b, y = source.x(0), source.x(1), source.y()
     try:
@@ -192,7 +192,7 @@ def lower_binary(source: Operands) -> tuple[Operator, ...]:
     return (QuantizedBinary(source.node.name, source.node.op_type, kind, a, b, y, by),)
 
 
-def lower_softmax(source: Operands) -> tuple[Operator, ...]:
+def lower_softmax(source: TfliteOperands) -> tuple[Operator, ...]:
     """SOFTMAX: over the last axis, of fewer than 4,096 elements; in fixed point, its exponentials from a table."""
     x, y = source.x(), source.y()
     if (y.scale, y.zero_point) != (1 / 256, -128):
@@ -207,7 +207,7 @@ def lower_softmax(source: Operands) -> tuple[Operator, ...]:
     return (IntegerSoftmax(source.node.name, source.node.op_type, x, y, table),)
 
 
-def lower_reduction(source: Operands) -> tuple[Operator, ...]:
+def lower_reduction(source: TfliteOperands) -> tuple[Operator, ...]:
     """MEAN, REDUCE_MAX, REDUCE_MIN, SUM: along any constant axes."""
     x, y = source.x(), source.y()
     rank = len(x.shape)
@@ -232,7 +232,7 @@ def lower_reduction(source: Operands) -> tuple[Operator, ...]:
     return (Reduce(name, op_type, x, y, "mean" if op_type == "MEAN" else "sum", axes, by),)
 
 
-def lower_arg_max(source: Operands) -> tuple[Operator, ...]:
+def lower_arg_max(source: TfliteOperands) -> tuple[Operator, ...]:
     """ARG_MAX, ARG_MIN: the int32 place along a constant axis, of equal elements the first."""
     x, y, given = source.x(), source.y_of_numbers(DType.INT32), source.integers(1)
     axis = int(given.reshape(-1)[0]) if given.size == 1 else -MOST_PLACES
@@ -243,7 +243,7 @@ def lower_arg_max(source: Operands) -> tuple[Operator, ...]:
     return (ArgMax(source.node.name, source.node.op_type, x, y, kind, axis, takes_last=False),)
 
 
-def lower_extreme(source: Operands) -> tuple[Operator, ...]:
+def lower_extreme(source: TfliteOperands) -> tuple[Operator, ...]:
     """MAXIMUM, MINIMUM: of two tensors of one shape, or of one and constants of its last axis; equal scales."""
     a, b, y = source.x(0), source.x(1), source.y()
     for x in (a, b):
@@ -270,7 +270,7 @@ def lower_extreme(source: Operands) -> tuple[Operator, ...]:
     return (*before, joined, Reduce(name, op_type, pair, y, "max" if is_largest else "min", (0,), None))
 
 
-def lower_dequantize(source: Operands) -> tuple[Operator, ...]:
+def lower_dequantize(source: TfliteOperands) -> tuple[Operator, ...]:
     """DEQUANTIZE: int8 to float32, at the end of a network."""
     x = source.x()
     y = source.y_in_float()
@@ -279,7 +279,7 @@ def lower_dequantize(source: Operands) -> tuple[Operator, ...]:
     return (Dequantize(source.node.name, source.node.op_type, x, y),)
 
 
-def lower_quantize(source: Operands) -> tuple[Operator, ...]:
+def lower_quantize(source: TfliteOperands) -> tuple[Operator, ...]:
     """QUANTIZE: float32 to int8, half away from zero; or a table from codes to others."""
     x = source.x_in_float()
     if x is None:
@@ -290,12 +290,12 @@ def lower_quantize(source: Operands) -> tuple[Operator, ...]:
     return (Quantize(source.node.name, source.node.op_type, x, y, is_away=True),)
 
 
-def lower_variable(source: Operands) -> tuple[Operator, ...]:
+def lower_variable(source: TfliteOperands) -> tuple[Operator, ...]:
     """ASSIGN_VARIABLE, CALL_ONCE, READ_VARIABLE, VAR_HANDLE: what a call keeps for the next; begins as constants."""
     return lower_reshape(source)
 
 
-LOWERINGS: dict[str, Callable[[Operands], tuple[Operator, ...]]] = {
+LOWERINGS: dict[str, Callable[[TfliteOperands], tuple[Operator, ...]]] = {
     **dict.fromkeys(("ARG_MAX", "ARG_MIN"), lower_arg_max),
     **dict.fromkeys(FUNCTIONS, lower_function),
     **MOVEMENTS,
@@ -375,7 +375,7 @@ def _lowered(node: Node, graph: TfliteGraph) -> tuple[Operator, ...]:
             f"compile the network up to it with {spelt(outputs='TENSOR')}, or convert it: pip install tf2onnx"
             " tensorflow, then python -m tf2onnx.convert --opset 13 --tflite MODEL.tflite --output MODEL.onnx",
         )
-    return lowering(Operands(node, graph))
+    return lowering(TfliteOperands(node, graph))
 
 
 def _boundary(graph: TfliteGraph, name: str) -> Tensor:

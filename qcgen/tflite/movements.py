@@ -13,13 +13,13 @@ from qcgen.ir.program import Between, Concat, Interpolate, Operator, Pad, Reshap
 from qcgen.ir.types import Layout
 from qcgen.tflite.graph import AGAIN
 from qcgen.tflite.multipliers import half_away
-from qcgen.tflite.operands import Operands, Refused
+from qcgen.tflite.operands import Refused, TfliteOperands
 
 MOST_PLACES = 2**16
 """Along an axis that is resized, repeated or reflected: the file could state any number."""
 
 
-def lower_reshape(source: Operands) -> tuple[Operator, ...]:
+def lower_reshape(source: TfliteOperands) -> tuple[Operator, ...]:
     """EXPAND_DIMS, RESHAPE, SQUEEZE: to the shape that its output has in the file."""
     x, y = source.x(), source.y()
     if prod(x.shape) != prod(y.shape):
@@ -28,7 +28,7 @@ def lower_reshape(source: Operands) -> tuple[Operator, ...]:
     return (Reshape(source.node.name, source.node.op_type, x, y),)
 
 
-def lower_concatenation(source: Operands) -> tuple[Operator, ...]:
+def lower_concatenation(source: TfliteOperands) -> tuple[Operator, ...]:
     """CONCATENATION: of tensors with the scale and the zero point of the output."""
     xs, y = tuple(source.x(index) for index in range(len(source.node.inputs))), source.y()
     if source.activation() != "NONE":
@@ -36,7 +36,7 @@ def lower_concatenation(source: Operands) -> tuple[Operator, ...]:
     return (_joined(source, xs, y, source.option("axis") + (len(y.shape) if source.option("axis") < 0 else 0)),)
 
 
-def _joined(source: Operands, xs: tuple[Tensor, ...], y: Tensor, axis: int) -> Concat:
+def _joined(source: TfliteOperands, xs: tuple[Tensor, ...], y: Tensor, axis: int) -> Concat:
     for x in xs:
         require_same_codes(x, y)
     sizes = [x.shape[axis] if 0 <= axis < len(x.shape) else -1 for x in xs]
@@ -46,7 +46,7 @@ def _joined(source: Operands, xs: tuple[Tensor, ...], y: Tensor, axis: int) -> C
     return Concat(source.node.name, source.node.op_type, xs, y, axis)
 
 
-def lower_pack(source: Operands) -> tuple[Operator, ...]:
+def lower_pack(source: TfliteOperands) -> tuple[Operator, ...]:
     """PACK: the inputs one behind the other along a new axis."""
     xs, y = tuple(source.x(index) for index in range(len(source.node.inputs))), source.y()
     axis = _axis(source.option("axis"), len(y.shape))
@@ -59,7 +59,7 @@ def lower_pack(source: Operands) -> tuple[Operator, ...]:
     return (*before, _joined(source, tuple(parts), y, axis))
 
 
-def lower_unpack(source: Operands) -> tuple[Operator, ...]:
+def lower_unpack(source: TfliteOperands) -> tuple[Operator, ...]:
     """UNPACK: the places of an axis, which the outputs lack."""
     x, ys = source.x(), source.ys()
     axis = _axis(source.option("axis"), len(x.shape))
@@ -74,17 +74,17 @@ def lower_unpack(source: Operands) -> tuple[Operator, ...]:
     return tuple(found)
 
 
-def lower_split(source: Operands) -> tuple[Operator, ...]:
+def lower_split(source: TfliteOperands) -> tuple[Operator, ...]:
     """SPLIT: parts of equal size along a constant axis."""
     return _split(source, source.x(1), source.integers(0))
 
 
-def lower_split_v(source: Operands) -> tuple[Operator, ...]:
+def lower_split_v(source: TfliteOperands) -> tuple[Operator, ...]:
     """SPLIT_V: parts along a constant axis, as large as the outputs."""
     return _split(source, source.x(0), source.integers(2))
 
 
-def _split(source: Operands, x: Tensor, given: np.typing.NDArray[np.generic]) -> tuple[Operator, ...]:
+def _split(source: TfliteOperands, x: Tensor, given: np.typing.NDArray[np.generic]) -> tuple[Operator, ...]:
     if given.size != 1:
         raise Refused(f"it is split along {given.size} axes, not one", AGAIN)
     axis = _axis(int(given.reshape(-1)[0]), len(x.shape))
@@ -97,13 +97,13 @@ def _split(source: Operands, x: Tensor, given: np.typing.NDArray[np.generic]) ->
     return tuple(_slice(source, x, y, axis, int(place)) for y, place in zip(ys, places, strict=False))
 
 
-def _slice(source: Operands, x: Tensor, y: Tensor, axis: int, start: int) -> Slice:
+def _slice(source: TfliteOperands, x: Tensor, y: Tensor, axis: int, start: int) -> Slice:
     require_same_codes(x, y)
     starts = tuple(start if each == axis else 0 for each in range(len(x.shape)))
     return Slice(source.node.name, source.node.op_type, x, y, starts, (1,) * len(x.shape))
 
 
-def lower_strided_slice(source: Operands) -> tuple[Operator, ...]:
+def lower_strided_slice(source: TfliteOperands) -> tuple[Operator, ...]:
     """STRIDED_SLICE: constant places and steps, which may be negative; axes may be dropped, not added."""
     x, y = source.x(), source.y()
     require_same_codes(x, y)
@@ -131,7 +131,7 @@ def lower_strided_slice(source: Operands) -> tuple[Operator, ...]:
     return (sliced,) if part is y else (sliced, Reshape(name, op_type, part, y))
 
 
-def lower_pad(source: Operands) -> tuple[Operator, ...]:
+def lower_pad(source: TfliteOperands) -> tuple[Operator, ...]:
     """PAD, PADV2: constant counts of elements before and behind, which are the zero point, or a constant code."""
     x, y = source.x(), source.y()
     require_same_codes(x, y)
@@ -140,7 +140,7 @@ def lower_pad(source: Operands) -> tuple[Operator, ...]:
     return (Pad(source.node.name, source.node.op_type, x, y, before, float(value)),)
 
 
-def _padded(source: Operands, x: Tensor, y: Tensor) -> tuple[int, ...]:
+def _padded(source: TfliteOperands, x: Tensor, y: Tensor) -> tuple[int, ...]:
     """How many elements come in front, along each axis."""
     counts = source.integers(1)
     pairs = counts.reshape(-1, 2) if counts.size % 2 == 0 else counts.reshape(-1, 1)
@@ -150,7 +150,7 @@ def _padded(source: Operands, x: Tensor, y: Tensor) -> tuple[int, ...]:
     return tuple(int(count) for count in pairs[:, 0])
 
 
-def lower_mirror_pad(source: Operands) -> tuple[Operator, ...]:
+def lower_mirror_pad(source: TfliteOperands) -> tuple[Operator, ...]:
     """MIRROR_PAD: constant counts of elements before and behind, reflected, with those at the edge or without."""
     x, y = _of_few_places(source)
     before, mode = _padded(source, x, y), "symmetric" if source.option("mode") else "reflect"
@@ -163,7 +163,7 @@ def lower_mirror_pad(source: Operands) -> tuple[Operator, ...]:
     return (_placed(source, x, y, places),)
 
 
-def _of_few_places(source: Operands) -> tuple[Tensor, Tensor]:
+def _of_few_places(source: TfliteOperands) -> tuple[Tensor, Tensor]:
     """Input and output of an operator that says of each place of an axis where its elements come from."""
     x, y = source.x(), source.y()
     require_same_codes(x, y)
@@ -172,13 +172,13 @@ def _of_few_places(source: Operands) -> tuple[Tensor, Tensor]:
     return x, y
 
 
-def _placed(source: Operands, x: Tensor, y: Tensor, places: Sequence[Sequence[int]]) -> Resize:
+def _placed(source: TfliteOperands, x: Tensor, y: Tensor, places: Sequence[Sequence[int]]) -> Resize:
     """The elements of x at places along each axis."""
     numbers = tuple(tuple(int(place) for place in each) for each in places)
     return Resize(source.node.name, source.node.op_type, x, y, numbers)
 
 
-def lower_tile(source: Operands) -> tuple[Operator, ...]:
+def lower_tile(source: TfliteOperands) -> tuple[Operator, ...]:
     """TILE, BROADCAST_TO: repeated as often as its output is larger."""
     x, y = _of_few_places(source)
     shape = (*(1 for _ in y.shape[len(x.shape) :]), *x.shape)
@@ -194,7 +194,7 @@ def lower_tile(source: Operands) -> tuple[Operator, ...]:
     return (*before, _placed(source, given, y, places))
 
 
-def lower_gather(source: Operands) -> tuple[Operator, ...]:
+def lower_gather(source: TfliteOperands) -> tuple[Operator, ...]:
     """GATHER: at constant places of one axis."""
     x, y = _of_few_places(source)
     axis = _axis(source.option("axis"), len(x.shape))
@@ -210,7 +210,7 @@ def lower_gather(source: Operands) -> tuple[Operator, ...]:
     return (_placed(source, x, part, places), *after)
 
 
-def lower_resize_nearest(source: Operands) -> tuple[Operator, ...]:
+def lower_resize_nearest(source: TfliteOperands) -> tuple[Operator, ...]:
     """RESIZE_NEAREST_NEIGHBOR: any size, with align_corners or half_pixel_centers or neither.
 
     Source: kernels/internal/reference/resize_nearest_neighbor.h, in float32.
@@ -229,7 +229,7 @@ def lower_resize_nearest(source: Operands) -> tuple[Operator, ...]:
     return (_placed(source, x, y, places),)
 
 
-def lower_resize_bilinear(source: Operands) -> tuple[Operator, ...]:
+def lower_resize_bilinear(source: TfliteOperands) -> tuple[Operator, ...]:
     """RESIZE_BILINEAR: any size, with align_corners or half_pixel_centers or neither; in fixed point of 10 bits.
 
     Source: ResizeBilinearInteger in kernels/internal/reference/resize_bilinear.h.
@@ -244,7 +244,7 @@ def lower_resize_bilinear(source: Operands) -> tuple[Operator, ...]:
     return (Interpolate(source.node.name, source.node.op_type, x, y, down, across),)
 
 
-def _between(source: Operands, size: int, whole: int) -> Between:
+def _between(source: TfliteOperands, size: int, whole: int) -> Between:
     """Where ``whole`` places lie among ``size`` others; what TensorFlow Lite Micro weighs with itself is a place."""
     ends = (size - 1, whole - 1) if source.option("align_corners") and whole > 1 else (size, whole)
     step = (ends[0] * INTERPOLATION_ONE + ends[1] // 2) // ends[1]
@@ -257,7 +257,7 @@ def _between(source: Operands, size: int, whole: int) -> Between:
     return Between(first, tuple(part if place < size - 1 else 0 for place, part in found))
 
 
-def lower_transpose(source: Operands) -> tuple[Operator, ...]:
+def lower_transpose(source: TfliteOperands) -> tuple[Operator, ...]:
     """TRANSPOSE: a constant order of axes."""
     x, y = source.x(), source.y()
     require_same_codes(x, y)
@@ -267,7 +267,7 @@ def lower_transpose(source: Operands) -> tuple[Operator, ...]:
     return (Transpose(source.node.name, source.node.op_type, x, y, order),)
 
 
-def lower_blocks(source: Operands) -> tuple[Operator, ...]:
+def lower_blocks(source: TfliteOperands) -> tuple[Operator, ...]:
     """DEPTH_TO_SPACE, SPACE_TO_DEPTH: blocks of pixels become channels, or the other way round."""
     x, y = source.x(), source.y()
     require_same_codes(x, y)
@@ -302,7 +302,7 @@ def require_same_codes(x: Tensor, y: Tensor) -> None:
         raise Refused("its output has another scale or zero point than its input", AGAIN)
 
 
-MOVEMENTS: dict[str, Callable[[Operands], tuple[Operator, ...]]] = {
+MOVEMENTS: dict[str, Callable[[TfliteOperands], tuple[Operator, ...]]] = {
     "BROADCAST_TO": lower_tile,
     "CONCATENATION": lower_concatenation,
     "DEPTH_TO_SPACE": lower_blocks,

@@ -9,7 +9,7 @@ import numpy as np
 from qcgen.ir.graph import Node
 from qcgen.ir.program import Tensor
 from qcgen.ir.types import Array, DType, Layout
-from qcgen.tflite.graph import AGAIN, Codes, TfliteGraph
+from qcgen.tflite.graph import AGAIN, TfliteCodes, TfliteGraph
 from qcgen.tflite.schema import ACTIVATIONS
 
 
@@ -22,7 +22,7 @@ MOST_BITS = 60
 """Scales of tensors lie between 2^-60 and 2^60, so that no quotient of two leaves float32."""
 
 
-class Operands:
+class TfliteOperands:
     """A node with its tensors: what is wrong with them is refused here, once."""
 
     def __init__(self, node: Node, graph: TfliteGraph) -> None:
@@ -80,7 +80,7 @@ class Operands:
             raise Refused(f"the zero point of tensor {name!r} is {zero_point}, beyond its type", AGAIN)
         return Tensor(name, dtype, shape, layout, float(by.scales[0]), zero_point)
 
-    def weights(self, rank: int) -> tuple[Array, Codes]:
+    def weights(self, rank: int) -> tuple[Array, TfliteCodes]:
         """The constant of input 1, int8."""
         name = self.node.inputs[1] if len(self.node.inputs) > 1 else ""
         array, by = self.graph.constants.get(name), self.graph.codes.get(name)
@@ -92,7 +92,7 @@ class Operands:
             raise Refused(f"its weights have {array.ndim} axes, not {rank}", AGAIN)
         return array, by
 
-    def slopes(self) -> tuple[Array, Codes]:
+    def slopes(self) -> tuple[Array, TfliteCodes]:
         """The constant of input 1, int8 with one scale, of at least one axis."""
         self.x(1)
         array, by = self.weights(len(self.graph.value(self.node.inputs[1]).shape or ()))

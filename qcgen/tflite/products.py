@@ -14,15 +14,15 @@ from qcgen.intervals import accumulators, partial_sums
 from qcgen.ir.program import Conv, ConvGeometry, MatMul, Operator, Reshape, RoundTwice, Slice, Tensor, Transpose
 from qcgen.ir.types import Array, Layout
 from qcgen.lower.linear import row_geometry
-from qcgen.tflite.graph import AGAIN, Codes
+from qcgen.tflite.graph import AGAIN, TfliteCodes
 from qcgen.tflite.multipliers import bounds, overflows, round_twice
-from qcgen.tflite.operands import Operands, Refused
+from qcgen.tflite.operands import Refused, TfliteOperands
 from qcgen.tflite.schema import PADDINGS
 
 TOO_LARGE = "some input makes a sum leave int32, of which C++ does not say what TensorFlow Lite Micro computes"
 
 
-def lower_conv(source: Operands) -> tuple[Operator, ...]:
+def lower_conv(source: TfliteOperands) -> tuple[Operator, ...]:
     """CONV_2D: scales of weights per tensor or per output channel; groups; weights (M, kH, kW, C / groups)."""
     weights, by = source.weights(4)
     x = require_image(source.x(layout=Layout.CHANNELS_LAST))
@@ -32,7 +32,7 @@ def lower_conv(source: Operands) -> tuple[Operator, ...]:
     return (_conv(source, x, weights.transpose(0, 3, 1, 2), by, 0, group),)
 
 
-def lower_depthwise(source: Operands) -> tuple[Operator, ...]:
+def lower_depthwise(source: TfliteOperands) -> tuple[Operator, ...]:
     """DEPTHWISE_CONV_2D: the same, with any multiplier of channels; weights (1, kH, kW, C * multiplier)."""
     weights, by = source.weights(4)
     x = require_image(source.x(layout=Layout.CHANNELS_LAST))
@@ -48,7 +48,7 @@ def require_image(x: Tensor) -> Tensor:
     return x
 
 
-def _conv(source: Operands, x: Tensor, weights: Array, by: Codes, axis: int, group: int) -> Conv:
+def _conv(source: TfliteOperands, x: Tensor, weights: Array, by: TfliteCodes, axis: int, group: int) -> Conv:
     """A convolution with weights (M, C / group, kH, kW), whose scales lie along ``axis`` of those in the file."""
     y = require_image(source.y(Layout.CHANNELS_LAST))
     _require_weights(by, axis, weights.shape[0])
@@ -58,14 +58,14 @@ def _conv(source: Operands, x: Tensor, weights: Array, by: Codes, axis: int, gro
     return _product(source, x, y, geometry, np.ascontiguousarray(weights), by, source.bias(weights.shape[0]))
 
 
-def _require_weights(by: Codes, axis: int, channels: int) -> None:
+def _require_weights(by: TfliteCodes, axis: int, channels: int) -> None:
     """The same, and that their zero points are 0."""
     _require_scales(by, axis, channels)
     if by.zero_points.any():
         raise Refused("the zero point of its weights is not 0", AGAIN)
 
 
-def _require_scales(by: Codes, axis: int, channels: int) -> None:
+def _require_scales(by: TfliteCodes, axis: int, channels: int) -> None:
     """That weights have one scale, or one of each output channel, which are along ``axis``."""
     if by.scales.size > 1 and (by.axis, by.scales.size) != (axis, channels):
         what = f"its weights have {by.scales.size} scales along axis {by.axis}, not {channels} along axis {axis}"
@@ -73,7 +73,7 @@ def _require_scales(by: Codes, axis: int, channels: int) -> None:
 
 
 def window_geometry(
-    source: Operands, x: Tensor, kernel: tuple[int, ...], out_channels: int, group: int
+    source: TfliteOperands, x: Tensor, kernel: tuple[int, ...], out_channels: int, group: int
 ) -> ConvGeometry:
     """Windows of an image (N, H, W, C), padded as the option says."""
     strides = source.option("stride_h"), source.option("stride_w")
@@ -99,7 +99,7 @@ def window_geometry(
 
 
 def _product(
-    source: Operands, x: Tensor, y: Tensor, geometry: ConvGeometry, weights: Array, by: Codes, bias: Array
+    source: TfliteOperands, x: Tensor, y: Tensor, geometry: ConvGeometry, weights: Array, by: TfliteCodes, bias: Array
 ) -> Conv:
     """Sums of products, requantized by the scales of x and weights over that of y, in float64.
 
@@ -136,7 +136,7 @@ def _require_room(conv: Conv, epilogue: RoundTwice) -> None:
         raise Refused(TOO_LARGE, "quantize with a smaller range of weights, or give the layer fewer inputs")
 
 
-def lower_fully_connected(source: Operands) -> tuple[Operator, ...]:
+def lower_fully_connected(source: TfliteOperands) -> tuple[Operator, ...]:
     """FULLY_CONNECTED: the same; weights (N, K), inputs of any shape, in rows of K."""
     weights, by = source.weights(2)
     if source.option("weights_format"):
@@ -160,7 +160,7 @@ def lower_fully_connected(source: Operands) -> tuple[Operator, ...]:
     return (*before, _product(source, given, result, geometry, weights[:, :, None], by, source.bias(count)), *after)
 
 
-def lower_transpose_conv(source: Operands) -> tuple[Operator, ...]:
+def lower_transpose_conv(source: TfliteOperands) -> tuple[Operator, ...]:
     """TRANSPOSE_CONV: as CONV_2D, weights (M, kH, kW, C); a convolution that computes the phases of the output."""
     weights, by = source.weights(4)
     x, y = require_image(source.x(2, Layout.CHANNELS_LAST)), require_image(source.y(Layout.CHANNELS_LAST))
@@ -192,12 +192,12 @@ def lower_transpose_conv(source: Operands) -> tuple[Operator, ...]:
     result = y if is_plain else replace(source.inner("phases", y, made), layout=Layout.CHANNELS_LAST)
     bias = np.tile(source.bias(channels, 3), phases)
     each = np.tile(np.broadcast_to(by.scales, (channels,)), phases)
-    codes = Codes(each, np.zeros(each.size, np.int64), 0)
+    codes = TfliteCodes(each, np.zeros(each.size, np.int64), 0)
     conv = _product(source, x, result, geometry, _phase_weights(weights, axes), codes, bias)
     return (conv,) if is_plain else (conv, *_side_by_side(source, result, y, axes, counts))
 
 
-def _transposed_axis(source: Operands, x: Tensor, y: Tensor, weights: Array, axis: int) -> TransposedAxis:
+def _transposed_axis(source: TfliteOperands, x: Tensor, y: Tensor, weights: Array, axis: int) -> TransposedAxis:
     """Axis 1 or 2 of a TRANSPOSE_CONV, padded as a convolution from y to x would be.
 
     Source: CalculateOpData in micro/kernels/transpose_conv.cc.
@@ -226,7 +226,7 @@ def _phase_weights(weights: Array, axes: Sequence[TransposedAxis]) -> Array:
 
 
 def _side_by_side(
-    source: Operands, x: Tensor, y: Tensor, axes: Sequence[TransposedAxis], counts: Sequence[int]
+    source: TfliteOperands, x: Tensor, y: Tensor, axes: Sequence[TransposedAxis], counts: Sequence[int]
 ) -> tuple[Operator, ...]:
     """The phases, which are channels of x, become neighbours in y; what is beyond y is cut off."""
     name, op_type, batch, channels = source.node.name, source.node.op_type, y.shape[0], y.shape[3]
@@ -248,7 +248,7 @@ def _side_by_side(
     return (*operators, Slice(name, op_type, whole, y, starts, (1, 1, 1, 1))) if is_cut else operators
 
 
-def lower_batch_matmul(source: Operands) -> tuple[Operator, ...]:
+def lower_batch_matmul(source: TfliteOperands) -> tuple[Operator, ...]:
     """BATCH_MATMUL: of two tensors, either of them transposed."""
     a, b, y = source.x(0), source.x(1), source.y()
     name, op_type = source.node.name, source.node.op_type

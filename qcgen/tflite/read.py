@@ -13,8 +13,8 @@ import numpy as np
 from qcgen.errors import ModelRejected, Problem
 from qcgen.ir.graph import Node, Origin, Value
 from qcgen.ir.types import Array, DType
-from qcgen.tflite.flatbuffer import DamagedFile, Table
-from qcgen.tflite.graph import AGAIN, Codes, TfliteGraph
+from qcgen.tflite.flatbuffer import DamagedFile, FlatTable
+from qcgen.tflite.graph import AGAIN, TfliteCodes, TfliteGraph
 from qcgen.tflite.schema import EXTENDED, OPERATORS, OPTIONS, TYPES
 from qcgen.tflite.variables import with_states
 
@@ -38,14 +38,14 @@ def tflite_bytes(model: object) -> bytes | None:
 def read_tflite(data: bytes, name: str) -> TfliteGraph:
     """The graph of a file's first subgraph. Raises ModelRejected for what is damaged or no network for qcgen."""
     try:
-        return _graph(Table.root(data), data, name)
+        return _graph(FlatTable.root(data), data, name)
     except DamagedFile as damage:
         raise ModelRejected(
             [Problem("model", f"the file is damaged: {damage}", "download or convert it again")]
         ) from None
 
 
-def _graph(model: Table, data: bytes, name: str) -> TfliteGraph:
+def _graph(model: FlatTable, data: bytes, name: str) -> TfliteGraph:
     subgraphs = model.tables(2)
     if (version := model.integer(0, "I")) != 3:
         raise ModelRejected([Problem("model", f"its schema has version {version}, not 3", AGAIN)])
@@ -62,7 +62,7 @@ def _graph(model: Table, data: bytes, name: str) -> TfliteGraph:
     return with_states(graph, once)
 
 
-def _read(model: Table, subgraph: Table, data: bytes, name: str, *, is_main: bool) -> TfliteGraph:
+def _read(model: FlatTable, subgraph: FlatTable, data: bytes, name: str, *, is_main: bool) -> TfliteGraph:
     reader = _Reader(model, subgraph, data)
     graph = reader.graph(name, is_main=is_main)
     if reader.problems:
@@ -73,7 +73,7 @@ def _read(model: Table, subgraph: Table, data: bytes, name: str, *, is_main: boo
 class _Reader:
     """The tensors and operators of one subgraph."""
 
-    def __init__(self, model: Table, subgraph: Table, data: bytes) -> None:
+    def __init__(self, model: FlatTable, subgraph: FlatTable, data: bytes) -> None:
         self.problems: list[Problem] = []
         self._data = data
         self._buffers = _few(model.tables(4), "buffers")
@@ -86,7 +86,7 @@ class _Reader:
         """The subgraph as a graph; one that is not the main one need not compute anything."""
         values: dict[str, Value] = {}
         constants: dict[str, Array] = {}
-        codes: dict[str, Codes] = {}
+        codes: dict[str, TfliteCodes] = {}
         for index, tensor in enumerate(self._tensors):
             called, where = self._names[index], f"tensor {self._names[index]!r}"
             shape = tensor.integers(0)
@@ -111,7 +111,7 @@ class _Reader:
             name, nodes, inputs, outputs, values, constants, {"tflite": 3}, digest, origin=origin, codes=codes
         )
 
-    def _elements(self, tensor: Table, dtype: DType, shape: Sequence[int], where: str) -> Array | None:
+    def _elements(self, tensor: FlatTable, dtype: DType, shape: Sequence[int], where: str) -> Array | None:
         """The elements of a constant; None of a tensor that is computed."""
         number = tensor.integer(2, "I")
         if number >= len(self._buffers):
@@ -134,7 +134,7 @@ class _Reader:
             return None
         return content.view(dtype.numpy.newbyteorder("<")).astype(dtype.numpy).reshape(shape)
 
-    def _codes(self, tensor: Table, where: str) -> Codes | None:
+    def _codes(self, tensor: FlatTable, where: str) -> TfliteCodes | None:
         given = tensor.table(4)
         if given is None:
             return None
@@ -150,7 +150,7 @@ class _Reader:
         if what:
             self.problems.append(Problem(where, what, AGAIN))
             return None
-        return Codes(scales.astype(np.float32), zero_points.astype(np.int64), axis)
+        return TfliteCodes(scales.astype(np.float32), zero_points.astype(np.int64), axis)
 
     def _nodes(self) -> Iterator[Node]:
         for index, operator in enumerate(_few(self._subgraph.tables(3), "operators")):
@@ -198,13 +198,13 @@ class _Reader:
             self.problems.append(Problem(f"output {absent[0]!r}", "nothing computes it", AGAIN))
 
 
-def _option(options: Table, field: int, kind: str, default: int) -> int | float | str:
+def _option(options: FlatTable, field: int, kind: str, default: int) -> int | float | str:
     if kind == "s":
         return options.text(field)
     return options.number(field, kind, default) if kind == "f" else options.integer(field, kind, default)
 
 
-def _few(tables: Sequence[Table], what: str) -> Sequence[Table]:
+def _few(tables: Sequence[FlatTable], what: str) -> Sequence[FlatTable]:
     if len(tables) > MOST_OF_A_KIND:
         raise ModelRejected(
             [Problem("model", f"it has {len(tables)} {what}", f"give one with {MOST_OF_A_KIND} at most")]
@@ -212,7 +212,7 @@ def _few(tables: Sequence[Table], what: str) -> Sequence[Table]:
     return tables
 
 
-def _operator_name(code: Table) -> str:
+def _operator_name(code: FlatTable) -> str:
     older, newer = code.integer(0, "b"), code.integer(3)
     number = newer if older == EXTENDED else max(older, newer)
     if 0 <= number < len(OPERATORS):

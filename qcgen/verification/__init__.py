@@ -26,7 +26,7 @@ from qcgen.verification.panics import border_cases
 from qcgen.verification.probe import Probe
 from qcgen.verification.recordings import RecordingError, recorded_cases
 from qcgen.verification.running import Builder, Running, not_run, usual_flags
-from qcgen.verification.steps import NodeSteps, Steps, drive_steps
+from qcgen.verification.steps import DrivenSteps, NodeSteps, drive_steps
 from qcgen.verification.sums import LayerSums, MeasuredSums, measure
 
 __all__ = [
@@ -67,7 +67,7 @@ class Verification(Compared):
     judge: Judgement
     core: str | None = None
     sums: MeasuredSums | None = None
-    steps: Steps | None = None
+    steps: DrivenSteps | None = None
     unrun: str = ""
 
     def __repr__(self) -> str:

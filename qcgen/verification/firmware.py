@@ -14,7 +14,7 @@ from qcgen.ir.plan import Plan, Port
 from qcgen.ir.types import Array
 from qcgen.protocol import CHUNK, MOST_NETWORKS, VERSION, Kind, What, Why
 from qcgen.verification.boundary import from_boundary, to_boundary
-from qcgen.verification.link import Link, Refused
+from qcgen.verification.link import Link, RequestRefused
 
 TRIES = 5
 """How often a run is tried again whose inputs or results the board has lost."""
@@ -75,7 +75,7 @@ def _identity(link: Link, index: int) -> bytes:
     """What the firmware tells of a network: six bytes, then texts."""
     try:
         payload = link.ask(Kind.IDENTIFY, bytes([index])).payload
-    except Refused:
+    except RequestRefused:
         payload = b""
     if len(payload) < 6 or payload[0] != VERSION:
         raise BoardFailed(f"{link.name}: its firmware speaks another protocol: make it anew with this qcgen")
@@ -100,7 +100,7 @@ class Firmware:
         for _ in range(TRIES):
             try:
                 return self._run(inputs, with_hashes)
-            except Refused as refusal:
+            except RequestRefused as refusal:
                 if refusal.why not in (Why.OTHER_INPUTS, Why.OTHER_RUN):
                     raise BoardFailed(f"{self.link.name}: the firmware refuses a request: {refusal}") from None
         raise BoardFailed(f"{self.link.name}: the board loses what it was sent: does it restart all the time?")

@@ -20,7 +20,7 @@ _MOST_TEXT = 200
 """So much of what comes outside of frames is kept, to be shown when no answer comes."""
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The firmware refused a request: ``why`` is a code of the protocol, the text is the firmware's."""
 
     def __init__(self, why: int, text: str) -> None:
@@ -73,7 +73,7 @@ class Link:
     def _refused(self, why: int, text: str) -> None:
         if why == Why.CONDITION_FAILED:
             raise BoardFailed(f"{self.name}: on the board this does not hold: {text}")
-        raise Refused(why, text)
+        raise RequestRefused(why, text)
 
     def _next(self) -> Message | None:
         """The next message that has come undamaged; None if there is none yet."""

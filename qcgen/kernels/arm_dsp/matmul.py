@@ -11,8 +11,8 @@ from qcgen.ir.types import DType
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.products import (
-    Codes,
     Matrices,
+    ProductCodes,
     Tile,
     codes_of,
     matrices_of,
@@ -31,7 +31,7 @@ class MatMulContext(Context):
     template: ClassVar[str] = "kernels/arm_dsp/matmul.c.jinja"
 
     matrices: Matrices
-    codes: Codes
+    codes: ProductCodes
     start: int  # of a sum
     down: Tile  # rows of y that are computed together
     across: Tile  # columns of y that are computed together

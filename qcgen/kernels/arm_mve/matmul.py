@@ -13,8 +13,8 @@ from qcgen.kernels.arm_mve.output import LANES
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.products import (
-    Codes,
     Matrices,
+    ProductCodes,
     Tile,
     codes_of,
     matrices_of,
@@ -34,7 +34,7 @@ class MatMulContext(Context):
     template: ClassVar[str] = "kernels/arm_mve/matmul.c.jinja"
 
     matrices: Matrices
-    codes: Codes
+    codes: ProductCodes
     start: int  # of a sum
     a_less: int  # taken from each code of a
     b_less: int  # taken from each code of b

@@ -14,7 +14,7 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Concat, Movement, Operator, Pad, Reshape, Resize, Slice, Transpose, inputs_of
 from qcgen.ir.types import Array, DType
 from qcgen.kernels.kernel import Constants, Kernel, Order, Prepared, Setting
-from qcgen.kernels.loop_nest import Dimension, LoopNest, Step, loop_nest, ordered, strides
+from qcgen.kernels.loop_nest import Dimension, LoopNest, Stride, loop_nest, ordered, strides
 
 NAMES = ("x", "y")
 
@@ -162,7 +162,7 @@ def _sources(op: Movement, setting: Setting, tables: list[Constants]) -> list[So
             assert_never(op)
 
 
-def _dimensions(sizes: Sequence[int], x: Sequence[Step], y: Sequence[int]) -> tuple[Dimension, ...]:
+def _dimensions(sizes: Sequence[int], x: Sequence[Stride], y: Sequence[int]) -> tuple[Dimension, ...]:
     return tuple(Dimension(n, {"x": i, "y": o}) for n, i, o in zip(sizes, x, y, strict=True))
 
 

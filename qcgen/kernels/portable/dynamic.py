@@ -11,7 +11,7 @@ from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import DynamicParameter, DynamicQuantize, Extremes, Operator, ZeroPointCorrection
 from qcgen.kernels.kernel import Constants, Kernel, Order, Prepared, Setting
-from qcgen.kernels.loop_nest import LoopNest, Placed, Step, elementwise, nest_of, ordered, strides
+from qcgen.kernels.loop_nest import LoopNest, Placed, Stride, elementwise, nest_of, ordered, strides
 
 
 @dataclass(frozen=True)
@@ -114,13 +114,13 @@ def corrected_sums(op: ZeroPointCorrection) -> Certificate:
     return Certificate(None if wraps(op) else (-op.bound, op.bound), wraps(op))
 
 
-def sums_of_weights(op: ZeroPointCorrection, order: Order) -> tuple[tuple[Step, ...], tuple[Constants, ...]]:
+def sums_of_weights(op: ZeroPointCorrection, order: Order) -> tuple[tuple[Stride, ...], tuple[Constants, ...]]:
     """The steps on each axis of an output in ``order`` through the table ``sums``; that table, and those of windows."""
     in_table = strides(op.sums.shape, order)
     tables = [Constants("sums", "int32_t", ordered(op.sums, order, op.sums.ndim), "sums of the weights of a window.")]
-    steps: list[Step] = []
+    steps: list[Stride] = []
     for axis, places in enumerate(op.places):
-        step: Step = 0
+        step: Stride = 0
         if len(places) > 1 and places == tuple(range(len(places))):
             step = in_table[axis]
         elif any(places):

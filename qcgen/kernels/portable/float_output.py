@@ -21,7 +21,7 @@ from qcgen.ir.program import (
     ZeroPointCorrection,
 )
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
-from qcgen.kernels.loop_nest import LoopNest, Step, broadcast_strides, constant_order, nest_of, ordered, strides
+from qcgen.kernels.loop_nest import LoopNest, Stride, broadcast_strides, constant_order, nest_of, ordered, strides
 from qcgen.kernels.portable.conv_float import Bounds, bounds, output_step, uses_math
 from qcgen.kernels.portable.dynamic import corrected_sums, sums_of_weights, wraps
 from qcgen.kernels.portable.float_pointwise import SIGNS
@@ -82,7 +82,7 @@ class _Operand:
 
     name: str
     tensor: Tensor
-    steps: tuple[Step, ...]
+    steps: tuple[Stride, ...]
 
     @property
     def is_single(self) -> bool:
@@ -104,7 +104,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     """One pass; y may lie over x. Constants become tables in the order of y."""
     assert isinstance(op, FloatOutput)
     operands, tables = _operands(op, setting)
-    passing: dict[str, Sequence[Step]] = {"x": strides(op.x.shape, setting.xs[0])}
+    passing: dict[str, Sequence[Stride]] = {"x": strides(op.x.shape, setting.xs[0])}
     types = {"x": "const int32_t", "y": "float"}
     first, last = op.steps[0], op.steps[-1]
     certificate = Certificate()

@@ -10,8 +10,8 @@ from qcgen.ir.program import MatMul, Operator
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.products import (
-    Codes,
     Matrices,
+    ProductCodes,
     Tile,
     a_term,
     codes_of,
@@ -31,7 +31,7 @@ class MatMulContext(Context):
     template: ClassVar[str] = "kernels/portable/matmul.c.jinja"
 
     matrices: Matrices
-    codes: Codes
+    codes: ProductCodes
     a_term: int  # from one term of a row of a to the next
     start: int  # of a sum
     down: Tile  # rows of y that are computed together

@@ -13,7 +13,7 @@ from qcgen.intervals import AccumulatorInterval, element_sums
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Operator, Reduce, Requantize
-from qcgen.kernels.epilogue import Epilogue, Output, prepare_requantize
+from qcgen.kernels.epilogue import Output, OutputStep, prepare_requantize
 from qcgen.kernels.groups import kept_nest
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.loop_nest import LoopNest, loop_nest_of_one, strides
@@ -56,7 +56,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return Prepared(epilogue.constants, context, (), epilogue.support, epilogue.certificate)
 
 
-def _requantized(op: Reduce, requantize: Requantize, setting: Setting) -> Epilogue:
+def _requantized(op: Reduce, requantize: Requantize, setting: Setting) -> OutputStep:
     """The output step of sums, with its certificate: any codes of x's type may come."""
     interval = element_sums(op, *(np.array([end], np.int64) for end in (op.x.dtype.low, op.x.dtype.high)))
     prove(not interval.wraps, "no sum leaves int32")
@@ -67,7 +67,7 @@ def _requantized(op: Reduce, requantize: Requantize, setting: Setting) -> Epilog
     return replace(epilogue, certificate=replace(epilogue.certificate, word=None, numbers=numbers))
 
 
-def _starts_in_range(op: Reduce, epilogue: Epilogue, interval: AccumulatorInterval) -> bool:
+def _starts_in_range(op: Reduce, epilogue: OutputStep, interval: AccumulatorInterval) -> bool:
     """Whether sums of codes that start with the zero points and the addend stay within int32 at each step."""
     start = int(epilogue.addend[0]) - op.count * (op.x.zero_point or 0)
     steps = (start, start + op.count * op.x.dtype.low, start + op.count * op.x.dtype.high)

@@ -12,7 +12,7 @@ import numpy as np
 from qcgen.ir.graph import Origin
 from qcgen.ir.program import Program
 from qcgen.ir.types import Array
-from qcgen.tflite import Table, read_tflite
+from qcgen.tflite import FlatTable, read_tflite
 from qcgen.verification.judge.engines import CannotRun, refusals
 from qcgen.verification.judge.rules import codes, numbers
 
@@ -97,7 +97,7 @@ class MicroBench:
 def separated(data: bytes, nodes: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
     """The file with some operators of its network alone, ascending, between other tensors; all by their numbers."""
     changed = bytearray(data)
-    [subgraph, *_] = Table.root(data).tables(2)
+    [subgraph, *_] = FlatTable.root(data).tables(2)
     operators = subgraph.place(3)
     for slot, node in enumerate(nodes):
         [offset] = struct.unpack_from("<I", data, operators + 4 + 4 * node)

@@ -59,7 +59,7 @@ class NodeSteps:
 
 
 @dataclass(frozen=True)
-class Steps:
+class DrivenSteps:
     """The nodes that have output steps, but for layers whose sums are measured."""
 
     nodes: tuple[NodeSteps, ...]
@@ -74,10 +74,10 @@ class Steps:
         return sum(int(getattr(node, what)) for node in self.nodes)
 
 
-def drive_steps(nodes: Nodes, seed: int) -> Steps:
+def drive_steps(nodes: Nodes, seed: int) -> DrivenSteps:
     """Calls every node by itself on inputs beside its steps; the reference of its operator says what must come."""
     found = (_steps(nodes, node, each) for node, each in _driven(nodes, seed))
-    return Steps(tuple(steps for steps in found if steps.inputs))
+    return DrivenSteps(tuple(steps for steps in found if steps.inputs))
 
 
 def _driven(nodes: Nodes, seed: int) -> Iterator[tuple[CalledNode, Iterator[Driven]]]:

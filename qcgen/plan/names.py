@@ -145,6 +145,7 @@ SUPPORT_NAMES = (
     "soft_float_mean",
     "double",
     "rounded",
+    "nearest",
     "from_half",
     "from_normal_half",
     "to_half",

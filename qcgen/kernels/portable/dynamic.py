@@ -77,15 +77,15 @@ def prepare_parameter(op: Operator, _setting: Setting) -> Prepared:
     """A few operations in float32."""
     assert isinstance(op, DynamicParameter)
     is_scale = op.kind == "scale"
-    headers = () if is_scale else ("math.h",)
-    return Prepared((), DynamicParameterContext(is_scale), (), (), Certificate(), headers=headers)
+    support = () if is_scale else ("nearest",)
+    return Prepared((), DynamicParameterContext(is_scale), (), support, Certificate())
 
 
 def prepare_quantize(op: Operator, setting: Setting) -> Prepared:
     """A division per element; y cannot lie over x, whose elements are larger."""
     assert isinstance(op, DynamicQuantize)
     nest = elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y))
-    return Prepared((), DynamicQuantizeContext(nest), (), (), Certificate(), headers=("math.h",))
+    return Prepared((), DynamicQuantizeContext(nest), (), ("nearest",), Certificate())
 
 
 def why_not_correction(op: Operator, _setting: Setting) -> str | None:

@@ -116,14 +116,14 @@ class LoadedModel:
             result = "int" if plan.returns_status and name not in ("begin", "reset") else "void"
             self._ffi.cdef(f"{result} {plan.prefix}_{name}({', '.join(['void *'] * count)});")
         self._library = self._ffi.dlopen(str(library))
-        self._kept = self._arena()
+        self._kept = self._memory()
         self.reset()
 
     def reset(self) -> None:
         """Makes the states initial that calls keep for the next ones; of networks that keep nothing it does nothing."""
         if self._plan.states:
-            self._kept = self._arena()
-            self._invoke("reset", self._kept)
+            self._kept = self._memory()
+            self._invoke("reset", self._kept[0])
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs, in the model's order."""
@@ -146,20 +146,20 @@ class LoadedModel:
         unknown += [name for name in feeds if name not in {port.tensor.name for port in self._plan.inputs}]
         if unknown:
             raise ValueError(f"no tensor of this model is called {', '.join(unknown)}")
-        arena = self._kept if self._plan.states else self._arena()
-        outputs = self._computed(self._plan.inputs, self._plan.outputs, feeds, arena)
+        memory = self._kept if self._plan.states else self._memory()
+        outputs = self._computed(self._plan.inputs, self._plan.outputs, feeds, memory)
         return [outputs[name] for name in (output_names or known)]
 
     def run_from(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """All that a call gives, states that it leaves among it, for inputs and the states that it finds, by name."""
-        return self._computed(self._plan.before, self._plan.after, feeds, self._arena())
+        return self._computed(self._plan.before, self._plan.after, feeds, self._memory())
 
     def _computed(
-        self, before: Sequence[Port], after: Sequence[Port], feeds: Mapping[str, Array], arena: Array
+        self, before: Sequence[Port], after: Sequence[Port], feeds: Mapping[str, Array], memory: Sequence[Array]
     ) -> dict[str, Array]:
         inputs = [self._input(port.tensor.name, port.tensor.dtype.numpy, port.shape, feeds) for port in before]
         outputs = [_garbage(port.shape, port.tensor.dtype.numpy) for port in after]
-        self._call([*zip(before, inputs, strict=True), *zip(after, outputs, strict=True)], arena)
+        self._call([*zip(before, inputs, strict=True), *zip(after, outputs, strict=True)], memory)
         return {port.tensor.name: array for port, array in zip(after, outputs, strict=True)}
 
     def lacks_an_instruction(self) -> bool:
@@ -171,26 +171,32 @@ class LoadedModel:
             try:
                 ports = [(port, np.zeros(port.shape, port.tensor.dtype.numpy)) for port in self._plan.before]
                 ports += [(port, _garbage(port.shape, port.tensor.dtype.numpy)) for port in self._plan.outputs]
-                self._call(ports, self._arena())
+                self._call(ports, self._memory())
             finally:
                 os._exit(0)
         status = os.waitpid(child, 0)[1]
         return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGILL
 
-    def _arena(self) -> Array:
-        """An arena of its own, full of what a firmware may find there."""
+    def _memory(self) -> list[Array]:
+        """Memory for states, if they do not lie in the arena, and an arena, full of what a firmware may find there."""
+        states = [_garbage(port.shape, port.tensor.dtype.numpy).view(np.uint8) for port in self._plan.state]
         arena = _garbage((self._plan.arena_bytes + self._plan.arena_align,), np.dtype(np.uint8))
-        return arena[-arena.ctypes.data % self._plan.arena_align :]
+        return [*states, arena[-arena.ctypes.data % self._plan.arena_align :]]
 
-    def _call(self, ports: Sequence[tuple[Port, Array]], arena: Array) -> None:
-        """Calls the C function; copies into the arena and out of it what lies there."""
-        parts = [(arena[port.offset :][: port.bytes], port, array) for port, array in ports if port.offset is not None]
+    def _call(self, ports: Sequence[tuple[Port, Array]], memory: Sequence[Array]) -> None:
+        """Calls the C function; copies into memory and out of it what lies there."""
+        kept, arena = [port for state in self._plan.states for port in (state.before, state.after)], memory[-1]
+        parts = [
+            ((memory[0] if port in kept else arena)[port.offset :][: port.bytes], port, array)
+            for port, array in ports
+            if port.offset is not None
+        ]
         for part, port, array in parts:
             if port.direction == "input":
                 part[:] = np.frombuffer(array.tobytes(), np.uint8)
         arguments = [array for port, array in ports if port in self._plan.arguments]
         if self._plan.pushed is None:
-            self._invoke("run", *arguments, arena)
+            self._invoke("run", *arguments, *memory)
         else:
             self._invoke("begin", arena)
             for row in np.split(np.frombuffer(ports[0][1].tobytes(), np.uint8), self._plan.pushed.rows or 1):

@@ -38,6 +38,7 @@ from qcgen.options import (
     LayoutName,
     NumericsName,
     PlaceOfIO,
+    PlaceOfState,
     TargetName,
     contradiction,
     in_python,
@@ -79,6 +80,7 @@ def compile(
     arena: int | Literal["least"] | None = None,
     flash: int | None = None,
     io_memory: PlaceOfIO = "caller",
+    state: PlaceOfState = "arena",
     input: InputForm = "whole",
     status: bool = False,
     strict: bool = False,
@@ -91,7 +93,8 @@ def compile(
     ``io`` is "model" or "quantized" (without the conversions from and to float at the boundary); ``simplify=False``
     keeps what is proved to be without effect, for comparison. ``arena`` is the number of bytes that the arena may have
     at most, or "least"; ``flash`` that which constants and code may take, of which each layer gets what gains most.
-    ``io_memory`` is "caller" or "arena": inputs and outputs lie in the arena, too. ``input`` is
+    ``io_memory`` is "caller" or "arena": inputs and outputs lie in the arena, too. ``state`` is "arena" or "caller":
+    what a network keeps from call to call lies in memory of its own. ``input`` is
     "whole" or "rows": the caller pushes one row after the other. ``status=True``: NAME_HOOK may end a run, and the C
     function returns whether it did.
     ``constants`` are inputs, by name, that become constants of the model, with their elements.

@@ -110,7 +110,8 @@ def _served(plan: Plan) -> dict[str, object]:
 
 def _tensor(plan: Plan, port: Port) -> dict[str, object]:
     """Where a tensor lies, and its bytes."""
-    inside = f"(uint8_t *)&arena + {port.offset}"
+    is_callers = plan.state and any(port in (state.before, state.after) for state in plan.states)
+    inside = f"(uint8_t *){variable(plan, plan.state[0]) if is_callers else '&arena'} + {port.offset}"
     return {"at": variable(plan, port) if port.offset is None else inside, "bytes": port.bytes}
 
 

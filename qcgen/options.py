@@ -45,6 +45,7 @@ NumericsName = Literal["onnxruntime", "tflm", "orion-fp16x16", "orion-fp8x23"]
 Aim = Literal["size", "speed"]
 IOTypes = Literal["model", "quantized"]
 PlaceOfIO = Literal["caller", "arena"]
+PlaceOfState = Literal["arena", "caller"]
 InputForm = Literal["whole", "rows"]
 CompilerName = Literal["gcc", "clang"]
 OracleName = Literal["auto", "onnxruntime", "onnx", "tflm", "own"]
@@ -209,6 +210,9 @@ MEMORY = (
     Option("io_memory", one_of(PlaceOfIO), "--io-memory", "",
         "arena: inputs and outputs lie in the arena, and may be overwritten by what is computed; the header tells"
         " where (default: %(default)s: the C function gets pointers)"),
+    Option("state", one_of(PlaceOfState), "--state", "",
+        "caller: what a network keeps from call to call lies in memory of its own, so that other networks may share its"
+        " arena (default: %(default)s)"),
     Option("input", one_of(InputForm), "--input", "",
         "rows: the caller pushes one row of the image after the other, which is never there as a whole; the first"
         " layers must run row by row (default: %(default)s)"),
@@ -282,8 +286,9 @@ OF_VERIFY = (
 )
 # fmt: on
 
-CODE_OPTIONS = tuple(
-    "name target layout numerics optimize node outputs io arena flash io_memory input status rename simplify".split()
+CODE_OPTIONS = (
+    *"name target layout numerics optimize node outputs io arena flash io_memory".split(),
+    *"state input status rename simplify".split(),
 )
 """Those that choose the code and name no file: a firmware tells them, and may tell no others."""
 

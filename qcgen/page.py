@@ -332,7 +332,9 @@ def _flash(report: Report) -> str:
 def parts_of_ram(report: Report) -> str:
     """What the RAM in all consists of."""
     arena, inputs, outputs = map(size, (report.arena_bytes, report.input_bytes, report.output_bytes))
-    arena += f", {size(report.state_bytes)} of it state" if report.state_bytes else ""
+    if report.state_bytes:
+        kept = size(report.state_bytes)
+        arena += f", state {kept}" if report.options["state"] == "caller" else f", {kept} of it state"
     in_arena, in_rows = report.options["io_memory"] == "arena", report.options["input"] == "rows"
     if not in_rows:
         return (

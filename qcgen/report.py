@@ -174,7 +174,7 @@ class Report:
     ``arena_growth``: by how much it is larger for copies of constants than it need be, and the cycles with and without.
     ``ram_bytes``: arena, inputs and outputs together, without the stack. With ``io_memory="arena"``
     inputs and outputs are a part of the arena; of an input that comes in rows, one row is counted.
-    ``state_bytes``: those of the arena that stay from call to call.
+    ``state_bytes``: those that stay from call to call, of the arena unless ``options.state`` is "caller".
     ``arithmetic``: what the outputs are equal to, which onnxruntime on which processor with which session options.
     ``buffers``: what lies in the arena, where and how long. ``files``: the SHA-256 of each generated file, by its name.
     ``rows``: of tensors that are computed row by row, how many rows are kept at a time. ``unsimplified``: what the

@@ -39,7 +39,8 @@ def vectors(program: Program, plan: Plan, files: Mapping[str, str], feeds: Seque
     given = [{name: array for name, array in each.items() if name not in states} for each in feeds]
     cases = list(evaluate_frames(program, given))
     found = tuple(
-        _Vector(port, _meaning(port), tuple(_table(plan, port, case) for case in cases)) for port in plan.ports
+        _Vector(port, _meaning(port), tuple(_table(plan, port, case) for case in cases))
+        for port in (*plan.inputs, *plan.outputs)
     )
     exact = same_everywhere(program)
     context = {

@@ -83,6 +83,7 @@ def test_the_other_words_are_those_of_the_code():
         ("optimize", "size, speed"),
         ("io", "model, quantized"),
         ("io_memory", "caller, arena"),
+        ("state", "arena, caller"),
         ("input", "whole, rows"),
     ],
 )

@@ -28,6 +28,7 @@ OPTIONS = [
     {"simplify": False},
     {"layout": "nchw", "io_memory": "arena", "optimize": "speed", "target": "cortex-m4"},
     {"arena": "least", "target": "rv32imc"},
+    {"state": "caller", "target": "cortex-m4"},
 ]
 
 
@@ -37,13 +38,21 @@ def compiled(name):
     return artifact, artifact.load(("-O1",))
 
 
+@cache
+def apart(name):
+    """The same with memory of its own for states."""
+    artifact = qcgen.compile(STREAMS[name], name="net", state="caller")
+    return artifact, artifact.load(("-O1",))
+
+
 def first_of(artifact):
     return artifact.program.of_caller[1][0].name
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_calls_give_what_was_recorded_and_reset_begins_anew(name):
-    artifact, model = compiled(name)
+@pytest.mark.parametrize("made", [compiled, apart])
+def test_calls_give_what_was_recorded_and_reset_begins_anew(name, made):
+    artifact, model = made(name)
     for _ in range(2):
         model.reset()
         found = [model.run(first_of(artifact), {"x": x})[0] for x in frames(STREAMS[name])]
@@ -108,8 +117,9 @@ def test_what_is_kept_is_computed_in_its_place_where_it_is_read_before():
     assert "state 12 B that stay from call to call: a, b; moved there at the end: x.kept, 6 B" in head
 
 
-def test_the_self_test_begins_by_reset(tmp_path):
-    artifact = compiled("stream_that_begins")[0].with_self_test()
+@pytest.mark.parametrize("made", [compiled, apart])
+def test_the_self_test_begins_by_reset(made, tmp_path):
+    artifact = made("stream_that_begins")[0].with_self_test()
     assert result_on_host(tmp_path, artifact) == 0
     [first] = re.findall(r"net_reset_0\[.*?\] = \{\n +(-?\d+),", artifact.files["net.c"])
     head, tail = artifact.files["net.c"].split("net_reset_0[", 1)
@@ -134,9 +144,10 @@ def test_recordings_are_calls_one_after_the_other(tmp_path, capsys):
     assert re.search(r"recorded +6  0 of ", capsys.readouterr().out)
 
 
-def test_a_board_gets_the_state_with_the_inputs(tmp_path, capsys):
+@pytest.mark.parametrize("place", ["arena", "caller"])
+def test_a_board_gets_the_state_with_the_inputs(place, tmp_path, capsys):
     (tmp_path / "net.tflite").write_bytes(STREAMS["delay"])
-    artifact = qcgen.compile(tmp_path / "net.tflite")
+    artifact = qcgen.compile(tmp_path / "net.tflite", state=place)
     with bridged(build(tmp_path / "program", artifact)) as board:
         assert main(["verify", "--serial", board.port, str(tmp_path / "net.tflite"), "--cases", "2"]) == 0
     assert "hashes: none differs" in capsys.readouterr().out
@@ -147,6 +158,23 @@ def test_the_header_says_that_the_arena_must_live():
     assert "8 bytes of it are the network's state, so it must be left alone between calls, too" in header
     assert "keeps nothing between calls" not in header
     assert "not for unions" in header
+
+
+def test_states_of_the_caller_leave_the_arena_free_between_calls():
+    artifact, _ = apart("stream")
+    header = " ".join(artifact.files["net.h"].replace("*", "").split())
+    assert "for unions with the arenas of other models" in header
+    assert "Memory for all states: int32 [2]; it stays from call to call" in header
+    assert "void net_reset(int32_t state);" in header
+    assert not [buffer for buffer in artifact.plan.buffers if buffer.kind == "state"]
+    assert artifact.report.ram_bytes == compiled("stream")[0].report.ram_bytes
+
+
+@pytest.mark.all
+def test_states_of_the_caller_on_an_emulated_core():
+    require_core("cortex-m4", counting=False)
+    artifact = qcgen.compile(STREAMS["stream"], target="cortex-m4", state="caller")
+    assert verify(artifact, cases=2, sums=False, emulated=True).is_right
 
 
 def test_rows_are_not_pushed_where_states_are_kept():

@@ -25,6 +25,7 @@ class Options:
     arena: int | Literal["least"] | None = None
     flash: int | None = None
     io_memory: str = "caller"
+    state: str = "arena"
     input: str = "whole"
     io: str = "model"
     self_test: bool = False
@@ -43,10 +44,14 @@ class Options:
 
 @dataclass(frozen=True)
 class Argument:
-    """A tensor that the caller passes, ``offset`` bytes into it: ``symbol`` is the parameter's name in C."""
+    """A tensor that the caller passes, ``offset`` bytes into it: ``symbol`` is the parameter's name in C.
+
+    ``is_block``: it is memory for several tensors.
+    """
 
     symbol: str
     offset: int = 0
+    is_block: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,8 @@ Place = Argument | InArena
 class Port:
     """A tensor at the boundary of the C function; ``shape`` is in the order in which the caller holds it in memory.
 
-    ``offset``: where in the arena it begins, None if it lies in memory of the caller's. ``rows``: of an input that the
+    ``direction``: "state" is the caller's memory for all states, in words. ``offset``: where in the arena it begins,
+    or a state in that memory; None if it is memory of the caller's itself. ``rows``: of an input that the
     caller pushes row by row, how many there are; None if it is there as a whole.
     """
 
@@ -71,7 +77,7 @@ class Port:
     symbol: str
     shape: tuple[int, ...]
     layout: str
-    direction: Literal["input", "output"]
+    direction: Literal["input", "output", "state"]
     offset: int | None = None
     rows: int | None = None
 
@@ -122,7 +128,7 @@ class Table:
 
 @dataclass(frozen=True)
 class KeptState:
-    """Bytes of the arena that stay from call to call: a call finds ``before`` there and leaves ``after``.
+    """Bytes of the arena, or of the caller's, that stay from call to call: a call finds ``before``, leaves ``after``.
 
     ``initial``: what NAME_reset puts there, a table or a byte that all of them have.
     """
@@ -133,8 +139,8 @@ class KeptState:
 
     @property
     def offset(self) -> int:
-        """Where in the arena they begin."""
-        assert self.before.offset is not None, "states lie in the arena"
+        """Where in that memory they begin."""
+        assert self.before.offset is not None, "states have places"
         return self.before.offset
 
 
@@ -411,8 +417,8 @@ class TensorMove:
     """
 
     tensor: Tensor
-    source: InArena
-    place: InArena
+    source: Place
+    place: Place
     is_state: bool = False
 
     @property
@@ -433,7 +439,7 @@ class TensorMove:
     @property
     def is_apart(self) -> bool:
         """Whether no byte is both read and written."""
-        return abs(self.by) >= self.bytes
+        return self.is_state or abs(self.by) >= self.bytes
 
 
 Step = Call | View | TensorMove | Stream
@@ -598,8 +604,14 @@ class Plan:
 
     @property
     def arguments(self) -> tuple[Port, ...]:
-        """The inputs, then the outputs, that the caller passes whole: those that do not lie in the arena."""
-        return tuple(port for port in (*self.inputs, *self.outputs) if port.offset is None and port is not self.pushed)
+        """What the caller passes whole: inputs, then outputs, that do not lie in the arena, then memory for states."""
+        ports = (*self.inputs, *self.outputs, *self.state)
+        return tuple(port for port in ports if port.offset is None and port is not self.pushed)
+
+    @property
+    def state(self) -> tuple[Port, ...]:
+        """The caller's memory for states, if they do not lie in the arena."""
+        return tuple(port for port in self.ports if port.direction == "state")
 
     @property
     def pushed(self) -> Port | None:

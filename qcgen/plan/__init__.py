@@ -25,7 +25,7 @@ from qcgen.ir.plan import (
     View,
 )
 from qcgen.ir.program import Operator, Program, State, Tensor, inputs_of
-from qcgen.ir.types import Layout
+from qcgen.ir.types import DType, Layout
 from qcgen.kernels import KERNELS, Prepared, Setting
 from qcgen.options import spelt
 from qcgen.plan.arrange import Arranged
@@ -34,8 +34,8 @@ from qcgen.plan.forms import SIZE, SPEED, Form
 from qcgen.plan.functions import Work, share
 from qcgen.plan.fuse import steps_of
 from qcgen.plan.layout import boundary_layout, boundary_shape, layout_text
-from qcgen.plan.memory import BufferName, CopiedRows, TurnNumber
-from qcgen.plan.names import ACCESSORS, KEEPING, PUBLIC, PUSHING, ROWS, STOPPING, node_names, parameter_names
+from qcgen.plan.memory import WORD, BufferName, CopiedRows, TurnNumber
+from qcgen.plan.names import ACCESSORS, KEEPING, PUBLIC, PUSHING, ROWS, STATE, STOPPING, node_names, parameter_names
 from qcgen.plan.orders import layout_of
 from qcgen.plan.select import select
 from qcgen.plan.sharing import Boundary, bytes_of
@@ -76,6 +76,10 @@ class Planner:
         self._ports = _ports(program, options, functions)
         tensors = {tensor.name: tensor for tensor in (*program.inputs, *program.outputs)}
         self._states = [(tensors[state.read], tensors[state.written]) for state in program.states]
+        self._state_at: dict[str, int] = {}
+        if program.states and options.state == "caller":
+            self._state_at, block = _block([read for read, _ in self._states])
+            self._ports = (*self._ports, block)
         self._works: dict[tuple[int, Form], Work | None] = {}
         self._rows: dict[tuple[int, int, Form], Work] = {}
 
@@ -94,7 +98,9 @@ class Planner:
         prepared = [None if work is None else work.prepared for work in works]
         rows = _RowWorks(self._steps, self._setting_of, chosen, self._rows)
         chains: tuple[Chain, ...] = ()
-        boundary = Boundary(self._ports, options.io_memory == "arena", options.input == "rows", self._states)
+        boundary = Boundary(
+            self._ports, options.io_memory == "arena", options.input == "rows", self._states, self._state_at
+        )
         report_progress("placing tensors in the arena")
         if arena is None and not boundary.is_pushed:
             stored = store(steps, prepared, boundary)
@@ -227,16 +233,25 @@ def _left(states: Sequence[tuple[Tensor, Tensor]], stored: Stored) -> list[Step]
     moves: list[Step] = []
     for read, written in states:
         source, place = stored.places[written.name], stored.places[read.name]
-        assert isinstance(source, InArena) and isinstance(place, InArena), "states are nowhere else"
         if source != place:
             moves.append(TensorMove(written, source, place, is_state=True))
     return moves
 
 
+def _block(states: Sequence[Tensor]) -> tuple[dict[str, int], Port]:
+    """Where states lie in memory of the caller's, one behind the other, and that memory, in words."""
+    word = DType.INT64 if any(tensor.dtype.bytes > WORD for tensor in states) else DType.INT32
+    offsets, end = {}, 0
+    for tensor in states:
+        offsets[tensor.name] = end
+        end += -(-bytes_of(tensor) // word.bytes) * word.bytes
+    block = Tensor("all states", word, (end // word.bytes,))
+    return offsets, Port(block, STATE, block.shape, "", "state")
+
+
 def _kept(number: int, state: State, program: Program, stored: Stored, prefix: str) -> KeptState:
     """A state with its place, and what it begins with."""
     place = stored.places[state.read]
-    assert isinstance(place, InArena), "states are nowhere else"
     tensors = {tensor.name: tensor for tensor in (*program.inputs, *program.outputs)}
     symbol = f"{KEEPING[0]}_{number}"
     read, written = tensors[state.read], tensors[state.written]
@@ -314,7 +329,11 @@ def _ports(program: Program, options: Options, function_symbols: Collection[str]
     tensors = [*inputs, *outputs]
     chosen = dict(options.rename)
     names = [chosen.get(tensor.name, tensor.name) for tensor in tensors]
-    symbols = parameter_names(names, function_symbols, STOPPING if options.status else ())
+    symbols = parameter_names(
+        names,
+        function_symbols,
+        (*(STOPPING if options.status else ()), *((STATE,) if options.state == "caller" else ())),
+    )
     got = {tensor.name: symbol for tensor, symbol in zip(tensors, symbols, strict=True)}
     if problems := [problem for each in chosen.items() for problem in _rename_problems(*each, got)]:
         raise ModelRejected(problems)
@@ -345,6 +364,8 @@ def _placed(port: Port, stored: Stored, pushed: Chain | None) -> Port:
     """The port with its place in the arena, if it lies there; an input in rows if a chain takes them."""
     if pushed is not None and port.direction == "input":
         return replace(port, rows=pushed.images[port.tensor.name].rows)
+    if port.direction == "state":
+        return port
     match stored.places[port.tensor.name]:
         case InArena(offset):
             return replace(port, offset=offset)

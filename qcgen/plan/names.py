@@ -276,6 +276,9 @@ PUSHING = ("begin", "push_row", "end")
 """What follows the prefix in the functions of a network that gets its input row by row."""
 
 
+STATE = "state"
+"""What the parameter is called that is the caller's memory for states."""
+
 KEEPING = ("reset",)
 """What follows the prefix in the function that makes states initial, and, before a number, in tables of these."""
 

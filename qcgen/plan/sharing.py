@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 from qcgen.ir.plan import Port
@@ -32,13 +32,14 @@ class Boundary:
     """The inputs and outputs of the network, and whether they lie in the arena or are the caller's memory.
 
     ``is_pushed``: the only input is there row by row. ``states``: the tensors that a call finds in the arena, and those
-    that it leaves where these were.
+    that it leaves where these were; ``state_at``: where these lie in memory of the caller's, if they do, in bytes.
     """
 
     ports: Sequence[Port]
     is_in_arena: bool
     is_pushed: bool = False
     states: Sequence[tuple[Tensor, Tensor]] = ()
+    state_at: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def of_caller(self) -> Sequence[Port]:
@@ -47,7 +48,7 @@ class Boundary:
 
     @property
     def inputs_in_arena(self) -> dict[str, Tensor]:
-        """Inputs and states that lie in the arena, by name: they are there before the first step."""
+        """Inputs that lie in the arena, and states, by name: they are there before the first step."""
         inputs = {p.tensor.name: p.tensor for p in self.ports if p.direction == "input" and self._is_in_arena(p)}
         return inputs | {read.name: read for read, _ in self.states}
 

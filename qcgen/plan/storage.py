@@ -25,6 +25,7 @@ from qcgen.plan.memory import (
     TurnNumber,
     place,
 )
+from qcgen.plan.names import STATE
 from qcgen.plan.sharing import Boundary, Storage, bytes_of, is_done, owners_of, require_inside, storages_of, tensors_of
 
 
@@ -114,6 +115,8 @@ def store(
     for name, storage in storages.items():
         if storage.root in owners:
             places[name] = Argument(owners[storage.root], storage.offset)
+        elif storage.root in boundary.state_at:
+            places[name] = Argument(STATE, boundary.state_at[storage.root] + storage.offset, is_block=True)
         elif name not in rows:
             root = MovedTensor(storage.root) if storage.root in moved else storage.root
             places[name] = InArena(placement.offsets[root] + storage.offset)
@@ -197,7 +200,7 @@ def lent_by_caller(steps: Sequence[Arranged], prepared: Sequence[Prepared | None
     """The computed tensors that live in outputs of the caller: as a view, a part, or written over one that does."""
     storages = storages_of(steps, prepared, boundary, _last_uses(steps, boundary, ()))
     owners = owners_of(storages, boundary.of_caller)
-    return {name for name, storage in storages.items() if storage.root in owners}
+    return {name for name, storage in storages.items() if storage.root in owners or storage.root in boundary.state_at}
 
 
 def whole_buffers(steps: Sequence[Arranged], prepared: Sequence[Prepared | None], boundary: Boundary) -> list[Buffer]:
@@ -219,6 +222,7 @@ def _buffers(
     """What lies in the arena: tensors, the rows that chains keep of theirs, scratch memory."""
     inputs = boundary.inputs_in_arena
     computed = [each for each in _tensor_buffers(steps, storages, uses, inputs) if each.name not in owners]
+    computed = [each for each in computed if each.name not in boundary.state_at]
     computed = [replace(each, last=len(steps)) if each.name in boundary.kept else each for each in computed]
     whole = _with_overlaps(computed, steps, prepared, storages)
     for chain in chains:

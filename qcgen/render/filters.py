@@ -128,7 +128,8 @@ def place(where: Place) -> str:
     """
     if isinstance(where, InArena):
         return f"(void *)(bytes + {where.offset})" if where.offset else "arena"
-    return f"(void *)((uint8_t *){where.symbol} + {where.offset})" if where.offset else where.symbol
+    start = f"(void *){where.symbol}" if where.is_block else where.symbol
+    return f"(void *)((uint8_t *){where.symbol} + {where.offset})" if where.offset else start
 
 
 def rows_at(where: RowsAt) -> str:
@@ -152,7 +153,7 @@ def rows_at(where: RowsAt) -> str:
             return f"(void *)(bytes + {step})"
         case InArena(offset):
             return f"(void *)(bytes + {offset} + {step})"
-        case Argument(symbol, 0):
+        case Argument(symbol, 0, False):
             return f"{symbol} + {step}"
         case Argument(symbol, offset):
             return f"(void *)((uint8_t *){symbol} + {offset} + {step})"

@@ -81,7 +81,7 @@ def conditions(plan: Plan) -> Iterator[str]:
     """What must hold when the function is called: the arena is aligned, what is written lies apart from the rest."""
     macro = plan.prefix.upper()
     sizes = {port.symbol: port.bytes for port in plan.arguments}
-    written = [port.symbol for port in plan.arguments if port.direction == "output"]
+    written = [port.symbol for port in plan.arguments if port.direction != "input"]
     if plan.arena_bytes:
         yield aligned(plan)
         sizes["arena"] = plan.arena_bytes

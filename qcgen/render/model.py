@@ -13,7 +13,7 @@ from qcgen.ir.context import Context
 from qcgen.ir.plan import Argument, Call, InArena, KeptState, Plan, Port, Step, Stream, TensorMove, View
 from qcgen.ir.self_test import SelfTest
 from qcgen.options import OPTIONS
-from qcgen.plan.names import SUPPORT_NAMES, accessor_names
+from qcgen.plan.names import STATE, SUPPORT_NAMES, accessor_names
 from qcgen.render.filters import one_line, place
 from qcgen.render.head import Proof, certificate, memory, overlap_place, summary
 from qcgen.render.interface import (
@@ -72,6 +72,7 @@ class ModelContext(Context):
     uses_math: bool  # math.h
     streams: tuple[str, ...]  # functions that run layers row by row
     resets: tuple[str, ...]  # of NAME_reset
+    reset_parameter: str  # of it
     resets_offsets: bool  # some state does not begin the arena
     statements: tuple[str, ...]  # of NAME_run
     test: SelfTest | None  # what the self-test compares
@@ -132,8 +133,9 @@ def model_context(
         or bool(plan.streams or plan.moves or plan.states),
         uses_math=any("math.h" in call.headers for call in plan.calls),
         streams=tuple(streams),
-        resets=tuple(map(_reset, plan.states)),
-        resets_offsets=any(state.offset for state in plan.states),
+        resets=tuple(_reset(state, is_callers=bool(plan.state)) for state in plan.states),
+        reset_parameter=f"{plan.state[0].tensor.dtype.c} *{STATE}" if plan.state else "void *arena",
+        resets_offsets=not plan.state and any(state.offset for state in plan.states),
         statements=statements,
         test=test,
         numbers=numbers(plan),
@@ -281,9 +283,10 @@ def _stopping(call: str) -> list[str]:
     return [f"status = {call};", "if (status != 0) {", "    return status;", "}"]
 
 
-def _reset(state: KeptState) -> str:
-    """What makes a state initial."""
-    at, name = place(InArena(state.offset)), one_line(state.before.tensor.name)
+def _reset(state: KeptState, *, is_callers: bool) -> str:
+    """What makes a state initial, which lies in the caller's memory for it or in the arena."""
+    memory = Argument(STATE, state.offset, is_block=True) if is_callers else InArena(state.offset)
+    at, name = place(memory), one_line(state.before.tensor.name)
     if isinstance(state.initial, int):
         return f"memset({at}, {state.initial}, {state.before.bytes}); /* {name} */"
     return f"memcpy({at}, {state.initial.symbol}, {state.before.bytes}); /* {name} */"

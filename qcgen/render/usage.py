@@ -23,7 +23,8 @@ def usage(plan: Plan, arena: str = "&arena") -> Usage:
     tensors = [variable(plan, port) for port in plan.arguments]
     if plan.pushed is None:
         call = f"{plan.prefix}_run({', '.join([*tensors, arena])})"
-        before = (f"{plan.prefix}_reset({arena}); /* before the first call, and to begin anew */",)
+        kept = variable(plan, plan.state[0]) if plan.state else arena
+        before = (f"{plan.prefix}_reset({kept}); /* before the first call, and to begin anew */",)
         return Usage(variables, (*(before if plan.states else ()), *_tested(call, plan)))
     rows = f"{_macro(plan, plan.pushed)}_ROWS"
     push = _tested(f"{plan.prefix}_push_row({arena}, {variable(plan, plan.pushed)})", plan)

@@ -175,6 +175,44 @@ def softmax_in_integers(x: Array, table: Int64s, low: int, high: int) -> Int64s:
     return found
 
 
+LOG_TWO, ROOT_OF_HALF, FOURTH_ROOT_OF_HALF = 1488522236, 1518500250, 1805811301
+"""ln 2 and roots of 1/2, in units of 2^-31."""
+
+
+def logarithm_in_integers(total: Int64s) -> Int64s:
+    """Equation (84): ln(v) in units of 2^-26, of v from 1 on in units of 2^-19, total < 2^31.
+
+    v is r * 2^n with r about the fourth root of 1/2: 2^n by ln 2, r by a quotient of polynomials. Source:
+    log_x_for_x_greater_than_or_equal_to_1_impl in kernels/internal/common.h of TensorFlow Lite Micro.
+    """
+    less = doubled_high(total, ROOT_OF_HALF)
+    bits, bits_less = (np.frexp(value.astype(np.float64))[1].astype(np.int64) for value in (total, less))
+    first = np.minimum(doubled_high(total << (31 - bits), ROOT_OF_HALF) << 1, 2**31 - 1)
+    second = np.minimum(total << (31 - bits_less), 2**31 - 1)
+    power = np.maximum(4 * (bits - 20) + 1, 4 * (bits_less - 19) - 1) << 23
+    r = np.minimum(first, second)
+    q = (r - FOURTH_ROOT_OF_HALF) << 1
+    square = doubled_high(q, q)
+    above = doubled_high(q, r) + doubled_high(doubled_high(q, square), 117049297)
+    factor = 1057819769 + q + doubled_high(square, 127690142)
+    below = doubled_high((r + FOURTH_ROOT_OF_HALF + 1) >> 1, factor) + doubled_high(q, 638450708)
+    share = np.clip(near_reciprocal(below) << 1, -(2**31), 2**31 - 1)
+    return (doubled_high(power, LOG_TWO) + doubled_high(divide_away(above, 64), share)) << 1
+
+
+def log_softmax_in_integers(x: Array, table: Int64s, distances: Int64s, low: int, high: int) -> Int64s:
+    """Equation (85): the codes, in units of 1 / 16 from the highest down, of rows along the last axis.
+
+    Source: LogSoftmaxQuantized in kernels/internal/reference/log_softmax.h of TensorFlow Lite Micro.
+    """
+    codes = x.astype(np.int64)
+    place = 255 - (codes.max(axis=-1, keepdims=True) - codes)
+    total = table[place].sum(axis=-1, keepdims=True)
+    logarithms = divide_away(distances[place] - logarithm_in_integers(total), 2**22)
+    found: Int64s = np.clip(logarithms + high, low, high)
+    return found
+
+
 def interpolate(op: Interpolate, x: Array) -> Int64s:
     """Equation (83): codes between four others, by weights whose sum is 2^20.
 

@@ -34,6 +34,7 @@ from qcgen.ir.program import (
     GateWeights,
     GlobalAveragePool,
     InstanceNorm,
+    IntegerLogSoftmax,
     IntegerSoftmax,
     Interpolate,
     LayerNorm,
@@ -60,7 +61,7 @@ from qcgen.ir.program import (
 )
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.kernels.kernel import Order
-from qcgen.tflite.exponentials import exponentials
+from qcgen.tflite.exponentials import exponentials, rounded_exponentials
 from qcgen.tflite.multipliers import integer_binary
 
 NHWC, NCHW = Layout.CHANNELS_LAST, Layout.CHANNELS_FIRST
@@ -750,8 +751,12 @@ def integer_softmaxes() -> Iterator[Unit]:
         x[3:6] = np.clip(x[3:6] // 8 + 40, -128, 127)
         tx, ty = (quantized(name, DType.INT8, x.shape, 1 / 256, -128) for name in "xy")
         op = IntegerSoftmax("softmax", "SOFTMAX", tx, ty, exponentials(factor))
-        yield Unit(f"integer_softmax_{str(factor).replace('.', '_')}_{length}", op, (x,))
+        label = f"{str(factor).replace('.', '_')}_{length}"
+        yield Unit(f"integer_softmax_{label}", op, (x,))
+        logarithm = IntegerLogSoftmax("softmax", "LOG_SOFTMAX", tx, ty, *rounded_exponentials(factor))
+        yield Unit(f"integer_log_softmax_{label}", logarithm, (x,))
     yield Unit("integer_softmax_columns", op, (x,), ((1, 0),), (1, 0))
+    yield Unit("integer_log_softmax_columns", logarithm, (x,), ((1, 0),), (1, 0))
 
 
 def squared_differences() -> Iterator[Unit]:

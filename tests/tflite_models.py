@@ -26,6 +26,7 @@ OPTION_TYPES = {
     "SQUEEZE": 30,
     "ADD": 11,
     "MUL": 21,
+    "LOG_SOFTMAX": 36,
     "SQUARED_DIFFERENCE": 76,
     "SUB": 28,
     "FULLY_CONNECTED": 8,
@@ -305,6 +306,11 @@ def softmax(scale: float, beta: float) -> bytes:
     return written(tensors, [Step("SOFTMAX", (0,), (1,), {0: Field("f", beta)})], (0,), (1,))
 
 
+def log_softmax(scale: float, length: int = 24) -> bytes:
+    tensors = [Told("x", (5, length), scale, 9), Told("y", (5, length), 1 / 16, 127)]
+    return written(tensors, [Step("LOG_SOFTMAX", (0,), (1,), {})], (0,), (1,))
+
+
 def function(
     kind: str,
     x: tuple[float, int],
@@ -483,6 +489,11 @@ def cases(data: bytes) -> Sequence[np.ndarray]:
 
 
 MODELS = {
+    "log_softmax": log_softmax(0.11),
+    "log_softmax_of_distant_codes": log_softmax(1.7),
+    "log_softmax_of_near_codes": log_softmax(0.003),
+    "log_softmax_of_many": log_softmax(0.021, 300),
+    "log_softmax_of_two": log_softmax(0.4, 2),
     "network": network(),
     "dense": dense(0.02, 0.01, 0.021),
     "dense_without_bias": dense(0.02, 0.01, 0.021, has_bias=False),

@@ -34,6 +34,7 @@ from qcgen.ir.program import (
     GlobalAveragePool,
     InstanceNorm,
     Int64s,
+    IntegerLogSoftmax,
     IntegerSoftmax,
     Interpolate,
     LayerNorm,
@@ -114,6 +115,7 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
         case (
             LayerNorm()
             | InstanceNorm()
+            | IntegerLogSoftmax()
             | IntegerSoftmax()
             | OrionConv()
             | ArgMax()

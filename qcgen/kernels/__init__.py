@@ -49,7 +49,7 @@ from qcgen.kernels.portable.quantized_binary import QUANTIZED_BINARY
 from qcgen.kernels.portable.recurrent import RECURRENT
 from qcgen.kernels.portable.reduce import REDUCE
 from qcgen.kernels.portable.select import SELECT
-from qcgen.kernels.portable.softmax import FLOAT_SOFTMAX, INTEGER_SOFTMAX, SOFTMAX
+from qcgen.kernels.portable.softmax import FLOAT_SOFTMAX, INTEGER_LOG_SOFTMAX, INTEGER_SOFTMAX, SOFTMAX
 from qcgen.kernels.portable.squared_difference import SQUARED_DIFFERENCE
 from qcgen.kernels.portable.wide_binary import WIDE_BINARY
 from qcgen.kernels.scalar.conv import CONV as SCALAR_CONV
@@ -100,6 +100,7 @@ PORTABLE: tuple[Kernel, ...] = (
     RECURRENT,
     SOFTMAX,
     INTEGER_SOFTMAX,
+    INTEGER_LOG_SOFTMAX,
     INTERPOLATE,
     LAYER_NORM,
     INSTANCE_NORM,

@@ -19,6 +19,7 @@ from qcgen.ir.program import (
     FloatUnary,
     GlobalAveragePool,
     InstanceNorm,
+    IntegerLogSoftmax,
     IntegerSoftmax,
     Interpolate,
     LayerNorm,
@@ -166,6 +167,7 @@ def _after(op: Operator) -> MeaningChange | None:
             | FloatBinary()
             | Select()
             | Softmax()
+            | IntegerLogSoftmax()
             | IntegerSoftmax()
             | Interpolate()
             | LayerNorm()

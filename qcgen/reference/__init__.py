@@ -25,6 +25,7 @@ from qcgen.ir.program import (
     FloatUnary,
     GlobalAveragePool,
     InstanceNorm,
+    IntegerLogSoftmax,
     IntegerSoftmax,
     Interpolate,
     LayerNorm,
@@ -134,6 +135,8 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
             return elementwise.evaluate_select(op, *inputs)
         case Softmax():
             return softmax.evaluate_softmax(op, *inputs)
+        case IntegerLogSoftmax():
+            return softmax.evaluate_integer_log_softmax(op, *inputs)
         case IntegerSoftmax():
             return softmax.evaluate_integer_softmax(op, *inputs)
         case Interpolate():

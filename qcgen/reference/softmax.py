@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qcgen import arithmetic
-from qcgen.ir.program import FloatSoftmax, IntegerSoftmax, Softmax
+from qcgen.ir.program import FloatSoftmax, IntegerLogSoftmax, IntegerSoftmax, Softmax
 from qcgen.ir.types import Array
 
 
@@ -19,6 +19,12 @@ def evaluate_softmax(op: Softmax, x: Array) -> Array:
 def evaluate_integer_softmax(op: IntegerSoftmax, x: Array) -> Array:
     """Equation (82)."""
     return arithmetic.softmax_in_integers(x, op.table, op.y.dtype.low, op.y.dtype.high).astype(op.y.dtype.numpy)
+
+
+def evaluate_integer_log_softmax(op: IntegerLogSoftmax, x: Array) -> Array:
+    """Equation (85)."""
+    found = arithmetic.log_softmax_in_integers(x, op.table, op.distances, op.y.dtype.low, op.y.dtype.high)
+    return found.astype(op.y.dtype.numpy)
 
 
 def evaluate_float_softmax(op: FloatSoftmax, x: Array) -> Array:

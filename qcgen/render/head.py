@@ -16,6 +16,7 @@ from qcgen.ir.program import (
     GlobalAveragePool,
     InstanceNorm,
     IntegerBinary,
+    IntegerLogSoftmax,
     IntegerSoftmax,
     Interpolate,
     LayerNorm,
@@ -191,7 +192,7 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
                 "output",
                 "the float32 sum of onnxruntime, one addition after the other, and exact quotients, in integers",
             )
-        case IntegerSoftmax():
+        case IntegerSoftmax() | IntegerLogSoftmax():
             yield "output", "the fixed point of TensorFlow Lite, its exponentials from a table"
         case Interpolate():
             yield "output", "the fixed point of TensorFlow Lite, weights in units of 1 / 1024"

@@ -29,6 +29,7 @@ from qcgen.ir.program import (
     GlobalAveragePool,
     InstanceNorm,
     Int64s,
+    IntegerLogSoftmax,
     IntegerSoftmax,
     Interpolate,
     LayerNorm,
@@ -160,6 +161,7 @@ class Channels:
                 MatMul()
                 | Reduce()
                 | Softmax()
+                | IntegerLogSoftmax()
                 | IntegerSoftmax()
                 | Interpolate()
                 | LayerNorm()

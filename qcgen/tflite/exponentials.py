@@ -6,6 +6,7 @@ import numpy as np
 
 from qcgen.arithmetic import doubled_high
 from qcgen.ir.program import Int64s
+from qcgen.ir.types import Bools
 from qcgen.tflite.multipliers import multiplier_of
 
 INTEGER_BITS = 5
@@ -21,11 +22,27 @@ def exponentials(factor: float) -> Int64s:
     Source: PreprocessSoftmaxScaling and CalculateInputRadius in kernels/internal/quantization_util.cc, Softmax in
     kernels/internal/reference/softmax.h.
     """
+    given, counts = _scaled_distances(factor)
+    return np.where(counts, exp_of_negative(given, INTEGER_BITS), 0)
+
+
+def rounded_exponentials(factor: float) -> tuple[Int64s, Int64s]:
+    """The same in units of 2^-19, and (256,) the distances -d * factor in units of 2^-26, none below -17.
+
+    Farther ones have the lowest code, since logarithms end at -255/16. Source: LogSoftmaxQuantized in
+    kernels/internal/reference/log_softmax.h.
+    """
+    given, counts = _scaled_distances(factor)
+    least = -17 << (31 - INTEGER_BITS)
+    return (exponentials(factor) + 2**11) >> 12, np.where(counts, np.maximum(given, least), least)
+
+
+def _scaled_distances(factor: float) -> tuple[Int64s, Bools]:
+    """(256,): -d * factor in units of 2^-26, d = 255, 254, ... 0; and whether a row counts what is so far away."""
     multiplier, left = multiplier_of(min(factor * 2.0 ** (31 - INTEGER_BITS), 2.0**31 - 1))
     most = ((1 << INTEGER_BITS) - 1) << (31 - INTEGER_BITS) >> left
     distance = np.arange(255, -1, -1)
-    given = doubled_high(-np.minimum(distance, most) << left, multiplier)
-    return np.where(distance <= most, exp_of_negative(given, INTEGER_BITS), 0)
+    return doubled_high(-np.minimum(distance, most) << left, multiplier), distance <= most
 
 
 def exp_of_negative(x: Int64s, bits: int) -> Int64s:

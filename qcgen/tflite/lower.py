@@ -21,6 +21,7 @@ from qcgen.ir.program import (
     Dequantize,
     DivideAway,
     GlobalAveragePool,
+    IntegerLogSoftmax,
     IntegerSoftmax,
     Lookup,
     MaxPool,
@@ -39,7 +40,7 @@ from qcgen.ir.types import Array, DType, Layout
 from qcgen.lower.propagate import propagate
 from qcgen.options import spelt
 from qcgen.reference import evaluate_operator
-from qcgen.tflite.exponentials import exponentials
+from qcgen.tflite.exponentials import exponentials, rounded_exponentials
 from qcgen.tflite.graph import AGAIN, TfliteGraph
 from qcgen.tflite.lookups import FUNCTIONS, lower_function, lower_prelu
 from qcgen.tflite.movements import MOST_PLACES, MOVEMENTS, lower_reshape, require_same_codes
@@ -207,6 +208,19 @@ def lower_softmax(source: TfliteOperands) -> tuple[Operator, ...]:
     return (IntegerSoftmax(source.node.name, source.node.op_type, x, y, table),)
 
 
+def lower_log_softmax(source: TfliteOperands) -> tuple[Operator, ...]:
+    """LOG_SOFTMAX: over the last axis, of fewer than 4,096 elements; in fixed point."""
+    x, y = source.x(), source.y()
+    if (y.scale, y.zero_point) != (1 / 16, 127):
+        raise Refused("its output has not the scale 1/16 and the zero point 127", AGAIN)
+    if x.shape != y.shape or not x.shape or x.shape[-1] >= 4096:
+        raise Refused(f"it has rows of shape {x.shape}", "use one axis of fewer than 4,096 elements")
+    if not 2.0**-26 < (x.scale or 1) < 2.0**5:
+        raise Refused(f"the scale of its input is {x.scale}", AGAIN)
+    tables = rounded_exponentials(x.scale or 1)
+    return (IntegerLogSoftmax(source.node.name, source.node.op_type, x, y, *tables),)
+
+
 def lower_reduction(source: TfliteOperands) -> tuple[Operator, ...]:
     """MEAN, REDUCE_MAX, REDUCE_MIN, SUM: along any constant axes."""
     x, y = source.x(), source.y()
@@ -309,6 +323,7 @@ LOWERINGS: dict[str, Callable[[TfliteOperands], tuple[Operator, ...]]] = {
     "DEPTHWISE_CONV_2D": lower_depthwise,
     "DEQUANTIZE": lower_dequantize,
     "FULLY_CONNECTED": lower_fully_connected,
+    "LOG_SOFTMAX": lower_log_softmax,
     "MAX_POOL_2D": lower_max_pool,
     "MUL": lower_binary,
     "PRELU": lower_prelu,

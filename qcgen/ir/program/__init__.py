@@ -39,6 +39,7 @@ from qcgen.ir.program.reduction import (
     FloatSoftmax,
     GlobalAveragePool,
     InstanceNorm,
+    IntegerLogSoftmax,
     IntegerSoftmax,
     LayerNorm,
     Reduce,
@@ -79,6 +80,7 @@ __all__ = [
     "Int32s",
     "Int64s",
     "IntegerBinary",
+    "IntegerLogSoftmax",
     "IntegerSoftmax",
     "Interpolate",
     "LayerNorm",
@@ -128,6 +130,7 @@ Operator = (
     | Reduce
     | ArgMax
     | Softmax
+    | IntegerLogSoftmax
     | IntegerSoftmax
     | Interpolate
     | LayerNorm

@@ -99,6 +99,22 @@ class IntegerSoftmax:
 
 
 @dataclass(frozen=True)
+class IntegerLogSoftmax:
+    """The logarithms of shares in TensorFlow Lite's fixed point (arithmetic.log_softmax_in_integers), from 127 down.
+
+    ``table`` (256,) holds the exponentials of the distances 255, 254, ... 0 below the largest code of a row, in units
+    of 2^-19, ``distances`` (256,) these themselves in units of 2^-26, none below -17.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    table: Int64s
+    distances: Int64s
+
+
+@dataclass(frozen=True)
 class LayerNorm:
     """Rows, along the last axis, brought to mean 0 and variance 1, times ``scale`` plus ``bias``.
 

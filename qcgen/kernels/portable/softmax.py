@@ -9,7 +9,7 @@ from typing import ClassVar
 from qcgen.errors import prove
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
-from qcgen.ir.program import FloatSoftmax, IntegerSoftmax, Operator, Softmax
+from qcgen.ir.program import FloatSoftmax, IntegerLogSoftmax, IntegerSoftmax, Operator, Softmax
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.portable.rows import Rows, in_place, rows_of
 from qcgen.kernels.portable.words import words
@@ -114,6 +114,39 @@ def prepare_integer(op: Operator, setting: Setting) -> Prepared:
     return Prepared(constants, context, (), ("right_shift",), certificate, in_place(op.x, setting))
 
 
+@dataclass(frozen=True)
+class IntegerLogSoftmaxContext(Context):
+    """The logarithms of the softmax of codes in TensorFlow Lite's fixed point."""
+
+    template: ClassVar[str] = "kernels/portable/integer_log_softmax.c.jinja"
+
+    rows: Rows
+    x_type: str  # of C
+    y_type: str  # of C
+    low: int  # the lowest code of y
+    high: int  # the highest code of y
+
+
+def why_not_integer_log(op: Operator, _setting: Setting) -> str | None:
+    """Serves every logarithm of a softmax in fixed point."""
+    return None if isinstance(op, IntegerLogSoftmax) else f"{op.op_type} is not a logarithm of a softmax in fixed point"
+
+
+def prepare_integer_log(op: Operator, setting: Setting) -> Prepared:
+    """Tables of the exponentials and of the distances."""
+    assert isinstance(op, IntegerLogSoftmax)
+    constants = (
+        Constants("exponentials", "int32_t", op.table, "exponentials of x - max x = -255, ..., 0, in units of 2^-19."),
+        Constants("distances", "int32_t", op.distances, "what they are taken of, in units of 2^-26, none below -17."),
+    )
+    rows = rows_of(op.x, op.y, setting.xs[0], setting.y)
+    context = IntegerLogSoftmaxContext(rows, op.x.dtype.c, op.y.dtype.c, op.y.dtype.low, op.y.dtype.high)
+    return Prepared(constants, context, (), ("right_shift",), Certificate(), in_place(op.x, setting))
+
+
+INTEGER_LOG_SOFTMAX = Kernel(
+    "portable/integer_log_softmax", IntegerLogSoftmaxContext, frozenset(), why_not_integer_log, prepare_integer_log
+)
 INTEGER_SOFTMAX = Kernel(
     "portable/integer_softmax", IntegerSoftmaxContext, frozenset(), why_not_integer, prepare_integer
 )

@@ -34,9 +34,11 @@
  */
 #include "dynamic.h"
 
-#if DYNAMIC_HEADER_ID != 0x477b525e
+#if DYNAMIC_HEADER_ID != 0xa430f321
 #error "dynamic.h was not generated together with this file"
 #endif
+
+#include <string.h>
 
 #ifndef DYNAMIC_CONST_ATTR
 #define DYNAMIC_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
@@ -104,20 +106,35 @@ DYNAMIC_CODE_ATTR static inline int32_t dynamic_nearest(float number)
 
 /*
  * quantize: DynamicQuantizeLinear. y[0] is the smallest number of x, y[1] the largest; 0 counts as one of them, NaN
- * does not.
+ * does not. Words of numbers are in their order above 0, and the other way round below, where they are larger as
+ * unsigned ones.
  */
 DYNAMIC_CODE_ATTR static void dynamic_n0_quantize(const float *restrict x, float *restrict y)
 {
     enum { COUNT = 60 };
-    float least = 0.0f;
-    float most = 0.0f;
+    const uint32_t infinite = 0x7f800000, sign = 0x80000000;
+    uint32_t least = sign; /* -0 */
+    int32_t most = 0;
 
     for (int32_t i = 0; i < COUNT; i++) {
-        least = x[i] < least ? x[i] : least;
-        most = x[i] > most ? x[i] : most;
+        uint32_t word;
+
+        memcpy(&word, x + i, sizeof word);
+        most = (int32_t)word > most ? (int32_t)word : most;
+        least = word > least ? word : least;
     }
-    y[0] = least;
-    y[1] = most;
+    if ((uint32_t)most > infinite || least > (sign | infinite)) {
+        /* There are NaN. */
+        y[0] = 0.0f;
+        y[1] = 0.0f;
+        for (int32_t i = 0; i < COUNT; i++) {
+            y[0] = x[i] < y[0] ? x[i] : y[0];
+            y[1] = x[i] > y[1] ? x[i] : y[1];
+        }
+        return;
+    }
+    memcpy(y, &least, sizeof least);
+    memcpy(y + 1, &most, sizeof most);
 }
 
 /* quantize: DynamicQuantizeLinear. The scale of codes from 0 to 255 for numbers from x[0] to x[1]. */
@@ -140,24 +157,33 @@ DYNAMIC_CODE_ATTR static void dynamic_n2_quantize(const float *restrict x, uint8
 }
 
 /*
- * quantize: DynamicQuantizeLinear. The quotient is rounded to float32, limited to the codes there are (NaN to the
- * lowest), and rounded half to even before the zero point is added, as in onnxruntime.
+ * quantize: DynamicQuantizeLinear. The quotient is rounded to float32, then half to even before the zero point is
+ * added, as in onnxruntime: numbers lie one apart where 1.5 * 2^23 was added, and their words in memory count them. NaN
+ * gives the lowest code.
  */
 DYNAMIC_CODE_ATTR static void dynamic_n3_quantize(const float *restrict x, const float *restrict scale,
     const uint8_t *restrict zero_point, uint8_t *restrict y)
 {
     enum { COUNT = 60 };
-    const int32_t zero = zero_point[0];
-    const float low = (float)-zero;
-    const float high = (float)(255 - zero);
+    const int32_t infinite = 0x7f800000;
+    const int32_t lowest = 0x4b400000 - zero_point[0]; /* of 1.5 * 2^23, less the zero point */
+    const int32_t highest = lowest + 255;
+    const float apart = 12582912.0f; /* 1.5 * 2^23 */
     const float step = scale[0];
 
     for (int32_t i = 0; i < COUNT; i++) {
         const float quotient = x[i] / step;
-        const float above = quotient > low ? quotient : low;
-        const float inside = above < high ? above : high;
+        const float sum = quotient + apart;
+        int32_t word;
 
-        y[i] = (uint8_t)(dynamic_nearest(inside) + zero);
+        memcpy(&word, &sum, sizeof word);
+        if (word > highest) {
+            word = word > infinite ? lowest : highest;
+        }
+        if (word < lowest) {
+            word = lowest;
+        }
+        y[i] = (uint8_t)(word - lowest);
     }
 }
 

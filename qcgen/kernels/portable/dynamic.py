@@ -70,7 +70,7 @@ def why_not_quantize(op: Operator, _setting: Setting) -> str | None:
 def prepare_extremes(op: Operator, _setting: Setting) -> Prepared:
     """Every number once, in the order of the memory."""
     assert isinstance(op, Extremes)
-    return Prepared((), ExtremesContext(op.x.size), (), (), Certificate())
+    return Prepared((), ExtremesContext(op.x.size), (), (), Certificate(), headers=("string.h",))
 
 
 def prepare_parameter(op: Operator, _setting: Setting) -> Prepared:
@@ -85,7 +85,7 @@ def prepare_quantize(op: Operator, setting: Setting) -> Prepared:
     """A division per element; y cannot lie over x, whose elements are larger."""
     assert isinstance(op, DynamicQuantize)
     nest = elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y))
-    return Prepared((), DynamicQuantizeContext(nest), (), ("nearest",), Certificate())
+    return Prepared((), DynamicQuantizeContext(nest), (), (), Certificate(), headers=("string.h",))
 
 
 def why_not_correction(op: Operator, _setting: Setting) -> str | None:

@@ -62,12 +62,13 @@ class Artifact:
         """What goes to another process, which computes reports anew if it is asked for them."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
-    def with_self_test(self, feeds: Mapping[str, Array] | None = None) -> Artifact:
+    def with_self_test(self, feeds: Mapping[str, Array] | None = None, *, slices: bool = False) -> Artifact:
         """The same with NAME_test.h and NAME_test.c, by an input by name in the model's own shapes, or a random one.
 
+        ``slices``: tables are checked some bytes at a time, by NAME_test_slice, which may be called by itself, too.
         Raises ModelRejected if Orion panics on it, or on all that are tried, and if there is nothing to compare.
         """
-        own = replace(self.plan, options=replace(self.plan.options, self_test=True))
+        own = replace(self.plan, options=replace(self.plan.options, self_test=True, test_slices=slices))
         try:
             test = self_test(self.planned, own, feeds)
         except OrionPanic as panic:

@@ -94,7 +94,7 @@ def _network(artifact: Artifact) -> dict[str, object]:
 
 def _served(plan: Plan) -> dict[str, object]:
     """What serve.c has of a network: its tensors, what runs it, and the options that it was made with."""
-    told = option_words(replace(plan, options=replace(plan.options, self_test=False)))
+    told = option_words(replace(plan, options=replace(plan.options, self_test=False, test_slices=False)))
     return {
         "prefix": plan.prefix,
         "PREFIX": plan.prefix.upper(),

@@ -244,6 +244,9 @@ OF_COMPILE = (
     Option("self_test", Switch(), "--self-test", "",
         "write PREFIX_test.h and PREFIX_test.c, too: a function that says on the core which node computes something"
         " else than the reference", excludes=("input", "rows", "it brings an input of its own")),
+    Option("test_slices", Switch(), "--test-slices", "",
+        "--self-test that checks tables some bytes at a time, so that a watchdog can be fed: PREFIX_test_slice checks"
+        " the next ones, and may be called by itself", excludes=("input", "rows", "it brings an input of its own")),
     Option("vectors", Count(0, 0), "--vectors", "N",
         "write PREFIX_vectors.h, too: N inputs and the outputs that they must give, for tests of yours"),
     Option("data", Text(), "--data", "FILE.npz",

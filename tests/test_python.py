@@ -235,7 +235,7 @@ def test_an_artifact_travels_to_another_process(artifact):
 
 def test_what_generated_files_say_of_options_is_what_the_command_line_reads():
     of_code = {*options.CODE_OPTIONS}
-    assert {each.name for each in fields(Options)} - {"self_test"} == of_code - {"name", "node"}
+    assert {each.name for each in fields(Options)} - {"self_test", "test_slices"} == of_code - {"name", "node"}
     chosen = Options(
         target="cortex-m4", arena=9, outputs=("a", "b"), rename=(("a", "c"),), simplify=False, self_test=True
     )

@@ -1,5 +1,6 @@
 """The generated self-test: 0 where the core computes what the reference does, else the first node that does not."""
 
+import json
 import re
 import struct
 import subprocess
@@ -223,6 +224,70 @@ def test_a_bit_flipped_in_a_table_of_any_node_names_it(arena, tmp_path):
     for number, call in enumerate(artifact.plan.calls):
         results = {result_on_core(core, copy) for copy in flips(core, image, call)}
         assert results == ({number + 1} if call.tables else set()), call.symbol
+
+
+SLICES = """
+#include <stdio.h>
+#include "net_test.h"
+int hooks;
+int main(void)
+{
+    static net_arena arena;
+    net_test_slices at = {0, 0, 0};
+    printf("%d", net_test(&arena));
+    printf(" %d", hooks);
+    for (unsigned long bytes = 1; bytes < 100000; bytes = bytes * 3 + 1) {
+        unsigned long calls = 0;
+        int node;
+
+        do {
+            node = net_test_slice(&at, (uint32_t)bytes);
+            calls++;
+        } while (node < 0);
+        printf(" %d %lu", node, calls);
+    }
+    return 0;
+}
+"""
+
+
+def test_tables_are_checked_in_slices_of_any_size_and_the_watchdog_is_fed_between_them(tmp_path, capsys):
+    require("gcc")
+    words = ["compile", str(DIGITS_MODEL), "--name", "net", "--test-slices", "--json", "-o", str(tmp_path)]
+    assert main(words) == 0
+    size = json.loads(capsys.readouterr().out)["constants_bytes"]
+    (tmp_path / "main.c").write_text(SLICES)
+    (tmp_path / "feed.h").write_text(
+        "extern int hooks;\n#define NET_TEST_HOOK() (hooks++)\n#define NET_TEST_SLICE 300\n"
+    )
+    slices = [1, 4, 13, 40, 121, 364, 1093, 3280, 9841, 29524, 88573]
+    text = (tmp_path / "net.c").read_text()
+    assert sliced(tmp_path) == [0, -(-size // 300), *(n for each in slices for n in (0, -(-size // each)))]
+    for number, symbol in ((4, "conv4_quant_bias"), (1, "conv1_quant_bias"), (9, "dense6_quant_weights")):
+        start = text.index("{\n", text.index(f"net_{symbol}[")) + 1
+        changed = re.compile(r"-?\d+").sub(lambda found: str(int(found[0]) ^ 1), text[start:], count=1)
+        (tmp_path / "net.c").write_text(text[:start] + changed)
+        assert set(sliced(tmp_path)[::2]) == {number + 1}
+
+
+def sliced(folder):
+    """What SLICES prints."""
+    command = [
+        "gcc",
+        *STRICT_FLAGS,
+        "-O1",
+        "-include",
+        "./feed.h",
+        "main.c",
+        "net.c",
+        "net_test.c",
+        "-lm",
+        "-o",
+        "main",
+    ]
+    subprocess.run(command, cwd=folder, check=True)
+    done = subprocess.run(["./main"], cwd=folder, capture_output=True, text=True, check=True)
+    return [int(word) for word in done.stdout.split()]
 
 
 def test_it_takes_less_than_a_kilobyte(tmp_path):

@@ -95,6 +95,7 @@ def _compiled(args: argparse.Namespace) -> _Compiled | None:
             args.target = target_on(args.board, args.target)
         except ValueError as error:
             args.usage_error(f"argument --board: {error}")
+    args.self_test = args.self_test or args.test_slices
     if args.bake and args.data is None:
         args.usage_error("argument --bake: give the constants as --data FILE.npz")
     try:
@@ -109,7 +110,7 @@ def _compiled(args: argparse.Namespace) -> _Compiled | None:
                 args.constants = [*args.constants, *recorded_arrays(args.data).items()]
             artifacts = compiled(args, args.model, read_model(args, args.model))
             if args.self_test:
-                artifacts = [_tested(artifact, None if args.bake else args.data) for artifact in artifacts]
+                artifacts = [_tested(artifact, args) for artifact in artifacts]
             if args.vectors:
                 data = None if args.bake else args.data
                 artifacts = [_with_vectors(artifact, args.vectors, data) for artifact in artifacts]
@@ -146,12 +147,13 @@ def _check(files: dict[str, str]) -> int:
     return 1 if changes else 0
 
 
-def _tested(artifact: Artifact, data: Path | None) -> Artifact:
+def _tested(artifact: Artifact, args: argparse.Namespace) -> Artifact:
     """With a self-test, by the first case that was recorded if there is one."""
     from qcgen.verification.recordings import recorded_cases
 
-    feeds = None if data is None else recorded_cases(data, artifact.program)[0].feeds
-    return artifact.with_self_test(feeds)
+    has_cases = args.data is not None and not args.bake
+    feeds = recorded_cases(args.data, artifact.program)[0].feeds if has_cases else None
+    return artifact.with_self_test(feeds, slices=args.test_slices)
 
 
 def _with_vectors(artifact: Artifact, count: int, data: Path | None) -> Artifact:

@@ -114,7 +114,8 @@ def compile_options(args: argparse.Namespace) -> Options:
     names = {each.name for each in fields(Options)}
     given = {name: value for name, value in vars(args).items() if name in names}
     rename = tuple(by_name(args, "rename").items())
-    return Options(**given | {"outputs": tuple(args.outputs), "rename": rename, "self_test": False})
+    given |= {"self_test": False, "test_slices": False}  # of files beside the code
+    return Options(**given | {"outputs": tuple(args.outputs), "rename": rename})
 
 
 def by_name(args: argparse.Namespace, option: str) -> dict[str, Any]:

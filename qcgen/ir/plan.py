@@ -29,6 +29,7 @@ class Options:
     input: str = "whole"
     io: str = "model"
     self_test: bool = False
+    test_slices: bool = False
     status: bool = False
     outputs: tuple[str, ...] = ()
     rename: tuple[tuple[str, str], ...] = ()

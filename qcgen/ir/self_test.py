@@ -40,7 +40,8 @@ class SelfTest:
     """``hashes``: of each node's tables and of all bytes that it writes. ``written``: what each call of a node writes.
 
     It lacks nodes whose float numbers may differ from core to core, and what depends on them: only tables are hashed.
-    ``seed``: where random numbers start; ``recording``: what an input that is a table is.
+    ``seed``: where random numbers start; ``recording``: what an input that is a table is. ``table_hashes``: of each
+    node's tables alone, where these are checked in slices; then ``hashes`` lack them.
     """
 
     inputs: tuple[SelfTestInput, ...]
@@ -48,6 +49,7 @@ class SelfTest:
     written: Mapping[str, Written]
     seed: int = SEED
     recording: str = "a recorded input"
+    table_hashes: tuple[int, ...] = ()
 
     @property
     def what(self) -> str:
@@ -68,6 +70,11 @@ class SelfTest:
     def is_random(self) -> bool:
         """Whether some input is made by the test."""
         return any(each.table is None for each in self.inputs)
+
+    @property
+    def table_literals(self) -> list[str]:
+        """The hashes of tables in C."""
+        return [f"0x{value:08x}u" for value in self.table_hashes]
 
     @property
     def literals(self) -> list[str]:

@@ -103,7 +103,7 @@ def test_tensorflow_lite_micro_judges_each_call_from_any_state(name):
 
 @pytest.mark.parametrize("name", STREAMS)
 def test_nothing_else_lies_where_a_state_does(name):
-    plan = compiled(name)[0].plan
+    plan = qcgen.compile(STREAMS[name], name="net", io_memory="arena").plan
     taken = {byte for state in plan.states for byte in range(state.offset, state.offset + state.before.bytes)}
     others = [buffer for buffer in plan.buffers if buffer.kind != "state"]
     assert len(taken) == sum(state.before.bytes for state in plan.states)

@@ -107,6 +107,35 @@ def delay() -> bytes:
     return written(tensors, steps, (0,), (8,), begun("fixed", np.arange(6).reshape(1, 6) * 20, 0.04, -1))
 
 
+def early() -> bytes:
+    """A variable that is read at first only; what is assigned is another tensor's memory, and read later, too."""
+    tensors = [
+        Told("x", (6,), 0.05, 3),
+        handle("v"),
+        Told("before", (1, 6), 0.09, -9),
+        Told("s", (1, 6), 0.09, -9),
+        Told("shape", (1,), None, 0, np.array([6]), "int32"),
+        Told("row", (6,), 0.09, -9),
+        Told("u", (6,), 0.09, -9),
+        Told("shapes", (2,), None, 0, np.array([1, 6]), "int32"),
+        Told("after", (1, 6), 0.09, -9),
+        Told("t", (6,), 0.12, 5),
+        Told("y", (6,), 0.1, 2),
+    ]
+    steps = [
+        named("v", 1),
+        Step("READ_VARIABLE", (1,), (2,)),
+        Step("ADD", (2, 0), (3,), {0: Field("b", 0)}),
+        Step("RESHAPE", (3, 4), (5,), {}),
+        Step("ADD", (5, 0), (6,), {0: Field("b", 0)}),
+        Step("RESHAPE", (6, 7), (8,), {}),
+        Step("ASSIGN_VARIABLE", (1, 8), ()),
+        Step("ADD", (6, 5), (9,), {0: Field("b", 0)}),
+        Step("SUB", (9, 0), (10,), {0: Field("b", 0)}),
+    ]
+    return written(tensors, steps, (0,), (10,))
+
+
 def frames(data: bytes) -> Sequence[np.ndarray]:
     """Random inputs of calls one after the other."""
     graph = read_tflite(data, "model")
@@ -119,5 +148,6 @@ STREAMS = {
     "stream_that_begins": stream(weights(9, 1, 2, 1, 4)),
     "total": total(),
     "delay": delay(),
+    "early": early(),
 }
 """Networks by name."""

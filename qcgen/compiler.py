@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from qcgen.artifact import Artifact
-from qcgen.bake import bake
 from qcgen.check import check
 from qcgen.chips import chip_of, target_of, target_on
 from qcgen.cross import measured
-from qcgen.cut import cut
 from qcgen.errors import ModelRejected, Problem
 from qcgen.estimate import code_bytes
 from qcgen.fallbacks import refuse_float
-from qcgen.fix_batch import fix_batch
 from qcgen.fold_operators import fold_operators
 from qcgen.infer import infer
 from qcgen.intervals import annotate
@@ -45,13 +42,13 @@ from qcgen.options import (
     require,
     spelt,
 )
+from qcgen.parts import bake, cut, fix_batch, select_node
 from qcgen.plan import Planner
 from qcgen.plan.flash import within
 from qcgen.plan.names import is_prefix, prefix_of
 from qcgen.progress import report_progress
 from qcgen.render import render
 from qcgen.rewrite import rewrite
-from qcgen.select_node import select_node
 from qcgen.simplify import simplify
 from qcgen.tflite import TfliteGraph, lower_tflite, read_tflite, tflite_bytes
 

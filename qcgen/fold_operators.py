@@ -11,10 +11,10 @@ from qcgen.infer import infer
 from qcgen.ir.graph import Graph, Node, Value
 from qcgen.ir.types import Array, DType
 from qcgen.lower import lower
+from qcgen.parts import select_node
 from qcgen.reference import evaluate
 from qcgen.rewrite import rewrite
 from qcgen.rewrite.sizes import Budget
-from qcgen.select_node import select_node
 
 MOST_PRODUCTS = 2**32
 """A node with more elements of its result times elements of its constants is left to whoever made the model."""

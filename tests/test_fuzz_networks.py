@@ -94,7 +94,7 @@ def test_clamps_that_vanish_are_found(run, monkeypatch):
         bounds = code_bounds(wiring, node)
         return bounds and tuple(np.asarray(end, bounds[0].dtype) for end in _ends(bounds[0].dtype))
 
-    monkeypatch.setattr(sys.modules["qcgen.rewrite.drop_clamps"], "code_bounds", every_code)
+    monkeypatch.setattr(sys.modules["qcgen.rewrite.clamp_codes"], "code_bounds", every_code)
     assert run(range(25)).kinds["output"] > 0
 
 

@@ -12,8 +12,8 @@ from qcgen.errors import ModelRejected
 from qcgen.ir.types import DType
 from qcgen.load import load
 from qcgen.lower import lower
+from qcgen.parts import select_node
 from qcgen.rewrite import rewrite
-from qcgen.select_node import select_node
 
 MODELS = Path(__file__).resolve().parents[2] / "shared" / "models"
 

@@ -1,4 +1,4 @@
-"""The model's graph made simpler without a change of meaning: one pattern a module."""
+"""The model's graph made simpler without a change of meaning: the patterns by subject."""
 
 from __future__ import annotations
 
@@ -7,44 +7,29 @@ from dataclasses import replace
 
 from qcgen.infer import infer
 from qcgen.ir.graph import Graph
-from qcgen.rewrite.clamp_earlier import clamp_earlier
-from qcgen.rewrite.compare_codes import compare_codes
+from qcgen.rewrite.clamp_codes import clamp_earlier, compare_codes, drop_clamps
 from qcgen.rewrite.decompose_float_ops import decompose_float_ops
-from qcgen.rewrite.dequantize_later import dequantize_later
-from qcgen.rewrite.drop_clamps import drop_clamps
 from qcgen.rewrite.fold_constants import FOLDS, Fold, fold_constants
 from qcgen.rewrite.fold_into_weights import fold_into_weights
-from qcgen.rewrite.fuse_binary import fuse_binary
+from qcgen.rewrite.fuse import fuse_binary, fuse_float_gemm, fuse_gemm, fuse_matmul, fuse_reduction, fuse_unary
 from qcgen.rewrite.fuse_convolution import fuse_convolution
-from qcgen.rewrite.fuse_float_gemm import fuse_float_gemm
-from qcgen.rewrite.fuse_gemm import fuse_gemm
-from qcgen.rewrite.fuse_matmul import fuse_matmul
 from qcgen.rewrite.fuse_normalization import fuse_normalization, fuse_normalization_to_float
 from qcgen.rewrite.fuse_recurrent import fuse_recurrent
-from qcgen.rewrite.fuse_reduction import fuse_reduction
 from qcgen.rewrite.fuse_table import fuse_table
-from qcgen.rewrite.fuse_unary import fuse_unary
-from qcgen.rewrite.fuse_where import fuse_where
 from qcgen.rewrite.fuse_wide import fuse_wide
-from qcgen.rewrite.gather_places import gather_places
 from qcgen.rewrite.in_float32 import in_float32
-from qcgen.rewrite.join_double_pairs import join_double_pairs
 from qcgen.rewrite.join_gelu import join_gelu
 from qcgen.rewrite.join_layer_norm import join_layer_norm
 from qcgen.rewrite.join_matmul_add import join_matmul_add
-from qcgen.rewrite.join_pairs import join_pairs
+from qcgen.rewrite.join_pairs import CONCAT, join_double_pairs, join_pairs, requantize_constants
 from qcgen.rewrite.linear_resize import linear_resize
 from qcgen.rewrite.lower_conv_transpose import lower_conv_transpose
-from qcgen.rewrite.merge_duplicates import merge_duplicates
-from qcgen.rewrite.name_casts import name_casts
-from qcgen.rewrite.name_means import name_means
-from qcgen.rewrite.quantize_earlier import quantize_earlier
+from qcgen.rewrite.move_quantization import dequantize_later, quantize_earlier
 from qcgen.rewrite.quantize_weights import quantize_weights
-from qcgen.rewrite.remove_identities import remove_identities
-from qcgen.rewrite.requantize_constants import CONCAT, requantize_constants
+from qcgen.rewrite.remove import merge_duplicates, remove_identities
 from qcgen.rewrite.sizes import Budget
+from qcgen.rewrite.spellings import fuse_where, gather_places, name_casts, name_means, write_out_products
 from qcgen.rewrite.wiring import Pattern, apply, without_unused
-from qcgen.rewrite.write_out_products import write_out_products
 
 FIRST: tuple[Pattern, ...] = (remove_identities, merge_duplicates, fold_into_weights, join_matmul_add, quantize_weights)
 """What is looked for while quantization is where the model has it: which weights become codes depends on that."""

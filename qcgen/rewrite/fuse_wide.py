@@ -11,8 +11,8 @@ from qcgen.infer.wide import WIDE_ADD, WIDE_CONV, WIDE_GEMM, WIDE_MATMUL, WIDE_M
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array
 from qcgen.rewrite.bias import nearest_bias
+from qcgen.rewrite.fuse import factors_of
 from qcgen.rewrite.fuse_convolution import quantized_operands, weights
-from qcgen.rewrite.fuse_gemm import factors_of
 from qcgen.rewrite.quantization import Dequantized, Quantizer, activation_of_codes, named, quantizer_to_codes
 from qcgen.rewrite.wiring import Change, Wiring
 

@@ -1,9 +1,15 @@
-"""Dequantizing and quantizing again is nothing, or a table."""
+"""Pairs of DequantizeLinear and QuantizeLinear become one operator or none."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
 from qcgen.ir.graph import Node
-from qcgen.rewrite.quantization import GraphQuantization, dequantized, is_quantize, quantization_of
+from qcgen.ir.types import Array, DType
+from qcgen.rewrite.quantization import GraphQuantization, dequantized, is_dequantize, is_quantize, quantization_of
 from qcgen.rewrite.tables import lookup_node
 from qcgen.rewrite.wiring import Change, Wiring
 
@@ -35,3 +41,109 @@ def _recoded(wiring: Wiring, node: Node, codes: str, meaning: tuple[GraphQuantiz
     table = target.codes(source.real_values(source.all_codes()))
     lookup, constants = lookup_node(wiring, node.name, codes, output, meaning, table)
     return Change(node, (lookup,), constants=constants)
+
+
+# Quantized, dequantized, quantized and dequantized again: once is enough, with what both pairs can express.
+
+EQUAL = 1e-20
+"""Scales that differ by less are equal to onnxruntime, however small both are: each outer node keeps its own."""
+
+
+def join_double_pairs(wiring: Wiring, node: Node) -> Change | None:
+    """The DequantizeLinear in the middle of QuantizeLinear, DequantizeLinear, QuantizeLinear, DequantizeLinear.
+
+    The outer two get the range that both pairs have in common, so the codes are others than those of two roundings.
+    Only where the first two have one reader each, the third is read by DequantizeLinear alone, by all of them in one
+    meaning, and both pairs have one type of 8 or 16 bits and all zero points.
+    Source: DoubleQDQPairsRemover of onnxruntime.
+    """
+    first, second = wiring.producers.get(node.input(0)), wiring.only_reader(node.outputs[0])
+    if first is None or second is None or wiring.only_reader(node.input(0)) is None:
+        return None
+    if not (is_dequantize(node) and is_quantize(first) and is_quantize(second)):
+        return None
+    last = () if second.outputs[0] in wiring.outputs else wiring.readers.get(second.outputs[0], ())
+    by, then = _of_pair(wiring, first, node), _of_pairs(wiring, second, last)
+    if by is None or then is None or by.dtype is not then.dtype or by.same_as(then):
+        return None
+    # Four pairs in a row become two, then one, as in onnxruntime: under its new name a last node is looked at later.
+    last_joined = tuple(replace(each, name=wiring.fresh(f"{each.name}_joined")) for each in last)
+    if int(by.zero_point) == int(then.zero_point) and abs(np.float32(by.scale) - np.float32(then.scale)) < EQUAL:
+        nodes = tuple(replace(each, inputs=(node.inputs[0], *each.inputs[1:])) for each in last_joined)
+        return Change(node, nodes, remove=(second, *last))
+    common = _common(by, then)
+    if common is None:
+        return None
+    names = tuple(wiring.fresh(f"{node.name}_{role}") for role in ("scale", "zero_point"))
+    constants: Mapping[str, Array] = dict(zip(names, common, strict=True))
+    nodes = (
+        replace(first, inputs=(first.inputs[0], *names)),
+        *(replace(each, inputs=(first.outputs[0], *names)) for each in last_joined),
+    )
+    return Change(node, nodes, remove=(first, second, *last), constants=constants)
+
+
+def _of_pairs(wiring: Wiring, quantize: Node, readers: tuple[Node, ...]) -> GraphQuantization | None:
+    """The meaning of the codes that a QuantizeLinear makes for DequantizeLinear nodes that all say the same of it."""
+    if not readers or not all(map(is_dequantize, readers)):
+        return None
+    meanings = [_of_pair(wiring, quantize, reader) for reader in readers]
+    return meanings[0] if None not in meanings else None
+
+
+def _of_pair(wiring: Wiring, quantize: Node, dequantize: Node) -> GraphQuantization | None:
+    """The meaning of the codes between two nodes that say the same of it."""
+    if not (quantize.input(2) and dequantize.input(2)):
+        return None
+    one, other = quantization_of(wiring, quantize), quantization_of(wiring, dequantize)
+    return one if one is not None and other is not None and one.same_as(other) and one.is_per_tensor else None
+
+
+def _common(first: GraphQuantization, second: GraphQuantization) -> tuple[Array, Array] | None:
+    """Scale and zero point of the common range, in float32 and rounded half away from 0; None if there is none."""
+    low, high = first.dtype.low, first.dtype.high
+    lows, highs = (
+        [np.float32(end - int(by.zero_point)) * np.float32(by.scale) for by in (first, second)] for end in (low, high)
+    )
+    smallest, largest = max(lows), min(highs)
+    scale = np.float32((largest - smallest) / np.float32(high - low))
+    place = float(np.float32(low) - smallest / scale) if scale > 0 else low - 1.0
+    zero_point = int(np.floor(abs(place) + 0.5)) * (1 if place >= 0 else -1)
+    if not low <= zero_point <= high:
+        return None
+    return np.asarray(scale, np.float32), np.asarray(zero_point, first.dtype.numpy)
+
+
+# Constant codes that QLinearConcat joins to others get the meaning of its output when the model is compiled.
+
+CONCAT = ("com.microsoft", "QLinearConcat")
+
+
+def requantize_constants(wiring: Wiring, node: Node) -> Change | None:
+    """The first input of a QLinearConcat that is constant and has another scale or zero point than the output."""
+    if (node.domain, node.op_type) != CONCAT or len(node.inputs) < 2:
+        return None
+    target = _meaning(wiring, node, 0)
+    for index in range(2, len(node.inputs) - 1, 3):
+        codes, meaning = wiring.constant(node.input(index)), _meaning(wiring, node, index + 1)
+        if codes is None or meaning is None or target is None or DType.of(codes) is not meaning.dtype:
+            continue
+        if meaning.same_as(target):
+            continue
+        name = wiring.fresh(f"{node.input(index)}_requantized")
+        inputs = (*node.inputs[:index], name, *node.inputs[:2], *node.inputs[index + 3 :])
+        constants: dict[str, Array] = {name: target.codes(meaning.real_values(codes))}
+        return Change(node, (replace(node, inputs=inputs),), constants=constants, again=(node.name,))
+    return None
+
+
+def _meaning(wiring: Wiring, node: Node, index: int) -> GraphQuantization | None:
+    """The scale at an input and the zero point behind it, None if they are malformed."""
+    scale, zero_point = wiring.constant(node.input(index)), wiring.constant(node.input(index + 1))
+    if scale is None or zero_point is None or scale.dtype != np.float32 or scale.size != 1 or zero_point.size != 1:
+        return None
+    dtype = DType.of(zero_point)
+    if not dtype.is_quantized or not (np.isfinite(scale) & (scale > 0)).all():
+        return None
+    names = (node.input(index), node.input(index + 1))
+    return GraphQuantization(dtype, scale.reshape(()), zero_point.reshape(()), None, *names)

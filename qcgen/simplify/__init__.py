@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from qcgen.ir.program import Program
-from qcgen.simplify.fold_clamps import fold_clamps
-from qcgen.simplify.fold_pads import fold_pads
-from qcgen.simplify.join_movement import join_movement
+from qcgen.simplify.fold import fold_clamps, fold_pads
 from qcgen.simplify.join_tables import join_tables
+from qcgen.simplify.remove import join_movement, remove_dead, remove_identities
 from qcgen.simplify.remove_channels import remove_channels
-from qcgen.simplify.remove_dead import remove_dead
-from qcgen.simplify.remove_identities import remove_identities
 
 __all__ = ["PASSES", "simplify"]
 

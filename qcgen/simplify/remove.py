@@ -1,4 +1,4 @@
-"""Operators whose output is their input."""
+"""Operators without effect, and movements in a row."""
 
 from __future__ import annotations
 
@@ -7,8 +7,27 @@ from dataclasses import replace
 
 import numpy as np
 
-from qcgen.ir.program import Lookup, Operator, Pad, Program, Reshape, Resize, Slice, Tensor, Transpose
+from qcgen.ir.program import Lookup, Operator, Pad, Program, Reshape, Resize, Slice, Tensor, Transpose, inputs_of
 from qcgen.simplify.wiring import inner_names, reading
+
+# Operators and constants that no output depends on.
+
+
+def remove_dead(program: Program) -> Program:
+    """The program without what nobody reads."""
+    wanted = {tensor.name for tensor in program.outputs}
+    live: list[Operator] = []
+    for op in reversed(program.operators):
+        if op.y.name in wanted:
+            live.append(op)
+            wanted |= {x.name for x in inputs_of(op)}
+    constants = {name: values for name, values in program.constants.items() if name in wanted}
+    if len(live) == len(program.operators) and len(constants) == len(program.constants):
+        return program
+    return replace(program, operators=tuple(reversed(live)), constants=constants)
+
+
+# Operators whose output is their input.
 
 
 def remove_identities(program: Program) -> Program:
@@ -65,3 +84,30 @@ def identical_input(op: Operator) -> Tensor | None:
 
 def _means_the_same(x: Tensor, y: Tensor) -> bool:
     return (x.dtype, x.scale, x.zero_point) == (y.dtype, y.scale, y.zero_point)
+
+
+# A Reshape behind a Reshape, and a Transpose behind a Transpose, become one.
+
+
+def join_movement(program: Program) -> Program:
+    """The program in which the second of two such operators reads what the first one reads."""
+    joined: dict[str, Operator] = {}
+    for op in program.operators:
+        joined[op.y.name] = _joined(op, joined)
+    if all(op is joined[op.y.name] for op in program.operators):
+        return program
+    return replace(program, operators=tuple(joined.values()))
+
+
+def _joined(op: Operator, before: dict[str, Operator]) -> Operator:
+    match op:
+        case Reshape():
+            first = before.get(op.x.name)
+            return replace(op, x=first.x) if isinstance(first, Reshape) else op
+        case Transpose():
+            first = before.get(op.x.name)
+            if not isinstance(first, Transpose):
+                return op
+            return replace(op, x=first.x, perm=tuple(first.perm[axis] for axis in op.perm))
+        case _:
+            return op

@@ -1,0 +1,220 @@
+"""Operators between DequantizeLinear and QuantizeLinear become integer operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
+from qcgen.ir.graph import Attribute, Node
+from qcgen.ir.types import Array, DType
+from qcgen.rewrite.fuse_convolution import bias_operand, quantized_operands, weights
+from qcgen.rewrite.kept_in_float import is_kept, is_product_kept
+from qcgen.rewrite.one_type import operand_of_type
+from qcgen.rewrite.quantization import activation, dequantized, named, quantizer
+from qcgen.rewrite.spellings import axes_of
+from qcgen.rewrite.wiring import Change, Wiring
+
+# Two dequantized tensors, Add or Mul, QuantizeLinear: one QLinearAdd or QLinearMul.
+
+BINARY = {("", "Add"): "QLinearAdd", ("", "Mul"): "QLinearMul"}
+"""The operators of com.microsoft, by the operator that they compute."""
+
+
+def fuse_binary(wiring: Wiring, node: Node) -> Change | None:
+    """Add or Mul of 8-bit tensors, one of which may be constant; all codes get the output's type."""
+    op_type = BINARY.get((node.domain, node.op_type))
+    if op_type is None or len(node.inputs) != 2:
+        return None
+    a, b, y = (*(activation(wiring, name) for name in node.inputs), quantizer(wiring, node.outputs[0]))
+    if a is None or b is None or y is None:
+        return None
+    dtype = y.quantization.dtype
+    first = operand_of_type(wiring, a, dtype, node, "a")
+    second = operand_of_type(wiring, b, dtype, node, "b")
+    meaning, constants = named(wiring, y.quantization, y.output)
+    inputs = (*first.names, *second.names, *meaning.names)
+    fused = Node(node.name, op_type, "com.microsoft", inputs, (y.output,), {}, in_float=is_kept(y, a, b))
+    constants = {**first.constants, **second.constants, **constants}
+    return Change(y.node, (*first.nodes, *second.nodes, fused), remove=(node,), constants=constants)
+
+
+# A dequantized tensor, an operator that has an integer form of one input, QuantizeLinear: that form.
+
+UNARY = {
+    ("", "AveragePool"): "QLinearAveragePool",
+    ("", "GlobalAveragePool"): "QLinearGlobalAveragePool",
+    ("", "LeakyRelu"): "QLinearLeakyRelu",
+    ("", "Sigmoid"): "QLinearSigmoid",
+    ("", "Softmax"): "QLinearSoftmax",
+}
+"""The operators of com.microsoft, by the operator that they compute."""
+
+
+def fuse_unary(wiring: Wiring, node: Node) -> Change | None:
+    """AveragePool, GlobalAveragePool, LeakyRelu, Sigmoid or Softmax on 8-bit codes; all codes get the output's type."""
+    op_type = UNARY.get((node.domain, node.op_type))
+    if op_type is None or _is_dilated(node):
+        return None
+    x, y = activation(wiring, node.input(0)), quantizer(wiring, node.outputs[0])
+    if x is None or y is None:
+        return None
+    operand = operand_of_type(wiring, x, y.quantization.dtype, node, "x")
+    meaning, constants = named(wiring, y.quantization, y.output)
+    attributes = _attributes(node)
+    inputs, kept = (*operand.names, *meaning.names), is_kept(y, x) or node.in_float
+    fused = Node(node.name, op_type, "com.microsoft", inputs, (y.output,), attributes, in_float=kept)
+    constants = {**operand.constants, **constants}
+    return Change(y.node, (*operand.nodes, fused), remove=(node,), constants=constants)
+
+
+def _is_dilated(node: Node) -> bool:
+    """Whether windows skip elements, which QLinearAveragePool cannot say."""
+    dilations = node.attributes.get("dilations", ())
+    return not isinstance(dilations, tuple) or any(dilation != 1 for dilation in dilations)
+
+
+def _attributes(node: Node) -> Mapping[str, Attribute]:
+    """The node's attributes and those that only the integer form has."""
+    match node.op_type:
+        case "GlobalAveragePool" | "AveragePool":
+            kept = {name: value for name, value in node.attributes.items() if name != "dilations"}
+            return {**kept, "channels_last": 0}
+        case "Softmax":
+            return {"axis": -1 if node.version >= 13 else 1, **node.attributes, "opset": node.version}
+    return node.attributes
+
+
+# A dequantized tensor, ReduceMean or ReduceSum, QuantizeLinear: the sums of codes along axes, requantized.
+
+REDUCTIONS = {("", "ReduceMean"): REDUCE_MEAN, ("", "ReduceSum"): REDUCE_SUM}
+"""The operators of qcgen's own domain, by the operator that they compute."""
+
+
+def fuse_reduction(wiring: Wiring, node: Node) -> Change | None:
+    """ReduceMean or ReduceSum on 8-bit codes, along any axes that are known."""
+    fused = REDUCTIONS.get((node.domain, node.op_type))
+    if fused is None or (node.input(1) and wiring.constant(node.input(1)) is None):
+        return None
+    x, y, axes = activation(wiring, node.input(0)), quantizer(wiring, node.outputs[0]), axes_of(wiring, node)
+    if x is None or y is None or (not axes and node.attributes.get("noop_with_empty_axes", 0)):
+        return None
+    x_meaning, x_constants = named(wiring, x.quantization, x.codes)
+    y_meaning, y_constants = named(wiring, y.quantization, y.output)
+    attributes = {"keepdims": node.attributes.get("keepdims", 1), **({"axes": axes} if axes else {})}
+    domain, op_type = fused
+    inputs = (x.codes, *x_meaning.names, *y_meaning.names)
+    sums = Node(node.name, op_type, domain, inputs, (y.output,), attributes, in_float=True)
+    return Change(y.node, (sums,), remove=(node,), constants={**x_constants, **y_constants})
+
+
+# Dequantized matrices, MatMul, QuantizeLinear: one QLinearMatMul.
+
+
+def fuse_matmul(wiring: Wiring, node: Node) -> Change | None:
+    """MatMul of 8-bit data per tensor with 8-bit data, or with constant weights, per tensor or per column."""
+    if (node.domain, node.op_type) != ("", "MatMul"):
+        return None
+    a, y = activation(wiring, node.input(0)), quantizer(wiring, node.outputs[0])
+    b = activation(wiring, node.input(1)) or weights(wiring, node.input(1), 1)
+    if a is None or b is None or y is None:
+        return None
+    operands, constants = quantized_operands(wiring, (a, b, y))
+    fused = Node(
+        node.name, "QLinearMatMul", "", operands, (y.output,), {}, in_float=is_product_kept(wiring, node, a, b, y)
+    )
+    return Change(y.node, (fused,), remove=(node,), constants=constants)
+
+
+# Dequantized data and weights, Gemm, QuantizeLinear: one QGemm.
+
+
+@dataclass(frozen=True)
+class Factors:
+    """alpha * A * B + beta * C."""
+
+    alpha: float
+    beta: float
+
+
+def fuse_gemm(wiring: Wiring, node: Node) -> Change | None:
+    """Gemm on 8-bit data per tensor and 8-bit weights, per tensor or per column of the product."""
+    if (node.domain, node.op_type) != ("", "Gemm"):
+        return None
+    axis, factors = 0 if node.attributes.get("transB") else 1, factors_of(node)
+    x, w, y = (
+        activation(wiring, node.input(0)),
+        weights(wiring, node.input(1), axis),
+        quantizer(wiring, node.outputs[0]),
+    )
+    if x is None or w is None or y is None or factors is None or len(wiring.graph.constants[w.codes].shape) != 2:
+        return None
+    if x.quantization.dtype is not y.quantization.dtype:  # QGemm has one type for both, and onnxruntime computes float
+        return None
+    # QGemm multiplies its bias by alpha too and has no beta. As onnxruntime, fuse other factors only without a bias.
+    plain = factors.alpha == factors.beta == 1.0
+    if node.input(2) and not plain:
+        return None
+    bias = bias_operand(wiring, node, axis, (x, w, y), 1.0, strict=False)
+    if bias is None:
+        return None
+    operands, constants = quantized_operands(wiring, (x, w, y))
+    attributes = {key: value for key, value in node.attributes.items() if key in ("transA", "transB", "alpha")}
+    inputs = (*operands[:6], next(iter(bias), ""), *operands[6:])
+    fused = Node(
+        node.name,
+        "QGemm",
+        "com.microsoft",
+        inputs,
+        (y.output,),
+        attributes,
+        in_float=is_product_kept(wiring, node, x, w, y),
+    )
+    return Change(y.node, (fused,), remove=(node,), constants={**constants, **bias})
+
+
+def factors_of(node: Node) -> Factors | None:
+    """alpha and beta, None unless they are numbers and alpha is positive."""
+    alpha, beta = node.attributes.get("alpha", 1.0), node.attributes.get("beta", 1.0)
+    if not isinstance(alpha, int | float) or not isinstance(beta, int | float) or alpha <= 0:
+        return None
+    return Factors(float(alpha), float(beta))
+
+
+# Dequantized data and weights, Gemm or MatMul, and no QuantizeLinear: a QGemm with a float output.
+
+
+def fuse_float_gemm(wiring: Wiring, node: Node) -> Change | None:
+    """The product of 8-bit matrices in integers, times their scales; weights per tensor, an int32 bias or none.
+
+    This is the last layer of classifiers whose output stays float. As in onnxruntime, a float bias keeps the layer in
+    float. It is tried last: where QuantizeLinear can still move to the product, the output is not a float.
+    """
+    if (node.domain, node.op_type) not in (("", "Gemm"), ("", "MatMul")):
+        return None
+    x, w, factors = activation(wiring, node.input(0)), weights(wiring, node.input(1), 1), factors_of(node)
+    if x is None or w is None or w.quantization.axis is not None or factors is None:
+        return None
+    if wiring.graph.constants[w.codes].ndim != 2 or len(wiring.graph.value(x.codes).shape or ()) != 2:
+        return None
+    columns = wiring.graph.constants[w.codes].shape[0 if node.attributes.get("transB") else 1]
+    bias = _int32_codes(wiring, node.input(2), columns) if node.input(2) else ""
+    if bias is None or (bias and not factors.alpha == factors.beta == 1.0):
+        return None
+    x_meaning, x_constants = named(wiring, x.quantization, x.codes)
+    w_meaning, w_constants = named(wiring, w.quantization, w.codes)
+    inputs = (x.codes, *x_meaning.names, w.codes, *w_meaning.names, *((bias,) if bias else ()))
+    attributes = {key: value for key, value in node.attributes.items() if key in ("transA", "transB", "alpha")}
+    fused = Node(node.name, "QGemm", "com.microsoft", inputs, node.outputs, attributes)
+    constants: dict[str, Array] = {**x_constants, **w_constants}
+    return Change(node, (fused,), constants=constants)
+
+
+def _int32_codes(wiring: Wiring, tensor: str, columns: int) -> str | None:
+    """The codes of a bias that is dequantized from int32 constants, one a column or one in all, zero point 0."""
+    found = dequantized(wiring, tensor)
+    constant = None if found is None else wiring.constant(found.codes)
+    if found is None or constant is None or found.quantization.zero_point.any():
+        return None
+    is_row = constant.size in (1, columns) and constant.shape[-1:] in ((), (1,), (columns,))
+    return found.codes if is_row and DType.of(constant) is DType.INT32 and found.quantization.axis is None else None

@@ -1,0 +1,140 @@
+"""Pads and clamps become part of their neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from qcgen.intervals import all_meet_image, channel_ranges, image_channel_axis
+from qcgen.ir.program import (
+    Conv,
+    ConvGeometry,
+    GlobalAveragePool,
+    Lookup,
+    MatMul,
+    MaxPool,
+    Operator,
+    Pad,
+    Program,
+    Reduce,
+    Requantize,
+    RoundOnce,
+)
+from qcgen.simplify.wiring import inner_names, readers_of
+
+# A Pad in front of convolutions or poolings becomes padding of their own.
+
+
+def fold_pads(program: Program) -> Program:
+    """The program without the Pads all of whose readers can do the padding themselves."""
+    pads = [op for op in program.operators if isinstance(op, Pad)]
+    if not pads:
+        return program
+    readers, inner, ranges = readers_of(program), inner_names(program), channel_ranges(program)
+    for pad in pads:
+        if pad.y.name not in inner or pad.x.name not in ranges:
+            continue
+        lowest = int(ranges[pad.x.name].lo.min())
+        padded = {op.y.name: _padding(op, pad, lowest) for op in readers.get(pad.y.name, ())}
+        folded = {name: op for name, op in padded.items() if op is not None}
+        if len(folded) == len(padded):
+            kept = (folded.get(op.y.name, op) for op in program.operators if op is not pad)
+            # Readers of this Pad may be followed by others: what is known of them must not grow old.
+            return fold_pads(replace(program, operators=tuple(kept)))
+    return program
+
+
+def _padding(op: Operator, pad: Pad, lowest: int) -> Operator | None:
+    """The operator on the image without the Pad, None if the two would differ.
+
+    A tap that holds the zero point adds as little as padding does. A pooling passes over what is nowhere above
+    ``lowest``, the smallest code of the image, as it does over padding, if every window sees a part of the image.
+    """
+    match op:
+        case Conv() if op.x.dtype.is_code and pad.value == op.x_zero_point:
+            g = _padded(op.geometry, pad, image_channel_axis(op.x))
+            return None if g is None else replace(op, x=replace(pad.x, layout=op.x.layout), geometry=g)
+        case MaxPool() if pad.value <= lowest:
+            g = _padded(op.geometry, pad, image_channel_axis(op.x))
+            if g is None or not all_meet_image(g):
+                return None
+            return replace(op, x=replace(pad.x, layout=op.x.layout), geometry=g)
+        case _:
+            return None
+
+
+def _padded(g: ConvGeometry, pad: Pad, channel_axis: int) -> ConvGeometry | None:
+    """The geometry on the image without the Pad; None if it pads the batch or the channels."""
+    shapes = zip(pad.before, pad.x.shape, pad.y.shape, strict=True)
+    sides = [(before, after - before - size) for before, size, after in shapes]
+    spatial = [axis for axis in range(1, len(sides)) if axis != channel_axis]
+    if len(spatial) != g.rank or any(sides[0]) or any(sides[channel_axis]):
+        return None
+    return replace(
+        g,
+        input=tuple(pad.x.shape[axis] for axis in spatial),
+        pads_begin=tuple(own + sides[axis][0] for own, axis in zip(g.pads_begin, spatial, strict=True)),
+        pads_end=tuple(own + sides[axis][1] for own, axis in zip(g.pads_end, spatial, strict=True)),
+    )
+
+
+# A clamp of codes behind a requantization becomes tighter bounds of the requantization.
+
+By = TypeVar("By", Requantize, RoundOnce)
+
+
+def fold_clamps(program: Program) -> Program:
+    """The program without tables that only clamp what a single convolution or pooling writes for them.
+
+    Exact, because clamps of whole numbers between whole numbers can be done one after the other or at once.
+    """
+    readers, inner = readers_of(program), inner_names(program)
+    folded: dict[str, Operator] = {}
+    for op in program.operators:
+        before = folded.get(op.x.name) if isinstance(op, Lookup) else None
+        if isinstance(op, Lookup) and before is not None and op.x.name in inner and len(readers[op.x.name]) == 1:
+            clamped = _clamped(before, op)
+            if clamped is not None:
+                del folded[op.x.name]
+                folded[op.y.name] = clamped
+                continue
+        folded[op.y.name] = op
+    if len(folded) == len(program.operators):
+        return program
+    return replace(program, operators=tuple(folded.values()))
+
+
+def _clamped(op: Operator, lookup: Lookup) -> Operator | None:
+    """The operator that writes what the table makes of its codes, None if the table does more than clamp them.
+
+    None for joined tables, too, whose operators keep their names.
+    """
+    meaning = (lookup.x.dtype, lookup.x.scale, lookup.x.zero_point)
+    if lookup.joined or meaning != (lookup.y.dtype, lookup.y.scale, lookup.y.zero_point):
+        return None
+    match op:
+        case Conv(epilogue=RoundOnce() as once):
+            exact = _bounds(once, lookup)
+            return None if exact is None else replace(op, y=lookup.y, epilogue=exact, accumulator_range=None)
+        case Conv(epilogue=Requantize() as requantize):
+            bounds = _bounds(requantize, lookup)
+            return None if bounds is None else replace(op, y=lookup.y, epilogue=bounds, accumulator_range=None)
+        case MatMul(epilogue=Requantize() as requantize):
+            bounds = _bounds(requantize, lookup)
+            return None if bounds is None else replace(op, y=lookup.y, epilogue=bounds)
+        case GlobalAveragePool(requantize=Requantize() as requantize) | Reduce(requantize=Requantize() as requantize):
+            bounds = _bounds(requantize, lookup)
+            return None if bounds is None else replace(op, y=lookup.y, requantize=bounds)
+        case _:
+            return None
+
+
+def _bounds(requantize: By, lookup: Lookup) -> By | None:
+    """The bounds that a clamp leaves, None if the table is none for the codes that reach it."""
+    codes = np.arange(requantize.low, requantize.high + 1)
+    found = lookup.table[codes - lookup.x.dtype.low]
+    if not np.array_equal(found, np.clip(codes, found[0], found[-1])):
+        return None
+    return replace(requantize, low=int(found[0]), high=int(found[-1]))

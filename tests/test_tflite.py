@@ -15,6 +15,7 @@ from tflite_models import (
     Step,
     Told,
     cases,
+    elu_of_floats,
     function,
     matrices,
     moved,
@@ -43,7 +44,7 @@ rnnoise_INT8 broadcast_to concat_split fpn_small pack_unpack pads shufflenet_uni
 hard_swish mobilenetv3_small random_02 random_06 random_08 random_10 random_12
 add_sub_mul cnn_s_quantized micro_speech_quantized mnist_dw_q resnet_small_dense_per_tensor
 transpose_conv attention_no_norm arg_max resize_bilinear unet_small abs_sqdiff
-transformer_block log_softmax
+transformer_block log_softmax elu_relu
 """.split()
 """Files of ``REAL`` all of whose operators are read."""
 
@@ -207,6 +208,7 @@ def test_damaged_files_are_read_or_refused_with_a_reason(count):
 
 
 HOSTILE = {
+    "it computes in float32, not between DEQUANTIZE and QUANTIZE": elu_of_floats(is_output=True),
     "reads beyond them": moved("RESIZE_BILINEAR", (1, 1100, 5, 4), np.array([1100, 5]), {2: Field("b", 0)}),
     "its output has 99 places along axis 1, which do not come of 6": transposed_convolution(
         (2, 2), (3, 3), (1, 99, 10, 3), 0

@@ -323,6 +323,14 @@ def function(
     return written(tensors, [Step(kind, (0,), (1,), options)], (0,), (1,))
 
 
+def elu_of_floats(is_output: bool = False) -> bytes:
+    """All codes: DEQUANTIZE, ELU, QUANTIZE, as TensorFlow's converter writes an ELU."""
+    told = [("x", (0.047, 20)), ("real", ()), ("elu", ()), ("y", (0.031, -90))]
+    tensors = [Told(name, (1, 256), *by, dtype="int8" if by else "float32") for name, by in told]
+    steps = [Step("DEQUANTIZE", (0,), (1,)), Step("ELU", (1,), (2,)), Step("QUANTIZE", (2,), (3,))]
+    return written(tensors, steps[: 2 + (not is_output)], (0,), (2 if is_output else 3,))
+
+
 def dequantize() -> bytes:
     tensors = [Told("x", (1, 256), 0.0473, -20), Told("y", (1, 256), dtype="float32")]
     return written(tensors, [Step("DEQUANTIZE", (0,), (1,))], (0,), (1,))
@@ -489,6 +497,7 @@ def cases(data: bytes) -> Sequence[np.ndarray]:
 
 
 MODELS = {
+    "elu_of_floats": elu_of_floats(),
     "log_softmax": log_softmax(0.11),
     "log_softmax_of_distant_codes": log_softmax(1.7),
     "log_softmax_of_near_codes": log_softmax(0.003),

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from qcgen.arithmetic import doubled_high, near_reciprocal, round_twice
-from qcgen.ir.program import ChannelLookup, Int64s, Lookup, Operator, Tensor
+from qcgen.ir.program import ChannelLookup, FloatActivation, FloatUnary, Int64s, Lookup, Operator, Tensor
 from qcgen.ir.types import DType
 from qcgen.tflite.exponentials import exp_of_negative
 from qcgen.tflite.graph import AGAIN
@@ -24,6 +24,11 @@ TableOf: TypeAlias = Callable[[TfliteOperands, Tensor, Tensor], Int64s]
 def lower_function(source: TfliteOperands) -> tuple[Operator, ...]:
     """ABS, ELU, HARD_SWISH, LEAKY_RELU, LOGISTIC, QUANTIZE, RELU, RELU6, RSQRT, TANH: a table, made by qcgen."""
     types = (DType.INT8, DType.UINT8) if source.node.op_type == "QUANTIZE" else (DType.INT8,)
+    if source.node.op_type == "ELU" and (number := source.x_in_float()) is not None:
+        result = source.y_in_float()
+        if number.shape != result.shape:
+            raise Refused(f"its output has the shape {result.shape}, its input {number.shape}", AGAIN)
+        return (FloatUnary(source.node.name, "ELU", number, result, FloatActivation("Elu", (1.0,))),)
     x, y = source.x(types=types), source.y(types=types)
     if x.shape != y.shape:
         raise Refused(f"its output has the shape {y.shape}, its input {x.shape}", AGAIN)

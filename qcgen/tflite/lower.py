@@ -41,6 +41,7 @@ from qcgen.lower.propagate import propagate
 from qcgen.options import spelt
 from qcgen.reference import evaluate_operator
 from qcgen.tflite.exponentials import exponentials, rounded_exponentials
+from qcgen.tflite.float_functions import in_tables
 from qcgen.tflite.graph import AGAIN, TfliteGraph
 from qcgen.tflite.lookups import FUNCTIONS, lower_function, lower_prelu
 from qcgen.tflite.movements import MOST_PLACES, MOVEMENTS, lower_reshape, require_same_codes
@@ -351,6 +352,8 @@ def lower_tflite(graph: TfliteGraph) -> Program:
                     constants[op.y.name] = values
         except Refused as refused:
             problems.append(Problem(f"node {node.name!r}", *refused.args))
+    operators, in_float = in_tables(operators, graph.outputs)
+    problems += in_float
     computed = {op.y.name for op in operators}
     if not problems:
         others = [name for name in graph.outputs if name not in computed]

@@ -34,7 +34,7 @@
  */
 #include "dynamic.h"
 
-#if DYNAMIC_HEADER_ID != 0xa430f321
+#if DYNAMIC_HEADER_ID != 0xba228904
 #error "dynamic.h was not generated together with this file"
 #endif
 
@@ -113,7 +113,7 @@ DYNAMIC_CODE_ATTR static void dynamic_n0_quantize(const float *restrict x, float
 {
     enum { COUNT = 60 };
     const uint32_t infinite = 0x7f800000, sign = 0x80000000;
-    uint32_t least = sign; /* -0 */
+    uint32_t least = sign;
     int32_t most = 0;
 
     for (int32_t i = 0; i < COUNT; i++) {
@@ -133,6 +133,7 @@ DYNAMIC_CODE_ATTR static void dynamic_n0_quantize(const float *restrict x, float
         }
         return;
     }
+    least = least > sign ? least : 0; /* not -0 */
     memcpy(y, &least, sizeof least);
     memcpy(y + 1, &most, sizeof most);
 }

@@ -11,12 +11,15 @@ import pytest
 from judged import judge
 from marks import share_at_first
 from models import graph_model, node_model
+from network_units import Unit
+from network_units import artifact as unit_artifact
 from onnx import ModelProto, TensorProto, helper
 from tools import require
 
 import qcgen
-from qcgen.ir.program import Transpose
-from qcgen.reference import evaluate
+from qcgen.ir.program import Extremes, Tensor, Transpose
+from qcgen.ir.types import DType
+from qcgen.reference import evaluate, evaluate_operator
 
 COUNT = 256
 FUSING = ("-O3", "-march=native", "-ffp-contract=fast")
@@ -68,6 +71,16 @@ def test_codes_scales_and_zero_points_are_those_of_onnxruntime():
         for name, one, other, wanted in zip("ysz", got, own.values(), expected, strict=True):
             assert np.array_equal(one, wanted), (number, name)
             assert np.array_equal(other, wanted), (number, name)
+
+
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_the_smallest_of_numbers_above_0_is_not_minus_0(zero):
+    require("gcc")
+    x = Tensor("x", DType.FLOAT32, (3,))
+    op = Extremes("d", "D", x, Tensor("y", DType.FLOAT32, (2,)))
+    unit = Unit("extremes", op, (np.float32([zero, 7, zero]),))
+    [y] = unit_artifact(unit).load().run(None, {"x": unit.feeds[0]})
+    assert y.tobytes() == evaluate_operator(op, *unit.feeds).tobytes() == np.float32([0, 7]).tobytes()
 
 
 WINDOWS = {

@@ -10,8 +10,8 @@ from qcgen.ir.types import Array
 
 
 def evaluate_extremes(_op: Extremes, x: Array) -> Array:
-    """The smallest and the largest of x and 0."""
-    return np.array([np.fmin(x, 0).min(), np.fmax(x, 0).max()], np.float32)
+    """The smallest and the largest of x and 0, which is never -0."""
+    return np.array([np.fmin(x, 0).min(), np.fmax(x, 0).max()], np.float32) + np.float32(0)
 
 
 def evaluate_dynamic_parameter(op: DynamicParameter, x: Array) -> Array:

@@ -8,7 +8,7 @@ import pytest
 from marks import share_at_first
 
 from qcgen.kernels.arm_dsp.column_steps import ColumnWords, Planner, Section
-from qcgen.kernels.arm_dsp.row_groups import groups
+from qcgen.kernels.arm_dsp.depthwise_rows import groups
 from qcgen.kernels.plane import PlaneAxis
 
 AXES = [

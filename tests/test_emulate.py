@@ -643,7 +643,7 @@ def test_every_tool_of_every_emulated_target_has_a_package():
 
 def test_the_plugin_is_built_once_in_a_process():
     require_core("cortex-m4")
-    from qcgen.emulate.plugin import plugin
+    from qcgen.emulate.counts import plugin
 
     first = plugin("qemu-system-arm")
     assert first.is_file()

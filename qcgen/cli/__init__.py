@@ -15,9 +15,8 @@ from types import FrameType
 from typing import Protocol
 
 from qcgen.cli import bench, compare, compile, example, inspect, ops, package, quantize, targets, verify
-from qcgen.cli.completion import complete
 from qcgen.cli.options import joined
-from qcgen.cli.parser import Parser
+from qcgen.cli.parser import Parser, complete
 from qcgen.errors import BoardFailed, EmulationFailed, ToolMissing
 from qcgen.version import __version__
 

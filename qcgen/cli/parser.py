@@ -1,8 +1,9 @@
-"""A parser of command lines that says in two lines what is wrong, and what was probably meant."""
+"""A parser of command lines that says in two lines what is wrong and what was probably meant, and completes words."""
 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn
@@ -44,3 +45,20 @@ def meant(word: str, known: Iterable[str]) -> str:
     """
     near = get_close_matches(word, known, n=1)
     return f": did you mean {near[0]}?" if near else ""
+
+
+# Completion of command lines in a shell, where argcomplete is installed.
+
+
+def complete(parser: argparse.ArgumentParser) -> None:
+    """Answers a shell that asks what may stand at the cursor, and ends the process; otherwise returns.
+
+    Commands, options and choices are those of ``parser``; elsewhere files are offered.
+    """
+    if "_ARGCOMPLETE" not in os.environ:
+        return
+    try:
+        import argcomplete
+    except ImportError:
+        return
+    argcomplete.autocomplete(parser)

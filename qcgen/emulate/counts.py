@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from qcgen.artifact import Artifact
+from qcgen.build import host_compiler
 from qcgen.cores import TARGETS, Board, CycleTable, Target
-from qcgen.cross import machine_of, require_tools, temporary_folder
+from qcgen.cross import lasting_folder, machine_of, qemu_major, require_tools, succeed, temporary_folder
 from qcgen.emulate.cycles import CYCLES, block_cycles, entry_cycles, jump_cycles, late_cycles
 from qcgen.emulate.image import Image, cross_build
 from qcgen.emulate.listing import OUTSIDE, SHARED, Instruction, Listing, listing
 from qcgen.emulate.machine import EmulatedOutcome, Trial, emulate
-from qcgen.emulate.plugin import plugin
 from qcgen.errors import EmulationFailed, naming
 from qcgen.ir.program import macs_of
 from qcgen.ir.types import Array
 from qcgen.options import spelt
 from qcgen.progress import report_progress
+from qcgen.render import templates
+
+# The QEMU plugin that counts: built from its source, once in a process.
+
+SOURCE = "count_blocks.c"
+
+
+@cache
+def plugin(emulator: str) -> Path:
+    """The plugin for this emulator, in a folder that is removed when the process ends.
+
+    ToolMissing without a C compiler for the host.
+    """
+    interface = 2 if qemu_major(emulator) >= 9 else 1
+    command = [*host_compiler(), "-O2", "-shared", "-fPIC", f"-DQEMU_PLUGIN_VERSION={interface}"]
+    command += ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else []
+    # Nothing is kept from run to run: building takes less than half a second, and what lies there need not be trusted.
+    folder = lasting_folder()
+    built = folder / "count_blocks.so"
+    succeed([*command, str(templates() / "emulate" / SOURCE), "-o", built.name], folder)
+    return built
+
 
 BEGIN, END = "_measure_begin", "_measure_end"
 

@@ -2,16 +2,224 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 
-from qcgen.errors import ModelRejected
+from qcgen.errors import ModelRejected, Problem
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import Int64s, OrionConv, Tensor
-from qcgen.ir.types import DType, Layout
+from qcgen.ir.types import Array, DType, Layout
 from qcgen.lower.conv import conv_geometry
-from qcgen.lower.orion_magnitudes import FORMATS, overflows
-from qcgen.lower.orion_operands import OrionOperands
-from qcgen.orion.arithmetic import multiply
+from qcgen.options import spelt
+from qcgen.orion.arithmetic import MAGNITUDE_MAX, multiply
+from qcgen.orion.intervals import accumulators, safe_accumulators
+
+# The magnitudes of an Orion convolution that leave 32 bits whatever the input is: Orion panics every time.
+
+FORMATS = {16: "FP16x16", 23: "FP8x23"}
+"""Orion's formats with 32-bit magnitudes, by their fraction bits."""
+
+
+@dataclass(frozen=True)
+class Magnitude:
+    """The largest magnitude of a quantity that is the same for every input.
+
+    ``channel`` is the output channel, None if all share it.
+    """
+
+    quantity: str
+    value: int
+    channel: int | None = None
+
+    def problem(self, where: str, fraction_bits: int) -> Problem | None:
+        """What to tell the user if the magnitude does not fit 32 bits."""
+        if self.value <= MAGNITUDE_MAX:
+            return None
+        place = "" if self.channel is None else f" in output channel {self.channel}"
+        limit = 2 ** (32 - fraction_bits)
+        what = (
+            f"{self.quantity} has a magnitude of {self.value} (the number {self.value / 2**fraction_bits:.6g})"
+            f"{place}, {self.value - MAGNITUDE_MAX} more than the {MAGNITUDE_MAX} that {FORMATS[fraction_bits]} holds"
+        )
+        return Problem(where, what, _hint(fraction_bits, limit))
+
+
+def _hint(fraction_bits: int, limit: int) -> str:
+    """What to do about a number that is too large; ``limit`` is where the format's numbers end."""
+    narrower = f"every weight, bias and scale must stay below {limit}: use smaller weights or scales"
+    if fraction_bits == 16:
+        return narrower
+    return f"{narrower}, or compile with {spelt(numerics='orion-fp16x16')}, whose numbers reach 65536"
+
+
+def overflows(where: str, op: OrionConv) -> tuple[Problem, ...]:
+    """Every quantity of the convolution that leaves 32 bits whatever the input is, so that there is never an output.
+
+    All numbers of ``op`` may have any size that int64 holds. What only some inputs drive so far is tested at run time.
+    """
+    constants = _largest("a dequantized weight", op.weights), _largest("the dequantized bias", op.bias)
+    problems = [magnitude.problem(where, op.fraction_bits) for magnitude in constants]
+    found = tuple(problem for problem in problems if problem is not None)
+    return found or _never_requantized(where, op)
+
+
+def _largest(quantity: str, values: Int64s) -> Magnitude:
+    """The largest of the values (M, ...) of all channels."""
+    by_channel = np.abs(values.reshape(values.shape[0], -1)).max(axis=1)
+    channel = int(np.argmax(by_channel))
+    return Magnitude(quantity, int(by_channel[channel]), channel)
+
+
+def _never_requantized(where: str, op: OrionConv) -> tuple[Problem, ...]:
+    """The first output channel none of whose accumulators can be requantized."""
+    reached, (low, high) = accumulators(op), safe_accumulators(op)
+    lost = np.flatnonzero((reached[:, 0] > high) | (reached[:, 1] < low))
+    if not lost.size:
+        return ()
+    channel = int(lost[0])
+    lowest, highest = reached[channel].tolist()
+    what = (
+        f"no input has an output in {FORMATS[op.fraction_bits]}: in output channel {channel} the sum of products and"
+        f" bias is within [{lowest}, {highest}], and divided by y_scale it fits 32 bits within [{low}, {high}] only"
+    )
+    return (Problem(where, what, "use a larger y_scale or a smaller bias"),)
+
+
+# The operands of a QLinearConv as Orion's fixed point takes them: per-tensor scales, int8 codes.
+
+INPUTS = ("x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point", "B")
+"""QLinearConv's inputs in their order, by ONNX's names."""
+
+PER_TENSOR = "quantize per tensor: Orion's arithmetic has one scale and one zero point for a whole tensor"
+INITIALIZER = "make it an initializer or a Constant node"
+
+
+@dataclass
+class OrionOperands:
+    """Reads a node's operands; what is wrong gathers in ``problems`` and a harmless value stands in for it."""
+
+    node: Node
+    graph: Graph
+    fraction_bits: int
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def where(self) -> str:
+        """The node in messages."""
+        return f"node '{self.node.name}' ({self.node.operator})"
+
+    def x_shape(self) -> tuple[int, ...] | None:
+        """The input's shape (N, C, spatial...) if it is known and x is int8."""
+        value = self.graph.value(self.node.input(0))
+        if value.dtype is not DType.INT8:
+            self._reject("x", f"its type is {value.dtype.value if value.dtype else 'unknown'}, not int8", _int8())
+        if value.fixed_shape is None:
+            self._reject("x", "its shape is not known", f"fix symbolic dimensions with {spelt(dims={'NAME': 'VALUE'})}")
+        elif not 3 <= len(value.fixed_shape) <= 5:
+            rank = len(value.fixed_shape)
+            self._reject("x", f"it has {rank} axes", "Orion convolves images with 1 to 3 spatial axes (3 to 5 in all)")
+        else:
+            return value.fixed_shape
+        return None
+
+    def weights(self) -> Int64s | None:
+        """The codes of w (M, C/group, k...)."""
+        codes = self._constant("w")
+        if codes is None or not self._is_int8("w", codes):
+            return None
+        return codes.astype(np.int64)
+
+    def scale(self, name: str) -> tuple[float, int]:
+        """A scale as the model gives it and as Orion encodes it: truncated toward zero to f bits, 1 to 2^32 - 1."""
+        array = self._scalar(name)
+        if array is None:
+            return 1.0, 1
+        scale = float(array)
+        encoded = encode_scale(scale, self.fraction_bits) if np.isfinite(scale) else 0
+        name_of_format = FORMATS[self.fraction_bits]
+        if not np.isfinite(scale) or scale <= 0:
+            self._reject(name, f"it is {scale}", "a scale is positive and finite")
+        elif encoded == 0:
+            smallest = 2.0**-self.fraction_bits
+            hint = f"a scale must be at least {smallest:.6g} here"
+            self._reject(name, f"{scale:.6g} becomes 0 in {name_of_format}", hint)
+        elif encoded > MAGNITUDE_MAX:
+            hint = f"a scale must be below {2 ** (32 - self.fraction_bits)} here"
+            self._reject(name, f"{scale:.6g} is {encoded} in {name_of_format}, more than {MAGNITUDE_MAX}", hint)
+        else:
+            return scale, encoded
+        return 1.0, 1
+
+    def zero_point(self, name: str) -> int:
+        """An int8 zero point; ONNX requires it here, and without one the tensor would be uint8."""
+        array = self._scalar(name)
+        return int(array) if array is not None and self._is_int8(name, array) else 0
+
+    def bias(self, channels: int, x_scale: int, w_scale: int) -> Int64s:
+        """The dequantized bias (M,): B · (x_scale·w_scale), the scales' product truncated; zeros if there is none.
+
+        Orion encodes B as B·2^f and multiplies; that magnitude and the scale's must fit 32 bits, and then the product
+        needs no truncation.
+        """
+        absent = np.zeros(channels, dtype=np.int64)
+        if not self.node.input(INPUTS.index("B")):
+            return absent
+        array = self._constant("B")
+        if array is None:
+            return absent
+        if array.shape != (channels,) or array.dtype != np.int32:
+            what = f"it is {array.dtype.name} of shape {array.shape}"
+            self._reject("B", what, f"a bias is int32 with one element for each of the {channels} output channels")
+            return absent
+        codes = array.astype(np.int64)
+        scale = (x_scale * w_scale) >> self.fraction_bits
+        channel = int(np.argmax(np.abs(codes)))
+        encoded = Magnitude("the encoded bias", abs(int(codes[channel])) << self.fraction_bits, channel)
+        fits = [self._fits(encoded), self._fits(Magnitude("x_scale times w_scale, the scale of the bias,", scale))]
+        return codes * scale if all(fits) else absent
+
+    def _fits(self, magnitude: Magnitude) -> bool:
+        problem = magnitude.problem(self.where, self.fraction_bits)
+        if problem is not None:
+            self.problems.append(problem)
+        return problem is None
+
+    def _scalar(self, name: str) -> Array | None:
+        """The only element of a constant."""
+        array = self._constant(name)
+        if array is None:
+            return None
+        if array.size != 1:
+            self._reject(name, f"it has {array.size} elements, not 1", PER_TENSOR)
+            return None
+        return array.reshape(())
+
+    def _constant(self, name: str) -> Array | None:
+        """The elements of an input that must be known at compile time."""
+        array = self.graph.constants.get(self.node.input(INPUTS.index(name)))
+        if array is None:
+            self._reject(name, "it is not a constant", INITIALIZER)
+        return array
+
+    def _is_int8(self, name: str, array: Array) -> bool:
+        if array.dtype != np.int8:
+            self._reject(name, f"its type is {array.dtype.name}, not int8", _int8())
+        return bool(array.dtype == np.int8)
+
+    def _reject(self, name: str, what: str, hint: str) -> None:
+        tensor = self.node.input(INPUTS.index(name))
+        label = f"input {name}" if tensor in ("", name) else f"input {name} '{tensor}'"
+        self.problems.append(Problem(self.where, f"{label}: {what}", hint))
+
+
+def encode_scale(scale: float, fraction_bits: int) -> int:
+    """scale · 2^fraction_bits truncated toward zero; a finite scale, exact because the factor is a power of two."""
+    return int(scale * 2.0**fraction_bits)
+
+
+def _int8() -> str:
+    return f"quantize activations and weights to int8, or compile with {spelt(numerics='onnxruntime')}"
 
 
 def lower_orion(node: Node, graph: Graph, fraction_bits: int) -> OrionConv:

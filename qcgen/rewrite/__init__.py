@@ -18,9 +18,7 @@ from qcgen.rewrite.fuse_recurrent import fuse_recurrent
 from qcgen.rewrite.fuse_table import fuse_table
 from qcgen.rewrite.fuse_wide import fuse_wide
 from qcgen.rewrite.in_float32 import in_float32
-from qcgen.rewrite.join_gelu import join_gelu
-from qcgen.rewrite.join_layer_norm import join_layer_norm
-from qcgen.rewrite.join_matmul_add import join_matmul_add
+from qcgen.rewrite.join import join_gelu, join_layer_norm, join_matmul_add
 from qcgen.rewrite.join_pairs import CONCAT, join_double_pairs, join_pairs, requantize_constants
 from qcgen.rewrite.linear_resize import linear_resize
 from qcgen.rewrite.lower_conv_transpose import lower_conv_transpose

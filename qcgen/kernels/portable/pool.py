@@ -19,8 +19,7 @@ from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.plane import PlaneAxis, beyond_taps, first_taps
 from qcgen.kernels.portable.words import word, words
-from qcgen.requantize import window_mean
-from qcgen.requantize.window_mean import MeanLine
+from qcgen.requantize.average import MeanLine, fit_mean_line
 
 MAX_TAPS = 64  # written out one by one; larger windows get a loop over their taps
 
@@ -153,9 +152,7 @@ def prepare_average(op: Operator, setting: Setting) -> Prepared:
 def _prepare_quantized(op: AveragePool, setting: Setting) -> Prepared:
     g = op.geometry
     x_by, y_by = _quantization(op.x), _quantization(op.y)
-    line = window_mean.fit(
-        prod(g.kernel), x_by, y_by, (op.x.dtype.low, op.x.dtype.high), op.y.dtype.low, op.y.dtype.high
-    )
+    line = fit_mean_line(prod(g.kernel), x_by, y_by, (op.x.dtype.low, op.x.dtype.high), op.y.dtype.low, op.y.dtype.high)
     pooling = _pooling(g, op.x, setting, has_line=not line.emulates_always, has_guard=line.guard is not None)
     spatial, has_inside = pooling.axes, pooling.has_inside
     counts_taps = (any_at_border(spatial) or not _written_out(spatial)) and not op.count_include_pad

@@ -26,7 +26,7 @@ from qcgen.plan.flash import curve
 from qcgen.plan.prices import longest_stretch
 from qcgen.reference.tolerance import exact
 from qcgen.render import render
-from qcgen.render.banner import with_banner
+from qcgen.render.filters import one_line
 from qcgen.report import Measured, Report, report
 from qcgen.self_test import self_test
 from qcgen.vectors import vectors
@@ -94,7 +94,11 @@ class Artifact:
 
     def with_banner(self, text: str) -> Artifact:
         """The same with the lines of a text at the head of its files, such as a copyright or an SPDX line."""
-        return replace(self, files=with_banner(self.files, text))
+        lines = "".join(f" * {one_line(line)}".rstrip() + "\n" for line in text.strip("\n").splitlines())
+        heads = {name: content.split("\n", 2) for name, content in self.files.items()}  # /*, who generated it, the rest
+        return replace(
+            self, files={name: f"/*\n{who}\n *\n{lines} *\n{rest}" for name, (_, who, rest) in heads.items()}
+        )
 
     @cached_property
     def report(self) -> Report:

@@ -29,6 +29,7 @@ from gallery_networks import (
     network_tflite,
     of_several_sizes,
     reductions,
+    resized_tflite,
     segmentation,
     sum_and_mean,
     within_flash,
@@ -675,6 +676,11 @@ NETWORKS = (
         "network_tflite",
         "a .tflite file: a convolution, a mean, a dense layer and softmax, by the integers of TensorFlow Lite Micro",
         network_tflite,
+    ),
+    Entry(
+        "resized_tflite",
+        "a .tflite file: an image resized bilinearly, the square of its difference from a constant, log softmax",
+        resized_tflite,
     ),
     Entry(
         "float_tail",

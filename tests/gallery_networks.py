@@ -378,3 +378,22 @@ def network_tflite() -> bytes:
         Step("SOFTMAX", (7,), (8,), {0: Field("f", 1.0)}),
     ]
     return written(tensors, steps, (0,), (8,))
+
+
+def resized_tflite() -> bytes:
+    """A .tflite file: an image made larger, the square of its distance from a color, logarithms of shares."""
+    shape = (1, 7, 5, 3)
+    tensors = [
+        Told("image", (1, 4, 3, 3), 0.024, -12),
+        Told("size", (2,), None, 0, np.array(shape[1:3]), "int32"),
+        Told("larger", shape, 0.024, -12),
+        Told("color", (1, 1, 1, 3), 0.017, 9, STATE(74).randint(-128, 128, (1, 1, 1, 3))),
+        Told("distance", shape, 0.06, -128),
+        Told("logarithms", shape, 1 / 16, 127),
+    ]
+    steps = [
+        Step("RESIZE_BILINEAR", (0, 1), (2,), {3: Field("b", 1)}),
+        Step("SQUARED_DIFFERENCE", (2, 3), (4,), {}),
+        Step("LOG_SOFTMAX", (4,), (5,), {}),
+    ]
+    return written(tensors, steps, (0,), (5,))

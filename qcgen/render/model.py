@@ -72,6 +72,7 @@ class ModelContext(Context):
     uses_math: bool  # math.h
     streams: tuple[str, ...]  # functions that run layers row by row
     resets: tuple[str, ...]  # of NAME_reset
+    state_bytes: int  # that stay from call to call
     reset_parameter: str  # of it
     resets_offsets: bool  # some state does not begin the arena
     statements: tuple[str, ...]  # of NAME_run
@@ -134,6 +135,7 @@ def model_context(
         uses_math=any("math.h" in call.headers for call in plan.calls),
         streams=tuple(streams),
         resets=tuple(_reset(state, is_callers=bool(plan.state)) for state in plan.states),
+        state_bytes=sum(state.before.bytes for state in plan.states),
         reset_parameter=f"{plan.state[0].tensor.dtype.c} *{STATE}" if plan.state else "void *arena",
         resets_offsets=not plan.state and any(state.offset for state in plan.states),
         statements=statements,

@@ -25,6 +25,7 @@ class SquaredDifferenceContext(Context):
     types: Mapping[str, str]  # of C, by "a", "b", "y"
     zero_points: Mapping[str, int]  # of codes, by the same names
     by: IntegerBinary  # the multipliers
+    factor: int  # of operands before them
     given: tuple[str, ...]  # operands that are parameters: "a", "b"
     constant: tuple[str, ...]  # operands that are tables
     is_in_place: bool  # y may lie over an operand
@@ -51,6 +52,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         types={name: tensor.dtype.c for name, tensor in tensors.items()},
         zero_points={name: tensor.zero_point or 0 for name, tensor in tensors.items()},
         by=op.by,
+        factor=1 << op.by.shift,
         given=tuple(name for name in ("a", "b") if name not in tables),
         constant=tuple(sorted(tables)),
         is_in_place=bool(in_place),

@@ -44,7 +44,7 @@ rnnoise_INT8 broadcast_to concat_split fpn_small pack_unpack pads shufflenet_uni
 hard_swish mobilenetv3_small random_02 random_06 random_08 random_10 random_12
 add_sub_mul cnn_s_quantized micro_speech_quantized mnist_dw_q resnet_small_dense_per_tensor
 transpose_conv attention_no_norm arg_max resize_bilinear unet_small abs_sqdiff
-transformer_block log_softmax elu_relu
+transformer_block log_softmax elu_relu lenet_300_100_logsoftmax
 """.split()
 """Files of ``REAL`` all of whose operators are read."""
 

@@ -311,6 +311,12 @@ def log_softmax(scale: float, length: int = 24) -> bytes:
     return written(tensors, [Step("LOG_SOFTMAX", (0,), (1,), {})], (0,), (1,))
 
 
+def log_softmax_of_floats() -> bytes:
+    real = [Told(name, (5, 24), dtype="float32") for name in ("real", "y")]
+    steps = [Step("DEQUANTIZE", (0,), (1,)), Step("LOG_SOFTMAX", (1,), (2,), {})]
+    return written([Told("x", (5, 24), 0.11, 9), *real], steps, (0,), (2,))
+
+
 def function(
     kind: str,
     x: tuple[float, int],
@@ -497,6 +503,7 @@ def cases(data: bytes) -> Sequence[np.ndarray]:
 
 
 MODELS = {
+    "log_softmax_of_floats": log_softmax_of_floats(),
     "elu_of_floats": elu_of_floats(),
     "log_softmax": log_softmax(0.11),
     "log_softmax_of_distant_codes": log_softmax(1.7),

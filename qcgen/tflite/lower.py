@@ -20,6 +20,7 @@ from qcgen.ir.program import (
     ConvGeometry,
     Dequantize,
     DivideAway,
+    FloatSoftmax,
     GlobalAveragePool,
     IntegerLogSoftmax,
     IntegerSoftmax,
@@ -210,7 +211,12 @@ def lower_softmax(source: TfliteOperands) -> tuple[Operator, ...]:
 
 
 def lower_log_softmax(source: TfliteOperands) -> tuple[Operator, ...]:
-    """LOG_SOFTMAX: over the last axis, of fewer than 4,096 elements; in fixed point."""
+    """LOG_SOFTMAX: over the last axis, of fewer than 4,096 elements; in fixed point, or float32, by expf and logf."""
+    if (number := source.x_in_float()) is not None:
+        result = source.y_in_float()
+        if number.shape != result.shape or not number.shape:
+            raise Refused(f"its output has the shape {result.shape}, its input {number.shape}", AGAIN)
+        return (FloatSoftmax(source.node.name, source.node.op_type, number, result, is_log=True),)
     x, y = source.x(), source.y()
     if (y.scale, y.zero_point) != (1 / 16, 127):
         raise Refused("its output has not the scale 1/16 and the zero point 127", AGAIN)

@@ -15,7 +15,7 @@
  */
 #include "conv_4_bits_cortex_m4.h"
 
-#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x92b28297
+#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0xcfc7eba9
 #error "conv_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -96,7 +96,7 @@ static CONV_4_BITS_CORTEX_M4_INLINE int32_t conv_4_bits_cortex_m4_dsp_load_word(
 #if defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_BIG_ENDIAN)
     int32_t word;
 
-    memcpy(&word, bytes, sizeof word);
+    (void)memcpy(&word, bytes, sizeof word);
     return word;
 #else
     const uint8_t *const b = (const uint8_t *)bytes;
@@ -296,14 +296,14 @@ CONV_4_BITS_CORTEX_M4_NOINLINE static void conv_4_bits_cortex_m4_conv1_widen_bor
     int8_t gathered[72];
     int8_t *to = gathered;
 
-    memset(gathered, -12, sizeof gathered);
+    (void)memset(gathered, -12, sizeof gathered);
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
         const int32_t iy = begin_y + ky * DILATION_HEIGHT;
 
         if (iy >= 0 && iy < IN_HEIGHT && beyond > first) {
             const int8_t *const row = x + iy * STEP_HEIGHT + (begin_x + first) * STEP_WIDTH;
 
-            memcpy(to + first * STEP_WIDTH, row, (size_t)((beyond - first) * STEP_WIDTH));
+            (void)memcpy(to + first * STEP_WIDTH, row, (size_t)((beyond - first) * STEP_WIDTH));
         }
         to += RUN;
     }

@@ -15,7 +15,7 @@
  */
 #include "conv_by_word_cortex_m0.h"
 
-#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0xc2d195fc
+#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0x97d8b933
 #error "conv_by_word_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -225,14 +225,14 @@ CONV_BY_WORD_CORTEX_M0_CODE_ATTR static void conv_by_word_cortex_m0_conv1_window
         const int32_t remaining = IN_WIDTH - begin_x;
         const int32_t beyond = remaining > KERNEL_WIDTH ? KERNEL_WIDTH : remaining > first ? remaining : first;
 
-        memset(gathered, -12, 2 * RUN);
+        (void)memset(gathered, -12, 2 * RUN);
         for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
             const int32_t iy = begin_y + ky * DILATION_HEIGHT;
 
             if (iy >= 0 && iy < IN_HEIGHT && beyond > first) {
                 const int8_t *const row = x + iy * STEP_HEIGHT + (begin_x + first) * STEP_WIDTH;
 
-                memcpy(gathered + first * IN_CHANNELS, row, (size_t)((beyond - first) * IN_CHANNELS));
+                (void)memcpy(gathered + first * IN_CHANNELS, row, (size_t)((beyond - first) * IN_CHANNELS));
             }
             *runs++ = gathered;
             gathered += RUN;
@@ -345,7 +345,7 @@ CONV_BY_WORD_CORTEX_M0_CODE_ATTR static void conv_by_word_cortex_m0_conv1_channe
     const int32_t *weights = conv_by_word_cortex_m0_conv1_weights;
 
     CONV_BY_WORD_CORTEX_M0_MOVED(weights); /* no constant to the function: its assembly leaves none within reach */
-    conv_by_word_cortex_m0_conv1_sums1(pairs, weights, kept, kept + (BEYOND - FIRST));
+    (void)conv_by_word_cortex_m0_conv1_sums1(pairs, weights, kept, kept + (BEYOND - FIRST));
     for (int32_t m = FIRST; m < BEYOND; m++) {
         const uint32_t bias = (uint32_t)conv_by_word_cortex_m0_conv1_bias[m];
         const int32_t acc_a = (int32_t)(bias + sums->total_a - (sums->high_a << 16));

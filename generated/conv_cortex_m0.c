@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m0.h"
 
-#if CONV_CORTEX_M0_HEADER_ID != 0x816098b1
+#if CONV_CORTEX_M0_HEADER_ID != 0xeb9c2408
 #error "conv_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -455,7 +455,7 @@ CONV_CORTEX_M0_CODE_ATTR static void conv_cortex_m0_conv1_channels1(const int32_
 
     CONV_CORTEX_M0_MOVED(weights); /* no constant to the function: its assembly leaves none within reach */
     CONV_CORTEX_M0_MOVED(is_large);
-    conv_cortex_m0_conv1_sums1(pairs, weights, is_large, kept, kept + (BEYOND - FIRST));
+    (void)conv_cortex_m0_conv1_sums1(pairs, weights, is_large, kept, kept + (BEYOND - FIRST));
     for (int32_t m = FIRST; m < BEYOND; m++) {
         const uint32_t bias = (uint32_t)conv_cortex_m0_conv1_bias[m];
         const int32_t acc_a = (int32_t)(bias + sums->total_a - (sums->high_a << 16));

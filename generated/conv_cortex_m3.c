@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m3.h"
 
-#if CONV_CORTEX_M3_HEADER_ID != 0x89d1c28d
+#if CONV_CORTEX_M3_HEADER_ID != 0x53e9e5fe
 #error "conv_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -234,14 +234,14 @@ CONV_CORTEX_M3_CODE_ATTR static void conv_cortex_m3_conv1_window(
         const int32_t remaining = IN_WIDTH - begin_x;
         const int32_t beyond = remaining > KERNEL_WIDTH ? KERNEL_WIDTH : remaining > first ? remaining : first;
 
-        memset(gathered, -12, 2 * RUN);
+        (void)memset(gathered, -12, 2 * RUN);
         for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
             const int32_t iy = begin_y + ky * DILATION_HEIGHT;
 
             if (iy >= 0 && iy < IN_HEIGHT && beyond > first) {
                 const int8_t *const row = x + iy * STEP_HEIGHT + (begin_x + first) * STEP_WIDTH;
 
-                memcpy(gathered + first * IN_CHANNELS, row, (size_t)((beyond - first) * IN_CHANNELS));
+                (void)memcpy(gathered + first * IN_CHANNELS, row, (size_t)((beyond - first) * IN_CHANNELS));
             }
             *runs++ = gathered;
             gathered += RUN;
@@ -310,7 +310,7 @@ CONV_CORTEX_M3_CODE_ATTR static void conv_cortex_m3_conv1_channels1(const int32_
     conv_cortex_m3_scalar_sums kept[BEYOND - FIRST];
     const conv_cortex_m3_scalar_sums *sums = kept;
 
-    conv_cortex_m3_conv1_sums1(pairs, conv_cortex_m3_conv1_weights, kept, kept + (BEYOND - FIRST));
+    (void)conv_cortex_m3_conv1_sums1(pairs, conv_cortex_m3_conv1_weights, kept, kept + (BEYOND - FIRST));
     for (int32_t m = FIRST; m < BEYOND; m++) {
         const uint32_t bias = (uint32_t)conv_cortex_m3_conv1_bias[m];
         const int32_t acc_a = (int32_t)(bias + sums->total_a - (sums->high_a << 16));

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0x66735d8e
+#if CONV_CORTEX_M4_HEADER_ID != 0xd87b058c
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -95,7 +95,7 @@ static CONV_CORTEX_M4_INLINE int32_t conv_cortex_m4_dsp_load_word(const void *by
 #if defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_BIG_ENDIAN)
     int32_t word;
 
-    memcpy(&word, bytes, sizeof word);
+    (void)memcpy(&word, bytes, sizeof word);
     return word;
 #else
     const uint8_t *const b = (const uint8_t *)bytes;
@@ -275,14 +275,14 @@ CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_widen_border(
     int8_t gathered[12];
     int8_t *to = gathered;
 
-    memset(gathered, -12, sizeof gathered);
+    (void)memset(gathered, -12, sizeof gathered);
     for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
         const int32_t iy = begin_y + ky * DILATION_HEIGHT;
 
         if (iy >= 0 && iy < IN_HEIGHT && beyond > first) {
             const int8_t *const row = x + iy * STEP_HEIGHT + (begin_x + first) * STEP_WIDTH;
 
-            memcpy(to + first * STEP_WIDTH, row, (size_t)((beyond - first) * STEP_WIDTH));
+            (void)memcpy(to + first * STEP_WIDTH, row, (size_t)((beyond - first) * STEP_WIDTH));
         }
         to += RUN;
     }

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m55.h"
 
-#if CONV_CORTEX_M55_HEADER_ID != 0x7fcbd03c
+#if CONV_CORTEX_M55_HEADER_ID != 0x44e7f6f9
 #error "conv_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -92,7 +92,7 @@ static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_load(c
 #else
     conv_cortex_m55_mve_s32 v;
 
-    memcpy(v.lane, from, sizeof v.lane);
+    (void)memcpy(v.lane, from, sizeof v.lane);
     return v;
 #endif
 }
@@ -117,7 +117,7 @@ CONV_CORTEX_M55_CODE_ATTR static inline int8_t *conv_cortex_m55_mve_copy_s8(int8
         : [count] "r"(count)
         : "lr", "memory");
 #else
-    memcpy(to, from, (size_t)count);
+    (void)memcpy(to, from, (size_t)count);
 #endif
     return end;
 }
@@ -140,7 +140,7 @@ CONV_CORTEX_M55_CODE_ATTR static inline int8_t *conv_cortex_m55_mve_fill(int8_t 
         : [v] "w"(v), [count] "r"(count)
         : "lr", "memory");
 #else
-    memset(to, value, (size_t)count);
+    (void)memset(to, value, (size_t)count);
 #endif
     return end;
 }

@@ -15,7 +15,7 @@
  */
 #include "conv_host.h"
 
-#if CONV_HOST_HEADER_ID != 0xf6aeacca
+#if CONV_HOST_HEADER_ID != 0x6c476128
 #error "conv_host.h was not generated together with this file"
 #endif
 
@@ -122,7 +122,7 @@ static CONV_HOST_INLINE conv_host_dot_sums conv_host_dot_start(const int32_t *fr
     s.c = vld1q_s32(from + 8);
     s.d = vld1q_s32(from + 12);
 #else
-    memcpy(s.lanes, from, sizeof s.lanes);
+    (void)memcpy(s.lanes, from, sizeof s.lanes);
 #endif
     return s;
 }
@@ -134,7 +134,7 @@ static CONV_HOST_INLINE conv_host_dot_sums conv_host_dot_add(conv_host_dot_sums 
 #if defined(CONV_HOST_DOT_512) || defined(CONV_HOST_DOT_256) || defined(CONV_HOST_DOT_128)
     int32_t four;
 
-    memcpy(&four, taps, sizeof four);
+    (void)memcpy(&four, taps, sizeof four);
 #endif
 #if defined(CONV_HOST_DOT_512)
     s.lanes = _mm512_dpbusd_epi32(s.lanes, _mm512_set1_epi32(four), _mm512_loadu_si512(weights));
@@ -173,7 +173,7 @@ static CONV_HOST_INLINE void conv_host_dot_store(int32_t *to, conv_host_dot_sums
     vst1q_s32(to + 8, s.c);
     vst1q_s32(to + 12, s.d);
 #else
-    memcpy(to, s.lanes, sizeof s.lanes);
+    (void)memcpy(to, s.lanes, sizeof s.lanes);
 #endif
 }
 

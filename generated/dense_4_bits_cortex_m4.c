@@ -15,7 +15,7 @@
  */
 #include "dense_4_bits_cortex_m4.h"
 
-#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0xb49088d3
+#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x526b3b87
 #error "dense_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -91,7 +91,7 @@ static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_load_wor
 #if defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_BIG_ENDIAN)
     int32_t word;
 
-    memcpy(&word, bytes, sizeof word);
+    (void)memcpy(&word, bytes, sizeof word);
     return word;
 #else
     const uint8_t *const b = (const uint8_t *)bytes;

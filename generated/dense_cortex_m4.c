@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m4.h"
 
-#if DENSE_CORTEX_M4_HEADER_ID != 0x0244e936
+#if DENSE_CORTEX_M4_HEADER_ID != 0x5029fee0
 #error "dense_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -98,7 +98,7 @@ static DENSE_CORTEX_M4_INLINE int32_t dense_cortex_m4_dsp_load_word(const void *
 #if defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_BIG_ENDIAN)
     int32_t word;
 
-    memcpy(&word, bytes, sizeof word);
+    (void)memcpy(&word, bytes, sizeof word);
     return word;
 #else
     const uint8_t *const b = (const uint8_t *)bytes;

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m55.h"
 
-#if DENSE_CORTEX_M55_HEADER_ID != 0x6bb528dc
+#if DENSE_CORTEX_M55_HEADER_ID != 0xd060de03
 #error "dense_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -87,7 +87,7 @@ static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_loa
 #else
     dense_cortex_m55_mve_s32 v;
 
-    memcpy(v.lane, from, sizeof v.lane);
+    (void)memcpy(v.lane, from, sizeof v.lane);
     return v;
 #endif
 }
@@ -112,7 +112,7 @@ DENSE_CORTEX_M55_CODE_ATTR static inline int8_t *dense_cortex_m55_mve_copy_s8(in
         : [count] "r"(count)
         : "lr", "memory");
 #else
-    memcpy(to, from, (size_t)count);
+    (void)memcpy(to, from, (size_t)count);
 #endif
     return end;
 }

@@ -15,7 +15,7 @@
  */
 #include "dense_host.h"
 
-#if DENSE_HOST_HEADER_ID != 0xe5ed314c
+#if DENSE_HOST_HEADER_ID != 0x6c5a6b41
 #error "dense_host.h was not generated together with this file"
 #endif
 
@@ -123,7 +123,7 @@ static DENSE_HOST_INLINE dense_host_dot_sums dense_host_dot_start(const int32_t 
     s.c = vld1q_s32(from + 8);
     s.d = vld1q_s32(from + 12);
 #else
-    memcpy(s.lanes, from, sizeof s.lanes);
+    (void)memcpy(s.lanes, from, sizeof s.lanes);
 #endif
     return s;
 }
@@ -135,7 +135,7 @@ static DENSE_HOST_INLINE dense_host_dot_sums dense_host_dot_add(dense_host_dot_s
 #if defined(DENSE_HOST_DOT_512) || defined(DENSE_HOST_DOT_256) || defined(DENSE_HOST_DOT_128)
     int32_t four;
 
-    memcpy(&four, taps, sizeof four);
+    (void)memcpy(&four, taps, sizeof four);
 #endif
 #if defined(DENSE_HOST_DOT_512)
     s.lanes = _mm512_dpbusd_epi32(s.lanes, _mm512_set1_epi32(four), _mm512_loadu_si512(weights));
@@ -174,7 +174,7 @@ static DENSE_HOST_INLINE void dense_host_dot_store(int32_t *to, dense_host_dot_s
     vst1q_s32(to + 8, s.c);
     vst1q_s32(to + 12, s.d);
 #else
-    memcpy(to, s.lanes, sizeof s.lanes);
+    (void)memcpy(to, s.lanes, sizeof s.lanes);
 #endif
 }
 

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m0.h"
 
-#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0x5acd4bcc
+#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0x78396427
 #error "depthwise_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -284,7 +284,7 @@ DEPTHWISE_CORTEX_M0_CODE_ATTR static void depthwise_cortex_m0_conv1(const int8_t
             int8_t *const out = y + n * Y_IMAGE + oy * Y_ROW;
 
             /* All of it, once for all channels: what does not lie on the image stays so. */
-            memset(plane, 0, PLANE);
+            (void)memset(plane, 0, PLANE);
             for (int32_t m = 0; m < CHANNELS; m++) {
                 depthwise_cortex_m0_conv1_fill(image + m, beyond - first, plane + (first - begin) * ROW + PAD_COLUMNS);
                 depthwise_cortex_m0_conv1_channel(plane, out + m, m, rows);

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m3.h"
 
-#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0x80051c07
+#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0x864b943a
 #error "depthwise_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -142,16 +142,16 @@ DEPTHWISE_CORTEX_M3_CODE_ATTR static void depthwise_cortex_m3_conv1_fill(const i
     enum { COLUMN = 8, X_ROW = 80, ROW = depthwise_cortex_m3_conv1_ROW, LANES = depthwise_cortex_m3_conv1_LANES };
 
     for (int32_t i = 0; i < rows; i++) {
-        memcpy(plane, x, LANES);
-        memcpy(plane + LANES, x + COLUMN, LANES);
-        memcpy(plane + 2 * LANES, x + 2 * COLUMN, LANES);
-        memcpy(plane + 3 * LANES, x + 3 * COLUMN, LANES);
-        memcpy(plane + 4 * LANES, x + 4 * COLUMN, LANES);
-        memcpy(plane + 5 * LANES, x + 5 * COLUMN, LANES);
-        memcpy(plane + 6 * LANES, x + 6 * COLUMN, LANES);
-        memcpy(plane + 7 * LANES, x + 7 * COLUMN, LANES);
-        memcpy(plane + 8 * LANES, x + 8 * COLUMN, LANES);
-        memcpy(plane + 9 * LANES, x + 9 * COLUMN, LANES);
+        (void)memcpy(plane, x, LANES);
+        (void)memcpy(plane + LANES, x + COLUMN, LANES);
+        (void)memcpy(plane + 2 * LANES, x + 2 * COLUMN, LANES);
+        (void)memcpy(plane + 3 * LANES, x + 3 * COLUMN, LANES);
+        (void)memcpy(plane + 4 * LANES, x + 4 * COLUMN, LANES);
+        (void)memcpy(plane + 5 * LANES, x + 5 * COLUMN, LANES);
+        (void)memcpy(plane + 6 * LANES, x + 6 * COLUMN, LANES);
+        (void)memcpy(plane + 7 * LANES, x + 7 * COLUMN, LANES);
+        (void)memcpy(plane + 8 * LANES, x + 8 * COLUMN, LANES);
+        (void)memcpy(plane + 9 * LANES, x + 9 * COLUMN, LANES);
         x += X_ROW;
         plane += ROW;
     }
@@ -261,7 +261,7 @@ DEPTHWISE_CORTEX_M3_CODE_ATTR static void depthwise_cortex_m3_conv1(const int8_t
             int8_t *const out = y + n * Y_IMAGE + oy * Y_ROW;
 
             /* All of it, once for all channels: what does not lie on the image stays so. */
-            memset(plane, -128, PLANE);
+            (void)memset(plane, -128, PLANE);
             for (int32_t m = 0; m < CHANNELS; m += LANES) {
                 depthwise_cortex_m3_conv1_fill(image + m, beyond - first, plane + (first - begin) * ROW + PAD_COLUMNS);
                 for (int32_t i = 0; i < LANES; i++) {

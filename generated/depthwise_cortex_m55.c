@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m55.h"
 
-#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0xb2ca45a9
+#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x9b380221
 #error "depthwise_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -92,7 +92,7 @@ static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex
 #else
     depthwise_cortex_m55_mve_s32 v;
 
-    memcpy(v.lane, from, sizeof v.lane);
+    (void)memcpy(v.lane, from, sizeof v.lane);
     return v;
 #endif
 }
@@ -193,7 +193,7 @@ static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s8 depthwise_cortex_
 #else
     depthwise_cortex_m55_mve_s8 v;
 
-    memcpy(v.lane, from, sizeof v.lane);
+    (void)memcpy(v.lane, from, sizeof v.lane);
     return v;
 #endif
 }
@@ -240,7 +240,7 @@ static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s8 depthwise_cortex_
     depthwise_cortex_m55_mve_s8 v;
 
     for (int i = 0; i < 4; i++) {
-        memcpy(v.lane + 4 * i, at.words + at.first + i * at.step + offset, 4);
+        (void)memcpy(v.lane + 4 * i, at.words + at.first + i * at.step + offset, 4);
     }
     return v;
 }
@@ -481,7 +481,7 @@ DEPTHWISE_CORTEX_M55_CODE_ATTR static void depthwise_cortex_m55_conv1(const int8
         BAND = 1 /* rows of outputs that the same columns serve */
     };
 
-    memset(columns, PADDING, SCRATCH); /* padding beside the rows is never overwritten */
+    (void)memset(columns, PADDING, SCRATCH); /* padding beside the rows is never overwritten */
     for (int32_t n = 0; n < BATCH; n++) {
         for (int32_t oy = 0; oy < OUT_HEIGHT; oy += BAND) {
             const int32_t *parameters = depthwise_cortex_m55_conv1_parameters;

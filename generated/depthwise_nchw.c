@@ -15,7 +15,7 @@
  */
 #include "depthwise_nchw.h"
 
-#if DEPTHWISE_NCHW_HEADER_ID != 0x2a83b677
+#if DEPTHWISE_NCHW_HEADER_ID != 0xca09e3dc
 #error "depthwise_nchw.h was not generated together with this file"
 #endif
 
@@ -111,14 +111,14 @@ DEPTHWISE_NCHW_CODE_ATTR static void depthwise_nchw_conv1(const uint8_t *restric
         X_PLANE = 100, Y_IMAGE = 200, Y_PIXEL = 1, Y_CHANNEL = 25
     };
 
-    memset(plane, PADDING, PLANE_HEIGHT * PLANE_WIDTH);
+    (void)memset(plane, PADDING, PLANE_HEIGHT * PLANE_WIDTH);
     for (int32_t n = 0; n < BATCH; n++) {
         for (int32_t m = 0; m < CHANNELS; m++) {
             const int8_t *weights = depthwise_nchw_conv1_weights + m * TAPS;
             uint8_t *out = y + m * Y_CHANNEL;
 
             for (int32_t iy = 0; iy < COPIED_HEIGHT; iy++) {
-                memcpy(plane + (iy + PAD_HEIGHT) * PLANE_WIDTH + PAD_WIDTH, x + iy * IN_WIDTH, COPIED_WIDTH);
+                (void)memcpy(plane + (iy + PAD_HEIGHT) * PLANE_WIDTH + PAD_WIDTH, x + iy * IN_WIDTH, COPIED_WIDTH);
             }
             for (int32_t oy = 0; oy < OUT_HEIGHT; oy++) {
                 const uint8_t *row = plane + oy * STRIDE_HEIGHT * PLANE_WIDTH;

@@ -15,7 +15,7 @@
  */
 #include "depthwise_planes_cortex_m4.h"
 
-#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0x94fd7b14
+#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0x21792357
 #error "depthwise_planes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -96,7 +96,7 @@ static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_
 #if defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_BIG_ENDIAN)
     int32_t word;
 
-    memcpy(&word, bytes, sizeof word);
+    (void)memcpy(&word, bytes, sizeof word);
     return word;
 #else
     const uint8_t *const b = (const uint8_t *)bytes;

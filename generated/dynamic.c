@@ -34,7 +34,7 @@
  */
 #include "dynamic.h"
 
-#if DYNAMIC_HEADER_ID != 0xba228904
+#if DYNAMIC_HEADER_ID != 0x8d701d6d
 #error "dynamic.h was not generated together with this file"
 #endif
 
@@ -119,7 +119,7 @@ DYNAMIC_CODE_ATTR static void dynamic_n0_quantize(const float *restrict x, float
     for (int32_t i = 0; i < COUNT; i++) {
         uint32_t word;
 
-        memcpy(&word, x + i, sizeof word);
+        (void)memcpy(&word, x + i, sizeof word);
         most = (int32_t)word > most ? (int32_t)word : most;
         least = word > least ? word : least;
     }
@@ -134,8 +134,8 @@ DYNAMIC_CODE_ATTR static void dynamic_n0_quantize(const float *restrict x, float
         return;
     }
     least = least > sign ? least : 0; /* not -0 */
-    memcpy(y, &least, sizeof least);
-    memcpy(y + 1, &most, sizeof most);
+    (void)memcpy(y, &least, sizeof least);
+    (void)memcpy(y + 1, &most, sizeof most);
 }
 
 /* quantize: DynamicQuantizeLinear. The scale of codes from 0 to 255 for numbers from x[0] to x[1]. */
@@ -177,7 +177,7 @@ DYNAMIC_CODE_ATTR static void dynamic_n3_quantize(const float *restrict x, const
         const float sum = quotient + apart;
         int32_t word;
 
-        memcpy(&word, &sum, sizeof word);
+        (void)memcpy(&word, &sum, sizeof word);
         if (word > highest) {
             word = word > infinite ? lowest : highest;
         }

@@ -13,7 +13,7 @@
  */
 #include "embedding.h"
 
-#if EMBEDDING_HEADER_ID != 0x0fe8d07e
+#if EMBEDDING_HEADER_ID != 0x689a4b65
 #error "embedding.h was not generated together with this file"
 #endif
 
@@ -75,7 +75,7 @@ EMBEDDING_NOINLINE static void embedding_n0_rows(const int64_t *restrict x, int8
         const int64_t number = x[i] < 0 ? x[i] + ROWS : x[i];
         const int32_t row = number < 0 ? 0 : number >= ROWS ? ROWS - 1 : (int32_t)number;
 
-        memcpy(&y[i * ROW], &embedding_n0_rows_table[row * ROW], ROW * sizeof(y[0]));
+        (void)memcpy(&y[i * ROW], &embedding_n0_rows_table[row * ROW], ROW * sizeof(y[0]));
     }
 }
 

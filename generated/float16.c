@@ -18,7 +18,7 @@
  */
 #include "float16.h"
 
-#if FLOAT16_HEADER_ID != 0x322eeb3b
+#if FLOAT16_HEADER_ID != 0xc70c0a27
 #error "float16.h was not generated together with this file"
 #endif
 
@@ -68,7 +68,7 @@ FLOAT16_CODE_ATTR static float float16_from_half(uint16_t half)
     if (magnitude >= 0x7c00) { /* infinity; NaN, which becomes a quiet one */
         word = sign | UINT32_C(0x7f800000) | (magnitude & 0x3ff) << 13 | (uint32_t)(magnitude > 0x7c00) << 22;
     }
-    memcpy(&number, &word, sizeof number);
+    (void)memcpy(&number, &word, sizeof number);
     return number;
 }
 
@@ -81,7 +81,7 @@ FLOAT16_CODE_ATTR static float float16_from_normal_half(uint16_t half)
     const uint32_t word = (uint32_t)(half & 0x8000) << 16 | (uint32_t)(half & 0x7fff) << 13;
     float number;
 
-    memcpy(&number, &word, sizeof number);
+    (void)memcpy(&number, &word, sizeof number);
     return number * 5192296858534827628530496329220096.0f;
 }
 
@@ -90,7 +90,7 @@ FLOAT16_CODE_ATTR static uint16_t float16_to_half(float number)
 {
     uint32_t word, sign, magnitude, half;
 
-    memcpy(&word, &number, sizeof word);
+    (void)memcpy(&word, &number, sizeof word);
     sign = word >> 16 & 0x8000;
     magnitude = word & UINT32_C(0x7fffffff);
     if (magnitude > UINT32_C(0x7f800000)) { /* NaN: a quiet one */

@@ -10,7 +10,7 @@
  */
 #include "gru.h"
 
-#if GRU_HEADER_ID != 0x45bf5e36
+#if GRU_HEADER_ID != 0x998cabcc
 #error "gru.h was not generated together with this file"
 #endif
 
@@ -207,8 +207,8 @@ GRU_CODE_ATTR static void gru_y_sequence(const float *x, float *y, float *states
         const int32_t t = direction == 1 ? STEPS - 1 - step : step;
 
         gru_y_step(&x[t * X_STEP], h, next, direction);
-        memcpy(h, next, UNITS * sizeof(h[0]));
-        memcpy(&y[t * Y_ROW], h, UNITS * sizeof(h[0]));
+        (void)memcpy(h, next, UNITS * sizeof(h[0]));
+        (void)memcpy(&y[t * Y_ROW], h, UNITS * sizeof(h[0]));
     }
 }
 

@@ -19,7 +19,7 @@
  */
 #include "lstm.h"
 
-#if LSTM_HEADER_ID != 0xa68a3a00
+#if LSTM_HEADER_ID != 0x9bdcd69c
 #error "lstm.h was not generated together with this file"
 #endif
 
@@ -239,10 +239,10 @@ LSTM_CODE_ATTR static void lstm_states_sequence(const float *x, const float *ini
     }
     for (int32_t step = 0; step < STEPS; step++) {
         lstm_states_step(&x[step * X_STEP], h, next, c);
-        memcpy(h, next, UNITS * sizeof(h[0]));
-        memcpy(&y[step * Y_ROW], h, UNITS * sizeof(h[0]));
+        (void)memcpy(h, next, UNITS * sizeof(h[0]));
+        (void)memcpy(&y[step * Y_ROW], h, UNITS * sizeof(h[0]));
     }
-    memcpy(&y[1 * Y_ROW], c, UNITS * sizeof(c[0]));
+    (void)memcpy(&y[1 * Y_ROW], c, UNITS * sizeof(c[0]));
 }
 
 /* states: LSTM, 1 step of 4 elements, 3 units. */
@@ -257,7 +257,7 @@ LSTM_NOINLINE static void lstm_n3_states_0(const float *restrict x, float *restr
 {
     enum { COUNT = 3 };
 
-    memcpy(y, x, COUNT * sizeof *y);
+    (void)memcpy(y, x, COUNT * sizeof *y);
 }
 
 /* states.1: LSTM. */
@@ -265,7 +265,7 @@ LSTM_NOINLINE static void lstm_n4_states_1(const float *restrict x, float *restr
 {
     enum { COUNT = 3 };
 
-    memcpy(y, x, COUNT * sizeof *y);
+    (void)memcpy(y, x, COUNT * sizeof *y);
 }
 
 /* states.2: LSTM. */
@@ -275,7 +275,7 @@ LSTM_NOINLINE static void lstm_n6_states_2(const float *restrict x, float *restr
 
     const float *const x_run = x + X_FIRST;
 
-    memcpy(y, x_run, COUNT * sizeof *y);
+    (void)memcpy(y, x_run, COUNT * sizeof *y);
 }
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m4.h"
 
-#if MATMUL_CORTEX_M4_HEADER_ID != 0xf9149a72
+#if MATMUL_CORTEX_M4_HEADER_ID != 0xbd527fd1
 #error "matmul_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -101,7 +101,7 @@ static MATMUL_CORTEX_M4_INLINE int32_t matmul_cortex_m4_dsp_load_word(const void
 #if defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_BIG_ENDIAN)
     int32_t word;
 
-    memcpy(&word, bytes, sizeof word);
+    (void)memcpy(&word, bytes, sizeof word);
     return word;
 #else
     const uint8_t *const b = (const uint8_t *)bytes;

@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m55.h"
 
-#if MATMUL_CORTEX_M55_HEADER_ID != 0x7d6bc02e
+#if MATMUL_CORTEX_M55_HEADER_ID != 0x3dfd8d17
 #error "matmul_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -92,7 +92,7 @@ static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_
 #else
     matmul_cortex_m55_mve_s32 v;
 
-    memcpy(v.lane, from, sizeof v.lane);
+    (void)memcpy(v.lane, from, sizeof v.lane);
     return v;
 #endif
 }
@@ -117,7 +117,7 @@ MATMUL_CORTEX_M55_CODE_ATTR static inline int8_t *matmul_cortex_m55_mve_copy_s8(
         : [count] "r"(count)
         : "lr", "memory");
 #else
-    memcpy(to, from, (size_t)count);
+    (void)memcpy(to, from, (size_t)count);
 #endif
     return end;
 }
@@ -140,7 +140,7 @@ MATMUL_CORTEX_M55_CODE_ATTR static inline int8_t *matmul_cortex_m55_mve_fill(int
         : [v] "w"(v), [count] "r"(count)
         : "lr", "memory");
 #else
-    memset(to, value, (size_t)count);
+    (void)memset(to, value, (size_t)count);
 #endif
     return end;
 }

@@ -15,7 +15,7 @@
  */
 #include "narrow_cortex_m0.h"
 
-#if NARROW_CORTEX_M0_HEADER_ID != 0xf1482ab9
+#if NARROW_CORTEX_M0_HEADER_ID != 0x5724871b
 #error "narrow_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -331,7 +331,7 @@ NARROW_CORTEX_M0_CODE_ATTR static void narrow_cortex_m0_conv1_channels1(const in
     const int8_t *weights = narrow_cortex_m0_conv1_weights;
 
     NARROW_CORTEX_M0_MOVED(weights); /* no constant to the function: its assembly leaves none within reach */
-    narrow_cortex_m0_conv1_sums1(pairs, weights, kept, kept + (BEYOND - FIRST));
+    (void)narrow_cortex_m0_conv1_sums1(pairs, weights, kept, kept + (BEYOND - FIRST));
     for (int32_t m = FIRST; m < BEYOND; m++) {
         const uint32_t bias = (uint32_t)narrow_cortex_m0_conv1_bias[m];
         const int32_t acc_a = (int32_t)(bias + sums->total_a - (sums->high_a << 16));

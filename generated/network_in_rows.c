@@ -42,7 +42,7 @@
  */
 #include "network_in_rows.h"
 
-#if NETWORK_IN_ROWS_HEADER_ID != 0xcdfaced9
+#if NETWORK_IN_ROWS_HEADER_ID != 0x8cb9c3d6
 #error "network_in_rows.h was not generated together with this file"
 #endif
 
@@ -767,22 +767,22 @@ NETWORK_IN_ROWS_CODE_ATTR static void network_in_rows_rows_0(const int8_t *x, in
     enum { TURNS = 122 };
     uint8_t *const bytes = arena;
 
-    memset((void *)(bytes + 252), -5, 16); /* above x */
-    memset((void *)(bytes + 108), -128, 24); /* above stem */
-    memset((void *)(bytes + 180), -20, 24); /* above sum */
-    memset((void *)(bytes + 300), 0, 20); /* no row is added yet */
+    (void)memset((void *)(bytes + 252), -5, 16); /* above x */
+    (void)memset((void *)(bytes + 108), -128, 24); /* above stem */
+    (void)memset((void *)(bytes + 180), -20, 24); /* above sum */
+    (void)memset((void *)(bytes + 300), 0, 20); /* no row is added yet */
     for (int32_t i = 0; i < TURNS; i++) {
         const int32_t start = network_in_rows_rows_0_order[3 * i + 1]; /* row of the input's memory */
         const int32_t to = network_in_rows_rows_0_order[3 * i + 2]; /* row of the output's */
 
         switch (network_in_rows_rows_0_order[3 * i]) {
         case 0: /* copies a row, beside rows of padding */
-            memcpy((void *)(bytes + 252 + to * 16), x + start * 16, 16);
+            (void)memcpy((void *)(bytes + 252 + to * 16), x + start * 16, 16);
             break;
         case 1:
             network_in_rows_stem((void *)(bytes + 252), (void *)(bytes + 108 + to * 24), arena);
             NETWORK_IN_ROWS_HOOK(0);
-            memmove((void *)(bytes + 252), (void *)(bytes + 268), 32);
+            (void)memmove((void *)(bytes + 252), (void *)(bytes + 268), 32);
             break;
         case 2:
             network_in_rows_branch((void *)(bytes + 108), (void *)(bytes + 180 + to * 24), arena);
@@ -792,7 +792,7 @@ NETWORK_IN_ROWS_CODE_ATTR static void network_in_rows_rows_0(const int8_t *x, in
             network_in_rows_sum((void *)(bytes + 132), (void *)(bytes + 180 + to * 24),
                 (void *)(bytes + 180 + to * 24));
             NETWORK_IN_ROWS_HOOK(2);
-            memmove((void *)(bytes + 108), (void *)(bytes + 132), 48);
+            (void)memmove((void *)(bytes + 108), (void *)(bytes + 132), 48);
             break;
         case 4:
             network_in_rows_last((void *)(bytes + 180), (void *)(bytes + 180 + to * 16), arena);
@@ -801,13 +801,13 @@ NETWORK_IN_ROWS_CODE_ATTR static void network_in_rows_rows_0(const int8_t *x, in
         case 5:
             network_in_rows_y((void *)(bytes + 180), y, (void *)(bytes + 300));
             NETWORK_IN_ROWS_HOOK(4);
-            memmove((void *)(bytes + 180), (void *)(bytes + 228), 24);
+            (void)memmove((void *)(bytes + 180), (void *)(bytes + 228), 24);
             break;
         case 6: /* below x */
-            memset((void *)(bytes + 252 + to * 16), -5, 16);
+            (void)memset((void *)(bytes + 252 + to * 16), -5, 16);
             break;
         default: /* below stem */
-            memset((void *)(bytes + 108 + to * 24), -128, 24);
+            (void)memset((void *)(bytes + 108 + to * 24), -128, 24);
             break;
         }
     }

@@ -43,7 +43,7 @@
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0x0413ae9a
+#if NETWORK_PUSHED_HEADER_ID != 0x8d8111d7
 #error "network_pushed.h was not generated together with this file"
 #endif
 
@@ -779,13 +779,13 @@ NETWORK_PUSHED_CODE_ATTR static int32_t network_pushed_rows_0(const int8_t *x, i
             if (x == NULL) {
                 return i; /* the next one */
             }
-            memcpy((void *)(bytes + 252 + to * 16), x, 16);
+            (void)memcpy((void *)(bytes + 252 + to * 16), x, 16);
             x = NULL; /* it is done with */
             break;
         case 1:
             network_pushed_stem((void *)(bytes + 252), (void *)(bytes + 108 + to * 24), arena);
             NETWORK_PUSHED_HOOK(0);
-            memmove((void *)(bytes + 252), (void *)(bytes + 268), 32);
+            (void)memmove((void *)(bytes + 252), (void *)(bytes + 268), 32);
             break;
         case 2:
             network_pushed_branch((void *)(bytes + 108), (void *)(bytes + 180 + to * 24), arena);
@@ -794,7 +794,7 @@ NETWORK_PUSHED_CODE_ATTR static int32_t network_pushed_rows_0(const int8_t *x, i
         case 3:
             network_pushed_sum((void *)(bytes + 132), (void *)(bytes + 180 + to * 24), (void *)(bytes + 180 + to * 24));
             NETWORK_PUSHED_HOOK(2);
-            memmove((void *)(bytes + 108), (void *)(bytes + 132), 48);
+            (void)memmove((void *)(bytes + 108), (void *)(bytes + 132), 48);
             break;
         case 4:
             network_pushed_last((void *)(bytes + 180), (void *)(bytes + 180 + to * 16), arena);
@@ -803,13 +803,13 @@ NETWORK_PUSHED_CODE_ATTR static int32_t network_pushed_rows_0(const int8_t *x, i
         case 5:
             network_pushed_y((void *)(bytes + 180), (void *)(bytes + 320), (void *)(bytes + 300));
             NETWORK_PUSHED_HOOK(4);
-            memmove((void *)(bytes + 180), (void *)(bytes + 228), 24);
+            (void)memmove((void *)(bytes + 180), (void *)(bytes + 228), 24);
             break;
         case 6: /* below x */
-            memset((void *)(bytes + 252 + to * 16), -5, 16);
+            (void)memset((void *)(bytes + 252 + to * 16), -5, 16);
             break;
         default: /* below stem */
-            memset((void *)(bytes + 108 + to * 24), -128, 24);
+            (void)memset((void *)(bytes + 108 + to * 24), -128, 24);
             break;
         }
     }
@@ -823,10 +823,10 @@ NETWORK_PUSHED_CODE_ATTR void network_pushed_begin(void *arena)
 
     NETWORK_PUSHED_ASSERT((uintptr_t)arena % (sizeof(struct network_pushed_arena_behind) - sizeof(network_pushed_arena))
         == 0);
-    memset((void *)(bytes + 252), -5, 16); /* above x */
-    memset((void *)(bytes + 108), -128, 24); /* above stem */
-    memset((void *)(bytes + 180), -20, 24); /* above sum */
-    memset((void *)(bytes + 300), 0, 20); /* no row is added yet */
+    (void)memset((void *)(bytes + 252), -5, 16); /* above x */
+    (void)memset((void *)(bytes + 108), -128, 24); /* above stem */
+    (void)memset((void *)(bytes + 180), -20, 24); /* above sum */
+    (void)memset((void *)(bytes + 300), 0, 20); /* no row is added yet */
     *turn = 0;
 }
 

@@ -37,7 +37,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x2a88c09e
+#if NETWORK_QDQ_HEADER_ID != 0x1eaa3fa5
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -676,7 +676,7 @@ NETWORK_QDQ_NOINLINE static void network_qdq_both(const uint8_t *restrict x0, co
             const uint8_t *const x_run = x + i0 * X_STEP_0;
             uint8_t *const y_run = y + i0 * Y_STEP_0;
 
-            memcpy(y_run, x_run, COUNT * sizeof *y);
+            (void)memcpy(y_run, x_run, COUNT * sizeof *y);
         }
     }
     {
@@ -690,7 +690,7 @@ NETWORK_QDQ_NOINLINE static void network_qdq_both(const uint8_t *restrict x0, co
             const uint8_t *const x_run = x + i0 * X_STEP_0;
             uint8_t *const y_run = y + (Y_FIRST + i0 * Y_STEP_0);
 
-            memcpy(y_run, x_run, COUNT * sizeof *y);
+            (void)memcpy(y_run, x_run, COUNT * sizeof *y);
         }
     }
 }
@@ -709,7 +709,7 @@ NETWORK_QDQ_NOINLINE static void network_qdq_resized(const uint8_t *restrict x, 
             const uint8_t *const x_run = x + i0 * X_STEP_0;
             uint8_t *const y_run = y + (i0 * Y_STEP_0 + i1 * Y_STEP_1);
 
-            memcpy(y_run, x_run, COUNT * sizeof *y);
+            (void)memcpy(y_run, x_run, COUNT * sizeof *y);
         }
     }
 }
@@ -719,11 +719,11 @@ NETWORK_QDQ_NOINLINE static void network_qdq_padded(const uint8_t *restrict x, u
 {
     enum { COUNT = 192, Y_FIRST = 48, SIZE = 288 };
 
-    memset(y, 0, SIZE * sizeof *y);
+    (void)memset(y, 0, SIZE * sizeof *y);
 
     uint8_t *const y_run = y + Y_FIRST;
 
-    memcpy(y_run, x, COUNT * sizeof *y);
+    (void)memcpy(y_run, x, COUNT * sizeof *y);
 }
 
 /* by_pixel_q_dq: DequantizeLinear. */

@@ -23,7 +23,7 @@
  */
 #include "network_within_flash.h"
 
-#if NETWORK_WITHIN_FLASH_HEADER_ID != 0x4b1c2944
+#if NETWORK_WITHIN_FLASH_HEADER_ID != 0x76838499
 #error "network_within_flash.h was not generated together with this file"
 #endif
 
@@ -103,7 +103,7 @@ static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_load_word(co
 #if defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_BIG_ENDIAN)
     int32_t word;
 
-    memcpy(&word, bytes, sizeof word);
+    (void)memcpy(&word, bytes, sizeof word);
     return word;
 #else
     const uint8_t *const b = (const uint8_t *)bytes;
@@ -810,7 +810,7 @@ NETWORK_WITHIN_FLASH_CODE_ATTR static void network_within_flash_y(const int8_t *
     enum { OUT_PIXELS = 64, OUT_CHANNELS = 4, IN_CHANNELS = 8 };
 
     /* Every two pixels read the constants again: in RAM they wait for no flash. */
-    memcpy(constants, network_within_flash_y_constants, 24 * sizeof *constants);
+    (void)memcpy(constants, network_within_flash_y_constants, 24 * sizeof *constants);
 
     for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += 2) {
         const int8_t *const first = x + pixel * IN_CHANNELS;

@@ -15,7 +15,7 @@
  */
 #include "pointwise_cortex_m4.h"
 
-#if POINTWISE_CORTEX_M4_HEADER_ID != 0xc8ae0932
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0x93fb2fb8
 #error "pointwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -90,7 +90,7 @@ static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_load_word(cons
 #if defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_BIG_ENDIAN)
     int32_t word;
 
-    memcpy(&word, bytes, sizeof word);
+    (void)memcpy(&word, bytes, sizeof word);
     return word;
 #else
     const uint8_t *const b = (const uint8_t *)bytes;

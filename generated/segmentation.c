@@ -20,7 +20,7 @@
  */
 #include "segmentation.h"
 
-#if SEGMENTATION_HEADER_ID != 0xdd0c37bc
+#if SEGMENTATION_HEADER_ID != 0x5f4578f0
 #error "segmentation.h was not generated together with this file"
 #endif
 
@@ -167,7 +167,7 @@ SEGMENTATION_NOINLINE static void segmentation_n4_pixels_q_moved_to_memory_order
                 const int8_t *const x_run = x + (i0 * X_STEP_0 + i1 * X_STEP_1 + i2 * X_STEP_2);
                 int8_t *const y_run = y + (i0 * Y_STEP_0 + i1 * Y_STEP_1 + i2 * Y_STEP_2);
 
-                memcpy(y_run, x_run, COUNT * sizeof *y);
+                (void)memcpy(y_run, x_run, COUNT * sizeof *y);
             }
         }
     }

@@ -15,7 +15,7 @@
  */
 #include "short_window_cortex_m4.h"
 
-#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0xa8e03a05
+#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0xada4e974
 #error "short_window_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -88,7 +88,7 @@ static SHORT_WINDOW_CORTEX_M4_INLINE int32_t short_window_cortex_m4_dsp_load_wor
 #if defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_BIG_ENDIAN)
     int32_t word;
 
-    memcpy(&word, bytes, sizeof word);
+    (void)memcpy(&word, bytes, sizeof word);
     return word;
 #else
     const uint8_t *const b = (const uint8_t *)bytes;

@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0xad48bb42
+#if SIZES_CORTEX_M4_HEADER_ID != 0xd593f003
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -168,7 +168,7 @@ static SIZES_CORTEX_M4_INLINE int32_t sizes_cortex_m4_dsp_load_word(const void *
 #if defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_BIG_ENDIAN)
     int32_t word;
 
-    memcpy(&word, bytes, sizeof word);
+    (void)memcpy(&word, bytes, sizeof word);
     return word;
 #else
     const uint8_t *const b = (const uint8_t *)bytes;

@@ -23,7 +23,7 @@
  */
 #include "sum_and_mean_cortex_m4.h"
 
-#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0xcf5a8186
+#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0xd2cd4500
 #error "sum_and_mean_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -116,7 +116,7 @@ static SUM_AND_MEAN_CORTEX_M4_INLINE int32_t sum_and_mean_cortex_m4_dsp_load_wor
 #if defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_BIG_ENDIAN)
     int32_t word;
 
-    memcpy(&word, bytes, sizeof word);
+    (void)memcpy(&word, bytes, sizeof word);
     return word;
 #else
     const uint8_t *const b = (const uint8_t *)bytes;

@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m4.h"
 
-#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x82243c08
+#if WINOGRAD_CORTEX_M4_HEADER_ID != 0xee727820
 #error "winograd_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -95,7 +95,7 @@ static WINOGRAD_CORTEX_M4_INLINE int32_t winograd_cortex_m4_dsp_load_word(const 
 #if defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_BIG_ENDIAN)
     int32_t word;
 
-    memcpy(&word, bytes, sizeof word);
+    (void)memcpy(&word, bytes, sizeof word);
     return word;
 #else
     const uint8_t *const b = (const uint8_t *)bytes;

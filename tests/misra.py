@@ -37,7 +37,6 @@ RULES = {
     "12.3": ("advisory", "declarations of several variables of one kind"),
     "13.3": ("advisory", "a pointer steps as its target is written"),
     "15.5": ("advisory", "extremes return at once"),
-    "17.7": ("required", "memcpy and memset, whose results say nothing"),
     "17.8": ("advisory", "parameters step through memory"),
     "18.4": ("advisory", "addresses of rows are sums"),
     "20.7": ("required", "a parameter of a macro is text of assembly"),

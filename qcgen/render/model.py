@@ -274,7 +274,9 @@ def _statements(plan: Plan, step: Step, hashed: Mapping[str, str]) -> list[str]:
             call = f"{step.symbol}({', '.join(arguments)})"
             return _stopping(call) if plan.options.status else [f"{call};"]
         case TensorMove():
-            function = "memcpy" if step.is_apart else f"{plan.prefix}_move_up" if step.is_up else "memmove"
+            by_library = "memcpy" if step.is_apart else "memmove"
+            is_own = step.is_up and not step.is_apart
+            function = f"{plan.prefix}_move_up" if is_own else f"(void){by_library}"
             return [f"{function}({place(step.place)}, {place(step.source)}, {step.bytes});"]
         case View():
             return []
@@ -290,8 +292,8 @@ def _reset(state: KeptState, *, is_callers: bool) -> str:
     memory = Argument(STATE, state.offset, is_block=True) if is_callers else InArena(state.offset)
     at, name = place(memory), one_line(state.before.tensor.name)
     if isinstance(state.initial, int):
-        return f"memset({at}, {state.initial}, {state.before.bytes}); /* {name} */"
-    return f"memcpy({at}, {state.initial.symbol}, {state.before.bytes}); /* {name} */"
+        return f"(void)memset({at}, {state.initial}, {state.before.bytes}); /* {name} */"
+    return f"(void)memcpy({at}, {state.initial.symbol}, {state.before.bytes}); /* {name} */"
 
 
 def _ports(plan: Plan, stream: Stream) -> list[Port]:

@@ -177,6 +177,16 @@ def test_states_of_the_caller_on_an_emulated_core():
     assert verify(artifact, cases=2, sums=False, emulated=True).is_right
 
 
+def test_inspect_tells_states_from_inputs(tmp_path, capsys):
+    (tmp_path / "net.tflite").write_bytes(STREAMS["stream"])
+    assert main(["inspect", str(tmp_path / "net.tflite")]) == 0
+    assert re.findall(r"^(input|state|output) +(\w+)", capsys.readouterr().out, re.MULTILINE) == [
+        ("input", "x"),
+        ("state", "before"),
+        ("output", "y"),
+    ]
+
+
 def test_rows_are_not_pushed_where_states_are_kept():
     with pytest.raises(qcgen.ModelRejected, match="keeps states from call to call"):
         qcgen.compile(STREAMS["stream"], input="rows")

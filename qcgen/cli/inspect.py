@@ -163,8 +163,16 @@ def _reason(problems: tuple[Problem, ...]) -> str:
     return problems[0].what + more
 
 
+def _kept(graph: Graph) -> set[str]:
+    """The inputs and outputs that stay from call to call."""
+    from qcgen.tflite import TfliteGraph
+
+    states = graph.states if isinstance(graph, TfliteGraph) else ()
+    return {name for state in states for name in (state.read, state.written)}
+
+
 def _holdings(graph: Graph) -> str:
-    """Opsets, operators, inputs and outputs."""
+    """Opsets, operators, inputs, states and outputs."""
     from qcgen.cli.table import counted, table
 
     used = {"tflite", *(node.domain for node in graph.nodes)}  # exporters import a dozen domains that no node is of
@@ -172,8 +180,9 @@ def _holdings(graph: Graph) -> str:
     operators = Counter(node.operator for node in graph.nodes)
     rows = [("opsets", opsets, "", "", "")]
     rows += [(counted(count, "node"), operator, "", "", "") for operator, count in operators.items()]
-    rows += [("input", *_tensor_row(graph.value(name))) for name in graph.inputs]
-    rows += [("output", *_tensor_row(graph.value(name))) for name in graph.outputs]
+    kept = _kept(graph)
+    rows += [("state" if name in kept else "input", *_tensor_row(graph.value(name))) for name in graph.inputs]
+    rows += [("output", *_tensor_row(graph.value(name))) for name in graph.outputs if name not in kept]
     return table(("", "", "", "", ""), rows, names=("",)).lstrip("\n")
 
 
@@ -192,15 +201,16 @@ def _json(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
     """The figures of a report, and what the model holds."""
     from qcgen.cli.options import compile_options
 
-    own = _total(report.figures for report in found.reports)
+    own, kept = _total(report.figures for report in found.reports), _kept(graph)
     report = found.reports[0]
     return json.dumps(
         {
             "model": args.model,
             "sha256": graph.sha256,
             "opsets": {domain or "ai.onnx": version for domain, version in graph.opsets.items()},
-            "inputs": [_tensor_json(graph.value(name)) for name in graph.inputs],
-            "outputs": [_tensor_json(graph.value(name)) for name in graph.outputs],
+            "inputs": [_tensor_json(graph.value(name)) for name in graph.inputs if name not in kept],
+            "outputs": [_tensor_json(graph.value(name)) for name in graph.outputs if name not in kept],
+            "states": [_tensor_json(graph.value(name)) for name in graph.inputs if name in kept],
             "options": asdict(compile_options(args)),
             "whole": found.is_whole,
             "macs": own.macs,

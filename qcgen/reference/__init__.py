@@ -50,7 +50,7 @@ from qcgen.ir.program import (
     inputs_of,
 )
 from qcgen.ir.types import Array
-from qcgen.reference import dynamic, elementwise, movement, normalization, pool, product, reduction, softmax
+from qcgen.reference import elementwise, movement, pool, reduction
 from qcgen.reference.conv import evaluate_conv
 from qcgen.reference.orion import evaluate_orion_conv
 from qcgen.reference.recurrent import evaluate_recurrent
@@ -106,7 +106,7 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
         case ChannelLookup():
             return elementwise.evaluate_channel_lookup(op, *inputs)
         case MatMul():
-            return product.evaluate_matmul(op, *inputs)
+            return reduction.evaluate_matmul(op, *inputs)
         case Recurrent():
             return evaluate_recurrent(op, *inputs)
         case QuantizedBinary():
@@ -114,13 +114,13 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
         case Quantize():
             return elementwise.evaluate_quantize(op, *inputs)
         case Extremes():
-            return dynamic.evaluate_extremes(op, *inputs)
+            return reduction.evaluate_extremes(op, *inputs)
         case DynamicParameter():
-            return dynamic.evaluate_dynamic_parameter(op, *inputs)
+            return reduction.evaluate_dynamic_parameter(op, *inputs)
         case DynamicQuantize():
-            return dynamic.evaluate_dynamic_quantize(op, *inputs)
+            return reduction.evaluate_dynamic_quantize(op, *inputs)
         case ZeroPointCorrection():
-            return dynamic.evaluate_zero_point_correction(op, *inputs)
+            return reduction.evaluate_zero_point_correction(op, *inputs)
         case FloatOutput():
             return _evaluate_steps(op, *inputs)
         case Dequantize():
@@ -134,19 +134,19 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
         case Select():
             return elementwise.evaluate_select(op, *inputs)
         case Softmax():
-            return softmax.evaluate_softmax(op, *inputs)
+            return reduction.evaluate_softmax(op, *inputs)
         case IntegerLogSoftmax():
-            return softmax.evaluate_integer_log_softmax(op, *inputs)
+            return reduction.evaluate_integer_log_softmax(op, *inputs)
         case IntegerSoftmax():
-            return softmax.evaluate_integer_softmax(op, *inputs)
+            return reduction.evaluate_integer_softmax(op, *inputs)
         case Interpolate():
             return movement.evaluate_interpolate(op, *inputs)
         case LayerNorm():
-            return normalization.evaluate_layer_norm(op, *inputs)
+            return reduction.evaluate_layer_norm(op, *inputs)
         case InstanceNorm():
-            return normalization.evaluate_instance_norm(op, *inputs)
+            return reduction.evaluate_instance_norm(op, *inputs)
         case FloatSoftmax():
-            return softmax.evaluate_float_softmax(op, *inputs)
+            return reduction.evaluate_float_softmax(op, *inputs)
         case Transpose() | Reshape() | Concat() | Slice() | Pad() | Resize():
             return movement.evaluate_movement(op, *inputs)
         case _:

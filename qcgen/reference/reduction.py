@@ -1,12 +1,29 @@
-"""Sums, means, largest and smallest elements, norms along axes."""
+"""Operators that gather many elements in one: sums, products of matrices, softmax, normalization, extremes."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from qcgen import arithmetic
-from qcgen.ir.program import ArgMax, Reduce
-from qcgen.ir.types import Array
+from qcgen.ir.program import (
+    ArgMax,
+    DynamicParameter,
+    DynamicQuantize,
+    Extremes,
+    FloatSoftmax,
+    InstanceNorm,
+    IntegerLogSoftmax,
+    IntegerSoftmax,
+    LayerNorm,
+    MatMul,
+    Reduce,
+    Requantize,
+    Softmax,
+    Tensor,
+    ZeroPointCorrection,
+)
+from qcgen.ir.types import Array, Layout
+from qcgen.reference.elementwise import quantization_of
 
 
 def evaluate_reduce(op: Reduce, x: Array) -> Array:
@@ -37,3 +54,105 @@ def evaluate_arg_max(op: ArgMax, x: Array) -> Array:
             is_better |= row == best
         best, place = np.where(is_better, row, best), np.where(is_better, at, place)
     return place.astype(op.y.dtype.numpy).reshape(op.y.shape)
+
+
+# Products of two matrices.
+
+
+def evaluate_matmul(op: MatMul, a: Array, b: Array) -> Array:
+    """Equation (1) of sums that no int32 overflows, or the sums themselves; sums of floats in float64, then rounded."""
+    if op.is_float:
+        with np.errstate(all="ignore"):
+            return np.asarray(np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.float32))
+    sums = np.matmul(a.astype(np.int64) - op.a_zero_point, b.astype(np.int64) - op.b_zero_point)
+    if isinstance(op.epilogue, Requantize):
+        sums = arithmetic.codes(op.epilogue, sums)
+    return np.asarray(sums.astype(op.y.dtype.numpy))
+
+
+# Softmax over the last axis.
+
+
+def evaluate_softmax(op: Softmax, x: Array) -> Array:
+    """Equation (18)."""
+    assert op.y.zero_point is not None, "the result of a softmax is quantized"
+    low, high = op.y.dtype.low, op.y.dtype.high
+    return arithmetic.softmax(x, op.table, op.factor, op.y.zero_point, low, high).astype(op.y.dtype.numpy)
+
+
+def evaluate_integer_softmax(op: IntegerSoftmax, x: Array) -> Array:
+    """Equation (82)."""
+    return arithmetic.softmax_in_integers(x, op.table, op.y.dtype.low, op.y.dtype.high).astype(op.y.dtype.numpy)
+
+
+def evaluate_integer_log_softmax(op: IntegerLogSoftmax, x: Array) -> Array:
+    """Equation (85)."""
+    found = arithmetic.log_softmax_in_integers(x, op.table, op.distances, op.y.dtype.low, op.y.dtype.high)
+    return found.astype(op.y.dtype.numpy)
+
+
+def evaluate_float_softmax(op: FloatSoftmax, x: Array) -> Array:
+    """In float64, rounded."""
+    below = x.astype(np.float64) - x.max(axis=-1, keepdims=True)
+    powers = np.exp(below)
+    total = powers.sum(axis=-1, keepdims=True)
+    return np.asarray(below - np.log(total) if op.is_log else powers / total).astype(op.y.dtype.numpy)
+
+
+# Normalizations of rows and channels.
+
+
+def evaluate_layer_norm(op: LayerNorm, x: Array) -> Array:
+    """Equations (42) and (43), or (77), between (10) and (9) where x or y are codes."""
+    return _written(op.y, arithmetic.layer_norm(_read(op.x, x), op.scale, op.bias, op.epsilon))
+
+
+def evaluate_instance_norm(op: InstanceNorm, x: Array) -> Array:
+    """Equations (44) and (45) between (10) and (9) where x and y are codes."""
+    last = op.x.layout is Layout.CHANNELS_LAST
+    values = _read(op.x, np.moveaxis(x, -1, 1) if last else x)
+    normal = arithmetic.instance_norm(values, op.scale, op.bias, op.epsilon)
+    return _written(op.y, np.moveaxis(normal, 1, -1) if last else normal)
+
+
+def _read(tensor: Tensor, values: Array) -> Array:
+    """The float32 numbers themselves, or what codes stand for."""
+    if not tensor.dtype.is_quantized:
+        return values
+    by = quantization_of(tensor)
+    return arithmetic.dequantize(values, by.scale, by.zero_point)
+
+
+def _written(tensor: Tensor, values: Array) -> Array:
+    """The float32 numbers themselves, or their codes."""
+    if not tensor.dtype.is_quantized:
+        return values
+    by = quantization_of(tensor)
+    codes = arithmetic.quantize(values, by.scale, by.zero_point, tensor.dtype.low, tensor.dtype.high)
+    return np.asarray(codes.astype(tensor.dtype.numpy))
+
+
+# Quantization whose scale and zero point depend on the numbers of each call.
+
+
+def evaluate_extremes(_op: Extremes, x: Array) -> Array:
+    """The smallest and the largest of x and 0, which is never -0."""
+    return np.array([np.fmin(x, 0).min(), np.fmax(x, 0).max()], np.float32) + np.float32(0)
+
+
+def evaluate_dynamic_parameter(op: DynamicParameter, x: Array) -> Array:
+    """Equation (83) or (84)."""
+    scale, zero_point = arithmetic.dynamic_parameters(*x)
+    return np.asarray(scale if op.kind == "scale" else zero_point).astype(op.y.dtype.numpy)
+
+
+def evaluate_dynamic_quantize(op: DynamicQuantize, x: Array, scale: Array, zero_point: Array) -> Array:
+    """Equation (9) with what was computed."""
+    given = (float(scale), int(zero_point), op.y.dtype.low, op.y.dtype.high)
+    return arithmetic.quantize(x, *given).astype(op.y.dtype.numpy)
+
+
+def evaluate_zero_point_correction(op: ZeroPointCorrection, x: Array, zero_point: Array) -> Array:
+    """x - zero_point * sums, modulo 2^32."""
+    difference: Array = x - int(zero_point.reshape(())) * op.sums[np.ix_(*op.places)]
+    return difference.astype(np.int64).astype(np.uint32).view(np.int32)

@@ -145,6 +145,8 @@ def test_the_hash_is_fnv_1a():
 
 
 def test_it_is_refused_where_rows_are_pushed(capsys):
+    assert main(["compile", str(DIGITS_MODEL), "--test-slices", "--input", "rows"]) == 2
+    assert "argument --test-slices: it brings" in capsys.readouterr().err
     assert main(["compile", str(DIGITS_MODEL), "--self-test", "--input", "rows"]) == 2
     assert "it brings an input of its own: leave out --input rows" in capsys.readouterr().err
 

@@ -237,6 +237,14 @@ def test_generated_code_passes_in_every_layout(model, layout):
     assert result.outputs == result.cases * qcgen.compile(model).program.outputs[0].size
 
 
+@pytest.mark.parametrize("input", ["whole", "rows"])
+def test_code_that_a_hook_may_end_passes_with_its_sums(input):
+    """The function by which nodes are measured returned nothing, which was read as a number: Orion panics."""
+    model = qlinear_conv((1, 2, 6, 7), random_weights((4, 2, 3, 3), seed=5), y_zero_point=100)
+    result = verify(qcgen.compile(model, layout="nhwc", status=True, input=input, io_memory="arena"), cases=2)
+    assert (result.differing, result.sums.wrong) == (0, None)
+
+
 @pytest.mark.parametrize("numerics", ["orion-fp16x16", "orion-fp8x23"])
 def test_code_in_orions_arithmetic_passes_and_reaches_both_ends(numerics):
     weights = random_weights((3, 2, 2, 2))

@@ -95,11 +95,11 @@ def _compiled(args: argparse.Namespace) -> _Compiled | None:
             args.target = target_on(args.board, args.target)
         except ValueError as error:
             args.usage_error(f"argument --board: {error}")
-    args.self_test = args.self_test or args.test_slices
+    is_tested = args.self_test or args.test_slices
     if args.bake and args.data is None:
         args.usage_error("argument --bake: give the constants as --data FILE.npz")
     try:
-        is_for_labels = args.data is not None and not (args.self_test or args.vectors or args.bake)
+        is_for_labels = args.data is not None and not (is_tested or args.vectors or args.bake)
         if is_for_labels and "labels" not in recorded_arrays(args.data):
             args.usage_error(
                 "argument --data: it is for --self-test and --vectors, or with --bake the constants, or has an array"
@@ -109,7 +109,7 @@ def _compiled(args: argparse.Namespace) -> _Compiled | None:
             if args.bake:
                 args.constants = [*args.constants, *recorded_arrays(args.data).items()]
             artifacts = compiled(args, args.model, read_model(args, args.model))
-            if args.self_test:
+            if is_tested:
                 artifacts = [_tested(artifact, args) for artifact in artifacts]
             if args.vectors:
                 data = None if args.bake else args.data

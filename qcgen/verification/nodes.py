@@ -218,7 +218,8 @@ class Nodes:
             _port("in", DType.UINT8, self._in_bytes, "input"),
             _port("out", DType.INT32, self._out_bytes // 4, "output"),
         )
-        return replace(own, prefix=self._name, ports=ports, steps=(), states=())
+        options = replace(own.options, status=False)  # its own function returns nothing
+        return replace(own, prefix=self._name, options=options, ports=ports, steps=(), states=())
 
     @cached_property
     def _built(self) -> LoadedModel | Image:

@@ -208,6 +208,9 @@ def test_damaged_files_are_read_or_refused_with_a_reason(count):
 
 
 HOSTILE = {
+    "its output has 7 places along axis 1, which do not come of 6": transposed_convolution(
+        (3, 3), (3, 3), (1, 7, 15, 3), 1
+    ),
     "it computes in float32, not between DEQUANTIZE and QUANTIZE": elu_of_floats(is_output=True),
     "reads beyond them": moved("RESIZE_BILINEAR", (1, 1100, 5, 4), np.array([1100, 5]), {2: Field("b", 0)}),
     "its output has 99 places along axis 1, which do not come of 6": transposed_convolution(

@@ -210,7 +210,8 @@ def _transposed_axis(source: TfliteOperands, x: Tensor, y: Tensor, weights: Arra
     count = -(-outputs // stride) if PADDINGS[padding] == "SAME" else (outputs - kernel) // stride + 1
     pad = max((count - 1) * stride + kernel - outputs, 0) // 2
     found = TransposedAxis(size, kernel, stride, 1, pad, outputs)
-    if found.pads[0] < 0 or found.pads[1] >= found.reach:
+    unread = size + sum(found.pads) - found.reach + 1 - -(-(found.first + outputs) // stride)
+    if found.pads[0] < 0 or found.pads[1] >= found.reach or unread >= found.reach:
         raise Refused(f"its output has {outputs} places along axis {axis}, which do not come of {size}", AGAIN)
     return found
 

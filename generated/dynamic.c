@@ -34,7 +34,7 @@
  */
 #include "dynamic.h"
 
-#if DYNAMIC_HEADER_ID != 0x8d701d6d
+#if DYNAMIC_HEADER_ID != 0x73dbed20
 #error "dynamic.h was not generated together with this file"
 #endif
 
@@ -160,10 +160,10 @@ DYNAMIC_CODE_ATTR static void dynamic_n2_quantize(const float *restrict x, uint8
 /*
  * quantize: DynamicQuantizeLinear. The quotient is rounded to float32, then half to even before the zero point is
  * added, as in onnxruntime: numbers lie one apart where 1.5 * 2^23 was added, and their words in memory count them. NaN
- * gives the lowest code.
+ * gives the lowest code. y may lie over x.
  */
-DYNAMIC_CODE_ATTR static void dynamic_n3_quantize(const float *restrict x, const float *restrict scale,
-    const uint8_t *restrict zero_point, uint8_t *restrict y)
+DYNAMIC_CODE_ATTR static void dynamic_n3_quantize(const float *x, const float *scale, const uint8_t *zero_point,
+    uint8_t *y)
 {
     enum { COUNT = 60 };
     const int32_t infinite = 0x7f800000;

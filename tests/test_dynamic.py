@@ -215,6 +215,8 @@ def test_floats_of_sums_are_one_loop_whose_operations_are_rounded_one_by_one(com
     model = network()
     artifact = qcgen.compile(model)
     assert loops(artifact) == {"function": ("cast", "mul", "add"), "last": ("cast2",)}
+    codes = next(call for call in artifact.plan.calls if call.op.y.name == "hq")
+    assert codes.access is not None  # they may lie over the numbers that become codes
     x = np.random.default_rng(6).standard_normal((1, 2, 5, 5)).astype(np.float32)
     assert np.array_equal(artifact.load(FUSING).run(None, {"x": x})[0], judge(model, {"x": x})[0])
 

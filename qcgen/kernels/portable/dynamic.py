@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from qcgen.ir.access import AccessOrder
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import DynamicParameter, DynamicQuantize, Extremes, Operator, ZeroPointCorrection
@@ -82,10 +83,12 @@ def prepare_parameter(op: Operator, _setting: Setting) -> Prepared:
 
 
 def prepare_quantize(op: Operator, setting: Setting) -> Prepared:
-    """A division per element; y cannot lie over x, whose elements are larger."""
+    """A division per element; codes may lie over the numbers that have been read, which are four times as large."""
     assert isinstance(op, DynamicQuantize)
     nest = elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y))
-    return Prepared((), DynamicQuantizeContext(nest), (), (), Certificate(), headers=("string.h",))
+    places = np.arange(op.y.size)
+    access = AccessOrder(4 * places, places + 1, gathers=True) if "x" in nest.same_places else None
+    return Prepared((), DynamicQuantizeContext(nest), (), (), Certificate(), access=access, headers=("string.h",))
 
 
 def why_not_correction(op: Operator, _setting: Setting) -> str | None:

@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0x4901aa92
+#if ATTENTION_HEADER_ID != 0x48d0df77
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -197,17 +197,16 @@ ATTENTION_CODE_ATTR static uint32_t attention_soft_float_add(uint32_t a, uint32_
 #else
 #define ATTENTION_SHARED ATTENTION_CODE_ATTR __attribute__((noinline, noclone)) /* no copy for each layer */
 #endif
-#ifdef __OPTIMIZE__
-#define ATTENTION_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define ATTENTION_INLINE ATTENTION_CODE_ATTR inline
-#endif
 #define ATTENTION_RARELY(condition) (__builtin_expect(condition, 0) != 0)
 #else
 #define ATTENTION_NOINLINE ATTENTION_CODE_ATTR
 #define ATTENTION_SHARED ATTENTION_CODE_ATTR
-#define ATTENTION_INLINE ATTENTION_CODE_ATTR inline
 #define ATTENTION_RARELY(condition) (condition)
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define ATTENTION_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define ATTENTION_INLINE ATTENTION_CODE_ATTR inline
 #endif
 
 /* attention_query_dense: weights [8 channels][1 column][8 input channels]. */

@@ -15,7 +15,7 @@
  */
 #include "conv1d_causal.h"
 
-#if CONV1D_CAUSAL_HEADER_ID != 0xbfcb5a9b
+#if CONV1D_CAUSAL_HEADER_ID != 0x11f5667e
 #error "conv1d_causal.h was not generated together with this file"
 #endif
 
@@ -58,13 +58,12 @@ CONV1D_CAUSAL_CODE_ATTR static int32_t conv1d_causal_multiply_high(int32_t a, in
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define CONV1D_CAUSAL_NOINLINE CONV1D_CAUSAL_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define CONV1D_CAUSAL_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define CONV1D_CAUSAL_INLINE CONV1D_CAUSAL_CODE_ATTR inline
-#endif
 #else
 #define CONV1D_CAUSAL_NOINLINE CONV1D_CAUSAL_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define CONV1D_CAUSAL_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
 #define CONV1D_CAUSAL_INLINE CONV1D_CAUSAL_CODE_ATTR inline
 #endif
 

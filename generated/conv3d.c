@@ -15,7 +15,7 @@
  */
 #include "conv3d.h"
 
-#if CONV3D_HEADER_ID != 0x91f81c70
+#if CONV3D_HEADER_ID != 0xd1ec6e55
 #error "conv3d.h was not generated together with this file"
 #endif
 
@@ -57,13 +57,12 @@ CONV3D_CODE_ATTR static int32_t conv3d_multiply_high(int32_t a, int32_t b)
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define CONV3D_NOINLINE CONV3D_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
-#ifdef __OPTIMIZE__
-#define CONV3D_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define CONV3D_INLINE CONV3D_CODE_ATTR inline
-#endif
 #else
 #define CONV3D_NOINLINE CONV3D_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define CONV3D_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
 #define CONV3D_INLINE CONV3D_CODE_ATTR inline
 #endif
 

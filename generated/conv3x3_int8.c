@@ -15,7 +15,7 @@
  */
 #include "conv3x3_int8.h"
 
-#if CONV3X3_INT8_HEADER_ID != 0xf7313bd1
+#if CONV3X3_INT8_HEADER_ID != 0x5f9a65cc
 #error "conv3x3_int8.h was not generated together with this file"
 #endif
 
@@ -58,13 +58,12 @@ CONV3X3_INT8_CODE_ATTR static int32_t conv3x3_int8_multiply_high(int32_t a, int3
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define CONV3X3_INT8_NOINLINE CONV3X3_INT8_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define CONV3X3_INT8_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define CONV3X3_INT8_INLINE CONV3X3_INT8_CODE_ATTR inline
-#endif
 #else
 #define CONV3X3_INT8_NOINLINE CONV3X3_INT8_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define CONV3X3_INT8_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
 #define CONV3X3_INT8_INLINE CONV3X3_INT8_CODE_ATTR inline
 #endif
 

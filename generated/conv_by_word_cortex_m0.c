@@ -15,7 +15,7 @@
  */
 #include "conv_by_word_cortex_m0.h"
 
-#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0x97d8b933
+#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0xb8dd344e
 #error "conv_by_word_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -61,18 +61,17 @@ typedef char conv_by_word_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define CONV_BY_WORD_CORTEX_M0_NOINLINE CONV_BY_WORD_CORTEX_M0_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-/* steps of loops, which gcc -Os would call */
-#define CONV_BY_WORD_CORTEX_M0_INLINE inline __attribute__((always_inline))
-#else
-#define CONV_BY_WORD_CORTEX_M0_INLINE CONV_BY_WORD_CORTEX_M0_CODE_ATTR inline
-#endif
 /* what it points at is addressed from it */
 #define CONV_BY_WORD_CORTEX_M0_MOVED(pointer) __asm__ volatile("" : "+r"(pointer))
 #else
 #define CONV_BY_WORD_CORTEX_M0_NOINLINE CONV_BY_WORD_CORTEX_M0_CODE_ATTR
-#define CONV_BY_WORD_CORTEX_M0_INLINE CONV_BY_WORD_CORTEX_M0_CODE_ATTR inline
 #define CONV_BY_WORD_CORTEX_M0_MOVED(pointer)
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+/* steps of loops, which gcc -Os would call */
+#define CONV_BY_WORD_CORTEX_M0_INLINE inline __attribute__((always_inline))
+#else
+#define CONV_BY_WORD_CORTEX_M0_INLINE CONV_BY_WORD_CORTEX_M0_CODE_ATTR inline
 #endif
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m0.h"
 
-#if CONV_CORTEX_M0_HEADER_ID != 0xeb9c2408
+#if CONV_CORTEX_M0_HEADER_ID != 0x6a960432
 #error "conv_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -67,16 +67,15 @@ typedef char conv_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define CONV_CORTEX_M0_NOINLINE CONV_CORTEX_M0_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define CONV_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define CONV_CORTEX_M0_INLINE CONV_CORTEX_M0_CODE_ATTR inline
-#endif
 #define CONV_CORTEX_M0_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
 #else
 #define CONV_CORTEX_M0_NOINLINE CONV_CORTEX_M0_CODE_ATTR
-#define CONV_CORTEX_M0_INLINE CONV_CORTEX_M0_CODE_ATTR inline
 #define CONV_CORTEX_M0_MOVED(pointer)
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define CONV_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define CONV_CORTEX_M0_INLINE CONV_CORTEX_M0_CODE_ATTR inline
 #endif
 
 /*

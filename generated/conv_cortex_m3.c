@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m3.h"
 
-#if CONV_CORTEX_M3_HEADER_ID != 0x53e9e5fe
+#if CONV_CORTEX_M3_HEADER_ID != 0xe6e38bab
 #error "conv_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -70,13 +70,12 @@ typedef char conv_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define CONV_CORTEX_M3_NOINLINE CONV_CORTEX_M3_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define CONV_CORTEX_M3_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define CONV_CORTEX_M3_INLINE CONV_CORTEX_M3_CODE_ATTR inline
-#endif
 #else
 #define CONV_CORTEX_M3_NOINLINE CONV_CORTEX_M3_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define CONV_CORTEX_M3_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
 #define CONV_CORTEX_M3_INLINE CONV_CORTEX_M3_CODE_ATTR inline
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0xd87b058c
+#if CONV_CORTEX_M4_HEADER_ID != 0x07684ca5
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -63,14 +63,18 @@ typedef char conv_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define CONV_CORTEX_M4_NOINLINE CONV_CORTEX_M4_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
+#else
+#define CONV_CORTEX_M4_NOINLINE CONV_CORTEX_M4_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define CONV_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define CONV_CORTEX_M4_INLINE CONV_CORTEX_M4_CODE_ATTR inline
 #endif
+#if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
+#define CONV_CORTEX_M4_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
 #else
-#define CONV_CORTEX_M4_NOINLINE CONV_CORTEX_M4_CODE_ATTR
-#define CONV_CORTEX_M4_INLINE CONV_CORTEX_M4_CODE_ATTR inline
+#define CONV_CORTEX_M4_OS_INLINE CONV_CORTEX_M4_CODE_ATTR inline
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
@@ -105,13 +109,13 @@ static CONV_CORTEX_M4_INLINE int32_t conv_cortex_m4_dsp_load_word(const void *by
 }
 
 /* Loads two words that lie side by side and steps behind them (LDRD, which gcc seldom finds and clang does). */
-static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first, int32_t *second)
+static CONV_CORTEX_M4_OS_INLINE void conv_cortex_m4_dsp_load_two(const int32_t **words, int32_t *a, int32_t *b)
 {
 #if CONV_CORTEX_M4_DSP && !defined(__clang__)
-    __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*first), "=&r"(*second), "+r"(*words) : : "memory");
+    __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*a), "=&r"(*b), "+r"(*words) : : "memory");
 #else
-    *first = (*words)[0];
-    *second = (*words)[1];
+    *a = (*words)[0];
+    *b = (*words)[1];
     *words += 2;
 #endif
 }

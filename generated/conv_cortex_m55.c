@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m55.h"
 
-#if CONV_CORTEX_M55_HEADER_ID != 0x44e7f6f9
+#if CONV_CORTEX_M55_HEADER_ID != 0x737aec47
 #error "conv_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -63,13 +63,12 @@ typedef char conv_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define CONV_CORTEX_M55_NOINLINE CONV_CORTEX_M55_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define CONV_CORTEX_M55_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define CONV_CORTEX_M55_INLINE CONV_CORTEX_M55_CODE_ATTR inline
-#endif
 #else
 #define CONV_CORTEX_M55_NOINLINE CONV_CORTEX_M55_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define CONV_CORTEX_M55_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
 #define CONV_CORTEX_M55_INLINE CONV_CORTEX_M55_CODE_ATTR inline
 #endif
 

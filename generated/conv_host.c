@@ -15,7 +15,7 @@
  */
 #include "conv_host.h"
 
-#if CONV_HOST_HEADER_ID != 0x6c476128
+#if CONV_HOST_HEADER_ID != 0xf3d7aadd
 #error "conv_host.h was not generated together with this file"
 #endif
 
@@ -59,13 +59,12 @@ CONV_HOST_CODE_ATTR static int32_t conv_host_multiply_high(int32_t a, int32_t b)
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 #define CONV_HOST_NOINLINE CONV_HOST_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
-#ifdef __OPTIMIZE__
-#define CONV_HOST_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define CONV_HOST_INLINE CONV_HOST_CODE_ATTR inline
-#endif
 #else
 #define CONV_HOST_NOINLINE CONV_HOST_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define CONV_HOST_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
 #define CONV_HOST_INLINE CONV_HOST_CODE_ATTR inline
 #endif
 

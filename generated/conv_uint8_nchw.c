@@ -15,7 +15,7 @@
  */
 #include "conv_uint8_nchw.h"
 
-#if CONV_UINT8_NCHW_HEADER_ID != 0x154b5e40
+#if CONV_UINT8_NCHW_HEADER_ID != 0x8df9ab09
 #error "conv_uint8_nchw.h was not generated together with this file"
 #endif
 
@@ -58,13 +58,12 @@ CONV_UINT8_NCHW_CODE_ATTR static int32_t conv_uint8_nchw_multiply_high(int32_t a
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define CONV_UINT8_NCHW_NOINLINE CONV_UINT8_NCHW_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define CONV_UINT8_NCHW_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define CONV_UINT8_NCHW_INLINE CONV_UINT8_NCHW_CODE_ATTR inline
-#endif
 #else
 #define CONV_UINT8_NCHW_NOINLINE CONV_UINT8_NCHW_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define CONV_UINT8_NCHW_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
 #define CONV_UINT8_NCHW_INLINE CONV_UINT8_NCHW_CODE_ATTR inline
 #endif
 

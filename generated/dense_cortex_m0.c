@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m0.h"
 
-#if DENSE_CORTEX_M0_HEADER_ID != 0xe86a18ef
+#if DENSE_CORTEX_M0_HEADER_ID != 0x0224e62f
 #error "dense_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -59,16 +59,15 @@ typedef char dense_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define DENSE_CORTEX_M0_NOINLINE DENSE_CORTEX_M0_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define DENSE_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define DENSE_CORTEX_M0_INLINE DENSE_CORTEX_M0_CODE_ATTR inline
-#endif
 #define DENSE_CORTEX_M0_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
 #else
 #define DENSE_CORTEX_M0_NOINLINE DENSE_CORTEX_M0_CODE_ATTR
-#define DENSE_CORTEX_M0_INLINE DENSE_CORTEX_M0_CODE_ATTR inline
 #define DENSE_CORTEX_M0_MOVED(pointer)
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define DENSE_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define DENSE_CORTEX_M0_INLINE DENSE_CORTEX_M0_CODE_ATTR inline
 #endif
 
 /*

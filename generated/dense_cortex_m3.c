@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m3.h"
 
-#if DENSE_CORTEX_M3_HEADER_ID != 0x73ec1032
+#if DENSE_CORTEX_M3_HEADER_ID != 0x5e400981
 #error "dense_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -68,13 +68,12 @@ typedef char dense_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define DENSE_CORTEX_M3_NOINLINE DENSE_CORTEX_M3_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define DENSE_CORTEX_M3_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define DENSE_CORTEX_M3_INLINE DENSE_CORTEX_M3_CODE_ATTR inline
-#endif
 #else
 #define DENSE_CORTEX_M3_NOINLINE DENSE_CORTEX_M3_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define DENSE_CORTEX_M3_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
 #define DENSE_CORTEX_M3_INLINE DENSE_CORTEX_M3_CODE_ATTR inline
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m4.h"
 
-#if DENSE_CORTEX_M4_HEADER_ID != 0x5029fee0
+#if DENSE_CORTEX_M4_HEADER_ID != 0xfe772cc8
 #error "dense_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -66,14 +66,18 @@ typedef char dense_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define DENSE_CORTEX_M4_NOINLINE DENSE_CORTEX_M4_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
+#else
+#define DENSE_CORTEX_M4_NOINLINE DENSE_CORTEX_M4_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define DENSE_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define DENSE_CORTEX_M4_INLINE DENSE_CORTEX_M4_CODE_ATTR inline
 #endif
+#if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
+#define DENSE_CORTEX_M4_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
 #else
-#define DENSE_CORTEX_M4_NOINLINE DENSE_CORTEX_M4_CODE_ATTR
-#define DENSE_CORTEX_M4_INLINE DENSE_CORTEX_M4_CODE_ATTR inline
+#define DENSE_CORTEX_M4_OS_INLINE DENSE_CORTEX_M4_CODE_ATTR inline
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
@@ -108,13 +112,13 @@ static DENSE_CORTEX_M4_INLINE int32_t dense_cortex_m4_dsp_load_word(const void *
 }
 
 /* Loads two words that lie side by side and steps behind them (LDRD, which gcc seldom finds and clang does). */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first, int32_t *second)
+static DENSE_CORTEX_M4_OS_INLINE void dense_cortex_m4_dsp_load_two(const int32_t **words, int32_t *a, int32_t *b)
 {
 #if DENSE_CORTEX_M4_DSP && !defined(__clang__)
-    __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*first), "=&r"(*second), "+r"(*words) : : "memory");
+    __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*a), "=&r"(*b), "+r"(*words) : : "memory");
 #else
-    *first = (*words)[0];
-    *second = (*words)[1];
+    *a = (*words)[0];
+    *b = (*words)[1];
     *words += 2;
 #endif
 }

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m55.h"
 
-#if DENSE_CORTEX_M55_HEADER_ID != 0xd060de03
+#if DENSE_CORTEX_M55_HEADER_ID != 0xc74b6cbd
 #error "dense_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -58,13 +58,12 @@ typedef char dense_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : 
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define DENSE_CORTEX_M55_NOINLINE DENSE_CORTEX_M55_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define DENSE_CORTEX_M55_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define DENSE_CORTEX_M55_INLINE DENSE_CORTEX_M55_CODE_ATTR inline
-#endif
 #else
 #define DENSE_CORTEX_M55_NOINLINE DENSE_CORTEX_M55_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define DENSE_CORTEX_M55_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
 #define DENSE_CORTEX_M55_INLINE DENSE_CORTEX_M55_CODE_ATTR inline
 #endif
 

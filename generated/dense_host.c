@@ -15,7 +15,7 @@
  */
 #include "dense_host.h"
 
-#if DENSE_HOST_HEADER_ID != 0x6c5a6b41
+#if DENSE_HOST_HEADER_ID != 0xc9108e9a
 #error "dense_host.h was not generated together with this file"
 #endif
 
@@ -60,13 +60,12 @@ DENSE_HOST_CODE_ATTR static int32_t dense_host_multiply_high(int32_t a, int32_t 
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define DENSE_HOST_NOINLINE DENSE_HOST_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define DENSE_HOST_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define DENSE_HOST_INLINE DENSE_HOST_CODE_ATTR inline
-#endif
 #else
 #define DENSE_HOST_NOINLINE DENSE_HOST_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define DENSE_HOST_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
 #define DENSE_HOST_INLINE DENSE_HOST_CODE_ATTR inline
 #endif
 

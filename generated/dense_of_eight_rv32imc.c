@@ -15,7 +15,7 @@
  */
 #include "dense_of_eight_rv32imc.h"
 
-#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x12e3f9c1
+#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x8d65e161
 #error "dense_of_eight_rv32imc.h was not generated together with this file"
 #endif
 
@@ -55,14 +55,13 @@ typedef char dense_of_eight_rv32imc_right_shift_is_arithmetic[((-1) >> 1) == -1 
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define DENSE_OF_EIGHT_RV32IMC_NOINLINE DENSE_OF_EIGHT_RV32IMC_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
+#else
+#define DENSE_OF_EIGHT_RV32IMC_NOINLINE DENSE_OF_EIGHT_RV32IMC_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
 /* steps of loops, which gcc -Os would call */
 #define DENSE_OF_EIGHT_RV32IMC_INLINE inline __attribute__((always_inline))
 #else
-#define DENSE_OF_EIGHT_RV32IMC_INLINE DENSE_OF_EIGHT_RV32IMC_CODE_ATTR inline
-#endif
-#else
-#define DENSE_OF_EIGHT_RV32IMC_NOINLINE DENSE_OF_EIGHT_RV32IMC_CODE_ATTR
 #define DENSE_OF_EIGHT_RV32IMC_INLINE DENSE_OF_EIGHT_RV32IMC_CODE_ATTR inline
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "dense_rv32imc.h"
 
-#if DENSE_RV32IMC_HEADER_ID != 0x388936c6
+#if DENSE_RV32IMC_HEADER_ID != 0x2ed8d88d
 #error "dense_rv32imc.h was not generated together with this file"
 #endif
 
@@ -60,13 +60,12 @@ typedef char dense_rv32imc_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1]
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define DENSE_RV32IMC_NOINLINE DENSE_RV32IMC_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define DENSE_RV32IMC_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define DENSE_RV32IMC_INLINE DENSE_RV32IMC_CODE_ATTR inline
-#endif
 #else
 #define DENSE_RV32IMC_NOINLINE DENSE_RV32IMC_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define DENSE_RV32IMC_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
 #define DENSE_RV32IMC_INLINE DENSE_RV32IMC_CODE_ATTR inline
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m3.h"
 
-#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0x864b943a
+#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0xed780e8a
 #error "depthwise_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -62,13 +62,12 @@ typedef char depthwise_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define DEPTHWISE_CORTEX_M3_NOINLINE DEPTHWISE_CORTEX_M3_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define DEPTHWISE_CORTEX_M3_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define DEPTHWISE_CORTEX_M3_INLINE DEPTHWISE_CORTEX_M3_CODE_ATTR inline
-#endif
 #else
 #define DEPTHWISE_CORTEX_M3_NOINLINE DEPTHWISE_CORTEX_M3_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define DEPTHWISE_CORTEX_M3_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
 #define DEPTHWISE_CORTEX_M3_INLINE DEPTHWISE_CORTEX_M3_CODE_ATTR inline
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m55.h"
 
-#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x9b380221
+#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x925581c1
 #error "depthwise_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -63,13 +63,12 @@ typedef char depthwise_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define DEPTHWISE_CORTEX_M55_NOINLINE DEPTHWISE_CORTEX_M55_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define DEPTHWISE_CORTEX_M55_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define DEPTHWISE_CORTEX_M55_INLINE DEPTHWISE_CORTEX_M55_CODE_ATTR inline
-#endif
 #else
 #define DEPTHWISE_CORTEX_M55_NOINLINE DEPTHWISE_CORTEX_M55_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define DEPTHWISE_CORTEX_M55_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
 #define DEPTHWISE_CORTEX_M55_INLINE DEPTHWISE_CORTEX_M55_CODE_ATTR inline
 #endif
 

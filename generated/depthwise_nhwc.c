@@ -15,7 +15,7 @@
  */
 #include "depthwise_nhwc.h"
 
-#if DEPTHWISE_NHWC_HEADER_ID != 0x89510427
+#if DEPTHWISE_NHWC_HEADER_ID != 0x58f106ae
 #error "depthwise_nhwc.h was not generated together with this file"
 #endif
 
@@ -53,13 +53,12 @@ DEPTHWISE_NHWC_CODE_ATTR static int32_t depthwise_nhwc_multiply_high(int32_t a, 
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define DEPTHWISE_NHWC_NOINLINE DEPTHWISE_NHWC_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define DEPTHWISE_NHWC_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define DEPTHWISE_NHWC_INLINE DEPTHWISE_NHWC_CODE_ATTR inline
-#endif
 #else
 #define DEPTHWISE_NHWC_NOINLINE DEPTHWISE_NHWC_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define DEPTHWISE_NHWC_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
 #define DEPTHWISE_NHWC_INLINE DEPTHWISE_NHWC_CODE_ATTR inline
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "depthwise_planes_cortex_m4.h"
 
-#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0x21792357
+#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0xf35650b8
 #error "depthwise_planes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -63,14 +63,13 @@ typedef char depthwise_planes_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) ==
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define DEPTHWISE_PLANES_CORTEX_M4_NOINLINE DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
+#else
+#define DEPTHWISE_PLANES_CORTEX_M4_NOINLINE DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
 /* steps of loops, which gcc -Os would call */
 #define DEPTHWISE_PLANES_CORTEX_M4_INLINE inline __attribute__((always_inline))
 #else
-#define DEPTHWISE_PLANES_CORTEX_M4_INLINE DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR inline
-#endif
-#else
-#define DEPTHWISE_PLANES_CORTEX_M4_NOINLINE DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR
 #define DEPTHWISE_PLANES_CORTEX_M4_INLINE DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR inline
 #endif
 

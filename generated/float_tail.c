@@ -23,7 +23,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0x57bd389c
+#if FLOAT_TAIL_HEADER_ID != 0x98f3a886
 #error "float_tail.h was not generated together with this file"
 #endif
 
@@ -68,13 +68,12 @@ FLOAT_TAIL_CODE_ATTR static int32_t float_tail_multiply_high(int32_t a, int32_t 
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define FLOAT_TAIL_NOINLINE FLOAT_TAIL_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define FLOAT_TAIL_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define FLOAT_TAIL_INLINE FLOAT_TAIL_CODE_ATTR inline
-#endif
 #else
 #define FLOAT_TAIL_NOINLINE FLOAT_TAIL_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define FLOAT_TAIL_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
 #define FLOAT_TAIL_INLINE FLOAT_TAIL_CODE_ATTR inline
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "guard_band.h"
 
-#if GUARD_BAND_HEADER_ID != 0xdf47279f
+#if GUARD_BAND_HEADER_ID != 0x291a1599
 #error "guard_band.h was not generated together with this file"
 #endif
 
@@ -105,16 +105,15 @@ GUARD_BAND_CODE_ATTR static int32_t guard_band_soft_float_code(int32_t acc, int3
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define GUARD_BAND_NOINLINE GUARD_BAND_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define GUARD_BAND_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define GUARD_BAND_INLINE GUARD_BAND_CODE_ATTR inline
-#endif
 #define GUARD_BAND_RARELY(condition) (__builtin_expect(condition, 0) != 0)
 #else
 #define GUARD_BAND_NOINLINE GUARD_BAND_CODE_ATTR
-#define GUARD_BAND_INLINE GUARD_BAND_CODE_ATTR inline
 #define GUARD_BAND_RARELY(condition) (condition)
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define GUARD_BAND_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define GUARD_BAND_INLINE GUARD_BAND_CODE_ATTR inline
 #endif
 
 /* guard_band_conv1: weights [4 channels][1 row][1 column][8 input channels]. */

@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m4.h"
 
-#if MATMUL_CORTEX_M4_HEADER_ID != 0xbd527fd1
+#if MATMUL_CORTEX_M4_HEADER_ID != 0x115d52ad
 #error "matmul_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -69,14 +69,18 @@ MATMUL_CORTEX_M4_CODE_ATTR static int32_t matmul_cortex_m4_multiply_high(int32_t
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define MATMUL_CORTEX_M4_NOINLINE MATMUL_CORTEX_M4_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
+#else
+#define MATMUL_CORTEX_M4_NOINLINE MATMUL_CORTEX_M4_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define MATMUL_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define MATMUL_CORTEX_M4_INLINE MATMUL_CORTEX_M4_CODE_ATTR inline
 #endif
+#if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
+#define MATMUL_CORTEX_M4_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
 #else
-#define MATMUL_CORTEX_M4_NOINLINE MATMUL_CORTEX_M4_CODE_ATTR
-#define MATMUL_CORTEX_M4_INLINE MATMUL_CORTEX_M4_CODE_ATTR inline
+#define MATMUL_CORTEX_M4_OS_INLINE MATMUL_CORTEX_M4_CODE_ATTR inline
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
@@ -111,14 +115,13 @@ static MATMUL_CORTEX_M4_INLINE int32_t matmul_cortex_m4_dsp_load_word(const void
 }
 
 /* Loads two words that lie side by side and steps behind them (LDRD, which gcc seldom finds and clang does). */
-static MATMUL_CORTEX_M4_INLINE void matmul_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first,
-    int32_t *second)
+static MATMUL_CORTEX_M4_OS_INLINE void matmul_cortex_m4_dsp_load_two(const int32_t **words, int32_t *a, int32_t *b)
 {
 #if MATMUL_CORTEX_M4_DSP && !defined(__clang__)
-    __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*first), "=&r"(*second), "+r"(*words) : : "memory");
+    __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*a), "=&r"(*b), "+r"(*words) : : "memory");
 #else
-    *first = (*words)[0];
-    *second = (*words)[1];
+    *a = (*words)[0];
+    *b = (*words)[1];
     *words += 2;
 #endif
 }

@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m55.h"
 
-#if MATMUL_CORTEX_M55_HEADER_ID != 0x3dfd8d17
+#if MATMUL_CORTEX_M55_HEADER_ID != 0xb1a90c02
 #error "matmul_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -63,13 +63,12 @@ typedef char matmul_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 :
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define MATMUL_CORTEX_M55_NOINLINE MATMUL_CORTEX_M55_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define MATMUL_CORTEX_M55_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define MATMUL_CORTEX_M55_INLINE MATMUL_CORTEX_M55_CODE_ATTR inline
-#endif
 #else
 #define MATMUL_CORTEX_M55_NOINLINE MATMUL_CORTEX_M55_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define MATMUL_CORTEX_M55_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
 #define MATMUL_CORTEX_M55_INLINE MATMUL_CORTEX_M55_CODE_ATTR inline
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "narrow_cortex_m0.h"
 
-#if NARROW_CORTEX_M0_HEADER_ID != 0x5724871b
+#if NARROW_CORTEX_M0_HEADER_ID != 0x51f9a88c
 #error "narrow_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -67,17 +67,16 @@ typedef char narrow_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : 
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define NARROW_CORTEX_M0_NOINLINE NARROW_CORTEX_M0_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define NARROW_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define NARROW_CORTEX_M0_INLINE NARROW_CORTEX_M0_CODE_ATTR inline
-#endif
 /* what it points at is addressed from it */
 #define NARROW_CORTEX_M0_MOVED(pointer) __asm__ volatile("" : "+r"(pointer))
 #else
 #define NARROW_CORTEX_M0_NOINLINE NARROW_CORTEX_M0_CODE_ATTR
-#define NARROW_CORTEX_M0_INLINE NARROW_CORTEX_M0_CODE_ATTR inline
 #define NARROW_CORTEX_M0_MOVED(pointer)
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define NARROW_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define NARROW_CORTEX_M0_INLINE NARROW_CORTEX_M0_CODE_ATTR inline
 #endif
 
 /*

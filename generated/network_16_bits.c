@@ -42,7 +42,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0xcb66d173
+#if NETWORK_16_BITS_HEADER_ID != 0xee211efb
 #error "network_16_bits.h was not generated together with this file"
 #endif
 
@@ -81,13 +81,12 @@ typedef char network_16_bits_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define NETWORK_16_BITS_NOINLINE NETWORK_16_BITS_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define NETWORK_16_BITS_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define NETWORK_16_BITS_INLINE NETWORK_16_BITS_CODE_ATTR inline
-#endif
 #else
 #define NETWORK_16_BITS_NOINLINE NETWORK_16_BITS_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define NETWORK_16_BITS_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
 #define NETWORK_16_BITS_INLINE NETWORK_16_BITS_CODE_ATTR inline
 #endif
 /* Not to be unrolled: the loops worth unrolling are unrolled in the source. */

@@ -42,7 +42,7 @@
  */
 #include "network_in_rows.h"
 
-#if NETWORK_IN_ROWS_HEADER_ID != 0x8cb9c3d6
+#if NETWORK_IN_ROWS_HEADER_ID != 0x887e90b9
 #error "network_in_rows.h was not generated together with this file"
 #endif
 
@@ -87,13 +87,12 @@ NETWORK_IN_ROWS_CODE_ATTR static int32_t network_in_rows_multiply_high(int32_t a
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define NETWORK_IN_ROWS_NOINLINE NETWORK_IN_ROWS_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define NETWORK_IN_ROWS_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define NETWORK_IN_ROWS_INLINE NETWORK_IN_ROWS_CODE_ATTR inline
-#endif
 #else
 #define NETWORK_IN_ROWS_NOINLINE NETWORK_IN_ROWS_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define NETWORK_IN_ROWS_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
 #define NETWORK_IN_ROWS_INLINE NETWORK_IN_ROWS_CODE_ATTR inline
 #endif
 

@@ -43,7 +43,7 @@
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0x8d8111d7
+#if NETWORK_PUSHED_HEADER_ID != 0x3b248777
 #error "network_pushed.h was not generated together with this file"
 #endif
 
@@ -88,13 +88,12 @@ NETWORK_PUSHED_CODE_ATTR static int32_t network_pushed_multiply_high(int32_t a, 
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define NETWORK_PUSHED_NOINLINE NETWORK_PUSHED_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define NETWORK_PUSHED_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define NETWORK_PUSHED_INLINE NETWORK_PUSHED_CODE_ATTR inline
-#endif
 #else
 #define NETWORK_PUSHED_NOINLINE NETWORK_PUSHED_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define NETWORK_PUSHED_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
 #define NETWORK_PUSHED_INLINE NETWORK_PUSHED_CODE_ATTR inline
 #endif
 

@@ -37,7 +37,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x1eaa3fa5
+#if NETWORK_QDQ_HEADER_ID != 0x7710a1b2
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -212,13 +212,12 @@ NETWORK_QDQ_CODE_ATTR static int32_t network_qdq_soft_float_round(uint32_t numbe
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define NETWORK_QDQ_NOINLINE NETWORK_QDQ_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define NETWORK_QDQ_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define NETWORK_QDQ_INLINE NETWORK_QDQ_CODE_ATTR inline
-#endif
 #else
 #define NETWORK_QDQ_NOINLINE NETWORK_QDQ_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define NETWORK_QDQ_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
 #define NETWORK_QDQ_INLINE NETWORK_QDQ_CODE_ATTR inline
 #endif
 /* Not to be unrolled: the loops worth unrolling are unrolled in the source. */

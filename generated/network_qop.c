@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0x5883b889
+#if NETWORK_QOP_HEADER_ID != 0x22962dfe
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -192,16 +192,15 @@ NETWORK_QOP_CODE_ATTR static uint32_t network_qop_soft_float_add(uint32_t a, uin
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define NETWORK_QOP_NOINLINE NETWORK_QOP_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define NETWORK_QOP_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define NETWORK_QOP_INLINE NETWORK_QOP_CODE_ATTR inline
-#endif
 #define NETWORK_QOP_RARELY(condition) (__builtin_expect(condition, 0) != 0)
 #else
 #define NETWORK_QOP_NOINLINE NETWORK_QOP_CODE_ATTR
-#define NETWORK_QOP_INLINE NETWORK_QOP_CODE_ATTR inline
 #define NETWORK_QOP_RARELY(condition) (condition)
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define NETWORK_QOP_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define NETWORK_QOP_INLINE NETWORK_QOP_CODE_ATTR inline
 #endif
 /* Not to be unrolled: the loops worth unrolling are unrolled in the source. */
 #if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8

@@ -33,7 +33,7 @@
  */
 #include "network_tflite.h"
 
-#if NETWORK_TFLITE_HEADER_ID != 0xacf9dfe0
+#if NETWORK_TFLITE_HEADER_ID != 0x8471ee6b
 #error "network_tflite.h was not generated together with this file"
 #endif
 
@@ -91,16 +91,15 @@ NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_round_twice(int32_t acc, 
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define NETWORK_TFLITE_NOINLINE NETWORK_TFLITE_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define NETWORK_TFLITE_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define NETWORK_TFLITE_INLINE NETWORK_TFLITE_CODE_ATTR inline
-#endif
 #define NETWORK_TFLITE_RARELY(condition) (__builtin_expect(condition, 0) != 0)
 #else
 #define NETWORK_TFLITE_NOINLINE NETWORK_TFLITE_CODE_ATTR
-#define NETWORK_TFLITE_INLINE NETWORK_TFLITE_CODE_ATTR inline
 #define NETWORK_TFLITE_RARELY(condition) (condition)
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define NETWORK_TFLITE_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define NETWORK_TFLITE_INLINE NETWORK_TFLITE_CODE_ATTR inline
 #endif
 
 /* network_tflite_CONV_2D_0: weights [4 channels][3 rows][3 columns][2 input channels]. */

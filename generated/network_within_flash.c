@@ -23,7 +23,7 @@
  */
 #include "network_within_flash.h"
 
-#if NETWORK_WITHIN_FLASH_HEADER_ID != 0x76838499
+#if NETWORK_WITHIN_FLASH_HEADER_ID != 0xe7669066
 #error "network_within_flash.h was not generated together with this file"
 #endif
 
@@ -71,14 +71,18 @@ typedef char network_within_flash_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define NETWORK_WITHIN_FLASH_NOINLINE NETWORK_WITHIN_FLASH_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
+#else
+#define NETWORK_WITHIN_FLASH_NOINLINE NETWORK_WITHIN_FLASH_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define NETWORK_WITHIN_FLASH_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define NETWORK_WITHIN_FLASH_INLINE NETWORK_WITHIN_FLASH_CODE_ATTR inline
 #endif
+#if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
+#define NETWORK_WITHIN_FLASH_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
 #else
-#define NETWORK_WITHIN_FLASH_NOINLINE NETWORK_WITHIN_FLASH_CODE_ATTR
-#define NETWORK_WITHIN_FLASH_INLINE NETWORK_WITHIN_FLASH_CODE_ATTR inline
+#define NETWORK_WITHIN_FLASH_OS_INLINE NETWORK_WITHIN_FLASH_CODE_ATTR inline
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
@@ -113,14 +117,14 @@ static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_load_word(co
 }
 
 /* Loads two words that lie side by side and steps behind them (LDRD, which gcc seldom finds and clang does). */
-static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_dsp_load_two(const int32_t **words, int32_t *first,
-    int32_t *second)
+static NETWORK_WITHIN_FLASH_OS_INLINE void network_within_flash_dsp_load_two(const int32_t **words, int32_t *a,
+    int32_t *b)
 {
 #if NETWORK_WITHIN_FLASH_DSP && !defined(__clang__)
-    __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*first), "=&r"(*second), "+r"(*words) : : "memory");
+    __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*a), "=&r"(*b), "+r"(*words) : : "memory");
 #else
-    *first = (*words)[0];
-    *second = (*words)[1];
+    *a = (*words)[0];
+    *b = (*words)[1];
     *words += 2;
 #endif
 }

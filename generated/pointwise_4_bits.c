@@ -15,7 +15,7 @@
  */
 #include "pointwise_4_bits.h"
 
-#if POINTWISE_4_BITS_HEADER_ID != 0x8740f37f
+#if POINTWISE_4_BITS_HEADER_ID != 0xac63e033
 #error "pointwise_4_bits.h was not generated together with this file"
 #endif
 
@@ -50,12 +50,8 @@ POINTWISE_4_BITS_CODE_ATTR static int32_t pointwise_4_bits_multiply_high(int32_t
 }
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-#ifdef __OPTIMIZE__
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define POINTWISE_4_BITS_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define POINTWISE_4_BITS_INLINE POINTWISE_4_BITS_CODE_ATTR inline
-#endif
 #else
 #define POINTWISE_4_BITS_INLINE POINTWISE_4_BITS_CODE_ATTR inline
 #endif

@@ -15,7 +15,7 @@
  */
 #include "pointwise_nhwc.h"
 
-#if POINTWISE_NHWC_HEADER_ID != 0x37117681
+#if POINTWISE_NHWC_HEADER_ID != 0x36219315
 #error "pointwise_nhwc.h was not generated together with this file"
 #endif
 
@@ -50,12 +50,8 @@ POINTWISE_NHWC_CODE_ATTR static int32_t pointwise_nhwc_multiply_high(int32_t a, 
 }
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-#ifdef __OPTIMIZE__
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define POINTWISE_NHWC_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define POINTWISE_NHWC_INLINE POINTWISE_NHWC_CODE_ATTR inline
-#endif
 #else
 #define POINTWISE_NHWC_INLINE POINTWISE_NHWC_CODE_ATTR inline
 #endif

@@ -15,7 +15,7 @@
  */
 #include "pointwise_speed.h"
 
-#if POINTWISE_SPEED_HEADER_ID != 0x36c1c4df
+#if POINTWISE_SPEED_HEADER_ID != 0xb3eefba8
 #error "pointwise_speed.h was not generated together with this file"
 #endif
 
@@ -55,12 +55,8 @@ POINTWISE_SPEED_CODE_ATTR static int32_t pointwise_speed_multiply_high(int32_t a
 }
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-#ifdef __OPTIMIZE__
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define POINTWISE_SPEED_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define POINTWISE_SPEED_INLINE POINTWISE_SPEED_CODE_ATTR inline
-#endif
 #else
 #define POINTWISE_SPEED_INLINE POINTWISE_SPEED_CODE_ATTR inline
 #endif

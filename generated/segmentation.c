@@ -20,7 +20,7 @@
  */
 #include "segmentation.h"
 
-#if SEGMENTATION_HEADER_ID != 0x5f4578f0
+#if SEGMENTATION_HEADER_ID != 0x48a13fc3
 #error "segmentation.h was not generated together with this file"
 #endif
 
@@ -65,13 +65,12 @@ SEGMENTATION_CODE_ATTR static int32_t segmentation_multiply_high(int32_t a, int3
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define SEGMENTATION_NOINLINE SEGMENTATION_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define SEGMENTATION_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define SEGMENTATION_INLINE SEGMENTATION_CODE_ATTR inline
-#endif
 #else
 #define SEGMENTATION_NOINLINE SEGMENTATION_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define SEGMENTATION_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
 #define SEGMENTATION_INLINE SEGMENTATION_CODE_ATTR inline
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "short_window_cortex_m4.h"
 
-#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0xada4e974
+#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0x7a7300da
 #error "short_window_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -55,15 +55,16 @@
 typedef char short_window_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-#ifdef __OPTIMIZE__
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
 /* steps of loops, which gcc -Os would call */
 #define SHORT_WINDOW_CORTEX_M4_INLINE inline __attribute__((always_inline))
 #else
 #define SHORT_WINDOW_CORTEX_M4_INLINE SHORT_WINDOW_CORTEX_M4_CODE_ATTR inline
 #endif
+#if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
+#define SHORT_WINDOW_CORTEX_M4_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
 #else
-#define SHORT_WINDOW_CORTEX_M4_INLINE SHORT_WINDOW_CORTEX_M4_CODE_ATTR inline
+#define SHORT_WINDOW_CORTEX_M4_OS_INLINE SHORT_WINDOW_CORTEX_M4_CODE_ATTR inline
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
@@ -98,14 +99,14 @@ static SHORT_WINDOW_CORTEX_M4_INLINE int32_t short_window_cortex_m4_dsp_load_wor
 }
 
 /* Loads two words that lie side by side and steps behind them (LDRD, which gcc seldom finds and clang does). */
-static SHORT_WINDOW_CORTEX_M4_INLINE void short_window_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first,
-    int32_t *second)
+static SHORT_WINDOW_CORTEX_M4_OS_INLINE void short_window_cortex_m4_dsp_load_two(const int32_t **words, int32_t *a,
+    int32_t *b)
 {
 #if SHORT_WINDOW_CORTEX_M4_DSP && !defined(__clang__)
-    __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*first), "=&r"(*second), "+r"(*words) : : "memory");
+    __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*a), "=&r"(*b), "+r"(*words) : : "memory");
 #else
-    *first = (*words)[0];
-    *second = (*words)[1];
+    *a = (*words)[0];
+    *b = (*words)[1];
     *words += 2;
 #endif
 }

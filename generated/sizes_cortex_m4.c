@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0xd593f003
+#if SIZES_CORTEX_M4_HEADER_ID != 0xb014df00
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -134,16 +134,20 @@ SIZES_CORTEX_M4_CODE_ATTR static int32_t sizes_cortex_m4_soft_float_code(int32_t
 #else
 #define SIZES_CORTEX_M4_SHARED SIZES_CORTEX_M4_CODE_ATTR __attribute__((noinline, noclone)) /* no copy for each layer */
 #endif
-#ifdef __OPTIMIZE__
+#define SIZES_CORTEX_M4_RARELY(condition) (__builtin_expect(condition, 0) != 0)
+#else
+#define SIZES_CORTEX_M4_SHARED SIZES_CORTEX_M4_CODE_ATTR
+#define SIZES_CORTEX_M4_RARELY(condition) (condition)
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define SIZES_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define SIZES_CORTEX_M4_INLINE SIZES_CORTEX_M4_CODE_ATTR inline
 #endif
-#define SIZES_CORTEX_M4_RARELY(condition) (__builtin_expect(condition, 0) != 0)
+#if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
+#define SIZES_CORTEX_M4_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
 #else
-#define SIZES_CORTEX_M4_SHARED SIZES_CORTEX_M4_CODE_ATTR
-#define SIZES_CORTEX_M4_INLINE SIZES_CORTEX_M4_CODE_ATTR inline
-#define SIZES_CORTEX_M4_RARELY(condition) (condition)
+#define SIZES_CORTEX_M4_OS_INLINE SIZES_CORTEX_M4_CODE_ATTR inline
 #endif
 
 /* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
@@ -178,13 +182,13 @@ static SIZES_CORTEX_M4_INLINE int32_t sizes_cortex_m4_dsp_load_word(const void *
 }
 
 /* Loads two words that lie side by side and steps behind them (LDRD, which gcc seldom finds and clang does). */
-static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_load_two(const int32_t **words, int32_t *first, int32_t *second)
+static SIZES_CORTEX_M4_OS_INLINE void sizes_cortex_m4_dsp_load_two(const int32_t **words, int32_t *a, int32_t *b)
 {
 #if SIZES_CORTEX_M4_DSP && !defined(__clang__)
-    __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*first), "=&r"(*second), "+r"(*words) : : "memory");
+    __asm__ volatile("ldrd %0, %1, [%2], #8" : "=&r"(*a), "=&r"(*b), "+r"(*words) : : "memory");
 #else
-    *first = (*words)[0];
-    *second = (*words)[1];
+    *a = (*words)[0];
+    *b = (*words)[1];
     *words += 2;
 #endif
 }

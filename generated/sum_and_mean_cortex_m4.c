@@ -23,7 +23,7 @@
  */
 #include "sum_and_mean_cortex_m4.h"
 
-#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0xd2cd4500
+#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x9e98df09
 #error "sum_and_mean_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -77,14 +77,13 @@ SUM_AND_MEAN_CORTEX_M4_CODE_ATTR static int32_t sum_and_mean_cortex_m4_multiply_
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define SUM_AND_MEAN_CORTEX_M4_NOINLINE SUM_AND_MEAN_CORTEX_M4_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
+#else
+#define SUM_AND_MEAN_CORTEX_M4_NOINLINE SUM_AND_MEAN_CORTEX_M4_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
 /* steps of loops, which gcc -Os would call */
 #define SUM_AND_MEAN_CORTEX_M4_INLINE inline __attribute__((always_inline))
 #else
-#define SUM_AND_MEAN_CORTEX_M4_INLINE SUM_AND_MEAN_CORTEX_M4_CODE_ATTR inline
-#endif
-#else
-#define SUM_AND_MEAN_CORTEX_M4_NOINLINE SUM_AND_MEAN_CORTEX_M4_CODE_ATTR
 #define SUM_AND_MEAN_CORTEX_M4_INLINE SUM_AND_MEAN_CORTEX_M4_CODE_ATTR inline
 #endif
 /* Not to be unrolled: the loops worth unrolling are unrolled in the source. */

@@ -15,7 +15,7 @@
  */
 #include "wide.h"
 
-#if WIDE_HEADER_ID != 0x3377a08e
+#if WIDE_HEADER_ID != 0x1219e421
 #error "wide.h was not generated together with this file"
 #endif
 
@@ -44,12 +44,8 @@
 typedef char wide_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-#ifdef __OPTIMIZE__
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define WIDE_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define WIDE_INLINE WIDE_CODE_ATTR inline
-#endif
 #else
 #define WIDE_INLINE WIDE_CODE_ATTR inline
 #endif

@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m0.h"
 
-#if WINOGRAD_CORTEX_M0_HEADER_ID != 0xba85f6a2
+#if WINOGRAD_CORTEX_M0_HEADER_ID != 0x8d507926
 #error "winograd_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -67,13 +67,12 @@ typedef char winograd_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define WINOGRAD_CORTEX_M0_NOINLINE WINOGRAD_CORTEX_M0_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define WINOGRAD_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define WINOGRAD_CORTEX_M0_INLINE WINOGRAD_CORTEX_M0_CODE_ATTR inline
-#endif
 #else
 #define WINOGRAD_CORTEX_M0_NOINLINE WINOGRAD_CORTEX_M0_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define WINOGRAD_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
 #define WINOGRAD_CORTEX_M0_INLINE WINOGRAD_CORTEX_M0_CODE_ATTR inline
 #endif
 

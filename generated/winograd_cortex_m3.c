@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m3.h"
 
-#if WINOGRAD_CORTEX_M3_HEADER_ID != 0xa979c6e3
+#if WINOGRAD_CORTEX_M3_HEADER_ID != 0x8c7f4cbd
 #error "winograd_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -60,13 +60,12 @@ typedef char winograd_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define WINOGRAD_CORTEX_M3_NOINLINE WINOGRAD_CORTEX_M3_CODE_ATTR __attribute__((noinline))
-#ifdef __OPTIMIZE__
-#define WINOGRAD_CORTEX_M3_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define WINOGRAD_CORTEX_M3_INLINE WINOGRAD_CORTEX_M3_CODE_ATTR inline
-#endif
 #else
 #define WINOGRAD_CORTEX_M3_NOINLINE WINOGRAD_CORTEX_M3_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define WINOGRAD_CORTEX_M3_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
 #define WINOGRAD_CORTEX_M3_INLINE WINOGRAD_CORTEX_M3_CODE_ATTR inline
 #endif
 

@@ -28,7 +28,7 @@ from qcgen.render.interface import (
 )
 from qcgen.version import __version__
 
-ADVICE = ("NOINLINE", "SHARED", "INLINE", "RARELY", "FENCE", "ROLLED", "SUMMED", "MOVED")
+ADVICE = ("NOINLINE", "SHARED", "INLINE", "OS_INLINE", "RARELY", "FENCE", "ROLLED", "SUMMED", "MOVED")
 """Macros of support/compiler.c.jinja: a file has those that its functions use."""
 
 

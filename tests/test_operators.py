@@ -100,7 +100,8 @@ def reached() -> Reached:
         signed = qlinear_conv((1, 2, 4, 5), random_weights((3, 2, 2, 2)), x_type="int8", y_type="int8")
         orion = qcgen.compile(signed, numerics="orion-fp16x16").program
     found.programs["Orion's QLinearConv"] = orion
-    found.programs["SOFTMAX of a .tflite file"] = qcgen.compile(MODELS["softmax"]).program
+    for name in ("softmax", "log_softmax", "bilinear"):
+        found.programs[f"{name} of a .tflite file"] = qcgen.compile(MODELS[name]).program
     found.classes = {type(op) for program in found.programs.values() for op in program.operators}
     return found
 

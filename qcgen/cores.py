@@ -120,6 +120,11 @@ class Target:
         return "-mfloat-abi=hard" in self.flags or "byte-dot" in self.features
 
     @property
+    def reads_words_anywhere(self) -> bool:
+        """Whether it reads words that are not aligned: memcpy moves four bytes at a time."""
+        return self.isa == "armv7-m" or not self.features.isdisjoint({"dsp", "mve"})
+
+    @property
     def instructions(self) -> tuple[str, ...]:
         """Macros of compilers for the instructions of the host, one of which the C needs to do more than portable C."""
         return ("__AVX512VNNI__", "__AVXVNNI__", "__ARM_FEATURE_DOTPROD") if "byte-dot" in self.features else ()

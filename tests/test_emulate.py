@@ -14,6 +14,7 @@ from marks import some_at_first
 from models import graph_model, qlinear_conv, random_weights
 from network_cases import UNITS
 from subjects import convolution, on_core, operator
+from tflite_models import MODELS as TFLITE
 from tools import require
 
 import qcgen
@@ -23,6 +24,7 @@ from qcgen.emulate import CYCLES, Trial, cross_build, emulate, measure, random_f
 from qcgen.emulate.cycles import block_cycles, entry_cycles, jump_cycles
 from qcgen.emulate.listing import Instruction
 from qcgen.errors import EmulationFailed
+from qcgen.plan import prices
 
 DIGITS = Path(__file__).parent / "data" / "digits"
 HANDFUL = CASES[:: len(CASES) // 12]
@@ -248,6 +250,17 @@ def test_the_longest_stretch_between_two_hooks_is_about_what_the_core_counts(are
     found = artifact.report.longest_stretch
     assert counted[found.node] > 0.95 * max(counted.values())
     assert found.cycles == pytest.approx(max(counted.values()), rel=0.15)
+
+
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4"])
+@pytest.mark.parametrize("name", ["concatenation", "pad", "split", "transpose"])
+def test_what_moving_elements_takes_is_known_to_a_factor_of_four(core, name):
+    """It was up to fifty times as much as counted, so a wake word seemed to do little else."""
+    require_core(core)
+    artifact = qcgen.compile(TFLITE[name], name="net", target=core)
+    counted = sum(node.cycles for node in measure(artifact, random_feeds(artifact.plan, 0)).nodes)
+    estimated = sum(prices.cycles(call, core) for call in artifact.plan.calls)
+    assert counted / 4 < estimated < counted * 4
 
 
 def test_the_stack_that_the_code_uses_is_measured():

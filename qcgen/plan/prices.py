@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from qcgen.cores import TARGETS
 from qcgen.ir.plan import Call, Plan, Stream, Stretch, TensorMove, Turn
-from qcgen.ir.program import Operator, inputs_of, macs_of
+from qcgen.ir.program import Movement, Operator, Resize, Transpose, inputs_of, macs_of
 from qcgen.plan.measured import MEASURED, Price
 
 ANY_KERNEL = Price(code=2.5, per_mac=4.0, per_element=20.0)
@@ -29,6 +29,14 @@ def price(target: str, kernel: str, optimize: str) -> Price:
 IN_FLOAT = {True: Price(ANY_KERNEL.code, per_mac=5.0, per_element=8.0), False: Price(ANY_KERNEL.code, 110.0, 60.0)}
 """Of kernels in float on cores with an FPU and without: counted on a Cortex-M4 and a Cortex-M3, rounded."""
 
+MOVED = {True: Price(ANY_KERNEL.code, 0.0, per_element=0.7), False: Price(ANY_KERNEL.code, 0.0, per_element=4.0)}
+"""Of operators that move blocks of elements, on cores that read words anywhere and on others: counted on a Cortex-M4,
+M55, M0 and RV32IMC, rounded.
+"""
+
+SCATTERED = {True: Price(ANY_KERNEL.code, 0.0, per_element=2.5), False: Price(ANY_KERNEL.code, 0.0, per_element=6.0)}
+"""Of Transpose and Resize, whose blocks are short."""
+
 PER_MOVED_BYTE = 1.0
 """Cycles of memmove, about."""
 
@@ -42,6 +50,9 @@ def _time(op: Operator, kernel: str, optimize: str, target: str) -> Price:
     """The numbers of a kernel, of which those for cycles are read."""
     measured = MEASURED.get(TARGETS[target].priced_as or target, {})
     is_float = any(tensor.dtype.is_float for tensor in (*inputs_of(op), op.y))
+    if isinstance(op, Movement):
+        prices = SCATTERED if isinstance(op, Transpose | Resize) else MOVED
+        return prices[TARGETS[TARGETS[target].priced_as or target].reads_words_anywhere]
     if is_float and (kernel, optimize) not in measured:
         return IN_FLOAT[TARGETS[target].has_fpu]
     return price(target, kernel, optimize)
@@ -50,7 +61,8 @@ def _time(op: Operator, kernel: str, optimize: str, target: str) -> Price:
 def cycles_of_kernel(op: Operator, kernel: str, optimize: str, target: str) -> float:
     """Of one call, about, without wait states: for its multiply-adds and the elements of its tensors."""
     own = _time(op, kernel, optimize, target)
-    elements = op.y.size + max(x.size for x in inputs_of(op))
+    # Of a larger input what is moved counts alone.
+    elements = 2 * op.y.size if isinstance(op, Movement) else op.y.size + max(x.size for x in inputs_of(op))
     return own.per_mac * macs_of(op) + own.per_element * elements
 
 

@@ -42,9 +42,8 @@ def arena_word(plan: Plan) -> str:
 def preconditions(plan: Plan, takes_r9: bool) -> Iterator[str]:
     """What the source asks of compiler and core beyond C99; docs/generated-code.md has the same on one page."""
     target = TARGETS[plan.options.target]
-    reads_words_anywhere = target.isa == "armv7-m" or not target.features.isdisjoint({"dsp", "mve"})
     yield "signed numbers are two's complement, >> of negative ones is arithmetic, conversions to signed types wrap"
-    if reads_words_anywhere:
+    if target.reads_words_anywhere:
         yield "words that lie anywhere can be read: UNALIGN_TRP in CCR is 0, or -mno-unaligned-access is given"
     if target.is_small and target.has_fpu:
         what = "the floating-point unit and Helium are" if "mve" in target.features else "the floating-point unit is"

@@ -70,7 +70,8 @@ def _parsed(model: Model) -> tuple[ModelProto, str, Path | None]:
         content = Path(model).read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise ModelRejected([Problem(where, f"it cannot be read: {reason}", "give the path of a .onnx file")]) from None
+        problem = Problem(where, f"it cannot be read: {reason}", "give the path of a .onnx or .tflite file")
+        raise ModelRejected([problem]) from None
     proto = _decoded(content, where, os.fspath(model))
     return proto, hashlib.sha256(content).hexdigest(), Path(model).parent
 

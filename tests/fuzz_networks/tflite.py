@@ -252,10 +252,12 @@ def arithmetic(net: Growing, x: int) -> int | None:
         scale = net.meaning(net.spread[x] * 2 ** net.rng.uniform(-2, 2))
         other = net.tensor(Told("", broadcast, *scale, net.codes(*broadcast)))
         net.spread[other] = scale[0] * 74
-    kind = net.pick("ADD", "ADD", "SUB", "MUL")
+    kind = net.pick("ADD", "ADD", "SUB", "MUL", "SQUARED_DIFFERENCE")
     spreads = net.spread[x], net.spread[other]
     spread = prod(spreads) if kind == "MUL" else sum(each**2 for each in spreads) ** 0.5
     given = (x, other) if net.chance(0.7) else (other, x)
+    if kind == "SQUARED_DIFFERENCE":
+        return net.node(kind, given, shape, net.meaning(spread**2), spread**2, {})
     return net.node(kind, given, shape, net.meaning(spread), spread, {0: activation(net)})
 
 
@@ -264,6 +266,11 @@ def extreme(net: Growing, x: int) -> int | None:
     broadcast = net.pick(shape, (*[1] * (len(shape) - 1), shape[-1]), (1,))
     c = net.tensor(Told("", broadcast, *net.meaning_of(x), net.codes(*broadcast)))
     return net.moved(net.pick("MAXIMUM", "MINIMUM"), x, (x, c), shape, {})
+
+
+FUNCTIONS = """
+RELU RELU6 LOGISTIC TANH LEAKY_RELU HARD_SWISH ELU ABS QUANTIZE SOFTMAX LOG_SOFTMAX RSQRT
+""".split()
 
 
 def function(net: Growing, x: int) -> int | None:
@@ -278,12 +285,18 @@ def function(net: Growing, x: int) -> int | None:
             meaning, spread = (1 / 256, -128), 0.3
         case "TANH":
             meaning, spread = (1 / 128, 0), 0.5
+        case "LOG_SOFTMAX":
+            meaning, spread = (16 / 256, 127), 4.0
+        case "RSQRT":
+            x, spread = net.moved("RELU", x, (x,), net.shape(x)), 1.0
+            net.tensors[x] = replace(net.tensors[x], zero_point=-128)
+            meaning = (net.rng.uniform(0.005, 0.5), -128)
     match kind:
         case "LEAKY_RELU":
             options = {0: Field("f", net.rng.uniform(-0.3, 1.2))}
         case "SOFTMAX":
             options = {0: Field("f", net.pick(1.0, 1.0, 0.7))}
-        case "ABS":
+        case "ABS" | "LOG_SOFTMAX":
             options = {}
     return net.node(kind, (x,), net.shape(x), meaning, spread, options)
 
@@ -415,8 +428,9 @@ def resized(net: Growing, x: int) -> int | None:
         return None
     sizes = (net.rng.randint(1, 9), net.rng.randint(1, 9))
     flags = net.pick((0, 0), (1, 0), (0, 1))
-    options = {at: Field("b", flag) for at, flag in enumerate(flags)}
-    return net.moved("RESIZE_NEAREST_NEIGHBOR", x, (x, net.numbers(*sizes)), (shape[0], *sizes, shape[3]), options)
+    kind, first = net.pick(("RESIZE_NEAREST_NEIGHBOR", 0), ("RESIZE_BILINEAR", 2))
+    options = {first + at: Field("b", flag) for at, flag in enumerate(flags)}
+    return net.moved(kind, x, (x, net.numbers(*sizes)), (shape[0], *sizes, shape[3]), options)
 
 
 def flattened(net: Growing, x: int) -> int | None:

@@ -77,7 +77,9 @@ def weights_first(net: Network, x: Value) -> Value | None:
     name, scale, zero, numbers = net.weights(of_weights, x, None)
     spread = x.spread * float(np.sqrt(np.mean(numbers**2) * inner)) + 1e-9
     weights = net.dequantized_weights(name, scale, zero, None)
-    return product_of(net, x, lambda a: net.node("MatMul", [weights, a] if is_first else [a, weights]), shape, spread)
+    y = product_of(net, x, lambda a: net.node("MatMul", [weights, a] if is_first else [a, weights]), shape, spread)
+    is_float = is_first and (np.asarray(zero).dtype, x.dtype) == (np.int8, "uint8")  # onnxruntime multiplies them so
+    return last(net, y, "code") if is_float else y
 
 
 def ceiled_pool(net: Network, x: Value) -> Value | None:

@@ -177,6 +177,7 @@ TOO_LARGE_FOR_AVR = {
         for kind in ("int16", "uint16", "to_bytes", "from_bytes")
         for where in ("first", "last")
     ),
+    *(f"integer_log_softmax_{name}" for name in ("0_003_300", "0_1_300", "1_7_300", "20_0_300", "columns")),  # tables
     # An AVR's double has 32 bits:
     *(f"convert_{types}" for types in ("float16_to_double", "float_to_double", "double_to_float16", "double_to_float")),
     *(f"mean_{kind}_{size}" for kind in ("s8", "u8") for size in ("7_of_16_by_16", "4_of_17_by_31", "7_of_17_by_31")),

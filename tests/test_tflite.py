@@ -96,7 +96,7 @@ def test_an_operator_that_is_not_read_is_named():
     data = written(tensors, [Step("SVDF", (0,), (1,))], (0,), (1,))
     with pytest.raises(qcgen.ModelRejected) as error:
         qcgen.compile(data)
-    assert reason(error).startswith("node 'SVDF_0': it is not one of the operators of .tflite files that qcgen reads")
+    assert reason(error).startswith("node 'SVDF_0': qcgen does not read SVDF of .tflite files")
 
 
 def test_whatever_is_read_has_its_options_read():

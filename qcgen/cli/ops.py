@@ -34,7 +34,7 @@ def run(_args: argparse.Namespace) -> int:
     print(table(head, operators(), names=("domain", "image layout")))
     print()
     print(fitted(TYPES.replace("\n", " ")))
-    print(fitted(f"Of .tflite files, int8, as TensorFlow Lite Micro computes: {', '.join(TFLITE)}."))
+    print(fitted(f"Of .tflite files, int8, as TensorFlow Lite Micro computes: {', '.join(sorted(TFLITE))}."))
     orion = "--numerics orion-fp16x16 and orion-fp8x23 compile the QLinearConv of ai.onnx; where Orion panics,"
     print(fitted(f"{orion}\nthe function returns 1."))
     return 0

@@ -393,9 +393,8 @@ def _folded(op: Operator, constants: Mapping[str, Array]) -> Array | None:
 def _lowered(node: Node, graph: TfliteGraph) -> tuple[Operator, ...]:
     lowering = LOWERINGS.get(node.op_type)
     if lowering is None:
-        what = f"it is not one of the operators of .tflite files that qcgen reads: {', '.join(LOWERINGS)}"
         raise Refused(
-            what,
+            f"qcgen does not read {node.op_type} of .tflite files (qcgen ops lists what it reads)",
             f"compile the network up to it with {spelt(outputs='TENSOR')}, or convert it: pip install tf2onnx"
             " tensorflow, then python -m tf2onnx.convert --opset 13 --tflite MODEL.tflite --output MODEL.onnx",
         )

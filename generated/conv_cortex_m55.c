@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m55.h"
 
-#if CONV_CORTEX_M55_HEADER_ID != 0x737aec47
+#if CONV_CORTEX_M55_HEADER_ID != 0xb47baa83
 #error "conv_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -71,6 +71,11 @@ typedef char conv_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -
 #else
 #define CONV_CORTEX_M55_INLINE CONV_CORTEX_M55_CODE_ATTR inline
 #endif
+#if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
+#define CONV_CORTEX_M55_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
+#else
+#define CONV_CORTEX_M55_OS_INLINE CONV_CORTEX_M55_CODE_ATTR inline
+#endif
 
 /* Helium, Arm's M-profile vector extension, computes on 16 bytes at once; for other machines the same in portable C,
    lane by lane, which takes conversions to signed types modulo 2^n. */
@@ -97,8 +102,7 @@ static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_load(c
 }
 
 /* Copies `count` bytes, 0 or more; returns what follows them. */
-CONV_CORTEX_M55_CODE_ATTR static inline int8_t *conv_cortex_m55_mve_copy_s8(int8_t *to, const int8_t *from,
-    int32_t count)
+static CONV_CORTEX_M55_OS_INLINE int8_t *conv_cortex_m55_mve_copy_s8(int8_t *to, const int8_t *from, int32_t count)
 {
     int8_t *const end = to + count;
 
@@ -122,7 +126,7 @@ CONV_CORTEX_M55_CODE_ATTR static inline int8_t *conv_cortex_m55_mve_copy_s8(int8
 }
 
 /* Stores `value` into `count` bytes, 0 or more; returns what follows them. */
-CONV_CORTEX_M55_CODE_ATTR static inline int8_t *conv_cortex_m55_mve_fill(int8_t *to, int8_t value, int32_t count)
+static CONV_CORTEX_M55_OS_INLINE int8_t *conv_cortex_m55_mve_fill(int8_t *to, int8_t value, int32_t count)
 {
     int8_t *const end = to + count;
 

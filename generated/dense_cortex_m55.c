@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m55.h"
 
-#if DENSE_CORTEX_M55_HEADER_ID != 0xc74b6cbd
+#if DENSE_CORTEX_M55_HEADER_ID != 0xd733d067
 #error "dense_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -66,6 +66,11 @@ typedef char dense_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : 
 #else
 #define DENSE_CORTEX_M55_INLINE DENSE_CORTEX_M55_CODE_ATTR inline
 #endif
+#if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
+#define DENSE_CORTEX_M55_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
+#else
+#define DENSE_CORTEX_M55_OS_INLINE DENSE_CORTEX_M55_CODE_ATTR inline
+#endif
 
 /* Helium, Arm's M-profile vector extension, computes on 16 bytes at once; for other machines the same in portable C,
    lane by lane, which takes conversions to signed types modulo 2^n. */
@@ -92,8 +97,7 @@ static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_loa
 }
 
 /* Copies `count` bytes, 0 or more; returns what follows them. */
-DENSE_CORTEX_M55_CODE_ATTR static inline int8_t *dense_cortex_m55_mve_copy_s8(int8_t *to, const int8_t *from,
-    int32_t count)
+static DENSE_CORTEX_M55_OS_INLINE int8_t *dense_cortex_m55_mve_copy_s8(int8_t *to, const int8_t *from, int32_t count)
 {
     int8_t *const end = to + count;
 

@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m55.h"
 
-#if MATMUL_CORTEX_M55_HEADER_ID != 0xb1a90c02
+#if MATMUL_CORTEX_M55_HEADER_ID != 0xa049a48c
 #error "matmul_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -71,6 +71,11 @@ typedef char matmul_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 :
 #else
 #define MATMUL_CORTEX_M55_INLINE MATMUL_CORTEX_M55_CODE_ATTR inline
 #endif
+#if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
+#define MATMUL_CORTEX_M55_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
+#else
+#define MATMUL_CORTEX_M55_OS_INLINE MATMUL_CORTEX_M55_CODE_ATTR inline
+#endif
 
 /* Helium, Arm's M-profile vector extension, computes on 16 bytes at once; for other machines the same in portable C,
    lane by lane, which takes conversions to signed types modulo 2^n. */
@@ -97,8 +102,7 @@ static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_
 }
 
 /* Copies `count` bytes, 0 or more; returns what follows them. */
-MATMUL_CORTEX_M55_CODE_ATTR static inline int8_t *matmul_cortex_m55_mve_copy_s8(int8_t *to, const int8_t *from,
-    int32_t count)
+static MATMUL_CORTEX_M55_OS_INLINE int8_t *matmul_cortex_m55_mve_copy_s8(int8_t *to, const int8_t *from, int32_t count)
 {
     int8_t *const end = to + count;
 
@@ -122,7 +126,7 @@ MATMUL_CORTEX_M55_CODE_ATTR static inline int8_t *matmul_cortex_m55_mve_copy_s8(
 }
 
 /* Stores `value` into `count` bytes, 0 or more; returns what follows them. */
-MATMUL_CORTEX_M55_CODE_ATTR static inline int8_t *matmul_cortex_m55_mve_fill(int8_t *to, int8_t value, int32_t count)
+static MATMUL_CORTEX_M55_OS_INLINE int8_t *matmul_cortex_m55_mve_fill(int8_t *to, int8_t value, int32_t count)
 {
     int8_t *const end = to + count;
 

@@ -109,6 +109,10 @@ def matmul() -> ModelProto:
     )
 
 
+def max_pool() -> ModelProto:
+    return node_model("MaxPool", {"x": ("int8", (1, 32, 8, 8))}, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+
+
 def depthwise(x_type: str = "int8") -> ModelProto:
     low = -128 if x_type == "int8" else 0
     return qlinear_conv(
@@ -545,6 +549,12 @@ LAYERS = (
         "dense_cortex_m55",
         "the same core, a matrix times a vector: the same loop with one window",
         dense,
+        CORTEX_M55,
+    ),
+    Entry(
+        "max_pool_cortex_m55",
+        "the same core: the largest of sixteen channels at a time, at -Os, too, where gcc makes no vectors of loops",
+        max_pool,
         CORTEX_M55,
     ),
 )

@@ -19,6 +19,7 @@ from qcgen.kernels.arm_mve.conv import CONV as MVE_CONV
 from qcgen.kernels.arm_mve.dense import DENSE as MVE_DENSE
 from qcgen.kernels.arm_mve.depthwise import DEPTHWISE as MVE_DEPTHWISE
 from qcgen.kernels.arm_mve.matmul import MATMUL as MVE_MATMUL
+from qcgen.kernels.arm_mve.max_pool import MAX_POOL as MVE_MAX_POOL
 from qcgen.kernels.host.conv import CONV as HOST_CONV
 from qcgen.kernels.kernel import COMMON_NAMES, Constants, Kernel, Prepared, Scratch, Setting, TileWeights
 from qcgen.kernels.portable.arg_max import ARG_MAX
@@ -57,7 +58,7 @@ from qcgen.kernels.scalar.dense import DENSE as SCALAR_DENSE
 from qcgen.kernels.scalar.depthwise import DEPTHWISE as SCALAR_DEPTHWISE
 from qcgen.kernels.scalar.winograd import WINOGRAD as SCALAR_WINOGRAD
 
-ARM_MVE: tuple[Kernel, ...] = (MVE_DEPTHWISE, MVE_DENSE, MVE_CONV, MVE_MATMUL)
+ARM_MVE: tuple[Kernel, ...] = (MVE_DEPTHWISE, MVE_DENSE, MVE_CONV, MVE_MATMUL, MVE_MAX_POOL)
 ARM_DSP: tuple[Kernel, ...] = (
     DSP_DEPTHWISE,
     DSP_DEPTHWISE_DIRECT,

@@ -100,6 +100,8 @@ MEASURED: dict[str, dict[tuple[str, str], Price]] = {
         ("arm_mve/dense", "speed"): Price(4.64, 0.15, 1.13),
         ("arm_mve/depthwise", "size"): Price(4.36, 0.94, 0.26),
         ("arm_mve/depthwise", "speed"): Price(3.99, 0.83, 0.58),
+        ("arm_mve/max_pool", "size"): Price(13.33, 0.00, 0.33),
+        ("arm_mve/max_pool", "speed"): Price(13.33, 0.00, 0.33),
         ("portable/conv", "size"): Price(3.75, 2.90, 74.68),
         ("portable/conv", "speed"): Price(3.93, 5.19, 57.68),
         ("portable/max_pool", "size"): Price(5.58, 0.00, 0.25),

@@ -76,6 +76,7 @@ MVE_NAMES = (
     "mve_load_s8",
     "mve_load_part",
     "mve_store_s8",
+    "mve_larger_s8",
     "mve_signed",
     "mve_interleave",
     "mve_gather",

@@ -16,9 +16,13 @@ WORK = 10_000_000  # pairs of buffers that are looked at in all these tries: few
 
 @dataclass(frozen=True)
 class CopiedRows:
-    """Rows of a tensor that is there as a whole, copied so that rows of padding can stand beside them."""
+    """Rows of a tensor that is there as a whole, copied so that rows of padding can stand beside them.
+
+    ``reader``: the first step of the stream that copies them; another stream may copy rows of the same tensor.
+    """
 
     source: str
+    reader: int
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,8 @@ def place(buffers: Sequence[Buffer], room: int | None = None) -> Placement:
     ``room``: the search ends with the first placement of at most as many bytes; where the lower bound is above it, one
     of the plain orders is returned.
     """
+    if len({buffer.name for buffer in buffers}) < len(buffers):
+        raise AssertionError("two buffers have one name: each would get the other's place")
     bound, rivals = lower_bound(buffers), _rivals(buffers)
 
     def lay(order: PlacingOrder, top: int) -> tuple[list[int], int]:

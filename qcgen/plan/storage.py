@@ -141,7 +141,7 @@ def _placed(
             kind = "state"
         case str(name) | MovedTensor(name):
             kind = "rows" if name in rows else "tensor"
-        case CopiedRows(name) | RowSums(name):
+        case CopiedRows(source=name) | RowSums(name):
             kind = "rows"
         case ScratchMemory():
             name, kind = "", "scratch"

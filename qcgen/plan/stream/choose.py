@@ -143,7 +143,7 @@ class Chooser:
             name: image
             for step, stage in zip(steps, self._stages[1], strict=True)
             if stage is not None
-            for name, image in _images_of(step)
+            for name, image in _images_of(stage.index, step)
         }
         self._whole = [alive_at(index, buffers) for index in range(len(steps))]
         if pushed is not None:
@@ -329,14 +329,14 @@ class _Way:
         return _Way(cost, max(self.bytes, piece.bytes), (*self.pieces, piece))
 
 
-def _images_of(step: Arranged) -> Iterator[tuple[RowsName, StreamedImage]]:
+def _images_of(index: int, step: Arranged) -> Iterator[tuple[RowsName, StreamedImage]]:
     """What a step reads and computes, and the copies of rows of what it reads."""
     for tensor, order in ((step.op.y, step.y), *zip(inputs_of(step.op), step.xs, strict=True)):
         is_mean = isinstance(step.op, GlobalAveragePool) and tensor is step.op.y
         rows = 1 if is_mean else rows_of(tensor, order)
         image = StreamedImage(tensor.name, tensor.dtype, rows, tensor.size * tensor.dtype.bytes // rows)
         yield tensor.name, image
-        yield CopiedRows(tensor.name), image
+        yield CopiedRows(tensor.name, index), image
 
 
 def _in_rows(step: Arranged, index: int, most: int) -> Stage | None:

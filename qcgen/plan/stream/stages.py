@@ -130,7 +130,7 @@ def with_copied_source(stages: Sequence[Stage], source: str, height: int, *, is_
     is_first = all(stage.windows[0] == window for stage, window in windows)
     if not is_pushed and is_first and max(ends) <= height and all(window.above == 0 for _, window in windows):
         return list(stages)
-    copied = CopiedRows(source)
+    copied = CopiedRows(source, stages[0].index)
     copy = Stage(COPY, None, (RowWindow(source, 1, 1, 0, None),), copied, 1, height)
     moved = [
         replace(stage, windows=tuple(replace(w, tensor=copied) if w.tensor == source else w for w in stage.windows))

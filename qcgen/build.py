@@ -123,7 +123,7 @@ class LoadedModel:
         """Makes the states initial that calls keep for the next ones; of networks that keep nothing it does nothing."""
         if self._plan.states:
             self._kept = self._memory()
-            self._invoke("reset", self._kept[0])
+            self._invoke("reset", self._kept[0 if self._plan.state else -1])
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs, in the model's order."""
@@ -178,8 +178,8 @@ class LoadedModel:
         return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGILL
 
     def _memory(self) -> list[Array]:
-        """Memory for states, if they do not lie in the arena, and an arena, full of what a firmware may find there."""
-        states = [_garbage(port.shape, port.tensor.dtype.numpy).view(np.uint8) for port in self._plan.state]
+        """Memory beside the arena, and an arena, full of what a firmware may find there."""
+        states = [_garbage(port.shape, port.tensor.dtype.numpy).view(np.uint8) for port in self._plan.lent]
         arena = _garbage((self._plan.arena_bytes + self._plan.arena_align,), np.dtype(np.uint8))
         return [*states, arena[-arena.ctypes.data % self._plan.arena_align :]]
 
@@ -187,7 +187,7 @@ class LoadedModel:
         """Calls the C function; copies into memory and out of it what lies there."""
         kept, arena = [port for state in self._plan.states for port in (state.before, state.after)], memory[-1]
         parts = [
-            ((memory[0] if port in kept else arena)[port.offset :][: port.bytes], port, array)
+            ((memory[0] if port in kept and self._plan.state else arena)[port.offset :][: port.bytes], port, array)
             for port, array in ports
             if port.offset is not None
         ]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -74,7 +74,7 @@ def compile(
     outputs: str | Sequence[str] = (),
     dims: Mapping[str, int] | None = None,
     constants: Mapping[str, Array] | None = None,
-    arena: int | Literal["least"] | None = None,
+    arena: int | str | None = None,
     flash: int | None = None,
     io_memory: PlaceOfIO = "caller",
     state: PlaceOfState = "arena",
@@ -89,7 +89,9 @@ def compile(
 
     ``io`` is "model" or "quantized" (without the conversions from and to float at the boundary); ``simplify=False``
     keeps what is proved to be without effect, for comparison. ``arena`` is the number of bytes that the arena may have
-    at most, or "least"; ``flash`` that which constants and code may take, of which each layer gets what gains most.
+    at most, "least", or such
+    numbers of a fast and of a slow memory: "65536+262144"; ``flash`` that which constants and code may take, of which
+    each layer gets what gains most.
     ``io_memory`` is "caller" or "arena": inputs and outputs lie in the arena, too. ``state`` is "arena" or "caller":
     what a network keeps from call to call lies in memory of its own. ``input`` is
     "whole" or "rows": the caller pushes one row after the other. ``status=True``: NAME_HOOK may end a run, and the C

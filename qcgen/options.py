@@ -82,9 +82,11 @@ class Count:
 
 @dataclass(frozen=True)
 class Bytes:
-    """A number of bytes above 0, which the command line takes with a unit, or the word "least"."""
+    """A number of bytes above 0, which the command line takes with a unit; ``or_more``: or the word "least", or two
+    such numbers with a plus between them.
+    """
 
-    or_least: bool = False
+    or_more: bool = False
     default: None = None
 
 
@@ -198,9 +200,10 @@ MEMORY = (
     Option("io", one_of(IOTypes), "--io", "",
         "quantized: without the conversions from and to float at the boundary of a network; the C function takes and"
         " gives the integers, and the header their scales (default: %(default)s)"),
-    Option("arena", Bytes(or_least=True), "--arena", "BYTES|least",
+    Option("arena", Bytes(or_more=True), "--arena", "BYTES|least|FAST+SLOW",
         "fit the arena into so many bytes, such as 4096 or 4k (k and KiB are 1024), with as few extra instructions as"
-        " possible: layers are computed row by row; least: as few bytes as can be (default: whole tensors). With"
+        " possible: layers are computed row by row; least: as few bytes as can be; FAST+SLOW, such as 64k+256k:"
+        " an arena in two memories, what is used most in the fast one (default: whole tensors). With"
         " --optimize speed on Cortex-M4 what is left of BYTES holds copies of weights, since flash is often slow;"
         " without --arena it grows for them where that saves 5 %% of the estimated cycles"),
     Option("flash", Bytes(), "--flash", "BYTES",
@@ -358,9 +361,9 @@ def _why_not(kind: OptionKind, value: object) -> str | None:
             return f"one of {', '.join(words)}, not {value!r}"
         case Count() if not isinstance(value, Integral):
             return f"a number or None, not {value!r}"
-        case Bytes(or_least) if not (_is_size(value) or (or_least and value == "least")):
-            least = ", 'least'" if or_least else ""
-            return f"a number of bytes above 0{least} or None, not {value!r}"
+        case Bytes(or_more) if not (_is_size(value) or (or_more and (value == "least" or two_memories(value)))):
+            more = ", 'least', two of them such as '65536+262144'" if or_more else ""
+            return f"a number of bytes above 0{more} or None, not {value!r}"
         case Text() if not isinstance(value, str):
             return f"a name, not {value!r}"
         case Several() if not isinstance(value, str | Iterable):
@@ -369,6 +372,18 @@ def _why_not(kind: OptionKind, value: object) -> str | None:
             return _why_no_mapping(values, value)
         case _:
             return None
+
+
+def two_memories(arena: object) -> tuple[int, int] | None:
+    """The bytes of an arena's fast part and of its slow one; None if it is in one memory.
+
+    >>> two_memories("65536+262144"), two_memories("least"), two_memories(65536)
+    ((65536, 262144), None, None)
+    """
+    parts = arena.split("+") if isinstance(arena, str) else []
+    if len(parts) != 2 or not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
+        return None
+    return int(parts[0]), int(parts[1])
 
 
 def _is_size(value: object) -> bool:

@@ -335,6 +335,7 @@ def parts_of_ram(report: Report) -> str:
     if report.state_bytes:
         kept = size(report.state_bytes)
         arena += f", state {kept}" if report.options["state"] == "caller" else f", {kept} of it state"
+    arena += f", slow memory {size(report.arena_slow_bytes)}" if report.arena_slow_bytes else ""
     in_arena, in_rows = report.options["io_memory"] == "arena", report.options["input"] == "rows"
     if not in_rows:
         return (
@@ -377,7 +378,7 @@ def _line(source: int, reader: int) -> str:
 
 
 def _memory(report: Report) -> MemoryMap:
-    buffers, nodes = report.buffers, report.nodes
+    buffers, nodes = [buffer for buffer in report.buffers if not buffer.is_slow], report.nodes
     first = min(buffer.first for buffer in buffers)
     count = max(len(nodes), *(buffer.last + 1 for buffer in buffers)) - first
     column, unit = min(MOST_COLUMN, max(LEAST_COLUMN, WIDTH / count)), HEIGHT / max(1, report.arena_bytes)

@@ -171,6 +171,8 @@ class Report:
     takes some seconds, and ``compiler`` says which; elsewhere they are None.
     ``flash``: the estimate by which kernels were chosen for the budget ``options.flash``; None without one.
     ``arena_bytes``: what the caller must lend, ``arena_lower_bound_bytes``: what no placement of its parts undercuts.
+    ``arena_slow_bytes``: what more it must lend of an arena in two memories, in the slow one; ``arena_fast_share``: of
+    all accesses those to the other, estimated.
     ``arena_growth``: by how much it is larger for copies of constants than it need be, and the cycles with and without.
     ``ram_bytes``: arena, inputs and outputs together, without the stack. With ``io_memory="arena"``
     inputs and outputs are a part of the arena; of an input that comes in rows, one row is counted.
@@ -198,6 +200,8 @@ class Report:
     flash: FlashUse | None
     arena_bytes: int
     arena_lower_bound_bytes: int
+    arena_slow_bytes: int
+    arena_fast_share: float
     arena_growth: ArenaGrowth | None
     input_bytes: int
     output_bytes: int
@@ -297,6 +301,8 @@ def report(
         flash=plan.flash,
         arena_bytes=own.arena_bytes,
         arena_lower_bound_bytes=plan.arena_lower_bound,
+        arena_slow_bytes=0 if plan.slow is None else plan.slow.bytes,
+        arena_fast_share=round(plan.fast_share, 3),
         arena_growth=plan.growth,
         input_bytes=_bytes(plan.inputs),
         output_bytes=_bytes(plan.outputs),

@@ -6,7 +6,7 @@ from marks import share_at_first, some_at_first
 from network_cases import UNITS
 from network_units import Library, Unit, difference, render
 
-from qcgen.ir.program import Conv, OrionConv
+from qcgen.ir.program import Conv, MatMul, MaxPool, OrionConv
 from qcgen.kernels import KERNELS
 from qcgen.kernels.arm_mve.matmul import MATMUL as MVE_MATMUL
 
@@ -52,11 +52,17 @@ def test_the_dsp_extension_serves_what_lies_side_by_side_and_leaves_the_rest_to_
 
 
 def test_helium_serves_products_with_four_columns_whose_terms_lie_side_by_side():
-    own = [unit for unit in UNITS if unit.target == "cortex-m55"]
+    own = [unit for unit in UNITS if unit.target == "cortex-m55" and isinstance(unit.op, MatMul)]
     served = {unit.kernel.name for unit in own}
     assert served == {"arm_mve/matmul", "arm_dsp/matmul", "portable/matmul"}
     for unit in own:
         assert (unit.kernel.name == "arm_mve/matmul") == (not MVE_MATMUL.why_not(unit.op, unit.setting))
+
+
+def test_helium_serves_poolings_of_whole_vectors_of_channels():
+    own = [unit for unit in UNITS if unit.target == "cortex-m55" and isinstance(unit.op, MaxPool)]
+    served = {unit.kernel.name for unit in own}
+    assert served == {"arm_mve/max_pool", "portable/max_pool"}
 
 
 def test_every_form_of_sums_and_products_occurs():

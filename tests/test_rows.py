@@ -232,7 +232,10 @@ def test_batches_run_whole():
 
 @pytest.mark.parametrize("arena", [0, -1, "most", "12", 1.5, True])
 def test_the_python_interface_refuses_an_arena_that_is_no_number_of_bytes(arena):
-    with pytest.raises(ValueError, match="arena must be a number of bytes above 0, 'least' or None"):
+    with pytest.raises(
+        ValueError,
+        match="arena must be a number of bytes above 0, 'least', two of them such as '6",
+    ):
         qcgen.compile(DIGITS, arena=arena)
 
 

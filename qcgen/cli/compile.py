@@ -229,7 +229,16 @@ def _text(compiled: _Compiled) -> str:
     for artifact, report in zip(compiled.artifacts, reports, strict=True):
         written = ", ".join(printable(str(args.folder / name)) for name in _files(artifact, report, args))
         lines.append(f"{written}: {counted(report.macs, 'multiply-add')}")
-        remarks = (text.stack, text.kept_rows, text.budget, text.growth, text.bound, text.saved, text.in_float)
+        remarks = (
+            text.stack,
+            text.kept_rows,
+            text.budget,
+            text.slow_memory,
+            text.growth,
+            text.bound,
+            text.saved,
+            text.in_float,
+        )
         lines += filter(None, [text.code(report) if args.verbose else None, *(remark(report) for remark in remarks)])
         if args.verbose or args.status:
             lines += filter(None, [text.stretch(report)])

@@ -141,7 +141,18 @@ def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
 
 def _totals(found: Inspection) -> str:
     """All figures, with and without simplification."""
-    from qcgen.cli.report_text import bound, budget, fallbacks, figures, growth, kept_rows, ram, saved, stretch
+    from qcgen.cli.report_text import (
+        bound,
+        budget,
+        fallbacks,
+        figures,
+        growth,
+        kept_rows,
+        ram,
+        saved,
+        slow_memory,
+        stretch,
+    )
 
     lines = [f"total: {figures(_total(report.figures for report in found.reports))}"]
     if len(found.reports) == 1:
@@ -151,7 +162,13 @@ def _totals(found: Inspection) -> str:
         lines.append(ram(report))
         lines += filter(
             None,
-            [kept_rows(report), growth(report), bound(report), saved(report) or "without simplification: the same"],
+            [
+                kept_rows(report),
+                slow_memory(report),
+                growth(report),
+                bound(report),
+                saved(report) or "without simplification: the same",
+            ],
         )
         lines += filter(None, [stretch(report)])
         lines += fallbacks(report.fallbacks)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from qcgen.chips import chip_of, target_of
 from qcgen.options import (
@@ -66,8 +66,8 @@ def add_options(
                 settings["choices"] = words
             case Count(least):
                 settings["type"] = _typed(partial(_count, least))
-            case Bytes(or_least):
-                settings["type"] = _typed(partial(_size, or_least))
+            case Bytes(or_more):
+                settings["type"] = _typed(partial(_size, or_more))
             case _:
                 settings["type"] = _typed({**PARSERS, **parsers}.get(row.name, str))
         if row.is_repeated or isinstance(row.kind, Several | ByName):
@@ -164,14 +164,18 @@ def _text(path: str) -> str:
 _UNITS = {"": 1, "k": 1024, "kib": 1024, "m": 1024**2, "mib": 1024**2}
 
 
-def _size(or_least: bool, text: str) -> int | Literal["least"]:
-    if or_least and text == "least":
+def _size(or_more: bool, text: str) -> int | str:
+    if or_more and text == "least":
         return "least"
-    count = _bytes(text)
-    if not count:
+    counts = [_bytes(part) for part in text.split("+")]
+    if not all(counts) or len(counts) > 1 + or_more:
         sizes = "a number of bytes from 1 to 999999999, as 4096, 4k or 4KiB"
-        raise ValueError(f"{text!r} is neither {sizes}, nor 'least'" if or_least else f"{text!r} is not {sizes}")
-    return count
+        raise ValueError(
+            f"{text!r} is neither {sizes}, nor 'least', nor two of them, as 64k+256k"
+            if or_more
+            else f"{text!r} is not {sizes}"
+        )
+    return counts[0] if len(counts) == 1 else "+".join(map(str, counts))
 
 
 def _bytes(text: str) -> int:

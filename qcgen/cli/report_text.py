@@ -249,10 +249,21 @@ def flash_curve(points: Sequence[FlashUse]) -> str:
 
 def bound(report: Report) -> str | None:
     """How good the placement of a network's tensors in the arena is; None for single nodes."""
-    if len(report.nodes) < 2:
+    if len(report.nodes) < 2 or report.arena_slow_bytes:
         return None
     least = size(report.arena_lower_bound_bytes)
     return f"arena: no placement of these tensors needs less than {least}"
+
+
+def slow_memory(report: Report) -> str | None:
+    """What lies in each of an arena's two memories; None if it is in one."""
+    if not report.arena_slow_bytes:
+        return None
+    there = [f"{printable(each.name) or 'scratch'} {size(each.bytes)}" for each in report.buffers if each.is_slow]
+    return (
+        f"arena in two memories: {size(report.arena_bytes)} fast, {size(report.arena_slow_bytes)} slow; the fast one"
+        f" serves about {100 * report.arena_fast_share:.0f} % of all accesses (an estimate); slow: {', '.join(there)}"
+    )
 
 
 def growth(report: Report) -> str | None:

@@ -11,7 +11,7 @@ from qcgen.artifact import Artifact
 from qcgen.cores import TARGETS, Machine, Target
 from qcgen.cross import compile_command, machine_of, require_tools, run, succeed
 from qcgen.errors import ToolMissing, naming
-from qcgen.ir.plan import Plan
+from qcgen.ir.plan import Plan, Port
 from qcgen.render import templates
 from qcgen.render.model import accessors
 
@@ -80,7 +80,7 @@ def models_header(plans: Sequence[Plan]) -> str:
     lines += ["struct model {", "    const char *name;", "    function *put, *call, *get;"]
     lines += ["    const struct port *port;", "    uint32_t ports, arena_bytes, arena_align;", "};"]
     for index, plan in enumerate(plans):
-        lines += [f"static {p.tensor.dtype.c} {_state(plan)}[{p.tensor.size}];" for p in plan.state]
+        lines += [f"static {p.tensor.dtype.c} {_lent(plan, p)}[{p.tensor.size}];" for p in plan.lent]
         for name, statements in (
             ("put", _copies(plan, "input")),
             ("call", [_call(plan)]),
@@ -103,7 +103,7 @@ def _call(plan: Plan) -> str:
     """The call of the C function on tensors that do not lie in the arena, or of those for the rows of an input."""
     ports = (*plan.before, *plan.after)
     tensors = [f"tensors[{index}]" for index, port in enumerate(ports) if port in plan.arguments]
-    tensors += [_state(plan) for _ in plan.state]
+    tensors += [_lent(plan, port) for port in plan.lent]
     if plan.pushed is not None:
         push = f"{plan.prefix}_push_row(arena, (void *)((uint8_t *)tensors[0] + i * {plan.pushed.row_bytes}));"
         loop = f"for (int32_t i = 0; i < {plan.pushed.rows}; i++) {{ {push} }}"
@@ -112,9 +112,9 @@ def _call(plan: Plan) -> str:
     return f"_status = (uint32_t){call}" if plan.returns_status else call
 
 
-def _state(plan: Plan) -> str:
-    """The variable for states, where they are the caller's."""
-    return f"_state_of_{plan.prefix}"
+def _lent(plan: Plan, port: Port) -> str:
+    """The variable for memory beside the arena."""
+    return f"_{port.symbol}_of_{plan.prefix}"
 
 
 def _copies(plan: Plan, direction: str) -> list[str]:
@@ -122,7 +122,7 @@ def _copies(plan: Plan, direction: str) -> list[str]:
     numbers = {port.tensor.name: index for index, port in enumerate((*plan.before, *plan.after))}
     places = [(accessor.port, f"{accessor.symbol}(arena)") for accessor in accessors(plan)]
     for state in plan.states:
-        memory = _state(plan) if plan.state else "arena"
+        memory = _lent(plan, plan.state[0]) if plan.state else "arena"
         places += [(port, f"(uint8_t *){memory} + {state.offset}") for port in (state.before, state.after)]
     copies = []
     for port, place in places:

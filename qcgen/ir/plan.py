@@ -22,7 +22,7 @@ class Options:
     layout: str = "model"
     optimize: str = "size"
     numerics: str = "onnxruntime"
-    arena: int | Literal["least"] | None = None
+    arena: int | str | None = None
     flash: int | None = None
     io_memory: str = "caller"
     state: str = "arena"
@@ -69,7 +69,8 @@ Place = Argument | InArena
 class Port:
     """A tensor at the boundary of the C function; ``shape`` is in the order in which the caller holds it in memory.
 
-    ``direction``: "state" is the caller's memory for all states, in words. ``offset``: where in the arena it begins,
+    ``direction``: "state" is the caller's memory for all states, "arena" the slow part of an arena in two memories;
+    both are in words. ``offset``: where in the arena it begins,
     or a state in that memory; None if it is memory of the caller's itself. ``rows``: of an input that the
     caller pushes row by row, how many there are; None if it is there as a whole.
     """
@@ -78,7 +79,7 @@ class Port:
     symbol: str
     shape: tuple[int, ...]
     layout: str
-    direction: Literal["input", "output", "state"]
+    direction: Literal["input", "output", "state", "arena"]
     offset: int | None = None
     rows: int | None = None
 
@@ -452,7 +453,8 @@ class PlacedBuffer:
 
     ``kind``: a tensor, the rows that are kept of one, scratch memory, the number of the next turn of pushed rows, or a
     state, which stays from call to call;
-    ``name`` is the tensor's, else "". Nodes are counted in execution order; -1: the caller writes it before the first
+    ``name`` is the tensor's, else "". ``is_slow``: it lies in the slow part of an arena in
+    two memories. Nodes are counted in execution order; -1: the caller writes it before the first
     one; the number of nodes: the caller reads it after the last one.
     """
 
@@ -462,6 +464,7 @@ class PlacedBuffer:
     bytes: int
     first: int
     last: int
+    is_slow: bool = False
 
 
 @dataclass(frozen=True)
@@ -506,7 +509,8 @@ class Plan:
     with inputs under them: no placement needs less. ``buffers`` are in the order of their first nodes.
     ``growth``: how much larger the arena is than it need be, and why. ``flash``: what it takes, where --flash chose
     the kernels. ``in_float`` names the nodes of codes that onnxruntime
-    computes in float. ``states`` stay in the arena from call to call.
+    computes in float. ``states`` stay in the arena from call to call. ``fast_share``: of all accesses to an arena in
+    two memories those to its fast part, estimated.
     """
 
     prefix: str
@@ -524,6 +528,7 @@ class Plan:
     flash: FlashUse | None = None
     in_float: frozenset[str] = frozenset()
     states: tuple[KeptState, ...] = ()
+    fast_share: float = 1.0
 
     @property
     def before(self) -> tuple[Port, ...]:
@@ -606,13 +611,23 @@ class Plan:
     @property
     def arguments(self) -> tuple[Port, ...]:
         """What the caller passes whole: inputs, then outputs, that do not lie in the arena, then memory for states."""
-        ports = (*self.inputs, *self.outputs, *self.state)
+        ports = (*self.inputs, *self.outputs, *self.lent)
         return tuple(port for port in ports if port.offset is None and port is not self.pushed)
 
     @property
     def state(self) -> tuple[Port, ...]:
         """The caller's memory for states, if they do not lie in the arena."""
         return tuple(port for port in self.ports if port.direction == "state")
+
+    @property
+    def slow(self) -> Port | None:
+        """The part of the arena that lies in a slow memory, if it has one."""
+        return next((port for port in self.ports if port.direction == "arena"), None)
+
+    @property
+    def lent(self) -> tuple[Port, ...]:
+        """Memory beside the arena that the caller lends: for states, and the arena's slow part."""
+        return (*self.state, *(() if self.slow is None else (self.slow,)))
 
     @property
     def pushed(self) -> Port | None:

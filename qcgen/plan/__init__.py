@@ -27,15 +27,27 @@ from qcgen.ir.plan import (
 from qcgen.ir.program import Operator, Program, State, Tensor, inputs_of
 from qcgen.ir.types import DType, Layout
 from qcgen.kernels import KERNELS, Prepared, Setting
-from qcgen.options import spelt
+from qcgen.options import spelt, two_memories
 from qcgen.plan.arrange import Arranged
 from qcgen.plan.copies import with_copies
+from qcgen.plan.fast_and_slow import Memories
 from qcgen.plan.forms import SIZE, SPEED, Form
 from qcgen.plan.functions import Work, share
 from qcgen.plan.fuse import steps_of
 from qcgen.plan.layout import boundary_layout, boundary_shape, layout_text
 from qcgen.plan.memory import WORD, BufferName, CopiedRows, TurnNumber
-from qcgen.plan.names import ACCESSORS, KEEPING, PUBLIC, PUSHING, ROWS, STATE, STOPPING, node_names, parameter_names
+from qcgen.plan.names import (
+    ACCESSORS,
+    KEEPING,
+    PUBLIC,
+    PUSHING,
+    ROWS,
+    SLOW,
+    STATE,
+    STOPPING,
+    node_names,
+    parameter_names,
+)
 from qcgen.plan.orders import layout_of
 from qcgen.plan.select import select
 from qcgen.plan.sharing import Boundary, bytes_of
@@ -58,6 +70,10 @@ def plan(program: Program, options: Options, prefix: str, model: str, node: str 
     return Planner(program, options, prefix, model, node).whole()
 
 
+ArenaLimit = int | Literal["least"] | Memories | None
+"""How many bytes the arena may have."""
+
+
 class Planner:
     """Plans of one program that differ in the forms of its layers; the other parameters are those of ``plan``."""
 
@@ -68,6 +84,8 @@ class Planner:
         self._steps = steps = steps_of(program, options.layout)
         if program.states and options.input == "rows":
             raise ModelRejected([_not_pushed()])
+        if two_memories(options.arena) is not None and (problem := _not_in_two(options)):
+            raise ModelRejected([problem])
         public = (*(ACCESSORS if options.io_memory == "arena" else ()), *(PUSHING if options.input == "rows" else ()))
         public += KEEPING if program.states else ()
         names = node_names(((step.op.name, step.op.op_type) for step in steps), prefix, public)
@@ -83,11 +101,19 @@ class Planner:
         self._works: dict[tuple[int, Form], Work | None] = {}
         self._rows: dict[tuple[int, int, Form], Work] = {}
 
+    @property
+    def limit(self) -> ArenaLimit:
+        """What --arena says."""
+        arena = self.options.arena
+        if (both := two_memories(arena)) is not None:
+            return Memories(*both)
+        return "least" if arena == "least" else arena if isinstance(arena, int) else None
+
     def whole(self) -> Plan:
         """The plan in which every operator has the form that the options say."""
-        return self.plan({}, SPEED if self.options.optimize == "speed" else SIZE, self.options.arena)
+        return self.plan({}, SPEED if self.options.optimize == "speed" else SIZE, self.limit)
 
-    def plan(self, forms: Mapping[str, Form], otherwise: Form, arena: int | Literal["least"] | None) -> Plan:
+    def plan(self, forms: Mapping[str, Form], otherwise: Form, arena: ArenaLimit) -> Plan:
         """The plan in which each operator has the form that ``forms`` gives by its name, or ``otherwise``.
 
         ModelRejected if no choice of rows fits ``arena``.
@@ -102,12 +128,14 @@ class Planner:
             self._ports, options.io_memory == "arena", options.input == "rows", self._states, self._state_at
         )
         report_progress("placing tensors in the arena")
-        if arena is None and not boundary.is_pushed:
+        if isinstance(arena, Memories):
+            stored = store(steps, prepared, boundary, memories=arena)
+        elif arena is None and not boundary.is_pushed:
             stored = store(steps, prepared, boundary)
         else:
             chains, stored = fit(steps, prepared, boundary, arena, rows.prepare)
         growth = None
-        if not chains and not stored.computed and arena != "least":
+        if not chains and not stored.computed and not isinstance(arena, str | Memories):
             copied = with_copies(steps, works, stored, boundary, arena)
             works, stored, growth = list(copied.works), copied.stored, copied.growth
         works, stored = _shared(works, chains, rows, stored, self._prefix)
@@ -130,14 +158,15 @@ class Planner:
                 planned.append(_call(step, symbols[index], work, _places(step, index, stored, program)))
                 planned += _moved(step.op.y, stored)
         planned += _left(self._states, stored)
-        placement = stored.placement
+        placement, parts = stored.placement, stored.split
+        ports = (*self._ports, *(() if parts is None else (_slow(parts.slow.bytes, stored.align),)))
         return Plan(
             prefix,
             self._model,
             program.sha256,
             self._node,
             self.options,
-            tuple(_placed(port, stored, chains[0] if is_pushed else None) for port in self._ports),
+            tuple(_placed(port, stored, chains[0] if is_pushed else None) for port in ports),
             tuple(planned),
             placement.bytes,
             placement.lower_bound,
@@ -145,6 +174,7 @@ class Planner:
             stored.buffers,
             in_float=program.in_float,
             states=tuple(_kept(number, state, program, stored, prefix) for number, state in enumerate(program.states)),
+            fast_share=1.0 if parts is None else parts.share,
         )
 
     def _work(self, index: int, form: Form) -> Work | None:
@@ -249,6 +279,13 @@ def _block(states: Sequence[Tensor]) -> tuple[dict[str, int], Port]:
     return offsets, Port(block, STATE, block.shape, "", "state")
 
 
+def _slow(size: int, align: int) -> Port:
+    """The part of an arena in a slow memory, in words."""
+    word = DType.INT64 if align > WORD else DType.INT32
+    block = Tensor("the rest of the arena", word, (-(-size // word.bytes),))
+    return Port(block, SLOW, block.shape, "", "arena")
+
+
 def _kept(number: int, state: State, program: Program, stored: Stored, prefix: str) -> KeptState:
     """A state with its place, and what it begins with."""
     place = stored.places[state.read]
@@ -332,7 +369,11 @@ def _ports(program: Program, options: Options, function_symbols: Collection[str]
     symbols = parameter_names(
         names,
         function_symbols,
-        (*(STOPPING if options.status else ()), *((STATE,) if options.state == "caller" else ())),
+        (
+            *(STOPPING if options.status else ()),
+            *((STATE,) if options.state == "caller" else ()),
+            *(() if two_memories(options.arena) is None else (SLOW,)),
+        ),
     )
     got = {tensor.name: symbol for tensor, symbol in zip(tensors, symbols, strict=True)}
     if problems := [problem for each in chosen.items() for problem in _rename_problems(*each, got)]:
@@ -343,6 +384,15 @@ def _ports(program: Program, options: Options, function_symbols: Collection[str]
         shape, text = boundary_shape(tensor, layout), layout_text(layout)
         ports.append(Port(tensor, symbol, shape, text, "input" if index < len(inputs) else "output"))
     return tuple(ports)
+
+
+def _not_in_two(options: Options) -> Problem | None:
+    """Why an arena cannot lie in two memories; None if it can."""
+    for name, value in (("input", "rows"), ("io_memory", "arena")):
+        if getattr(options, name) == value:
+            what = "an arena in two memories holds whole tensors that are not the caller's"
+            return Problem(spelt(arena=options.arena), what, f"leave {spelt(**{name: value})} out")
+    return None
 
 
 def _not_pushed() -> Problem:
@@ -364,7 +414,7 @@ def _placed(port: Port, stored: Stored, pushed: Chain | None) -> Port:
     """The port with its place in the arena, if it lies there; an input in rows if a chain takes them."""
     if pushed is not None and port.direction == "input":
         return replace(port, rows=pushed.images[port.tensor.name].rows)
-    if port.direction == "state":
+    if port.direction in ("state", "arena"):
         return port
     match stored.places[port.tensor.name]:
         case InArena(offset):

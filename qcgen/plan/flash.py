@@ -60,7 +60,7 @@ def within(planner: Planner, budget: int, code_bytes: CodeBytes, measured: Flash
     With ``--arena least`` the arena is that of all layers for size. Where no plan fits by its estimate, the smallest is
     taken if it fits as ``measured``; ModelRejected if it does not.
     """
-    arena = planner.options.arena
+    arena = planner.limit
     small = _used(planner.plan({}, SIZE, arena), code_bytes)
     if arena == "least":
         arena = small.arena_bytes

@@ -280,6 +280,9 @@ PUSHING = ("begin", "push_row", "end")
 STATE = "state"
 """What the parameter is called that is the caller's memory for states."""
 
+SLOW = "slow"
+"""What the parameter is called that is the part of the arena in a slow memory."""
+
 KEEPING = ("reset",)
 """What follows the prefix in the function that makes states initial, and, before a number, in tables of these."""
 

@@ -12,6 +12,7 @@ from qcgen.ir.program import Tensor, inputs_of
 from qcgen.kernels import Prepared
 from qcgen.kernels.kernel import Scratch
 from qcgen.plan.arrange import Arranged
+from qcgen.plan.fast_and_slow import Memories, Split, accesses, split
 from qcgen.plan.memory import (
     WORD,
     Buffer,
@@ -25,7 +26,7 @@ from qcgen.plan.memory import (
     TurnNumber,
     place,
 )
-from qcgen.plan.names import STATE
+from qcgen.plan.names import SLOW, STATE
 from qcgen.plan.sharing import Boundary, Storage, bytes_of, is_done, owners_of, require_inside, storages_of, tensors_of
 
 
@@ -49,6 +50,7 @@ class Stored:
     """The place of every tensor and of every step's scratch buffers; ``done`` are the steps with nothing left to do.
 
     ``computed``: where tensors are computed that are moved to their places afterwards. ``buffers`` are for people.
+    ``split``: what lies in a second memory, if there are two; ``placement`` is then that of the first.
     """
 
     places: Mapping[BufferName, Place]
@@ -58,6 +60,7 @@ class Stored:
     done: frozenset[int]
     computed: Mapping[str, InArena]
     buffers: tuple[PlacedBuffer, ...]
+    split: Split | None = None
 
     def free_bytes(self, step: int) -> int:
         """The most bytes of the arena that are free side by side while a step runs, from a multiple of WORD on."""
@@ -77,7 +80,7 @@ class Stored:
     def _gaps(self, step: int) -> Iterator[tuple[int, int]]:
         """Offset and bytes of what is free while a step runs, in ascending order."""
         end = 0
-        alive = [buffer for buffer in self.buffers if buffer.first <= step <= buffer.last]
+        alive = [each for each in self.buffers if each.first <= step <= each.last and not each.is_slow]
         for offset, past in [*sorted((b.offset, b.offset + b.bytes) for b in alive), (self.placement.bytes,) * 2]:
             start = -(-end // WORD) * WORD
             if start < offset:
@@ -96,11 +99,12 @@ def store(
     chains: Sequence[InRows] = (),
     moved: Collection[str] = (),
     room: int | None = None,
+    memories: Memories | None = None,
 ) -> Stored:
     """A place for every tensor that ``steps`` compute and for the scratch buffers of their kernels.
 
     Tensors that are ``moved``, of those that ``movable`` names, get one to be computed in, too. ``room``: the first
-    placement of at most as many bytes, as in ``place``.
+    placement of at most as many bytes, as in ``place``. ``memories``: the arena lies in two.
     """
     ports = boundary.of_caller
     uses = _last_uses(steps, boundary, chains)
@@ -109,7 +113,9 @@ def store(
     owners = owners_of(storages, ports)
     buffers = _buffers(steps, prepared, storages, uses, owners, boundary, chains)
     arranged = _with_moved(buffers, moved)
-    placement = place(arranged, room)
+    parts = split(arranged, accesses(steps, prepared, storages), [*boundary.kept], memories) if memories else None
+    placement = parts.fast if parts else place(arranged, room)
+    at = _places(placement, parts)
     places: dict[BufferName, Place] = {port.tensor.name: Argument(port.symbol) for port in ports}
     rows = {name for chain in chains for name in chain.bytes}
     for name, storage in storages.items():
@@ -119,21 +125,28 @@ def store(
             places[name] = Argument(STATE, boundary.state_at[storage.root] + storage.offset, is_block=True)
         elif name not in rows:
             root = MovedTensor(storage.root) if storage.root in moved else storage.root
-            places[name] = InArena(placement.offsets[root] + storage.offset)
-    places |= {name: InArena(placement.offsets[name]) for name in rows}
-    scratch = [_scratch_places(index, packed, placement, chains) for index, packed in enumerate(prepared)]
+            places[name] = replace(at[root], offset=at[root].offset + storage.offset)
+    places |= {name: at[name] for name in rows}
+    scratch = [_scratch_places(index, packed, at, chains) for index, packed in enumerate(prepared)]
     done = frozenset(index for index, step in enumerate(steps) if is_done(step, storages))
     computed = {name: InArena(placement.offsets[name]) for name in moved}
     computed = {name: at for name, at in computed.items() if at != places[name]}
     align = max((buffer.align for buffer in buffers), default=1)
     lived = [replace(b, first=b.first // 2, last=b.last // 2) for b in arranged] if moved else arranged
-    placed = (_placed(b, placement, rows, boundary.kept) for b in sorted(lived, key=lambda each: each.first) if b.bytes)
-    return Stored(places, scratch, placement, align, done, computed, tuple(placed))
+    placed = (
+        _placed(b, at[b.name], rows, boundary.kept) for b in sorted(lived, key=lambda each: each.first) if b.bytes
+    )
+    return Stored(places, scratch, placement, align, done, computed, tuple(placed), parts)
 
 
-def _placed(
-    buffer: Buffer, placement: Placement, rows: Collection[BufferName], states: Collection[str]
-) -> PlacedBuffer:
+def _places(placement: Placement, parts: Split | None) -> dict[BufferName, Place]:
+    """The place of each buffer in the arena, or in the slow memory of an arena in two parts."""
+    places: dict[BufferName, Place] = {name: InArena(offset) for name, offset in placement.offsets.items()}
+    slow = {} if parts is None else parts.slow.offsets
+    return places | {name: Argument(SLOW, offset, is_block=True) for name, offset in slow.items()}
+
+
+def _placed(buffer: Buffer, at: Place, rows: Collection[BufferName], states: Collection[str]) -> PlacedBuffer:
     """The buffer as people see it."""
     kind: Literal["tensor", "rows", "scratch", "turn", "state"]
     match buffer.name:
@@ -147,7 +160,8 @@ def _placed(
             name, kind = "", "scratch"
         case TurnNumber():
             name, kind = "", "turn"
-    return PlacedBuffer(name, kind, placement.offsets[buffer.name], buffer.bytes, buffer.first, buffer.last)
+    is_slow = isinstance(at, Argument)
+    return PlacedBuffer(name, kind, at.offset, buffer.bytes, buffer.first, buffer.last, is_slow)
 
 
 def movable(steps: Sequence[Arranged], prepared: Sequence[Prepared | None], boundary: Boundary) -> dict[str, int]:
@@ -189,11 +203,11 @@ def _with_moved(buffers: Sequence[Buffer], moved: Collection[str]) -> list[Buffe
 
 
 def _scratch_places(
-    index: int, packed: Prepared | None, placement: Placement, chains: Sequence[InRows]
+    index: int, packed: Prepared | None, at: Mapping[BufferName, Place], chains: Sequence[InRows]
 ) -> tuple[Place, ...]:
     first, last = _shared(index, chains)
     count = len(packed.scratch) if packed else 0
-    return tuple(InArena(placement.offsets[ScratchMemory(first, last, number)]) for number in range(count))
+    return tuple(at[ScratchMemory(first, last, number)] for number in range(count))
 
 
 def lent_by_caller(steps: Sequence[Arranged], prepared: Sequence[Prepared | None], boundary: Boundary) -> set[str]:

@@ -81,14 +81,25 @@ def memory(plan: Plan) -> list[str]:
         f"{'up' if move.is_up else 'down'} after it was computed, so that less is needed"
         for move in plan.moves
     ]
-    arena = f"arena    {thousands(plan.arena_bytes)} B for tensors between nodes and for scratch; {fit}"
+    arena = f"arena    {thousands(plan.arena_bytes)} B for tensors between nodes and for scratch"
+    arena += f"; {fit}" if plan.slow is None else ""
     return [
         arena,
+        *_slow(plan),
         *_state(plan),
         *moves,
         *(line for function in plan.shared for line in _shared(function)),
         *_dynamic(plan),
     ]
+
+
+def _slow(plan: Plan) -> list[str]:
+    """What lies in the slow memory of an arena in two."""
+    if plan.slow is None:
+        return []
+    there = dict.fromkeys(one_line(each.name) or "scratch" for each in plan.buffers if each.is_slow)
+    text = f"{thousands(plan.slow.bytes)} B in the slow memory: {', '.join(there)}"
+    return _labelled("slow", f"{text}; the arena serves about {100 * plan.fast_share:.0f} % of all accesses")
 
 
 def _state(plan: Plan) -> list[str]:

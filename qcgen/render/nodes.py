@@ -59,7 +59,7 @@ def with_nodes(
         head += f"static int32_t {shown['byte']} = -1, {shown['near']};\n"
     template = environment().get_template("verify/nodes.c.jinja")
     shown_nodes = [_node(node, f"{name}_call_{index}") for index, node in enumerate(nodes)]
-    text = template.render(name=name, nodes=shown_nodes, shows_words=shows_words, shown=shown)
+    text = template.render(name=name, nodes=shown_nodes, shows_words=shows_words, shown=shown, slow=plan.slow)
     return head + source + text, tested
 
 

@@ -31,6 +31,7 @@ CORES = {"cortex-m0": 0.02, "cortex-m3": 0.02, "cortex-m4": 0.02, "cortex-m55": 
 class Options:
     """``compile``: arguments of ``qcgen.compile``; ``arena`` and ``flash`` beyond 1: times the least that fits.
 
+    ``fast``: how much of the arena lies in a fast memory, the rest in a slow one; 0: it lies in one.
     ``build``: one of ``BUILDS``, or the core that the C runs on.
     """
 
@@ -39,6 +40,7 @@ class Options:
     arena: float
     flash: float
     build: str
+    fast: float = 0.0
 
 
 def random_options(rng: random.Random) -> Options:
@@ -65,7 +67,9 @@ def random_options(rng: random.Random) -> Options:
     [build] = rng.choices(list(BUILDS), SHARES)
     if rng.random() < CORES.get(target, 0.0):
         build = target
-    return Options(chosen, chosen.get("input") != "rows" and rng.random() < 0.15, arena, flash, build)
+    self_test = chosen.get("input") != "rows" and rng.random() < 0.15
+    fast = rng.choice([0.0, 0.3, 0.6, 0.9]) if arena == 0 and not chosen.keys() & {"arena", "io_memory", "input"} else 0
+    return Options(chosen, self_test, arena, flash, build, fast if rng.random() < 0.3 else 0.0)
 
 
 ONNX_ALONE = ("simplify", "layout")

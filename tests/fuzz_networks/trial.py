@@ -161,7 +161,7 @@ def _compiled(
 def traits(plan: Plan) -> tuple[str, ...]:
     """The kernels, and whether layers run in rows, rows are pushed, tensors are moved, functions are shared."""
     found = {call.kernel for call in plan.calls}
-    found |= {name for name in ("streams", "moves", "pushed") if getattr(plan, name)}
+    found |= {name for name in ("streams", "moves", "pushed", "slow") if getattr(plan, name)}
     return tuple(sorted(found))
 
 
@@ -172,6 +172,8 @@ def compiled(content: bytes, name: str, options: Options) -> tuple[Artifact, str
         for kind in ("arena", "flash"):
             if getattr(options, kind):
                 chosen[kind] = round(getattr(options, kind) * _least(content, name, {**chosen, kind: 1}))
+        if options.fast and (need := qcgen.compile(content, name=name, **chosen).plan.arena_bytes):
+            chosen["arena"] = f"{max(1, int(options.fast * need))}+{4 * need}"
         return qcgen.compile(content, name=name, **chosen), ""
     except qcgen.ModelRejected as rejection:
         plain = {key: value for key, value in chosen.items() if key not in DROPPED}

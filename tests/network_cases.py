@@ -278,7 +278,11 @@ def pools() -> Iterator[Unit]:
         orders = image_order(g.rank, x_last), image_order(g.rank, y_last)
         name = f"{label}_{short(dtype)}_{'last' if x_last else 'first'}_{'last' if y_last else 'first'}"
         yield Unit(f"max_{name}", MaxPool("pool", "MaxPool", tx, ty, g), (x,), (orders[0],), orders[1])
-    for label, channels in product(GEOMETRIES, (16, 32)):  # Helium takes sixteen at a time
+    for label, channels in (
+        *product(GEOMETRIES, (16,)),
+        ("line", 32),
+        ("square", 32),
+    ):  # Helium takes sixteen at a time
         g = geometry(label, 2, channels)
         x = codes((2, channels, *g.input), DType.INT8, channels)
         tx = Tensor("x", DType.INT8, x.shape, NCHW)

@@ -14,6 +14,7 @@ Step = tuple[str, str] | tuple[str, str, Mapping[str, Any]]
 FUNCTIONS: Mapping[str, Sequence[Step]] = {
     "Abs": [("Abs", "x")],
     "Celu": [("Celu", "x", {"alpha": 0.7})],
+    "Cos": [("Cos", "x")],
     "Elu": [("Elu", "x", {"alpha": 1.7})],
     "Erf": [("Erf", "x")],
     "Exp": [("Exp", "x")],
@@ -31,6 +32,7 @@ FUNCTIONS: Mapping[str, Sequence[Step]] = {
     "Selu": [("Selu", "x")],
     "Sigmoid": [("Sigmoid", "x")],
     "Sign": [("Sign", "x")],
+    "Sin": [("Sin", "x")],
     "Softplus": [("Softplus", "x")],
     "Shrink": [("Shrink", "x", {"bias": 0.2, "lambd": 0.6})],
     "Softsign": [("Softsign", "x")],

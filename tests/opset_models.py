@@ -85,6 +85,7 @@ VARIANTS: dict[str, list[Variant]] = {
         Variant([floats(), weights(4, 1, 2, 2)], {"group": 2, "auto_pad": "SAME_LOWER"}),
     ],
     "ConvInteger": [Variant([codes(dtype="uint8"), few(3, 2, 2, 2), np.array(7, np.uint8)], WINDOW)],
+    "Cos": one(),
     "DepthToSpace": [
         Variant([floats(1, 8, 2, 3)], {"blocksize": 2}),
         Variant([floats(1, 8, 2, 3)], {"blocksize": 2, "mode": "CRD"}),
@@ -164,6 +165,7 @@ VARIANTS: dict[str, list[Variant]] = {
     "Selu": one({}, {"alpha": 1.5, "gamma": 0.9}),
     "Shape": one({}, {"start": 1, "end": -1}),
     "Shrink": one({}, {"bias": 0.25, "lambd": 0.4}),
+    "Sin": one(),
     "Slice": [
         Variant([floats()], {"starts": [1, -3], "ends": [3, 100], "axes": [2, 3]}),
         Variant([floats()], {"starts": [0, 1], "ends": [1, 2]}),

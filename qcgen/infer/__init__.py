@@ -26,6 +26,7 @@ FUNCTIONS = (
         "BatchNormalization",
         "Ceil",
         "Celu",
+        "Cos",
         "Elu",
         "Erf",
         "Exp",
@@ -37,7 +38,7 @@ FUNCTIONS = (
         "Reciprocal",
         "Round",
     ),
-    *("Selu", "Shrink", "Sign", "Softplus", "Softsign", "Sqrt", "ThresholdedRelu"),
+    *("Selu", "Shrink", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "ThresholdedRelu"),
 )
 """Operators of ai.onnx that are known only as parts of tables."""
 
@@ -86,6 +87,7 @@ RULES: dict[tuple[str, str], TypeRule] = {
     ("", "QLinearMatMul"): linear.quantized_matmul,
     ("", "QuantizeLinear"): pointwise.quantize,
     ("", "ReduceL2"): shape.reduce,
+    ("", "Range"): pointwise.range_,
     ("", "ReduceMax"): shape.reduce,
     ("", "ReduceMean"): shape.reduce,
     ("", "ReduceMin"): shape.reduce,

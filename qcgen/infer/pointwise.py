@@ -77,6 +77,11 @@ def constant(facts: Facts) -> tuple[TensorType, ...]:
     return ()
 
 
+def range_(facts: Facts) -> tuple[TensorType, ...]:
+    """Numbers of the inputs' type; how many they are is known when they are folded."""
+    return (TensorType(facts.dtype(0), None),)
+
+
 def constant_of_shape(facts: Facts) -> tuple[TensorType, ...]:
     """The shape that the input holds, filled with the attribute value, a float 0 by default."""
     value, shape = facts.node.attributes.get("value"), facts.constant(0)

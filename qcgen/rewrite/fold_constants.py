@@ -33,6 +33,7 @@ FOLDS: dict[tuple[str, str], Fold] = {
     ("", "Neg"): fold_arithmetic.negate,
     ("", "Pad"): fold_movement.pad,
     ("", "QuantizeLinear"): fold_arithmetic.quantize,
+    ("", "Range"): fold_movement.range_,
     ("", "Relu"): fold_arithmetic.relu,
     ("", "Reshape"): fold_movement.reshape,
     ("", "Slice"): fold_movement.slice_,

@@ -9,6 +9,7 @@ import numpy as np
 
 from qcgen.ir.types import Array
 from qcgen.rewrite.operands import Operands, integers
+from qcgen.rewrite.sizes import range_size
 
 CONSTANT_TYPES: dict[str, type[np.generic]] = {
     "value_int": np.int64,
@@ -36,6 +37,13 @@ def constant_of_shape(operands: Operands) -> tuple[Array, ...]:
     value = operands.attribute("value")
     fill = value.reshape(-1)[:1] if isinstance(value, np.ndarray) else np.zeros(1, np.float32)
     return (np.full(integers(operands[0]), fill[0], fill.dtype),)
+
+
+def range_(operands: Operands) -> tuple[Array, ...]:
+    """Numbers from the first input up to before the second one, each the third more than the one before."""
+    numbers = np.full(range_size(operands), operands[2], operands[2].dtype)
+    numbers[:1] = operands[0]
+    return (np.add.accumulate(numbers, dtype=numbers.dtype),)
 
 
 def identity(operands: Operands) -> tuple[Array, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import prod
+from math import ceil, prod
 
 from qcgen.errors import ModelRejected, Problem
 from qcgen.ir.graph import Node
@@ -88,6 +88,14 @@ def _padded(operands: Operands) -> int:
     return prod(shape)
 
 
+def range_size(operands: Operands) -> int:
+    """How many numbers Range gives: (limit - start) / delta, rounded up."""
+    start, limit, delta = (operands[index].reshape(()) for index in range(3))
+    if delta == 0:
+        raise ZeroDivisionError("Range goes on by 0")
+    return max(0, ceil(float(limit - start) / float(delta)))
+
+
 def _gathered(operands: Operands) -> int:
     x, axis = operands[0], operands.integer("axis", 0)
     size: int = operands[1].size * (x.size // max(1, x.shape[axis]))
@@ -103,6 +111,7 @@ SIZES: Mapping[str, Callable[[Operands], int]] = {
     "Gather": _gathered,
     "Mul": _broadcast,
     "Pad": _padded,
+    "Range": range_size,
     "Sub": _broadcast,
 }
 """The elements of the results of operators that can be larger than their largest operand."""

@@ -88,8 +88,24 @@ SLICE: Mapping[str, Spec] = {
     "steps": ints(1, -2),
 }
 FLOAT_FUNCTIONS = (
-    *("Abs", "Ceil", "Celu", "Elu", "Erf", "Exp", "Floor", "Gelu", "Log", "Mish", "Neg", "Reciprocal", "Round", "Selu"),
-    *("Shrink", "Sign", "Softplus", "Softsign", "Sqrt", "ThresholdedRelu"),
+    *(
+        "Abs",
+        "Ceil",
+        "Celu",
+        "Cos",
+        "Elu",
+        "Erf",
+        "Exp",
+        "Floor",
+        "Gelu",
+        "Log",
+        "Mish",
+        "Neg",
+        "Reciprocal",
+        "Round",
+        "Selu",
+    ),
+    *("Shrink", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "ThresholdedRelu"),
 )
 LSTM_OPERANDS: Mapping[str, Spec] = {
     "X": ("float", (3, 2, 5)),
@@ -330,6 +346,7 @@ FOLDED: Mapping[str, tuple[Mapping[str, Spec], Mapping[str, Any]]] = {
     "Gather": ({"a": scale([1, 2, 3]), "indices": ints(2)}, {}),
     "Neg": ({"a": scale([1, 2, 3, 4, 5])}, {}),
     "Pad": ({"a": scale([1, 2, 3]), "pads": ints(1, 1)}, {}),
+    "Range": ({"start": scale(1), "limit": scale(6), "delta": scale(1)}, {}),
     "Slice": ({"a": scale([1, 2, 3]), "starts": ints(1), "ends": ints(2)}, {}),
     "Unsqueeze": ({"a": scale([1, 2, 3, 4, 5]), "axes": ints(0)}, {}),
 }

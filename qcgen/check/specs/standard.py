@@ -36,15 +36,17 @@ CHOICE = Spec(("inputs",), 1, {"inputs": FLOAT}, repeated=1, extra=(limits.broad
 SOFTMAX = replace(FLOATS, attributes={"axis": INTEGER}, extra=(axis_exists(-1),))
 
 NUMBERS_OF: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("Abs", "Ceil", "Erf", "Exp", "Floor", "Log", "Mish", "Neg", "Reciprocal", "Round", "Sign"), ()),
-    **dict.fromkeys(("Softplus", "Softsign", "Sqrt"), ()),
+    **dict.fromkeys(("Abs", "Ceil", "Cos", "Erf", "Exp", "Floor", "Log", "Mish", "Neg", "Reciprocal", "Round"), ()),
+    **dict.fromkeys(("Sign", "Sin", "Softplus", "Softsign", "Sqrt"), ()),
     **dict.fromkeys(("Celu", "Elu", "ThresholdedRelu"), ("alpha",)),
     "Selu": ("alpha", "gamma"),
     "Shrink": ("bias", "lambd"),
 }
 """The attributes of functions of one number."""
 
-SINCE = {"Celu": 12, "Erf": 9, "Mish": 18, "Round": 11, "Shrink": 9, "Sign": 9, "ThresholdedRelu": 10}
+SINCE = {
+    "Celu": 12, "Cos": 7, "Erf": 9, "Mish": 18, "Round": 11, "Shrink": 9, "Sign": 9, "Sin": 7, "ThresholdedRelu": 10
+}  # fmt: skip
 """The opsets that brought them, where that is not the first."""
 
 STANDARD: dict[tuple[str, str], Spec] = {

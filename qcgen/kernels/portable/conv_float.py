@@ -21,8 +21,23 @@ STEP = 4  # taps that share one load and store of a sum
 MAX_BLOCK = 2  # windows that share each weight that is read; more need more than 16 vector registers
 WHOLE = 64  # up to so many taps are summed in one chain of additions
 MATH_KINDS = (
-    *("Abs", "Ceil", "Celu", "Elu", "Erf", "Exp", "Floor", "Gelu", "GeluTanh", "Log", "Mish", "Pow", "QuickGelu"),
-    *("Round", "Selu", "Sigmoid", "Softplus", "Softsign", "Sqrt", "Tanh"),
+    *(
+        "Abs",
+        "Ceil",
+        "Celu",
+        "Cos",
+        "Elu",
+        "Erf",
+        "Exp",
+        "Floor",
+        "Gelu",
+        "GeluTanh",
+        "Log",
+        "Mish",
+        "Pow",
+        "QuickGelu",
+    ),
+    *("Round", "Selu", "Sigmoid", "Sin", "Softplus", "Softsign", "Sqrt", "Tanh"),
 )
 
 PRODUCTS = {2.0: "Square", 3.0: "Cube"}

@@ -30,7 +30,7 @@ from qcgen.ir.program import (
 from qcgen.ir.types import Array, DType
 from qcgen.reference.tolerance import exact, magnitude, normalized_error, tolerances
 
-UNSTEADY = frozenset(("Celu", "Elu", "Log", "Mish", "Pow", "Selu", "Softplus"))
+UNSTEADY = frozenset(("Celu", "Cos", "Elu", "Log", "Mish", "Pow", "Selu", "Sin", "Softplus"))
 """Functions that depend on the place of a number in its tensor in onnxruntime, or on its C library."""
 
 LAST_PLACES = 2.0**-22

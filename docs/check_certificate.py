@@ -231,6 +231,8 @@ POINTWISE = {
     "Erf": lambda x, _: erf(x),
     "Gelu": gelu,
     "QuickGelu": lambda x, a: x * logistic(x * f32(a.get("alpha", 1.702))),
+    "Cos": lambda x, _: f32(np.cos(x.astype(np.float64))),
+    "Sin": lambda x, _: f32(np.sin(x.astype(np.float64))),
     "Ceil": lambda x, _: np.ceil(x),
     "Floor": lambda x, _: np.floor(x),
     "Reciprocal": lambda x, _: f32(1) / x,

@@ -93,10 +93,10 @@ def test_the_file_says_whose_arithmetic_it_is_and_what_is_proved():
 
 def test_an_operator_that_is_not_read_is_named():
     tensors = [Told("x", (1, 4), 0.1), Told("y", (1, 4), 0.1)]
-    data = written(tensors, [Step("SVDF", (0,), (1,))], (0,), (1,))
+    data = written(tensors, [Step("L2_NORMALIZATION", (0,), (1,))], (0,), (1,))
     with pytest.raises(qcgen.ModelRejected) as error:
         qcgen.compile(data)
-    assert reason(error).startswith("node 'SVDF_0': qcgen does not read SVDF of .tflite files")
+    assert reason(error).startswith("node 'L2_NORMALIZATION_0': qcgen does not read L2_NORMALIZATION of .tflite files")
 
 
 def test_whatever_is_read_has_its_options_read():

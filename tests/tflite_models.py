@@ -19,6 +19,7 @@ OPTION_TYPES = {
     "AVERAGE_POOL_2D": 5,
     "MAX_POOL_2D": 5,
     "SOFTMAX": 9,
+    "SVDF": 6,
     "CONCATENATION": 10,
     "PAD": 22,
     "TRANSPOSE": 26,
@@ -80,6 +81,7 @@ class Told:
     data: np.ndarray | None = None
     dtype: str = "int8"
     axis: int = 0
+    is_variable: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,8 @@ def _subgraph(
         if tensor.data is not None:
             fields[2] = Field("I", len(buffers))
             buffers.append({0: np.frombuffer(tensor.data.astype(tensor.dtype).tobytes(), np.uint8)})
+        if tensor.is_variable:
+            fields[5] = Field("B", 1)
         if tensor.scale is not None:
             scales = np.atleast_1d(np.float32(tensor.scale))
             zero_points = np.broadcast_to(np.int64(tensor.zero_point), scales.shape)

@@ -136,6 +136,26 @@ def early() -> bytes:
     return written(tensors, steps, (0,), (10,))
 
 
+def filters(rank: int, zero_point: int, batch: int = 1) -> bytes:
+    """Two layers whose memory holds four calls and three; results beyond int8 wrap with the zero point."""
+    tensors = [
+        Told("x", (batch, 6), 0.05, 3),
+        Told("w", (rank * 5, 6), 0.02, 0, weights(1, rank * 5, 6)),
+        Told("over time", (rank * 5, 4), 0.01, 0, weights(2, rank * 5, 4)),
+        Told("b", (5,), 0.0006, 0, bias(3, 5), "int32"),
+        Told("memory", (batch, rank * 20), 0.06, zero_point, is_variable=True),
+        Told("y", (batch, 5), 0.07, -128),
+        Told("w2", (rank * 3, 5), 0.02, 0, weights(4, rank * 3, 5)),
+        Told("over time 2", (rank * 3, 3), 0.01, 0, weights(5, rank * 3, 3)),
+        Told("b2", (3,), 0.0006, 0, bias(6, 3), "int32"),
+        Told("memory 2", (batch, rank * 9), 0.06, -5, is_variable=True),
+        Told("z", (batch, 3), 0.09, 7),
+    ]
+    options = {0: Field("i", rank), 1: Field("b", 1)}
+    steps = [Step("SVDF", (0, 1, 2, 3, 4), (5,), options), Step("SVDF", (5, 6, 7, 8, 9), (10,), options)]
+    return written(tensors, steps, (0,), (10,))
+
+
 def frames(data: bytes) -> Sequence[np.ndarray]:
     """Random inputs of calls one after the other."""
     graph = read_tflite(data, "model")
@@ -149,5 +169,7 @@ STREAMS = {
     "total": total(),
     "delay": delay(),
     "early": early(),
+    "filters": filters(1, 0),
+    "filters_of_rank_2": filters(2, -40, 2),
 }
 """Networks by name."""

@@ -35,3 +35,9 @@ class TfliteGraph(Graph):
     codes: Mapping[str, TfliteCodes] = field(default_factory=dict)
     states: tuple[State, ...] = ()
     unchanged: tuple[str, ...] = ()
+
+    def unused(self, name: str) -> str:
+        """The name, or a longer one, that no tensor has."""
+        while name in self.values:
+            name += "_"
+        return name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,11 +35,15 @@ class TfliteOperands:
             raise Refused(f"it has no input {index}", AGAIN)
         return self._tensor(self.node.inputs[index], layout, types)
 
-    def y(self, layout: Layout | None = None, types: Collection[DType] = (DType.INT8,)) -> Tensor:
-        """The output."""
-        if len(self.node.outputs) != 1:
-            raise Refused(f"it has {len(self.node.outputs)} outputs, not one", AGAIN)
+    def y(self, layout: Layout | None = None, types: Collection[DType] = (DType.INT8,), of: int = 1) -> Tensor:
+        """The output, of so many: those behind it are what the operator keeps for the next call."""
+        if len(self.node.outputs) != of:
+            raise Refused(f"it has {len(self.node.outputs)} outputs, not {of}", AGAIN)
         return self._tensor(self.node.outputs[0], layout, types)
+
+    def kept(self, index: int, like: Tensor) -> Tensor:
+        """What the operator keeps, behind the output, of a variable: ``like`` it."""
+        return replace(like, name=self.node.outputs[1 + index])
 
     def x_in_float(self) -> Tensor | None:
         """Input 0 if it is float32."""
@@ -80,9 +85,9 @@ class TfliteOperands:
             raise Refused(f"the zero point of tensor {name!r} is {zero_point}, beyond its type", AGAIN)
         return Tensor(name, dtype, shape, layout, float(by.scales[0]), zero_point)
 
-    def weights(self, rank: int) -> tuple[Array, TfliteCodes]:
-        """The constant of input 1, int8."""
-        name = self.node.inputs[1] if len(self.node.inputs) > 1 else ""
+    def weights(self, rank: int, index: int = 1) -> tuple[Array, TfliteCodes]:
+        """The constant of an input, int8."""
+        name = self.node.inputs[index] if len(self.node.inputs) > index else ""
         array, by = self.graph.constants.get(name), self.graph.codes.get(name)
         if array is None:
             raise Refused("its weights are computed, not constant", "convert the model with constant weights")
@@ -141,7 +146,5 @@ class TfliteOperands:
 
     def inner(self, suffix: str, like: Tensor, shape: tuple[int, ...]) -> Tensor:
         """A tensor between two operators that one node becomes; its name is no other tensor's."""
-        name = f"{self.node.outputs[0]}.{suffix}"
-        while name in self.graph.values:
-            name += "_"
+        name = self.graph.unused(f"{self.node.outputs[0]}.{suffix}")
         return Tensor(name, like.dtype, shape, None, like.scale, like.zero_point)

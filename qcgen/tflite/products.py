@@ -111,7 +111,21 @@ def _product(
     if low > high:
         raise Refused("its fused activation leaves no code", AGAIN)
     epilogue = round_twice(scales, y.zero_point or 0, low, high)
-    zero_points = np.array(np.broadcast_to(by.zero_points.astype(np.int32), (channels,)))
+    return sums_of_products(source, x, y, geometry, weights, by, bias, epilogue)
+
+
+def sums_of_products(
+    source: TfliteOperands,
+    x: Tensor,
+    y: Tensor,
+    geometry: ConvGeometry,
+    weights: Array,
+    by: TfliteCodes,
+    bias: Array,
+    epilogue: RoundTwice,
+) -> Conv:
+    """The convolution; one with some input for which a sum leaves int32 is refused."""
+    zero_points = np.array(np.broadcast_to(by.zero_points.astype(np.int32), (geometry.out_channels,)))
     conv = Conv(
         name=source.node.name,
         op_type=source.node.op_type,

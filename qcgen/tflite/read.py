@@ -16,7 +16,7 @@ from qcgen.ir.types import Array, DType
 from qcgen.tflite.flatbuffer import DamagedFile, FlatTable
 from qcgen.tflite.graph import AGAIN, TfliteCodes, TfliteGraph
 from qcgen.tflite.schema import EXTENDED, OPERATORS, OPTIONS, TYPES
-from qcgen.tflite.variables import with_states
+from qcgen.tflite.variables import kept_by, with_states
 
 IDENTIFIER = b"TFL3"
 MOST_RANK = 8
@@ -183,9 +183,11 @@ class _Reader:
     ) -> None:
         """Every tensor is computed once, before it is read."""
         known = {"", *inputs, *constants}
+        kept = {name for name, tensor in zip(self._names, self._tensors, strict=True) if tensor.integer(5, "b")}
         for node in nodes:
             where = f"node {node.name!r}"
-            missing = [name for name in node.inputs if name not in known]
+            own = [name for name in kept_by(node) if name in kept]
+            missing = [name for name in node.inputs if name not in (*known, *own)]
             twice = [name for name in node.outputs if name in known]
             if missing and node.op_type in OPTIONS:
                 self.problems.append(

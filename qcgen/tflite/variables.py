@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
 
 from qcgen.errors import ModelRejected, Problem
-from qcgen.ir.graph import Node
+from qcgen.ir.graph import Node, Value
 from qcgen.ir.program import State
 from qcgen.ir.types import Array, DType
-from qcgen.tflite.graph import AGAIN, TfliteGraph
+from qcgen.tflite.graph import AGAIN, TfliteCodes, TfliteGraph
 
 VARIABLES = frozenset({"ASSIGN_VARIABLE", "CALL_ONCE", "READ_VARIABLE", "VAR_HANDLE"})
 """Operators that are resolved here."""
+
+KEPT = {"SVDF": (4,)}
+"""Inputs of operators that are variables of their own: what a call leaves there, the next one reads."""
+
+
+def kept_by(node: Node) -> tuple[str, ...]:
+    """The variables that an operator keeps itself."""
+    return tuple(node.inputs[index] for index in KEPT.get(node.op_type, ()) if index < len(node.inputs))
 
 
 def with_states(graph: TfliteGraph, once: Callable[[int], TfliteGraph]) -> TfliteGraph:
     """The graph whose variables are states; ``once`` reads the subgraph of a CALL_ONCE, by its number.
 
     What is read first becomes an input, what is assigned last an output. A variable that is read only is a constant.
+    Operators that keep variables themselves get an output for each, behind their own.
     Raises ModelRejected for variables whose values do not fit them.
     """
-    if VARIABLES.isdisjoint(node.op_type for node in graph.nodes):
+    if VARIABLES.union(KEPT).isdisjoint(node.op_type for node in graph.nodes):
         return graph
     walk = _Walk(graph)
     for node in graph.nodes:
@@ -44,6 +53,7 @@ class _Walk:
     initial: dict[tuple[str, str], Array] = field(default_factory=dict)
     held: dict[tuple[str, str], str] = field(default_factory=dict)  # the tensor that a variable holds now
     read: dict[tuple[str, str], str] = field(default_factory=dict)  # what the first reading of it gives
+    own: dict[str, str] = field(default_factory=dict)  # what operators keep themselves, and what becomes of it
     nodes: list[Node] = field(default_factory=list)
 
     def pass_by(self, node: Node, once: Callable[[int], TfliteGraph]) -> None:
@@ -60,7 +70,19 @@ class _Walk:
             case kind, _, _ if kind in VARIABLES:
                 self._refuse(node, "its tensors are not a variable and its value")
             case _:
-                self.nodes.append(node)
+                self.nodes.append(self._with_own(node))
+
+    def _with_own(self, node: Node) -> Node:
+        """A node with an output for each variable that it keeps itself."""
+        outputs = list(node.outputs)
+        for name in kept_by(node):
+            if name in self.own or name in self.graph.constants or not name:
+                self._refuse(node, f"the variable {name!r} that it keeps is not its own")
+                continue
+            self.own[name] = self.graph.unused(f"{name}.kept")
+            self.graph = _by_call(self.graph, node, name)
+            outputs.append(self.own[name])
+        return replace(node, outputs=tuple(outputs))
 
     def _read(self, node: Node, key: tuple[str, str], name: str) -> None:
         if key in self.held:
@@ -102,6 +124,12 @@ class _Walk:
                 graph = replace(graph, constants={**graph.constants, name: initial}, unchanged=unchanged)
             else:
                 graph = _with_state(graph, name, self.held[key], initial)
+        for name, kept in self.own.items():
+            value, codes = graph.value(name), graph.codes
+            codes = {**codes, kept: codes[name]} if name in codes else codes
+            graph = replace(graph, values={**graph.values, kept: replace(value, name=kept)}, codes=codes)
+            if value.dtype not in (None, DType.OTHER):
+                graph = _with_state(graph, name, kept, _filled(value, graph.codes.get(name)))
         if problems:
             raise ModelRejected(problems)
         return graph
@@ -117,8 +145,40 @@ class _Walk:
         if key in self.initial:
             array = self.initial[key]
             return array.reshape(shape) if (array.dtype, array.size) == (dtype, prod(shape)) else None
-        code = int(by.zero_points[0]) if by is not None and dtype == np.int8 else 0
-        return np.full(shape, code if -128 <= code < 128 else 0, dtype)
+        return _filled(value, by)
+
+
+def _by_call(graph: TfliteGraph, node: Node, name: str) -> TfliteGraph:
+    """The graph in which the memory of an SVDF, (N, F * M) in the file, is (N, M, F): a call's results side by side."""
+    value, time = graph.value(name), graph.value(node.inputs[2] if node.op_type == "SVDF" else "").fixed_shape or ()
+    shape = value.fixed_shape or ()
+    if len(shape) != 2 or len(time) != 2 or shape[1] != prod(time):
+        return graph
+    return replace(graph, values={**graph.values, name: replace(value, shape=(shape[0], time[1], time[0]))})
+
+
+def in_file(array: Array) -> Array:
+    """A variable that an operator keeps, as the file has it: of a memory (N, M, F) each filter's results in a row."""
+    return array.transpose(0, 2, 1).reshape(len(array), -1) if array.ndim == 3 else array
+
+
+def by_call(array: Array, shape: Sequence[int]) -> Array:
+    """The other way round."""
+    if len(shape) != 3:
+        return array.reshape(shape)
+    batch, calls, filters = shape
+    return array.reshape(batch, filters, calls).transpose(0, 2, 1)
+
+
+def _filled(value: Value, by: TfliteCodes | None) -> Array:
+    """The zero point of int8 codes in the shape of a variable; zeros of other types.
+
+    Source: ResetVariableTensor in micro/micro_allocator.cc.
+    """
+    assert value.dtype is not None, "a tensor that was read has a type"
+    dtype = value.dtype.numpy
+    code = int(by.zero_points[0]) if by is not None and dtype == np.int8 else 0
+    return np.full(value.fixed_shape or (), code if -128 <= code < 128 else 0, dtype)
 
 
 def _key(node: Node) -> tuple[str, str]:
@@ -130,9 +190,7 @@ def _key(node: Node) -> tuple[str, str]:
 def _with_state(graph: TfliteGraph, read: str, held: str, initial: Array) -> TfliteGraph:
     """The graph with one more state; what is not computed, or is an output already, is copied first."""
     if held in graph.outputs or held in graph.inputs or held in graph.constants:
-        name = f"{held}.kept"
-        while name in graph.values:
-            name += "_"
+        name = graph.unused(f"{held}.kept")
         values = {**graph.values, name: replace(graph.value(held), name=name)}
         codes = graph.codes if held not in graph.codes else {**graph.codes, name: graph.codes[held]}
         copy = Node(f"ASSIGN_VARIABLE of {read}", "ASSIGN_VARIABLE", "", (held,), (name,), {})

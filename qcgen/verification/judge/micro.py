@@ -12,7 +12,7 @@ import numpy as np
 from qcgen.ir.graph import Origin
 from qcgen.ir.program import Program
 from qcgen.ir.types import Array
-from qcgen.tflite import FlatTable, read_tflite
+from qcgen.tflite import FlatTable, by_call, in_file, kept_by, read_tflite
 from qcgen.verification.judge.engines import CannotRun, refusals
 from qcgen.verification.judge.rules import codes, numbers
 
@@ -46,6 +46,8 @@ class MicroBench:
         given = [value.name for value in origin.inputs]
         computed: list[str] = []
         self._copies: dict[str, str] = {}  # what is assigned and is something else, too: the file has one tensor
+        number = {name: place for place, name in enumerate(graph.values)}
+        self._own: dict[str, tuple[int, ...]] = {}  # variables that operators keep, before and after: their shapes
         for node in reversed(graph.nodes):
             if not wanted.isdisjoint(node.outputs):
                 if node.op_type == "READ_VARIABLE":
@@ -55,6 +57,9 @@ class MicroBench:
                 else:
                     kept.append(int(node.name.rpartition("_")[2]))  # the operator's number in the file
                     computed = [*node.outputs, *computed]
+                    for name, after in zip(kept_by(node), node.outputs[-len(kept_by(node)) :], strict=False):
+                        number[after] = number[name]
+                        self._own |= dict.fromkeys((name, after), graph.value(name).fixed_shape or ())
                 wanted |= set(node.inputs) - {*given, *graph.constants, ""}
         self._computed = computed
         self._unchanged = graph.unchanged
@@ -62,7 +67,6 @@ class MicroBench:
         self._origin, self._program, self._constants = origin, program, graph.constants
         sizes = [np.prod(graph.value(name).fixed_shape or (1,)) * 8 for name in (*given, *self._computed)]
         self._arena = LEAST_ARENA + 2 * int(sum(sizes)) + 8 * len(origin.model)
-        number = {name: place for place, name in enumerate(graph.values)}
         ends = ([number[name] for name in names] for names in (given, self._computed))
         self._model = separated(origin.model, sorted(kept), *ends)
 
@@ -73,11 +77,13 @@ class MicroBench:
             interpreter = _interpreter(self._model, self._arena)
             for place, (value, own) in enumerate(pairs):
                 x = feeds[own.name] if own.name == value.name else numbers(own, feeds[own.name], value.dtype)
-                interpreter.set_input(np.ascontiguousarray(x).reshape(value.fixed_shape or ()), place)
+                x = in_file(x) if value.name in self._own else x.reshape(value.fixed_shape or ())
+                interpreter.set_input(np.ascontiguousarray(x), place)
             for place, name in enumerate(self._unchanged, len(pairs)):
                 interpreter.set_input(self._constants[name], place)
             interpreter.invoke()
             found = {name: interpreter.get_output(place) for place, name in enumerate(self._computed)}
+        found |= {name: by_call(found[name], shape) for name, shape in self._own.items() if name in found}
         known = {**self._constants, **feeds, **found}
         found |= {name: known[source] for name, source in self._copies.items()}
         own_outputs = zip(self._origin.outputs, self._program.outputs, strict=True)

@@ -14,6 +14,7 @@ from qcgen.ir.program import (
     Float32s,
     Int64s,
     IntegerBinary,
+    IntegerUnary,
     Interpolate,
     QuantizedBinary,
     Requantize,
@@ -111,6 +112,16 @@ def binary_in_integers(op: QuantizedBinary, by: IntegerBinary, a: Array, b: Arra
     return found
 
 
+def unary_in_integers(op: IntegerUnary, x: Array) -> Int64s:
+    """Equation (86): the code of a code less its zero point times a scale by (78), another one below zero.
+
+    Source: Requantize, ReluQuantized and QuantizeLeakyRelu in kernels/internal/reference of TensorFlow Lite Micro.
+    """
+    value, by = x.astype(np.int64) - (op.x.zero_point or 0), op.function
+    found = np.where(value < 0, _scaled(value, by.below), _scaled(value, by.above))
+    return np.asarray(np.clip(found + (op.y.zero_point or 0), op.low, op.high))
+
+
 def _scaled(value: Int64s, by: Scaling) -> Int64s:
     multiplier, exponent = (np.asarray(number, np.int64) for number in by)
     return round_twice(value, multiplier, exponent)
@@ -161,7 +172,7 @@ def near_reciprocal(value: Int64s) -> Int64s:
 
 
 def softmax_in_integers(x: Array, table: Int64s, low: int, high: int) -> Int64s:
-    """Equation (82): the codes, in units of 1 / 256 from -128 on, of rows along the last axis.
+    """Equation (82): the codes, in units of 1 / 256, or of 1 / 65,536, from ``low`` on, of rows along the last axis.
 
     Source: Softmax in kernels/internal/reference/softmax.h of TensorFlow Lite Micro.
     """
@@ -170,7 +181,7 @@ def softmax_in_integers(x: Array, table: Int64s, low: int, high: int) -> Int64s:
     total = ((parts + 2 ** (ROUND_SUM - 1)) >> ROUND_SUM).sum(axis=-1, keepdims=True)
     scale, bits = reciprocal_in_integers(total)
     share = doubled_high(scale, parts)
-    right = bits + FRACTION - 8
+    right = bits + FRACTION - (high - low).bit_length()
     found: Int64s = np.clip(((share + (np.int64(1) << (right - 1))) >> right) + low, low, high)
     return found
 

@@ -36,6 +36,7 @@ from qcgen.ir.program import (
     Int64s,
     IntegerLogSoftmax,
     IntegerSoftmax,
+    IntegerUnary,
     Interpolate,
     LayerNorm,
     Lookup,
@@ -117,6 +118,7 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
             | InstanceNorm()
             | IntegerLogSoftmax()
             | IntegerSoftmax()
+            | IntegerUnary()
             | OrionConv()
             | ArgMax()
             | Quantize()

@@ -21,6 +21,7 @@ from qcgen.ir.program import (
     InstanceNorm,
     IntegerLogSoftmax,
     IntegerSoftmax,
+    IntegerUnary,
     Interpolate,
     LayerNorm,
     Lookup,
@@ -169,6 +170,7 @@ def _after(op: Operator) -> MeaningChange | None:
             | Softmax()
             | IntegerLogSoftmax()
             | IntegerSoftmax()
+            | IntegerUnary()
             | Interpolate()
             | LayerNorm()
             | InstanceNorm()

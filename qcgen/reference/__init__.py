@@ -27,6 +27,7 @@ from qcgen.ir.program import (
     InstanceNorm,
     IntegerLogSoftmax,
     IntegerSoftmax,
+    IntegerUnary,
     Interpolate,
     LayerNorm,
     Lookup,
@@ -111,6 +112,8 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
             return evaluate_recurrent(op, *inputs)
         case QuantizedBinary():
             return elementwise.evaluate_quantized_binary(op, *inputs)
+        case IntegerUnary():
+            return elementwise.evaluate_integer_unary(op, *inputs)
         case Quantize():
             return elementwise.evaluate_quantize(op, *inputs)
         case Extremes():

@@ -17,6 +17,7 @@ from qcgen.ir.program import (
     Embedding,
     FloatBinary,
     FloatUnary,
+    IntegerUnary,
     Lookup,
     Quantize,
     QuantizedBinary,
@@ -47,6 +48,11 @@ def evaluate_channel_lookup(op: ChannelLookup, x: Array) -> Array:
 def evaluate_quantized_binary(op: QuantizedBinary, a: Array, b: Array) -> Array:
     """Equation (12) or (13); (74), (75) or (76) of tensors of 16 bits; (80)."""
     return arithmetic.binary(op, a, b).astype(op.y.dtype.numpy)
+
+
+def evaluate_integer_unary(op: IntegerUnary, x: Array) -> Array:
+    """Equation (86)."""
+    return arithmetic.unary_in_integers(op, x).astype(op.y.dtype.numpy)
 
 
 def quantization_of(tensor: Tensor) -> Quantization:

@@ -18,6 +18,7 @@ from qcgen.ir.program import (
     IntegerBinary,
     IntegerLogSoftmax,
     IntegerSoftmax,
+    IntegerUnary,
     Interpolate,
     LayerNorm,
     Lookup,
@@ -205,6 +206,8 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
             )
         case IntegerSoftmax() | IntegerLogSoftmax():
             yield "output", "the fixed point of TensorFlow Lite, its exponentials from a table"
+        case IntegerUnary():
+            yield "output", "the integers of TensorFlow Lite, rounded twice"
         case Interpolate():
             yield "output", "the fixed point of TensorFlow Lite, weights in units of 1 / 1024"
         case LayerNorm() if isinstance(call.context, LayerNormContext) and call.context.line:

@@ -31,6 +31,7 @@ from qcgen.ir.program import (
     Int64s,
     IntegerLogSoftmax,
     IntegerSoftmax,
+    IntegerUnary,
     Interpolate,
     LayerNorm,
     Lookup,
@@ -163,6 +164,7 @@ class Channels:
                 | Softmax()
                 | IntegerLogSoftmax()
                 | IntegerSoftmax()
+                | IntegerUnary()
                 | Interpolate()
                 | LayerNorm()
                 | InstanceNorm()

@@ -8,7 +8,17 @@ from typing import TypeAlias
 import numpy as np
 
 from qcgen.arithmetic import doubled_high, near_reciprocal, round_twice
-from qcgen.ir.program import ChannelLookup, FloatActivation, FloatUnary, Int64s, Lookup, Operator, Tensor
+from qcgen.ir.program import (
+    ChannelLookup,
+    FloatActivation,
+    FloatUnary,
+    Int64s,
+    IntegerUnary,
+    Lookup,
+    Operator,
+    Scaled,
+    Tensor,
+)
 from qcgen.ir.types import DType
 from qcgen.tflite.exponentials import exp_of_negative
 from qcgen.tflite.graph import AGAIN
@@ -17,6 +27,8 @@ from qcgen.tflite.operands import Refused, TfliteOperands
 
 INPUT_BITS = 4
 """Above the point, of what LOGISTIC and TANH are taken of."""
+
+ANY_CODE = (DType.INT8, DType.UINT8, DType.INT16)
 
 TableOf: TypeAlias = Callable[[TfliteOperands, Tensor, Tensor], Int64s]
 
@@ -34,6 +46,21 @@ def lower_function(source: TfliteOperands) -> tuple[Operator, ...]:
         raise Refused(f"its output has the shape {y.shape}, its input {x.shape}", AGAIN)
     table = np.clip(FUNCTIONS[source.node.op_type](source, x, y), y.dtype.low, y.dtype.high)
     return (Lookup(source.node.name, source.node.op_type, x, y, table),)
+
+
+def lower_wide_function(source: TfliteOperands) -> tuple[Operator, ...]:
+    """QUANTIZE of int16 codes to others, int32 among them.
+
+    Source: QuantizePrepare in micro/kernels/quantize_common.cc.
+    """
+    x, y = source.x(types=(DType.INT16,)), source.y(types=(DType.INT8, DType.INT16, DType.INT32))
+    if x.shape != y.shape:
+        raise Refused(f"its output has the shape {y.shape}, its input {x.shape}", AGAIN)
+    by = multiplier_of(float(_scale(x)) / float(_scale(y)))
+    if by[1] > 13 or (y.zero_point and y.dtype is DType.INT32):
+        what = f"its codes become {by[0] * 2.0 ** (by[1] - 31)} times as large"
+        raise Refused(what, "quantize with the range that its output has")
+    return (IntegerUnary(source.node.name, source.node.op_type, x, y, Scaled(by, by), y.dtype.low, y.dtype.high),)
 
 
 def lower_prelu(source: TfliteOperands) -> tuple[Operator, ...]:

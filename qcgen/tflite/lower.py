@@ -44,7 +44,7 @@ from qcgen.reference import evaluate_operator
 from qcgen.tflite.exponentials import exponentials, rounded_exponentials
 from qcgen.tflite.float_functions import in_tables
 from qcgen.tflite.graph import AGAIN, TfliteGraph
-from qcgen.tflite.lookups import FUNCTIONS, lower_function, lower_prelu
+from qcgen.tflite.lookups import ANY_CODE, FUNCTIONS, lower_function, lower_prelu, lower_wide_function
 from qcgen.tflite.memories import lower_svdf
 from qcgen.tflite.movements import MOST_PLACES, MOVEMENTS, lower_reshape, require_same_codes
 from qcgen.tflite.multipliers import bounds, integer_binary, mean_twice, overflows, round_twice
@@ -198,9 +198,11 @@ def lower_binary(source: TfliteOperands) -> tuple[Operator, ...]:
 
 def lower_softmax(source: TfliteOperands) -> tuple[Operator, ...]:
     """SOFTMAX: over the last axis, of fewer than 4,096 elements; in fixed point, its exponentials from a table."""
-    x, y = source.x(), source.y()
-    if (y.scale, y.zero_point) != (1 / 256, -128):
-        raise Refused("its output has not the scale 1/256 and the zero point -128", AGAIN)
+    x, y = source.x(), source.y(types=(DType.INT8, DType.INT16))
+    units = y.dtype.high - y.dtype.low + 1
+    tolerance = 0.001 / units if y.dtype is DType.INT16 else 0.0
+    if abs((y.scale or 1) - 1 / units) > tolerance or y.zero_point != y.dtype.low:
+        raise Refused(f"its output has not the scale 1/{units} and the zero point {y.dtype.low}", AGAIN)
     if x.shape != y.shape or not x.shape or x.shape[-1] >= 4096:
         raise Refused(f"it has rows of shape {x.shape}", "use one axis of fewer than 4,096 elements")
     beta = source.node.attributes["beta"]
@@ -302,10 +304,11 @@ def lower_dequantize(source: TfliteOperands) -> tuple[Operator, ...]:
 
 
 def lower_quantize(source: TfliteOperands) -> tuple[Operator, ...]:
-    """QUANTIZE: float32 to int8, half away from zero; or a table from codes to others."""
+    """QUANTIZE: float32 to int8, half away from zero; from codes to others, of 8 bits by a table."""
     x = source.x_in_float()
     if x is None:
-        return lower_function(source)
+        is_wide = source.x(types=ANY_CODE).dtype is DType.INT16
+        return lower_wide_function(source) if is_wide else lower_function(source)
     y = source.y()
     if x.shape != y.shape:
         raise Refused(f"its output has the shape {y.shape}, its input {x.shape}", AGAIN)

@@ -16,9 +16,11 @@ from qcgen.ir.program.elementwise import (
     FloatBinary,
     FloatUnary,
     IntegerBinary,
+    IntegerUnary,
     Lookup,
     Quantize,
     QuantizedBinary,
+    Scaled,
     Scaling,
     Select,
 )
@@ -82,6 +84,7 @@ __all__ = [
     "IntegerBinary",
     "IntegerLogSoftmax",
     "IntegerSoftmax",
+    "IntegerUnary",
     "Interpolate",
     "LayerNorm",
     "Lookup",
@@ -102,6 +105,7 @@ __all__ = [
     "Resize",
     "RoundOnce",
     "RoundTwice",
+    "Scaled",
     "Scaling",
     "Select",
     "Slice",
@@ -141,6 +145,7 @@ Operator = (
     | DynamicQuantize
     | ZeroPointCorrection
     | FloatOutput
+    | IntegerUnary
     | Convert
     | Dequantize
     | FloatUnary

@@ -80,6 +80,31 @@ class IntegerBinary:
 
 
 @dataclass(frozen=True)
+class Scaled:
+    """A code less its zero point, times ``above``, or times ``below`` where it is negative, each rounded twice."""
+
+    above: Scaling
+    below: Scaling
+
+
+@dataclass(frozen=True)
+class IntegerUnary:
+    """y = clamp(function(x - x's zero point) + y's zero point, low, high), in TensorFlow Lite's integers.
+
+    Functions of a code of 16 bits, for which a table would be too large (arithmetic.unary_in_integers). y may be int32,
+    whose zero point is 0. ``low`` and ``high`` are the bounds of y's type, or tighter where an activation clips.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    function: Scaled
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
 class QuantizedBinary:
     """y = a + b or a * b of quantized tensors, with numpy's broadcasting, by arithmetic.add or arithmetic.multiply.
 

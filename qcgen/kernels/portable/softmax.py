@@ -96,6 +96,7 @@ class IntegerSoftmaxContext(Context):
     y_type: str  # of C
     low: int  # the lowest code of y
     high: int  # the highest code of y
+    right: int  # how far a share is to be shifted at most
 
 
 def why_not_integer(op: Operator, _setting: Setting) -> str | None:
@@ -109,7 +110,8 @@ def prepare_integer(op: Operator, setting: Setting) -> Prepared:
     meaning = "exponentials of x - max x = -255, ..., 0, in units of 2^-31."
     constants = (Constants("exponentials", "int32_t", op.table, meaning),)
     rows = rows_of(op.x, op.y, setting.xs[0], setting.y)
-    context = IntegerSoftmaxContext(rows, op.x.dtype.c, op.y.dtype.c, op.y.dtype.low, op.y.dtype.high)
+    low, high = op.y.dtype.low, op.y.dtype.high
+    context = IntegerSoftmaxContext(rows, op.x.dtype.c, op.y.dtype.c, low, high, 43 - (high - low).bit_length())
     certificate = Certificate(numbers={"kind": "integer softmax", "exponentials": op.table})
     return Prepared(constants, context, (), ("right_shift",), certificate, in_place(op.x, setting))
 

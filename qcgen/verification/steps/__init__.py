@@ -16,6 +16,7 @@ from qcgen.ir.program import (
     Convert,
     Dequantize,
     InstanceNorm,
+    IntegerUnary,
     LayerNorm,
     Lookup,
     MatMul,
@@ -34,7 +35,7 @@ from qcgen.reference import evaluate_operator
 from qcgen.verification.layers import Bounds, layers_of
 from qcgen.verification.nodes import CalledNode, Nodes, WrongValue
 from qcgen.verification.steps.driven import Driven
-from qcgen.verification.steps.numbers import of_channel_lookup, of_conversion, of_lookup, of_quantize
+from qcgen.verification.steps.numbers import of_channel_lookup, of_conversion, of_every_code, of_lookup, of_quantize
 from qcgen.verification.steps.pairs import of_pairs, of_wide_pairs
 from qcgen.verification.steps.rows import of_normalization, of_softmax
 from qcgen.verification.steps.totals import Ends, of_average_pool, of_product, of_reduce, of_rounded_once
@@ -112,6 +113,8 @@ def _beside_steps(
             yield from of_quantize(op, generator)
         case Dequantize() | Convert():
             yield from of_conversion(op, generator)
+        case IntegerUnary():
+            yield from of_every_code(op)
         case Lookup():
             yield from of_lookup(op, generator)
         case ChannelLookup():

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from qcgen import arithmetic
-from qcgen.ir.program import ChannelLookup, Convert, Dequantize, Lookup, Quantize
+from qcgen.ir.program import ChannelLookup, Convert, Dequantize, IntegerUnary, Lookup, Quantize
 from qcgen.ir.types import Array, DType
 from qcgen.reference import evaluate_operator
 from qcgen.reference.elementwise import quantization_of
@@ -95,6 +95,14 @@ def of_lookup(op: Lookup, generator: np.random.Generator) -> Iterator[Driven]:
     x = spread(np.arange(op.x.dtype.low, op.x.dtype.high + 1).astype(op.x.dtype.numpy), op.x.shape, generator)
     sides = 2 * int(np.count_nonzero(np.diff(op.table)))
     yield Driven("all codes", (x,), evaluate_operator(op, x), sides, sides)
+
+
+def of_every_code(op: IntegerUnary) -> Iterator[Driven]:
+    """All codes of 16 bits."""
+    codes = np.arange(op.x.dtype.low, op.x.dtype.high + 1).astype(op.x.dtype.numpy)
+    x = spread(codes, op.x.shape, np.random.default_rng(0))
+    steps = np.diff(evaluate_operator(op, codes)) != 0
+    yield Driven("all codes", (x,), evaluate_operator(op, x), *[2 * int(np.count_nonzero(steps))] * 2)
 
 
 def of_channel_lookup(op: ChannelLookup) -> Iterator[Driven]:

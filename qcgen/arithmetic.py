@@ -14,12 +14,14 @@ from qcgen.ir.program import (
     Float32s,
     Int64s,
     IntegerBinary,
+    IntegerLstm,
     IntegerUnary,
     Interpolate,
     QuantizedBinary,
     Requantize,
     RoundTwice,
     Scaling,
+    Sigmoid,
 )
 from qcgen.ir.types import Array
 
@@ -115,11 +117,76 @@ def binary_in_integers(op: QuantizedBinary, by: IntegerBinary, a: Array, b: Arra
 def unary_in_integers(op: IntegerUnary, x: Array) -> Int64s:
     """Equation (86): the code of a code less its zero point times a scale by (78), another one below zero.
 
-    Source: Requantize, ReluQuantized and QuantizeLeakyRelu in kernels/internal/reference of TensorFlow Lite Micro.
+    Or by (87) or (88). Source: Requantize, ReluQuantized and QuantizeLeakyRelu in kernels/internal/reference of
+    TensorFlow Lite Micro.
     """
     value, by = x.astype(np.int64) - (op.x.zero_point or 0), op.function
+    if isinstance(by, Sigmoid):
+        return sigmoid_in_integers(by, value)
     found = np.where(value < 0, _scaled(value, by.below), _scaled(value, by.above))
     return np.asarray(np.clip(found + (op.y.zero_point or 0), op.low, op.high))
+
+
+def _logistic_table() -> Int64s:
+    """1 / (1 + exp(-i / 24)) in units of 2^-16, i = 0 ... 255, so that lines between them are off as little as may be.
+
+    A chord is off by s''(x) h^2 / 8 at most, h = 1 / 24: half of that is taken off both ends. The last one is 65535.
+    These are the numbers of sigmoid_table_uint16 in kernels/internal/common.cc of TensorFlow Lite Micro.
+    """
+    share = 1 / (1 + np.exp(-np.arange(256) / 24))
+    curvature = share * (1 - share) * (1 - 2 * share)
+    table = np.floor(2**16 * (share - curvature / 24**2 / 16) + 0.5).astype(np.int64)
+    table[255] = 65535
+    return table
+
+
+LOGISTIC_TABLE = _logistic_table()
+
+
+def sigmoid_in_integers(by: Sigmoid, value: Int64s) -> Int64s:
+    """Equations (87), the logistic function, and (88), the hyperbolic tangent, in units of 2^-15.
+
+    Source: Logistic and Tanh for int16 in kernels/internal/reference/integer_ops of TensorFlow Lite Micro.
+    """
+    bits, most = (9, 0x7FFF << 10) if by.kind == "logistic" else (8, 0xFFFF << 8)
+    scaled = (value * by.multiplier + ((1 << by.shift) >> 1)) >> by.shift
+    size = np.abs(scaled)
+    at = np.minimum(size >> bits, 254)
+    line = (LOGISTIC_TABLE[at] << bits) + (size & ((1 << bits) - 1)) * (LOGISTIC_TABLE[at + 1] - LOGISTIC_TABLE[at])
+    part = np.where(size >> bits >= 255, most, line)
+    if by.kind == "logistic":
+        return np.asarray(np.where(scaled >= 0, part + 2**9, 2**25 - part + 2**9 - 1) >> 10)
+    return np.asarray(np.where(scaled >= 0, part - 2**23 + 2**7, 2**23 - part + 2**7 - 1) >> 8)
+
+
+def lstm_step_in_integers(op: IntegerLstm, x: Array, h: Int64s, c: Int64s) -> tuple[Int64s, Int64s]:
+    """Equation (89): the state and the cell, (B, H), after a step of an LSTM on x (B, I).
+
+    Source: CalculateLstmGate, UpdateLstmCell and UpdateLstmHidden in micro/kernels/lstm_eval.h of TensorFlow Lite
+    Micro.
+    """
+    parts = []
+    for rows, values in ((op.weights, x), (op.state_weights, h)):
+        sums = np.einsum("bi,ghi->gbh", values.astype(np.int64), rows.codes.astype(np.int64)) + rows.bias[:, None]
+        parts.append([_short(_scaled(each, by)) for each, by in zip(sums, rows.scales, strict=True)])
+    gates = [_short(first + second) for first, second in zip(*parts, strict=True)]
+    logistic, tanh = Sigmoid("logistic", 3, 0), Sigmoid("tanh", 3, 0)
+    inward, forget, outward = (sigmoid_in_integers(logistic, gates[index]) for index in (0, 1, 3))
+    candidate = sigmoid_in_integers(tanh, gates[2])
+    kept = _short(_scaled(forget * c, op.forget_by))
+    cell = np.clip(_short(kept + _short(_scaled(inward * candidate, op.input_by))), -op.clip, op.clip)
+    tangent = sigmoid_in_integers(tangent_of(op.power), cell)
+    return np.clip(_scaled(outward * tangent, op.output_by) + op.zero_point, -128, 127), cell
+
+
+def tangent_of(power: int) -> Sigmoid:
+    """The hyperbolic tangent of codes in units of 2^power."""
+    left = power + 12
+    return Sigmoid("tanh", 3 << max(left, 0), max(-left, 0))
+
+
+def _short(value: Int64s) -> Int64s:
+    return np.asarray(np.clip(value, -(2**15), 2**15 - 1))
 
 
 def _scaled(value: Int64s, by: Scaling) -> Int64s:

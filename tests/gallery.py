@@ -28,6 +28,7 @@ from gallery_networks import (
     network_qop,
     network_tflite,
     of_several_sizes,
+    recurrent_tflite,
     reductions,
     resized_tflite,
     segmentation,
@@ -686,6 +687,12 @@ NETWORKS = (
         "network_tflite",
         "a .tflite file: a convolution, a mean, a dense layer and softmax, by the integers of TensorFlow Lite Micro",
         network_tflite,
+    ),
+    Entry(
+        "recurrent_tflite",
+        "a .tflite file: an LSTM in integers, whose state and cell stay in the arena from call to call, shares of 16"
+        " bits, and what they are in 8",
+        recurrent_tflite,
     ),
     Entry(
         "resized_tflite",

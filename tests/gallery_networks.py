@@ -380,6 +380,38 @@ def network_tflite() -> bytes:
     return written(tensors, steps, (0,), (8,))
 
 
+def recurrent_tflite() -> bytes:
+    """A .tflite file: two frames a call through an LSTM of three units, shares in 16 bits, of these the codes in 8."""
+    scales, count = (0.006, 0.009, 0.008, 0.007), 3
+    random = STATE(75)
+    matrices = [
+        Told(f"{word}_{gate}", (count, n), scale, 0, random.randint(-127, 128, (count, n)))
+        for word, n in (("input_weights", 4), ("state_weights", count))
+        for gate, scale in zip(("input", "forget", "cell", "output"), scales, strict=True)
+    ]
+    biases = [
+        Told(f"bias_{n}", (count,), 0.02 * scale, 0, random.randint(-3000, 3001, count), "int32")
+        for n, scale in enumerate(scales)
+    ]
+    tensors = [
+        Told("frames", (1, 2, 4), 0.02, -5),
+        *matrices,
+        *biases,
+        Told("state", (1, count), 1 / 128, 0, is_variable=True),
+        Told("cell", (1, count), 2.0**-11, 0, dtype="int16", is_variable=True),
+        Told("states", (1, 2, count), 1 / 128, 0),
+        Told("shares", (1, 2, count), 2.0**-16, -(2**15), dtype="int16"),
+        Told("percent", (1, 2, count), 0.01, 0),
+    ]
+    inputs = (0, *range(1, 9), -1, -1, -1, *range(9, 13), -1, -1, 13, 14, -1, -1, -1, -1)
+    steps = [
+        Step("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, (15,), {0: Field("b", 4), 1: Field("f", 10.0)}),
+        Step("SOFTMAX", (15,), (16,), {0: Field("f", 2.0)}),
+        Step("QUANTIZE", (16,), (17,)),
+    ]
+    return written(tensors, steps, (0,), (17,))
+
+
 def resized_tflite() -> bytes:
     """A .tflite file: an image made larger, the square of its distance from a color, logarithms of shares."""
     shape = (1, 7, 5, 3)

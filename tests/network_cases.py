@@ -35,7 +35,10 @@ from qcgen.ir.program import (
     GlobalAveragePool,
     InstanceNorm,
     IntegerLogSoftmax,
+    IntegerLstm,
+    IntegerRows,
     IntegerSoftmax,
+    IntegerUnary,
     Interpolate,
     LayerNorm,
     Lookup,
@@ -51,7 +54,9 @@ from qcgen.ir.program import (
     Reshape,
     Resize,
     RoundOnce,
+    Scaled,
     Select,
+    Sigmoid,
     Slice,
     Softmax,
     Tensor,
@@ -765,10 +770,68 @@ def integer_softmaxes() -> Iterator[Unit]:
         op = IntegerSoftmax("softmax", "SOFTMAX", tx, ty, exponentials(factor))
         label = f"{str(factor).replace('.', '_')}_{length}"
         yield Unit(f"integer_softmax_{label}", op, (x,))
+        wide = replace(op, y=quantized("y", DType.INT16, x.shape, 1 / 65536, -32768))
+        yield Unit(f"integer_softmax_wide_{label}", wide, (x,))
         logarithm = IntegerLogSoftmax("softmax", "LOG_SOFTMAX", tx, ty, *rounded_exponentials(factor))
         yield Unit(f"integer_log_softmax_{label}", logarithm, (x,))
     yield Unit("integer_softmax_columns", op, (x,), ((1, 0),), (1, 0))
     yield Unit("integer_log_softmax_columns", logarithm, (x,), ((1, 0),), (1, 0))
+
+
+def integer_unaries() -> Iterator[Unit]:
+    """Codes of 16 bits scaled to other types, another scale below zero, and sigmoids of them, in orders in memory."""
+    x = np.concatenate([codes((2980,), DType.INT16, 36), np.int16([-32768, 32767, -1, 0, 1] * 4)]).reshape(30, 100)
+    one, other, large = (1518500250, -3), (1073741825, -8), (2147483647, 1)
+    functions = {
+        "scaled": (Scaled(one, one), DType.INT16),
+        "two_scales": (Scaled(large, other), DType.INT16),
+        "bytes": (Scaled(other, other), DType.INT8),
+        "long": (Scaled(large, large), DType.INT32),
+        "logistic": (Sigmoid("logistic", 3, 0), DType.INT16),
+        "tanh": (Sigmoid("tanh", 3, 0), DType.INT16),
+        "logistic_shifted": (Sigmoid("logistic", 23456, 14), DType.INT16),
+        "tanh_shifted": (Sigmoid("tanh", 3, 2), DType.INT16),
+    }
+    for label, (function, dtype) in functions.items():
+        is_wide, is_sigmoid = dtype is DType.INT32, isinstance(function, Sigmoid)
+        tx = quantized("x", DType.INT16, x.shape, 0.01, 0 if is_sigmoid else 77)
+        ty = Tensor("y", dtype, x.shape) if is_wide else quantized("y", dtype, x.shape, 0.02, 0 if is_sigmoid else -9)
+        op = IntegerUnary("f", "QUANTIZE", tx, ty, function, dtype.low, dtype.high)
+        yield Unit(f"integer_{label}", op, (x,))
+        yield Unit(f"integer_{label}_columns", op, (x,), ((1, 0),), (0, 1))
+
+
+def integer_lstms() -> Iterator[Unit]:
+    """One step and several, one sequence and two, a cell that is clipped, states at both ends."""
+    for batch, steps, inputs, units, clip in ((1, 1, 3, 1, 2**15), (1, 4, 5, 7, 9000), (2, 3, 8, 4, 2**15)):
+        state = np.random.default_rng(37 + batch)
+        parts = [
+            IntegerRows(
+                state.integers(-127, 128, (4, units, n)).astype(np.int8),
+                state.integers(-20000, 20000, (4, units)),
+                ((1234567890, -4), (1987654321, -5), (1111111111, -4), (1515151515, -3)),
+            )
+            for n in (inputs, units)
+        ]
+        x, h = codes((batch, steps, inputs), DType.INT8, 38), codes((batch, units), DType.INT8, 39)
+        c = codes((batch, 2 * units), DType.INT8, 40)
+        c[0, :2], h[0, 0] = (0, -128), -128
+        op = IntegerLstm(
+            "lstm",
+            "UNIDIRECTIONAL_SEQUENCE_LSTM",
+            quantized("x", DType.INT8, x.shape, 0.05, 3),
+            quantized("h", DType.INT8, h.shape, 0.0078, -4),
+            Tensor("c", DType.INT8, c.shape),
+            Tensor("y", DType.INT8, (batch, steps + 2, units)),
+            *parts,
+            (1 << 30, -14),
+            (1 << 30, -18),
+            (1073741900, -22),
+            -4,
+            -11 if units < 7 else -14,
+            clip,
+        )
+        yield Unit(f"integer_lstm_{batch}_{steps}_{units}", op, (x, h, c))
 
 
 def squared_differences() -> Iterator[Unit]:
@@ -884,7 +947,9 @@ PORTABLE = tuple(
         float_matmuls,
         conversions,
         softmaxes,
+        integer_lstms,
         integer_softmaxes,
+        integer_unaries,
         interpolations,
         squared_differences,
         quantizations,

@@ -93,6 +93,7 @@ def program(name: str, header: str) -> str:
             before += given_as.get(dtype, BYTES).format(port=port, size=size)
         elif port != "arena":
             after += READ.format(port=port, size=size)
+    before += f"    {name}_reset(arena);\n" if f"{name}_reset(" in header else ""
     names = ", ".join(each.split("*")[1] for each in parameters)
     call = f"{name}_run({names})"
     if returned == "int":  # where it returns 1 outputs need not be written, and Eva joins that state with the other

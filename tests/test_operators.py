@@ -13,6 +13,7 @@ from fuzz.operators import NODES, operator_models
 from models import NHWC, graph_model, node_model, qlinear_conv, random_weights
 from onnx import ModelProto, helper
 from tflite_models import MODELS
+from tflite_states import STREAMS
 
 import qcgen
 from qcgen import check, infer, lower
@@ -102,6 +103,8 @@ def reached() -> Reached:
     found.programs["Orion's QLinearConv"] = orion
     for name in ("softmax", "log_softmax", "bilinear"):
         found.programs[f"{name} of a .tflite file"] = qcgen.compile(MODELS[name]).program
+    found.programs |= {name: qcgen.compile(STREAMS[name]).program for name in ("filters", "gates")}
+    found.programs["short_to_byte"] = qcgen.compile(MODELS["short_to_byte"]).program
     found.classes = {type(op) for program in found.programs.values() for op in program.operators}
     return found
 

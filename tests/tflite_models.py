@@ -20,6 +20,7 @@ OPTION_TYPES = {
     "MAX_POOL_2D": 5,
     "SOFTMAX": 9,
     "SVDF": 6,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": 71,
     "CONCATENATION": 10,
     "PAD": 22,
     "TRANSPOSE": 26,
@@ -92,6 +93,7 @@ class Step:
     inputs: Sequence[int]
     outputs: Sequence[int]
     options: Mapping[int, Field | str] | None = None
+    intermediates: Sequence[int] = ()
 
 
 def written(
@@ -143,6 +145,8 @@ def _subgraph(
             1: _ints(step.inputs),
             2: _ints(step.outputs),
         }
+        if step.intermediates:
+            operator[8] = _ints(step.intermediates)
         if step.options is not None:
             operator |= {3: Field("B", OPTION_TYPES[step.kind]), 4: dict(step.options)}
         operators.append(operator)
@@ -308,6 +312,17 @@ def binary(kind: str, y_scale: float, activation: int = 0, shape: Sequence[int] 
 def softmax(scale: float, beta: float) -> bytes:
     tensors = [Told("x", (1, 24), scale, 9), Told("y", (1, 24), 1 / 256, -128)]
     return written(tensors, [Step("SOFTMAX", (0,), (1,), {0: Field("f", beta)})], (0,), (1,))
+
+
+def wide_shares() -> bytes:
+    """Shares in 16 bits, and what the first and the last half of them are in 8."""
+    tensors = [
+        Told("x", (5, 24), 0.21, 9),
+        Told("wide", (5, 24), 1 / 65536, -32768, dtype="int16"),
+        Told("y", (5, 24), 1 / 300, -128),
+    ]
+    steps = [Step("SOFTMAX", (0,), (1,), {0: Field("f", 0.7)}), Step("QUANTIZE", (1,), (2,))]
+    return written(tensors, steps, (0,), (2,))
 
 
 def log_softmax(scale: float, length: int = 24) -> bytes:
@@ -527,6 +542,10 @@ MODELS = {
     "sum": binary("ADD", 0.037),
     "sum_with_relu": binary("ADD", 0.037, activation=1),
     "sum_of_a_scalar": binary("ADD", 0.029, shape=(1, 1)),
+    "shares_of_16_bits": wide_shares(),
+    "short_to_byte": function("QUANTIZE", (0.00013, 0), (0.031, 5), types=("int16", "int8")),
+    "short_to_short": function("QUANTIZE", (0.00013, 0), (0.00017, 0), types=("int16", "int16")),
+    "short_to_long": function("QUANTIZE", (0.00013, -77), (0.0000057, 0), types=("int16", "int32")),
     "squared_difference": binary("SQUARED_DIFFERENCE", 0.19),
     "squared_difference_of_one": binary("SQUARED_DIFFERENCE", 0.047, shape=(1, 1)),
     "difference": binary("SUB", 0.041),

@@ -156,6 +156,31 @@ def filters(rank: int, zero_point: int, batch: int = 1) -> bytes:
     return written(tensors, steps, (0,), (10,))
 
 
+def gates(batch: int, clip: float = 10.0, scale: float = 2.0**-11, *, by_step: bool = False) -> bytes:
+    """An LSTM of five units over three steps of four elements, whose states stay from call to call."""
+    count = 5
+    x, y = (Told(name, (3, batch, n) if by_step else (batch, 3, n), *by) for name, n, by in (
+        ("x", 4, (0.05, 3)), ("y", count, (0.0078, -4))
+    ))  # fmt: skip
+    scales = (0.011, 0.02, 0.017, 0.013)
+    matrices = [
+        Told(f"{word}{gate}", (count, n), each / 2, 0, weights(20 * n + gate, count, n))
+        for word, n in (("w", 4), ("r", count))
+        for gate, each in enumerate(scales)
+    ]
+    biases = [Told(f"b{g}", (count,), 0.05 * each / 2, 0, bias(g, count), "int32") for g, each in enumerate(scales)]
+    states = [
+        Told("h", (batch, count), 0.0078, -4, is_variable=True),
+        Told("c", (batch, count), scale, 0, dtype="int16", is_variable=True),
+    ]
+    nothing = [Told(f"intermediate{n}", (0,), dtype="float32") for n in range(4)]
+    tensors = [x, *matrices, *biases, *states, y, *nothing, Told("hidden", (0,), 0.0078, -4)]
+    inputs = (0, *range(1, 9), -1, -1, -1, *range(9, 13), -1, -1, 13, 14, -1, -1, -1, -1)
+    options = {0: Field("b", 4), 1: Field("f", clip), 3: Field("b", by_step)}
+    step = Step("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, (15,), options, tuple(range(16, 21)))
+    return written(tensors, [step], (0,), (15,))
+
+
 def frames(data: bytes) -> Sequence[np.ndarray]:
     """Random inputs of calls one after the other."""
     graph = read_tflite(data, "model")
@@ -169,6 +194,9 @@ STREAMS = {
     "total": total(),
     "delay": delay(),
     "early": early(),
+    "gates": gates(1),
+    "gates_of_two": gates(2, clip=0.0, scale=2.0**-9),
+    "gates_by_step": gates(2, clip=0.7, scale=2.0**-13, by_step=True),
     "filters": filters(1, 0),
     "filters_of_rank_2": filters(2, -40, 2),
 }

@@ -35,6 +35,7 @@ from qcgen.ir.program import (
     InstanceNorm,
     Int64s,
     IntegerLogSoftmax,
+    IntegerLstm,
     IntegerSoftmax,
     IntegerUnary,
     Interpolate,
@@ -118,6 +119,7 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
             | InstanceNorm()
             | IntegerLogSoftmax()
             | IntegerSoftmax()
+            | IntegerLstm()
             | IntegerUnary()
             | OrionConv()
             | ArgMax()

@@ -36,6 +36,7 @@ from qcgen.kernels.portable.float_output import FLOAT_OUTPUT
 from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_UNARY
 from qcgen.kernels.portable.global_average_pool import GLOBAL_AVERAGE_POOL
 from qcgen.kernels.portable.instance_norm import INSTANCE_NORM
+from qcgen.kernels.portable.integer_lstm import INTEGER_LSTM
 from qcgen.kernels.portable.integer_unary import INTEGER_UNARY
 from qcgen.kernels.portable.interpolate import INTERPOLATE
 from qcgen.kernels.portable.layer_norm import LAYER_NORM
@@ -103,6 +104,7 @@ PORTABLE: tuple[Kernel, ...] = (
     SOFTMAX,
     INTEGER_SOFTMAX,
     INTEGER_LOG_SOFTMAX,
+    INTEGER_LSTM,
     INTEGER_UNARY,
     INTERPOLATE,
     LAYER_NORM,

@@ -20,6 +20,7 @@ from qcgen.ir.program import (
     GlobalAveragePool,
     InstanceNorm,
     IntegerLogSoftmax,
+    IntegerLstm,
     IntegerSoftmax,
     IntegerUnary,
     Interpolate,
@@ -244,5 +245,7 @@ def _replaced(op: Operator, of: Callable[[str], Tensor], y: Tensor) -> Operator:
         case Recurrent():
             h, c = (None if state is None else of(state.name) for state in (op.initial_h, op.initial_c))
             return replace(op, x=of(op.x.name), initial_h=h, initial_c=c, y=y)
+        case IntegerLstm():
+            return replace(op, x=of(op.x.name), h=of(op.h.name), c=of(op.c.name), y=y)
         case _:
             return replace(op, x=of(op.x.name), y=y)

@@ -18,6 +18,7 @@ from qcgen.ir.program import (
     FloatBinary,
     InstanceNorm,
     Int64s,
+    IntegerLstm,
     LayerNorm,
     MatMul,
     MaxPool,
@@ -175,6 +176,9 @@ class _Arrangement:
                 return replace(op, x=self._copied(op.x, row_major(op.x)))
             case Recurrent():
                 return self._with_row_major_states(op)
+            case IntegerLstm():
+                x, h, c = (self._copied(t, row_major(t)) for t in (op.x, op.h, op.c))
+                return replace(op, x=x, h=h, c=c)
             case Concat():
                 computed = [x for x in op.xs if x.name not in self._program.constants]
                 order = self._orders[computed[0].name]
@@ -247,7 +251,7 @@ def _natural_output(op: Operator, xs: Sequence[Order]) -> Order:
             return stored(op.y, Layout.CHANNELS_LAST)
         case Transpose():
             return transposed(xs[0], op.perm)
-        case Embedding() | LayerNorm() | Recurrent():
+        case Embedding() | LayerNorm() | Recurrent() | IntegerLstm():
             return row_major(op.y)
         case Reduce() if len(xs[0]) != len(op.y.shape):
             return _of_those_that_stay(xs[0], op.axes)

@@ -137,6 +137,8 @@ SUPPORT_NAMES = (
     "soft_float_code",
     "round_half_even",
     "round_twice",
+    "integer_logistic",
+    "integer_tangent",
     "divide_away",
     "soft_float_add",
     "soft_float",

@@ -16,6 +16,7 @@ from qcgen.ir.program import (
     Extremes,
     FloatBinary,
     GlobalAveragePool,
+    IntegerLstm,
     Interpolate,
     MatMul,
     MaxPool,
@@ -79,6 +80,8 @@ def _agrees(op: Operator) -> bool:
             return _is_reduced(op, op.axes)
         case Recurrent():
             return _is_sequence(op)
+        case IntegerLstm():
+            return _is_integer_sequence(op)
         case Extremes():
             return op.y.shape == (2,)
         case DynamicParameter():
@@ -139,6 +142,18 @@ def _is_reduced(op: Reduce | ArgMax, axes: tuple[int, ...]) -> bool:
         return False
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(op.x.shape))
     return op.y.shape in (kept, tuple(op.x.shape[axis] for axis in range(rank) if axis not in axes))
+
+
+def _is_integer_sequence(op: IntegerLstm) -> bool:
+    """Whether weights, biases and states have the sizes of one another."""
+    gates, units, inputs = op.weights.codes.shape
+    batch, steps = op.x.shape[:2]
+    return (
+        (gates, inputs) == (4, *op.x.shape[2:])
+        and op.state_weights.codes.shape == (4, units, units)
+        and op.weights.bias.shape == op.state_weights.bias.shape == (4, units)
+        and (op.h.shape, op.c.shape, op.y.shape) == ((batch, units), (batch, 2 * units), (batch, steps + 2, units))
+    )
 
 
 def _is_sequence(op: Recurrent) -> bool:

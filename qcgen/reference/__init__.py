@@ -26,6 +26,7 @@ from qcgen.ir.program import (
     GlobalAveragePool,
     InstanceNorm,
     IntegerLogSoftmax,
+    IntegerLstm,
     IntegerSoftmax,
     IntegerUnary,
     Interpolate,
@@ -54,7 +55,7 @@ from qcgen.ir.types import Array
 from qcgen.reference import elementwise, movement, pool, reduction
 from qcgen.reference.conv import evaluate_conv
 from qcgen.reference.orion import evaluate_orion_conv
-from qcgen.reference.recurrent import evaluate_recurrent
+from qcgen.reference.recurrent import evaluate_integer_lstm, evaluate_recurrent
 
 __all__ = ["evaluate", "evaluate_all", "evaluate_frames", "evaluate_operator"]
 
@@ -110,6 +111,8 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
             return reduction.evaluate_matmul(op, *inputs)
         case Recurrent():
             return evaluate_recurrent(op, *inputs)
+        case IntegerLstm():
+            return evaluate_integer_lstm(op, *inputs)
         case QuantizedBinary():
             return elementwise.evaluate_quantized_binary(op, *inputs)
         case IntegerUnary():

@@ -1,10 +1,11 @@
-"""LSTM and GRU by their definition, in float64."""
+"""LSTM and GRU by their definition, in float64; LSTM in integers."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from qcgen.ir.program import GateWeights, Recurrent
+from qcgen import arithmetic
+from qcgen.ir.program import GateWeights, IntegerLstm, Recurrent
 from qcgen.ir.types import Array
 from qcgen.reference.activations import activate
 
@@ -29,6 +30,17 @@ def evaluate_recurrent(op: Recurrent, x: Array, *initial: Array) -> Array:
         y[-2, d], y[-1, d] = now, cell
     parts = (op.keeps_states, y[:-2]), (op.keeps_last, y[-2:-1]), (op.keeps_cell, y[-1:])
     return np.concatenate([part for is_kept, part in parts if is_kept]).astype(np.float32)
+
+
+def evaluate_integer_lstm(op: IntegerLstm, x: Array, h: Array, c: Array) -> Array:
+    """Equation (89), step by step; the cell, as bytes, in the last two rows."""
+    state, cell = h.astype(np.int64), np.ascontiguousarray(c).view("<i2").astype(np.int64)
+    rows = []
+    for t in range(x.shape[1]):
+        state, cell = arithmetic.lstm_step_in_integers(op, x[:, t], state, cell)
+        rows.append(state.astype(np.int8))
+    last = cell.astype("<i2").view(np.int8).reshape(len(x), 2, op.units)
+    return np.concatenate([np.stack(rows, axis=1), last], axis=1)
 
 
 def terms(op: Recurrent, x: Array, *initial: Array) -> float:

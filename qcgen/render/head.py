@@ -17,6 +17,7 @@ from qcgen.ir.program import (
     InstanceNorm,
     IntegerBinary,
     IntegerLogSoftmax,
+    IntegerLstm,
     IntegerSoftmax,
     IntegerUnary,
     Interpolate,
@@ -206,8 +207,8 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
             )
         case IntegerSoftmax() | IntegerLogSoftmax():
             yield "output", "the fixed point of TensorFlow Lite, its exponentials from a table"
-        case IntegerUnary():
-            yield "output", "the integers of TensorFlow Lite, rounded twice"
+        case IntegerUnary() | IntegerLstm():
+            yield "output", "the integers of TensorFlow Lite, one rounding after the other"
         case Interpolate():
             yield "output", "the fixed point of TensorFlow Lite, weights in units of 1 / 1024"
         case LayerNorm() if isinstance(call.context, LayerNormContext) and call.context.line:

@@ -30,6 +30,7 @@ from qcgen.ir.program import (
     InstanceNorm,
     Int64s,
     IntegerLogSoftmax,
+    IntegerLstm,
     IntegerSoftmax,
     IntegerUnary,
     Interpolate,
@@ -164,6 +165,7 @@ class Channels:
                 | Softmax()
                 | IntegerLogSoftmax()
                 | IntegerSoftmax()
+                | IntegerLstm()
                 | IntegerUnary()
                 | Interpolate()
                 | LayerNorm()

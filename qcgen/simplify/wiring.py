@@ -9,6 +9,7 @@ from qcgen.ir.program import (
     Concat,
     DynamicQuantize,
     FloatBinary,
+    IntegerLstm,
     MatMul,
     Operator,
     Program,
@@ -52,6 +53,8 @@ def with_inputs(op: Operator, change: Callable[[Tensor], Tensor]) -> Operator:
         case Recurrent():
             h, c = (None if state is None else change(state) for state in (op.initial_h, op.initial_c))
             return replace(op, x=change(op.x), initial_h=h, initial_c=c)
+        case IntegerLstm():
+            return replace(op, x=change(op.x), h=change(op.h), c=change(op.c))
         case _:
             return replace(op, x=change(op.x))
 

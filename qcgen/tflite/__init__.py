@@ -4,14 +4,14 @@ from qcgen.tflite.flatbuffer import FlatTable
 from qcgen.tflite.graph import TfliteGraph
 from qcgen.tflite.lower import LOWERINGS, lower_tflite
 from qcgen.tflite.read import read_tflite, tflite_bytes
-from qcgen.tflite.variables import by_call, in_file, kept_by
+from qcgen.tflite.variables import in_file, in_program, kept_by
 
 __all__ = [
     "LOWERINGS",
     "FlatTable",
     "TfliteGraph",
-    "by_call",
     "in_file",
+    "in_program",
     "kept_by",
     "lower_tflite",
     "read_tflite",

@@ -45,7 +45,7 @@ from qcgen.tflite.exponentials import exponentials, rounded_exponentials
 from qcgen.tflite.float_functions import in_tables
 from qcgen.tflite.graph import AGAIN, TfliteGraph
 from qcgen.tflite.lookups import ANY_CODE, FUNCTIONS, lower_function, lower_prelu, lower_wide_function
-from qcgen.tflite.memories import lower_svdf
+from qcgen.tflite.memories import lower_lstm, lower_svdf
 from qcgen.tflite.movements import MOST_PLACES, MOVEMENTS, lower_reshape, require_same_codes
 from qcgen.tflite.multipliers import bounds, integer_binary, mean_twice, overflows, round_twice
 from qcgen.tflite.operands import Refused, TfliteOperands
@@ -343,6 +343,7 @@ LOWERINGS: dict[str, Callable[[TfliteOperands], tuple[Operator, ...]]] = {
     "SQUARED_DIFFERENCE": lower_binary,
     "SUB": lower_binary,
     "SVDF": lower_svdf,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": lower_lstm,
     "TRANSPOSE_CONV": lower_transpose_conv,
 }
 """What each operator means."""

@@ -87,10 +87,14 @@ class _Reader:
         values: dict[str, Value] = {}
         constants: dict[str, Array] = {}
         codes: dict[str, TfliteCodes] = {}
+        named = self._named()
         for index, tensor in enumerate(self._tensors):
             called, where = self._names[index], f"tensor {self._names[index]!r}"
             shape = tensor.integers(0)
             dtype = TYPES.get(tensor.integer(1, "b"), DType.OTHER)
+            if index not in named:  # of an LSTM there are such, of no elements
+                values[called] = Value(called, DType.OTHER, None)
+                continue
             if len(shape) > MOST_RANK or any(not 0 < size < 2**31 for size in shape) or prod(shape) >= 2**31:
                 what = f"its shape is {'x'.join(map(str, shape[:MOST_RANK]))}"
                 self.problems.append(Problem(where, what, "convert the model with shapes that are fixed and not empty"))
@@ -110,6 +114,11 @@ class _Reader:
         return TfliteGraph(
             name, nodes, inputs, outputs, values, constants, {"tflite": 3}, digest, origin=origin, codes=codes
         )
+
+    def _named(self) -> set[int]:
+        """The tensors that operators read or write, and those of the model."""
+        tables = [(table, (1, 2)) for table in (self._subgraph, *self._subgraph.tables(3))]
+        return {number for table, parts in tables for part in parts for number in table.integers(part)}
 
     def _elements(self, tensor: FlatTable, dtype: DType, shape: Sequence[int], where: str) -> Array | None:
         """The elements of a constant; None of a tensor that is computed."""

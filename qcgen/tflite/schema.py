@@ -99,6 +99,7 @@ OPTIONS: dict[str, dict[str, tuple[int, str, int]]] = {
     "LEAKY_RELU": {"alpha": (0, "f", 0)},
     "SOFTMAX": {"beta": (0, "f", 0)},
     "SVDF": {"rank": (0, "i", 0)},
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": {"activation": (0, "b", 0), "cell_clip": (1, "f", 0), "time_major": (3, "b", 0)},
     "FULLY_CONNECTED": {"activation": (0, "b", 0), "weights_format": (1, "b", 0)},
     "CALL_ONCE": {"subgraph": (0, "i", 0)},
     "VAR_HANDLE": {"container": (0, "s", 0), "shared_name": (1, "s", 0)},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -17,13 +18,20 @@ from qcgen.tflite.graph import AGAIN, TfliteCodes, TfliteGraph
 VARIABLES = frozenset({"ASSIGN_VARIABLE", "CALL_ONCE", "READ_VARIABLE", "VAR_HANDLE"})
 """Operators that are resolved here."""
 
-KEPT = {"SVDF": (4,)}
+Own: TypeAlias = Literal["memory", "state", "cell"]
+"""How an operator's own variable lies in the Program: as in the file; by calls; its int16 codes as bytes."""
+
+KEPT: dict[str, dict[int, Own]] = {
+    "SVDF": {4: "memory"},
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": {18: "state", 19: "cell"},
+}
 """Inputs of operators that are variables of their own: what a call leaves there, the next one reads."""
 
 
-def kept_by(node: Node) -> tuple[str, ...]:
-    """The variables that an operator keeps itself."""
-    return tuple(node.inputs[index] for index in KEPT.get(node.op_type, ()) if index < len(node.inputs))
+def kept_by(node: Node) -> dict[str, Own]:
+    """The variables that an operator keeps itself, in the order of its outputs behind the first."""
+    own = KEPT.get(node.op_type, {})
+    return {node.inputs[index]: kind for index, kind in own.items() if index < len(node.inputs)}
 
 
 def with_states(graph: TfliteGraph, once: Callable[[int], TfliteGraph]) -> TfliteGraph:
@@ -80,7 +88,7 @@ class _Walk:
                 self._refuse(node, f"the variable {name!r} that it keeps is not its own")
                 continue
             self.own[name] = self.graph.unused(f"{name}.kept")
-            self.graph = _by_call(self.graph, node, name)
+            self.graph = _in_program(self.graph, node, name)
             outputs.append(self.own[name])
         return replace(node, outputs=tuple(outputs))
 
@@ -148,26 +156,35 @@ class _Walk:
         return _filled(value, by)
 
 
-def _by_call(graph: TfliteGraph, node: Node, name: str) -> TfliteGraph:
-    """The graph in which the memory of an SVDF, (N, F * M) in the file, is (N, M, F): a call's results side by side."""
-    value, time = graph.value(name), graph.value(node.inputs[2] if node.op_type == "SVDF" else "").fixed_shape or ()
-    shape = value.fixed_shape or ()
-    if len(shape) != 2 or len(time) != 2 or shape[1] != prod(time):
-        return graph
-    return replace(graph, values={**graph.values, name: replace(value, shape=(shape[0], time[1], time[0]))})
+def _in_program(graph: TfliteGraph, node: Node, name: str) -> TfliteGraph:
+    """The graph with an operator's own variable as the Program has it; where its shape does not fit, as it is.
+
+    The memory of an SVDF, (N, F * M), becomes (N, M, F): a call's results side by side. The cell of an LSTM, (N, H) of
+    int16, becomes (N, 2 * H) of int8: its bytes.
+    """
+    value = graph.value(name)
+    shape, time = value.fixed_shape or (), graph.value(node.inputs[2]).fixed_shape or ()
+    match kept_by(node)[name]:
+        case "memory" if len(shape) == 2 and len(time) == 2 and shape[1] == prod(time):
+            value = replace(value, shape=(shape[0], time[1], time[0]))
+        case "cell" if len(shape) == 2 and value.dtype is DType.INT16:
+            value = replace(value, shape=(shape[0], 2 * shape[1]), dtype=DType.INT8)
+    return replace(graph, values={**graph.values, name: value})
 
 
-def in_file(array: Array) -> Array:
-    """A variable that an operator keeps, as the file has it: of a memory (N, M, F) each filter's results in a row."""
-    return array.transpose(0, 2, 1).reshape(len(array), -1) if array.ndim == 3 else array
+def in_file(array: Array, kind: Own) -> Array:
+    """An operator's own variable as the file has it."""
+    if kind == "memory":
+        return array.transpose(0, 2, 1).reshape(len(array), -1)
+    return np.ascontiguousarray(array).view("<i2").astype(np.int16) if kind == "cell" else array
 
 
-def by_call(array: Array, shape: Sequence[int]) -> Array:
+def in_program(array: Array, kind: Own, shape: Sequence[int]) -> Array:
     """The other way round."""
-    if len(shape) != 3:
-        return array.reshape(shape)
-    batch, calls, filters = shape
-    return array.reshape(batch, filters, calls).transpose(0, 2, 1)
+    if kind == "memory":
+        batch, calls, filters = shape
+        return array.reshape(batch, filters, calls).transpose(0, 2, 1)
+    return (array.astype("<i2").view(np.int8) if kind == "cell" else array).reshape(shape)
 
 
 def _filled(value: Value, by: TfliteCodes | None) -> Array:

@@ -23,6 +23,7 @@ from qcgen.ir.program.elementwise import (
     Scaled,
     Scaling,
     Select,
+    Sigmoid,
 )
 from qcgen.ir.program.epilogue import (
     DivideAway,
@@ -35,7 +36,7 @@ from qcgen.ir.program.epilogue import (
 )
 from qcgen.ir.program.movement import Between, Concat, Interpolate, Movement, Pad, Reshape, Resize, Slice, Transpose
 from qcgen.ir.program.product import MatMul
-from qcgen.ir.program.recurrent import GATES, GateWeights, Recurrent
+from qcgen.ir.program.recurrent import GATES, GateWeights, IntegerLstm, IntegerRows, Recurrent
 from qcgen.ir.program.reduction import (
     ArgMax,
     FloatSoftmax,
@@ -83,6 +84,8 @@ __all__ = [
     "Int64s",
     "IntegerBinary",
     "IntegerLogSoftmax",
+    "IntegerLstm",
+    "IntegerRows",
     "IntegerSoftmax",
     "IntegerUnary",
     "Interpolate",
@@ -108,6 +111,7 @@ __all__ = [
     "Scaled",
     "Scaling",
     "Select",
+    "Sigmoid",
     "Slice",
     "Softmax",
     "Spatial",
@@ -129,6 +133,7 @@ Operator = (
     | ChannelLookup
     | MatMul
     | Recurrent
+    | IntegerLstm
     | QuantizedBinary
     | GlobalAveragePool
     | Reduce
@@ -170,6 +175,8 @@ def inputs_of(op: Operator) -> tuple[Tensor, ...]:
             return (op.x, *op.operands)
         case Recurrent():
             return (op.x, *(state for state in (op.initial_h, op.initial_c) if state is not None))
+        case IntegerLstm():
+            return (op.x, op.h, op.c)
         case _:
             return (op.x,)
 
@@ -183,7 +190,7 @@ def macs_of(op: Operator) -> int:
     """Multiply-accumulates by the convention of the field: convolutions and products of matrices have them."""
     if isinstance(op, Conv | OrionConv):
         return op.geometry.macs
-    return op.macs if isinstance(op, MatMul | Recurrent) else 0
+    return op.macs if isinstance(op, MatMul | Recurrent | IntegerLstm) else 0
 
 
 def run_time_scales(operators: Sequence[Operator]) -> str | None:

@@ -88,6 +88,18 @@ class Scaled:
 
 
 @dataclass(frozen=True)
+class Sigmoid:
+    """The logistic function or the hyperbolic tangent in units of 2^-15, by lines between the numbers of a table.
+
+    Of the code less its zero point times ``multiplier`` / 2^``shift``, rounded half up: in units of 3/4 * 2^-14, about.
+    """
+
+    kind: Literal["logistic", "tanh"]
+    multiplier: int
+    shift: int
+
+
+@dataclass(frozen=True)
 class IntegerUnary:
     """y = clamp(function(x - x's zero point) + y's zero point, low, high), in TensorFlow Lite's integers.
 
@@ -99,7 +111,7 @@ class IntegerUnary:
     op_type: str
     x: Tensor
     y: Tensor
-    function: Scaled
+    function: Scaled | Sigmoid
     low: int
     high: int
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from qcgen.ir.program.elementwise import Scaling
 from qcgen.ir.program.epilogue import FloatActivation
-from qcgen.ir.program.tensor import Float32s, Tensor
+from qcgen.ir.program.tensor import Float32s, Int64s, Tensor
 from qcgen.ir.types import Array
 
 GATES = {"lstm": "iofc", "gru": "zrh"}
@@ -79,3 +80,55 @@ class Recurrent:
         weights = sum(int(given.codes.size) for given in (self.weights, self.state_weights))
         steps, batch, _ = self.x.shape
         return steps * batch * weights
+
+
+@dataclass(frozen=True)
+class IntegerRows:
+    """A row of weights for each gate of each unit: a sum of codes less their zero point, and a scale for each gate.
+
+    ``codes`` (4, H, n) int8; ``bias`` (4, H) int64 is what sums of the codes themselves begin with, so the zero point
+    is in it; ``scales`` are those to units of 2^-12, rounded twice.
+    """
+
+    codes: Array
+    bias: Int64s
+    scales: tuple[Scaling, Scaling, Scaling, Scaling]
+
+
+@dataclass(frozen=True)
+class IntegerLstm:
+    """TensorFlow Lite's LSTM in integers (arithmetic.lstm_step_in_integers) over sequences x (B, T, I), with H units.
+
+    The gates are the input, forget, cell and output gate. y (B, T + 2, H) int8 holds the state after each step, and in
+    its last two rows the cell after the last one: the two bytes of each int16 code, the low one first. ``h`` (B, H) and
+    ``c`` (B, 2 * H), in the same bytes, are what the states start with. Products of two numbers below 1, in units of
+    2^-15, are scaled: ``forget_by`` that of the forget gate and the cell, ``input_by`` that of the input and the cell
+    gate, ``output_by`` that of the output gate and the cell's tangent, to a code of y with its zero point. The cell is
+    in units of 2^``power``, between ``-clip`` and ``clip``.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    h: Tensor
+    c: Tensor
+    y: Tensor
+    weights: IntegerRows
+    state_weights: IntegerRows
+    forget_by: Scaling
+    input_by: Scaling
+    output_by: Scaling
+    zero_point: int
+    power: int
+    clip: int
+
+    @property
+    def units(self) -> int:
+        """H, the elements of a state."""
+        return int(self.state_weights.codes.shape[-1])
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates: every weight once a step."""
+        batch, steps, _ = self.x.shape
+        return batch * steps * int(self.weights.codes.size + self.state_weights.codes.size)

@@ -5,27 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from qcgen.arithmetic import LOGISTIC_TABLE
 from qcgen.errors import prove
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
-from qcgen.ir.program import IntegerUnary, Operator, Scaled
-from qcgen.kernels.kernel import Kernel, Prepared, Setting
+from qcgen.ir.program import IntegerUnary, Operator, Scaled, Sigmoid
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.loop_nest import LoopNest, Placed, elementwise
+
+SIGMOIDS = {"logistic": "integer_logistic", "tanh": "integer_tangent"}
+"""The functions of ``templates/support/`` that compute them."""
 
 
 @dataclass(frozen=True)
 class IntegerUnaryContext(Context):
-    """Codes that are scaled."""
+    """A function of codes."""
 
     template: ClassVar[str] = "kernels/portable/integer_unary.c.jinja"
 
     nest: LoopNest  # the loops over the elements of y
     x_type: str  # of C
     y_type: str  # of C
-    x_zero_point: int
-    y_zero_point: int
-    by: Scaled  # the multipliers and exponents
+    x_zero_point: int  # of codes of x
+    y_zero_point: int  # of codes of y
+    scales: Scaled | None  # the multipliers and exponents
     is_one: bool  # both are the same
+    sigmoid: Sigmoid | None  # or what a sigmoid is taken of
+    half: int  # that is added before its shift
+    function: str  # the sigmoid in C, without the prefix
     low: int | None  # the lowest code of y; None where no code is below it
     high: int | None  # the same of the highest
 
@@ -36,25 +43,42 @@ def why_not(op: Operator, _setting: Setting) -> str | None:
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:
-    """Two multiplications at most per element; y may lie over x."""
+    """Two multiplications at most per element, or a line between two numbers of a table; y may lie over x."""
     assert isinstance(op, IntegerUnary)
-    by, wide = op.function, op.y.dtype.bytes == 4
-    reach = op.x.dtype.high - op.x.dtype.low
-    prove(all(reach << max(exponent, 0) < 2**30 for _, exponent in (by.above, by.below)), "no code leaves int32")
+    by, reach = op.function, op.x.dtype.high - op.x.dtype.low
+    sigmoid, scales = (by, None) if isinstance(by, Sigmoid) else (None, by)
+    if scales is not None:
+        parts = (scales.above, scales.below)
+        prove(all(reach << max(exponent, 0) < 2**30 for _, exponent in parts), "no code leaves int32")
+    if sigmoid is not None:
+        prove(reach * sigmoid.multiplier + 2**sigmoid.shift < 2**31, "no code leaves int32")
+    is_clamped = sigmoid is None and op.y.dtype.bytes < 4
     nest = elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y))
+    function = SIGMOIDS[sigmoid.kind] if sigmoid is not None else ""
     context = IntegerUnaryContext(
         nest=nest,
         x_type=op.x.dtype.c,
         y_type=op.y.dtype.c,
         x_zero_point=op.x.zero_point or 0,
         y_zero_point=op.y.zero_point or 0,
-        by=by,
-        is_one=by.above == by.below,
-        low=None if wide else op.low,
-        high=None if wide else op.high,
+        scales=scales,
+        is_one=scales is not None and scales.above == scales.below,
+        sigmoid=sigmoid,
+        half=1 << sigmoid.shift >> 1 if sigmoid is not None else 0,
+        function=function,
+        low=op.low if is_clamped else None,
+        high=op.high if is_clamped else None,
     )
     is_in_place = "x" in nest.same_places and op.x.dtype.bytes == op.y.dtype.bytes
-    return Prepared((), context, (), ("round_twice",), Certificate(), (0,) if is_in_place else ())
+    support = ("right_shift", function) if sigmoid is not None else ("round_twice",)
+    constants = (logistic_table(),) if sigmoid is not None else ()
+    return Prepared(constants, context, (), support, Certificate(), (0,) if is_in_place else ())
+
+
+def logistic_table() -> Constants:
+    """The numbers that both functions of ``SIGMOIDS`` draw lines between."""
+    meaning = "1 / (1 + exp(-i / 24)) in units of 2^-16, i = 0, ..., 255."
+    return Constants("logistic", "uint16_t", LOGISTIC_TABLE, meaning)
 
 
 INTEGER_UNARY = Kernel("portable/integer_unary", IntegerUnaryContext, frozenset(), why_not, prepare)

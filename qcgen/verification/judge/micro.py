@@ -12,7 +12,8 @@ import numpy as np
 from qcgen.ir.graph import Origin
 from qcgen.ir.program import Program
 from qcgen.ir.types import Array
-from qcgen.tflite import FlatTable, by_call, in_file, kept_by, read_tflite
+from qcgen.tflite import FlatTable, in_file, in_program, kept_by, read_tflite
+from qcgen.tflite.variables import Own
 from qcgen.verification.judge.engines import CannotRun, refusals
 from qcgen.verification.judge.rules import codes, numbers
 
@@ -47,7 +48,7 @@ class MicroBench:
         computed: list[str] = []
         self._copies: dict[str, str] = {}  # what is assigned and is something else, too: the file has one tensor
         number = {name: place for place, name in enumerate(graph.values)}
-        self._own: dict[str, tuple[int, ...]] = {}  # variables that operators keep, before and after: their shapes
+        self._own: dict[str, tuple[Own, tuple[int, ...]]] = {}  # operators' own variables, before and after
         for node in reversed(graph.nodes):
             if not wanted.isdisjoint(node.outputs):
                 if node.op_type == "READ_VARIABLE":
@@ -57,9 +58,9 @@ class MicroBench:
                 else:
                     kept.append(int(node.name.rpartition("_")[2]))  # the operator's number in the file
                     computed = [*node.outputs, *computed]
-                    for name, after in zip(kept_by(node), node.outputs[-len(kept_by(node)) :], strict=False):
+                    for (name, kind), after in zip(kept_by(node).items(), node.outputs[1:], strict=False):
                         number[after] = number[name]
-                        self._own |= dict.fromkeys((name, after), graph.value(name).fixed_shape or ())
+                        self._own |= dict.fromkeys((name, after), (kind, graph.value(name).fixed_shape or ()))
                 wanted |= set(node.inputs) - {*given, *graph.constants, ""}
         self._computed = computed
         self._unchanged = graph.unchanged
@@ -77,13 +78,15 @@ class MicroBench:
             interpreter = _interpreter(self._model, self._arena)
             for place, (value, own) in enumerate(pairs):
                 x = feeds[own.name] if own.name == value.name else numbers(own, feeds[own.name], value.dtype)
-                x = in_file(x) if value.name in self._own else x.reshape(value.fixed_shape or ())
+                x = x.reshape(value.fixed_shape or ())
+                x = in_file(x, self._own[value.name][0]) if value.name in self._own else x
                 interpreter.set_input(np.ascontiguousarray(x), place)
             for place, name in enumerate(self._unchanged, len(pairs)):
                 interpreter.set_input(self._constants[name], place)
             interpreter.invoke()
             found = {name: interpreter.get_output(place) for place, name in enumerate(self._computed)}
-        found |= {name: by_call(found[name], shape) for name, shape in self._own.items() if name in found}
+        kept = ((name, *how) for name, how in self._own.items() if name in found)
+        found |= {name: in_program(found[name], kind, shape) for name, kind, shape in kept}
         known = {**self._constants, **feeds, **found}
         found |= {name: known[source] for name, source in self._copies.items()}
         own_outputs = zip(self._origin.outputs, self._program.outputs, strict=True)

@@ -771,7 +771,8 @@ def integer_softmaxes() -> Iterator[Unit]:
         label = f"{str(factor).replace('.', '_')}_{length}"
         yield Unit(f"integer_softmax_{label}", op, (x,))
         wide = replace(op, y=quantized("y", DType.INT16, x.shape, 1 / 65536, -32768))
-        yield Unit(f"integer_softmax_wide_{label}", wide, (x,))
+        if length < 300:
+            yield Unit(f"integer_softmax_wide_{label}", wide, (x,))
         logarithm = IntegerLogSoftmax("softmax", "LOG_SOFTMAX", tx, ty, *rounded_exponentials(factor))
         yield Unit(f"integer_log_softmax_{label}", logarithm, (x,))
     yield Unit("integer_softmax_columns", op, (x,), ((1, 0),), (1, 0))
@@ -780,7 +781,7 @@ def integer_softmaxes() -> Iterator[Unit]:
 
 def integer_unaries() -> Iterator[Unit]:
     """Codes of 16 bits scaled to other types, another scale below zero, and sigmoids of them, in orders in memory."""
-    x = np.concatenate([codes((2980,), DType.INT16, 36), np.int16([-32768, 32767, -1, 0, 1] * 4)]).reshape(30, 100)
+    x = np.concatenate([codes((295,), DType.INT16, 36), np.int16([-32768, 32767, -1, 0, 1])]).reshape(12, 25)
     one, other, large = (1518500250, -3), (1073741825, -8), (2147483647, 1)
     functions = {
         "scaled": (Scaled(one, one), DType.INT16),
@@ -797,8 +798,8 @@ def integer_unaries() -> Iterator[Unit]:
         tx = quantized("x", DType.INT16, x.shape, 0.01, 0 if is_sigmoid else 77)
         ty = Tensor("y", dtype, x.shape) if is_wide else quantized("y", dtype, x.shape, 0.02, 0 if is_sigmoid else -9)
         op = IntegerUnary("f", "QUANTIZE", tx, ty, function, dtype.low, dtype.high)
-        yield Unit(f"integer_{label}", op, (x,))
-        yield Unit(f"integer_{label}_columns", op, (x,), ((1, 0),), (0, 1))
+        yield Unit(f"short_{label}", op, (x,))
+        yield Unit(f"short_{label}_columns", op, (x,), ((1, 0),), (0, 1))
 
 
 def integer_lstms() -> Iterator[Unit]:

@@ -113,7 +113,8 @@ def prepare_integer(op: Operator, setting: Setting) -> Prepared:
     low, high = op.y.dtype.low, op.y.dtype.high
     context = IntegerSoftmaxContext(rows, op.x.dtype.c, op.y.dtype.c, low, high, 43 - (high - low).bit_length())
     certificate = Certificate(numbers={"kind": "integer softmax", "exponentials": op.table})
-    return Prepared(constants, context, (), ("right_shift",), certificate, in_place(op.x, setting))
+    places = in_place(op.x, setting) if op.x.dtype.bytes == op.y.dtype.bytes else ()
+    return Prepared(constants, context, (), ("right_shift",), certificate, places)
 
 
 @dataclass(frozen=True)

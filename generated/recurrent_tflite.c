@@ -27,7 +27,7 @@
  */
 #include "recurrent_tflite.h"
 
-#if RECURRENT_TFLITE_HEADER_ID != 0x3091bc90
+#if RECURRENT_TFLITE_HEADER_ID != 0x9277fb4d
 #error "recurrent_tflite.h was not generated together with this file"
 #endif
 
@@ -83,12 +83,12 @@ RECURRENT_TFLITE_CODE_ATTR static int32_t recurrent_tflite_integer_logistic(cons
 {
     const uint32_t size = (uint32_t)(x < 0 ? -x : x);
     const uint32_t at = size >> 9;
-    uint32_t part = UINT32_C(0x7fff) << 10; /* in units of 2^-25 */
+    int32_t part = INT32_C(0x7fff) << 10; /* in units of 2^-25 */
 
     if (at < 255u) {
-        part = ((uint32_t)table[at] << 9) + (size & 511u) * ((uint32_t)table[at + 1u] - table[at]);
+        part = (int32_t)table[at] * 512 + (int32_t)(size & 511u) * ((int32_t)table[at + 1u] - (int32_t)table[at]);
     }
-    return (x >= 0 ? (int32_t)part + 512 : (INT32_C(1) << 25) - (int32_t)part + 511) >> 10;
+    return (x >= 0 ? part + 512 : (INT32_C(1) << 25) - part + 511) >> 10;
 }
 
 /* tanh(x) in units of 2^-15, x in units of 2^-9 / 24, by lines between the numbers of the same table. */
@@ -96,12 +96,12 @@ RECURRENT_TFLITE_CODE_ATTR static int32_t recurrent_tflite_integer_tangent(const
 {
     const uint32_t size = (uint32_t)(x < 0 ? -x : x);
     const uint32_t at = size >> 8;
-    uint32_t part = UINT32_C(0xffff) << 8; /* 1 / (1 + exp(-2 x)) in units of 2^-24 */
+    int32_t part = INT32_C(0xffff) << 8; /* 1 / (1 + exp(-2 x)) in units of 2^-24 */
 
     if (at < 255u) {
-        part = ((uint32_t)table[at] << 8) + (size & 255u) * ((uint32_t)table[at + 1u] - table[at]);
+        part = (int32_t)table[at] * 256 + (int32_t)(size & 255u) * ((int32_t)table[at + 1u] - (int32_t)table[at]);
     }
-    return (x >= 0 ? (int32_t)part - (INT32_C(1) << 23) + 128 : (INT32_C(1) << 23) - (int32_t)part + 127) >> 8;
+    return (x >= 0 ? part - (INT32_C(1) << 23) + 128 : (INT32_C(1) << 23) - part + 127) >> 8;
 }
 
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
@@ -401,7 +401,7 @@ RECURRENT_TFLITE_CODE_ATTR static void recurrent_tflite_QUANTIZE_2(const int16_t
     enum { COUNT = 6 };
 
     for (int32_t i = 0; i < COUNT; i++) {
-        const int32_t value = x[i] - (-32768);
+        const int32_t value = (int32_t)x[i] - (-32768);
         int32_t code = recurrent_tflite_round_twice(value, 1677721638, -9);
 
         code = code < (-128) ? (-128) : code;

@@ -27,7 +27,7 @@
  */
 #include "recurrent_tflite.h"
 
-#if RECURRENT_TFLITE_HEADER_ID != 0x9277fb4d
+#if RECURRENT_TFLITE_HEADER_ID != 0xc1ad3972
 #error "recurrent_tflite.h was not generated together with this file"
 #endif
 
@@ -230,7 +230,7 @@ RECURRENT_TFLITE_NOINLINE static void recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_L
         c = recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(kept
             + recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_tflite_round_twice(inward * candidate,
             1073741824, -18)));
-        c = c < -20480 ? -20480 : c > 20480 ? 20480 : c;
+        c = c < (-20480) ? (-20480) : c > 20480 ? 20480 : c;
         cell[2 * j] = (int8_t)(c & 255);
         cell[2 * j + 1] = (int8_t)(c >> 8);
         c = recurrent_tflite_integer_tangent(recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_logistic, c * 6);

@@ -32,7 +32,7 @@ class IntegerLstmContext(Context):
     zero_point: int  # of y
     tangent: Sigmoid  # of the cell
     half: int  # that is added before its shift
-    clip: int | None  # the largest magnitude of the cell
+    clip: tuple[int, int] | None  # the bounds of the cell
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
@@ -77,7 +77,7 @@ def prepare(op: Operator, _setting: Setting) -> Prepared:
         zero_point=op.zero_point,
         tangent=tangent,
         half=1 << tangent.shift >> 1,
-        clip=op.clip if op.clip < 2**15 else None,
+        clip=(-op.clip, op.clip) if op.clip < 2**15 else None,
     )
     support = ("right_shift", "round_twice", "integer_logistic", "integer_tangent")
     return Prepared(tuple(constants), context, (), support, Certificate(), headers=("string.h",))

@@ -7,7 +7,7 @@
  *
  * no.  node                  operator            kernel                        multiply-adds  constants  scratch
  *   0  RESIZE_BILINEAR_0     RESIZE_BILINEAR     portable/interpolate                      0       72 B      0 B
- *   1  SQUARED_DIFFERENCE_1  SQUARED_DIFFERENCE  portable/squared_difference               0        3 B      0 B
+ *   1  SQUARED_DIFFERENCE_1  SQUARED_DIFFERENCE  portable/integer_binary                   0        3 B      0 B
  *   2  LOG_SOFTMAX_2         LOG_SOFTMAX         portable/integer_log_softmax              0    2 048 B      0 B
  *
  * arena    105 B for tensors between nodes and for scratch; no placement of them needs less
@@ -23,7 +23,7 @@
  */
 #include "resized_tflite.h"
 
-#if RESIZED_TFLITE_HEADER_ID != 0xc1acadf3
+#if RESIZED_TFLITE_HEADER_ID != 0xd1fbff78
 #error "resized_tflite.h was not generated together with this file"
 #endif
 

@@ -19,9 +19,11 @@ from qcgen.ir.program import (
     Interpolate,
     QuantizedBinary,
     Requantize,
+    RoundOnce,
     RoundTwice,
     Scaling,
     Sigmoid,
+    WideSoftmax,
 )
 from qcgen.ir.types import Array
 
@@ -253,6 +255,28 @@ def softmax_in_integers(x: Array, table: Int64s, low: int, high: int) -> Int64s:
     return found
 
 
+def wide_softmax_in_integers(op: WideSoftmax, x: Array) -> Int64s:
+    """Equation (90): the codes, in units of 2^-15, of rows of int16 codes along the last axis.
+
+    Source: SoftmaxInt16 in kernels/internal/reference/softmax.h of TensorFlow Lite Micro.
+    """
+    codes = x.astype(np.int64)
+    below = _scaled(codes - codes.max(axis=-1, keepdims=True), op.scale) + 2**15 - 1
+    parts = between_numbers(op.exponentials, _short(below))
+    total = parts.sum(axis=-1, keepdims=True)
+    bits = 31 - np.frexp(total.astype(np.float64))[1].astype(np.int64)
+    normal = (((total << bits) + 2**13) >> 14) - 3 * 2**15
+    right = 30 - bits
+    share = parts * between_numbers(op.reciprocals, _short(normal))
+    return np.asarray(np.clip((share + (np.int64(1) << (right - 1))) >> right, 0, 2**15 - 1))
+
+
+def between_numbers(table: Int64s, value: Int64s) -> Int64s:
+    """The line between two of 513 numbers, the first of which stands for -32768, the last for 32768."""
+    at, part = (value + 2**15) >> 7, value & 127
+    return np.asarray(table[at] + (((table[at + 1] - table[at]) * part + 64) >> 7))
+
+
 LOG_TWO, ROOT_OF_HALF, FOURTH_ROOT_OF_HALF = 1488522236, 1518500250, 1805811301
 """ln 2 and roots of 1/2, in units of 2^-31."""
 
@@ -388,15 +412,17 @@ MULTIPLIER_BITS = 31
 PRODUCT_BITS = 62
 
 
-def round_once(acc: Int64s, multiplier: Int64s, shift: Int64s, zero_point: int, low: int, high: int) -> Int64s:
+def round_once(acc: Int64s, by: RoundOnce, shape: tuple[int, ...] = (-1,)) -> Int64s:
     """Equation (72): clamp(round_half_even(acc * multiplier / 2^shift) + zero_point, low, high), all of it in integers.
 
-    The code of an accumulator where activations have 16 bits. ``multiplier`` and ``shift`` broadcast against ``acc``.
+    The code of an accumulator where activations have 16 bits; halves go up where ``by`` says so. Multipliers and shifts
+    (M,) in the given shape broadcast against ``acc``.
     """
+    multiplier, shift = by.multiplier.reshape(shape), by.shift.reshape(shape)
     product = acc.astype(np.int64) * multiplier
     half = np.int64(1) << (shift - 1)
-    codes: Int64s = np.clip(((product + half - 1 + ((product >> shift) & 1)) >> shift) + zero_point, low, high)
-    return codes
+    below = 0 if by.is_up else 1 - ((product >> shift) & 1)
+    return np.asarray(np.clip(((product + half - below) >> shift) + by.zero_point, by.low, by.high))
 
 
 def exact_multiplier(

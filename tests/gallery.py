@@ -33,6 +33,7 @@ from gallery_networks import (
     resized_tflite,
     segmentation,
     sum_and_mean,
+    wide_tflite,
     within_flash,
 )
 from models import NHWC, conv_integer, float_conv, node_model, qlinear_conv
@@ -693,6 +694,12 @@ NETWORKS = (
         "a .tflite file: an LSTM in integers, whose state and cell stay in the arena from call to call, shares of 16"
         " bits, and what they are in 8",
         recurrent_tflite,
+    ),
+    Entry(
+        "wide_tflite",
+        "a .tflite file of int16 codes and int8 weights: sums in 64 bits rounded once, a sum rounded four times, tanh"
+        " and softmax by lines between the numbers of tables",
+        wide_tflite,
     ),
     Entry(
         "resized_tflite",

@@ -380,6 +380,29 @@ def network_tflite() -> bytes:
     return written(tensors, steps, (0,), (8,))
 
 
+def wide_tflite() -> bytes:
+    """A .tflite file of int16 codes: a convolution, a sum with a constant, the hyperbolic tangent, softmax."""
+    random = STATE(76)
+    w_scales = [0.009, 0.012, 0.007]
+    tensors = [
+        Told("image", (1, 5, 5, 2), 1 / 5000, 0, dtype="int16"),
+        Told("weights", (3, 3, 3, 2), w_scales, 0, random.randint(-127, 128, (3, 3, 3, 2))),
+        Told("bias", (3,), [scale / 5000 for scale in w_scales], 0, random.randint(-90000, 90001, 3), "int64"),
+        Told("conv", (1, 3, 3, 3), 1 / 3000, 0, dtype="int16"),
+        Told("constant", (1, 1, 1, 3), 1 / 9000, 0, random.randint(-30000, 30001, (1, 1, 1, 3)), "int16"),
+        Told("sum", (1, 3, 3, 3), 1 / 2600, 0, dtype="int16"),
+        Told("tangent", (1, 3, 3, 3), 2.0**-15, 0, dtype="int16"),
+        Told("shares", (1, 3, 3, 3), 2.0**-15, 0, dtype="int16"),
+    ]
+    steps = [
+        Step("CONV_2D", (0, 1, 2), (3,), window(padding=1, activation=1)),
+        Step("ADD", (3, 4), (5,), {0: Field("b", 0)}),
+        Step("TANH", (5,), (6,)),
+        Step("SOFTMAX", (6,), (7,), {0: Field("f", 4.0)}),
+    ]
+    return written(tensors, steps, (0,), (7,))
+
+
 def recurrent_tflite() -> bytes:
     """A .tflite file: two frames a call through an LSTM of three units, shares in 16 bits, of these the codes in 8."""
     scales, count = (0.006, 0.009, 0.008, 0.007), 3

@@ -61,12 +61,13 @@ from qcgen.ir.program import (
     Softmax,
     Tensor,
     Transpose,
+    WideSoftmax,
     ZeroPointCorrection,
     inputs_of,
 )
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.kernels.kernel import Order
-from qcgen.tflite.exponentials import exponentials, rounded_exponentials
+from qcgen.tflite.exponentials import exponentials, rounded_exponentials, softmax_lines
 from qcgen.tflite.multipliers import integer_binary
 
 NHWC, NCHW = Layout.CHANNELS_LAST, Layout.CHANNELS_FIRST
@@ -802,6 +803,31 @@ def integer_unaries() -> Iterator[Unit]:
         yield Unit(f"short_{label}_columns", op, (x,), ((1, 0),), (0, 1))
 
 
+def wide_softmaxes() -> Iterator[Unit]:
+    """Distances that count and such that do not, rows of one and of many, equal codes, another order in memory."""
+    for scale, length in product(((1717986918, -1), (1518500250, 5)), (1, 2, 29)):
+        x = codes((7, length), DType.INT16, 41)
+        x[0], x[1], x[2:4] = 32767, -32768, x[2:4] // 300
+        tx, ty = (quantized(name, DType.INT16, x.shape, 2.0**-15, 0) for name in "xy")
+        op = WideSoftmax("softmax", "SOFTMAX", tx, ty, scale, *softmax_lines())
+        yield Unit(f"wide_softmax_{length}_{scale[1] + 1}", op, (x,))
+    yield Unit("wide_softmax_columns", op, (x,), ((1, 0),), (1, 0))
+
+
+def wide_integer_binaries() -> Iterator[Unit]:
+    """Sums, differences and products of int16 codes by TensorFlow Lite, with constants, broadcast."""
+    a, b = (codes((3, 4, 5), DType.INT16, seed) for seed in (42, 43))
+    a[0, 0], b[0, 0] = -32768, -32768
+    for kind, y_scale in (("add", 1 / 2900), ("sub", 1 / 2900), ("mul", 1 / 1100)):
+        by = integer_binary(kind, 1 / 5000, 1 / 7300, y_scale, -32768, 30000, 15)
+        for label, other in {"all": b, "rows": b[:, :, :1]}.items():
+            shapes = {"a": (a.shape, 1 / 5000), "b": (other.shape, 1 / 7300), "y": (a.shape, y_scale)}
+            tensors = (quantized(name, DType.INT16, shape, scale, 0) for name, (shape, scale) in shapes.items())
+            op = QuantizedBinary("d", kind.upper(), kind, *tensors, by)
+            yield Unit(f"wide_integer_{kind}_{label}", op, (a, other), ((0, 1, 2), (2, 0, 1)), (0, 1, 2))
+            yield Unit(f"wide_integer_{kind}_{label}_constant", op, (a, other), constants={"b": other})
+
+
 def integer_lstms() -> Iterator[Unit]:
     """One step and several, one sequence and two, a cell that is clipped, states at both ends."""
     for batch, steps, inputs, units, clip in ((1, 1, 3, 1, 2**15), (1, 4, 5, 7, 9000), (2, 3, 8, 4, 2**15)):
@@ -951,6 +977,8 @@ PORTABLE = tuple(
         integer_lstms,
         integer_softmaxes,
         integer_unaries,
+        wide_integer_binaries,
+        wide_softmaxes,
         interpolations,
         squared_differences,
         quantizations,

@@ -62,7 +62,7 @@ def test_a_sum_is_multiplied_and_rounded_once(scale):
     largest = np.array([2**31])
     multiplier, shift = arithmetic.exact_multiplier(np.float32(scale), np.float32([1]), np.float32(1), largest)
     sums = np.array([0, 1, -1, 2, 255, 256, 257, 768, -256, -768, 32768, 98304, 2**31 - 1, -(2**31), 123456789])
-    found = arithmetic.round_once(sums, multiplier, shift, -7, -32768, 32767)
+    found = arithmetic.round_once(sums, RoundOnce(multiplier, shift, -7, -32768, 32767))
     exact = [rounded(Fraction(float(np.float32(scale))) * int(total)) - 7 for total in sums]
     assert found.tolist() == np.clip(exact, -32768, 32767).tolist()
 

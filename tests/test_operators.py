@@ -14,6 +14,7 @@ from models import NHWC, graph_model, node_model, qlinear_conv, random_weights
 from onnx import ModelProto, helper
 from tflite_models import MODELS
 from tflite_states import STREAMS
+from tflite_wide import WIDE_MODELS
 
 import qcgen
 from qcgen import check, infer, lower
@@ -104,6 +105,7 @@ def reached() -> Reached:
     for name in ("softmax", "log_softmax", "bilinear"):
         found.programs[f"{name} of a .tflite file"] = qcgen.compile(MODELS[name]).program
     found.programs |= {name: qcgen.compile(STREAMS[name]).program for name in ("filters", "gates")}
+    found.programs["wide_softmax"] = qcgen.compile(WIDE_MODELS["wide_softmax"]).program
     found.programs["short_to_byte"] = qcgen.compile(MODELS["short_to_byte"]).program
     found.classes = {type(op) for program in found.programs.values() for op in program.operators}
     return found

@@ -26,6 +26,7 @@ from tflite_models import (
     written,
 )
 from tflite_states import STREAMS
+from tflite_wide import WIDE_MODELS
 from tools import require_modules
 
 import qcgen
@@ -34,6 +35,7 @@ from qcgen.tflite import LOWERINGS, lower_tflite, read_tflite
 from qcgen.tflite.flatbuffer import DamagedFile, FlatTable
 from qcgen.tflite.schema import OPTIONS
 
+ALL = MODELS | WIDE_MODELS
 RECORDED = np.load(Path(__file__).parent / "data" / "tflite" / "recorded.npz")
 REAL = Path(__file__).parents[2] / "shared" / "models" / "tflite"
 READ = """
@@ -45,6 +47,7 @@ hard_swish mobilenetv3_small random_02 random_06 random_08 random_10 random_12
 add_sub_mul cnn_s_quantized micro_speech_quantized mnist_dw_q resnet_small_dense_per_tensor
 transpose_conv attention_no_norm arg_max resize_bilinear unet_small abs_sqdiff
 transformer_block log_softmax elu_relu lenet_300_100_logsoftmax
+cnn_int16x8 dense_int16x8 elementwise_int16x8
 """.split()
 """Files of ``REAL`` all of whose operators are read."""
 
@@ -56,16 +59,16 @@ def reason(error):
 
 @cache
 def compiled(name, target):
-    artifact = qcgen.compile(MODELS[name], name="model", target=target)
+    artifact = qcgen.compile(ALL[name], name="model", target=target)
     return artifact, artifact.load(("-O1",))
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("target", ["portable", "cortex-m4"])
 def test_the_c_gives_the_recorded_outputs(name, target):
     artifact, model = compiled(name, target)
     [x] = artifact.program.inputs
-    for given, recorded in zip(cases(MODELS[name]), RECORDED[name], strict=True):
+    for given, recorded in zip(cases(ALL[name]), RECORDED[name], strict=True):
         [y] = model.run(None, {x.name: given})
         assert np.array_equal(y, recorded)
 
@@ -184,7 +187,7 @@ def test_without_tensorflow_lite_micro_the_command_says_how_to_install_it(monkey
 def mutants(count):
     """Files with bytes of their structure changed, and files cut off; of every operator."""
     generator = np.random.default_rng(21)
-    files = [*MODELS.values(), *STREAMS.values()]
+    files = [*ALL.values(), *STREAMS.values()]
     for number in range(count):
         data = files[number % len(files)]
         changed = bytearray(data)

@@ -181,6 +181,21 @@ def gates(batch: int, clip: float = 10.0, scale: float = 2.0**-11, *, by_step: b
     return written(tensors, [step], (0,), (15,))
 
 
+def wide_filters(rank: int) -> bytes:
+    """A memory of int16; extreme inputs make sums leave int32."""
+    count = rank * 5
+    tensors = [
+        Told("x", (1, 6), 0.05, 3),
+        Told("w", (count, 6), 0.02, 0, weights(1, count, 6)),
+        Told("over time", (count, 4), 0.0001, 0, weights(2, count, 4) * 258, "int16"),
+        Told("b", (5,), 2.1e-8, 0, bias(3, 5) * 10000, "int32"),
+        Told("memory", (1, count * 4), 0.00021, 0, dtype="int16", is_variable=True),
+        Told("y", (1, 5), 0.07, -128),
+    ]
+    step = Step("SVDF", (0, 1, 2, 3, 4), (5,), {0: Field("i", rank), 1: Field("b", 1)})
+    return written(tensors, [step], (0,), (5,))
+
+
 def frames(data: bytes) -> Sequence[np.ndarray]:
     """Random inputs of calls one after the other."""
     graph = read_tflite(data, "model")
@@ -197,6 +212,7 @@ STREAMS = {
     "gates": gates(1),
     "gates_of_two": gates(2, clip=0.0, scale=2.0**-9),
     "gates_by_step": gates(2, clip=0.7, scale=2.0**-13, by_step=True),
+    "wide_filters": wide_filters(2),
     "filters": filters(1, 0),
     "filters_of_rank_2": filters(2, -40, 2),
 }

@@ -62,6 +62,7 @@ from qcgen.ir.program import (
     Softmax,
     Tensor,
     Transpose,
+    WideSoftmax,
     ZeroPointCorrection,
     inputs_of,
 )
@@ -121,6 +122,7 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
             | IntegerSoftmax()
             | IntegerLstm()
             | IntegerUnary()
+            | WideSoftmax()
             | OrionConv()
             | ArgMax()
             | Quantize()
@@ -143,8 +145,7 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
 
 
 def _rounded_once(by: RoundOnce, reached: AccumulatorInterval, axis: int) -> Range:
-    given = (by.multiplier, by.shift, by.zero_point, by.low, by.high)
-    return Range(axis, *(arithmetic.round_once(acc, *given) for acc in (reached.lo, reached.hi)))
+    return Range(axis, *(arithmetic.round_once(acc, by) for acc in (reached.lo, reached.hi)))
 
 
 def _conv(op: Conv, ranges: Ranges) -> Range:

@@ -36,6 +36,7 @@ from qcgen.kernels.portable.float_output import FLOAT_OUTPUT
 from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_UNARY
 from qcgen.kernels.portable.global_average_pool import GLOBAL_AVERAGE_POOL
 from qcgen.kernels.portable.instance_norm import INSTANCE_NORM
+from qcgen.kernels.portable.integer_binary import INTEGER_BINARY
 from qcgen.kernels.portable.integer_lstm import INTEGER_LSTM
 from qcgen.kernels.portable.integer_unary import INTEGER_UNARY
 from qcgen.kernels.portable.interpolate import INTERPOLATE
@@ -52,8 +53,7 @@ from qcgen.kernels.portable.quantized_binary import QUANTIZED_BINARY
 from qcgen.kernels.portable.recurrent import RECURRENT
 from qcgen.kernels.portable.reduce import REDUCE
 from qcgen.kernels.portable.select import SELECT
-from qcgen.kernels.portable.softmax import FLOAT_SOFTMAX, INTEGER_LOG_SOFTMAX, INTEGER_SOFTMAX, SOFTMAX
-from qcgen.kernels.portable.squared_difference import SQUARED_DIFFERENCE
+from qcgen.kernels.portable.softmax import FLOAT_SOFTMAX, INTEGER_LOG_SOFTMAX, INTEGER_SOFTMAX, SOFTMAX, WIDE_SOFTMAX
 from qcgen.kernels.portable.wide_binary import WIDE_BINARY
 from qcgen.kernels.scalar.conv import CONV as SCALAR_CONV
 from qcgen.kernels.scalar.dense import DENSE as SCALAR_DENSE
@@ -95,7 +95,7 @@ PORTABLE: tuple[Kernel, ...] = (
     EMBEDDING,
     CHANNEL_LOOKUP,
     QUANTIZED_BINARY,
-    SQUARED_DIFFERENCE,
+    INTEGER_BINARY,
     WIDE_BINARY,
     MATMUL,
     MATMUL_FLOAT,
@@ -106,6 +106,7 @@ PORTABLE: tuple[Kernel, ...] = (
     INTEGER_LOG_SOFTMAX,
     INTEGER_LSTM,
     INTEGER_UNARY,
+    WIDE_SOFTMAX,
     INTERPOLATE,
     LAYER_NORM,
     INSTANCE_NORM,

@@ -49,7 +49,8 @@ class Output:
     the code as a function of the accumulator, in words. Parameters that all channels share are in ``numbers``, by their
     roles, and ``texts`` says what they are; of all others there are tables, and ``multiplier`` and ``offset`` are None.
     ``is_per_channel``: the C function reads a table and so needs the channel. ``acc_type``: that of accumulators in C.
-    ``emulation``: the function of templates/support that computes both roundings.
+    ``emulation``: the function of templates/support that computes both roundings. ``rounds_up``: halves, if it is
+    rounded once.
     """
 
     kind: str
@@ -72,6 +73,7 @@ class Output:
     numbers: Mapping[str, int | LayerField] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
     acc_type: str = "int32_t"
+    rounds_up: bool = False
 
     @property
     def is_line_per_channel(self) -> bool:
@@ -155,7 +157,7 @@ def prepare_requantize(
         bits = 0  # its roundings are those of whole sums
     if isinstance(meaning, RoundTwice):
         lifted = np.maximum(np.abs(interval.lo), np.abs(interval.hi)) << np.maximum(meaning.exponent, 0)
-        prove(bool((lifted < 2**31).all()), "sums times 2^exponent fit int32")
+        prove(bool(((lifted < 2**31) | (meaning.exponent <= 0)).all()), "sums times 2^exponent fit int32")
     step, narrow = _Step(meaning, interval), "no-wide-product" in features
     stairs, fixed = _stairs(step), _searched(step, narrow, bits, MAX_SHIFT)
     if common is not None and fixed.shift > common.shift:
@@ -225,7 +227,8 @@ def prepare_round_once(
         offset=None,
         fraction_mask=0,
         word=0,
-        meaning=f"acc * {scale} + y_zero_point, rounded once, half to even.",
+        meaning=f"acc * {scale} + y_zero_point, rounded once, {'halves up' if meaning.is_up else 'half to even'}.",
+        rounds_up=meaning.is_up,
         numbers={each.role: int(each.values[0]) for each in parameters if each not in constants},
         texts={each.role: each.meaning.removesuffix(".") for each in parameters if each not in constants},
     )

@@ -95,7 +95,8 @@ def pack(
     """
     difference = weight_differences(op)
     is_nibbles = unpacks and setting.optimize == "size" and fits_nibbles(op.weights.astype(np.int64))
-    fits = (difference.min(axis=1) >= -128) & (difference.max(axis=1) <= 127) | whole_weights
+    is_whole = whole_weights or op.weights.dtype == np.int16
+    fits = (difference.min(axis=1) >= -128) & (difference.max(axis=1) <= 127) | is_whole
     zero_point = op.w_zero_point.astype(np.int64)
     center = np.where(fits, zero_point, 0 if op.weights.dtype == np.int8 else 128)
     if is_nibbles and not fits_nibbles(difference):

@@ -20,7 +20,7 @@ def why_not_integer_conv(op: Operator) -> str | None:
     """The operator is not a convolution of 8-bit codes in onnxruntime's arithmetic."""
     if not isinstance(op, Conv):
         return f"{op.op_type} is not a convolution in onnxruntime's arithmetic"
-    if isinstance(op.epilogue, RoundOnce):
+    if op.x.dtype.is_16_bit or op.y.dtype.is_16_bit or isinstance(op.epilogue, RoundOnce):
         return "activations have 16 bits"
     return why_no_conv_of_codes(op)
 

@@ -43,6 +43,7 @@ from qcgen.ir.program import (
     Softmax,
     Tensor,
     Transpose,
+    WideSoftmax,
     ZeroPointCorrection,
     inputs_of,
 )
@@ -172,6 +173,7 @@ def _after(op: Operator) -> MeaningChange | None:
             | IntegerLogSoftmax()
             | IntegerSoftmax()
             | IntegerUnary()
+            | WideSoftmax()
             | Interpolate()
             | LayerNorm()
             | InstanceNorm()

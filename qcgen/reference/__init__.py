@@ -48,6 +48,7 @@ from qcgen.ir.program import (
     Slice,
     Softmax,
     Transpose,
+    WideSoftmax,
     ZeroPointCorrection,
     inputs_of,
 )
@@ -143,6 +144,8 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
             return reduction.evaluate_softmax(op, *inputs)
         case IntegerLogSoftmax():
             return reduction.evaluate_integer_log_softmax(op, *inputs)
+        case WideSoftmax():
+            return reduction.evaluate_wide_softmax(op, *inputs)
         case IntegerSoftmax():
             return reduction.evaluate_integer_softmax(op, *inputs)
         case Interpolate():

@@ -56,9 +56,7 @@ def _finish(op: Conv, acc: Array) -> Array:
             return arithmetic.codes(by, _wrap(acc), channel_axis=1).astype(op.y.dtype.numpy)
         case RoundOnce() as by:
             shape = (-1,) + (1,) * op.geometry.rank
-            multiplier, shift = by.multiplier.reshape(shape), by.shift.reshape(shape)
-            codes = arithmetic.round_once(acc, multiplier, shift, by.zero_point, by.low, by.high)
-            return codes.astype(op.y.dtype.numpy)
+            return arithmetic.round_once(acc, by, shape).astype(op.y.dtype.numpy)
         case RawAccumulator():
             return _wrap(acc).astype(np.int32)
         case FloatActivation():

@@ -46,10 +46,7 @@ def evaluate_global_average_pool(op: GlobalAveragePool, x: Array) -> Array:
     zero_point = quantization_of(op.x).zero_point
     by = op.requantize
     total = (x.astype(np.int64) - zero_point).sum(axis=axes)
-    if isinstance(by, RoundOnce):
-        codes = arithmetic.round_once(total, by.multiplier, by.shift, by.zero_point, by.low, by.high)
-    else:
-        codes = arithmetic.codes(by, total)
+    codes = arithmetic.round_once(total, by) if isinstance(by, RoundOnce) else arithmetic.codes(by, total)
     return codes.astype(op.y.dtype.numpy).reshape(op.y.shape)
 
 

@@ -20,6 +20,7 @@ from qcgen.ir.program import (
     Requantize,
     Softmax,
     Tensor,
+    WideSoftmax,
     ZeroPointCorrection,
 )
 from qcgen.ir.types import Array, Layout
@@ -83,6 +84,11 @@ def evaluate_softmax(op: Softmax, x: Array) -> Array:
 def evaluate_integer_softmax(op: IntegerSoftmax, x: Array) -> Array:
     """Equation (82)."""
     return arithmetic.softmax_in_integers(x, op.table, op.y.dtype.low, op.y.dtype.high).astype(op.y.dtype.numpy)
+
+
+def evaluate_wide_softmax(op: WideSoftmax, x: Array) -> Array:
+    """Equation (90)."""
+    return arithmetic.wide_softmax_in_integers(op, x).astype(op.y.dtype.numpy)
 
 
 def evaluate_integer_log_softmax(op: IntegerLogSoftmax, x: Array) -> Array:

@@ -30,6 +30,7 @@ from qcgen.ir.program import (
     RoundOnce,
     RoundTwice,
     Softmax,
+    WideSoftmax,
     macs_of,
     run_time_scales,
 )
@@ -188,11 +189,17 @@ def _sums(call: Call) -> Iterator[tuple[str, str]]:
     if call.returns_status:
         yield "accumulator", f"within [{low}, {high}], or the function returns 1: no sum overflows on the way"
     elif call.certificate.wraps:
-        yield "accumulator", "some input exceeds int32: sums wrap modulo 2^32, as onnxruntime's do"
+        yield "accumulator", f"some input exceeds int32: sums wrap modulo 2^32, {_wrapping(call.op)}"
     else:
         label = "sum" if isinstance(call.op, AveragePool | GlobalAveragePool) else "accumulator"
         holds = "int32" if low >= -(2**31) and high < 2**31 else "int64"
         yield label, f"within [{low}, {high}] for every input: {holds} cannot overflow"
+
+
+def _wrapping(op: Operator) -> str:
+    if isinstance(op, Conv) and isinstance(op.epilogue, RoundTwice):
+        return "while C++ has no result for TensorFlow Lite Micro's"
+    return "as onnxruntime's do"
 
 
 def _outputs(call: Call) -> Iterator[tuple[str, str]]:
@@ -207,7 +214,7 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
             )
         case IntegerSoftmax() | IntegerLogSoftmax():
             yield "output", "the fixed point of TensorFlow Lite, its exponentials from a table"
-        case IntegerUnary() | IntegerLstm():
+        case IntegerUnary() | IntegerLstm() | WideSoftmax():
             yield "output", "the integers of TensorFlow Lite, one rounding after the other"
         case Interpolate():
             yield "output", "the fixed point of TensorFlow Lite, weights in units of 1 / 1024"
@@ -242,12 +249,15 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
             yield "output", text
         case GlobalAveragePool() if forms and call.certificate.comparisons:
             yield "requantize", f"{next(iter(forms))}: {_equal(_oracle(call.op), 'sum', points)}"
+        case Conv(epilogue=RoundOnce(is_up=True)):
+            text = "sum times scale, a whole product in int64, rounded once, halves up, as TensorFlow Lite does"
+            yield "requantize", text
         case Conv(epilogue=RoundOnce()) | GlobalAveragePool(requantize=RoundOnce()):
             text = (
                 "sum times scale, a whole product in int64, rounded once, half to even; onnxruntime computes in float32"
             )
             yield "requantize", text
-        case QuantizedBinary(kind="squared_difference"):
+        case QuantizedBinary(by=IntegerBinary()) if not forms:
             yield "output", "the integers of TensorFlow Lite, one rounding after the other"
         case QuantizedBinary(is_wide=True):
             yield "output", "the float32 operations of onnxruntime, one after the other"

@@ -55,6 +55,7 @@ from qcgen.ir.program import (
     Softmax,
     Tensor,
     Transpose,
+    WideSoftmax,
     ZeroPointCorrection,
     inputs_of,
 )
@@ -167,6 +168,7 @@ class Channels:
                 | IntegerSoftmax()
                 | IntegerLstm()
                 | IntegerUnary()
+                | WideSoftmax()
                 | Interpolate()
                 | LayerNorm()
                 | InstanceNorm()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from qcgen.arithmetic import doubled_high
 from qcgen.ir.program import Int64s
-from qcgen.ir.types import Bools
+from qcgen.ir.types import Array, Bools
 from qcgen.tflite.multipliers import multiplier_of
 
 INTEGER_BITS = 5
@@ -73,3 +75,36 @@ def _near_zero(x: Int64s) -> Int64s:
 def _halved(x: Int64s, times: int) -> Int64s:
     """x / 2^times, half away from zero."""
     return np.asarray(np.sign(x) * ((np.abs(x) + (1 << times >> 1)) >> times))
+
+
+def _lines(scale: float, zero_point: int, function: Callable[[Array], Array]) -> Int64s:
+    """(513,): numbers between which lines are drawn to follow a function of int16 codes, in float32.
+
+    Half of what a chord is off in its middle is taken off its first end. Source: LUTPopulate in
+    kernels/internal/common.h.
+    """
+    low, high = (np.float32(scale) * np.float32(code - zero_point) for code in (-(2**15), 2**15 - 1))
+    step = (high - low) / np.float32(512)
+    units = np.float32(2**16) / (np.float32(2) / np.float32(2**16 - 1) * np.float32(2**16 - 1))
+    places = low + np.arange(513, dtype=np.float32) * step
+    first, middle = function(places) * units, function(places + step / np.float32(2)) * units
+    sample = _nearest(first[:-1])
+    chord = _nearest((first[1:] + sample) / np.float32(2))
+    found = sample - _nearest((chord - _nearest(middle[:-1])) / np.float32(2))
+    last = _nearest(function(np.array([high])) * units)
+    table: Int64s = np.clip(np.append(found, last), -(2**15), 2**15 - 1).astype(np.int64)
+    return table
+
+
+def _nearest(value: Array) -> Array:
+    """Half away from zero, in float32."""
+    return np.asarray(np.sign(value) * np.floor(np.abs(value.astype(np.float64)) + 0.5), np.float32)
+
+
+def softmax_lines() -> tuple[Int64s, Int64s]:
+    """The exponentials of distances from -10 to 0, and 1 / (1 + v) of v from 0 to 1: what WideSoftmax is given.
+
+    Source: SoftmaxPrepare in micro/kernels/softmax_common.cc.
+    """
+    exponentials = _lines(10 / 65535, 2**15 - 1, lambda x: np.exp(x.astype(np.float64)).astype(np.float32))
+    return exponentials, _lines(1 / 65535, -(2**15), lambda x: np.float32(1) / (np.float32(1) + x))

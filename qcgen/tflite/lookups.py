@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from math import frexp
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from qcgen.ir.program import (
     Lookup,
     Operator,
     Scaled,
+    Sigmoid,
     Tensor,
 )
 from qcgen.ir.types import DType
@@ -35,6 +37,8 @@ TableOf: TypeAlias = Callable[[TfliteOperands, Tensor, Tensor], Int64s]
 
 def lower_function(source: TfliteOperands) -> tuple[Operator, ...]:
     """ABS, ELU, HARD_SWISH, LEAKY_RELU, LOGISTIC, QUANTIZE, RELU, RELU6, RSQRT, TANH: a table, made by qcgen."""
+    if source.is_wide:
+        return lower_wide_function(source)
     types = (DType.INT8, DType.UINT8) if source.node.op_type == "QUANTIZE" else (DType.INT8,)
     if source.node.op_type == "ELU" and (number := source.x_in_float()) is not None:
         result = source.y_in_float()
@@ -49,18 +53,49 @@ def lower_function(source: TfliteOperands) -> tuple[Operator, ...]:
 
 
 def lower_wide_function(source: TfliteOperands) -> tuple[Operator, ...]:
-    """QUANTIZE of int16 codes to others, int32 among them.
+    """LEAKY_RELU, LOGISTIC, RELU, TANH of int16 codes; QUANTIZE of them to others, int32 among them.
 
-    Source: QuantizePrepare in micro/kernels/quantize_common.cc.
+    Source: QuantizePrepare in micro/kernels/quantize_common.cc, CalculateOpDataLeakyRelu in leaky_relu_common.cc.
     """
-    x, y = source.x(types=(DType.INT16,)), source.y(types=(DType.INT8, DType.INT16, DType.INT32))
+    others = (DType.INT8, DType.INT16, DType.INT32) if source.node.op_type == "QUANTIZE" else (DType.INT16,)
+    x, y = source.x(types=(DType.INT16,)), source.y(types=others)
     if x.shape != y.shape:
         raise Refused(f"its output has the shape {y.shape}, its input {x.shape}", AGAIN)
-    by = multiplier_of(float(_scale(x)) / float(_scale(y)))
-    if by[1] > 13 or (y.zero_point and y.dtype is DType.INT32):
-        what = f"its codes become {by[0] * 2.0 ** (by[1] - 31)} times as large"
-        raise Refused(what, "quantize with the range that its output has")
-    return (IntegerUnary(source.node.name, source.node.op_type, x, y, Scaled(by, by), y.dtype.low, y.dtype.high),)
+    scale = float(_scale(x)) / float(_scale(y))
+    function: Scaled | Sigmoid
+    match source.node.op_type:
+        case "LOGISTIC" | "TANH" as kind:
+            function = _sigmoid("tanh" if kind == "TANH" else "logistic", x, y)
+        case "LEAKY_RELU":
+            above = multiplier_of(float(_scale(x) / _scale(y)))
+            function = Scaled(above, multiplier_of(float(_scale(x) * _alpha(source) / _scale(y))))
+        case "RELU":
+            function = Scaled(multiplier_of(scale), (0, 0))
+        case _:
+            function = Scaled(multiplier_of(scale), multiplier_of(scale))
+    exponents = (function.above[1], function.below[1]) if isinstance(function, Scaled) else (0,)
+    if max(exponents) > 13 or (y.zero_point and y.dtype is DType.INT32):
+        raise Refused(f"its codes become {scale:g} times as large", "quantize with the range that its output has")
+    return (IntegerUnary(source.node.name, source.node.op_type, x, y, function, y.dtype.low, y.dtype.high),)
+
+
+def _sigmoid(kind: Literal["logistic", "tanh"], x: Tensor, y: Tensor) -> Sigmoid:
+    """What a sigmoid of int16 codes is taken of: of a power of 2 about, exactly, else in 15 bits.
+
+    Source: LogisticPrepare in micro/kernels/logistic_common.cc, TanhPrepare in micro/kernels/tanh.cc.
+    """
+    if y.scale != 2.0**-15:
+        raise Refused(f"the scale of its output is {y.scale}, not 1/32768", AGAIN)
+    fraction, power = frexp(x.scale or 1)
+    left = power - 1 + 12
+    if fraction == 0.5 and left in ((0,) if kind == "logistic" else (0, 1)):
+        return Sigmoid(kind, 3 << left, 0)
+    multiplier, shift = float(x.scale or 1) * 4096.0 * 3.0, 0
+    while multiplier <= 32767.0 / 2 and shift <= 30:
+        multiplier, shift = multiplier * 2, shift + 1
+    if not 1 <= multiplier < 2**15:
+        raise Refused(f"the scale of its input is {x.scale}", AGAIN)
+    return Sigmoid(kind, int(multiplier), shift)
 
 
 def lower_prelu(source: TfliteOperands) -> tuple[Operator, ...]:
@@ -165,13 +200,17 @@ def _relu6(_source: TfliteOperands, x: Tensor, _y: Tensor) -> Int64s:
 
 def _leaky_relu(source: TfliteOperands, x: Tensor, y: Tensor) -> Int64s:
     """Source: CalculateOpDataLeakyRelu in micro/kernels/leaky_relu_common.cc, whose scales are float32."""
+    codes = _differences(x)
+    below = _scaled(codes, float(_scale(x) * _alpha(source) / _scale(y)))
+    return np.where(codes >= 0, _scaled(codes, float(_scale(x) / _scale(y))), below) + (y.zero_point or 0)
+
+
+def _alpha(source: TfliteOperands) -> np.float32:
     alpha = source.node.attributes["alpha"]
     assert isinstance(alpha, int | float), "the reader gives a number"
     if not abs(alpha) <= 2**16:  # NaN is not, either
         raise Refused(f"its alpha is {alpha}", AGAIN)
-    codes = _differences(x)
-    below = _scaled(codes, float(_scale(x) * np.float32(alpha) / _scale(y)))
-    return np.where(codes >= 0, _scaled(codes, float(_scale(x) / _scale(y))), below) + (y.zero_point or 0)
+    return np.float32(alpha)
 
 
 def _elu(_source: TfliteOperands, x: Tensor, y: Tensor) -> Int64s:

@@ -35,19 +35,29 @@ from qcgen.ir.program import (
     Reshape,
     Slice,
     Tensor,
+    WideSoftmax,
     inputs_of,
 )
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.lower.propagate import propagate
 from qcgen.options import spelt
 from qcgen.reference import evaluate_operator
-from qcgen.tflite.exponentials import exponentials, rounded_exponentials
+from qcgen.tflite.exponentials import exponentials, rounded_exponentials, softmax_lines
 from qcgen.tflite.float_functions import in_tables
 from qcgen.tflite.graph import AGAIN, TfliteGraph
 from qcgen.tflite.lookups import ANY_CODE, FUNCTIONS, lower_function, lower_prelu, lower_wide_function
 from qcgen.tflite.memories import lower_lstm, lower_svdf
 from qcgen.tflite.movements import MOST_PLACES, MOVEMENTS, lower_reshape, require_same_codes
-from qcgen.tflite.multipliers import bounds, integer_binary, mean_twice, overflows, round_twice
+from qcgen.tflite.multipliers import (
+    SUM_SHIFT,
+    WIDE_SUM_SHIFT,
+    bounds,
+    integer_binary,
+    mean_twice,
+    multiplier_of,
+    overflows,
+    round_twice,
+)
 from qcgen.tflite.operands import Refused, TfliteOperands
 from qcgen.tflite.products import (
     lower_batch_matmul,
@@ -190,7 +200,8 @@ def lower_binary(source: TfliteOperands) -> tuple[Operator, ...]:
     }
     kind = kinds[source.node.op_type]
     limits = bounds(source.activation(), y.scale or 1, y.zero_point or 0, y.dtype)
-    by = integer_binary(kind, a.scale or 1, b.scale or 1, y.scale or 1, *limits)
+    sum_shift = WIDE_SUM_SHIFT if source.is_wide else SUM_SHIFT
+    by = integer_binary(kind, a.scale or 1, b.scale or 1, y.scale or 1, *limits, sum_shift)
     if by is None:
         raise Refused("the scale of its output is too small for its inputs", "quantize with the range that it has")
     return (QuantizedBinary(source.node.name, source.node.op_type, kind, a, b, y, by),)
@@ -198,6 +209,8 @@ def lower_binary(source: TfliteOperands) -> tuple[Operator, ...]:
 
 def lower_softmax(source: TfliteOperands) -> tuple[Operator, ...]:
     """SOFTMAX: over the last axis, of fewer than 4,096 elements; in fixed point, its exponentials from a table."""
+    if source.graph.value(source.node.inputs[0] if source.node.inputs else "").dtype is DType.INT16:
+        return _wide_softmax(source)
     x, y = source.x(), source.y(types=(DType.INT8, DType.INT16))
     units = y.dtype.high - y.dtype.low + 1
     tolerance = 0.001 / units if y.dtype is DType.INT16 else 0.0
@@ -211,6 +224,21 @@ def lower_softmax(source: TfliteOperands) -> tuple[Operator, ...]:
         raise Refused(f"its beta times the scale of its input is {factor}", AGAIN)
     table = exponentials(factor)
     return (IntegerSoftmax(source.node.name, source.node.op_type, x, y, table),)
+
+
+def _wide_softmax(source: TfliteOperands) -> tuple[Operator, ...]:
+    """SOFTMAX of int16 codes to others, by lines between numbers of tables."""
+    x, y = (source.x(types=(DType.INT16,)), source.y(types=(DType.INT16,)))
+    if abs((y.scale or 1) - 2.0**-15) > 0.001 * 2.0**-15 or y.zero_point:
+        raise Refused("its output has not the scale 1/32768 and the zero point 0", AGAIN)
+    if x.shape != y.shape or not x.shape or x.shape[-1] >= 2**16:
+        raise Refused(f"it has rows of shape {x.shape}", "use one axis of fewer than 65,536 elements")
+    beta = source.node.attributes["beta"]
+    factor = float(beta) * (x.scale or 1) / (10.0 / 65535.0) if isinstance(beta, int | float) else 0.0
+    if not 2.0**-26 < factor < 2.0**14:
+        raise Refused(f"its beta times the scale of its input is {factor * 10.0 / 65535.0:g}", AGAIN)
+    scale = multiplier_of(factor)
+    return (WideSoftmax(source.node.name, source.node.op_type, x, y, scale, *softmax_lines()),)
 
 
 def lower_log_softmax(source: TfliteOperands) -> tuple[Operator, ...]:

@@ -30,16 +30,17 @@ from qcgen.tflite.schema import ACTIVATIONS
 
 
 def lower_svdf(source: TfliteOperands) -> tuple[Operator, ...]:
-    """SVDF with int8 memory: a product whose results of the last M calls go through a convolution of M taps.
+    """SVDF: a product whose results of the last M calls go through a convolution of M taps.
 
-    x (N, I), weights (F, I) and (F, M), memory (N, M, F), y (N, F / rank). Each result is clamped to int8 before the
-    zero point of the memory is added, and then wraps. Source: EvalIntegerSvdfReference and PrepareSvdf in
-    micro/kernels/svdf_common.cc, in the version that recorded; a later one adds the zero point first.
+    x (N, I), weights (F, I) and (F, M), memory (N, M, F), y (N, F / rank). Each result is clamped to the memory's type
+    before its zero point is added, and then wraps; the zero point of int16 codes is 0. Source: EvalIntegerSvdfReference
+    and PrepareSvdf in micro/kernels/svdf_common.cc, in the version that recorded; a later one adds the zero point
+    first.
     """
-    x, y, memory = source.x(), source.y(of=2), source.x(4, Layout.CHANNELS_LAST)
+    x, y, memory = source.x(), source.y(of=2), source.x(4, Layout.CHANNELS_LAST, (DType.INT8, DType.INT16))
     kept = source.kept(0, memory)
     features, features_by = source.weights(2)
-    time, time_by = source.weights(2, 2)
+    time, time_by = source.weights(2, 2, (memory.dtype.numpy.type,))
     rank, (filters, calls) = source.option("rank"), time.shape
     units = filters // rank if rank > 0 else 0
     shapes = (x.shape[1:], features.shape, memory.shape, y.shape)
@@ -50,6 +51,8 @@ def lower_svdf(source: TfliteOperands) -> tuple[Operator, ...]:
         raise Refused(f"{what} do not fit its input, memory and output", AGAIN)
     if calls < 2:
         raise Refused("its memory holds one call", "convert the model with FULLY_CONNECTED instead")
+    if memory.dtype is DType.INT16 and memory.zero_point:
+        raise Refused(f"the zero point of its memory is {memory.zero_point}: of int16 codes it is 0", AGAIN)
     if features_by.scales.size != 1 or time_by.scales.size != 1:
         raise Refused("its weights have several scales", AGAIN)
     name, op_type = source.node.name, source.node.op_type
@@ -62,9 +65,10 @@ def lower_svdf(source: TfliteOperands) -> tuple[Operator, ...]:
     geometry = row_geometry(x, filters)
     product = sums_of_products(source, x, found, geometry, features[:, :, None], features_by, zeros, by)
 
-    codes = np.arange(memory.dtype.low, memory.dtype.high + 1) + (memory.zero_point or 0)
-    wrapped = (codes - memory.dtype.low) % 256 + memory.dtype.low
-    coded = source.inner("codes", memory, found.shape)
+    zero_point = memory.zero_point or 0
+    codes = np.arange(memory.dtype.low, memory.dtype.high + 1) + zero_point
+    wrapped = (codes - memory.dtype.low) % len(codes) + memory.dtype.low
+    coded = source.inner("codes", memory, found.shape) if zero_point else found
     newest = replace(source.inner("newest", memory, (batch, 1, filters)), layout=memory.layout)
     older = replace(source.inner("older", memory, (batch, calls - 1, filters)), layout=memory.layout)
 
@@ -76,11 +80,12 @@ def lower_svdf(source: TfliteOperands) -> tuple[Operator, ...]:
     taps, bias = time.reshape(units, rank, calls), source.bias(units, 3)
     return (
         product,
-        Lookup(name, op_type, found, coded, wrapped),
+        *((Lookup(name, op_type, found, coded, wrapped),) if zero_point else ()),
         Reshape(name, op_type, coded, newest),
         Slice(name, op_type, memory, older, (0, 1, 0), (1, 1, 1)),
         Concat(name, op_type, (older, newest), kept, 1),
-        sums_of_products(source, kept, over_time, along, taps, time_by, bias, by),
+        # Of int16 codes sums leave int32 for some inputs: C++ has no result then, the judge's machine wraps.
+        sums_of_products(source, kept, over_time, along, taps, time_by, bias, by, wraps=memory.dtype is DType.INT16),
         Reshape(name, op_type, over_time, y),
     )
 

@@ -6,13 +6,13 @@ from math import floor, frexp
 
 import numpy as np
 
-from qcgen.ir.program import Int64s, IntegerBinary, RoundTwice
+from qcgen.ir.program import Int64s, IntegerBinary, RoundOnce, RoundTwice
 from qcgen.ir.types import Array, DType
 
 LEAST_EXPONENT = -31
 MOST_EXPONENT = 30
-SUM_SHIFT = 20
-"""Bits below a code that sums of int8 codes are taken with."""
+SUM_SHIFT, WIDE_SUM_SHIFT = 20, 15
+"""Bits below a code that sums of int8 and of int16 codes are taken with."""
 SQUARE_SHIFT = 7
 """The same of differences that are squared."""
 
@@ -42,6 +42,16 @@ def round_twice(scales: Array, zero_point: int, low: int, high: int) -> RoundTwi
     return RoundTwice(nearest, zero_point, low, high, multiplier, exponent)
 
 
+def rounded_up(scales: Array, low: int, high: int) -> RoundOnce:
+    """The requantization of sums in int64 by ``scales`` (M,) float64: multipliers of 15 bits, one rounding.
+
+    Source: MultiplyByQuantizedMultiplier for int64 in kernels/internal/common.cc.
+    """
+    found = [multiplier_of(float(scale)) for scale in scales]
+    multiplier = np.array([min((number + 2**15) >> 16, 2**15 - 1) for number, _ in found])
+    return RoundOnce(multiplier, np.array([15 - exponent for _, exponent in found]), 0, low, high, is_up=True)
+
+
 def mean_twice(scale: float, count: int, zero_point: int, low: int, high: int) -> RoundTwice:
     """The requantization of sums of ``count`` codes to their mean, the count folded into the multiplier.
 
@@ -54,7 +64,9 @@ def mean_twice(scale: float, count: int, zero_point: int, low: int, high: int) -
     return RoundTwice(nearest, zero_point, low, high, *numbers)
 
 
-def integer_binary(kind: str, a: float, b: float, y: float, low: int, high: int) -> IntegerBinary | None:
+def integer_binary(
+    kind: str, a: float, b: float, y: float, low: int, high: int, sum_shift: int = SUM_SHIFT
+) -> IntegerBinary | None:
     """How codes with the scales ``a`` and ``b`` are combined to one with ``y``; None where TensorFlow Lite has no way.
 
     Source: CalculateOpDataAdd in micro/kernels/add_common.cc; sub_common.cc, mul_common.cc, squared_difference.cc.
@@ -64,7 +76,7 @@ def integer_binary(kind: str, a: float, b: float, y: float, low: int, high: int)
         return IntegerBinary(0, (0, 0), (0, 0), result, low, high) if result[1] <= 0 else None
     twice = 2.0 * max(a, b)
     is_square = kind == "squared_difference"
-    shift = SQUARE_SHIFT if is_square else SUM_SHIFT
+    shift = SQUARE_SHIFT if is_square else sum_shift
     result = multiplier_of(twice**2 / (4.0**shift * y) if is_square else twice / (2.0**shift * y))
     if result[1] > 0:
         return None

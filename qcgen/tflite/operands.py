@@ -23,23 +23,35 @@ MOST_BITS = 60
 """Scales of tensors lie between 2^-60 and 2^60, so that no quotient of two leaves float32."""
 
 
+WIDE = frozenset(
+    """
+    ADD AVERAGE_POOL_2D CONV_2D DEPTHWISE_CONV_2D FULLY_CONNECTED LEAKY_RELU LOGISTIC MAX_POOL_2D MEAN MUL RELU RESHAPE
+    SUB TANH
+    """.split()
+)
+"""Operators whose codes may have 16 bits: if one of their tensors has, all have."""
+
+
 class TfliteOperands:
     """A node with its tensors: what is wrong with them is refused here, once."""
 
     def __init__(self, node: Node, graph: TfliteGraph) -> None:
         self.node, self.graph = node, graph
+        names = (*node.inputs, *node.outputs) if node.op_type in WIDE else ()
+        self.is_wide = any(graph.value(name).dtype is DType.INT16 for name in names)
+        self._types = (DType.INT16,) if self.is_wide else (DType.INT8,)
 
-    def x(self, index: int = 0, layout: Layout | None = None, types: Collection[DType] = (DType.INT8,)) -> Tensor:
-        """An input of codes, of one of these types."""
+    def x(self, index: int = 0, layout: Layout | None = None, types: Collection[DType] | None = None) -> Tensor:
+        """An input of codes, of one of these types; None: of the operator's own."""
         if index >= len(self.node.inputs) or not self.node.inputs[index]:
             raise Refused(f"it has no input {index}", AGAIN)
-        return self._tensor(self.node.inputs[index], layout, types)
+        return self._tensor(self.node.inputs[index], layout, types or self._types)
 
-    def y(self, layout: Layout | None = None, types: Collection[DType] = (DType.INT8,), of: int = 1) -> Tensor:
+    def y(self, layout: Layout | None = None, types: Collection[DType] | None = None, of: int = 1) -> Tensor:
         """The output, of so many: those behind it are what the operator keeps for the next call."""
         if len(self.node.outputs) != of:
             raise Refused(f"it has {len(self.node.outputs)} outputs, not {of}", AGAIN)
-        return self._tensor(self.node.outputs[0], layout, types)
+        return self._tensor(self.node.outputs[0], layout, types or self._types)
 
     def kept(self, index: int, like: Tensor) -> Tensor:
         """What the operator keeps, behind the output, of a variable: ``like`` it."""
@@ -65,7 +77,7 @@ class TfliteOperands:
 
     def ys(self) -> tuple[Tensor, ...]:
         """All outputs."""
-        return tuple(self._tensor(name, None, (DType.INT8,)) for name in self.node.outputs)
+        return tuple(self._tensor(name, None, self._types) for name in self.node.outputs)
 
     def _tensor(self, name: str, layout: Layout | None, types: Collection[DType]) -> Tensor:
         value, by = self.graph.value(name), self.graph.codes.get(name)
@@ -83,15 +95,19 @@ class TfliteOperands:
         zero_point = int(by.zero_points[0])
         if not dtype.low <= zero_point <= dtype.high:
             raise Refused(f"the zero point of tensor {name!r} is {zero_point}, beyond its type", AGAIN)
+        if self.is_wide and zero_point:
+            raise Refused(f"the zero point of tensor {name!r} is {zero_point}: of int16 codes it is 0", AGAIN)
         return Tensor(name, dtype, shape, layout, float(by.scales[0]), zero_point)
 
-    def weights(self, rank: int, index: int = 1) -> tuple[Array, TfliteCodes]:
-        """The constant of an input, int8."""
+    def weights(
+        self, rank: int, index: int = 1, types: Collection[type[np.generic]] = (np.int8,)
+    ) -> tuple[Array, TfliteCodes]:
+        """The constant of an input, int8, or of one of these types."""
         name = self.node.inputs[index] if len(self.node.inputs) > index else ""
         array, by = self.graph.constants.get(name), self.graph.codes.get(name)
         if array is None:
             raise Refused("its weights are computed, not constant", "convert the model with constant weights")
-        if array.dtype != np.int8 or by is None:
+        if array.dtype not in types or by is None:
             raise Refused(f"its weights are {DType.of(array).value}, not quantized int8", CONVERT_INT8)
         if array.ndim != rank:
             raise Refused(f"its weights have {array.ndim} axes, not {rank}", AGAIN)
@@ -104,14 +120,22 @@ class TfliteOperands:
         return np.atleast_1d(array), by
 
     def bias(self, channels: int, index: int = 2) -> Array:
-        """The constant of an input, (channels,) int32; zeros if there is none."""
+        """The constant of an input, (channels,) int32; zeros if there is none. Of int16 layers int64 in the file."""
         name = self.node.inputs[index] if len(self.node.inputs) > index else ""
         if not name:
             return np.zeros(channels, np.int32)
-        array = self.graph.constants.get(name)
-        if array is None or array.dtype != np.int32 or array.size != channels:
-            raise Refused(f"its bias is not a constant of {channels} int32 numbers", AGAIN)
-        return array.reshape(-1)
+        array, types = self.graph.constants.get(name), (np.int32, np.int64) if self.is_wide else (np.int32,)
+        if array is None or array.dtype not in types or array.size != channels:
+            raise Refused(f"its bias is not a constant of {channels} {types[-1].__name__} numbers", AGAIN)
+        if (np.abs(array.astype(np.int64)) >= 2**31).any():
+            raise Refused("its bias is beyond int32", "quantize with a larger scale of weights")
+        return array.reshape(-1).astype(np.int32)
+
+    def sums_in_64_bits(self, index: int = 2) -> bool:
+        """Whether TensorFlow Lite Micro sums in int64: in int16 layers, but in CONV_2D with a bias of int32."""
+        name = self.node.inputs[index] if len(self.node.inputs) > index else ""
+        is_short = self.node.op_type == "CONV_2D" and self.graph.value(name).dtype is DType.INT32
+        return self.is_wide and not is_short
 
     def integers(self, index: int) -> Array:
         """The constant of an input, integers."""

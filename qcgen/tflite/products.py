@@ -11,11 +11,22 @@ import numpy as np
 
 from qcgen.geometry import MOST_PHASES, TransposedAxis
 from qcgen.intervals import accumulators, partial_sums
-from qcgen.ir.program import Conv, ConvGeometry, MatMul, Operator, Reshape, RoundTwice, Slice, Tensor, Transpose
+from qcgen.ir.program import (
+    Conv,
+    ConvGeometry,
+    MatMul,
+    Operator,
+    Reshape,
+    RoundOnce,
+    RoundTwice,
+    Slice,
+    Tensor,
+    Transpose,
+)
 from qcgen.ir.types import Array, Layout
 from qcgen.lower.linear import row_geometry
 from qcgen.tflite.graph import AGAIN, TfliteCodes
-from qcgen.tflite.multipliers import bounds, overflows, round_twice
+from qcgen.tflite.multipliers import bounds, overflows, round_twice, rounded_up
 from qcgen.tflite.operands import Refused, TfliteOperands
 from qcgen.tflite.schema import PADDINGS
 
@@ -110,6 +121,8 @@ def _product(
     low, high = bounds(source.activation(), y.scale or 1, y.zero_point or 0, y.dtype)
     if low > high:
         raise Refused("its fused activation leaves no code", AGAIN)
+    if source.sums_in_64_bits():
+        return sums_of_products(source, x, y, geometry, weights, by, bias, rounded_up(scales, low, high))
     epilogue = round_twice(scales, y.zero_point or 0, low, high)
     return sums_of_products(source, x, y, geometry, weights, by, bias, epilogue)
 
@@ -122,9 +135,11 @@ def sums_of_products(
     weights: Array,
     by: TfliteCodes,
     bias: Array,
-    epilogue: RoundTwice,
+    epilogue: RoundTwice | RoundOnce,
+    *,
+    wraps: bool = False,
 ) -> Conv:
-    """The convolution; one with some input for which a sum leaves int32 is refused."""
+    """The convolution; one with some input for which a sum leaves int32 is refused, unless sums may wrap."""
     zero_points = np.array(np.broadcast_to(by.zero_points.astype(np.int32), (geometry.out_channels,)))
     conv = Conv(
         name=source.node.name,
@@ -138,7 +153,8 @@ def sums_of_products(
         bias=bias,
         epilogue=epilogue,
     )
-    _require_room(conv, epilogue)
+    if isinstance(epilogue, RoundTwice) and not (wraps and epilogue.exponent.max() <= 0):
+        _require_room(conv, epilogue)
     return conv
 
 

@@ -25,7 +25,7 @@ from qcgen.reference.tolerance import exact, tolerances
 def reference_text(program: Program, numerics: str) -> str:
     """The arithmetic of the reference, for people; where that is not onnxruntime's own, how it differs."""
     rounds_once = any(
-        (isinstance(op, Conv) and isinstance(op.epilogue, RoundOnce))
+        (isinstance(op, Conv) and isinstance(op.epilogue, RoundOnce) and not op.epilogue.is_up)
         or (isinstance(op, GlobalAveragePool) and isinstance(op.requantize, RoundOnce))
         for op in program.operators
     )

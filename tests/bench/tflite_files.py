@@ -91,7 +91,8 @@ def page(rows: list[FileRow]) -> str:
     compiled = [row for row in rows if not row.refused]
     equal = sum(not row.differing for row in compiled)
     cells = [(row.name, *map(number, (*astuple(row)[1:6], row.cycles))) for row in compiled]
-    refused = table(("file", "refused for"), [(row.name, row.refused) for row in rows if row.refused])
+    others = [(row.name, row.refused) for row in rows if row.refused]
+    refused = REFUSED.format(table=table(("file", "refused for"), others)) if others else ""
     board = f"ESP32-C3 at {BOARD.megahertz} MHz"
     frame = {"wake_word": WAKE_WORD, "board": board, "on_board": number(cycles_on_board())}
     return TEXT.format(**frame, equal=equal, count=len(rows), table=table(HEAD, cells, right=HEAD[1:]), refused=refused)
@@ -108,11 +109,13 @@ arena does, which was read on a machine of 64 bits. A frame of {wake_word} takes
 ```text
 {table}
 ```
+{refused}"""
 
+REFUSED = """
 Refused for these operators, or their types:
 
 ```text
-{refused}
+{table}
 ```
 """
 

@@ -47,6 +47,7 @@ from qcgen.ir.program.reduction import (
     LayerNorm,
     Reduce,
     Softmax,
+    WideSoftmax,
 )
 from qcgen.ir.program.spatial import AveragePool, Conv, ConvGeometry, MaxPool, OrionConv, Spatial
 from qcgen.ir.program.tensor import Float32s, Int32s, Int64s, Tensor
@@ -118,6 +119,7 @@ __all__ = [
     "State",
     "Tensor",
     "Transpose",
+    "WideSoftmax",
     "ZeroPointCorrection",
     "inputs_of",
     "joined_of",
@@ -141,6 +143,7 @@ Operator = (
     | Softmax
     | IntegerLogSoftmax
     | IntegerSoftmax
+    | WideSoftmax
     | Interpolate
     | LayerNorm
     | InstanceNorm

@@ -58,11 +58,11 @@ class DivideAway(Requantize):
 
 @dataclass(frozen=True)
 class RoundOnce:
-    """y = clamp(round_half_even(acc * multiplier[m] / 2^shift[m]) + zero_point, low, high), the product exact.
+    """y = clamp(round(acc * multiplier[m] / 2^shift[m]) + zero_point, low, high), the product exact.
 
-    How activations of 16 bits are requantized. ``multiplier`` in [0, 2^31) over 2 to the ``shift`` in [1, 62], both
-    (M,) int64, is x_scale * w_scale[m] / y_scale. Accumulators do not wrap, and no product with the multiplier leaves
-    62 bits and the sign.
+    How activations of 16 bits are requantized: halves to even, or up, as TensorFlow Lite rounds them. ``multiplier`` in
+    [0, 2^31) over 2 to the ``shift`` in [1, 62], both (M,) int64, is x_scale * w_scale[m] / y_scale. Accumulators do
+    not wrap, and no product with the multiplier leaves 62 bits and the sign.
     """
 
     multiplier: Int64s
@@ -70,6 +70,7 @@ class RoundOnce:
     zero_point: int
     low: int
     high: int
+    is_up: bool = False
 
 
 @dataclass(frozen=True)

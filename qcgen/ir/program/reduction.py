@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
+from qcgen.ir.program.elementwise import Scaling
 from qcgen.ir.program.epilogue import Requantize, RoundOnce
 from qcgen.ir.program.tensor import Float32s, Int64s, Tensor
 
@@ -112,6 +113,24 @@ class IntegerLogSoftmax:
     y: Tensor
     table: Int64s
     distances: Int64s
+
+
+@dataclass(frozen=True)
+class WideSoftmax:
+    """TensorFlow Lite's softmax of int16 codes over the last axis, by lines (arithmetic.wide_softmax_in_integers).
+
+    ``scale`` brings distances below the largest code to units of 10 / 65535. ``exponentials`` and ``reciprocals``
+    (513,) are the numbers that lines are drawn between, in units of 2^-15, about: of distances from -10 to 0, and
+    of 1 / (1 + v), v from 0 to 1. A row has fewer than 65,536 elements.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    scale: Scaling
+    exponentials: Int64s
+    reciprocals: Int64s
 
 
 @dataclass(frozen=True)

@@ -64,10 +64,11 @@ class ConvGeometry:
 class Conv:
     """acc[m] = bias[m] + sum of (x - x_zero_point) * (weights[m] - w_zero_point[m]); then the epilogue.
 
-    Integer (x, weights int8 or uint8; int32 accumulator that wraps modulo 2^32), or float32 or float64 throughout, then
-    all zero points are 0. ``weights`` (M, C/group, k...) in ONNX order; ``w_zero_point`` (M,) int32; ``bias`` (M,)
-    int32 or x's type, zeros if the model has none. Padding contributes nothing to the sum. ``accumulator_range`` (lo,
-    hi), each (M,) int64, bounds the accumulators within the program where that has been proved; None: for every x.
+    Integer (x, weights int8 or uint8, of int16 x also int16; int32 accumulator that wraps modulo 2^32), or float32 or
+    float64 throughout, then all zero points are 0. ``weights`` (M, C/group, k...) in ONNX order; ``w_zero_point`` (M,)
+    int32; ``bias`` (M,) int32 or x's type, zeros if the model has none. Padding contributes nothing to the sum.
+    ``accumulator_range`` (lo, hi), each (M,) int64, bounds the accumulators within the program where that has been
+    proved; None: for every x.
     """
 
     name: str

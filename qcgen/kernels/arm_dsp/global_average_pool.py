@@ -44,7 +44,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     assert isinstance(op, GlobalAveragePool)
     if op.requantize is None:
         return "its numbers are float32"
-    if isinstance(op.requantize, RoundOnce):
+    if op.x.dtype.is_16_bit or op.y.dtype.is_16_bit or isinstance(op.requantize, RoundOnce):
         return "activations have 16 bits"
     if setting.in_rows:
         return ROW_BY_ROW

@@ -9,7 +9,7 @@ from typing import ClassVar
 from qcgen.errors import prove
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
-from qcgen.ir.program import FloatSoftmax, IntegerLogSoftmax, IntegerSoftmax, Operator, Softmax
+from qcgen.ir.program import FloatSoftmax, IntegerLogSoftmax, IntegerSoftmax, Operator, Scaling, Softmax, WideSoftmax
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.portable.rows import Rows, in_place, rows_of
 from qcgen.kernels.portable.words import words
@@ -147,6 +147,35 @@ def prepare_integer_log(op: Operator, setting: Setting) -> Prepared:
     return Prepared(constants, context, (), ("right_shift",), Certificate(), in_place(op.x, setting))
 
 
+@dataclass(frozen=True)
+class WideSoftmaxContext(Context):
+    """The softmax of int16 codes, by lines between numbers of tables."""
+
+    template: ClassVar[str] = "kernels/portable/wide_softmax.c.jinja"
+
+    rows: Rows
+    scale: Scaling  # of distances below the largest code
+
+
+def why_not_wide(op: Operator, _setting: Setting) -> str | None:
+    """Serves every softmax of int16 codes."""
+    return None if isinstance(op, WideSoftmax) else f"{op.op_type} is not a softmax of int16 codes"
+
+
+def prepare_wide(op: Operator, setting: Setting) -> Prepared:
+    """Tables of 513 numbers; exponentials are kept where the shares go."""
+    assert isinstance(op, WideSoftmax)
+    prove(op.scale[1] <= 14 and op.x.shape[-1] < 2**16, "no distance and no sum leaves int32")
+    constants = (
+        Constants("exponentials", "int16_t", op.exponentials, "exp(x), x from -10 to 0, in units of 2^-15."),
+        Constants("reciprocals", "int16_t", op.reciprocals, "1 / (1 + v), v from 0 to 1, in units of 2^-15."),
+    )
+    context = WideSoftmaxContext(rows_of(op.x, op.y, setting.xs[0], setting.y), op.scale)
+    support = ("right_shift", "round_twice")
+    return Prepared(constants, context, (), support, Certificate(), in_place(op.x, setting))
+
+
+WIDE_SOFTMAX = Kernel("portable/wide_softmax", WideSoftmaxContext, frozenset(), why_not_wide, prepare_wide)
 INTEGER_LOG_SOFTMAX = Kernel(
     "portable/integer_log_softmax", IntegerLogSoftmaxContext, frozenset(), why_not_integer_log, prepare_integer_log
 )

@@ -48,7 +48,7 @@ def why_not(op: Operator, _setting: Setting) -> str | None:
     """Serves sums, differences and products where a tensor has 16 bits."""
     if not isinstance(op, QuantizedBinary):
         return f"{op.op_type} is not a sum or product of quantized tensors"
-    return None if op.is_wide else "no tensor has 16 bits"
+    return None if op.is_wide and op.by is None else "no tensor has 16 bits, or it is in TensorFlow Lite's integers"
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:

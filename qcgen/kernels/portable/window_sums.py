@@ -47,6 +47,7 @@ class WindowSums(Context):
     is_corrected: bool  # taps are summed, too
     is_long: bool  # sums are taken in int64
     product_cast: str  # before a tap in C, where an int may have only 16 bits
+    weight_type: str  # of C
     nibbles: Nibbles | None  # weights lie two to a byte; None: one
 
 
@@ -96,7 +97,7 @@ def weight_table(op: Conv, packed: Packed, layout: Layout) -> Constants:
     meaning = f"weights {counted(g.out_channels, 'channel')}{window_shape(g, layout)}{packed.weights_remark}"
     if packed.is_nibbles:
         return Constants("weights", "uint8_t", packed_nibbles(rows), f"{meaning}; 4 bits each, two to a byte.", NIBBLE)
-    return Constants("weights", "int8_t", rows, f"{meaning}.")
+    return Constants("weights", packed.weights_type, rows, f"{meaning}.")
 
 
 def pixel_blocks(g: ConvGeometry, setting: Setting, block: int) -> PixelBlocks:
@@ -129,5 +130,6 @@ def window_sums(op: Conv, packed: Packed, setting: Setting, *, has_scratch: bool
         is_corrected=packed.is_corrected,
         is_long=packed.is_long,
         product_cast="(int32_t)" if op.x.dtype.is_16_bit else "",
+        weight_type="uint8_t" if packed.is_nibbles else packed.weights_type,
         nibbles=nibbles(packed.weights) if packed.is_nibbles else None,
     )

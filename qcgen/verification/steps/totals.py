@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -144,5 +145,6 @@ def of_rounded_once(layer: Layer, generator: np.random.Generator) -> Iterator[Dr
 
 
 def _codes_rounded_once(by: RoundOnce, channel: int) -> Codes:
-    multiplier, shift = (each[min(channel, len(each) - 1)] for each in (by.multiplier, by.shift))
-    return lambda sums: arithmetic.round_once(sums, multiplier, shift, by.zero_point, by.low, by.high)
+    multiplier, shift = (each[[min(channel, len(each) - 1)]] for each in (by.multiplier, by.shift))
+    own = replace(by, multiplier=multiplier, shift=shift)
+    return lambda sums: arithmetic.round_once(sums, own)

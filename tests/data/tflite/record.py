@@ -14,11 +14,12 @@ sys.path[:0] = [str(HERE.parents[1]), str(HERE.parents[2])]
 
 from tflite_models import MODELS, cases  # noqa: E402  # beside the tests
 from tflite_states import STREAMS, frames  # noqa: E402
+from tflite_wide import WIDE_MODELS  # noqa: E402
 
 
 def run(data: bytes, x: np.ndarray) -> np.ndarray:
     """What a fresh interpreter gives for one input."""
-    interpreter = runtime.Interpreter.from_bytes(data)
+    interpreter = runtime.Interpreter.from_bytes(data, arena_size=2**20)
     interpreter.set_input(x, 0)
     interpreter.invoke()
     return interpreter.get_output(0)
@@ -35,6 +36,7 @@ def run_all(data: bytes) -> list[np.ndarray]:
 
 
 np.savez_compressed(HERE / "streams.npz", **{name: np.stack(run_all(data)) for name, data in STREAMS.items()})
-outputs = {name: np.stack([run(data, x) for x in cases(data)]) for name, data in MODELS.items()}
+ALL = MODELS | WIDE_MODELS
+outputs = {name: np.stack([run(data, x) for x in cases(data)]) for name, data in ALL.items()}
 np.savez_compressed(HERE / "recorded.npz", **outputs)
 print({name: array.shape for name, array in outputs.items()})

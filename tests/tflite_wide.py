@@ -1,0 +1,96 @@
+"""Small .tflite files whose codes have 16 bits, beside those of tflite_models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from tflite_models import IMAGE, Field, Step, Told, depthwise, scales, weights, window, written
+
+SMALL = 1 / 5000
+
+
+def short(name: str, shape: Sequence[int], scale: float = SMALL, data: np.ndarray | None = None) -> Told:
+    return Told(name, shape, scale, 0, data, "int16")
+
+
+def long_bias(seed: int, count: int, dtype: str) -> Told:
+    return Told(f"b{seed}", (count,), 1e-6, 0, np.random.default_rng(seed).integers(-900_000, 900_000, count), dtype)
+
+
+def wide_network(dtype: str = "int64", has_bias: bool = True) -> bytes:
+    """A convolution, a depthwise one with Relu, a sum with Relu6, a Reshape, a dense layer; biases of a type."""
+    at = (lambda number: number) if has_bias else (lambda _: -1)
+    tensors = [
+        short("image", (1, 7, 6, 3)),
+        Told("w0", (5, 3, 3, 3), scales(1, 5), 0, weights(2, 5, 3, 3, 3)),
+        long_bias(1, 5, dtype),
+        short("first", (1, 7, 6, 5), 1 / 2000),
+        Told("w1", (1, 3, 3, 5), scales(4, 5), 0, weights(5, 1, 3, 3, 5), axis=3),
+        long_bias(2, 5, "int64"),
+        short("second", (1, 7, 6, 5), 1 / 1500),
+        short("sum", (1, 7, 6, 5), 1 / 1300),
+        Told("shape", (2,), None, 0, np.array([1, 210]), "int32"),
+        short("row", (1, 210), 1 / 1300),
+        Told("w2", (4, 210), scales(6, 4), 0, weights(7, 4, 210)),
+        long_bias(3, 4, "int64"),
+        short("scores", (1, 4), 1 / 300),
+    ]
+    steps = [
+        Step("CONV_2D", (0, 1, at(2)), (3,), window()),
+        Step("DEPTHWISE_CONV_2D", (3, 4, 5), (6,), depthwise(1, 1, activation=1)),
+        Step("ADD", (3, 6), (7,), {0: Field("b", 3)}),
+        Step("RESHAPE", (7, 8), (9,), {}),
+        Step("FULLY_CONNECTED", (9, 10, at(11)), (12,), {0: Field("b", 0)}),
+    ]
+    return written(tensors, steps, (0,), (12,))
+
+
+def wide_binary(kind: str, y_scale: float, activation: int = 0, shape: Sequence[int] = (1, 256)) -> bytes:
+    constant = np.random.default_rng(12).integers(-(2**15), 2**15, shape)
+    tensors = [short("x", (1, 256)), short("c", shape, 1 / 7300, constant), short("y", (1, 256), y_scale)]
+    return written(tensors, [Step(kind, (0, 1), (2,), {0: Field("b", activation)})], (0,), (2,))
+
+
+def wide_pool(kind: str, y_shape: Sequence[int], stride: int, padding: int, activation: int = 0) -> bytes:
+    options = {0: Field("b", padding), 1: Field("i", stride), 2: Field("i", stride), 5: Field("b", activation)}
+    options |= {3: Field("i", 2), 4: Field("i", 3)}
+    return written([short("x", IMAGE), short("y", y_shape)], [Step(kind, (0,), (1,), options)], (0,), (1,))
+
+
+def wide_mean() -> bytes:
+    axes = Told("axes", (2,), None, 0, np.array([1, 2]), "int32")
+    tensors = [short("x", IMAGE), axes, short("y", (1, 4), 1 / 21000)]
+    return written(tensors, [Step("MEAN", (0, 1), (2,), {})], (0,), (2,))
+
+
+def wide_function(kind: str, scale: float, y_scale: float, options: dict[int, Field] | None = None) -> bytes:
+    tensors = [short("x", (8, 256), scale), short("y", (8, 256), y_scale)]
+    return written(tensors, [Step(kind, (0,), (1,), options)], (0,), (1,))
+
+
+WIDE_MODELS = {
+    "wide_network": wide_network(),
+    "wide_network_without_biases": wide_network(has_bias=False),
+    "wide_network_with_short_bias": wide_network("int32"),
+    "wide_sum": wide_binary("ADD", 1 / 2900),
+    "wide_sum_of_a_scalar": wide_binary("ADD", 1 / 4300, 1, (1, 1)),
+    "wide_difference": wide_binary("SUB", 1 / 2900),
+    "wide_product": wide_binary("MUL", 1 / 1900, 3),
+    "wide_average": wide_pool("AVERAGE_POOL_2D", (1, 3, 3, 4), 2, 0),
+    "wide_average_inside": wide_pool("AVERAGE_POOL_2D", (1, 4, 4, 4), 1, 1, 1),
+    "wide_largest": wide_pool("MAX_POOL_2D", (1, 3, 3, 4), 2, 0),
+    "wide_mean": wide_mean(),
+    "wide_relu": wide_function("RELU", 1 / 5000, 1 / 7000),
+    "wide_leaky_relu": wide_function("LEAKY_RELU", 1 / 5000, 1 / 4100, {0: Field("f", 0.3)}),
+    "wide_logistic": wide_function("LOGISTIC", 1 / 5000, 2.0**-15),
+    "wide_logistic_of_a_power": wide_function("LOGISTIC", 2.0**-12, 2.0**-15),
+    "wide_logistic_of_small_codes": wide_function("LOGISTIC", 1 / 70000, 2.0**-15),
+    "wide_tanh": wide_function("TANH", 1 / 5000, 2.0**-15),
+    "wide_tanh_of_a_power": wide_function("TANH", 2.0**-12, 2.0**-15),
+    "wide_tanh_of_another_power": wide_function("TANH", 2.0**-11, 2.0**-15),
+    "wide_tanh_of_a_third_power": wide_function("TANH", 2.0**-13, 2.0**-15),
+    "wide_softmax": wide_function("SOFTMAX", 1 / 5000, 2.0**-15, {0: Field("f", 1.0)}),
+    "wide_softmax_of_distant_codes": wide_function("SOFTMAX", 1 / 300, 2.0**-15, {0: Field("f", 0.7)}),
+}
+"""Models by name."""

@@ -6,7 +6,7 @@
  * numerics TensorFlow Lite Micro's reference kernels, which round twice
  *
  * no.  kernel                    multiply-adds  constants  scratch  node
- *   0  portable/integer_lstm               168      756 B      0 B  UNIDIRECTIONAL_SEQUENCE_LSTM_0
+ *   0  portable/integer_lstm               168      692 B      0 B  UNIDIRECTIONAL_SEQUENCE_LSTM_0
  *   1  portable/copy                         0        0 B      0 B  UNIDIRECTIONAL_SEQUENCE_LSTM_0
  *   2  portable/copy                         0        0 B      0 B  UNIDIRECTIONAL_SEQUENCE_LSTM_0
  *   3  portable/copy                         0        0 B      0 B  UNIDIRECTIONAL_SEQUENCE_LSTM_0
@@ -27,7 +27,7 @@
  */
 #include "recurrent_tflite.h"
 
-#if RECURRENT_TFLITE_HEADER_ID != 0xc1ad3972
+#if RECURRENT_TFLITE_HEADER_ID != 0x73c27335
 #error "recurrent_tflite.h was not generated together with this file"
 #endif
 
@@ -112,41 +112,36 @@ RECURRENT_TFLITE_CODE_ATTR static int32_t recurrent_tflite_integer_tangent(const
 #define RECURRENT_TFLITE_NOINLINE RECURRENT_TFLITE_CODE_ATTR
 #endif
 
-/* recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0: by units, then by gates, the weights of the step's input. */
+/*
+ * recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0: by units, the weights of the step's input, of a term those of the
+ * four gates.
+ */
 RECURRENT_TFLITE_CONST_ATTR static const int8_t recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_input_weights[3 * 16] =
     {
-     121,  -15, -108,   82,   72,   56,  -57,  -12,   49,   95,   65, -111,    0,  -70,   59, -113,
-       9,   65, -101,   71,   62,   44, -102,  110,   85,  -67, -127,  -19,  -89,  100, -117,  -53,
-     -93,  -46,   97,    0,  -89,   43,  -75,  101,   93,  -53,  -14,   84,   26,  -57,  -84,  -18,
+     121,   72,   49,    0,  -15,   56,   95,  -70, -108,  -57,   65,   59,   82,  -12, -111, -113,
+       9,   62,   85,  -89,   65,   44,  -67,  100, -101, -102, -127, -117,   71,  110,  -19,  -53,
+     -93,  -89,   93,   26,  -46,   43,  -53,  -57,   97,  -75,  -14,  -84,    0,  101,   84,  -18,
 };
 
-/* recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0: by units, then by gates, the weights of the state. */
+/*
+ * recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0: by units, the weights of the state, of a term those of the four
+ * gates.
+ */
 RECURRENT_TFLITE_CONST_ATTR static const int8_t recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_state_weights[3 * 12] =
     {
-      63, -111,  108, -111,   24,  -23, -115,  -24,  -83,  123,  -54,    4,
-      61,  -70,  -62,   34,  -25,  -62,  -58,   92,  -49,  103,   77,   56,
-     112,  -21,   -7,  -22,  -40,  -79,   65,  -22, -123, -126,   95,  -17,
+      63, -111, -115,  123, -111,   24,  -24,  -54,  108,  -23,  -83,    4,
+      61,   34,  -58,  103,  -70,  -25,   92,   77,  -62,  -62,  -49,   56,
+     112,  -22,   65, -126,  -21,  -40,  -22,   95,   -7,  -79, -123,  -17,
 };
 
 /*
- * recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0: by units, then by gates, what the sums over the input and over the
- * state begin with.
+ * recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0: by units, what the sums of the four gates begin with, over the
+ * input and over the state.
  */
 RECURRENT_TFLITE_CONST_ATTR static const int32_t recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_bias[3 * 8] = {
-     2275,     0,  1401,     0, -1131,     0,  2358,     0,
-     1426,     0,  3423,     0,   930,     0,  1129,     0,
-     2026,     0, -3083,     0,  1130,     0, -3133,     0,
-};
-
-/*
- * recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0: by gates, multipliers and exponents of the sums over the input and
- * over the state.
- */
-RECURRENT_TFLITE_CONST_ATTR static const int32_t recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_scales[4 * 4] = {
-    2111062296,         -1, 1649267456,         -2,
-    1583296640,          0, 1236950528,         -1,
-    1407374919,          0, 1099511680,         -1,
-    1231453034,          0, 1924145408,         -2,
+     2275,  1401, -1131,  2358,     0,     0,     0,     0,
+     1426,  3423,   930,  1129,     0,     0,     0,     0,
+     2026, -3083,  1130, -3133,     0,     0,     0,     0,
 };
 
 /* recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0: 1 / (1 + exp(-i / 24)) in units of 2^-16, i = 0, ..., 255. */
@@ -175,16 +170,31 @@ RECURRENT_TFLITE_CODE_ATTR static int32_t recurrent_tflite_UNIDIRECTIONAL_SEQUEN
     return value < INT16_MIN ? INT16_MIN : value > INT16_MAX ? INT16_MAX : value;
 }
 
-/* recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0: a sum of codes times weights that begins with start. */
-RECURRENT_TFLITE_CODE_ATTR static int32_t recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_sum(const int8_t *codes,
-    const int8_t *weights, int32_t terms, int32_t start)
+/*
+ * recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0: sums of codes times the weights of each gate, which begin with
+ * start.
+ */
+RECURRENT_TFLITE_CODE_ATTR static void recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_sums(const int8_t *codes,
+    const int8_t *weights, int32_t terms, const int32_t *start, int32_t *sums)
 {
-    int32_t sum = start;
+    int32_t input = start[0];
+    int32_t forget = start[1];
+    int32_t cell = start[2];
+    int32_t output = start[3];
 
     for (int32_t i = 0; i < terms; i++) {
-        sum += (int32_t)codes[i] * weights[i];
+        const int32_t code = codes[i];
+
+        input += code * weights[0];
+        forget += code * weights[1];
+        cell += code * weights[2];
+        output += code * weights[3];
+        weights += 4;
     }
-    return sum;
+    sums[0] = input;
+    sums[1] = forget;
+    sums[2] = cell;
+    sums[3] = output;
 }
 
 /*
@@ -194,37 +204,42 @@ RECURRENT_TFLITE_CODE_ATTR static int32_t recurrent_tflite_UNIDIRECTIONAL_SEQUEN
 RECURRENT_TFLITE_NOINLINE static void recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_step(const int8_t *x,
     const int8_t *h, int8_t *cell, int8_t *next)
 {
-    enum { GATES = 4, INPUTS = 4, UNITS = 3 };
-    const int8_t *of_x = recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_input_weights;
-    const int8_t *of_h = recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_state_weights;
-    const int32_t *bias = recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_bias;
+    enum { GATES = 4, INPUTS = 4, UNITS = 3, OF_X = 16, OF_H = 12 };
 
     for (int32_t j = 0; j < UNITS; j++) {
-        int32_t gate[GATES]; /* in units of 2^-12: input, forget, cell, output */
+        const int32_t *const start = &recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_bias[2 * GATES * j];
+        int32_t of_x[GATES], of_h[GATES]; /* the gates are input, forget, cell, output */
         int32_t inward, forget, outward, candidate, kept, code;
         int32_t c = (int32_t)cell[2 * j + 1] * 256 + (uint8_t)cell[2 * j];
 
-        for (int32_t g = 0; g < GATES; g++) {
-            const int32_t first = recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_sum(x, of_x, INPUTS, bias[0]);
-            const int32_t second = recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_sum(h, of_h, UNITS, bias[1]);
-            const int32_t *const by = &recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_scales[4 * g];
-
-            gate[g] = recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(
-                recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_tflite_round_twice(first, by[0], by[1]))
-                + recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_tflite_round_twice(second, by[2],
-                by[3])));
-            of_x += INPUTS;
-            of_h += UNITS;
-            bias += 2;
-        }
-        inward =
-            recurrent_tflite_integer_logistic(recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_logistic, gate[0] * 3);
-        forget =
-            recurrent_tflite_integer_logistic(recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_logistic, gate[1] * 3);
-        candidate =
-            recurrent_tflite_integer_tangent(recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_logistic, gate[2] * 3);
-        outward =
-            recurrent_tflite_integer_logistic(recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_logistic, gate[3] * 3);
+        recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_sums(x,
+            &recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_input_weights[OF_X * j], INPUTS, start, of_x);
+        recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_sums(h,
+            &recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_state_weights[OF_H * j], UNITS, start + GATES, of_h);
+        inward = recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_tflite_round_twice(of_x[0], 2111062296,
+            -1))
+            + recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_tflite_round_twice(of_h[0], 1649267456,
+            -2));
+        inward = recurrent_tflite_integer_logistic(recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_logistic,
+            recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(inward) * 3);
+        forget = recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_tflite_round_twice(of_x[1], 1583296640,
+            0))
+            + recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_tflite_round_twice(of_h[1], 1236950528,
+            -1));
+        forget = recurrent_tflite_integer_logistic(recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_logistic,
+            recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(forget) * 3);
+        candidate = recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_tflite_round_twice(of_x[2],
+            1407374919, 0))
+            + recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_tflite_round_twice(of_h[2], 1099511680,
+            -1));
+        candidate = recurrent_tflite_integer_tangent(recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_logistic,
+            recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(candidate) * 3);
+        outward = recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_tflite_round_twice(of_x[3],
+            1231453034, 0))
+            + recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_tflite_round_twice(of_h[3], 1924145408,
+            -2));
+        outward = recurrent_tflite_integer_logistic(recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_logistic,
+            recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(outward) * 3);
         kept = recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_tflite_round_twice(forget * c,
             1073741824, -14));
         c = recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(kept

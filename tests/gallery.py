@@ -696,6 +696,12 @@ NETWORKS = (
         recurrent_tflite,
     ),
     Entry(
+        "recurrent_cortex_m4",
+        "the same for `--target cortex-m4`: two products in an instruction, four terms of the four gates at a time",
+        recurrent_tflite,
+        CORTEX_M4,
+    ),
+    Entry(
         "wide_tflite",
         "a .tflite file of int16 codes and int8 weights: sums in 64 bits rounded once, a sum rounded four times, tanh"
         " and softmax by lines between the numbers of tables",

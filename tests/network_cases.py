@@ -994,7 +994,7 @@ UNITS = (
     *(
         replace(unit, name=f"dsp_{unit.name}", target="cortex-m4")
         for unit in PORTABLE
-        if isinstance(unit.op, QuantizedBinary | GlobalAveragePool | MatMul)
+        if isinstance(unit.op, QuantizedBinary | GlobalAveragePool | IntegerLstm | MatMul)
         and unit.op.y.dtype.is_quantized
         and not unit.name.startswith("wide")
     ),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from qcgen.arithmetic import LOGISTIC_TABLE
 from qcgen.errors import prove
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import IntegerUnary, Operator, Scaled, Sigmoid
-from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
+from qcgen.kernels.integer_lstm import logistic_table
+from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.loop_nest import LoopNest, Placed, elementwise
 
 SIGMOIDS = {"logistic": "integer_logistic", "tanh": "integer_tangent"}
@@ -73,12 +73,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     support = ("right_shift", function) if sigmoid is not None else ("round_twice",)
     constants = (logistic_table(),) if sigmoid is not None else ()
     return Prepared(constants, context, (), support, Certificate(), (0,) if is_in_place else ())
-
-
-def logistic_table() -> Constants:
-    """The numbers that both functions of ``SIGMOIDS`` draw lines between."""
-    meaning = "1 / (1 + exp(-i / 24)) in units of 2^-16, i = 0, ..., 255."
-    return Constants("logistic", "uint16_t", LOGISTIC_TABLE, meaning)
 
 
 INTEGER_UNARY = Kernel("portable/integer_unary", IntegerUnaryContext, frozenset(), why_not, prepare)

@@ -39,6 +39,11 @@ class Growing:
     outputs: list[int] = field(default_factory=list)
     open: list[int] = field(default_factory=list)
     spread: dict[int, float] = field(default_factory=dict)
+    is_wide: bool = False  # codes have 16 bits, weights 8
+
+    @property
+    def dtype(self) -> str:
+        return "int16" if self.is_wide else "int8"
 
     def pick(self, *values):
         return self.rng.choice(values)
@@ -77,6 +82,8 @@ class Growing:
     def meaning(self, spread: float) -> Meaning:
         """One that fits numbers of this spread: mostly well, sometimes badly."""
         stretch = self.rng.uniform(-0.7, 1.2) if self.chance(0.85) else self.rng.uniform(-3, 5)
+        if self.is_wide:
+            return float(np.float32(spread / FULL / 256 * 2.0**stretch)), 0
         zero_point = self.pick(0, -128, 127, *(self.rng.randint(-128, 127) for _ in range(5)))
         return float(np.float32(spread / FULL * 2.0**stretch)), zero_point
 
@@ -94,10 +101,10 @@ class Growing:
         meaning: Meaning,
         spread: float,
         options: dict[int, Field] | None = None,
-        dtype: str = "int8",
+        dtype: str = "",
     ) -> int:
         """Adds an operator with one output."""
-        y = self.tensor(Told("", tuple(shape), *meaning, dtype=dtype))
+        y = self.tensor(Told("", tuple(shape), *meaning, dtype=dtype or self.dtype))
         self.steps.append(Step(kind, tuple(inputs), (y,), options))
         self.open.append(y)
         self.spread[y] = spread
@@ -119,6 +126,8 @@ class Growing:
                 y = self.node("DEQUANTIZE", (y,), told.shape, (None, 0), 1.0, dtype="float32")
             elif told.dtype == "int8" and self.chance(0.1):
                 y = self.node("QUANTIZE", (y,), told.shape, (told.scale, told.zero_point + 128), 1.0, dtype="uint8")
+            elif told.dtype == "int16" and self.chance(0.2):
+                y = self.node("QUANTIZE", (y,), told.shape, (told.scale * 250, 3), 1.0, dtype="int8")
             self.tensors[y] = replace(self.tensors[y], name=f"output{len(self.outputs)}")
             self.outputs.append(y)
         return written(self.tensors, self.steps, self.inputs, self.outputs)
@@ -147,7 +156,12 @@ def filters(net: Growing, x: int, shape: Sequence[int], axis: int, terms: int) -
     if net.chance(0.3):
         scales = scales[:1]
     found = [net.tensor(Told("", shape, scales, 0, net.codes(*shape), axis=axis))]
-    if net.chance(0.8):
+    if net.is_wide:
+        dtype = "int32" if axis == 0 and len(shape) == 4 and net.chance(0.3) else "int64"
+        drawn = np.array([net.rng.randint(-2_000_000, 2_000_000) for _ in range(count)])
+        if axis or net.chance(0.8):  # the judge cannot do without of DEPTHWISE_CONV_2D
+            found.append(net.tensor(Told("", (count,), 1e-6, 0, drawn, dtype)))
+    elif net.chance(0.8):
         sums = [float(np.float32(np.float32(net.tensors[x].scale) * np.float32(scale))) for scale in scales]
         drawn = np.array([net.rng.randint(-5000, 5000) for _ in range(count)])
         found.append(net.tensor(Told("", (count,), sums, 0, drawn, "int32")))
@@ -244,15 +258,16 @@ def pooling(net: Growing, x: int) -> int | None:
 def arithmetic(net: Growing, x: int) -> int | None:
     """A sum, difference or product with another tensor, a constant, or itself."""
     shape = net.shape(x)
-    alike = [each for each in net.open if net.shape(each) == shape and net.tensors[each].dtype == "int8"]
+    alike = [each for each in net.open if net.shape(each) == shape and net.tensors[each].dtype == net.dtype]
     if net.chance(0.6):
         other = net.pick(*alike)
     else:
         broadcast = net.pick(shape, (*[1] * (len(shape) - 1), shape[-1]), (shape[-1],), (1,))
         scale = net.meaning(net.spread[x] * 2 ** net.rng.uniform(-2, 2))
-        other = net.tensor(Told("", broadcast, *scale, net.codes(*broadcast)))
-        net.spread[other] = scale[0] * 74
-    kind = net.pick("ADD", "ADD", "SUB", "MUL", "SQUARED_DIFFERENCE")
+        unit = 256 if net.is_wide else 1
+        other = net.tensor(Told("", broadcast, *scale, net.codes(*broadcast) * unit, net.dtype))
+        net.spread[other] = scale[0] * 74 * unit
+    kind = net.pick("ADD", "ADD", "SUB", "MUL", "MUL" if net.is_wide else "SQUARED_DIFFERENCE")
     spreads = net.spread[x], net.spread[other]
     spread = prod(spreads) if kind == "MUL" else sum(each**2 for each in spreads) ** 0.5
     given = (x, other) if net.chance(0.7) else (other, x)
@@ -301,6 +316,15 @@ def function(net: Growing, x: int) -> int | None:
     return net.node(kind, (x,), net.shape(x), meaning, spread, options)
 
 
+def wide_function(net: Growing, x: int) -> int | None:
+    kind = net.pick("RELU", "LEAKY_RELU", "LOGISTIC", "TANH", "SOFTMAX", "QUANTIZE")
+    options = {"LEAKY_RELU": {0: Field("f", net.rng.uniform(-0.3, 1.2))}, "SOFTMAX": {0: Field("f", 1.0)}}
+    meaning, spread = net.meaning(net.spread[x]), net.spread[x]
+    if kind in ("LOGISTIC", "TANH", "SOFTMAX"):
+        meaning, spread = (2.0**-15, 0), 0.3
+    return net.node(kind, (x,), net.shape(x), meaning, spread, options.get(kind))
+
+
 def slopes(net: Growing, x: int) -> int | None:
     shape = net.shape(x)
     if len(shape) != 4:
@@ -319,6 +343,7 @@ def reduction(net: Growing, x: int) -> int | None:
     y_shape = [1 if axis in axes else size for axis, size in enumerate(shape) if keeps or axis not in axes]
     written_axes = net.numbers(*(axis - len(shape) if net.chance(0.3) else axis for axis in axes))
     kind, count = net.pick("MEAN", "MEAN", "SUM", "REDUCE_MAX"), prod(shape[axis] for axis in axes)
+    kind = "MEAN" if net.is_wide else kind
     options = {0: Field("b", int(keeps))}
     if kind == "REDUCE_MAX":
         return net.moved(kind, x, (x, written_axes), y_shape, options)
@@ -456,21 +481,27 @@ OPERATORS: dict[Grow, int] = {
 }  # fmt: skip
 """By how often they are tried."""
 
+WIDE_OPERATORS: dict[Grow, int] = {
+    convolution: 10, dense: 3, pooling: 3, arithmetic: 5, wide_function: 5, reduction: 1, flattened: 1,
+}  # fmt: skip
+"""The same where codes have 16 bits."""
+
 
 def random_tflite(rng: random.Random) -> bytes:
     """The bytes of a file."""
-    net = Growing(rng)
+    net = Growing(rng, is_wide=rng.random() < 0.2)
+    operators = WIDE_OPERATORS if net.is_wide else OPERATORS
     for _ in range(net.pick(1, 1, 1, 2)):
         _given(net)
     steps = net.pick(1, 2, 3, 4, 5, 6, 8)
     for _ in range(40):
         fitting = [
-            x for x in net.open if net.tensors[x].dtype == "int8" and net.shape(x) and prod(net.shape(x)) <= LARGEST
+            x for x in net.open if net.tensors[x].dtype == net.dtype and net.shape(x) and prod(net.shape(x)) <= LARGEST
         ]
         if steps == 0 or not fitting:
             break
         x = fitting[-1] if net.chance(0.65) else net.pick(*fitting)
-        [operator] = rng.choices(list(OPERATORS), list(OPERATORS.values()))
+        [operator] = rng.choices(list(operators), list(operators.values()))
         steps -= operator(net, x) is not None
     if not net.steps:
         net.moved("RELU", x := net.open[0], (x,), net.shape(x))
@@ -486,6 +517,9 @@ def _given(net: Growing) -> None:
     if net.inputs and net.chance(0.5):
         shape = net.shape(net.inputs[0])
     meaning = net.meaning(1.0)
+    if net.is_wide:
+        net.open.append(net.input(Told("", shape, *meaning, dtype="int16")))
+        return
     match net.rng.randrange(8):
         case 0:
             x = net.input(Told("", shape, dtype="float32"))

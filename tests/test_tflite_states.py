@@ -22,7 +22,7 @@ from qcgen.verification import verify
 
 RECORDED = np.load(Path(__file__).parent / "data" / "tflite" / "streams.npz")
 REAL = Path(__file__).parents[2] / "shared" / "models" / "tflite"
-NETWORKS = ["stream_conv", "mww_v2_okay_nabu", "mww_v1_alexa"]
+NETWORKS = ["stream_conv", "mww_v2_okay_nabu", "mww_v1_alexa", "lstm", "dtln_noise_suppression"]
 OPTIONS = [
     {},
     {"simplify": False},
@@ -85,8 +85,9 @@ def test_real_networks_give_what_was_recorded(name, options):
 
 @pytest.mark.all
 @pytest.mark.parametrize("core", ["cortex-m4", "rv32imc"])
-def test_a_wake_word_gives_what_was_recorded_on_an_emulated_core(core):
-    path, data = real("mww_v2_okay_nabu")
+@pytest.mark.parametrize("name", ["mww_v2_okay_nabu", "lstm", "svdf_int16_state"])
+def test_what_keeps_a_state_gives_what_was_recorded_on_an_emulated_core(name, core):
+    path, data = real(name)
     require_core(core, counting=False)
     found = verify(qcgen.compile(path, target=core), cases=1, data=data, sums=False, emulated=True)
     assert found.is_right

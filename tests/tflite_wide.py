@@ -83,6 +83,9 @@ WIDE_MODELS = {
     "wide_mean": wide_mean(),
     "wide_relu": wide_function("RELU", 1 / 5000, 1 / 7000),
     "wide_leaky_relu": wide_function("LEAKY_RELU", 1 / 5000, 1 / 4100, {0: Field("f", 0.3)}),
+    "wide_leaky_relu_in_double": wide_function(
+        "LEAKY_RELU", 0.00016081718786153942, 6.168677646201104e-05, {0: Field("f", 0.23290087282657623)}
+    ),
     "wide_logistic": wide_function("LOGISTIC", 1 / 5000, 2.0**-15),
     "wide_logistic_of_a_power": wide_function("LOGISTIC", 2.0**-12, 2.0**-15),
     "wide_logistic_of_small_codes": wide_function("LOGISTIC", 1 / 70000, 2.0**-15),

@@ -67,8 +67,7 @@ def lower_wide_function(source: TfliteOperands) -> tuple[Operator, ...]:
         case "LOGISTIC" | "TANH" as kind:
             function = _sigmoid("tanh" if kind == "TANH" else "logistic", x, y)
         case "LEAKY_RELU":
-            above = multiplier_of(float(_scale(x) / _scale(y)))
-            function = Scaled(above, multiplier_of(float(_scale(x) * _alpha(source) / _scale(y))))
+            function = Scaled(multiplier_of(scale), multiplier_of(_alpha_scale(source, x, y)))
         case "RELU":
             function = Scaled(multiplier_of(scale), (0, 0))
         case _:
@@ -199,18 +198,19 @@ def _relu6(_source: TfliteOperands, x: Tensor, _y: Tensor) -> Int64s:
 
 
 def _leaky_relu(source: TfliteOperands, x: Tensor, y: Tensor) -> Int64s:
-    """Source: CalculateOpDataLeakyRelu in micro/kernels/leaky_relu_common.cc, whose scales are float32."""
-    codes = _differences(x)
-    below = _scaled(codes, float(_scale(x) * _alpha(source) / _scale(y)))
-    return np.where(codes >= 0, _scaled(codes, float(_scale(x) / _scale(y))), below) + (y.zero_point or 0)
+    """Source: CalculateOpDataLeakyRelu in micro/kernels/leaky_relu_common.cc."""
+    codes, scale = _differences(x), float(_scale(x)) / float(_scale(y))
+    below = _scaled(codes, _alpha_scale(source, x, y))
+    return np.where(codes >= 0, _scaled(codes, scale), below) + (y.zero_point or 0)
 
 
-def _alpha(source: TfliteOperands) -> np.float32:
+def _alpha_scale(source: TfliteOperands, x: Tensor, y: Tensor) -> float:
+    """What codes below zero are multiplied by, in float64, though alpha has 32 bits."""
     alpha = source.node.attributes["alpha"]
     assert isinstance(alpha, int | float), "the reader gives a number"
     if not abs(alpha) <= 2**16:  # NaN is not, either
         raise Refused(f"its alpha is {alpha}", AGAIN)
-    return np.float32(alpha)
+    return float(_scale(x)) * float(np.float32(alpha)) / float(_scale(y))
 
 
 def _elu(_source: TfliteOperands, x: Tensor, y: Tensor) -> Int64s:

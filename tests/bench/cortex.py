@@ -22,7 +22,7 @@ import qcgen
 from qcgen.cores import EMULATED, TARGETS
 from qcgen.emulate import measure, missing_tools, random_feeds
 from qcgen.reference import evaluate_operator
-from tests.bench import cortex_networks, cortex_sequences, espressif
+from tests.bench import cortex_networks, cortex_sequences, espressif, tflite_mlperf
 from tests.bench.cortex_text import CMSIS_NN, OPTIMIZE, Figures, Results, document, section, summary
 from tests.bench.layers import LAYERS, Layer, model_of
 
@@ -105,8 +105,14 @@ def _bench(args: argparse.Namespace, cores: Sequence[str]) -> int:
         sequences = list(pool.map(measured, cortex_sequences.chosen(cores, args.only)))
     is_beside = espressif.CORE in cores and args.only in espressif.NETWORK.title
     beside = espressif.measured(tuple(args.cflags.split()), args.compiler) if is_beside else []
+    files = tflite_mlperf.measured(tuple(args.cflags.split()), args.compiler) if tflite_mlperf.CORE in cores else []
     total = summary(cores, layers, results) if layers else ""
-    parts = cortex_networks.section(whole), cortex_sequences.section(sequences), espressif.section(beside)
+    parts = (
+        cortex_networks.section(whole),
+        cortex_sequences.section(sequences),
+        espressif.section(beside),
+        tflite_mlperf.section(files),
+    )
     networks = "\n\n".join(filter(None, parts))
     print("\n\n".join(filter(None, [total, networks, f"{time.monotonic() - start:.0f} s"])))
     if args.write:

@@ -278,22 +278,30 @@ def words(v):
 # ---- output steps: equations (5) and (6) ----
 
 
-def check_step(e, scale, zero, lo, hi):
-    """Compares the integers of an output step with (1) at both sides of all its steps; returns the points."""
+def covers(given, lo, hi):
+    """Whether intervals [lowest], [highest] hold others."""
+    least, most = (np.array(v, np.int64) for v in given)
+    return least.shape == lo.shape and (least <= lo).all() and (hi <= most).all()
+
+
+def check_step(e, scale, zero, lo, hi, exact_code=None):
+    """Compares the integers of an output step with (1), or another formula, at both sides of all its steps."""
     low, high, s = e["low"], e["high"], e["shift"]
     roles = ("addend", "multiplier", "offset", "guard_band", "mantissa", "exponent", "limit_low", "limit_high")
     numbers = {role: np.array(e[role])[:, None] for role in roles if role in e}
     need([v.shape == (len(lo), 1) for v in numbers.values()], "every channel has its numbers")
-    lo, hi, scale = lo[:, None], hi[:, None], np.asarray(scale, f32).reshape(-1, 1)
+    lo, hi = lo[:, None], hi[:, None]
+    scale = None if exact_code else np.asarray(scale, f32).reshape(-1, 1)
+    exact_code = exact_code or (lambda acc: requantize(acc, scale, zero, low, high))
     codes = np.arange(low + 1, high + 1)
     below, above = lo - 1 + 0 * codes, hi + 1 + 0 * codes
     while (above - below > 1).any():  # thresholds, by bisection on (1)
         middle = (below + above) >> 1
-        reached = requantize(middle, scale, zero, low, high) >= codes
+        reached = exact_code(middle) >= codes
         below, above = np.where(reached, below, middle), np.where(reached, middle, above)
     points = np.clip(np.concatenate([lo, hi, above, above - 1], axis=1), lo, hi)
-    want = requantize(points, scale, zero, low, high)
-    if "mantissa" in e or e["form"] == "soft-float" or np.any(e["guard_band"]):
+    want = exact_code(points)
+    if scale is not None and ("mantissa" in e or e["form"] == "soft-float" or np.any(e["guard_band"])):
         exact = np.ldexp(np.float64(e["mantissa"]), np.array(e["exponent"]) + e["k"])
         need(exact == np.broadcast_to(scale[:, 0], exact.shape), "the scale is mantissa * 2^exponent")
     need(e["word"] == 32 - e["k"] * (e["form"] == "multiply-high") or e["form"] == "split", "word")
@@ -350,6 +358,34 @@ def check_fast(f, e, h, want, guarded, short, beyond):
         need(((codes == want) | is_guarded(h))[guarded], "the fast step is exact or leaves it to the exact one")
         missed = np.arange(-short[guarded].max(), beyond[guarded].max()) - f["half"]
         need(is_guarded(missed) & (missed.size < 2**s) & (f["mask"] < 2**s), "its test finds all that the line misses")
+
+
+def check_pairs(e, want, terms, low, high):
+    """Compares the integers of a sum or product with its codes at every pair of codes; returns the points."""
+    name = e["node"]
+    if e["form"] == "table":
+        need(np.array_equal(e["values"], want), f"{name}: values")
+        return want.size
+    lines = ("line", "split line", "even window", "split even window", "exceptions")
+    need(e["form"] in lines, f"{name}: the form is known")
+    need(len(e["slopes"]) == len(e["fine_slopes"]) == len(terms), f"{name}: slopes")
+    window, s, mask = e["window"] or 0, e["shift"], (1 << e["shift"]) - 1
+    fine = sum(t * m for t, m in zip(terms, e["fine_slopes"])) + e["fine_offset"]
+    h = sum(t * m for t, m in zip(terms, e["slopes"])) + e["offset"] + (fine >> e["fine_shift"]) + window
+    most = sum(np.abs(t).max() * abs(m) for t, m in zip(terms, e["slopes"])) + abs(e["offset"]) + (1 << s)
+    rest = sum(np.abs(t).max() * abs(m) for t, m in zip(terms, e["fine_slopes"])) + abs(e["fine_offset"])
+    most += (rest >> e["fine_shift"]) + 1 + 2 * window
+    need(rest < 2**31 and most < 2**31, f"{name}: int32 holds all sums")
+    codes = h >> s
+    if e["window"] is not None:
+        codes = codes - (codes & 1 & ((h & mask) <= 2 * window))
+    codes = np.clip(codes, low, high)
+    apart = np.abs(((h + (1 << s >> 1)) & mask) - (1 << s >> 1))
+    need(apart[e["exceptions"]] <= e["exception_window"], f"{name}: exceptions lie next to a step")
+    need(len(e["exceptions"]) == len(e["values"]), f"{name}: values")
+    codes[e["exceptions"]] = e["values"]
+    need(codes == want, f"{name}: every pair of codes gives the output's code")
+    return want.size
 
 
 # ---- the model ----
@@ -1062,31 +1098,8 @@ class Model:
         name = e["node"]
         need(np.isin(a.all, e["a_codes"]).all() and np.isin(b.all, e["b_codes"]).all(), f"{name}: a_codes, b_codes")
         p, q = (v.ravel() for v in np.meshgrid(e["a_codes"], e["b_codes"], indexing="ij"))
-        want = function(p, q, a.by, b.by, y[:2], *y[2:])
-        self.points += want.size
-        if e["form"] == "table":
-            need(np.array_equal(e["values"], want), f"{name}: values")
-            return ends
         terms = [p, q] if function is add else [(p - a.zero) * (q - b.zero)]
-        lines = ("line", "split line", "even window", "split even window", "exceptions")
-        need(e["form"] in lines, f"{name}: the form is known")
-        need(len(e["slopes"]) == len(e["fine_slopes"]) == len(terms), f"{name}: slopes")
-        window, s, mask = e["window"] or 0, e["shift"], (1 << e["shift"]) - 1
-        fine = sum(t * m for t, m in zip(terms, e["fine_slopes"])) + e["fine_offset"]
-        h = sum(t * m for t, m in zip(terms, e["slopes"])) + e["offset"] + (fine >> e["fine_shift"]) + window
-        most = sum(np.abs(t).max() * abs(m) for t, m in zip(terms, e["slopes"])) + abs(e["offset"]) + (1 << s)
-        rest = sum(np.abs(t).max() * abs(m) for t, m in zip(terms, e["fine_slopes"])) + abs(e["fine_offset"])
-        most += (rest >> e["fine_shift"]) + 1 + 2 * window
-        need(rest < 2**31 and most < 2**31, f"{name}: int32 holds all sums")
-        codes = h >> s
-        if e["window"] is not None:
-            codes = codes - (codes & 1 & ((h & mask) <= 2 * window))
-        codes = np.clip(codes, *y[2:])
-        apart = np.abs(((h + (1 << s >> 1)) & mask) - (1 << s >> 1))
-        need(apart[e["exceptions"]] <= e["exception_window"], f"{name}: exceptions lie next to a step")
-        need(len(e["exceptions"]) == len(e["values"]), f"{name}: values")
-        codes[e["exceptions"]] = e["values"]
-        need(codes == want, f"{name}: every pair of codes gives the output's code")
+        self.points += check_pairs(e, function(p, q, a.by, b.by, y[:2], *y[2:]), terms, *y[2:])
         return ends
 
     def window_mean(self, node, a, x, y):
@@ -1202,7 +1215,7 @@ def unique_names(nodes):
 
 
 FIELDS = {"arithmetic", "files", "float", "model", "nodes", "options", "qcgen", "schema"}
-TEXTS = ("node", "symbol", "kind", "form")
+TEXTS = ("node", "symbol", "kind", "form", "rounding")
 SHIFTS = {"shift": 31, "fine_shift": 31, "k": 31, "word": 32, "prescale": 63}
 SINGLE = {"low", "high", "fine_offset", "exception_window", "axis", "factor", "slope", "window", *SHIFTS}
 SINGLE |= {"half", "least", "most", "guard", "mask", "limit"}
@@ -1236,8 +1249,8 @@ def sha256(data):
     return hashlib.sha256(data).hexdigest()
 
 
-def check(model, certificate, folder=None):
-    """The number of points compared, and the nodes that are said to be computed in float32; raises Wrong."""
+def opened(model, certificate, folder=None):
+    """The certificate, if it is whole and belongs to the model and to the files beside it; raises Wrong."""
     body = json.loads(Path(certificate).read_text(encoding="utf-8"))
     given = body.pop("sha256", None)
     text = json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
@@ -1253,6 +1266,12 @@ def check(model, certificate, folder=None):
     for name, digest in body["files"].items():
         file = Path(folder or Path(certificate).parent) / name
         need(file.is_file() and sha256(file.read_bytes()) == digest, f"{name} is the certified file")
+    return body
+
+
+def check(model, certificate, folder=None):
+    """The number of points compared, and the nodes that are said to be computed in float32; raises Wrong."""
+    body = opened(model, certificate, folder)
     if body["options"]["numerics"].startswith("orion"):
         bits = {"fp16x16": 16, "fp8x23": 23}[body["options"]["numerics"][6:]]
         return check_orion(model, body["nodes"], bits), []

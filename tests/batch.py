@@ -125,7 +125,7 @@ def record(units: Sequence[Unit], calls: Iterable[Call], order: str, mode: str, 
     parts = []
     for unit, feeds in calls:
         parts.append(np.array([indices[unit.name], mode == "guarded", fill], f"{order}u4").tobytes())
-        for port in unit.artifact.plan.inputs:
+        for port in unit.artifact.plan.before:
             given = np.asarray(feeds[port.tensor.name])  # a scalar of NumPy's would stay in this machine's order
             parts.append(given.astype(port.tensor.dtype.numpy.newbyteorder(order)).tobytes())
     return b"".join(parts)
@@ -136,7 +136,7 @@ def outputs_of(calls: Iterable[Call], data: bytes, order: str) -> list[dict[str,
     found, start = [], 0
     for unit, _ in calls:
         arrays = {}
-        for port in unit.artifact.plan.outputs:
+        for port in unit.artifact.plan.after:
             dtype = port.tensor.dtype.numpy
             end = start + port.tensor.size * dtype.itemsize
             held = np.frombuffer(data[start:end], dtype.newbyteorder(order))

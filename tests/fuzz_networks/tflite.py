@@ -225,6 +225,56 @@ def dense(net: Growing, x: int) -> int | None:
     return net.node("FULLY_CONNECTED", (x, *own), (prod(shape) // terms, count), net.meaning(spread), spread, options)
 
 
+def memory(net: Growing, x: int) -> int | None:
+    """SVDF, of one call: the judge begins anew for each case."""
+    shape = net.shape(x)
+    if len(shape) != 2:
+        return None
+    rank, units, calls = net.pick(1, 1, 2, 3), net.pick(1, 2, 4, 5), net.pick(2, 3, 4)
+    count = rank * units
+    w_scale, time_scale = (float(np.float32(10 ** net.rng.uniform(-2.8, -1.5))) for _ in range(2))
+    found = net.spread[x] * w_scale * 74 * shape[1] ** 0.5
+    state = net.meaning(found)
+    spread = found * time_scale * 74 * rank**0.5
+    own = [
+        net.tensor(Told("", (count, shape[1]), w_scale, 0, net.codes(count, shape[1]))),
+        net.tensor(Told("", (count, calls), time_scale, 0, net.codes(count, calls))),
+        net.tensor(Told("", (units,), float(np.float32(state[0] * time_scale)), 0, net.codes(units) * 20, "int32")),
+        net.tensor(Told("", (shape[0], count * calls), *state, is_variable=True)),
+    ]
+    options = {0: Field("i", rank), 1: Field("b", NONE)}
+    return net.node("SVDF", (x, *own), (shape[0], units), net.meaning(spread), spread, options)
+
+
+def sequence(net: Growing, x: int) -> int | None:
+    """An LSTM over the rows of a tensor of two axes or the columns of an image."""
+    shape = net.shape(x)
+    if len(shape) == 2:
+        x = net.moved("RESHAPE", x, (x, net.numbers(1, *shape)), (1, *shape), {})
+    elif len(shape) == 4:
+        x = net.moved("RESHAPE", x, (x, net.numbers(shape[1], shape[2], shape[3])), shape[1:], {})
+    else:
+        return None
+    batch, steps, terms = net.shape(x)
+    units = net.pick(1, 2, 3, 5, 8)
+    scales = [float(np.float32(10 ** net.rng.uniform(-2.8, -1.5))) for _ in range(8)]
+    meaning = (net.pick(1 / 128, 0.0078, 0.01, 0.004), net.rng.randint(-30, 30))
+    own = [
+        net.tensor(Told("", (units, n), scale, 0, net.codes(units, n)))
+        for n, each in ((terms, scales[:4]), (units, scales[4:]))
+        for scale in each
+    ]
+    x_scale = net.meaning_of(x)[0]
+    biases = [
+        net.tensor(Told("", (units,), x_scale * scale, 0, net.codes(units) * 30, "int32")) for scale in scales[:4]
+    ]
+    state = net.tensor(Told("", (batch, units), *meaning, is_variable=True))
+    cell = net.tensor(Told("", (batch, units), 2.0 ** -net.pick(9, 11, 12, 15), 0, dtype="int16", is_variable=True))
+    given = (x, *own, -1, -1, -1, *biases, -1, -1, state, cell, -1, -1, -1, -1)
+    options = {0: Field("b", 4), 1: Field("f", net.pick(0.0, 10.0, 0.4)), 3: Field("b", 0)}
+    return net.node("UNIDIRECTIONAL_SEQUENCE_LSTM", given, (batch, steps, units), meaning, 0.3, options)
+
+
 def matrices(net: Growing, x: int) -> int | None:
     shape = net.shape(x)
     if len(shape) < 2:
@@ -476,8 +526,8 @@ def packed(net: Growing, x: int) -> int | None:
 
 
 OPERATORS: dict[Grow, int] = {
-    convolution: 10, transposed_convolution: 1, dense: 3, matrices: 1, pooling: 3, arithmetic: 5, extreme: 1,
-    function: 5, slopes: 1, reduction: 2, place: 1, movement: 6,
+    convolution: 10, transposed_convolution: 1, dense: 3, memory: 2, sequence: 1, matrices: 1, pooling: 3,
+    arithmetic: 5, extreme: 1, function: 5, slopes: 1, reduction: 2, place: 1, movement: 6,
 }  # fmt: skip
 """By how often they are tried."""
 

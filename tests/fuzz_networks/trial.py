@@ -149,7 +149,8 @@ def _compiled(
     if has_test:
         artifact = artifact.with_self_test()
     plan = artifact.plan
-    calls = [_call(plan, judge, *each, recipe.tolerance) for each in zip(feeds, expected, strict=True)]
+    begun = {state.read: state.initial for state in artifact.program.states}
+    calls = [_call(plan, judge, *each, recipe.tolerance, begun) for each in zip(feeds, expected, strict=True)]
     known = [call for call in calls if call is not None]
     own, wanted, allowed = ([call[part] for call in known] for part in range(3))
     return Network(
@@ -223,10 +224,13 @@ def _codes(port: Port, origin: ModelPort) -> ModelPort | None:
 
 
 def _call(
-    plan: Plan, judge: Judge | TfliteJudge, feeds: Arrays, outputs: Arrays, tolerance: str
+    plan: Plan, judge: Judge | TfliteJudge, feeds: Arrays, outputs: Arrays, tolerance: str, begun: Arrays
 ) -> tuple[Any, Any, Any] | None:
-    """Inputs, outputs and how far these may be off, as the C function has them; None if codes cannot express them."""
-    given, wanted, allowed = {}, {}, {}
+    """Inputs, outputs and how far these may be off, as the C function has them; None if codes cannot express them.
+
+    ``begun``: the states that the first call finds, which the judge, begun anew for each case, has, too.
+    """
+    given, wanted, allowed = dict(begun), {}, {}
     off = judge.allowed(outputs, tolerance)
     for port in plan.inputs:
         origin = _origin(port, judge.inputs)

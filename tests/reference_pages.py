@@ -36,6 +36,7 @@ from qcgen.lower import LOWERINGS
 from qcgen.report import Report
 from qcgen.rewrite.fold_constants import FOLDS
 from qcgen.tflite import LOWERINGS as TFLITE
+from qcgen.tflite.operands import WIDE
 from qcgen.verification import Verification
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -109,7 +110,9 @@ def _operators() -> str:
     sections += [
         "## .tflite files",
         "Computed as the reference kernels of TensorFlow Lite Micro do, bit for bit: int8, at the"
-        " borders uint8 or float32, too; fused activations NONE, RELU, RELU6 and RELU_N1_TO_1, weights"
+        " borders uint8 or float32, too; int16 codes with int8 weights for"
+        f" {', '.join(sorted({*WIDE, 'QUANTIZE', 'SOFTMAX'}))} and the memory of SVDF; fused"
+        " activations NONE, RELU, RELU6 and RELU_N1_TO_1, weights"
         " and biases constant. A model with other operators is refused, unless `--output` or `--node` leaves those"
         " out. [tflite.md](tflite.md) has a line for each of 64 files.",
         _table(("operator", "computes"), read),

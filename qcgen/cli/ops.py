@@ -34,7 +34,8 @@ def run(_args: argparse.Namespace) -> int:
     print(table(head, operators(), names=("domain", "image layout")))
     print()
     print(fitted(TYPES.replace("\n", " ")))
-    print(fitted(f"Of .tflite files, int8, as TensorFlow Lite Micro computes: {', '.join(sorted(TFLITE))}."))
+    read = ", ".join(sorted(TFLITE))
+    print(fitted(f"Of .tflite files, as TensorFlow Lite Micro computes, int8, some of them int16: {read}."))
     orion = "--numerics orion-fp16x16 and orion-fp8x23 compile the QLinearConv of ai.onnx; where Orion panics,"
     print(fitted(f"{orion}\nthe function returns 1."))
     return 0

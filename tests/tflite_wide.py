@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from tflite_models import IMAGE, Field, Step, Told, depthwise, scales, weights, window, written
+import pytest
+import tflite_models
+from tflite_models import IMAGE, Field, Step, Told, depthwise, moved, scales, weights, window, written
 
 SMALL = 1 / 5000
 
@@ -69,7 +73,57 @@ def wide_function(kind: str, scale: float, y_scale: float, options: dict[int, Fi
     return written(tensors, [Step(kind, (0,), (1,), options)], (0,), (1,))
 
 
+def widened(make: Callable[..., bytes], *arguments: object, **options: object) -> bytes:
+    """A model of int8 codes with int16 codes instead: weights stay, biases get 64 bits, zero points are 0."""
+
+    def wide(told: Told) -> Told:
+        if told.name == "b":
+            return replace(told, dtype="int64")
+        if told.dtype != "int8" or told.name == "w":
+            return told
+        scale = None if told.scale is None else float(told.scale) / 200
+        data = None if told.data is None else told.data * 200
+        return replace(told, dtype="int16", scale=scale, zero_point=0, data=data)
+
+    def with_wide_tensors(tensors: Sequence[Told], *rest: Any) -> bytes:
+        return written([wide(told) for told in tensors], *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tflite_models, "written", with_wide_tensors)
+        return make(*arguments, **options)
+
+
+PLACES = ([0, 5, 1, 0], [1, -7, -1, 4], [1, -2, 1, 1])
+OTHERS = {
+    "absolute": widened(tflite_models.function, "ABS", (0.047, 20), options={}),
+    "average_with_padding": widened(tflite_models.pool, "AVERAGE_POOL_2D", (3, 2), (1, 6, 5, 4), 1, 0, 0),
+    "broadcast": widened(moved, "BROADCAST_TO", (3, 6, 5, 4), np.array([3, 6, 5, 4]), {}),
+    "concatenation": widened(moved, "CONCATENATION", (1, 6, 5, 7), weights(13, 1, 6, 5, 3), {0: Field("i", -1)}),
+    "dequantize": widened(tflite_models.dequantize),
+    "maximum": widened(tflite_models.extreme, "MAXIMUM", ()),
+    "maximum_of_a_number": widened(tflite_models.extreme, "MAXIMUM", (1,), is_first=True),
+    "nearest": widened(moved, "RESIZE_NEAREST_NEIGHBOR", (1, 9, 13, 4), np.array([9, 13]), {0: Field("b", 0)}),
+    "pack": widened(tflite_models.packed, 3, 0),
+    "pad": widened(moved, "PAD", (1, 9, 6, 4), np.array([[0, 0], [1, 2], [1, 0], [0, 0]]), {}),
+    "quantize": widened(tflite_models.quantize),
+    "relu6": widened(tflite_models.function, "RELU6", (0.047, -20), (0.047, -20)),
+    "slice": widened(tflite_models.sliced, (1, 3, 3, 4), PLACES, {}),
+    "split": widened(tflite_models.divided, "SPLIT", (3, 3), 1),
+    "split_v": widened(tflite_models.divided, "SPLIT_V", (1, 3, 1), 2),
+    "squeeze": widened(moved, "SQUEEZE", (6, 5, 4), None, {}),
+    "sum_of_image": widened(tflite_models.reduction, "SUM", (1, 2), (0.31, -11)),
+    "transpose": widened(moved, "TRANSPOSE", (1, 4, 6, 5), np.array([0, 3, 1, 2]), {}),
+    "transposed_convolution": widened(
+        tflite_models.transposed_convolution, (3, 2), (1, 2), (1, 18, 9, 2), 0, activation=3
+    ),
+    "transposed_convolution_without_bias": widened(
+        tflite_models.transposed_convolution, (2, 2), (3, 3), (1, 12, 10, 3), 0
+    ),
+}
+"""Models of tflite_models with codes of 16 bits."""
+
 WIDE_MODELS = {
+    **{f"wide_{name}": model for name, model in OTHERS.items()},
     "wide_network": wide_network(),
     "wide_network_without_biases": wide_network(has_bias=False),
     "wide_network_with_short_bias": wide_network("int32"),

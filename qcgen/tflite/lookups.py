@@ -53,7 +53,7 @@ def lower_function(source: TfliteOperands) -> tuple[Operator, ...]:
 
 
 def lower_wide_function(source: TfliteOperands) -> tuple[Operator, ...]:
-    """LEAKY_RELU, LOGISTIC, RELU, TANH of int16 codes; QUANTIZE of them to others, int32 among them.
+    """ABS, LEAKY_RELU, LOGISTIC, RELU, RELU6, TANH of int16 codes; QUANTIZE of them to others, int32 among them.
 
     Source: QuantizePrepare in micro/kernels/quantize_common.cc, CalculateOpDataLeakyRelu in leaky_relu_common.cc.
     """
@@ -70,6 +70,13 @@ def lower_wide_function(source: TfliteOperands) -> tuple[Operator, ...]:
             function = Scaled(multiplier_of(scale), multiplier_of(_alpha_scale(source, x, y)))
         case "RELU":
             function = Scaled(multiplier_of(scale), (0, 0))
+        case "ABS":
+            number, exponent = multiplier_of(scale)
+            function = Scaled((number, exponent), (-number, exponent))
+        case "RELU6":
+            six = min(half_away(float(np.float32(6) / _scale(x))), x.dtype.high)
+            codes = np.arange(x.dtype.low, x.dtype.high + 1)
+            return (Lookup(source.node.name, source.node.op_type, x, y, np.clip(codes, 0, six)),)
         case _:
             function = Scaled(multiplier_of(scale), multiplier_of(scale))
     exponents = (function.above[1], function.below[1]) if isinstance(function, Scaled) else (0,)

@@ -276,7 +276,7 @@ def lower_reduction(source: TfliteOperands) -> tuple[Operator, ...]:
         return (Reduce(name, op_type, x, y, "max" if op_type == "REDUCE_MAX" else "min", axes, None),)
     scale, ends = float(x.scale or 1) / float(y.scale or 1), (y.zero_point or 0, y.dtype.low, y.dtype.high)
     by = mean_twice(scale, count, *ends) if op_type == "MEAN" else round_twice(np.array([scale]), *ends)
-    if overflows(by, np.array([255 * count])):
+    if overflows(by, np.array([(x.dtype.high - x.dtype.low) * count])):
         raise Refused("its sums, scaled, leave int32", "quantize with the range that its output has")
     if op_type == "MEAN" and rank == 4 and axes == (1, 2):
         image = replace(x, layout=Layout.CHANNELS_LAST)
@@ -310,7 +310,7 @@ def lower_extreme(source: TfliteOperands) -> tuple[Operator, ...]:
         tables = np.maximum(codes, column) if is_largest else np.minimum(codes, column)
         if limits.size == 1:
             return (Lookup(name, op_type, x, y, tables[0]),)
-        if limits.shape[-1] == limits.size:
+        if limits.shape[-1] == limits.size and not source.is_wide:
             return (ChannelLookup(name, op_type, x, y, len(y.shape) - 1, tables),)
     if not a.shape == b.shape == y.shape:
         what = f"it compares {a.shape} and {b.shape}"
@@ -323,7 +323,7 @@ def lower_extreme(source: TfliteOperands) -> tuple[Operator, ...]:
 
 
 def lower_dequantize(source: TfliteOperands) -> tuple[Operator, ...]:
-    """DEQUANTIZE: int8 to float32, at the end of a network."""
+    """DEQUANTIZE: to float32, at the end of a network."""
     x = source.x()
     y = source.y_in_float()
     if x.shape != y.shape:
@@ -332,12 +332,14 @@ def lower_dequantize(source: TfliteOperands) -> tuple[Operator, ...]:
 
 
 def lower_quantize(source: TfliteOperands) -> tuple[Operator, ...]:
-    """QUANTIZE: float32 to int8, half away from zero; from codes to others, of 8 bits by a table."""
+    """QUANTIZE: float32 to int8 or int16, half away from zero; from codes to others, of 8 bits by a table."""
     x = source.x_in_float()
     if x is None:
         is_wide = source.x(types=ANY_CODE).dtype is DType.INT16
         return lower_wide_function(source) if is_wide else lower_function(source)
-    y = source.y()
+    y = source.y(types=(DType.INT8, DType.INT16))
+    if y.dtype is DType.INT16 and y.zero_point:
+        raise Refused(f"the zero point of its output is {y.zero_point}: of int16 codes it is 0", AGAIN)
     if x.shape != y.shape:
         raise Refused(f"its output has the shape {y.shape}, its input {x.shape}", AGAIN)
     return (Quantize(source.node.name, source.node.op_type, x, y, is_away=True),)

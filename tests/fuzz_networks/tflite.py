@@ -367,8 +367,8 @@ def function(net: Growing, x: int) -> int | None:
 
 
 def wide_function(net: Growing, x: int) -> int | None:
-    kind = net.pick("RELU", "LEAKY_RELU", "LOGISTIC", "TANH", "SOFTMAX", "QUANTIZE")
-    options = {"LEAKY_RELU": {0: Field("f", net.rng.uniform(-0.3, 1.2))}, "SOFTMAX": {0: Field("f", 1.0)}}
+    kind = net.pick("RELU", "RELU6", "LEAKY_RELU", "LOGISTIC", "TANH", "SOFTMAX", "QUANTIZE", "ABS")
+    options = {"LEAKY_RELU": {0: Field("f", net.rng.uniform(-0.3, 1.2))}, "SOFTMAX": {0: Field("f", 1.0)}, "ABS": {}}
     meaning, spread = net.meaning(net.spread[x]), net.spread[x]
     if kind in ("LOGISTIC", "TANH", "SOFTMAX"):
         meaning, spread = (2.0**-15, 0), 0.3
@@ -393,7 +393,7 @@ def reduction(net: Growing, x: int) -> int | None:
     y_shape = [1 if axis in axes else size for axis, size in enumerate(shape) if keeps or axis not in axes]
     written_axes = net.numbers(*(axis - len(shape) if net.chance(0.3) else axis for axis in axes))
     kind, count = net.pick("MEAN", "MEAN", "SUM", "REDUCE_MAX"), prod(shape[axis] for axis in axes)
-    kind = "MEAN" if net.is_wide else kind
+    kind = net.pick("MEAN", "SUM") if net.is_wide else kind
     options = {0: Field("b", int(keeps))}
     if kind == "REDUCE_MAX":
         return net.moved(kind, x, (x, written_axes), y_shape, options)
@@ -414,10 +414,15 @@ def movement(net: Growing, x: int) -> int | None:
     return net.pick(joined, padded, turned, cut, split, blocks, gathered, repeated, resized, flattened, packed)(net, x)
 
 
+def wide_movement(net: Growing, x: int) -> int | None:
+    """The same of int16 codes."""
+    return net.pick(joined, padded, turned, cut, split, repeated, flattened, packed)(net, x)
+
+
 def joined(net: Growing, x: int) -> int | None:
     shape, axis = net.shape(x), net.rng.randrange(len(net.shape(x)))
     own = (*shape[:axis], net.pick(1, 2, 3), *shape[axis + 1 :])
-    other = x if net.chance(0.3) else net.tensor(Told("", own, *net.meaning_of(x), net.codes(*own)))
+    other = x if net.chance(0.3) else net.tensor(Told("", own, *net.meaning_of(x), net.codes(*own), net.dtype))
     given = (x, other) if net.chance(0.5) else (other, x, x)
     y_shape = [*shape[:axis], sum(net.shape(each)[axis] for each in given), *shape[axis + 1 :]]
     return net.moved("CONCATENATION", x, given, y_shape, {0: Field("i", axis - net.pick(0, len(shape)))})
@@ -425,7 +430,7 @@ def joined(net: Growing, x: int) -> int | None:
 
 def padded(net: Growing, x: int) -> int | None:
     shape = net.shape(x)
-    is_mirror = net.chance(0.3)
+    is_mirror = net.chance(0.3) and not net.is_wide
     counts = [(net.pick(0, 0, 1, 2), net.pick(0, 0, 1)) for _ in shape]
     if is_mirror:
         counts = [(min(a, size - 1), min(b, size - 1)) for (a, b), size in zip(counts, shape, strict=True)]
@@ -434,7 +439,7 @@ def padded(net: Growing, x: int) -> int | None:
     if is_mirror:
         return net.moved("MIRROR_PAD", x, (x, pads), y_shape, {0: Field("b", net.pick(0, 1))})
     if net.chance(0.3):
-        value = net.tensor(Told("", (), *net.meaning_of(x), net.codes(1).reshape(())))
+        value = net.tensor(Told("", (), *net.meaning_of(x), net.codes(1).reshape(()), net.dtype))
         return net.moved("PADV2", x, (x, pads, value), y_shape, {})
     return net.moved("PAD", x, (x, pads), y_shape, {})
 
@@ -464,7 +469,7 @@ def split(net: Growing, x: int) -> int | None:
         return None
     count = net.pick(*fitting)
     y_shape = (*shape[:axis], shape[axis] // count, *shape[axis + 1 :])
-    parts = [net.tensor(Told("", y_shape, *net.meaning_of(x))) for _ in range(count)]
+    parts = [net.tensor(Told("", y_shape, *net.meaning_of(x), dtype=net.dtype)) for _ in range(count)]
     given = (net.tensor(Told("", (), None, 0, np.array(axis), "int32")), x)
     net.steps.append(Step("SPLIT", given, tuple(parts), {0: Field("i", count)}))
     net.open += parts
@@ -519,7 +524,7 @@ def packed(net: Growing, x: int) -> int | None:
     if len(shape) > 3:
         return None
     axis = net.rng.randint(0, len(shape))
-    own = net.tensor(Told("", shape, *net.meaning_of(x), net.codes(*shape)))
+    own = net.tensor(Told("", shape, *net.meaning_of(x), net.codes(*shape), net.dtype))
     given = (x, own) if net.chance(0.7) else (own, x, x)
     options = {0: Field("i", len(given)), 1: Field("i", axis)}
     return net.moved("PACK", x, given, (*shape[:axis], len(given), *shape[axis:]), options)
@@ -532,7 +537,7 @@ OPERATORS: dict[Grow, int] = {
 """By how often they are tried."""
 
 WIDE_OPERATORS: dict[Grow, int] = {
-    convolution: 10, dense: 3, pooling: 3, arithmetic: 5, wide_function: 5, reduction: 1, flattened: 1,
+    convolution: 10, dense: 3, pooling: 3, arithmetic: 5, wide_function: 5, reduction: 1, wide_movement: 6,
 }  # fmt: skip
 """The same where codes have 16 bits."""
 

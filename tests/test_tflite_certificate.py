@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from marks import share_at_first
 from tflite_models import MODELS
 from tflite_states import STREAMS
 
@@ -59,7 +60,7 @@ def test_certificates_are_confirmed(name, tmp_path):
     assert others == []
 
 
-@pytest.mark.parametrize("name", sorted({*MODELS} - {*WHOLE}))
+@pytest.mark.parametrize("name", share_at_first(sorted({*MODELS} - {*WHOLE}), 8))
 def test_of_others_the_nodes_that_are_not_looked_at_are_named(name, tmp_path):
     body = json.loads(source(name)[1])
     _, others = checked(tmp_path, name, body)

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 from batch import STREAMS, outputs_of, record
 
 from fuzz.trial import Accepted, Find
@@ -101,7 +102,7 @@ def difference(each: Accepted, outputs: Sequence[dict]) -> str:
         for name, values in wanted.items():
             wrong = differences(values, got[name], allowed[name])
             if wrong.any():
-                index = tuple(int(i) for i in next(zip(*wrong.nonzero(), strict=True)))
+                index = tuple(int(i) for i in np.argwhere(wrong)[0])
                 pair = f"{got[name][index]} instead of {values[index]}"
                 return f"{int(wrong.sum())} of {wrong.size} of {name!r} in case {case}, at {index} {pair}"
     return ""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from qcgen.cross import succeed
 from qcgen.emulate.image import ELF, Image
@@ -52,6 +52,8 @@ class Symbol:
 class Listing:
     """All ``instructions`` by address, ascending; ``owners`` by address; ``symbols`` of the image.
 
+    ``chains``: by address the functions that an instruction of the generated code was inlined from, outermost first.
+
     ``flash_bytes``: the sections that the generated code and the library code it needs take in flash.
     """
 
@@ -59,6 +61,7 @@ class Listing:
     owners: dict[int, int]
     symbols: dict[str, Symbol]
     flash_bytes: int
+    chains: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
     def before(self, instruction: Instruction) -> Instruction | None:
         """The instruction that ends where this one begins; None if there is none."""
@@ -92,6 +95,7 @@ def listing(image: Image, plan: Plan) -> Listing:
         _owners(plan, instructions.values(), chains),
         _symbols(succeed([*objdump, "-t"], image.folder)),
         _flash_bytes(succeed([*objdump, "-h"], image.folder)),
+        chains,
     )
 
 

@@ -1,0 +1,519 @@
+"""Which branches of linked code can depend on what it computes with: an interpretation that knows no data.
+
+Each register and each word of a function's frame has a value: a number, an address in the frame or of constants in
+flash, something made of constants alone (FIXED), something that is the same in every call (CLEAN), or something that
+may depend on the input (DATA). What is loaded from memory is DATA, but for the function's own frame, and for constants
+in flash at an index that is the same in every call. An address made of constants alone is one of flash: nothing
+constant names memory that changes. A branch on DATA is open: either way may be taken. What is written between such a
+branch and the place where its ways meet is DATA from there on.
+
+It is taken for granted that code writes no memory but the object a pointer points into, that functions keep the
+registers that the procedure call standard says they keep, and that objects lie at the same addresses in every call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from qcgen.emulate.listing import Instruction
+from qcgen.emulate.thumb import FLAGS, Access, NotUnderstood, Step, steps
+
+CLEAN, DATA, CONSTANTS, FIXED = "clean", "data", "constants", "fixed"
+EXIT = -1
+"""The address behind a function's return."""
+
+_ARGUMENTS = ("r0", "r1", "r2", "r3")
+_LOST = (*_ARGUMENTS, "ip", "lr", FLAGS)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """An address in the frame, ``at`` bytes above the stack pointer at the function's entry."""
+
+    at: int
+
+
+Value = str | int | Frame
+State = dict[str | int, Value]
+"""By the name of a register, or by the offset of a word in the frame; what is missing is DATA."""
+
+
+class NoBound(Exception):
+    """There is no bound for what runs here; the text says why."""
+
+
+@dataclass
+class Function:
+    """A function's steps by address; ``ways``: where each goes on; ``calls``: which function each call leads to.
+
+    ``meets``: where the ways from a step meet again; ``opened``: branches on DATA; ``inside``: what lies between such
+    a branch and there. ``given``: what its callers pass; ``escaped``: offsets of the frame whose address went away;
+    ``overwritten``: arguments on its callers' stack that it writes; ``result``: what it returns in r0, None if not
+    yet known. ``obstacle``: why nothing is known of it; "" if it was followed.
+    """
+
+    entry: int
+    name: str
+    steps: dict[int, Step] = field(default_factory=dict)
+    ways: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    calls: dict[int, int] = field(default_factory=dict)
+    meets: dict[int, int] = field(default_factory=dict)
+    opened: set[int] = field(default_factory=set)
+    inside: dict[int, frozenset[int]] = field(default_factory=dict)
+    given: State = field(default_factory=dict)
+    escaped: set[int] = field(default_factory=set)
+    overwritten: set[int] = field(default_factory=set)
+    obstacle: str = ""
+    result: Value | None = None
+
+    @property
+    def between(self) -> set[int]:
+        """All addresses that may run or not, by what an open branch decides."""
+        return {address for opened in self.opened for address in self.inside[opened]}
+
+
+class Code:
+    """The functions that ``entry`` reaches, with their open branches.
+
+    ``addresses``: of words into which the linker wrote addresses, by what it wrote; ``flash``: where constants are.
+    Raises NoBound where code is reached whose effect is not known.
+    """
+
+    def __init__(
+        self, instructions: Mapping[int, Instruction], addresses: Mapping[int, int], flash: range, entry: int
+    ) -> None:
+        self._instructions = instructions
+        self._steps = steps(instructions.values())
+        self._addresses = addresses
+        self._constants = {at for at, word in addresses.items() if word in flash}
+        self.functions: dict[int, Function] = {}
+        self._reach(entry)
+        if self.functions[entry].obstacle:
+            raise NoBound(self.functions[entry].obstacle)
+        self._interpret(entry)
+
+    # --- the graph
+
+    def _reach(self, entry: int) -> None:
+        waiting = [entry]
+        while waiting:
+            each = waiting.pop()
+            if each not in self.functions:
+                self.functions[each] = self._function(each)
+                waiting += self.functions[each].calls.values()
+
+    def _function(self, entry: int) -> Function:
+        if entry not in self._instructions:
+            raise NoBound(f"there is no code at {entry:#x}")
+        function = Function(entry, self._instructions[entry].function)
+        try:
+            self._follow(function)
+        except NoBound as problem:
+            return Function(entry, function.name, obstacle=str(problem))
+        function.meets = _meets(function)
+        return function
+
+    def _follow(self, function: Function) -> None:
+        """Finds the function's steps."""
+        entry = function.entry
+        waiting = [entry]
+        while waiting:
+            address = waiting.pop()
+            if address in function.steps or address == EXIT:
+                continue
+            step = self._steps.get(address)
+            if step is None:
+                raise NoBound(f"{function.name} runs into data")
+            if isinstance(step, NotUnderstood):
+                raise NoBound(f"{function.name} has {step}")
+            if step.goes == "computed":
+                raise NoBound(f"{function.name} jumps to a computed address")
+            if step.goes == "call" and step.target != entry and self._is_within(function, step.target):
+                step = replace(step, goes="jump", writes=("lr",))  # gcc's jump too far for b on Cortex-M0
+            function.steps[address] = step
+            function.ways[address] = self._ways(function, step)
+            waiting += function.ways[address]
+
+    def _is_within(self, function: Function, target: int | None) -> bool:
+        there = None if target is None else self._instructions.get(target)
+        return there is not None and there.function == function.name
+
+    def _ways(self, function: Function, step: Step) -> tuple[int, ...]:
+        if step.goes == "call":
+            assert step.target is not None
+            function.calls[step.address] = step.target
+            if step.may:
+                raise NoBound(f"{function.name} calls under a condition")
+            return (step.next,)
+        if step.goes == "return":
+            return (EXIT, step.next) if step.may else (EXIT,)
+        if step.goes in ("branch", "jump"):
+            assert step.target is not None
+            target = step.target
+            if not self._is_within(function, target):
+                # Another function in the place of this one's end: a call, then the return.
+                function.calls[step.address] = target
+                if step.goes == "branch":
+                    raise NoBound(f"{function.name} goes into another function under a condition")
+                target = EXIT
+            return (target,) if step.goes == "jump" else (target, step.next)
+        return (step.next,)
+
+    # --- values
+
+    def _interpret(self, entry: int) -> None:
+        root = self.functions[entry]
+        root.given = {**dict.fromkeys(_ARGUMENTS, CLEAN), **{4 * i: CLEAN for i in range(64)}}
+        changed = {entry}
+        waiting = [entry]
+        while waiting:
+            function = self.functions[waiting.pop()]
+            changed.discard(function.entry)
+            if function.obstacle:
+                continue
+            before = len(function.overwritten), function.result
+            for callee in self._walk(function):
+                if callee not in changed:
+                    changed.add(callee)
+                    waiting.append(callee)
+            if (len(function.overwritten), function.result) != before:  # its callers' frames change
+                for each in self.functions.values():
+                    if function.entry in each.calls.values() and each.entry not in changed and each.given:
+                        changed.add(each.entry)
+                        waiting.append(each.entry)
+
+    def _walk(self, function: Function) -> set[int]:
+        """Interprets a function until nothing changes; the functions whose arguments changed by it."""
+        touched: set[int] = set()
+        while True:
+            size = len(function.opened), len(function.escaped)
+            between = function.between
+            states: dict[int, State] = {function.entry: self._entry(function)}
+            waiting = [function.entry]
+            while waiting:
+                address = waiting.pop()
+                step = function.steps[address]
+                state = dict(states[address])
+                is_branch = step.goes == "branch" or (step.goes == "return" and step.may)
+                if is_branch and any(_is_data(state.get(each, DATA)) for each in step.reads):
+                    self._open(function, address)
+                self._do(function, step, state, address in between)
+                if address in function.calls:
+                    touched |= self._call(function, step, state)
+                    callee = self.functions[function.calls[address]]
+                    if callee.result is None and not callee.obstacle and step.goes == "call":
+                        continue  # again, when it is known what comes back
+                for way in function.ways[address]:
+                    if way == EXIT:
+                        returned = DATA if step.goes == "jump" else state.get("r0", DATA)
+                        returned = CLEAN if isinstance(returned, Frame) else returned
+                        result = returned if function.result is None else _merged(function.result, returned)
+                        function.result = result
+                        continue
+                    joined = _join(function, states.get(way), state)
+                    if joined is not None:
+                        states[way] = joined
+                        waiting.append(way)
+            if (len(function.opened), len(function.escaped)) == size:
+                return touched
+
+    def _entry(self, function: Function) -> State:
+        kept: State = dict.fromkeys((*(f"r{i}" for i in range(4, 10)), "sb", "sl", "fp", "lr"), CLEAN)
+        return {**function.given, **kept, "sp": Frame(0)}
+
+    def _open(self, function: Function, address: int) -> None:
+        if address not in function.opened:
+            function.inside[address] = _inside(function, address)
+            function.opened.add(address)
+
+    def _call(self, function: Function, step: Step, state: State) -> set[int]:
+        callee = self.functions[function.calls[step.address]]
+        sp = state["sp"]
+        assert isinstance(sp, Frame)
+        given: State = {}
+        for name in _ARGUMENTS:
+            value = state.get(name, DATA)
+            if isinstance(value, Frame):
+                function.escaped.add(value.at)
+                value = CLEAN
+            given[name] = value
+        for key, value in state.items():
+            if isinstance(key, int) and key >= sp.at:
+                if isinstance(value, Frame):
+                    function.escaped.add(value.at)
+                    value = CLEAN
+                given[key - sp.at] = self._read(function, state, key) if value != CLEAN else value
+        for name in _LOST:
+            state.pop(name, None)
+        if callee.result is not None and not callee.obstacle:
+            state["r0"] = callee.result
+        for offset in callee.overwritten:
+            state.pop(sp.at + offset, None)
+        if not callee.given:
+            callee.given = given
+            return {callee.entry}
+        joined = {k: _merged(v, given[k]) for k, v in callee.given.items() if k in given}
+        joined = {k: v for k, v in joined.items() if v != DATA}
+        if joined == {k: v for k, v in callee.given.items() if v != DATA}:
+            return set()
+        callee.given = joined or {"r0": DATA}
+        return {callee.entry}
+
+    def _do(self, function: Function, step: Step, state: State, is_between: bool) -> None:
+        """Changes the state as the instruction does."""
+        old = dict(state) if step.may else {}
+        if step.moved and step.moves_first:
+            _move(function, step, state)
+        if step.store:
+            self._store(function, step, state, is_between)
+        if step.load:
+            results = self._load(function, step, step.load, state)
+            after = None if step.moves_first else step.moved
+            for name, value in zip(step.writes, results, strict=False):
+                state[name] = value
+            if after and after[0] not in step.writes:
+                _move(function, step, state)
+        elif step.writes:
+            self._compute(function, step, state)
+            if step.moved and not step.moves_first:
+                _move(function, step, state)
+        elif step.moved and not step.moves_first:
+            _move(function, step, state)
+        written = [*step.writes, *([step.moved[0]] if step.moved else [])]
+        for name in written:
+            if name == "sp":
+                if not isinstance(state.get("sp"), Frame):
+                    raise NoBound(f"{function.name} moves the stack pointer by an unknown number")
+                continue
+            if step.may:
+                condition = state if FLAGS not in step.writes else old
+                value = _merged(old.get(name, DATA), state.get(name, DATA))
+                state[name] = DATA if _is_data(condition.get(FLAGS, DATA)) else value
+            if is_between:
+                state[name] = DATA
+
+    def _compute(self, function: Function, step: Step, state: State) -> None:
+        values = [state.get(each, DATA) for each in step.reads]
+        if step.has_float:
+            result: Value = DATA
+        elif any(_is_data(each) for each in values):
+            result = DATA
+        else:
+            result = _result(step, values)
+            if result in (CLEAN, FIXED) or step.writes[:1] == (FLAGS,):
+                _escape(function, values, is_compare=step.writes[:1] == (FLAGS,))
+        for name in step.writes:
+            state[name] = result if name != FLAGS else DATA if result == DATA else CLEAN
+        if result == DATA:
+            _escape(function, values)
+
+    def _place(self, function: Function, access: Access, state: State) -> Value:
+        """Where memory is accessed: a place in the frame, CONSTANTS, CLEAN or DATA."""
+        base = CLEAN if access.base == "pc" else state.get(access.base, DATA)
+        index = [state.get(each, DATA) for each in access.index]
+        if _is_data(base) or any(_is_data(each) for each in index):
+            _escape(function, [base, *index])
+            return DATA
+        if isinstance(base, Frame) and not access.index and access.offset is not None:
+            return Frame(base.at + access.offset)
+        if CONSTANTS in (base, *index) or all(_is_fixed(each) for each in (base, *index)):
+            return FIXED
+        _escape(function, [base, *index])
+        return CLEAN
+
+    def _load(self, function: Function, step: Step, access: Access, state: State) -> list[Value]:
+        count = len(step.writes)
+        if access.base == "pc":
+            return self._literal(step, access)
+        place = self._place(function, access, state)
+        if isinstance(place, Frame) and access.words:
+            return [self._read(function, state, place.at + 4 * i) for i in range(count)]
+        return [FIXED if place == FIXED else DATA] * count
+
+    def _literal(self, step: Step, access: Access) -> list[Value]:
+        if access.offset is None or len(step.writes) > 1:
+            return [CLEAN] * len(step.writes)
+        at = ((step.address + 4) & ~3) + access.offset
+        if at in self._addresses:
+            return [CONSTANTS if at in self._constants else CLEAN]
+        word = self._instructions.get(at)
+        is_number = word is not None and word.mnemonic == ".word"
+        return [int(word.operands, 16) if word and is_number else CLEAN]
+
+    def _read(self, function: Function, state: State, at: int) -> Value:
+        if any(each <= at for each in function.escaped):
+            return DATA
+        return state.get(at, DATA)
+
+    def _store(self, function: Function, step: Step, state: State, is_between: bool) -> None:
+        assert step.store is not None
+        values = [state.get(each, DATA) for each in step.sources]
+        place = self._place(function, step.store, state)
+        if not isinstance(place, Frame):
+            _escape(function, values)
+            return
+        count = max(1, step.store.words)
+        for i in range(count):
+            at = (place.at & ~3) + 4 * i
+            value = values[i] if i < len(values) and step.store.words else DATA
+            if is_between or step.may:
+                value = DATA
+            state[at] = value
+            if at >= 0:
+                function.overwritten.add(at)
+
+
+def _is_data(value: Value) -> bool:
+    return value == DATA
+
+
+def _merged(one: Value, other: Value) -> Value:
+    if one == other:
+        return one
+    if DATA in (one, other):
+        return DATA
+    return FIXED if _is_fixed(one) and _is_fixed(other) else CLEAN
+
+
+def _is_fixed(value: Value) -> bool:
+    """Whether it is made of constants alone."""
+    return isinstance(value, int) or value in (CONSTANTS, FIXED)
+
+
+def _join(function: Function, old: State | None, new: State) -> State | None:
+    """What holds where two ways meet; None if that is what held before."""
+    if old is None:
+        return dict(new)
+    if old["sp"] != new["sp"]:
+        raise NoBound(f"{function.name} has two depths of stack at one place")
+    joined: State = {}
+    for key, value in old.items():
+        merged = _merged(value, new.get(key, DATA))
+        if merged != value:
+            _escape(function, [value, new.get(key, DATA)])
+        if merged != DATA:
+            joined[key] = merged
+    return joined if joined != {k: v for k, v in old.items() if v != DATA} else None
+
+
+def _escape(function: Function, values: Iterable[Value], *, is_compare: bool = False) -> None:
+    """Addresses of the frame that are no longer followed: what lies there may be written through them."""
+    if not is_compare:
+        function.escaped |= {value.at for value in values if isinstance(value, Frame)}
+
+
+def _move(function: Function, step: Step, state: State) -> None:
+    assert step.moved is not None
+    name, by = step.moved
+    value = state.get(name, DATA)
+    if isinstance(value, Frame):
+        if by is None:
+            _escape(function, [value])
+        state[name] = Frame(value.at + by) if by is not None else CLEAN
+    elif isinstance(value, int):
+        state[name] = CLEAN
+    # Constants stay constants, what is the same in every call stays so, data stay data.
+
+
+def _result(step: Step, values: list[Value]) -> Value:
+    """What an instruction computes of values that do not depend on data."""
+    name = step.name.removesuffix("s").removesuffix("w")
+    constant = step.constant
+    operands = [*values, *([constant] if constant is not None else [])]
+    if name == "adr":
+        return CONSTANTS
+    if name == "mov":
+        return operands[-1] if operands else CLEAN
+    if name in ("add", "sub") and len(operands) == 2:
+        one, other = operands
+        if isinstance(one, Frame) and isinstance(other, int):
+            signed = other - (1 << 32) if other >= 1 << 31 else other
+            return Frame(one.at + (signed if name == "add" else -signed))
+        if isinstance(other, Frame) and isinstance(one, int) and name == "add":
+            return Frame(other.at + (one - (1 << 32) if one >= 1 << 31 else one))
+        if isinstance(one, int) and isinstance(other, int):
+            return (one + other if name == "add" else one - other) & 0xFFFFFFFF
+        if (
+            CONSTANTS in operands
+            and not all(each == CONSTANTS for each in operands)
+            and (name == "add" or one == CONSTANTS)
+        ):
+            return CONSTANTS if not any(isinstance(each, Frame) for each in operands) else CLEAN
+    if name in ("add", "sub") and len(operands) == 3 and operands[0] == CONSTANTS:
+        return CONSTANTS  # a constant shift of the second operand
+    if name in ("lsl", "neg", "rsb", "mvn") and all(isinstance(each, int) for each in operands):
+        if name == "lsl" and len(operands) == 2:
+            return (int(operands[0]) << int(operands[1])) & 0xFFFFFFFF  # type: ignore[arg-type]
+        if name in ("neg", "mvn") and len(operands) == 1:
+            return (-int(operands[0]) - (name == "mvn")) & 0xFFFFFFFF  # type: ignore[arg-type]
+        if name == "rsb" and len(operands) == 2:
+            return (int(operands[1]) - int(operands[0])) & 0xFFFFFFFF  # type: ignore[arg-type]
+    # The halves of an address may be anything.
+    return FIXED if all(_is_fixed(each) for each in operands) and not name.startswith("mov") else CLEAN
+
+
+# --- where ways meet
+
+
+def _meets(function: Function) -> dict[int, int]:
+    """For each branch the first place that all ways from it lead to: its immediate postdominator."""
+    order = _reversed_order(function)
+    number = {address: index for index, address in enumerate(order)}
+    found: dict[int, int] = {EXIT: EXIT}
+    changed = True
+    while changed:
+        changed = False
+        for address in order[1:]:
+            ways = [way for way in function.ways[address] if way in found]
+            if not ways:
+                continue
+            meet = ways[0]
+            for other in ways[1:]:
+                one = meet
+                while one != other:
+                    while number[one] > number[other]:
+                        one = found[one]
+                    while number[other] > number[one]:
+                        other = found[other]
+                meet = one
+            if found.get(address) != meet:
+                found[address] = meet
+                changed = True
+    return found
+
+
+def _reversed_order(function: Function) -> list[int]:
+    """The exit, then all addresses from which it is reached, each behind one of those it goes on to."""
+    before: dict[int, list[int]] = {}
+    for address, ways in function.ways.items():
+        for way in ways:
+            before.setdefault(way, []).append(address)
+    seen, post = {EXIT}, []
+    stack = [(EXIT, iter(before.get(EXIT, ())))]
+    while stack:
+        address, rest = stack[-1]
+        for each in rest:
+            if each not in seen:
+                seen.add(each)
+                stack.append((each, iter(before.get(each, ()))))
+                break
+        else:
+            post.append(address)
+            stack.pop()
+    return post[::-1]
+
+
+def _inside(function: Function, branch: int) -> frozenset[int]:
+    """What lies between a branch and the place where its ways meet."""
+    meet = function.meets.get(branch)
+    if meet is None:
+        raise NoBound(f"{function.name} does not return")
+    found: set[int] = set()
+    waiting = list(function.ways[branch])
+    while waiting:
+        address = waiting.pop()
+        if address not in found and address not in (meet, EXIT):
+            found.add(address)
+            waiting += function.ways[address]
+    return frozenset(found)

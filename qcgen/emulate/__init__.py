@@ -1,23 +1,29 @@
 """Generated code on an emulated core: cross-compiled, run under QEMU, its instructions counted."""
 
 from qcgen.cross import COMPILERS, missing_tools, temporary_folder
+from qcgen.emulate.bounds import BOUNDED, Bound, NodeBound, bound
 from qcgen.emulate.counts import APART, Cost, Measurement, NodeCost, measure
 from qcgen.emulate.cycles import CYCLES
 from qcgen.emulate.image import Image, cross_build
-from qcgen.emulate.machine import EmulatedOutcome, Trial, emulate, random_feeds
+from qcgen.emulate.machine import EmulatedOutcome, Trial, emulate, end_feeds, random_feeds
 
 __all__ = [
     "APART",
+    "BOUNDED",
     "COMPILERS",
     "CYCLES",
+    "Bound",
     "Cost",
     "EmulatedOutcome",
     "Image",
     "Measurement",
+    "NodeBound",
     "NodeCost",
     "Trial",
+    "bound",
     "cross_build",
     "emulate",
+    "end_feeds",
     "measure",
     "missing_tools",
     "random_feeds",

@@ -172,15 +172,15 @@ def measure(
         image = cross_build(name, [artifact], (*flags, *APART[compiler]), Path(folder), compiler)
         listed = listing(image, artifact.plan)
         report_progress(f"running on an emulated {name}")
-        [outcome] = emulate(image, [Trial(feeds)], plugin=_counting(image, listed, cycles, boards), timeout=timeout)
+        [outcome] = emulate(image, [Trial(feeds)], plugin=counting(image, listed, cycles, boards), timeout=timeout)
         if outcome.status:
             what = "the function returns 1, as Orion panics on these inputs"
             raise EmulationFailed(f"{what}: count others with {spelt('seed')}")
         text = (image.folder / "counts.txt").read_text(encoding="utf-8")
-        return _measurement(artifact, image, listed, cycles, _read_blocks(text), _read_waits(text, boards), outcome)
+        return _measurement(artifact, image, listed, cycles, read_blocks(text), _read_waits(text, boards), outcome)
 
 
-def _counting(image: Image, listed: Listing, table: CycleTable, boards: Sequence[Board]) -> list[str]:
+def counting(image: Image, listed: Listing, table: CycleTable, boards: Sequence[Board]) -> list[str]:
     """The emulator's arguments that load the plugin."""
     code = list(listed.instructions.values())
     lines = [
@@ -213,7 +213,8 @@ def _board_row(target: Target, board: Board, jump: int) -> str:
     return " ".join([f"{rom.begin:x} {rom.begin + rom.bytes:x}", *(str(number) for number in numbers)])
 
 
-def _read_blocks(text: str) -> list[Block]:
+def read_blocks(text: str) -> list[Block]:
+    """What the plugin wrote."""
     blocks = []
     for line in text.splitlines():
         first, *numbers = line.split()
@@ -277,7 +278,7 @@ def _measurement(
 
 def _shares(table: CycleTable, listed: Listing, block: Block) -> dict[int, tuple[int, int]]:
     """Instructions and cycles of a block by owner; code that is shared counts for whom it ran."""
-    run = _instructions(listed, block)
+    run = run_of(listed, block)
     owners = [listed.owners[each.address] for each in run]
     charged = [block.owner if owner == SHARED else owner for owner in owners]
     shares: dict[int, tuple[int, int]] = {}
@@ -292,7 +293,8 @@ def _shares(table: CycleTable, listed: Listing, block: Block) -> dict[int, tuple
     return shares
 
 
-def _instructions(listed: Listing, block: Block) -> list[Instruction]:
+def run_of(listed: Listing, block: Block) -> list[Instruction]:
+    """A block's instructions."""
     found, address = [], block.first
     for _ in range(block.instructions):
         found.append(listed.instructions[address])

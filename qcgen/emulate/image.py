@@ -35,11 +35,18 @@ class Image:
 
 
 def cross_build(
-    target_name: str, artifacts: Sequence[Artifact], flags: Sequence[str], folder: Path, compiler: str = "gcc"
+    target_name: str,
+    artifacts: Sequence[Artifact],
+    flags: Sequence[str],
+    folder: Path,
+    compiler: str = "gcc",
+    *,
+    keeps_relocations: bool = False,
 ) -> Image:
     """Builds the models, whose prefixes differ, for a target; ToolMissing if a tool is missing or fails.
 
-    ``compiler`` is gcc or clang; ``flags`` are added to those of the target.
+    ``compiler`` is gcc or clang; ``flags`` are added to those of the target. ``keeps_relocations``: the
+    image says where the linker wrote addresses.
     """
     target = TARGETS[target_name]
     require_tools(target, compiler)
@@ -48,11 +55,11 @@ def cross_build(
     command = compile_command(target, flags, compiler)
     sources = [f"{artifact.plan.prefix}.c" for artifact in artifacts]
     succeed([*command, *c_library(target, compiler), *sources], folder)
-    _link(target, [artifact.plan for artifact in artifacts], folder)
+    _link(target, [artifact.plan for artifact in artifacts], folder, ["-Wl,--emit-relocs"] if keeps_relocations else [])
     return Image(folder, target, tuple(artifacts), (*command, sources[0]))
 
 
-def _link(target: Target, plans: Sequence[Plan], folder: Path) -> None:
+def _link(target: Target, plans: Sequence[Plan], folder: Path, options: Sequence[str]) -> None:
     machine = machine_of(target)
     with naming(folder / MODELS):
         (folder / MODELS).write_text(models_header(plans), encoding="utf-8")
@@ -61,7 +68,7 @@ def _link(target: Target, plans: Sequence[Plan], folder: Path) -> None:
         command = [target.compiler, *target.flags, *_DRIVER_FLAGS, "-I.", f"-I{sources}", "-c", str(sources / source)]
         succeed([*command, "-o", name], folder)
     objects = [STARTUP, DRIVER, *(f"{plan.prefix}.o" for plan in plans)]
-    script = ["-nostartfiles", "-T", str(sources / "memory.ld"), *_memory_symbols(machine)]
+    script = ["-nostartfiles", *options, "-T", str(sources / "memory.ld"), *_memory_symbols(machine)]
     succeed([target.compiler, *target.flags, *script, *objects, "-lm", "-o", ELF], folder)
 
 

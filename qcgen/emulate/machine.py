@@ -133,3 +133,19 @@ def random_feeds(plan: Plan, seed: int) -> dict[str, Array]:
             values = generator.integers(dtype.low, dtype.high + 1, port.shape)
             feeds[port.tensor.name] = values.astype(dtype.numpy)
     return feeds
+
+
+def end_feeds(plan: Plan, seed: int) -> list[dict[str, Array]]:
+    """Four random inputs, then all at the lowest code (-10 of floats), the highest (10), 0, and both by turns."""
+    drawn = [random_feeds(plan, seed + i) for i in range(4)]
+    made: list[dict[str, Array]] = []
+    for kind in ("low", "high", "zero", "turns"):
+        feeds: dict[str, Array] = {}
+        for port in plan.before:
+            dtype = port.tensor.dtype
+            low, high = (-10, 10) if np.issubdtype(dtype.numpy, np.floating) else (dtype.low, dtype.high)
+            turns = np.where(np.arange(port.tensor.size).reshape(port.shape) % 2, low, high)
+            values = {"low": np.array(low), "high": np.array(high), "zero": np.array(0), "turns": turns}[kind]
+            feeds[port.tensor.name] = (np.zeros(port.shape) + values).astype(dtype.numpy)
+        made.append(feeds)
+    return [*drawn, *made]

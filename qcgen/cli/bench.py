@@ -18,7 +18,7 @@ from qcgen.cli.options import USUAL, add_compile_options, add_detail_options, ad
 from qcgen.cli.progress import shown
 from qcgen.cores import BOARDS, EMULATED, RISCV_CORES, boards_of
 from qcgen.errors import ModelRejected
-from qcgen.options import COMPILER, FLAGS, FORCE, SEED, OneOf, Option, Text
+from qcgen.options import COMPILER, FLAGS, FORCE, SEED, OneOf, Option, Switch, Text
 
 if TYPE_CHECKING:
     from qcgen.artifact import Artifact
@@ -39,6 +39,8 @@ OWN = (
         "whose waits for flash are modelled (default: all of the core's)"),
     Option("core", OneOf(tuple(RISCV_CORES)), "--core", "",
         "the core of rv32imc whose cycles are estimated (default: ibex)"),
+    Option("worst", Switch(), "--worst", "",
+        "the fewest and the most instructions of a call, whatever its input; nodes without a bound are named"),
     replace(COMPILER, help="which compiles the C (default: %(default)s)"),
     replace(FLAGS, kind=Text(USUAL), help=f"flags for the C compiler, in one argument (default: {USUAL})"),
 )  # fmt: skip
@@ -62,6 +64,8 @@ def run(args: argparse.Namespace) -> int:
         args.usage_error(f"argument --board: {error}")
     if args.core and args.target != "rv32imc":
         args.usage_error(f"argument --core: {args.core} runs code of rv32imc, not of {args.target}")
+    if args.worst:
+        return _worst(args)
     from qcgen.cli.artifacts import print_rejection
     from qcgen.cli.bench_text import as_json, as_text
     from qcgen.cli.table import fitted
@@ -95,6 +99,28 @@ def run(args: argparse.Namespace) -> int:
         lines = as_text(args.model, measurements, reports, found, flags, is_verbose=args.verbose).splitlines()
         print(fitted("\n".join(lines[-4:] if args.quiet else lines)))
     return 0
+
+
+def _worst(args: argparse.Namespace) -> int:
+    """Bounds the whole model, or the nodes that are named; 1 if one has no bound."""
+    from qcgen.cli.artifacts import compiled, print_rejection, read_model
+    from qcgen.cli.worst_text import as_json, as_text
+    from qcgen.emulate import BOUNDED, bound, end_feeds
+
+    if args.target not in BOUNDED:
+        args.usage_error(f"argument --worst: code for {args.target} is not followed: use {', '.join(BOUNDED)}")
+    try:
+        with shown():
+            artifacts = compiled(args, args.model, read_model(args, args.model))
+    except ModelRejected as rejection:
+        print_rejection(args.model, rejection)
+        return 1
+    with shown():
+        bounds = [
+            bound(each, end_feeds(each.plan, args.seed), flags=args.flags, compiler=args.compiler) for each in artifacts
+        ]
+    print(as_json(args.model, bounds) if args.json else as_text(args.model, bounds))
+    return int(any(each.most is None for each in bounds))
 
 
 def _fallbacks(artifacts: Sequence[Artifact], measurements: Sequence[Measurement]) -> tuple[Fallback, ...]:

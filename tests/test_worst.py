@@ -1,0 +1,209 @@
+"""The fewest and the most instructions of a call: reached where inputs reach them, refused where nothing is known."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from emulated import require_core
+from marks import some_at_first
+from models import qlinear_conv, random_weights
+from packages import DIGITS
+
+import qcgen
+from qcgen.cli import main
+from qcgen.emulate import bound, bounds, end_feeds, flow, measure
+from qcgen.errors import EmulationFailed
+
+CORES = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m33")
+QDQ = DIGITS.with_name("digits_qdq_s8.onnx")
+HEAD = '#include "m.h"\nvoid m_run(const int8_t *x, int8_t *y, void *arena)\n{ (void)x; (void)y; (void)arena; '
+each_core = pytest.mark.parametrize("core", some_at_first(CORES, "cortex-m0"))
+
+
+def written(core, body, before=""):
+    """A function of 120 codes with this body."""
+    require_core(core, counting=True)
+    content = qlinear_conv((1, 4, 6, 5), random_weights((8, 4, 3, 3)), x_type="int8", y_type="int8")
+    artifact = qcgen.compile(content, name="m", target=core)
+    return replace(
+        artifact, files={"m.h": artifact.files["m.h"], "m.c": f"#include <stdint.h>\n{before}{HEAD}{body} }}\n"}
+    )
+
+
+def with_first(artifact, *codes):
+    """Inputs of 0 that begin with each of these codes."""
+    [port] = artifact.plan.before
+    feeds = []
+    for code in codes:
+        x = np.zeros(port.shape, np.int8)
+        x.reshape(-1)[0] = code
+        feeds.append({port.tensor.name: x})
+    return feeds
+
+
+def bounded(artifact, inputs, flags=("-O2",)):
+    return bound(artifact, inputs, flags=flags)
+
+
+WORK = "__asm__ volatile(" + " ".join(['"nop\\n"'] * 9) + ");"
+BRANCH = f"y[0] = 0; if (x[0] > 5) {{ {WORK} if (x[0] > 9) {{ {WORK} y[0] = 1; }} }}"
+
+
+@each_core
+def test_both_ends_are_reached_where_inputs_decide(core):
+    artifact = written(core, BRANCH)
+    found = bounded(artifact, with_first(artifact, 0, 7, 20))
+    assert (found.least, found.most) == (found.counted[0], found.counted[2])
+    assert found.counted[0] < found.counted[1] < found.counted[2]
+
+
+@each_core
+def test_a_call_behind_a_branch_counts(core):
+    helper = f"__attribute__((noinline)) static void help(int8_t *y) {{ {WORK} y[1] = 2; }}\n"
+    artifact = written(core, "y[0] = 0; if (x[0] > 5) { help(y); y[0] = 1; }", helper)
+    found = bounded(artifact, with_first(artifact, 0, 20))
+    assert (found.least, found.most) == found.counted
+
+
+HIDDEN = '__asm__ volatile("" : "+r"(n));'  # the compiler cannot make a loop for each number
+LOOP = 'for (int i = 0; i < {}; i++) {{ __asm__ volatile("nop"); }}'
+REFUSED = {
+    "a loop as long as data say": 'for (int i = 0; i < x[0]; i++) { __asm__ volatile("nop"); }',
+    "a number that a branch decides": f"int n = 3; if (x[0] > 0) {{ {WORK} n = 7; }} {HIDDEN} {LOOP.format('n')}",
+    "through memory": 'y[0] = x[0]; for (int i = 0; i < y[0]; i++) { __asm__ volatile("nop"); }',
+    "through the frame": f"volatile int a[4]; a[2] = 3; fill(a, x); {LOOP.format('a[2]')}",
+    "through a call": 'int n = give(x); for (int i = 0; i < n; i++) { __asm__ volatile("nop"); }',
+    "through a table": 'for (int i = 0; i < T[x[0] & 3]; i++) { __asm__ volatile("nop"); }',
+    "a loop behind a branch": "if (x[0] > 0) { for (int i = 0; i < 20; i++) { y[i] = x[i] * 3; } }",
+}
+HELPERS = """static const int8_t T[4] = {1, 2, 3, 4};
+__attribute__((noinline)) static void fill(volatile int *a, const int8_t *x) { a[2] = x[0]; (void)T; }
+__attribute__((noinline)) static int give(const int8_t *x) { __asm__ volatile(""); return x[0]; }
+__attribute__((unused)) static void unused(void) { fill((volatile int *)0, T); (void)give(T); }
+"""
+
+
+@each_core
+@pytest.mark.parametrize("what", REFUSED)
+def test_no_bound_where_the_length_of_a_loop_depends_on_data(core, what):
+    artifact = written(core, REFUSED[what], HELPERS)
+    with pytest.raises(EmulationFailed, match=r"no bound: m_run has a loop (whose|behind)"):
+        bounded(artifact, with_first(artifact, 2, 3), flags=("-O1",))
+
+
+@each_core
+def test_constants_in_flash_and_the_frame_say_how_long_loops_are(core):
+    table = "static const int T[3] = {4, 9, 2};\n"
+    inner = f"for (int i = 0; i < ((volatile const int *)T)[k]; i++) {{ {WORK} }}"
+    body = f"for (int k = 0; k < 3; k++) {{ {inner} }} y[0] = x[0];"
+    artifact = written(core, body, table)
+    found = bounded(artifact, with_first(artifact, 0, 20))
+    assert found.least == found.most == found.counted[0] == found.counted[1]
+
+
+def test_a_fault_of_the_analysis_is_found_by_counting(monkeypatch):
+    artifact = written("cortex-m4", REFUSED["through memory"])
+    monkeypatch.setattr(flow, "_is_data", lambda _: False)
+    with pytest.raises(EmulationFailed, match="the bound is wrong"):
+        bounded(artifact, with_first(artifact, 2, 90), flags=("-O1",))
+
+
+@each_core
+def test_a_function_that_is_not_followed_has_no_bound(core):
+    body = 'y[0] = x[0]; __asm__ volatile("cpsie i");'
+    with pytest.raises(EmulationFailed, match="there is no bound: m_run has 'cpsie"):
+        bounded(written(core, body), [])
+    helper = '__attribute__((noinline)) static void help(int8_t *y) { __asm__ volatile("cpsie i"); y[0] = 1; }\n'
+    artifact = written(core, "help(y); y[1] = 1;", helper)
+    with pytest.raises(EmulationFailed, match="no bound: help has 'cpsie"):
+        bounded(artifact, with_first(artifact, 0))
+
+
+def test_far_jumps_of_cortex_m0_are_followed():
+    require_core("cortex-m0", counting=True)
+    artifact = qcgen.compile(QDQ, name="d", target="cortex-m0", layout="nhwc", io="quantized")
+    found = bounded(artifact, end_feeds(artifact.plan, 0))
+    assert [node.name for node in found.nodes if node.most is None] == ["residual", "softmax"]
+
+
+# --- generated code
+
+
+@each_core
+def test_counts_of_nodes_lie_within_their_bounds(core):
+    require_core(core, counting=True)
+    artifact = qcgen.compile(QDQ, name="d", target=core, layout="nhwc")
+    inputs = end_feeds(artifact.plan, 0)
+    found = bounded(artifact, inputs, ("-O3",))
+    assert {"conv1", "conv5", "max", "mean"} <= {node.name for node in found.nodes if node.most is not None}
+    for feeds, total in zip(inputs[3:5], found.counted[3:5], strict=True):
+        measured = measure(artifact, feeds, flags=("-O3",))
+        assert measured.instructions == total
+        for node, own in zip(measured.nodes, found.nodes, strict=True):
+            assert own.most is None or own.least <= node.instructions <= own.most, node
+
+
+@pytest.mark.parametrize("node", ["depthwise2", "residual", "max"])
+def test_layers_without_a_branch_on_data_take_as_many_instructions_for_every_input(node):
+    require_core("cortex-m4", counting=True)
+    artifact = qcgen.compile(QDQ, name="d", target="cortex-m4", layout="nhwc", node=node)
+    found = bounded(artifact, end_feeds(artifact.plan, 0))
+    assert {found.least, found.most} == set(found.counted)
+
+
+def soft_float(core):
+    """A function of codes that rounds one number as guard bands do: the accumulator's bits are its first four codes."""
+    require_core(core, counting=True)
+    text = qcgen.compile(QDQ, name="m", target=core, layout="nhwc").files["m.c"]
+    functions = [
+        re.search(rf"^static [^\n]*m_{name}\(.*?^}}\n", text.replace("M_CODE_ATTR ", ""), re.M | re.S)[0]
+        for name in ("round_half_even", "soft_float_code")
+    ]
+    functions[1] = f"__attribute__((noinline)) {functions[1]}"
+    body = (
+        "int32_t acc = (int32_t)((uint32_t)(uint8_t)x[0] << 24 | (uint32_t)(uint8_t)x[1] << 16 | "
+        "(uint32_t)(uint8_t)x[2] << 8 | (uint8_t)x[3]); "
+        "y[0] = x[4] ? (int8_t)m_soft_float_code(acc, 0x900000, -30) : 0;"
+    )
+    return written(core, body, "".join(functions))
+
+
+def accumulators(artifact, *values):
+    feeds = with_first(artifact, *[0] * len(values))
+    for feed, value in zip(feeds, values, strict=True):
+        [x] = feed.values()
+        x.reshape(-1)[:5] = [*np.array([value], ">i4").view(np.int8), 1]
+    return feeds
+
+
+@each_core
+def test_loops_of_the_soft_float_run_no_more_rounds_than_is_said(core, monkeypatch):
+    artifact = soft_float(core)
+    driven = accumulators(artifact, 0, 1, -1, 2, 1 << 23, (1 << 24) + 1, 2**31 - 1, -(2**31), 3 << 29)
+    found = bounded(artifact, driven)
+    assert found.least <= min(found.counted) < max(found.counted) <= found.most
+    monkeypatch.setitem(bounds.ROUNDS, "soft_float_code", 1)
+    with pytest.raises(EmulationFailed, match="the bound is wrong"):
+        bounded(artifact, driven)
+
+
+def test_the_command_says_what_holds_and_what_has_no_bound(capsys):
+    require_core("cortex-m4", counting=True)
+    arguments = ["bench", "--worst", str(QDQ), "--target", "cortex-m4", "--layout", "nhwc"]
+    assert main([*arguments, "--node", "depthwise2"]) == 0
+    assert re.search(
+        r"\n15 \d\d\d instructions for every input; 8 calls counted: 15 \d\d\d to 15 \d\d\d\n", capsys.readouterr().out
+    )
+    assert main([*arguments, "--node", "softmax"]) == 1
+    assert "no bound: 1 of 1 nodes have none" in capsys.readouterr().out
+    assert main([*arguments, "--node", "softmax", "--json"]) == 1
+    [function] = json.loads(capsys.readouterr().out)["functions"]
+    assert (function["most"], function["least"], function["nodes"][0]["most"]) == (None, None, None)
+
+
+def test_a_core_whose_code_is_not_followed_is_refused(capsys):
+    for core in ("rv32imc", "cortex-m55"):
+        assert main(["bench", "--worst", str(QDQ), "--target", core]) == 2
+        assert f"argument --worst: code for {core} is not followed: use cortex-m0" in capsys.readouterr().err

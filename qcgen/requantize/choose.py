@@ -35,7 +35,15 @@ NARROW_LINE_COST: dict[Arithmetic, int] = {"narrow": 8, "split": 6, "multiply-hi
 WINDOW_COST = 20  # of requantizing a channel once more, with the compare, after the loop over all channels
 
 
-def choose(stairs: Staircase, *, narrow: bool = False, bits: int = 0, most_shift: int = lines.MAX_SHIFT) -> FixedPoint:
+def choose(
+    stairs: Staircase,
+    *,
+    narrow: bool = False,
+    bits: int = 0,
+    most_shift: int = lines.MAX_SHIFT,
+    form: str = "",
+    prescale: int = 0,
+) -> FixedPoint:
     """The requantization of a layer, certified.
 
     With ``narrow``, for cores without a wide multiplication, *narrow* if it serves every channel; else the cheapest of
@@ -44,8 +52,15 @@ def choose(stairs: Staircase, *, narrow: bool = False, bits: int = 0, most_shift
     do not move a layer to slower lines. ``bits``: *multiply-high* is wanted of accumulators times 2^bits, 0 to 8, which
     kernels sum at no cost: its line is that much finer, its guard bands that much narrower, and mostly it needs no
     offset. ``most_shift`` bounds the shift of *narrow*, *split* and *multiply-high*, which layers may have in common.
+    ``form`` "multiply-high", or "wide" with these shifts, is taken before all others, whatever it takes.
     """
-    fixed = _narrow(stairs, most_shift) if narrow else None
+    fixed = None
+    if form == "multiply-high":
+        fixed = _multiply_high(stairs, most_shift, bits)
+    elif form == "wide":
+        fixed = _wide(stairs, most_shift, prescale)
+    if fixed is None or not fits(fixed, stairs).all():
+        fixed = _narrow(stairs, most_shift) if narrow else None
     if fixed is None:
         fixed = _cheapest_narrow(stairs, most_shift) if narrow else _cheapest(stairs, most_shift, bits)
     if fixed.bits:
@@ -135,9 +150,11 @@ def _split(stairs: Staircase, most_shift: int) -> FixedPoint | None:
     return None
 
 
-def _wide(stairs: Staircase) -> FixedPoint | None:
-    """h = (acc * m + b) >> s in 64 bits, with any b, at the layer's s."""
+def _wide(stairs: Staircase, kept: int | None = None, prescale: int = 0) -> FixedPoint | None:
+    """h = (acc * m + b) >> s in 64 bits, with any b, at the layer's s, or at ``prescale`` + ``kept`` if it fits."""
     shift = min(_layer_shift(stairs), lines.MAX_SHIFT)
+    if kept is not None:
+        shift = prescale + kept if prescale + kept <= shift else -1
     if shift < 0:
         return None
     task = lines.problem(stairs, shift)
@@ -146,7 +163,8 @@ def _wide(stairs: Staircase) -> FixedPoint | None:
     half = np.full_like(best, 1 << max(shift - 1, 0))
     constant = np.where(band.admits, np.clip(half, band.lowest, band.highest), half)
     offset = constant + (stairs.requantize.zero_point << shift)
-    splits = (_fixed("wide", best, offset, kept, shift - kept) for kept in WINDOW_BITS if kept <= shift)
+    bits = WINDOW_BITS if kept is None else (kept,)
+    splits = (_fixed("wide", best, offset, kept, shift - kept) for kept in bits if kept <= shift)
     return min((_guarded(_without_misfits(fixed, stairs), stairs, band.admits) for fixed in splits), key=_rank)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil, log2
 from typing import Literal
 
@@ -60,9 +61,9 @@ class PairLine:
     comparisons: int
 
 
-def fit(pairs: Pairs) -> PairLine:
-    """The cheapest exact form, certified at every pair."""
-    found = _search(pairs)
+def fit(pairs: Pairs, most_shift: int = MAX_SHIFT, form: str = "") -> PairLine:
+    """The cheapest exact form, certified at every pair; that of the name ``form`` comes first."""
+    found = _search(pairs, most_shift, form)
     if found is None:
         return PairLine("table", (), 0, (), 0, 0, 0, None, np.zeros(0, np.int64), 0, pairs.codes.size)
     wrong = np.flatnonzero(evaluate(found, pairs) != pairs.codes)
@@ -99,18 +100,20 @@ def _unclamped(line: PairLine, pairs: Pairs) -> Int64s:
     return np.asarray(code - (code & ((moved & ((1 << line.shift) - 1)) <= 2 * line.window)))
 
 
-def _search(pairs: Pairs) -> PairLine | None:
+def _search(pairs: Pairs, most_shift: int, form: str) -> PairLine | None:
     reach = sum(abs(s) * _largest(t) for s, t in zip(pairs.slopes, pairs.terms, strict=True)) + abs(pairs.constant) + 2
-    shift = min(MAX_SHIFT, 30 - ceil(log2(reach)))
+    shift = min(MAX_SHIFT, most_shift, 30 - ceil(log2(reach)))
     if shift < 1:
         return None
     bits = ceil(log2(sum(_largest(t) for t in pairs.terms) + 1))
     fine_shift = min(MAX_FINE_SHIFT, 30 - bits)
-    for fine in (0, fine_shift):
-        for found in (_line(pairs, shift, fine), _even(pairs, shift, fine)):
-            if found is not None:
-                return found
-    return _excepted(pairs, shift, fine_shift)
+    ways = [partial(search, pairs, shift, fine) for fine in (0, fine_shift) for search in (_line, _even)]
+    exact = (found for way in ways if (found := way()) is not None)
+    if form:
+        return next(
+            (found for found in (*exact, _excepted(pairs, shift, fine_shift)) if found and found.form == form), None
+        )
+    return next(exact, None) or _excepted(pairs, shift, fine_shift)
 
 
 def _largest(term: Int64s) -> int:

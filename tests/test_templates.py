@@ -58,6 +58,7 @@ FILTERS = {
     "real",
     "rows",
     "rows_at",
+    "uint32",
     # text and order
     "format",
     "indent",

@@ -112,7 +112,7 @@ class Table:
     """A constant array: ``values`` in C order (its shape is shown in the declaration), ``meaning`` for the comment.
 
     ``role`` is what the kernel calls it, ``symbol`` its name in C. ``packed_bits``: those of a number where several lie
-    in one element, else None.
+    in one element, else None. ``is_number``: the only element stands for the name ``role`` of a template.
     """
 
     role: str
@@ -121,6 +121,7 @@ class Table:
     values: Array
     meaning: str
     packed_bits: int | None = None
+    is_number: bool = False
 
     @property
     def bytes(self) -> int:

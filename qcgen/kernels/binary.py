@@ -14,9 +14,9 @@ from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import BinaryKind, Int64s, Operator, QuantizedBinary, Tensor
 from qcgen.ir.types import Array
-from qcgen.kernels.kernel import Constants, Setting
+from qcgen.kernels.kernel import CommonOutput, Constants, Setting, number
 from qcgen.kernels.loop_nest import LoopNest, Placed, constant_order, elementwise, ordered
-from qcgen.requantize.pairs import PairLine, Pairs, clamps, fit
+from qcgen.requantize.pairs import MAX_SHIFT, PairLine, Pairs, clamps, fit
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,9 @@ class PairFunction(Context):
     b_first: int  # the same for b
     a_zero_point: int  # of a's codes
     b_zero_point: int  # of b's codes
+    slope: int  # of the line: by a's codes, or by products
+    b_slope: int  # the same by b's codes
+    offset: int  # of the line
     low: int  # the lowest code of y
     high: int  # the highest code of y
     clamps_low: bool  # some sum is below the lowest code
@@ -66,7 +69,8 @@ class Binary:
 def prepare_binary(op: QuantizedBinary, setting: Setting) -> Binary:
     """Constant operands become tables in the order of y; y may lie over an operand that is not broadcast."""
     a_codes, b_codes = reachable_codes(op.a, setting.constants), reachable_codes(op.b, setting.constants)
-    pairs, line, (clamps_low, clamps_high) = _fitted(_Pairs(op, a_codes, b_codes))
+    free = setting.common if setting.is_free else None
+    pairs, line, (clamps_low, clamps_high) = _fitted(_Pairs(op, a_codes, b_codes, free))
     nest, tables = binary_nest(op.a, op.b, op.y, setting)
     in_place = in_place_operands(op.a, op.b, nest, setting)
     function = PairFunction(
@@ -80,19 +84,36 @@ def prepare_binary(op: QuantizedBinary, setting: Setting) -> Binary:
         b_first=-op.b.dtype.low,
         a_zero_point=op.a.zero_point or 0,
         b_zero_point=op.b.zero_point or 0,
+        slope=line.slopes[0] if line.slopes else 0,
+        b_slope=line.slopes[-1] if line.slopes else 0,
+        offset=line.offset,
         low=op.bounds[0],
         high=op.bounds[1],
-        clamps_low=clamps_low,
-        clamps_high=clamps_high,
+        clamps_low=clamps_low or free is not None,
+        clamps_high=clamps_high or free is not None,
         fraction_mask=(1 << line.shift) - 1,
         exceptions=len(line.exceptions),
         is_float=op.by is None,
     )
     constants = [*tables.values(), *_line_tables(line, op, pairs, a_codes, b_codes)]
+    constants += _free_numbers(function) if free is not None and line.form != "table" else ()
     support = () if line.form == "table" else ("right_shift",)
     numbers = _numbers(line, pairs, a_codes, b_codes)
     certificate = Certificate(None, False, {line.form: 1}, line.comparisons, numbers=numbers)
     return Binary(function, nest, tuple(constants), support, certificate, in_place)
+
+
+def _free_numbers(function: PairFunction) -> tuple[Constants, ...]:
+    """The numbers of a line."""
+    what = "a code" if function.kind == "add" else "the product"
+    numbers = [
+        number("slope", "int32_t", function.slope, f"what {what} is multiplied by, in units of 2^-SHIFT."),
+        number("offset", "int32_t", function.offset, "zero points and half a code, in the same unit."),
+    ]
+    if function.kind == "add":
+        return (*numbers, number("b_slope", "int32_t", function.b_slope, "the same for the other code."))
+    zeros = {"a_zero_point": function.a_zero_point, "b_zero_point": function.b_zero_point}
+    return (*numbers, *(number(name, "int32_t", zero, "the code of 0.") for name, zero in zeros.items()))
 
 
 def _numbers(line: PairLine, pairs: Pairs, a_codes: Int64s, b_codes: Int64s) -> dict[str, object]:
@@ -105,10 +126,12 @@ def _numbers(line: PairLine, pairs: Pairs, a_codes: Int64s, b_codes: Int64s) -> 
 class _Pairs:
     """Which function of which codes: the key of a cache, equal if all numbers are."""
 
-    def __init__(self, op: QuantizedBinary, a_codes: Int64s, b_codes: Int64s) -> None:
+    def __init__(self, op: QuantizedBinary, a_codes: Int64s, b_codes: Int64s, free: CommonOutput | None = None) -> None:
         self.op, self.a_codes, self.b_codes = op, a_codes, b_codes
+        self.most_shift, self.form = (MAX_SHIFT, "") if free is None else (free.shift, free.form)
         meanings = ((x.scale, x.zero_point) for x in (op.a, op.b, op.y))
-        self._key = (op.kind, op.by, op.y.dtype, *meanings, a_codes.tobytes(), b_codes.tobytes())
+        fitting = (self.most_shift, self.form)
+        self._key = (op.kind, op.by, op.y.dtype, *fitting, *meanings, a_codes.tobytes(), b_codes.tobytes())
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -121,7 +144,7 @@ class _Pairs:
 def _fitted(which: _Pairs) -> tuple[Pairs, PairLine, tuple[bool, bool]]:
     """All pairs, their line, and what it clamps: each kernel that is considered for an operator asks for the same."""
     pairs = pairs_of(which.op, which.a_codes, which.b_codes)
-    line = fit(pairs)
+    line = fit(pairs, which.most_shift, which.form)
     return pairs, line, clamps(line, pairs)
 
 

@@ -25,7 +25,7 @@ from qcgen.ir.program import (
     RoundOnce,
     RoundTwice,
 )
-from qcgen.kernels.kernel import CommonOutput, Constants
+from qcgen.kernels.kernel import CommonOutput, Constants, number
 from qcgen.requantize import FixedPoint, Staircase
 from qcgen.requantize.emulate import multipliers
 from qcgen.requantize.fixed_point import split
@@ -36,6 +36,9 @@ CONV_SCALE = "x_scale * w_scale / y_scale"
 
 LINE_PARAMETERS = ("multiplier", "offset")
 """The parameters that are numbers in the C where all channels share them."""
+
+Y_ZERO_POINT = "y_zero_point"
+"""The role of the zero point, where it is not a number in the C."""
 
 Number = int | LayerField | None
 """A parameter that is the same for every channel, None where there is a table, a LayerField where layers differ."""
@@ -57,7 +60,7 @@ class Output:
     c_type: str
     low: int
     high: int
-    zero_point: int
+    zero_point: int | LayerField
     shift: int
     prescale: int
     is_per_channel: bool
@@ -112,9 +115,12 @@ class OutputStep:
 
 def guarded_channels(epilogue: OutputStep) -> tuple[Constants, ...]:
     """The table of the channels with a guard band, for kernels that requantize these after all others."""
-    if not epilogue.guarded.size:
-        return ()
-    return (Constants("guarded", "uint16_t", epilogue.guarded, "the channels that have a guard band."),)
+    guarded, text = epilogue.guarded, "the channels that have a guard band."
+    if epilogue.common is not None and epilogue.common.is_free:
+        rest = np.zeros(epilogue.addend.size - guarded.size, np.int64)
+        count = number("guarded_count", "int32_t", guarded.size, "how many channels have a guard band.")
+        return (Constants("guarded", "uint16_t", np.append(guarded, rest), text), count)
+    return (Constants("guarded", "uint16_t", guarded, text),) if guarded.size else ()
 
 
 def prepare_epilogue(
@@ -158,10 +164,13 @@ def prepare_requantize(
     if isinstance(meaning, RoundTwice):
         lifted = np.maximum(np.abs(interval.lo), np.abs(interval.hi)) << np.maximum(meaning.exponent, 0)
         prove(bool(((lifted < 2**31) | (meaning.exponent <= 0)).all()), "sums times 2^exponent fit int32")
-    step, narrow = _Step(meaning, interval), "no-wide-product" in features
-    stairs, fixed = _stairs(step), _searched(step, narrow, bits, MAX_SHIFT)
+    # The narrow lines of cores without a wide product follow from the accumulators: they are not for other weights.
+    step, narrow = _Step(meaning, interval), "no-wide-product" in features and not (common and common.is_free)
+    form, prescale = ("", 0) if common is None else (common.form, common.prescale)
+    most_shift = common.shift if common is not None and form else MAX_SHIFT
+    stairs, fixed = _stairs(step), _searched(step, narrow, bits, most_shift, form, prescale)
     if common is not None and fixed.shift > common.shift:
-        fixed = _searched(step, narrow, bits, common.shift)
+        fixed = _searched(step, narrow, bits, common.shift, form, prescale)
     epilogue = _fixed(c_type, meaning, interval, fixed, scale, is_alone, common or CommonOutput(fixed.shift))
     certificate = replace(epilogue.certificate, numbers=_numbers(fixed, stairs))
     return replace(epilogue, stairs=stairs, certificate=certificate, common=common)
@@ -191,9 +200,11 @@ def _stairs(step: _Step) -> Staircase:
 
 
 @lru_cache(maxsize=512)
-def _searched(step: _Step, narrow: bool, bits: int, most_shift: int) -> FixedPoint:
+def _searched(step: _Step, narrow: bool, bits: int, most_shift: int, form: str, prescale: int) -> FixedPoint:
     """The line and its certificate: the search takes long, and whoever packs the layer once more asks for it again."""
-    return requantize.choose(_stairs(step), narrow=narrow, bits=bits, most_shift=most_shift)
+    return requantize.choose(
+        _stairs(step), narrow=narrow, bits=bits, most_shift=most_shift, form=form, prescale=prescale
+    )
 
 
 def prepare_round_once(
@@ -258,6 +269,9 @@ def _fixed(
     emulates = is_guarded or fixed.arithmetic == "soft-float"
     parameters = _line_constants(fixed, scale) + (_emulation_constants(fixed, meaning, subtracts) if emulates else ())
     shared = {p.role for p in parameters if is_alone or (p.role in LINE_PARAMETERS and _shared(p.values) is not None)}
+    if common.is_free:
+        shared = set()
+        parameters += (number(Y_ZERO_POINT, "int32_t", meaning.zero_point, "the code of 0."),) * emulates
     shared -= common.tables
     constants = tuple(p for p in parameters if p.role not in shared)
     output = Output(

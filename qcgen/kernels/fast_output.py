@@ -165,7 +165,13 @@ def fast_support(packed: Packed, fast: FastOutput) -> tuple[str, ...]:
 def exact_constants(packed: Packed) -> tuple[Constants, ...]:
     """The tables of the exact function, for kernels whose streams hold what the fast one needs."""
     is_fast = packed.epilogue.output.kind in FAST
-    return () if is_fast and not packed.epilogue.guarded.size else packed.epilogue.constants
+    return () if is_fast and not _needs_exact(packed) else packed.epilogue.constants
+
+
+def _needs_exact(packed: Packed) -> bool:
+    """Whether a channel may take the exact function."""
+    common = packed.epilogue.common
+    return bool(packed.epilogue.guarded.size) or (common is not None and common.is_free)
 
 
 def output_constants(packed: Packed) -> tuple[Constants, ...]:
@@ -173,7 +179,7 @@ def output_constants(packed: Packed) -> tuple[Constants, ...]:
     constants, output = packed.epilogue.constants, packed.epilogue.output
     if not output.is_guarded or output.kind not in FAST:
         return constants
-    if not packed.epilogue.guarded.size:
+    if not _needs_exact(packed):
         constants = tuple(each for each in constants if each.role in LINE_PARAMETERS)
     text = "1 where a channel has a guard band."
     return (*constants, Constants("has_window", "uint8_t", guarded(packed).astype(np.int64), text))

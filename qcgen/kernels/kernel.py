@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+import numpy as np
+
 from qcgen.cores import Target
 from qcgen.ir.access import AccessOrder
 from qcgen.ir.context import Context
@@ -32,7 +34,9 @@ class CommonOutput:
     ``shift`` is that of all their lines. ``tables`` are the roles of parameters that have a table in each layer, even
     where its channels share the number. ``has_offset``: the function adds one, though a layer's may be 0.
     ``is_guarded``: it tests for guard bands, though a layer may have none, of up to ``guard`` units; ``subtracts``:
-    what is emulated there is freed of an addend.
+    what is emulated there is freed of an addend. ``is_free``: a layer's numbers may become others, so that it has every
+    table that any numbers need, and ``form``, "" if any will do, is the arithmetic to be taken, with ``prescale``
+    if it is *wide*.
     """
 
     shift: int
@@ -41,6 +45,9 @@ class CommonOutput:
     is_guarded: bool = False
     guard: int = 0
     subtracts: bool = False
+    is_free: bool = False
+    form: str = ""
+    prescale: int = 0
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,11 @@ class Setting:
     free_bytes: int = 0
 
     @property
+    def is_free(self) -> bool:
+        """Whether the numbers of the model may become others than those that the code is made with."""
+        return self.common is not None and self.common.is_free
+
+    @property
     def features(self) -> frozenset[str]:
         """Those of the target."""
         return self.target.features
@@ -82,7 +94,8 @@ class Setting:
 class Constants:
     """A constant array that a kernel wants: ``role`` becomes part of the symbol, ``meaning`` the comment.
 
-    ``packed_bits``: those of a number where several lie in one element, else None.
+    ``packed_bits``: those of a number where several lie in one element, else None. ``is_number``: the only element
+    stands for the name ``role`` of the context.
     """
 
     role: str
@@ -90,6 +103,13 @@ class Constants:
     values: Array
     meaning: str
     packed_bits: int | None = None
+    is_number: bool = False
+
+
+def number(role: str, c_type: str, value: float, meaning: str) -> Constants:
+    """A number of the model that may become another one: it stands for the name ``role`` of the context."""
+    dtype = np.float32 if c_type == "float" else np.int64
+    return Constants(role, c_type, np.array([value], dtype), meaning, is_number=True)
 
 
 @dataclass(frozen=True)

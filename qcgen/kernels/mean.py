@@ -13,7 +13,7 @@ from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import GlobalAveragePool, Operator, Requantize, RoundOnce
 from qcgen.kernels.epilogue import Output, OutputStep, prepare_requantize, prepare_round_once
-from qcgen.kernels.kernel import Setting
+from qcgen.kernels.kernel import Constants, Setting, number
 from qcgen.kernels.loop_nest import LoopNest, loop_nest_of_one, pixel_stride, strides
 
 
@@ -52,6 +52,13 @@ class Mean:
         """What templates show of the output step."""
         return self.epilogue.output
 
+    @property
+    def constants(self) -> tuple[Constants, ...]:
+        """The tables of the output step, and the start if it may become another."""
+        if self.epilogue.common is None or not self.epilogue.common.is_free:
+            return self.epilogue.constants
+        return (*self.epilogue.constants, number("start", "int32_t", self.start, "where sums of codes start."))
+
 
 ROW_BY_ROW = "its rows come one by one"
 
@@ -69,7 +76,15 @@ def prepare_mean(op: GlobalAveragePool, requantize: Requantize | RoundOnce, sett
         epilogue = prepare_round_once(requantize, op.y.dtype.c, interval, scale)
     else:
         prove(requantize.scale.size == 1, "all channels have one scale")
-        epilogue = prepare_requantize(requantize, op.y.dtype.c, interval, setting.features, scale=scale, is_alone=True)
+        epilogue = prepare_requantize(
+            requantize,
+            op.y.dtype.c,
+            interval,
+            setting.features,
+            common=setting.common,
+            scale=scale,
+            is_alone=not setting.is_free,
+        )
     start = epilogue.addend - op.pixels * (op.x.zero_point or 0)
     levels = op.x.dtype.high - op.x.dtype.low
     prove(bool(abs(start).max() + levels * op.pixels <= INT32_MAX), "no sum of an image that fits a memory overflows")

@@ -28,6 +28,7 @@ from qcgen.render.filters import (
     rows,
     rows_at,
     thousands,
+    uint32,
 )
 from qcgen.render.fold import folded
 from qcgen.render.interface import hashing
@@ -79,10 +80,8 @@ def environment() -> jinja2.Environment:
         keep_trailing_newline=True,
         autoescape=lambda name: name is not None and name.endswith(".html.jinja"),  # not C
     )
-    engine.filters.update(
-        comment=comment, int32=int32, int64=int64, rows=rows, extent=extent, thousands=thousands, place=place
-    )
-    engine.filters.update(rows_at=rows_at, arguments=arguments)
+    engine.filters.update(comment=comment, int32=int32, int64=int64, uint32=uint32, rows=rows, extent=extent)
+    engine.filters.update(thousands=thousands, place=place, rows_at=rows_at, arguments=arguments)
     engine.filters.update(one_line=one_line, real=real, negated=negated, indent=indent)
     return engine
 

@@ -79,12 +79,23 @@ def int64(value: int | LayerField) -> str:
     return f"INT64_C({value})"
 
 
-def real(value: float) -> str:
+def uint32(value: int | LayerField) -> str:
+    """A number as a C expression of type uint32_t.
+
+    >>> uint32(5)
+    'UINT32_C(5)'
+    """
+    return value if isinstance(value, LayerField) else f"UINT32_C({value})"
+
+
+def real(value: float | LayerField) -> str:
     """A float32 as a C expression that reads back to the same number; infinity and NaN are in <math.h>.
 
     >>> real(0.5), real(3.0), real(1e-20)
     ('0.5f', '3.0f', '1e-20f')
     """
+    if isinstance(value, LayerField):
+        return value
     number = np.float32(value)
     if np.isnan(number):
         return "NAN"

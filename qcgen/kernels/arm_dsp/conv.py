@@ -24,7 +24,7 @@ from qcgen.kernels.axes import any_at_border, axes
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.fast_output import FastOutput, exact_constants
 from qcgen.kernels.images import Images, images
-from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, number
 from qcgen.kernels.nibbles import NIBBLE
 from qcgen.kernels.packing import Packed, pack
 from qcgen.kernels.reasons import why_groups, why_no_byte_conv, why_no_pointwise
@@ -142,6 +142,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     constants = [packed_constants(words, packed)]
     if has_border and not planned.is_gathered:
         constants.append(Constants("padding", op.x.dtype.c, np.full(planned.run, packed.padding), "a tap outside."))
+    if has_border and setting.is_free:
+        constants.append(number("padding_byte", "int32_t", packed.padding, "a tap outside."))
     constants += exact_constants(packed)
     widening = (f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_load_word") if planned.words.total else ()
     rows = ("dsp_load_twos",) if any(segment.loads_in_row for segment in words.segments) else ()

@@ -76,7 +76,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     )
     own = ("dsp", "dsp_load_word", f"dsp_add_even_{kind}", f"dsp_add_odd_{kind}")
     support = (*mean.epilogue.support, *own)
-    constants = mean.epilogue.constants
+    constants = mean.constants
     return Prepared(constants, context, (), support, mean.certificate, headers=("string.h",))
 
 

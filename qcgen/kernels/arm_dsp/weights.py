@@ -109,9 +109,13 @@ def may_share(op: Conv, packed: Packed) -> bool:
     if packed.wraps:
         return False
     bounds = accumulator_interval(op)
-    addend = packed.epilogue.addend
-    fits = (bounds.lo + addend >= -(2**23)) & (bounds.hi + addend < 2**23)
-    return bool(fits[0::2].all() and packed.weights[0::2].min() > -128)
+    addend, common = packed.epilogue.addend, packed.epilogue.common
+    limit, upper = 2**23, packed.weights[0::2]
+    if common is not None and common.is_free:
+        # Of other models sums may be twice as large, and any weight in the upper place.
+        limit, upper = 2**23 if common.form else 2**22, packed.weights
+    fits = (bounds.lo + addend >= -limit) & (bounds.hi + addend < limit)
+    return bool(fits[0::2].all() and upper.min() > -128)
 
 
 def pack_weights(blocks: Int64s, form: Form, low: int = 0) -> Int64s:

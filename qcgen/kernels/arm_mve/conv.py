@@ -16,7 +16,7 @@ from qcgen.kernels.arm_mve.output import LANES, MveOutput, certified, mve_output
 from qcgen.kernels.axes import Axis, any_at_border, any_inside, axes
 from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.images import Images, images
-from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting, number
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, signed_shift
 from qcgen.kernels.reasons import why_not_plain
 from qcgen.kernels.text import x_kind
@@ -176,6 +176,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         padding=packed.padding,
     )
     constants = (stream(op, packed), *exact_constants(packed))
+    if planned.copies and planned.has_border and setting.is_free:
+        constants += (number("padding", "int8_t", packed.padding, "a tap outside."),)
     size = planned.all_bytes if pixels > 1 else planned.bytes
     scratch = (Scratch(size, 4),) if planned.copies and not planned.on_stack else ()
     support = (*output_support(op, packed), *blocks_support(op, packed, windows), *_copy_support(op, planned))

@@ -11,7 +11,7 @@ from qcgen.ir.context import LayerField
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, Int64s
 from qcgen.ir.types import DType
-from qcgen.kernels.fast_output import RARE, guarded, parameter, with_fast_step
+from qcgen.kernels.fast_output import RARE, TESTED_BITS, guarded, parameter, with_fast_step
 from qcgen.kernels.packing import Packed
 from qcgen.requantize.fast_step import FastStep
 
@@ -41,6 +41,11 @@ class MveOutput:
     high: int | None
     saturate: str
     limit: int
+
+    @property
+    def guard(self) -> int:
+        """The widest guard band that is tested for, in units of 2^-shift; 0 if none is."""
+        return (2**31 - self.limit) >> (32 - self.shift) if self.limit else 0
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,9 @@ def certified(op: Conv, packed: Packed) -> Certificate:
 def _limit(packed: Packed) -> int:
     """2^31 less the widest guard band, in units of 2^-32 steps; 0 if windows cover too much of a step."""
     shift = packed.epilogue.output.shift
-    widest = int(parameter(packed, "guard_band").max())
+    widest, common = int(parameter(packed, "guard_band").max()), packed.epilogue.common
+    if common is not None and common.is_free:
+        widest = max(widest, common.guard, 1 << max(shift - TESTED_BITS - 1, 0))
     return 2**31 - (widest << (32 - shift)) if 2 * widest << RARE <= 1 << shift else 0
 
 

@@ -49,7 +49,7 @@ class ConvContext(Context):
     padding: int  # the code outside the image
     flip: str  # the macro that turns codes into taps
     is_corrected: bool  # taps are summed, too
-    guarded: int  # channels that have a guard band
+    guarded_count: int  # channels that have a guard band; of no meaning where it is a number of the block
     reads_channel: bool  # the line of the output step has tables
 
 
@@ -92,7 +92,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         padding=op.x_zero_point,
         flip="DOT_S8" if op.x.dtype is DType.INT8 else "DOT_U8",
         is_corrected=packed.is_corrected,
-        guarded=packed.epilogue.guarded.size,
+        guarded_count=0 if setting.is_free else packed.epilogue.guarded.size,
         reads_channel=output.is_line_per_channel if output.is_guarded else output.is_per_channel,
     )
     constants = (

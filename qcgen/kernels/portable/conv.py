@@ -10,7 +10,7 @@ from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, Operator
 from qcgen.kernels.access import blocks, in_pixels
 from qcgen.kernels.copied_windows import CopyWindow, copy_window
-from qcgen.kernels.kernel import Kernel, Prepared, Setting
+from qcgen.kernels.kernel import Kernel, Prepared, Setting, number
 from qcgen.kernels.packing import pack, unsigned_shift
 from qcgen.kernels.portable.window_sums import (
     CopiedTaps,
@@ -53,6 +53,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         padding=packed.padding,
     )
     constants = (weight_table(op, packed, setting.x_layout), *packed.constants())
+    if setting.is_free and context.copy.has_border:
+        constants += (number("padding", "uint8_t", packed.padding, "a tap outside."),)
     scratch = taps_scratch(op, setting)
     access = in_pixels(op, setting, blocks(prod(g.output), block_size(g)), gathers=True) if g.group == 1 else None
     return Prepared(constants, context, (scratch,), packed.support, packed.certificate, access=access)

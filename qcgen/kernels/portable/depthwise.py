@@ -69,7 +69,7 @@ class DepthwiseNhwcContext(Context):
     filters: Filters
     images: Images
     taps: tuple[PixelTap, ...]  # of a window, in the order of the weights
-    guarded: int  # channels with a guard band
+    guarded_count: int  # channels that have a guard band; of no meaning where it is a number of the block
     pixels: int  # of an output image
     tap_steps: str  # enumerators: the distances between taps
     output_numbers: tuple[str, ...]  # lines of enumerators: see axes.output_numbers
@@ -143,7 +143,7 @@ def prepare_nhwc(op: Operator, setting: Setting) -> Prepared:
         filters=_filters(op, packed, setting),
         images=images(g),
         taps=_pixel_taps(spatial),
-        guarded=packed.epilogue.guarded.size,
+        guarded_count=0 if setting.is_free else packed.epilogue.guarded.size,
         pixels=prod(g.output),
         tap_steps=", ".join(f"TAP_STEP_{axis.label} = {axis.tap_step}" for axis in spatial if axis.kernel > 1),
         output_numbers=output_numbers(spatial),

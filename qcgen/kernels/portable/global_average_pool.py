@@ -51,7 +51,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     if mean is None:
         return Prepared((), context, (), (), Certificate())
     scratch = (Scratch(4 * op.x.shape[op.channel_axis], 4),) if pixels.is_row else ()
-    return Prepared(mean.epilogue.constants, context, scratch, mean.epilogue.support, mean.certificate)
+    return Prepared(mean.constants, context, scratch, mean.epilogue.support, mean.certificate)
 
 
 GLOBAL_AVERAGE_POOL = Kernel("portable/global_average_pool", GlobalAveragePoolContext, frozenset(), why_not, prepare)

@@ -10,7 +10,7 @@ from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Dequantize, Operator, Quantize
 from qcgen.ir.types import DType
-from qcgen.kernels.kernel import Kernel, Prepared, Setting
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting, number
 from qcgen.kernels.loop_nest import LoopNest, Placed, elementwise
 
 
@@ -59,6 +59,11 @@ def prepare_quantize(op: Operator, setting: Setting) -> Prepared:
     """A division per element; y cannot lie over x, whose elements are larger."""
     assert isinstance(op, Quantize)
     scale, zero_point = _parameters(op.y.scale, op.y.zero_point)
+    numbers = (
+        *_numbers(scale, zero_point),
+        number("low", "int32_t", op.y.dtype.low - zero_point, "the lowest code less the zero point."),
+        number("high", "int32_t", op.y.dtype.high - zero_point, "the highest code less the zero point."),
+    )
     context = QuantizeContext(
         nest=elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y)),
         y_type=op.y.dtype.c,
@@ -66,26 +71,33 @@ def prepare_quantize(op: Operator, setting: Setting) -> Prepared:
         zero_point=zero_point,
         low=op.y.dtype.low - zero_point,
         high=op.y.dtype.high - zero_point,
-        is_wide=op.y.dtype.is_16_bit,
+        is_wide=op.y.dtype.is_16_bit or setting.is_free,
         is_away=op.is_away,
     )
-    return Prepared((), context, (), (), Certificate(), headers=("math.h",))
+    return Prepared(numbers if setting.is_free else (), context, (), (), Certificate(), headers=("math.h",))
 
 
 def prepare_dequantize(op: Operator, setting: Setting) -> Prepared:
     """A difference, a conversion that rounds if the difference is large, and a product."""
     assert isinstance(op, Dequantize)
     scale, zero_point = _parameters(op.x.scale, op.x.zero_point)
+    has_zero_point = setting.is_free or zero_point != 0
     context = DequantizeContext(
         nest=elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y)),
         x_type=op.x.dtype.c,
         scale=scale,
         zero_point=zero_point,
-        is_wide=op.x.dtype.is_16_bit,
-        cast=_cast(op.x.dtype) if zero_point else "",
-        is_fraction=is_binary_fraction(scale),
+        is_wide=op.x.dtype.is_16_bit or setting.is_free,
+        cast=_cast(op.x.dtype) if has_zero_point else "",
+        is_fraction=setting.is_free or is_binary_fraction(scale),
     )
-    return Prepared((), context, (), (), Certificate())
+    numbers = _numbers(scale, zero_point) if setting.is_free else ()
+    return Prepared(numbers, context, (), (), Certificate())
+
+
+def _numbers(scale: float, zero_point: int) -> tuple[Constants, ...]:
+    zero = number("zero_point", "int32_t", zero_point, "the code of 0.")
+    return (number("scale", "float", scale, "what a code is worth."), zero)
 
 
 def _cast(dtype: DType) -> str:

@@ -10,7 +10,7 @@ from qcgen.errors import prove
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import FloatSoftmax, IntegerLogSoftmax, IntegerSoftmax, Operator, Scaling, Softmax, WideSoftmax
-from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting, number
 from qcgen.kernels.portable.rows import Rows, in_place, rows_of
 from qcgen.kernels.portable.words import words
 
@@ -63,7 +63,13 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     prove(op.factor <= 2**24, "float64 rounds no product of an exponential and the factor")
     meaning = "exponentials of x - max x = -255, ..., 0, as float32."
     bits = int(op.factor).bit_length()
-    constants = (Constants("exponentials", "uint32_t", words(op.table), meaning),)
+    constants: tuple[Constants, ...] = (Constants("exponentials", "uint32_t", words(op.table), meaning),)
+    if setting.is_free:
+        bits = max(bits, MOST_BITS)
+        constants += (
+            number("factor", "uint32_t", int(op.factor), "what shares of the sum are multiplied by."),
+            number("zero_point", "int32_t", op.y.zero_point or 0, "the code of 0."),
+        )
     context = SoftmaxContext(
         rows=rows_of(op.x, op.y, setting.xs[0], setting.y),
         x_type=op.x.dtype.c,

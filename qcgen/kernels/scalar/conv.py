@@ -15,9 +15,10 @@ from qcgen.kernels.access import blocks as blocks_of
 from qcgen.kernels.access import in_pixels
 from qcgen.kernels.fast_output import FastOutput, output_constants
 from qcgen.kernels.images import Images, images
-from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, number
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, signed_shift
 from qcgen.kernels.reasons import why_not_plain
+from qcgen.kernels.scalar.groups import extremes
 from qcgen.kernels.scalar.output import certified, output_support, scalar_output
 from qcgen.kernels.scalar.sums import Segment, core_of, large_groups, segments, sums_support, table, with_pairs
 from qcgen.kernels.scalar.window import MAX_RUNS, WidenedWindow, window
@@ -119,13 +120,14 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     weights = ordered(op, packed)
     core = core_of(setting.target)
     planned = window(g, core.widen)
-    blocks = segments(weights, core, -128, 127)
+    extreme = extremes(weights) if setting.is_free else weights
+    blocks = segments(extreme, core, -128, 127)
     if core.loads_two and setting.optimize == "speed" and weights.size <= MOST_WORDS:
         blocks = tuple(s.with_words() for s in blocks)
     if planned.can_be_by_word:
         is_packed = setting.optimize == "speed"
-        even = np.pad(weights, ((0, 0), (0, g.taps % 2)))
-        blocks = tuple(with_pairs(s, even, core, is_packed=is_packed) for s in blocks)
+        even, ends = (np.pad(each, ((0, 0), (0, g.taps % 2))) for each in (weights, extreme))
+        blocks = tuple(with_pairs(s, ends, core, is_packed=is_packed) for s in blocks)
         if any(s.by_word for s in blocks):
             planned, weights = planned.by_word(), even
     context = ConvContext(
@@ -138,6 +140,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         shift=-packed.x_shift,
     )
     constants = _constants(op, packed, weights, blocks, planned)
+    if planned.is_gathered and setting.is_free:
+        constants += (number("padding_byte", "int32_t", context.padding_byte, "an element outside."),)
     scratch = [Scratch(2 * 4 * weights.shape[1], 4)]
     if planned.is_gathered:
         scratch.append(Scratch(min(prod(g.output), 2) * g.taps, 1))

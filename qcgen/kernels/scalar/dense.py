@@ -15,7 +15,7 @@ from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv
 from qcgen.kernels.reasons import why_channels_apart, why_no_dense
 from qcgen.kernels.scalar.conv import ordered, packed_bytes
-from qcgen.kernels.scalar.groups import SIZES, Grouping, grouping, split_outliers
+from qcgen.kernels.scalar.groups import SIZES, Grouping, extremes, grouping, split_outliers
 from qcgen.kernels.scalar.output import certified, output_support, scalar_output
 from qcgen.kernels.scalar.sums import Core, Loop, Segment, bytes_of, core_of, is_by_word, loop_of, sums_support
 from qcgen.kernels.unroll import Unrolled, unrolled
@@ -97,9 +97,10 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     has_two = wide and core.by_channel and len(weights) % (2 * BLOCK) == 0
     most = 2 if not wide else SIZES[0] if has_two else core.most[-1]
     outliers = np.zeros_like(weights)
-    if wide and core.by_channel:
+    if wide and core.by_channel and not setting.is_free:
         weights, outliers = _cheapest_split(weights, most)
-    loop = loop_of(g.taps, grouping(weights, -128, 127, most), core)
+    extreme = extremes(weights) if setting.is_free else weights
+    loop = loop_of(g.taps, grouping(extreme, -128, 127, most), core)
     by_word = wide and is_by_word(core, loop)
     is_widened = by_word or (wide and core.loads_two)
     is_shifted = wide and not is_widened and op.x.dtype is DType.UINT8

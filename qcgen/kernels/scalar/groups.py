@@ -43,6 +43,11 @@ def grouping(weights: Int64s, x_low: int, x_high: int, most: int = SIZES[0]) -> 
     raise AssertionError("a product leaves 16 bits")
 
 
+def extremes(weights: Int64s) -> Int64s:
+    """The weights that bound the sums of any others: of the symmetric range, if all of these are within it."""
+    return np.full_like(weights, -127 if weights.min() > -128 else -128)
+
+
 def sums(weights: Int64s, size: int, x_low: int, x_high: int) -> tuple[int, int]:
     """The least and the greatest sum of products that any group of ``size`` neighbouring elements reaches."""
     products = np.stack([weights * x_low, weights * x_high])

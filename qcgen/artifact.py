@@ -23,9 +23,10 @@ from qcgen.options import in_python, spelt
 from qcgen.page import in_notebook, page
 from qcgen.plan import Planner, plan
 from qcgen.plan.flash import curve
+from qcgen.plan.functions import FreeStep, free_step
 from qcgen.plan.prices import longest_stretch
 from qcgen.reference.tolerance import exact
-from qcgen.render import render
+from qcgen.render import block, render
 from qcgen.render.filters import one_line
 from qcgen.report import Measured, Report, report
 from qcgen.self_test import self_test
@@ -68,6 +69,9 @@ class Artifact:
         ``slices``: tables are checked some bytes at a time, by NAME_test_slice, which may be called by itself, too.
         Raises ModelRejected if Orion panics on it, or on all that are tried, and if there is nothing to compare.
         """
+        if self.plan.options.weights is not None:
+            what = "other weights give other outputs, and their own check is NAME_weights_check"
+            raise ModelRejected([Problem("the self-test", what, f"leave it or {spelt('weights')} out")])
         own = replace(self.plan, options=replace(self.plan.options, self_test=True, test_slices=slices))
         try:
             test = self_test(self.planned, own, feeds)
@@ -150,9 +154,33 @@ class Artifact:
         return certificate.certificate(self.program, self.planned, self.plan, self.files)
 
     @property
+    def weights_files(self) -> dict[str, str | bytes]:
+        """The block of weights by the name of its file, and NAME_weights.json; nothing if they are not apart."""
+        if self.plan.options.weights is None:
+            return {}
+        own = block.record(self.plan, self.free_steps, self.code_essence)
+        return {self.plan.options.weights: self.block, f"{self.plan.prefix}_weights.json": own}
+
+    @property
     def certificate_file(self) -> dict[str, str]:
         """The certificate by the name of its file."""
         return {f"{self.plan.prefix}.cert.json": self.certificate}
+
+    @property
+    def block(self) -> bytes:
+        """The weights as a block that fits the code; only with ``compile(weights=...)``."""
+        return block.block(self.plan, block.id_of(self.code_essence))
+
+    @property
+    def code_essence(self) -> dict[str, str]:
+        """The code but for what no compiler sees of it, by file: blocks fit where it is the same."""
+        names = (f"{self.plan.prefix}.h", f"{self.plan.prefix}.c")
+        return block.essence(self.plan, {name: self.files[name] for name in names})
+
+    @property
+    def free_steps(self) -> dict[str, FreeStep]:
+        """How operators whose numbers may change are computed, by their names."""
+        return {call.op.name: free_step(call.kernel, call.context) for call in self.plan.calls}
 
     def write(self, folder: str | os.PathLike[str], *, certificate: bool = False, force: bool = False) -> None:
         """Writes the files into a folder, which is made if it is missing: all of them or none.
@@ -160,7 +188,7 @@ class Artifact:
         With ``certificate`` NAME.cert.json, too. FileExistsError if a file would be overwritten that qcgen did not
         generate, unless ``force``.
         """
-        files = {**self.files, **(self.certificate_file if certificate else {})}
+        files = {**self.files, **self.weights_files, **(self.certificate_file if certificate else {})}
         with in_python():
             write_files(Path(folder), files, force=force)
 

@@ -37,6 +37,7 @@ from qcgen.options import (
     PlaceOfIO,
     PlaceOfState,
     TargetName,
+    block_name,
     contradiction,
     in_python,
     require,
@@ -45,6 +46,7 @@ from qcgen.options import (
 from qcgen.parts import bake, cut, fix_batch, select_node
 from qcgen.plan import Planner
 from qcgen.plan.flash import within
+from qcgen.plan.functions import FreeStep
 from qcgen.plan.names import is_prefix, prefix_of
 from qcgen.progress import report_progress
 from qcgen.render import render
@@ -83,6 +85,7 @@ def compile(
     strict: bool = False,
     batch: int | None = None,
     rename: Mapping[str, str] | None = None,
+    weights: str | None = None,
     board: ChipName | None = None,
 ) -> Artifact:
     """Compiles a model, given as a path, bytes or ModelProto, to C; the options are those of ``qcgen compile``.
@@ -96,6 +99,8 @@ def compile(
     what a network keeps from call to call lies in memory of its own. ``input`` is
     "whole" or "rows": the caller pushes one row after the other. ``status=True``: NAME_HOOK may end a run, and the C
     function returns whether it did.
+    ``weights`` names the file of a block in which tables and numbers of the model lie apart from the code: blocks of
+    other models may take its place (``qcgen.weights``).
     ``constants`` are inputs, by name, that become constants of the model, with their elements.
     ``dims`` are sizes of symbolic dimensions, by their names.
     ``outputs`` are tensors, or one, up to which the model is compiled, in place of its own outputs.
@@ -115,6 +120,8 @@ def compile(
             raise ValueError(why)
     if name is not None and not is_prefix(name):
         raise ValueError(f"name must be a C identifier that can start symbols, not {name!r}")
+    if weights is not None:
+        block_name(weights)
     chip = None if board is None else chip_of(board)
     given["target"] = target_of(target) if chip is None else target_on(chip, target_of(target))
     given["outputs"] = (outputs,) if isinstance(outputs, str) else tuple(outputs)
@@ -166,12 +173,21 @@ def _tflite(
 @QUIETLY
 @np.errstate(over="ignore")  # what overflows float32 is infinite, as in onnxruntime
 def compile_graph(
-    graph: Graph, options: Options, prefix: str, source: str, node: str | None = None, strict: bool = False
+    graph: Graph,
+    options: Options,
+    prefix: str,
+    source: str,
+    node: str | None = None,
+    strict: bool = False,
+    fitting: Mapping[str, FreeStep] | None = None,
 ) -> Artifact:
     """Compiles a graph that ``read`` gave, or one of its nodes; ``source`` is the model's name in comments.
 
-    ``strict``: operators that compute with floats are refused.
+    ``strict``: operators that compute with floats are refused. ``fitting``: how operators are computed, by their names,
+    in code that the weights shall fit.
     """
+    if options.weights is not None:
+        options = replace(options, simplify=False)  # other weights need not have what it is proved by
     if node is not None:
         graph = select_node(graph, node)
     if isinstance(graph, TfliteGraph):
@@ -191,7 +207,7 @@ def compile_graph(
     planned = annotate(simplified) if options.simplify else program
     if strict:
         refuse_float(planned)
-    planner = Planner(planned, options, prefix, source, node)
+    planner = Planner(planned, options, prefix, source, node, fitting)
     own = planner.whole() if options.flash is None else within(planner, options.flash, code_bytes, _flash_bytes)
     return Artifact(program, planned, own, render(own), simplified is not program, origin, graph.notes)
 

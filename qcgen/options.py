@@ -210,6 +210,9 @@ MEMORY = (
         "the fastest code that, with its constants, fits into so many bytes of flash, such as 64k: each layer gets"
         " what gains most for a byte (default: as --optimize says)",
         excludes=("optimize", "speed", "it chooses itself what is compiled for speed")),
+    Option("weights", Text(), "--weights", "FILE.bin",
+        "tables and numbers of the model in a block by itself, which is written to this file: it can be placed, loaded"
+        " and exchanged without the code; qcgen weights makes blocks of other models that fit it"),
     Option("io_memory", one_of(PlaceOfIO), "--io-memory", "",
         "arena: inputs and outputs lie in the arena, and may be overwritten by what is computed; the header tells"
         " where (default: %(default)s: the C function gets pointers)"),
@@ -294,7 +297,7 @@ OF_VERIFY = (
 
 CODE_OPTIONS = (
     *"name target layout numerics optimize node outputs io arena flash io_memory".split(),
-    *"state input status rename simplify".split(),
+    *"state input status rename simplify weights".split(),
 )
 """Those that choose the code and name no file: a firmware tells them, and may tell no others."""
 
@@ -372,6 +375,17 @@ def _why_not(kind: OptionKind, value: object) -> str | None:
             return _why_no_mapping(values, value)
         case _:
             return None
+
+
+def block_name(text: str) -> str:
+    """The name of a block's file; ValueError unless it is one and ends with .bin.
+
+    >>> block_name("ww.bin")
+    'ww.bin'
+    """
+    if not text.endswith(".bin") or len(text) == len(".bin") or set(text) & set("/\\"):
+        raise ValueError(f"name a file that is written beside the C and ends with .bin, not {text!r}")
+    return text
 
 
 def two_memories(arena: object) -> tuple[int, int] | None:

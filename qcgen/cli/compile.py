@@ -44,7 +44,7 @@ class _Compiled:
     reports: list[Report]
 
     @property
-    def files(self) -> dict[str, str]:
+    def files(self) -> dict[str, str | bytes]:
         """What is to be written, by paths."""
         each = zip(self.artifacts, self.reports, strict=True)
         named = {name: text for artifact, report in each for name, text in _files(artifact, report, self.args).items()}
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     compiled = [each for each in results if each is not None]
     if len(compiled) < len(results):
         return 1
-    files: dict[str, str] = {}
+    files: dict[str, str | bytes] = {}
     for each in compiled:
         if twice := files.keys() & each.files.keys():
             each.args.usage_error(f"two models would be written to {min(twice)}: give one another name or folder")
@@ -133,7 +133,7 @@ def _compiled(args: argparse.Namespace) -> _Compiled | None:
     return _Compiled(args, artifacts, reports)
 
 
-def _check(files: dict[str, str]) -> int:
+def _check(files: dict[str, str | bytes]) -> int:
     """Prints what would change in files, given by their paths; 1 if anything would."""
     from qcgen.errors import printable
     from qcgen.write import differences
@@ -175,17 +175,17 @@ def _with_accuracy(artifact: Artifact, report: Report, args: argparse.Namespace)
     return report if artifact.plan.node else replace(report, accuracy=accuracy(artifact, args.data))
 
 
-def _files(artifact: Artifact, report: Report, args: argparse.Namespace) -> dict[str, str]:
+def _files(artifact: Artifact, report: Report, args: argparse.Namespace) -> dict[str, str | bytes]:
     from qcgen.page import page
 
-    files = dict(artifact.files)
+    files = {**artifact.files, **artifact.weights_files}
     if "json" in args.report:
         files[f"{artifact.plan.prefix}_report.json"] = report.to_json() + "\n"
     if "html" in args.report:
         files[f"{artifact.plan.prefix}_report.html"] = page(report)
     if "stack" in args.report:
         files[f"{artifact.plan.prefix}_stack.h"] = _stack_header(artifact, report)
-    return files | artifact.certificate_file if args.certificate else files
+    return {**files, **artifact.certificate_file} if args.certificate else files
 
 
 def _stack_header(artifact: Artifact, report: Report) -> str:

@@ -23,6 +23,7 @@ from qcgen.options import (
     Option,
     Several,
     Switch,
+    block_name,
     contradiction,
     spelt,
 )
@@ -251,5 +252,6 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "flags": compiler_flags,
     "banner": _text,
     "output": Path,
+    "weights": block_name,
 }
 """What makes a value of an option's text, by the option's name; the others are numbers, words or any text."""

@@ -34,6 +34,7 @@ class Options:
     outputs: tuple[str, ...] = ()
     rename: tuple[tuple[str, str], ...] = ()
     simplify: bool = True
+    weights: str | None = None
 
     @property
     def words(self) -> list[str]:

@@ -32,7 +32,7 @@ from qcgen.plan.arrange import Arranged
 from qcgen.plan.copies import with_copies
 from qcgen.plan.fast_and_slow import Memories
 from qcgen.plan.forms import SIZE, SPEED, Form
-from qcgen.plan.functions import Work, share
+from qcgen.plan.functions import FreeStep, Work, free, share
 from qcgen.plan.fuse import steps_of
 from qcgen.plan.layout import boundary_layout, boundary_shape, layout_text
 from qcgen.plan.memory import WORD, BufferName, CopiedRows, TurnNumber
@@ -75,11 +75,23 @@ ArenaLimit = int | Literal["least"] | Memories | None
 
 
 class Planner:
-    """Plans of one program that differ in the forms of its layers; the other parameters are those of ``plan``."""
+    """Plans of one program that differ in the forms of its layers; the other parameters are those of ``plan``.
 
-    def __init__(self, program: Program, options: Options, prefix: str, model: str, node: str | None) -> None:
+    ``fitting``: how operators are computed, by their names, in code that a block of weights shall fit.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        options: Options,
+        prefix: str,
+        model: str,
+        node: str | None,
+        fitting: Mapping[str, FreeStep] | None = None,
+    ) -> None:
         require_sizes(program.operators)
         self.options = options
+        self._free = None if options.weights is None else (fitting or {})
         self._program, self._prefix, self._model, self._node = program, prefix, model, node
         self._steps = steps = steps_of(program, options.layout)
         if program.states and options.input == "rows":
@@ -122,7 +134,7 @@ class Planner:
         chosen = [forms.get(step.op.name, otherwise) for step in steps]
         works = [self._work(index, form) for index, form in enumerate(chosen)]
         prepared = [None if work is None else work.prepared for work in works]
-        rows = _RowWorks(self._steps, self._setting_of, chosen, self._rows)
+        rows = _RowWorks(self._steps, self._setting_of, chosen, self._rows, self._free)
         chains: tuple[Chain, ...] = ()
         boundary = Boundary(
             self._ports, options.io_memory == "arena", options.input == "rows", self._states, self._state_at
@@ -181,7 +193,8 @@ class Planner:
         """The kernel for a step; None for a view."""
         step = self._steps[index]
         if (index, form) not in self._works:
-            self._works[index, form] = None if step.is_view else _work(step.op, self._setting_of(step, form))
+            setting = self._setting_of(step, form)
+            self._works[index, form] = None if step.is_view else _work(step.op, setting, self._free)
         return self._works[index, form]
 
     def _setting_of(self, step: Arranged, form: Form) -> Setting:
@@ -218,8 +231,9 @@ class _RowWorks:
         setting: Callable[[Arranged, Form], Setting],
         forms: Sequence[Form],
         works: dict[tuple[int, int, Form], Work],
+        free: Mapping[str, FreeStep] | None,
     ) -> None:
-        self._steps, self._setting, self._forms, self._works = steps, setting, forms, works
+        self._steps, self._setting, self._forms, self._works, self._free = steps, setting, forms, works, free
 
     def work(self, stage: Stage) -> Work:
         """The kernel of a stage's calls."""
@@ -228,7 +242,7 @@ class _RowWorks:
         if key not in self._works:
             assert stage.op is not None, "rows are copied without a kernel"
             step = in_rows(self._steps[stage.index], stage.op)
-            self._works[key] = _work(stage.op, replace(self._setting(step, form), in_rows=True))
+            self._works[key] = _work(stage.op, replace(self._setting(step, form), in_rows=True), self._free)
         return self._works[key]
 
     def prepare(self, stage: Stage) -> Prepared:
@@ -236,9 +250,11 @@ class _RowWorks:
         return self.work(stage).prepared
 
 
-def _work(op: Operator, setting: Setting) -> Work:
-    """The kernel for an operator, and what it packs."""
+def _work(op: Operator, setting: Setting, steps: Mapping[str, FreeStep] | None) -> Work:
+    """The kernel for an operator, and what it packs; ``steps``: its numbers are free, to fit code that is there."""
     report_progress(f"choosing the kernel of {op.name}")
+    if steps is not None:
+        return free(op, setting, steps.get(op.name))
     selection = select(op, setting, KERNELS)
     return Work(op, setting, selection, selection.kernel.prepare(op, setting))
 
@@ -458,7 +474,9 @@ def _overlap(op: Operator, prepared: Prepared, places: Sequence[Place]) -> Overl
 def _call(step: Arranged, symbol: str, work: Work, places: Sequence[Place]) -> Call:
     selection, prepared = work.selection, work.prepared
     tables = tuple(
-        Table(each.role, f"{symbol}_{each.role}", each.c_type, each.values, each.meaning, each.packed_bits)
+        Table(
+            each.role, f"{symbol}_{each.role}", each.c_type, each.values, each.meaning, each.packed_bits, each.is_number
+        )
         for each in prepared.constants
     )
     return Call(

@@ -14,14 +14,17 @@ import numpy as np
 from qcgen.ir.context import Context, own
 from qcgen.ir.plan import C_BYTES, Field, SharedFunction
 from qcgen.ir.program import Conv, ConvGeometry, Operator, macs_of
-from qcgen.kernels import Prepared, Setting
+from qcgen.kernels import KERNELS, Prepared, Setting
 from qcgen.kernels.arm_dsp.output import KeptOutput
-from qcgen.kernels.epilogue import LINE_PARAMETERS, Output
+from qcgen.kernels.arm_mve.output import MveOutput
+from qcgen.kernels.epilogue import LINE_PARAMETERS, Y_ZERO_POINT, Output
 from qcgen.kernels.fast_output import FastOutput
 from qcgen.kernels.kernel import CommonOutput, SizesPrice
 from qcgen.kernels.text import Described
 from qcgen.plan.names import SHARED
-from qcgen.plan.select import Selection
+from qcgen.plan.select import Selection, select
+from qcgen.requantize.lines import MAX_SHIFT
+from qcgen.requantize.pairs import PairLine
 
 _Part = TypeVar("_Part")
 
@@ -53,6 +56,65 @@ class Work:
     shared: SharedFunction | None = None
     numbers: Mapping[str, int] = field(default_factory=dict)
     calls: int = 1
+
+
+WORD_BITS = 32  # of the product that *multiply-high* drops
+ROOM = 1
+"""By how many bits multipliers of a layer may grow whose numbers are free: its scale may double."""
+
+
+@dataclass(frozen=True)
+class FreeStep:
+    """What of an operator's code follows from the model's numbers, if these may become others.
+
+    Its ``kernel``; the ``form`` of its arithmetic, the shifts and the guard bands that it tests for.
+    """
+
+    kernel: str
+    form: str = ""
+    shift: int = 0
+    prescale: int = 0
+    guard: int = 0
+
+
+def free_step(kernel: str, context: Context) -> FreeStep:
+    """That of an operator."""
+    guard = _tested(context)
+    for output in _parts(context, Output):
+        return FreeStep(kernel, output.kind, output.shift, output.prescale, guard)
+    for line in _parts(context, PairLine):
+        return FreeStep(kernel, line.form, line.shift)
+    return FreeStep(kernel)
+
+
+def free(op: Operator, setting: Setting, wanted: FreeStep | None) -> Work:
+    """An operator packed so that its numbers may become others: a table for each, guard bands for all channels.
+
+    ``wanted``: what it must be to fit code that is there.
+    """
+    setting = replace(setting, common=_free(wanted or FreeStep("", shift=MAX_SHIFT)))
+    selection = select(op, setting, KERNELS, wanted.kernel if wanted else "")
+    work = Work(op, setting, selection, selection.kernel.prepare(op, setting))
+    own = free_step(selection.kernel.name, work.prepared.context)
+    if wanted is not None or not own.form:
+        return work
+    setting = replace(setting, common=_free(_with_room(own)))
+    return replace(work, setting=setting, prepared=selection.kernel.prepare(op, setting))
+
+
+def _with_room(step: FreeStep) -> FreeStep:
+    """The same for scales that are larger by ROOM bits; where *multiply-high* has no bits to spare, *wide* has."""
+    if step.form == "wide":
+        return replace(step, prescale=step.prescale - ROOM)
+    if step.form == "multiply-high" and step.shift <= ROOM:
+        return replace(step, form="wide", shift=0, prescale=step.shift + WORD_BITS - ROOM)
+    return replace(step, shift=max(0, step.shift - ROOM))
+
+
+def _free(step: FreeStep) -> CommonOutput:
+    tables = frozenset(LINE_PARAMETERS)
+    free = CommonOutput(step.shift, tables, True, True, step.guard, subtracts=True, is_free=True)
+    return replace(free, form=step.form, prescale=step.prescale)
 
 
 def share(works: Sequence[Work], prefix: str, free_bytes: Callable[[int], int]) -> list[Work]:
@@ -211,6 +273,8 @@ def _affordable(group: Sequence[int], works: Mapping[int, Work], pack: _Packer) 
 
 def _costs_too_much(own_works: Sequence[Work], packed: Sequence[Work]) -> bool:
     """Whether tables grow by more than functions take that are saved, or sums come near a tie too often."""
+    if any(map(_is_free, packed)):
+        return False  # other weights must not end in other functions
     growth = sum(map(_table_bytes, packed)) - sum(map(_table_bytes, own_works))
     more = [(_guarded(after) - _guarded(before)) for before, after in zip(own_works, packed, strict=True)]
     channels = [work.op.geometry.out_channels for work in packed if isinstance(work.op, Conv)]
@@ -247,21 +311,38 @@ def _with_common_output(works: Sequence[Work], pack: _Packer) -> list[Work]:
     outputs = [output for work in works if (output := output_of(work.prepared.context)) is not None]
     shift = min(output.shift for output in outputs)
     pairs = zip(works, outputs, strict=True)
-    alike = [work if output.shift == shift else pack(work, CommonOutput(shift)) for work, output in pairs]
+    alike = [work if output.shift == shift else pack(work, _at_shift(work, shift)) for work, output in pairs]
     return [pack(work, _common(alike, shift)) for work in alike]
+
+
+def _tested(context: Context) -> int:
+    """The widest guard band that the output step tests for."""
+    guards = [part.guard for part in _parts(context, FastOutput)]
+    return max((*guards, *(part.guard for part in _parts(context, MveOutput))), default=0)
+
+
+def _is_free(work: Work) -> bool:
+    return work.setting.common is not None and work.setting.common.is_free
+
+
+def _at_shift(work: Work, shift: int) -> CommonOutput:
+    return CommonOutput(shift) if work.setting.common is None else replace(work.setting.common, shift=shift)
 
 
 def _common(works: Sequence[Work], shift: int) -> CommonOutput:
     outputs = [output for work in works if (output := output_of(work.prepared.context)) is not None]
     tables = {role for role in LINE_PARAMETERS for output in outputs if getattr(output, role) is None}
-    is_fast = all(map(_is_fast, works))
+    is_fast, is_free = all(map(_is_fast, works)), any(map(_is_free, works))
     return CommonOutput(
         shift,
         tables=frozenset(tables),
-        has_offset=any(output.offset != 0 for output in outputs),
-        is_guarded=is_fast and any(output.is_guarded for output in outputs),
-        guard=max((part.guard for work in works for part in _parts(work.prepared.context, FastOutput)), default=0),
-        subtracts=is_fast and any(output.subtracts for output in outputs),
+        has_offset=is_free or any(output.offset != 0 for output in outputs),
+        is_guarded=is_free or (is_fast and any(output.is_guarded for output in outputs)),
+        guard=max(_tested(work.prepared.context) for work in works),
+        subtracts=is_free or (is_fast and any(output.subtracts for output in outputs)),
+        is_free=is_free,
+        form=next((each.form for work in works if (each := work.setting.common) is not None and is_free), ""),
+        prescale=max((each.prescale for work in works if (each := work.setting.common) is not None), default=0),
     )
 
 
@@ -295,7 +376,7 @@ def _text(work: Work) -> Hashable:
     return (_form(prepared.context), own_text, tables, prepared.headers, prepared.scratch)
 
 
-_EXACT = ("guard_band", "scale_mantissa", "scale_exponent", "addend", *LINE_PARAMETERS)
+_EXACT = ("guard_band", "scale_mantissa", "scale_exponent", "addend", Y_ZERO_POINT, *LINE_PARAMETERS)
 """The tables that a layer without guard bands does not have."""
 
 
@@ -345,7 +426,8 @@ def _numbers(work: Work) -> dict[str, tuple[str, int]]:
     """C type and value of the numbers that a layer may have for itself."""
     output = output_of(work.prepared.context)
     assert output is not None, "operators without an output step do not share"
-    values = {name: getattr(output, name) for name in NUMBERS}
+    free = {"zero_point"} if _is_free(work) else set()
+    values = {name: getattr(output, name) for name in NUMBERS if name not in free}
     shared_offset = next((part.shared_offset for part in _parts(work.prepared.context, KeptOutput)), None)
     values |= {"offset": shared_offset} if shared_offset is not None else {}
     values |= work.prepared.sizes

@@ -18,13 +18,14 @@ class Selection:
     rejected: tuple[Rejected, ...]
 
 
-def select(op: Operator, setting: Setting, kernels: Sequence[Kernel]) -> Selection:
+def select(op: Operator, setting: Setting, kernels: Sequence[Kernel], wanted: str = "") -> Selection:
     """The first kernel whose needs the target meets and that finds no reason against the operator.
 
-    Kernels that need other features than the target has are not mentioned: nothing can be done about them.
+    Kernels that need other features than the target has are not mentioned: nothing can be done about them. ``wanted``:
+    the name of one that comes before all others.
     """
     rejected: list[Rejected] = []
-    for kernel in kernels:
+    for kernel in sorted(kernels, key=lambda each: each.name != wanted):
         if not kernel.needs <= setting.features:
             continue
         reason = kernel.why_not(op, setting)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
@@ -11,9 +12,11 @@ from pathlib import Path
 import jinja2
 
 from qcgen.cores import TARGETS
-from qcgen.ir.context import names_of
+from qcgen.ir.context import LayerField, names_of
 from qcgen.ir.plan import Call, Plan, Stream
 from qcgen.ir.self_test import SelfTest
+from qcgen.kernels.epilogue import Y_ZERO_POINT, Output
+from qcgen.render.block import essence, id_of
 from qcgen.render.filters import (
     arguments,
     comment,
@@ -38,8 +41,8 @@ from qcgen.render.ranges import require_values_fit
 from qcgen.render.self_test import self_test_context
 from qcgen.render.shared import declared, layer, same, tables_of, with_layer
 
-_ID = "\0"
-"""Stands where the header's id will be; no text of a model holds it."""
+_ID, _WEIGHTS_ID = "\0", "\1"
+"""Stand where the ids of the header and of the code will be; no text of a model holds them."""
 
 
 def render(plan: Plan, test: SelfTest | None = None) -> dict[str, str]:
@@ -50,8 +53,11 @@ def render(plan: Plan, test: SelfTest | None = None) -> dict[str, str]:
     require_values_fit(plan)
     hashed = hashing(plan, test)
     streams = tuple(_stream(plan, stream, hashed) for stream in plan.streams)
-    context = names_of(model_context(plan, test, bodies(plan), streams, partial(_support, plan), _ID))
+    context = names_of(model_context(plan, test, bodies(plan), streams, partial(_support, plan), _ID, _WEIGHTS_ID))
     names = {f"{plan.prefix}.h": "model.h", f"{plan.prefix}.c": "model.c"}
+    of_code = tuple(names)
+    if plan.options.weights is not None:
+        names[f"{plan.prefix}_weights.h"] = "weights.h"
     if test is not None:
         context |= names_of(self_test_context(plan, test, {each.port.symbol: each.symbol for each in accessors(plan)}))
         names |= {f"{plan.prefix}_test.h": "test.h", f"{plan.prefix}_test.c": "test.c"}
@@ -59,7 +65,8 @@ def render(plan: Plan, test: SelfTest | None = None) -> dict[str, str]:
     texts[f"{plan.prefix}.c"] = placeable(texts[f"{plan.prefix}.c"], plan.prefix)
     texts = {name: folded(text) for name, text in texts.items()}
     header_id = f"0x{sha256(''.join(texts.values()).encode()).hexdigest()[:8]}"
-    return {name: text.replace(_ID, header_id) for name, text in texts.items()}
+    weights_id = f"0x{id_of(essence(plan, {name: texts[name] for name in of_code})):08x}"
+    return {name: text.replace(_WEIGHTS_ID, weights_id).replace(_ID, header_id) for name, text in texts.items()}
 
 
 def header_id(plan: Plan, files: Mapping[str, str]) -> int:
@@ -80,8 +87,17 @@ def environment() -> jinja2.Environment:
         keep_trailing_newline=True,
         autoescape=lambda name: name is not None and name.endswith(".html.jinja"),  # not C
     )
-    engine.filters.update(comment=comment, int32=int32, int64=int64, uint32=uint32, rows=rows, extent=extent)
-    engine.filters.update(thousands=thousands, place=place, rows_at=rows_at, arguments=arguments)
+    engine.filters.update(
+        comment=comment,
+        int32=int32,
+        int64=int64,
+        uint32=uint32,
+        rows=rows,
+        extent=extent,
+        thousands=thousands,
+        place=place,
+    )
+    engine.filters.update(rows_at=rows_at, arguments=arguments)
     engine.filters.update(one_line=one_line, real=real, negated=negated, indent=indent)
     return engine
 
@@ -122,7 +138,7 @@ def bodies(plan: Plan) -> list[str]:
         indices = [index for index, call in enumerate(plan.calls) if call.shared == function]
         text = with_layer(same([texts[index] for index in indices], function), function, plan.prefix)
         for index in indices:
-            texts[index] = layer(plan.calls[index], text, plan.prefix)
+            texts[index] = layer(plan, plan.calls[index], text)
         texts[indices[0]] = f"{declared(function)}\n\n{text}\n{texts[indices[0]]}"
     return texts
 
@@ -130,10 +146,20 @@ def bodies(plan: Plan) -> list[str]:
 def _body(plan: Plan, call: Call) -> str:
     """A node's functions, without its tables, or those that it shares."""
     template = environment().get_template(call.template)
+    tables = tables_of(plan, call)
     return template.render(
-        names_of(call.context),
+        _with_numbers(names_of(call.context), call, tables),
         prefix=plan.prefix,
         symbol=call.symbol if call.shared is None else call.shared.symbol,
-        tables=tables_of(call),
+        tables=tables,
         op=call.op,
     )
+
+
+def _with_numbers(names: dict[str, object], call: Call, tables: Mapping[str, str]) -> dict[str, object]:
+    """The names of a template, with those numbers that are in tables of one element."""
+    numbers = {each.role: LayerField(f"{tables[each.role]}[0]") for each in call.tables if each.is_number}
+    output = names.get("output")
+    if Y_ZERO_POINT in numbers and isinstance(output, Output):
+        names["output"] = replace(output, zero_point=numbers.pop(Y_ZERO_POINT))
+    return names | numbers

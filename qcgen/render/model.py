@@ -6,14 +6,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
+from zlib import crc32
 
 from qcgen.arithmetic import meant_text
 from qcgen.cores import TARGETS
 from qcgen.ir.context import Context
-from qcgen.ir.plan import Argument, Call, InArena, KeptState, Plan, Port, Step, Stream, TensorMove, View
+from qcgen.ir.plan import Argument, Call, InArena, KeptState, Plan, Port, Step, Stream, Table, TensorMove, View
 from qcgen.ir.self_test import SelfTest
 from qcgen.options import OPTIONS
 from qcgen.plan.names import STATE, SUPPORT_NAMES, accessor_names
+from qcgen.render import block
 from qcgen.render.filters import one_line, place
 from qcgen.render.head import Proof, certificate, memory, overlap_place, summary
 from qcgen.render.interface import (
@@ -79,6 +81,8 @@ class ModelContext(Context):
     test: SelfTest | None  # what the self-test compares
     numbers: Mapping[str, int]  # of nodes, by their symbols
     has_tables: bool  # that a self-test hashes
+    block: BlockContext | None  # tables and numbers of the model, if they are apart from the code
+    weights_id: str  # of the code that blocks fit
     is_small: bool  # numbers of nodes and sizes of tables fit one word together
 
 
@@ -89,6 +93,7 @@ def model_context(
     streams: Sequence[str],
     support_text: Callable[[str], str],
     header_id: str,
+    weights_id: str,
 ) -> ModelContext:
     """The context of a plan's files, from the text of its functions; ``support_text``: of those below support/."""
     hashed, target = hashing(plan, test), TARGETS[plan.options.target]
@@ -142,7 +147,47 @@ def model_context(
         test=test,
         numbers=numbers(plan),
         has_tables=test is not None and any(call.tables for call in plan.calls),
+        block=_block(plan),
+        weights_id=weights_id,
         is_small=len(plan.calls) < 2**10 and all(t.bytes < 2**22 for call in plan.calls for t in call.tables),
+    )
+
+
+@dataclass(frozen=True)
+class BlockContext:
+    """What the templates show of the block of weights."""
+
+    file: str  # its name
+    magic: tuple[int, ...]
+    version: int
+    head: int  # bytes of it
+    bytes: int  # of all
+    align: int
+    crc: str  # a literal of C
+    sha256: tuple[int, ...]  # of the model
+    tables: tuple[Table, ...]
+    members: Mapping[str, str]  # the struct's, by the tables' symbols
+    nodes: Mapping[str, str]  # whose they are, by the same
+    padding: int  # bytes behind the last one
+
+
+def _block(plan: Plan) -> BlockContext | None:
+    if plan.options.weights is None:
+        return None
+    tables = block.tables(plan)
+    return BlockContext(
+        file=plan.options.weights,
+        magic=tuple(block.MAGIC),
+        version=block.VERSION,
+        head=block.HEAD_BYTES,
+        bytes=block.size(plan),
+        align=block.ALIGN,
+        crc=f"0x{crc32(block.content(plan)):08x}",
+        sha256=tuple(bytes.fromhex(plan.sha256)),
+        tables=tuple(tables),
+        members={table.symbol: block.member(plan, table) for table in tables},
+        nodes={table.symbol: call.op.name for call in plan.calls for table in call.tables},
+        padding=block.padding(plan),
     )
 
 

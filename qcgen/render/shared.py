@@ -6,13 +6,20 @@ import re
 from collections.abc import Mapping, Sequence
 
 from qcgen.ir.context import own
-from qcgen.ir.plan import Call, SharedFunction
+from qcgen.ir.plan import Call, Plan, SharedFunction, Table
 from qcgen.render.filters import comment, int32
 
 _DEFINITION = re.compile(
     r"^(?P<head>(?:\w+ )*?static (?:[\w]+[ *]+)+?)(?P<name>\w+)\((?P<parameters>[^)]*)\)\n\{\n(?P<body>.*?)^\}\n",
     re.MULTILINE | re.DOTALL,
 )
+
+
+def table_at(plan: Plan, table: Table) -> str:
+    """Where a table is, in C: by itself or in the block of weights."""
+    if plan.options.weights is None:
+        return table.symbol
+    return f"{plan.prefix.upper()}_WEIGHTS->{table.symbol.removeprefix(f'{plan.prefix}_')}"
 
 
 def struct_of(shared: SharedFunction) -> str:
@@ -27,10 +34,10 @@ def declared(shared: SharedFunction) -> str:
     return "\n".join([f"{struct_of(shared)} {{", *lines, "};"])
 
 
-def tables_of(call: Call) -> dict[str, str]:
+def tables_of(plan: Plan, call: Call) -> dict[str, str]:
     """How the text of a call's function names its tables, by their roles."""
     if call.shared is None:
-        return {table.role: table.symbol for table in call.tables}
+        return {table.role: table_at(plan, table) for table in call.tables}
     return {each.name: own(each.name) for each in call.shared.fields if each.is_table}
 
 
@@ -67,20 +74,22 @@ def _called(body: str, given: set[str]) -> str:
     return re.sub(rf"\b({'|'.join(sorted(given))})\((\s*)", r"\1(\2layer, ", body)
 
 
-def layer(call: Call, text: str, prefix: str) -> str:
+def layer(plan: Plan, call: Call, text: str) -> str:
     """The function of one layer: calls the function that it shares, whose ``text`` it is, with what is its own."""
     shared = call.shared
     assert shared is not None, "the layer has a function of its own"
     [found] = [each for each in _DEFINITION.finditer(text) if each["name"] == shared.symbol]
     _, *parameters = " ".join(found["parameters"].split()).split(", ")
     names = [parameter.split()[-1].lstrip("*") for parameter in parameters]
-    values = [f"        .{name} = {value}," for name, value in _values(call).items()]
+    values = [f"        .{name} = {value}," for name, value in _values(plan, call).items()]
+    is_fixed = plan.options.weights is None  # else the tables may lie elsewhere in each call
+    kind = f"{plan.prefix.upper()}_CONST_ATTR static const" if is_fixed else "const"
     return "\n".join(
         [
             comment(f"{call.op.name}: {call.op.op_type}, by {shared.symbol}."),
             f"static void {call.symbol}({', '.join(parameters)})",
             "{",
-            f"    {prefix.upper()}_CONST_ATTR static const {struct_of(shared)} layer = {{",
+            f"    {kind} {struct_of(shared)} layer = {{",
             *values,
             "    };",
             "",
@@ -91,10 +100,10 @@ def layer(call: Call, text: str, prefix: str) -> str:
     )
 
 
-def _values(call: Call) -> Mapping[str, str]:
+def _values(plan: Plan, call: Call) -> Mapping[str, str]:
     """What a layer has for itself, as C; tables that it does not need are left out."""
     assert call.shared is not None
-    tables = {table.role: table.symbol for table in call.tables}
+    tables = {table.role: table_at(plan, table) for table in call.tables}
     values = {each.name: tables.get(each.name) for each in call.shared.fields if each.is_table}
     known = {name: value for name, value in values.items() if value is not None}
     return known | {name: str(number) for name, number in call.numbers.items()}

@@ -28,12 +28,12 @@ from qcgen.errors import EmulationFailed, ModelRejected, Problem, ToolMissing
 from qcgen.version import __version__
 
 if TYPE_CHECKING:
-    from qcgen.api import bench, targets, verify
+    from qcgen.api import bench, targets, verify, weights
     from qcgen.artifact import Artifact
     from qcgen.compiler import compile
 else:  # a type checker shall find misspelt names
     _LAZY = {"Artifact": "qcgen.artifact", "compile": "qcgen.compiler"}
-    _LAZY |= dict.fromkeys(("bench", "targets", "verify"), "qcgen.api")
+    _LAZY |= dict.fromkeys(("bench", "targets", "verify", "weights"), "qcgen.api")
 
     def __getattr__(name: str) -> object:
         # onnx and numpy take a third of a second to import: the command line answers usage questions without them.
@@ -55,6 +55,7 @@ __all__ = [
     "compile",
     "targets",
     "verify",
+    "weights",
 ]
 
 

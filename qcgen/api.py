@@ -6,15 +6,21 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from qcgen.artifact import Artifact
 from qcgen.chips import CHIPS, Chip
+from qcgen.compiler import read
 from qcgen.cores import EMULATED, RISCV_CORES, TARGETS, boards_of
 from qcgen.emulate import Measurement, measure, random_feeds
+from qcgen.exchange import Code, WrongRecord
 from qcgen.ir.types import Array
 from qcgen.options import CompilerName, OracleName, in_python, require
 from qcgen.verification import Verification
 from qcgen.verification import verify as compare
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 
 @dataclass(frozen=True)
@@ -114,6 +120,28 @@ def bench(
             boards=boards_of(target, board),
             table=None if core is None else RISCV_CORES[core],
         )
+
+
+def weights(
+    model: str | os.PathLike[str] | bytes | ModelProto,
+    code: str | os.PathLike[str],
+    *,
+    dims: Mapping[str, int] | None = None,
+    constants: Mapping[str, Array] | None = None,
+    batch: int | None = None,
+) -> Artifact:
+    """A model compiled so that its ``block`` fits code of ``compile(weights=...)``, as ``qcgen weights``.
+
+    ``code`` is the path of NAME_weights.json, the other parameters are those of ``compile``. Raises ModelRejected with
+    what does not fit, ValueError if the file is another one.
+    """
+    with in_python():
+        try:
+            there = Code(Path(code).read_text(encoding="utf-8"))
+        except (WrongRecord, UnicodeDecodeError) as problem:
+            raise ValueError(f"{code}: {problem}") from None
+        source = Path(model).name if isinstance(model, str | os.PathLike) else "model.onnx"
+        return there.block_of(read(model, dims, constants, there.options.outputs, batch), source)
 
 
 def _require_artifact(artifact: object) -> None:

@@ -14,7 +14,7 @@ from errno import EFBIG, EIO, ENOSPC
 from types import FrameType
 from typing import Protocol
 
-from qcgen.cli import bench, compare, compile, example, inspect, ops, package, quantize, targets, verify
+from qcgen.cli import bench, compare, compile, example, inspect, ops, package, quantize, targets, verify, weights
 from qcgen.cli.options import joined
 from qcgen.cli.parser import Parser, complete
 from qcgen.errors import BoardFailed, EmulationFailed, ToolMissing
@@ -42,6 +42,7 @@ COMMANDS: dict[str, Command] = {
     "verify": verify,
     "bench": bench,
     "compare": compare,
+    "weights": weights,
     "package": package,
     "example": example,
     "ops": ops,

@@ -21,7 +21,7 @@ _SAVE, _SAVED_BYTES, _RESTORE = "__riscv_save_", 64, "__riscv_restore_"
 
 
 class NoBound(Exception):
-    """The stack has no bound that the instructions show; the text says why."""
+    """What is asked for has no bound that the instructions show; the text says why."""
 
 
 @dataclass

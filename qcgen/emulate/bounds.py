@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from qcgen.artifact import Artifact
@@ -17,17 +18,24 @@ from qcgen.cores import TARGETS
 from qcgen.cross import machine_of, require_tools, succeed, temporary_folder
 from qcgen.emulate.counts import APART, counting, read_blocks, run_of
 from qcgen.emulate.cycles import CYCLES
-from qcgen.emulate.flow import EXIT, Code, Function, NoBound
+from qcgen.emulate.flow import EXIT, LinkedCode, LinkedFunction
 from qcgen.emulate.image import ELF, Image, cross_build
 from qcgen.emulate.listing import OUTSIDE, SHARED, Listing, listing
 from qcgen.emulate.machine import Trial, emulate
 from qcgen.errors import EmulationFailed
 from qcgen.ir.types import Array
 from qcgen.progress import report_progress
+from qcgen.stack import NoBound
 
-ROUNDS = {"soft_float_code": 24}
-"""By the end of a support function's name how often any instruction of its loops runs at most, from its C: an
-accumulator has at most 32 bits, so it is moved down by at most 8 places or up by 23, and the test runs once more."""
+ROUNDS = {"soft_float_code": 24, "soft_float_add": 27, "share": 25}
+"""By the end of a function's name how often any instruction of its loops runs at most, from its C.
+
+An accumulator has at most 32 bits, so soft_float_code moves it down by at most 8 places or up by 23, and the test runs
+once more. soft_float_add moves up a difference of at least 1 until it has 27 bits. A softmax's share has at most 24.
+"""
+
+_EXACT = re.compile(r"_exact(\d+)$")
+"""A function of so many channels, which it takes one by one."""
 
 BOUNDED = tuple(
     name
@@ -101,7 +109,7 @@ def bound(
         entry = listed.symbols[f"{artifact.plan.prefix}_run"].address & ~1
         flash = range(rom.begin, rom.begin + rom.bytes)
         try:
-            code = Code(listed.instructions, _addresses(image, listed), flash, entry)
+            code = LinkedCode(listed.instructions, _addresses(image, listed), flash, entry)
         except NoBound as problem:
             raise EmulationFailed(f"there is no bound: {problem}") from None
         calls = []
@@ -136,7 +144,7 @@ def _count(image: Image, listed: Listing, feeds: Mapping[str, Array]) -> Counts:
     return counts
 
 
-def _bound(artifact: Artifact, image: Image, listed: Listing, code: Code, calls: Sequence[Counts]) -> Bound:
+def _bound(artifact: Artifact, image: Image, listed: Listing, code: LinkedCode, calls: Sequence[Counts]) -> Bound:
     extents = _Extents(code, listed)
     owners = range(len(artifact.plan.calls) + 1)
     found = [_owned(code, extents, listed, calls[0], owner) for owner in owners]
@@ -160,7 +168,7 @@ def _bound(artifact: Artifact, image: Image, listed: Listing, code: Code, calls:
     return bounded
 
 
-def _varying(code: Code, extents: _Extents) -> set[int]:
+def _varying(code: LinkedCode, extents: _Extents) -> set[int]:
     """The addresses whose runs are not the same in every call."""
     found: set[int] = set()
     for function in code.functions.values():
@@ -168,7 +176,7 @@ def _varying(code: Code, extents: _Extents) -> set[int]:
     return found
 
 
-def _hold_fixed(code: Code, extents: _Extents, one: Counts, other: Counts) -> None:
+def _hold_fixed(code: LinkedCode, extents: _Extents, one: Counts, other: Counts) -> None:
     """What cannot depend on the input must have run equally often in two calls."""
     varying = _varying(code, extents)
     followed = {address for function in code.functions.values() for address in function.steps}
@@ -180,7 +188,7 @@ def _hold_fixed(code: Code, extents: _Extents, one: Counts, other: Counts) -> No
             )
 
 
-def _owned(code: Code, extents: _Extents, listed: Listing, counts: Counts, owner: int) -> Extent | str:
+def _owned(code: LinkedCode, extents: _Extents, listed: Listing, counts: Counts, owner: int) -> Extent | str:
     """The extent of what one owner runs; why there is none."""
     varying = _varying(code, extents)
     fixed = sum(runs for (address, charged), runs in counts.items() if charged == owner and address not in varying)
@@ -218,7 +226,7 @@ def _owned(code: Code, extents: _Extents, listed: Listing, counts: Counts, owner
 class _Extents:
     """Instructions of functions and of ways behind open branches; ``apart``: functions that such ways call."""
 
-    def __init__(self, code: Code, listed: Listing) -> None:
+    def __init__(self, code: LinkedCode, listed: Listing) -> None:
         self._code = code
         self._listed = listed
         self._known: dict[int, Extent] = {}
@@ -244,11 +252,11 @@ class _Extents:
             self._known[entry] = self._extent(function, [entry], EXIT)
         return self._known[entry]
 
-    def between(self, function: Function, branch: int) -> Extent:
+    def between(self, function: LinkedFunction, branch: int) -> Extent:
         """From behind an open branch to where its ways meet."""
         return self._extent(function, function.ways[branch], function.meets[branch])
 
-    def _extent(self, function: Function, starts: Iterable[int], stop: int) -> Extent:
+    def _extent(self, function: LinkedFunction, starts: Iterable[int], stop: int) -> Extent:
         least = most = None
         for start in set(starts):
             low, high = self._path(function, start, stop)
@@ -258,42 +266,72 @@ class _Extents:
         assert most is not None
         return least, most
 
-    def _cost(self, function: Function, address: int) -> Extent:
+    def _cost(self, function: LinkedFunction, address: int) -> Extent:
         low, high = self.of(function.calls[address]) if address in function.calls else (0, 0)
         return low + 1, high + 1
 
-    def _path(self, function: Function, start: int, stop: int) -> Extent:
+    def _path(self, function: LinkedFunction, start: int, stop: int) -> Extent:
         if start == stop:
             return 0, 0
         reached = _reached(function, start, stop)
         costs = {address: self._cost(function, address) for address in reached}
         return _shortest(function, costs, start, stop), self._longest(function, costs, start, stop)
 
-    def _longest(self, function: Function, costs: Mapping[int, Extent], start: int, stop: int) -> int:
+    def _longest(self, function: LinkedFunction, costs: Mapping[int, Extent], start: int, stop: int) -> int:
         """Along the ways; each group of instructions that a loop holds together counts for all its rounds."""
-        groups = _groups(function, costs, start, stop)  # each behind those that it leads to
+        groups = _groups(function.ways, costs, start, stop)  # each behind those that it leads to
         group_of = {address: index for index, group in enumerate(groups) for address in group}
         most: list[int] = []
         for index, group in enumerate(groups):
-            spent = sum(costs[address][1] for address in group)
-            if len(group) > 1 or group[0] in function.ways[group[0]]:
-                spent *= self._rounds(function, group)
+            spent = self._spent(function, costs, group)
             ways = {way for address in group for way in function.ways[address] if way in group_of}
             most.append(spent + max((most[group_of[way]] for way in ways if group_of[way] != index), default=0))
         return most[group_of[start]]
 
-    def _rounds(self, function: Function, group: Sequence[int]) -> int:
-        """How often a loop's instructions run at most, where all its branches come from a function that says so."""
-        _hold_simple(function, group)
-        branches = [address for address in group if function.steps[address].goes == "branch"]
-        for end, rounds in ROUNDS.items():
-            chains = [(function.name, *self._listed.chains.get(address, ())) for address in branches]
-            if branches and all(any(_CLONE.sub("", name).endswith(f"_{end}") for name in chain) for chain in chains):
-                return rounds
-        raise NoBound(f"{function.name} has a loop behind a branch that depends on the input")
+    def _spent(
+        self, function: LinkedFunction, costs: Mapping[int, Extent], group: Sequence[int], outer: int = 0
+    ) -> int:
+        """What instructions that a loop holds together take at most, loops within it for each of its rounds.
+
+        ``outer``: how many functions that say so hold the loop around it, which is not theirs to speak of.
+        """
+        if len(group) == 1 and group[0] not in function.ways[group[0]]:
+            return costs[group[0]][1]
+        inside = set(group)
+        entered = {way for a, ways in function.ways.items() if a not in inside for way in ways if way in inside}
+        rest = inside - entered
+        ways = {address: [way for way in function.ways[address] if way in rest] for address in rest}
+        parts: list[list[int]] = []
+        left = set(rest)
+        while left:
+            found = _groups(ways, rest, min(left), EXIT)
+            parts += [part for part in found if part[0] in left]
+            left -= {address for part in found for address in part}
+        own = [address for part in parts if len(part) == 1 for address in part] + sorted(entered)
+        names = self._speaking(function, own)
+        rounds = _rounds_of(names[-1]) if len(names) > outer else None
+        if rounds is None:
+            raise NoBound(f"{function.name} has a loop behind a branch that depends on the input")
+        once = sum(costs[address][1] for address in entered)
+        once += sum(self._spent(function, costs, part, len(names)) for part in parts)
+        return once * rounds
+
+    def _speaking(self, function: LinkedFunction, own: Sequence[int]) -> list[str]:
+        """The functions in which all branches of a loop are that say how often their loops run, the innermost last."""
+        branches = [address for address in own if function.steps[address].goes == "branch"]
+        chains = [(function.name, *self._listed.chains.get(address, ())) for address in branches]
+        known = [[name for each in chain if _rounds_of(name := _CLONE.sub("", each)) is not None] for chain in chains]
+        return [names[0] for names in takewhile(lambda each: len(set(each)) == 1, zip(*known, strict=False))]
 
 
-def _reached(function: Function, start: int, stop: int) -> set[int]:
+def _rounds_of(name: str) -> int | None:
+    """How often instructions of a function's loops run at most; None if it does not say."""
+    if found := _EXACT.search(name):
+        return int(found[1]) + 1
+    return next((rounds for end, rounds in ROUNDS.items() if name.endswith(f"_{end}")), None)
+
+
+def _reached(function: LinkedFunction, start: int, stop: int) -> set[int]:
     found: set[int] = set()
     waiting = [start]
     while waiting:
@@ -304,7 +342,7 @@ def _reached(function: Function, start: int, stop: int) -> set[int]:
     return found
 
 
-def _shortest(function: Function, costs: Mapping[int, Extent], start: int, stop: int) -> int:
+def _shortest(function: LinkedFunction, costs: Mapping[int, Extent], start: int, stop: int) -> int:
     queue, done = [(0, start)], set[int]()
     while queue:
         spent, address = heapq.heappop(queue)
@@ -317,40 +355,27 @@ def _shortest(function: Function, costs: Mapping[int, Extent], start: int, stop:
     raise NoBound(f"{function.name} does not return")
 
 
-def _hold_simple(function: Function, group: Sequence[int]) -> None:
-    """A loop with no loop in it: the number of its rounds says how often all of it runs."""
-    inside = set(group)
-    entered = {way for a, ways in function.ways.items() if a not in inside for way in ways if way in inside}
-    rest = inside - entered
-    ways = {address: [way for way in function.ways[address] if way in rest] for address in rest}
-    while leaves := [address for address in ways if not any(way in ways for way in ways[address])]:
-        for each in leaves:
-            del ways[each]
-    if ways:
-        raise NoBound(f"{function.name} has a loop in a loop")
-
-
-def _groups(function: Function, costs: Mapping[int, Extent], start: int, stop: int) -> list[list[int]]:
+def _groups(all_ways: Mapping[int, Sequence[int]], within: Collection[int], start: int, stop: int) -> list[list[int]]:
     """Strongly connected instructions (Tarjan), each group behind those that it leads to."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}
     held: list[int] = []
     is_held: set[int] = set()
     groups: list[list[int]] = []
-    work = [(start, iter(function.ways[start]))]
+    work = [(start, iter(all_ways[start]))]
     index[start] = low[start] = 0
     held.append(start)
     is_held.add(start)
     while work:
         address, rest = work[-1]
         for way in rest:
-            if way in (stop, EXIT) or way not in costs:
+            if way in (stop, EXIT) or way not in within:
                 continue
             if way not in index:
                 index[way] = low[way] = len(index)
                 held.append(way)
                 is_held.add(way)
-                work.append((way, iter(function.ways[way])))
+                work.append((way, iter(all_ways[way])))
                 break
             if way in is_held:
                 low[address] = min(low[address], index[way])

@@ -17,7 +17,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from qcgen.emulate.listing import Instruction
-from qcgen.emulate.thumb import FLAGS, Access, NotUnderstood, Step, steps
+from qcgen.emulate.thumb import FLAGS, Access, NotUnderstood, ThumbStep, steps
+from qcgen.stack import NoBound
 
 CLEAN, DATA, CONSTANTS, FIXED = "clean", "data", "constants", "fixed"
 EXIT = -1
@@ -34,17 +35,13 @@ class Frame:
     at: int
 
 
-Value = str | int | Frame
-State = dict[str | int, Value]
+Known = str | int | Frame
+Registers = dict[str | int, Known]
 """By the name of a register, or by the offset of a word in the frame; what is missing is DATA."""
 
 
-class NoBound(Exception):
-    """There is no bound for what runs here; the text says why."""
-
-
 @dataclass
-class Function:
+class LinkedFunction:
     """A function's steps by address; ``ways``: where each goes on; ``calls``: which function each call leads to.
 
     ``meets``: where the ways from a step meet again; ``opened``: branches on DATA; ``inside``: what lies between such
@@ -55,17 +52,17 @@ class Function:
 
     entry: int
     name: str
-    steps: dict[int, Step] = field(default_factory=dict)
+    steps: dict[int, ThumbStep] = field(default_factory=dict)
     ways: dict[int, tuple[int, ...]] = field(default_factory=dict)
     calls: dict[int, int] = field(default_factory=dict)
     meets: dict[int, int] = field(default_factory=dict)
     opened: set[int] = field(default_factory=set)
     inside: dict[int, frozenset[int]] = field(default_factory=dict)
-    given: State = field(default_factory=dict)
+    given: Registers = field(default_factory=dict)
     escaped: set[int] = field(default_factory=set)
     overwritten: set[int] = field(default_factory=set)
     obstacle: str = ""
-    result: Value | None = None
+    result: Known | None = None
 
     @property
     def between(self) -> set[int]:
@@ -73,7 +70,7 @@ class Function:
         return {address for opened in self.opened for address in self.inside[opened]}
 
 
-class Code:
+class LinkedCode:
     """The functions that ``entry`` reaches, with their open branches.
 
     ``addresses``: of words into which the linker wrote addresses, by what it wrote; ``flash``: where constants are.
@@ -87,7 +84,7 @@ class Code:
         self._steps = steps(instructions.values())
         self._addresses = addresses
         self._constants = {at for at, word in addresses.items() if word in flash}
-        self.functions: dict[int, Function] = {}
+        self.functions: dict[int, LinkedFunction] = {}
         self._reach(entry)
         if self.functions[entry].obstacle:
             raise NoBound(self.functions[entry].obstacle)
@@ -103,18 +100,18 @@ class Code:
                 self.functions[each] = self._function(each)
                 waiting += self.functions[each].calls.values()
 
-    def _function(self, entry: int) -> Function:
+    def _function(self, entry: int) -> LinkedFunction:
         if entry not in self._instructions:
             raise NoBound(f"there is no code at {entry:#x}")
-        function = Function(entry, self._instructions[entry].function)
+        function = LinkedFunction(entry, self._instructions[entry].function)
         try:
             self._follow(function)
         except NoBound as problem:
-            return Function(entry, function.name, obstacle=str(problem))
+            return LinkedFunction(entry, function.name, obstacle=str(problem))
         function.meets = _meets(function)
         return function
 
-    def _follow(self, function: Function) -> None:
+    def _follow(self, function: LinkedFunction) -> None:
         """Finds the function's steps."""
         entry = function.entry
         waiting = [entry]
@@ -135,11 +132,11 @@ class Code:
             function.ways[address] = self._ways(function, step)
             waiting += function.ways[address]
 
-    def _is_within(self, function: Function, target: int | None) -> bool:
+    def _is_within(self, function: LinkedFunction, target: int | None) -> bool:
         there = None if target is None else self._instructions.get(target)
         return there is not None and there.function == function.name
 
-    def _ways(self, function: Function, step: Step) -> tuple[int, ...]:
+    def _ways(self, function: LinkedFunction, step: ThumbStep) -> tuple[int, ...]:
         if step.goes == "call":
             assert step.target is not None
             function.calls[step.address] = step.target
@@ -183,13 +180,13 @@ class Code:
                         changed.add(each.entry)
                         waiting.append(each.entry)
 
-    def _walk(self, function: Function) -> set[int]:
+    def _walk(self, function: LinkedFunction) -> set[int]:
         """Interprets a function until nothing changes; the functions whose arguments changed by it."""
         touched: set[int] = set()
         while True:
             size = len(function.opened), len(function.escaped)
             between = function.between
-            states: dict[int, State] = {function.entry: self._entry(function)}
+            states: dict[int, Registers] = {function.entry: self._entry(function)}
             waiting = [function.entry]
             while waiting:
                 address = waiting.pop()
@@ -218,20 +215,20 @@ class Code:
             if (len(function.opened), len(function.escaped)) == size:
                 return touched
 
-    def _entry(self, function: Function) -> State:
-        kept: State = dict.fromkeys((*(f"r{i}" for i in range(4, 10)), "sb", "sl", "fp", "lr"), CLEAN)
+    def _entry(self, function: LinkedFunction) -> Registers:
+        kept: Registers = dict.fromkeys((*(f"r{i}" for i in range(4, 10)), "sb", "sl", "fp", "lr"), CLEAN)
         return {**function.given, **kept, "sp": Frame(0)}
 
-    def _open(self, function: Function, address: int) -> None:
+    def _open(self, function: LinkedFunction, address: int) -> None:
         if address not in function.opened:
             function.inside[address] = _inside(function, address)
             function.opened.add(address)
 
-    def _call(self, function: Function, step: Step, state: State) -> set[int]:
+    def _call(self, function: LinkedFunction, step: ThumbStep, state: Registers) -> set[int]:
         callee = self.functions[function.calls[step.address]]
         sp = state["sp"]
         assert isinstance(sp, Frame)
-        given: State = {}
+        given: Registers = {}
         for name in _ARGUMENTS:
             value = state.get(name, DATA)
             if isinstance(value, Frame):
@@ -260,7 +257,7 @@ class Code:
         callee.given = joined or {"r0": DATA}
         return {callee.entry}
 
-    def _do(self, function: Function, step: Step, state: State, is_between: bool) -> None:
+    def _do(self, function: LinkedFunction, step: ThumbStep, state: Registers, is_between: bool) -> None:
         """Changes the state as the instruction does."""
         old = dict(state) if step.may else {}
         if step.moved and step.moves_first:
@@ -293,10 +290,10 @@ class Code:
             if is_between:
                 state[name] = DATA
 
-    def _compute(self, function: Function, step: Step, state: State) -> None:
+    def _compute(self, function: LinkedFunction, step: ThumbStep, state: Registers) -> None:
         values = [state.get(each, DATA) for each in step.reads]
         if step.has_float:
-            result: Value = DATA
+            result: Known = DATA
         elif any(_is_data(each) for each in values):
             result = DATA
         else:
@@ -308,7 +305,7 @@ class Code:
         if result == DATA:
             _escape(function, values)
 
-    def _place(self, function: Function, access: Access, state: State) -> Value:
+    def _place(self, function: LinkedFunction, access: Access, state: Registers) -> Known:
         """Where memory is accessed: a place in the frame, CONSTANTS, CLEAN or DATA."""
         base = CLEAN if access.base == "pc" else state.get(access.base, DATA)
         index = [state.get(each, DATA) for each in access.index]
@@ -322,7 +319,7 @@ class Code:
         _escape(function, [base, *index])
         return CLEAN
 
-    def _load(self, function: Function, step: Step, access: Access, state: State) -> list[Value]:
+    def _load(self, function: LinkedFunction, step: ThumbStep, access: Access, state: Registers) -> list[Known]:
         count = len(step.writes)
         if access.base == "pc":
             return self._literal(step, access)
@@ -331,7 +328,7 @@ class Code:
             return [self._read(function, state, place.at + 4 * i) for i in range(count)]
         return [FIXED if place == FIXED else DATA] * count
 
-    def _literal(self, step: Step, access: Access) -> list[Value]:
+    def _literal(self, step: ThumbStep, access: Access) -> list[Known]:
         if access.offset is None or len(step.writes) > 1:
             return [CLEAN] * len(step.writes)
         at = ((step.address + 4) & ~3) + access.offset
@@ -341,12 +338,12 @@ class Code:
         is_number = word is not None and word.mnemonic == ".word"
         return [int(word.operands, 16) if word and is_number else CLEAN]
 
-    def _read(self, function: Function, state: State, at: int) -> Value:
+    def _read(self, function: LinkedFunction, state: Registers, at: int) -> Known:
         if any(each <= at for each in function.escaped):
             return DATA
         return state.get(at, DATA)
 
-    def _store(self, function: Function, step: Step, state: State, is_between: bool) -> None:
+    def _store(self, function: LinkedFunction, step: ThumbStep, state: Registers, is_between: bool) -> None:
         assert step.store is not None
         values = [state.get(each, DATA) for each in step.sources]
         place = self._place(function, step.store, state)
@@ -364,11 +361,11 @@ class Code:
                 function.overwritten.add(at)
 
 
-def _is_data(value: Value) -> bool:
+def _is_data(value: Known) -> bool:
     return value == DATA
 
 
-def _merged(one: Value, other: Value) -> Value:
+def _merged(one: Known, other: Known) -> Known:
     if one == other:
         return one
     if DATA in (one, other):
@@ -376,18 +373,18 @@ def _merged(one: Value, other: Value) -> Value:
     return FIXED if _is_fixed(one) and _is_fixed(other) else CLEAN
 
 
-def _is_fixed(value: Value) -> bool:
+def _is_fixed(value: Known) -> bool:
     """Whether it is made of constants alone."""
     return isinstance(value, int) or value in (CONSTANTS, FIXED)
 
 
-def _join(function: Function, old: State | None, new: State) -> State | None:
+def _join(function: LinkedFunction, old: Registers | None, new: Registers) -> Registers | None:
     """What holds where two ways meet; None if that is what held before."""
     if old is None:
         return dict(new)
     if old["sp"] != new["sp"]:
         raise NoBound(f"{function.name} has two depths of stack at one place")
-    joined: State = {}
+    joined: Registers = {}
     for key, value in old.items():
         merged = _merged(value, new.get(key, DATA))
         if merged != value:
@@ -397,13 +394,13 @@ def _join(function: Function, old: State | None, new: State) -> State | None:
     return joined if joined != {k: v for k, v in old.items() if v != DATA} else None
 
 
-def _escape(function: Function, values: Iterable[Value], *, is_compare: bool = False) -> None:
+def _escape(function: LinkedFunction, values: Iterable[Known], *, is_compare: bool = False) -> None:
     """Addresses of the frame that are no longer followed: what lies there may be written through them."""
     if not is_compare:
         function.escaped |= {value.at for value in values if isinstance(value, Frame)}
 
 
-def _move(function: Function, step: Step, state: State) -> None:
+def _move(function: LinkedFunction, step: ThumbStep, state: Registers) -> None:
     assert step.moved is not None
     name, by = step.moved
     value = state.get(name, DATA)
@@ -416,7 +413,7 @@ def _move(function: Function, step: Step, state: State) -> None:
     # Constants stay constants, what is the same in every call stays so, data stay data.
 
 
-def _result(step: Step, values: list[Value]) -> Value:
+def _result(step: ThumbStep, values: list[Known]) -> Known:
     """What an instruction computes of values that do not depend on data."""
     name = step.name.removesuffix("s").removesuffix("w")
     constant = step.constant
@@ -456,7 +453,7 @@ def _result(step: Step, values: list[Value]) -> Value:
 # --- where ways meet
 
 
-def _meets(function: Function) -> dict[int, int]:
+def _meets(function: LinkedFunction) -> dict[int, int]:
     """For each branch the first place that all ways from it lead to: its immediate postdominator."""
     order = _reversed_order(function)
     number = {address: index for index, address in enumerate(order)}
@@ -483,7 +480,7 @@ def _meets(function: Function) -> dict[int, int]:
     return found
 
 
-def _reversed_order(function: Function) -> list[int]:
+def _reversed_order(function: LinkedFunction) -> list[int]:
     """The exit, then all addresses from which it is reached, each behind one of those it goes on to."""
     before: dict[int, list[int]] = {}
     for address, ways in function.ways.items():
@@ -504,7 +501,7 @@ def _reversed_order(function: Function) -> list[int]:
     return post[::-1]
 
 
-def _inside(function: Function, branch: int) -> frozenset[int]:
+def _inside(function: LinkedFunction, branch: int) -> frozenset[int]:
     """What lies between a branch and the place where its ways meet."""
     meet = function.meets.get(branch)
     if meet is None:

@@ -42,7 +42,7 @@ class Access:
 
 
 @dataclass(frozen=True)
-class Step:
+class ThumbStep:
     """An instruction: ``writes`` from ``reads``; ``goes`` is "on", "branch", "jump", "call", "return" or "computed".
 
     ``sources`` are registers that a store writes, in order. ``may``: whether it acts only under a condition.
@@ -71,9 +71,9 @@ class Step:
         return self.address + self.size
 
 
-def steps(instructions: Iterable[Instruction]) -> dict[int, Step | NotUnderstood]:
+def steps(instructions: Iterable[Instruction]) -> dict[int, ThumbStep | NotUnderstood]:
     """By address what each instruction does, or why that is not known; data among code are left out."""
-    found: dict[int, Step | NotUnderstood] = {}
+    found: dict[int, ThumbStep | NotUnderstood] = {}
     conditions = 0
     for each in instructions:
         if each.is_data:
@@ -82,7 +82,7 @@ def steps(instructions: Iterable[Instruction]) -> dict[int, Step | NotUnderstood
         mnemonic = each.mnemonic.removesuffix(".n").removesuffix(".w")
         if block := _IF_THEN.match(mnemonic):
             conditions = 1 + len(block[1])
-            found[each.address] = Step(each.address, each.bytes, mnemonic)
+            found[each.address] = ThumbStep(each.address, each.bytes, mnemonic)
             continue
         may, conditions = conditions > 0, max(conditions - 1, 0)
         if may and (parts := _CONDITIONAL.match(mnemonic)):
@@ -104,12 +104,12 @@ def _number(text: str | None) -> int | None:
     return int(found[1], 0) if found else None
 
 
-def _step(each: Instruction, name: str, may: bool) -> Step:
+def _step(each: Instruction, name: str, may: bool) -> ThumbStep:
     flow = _flow(each, name, may)
     if flow is not None:
         return flow
     if name in _KEEPS_NOTHING:
-        return Step(each.address, each.bytes, name)
+        return ThumbStep(each.address, each.bytes, name)
     if name.startswith("v"):
         return _float(each, name, may)
     if name.startswith(("ldm", "stm", "push", "pop")):
@@ -117,59 +117,59 @@ def _step(each: Instruction, name: str, may: bool) -> Step:
     if name.startswith(("ldr", "str")):
         return _single(each, name, may)
     if (name == "add" and ", pc, #" in each.operands) or name == "adr":
-        return Step(each.address, each.bytes, "adr", _registers(each.operands)[:1], may=may)
+        return ThumbStep(each.address, each.bytes, "adr", _registers(each.operands)[:1], may=may)
     if name in _NOT_FOLLOWED or "[" in each.operands or "pc" in each.operands:
         raise NotUnderstood(f"'{each.mnemonic} {each.operands}'")
     return _computation(each, name, may)
 
 
-def _flow(each: Instruction, name: str, may: bool) -> Step | None:
+def _flow(each: Instruction, name: str, may: bool) -> ThumbStep | None:
     """What goes elsewhere; None for all else."""
     words = each.operands.split()
     if name in ("cbz", "cbnz"):
         [register] = _registers(words[0])
-        return Step(each.address, each.bytes, name, reads=(register,), goes="branch", target=int(words[1], 16))
+        return ThumbStep(each.address, each.bytes, name, reads=(register,), goes="branch", target=int(words[1], 16))
     if found := _BRANCH.match(name):
         is_branch = may or found[1]
         goes, reads = ("branch", (FLAGS,)) if is_branch else ("jump", ())
-        return Step(each.address, each.bytes, name, reads=reads, goes=goes, target=int(words[0], 16), may=may)
+        return ThumbStep(each.address, each.bytes, name, reads=reads, goes=goes, target=int(words[0], 16), may=may)
     if name == "bl":
-        return Step(each.address, each.bytes, name, goes="call", target=int(words[0], 16), may=may)
+        return ThumbStep(each.address, each.bytes, name, goes="call", target=int(words[0], 16), may=may)
     if name == "bx" and each.operands == "lr":
-        return Step(each.address, each.bytes, name, reads=(FLAGS,) if may else (), goes="return", may=may)
+        return ThumbStep(each.address, each.bytes, name, reads=(FLAGS,) if may else (), goes="return", may=may)
     if name in ("blx", "bx", "tbb", "tbh") or (name == "mov" and each.operands.startswith("pc")):
-        return Step(each.address, each.bytes, name, goes="computed")
+        return ThumbStep(each.address, each.bytes, name, goes="computed")
     return None
 
 
-def _float(each: Instruction, name: str, may: bool) -> Step:
+def _float(each: Instruction, name: str, may: bool) -> ThumbStep:
     """Floating-point registers are not followed: what comes from them may depend on the input."""
     head = name.split(".")[0]
     if head in ("vpush", "vpop"):
         count = _float_bytes(each.operands)
         by = -count if head == "vpush" else count
         store = Access("sp", 0, (), count // 4) if head == "vpush" else None
-        return Step(
+        return ThumbStep(
             each.address, each.bytes, name, store=store, moved=("sp", by), moves_first=True, may=may, has_float=True
         )
     if head == "vmrs":
-        return Step(each.address, each.bytes, name, writes=(FLAGS,), has_float=True, may=may)
+        return ThumbStep(each.address, each.bytes, name, writes=(FLAGS,), has_float=True, may=may)
     if head in ("vldr", "vstr"):
         at = _ADDRESS.search(each.operands)
         if at is None or at[3] or at[4]:
             raise NotUnderstood(f"'{each.mnemonic} {each.operands}'")
         access = Access(at[1], _number(at[2]), (), 2 if each.operands.startswith("d") else 1)
         store = access if head == "vstr" else None
-        return Step(each.address, each.bytes, name, store=store, has_float=True, may=may)
+        return ThumbStep(each.address, each.bytes, name, store=store, has_float=True, may=may)
     if head in ("vldmia", "vstmia"):
         base = each.operands.split("!")[0].split(",")[0].strip()
         moved = (base, _float_bytes(each.operands.split("{")[1])) if "!" in each.operands else None
         store = Access(base, None, (), 0) if head == "vstmia" else None
-        return Step(each.address, each.bytes, name, store=store, moved=moved, has_float=True, may=may)
+        return ThumbStep(each.address, each.bytes, name, store=store, moved=moved, has_float=True, may=may)
     first = each.operands.split(",")[0]
     is_result = head == "vmov" and not _FLOATS.match(first)
     writes = tuple(r for r in _registers(each.operands)) if is_result else ()
-    return Step(each.address, each.bytes, name, writes=writes, has_float=True, may=may)
+    return ThumbStep(each.address, each.bytes, name, writes=writes, has_float=True, may=may)
 
 
 def _float_bytes(text: str) -> int:
@@ -180,7 +180,7 @@ def _float_bytes(text: str) -> int:
     return total
 
 
-def _multiple(each: Instruction, name: str, may: bool) -> Step:
+def _multiple(each: Instruction, name: str, may: bool) -> ThumbStep:
     listed = _registers(each.operands[each.operands.index("{") :])
     base, is_kept = "sp", False
     if not name.startswith(("push", "pop")):
@@ -197,9 +197,9 @@ def _multiple(each: Instruction, name: str, may: bool) -> Step:
     if is_load and "pc" in listed:
         rest = tuple(r for r in listed if r != "pc")
         if base != "sp":
-            return Step(each.address, each.bytes, name, goes="computed")
+            return ThumbStep(each.address, each.bytes, name, goes="computed")
         reads = (FLAGS,) if may else ()
-        return Step(
+        return ThumbStep(
             each.address,
             each.bytes,
             name,
@@ -212,11 +212,13 @@ def _multiple(each: Instruction, name: str, may: bool) -> Step:
             moves_first=is_down,
         )
     if is_load:
-        return Step(each.address, each.bytes, name, listed, may=may, load=access, moved=moved, moves_first=is_down)
-    return Step(each.address, each.bytes, name, may=may, store=access, sources=listed, moved=moved, moves_first=is_down)
+        return ThumbStep(each.address, each.bytes, name, listed, may=may, load=access, moved=moved, moves_first=is_down)
+    return ThumbStep(
+        each.address, each.bytes, name, may=may, store=access, sources=listed, moved=moved, moves_first=is_down
+    )
 
 
-def _single(each: Instruction, name: str, may: bool) -> Step:
+def _single(each: Instruction, name: str, may: bool) -> ThumbStep:
     at = _ADDRESS.search(each.operands)
     if at is None:
         raise NotUnderstood(f"'{each.mnemonic} {each.operands}'")
@@ -233,22 +235,22 @@ def _single(each: Instruction, name: str, may: bool) -> Step:
     access = Access(at[1], offset, index, words)
     is_first = bool(at[3])
     if name.startswith("str"):
-        return Step(
+        return ThumbStep(
             each.address, each.bytes, name, may=may, store=access, sources=registers, moved=moved, moves_first=is_first
         )
     if "pc" in registers:
         if (at[1], at[4]) != ("sp", "#4"):
-            return Step(each.address, each.bytes, name, goes="computed")
-        return Step(each.address, each.bytes, name, (), (FLAGS,) if may else (), "return", may=may, moved=moved)
-    return Step(each.address, each.bytes, name, registers, may=may, load=access, moved=moved, moves_first=is_first)
+            return ThumbStep(each.address, each.bytes, name, goes="computed")
+        return ThumbStep(each.address, each.bytes, name, (), (FLAGS,) if may else (), "return", may=may, moved=moved)
+    return ThumbStep(each.address, each.bytes, name, registers, may=may, load=access, moved=moved, moves_first=is_first)
 
 
-def _computation(each: Instruction, name: str, may: bool) -> Step:
+def _computation(each: Instruction, name: str, may: bool) -> ThumbStep:
     registers = _registers(each.operands)
     reads_flags = (FLAGS,) if name in _READS_FLAGS or "rrx" in each.operands else ()
     if name in _COMPARES:
         # In an IT block it compares only sometimes: the flags before count, too.
-        return Step(each.address, each.bytes, name, (FLAGS,), (*registers, *reads_flags), may=may)
+        return ThumbStep(each.address, each.bytes, name, (FLAGS,), (*registers, *reads_flags), may=may)
     if not registers:
         raise NotUnderstood(f"'{each.mnemonic} {each.operands}'")
     count = 2 if name in _TWO_RESULTS or name.startswith("smlal") else 1
@@ -261,4 +263,4 @@ def _computation(each: Instruction, name: str, may: bool) -> Step:
     reads = registers[count:] if is_pure else registers
     constant = _number(each.operands.split(",")[-1]) if name != "mov" or "," in each.operands else None
     writes = (*registers[:count], *((FLAGS,) if is_setting else ()))
-    return Step(each.address, each.bytes, name, writes, (*reads, *reads_flags), may=may, constant=constant)
+    return ThumbStep(each.address, each.bytes, name, writes, (*reads, *reads_flags), may=may, constant=constant)
